@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COHORT_COHORT_H
+#define COHORT_COHORT_H
+
+/*
+ * cohort - all the GPUs of a machine from one process, one thread per GPU
+ *
+ * One thread opens a *group* over some devices.  The group is *split* into one
+ * *communicator* per rank, each for a worker thread (or cohort_group_run()
+ * starts those threads).  A collective called on a communicator is queued on a
+ * stream and yields a *ticket*, a number that answers the same for ever: done,
+ * or the *cause* that ended the group's communicators.  Beneath are NCCL and
+ * the CUDA runtime (the *gpu* platform), or the same functions on CPU threads
+ * and host memory (the *host* platform, built in, needs no GPU).
+ *
+ * Lifetime, in eight rules
+ *
+ *  1. What a function stored in its output is yours until the matching close
+ *     or free.  If it fails, nothing was stored and nothing is owed.
+ *  2. A communicator belongs to its group: cohort_comm_close() leaves early,
+ *     cohort_group_close() closes those that are left.  No call may use a
+ *     communicator after its group was closed.
+ *  3. Buffers passed to a collective are borrowed until its ticket is answered.
+ *  4. A ticket is a number: nothing to release, ask as often as you like.
+ *  5. A ticket that answers with a cause leaves its output buffers undefined,
+ *     and free for you to release; one that answers COHORT_WEDGED must keep
+ *     its buffers.  COHORT_TIMED_OUT says nothing: the operation goes on.
+ *  6. A text that a function returns is the library's; the one of
+ *     cohort_last_error() lasts until the next failing call of that thread.
+ *  7. cohort_group_close() waits for what is in flight, up to the close
+ *     deadline; call cohort_group_abort() first if you do not want to wait.
+ *  8. Libraries that were opened for the gpu platform stay open for the life
+ *     of the process.
+ *
+ * Threads
+ *
+ * Calls on different groups never need synchronizing.  Within one group, X
+ * marks pairs that callers must keep apart, - pairs that may overlap, and B
+ * pairs that the library keeps apart: the second caller gets COHORT_BUSY (or
+ * COHORT_OWNER on a bound communicator) and nothing has happened.
+ *
+ *                                  [1] [2] [3] [4] [5] [6]
+ *  [1] submit, same rank            B   -   -   -   B   X
+ *  [2] submit, other rank           -   -   -   -   -   X
+ *  [3] wait, synchronize, cause     -   -   -   -   -   X
+ *  [4] cohort_group_abort           -   -   -   -   -   X
+ *  [5] cohort_comm_close            B   -   -   -   B   X
+ *  [6] cohort_group_close           X   X   X   X   X   X
+ *
+ * "Submit" is every call that takes a stream, cohort_alloc(), cohort_free(),
+ * cohort_comm_bind() and cohort_comm_unbind().
+ *
+ * Blocking: a function blocks only where its comment says so, and on what.
+ * The caller's current CUDA device is the same before and after every call.
+ *
+ * Results: int, one of COHORT_STATUS_LIST; 0 is success, a positive value is
+ * not an error but not the whole of what was asked for, a negative one is an
+ * error with a text in cohort_last_error().  Enumerations travel as int and
+ * streams as void * (a cudaStream_t with CUDA's meaning, NULL included: the
+ * legacy default stream), so that every language can bind.  Times are
+ * nanoseconds.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cohort/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define COHORT_API __attribute__((visibility("default")))
+#else
+#define COHORT_API
+#endif
+
+/* For ever, as a timeout. */
+#define COHORT_FOREVER UINT64_MAX
+
+/* ---- results ---------------------------------------------------------- */
+
+/*
+ * Every result: name, value, text.  Values are part of the ABI and never
+ * reused.
+ */
+#define COHORT_STATUS_LIST(X)                                                  \
+	X(COHORT_TIMED_OUT, 2, "not done when the caller's timeout passed")    \
+	X(COHORT_ALREADY, 1, "already so, nothing was changed")                \
+	X(COHORT_OK, 0, "success")                                             \
+	X(COHORT_INVALID, -1, "invalid argument")                              \
+	X(COHORT_STATE, -2, "not possible in the object's state")              \
+	X(COHORT_NO_MEMORY, -3, "out of memory")                               \
+	X(COHORT_BUSY, -4, "another thread is inside this communicator")       \
+	X(COHORT_OWNER, -5, "bound to another thread")                         \
+	X(COHORT_UNSUPPORTED, -6, "not supported here")                        \
+	X(COHORT_NO_LIBRARY, -7, "library not found")                          \
+	X(COHORT_NO_SYMBOL, -8, "symbol not found in library")                 \
+	X(COHORT_NO_DEVICE, -9, "no driver or no devices")                     \
+	X(COHORT_CUDA, -10, "CUDA failure")                                    \
+	X(COHORT_NCCL, -11, "NCCL failure")                                    \
+	X(COHORT_SYSTEM, -12, "operating system failure")                      \
+	X(COHORT_ABORTED, -13, "aborted")                                      \
+	X(COHORT_WORKER, -14, "a rank's worker returned an error")             \
+	X(COHORT_WEDGED, -15, "an abort could not be completed")
+
+enum cohort_status {
+#define COHORT_STATUS_ENUM(name, value, text) name = value,
+	COHORT_STATUS_LIST(COHORT_STATUS_ENUM)
+#undef COHORT_STATUS_ENUM
+};
+
+/*
+ * cohort_status_text - the text of a result
+ *
+ * Never NULL: for a value this version does not know, a text that says so.
+ * Any thread; does not block.
+ */
+COHORT_API const char *cohort_status_text(int status);
+
+/*
+ * cohort_last_error - why the last failing call of this thread failed
+ *
+ * Names the argument and its value, or the native function with its code and
+ * its own text.  "" before the first failure; successful calls leave it alone.
+ * Never NULL, valid until the next failing call of this thread.  Does not
+ * block.
+ */
+COHORT_API const char *cohort_last_error(void);
+
+/* cohort_version - the running library's version, "MAJOR.MINOR.PATCH".  Any
+ * thread; does not block. */
+COHORT_API const char *cohort_version(void);
+
+/* ---- element types and reductions ------------------------------------- */
+
+/*
+ * Element types: name, value (NCCL's), bytes, spelling.  8-bit floats are the
+ * OCP formats: E4M3 has no infinity, and results beyond the range of either
+ * saturate to the largest finite value.
+ */
+#define COHORT_TYPE_LIST(X)                                                    \
+	X(COHORT_I8, 0, 1, "int8")                                             \
+	X(COHORT_U8, 1, 1, "uint8")                                            \
+	X(COHORT_I32, 2, 4, "int32")                                           \
+	X(COHORT_U32, 3, 4, "uint32")                                          \
+	X(COHORT_I64, 4, 8, "int64")                                           \
+	X(COHORT_U64, 5, 8, "uint64")                                          \
+	X(COHORT_F16, 6, 2, "float16")                                         \
+	X(COHORT_F32, 7, 4, "float32")                                         \
+	X(COHORT_F64, 8, 8, "float64")                                         \
+	X(COHORT_BF16, 9, 2, "bfloat16")                                       \
+	X(COHORT_F8E4M3, 10, 1, "float8e4m3")                                  \
+	X(COHORT_F8E5M2, 11, 1, "float8e5m2")
+
+enum cohort_type {
+#define COHORT_TYPE_ENUM(name, value, bytes, text) name = value,
+	COHORT_TYPE_LIST(COHORT_TYPE_ENUM)
+#undef COHORT_TYPE_ENUM
+};
+
+/*
+ * Reductions: name, value (NCCL's), spelling.
+ *
+ * On the host platform the result is the fold in rank order, bit-identical on
+ * every rank and in every run: integers wrap; float16, bfloat16 and the 8-bit
+ * floats accumulate in float32 and round once, to nearest even, subnormals
+ * kept; of max and min a NaN loses to a number; avg is the sum divided by the
+ * number of ranks (integers: wrapped sum, then truncated toward zero).  On the
+ * gpu platform the arithmetic is NCCL's.
+ */
+#define COHORT_OP_LIST(X)                                                      \
+	X(COHORT_SUM, 0, "sum")                                                \
+	X(COHORT_PROD, 1, "prod")                                              \
+	X(COHORT_MAX, 2, "max")                                                \
+	X(COHORT_MIN, 3, "min")                                                \
+	X(COHORT_AVG, 4, "avg")
+
+enum cohort_op {
+#define COHORT_OP_ENUM(name, value, text) name = value,
+	COHORT_OP_LIST(COHORT_OP_ENUM)
+#undef COHORT_OP_ENUM
+};
+
+/* cohort_type_size - bytes of one element of a type; 0 for no such type.  Any
+ * thread; does not block. */
+COHORT_API size_t cohort_type_size(int type);
+
+/* ---- platforms -------------------------------------------------------- */
+
+enum cohort_platform {
+	COHORT_PLATFORM_AUTO = 0, /* COHORT_PLATFORM in the environment, else
+	                             gpu if the machine has one, else host */
+	COHORT_PLATFORM_GPU = 1,  /* NCCL and the CUDA runtime, opened at run
+	                             time */
+	COHORT_PLATFORM_HOST = 2, /* CPU threads and host memory, built in */
+};
+
+/* What cohort_platform_probe() found. */
+struct cohort_platform_info {
+	int platform;        /* COHORT_PLATFORM_GPU or _HOST */
+	int status;          /* COHORT_OK: usable; else why not, as a code */
+	char reason[256];    /* why not, as a text; "" when usable */
+	int devices;         /* how many; 0 when not usable */
+	int nccl_version;    /* 10000 * major + 100 * minor + patch, or 0 */
+	int runtime_version; /* of CUDA, 1000 * major + 10 * minor, or 0 */
+	int driver_version;  /* of CUDA, likewise, or 0 */
+};
+
+/*
+ * cohort_platform_probe - what is there, or why not
+ * @platform: COHORT_PLATFORM_GPU, _HOST, or _AUTO for the one that a group
+ *            opened now with no choice of its own would get
+ * @info:     filled
+ *
+ * "Not installed" is a normal answer: COHORT_OK with @info->status
+ * COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE or COHORT_CUDA and a
+ * reason that names what is missing.  Never crashes and never prints.  Any
+ * thread.  The first probe of the gpu platform opens its libraries, and may
+ * block on the driver's start.
+ *
+ * COHORT_OK; COHORT_INVALID for a @platform that is none of the three, a NULL
+ * @info, or with _AUTO an environment variable COHORT_PLATFORM that is neither
+ * "gpu" nor "host"; @info is then untouched.
+ */
+COHORT_API int cohort_platform_probe(int platform,
+                                     struct cohort_platform_info *info);
+
+/* ---- groups ----------------------------------------------------------- */
+
+struct cohort_group;
+struct cohort_comm;
+
+/*
+ * Options of cohort_group_open().  Start from cohort_group_options_init() and
+ * set fields; a field that is 0 or NULL has its default.
+ */
+struct cohort_group_options {
+	size_t size;               /* set by init; says which version */
+	const char *name;          /* in texts and thread names, copied;
+	                              default "cohort" */
+	int platform;              /* enum cohort_platform; default _AUTO */
+	unsigned recorder_slots;   /* operations a rank may have in flight and
+	                              the recorder keeps; a power of two from 16
+	                              to 65536, default 2048 */
+	uint64_t close_timeout_ns; /* how long close waits for what is in flight
+	                              before it aborts; default 60 s */
+	uint64_t abort_timeout_ns; /* how long an abort may take before it is
+	                              given up as wedged; default 10 s */
+};
+
+/*
+ * cohort_group_options_init - set every field to its default
+ * @options: overwritten
+ *
+ * For C, C++ and foreign callers alike.  Any thread; does not block.
+ */
+COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
+
+/* Why a group's communicators ended.  Written once; first cause wins. */
+struct cohort_cause {
+	int status;      /* what every call and ticket answers: COHORT_NCCL,
+	                       COHORT_CUDA, COHORT_WORKER, COHORT_ABORTED, ...;
+	                       COHORT_OK: no cause */
+	int rank;        /* the rank it came from, -1: none */
+	uint64_t ticket; /* of the operation it came from, 0: none */
+	int nccl;        /* ncclResult_t where one was involved, else 0 */
+	int cuda;        /* cudaError_t where one was involved, else 0 */
+	int worker;      /* what the rank's worker returned, else 0 */
+	char text[512];  /* the whole of it for people */
+};
+
+/*
+ * cohort_group_open - open a communicator over some of the machine's devices
+ * @devices: @n device numbers, rank r on devices[r], each at most once; NULL
+ *           for the first @n
+ * @n:       number of ranks, 1 to the number of devices; with @devices NULL,
+ *           0 for all of them
+ * @options: NULL for the defaults; borrowed for the call
+ * @group:   the new group, to be closed by cohort_group_close()
+ *
+ * Opens the platform, then all ranks in one ncclCommInitAll().  Any thread;
+ * blocks until the platform has connected the ranks.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_NO_MEMORY; COHORT_SYSTEM (a thread could
+ * not be started); from the gpu platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL,
+ * COHORT_NO_DEVICE, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and
+ * @group is untouched.
+ */
+COHORT_API int cohort_group_open(const int *devices, int n,
+                                 const struct cohort_group_options *options,
+                                 struct cohort_group **group);
+
+/*
+ * cohort_group_close - close the group and every communicator of it
+ * @group: freed; NULL is allowed and does nothing
+ *
+ * Waits up to the close timeout for what is in flight, then destroys the
+ * native communicators, all in one group of calls; if the wait expires or the
+ * group has a cause, it aborts them instead.  No other call may be using the
+ * group or its communicators (COHORT_STATE is answered where that is seen).
+ *
+ * COHORT_OK; COHORT_STATE while cohort_group_run() is running or a call is
+ * inside a communicator (nothing happened, the group is still open);
+ * COHORT_ABORTED if work in flight did not finish in time and was cut short:
+ * closed all the same; COHORT_WEDGED if the abort did not complete in its time
+ * either: closed, the native communicators are leaked, and buffers of
+ * unfinished operations must not be freed.
+ */
+COHORT_API int cohort_group_close(struct cohort_group *group);
+
+/*
+ * cohort_group_split - hand out one communicator per rank
+ * @group: an open group that has not been split
+ * @comms: room for as many pointers as the group has ranks
+ *
+ * All or nothing.  Afterwards the group-level collectives are refused: each
+ * rank speaks for itself.  Does not block on other ranks.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_STATE if the group was split before (also
+ * by cohort_group_run()) or has a cause; COHORT_CUDA or COHORT_NO_MEMORY from
+ * making the ranks' own streams.  On error the group is as before.
+ */
+COHORT_API int cohort_group_split(struct cohort_group *group,
+                                  struct cohort_comm *comms[]);
+
+/*
+ * What a rank's thread runs.  Its communicator is bound to the thread and its
+ * current device is the rank's.  Anything but 0 ends the group: the other
+ * ranks are unblocked with COHORT_WORKER as the cause.
+ */
+typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
+
+/*
+ * cohort_group_run - run one function on every rank, a thread per rank
+ * @group:  an open group; split first if it has not been.  May be called again
+ *          and again
+ * @worker: called once per rank, on a thread named after the group and the
+ *          rank
+ * @user:   passed on
+ * @cause:  why it failed; may be NULL.  On success its status is COHORT_OK
+ *
+ * Blocks until every worker has returned.
+ *
+ * COHORT_OK if every worker returned 0; COHORT_WORKER if one returned anything
+ * else (@cause->worker, @cause->rank); the cause's status if something else
+ * ended the group; COHORT_INVALID; COHORT_STATE if the group has a cause
+ * already, a run is under way, or a communicator was closed or is bound;
+ * COHORT_SYSTEM if a thread could not be started (no worker has run).
+ */
+COHORT_API int cohort_group_run(struct cohort_group *group,
+                                cohort_worker_fn worker, void *user,
+                                struct cohort_cause *cause);
+
+/*
+ * cohort_group_abort - end every operation and communicator of the group
+ * @group:  an open group
+ * @reason: for people, copied (up to 200 bytes); NULL: none
+ *
+ * Sets the cause (COHORT_ABORTED) and returns; tickets answer with it as soon
+ * as no buffer can be touched any more.  Any thread, any number of times; does
+ * not block.
+ *
+ * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one;
+ * COHORT_INVALID.
+ */
+COHORT_API int cohort_group_abort(struct cohort_group *group,
+                                  const char *reason);
+
+/*
+ * Facts of a group.  Any thread; none blocks.  With a NULL group: -1, and
+ * COHORT_INVALID from cohort_group_devices() and cohort_group_cause().
+ *
+ * cohort_group_size     - number of ranks
+ * cohort_group_platform - COHORT_PLATFORM_GPU or _HOST
+ * cohort_group_devices  - @devices (room for cohort_group_size() numbers) is
+ *                         filled in rank order; COHORT_OK
+ * cohort_group_cause    - @cause is filled; COHORT_OK whether or not there is
+ *                         one (then its status is COHORT_OK)
+ */
+COHORT_API int cohort_group_size(const struct cohort_group *group);
+COHORT_API int cohort_group_platform(const struct cohort_group *group);
+COHORT_API int cohort_group_devices(const struct cohort_group *group,
+                                    int *devices);
+COHORT_API int cohort_group_cause(const struct cohort_group *group,
+                                  struct cohort_cause *cause);
+
+/*
+ * cohort_group_all_reduce - all ranks' all-reduce from one thread
+ * cohort_group_broadcast  - all ranks' broadcast from one thread
+ * @send, @recv: one pointer per rank, each @count elements of @type on that
+ *               rank's device; of a broadcast only send[@root] is read and the
+ *               others may be NULL.  send[r] may equal recv[r]
+ * @op:          enum cohort_op
+ * @streams:     one per rank, of that rank's device; NULL: the ranks' own
+ * @ticket:      one for all ranks, for cohort_group_wait(); may be NULL
+ *
+ * Before the split only.  Queued and recorded on every rank in one native
+ * group: all or nothing.  Results and blocking as for cohort_all_reduce(), and
+ * COHORT_STATE after a split.
+ */
+COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
+                                       const void *const send[],
+                                       void *const recv[], size_t count,
+                                       int type, int op, void *const streams[],
+                                       uint64_t *ticket);
+COHORT_API int cohort_group_broadcast(struct cohort_group *group,
+                                      const void *const send[],
+                                      void *const recv[], size_t count,
+                                      int type, int root, void *const streams[],
+                                      uint64_t *ticket);
+
+/*
+ * cohort_group_wait - wait for a group-level collective on every rank
+ *
+ * As cohort_wait(), for the ticket of a group-level call.
+ */
+COHORT_API int cohort_group_wait(struct cohort_group *group, uint64_t ticket,
+                                 uint64_t timeout_ns);
+
+/* ---- communicators ---------------------------------------------------- */
+
+/*
+ * Facts of a communicator.  Any thread; none blocks.  With a NULL or closed
+ * communicator -1, or NULL.
+ *
+ * cohort_comm_rank   - this rank, 0 to size - 1
+ * cohort_comm_size   - number of ranks
+ * cohort_comm_device - its device
+ * cohort_comm_stream - its own stream, which does not synchronize with the
+ *                      legacy default stream; valid until the group is closed
+ */
+COHORT_API int cohort_comm_rank(const struct cohort_comm *comm);
+COHORT_API int cohort_comm_size(const struct cohort_comm *comm);
+COHORT_API int cohort_comm_device(const struct cohort_comm *comm);
+COHORT_API void *cohort_comm_stream(struct cohort_comm *comm);
+
+/*
+ * cohort_comm_cause - why the communicators ended
+ *
+ * As cohort_group_cause(), for the group of this communicator.
+ */
+COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
+                                 struct cohort_cause *cause);
+
+/*
+ * cohort_comm_bind   - only the calling thread may submit from now on
+ * cohort_comm_unbind - any thread may, one at a time
+ *
+ * Workers of cohort_group_run() are bound already.  Neither blocks.
+ *
+ * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not
+ * bound at all; COHORT_OWNER if it is bound to another thread; COHORT_BUSY if
+ * another thread is inside; COHORT_STATE if closed; COHORT_INVALID.
+ */
+COHORT_API int cohort_comm_bind(struct cohort_comm *comm);
+COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
+
+/*
+ * cohort_comm_close - this rank leaves early
+ * @comm: no call may use it afterwards; those that do get COHORT_STATE until
+ *        the group is closed
+ *
+ * Waits for this rank's tickets, up to the close timeout.  The native
+ * communicator lives until the group is closed, as NCCL frees all of a
+ * process's ranks together.
+ *
+ * COHORT_OK; COHORT_TIMED_OUT if a ticket was not answered in time (nothing
+ * changed); the cause if there is one (closed all the same); COHORT_OWNER;
+ * COHORT_BUSY; COHORT_STATE if closed already; COHORT_INVALID.
+ */
+COHORT_API int cohort_comm_close(struct cohort_comm *comm);
+
+/* ---- collectives ------------------------------------------------------ */
+
+/*
+ * What the collectives have in common
+ *
+ * Every rank of the group must make the same sequence of calls with the same
+ * @count, @type, @op and @root.  A call returns once the operation is queued
+ * on @stream (NULL: the legacy default stream of the rank's device); it does
+ * not wait for peers.  It blocks only while as many operations as the recorder
+ * has slots are in flight on this rank, until the oldest is done or the group
+ * has a cause; on the gpu platform the first call of a kind may also wait for
+ * connections to be set up.  Buffers are device memory of the rank's device
+ * (cohort_alloc(), or from cudaMalloc()), borrowed until the ticket is
+ * answered.  A @count of 0 is allowed, buffers are then not looked at.
+ *
+ * One thread at a time per communicator; a bound one from its thread only.
+ *
+ * COHORT_OK; COHORT_INVALID with the argument and its value in the text;
+ * COHORT_BUSY; COHORT_OWNER; COHORT_STATE if the communicator is closed; the
+ * cause's status if the group has one.  On these nothing was queued, @ticket
+ * is untouched and the group goes on as it was.  COHORT_NCCL or COHORT_CUDA if
+ * a native call failed: as the other ranks are already waiting for this one,
+ * that becomes the cause and ends the group.  What goes wrong later is the
+ * ticket's answer.
+ */
+
+/*
+ * cohort_all_reduce - combine a buffer across ranks, result on every rank
+ * @comm:   this rank's communicator
+ * @send:   @count elements of @type, read
+ * @recv:   @count elements of @type, written; may equal @send
+ * @op:     enum cohort_op
+ * @stream: where to queue it
+ * @ticket: for cohort_wait(); may be NULL
+ */
+COHORT_API int cohort_all_reduce(struct cohort_comm *comm, const void *send,
+                                 void *recv, size_t count, int type, int op,
+                                 void *stream, uint64_t *ticket);
+
+/*
+ * cohort_broadcast - copy a buffer from rank @root to every rank
+ * @send: @count elements of @type, read on @root only; elsewhere ignored
+ * @recv: @count elements of @type, written; may equal @send
+ */
+COHORT_API int cohort_broadcast(struct cohort_comm *comm, const void *send,
+                                void *recv, size_t count, int type, int root,
+                                void *stream, uint64_t *ticket);
+
+/*
+ * cohort_reduce - combine a buffer across ranks, result on rank @root
+ * @send: @count elements of @type, read
+ * @recv: @count elements of @type, written on @root only; elsewhere ignored;
+ *        may equal @send
+ */
+COHORT_API int cohort_reduce(struct cohort_comm *comm, const void *send,
+                             void *recv, size_t count, int type, int op,
+                             int root, void *stream, uint64_t *ticket);
+
+/*
+ * cohort_all_gather - collect every rank's buffer on every rank
+ * @send: @count elements of @type, read
+ * @recv: size * @count elements, written in rank order; in place if @send is
+ *        @recv + rank * @count elements
+ */
+COHORT_API int cohort_all_gather(struct cohort_comm *comm, const void *send,
+                                 void *recv, size_t count, int type,
+                                 void *stream, uint64_t *ticket);
+
+/*
+ * cohort_reduce_scatter - combine across ranks, each rank keeps its block
+ * @send: size * @count elements of @type, read
+ * @recv: @count elements, written: block number rank of the combination; in
+ *        place if @recv is @send + rank * @count elements
+ */
+COHORT_API int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
+                                     void *recv, size_t count, int type, int op,
+                                     void *stream, uint64_t *ticket);
+
+/*
+ * cohort_barrier - a ticket that is done only when every rank has come
+ *
+ * In stream order: what is queued on @stream after it starts only when every
+ * rank's stream has reached its barrier.  To hold the thread itself, wait for
+ * the ticket.
+ */
+COHORT_API int cohort_barrier(struct cohort_comm *comm, void *stream,
+                              uint64_t *ticket);
+
+/* One tensor of a list. */
+struct cohort_tensor {
+	const void *send; /* @count elements of @type, read */
+	void *recv; /* @count elements of @type, written; may equal send */
+	size_t count;
+	int type; /* enum cohort_type */
+};
+
+/*
+ * cohort_all_reduce_many - all-reduce a list of tensors as one operation
+ * @tensors: @n of them, the array is borrowed for the call; every rank has the
+ *           same list of counts and types
+ * @n:       1 or more
+ *
+ * One native group, one record and one ticket; all or nothing.
+ */
+COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
+                                      const struct cohort_tensor *tensors,
+                                      size_t n, int op, void *stream,
+                                      uint64_t *ticket);
+
+/* ---- completion ------------------------------------------------------- */
+
+/*
+ * cohort_wait - wait for a ticket
+ * @ticket:     of this communicator
+ * @timeout_ns: how long; 0: only test; COHORT_FOREVER
+ *
+ * Any thread, any number of times; once it was COHORT_OK or a cause, the
+ * answer stays the same.  Blocks up to @timeout_ns, and while an abort is
+ * under way at most for the rest of the abort timeout beyond that cause.
+ *
+ * COHORT_OK: done, the output may be read; the status of the cause: cut short,
+ * outputs are undefined, no buffer can be touched any more; COHORT_WEDGED: an
+ * abort did not complete, the buffers must not be freed; COHORT_TIMED_OUT:
+ * nothing changed, ask again; COHORT_INVALID for a ticket that was never given
+ * out.
+ */
+COHORT_API int cohort_wait(struct cohort_comm *comm, uint64_t ticket,
+                           uint64_t timeout_ns);
+
+/*
+ * cohort_synchronize - wait for everything submitted so far on this rank
+ *
+ * As cohort_wait() on the last ticket and every one before it; COHORT_OK with
+ * none.
+ */
+COHORT_API int cohort_synchronize(struct cohort_comm *comm,
+                                  uint64_t timeout_ns);
+
+/*
+ * cohort_stream_after - a stream waits for a ticket, on the device
+ * @ticket: of this communicator
+ * @stream: of the rank's device; what is queued on it from now on starts after
+ *          the operation of @ticket is done
+ *
+ * The calling thread does not wait.  If the operation is cut short the stream
+ * goes on: the ticket tells.  One submitting thread at a time.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE; the cause
+ * if the group has one; COHORT_CUDA (nothing was queued).
+ */
+COHORT_API int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket,
+                                   void *stream);
+
+/*
+ * cohort_after_stream - the communicator's own stream waits for a stream
+ * @stream: of the rank's device; what is queued on cohort_comm_stream() from
+ *          now on starts after what is queued on @stream now
+ *
+ * Threads, blocking and results as for cohort_stream_after().
+ */
+COHORT_API int cohort_after_stream(struct cohort_comm *comm, void *stream);
+
+/* ---- device memory ---------------------------------------------------- */
+
+/*
+ * cohort_alloc - memory on the rank's device
+ * cohort_free  - give it back; NULL is allowed and does nothing
+ * @bytes: at least 1
+ *
+ * So that one program runs on both platforms: cudaMalloc() and cudaFree() on
+ * the rank's device.  Memory must not be freed while an operation uses it.
+ * cohort_free() may block as cudaFree() may: on work of the device.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_NO_MEMORY; COHORT_CUDA; COHORT_BUSY;
+ * COHORT_OWNER; COHORT_STATE.  Both work after the group has ended with a
+ * cause, so that a worker can clean up.
+ */
+COHORT_API int cohort_alloc(struct cohort_comm *comm, size_t bytes,
+                            void **memory);
+COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
+
+/*
+ * cohort_copy - copy bytes, in stream order
+ * @dst, @src: @bytes of host memory or of the rank's device, each; @src is
+ *             borrowed until the copy is done
+ *
+ * cudaMemcpyAsync() with the direction found from the pointers, then a ticket
+ * that is not handed out but that cohort_synchronize() waits for.  Pageable
+ * host memory may make it block as CUDA says.  Results as for the collectives,
+ * except that peers are not involved.
+ */
+COHORT_API int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
+                           size_t bytes, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

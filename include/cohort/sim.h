@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COHORT_SIM_H
+#define COHORT_SIM_H
+
+/*
+ * Knobs of the host platform: how many devices it has, and scripted faults
+ *
+ * For tests of programs that use cohort: a rank that never comes, comes late,
+ * gets an error, or is stuck inside a native call, at an operation you name.
+ * Nothing here touches the gpu platform.
+ */
+
+#include <stdint.h>
+
+#include <cohort/cohort.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The most devices the host platform can have. */
+#define COHORT_SIM_MAX_DEVICES 1024
+
+/*
+ * cohort_sim_set_devices - how many devices the host platform has
+ * @n: 1 to COHORT_SIM_MAX_DEVICES
+ *
+ * Overrides COHORT_HOST_DEVICES of the environment; the default is 8.  Only
+ * before the first use of the host platform in the process (a group opened on
+ * it, or a probe of it).  Any thread; does not block.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_STATE once the platform is in use (unless
+ * it has @n devices already).
+ */
+COHORT_API int cohort_sim_set_devices(int n);
+
+enum cohort_fault_kind {
+	COHORT_FAULT_NEVER = 1, /* the call succeeds, the rank never arrives */
+	COHORT_FAULT_DELAY = 2, /* it arrives @value nanoseconds late */
+	COHORT_FAULT_ERROR = 3, /* the call fails with ncclResult_t @value and
+	                           queues nothing */
+	COHORT_FAULT_STUCK = 4, /* the call does not return until an abort of
+	                           its communicator, then fails */
+};
+
+/* One scripted fault.  It strikes once. */
+struct cohort_fault {
+	int rank;           /* of the communicator; -1: any */
+	uint64_t operation; /* the rank's collectives on a communicator are
+	                       numbered from 0; those with count 0, and all of a
+	                       communicator of one rank, are counted too */
+	int kind;           /* enum cohort_fault_kind */
+	uint64_t value;     /* see the kinds */
+};
+
+/*
+ * cohort_sim_fault_add    - script a fault, at most 64 at a time
+ * cohort_sim_faults_clear - forget those that have not struck; ranks held by
+ *                           one that has stay held
+ *
+ * Applies to every communicator of the host platform in the process.  The
+ * environment variable COHORT_FAULTS adds faults at first use, as a list like
+ * "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck" (rank@operation:kind; times
+ * in ns, us, ms or s); a list that cannot be read makes opening the platform
+ * fail and names the part.  Any thread; neither blocks.
+ *
+ * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_NO_MEMORY
+ * when 64 are waiting.
+ */
+COHORT_API int cohort_sim_fault_add(const struct cohort_fault *fault);
+COHORT_API void cohort_sim_faults_clear(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
