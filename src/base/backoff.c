@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "base/backoff.h"
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define SPIN_ROUNDS 100
+#define YIELD_NS 500000
+#define NAP_MIN_NS 50000
+#define NAP_MAX_NS 1000000
+
+static void cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
+{
+	return x < low ? low : x > high ? high : x;
+}
+
+/* A sixteenth of the time waited so far, within bounds: many waiters on a long
+ * hang must not eat the cores, and a short wait must not become a long one. */
+static void nap(uint64_t waited, uint64_t left)
+{
+	uint64_t ns = clamp(waited / 16, NAP_MIN_NS, NAP_MAX_NS);
+	struct timespec t = { .tv_nsec = (long)(left < ns ? left : ns) };
+
+	nanosleep(&t, NULL);
+}
+
+void backoff_wait(struct backoff *b, uint64_t deadline_ns)
+{
+	uint64_t now;
+
+	if (b->rounds < SPIN_ROUNDS) {
+		b->rounds++;
+		cpu_pause();
+		return;
+	}
+	now = clock_now();
+	if (!b->started_ns)
+		b->started_ns = now;
+	if (now - b->started_ns < YIELD_NS)
+		sched_yield();
+	else
+		nap(now - b->started_ns,
+		    deadline_ns > now ? deadline_ns - now : 0);
+}

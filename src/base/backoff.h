@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_BACKOFF_H
+#define BASE_BACKOFF_H
+
+/*
+ * Waiting for a word that another thread or a device will change: pause a
+ * little when there is a core to spare, then yield, and only after half a
+ * millisecond sleep in short naps.  (Waking a sleeper costs more than most of
+ * these waits last, and with more ranks than cores a spinning thread keeps the
+ * one it waits for from running.)
+ *
+ *	struct backoff b = BACKOFF;
+ *	while (!done())
+ *		backoff_wait(&b, deadline);
+ */
+
+#include <stdint.h>
+
+struct backoff {
+	uint64_t started_ns; /* 0: not yet read */
+	unsigned rounds;
+};
+
+#define BACKOFF                                                                \
+	{                                                                      \
+		.rounds = 0                                                    \
+	}
+
+/* Wait a little: at most a millisecond, and not past @deadline_ns. */
+void backoff_wait(struct backoff *b, uint64_t deadline_ns);
+
+#endif

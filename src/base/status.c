@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Result codes, their texts, and the last error of each thread
+ */
+
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define TEXT_SIZE 1024
+
+static _Thread_local char last_error[TEXT_SIZE];
+
+int error_set(int status, const char *format, ...)
+{
+	char text[TEXT_SIZE]; /* the arguments may point into last_error */
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	snprintf(last_error, sizeof(last_error), "%s", text);
+	return status;
+}
+
+const char *cohort_last_error(void)
+{
+	return last_error;
+}
+
+const char *cohort_status_text(int status)
+{
+	switch (status) {
+#define STATUS_CASE(name, value, text)                                         \
+	case value:                                                            \
+		return text;
+		COHORT_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+	}
+	return "a status that this version of cohort does not know";
+}
+
+#define STRING(x) #x
+#define VERSION(major, minor, patch)                                           \
+	STRING(major) "." STRING(minor) "." STRING(patch)
+
+const char *cohort_version(void)
+{
+	return VERSION(COHORT_VERSION_MAJOR, COHORT_VERSION_MINOR,
+	               COHORT_VERSION_PATCH);
+}
+
+size_t cohort_type_size(int type)
+{
+	static const unsigned char bytes[] = {
+#define TYPE_BYTES(name, value, size, text) [value] = size,
+		COHORT_TYPE_LIST(TYPE_BYTES)
+#undef TYPE_BYTES
+	};
+
+	return type >= 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
+}

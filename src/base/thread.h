@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_THREAD_H
+#define BASE_THREAD_H
+
+/*
+ * Threads of the library: named, and with every signal blocked, so that
+ * handlers of the program run on the program's threads.
+ */
+
+#include <pthread.h>
+
+/*
+ * Start @fn(@arg) on a thread named by @format (cut to 15 bytes).  Returns 0 or
+ * an errno value.
+ */
+int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+#endif
