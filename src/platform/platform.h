@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLATFORM_H
+#define PLATFORM_H
+
+/*
+ * The seam: NCCL and the CUDA runtime as one table of C functions with their
+ * real names and signatures, and three functions of ours.  The core is written
+ * against this table and does not know whether the real libraries (gpu.c) or
+ * the host platform (host/) filled it.  No entry is ever NULL.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cohort/cohort.h>
+
+#include "platform/cuda_abi.h"
+#include "platform/functions.h"
+#include "platform/nccl_abi.h"
+
+struct platform {
+	int kind;         /* COHORT_PLATFORM_GPU or _HOST */
+	const char *name; /* "gpu" or "host" */
+
+#define PLATFORM_ENTRY(result, name, parameters, arguments)                    \
+	result(*name) parameters;
+	NCCL_FUNCTIONS(PLATFORM_ENTRY)
+	CUDA_FUNCTIONS(PLATFORM_ENTRY)
+#undef PLATFORM_ENTRY
+
+	/*
+	 * In stream order, store @value into @word, which is memory from
+	 * cudaHostAlloc().  The host reads it with acquire and then sees all
+	 * that the stream did before.
+	 */
+	cudaError_t (*mark)(cudaStream_t stream, uint32_t *word,
+	                    uint32_t value);
+	/*
+	 * Make @stream wait until (int32_t)(*@word - @value) >= 0, for a @word
+	 * that a mark queued earlier will set.
+	 */
+	cudaError_t (*await_mark)(cudaStream_t stream, uint32_t *word,
+	                          uint32_t value);
+	/*
+	 * Run what can be run of @stream on the calling thread, without
+	 * waiting for anything.  Does nothing on a GPU.  @stream may have been
+	 * destroyed meanwhile.
+	 */
+	void (*progress)(cudaStream_t stream);
+};
+
+/*
+ * Open a platform, for the life of the process, and store its table.
+ * @kind: enum cohort_platform; _AUTO makes the choice.  COHORT_INVALID for
+ * another value or a bad COHORT_PLATFORM, else why it cannot be had.  May block
+ * on the driver's start.  Any thread.
+ */
+int platform_open(int kind, const struct platform **out);
+
+/* Have platform_open() store @table for its kind from now on, or the real one
+ * again if @table is NULL: to put one's own functions in front. */
+void platform_override(const struct platform *table);
+
+/* What each platform provides: open libraries if need be, store the table and
+ * the number of devices.  Any thread, any number of times. */
+int gpu_platform_open(const struct platform **out, int *devices_out);
+int host_platform_open(const struct platform **out, int *devices_out);
+
+/* True if the machine has an NVIDIA GPU, as far as its device files tell. */
+bool gpu_platform_present(void);
+
+#endif

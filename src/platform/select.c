@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which platform: what the caller says, else COHORT_PLATFORM, else gpu if the
+ * machine has one, else host
+ *
+ * A machine with a GPU but without a usable NCCL gets an error that says what
+ * is missing, never a silent detour over its CPUs.
+ */
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "platform/platform.h"
+
+/* Atomic; see platform_override(). */
+static const struct platform *_Atomic override;
+
+void platform_override(const struct platform *table)
+{
+	atomic_store_explicit(&override, table, memory_order_release);
+}
+
+static int choose(int *kind)
+{
+	const char *text = getenv("COHORT_PLATFORM");
+
+	if (!text || !*text)
+		*kind = gpu_platform_present() ? COHORT_PLATFORM_GPU
+		                               : COHORT_PLATFORM_HOST;
+	else if (strcmp(text, "gpu") == 0)
+		*kind = COHORT_PLATFORM_GPU;
+	else if (strcmp(text, "host") == 0)
+		*kind = COHORT_PLATFORM_HOST;
+	else
+		return error_set(COHORT_INVALID,
+		                 "COHORT_PLATFORM is \"%s\", not \"gpu\" or "
+		                 "\"host\"",
+		                 text);
+	return COHORT_OK;
+}
+
+static int resolve(int *kind)
+{
+	switch (*kind) {
+	case COHORT_PLATFORM_AUTO:
+		return choose(kind);
+	case COHORT_PLATFORM_GPU:
+	case COHORT_PLATFORM_HOST:
+		return COHORT_OK;
+	}
+	return error_set(COHORT_INVALID,
+	                 "platform is %d, not an enum cohort_platform", *kind);
+}
+
+/* A GPU that cannot be used: say how to do without. */
+static int open_gpu(const struct platform **out)
+{
+	char why[512];
+	int devices, rc = gpu_platform_open(out, &devices);
+
+	if (rc == COHORT_OK)
+		return rc;
+	snprintf(why, sizeof(why), "%s", cohort_last_error());
+	return error_set(rc, "%s (COHORT_PLATFORM=host runs without a GPU)",
+	                 why);
+}
+
+int platform_open(int kind, const struct platform **out)
+{
+	const struct platform *table;
+	int devices, rc = resolve(&kind);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = kind == COHORT_PLATFORM_GPU ? open_gpu(out)
+	                                 : host_platform_open(out, &devices);
+	if (rc != COHORT_OK)
+		return rc;
+	table = atomic_load_explicit(&override, memory_order_acquire);
+	if (table && table->kind == kind)
+		*out = table;
+	return COHORT_OK;
+}
+
+static void fill_versions(const struct platform *p,
+                          struct cohort_platform_info *info)
+{
+	p->ncclGetVersion(&info->nccl_version);
+	p->cudaRuntimeGetVersion(&info->runtime_version);
+	p->cudaDriverGetVersion(&info->driver_version);
+}
+
+int cohort_platform_probe(int platform, struct cohort_platform_info *info)
+{
+	const struct platform *p;
+	int rc;
+
+	if (!info)
+		return error_set(COHORT_INVALID, "info is NULL");
+	rc = resolve(&platform);
+	if (rc != COHORT_OK)
+		return rc;
+	*info = (struct cohort_platform_info){ .platform = platform };
+	info->status = platform == COHORT_PLATFORM_GPU
+	                       ? gpu_platform_open(&p, &info->devices)
+	                       : host_platform_open(&p, &info->devices);
+	if (info->status == COHORT_OK)
+		fill_versions(p, info);
+	else
+		snprintf(info->reason, sizeof(info->reason), "%s",
+		         cohort_last_error());
+	return COHORT_OK;
+}
