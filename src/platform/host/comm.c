@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The life of the host platform's communicators, and what they answer
+ */
+
+#include "platform/host/comm.h"
+
+#include <stdlib.h>
+
+#include "base/backoff.h"
+#include "platform/host/device.h"
+#include "platform/host/group.h"
+#include "platform/host/host.h"
+
+#define NCCL_VERSION 22809
+
+/* ---- errors ----------------------------------------------------------- */
+
+/* Atomic; always a literal.  Process-wide, as in NCCL. */
+static const char *_Atomic last_error = "";
+
+ncclResult_t comm_error(ncclResult_t result, const char *text)
+{
+	atomic_store_explicit(&last_error, text, memory_order_release);
+	return result;
+}
+
+const char *host_ncclGetLastError(ncclComm_t comm)
+{
+	(void)comm;
+	return atomic_load_explicit(&last_error, memory_order_acquire);
+}
+
+const char *host_ncclGetErrorString(ncclResult_t result)
+{
+	static const char *const texts[] = {
+		[ncclSuccess] = "no error",
+		[ncclUnhandledCudaError] = "unhandled cuda error",
+		[ncclSystemError] = "unhandled system error",
+		[ncclInternalError] = "internal error",
+		[ncclInvalidArgument] = "invalid argument",
+		[ncclInvalidUsage] = "invalid usage",
+		[ncclRemoteError] = "remote process exited or there was a "
+				    "network error",
+		[ncclInProgress] = "NCCL operation in progress",
+	};
+	size_t i = (size_t)result;
+
+	return i < sizeof(texts) / sizeof(texts[0]) ? texts[i]
+	                                            : "unknown result code";
+}
+
+ncclResult_t host_ncclGetVersion(int *version)
+{
+	if (!version)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclGetVersion: version is NULL");
+	*version = NCCL_VERSION;
+	return ncclSuccess;
+}
+
+/* ---- launches --------------------------------------------------------- */
+
+struct launch *comm_launch_get(struct ncclComm *comm)
+{
+	struct launch *l;
+
+	pthread_mutex_lock(&comm->lock);
+	l = comm->unused;
+	if (l)
+		comm->unused = l->next;
+	pthread_mutex_unlock(&comm->lock);
+	if (!l)
+		l = calloc(1, sizeof(*l));
+	if (!l)
+		return NULL;
+	l->comm = comm;
+	l->call_count = 0;
+	l->stream_count = 0;
+	l->fault.kind = 0;
+	l->due_ns = 0;
+	l->joined = false;
+	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
+	return l;
+}
+
+void comm_launch_put(struct launch *l)
+{
+	struct ncclComm *comm = l->comm;
+
+	/* Acquire and release: the last one sees what the other did. */
+	if (atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel) > 1)
+		return;
+	pthread_mutex_lock(&comm->lock);
+	l->next = comm->unused;
+	comm->unused = l;
+	pthread_mutex_unlock(&comm->lock);
+}
+
+void comm_launch_queue(struct launch *l)
+{
+	size_t i, n = l->stream_count - 1;
+	struct stream *s = l->streams[n];
+	struct work w = { .step = meet_step, .launch = l };
+	uint64_t position;
+
+	for (i = 0; i < n; i++)
+		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
+	l->round = l->comm->rounds++;
+	l->comm->last = s;
+	atomic_store_explicit(&l->users, 2, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l->comm->pending, 1, memory_order_relaxed);
+	stream_push(s, &w, &position);
+	for (i = 0; i < n; i++)
+		stream_push_wait(l->streams[i], s, position);
+	comm_launch_put(l);
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+bool comm_is_valid(const struct ncclComm *comm)
+{
+	return comm && comm->magic == COMM_MAGIC;
+}
+
+static void comm_free(struct ncclComm *comm)
+{
+	struct launch *l, *next;
+
+	for (l = comm->unused; l; l = next) {
+		next = l->next;
+		free(l->streams);
+		free(l->calls);
+		free(l);
+	}
+	pthread_mutex_destroy(&comm->lock);
+	comm->magic = 0;
+	free(comm);
+}
+
+static void world_free(struct world *w)
+{
+	int i;
+
+	for (i = 0; i < w->n; i++)
+		if (w->comms[i])
+			comm_free(w->comms[i]);
+	pthread_mutex_destroy(&w->lock);
+	free(w->launches);
+	free(w);
+}
+
+static struct ncclComm *comm_create(struct world *w, int rank, int device)
+{
+	struct ncclComm *comm = calloc(1, sizeof(*comm));
+
+	if (!comm)
+		return NULL;
+	comm->magic = COMM_MAGIC;
+	comm->world = w;
+	comm->rank = rank;
+	comm->device = device;
+	pthread_mutex_init(&comm->lock, NULL);
+	return comm;
+}
+
+static struct world *world_create(int n, const int *devices)
+{
+	struct world *w =
+		calloc(1, sizeof(*w) + (size_t)n * sizeof(w->comms[0]));
+	int i;
+
+	if (!w)
+		return NULL;
+	w->n = n;
+	pthread_mutex_init(&w->lock, NULL);
+	w->launches = calloc((size_t)n, sizeof(*w->launches));
+	for (i = 0; w->launches && i < n; i++) {
+		w->comms[i] = comm_create(w, i, devices ? devices[i] : i);
+		if (!w->comms[i])
+			break;
+	}
+	if (i == n)
+		return w;
+	world_free(w);
+	return NULL;
+}
+
+static ncclResult_t check_devices(int n, const int *devices)
+{
+	int i, k;
+
+	for (i = 0; devices && i < n; i++) {
+		if (devices[i] < 0 || devices[i] >= device_count())
+			return comm_error(ncclInvalidArgument,
+			                  "ncclCommInitAll: no such device");
+		for (k = 0; k < i; k++)
+			if (devices[k] == devices[i])
+				return comm_error(ncclInvalidUsage,
+				                  "ncclCommInitAll: duplicate "
+				                  "device");
+	}
+	if (!devices && n > device_count())
+		return comm_error(ncclUnhandledCudaError,
+		                  "ncclCommInitAll: more ranks than devices");
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
+                                  const int *devlist)
+{
+	struct world *w;
+	ncclResult_t result;
+	int i;
+
+	if (!comms)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommInitAll: comms is NULL");
+	if (ndev < 0)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommInitAll: ndev is negative");
+	result = check_devices(ndev, devlist);
+	if (result != ncclSuccess || !ndev)
+		return result;
+	w = world_create(ndev, devlist);
+	if (!w)
+		return comm_error(ncclSystemError, "out of memory");
+	for (i = 0; i < ndev; i++)
+		comms[i] = w->comms[i];
+	return ncclSuccess;
+}
+
+/* Wait until everything that this rank launched is done. */
+static ncclResult_t comm_sync(struct ncclComm *comm)
+{
+	struct backoff b = BACKOFF;
+
+	/* Acquire: pairs with the release when a launch is done. */
+	while (atomic_load_explicit(&comm->pending, memory_order_acquire)) {
+		stream_drive(comm->last, EFFORT_HELP);
+		stream_settle(EFFORT_HELP);
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return ncclSuccess;
+}
+
+/* Release one rank; the last one frees all. */
+static ncclResult_t comm_reclaim(struct ncclComm *comm)
+{
+	struct world *w = comm->world;
+	int i;
+
+	/* Acquire and release: the last sees what the others did before. */
+	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) +
+	            1 !=
+	    w->n)
+		return ncclSuccess;
+	for (i = 0; i < w->n; i++)
+		if (!w->comms[i]->finalized)
+			comm_sync(w->comms[i]);
+	world_free(w);
+	return ncclSuccess;
+}
+
+static ncclResult_t reclaim_at_end(struct ncclComm *comm)
+{
+	ncclResult_t result = group_job(comm_reclaim, comm), ended;
+
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}
+
+ncclResult_t host_ncclCommDestroy(ncclComm_t comm)
+{
+	if (!comm)
+		return ncclSuccess;
+	if (!comm_is_valid(comm))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommDestroy: not a communicator");
+	group_start();
+	return reclaim_at_end(comm);
+}
+
+ncclResult_t host_ncclCommAbort(ncclComm_t comm)
+{
+	if (!comm)
+		return ncclSuccess;
+	if (!comm_is_valid(comm))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommAbort: not a communicator");
+	group_start();
+	meet_abort(comm);
+	return reclaim_at_end(comm);
+}
+
+ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
+{
+	ncclResult_t result, ended;
+
+	if (!comm)
+		return ncclSuccess;
+	if (!comm_is_valid(comm))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommFinalize: not a communicator");
+	if (comm->finalized)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommFinalize: called twice");
+	comm->finalized = true;
+	group_start();
+	result = group_job(comm_sync, comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}
+
+/* ---- facts ------------------------------------------------------------ */
+
+static ncclResult_t comm_fact(const struct ncclComm *comm, const void *out)
+{
+	if (!comm_is_valid(comm))
+		return group_fail(ncclInvalidArgument, "not a communicator");
+	if (!out)
+		return group_fail(ncclInvalidArgument, "output is NULL");
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclCommCount(const ncclComm_t comm, int *count)
+{
+	ncclResult_t result = comm_fact(comm, count);
+
+	if (result == ncclSuccess)
+		*count = comm->world->n;
+	return result;
+}
+
+ncclResult_t host_ncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+	ncclResult_t result = comm_fact(comm, device);
+
+	if (result == ncclSuccess)
+		*device = comm->device;
+	return result;
+}
+
+ncclResult_t host_ncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+	ncclResult_t result = comm_fact(comm, rank);
+
+	if (result == ncclSuccess)
+		*rank = comm->rank;
+	return result;
+}
+
+ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
+{
+	ncclResult_t result = comm_fact(comm, async);
+
+	if (result == ncclSuccess)
+		*async = (ncclResult_t)atomic_load_explicit(
+			&comm->async, memory_order_acquire);
+	return result;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_COMM_H
+#define HOST_COMM_H
+
+/*
+ * Communicators of the host platform: one ncclComm per rank, and the world they
+ * share
+ *
+ * As in NCCL, a communicator is used by one thread at a time, an abort raises
+ * its flag at the call, and the memory of all ranks is freed by the last of
+ * them to be aborted or destroyed (nccl.md of the design notes, section 1).
+ */
+
+#include <cohort/sim.h>
+
+#include "platform/host/stream.h"
+
+enum call_kind {
+	CALL_ALL_REDUCE,
+	CALL_BROADCAST,
+	CALL_REDUCE,
+	CALL_ALL_GATHER,
+	CALL_REDUCE_SCATTER,
+};
+
+/* One collective of one rank. */
+struct call {
+	enum call_kind kind;
+	const void *send;
+	void *recv;
+	size_t count;
+	int type; /* ncclDataType_t */
+	int op;   /* ncclRedOp_t; 0 where there is none */
+	int root; /* 0 where there is none */
+
+	/* Written by the last rank to arrive, in the list of rank 0. */
+	size_t first_piece;
+};
+
+/* One rank's part of one operation: all calls of a group on one communicator,
+ * queued on a stream as one piece of work. */
+struct launch {
+	struct ncclComm *comm;
+	struct launch *next; /* in the group, or among the unused */
+	uint64_t round;      /* which operation of the communicator it is */
+
+	/* The streams named by its calls; it runs on the last, and the others
+	 * are joined before and after. */
+	struct stream **streams;
+	size_t stream_count, stream_room;
+
+	struct call *calls;
+	size_t call_count, call_room;
+
+	struct cohort_fault fault; /* never or delay; kind 0: none */
+	uint64_t due_ns;           /* of a delay, once it has begun */
+
+	/* Atomic; who still uses it: the group, and once queued the stream. */
+	atomic_int users;
+
+	/* Guarded by the world's lock. */
+	bool joined;
+};
+
+struct ncclComm {
+	/* Constant after creation. */
+	uint64_t magic;
+	struct world *world;
+	int rank;
+	int device;
+
+	/* Atomic; raised by ncclCommAbort() from any thread (seq_cst), polled
+	 * by whoever works or waits for this rank. */
+	atomic_bool aborted;
+
+	/* Atomic; a statistic until freed: launches queued and not done.  The
+	 * last decrement releases what the launch wrote. */
+	_Atomic uint64_t pending;
+
+	/* Atomic; any thread. */
+	_Atomic int async;
+
+	/* Owned by the thread that uses the communicator. */
+	uint64_t operations; /* collectives called, for faults */
+	uint64_t rounds;     /* launches queued */
+	struct launch *open; /* of the group that is open, or NULL */
+	struct stream *last; /* where the last launch went */
+	bool finalized;
+
+	/* Guarded by lock. */
+	pthread_mutex_t lock;
+	struct launch *unused;
+};
+
+/* Where the ranks meet. */
+struct world {
+	/* Constant after creation. */
+	int n;
+
+	/* Atomic; how many were aborted or destroyed. */
+	atomic_int released;
+
+	/* Atomic; a rank was aborted: start nothing more.  Written under lock,
+	 * read without between pieces. */
+	atomic_bool broken;
+
+	/* Atomic; the next piece to do, claimed by whoever is inside. */
+	_Atomic size_t next_piece;
+
+	/* Guarded by lock. */
+	pthread_mutex_t lock;
+	uint64_t round;           /* operations done */
+	int arrived;              /* in this one */
+	bool open;                /* all have arrived, and with the same call */
+	int inside;               /* threads that may touch buffers */
+	size_t finished;          /* pieces done */
+	struct stream *followers; /* their first work waits for any of this */
+
+	/* Written under lock, read by those inside: they hold the round. */
+	size_t pieces;
+	size_t bytes;
+	struct launch **launches; /* by rank */
+
+	struct ncclComm *comms[];
+};
+
+#define COMM_MAGIC UINT64_C(0x636f686f7274636d)
+
+/* NULL, freed (as far as can be told) or foreign communicators are not. */
+bool comm_is_valid(const struct ncclComm *comm);
+
+/* A launch for @comm with nothing in it, or NULL without memory. */
+struct launch *comm_launch_get(struct ncclComm *comm);
+
+/* One user less; the last one puts it back for the next. */
+void comm_launch_put(struct launch *launch);
+
+/* Queue a launch on its stream, and put it. */
+void comm_launch_queue(struct launch *launch);
+
+/* The step function of a launch: arrive, and with the others do the work. */
+enum step meet_step(struct stream *stream, struct work *work,
+                    enum effort effort);
+
+/* Raise a rank's abort flag and let everyone see it. */
+void meet_abort(struct ncclComm *comm);
+
+/* Remember @text for ncclGetLastError() and return @result.  @text lives for
+ * ever. */
+ncclResult_t comm_error(ncclResult_t result, const char *text);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_COPY_H
+#define HOST_COPY_H
+
+#include "platform/host/stream.h"
+
+/* Queue a copy of @bytes; @dst may equal @src. */
+void copy_push(struct stream *stream, void *dst, const void *src, size_t bytes,
+               uint64_t *position_out);
+
+#endif

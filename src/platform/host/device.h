@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_DEVICE_H
+#define HOST_DEVICE_H
+
+/*
+ * Devices of the host platform and the thread-local state of the CUDA runtime
+ */
+
+#include "platform/platform.h"
+
+/* Settle the number of devices: cohort_sim_set_devices(), else
+ * COHORT_HOST_DEVICES, else 8.  COHORT_INVALID names a bad value. */
+int device_init(void);
+
+/* The number of devices; 0 before device_init(). */
+int device_count(void);
+
+/* The calling thread's current device. */
+int device_current(void);
+
+/* Remember @error as the calling thread's last CUDA error unless it is
+ * cudaSuccess, and return it. */
+cudaError_t device_error(cudaError_t error);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Scripted faults of the host platform: a short list, looked at by every
+ * collective as it is called and free of cost while it is empty
+ */
+
+#include "platform/host/fault.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define MAX_FAULTS 64
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock. */
+static struct cohort_fault faults[MAX_FAULTS];
+static bool environment_read;
+
+/* Atomic; written under lock, read without to skip it.  Relaxed: a fault added
+ * while a call is under way may strike it or not. */
+static atomic_int used;
+
+static int fault_check(const struct cohort_fault *f)
+{
+	if (f->rank < -1)
+		return error_set(COHORT_INVALID,
+		                 "fault->rank is %d, not a rank or -1",
+		                 f->rank);
+	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_STUCK)
+		return error_set(COHORT_INVALID,
+		                 "fault->kind is %d, not an enum "
+		                 "cohort_fault_kind",
+		                 f->kind);
+	if (f->kind == COHORT_FAULT_ERROR &&
+	    (f->value < 1 || f->value > 1000000))
+		return error_set(COHORT_INVALID,
+		                 "fault->value is %llu, not an ncclResult_t "
+		                 "that is an error",
+		                 (unsigned long long)f->value);
+	return COHORT_OK;
+}
+
+static int add_locked(const struct cohort_fault *f)
+{
+	int n = atomic_load_explicit(&used, memory_order_relaxed);
+
+	if (n == MAX_FAULTS)
+		return error_set(COHORT_NO_MEMORY,
+		                 "%d faults are waiting already", n);
+	faults[n] = *f;
+	atomic_store_explicit(&used, n + 1, memory_order_relaxed);
+	return COHORT_OK;
+}
+
+int cohort_sim_fault_add(const struct cohort_fault *fault)
+{
+	int rc;
+
+	if (!fault)
+		return error_set(COHORT_INVALID, "fault is NULL");
+	rc = fault_check(fault);
+	if (rc != COHORT_OK)
+		return rc;
+	pthread_mutex_lock(&lock);
+	rc = add_locked(fault);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void cohort_sim_faults_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	atomic_store_explicit(&used, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&lock);
+}
+
+/* "5ms" to nanoseconds. */
+static bool parse_time(const char *text, uint64_t *ns)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {
+		{ "ns", 1 },
+		{ "us", 1000 },
+		{ "ms", 1000000 },
+		{ "s", 1000000000 },
+	};
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+	size_t i;
+
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (end != text && strcmp(end, units[i].unit) == 0) {
+			*ns = n * units[i].ns;
+			return true;
+		}
+	return false;
+}
+
+/* "never", "stuck", "delay=TIME" or "error=CODE". */
+static bool parse_kind(const char *text, struct cohort_fault *f)
+{
+	char *end;
+
+	if (strcmp(text, "never") == 0) {
+		f->kind = COHORT_FAULT_NEVER;
+		return true;
+	}
+	if (strcmp(text, "stuck") == 0) {
+		f->kind = COHORT_FAULT_STUCK;
+		return true;
+	}
+	if (strncmp(text, "delay=", 6) == 0) {
+		f->kind = COHORT_FAULT_DELAY;
+		return parse_time(text + 6, &f->value);
+	}
+	if (strncmp(text, "error=", 6) == 0) {
+		f->kind = COHORT_FAULT_ERROR;
+		f->value = strtoull(text + 6, &end, 10);
+		return end != text + 6 && !*end;
+	}
+	return false;
+}
+
+/* "RANK@OPERATION:KIND", where a rank of * is any. */
+static bool parse_fault(const char *text, struct cohort_fault *f)
+{
+	char *end;
+
+	*f = (struct cohort_fault){ .rank = -1 };
+	if (*text == '*') {
+		text++;
+	} else {
+		f->rank = (int)strtol(text, &end, 10);
+		if (end == text || f->rank < 0)
+			return false;
+		text = end;
+	}
+	if (*text++ != '@')
+		return false;
+	f->operation = strtoull(text, &end, 10);
+	if (end == text || *end != ':')
+		return false;
+	return parse_kind(end + 1, f);
+}
+
+static int parse_list_locked(char *list)
+{
+	struct cohort_fault f;
+	char *part, *rest = NULL;
+	int rc;
+
+	for (part = strtok_r(list, ",", &rest); part;
+	     part = strtok_r(NULL, ",", &rest)) {
+		if (!parse_fault(part, &f))
+			return error_set(COHORT_INVALID,
+			                 "COHORT_FAULTS: cannot read \"%s\"",
+			                 part);
+		rc = fault_check(&f);
+		if (rc == COHORT_OK)
+			rc = add_locked(&f);
+		if (rc != COHORT_OK)
+			return rc;
+	}
+	return COHORT_OK;
+}
+
+int fault_init(void)
+{
+	const char *text = getenv("COHORT_FAULTS");
+	char *copy;
+	int rc = COHORT_OK;
+
+	pthread_mutex_lock(&lock);
+	if (!environment_read && text) {
+		copy = strdup(text);
+		rc = copy ? parse_list_locked(copy)
+		          : error_set(COHORT_NO_MEMORY, "out of memory");
+		free(copy);
+	}
+	environment_read = rc == COHORT_OK;
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+struct cohort_fault fault_take(int rank, uint64_t operation)
+{
+	struct cohort_fault f = { .kind = 0 };
+	int i, n;
+
+	if (!atomic_load_explicit(&used, memory_order_relaxed))
+		return f;
+	pthread_mutex_lock(&lock);
+	n = atomic_load_explicit(&used, memory_order_relaxed);
+	for (i = 0; i < n; i++)
+		if (faults[i].operation == operation &&
+		    (faults[i].rank == rank || faults[i].rank == -1))
+			break;
+	if (i < n) {
+		f = faults[i];
+		memmove(&faults[i], &faults[i + 1],
+		        (size_t)(n - i - 1) * sizeof(*faults));
+		atomic_store_explicit(&used, n - 1, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&lock);
+	return f;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups of the host platform; all state is the thread's own
+ */
+
+#include "platform/host/group.h"
+
+#include <stdlib.h>
+
+#include "platform/host/host.h"
+
+struct job {
+	group_job_fn fn;
+	struct ncclComm *comm;
+};
+
+/* Owned by the thread. */
+static _Thread_local struct {
+	int depth;
+	ncclResult_t error; /* of the last call that failed */
+	struct launch *first;
+	struct launch **last;
+	struct job *jobs;
+	size_t job_count, job_room;
+} group;
+
+void group_start(void)
+{
+	if (group.depth++ == 0) {
+		group.error = ncclSuccess;
+		group.first = NULL;
+		group.last = &group.first;
+		group.job_count = 0;
+	}
+}
+
+ncclResult_t group_fail(ncclResult_t result, const char *text)
+{
+	if (group.depth)
+		group.error = result;
+	return comm_error(result, text);
+}
+
+struct launch *group_launch(struct ncclComm *comm)
+{
+	struct launch *l = comm->open;
+
+	if (l)
+		return l;
+	l = comm_launch_get(comm);
+	if (!l)
+		return NULL;
+	comm->open = l;
+	l->next = NULL;
+	*group.last = l;
+	group.last = &l->next;
+	return l;
+}
+
+ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm)
+{
+	size_t more = group.job_room ? 2 * group.job_room : 8;
+	struct job *bigger;
+
+	if (group.job_count == group.job_room) {
+		bigger = realloc(group.jobs, more * sizeof(*bigger));
+		if (!bigger)
+			return group_fail(ncclSystemError, "out of memory");
+		group.jobs = bigger;
+		group.job_room = more;
+	}
+	group.jobs[group.job_count++] = (struct job){ fn, comm };
+	return ncclSuccess;
+}
+
+static void end_launches(bool queue)
+{
+	struct launch *l, *next;
+
+	for (l = group.first; l; l = next) {
+		next = l->next;
+		l->comm->open = NULL;
+		if (queue)
+			comm_launch_queue(l);
+		else
+			comm_launch_put(l);
+	}
+}
+
+static ncclResult_t end_jobs(bool run)
+{
+	struct job *jobs = group.jobs;
+	size_t i, n = group.job_count;
+	ncclResult_t first = ncclSuccess, r;
+
+	group.jobs = NULL;
+	group.job_count = group.job_room = 0;
+	for (i = 0; run && i < n; i++) {
+		r = jobs[i].fn(jobs[i].comm);
+		if (first == ncclSuccess)
+			first = r;
+	}
+	free(jobs);
+	return first;
+}
+
+ncclResult_t group_end(void)
+{
+	ncclResult_t error, result;
+
+	if (!group.depth)
+		return comm_error(ncclInvalidUsage,
+		                  "ncclGroupEnd: not in a group call");
+	if (--group.depth)
+		return ncclSuccess;
+	error = group.error;
+	end_launches(error == ncclSuccess);
+	result = end_jobs(error == ncclSuccess);
+	return error != ncclSuccess ? error : result;
+}
+
+ncclResult_t host_ncclGroupStart(void)
+{
+	group_start();
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclGroupEnd(void)
+{
+	return group_end();
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The host platform: NCCL and the CUDA runtime on CPU threads and host memory
+ *
+ * Not a mock: streams run asynchronously, a collective waits for its peers and
+ * computes with their data, and an abort really releases those that wait.  So
+ * the code that must be right on GPUs is the code that runs in every test.
+ */
+
+#include "platform/host/host.h"
+
+#include "platform/host/device.h"
+#include "platform/host/fault.h"
+#include "platform/host/stream.h"
+
+static const struct platform host_platform = {
+	.kind = COHORT_PLATFORM_HOST,
+	.name = "host",
+#define HOST_ENTRY(result, name, parameters, arguments) .name = host_##name,
+	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)
+#undef HOST_ENTRY
+		.mark = stream_mark,
+	.await_mark = stream_await_mark,
+	.progress = stream_progress,
+};
+
+int host_platform_open(const struct platform **out, int *devices_out)
+{
+	int rc = device_init();
+
+	if (rc == COHORT_OK)
+		rc = fault_init();
+	if (rc != COHORT_OK)
+		return rc;
+	*out = &host_platform;
+	*devices_out = device_count();
+	return COHORT_OK;
+}

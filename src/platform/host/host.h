@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_HOST_H
+#define HOST_HOST_H
+
+/*
+ * The functions of the host platform, one per line of platform/functions.h:
+ * host_cudaMalloc() stands for cudaMalloc(), with CUDA's signature, semantics
+ * and results.  device.c, memory.c, stream.c, copy.c and event.c hold the CUDA
+ * part, group.c, comm.c and collective.c the NCCL part.
+ */
+
+#include <cohort/sim.h>
+
+#include "platform/platform.h"
+
+#define HOST_PROTOTYPE(result, name, parameters, arguments)                    \
+	result host_##name parameters;
+NCCL_FUNCTIONS(HOST_PROTOTYPE)
+CUDA_FUNCTIONS(HOST_PROTOTYPE)
+#undef HOST_PROTOTYPE
+
+/* More ranks than this have no host communicator. */
+#define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_REDUCE_H
+#define HOST_REDUCE_H
+
+/*
+ * The arithmetic of reductions on the host platform
+ *
+ * What a result is depends on the values and their order alone: not on where
+ * the buffers lie, not on how a range was cut into calls, not on the compiler
+ * or the width of its vectors.
+ *
+ *  A. The fold goes from the first source to the last and starts with the
+ *     first source's own value.
+ *  B. Integers: sum and prod wrap; avg is the wrapped sum, as a value of the
+ *     type, divided by the number of sources and truncated toward zero.
+ *  C. f32 and f64 are folded in their own type; f16, bf16, e4m3 and e5m2 in
+ *     f32, rounded once at the end (convert.h says how).  avg is the sum
+ *     divided by the number of sources, before that rounding.
+ *  D. max and min of floats: a NaN loses to a number; of equal values, +0 and
+ *     -0 among them, the earlier source's stays.
+ *  E. A NaN result is the type's one NaN, whatever the payloads and signs were:
+ *     f16 7e00, bf16 7fc0, f32 7fc00000, f64 7ff8000000000000, e4m3 7f,
+ *     e5m2 7f.  This holds for a single source too; otherwise a single source
+ *     comes out as it went in, except that an infinite e5m2 becomes the
+ *     largest finite one.
+ *
+ * C presumes the default floating-point environment in the calling thread
+ * (round to nearest, subnormals on), as C does.
+ */
+
+#include <stddef.h>
+
+/*
+ * out[i] = src[0][i] op src[1][i] op ... op src[n - 1][i] for i < @count.
+ *
+ * @type, @op: an ncclDataType_t and an ncclRedOp_t.  @n: 1 or more.  No pointer
+ * needs to be aligned.  @out may be the same address as any of the sources,
+ * and otherwise does not overlap them; sources may overlap each other.  Cannot
+ * fail.  Any thread; does not block.
+ */
+void reduce_fold(void *out, const void *const src[], int n, size_t count,
+                 int type, int op);
+
+/* Bytes of one element of @type, 0 for no such type.  Any thread. */
+size_t reduce_type_size(int type);
+
+#endif

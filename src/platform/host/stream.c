@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams of the host platform (see stream.h for how they run)
+ *
+ * The memory of a stream is never given back: a destroyed one is kept for the
+ * next cudaStreamCreate(), and its positions go on counting.  So a handle, or a
+ * position of a stream, may be looked at after the stream was destroyed, which
+ * whoever completes somebody else's operation does all the time.
+ *
+ * Locks: the table's, then a stream's own, then the list of those that wait for
+ * a word.  None is held across a step function.
+ */
+
+#include "platform/host/stream.h"
+
+#include <stdlib.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "platform/host/device.h"
+#include "platform/host/host.h"
+
+/* ---- all streams ------------------------------------------------------ */
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by table_lock; the list of all only grows. */
+static struct stream *all;
+static struct stream *unused;
+
+/* Atomic; each set once under table_lock (release), read by anyone. */
+static struct stream *_Atomic legacy[COHORT_SIM_MAX_DEVICES];
+
+static void stream_init(struct stream *s)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* A stream that nobody uses.  Called with table_lock held. */
+static struct stream *stream_get_locked(void)
+{
+	struct stream *s = unused;
+
+	if (s) {
+		unused = s->next_free;
+		return s;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	stream_init(s);
+	s->next = all;
+	all = s;
+	return s;
+}
+
+/* Called with table_lock held. */
+static struct stream *stream_create_locked(int device, bool blocking,
+                                           bool is_legacy)
+{
+	struct stream *s = stream_get_locked();
+
+	if (!s)
+		return NULL;
+	pthread_mutex_lock(&s->lock);
+	s->device = device;
+	s->blocking = blocking;
+	s->legacy = is_legacy;
+	s->parked = false;
+	atomic_store_explicit(&s->live, true, memory_order_relaxed);
+	pthread_mutex_unlock(&s->lock);
+	return s;
+}
+
+/* True once for a stream that was destroyed and has nothing left to do: the
+ * caller then owes stream_park().  Called with the stream's lock held. */
+static bool stream_is_over_locked(struct stream *s)
+{
+	if (s->busy || s->parked || atomic_load(&s->live) ||
+	    s->done != s->queued)
+		return false;
+	s->parked = true;
+	return true;
+}
+
+static void stream_park(struct stream *s)
+{
+	pthread_mutex_lock(&table_lock);
+	s->next_free = unused;
+	unused = s;
+	pthread_mutex_unlock(&table_lock);
+}
+
+struct stream *stream_legacy(int device)
+{
+	/* Acquire: the stream's fields.  Pairs with the release below. */
+	struct stream *s =
+		atomic_load_explicit(&legacy[device], memory_order_acquire);
+
+	if (s)
+		return s;
+	pthread_mutex_lock(&table_lock);
+	s = atomic_load_explicit(&legacy[device], memory_order_relaxed);
+	if (!s)
+		s = stream_create_locked(device, true, true);
+	atomic_store_explicit(&legacy[device], s, memory_order_release);
+	pthread_mutex_unlock(&table_lock);
+	return s;
+}
+
+struct stream *stream_find(cudaStream_t handle)
+{
+	struct stream *s = (struct stream *)handle;
+
+	if (!handle || handle == cudaStreamLegacy)
+		return stream_legacy(device_current());
+	if (handle == cudaStreamPerThread)
+		return NULL;
+	return atomic_load_explicit(&s->live, memory_order_relaxed) ? s : NULL;
+}
+
+/* ---- driving ---------------------------------------------------------- */
+
+static _Thread_local struct stream *kicked_by_us;
+
+void stream_kick(struct stream *s)
+{
+	/* Acquire and release: if it was set already, whoever set it clears it
+	 * with the exchange in stream_settle() before driving, and so sees
+	 * what we did. */
+	if (atomic_exchange_explicit(&s->kicked, true, memory_order_acq_rel))
+		return;
+	s->next_kicked = kicked_by_us;
+	kicked_by_us = s;
+}
+
+void stream_settle(enum effort effort)
+{
+	struct stream *s;
+
+	while ((s = kicked_by_us)) {
+		kicked_by_us = s->next_kicked;
+		atomic_exchange_explicit(&s->kicked, false,
+		                         memory_order_acq_rel);
+		pthread_mutex_lock(&s->lock);
+		s->own_next = false;
+		pthread_mutex_unlock(&s->lock);
+		stream_drive(s, effort);
+	}
+}
+
+void stream_kick_all_locked(struct stream **list)
+{
+	struct stream *s;
+
+	while ((s = *list)) {
+		*list = s->next_follower;
+		s->follows = false;
+		stream_kick(s);
+	}
+}
+
+void stream_follow_locked(struct stream **list, struct stream *s)
+{
+	if (s->follows)
+		return;
+	s->follows = true;
+	s->next_follower = *list;
+	*list = s;
+}
+
+void stream_unfollow_locked(struct stream **list, struct stream *s)
+{
+	if (!s->follows)
+		return;
+	while (*list != s)
+		list = &(*list)->next_follower;
+	*list = s->next_follower;
+	s->follows = false;
+}
+
+static void *own_main(void *arg);
+
+/* Have the stream's own thread drive it.  Called with its lock held, which is
+ * released. */
+static void wake_own_and_unlock(struct stream *s)
+{
+	bool start = !s->own_started;
+	pthread_t thread;
+
+	s->own_wanted = true;
+	s->own_started = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	if (!start)
+		return;
+	if (thread_start(&thread, own_main, s, "stream:%d", s->device) == 0) {
+		pthread_detach(thread);
+		return;
+	}
+	/* Out of threads: try again the next time somebody drives it. */
+	pthread_mutex_lock(&s->lock);
+	s->own_started = false;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Step the first work until it is done or cannot go on.  Called with the lock
+ * held and busy set; releases and re-acquires the lock. */
+static enum step step_first_locked(struct stream *s, enum effort effort)
+{
+	struct work *w = &s->ring[s->done % STREAM_SLOTS];
+	enum step r;
+
+	do {
+		s->again = false;
+		pthread_mutex_unlock(&s->lock);
+		r = w->step(s, w, effort);
+		pthread_mutex_lock(&s->lock);
+	} while (r == STEP_BLOCKED && s->again);
+	return r;
+}
+
+void stream_drive(struct stream *s, enum effort effort)
+{
+	enum step r = STEP_DONE;
+	bool over;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->busy || (s->own_next && effort != EFFORT_OWN)) {
+		s->again = true;
+		pthread_mutex_unlock(&s->lock);
+		return;
+	}
+	s->busy = true;
+	while (s->done != s->queued) {
+		r = step_first_locked(s, effort);
+		if (r != STEP_DONE)
+			break;
+		s->own_next = false;
+		/* Release: the work's results.  Pairs with the acquire in
+		 * stream_is_done(). */
+		atomic_store_explicit(&s->done, s->done + 1,
+		                      memory_order_release);
+		stream_kick_all_locked(&s->followers);
+	}
+	s->busy = false;
+	over = stream_is_over_locked(s);
+	if (r == STEP_LATER) {
+		s->own_next = effort == EFFORT_HELP;
+		wake_own_and_unlock(s);
+		return;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (over)
+		stream_park(s);
+}
+
+enum step stream_timer(struct stream *s, uint64_t when_ns, enum effort effort)
+{
+	pthread_mutex_lock(&s->lock);
+	s->timer_ns = when_ns;
+	pthread_mutex_unlock(&s->lock);
+	return effort == EFFORT_OWN ? STEP_BLOCKED : STEP_LATER;
+}
+
+/* Wait until the own thread is wanted or its timer has come.  Called with the
+ * lock held; releases and re-acquires it. */
+static void own_sleep_locked(struct stream *s)
+{
+	struct timespec t;
+
+	while (!s->own_wanted) {
+		if (!s->timer_ns) {
+			pthread_cond_wait(&s->wake, &s->lock);
+			continue;
+		}
+		if (clock_now() >= s->timer_ns)
+			break;
+		t.tv_sec = (time_t)(s->timer_ns / NS_PER_S);
+		t.tv_nsec = (long)(s->timer_ns % NS_PER_S);
+		pthread_cond_timedwait(&s->wake, &s->lock, &t);
+	}
+	s->own_wanted = false;
+	s->timer_ns = 0;
+}
+
+/* The stream's own thread; lives as long as the process, as the stream does. */
+static void *own_main(void *arg)
+{
+	struct stream *s = arg;
+
+	for (;;) {
+		pthread_mutex_lock(&s->lock);
+		own_sleep_locked(s);
+		pthread_mutex_unlock(&s->lock);
+		stream_drive(s, EFFORT_OWN);
+		stream_settle(EFFORT_HELP);
+	}
+	return NULL;
+}
+
+/* ---- queueing --------------------------------------------------------- */
+
+static uint64_t push(struct stream *s, const struct work *work)
+{
+	struct backoff b = BACKOFF;
+	uint64_t position;
+
+	pthread_mutex_lock(&s->lock);
+	while (s->queued - s->done == STREAM_SLOTS) {
+		pthread_mutex_unlock(&s->lock);
+		stream_drive(s, EFFORT_HELP);
+		stream_settle(EFFORT_HELP);
+		backoff_wait(&b, UINT64_MAX);
+		pthread_mutex_lock(&s->lock);
+	}
+	s->ring[s->queued % STREAM_SLOTS] = *work;
+	position = s->queued + 1;
+	/* Release: pairs with the acquire of those who look at positions
+	 * without the lock. */
+	atomic_store_explicit(&s->queued, position, memory_order_release);
+	pthread_mutex_unlock(&s->lock);
+	return position;
+}
+
+static enum step wait_step(struct stream *s, struct work *w, enum effort effort)
+{
+	struct stream *on = w->wait.on;
+	bool done;
+
+	(void)effort;
+	pthread_mutex_lock(&on->lock);
+	done = on->done >= w->wait.position;
+	if (!done)
+		stream_follow_locked(&on->followers, s);
+	pthread_mutex_unlock(&on->lock);
+	if (done)
+		return STEP_DONE;
+	stream_kick(on); /* whoever waits for s may do the work of both */
+	return STEP_BLOCKED;
+}
+
+void stream_push_wait(struct stream *s, struct stream *on, uint64_t position)
+{
+	struct work w = {
+		.step = wait_step,
+		.wait = { .on = on, .position = position },
+	};
+
+	if (s != on && !stream_is_done(on, position))
+		push(s, &w);
+}
+
+/* The first of @s and the streams made before it that belongs to @device and,
+ * if asked, synchronizes with the legacy default stream. */
+static struct stream *first_of(struct stream *s, int device, bool only_blocking)
+{
+	bool found = false;
+
+	for (; s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		found = s->device == device && (s->blocking || !only_blocking);
+		pthread_mutex_unlock(&s->lock);
+		if (found)
+			break;
+	}
+	return s;
+}
+
+/* The newest stream; the list behind it never changes. */
+static struct stream *newest(void)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&table_lock);
+	s = all;
+	pthread_mutex_unlock(&table_lock);
+	return s;
+}
+
+/* The legacy default stream waits for every blocking stream of its device. */
+static void order_legacy(struct stream *s)
+{
+	struct stream *other = first_of(newest(), s->device, true);
+
+	for (; other; other = first_of(other->next, s->device, true))
+		stream_push_wait(s, other, other->queued);
+}
+
+/* A blocking stream waits for the legacy default stream of its device. */
+static void order_blocking(struct stream *s)
+{
+	struct stream *l =
+		atomic_load_explicit(&legacy[s->device], memory_order_acquire);
+
+	if (l)
+		stream_push_wait(s, l, l->queued);
+}
+
+void stream_push(struct stream *s, const struct work *work,
+                 uint64_t *position_out)
+{
+	uint64_t position;
+
+	if (s->legacy)
+		order_legacy(s);
+	else if (s->blocking)
+		order_blocking(s);
+	position = push(s, work);
+	if (position_out)
+		*position_out = position;
+	stream_drive(s, EFFORT_ENQUEUE);
+	stream_settle(EFFORT_ENQUEUE);
+}
+
+bool stream_is_done(const struct stream *s, uint64_t position)
+{
+	/* Acquire: the results of the work.  Pairs with the release in
+	 * stream_drive(). */
+	return atomic_load_explicit(&s->done, memory_order_acquire) >= position;
+}
+
+void stream_wait(struct stream *s, uint64_t position)
+{
+	struct backoff b = BACKOFF;
+
+	while (!stream_is_done(s, position)) {
+		stream_drive(s, EFFORT_HELP);
+		stream_settle(EFFORT_HELP);
+		if (!stream_is_done(s, position))
+			backoff_wait(&b, UINT64_MAX);
+	}
+}
+
+/* ---- marks ------------------------------------------------------------ */
+
+static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by words_lock: streams that wait for a word. */
+static struct stream *word_followers;
+
+/* Atomic; how many follow.  seq_cst with the words: either the one who marks
+ * sees the follower, or the follower sees the word. */
+static _Atomic unsigned word_follower_count;
+
+static bool word_reached(const uint32_t *word, uint32_t value)
+{
+	/* seq_cst, see word_follower_count. */
+	return (int32_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - value) >= 0;
+}
+
+static enum step mark_step(struct stream *s, struct work *w, enum effort effort)
+{
+	(void)s;
+	(void)effort;
+	/* seq_cst, see word_follower_count; also the release of everything
+	 * that the stream did before. */
+	__atomic_store_n(w->mark.word, w->mark.value, __ATOMIC_SEQ_CST);
+	if (atomic_load(&word_follower_count)) {
+		pthread_mutex_lock(&words_lock);
+		atomic_store(&word_follower_count, 0);
+		stream_kick_all_locked(&word_followers);
+		pthread_mutex_unlock(&words_lock);
+	}
+	return STEP_DONE;
+}
+
+static enum step await_step(struct stream *s, struct work *w,
+                            enum effort effort)
+{
+	bool reached;
+
+	(void)effort;
+	pthread_mutex_lock(&words_lock);
+	atomic_fetch_add(&word_follower_count, 1);
+	reached = word_reached(w->mark.word, w->mark.value);
+	if (reached)
+		stream_unfollow_locked(&word_followers, s);
+	else
+		stream_follow_locked(&word_followers, s);
+	pthread_mutex_unlock(&words_lock);
+	return reached ? STEP_DONE : STEP_BLOCKED;
+}
+
+static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
+                             uint32_t value)
+{
+	struct stream *s = stream_find(stream);
+	struct work w = {
+		.step = step,
+		.mark = { .word = word, .value = value },
+	};
+
+	if (!word)
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	stream_push(s, &w, NULL);
+	return cudaSuccess;
+}
+
+cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
+{
+	return push_mark(stream, mark_step, word, value);
+}
+
+cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
+                              uint32_t value)
+{
+	return push_mark(stream, await_step, word, value);
+}
+
+void stream_progress(cudaStream_t stream)
+{
+	struct stream *s = stream_find(stream);
+
+	if (!s)
+		return;
+	stream_drive(s, EFFORT_HELP);
+	stream_settle(EFFORT_HELP);
+}
+
+/* ---- CUDA's functions ------------------------------------------------- */
+
+cudaError_t host_cudaStreamCreateWithFlags(cudaStream_t *stream,
+                                           unsigned int flags)
+{
+	struct stream *s;
+
+	if (!stream || (flags & ~(unsigned int)cudaStreamNonBlocking))
+		return device_error(cudaErrorInvalidValue);
+	pthread_mutex_lock(&table_lock);
+	s = stream_create_locked(device_current(),
+	                         !(flags & cudaStreamNonBlocking), false);
+	pthread_mutex_unlock(&table_lock);
+	if (!s)
+		return device_error(cudaErrorMemoryAllocation);
+	*stream = (cudaStream_t)s;
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaStreamCreate(cudaStream_t *stream)
+{
+	return host_cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+
+cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
+{
+	struct stream *s = stream_find(stream);
+	bool over;
+
+	if (!s || s->legacy)
+		return device_error(cudaErrorInvalidResourceHandle);
+	pthread_mutex_lock(&s->lock);
+	atomic_store_explicit(&s->live, false, memory_order_relaxed);
+	over = stream_is_over_locked(s);
+	pthread_mutex_unlock(&s->lock);
+	if (over)
+		stream_park(s);
+	return cudaSuccess;
+}
+
+/* Wait for all that is queued on the streams of a device. */
+static void device_wait(int device, bool only_blocking)
+{
+	struct stream *s = first_of(newest(), device, only_blocking);
+
+	for (; s; s = first_of(s->next, device, only_blocking))
+		stream_wait(s, s->queued);
+}
+
+/* As the legacy default stream orders itself behind the blocking streams and
+ * they behind it, it is idle when all of them are. */
+static bool legacy_is_idle(struct stream *s)
+{
+	struct stream *other = first_of(newest(), s->device, true);
+	bool idle = true;
+
+	for (; other; other = first_of(other->next, s->device, true)) {
+		stream_drive(other, EFFORT_HELP);
+		stream_settle(EFFORT_HELP);
+		idle = idle && stream_is_done(other, other->queued);
+	}
+	return idle;
+}
+
+cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
+{
+	struct stream *s = stream_find(stream);
+
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (s->legacy)
+		device_wait(s->device, true);
+	else
+		stream_wait(s, s->queued);
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaStreamQuery(cudaStream_t stream)
+{
+	struct stream *s = stream_find(stream);
+	bool idle;
+
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (s->legacy) {
+		idle = legacy_is_idle(s);
+	} else {
+		stream_drive(s, EFFORT_HELP);
+		stream_settle(EFFORT_HELP);
+		idle = stream_is_done(s, s->queued);
+	}
+	return device_error(idle ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t host_cudaDeviceSynchronize(void)
+{
+	device_wait(device_current(), false);
+	return cudaSuccess;
+}
+
+static enum step host_step(struct stream *s, struct work *w, enum effort effort)
+{
+	(void)s;
+	if (effort != EFFORT_OWN)
+		return STEP_LATER;
+	w->host.fn(w->host.user);
+	return STEP_DONE;
+}
+
+cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
+                                    void *user)
+{
+	struct stream *s = stream_find(stream);
+	struct work w = {
+		.step = host_step,
+		.host = { .fn = fn, .user = user },
+	};
+
+	if (!fn)
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	stream_push(s, &w, NULL);
+	return cudaSuccess;
+}

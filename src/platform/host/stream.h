@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_STREAM_H
+#define HOST_STREAM_H
+
+/*
+ * Streams: queues of work that run in order, asynchronously to the caller
+ *
+ * A piece of work is a step function that either does it, or says what it
+ * waits for; it never blocks.  Whoever needs a stream to go on *drives* it: the
+ * thread that queued the work does what is cheap, a thread that waits for the
+ * stream does the rest, and the stream's own thread does what nobody waits for
+ * and what only it may do (host functions, delays).  Work that is blocked is
+ * stepped again when what it waits for has happened: whoever makes it happen
+ * *kicks* the stream, and drives the streams it has kicked before it returns
+ * (stream_settle()).
+ *
+ * Guarantees
+ *
+ *  A. Work of one stream runs in the order queued, one at a time, and each sees
+ *     what the work before it wrote.
+ *  B. Every stream whose first work can run is being driven, has been kicked by
+ *     a thread that will drive it, or has woken its own thread.
+ *  C. A step function runs with no lock held.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "platform/platform.h"
+
+struct event;
+struct launch;
+struct stream;
+struct work;
+
+/* What a step function answers. */
+enum step {
+	STEP_DONE,    /* done, go on with the next */
+	STEP_BLOCKED, /* waits for something that will kick the stream */
+	STEP_LATER,   /* takes more effort than this driver may make */
+};
+
+/* How far a driver may go. */
+enum effort {
+	EFFORT_ENQUEUE, /* what takes no longer than a call may take */
+	EFFORT_HELP,    /* everything but what is for the stream's own thread */
+	EFFORT_OWN,     /* everything: the stream's own thread */
+};
+
+typedef enum step (*step_fn)(struct stream *stream, struct work *work,
+                             enum effort effort);
+
+struct work {
+	step_fn step;
+	union {
+		struct {
+			void *dst;
+			const void *src;
+			size_t bytes;
+		} copy;
+		struct {
+			void *memory;
+			size_t bytes;
+			int value;
+		} set;
+		struct {
+			uint32_t *word;
+			uint32_t value;
+		} mark;
+		struct {
+			cudaHostFn_t fn;
+			void *user;
+		} host;
+		struct {
+			struct stream *on;
+			uint64_t position;
+		} wait;
+		struct {
+			struct event *event;
+			uint64_t version;
+		} record;
+		struct launch *launch;
+	};
+};
+
+#define STREAM_SLOTS 1024
+
+struct stream {
+	/* Constant while live; read by others under lock. */
+	int device;
+	bool blocking; /* synchronizes with the legacy default stream */
+	bool legacy;   /* is the legacy default stream of its device */
+
+	/* Atomic; false once destroyed.  Relaxed: only tells misuse. */
+	atomic_bool live;
+
+	/* Positions: how many were queued and done since the stream was first
+	 * made.  Written under lock, read by anyone; release and acquire, so
+	 * that whoever sees work done sees its results. */
+	_Atomic uint64_t queued;
+	_Atomic uint64_t done;
+
+	/* Atomic; set by who kicks, cleared by who then drives. */
+	atomic_bool kicked;
+	struct stream *next_kicked; /* owned by who set kicked */
+
+	/* Guarded by lock. */
+	pthread_mutex_t lock;
+	bool parked;     /* in the list of those not in use */
+	bool busy;       /* somebody is stepping the first work */
+	bool again;      /* step it again even if it was blocked */
+	bool own_next;   /* only its own thread can go on */
+	bool own_wanted; /* its own thread shall drive */
+	bool own_started;
+	uint64_t timer_ns;   /* when its own thread shall look again, or 0 */
+	pthread_cond_t wake; /* own_wanted, or timer_ns has come */
+	struct stream *followers; /* streams that wait for done to move */
+	struct work ring[STREAM_SLOTS];
+
+	/* Guarded by the lock of the stream, or of the list, it follows. */
+	bool follows;
+	struct stream *next_follower;
+
+	/* Guarded by the table's lock. */
+	struct stream *next;      /* of all */
+	struct stream *next_free; /* of those not in use */
+};
+
+/* The stream a handle means to the calling thread, or NULL. */
+struct stream *stream_find(cudaStream_t handle);
+
+/* The legacy default stream of @device, or NULL without memory. */
+struct stream *stream_legacy(int device);
+
+/*
+ * Queue work at the end of @stream and do what is cheap.  Blocks only while
+ * the stream is full.  Stores the position behind it: it is done when
+ * stream_is_done() says so of that.
+ */
+void stream_push(struct stream *stream, const struct work *work,
+                 uint64_t *position_out);
+
+/* True if the first @position pieces of work are done (acquire). */
+bool stream_is_done(const struct stream *stream, uint64_t position);
+
+/* Help @stream until @position is done. */
+void stream_wait(struct stream *stream, uint64_t position);
+
+/* Queue on @stream a wait for @position of @on. */
+void stream_push_wait(struct stream *stream, struct stream *on,
+                      uint64_t position);
+
+/* Do what can be done of @stream now.  No lock may be held. */
+void stream_drive(struct stream *stream, enum effort effort);
+
+/*
+ * Lists of streams whose first work waits for the same thing, for step
+ * functions: called with the lock held that guards the list and what is waited
+ * for.  A step function that goes on must leave the list it was in.
+ */
+void stream_follow_locked(struct stream **list, struct stream *stream);
+void stream_unfollow_locked(struct stream **list, struct stream *stream);
+void stream_kick_all_locked(struct stream **list);
+
+/* Note that the first work of @stream may go on.  Takes no lock. */
+void stream_kick(struct stream *stream);
+
+/* Drive the streams that this thread has kicked.  No lock may be held. */
+void stream_settle(enum effort effort);
+
+/* From a step function: step again at @when_ns on the stream's own thread. */
+enum step stream_timer(struct stream *stream, uint64_t when_ns,
+                       enum effort effort);
+
+/* The two functions of the table that are ours. */
+cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
+cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
+                              uint32_t value);
+void stream_progress(cudaStream_t stream);
+
+#endif
