@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/native.h"
+
+#include "base/status.h"
+
+int native_cuda(const struct platform *p, const char *what, cudaError_t error)
+{
+	if (error == cudaSuccess)
+		return COHORT_OK;
+	p->cudaGetLastError();
+	return error_set(error == cudaErrorMemoryAllocation ? COHORT_NO_MEMORY
+	                                                    : COHORT_CUDA,
+	                 "%s: %s (%d)", what, p->cudaGetErrorString(error),
+	                 (int)error);
+}
+
+int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
+                ncclResult_t result)
+{
+	const char *detail;
+
+	if (result == ncclSuccess)
+		return COHORT_OK;
+	detail = p->ncclGetLastError(comm);
+	return error_set(COHORT_NCCL, "%s: %s (%d): %s", what,
+	                 p->ncclGetErrorString(result), (int)result,
+	                 detail && *detail ? detail : "no more is known");
+}
+
+int device_enter(struct device_scope *scope, const struct platform *p,
+                 int device)
+{
+	int rc;
+
+	scope->platform = p;
+	rc = native_cuda(p, "cudaGetDevice", p->cudaGetDevice(&scope->before));
+	if (rc != COHORT_OK)
+		return rc;
+	if (scope->before == device) {
+		scope->before = -1;
+		return COHORT_OK;
+	}
+	return native_cuda(p, "cudaSetDevice", p->cudaSetDevice(device));
+}
+
+void device_leave(const struct device_scope *scope)
+{
+	if (scope->before >= 0)
+		scope->platform->cudaSetDevice(scope->before);
+}

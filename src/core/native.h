@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_NATIVE_H
+#define CORE_NATIVE_H
+
+/*
+ * Around native calls: results translated to ours, and the caller's current
+ * device kept
+ */
+
+#include "platform/platform.h"
+
+/* COHORT_OK, or COHORT_CUDA (COHORT_NO_MEMORY for that error) with the name of
+ * the function, the code and CUDA's text; the thread's last CUDA error is
+ * cleared. */
+int native_cuda(const struct platform *p, const char *what, cudaError_t error);
+
+/* COHORT_OK, or COHORT_NCCL with the name of the function, the code, NCCL's
+ * text and its last error text. */
+int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
+                ncclResult_t result);
+
+struct device_scope {
+	const struct platform *platform;
+	int before; /* the device to go back to, -1: it is the same */
+};
+
+/* Make @device current until device_leave().  On error nothing has changed. */
+int device_enter(struct device_scope *scope, const struct platform *p,
+                 int device);
+void device_leave(const struct device_scope *scope);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/recorder.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* The words of a slot. */
+enum {
+	WORD_SUBMITTED,
+	WORD_CALL, /* kind, type, redop, root: see pack_call() */
+	WORD_N,
+	WORD_COUNT,
+	WORD_BYTES,
+	WORD_STREAM,
+	WORD_OUTCOME, /* changes once more, by recorder_end() */
+};
+
+int recorder_init(struct recorder *r, unsigned slots)
+{
+	r->mask = slots - 1;
+	r->slots = calloc(slots, sizeof(*r->slots));
+	if (!r->slots)
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for %u recorder slots", slots);
+	return COHORT_OK;
+}
+
+void recorder_fini(struct recorder *r)
+{
+	free(r->slots);
+}
+
+static struct record_slot *slot_of(const struct recorder *r, uint64_t ticket)
+{
+	return &r->slots[ticket & r->mask];
+}
+
+static uint64_t pack_call(const struct op *op)
+{
+	return (uint64_t)op->kind | (uint64_t)op->tensors[0].type << 8 |
+	       (uint64_t)op->redop << 16 | (uint64_t)op->root << 32;
+}
+
+/* Release, so that a reader that sees a new word also sees that the ticket was
+ * cleared before. */
+static void put(struct record_slot *s, int word, uint64_t value)
+{
+	atomic_store_explicit(&s->words[word], value, memory_order_release);
+}
+
+/* Acquire: pairs with put(). */
+static uint64_t get(const struct record_slot *s, int word)
+{
+	return atomic_load_explicit(&s->words[word], memory_order_acquire);
+}
+
+void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
+                    uint64_t now_ns)
+{
+	struct record_slot *s = slot_of(r, ticket);
+
+	atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
+	put(s, WORD_SUBMITTED, now_ns);
+	put(s, WORD_CALL, pack_call(op));
+	put(s, WORD_N, op->n);
+	put(s, WORD_COUNT, op->tensors[0].count);
+	put(s, WORD_BYTES, op_bytes(op));
+	put(s, WORD_STREAM, (uintptr_t)op->stream);
+	put(s, WORD_OUTCOME, (uint64_t)COHORT_TIMED_OUT);
+	/* Release: the words before the ticket.  Pairs with the acquire in
+	 * recorder_read(). */
+	atomic_store_explicit(&s->ticket, ticket, memory_order_release);
+}
+
+void recorder_end(struct recorder *r, uint64_t ticket, int outcome)
+{
+	put(slot_of(r, ticket), WORD_OUTCOME, (uint64_t)(int64_t)outcome);
+}
+
+bool recorder_read(const struct recorder *r, uint64_t ticket,
+                   struct record *out)
+{
+	const struct record_slot *s = slot_of(r, ticket);
+	uint64_t call;
+
+	/* Acquire: pairs with the release in recorder_begin(). */
+	if (!ticket ||
+	    atomic_load_explicit(&s->ticket, memory_order_acquire) != ticket)
+		return false;
+	call = get(s, WORD_CALL);
+	*out = (struct record){
+		.ticket = ticket,
+		.submitted_ns = get(s, WORD_SUBMITTED),
+		.kind = (enum op_kind)(call & 0xff),
+		.type = (int)(call >> 8 & 0xff),
+		.redop = (int)(call >> 16 & 0xff),
+		.root = (int)(call >> 32),
+		.n = get(s, WORD_N),
+		.count = get(s, WORD_COUNT),
+		.bytes = get(s, WORD_BYTES),
+		.stream = (void *)(uintptr_t)get(s, WORD_STREAM),
+		.outcome = (int)(int64_t)get(s, WORD_OUTCOME),
+	};
+	/* Relaxed: if any word was newer, its acquire made the cleared ticket
+	 * visible. */
+	return atomic_load_explicit(&s->ticket, memory_order_relaxed) == ticket;
+}
+
+void *recorder_stream(const struct recorder *r, uint64_t ticket)
+{
+	struct record record;
+
+	return recorder_read(r, ticket, &record) ? record.stream : NULL;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_RECORDER_H
+#define CORE_RECORDER_H
+
+/*
+ * Flight recorder: a ring of the last operations of one rank
+ *
+ * Written by the one thread that is inside the rank's gate, read by any thread
+ * at any time, without a lock.
+ *
+ *  A. A record that recorder_read() returns is whole: its fields were written
+ *     by one recorder_begin().
+ *  B. recorder_begin() comes before the native call, so a call that never
+ *     returns is in the ring, with COHORT_TIMED_OUT as its outcome.
+ *  C. A ticket's record is there until slots more tickets have been begun.
+ */
+
+#include <stdatomic.h>
+
+#include "core/op.h"
+
+#define RECORD_WORDS 8
+
+struct record_slot {
+	/* Atomic, all of them: the ticket is 0 while the others are written,
+	 * then stored with release; a reader loads it before and after. */
+	_Atomic uint64_t ticket;
+	_Atomic uint64_t words[RECORD_WORDS - 1];
+};
+
+struct recorder {
+	/* Constant after creation. */
+	uint64_t mask; /* slots - 1, a power of two less one */
+	struct record_slot *slots;
+};
+
+/* What a record says. */
+struct record {
+	uint64_t ticket;
+	uint64_t submitted_ns;
+	enum op_kind kind;
+	int type; /* of the first tensor */
+	int redop;
+	int root;
+	size_t n;     /* tensors */
+	size_t count; /* elements of the first tensor */
+	size_t bytes; /* of all */
+	void *stream;
+	int outcome; /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
+	                 queued; else how it failed */
+};
+
+/* COHORT_NO_MEMORY, or COHORT_OK. */
+int recorder_init(struct recorder *r, unsigned slots);
+void recorder_fini(struct recorder *r);
+
+/* Owner of the gate only. */
+void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
+                    uint64_t now_ns);
+void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
+
+/* Any thread.  False if there is no such record (any more). */
+bool recorder_read(const struct recorder *r, uint64_t ticket,
+                   struct record *out);
+
+/* The stream of a ticket's operation, NULL if its record is gone. */
+void *recorder_stream(const struct recorder *r, uint64_t ticket);
+
+#endif

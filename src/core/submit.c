@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Submitting: check, enter the gate, record, call, mark, leave
+ *
+ * Nothing here allocates, formats or logs unless it fails, and no lock is held
+ * that a hung call could keep.  Whatever can be refused is refused before any
+ * rank has queued anything; once the native calls have begun, the other ranks
+ * may be waiting for this one, so that a failure is the end of the clique.
+ */
+
+#include "core/submit.h"
+
+#include <stdio.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/native.h"
+
+/* ---- the gate --------------------------------------------------------- */
+
+static int gate_check(const struct cohort_comm *c, bool with_cause)
+{
+	const struct cohort_cause *cause;
+	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
+
+	if (owner && owner != (uintptr_t)pthread_self())
+		return error_set(COHORT_OWNER,
+		                 "rank %d is bound to another thread", c->rank);
+	if (atomic_load_explicit(&c->closed, memory_order_relaxed))
+		return error_set(COHORT_STATE,
+		                 "the communicator of rank %d was closed",
+		                 c->rank);
+	cause = with_cause ? NULL : clique_cause(c->clique);
+	if (cause)
+		return error_set(cause->status, "%s", cause->text);
+	return COHORT_OK;
+}
+
+int gate_enter(struct cohort_comm *c, bool with_cause)
+{
+	int rc;
+
+	/* seq_cst, see gate: in first, then look at the cause. */
+	if (atomic_exchange(&c->gate, 1))
+		return error_set(COHORT_BUSY,
+		                 "another thread is inside the communicator of "
+		                 "rank %d",
+		                 c->rank);
+	rc = gate_check(c, with_cause);
+	if (rc != COHORT_OK)
+		gate_leave(c);
+	return rc;
+}
+
+void gate_leave(struct cohort_comm *c)
+{
+	atomic_store(&c->gate, 0);
+}
+
+static void leave_all(struct cohort_comm *comms, int n)
+{
+	while (n--)
+		gate_leave(&comms[n]);
+}
+
+static int enter_all(struct cohort_comm *comms, int n)
+{
+	int i, rc;
+
+	for (i = 0; i < n; i++) {
+		rc = gate_enter(&comms[i], false);
+		if (rc != COHORT_OK) {
+			leave_all(comms, i);
+			return rc;
+		}
+	}
+	return COHORT_OK;
+}
+
+/* ---- before ----------------------------------------------------------- */
+
+/* Wait until the slot of @ticket is free: its former operation is done. */
+static int slot_await(struct cohort_comm *c, uint64_t ticket)
+{
+	struct clique *q = c->clique;
+	const struct cohort_cause *cause;
+	struct backoff b = BACKOFF;
+	uint64_t former = ticket - q->slots;
+
+	if (ticket <= q->slots)
+		return COHORT_OK;
+	while (!comm_ticket_done(c, former)) {
+		cause = clique_cause(q);
+		if (cause)
+			return error_set(cause->status, "%s", cause->text);
+		q->platform->progress(recorder_stream(&c->recorder, former));
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return COHORT_OK;
+}
+
+static int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		rc = slot_await(&comms[i], ticket);
+	return rc;
+}
+
+static int check_all(const struct cohort_comm *comms, int n,
+                     const struct op *ops)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		rc = op_check(&ops[i], comms[i].rank, comms[i].clique->size);
+	return rc;
+}
+
+/* ---- the native calls ------------------------------------------------- */
+
+/* The native call of one tensor. */
+static ncclResult_t call_nccl(const struct cohort_comm *c, const struct op *op,
+                              const struct cohort_tensor *t)
+{
+	const struct platform *p = c->clique->platform;
+	ncclDataType_t type = (ncclDataType_t)t->type;
+	ncclRedOp_t redop = (ncclRedOp_t)op->redop;
+	cudaStream_t stream = op->stream;
+
+	switch (op->kind) {
+	case OP_ALL_REDUCE:
+	case OP_BARRIER:
+		return p->ncclAllReduce(t->send, t->recv, t->count, type, redop,
+		                        c->native, stream);
+	case OP_BROADCAST:
+		return p->ncclBroadcast(t->send, t->recv, t->count, type,
+		                        op->root, c->native, stream);
+	case OP_REDUCE:
+		return p->ncclReduce(t->send, t->recv, t->count, type, redop,
+		                     op->root, c->native, stream);
+	case OP_ALL_GATHER:
+		return p->ncclAllGather(t->send, t->recv, t->count, type,
+		                        c->native, stream);
+	case OP_REDUCE_SCATTER:
+		return p->ncclReduceScatter(t->send, t->recv, t->count, type,
+		                            redop, c->native, stream);
+	case OP_COPY:
+		break;
+	}
+	return ncclInternalError;
+}
+
+/* What went wrong in the native part, if anything did. */
+struct failure {
+	const char *what; /* the function, NULL: nothing */
+	int rank;
+	ncclResult_t nccl;
+	cudaError_t cuda;
+	bool unmarked; /* it was queued, but nothing tells when it is done */
+};
+
+static void note_nccl(struct failure *f, int rank, const char *what,
+                      ncclResult_t result)
+{
+	if (result != ncclSuccess && !f->what)
+		*f = (struct failure){ .what = what,
+			               .rank = rank,
+			               .nccl = result };
+}
+
+static void note_cuda(struct failure *f, int rank, const char *what,
+                      cudaError_t error)
+{
+	if (error != cudaSuccess && !f->what)
+		*f = (struct failure){ .what = what,
+			               .rank = rank,
+			               .cuda = error };
+}
+
+static void launch_copy(const struct cohort_comm *c, const struct op *op,
+                        struct failure *f)
+{
+	const struct cohort_tensor *t = op->tensors;
+
+	note_cuda(f, c->rank, "cudaMemcpyAsync",
+	          c->clique->platform->cudaMemcpyAsync(
+			  t->recv, t->send, t->count, cudaMemcpyDefault,
+			  op->stream));
+}
+
+/* All native calls of all ranks, grouped if there are several.  The group is
+ * always ended; the first failure is the one that counts. */
+static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
+                       struct failure *f)
+{
+	const struct platform *p = comms->clique->platform;
+	bool grouped = n > 1 || ops->n > 1;
+	size_t k;
+	int i;
+
+	if (ops->kind == OP_COPY) {
+		launch_copy(comms, ops, f);
+		return;
+	}
+	if (grouped)
+		note_nccl(f, comms->rank, "ncclGroupStart",
+		          p->ncclGroupStart());
+	for (i = 0; i < n; i++)
+		for (k = 0; k < ops[i].n && !f->what; k++)
+			note_nccl(f, comms[i].rank, op_name(ops[i].kind),
+			          call_nccl(&comms[i], &ops[i],
+			                    &ops[i].tensors[k]));
+	if (grouped)
+		note_nccl(f, comms->rank, "ncclGroupEnd", p->ncclGroupEnd());
+}
+
+/* The reaper has to ask the stream. */
+static void set_unmarked(struct cohort_comm *c, void *stream, struct failure *f)
+{
+	c->unmarked = true;
+	c->unmarked_stream = stream;
+	f->unmarked = true;
+}
+
+/* Mark the end of one rank's part. */
+static void mark(struct cohort_comm *c, void *stream, uint64_t ticket,
+                 struct failure *f)
+{
+	const struct clique *q = c->clique;
+	cudaError_t error = q->platform->mark(
+		stream, &c->done[ticket & (q->slots - 1)], (uint32_t)ticket);
+
+	if (error == cudaSuccess)
+		return;
+	note_cuda(f, c->rank, "mark", error);
+	set_unmarked(c, stream, f);
+}
+
+/* Launch and mark on every rank, each on its device. */
+static void launch_and_mark(struct cohort_comm *comms, int n,
+                            const struct op *ops, uint64_t ticket,
+                            struct failure *f)
+{
+	const struct platform *p = comms->clique->platform;
+	int i;
+
+	launch_all(comms, n, ops, f);
+	for (i = 0; i < n; i++) {
+		if (n > 1)
+			note_cuda(f, comms[i].rank, "cudaSetDevice",
+			          p->cudaSetDevice(comms[i].device));
+		/* Nothing says what a collective that failed has queued. */
+		if (!f->what)
+			mark(&comms[i], ops[i].stream, ticket, f);
+		else if (op_is_collective(ops[i].kind))
+			set_unmarked(&comms[i], ops[i].stream, f);
+	}
+}
+
+/* ---- after ------------------------------------------------------------ */
+
+/* The failure as this thread's error, and as the cause unless nothing was queued
+ * and no other rank waits. */
+static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+                const struct failure *f)
+{
+	const struct platform *p = c->clique->platform;
+	const struct cohort_cause *first;
+	struct cohort_cause cause = {
+		.rank = f->rank,
+		.ticket = ticket,
+		.nccl = (int)f->nccl,
+		.cuda = (int)f->cuda,
+	};
+
+	cause.status = f->cuda != cudaSuccess
+	                       ? native_cuda(p, f->what, f->cuda)
+	                       : native_nccl(p, f->what, c->native, f->nccl);
+	if (!f->unmarked)
+		return cause.status;
+	clique_fire(c->clique, &cause, "rank %d, %s number %llu: %s", f->rank,
+	            op_name(op->kind), (unsigned long long)ticket,
+	            cohort_last_error());
+	first = clique_cause(c->clique);
+	return first ? error_set(first->status, "%s", first->text)
+	             : cause.status;
+}
+
+/* With every gate held and the first rank's device current. */
+static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint64_t *ticket_out)
+{
+	uint64_t now, ticket;
+	struct failure f = { .what = NULL };
+	int i, rc = COHORT_OK;
+
+	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
+	rc = slot_await_all(comms, n, ticket);
+	if (rc != COHORT_OK)
+		return rc;
+	now = clock_now();
+	for (i = 0; i < n; i++)
+		recorder_begin(&comms[i].recorder, ticket, &ops[i], now);
+	launch_and_mark(comms, n, ops, ticket, &f);
+	if (f.what)
+		rc = fail(comms, ops, ticket, &f);
+	for (i = 0; i < n; i++) {
+		recorder_end(&comms[i].recorder, ticket, rc);
+		/* Release: pairs with the acquire in comm_ticket_done() and
+		 * the reaper: the operation and its mark are queued, and the
+		 * former one of the slot was done. */
+		if (rc == COHORT_OK)
+			atomic_store_explicit(&comms[i].last, ticket,
+			                      memory_order_release);
+	}
+	if (rc == COHORT_OK)
+		*ticket_out = ticket;
+	return rc;
+}
+
+int submit(struct cohort_comm *comms, int n, const struct op *ops,
+           uint64_t *ticket_out)
+{
+	struct device_scope scope;
+	uint64_t ticket = 0;
+	int rc;
+
+	rc = check_all(comms, n, ops);
+	if (rc == COHORT_OK)
+		rc = enter_all(comms, n);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = device_enter(&scope, comms->clique->platform, comms->device);
+	if (rc == COHORT_OK) {
+		rc = submit_inside(comms, n, ops, &ticket);
+		if (n > 1)
+			scope.platform->cudaSetDevice(comms->device);
+		device_leave(&scope);
+	}
+	leave_all(comms, n);
+	if (rc == COHORT_OK && ticket_out)
+		*ticket_out = ticket;
+	return rc;
+}
