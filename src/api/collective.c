@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The collectives: each fills in one struct op and submits it
+ */
+
+#include "api/comm.h"
+#include "base/status.h"
+#include "core/submit.h"
+
+static int submit_one(struct cohort_comm *comm, struct op op,
+                      const struct cohort_tensor *tensor, uint64_t *ticket)
+{
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	op.tensors = tensor;
+	op.n = 1;
+	return submit(comm, 1, &op, ticket);
+}
+
+int cohort_all_reduce(struct cohort_comm *comm, const void *send, void *recv,
+                      size_t count, int type, int op, void *stream,
+                      uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_ALL_REDUCE,
+	                               .redop = op,
+	                               .stream = stream },
+	                  &t, ticket);
+}
+
+int cohort_broadcast(struct cohort_comm *comm, const void *send, void *recv,
+                     size_t count, int type, int root, void *stream,
+                     uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_BROADCAST,
+	                               .root = root,
+	                               .stream = stream },
+	                  &t, ticket);
+}
+
+int cohort_reduce(struct cohort_comm *comm, const void *send, void *recv,
+                  size_t count, int type, int op, int root, void *stream,
+                  uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_REDUCE,
+	                               .redop = op,
+	                               .root = root,
+	                               .stream = stream },
+	                  &t, ticket);
+}
+
+int cohort_all_gather(struct cohort_comm *comm, const void *send, void *recv,
+                      size_t count, int type, void *stream, uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(
+		comm, (struct op){ .kind = OP_ALL_GATHER, .stream = stream },
+		&t, ticket);
+}
+
+int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
+                          void *recv, size_t count, int type, int op,
+                          void *stream, uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_REDUCE_SCATTER,
+	                               .redop = op,
+	                               .stream = stream },
+	                  &t, ticket);
+}
+
+/* One element that stays 0, so that there is something to wait for: NCCL does
+ * nothing at all for a count of 0. */
+int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
+{
+	struct cohort_tensor t = { .count = 1, .type = COHORT_I32 };
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	t.send = t.recv = comm->barrier;
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_BARRIER,
+	                               .redop = COHORT_SUM,
+	                               .stream = stream },
+	                  &t, ticket);
+}
+
+int cohort_all_reduce_many(struct cohort_comm *comm,
+                           const struct cohort_tensor *tensors, size_t n,
+                           int op, void *stream, uint64_t *ticket)
+{
+	const struct op many = {
+		.kind = OP_ALL_REDUCE,
+		.redop = op,
+		.tensors = tensors,
+		.n = n,
+		.stream = stream,
+	};
+	int rc = comm_check(comm);
+
+	return rc == COHORT_OK ? submit(comm, 1, &many, ticket) : rc;
+}
+
+int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
+                size_t bytes, void *stream)
+{
+	const struct cohort_tensor t = { src, dst, bytes, COHORT_U8 };
+
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_COPY, .stream = stream }, &t,
+	                  NULL);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Communicators: facts, ownership, leaving
+ */
+
+#include "api/comm.h"
+
+#include "api/group.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/submit.h"
+
+int comm_check(const struct cohort_comm *comm)
+{
+	return comm ? COHORT_OK : error_set(COHORT_INVALID, "comm is NULL");
+}
+
+static bool comm_is_open(const struct cohort_comm *comm)
+{
+	return comm &&
+	       !atomic_load_explicit(&comm->closed, memory_order_relaxed);
+}
+
+int cohort_comm_rank(const struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? comm->rank : -1;
+}
+
+int cohort_comm_size(const struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? comm->clique->size : -1;
+}
+
+int cohort_comm_device(const struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? comm->device : -1;
+}
+
+void *cohort_comm_stream(struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? comm->stream : NULL;
+}
+
+int cohort_comm_cause(struct cohort_comm *comm, struct cohort_cause *cause)
+{
+	if (!comm || !cause)
+		return error_set(COHORT_INVALID, "%s is NULL",
+		                 comm ? "cause" : "comm");
+	cause_copy(comm->clique, cause);
+	return COHORT_OK;
+}
+
+/* Make @owner the owner, from inside the gate. */
+static int set_owner(struct cohort_comm *comm, uintptr_t owner)
+{
+	int rc = comm_check(comm);
+	uintptr_t before;
+
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	before = atomic_load_explicit(&comm->owner, memory_order_relaxed);
+	/* Relaxed: a thread that is not the owner has no use for what the owner
+	 * did before; the gate orders the rest. */
+	atomic_store_explicit(&comm->owner, owner, memory_order_relaxed);
+	gate_leave(comm);
+	return before == owner ? COHORT_ALREADY : COHORT_OK;
+}
+
+int cohort_comm_bind(struct cohort_comm *comm)
+{
+	return set_owner(comm, (uintptr_t)pthread_self());
+}
+
+int cohort_comm_unbind(struct cohort_comm *comm)
+{
+	return set_owner(comm, 0);
+}
+
+int cohort_comm_close(struct cohort_comm *comm)
+{
+	int rc = comm_check(comm), waited;
+
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	gate_leave(comm);
+	/* Outside the gate: an abort waits for that to be empty. */
+	waited = comm_await_all(comm,
+	                        clock_deadline(comm->clique->close_timeout_ns));
+	if (waited == COHORT_TIMED_OUT)
+		return waited;
+	rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
+	gate_leave(comm);
+	return waited;
+}

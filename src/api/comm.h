@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_COMM_H
+#define API_COMM_H
+
+#include "core/clique.h"
+
+/* COHORT_INVALID for NULL. */
+int comm_check(const struct cohort_comm *comm);
+
+/* cohort_wait() up to a deadline; and for all tickets given out so far. */
+int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
+int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Device memory of a rank
+ *
+ * Inside the gate, as NCCL may be looking at the device; also with a cause, so
+ * that a worker can clean up.
+ */
+
+#include "api/comm.h"
+#include "base/status.h"
+#include "core/native.h"
+#include "core/submit.h"
+
+/* Allocate @bytes, or free @memory if @bytes is 0. */
+static int change(struct cohort_comm *c, size_t bytes, void **memory)
+{
+	const struct platform *p = c->clique->platform;
+	struct device_scope scope;
+	int rc = device_enter(&scope, p, c->device);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = bytes ? native_cuda(p, "cudaMalloc", p->cudaMalloc(memory, bytes))
+	           : native_cuda(p, "cudaFree", p->cudaFree(*memory));
+	device_leave(&scope);
+	return rc;
+}
+
+int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
+{
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!bytes || !memory)
+		return error_set(COHORT_INVALID, "%s",
+		                 memory ? "bytes is 0" : "memory is NULL");
+	rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = change(comm, bytes, memory);
+	gate_leave(comm);
+	return rc;
+}
+
+int cohort_free(struct cohort_comm *comm, void *memory)
+{
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK || !memory)
+		return rc;
+	rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = change(comm, 0, &memory);
+	gate_leave(comm);
+	return rc;
+}
