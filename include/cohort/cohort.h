@@ -166,9 +166,11 @@ enum cohort_type {
  * On the host platform the result is the fold in rank order, bit-identical on
  * every rank and in every run: integers wrap; float16, bfloat16 and the 8-bit
  * floats accumulate in float32 and round once, to nearest even, subnormals
- * kept; of max and min a NaN loses to a number; avg is the sum divided by the
- * number of ranks (integers: wrapped sum, then truncated toward zero).  On the
- * gpu platform the arithmetic is NCCL's.
+ * kept; of max and min a NaN loses to a number, and of equals (+0 and -0) the
+ * lowest rank's is taken; a result that is NaN is the type's one quiet NaN; avg
+ * is the sum divided by the number of ranks (integers: wrapped sum, then
+ * truncated toward zero).  A group of one rank copies.  On the gpu platform the
+ * arithmetic is NCCL's.
  */
 #define COHORT_OP_LIST(X)                                                      \
 	X(COHORT_SUM, 0, "sum")                                                \
@@ -467,8 +469,9 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  * process's ranks together.
  *
  * COHORT_OK; COHORT_TIMED_OUT if a ticket was not answered in time (nothing
- * changed); the cause if there is one (closed all the same); COHORT_OWNER;
- * COHORT_BUSY; COHORT_STATE if closed already; COHORT_INVALID.
+ * changed); the cause, or COHORT_WEDGED, if that is what its tickets answered
+ * (closed all the same); COHORT_OWNER; COHORT_BUSY; COHORT_STATE if closed
+ * already; COHORT_INVALID.
  */
 COHORT_API int cohort_comm_close(struct cohort_comm *comm);
 

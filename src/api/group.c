@@ -274,15 +274,17 @@ int cohort_group_close(struct cohort_group *group)
 	q = group->clique;
 	rc = close_end(group);
 	if (clique_await_end(q, clock_deadline(q->abort_timeout_ns)) ==
-	    CLIQUE_RECLAIMED)
+	    CLIQUE_RECLAIMED) {
 		clique_destroy(q);
-	else
+	} else {
 		rc = error_set(
 			COHORT_WEDGED,
 			"the native communicators could not be %s "
 			"within %llu ms and are leaked",
 			clique_cause(q) ? "aborted" : "destroyed",
 			(unsigned long long)(q->abort_timeout_ns / 1000000));
+		clique_leak(q);
+	}
 	free(group);
 	return rc;
 }

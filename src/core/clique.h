@@ -12,7 +12,7 @@
  *	                           | the abort deadline has passed         QUIESCED
  *	                           v                     v                     |
  *	                        WEDGED <-----------------+                     v
- *	                                                              RECLAIMED
+ *	                                                  RECLAIMED, or LEAKED
  *
  * LIVE and CAUSED are told apart by the cause pointer, the rest by the state.
  * Whoever sets the cause wakes the clique's reaper, a thread of its own and the
@@ -22,6 +22,7 @@
  *  B. One abort or one destroy per native communicator, by the reaper only.
  *  C. From QUIESCED on no operation of the clique can touch a user's buffer.
  *  D. WEDGED frees nothing: what cannot be stopped keeps what it uses.
+ *  E. LEAKED is quiesced, but the platform refused to free.
  */
 
 #include <pthread.h>
@@ -36,6 +37,7 @@ enum clique_state {
 	CLIQUE_FLAGGED,
 	CLIQUE_QUIESCED,
 	CLIQUE_RECLAIMED,
+	CLIQUE_LEAKED,
 	CLIQUE_WEDGED,
 };
 
@@ -120,6 +122,9 @@ struct clique {
 	/* Atomic; done_then and last_then are valid (release). */
 	atomic_bool snapshot;
 
+	/* Guarded by the list of those that were leaked. */
+	struct clique *next_leaked;
+
 	struct cohort_comm comms[];
 };
 
@@ -139,6 +144,9 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 /* Free a clique that is RECLAIMED; its reaper is joined. */
 void clique_destroy(struct clique *q);
 
+/* Leave a clique that has come to any other end as it is, for ever. */
+void clique_leak(struct clique *q);
+
 /* The cause, or NULL; an orderly end is none. */
 const struct cohort_cause *clique_cause(const struct clique *q);
 
@@ -156,7 +164,7 @@ int clique_close(struct clique *q);
  * this is what makes it WEDGED. */
 enum clique_state clique_look(struct clique *q);
 
-/* Wait until the clique is RECLAIMED or WEDGED, or the deadline. */
+/* Wait until the clique is RECLAIMED, LEAKED or WEDGED, or the deadline. */
 enum clique_state clique_await_end(struct clique *q, uint64_t deadline_ns);
 
 /* True if @ticket is done: by the words as they are, or as they were before any

@@ -91,32 +91,45 @@ static bool quiesce(struct clique *q)
 	return move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
 }
 
-static void reap_by_abort(struct clique *q)
+/* Abort or destroy every rank; the group is left open. */
+static ncclResult_t release_all(struct clique *q,
+                                ncclResult_t (*release)(ncclComm_t comm))
 {
-	const struct platform *p = q->platform;
+	ncclResult_t first = q->platform->ncclGroupStart(), result;
 	int r;
 
+	for (r = 0; r < q->size; r++) {
+		result = release(q->comms[r].native);
+		if (first == ncclSuccess)
+			first = result;
+	}
+	return first;
+}
+
+/* End the group, which frees if everything in it went well. */
+static void reclaim(struct clique *q, int from, ncclResult_t released)
+{
+	ncclResult_t ended = q->platform->ncclGroupEnd();
+	bool freed = released == ncclSuccess && ended == ncclSuccess;
+
+	move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
+}
+
+static void reap_by_abort(struct clique *q)
+{
+	ncclResult_t released;
+
 	take_snapshot(q);
-	p->ncclGroupStart();
-	for (r = 0; r < q->size; r++)
-		p->ncclCommAbort(q->comms[r].native);
-	if (!move(q, CLIQUE_LIVE, CLIQUE_FLAGGED) || !quiesce(q))
-		return; /* wedged: the group stays open, nothing is freed */
-	p->ncclGroupEnd();
-	move(q, CLIQUE_QUIESCED, CLIQUE_RECLAIMED);
+	released = release_all(q, q->platform->ncclCommAbort);
+	/* If it is wedged the group stays open, and nothing is freed. */
+	if (move(q, CLIQUE_LIVE, CLIQUE_FLAGGED) && quiesce(q))
+		reclaim(q, CLIQUE_QUIESCED, released);
 }
 
 /* Everything is done and nobody is inside: an orderly end. */
 static void reap_by_destroy(struct clique *q)
 {
-	const struct platform *p = q->platform;
-	int r;
-
-	p->ncclGroupStart();
-	for (r = 0; r < q->size; r++)
-		p->ncclCommDestroy(q->comms[r].native);
-	p->ncclGroupEnd();
-	move(q, CLIQUE_LIVE, CLIQUE_RECLAIMED);
+	reclaim(q, CLIQUE_LIVE, release_all(q, q->platform->ncclCommDestroy));
 }
 
 void *reaper_main(void *arg)

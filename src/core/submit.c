@@ -282,7 +282,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	                       : native_nccl(p, f->what, c->native, f->nccl);
 	if (!f->unmarked)
 		return cause.status;
-	clique_fire(c->clique, &cause, "rank %d, %s number %llu: %s", f->rank,
+	clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s", f->rank,
 	            op_name(op->kind), (unsigned long long)ticket,
 	            cohort_last_error());
 	first = clique_cause(c->clique);

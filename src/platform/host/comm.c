@@ -41,8 +41,8 @@ const char *host_ncclGetErrorString(ncclResult_t result)
 		[ncclInternalError] = "internal error",
 		[ncclInvalidArgument] = "invalid argument",
 		[ncclInvalidUsage] = "invalid usage",
-		[ncclRemoteError] = "remote process exited or there was a "
-				    "network error",
+		[ncclRemoteError] =
+			"remote process exited or there was a network error",
 		[ncclInProgress] = "NCCL operation in progress",
 	};
 	size_t i = (size_t)result;
