@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cohort: all the GPUs of a machine from one process, one thread per GPU
+#
+#   make              the command (build/cohort) and the libraries (build/lib)
+#   make demo         build the command, train a small model with four ranks
+#   make test         unit, api, platform, fault, stress, abi and foreign tests
+#   make asan         the C tests with AddressSanitizer, leaks and UBSan
+#   make tsan         the fault and stress programs with ThreadSanitizer
+#   make stress       the stress programs alone, STRESS_SECONDS each
+#   make lint         style, headers, warnings, thread annotations, symbols
+#   make bench        build and run the benchmarks
+#   make install      into DESTDIR and prefix; make uninstall takes it back
+#   make deps         install Criterion, which the tests need, if it is missing
+#   make clean        remove build/
+#   make help         print this
+#
+#   VARIANT=release|debug|asan|tsan   what to build; all live side by side
+#   V=1  WERROR=1                     show commands; warnings are errors
+#   CC  CPPFLAGS  CFLAGS  LDFLAGS     yours, added last
+#   STRESS_SECONDS=1  TEST_TIMEOUT=300
+#   CUDA_HOME=...                     real headers for the ABI test
+#   DESTDIR  prefix=/usr/local  bindir  includedir  libdir
+#
+# Nothing but a C compiler is needed to build: CUDA and NCCL are opened at run
+# time, and only the tests use Criterion.
+
+all:
+
+# ---- variants ---------------------------------------------------------------
+
+VARIANT ?= release
+flags.release := -O3 -g
+flags.debug   := -O0 -g
+flags.asan    := -O2 -g -fno-omit-frame-pointer \
+                 -fsanitize=address,undefined -fno-sanitize-recover=all
+flags.tsan    := -O2 -g -fno-omit-frame-pointer -fsanitize=thread
+$(if $(flags.$(VARIANT)),,$(error VARIANT=$(VARIANT): no such variant, \
+  there are release, debug, asan and tsan))
+
+# Criterion does not run under ThreadSanitizer; the foreign programs are not
+# sanitized.
+rings.release := unit api platform fault stress abi foreign
+rings.debug   := unit api platform fault stress abi
+rings.asan    := unit api platform fault stress
+rings.tsan    := fault stress
+
+dir := build/$(VARIANT)
+out := $(if $(filter release,$(VARIANT)),build,$(dir))
+lib := $(out)/lib
+
+# ---- flags ------------------------------------------------------------------
+
+warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+            -Wpointer-arith -Wvla -Wcast-qual -Wundef
+cppflags := -D_GNU_SOURCE -Iinclude -Isrc
+# The arithmetic is specified: no fused multiply-add behind its back.
+cflags   := -std=gnu11 $(flags.$(VARIANT)) $(warnings) \
+            $(if $(filter 1,$(WERROR)),-Werror) \
+            -fPIC -fvisibility=hidden -ffp-contract=off -pthread
+libs     := -pthread -ldl -lm
+# Sanitizers leave symbols to be found in the program.
+defs     := $(if $(findstring -fsanitize,$(cflags)),,-Wl,-z,defs)
+
+OBJCOPY  ?= objcopy
+compile   = $(CC) $(cppflags) $(cflags) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+link      = $(CC) $(cflags) $(CFLAGS) $(LDFLAGS)
+
+Q   := $(if $(filter 1,$(V)),,@)
+say  = $(if $(Q),@printf '  %-6s %s\n' '$1' '$2')
+
+number   = $(shell awk '$$2 == "COHORT_VERSION_$1" { print $$3 }' \
+             include/cohort/version.h)
+major   := $(call number,MAJOR)
+version := $(major).$(call number,MINOR).$(call number,PATCH)
+
+# A prefix with the real headers of NCCL and CUDA, or nothing.
+real_headers = $(and $(wildcard $1/include/nccl.h),\
+                 $(wildcard $1/include/cuda_runtime_api.h),$1)
+CUDA_HOME ?= $(firstword $(foreach p,/usr/local/cuda \
+               $(wildcard /usr/local/cuda-*) /opt/cuda /usr,\
+               $(call real_headers,$p)))
+cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
+
+# ---- sources ----------------------------------------------------------------
+
+library_sources := \
+  src/api/collective.c src/api/comm.c src/api/completion.c src/api/group.c \
+  src/api/memory.c src/api/worker.c \
+  src/base/backoff.c src/base/status.c src/base/thread.c \
+  src/core/clique.c src/core/native.c src/core/op.c src/core/reaper.c \
+  src/core/recorder.c src/core/submit.c \
+  src/platform/gpu.c src/platform/select.c \
+  src/platform/host/collective.c src/platform/host/comm.c \
+  src/platform/host/copy.c src/platform/host/device.c \
+  src/platform/host/event.c src/platform/host/fault.c \
+  src/platform/host/group.c src/platform/host/host.c \
+  src/platform/host/meet.c src/platform/host/memory.c \
+  src/platform/host/reduce.c src/platform/host/stream.c
+command_sources := \
+  src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
+  src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \
+  src/cli/train.c
+public_headers := cohort.h sim.h version.h
+
+unit_sources := \
+  tests/unit/reduce.c
+api_sources := \
+  tests/api/comm.c tests/api/differential.c tests/api/group.c \
+  tests/api/platform.c tests/api/run.c tests/api/ticket.c
+platform_sources := \
+  tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \
+  tests/platform/fault.c tests/platform/group.c tests/platform/stream.c
+support_sources := \
+  tests/support/failing.c tests/support/fill.c tests/support/heap.c \
+  tests/support/native.c tests/support/ranks.c tests/support/reference.c \
+  tests/support/scenario.c tests/support/stress.c
+fault_tests := memory native steady
+stress_tests := abort collectives owner recorder streams
+bench_programs :=
+
+objects = $(patsubst %,$(dir)/%.o,$(basename $1))
+
+library_objects := $(call objects,$(library_sources))
+command_objects := $(call objects,$(command_sources))
+suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
+                     $(platform_sources))
+support_objects := $(call objects,$(support_sources))
+
+# ---- objects ----------------------------------------------------------------
+
+.PHONY: all demo test asan tsan stress lint bench install uninstall deps clean \
+        help criterion FORCE
+.SECONDARY:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# What objects were compiled with; rewritten, and they with it, on change.
+quote = '$(subst ','\'',$1)'
+$(dir)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' $(call quote,$(compile) $(LDFLAGS) $(cuda)) | \
+	  cmp -s - $@ || printf '%s\n' $(call quote,$(compile) $(LDFLAGS) $(cuda)) >$@
+
+$(dir)/%.o: %.c $(dir)/flags
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(compile) $(extra) -c -o $@ $<
+
+$(dir)/%.o: %.S $(dir)/flags
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(compile) -Isrc/cli -c -o $@ $<
+
+$(dir)/src/cli/digits_data.o: src/cli/data/digits.csv
+
+# ---- the command and the library --------------------------------------------
+
+shared  := $(lib)/libcohort.so.$(version)
+library := $(shared) $(lib)/libcohort.so.$(major) $(lib)/libcohort.so \
+           $(lib)/libcohort.a $(lib)/cohort.pc
+
+all: $(out)/cohort $(library)
+
+demo: $(out)/cohort
+	$(Q)$< demo
+
+$(out)/cohort: $(command_objects) $(library_objects)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^ $(libs)
+
+$(shared): $(library_objects) src/cohort.map
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(link) -shared -Wl,-soname,libcohort.so.$(major) -Wl,-z,nodelete \
+	  $(defs) -Wl,--version-script,src/cohort.map -o $@ $(library_objects) \
+	  $(libs)
+
+$(lib)/libcohort.so.$(major) $(lib)/libcohort.so: $(shared)
+	$(Q)ln -sf $(<F) $@
+
+# One object with hidden symbols made local: our short internal names cannot
+# collide with a program's.
+$(lib)/libcohort.a: $(library_objects)
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)$(LD) -r -o $(dir)/libcohort.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $(dir)/libcohort.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(dir)/libcohort.o
+
+$(lib)/cohort.pc: src/cohort.pc.in include/cohort/version.h FORCE
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@prefix@|$(prefix)|' -e 's|@includedir@|$(includedir)|' \
+	  -e 's|@libdir@|$(libdir)|' -e 's|@version@|$(version)|' \
+	  -e 's|@libs@|$(libs)|' $< >$@
+
+# ---- tests ------------------------------------------------------------------
+
+STRESS_SECONDS ?= 1
+
+tests    := $(dir)/tests
+support  := $(tests)/support.a
+unit     := $(tests)/unit/unit
+api      := $(tests)/api/api
+platform := $(tests)/platform/platform
+fault    := $(fault_tests:%=$(tests)/fault/%)
+stress   := $(stress_tests:%=$(tests)/stress/%)
+abi      := $(tests)/abi/abi
+foreign  := $(out)/cohort $(library)
+
+# How each ring is run, one quoted command per program.  Criterion 2.4.1 loses
+# count when two tests at a time run into their timeouts: one at a time.
+run.unit     := '$(unit) --jobs=1 --verbose'
+run.api      := '$(api) --jobs=1 --verbose'
+run.platform := '$(platform) --jobs=1 --verbose'
+run.fault    := $(fault:%='%')
+run.stress   := $(patsubst %,'% $(STRESS_SECONDS)',$(stress))
+run.abi      := '$(abi)'
+run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
+                'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
+                'tests/foreign/symbols.sh $(lib)' \
+                'tests/foreign/install.sh' \
+                'tests/foreign/command.sh $(out)/cohort' \
+                'tests/foreign/readme.sh $(lib)' \
+                'python3 tests/foreign/python.py $(shared)'
+run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
+
+test: $(foreach ring,$(rings.$(VARIANT)),$($(ring)))
+	$(Q)$(run) $(foreach ring,$(rings.$(VARIANT)),$(run.$(ring)))
+
+stress: $(stress)
+	$(Q)$(run) $(run.stress)
+
+asan tsan:
+	$(Q)$(MAKE) --no-print-directory VARIANT=$@ test
+
+deps criterion:
+	$(Q)CC='$(CC)' scripts/deps.sh
+
+# Looked up when a recipe runs, after Criterion was installed.
+criterion_cflags = $(shell pkg-config --cflags criterion 2>/dev/null)
+criterion_libs   = $(or $(shell pkg-config --libs criterion 2>/dev/null),\
+                     -lcriterion)
+
+$(tests)/%.o: extra = -Itests
+$(suite_objects): extra = -Itests $(criterion_cflags)
+$(suite_objects): | criterion
+
+$(unit): $(call objects,$(unit_sources))
+$(api): $(call objects,$(api_sources))
+$(platform): $(call objects,$(platform_sources))
+$(unit) $(api) $(platform): $(library_objects) $(support)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
+
+# Every allocation of these goes through tests/support/heap.c.
+comma := ,
+$(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
+                   aligned_alloc posix_memalign free)
+$(fault) $(stress): %: %.o $(library_objects) $(support)
+	$(call say,LINK,$@)
+	$(Q)$(link) $(wrap) -o $@ $^ $(libs)
+
+# An archive, so that a program takes only the helpers that it uses.
+$(support): $(support_objects)
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# facts.c is compiled against our headers, and against the real ones where
+# there are any; the program compares.
+$(tests)/abi/main.o: extra = $(if $(cuda),,-DABI_NO_REAL)
+$(tests)/abi/facts_ours.o: extra = -DABI_OURS
+$(tests)/abi/facts_real.o: extra = -DABI_REAL -isystem $(cuda)/include
+$(tests)/abi/facts_ours.o $(tests)/abi/facts_real.o: tests/abi/facts.c \
+                                                     $(dir)/flags
+	$(call say,CC,$< ($(@F)))
+	@mkdir -p $(@D)
+	$(Q)$(compile) $(extra) -c -o $@ $<
+
+$(abi): $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
+        $(if $(cuda),$(tests)/abi/facts_real.o)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^
+
+# ---- benchmarks and checks --------------------------------------------------
+
+bench := $(bench_programs:%=$(dir)/bench/%)
+
+bench: $(bench)
+	$(Q)set -e; for program in $^; do $$program; done
+
+$(bench): %: %.o $(library_objects)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^ $(libs)
+
+lint: $(library)
+	$(Q)CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib)
+
+# ---- install ----------------------------------------------------------------
+
+prefix     ?= /usr/local
+bindir     ?= $(prefix)/bin
+includedir ?= $(prefix)/include
+libdir     ?= $(prefix)/lib
+
+install: all
+	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(includedir)/cohort' \
+	  '$(DESTDIR)$(libdir)/pkgconfig'
+	install -m 755 $(out)/cohort '$(DESTDIR)$(bindir)'
+	install -m 644 $(public_headers:%=include/cohort/%) \
+	  '$(DESTDIR)$(includedir)/cohort'
+	install -m 755 $(shared) '$(DESTDIR)$(libdir)'
+	cp -P $(lib)/libcohort.so.$(major) $(lib)/libcohort.so \
+	  '$(DESTDIR)$(libdir)'
+	install -m 644 $(lib)/libcohort.a '$(DESTDIR)$(libdir)'
+	install -m 644 $(lib)/cohort.pc '$(DESTDIR)$(libdir)/pkgconfig'
+
+uninstall:
+	rm -f '$(DESTDIR)$(bindir)/cohort' \
+	  '$(DESTDIR)$(libdir)/pkgconfig/cohort.pc' \
+	  $(patsubst %,'$(DESTDIR)$(libdir)/%',$(filter libcohort.%,$(notdir $(library))))
+	rm -f $(public_headers:%='$(DESTDIR)$(includedir)/cohort/%')
+	-rmdir '$(DESTDIR)$(includedir)/cohort'
+
+# ---- the rest ---------------------------------------------------------------
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n '3,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+-include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
+  $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) \
+  $(bench:=.o) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
+  $(tests)/abi/facts_real.o)

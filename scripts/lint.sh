@@ -1,0 +1,193 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Check what a compiler of a release build does not.  $1 is the directory with
+# the built libraries; CC and FLAGS are what the Makefile compiles with.  One
+# line per check; a tool that is not installed skips its check and says so.
+
+# Functions are called by check().
+# shellcheck disable=SC2016,SC2317
+
+set -u
+
+lib=${1:-build/lib}
+: "${CC:=cc}"
+: "${FLAGS:=-std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -Wall -Wextra}"
+read -ra flags <<<"$FLAGS"
+failed=0
+
+# Everything that is or could be committed.
+if git rev-parse --git-dir >/dev/null 2>&1; then
+	mapfile -t files < <(git ls-files -co --exclude-standard --deduplicate |
+		while read -r file; do [ -f "$file" ] && echo "$file"; done)
+else
+	mapfile -t files < <(find . -path ./build -prune -o -type f -print |
+		sed 's|^\./||' | sort)
+fi
+
+# pick PATTERN - those files whose path matches
+pick() {
+	printf '%s\n' "${files[@]}" | grep -E "$1"
+}
+
+# check NAME FUNCTION - it prints what is wrong, returns 77 to be skipped
+check() {
+	local output rc
+
+	output=$($2 2>&1)
+	rc=$?
+	if [ $rc -eq 77 ]; then
+		echo "skip  $1: $output"
+	elif [ $rc -ne 0 ] || [ -n "$output" ]; then
+		echo "FAIL  $1"
+		printf '%s\n' "$output" | head -n 100 | sed 's/^/    /'
+		failed=1
+	else
+		echo "ok    $1"
+	fi
+}
+
+# need COMMAND - or skip the check
+need() {
+	command -v "$1" >/dev/null && return 0
+	echo "$1 is not installed"
+	return 1
+}
+
+layout() {
+	need clang-format || return 77
+	pick '^(include|src|tests|bench)/.*\.[ch]$' |
+		xargs clang-format --dry-run 2>&1 |
+		sed -n 's/^\([^ :]*\):[0-9].* warning: .*/\1: run clang-format -i/p' |
+		sort -u
+}
+
+spaces() {
+	pick '' | grep -v '^LICENSE$' | xargs grep -nIE '[[:blank:]]+$'
+	return 0
+}
+
+licences() {
+	local file
+
+	for file in $(pick '(\.([chS]|cc|sh|py|map|in)|Makefile|/run)$'); do
+		head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' ||
+			echo "$file: no SPDX line"
+	done
+}
+
+# Nothing of the machine that a file was written on.
+places() {
+	pick '' | xargs grep -nIE '(^|[^[:alnum:]_.~-])[/](work|home|root)/'
+	return 0
+}
+
+# The first #ifndef is followed by its #define; no two headers share one.
+guards() {
+	local file guard twice
+
+	for file in $(pick '\.h$'); do
+		guard=$(awk '/^#ifndef/ { print $2; exit }' "$file")
+		grep -A 1 "^#ifndef $guard\$" "$file" |
+			grep -q "^#define $guard\$" || echo "$file: no guard"
+	done
+	twice='FNR == 1 { first = 1 }
+		first && /^#ifndef/ {
+			first = 0
+			if (seen[$2]++)
+				print FILENAME ": " $2 " is used elsewhere too"
+		}'
+	pick '\.h$' | xargs awk "$twice"
+}
+
+# with_criterion - 0 if files that use it can be compiled
+with_criterion() {
+	echo '#include <criterion/criterion.h>' |
+		$CC -x c -fsyntax-only - 2>/dev/null
+}
+
+# c_files PATTERN - those that can be compiled here without options of their own
+c_files() {
+	local without='^tests/(abi|foreign)/'
+
+	with_criterion || without="$without|^tests/(unit|api|platform)/"
+	pick "$1" | grep -vE "$without"
+}
+
+headers() {
+	local file
+
+	for file in $(c_files '\.h$'); do
+		$CC "${flags[@]}" -Itests -Werror -fsyntax-only -x c "$file" \
+			-Wno-unused-function || echo "$file: does not stand alone"
+	done
+}
+
+warnings() {
+	local file
+
+	for file in $(c_files '\.c$'); do
+		$CC "${flags[@]}" -Itests -Werror -fsyntax-only "$file"
+	done
+}
+
+clang_warnings() {
+	local file
+
+	need clang || return 77
+	for file in $(c_files '\.c$'); do
+		clang "${flags[@]}" -Itests -Wthread-safety -Werror \
+			-fsyntax-only "$file"
+	done
+}
+
+shell() {
+	need shellcheck || return 77
+	pick '(\.sh|^\.ci/run)$' | xargs shellcheck
+}
+
+listed() {
+	local file name
+
+	for file in $(pick '^(src|tests|bench)/.*\.[cS]$' |
+		grep -vE '^tests/(abi|foreign)/'); do
+		name=$file
+		case $file in
+		tests/fault/* | tests/stress/* | bench/*)
+			name=$(basename "$file" .c) ;;
+		esac
+		grep -qE "(^|[[:blank:]])$name([[:blank:]]|\$)" Makefile ||
+			echo "$file: not in the Makefile"
+	done
+}
+
+symbols() {
+	local output
+
+	output=$(tests/foreign/symbols.sh "$lib" 2>&1) || echo "$output"
+}
+
+level() {
+	local map header
+
+	map=$(sed -n 's/^COHORT_\([0-9.]*\) {$/\1/p' src/cohort.map | tail -n 1)
+	header=$(awk '$2 == "COHORT_VERSION_MAJOR" { major = $3 }
+		$2 == "COHORT_VERSION_MINOR" { print major "." $3 }' \
+		include/cohort/version.h)
+	[ "$map" = "$header" ] ||
+		echo "src/cohort.map ends with $map, version.h says $header"
+}
+
+check "clang-format" layout
+check "no space at the end of a line" spaces
+check "licence lines" licences
+check "no paths of a machine" places
+check "include guards" guards
+check "headers stand alone" headers
+check "no warnings" warnings
+check "no warnings of clang, thread annotations" clang_warnings
+check "shellcheck" shell
+check "every source is in the Makefile" listed
+check "exported symbols are the declared ones" symbols
+check "version of the symbol map" level
+exit $failed

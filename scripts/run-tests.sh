@@ -1,0 +1,139 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Run test programs one after the other and add up what they say.
+#
+#	scripts/run-tests.sh COMMAND...
+#
+# A command is one argument, split at its spaces.  It is either a Criterion
+# suite, which is known by its last line and counts each of its tests, or a
+# program that counts as one test: exit status 0 passed, 77 skipped with the
+# reason in its first line, anything else failed.  A command whose interpreter
+# is not installed is skipped too.
+#
+# A sanitizer's report fails the program it is about.  AddressSanitizer writes
+# to a file for that, as Criterion does not look at how its children end once
+# they have passed.
+#
+# TEST_TIMEOUT: seconds per program, 300 if unset.  The last line is always
+# "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
+
+set -u
+
+limit=${TEST_TIMEOUT:-300}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+output=$scratch/output
+
+export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:log_path=$scratch/report:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
+export TSAN_OPTIONS="halt_on_error=1:exitcode=66:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+
+passed=0
+failed=0
+skipped=0
+
+# Of the program that has just run.
+p=0
+f=0
+s=0
+
+# count_criterion - from the line that a suite ends with, and from its skips
+count_criterion() {
+	local line
+
+	line=$(grep '^\[====\] Synthesis: ' "$output" | tail -n 1)
+	[ -n "$line" ] || return 1
+	read -r p f < <(awk -F'[:|]' '{ print $5 + 0, $7 + $9 }' <<<"$line")
+	s=$(grep -c '^\[SKIP\]' "$output")
+	return 0
+}
+
+# count_program - from the exit status $1
+count_program() {
+	case $1 in
+	0) p=1 ;;
+	77) s=1 ;;
+	*) f=1 ;;
+	esac
+}
+
+# show_output - of a program that failed; what passed inside it is left out
+show_output() {
+	grep -v -e '^\[RUN \]' -e '^\[PASS\]' -e '^\[SKIP\]' "$output" |
+		tail -n 200 | sed 's/^/    /'
+}
+
+show_reports() {
+	local report
+
+	for report in "$scratch"/report*; do
+		[ -e "$report" ] && sed 's/^/    /' "$report"
+	done
+}
+
+show_skips() {
+	if [ "$1" -eq 77 ]; then
+		echo "    skipped: $(head -n 1 "$output")"
+	else
+		sed -n 's/^\[SKIP\] /    skipped: /p' "$output"
+	fi
+}
+
+run() {
+	local rc word begin
+	local -a words
+
+	read -ra words <<<"$1"
+	p=0 f=0 s=0
+	begin=$SECONDS
+	word=${words[0]}
+	if [[ $word != */* ]] && ! command -v "$word" >/dev/null; then
+		echo "$word is not installed" >"$output"
+		rc=77
+	else
+		timeout -k 10 "$limit" "${words[@]}" >"$output" 2>&1 </dev/null
+		rc=$?
+	fi
+
+	count_criterion || count_program "$rc"
+	if [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ]; then
+		echo "stopped after $limit seconds" >>"$output"
+	fi
+	if [ "$rc" -ne 0 ] && [ "$rc" -ne 77 ] && [ "$f" -eq 0 ]; then
+		f=1
+	fi
+	if compgen -G "$scratch/report*" >/dev/null && [ "$f" -eq 0 ]; then
+		f=1
+		# Of a plain program that is the one test that it is.
+		if [ $((p + s)) -eq 1 ]; then
+			p=0 s=0
+		fi
+	fi
+
+	if [ "$f" -ne 0 ]; then
+		word=FAIL
+	elif [ "$p" -ne 0 ] || [ "$s" -eq 0 ]; then
+		word=ok
+	else
+		word=skip
+	fi
+	printf '%-4s  %s  (%d passed, %d failed, %d skipped, %d s)\n' \
+		"$word" "$1" "$p" "$f" "$s" $((SECONDS - begin))
+	[ "$s" -eq 0 ] || show_skips "$rc"
+	if [ "$f" -ne 0 ]; then
+		show_output
+		show_reports
+		[ "$rc" -eq 0 ] || echo "    exit status $rc"
+	fi
+	rm -f "$scratch"/report*
+	passed=$((passed + p))
+	failed=$((failed + f))
+	skipped=$((skipped + s))
+}
+
+for command; do
+	run "$command"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
