@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort demo: trains a perceptron on handwritten digits, one thread per rank
+ *
+ * Here are the options, the group and the order of things; train.c is what the
+ * ranks do, report.c what is shown.
+ */
+
+#include "demo.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/cohort.h>
+#include <cohort/sim.h>
+
+#include "cli.h"
+#include "digits.h"
+#include "mlp.h"
+#include "train.h"
+
+enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
+
+/* ---- options ---------------------------------------------------------- */
+
+enum {
+	OPTION_RANKS = CLI_LONG_OPTION,
+	OPTION_EPOCHS,
+	OPTION_SEED,
+	OPTION_LR,
+	OPTION_BATCH,
+	OPTION_PLATFORM,
+	OPTION_VERIFY,
+	OPTION_JSON,
+};
+
+static const struct option long_options[] = {
+	{ "help", no_argument, NULL, 'h' },
+	{ "ranks", required_argument, NULL, OPTION_RANKS },
+	{ "epochs", required_argument, NULL, OPTION_EPOCHS },
+	{ "seed", required_argument, NULL, OPTION_SEED },
+	{ "lr", required_argument, NULL, OPTION_LR },
+	{ "batch", required_argument, NULL, OPTION_BATCH },
+	{ "platform", required_argument, NULL, OPTION_PLATFORM },
+	{ "verify", no_argument, NULL, OPTION_VERIFY },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ 0 },
+};
+
+static const struct demo_options defaults = {
+	.platform = COHORT_PLATFORM_AUTO,
+	.epochs = 30,
+	.batch = 64,
+	.seed = 1,
+	.lr = 0.1f,
+	.momentum = 0.9f,
+};
+
+static void print_help(void)
+{
+	printf("usage: cohort demo [OPTION]...\n"
+	       "\n"
+	       "Trains a perceptron (%d-%d-%d) on %d images of handwritten "
+	       "digits with one\n"
+	       "thread per rank, and tests it on %d others.\n"
+	       "\n",
+	       MLP_INPUTS, MLP_HIDDEN, MLP_OUTPUTS, DIGITS_TRAIN,
+	       DIGITS_HELD_OUT);
+	printf("  --ranks N     number of ranks (default %d, or all devices if "
+	       "fewer)\n"
+	       "  --epochs N    passes over the images (default %zu)\n"
+	       "  --batch N     images per step, of all ranks together "
+	       "(default %zu)\n"
+	       "  --lr X        learning rate (default %g)\n"
+	       "  --seed N      of the weights and the order (default %llu)\n",
+	       DEFAULT_RANKS, defaults.epochs, defaults.batch,
+	       (double)defaults.lr, (unsigned long long)defaults.seed);
+	puts("  --platform P  gpu or host (default: what cohort info tells)\n"
+	     "  --verify      compare with a single run without the library\n"
+	     "  --json        one JSON object instead of text\n"
+	     "  --help        this text");
+}
+
+static int parse_rate(const char *text, float *lr_out)
+{
+	char *end;
+	float lr = strtof(text, &end);
+
+	if (end == text || *end || !isfinite(lr) || lr <= 0.0f) {
+		cli_complain("demo", "--lr: '%s' is not a number above 0",
+		             text);
+		return CLI_USAGE;
+	}
+	*lr_out = lr;
+	return CLI_OK;
+}
+
+static int parse_platform(const char *text, int *platform_out)
+{
+	static const int kinds[] = { COHORT_PLATFORM_GPU,
+		                     COHORT_PLATFORM_HOST };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!strcmp(text, cli_platform_name(kinds[i]))) {
+			*platform_out = kinds[i];
+			return CLI_OK;
+		}
+	}
+	cli_complain("demo", "--platform: '%s' is neither gpu nor host", text);
+	return CLI_USAGE;
+}
+
+/* A number from @min to @max, narrowed by the caller. */
+static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
+                             int *status)
+{
+	uint64_t value = 0;
+
+	*status = cli_number("demo", option, optarg, min, max, &value);
+	return value;
+}
+
+static int parse_option(int c, char **argv, struct demo_options *options)
+{
+	int status = CLI_OK;
+
+	switch (c) {
+	case OPTION_RANKS:
+		options->ranks = (int)parse_number(
+			"ranks", 1, COHORT_SIM_MAX_DEVICES, &status);
+		break;
+	case OPTION_EPOCHS:
+		options->epochs =
+			parse_number("epochs", 1, MAX_EPOCHS, &status);
+		break;
+	case OPTION_SEED:
+		options->seed = parse_number("seed", 0, UINT64_MAX, &status);
+		break;
+	case OPTION_LR:
+		status = parse_rate(optarg, &options->lr);
+		break;
+	case OPTION_BATCH:
+		options->batch =
+			parse_number("batch", 1, DIGITS_TRAIN, &status);
+		break;
+	case OPTION_PLATFORM:
+		status = parse_platform(optarg, &options->platform);
+		break;
+	case OPTION_VERIFY:
+		options->verify = true;
+		break;
+	case OPTION_JSON:
+		options->json = true;
+		break;
+	default:
+		cli_bad_option("demo", argv, c);
+		status = CLI_USAGE;
+	}
+	return status;
+}
+
+/*
+ * How many ranks, and on the host platform as many devices.  That number must
+ * be set before anything asks the host platform, and has no effect on GPUs.
+ */
+static int settle_ranks(struct demo_options *options)
+{
+	struct cohort_platform_info info;
+	int devices = options->ranks > DEFAULT_HOST_DEVICES
+	                      ? options->ranks
+	                      : DEFAULT_HOST_DEVICES;
+
+	if (!getenv("COHORT_HOST_DEVICES") &&
+	    cohort_sim_set_devices(devices) != COHORT_OK)
+		goto failed;
+	if (options->ranks)
+		return CLI_OK;
+	if (cohort_platform_probe(options->platform, &info) != COHORT_OK)
+		goto failed;
+	/* An unusable platform is left for the opening to explain. */
+	options->ranks = DEFAULT_RANKS;
+	if (info.status == COHORT_OK && info.devices > 0 &&
+	    info.devices < DEFAULT_RANKS)
+		options->ranks = info.devices;
+	return CLI_OK;
+failed:
+	cli_complain("demo", "%s", cohort_last_error());
+	return CLI_FAILED;
+}
+
+/* ---- run: open, train, close ------------------------------------------ */
+
+static int run_group(struct plan *plan, struct demo_result *result)
+{
+	double start = demo_seconds();
+	int rc;
+
+	result->platform = cohort_group_platform(plan->group);
+	cohort_group_devices(plan->group, result->devices);
+	progress_start(&plan->progress);
+	rc = cohort_group_run(plan->group, train_worker, plan, NULL);
+	progress_erase(&plan->progress);
+	result->seconds = demo_seconds() - start;
+	return rc;
+}
+
+static int train(struct plan *plan, struct demo_result *result)
+{
+	struct cohort_group_options options;
+	int rc, closed;
+
+	cohort_group_options_init(&options);
+	options.name = "demo";
+	options.platform = plan->options->platform;
+	rc = cohort_group_open(NULL, plan->options->ranks, &options,
+	                       &plan->group);
+	if (rc != COHORT_OK) {
+		cli_complain("demo", "%s", cohort_last_error());
+		return CLI_FAILED;
+	}
+	rc = run_group(plan, result);
+	if (rc != COHORT_OK)
+		cli_complain("demo", "%s", cohort_last_error());
+	closed = cohort_group_close(plan->group);
+	if (rc == COHORT_OK && closed != COHORT_OK)
+		cli_complain("demo", "%s", cohort_last_error());
+	for (int r = 0; closed == COHORT_WEDGED && r < plan->options->ranks;
+	     r++)
+		plan->ranks[r]->wedged = true;
+	return rc == COHORT_OK && closed == COHORT_OK ? CLI_OK : CLI_FAILED;
+}
+
+/* ---- report ----------------------------------------------------------- */
+
+static int run_plan(struct plan *plan)
+{
+	const struct demo_options *options = plan->options;
+	struct demo_result result = {
+		.devices = calloc((size_t)options->ranks, sizeof(int)),
+		.curve = calloc(options->epochs, sizeof(double)),
+	};
+	int status = CLI_FAILED;
+
+	if (!result.devices || !result.curve) {
+		cli_complain("demo", "out of memory");
+		goto out;
+	}
+	status = train(plan, &result);
+	if (status != CLI_OK)
+		goto out;
+	train_collect(plan, &result);
+	if (options->verify)
+		status = train_compare(plan, &result.difference);
+	if (status != CLI_OK)
+		goto out;
+	if (options->json)
+		report_json(options, &result);
+	else
+		report_print(options, &result);
+out:
+	free(result.curve);
+	free(result.devices);
+	return status;
+}
+
+static int demo(const struct demo_options *options)
+{
+	const char *error = "";
+	struct digits *digits = digits_load(&error);
+	struct plan plan;
+	int status;
+
+	if (!digits) {
+		cli_complain("demo", "%s", error);
+		return CLI_FAILED;
+	}
+	status = plan_init(&plan, options, digits);
+	if (status == CLI_OK) {
+		status = run_plan(&plan);
+		plan_fini(&plan);
+	}
+	free(digits);
+	return status;
+}
+
+int demo_main(int argc, char **argv)
+{
+	struct demo_options options = defaults;
+	int c, status;
+
+	while ((c = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		if (c == 'h') {
+			print_help();
+			return CLI_OK;
+		}
+		status = parse_option(c, argv, &options);
+		if (status != CLI_OK)
+			return status;
+	}
+	if (cli_no_operands("demo", argc, argv) != CLI_OK)
+		return CLI_USAGE;
+	status = settle_ranks(&options);
+	return status == CLI_OK ? demo(&options) : status;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort info: the platforms, and which one a group would get now
+ *
+ * That a platform cannot be used is an answer and not a failure.
+ */
+
+#include "cli.h"
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <cohort/cohort.h>
+
+#include "json.h"
+
+static const int kinds[] = { COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST };
+
+enum { OPTION_JSON = CLI_LONG_OPTION };
+
+enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+struct findings {
+	struct cohort_platform_info platforms[N_KINDS];
+	const char *chosen; /* the platform of a group opened now, or NULL */
+	char reason[512];   /* why there is none */
+};
+
+static void probe_choice(struct findings *found)
+{
+	struct cohort_platform_info info;
+
+	found->chosen = NULL;
+	found->reason[0] = '\0';
+	if (cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) != COHORT_OK)
+		snprintf(found->reason, sizeof(found->reason), "%s",
+		         cohort_last_error());
+	else if (info.status != COHORT_OK)
+		snprintf(found->reason, sizeof(found->reason), "%s: %s",
+		         cli_platform_name(info.platform), info.reason);
+	else
+		found->chosen = cli_platform_name(info.platform);
+}
+
+static int probe(struct findings *found)
+{
+	for (int i = 0; i < N_KINDS; i++) {
+		int rc = cohort_platform_probe(kinds[i], &found->platforms[i]);
+
+		if (rc != COHORT_OK) {
+			cli_complain("info", "%s", cohort_last_error());
+			return CLI_FAILED;
+		}
+	}
+	probe_choice(found);
+	return CLI_OK;
+}
+
+static void write_platform(struct json *json,
+                           const struct cohort_platform_info *info)
+{
+	json_open(json, NULL, '{');
+	json_string(json, "name", cli_platform_name(info->platform));
+	json_bool(json, "usable", info->status == COHORT_OK);
+	json_int(json, "status", info->status);
+	json_string(json, "reason", info->reason);
+	json_int(json, "devices", info->devices);
+	json_int(json, "nccl_version", info->nccl_version);
+	json_int(json, "runtime_version", info->runtime_version);
+	json_int(json, "driver_version", info->driver_version);
+	json_close(json, '}');
+}
+
+static void write_json(const struct findings *found)
+{
+	struct json json = { .out = stdout };
+
+	json_open(&json, NULL, '{');
+	json_string(&json, "version", cohort_version());
+	json_open(&json, "platforms", '[');
+	for (int i = 0; i < N_KINDS; i++)
+		write_platform(&json, &found->platforms[i]);
+	json_close(&json, ']');
+	if (found->chosen)
+		json_string(&json, "default", found->chosen);
+	else
+		json_null(&json, "default");
+	json_string(&json, "default_reason", found->reason);
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+static void print_platform(const struct cohort_platform_info *info)
+{
+	int nccl = info->nccl_version;
+	int runtime = info->runtime_version;
+	int driver = info->driver_version;
+
+	printf("%-8s ", cli_platform_name(info->platform));
+	if (info->status != COHORT_OK) {
+		printf("not usable: %s\n", info->reason);
+		return;
+	}
+	printf("%d device%s", info->devices, info->devices == 1 ? "" : "s");
+	if (nccl)
+		printf(", NCCL %d.%d.%d", nccl / 10000, nccl / 100 % 100,
+		       nccl % 100);
+	if (runtime)
+		printf(", CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
+	if (driver)
+		printf(", driver for CUDA %d.%d", driver / 1000,
+		       driver % 1000 / 10);
+	putchar('\n');
+}
+
+static void print_text(const struct findings *found)
+{
+	printf("cohort   %s\n", cohort_version());
+	for (int i = 0; i < N_KINDS; i++)
+		print_platform(&found->platforms[i]);
+	if (found->chosen)
+		printf("default  %s\n", found->chosen);
+	else
+		printf("default  none: %s\n", found->reason);
+}
+
+static void print_help(void)
+{
+	puts("usage: cohort info [--json]\n"
+	     "\n"
+	     "Tells which platforms can be used or why not, their devices, "
+	     "and which one a\n"
+	     "group opened now would get.\n"
+	     "\n"
+	     "  --json  one JSON object instead of text\n"
+	     "  --help  this text");
+}
+
+int info_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "help", no_argument, NULL, 'h' },
+		{ "json", no_argument, NULL, OPTION_JSON },
+		{ 0 },
+	};
+	struct findings found;
+	bool json = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		switch (c) {
+		case 'h':
+			print_help();
+			return CLI_OK;
+		case OPTION_JSON:
+			json = true;
+			break;
+		default:
+			cli_bad_option(argv[0], argv, c);
+			return CLI_USAGE;
+		}
+	}
+	if (cli_no_operands(argv[0], argc, argv) != CLI_OK)
+		return CLI_USAGE;
+	if (probe(&found) != CLI_OK)
+		return CLI_FAILED;
+	if (json)
+		write_json(&found);
+	else
+		print_text(&found);
+	return CLI_OK;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRAIN_H
+#define TRAIN_H
+
+/*
+ * The demo's training: what the ranks share and have, what a rank's thread
+ * does, and the same training by one thread to compare with
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cohort/cohort.h>
+
+#include "demo.h"
+#include "digits.h"
+#include "mlp.h"
+
+/* How well a rank did in one epoch, on its shards. */
+struct epoch_score {
+	/* Atomic; written by the rank, read by rank 0 and the main thread. */
+	_Atomic double loss;
+	_Atomic unsigned correct;
+};
+
+/*
+ * What a rank has and does.  Outlives its worker and the group.  Owned by the
+ * rank's thread while that runs, then by the main thread; but for the scores.
+ */
+struct rank {
+	struct mlp weights;
+	struct mlp momentum;
+	uint64_t step; /* how many are done */
+
+	struct mlp gradients;
+	uint16_t order[DIGITS_TRAIN]; /* of the images in this epoch */
+	struct mlp_score running;     /* of this epoch */
+	struct epoch_score *scores;   /* of each epoch */
+	double compute_seconds;
+	double comm_seconds;
+
+	struct cohort_comm *comm; /* while the worker runs */
+	void *device;             /* a struct mlp in device memory */
+	bool wedged;              /* an operation may still use the buffers:
+	                             they are never released */
+};
+
+struct plan {
+	/* Constant while the workers run. */
+	const struct demo_options *options;
+	const struct digits *digits;
+	struct cohort_group *group;
+	uint64_t epoch_steps;
+	uint64_t steps;
+	struct rank **ranks;
+
+	/* Owned by rank 0's thread while the workers run. */
+	struct progress progress;
+};
+
+/* Prepare to train: ranks with empty weights, but for rank 0.  An enum
+ * cli_exit; nothing is owed after a failure, which was complained about. */
+int plan_init(struct plan *plan, const struct demo_options *options,
+              const struct digits *digits);
+
+/* Release what no operation may still use. */
+void plan_fini(struct plan *plan);
+
+/* A rank's thread, for cohort_group_run() with the plan as @user. */
+int train_worker(struct cohort_comm *comm, void *user);
+
+/* After the workers are done: what they did, into @result. */
+void train_collect(const struct plan *plan, struct demo_result *result);
+
+/*
+ * The largest difference between any rank's weights and those of a training
+ * by one thread, without the library, that adds the same shards in rank order.
+ * An enum cli_exit, after a complaint if there is no memory.
+ */
+int train_compare(const struct plan *plan, double *difference_out);
+
+#endif
