@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Every collective against the plain reference
+ *
+ * One test per collective and number of ranks.  Inside, a group is opened once
+ * and every rank walks through the same list of cases: type x operation x
+ * count x in or out of place x where the buffers lie.  A case is
+ *
+ *   every rank     makes its input and lays its buffers between guards
+ *   -- all --
+ *   every rank     calls, waits, keeps what it got; the same once more
+ *   rank 0         computes what all should have got
+ *   -- all --
+ *   every rank     compares: the expectation, both runs, the guards
+ *   -- all --
+ *
+ * As each rank's result must equal one expectation, ranks are identical too.
+ * Which NaN a result is is not stated: there, ranks and runs are compared by
+ * their bytes with rank 0's.
+ *
+ * The memory of a device is the program's on the host platform, so buffers are
+ * filled and read in place.  A worker that finds a difference prints the case
+ * and ends the process: Criterion's assertions belong to the main thread.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cohort/cohort.h>
+
+#include "support/fill.h"
+#include "support/reference.h"
+
+#define TYPES 12
+#define OPS 5
+#define MAX_RANKS 8
+#define GUARD 64
+#define SLACK 16      /* room to lay a buffer off its alignment */
+#define LARGEST 40001 /* elements of the larger buffer, about */
+
+enum kind {
+	ALL_REDUCE,
+	BROADCAST,
+	REDUCE,
+	ALL_GATHER,
+	REDUCE_SCATTER,
+	ALL_REDUCE_MANY,
+	SPECIAL_VALUES,
+	GROUP_ALL_REDUCE,
+	GROUP_BROADCAST,
+};
+
+/* What differs between collectives, beside the call. */
+struct shape {
+	const char *name;
+	bool has_op;
+	bool has_root;
+	bool gathers;  /* receives size * count elements */
+	bool scatters; /* sends size * count elements */
+};
+
+static const struct shape shapes[] = {
+	[ALL_REDUCE] = { "all_reduce", .has_op = true },
+	[BROADCAST] = { "broadcast", .has_root = true },
+	[REDUCE] = { "reduce", .has_op = true, .has_root = true },
+	[ALL_GATHER] = { "all_gather", .gathers = true },
+	[REDUCE_SCATTER] = { "reduce_scatter", .has_op = true,
+	                     .scatters = true },
+	[ALL_REDUCE_MANY] = { "all_reduce_many", .has_op = true },
+	[SPECIAL_VALUES] = { "all_reduce of special values", .has_op = true },
+	[GROUP_ALL_REDUCE] = { "group_all_reduce", .has_op = true },
+	[GROUP_BROADCAST] = { "group_broadcast", .has_root = true },
+};
+
+/* One case. */
+struct config {
+	int kind;
+	int n;
+	int type;
+	int op;
+	int root;
+	size_t count;
+	bool in_place;
+	size_t send_off; /* bytes off the alignment of the memory */
+	size_t recv_off;
+};
+
+/* One rank's memory; all of it is kept from case to case. */
+struct rank_memory {
+	char *send_block; /* with guards */
+	char *recv_block;
+	char *input; /* what send holds before the call */
+	char *first; /* what the first run gave */
+};
+
+struct bench {
+	int kind;
+	int n;
+	struct cohort_group *group;
+	struct rank_memory memory[MAX_RANKS];
+	char *expected;
+	pthread_barrier_t all;
+};
+
+static void die(const struct config *c, int rank, const char *what,
+                size_t where)
+{
+	fprintf(stderr,
+	        "%s: rank %d of %d: %s at %zu: type %d op %d root %d count "
+	        "%zu%s send off %zu recv off %zu: %s\n",
+	        shapes[c->kind].name, rank, c->n, what, where, c->type, c->op,
+	        c->root, c->count, c->in_place ? " in place" : "", c->send_off,
+	        c->recv_off, cohort_last_error());
+	_exit(1);
+}
+
+static void *must_allocate(size_t bytes)
+{
+	void *memory = malloc(bytes);
+
+	if (!memory)
+		abort();
+	return memory;
+}
+
+/* ---- the cases -------------------------------------------------------- */
+
+static const size_t counts[] = { 0, 1, 3, 17, 1023, LARGEST };
+
+/* Aligned; one element off; odd bytes, different for the two buffers. */
+#define LAYOUTS 3
+
+static void config_lay(struct config *c, int layout)
+{
+	size_t size = reference_size(c->type);
+
+	c->send_off = layout == 0 ? 0 : layout == 1 ? size : 1;
+	c->recv_off = layout == 0 ? 0 : layout == 1 ? size : 3;
+	if (c->in_place)
+		c->recv_off = c->send_off;
+}
+
+/* Where one buffer has a block per rank, the largest counts for that one. */
+static size_t config_count(int kind, int n, size_t count)
+{
+	if (count == LARGEST && (shapes[kind].gathers || shapes[kind].scatters))
+		return (size_t)(LARGEST / n);
+	return count;
+}
+
+/* The large count is for few of the cases: one layout for each type and op. */
+static bool config_wanted(const struct config *c, int layout)
+{
+	if (c->count < LARGEST / MAX_RANKS)
+		return true;
+	return layout == (c->type + c->op) % LAYOUTS &&
+	       c->in_place == (c->type % 2 == c->op % 2);
+}
+
+/* Call @visit with every case.  Every rank must see the same. */
+static void each_config(int kind, int n,
+                        void (*visit)(const struct config *c, void *user),
+                        void *user)
+{
+	int ops = shapes[kind].has_op ? OPS : 1;
+	size_t k;
+	int i;
+
+	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
+		for (i = 0; i < TYPES * ops * 2 * LAYOUTS; i++) {
+			int layout = i / 2 % LAYOUTS;
+			struct config c = {
+				.kind = kind,
+				.n = n,
+				.type = i / (2 * LAYOUTS) % TYPES,
+				.op = i / (2 * LAYOUTS * TYPES),
+				.count = config_count(kind, n, counts[k]),
+				.in_place = i % 2,
+			};
+
+			c.root = shapes[kind].has_root
+			                 ? (int)(k + (size_t)i / 6) % n
+			                 : 0;
+			config_lay(&c, layout);
+			if (config_wanted(&c, layout))
+				visit(&c, user);
+		}
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+static size_t send_count(const struct config *c)
+{
+	return shapes[c->kind].scatters ? c->count * (size_t)c->n : c->count;
+}
+
+static size_t recv_count(const struct config *c)
+{
+	return shapes[c->kind].gathers ? c->count * (size_t)c->n : c->count;
+}
+
+/* Where the larger of the two buffers lies is where a buffer in place lies;
+ * rank's block of it is the smaller. */
+static char *send_buffer(const struct bench *b, const struct config *c,
+                         int rank)
+{
+	size_t block = c->count * reference_size(c->type);
+
+	if (c->in_place && shapes[c->kind].gathers)
+		return b->memory[rank].recv_block + GUARD + c->recv_off +
+		       (size_t)rank * block;
+	if (c->in_place && !shapes[c->kind].scatters)
+		return b->memory[rank].recv_block + GUARD + c->recv_off;
+	return b->memory[rank].send_block + GUARD + c->send_off;
+}
+
+static char *recv_buffer(const struct bench *b, const struct config *c,
+                         int rank)
+{
+	size_t block = c->count * reference_size(c->type);
+
+	if (c->in_place && shapes[c->kind].scatters)
+		return b->memory[rank].send_block + GUARD + c->send_off +
+		       (size_t)rank * block;
+	return b->memory[rank].recv_block + GUARD + c->recv_off;
+}
+
+static bool receives(const struct config *c, int rank)
+{
+	return c->kind != REDUCE || rank == c->root;
+}
+
+/* Everything is guard but the input. */
+static void lay_buffers(const struct bench *b, const struct config *c, int rank)
+{
+	size_t size = reference_size(c->type);
+	size_t longest =
+		send_count(c) > recv_count(c) ? send_count(c) : recv_count(c);
+	size_t bytes = longest * size + 2 * GUARD + SLACK;
+
+	fill_guard(b->memory[rank].send_block, bytes);
+	fill_guard(b->memory[rank].recv_block, bytes);
+	memcpy(send_buffer(b, c, rank), b->memory[rank].input,
+	       send_count(c) * size);
+}
+
+static void make_input(const struct bench *b, const struct config *c, int rank)
+{
+	uint64_t seed = (uint64_t)(rank + 1) * 1000003 + c->count * 31 +
+	                (uint64_t)c->op * 7 + c->send_off;
+
+	fill_random(b->memory[rank].input, send_count(c), c->type, seed,
+	            c->kind == SPECIAL_VALUES);
+}
+
+/* ---- the call --------------------------------------------------------- */
+
+/* A list of three: most of it and two single elements; of one, if there is not
+ * more than that. */
+static int call_many(const struct config *c, struct cohort_comm *comm,
+                     char *send, char *recv, uint64_t *ticket)
+{
+	size_t size = reference_size(c->type);
+	size_t most = c->count > 2 ? c->count - 2 : c->count;
+	struct cohort_tensor list[3];
+	size_t at = 0;
+	size_t n = 0;
+
+	do {
+		list[n] = (struct cohort_tensor){
+			.send = send + at * size,
+			.recv = recv + at * size,
+			.count = at == 0 ? most : 1,
+			.type = c->type,
+		};
+		at += list[n++].count;
+	} while (at < c->count);
+	return cohort_all_reduce_many(comm, list, n, c->op,
+	                              cohort_comm_stream(comm), ticket);
+}
+
+static int call(const struct config *c, struct cohort_comm *comm, char *send,
+                char *recv, uint64_t *ticket)
+{
+	void *stream = cohort_comm_stream(comm);
+
+	switch (c->kind) {
+	case ALL_REDUCE:
+	case SPECIAL_VALUES: /* NaN and infinity among them */
+		return cohort_all_reduce(comm, send, recv, c->count, c->type,
+		                         c->op, stream, ticket);
+	case BROADCAST:
+		return cohort_broadcast(comm, send, recv, c->count, c->type,
+		                        c->root, stream, ticket);
+	case REDUCE:
+		return cohort_reduce(comm, send, recv, c->count, c->type, c->op,
+		                     c->root, stream, ticket);
+	case ALL_GATHER:
+		return cohort_all_gather(comm, send, recv, c->count, c->type,
+		                         stream, ticket);
+	case REDUCE_SCATTER:
+		return cohort_reduce_scatter(comm, send, recv, c->count,
+		                             c->type, c->op, stream, ticket);
+	default:
+		return call_many(c, comm, send, recv, ticket);
+	}
+}
+
+/* ---- expectation and comparison --------------------------------------- */
+
+/* What all ranks get, in rank order where they get different blocks. */
+static void expect(struct bench *b, const struct config *c)
+{
+	const void *in[MAX_RANKS];
+	int r;
+
+	for (r = 0; r < c->n; r++)
+		in[r] = b->memory[r].input;
+	if (c->kind == BROADCAST || c->kind == GROUP_BROADCAST)
+		reference_broadcast(b->expected, in, c->count, c->type,
+		                    c->root);
+	else if (c->kind == ALL_GATHER)
+		reference_all_gather(b->expected, in, c->n, c->count, c->type);
+	else
+		reference_reduce(b->expected, in, c->n, send_count(c), c->type,
+		                 c->op);
+}
+
+static void compare_result(struct bench *b, const struct config *c, int rank)
+{
+	size_t size = reference_size(c->type);
+	size_t skip = shapes[c->kind].scatters ? (size_t)rank * c->count : 0;
+	const char *got = recv_buffer(b, c, rank);
+	size_t bytes = recv_count(c) * size;
+	size_t at;
+
+	at = reference_compare(got, b->expected + skip * size, recv_count(c),
+	                       c->type);
+	if (at != recv_count(c))
+		die(c, rank, "not what the reference says", at);
+	if (memcmp(got, b->memory[rank].first, bytes) != 0)
+		die(c, rank, "the second run differs from the first", 0);
+	if (c->kind != REDUCE && !shapes[c->kind].scatters &&
+	    memcmp(b->memory[rank].first, b->memory[0].first, bytes) != 0)
+		die(c, rank, "differs from rank 0", 0);
+}
+
+/* Of the two blocks of a rank, everything outside of its buffers; these were
+ * compared before and are overwritten. */
+static void compare_guards(struct bench *b, const struct config *c, int rank)
+{
+	size_t size = reference_size(c->type);
+	size_t longest =
+		send_count(c) > recv_count(c) ? send_count(c) : recv_count(c);
+	char *blocks[2] = { b->memory[rank].send_block,
+		            b->memory[rank].recv_block };
+	char *used[2] = { send_buffer(b, c, rank), recv_buffer(b, c, rank) };
+	size_t lengths[2] = { send_count(c) * size, recv_count(c) * size };
+	size_t total = longest * size + 2 * GUARD + SLACK;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		fill_guard(used[i], lengths[i]);
+	for (i = 0; i < 2; i++)
+		if (!fill_guard_intact(blocks[i], total))
+			die(c, rank,
+			    i ? "recv's guard was written"
+			      : "send's guard was written",
+			    0);
+}
+
+/* What may only be read must be as it was; in place, it may be written. */
+static void compare_input(struct bench *b, const struct config *c, int rank)
+{
+	if (c->in_place)
+		return;
+	if (memcmp(send_buffer(b, c, rank), b->memory[rank].input,
+	           send_count(c) * reference_size(c->type)) != 0)
+		die(c, rank, "send was written", 0);
+}
+
+static void compare_untouched(struct bench *b, const struct config *c, int rank)
+{
+	size_t bytes = recv_count(c) * reference_size(c->type);
+	const char *recv = recv_buffer(b, c, rank);
+
+	if (c->in_place ? memcmp(recv, b->memory[rank].input, bytes) != 0
+	                : !fill_guard_intact(recv, bytes))
+		die(c, rank, "recv was written on a rank that is not the root",
+		    0);
+}
+
+static void compare(struct bench *b, const struct config *c, int rank)
+{
+	if (receives(c, rank))
+		compare_result(b, c, rank);
+	else
+		compare_untouched(b, c, rank);
+	compare_input(b, c, rank);
+	compare_guards(b, c, rank);
+}
+
+/* ---- a worker per rank ------------------------------------------------ */
+
+struct worker {
+	struct bench *bench;
+	struct cohort_comm *comm;
+	int rank;
+};
+
+static void run_once(struct worker *w, const struct config *c)
+{
+	uint64_t ticket = 0;
+	int rc;
+
+	lay_buffers(w->bench, c, w->rank);
+	rc = call(c, w->comm, send_buffer(w->bench, c, w->rank),
+	          recv_buffer(w->bench, c, w->rank), &ticket);
+	if (rc != COHORT_OK)
+		die(c, w->rank, "the call failed", 0);
+	rc = cohort_wait(w->comm, ticket, COHORT_FOREVER);
+	if (rc != COHORT_OK)
+		die(c, w->rank, "the wait failed", 0);
+}
+
+static void work_config(const struct config *c, void *user)
+{
+	struct worker *w = user;
+	struct bench *b = w->bench;
+
+	make_input(b, c, w->rank);
+	pthread_barrier_wait(&b->all);
+	run_once(w, c);
+	memcpy(b->memory[w->rank].first, recv_buffer(b, c, w->rank),
+	       recv_count(c) * reference_size(c->type));
+	run_once(w, c);
+	if (w->rank == 0)
+		expect(b, c);
+	pthread_barrier_wait(&b->all);
+	compare(b, c, w->rank);
+	pthread_barrier_wait(&b->all);
+}
+
+static int work(struct cohort_comm *comm, void *user)
+{
+	struct worker w = {
+		.bench = user,
+		.comm = comm,
+		.rank = cohort_comm_rank(comm),
+	};
+
+	each_config(w.bench->kind, w.bench->n, work_config, &w);
+	return 0;
+}
+
+/* ---- all ranks from one thread ---------------------------------------- */
+
+static void group_run_once(struct bench *b, const struct config *c)
+{
+	const void *send[MAX_RANKS];
+	void *recv[MAX_RANKS];
+	uint64_t ticket = 0;
+	int rc;
+	int r;
+
+	for (r = 0; r < c->n; r++) {
+		lay_buffers(b, c, r);
+		send[r] = send_buffer(b, c, r);
+		recv[r] = recv_buffer(b, c, r);
+		if (c->kind == GROUP_BROADCAST && r != c->root && r % 2)
+			send[r] = NULL;
+	}
+	if (c->kind == GROUP_BROADCAST)
+		rc = cohort_group_broadcast(b->group, send, recv, c->count,
+		                            c->type, c->root, NULL, &ticket);
+	else
+		rc = cohort_group_all_reduce(b->group, send, recv, c->count,
+		                             c->type, c->op, NULL, &ticket);
+	if (rc != COHORT_OK)
+		die(c, -1, "the call failed", 0);
+	if (cohort_group_wait(b->group, ticket, COHORT_FOREVER) != COHORT_OK)
+		die(c, -1, "the wait failed", 0);
+}
+
+static void group_config(const struct config *c, void *user)
+{
+	struct bench *b = user;
+	int r;
+
+	for (r = 0; r < c->n; r++)
+		make_input(b, c, r);
+	group_run_once(b, c);
+	for (r = 0; r < c->n; r++)
+		memcpy(b->memory[r].first, recv_buffer(b, c, r),
+		       recv_count(c) * reference_size(c->type));
+	group_run_once(b, c);
+	expect(b, c);
+	for (r = 0; r < c->n; r++)
+		compare(b, c, r);
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+static void bench_open(struct bench *b, int kind, int n)
+{
+	size_t most = ((size_t)n * 1023 + LARGEST) * 8;
+	struct cohort_group_options options;
+	int r;
+
+	reference_begin();
+	b->kind = kind;
+	b->n = n;
+	cohort_group_options_init(&options);
+	options.platform = COHORT_PLATFORM_HOST;
+	cr_assert_eq(cohort_group_open(NULL, n, &options, &b->group), COHORT_OK,
+	             "%s", cohort_last_error());
+	for (r = 0; r < n; r++) {
+		struct rank_memory *m = &b->memory[r];
+
+		m->send_block = must_allocate(most + 2 * GUARD + SLACK);
+		m->recv_block = must_allocate(most + 2 * GUARD + SLACK);
+		m->input = must_allocate(most);
+		m->first = must_allocate(most);
+	}
+	b->expected = must_allocate(most);
+	pthread_barrier_init(&b->all, NULL, (unsigned)n);
+}
+
+static void bench_close(struct bench *b)
+{
+	int r;
+
+	cr_assert_eq(cohort_group_close(b->group), COHORT_OK, "%s",
+	             cohort_last_error());
+	for (r = 0; r < b->n; r++) {
+		free(b->memory[r].send_block);
+		free(b->memory[r].recv_block);
+		free(b->memory[r].input);
+		free(b->memory[r].first);
+	}
+	free(b->expected);
+	pthread_barrier_destroy(&b->all);
+}
+
+static void run_workers(int kind, int n)
+{
+	struct cohort_cause cause;
+	struct bench b;
+
+	bench_open(&b, kind, n);
+	cr_assert_eq(cohort_group_run(b.group, work, &b, &cause), COHORT_OK,
+	             "%s", cause.text);
+	bench_close(&b);
+}
+
+static void run_group(int kind, int n)
+{
+	struct bench b;
+
+	bench_open(&b, kind, n);
+	each_config(kind, n, group_config, &b);
+	bench_close(&b);
+}
+
+/* Plain tests and no parameterised ones: Criterion leaks the parameters, and a
+ * leak is what the address sanitizer is there to find. */
+#define DIFFERENTIAL(name, kind, run, n)                                       \
+	Test(differential, name##_of_##n, .timeout = 120)                      \
+	{                                                                      \
+		run(kind, n);                                                  \
+	}
+#define DIFFERENTIALS(name, kind, run)                                         \
+	DIFFERENTIAL(name, kind, run, 1)                                       \
+	DIFFERENTIAL(name, kind, run, 2)                                       \
+	DIFFERENTIAL(name, kind, run, 3)                                       \
+	DIFFERENTIAL(name, kind, run, 4)                                       \
+	DIFFERENTIAL(name, kind, run, 7)                                       \
+	DIFFERENTIAL(name, kind, run, 8)
+
+DIFFERENTIALS(all_reduce, ALL_REDUCE, run_workers)
+DIFFERENTIALS(broadcast, BROADCAST, run_workers)
+DIFFERENTIALS(reduce, REDUCE, run_workers)
+DIFFERENTIALS(all_gather, ALL_GATHER, run_workers)
+DIFFERENTIALS(reduce_scatter, REDUCE_SCATTER, run_workers)
+DIFFERENTIALS(all_reduce_many, ALL_REDUCE_MANY, run_workers)
+DIFFERENTIALS(special_values, SPECIAL_VALUES, run_workers)
+DIFFERENTIALS(group_all_reduce, GROUP_ALL_REDUCE, run_group)
+DIFFERENTIALS(group_broadcast, GROUP_BROADCAST, run_group)

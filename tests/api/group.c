@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups: opening, splitting, closing, and what one thread does for all ranks
+ */
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/platform.h"
+#include "support/ranks.h"
+
+static void expect(int got, int want, const char *in_text)
+{
+	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
+	             want);
+	cr_assert_not_null(strstr(cohort_last_error(), in_text),
+	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
+	                   in_text);
+}
+
+TestSuite(group, .timeout = 30);
+
+/* ---- open ------------------------------------------------------------- */
+
+Test(group, opens_the_first_n_devices)
+{
+	struct cohort_group *group = ranks_open(3, NULL);
+	int devices[3] = { -1, -1, -1 };
+
+	cr_assert_eq(cohort_group_size(group), 3);
+	cr_assert_eq(cohort_group_platform(group), COHORT_PLATFORM_HOST);
+	cr_assert_eq(cohort_group_devices(group, devices), COHORT_OK);
+	cr_assert_arr_eq(devices, ((int[]){ 0, 1, 2 }), sizeof(devices));
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, opens_all_devices_for_0)
+{
+	struct cohort_group *group = ranks_open(0, NULL);
+
+	cr_assert_eq(cohort_group_size(group), 8);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, opens_a_list_in_its_order)
+{
+	const int list[] = { 5, 0, 3 };
+	int devices[3], r;
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_comm *comms[3];
+
+	cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_HOST;
+	ranks_must(cohort_group_open(list, 3, &o, &group), "open");
+	cohort_group_devices(group, devices);
+	cr_assert_arr_eq(devices, list, sizeof(list));
+	ranks_must(cohort_group_split(group, comms), "split");
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(cohort_comm_rank(comms[r]), r);
+		cr_assert_eq(cohort_comm_size(comms[r]), 3);
+		cr_assert_eq(cohort_comm_device(comms[r]), list[r]);
+	}
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static int open_list(const int *devices, int n)
+{
+	struct cohort_group *untouched = (struct cohort_group *)&open_list;
+	struct cohort_group *group = untouched;
+	struct cohort_group_options o;
+	int rc;
+
+	cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_HOST;
+	rc = cohort_group_open(devices, n, &o, &group);
+	cr_assert_eq(group, untouched, "the output was written");
+	return rc;
+}
+
+Test(group, refuses_bad_device_lists_by_name)
+{
+	expect(open_list(NULL, -1), COHORT_INVALID, "n is -1");
+	expect(open_list(NULL, 9), COHORT_INVALID, "n is 9");
+	expect(open_list((int[]){ 0 }, 0), COHORT_INVALID, "n is 0");
+	expect(open_list((int[]){ 0, 8 }, 2), COHORT_INVALID,
+	       "devices[1] is 8");
+	expect(open_list((int[]){ -1 }, 1), COHORT_INVALID, "devices[0] is -1");
+	expect(open_list((int[]){ 4, 2, 4 }, 3), COHORT_INVALID,
+	       "devices[2] is 4, as is devices[0]");
+}
+
+Test(group, works_after_a_refused_open)
+{
+	struct cohort_group *group;
+	struct cohort_comm *comm;
+	int32_t value = 7;
+
+	open_list((int[]){ 4, 4 }, 2);
+	group = ranks_split(1, NULL, &comm);
+	cr_assert_eq(ranks_sum_wait(comm, &value), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, refuses_null_outputs)
+{
+	expect(cohort_group_open(NULL, 1, NULL, NULL), COHORT_INVALID,
+	       "group is NULL");
+	expect(cohort_group_split(NULL, NULL), COHORT_INVALID, "group");
+	expect(cohort_group_run(NULL, NULL, NULL, NULL), COHORT_INVALID,
+	       "group");
+	expect(cohort_group_abort(NULL, NULL), COHORT_INVALID, "group");
+	expect(cohort_group_wait(NULL, 1, 0), COHORT_INVALID, "group");
+	expect(cohort_group_devices(NULL, NULL), COHORT_INVALID, "group");
+	expect(cohort_group_cause(NULL, NULL), COHORT_INVALID, "group");
+	cr_assert_eq(cohort_group_size(NULL), -1);
+	cr_assert_eq(cohort_group_platform(NULL), -1);
+	cr_assert_eq(cohort_group_close(NULL), COHORT_OK);
+}
+
+/* ---- options ---------------------------------------------------------- */
+
+Test(group, takes_an_older_callers_options)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	cohort_group_options_init(&o);
+	o.size = offsetof(struct cohort_group_options, close_timeout_ns);
+	o.recorder_slots = 64;
+	o.close_timeout_ns = 1; /* beyond what this caller knows of */
+	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, takes_a_newer_callers_options_if_nothing_new_is_asked)
+{
+	struct {
+		struct cohort_group_options o;
+		uint64_t later;
+	} newer;
+	struct cohort_group *group;
+
+	memset(&newer, 0, sizeof(newer));
+	cohort_group_options_init(&newer.o);
+	newer.o.platform = COHORT_PLATFORM_HOST;
+	newer.o.size = sizeof(newer);
+	cr_assert_eq(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	newer.later = 1;
+	expect(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_INVALID,
+	       "does not know");
+}
+
+Test(group, refuses_options_that_were_not_initialised)
+{
+	struct cohort_group_options o = { .size = 0 };
+	struct cohort_group *group;
+
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "options->size is 0");
+}
+
+struct slots_case {
+	unsigned slots;
+	int status;
+};
+
+ParameterizedTestParameters(group, checks_recorder_slots)
+{
+	static struct slots_case cases[] = {
+		{ 16, COHORT_OK },          { 65536, COHORT_OK },
+		{ 8, COHORT_INVALID },      { 17, COHORT_INVALID },
+		{ 131072, COHORT_INVALID }, { 1, COHORT_INVALID },
+	};
+
+	return cr_make_param_array(struct slots_case, cases,
+	                           sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(struct slots_case *c, group, checks_recorder_slots)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group = NULL;
+
+	cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_HOST;
+	o.recorder_slots = c->slots;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), c->status);
+	if (c->status == COHORT_OK)
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	else
+		expect(c->status, COHORT_INVALID, "recorder_slots is");
+}
+
+Test(group, refuses_a_platform_that_is_none)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.platform = 7;
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "platform is 7");
+}
+
+Test(group, refuses_an_environment_that_names_no_platform)
+{
+	struct cohort_group *group;
+
+	setenv("COHORT_PLATFORM", "tpu", 1);
+	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
+	       "COHORT_PLATFORM is \"tpu\"");
+}
+
+Test(group, refuses_a_device_count_it_cannot_read)
+{
+	struct cohort_group *group;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	setenv("COHORT_HOST_DEVICES", "many", 1);
+	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
+	       "COHORT_HOST_DEVICES is \"many\"");
+}
+
+Test(group, refuses_a_fault_list_it_cannot_read)
+{
+	struct cohort_group *group;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	setenv("COHORT_FAULTS", "0@1:never,1@x:stuck", 1);
+	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
+	       "cannot read \"1@x:stuck\"");
+}
+
+/* ---- split ------------------------------------------------------------ */
+
+Test(group, splits_once)
+{
+	struct cohort_comm *comms[2], *again[2] = { NULL, NULL };
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+
+	expect(cohort_group_split(group, again), COHORT_STATE, "split already");
+	cr_assert_null(again[0]);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, speaks_for_its_ranks_only_before_the_split)
+{
+	int32_t a = 1, b = 2;
+	const void *send[] = { &a, &b };
+	void *recv[] = { &a, &b };
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+
+	expect(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                               COHORT_SUM, NULL, NULL),
+	       COHORT_STATE, "was split");
+	cr_assert_eq(a, 1);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, does_not_split_after_an_abort)
+{
+	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_comm *comms[2];
+
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	expect(cohort_group_split(group, comms), COHORT_STATE, "enough");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- all ranks from one thread ---------------------------------------- */
+
+Test(group, all_reduces_and_broadcasts_for_all_ranks)
+{
+	int32_t value[3] = { 1, 20, 300 };
+	const void *send[] = { &value[0], &value[1], &value[2] };
+	void *recv[] = { &value[0], &value[1], &value[2] };
+	struct cohort_group *group = ranks_open(3, NULL);
+	uint64_t first = 0, second = 0;
+
+	cr_assert_eq(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 1,
+	                                    NULL, &first),
+	             COHORT_OK);
+	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                     COHORT_SUM, NULL, &second),
+	             COHORT_OK);
+	cr_assert_gt(second, first);
+	cr_assert_eq(cohort_group_wait(group, second, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_group_wait(group, first, 0), COHORT_OK);
+	cr_assert_eq(value[0], 60);
+	cr_assert_eq(value[2], 60);
+	expect(cohort_group_wait(group, second + 1, 0), COHORT_INVALID,
+	       "ticket is");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, names_the_bad_argument_of_a_rank_and_queues_nothing)
+{
+	int32_t value[2] = { 1, 2 };
+	const void *send[] = { &value[0], NULL };
+	void *recv[] = { &value[0], &value[1] };
+	struct cohort_group *group = ranks_open(2, NULL);
+	uint64_t ticket = 77;
+
+	expect(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                               COHORT_SUM, NULL, &ticket),
+	       COHORT_INVALID, "send is NULL");
+	cr_assert_eq(ticket, 77);
+	send[1] = &value[1];
+	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                     COHORT_SUM, NULL, &ticket),
+	             COHORT_OK);
+	cr_assert_eq(cohort_group_wait(group, ticket, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(value[0], 3);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, splits_after_group_calls_and_tickets_go_on)
+{
+	int32_t value[2] = { 1, 2 };
+	const void *send[] = { &value[0], &value[1] };
+	void *recv[] = { &value[0], &value[1] };
+	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_comm *comms[2];
+	uint64_t before = 0, after;
+
+	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                     COHORT_SUM, NULL, &before),
+	             COHORT_OK);
+	ranks_must(cohort_group_split(group, comms), "split");
+	after = ranks_sum(comms[0], &value[0]);
+	ranks_sum(comms[1], &value[1]);
+	cr_assert_gt(after, before);
+	cr_assert_eq(cohort_wait(comms[0], after, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[0], before, 0), COHORT_OK);
+	cr_assert_eq(value[0], 6);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- close and abort -------------------------------------------------- */
+
+Test(group, close_waits_for_what_is_in_flight)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	int32_t a = 1, b = 2;
+
+	ranks_fault(1, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
+	ranks_sum(comms[0], &a);
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_eq(a, 3);
+	cr_assert_eq(b, 3);
+}
+
+Test(group, close_aborts_what_does_not_finish_in_time)
+{
+	struct cohort_group_options o;
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	int32_t a = 1;
+
+	cohort_group_options_init(&o);
+	o.close_timeout_ns = 1000 * 1000;
+	group = ranks_split(2, &o, comms);
+	ranks_sum(comms[1], &a);
+	expect(cohort_group_close(group), COHORT_ABORTED, "rank 1 in flight");
+}
+
+Test(group, abort_is_told_once_and_keeps_the_first_reason)
+{
+	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_cause cause;
+
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.status, COHORT_OK);
+	cr_assert_eq(cohort_group_abort(group, "first"), COHORT_OK);
+	cr_assert_eq(cohort_group_abort(group, "second"), COHORT_ALREADY);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.status, COHORT_ABORTED);
+	cr_assert_eq(cause.rank, -1);
+	cr_assert_str_eq(cause.text, "aborted: first");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+struct holder {
+	struct cohort_comm *comm;
+	int32_t value;
+	int rc;
+};
+
+static void *hold_gate(void *arg)
+{
+	struct holder *h = arg;
+
+	/* The test's own attempts may keep us out at first. */
+	do
+		h->rc = cohort_all_reduce(h->comm, &h->value, &h->value, 1,
+		                          COHORT_I32, COHORT_SUM,
+		                          cohort_comm_stream(h->comm), NULL);
+	while (h->rc == COHORT_BUSY);
+	return NULL;
+}
+
+Test(group, close_is_refused_while_a_thread_is_inside)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct holder h = { .comm = comms[0] };
+	pthread_t thread;
+	int rc;
+
+	ranks_fault(0, 0, COHORT_FAULT_STUCK, 0);
+	pthread_create(&thread, NULL, hold_gate, &h);
+	/* Until the other thread is inside, an unbind goes through. */
+	do
+		rc = cohort_comm_unbind(comms[0]);
+	while (rc != COHORT_BUSY);
+	expect(cohort_group_close(group), COHORT_STATE, "rank 0");
+	cr_assert_eq(cohort_group_abort(group, "release"), COHORT_OK);
+	pthread_join(thread, NULL);
+	cr_assert_eq(h.rc, COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group, closes_and_opens_again_a_hundred_times)
+{
+	struct cohort_comm *comms[4];
+	struct cohort_group *group;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		group = ranks_split(4, NULL, comms);
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
+}

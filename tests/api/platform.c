@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which platform, what is said of it, and the small facts
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+TestSuite(facts, .timeout = 30);
+
+Test(facts, the_host_platform_is_always_there)
+{
+	struct cohort_platform_info info;
+
+	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
+	             COHORT_OK);
+	cr_assert_eq(info.status, COHORT_OK);
+	cr_assert_eq(info.platform, COHORT_PLATFORM_HOST);
+	cr_assert_eq(info.devices, 8);
+	cr_assert_str_eq(info.reason, "");
+	cr_assert_gt(info.nccl_version, 20000);
+}
+
+Test(facts, a_gpu_that_cannot_be_used_has_a_reason)
+{
+	struct cohort_platform_info info;
+
+	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_GPU, &info),
+	             COHORT_OK);
+	cr_assert_eq(info.platform, COHORT_PLATFORM_GPU);
+	if (info.status == COHORT_OK)
+		cr_assert_gt(info.devices, 0);
+	else
+		cr_assert_gt(strlen(info.reason), 10);
+}
+
+Test(facts, probes_are_for_platforms_that_exist)
+{
+	struct cohort_platform_info info;
+
+	cr_assert_eq(cohort_platform_probe(3, &info), COHORT_INVALID);
+	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_HOST, NULL),
+	             COHORT_INVALID);
+}
+
+Test(facts, the_environment_chooses)
+{
+	struct cohort_platform_info info;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_AUTO, &info),
+	             COHORT_OK);
+	cr_assert_eq(info.platform, COHORT_PLATFORM_HOST);
+	setenv("COHORT_PLATFORM", "gpu", 1);
+	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_AUTO, &info),
+	             COHORT_OK);
+	cr_assert_eq(info.platform, COHORT_PLATFORM_GPU);
+}
+
+Test(facts, an_unusable_gpu_says_how_to_do_without)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_platform_info info;
+	int rc;
+
+	cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
+	if (info.status == COHORT_OK)
+		return;
+	cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_GPU;
+	rc = cohort_group_open(NULL, 1, &o, &group);
+	cr_assert_eq(rc, info.status);
+	cr_assert_not_null(strstr(cohort_last_error(), "COHORT_PLATFORM=host"));
+}
+
+Test(facts, devices_of_the_host_can_be_chosen_before_use)
+{
+	struct cohort_platform_info info;
+
+	cr_assert_eq(cohort_sim_set_devices(0), COHORT_INVALID);
+	cr_assert_eq(cohort_sim_set_devices(1025), COHORT_INVALID);
+	cr_assert_eq(cohort_sim_set_devices(3), COHORT_OK);
+	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
+	cr_assert_eq(info.devices, 3);
+	cr_assert_eq(cohort_sim_set_devices(3), COHORT_OK);
+	cr_assert_eq(cohort_sim_set_devices(4), COHORT_STATE);
+}
+
+Test(facts, texts_and_sizes)
+{
+	cr_assert_str_eq(cohort_status_text(COHORT_OK), "success");
+	cr_assert_not_null(strstr(cohort_status_text(-12345), "not know"));
+	cr_assert_eq(cohort_type_size(COHORT_F8E4M3), 1);
+	cr_assert_eq(cohort_type_size(COHORT_BF16), 2);
+	cr_assert_eq(cohort_type_size(COHORT_F64), 8);
+	cr_assert_eq(cohort_type_size(12), 0);
+	cr_assert_eq(cohort_type_size(-1), 0);
+	cr_assert_eq(strncmp(cohort_version(), "0.1.", 4), 0);
+}
+
+Test(facts, bad_faults_are_refused)
+{
+	struct cohort_fault f = { .rank = 0, .kind = 9 };
+
+	cr_assert_eq(cohort_sim_fault_add(NULL), COHORT_INVALID);
+	cr_assert_eq(cohort_sim_fault_add(&f), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "kind is 9"));
+	f.kind = COHORT_FAULT_ERROR;
+	cr_assert_eq(cohort_sim_fault_add(&f), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "value is 0"));
+	f.value = 3;
+	f.rank = -2;
+	cr_assert_eq(cohort_sim_fault_add(&f), COHORT_INVALID);
+}

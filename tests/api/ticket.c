@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Tickets: what they answer, when, and that the answer stays
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "platform/platform.h"
+#include "support/failing.h"
+#include "support/native.h"
+#include "support/ranks.h"
+
+#define MS (1000 * 1000)
+
+static struct cohort_group *group;
+static struct cohort_comm *comms[2];
+static const struct platform *p;
+
+static void open_two(void)
+{
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = 16;
+	o.abort_timeout_ns = RANKS_SOON;
+	group = ranks_split(2, &o, comms);
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+}
+
+static void close_two(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+TestSuite(ticket, .init = open_two, .fini = close_two, .timeout = 60);
+
+/* ---- waiting ---------------------------------------------------------- */
+
+Test(ticket, times_out_without_a_peer_and_changes_nothing)
+{
+	int32_t a = 1, b = 2;
+	uint64_t t = ranks_sum(comms[0], &a);
+
+	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_wait(comms[0], t, 1 * MS), COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_synchronize(comms[0], 1 * MS), COHORT_TIMED_OUT);
+	cr_assert_eq(a, 1);
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(a, 3);
+}
+
+Test(ticket, answers_as_often_as_asked)
+{
+	int32_t a = 1, b = 2;
+	uint64_t t = ranks_sum(comms[0], &a);
+	int i;
+
+	ranks_sum(comms[1], &b);
+	for (i = 0; i < 5; i++)
+		cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_OK);
+}
+
+Test(ticket, that_was_never_given_out_is_refused)
+{
+	cr_assert_eq(cohort_wait(comms[0], 0, 0), COHORT_INVALID);
+	cr_assert_eq(cohort_wait(comms[0], 1, 0), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "ticket is 1"));
+	cr_assert_eq(cohort_synchronize(comms[0], 0), COHORT_OK);
+}
+
+struct waiter {
+	struct cohort_comm *comm;
+	uint64_t ticket;
+	int rc;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->rc = cohort_wait(w->comm, w->ticket, RANKS_SOON);
+	return NULL;
+}
+
+Test(ticket, may_be_waited_for_by_several_threads)
+{
+	struct waiter w[4];
+	pthread_t thread[4];
+	int32_t a = 1, b = 2;
+	uint64_t t = ranks_sum(comms[0], &a);
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		w[i] = (struct waiter){ comms[0], t, -1 };
+		pthread_create(&thread[i], NULL, wait_thread, &w[i]);
+	}
+	ranks_sum(comms[1], &b);
+	for (i = 0; i < 4; i++) {
+		pthread_join(thread[i], NULL);
+		cr_assert_eq(w[i].rc, COHORT_OK);
+	}
+}
+
+Test(ticket, stays_done_when_its_slot_is_taken_again)
+{
+	int32_t a[100], b[100];
+	uint64_t first = 0, t = 0;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		a[i] = b[i] = i;
+		t = ranks_sum(comms[0], &a[i]);
+		ranks_sum(comms[1], &b[i]);
+		if (!i)
+			first = t;
+	}
+	cr_assert_eq(t, first + 99);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	for (; t >= first; t--)
+		cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_OK);
+	for (i = 0; i < 100; i++)
+		cr_assert_eq(a[i], 2 * i);
+}
+
+/* More than the slots: the submitter waits for the oldest. */
+static void *submit_forty(void *arg)
+{
+	int32_t *value = arg;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		ranks_sum(comms[0], &value[i]);
+	return NULL;
+}
+
+Test(ticket, a_rank_runs_ahead_by_its_slots_and_then_waits)
+{
+	int32_t a[40], b[40];
+	pthread_t thread;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		a[i] = b[i] = i;
+	pthread_create(&thread, NULL, submit_forty, a);
+	for (i = 0; i < 40; i++)
+		ranks_sum(comms[1], &b[i]);
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(a[39], 78);
+	cr_assert_eq(b[0], 0);
+}
+
+static void *submit_until_refused(void *rc)
+{
+	static int32_t value;
+
+	do
+		*(int *)rc =
+			cohort_all_reduce(comms[0], &value, &value, 1,
+		                          COHORT_I32, COHORT_SUM,
+		                          cohort_comm_stream(comms[0]), NULL);
+	while (*(int *)rc == COHORT_OK);
+	return NULL;
+}
+
+Test(ticket, an_abort_releases_who_has_run_ahead)
+{
+	pthread_t thread;
+	int rc = 0;
+
+	pthread_create(&thread, NULL, submit_until_refused, &rc);
+	/* Its first ticket exists once it is not INVALID any more. */
+	while (cohort_wait(comms[0], 16, 0) == COHORT_INVALID)
+		;
+	cohort_group_abort(group, "enough");
+	pthread_join(thread, NULL);
+	cr_assert_eq(rc, COHORT_ABORTED);
+}
+
+/* ---- causes ----------------------------------------------------------- */
+
+Test(ticket, an_aborted_operation_does_not_look_complete)
+{
+	int32_t a = 1;
+	uint64_t t = ranks_sum(comms[0], &a);
+
+	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_TIMED_OUT);
+	cohort_group_abort(group, "no more");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_str_eq(cohort_last_error(), "aborted: no more");
+	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_ABORTED);
+	cr_assert_eq(cohort_synchronize(comms[0], 0), COHORT_ABORTED);
+	cr_assert_eq(a, 1);
+}
+
+Test(ticket, what_was_done_before_an_abort_stays_done)
+{
+	int32_t a = 1, b = 2, c = 3;
+	uint64_t done = ranks_sum(comms[0], &a), cut;
+
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_wait(comms[0], done, RANKS_SOON), COHORT_OK);
+	cut = ranks_sum(comms[0], &c);
+	cohort_group_abort(group, NULL);
+	cr_assert_eq(cohort_wait(comms[0], cut, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_wait(comms[0], done, 0), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[0], done, 0), COHORT_OK);
+}
+
+Test(ticket, calls_after_an_abort_answer_with_its_cause)
+{
+	int32_t a = 1;
+	uint64_t ticket = 77;
+
+	cohort_group_abort(group, "done here");
+	cr_assert_eq(cohort_all_reduce(comms[1], &a, &a, 1, COHORT_I32,
+	                               COHORT_SUM, NULL, &ticket),
+	             COHORT_ABORTED);
+	cr_assert_str_eq(cohort_last_error(), "aborted: done here");
+	cr_assert_eq(ticket, 77);
+	cr_assert_eq(cohort_stream_after(comms[1], 1, NULL), COHORT_INVALID);
+	cr_assert_eq(cohort_after_stream(comms[1], NULL), COHORT_ABORTED);
+}
+
+Test(ticket, a_native_error_on_one_rank_ends_all_with_its_name)
+{
+	int32_t a = 1, b = 2;
+	struct cohort_cause cause;
+	uint64_t t, untouched = 77;
+
+	ranks_fault(1, 0, COHORT_FAULT_ERROR, ncclSystemError);
+	t = ranks_sum(comms[0], &a);
+	cr_assert_eq(cohort_all_reduce(comms[1], &b, &b, 1, COHORT_I32,
+	                               COHORT_SUM, NULL, &untouched),
+	             COHORT_NCCL);
+	cr_assert_eq(untouched, 77);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_NCCL);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_eq(cause.status, COHORT_NCCL);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.ticket, 1);
+	cr_assert_eq(cause.nccl, ncclSystemError);
+	cr_assert_not_null(strstr(cause.text, "rank 1, all_reduce, ticket 1"));
+	cr_assert_not_null(strstr(cause.text, "unhandled system error (2)"));
+	cr_assert_not_null(strstr(cause.text, "scripted fault"));
+}
+
+Test(ticket, a_result_code_that_nobody_knows_is_kept)
+{
+	int32_t a = 1;
+	struct cohort_cause cause;
+
+	ranks_fault(0, 0, COHORT_FAULT_ERROR, 99);
+	cr_assert_eq(cohort_all_reduce(comms[0], &a, &a, 1, COHORT_I32,
+	                               COHORT_SUM, NULL, NULL),
+	             COHORT_NCCL);
+	cohort_comm_cause(comms[0], &cause);
+	cr_assert_eq(cause.nccl, 99);
+	cr_assert_not_null(strstr(cause.text, "(99)"));
+}
+
+Test(ticket, a_rank_that_never_arrives_leaves_the_others_waiting)
+{
+	int32_t a = 1, b = 2;
+	uint64_t t;
+
+	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
+	t = ranks_sum(comms[0], &a);
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_wait(comms[0], t, 5 * MS), COHORT_TIMED_OUT);
+	cohort_group_abort(group, "gave up");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_wait(comms[1], 1, RANKS_SOON), COHORT_ABORTED);
+}
+
+/* ---- a failing platform ----------------------------------------------- */
+
+static int sum_with_failing(const char *function)
+{
+	static int32_t value = 1;
+
+	failing_at(function, 1, ncclInternalError, cudaErrorLaunchFailure);
+	return cohort_all_reduce_many(
+		comms[0],
+		(struct cohort_tensor[]){ { &value, &value, 1, COHORT_I32 },
+	                                  { &value, &value, 1, COHORT_I32 } },
+		2, COHORT_SUM, cohort_comm_stream(comms[0]), NULL);
+}
+
+static void open_failing(void)
+{
+	const struct platform *real;
+
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &real), "platform");
+	platform_override(failing_wrap(real));
+	open_two();
+}
+
+TestSuite(failing, .init = open_failing, .fini = close_two, .timeout = 60);
+
+static void expect_cause(int got, int status, const char *function)
+{
+	struct cohort_cause cause;
+
+	cr_assert_str_eq(failing_fired(), function);
+	cr_assert_eq(got, status);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.status, status);
+	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), status);
+}
+
+Test(failing, group_start)
+{
+	expect_cause(sum_with_failing("ncclGroupStart"), COHORT_NCCL,
+	             "ncclGroupStart");
+}
+
+Test(failing, all_reduce)
+{
+	expect_cause(sum_with_failing("ncclAllReduce"), COHORT_NCCL,
+	             "ncclAllReduce");
+}
+
+Test(failing, group_end)
+{
+	expect_cause(sum_with_failing("ncclGroupEnd"), COHORT_NCCL,
+	             "ncclGroupEnd");
+}
+
+Test(failing, mark)
+{
+	int rc = sum_with_failing("mark");
+
+	expect_cause(rc, COHORT_CUDA, "mark");
+}
+
+Test(failing, copy_fails_alone)
+{
+	int x = 1, y = 2;
+	struct cohort_cause cause;
+
+	failing_at("cudaMemcpyAsync", 1, 0, cudaErrorLaunchFailure);
+	cr_assert_eq(cohort_copy(comms[0], &x, &y, sizeof(x), NULL),
+	             COHORT_CUDA);
+	cr_assert_not_null(
+		strstr(cohort_last_error(), "cudaMemcpyAsync: unspecified"));
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.status, COHORT_OK);
+	cr_assert_eq(cohort_copy(comms[0], &x, &y, sizeof(x), NULL), COHORT_OK);
+	cr_assert_eq(x, 2);
+}
+
+/* ---- streams ---------------------------------------------------------- */
+
+struct order {
+	sem_t *gate;
+	int seen;
+	const int32_t *value;
+};
+
+static void look(void *arg)
+{
+	struct order *o = arg;
+
+	o->seen = *o->value;
+}
+
+Test(ticket, a_stream_waits_for_a_ticket_on_the_device)
+{
+	int32_t a = 1, b = 2;
+	struct order o = { .value = &a };
+	cudaStream_t stream = native_stream(p, 0);
+	uint64_t t = ranks_sum(comms[0], &a);
+
+	cr_assert_eq(cohort_stream_after(comms[0], t, stream), COHORT_OK);
+	p->cudaLaunchHostFunc(stream, look, &o);
+	cr_assert_eq(p->cudaStreamQuery(stream), cudaErrorNotReady);
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_eq(o.seen, 3);
+	cr_assert_eq(cohort_stream_after(comms[0], t + 1, stream),
+	             COHORT_INVALID);
+	p->cudaStreamDestroy(stream);
+}
+
+Test(ticket, the_own_stream_waits_for_a_stream)
+{
+	struct native_gate gate;
+	int32_t a = 1, b = 2;
+	cudaStream_t stream = native_stream(p, 0);
+	uint64_t t;
+
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(cohort_after_stream(comms[0], stream), COHORT_OK);
+	t = ranks_sum(comms[0], &a);
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_wait(comms[0], t, 2 * MS), COHORT_TIMED_OUT);
+	cr_assert_eq(a, 1);
+	native_gate_open(&gate);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(a, 3);
+	p->cudaStreamDestroy(stream);
+}
+
+Test(ticket, streams_go_on_after_an_abort)
+{
+	int32_t a = 1;
+	cudaStream_t stream = native_stream(p, 0);
+	uint64_t t = ranks_sum(comms[0], &a);
+
+	cr_assert_eq(cohort_stream_after(comms[0], t, stream), COHORT_OK);
+	cohort_group_abort(group, NULL);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	p->cudaStreamDestroy(stream);
+}
+
+Test(ticket, operations_on_several_streams_keep_their_order)
+{
+	cudaStream_t s[2][3];
+	int32_t a[3] = { 1, 10, 100 }, b[3] = { 2, 20, 200 };
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		s[0][i] = native_stream(p, 0);
+		s[1][i] = native_stream(p, 1);
+	}
+	for (i = 0; i < 3; i++)
+		cohort_all_reduce(comms[0], &a[i], &a[i], 1, COHORT_I32,
+		                  COHORT_SUM, s[0][i], NULL);
+	for (i = 0; i < 3; i++)
+		cohort_all_reduce(comms[1], &b[i], &b[i], 1, COHORT_I32,
+		                  COHORT_SUM, s[1][2 - i], NULL);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
+	for (i = 0; i < 3; i++) {
+		cr_assert_eq(a[i], b[i]);
+		p->cudaStreamDestroy(s[0][i]);
+		p->cudaStreamDestroy(s[1][i]);
+	}
+	cr_assert_eq(a[2], 300);
+}
+
+/* ---- what cannot be ended --------------------------------------------- */
+
+Test(wedged, is_told_and_close_says_so, .timeout = 30)
+{
+	struct cohort_group_options o;
+	struct native_gate gate;
+	int32_t a = 1;
+	uint64_t t;
+
+	cohort_group_options_init(&o);
+	o.abort_timeout_ns = 20 * MS;
+	group = ranks_split(2, &o, comms);
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+	/* The user's own work ahead on the stream never ends. */
+	native_gate_hold(p, &gate, cohort_comm_stream(comms[0]));
+	native_gate_reached(&gate);
+	t = ranks_sum(comms[0], &a);
+	cohort_group_abort(group, "try");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_WEDGED);
+	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_WEDGED);
+	cr_assert_not_null(strstr(cohort_last_error(), "aborted: try"));
+	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	native_gate_open(&gate);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Every allocation in the life of a group fails once
+ *
+ * The n-th allocation is made to fail for n = 1, 2, 3, ... until a run passes
+ * without reaching it.  Each run must end by itself, with an error and a text
+ * where one of its calls could not do without, and leave nothing behind; but if
+ * it was the reaper's, close answers COHORT_WEDGED and leaks on purpose.
+ */
+
+#include <stdio.h>
+
+#include "support/heap.h"
+#include "support/scenario.h"
+
+int main(void)
+{
+	unsigned long n, errors = 0, wedged = 0;
+	int rc, closed, bad = 0;
+	long live;
+
+	/* The host platform keeps its streams: let it make them first. */
+	if (scenario(&closed) != COHORT_OK || scenario(&closed) != COHORT_OK) {
+		printf("without a fault: %s\n", cohort_last_error());
+		return 1;
+	}
+	for (n = 1;; n++) {
+		live = heap_live();
+		heap_fail_at(n);
+		rc = scenario(&closed);
+		if (!heap_fired())
+			break;
+		errors += rc != COHORT_OK;
+		wedged += closed == COHORT_WEDGED;
+		if (rc != COHORT_OK && !*cohort_last_error()) {
+			printf("allocation %lu: %d without a text\n", n, rc);
+			bad++;
+		}
+		if (closed != COHORT_WEDGED && heap_live() > live) {
+			printf("allocation %lu: %ld blocks left behind (%d)\n",
+			       n, heap_live() - live, rc);
+			bad++;
+		}
+		/* What was leaked is missing from the platform's stock. */
+		if (closed == COHORT_WEDGED)
+			scenario(&closed);
+	}
+	printf("%lu allocations, %lu runs failed cleanly, %lu wedged\n", n - 1,
+	       errors, wedged);
+	return bad || !errors;
+}

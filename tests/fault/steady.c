@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * No allocation in a collective after the first
+ *
+ * Every rank makes the same calls twice: once to let the host platform make what
+ * it keeps, then counted.
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "support/heap.h"
+#include "support/ranks.h"
+
+#define RANKS 4
+#define COUNT 5000
+#define ROUNDS 200
+
+static pthread_barrier_t all;
+static unsigned long before, after;
+
+static void collectives(struct cohort_comm *c, float *data)
+{
+	void *stream = cohort_comm_stream(c);
+	float *block = data + (size_t)cohort_comm_rank(c) * COUNT;
+	const struct cohort_tensor list[] = {
+		{ data, data, 3, COHORT_F32 },
+		{ data + 5, data + 5, 1000, COHORT_F32 },
+		{ data + 2000, data + 2000, COUNT, COHORT_F32 },
+	};
+	uint64_t ticket;
+
+	cohort_all_reduce(c, data, data, COUNT, COHORT_F32, COHORT_MAX, stream,
+	                  &ticket);
+	ranks_must(cohort_wait(c, ticket, RANKS_SOON), "wait");
+	cohort_broadcast(c, data, data, COUNT, COHORT_F32, 0, stream, NULL);
+	cohort_reduce(c, data, data, COUNT, COHORT_F32, COHORT_MIN, 1, NULL,
+	              NULL);
+	cohort_all_gather(c, block, data, COUNT, COHORT_F32, stream, NULL);
+	cohort_reduce_scatter(c, data, block, COUNT, COHORT_F32, COHORT_MAX,
+	                      stream, NULL);
+	cohort_all_reduce_many(c, list, 3, COHORT_MAX, stream, NULL);
+	cohort_copy(c, data, block, sizeof(float), stream);
+	ranks_must(cohort_barrier(c, stream, NULL), "barrier");
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+}
+
+static int worker(struct cohort_comm *c, void *user)
+{
+	static float data[RANKS][RANKS * COUNT];
+	int i, rank = cohort_comm_rank(c);
+
+	(void)user;
+	for (i = 0; i < 10; i++)
+		collectives(c, data[rank]);
+	if (pthread_barrier_wait(&all) == PTHREAD_BARRIER_SERIAL_THREAD)
+		before = heap_allocations();
+	pthread_barrier_wait(&all);
+	for (i = 0; i < ROUNDS; i++)
+		collectives(c, data[rank]);
+	if (pthread_barrier_wait(&all) == PTHREAD_BARRIER_SERIAL_THREAD)
+		after = heap_allocations();
+	pthread_barrier_wait(&all);
+	return 0;
+}
+
+int main(void)
+{
+	struct cohort_group *group;
+
+	pthread_barrier_init(&all, NULL, RANKS);
+	group = ranks_open(RANKS, NULL);
+	if (!heap_allocations()) {
+		printf("allocations are not counted\n");
+		return 1;
+	}
+	ranks_must(cohort_group_run(group, worker, NULL, NULL), "run");
+	ranks_must(cohort_group_close(group), "close");
+	printf("%lu allocations in %d rounds\n", after - before, ROUNDS);
+	return after != before;
+}

@@ -1,0 +1,182 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The command as a stranger uses it: help, wrong options, what its JSON holds,
+# and that training with any number of ranks gives the weights of a single run.
+#
+# usage: command.sh COHORT        exit status 0 passed, 1 failed, 77 skipped
+#
+# Whatever the machine has, the host platform is what is tested.
+
+set -u
+cohort=${1:?usage: command.sh COHORT}
+[ -x "$cohort" ] || { echo "command.sh: no $cohort: skipped"; exit 77; }
+
+unset COHORT_HOST_DEVICES COHORT_FAULTS
+COHORT_PLATFORM=host
+export COHORT_PLATFORM
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+failures=0
+
+fail()
+{
+	echo "command.sh: $*"
+	sed 's/^/    /' "$dir/out" "$dir/err"
+	failures=$((failures + 1))
+}
+
+# run STATUS ARGUMENT...: the command ends with this status
+run()
+{
+	want=$1
+	shift
+	"$cohort" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	got=$?
+	[ $got -eq "$want" ] || fail "cohort $*: exit $got, not $want"
+}
+
+# quiet: nothing on standard error
+quiet()
+{
+	[ ! -s "$dir/err" ] || fail "$1: wrote to standard error"
+}
+
+# helps ARGUMENT...: prints something, on standard output only
+helps()
+{
+	run 0 "$@"
+	quiet "cohort $*"
+	[ -s "$dir/out" ] || fail "cohort $*: printed nothing"
+}
+
+# narrow NAME: fits on a terminal
+narrow()
+{
+	awk 'length > 79 { exit 1 }' "$dir/out" ||
+		fail "$1: a line is longer than 79 columns"
+}
+
+# refuses WORD ARGUMENT...: one line on standard error that has the word
+refuses()
+{
+	word=$1
+	shift
+	run 2 "$@"
+	[ ! -s "$dir/out" ] || fail "cohort $*: wrote to standard output"
+	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "cohort $*: not one line"
+	grep -qF -e "$word" "$dir/err" || fail "cohort $*: no '$word' in it"
+}
+
+# has_keys KEY...: the output is one JSON object with these members
+has_keys()
+{
+	if command -v python3 >/dev/null 2>&1; then
+		python3 -m json.tool <"$dir/out" >/dev/null 2>&1 ||
+			fail "$what: not JSON"
+	fi
+	[ "$(wc -l <"$dir/out")" -eq 1 ] || fail "$what: not one line"
+	for key in "$@"; do
+		grep -qF "\"$key\":" "$dir/out" || fail "$what: no \"$key\""
+	done
+}
+
+# ---- help and version ------------------------------------------------------
+
+helps --version
+helps --help
+narrow 'cohort --help'
+for command in info demo; do
+	helps $command -h
+	helps $command --help
+	narrow "cohort $command --help"
+done
+
+# ---- wrong use -------------------------------------------------------------
+
+refuses command
+refuses nonsense nonsense
+refuses --bogus --bogus
+refuses --version --version=1
+for command in info demo; do
+	refuses --bogus $command --bogus
+	refuses -x $command -x
+	refuses --json $command --json=1
+	refuses operand $command operand
+done
+refuses --ranks demo --ranks
+for value in 0 -1 1025 four 4x '' 99999999999999999999999; do
+	refuses "--ranks: '$value'" demo --ranks "$value"
+done
+refuses "--epochs: '0'" demo --epochs 0
+refuses "--batch: '1000000'" demo --batch 1000000
+refuses "--seed: '-1'" demo --seed -1
+for value in 0 -0.1 nan inf 0.1x ''; do
+	refuses "--lr: '$value'" demo --lr "$value"
+done
+refuses "--platform: 'cpu'" demo --platform cpu
+
+# ---- info ------------------------------------------------------------------
+
+helps info
+what='cohort info --json'
+run 0 info --json
+quiet "$what"
+has_keys version platforms name usable status reason devices nccl_version \
+	runtime_version driver_version default
+grep -qF '"default":"host"' "$dir/out" || fail "$what: host is not the default"
+
+# ---- demo ------------------------------------------------------------------
+
+what='cohort demo --json'
+run 0 demo --json --epochs 2 --verify
+quiet "$what"
+has_keys platform ranks epochs batch lr seed accuracy loss steps seconds \
+	compute_seconds comm_seconds max_abs_diff_vs_single
+grep -qF '"ranks":4,' "$dir/out" || fail "$what: not four ranks"
+grep -qF '"steps":46,' "$dir/out" || fail "$what: not 46 steps"
+
+what='cohort demo --json without --verify'
+run 0 demo --json --epochs 1
+has_keys max_abs_diff_vs_single
+grep -qE '"max_abs_diff_vs_single":null[,}]' "$dir/out" ||
+	fail "$what: a difference that was not asked for"
+
+# exact ARGUMENT...: the weights are those of a single run
+exact()
+{
+	what="cohort demo $*"
+	run 0 demo --json --verify --epochs 2 "$@"
+	quiet "$what"
+	grep -qE '"max_abs_diff_vs_single":0[,}]' "$dir/out" ||
+		fail "$what: differs from a single run"
+}
+
+for ranks in 1 2 3 4 8 16; do
+	exact --ranks $ranks
+done
+exact --ranks 8 --batch 3
+exact --ranks 3 --batch 1438 --seed 18446744073709551615
+
+# An absurd rate drives the weights out of range, and the report still is JSON.
+what='cohort demo --lr 1e30'
+run 0 demo --json --epochs 1 --lr 1e30
+has_keys loss
+
+helps demo --epochs 1 --verify
+narrow 'cohort demo'
+grep -q '^accuracy ' "$dir/out" || fail "cohort demo: no accuracy"
+grep -q 'single run: 0$' "$dir/out" || fail "cohort demo: no exact verify"
+
+# Failures are one line, too: more ranks than devices.
+COHORT_HOST_DEVICES=2
+export COHORT_HOST_DEVICES
+run 1 demo --ranks 3
+[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "cohort demo --ranks 3: not one line"
+run 0 demo --json --epochs 1
+grep -qF '"ranks":2,' "$dir/out" || fail "two devices: not two ranks"
+unset COHORT_HOST_DEVICES
+
+[ $failures -eq 0 ] || exit 1
+echo "command.sh: passed"

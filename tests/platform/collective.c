@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Native collectives: argument checks, what returns at once, who waits for
+ * whom.  The numbers of all types and operations are compared elsewhere, with
+ * a reference.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+/* ---- argument checks -------------------------------------------------- */
+
+/* A reduce with everything right but what the test makes wrong; @count 0 is
+ * checked like any other. */
+static void expect_invalid(int type, int op, int root)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	size_t count;
+
+	native_clique_open(&clique, p, 2);
+	for (count = 0; count < 2; count++)
+		cr_assert_eq(p->ncclReduce(clique.send[0], clique.recv[0],
+		                           count, (ncclDataType_t)type,
+		                           (ncclRedOp_t)op, root,
+		                           clique.comm[0], clique.stream[0]),
+		             ncclInvalidArgument, "count %zu", count);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaSuccess);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+Test(collective, type_below_the_first_is_invalid, .timeout = 10)
+{
+	expect_invalid(-1, ncclSum, 0);
+}
+
+Test(collective, type_above_the_last_is_invalid, .timeout = 10)
+{
+	expect_invalid(ncclNumTypes, ncclSum, 0);
+}
+
+Test(collective, operation_below_the_first_is_invalid, .timeout = 10)
+{
+	expect_invalid(ncclInt32, -1, 0);
+}
+
+Test(collective, operation_above_the_last_is_invalid, .timeout = 10)
+{
+	expect_invalid(ncclInt32, ncclNumOps, 0);
+}
+
+Test(collective, root_below_the_first_is_invalid, .timeout = 10)
+{
+	expect_invalid(ncclInt32, ncclSum, -1);
+}
+
+Test(collective, root_above_the_last_is_invalid, .timeout = 10)
+{
+	expect_invalid(ncclInt32, ncclSum, 2);
+}
+
+Test(collective, null_communicator_is_invalid, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	int x = 0;
+
+	cr_assert_eq(p->ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, NULL,
+	                              NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclBroadcast(&x, &x, 1, ncclInt32, 0, NULL, NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclReduce(&x, &x, 1, ncclInt32, ncclSum, 0, NULL,
+	                           NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclAllGather(&x, &x, 1, ncclInt32, NULL, NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclReduceScatter(&x, &x, 1, ncclInt32, ncclSum, NULL,
+	                                  NULL),
+	             ncclInvalidArgument);
+}
+
+Test(collective, of_no_elements_returns_at_once, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
+	                              clique.comm[0], clique.stream[0]),
+	             ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+/* ---- one rank --------------------------------------------------------- */
+
+Test(collective, of_one_rank_runs_at_the_call_even_in_a_group, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 1);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(native_wrong(&clique, 0), 0);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	native_clique_destroy(&clique);
+}
+
+Test(collective, of_one_rank_keeps_stream_order, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	struct native_gate gate;
+
+	native_clique_open(&clique, p, 1);
+	native_gate_hold(p, &gate, clique.stream[0]);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	native_gate_reached(&gate);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(native_touched(&clique, 0), 0);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(native_wrong(&clique, 0), 0);
+	native_clique_destroy(&clique);
+}
+
+/* ---- several ranks ---------------------------------------------------- */
+
+Test(collective, one_thread_drives_all_ranks_in_a_group, .timeout = 10)
+{
+	const struct platform *p = native_open(8);
+	struct native_clique clique;
+	int i;
+
+	native_clique_open(&clique, p, 8);
+	for (i = 0; i < 50; i++)
+		native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+struct ranker {
+	struct native_clique *clique;
+	int rank;
+	int wrong;
+};
+
+/* Call, wait and look, many times. */
+static void *be_a_rank(void *user)
+{
+	struct ranker *ranker = user;
+	struct native_clique *clique = ranker->clique;
+	int r = ranker->rank;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		memset(clique->recv[r], 0, sizeof(clique->recv[r]));
+		ranker->wrong += native_sum(clique, r) != ncclSuccess;
+		clique->p->cudaStreamSynchronize(clique->stream[r]);
+		ranker->wrong += native_wrong(clique, r);
+	}
+	return NULL;
+}
+
+Test(collective, a_thread_per_rank_needs_no_group, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	struct ranker rankers[4];
+	pthread_t threads[4];
+	int r;
+
+	native_clique_open(&clique, p, 4);
+	for (r = 0; r < 4; r++) {
+		rankers[r] = (struct ranker){ &clique, r, 0 };
+		pthread_create(&threads[r], NULL, be_a_rank, &rankers[r]);
+	}
+	for (r = 0; r < 4; r++) {
+		pthread_join(threads[r], NULL);
+		cr_assert_eq(rankers[r].wrong, 0);
+	}
+	native_clique_destroy(&clique);
+}
+
+Test(collective, lone_rank_leaves_its_stream_not_ready, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 3);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
+	cr_assert_eq(native_touched(&clique, 0), 0);
+	cr_assert_eq(native_sum(&clique, 2), ncclSuccess);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_wrong(&clique, r), 0);
+	}
+	native_clique_destroy(&clique);
+}
+
+Test(collective, work_ahead_on_one_stream_holds_every_rank, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	struct native_gate gate;
+
+	native_clique_open(&clique, p, 2);
+	native_gate_hold(p, &gate, clique.stream[1]);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	native_gate_reached(&gate);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(native_wrong(&clique, 0), 0);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[1]), cudaSuccess);
+	native_clique_destroy(&clique);
+}
+
+Test(collective, a_pending_clique_does_not_hold_another, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique pending;
+	struct native_clique runs;
+
+	native_clique_open(&pending, p, 2);
+	native_clique_open(&runs, p, 2);
+	cr_assert_eq(native_sum(&pending, 0), ncclSuccess);
+	native_sum_all(&runs);
+	cr_assert_eq(p->cudaStreamQuery(pending.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(native_sum(&pending, 1), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(pending.stream[0]), cudaSuccess);
+	cr_assert_eq(native_wrong(&pending, 0), 0);
+	native_clique_destroy(&pending);
+	native_clique_destroy(&runs);
+}
+
+/* Many operations ahead of a rank that has not come at all. */
+Test(collective, a_rank_may_run_ahead, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	int i;
+
+	native_clique_open(&clique, p, 2);
+	for (i = 0; i < 500; i++)
+		cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	for (i = 0; i < 500; i++)
+		cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[1]), cudaSuccess);
+	cr_assert_eq(native_wrong(&clique, 0), 0);
+	cr_assert_eq(native_wrong(&clique, 1), 0);
+	native_clique_destroy(&clique);
+}
+
+Test(collective, broadcast_ignores_the_others_send, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 3);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->ncclBroadcast(r == 1 ? clique.send[1] : NULL,
+		                              clique.recv[r], NATIVE_COUNT,
+		                              ncclInt32, 1, clique.comm[r],
+		                              clique.stream[r]),
+		             ncclSuccess);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_arr_eq(clique.recv[r], clique.send[1],
+		                 sizeof(clique.send[1]));
+	}
+	native_clique_destroy(&clique);
+}
+
+Test(collective, reduce_writes_on_the_root_only, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 3);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->ncclReduce(clique.send[r],
+		                           r == 0 ? NULL : clique.recv[r],
+		                           NATIVE_COUNT, ncclInt32, ncclSum, 2,
+		                           clique.comm[r], clique.stream[r]),
+		             ncclSuccess);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+	cr_assert_eq(native_wrong(&clique, 2), 0);
+	cr_assert_eq(native_touched(&clique, 1), 0);
+	native_clique_destroy(&clique);
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Communicators of the host platform: init, facts, finalize, destroy, abort
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+/* ---- init-all --------------------------------------------------------- */
+
+Test(init, null_array_is_an_invalid_argument, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+
+	cr_assert_eq(p->ncclCommInitAll(NULL, 2, NULL), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitAll(NULL, 0, NULL), ncclInvalidArgument);
+}
+
+Test(init, negative_number_is_an_invalid_argument, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	ncclComm_t comms[4];
+
+	cr_assert_eq(p->ncclCommInitAll(comms, -1, NULL), ncclInvalidArgument);
+}
+
+Test(init, of_no_ranks_succeeds, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	ncclComm_t comms[4];
+
+	cr_assert_eq(p->ncclCommInitAll(comms, 0, NULL), ncclSuccess);
+}
+
+Test(init, device_out_of_range_is_an_invalid_argument, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	ncclComm_t comms[4];
+
+	cr_assert_eq(p->ncclCommInitAll(comms, 2, (int[]){ 0, 4 }),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitAll(comms, 2, (int[]){ -1, 0 }),
+	             ncclInvalidArgument);
+}
+
+Test(init, device_twice_is_an_invalid_usage, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	ncclComm_t comms[4];
+
+	cr_assert_eq(p->ncclCommInitAll(comms, 3, (int[]){ 2, 1, 2 }),
+	             ncclInvalidUsage);
+}
+
+Test(init, more_ranks_than_devices_fail, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	ncclComm_t comms[3];
+
+	cr_assert_neq(p->ncclCommInitAll(comms, 3, NULL), ncclSuccess);
+}
+
+Test(init, restores_the_device_on_success_and_failure, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	ncclComm_t comms[2];
+	int device = -1;
+
+	cr_assert_eq(p->cudaSetDevice(3), cudaSuccess);
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->cudaGetDevice(&device), cudaSuccess);
+	cr_assert_eq(device, 3);
+	cr_assert_neq(p->ncclCommInitAll(comms, 2, (int[]){ 0, 9 }),
+	              ncclSuccess);
+	cr_assert_neq(p->ncclCommInitAll(comms, 2, (int[]){ 1, 1 }),
+	              ncclSuccess);
+	cr_assert_eq(p->cudaGetDevice(&device), cudaSuccess);
+	cr_assert_eq(device, 3);
+	native_clique_destroy(&clique);
+	cr_assert_eq(p->cudaGetDevice(&device), cudaSuccess);
+	cr_assert_eq(device, 3);
+}
+
+Test(init, works_after_it_failed, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	ncclComm_t comms[2];
+
+	cr_assert_neq(p->ncclCommInitAll(comms, 2, (int[]){ 0, 0 }),
+	              ncclSuccess);
+	native_clique_open(&clique, p, 3);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+/* ---- facts ------------------------------------------------------------ */
+
+Test(comm, knows_its_rank_size_and_device, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	const int devices[] = { 3, 0, 2 };
+	ncclComm_t comms[3];
+	int value;
+	int r;
+
+	cr_assert_eq(p->ncclCommInitAll(comms, 3, devices), ncclSuccess);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(p->ncclCommUserRank(comms[r], &value),
+		             ncclSuccess);
+		cr_assert_eq(value, r);
+		cr_assert_eq(p->ncclCommCount(comms[r], &value), ncclSuccess);
+		cr_assert_eq(value, 3);
+		cr_assert_eq(p->ncclCommCuDevice(comms[r], &value),
+		             ncclSuccess);
+		cr_assert_eq(value, devices[r]);
+	}
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->ncclCommDestroy(comms[r]), ncclSuccess);
+}
+
+Test(comm, facts_check_their_arguments, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	int value;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclCommUserRank(NULL, &value), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommCount(NULL, &value), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommCuDevice(NULL, &value), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommUserRank(clique.comm[0], NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommCount(clique.comm[0], NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommCuDevice(clique.comm[0], NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclGetVersion(NULL), ncclInvalidArgument);
+	native_clique_destroy(&clique);
+}
+
+Test(comm, asynchronous_error_is_none_and_checks_its_arguments, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	ncclResult_t error = ncclInternalError;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], &error),
+	             ncclSuccess);
+	cr_assert_eq(error, ncclSuccess);
+	cr_assert_eq(p->ncclCommGetAsyncError(NULL, &error),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], NULL),
+	             ncclInvalidArgument);
+	native_clique_destroy(&clique);
+}
+
+Test(comm, last_error_is_a_text, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+
+	cr_assert_not_null(p->ncclGetLastError(NULL));
+	p->ncclCommInitAll(NULL, 2, NULL);
+	cr_assert_not_null(p->ncclGetLastError(NULL));
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+Test(comm, null_is_ended_with_success, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+
+	cr_assert_eq(p->ncclCommFinalize(NULL), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(NULL), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(NULL), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage,
+	             "no group may be left open");
+}
+
+Test(comm, finalized_twice_is_an_invalid_argument, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclCommFinalize(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommFinalize(clique.comm[0]), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommFinalize(clique.comm[1]), ncclSuccess);
+	native_clique_destroy(&clique);
+}
+
+Test(comm, one_thread_finalizes_and_destroys_rank_by_rank, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 4);
+	native_sum_all(&clique);
+	for (r = 0; r < 4; r++) {
+		cr_assert_eq(p->ncclCommFinalize(clique.comm[r]), ncclSuccess);
+		cr_assert_eq(p->ncclCommDestroy(clique.comm[r]), ncclSuccess);
+	}
+}
+
+/* The last of the ranks waits for what is queued, the others do not. */
+Test(comm, destroy_of_the_last_waits_for_the_work, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(native_wrong(&clique, 0), 0);
+	cr_assert_eq(native_wrong(&clique, 1), 0);
+}
+
+Test(comm, first_to_be_destroyed_does_not_wait_for_the_others, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	struct native_gate gate;
+
+	native_clique_open(&clique, p, 2);
+	native_gate_hold(p, &gate, clique.stream[0]);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
+	native_gate_open(&gate);
+	cr_assert_eq(p->ncclCommDestroy(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(native_wrong(&clique, 1), 0);
+}
+
+/* ---- abort ------------------------------------------------------------ */
+
+Test(abort, frees_a_lone_rank, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+}
+
+/* The flag is up when the call returns; the communicator itself stays until
+ * the group's end. */
+Test(abort, flags_at_the_call_and_reclaims_at_the_group_end, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	int value = -1;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->ncclCommCount(clique.comm[0], &value), ncclSuccess);
+	cr_assert_eq(value, 2);
+	cr_assert_eq(p->ncclCommUserRank(clique.comm[1], &value), ncclSuccess);
+	cr_assert_eq(value, 1);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+Test(abort, of_all_but_one_frees_nobody, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	int value = -1;
+	int r;
+
+	native_clique_open(&clique, p, 3);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[2]), ncclSuccess);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(p->ncclCommUserRank(clique.comm[r], &value),
+		             ncclSuccess);
+		cr_assert_eq(value, r);
+	}
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+}
+
+Test(abort, makes_later_calls_succeed_and_do_nothing, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(native_touched(&clique, 0), 0);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+}
+
+Test(abort, still_checks_arguments_of_later_calls, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclBroadcast(clique.send[0], clique.recv[0], 1,
+	                              ncclInt32, 7, clique.comm[0],
+	                              clique.stream[0]),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+}
+
+struct waiter {
+	const struct platform *p;
+	cudaStream_t stream;
+	cudaError_t result;
+};
+
+static void *wait_for_stream(void *user)
+{
+	struct waiter *waiter = user;
+
+	waiter->result = waiter->p->cudaStreamSynchronize(waiter->stream);
+	return NULL;
+}
+
+Test(abort, wakes_a_thread_that_waits_for_the_stream, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	struct waiter waiter;
+	pthread_t thread;
+	int r;
+
+	native_clique_open(&clique, p, 3);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	waiter = (struct waiter){ p, clique.stream[1], cudaErrorUnknown };
+	pthread_create(&thread, NULL, wait_for_stream, &waiter);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->ncclCommAbort(clique.comm[r]), ncclSuccess);
+	pthread_join(thread, NULL);
+	cr_assert_eq(waiter.result, cudaSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+/* A rank's flag ends that rank's part; the peers are held until theirs. */
+Test(abort, of_one_rank_leaves_the_others_hanging, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 3);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[1]), cudaSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[2]), ncclSuccess);
+}
+
+Test(abort, lets_other_communicators_be, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique ended;
+	struct native_clique lives;
+
+	native_clique_open(&ended, p, 3);
+	native_clique_open(&lives, p, 3);
+	cr_assert_eq(native_sum(&ended, 2), ncclSuccess);
+	native_clique_abort(&ended);
+	native_sum_all(&lives);
+	native_clique_destroy(&lives);
+}
+
+Test(abort, lets_work_behind_the_operation_run, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	char byte = 0;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, clique.stream[0]),
+	             cudaSuccess);
+	native_clique_abort(&clique);
+	cr_assert_eq(p->cudaDeviceSynchronize(), cudaSuccess);
+	cr_assert_eq(byte, 1);
+}

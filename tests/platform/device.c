@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Devices, errors and memory of the host platform
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/cohort.h>
+#include <cohort/sim.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+/* AddressSanitizer writes a report about an allocation of too many bytes. */
+#if defined(__SANITIZE_ADDRESS__)
+#define ALLOCATIONS_REPORTED 1
+#elif defined(__has_feature)
+#define ALLOCATIONS_REPORTED __has_feature(address_sanitizer)
+#else
+#define ALLOCATIONS_REPORTED 0
+#endif
+
+/* ---- devices ---------------------------------------------------------- */
+
+Test(device, there_are_eight_by_default, .timeout = 10)
+{
+	const struct platform *p;
+	int count = -1;
+
+	unsetenv("COHORT_HOST_DEVICES");
+	cr_assert_eq(platform_open(COHORT_PLATFORM_HOST, &p), COHORT_OK);
+	cr_assert_eq(p->cudaGetDeviceCount(&count), cudaSuccess);
+	cr_assert_eq(count, 8);
+}
+
+Test(device, environment_says_how_many, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	int count = -1;
+
+	cr_assert_eq(p->cudaGetDeviceCount(&count), cudaSuccess);
+	cr_assert_eq(count, 3);
+}
+
+Test(device, set_devices_overrides_the_environment, .timeout = 10)
+{
+	const struct platform *p;
+	int count = -1;
+
+	cr_assert_eq(cohort_sim_set_devices(5), COHORT_OK);
+	p = native_open(3);
+	cr_assert_eq(p->cudaGetDeviceCount(&count), cudaSuccess);
+	cr_assert_eq(count, 5);
+}
+
+Test(device, set_devices_is_refused_once_in_use, .timeout = 10)
+{
+	native_open(3);
+	cr_assert_eq(cohort_sim_set_devices(4), COHORT_STATE);
+	cr_assert_eq(cohort_sim_set_devices(3), COHORT_OK);
+}
+
+Test(device, set_devices_checks_its_range, .timeout = 10)
+{
+	cr_assert_eq(cohort_sim_set_devices(0), COHORT_INVALID);
+	cr_assert_eq(cohort_sim_set_devices(-1), COHORT_INVALID);
+	cr_assert_eq(cohort_sim_set_devices(COHORT_SIM_MAX_DEVICES + 1),
+	             COHORT_INVALID);
+	cr_assert_eq(cohort_sim_set_devices(COHORT_SIM_MAX_DEVICES), COHORT_OK);
+}
+
+Test(device, opening_twice_gives_one_table, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const struct platform *again;
+
+	cr_assert_eq(platform_open(COHORT_PLATFORM_HOST, &again), COHORT_OK);
+	cr_assert_eq(p, again);
+	cr_assert_eq(p->kind, COHORT_PLATFORM_HOST);
+	cr_assert_str_eq(p->name, "host");
+}
+
+Test(device, opening_an_unknown_kind_is_invalid, .timeout = 10)
+{
+	const struct platform *p;
+
+	cr_assert_eq(platform_open(77, &p), COHORT_INVALID);
+}
+
+Test(device, bad_numbers_are_invalid_devices, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	int device = -1;
+
+	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
+	cr_assert_eq(p->cudaSetDevice(2), cudaErrorInvalidDevice);
+	cr_assert_eq(p->cudaSetDevice(-1), cudaErrorInvalidDevice);
+	cr_assert_eq(p->cudaGetDevice(&device), cudaSuccess);
+	cr_assert_eq(device, 1);
+}
+
+Test(device, null_outputs_are_invalid_values, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_eq(p->cudaGetDevice(NULL), cudaErrorInvalidValue);
+	cr_assert_eq(p->cudaGetDeviceCount(NULL), cudaErrorInvalidValue);
+	cr_assert_eq(p->cudaRuntimeGetVersion(NULL), cudaErrorInvalidValue);
+	cr_assert_eq(p->cudaDriverGetVersion(NULL), cudaErrorInvalidValue);
+}
+
+Test(device, versions_are_positive, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	int runtime = 0;
+	int driver = 0;
+	int nccl = 0;
+
+	cr_assert_eq(p->cudaRuntimeGetVersion(&runtime), cudaSuccess);
+	cr_assert_eq(p->cudaDriverGetVersion(&driver), cudaSuccess);
+	cr_assert_eq(p->ncclGetVersion(&nccl), ncclSuccess);
+	cr_assert_gt(runtime, 0);
+	cr_assert_gt(driver, 0);
+	cr_assert_gt(nccl, 20000);
+}
+
+static void *other_thread_looks(void *user)
+{
+	const struct platform *p = user;
+	int device = -1;
+
+	p->cudaGetDevice(&device);
+	return (void *)(intptr_t)device;
+}
+
+Test(device, current_device_is_per_thread, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	pthread_t thread;
+	void *seen;
+
+	cr_assert_eq(p->cudaSetDevice(3), cudaSuccess);
+	pthread_create(&thread, NULL, other_thread_looks, (void *)(uintptr_t)p);
+	pthread_join(thread, &seen);
+	cr_assert_eq((intptr_t)seen, 0);
+}
+
+/* ---- errors ----------------------------------------------------------- */
+
+Test(error, peek_keeps_and_get_resets, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_eq(p->cudaPeekAtLastError(), cudaSuccess);
+	p->cudaSetDevice(-1);
+	cr_assert_eq(p->cudaPeekAtLastError(), cudaErrorInvalidDevice);
+	cr_assert_eq(p->cudaPeekAtLastError(), cudaErrorInvalidDevice);
+	cr_assert_eq(p->cudaGetLastError(), cudaErrorInvalidDevice);
+	cr_assert_eq(p->cudaGetLastError(), cudaSuccess);
+}
+
+Test(error, success_does_not_reset_the_last_error, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	p->cudaSetDevice(-1);
+	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
+	cr_assert_eq(p->cudaGetLastError(), cudaErrorInvalidDevice);
+}
+
+static void *other_thread_peeks(void *user)
+{
+	const struct platform *p = user;
+
+	return (void *)(intptr_t)p->cudaPeekAtLastError();
+}
+
+Test(error, last_error_is_per_thread, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	pthread_t thread;
+	void *seen;
+
+	p->cudaSetDevice(-1);
+	pthread_create(&thread, NULL, other_thread_peeks, (void *)(uintptr_t)p);
+	pthread_join(thread, &seen);
+	cr_assert_eq((intptr_t)seen, cudaSuccess);
+	cr_assert_eq(p->cudaGetLastError(), cudaErrorInvalidDevice);
+}
+
+Test(error, cuda_codes_have_names_and_texts, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_str_eq(p->cudaGetErrorName(cudaSuccess), "cudaSuccess");
+	cr_assert_str_eq(p->cudaGetErrorString(cudaSuccess), "no error");
+	cr_assert_str_eq(p->cudaGetErrorName(cudaErrorNotReady),
+	                 "cudaErrorNotReady");
+	cr_assert_str_eq(p->cudaGetErrorName(cudaErrorInvalidDevice),
+	                 "cudaErrorInvalidDevice");
+	cr_assert_str_eq(p->cudaGetErrorString(cudaErrorInvalidValue),
+	                 "invalid argument");
+	cr_assert_str_eq(p->cudaGetErrorString(cudaErrorMemoryAllocation),
+	                 "out of memory");
+}
+
+Test(error, unknown_cuda_codes_say_so, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_str_eq(p->cudaGetErrorName((cudaError_t)12345),
+	                 "unrecognized error code");
+	cr_assert_str_eq(p->cudaGetErrorString((cudaError_t)12345),
+	                 "unrecognized error code");
+}
+
+Test(error, nccl_codes_have_distinct_texts, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	int a;
+	int b;
+
+	cr_assert_str_eq(p->ncclGetErrorString(ncclSuccess), "no error");
+	for (a = 0; a <= ncclInProgress; a++)
+		for (b = 0; b < a; b++)
+			cr_assert_str_neq(
+				p->ncclGetErrorString((ncclResult_t)a),
+				p->ncclGetErrorString((ncclResult_t)b));
+}
+
+Test(error, unknown_nccl_codes_say_so, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_str_eq(p->ncclGetErrorString((ncclResult_t)99),
+	                 "unknown result code");
+	cr_assert_str_eq(p->ncclGetErrorString((ncclResult_t)-1),
+	                 "unknown result code");
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+Test(memory, allocates_writes_and_frees, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	void *memory = NULL;
+	char out[64];
+	int i;
+
+	cr_assert_eq(p->cudaMalloc(&memory, 64), cudaSuccess);
+	cr_assert_not_null(memory);
+	cr_assert_eq((uintptr_t)memory % 256, 0, "cudaMalloc aligns to 256");
+	cr_assert_eq(p->cudaMemset(memory, 7, 64), cudaSuccess);
+	cr_assert_eq(p->cudaMemcpy(out, memory, 64, cudaMemcpyDeviceToHost),
+	             cudaSuccess);
+	for (i = 0; i < 64; i++)
+		cr_assert_eq(out[i], 7);
+	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
+}
+
+Test(memory, free_of_null_succeeds, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_eq(p->cudaFree(NULL), cudaSuccess);
+	cr_assert_eq(p->cudaFreeHost(NULL), cudaSuccess);
+}
+
+Test(memory, null_output_is_an_invalid_value, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_eq(p->cudaMalloc(NULL, 64), cudaErrorInvalidValue);
+	cr_assert_eq(p->cudaMallocHost(NULL, 64), cudaErrorInvalidValue);
+	cr_assert_eq(p->cudaHostAlloc(NULL, 64, cudaHostAllocDefault),
+	             cudaErrorInvalidValue);
+}
+
+Test(memory, zero_bytes_are_allowed, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	char byte = 1;
+	void *memory = &byte;
+
+	cr_assert_eq(p->cudaMalloc(&memory, 0), cudaSuccess);
+	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
+	cr_assert_eq(p->cudaMemset(&byte, 0, 0), cudaSuccess);
+	cr_assert_eq(p->cudaMemcpy(&byte, &byte, 0, cudaMemcpyDefault),
+	             cudaSuccess);
+	cr_assert_eq(byte, 1);
+}
+
+Test(memory, more_than_there_is_fails_as_out_of_memory, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	char byte;
+	void *memory = &byte;
+
+	if (ALLOCATIONS_REPORTED)
+		cr_skip_test("the address sanitizer reports large ones");
+	cr_assert_eq(p->cudaMalloc(&memory, SIZE_MAX / 2),
+	             cudaErrorMemoryAllocation);
+	cr_assert_eq(memory, &byte);
+	cr_assert_eq(p->cudaGetLastError(), cudaErrorMemoryAllocation);
+}
+
+Test(memory, pinned_memory_is_host_memory, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	void *a;
+	void *b;
+
+	cr_assert_eq(p->cudaMallocHost(&a, 32), cudaSuccess);
+	cr_assert_eq(p->cudaHostAlloc(&b, 32,
+	                              cudaHostAllocPortable |
+	                                      cudaHostAllocMapped),
+	             cudaSuccess);
+	memset(a, 5, 32);
+	cr_assert_eq(p->cudaMemcpy(b, a, 32, cudaMemcpyHostToHost),
+	             cudaSuccess);
+	cr_assert_arr_eq(a, b, 32);
+	cr_assert_eq(p->cudaFreeHost(a), cudaSuccess);
+	cr_assert_eq(p->cudaFreeHost(b), cudaSuccess);
+}
+
+Test(memory, copies_in_every_direction, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const char in[16] = "fifteen letters";
+	char out[16] = "";
+	void *here;
+	void *there;
+
+	cr_assert_eq(p->cudaMalloc(&here, 16), cudaSuccess);
+	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
+	cr_assert_eq(p->cudaMalloc(&there, 16), cudaSuccess);
+	cr_assert_eq(p->cudaMemcpy(here, in, 16, cudaMemcpyHostToDevice),
+	             cudaSuccess);
+	cr_assert_eq(p->cudaMemcpy(there, here, 16, cudaMemcpyDeviceToDevice),
+	             cudaSuccess);
+	cr_assert_eq(p->cudaMemcpy(out, there, 16, cudaMemcpyDefault),
+	             cudaSuccess);
+	cr_assert_str_eq(out, in);
+	cr_assert_eq(p->cudaFree(here), cudaSuccess);
+	cr_assert_eq(p->cudaFree(there), cudaSuccess);
+}
+
+Test(memory, async_copy_and_memset_run_in_stream_order, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	cudaStream_t stream = native_stream(p, 0);
+	struct native_gate gate;
+	void *device;
+	void *pinned;
+
+	cr_assert_eq(p->cudaMalloc(&device, 8), cudaSuccess);
+	cr_assert_eq(p->cudaMallocHost(&pinned, 8), cudaSuccess);
+	memset(pinned, 0, 8);
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(p->cudaMemsetAsync(device, 9, 8, stream), cudaSuccess);
+	cr_assert_eq(p->cudaMemcpyAsync(pinned, device, 8,
+	                                cudaMemcpyDeviceToHost, stream),
+	             cudaSuccess);
+	cr_assert_eq(*(char *)pinned, 0, "the gate is still shut");
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_eq(*(char *)pinned, 9);
+	cr_assert_eq(p->cudaFree(device), cudaSuccess);
+	cr_assert_eq(p->cudaFreeHost(pinned), cudaSuccess);
+	cr_assert_eq(p->cudaStreamDestroy(stream), cudaSuccess);
+}

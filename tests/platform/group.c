@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups of native calls: nesting, errors inside, state per thread
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+/* A call that fails: there is no communicator. */
+static ncclResult_t fail(const struct platform *p)
+{
+	return p->ncclAllReduce(NULL, NULL, 1, ncclInt32, ncclSum, NULL, NULL);
+}
+
+Test(group, end_without_start_is_an_invalid_usage, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
+}
+
+Test(group, nothing_starts_before_the_outermost_end, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_touched(&clique, r), 0);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_wrong(&clique, r), 0);
+	}
+	native_clique_destroy(&clique);
+}
+
+Test(group, error_comes_out_of_the_outermost_end, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(fail(p), ncclInvalidArgument);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
+}
+
+Test(group, error_drops_every_operation_of_the_group, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(fail(p), ncclInvalidArgument);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_touched(&clique, r), 0);
+	}
+	native_clique_destroy(&clique);
+}
+
+Test(group, works_after_one_that_failed, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 3);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(fail(p), ncclInvalidArgument);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
+	native_sum_all(&clique);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
+	native_clique_destroy(&clique);
+}
+
+Test(group, error_outside_of_one_leaves_nothing_behind, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(fail(p), ncclInvalidArgument);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+static void *end_only(void *user)
+{
+	const struct platform *p = user;
+
+	return (void *)(intptr_t)p->ncclGroupEnd();
+}
+
+Test(group, belongs_to_its_thread, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	pthread_t thread;
+	void *result;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	pthread_create(&thread, NULL, end_only, (void *)(uintptr_t)p);
+	pthread_join(thread, &result);
+	cr_assert_eq((intptr_t)result, ncclInvalidUsage);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+Test(group, holds_several_operations_of_a_rank, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	int32_t second[2] = { -1, -1 };
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
+		cr_assert_eq(p->ncclAllReduce(clique.send[r], &second[r], 1,
+		                              ncclInt32, ncclMax,
+		                              clique.comm[r], clique.stream[r]),
+		             ncclSuccess);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_wrong(&clique, r), 0);
+		cr_assert_eq(second[r], 2);
+	}
+	native_clique_destroy(&clique);
+}
+
+/* One communicator, two streams: work behind either stream's operation must
+ * see that operation done. */
+Test(group, takes_several_streams_of_one_communicator, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	cudaStream_t other[2];
+	int32_t second[2] = { -1, -1 };
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	for (r = 0; r < 2; r++)
+		other[r] = native_stream(p, r);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
+		cr_assert_eq(p->ncclAllReduce(clique.send[r], &second[r], 1,
+		                              ncclInt32, ncclMin,
+		                              clique.comm[r], other[r]),
+		             ncclSuccess);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(other[r]), cudaSuccess);
+		cr_assert_eq(second[r], 1);
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_wrong(&clique, r), 0);
+		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
+	}
+	native_clique_destroy(&clique);
+}
+
+Test(group, with_several_streams_joins_them_before_the_work, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	struct native_gate gate;
+	cudaStream_t other[2];
+	int32_t second[2] = { -1, -1 };
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	for (r = 0; r < 2; r++)
+		other[r] = native_stream(p, r);
+	native_gate_hold(p, &gate, other[0]);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
+		cr_assert_eq(p->ncclAllReduce(clique.send[r], &second[r], 1,
+		                              ncclInt32, ncclMin,
+		                              clique.comm[r], other[r]),
+		             ncclSuccess);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	native_gate_reached(&gate);
+	cr_assert_eq(p->cudaStreamQuery(other[0]), cudaErrorNotReady);
+	cr_assert_eq(p->cudaStreamQuery(other[1]), cudaErrorNotReady);
+	native_gate_open(&gate);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(other[r]), cudaSuccess);
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
+		cr_assert_eq(native_wrong(&clique, r), 0);
+		cr_assert_eq(second[r], 1);
+	}
+	native_clique_destroy(&clique);
+}
+
+Test(group, holds_operations_of_two_cliques, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique one;
+	struct native_clique two;
+	int r;
+
+	native_clique_open(&one, p, 2);
+	native_clique_open(&two, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(native_sum(&one, r), ncclSuccess);
+		cr_assert_eq(native_sum(&two, 1 - r), ncclSuccess);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(one.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(p->cudaStreamSynchronize(two.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_wrong(&one, r), 0);
+		cr_assert_eq(native_wrong(&two, r), 0);
+	}
+	native_clique_destroy(&one);
+	native_clique_destroy(&two);
+}
+
+Test(group, restores_the_device, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	int device = -1;
+
+	native_clique_open(&clique, p, 3);
+	cr_assert_eq(p->cudaSetDevice(2), cudaSuccess);
+	native_sum_all(&clique);
+	cr_assert_eq(p->cudaGetDevice(&device), cudaSuccess);
+	cr_assert_eq(device, 2);
+	native_clique_destroy(&clique);
+}

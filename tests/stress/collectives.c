@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Ranks against each other: random sequences of collectives on several streams
+ *
+ * Every rank walks through the same random sequence, each at its own pace: it
+ * waits for some tickets at once, for some later, from its own thread or another,
+ * and makes streams wait for each other in between.  Every result is checked.
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define RANKS 4
+#define STEPS 60
+#define MAX_COUNT 3000
+#define BIG_COUNT 50000 /* more pieces than one */
+
+struct step {
+	int kind; /* 0..4 */
+	size_t count;
+	int root;
+	int stream; /* 0..2; 0 is the communicator's own */
+	bool wait;
+};
+
+struct plan {
+	struct step steps[STEPS];
+};
+
+static struct step random_step(uint64_t *seed)
+{
+	struct step s = {
+		.kind = (int)(stress_random(seed) % 5),
+		.count = 1 + stress_random(seed) % MAX_COUNT,
+		.root = (int)(stress_random(seed) % RANKS),
+		.stream = (int)(stress_random(seed) % 3),
+		.wait = stress_random(seed) % 3 == 0,
+	};
+
+	if (stress_random(seed) % 16 == 0)
+		s.count = BIG_COUNT;
+	return s;
+}
+
+/* Element @i of rank @rank's input at step @k. */
+static int32_t input(int k, int rank, size_t i)
+{
+	return (int32_t)(i % 1000) + 7 * rank + k;
+}
+
+static int32_t sum(int k, size_t i)
+{
+	return RANKS * input(k, 0, i) + 7 * (0 + 1 + 2 + 3);
+}
+
+/* What element @i of rank @rank's output must be. */
+static int32_t output(const struct step *s, int k, int rank, size_t i)
+{
+	switch (s->kind) {
+	case 1:
+		return input(k, s->root, i);
+	case 2:
+		return rank == s->root ? sum(k, i) : -1;
+	case 3:
+		return input(k, (int)(i / s->count), i % s->count);
+	case 4:
+		return sum(k, (size_t)rank * s->count + i);
+	}
+	return sum(k, i);
+}
+
+static int call(struct cohort_comm *c, const struct step *s,
+                const int32_t *send, int32_t *recv, void *stream,
+                uint64_t *ticket)
+{
+	switch (s->kind) {
+	case 1:
+		return cohort_broadcast(c, send, recv, s->count, COHORT_I32,
+		                        s->root, stream, ticket);
+	case 2:
+		return cohort_reduce(c, send, recv, s->count, COHORT_I32,
+		                     COHORT_SUM, s->root, stream, ticket);
+	case 3:
+		return cohort_all_gather(c, send, recv, s->count, COHORT_I32,
+		                         stream, ticket);
+	case 4:
+		return cohort_reduce_scatter(c, send, recv, s->count,
+		                             COHORT_I32, COHORT_SUM, stream,
+		                             ticket);
+	}
+	return cohort_all_reduce(c, send, recv, s->count, COHORT_I32,
+	                         COHORT_SUM, stream, ticket);
+}
+
+static size_t sent(const struct step *s)
+{
+	return s->kind == 4 ? RANKS * s->count : s->count;
+}
+
+static size_t received(const struct step *s)
+{
+	return s->kind == 3 ? RANKS * s->count : s->count;
+}
+
+/* One rank's buffers and tickets of a plan. */
+struct walk {
+	struct cohort_comm *comm;
+	const struct plan *plan;
+	int32_t *send[STEPS], *recv[STEPS];
+	uint64_t ticket[STEPS];
+};
+
+static void *wait_for_odd(void *arg)
+{
+	struct walk *w = arg;
+	int k;
+
+	for (k = 1; k < STEPS; k += 2)
+		if (w->ticket[k])
+			ranks_must(cohort_wait(w->comm, w->ticket[k],
+			                       RANKS_SOON),
+			           "wait elsewhere");
+	return NULL;
+}
+
+static void prepare(struct walk *w, int k)
+{
+	const struct step *s = &w->plan->steps[k];
+	int rank = cohort_comm_rank(w->comm);
+	size_t i;
+
+	w->send[k] = malloc(sent(s) * sizeof(int32_t));
+	w->recv[k] = malloc(received(s) * sizeof(int32_t));
+	for (i = 0; i < sent(s); i++)
+		w->send[k][i] = input(k, rank, i);
+	memset(w->recv[k], 0xff, received(s) * sizeof(int32_t));
+}
+
+static void check(struct walk *w, int k)
+{
+	const struct step *s = &w->plan->steps[k];
+	int rank = cohort_comm_rank(w->comm);
+	size_t i;
+
+	for (i = 0; i < received(s); i++)
+		if (w->recv[k][i] != output(s, k, rank, i))
+			stress_fail("rank %d, step %d, kind %d, element %zu of "
+			            "%zu: %d, not %d",
+			            rank, k, s->kind, i, s->count,
+			            w->recv[k][i], output(s, k, rank, i));
+	free(w->send[k]);
+	free(w->recv[k]);
+}
+
+static int worker(struct cohort_comm *c, void *user)
+{
+	struct walk w = { .comm = c, .plan = user };
+	const struct platform *p;
+	cudaStream_t stream[3];
+	pthread_t helper;
+	int k;
+
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+	stream[0] = cohort_comm_stream(c);
+	stream[1] = native_stream(p, cohort_comm_device(c));
+	stream[2] = NULL; /* the legacy one */
+	for (k = 0; k < STEPS; k++) {
+		const struct step *s = &w.plan->steps[k];
+
+		prepare(&w, k);
+		ranks_must(call(c, s, w.send[k], w.recv[k], stream[s->stream],
+		                &w.ticket[k]),
+		           "call");
+		if (s->wait)
+			ranks_must(cohort_wait(c, w.ticket[k], RANKS_SOON),
+			           "wait");
+		else if (k % 5 == 0)
+			ranks_must(cohort_stream_after(c, w.ticket[k],
+			                               stream[k % 3]),
+			           "stream after");
+		else if (k % 7 == 0)
+			ranks_must(cohort_after_stream(c, stream[1]),
+			           "after stream");
+	}
+	pthread_create(&helper, NULL, wait_for_odd, &w);
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+	pthread_join(helper, NULL);
+	for (k = 0; k < STEPS; k++)
+		check(&w, k);
+	p->cudaStreamDestroy(stream[1]);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct cohort_group *group;
+	struct plan plan;
+	uint64_t seed = 1;
+	unsigned long rounds;
+	int k;
+
+	group = ranks_open(RANKS, NULL);
+	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+		for (k = 0; k < STEPS; k++)
+			plan.steps[k] = random_step(&seed);
+		ranks_must(cohort_group_run(group, worker, &plan, NULL), "run");
+	}
+	ranks_must(cohort_group_close(group), "close");
+	printf("%lu rounds of %d steps\n", rounds, STEPS);
+	return 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams of the host platform against each other: host functions, copies,
+ * events and waits across streams, queued by several threads, with streams made
+ * and destroyed under way
+ *
+ * Each thread carries a token from stream to stream: work on one reads the
+ * token, adds one and writes it, and the next stream waits for that by event or
+ * by mark.  At the end the token has counted every hop.
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define THREADS 3
+#define STREAMS 4
+#define HOPS 100
+
+static const struct platform *p;
+
+struct token {
+	uint64_t seed;
+	uint64_t value; /* plain: only stream order protects it */
+	uint64_t copies[HOPS];
+	uint32_t *word; /* pinned */
+};
+
+static void add_one(void *arg)
+{
+	struct token *t = arg;
+
+	t->value++;
+}
+
+static void must(cudaError_t error)
+{
+	native_must((int)error, "native call");
+}
+
+/* Make @to wait for what @from has now. */
+static void link_streams(struct token *t, cudaStream_t from, cudaStream_t to,
+                         uint32_t hop)
+{
+	cudaEvent_t event;
+
+	if (stress_random(&t->seed) % 2) {
+		must(p->mark(from, t->word, hop));
+		must(p->await_mark(to, t->word, hop));
+		return;
+	}
+	must(p->cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+	must(p->cudaEventRecord(event, from));
+	must(p->cudaStreamWaitEvent(to, event, 0));
+	must(p->cudaEventDestroy(event));
+}
+
+static void *thread(void *arg)
+{
+	struct token *t = arg;
+	cudaStream_t s[STREAMS];
+	uint32_t hop, base = *t->word;
+	int i, at = 0, next;
+
+	for (i = 0; i < STREAMS; i++)
+		s[i] = native_stream(p, i);
+	for (hop = 0; hop < HOPS; hop++) {
+		must(p->cudaLaunchHostFunc(s[at], add_one, t));
+		must(p->cudaMemcpyAsync(&t->copies[hop], &t->value,
+		                        sizeof(t->value), cudaMemcpyDefault,
+		                        s[at]));
+		next = (int)(stress_random(&t->seed) % STREAMS);
+		if (next != at)
+			link_streams(t, s[at], s[next], base + hop + 1);
+		at = next;
+		if (stress_random(&t->seed) % 16 == 0)
+			p->cudaStreamQuery(s[at]);
+	}
+	must(p->cudaStreamSynchronize(s[at]));
+	for (i = 0; i < STREAMS; i++)
+		must(p->cudaStreamDestroy(s[i]));
+	return NULL;
+}
+
+static void check(const struct token *t)
+{
+	uint64_t i;
+
+	if (t->value != HOPS)
+		stress_fail("the token is %lu", (unsigned long)t->value);
+	for (i = 0; i < HOPS; i++)
+		if (t->copies[i] != i + 1)
+			stress_fail("copy %lu is %lu", (unsigned long)i,
+			            (unsigned long)t->copies[i]);
+}
+
+int main(int argc, char **argv)
+{
+	static struct token tokens[THREADS];
+	pthread_t threads[THREADS];
+	unsigned long rounds;
+	int i;
+
+	p = native_open(STREAMS);
+	for (i = 0; i < THREADS; i++) {
+		must(p->cudaMallocHost((void **)&tokens[i].word,
+		                       sizeof(uint32_t)));
+		*tokens[i].word = 0;
+		tokens[i].seed = (uint64_t)i << 40;
+	}
+	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+		for (i = 0; i < THREADS; i++) {
+			tokens[i].value = 0;
+			pthread_create(&threads[i], NULL, thread, &tokens[i]);
+		}
+		for (i = 0; i < THREADS; i++) {
+			pthread_join(threads[i], NULL);
+			check(&tokens[i]);
+		}
+	}
+	for (i = 0; i < THREADS; i++)
+		p->cudaFreeHost(tokens[i].word);
+	printf("%lu rounds of %d tokens\n", rounds, THREADS);
+	return 0;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Generated from the platform's own list of functions: an index, a name, a
+ * counter and a function in front for each.  Whether a function returns a text
+ * is asked of its result type, so that the list needs no marks.
+ */
+
+#include "failing.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+/* clang-format off */
+enum failing_index {
+#define FAILING_INDEX(result, name, parameters, arguments) failing_of_##name,
+	NCCL_FUNCTIONS(FAILING_INDEX)
+	failing_nccl_end, /* the CUDA functions begin with this number */
+	failing_before_cuda = failing_nccl_end - 1,
+	CUDA_FUNCTIONS(FAILING_INDEX)
+#undef FAILING_INDEX
+	failing_of_mark,
+	failing_of_await_mark,
+	failing_functions,
+};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const names[failing_functions] = {
+#define FAILING_NAME(result, name, parameters, arguments)                      \
+	[failing_of_##name] = #name,
+	NCCL_FUNCTIONS(FAILING_NAME)
+	CUDA_FUNCTIONS(FAILING_NAME)
+#undef FAILING_NAME
+	[failing_of_mark] = "mark",
+	[failing_of_await_mark] = "await_mark",
+};
+/* clang-format on */
+
+static const struct platform *real; /* set by failing_wrap() */
+static atomic_ulong calls[failing_functions];
+
+/* Written by failing_at(), while nobody makes calls. */
+static int chosen; /* an index, or failing_functions for any */
+static int nccl_code;
+static int cuda_code;
+
+static atomic_long countdown; /* the call that takes it from 1 to 0 fails */
+static _Atomic(const char *) fired;
+
+/* Count a call of function @index; true if it is the one to fail. */
+static bool failing_strikes(int index)
+{
+	atomic_fetch_add_explicit(&calls[index], 1, memory_order_relaxed);
+	if (chosen != failing_functions && chosen != index)
+		return false;
+	if (atomic_load_explicit(&countdown, memory_order_relaxed) <= 0)
+		return false;
+	if (atomic_fetch_sub_explicit(&countdown, 1, memory_order_relaxed) != 1)
+		return false;
+	/* Pairs with the acquire in failing_fired(). */
+	atomic_store_explicit(&fired, names[index], memory_order_release);
+	return true;
+}
+
+/*
+ * Fail a group that may be open on this thread, by an error of its own: a
+ * communicator that is not there.  Without an open group this does nothing.
+ */
+static void failing_poison_group(void)
+{
+	real->ncclBroadcast(NULL, NULL, 1, ncclInt8, 0, NULL, NULL);
+}
+
+static int failing_answer(int index)
+{
+	if (index >= failing_nccl_end)
+		return cuda_code;
+	failing_poison_group();
+	if (index == failing_of_ncclGroupEnd)
+		real->ncclGroupEnd();
+	return nccl_code;
+}
+
+#define FAILING_IS_TEXT(result)                                                \
+	_Generic((result)0, const char * : true, default : false)
+#define FAILING_FUNCTION(result, name, parameters, arguments)                  \
+	static result failing_##name parameters                                \
+	{                                                                      \
+		if (!FAILING_IS_TEXT(result) &&                                \
+		    failing_strikes(failing_of_##name))                        \
+			return (result)(intptr_t)failing_answer(               \
+				failing_of_##name);                            \
+		return real->name arguments;                                   \
+	}
+NCCL_FUNCTIONS(FAILING_FUNCTION)
+CUDA_FUNCTIONS(FAILING_FUNCTION)
+#undef FAILING_FUNCTION
+
+static cudaError_t failing_mark(cudaStream_t stream, uint32_t *word,
+                                uint32_t value)
+{
+	if (failing_strikes(failing_of_mark))
+		return (cudaError_t)failing_answer(failing_of_mark);
+	return real->mark(stream, word, value);
+}
+
+static cudaError_t failing_await_mark(cudaStream_t stream, uint32_t *word,
+                                      uint32_t value)
+{
+	if (failing_strikes(failing_of_await_mark))
+		return (cudaError_t)failing_answer(failing_of_await_mark);
+	return real->await_mark(stream, word, value);
+}
+
+/* clang-format off */
+static struct platform table = {
+#define FAILING_ENTRY(result, name, parameters, arguments)                     \
+	.name = failing_##name,
+	NCCL_FUNCTIONS(FAILING_ENTRY)
+	CUDA_FUNCTIONS(FAILING_ENTRY)
+#undef FAILING_ENTRY
+	.mark = failing_mark,
+	.await_mark = failing_await_mark,
+};
+/* clang-format on */
+
+/* -1: no such function. */
+static int failing_find(const char *name)
+{
+	int i;
+
+	for (i = 0; i < failing_functions; i++)
+		if (strcmp(names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+const struct platform *failing_wrap(const struct platform *behind)
+{
+	int i;
+
+	real = behind;
+	table.kind = behind->kind;
+	table.name = behind->name;
+	table.progress = behind->progress;
+	for (i = 0; i < failing_functions; i++)
+		atomic_store_explicit(&calls[i], 0, memory_order_relaxed);
+	failing_at(NULL, 0, ncclSuccess, cudaSuccess);
+	return &table;
+}
+
+void failing_at(const char *only, unsigned long n, int nccl, int cuda)
+{
+	chosen = only ? failing_find(only) : failing_functions;
+	nccl_code = nccl;
+	cuda_code = cuda;
+	atomic_store_explicit(&fired, NULL, memory_order_relaxed);
+	atomic_store_explicit(&countdown, (long)n, memory_order_relaxed);
+}
+
+const char *failing_fired(void)
+{
+	/* Pairs with the release in failing_strikes(). */
+	return atomic_load_explicit(&fired, memory_order_acquire);
+}
+
+unsigned long failing_calls(const char *only)
+{
+	unsigned long sum = 0;
+	int i;
+
+	for (i = 0; i < failing_functions; i++)
+		if (!only || strcmp(names[i], only) == 0)
+			sum += atomic_load_explicit(&calls[i],
+			                            memory_order_relaxed);
+	return sum;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Settings for tests of the platform table.  Buffers are plain arrays: on the
+ * host platform the memory of a device is the program's.
+ */
+
+#include "native.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void native_must(int result, const char *what)
+{
+	if (result == 0)
+		return;
+	fprintf(stderr, "%s: %d: %s\n", what, result, cohort_last_error());
+	abort();
+}
+
+const struct platform *native_open(int devices)
+{
+	const struct platform *p;
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", devices);
+	native_must(setenv("COHORT_HOST_DEVICES", text, 1), "setenv");
+	native_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform_open");
+	return p;
+}
+
+cudaStream_t native_stream(const struct platform *p, int device)
+{
+	cudaStream_t stream;
+	int before;
+
+	native_must(p->cudaGetDevice(&before), "cudaGetDevice");
+	native_must(p->cudaSetDevice(device), "cudaSetDevice");
+	native_must(p->cudaStreamCreateWithFlags(&stream,
+	                                         cudaStreamNonBlocking),
+	            "cudaStreamCreateWithFlags");
+	native_must(p->cudaSetDevice(before), "cudaSetDevice");
+	return stream;
+}
+
+static void native_wait(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) != 0)
+		continue;
+}
+
+static void native_gate_run(void *user)
+{
+	struct native_gate *gate = user;
+
+	sem_post(&gate->reached);
+	native_wait(&gate->open);
+}
+
+void native_gate_hold(const struct platform *p, struct native_gate *gate,
+                      cudaStream_t stream)
+{
+	native_must(sem_init(&gate->reached, 0, 0), "sem_init");
+	native_must(sem_init(&gate->open, 0, 0), "sem_init");
+	native_must(p->cudaLaunchHostFunc(stream, native_gate_run, gate),
+	            "cudaLaunchHostFunc");
+}
+
+void native_gate_reached(struct native_gate *gate)
+{
+	native_wait(&gate->reached);
+}
+
+void native_gate_open(struct native_gate *gate)
+{
+	sem_post(&gate->open);
+}
+
+void native_clique_open(struct native_clique *clique, const struct platform *p,
+                        int n)
+{
+	int r;
+
+	memset(clique, 0, sizeof(*clique));
+	clique->p = p;
+	clique->n = n;
+	native_must(p->ncclCommInitAll(clique->comm, n, NULL),
+	            "ncclCommInitAll");
+	for (r = 0; r < n; r++)
+		clique->stream[r] = native_stream(p, r);
+	native_fill(clique);
+}
+
+void native_fill(struct native_clique *clique)
+{
+	int r;
+	int i;
+
+	for (r = 0; r < clique->n; r++)
+		for (i = 0; i < NATIVE_COUNT; i++) {
+			clique->send[r][i] = (r + 1) * (i + 1);
+			clique->recv[r][i] = -1;
+		}
+}
+
+ncclResult_t native_sum(struct native_clique *clique, int r)
+{
+	return clique->p->ncclAllReduce(clique->send[r], clique->recv[r],
+	                                NATIVE_COUNT, ncclInt32, ncclSum,
+	                                clique->comm[r], clique->stream[r]);
+}
+
+void native_sum_all(struct native_clique *clique)
+{
+	const struct platform *p = clique->p;
+	int r;
+
+	native_fill(clique);
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = 0; r < clique->n; r++)
+		native_must(native_sum(clique, r), "ncclAllReduce");
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	for (r = 0; r < clique->n; r++) {
+		native_must(p->cudaStreamSynchronize(clique->stream[r]),
+		            "cudaStreamSynchronize");
+		native_must(native_wrong(clique, r), "wrong sums");
+	}
+}
+
+int native_wrong(const struct native_clique *clique, int r)
+{
+	int ranks = clique->n * (clique->n + 1) / 2;
+	int wrong = 0;
+	int i;
+
+	for (i = 0; i < NATIVE_COUNT; i++)
+		wrong += clique->recv[r][i] != ranks * (i + 1);
+	return wrong;
+}
+
+int native_touched(const struct native_clique *clique, int r)
+{
+	int touched = 0;
+	int i;
+
+	for (i = 0; i < NATIVE_COUNT; i++)
+		touched += clique->recv[r][i] != -1;
+	return touched;
+}
+
+static void native_clique_end(struct native_clique *clique,
+                              ncclResult_t (*end)(ncclComm_t comm))
+{
+	const struct platform *p = clique->p;
+	int r;
+
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = 0; r < clique->n; r++)
+		native_must(end(clique->comm[r]), "ending a communicator");
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	for (r = 0; r < clique->n; r++)
+		native_must(p->cudaStreamDestroy(clique->stream[r]),
+		            "cudaStreamDestroy");
+}
+
+void native_clique_destroy(struct native_clique *clique)
+{
+	native_clique_end(clique, clique->p->ncclCommDestroy);
+}
+
+void native_clique_abort(struct native_clique *clique)
+{
+	native_clique_end(clique, clique->p->ncclCommAbort);
+}
+
+double native_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NATIVE_H
+#define NATIVE_H
+
+/*
+ * Help for tests that speak to a platform table directly
+ *
+ * Whatever fails in here ends the test with a message: it is about the setting
+ * of a test, not its subject.
+ */
+
+#include <semaphore.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "platform/platform.h"
+
+/* The host platform's table, with @devices devices; before first use. */
+const struct platform *native_open(int devices);
+
+/* End the program with a message unless @result is 0. */
+void native_must(int result, const char *what);
+
+/* A stream on @device that does not synchronize with the legacy one. */
+cudaStream_t native_stream(const struct platform *p, int device);
+
+/*
+ * A gate holds a stream: native_gate_hold() queues a host function that waits
+ * for native_gate_open().  native_gate_reached() waits until it is running.
+ */
+struct native_gate {
+	sem_t reached;
+	sem_t open;
+};
+
+void native_gate_hold(const struct platform *p, struct native_gate *gate,
+                      cudaStream_t stream);
+void native_gate_reached(struct native_gate *gate);
+void native_gate_open(struct native_gate *gate);
+
+/*
+ * A clique: rank r on device r, with a stream and two buffers of its own.
+ * Before every use each send[r] is set by native_fill(): element i of rank r
+ * is (r + 1) * (i + 1), and recv[r] is all -1.
+ */
+#define NATIVE_RANKS 8
+#define NATIVE_COUNT 5
+
+struct native_clique {
+	const struct platform *p;
+	int n;
+	ncclComm_t comm[NATIVE_RANKS];
+	cudaStream_t stream[NATIVE_RANKS];
+	int32_t send[NATIVE_RANKS][NATIVE_COUNT];
+	int32_t recv[NATIVE_RANKS][NATIVE_COUNT];
+};
+
+void native_clique_open(struct native_clique *clique, const struct platform *p,
+                        int n);
+void native_fill(struct native_clique *clique);
+
+/* Rank @r's all-reduce (sum) of its buffers on its stream. */
+ncclResult_t native_sum(struct native_clique *clique, int r);
+
+/* native_sum() of every rank in one group, waited for, and the numbers. */
+void native_sum_all(struct native_clique *clique);
+
+/* Elements of recv[@r] that are not the sum over all ranks. */
+int native_wrong(const struct native_clique *clique, int r);
+
+/* Elements of recv[@r] that are not -1. */
+int native_touched(const struct native_clique *clique, int r);
+
+/* Destroy, or abort, all ranks in one group, and the streams. */
+void native_clique_destroy(struct native_clique *clique);
+void native_clique_abort(struct native_clique *clique);
+
+/* Milliseconds of the monotonic clock. */
+double native_now_ms(void);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "support/ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void ranks_must(int rc, const char *what)
+{
+	if (rc == COHORT_OK)
+		return;
+	fprintf(stderr, "%s: %s: %s\n", what, cohort_status_text(rc),
+	        cohort_last_error());
+	exit(1);
+}
+
+struct cohort_group *ranks_open(int n,
+                                const struct cohort_group_options *options)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	if (options)
+		o = *options;
+	else
+		cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_HOST;
+	ranks_must(cohort_group_open(NULL, n, &o, &group), "open");
+	return group;
+}
+
+struct cohort_group *ranks_split(int n,
+                                 const struct cohort_group_options *options,
+                                 struct cohort_comm *comms[])
+{
+	struct cohort_group *group = ranks_open(n, options);
+
+	ranks_must(cohort_group_split(group, comms), "split");
+	return group;
+}
+
+void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value)
+{
+	const struct cohort_fault fault = {
+		.rank = rank,
+		.operation = operation,
+		.kind = kind,
+		.value = value,
+	};
+
+	ranks_must(cohort_sim_fault_add(&fault), "fault");
+}
+
+uint64_t ranks_sum(struct cohort_comm *comm, int32_t *value)
+{
+	uint64_t ticket = 0;
+
+	ranks_must(cohort_all_reduce(comm, value, value, 1, COHORT_I32,
+	                             COHORT_SUM, cohort_comm_stream(comm),
+	                             &ticket),
+	           "all_reduce");
+	return ticket;
+}
+
+int ranks_sum_wait(struct cohort_comm *comm, int32_t *value)
+{
+	uint64_t ticket;
+	int rc =
+		cohort_all_reduce(comm, value, value, 1, COHORT_I32, COHORT_SUM,
+	                          cohort_comm_stream(comm), &ticket);
+
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, RANKS_SOON) : rc;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "support/scenario.h"
+
+#include "support/ranks.h"
+
+#define RANKS 3
+#define COUNT 1000
+
+/* The first result that is not COHORT_OK is kept. */
+static int keep(int first, int next)
+{
+	return first == COHORT_OK ? next : first;
+}
+
+/* Queue everything there is on @memory, RANKS * COUNT floats. */
+static int queue_all(struct cohort_comm *c, float *memory)
+{
+	void *stream = cohort_comm_stream(c);
+	float *block = memory + (size_t)cohort_comm_rank(c) * COUNT;
+	const struct cohort_tensor list[] = {
+		{ memory, memory, 1, COHORT_F32 },
+		{ memory + 1, memory + 1, COUNT, COHORT_F32 },
+	};
+	uint64_t ticket;
+	int rc;
+
+	rc = cohort_all_reduce(c, memory, memory, COUNT, COHORT_F32, COHORT_AVG,
+	                       stream, &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_stream_after(c, ticket, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_after_stream(c, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_broadcast(c, memory, memory, COUNT, COHORT_F32, 1,
+		                      stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_reduce(c, memory, memory, COUNT, COHORT_F32,
+		                   COHORT_MAX, 2, NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_all_gather(c, block, memory, COUNT, COHORT_F32,
+		                       stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_reduce_scatter(c, memory, block, COUNT, COHORT_F32,
+		                           COHORT_SUM, stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_all_reduce_many(c, list, 2, COHORT_SUM, stream,
+		                            NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_barrier(c, stream, NULL);
+	return rc;
+}
+
+static int worker(struct cohort_comm *c, void *user)
+{
+	static const float zeros[RANKS * COUNT];
+	void *memory;
+	int rc, done;
+
+	rc = cohort_alloc(c, sizeof(zeros), &memory);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = cohort_copy(c, memory, zeros, sizeof(zeros),
+	                 cohort_comm_stream(c));
+	if (rc == COHORT_OK)
+		rc = queue_all(c, memory);
+	/* What was queued must be over before the memory goes.  If this rank
+	 * failed the others may wait for it, and it for them: end them all. */
+	if (rc != COHORT_OK)
+		cohort_group_abort(user, "the scenario's rank failed");
+	done = cohort_synchronize(c, RANKS_SOON);
+	if (done != COHORT_WEDGED)
+		cohort_free(c, memory);
+	return keep(rc, done);
+}
+
+static int speak_for_all(struct cohort_group *group)
+{
+	int32_t value[RANKS] = { 1, 2, 3 };
+	const void *send[RANKS];
+	void *recv[RANKS];
+	uint64_t ticket;
+	int r, rc;
+
+	for (r = 0; r < RANKS; r++)
+		send[r] = recv[r] = &value[r];
+	rc = cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                             COHORT_SUM, NULL, &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_group_wait(group, ticket, RANKS_SOON);
+	return rc;
+}
+
+int scenario(int *closed)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	int rc;
+
+	*closed = COHORT_OK;
+	cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_HOST;
+	o.abort_timeout_ns = UINT64_C(1000000000);
+	rc = cohort_group_open(NULL, RANKS, &o, &group);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = speak_for_all(group);
+	if (rc == COHORT_OK)
+		rc = cohort_group_run(group, worker, group, NULL);
+	*closed = cohort_group_close(group);
+	return keep(rc, *closed);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "support/stress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+bool stress_go_on(int argc, char **argv)
+{
+	static uint64_t end;
+	double seconds = argc > 1 ? atof(argv[1]) : 1;
+
+	if (end)
+		return clock_now() < end;
+	end = clock_now() + (uint64_t)(seconds * (double)NS_PER_S);
+	return true;
+}
+
+uint32_t stress_random(uint64_t *state)
+{
+	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	/* Finalizer of a 64-bit multiplicative hash: every bit of the counter
+	 * reaches every bit of the result. */
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (uint32_t)(x >> 32);
+}
+
+void stress_fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vfprintf(stdout, format, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout);
+	_exit(1);
+}
+
+void stress_spin(uint32_t n)
+{
+	while (n--)
+		__asm__ volatile("");
+}
