@@ -137,8 +137,8 @@ COHORT_API const char *cohort_version(void);
 
 /*
  * Element types: name, value (NCCL's), bytes, spelling.  8-bit floats are the
- * OCP formats: E4M3 has no infinity, and results beyond the range of either
- * saturate to the largest finite value.
+ * OCP formats: E4M3 has no infinity, and results beyond the range of either,
+ * infinities among them, saturate to the largest finite value.
  */
 #define COHORT_TYPE_LIST(X)                                                    \
 	X(COHORT_I8, 0, 1, "int8")                                             \
@@ -483,12 +483,17 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  * Every rank of the group must make the same sequence of calls with the same
  * @count, @type, @op and @root.  A call returns once the operation is queued
  * on @stream (NULL: the legacy default stream of the rank's device); it does
- * not wait for peers.  It blocks only while as many operations as the recorder
- * has slots are in flight on this rank, until the oldest is done or the group
- * has a cause; on the gpu platform the first call of a kind may also wait for
- * connections to be set up.  Buffers are device memory of the rank's device
- * (cohort_alloc(), or from cudaMalloc()), borrowed until the ticket is
- * answered.  A @count of 0 is allowed, buffers are then not looked at.
+ * not wait for peers.  It blocks only while too much is in flight: as many
+ * operations of this rank as the recorder has slots, or more on @stream than
+ * its queue holds (about 1,000 launches on a GPU, 500 operations on the host
+ * platform), until the oldest is done or the group has a cause.  So a thread
+ * that submits for several ranks, one after the other, must not run one of
+ * them further ahead.  On the gpu platform the first call of a kind may also
+ * wait for connections to be set up.
+ *
+ * Buffers are device memory of the rank's device (cohort_alloc(), or from
+ * cudaMalloc()), borrowed until the ticket is answered.  A @count of 0 is
+ * allowed, buffers are then not looked at.
  *
  * One thread at a time per communicator; a bound one from its thread only.
  *
@@ -497,7 +502,9 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  * cause's status if the group has one.  On these nothing was queued, @ticket
  * is untouched and the group goes on as it was.  COHORT_NCCL or COHORT_CUDA if
  * a native call failed: as the other ranks are already waiting for this one,
- * that becomes the cause and ends the group.  What goes wrong later is the
+ * that becomes the cause and ends the group.  The call then returns as a wait
+ * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
+ * abort timeout has passed.  What goes wrong later is the
  * ticket's answer.
  */
 

@@ -16,39 +16,19 @@
 #include "core/native.h"
 #include "core/submit.h"
 
-/* The answer when there is a cause, COHORT_TIMED_OUT: not known yet. */
-static int ask_ended(struct cohort_comm *c, uint64_t ticket,
-                     const struct cohort_cause *cause)
-{
-	enum clique_state state = clique_look(c->clique);
-
-	/* Acquire: pairs with the release in take_snapshot(). */
-	if (atomic_load_explicit(&c->clique->snapshot, memory_order_acquire) &&
-	    comm_ticket_was_done(c, ticket))
-		return COHORT_OK;
-	if (state == CLIQUE_WEDGED)
-		return error_set(
-			COHORT_WEDGED,
-			"rank %d, ticket %llu: the abort did not "
-			"complete within %llu ms: %s",
-			c->rank, (unsigned long long)ticket,
-			(unsigned long long)(c->clique->abort_timeout_ns /
-		                             1000000),
-			cause->text);
-	if (state >= CLIQUE_QUIESCED)
-		return error_set(cause->status, "%s", cause->text);
-	return COHORT_TIMED_OUT;
-}
-
 /* The answer now, COHORT_TIMED_OUT: there is none yet. */
 static int ask(struct cohort_comm *c, uint64_t ticket)
 {
+	struct clique *q = c->clique;
 	bool done = comm_ticket_done(c, ticket);
-	const struct cohort_cause *cause = clique_cause(c->clique);
 
-	if (cause)
-		return ask_ended(c, ticket, cause);
-	return done ? COHORT_OK : COHORT_TIMED_OUT;
+	if (!clique_cause(q))
+		return done ? COHORT_OK : COHORT_TIMED_OUT;
+	/* Acquire: pairs with the release in take_snapshot(). */
+	if (atomic_load_explicit(&q->snapshot, memory_order_acquire) &&
+	    comm_ticket_was_done(c, ticket))
+		return COHORT_OK;
+	return clique_answer(q);
 }
 
 static int ticket_check(const struct cohort_comm *c, uint64_t ticket)

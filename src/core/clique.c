@@ -308,6 +308,33 @@ enum clique_state clique_look(struct clique *q)
 	return (enum clique_state)state;
 }
 
+int clique_answer(struct clique *q)
+{
+	const struct cohort_cause *cause = clique_cause(q);
+	enum clique_state state = clique_look(q);
+
+	if (state == CLIQUE_WEDGED)
+		return error_set(
+			COHORT_WEDGED,
+			"the abort did not complete within %llu ms: "
+			"%s",
+			(unsigned long long)(q->abort_timeout_ns / 1000000),
+			cause->text);
+	if (state >= CLIQUE_QUIESCED)
+		return error_set(cause->status, "%s", cause->text);
+	return COHORT_TIMED_OUT;
+}
+
+int clique_await_answer(struct clique *q)
+{
+	struct backoff b = BACKOFF;
+	int rc;
+
+	while ((rc = clique_answer(q)) == COHORT_TIMED_OUT)
+		backoff_wait(&b, UINT64_MAX);
+	return rc;
+}
+
 enum clique_state clique_await_end(struct clique *q, uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;

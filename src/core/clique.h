@@ -164,6 +164,13 @@ int clique_close(struct clique *q);
  * this is what makes it WEDGED. */
 enum clique_state clique_look(struct clique *q);
 
+/* What a clique with a cause answers to whoever has work in it: the cause's
+ * status once it is quiesced, COHORT_WEDGED, or COHORT_TIMED_OUT: not yet. */
+int clique_answer(struct clique *q);
+
+/* The same, waited for. */
+int clique_await_answer(struct clique *q);
+
 /* Wait until the clique is RECLAIMED, LEAKED or WEDGED, or the deadline. */
 enum clique_state clique_await_end(struct clique *q, uint64_t deadline_ns);
 

@@ -13,7 +13,7 @@
  */
 
 #include <errno.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -115,15 +115,22 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
 }
 
+/* The group stays open on this thread, and nothing is freed. */
+static void park(void)
+{
+	for (;;)
+		pause();
+}
+
 static void reap_by_abort(struct clique *q)
 {
 	ncclResult_t released;
 
 	take_snapshot(q);
 	released = release_all(q, q->platform->ncclCommAbort);
-	/* If it is wedged the group stays open, and nothing is freed. */
-	if (move(q, CLIQUE_LIVE, CLIQUE_FLAGGED) && quiesce(q))
-		reclaim(q, CLIQUE_QUIESCED, released);
+	if (!move(q, CLIQUE_LIVE, CLIQUE_FLAGGED) || !quiesce(q))
+		park();
+	reclaim(q, CLIQUE_QUIESCED, released);
 }
 
 /* Everything is done and nobody is inside: an orderly end. */

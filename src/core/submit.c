@@ -269,7 +269,6 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                 const struct failure *f)
 {
 	const struct platform *p = c->clique->platform;
-	const struct cohort_cause *first;
 	struct cohort_cause cause = {
 		.rank = f->rank,
 		.ticket = ticket,
@@ -280,22 +279,18 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	cause.status = f->cuda != cudaSuccess
 	                       ? native_cuda(p, f->what, f->cuda)
 	                       : native_nccl(p, f->what, c->native, f->nccl);
-	if (!f->unmarked)
-		return cause.status;
-	clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s", f->rank,
-	            op_name(op->kind), (unsigned long long)ticket,
-	            cohort_last_error());
-	first = clique_cause(c->clique);
-	return first ? error_set(first->status, "%s", first->text)
-	             : cause.status;
+	if (f->unmarked)
+		clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s",
+		            f->rank, op_name(op->kind),
+		            (unsigned long long)ticket, cohort_last_error());
+	return cause.status;
 }
 
 /* With every gate held and the first rank's device current. */
 static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
-                         uint64_t *ticket_out)
+                         struct failure *f, uint64_t *ticket_out)
 {
 	uint64_t now, ticket;
-	struct failure f = { .what = NULL };
 	int i, rc = COHORT_OK;
 
 	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
@@ -305,9 +300,9 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	now = clock_now();
 	for (i = 0; i < n; i++)
 		recorder_begin(&comms[i].recorder, ticket, &ops[i], now);
-	launch_and_mark(comms, n, ops, ticket, &f);
-	if (f.what)
-		rc = fail(comms, ops, ticket, &f);
+	launch_and_mark(comms, n, ops, ticket, f);
+	if (f->what)
+		rc = fail(comms, ops, ticket, f);
 	for (i = 0; i < n; i++) {
 		recorder_end(&comms[i].recorder, ticket, rc);
 		/* Release: pairs with the acquire in comm_ticket_done() and
@@ -325,6 +320,7 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 int submit(struct cohort_comm *comms, int n, const struct op *ops,
            uint64_t *ticket_out)
 {
+	struct failure f = { .what = NULL };
 	struct device_scope scope;
 	uint64_t ticket = 0;
 	int rc;
@@ -336,12 +332,16 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 		return rc;
 	rc = device_enter(&scope, comms->clique->platform, comms->device);
 	if (rc == COHORT_OK) {
-		rc = submit_inside(comms, n, ops, &ticket);
+		rc = submit_inside(comms, n, ops, &f, &ticket);
 		if (n > 1)
 			scope.platform->cudaSetDevice(comms->device);
 		device_leave(&scope);
 	}
 	leave_all(comms, n);
+	/* There is no ticket to wait for what a failed call may have queued:
+	 * the buffers must be safe when it returns. */
+	if (f.unmarked)
+		return clique_await_answer(comms->clique);
 	if (rc == COHORT_OK && ticket_out)
 		*ticket_out = ticket;
 	return rc;

@@ -6,7 +6,6 @@
  */
 
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <pthread.h>
 #include <string.h>
 

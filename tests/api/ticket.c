@@ -451,7 +451,9 @@ Test(ticket, operations_on_several_streams_keep_their_order)
 
 /* ---- what cannot be ended --------------------------------------------- */
 
-Test(wedged, is_told_and_close_says_so, .timeout = 30)
+TestSuite(wedged, .timeout = 60);
+
+Test(wedged, is_told_and_close_says_so)
 {
 	struct cohort_group_options o;
 	struct native_gate gate;
