@@ -220,6 +220,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
                 'tests/foreign/symbols.sh $(lib)' \
                 'tests/foreign/install.sh' \
+                'tests/foreign/loader.sh $(out)/cohort' \
                 'tests/foreign/command.sh $(out)/cohort' \
                 'tests/foreign/readme.sh $(lib)' \
                 'python3 tests/foreign/python.py $(shared)'

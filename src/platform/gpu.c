@@ -107,6 +107,7 @@ static int find_symbol(void *library, const char *soname, const char *name,
 	return error_set(COHORT_NO_SYMBOL, "%s has no symbol %s", soname, name);
 }
 
+/* Fill the entries of one library; stops at the first that is missing. */
 static int find_nccl(void *library)
 {
 	int rc = COHORT_OK;
@@ -115,6 +116,7 @@ static int find_nccl(void *library)
 	if (rc == COHORT_OK)                                                   \
 		rc = find_symbol(library, "libnccl", #name, &table.name);
 	NCCL_FUNCTIONS(FIND)
+#undef FIND
 	return rc;
 }
 
@@ -122,6 +124,9 @@ static int find_cuda(void *library)
 {
 	int rc = COHORT_OK;
 
+#define FIND(result, name, parameters, arguments)                              \
+	if (rc == COHORT_OK)                                                   \
+		rc = find_symbol(library, "libcudart", #name, &table.name);
 	CUDA_FUNCTIONS(FIND)
 #undef FIND
 	return rc;

@@ -1,27 +1,52 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compile the first complete C program of README.md against the shared library
-# in directory $1, and run it on the host platform.
+# Do what README.md says: compile its first complete C program against the shared
+# library in directory $1 and run it on the host platform, then run the commands
+# of its sh blocks, but for those that are about the tests themselves.
 
 set -eu
 
 lib=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+export COHORT_PLATFORM=host
 
-# Each block into a file of its own; the first that has a main() is it.
+# Each block into a file of its own.
 awk -v base="$scratch/block" '
-	/^```c$/ { n++; inside = 1; next }
-	/^```/   { inside = 0 }
-	inside   { print >(base n ".c") }' README.md
+	/^```(c|sh)$/ { n++; inside = substr($0, 4); next }
+	/^```/        { inside = "" }
+	inside        { print >(base n "." inside) }' README.md
+
 program=$(grep -l 'int main(' "$scratch"/block*.c | head -n 1) || true
 if [ -z "$program" ]; then
 	echo "README.md has no C program"
 	exit 1
 fi
-
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -Wall -Wextra -Werror -Iinclude "$program" \
 	-o "$scratch/program" -L"$lib" -lcohort
-COHORT_PLATFORM=host LD_LIBRARY_PATH=$lib "$scratch/program"
+LD_LIBRARY_PATH=$lib "$scratch/program" | sort >"$scratch/out"
+for rank in 0 1 2 3 4 5 6 7; do
+	echo "rank $rank: 4.5"
+done | diff - "$scratch/out"
+
+run=0
+while read -r line; do
+	command=${line%%#*}
+	case $command in
+	'' | 'make test'* | 'make asan'* | 'make tsan'* | 'make lint'*) continue ;;
+	'make install'*) command="$command DESTDIR=$scratch/installed" ;;
+	esac
+	if ! bash -ec "$command" >"$scratch/log" 2>&1 </dev/null; then
+		echo "README.md: $command"
+		cat "$scratch/log"
+		exit 1
+	fi
+	run=$((run + 1))
+done < <(cat "$scratch"/block*.sh)
+if [ "$run" -lt 6 ]; then
+	echo "README.md: only $run commands were found"
+	exit 1
+fi
+echo "the program and $run commands"

@@ -24,7 +24,6 @@
 struct round {
 	struct cohort_group *group;
 	unsigned long number;
-	uint64_t seed;
 	atomic_int fired; /* aborts that answered COHORT_OK */
 	atomic_ulong done, cut;
 };
@@ -77,9 +76,9 @@ static int worker(struct cohort_comm *c, void *user)
 static void *aborter(void *arg)
 {
 	struct round *round = arg;
+	uint64_t seed = round->number << 16 | (uintptr_t)pthread_self();
 
-	stress_spin(stress_random(&round->seed) %
-	            (1u << (10 + round->number % 12)));
+	stress_spin(stress_random(&seed) % (1u << (10 + round->number % 12)));
 	if (cohort_group_abort(round->group, "stress") == COHORT_OK)
 		atomic_fetch_add(&round->fired, 1);
 	return NULL;
@@ -88,7 +87,7 @@ static void *aborter(void *arg)
 static void one_round(unsigned long number, unsigned long *done,
                       unsigned long *cut)
 {
-	struct round round = { .number = number, .seed = number };
+	struct round round = { .number = number };
 	pthread_t threads[2];
 	int i, rc;
 

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Stand-ins for libcudart.so.13 (-DCUDART) and libnccl.so.2 (-DNCCL), for the
+ * loader of the gpu platform: every function is there, unless -DWITHOUT names
+ * the one that is not, and answers what a machine in some state would
+ *
+ * cudaGetDeviceCount() answers the error of LOADER_ERROR, if set, else success
+ * and LOADER_DEVICES devices.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/cuda_abi.h"
+#include "platform/nccl_abi.h"
+
+#include "platform/functions.h"
+
+#ifdef CUDART
+
+static int count_devices(int *count)
+{
+	const char *error = getenv("LOADER_ERROR");
+	const char *devices = getenv("LOADER_DEVICES");
+
+	*count = devices ? atoi(devices) : 0;
+	return error ? atoi(error) : 0;
+}
+
+static const char *error_text(int error)
+{
+	return error == 35 ? "driver too old" : "some text";
+}
+
+#define cudaGetDeviceCount stand_in_cudaGetDeviceCount
+#define cudaGetErrorString stand_in_cudaGetErrorString
+#define STAND_IN(result, name, parameters, arguments)                          \
+	result name parameters;                                                \
+	result name parameters                                                 \
+	{                                                                      \
+		return (result)0;                                              \
+	}
+#ifdef WITHOUT
+#define cudaEventQuery stand_in_cudaEventQuery
+#endif
+CUDA_FUNCTIONS(STAND_IN)
+#undef cudaGetDeviceCount
+#undef cudaGetErrorString
+
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaGetDeviceCount(int *count)
+{
+	return (cudaError_t)count_devices(count);
+}
+
+const char *cudaGetErrorString(cudaError_t error);
+const char *cudaGetErrorString(cudaError_t error)
+{
+	return error_text((int)error);
+}
+
+/* The driver has nothing. */
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol,
+                                             void **function,
+                                             unsigned int version,
+                                             unsigned long long flags,
+                                             int *result);
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol,
+                                             void **function,
+                                             unsigned int version,
+                                             unsigned long long flags,
+                                             int *result)
+{
+	(void)symbol;
+	(void)version;
+	(void)flags;
+	*function = NULL;
+	*result = 1;
+	return cudaSuccess;
+}
+
+#endif
+
+#ifdef NCCL
+#define STAND_IN(result, name, parameters, arguments)                          \
+	result name parameters;                                                \
+	result name parameters                                                 \
+	{                                                                      \
+		return (result)0;                                              \
+	}
+#ifdef WITHOUT
+#define ncclGroupEnd stand_in_ncclGroupEnd
+#endif
+NCCL_FUNCTIONS(STAND_IN)
+#endif
