@@ -104,6 +104,7 @@ command_sources := \
 public_headers := cohort.h sim.h version.h
 
 unit_sources := \
+  tests/unit/backoff.c tests/unit/op.c tests/unit/recorder.c \
   tests/unit/reduce.c
 api_sources := \
   tests/api/comm.c tests/api/differential.c tests/api/group.c \
@@ -117,7 +118,7 @@ support_sources := \
   tests/support/scenario.c tests/support/stress.c
 fault_tests := memory native steady
 stress_tests := abort collectives owner recorder streams
-bench_programs :=
+bench_programs := walk
 
 objects = $(patsubst %,$(dir)/%.o,$(basename $1))
 

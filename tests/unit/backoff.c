@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Deadlines and waiting; nothing here depends on how long anything takes
+ */
+
+#include <criterion/criterion.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+
+TestSuite(backoff, .timeout = 30);
+
+Test(backoff, for_ever_is_never)
+{
+	cr_assert_eq(clock_deadline(UINT64_MAX), UINT64_MAX);
+	cr_assert_eq(clock_deadline(UINT64_MAX - 1), UINT64_MAX);
+}
+
+Test(backoff, deadlines_come_after_now)
+{
+	uint64_t before = clock_now();
+
+	cr_assert_geq(clock_deadline(5), before + 5);
+	cr_assert_leq(before, clock_now());
+}
+
+Test(backoff, waits_come_to_an_end)
+{
+	uint64_t deadline = clock_deadline(2 * 1000 * 1000);
+	struct backoff b = BACKOFF;
+
+	while (clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	cr_assert_geq(clock_now(), deadline);
+}

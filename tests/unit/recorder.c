@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The recorder's ring by one thread; its races are in tests/stress
+ */
+
+#include <criterion/criterion.h>
+
+#include "core/recorder.h"
+
+static struct recorder recorder;
+
+static void make(void)
+{
+	cr_assert_eq(recorder_init(&recorder, 16), COHORT_OK);
+}
+
+static void unmake(void)
+{
+	recorder_fini(&recorder);
+}
+
+TestSuite(recorder, .init = make, .fini = unmake);
+
+static void begin(uint64_t ticket)
+{
+	const struct cohort_tensor list[] = { { NULL, NULL, 7, COHORT_BF16 },
+		                              { NULL, NULL, 1, COHORT_F64 } };
+	const struct op op = {
+		.kind = OP_REDUCE,
+		.redop = COHORT_MIN,
+		.root = 3,
+		.tensors = list,
+		.n = 2,
+		.stream = &recorder,
+	};
+
+	recorder_begin(&recorder, ticket, &op, 100 + ticket);
+}
+
+Test(recorder, keeps_the_whole_call)
+{
+	struct record r;
+
+	begin(5);
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_eq(r.ticket, 5);
+	cr_assert_eq(r.submitted_ns, 105);
+	cr_assert_eq(r.kind, OP_REDUCE);
+	cr_assert_eq(r.type, COHORT_BF16);
+	cr_assert_eq(r.redop, COHORT_MIN);
+	cr_assert_eq(r.root, 3);
+	cr_assert_eq(r.n, 2);
+	cr_assert_eq(r.count, 7);
+	cr_assert_eq(r.bytes, 22);
+	cr_assert_eq(r.stream, (void *)&recorder);
+}
+
+Test(recorder, shows_a_call_that_has_not_returned)
+{
+	struct record r;
+
+	begin(1);
+	cr_assert(recorder_read(&recorder, 1, &r));
+	cr_assert_eq(r.outcome, COHORT_TIMED_OUT);
+	recorder_end(&recorder, 1, COHORT_NCCL);
+	cr_assert(recorder_read(&recorder, 1, &r));
+	cr_assert_eq(r.outcome, COHORT_NCCL);
+}
+
+Test(recorder, has_no_record_of_what_was_not_begun_or_is_gone)
+{
+	struct record r;
+	uint64_t t;
+
+	cr_assert_not(recorder_read(&recorder, 0, &r));
+	cr_assert_not(recorder_read(&recorder, 1, &r));
+	for (t = 1; t <= 17; t++)
+		begin(t);
+	cr_assert_not(recorder_read(&recorder, 1, &r));
+	cr_assert(recorder_read(&recorder, 2, &r));
+	cr_assert(recorder_read(&recorder, 17, &r));
+	cr_assert_not(recorder_read(&recorder, 18, &r));
+	cr_assert_null(recorder_stream(&recorder, 1));
+	cr_assert_eq(recorder_stream(&recorder, 2), (void *)&recorder);
+}
