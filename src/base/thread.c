@@ -28,3 +28,13 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
 		pthread_setname_np(*thread, name);
 	return err;
 }
+
+void lock_init(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}

@@ -4,7 +4,7 @@
 
 /*
  * Threads of the library: named, and with every signal blocked, so that
- * handlers of the program run on the program's threads.
+ * handlers of the program run on the program's threads; and their locks
  */
 
 #include <pthread.h>
@@ -15,5 +15,9 @@
  */
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* A mutex for short critical sections: waiting for it spins a little before it
+ * sleeps. */
+void lock_init(pthread_mutex_t *lock);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/backoff.h"
+#include "base/thread.h"
 #include "platform/host/device.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
@@ -161,7 +162,7 @@ static struct ncclComm *comm_create(struct world *w, int rank, int device)
 	comm->world = w;
 	comm->rank = rank;
 	comm->device = device;
-	pthread_mutex_init(&comm->lock, NULL);
+	lock_init(&comm->lock);
 	return comm;
 }
 
@@ -174,7 +175,7 @@ static struct world *world_create(int n, const int *devices)
 	if (!w)
 		return NULL;
 	w->n = n;
-	pthread_mutex_init(&w->lock, NULL);
+	lock_init(&w->lock);
 	w->launches = calloc((size_t)n, sizeof(*w->launches));
 	for (i = 0; w->launches && i < n; i++) {
 		w->comms[i] = comm_create(w, i, devices ? devices[i] : i);
@@ -238,8 +239,7 @@ static ncclResult_t comm_sync(struct ncclComm *comm)
 
 	/* Acquire: pairs with the release when a launch is done. */
 	while (atomic_load_explicit(&comm->pending, memory_order_acquire)) {
-		stream_drive(comm->last, EFFORT_HELP);
-		stream_settle(EFFORT_HELP);
+		stream_help(comm->last);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return ncclSuccess;

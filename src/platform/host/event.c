@@ -174,8 +174,7 @@ cudaError_t host_cudaEventQuery(cudaEvent_t event)
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!m.stream)
 		return cudaSuccess;
-	stream_drive(m.stream, EFFORT_HELP);
-	stream_settle(EFFORT_HELP);
+	stream_help(m.stream);
 	return device_error(stream_is_done(m.stream, m.position)
 	                            ? cudaSuccess
 	                            : cudaErrorNotReady);

@@ -109,6 +109,7 @@ static void open_locked(struct world *w)
 	w->finished = 0;
 	atomic_store_explicit(&w->next_piece, 0, memory_order_relaxed);
 	w->open = true;
+	stream_invite_all_locked(w->followers);
 }
 
 /* One piece: which call, which block of it, and which elements of the block. */
@@ -329,7 +330,7 @@ enum step meet_step(struct stream *s, struct work *work, enum effort effort)
 			work_locked(w);
 	}
 	over = is_over_locked(w, l);
-	if (over)
+	if (over || later)
 		stream_unfollow_locked(&w->followers, s);
 	else
 		stream_follow_locked(&w->followers, s);

@@ -37,7 +37,7 @@ static void stream_init(struct stream *s)
 {
 	pthread_condattr_t attr;
 
-	pthread_mutex_init(&s->lock, NULL);
+	lock_init(&s->lock);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->wake, &attr);
@@ -157,6 +157,11 @@ void stream_settle(enum effort effort)
 	}
 }
 
+static void set_blocked(struct stream *s, bool blocked)
+{
+	atomic_store_explicit(&s->blocked, blocked, memory_order_relaxed);
+}
+
 void stream_kick_all_locked(struct stream **list)
 {
 	struct stream *s;
@@ -164,12 +169,20 @@ void stream_kick_all_locked(struct stream **list)
 	while ((s = *list)) {
 		*list = s->next_follower;
 		s->follows = false;
+		set_blocked(s, false);
 		stream_kick(s);
 	}
 }
 
+void stream_invite_all_locked(struct stream *s)
+{
+	for (; s; s = s->next_follower)
+		set_blocked(s, false);
+}
+
 void stream_follow_locked(struct stream **list, struct stream *s)
 {
+	set_blocked(s, true);
 	if (s->follows)
 		return;
 	s->follows = true;
@@ -179,6 +192,7 @@ void stream_follow_locked(struct stream **list, struct stream *s)
 
 void stream_unfollow_locked(struct stream **list, struct stream *s)
 {
+	set_blocked(s, false);
 	if (!s->follows)
 		return;
 	while (*list != s)
@@ -263,6 +277,14 @@ void stream_drive(struct stream *s, enum effort effort)
 		stream_park(s);
 }
 
+void stream_help(struct stream *s)
+{
+	if (atomic_load_explicit(&s->blocked, memory_order_relaxed))
+		return;
+	stream_drive(s, EFFORT_HELP);
+	stream_settle(EFFORT_HELP);
+}
+
 enum step stream_timer(struct stream *s, uint64_t when_ns, enum effort effort)
 {
 	pthread_mutex_lock(&s->lock);
@@ -317,8 +339,7 @@ static uint64_t push(struct stream *s, const struct work *work)
 	pthread_mutex_lock(&s->lock);
 	while (s->queued - s->done == STREAM_SLOTS) {
 		pthread_mutex_unlock(&s->lock);
-		stream_drive(s, EFFORT_HELP);
-		stream_settle(EFFORT_HELP);
+		stream_help(s);
 		backoff_wait(&b, UINT64_MAX);
 		pthread_mutex_lock(&s->lock);
 	}
@@ -433,8 +454,7 @@ void stream_wait(struct stream *s, uint64_t position)
 	struct backoff b = BACKOFF;
 
 	while (!stream_is_done(s, position)) {
-		stream_drive(s, EFFORT_HELP);
-		stream_settle(EFFORT_HELP);
+		stream_help(s);
 		if (!stream_is_done(s, position))
 			backoff_wait(&b, UINT64_MAX);
 	}
@@ -524,8 +544,7 @@ void stream_progress(cudaStream_t stream)
 
 	if (!s)
 		return;
-	stream_drive(s, EFFORT_HELP);
-	stream_settle(EFFORT_HELP);
+	stream_help(s);
 }
 
 /* ---- CUDA's functions ------------------------------------------------- */
@@ -585,8 +604,7 @@ static bool legacy_is_idle(struct stream *s)
 	bool idle = true;
 
 	for (; other; other = first_of(other->next, s->device, true)) {
-		stream_drive(other, EFFORT_HELP);
-		stream_settle(EFFORT_HELP);
+		stream_help(other);
 		idle = idle && stream_is_done(other, other->queued);
 	}
 	return idle;
@@ -615,8 +633,7 @@ cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 	if (s->legacy) {
 		idle = legacy_is_idle(s);
 	} else {
-		stream_drive(s, EFFORT_HELP);
-		stream_settle(EFFORT_HELP);
+		stream_help(s);
 		idle = stream_is_done(s, s->queued);
 	}
 	return device_error(idle ? cudaSuccess : cudaErrorNotReady);

@@ -102,6 +102,11 @@ struct stream {
 	_Atomic uint64_t queued;
 	_Atomic uint64_t done;
 
+	/* Atomic; its first work waits in a list for a kick, so that polling it
+	 * is of no use.  Written under the lock of that list, read by pollers;
+	 * relaxed: a hint, whoever kicks also drives. */
+	atomic_bool blocked;
+
 	/* Atomic; set by who kicks, cleared by who then drives. */
 	atomic_bool kicked;
 	struct stream *next_kicked; /* owned by who set kicked */
@@ -164,8 +169,16 @@ void stream_follow_locked(struct stream **list, struct stream *stream);
 void stream_unfollow_locked(struct stream **list, struct stream *stream);
 void stream_kick_all_locked(struct stream **list);
 
+/* Tell those who poll any of the streams that there is something to do, without
+ * driving them: somebody else will do it if they do not. */
+void stream_invite_all_locked(struct stream *list);
+
 /* Note that the first work of @stream may go on.  Takes no lock. */
 void stream_kick(struct stream *stream);
+
+/* For who waits for @stream: do what can be done of it now, if anything can.
+ * No lock may be held. */
+void stream_help(struct stream *stream);
 
 /* Drive the streams that this thread has kicked.  No lock may be held. */
 void stream_settle(enum effort effort);
