@@ -95,8 +95,10 @@ library_sources := \
   src/platform/host/copy.c src/platform/host/device.c \
   src/platform/host/event.c src/platform/host/fault.c \
   src/platform/host/group.c src/platform/host/host.c \
+  src/platform/host/mark.c \
   src/platform/host/meet.c src/platform/host/memory.c \
-  src/platform/host/reduce.c src/platform/host/stream.c
+  src/platform/host/reduce.c src/platform/host/stream.c \
+  src/platform/host/stream_calls.c
 command_sources := \
   src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \

@@ -8,8 +8,7 @@
  * position of a stream, may be looked at after the stream was destroyed, which
  * whoever completes somebody else's operation does all the time.
  *
- * Locks: the table's, then a stream's own, then the list of those that wait for
- * a word.  None is held across a step function.
+ * Locks: the table's, then a stream's own.  None is held across a step function.
  */
 
 #include "platform/host/stream.h"
@@ -116,6 +115,28 @@ struct stream *stream_legacy(int device)
 	return s;
 }
 
+struct stream *stream_create(int device, bool blocking)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&table_lock);
+	s = stream_create_locked(device, blocking, false);
+	pthread_mutex_unlock(&table_lock);
+	return s;
+}
+
+void stream_destroy(struct stream *s)
+{
+	bool over;
+
+	pthread_mutex_lock(&s->lock);
+	atomic_store_explicit(&s->live, false, memory_order_relaxed);
+	over = stream_is_over_locked(s);
+	pthread_mutex_unlock(&s->lock);
+	if (over)
+		stream_park(s);
+}
+
 struct stream *stream_find(cudaStream_t handle)
 {
 	struct stream *s = (struct stream *)handle;
@@ -125,6 +146,33 @@ struct stream *stream_find(cudaStream_t handle)
 	if (handle == cudaStreamPerThread)
 		return NULL;
 	return atomic_load_explicit(&s->live, memory_order_relaxed) ? s : NULL;
+}
+
+/* The newest stream; the list behind it never changes. */
+static struct stream *newest(void)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&table_lock);
+	s = all;
+	pthread_mutex_unlock(&table_lock);
+	return s;
+}
+
+struct stream *stream_next_of(struct stream *after, int device,
+                              bool only_blocking)
+{
+	struct stream *s = after ? after->next : newest();
+	bool found = false;
+
+	for (; s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		found = s->device == device && (s->blocking || !only_blocking);
+		pthread_mutex_unlock(&s->lock);
+		if (found)
+			break;
+	}
+	return s;
 }
 
 /* ---- driving ---------------------------------------------------------- */
@@ -380,39 +428,12 @@ void stream_push_wait(struct stream *s, struct stream *on, uint64_t position)
 		push(s, &w);
 }
 
-/* The first of @s and the streams made before it that belongs to @device and,
- * if asked, synchronizes with the legacy default stream. */
-static struct stream *first_of(struct stream *s, int device, bool only_blocking)
-{
-	bool found = false;
-
-	for (; s; s = s->next) {
-		pthread_mutex_lock(&s->lock);
-		found = s->device == device && (s->blocking || !only_blocking);
-		pthread_mutex_unlock(&s->lock);
-		if (found)
-			break;
-	}
-	return s;
-}
-
-/* The newest stream; the list behind it never changes. */
-static struct stream *newest(void)
-{
-	struct stream *s;
-
-	pthread_mutex_lock(&table_lock);
-	s = all;
-	pthread_mutex_unlock(&table_lock);
-	return s;
-}
-
 /* The legacy default stream waits for every blocking stream of its device. */
 static void order_legacy(struct stream *s)
 {
-	struct stream *other = first_of(newest(), s->device, true);
+	struct stream *other = NULL;
 
-	for (; other; other = first_of(other->next, s->device, true))
+	while ((other = stream_next_of(other, s->device, true)))
 		stream_push_wait(s, other, other->queued);
 }
 
@@ -458,215 +479,4 @@ void stream_wait(struct stream *s, uint64_t position)
 		if (!stream_is_done(s, position))
 			backoff_wait(&b, UINT64_MAX);
 	}
-}
-
-/* ---- marks ------------------------------------------------------------ */
-
-static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Guarded by words_lock: streams that wait for a word. */
-static struct stream *word_followers;
-
-/* Atomic; how many follow.  seq_cst with the words: either the one who marks
- * sees the follower, or the follower sees the word. */
-static _Atomic unsigned word_follower_count;
-
-static bool word_reached(const uint32_t *word, uint32_t value)
-{
-	/* seq_cst, see word_follower_count. */
-	return (int32_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - value) >= 0;
-}
-
-static enum step mark_step(struct stream *s, struct work *w, enum effort effort)
-{
-	(void)s;
-	(void)effort;
-	/* seq_cst, see word_follower_count; also the release of everything
-	 * that the stream did before. */
-	__atomic_store_n(w->mark.word, w->mark.value, __ATOMIC_SEQ_CST);
-	if (atomic_load(&word_follower_count)) {
-		pthread_mutex_lock(&words_lock);
-		atomic_store(&word_follower_count, 0);
-		stream_kick_all_locked(&word_followers);
-		pthread_mutex_unlock(&words_lock);
-	}
-	return STEP_DONE;
-}
-
-static enum step await_step(struct stream *s, struct work *w,
-                            enum effort effort)
-{
-	bool reached;
-
-	(void)effort;
-	pthread_mutex_lock(&words_lock);
-	atomic_fetch_add(&word_follower_count, 1);
-	reached = word_reached(w->mark.word, w->mark.value);
-	if (reached)
-		stream_unfollow_locked(&word_followers, s);
-	else
-		stream_follow_locked(&word_followers, s);
-	pthread_mutex_unlock(&words_lock);
-	return reached ? STEP_DONE : STEP_BLOCKED;
-}
-
-static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
-                             uint32_t value)
-{
-	struct stream *s = stream_find(stream);
-	struct work w = {
-		.step = step,
-		.mark = { .word = word, .value = value },
-	};
-
-	if (!word)
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	stream_push(s, &w, NULL);
-	return cudaSuccess;
-}
-
-cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
-{
-	return push_mark(stream, mark_step, word, value);
-}
-
-cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
-                              uint32_t value)
-{
-	return push_mark(stream, await_step, word, value);
-}
-
-void stream_progress(cudaStream_t stream)
-{
-	struct stream *s = stream_find(stream);
-
-	if (!s)
-		return;
-	stream_help(s);
-}
-
-/* ---- CUDA's functions ------------------------------------------------- */
-
-cudaError_t host_cudaStreamCreateWithFlags(cudaStream_t *stream,
-                                           unsigned int flags)
-{
-	struct stream *s;
-
-	if (!stream || (flags & ~(unsigned int)cudaStreamNonBlocking))
-		return device_error(cudaErrorInvalidValue);
-	pthread_mutex_lock(&table_lock);
-	s = stream_create_locked(device_current(),
-	                         !(flags & cudaStreamNonBlocking), false);
-	pthread_mutex_unlock(&table_lock);
-	if (!s)
-		return device_error(cudaErrorMemoryAllocation);
-	*stream = (cudaStream_t)s;
-	return cudaSuccess;
-}
-
-cudaError_t host_cudaStreamCreate(cudaStream_t *stream)
-{
-	return host_cudaStreamCreateWithFlags(stream, cudaStreamDefault);
-}
-
-cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
-{
-	struct stream *s = stream_find(stream);
-	bool over;
-
-	if (!s || s->legacy)
-		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&s->lock);
-	atomic_store_explicit(&s->live, false, memory_order_relaxed);
-	over = stream_is_over_locked(s);
-	pthread_mutex_unlock(&s->lock);
-	if (over)
-		stream_park(s);
-	return cudaSuccess;
-}
-
-/* Wait for all that is queued on the streams of a device. */
-static void device_wait(int device, bool only_blocking)
-{
-	struct stream *s = first_of(newest(), device, only_blocking);
-
-	for (; s; s = first_of(s->next, device, only_blocking))
-		stream_wait(s, s->queued);
-}
-
-/* As the legacy default stream orders itself behind the blocking streams and
- * they behind it, it is idle when all of them are. */
-static bool legacy_is_idle(struct stream *s)
-{
-	struct stream *other = first_of(newest(), s->device, true);
-	bool idle = true;
-
-	for (; other; other = first_of(other->next, s->device, true)) {
-		stream_help(other);
-		idle = idle && stream_is_done(other, other->queued);
-	}
-	return idle;
-}
-
-cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
-{
-	struct stream *s = stream_find(stream);
-
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (s->legacy)
-		device_wait(s->device, true);
-	else
-		stream_wait(s, s->queued);
-	return cudaSuccess;
-}
-
-cudaError_t host_cudaStreamQuery(cudaStream_t stream)
-{
-	struct stream *s = stream_find(stream);
-	bool idle;
-
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (s->legacy) {
-		idle = legacy_is_idle(s);
-	} else {
-		stream_help(s);
-		idle = stream_is_done(s, s->queued);
-	}
-	return device_error(idle ? cudaSuccess : cudaErrorNotReady);
-}
-
-cudaError_t host_cudaDeviceSynchronize(void)
-{
-	device_wait(device_current(), false);
-	return cudaSuccess;
-}
-
-static enum step host_step(struct stream *s, struct work *w, enum effort effort)
-{
-	(void)s;
-	if (effort != EFFORT_OWN)
-		return STEP_LATER;
-	w->host.fn(w->host.user);
-	return STEP_DONE;
-}
-
-cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
-                                    void *user)
-{
-	struct stream *s = stream_find(stream);
-	struct work w = {
-		.step = host_step,
-		.host = { .fn = fn, .user = user },
-	};
-
-	if (!fn)
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	stream_push(s, &w, NULL);
-	return cudaSuccess;
 }

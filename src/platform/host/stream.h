@@ -139,6 +139,16 @@ struct stream *stream_find(cudaStream_t handle);
 /* The legacy default stream of @device, or NULL without memory. */
 struct stream *stream_legacy(int device);
 
+/* A new stream, or NULL without memory; and give it back: it goes on until it
+ * has nothing left to do. */
+struct stream *stream_create(int device, bool blocking);
+void stream_destroy(struct stream *stream);
+
+/* The next stream of @device after @after (NULL: the first), or NULL; if asked
+ * only those that synchronize with the legacy default stream. */
+struct stream *stream_next_of(struct stream *after, int device,
+                              bool only_blocking);
+
 /*
  * Queue work at the end of @stream and do what is cheap.  Blocks only while
  * the stream is full.  Stores the position behind it: it is done when
@@ -187,7 +197,7 @@ void stream_settle(enum effort effort);
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
                        enum effort effort);
 
-/* The two functions of the table that are ours. */
+/* The functions of the table that are ours: mark.c. */
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value);
