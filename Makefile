@@ -88,7 +88,7 @@ library_sources := \
   src/api/collective.c src/api/comm.c src/api/completion.c src/api/group.c \
   src/api/memory.c src/api/worker.c \
   src/base/backoff.c src/base/status.c src/base/thread.c \
-  src/core/clique.c src/core/native.c src/core/op.c src/core/reaper.c \
+  src/core/cause.c src/core/clique.c src/core/native.c src/core/op.c src/core/reaper.c \
   src/core/recorder.c src/core/submit.c \
   src/platform/gpu.c src/platform/select.c \
   src/platform/host/collective.c src/platform/host/comm.c \
@@ -113,7 +113,8 @@ api_sources := \
   tests/api/platform.c tests/api/run.c tests/api/ticket.c
 platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \
-  tests/platform/fault.c tests/platform/group.c tests/platform/stream.c
+  tests/platform/fault.c tests/platform/group.c tests/platform/order.c \
+  tests/platform/stream.c
 support_sources := \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \
   tests/support/native.c tests/support/ranks.c tests/support/reference.c \

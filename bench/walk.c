@@ -58,7 +58,7 @@ static void bare_batch(struct cohort_comm *c, float *data, uint32_t *word,
 		must((int)p->mark(c->stream, word, ++*value), "mark");
 	}
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != *value) {
-		p->progress(c->stream);
+		p->progress(c->stream, word, *value, UINT64_MAX);
 		sched_yield();
 	}
 }

@@ -19,14 +19,15 @@
  *     or free.  If it fails, nothing was stored and nothing is owed.
  *  2. A communicator belongs to its group: cohort_comm_close() leaves early,
  *     cohort_group_close() closes those that are left.  No call may use a
- *     communicator after its group was closed.
+ *     communicator after its group was closed.  A stream that still waits for
+ *     a ticket (cohort_stream_after()) may go on.
  *  3. Buffers passed to a collective are borrowed until its ticket is answered.
  *  4. A ticket is a number: nothing to release, ask as often as you like.
  *  5. A ticket that answers with a cause leaves its output buffers undefined,
  *     and free for you to release; one that answers COHORT_WEDGED must keep
  *     its buffers.  COHORT_TIMED_OUT says nothing: the operation goes on.
  *  6. A text that a function returns is the library's; the one of
- *     cohort_last_error() lasts until the next failing call of that thread.
+ *     cohort_last_error() lasts until the thread's next call.
  *  7. cohort_group_close() waits for what is in flight, up to the close
  *     deadline; call cohort_group_abort() first if you do not want to wait.
  *  8. Libraries that were opened for the gpu platform stay open for the life
@@ -47,8 +48,10 @@
  *  [5] cohort_comm_close            B   -   -   -   B   X
  *  [6] cohort_group_close           X   X   X   X   X   X
  *
- * "Submit" is every call that takes a stream, cohort_alloc(), cohort_free(),
- * cohort_comm_bind() and cohort_comm_unbind().
+ * "Submit" is every call on a communicator that takes a stream, cohort_alloc(),
+ * cohort_free(), cohort_comm_bind() and cohort_comm_unbind().  Split, run and the
+ * group-level collectives are for one thread at a time, which submits for all
+ * ranks.
  *
  * Blocking: a function blocks only where its comment says so, and on what.
  * The caller's current CUDA device is the same before and after every call.
@@ -123,9 +126,8 @@ COHORT_API const char *cohort_status_text(int status);
  * cohort_last_error - why the last failing call of this thread failed
  *
  * Names the argument and its value, or the native function with its code and
- * its own text.  "" before the first failure; successful calls leave it alone.
- * Never NULL, valid until the next failing call of this thread.  Does not
- * block.
+ * its own text.  Only means something after a call that failed.  Never NULL,
+ * valid until the next call of this thread.  Does not block.
  */
 COHORT_API const char *cohort_last_error(void);
 
@@ -208,6 +210,7 @@ struct cohort_platform_info {
 	int nccl_version;    /* 10000 * major + 100 * minor + patch, or 0 */
 	int runtime_version; /* of CUDA, 1000 * major + 10 * minor, or 0 */
 	int driver_version;  /* of CUDA, likewise, or 0 */
+	uint64_t reserved[8];
 };
 
 /*
@@ -224,7 +227,8 @@ struct cohort_platform_info {
  *
  * COHORT_OK; COHORT_INVALID for a @platform that is none of the three, a NULL
  * @info, or with _AUTO an environment variable COHORT_PLATFORM that is neither
- * "gpu" nor "host"; @info is then untouched.
+ * "gpu" nor "host"; @info is then untouched.  The host platform's @info->status
+ * may be COHORT_INVALID, for an environment that cannot be read.
  */
 COHORT_API int cohort_platform_probe(int platform,
                                      struct cohort_platform_info *info);
@@ -250,6 +254,7 @@ struct cohort_group_options {
 	                              before it aborts; default 60 s */
 	uint64_t abort_timeout_ns; /* how long an abort may take before it is
 	                              given up as wedged; default 10 s */
+	uint64_t reserved[16];     /* 0; room for what later versions add */
 };
 
 /*
@@ -271,6 +276,7 @@ struct cohort_cause {
 	int cuda;        /* cudaError_t where one was involved, else 0 */
 	int worker;      /* what the rank's worker returned, else 0 */
 	char text[512];  /* the whole of it for people */
+	uint64_t reserved[16];
 };
 
 /*
@@ -300,7 +306,7 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  *
  * Waits up to the close timeout for what is in flight, then destroys the
  * native communicators, all in one group of calls; if the wait expires or the
- * group has a cause, it aborts them instead.  No other call may be using the
+ * group gets a cause, it aborts them instead.  No other call may be using the
  * group or its communicators (COHORT_STATE is answered where that is seen).
  *
  * COHORT_OK; COHORT_STATE while cohort_group_run() is running or a call is
@@ -321,8 +327,7 @@ COHORT_API int cohort_group_close(struct cohort_group *group);
  * rank speaks for itself.  Does not block on other ranks.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_STATE if the group was split before (also
- * by cohort_group_run()) or has a cause; COHORT_CUDA or COHORT_NO_MEMORY from
- * making the ranks' own streams.  On error the group is as before.
+ * by cohort_group_run()) or has a cause.  On error the group is as before.
  */
 COHORT_API int cohort_group_split(struct cohort_group *group,
                                   struct cohort_comm *comms[]);
@@ -341,7 +346,8 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  * @worker: called once per rank, on a thread named after the group and the
  *          rank
  * @user:   passed on
- * @cause:  why it failed; may be NULL.  On success its status is COHORT_OK
+ * @cause:  the group's cause, unless the result is COHORT_INVALID; its status is
+ *          COHORT_OK while there is none.  May be NULL
  *
  * Blocks until every worker has returned.
  *
@@ -349,7 +355,8 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  * else (@cause->worker, @cause->rank); the cause's status if something else
  * ended the group; COHORT_INVALID; COHORT_STATE if the group has a cause
  * already, a run is under way, or a communicator was closed or is bound;
- * COHORT_SYSTEM if a thread could not be started (no worker has run).
+ * COHORT_SYSTEM or COHORT_NO_MEMORY if the threads could not be started (no
+ * worker has run, the group is as before).
  */
 COHORT_API int cohort_group_run(struct cohort_group *group,
                                 cohort_worker_fn worker, void *user,
@@ -400,7 +407,7 @@ COHORT_API int cohort_group_cause(const struct cohort_group *group,
  *
  * Before the split only.  Queued and recorded on every rank in one native
  * group: all or nothing.  Results and blocking as for cohort_all_reduce(), and
- * COHORT_STATE after a split.
+ * COHORT_STATE after a split, COHORT_NO_MEMORY with nothing queued.
  */
 COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
                                        const void *const send[],
@@ -461,8 +468,8 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
 
 /*
  * cohort_comm_close - this rank leaves early
- * @comm: no call may use it afterwards; those that do get COHORT_STATE until
- *        the group is closed
+ * @comm: from now on it takes no operations and no memory (COHORT_STATE); it may
+ *        be asked about its tickets until the group is closed
  *
  * Waits for this rank's tickets, up to the close timeout.  The native
  * communicator lives until the group is closed, as NCCL frees all of a
@@ -504,8 +511,8 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  * a native call failed: as the other ranks are already waiting for this one,
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
- * abort timeout has passed.  What goes wrong later is the
- * ticket's answer.
+ * abort timeout has passed.  COHORT_NO_MEMORY stands for COHORT_CUDA where CUDA
+ * says so.  What goes wrong later is the ticket's answer.
  */
 
 /*

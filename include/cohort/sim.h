@@ -46,9 +46,10 @@ enum cohort_fault_kind {
 /* One scripted fault.  It strikes once. */
 struct cohort_fault {
 	int rank;           /* of the communicator; -1: any */
-	uint64_t operation; /* the rank's collectives on a communicator are
-	                       numbered from 0; those with count 0, and all of a
-	                       communicator of one rank, are counted too */
+	uint64_t operation; /* the rank's native collectives on a communicator
+	                       are numbered from 0, each tensor of a list is
+	                       one; those with count 0, for which nobody
+	                       arrives, are counted too */
 	int kind;           /* enum cohort_fault_kind */
 	uint64_t value;     /* see the kinds */
 };

@@ -121,6 +121,10 @@ int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
 {
 	const struct cohort_tensor t = { src, dst, bytes, COHORT_U8 };
 
+	if (bytes && (!dst || !src))
+		return error_set(COHORT_INVALID,
+		                 "copy: %s is NULL with %zu bytes",
+		                 dst ? "src" : "dst", bytes);
 	return submit_one(comm,
 	                  (struct op){ .kind = OP_COPY, .stream = stream }, &t,
 	                  NULL);

@@ -81,22 +81,20 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 
 int cohort_comm_close(struct cohort_comm *comm)
 {
-	int rc = comm_check(comm), waited;
+	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
 		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	gate_leave(comm);
-	/* Outside the gate: an abort waits for that to be empty. */
-	waited = comm_await_all(comm,
-	                        clock_deadline(comm->clique->close_timeout_ns));
-	if (waited == COHORT_TIMED_OUT)
-		return waited;
-	rc = gate_enter(comm, true);
-	if (rc != COHORT_OK)
-		return rc;
+	/* From here on nothing is submitted any more. */
 	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
 	gate_leave(comm);
-	return waited;
+	/* Outside the gate: an abort waits for that to be empty. */
+	rc = comm_await_all(comm,
+	                    clock_deadline(comm->clique->close_timeout_ns));
+	if (rc == COHORT_TIMED_OUT)
+		atomic_store_explicit(&comm->closed, false,
+		                      memory_order_relaxed);
+	return rc;
 }

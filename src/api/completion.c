@@ -3,10 +3,11 @@
 /*
  * Tickets: asking, waiting, and making streams wait
  *
- * A waiter reads the done word first and the cause second.  Without a cause,
- * done is done.  With one, only what was done before any abort flag was raised
- * is: an aborted operation also "completes".  The cause itself is told only
- * when no buffer can be touched any more, so that the caller may free them.
+ * A waiter reads the done word first and the clique's state second.  While it
+ * is live no abort flag was up at the first, so that done is done.  Afterwards
+ * only what was noted as done before any flag was raised is: an aborted operation
+ * also "completes".  The cause itself is told only when no buffer can be touched
+ * any more, so that the caller may free them.
  */
 
 #include "api/comm.h"
@@ -19,16 +20,14 @@
 /* The answer now, COHORT_TIMED_OUT: there is none yet. */
 static int ask(struct cohort_comm *c, uint64_t ticket)
 {
-	struct clique *q = c->clique;
 	bool done = comm_ticket_done(c, ticket);
+	enum clique_state state = clique_look(c->clique);
 
-	if (!clique_cause(q))
+	if (state == CLIQUE_LIVE)
 		return done ? COHORT_OK : COHORT_TIMED_OUT;
-	/* Acquire: pairs with the release in take_snapshot(). */
-	if (atomic_load_explicit(&q->snapshot, memory_order_acquire) &&
-	    comm_ticket_was_done(c, ticket))
+	if (comm_ticket_was_done(c, ticket))
 		return COHORT_OK;
-	return clique_answer(q);
+	return clique_answer(c->clique, state);
 }
 
 static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
@@ -54,8 +53,7 @@ int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 		rc = ask(c, ticket);
 		if (rc != COHORT_TIMED_OUT)
 			return rc;
-		c->clique->platform->progress(
-			recorder_stream(&c->recorder, ticket));
+		comm_ticket_help(c, ticket, deadline);
 		rc = ask(c, ticket);
 		if (rc != COHORT_TIMED_OUT || clock_now() >= deadline)
 			return rc;
@@ -66,13 +64,19 @@ int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 {
 	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+	uint64_t known =
+		atomic_load_explicit(&c->all_done, memory_order_relaxed);
 	uint64_t ticket = last > c->clique->slots ? last - c->clique->slots : 0;
 	int rc = COHORT_OK;
 
 	/* Streams differ, so that any of them may be the last to be done; those
 	 * whose slot was taken again are. */
+	if (ticket < known)
+		ticket = known;
 	while (rc == COHORT_OK && ticket < last)
 		rc = comm_await(c, ++ticket, deadline);
+	if (rc == COHORT_OK)
+		atomic_store_explicit(&c->all_done, last, memory_order_relaxed);
 	return rc;
 }
 
@@ -96,20 +100,39 @@ int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)
 
 /* ---- streams ---------------------------------------------------------- */
 
+/* Queue the wait, and behind it a word that tells that it is over. */
 static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 {
 	const struct platform *p = c->clique->platform;
 	uint32_t *word = &c->done[ticket & (c->clique->slots - 1)];
+	uint32_t k = c->after_count + 1;
+	uint32_t *after = &c->after[k % AFTER_WORDS];
+	int rc;
+
+	if (k > AFTER_WORDS &&
+	    __atomic_load_n(after, __ATOMIC_ACQUIRE) != k - AFTER_WORDS)
+		c->after_lost = true;
+	rc = native_cuda(p, "await_mark",
+	                 p->await_mark(stream, word, (uint32_t)ticket));
+	if (rc != COHORT_OK)
+		return rc;
+	c->after_count = k;
+	if (p->mark(stream, after, k) != cudaSuccess)
+		c->after_lost = true;
+	return COHORT_OK;
+}
+
+static int await_ticket(struct cohort_comm *c, uint64_t ticket, void *stream)
+{
 	struct device_scope scope;
 	int rc;
 
 	if (comm_ticket_done(c, ticket))
 		return COHORT_OK;
-	rc = device_enter(&scope, p, c->device);
+	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = native_cuda(p, "await_mark",
-	                 p->await_mark(stream, word, (uint32_t)ticket));
+	rc = await_mark(c, ticket, stream);
 	device_leave(&scope);
 	return rc;
 }
@@ -124,7 +147,7 @@ int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket, void *stream)
 		rc = gate_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = await_mark(comm, ticket, stream);
+	rc = await_ticket(comm, ticket, stream);
 	gate_leave(comm);
 	return rc;
 }

@@ -248,21 +248,23 @@ static int close_end(struct cohort_group *group)
 	int rank, rc = close_wait(group, &rank);
 
 	if (rc == COHORT_OK)
-		clique_close(q);
-	if (rc != COHORT_TIMED_OUT)
+		cause_set_closing(q->end);
+	if (rc != COHORT_TIMED_OUT || clique_cause(q))
 		return COHORT_OK; /* it was over already, which is no news */
 	cause.rank = rank;
 	cause.ticket = atomic_load(&q->comms[rank].last);
-	clique_fire(
-		q, &cause,
-		"closed after %llu ms with operations of rank %d in flight",
-		(unsigned long long)(group->clique->close_timeout_ns / 1000000),
-		rank);
-	return error_set(COHORT_ABORTED, "%s", clique_cause(q)->text);
+	rc = error_set(COHORT_ABORTED,
+	               "closed after %llu ms with operations of rank %d in "
+	               "flight",
+	               (unsigned long long)(q->close_timeout_ns / 1000000),
+	               rank);
+	clique_fire(q, &cause, "%s", cohort_last_error());
+	return rc;
 }
 
 int cohort_group_close(struct cohort_group *group)
 {
+	uint64_t deadline;
 	struct clique *q;
 	int rc;
 
@@ -273,14 +275,16 @@ int cohort_group_close(struct cohort_group *group)
 		return rc;
 	q = group->clique;
 	rc = close_end(group);
-	if (clique_await_end(q, clock_deadline(q->abort_timeout_ns)) ==
-	    CLIQUE_RECLAIMED) {
+	deadline = clock_deadline(q->abort_timeout_ns);
+	clique_await(q, CLIQUE_RECLAIMED, deadline);
+	sem_post(&q->unused);
+	if (clique_await(q, CLIQUE_RELEASED, deadline) == CLIQUE_RELEASED) {
 		clique_destroy(q);
 	} else {
 		rc = error_set(
 			COHORT_WEDGED,
-			"the native communicators could not be %s "
-			"within %llu ms and are leaked",
+			"the native communicators could not be %s within %llu "
+			"ms and are leaked",
 			clique_cause(q) ? "aborted" : "destroyed",
 			(unsigned long long)(q->abort_timeout_ns / 1000000));
 		clique_leak(q);

@@ -12,7 +12,7 @@
 #include "core/native.h"
 #include "core/submit.h"
 
-/* Allocate @bytes, or free @memory if @bytes is 0. */
+/* Allocate @bytes, or free *@memory if @bytes is 0. */
 static int change(struct cohort_comm *c, size_t bytes, void **memory)
 {
 	const struct platform *p = c->clique->platform;
@@ -29,6 +29,7 @@ static int change(struct cohort_comm *c, size_t bytes, void **memory)
 
 int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 {
+	void *made = NULL;
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
@@ -39,8 +40,10 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = change(comm, bytes, memory);
+	rc = change(comm, bytes, &made);
 	gate_leave(comm);
+	if (rc == COHORT_OK)
+		*memory = made;
 	return rc;
 }
 

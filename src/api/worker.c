@@ -8,6 +8,7 @@
  * thread does, which unblocks the others.
  */
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,9 +86,12 @@ static void *worker_main(void *arg)
 	if (!worker_may_go(w->run))
 		return NULL;
 	pthread_sigmask(SIG_SETMASK, &w->run->signals, NULL);
-	cohort_comm_bind(w->comm);
+	/* BUSY: an intruder that will be gone in a moment. */
+	while (cohort_comm_bind(w->comm) == COHORT_BUSY)
+		sched_yield();
 	worker_run(w->comm, w->run);
-	cohort_comm_unbind(w->comm);
+	while (cohort_comm_unbind(w->comm) == COHORT_BUSY)
+		sched_yield();
 	return NULL;
 }
 
@@ -164,6 +168,7 @@ static int run_check(const struct cohort_group *group)
 int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
                      void *user, struct cohort_cause *cause)
 {
+	bool was_split;
 	int rc;
 
 	if (!group || !worker)
@@ -174,8 +179,11 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 		                 "another cohort_group_run() is under way");
 	rc = run_check(group);
 	if (rc == COHORT_OK) {
-		atomic_store(&group->split, true);
+		was_split = atomic_exchange(&group->split, true);
 		rc = run_all(group, worker, user);
+		/* No worker has run: the group is as before. */
+		if (rc != COHORT_OK && !clique_cause(group->clique))
+			atomic_store(&group->split, was_split);
 	}
 	if (cause)
 		cause_copy(group->clique, cause);

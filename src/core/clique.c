@@ -22,9 +22,7 @@
 static int comm_init_memory(struct cohort_comm *c)
 {
 	struct clique *q = c->clique;
-	const struct platform *p = q->platform;
 	size_t bytes = q->slots * sizeof(uint32_t);
-	void *words;
 	int rc = recorder_init(&c->recorder, q->slots);
 
 	if (rc != COHORT_OK)
@@ -33,14 +31,25 @@ static int comm_init_memory(struct cohort_comm *c)
 	if (!c->done_then)
 		return error_set(COHORT_NO_MEMORY, "no memory for %u tickets",
 		                 q->slots);
-	rc = native_cuda(p, "cudaHostAlloc",
-	                 p->cudaHostAlloc(&words, bytes,
-	                                  cudaHostAllocPortable |
-	                                          cudaHostAllocMapped));
+	return COHORT_OK;
+}
+
+/* The words that the device writes. */
+static int comm_init_words(struct cohort_comm *c)
+{
+	const struct platform *p = c->clique->platform;
+	size_t bytes = (c->clique->slots + AFTER_WORDS) * sizeof(uint32_t);
+	void *words;
+	int rc = native_cuda(p, "cudaHostAlloc",
+	                     p->cudaHostAlloc(&words, bytes,
+	                                      cudaHostAllocPortable |
+	                                              cudaHostAllocMapped));
+
 	if (rc != COHORT_OK)
 		return rc;
 	memset(words, 0, bytes);
 	c->done = words;
+	c->after = c->done + c->clique->slots;
 	return COHORT_OK;
 }
 
@@ -48,8 +57,10 @@ static int comm_init_memory(struct cohort_comm *c)
 static int comm_init_device(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
-	int rc;
+	int rc = comm_init_words(c);
 
+	if (rc != COHORT_OK)
+		return rc;
 	rc = native_cuda(p, "cudaStreamCreateWithFlags",
 	                 p->cudaStreamCreateWithFlags(&c->stream,
 	                                              cudaStreamNonBlocking));
@@ -88,25 +99,60 @@ static int comm_init(struct clique *q, int rank, int device)
 	return rc;
 }
 
-/* Undo comm_init(), however far it came. */
-static void comm_fini(struct cohort_comm *c)
+/* True while a stream may still look at a done word. */
+static bool words_are_awaited(const struct cohort_comm *c)
+{
+	uint32_t k, first = c->after_count > AFTER_WORDS
+	                            ? c->after_count - AFTER_WORDS + 1
+	                            : 1;
+
+	if (c->after_lost)
+		return true;
+	for (k = first; k <= c->after_count; k++)
+		if (__atomic_load_n(&c->after[k % AFTER_WORDS],
+		                    __ATOMIC_ACQUIRE) != k)
+			return true;
+	return false;
+}
+
+/* Give back what comm_init_device() made, however far it came.  Words that a
+ * stream still waits for stay: all of them are as far as they are waited for. */
+static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 	struct device_scope scope;
 
-	if (device_enter(&scope, p, c->device) == COHORT_OK) {
-		if (c->barrier)
-			p->cudaFree(c->barrier);
-		if (c->event)
-			p->cudaEventDestroy(c->event);
-		if (c->stream)
-			p->cudaStreamDestroy(c->stream);
-		if (c->done)
-			p->cudaFreeHost(c->done);
-		device_leave(&scope);
-	}
+	if (device_enter(&scope, p, c->device) != COHORT_OK)
+		return;
+	if (c->barrier)
+		p->cudaFree(c->barrier);
+	if (c->event)
+		p->cudaEventDestroy(c->event);
+	if (c->stream)
+		p->cudaStreamDestroy(c->stream);
+	if (c->done && !words_are_awaited(c))
+		p->cudaFreeHost(c->done);
+	c->barrier = NULL;
+	c->event = NULL;
+	c->stream = NULL;
+	c->done = NULL;
+	device_leave(&scope);
+}
+
+/* Undo comm_init(), however far it came. */
+static void comm_fini(struct cohort_comm *c)
+{
+	comm_release(c);
 	free(c->done_then);
 	recorder_fini(&c->recorder);
+}
+
+void clique_release(struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		comm_release(&q->comms[r]);
 }
 
 /* ---- the clique ------------------------------------------------------- */
@@ -116,6 +162,7 @@ static void comm_fini(struct cohort_comm *c)
 static int open_native(struct clique *q, const int *devices)
 {
 	const struct platform *p = q->platform;
+	struct device_scope scope;
 	ncclComm_t *native = calloc((size_t)q->size, sizeof(*native));
 	ncclResult_t result;
 	int i, rc;
@@ -123,6 +170,11 @@ static int open_native(struct clique *q, const int *devices)
 	if (!native)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
+	rc = device_enter(&scope, p, devices[0]);
+	if (rc != COHORT_OK) {
+		free(native);
+		return rc;
+	}
 	result = p->ncclCommInitAll(native, q->size, devices);
 	rc = native_nccl(p, "ncclCommInitAll", NULL, result);
 	if (rc != COHORT_OK) {
@@ -134,6 +186,7 @@ static int open_native(struct clique *q, const int *devices)
 	}
 	for (i = 0; rc == COHORT_OK && i < q->size; i++)
 		q->comms[i].native = native[i];
+	device_leave(&scope);
 	free(native);
 	return rc;
 }
@@ -154,12 +207,16 @@ static int start_reaper(struct clique *q)
 static void close_native(struct clique *q)
 {
 	const struct platform *p = q->platform;
+	struct device_scope scope;
 	int i;
 
+	if (device_enter(&scope, p, q->comms[0].device) != COHORT_OK)
+		return;
 	p->ncclGroupStart();
 	for (i = 0; i < q->size; i++)
 		p->ncclCommDestroy(q->comms[i].native);
 	p->ncclGroupEnd();
+	device_leave(&scope);
 }
 
 static struct clique *clique_alloc(const struct platform *platform, int n,
@@ -176,16 +233,20 @@ static struct clique *clique_alloc(const struct platform *platform, int n,
 	q->close_timeout_ns = options->close_timeout_ns;
 	q->abort_timeout_ns = options->abort_timeout_ns;
 	snprintf(q->name, sizeof(q->name), "%s", options->name);
-	q->closing.what.status = COHORT_OK;
-	sem_init(&q->caused, 0, 0);
-	return q;
+	sem_init(&q->unused, 0, 0);
+	q->end = cause_create();
+	if (q->end)
+		return q;
+	free(q);
+	return NULL;
 }
 
 static void clique_free(struct clique *q, int comms)
 {
 	while (comms--)
 		comm_fini(&q->comms[comms]);
-	sem_destroy(&q->caused);
+	sem_destroy(&q->unused);
+	cause_put(q->end);
 	free(q);
 }
 
@@ -240,89 +301,106 @@ void clique_leak(struct clique *q)
 
 /* ---- the cause -------------------------------------------------------- */
 
-static struct cause *load_cause(const struct clique *q)
-{
-	/* seq_cst, see gate. */
-	return atomic_load(&q->cause);
-}
-
 const struct cohort_cause *clique_cause(const struct clique *q)
 {
-	const struct cause *cause = load_cause(q);
-
-	return cause && cause != &q->closing ? &cause->what : NULL;
-}
-
-/* Make @cause the cause, if there is none. */
-static int swap_cause(struct clique *q, struct cause *cause)
-{
-	struct cause *none = NULL;
-
-	cause->time_ns = clock_now();
-	if (!atomic_compare_exchange_strong(&q->cause, &none, cause))
-		return COHORT_ALREADY;
-	sem_post(&q->caused);
-	return COHORT_OK;
+	return cause_look(q->end);
 }
 
 int clique_fire(struct clique *q, const struct cohort_cause *cause,
                 const char *format, ...)
 {
-	struct cause *slot;
-	unsigned i;
+	struct cohort_cause what = *cause;
 	va_list args;
 
-	if (load_cause(q))
-		return COHORT_ALREADY;
-	/* Out of slots: that many others are about to set theirs. */
-	i = atomic_fetch_add_explicit(&q->causes_used, 1, memory_order_relaxed);
-	if (i >= CLIQUE_CAUSES)
-		return COHORT_ALREADY;
-	slot = &q->causes[i];
-	slot->what = *cause;
 	va_start(args, format);
-	vsnprintf(slot->what.text, sizeof(slot->what.text), format, args);
+	vsnprintf(what.text, sizeof(what.text), format, args);
 	va_end(args);
-	return swap_cause(q, slot);
-}
-
-int clique_close(struct clique *q)
-{
-	return swap_cause(q, &q->closing);
+	return cause_set(q->end, &what);
 }
 
 /* ---- the end ---------------------------------------------------------- */
 
-enum clique_state clique_look(struct clique *q)
+bool clique_move(struct clique *q, int from, int to)
 {
-	const struct cause *cause = load_cause(q);
-	/* Acquire: what the reaper did before it moved the state. */
-	int state = atomic_load_explicit(&q->state, memory_order_acquire);
+	/* Release: what was done in the old state.  Pairs with the acquire in
+	 * clique_look(). */
+	return atomic_compare_exchange_strong(&q->state, &from, to);
+}
 
-	while (cause && state < CLIQUE_QUIESCED &&
-	       clock_now() - cause->time_ns > q->abort_timeout_ns) {
-		if (atomic_compare_exchange_strong(&q->state, &state,
-		                                   CLIQUE_WEDGED))
-			return CLIQUE_WEDGED;
-	}
+static void note_rank(struct cohort_comm *c)
+{
+	unsigned slot;
+
+	/* Acquire: pairs with the release when a ticket is given out, whose
+	 * slot's former operation was then done. */
+	c->last_then = atomic_load_explicit(&c->last, memory_order_acquire);
+	for (slot = 0; slot < c->clique->slots; slot++)
+		c->done_then[slot] =
+			__atomic_load_n(&c->done[slot], __ATOMIC_ACQUIRE);
+}
+
+void clique_note(struct clique *q)
+{
+	int r;
+
+	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING))
+		return;
+	for (r = 0; r < q->size; r++)
+		note_rank(&q->comms[r]);
+	clique_move(q, CLIQUE_NOTING, CLIQUE_NOTED);
+}
+
+/* Noting blocks on nothing, so neither does this for longer than that takes. */
+static enum clique_state look(struct clique *q)
+{
+	struct backoff b = BACKOFF;
+	int state;
+
+	/* Acquire: what was done before the state was reached. */
+	while ((state = atomic_load_explicit(
+			&q->state, memory_order_acquire)) == CLIQUE_NOTING)
+		backoff_wait(&b, UINT64_MAX);
 	return (enum clique_state)state;
 }
 
-int clique_answer(struct clique *q)
+static bool abort_is_overdue(const struct clique *q)
 {
-	const struct cohort_cause *cause = clique_cause(q);
-	enum clique_state state = clique_look(q);
+	const struct cause *cause = cause_any(q->end);
 
+	return cause && clock_now() - cause->time_ns > q->abort_timeout_ns;
+}
+
+enum clique_state clique_look(struct clique *q)
+{
+	enum clique_state state = look(q);
+
+	while (state < CLIQUE_QUIESCED && abort_is_overdue(q)) {
+		if (state == CLIQUE_LIVE)
+			clique_note(q);
+		else if (clique_move(q, state, CLIQUE_WEDGED))
+			return CLIQUE_WEDGED;
+		state = look(q);
+	}
+	return state;
+}
+
+int clique_answer(const struct clique *q, enum clique_state state)
+{
+	const struct cohort_cause *cause;
+
+	if (state < CLIQUE_QUIESCED)
+		return COHORT_TIMED_OUT;
+	/* Loaded after the state: it was set before. */
+	cause = clique_cause(q);
+	if (!cause)
+		return error_set(COHORT_STATE, "the group was closed");
 	if (state == CLIQUE_WEDGED)
 		return error_set(
 			COHORT_WEDGED,
-			"the abort did not complete within %llu ms: "
-			"%s",
+			"the abort did not complete within %llu ms: %s",
 			(unsigned long long)(q->abort_timeout_ns / 1000000),
 			cause->text);
-	if (state >= CLIQUE_QUIESCED)
-		return error_set(cause->status, "%s", cause->text);
-	return COHORT_TIMED_OUT;
+	return error_set(cause->status, "%s", cause->text);
 }
 
 int clique_await_answer(struct clique *q)
@@ -330,22 +408,20 @@ int clique_await_answer(struct clique *q)
 	struct backoff b = BACKOFF;
 	int rc;
 
-	while ((rc = clique_answer(q)) == COHORT_TIMED_OUT)
+	while ((rc = clique_answer(q, clique_look(q))) == COHORT_TIMED_OUT)
 		backoff_wait(&b, UINT64_MAX);
 	return rc;
 }
 
-enum clique_state clique_await_end(struct clique *q, uint64_t deadline_ns)
+enum clique_state clique_await(struct clique *q, enum clique_state state,
+                               uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;
-	enum clique_state state;
+	enum clique_state now;
 
-	for (;;) {
-		state = clique_look(q);
-		if (state >= CLIQUE_RECLAIMED || clock_now() >= deadline_ns)
-			return state;
+	while ((now = clique_look(q)) < state && clock_now() < deadline_ns)
 		backoff_wait(&b, deadline_ns);
-	}
+	return now;
 }
 
 /* ---- tickets ---------------------------------------------------------- */
@@ -377,4 +453,13 @@ bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)
 
 	return is_done(q, ticket, c->done_then[ticket & (q->slots - 1)],
 	               c->last_then);
+}
+
+void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)
+{
+	const struct clique *q = c->clique;
+
+	q->platform->progress(recorder_stream(&c->recorder, ticket),
+	                      &c->done[ticket & (q->slots - 1)],
+	                      (uint32_t)ticket, until_ns);
 }

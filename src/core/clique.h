@@ -6,13 +6,18 @@
  * A clique: the native communicators of a group, one per rank, and all that
  * decides how they end
  *
- *	       first cause wins            flags up           nobody in, nothing
- *	LIVE ------------------> CAUSED ------------> FLAGGED ---- in flight --+
- *	                           |                     |                     v
- *	                           | the abort deadline has passed         QUIESCED
- *	                           v                     v                     |
- *	                        WEDGED <-----------------+                     v
- *	                                                  RECLAIMED, or LEAKED
+ *	     first cause        what is done is          flags up
+ *	LIVE ---------> CAUSED ----> NOTING ----> NOTED ---------> FLAGGED
+ *	                             being noted    |                 | nobody in,
+ *	             the abort deadline has passed  |                 | nothing in
+ *	                                            v                 v flight
+ *	                                          WEDGED <------- or QUIESCED
+ *	                                                              |
+ *	                                                              v
+ *	                                              RECLAIMED, or LEAKED
+ *	                                                  | close
+ *	                                                  v
+ *	                                              RELEASED
  *
  * LIVE and CAUSED are told apart by the cause pointer, the rest by the state.
  * Whoever sets the cause wakes the clique's reaper, a thread of its own and the
@@ -23,31 +28,32 @@
  *  C. From QUIESCED on no operation of the clique can touch a user's buffer.
  *  D. WEDGED frees nothing: what cannot be stopped keeps what it uses.
  *  E. LEAKED is quiesced, but the platform refused to free.
+ *  F. In LIVE and CAUSED no flag is up: what is done is truly done.  What was
+ *     done when NOTING began is in the notes, and from NOTED on they alone decide
+ *     which tickets answer COHORT_OK.  So an answer never changes.
  */
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 
+#include "core/cause.h"
 #include "core/recorder.h"
 #include "platform/platform.h"
 
 enum clique_state {
 	CLIQUE_LIVE, /* or CAUSED */
+	CLIQUE_NOTING,
+	CLIQUE_NOTED,
 	CLIQUE_FLAGGED,
 	CLIQUE_QUIESCED,
 	CLIQUE_RECLAIMED,
+	CLIQUE_RELEASED,
 	CLIQUE_LEAKED,
 	CLIQUE_WEDGED,
 };
 
-/* A cause and when it came. */
-struct cause {
-	struct cohort_cause what;
-	uint64_t time_ns;
-};
-
-#define CLIQUE_CAUSES 8
+/* Waits of streams for tickets that are told apart. */
+#define AFTER_WORDS 32
 
 /* One rank. */
 struct cohort_comm {
@@ -68,9 +74,7 @@ struct cohort_comm {
 	struct recorder recorder;
 
 	/* Atomic; 1 while a thread is inside a native call or about to make
-	 * one.  seq_cst: enter is this, then the load of the cause; a fire is
-	 * the swap of the cause, then the reaper's load of this.  One of the two
-	 * sees the other. */
+	 * one.  seq_cst, see cause.h. */
 	atomic_int gate;
 
 	/* Atomic; the bound thread, 0: none.  Written inside the gate. */
@@ -84,13 +88,25 @@ struct cohort_comm {
 	_Atomic uint64_t last;
 
 	/* Written inside the gate before the clique gets a cause, read by the
-	 * reaper once the gate is empty: the stream of an operation that was
-	 * queued but could not be marked. */
+	 * reaper once the gate is empty: something may have been queued that no
+	 * mark will tell the end of.  Then the event does, if it could be
+	 * recorded. */
 	bool unmarked;
-	cudaStream_t unmarked_stream;
+	bool unmarked_event;
 
-	/* Written by the reaper before it raises any flag; constant once
-	 * clique->snapshot is set. */
+	/* Pinned: words set behind waits of streams for tickets, the k-th such
+	 * wait by setting word k % AFTER_WORDS to k.  While one is missing, done
+	 * must stay where it is.  The count is owned by the thread inside the
+	 * gate; so is the flag that a wait has lost its word to a later one. */
+	uint32_t *after;
+	uint32_t after_count;
+	bool after_lost;
+
+	/* Atomic; tickets up to here are known to be done.  Relaxed: a hint. */
+	_Atomic uint64_t all_done;
+
+	/* Written while NOTING by whoever made that move; constant from NOTED
+	 * on. */
 	uint32_t *done_then;
 	uint64_t last_then;
 };
@@ -104,23 +120,11 @@ struct clique {
 	uint64_t abort_timeout_ns;
 	char name[64];
 	pthread_t reaper;
-
-	/* Atomic; NULL, then the winner for ever (seq_cst, see gate). */
-	struct cause *_Atomic cause;
-
-	/* Atomic; the next free of causes[]. */
-	atomic_uint causes_used;
-	struct cause causes[CLIQUE_CAUSES];
-	struct cause closing; /* the cause that is no cause: an orderly end */
-
-	/* Posted once, by whoever set the cause. */
-	sem_t caused;
+	struct cohort_abort *end; /* the cause; a reference */
+	sem_t unused;             /* posted once, by close */
 
 	/* Atomic; enum clique_state, moved by compare-and-swap. */
 	atomic_int state;
-
-	/* Atomic; done_then and last_then are valid (release). */
-	atomic_bool snapshot;
 
 	/* Guarded by the list of those that were leaked. */
 	struct clique *next_leaked;
@@ -141,7 +145,7 @@ struct clique_options {
 int clique_create(const struct platform *platform, const int *devices, int n,
                   const struct clique_options *options, struct clique **out);
 
-/* Free a clique that is RECLAIMED; its reaper is joined. */
+/* Free a clique that is RELEASED; its reaper is joined. */
 void clique_destroy(struct clique *q);
 
 /* Leave a clique that has come to any other end as it is, for ever. */
@@ -152,32 +156,44 @@ const struct cohort_cause *clique_cause(const struct clique *q);
 
 /*
  * End the clique, unless it has ended: COHORT_OK for the one that did, else
- * COHORT_ALREADY.  @cause's text is made from @format.  Any thread.
+ * COHORT_ALREADY.  The text is made from @format.  Any thread.
  */
 int clique_fire(struct clique *q, const struct cohort_cause *cause,
                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Set an orderly end instead of a cause: COHORT_OK or COHORT_ALREADY. */
-int clique_close(struct clique *q);
-
-/* The state now.  If the clique has a cause whose abort deadline has passed,
- * this is what makes it WEDGED. */
+/* The state now, never NOTING: that is waited for.  If the clique has a cause
+ * whose abort deadline has passed, this is what makes it WEDGED. */
 enum clique_state clique_look(struct clique *q);
 
-/* What a clique with a cause answers to whoever has work in it: the cause's
- * status once it is quiesced, COHORT_WEDGED, or COHORT_TIMED_OUT: not yet. */
-int clique_answer(struct clique *q);
+/* Go from one state to another, if it is the one. */
+bool clique_move(struct clique *q, int from, int to);
+
+/* Note what is done, before any flag is raised, unless that has happened. */
+void clique_note(struct clique *q);
+
+/* Give back what the ranks have of the platform.  Reaper only. */
+void clique_release(struct clique *q);
+
+/* What a clique with a cause in @state answers to whoever has work in it: the
+ * cause's status once it is quiesced, COHORT_WEDGED, or COHORT_TIMED_OUT: not
+ * yet. */
+int clique_answer(const struct clique *q, enum clique_state state);
 
 /* The same, waited for. */
 int clique_await_answer(struct clique *q);
 
-/* Wait until the clique is RECLAIMED, LEAKED or WEDGED, or the deadline. */
-enum clique_state clique_await_end(struct clique *q, uint64_t deadline_ns);
+/* Wait until the clique is in @state or beyond, or the deadline. */
+enum clique_state clique_await(struct clique *q, enum clique_state state,
+                               uint64_t deadline_ns);
 
 /* True if @ticket is done: by the words as they are, or as they were before any
- * abort flag was raised (only when clique->snapshot is set). */
+ * abort flag was raised (only in a state in which that is known). */
 bool comm_ticket_done(const struct cohort_comm *comm, uint64_t ticket);
 bool comm_ticket_was_done(const struct cohort_comm *comm, uint64_t ticket);
+
+/* Help the stream of a ticket's operation until it is done, or until then. */
+void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
+                      uint64_t until_ns);
 
 /* The reaper's thread. */
 void *reaper_main(void *clique);

@@ -37,15 +37,12 @@ int device_enter(struct device_scope *scope, const struct platform *p,
 	rc = native_cuda(p, "cudaGetDevice", p->cudaGetDevice(&scope->before));
 	if (rc != COHORT_OK)
 		return rc;
-	if (scope->before == device) {
-		scope->before = -1;
-		return COHORT_OK;
-	}
+	/* Also if it is current already: only this makes its context current,
+	 * which the driver's own functions need. */
 	return native_cuda(p, "cudaSetDevice", p->cudaSetDevice(device));
 }
 
 void device_leave(const struct device_scope *scope)
 {
-	if (scope->before >= 0)
-		scope->platform->cudaSetDevice(scope->before);
+	scope->platform->cudaSetDevice(scope->before);
 }

@@ -21,7 +21,7 @@ int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
 
 struct device_scope {
 	const struct platform *platform;
-	int before; /* the device to go back to, -1: it is the same */
+	int before; /* the device to go back to */
 };
 
 /* Make @device current until device_leave().  On error nothing has changed. */

@@ -19,46 +19,20 @@
 #include "base/clock.h"
 #include "core/clique.h"
 
-static bool move(struct clique *q, int from, int to)
+/* True if everything that no mark tells the end of is done. */
+static bool event_is_done(const struct cohort_comm *c)
 {
-	/* Release: what was done in the old state.  Pairs with the acquire in
-	 * clique_look(). */
-	return atomic_compare_exchange_strong(&q->state, &from, to);
-}
+	const struct platform *p = c->clique->platform;
 
-/* What is done now is truly done: no flag is up yet. */
-static void take_snapshot(struct clique *q)
-{
-	struct cohort_comm *c;
-	unsigned slot;
-	int r;
-
-	for (r = 0; r < q->size; r++) {
-		c = &q->comms[r];
-		/* Acquire: pairs with the release when a ticket is given out,
-		 * whose slot's former operation was then done. */
-		c->last_then =
-			atomic_load_explicit(&c->last, memory_order_acquire);
-		for (slot = 0; slot < q->slots; slot++)
-			c->done_then[slot] = __atomic_load_n(&c->done[slot],
-			                                     __ATOMIC_ACQUIRE);
-	}
-	/* Release: pairs with the acquire of those who wait. */
-	atomic_store_explicit(&q->snapshot, true, memory_order_release);
-}
-
-static bool stream_is_idle(const struct platform *p, cudaStream_t stream)
-{
-	return p->cudaStreamQuery(stream) != cudaErrorNotReady;
+	return c->unmarked_event && p->cudaEventQuery(c->event) == cudaSuccess;
 }
 
 /* True if nobody is inside @c and nothing of it is in flight. */
 static bool is_quiet(struct cohort_comm *c)
 {
-	const struct platform *p = c->clique->platform;
 	uint64_t ticket, last;
 
-	/* seq_cst, see gate. */
+	/* seq_cst, see cause.h. */
 	if (atomic_load(&c->gate))
 		return false;
 	last = atomic_load_explicit(&c->last, memory_order_acquire);
@@ -66,10 +40,10 @@ static bool is_quiet(struct cohort_comm *c)
 	     ticket--) {
 		if (comm_ticket_done(c, ticket))
 			continue;
-		p->progress(recorder_stream(&c->recorder, ticket));
+		comm_ticket_help(c, ticket, 0);
 		return false;
 	}
-	return !c->unmarked || stream_is_idle(p, c->unmarked_stream);
+	return !c->unmarked || event_is_done(c);
 }
 
 /* Wait until every rank is quiet; false if the clique became WEDGED. */
@@ -88,16 +62,26 @@ static bool quiesce(struct clique *q)
 		else
 			backoff_wait(&b, UINT64_MAX);
 	}
-	return move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
+	return clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
 }
 
-/* Abort or destroy every rank; the group is left open. */
+/* Nothing is freed, and a group that is open on this thread stays so. */
+static void park(void)
+{
+	for (;;)
+		pause();
+}
+
+/* Abort or destroy every rank; the group is left open.  Without a group nothing
+ * is done: the last rank would free all at once. */
 static ncclResult_t release_all(struct clique *q,
                                 ncclResult_t (*release)(ncclComm_t comm))
 {
 	ncclResult_t first = q->platform->ncclGroupStart(), result;
 	int r;
 
+	if (first != ncclSuccess)
+		park();
 	for (r = 0; r < q->size; r++) {
 		result = release(q->comms[r].native);
 		if (first == ncclSuccess)
@@ -112,23 +96,17 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	ncclResult_t ended = q->platform->ncclGroupEnd();
 	bool freed = released == ncclSuccess && ended == ncclSuccess;
 
-	move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
-}
-
-/* The group stays open on this thread, and nothing is freed. */
-static void park(void)
-{
-	for (;;)
-		pause();
+	clique_move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
 }
 
 static void reap_by_abort(struct clique *q)
 {
 	ncclResult_t released;
 
-	take_snapshot(q);
+	clique_note(q);
+	/* Also when it is too late: it may release somebody. */
 	released = release_all(q, q->platform->ncclCommAbort);
-	if (!move(q, CLIQUE_LIVE, CLIQUE_FLAGGED) || !quiesce(q))
+	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
 	reclaim(q, CLIQUE_QUIESCED, released);
 }
@@ -139,15 +117,27 @@ static void reap_by_destroy(struct clique *q)
 	reclaim(q, CLIQUE_LIVE, release_all(q, q->platform->ncclCommDestroy));
 }
 
+static void await_post(sem_t *sem)
+{
+	while (sem_wait(sem) && errno == EINTR)
+		;
+}
+
 void *reaper_main(void *arg)
 {
 	struct clique *q = arg;
 
-	while (sem_wait(&q->caused) && errno == EINTR)
-		;
+	await_post(&q->end->caused);
 	if (clique_cause(q))
 		reap_by_abort(q);
 	else
 		reap_by_destroy(q);
+	if (clique_look(q) != CLIQUE_RECLAIMED)
+		return NULL;
+	/* Tickets are asked about until close; and what gives memory back may
+	 * wait for the device, which close may not. */
+	await_post(&q->unused);
+	clique_release(q);
+	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
 	return NULL;
 }

@@ -20,14 +20,23 @@
 
 /* ---- the gate --------------------------------------------------------- */
 
-static int gate_check(const struct cohort_comm *c, bool with_cause)
+static int owner_check(const struct cohort_comm *c)
 {
-	const struct cohort_cause *cause;
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
 
 	if (owner && owner != (uintptr_t)pthread_self())
 		return error_set(COHORT_OWNER,
 		                 "rank %d is bound to another thread", c->rank);
+	return COHORT_OK;
+}
+
+static int gate_check(const struct cohort_comm *c, bool with_cause)
+{
+	const struct cohort_cause *cause;
+	int rc = owner_check(c); /* again, inside: now it cannot change */
+
+	if (rc != COHORT_OK)
+		return rc;
 	if (atomic_load_explicit(&c->closed, memory_order_relaxed))
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
@@ -40,9 +49,11 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 
 int gate_enter(struct cohort_comm *c, bool with_cause)
 {
-	int rc;
+	int rc = owner_check(c); /* an intruder must not keep the owner out */
 
-	/* seq_cst, see gate: in first, then look at the cause. */
+	if (rc != COHORT_OK)
+		return rc;
+	/* seq_cst, see cause.h: in first, then look at the cause. */
 	if (atomic_exchange(&c->gate, 1))
 		return error_set(COHORT_BUSY,
 		                 "another thread is inside the communicator of "
@@ -95,7 +106,7 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 		cause = clique_cause(q);
 		if (cause)
 			return error_set(cause->status, "%s", cause->text);
-		q->platform->progress(recorder_stream(&c->recorder, former));
+		comm_ticket_help(c, former, UINT64_MAX);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return COHORT_OK;
@@ -160,25 +171,32 @@ struct failure {
 	int rank;
 	ncclResult_t nccl;
 	cudaError_t cuda;
-	bool unmarked; /* it was queued, but nothing tells when it is done */
+	bool queued; /* something may have been queued, on any of the ranks */
+	bool ended;  /* so that it had to be the end of the clique */
 };
+
+/* Keep the first. */
+static void note(struct failure *f, int rank, const char *what,
+                 ncclResult_t nccl, cudaError_t cuda)
+{
+	if (f->what || (nccl == ncclSuccess && cuda == cudaSuccess))
+		return;
+	f->what = what;
+	f->rank = rank;
+	f->nccl = nccl;
+	f->cuda = cuda;
+}
 
 static void note_nccl(struct failure *f, int rank, const char *what,
                       ncclResult_t result)
 {
-	if (result != ncclSuccess && !f->what)
-		*f = (struct failure){ .what = what,
-			               .rank = rank,
-			               .nccl = result };
+	note(f, rank, what, result, cudaSuccess);
 }
 
 static void note_cuda(struct failure *f, int rank, const char *what,
                       cudaError_t error)
 {
-	if (error != cudaSuccess && !f->what)
-		*f = (struct failure){ .what = what,
-			               .rank = rank,
-			               .cuda = error };
+	note(f, rank, what, ncclSuccess, error);
 }
 
 static void launch_copy(const struct cohort_comm *c, const struct op *op,
@@ -218,12 +236,14 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		note_nccl(f, comms->rank, "ncclGroupEnd", p->ncclGroupEnd());
 }
 
-/* The reaper has to ask the stream. */
-static void set_unmarked(struct cohort_comm *c, void *stream, struct failure *f)
+/* Nothing tells when what this rank may have queued is done: have the event do
+ * it, behind all that. */
+static void set_unmarked(struct cohort_comm *c, void *stream)
 {
 	c->unmarked = true;
-	c->unmarked_stream = stream;
-	f->unmarked = true;
+	c->unmarked_event =
+		c->clique->platform->cudaEventRecord(c->event, stream) ==
+		cudaSuccess;
 }
 
 /* Mark the end of one rank's part. */
@@ -231,33 +251,41 @@ static void mark(struct cohort_comm *c, void *stream, uint64_t ticket,
                  struct failure *f)
 {
 	const struct clique *q = c->clique;
-	cudaError_t error = q->platform->mark(
-		stream, &c->done[ticket & (q->slots - 1)], (uint32_t)ticket);
 
-	if (error == cudaSuccess)
-		return;
-	note_cuda(f, c->rank, "mark", error);
-	set_unmarked(c, stream, f);
+	note_cuda(f, c->rank, "mark",
+	          q->platform->mark(stream, &c->done[ticket & (q->slots - 1)],
+	                            (uint32_t)ticket));
+	f->queued = true;
 }
 
-/* Launch and mark on every rank, each on its device. */
+/* Make the device of one rank of several current. */
+static void go_to(const struct cohort_comm *c, int n, struct failure *f)
+{
+	if (n > 1)
+		note_cuda(f, c->rank, "cudaSetDevice",
+		          c->clique->platform->cudaSetDevice(c->device));
+}
+
+/* Launch and mark on every rank, each on its device.  After a failure nothing
+ * says what a collective has queued, on any of the ranks. */
 static void launch_and_mark(struct cohort_comm *comms, int n,
                             const struct op *ops, uint64_t ticket,
                             struct failure *f)
 {
-	const struct platform *p = comms->clique->platform;
 	int i;
 
+	f->queued = op_is_collective(ops->kind);
 	launch_all(comms, n, ops, f);
-	for (i = 0; i < n; i++) {
-		if (n > 1)
-			note_cuda(f, comms[i].rank, "cudaSetDevice",
-			          p->cudaSetDevice(comms[i].device));
-		/* Nothing says what a collective that failed has queued. */
+	for (i = 0; i < n && !f->what; i++) {
+		go_to(&comms[i], n, f);
 		if (!f->what)
 			mark(&comms[i], ops[i].stream, ticket, f);
-		else if (op_is_collective(ops[i].kind))
-			set_unmarked(&comms[i], ops[i].stream, f);
+	}
+	if (!f->what || !f->queued)
+		return;
+	for (i = 0; i < n; i++) {
+		go_to(&comms[i], n, f);
+		set_unmarked(&comms[i], ops[i].stream);
 	}
 }
 
@@ -266,7 +294,7 @@ static void launch_and_mark(struct cohort_comm *comms, int n,
 /* The failure as this thread's error, and as the cause unless nothing was queued
  * and no other rank waits. */
 static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
-                const struct failure *f)
+                struct failure *f)
 {
 	const struct platform *p = c->clique->platform;
 	struct cohort_cause cause = {
@@ -279,10 +307,12 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	cause.status = f->cuda != cudaSuccess
 	                       ? native_cuda(p, f->what, f->cuda)
 	                       : native_nccl(p, f->what, c->native, f->nccl);
-	if (f->unmarked)
-		clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s",
-		            f->rank, op_name(op->kind),
-		            (unsigned long long)ticket, cohort_last_error());
+	if (!f->queued)
+		return cause.status;
+	clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s", f->rank,
+	            op_name(op->kind), (unsigned long long)ticket,
+	            cohort_last_error());
+	f->ended = true;
 	return cause.status;
 }
 
@@ -317,6 +347,17 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
+/* The rank cannot even go to its device, and the others wait for it. */
+static void fire_for_device(struct cohort_comm *c, int status,
+                            struct failure *f)
+{
+	const struct cohort_cause cause = { .status = status, .rank = c->rank };
+
+	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
+	            cohort_last_error());
+	f->ended = true;
+}
+
 int submit(struct cohort_comm *comms, int n, const struct op *ops,
            uint64_t *ticket_out)
 {
@@ -333,14 +374,14 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	rc = device_enter(&scope, comms->clique->platform, comms->device);
 	if (rc == COHORT_OK) {
 		rc = submit_inside(comms, n, ops, &f, &ticket);
-		if (n > 1)
-			scope.platform->cudaSetDevice(comms->device);
 		device_leave(&scope);
+	} else if (op_is_collective(ops->kind)) {
+		fire_for_device(comms, rc, &f);
 	}
 	leave_all(comms, n);
 	/* There is no ticket to wait for what a failed call may have queued:
 	 * the buffers must be safe when it returns. */
-	if (f.unmarked)
+	if (f.ended)
 		return clique_await_answer(comms->clique);
 	if (rc == COHORT_OK && ticket_out)
 		*ticket_out = ticket;

@@ -49,9 +49,14 @@ static cudaError_t gpu_await_mark(cudaStream_t stream, uint32_t *word,
 	                                CU_STREAM_WAIT_VALUE_GEQ));
 }
 
-static void gpu_progress(cudaStream_t stream)
+static void gpu_progress(cudaStream_t stream, const uint32_t *word,
+                         uint32_t value, uint64_t until_ns)
 {
-	(void)stream; /* the device needs no help */
+	/* The device needs no help. */
+	(void)stream;
+	(void)word;
+	(void)value;
+	(void)until_ns;
 }
 
 /* ---- opening ---------------------------------------------------------- */
@@ -72,7 +77,7 @@ bool gpu_platform_present(void)
 {
 	return access("/dev/nvidiactl", F_OK) == 0 ||
 	       access("/dev/nvhost-ctrl-gpu", F_OK) == 0 ||
-	       access("/dev/dxg", F_OK) == 0;
+	       access("/usr/lib/wsl/lib/libcuda.so.1", F_OK) == 0;
 }
 
 /* Open the first of @names (NULL ends them) that is there. */
@@ -132,39 +137,52 @@ static int find_cuda(void *library)
 	return rc;
 }
 
-typedef cudaError_t (*entry_point_fn)(const char *symbol, void **function,
-                                      unsigned int version,
-                                      unsigned long long flags, int *result);
+/* How the runtime hands out the driver's functions: from 12.5 on by version,
+ * before that by its own version, which is new enough. */
+typedef cudaError_t (*by_version_fn)(const char *symbol, void **function,
+                                     unsigned int version,
+                                     unsigned long long flags, int *result);
+typedef cudaError_t (*by_name_fn)(const char *symbol, void **function,
+                                  unsigned long long flags, int *result);
 
 #define DRIVER_VERSION 12000 /* of the signatures above */
 
+static cudaError_t ask_driver(void *cudart, const char *name, void **function)
+{
+	by_version_fn by_version;
+	by_name_fn by_name;
+	int found;
+
+	*(void **)&by_version =
+		dlsym(cudart, "cudaGetDriverEntryPointByVersion");
+	if (by_version)
+		return by_version(name, function, DRIVER_VERSION, 0, &found);
+	*(void **)&by_name = dlsym(cudart, "cudaGetDriverEntryPoint");
+	if (by_name)
+		return by_name(name, function, 0, &found);
+	return cudaErrorSymbolNotFound;
+}
+
+static int find_in_driver(void *cudart, const char *name, stream_value_fn *out)
+{
+	void *function = NULL;
+	cudaError_t error = ask_driver(cudart, name, &function);
+
+	if (error != cudaSuccess || !function)
+		return error_set(COHORT_NO_SYMBOL,
+		                 "the CUDA driver gives no %s: %s (%d)", name,
+		                 table.cudaGetErrorString(error), (int)error);
+	*(void **)out = function;
+	return COHORT_OK;
+}
+
 static int find_driver(void *cudart)
 {
-	entry_point_fn entry_point;
-	void *function;
-	int rc, found;
-	size_t i;
-	struct {
-		const char *name;
-		stream_value_fn *out;
-	} wanted[] = {
-		{ "cuStreamWriteValue32", &write_value },
-		{ "cuStreamWaitValue32", &wait_value },
-	};
+	int rc = find_in_driver(cudart, "cuStreamWriteValue32", &write_value);
 
-	rc = find_symbol(cudart, "libcudart",
-	                 "cudaGetDriverEntryPointByVersion", &entry_point);
-	for (i = 0; rc == COHORT_OK && i < 2; i++) {
-		function = NULL;
-		if (entry_point(wanted[i].name, &function, DRIVER_VERSION, 0,
-		                &found) != cudaSuccess ||
-		    !function)
-			return error_set(COHORT_NO_SYMBOL,
-			                 "the CUDA driver has no %s",
-			                 wanted[i].name);
-		*(void **)wanted[i].out = function;
-	}
-	return rc;
+	return rc == COHORT_OK ? find_in_driver(cudart, "cuStreamWaitValue32",
+	                                        &wait_value)
+	                       : rc;
 }
 
 static int count_devices(int *devices_out)

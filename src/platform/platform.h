@@ -43,10 +43,12 @@ struct platform {
 	                          uint32_t value);
 	/*
 	 * Run what can be run of @stream on the calling thread, without
-	 * waiting for anything.  Does nothing on a GPU.  @stream may have been
-	 * destroyed meanwhile.
+	 * waiting for anything, until (int32_t)(*@word - @value) >= 0 or the
+	 * clock (clock_now()) shows @until_ns.  Does nothing on a GPU.  @stream
+	 * may have been destroyed meanwhile.
 	 */
-	void (*progress)(cudaStream_t stream);
+	void (*progress)(cudaStream_t stream, const uint32_t *word,
+	                 uint32_t value, uint64_t until_ns);
 };
 
 /*

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "platform/platform.h"
@@ -63,6 +64,47 @@ Test(comm, bound_is_for_its_thread_only)
 	cr_assert_eq(cohort_comm_unbind(comms[0]), COHORT_ALREADY);
 	cr_assert_eq(from_another_thread(call_barrier), COHORT_OK);
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_OK);
+}
+
+/* A thread that has no business here must not keep the owner out. */
+static void *intrude(void *arg)
+{
+	atomic_int *stop = arg;
+
+	while (!atomic_load(stop))
+		cohort_free(comms[0], &comms);
+	return NULL;
+}
+
+static int count_busy(struct cohort_comm *comm, void *user)
+{
+	void *stream = cohort_comm_stream(comm);
+	int i, rc;
+
+	for (i = 0; i < 200; i++)
+		while ((rc = cohort_barrier(comm, stream, NULL)) != COHORT_OK) {
+			if (rc != COHORT_BUSY)
+				return rc;
+			atomic_fetch_add((atomic_int *)user, 1);
+		}
+	return cohort_synchronize(comm, RANKS_SOON);
+}
+
+Test(comm, an_intruder_keeps_no_owner_out)
+{
+	atomic_int stop = 0, refused = 0;
+	pthread_t thread;
+	int i;
+
+	pthread_create(&thread, NULL, intrude, &stop);
+	for (i = 0; i < 20; i++)
+		cr_assert_eq(cohort_group_run(group, count_busy, &refused,
+		                              NULL),
+		             COHORT_OK, "%s", cohort_last_error());
+	atomic_store(&stop, 1);
+	pthread_join(thread, NULL);
+	/* Only in the moment of binding may an intruder be inside. */
+	cr_assert_leq(refused, 20);
 }
 
 static void *call_bind(void *rc)
@@ -301,6 +343,26 @@ Test(comm, closed_answers_state)
 	cr_assert_null(cohort_comm_stream(comms[1]));
 	/* The others go on as far as they can alone. */
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+}
+
+TestSuite(leaving, .timeout = 30);
+
+Test(leaving, is_undone_if_a_ticket_is_not_answered_in_time)
+{
+	struct cohort_group_options o;
+	int32_t a = 1, b = 2;
+
+	cohort_group_options_init(&o);
+	o.close_timeout_ns = 1000 * 1000;
+	group = ranks_split(2, &o, comms);
+	ranks_sum(comms[0], &a);
+	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_OK);
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 Test(comm, close_tells_the_cause_and_closes)

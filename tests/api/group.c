@@ -220,14 +220,39 @@ Test(group, refuses_a_device_count_it_cannot_read)
 	       "COHORT_HOST_DEVICES is \"many\"");
 }
 
-Test(group, refuses_a_fault_list_it_cannot_read)
+static void refuse_faults(const char *list, const char *part)
 {
 	struct cohort_group *group;
 
+	setenv("COHORT_FAULTS", list, 1);
+	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID, part);
+}
+
+Test(group, refuses_a_fault_list_it_cannot_read)
+{
 	setenv("COHORT_PLATFORM", "host", 1);
-	setenv("COHORT_FAULTS", "0@1:never,1@x:stuck", 1);
-	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
-	       "cannot read \"1@x:stuck\"");
+	refuse_faults("0@1:never,1@x:stuck", "cannot read \"1@x:stuck\"");
+	refuse_faults("4294967296@0:never", "\"4294967296@0:never\"");
+	refuse_faults("0@-1:never", "\"0@-1:never\"");
+	refuse_faults("0@99999999999999999999:never", "99999999999999999999");
+	refuse_faults("0@0:delay=-5ms", "delay=-5ms");
+	refuse_faults("0@0:delay=99999999999999s", "delay=99999999999999s");
+	refuse_faults("0@0:delay=5", "delay=5");
+	refuse_faults("0@0:error=3x", "error=3x");
+}
+
+Test(group, a_refused_fault_list_leaves_nothing_behind)
+{
+	struct cohort_comm *comm;
+	struct cohort_group *group;
+	int32_t value = 1;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	refuse_faults("0@0:never,nonsense", "nonsense");
+	unsetenv("COHORT_FAULTS");
+	group = ranks_split(1, NULL, &comm);
+	cr_assert_eq(ranks_sum_wait(comm, &value), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /* ---- split ------------------------------------------------------------ */

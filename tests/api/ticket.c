@@ -282,6 +282,13 @@ Test(ticket, a_rank_that_never_arrives_leaves_the_others_waiting)
 
 /* ---- a failing platform ----------------------------------------------- */
 
+/* Once nobody is left inside: the group has ended. */
+static void *open_gate_soon(void *arg)
+{
+	native_gate_open(arg);
+	return NULL;
+}
+
 static int sum_with_failing(const char *function)
 {
 	static int32_t value = 1;
@@ -358,7 +365,102 @@ Test(failing, copy_fails_alone)
 	cr_assert_eq(x, 2);
 }
 
+static struct cohort_group *open_whole(uint64_t abort_timeout_ns)
+{
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.abort_timeout_ns = abort_timeout_ns;
+	return ranks_open(2, &o);
+}
+
+Test(failing, the_second_ranks_mark_leaves_nothing_of_the_first_in_flight)
+{
+	static int32_t value[2] = { 1, 2 };
+	const void *send[] = { &value[0], &value[1] };
+	void *recv[] = { &value[0], &value[1] };
+	struct cohort_group *whole = open_whole(RANKS_SOON);
+	struct native_gate gate;
+	cudaStream_t stream = native_stream(p, 0), other = native_stream(p, 1);
+	void *streams[] = { stream, other };
+	pthread_t thread;
+
+	/* The first rank's part is held until somebody else lets it go. */
+	native_gate_hold(p, &gate, stream);
+	native_gate_reached(&gate);
+	pthread_create(&thread, NULL, open_gate_soon, &gate);
+	failing_at("mark", 2, 0, cudaErrorLaunchFailure);
+	cr_assert_eq(cohort_group_all_reduce(whole, send, recv, 1, COHORT_I32,
+	                                     COHORT_SUM, streams, NULL),
+	             COHORT_CUDA);
+	cr_assert_eq(p->cudaStreamQuery(stream), cudaSuccess);
+	cr_assert_eq(p->cudaStreamQuery(other), cudaSuccess);
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_group_close(whole), COHORT_OK);
+}
+
+Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_waited_for)
+{
+	struct cohort_group_options o;
+	struct cohort_group *whole;
+	struct cohort_comm *c[2];
+	struct native_gate gate;
+	void *from, *to;
+
+	cohort_group_options_init(&o);
+	o.abort_timeout_ns = 20 * MS;
+	whole = ranks_split(2, &o, c);
+	ranks_must(cohort_alloc(c[1], 64, &from), "alloc");
+	ranks_must(cohort_alloc(c[1], 64, &to), "alloc");
+	p->cudaSetDevice(1);
+	native_gate_hold(p, &gate, NULL);
+	p->cudaSetDevice(0);
+	failing_at("mark", 1, 0, cudaErrorLaunchFailure);
+	cr_assert_eq(cohort_copy(c[1], to, from, 64, NULL), COHORT_WEDGED);
+	cr_assert_eq(cohort_group_close(whole), COHORT_WEDGED);
+	native_gate_open(&gate);
+	p->cudaSetDevice(1);
+	cr_assert_eq(p->cudaStreamSynchronize(NULL), cudaSuccess);
+	p->cudaSetDevice(0);
+	p->cudaFree(from);
+	p->cudaFree(to);
+}
+
+Test(failing, a_rank_that_cannot_go_to_its_device)
+{
+	static int32_t a = 1;
+	struct cohort_cause cause;
+
+	failing_at("cudaSetDevice", 1, 0, cudaErrorLaunchFailure);
+	cr_assert_eq(cohort_all_reduce(comms[1], &a, &a, 1, COHORT_I32,
+	                               COHORT_SUM, NULL, NULL),
+	             COHORT_CUDA);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.status, COHORT_CUDA);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(strstr(cause.text, "cudaSetDevice"));
+}
+
 /* ---- streams ---------------------------------------------------------- */
+
+Test(ticket, a_stream_that_waits_for_a_ticket_may_outlive_the_group)
+{
+	struct cohort_comm *c[2];
+	struct cohort_group *gone = ranks_split(2, NULL, c);
+	cudaStream_t stream = native_stream(p, 0);
+	struct native_gate gate;
+	int32_t a = 1, b = 2;
+	uint64_t t = ranks_sum(c[0], &a);
+
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(cohort_stream_after(c[0], t, stream), COHORT_OK);
+	ranks_sum(c[1], &b);
+	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_group_close(gone), COHORT_OK);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	p->cudaStreamDestroy(stream);
+}
 
 struct order {
 	sem_t *gate;
@@ -457,6 +559,7 @@ Test(wedged, is_told_and_close_says_so)
 {
 	struct cohort_group_options o;
 	struct native_gate gate;
+	cudaStream_t stream;
 	int32_t a = 1;
 	uint64_t t;
 
@@ -465,7 +568,8 @@ Test(wedged, is_told_and_close_says_so)
 	group = ranks_split(2, &o, comms);
 	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
 	/* The user's own work ahead on the stream never ends. */
-	native_gate_hold(p, &gate, cohort_comm_stream(comms[0]));
+	stream = cohort_comm_stream(comms[0]);
+	native_gate_hold(p, &gate, stream);
 	native_gate_reached(&gate);
 	t = ranks_sum(comms[0], &a);
 	cohort_group_abort(group, "try");
@@ -473,5 +577,7 @@ Test(wedged, is_told_and_close_says_so)
 	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_WEDGED);
 	cr_assert_not_null(strstr(cohort_last_error(), "aborted: try"));
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	/* What was leaked still runs. */
 	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }

@@ -5,24 +5,45 @@
  *
  * As memory.c, with the calls of the platform's table instead of allocations.
  * A run whose reaper could not do its work answers COHORT_WEDGED at close and
- * leaks on purpose; every other run leaves nothing behind.
+ * leaks on purpose; where all went well but for a call that keeps_memory(), a
+ * little may stay; every other run leaves nothing behind.
  */
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "support/failing.h"
 #include "support/heap.h"
 #include "support/ranks.h"
 #include "support/scenario.h"
 
+/* True if memory may have stayed because of the call that failed, in a run that
+ * answered COHORT_OK: in teardown it frees, or goes to the device where to
+ * free; and a mark never set may leave a stream that awaits its word. */
+static bool keeps_memory(const char *call)
+{
+	static const char *const calls[] = {
+		"cudaFree",      "cudaFreeHost",  "cudaStreamDestroy",
+		"cudaGetDevice", "cudaSetDevice", "mark",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (strcmp(call, calls[i]) == 0)
+			return true;
+	return false;
+}
+
 static int check(unsigned long n, int rc, int closed, long left)
 {
-	if (rc == COHORT_OK)
-		return 0; /* a call whose failure does no harm */
-	if (!*cohort_last_error()) {
+	/* OK: a call whose failure does no harm. */
+	if (rc != COHORT_OK && !*cohort_last_error()) {
 		printf("%lu %s: %d without a text\n", n, failing_fired(), rc);
 		return 1;
 	}
+	if (rc == COHORT_OK && keeps_memory(failing_fired()))
+		return 0;
 	if (closed != COHORT_WEDGED && left > 0) {
 		printf("%lu %s: %ld blocks left behind (%d)\n", n,
 		       failing_fired(), left, rc);

@@ -4,7 +4,8 @@
  * No allocation in a collective after the first
  *
  * Every rank makes the same calls twice: once to let the host platform make what
- * it keeps, then counted.
+ * it keeps, then counted; the second time some ranks also run ahead of the
+ * others, so that more is in flight than ever before.
  */
 
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #define RANKS 4
 #define COUNT 5000
 #define ROUNDS 200
+#define AHEAD 300
 
 static pthread_barrier_t all;
 static unsigned long before, after;
@@ -46,6 +48,23 @@ static void collectives(struct cohort_comm *c, float *data)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }
 
+/* The odd ranks queue all they have before the even ones begin. */
+static void run_ahead(struct cohort_comm *c, float *data)
+{
+	int i, rank = cohort_comm_rank(c);
+
+	if (rank % 2 == 0)
+		pthread_barrier_wait(&all);
+	for (i = 0; i < AHEAD; i++)
+		ranks_must(cohort_all_reduce(c, data, data, 1, COHORT_F32,
+		                             COHORT_MAX, cohort_comm_stream(c),
+		                             NULL),
+		           "all_reduce");
+	if (rank % 2 == 1)
+		pthread_barrier_wait(&all);
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+}
+
 static int worker(struct cohort_comm *c, void *user)
 {
 	static float data[RANKS][RANKS * COUNT];
@@ -59,6 +78,7 @@ static int worker(struct cohort_comm *c, void *user)
 	pthread_barrier_wait(&all);
 	for (i = 0; i < ROUNDS; i++)
 		collectives(c, data[rank]);
+	run_ahead(c, data[rank]);
 	if (pthread_barrier_wait(&all) == PTHREAD_BARRIER_SERIAL_THREAD)
 		after = heap_allocations();
 	pthread_barrier_wait(&all);

@@ -78,7 +78,7 @@ nccl="libnccl.so.2 libnccl.so"
 
 	library old-driver libcudart.so.13 -DCUDART
 	library old-driver libnccl.so.2 -DNCCL
-	expect old-driver -8 "the CUDA driver has no cuStreamWriteValue32" \
+	expect old-driver -8 "the CUDA driver gives no cuStreamWriteValue32" \
 		LOADER_DEVICES=2
 }
 exit "$failed"

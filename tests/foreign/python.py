@@ -27,6 +27,7 @@ class Options(ctypes.Structure):
         ("recorder_slots", ctypes.c_uint),
         ("close_timeout_ns", ctypes.c_uint64),
         ("abort_timeout_ns", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 16),
     ]
 
 
@@ -39,6 +40,7 @@ class PlatformInfo(ctypes.Structure):
         ("nccl_version", ctypes.c_int),
         ("runtime_version", ctypes.c_int),
         ("driver_version", ctypes.c_int),
+        ("reserved", ctypes.c_uint64 * 8),
     ]
 
 

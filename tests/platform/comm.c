@@ -6,6 +6,13 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "platform/platform.h"
 #include "support/native.h"
@@ -161,13 +168,26 @@ Test(comm, asynchronous_error_is_none_and_checks_its_arguments, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(comm, last_error_is_a_text, .timeout = 10)
+static void assert_error_names(const struct platform *p, const char *name)
+{
+	const char *text = p->ncclGetLastError(NULL);
+
+	cr_assert_not_null(text);
+	cr_assert_not_null(strstr(text, name), "\"%s\" does not name %s", text,
+	                   name);
+}
+
+Test(comm, last_error_names_what_was_wrong, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 
 	cr_assert_not_null(p->ncclGetLastError(NULL));
 	p->ncclCommInitAll(NULL, 2, NULL);
-	cr_assert_not_null(p->ncclGetLastError(NULL));
+	assert_error_names(p, "ncclCommInitAll");
+	assert_error_names(p, "comms");
+	p->ncclGetVersion(NULL);
+	assert_error_names(p, "ncclGetVersion");
+	assert_error_names(p, "version");
 }
 
 /* ---- the end ---------------------------------------------------------- */
@@ -209,21 +229,73 @@ Test(comm, one_thread_finalizes_and_destroys_rank_by_rank, .timeout = 10)
 	}
 }
 
+/* A clique whose sum is held by a gate, and a thread that will open it. */
+struct held {
+	struct native_clique clique;
+	struct native_gate gate;
+	atomic_bool opened; /* set before the gate is opened */
+	pthread_t opener;
+};
+
+static void *open_in_a_while(void *user)
+{
+	struct held *held = user;
+	int i;
+
+	native_gate_reached(&held->gate);
+	for (i = 0; i < 1000; i++)
+		sched_yield();
+	atomic_store(&held->opened, true);
+	native_gate_open(&held->gate);
+	return NULL;
+}
+
+static void start_held(struct held *held, const struct platform *p)
+{
+	native_clique_open(&held->clique, p, 2);
+	atomic_init(&held->opened, false);
+	native_gate_hold(p, &held->gate, held->clique.stream[0]);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(native_sum(&held->clique, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&held->clique, 1), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+static void start_opener(struct held *held)
+{
+	pthread_create(&held->opener, NULL, open_in_a_while, held);
+}
+
 /* The last of the ranks waits for what is queued, the others do not. */
 Test(comm, destroy_of_the_last_waits_for_the_work, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
-	struct native_clique clique;
+	struct held held;
 
-	native_clique_open(&clique, p, 2);
-	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
-	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
-	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
-	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
-	cr_assert_eq(p->ncclCommDestroy(clique.comm[0]), ncclSuccess);
-	cr_assert_eq(p->ncclCommDestroy(clique.comm[1]), ncclSuccess);
-	cr_assert_eq(native_wrong(&clique, 0), 0);
-	cr_assert_eq(native_wrong(&clique, 1), 0);
+	start_held(&held, p);
+	cr_assert_eq(p->ncclCommDestroy(held.clique.comm[0]), ncclSuccess);
+	start_opener(&held);
+	cr_assert_eq(p->ncclCommDestroy(held.clique.comm[1]), ncclSuccess);
+	cr_assert(atomic_load(&held.opened));
+	cr_assert_eq(native_wrong(&held.clique, 0), 0);
+	cr_assert_eq(native_wrong(&held.clique, 1), 0);
+	pthread_join(held.opener, NULL);
+}
+
+Test(comm, finalize_waits_for_the_work, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct held held;
+
+	start_held(&held, p);
+	start_opener(&held);
+	cr_assert_eq(p->ncclCommFinalize(held.clique.comm[1]), ncclSuccess);
+	cr_assert(atomic_load(&held.opened));
+	cr_assert_eq(native_wrong(&held.clique, 1), 0);
+	cr_assert_eq(p->ncclCommFinalize(held.clique.comm[0]), ncclSuccess);
+	cr_assert_eq(native_wrong(&held.clique, 0), 0);
+	native_clique_destroy(&held.clique);
+	pthread_join(held.opener, NULL);
 }
 
 Test(comm, first_to_be_destroyed_does_not_wait_for_the_others, .timeout = 10)
@@ -362,6 +434,30 @@ Test(abort, wakes_a_thread_that_waits_for_the_stream, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
+static void post(void *user)
+{
+	sem_post(user);
+}
+
+/* Nobody asks for the stream, so that nobody but the abort moves it. */
+Test(abort, frees_a_stream_that_nobody_waits_for, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	sem_t ran;
+
+	sem_init(&ran, 0, 0);
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaLaunchHostFunc(clique.stream[0], post, &ran),
+	             cudaSuccess);
+	cr_assert_eq(sem_trywait(&ran), -1);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	while (sem_wait(&ran) != 0)
+		continue;
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+}
+
 /* A rank's flag ends that rank's part; the peers are held until theirs. */
 Test(abort, of_one_rank_leaves_the_others_hanging, .timeout = 10)
 {
@@ -406,4 +502,92 @@ Test(abort, lets_work_behind_the_operation_run, .timeout = 10)
 	native_clique_abort(&clique);
 	cr_assert_eq(p->cudaDeviceSynchronize(), cudaSuccess);
 	cr_assert_eq(byte, 1);
+}
+
+/* ---- abort of work under way ------------------------------------------ */
+
+/*
+ * Work is held in the middle by a page that may not be touched: the thread that
+ * gets there waits in the handler of the fault, and tries again after it.  The
+ * fault comes from a load or store of the work, so that its handler may call
+ * what it likes.
+ */
+static struct native_gate inside;
+
+static void wait_inside(int signal)
+{
+	(void)signal;
+	sem_post(&inside.reached);
+	while (sem_wait(&inside.open) != 0)
+		continue;
+}
+
+static int32_t *page_closed(void)
+{
+	/* Once: another fault, or one elsewhere, ends the test. */
+	const struct sigaction action = {
+		.sa_handler = wait_inside,
+		.sa_flags = (int)SA_RESETHAND,
+	};
+	void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(page, MAP_FAILED);
+	sem_init(&inside.reached, 0, 0);
+	sem_init(&inside.open, 0, 0);
+	cr_assert_eq(sigaction(SIGSEGV, &action, NULL), 0);
+	return page;
+}
+
+static void page_open(void *page)
+{
+	cr_assert_eq(mprotect(page, (size_t)sysconf(_SC_PAGESIZE),
+	                      PROT_READ | PROT_WRITE),
+	             0);
+	native_gate_open(&inside);
+}
+
+/* A rank's two sums in one group: first @page's, then the clique's. */
+static void sum_twice(struct native_clique *clique, int r, int32_t *page)
+{
+	const struct platform *p = clique->p;
+
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	native_must(p->ncclAllReduce(page, page, 1, ncclInt32, ncclSum,
+	                             clique->comm[r], clique->stream[r]),
+	            "ncclAllReduce");
+	native_must(native_sum(clique, r), "ncclAllReduce");
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+}
+
+static void *last_to_come(void *user)
+{
+	static int32_t own;
+
+	sum_twice(user, 1, &own);
+	return NULL;
+}
+
+/* As long as anybody is at work on it, also an aborted rank's buffers may be
+ * read and written; then no more of the operation is begun. */
+Test(abort, waits_for_who_is_inside_and_begins_nothing_more, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	int32_t *page = page_closed();
+	struct native_clique clique;
+	pthread_t thread;
+
+	native_clique_open(&clique, p, 2);
+	sum_twice(&clique, 0, page);
+	pthread_create(&thread, NULL, last_to_come, &clique);
+	native_gate_reached(&inside);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	page_open(page);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	pthread_join(thread, NULL);
+	cr_assert_eq(native_touched(&clique, 0), 0);
+	cr_assert_eq(native_touched(&clique, 1), 0);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 }

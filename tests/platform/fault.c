@@ -240,6 +240,33 @@ Test(fault, delay_does_not_hold_the_call, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
+/* The first abort lets the stream come to the delayed work, on this thread; the
+ * work then sleeps on the stream's own thread, and the second abort must not
+ * leave it there. */
+Test(fault, delay_ends_with_the_abort, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique first;
+	struct native_clique second;
+	int i;
+
+	native_clique_open(&first, p, 2);
+	native_clique_open(&second, p, 2);
+	cr_assert_eq(native_sum(&first, 0), ncclSuccess);
+	add(0, 0, COHORT_FAULT_DELAY, UINT64_C(3600000000000));
+	cr_assert_eq(p->ncclAllReduce(second.send[0], second.recv[0], 1,
+	                              ncclInt32, ncclSum, second.comm[0],
+	                              first.stream[0]),
+	             ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(first.comm[0]), ncclSuccess);
+	for (i = 0; i < 10000; i++)
+		sched_yield();
+	cr_assert_eq(p->ncclCommAbort(second.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(first.stream[0]), cudaSuccess);
+	cr_assert_eq(p->ncclCommAbort(first.comm[1]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(second.comm[1]), ncclSuccess);
+}
+
 /* ---- stuck ------------------------------------------------------------ */
 
 struct stuck {

@@ -155,8 +155,22 @@ Test(group, holds_several_operations_of_a_rank, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
+/* In one group, a rank's sum on its stream, and its minimum on @other. */
+static void sum_and_min(struct native_clique *clique, int r, cudaStream_t other,
+                        int32_t *min)
+{
+	const struct platform *p = clique->p;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(native_sum(clique, r), ncclSuccess);
+	cr_assert_eq(p->ncclAllReduce(clique->send[r], min, 1, ncclInt32,
+	                              ncclMin, clique->comm[r], other),
+	             ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
 /* One communicator, two streams: work behind either stream's operation must
- * see that operation done. */
+ * see that operation done, whichever of the two the group was run on. */
 Test(group, takes_several_streams_of_one_communicator, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -168,27 +182,23 @@ Test(group, takes_several_streams_of_one_communicator, .timeout = 10)
 	native_clique_open(&clique, p, 2);
 	for (r = 0; r < 2; r++)
 		other[r] = native_stream(p, r);
-	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	sum_and_min(&clique, 0, other[0], &second[0]);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(p->cudaStreamQuery(other[0]), cudaErrorNotReady);
+	sum_and_min(&clique, 1, other[1], &second[1]);
 	for (r = 0; r < 2; r++) {
-		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
-		cr_assert_eq(p->ncclAllReduce(clique.send[r], &second[r], 1,
-		                              ncclInt32, ncclMin,
-		                              clique.comm[r], other[r]),
-		             ncclSuccess);
-	}
-	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
-	for (r = 0; r < 2; r++) {
-		cr_assert_eq(p->cudaStreamSynchronize(other[r]), cudaSuccess);
-		cr_assert_eq(second[r], 1);
 		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
 		             cudaSuccess);
 		cr_assert_eq(native_wrong(&clique, r), 0);
+		cr_assert_eq(second[r], 1);
+		cr_assert_eq(p->cudaStreamSynchronize(other[r]), cudaSuccess);
 		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
 	}
 	native_clique_destroy(&clique);
 }
 
-Test(group, with_several_streams_joins_them_before_the_work, .timeout = 10)
+/* Whichever of rank 0's two streams is held, nobody may begin. */
+static void hold_one_stream(int held)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -200,19 +210,17 @@ Test(group, with_several_streams_joins_them_before_the_work, .timeout = 10)
 	native_clique_open(&clique, p, 2);
 	for (r = 0; r < 2; r++)
 		other[r] = native_stream(p, r);
-	native_gate_hold(p, &gate, other[0]);
-	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
-	for (r = 0; r < 2; r++) {
-		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
-		cr_assert_eq(p->ncclAllReduce(clique.send[r], &second[r], 1,
-		                              ncclInt32, ncclMin,
-		                              clique.comm[r], other[r]),
-		             ncclSuccess);
-	}
-	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	native_gate_hold(p, &gate, held == 0 ? clique.stream[0] : other[0]);
+	for (r = 0; r < 2; r++)
+		sum_and_min(&clique, r, other[r], &second[r]);
 	native_gate_reached(&gate);
-	cr_assert_eq(p->cudaStreamQuery(other[0]), cudaErrorNotReady);
-	cr_assert_eq(p->cudaStreamQuery(other[1]), cudaErrorNotReady);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamQuery(clique.stream[r]),
+		             cudaErrorNotReady);
+		cr_assert_eq(p->cudaStreamQuery(other[r]), cudaErrorNotReady);
+		cr_assert_eq(native_touched(&clique, r), 0);
+		cr_assert_eq(second[r], -1);
+	}
 	native_gate_open(&gate);
 	for (r = 0; r < 2; r++) {
 		cr_assert_eq(p->cudaStreamSynchronize(other[r]), cudaSuccess);
@@ -223,6 +231,16 @@ Test(group, with_several_streams_joins_them_before_the_work, .timeout = 10)
 		cr_assert_eq(second[r], 1);
 	}
 	native_clique_destroy(&clique);
+}
+
+Test(group, waits_for_what_is_ahead_on_the_first_stream, .timeout = 10)
+{
+	hold_one_stream(0);
+}
+
+Test(group, waits_for_what_is_ahead_on_the_last_stream, .timeout = 10)
+{
+	hold_one_stream(1);
 }
 
 Test(group, holds_operations_of_two_cliques, .timeout = 10)

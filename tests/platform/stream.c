@@ -648,7 +648,7 @@ Test(mark, progress_runs_what_is_ready, .timeout = 10)
 	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, stream), cudaSuccess);
 	cr_assert_eq(p->mark(stream, word, 1), cudaSuccess);
 	while (load(word) != 1)
-		p->progress(stream);
+		p->progress(stream, NULL, 0, UINT64_MAX);
 	cr_assert_eq(byte, 1);
 	cr_assert_eq(p->cudaStreamDestroy(stream), cudaSuccess);
 	cr_assert_eq(p->cudaFreeHost(word), cudaSuccess);
@@ -663,9 +663,9 @@ Test(mark, progress_does_not_wait, .timeout = 10)
 
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(p->mark(stream, word, 1), cudaSuccess);
-	p->progress(stream);
+	p->progress(stream, NULL, 0, UINT64_MAX);
 	native_gate_reached(&gate);
-	p->progress(stream);
+	p->progress(stream, NULL, 0, UINT64_MAX);
 	cr_assert_eq(load(word), 0);
 	native_gate_open(&gate);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
@@ -679,6 +679,6 @@ Test(mark, progress_of_a_destroyed_stream_is_harmless, .timeout = 10)
 	cudaStream_t stream = native_stream(p, 0);
 
 	cr_assert_eq(p->cudaStreamDestroy(stream), cudaSuccess);
-	p->progress(stream);
-	p->progress(NULL);
+	p->progress(stream, NULL, 0, UINT64_MAX);
+	p->progress(NULL, NULL, 0, UINT64_MAX);
 }

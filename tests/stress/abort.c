@@ -3,14 +3,16 @@
 /*
  * Abort against submit, wait and close
  *
- * Every round opens a group, lets its ranks sum numbers, and aborts it at a
- * random moment from a thread of its own.  Checked at the end of each: one
- * abort has won; every ticket has one answer, the same when asked again; what
- * answers OK has the right number; buffers are freed as soon as a wait has
- * answered, so that a sanitizer sees who writes later.
+ * Every round opens a group, lets its ranks sum numbers, and aborts it from two
+ * threads at a random moment, every other time not before some sums are done.
+ * Checked at the end of each: one abort has won; every ticket has one answer,
+ * the same when asked again; what answers OK has the right number; buffers are
+ * freed as soon as a wait has answered, so that a sanitizer sees who writes
+ * later.
  */
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,9 @@
 
 #define RANKS 3
 #define ROUNDS 40
+
+/* After so many, some tickets must have been done and some cut short. */
+#define ROUNDS_ENOUGH 200
 
 struct round {
 	struct cohort_group *group;
@@ -73,11 +78,22 @@ static int worker(struct cohort_comm *c, void *user)
 	return 0;
 }
 
+/* Let the ranks get somewhere: a sanitizer makes their start take longer than
+ * any number of iterations of nothing. */
+static void wait_for_tickets(struct round *round, unsigned long n)
+{
+	while (atomic_load(&round->done) < n && !atomic_load(&round->fired))
+		sched_yield();
+}
+
 static void *aborter(void *arg)
 {
 	struct round *round = arg;
 	uint64_t seed = round->number << 16 | (uintptr_t)pthread_self();
 
+	if (round->number % 2)
+		wait_for_tickets(round,
+		                 stress_random(&seed) % (RANKS * ROUNDS));
 	stress_spin(stress_random(&seed) % (1u << (10 + round->number % 12)));
 	if (cohort_group_abort(round->group, "stress") == COHORT_OK)
 		atomic_fetch_add(&round->fired, 1);
@@ -116,5 +132,7 @@ int main(int argc, char **argv)
 		one_round(rounds, &done, &cut);
 	printf("%lu rounds, %lu tickets done, %lu cut short\n", rounds, done,
 	       cut);
+	if (rounds > ROUNDS_ENOUGH && (!done || !cut))
+		stress_fail("the aborts do not meet the tickets");
 	return 0;
 }

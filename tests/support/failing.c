@@ -42,9 +42,9 @@ static const struct platform *real; /* set by failing_wrap() */
 static atomic_ulong calls[failing_functions];
 
 /* Written by failing_at(), while nobody makes calls. */
-static int chosen; /* an index, or failing_functions for any */
-static int nccl_code;
-static int cuda_code;
+static atomic_int chosen; /* an index, or failing_functions for any */
+static atomic_int nccl_code;
+static atomic_int cuda_code;
 
 static atomic_long countdown; /* the call that takes it from 1 to 0 fails */
 static _Atomic(const char *) fired;

@@ -9,6 +9,7 @@
  */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/backoff.h"
 #include "platform/host/copy.h"
@@ -41,17 +42,20 @@ static ncclResult_t stuck(struct ncclComm *comm)
 	return group_fail(ncclInternalError, "aborted while in the call");
 }
 
-/* Make room for one more of @size in an array. */
-static bool grow(void **array, size_t count, size_t *room, size_t size)
+/* Make room for one more of @size in an array that begins as @own. */
+static bool grow(void **array, const void *own, size_t count, size_t *room,
+                 size_t size)
 {
-	size_t more = *room ? 2 * *room : 4;
+	size_t more = 2 * *room;
 	void *bigger;
 
 	if (count < *room)
 		return true;
-	bigger = realloc(*array, more * size);
+	bigger = realloc(*array == own ? NULL : *array, more * size);
 	if (!bigger)
 		return false;
+	if (*array == own)
+		memcpy(bigger, own, count * size);
 	*array = bigger;
 	*room = more;
 	return true;
@@ -60,7 +64,8 @@ static bool grow(void **array, size_t count, size_t *room, size_t size)
 static bool add_call(struct launch *l, const struct call *c)
 {
 	void *calls = l->calls;
-	bool ok = grow(&calls, l->call_count, &l->call_room, sizeof(*c));
+	bool ok = grow(&calls, l->own_calls, l->call_count, &l->call_room,
+	               sizeof(*c));
 
 	l->calls = calls;
 	if (ok)
@@ -77,7 +82,8 @@ static bool add_stream(struct launch *l, struct stream *s)
 	for (i = 0; i < l->stream_count; i++)
 		if (l->streams[i] == s)
 			return true;
-	ok = grow(&streams, l->stream_count, &l->stream_room, sizeof(s));
+	ok = grow(&streams, l->own_streams, l->stream_count, &l->stream_room,
+	          sizeof(s));
 	l->streams = streams;
 	if (ok)
 		l->streams[l->stream_count++] = s;

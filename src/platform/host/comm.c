@@ -63,6 +63,18 @@ ncclResult_t host_ncclGetVersion(int *version)
 
 /* ---- launches --------------------------------------------------------- */
 
+/* With room of its own for the usual. */
+static struct launch *launch_init(struct launch *l)
+{
+	if (!l)
+		return NULL;
+	l->calls = l->own_calls;
+	l->call_room = sizeof(l->own_calls) / sizeof(l->own_calls[0]);
+	l->streams = l->own_streams;
+	l->stream_room = sizeof(l->own_streams) / sizeof(l->own_streams[0]);
+	return l;
+}
+
 struct launch *comm_launch_get(struct ncclComm *comm)
 {
 	struct launch *l;
@@ -71,9 +83,11 @@ struct launch *comm_launch_get(struct ncclComm *comm)
 	l = comm->unused;
 	if (l)
 		comm->unused = l->next;
+	else if (comm->stock_used < COMM_STOCK)
+		l = launch_init(&comm->stock[comm->stock_used++]);
 	pthread_mutex_unlock(&comm->lock);
 	if (!l)
-		l = calloc(1, sizeof(*l));
+		l = launch_init(calloc(1, sizeof(*l)));
 	if (!l)
 		return NULL;
 	l->comm = comm;
@@ -113,8 +127,10 @@ void comm_launch_queue(struct launch *l)
 	atomic_store_explicit(&l->users, 2, memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->comm->pending, 1, memory_order_relaxed);
 	stream_push(s, &w, &position);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		stream_push_wait(l->streams[i], s, position);
+		stream_go(l->streams[i]);
+	}
 	comm_launch_put(l);
 }
 
@@ -131,10 +147,14 @@ static void comm_free(struct ncclComm *comm)
 
 	for (l = comm->unused; l; l = next) {
 		next = l->next;
-		free(l->streams);
-		free(l->calls);
-		free(l);
+		if (l->streams != l->own_streams)
+			free(l->streams);
+		if (l->calls != l->own_calls)
+			free(l->calls);
+		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
+			free(l);
 	}
+	free(comm->stock);
 	pthread_mutex_destroy(&comm->lock);
 	comm->magic = 0;
 	free(comm);
@@ -162,12 +182,18 @@ static struct ncclComm *comm_create(struct world *w, int rank, int device)
 	comm->world = w;
 	comm->rank = rank;
 	comm->device = device;
+	comm->stock = calloc(COMM_STOCK, sizeof(*comm->stock));
+	if (!comm->stock) {
+		free(comm);
+		return NULL;
+	}
 	lock_init(&comm->lock);
 	return comm;
 }
 
 static struct world *world_create(int n, const int *devices)
 {
+	static _Atomic uint64_t worlds; /* relaxed: a number */
 	struct world *w =
 		calloc(1, sizeof(*w) + (size_t)n * sizeof(w->comms[0]));
 	int i;
@@ -175,6 +201,7 @@ static struct world *world_create(int n, const int *devices)
 	if (!w)
 		return NULL;
 	w->n = n;
+	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
 	lock_init(&w->lock);
 	w->launches = calloc((size_t)n, sizeof(*w->launches));
 	for (i = 0; w->launches && i < n; i++) {
@@ -239,7 +266,7 @@ static ncclResult_t comm_sync(struct ncclComm *comm)
 
 	/* Acquire: pairs with the release when a launch is done. */
 	while (atomic_load_explicit(&comm->pending, memory_order_acquire)) {
-		stream_help(comm->last);
+		stream_help(comm->last, UINT64_MAX);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return ncclSuccess;
@@ -257,8 +284,7 @@ static ncclResult_t comm_reclaim(struct ncclComm *comm)
 	    w->n)
 		return ncclSuccess;
 	for (i = 0; i < w->n; i++)
-		if (!w->comms[i]->finalized)
-			comm_sync(w->comms[i]);
+		comm_sync(w->comms[i]);
 	world_free(w);
 	return ncclSuccess;
 }
@@ -318,9 +344,9 @@ ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 static ncclResult_t comm_fact(const struct ncclComm *comm, const void *out)
 {
 	if (!comm_is_valid(comm))
-		return group_fail(ncclInvalidArgument, "not a communicator");
+		return comm_error(ncclInvalidArgument, "not a communicator");
 	if (!out)
-		return group_fail(ncclInvalidArgument, "output is NULL");
+		return comm_error(ncclInvalidArgument, "output is NULL");
 	return ncclSuccess;
 }
 
@@ -356,7 +382,6 @@ ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
 	ncclResult_t result = comm_fact(comm, async);
 
 	if (result == ncclSuccess)
-		*async = (ncclResult_t)atomic_load_explicit(
-			&comm->async, memory_order_acquire);
+		*async = ncclSuccess; /* nothing here fails later */
 	return result;
 }

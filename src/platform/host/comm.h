@@ -52,6 +52,10 @@ struct launch {
 	struct call *calls;
 	size_t call_count, call_room;
 
+	/* Where both are while they are few. */
+	struct stream *own_streams[2];
+	struct call own_calls[4];
+
 	struct cohort_fault fault; /* never or delay; kind 0: none */
 	uint64_t due_ns;           /* of a delay, once it has begun */
 
@@ -69,16 +73,13 @@ struct ncclComm {
 	int rank;
 	int device;
 
-	/* Atomic; raised by ncclCommAbort() from any thread (seq_cst), polled
-	 * by whoever works or waits for this rank. */
+	/* Atomic; raised by ncclCommAbort() from any thread (release), polled by
+	 * whoever works or waits for this rank (acquire). */
 	atomic_bool aborted;
 
 	/* Atomic; a statistic until freed: launches queued and not done.  The
 	 * last decrement releases what the launch wrote. */
 	_Atomic uint64_t pending;
-
-	/* Atomic; any thread. */
-	_Atomic int async;
 
 	/* Owned by the thread that uses the communicator. */
 	uint64_t operations; /* collectives called, for faults */
@@ -87,15 +88,23 @@ struct ncclComm {
 	struct stream *last; /* where the last launch went */
 	bool finalized;
 
-	/* Guarded by lock. */
+	/* Guarded by lock.  The stock is memory that costs nothing until it is
+	 * used, and then no allocation. */
 	pthread_mutex_t lock;
 	struct launch *unused;
+	struct launch *stock;
+	size_t stock_used;
 };
+
+/* Launches a rank may have in flight before more are allocated: as many as its
+ * stream can hold. */
+#define COMM_STOCK STREAM_SLOTS
 
 /* Where the ranks meet. */
 struct world {
 	/* Constant after creation. */
 	int n;
+	uint64_t number; /* in the order of creation, which all groups follow */
 
 	/* Atomic; how many were aborted or destroyed. */
 	atomic_int released;
@@ -140,7 +149,7 @@ void comm_launch_queue(struct launch *launch);
 
 /* The step function of a launch: arrive, and with the others do the work. */
 enum step meet_step(struct stream *stream, struct work *work,
-                    enum effort effort);
+                    const struct drive *drive);
 
 /* Raise a rank's abort flag and let everyone see it. */
 void meet_abort(struct ncclComm *comm);

@@ -18,22 +18,66 @@
 /* What a call that queues work may spend on doing it. */
 #define ENQUEUE_BYTES (16 * 1024)
 
-static enum step copy_step(struct stream *s, struct work *w, enum effort effort)
+/* Between two of these a driver looks at the clock. */
+#define PIECE_BYTES ((size_t)1024 * 1024)
+
+/* How much of @bytes a driver may do now; 0: it must leave it. */
+static size_t allowed(size_t bytes, const struct drive *d)
 {
+	if (d->effort == EFFORT_ENQUEUE && bytes > ENQUEUE_BYTES)
+		return 0;
+	return bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+}
+
+static bool overlap(const struct work *w)
+{
+	uintptr_t a = (uintptr_t)w->copy.dst, b = (uintptr_t)w->copy.src;
+
+	return (a < b ? b - a : a - b) < w->copy.bytes;
+}
+
+/* What is left of the work stays in it. */
+static enum step copy_step(struct stream *s, struct work *w,
+                           const struct drive *d)
+{
+	size_t n;
+
 	(void)s;
-	if (effort == EFFORT_ENQUEUE && w->copy.bytes > ENQUEUE_BYTES)
-		return STEP_LATER;
-	if (w->copy.dst != w->copy.src)
+	/* Overlapping ones must be moved at once. */
+	if (d->effort != EFFORT_ENQUEUE && overlap(w)) {
 		memmove(w->copy.dst, w->copy.src, w->copy.bytes);
+		return STEP_DONE;
+	}
+	while (w->copy.bytes) {
+		n = allowed(w->copy.bytes, d);
+		if (!n)
+			return STEP_LATER;
+		memmove(w->copy.dst, w->copy.src, n);
+		w->copy.dst = (char *)w->copy.dst + n;
+		w->copy.src = (const char *)w->copy.src + n;
+		w->copy.bytes -= n;
+		if (w->copy.bytes && drive_is_late(d))
+			return STEP_LATER;
+	}
 	return STEP_DONE;
 }
 
-static enum step set_step(struct stream *s, struct work *w, enum effort effort)
+static enum step set_step(struct stream *s, struct work *w,
+                          const struct drive *d)
 {
+	size_t n;
+
 	(void)s;
-	if (effort == EFFORT_ENQUEUE && w->set.bytes > ENQUEUE_BYTES)
-		return STEP_LATER;
-	memset(w->set.memory, w->set.value, w->set.bytes);
+	while (w->set.bytes) {
+		n = allowed(w->set.bytes, d);
+		if (!n)
+			return STEP_LATER;
+		memset(w->set.memory, w->set.value, n);
+		w->set.memory = (char *)w->set.memory + n;
+		w->set.bytes -= n;
+		if (w->set.bytes && drive_is_late(d))
+			return STEP_LATER;
+	}
 	return STEP_DONE;
 }
 

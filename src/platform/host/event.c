@@ -129,12 +129,12 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 }
 
 static enum step record_step(struct stream *s, struct work *w,
-                             enum effort effort)
+                             const struct drive *d)
 {
 	struct event *e = w->record.event;
 
 	(void)s;
-	(void)effort;
+	(void)d;
 	pthread_mutex_lock(&e->lock);
 	if (e->version == w->record.version)
 		e->time_ns = clock_now();
@@ -174,7 +174,7 @@ cudaError_t host_cudaEventQuery(cudaEvent_t event)
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!m.stream)
 		return cudaSuccess;
-	stream_help(m.stream);
+	stream_help(m.stream, m.position);
 	return device_error(stream_is_done(m.stream, m.position)
 	                            ? cudaSuccess
 	                            : cudaErrorNotReady);
@@ -203,8 +203,7 @@ cudaError_t host_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (m.stream) {
 		stream_push_wait(s, m.stream, m.position);
-		stream_drive(s, EFFORT_ENQUEUE);
-		stream_settle(EFFORT_ENQUEUE);
+		stream_go(s);
 	}
 	return cudaSuccess;
 }

@@ -7,6 +7,8 @@
 
 #include "platform/host/fault.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -82,6 +84,19 @@ void cohort_sim_faults_clear(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* A number of digits only, at the start of @text; NULL if there is none or it is
+ * too large, else what comes behind it. */
+static const char *parse_number(const char *text, uint64_t max, uint64_t *n)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return NULL;
+	errno = 0;
+	*n = strtoull(text, &end, 10);
+	return errno || *n > max ? NULL : end;
+}
+
 /* "5ms" to nanoseconds. */
 static bool parse_time(const char *text, uint64_t *ns)
 {
@@ -94,14 +109,14 @@ static bool parse_time(const char *text, uint64_t *ns)
 		{ "ms", 1000000 },
 		{ "s", 1000000000 },
 	};
-	char *end;
-	unsigned long long n = strtoull(text, &end, 10);
+	uint64_t n;
+	const char *unit = parse_number(text, UINT64_MAX, &n);
 	size_t i;
 
-	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (end != text && strcmp(end, units[i].unit) == 0) {
+	for (i = 0; unit && i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(unit, units[i].unit) == 0) {
 			*ns = n * units[i].ns;
-			return true;
+			return n <= UINT64_MAX / units[i].ns;
 		}
 	return false;
 }
@@ -109,7 +124,7 @@ static bool parse_time(const char *text, uint64_t *ns)
 /* "never", "stuck", "delay=TIME" or "error=CODE". */
 static bool parse_kind(const char *text, struct cohort_fault *f)
 {
-	char *end;
+	const char *end;
 
 	if (strcmp(text, "never") == 0) {
 		f->kind = COHORT_FAULT_NEVER;
@@ -125,8 +140,8 @@ static bool parse_kind(const char *text, struct cohort_fault *f)
 	}
 	if (strncmp(text, "error=", 6) == 0) {
 		f->kind = COHORT_FAULT_ERROR;
-		f->value = strtoull(text + 6, &end, 10);
-		return end != text + 6 && !*end;
+		end = parse_number(text + 6, UINT64_MAX, &f->value);
+		return end && !*end;
 	}
 	return false;
 }
@@ -134,23 +149,21 @@ static bool parse_kind(const char *text, struct cohort_fault *f)
 /* "RANK@OPERATION:KIND", where a rank of * is any. */
 static bool parse_fault(const char *text, struct cohort_fault *f)
 {
-	char *end;
+	uint64_t rank;
 
 	*f = (struct cohort_fault){ .rank = -1 };
 	if (*text == '*') {
 		text++;
 	} else {
-		f->rank = (int)strtol(text, &end, 10);
-		if (end == text || f->rank < 0)
+		text = parse_number(text, INT_MAX, &rank);
+		if (!text)
 			return false;
-		text = end;
+		f->rank = (int)rank;
 	}
 	if (*text++ != '@')
 		return false;
-	f->operation = strtoull(text, &end, 10);
-	if (end == text || *end != ':')
-		return false;
-	return parse_kind(end + 1, f);
+	text = parse_number(text, UINT64_MAX, &f->operation);
+	return text && *text == ':' && parse_kind(text + 1, f);
 }
 
 static int parse_list_locked(char *list)
@@ -174,19 +187,28 @@ static int parse_list_locked(char *list)
 	return COHORT_OK;
 }
 
+/* All of the list or nothing. */
+static int read_environment_locked(const char *text)
+{
+	int before = atomic_load_explicit(&used, memory_order_relaxed);
+	char *copy = strdup(text);
+	int rc = copy ? parse_list_locked(copy)
+	              : error_set(COHORT_NO_MEMORY, "out of memory");
+
+	free(copy);
+	if (rc != COHORT_OK)
+		atomic_store_explicit(&used, before, memory_order_relaxed);
+	return rc;
+}
+
 int fault_init(void)
 {
 	const char *text = getenv("COHORT_FAULTS");
-	char *copy;
 	int rc = COHORT_OK;
 
 	pthread_mutex_lock(&lock);
-	if (!environment_read && text) {
-		copy = strdup(text);
-		rc = copy ? parse_list_locked(copy)
-		          : error_set(COHORT_NO_MEMORY, "out of memory");
-		free(copy);
-	}
+	if (!environment_read && text)
+		rc = read_environment_locked(text);
 	environment_read = rc == COHORT_OK;
 	pthread_mutex_unlock(&lock);
 	return rc;

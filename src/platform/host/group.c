@@ -20,7 +20,7 @@ static _Thread_local struct {
 	int depth;
 	ncclResult_t error; /* of the last call that failed */
 	struct launch *first;
-	struct launch **last;
+	struct launch *last;
 	struct job *jobs;
 	size_t job_count, job_room;
 } group;
@@ -30,7 +30,7 @@ void group_start(void)
 	if (group.depth++ == 0) {
 		group.error = ncclSuccess;
 		group.first = NULL;
-		group.last = &group.first;
+		group.last = NULL;
 		group.job_count = 0;
 	}
 }
@@ -40,6 +40,24 @@ ncclResult_t group_fail(ncclResult_t result, const char *text)
 	if (group.depth)
 		group.error = result;
 	return comm_error(result, text);
+}
+
+/* Put a launch in its place: by world, in the order of the first calls within
+ * one.  All threads so queue on several worlds in the same order, and do not wait
+ * for each other in a circle. */
+static void insert(struct launch *l)
+{
+	struct launch **at = &group.first;
+
+	if (group.last &&
+	    group.last->comm->world->number <= l->comm->world->number)
+		at = &group.last->next;
+	while (*at && (*at)->comm->world->number <= l->comm->world->number)
+		at = &(*at)->next;
+	l->next = *at;
+	*at = l;
+	if (!l->next)
+		group.last = l;
 }
 
 struct launch *group_launch(struct ncclComm *comm)
@@ -52,9 +70,7 @@ struct launch *group_launch(struct ncclComm *comm)
 	if (!l)
 		return NULL;
 	comm->open = l;
-	l->next = NULL;
-	*group.last = l;
-	group.last = &l->next;
+	insert(l);
 	return l;
 }
 

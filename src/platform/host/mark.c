@@ -22,10 +22,11 @@ static bool word_reached(const uint32_t *word, uint32_t value)
 	return (int32_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - value) >= 0;
 }
 
-static enum step mark_step(struct stream *s, struct work *w, enum effort effort)
+static enum step mark_step(struct stream *s, struct work *w,
+                           const struct drive *d)
 {
 	(void)s;
-	(void)effort;
+	(void)d;
 	/* seq_cst, see word_follower_count; also the release of everything
 	 * that the stream did before. */
 	__atomic_store_n(w->mark.word, w->mark.value, __ATOMIC_SEQ_CST);
@@ -39,11 +40,11 @@ static enum step mark_step(struct stream *s, struct work *w, enum effort effort)
 }
 
 static enum step await_step(struct stream *s, struct work *w,
-                            enum effort effort)
+                            const struct drive *d)
 {
 	bool reached;
 
-	(void)effort;
+	(void)d;
 	pthread_mutex_lock(&words_lock);
 	atomic_fetch_add(&word_follower_count, 1);
 	reached = word_reached(w->mark.word, w->mark.value);
@@ -83,11 +84,22 @@ cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
 	return push_mark(stream, await_step, word, value);
 }
 
-void stream_progress(cudaStream_t stream)
+void stream_progress(cudaStream_t stream, const uint32_t *word, uint32_t value,
+                     uint64_t until_ns)
 {
 	struct stream *s = stream_find(stream);
+	struct drive d = {
+		.effort = EFFORT_HELP,
+		.position = UINT64_MAX,
+		.word = word,
+		.value = value,
+		.until_ns = until_ns,
+	};
 
-	if (!s)
+	if (!s || atomic_load_explicit(&s->blocked, memory_order_relaxed))
 		return;
-	stream_help(s);
+	if (drive_is_late(&d))
+		d.effort = EFFORT_ENQUEUE;
+	stream_drive(s, &d);
+	stream_settle();
 }

@@ -216,9 +216,9 @@ static void piece_do(const struct world *w, const struct piece *p)
 	}
 }
 
-/* Claim pieces until there are none or a rank was aborted.  Returns how many
- * were done.  For a thread that is inside. */
-static size_t do_pieces(struct world *w)
+/* Claim pieces until there are none, a rank was aborted, or the driver's time is
+ * over.  Returns how many were done.  For a thread that is inside. */
+static size_t do_pieces(struct world *w, const struct drive *d)
 {
 	struct piece p;
 	size_t number, n = 0;
@@ -232,11 +232,18 @@ static size_t do_pieces(struct world *w)
 		p = piece_find(w, number);
 		piece_do(w, &p);
 		n++;
+		if (drive_is_late(d))
+			break;
 	}
 	return n;
 }
 
 /* ---- rounds ----------------------------------------------------------- */
+
+static bool is_broken(const struct world *w)
+{
+	return atomic_load_explicit(&w->broken, memory_order_relaxed);
+}
 
 static void end_round_locked(struct world *w)
 {
@@ -248,13 +255,13 @@ static void end_round_locked(struct world *w)
 
 /* Help with the pieces.  Called with the lock held; releases and re-acquires
  * it. */
-static void work_locked(struct world *w)
+static void work_locked(struct world *w, const struct drive *d)
 {
 	size_t n;
 
 	w->inside++;
 	pthread_mutex_unlock(&w->lock);
-	n = do_pieces(w);
+	n = do_pieces(w, d);
 	pthread_mutex_lock(&w->lock);
 	w->inside--;
 	w->finished += n;
@@ -262,13 +269,8 @@ static void work_locked(struct world *w)
 		return;
 	if (w->finished == w->pieces)
 		end_round_locked(w);
-	else
-		stream_kick_all_locked(&w->followers); /* broken */
-}
-
-static bool is_broken(const struct world *w)
-{
-	return atomic_load_explicit(&w->broken, memory_order_relaxed);
+	else if (is_broken(w))
+		stream_kick_all_locked(&w->followers);
 }
 
 static bool is_aborted(const struct launch *l)
@@ -301,6 +303,14 @@ static bool is_held(struct launch *l)
 	       (l->fault.kind == COHORT_FAULT_DELAY && clock_now() < l->due_ns);
 }
 
+/* True if there are pieces of this round that nobody has claimed. */
+static bool has_pieces(const struct world *w, const struct launch *l)
+{
+	return w->round == l->round && w->open && !is_broken(w) &&
+	       atomic_load_explicit(&w->next_piece, memory_order_relaxed) <
+	               w->pieces;
+}
+
 static void launch_done(struct launch *l)
 {
 	struct ncclComm *comm = l->comm;
@@ -311,11 +321,11 @@ static void launch_done(struct launch *l)
 	atomic_fetch_sub_explicit(&comm->pending, 1, memory_order_release);
 }
 
-enum step meet_step(struct stream *s, struct work *work, enum effort effort)
+enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 {
 	struct launch *l = work->launch;
 	struct world *w = l->comm->world;
-	bool turn, held = false, later = false, over;
+	bool turn, held = false, left = false, over;
 
 	pthread_mutex_lock(&w->lock);
 	turn = w->round == l->round && !is_broken(w) && !is_aborted(l);
@@ -325,12 +335,12 @@ enum step meet_step(struct stream *s, struct work *work, enum effort effort)
 			join_locked(w, l);
 	}
 	if (turn && l->joined && w->open) {
-		later = effort == EFFORT_ENQUEUE && w->bytes > ENQUEUE_BYTES;
-		if (!later)
-			work_locked(w);
+		if (d->effort != EFFORT_ENQUEUE || w->bytes <= ENQUEUE_BYTES)
+			work_locked(w, d);
+		left = has_pieces(w, l);
 	}
 	over = is_over_locked(w, l);
-	if (over || later)
+	if (over || left)
 		stream_unfollow_locked(&w->followers, s);
 	else
 		stream_follow_locked(&w->followers, s);
@@ -341,8 +351,8 @@ enum step meet_step(struct stream *s, struct work *work, enum effort effort)
 		return STEP_DONE;
 	}
 	if (held && l->fault.kind == COHORT_FAULT_DELAY)
-		return stream_timer(s, l->due_ns, effort);
-	return later ? STEP_LATER : STEP_BLOCKED;
+		return stream_timer(s, l->due_ns, d);
+	return left ? STEP_LATER : STEP_BLOCKED;
 }
 
 void meet_abort(struct ncclComm *comm)
@@ -350,10 +360,10 @@ void meet_abort(struct ncclComm *comm)
 	struct world *w = comm->world;
 
 	pthread_mutex_lock(&w->lock);
-	/* seq_cst: as strong as what waits for it might need; see comm.h. */
-	atomic_store(&comm->aborted, true);
+	/* Release: pairs with the acquire of who is stuck in a call. */
+	atomic_store_explicit(&comm->aborted, true, memory_order_release);
 	atomic_store_explicit(&w->broken, true, memory_order_relaxed);
 	stream_kick_all_locked(&w->followers);
 	pthread_mutex_unlock(&w->lock);
-	stream_settle(EFFORT_HELP);
+	stream_settle();
 }

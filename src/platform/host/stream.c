@@ -8,7 +8,8 @@
  * position of a stream, may be looked at after the stream was destroyed, which
  * whoever completes somebody else's operation does all the time.
  *
- * Locks: the table's, then a stream's own.  None is held across a step function.
+ * Locks: the table's, then a stream's own; step functions acquire those of what
+ * they work on.  None is held across a step function.
  */
 
 #include "platform/host/stream.h"
@@ -190,7 +191,14 @@ void stream_kick(struct stream *s)
 	kicked_by_us = s;
 }
 
-void stream_settle(enum effort effort)
+/* What takes no effort, and all of it. */
+static const struct drive cheap = {
+	.effort = EFFORT_ENQUEUE,
+	.position = UINT64_MAX,
+	.until_ns = UINT64_MAX,
+};
+
+void stream_settle(void)
 {
 	struct stream *s;
 
@@ -201,7 +209,7 @@ void stream_settle(enum effort effort)
 		pthread_mutex_lock(&s->lock);
 		s->own_next = false;
 		pthread_mutex_unlock(&s->lock);
-		stream_drive(s, effort);
+		stream_drive(s, &cheap);
 	}
 }
 
@@ -271,12 +279,13 @@ static void wake_own_and_unlock(struct stream *s)
 	/* Out of threads: try again the next time somebody drives it. */
 	pthread_mutex_lock(&s->lock);
 	s->own_started = false;
+	s->own_next = false;
 	pthread_mutex_unlock(&s->lock);
 }
 
 /* Step the first work until it is done or cannot go on.  Called with the lock
  * held and busy set; releases and re-acquires the lock. */
-static enum step step_first_locked(struct stream *s, enum effort effort)
+static enum step step_first_locked(struct stream *s, const struct drive *d)
 {
 	struct work *w = &s->ring[s->done % STREAM_SLOTS];
 	enum step r;
@@ -284,39 +293,66 @@ static enum step step_first_locked(struct stream *s, enum effort effort)
 	do {
 		s->again = false;
 		pthread_mutex_unlock(&s->lock);
-		r = w->step(s, w, effort);
+		r = w->step(s, w, d);
 		pthread_mutex_lock(&s->lock);
 	} while (r == STEP_BLOCKED && s->again);
 	return r;
 }
 
-void stream_drive(struct stream *s, enum effort effort)
+bool drive_is_late(const struct drive *d)
 {
-	enum step r = STEP_DONE;
-	bool over;
+	return d->until_ns != UINT64_MAX && clock_now() >= d->until_ns;
+}
 
-	pthread_mutex_lock(&s->lock);
-	if (s->busy || (s->own_next && effort != EFFORT_OWN)) {
-		s->again = true;
-		pthread_mutex_unlock(&s->lock);
-		return;
-	}
-	s->busy = true;
+/* True if a driver has what it came for. */
+static bool drive_is_over(const struct drive *d, uint64_t done)
+{
+	return done >= d->position ||
+	       (d->word &&
+	        (int32_t)(__atomic_load_n(d->word, __ATOMIC_ACQUIRE) -
+	                  d->value) >= 0) ||
+	       drive_is_late(d);
+}
+
+/* Do one work after the other.  Called with the lock held and busy set;
+ * releases and re-acquires the lock. */
+static enum step drive_locked(struct stream *s, const struct drive *d)
+{
+	enum step r;
+
 	while (s->done != s->queued) {
-		r = step_first_locked(s, effort);
+		r = step_first_locked(s, d);
 		if (r != STEP_DONE)
-			break;
+			return r;
 		s->own_next = false;
 		/* Release: the work's results.  Pairs with the acquire in
 		 * stream_is_done(). */
 		atomic_store_explicit(&s->done, s->done + 1,
 		                      memory_order_release);
 		stream_kick_all_locked(&s->followers);
+		if (drive_is_over(d, s->done) && s->done != s->queued)
+			return STEP_LATER;
 	}
+	return STEP_DONE;
+}
+
+void stream_drive(struct stream *s, const struct drive *d)
+{
+	enum step r;
+	bool over;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->busy || (s->own_next && d->effort != EFFORT_OWN)) {
+		s->again = true;
+		pthread_mutex_unlock(&s->lock);
+		return;
+	}
+	s->busy = true;
+	r = drive_locked(s, d);
 	s->busy = false;
 	over = stream_is_over_locked(s);
 	if (r == STEP_LATER) {
-		s->own_next = effort == EFFORT_HELP;
+		s->own_next = d->effort == EFFORT_HELP;
 		wake_own_and_unlock(s);
 		return;
 	}
@@ -325,20 +361,27 @@ void stream_drive(struct stream *s, enum effort effort)
 		stream_park(s);
 }
 
-void stream_help(struct stream *s)
+void stream_help(struct stream *s, uint64_t position)
 {
+	const struct drive d = {
+		.effort = EFFORT_HELP,
+		.position = position,
+		.until_ns = UINT64_MAX,
+	};
+
 	if (atomic_load_explicit(&s->blocked, memory_order_relaxed))
 		return;
-	stream_drive(s, EFFORT_HELP);
-	stream_settle(EFFORT_HELP);
+	stream_drive(s, &d);
+	stream_settle();
 }
 
-enum step stream_timer(struct stream *s, uint64_t when_ns, enum effort effort)
+enum step stream_timer(struct stream *s, uint64_t when_ns,
+                       const struct drive *d)
 {
 	pthread_mutex_lock(&s->lock);
 	s->timer_ns = when_ns;
 	pthread_mutex_unlock(&s->lock);
-	return effort == EFFORT_OWN ? STEP_BLOCKED : STEP_LATER;
+	return d->effort == EFFORT_OWN ? STEP_BLOCKED : STEP_LATER;
 }
 
 /* Wait until the own thread is wanted or its timer has come.  Called with the
@@ -365,14 +408,19 @@ static void own_sleep_locked(struct stream *s)
 /* The stream's own thread; lives as long as the process, as the stream does. */
 static void *own_main(void *arg)
 {
+	static const struct drive own = {
+		.effort = EFFORT_OWN,
+		.position = UINT64_MAX,
+		.until_ns = UINT64_MAX,
+	};
 	struct stream *s = arg;
 
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
 		own_sleep_locked(s);
 		pthread_mutex_unlock(&s->lock);
-		stream_drive(s, EFFORT_OWN);
-		stream_settle(EFFORT_HELP);
+		stream_drive(s, &own);
+		stream_settle();
 	}
 	return NULL;
 }
@@ -386,8 +434,9 @@ static uint64_t push(struct stream *s, const struct work *work)
 
 	pthread_mutex_lock(&s->lock);
 	while (s->queued - s->done == STREAM_SLOTS) {
+		position = s->done + 1;
 		pthread_mutex_unlock(&s->lock);
-		stream_help(s);
+		stream_help(s, position);
 		backoff_wait(&b, UINT64_MAX);
 		pthread_mutex_lock(&s->lock);
 	}
@@ -400,12 +449,13 @@ static uint64_t push(struct stream *s, const struct work *work)
 	return position;
 }
 
-static enum step wait_step(struct stream *s, struct work *w, enum effort effort)
+static enum step wait_step(struct stream *s, struct work *w,
+                           const struct drive *d)
 {
 	struct stream *on = w->wait.on;
 	bool done;
 
-	(void)effort;
+	(void)d;
 	pthread_mutex_lock(&on->lock);
 	done = on->done >= w->wait.position;
 	if (!done)
@@ -447,6 +497,12 @@ static void order_blocking(struct stream *s)
 		stream_push_wait(s, l, l->queued);
 }
 
+void stream_go(struct stream *s)
+{
+	stream_drive(s, &cheap);
+	stream_settle();
+}
+
 void stream_push(struct stream *s, const struct work *work,
                  uint64_t *position_out)
 {
@@ -459,8 +515,7 @@ void stream_push(struct stream *s, const struct work *work,
 	position = push(s, work);
 	if (position_out)
 		*position_out = position;
-	stream_drive(s, EFFORT_ENQUEUE);
-	stream_settle(EFFORT_ENQUEUE);
+	stream_go(s);
 }
 
 bool stream_is_done(const struct stream *s, uint64_t position)
@@ -475,7 +530,7 @@ void stream_wait(struct stream *s, uint64_t position)
 	struct backoff b = BACKOFF;
 
 	while (!stream_is_done(s, position)) {
-		stream_help(s);
+		stream_help(s, position);
 		if (!stream_is_done(s, position))
 			backoff_wait(&b, UINT64_MAX);
 	}

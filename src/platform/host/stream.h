@@ -45,12 +45,22 @@ enum step {
 /* How far a driver may go. */
 enum effort {
 	EFFORT_ENQUEUE, /* what takes no longer than a call may take */
-	EFFORT_HELP,    /* everything but what is for the stream's own thread */
-	EFFORT_OWN,     /* everything: the stream's own thread */
+	EFFORT_HELP,    /* all but what is for the stream's own thread */
+	EFFORT_OWN,     /* all: the stream's own thread */
+};
+
+/* A driver: how far it goes, and what it drives for.  It stops when that is
+ * reached, and leaves the rest to the stream's own thread. */
+struct drive {
+	enum effort effort;
+	uint64_t position;    /* of the stream */
+	const uint32_t *word; /* NULL, or *word - value not below 0 */
+	uint32_t value;
+	uint64_t until_ns; /* checked now and then, also within work */
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,
-                             enum effort effort);
+                             const struct drive *drive);
 
 struct work {
 	step_fn step;
@@ -157,6 +167,9 @@ struct stream *stream_next_of(struct stream *after, int device,
 void stream_push(struct stream *stream, const struct work *work,
                  uint64_t *position_out);
 
+/* Do what is cheap of @stream, after queueing with stream_push_wait(). */
+void stream_go(struct stream *stream);
+
 /* True if the first @position pieces of work are done (acquire). */
 bool stream_is_done(const struct stream *stream, uint64_t position);
 
@@ -168,7 +181,10 @@ void stream_push_wait(struct stream *stream, struct stream *on,
                       uint64_t position);
 
 /* Do what can be done of @stream now.  No lock may be held. */
-void stream_drive(struct stream *stream, enum effort effort);
+void stream_drive(struct stream *stream, const struct drive *drive);
+
+/* True if the time of a driver is over. */
+bool drive_is_late(const struct drive *drive);
 
 /*
  * Lists of streams whose first work waits for the same thing, for step
@@ -186,21 +202,23 @@ void stream_invite_all_locked(struct stream *list);
 /* Note that the first work of @stream may go on.  Takes no lock. */
 void stream_kick(struct stream *stream);
 
-/* For who waits for @stream: do what can be done of it now, if anything can.
- * No lock may be held. */
-void stream_help(struct stream *stream);
+/* For who waits for @position of @stream: do what can be done for that now, if
+ * anything can.  No lock may be held. */
+void stream_help(struct stream *stream, uint64_t position);
 
-/* Drive the streams that this thread has kicked.  No lock may be held. */
-void stream_settle(enum effort effort);
+/* Drive the streams that this thread has kicked, without much effort.  No lock
+ * may be held. */
+void stream_settle(void);
 
 /* From a step function: step again at @when_ns on the stream's own thread. */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
-                       enum effort effort);
+                       const struct drive *drive);
 
 /* The functions of the table that are ours: mark.c. */
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value);
-void stream_progress(cudaStream_t stream);
+void stream_progress(cudaStream_t stream, const uint32_t *word, uint32_t value,
+                     uint64_t until_ns);
 
 #endif

@@ -54,7 +54,7 @@ static bool legacy_is_idle(struct stream *s)
 	bool idle = true;
 
 	while ((other = stream_next_of(other, s->device, true))) {
-		stream_help(other);
+		stream_help(other, other->queued);
 		idle = idle && stream_is_done(other, other->queued);
 	}
 	return idle;
@@ -83,7 +83,7 @@ cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 	if (s->legacy) {
 		idle = legacy_is_idle(s);
 	} else {
-		stream_help(s);
+		stream_help(s, s->queued);
 		idle = stream_is_done(s, s->queued);
 	}
 	return device_error(idle ? cudaSuccess : cudaErrorNotReady);
@@ -95,11 +95,14 @@ cudaError_t host_cudaDeviceSynchronize(void)
 	return cudaSuccess;
 }
 
-static enum step host_step(struct stream *s, struct work *w, enum effort effort)
+static enum step host_step(struct stream *s, struct work *w,
+                           const struct drive *d)
 {
 	(void)s;
-	if (effort != EFFORT_OWN)
+	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
+	/* It may take its time: others must not wait for our kicks. */
+	stream_settle();
 	w->host.fn(w->host.user);
 	return STEP_DONE;
 }

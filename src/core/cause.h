@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_CAUSE_H
+#define CORE_CAUSE_H
+
+/*
+ * Why a clique ends: a small block of its own, shared by the clique and by abort
+ * handles, which may outlive it
+ *
+ *  A. The cause is set once and never changes; all who try to set it are told
+ *     whether they did.
+ *  B. Setting it takes no lock, no memory, no thread-local storage: a signal
+ *     handler may.
+ *  C. The block lives until the last reference is put.
+ */
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cohort/cohort.h>
+
+#define CAUSE_SLOTS 8
+
+/* A cause and when it came. */
+struct cause {
+	struct cohort_cause what;
+	uint64_t time_ns;
+};
+
+struct cohort_abort {
+	/* Atomic; the clique's, and one per handle. */
+	atomic_uint references;
+
+	/* Atomic; NULL, then the winner for ever.  seq_cst: entering a gate is
+	 * the gate's exchange, then the load of this; ending a clique is the
+	 * swap of this, then the reaper's load of the gate.  One of the two
+	 * sees the other. */
+	struct cause *_Atomic cause;
+
+	/* Atomic; the next free slot. */
+	atomic_uint used;
+	struct cause slots[CAUSE_SLOTS];
+	struct cause closing; /* the cause that is no cause: an orderly end */
+
+	/* Posted once, by whoever set the cause. */
+	sem_t caused;
+};
+
+/* A block with one reference, or NULL without memory. */
+struct cohort_abort *cause_create(void);
+void cause_get(struct cohort_abort *a);
+void cause_put(struct cohort_abort *a);
+
+/* The cause, or NULL; an orderly end is none. */
+const struct cohort_cause *cause_look(const struct cohort_abort *a);
+
+/* The same, or the orderly end, with its time; NULL while there is neither. */
+const struct cause *cause_any(const struct cohort_abort *a);
+
+/* Make @what the cause unless there is one: COHORT_OK for the one that did, else
+ * COHORT_ALREADY.  Any thread, any signal handler. */
+int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
+
+/* Set an orderly end instead: COHORT_OK or COHORT_ALREADY. */
+int cause_set_closing(struct cohort_abort *a);
+
+#endif
