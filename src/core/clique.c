@@ -327,29 +327,6 @@ bool clique_move(struct clique *q, int from, int to)
 	return atomic_compare_exchange_strong(&q->state, &from, to);
 }
 
-static void note_rank(struct cohort_comm *c)
-{
-	unsigned slot;
-
-	/* Acquire: pairs with the release when a ticket is given out, whose
-	 * slot's former operation was then done. */
-	c->last_then = atomic_load_explicit(&c->last, memory_order_acquire);
-	for (slot = 0; slot < c->clique->slots; slot++)
-		c->done_then[slot] =
-			__atomic_load_n(&c->done[slot], __ATOMIC_ACQUIRE);
-}
-
-void clique_note(struct clique *q)
-{
-	int r;
-
-	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING))
-		return;
-	for (r = 0; r < q->size; r++)
-		note_rank(&q->comms[r]);
-	clique_move(q, CLIQUE_NOTING, CLIQUE_NOTED);
-}
-
 /* Noting blocks on nothing, so neither does this for longer than that takes. */
 static enum clique_state look(struct clique *q)
 {
@@ -361,6 +338,32 @@ static enum clique_state look(struct clique *q)
 			&q->state, memory_order_acquire)) == CLIQUE_NOTING)
 		backoff_wait(&b, UINT64_MAX);
 	return (enum clique_state)state;
+}
+
+static void note_rank(struct cohort_comm *c)
+{
+	unsigned slot;
+
+	/* seq_cst: not before the move to NOTING, or a waiter could find done
+	 * and live what is not in the notes.  The last ticket first: when it was
+	 * given out, its slot's former operation was done. */
+	c->last_then = atomic_load(&c->last);
+	for (slot = 0; slot < c->clique->slots; slot++)
+		c->done_then[slot] =
+			__atomic_load_n(&c->done[slot], __ATOMIC_SEQ_CST);
+}
+
+void clique_note(struct clique *q)
+{
+	int r;
+
+	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING)) {
+		look(q); /* no flag may go up before the notes are whole */
+		return;
+	}
+	for (r = 0; r < q->size; r++)
+		note_rank(&q->comms[r]);
+	clique_move(q, CLIQUE_NOTING, CLIQUE_NOTED);
 }
 
 static bool abort_is_overdue(const struct clique *q)

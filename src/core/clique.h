@@ -168,7 +168,8 @@ enum clique_state clique_look(struct clique *q);
 /* Go from one state to another, if it is the one. */
 bool clique_move(struct clique *q, int from, int to);
 
-/* Note what is done, before any flag is raised, unless that has happened. */
+/* Note what is done, before any flag is raised, unless that has happened; see it
+ * done. */
 void clique_note(struct clique *q);
 
 /* Give back what the ranks have of the platform.  Reaper only. */

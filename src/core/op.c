@@ -15,6 +15,7 @@
 /* What each kind takes. */
 static const struct {
 	const char *name;
+	const char *native;
 	bool collective;
 	bool reduces;     /* has a reduction */
 	bool rooted;      /* has a root */
@@ -24,31 +25,43 @@ static const struct {
 	bool root_recvs;
 } kinds[] = {
 	[OP_ALL_REDUCE] = { .name = "all_reduce",
+	                    .native = "ncclAllReduce",
 	                    .collective = true,
 	                    .reduces = true },
 	[OP_BROADCAST] = { .name = "broadcast",
+	                   .native = "ncclBroadcast",
 	                   .collective = true,
 	                   .rooted = true,
 	                   .root_sends = true },
 	[OP_REDUCE] = { .name = "reduce",
+	                .native = "ncclReduce",
 	                .collective = true,
 	                .reduces = true,
 	                .rooted = true,
 	                .root_recvs = true },
 	[OP_ALL_GATHER] = { .name = "all_gather",
+	                    .native = "ncclAllGather",
 	                    .collective = true,
 	                    .scales_recv = true },
 	[OP_REDUCE_SCATTER] = { .name = "reduce_scatter",
+	                        .native = "ncclReduceScatter",
 	                        .collective = true,
 	                        .reduces = true,
 	                        .scales_send = true },
-	[OP_BARRIER] = { .name = "barrier", .collective = true },
-	[OP_COPY] = { .name = "copy" },
+	[OP_BARRIER] = { .name = "barrier",
+	                 .native = "ncclAllReduce",
+	                 .collective = true },
+	[OP_COPY] = { .name = "copy", .native = "cudaMemcpyAsync" },
 };
 
 const char *op_name(enum op_kind kind)
 {
 	return kinds[kind].name;
+}
+
+const char *op_native_name(enum op_kind kind)
+{
+	return kinds[kind].native;
 }
 
 bool op_is_collective(enum op_kind kind)

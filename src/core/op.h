@@ -33,6 +33,9 @@ struct op {
 /* The name for people: "all_reduce". */
 const char *op_name(enum op_kind kind);
 
+/* The native function that does it: "ncclAllReduce". */
+const char *op_native_name(enum op_kind kind);
+
 /* True if other ranks must make the same call. */
 bool op_is_collective(enum op_kind kind);
 

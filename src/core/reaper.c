@@ -114,7 +114,11 @@ static void reap_by_abort(struct clique *q)
 /* Everything is done and nobody is inside: an orderly end. */
 static void reap_by_destroy(struct clique *q)
 {
-	reclaim(q, CLIQUE_LIVE, release_all(q, q->platform->ncclCommDestroy));
+	clique_note(q);
+	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
+		park();
+	reclaim(q, CLIQUE_QUIESCED,
+	        release_all(q, q->platform->ncclCommDestroy));
 }
 
 static void await_post(sem_t *sem)

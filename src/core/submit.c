@@ -204,7 +204,7 @@ static void launch_copy(const struct cohort_comm *c, const struct op *op,
 {
 	const struct cohort_tensor *t = op->tensors;
 
-	note_cuda(f, c->rank, "cudaMemcpyAsync",
+	note_cuda(f, c->rank, op_native_name(op->kind),
 	          c->clique->platform->cudaMemcpyAsync(
 			  t->recv, t->send, t->count, cudaMemcpyDefault,
 			  op->stream));
@@ -229,7 +229,7 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		          p->ncclGroupStart());
 	for (i = 0; i < n; i++)
 		for (k = 0; k < ops[i].n && !f->what; k++)
-			note_nccl(f, comms[i].rank, op_name(ops[i].kind),
+			note_nccl(f, comms[i].rank, op_native_name(ops[i].kind),
 			          call_nccl(&comms[i], &ops[i],
 			                    &ops[i].tensors[k]));
 	if (grouped)
