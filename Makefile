@@ -10,6 +10,7 @@
 #   make stress       the stress programs alone, STRESS_SECONDS each
 #   make lint         style, headers, warnings, thread annotations, symbols
 #   make bench        build and run the benchmarks
+#   make model        check the model of the abort protocol, if spin is there
 #   make install      into DESTDIR and prefix; make uninstall takes it back
 #   make deps         install Criterion, which the tests need, if it is missing
 #   make clean        remove build/
@@ -133,7 +134,7 @@ support_objects := $(call objects,$(support_sources))
 
 # ---- objects ----------------------------------------------------------------
 
-.PHONY: all demo test asan tsan stress lint bench install uninstall deps clean \
+.PHONY: all demo test asan tsan stress lint model bench install uninstall deps clean \
         help criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -289,6 +290,9 @@ $(abi): $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
 	$(Q)$(link) -o $@ $^
 
 # ---- benchmarks and checks --------------------------------------------------
+
+model:
+	$(Q)CC='$(CC)' tests/model/run.sh
 
 bench := $(bench_programs:%=$(dir)/bench/%)
 

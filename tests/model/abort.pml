@@ -1,0 +1,801 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A model of how a clique ends: the gate, the cause, the notes, the reaper,
+ * waiting and closing
+ *
+ * Two ranks, each with a thread that submits and a device that runs what was
+ * submitted; two threads that fire at any time; the reaper; a thread that
+ * closes; a thread that waits for a ticket, twice; somebody for whom the abort's
+ * deadline has passed.  spin goes through every order in which their steps can
+ * happen.
+ *
+ *	owner      submit() on one rank: src/core/submit.c
+ *	group      submit() on both ranks, in one native group
+ *	device     a rank's stream: NCCL's kernel, then the mark
+ *	firers     cause_set(): src/core/cause.c; alike, so that they are counted
+ *	reaper     reaper_main(): src/core/reaper.c
+ *	looker     clique_look() after the deadline: src/core/clique.c
+ *	closer     cohort_group_close(): src/api/group.c
+ *	waiter     cohort_wait(): src/api/completion.c
+ *	note, ask  clique_note() and ask()
+ *
+ * One step is one access to memory that threads share.  A step with several
+ * either belongs to the model's own bookkeeping, or only one of them can matter:
+ * the others are to what no longer changes, or what nobody else looks at.  Any
+ * thread may be the one that finds the deadline passed; a thread of its own does
+ * it here, right before the others look.
+ *
+ * Every wait is a guard, not a loop, so that the graph of states has no cycle
+ * (run.sh checks that too).  So every execution comes to an end, with no
+ * assumption of fairness, and whoever has not come to his own is a deadlock.
+ *
+ * What may go wrong outside of the library: a native call that blocks until the
+ * flag is up, or for ever; one that fails, with or without having queued
+ * something; a mark that fails; an operation whose peer never comes, or that
+ * does not heed the flag; ncclCommAbort(), ncclGroupEnd() and cudaFree() that
+ * never return; a group end that fails.
+ *
+ * What is checked; A to D and F are those of src/core/clique.h:
+ *
+ *  A. One cause wins, and it never changes.
+ *  B. A native communicator is aborted or destroyed once, never both, and only
+ *     by the reaper.
+ *  C. From QUIESCED on nothing touches a buffer or is queued.  Nobody is inside
+ *     a native call, and nothing is in flight, when the group's end frees.  The
+ *     done words are not freed under a mark that is still to come, nor the
+ *     clique under a call.
+ *  D. Nothing is freed once the clique is WEDGED.
+ *  F. A ticket answers OK only if its operation was over before any flag was
+ *     raised; a cause only when nothing can touch a buffer; and the same for
+ *     ever after, WEDGED too, also to whoever does not wait.
+ *  G. Close returns, and so does every wait once there is a cause.
+ *
+ * With PATIENT the abort's deadlines never pass and nothing is stuck for ever:
+ * close must then end as RELEASED or LEAKED, without leaning on a deadline.
+ *
+ * What is left out.  Memory is sequentially consistent.  Two places depend on
+ * that: the gate against the cause, seq_cst in the code, and the state NOTING
+ * against the done words.  All else is a release that an acquire pairs with.
+ * There is one done word per ticket, not a ring; a rank has one stream; texts,
+ * the recorder, the binding of threads and references to the cause are not
+ * there.  Nobody does what the header forbids, a call that overlaps a close,
+ * except that a wait may, up to where close gives memory back.
+ *
+ * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
+ */
+
+#ifndef OPS
+#define OPS 1 /* operations per rank; of 2, the second rank has only one */
+#endif
+
+#ifndef FIRERS
+#define FIRERS 2
+#endif
+
+/* Slots for causes, fewer than threads that fire. */
+#define CAUSES 2
+
+#define AT(r, k) ((r) * OPS + (k))
+
+/* ---- the clique ------------------------------------------------------- */
+
+/* The cause.  Who fired makes no difference. */
+#define NONE 0
+#define CLOSING 1
+#define FIRED 2
+
+/* enum clique_state */
+#define LIVE 0
+#define NOTING 1
+#define NOTED 2
+#define FLAGGED 3
+#define QUIESCED 4
+#define RECLAIMED 5
+#define RELEASED 6
+#define LEAKED 7
+#define WEDGED 8
+
+byte cause = NONE;
+byte used;          /* slots for causes */
+bit caused, unused; /* the semaphores */
+byte state = LIVE;
+bit then[2 * OPS];  /* done_then */
+bit gate[2];
+byte last[2];
+bit unmarked[2];
+bit done[2 * OPS];  /* the done words */
+
+/* ---- the outside ------------------------------------------------------ */
+
+/* An operation is not there, queued or running, or over one way or the other. */
+#define ABSENT 0
+#define QUEUED 1
+#define OVER 2
+
+byte op[2 * OPS];
+bit marked[2 * OPS]; /* the mark is queued behind it */
+bit flag[2];         /* the abort flag */
+bit inside[2];       /* the owner is inside a native call */
+bit freed;           /* the native communicators are */
+bit words_freed;     /* the done words are */
+
+/* ---- bookkeeping of the model ----------------------------------------- */
+
+#define ABORTED 1
+#define DESTROYED 2
+
+bit won;             /* the cause was set */
+byte released[2];    /* ABORTED or DESTROYED */
+bit whole[2 * OPS];  /* was over before any flag was raised */
+bit in_call[2];      /* the owner is inside a call of the library */
+bit close_called;
+bit waiting;         /* the waiter is inside a call */
+bit reaped;          /* the reaper's thread has ended */
+byte left = FIRERS;  /* firers that have not begun */
+byte firing;         /* firers between their slot and their swap */
+
+#define NOBODY_INSIDE (!inside[0] && !inside[1])
+#define IS_QUIESCED (state >= QUIESCED && state != WEDGED)
+
+#if OPS == 2
+#define RANK_IDLE(r) (op[AT(r, 0)] != QUEUED && op[AT(r, 1)] != QUEUED)
+#define RANK_DONE(r) \
+	((last[r] < 1 || done[AT(r, 0)]) && (last[r] < 2 || done[AT(r, 1)]))
+#define RANK_WRITTEN(r) ((!marked[AT(r, 0)] || done[AT(r, 0)]) && \
+                         (!marked[AT(r, 1)] || done[AT(r, 1)]))
+#else
+#define RANK_IDLE(r) (op[r] != QUEUED)
+#define RANK_DONE(r) (last[r] < 1 || done[r])
+#define RANK_WRITTEN(r) (!marked[r] || done[r])
+#endif
+/* The event that is recorded when a mark fails is behind all marks. */
+#define EVENT_DONE(r) (RANK_IDLE(r) && RANK_WRITTEN(r))
+#define ALL_IDLE (RANK_IDLE(0) && RANK_IDLE(1))
+
+/* ---- src/core/cause.c ------------------------------------------------- */
+
+/* The swap.  A loser has nothing more to do; slots no longer matter. */
+inline swap(me, mine)
+{
+	atomic {
+#ifdef BREAK_FIRE_STORES
+		mine = 1;
+#else
+		mine = (cause == NONE);
+#endif
+		if
+		:: mine ->
+			assert(!won); /* A */
+			cause = me;
+			won = 1;
+			used = 0;
+			left = 0;
+#ifndef BREAK_FIRE_STORES
+			firing = 0
+#endif
+		:: else
+		fi
+	}
+}
+
+inline post(mine)
+{
+	atomic {
+		if
+		:: mine ->
+			mine = 0;
+#ifndef BREAK_NO_POST
+			caused = 1
+#endif
+		:: else
+		fi
+	}
+}
+
+/* Without a slot it does nothing, even if there is no cause yet. */
+inline fire(mine)
+{
+	atomic {
+		mine = (cause == NONE && used < CAUSES);
+		used = used + mine
+	};
+	if
+	:: mine -> swap(FIRED, mine); post(mine)
+	:: else
+	fi
+}
+
+proctype firers()
+{
+	bit mine;
+
+	/* With a cause there already they do nothing, at any time. */
+end_late:
+	do
+	:: atomic {
+		left && cause == NONE && used < CAUSES ->
+		left--;
+		used++;
+		firing++
+	}
+	:: atomic { firing -> firing-- };
+		swap(FIRED, mine);
+		post(mine)
+	od
+}
+
+/* ---- src/core/clique.c ------------------------------------------------ */
+
+/* Note what is done.  If somebody else does, wait for him. */
+inline note(i)
+{
+	if
+	:: atomic { state == LIVE -> state = NOTING };
+		do
+		:: atomic { i < 2 * OPS -> then[i] = done[i]; i++ }
+		:: atomic { i == 2 * OPS -> i = 0; state = NOTED; break }
+		od
+#ifdef BREAK_NOTES_UNAWAITED
+	:: state != LIVE
+#else
+	:: state > NOTING
+#endif
+	fi
+}
+
+/* Somebody looks after the abort's deadline. */
+proctype looker()
+{
+	byte i;
+
+#ifndef PATIENT
+end_early:
+	cause != NONE;
+#ifdef BREAK_WEDGED_UNNOTED
+end_over:
+	atomic { (state == LIVE || state == FLAGGED) -> state = WEDGED };
+#else
+	note(i);
+end_over:
+	atomic { (state == NOTED || state == FLAGGED) -> state = WEDGED }
+#endif
+#endif
+}
+
+#define NOT_YET 0
+#define OK 1
+#define TOLD_CAUSE 2
+#define TOLD_WEDGED 3
+#define TOLD_CLOSED 4
+
+/* clique_answer(), from a state that is not LIVE. */
+#ifdef BREAK_ANSWERED_EARLY
+#define ANSWERS(s) ((s) >= FLAGGED)
+#else
+#define ANSWERS(s) ((s) >= QUIESCED)
+#endif
+#define ANSWER_OF(s) \
+	(!ANSWERS(s) -> NOT_YET : \
+	 (cause == CLOSING -> TOLD_CLOSED : \
+	  ((s) == WEDGED -> TOLD_WEDGED : TOLD_CAUSE)))
+
+/* clique_await_answer(): what a failed call returns. */
+inline await_answer()
+{
+	atomic {
+		ANSWERS(state) ->
+		assert(cause > CLOSING);
+		assert(state == WEDGED || ALL_IDLE) /* F */
+	}
+}
+
+/* ---- src/core/submit.c ------------------------------------------------ */
+
+/* Without a cause the native call begins. */
+inline load_cause(r)
+{
+	atomic {
+		if
+		:: cause > CLOSING -> goto refused
+		:: else -> assert(!freed); inside[r] = 1 /* C */
+		fi
+	}
+}
+
+/* Inside the native call: it may block first. */
+inline block(r)
+{
+	if
+	:: true
+	:: true ->
+end_blocked:
+		flag[r]
+#ifndef PATIENT
+	:: true ->
+end_stuck_inside:
+		false
+#endif
+	fi
+}
+
+/* It queues the operation or fails, with or without having done so. */
+inline launch(r, k, failed)
+{
+	assert(!freed && !IS_QUIESCED); /* C */
+	if
+	:: op[AT(r, k)] = QUEUED
+#ifndef NO_FAILURES
+	:: op[AT(r, k)] = QUEUED; failed = 1
+	:: failed = 1
+#endif
+	fi
+}
+
+inline mark(r, k, failed)
+{
+	if
+	:: !failed -> marked[AT(r, k)] = 1
+#ifndef NO_FAILURES
+	:: true -> failed = 1
+#endif
+	fi
+}
+
+proctype owner(byte r)
+{
+	byte k;
+	bit failed, mine;
+
+	do
+	:: k < OPS - (r == 1 && OPS == 2) && !close_called ->
+#ifdef BREAK_GATE_LOOKS_FIRST
+		atomic {
+			if
+			:: !close_called -> in_call[r] = 1
+			:: else -> goto gone
+			fi;
+			load_cause(r)
+		};
+		gate[r] = 1;
+#else
+		atomic {
+			if
+			:: !close_called -> in_call[r] = 1; gate[r] = 1
+			:: else -> goto gone
+			fi
+		};
+		load_cause(r);
+#endif
+		block(r);
+		atomic {
+			launch(r, k, failed);
+			mark(r, k, failed);
+			unmarked[r] = failed;
+			inside[r] = 0
+		};
+		if
+		:: failed ->
+			fire(mine);
+			atomic { failed = 0; gate[r] = 0 };
+			await_answer();
+			atomic { in_call[r] = 0; goto gone }
+		:: else ->
+			atomic {
+				k++;
+				last[r] = k;
+				gate[r] = 0;
+				in_call[r] = 0
+			}
+		fi
+	:: else -> goto gone
+	od;
+refused:
+	atomic { gate[r] = 0; in_call[r] = 0 };
+gone:
+	k = 0
+}
+
+/* The first mark that fails is the last; then nothing is known of any rank. */
+proctype group()
+{
+	bit failed, mine;
+
+	atomic {
+		if
+		:: !close_called -> in_call[0] = 1; gate[0] = 1
+		:: else -> goto gone
+		fi
+	};
+	load_cause(0);
+	gate[1] = 1;
+	atomic {
+		if
+		:: cause > CLOSING -> inside[0] = 0; gate[1] = 0; goto refused
+		:: else -> inside[1] = 1
+		fi
+	};
+	block(0);
+	atomic { launch(0, 0, failed) };
+	atomic { launch(1, 0, failed) };
+	atomic { mark(0, 0, failed); unmarked[0] = failed };
+	atomic { mark(1, 0, failed); unmarked[1] = failed };
+#ifndef BREAK_MARKED_UNWATCHED
+	unmarked[0] = failed;
+#endif
+	atomic { inside[0] = 0; inside[1] = 0 };
+	if
+	:: failed ->
+		fire(mine);
+		gate[1] = 0;
+		gate[0] = 0;
+		await_answer()
+	:: else ->
+		last[0] = 1;
+		last[1] = 1;
+		gate[1] = 0
+	fi;
+refused:
+	atomic { gate[0] = 0; in_call[0] = 0; failed = 0 };
+gone:
+	skip
+}
+
+/* ---- the device ------------------------------------------------------- */
+
+proctype device(byte r)
+{
+	byte k;
+
+	/* It has arrived once it is queued: its forerunner is over. */
+end_running:
+	atomic {
+		op[AT(r, k)] == QUEUED &&
+		(op[AT(1 - r, k)] >= QUEUED || flag[r]) ->
+		assert(!freed && !IS_QUIESCED); /* C: it touches buffers */
+#ifndef PATIENT
+		if
+		:: true
+		:: flag[r] -> goto end_stuck
+		fi;
+#endif
+		whole[AT(r, k)] = !flag[0] && !flag[1];
+		op[AT(r, k)] = OVER;
+#ifndef GROUP
+		/* Most often at once; "group" has it late as well. */
+		if
+		:: marked[AT(r, k)] -> goto write
+		:: else
+		fi
+#endif
+	};
+end_unmarked:
+	atomic {
+		marked[AT(r, k)];
+write:
+		assert(!words_freed); /* C */
+		done[AT(r, k)] = 1;
+		k++;
+		if
+		:: k < OPS -> goto end_running
+		:: else -> k = 0; goto gone
+		fi
+	};
+end_stuck:
+	false;
+gone:
+	skip
+}
+
+/* ---- src/core/reaper.c ------------------------------------------------ */
+
+/* ncclCommAbort() raises the flag at once. */
+inline release(r, how)
+{
+	atomic {
+		assert(!released[r] && !freed); /* B */
+		assert(!released[1 - r] || released[1 - r] == how); /* B */
+		released[r] = how;
+		flag[r] = (how == ABORTED)
+	}
+}
+
+inline group_end()
+{
+	assert(released[0] && released[1] && !freed); /* B */
+	assert(state != WEDGED);                      /* D */
+	assert(NOBODY_INSIDE && ALL_IDLE);            /* C */
+	freed = 1
+}
+
+inline move(from, to)
+{
+	atomic {
+		if
+		:: state == from -> state = to
+		:: else -> goto end_parked
+		fi
+	}
+}
+
+proctype reaper()
+{
+	byte i;
+
+end_asleep: /* for ever, if nobody fires or closes */
+	caused;
+	if
+	:: cause == CLOSING ->
+#ifndef BREAK_DESTROYED_LIVE
+		note(i);
+		move(NOTED, QUIESCED);
+#endif
+#ifndef BREAK_CLOSE_DESTROYS
+		release(0, DESTROYED);
+		release(1, DESTROYED);
+#endif
+	:: else ->
+#ifndef BREAK_NOTED_LATE
+		note(i);
+#endif
+		release(0, ABORTED);
+#ifdef BREAK_ONE_RANK
+		released[1] = ABORTED;
+#else
+		release(1, ABORTED);
+#endif
+#ifdef BREAK_NOTED_LATE
+		note(i);
+#endif
+#ifndef PATIENT
+		if
+		:: true
+		:: goto end_parked /* inside ncclCommAbort() */
+		fi;
+#endif
+		move(NOTED, FLAGGED);
+
+		do
+		:: i < 2 ->
+#ifndef BREAK_GATES_IGNORED
+			if
+			:: !gate[i]
+			:: state == WEDGED -> goto end_parked
+			fi;
+#endif
+#ifndef BREAK_FLIGHT_IGNORED
+			if
+			:: RANK_DONE(i) && 
+			   (!unmarked[i] || EVENT_DONE(i))
+			:: state == WEDGED -> goto end_parked
+			fi;
+#endif
+			i++
+		:: else -> i = 0; break
+		od;
+#ifdef BREAK_QUIESCED_STORED
+		state = QUIESCED;
+#else
+		move(FLAGGED, QUIESCED);
+#endif
+	fi;
+
+	if
+	:: atomic {
+#ifdef BREAK_CLOSE_DESTROYS
+		if
+		:: cause == CLOSING
+		:: else -> group_end()
+		fi
+#else
+		group_end()
+#endif
+	}
+	:: atomic { state = LEAKED; goto over } /* it fails */
+#ifndef PATIENT
+	:: goto end_parked /* it does not return */
+#endif
+	fi;
+#ifdef BREAK_DESTROYED_LIVE
+	atomic {
+		if
+		:: cause == CLOSING && state == LIVE
+		:: state == QUIESCED
+		:: else -> goto over
+		fi;
+		state = RECLAIMED
+	};
+#else
+	move(QUIESCED, RECLAIMED);
+#endif
+end_used: /* for ever, if close has answered COHORT_STATE */
+	unused;
+#ifndef PATIENT
+	if
+	:: true
+	:: goto end_parked /* inside cudaFree() */
+	fi;
+#endif
+	atomic {
+		assert(RANK_WRITTEN(0) && RANK_WRITTEN(1)); /* C */
+		assert(freed && NOBODY_INSIDE && ALL_IDLE);
+		words_freed = 1
+	};
+	state = RELEASED;
+over:
+	reaped = 1;
+	goto gone;
+end_parked:
+	false;
+gone:
+	skip
+}
+
+/* ---- src/api/completion.c --------------------------------------------- */
+
+/*
+ * The done word, then the state.  Notes do not change once they may be read, and
+ * a cause is as old as the state that asks for it, so that this is all.
+ *
+ * An answer is checked when it is given, later than it was found; but nothing
+ * becomes unsafe again.
+ */
+inline ask(n, d, s, rc)
+{
+#ifdef BREAK_STATE_READ_FIRST
+	atomic { state != NOTING -> s = state };
+	d = done[n];
+#else
+	d = done[n];
+	atomic { state != NOTING -> s = state };
+#endif
+	d_step {
+		assert(!words_freed);
+#ifdef BREAK_NOTES_IGNORED
+		rc = (d && s < QUIESCED -> OK : \
+		      (s == LIVE -> NOT_YET : (d -> OK : ANSWER_OF(s))));
+#else
+		rc = (s == LIVE -> (d -> OK : NOT_YET) : \
+		      (then[n] -> OK : ANSWER_OF(s)));
+#endif
+		assert(rc != OK || whole[n]);              /* F */
+		assert(rc != TOLD_CAUSE || ALL_IDLE);      /* F */
+		assert(rc != TOLD_CLOSED);                 /* F */
+		d = 0;
+		s = 0
+	}
+}
+
+/* Whether asking would give an answer. */
+#define ANSWERABLE(n) \
+	(state != NOTING && \
+	 ((state == LIVE && done[n]) || \
+	  (state != LIVE && (then[n] || ANSWERS(state)))))
+
+/* Asks at any moment; if that was too early, again when there is something to be
+ * told; and once more at any moment. */
+proctype waiter()
+{
+	byte n, s, rc, first;
+	bit d, asked;
+
+	if
+	:: atomic { last[0] >= 1 && !close_called -> n = AT(0, 0); waiting = 1 }
+	:: atomic { last[1] >= 1 && !close_called -> n = AT(1, 0); waiting = 1 }
+#if OPS == 2
+	:: atomic { last[0] >= 2 && !close_called -> n = AT(0, 1); waiting = 1 }
+	:: atomic { last[1] >= 2 && !close_called -> n = AT(1, 1); waiting = 1 }
+#endif
+	:: timeout -> goto gone
+	fi;
+	do
+	:: !asked || ANSWERABLE(n) ->
+		ask(n, d, s, rc);
+		atomic {
+			assert(!first || rc == first); /* F */
+			if
+			:: first -> first = 0; break
+			:: else -> first = rc; asked = (rc == NOT_YET)
+			fi;
+			rc = 0
+		}
+	:: timeout ->
+		assert(cause == NONE); /* G */
+		goto gone
+	od;
+	atomic { n = 0; rc = 0; waiting = 0 };
+gone:
+	skip
+}
+
+/* ---- src/api/group.c -------------------------------------------------- */
+
+proctype closer()
+{
+	byte r, k, s, rc = OK;
+	bit d, mine, expired;
+
+	if
+	:: atomic { !in_call[0] && !in_call[1] -> close_called = 1 }
+	:: inside[0] || inside[1] -> goto gone /* COHORT_STATE */
+	fi;
+
+	/* close_wait() */
+	do
+	:: r < 2 && k < last[r] ->
+		if
+		:: ANSWERABLE(AT(r, k))
+		:: expired = 1
+		fi;
+		ask(AT(r, k), d, s, rc);
+		atomic {
+			if
+			:: rc == OK -> k++
+			:: rc == NOT_YET && !expired
+			:: else -> break
+			fi
+		}
+	:: atomic { r < 2 && k == last[r] -> r++; k = 0 }
+	:: atomic { r == 2 -> r = 0; break }
+	od;
+
+	/* close_end() */
+	if
+	:: rc == OK ->
+#ifdef BREAK_CLOSE_DESTROYS
+		release(0, DESTROYED);
+		release(1, DESTROYED);
+		atomic { group_end() };
+#endif
+		swap(CLOSING, mine);
+		post(mine)
+	:: rc == NOT_YET -> fire(mine)
+	:: else
+	fi;
+	atomic { r = 0; k = 0; rc = 0; expired = 0 };
+
+	/* Waits until RECLAIMED, bounded, and gives memory back. */
+	if
+	:: state >= RECLAIMED
+#ifndef PATIENT
+	:: true
+#endif
+	fi;
+	atomic { !waiting -> unused = 1 };
+	if
+	:: atomic { state >= RELEASED -> s = state }
+#ifndef PATIENT
+	:: s = state
+#endif
+	fi;
+	if
+	:: s == RELEASED ->
+		/* pthread_join() */
+		atomic { reaped -> assert(!in_call[0] && !in_call[1]) } /* C */
+	:: else -> /* clique_leak() */
+#ifdef PATIENT
+		assert(s == LEAKED) /* G */
+#endif
+	fi;
+	s = 0;
+gone:
+	skip
+}
+
+init {
+	atomic {
+		run device(0);
+		run device(1);
+#ifdef GROUP
+		run group();
+#else
+		run owner(0);
+		run owner(1);
+#endif
+		run reaper();
+		run closer();
+		run waiter();
+		run firers();
+		run looker()
+	}
+}

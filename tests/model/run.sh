@@ -1,0 +1,129 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Check the model of how a clique ends: no error in what is right, at least one
+# in each variant that is broken on purpose.  Exit 77 without spin.  With FULL=1
+# also all that may go wrong at once, with two threads that submit: a minute and
+# a GiB more.
+
+for tool in spin "${CC:=cc}"; do
+	command -v "$tool" >/dev/null && continue
+	echo "tests/model: no $tool; install it (Debian: apt-get install spin gcc)"
+	exit 77
+done
+
+model=$(cd "$(dirname "$0")" && pwd)/abort.pml
+work=$(mktemp -d) || exit 1
+broken=
+trap 'rm -rf "$work"' EXIT
+trap 'kill "$broken" 2>/dev/null; exit 1' HUP INT TERM
+mkdir "$work/right" "$work/broken"
+
+# search NAME PAN-FLAGS MACRO...: leaves spin's report in the file report.
+search()
+{
+	name=$1 flags=$2
+	shift 2
+	rm -f pan pan.* report
+	# Unquoted: several flags.
+	# shellcheck disable=SC2086
+	spin -a "$@" "$model" >report 2>&1 &&
+		"$CC" -w -O2 -DCOLLAPSE -DMEMLIM=3500 $flags -o pan pan.c \
+			>>report 2>&1 || return 1
+	case $flags in
+	*-DNP*) set -- -l ;;
+	*) set -- ;;
+	esac
+	start=$(date +%s%N)
+	./pan "$@" -m2000 -w25 >>report 2>&1
+	ms=$((($(date +%s%N) - start) / 1000000))
+	states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' report)
+	grep -q 'states, stored' report
+}
+
+# verdict STATUS NAME TEXT
+verdict()
+{
+	word=FAILED
+	[ "$1" = 0 ] && word=ok
+	printf '%-6s %-30s %10s states %4d.%03d s  %s\n' "$word" "$2" \
+		"${states:-?}" $((${ms:-0} / 1000)) $((${ms:-0} % 1000)) "$3"
+	[ "$1" = 0 ] || cat report
+}
+
+# holds NAME FLAGS MACRO...: the whole search, and nothing found.
+holds()
+{
+	states='' ms=''
+	search "$@" && grep -q 'errors: 0$' report &&
+		! grep -Eq 'Search not completed|max search depth|out of memory|reached -DMEMLIM|hash array' \
+			report
+	verdict $? "$1" 'holds'
+}
+
+# breaks MACRO [MACRO...]: something is found; without PATIENT, what should not be
+# and not a deadlock, which could be one of the model's own.
+breaks()
+{
+	states='' ms='' name=$1
+	macros="-D$1"
+	shift
+	for macro; do
+		macros="$macros -D$macro"
+	done
+	# shellcheck disable=SC2086
+	search "$name" -DSAFETY $macros &&
+		case $macros in
+		*PATIENT*) grep -q 'errors: 1$' report ;;
+		*) grep -q 'assertion violated' report ;;
+		esac
+	verdict $? "$name" "$(sed -n \
+		's/^pan:[0-9]*: \(.\{0,60\}\).* (at depth.*/\1/p' report)"
+}
+
+check_right()
+{
+	cd "$work/right" || return
+	holds 'two ranks, stuck' -DSAFETY -DNO_FAILURES
+	[ -z "$FULL" ] || holds 'two ranks, stuck and failing' -DSAFETY
+	holds 'two ranks, failing' -DSAFETY -DPATIENT
+	holds 'two ranks, two operations' -DSAFETY -DOPS=2 -DFIRERS=1 \
+		-DNO_FAILURES -DPATIENT
+	holds 'both ranks, stuck and failing' -DSAFETY -DGROUP
+	holds 'both ranks, no cycle' -DNP -DGROUP -DFIRERS=1
+}
+
+check_broken()
+{
+	cd "$work/broken" || return
+	breaks BREAK_FIRE_STORES
+	breaks BREAK_NO_POST PATIENT
+	breaks BREAK_GATE_LOOKS_FIRST
+	breaks BREAK_GATES_IGNORED
+	breaks BREAK_FLIGHT_IGNORED
+	breaks BREAK_MARKED_UNWATCHED GROUP
+	breaks BREAK_ONE_RANK PATIENT
+	breaks BREAK_NOTED_LATE
+	breaks BREAK_NOTES_UNAWAITED
+	breaks BREAK_NOTES_IGNORED
+	breaks BREAK_STATE_READ_FIRST
+	breaks BREAK_ANSWERED_EARLY
+	breaks BREAK_WEDGED_UNNOTED
+	breaks BREAK_QUIESCED_STORED
+	breaks BREAK_CLOSE_DESTROYS
+	breaks BREAK_DESTROYED_LIVE
+}
+
+# Side by side.
+check_broken >"$work/broken.out" &
+broken=$!
+check_right | tee "$work/right.out"
+wait "$broken"
+cat "$work/broken.out"
+
+passed=$(cat "$work"/*.out | grep -c '^ok ')
+expected=21
+[ -z "$FULL" ] || expected=22
+failed=$((expected - passed))
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]
