@@ -13,7 +13,7 @@
  * the CUDA runtime (the *gpu* platform), or the same functions on CPU threads
  * and host memory (the *host* platform, built in, needs no GPU).
  *
- * Lifetime, in eight rules
+ * Lifetime, in nine rules
  *
  *  1. What a function stored in its output is yours until the matching close
  *     or free.  If it fails, nothing was stored and nothing is owed.
@@ -26,11 +26,13 @@
  *  5. A ticket that answers with a cause leaves its output buffers undefined,
  *     and free for you to release; one that answers COHORT_WEDGED must keep
  *     its buffers.  COHORT_TIMED_OUT says nothing: the operation goes on.
- *  6. A text that a function returns is the library's; the one of
+ *  6. An abort handle may be used from any thread, also while its group is
+ *     being closed and after, until cohort_abort_put().
+ *  7. A text that a function returns is the library's; the one of
  *     cohort_last_error() lasts until the thread's next call.
- *  7. cohort_group_close() waits for what is in flight, up to the close
+ *  8. cohort_group_close() waits for what is in flight, up to the close
  *     deadline; call cohort_group_abort() first if you do not want to wait.
- *  8. Libraries that were opened for the gpu platform stay open for the life
+ *  9. Libraries that were opened for the gpu platform stay open for the life
  *     of the process.
  *
  * Threads
@@ -45,6 +47,7 @@
  *  [2] submit, other rank           -   -   -   -   -   X
  *  [3] wait, synchronize, cause     -   -   -   -   -   X
  *  [4] cohort_group_abort           -   -   -   -   -   X
+ *      cohort_abort_fire, _fired    -   -   -   -   -   -
  *  [5] cohort_comm_close            B   -   -   -   B   X
  *  [6] cohort_group_close           X   X   X   X   X   X
  *
@@ -481,6 +484,51 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  * already; COHORT_INVALID.
  */
 COHORT_API int cohort_comm_close(struct cohort_comm *comm);
+
+/* ---- abort handles ---------------------------------------------------- */
+
+struct cohort_abort;
+
+/*
+ * cohort_comm_abort_handle - a handle that ends the communicators of the group
+ *
+ * A reference, to be given back by cohort_abort_put(); it may outlive the
+ * communicator and the group.  Any handle of any rank ends all ranks: the others
+ * could never finish.  Any thread; does not block.  NULL only for a NULL @comm.
+ */
+COHORT_API struct cohort_abort *
+cohort_comm_abort_handle(struct cohort_comm *comm);
+
+/*
+ * cohort_abort_fire - end every operation and communicator of the group
+ * @handle: may be of a group that has ended or was closed
+ * @reason: for people, copied (up to 200 bytes); NULL: none
+ *
+ * As cohort_group_abort(), from any thread, also while the group is being closed
+ * or was, any number of times, and from a signal handler: takes no lock, no
+ * memory, no thread-local storage, and leaves no text for cohort_last_error().
+ * Does not block.
+ *
+ * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one, or
+ * the group had been closed; COHORT_INVALID for NULL.
+ */
+COHORT_API int cohort_abort_fire(struct cohort_abort *handle,
+                                 const char *reason);
+
+/*
+ * cohort_abort_fired - 1 if the group has a cause, whoever set it, else 0
+ *
+ * An orderly close is none.  Threads as cohort_abort_fire().
+ */
+COHORT_API int cohort_abort_fired(const struct cohort_abort *handle);
+
+/*
+ * cohort_abort_put - give a handle back
+ *
+ * No call may use it afterwards.  NULL is allowed and does nothing.  Any thread,
+ * not a signal handler; does not block.
+ */
+COHORT_API void cohort_abort_put(struct cohort_abort *handle);
 
 /* ---- collectives ------------------------------------------------------ */
 

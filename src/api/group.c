@@ -295,15 +295,10 @@ int cohort_group_close(struct cohort_group *group)
 
 int cohort_group_abort(struct cohort_group *group, const char *reason)
 {
-	const struct cohort_cause cause = {
-		.status = COHORT_ABORTED,
-		.rank = -1,
-	};
+	int rc = group_check(group);
 
-	if (!group)
-		return group_check(group);
-	return clique_fire(group->clique, &cause, "aborted%s%.200s",
-	                   reason ? ": " : "", reason ? reason : "");
+	return rc == COHORT_OK ? cause_set_aborted(group->clique->end, reason)
+	                       : rc;
 }
 
 /* ---- facts ------------------------------------------------------------ */

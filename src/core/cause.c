@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 
+#define MAX_REASON 200
+
 struct cohort_abort *cause_create(void)
 {
 	struct cohort_abort *a = calloc(1, sizeof(*a));
@@ -69,6 +71,25 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what)
 		return COHORT_ALREADY;
 	a->slots[i].what = *what;
 	return swap(a, &a->slots[i]);
+}
+
+/* Copy up to @room bytes of @from, and a zero. */
+static char *append(char *to, const char *from, size_t room)
+{
+	while (room-- && *from)
+		*to++ = *from++;
+	*to = '\0';
+	return to;
+}
+
+int cause_set_aborted(struct cohort_abort *a, const char *reason)
+{
+	struct cohort_cause what = { .status = COHORT_ABORTED, .rank = -1 };
+	char *end = append(what.text, "aborted", MAX_REASON);
+
+	if (reason)
+		append(append(end, ": ", MAX_REASON), reason, MAX_REASON);
+	return cause_set(a, &what);
 }
 
 int cause_set_closing(struct cohort_abort *a)

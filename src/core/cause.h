@@ -62,6 +62,10 @@ const struct cause *cause_any(const struct cohort_abort *a);
  * COHORT_ALREADY.  Any thread, any signal handler. */
 int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
 
+/* cause_set() for an abort that somebody asked for: COHORT_ABORTED, with up to
+ * 200 bytes of @reason (NULL: none). */
+int cause_set_aborted(struct cohort_abort *a, const char *reason);
+
 /* Set an orderly end instead: COHORT_OK or COHORT_ALREADY. */
 int cause_set_closing(struct cohort_abort *a);
 

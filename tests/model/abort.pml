@@ -565,7 +565,7 @@ end_asleep: /* for ever, if nobody fires or closes */
 #endif
 #ifndef BREAK_FLIGHT_IGNORED
 			if
-			:: RANK_DONE(i) && 
+			:: RANK_DONE(i) &&
 			   (!unmarked[i] || EVENT_DONE(i))
 			:: state == WEDGED -> goto end_parked
 			fi;

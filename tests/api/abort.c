@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Abort handles: who fires, when, and what is left
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+static struct cohort_group *group;
+static struct cohort_comm *comms[2];
+static struct cohort_abort *handle;
+
+static void open_two(void)
+{
+	group = ranks_split(2, NULL, comms);
+	handle = cohort_comm_abort_handle(comms[1]);
+}
+
+static void close_two(void)
+{
+	cohort_abort_put(handle);
+}
+
+TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
+
+Test(handle, ends_what_is_in_flight_on_every_rank)
+{
+	int32_t a = 1;
+	uint64_t t = ranks_sum(comms[0], &a);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	cr_assert_eq(cohort_abort_fire(handle, "the supervisor says so"),
+	             COHORT_OK);
+	cr_assert_eq(cohort_abort_fired(handle), 1);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.status, COHORT_ABORTED);
+	cr_assert_eq(cause.rank, -1);
+	cr_assert_str_eq(cause.text, "aborted: the supervisor says so");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, fires_once)
+{
+	cr_assert_eq(cohort_abort_fire(handle, "first"), COHORT_OK);
+	cr_assert_eq(cohort_abort_fire(handle, "second"), COHORT_ALREADY);
+	cr_assert_eq(cohort_group_abort(group, "third"), COHORT_ALREADY);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, tells_of_a_cause_that_somebody_else_set)
+{
+	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
+	cr_assert_eq(cohort_abort_fired(handle), 1);
+	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_ALREADY);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, outlives_its_group)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	cr_assert_eq(cohort_abort_fire(handle, "too late"), COHORT_ALREADY);
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+}
+
+Test(handle, of_a_closed_communicator_still_fires)
+{
+	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
+	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_OK);
+	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, cuts_a_long_reason)
+{
+	char reason[1000];
+	struct cohort_cause cause;
+
+	memset(reason, 'x', sizeof(reason) - 1);
+	reason[sizeof(reason) - 1] = '\0';
+	cr_assert_eq(cohort_abort_fire(handle, reason), COHORT_OK);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(strlen(cause.text), strlen("aborted: ") + 200);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, of_nothing)
+{
+	cr_assert_null(cohort_comm_abort_handle(NULL));
+	cr_assert_not_null(strstr(cohort_last_error(), "comm is NULL"));
+	cr_assert_eq(cohort_abort_fire(NULL, NULL), COHORT_INVALID);
+	cr_assert_eq(cohort_abort_fired(NULL), 0);
+	cohort_abort_put(NULL);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+	cohort_abort_fire(handle, "signal");
+}
+
+static void *stuck_until_aborted(void *rc)
+{
+	int32_t value = 1;
+
+	*(int *)rc = ranks_sum_wait(comms[0], &value);
+	return NULL;
+}
+
+Test(handle, fires_from_a_signal_handler_of_the_thread_that_is_inside)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	pthread_t thread;
+	int rc = COHORT_OK;
+
+	sigaction(SIGUSR1, &action, NULL);
+	ranks_fault(0, 0, COHORT_FAULT_STUCK, 0);
+	pthread_create(&thread, NULL, stuck_until_aborted, &rc);
+	pthread_kill(thread, SIGUSR1);
+	pthread_join(thread, NULL);
+	cr_assert_eq(rc, COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* The reason is copied at the call. */
+Test(handle, keeps_no_reference_to_the_reason)
+{
+	char reason[] = "mine";
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_abort_fire(handle, reason), COHORT_OK);
+	memset(reason, '-', sizeof(reason) - 1);
+	cohort_group_cause(group, &cause);
+	cr_assert_str_eq(cause.text, "aborted: mine");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
