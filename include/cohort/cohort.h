@@ -109,7 +109,8 @@ extern "C" {
 	X(COHORT_SYSTEM, -12, "operating system failure")                      \
 	X(COHORT_ABORTED, -13, "aborted")                                      \
 	X(COHORT_WORKER, -14, "a rank's worker returned an error")             \
-	X(COHORT_WEDGED, -15, "an abort could not be completed")
+	X(COHORT_WEDGED, -15, "an abort could not be completed")               \
+	X(COHORT_MISMATCH, -16, "ranks made different calls")
 
 enum cohort_status {
 #define COHORT_STATUS_ENUM(name, value, text) name = value,
@@ -536,10 +537,14 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * What the collectives have in common
  *
  * Every rank of the group must make the same sequence of calls with the same
- * @count, @type, @op and @root.  A call returns once the operation is queued
+ * @count, @type, @op and @root.  Each call is compared with the other ranks' of
+ * the same number before it is launched: a difference ends the group with
+ * COHORT_MISMATCH, and the cause spells out the calls and names the odd rank, if
+ * there is a majority.  A call returns once the operation is queued
  * on @stream (NULL: the legacy default stream of the rank's device); it does
  * not wait for peers.  It blocks only while too much is in flight: as many
- * operations of this rank as the recorder has slots, or more on @stream than
+ * operations of this rank, or calls ahead of the slowest rank, as the recorder
+ * has slots, or more on @stream than
  * its queue holds (about 1,000 launches on a GPU, 500 operations on the host
  * platform), until the oldest is done or the group has a cause.  So a thread
  * that submits for several ranks, one after the other, must not run one of
@@ -560,7 +565,8 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
  * abort timeout has passed.  COHORT_NO_MEMORY stands for COHORT_CUDA where CUDA
- * says so.  What goes wrong later is the ticket's answer.
+ * says so.  COHORT_MISMATCH likewise.  What goes wrong later is the ticket's
+ * answer.
  */
 
 /*

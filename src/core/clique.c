@@ -28,7 +28,8 @@ static int comm_init_memory(struct cohort_comm *c)
 	if (rc != COHORT_OK)
 		return rc;
 	c->done_then = malloc(bytes);
-	if (!c->done_then)
+	c->agreed = calloc(q->slots, sizeof(*c->agreed));
+	if (!c->done_then || !c->agreed)
 		return error_set(COHORT_NO_MEMORY, "no memory for %u tickets",
 		                 q->slots);
 	return COHORT_OK;
@@ -143,6 +144,7 @@ static void comm_release(struct cohort_comm *c)
 static void comm_fini(struct cohort_comm *c)
 {
 	comm_release(c);
+	free(c->agreed);
 	free(c->done_then);
 	recorder_fini(&c->recorder);
 }

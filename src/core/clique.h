@@ -36,6 +36,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/agree.h"
 #include "core/cause.h"
 #include "core/recorder.h"
 #include "platform/platform.h"
@@ -70,8 +71,12 @@ struct cohort_comm {
 	 * that slot that is done.  Written by the device, read by anyone. */
 	uint32_t *done;
 
-	/* Atomic words inside; see recorder.h. */
+	/* Atomic words inside; see recorder.h and agree.h. */
 	struct recorder recorder;
+	struct agree_slot *agreed;
+
+	/* Owned by the thread inside the gate: collectives called. */
+	uint64_t collectives;
 
 	/* Atomic; 1 while a thread is inside a native call or about to make
 	 * one.  seq_cst, see cause.h. */

@@ -69,6 +69,40 @@ bool op_is_collective(enum op_kind kind)
 	return kinds[kind].collective;
 }
 
+bool op_has_redop(enum op_kind kind)
+{
+	return kinds[kind].reduces;
+}
+
+bool op_has_root(enum op_kind kind)
+{
+	return kinds[kind].rooted;
+}
+
+const char *type_name(int type)
+{
+	switch (type) {
+#define TYPE_NAME(name, value, bytes, text)                                    \
+	case value:                                                            \
+		return text;
+		COHORT_TYPE_LIST(TYPE_NAME)
+#undef TYPE_NAME
+	}
+	return "?";
+}
+
+const char *redop_name(int redop)
+{
+	switch (redop) {
+#define REDOP_NAME(name, value, text)                                          \
+	case value:                                                            \
+		return text;
+		COHORT_OP_LIST(REDOP_NAME)
+#undef REDOP_NAME
+	}
+	return "?";
+}
+
 size_t op_bytes(const struct op *op)
 {
 	size_t i, bytes = 0;

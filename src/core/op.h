@@ -36,6 +36,13 @@ const char *op_name(enum op_kind kind);
 /* The native function that does it: "ncclAllReduce". */
 const char *op_native_name(enum op_kind kind);
 
+/* Names for people: "float32", "sum"; "?" for no such thing. */
+const char *type_name(int type);
+const char *redop_name(int redop);
+
+bool op_has_redop(enum op_kind kind);
+bool op_has_root(enum op_kind kind);
+
 /* True if other ranks must make the same call. */
 bool op_is_collective(enum op_kind kind);
 

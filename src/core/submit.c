@@ -316,6 +316,27 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	return cause.status;
 }
 
+/* Whether all ranks make this call.  A difference is the end of the clique. */
+static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
+                     uint64_t ticket, struct failure *f)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		if (op_is_collective(ops[i].kind) && comms[i].clique->size > 1)
+			rc = agree(&comms[i], &ops[i], ticket);
+	f->ended = rc == COHORT_MISMATCH;
+	return rc;
+}
+
+/* The native part, after which the others wait for this rank. */
+static int launch(struct cohort_comm *comms, int n, const struct op *ops,
+                  uint64_t ticket, struct failure *f)
+{
+	launch_and_mark(comms, n, ops, ticket, f);
+	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
+}
+
 /* With every gate held and the first rank's device current. */
 static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
                          struct failure *f, uint64_t *ticket_out)
@@ -330,9 +351,9 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	now = clock_now();
 	for (i = 0; i < n; i++)
 		recorder_begin(&comms[i].recorder, ticket, &ops[i], now);
-	launch_and_mark(comms, n, ops, ticket, f);
-	if (f->what)
-		rc = fail(comms, ops, ticket, f);
+	rc = agree_all(comms, n, ops, ticket, f);
+	if (rc == COHORT_OK)
+		rc = launch(comms, n, ops, ticket, f);
 	for (i = 0; i < n; i++) {
 		recorder_end(&comms[i].recorder, ticket, rc);
 		/* Release: pairs with the acquire in comm_ticket_done() and

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/agree.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/clique.h"
+
+/* How long to wait for the other ranks' calls before blaming one. */
+#define QUORUM_NS (5 * UINT64_C(1000000))
+
+#define DIGEST_BITS 48
+#define DIGEST_MASK ((UINT64_C(1) << DIGEST_BITS) - 1)
+
+/* ---- words ------------------------------------------------------------ */
+
+/* One step of a multiplicative hash: every bit of @x reaches the high bits. */
+static uint64_t mix(uint64_t hash, uint64_t x)
+{
+	hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
+uint64_t agree_digest(const struct op *op)
+{
+	uint64_t hash = mix(0, (uint64_t)op->kind << 48 |
+	                               (uint64_t)(unsigned)op->redop << 32 |
+	                               (uint64_t)(unsigned)op->root);
+	size_t i;
+
+	hash = mix(hash, op->n);
+	for (i = 0; i < op->n; i++)
+		hash = mix(mix(hash, op->tensors[i].count),
+		           (uint64_t)op->tensors[i].type);
+	return hash >> (64 - DIGEST_BITS);
+}
+
+static uint64_t word_make(uint64_t number, uint64_t digest)
+{
+	return number << DIGEST_BITS | digest;
+}
+
+/* How far the number of a word, of which 16 bits are kept, is from @number: 0,
+ * above 0 for a later one. */
+static int word_distance(uint64_t word, uint64_t number)
+{
+	return (int16_t)(uint16_t)((word >> DIGEST_BITS) - number);
+}
+
+static struct agree_slot *slot_of(const struct cohort_comm *c, uint64_t number)
+{
+	return &c->agreed[number & (c->clique->slots - 1)];
+}
+
+static uint64_t load_word(const struct cohort_comm *c, uint64_t number)
+{
+	return atomic_load(
+		&slot_of(c, number)->word); /* seq_cst, see agree.h */
+}
+
+/* ---- running ahead ---------------------------------------------------- */
+
+/* Wait until @other has called the collective whose word this one's replaces. */
+static int await_rank(const struct cohort_comm *other, uint64_t number)
+{
+	const struct clique *q = other->clique;
+	const struct cohort_cause *cause;
+	struct backoff b = BACKOFF;
+
+	while (word_distance(load_word(other, number), number - q->slots) < 0) {
+		cause = clique_cause(q);
+		if (cause)
+			return error_set(cause->status, "%s", cause->text);
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return COHORT_OK;
+}
+
+static int await_ranks(const struct cohort_comm *c, uint64_t number)
+{
+	const struct clique *q = c->clique;
+	int r, rc = COHORT_OK;
+
+	if (number <= q->slots)
+		return COHORT_OK;
+	for (r = 0; r < q->size && rc == COHORT_OK; r++)
+		if (r != c->rank)
+			rc = await_rank(&q->comms[r], number);
+	return rc;
+}
+
+/* ---- differences ------------------------------------------------------ */
+
+/* True if @other has made this call, too, and another one. */
+static bool differs(const struct cohort_comm *other, uint64_t number,
+                    uint64_t word)
+{
+	uint64_t theirs = load_word(other, number);
+
+	return word_distance(theirs, number) == 0 && theirs != word;
+}
+
+static bool any_differs(const struct cohort_comm *c, uint64_t number,
+                        uint64_t word)
+{
+	const struct clique *q = c->clique;
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		if (r != c->rank && differs(&q->comms[r], number, word))
+			return true;
+	return false;
+}
+
+static int ranks_here(const struct clique *q, uint64_t number)
+{
+	int r, n = 0;
+
+	for (r = 0; r < q->size; r++)
+		n += word_distance(load_word(&q->comms[r], number), number) ==
+		     0;
+	return n;
+}
+
+/* Until all have called, or long enough. */
+static void await_quorum(const struct clique *q, uint64_t number)
+{
+	uint64_t deadline = clock_deadline(QUORUM_NS);
+	struct backoff b = BACKOFF;
+
+	while (ranks_here(q, number) < q->size && !clique_cause(q) &&
+	       clock_now() < deadline)
+		backoff_wait(&b, deadline);
+}
+
+/* Text of bounded length. */
+struct text {
+	char *at;
+	size_t room;
+};
+
+static void add(struct text *t, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add(struct text *t, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(t->at, t->room, format, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= t->room)
+		n = t->room ? (int)t->room - 1 : 0;
+	t->at += n;
+	t->room -= (size_t)n;
+}
+
+/* What rank @c has called, from its recorder. */
+static void add_call(struct text *t, const struct cohort_comm *c,
+                     uint64_t number)
+{
+	struct record r;
+
+	if (!recorder_read(&c->recorder,
+	                   atomic_load(&slot_of(c, number)->ticket), &r)) {
+		add(t, "a call that is not on record any more");
+		return;
+	}
+	add(t, "%s", op_name(r.kind));
+	if (r.n > 1)
+		add(t, " of %zu tensors, %zu bytes, the first", r.n, r.bytes);
+	if (r.kind != OP_BARRIER)
+		add(t, " of %zu %s", r.count, type_name(r.type));
+	if (op_has_redop(r.kind))
+		add(t, ", %s", redop_name(r.redop));
+	if (op_has_root(r.kind))
+		add(t, ", root %d", r.root);
+}
+
+/* Who calls the same as rank @first does: "ranks 0 2 3 call ...". */
+static void add_side(struct text *t, const struct clique *q, int first,
+                     uint64_t number)
+{
+	uint64_t word = load_word(&q->comms[first], number);
+	int r, n = 0;
+
+	for (r = 0; r < q->size; r++)
+		n += load_word(&q->comms[r], number) == word;
+	add(t, n > 1 ? "ranks" : "rank");
+	for (r = 0; r < q->size; r++)
+		if (load_word(&q->comms[r], number) == word)
+			add(t, " %d", r);
+	add(t, n > 1 ? " call " : " calls ");
+	add_call(t, &q->comms[first], number);
+}
+
+/* How many call the same as rank @rank; 0 if it has not called. */
+static int side_size(const struct clique *q, int rank, uint64_t number)
+{
+	uint64_t word = load_word(&q->comms[rank], number);
+	int r, n = 0;
+
+	if (word_distance(word, number))
+		return 0;
+	for (r = 0; r < q->size; r++)
+		n += load_word(&q->comms[r], number) == word;
+	return n;
+}
+
+/* The first rank of the side that is more than half of those here, or -1. */
+static int majority(const struct clique *q, uint64_t number)
+{
+	int r, here = ranks_here(q, number);
+
+	for (r = 0; r < q->size; r++)
+		if (2 * side_size(q, r, number) > here)
+			return r;
+	return -1;
+}
+
+/* The first rank that is not on the side of rank @right, or -1. */
+static int odd_rank(const struct clique *q, int right, uint64_t number)
+{
+	uint64_t word = load_word(&q->comms[right], number);
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		if (differs(&q->comms[r], number, word))
+			return r;
+	return -1;
+}
+
+/* True if a rank before @rank calls the same. */
+static bool is_repeated(const struct clique *q, int rank, uint64_t number)
+{
+	int r;
+
+	for (r = 0; r < rank; r++)
+		if (load_word(&q->comms[r], number) ==
+		    load_word(&q->comms[rank], number))
+			return true;
+	return false;
+}
+
+/* End the clique: every side's call, the odd ones first. */
+static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
+{
+	struct clique *q = c->clique;
+	struct cohort_cause cause = { .status = COHORT_MISMATCH,
+		                      .rank = -1,
+		                      .ticket = ticket };
+	struct text t = { cause.text, sizeof(cause.text) };
+	int r, right = majority(q, number);
+
+	if (right >= 0)
+		cause.rank = odd_rank(q, right, number);
+	add(&t, "collective %llu differs", (unsigned long long)number);
+	if (right < 0)
+		add(&t, ", no majority");
+	for (r = 0; r < q->size; r++)
+		if (side_size(q, r, number) && !is_repeated(q, r, number) &&
+		    (right < 0 ||
+		     differs(&q->comms[r], number,
+		             load_word(&q->comms[right], number)))) {
+			add(&t, ": ");
+			add_side(&t, q, r, number);
+		}
+	if (right >= 0) {
+		add(&t, ": ");
+		add_side(&t, q, right, number);
+	}
+	cause_set(q->end, &cause);
+	return error_set(COHORT_MISMATCH, "%s", cause.text);
+}
+
+int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket)
+{
+	uint64_t number = c->collectives + 1;
+	uint64_t word = word_make(number, agree_digest(op));
+	int rc = await_ranks(c, number);
+
+	if (rc != COHORT_OK)
+		return rc;
+	c->collectives = number;
+	/* Release: the record is there for whoever sees the word. */
+	atomic_store_explicit(&slot_of(c, number)->ticket, ticket,
+	                      memory_order_release);
+	atomic_store(&slot_of(c, number)->word, word); /* seq_cst */
+	if (!any_differs(c, number, word))
+		return COHORT_OK;
+	await_quorum(c->clique, number);
+	return fire(c, number, ticket);
+}

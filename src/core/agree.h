@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_AGREE_H
+#define CORE_AGREE_H
+
+/*
+ * Agreement: before a collective is launched, it is compared with what the other
+ * ranks called under the same number
+ *
+ * Collectives have numbers of their own on each rank, from 1.  A rank stores one
+ * word for its call, number and digest, then loads the others' words of that
+ * number (seq_cst), so that of two ranks whose calls differ at least one sees the
+ * difference.  That one does not launch.  It waits a moment for the other ranks,
+ * to tell who is the odd one, and ends the clique.
+ *
+ *  A. Calls that differ in kind, operation, root, or in the count or type of any
+ *     tensor are an error on every rank, not a hang.
+ *  B. A rank that has launched has seen no call that differs from its own.
+ *  C. A word is stored over an older one only when every rank has compared with
+ *     that: a rank cannot have more in flight than there are words, and waits
+ *     for those that are further behind.
+ */
+
+#include <stdatomic.h>
+
+#include "core/op.h"
+
+struct cohort_comm;
+
+/* What a rank has called, by number modulo the clique's slots. */
+struct agree_slot {
+	/* Atomic; seq_cst between ranks. */
+	_Atomic uint64_t word;
+	/* Atomic; of the record with the whole call, stored before the word. */
+	_Atomic uint64_t ticket;
+};
+
+/* Count, type and all else that must be the same, in 48 bits. */
+uint64_t agree_digest(const struct op *op);
+
+/*
+ * Agree on the next collective of @comm, whose record is @ticket.  COHORT_OK; or
+ * COHORT_MISMATCH, and the clique has been ended with the calls spelled out; or
+ * the status of a cause that came meanwhile.  Inside the gate.  Blocks while the
+ * rank is too far ahead, and when there is a difference for at most 5 ms.
+ */
+int agree(struct cohort_comm *comm, const struct op *op, uint64_t ticket);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Ranks that make different calls: an error on every rank, never a hang, with
+ * the calls spelled out and the odd rank named
+ */
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+#define MAX_RANKS 4
+
+TestSuite(mismatch, .timeout = 60);
+
+/* What one rank calls. */
+struct made {
+	int kind; /* 0 all_reduce, 1 broadcast, 2 reduce, 3 barrier, 4 list */
+	size_t count;
+	int type;
+	int op;
+	int root;
+};
+
+static const struct made usual = { 0, 100, COHORT_F32, COHORT_SUM, 0 };
+
+struct scene {
+	int ranks;
+	int differ;     /* the rank that calls the other one */
+	int differ_too; /* and another, or -1 */
+	struct made other;
+	struct made third; /* what that calls */
+	int results[MAX_RANKS];
+	struct cohort_cause cause;
+};
+
+static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
+{
+	static float memory[MAX_RANKS][1000];
+	float *data = memory[cohort_comm_rank(c)];
+	void *stream = cohort_comm_stream(c);
+	const struct cohort_tensor list[] = {
+		{ data, data, m->count, m->type },
+		{ data + 200, data + 200, 7, COHORT_I32 },
+	};
+
+	switch (m->kind) {
+	case 1:
+		return cohort_broadcast(c, data, data, m->count, m->type,
+		                        m->root, stream, ticket);
+	case 2:
+		return cohort_reduce(c, data, data, m->count, m->type, m->op,
+		                     m->root, stream, ticket);
+	case 3:
+		return cohort_barrier(c, stream, ticket);
+	case 4:
+		return cohort_all_reduce_many(c, list, 2, m->op, stream,
+		                              ticket);
+	}
+	return cohort_all_reduce(c, data, data, m->count, m->type, m->op,
+	                         stream, ticket);
+}
+
+static int worker(struct cohort_comm *c, void *user)
+{
+	struct scene *s = user;
+	int rank = cohort_comm_rank(c);
+	const struct made *m = rank == s->differ       ? &s->other
+	                       : rank == s->differ_too ? &s->third
+	                                               : &usual;
+	uint64_t ticket;
+	int rc = cohort_barrier(c, cohort_comm_stream(c), NULL);
+
+	if (rc == COHORT_OK)
+		rc = call(c, m, &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_wait(c, ticket, RANKS_SOON);
+	s->results[rank] = rc;
+	return rc;
+}
+
+static void play(struct scene *s)
+{
+	struct cohort_group *group = ranks_open(s->ranks, NULL);
+	int r;
+
+	cr_assert_eq(cohort_group_run(group, worker, s, &s->cause),
+	             COHORT_MISMATCH, "%s", cohort_last_error());
+	for (r = 0; r < s->ranks; r++)
+		cr_assert_eq(s->results[r], COHORT_MISMATCH, "rank %d: %d", r,
+		             s->results[r]);
+	cr_assert_eq(s->cause.status, COHORT_MISMATCH);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* Rank 2 of 4 calls @other; the text says @says of it. */
+static void odd_one(struct made other, const char *says)
+{
+	struct scene s = {
+		.ranks = 4, .differ = 2, .differ_too = -1, .other = other
+	};
+
+	play(&s);
+	cr_assert_eq(s.cause.rank, 2, "rank %d is named: %s", s.cause.rank,
+	             s.cause.text);
+	cr_assert_not_null(strstr(s.cause.text, says), "\"%s\" is not in %s",
+	                   says, s.cause.text);
+	cr_assert_not_null(strstr(s.cause.text,
+	                          "ranks 0 1 3 call all_reduce of 100 float32, "
+	                          "sum"),
+	                   "%s", s.cause.text);
+	cr_assert_not_null(strstr(s.cause.text, "collective 2 differs"));
+}
+
+Test(mismatch, of_the_count)
+{
+	odd_one((struct made){ 0, 99, COHORT_F32, COHORT_SUM, 0 },
+	        "rank 2 calls all_reduce of 99 float32, sum");
+}
+
+Test(mismatch, of_the_type)
+{
+	odd_one((struct made){ 0, 100, COHORT_I32, COHORT_SUM, 0 },
+	        "rank 2 calls all_reduce of 100 int32, sum");
+}
+
+Test(mismatch, of_the_operation)
+{
+	odd_one((struct made){ 0, 100, COHORT_F32, COHORT_MAX, 0 },
+	        "rank 2 calls all_reduce of 100 float32, max");
+}
+
+Test(mismatch, of_the_kind)
+{
+	odd_one((struct made){ 1, 100, COHORT_F32, 0, 3 },
+	        "rank 2 calls broadcast of 100 float32, root 3");
+}
+
+Test(mismatch, with_a_barrier)
+{
+	odd_one((struct made){ .kind = 3 }, "rank 2 calls barrier:");
+}
+
+Test(mismatch, with_a_list)
+{
+	odd_one((struct made){ 4, 100, COHORT_F32, COHORT_SUM, 0 },
+	        "rank 2 calls all_reduce of 2 tensors, 428 bytes, the first of "
+	        "100 float32, sum");
+}
+
+Test(mismatch, with_a_count_of_0)
+{
+	odd_one((struct made){ 0, 0, COHORT_F32, COHORT_SUM, 0 },
+	        "rank 2 calls all_reduce of 0 float32, sum");
+}
+
+Test(mismatch, of_the_root)
+{
+	struct scene s = { .ranks = 2,
+		           .differ = 0,
+		           .differ_too = 1,
+		           .other = { 1, 5, COHORT_F32, 0, 0 },
+		           .third = { 1, 5, COHORT_F32, 0, 1 } };
+
+	play(&s);
+	cr_assert_not_null(strstr(s.cause.text, "root 0"));
+	cr_assert_not_null(strstr(s.cause.text, "root 1"));
+}
+
+Test(mismatch, of_two_ranks_has_no_majority)
+{
+	struct scene s = { .ranks = 2,
+		           .differ = 1,
+		           .differ_too = -1,
+		           .other = { 0, 99, COHORT_F32, COHORT_SUM, 0 } };
+
+	play(&s);
+	cr_assert_eq(s.cause.rank, -1);
+	cr_assert_str_eq(s.cause.text,
+	                 "collective 2 differs, no majority: rank 0 calls "
+	                 "all_reduce of 100 float32, sum: rank 1 calls "
+	                 "all_reduce of 99 float32, sum");
+}
+
+Test(mismatch, of_three_sides_names_them_all)
+{
+	struct scene s = { .ranks = 4,
+		           .differ = 0,
+		           .differ_too = 3,
+		           .other = { .kind = 3 },
+		           .third = { 2, 100, COHORT_F32, COHORT_MIN, 1 } };
+
+	play(&s);
+	cr_assert_eq(s.cause.rank, -1);
+	cr_assert_not_null(strstr(s.cause.text, "rank 0 calls barrier"));
+	cr_assert_not_null(strstr(s.cause.text, "ranks 1 2 call all_reduce"));
+	cr_assert_not_null(
+		strstr(s.cause.text,
+	               "rank 3 calls reduce of 100 float32, min, root 1"));
+}
+
+/* A missing rank does not keep the others from being told. */
+Test(mismatch, is_told_without_the_ranks_that_have_not_called)
+{
+	struct cohort_comm *c[3];
+	struct cohort_group *group = ranks_split(3, NULL, c);
+	struct cohort_cause cause;
+	int32_t a = 1, b = 2;
+	uint64_t t = ranks_sum(c[0], &a);
+
+	cr_assert_eq(cohort_all_reduce(c[1], &b, &b, 1, COHORT_I32, COHORT_MAX,
+	                               NULL, NULL),
+	             COHORT_MISMATCH);
+	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_MISMATCH);
+	cr_assert_eq(cohort_barrier(c[2], NULL, NULL), COHORT_MISMATCH);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(a, 1, "it was launched");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* One rank may be ahead by as many calls as there are slots, also of those that
+ * wait for nobody; its calls are compared all the same. */
+static int run_ahead(struct cohort_comm *c, void *user)
+{
+	int i, rc = COHORT_OK, rank = cohort_comm_rank(c);
+
+	(void)user;
+	for (i = 0; i < 200 && rc == COHORT_OK; i++)
+		rc = cohort_all_reduce(c, NULL, NULL, 0,
+		                       rank && i == 150 ? COHORT_F64
+		                                        : COHORT_F32,
+		                       COHORT_SUM, cohort_comm_stream(c), NULL);
+	return rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
+}
+
+Test(mismatch, is_found_however_far_a_rank_is_ahead)
+{
+	struct cohort_group_options o;
+	struct cohort_cause cause;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = 16;
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, run_ahead, NULL, &cause),
+	             COHORT_MISMATCH);
+	cr_assert_not_null(strstr(cause.text, "collective 151 differs"), "%s",
+	                   cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
