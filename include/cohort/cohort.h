@@ -59,6 +59,10 @@
  * Blocking: a function blocks only where its comment says so, and on what.
  * The caller's current CUDA device is the same before and after every call.
  *
+ * In the child of a fork, once the library was used in the parent, every call that
+ * returns a result answers COHORT_FORKED and does nothing: its threads are gone
+ * and the devices are the parent's.
+ *
  * Results: int, one of COHORT_STATUS_LIST; 0 is success, a positive value is
  * not an error but not the whole of what was asked for, a negative one is an
  * error with a text in cohort_last_error().  Enumerations travel as int and
@@ -110,7 +114,8 @@ extern "C" {
 	X(COHORT_ABORTED, -13, "aborted")                                      \
 	X(COHORT_WORKER, -14, "a rank's worker returned an error")             \
 	X(COHORT_WEDGED, -15, "an abort could not be completed")               \
-	X(COHORT_MISMATCH, -16, "ranks made different calls")
+	X(COHORT_MISMATCH, -16, "ranks made different calls")                  \
+	X(COHORT_FORKED, -17, "in the child of a fork")
 
 enum cohort_status {
 #define COHORT_STATUS_ENUM(name, value, text) name = value,
@@ -295,8 +300,9 @@ struct cohort_cause {
  * Opens the platform, then all ranks in one ncclCommInitAll().  Any thread;
  * blocks until the platform has connected the ranks.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_NO_MEMORY; COHORT_SYSTEM (a thread could
- * not be started); from the gpu platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL,
+ * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
+ * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP); COHORT_NO_MEMORY;
+ * COHORT_SYSTEM (a thread could not be started); from the gpu platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL,
  * COHORT_NO_DEVICE, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and
  * @group is untouched.
  */
@@ -485,6 +491,26 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  * already; COHORT_INVALID.
  */
 COHORT_API int cohort_comm_close(struct cohort_comm *comm);
+
+/*
+ * cohort_comm_native_enter - the ncclComm_t, for calls this library does not have
+ * cohort_comm_native_leave - the end of that
+ * @nccl_comm: the native communicator; valid until cohort_comm_native_leave(), by
+ *             the same thread
+ *
+ * In between this thread is inside the communicator: all its other calls that
+ * submit answer COHORT_BUSY, and an abort waits for it to leave, up to the abort
+ * timeout.  An abort unblocks native calls as it does ours.  The communicator must
+ * not be aborted, destroyed, finalized, split or kept.  What is called is not
+ * recorded, compared with other ranks or waited for by tickets.  Do not block.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER (also for a leave by
+ * another thread than entered); COHORT_STATE if closed, or for a leave without
+ * an enter; enter: the cause if the group has one.
+ */
+COHORT_API int cohort_comm_native_enter(struct cohort_comm *comm,
+                                        void **nccl_comm);
+COHORT_API int cohort_comm_native_leave(struct cohort_comm *comm);
 
 /* ---- abort handles ---------------------------------------------------- */
 

@@ -8,6 +8,7 @@
  */
 
 #include "api/comm.h"
+#include "base/process.h"
 
 struct cohort_abort *cohort_comm_abort_handle(struct cohort_comm *comm)
 {
@@ -19,7 +20,10 @@ struct cohort_abort *cohort_comm_abort_handle(struct cohort_comm *comm)
 
 int cohort_abort_fire(struct cohort_abort *handle, const char *reason)
 {
-	return handle ? cause_set_aborted(handle, reason) : COHORT_INVALID;
+	if (!handle)
+		return COHORT_INVALID;
+	return process_is_forked() ? COHORT_FORKED
+	                           : cause_set_aborted(handle, reason);
 }
 
 int cohort_abort_fired(const struct cohort_abort *handle)

@@ -8,12 +8,15 @@
 
 #include "api/group.h"
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "core/submit.h"
 
 int comm_check(const struct cohort_comm *comm)
 {
-	return comm ? COHORT_OK : error_set(COHORT_INVALID, "comm is NULL");
+	if (!comm)
+		return error_set(COHORT_INVALID, "comm is NULL");
+	return process_check();
 }
 
 static bool comm_is_open(const struct cohort_comm *comm)
@@ -44,9 +47,12 @@ void *cohort_comm_stream(struct cohort_comm *comm)
 
 int cohort_comm_cause(struct cohort_comm *comm, struct cohort_cause *cause)
 {
-	if (!comm || !cause)
-		return error_set(COHORT_INVALID, "%s is NULL",
-		                 comm ? "cause" : "comm");
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!cause)
+		return error_set(COHORT_INVALID, "cause is NULL");
 	cause_copy(comm->clique, cause);
 	return COHORT_OK;
 }
@@ -97,4 +103,45 @@ int cohort_comm_close(struct cohort_comm *comm)
 		atomic_store_explicit(&comm->closed, false,
 		                      memory_order_relaxed);
 	return rc;
+}
+
+int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
+{
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!nccl_comm)
+		return error_set(COHORT_INVALID, "nccl_comm is NULL");
+	rc = gate_enter(comm, false);
+	if (rc != COHORT_OK)
+		return rc;
+	/* Relaxed: only the thread that stored it acts on it. */
+	atomic_store_explicit(&comm->native_user, (uintptr_t)pthread_self(),
+	                      memory_order_relaxed);
+	*nccl_comm = comm->native;
+	return COHORT_OK;
+}
+
+int cohort_comm_native_leave(struct cohort_comm *comm)
+{
+	int rc = comm_check(comm);
+	uintptr_t user;
+
+	if (rc != COHORT_OK)
+		return rc;
+	user = atomic_load_explicit(&comm->native_user, memory_order_relaxed);
+	if (!user)
+		return error_set(COHORT_STATE,
+		                 "rank %d has not entered its native "
+		                 "communicator",
+		                 comm->rank);
+	if (user != (uintptr_t)pthread_self())
+		return error_set(COHORT_OWNER,
+		                 "another thread has entered the native "
+		                 "communicator of rank %d",
+		                 comm->rank);
+	atomic_store_explicit(&comm->native_user, 0, memory_order_relaxed);
+	gate_leave(comm);
+	return COHORT_OK;
 }

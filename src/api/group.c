@@ -7,9 +7,11 @@
 #include "api/group.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/comm.h"
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "core/native.h"
 #include "core/submit.h"
@@ -19,6 +21,13 @@
 #define MAX_SLOTS 65536
 #define DEFAULT_CLOSE_NS (60 * NS_PER_S)
 #define DEFAULT_ABORT_NS (10 * NS_PER_S)
+
+static int group_check(const struct cohort_group *group)
+{
+	if (!group)
+		return error_set(COHORT_INVALID, "group is NULL");
+	return process_check();
+}
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -133,6 +142,31 @@ static int devices_list(const struct platform *p, const int *devices, int n,
 	return COHORT_OK;
 }
 
+/* What would change the meaning of NCCL's calls behind our back. */
+static int environment_check(void)
+{
+	static const struct {
+		const char *name, *value, *why;
+	} refused[] = {
+		{ "NCCL_COMM_BLOCKING", "0",
+		  "calls would return before they are done" },
+		{ "NCCL_LAUNCH_MODE", "GROUP",
+		  "ranks would wait for each other where no abort reaches" },
+	};
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		value = getenv(refused[i].name);
+		if (value && strcmp(value, refused[i].value) == 0)
+			return error_set(COHORT_INVALID,
+			                 "%s is \"%s\" in the environment: %s",
+			                 refused[i].name, value,
+			                 refused[i].why);
+	}
+	return COHORT_OK;
+}
+
 static int open_clique(const int *devices, int n,
                        const struct cohort_group_options *o,
                        struct clique **out)
@@ -146,7 +180,9 @@ static int open_clique(const int *devices, int n,
 	const struct platform *platform;
 	int *list = NULL, rc;
 
-	rc = platform_open(o->platform, &platform);
+	rc = environment_check();
+	if (rc == COHORT_OK)
+		rc = platform_open(o->platform, &platform);
 	if (rc == COHORT_OK)
 		rc = devices_list(platform, devices, n, &list, &n);
 	if (rc != COHORT_OK)
@@ -166,7 +202,10 @@ int cohort_group_open(const int *devices, int n,
 
 	if (!group)
 		return error_set(COHORT_INVALID, "group is NULL");
-	rc = options_read(options, &o);
+	process_watch();
+	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = options_read(options, &o);
 	if (rc == COHORT_OK)
 		rc = options_check(&o);
 	if (rc != COHORT_OK)
@@ -183,19 +222,15 @@ int cohort_group_open(const int *devices, int n,
 	return COHORT_OK;
 }
 
-static int group_check(const struct cohort_group *group)
-{
-	return group ? COHORT_OK : error_set(COHORT_INVALID, "group is NULL");
-}
-
 int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 {
 	const struct cohort_cause *cause;
-	int i;
+	int i, rc = group_check(group);
 
-	if (!group || !comms)
-		return error_set(COHORT_INVALID, "%s is NULL",
-		                 group ? "comms" : "group");
+	if (rc != COHORT_OK)
+		return rc;
+	if (!comms)
+		return error_set(COHORT_INVALID, "comms is NULL");
 	cause = clique_cause(group->clique);
 	if (cause)
 		return error_set(COHORT_STATE, "the group has ended: %s",
@@ -270,7 +305,9 @@ int cohort_group_close(struct cohort_group *group)
 
 	if (!group)
 		return COHORT_OK;
-	rc = close_check(group);
+	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = close_check(group);
 	if (rc != COHORT_OK)
 		return rc;
 	q = group->clique;
@@ -315,11 +352,12 @@ int cohort_group_platform(const struct cohort_group *group)
 
 int cohort_group_devices(const struct cohort_group *group, int *devices)
 {
-	int i;
+	int i, rc = group_check(group);
 
-	if (!group || !devices)
-		return error_set(COHORT_INVALID, "%s is NULL",
-		                 group ? "devices" : "group");
+	if (rc != COHORT_OK)
+		return rc;
+	if (!devices)
+		return error_set(COHORT_INVALID, "devices is NULL");
 	for (i = 0; i < group->clique->size; i++)
 		devices[i] = group->clique->comms[i].device;
 	return COHORT_OK;
@@ -335,9 +373,12 @@ void cause_copy(const struct clique *clique, struct cohort_cause *out)
 int cohort_group_cause(const struct cohort_group *group,
                        struct cohort_cause *cause)
 {
-	if (!group || !cause)
-		return error_set(COHORT_INVALID, "%s is NULL",
-		                 group ? "cause" : "group");
+	int rc = group_check(group);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!cause)
+		return error_set(COHORT_INVALID, "cause is NULL");
 	cause_copy(group->clique, cause);
 	return COHORT_OK;
 }
@@ -376,11 +417,13 @@ static int submit_group(struct cohort_group *group, const struct op *shared,
 static int submit_group_check(const struct cohort_group *group,
                               const void *send, const void *recv)
 {
-	if (!group || !send || !recv)
+	int rc = group_check(group);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!send || !recv)
 		return error_set(COHORT_INVALID, "%s is NULL",
-		                 !group  ? "group"
-		                 : !send ? "send"
-		                         : "recv");
+		                 send ? "recv" : "send");
 	if (atomic_load(&group->split))
 		return error_set(COHORT_STATE,
 		                 "the group was split: each rank speaks for "

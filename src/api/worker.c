@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "api/group.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/native.h"
@@ -174,6 +175,8 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 	if (!group || !worker)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 group ? "worker" : "group");
+	if (process_check() != COHORT_OK)
+		return COHORT_FORKED;
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
 		                 "another cohort_group_run() is under way");

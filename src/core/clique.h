@@ -88,6 +88,9 @@ struct cohort_comm {
 	/* Atomic; written inside the gate. */
 	atomic_bool closed;
 
+	/* Atomic; the thread that holds the gate for native calls, 0: none. */
+	_Atomic uintptr_t native_user;
+
 	/* Atomic; the last ticket given out.  Written inside the gate (release)
 	 * after the operation and its mark are queued. */
 	_Atomic uint64_t last;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/process.h"
 #include "base/status.h"
 #include "platform/platform.h"
 
@@ -101,7 +102,9 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 
 	if (!info)
 		return error_set(COHORT_INVALID, "info is NULL");
-	rc = resolve(&platform);
+	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = resolve(&platform);
 	if (rc != COHORT_OK)
 		return rc;
 	*info = (struct cohort_platform_info){ .platform = platform };

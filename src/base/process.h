@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_PROCESS_H
+#define BASE_PROCESS_H
+
+/*
+ * Whether this is still the process that the library was used in: in the child of
+ * a fork the threads are gone and the devices are not to be touched
+ */
+
+#include <stdbool.h>
+
+/* Watch for forks from now on.  Any number of times. */
+void process_watch(void);
+
+/* True in a child of a process that was watched.  Any thread, any signal
+ * handler. */
+bool process_is_forked(void);
+
+/* COHORT_FORKED there, else COHORT_OK. */
+int process_check(void);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What is kept out: children of a fork, environments that change NCCL's meaning;
+ * and what is let in: native calls between enter and leave
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "platform/platform.h"
+#include "support/ranks.h"
+
+TestSuite(guard, .timeout = 60);
+
+/* ---- fork ------------------------------------------------------------- */
+
+/* Everything that returns a result, in the child; the number of wrong ones. */
+static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
+                        struct cohort_abort *handle)
+{
+	struct cohort_group *another;
+	struct cohort_platform_info info;
+	struct cohort_cause cause;
+	int32_t x = 1;
+	void *memory;
+	int i, wrong = 0;
+	const int rcs[] = {
+		cohort_group_open(NULL, 1, NULL, &another),
+		cohort_group_close(group),
+		cohort_group_abort(group, NULL),
+		cohort_group_cause(group, &cause),
+		cohort_group_wait(group, 1, 0),
+		cohort_comm_cause(comm, &cause),
+		cohort_comm_bind(comm),
+		cohort_comm_close(comm),
+		cohort_comm_native_enter(comm, &memory),
+		cohort_comm_native_leave(comm),
+		cohort_all_reduce(comm, &x, &x, 1, COHORT_I32, COHORT_SUM, NULL,
+		                  NULL),
+		cohort_barrier(comm, NULL, NULL),
+		cohort_wait(comm, 1, COHORT_FOREVER),
+		cohort_synchronize(comm, COHORT_FOREVER),
+		cohort_stream_after(comm, 1, NULL),
+		cohort_after_stream(comm, NULL),
+		cohort_alloc(comm, 1, &memory),
+		cohort_free(comm, &x),
+		cohort_copy(comm, &x, &x, 1, NULL),
+		cohort_abort_fire(handle, NULL),
+		cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
+	};
+
+	for (i = 0; i < (int)(sizeof(rcs) / sizeof(rcs[0])); i++)
+		if (rcs[i] != COHORT_FORKED)
+			wrong = wrong ? wrong : i + 1;
+	return wrong;
+}
+
+Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_abort *handle = cohort_comm_abort_handle(comms[0]);
+	int32_t a = 1, b = 2;
+	int status = -1;
+	pid_t child;
+
+	ranks_sum(comms[0], &a);
+	child = fork();
+	if (child == 0)
+		_exit(forked_calls(group, comms[0], handle));
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "call number %d is let in",
+	             WEXITSTATUS(status));
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(a, 3);
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	cohort_abort_put(handle);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- environment ------------------------------------------------------ */
+
+static void refused(const char *name, const char *value)
+{
+	struct cohort_group *group;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	setenv(name, value, 1);
+	cr_assert_eq(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), name));
+	cr_assert_not_null(strstr(cohort_last_error(), value));
+}
+
+Test(guard, an_environment_that_makes_calls_return_early_is_refused)
+{
+	refused("NCCL_COMM_BLOCKING", "0");
+}
+
+Test(guard, an_environment_that_makes_ranks_wait_for_each_other_is_refused)
+{
+	refused("NCCL_LAUNCH_MODE", "GROUP");
+}
+
+Test(guard, harmless_values_are_not)
+{
+	struct cohort_group *group;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	setenv("NCCL_COMM_BLOCKING", "1", 1);
+	setenv("NCCL_LAUNCH_MODE", "PARALLEL", 1);
+	cr_assert_eq(cohort_group_open(NULL, 1, NULL, &group), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- native calls ----------------------------------------------------- */
+
+static void *leave_elsewhere(void *comm)
+{
+	return (void *)(intptr_t)cohort_comm_native_leave(comm);
+}
+
+Test(guard, native_calls_are_let_in_one_thread_at_a_time)
+{
+	struct cohort_comm *comms[1];
+	struct cohort_group *group = ranks_split(1, NULL, comms);
+	const struct platform *p;
+	void *native = NULL, *rc;
+	pthread_t thread;
+	int n = 0;
+
+	platform_open(COHORT_PLATFORM_HOST, &p);
+	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_STATE);
+	cr_assert_eq(cohort_comm_native_enter(comms[0], NULL), COHORT_INVALID);
+	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);
+	cr_assert_eq(p->ncclCommCount(native, &n), ncclSuccess);
+	cr_assert_eq(n, 1);
+	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_BUSY);
+	cr_assert_eq(cohort_group_close(group), COHORT_STATE);
+	pthread_create(&thread, NULL, leave_elsewhere, comms[0]);
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, COHORT_OWNER);
+	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(guard, an_abort_waits_for_who_is_in_native_calls)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	int32_t a = 1;
+	uint64_t t = ranks_sum(comms[1], &a);
+	void *native;
+
+	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);
+	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[1], t, 3 * 1000 * 1000),
+	             COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_comm_native_enter(comms[0], &native),
+	             COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
