@@ -89,7 +89,7 @@ library_sources := \
   src/api/abort.c src/api/collective.c src/api/comm.c src/api/completion.c src/api/group.c \
   src/api/memory.c src/api/worker.c \
   src/base/backoff.c src/base/process.c src/base/status.c src/base/thread.c \
-  src/core/agree.c src/core/cause.c src/core/clique.c src/core/native.c src/core/op.c src/core/reaper.c \
+  src/core/agree.c src/core/cause.c src/core/clique.c src/core/native.c src/core/op.c src/core/owner.c src/core/reaper.c \
   src/core/recorder.c src/core/submit.c \
   src/platform/gpu.c src/platform/select.c \
   src/platform/host/collective.c src/platform/host/comm.c \
@@ -121,7 +121,7 @@ support_sources := \
   tests/support/native.c tests/support/ranks.c tests/support/reference.c \
   tests/support/scenario.c tests/support/stress.c
 fault_tests := memory native steady
-stress_tests := abort agree collectives handles owner recorder streams
+stress_tests := abort agree collectives exits handles owner recorder streams
 bench_programs := walk
 
 objects = $(patsubst %,$(dir)/%.o,$(basename $1))

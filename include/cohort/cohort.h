@@ -115,7 +115,8 @@ extern "C" {
 	X(COHORT_WORKER, -14, "a rank's worker returned an error")             \
 	X(COHORT_WEDGED, -15, "an abort could not be completed")               \
 	X(COHORT_MISMATCH, -16, "ranks made different calls")                  \
-	X(COHORT_FORKED, -17, "in the child of a fork")
+	X(COHORT_FORKED, -17, "in the child of a fork")                        \
+	X(COHORT_THREAD_EXITED, -18, "the thread of a bound rank has exited")
 
 enum cohort_status {
 #define COHORT_STATUS_ENUM(name, value, text) name = value,
@@ -467,11 +468,15 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * cohort_comm_bind   - only the calling thread may submit from now on
  * cohort_comm_unbind - any thread may, one at a time
  *
- * Workers of cohort_group_run() are bound already.  Neither blocks.
+ * The exit of a thread that has a communicator bound to it ends the group at once,
+ * with COHORT_THREAD_EXITED and that rank as the cause: it could never make its
+ * next call.  Unbind first to leave in peace.  Workers of cohort_group_run() are
+ * bound already, and unbound when they return.  Neither blocks.
  *
  * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not
  * bound at all; COHORT_OWNER if it is bound to another thread; COHORT_BUSY if
- * another thread is inside; COHORT_STATE if closed; COHORT_INVALID.
+ * another thread is inside; COHORT_STATE if closed; COHORT_SYSTEM if the thread's
+ * end cannot be watched; COHORT_INVALID.
  */
 COHORT_API int cohort_comm_bind(struct cohort_comm *comm);
 COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
@@ -566,7 +571,8 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * @count, @type, @op and @root.  Each call is compared with the other ranks' of
  * the same number before it is launched: a difference ends the group with
  * COHORT_MISMATCH, and the cause spells out the calls and names the odd rank, if
- * there is a majority.  A call returns once the operation is queued
+ * there is a majority.  (A call with a @count of 0 may be done before there is
+ * anything to compare it with.)  A call returns once the operation is queued
  * on @stream (NULL: the legacy default stream of the rank's device); it does
  * not wait for peers.  It blocks only while too much is in flight: as many
  * operations of this rank, or calls ahead of the slowest rank, as the recorder

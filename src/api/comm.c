@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "core/owner.h"
 #include "core/submit.h"
 
 int comm_check(const struct cohort_comm *comm)
@@ -57,32 +58,28 @@ int cohort_comm_cause(struct cohort_comm *comm, struct cohort_cause *cause)
 	return COHORT_OK;
 }
 
-/* Make @owner the owner, from inside the gate. */
-static int set_owner(struct cohort_comm *comm, uintptr_t owner)
+static int change_owner(struct cohort_comm *comm,
+                        int (*change)(struct cohort_comm *))
 {
 	int rc = comm_check(comm);
-	uintptr_t before;
 
 	if (rc == COHORT_OK)
 		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	before = atomic_load_explicit(&comm->owner, memory_order_relaxed);
-	/* Relaxed: a thread that is not the owner has no use for what the owner
-	 * did before; the gate orders the rest. */
-	atomic_store_explicit(&comm->owner, owner, memory_order_relaxed);
+	rc = change(comm);
 	gate_leave(comm);
-	return before == owner ? COHORT_ALREADY : COHORT_OK;
+	return rc;
 }
 
 int cohort_comm_bind(struct cohort_comm *comm)
 {
-	return set_owner(comm, (uintptr_t)pthread_self());
+	return change_owner(comm, owner_bind);
 }
 
 int cohort_comm_unbind(struct cohort_comm *comm)
 {
-	return set_owner(comm, 0);
+	return change_owner(comm, owner_unbind);
 }
 
 int cohort_comm_close(struct cohort_comm *comm)
@@ -117,7 +114,7 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 	if (rc != COHORT_OK)
 		return rc;
 	/* Relaxed: only the thread that stored it acts on it. */
-	atomic_store_explicit(&comm->native_user, (uintptr_t)pthread_self(),
+	atomic_store_explicit(&comm->native_user, owner_self(),
 	                      memory_order_relaxed);
 	*nccl_comm = comm->native;
 	return COHORT_OK;
@@ -136,7 +133,7 @@ int cohort_comm_native_leave(struct cohort_comm *comm)
 		                 "rank %d has not entered its native "
 		                 "communicator",
 		                 comm->rank);
-	if (user != (uintptr_t)pthread_self())
+	if (user != owner_self())
 		return error_set(COHORT_OWNER,
 		                 "another thread has entered the native "
 		                 "communicator of rank %d",

@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "core/native.h"
+#include "core/owner.h"
 #include "core/submit.h"
 
 #define DEFAULT_SLOTS 2048
@@ -312,6 +313,7 @@ int cohort_group_close(struct cohort_group *group)
 		return rc;
 	q = group->clique;
 	rc = close_end(group);
+	owner_forget(q);
 	deadline = clock_deadline(q->abort_timeout_ns);
 	clique_await(q, CLIQUE_RECLAIMED, deadline);
 	sem_post(&q->unused);

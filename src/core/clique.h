@@ -82,8 +82,10 @@ struct cohort_comm {
 	 * one.  seq_cst, see cause.h. */
 	atomic_int gate;
 
-	/* Atomic; the bound thread, 0: none.  Written inside the gate. */
+	/* Atomic; the bound thread, 0: none.  Written inside the gate, and at the
+	 * end of that thread.  The list is guarded by the lock of owner.c. */
 	_Atomic uintptr_t owner;
+	struct cohort_comm *next_owned;
 
 	/* Atomic; written inside the gate. */
 	atomic_bool closed;

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/native.h"
+#include "core/owner.h"
 
 /* ---- the gate --------------------------------------------------------- */
 
@@ -24,7 +25,7 @@ static int owner_check(const struct cohort_comm *c)
 {
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
 
-	if (owner && owner != (uintptr_t)pthread_self())
+	if (owner && owner != owner_self())
 		return error_set(COHORT_OWNER,
 		                 "rank %d is bound to another thread", c->rank);
 	return COHORT_OK;

@@ -87,9 +87,15 @@ static void play(struct scene *s)
 
 	cr_assert_eq(cohort_group_run(group, worker, s, &s->cause),
 	             COHORT_MISMATCH, "%s", cohort_last_error());
-	for (r = 0; r < s->ranks; r++)
+	for (r = 0; r < s->ranks; r++) {
+		/* There is nothing to do for a count of 0: it may be done
+		 * before anybody can see the difference. */
+		if (r == s->differ && !s->other.count && s->other.kind == 0 &&
+		    s->results[r] == COHORT_OK)
+			continue;
 		cr_assert_eq(s->results[r], COHORT_MISMATCH, "rank %d: %d", r,
 		             s->results[r]);
+	}
 	cr_assert_eq(s->cause.status, COHORT_MISMATCH);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -167,5 +168,116 @@ Test(guard, an_abort_waits_for_who_is_in_native_calls)
 	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_ABORTED);
 	cr_assert_eq(cohort_comm_native_enter(comms[0], &native),
 	             COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- threads that are gone -------------------------------------------- */
+
+struct mortal {
+	struct cohort_comm *comm;
+	bool unbind;
+	int32_t value;
+	pthread_barrier_t *step;
+};
+
+static void *bind_and_exit(void *arg)
+{
+	struct mortal *m = arg;
+
+	pthread_setname_np(pthread_self(), "mortal");
+	cohort_comm_bind(m->comm);
+	m->value = 1;
+	ranks_sum(m->comm, &m->value);
+	if (m->unbind)
+		cohort_comm_unbind(m->comm);
+	return NULL;
+}
+
+Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct mortal m = { .comm = comms[1] };
+	struct cohort_cause cause;
+	int32_t a = 1, b = 2;
+	pthread_t thread;
+	uint64_t t;
+
+	ranks_sum(comms[0], &a);
+	t = ranks_sum(comms[0], &b);
+	pthread_create(&thread, NULL, bind_and_exit, &m);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON),
+	             COHORT_THREAD_EXITED);
+	pthread_join(thread, NULL);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(strstr(cause.text, "the thread of rank 1 ("));
+	cr_assert_not_null(strstr(cause.text,
+	                          "\"mortal\") has exited after its ticket 1"));
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(guard, a_thread_that_has_unbound_leaves_in_peace)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct mortal m = { .comm = comms[1], .unbind = true };
+	int32_t a = 1;
+	pthread_t thread;
+	uint64_t t = ranks_sum(comms[0], &a);
+
+	pthread_create(&thread, NULL, bind_and_exit, &m);
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(a, 2);
+	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_OK);
+	cohort_group_abort(group, NULL);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static void *bind_until(void *arg)
+{
+	struct mortal *m = arg;
+
+	cohort_comm_bind(m->comm);
+	pthread_barrier_wait(m->step);
+	pthread_barrier_wait(m->step);
+	return NULL;
+}
+
+Test(guard, a_thread_may_outlive_the_group_it_is_bound_to)
+{
+	struct cohort_comm *comms[1];
+	struct cohort_group *group = ranks_split(1, NULL, comms);
+	pthread_barrier_t barrier;
+	struct mortal m = { .comm = comms[0], .step = &barrier };
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, bind_until, &m);
+	pthread_barrier_wait(&barrier);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+}
+
+static int exit_on_rank_1(struct cohort_comm *comm, void *user)
+{
+	int32_t value = 1;
+
+	(void)user;
+	if (cohort_comm_rank(comm) == 1)
+		pthread_exit(NULL);
+	return ranks_sum_wait(comm, &value);
+}
+
+Test(guard, a_worker_that_exits_its_thread_is_named_by_run)
+{
+	struct cohort_group *group = ranks_open(3, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, exit_on_rank_1, NULL, &cause),
+	             COHORT_THREAD_EXITED);
+	cr_assert_eq(cause.rank, 1);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

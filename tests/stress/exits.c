@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Threads that exit while they own a rank, against calls, waits and the close of
+ * the group
+ *
+ * Every round two bound threads sum numbers, and one of them exits after a
+ * random call without a word.  In some rounds the group is aborted and closed at
+ * that very time.  Checked: the other is unblocked; the cause names the rank, if
+ * it is the exit that came first; the close succeeds.
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define RANKS 2
+#define CALLS 20
+
+struct rank {
+	struct cohort_comm *comm;
+	int calls; /* before it exits */
+	pthread_t thread;
+};
+
+static void *rank_main(void *arg)
+{
+	struct rank *rank = arg;
+	int32_t value;
+	int i, rc = COHORT_OK;
+
+	ranks_must(cohort_comm_bind(rank->comm), "bind");
+	for (i = 0; i < rank->calls && rc == COHORT_OK; i++) {
+		value = i;
+		rc = ranks_sum_wait(rank->comm, &value);
+		if (rc == COHORT_OK && value != RANKS * i)
+			stress_fail("sum %d is %d", i, value);
+	}
+	if (rc != COHORT_OK && rc != COHORT_THREAD_EXITED &&
+	    rc != COHORT_ABORTED)
+		stress_fail("%d: %s", rc, cohort_last_error());
+	return NULL;
+}
+
+/* True if the cause is an exit. */
+static bool one_round(unsigned long number, uint64_t *seed)
+{
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
+	struct rank ranks[RANKS];
+	struct cohort_cause cause;
+	int i, mortal = (int)(stress_random(seed) % RANKS);
+
+	for (i = 0; i < RANKS; i++) {
+		ranks[i].comm = comms[i];
+		ranks[i].calls = i == mortal
+		                         ? (int)(stress_random(seed) % CALLS)
+		                         : CALLS;
+		pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
+	}
+	if (number % 4 == 0)
+		cohort_group_abort(group, "stress");
+	for (i = 0; i < RANKS; i++)
+		pthread_join(ranks[i].thread, NULL);
+	cohort_group_cause(group, &cause);
+	if (cause.status == COHORT_THREAD_EXITED && cause.rank != mortal)
+		stress_fail("rank %d is named, it was %d: %s", cause.rank,
+		            mortal, cause.text);
+	if (cause.status == COHORT_OK)
+		stress_fail("nobody noticed");
+	ranks_must(cohort_group_close(group), "close");
+	return cause.status == COHORT_THREAD_EXITED;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long n, exits = 0;
+	uint64_t seed = 3;
+
+	for (n = 0; stress_go_on(argc, argv); n++)
+		exits += one_round(n, &seed);
+	printf("%lu rounds, %lu ended by an exit\n", n, exits);
+	return n > 4 && !exits;
+}
