@@ -357,8 +357,9 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  * @worker: called once per rank, on a thread named after the group and the
  *          rank
  * @user:   passed on
- * @cause:  the group's cause, unless the result is COHORT_INVALID; its status is
- *          COHORT_OK while there is none.  May be NULL
+ * @cause:  the group's cause, unless the result is COHORT_INVALID or
+ *          COHORT_FORKED; its status is COHORT_OK while there is none.  May be
+ *          NULL
  *
  * Blocks until every worker has returned.
  *
@@ -471,7 +472,9 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * The exit of a thread that has a communicator bound to it ends the group at once,
  * with COHORT_THREAD_EXITED and that rank as the cause: it could never make its
  * next call.  Unbind first to leave in peace.  Workers of cohort_group_run() are
- * bound already, and unbound when they return.  Neither blocks.
+ * bound already, and unbound when they return.  (If the thread exits inside a native call, the
+ * others are told COHORT_WEDGED when the abort timeout has passed.)  Neither
+ * blocks.
  *
  * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not
  * bound at all; COHORT_OWNER if it is bound to another thread; COHORT_BUSY if
@@ -507,7 +510,9 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  * submit answer COHORT_BUSY, and an abort waits for it to leave, up to the abort
  * timeout.  An abort unblocks native calls as it does ours.  The communicator must
  * not be aborted, destroyed, finalized, split or kept.  What is called is not
- * recorded, compared with other ranks or waited for by tickets.  Do not block.
+ * recorded, compared with other ranks or waited for by tickets.  Before it has left
+ * the thread must not wait for tickets of the group or submit for other ranks: if
+ * the group ends meanwhile, they wait for it.  Neither call blocks.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER (also for a leave by
  * another thread than entered); COHORT_STATE if closed, or for a leave without
@@ -526,7 +531,8 @@ struct cohort_abort;
  *
  * A reference, to be given back by cohort_abort_put(); it may outlive the
  * communicator and the group.  Any handle of any rank ends all ranks: the others
- * could never finish.  Any thread; does not block.  NULL only for a NULL @comm.
+ * could never finish.  Any thread; does not block.  NULL for a NULL @comm, and in
+ * the child of a fork.
  */
 COHORT_API struct cohort_abort *
 cohort_comm_abort_handle(struct cohort_comm *comm);

@@ -80,6 +80,22 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 	            comm->rank, cause.worker);
 }
 
+/* Without an owner the rank cannot be run: its thread's end would not be seen. */
+static bool worker_bind(struct cohort_comm *comm)
+{
+	struct cohort_cause cause = { .rank = comm->rank };
+
+	/* BUSY: an intruder that will be gone in a moment. */
+	do
+		cause.status = cohort_comm_bind(comm);
+	while (cause.status == COHORT_BUSY && sched_yield() == 0);
+	if (cause.status >= COHORT_OK)
+		return true;
+	clique_fire(comm->clique, &cause, "rank %d: %s", comm->rank,
+	            cohort_last_error());
+	return false;
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -87,10 +103,10 @@ static void *worker_main(void *arg)
 	if (!worker_may_go(w->run))
 		return NULL;
 	pthread_sigmask(SIG_SETMASK, &w->run->signals, NULL);
-	/* BUSY: an intruder that will be gone in a moment. */
-	while (cohort_comm_bind(w->comm) == COHORT_BUSY)
-		sched_yield();
-	worker_run(w->comm, w->run);
+	if (worker_bind(w->comm))
+		worker_run(w->comm, w->run);
+	/* It has come back, so it is in no native call any more. */
+	cohort_comm_native_leave(w->comm);
 	while (cohort_comm_unbind(w->comm) == COHORT_BUSY)
 		sched_yield();
 	return NULL;
@@ -145,24 +161,33 @@ static int run_all(struct cohort_group *group, cohort_worker_fn fn, void *user)
 	return rc;
 }
 
+/* What keeps a rank from being run, NULL: nothing. */
+static const char *obstacle(const struct cohort_comm *comm)
+{
+	return atomic_load(&comm->closed)        ? "closed"
+	       : atomic_load(&comm->owner)       ? "bound to a thread"
+	       : atomic_load(&comm->native_user) ? "in native calls"
+	                                         : NULL;
+}
+
 /* Whether every rank can be run now. */
 static int run_check(const struct cohort_group *group)
 {
 	const struct clique *q = group->clique;
 	const struct cohort_cause *cause = clique_cause(q);
+	const char *what;
 	int i;
 
 	if (cause)
 		return error_set(COHORT_STATE, "the group has ended: %s",
 		                 cause->text);
-	for (i = 0; i < q->size; i++)
-		if (atomic_load(&q->comms[i].closed) ||
-		    atomic_load(&q->comms[i].owner))
+	for (i = 0; i < q->size; i++) {
+		what = obstacle(&q->comms[i]);
+		if (what)
 			return error_set(COHORT_STATE,
 			                 "the communicator of rank %d is %s", i,
-			                 atomic_load(&q->comms[i].closed)
-			                         ? "closed"
-			                         : "bound to a thread");
+			                 what);
+	}
 	return COHORT_OK;
 }
 
@@ -175,8 +200,11 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 	if (!group || !worker)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 group ? "worker" : "group");
-	if (process_check() != COHORT_OK)
-		return COHORT_FORKED;
+	rc = process_check();
+	if (rc != COHORT_OK)
+		return rc;
+	if (cause)
+		cause_copy(group->clique, cause);
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
 		                 "another cohort_group_run() is under way");

@@ -13,8 +13,9 @@
 /* How long to wait for the other ranks' calls before blaming one. */
 #define QUORUM_NS (5 * UINT64_C(1000000))
 
-#define DIGEST_BITS 48
-#define DIGEST_MASK ((UINT64_C(1) << DIGEST_BITS) - 1)
+/* The other bits are of the call's number: as slots are 65,536 at the most, two
+ * numbers that meet are never as far apart as those would allow. */
+#define DIGEST_BITS 32
 
 /* ---- words ------------------------------------------------------------ */
 
@@ -44,11 +45,10 @@ static uint64_t word_make(uint64_t number, uint64_t digest)
 	return number << DIGEST_BITS | digest;
 }
 
-/* How far the number of a word, of which 16 bits are kept, is from @number: 0,
- * above 0 for a later one. */
-static int word_distance(uint64_t word, uint64_t number)
+/* True if the word is of call @number. */
+static bool word_is_of(uint64_t word, uint64_t number)
 {
-	return (int16_t)(uint16_t)((word >> DIGEST_BITS) - number);
+	return (uint32_t)(word >> DIGEST_BITS) == (uint32_t)number;
 }
 
 static struct agree_slot *slot_of(const struct cohort_comm *c, uint64_t number)
@@ -64,14 +64,17 @@ static uint64_t load_word(const struct cohort_comm *c, uint64_t number)
 
 /* ---- running ahead ---------------------------------------------------- */
 
-/* Wait until @other has called the collective whose word this one's replaces. */
+/* Wait until @other has compared the call whose word this one's replaces. */
 static int await_rank(const struct cohort_comm *other, uint64_t number)
 {
 	const struct clique *q = other->clique;
 	const struct cohort_cause *cause;
 	struct backoff b = BACKOFF;
 
-	while (word_distance(load_word(other, number), number - q->slots) < 0) {
+	/* Acquire: pairs with the release at the end of agree(). */
+	while (atomic_load_explicit(&other->collectives, memory_order_acquire) +
+	               q->slots <
+	       number) {
 		cause = clique_cause(q);
 		if (cause)
 			return error_set(cause->status, "%s", cause->text);
@@ -101,7 +104,7 @@ static bool differs(const struct cohort_comm *other, uint64_t number,
 {
 	uint64_t theirs = load_word(other, number);
 
-	return word_distance(theirs, number) == 0 && theirs != word;
+	return word_is_of(theirs, number) && theirs != word;
 }
 
 static bool any_differs(const struct cohort_comm *c, uint64_t number,
@@ -121,8 +124,7 @@ static int ranks_here(const struct clique *q, uint64_t number)
 	int r, n = 0;
 
 	for (r = 0; r < q->size; r++)
-		n += word_distance(load_word(&q->comms[r], number), number) ==
-		     0;
+		n += word_is_of(load_word(&q->comms[r], number), number);
 	return n;
 }
 
@@ -205,7 +207,7 @@ static int side_size(const struct clique *q, int rank, uint64_t number)
 	uint64_t word = load_word(&q->comms[rank], number);
 	int r, n = 0;
 
-	if (word_distance(word, number))
+	if (!word_is_of(word, number))
 		return 0;
 	for (r = 0; r < q->size; r++)
 		n += load_word(&q->comms[r], number) == word;
@@ -280,19 +282,23 @@ static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 
 int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket)
 {
-	uint64_t number = c->collectives + 1;
+	uint64_t number =
+		atomic_load_explicit(&c->collectives, memory_order_relaxed) + 1;
 	uint64_t word = word_make(number, agree_digest(op));
 	int rc = await_ranks(c, number);
 
 	if (rc != COHORT_OK)
 		return rc;
-	c->collectives = number;
 	/* Release: the record is there for whoever sees the word. */
 	atomic_store_explicit(&slot_of(c, number)->ticket, ticket,
 	                      memory_order_release);
 	atomic_store(&slot_of(c, number)->word, word); /* seq_cst */
-	if (!any_differs(c, number, word))
-		return COHORT_OK;
-	await_quorum(c->clique, number);
-	return fire(c, number, ticket);
+	if (any_differs(c, number, word)) {
+		await_quorum(c->clique, number);
+		return fire(c, number, ticket);
+	}
+	/* Release: compared; the others may replace their words.  Pairs with
+	 * the acquire in await_rank(). */
+	atomic_store_explicit(&c->collectives, number, memory_order_release);
+	return COHORT_OK;
 }

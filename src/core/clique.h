@@ -75,8 +75,9 @@ struct cohort_comm {
 	struct recorder recorder;
 	struct agree_slot *agreed;
 
-	/* Owned by the thread inside the gate: collectives called. */
-	uint64_t collectives;
+	/* Atomic; collectives called and compared with the other ranks'.
+	 * Written inside the gate, read by the others. */
+	_Atomic uint64_t collectives;
 
 	/* Atomic; 1 while a thread is inside a native call or about to make
 	 * one.  seq_cst, see cause.h. */

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/status.h"
 #include "core/clique.h"
 
@@ -77,13 +78,17 @@ static void thread_exits(void *unused)
 	struct cohort_comm **at = &owned;
 
 	(void)unused;
+	if (process_is_forked())
+		return; /* the lock may be held by a thread that is not here */
 	pthread_mutex_lock(&lock);
 	while (*at) {
 		if (load_owner(*at) != owner_self()) {
 			at = &(*at)->next_owned;
 			continue;
 		}
-		fire(*at);
+		/* A rank that was closed has no next call to make. */
+		if (!atomic_load(&(*at)->closed))
+			fire(*at);
 		unlink_locked(at);
 	}
 	pthread_mutex_unlock(&lock);

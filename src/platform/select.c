@@ -102,6 +102,7 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 
 	if (!info)
 		return error_set(COHORT_INVALID, "info is NULL");
+	process_watch();
 	rc = process_check();
 	if (rc == COHORT_OK)
 		rc = resolve(&platform);

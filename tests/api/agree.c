@@ -241,6 +241,39 @@ static int run_ahead(struct cohort_comm *c, void *user)
 	return rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
 }
 
+/* With every number of slots, past the point where the ring and what is kept of
+ * the numbers have wrapped. */
+static int agree_long(struct cohort_comm *c, void *user)
+{
+	int i, rc = COHORT_OK, calls = *(const int *)user;
+
+	for (i = 0; i < calls && rc == COHORT_OK; i++)
+		rc = cohort_all_reduce(c, NULL, NULL, (size_t)0,
+		                       i % 2 ? COHORT_F64 : COHORT_F32,
+		                       COHORT_SUM, cohort_comm_stream(c), NULL);
+	return rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
+}
+
+static void run_long(unsigned slots, int calls)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = slots;
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, agree_long, &calls, NULL),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(mismatch, is_not_seen_where_there_is_none)
+{
+	run_long(16, 70000);
+	run_long(32768, 70000);
+	run_long(65536, 140000);
+}
+
 Test(mismatch, is_found_however_far_a_rank_is_ahead)
 {
 	struct cohort_group_options o;

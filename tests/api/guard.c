@@ -86,6 +86,41 @@ Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+Test(guard, a_probe_is_use_too)
+{
+	struct cohort_platform_info info;
+	struct cohort_group *group;
+	int status = -1;
+	pid_t child;
+
+	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
+	child = fork();
+	if (child == 0)
+		_exit(cohort_group_open(NULL, 1, NULL, &group) !=
+		      COHORT_FORKED);
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0);
+}
+
+/* A child whose one thread ends in the way of threads. */
+Test(guard, a_bound_thread_may_end_in_a_forked_child)
+{
+	struct cohort_comm *comms[1];
+	struct cohort_group *group = ranks_split(1, NULL, comms);
+	int status = -1;
+	pid_t child;
+
+	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
+	child = fork();
+	if (child == 0)
+		pthread_exit(NULL);
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(cohort_comm_unbind(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 /* ---- environment ------------------------------------------------------ */
 
 static void refused(const char *name, const char *value)
@@ -259,6 +294,50 @@ Test(guard, a_thread_may_outlive_the_group_it_is_bound_to)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	pthread_barrier_wait(&barrier);
 	pthread_join(thread, NULL);
+}
+
+static int close_on_rank_1(struct cohort_comm *comm, void *user)
+{
+	int32_t value = 1;
+	int rc = ranks_sum_wait(comm, &value);
+
+	(void)user;
+	if (rc == COHORT_OK && cohort_comm_rank(comm) == 1)
+		rc = cohort_comm_close(comm);
+	return rc;
+}
+
+Test(guard, a_rank_that_was_closed_leaves_in_peace)
+{
+	struct cohort_group *group = ranks_open(3, NULL);
+
+	cr_assert_eq(cohort_group_run(group, close_on_rank_1, NULL, NULL),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static int return_inside(struct cohort_comm *comm, void *user)
+{
+	void *native;
+
+	(void)user;
+	return cohort_comm_native_enter(comm, &native);
+}
+
+Test(guard, a_worker_that_returns_inside_native_calls_has_left_them)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	void *native;
+
+	cr_assert_eq(cohort_group_run(group, return_inside, NULL, NULL),
+	             COHORT_OK);
+	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, return_inside, NULL, NULL),
+	             COHORT_STATE);
+	cr_assert_not_null(strstr(cohort_last_error(), "in native calls"));
+	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 static int exit_on_rank_1(struct cohort_comm *comm, void *user)
