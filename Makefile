@@ -86,11 +86,14 @@ cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 # ---- sources ----------------------------------------------------------------
 
 library_sources := \
-  src/api/abort.c src/api/collective.c src/api/comm.c src/api/completion.c src/api/group.c \
-  src/api/memory.c src/api/worker.c \
-  src/base/backoff.c src/base/process.c src/base/status.c src/base/thread.c \
-  src/core/agree.c src/core/cause.c src/core/clique.c src/core/native.c src/core/op.c src/core/owner.c src/core/reaper.c \
+  src/api/abort.c src/api/collective.c src/api/comm.c src/api/completion.c src/api/deadline.c src/api/generation.c \
+  src/api/group.c \
+  src/api/memory.c src/api/respawn.c src/api/worker.c \
+  src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
+  src/core/agree.c src/core/cause.c src/core/clique.c src/core/connect.c src/core/native.c src/core/op.c src/core/owner.c src/core/reaper.c \
   src/core/recorder.c src/core/submit.c \
+  src/guard/notifier.c src/guard/prober.c src/guard/snapshot.c \
+  src/guard/verdict.c src/guard/watchdog.c \
   src/platform/gpu.c src/platform/select.c \
   src/platform/host/collective.c src/platform/host/comm.c \
   src/platform/host/copy.c src/platform/host/device.c \

@@ -52,9 +52,9 @@
  *  [6] cohort_group_close           X   X   X   X   X   X
  *
  * "Submit" is every call on a communicator that takes a stream, cohort_alloc(),
- * cohort_free(), cohort_comm_bind() and cohort_comm_unbind().  Split, run and the
- * group-level collectives are for one thread at a time, which submits for all
- * ranks.
+ * cohort_free(), cohort_comm_bind() and _unbind(), cohort_deadline_push() and _pop(),
+ * cohort_pause() and cohort_resume().  Split, run, respawn and the group-level
+ * collectives are for one thread at a time, which submits for all ranks.
  *
  * Blocking: a function blocks only where its comment says so, and on what.
  * The caller's current CUDA device is the same before and after every call.
@@ -116,7 +116,10 @@ extern "C" {
 	X(COHORT_WEDGED, -15, "an abort could not be completed")               \
 	X(COHORT_MISMATCH, -16, "ranks made different calls")                  \
 	X(COHORT_FORKED, -17, "in the child of a fork")                        \
-	X(COHORT_THREAD_EXITED, -18, "the thread of a bound rank has exited")
+	X(COHORT_THREAD_EXITED, -18, "the thread of a bound rank has exited")  \
+	X(COHORT_STALLED, -19, "a collective was not done in its time")        \
+	X(COHORT_INIT_TIMEOUT, -20, "ranks did not connect in time")           \
+	X(COHORT_STALE, -21, "the communicator is of the past")
 
 enum cohort_status {
 #define COHORT_STATUS_ENUM(name, value, text) name = value,
@@ -249,22 +252,148 @@ struct cohort_group;
 struct cohort_comm;
 
 /*
+ * How long things may take, in nanoseconds; 0: the default, COHORT_FOREVER: for
+ * ever.  The clocks of a call are seen by the group's watchdog, on a thread of
+ * its own that makes no native call.
+ */
+struct cohort_deadlines {
+	uint64_t init_ns;  /* to connect the ranks, at open and respawn; default
+	                      120 s */
+	uint64_t first_ns; /* in place of join_ns and exec_ns, for the first
+	                      collective of each rank, which may have connections
+	                      to set up; default 300 s */
+	uint64_t join_ns;  /* from a rank's call of a collective until the last
+	                      rank has called it; default 300 s */
+	uint64_t exec_ns; /* from the last rank's call until it is done on every
+	                      rank; default 300 s */
+	uint64_t close_ns; /* that close waits for what is in flight before it
+	                      aborts; default 60 s */
+	uint64_t abort_ns; /* that an abort may take before it is given up as
+	                      wedged; default 10 s */
+	uint64_t reserved[10];
+};
+
+/* What the watchdog does about a collective whose deadline has passed. */
+enum cohort_policy {
+	COHORT_POLICY_ABORT = 0,  /* end the group with COHORT_STALLED and the
+	                             verdict; then tell on_verdict */
+	COHORT_POLICY_REPORT = 1, /* tell on_verdict, again each time that the
+	                             deadline passes once more */
+	COHORT_POLICY_ASK = 2,    /* tell on_verdict, and end the group if that
+	                             returns anything but 0, or nothing within
+	                             the abort deadline */
+};
+
+/* The most ranks of a group, and the words of a set of ranks: rank r is bit
+ * r % 64 of word r / 64. */
+#define COHORT_MAX_RANKS 1024
+#define COHORT_RANK_WORDS (COHORT_MAX_RANKS / 64)
+
+/* Why something does not go on or has ended: name, value, spelling. */
+#define COHORT_VERDICT_LIST(X)                                                 \
+	X(COHORT_VERDICT_NONE, 0, "none")                                      \
+	X(COHORT_VERDICT_NEVER_CALLED, 1, "never called")                      \
+	X(COHORT_VERDICT_DIFFERENT_CALL, 2, "different call")                  \
+	X(COHORT_VERDICT_NOT_STARTED, 3, "joined but not started")             \
+	X(COHORT_VERDICT_NOT_FINISHED, 4, "started but not finished")          \
+	X(COHORT_VERDICT_OUTSIDE, 5, "outside the library")                    \
+	X(COHORT_VERDICT_THREAD_EXITED, 6, "thread exited")                    \
+	X(COHORT_VERDICT_ASYNC_ERROR, 7, "asynchronous error")                 \
+	X(COHORT_VERDICT_NATIVE_ERROR, 8, "native error")                      \
+	X(COHORT_VERDICT_INIT_STUCK, 9, "init stuck")                          \
+	X(COHORT_VERDICT_WEDGED, 10, "wedged")                                 \
+	X(COHORT_VERDICT_WORKER, 11, "worker returned an error")               \
+	X(COHORT_VERDICT_ABORTED, 12, "abort asked for")                       \
+	X(COHORT_VERDICT_PROBER_STUCK, 13, "prober does not answer")
+
+enum cohort_verdict_kind {
+#define COHORT_VERDICT_ENUM(name, value, text) name = value,
+	COHORT_VERDICT_LIST(COHORT_VERDICT_ENUM)
+#undef COHORT_VERDICT_ENUM
+};
+
+/* cohort_verdict_text - the spelling of a kind.  Never NULL: for a value this
+ * version does not know, a text that says so.  Any thread; does not block. */
+COHORT_API const char *cohort_verdict_text(int kind);
+
+/* What a verdict says of one rank. */
+struct cohort_rank_report {
+	int rank;
+	int device;
+	int joined;  /* 1: it has called the collective */
+	int started; /* 1: that is running on its device; 0 also where the
+	                platform does not tell */
+	int done;    /* 1: that is done */
+	int alive;   /* 1: the thread lives; 0: it does not; -1: not known */
+	int inside;  /* 1: a thread is inside a call of the communicator */
+	int tid;     /* of the thread it is bound to, else of the last that
+	                called; 0: none has */
+	char thread[16]; /* its name */
+	uint64_t ticket; /* of its last call; 0: none */
+	uint64_t age_ns; /* since that call */
+	char call[96];   /* that call: "all_reduce of 1000 float32, sum" */
+	uint64_t reserved[4];
+};
+
+enum cohort_stage {
+	COHORT_STAGE_WARNING = 1, /* some of the deadline has passed */
+	COHORT_STAGE_EXPIRED =
+		2,              /* the deadline has passed; nothing has ended */
+	COHORT_STAGE_ENDED = 3, /* the group has ended */
+};
+
+/* What does not go on, or has ended, and why. */
+struct cohort_verdict {
+	int kind;          /* enum cohort_verdict_kind */
+	int stage;         /* enum cohort_stage */
+	int rank;          /* whose fault it is, as far as that is known; -1 */
+	int generation;    /* of the group, from 1 */
+	const char *group; /* its name */
+	uint64_t collective; /* number of the collective, from 1; 0: none */
+	uint64_t time_ns;    /* when, on CLOCK_MONOTONIC */
+	uint64_t since_ns;   /* since when the clock was running; 0: none was */
+	uint64_t deadline_ns; /* what was allowed */
+	uint64_t
+		joined[COHORT_RANK_WORDS]; /* sets of ranks: that have called */
+	uint64_t missing[COHORT_RANK_WORDS];    /* that it waits for */
+	int size;                               /* ranks */
+	const struct cohort_rank_report *ranks; /* @size of them, NULL if none
+	                                           was taken */
+	const char *text;                       /* the whole of it for people */
+	uint64_t reserved[8];
+};
+
+/*
+ * Told of verdicts, one at a time, on a thread of the group with no lock held;
+ * @verdict is borrowed for the call.  May call what any thread may call, but not
+ * cohort_group_close() or cohort_group_respawn() of the group.  While it is
+ * running further verdicts but the last are dropped, and the watchdog goes on.
+ */
+typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
+                                 void *user);
+
+/*
  * Options of cohort_group_open().  Start from cohort_group_options_init() and
  * set fields; a field that is 0 or NULL has its default.
  */
 struct cohort_group_options {
-	size_t size;               /* set by init; says which version */
-	const char *name;          /* in texts and thread names, copied;
+	size_t size;             /* set by init; says which version */
+	const char *name;        /* in texts and thread names, copied;
 	                              default "cohort" */
-	int platform;              /* enum cohort_platform; default _AUTO */
-	unsigned recorder_slots;   /* operations a rank may have in flight and
+	int platform;            /* enum cohort_platform; default _AUTO */
+	unsigned recorder_slots; /* operations a rank may have in flight and
 	                              the recorder keeps; a power of two from 16
 	                              to 65536, default 2048 */
-	uint64_t close_timeout_ns; /* how long close waits for what is in flight
-	                              before it aborts; default 60 s */
-	uint64_t abort_timeout_ns; /* how long an abort may take before it is
-	                              given up as wedged; default 10 s */
-	uint64_t reserved[16];     /* 0; room for what later versions add */
+	struct cohort_deadlines deadlines;
+	int policy;            /* enum cohort_policy; default _ABORT */
+	unsigned warn_percent; /* of a collective's deadline, when on_verdict is
+	                              warned; 100: never; default 50 */
+	cohort_verdict_fn
+		on_verdict;    /* told of warnings, and of the end of each
+	                                 generation that does not end in peace;
+	                                 default none */
+	void *user;            /* passed on to it */
+	uint64_t reserved[16]; /* 0; room for what later versions add */
 };
 
 /*
@@ -277,15 +406,24 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
 
 /* Why a group's communicators ended.  Written once; first cause wins. */
 struct cohort_cause {
-	int status;      /* what every call and ticket answers: COHORT_NCCL,
-	                       COHORT_CUDA, COHORT_WORKER, COHORT_ABORTED, ...;
-	                       COHORT_OK: no cause */
+	int status;      /* what every call and ticket answers: COHORT_STALLED,
+	                        COHORT_NCCL, COHORT_CUDA, COHORT_WORKER,
+	                        COHORT_ABORTED, ...; COHORT_OK: no cause */
+	int kind;        /* enum cohort_verdict_kind */
 	int rank;        /* the rank it came from, -1: none */
-	uint64_t ticket; /* of the operation it came from, 0: none */
 	int nccl;        /* ncclResult_t where one was involved, else 0 */
 	int cuda;        /* cudaError_t where one was involved, else 0 */
 	int worker;      /* what the rank's worker returned, else 0 */
-	char text[512];  /* the whole of it for people */
+	uint64_t ticket; /* of the operation it came from, 0: none */
+	uint64_t collective; /* its number among the rank's, from 1; 0: none */
+	uint64_t time_ns;    /* when it was set, on CLOCK_MONOTONIC */
+	uint64_t since_ns; /* of a deadline: since when its clock was running */
+	uint64_t deadline_ns;                /* and what it allowed; else 0 */
+	uint64_t joined[COHORT_RANK_WORDS];  /* sets of ranks, of a collective
+	                                        that was not done in time: those
+	                                        that had called it */
+	uint64_t missing[COHORT_RANK_WORDS]; /* those that were waited for */
+	char text[1024];                     /* the whole of it for people */
 	uint64_t reserved[16];
 };
 
@@ -298,14 +436,16 @@ struct cohort_cause {
  * @options: NULL for the defaults; borrowed for the call
  * @group:   the new group, to be closed by cohort_group_close()
  *
- * Opens the platform, then all ranks in one ncclCommInitAll().  Any thread;
- * blocks until the platform has connected the ranks.
+ * Opens the platform, then all ranks in one ncclCommInitAll(), on a thread of its
+ * own.  Any thread; blocks until the platform has connected the ranks, or the init
+ * deadline has passed.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP); COHORT_NO_MEMORY;
- * COHORT_SYSTEM (a thread could not be started); from the gpu platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL,
+ * COHORT_SYSTEM (a thread could not be started); COHORT_INIT_TIMEOUT, which names
+ * the devices; from the gpu platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL,
  * COHORT_NO_DEVICE, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and
- * @group is untouched.
+ * @group is untouched; what a call that timed out opens after all is taken back.
  */
 COHORT_API int cohort_group_open(const int *devices, int n,
                                  const struct cohort_group_options *options,
@@ -315,17 +455,21 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  * cohort_group_close - close the group and every communicator of it
  * @group: freed; NULL is allowed and does nothing
  *
- * Waits up to the close timeout for what is in flight, then destroys the
+ * Waits up to the close deadline for what is in flight, then destroys the
  * native communicators, all in one group of calls; if the wait expires or the
- * group gets a cause, it aborts them instead.  No other call may be using the
- * group or its communicators (COHORT_STATE is answered where that is seen).
+ * group gets a cause, it aborts them instead.  Former generations go, too.  No
+ * other call may be using the group or its communicators (COHORT_STATE is answered
+ * where that is seen), but for workers that a run left behind: their communicators
+ * stay until they return.
  *
  * COHORT_OK; COHORT_STATE while cohort_group_run() is running or a call is
- * inside a communicator (nothing happened, the group is still open);
+ * inside a communicator (but for one whose abort was given up), or if called by
+ * on_verdict (nothing happened, the group is still open);
  * COHORT_ABORTED if work in flight did not finish in time and was cut short:
  * closed all the same; COHORT_WEDGED if the abort did not complete in its time
  * either: closed, the native communicators are leaked, and buffers of
- * unfinished operations must not be freed.
+ * unfinished operations must not be freed.  The text says what does not end.
+ * Also if on_verdict has not returned: its thread is left behind.
  */
 COHORT_API int cohort_group_close(struct cohort_group *group);
 
@@ -361,7 +505,11 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  *          COHORT_FORKED; its status is COHORT_OK while there is none.  May be
  *          NULL
  *
- * Blocks until every worker has returned.
+ * Blocks until every worker has returned, but once the group has a cause no longer
+ * than the abort deadline from that: workers that have not returned then, as they
+ * are stuck outside the library, are *abandoned* (cohort_group_abandoned()).
+ * Their communicators live until they return, @user must, and their calls answer
+ * COHORT_STALE.
  *
  * COHORT_OK if every worker returned 0; COHORT_WORKER if one returned anything
  * else (@cause->worker, @cause->rank); the cause's status if something else
@@ -373,6 +521,34 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
 COHORT_API int cohort_group_run(struct cohort_group *group,
                                 cohort_worker_fn worker, void *user,
                                 struct cohort_cause *cause);
+
+/*
+ * cohort_group_respawn - a new generation without the ranks that were lost
+ * @group:      a group that has a cause
+ * @lost_ranks: @n rank numbers of the generation that has ended, to go on
+ *              without; NULL with @n 0: with all of them
+ * @n:          0 to its size - 1
+ *
+ * Opens new communicators over the devices that are left, ranks renumbered in the
+ * old order; cohort_comm_origin() tells the first number.  The group can then be
+ * split, or run, as a new one.  Former communicators answer for their tickets and
+ * give memory back until the group is closed, all other calls on them answer
+ * COHORT_STALE with the old cause; abort handles of former generations do nothing
+ * any more.  A supervisor is a loop: run; while that fails with a rank to blame,
+ * respawn without it and run again.
+ *
+ * One thread at a time; no thread may be inside a split or group-level call.
+ * Blocks until the former generation is reclaimed, up to the abort deadline, and
+ * then as cohort_group_open() does.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_STATE while there is no cause, a run is under
+ * way, the former generation is not reclaimed, or is wedged on a device that would
+ * be used again (drop those ranks), or if called by on_verdict; COHORT_NO_MEMORY,
+ * COHORT_SYSTEM, COHORT_INIT_TIMEOUT, COHORT_CUDA, COHORT_NCCL.  On error the group
+ * is as before.
+ */
+COHORT_API int cohort_group_respawn(struct cohort_group *group,
+                                    const int *lost_ranks, int n);
 
 /*
  * cohort_group_abort - end every operation and communicator of the group
@@ -399,6 +575,11 @@ COHORT_API int cohort_group_abort(struct cohort_group *group,
  *                         filled in rank order; COHORT_OK
  * cohort_group_cause    - @cause is filled; COHORT_OK whether or not there is
  *                         one (then its status is COHORT_OK)
+ * cohort_group_generation - 1, and 1 more with each cohort_group_respawn()
+ * cohort_group_abandoned  - how many ranks the last run of this generation has left
+ *                         behind; the first @room of them are stored in @ranks
+ *
+ * All of them are about the generation that counts.
  */
 COHORT_API int cohort_group_size(const struct cohort_group *group);
 COHORT_API int cohort_group_platform(const struct cohort_group *group);
@@ -406,6 +587,9 @@ COHORT_API int cohort_group_devices(const struct cohort_group *group,
                                     int *devices);
 COHORT_API int cohort_group_cause(const struct cohort_group *group,
                                   struct cohort_cause *cause);
+COHORT_API int cohort_group_generation(const struct cohort_group *group);
+COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
+                                      int *ranks, int room);
 
 /*
  * cohort_group_all_reduce - all ranks' all-reduce from one thread
@@ -449,12 +633,16 @@ COHORT_API int cohort_group_wait(struct cohort_group *group, uint64_t ticket,
  * cohort_comm_rank   - this rank, 0 to size - 1
  * cohort_comm_size   - number of ranks
  * cohort_comm_device - its device
+ * cohort_comm_generation - of the group, from 1
+ * cohort_comm_origin - its rank in generation 1
  * cohort_comm_stream - its own stream, which does not synchronize with the
  *                      legacy default stream; valid until the group is closed
  */
 COHORT_API int cohort_comm_rank(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_size(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_device(const struct cohort_comm *comm);
+COHORT_API int cohort_comm_generation(const struct cohort_comm *comm);
+COHORT_API int cohort_comm_origin(const struct cohort_comm *comm);
 COHORT_API void *cohort_comm_stream(struct cohort_comm *comm);
 
 /*
@@ -473,7 +661,7 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * with COHORT_THREAD_EXITED and that rank as the cause: it could never make its
  * next call.  Unbind first to leave in peace.  Workers of cohort_group_run() are
  * bound already, and unbound when they return.  (If the thread exits inside a native call, the
- * others are told COHORT_WEDGED when the abort timeout has passed.)  Neither
+ * others are told COHORT_WEDGED when the abort deadline has passed.)  Neither
  * blocks.
  *
  * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not
@@ -489,7 +677,7 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  * @comm: from now on it takes no operations and no memory (COHORT_STATE); it may
  *        be asked about its tickets until the group is closed
  *
- * Waits for this rank's tickets, up to the close timeout.  The native
+ * Waits for this rank's tickets, up to the close deadline.  The native
  * communicator lives until the group is closed, as NCCL frees all of a
  * process's ranks together.
  *
@@ -508,7 +696,7 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  *
  * In between this thread is inside the communicator: all its other calls that
  * submit answer COHORT_BUSY, and an abort waits for it to leave, up to the abort
- * timeout.  An abort unblocks native calls as it does ours.  The communicator must
+ * deadline.  An abort unblocks native calls as it does ours.  The communicator must
  * not be aborted, destroyed, finalized, split or kept.  What is called is not
  * recorded, compared with other ranks or waited for by tickets.  Before it has left
  * the thread must not wait for tickets of the group or submit for other ranks: if
@@ -521,6 +709,43 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
 COHORT_API int cohort_comm_native_enter(struct cohort_comm *comm,
                                         void **nccl_comm);
 COHORT_API int cohort_comm_native_leave(struct cohort_comm *comm);
+
+/* ---- deadlines -------------------------------------------------------- */
+
+/*
+ * cohort_deadline_push - other deadlines for this rank's calls from now on
+ * cohort_deadline_pop  - those before the last push again
+ * @deadlines: join_ns and exec_ns count, 0: as before; the others are the group's
+ *             and must be 0.  Borrowed for the call
+ *
+ * Each call keeps the deadlines it was made with.  A collective has as many clocks
+ * as ranks have called it; the first that runs out decides.  So a rank that is to
+ * be waited for longer needs the longer deadline on the others.  At most 16 deep.
+ * One submitting thread at a time; neither blocks.  At the end of a worker of
+ * cohort_group_run() all are popped.
+ *
+ * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_STATE for a pop
+ * without a push, a push too deep, or if closed; COHORT_BUSY; COHORT_OWNER.
+ */
+COHORT_API int cohort_deadline_push(struct cohort_comm *comm,
+                                    const struct cohort_deadlines *deadlines);
+COHORT_API int cohort_deadline_pop(struct cohort_comm *comm);
+
+/*
+ * cohort_pause  - this rank will be away for a while, with good reason
+ * cohort_resume - it is back
+ *
+ * While any rank is paused no deadline of a collective runs; when the last one
+ * resumes, the clocks of what is waiting start anew.  Nests.  Everything else goes
+ * on: a paused rank may make calls, and its thread's exit still ends the group.
+ * One submitting thread at a time; neither blocks.  At the end of a worker of
+ * cohort_group_run() its rank is resumed.
+ *
+ * COHORT_OK; COHORT_STATE for a resume without a pause, or if closed; COHORT_BUSY;
+ * COHORT_OWNER; COHORT_INVALID.
+ */
+COHORT_API int cohort_pause(struct cohort_comm *comm);
+COHORT_API int cohort_resume(struct cohort_comm *comm);
 
 /* ---- abort handles ---------------------------------------------------- */
 
@@ -597,14 +822,16 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  *
  * COHORT_OK; COHORT_INVALID with the argument and its value in the text;
  * COHORT_BUSY; COHORT_OWNER; COHORT_STATE if the communicator is closed; the
- * cause's status if the group has one.  On these nothing was queued, @ticket
+ * cause's status if the group has one; COHORT_STALE if the group was respawned or
+ * has abandoned this rank.  On these nothing was queued, @ticket
  * is untouched and the group goes on as it was.  COHORT_NCCL or COHORT_CUDA if
  * a native call failed: as the other ranks are already waiting for this one,
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
  * abort timeout has passed.  COHORT_NO_MEMORY stands for COHORT_CUDA where CUDA
  * says so.  COHORT_MISMATCH likewise.  What goes wrong later is the ticket's
- * answer.
+ * answer; COHORT_STALLED among that, with the watchdog's verdict, when a deadline
+ * of the call has passed (struct cohort_deadlines).
  */
 
 /*
@@ -699,7 +926,7 @@ COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
  *
  * Any thread, any number of times; once it was COHORT_OK or a cause, the
  * answer stays the same.  Blocks up to @timeout_ns, and while an abort is
- * under way at most for the rest of the abort timeout beyond that cause.
+ * under way at most for the rest of the abort deadline beyond that cause.
  *
  * COHORT_OK: done, the output may be read; the status of the cause: cut short,
  * outputs are undefined, no buffer can be touched any more; COHORT_WEDGED: an

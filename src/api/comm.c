@@ -41,6 +41,16 @@ int cohort_comm_device(const struct cohort_comm *comm)
 	return comm_is_open(comm) ? comm->device : -1;
 }
 
+int cohort_comm_generation(const struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? comm->clique->generation : -1;
+}
+
+int cohort_comm_origin(const struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? comm->origin : -1;
+}
+
 void *cohort_comm_stream(struct cohort_comm *comm)
 {
 	return comm_is_open(comm) ? comm->stream : NULL;
@@ -95,7 +105,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 	gate_leave(comm);
 	/* Outside the gate: an abort waits for that to be empty. */
 	rc = comm_await_all(comm,
-	                    clock_deadline(comm->clique->close_timeout_ns));
+	                    clock_deadline(comm->clique->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT)
 		atomic_store_explicit(&comm->closed, false,
 		                      memory_order_relaxed);

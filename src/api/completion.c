@@ -20,11 +20,16 @@
 /* The answer now, COHORT_TIMED_OUT: there is none yet. */
 static int ask(struct cohort_comm *c, uint64_t ticket)
 {
-	bool done = comm_ticket_done(c, ticket);
 	enum clique_state state = clique_look(c->clique);
+	bool done;
 
-	if (state == CLIQUE_LIVE)
-		return done ? COHORT_OK : COHORT_TIMED_OUT;
+	/* The words may be gone when it has ended. */
+	if (state == CLIQUE_LIVE) {
+		done = comm_ticket_done(c, ticket);
+		state = clique_look(c->clique);
+		if (state == CLIQUE_LIVE)
+			return done ? COHORT_OK : COHORT_TIMED_OUT;
+	}
 	if (comm_ticket_was_done(c, ticket))
 		return COHORT_OK;
 	return clique_answer(c->clique, state);

@@ -6,6 +6,7 @@
 
 #include "api/group.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +21,17 @@
 #define DEFAULT_SLOTS 2048
 #define MIN_SLOTS 16
 #define MAX_SLOTS 65536
-#define DEFAULT_CLOSE_NS (60 * NS_PER_S)
-#define DEFAULT_ABORT_NS (10 * NS_PER_S)
 
-static int group_check(const struct cohort_group *group)
+int group_check(const struct cohort_group *group)
 {
 	if (!group)
 		return error_set(COHORT_INVALID, "group is NULL");
 	return process_check();
+}
+
+struct clique *group_clique(const struct cohort_group *group)
+{
+	return atomic_load(&group->now)->clique;
 }
 
 /* ---- options ---------------------------------------------------------- */
@@ -39,8 +43,16 @@ void cohort_group_options_init(struct cohort_group_options *options)
 		.name = "cohort",
 		.platform = COHORT_PLATFORM_AUTO,
 		.recorder_slots = DEFAULT_SLOTS,
-		.close_timeout_ns = DEFAULT_CLOSE_NS,
-		.abort_timeout_ns = DEFAULT_ABORT_NS,
+		.deadlines = {
+			.init_ns = 120 * NS_PER_S,
+			.first_ns = 300 * NS_PER_S,
+			.join_ns = 300 * NS_PER_S,
+			.exec_ns = 300 * NS_PER_S,
+			.close_ns = 60 * NS_PER_S,
+			.abort_ns = 10 * NS_PER_S,
+		},
+		.policy = COHORT_POLICY_ABORT,
+		.warn_percent = 50,
 	};
 }
 
@@ -75,8 +87,16 @@ static int options_read(const struct cohort_group_options *given,
 	READ(name)
 	READ(platform)
 	READ(recorder_slots)
-	READ(close_timeout_ns)
-	READ(abort_timeout_ns)
+	READ(deadlines.init_ns)
+	READ(deadlines.first_ns)
+	READ(deadlines.join_ns)
+	READ(deadlines.exec_ns)
+	READ(deadlines.close_ns)
+	READ(deadlines.abort_ns)
+	READ(policy)
+	READ(warn_percent)
+	READ(on_verdict)
+	READ(user)
 #undef READ
 	return COHORT_OK;
 }
@@ -89,6 +109,19 @@ static int options_check(const struct cohort_group_options *o)
 		                 "options->recorder_slots is %u, not a power "
 		                 "of two from %d to %d",
 		                 o->recorder_slots, MIN_SLOTS, MAX_SLOTS);
+	if (o->policy < COHORT_POLICY_ABORT || o->policy > COHORT_POLICY_ASK)
+		return error_set(COHORT_INVALID,
+		                 "options->policy is %d, not an enum "
+		                 "cohort_policy",
+		                 o->policy);
+	if (o->policy == COHORT_POLICY_ASK && !o->on_verdict)
+		return error_set(COHORT_INVALID,
+		                 "options->on_verdict is NULL: the policy is "
+		                 "to ask it");
+	if (o->warn_percent > 100)
+		return error_set(COHORT_INVALID,
+		                 "options->warn_percent is %u, not 1 to 100",
+		                 o->warn_percent);
 	return COHORT_OK;
 }
 
@@ -168,27 +201,45 @@ static int environment_check(void)
 	return COHORT_OK;
 }
 
-static int open_clique(const int *devices, int n,
-                       const struct cohort_group_options *o,
-                       struct clique **out)
+int group_open_generation(struct cohort_group *g, const int *devices, int n,
+                          const int *origins)
 {
+	const struct cohort_group_options *o = &g->options;
+	struct generation *now, *former = atomic_load(&g->now);
 	const struct clique_options options = {
-		.name = o->name,
+		.name = g->name,
 		.slots = o->recorder_slots,
-		.close_timeout_ns = o->close_timeout_ns,
-		.abort_timeout_ns = o->abort_timeout_ns,
+		.deadlines = o->deadlines,
+		.generation = former ? former->clique->generation + 1 : 1,
+		.origins = origins,
 	};
-	const struct platform *platform;
-	int *list = NULL, rc;
+	const struct guard_options guard = {
+		.policy = o->policy,
+		.warn_percent = o->warn_percent,
+		.on_verdict = o->on_verdict,
+		.user = o->user,
+	};
+	int rc = generation_open(g->platform, devices, n, &options, &guard,
+	                         &now);
 
-	rc = environment_check();
-	if (rc == COHORT_OK)
-		rc = platform_open(o->platform, &platform);
-	if (rc == COHORT_OK)
-		rc = devices_list(platform, devices, n, &list, &n);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = clique_create(platform, list, n, &options, out);
+	now->former = former;
+	atomic_store(&g->now, now);
+	return COHORT_OK;
+}
+
+static int open_first(struct cohort_group *g, const int *devices, int n)
+{
+	int *list = NULL;
+	int rc = environment_check();
+
+	if (rc == COHORT_OK)
+		rc = platform_open(g->options.platform, &g->platform);
+	if (rc == COHORT_OK)
+		rc = devices_list(g->platform, devices, n, &list, &n);
+	if (rc == COHORT_OK)
+		rc = group_open_generation(g, list, n, NULL);
 	free(list);
 	return rc;
 }
@@ -197,7 +248,6 @@ int cohort_group_open(const int *devices, int n,
                       const struct cohort_group_options *options,
                       struct cohort_group **group)
 {
-	struct cohort_group_options o;
 	struct cohort_group *g;
 	int rc;
 
@@ -205,16 +255,18 @@ int cohort_group_open(const int *devices, int n,
 		return error_set(COHORT_INVALID, "group is NULL");
 	process_watch();
 	rc = process_check();
-	if (rc == COHORT_OK)
-		rc = options_read(options, &o);
-	if (rc == COHORT_OK)
-		rc = options_check(&o);
 	if (rc != COHORT_OK)
 		return rc;
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
-	rc = open_clique(devices, n, &o, &g->clique);
+	rc = options_read(options, &g->options);
+	if (rc == COHORT_OK)
+		rc = options_check(&g->options);
+	if (rc == COHORT_OK) {
+		snprintf(g->name, sizeof(g->name), "%s", g->options.name);
+		rc = open_first(g, devices, n);
+	}
 	if (rc != COHORT_OK) {
 		free(g);
 		return rc;
@@ -232,77 +284,46 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 		return rc;
 	if (!comms)
 		return error_set(COHORT_INVALID, "comms is NULL");
-	cause = clique_cause(group->clique);
+	cause = clique_cause(group_clique(group));
 	if (cause)
 		return error_set(COHORT_STATE, "the group has ended: %s",
 		                 cause->text);
 	if (atomic_exchange(&group->split, true))
 		return error_set(COHORT_STATE,
 		                 "the group has been split already");
-	for (i = 0; i < group->clique->size; i++)
-		comms[i] = &group->clique->comms[i];
+	for (i = 0; i < group_clique(group)->size; i++)
+		comms[i] = &group_clique(group)->comms[i];
 	return COHORT_OK;
 }
 
 /* ---- closing ---------------------------------------------------------- */
 
-static int close_check(struct cohort_group *group)
+static int close_check(const struct cohort_group *group)
 {
+	const struct generation *now = atomic_load(&group->now);
 	int i;
 
 	if (atomic_load(&group->running))
 		return error_set(COHORT_STATE,
 		                 "cohort_group_run() is under way");
-	for (i = 0; i < group->clique->size; i++)
-		if (atomic_load(&group->clique->comms[i].gate))
+	if (now->guard && guard_is_telling(now->guard))
+		return error_set(COHORT_STATE, "called by on_verdict");
+	/* Whoever was inside when the abort was given up will stay there. */
+	if (clique_look(now->clique) == CLIQUE_WEDGED)
+		return COHORT_OK;
+	for (i = 0; i < now->clique->size; i++)
+		if (atomic_load(&now->clique->comms[i].gate))
 			return error_set(COHORT_STATE,
 			                 "a thread is inside the communicator "
 			                 "of rank %d",
-			                 i);
+			                 now->clique->comms[i].rank);
 	return COHORT_OK;
-}
-
-/* Wait for every rank's last ticket.  COHORT_TIMED_OUT and the rank if one is
- * not done in time. */
-static int close_wait(struct cohort_group *group, int *rank)
-{
-	uint64_t deadline = clock_deadline(group->clique->close_timeout_ns);
-	struct clique *q = group->clique;
-	int rc = COHORT_OK;
-
-	for (*rank = 0; *rank < q->size && rc == COHORT_OK; ++*rank)
-		rc = comm_await_all(&q->comms[*rank], deadline);
-	--*rank;
-	return rc;
-}
-
-/* End the clique one way or the other.  What close answers, but for WEDGED. */
-static int close_end(struct cohort_group *group)
-{
-	struct clique *q = group->clique;
-	struct cohort_cause cause = { .status = COHORT_ABORTED };
-	int rank, rc = close_wait(group, &rank);
-
-	if (rc == COHORT_OK)
-		cause_set_closing(q->end);
-	if (rc != COHORT_TIMED_OUT || clique_cause(q))
-		return COHORT_OK; /* it was over already, which is no news */
-	cause.rank = rank;
-	cause.ticket = atomic_load(&q->comms[rank].last);
-	rc = error_set(COHORT_ABORTED,
-	               "closed after %llu ms with operations of rank %d in "
-	               "flight",
-	               (unsigned long long)(q->close_timeout_ns / 1000000),
-	               rank);
-	clique_fire(q, &cause, "%s", cohort_last_error());
-	return rc;
 }
 
 int cohort_group_close(struct cohort_group *group)
 {
-	uint64_t deadline;
-	struct clique *q;
-	int rc;
+	struct generation *g, *former;
+	int rc, freed;
 
 	if (!group)
 		return COHORT_OK;
@@ -311,22 +332,13 @@ int cohort_group_close(struct cohort_group *group)
 		rc = close_check(group);
 	if (rc != COHORT_OK)
 		return rc;
-	q = group->clique;
-	rc = close_end(group);
-	owner_forget(q);
-	deadline = clock_deadline(q->abort_timeout_ns);
-	clique_await(q, CLIQUE_RECLAIMED, deadline);
-	sem_post(&q->unused);
-	if (clique_await(q, CLIQUE_RELEASED, deadline) == CLIQUE_RELEASED) {
-		clique_destroy(q);
-	} else {
-		rc = error_set(
-			COHORT_WEDGED,
-			"the native communicators could not be %s within %llu "
-			"ms and are leaked",
-			clique_cause(q) ? "aborted" : "destroyed",
-			(unsigned long long)(q->abort_timeout_ns / 1000000));
-		clique_leak(q);
+	g = atomic_load(&group->now);
+	rc = generation_end(g);
+	for (; g; g = former) {
+		former = g->former;
+		freed = generation_free(g);
+		if (freed != COHORT_OK)
+			rc = freed;
 	}
 	free(group);
 	return rc;
@@ -336,20 +348,21 @@ int cohort_group_abort(struct cohort_group *group, const char *reason)
 {
 	int rc = group_check(group);
 
-	return rc == COHORT_OK ? cause_set_aborted(group->clique->end, reason)
-	                       : rc;
+	return rc == COHORT_OK
+	               ? cause_set_aborted(group_clique(group)->end, reason)
+	               : rc;
 }
 
 /* ---- facts ------------------------------------------------------------ */
 
 int cohort_group_size(const struct cohort_group *group)
 {
-	return group ? group->clique->size : -1;
+	return group ? group_clique(group)->size : -1;
 }
 
 int cohort_group_platform(const struct cohort_group *group)
 {
-	return group ? group->clique->platform->kind : -1;
+	return group ? group->platform->kind : -1;
 }
 
 int cohort_group_devices(const struct cohort_group *group, int *devices)
@@ -360,9 +373,29 @@ int cohort_group_devices(const struct cohort_group *group, int *devices)
 		return rc;
 	if (!devices)
 		return error_set(COHORT_INVALID, "devices is NULL");
-	for (i = 0; i < group->clique->size; i++)
-		devices[i] = group->clique->comms[i].device;
+	for (i = 0; i < group_clique(group)->size; i++)
+		devices[i] = group_clique(group)->comms[i].device;
 	return COHORT_OK;
+}
+
+int cohort_group_generation(const struct cohort_group *group)
+{
+	return group ? group_clique(group)->generation : -1;
+}
+
+int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
+                           int room)
+{
+	const struct clique *q;
+	int i, n = 0;
+
+	if (!group)
+		return -1;
+	q = group_clique(group);
+	for (i = 0; i < q->size; i++)
+		if (atomic_load(&q->comms[i].abandoned) && n++ < room)
+			ranks[n - 1] = q->comms[i].rank;
+	return n;
 }
 
 void cause_copy(const struct clique *clique, struct cohort_cause *out)
@@ -381,7 +414,7 @@ int cohort_group_cause(const struct cohort_group *group,
 		return rc;
 	if (!cause)
 		return error_set(COHORT_INVALID, "cause is NULL");
-	cause_copy(group->clique, cause);
+	cause_copy(group_clique(group), cause);
 	return COHORT_OK;
 }
 
@@ -394,7 +427,7 @@ static int submit_group(struct cohort_group *group, const struct op *shared,
                         size_t count, int type, void *const streams[],
                         uint64_t *ticket)
 {
-	struct clique *q = group->clique;
+	struct clique *q = group_clique(group);
 	struct cohort_tensor *tensors;
 	struct op *ops;
 	int i, rc;
@@ -466,7 +499,8 @@ int cohort_group_wait(struct cohort_group *group, uint64_t ticket,
 	uint64_t deadline = clock_deadline(timeout_ns);
 	int i, rc = group_check(group);
 
-	for (i = 0; rc == COHORT_OK && i < group->clique->size; i++)
-		rc = comm_await(&group->clique->comms[i], ticket, deadline);
+	for (i = 0; rc == COHORT_OK && i < group_clique(group)->size; i++)
+		rc = comm_await(&group_clique(group)->comms[i], ticket,
+		                deadline);
 	return rc;
 }

@@ -2,18 +2,35 @@
 #ifndef API_GROUP_H
 #define API_GROUP_H
 
-#include "core/clique.h"
+#include "api/generation.h"
 
 struct cohort_group {
 	/* Constant after creation. */
-	struct clique *clique;
+	const struct platform *platform;
+	struct cohort_group_options options;
+	char name[64];
 
-	/* Atomic; set once, by a split or a run. */
+	/* Atomic; the generation that counts.  Its former ones stay as long as
+	 * the group. */
+	struct generation *_Atomic now;
+
+	/* Atomic; set by a split or a run of this generation. */
 	atomic_bool split;
 
-	/* Atomic; a run is under way. */
+	/* Atomic; a run or a respawn is under way. */
 	atomic_bool running;
 };
+
+/* COHORT_INVALID for NULL. */
+int group_check(const struct cohort_group *group);
+
+/* Open one more generation over @devices, in front of the others.  @origins: of
+ * each rank its first number; NULL: the same. */
+int group_open_generation(struct cohort_group *group, const int *devices, int n,
+                          const int *origins);
+
+/* The clique of the generation that counts. */
+struct clique *group_clique(const struct cohort_group *group);
 
 /* Copy the clique's cause, status COHORT_OK if there is none. */
 void cause_copy(const struct clique *clique, struct cohort_cause *out);

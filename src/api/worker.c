@@ -5,7 +5,9 @@
  *
  * All threads are started before any worker runs, so that a run either happens
  * on every rank or on none.  A worker that fails ends the clique before its
- * thread does, which unblocks the others.
+ * thread does, which unblocks the others.  One that does not come back after an
+ * abort is left behind: it keeps the run's memory and its clique's, until it
+ * does.
  */
 
 #include <sched.h>
@@ -13,30 +15,81 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/comm.h"
 #include "api/group.h"
+#include "base/clock.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/native.h"
 
+/* How often a run looks whether the clique has ended. */
+#define LOOK_NS (20 * UINT64_C(1000000))
+
+struct worker {
+	struct run *run;
+	struct cohort_comm *comm;
+	pthread_t thread;
+	bool is_started;
+
+	/* Guarded by the run's lock. */
+	bool has_ended;
+	bool is_abandoned; /* the run does not wait for it any more */
+};
+
+/* Lives until the last of its workers and its caller is done with it. */
 struct run {
 	/* Constant while threads run. */
-	struct cohort_group *group;
+	struct clique *clique;
 	cohort_worker_fn fn;
 	void *user;
 	sigset_t signals; /* the caller's, for the workers */
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
-	pthread_cond_t decided; /* go != 0 */
+	pthread_cond_t changed; /* go, running */
 	int go;                 /* 1: run; -1: a thread could not be started */
+	int running;            /* workers that have not ended */
+	int users;              /* of this memory */
+	struct worker workers[];
 };
 
-struct worker {
-	struct run *run;
-	struct cohort_comm *comm;
-	pthread_t thread;
-};
+static struct run *run_create(struct clique *q, cohort_worker_fn fn, void *user)
+{
+	struct run *run = calloc(
+		1, sizeof(*run) + (size_t)q->size * sizeof(*run->workers));
+	int i;
+
+	if (!run)
+		return NULL;
+	run->clique = q;
+	run->fn = fn;
+	run->user = user;
+	run->users = 1;
+	pthread_sigmask(SIG_SETMASK, NULL, &run->signals);
+	pthread_mutex_init(&run->lock, NULL);
+	clock_cond_init(&run->changed);
+	for (i = 0; i < q->size; i++) {
+		run->workers[i].run = run;
+		run->workers[i].comm = &q->comms[i];
+	}
+	return run;
+}
+
+/* With the lock, which is given back. */
+static void run_put_locked(struct run *run)
+{
+	bool last = --run->users == 0;
+
+	pthread_mutex_unlock(&run->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&run->changed);
+	pthread_mutex_destroy(&run->lock);
+	free(run);
+}
+
+/* ---- workers ---------------------------------------------------------- */
 
 static bool worker_may_go(struct run *run)
 {
@@ -44,7 +97,7 @@ static bool worker_may_go(struct run *run)
 
 	pthread_mutex_lock(&run->lock);
 	while (!run->go)
-		pthread_cond_wait(&run->decided, &run->lock);
+		pthread_cond_wait(&run->changed, &run->lock);
 	go = run->go;
 	pthread_mutex_unlock(&run->lock);
 	return go > 0;
@@ -54,7 +107,7 @@ static void decide(struct run *run, int go)
 {
 	pthread_mutex_lock(&run->lock);
 	run->go = go;
-	pthread_cond_broadcast(&run->decided);
+	pthread_cond_broadcast(&run->changed);
 	pthread_mutex_unlock(&run->lock);
 }
 
@@ -62,7 +115,10 @@ static void decide(struct run *run, int go)
 static void worker_run(struct cohort_comm *comm, struct run *run)
 {
 	const struct platform *p = comm->clique->platform;
-	struct cohort_cause cause = { .rank = comm->rank };
+	struct cohort_cause cause = {
+		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.rank = comm->rank,
+	};
 	int rc =
 		native_cuda(p, "cudaSetDevice", p->cudaSetDevice(comm->device));
 
@@ -76,6 +132,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 	if (!cause.worker)
 		return;
 	cause.status = COHORT_WORKER;
+	cause.kind = COHORT_VERDICT_WORKER;
 	clique_fire(comm->clique, &cause, "the worker of rank %d returned %d",
 	            comm->rank, cause.worker);
 }
@@ -83,7 +140,10 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 /* Without an owner the rank cannot be run: its thread's end would not be seen. */
 static bool worker_bind(struct cohort_comm *comm)
 {
-	struct cohort_cause cause = { .rank = comm->rank };
+	struct cohort_cause cause = {
+		.kind = COHORT_VERDICT_WORKER,
+		.rank = comm->rank,
+	};
 
 	/* BUSY: an intruder that will be gone in a moment. */
 	do
@@ -96,69 +156,150 @@ static bool worker_bind(struct cohort_comm *comm)
 	return false;
 }
 
+/* The worker's thread ends, by return or by pthread_exit(). */
+static void worker_ends(void *arg)
+{
+	struct worker *w = arg;
+	struct run *run = w->run;
+	struct clique *q = run->clique;
+	bool is_abandoned;
+
+	pthread_mutex_lock(&run->lock);
+	is_abandoned = w->is_abandoned;
+	w->has_ended = true;
+	run->running--;
+	pthread_cond_broadcast(&run->changed);
+	run_put_locked(run);
+	if (is_abandoned)
+		clique_put(q);
+}
+
+/* The user's function has come back: it is in no native call any more, and holds
+ * nobody up. */
+static void worker_leave(struct cohort_comm *comm)
+{
+	cohort_comm_native_leave(comm);
+	deadlines_reset(comm);
+	while (cohort_comm_unbind(comm) == COHORT_BUSY)
+		sched_yield();
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	if (!worker_may_go(w->run))
-		return NULL;
-	pthread_sigmask(SIG_SETMASK, &w->run->signals, NULL);
-	if (worker_bind(w->comm))
-		worker_run(w->comm, w->run);
-	/* It has come back, so it is in no native call any more. */
-	cohort_comm_native_leave(w->comm);
-	while (cohort_comm_unbind(w->comm) == COHORT_BUSY)
-		sched_yield();
+	pthread_cleanup_push(worker_ends, w);
+	if (worker_may_go(w->run)) {
+		pthread_sigmask(SIG_SETMASK, &w->run->signals, NULL);
+		if (worker_bind(w->comm))
+			worker_run(w->comm, w->run);
+		worker_leave(w->comm);
+	}
+	pthread_cleanup_pop(1);
 	return NULL;
 }
 
-/* Start all threads, run on all or none, and join them. */
-static int run_workers(struct run *run, struct worker *workers, int n)
-{
-	int started, err = 0;
+/* ---- the run ---------------------------------------------------------- */
 
-	for (started = 0; started < n; started++) {
-		workers[started].run = run;
-		workers[started].comm = &run->group->clique->comms[started];
-		err = thread_start(&workers[started].thread, worker_main,
-		                   &workers[started], "%.9s/%d",
-		                   run->group->clique->name, started);
-		if (err)
-			break;
+/* Start all threads, and have all of them run, or none; 0, or an errno value. */
+static int start_all(struct run *run)
+{
+	struct worker *w = run->workers;
+	int i, err = 0;
+
+	for (i = 0; i < run->clique->size && !err; i++, w++) {
+		pthread_mutex_lock(&run->lock);
+		run->users++;
+		run->running++;
+		pthread_mutex_unlock(&run->lock);
+		err = thread_start(&w->thread, worker_main, w, "%.9s/%d",
+		                   run->clique->name, w->comm->rank);
+		w->is_started = !err;
+	}
+	if (err) {
+		pthread_mutex_lock(&run->lock);
+		run->users--;
+		run->running--;
+		pthread_mutex_unlock(&run->lock);
 	}
 	decide(run, err ? -1 : 1);
-	while (started--)
-		pthread_join(workers[started].thread, NULL);
+	return err;
+}
+
+/* When a run must be over: never, until the clique has a cause. */
+static uint64_t run_deadline(const struct clique *q)
+{
+	const struct cohort_cause *cause = clique_cause(q);
+	uint64_t ns = q->deadlines.abort_ns;
+
+	if (!cause || ns > UINT64_MAX - cause->time_ns)
+		return UINT64_MAX;
+	return cause->time_ns + ns;
+}
+
+/* Wait for the workers, after an abort for as long as that may take. */
+static void await_locked(struct run *run)
+{
+	uint64_t deadline, look;
+	struct timespec until;
+
+	while (run->running) {
+		deadline = run_deadline(run->clique);
+		if (clock_now() >= deadline)
+			return;
+		/* Nobody tells a run of a cause, which may come from a signal
+		 * handler: it looks now and then. */
+		look = clock_deadline(LOOK_NS);
+		until = clock_timespec(deadline < look ? deadline : look);
+		pthread_cond_timedwait(&run->changed, &run->lock, &until);
+	}
+}
+
+/* Leave a worker behind. */
+static void abandon_locked(struct worker *w)
+{
+	w->is_abandoned = true;
+	atomic_store(&w->comm->abandoned, true);
+	clique_get(w->run->clique);
+	pthread_detach(w->thread);
+}
+
+/* Wait for all, and leave those behind that do not come. */
+static void end_all(struct run *run)
+{
+	struct worker *w;
+	int i;
+
+	pthread_mutex_lock(&run->lock);
+	await_locked(run);
+	for (i = 0, w = run->workers; i < run->clique->size; i++, w++)
+		if (w->is_started && !w->has_ended)
+			abandon_locked(w);
+	pthread_mutex_unlock(&run->lock);
+	for (i = 0, w = run->workers; i < run->clique->size; i++, w++)
+		if (w->is_started && !w->is_abandoned)
+			pthread_join(w->thread, NULL);
+}
+
+static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
+{
+	struct run *run = run_create(q, fn, user);
+	const struct cohort_cause *cause;
+	int err;
+
+	if (!run)
+		return error_set(COHORT_NO_MEMORY, "no memory for %d workers",
+		                 q->size);
+	err = start_all(run);
+	end_all(run);
+	pthread_mutex_lock(&run->lock);
+	run_put_locked(run);
 	if (err)
 		return error_set(COHORT_SYSTEM,
 		                 "cannot start the workers' threads: %s",
 		                 strerror(err));
-	return COHORT_OK;
-}
-
-static int run_all(struct cohort_group *group, cohort_worker_fn fn, void *user)
-{
-	struct run run = {
-		.group = group,
-		.fn = fn,
-		.user = user,
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.decided = PTHREAD_COND_INITIALIZER,
-	};
-	int n = group->clique->size, rc;
-	struct worker *workers = calloc((size_t)n, sizeof(*workers));
-	const struct cohort_cause *cause;
-
-	if (!workers)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d workers",
-		                 n);
-	pthread_sigmask(SIG_SETMASK, NULL, &run.signals);
-	rc = run_workers(&run, workers, n);
-	free(workers);
-	cause = clique_cause(group->clique);
-	if (rc == COHORT_OK && cause)
-		rc = error_set(cause->status, "%s", cause->text);
-	return rc;
+	cause = clique_cause(q);
+	return cause ? error_set(cause->status, "%s", cause->text) : COHORT_OK;
 }
 
 /* What keeps a rank from being run, NULL: nothing. */
@@ -171,9 +312,8 @@ static const char *obstacle(const struct cohort_comm *comm)
 }
 
 /* Whether every rank can be run now. */
-static int run_check(const struct cohort_group *group)
+static int run_check(const struct clique *q)
 {
-	const struct clique *q = group->clique;
 	const struct cohort_cause *cause = clique_cause(q);
 	const char *what;
 	int i;
@@ -194,6 +334,7 @@ static int run_check(const struct cohort_group *group)
 int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
                      void *user, struct cohort_cause *cause)
 {
+	struct clique *q;
 	bool was_split;
 	int rc;
 
@@ -203,21 +344,23 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 	rc = process_check();
 	if (rc != COHORT_OK)
 		return rc;
+	q = group_clique(group);
 	if (cause)
-		cause_copy(group->clique, cause);
+		cause_copy(q, cause);
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
 		                 "another cohort_group_run() is under way");
-	rc = run_check(group);
+	q = group_clique(group);
+	rc = run_check(q);
 	if (rc == COHORT_OK) {
 		was_split = atomic_exchange(&group->split, true);
-		rc = run_all(group, worker, user);
+		rc = run_all(q, worker, user);
 		/* No worker has run: the group is as before. */
-		if (rc != COHORT_OK && !clique_cause(group->clique))
+		if (rc != COHORT_OK && !clique_cause(q))
 			atomic_store(&group->split, was_split);
 	}
 	if (cause)
-		cause_copy(group->clique, cause);
+		cause_copy(q, cause);
 	atomic_store(&group->running, false);
 	return rc;
 }

@@ -6,6 +6,10 @@
  * Monotonic time in nanoseconds, and deadlines in it
  */
 
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -25,6 +29,40 @@ static inline uint64_t clock_deadline(uint64_t timeout_ns)
 	uint64_t now = clock_now();
 
 	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+}
+
+/* A time of the clock for the system, which takes no more than this. */
+static inline struct timespec clock_timespec(uint64_t time_ns)
+{
+	if (time_ns > INT64_MAX)
+		time_ns = INT64_MAX;
+	return (struct timespec){
+		.tv_sec = (time_t)(time_ns / NS_PER_S),
+		.tv_nsec = (long)(time_ns % NS_PER_S),
+	};
+}
+
+/* A condition whose timed waits go by this clock. */
+static inline void clock_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* Wait for a post until the clock shows @deadline_ns: true if there was one. */
+static inline bool clock_await(sem_t *sem, uint64_t deadline_ns)
+{
+	struct timespec until = clock_timespec(deadline_ns);
+	int rc;
+
+	do
+		rc = sem_clockwait(sem, CLOCK_MONOTONIC, &until);
+	while (rc && errno == EINTR);
+	return rc == 0;
 }
 
 #endif

@@ -5,13 +5,14 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-
-#define NAME_SIZE 16 /* the kernel's, with the zero */
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...)
 {
-	char name[NAME_SIZE];
+	char name[THREAD_NAME_SIZE];
 	sigset_t all, old;
 	va_list args;
 	int err;
@@ -27,6 +28,32 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
 	if (!err)
 		pthread_setname_np(*thread, name);
 	return err;
+}
+
+int thread_id(void)
+{
+	static _Thread_local int id; /* 0: not asked for yet */
+
+	if (!id)
+		id = (int)syscall(SYS_gettid);
+	return id;
+}
+
+bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
+{
+	char path[64];
+	FILE *file;
+	bool lives;
+
+	name[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	lives = fgets(name, THREAD_NAME_SIZE, file) != NULL;
+	fclose(file);
+	name[strcspn(name, "\n")] = '\0';
+	return lives;
 }
 
 void lock_init(pthread_mutex_t *lock)

@@ -8,6 +8,7 @@
  */
 
 #include <pthread.h>
+#include <stdbool.h>
 
 /*
  * Start @fn(@arg) on a thread named by @format (cut to 15 bytes).  Returns 0 or
@@ -15,6 +16,15 @@
  */
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The calling thread's number in the system. */
+int thread_id(void);
+
+#define THREAD_NAME_SIZE 16 /* the kernel's, with the zero */
+
+/* Whether a thread of this process lives, by that number, and its name; "" if it
+ * does not. */
+bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
 
 /* A mutex for short critical sections: waiting for it spins a little before it
  * sleeps. */

@@ -2,12 +2,10 @@
 
 #include "core/agree.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "core/clique.h"
 
 /* How long to wait for the other ranks' calls before blaming one. */
@@ -51,7 +49,7 @@ static bool word_is_of(uint64_t word, uint64_t number)
 	return (uint32_t)(word >> DIGEST_BITS) == (uint32_t)number;
 }
 
-static struct agree_slot *slot_of(const struct cohort_comm *c, uint64_t number)
+struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
 {
 	return &c->agreed[number & (c->clique->slots - 1)];
 }
@@ -59,7 +57,16 @@ static struct agree_slot *slot_of(const struct cohort_comm *c, uint64_t number)
 static uint64_t load_word(const struct cohort_comm *c, uint64_t number)
 {
 	return atomic_load(
-		&slot_of(c, number)->word); /* seq_cst, see agree.h */
+		&agree_slot(c, number)->word); /* seq_cst, see agree.h */
+}
+
+uint64_t agree_called(const struct cohort_comm *c)
+{
+	/* Acquire: pairs with the release at the end of agree(). */
+	uint64_t number =
+		atomic_load_explicit(&c->collectives, memory_order_acquire);
+
+	return number + word_is_of(load_word(c, number + 1), number + 1);
 }
 
 /* ---- running ahead ---------------------------------------------------- */
@@ -139,49 +146,17 @@ static void await_quorum(const struct clique *q, uint64_t number)
 		backoff_wait(&b, deadline);
 }
 
-/* Text of bounded length. */
-struct text {
-	char *at;
-	size_t room;
-};
-
-static void add(struct text *t, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void add(struct text *t, const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(t->at, t->room, format, args);
-	va_end(args);
-	if (n < 0 || (size_t)n >= t->room)
-		n = t->room ? (int)t->room - 1 : 0;
-	t->at += n;
-	t->room -= (size_t)n;
-}
-
 /* What rank @c has called, from its recorder. */
 static void add_call(struct text *t, const struct cohort_comm *c,
                      uint64_t number)
 {
 	struct record r;
 
-	if (!recorder_read(&c->recorder,
-	                   atomic_load(&slot_of(c, number)->ticket), &r)) {
-		add(t, "a call that is not on record any more");
-		return;
-	}
-	add(t, "%s", op_name(r.kind));
-	if (r.n > 1)
-		add(t, " of %zu tensors, %zu bytes, the first", r.n, r.bytes);
-	if (r.kind != OP_BARRIER)
-		add(t, " of %zu %s", r.count, type_name(r.type));
-	if (op_has_redop(r.kind))
-		add(t, ", %s", redop_name(r.redop));
-	if (op_has_root(r.kind))
-		add(t, ", root %d", r.root);
+	if (recorder_read(&c->recorder,
+	                  atomic_load(&agree_slot(c, number)->ticket), &r))
+		record_add(t, &r);
+	else
+		text_add(t, "a call that is not on record any more");
 }
 
 /* Who calls the same as rank @first does: "ranks 0 2 3 call ...". */
@@ -193,11 +168,11 @@ static void add_side(struct text *t, const struct clique *q, int first,
 
 	for (r = 0; r < q->size; r++)
 		n += load_word(&q->comms[r], number) == word;
-	add(t, n > 1 ? "ranks" : "rank");
+	text_add(t, n > 1 ? "ranks" : "rank");
 	for (r = 0; r < q->size; r++)
 		if (load_word(&q->comms[r], number) == word)
-			add(t, " %d", r);
-	add(t, n > 1 ? " call " : " calls ");
+			text_add(t, " %d", r);
+	text_add(t, n > 1 ? " call " : " calls ");
 	add_call(t, &q->comms[first], number);
 }
 
@@ -253,31 +228,66 @@ static bool is_repeated(const struct clique *q, int rank, uint64_t number)
 static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 {
 	struct clique *q = c->clique;
-	struct cohort_cause cause = { .status = COHORT_MISMATCH,
-		                      .rank = -1,
-		                      .ticket = ticket };
+	struct cohort_cause cause = {
+		.status = COHORT_MISMATCH,
+		.kind = COHORT_VERDICT_DIFFERENT_CALL,
+		.rank = -1,
+		.ticket = ticket,
+		.collective = number,
+	};
 	struct text t = { cause.text, sizeof(cause.text) };
 	int r, right = majority(q, number);
 
 	if (right >= 0)
 		cause.rank = odd_rank(q, right, number);
-	add(&t, "collective %llu differs", (unsigned long long)number);
+	text_add(&t, "collective %llu differs", (unsigned long long)number);
 	if (right < 0)
-		add(&t, ", no majority");
+		text_add(&t, ", no majority");
+	for (r = 0; r < q->size; r++)
+		if (side_size(q, r, number))
+			cause.joined[r / 64] |= UINT64_C(1) << r % 64;
 	for (r = 0; r < q->size; r++)
 		if (side_size(q, r, number) && !is_repeated(q, r, number) &&
 		    (right < 0 ||
 		     differs(&q->comms[r], number,
 		             load_word(&q->comms[right], number)))) {
-			add(&t, ": ");
+			text_add(&t, ": ");
 			add_side(&t, q, r, number);
 		}
 	if (right >= 0) {
-		add(&t, ": ");
+		text_add(&t, ": ");
 		add_side(&t, q, right, number);
 	}
 	cause_set(q->end, &cause);
 	return error_set(COHORT_MISMATCH, "%s", cause.text);
+}
+
+/* How long the next collective of @c may take. */
+static struct limits limits_of(const struct cohort_comm *c, uint64_t number)
+{
+	const struct cohort_deadlines *d = &c->clique->deadlines;
+
+	if (c->pushed_count)
+		return c->pushed[c->pushed_count - 1];
+	if (number == 1)
+		return (struct limits){ d->first_ns, d->first_ns };
+	return (struct limits){ d->join_ns, d->exec_ns };
+}
+
+/* Say what this rank calls, for the others and for the watchdog. */
+static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
+                    uint64_t ticket)
+{
+	struct agree_slot *slot = agree_slot(c, number);
+	struct limits limits = limits_of(c, number);
+
+	atomic_store_explicit(&slot->join_ns, limits.join_ns,
+	                      memory_order_relaxed);
+	atomic_store_explicit(&slot->exec_ns, limits.exec_ns,
+	                      memory_order_relaxed);
+	/* Release: the record is there for whoever sees the ticket. */
+	atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
+	atomic_store(&slot->word, word); /* seq_cst, see agree.h */
 }
 
 int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket)
@@ -289,16 +299,13 @@ int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* Release: the record is there for whoever sees the word. */
-	atomic_store_explicit(&slot_of(c, number)->ticket, ticket,
-	                      memory_order_release);
-	atomic_store(&slot_of(c, number)->word, word); /* seq_cst */
+	publish(c, number, word, ticket);
 	if (any_differs(c, number, word)) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);
 	}
 	/* Release: compared; the others may replace their words.  Pairs with
-	 * the acquire in await_rank(). */
+	 * the acquire in await_rank() and agree_called(). */
 	atomic_store_explicit(&c->collectives, number, memory_order_release);
 	return COHORT_OK;
 }

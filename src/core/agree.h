@@ -30,13 +30,23 @@ struct cohort_comm;
 struct agree_slot {
 	/* Atomic; seq_cst between ranks. */
 	_Atomic uint64_t word;
-	/* Atomic; of the record with the whole call, stored before the word. */
+	/* Atomic; of the record with the whole call, stored before the word; and
+	 * how long the call may take, likewise. */
 	_Atomic uint64_t ticket;
+	_Atomic uint64_t join_ns;
+	_Atomic uint64_t exec_ns;
 };
 
 /* Count, type and all else that must be the same, in 32 bits: of 4 thousand
  * million differences, one is not seen. */
 uint64_t agree_digest(const struct op *op);
+
+/* What @comm has called under a number, by number modulo the slots. */
+struct agree_slot *agree_slot(const struct cohort_comm *comm, uint64_t number);
+
+/* The number of the last collective that @comm has called, also if it has not
+ * been compared yet. */
+uint64_t agree_called(const struct cohort_comm *comm);
 
 /*
  * Agree on the next collective of @comm, whose record is @ticket.  COHORT_OK; or

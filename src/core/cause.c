@@ -16,6 +16,7 @@ struct cohort_abort *cause_create(void)
 		return NULL;
 	atomic_store_explicit(&a->references, 1, memory_order_relaxed);
 	sem_init(&a->caused, 0, 0);
+	sem_init(&a->watch, 0, 0);
 	return a;
 }
 
@@ -32,30 +33,32 @@ void cause_put(struct cohort_abort *a)
 	    1)
 		return;
 	sem_destroy(&a->caused);
+	sem_destroy(&a->watch);
 	free(a);
 }
 
-const struct cause *cause_any(const struct cohort_abort *a)
+const struct cohort_cause *cause_any(const struct cohort_abort *a)
 {
 	return atomic_load(&a->cause); /* seq_cst, see cause.h */
 }
 
 const struct cohort_cause *cause_look(const struct cohort_abort *a)
 {
-	const struct cause *cause = cause_any(a);
+	const struct cohort_cause *cause = cause_any(a);
 
-	return cause && cause != &a->closing ? &cause->what : NULL;
+	return cause != &a->closing ? cause : NULL;
 }
 
 /* Make @cause the cause, if there is none. */
-static int swap(struct cohort_abort *a, struct cause *cause)
+static int swap(struct cohort_abort *a, struct cohort_cause *cause)
 {
-	struct cause *none = NULL;
+	struct cohort_cause *none = NULL;
 
 	cause->time_ns = clock_now();
 	if (!atomic_compare_exchange_strong(&a->cause, &none, cause))
 		return COHORT_ALREADY;
 	sem_post(&a->caused);
+	sem_post(&a->watch);
 	return COHORT_OK;
 }
 
@@ -69,7 +72,7 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what)
 	i = atomic_fetch_add_explicit(&a->used, 1, memory_order_relaxed);
 	if (i >= CAUSE_SLOTS)
 		return COHORT_ALREADY;
-	a->slots[i].what = *what;
+	a->slots[i] = *what;
 	return swap(a, &a->slots[i]);
 }
 
@@ -84,7 +87,11 @@ static char *append(char *to, const char *from, size_t room)
 
 int cause_set_aborted(struct cohort_abort *a, const char *reason)
 {
-	struct cohort_cause what = { .status = COHORT_ABORTED, .rank = -1 };
+	struct cohort_cause what = {
+		.status = COHORT_ABORTED,
+		.kind = COHORT_VERDICT_ABORTED,
+		.rank = -1,
+	};
 	char *end = append(what.text, "aborted", MAX_REASON);
 
 	if (reason)

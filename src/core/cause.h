@@ -22,12 +22,6 @@
 
 #define CAUSE_SLOTS 8
 
-/* A cause and when it came. */
-struct cause {
-	struct cohort_cause what;
-	uint64_t time_ns;
-};
-
 struct cohort_abort {
 	/* Atomic; the clique's, and one per handle. */
 	atomic_uint references;
@@ -36,15 +30,18 @@ struct cohort_abort {
 	 * the gate's exchange, then the load of this; ending a clique is the
 	 * swap of this, then the reaper's load of the gate.  One of the two
 	 * sees the other. */
-	struct cause *_Atomic cause;
+	struct cohort_cause *_Atomic cause;
 
 	/* Atomic; the next free slot. */
 	atomic_uint used;
-	struct cause slots[CAUSE_SLOTS];
-	struct cause closing; /* the cause that is no cause: an orderly end */
+	struct cohort_cause slots[CAUSE_SLOTS];
+	struct cohort_cause closing; /* the cause that is no cause: an orderly
+	                                end */
 
-	/* Posted once, by whoever set the cause. */
+	/* Posted by whoever set the cause: for the reaper, and for the watchdog,
+	 * which is also woken for other things. */
 	sem_t caused;
+	sem_t watch;
 };
 
 /* A block with one reference, or NULL without memory. */
@@ -55,8 +52,9 @@ void cause_put(struct cohort_abort *a);
 /* The cause, or NULL; an orderly end is none. */
 const struct cohort_cause *cause_look(const struct cohort_abort *a);
 
-/* The same, or the orderly end, with its time; NULL while there is neither. */
-const struct cause *cause_any(const struct cohort_abort *a);
+/* The same, or the orderly end, of which only the time means something; NULL while
+ * there is neither. */
+const struct cohort_cause *cause_any(const struct cohort_abort *a);
 
 /* Make @what the cause unless there is one: COHORT_OK for the one that did, else
  * COHORT_ALREADY.  Any thread, any signal handler. */

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/connect.h"
 #include "core/native.h"
 
 /* ---- ranks ------------------------------------------------------------ */
@@ -39,7 +40,7 @@ static int comm_init_memory(struct cohort_comm *c)
 static int comm_init_words(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
-	size_t bytes = (c->clique->slots + AFTER_WORDS) * sizeof(uint32_t);
+	size_t bytes = (2 * c->clique->slots + AFTER_WORDS) * sizeof(uint32_t);
 	void *words;
 	int rc = native_cuda(p, "cudaHostAlloc",
 	                     p->cudaHostAlloc(&words, bytes,
@@ -50,7 +51,8 @@ static int comm_init_words(struct cohort_comm *c)
 		return rc;
 	memset(words, 0, bytes);
 	c->done = words;
-	c->after = c->done + c->clique->slots;
+	c->started = c->done + c->clique->slots;
+	c->after = c->started + c->clique->slots;
 	return COHORT_OK;
 }
 
@@ -88,6 +90,7 @@ static int comm_init(struct clique *q, int rank, int device)
 
 	c->clique = q;
 	c->rank = rank;
+	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
 	c->device = device;
 	rc = comm_init_memory(c);
 	if (rc != COHORT_OK)
@@ -117,10 +120,12 @@ static bool words_are_awaited(const struct cohort_comm *c)
 }
 
 /* Give back what comm_init_device() made, however far it came.  Words that a
- * stream still waits for stay: all of them are as far as they are waited for. */
+ * stream still waits for stay: all of them are as far as they are waited for.
+ * Stragglers may ask about their tickets: the last one gives the words back. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
+	bool has_stragglers = atomic_load(&c->clique->users) > 1;
 	struct device_scope scope;
 
 	if (device_enter(&scope, p, c->device) != COHORT_OK)
@@ -131,12 +136,13 @@ static void comm_release(struct cohort_comm *c)
 		p->cudaEventDestroy(c->event);
 	if (c->stream)
 		p->cudaStreamDestroy(c->stream);
-	if (c->done && !words_are_awaited(c))
+	if (c->done && !has_stragglers && !words_are_awaited(c))
 		p->cudaFreeHost(c->done);
 	c->barrier = NULL;
 	c->event = NULL;
 	c->stream = NULL;
-	c->done = NULL;
+	if (!has_stragglers)
+		c->done = NULL;
 	device_leave(&scope);
 }
 
@@ -159,36 +165,18 @@ void clique_release(struct clique *q)
 
 /* ---- the clique ------------------------------------------------------- */
 
-/* Open all ranks.  After a failure NCCL may have left some half open: they are
- * aborted together. */
 static int open_native(struct clique *q, const int *devices)
 {
-	const struct platform *p = q->platform;
-	struct device_scope scope;
 	ncclComm_t *native = calloc((size_t)q->size, sizeof(*native));
-	ncclResult_t result;
 	int i, rc;
 
 	if (!native)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
-	rc = device_enter(&scope, p, devices[0]);
-	if (rc != COHORT_OK) {
-		free(native);
-		return rc;
-	}
-	result = p->ncclCommInitAll(native, q->size, devices);
-	rc = native_nccl(p, "ncclCommInitAll", NULL, result);
-	if (rc != COHORT_OK) {
-		p->ncclGroupStart();
-		for (i = 0; i < q->size; i++)
-			if (native[i])
-				p->ncclCommAbort(native[i]);
-		p->ncclGroupEnd();
-	}
+	rc = connect_all(q->platform, devices, q->size, q->deadlines.init_ns,
+	                 q->name, native);
 	for (i = 0; rc == COHORT_OK && i < q->size; i++)
 		q->comms[i].native = native[i];
-	device_leave(&scope);
 	free(native);
 	return rc;
 }
@@ -232,8 +220,9 @@ static struct clique *clique_alloc(const struct platform *platform, int n,
 	q->platform = platform;
 	q->size = n;
 	q->slots = options->slots;
-	q->close_timeout_ns = options->close_timeout_ns;
-	q->abort_timeout_ns = options->abort_timeout_ns;
+	q->deadlines = options->deadlines;
+	q->generation = options->generation;
+	atomic_store(&q->users, 1);
 	snprintf(q->name, sizeof(q->name), "%s", options->name);
 	sem_init(&q->unused, 0, 0);
 	q->end = cause_create();
@@ -262,6 +251,8 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	while (rc == COHORT_OK && made < n) {
 		rc = comm_init(q, made, devices[made]);
+		q->comms[made].origin =
+			options->origins ? options->origins[made] : made;
 		made++; /* comm_fini() also undoes a half-made one */
 	}
 	if (rc != COHORT_OK)
@@ -282,10 +273,23 @@ err_after_alloc:
 	return rc;
 }
 
-void clique_destroy(struct clique *q)
+void clique_get(struct clique *q)
+{
+	/* Relaxed: the caller's reference keeps it alive. */
+	atomic_fetch_add_explicit(&q->users, 1, memory_order_relaxed);
+}
+
+void clique_put(struct clique *q)
+{
+	/* Acquire and release: the last one sees what the others did. */
+	if (atomic_fetch_sub_explicit(&q->users, 1, memory_order_acq_rel) == 1)
+		clique_free(q, q->size);
+}
+
+void clique_retire(struct clique *q)
 {
 	pthread_join(q->reaper, NULL);
-	clique_free(q, q->size);
+	clique_put(q);
 }
 
 /* Kept, so that a leak checker can tell this from a mistake. */
@@ -370,9 +374,9 @@ void clique_note(struct clique *q)
 
 static bool abort_is_overdue(const struct clique *q)
 {
-	const struct cause *cause = cause_any(q->end);
+	const struct cohort_cause *cause = cause_any(q->end);
 
-	return cause && clock_now() - cause->time_ns > q->abort_timeout_ns;
+	return cause && clock_now() - cause->time_ns > q->deadlines.abort_ns;
 }
 
 enum clique_state clique_look(struct clique *q)
@@ -403,7 +407,7 @@ int clique_answer(const struct clique *q, enum clique_state state)
 		return error_set(
 			COHORT_WEDGED,
 			"the abort did not complete within %llu ms: %s",
-			(unsigned long long)(q->abort_timeout_ns / 1000000),
+			(unsigned long long)(q->deadlines.abort_ns / 1000000),
 			cause->text);
 	return error_set(cause->status, "%s", cause->text);
 }
@@ -450,6 +454,30 @@ bool comm_ticket_done(const struct cohort_comm *c, uint64_t ticket)
 	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
 
 	return is_done(q, ticket, word, last);
+}
+
+bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
+{
+	/* Acquire: what came before in the stream.  Pairs with the mark. */
+	uint32_t word = __atomic_load_n(
+		&c->started[ticket & (c->clique->slots - 1)], __ATOMIC_ACQUIRE);
+
+	return (int32_t)(word - (uint32_t)ticket) >= 0;
+}
+
+bool comm_is_idle(const struct cohort_comm *c)
+{
+	uint64_t ticket, last;
+
+	/* seq_cst, see cause.h. */
+	if (atomic_load(&c->gate))
+		return false;
+	last = atomic_load_explicit(&c->last, memory_order_acquire);
+	for (ticket = last; ticket && last - ticket < c->clique->slots;
+	     ticket--)
+		if (!comm_ticket_done(c, ticket))
+			return false;
+	return true;
 }
 
 bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)

@@ -56,11 +56,21 @@ enum clique_state {
 /* Waits of streams for tickets that are told apart. */
 #define AFTER_WORDS 32
 
+/* Deadlines that a rank may have pushed. */
+#define MAX_PUSHED 16
+
+/* How long a collective may take. */
+struct limits {
+	uint64_t join_ns;
+	uint64_t exec_ns;
+};
+
 /* One rank. */
 struct cohort_comm {
 	/* Constant after creation. */
 	struct clique *clique;
 	int rank;
+	int origin; /* its rank in the first generation */
 	int device;
 	ncclComm_t native;
 	cudaStream_t stream; /* its own */
@@ -70,6 +80,9 @@ struct cohort_comm {
 	/* Pinned; slot ticket & mask holds the low half of the newest ticket of
 	 * that slot that is done.  Written by the device, read by anyone. */
 	uint32_t *done;
+
+	/* Likewise: the newest collective that has started. */
+	uint32_t *started;
 
 	/* Atomic words inside; see recorder.h and agree.h. */
 	struct recorder recorder;
@@ -83,6 +96,20 @@ struct cohort_comm {
 	 * one.  seq_cst, see cause.h. */
 	atomic_int gate;
 
+	/* Atomic; the last thread that was inside, by its number in the system,
+	 * 0: none was.  Relaxed: for people. */
+	atomic_int tid;
+
+	/* Owned by the thread inside the gate: deadlines that were pushed, the
+	 * last one counts, and how often it was paused. */
+	struct limits pushed[MAX_PUSHED];
+	unsigned pushed_count;
+	unsigned paused;
+
+	/* Atomic; the shortest that is pushed, else COHORT_FOREVER.  Written
+	 * inside the gate, read by the watchdog, which is then woken. */
+	_Atomic uint64_t pushed_shortest_ns;
+
 	/* Atomic; the bound thread, 0: none.  Written inside the gate, and at the
 	 * end of that thread.  The list is guarded by the lock of owner.c. */
 	_Atomic uintptr_t owner;
@@ -90,6 +117,9 @@ struct cohort_comm {
 
 	/* Atomic; written inside the gate. */
 	atomic_bool closed;
+
+	/* Atomic; its worker was left behind. */
+	atomic_bool abandoned;
 
 	/* Atomic; the thread that holds the gate for native calls, 0: none. */
 	_Atomic uintptr_t native_user;
@@ -127,15 +157,37 @@ struct clique {
 	const struct platform *platform;
 	int size;
 	unsigned slots; /* per rank, a power of two */
-	uint64_t close_timeout_ns;
-	uint64_t abort_timeout_ns;
+	struct cohort_deadlines deadlines;
+	int generation;
 	char name[64];
 	pthread_t reaper;
 	struct cohort_abort *end; /* the cause; a reference */
-	sem_t unused;             /* posted once, by close */
+
+	/* Atomic; whoever may still look at it: its group, and threads that were
+	 * left behind. */
+	atomic_int users;
+
+	sem_t unused; /* posted once, by close */
 
 	/* Atomic; enum clique_state, moved by compare-and-swap. */
 	atomic_int state;
+
+	/* Atomic; the rank, plus 1, of whose native communicator the prober asks
+	 * something, 0: none.  A gate: seq_cst, see cause.h. */
+	atomic_int probing;
+
+	/* Atomic; where the reaper is: the native function and the rank (-1: not
+	 * of one), NULL: in none.  Relaxed: for people. */
+	const char *_Atomic reaping;
+	atomic_int reaping_rank;
+
+	/* Atomic; how many ranks are paused, and when the last one went on.
+	 * Written in this order: time, count (release). */
+	atomic_int paused;
+	_Atomic uint64_t resumed_ns;
+
+	/* Atomic; there is a later generation, or the group was closed. */
+	atomic_bool stale;
 
 	/* Guarded by the list of those that were leaked. */
 	struct clique *next_leaked;
@@ -147,8 +199,9 @@ struct clique {
 struct clique_options {
 	const char *name;
 	unsigned slots;
-	uint64_t close_timeout_ns;
-	uint64_t abort_timeout_ns;
+	struct cohort_deadlines deadlines;
+	int generation;
+	const int *origins; /* of each rank, NULL: the rank itself */
 };
 
 /* Open native communicators over @devices and start the reaper.  On error
@@ -156,8 +209,13 @@ struct clique_options {
 int clique_create(const struct platform *platform, const int *devices, int n,
                   const struct clique_options *options, struct clique **out);
 
-/* Free a clique that is RELEASED; its reaper is joined. */
-void clique_destroy(struct clique *q);
+/* A reference, for threads that were left behind in a worker, and its end. */
+void clique_get(struct clique *q);
+void clique_put(struct clique *q);
+
+/* The end of a clique that is RELEASED, but for those references; its reaper is
+ * joined. */
+void clique_retire(struct clique *q);
 
 /* Leave a clique that has come to any other end as it is, for ever. */
 void clique_leak(struct clique *q);
@@ -183,6 +241,10 @@ bool clique_move(struct clique *q, int from, int to);
  * done. */
 void clique_note(struct clique *q);
 
+/* True if nobody is inside @comm and nothing of it is in flight, as far as words
+ * tell. */
+bool comm_is_idle(const struct cohort_comm *comm);
+
 /* Give back what the ranks have of the platform.  Reaper only. */
 void clique_release(struct clique *q);
 
@@ -202,6 +264,9 @@ enum clique_state clique_await(struct clique *q, enum clique_state state,
  * abort flag was raised (only in a state in which that is known). */
 bool comm_ticket_done(const struct cohort_comm *comm, uint64_t ticket);
 bool comm_ticket_was_done(const struct cohort_comm *comm, uint64_t ticket);
+
+/* True if @ticket's operation has started, as far as marks tell. */
+bool comm_ticket_started(const struct cohort_comm *comm, uint64_t ticket);
 
 /* Help the stream of a ticket's operation until it is done, or until then. */
 void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,

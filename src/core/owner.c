@@ -3,11 +3,10 @@
 #include "core/owner.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/process.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/clique.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -59,15 +58,16 @@ static void fire(struct cohort_comm *c)
 {
 	const struct cohort_cause cause = {
 		.status = COHORT_THREAD_EXITED,
+		.kind = COHORT_VERDICT_THREAD_EXITED,
 		.rank = c->rank,
 	};
 	char name[16] = "?";
 
 	pthread_getname_np(pthread_self(), name, sizeof(name));
 	clique_fire(c->clique, &cause,
-	            "the thread of rank %d (%ld \"%s\") has exited after its "
+	            "the thread of rank %d (%d \"%s\") has exited after its "
 	            "ticket %llu",
-	            c->rank, (long)syscall(SYS_gettid), name,
+	            c->rank, thread_id(), name,
 	            (unsigned long long)atomic_load(&c->last));
 }
 
@@ -124,10 +124,14 @@ int owner_bind(struct cohort_comm *c)
 
 int owner_unbind(struct cohort_comm *c)
 {
+	struct cohort_comm **at;
+
 	if (!load_owner(c))
 		return COHORT_ALREADY;
 	pthread_mutex_lock(&lock);
-	unlink_locked(find_locked(c));
+	at = find_locked(c);
+	if (*at) /* else its group was closed meanwhile */
+		unlink_locked(at);
 	pthread_mutex_unlock(&lock);
 	return COHORT_OK;
 }

@@ -19,6 +19,13 @@
 #include "base/clock.h"
 #include "core/clique.h"
 
+/* Say where the reaper is: in @function, for @rank or for none (-1). */
+static void at(struct clique *q, const char *function, int rank)
+{
+	atomic_store_explicit(&q->reaping_rank, rank, memory_order_relaxed);
+	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
+}
+
 /* True if everything that no mark tells the end of is done. */
 static bool event_is_done(const struct cohort_comm *c)
 {
@@ -46,6 +53,21 @@ static bool is_quiet(struct cohort_comm *c)
 	return !c->unmarked || event_is_done(c);
 }
 
+/* Wait until the prober is out; false if the clique became WEDGED.  It stays out:
+ * it sees the cause. */
+static bool await_prober(struct clique *q)
+{
+	struct backoff b = BACKOFF;
+
+	/* seq_cst, see cause.h. */
+	while (atomic_load(&q->probing)) {
+		if (clique_look(q) == CLIQUE_WEDGED)
+			return false;
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return true;
+}
+
 /* Wait until every rank is quiet; false if the clique became WEDGED. */
 static bool quiesce(struct clique *q)
 {
@@ -62,7 +84,8 @@ static bool quiesce(struct clique *q)
 		else
 			backoff_wait(&b, UINT64_MAX);
 	}
-	return clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
+	return await_prober(q) &&
+	       clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
 }
 
 /* Nothing is freed, and a group that is open on this thread stays so. */
@@ -74,29 +97,39 @@ static void park(void)
 
 /* Abort or destroy every rank; the group is left open.  Without a group nothing
  * is done: the last rank would free all at once. */
-static ncclResult_t release_all(struct clique *q,
+static ncclResult_t release_all(struct clique *q, const char *function,
                                 ncclResult_t (*release)(ncclComm_t comm))
 {
-	ncclResult_t first = q->platform->ncclGroupStart(), result;
+	ncclResult_t first, result;
 	int r;
+
+	at(q, "ncclGroupStart", -1);
+	first = q->platform->ncclGroupStart();
 
 	if (first != ncclSuccess)
 		park();
 	for (r = 0; r < q->size; r++) {
+		at(q, function, r);
 		result = release(q->comms[r].native);
 		if (first == ncclSuccess)
 			first = result;
 	}
+	at(q, NULL, -1);
 	return first;
 }
 
 /* End the group, which frees if everything in it went well. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
 {
-	ncclResult_t ended = q->platform->ncclGroupEnd();
-	bool freed = released == ncclSuccess && ended == ncclSuccess;
+	ncclResult_t ended;
+	bool freed;
 
+	at(q, "ncclGroupEnd", -1);
+	ended = q->platform->ncclGroupEnd();
+	at(q, NULL, -1);
+	freed = released == ncclSuccess && ended == ncclSuccess;
 	clique_move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
+	sem_post(&q->end->watch);
 }
 
 static void reap_by_abort(struct clique *q)
@@ -105,7 +138,7 @@ static void reap_by_abort(struct clique *q)
 
 	clique_note(q);
 	/* Also when it is too late: it may release somebody. */
-	released = release_all(q, q->platform->ncclCommAbort);
+	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
 	reclaim(q, CLIQUE_QUIESCED, released);
@@ -115,10 +148,11 @@ static void reap_by_abort(struct clique *q)
 static void reap_by_destroy(struct clique *q)
 {
 	clique_note(q);
-	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
+	if (!await_prober(q) || !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
 	reclaim(q, CLIQUE_QUIESCED,
-	        release_all(q, q->platform->ncclCommDestroy));
+	        release_all(q, "ncclCommDestroy",
+	                    q->platform->ncclCommDestroy));
 }
 
 static void await_post(sem_t *sem)
@@ -141,6 +175,7 @@ void *reaper_main(void *arg)
 	/* Tickets are asked about until close; and what gives memory back may
 	 * wait for the device, which close may not. */
 	await_post(&q->unused);
+	at(q, "cudaFree", -1);
 	clique_release(q);
 	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
 	return NULL;

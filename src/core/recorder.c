@@ -114,3 +114,17 @@ void *recorder_stream(const struct recorder *r, uint64_t ticket)
 
 	return recorder_read(r, ticket, &record) ? record.stream : NULL;
 }
+
+void record_add(struct text *t, const struct record *r)
+{
+	text_add(t, "%s", op_name(r->kind));
+	if (r->n > 1)
+		text_add(t, " of %zu tensors, %zu bytes, the first", r->n,
+		         r->bytes);
+	if (r->kind != OP_BARRIER)
+		text_add(t, " of %zu %s", r->count, type_name(r->type));
+	if (op_has_redop(r->kind))
+		text_add(t, ", %s", redop_name(r->redop));
+	if (op_has_root(r->kind))
+		text_add(t, ", root %d", r->root);
+}

@@ -17,6 +17,7 @@
 
 #include <stdatomic.h>
 
+#include "base/text.h"
 #include "core/op.h"
 
 #define RECORD_WORDS 8
@@ -62,6 +63,9 @@ void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
 /* Any thread.  False if there is no such record (any more). */
 bool recorder_read(const struct recorder *r, uint64_t ticket,
                    struct record *out);
+
+/* Spell the call out: "all_reduce of 1000 float32, sum". */
+void record_add(struct text *t, const struct record *r);
 
 /* The stream of a ticket's operation, NULL if its record is gone. */
 void *recorder_stream(const struct recorder *r, uint64_t ticket);

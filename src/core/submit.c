@@ -16,6 +16,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/native.h"
 #include "core/owner.h"
 
@@ -43,6 +44,11 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 		                 "the communicator of rank %d was closed",
 		                 c->rank);
 	cause = with_cause ? NULL : clique_cause(c->clique);
+	if (cause &&
+	    (atomic_load(&c->clique->stale) || atomic_load(&c->abandoned)))
+		return error_set(COHORT_STALE,
+		                 "rank %d of generation %d is of the past: %s",
+		                 c->rank, c->clique->generation, cause->text);
 	if (cause)
 		return error_set(cause->status, "%s", cause->text);
 	return COHORT_OK;
@@ -63,6 +69,9 @@ int gate_enter(struct cohort_comm *c, bool with_cause)
 	rc = gate_check(c, with_cause);
 	if (rc != COHORT_OK)
 		gate_leave(c);
+	else
+		atomic_store_explicit(&c->tid, thread_id(),
+		                      memory_order_relaxed);
 	return rc;
 }
 
@@ -259,6 +268,18 @@ static void mark(struct cohort_comm *c, void *stream, uint64_t ticket,
 	f->queued = true;
 }
 
+/* Mark the start of one rank's part. */
+static void mark_start(struct cohort_comm *c, void *stream, uint64_t ticket,
+                       struct failure *f)
+{
+	const struct clique *q = c->clique;
+
+	note_cuda(f, c->rank, "mark",
+	          q->platform->mark(stream,
+	                            &c->started[ticket & (q->slots - 1)],
+	                            (uint32_t)ticket));
+}
+
 /* Make the device of one rank of several current. */
 static void go_to(const struct cohort_comm *c, int n, struct failure *f)
 {
@@ -273,10 +294,18 @@ static void launch_and_mark(struct cohort_comm *comms, int n,
                             const struct op *ops, uint64_t ticket,
                             struct failure *f)
 {
+	bool starts = op_is_collective(ops->kind) &&
+	              comms->clique->platform->starts_are_marked;
 	int i;
 
 	f->queued = op_is_collective(ops->kind);
-	launch_all(comms, n, ops, f);
+	for (i = 0; starts && i < n && !f->what; i++) {
+		go_to(&comms[i], n, f);
+		if (!f->what)
+			mark_start(&comms[i], ops[i].stream, ticket, f);
+	}
+	if (!f->what)
+		launch_all(comms, n, ops, f);
 	for (i = 0; i < n && !f->what; i++) {
 		go_to(&comms[i], n, f);
 		if (!f->what)
@@ -299,6 +328,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 {
 	const struct platform *p = c->clique->platform;
 	struct cohort_cause cause = {
+		.kind = COHORT_VERDICT_NATIVE_ERROR,
 		.rank = f->rank,
 		.ticket = ticket,
 		.nccl = (int)f->nccl,
@@ -324,7 +354,7 @@ static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
-		if (op_is_collective(ops[i].kind) && comms[i].clique->size > 1)
+		if (op_is_collective(ops[i].kind))
 			rc = agree(&comms[i], &ops[i], ticket);
 	f->ended = rc == COHORT_MISMATCH;
 	return rc;
@@ -373,7 +403,11 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 static void fire_for_device(struct cohort_comm *c, int status,
                             struct failure *f)
 {
-	const struct cohort_cause cause = { .status = status, .rank = c->rank };
+	const struct cohort_cause cause = {
+		.status = status,
+		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.rank = c->rank,
+	};
 
 	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
 	            cohort_last_error());

@@ -68,6 +68,7 @@ static bool opened;
 static struct platform table = {
 	.kind = COHORT_PLATFORM_GPU,
 	.name = "gpu",
+	.starts_are_marked = true,
 	.mark = gpu_mark,
 	.await_mark = gpu_await_mark,
 	.progress = gpu_progress,

@@ -19,8 +19,10 @@
 #include "platform/nccl_abi.h"
 
 struct platform {
-	int kind;         /* COHORT_PLATFORM_GPU or _HOST */
-	const char *name; /* "gpu" or "host" */
+	int kind;               /* COHORT_PLATFORM_GPU or _HOST */
+	const char *name;       /* "gpu" or "host" */
+	bool starts_are_marked; /* a mark is cheap enough for one more before
+	                           each collective */
 
 #define PLATFORM_ENTRY(result, name, parameters, arguments)                    \
 	result(*name) parameters;

@@ -353,7 +353,7 @@ Test(leaving, is_undone_if_a_ticket_is_not_answered_in_time)
 	int32_t a = 1, b = 2;
 
 	cohort_group_options_init(&o);
-	o.close_timeout_ns = 1000 * 1000;
+	o.deadlines.close_ns = 1000 * 1000;
 	group = ranks_split(2, &o, comms);
 	ranks_sum(comms[0], &a);
 	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_TIMED_OUT);

@@ -130,9 +130,9 @@ Test(group, takes_an_older_callers_options)
 
 	setenv("COHORT_PLATFORM", "host", 1);
 	cohort_group_options_init(&o);
-	o.size = offsetof(struct cohort_group_options, close_timeout_ns);
+	o.size = offsetof(struct cohort_group_options, deadlines);
 	o.recorder_slots = 64;
-	o.close_timeout_ns = 1; /* beyond what this caller knows of */
+	o.deadlines.close_ns = 1; /* beyond what this caller knows of */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
@@ -385,7 +385,7 @@ Test(group, close_aborts_what_does_not_finish_in_time)
 	int32_t a = 1;
 
 	cohort_group_options_init(&o);
-	o.close_timeout_ns = 1000 * 1000;
+	o.deadlines.close_ns = 1000 * 1000;
 	group = ranks_split(2, &o, comms);
 	ranks_sum(comms[1], &a);
 	expect(cohort_group_close(group), COHORT_ABORTED, "rank 1 in flight");

@@ -26,7 +26,7 @@ static void open_two(void)
 
 	cohort_group_options_init(&o);
 	o.recorder_slots = 16;
-	o.abort_timeout_ns = RANKS_SOON;
+	o.deadlines.abort_ns = RANKS_SOON;
 	group = ranks_split(2, &o, comms);
 	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
 }
@@ -371,7 +371,7 @@ static struct cohort_group *open_whole(uint64_t abort_timeout_ns)
 	struct cohort_group_options o;
 
 	cohort_group_options_init(&o);
-	o.abort_timeout_ns = abort_timeout_ns;
+	o.deadlines.abort_ns = abort_timeout_ns;
 	return ranks_open(2, &o);
 }
 
@@ -409,7 +409,7 @@ Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_waited_for)
 	void *from, *to;
 
 	cohort_group_options_init(&o);
-	o.abort_timeout_ns = 20 * MS;
+	o.deadlines.abort_ns = 20 * MS;
 	whole = ranks_split(2, &o, c);
 	ranks_must(cohort_alloc(c[1], 64, &from), "alloc");
 	ranks_must(cohort_alloc(c[1], 64, &to), "alloc");
@@ -565,7 +565,7 @@ Test(wedged, is_told_and_close_says_so)
 	uint64_t t;
 
 	cohort_group_options_init(&o);
-	o.abort_timeout_ns = 20 * MS;
+	o.deadlines.abort_ns = 20 * MS;
 	group = ranks_split(2, &o, comms);
 	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
 	/* The user's own work ahead on the stream never ends. */

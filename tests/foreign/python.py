@@ -19,14 +19,29 @@ FOREVER = 2**64 - 1
 COUNT = 1001
 
 
+class Deadlines(ctypes.Structure):
+    _fields_ = [
+        ("init_ns", ctypes.c_uint64),
+        ("first_ns", ctypes.c_uint64),
+        ("join_ns", ctypes.c_uint64),
+        ("exec_ns", ctypes.c_uint64),
+        ("close_ns", ctypes.c_uint64),
+        ("abort_ns", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 10),
+    ]
+
+
 class Options(ctypes.Structure):
     _fields_ = [
         ("size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
         ("platform", ctypes.c_int),
         ("recorder_slots", ctypes.c_uint),
-        ("close_timeout_ns", ctypes.c_uint64),
-        ("abort_timeout_ns", ctypes.c_uint64),
+        ("deadlines", Deadlines),
+        ("policy", ctypes.c_int),
+        ("warn_percent", ctypes.c_uint),
+        ("on_verdict", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
         ("reserved", ctypes.c_uint64 * 16),
     ]
 

@@ -100,7 +100,7 @@ int scenario(int *closed)
 	*closed = COHORT_OK;
 	cohort_group_options_init(&o);
 	o.platform = COHORT_PLATFORM_HOST;
-	o.abort_timeout_ns = UINT64_C(1000000000);
+	o.deadlines.abort_ns = UINT64_C(1000000000);
 	rc = cohort_group_open(NULL, RANKS, &o, &group);
 	if (rc != COHORT_OK)
 		return rc;

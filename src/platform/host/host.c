@@ -17,6 +17,7 @@
 static const struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",
+	.starts_are_marked = true,
 #define HOST_ENTRY(result, name, parameters, arguments) .name = host_##name,
 	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)
 #undef HOST_ENTRY

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Deadlines of a rank's calls: pushed, popped, paused
+ */
+
+#include <sched.h>
+
+#include "api/comm.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/submit.h"
+#include "guard/guard.h"
+
+/* What can be pushed is how long calls may take. */
+static int pushed_check(const struct cohort_deadlines *d)
+{
+	const struct {
+		const char *name;
+		uint64_t ns;
+	} of_the_group[] = {
+		{ "init_ns", d->init_ns },
+		{ "first_ns", d->first_ns },
+		{ "close_ns", d->close_ns },
+		{ "abort_ns", d->abort_ns },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(of_the_group) / sizeof(of_the_group[0]); i++)
+		if (of_the_group[i].ns)
+			return error_set(
+				COHORT_INVALID,
+				"deadlines->%s is %llu, not 0: it is "
+				"the group's",
+				of_the_group[i].name,
+				(unsigned long long)of_the_group[i].ns);
+	return COHORT_OK;
+}
+
+static uint64_t shortest_pushed(const struct cohort_comm *c)
+{
+	uint64_t ns = COHORT_FOREVER;
+	unsigned i;
+
+	for (i = 0; i < c->pushed_count; i++) {
+		ns = c->pushed[i].join_ns < ns ? c->pushed[i].join_ns : ns;
+		ns = c->pushed[i].exec_ns < ns ? c->pushed[i].exec_ns : ns;
+	}
+	return ns;
+}
+
+static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
+{
+	const struct cohort_deadlines *of_group = &c->clique->deadlines;
+	struct limits l = { of_group->join_ns, of_group->exec_ns };
+
+	if (c->pushed_count == MAX_PUSHED)
+		return error_set(COHORT_STATE,
+		                 "%d deadlines are pushed already", MAX_PUSHED);
+	if (c->pushed_count)
+		l = c->pushed[c->pushed_count - 1];
+	if (d->join_ns)
+		l.join_ns = d->join_ns;
+	if (d->exec_ns)
+		l.exec_ns = d->exec_ns;
+	c->pushed[c->pushed_count++] = l;
+	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+	/* The next call may be over before the watchdog looks of itself. */
+	guard_wake(c->clique);
+	return COHORT_OK;
+}
+
+int cohort_deadline_push(struct cohort_comm *comm,
+                         const struct cohort_deadlines *deadlines)
+{
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!deadlines)
+		return error_set(COHORT_INVALID, "deadlines is NULL");
+	rc = pushed_check(deadlines);
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = push(comm, deadlines);
+	gate_leave(comm);
+	return rc;
+}
+
+static int pop(struct cohort_comm *c)
+{
+	if (!c->pushed_count)
+		return error_set(COHORT_STATE, "no deadlines are pushed");
+	c->pushed_count--;
+	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+	return COHORT_OK;
+}
+
+static int pause_rank(struct cohort_comm *c)
+{
+	if (!c->paused++)
+		atomic_fetch_add(&c->clique->paused, 1);
+	return COHORT_OK;
+}
+
+static int resume_rank(struct cohort_comm *c)
+{
+	if (!c->paused)
+		return error_set(COHORT_STATE, "rank %d is not paused",
+		                 c->rank);
+	if (--c->paused)
+		return COHORT_OK;
+	atomic_store(&c->clique->resumed_ns, clock_now());
+	atomic_fetch_sub(&c->clique->paused, 1);
+	/* The clocks run again. */
+	guard_wake(c->clique);
+	return COHORT_OK;
+}
+
+/* What is done inside the gate, also of a clique that has ended. */
+static int inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *))
+{
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = fn(comm);
+	gate_leave(comm);
+	return rc;
+}
+
+int cohort_deadline_pop(struct cohort_comm *comm)
+{
+	return inside(comm, pop);
+}
+
+int cohort_pause(struct cohort_comm *comm)
+{
+	return inside(comm, pause_rank);
+}
+
+int cohort_resume(struct cohort_comm *comm)
+{
+	return inside(comm, resume_rank);
+}
+
+static int reset(struct cohort_comm *c)
+{
+	c->pushed_count = 0;
+	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
+	if (!c->paused)
+		return COHORT_OK;
+	c->paused = 1;
+	return resume_rank(c);
+}
+
+void deadlines_reset(struct cohort_comm *comm)
+{
+	while (inside(comm, reset) == COHORT_BUSY)
+		sched_yield();
+}

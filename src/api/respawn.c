@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Respawning: a new generation over the devices of the ranks that are left
+ *
+ * The former one stays as it is, to answer for its tickets; whoever calls on its
+ * communicators is told that they are of the past.
+ */
+
+#include <stdlib.h>
+
+#include "api/group.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/owner.h"
+
+/* Mark in @is_lost, one per rank, those in @lost. */
+static int lost_check(const struct clique *q, const int *lost, int n,
+                      bool *is_lost)
+{
+	int i;
+
+	if (n < 0 || n >= q->size)
+		return error_set(COHORT_INVALID,
+		                 "n is %d, not 0 to %d: one of the %d ranks "
+		                 "must be left",
+		                 n, q->size - 1, q->size);
+	if (n && !lost)
+		return error_set(COHORT_INVALID, "lost_ranks is NULL");
+	for (i = 0; i < n; i++) {
+		if (lost[i] < 0 || lost[i] >= q->size)
+			return error_set(COHORT_INVALID,
+			                 "lost_ranks[%d] is %d, not 0 to %d", i,
+			                 lost[i], q->size - 1);
+		if (is_lost[lost[i]])
+			return error_set(COHORT_INVALID,
+			                 "lost_ranks[%d] is %d, as is one "
+			                 "before it",
+			                 i, lost[i]);
+		is_lost[lost[i]] = true;
+	}
+	return COHORT_OK;
+}
+
+/* True if what is left of a wedged clique is all on ranks that are lost. */
+static bool is_lost_with(const struct clique *q, const bool *is_lost)
+{
+	int r, probing = atomic_load(&q->probing);
+
+	for (r = 0; r < q->size; r++)
+		if (!is_lost[r] &&
+		    (!comm_is_idle(&q->comms[r]) || probing == r + 1))
+			return false;
+	return true;
+}
+
+/* Whether the former generation is out of the way, waiting for that. */
+static int former_check(struct generation *former, const bool *is_lost)
+{
+	struct clique *q = former->clique;
+	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
+	enum clique_state state = clique_await(q, CLIQUE_RECLAIMED, deadline);
+	char text[1024];
+
+	if (state >= CLIQUE_RECLAIMED && state != CLIQUE_WEDGED)
+		return COHORT_OK;
+	if (state == CLIQUE_WEDGED && is_lost_with(q, is_lost))
+		return COHORT_OK;
+	guard_explain(former->guard, text, sizeof(text));
+	return error_set(COHORT_STATE, "%s", text);
+}
+
+/* Open the next generation over the devices of the ranks that are not lost. */
+static int succeed(struct cohort_group *group, const bool *is_lost)
+{
+	struct generation *former = atomic_load(&group->now);
+	struct clique *q = former->clique;
+	int *devices = malloc(2 * (size_t)q->size * sizeof(*devices));
+	int *origins = devices + q->size;
+	int r, n = 0, rc;
+
+	if (!devices)
+		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
+		                 q->size);
+	for (r = 0; r < q->size; r++) {
+		if (is_lost[r])
+			continue;
+		devices[n] = q->comms[r].device;
+		origins[n++] = q->comms[r].origin;
+	}
+	rc = group_open_generation(group, devices, n, origins);
+	free(devices);
+	if (rc != COHORT_OK)
+		return rc;
+	atomic_store(&q->stale, true);
+	owner_forget(q);
+	generation_unguard(former);
+	atomic_store(&group->split, false);
+	return COHORT_OK;
+}
+
+/* With the group held. */
+static int respawn(struct cohort_group *group, const int *lost, int n)
+{
+	struct generation *now = atomic_load(&group->now);
+	struct clique *q = now->clique;
+	bool *is_lost;
+	int rc;
+
+	if (!clique_cause(q))
+		return error_set(COHORT_STATE,
+		                 "the group has not ended: there is nothing to "
+		                 "respawn");
+	if (guard_is_telling(now->guard))
+		return error_set(COHORT_STATE, "called by on_verdict");
+	is_lost = calloc((size_t)q->size, sizeof(*is_lost));
+	if (!is_lost)
+		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
+		                 q->size);
+	rc = lost_check(q, lost, n, is_lost);
+	if (rc == COHORT_OK)
+		rc = former_check(now, is_lost);
+	if (rc == COHORT_OK)
+		rc = succeed(group, is_lost);
+	free(is_lost);
+	return rc;
+}
+
+int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
+                         int n)
+{
+	int rc = group_check(group);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (atomic_exchange(&group->running, true))
+		return error_set(COHORT_STATE,
+		                 "cohort_group_run() is under way");
+	rc = respawn(group, lost_ranks, n);
+	atomic_store(&group->running, false);
+	return rc;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUARD_H
+#define GUARD_H
+
+/*
+ * What watches over a clique: three threads, each alone with what can hang it
+ *
+ *	watchdog   looks at memory, decides; nothing can hang it
+ *	prober     asks the native library whether it has failed
+ *	notifier   calls on_verdict, if there is one
+ */
+
+#include "core/clique.h"
+
+struct guard_options {
+	int policy;
+	unsigned warn_percent;
+	cohort_verdict_fn on_verdict;
+	void *user;
+};
+
+struct guard;
+
+/* Watch over @clique from now on.  On error nothing is left. */
+int guard_start(struct clique *clique, const struct guard_options *options,
+                struct guard **out);
+
+/*
+ * Stop, once the clique has its cause or is closing.  False if a thread cannot be
+ * stopped until @deadline_ns: the guard stays, for ever, and so must the
+ * clique.
+ */
+bool guard_stop(struct guard *guard, uint64_t deadline_ns);
+
+/* True on the thread that calls on_verdict. */
+bool guard_is_telling(const struct guard *guard);
+
+/* Look again at the deadlines: one has become shorter. */
+void guard_wake(struct clique *clique);
+
+/* What keeps the clique from its end: "rank 2 is inside ...". */
+void guard_explain(struct guard *guard, char *text, size_t size);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "guard/prober.h"
+
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+/* From one round of questions to the next. */
+#define PROBE_NS (50 * UINT64_C(1000000))
+
+static void fire(struct cohort_comm *c, ncclResult_t result)
+{
+	const struct platform *p = c->clique->platform;
+	const struct cohort_cause cause = {
+		.status = COHORT_NCCL,
+		.kind = COHORT_VERDICT_ASYNC_ERROR,
+		.rank = c->rank,
+		.nccl = (int)result,
+	};
+
+	clique_fire(c->clique, &cause,
+	            "rank %d: the native communicator has failed: %s (%d): %s",
+	            c->rank, p->ncclGetErrorString(result), (int)result,
+	            p->ncclGetLastError(c->native));
+}
+
+/* Ask about one rank, unless the clique has ended: then its communicator is no
+ * longer to be touched. */
+static void probe_rank(struct prober *p, struct cohort_comm *c)
+{
+	struct clique *q = p->clique;
+	ncclResult_t result = ncclSuccess;
+
+	atomic_store(&p->since_ns, clock_now());
+	/* seq_cst, see cause.h: in first, then look at the cause. */
+	atomic_store(&q->probing, c->rank + 1);
+	if (!cause_any(q->end) &&
+	    q->platform->ncclCommGetAsyncError(c->native, &result) ==
+	            ncclSuccess &&
+	    result != ncclSuccess && result != ncclInProgress)
+		fire(c, result);
+	atomic_store(&q->probing, 0);
+	atomic_store(&p->since_ns, 0);
+}
+
+/* True if any rank has something in flight, or is in a call. */
+static bool is_busy(const struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		if (!comm_is_idle(&q->comms[r]))
+			return true;
+	return false;
+}
+
+static void *prober_main(void *arg)
+{
+	struct prober *p = arg;
+	struct clique *q = p->clique;
+	int r;
+
+	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
+		clock_await(&p->wake, clock_deadline(PROBE_NS));
+		for (r = 0; r < q->size && is_busy(q); r++)
+			probe_rank(p, &q->comms[r]);
+	}
+	return NULL;
+}
+
+int prober_start(struct prober *p, struct clique *q)
+{
+	int err;
+
+	*p = (struct prober){ .clique = q };
+	sem_init(&p->wake, 0, 0);
+	err = thread_start(&p->thread, prober_main, p, "%.8s/probe", q->name);
+	if (!err)
+		return COHORT_OK;
+	sem_destroy(&p->wake);
+	return error_set(COHORT_SYSTEM, "cannot start the prober's thread: %s",
+	                 strerror(err));
+}
+
+bool prober_stop(struct prober *p, uint64_t deadline_ns)
+{
+	struct backoff b = BACKOFF;
+
+	atomic_store(&p->stop, true);
+	sem_post(&p->wake);
+	/* Out once is out for good: it sees the cause. */
+	while (atomic_load(&p->clique->probing)) {
+		if (clock_now() >= deadline_ns) {
+			pthread_detach(p->thread);
+			return false;
+		}
+		backoff_wait(&b, deadline_ns);
+	}
+	pthread_join(p->thread, NULL);
+	sem_destroy(&p->wake);
+	return true;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUARD_PROBER_H
+#define GUARD_PROBER_H
+
+/*
+ * Asking the native library whether it has failed: a thread of its own, as the
+ * question itself may hang
+ */
+
+#include "core/clique.h"
+
+struct prober {
+	/* Constant after the start. */
+	struct clique *clique;
+	pthread_t thread;
+
+	sem_t wake;
+	atomic_bool stop;
+
+	/* Atomic; since when a question is not answered, 0: none is open. */
+	_Atomic uint64_t since_ns;
+};
+
+int prober_start(struct prober *p, struct clique *clique);
+
+/* Stop, once the clique has a cause or is closing; false if a question is not
+ * answered until then. */
+bool prober_stop(struct prober *p, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUARD_SNAPSHOT_H
+#define GUARD_SNAPSHOT_H
+
+/*
+ * What a clique's ranks are doing, as far as memory tells: no native call is made
+ * and no lock is taken, so nothing that hangs can keep one from being taken
+ *
+ * Of the collectives in flight the oldest counts, the *front*: the first that is
+ * not done on every rank.  Those behind it wait for it.
+ */
+
+#include "base/thread.h"
+#include "core/clique.h"
+
+struct rank_snapshot {
+	int rank;
+	int device;
+
+	/* Of the front. */
+	bool joined;  /* has called it; the rest is 0 if not */
+	bool in_call; /* its native call has not returned */
+	bool started;
+	bool done;
+	uint64_t arrived_ns;
+	struct limits limits;
+	struct record call;
+
+	bool inside; /* a thread is inside a call of the communicator */
+	bool native; /* and that is between native enter and leave */
+	bool idle;   /* nobody is inside and nothing is in flight */
+	bool closed;
+	bool bound;
+	struct record last; /* the last call of any kind; ticket 0: none */
+
+	/* Of the thread it is bound to, else of the last that called; by
+	 * snapshot_threads(). */
+	int tid;   /* 0: none has called */
+	int alive; /* 1, 0; -1: not looked at */
+	char thread[THREAD_NAME_SIZE];
+};
+
+struct snapshot {
+	/* Constant. */
+	const char *group;
+	int generation;
+	int size;
+	uint64_t abort_ns;
+	unsigned warn_percent;
+	bool starts_are_marked;
+
+	/* What the watchdog remembers of the front. */
+	bool warned;
+	unsigned expired; /* how often */
+
+	uint64_t now_ns;
+	uint64_t resumed_ns; /* when the last rank that was paused went on */
+	bool paused;         /* one is */
+	uint64_t front;      /* number of the collective, 0: none in flight */
+	bool all_joined;
+	enum clique_state state;
+	const char *reaping; /* where the reaper is, NULL: in no native call */
+	int reaping_rank;
+	int probing; /* of which rank the prober asks something, -1: none */
+	uint64_t probing_since_ns;
+	uint64_t telling_since_ns; /* on_verdict is running, 0: it is not */
+
+	struct rank_snapshot *ranks;
+
+	/* Of each rank the number of the first collective that is not known to
+	 * be done; kept from one look to the next. */
+	uint64_t *next;
+};
+
+/* Room for snapshots of @clique; false without memory. */
+bool snapshot_init(struct snapshot *s, const struct clique *clique);
+void snapshot_fini(struct snapshot *s);
+
+/* Take a snapshot.  What the watchdog remembers is forgotten with a new front. */
+void snapshot_take(struct snapshot *s, struct clique *clique);
+
+/* Look at the ranks' threads, too: asks the system. */
+void snapshot_threads(struct snapshot *s);
+
+#endif

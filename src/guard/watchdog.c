@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The watchdog: a thread per clique that sleeps until a deadline could have
+ * passed, looks at memory, and says what it sees
+ *
+ * It makes no native call, takes no lock that a hung call could hold, and calls
+ * nobody who could hang.  A collective that is submitted does not wake it: it
+ * wakes at least once in the shortest time that any may take, so that it has seen
+ * each before that is over, and then sleeps until exactly that.
+ */
+
+#include "guard/guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "guard/notifier.h"
+#include "guard/prober.h"
+#include "guard/verdict.h"
+
+struct guard {
+	/* Constant after the start. */
+	struct clique *clique;
+	struct guard_options options;
+	pthread_t watchdog;
+
+	struct prober prober;
+	struct notifier notifier;
+
+	/* Owned by the watchdog. */
+	struct snapshot now;
+	struct verdict verdict;
+	bool prober_is_told; /* that it does not answer */
+	uint64_t question;   /* number of the verdict that was asked about, 0:
+	                        none that is open */
+	uint64_t question_due_ns;  /* when no answer is a "yes" */
+	struct cohort_cause asked; /* what that ends the clique with */
+
+	/* Of whoever closes. */
+	struct snapshot closing;
+	struct verdict explanation;
+};
+
+/* ---- looking ---------------------------------------------------------- */
+
+/* What the snapshot cannot take from the clique. */
+static void add_threads(const struct guard *g, struct snapshot *s)
+{
+	snapshot_threads(s);
+	s->probing_since_ns = atomic_load(&g->prober.since_ns);
+	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
+}
+
+/* Nothing that was called since the last look may be over before the next. */
+static uint64_t shortest(const struct clique *q)
+{
+	const struct cohort_deadlines *d = &q->deadlines;
+	uint64_t pushed, ns = d->first_ns;
+	int r;
+
+	ns = d->join_ns < ns ? d->join_ns : ns;
+	ns = d->exec_ns < ns ? d->exec_ns : ns;
+	for (r = 0; r < q->size; r++) {
+		pushed = atomic_load(&q->comms[r].pushed_shortest_ns);
+		ns = pushed < ns ? pushed : ns;
+	}
+	return ns;
+}
+
+/* How long to sleep between looks: a warning comes before the end. */
+static uint64_t period(const struct guard *g)
+{
+	uint64_t ns = shortest(g->clique);
+
+	return ns == COHORT_FOREVER ? ns : ns / 100 * g->options.warn_percent;
+}
+
+/* ---- acting ----------------------------------------------------------- */
+
+static void act(struct guard *g)
+{
+	struct cohort_cause cause;
+	uint64_t number;
+
+	g->now.expired++;
+	if (g->options.policy == COHORT_POLICY_ABORT) {
+		cause = verdict_cause(&g->verdict);
+		cause_set(g->clique->end, &cause); /* seen, and told, next */
+		return;
+	}
+	number = notifier_tell(&g->notifier, &g->verdict);
+	if (g->options.policy != COHORT_POLICY_ASK || g->question)
+		return;
+	g->question = number;
+	g->question_due_ns = clock_deadline(g->clique->deadlines.abort_ns);
+	g->asked = verdict_cause(&g->verdict);
+}
+
+/* Say of the front what is to be said; when to look again. */
+static uint64_t judge(struct guard *g)
+{
+	struct due due = verdict_due(&g->now), again;
+
+	if (due.what == DUE_NOTHING)
+		return due.next_ns;
+	add_threads(g, &g->now);
+	verdict_stalled(&g->now, &due, &g->verdict);
+	/* It may have gone on while its threads were looked at. */
+	snapshot_take(&g->now, g->clique);
+	again = verdict_due(&g->now);
+	if (again.what != due.what)
+		return g->now.now_ns;
+	if (due.what == DUE_VERDICT) {
+		act(g);
+	} else {
+		g->now.warned = true;
+		notifier_tell(&g->notifier, &g->verdict);
+	}
+	return verdict_due(&g->now).next_ns;
+}
+
+/* A prober that does not answer is told of once; when to look again. */
+static uint64_t judge_prober(struct guard *g)
+{
+	uint64_t since = atomic_load(&g->prober.since_ns), due;
+
+	if (!since || g->prober_is_told)
+		return UINT64_MAX;
+	due = since + g->clique->deadlines.abort_ns;
+	if (due < since || clock_now() < due)
+		return due < since ? UINT64_MAX : due;
+	add_threads(g, &g->now);
+	if (g->now.probing < 0)
+		return UINT64_MAX;
+	g->prober_is_told = true;
+	verdict_prober(&g->now, &g->verdict);
+	notifier_tell(&g->notifier, &g->verdict);
+	return UINT64_MAX;
+}
+
+/* Whoever was asked and does not answer has said yes; when to look again. */
+static uint64_t judge_question(struct guard *g)
+{
+	size_t used = strlen(g->asked.text);
+
+	if (atomic_load(&g->notifier.answered) >= g->question)
+		g->question = 0;
+	if (!g->question)
+		return UINT64_MAX;
+	if (clock_now() < g->question_due_ns)
+		return g->question_due_ns;
+	text_add(&(struct text){ g->asked.text + used,
+	                         sizeof(g->asked.text) - used },
+	         "; on_verdict was asked, and has not returned");
+	cause_set(g->clique->end, &g->asked);
+	return 0;
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* One look; when to look again. */
+static uint64_t watch(struct guard *g)
+{
+	uint64_t next = clock_deadline(period(g));
+
+	snapshot_take(&g->now, g->clique);
+	next = earlier(next, judge(g));
+	next = earlier(next, judge_prober(g));
+	return earlier(next, judge_question(g));
+}
+
+/* Tell of the end. */
+static void tell_end(struct guard *g)
+{
+	const struct cohort_cause *cause = clique_cause(g->clique);
+
+	if (!cause || !g->notifier.is_started)
+		return;
+	snapshot_take(&g->now, g->clique);
+	add_threads(g, &g->now);
+	verdict_ended(&g->now, cause, &g->verdict);
+	notifier_tell(&g->notifier, &g->verdict);
+}
+
+/* Tell if the end does not come to its own end. */
+static void watch_end(struct guard *g)
+{
+	struct clique *q = g->clique;
+	uint64_t ns = q->deadlines.abort_ns, began = cause_any(q->end)->time_ns;
+	uint64_t due = ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
+
+	/* The reaper wakes it when all is given back, or cannot be. */
+	while (clique_look(q) < CLIQUE_RECLAIMED && clock_now() < due)
+		clock_await(&q->end->watch, due);
+	if (clique_look(q) >= CLIQUE_RECLAIMED &&
+	    clique_look(q) != CLIQUE_WEDGED)
+		return;
+	snapshot_take(&g->now, g->clique);
+	add_threads(g, &g->now);
+	verdict_wedged(&g->now, &g->verdict);
+	notifier_tell(&g->notifier, &g->verdict);
+}
+
+static void *watchdog_main(void *arg)
+{
+	struct guard *g = arg;
+	struct clique *q = g->clique;
+	uint64_t next = watch(g);
+
+	while (!cause_any(q->end)) {
+		clock_await(&q->end->watch, next);
+		next = watch(g);
+	}
+	tell_end(g);
+	watch_end(g);
+	return NULL;
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static void guard_free(struct guard *g)
+{
+	verdict_fini(&g->explanation);
+	verdict_fini(&g->verdict);
+	snapshot_fini(&g->closing);
+	snapshot_fini(&g->now);
+	free(g);
+}
+
+static struct guard *guard_alloc(struct clique *q,
+                                 const struct guard_options *options)
+{
+	struct guard *g = calloc(1, sizeof(*g));
+	bool ok;
+
+	if (!g)
+		return NULL;
+	g->clique = q;
+	g->options = *options;
+	ok = snapshot_init(&g->now, q);
+	ok &= snapshot_init(&g->closing, q);
+	ok &= verdict_init(&g->verdict, q->size);
+	ok &= verdict_init(&g->explanation, q->size);
+	if (!ok) {
+		guard_free(g);
+		return NULL;
+	}
+	g->now.warn_percent = options->warn_percent;
+	return g;
+}
+
+int guard_start(struct clique *q, const struct guard_options *options,
+                struct guard **out)
+{
+	struct guard *g = guard_alloc(q, options);
+	int err, rc;
+
+	if (!g)
+		return error_set(COHORT_NO_MEMORY, "no memory for a watchdog");
+	rc = notifier_start(&g->notifier, &g->options, q);
+	if (rc != COHORT_OK)
+		goto err_after_alloc;
+	rc = prober_start(&g->prober, q);
+	if (rc != COHORT_OK)
+		goto err_after_notifier;
+	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",
+	                   q->name);
+	if (err) {
+		rc = error_set(COHORT_SYSTEM,
+		               "cannot start the watchdog's thread: %s",
+		               strerror(err));
+		goto err_after_prober;
+	}
+	*out = g;
+	return COHORT_OK;
+
+err_after_prober:
+	prober_stop(&g->prober, UINT64_MAX);
+err_after_notifier:
+	notifier_stop(&g->notifier, UINT64_MAX);
+err_after_alloc:
+	guard_free(g);
+	return rc;
+}
+
+bool guard_stop(struct guard *g, uint64_t deadline_ns)
+{
+	bool stopped;
+
+	/* It ends by itself: the clique has. */
+	pthread_join(g->watchdog, NULL);
+	stopped = prober_stop(&g->prober, deadline_ns);
+	stopped &= notifier_stop(&g->notifier, deadline_ns);
+	if (stopped)
+		guard_free(g);
+	return stopped;
+}
+
+bool guard_is_telling(const struct guard *g)
+{
+	return g->notifier.is_started &&
+	       pthread_equal(g->notifier.thread, pthread_self());
+}
+
+void guard_wake(struct clique *q)
+{
+	sem_post(&q->end->watch);
+}
+
+void guard_explain(struct guard *g, char *text, size_t size)
+{
+	snapshot_take(&g->closing, g->clique);
+	add_threads(g, &g->closing);
+	verdict_wedged(&g->closing, &g->explanation);
+	snprintf(text, size, "%s", g->explanation.text);
+}
