@@ -106,7 +106,7 @@ library_sources := \
 command_sources := \
   src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \
-  src/cli/train.c
+  src/cli/supervise.c src/cli/train.c
 public_headers := cohort.h sim.h version.h
 
 unit_sources := \

@@ -21,7 +21,12 @@
 #include "cli.h"
 #include "digits.h"
 #include "mlp.h"
-#include "train.h"
+#include "supervise.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* After which the run does not wait for a rank that stalls. */
+#define ABORT_DEADLINE_NS (1000 * NS_PER_MS)
 
 enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
 
@@ -36,6 +41,11 @@ enum {
 	OPTION_PLATFORM,
 	OPTION_VERIFY,
 	OPTION_JSON,
+	OPTION_STALL,
+	OPTION_DIE,
+	OPTION_MISMATCH,
+	OPTION_NO_FAULT,
+	OPTION_JOIN_DEADLINE,
 };
 
 static const struct option long_options[] = {
@@ -48,6 +58,11 @@ static const struct option long_options[] = {
 	{ "platform", required_argument, NULL, OPTION_PLATFORM },
 	{ "verify", no_argument, NULL, OPTION_VERIFY },
 	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "stall", required_argument, NULL, OPTION_STALL },
+	{ "die", required_argument, NULL, OPTION_DIE },
+	{ "mismatch", required_argument, NULL, OPTION_MISMATCH },
+	{ "no-fault", no_argument, NULL, OPTION_NO_FAULT },
+	{ "join-deadline", required_argument, NULL, OPTION_JOIN_DEADLINE },
 	{ 0 },
 };
 
@@ -58,6 +73,7 @@ static const struct demo_options defaults = {
 	.seed = 1,
 	.lr = 0.1f,
 	.momentum = 0.9f,
+	.join_deadline_ns = 500 * NS_PER_MS,
 };
 
 static void print_help(void)
@@ -66,7 +82,9 @@ static void print_help(void)
 	       "\n"
 	       "Trains a perceptron (%d-%d-%d) on %d images of handwritten "
 	       "digits with one\n"
-	       "thread per rank, and tests it on %d others.\n"
+	       "thread per rank, and tests it on %d others.  Half-way one "
+	       "rank fails; the rest\n"
+	       "goes on without it.\n"
 	       "\n",
 	       MLP_INPUTS, MLP_HIDDEN, MLP_OUTPUTS, DIGITS_TRAIN,
 	       DIGITS_HELD_OUT);
@@ -80,6 +98,14 @@ static void print_help(void)
 	       DEFAULT_RANKS, defaults.epochs, defaults.batch,
 	       (double)defaults.lr, (unsigned long long)defaults.seed);
 	puts("  --platform P  gpu or host (default: what cohort info tells)\n"
+	     "  --stall R@S   rank R waits outside the library at step S, "
+	     "from 0 (default: rank\n"
+	     "                2, or the last, half-way)\n"
+	     "  --die R@S     the thread of rank R exits\n"
+	     "  --mismatch R@S  rank R makes another call than the others\n"
+	     "  --no-fault    nothing of that kind\n"
+	     "  --join-deadline MS  how long the others wait for a rank "
+	     "(default 500)\n"
 	     "  --verify      compare with a single run without the library\n"
 	     "  --json        one JSON object instead of text\n"
 	     "  --help        this text");
@@ -96,6 +122,30 @@ static int parse_rate(const char *text, float *lr_out)
 		return CLI_USAGE;
 	}
 	*lr_out = lr;
+	return CLI_OK;
+}
+
+/* "R@STEP"; whether there are such is seen later. */
+static int parse_fault(const char *name, enum demo_fault fault,
+                       struct demo_options *options)
+{
+	const char *at = strchr(optarg, '@');
+	char rank[24];
+	uint64_t number;
+
+	if (!at || (size_t)(at - optarg) >= sizeof(rank)) {
+		cli_complain("demo", "--%s: '%s' is not RANK@STEP", name,
+		             optarg);
+		return CLI_USAGE;
+	}
+	snprintf(rank, sizeof(rank), "%.*s", (int)(at - optarg), optarg);
+	if (cli_number("demo", name, rank, 0, COHORT_SIM_MAX_DEVICES - 1,
+	               &number) != CLI_OK ||
+	    cli_number("demo", name, at + 1, 0, UINT64_MAX,
+	               &options->fault_step) != CLI_OK)
+		return CLI_USAGE;
+	options->fault = fault;
+	options->fault_rank = (int)number;
 	return CLI_OK;
 }
 
@@ -156,6 +206,23 @@ static int parse_option(int c, char **argv, struct demo_options *options)
 	case OPTION_JSON:
 		options->json = true;
 		break;
+	case OPTION_STALL:
+		status = parse_fault("stall", FAULT_STALL, options);
+		break;
+	case OPTION_DIE:
+		status = parse_fault("die", FAULT_DIE, options);
+		break;
+	case OPTION_MISMATCH:
+		status = parse_fault("mismatch", FAULT_MISMATCH, options);
+		break;
+	case OPTION_NO_FAULT:
+		options->fault = FAULT_NONE;
+		break;
+	case OPTION_JOIN_DEADLINE:
+		options->join_deadline_ns =
+			NS_PER_MS *
+			parse_number("join-deadline", 1, 1000000, &status);
+		break;
 	default:
 		cli_bad_option("demo", argv, c);
 		status = CLI_USAGE;
@@ -192,46 +259,82 @@ failed:
 	return CLI_FAILED;
 }
 
+/* Which rank fails when, now that both numbers are known. */
+static int settle_fault(struct demo_options *options)
+{
+	uint64_t steps = train_steps(options);
+
+	if (options->fault == FAULT_UNSAID && options->ranks == 1)
+		options->fault = FAULT_NONE;
+	if (options->fault == FAULT_UNSAID) {
+		options->fault = FAULT_STALL;
+		options->fault_rank = options->ranks > 2 ? 2 : 1;
+		options->fault_step = steps / 2;
+	}
+	if (options->fault == FAULT_NONE)
+		return CLI_OK;
+	if (options->fault_rank >= options->ranks ||
+	    options->fault_step >= steps) {
+		cli_complain("demo",
+		             "%d@%llu: there are ranks 0 to %d and steps 0 to "
+		             "%llu",
+		             options->fault_rank,
+		             (unsigned long long)options->fault_step,
+		             options->ranks - 1, (unsigned long long)steps - 1);
+		return CLI_USAGE;
+	}
+	return CLI_OK;
+}
+
 /* ---- run: open, train, close ------------------------------------------ */
 
 static int run_group(struct plan *plan, struct demo_result *result)
 {
-	double start = demo_seconds();
-	int rc;
+	int status;
 
 	result->platform = cohort_group_platform(plan->group);
 	cohort_group_devices(plan->group, result->devices);
 	progress_start(&plan->progress);
-	rc = cohort_group_run(plan->group, train_worker, plan, NULL);
+	result->start_ns = demo_ns();
+	status = supervise(plan, result);
+	result->end_ns = demo_ns();
 	progress_erase(&plan->progress);
-	result->seconds = demo_seconds() - start;
-	return rc;
+	supervise_release(plan);
+	return status;
 }
 
-static int train(struct plan *plan, struct demo_result *result)
+static int open_group(struct plan *plan)
 {
 	struct cohort_group_options options;
-	int rc, closed;
 
 	cohort_group_options_init(&options);
 	options.name = "demo";
 	options.platform = plan->options->platform;
-	rc = cohort_group_open(NULL, plan->options->ranks, &options,
-	                       &plan->group);
-	if (rc != COHORT_OK) {
-		cli_complain("demo", "%s", cohort_last_error());
-		return CLI_FAILED;
-	}
-	rc = run_group(plan, result);
-	if (rc != COHORT_OK)
-		cli_complain("demo", "%s", cohort_last_error());
+	options.deadlines.join_ns = plan->options->join_deadline_ns;
+	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
+	if (cohort_group_open(NULL, plan->options->ranks, &options,
+	                      &plan->group) == COHORT_OK)
+		return CLI_OK;
+	cli_complain("demo", "%s", cohort_last_error());
+	return CLI_FAILED;
+}
+
+static int train(struct plan *plan, struct demo_result *result)
+{
+	int closed, status = open_group(plan);
+
+	if (status != CLI_OK)
+		return status;
+	status = run_group(plan, result);
 	closed = cohort_group_close(plan->group);
-	if (rc == COHORT_OK && closed != COHORT_OK)
+	if (status == CLI_OK && closed != COHORT_OK) {
 		cli_complain("demo", "%s", cohort_last_error());
+		status = CLI_FAILED;
+	}
 	for (int r = 0; closed == COHORT_WEDGED && r < plan->options->ranks;
 	     r++)
 		plan->ranks[r]->wedged = true;
-	return rc == COHORT_OK && closed == COHORT_OK ? CLI_OK : CLI_FAILED;
+	return status;
 }
 
 /* ---- report ----------------------------------------------------------- */
@@ -242,10 +345,11 @@ static int run_plan(struct plan *plan)
 	struct demo_result result = {
 		.devices = calloc((size_t)options->ranks, sizeof(int)),
 		.curve = calloc(options->epochs, sizeof(double)),
+		.abandoned = calloc((size_t)options->ranks, sizeof(int)),
 	};
 	int status = CLI_FAILED;
 
-	if (!result.devices || !result.curve) {
+	if (!result.devices || !result.curve || !result.abandoned) {
 		cli_complain("demo", "out of memory");
 		goto out;
 	}
@@ -262,6 +366,7 @@ static int run_plan(struct plan *plan)
 	else
 		report_print(options, &result);
 out:
+	free(result.abandoned);
 	free(result.curve);
 	free(result.devices);
 	return status;
@@ -304,5 +409,7 @@ int demo_main(int argc, char **argv)
 	if (cli_no_operands("demo", argc, argv) != CLI_OK)
 		return CLI_USAGE;
 	status = settle_ranks(&options);
+	if (status == CLI_OK)
+		status = settle_fault(&options);
 	return status == CLI_OK ? demo(&options) : status;
 }

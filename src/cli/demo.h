@@ -11,6 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cohort/cohort.h>
+
+enum demo_fault {
+	FAULT_UNSAID, /* a stall, if there is more than one rank */
+	FAULT_NONE,
+	FAULT_STALL,    /* the rank waits outside the library */
+	FAULT_DIE,      /* its thread exits */
+	FAULT_MISMATCH, /* it makes another call than the others */
+};
+
 struct demo_options {
 	int ranks;    /* 0: not given */
 	int platform; /* enum cohort_platform */
@@ -19,6 +29,10 @@ struct demo_options {
 	uint64_t seed;
 	float lr;
 	float momentum;
+	enum demo_fault fault;
+	int fault_rank;
+	uint64_t fault_step;
+	uint64_t join_deadline_ns;
 	bool verify;
 	bool json;
 };
@@ -29,10 +43,26 @@ struct demo_result {
 	double *curve;   /* mean training loss of each epoch */
 	double accuracy; /* on the held-out images */
 	uint64_t steps;
-	double seconds;         /* from the start of the workers to their end */
 	double compute_seconds; /* mean over ranks */
 	double comm_seconds;    /* likewise: copies, reduction and waiting */
 	double difference;      /* with verify: from a single run */
+
+	/* The generations it took, and the last one. */
+	int generation_count;
+	int final_ranks;
+	uint64_t resumed_step;
+
+	/* What ended the first one: status COHORT_OK if nothing did.  Times of
+	 * CLOCK_MONOTONIC, 0: did not happen. */
+	struct cohort_cause cause;
+	uint64_t start_ns;
+	uint64_t fault_ns;     /* the rank has begun to fail */
+	uint64_t unblocked_ns; /* the last rank inside the library was told */
+	uint64_t returned_ns;  /* the run was over */
+	uint64_t respawned_ns; /* the next generation was there */
+	uint64_t end_ns;
+	int *abandoned; /* ranks that were left behind */
+	int abandoned_count;
 };
 
 /* A bar on stderr if that is a terminal, else nothing.  One thread at a time
@@ -48,7 +78,8 @@ void progress_draw(struct progress *progress, size_t done, size_t total,
                    double loss, double accuracy);
 void progress_erase(struct progress *progress);
 
-/* Seconds of a clock that only goes forward. */
+/* A clock that only goes forward, CLOCK_MONOTONIC. */
+uint64_t demo_ns(void);
 double demo_seconds(void);
 
 /* On stdout. */

@@ -79,6 +79,10 @@ static void put_raw(struct json *json, const char *key, const char *text)
 
 void json_string(struct json *json, const char *key, const char *text)
 {
+	if (!text) {
+		json_null(json, key);
+		return;
+	}
 	begin(json, key);
 	put_text(json->out, text);
 }

@@ -23,6 +23,7 @@ struct json {
 void json_open(struct json *json, const char *key, char bracket);
 void json_close(struct json *json, char bracket);
 
+/* NULL is written as null. */
 void json_string(struct json *json, const char *key, const char *text);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);

@@ -165,6 +165,7 @@ void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
 		forward(m, sample->inputs, &a);
 		score->loss += (double)loss_derivative(a.outputs, sample->label,
 		                                       doutputs);
+		score->count++;
 		score->correct += largest(a.outputs) == sample->label;
 		backward(m, sample->inputs, &a, doutputs, gradients);
 	}

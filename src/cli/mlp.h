@@ -50,6 +50,7 @@ struct mlp_sample {
 struct mlp_score {
 	double loss;
 	unsigned correct;
+	unsigned count;
 };
 
 /* Random weights, biases of zero. */

@@ -24,12 +24,17 @@
 
 #define PROGRESS_INTERVAL 0.05 /* seconds from one drawing to the next */
 
-double demo_seconds(void)
+uint64_t demo_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+double demo_seconds(void)
+{
+	return (double)demo_ns() * 1e-9;
 }
 
 void progress_start(struct progress *progress)
@@ -128,6 +133,129 @@ static void print_curve(const double *curve, size_t n)
 	}
 }
 
+/* ---- what happened ---------------------------------------------------- */
+
+enum { TEXT_COLUMN = 10, LAST_COLUMN = 79 };
+
+/* Words of @text behind what is printed already, TEXT_COLUMN wide, in lines. */
+static void print_wrapped(const char *text)
+{
+	int column = TEXT_COLUMN;
+
+	while (*text) {
+		int word = (int)strcspn(text, " ");
+
+		if (column > TEXT_COLUMN && column + 1 + word > LAST_COLUMN) {
+			printf("\n%*s", TEXT_COLUMN, "");
+			column = TEXT_COLUMN;
+		}
+		column += printf("%s%.*s", column > TEXT_COLUMN ? " " : "",
+		                 word, text);
+		text += word;
+		text += strspn(text, " ");
+	}
+	printf("\n");
+}
+
+static double ms_between(uint64_t from_ns, uint64_t to_ns)
+{
+	return ((double)to_ns - (double)from_ns) * 1e-6;
+}
+
+/* How long after its deadline the cause was there. */
+static double overshoot_ms(const struct cohort_cause *cause)
+{
+	return ms_between(cause->since_ns + cause->deadline_ns, cause->time_ns);
+}
+
+static const char *fault_name(enum demo_fault fault)
+{
+	static const char *const names[] = {
+		[FAULT_STALL] = "stall",
+		[FAULT_DIE] = "die",
+		[FAULT_MISMATCH] = "mismatch",
+	};
+
+	return fault > FAULT_NONE ? names[fault] : NULL;
+}
+
+/* One line of what happened, by the time since the start. */
+static void print_when(const struct demo_result *result, uint64_t time_ns,
+                       const char *text)
+{
+	printf("%8.3f  ", ms_between(result->start_ns, time_ns) * 1e-3);
+	print_wrapped(text);
+}
+
+static void print_fault(const struct demo_options *options,
+                        const struct demo_result *result)
+{
+	static const char *const did[] = {
+		[FAULT_STALL] = "begins to wait outside the library",
+		[FAULT_DIE] = "lets its thread exit",
+		[FAULT_MISMATCH] = "makes another call than the others",
+	};
+	char text[128];
+
+	snprintf(text, sizeof(text), "rank %d %s, at step %llu",
+	         options->fault_rank, did[options->fault],
+	         (unsigned long long)options->fault_step);
+	print_when(result, result->fault_ns, text);
+}
+
+static void print_detection(const struct demo_result *result)
+{
+	const struct cohort_cause *cause = &result->cause;
+	char text[128];
+
+	if (cause->deadline_ns)
+		snprintf(text, sizeof(text),
+		         "the watchdog speaks, %.1f ms after the deadline of "
+		         "%.0f ms:",
+		         overshoot_ms(cause),
+		         (double)cause->deadline_ns * 1e-6);
+	else
+		snprintf(text, sizeof(text), "the group ends, %.2f ms later:",
+		         ms_between(result->fault_ns, cause->time_ns));
+	print_when(result, cause->time_ns, text);
+	printf("%*s", TEXT_COLUMN, "");
+	print_wrapped(cause->text);
+	if (result->unblocked_ns)
+		print_when(result, result->unblocked_ns,
+		           "the last rank inside the library has its answer");
+}
+
+static void print_recovery(const struct demo_result *result)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "the run is over; ranks left behind: %d",
+	         result->abandoned_count);
+	print_when(result, result->returned_ns, text);
+	snprintf(text, sizeof(text),
+	         "generation %d: %d rank%s from the weights of step %llu",
+	         result->generation_count, result->final_ranks,
+	         result->final_ranks == 1 ? " goes on" : "s go on",
+	         (unsigned long long)result->resumed_step);
+	print_when(result, result->respawned_ns, text);
+	print_when(result, result->end_ns, "trained to the end");
+}
+
+static void print_story(const struct demo_options *options,
+                        const struct demo_result *result)
+{
+	if (result->cause.status == COHORT_OK)
+		return;
+	printf("verdict   %s\n", cohort_verdict_text(result->cause.kind));
+	printf(" seconds\n");
+	if (result->fault_ns)
+		print_fault(options, result);
+	print_detection(result);
+	print_recovery(result);
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
 void report_print(const struct demo_options *options,
                   const struct demo_result *result)
 {
@@ -146,10 +274,52 @@ void report_print(const struct demo_options *options,
 	print_curve(result->curve, options->epochs);
 	printf("  log, from %.3g\n", result->curve[0]);
 	printf("time      %.2f s: %.2f s in compute, %.2f s in communication\n",
-	       result->seconds, result->compute_seconds, result->comm_seconds);
+	       ms_between(result->start_ns, result->end_ns) * 1e-3,
+	       result->compute_seconds, result->comm_seconds);
 	if (options->verify)
 		printf("verify    largest difference from a single run: %g\n",
 		       result->difference);
+	print_story(options, result);
+}
+
+/* A time that may not have come, since another. */
+static void json_ms(struct json *json, const char *key, bool applies,
+                    uint64_t from_ns, uint64_t to_ns)
+{
+	if (applies && from_ns && to_ns)
+		json_double(json, key, ms_between(from_ns, to_ns));
+	else
+		json_null(json, key);
+}
+
+/* Ranks are numbers of the first generation, which is what ended. */
+static void json_story(struct json *json, const struct demo_options *options,
+                       const struct demo_result *result)
+{
+	const struct cohort_cause *cause = &result->cause;
+	bool ended = cause->status != COHORT_OK;
+
+	json_string(json, "fault", fault_name(options->fault));
+	if (ended && cause->rank >= 0)
+		json_int(json, "stalled_rank", cause->rank);
+	else
+		json_null(json, "stalled_rank");
+	json_string(json, "verdict_kind",
+	            ended ? cohort_verdict_text(cause->kind) : NULL);
+	json_string(json, "verdict_text", ended ? cause->text : NULL);
+	json_uint(json, "join_deadline_ms",
+	          options->join_deadline_ns / 1000000);
+	json_ms(json, "detected_ms", ended, result->fault_ns, cause->time_ns);
+	json_ms(json, "overshoot_ms", ended && cause->deadline_ns,
+	        cause->since_ns + cause->deadline_ns, cause->time_ns);
+	json_ms(json, "unblock_ms", ended, cause->time_ns,
+	        result->unblocked_ns);
+	json_int(json, "generations", result->generation_count);
+	json_int(json, "final_ranks", result->final_ranks);
+	json_open(json, "abandoned", '[');
+	for (int i = 0; i < result->abandoned_count; i++)
+		json_int(json, NULL, result->abandoned[i]);
+	json_close(json, ']');
 }
 
 void report_json(const struct demo_options *options,
@@ -177,7 +347,8 @@ void report_json(const struct demo_options *options,
 		json_double(&json, NULL, result->curve[i]);
 	json_close(&json, ']');
 	json_uint(&json, "steps", result->steps);
-	json_double(&json, "seconds", result->seconds);
+	json_double(&json, "seconds",
+	            ms_between(result->start_ns, result->end_ns) * 1e-3);
 	json_double(&json, "compute_seconds", result->compute_seconds);
 	json_double(&json, "comm_seconds", result->comm_seconds);
 	if (options->verify)
@@ -185,6 +356,7 @@ void report_json(const struct demo_options *options,
 		            result->difference);
 	else
 		json_null(&json, "max_abs_diff_vs_single");
+	json_story(&json, options, result);
 	json_close(&json, '}');
 	putchar('\n');
 }

@@ -18,6 +18,7 @@
 #include "train.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,22 +55,39 @@ void plan_fini(struct plan *plan)
 	for (int r = 0; plan->ranks && r < plan->options->ranks; r++)
 		rank_destroy(plan->ranks[r]);
 	free(plan->ranks);
+	free(plan->now);
+	sem_destroy(&plan->release);
+	sem_destroy(&plan->released);
+}
+
+static uint64_t epoch_steps(const struct demo_options *options)
+{
+	return (DIGITS_TRAIN + options->batch - 1) / options->batch;
+}
+
+uint64_t train_steps(const struct demo_options *options)
+{
+	return epoch_steps(options) * options->epochs;
 }
 
 int plan_init(struct plan *plan, const struct demo_options *options,
               const struct digits *digits)
 {
 	*plan = (struct plan){ .options = options, .digits = digits };
-	plan->epoch_steps =
-		(DIGITS_TRAIN + options->batch - 1) / options->batch;
-	plan->steps = plan->epoch_steps * options->epochs;
+	plan->epoch_steps = epoch_steps(options);
+	plan->steps = train_steps(options);
+	sem_init(&plan->release, 0, 0);
+	sem_init(&plan->released, 0, 0);
+	plan->now_size = options->ranks;
+	plan->now = calloc((size_t)options->ranks, sizeof(*plan->now));
 	plan->ranks = calloc((size_t)options->ranks, sizeof(*plan->ranks));
-	if (!plan->ranks)
+	if (!plan->ranks || !plan->now)
 		goto no_memory;
 	for (int r = 0; r < options->ranks; r++) {
 		plan->ranks[r] = rank_create(options->epochs);
 		if (!plan->ranks[r])
 			goto no_memory;
+		plan->now[r] = r;
 	}
 	mlp_init(&plan->ranks[0]->weights, options->seed);
 	return CLI_OK;
@@ -134,21 +152,36 @@ static int copy_in(struct rank *rank, uint64_t ticket, struct mlp *to)
 	return rc;
 }
 
-static int receive_weights(struct rank *rank)
+/* From the rank that has them to all. */
+static int receive(struct plan *plan, struct rank *rank, struct mlp *values)
 {
 	uint64_t ticket;
 	int rc = COHORT_OK;
 
-	if (cohort_comm_rank(rank->comm) == 0)
-		rc = copy_out(rank, &rank->weights);
+	if (cohort_comm_rank(rank->comm) == plan->root)
+		rc = copy_out(rank, values);
 	if (rc == COHORT_OK)
 		rc = cohort_broadcast(rank->comm, rank->device, rank->device,
-		                      MLP_FLOATS, COHORT_F32, 0,
+		                      MLP_FLOATS, COHORT_F32, plan->root,
 		                      cohort_comm_stream(rank->comm), &ticket);
-	return rc == COHORT_OK ? copy_in(rank, ticket, &rank->weights) : rc;
+	return rc == COHORT_OK ? copy_in(rank, ticket, values) : rc;
 }
 
-static int reduce_gradients(struct rank *rank)
+/* Where the generation starts. */
+static int receive_state(struct plan *plan, struct rank *rank)
+{
+	int rc = receive(plan, rank, &rank->weights);
+
+	if (rc == COHORT_OK)
+		rc = receive(plan, rank, &rank->momentum);
+	rank->step = plan->first_step;
+	if (rank->step % plan->epoch_steps == 0)
+		rank->running = (struct mlp_score){ 0 };
+	return rc;
+}
+
+/* @op is COHORT_SUM, but for a rank that is made to call something else. */
+static int reduce_gradients(struct rank *rank, int op)
 {
 	struct cohort_tensor tensors[MLP_TENSORS];
 	uint64_t ticket;
@@ -167,18 +200,17 @@ static int reduce_gradients(struct rank *rank)
 	rc = copy_out(rank, &rank->gradients);
 	if (rc == COHORT_OK)
 		rc = cohort_all_reduce_many(rank->comm, tensors, MLP_TENSORS,
-		                            COHORT_SUM,
-		                            cohort_comm_stream(rank->comm),
+		                            op, cohort_comm_stream(rank->comm),
 		                            &ticket);
 	return rc == COHORT_OK ? copy_in(rank, ticket, &rank->gradients) : rc;
 }
 
-/* The sum of all ranks' scores of an epoch, as means per image. */
+/* The scores of an epoch, of all who took part, as means per image. */
 static void mean_score(const struct plan *plan, size_t epoch, double *loss_out,
                        double *accuracy_out)
 {
 	double loss = 0.0;
-	unsigned correct = 0;
+	unsigned correct = 0, count = 0;
 
 	for (int r = 0; r < plan->options->ranks; r++) {
 		struct epoch_score *score = &plan->ranks[r]->scores[epoch];
@@ -188,9 +220,11 @@ static void mean_score(const struct plan *plan, size_t epoch, double *loss_out,
 		                             memory_order_acquire);
 		correct += atomic_load_explicit(&score->correct,
 		                                memory_order_acquire);
+		count += atomic_load_explicit(&score->count,
+		                              memory_order_acquire);
 	}
-	*loss_out = loss / DIGITS_TRAIN;
-	*accuracy_out = (double)correct / DIGITS_TRAIN;
+	*loss_out = loss / count;
+	*accuracy_out = (double)correct / count;
 }
 
 /* Before the last reduction of the epoch, so that a rank that is past that
@@ -203,15 +237,16 @@ static void publish_score(struct rank *rank, size_t epoch)
 	                      memory_order_release);
 	atomic_store_explicit(&score->correct, rank->running.correct,
 	                      memory_order_release);
-	rank->running = (struct mlp_score){ 0 };
+	atomic_store_explicit(&score->count, rank->running.count,
+	                      memory_order_release);
 }
 
+/* The part of @part in @parts of the batch of the rank's step. */
 static void compute_gradients(const struct plan *plan, struct rank *rank,
-                              size_t rank_number)
+                              size_t part, size_t parts)
 {
 	struct slice batch = slice_batch(plan, rank->step);
-	struct slice shard =
-		slice_shard(batch, rank_number, (size_t)plan->options->ranks);
+	struct slice shard = slice_shard(batch, part, parts);
 
 	if (batch.begin == 0)
 		mlp_shuffle(rank->order, DIGITS_TRAIN, plan->options->seed,
@@ -221,78 +256,148 @@ static void compute_gradients(const struct plan *plan, struct rank *rank,
 	              &rank->gradients, &rank->running);
 }
 
+/* ---- faults: what a rank can be made to do ---------------------------- */
+
+/* Wait outside the library until the supervisor lets go. */
+static void stall(struct plan *plan)
+{
+	atomic_store(&plan->is_stalled, true);
+	while (sem_wait(&plan->release))
+		;
+}
+
+static void die(struct rank *rank)
+{
+	rank->has_died = true;
+	pthread_exit(NULL);
+}
+
+/* Fail at the step that was asked for, once.  What to reduce with: something
+ * else than the others, if that is the fault. */
+static int fail_on_purpose(struct plan *plan, struct rank *rank)
+{
+	const struct demo_options *options = plan->options;
+
+	if (cohort_comm_generation(rank->comm) > 1 ||
+	    cohort_comm_rank(rank->comm) != options->fault_rank ||
+	    rank->step != options->fault_step || options->fault == FAULT_NONE)
+		return COHORT_SUM;
+	atomic_store(&plan->fault_ns, demo_ns());
+	if (options->fault == FAULT_STALL)
+		stall(plan);
+	if (options->fault == FAULT_DIE)
+		die(rank);
+	return options->fault == FAULT_MISMATCH ? COHORT_MAX : COHORT_SUM;
+}
+
+/* ---- steps ------------------------------------------------------------ */
+
+/* Compute and reduce; COHORT_OK, or the step is as if it had not begun. */
+static int reduce_step(struct plan *plan, struct rank *rank, bool last)
+{
+	struct mlp_score before = rank->running;
+	double start = demo_seconds(), computed;
+	int op, rc;
+
+	compute_gradients(plan, rank, (size_t)cohort_comm_rank(rank->comm),
+	                  (size_t)cohort_comm_size(rank->comm));
+	if (last)
+		publish_score(rank, (size_t)(rank->step / plan->epoch_steps));
+	computed = demo_seconds();
+	op = fail_on_purpose(plan, rank);
+	rank->called_ns = demo_ns();
+	rc = reduce_gradients(rank, op);
+	rank->compute_seconds += computed - start;
+	rank->comm_seconds += demo_seconds() - computed;
+	if (rc == COHORT_OK)
+		return COHORT_OK;
+	rank->answered_ns = demo_ns();
+	rank->running = before;
+	return rc;
+}
+
+static void show_progress(struct plan *plan, size_t epoch)
+{
+	double loss, accuracy;
+
+	mean_score(plan, epoch, &loss, &accuracy);
+	progress_draw(&plan->progress, epoch + 1, plan->options->epochs, loss,
+	              accuracy);
+}
+
 static int train_step(struct plan *plan, struct rank *rank)
 {
-	int number = cohort_comm_rank(rank->comm);
-	size_t epoch = (size_t)(rank->step / plan->epoch_steps);
 	bool last = (rank->step + 1) % plan->epoch_steps == 0;
-	double start = demo_seconds(), computed, reduced;
-	int rc;
+	double start;
+	int rc = reduce_step(plan, rank, last);
 
-	compute_gradients(plan, rank, (size_t)number);
-	if (last)
-		publish_score(rank, epoch);
-	computed = demo_seconds();
-	rc = reduce_gradients(rank);
-	reduced = demo_seconds();
-	rank->comm_seconds += reduced - computed;
 	if (rc != COHORT_OK)
 		return rc;
+	start = demo_seconds();
 	mlp_update(&rank->weights, &rank->momentum, &rank->gradients,
 	           plan->options->lr, plan->options->momentum);
+	if (last)
+		rank->running = (struct mlp_score){ 0 };
 	rank->step++;
-	rank->compute_seconds += computed - start + demo_seconds() - reduced;
-
-	if (last && number == 0) {
-		double loss, accuracy;
-
-		mean_score(plan, epoch, &loss, &accuracy);
-		progress_draw(&plan->progress, epoch + 1, plan->options->epochs,
-		              loss, accuracy);
-	}
+	rank->compute_seconds += demo_seconds() - start;
+	if (last && cohort_comm_rank(rank->comm) == 0)
+		show_progress(plan,
+		              (size_t)((rank->step - 1) / plan->epoch_steps));
 	return COHORT_OK;
 }
 
 /*
  * After a failure no buffer may be released while an operation may use it: end
- * the group, which is how the other ranks learn of it if they do not know yet,
- * and wait for the rank's operations to be answered.  That is bounded by the
- * group's abort timeout.
+ * the communicators, which is how the other ranks learn of it if they do not know
+ * yet, and wait for the rank's operations to be answered.  That is bounded by the
+ * group's abort deadline.  By the handle, not the group: that may be a generation
+ * further.
  */
-static void give_up(struct plan *plan, struct rank *rank, int rc)
+static void give_up(struct rank *rank, int rc)
 {
+	struct cohort_abort *handle = cohort_comm_abort_handle(rank->comm);
 	char reason[200];
 
 	snprintf(reason, sizeof(reason), "rank %d, step %llu: %s",
 	         cohort_comm_rank(rank->comm), (unsigned long long)rank->step,
 	         rc < 0 ? cohort_last_error() : cohort_status_text(rc));
-	cohort_group_abort(plan->group, reason);
+	cohort_abort_fire(handle, reason);
+	cohort_abort_put(handle);
 	rc = cohort_synchronize(rank->comm, COHORT_FOREVER);
 	rank->wedged = rc == COHORT_WEDGED;
+}
+
+/* A rank of a generation that is of the past has nobody to tell. */
+static void leave(struct plan *plan, struct rank *rank)
+{
+	rank->device = NULL;
+	rank->comm = NULL;
+	if (atomic_load(&plan->is_stalled) &&
+	    rank == plan->ranks[plan->options->fault_rank])
+		sem_post(&plan->released);
 }
 
 int train_worker(struct cohort_comm *comm, void *user)
 {
 	struct plan *plan = user;
-	struct rank *rank = plan->ranks[cohort_comm_rank(comm)];
+	struct rank *rank = plan->ranks[cohort_comm_origin(comm)];
 	int rc;
 
 	rank->comm = comm;
 	rc = cohort_alloc(comm, sizeof(struct mlp), &rank->device);
 	if (rc == COHORT_OK)
-		rc = receive_weights(rank);
+		rc = receive_state(plan, rank);
 	while (rc == COHORT_OK && rank->step < plan->steps)
 		rc = train_step(plan, rank);
 
 	if (rc != COHORT_OK)
-		give_up(plan, rank, rc);
+		give_up(rank, rc);
 	if (!rank->wedged) {
 		int freed = cohort_free(comm, rank->device);
 
 		rc = rc == COHORT_OK ? freed : rc;
 	}
-	rank->device = NULL;
-	rank->comm = NULL;
+	leave(plan, rank);
 	return rc;
 }
 
@@ -304,20 +409,30 @@ void train_collect(const struct plan *plan, struct demo_result *result)
 
 	for (size_t i = 0; i < options->epochs; i++)
 		mean_score(plan, i, &result->curve[i], &ignored);
-	for (int r = 0; r < options->ranks; r++) {
-		const struct rank *rank = plan->ranks[r];
+	for (int r = 0; r < plan->now_size; r++) {
+		const struct rank *rank = plan->ranks[plan->now[r]];
 
 		result->compute_seconds +=
-			rank->compute_seconds / options->ranks;
-		result->comm_seconds += rank->comm_seconds / options->ranks;
+			rank->compute_seconds / plan->now_size;
+		result->comm_seconds += rank->comm_seconds / plan->now_size;
 	}
-	result->accuracy = mlp_correct(&plan->ranks[0]->weights,
+	result->accuracy = mlp_correct(&plan->ranks[plan->now[0]]->weights,
 	                               digits->held_out, DIGITS_HELD_OUT) /
 	                   (double)DIGITS_HELD_OUT;
 	result->steps = plan->steps;
 }
 
 /* ---- the same without the library ------------------------------------- */
+
+/* How many ranks did a step in the end. */
+static int ranks_at(const struct plan *plan, uint64_t step)
+{
+	int g = plan->generation_count - 1;
+
+	while (g && plan->generations[g].first_step > step)
+		g--;
+	return plan->generations[g].ranks;
+}
 
 /* Train @single with the gradients of every shard, added in rank order. */
 static void train_single(const struct plan *plan, struct rank *single,
@@ -327,8 +442,11 @@ static void train_single(const struct plan *plan, struct rank *single,
 
 	mlp_init(&single->weights, options->seed);
 	while (single->step < plan->steps) {
-		for (int r = 0; r < options->ranks; r++) {
-			compute_gradients(plan, single, (size_t)r);
+		int ranks = ranks_at(plan, single->step);
+
+		for (int r = 0; r < ranks; r++) {
+			compute_gradients(plan, single, (size_t)r,
+			                  (size_t)ranks);
 			if (r == 0)
 				*sum = single->gradients;
 			else
@@ -352,8 +470,8 @@ int train_compare(const struct plan *plan, double *difference_out)
 		goto out;
 	}
 	train_single(plan, single, sum);
-	for (int r = 0; r < plan->options->ranks; r++) {
-		double d = mlp_difference(&plan->ranks[r]->weights,
+	for (int r = 0; r < plan->now_size; r++) {
+		double d = mlp_difference(&plan->ranks[plan->now[r]]->weights,
 		                          &single->weights);
 
 		/* A NaN stays. */

@@ -7,6 +7,7 @@
  * does, and the same training by one thread to compare with
  */
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ struct epoch_score {
 	/* Atomic; written by the rank, read by rank 0 and the main thread. */
 	_Atomic double loss;
 	_Atomic unsigned correct;
+	_Atomic unsigned count; /* of images */
 };
 
 /*
@@ -40,10 +42,22 @@ struct rank {
 	double compute_seconds;
 	double comm_seconds;
 
+	uint64_t called_ns;   /* when its last reduction began */
+	uint64_t answered_ns; /* when that was told to have failed */
+
 	struct cohort_comm *comm; /* while the worker runs */
 	void *device;             /* a struct mlp in device memory */
+	bool has_died;            /* the worker, with both of those */
 	bool wedged;              /* an operation may still use the buffers:
 	                             they are never released */
+};
+
+/* Generations that the demo goes through before it gives up. */
+#define MAX_GENERATIONS 8
+
+struct generation_log {
+	uint64_t first_step;
+	int ranks;
 };
 
 struct plan {
@@ -53,11 +67,30 @@ struct plan {
 	struct cohort_group *group;
 	uint64_t epoch_steps;
 	uint64_t steps;
-	struct rank **ranks;
+	struct rank **ranks; /* by their numbers in the first generation */
+
+	/* The generation that counts; likewise. */
+	int *now; /* of each of its ranks the number in the first */
+	int now_size;
+	int root; /* the rank that has the weights */
+	uint64_t first_step;
+	struct generation_log generations[MAX_GENERATIONS];
+	int generation_count;
+
+	/* Atomic; when the fault was made, 0: not yet. */
+	_Atomic uint64_t fault_ns;
+
+	/* A rank that stalls waits for release and posts released at its end. */
+	atomic_bool is_stalled;
+	sem_t release;
+	sem_t released;
 
 	/* Owned by rank 0's thread while the workers run. */
 	struct progress progress;
 };
+
+/* How many steps there are. */
+uint64_t train_steps(const struct demo_options *options);
 
 /* Prepare to train: ranks with empty weights, but for rank 0.  An enum
  * cli_exit; nothing is owed after a failure, which was complained about. */

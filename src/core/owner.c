@@ -61,14 +61,20 @@ static void fire(struct cohort_comm *c)
 		.kind = COHORT_VERDICT_THREAD_EXITED,
 		.rank = c->rank,
 	};
-	char name[16] = "?";
+	char name[THREAD_NAME_SIZE] = "?", call[128] = "";
+	struct text t = { call, sizeof(call) };
+	uint64_t last = atomic_load(&c->last);
+	struct record r;
 
 	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (recorder_read(&c->recorder, last, &r)) {
+		text_add(&t, "; its last call was ");
+		record_add(&t, &r);
+		text_add(&t, " (ticket %llu)", (unsigned long long)last);
+	}
 	clique_fire(c->clique, &cause,
-	            "the thread of rank %d (%d \"%s\") has exited after its "
-	            "ticket %llu",
-	            c->rank, thread_id(), name,
-	            (unsigned long long)atomic_load(&c->last));
+	            "the thread of rank %d (%d \"%s\") has exited%s", c->rank,
+	            thread_id(), name, call);
 }
 
 /* A thread's end.  The communicators stay bound to nobody; a gate that it left

@@ -260,7 +260,7 @@ Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_not_null(strstr(cause.text, "the thread of rank 1 ("));
 	cr_assert_not_null(strstr(cause.text,
-	                          "\"mortal\") has exited after its ticket 1"));
+	                          "\"mortal\") has exited; its last call was"));
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

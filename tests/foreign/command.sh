@@ -116,6 +116,13 @@ for value in 0 -0.1 nan inf 0.1x ''; do
 	refuses "--lr: '$value'" demo --lr "$value"
 done
 refuses "--platform: 'cpu'" demo --platform cpu
+refuses "--stall: 'x'" demo --stall x
+refuses "--die: '-1'" demo --die -1@3
+refuses "--mismatch: ''" demo --mismatch 1@
+refuses "4@0: there are ranks 0 to 3" demo --die 4@0
+refuses "3@46: there are ranks 0 to 3 and steps 0 to 45" \
+	demo --epochs 2 --stall 3@46
+refuses "--join-deadline: '0'" demo --join-deadline 0
 
 # ---- info ------------------------------------------------------------------
 
@@ -130,15 +137,20 @@ grep -qF '"default":"host"' "$dir/out" || fail "$what: host is not the default"
 # ---- demo ------------------------------------------------------------------
 
 what='cohort demo --json'
-run 0 demo --json --epochs 2 --verify
+run 0 demo --json --epochs 2 --verify --no-fault
 quiet "$what"
 has_keys platform ranks epochs batch lr seed accuracy loss steps seconds \
 	compute_seconds comm_seconds max_abs_diff_vs_single
 grep -qF '"ranks":4,' "$dir/out" || fail "$what: not four ranks"
 grep -qF '"steps":46,' "$dir/out" || fail "$what: not 46 steps"
+for member in '"fault":null' '"stalled_rank":null' '"verdict_text":null' \
+	'"detected_ms":null' '"generations":1' '"final_ranks":4' \
+	'"abandoned":[]'; do
+	grep -qF "$member" "$dir/out" || fail "$what: no $member"
+done
 
 what='cohort demo --json without --verify'
-run 0 demo --json --epochs 1
+run 0 demo --json --epochs 1 --no-fault
 has_keys max_abs_diff_vs_single
 grep -qE '"max_abs_diff_vs_single":null[,}]' "$dir/out" ||
 	fail "$what: a difference that was not asked for"
@@ -154,18 +166,48 @@ exact()
 }
 
 for ranks in 1 2 3 4 8 16; do
-	exact --ranks $ranks
+	exact --ranks $ranks --no-fault
 done
-exact --ranks 8 --batch 3
-exact --ranks 3 --batch 1438 --seed 18446744073709551615
+exact --ranks 8 --batch 3 --no-fault
+exact --ranks 3 --batch 1438 --seed 18446744073709551615 --no-fault
+
+# With a rank that fails, and what is told of it.  Also when it fails at the first
+# or the last step, of an epoch or of all.
+tells()
+{
+	for member in "$@"; do
+		grep -qF "$member" "$dir/out" || fail "$what: no $member"
+	done
+}
+exact
+tells '"fault":"stall","stalled_rank":2,"verdict_kind":"outside the library"' \
+	'"generations":2,"final_ranks":3,"abandoned":[2]' '"join_deadline_ms":500,'
+exact --ranks 2 --stall 0@45 --join-deadline 200
+tells '"stalled_rank":0,' '"final_ranks":1,"abandoned":[0]' '"join_deadline_ms":200,'
+for step in 0 22 23 45; do
+	exact --ranks 3 --die 0@$step
+	tells '"fault":"die","stalled_rank":0,"verdict_kind":"thread exited"' \
+		'"overshoot_ms":null' '"final_ranks":2,"abandoned":[]'
+done
+exact --ranks 3 --mismatch 1@30
+tells '"stalled_rank":1,"verdict_kind":"different call"' ', max' ', sum' \
+	'"final_ranks":2,'
+exact --ranks 2 --mismatch 1@30
+tells '"stalled_rank":null,' '"generations":2,"final_ranks":2,'
+exact --ranks 1
+tells '"fault":null'
 
 # An absurd rate drives the weights out of range, and the report still is JSON.
 what='cohort demo --lr 1e30'
-run 0 demo --json --epochs 1 --lr 1e30
+run 0 demo --json --epochs 1 --lr 1e30 --no-fault
 has_keys loss
 
 helps demo --epochs 1 --verify
 narrow 'cohort demo'
+for word in '^verdict   outside the library' 'rank 2 begins to wait' \
+	'the watchdog speaks' 'missing: 2;' 'generation 2: 3 ranks go on'; do
+	grep -q "$word" "$dir/out" || fail "cohort demo: no '$word'"
+done
 grep -q '^accuracy ' "$dir/out" || fail "cohort demo: no accuracy"
 grep -q 'single run: 0$' "$dir/out" || fail "cohort demo: no exact verify"
 
@@ -174,7 +216,7 @@ COHORT_HOST_DEVICES=2
 export COHORT_HOST_DEVICES
 run 1 demo --ranks 3
 [ "$(wc -l <"$dir/err")" -eq 1 ] || fail "cohort demo --ranks 3: not one line"
-run 0 demo --json --epochs 1
+run 0 demo --json --epochs 1 --no-fault
 grep -qF '"ranks":2,' "$dir/out" || fail "two devices: not two ranks"
 unset COHORT_HOST_DEVICES
 
