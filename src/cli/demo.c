@@ -81,34 +81,37 @@ static void print_help(void)
 	printf("usage: cohort demo [OPTION]...\n"
 	       "\n"
 	       "Trains a perceptron (%d-%d-%d) on %d images of handwritten "
-	       "digits with one\n"
-	       "thread per rank, and tests it on %d others.  Half-way one "
-	       "rank fails; the rest\n"
-	       "goes on without it.\n"
+	       "digits with\n"
+	       "one thread per rank, and tests it on %d others.  Half-way one "
+	       "rank fails;\n"
+	       "the rest goes on without it.\n"
 	       "\n",
 	       MLP_INPUTS, MLP_HIDDEN, MLP_OUTPUTS, DIGITS_TRAIN,
 	       DIGITS_HELD_OUT);
-	printf("  --ranks N     number of ranks (default %d, or all devices if "
-	       "fewer)\n"
-	       "  --epochs N    passes over the images (default %zu)\n"
-	       "  --batch N     images per step, of all ranks together "
+	printf("  --ranks N         number of ranks (default %d, or all "
+	       "devices if fewer)\n"
+	       "  --epochs N        passes over the images (default %zu)\n"
+	       "  --batch N         images per step, of all ranks together "
 	       "(default %zu)\n"
-	       "  --lr X        learning rate (default %g)\n"
-	       "  --seed N      of the weights and the order (default %llu)\n",
+	       "  --lr X            learning rate (default %g)\n"
+	       "  --seed N          of the weights and the order (default "
+	       "%llu)\n",
 	       DEFAULT_RANKS, defaults.epochs, defaults.batch,
 	       (double)defaults.lr, (unsigned long long)defaults.seed);
-	puts("  --platform P  gpu or host (default: what cohort info tells)\n"
-	     "  --stall R@S   rank R waits outside the library at step S, "
-	     "from 0 (default: rank\n"
-	     "                2, or the last, half-way)\n"
-	     "  --die R@S     the thread of rank R exits\n"
-	     "  --mismatch R@S  rank R makes another call than the others\n"
-	     "  --no-fault    nothing of that kind\n"
-	     "  --join-deadline MS  how long the others wait for a rank "
-	     "(default 500)\n"
-	     "  --verify      compare with a single run without the library\n"
-	     "  --json        one JSON object instead of text\n"
-	     "  --help        this text");
+	puts("  --platform P      gpu or host (default: what cohort info "
+	     "tells)\n"
+	     "  --stall R@S       rank R waits outside the library at step S, "
+	     "from 0\n"
+	     "                    (default: rank 2, or the last, half-way)\n"
+	     "  --die R@S         the thread of rank R exits at step S\n"
+	     "  --mismatch R@S    rank R makes another call than the others\n"
+	     "  --no-fault        no rank fails\n"
+	     "  --join-deadline MS  how long a rank is waited for (default "
+	     "500)\n"
+	     "  --verify          compare with a single run without the "
+	     "library\n"
+	     "  --json            one JSON object instead of text\n"
+	     "  --help            this text");
 }
 
 static int parse_rate(const char *text, float *lr_out)
