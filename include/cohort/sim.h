@@ -6,8 +6,8 @@
  * Knobs of the host platform: how many devices it has, and scripted faults
  *
  * For tests of programs that use cohort: a rank that never comes, comes late,
- * gets an error, or is stuck inside a native call, at an operation you name.
- * Nothing here touches the gpu platform.
+ * gets an error, is stuck inside a native call or ends in it, at an operation
+ * you name.  Nothing here touches the gpu platform.
  */
 
 #include <stdint.h>
@@ -35,12 +35,27 @@ extern "C" {
 COHORT_API int cohort_sim_set_devices(int n);
 
 enum cohort_fault_kind {
-	COHORT_FAULT_NEVER = 1, /* the call succeeds, the rank never arrives */
-	COHORT_FAULT_DELAY = 2, /* it arrives @value nanoseconds late */
-	COHORT_FAULT_ERROR = 3, /* the call fails with ncclResult_t @value and
+	COHORT_FAULT_NEVER = 1,  /* the call succeeds, the rank never arrives */
+	COHORT_FAULT_DELAY = 2,  /* it arrives @value nanoseconds late */
+	COHORT_FAULT_ERROR = 3,  /* the call fails with ncclResult_t @value and
 	                           queues nothing */
-	COHORT_FAULT_STUCK = 4, /* the call does not return until an abort of
+	COHORT_FAULT_STUCK = 4,  /* the call does not return until an abort of
 	                           its communicator, then fails */
+	COHORT_FAULT_DIE = 5,    /* the calling thread ends inside the call, as
+	                           by pthread_exit() */
+	COHORT_FAULT_ASYNC = 6,  /* as NEVER, and from then on
+	                           ncclCommGetAsyncError() of the communicator
+	                           answers ncclResult_t @value */
+	COHORT_FAULT_HUNG = 7,   /* the call does not return, also not on an
+	                           abort, until cohort_sim_faults_clear(),
+	                           then fails */
+	COHORT_FAULT_INIT = 8,   /* the rank's init, not a collective, takes
+	                           @value nanoseconds longer; 0: until
+	                           cohort_sim_faults_clear() */
+	COHORT_FAULT_MEMORY = 9, /* the call fails for want of memory and
+	                            queues nothing */
+	COHORT_FAULT_ARGUMENT = 10, /* the call goes out with a count that is
+	                               one less than asked for (0 stays 0) */
 };
 
 /* One scripted fault.  It strikes once. */
@@ -49,20 +64,21 @@ struct cohort_fault {
 	uint64_t operation; /* the rank's native collectives on a communicator
 	                       are numbered from 0, each tensor of a list is
 	                       one; those with count 0, for which nobody
-	                       arrives, are counted too */
+	                       arrives, are counted too; 0 for INIT */
 	int kind;           /* enum cohort_fault_kind */
 	uint64_t value;     /* see the kinds */
 };
 
 /*
  * cohort_sim_fault_add    - script a fault, at most 64 at a time
- * cohort_sim_faults_clear - forget those that have not struck; ranks held by
- *                           one that has stay held
+ * cohort_sim_faults_clear - forget those that have not struck, and let go who
+ *                           is held by HUNG or INIT; other ranks stay held
  *
  * Applies to every communicator of the host platform in the process.  The
  * environment variable COHORT_FAULTS adds faults at first use, as a list like
  * "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck" (rank@operation:kind; times
- * in ns, us, ms or s); a list that cannot be read makes opening the platform
+ * in ns, us, ms or s); the others are die, async=CODE, hung, init, init=TIME,
+ * memory and argument.  A list that cannot be read makes opening the platform
  * fail and names the part.  Any thread; neither blocks.
  *
  * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_NO_MEMORY

@@ -105,11 +105,11 @@ Test(facts, texts_and_sizes)
 
 Test(facts, bad_faults_are_refused)
 {
-	struct cohort_fault f = { .rank = 0, .kind = 9 };
+	struct cohort_fault f = { .rank = 0, .kind = 99 };
 
 	cr_assert_eq(cohort_sim_fault_add(NULL), COHORT_INVALID);
 	cr_assert_eq(cohort_sim_fault_add(&f), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "kind is 9"));
+	cr_assert_not_null(strstr(cohort_last_error(), "kind is 99"));
 	f.kind = COHORT_FAULT_ERROR;
 	cr_assert_eq(cohort_sim_fault_add(&f), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(), "value is 0"));

@@ -7,6 +7,8 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,6 +277,7 @@ struct stuck {
 	pid_t id; /* of the thread, once it is about to call */
 	sem_t calls;
 	ncclResult_t result;
+	atomic_bool returned;
 };
 
 static void *get_stuck(void *user)
@@ -284,6 +287,7 @@ static void *get_stuck(void *user)
 	stuck->id = gettid();
 	sem_post(&stuck->calls);
 	stuck->result = native_sum(stuck->clique, stuck->rank);
+	atomic_store(&stuck->returned, true);
 	return NULL;
 }
 
@@ -356,19 +360,269 @@ Test(fault, stuck_holds_nobody_of_another_communicator, .timeout = 10)
 	native_clique_destroy(&other);
 }
 
+/* ---- die -------------------------------------------------------------- */
+
+Test(fault, die_ends_the_thread_inside_the_call, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	struct stuck stuck = { .clique = &clique, .rank = 1 };
+	pthread_t thread;
+
+	native_clique_open(&clique, p, 2);
+	add(1, 0, COHORT_FAULT_DIE, 0);
+	sem_init(&stuck.calls, 0, 0);
+	pthread_create(&thread, NULL, get_stuck, &stuck);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert(!atomic_load(&stuck.returned));
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	native_clique_abort(&clique);
+}
+
+static void *sum_both(void *user)
+{
+	struct native_clique *clique = user;
+
+	native_must(clique->p->ncclGroupStart(), "ncclGroupStart");
+	native_must(native_sum(clique, 0), "ncclAllReduce");
+	native_sum(clique, 1);
+	return clique;
+}
+
+Test(fault, die_takes_the_open_group_with_it, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	pthread_t thread;
+	void *returned;
+
+	native_clique_open(&clique, p, 2);
+	add(1, 0, COHORT_FAULT_DIE, 0);
+	pthread_create(&thread, NULL, sum_both, &clique);
+	cr_assert_eq(pthread_join(thread, &returned), 0);
+	cr_assert_null(returned);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaSuccess);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+/* ---- async ------------------------------------------------------------ */
+
+Test(fault, async_holds_the_rank_and_is_told_when_asked, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	ncclResult_t error = ncclSuccess;
+
+	native_clique_open(&clique, p, 2);
+	add(1, 1, COHORT_FAULT_ASYNC, ncclRemoteError);
+	native_sum_all(&clique);
+	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], &error),
+	             ncclSuccess);
+	cr_assert_eq(error, ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], &error),
+	             ncclSuccess);
+	cr_assert_eq(error, ncclRemoteError);
+	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[0], &error),
+	             ncclSuccess);
+	cr_assert_eq(error, ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
+	native_clique_abort(&clique);
+}
+
+/* ---- hung ------------------------------------------------------------- */
+
+Test(fault, hung_call_outlasts_the_abort, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	struct stuck stuck = { .clique = &clique, .rank = 1 };
+	pthread_t thread;
+	int i;
+
+	native_clique_open(&clique, p, 2);
+	add(1, 0, COHORT_FAULT_HUNG, 0);
+	start_stuck(&stuck, &thread);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	for (i = 0; i < 10000; i++)
+		sched_yield();
+	cr_assert(!atomic_load(&stuck.returned));
+	cohort_sim_faults_clear();
+	pthread_join(thread, NULL);
+	cr_assert_neq(stuck.result, ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+/* ---- init ------------------------------------------------------------- */
+
+struct opener {
+	const struct platform *p;
+	sem_t calls;
+	pid_t id;
+	struct native_clique clique;
+	atomic_bool returned;
+};
+
+static void *open_clique(void *user)
+{
+	struct opener *opener = user;
+
+	opener->id = gettid();
+	sem_post(&opener->calls);
+	native_clique_open(&opener->clique, opener->p, 2);
+	atomic_store(&opener->returned, true);
+	return NULL;
+}
+
+Test(fault, init_holds_until_it_is_cleared, .timeout = 10)
+{
+	struct opener opener = { .p = native_open(2) };
+	pthread_t thread;
+	int i;
+
+	add(1, 0, COHORT_FAULT_INIT, 0);
+	sem_init(&opener.calls, 0, 0);
+	pthread_create(&thread, NULL, open_clique, &opener);
+	while (sem_wait(&opener.calls) != 0)
+		continue;
+	while (!is_asleep(opener.id))
+		sched_yield();
+	for (i = 0; i < 10000; i++)
+		sched_yield();
+	cr_assert(!atomic_load(&opener.returned));
+	cohort_sim_faults_clear();
+	pthread_join(thread, NULL);
+	native_sum_all(&opener.clique);
+	native_clique_destroy(&opener.clique);
+}
+
+Test(fault, init_may_take_a_time, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	double before = native_now_ms();
+
+	add(-1, 0, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	native_clique_open(&clique, p, 2);
+	cr_assert_geq(native_now_ms() - before, 20.0);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+Test(fault, init_leaves_the_collectives_theirs, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	struct native_clique second;
+	double before;
+
+	add(0, 0, COHORT_FAULT_ERROR, ncclSystemError);
+	native_clique_open(&clique, p, 2);
+	add(0, 0, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	cr_assert_eq(native_sum(&clique, 0), ncclSystemError);
+	native_sum_all(&clique);
+	before = native_now_ms();
+	native_clique_open(&second, p, 2);
+	cr_assert_geq(native_now_ms() - before, 20.0);
+	native_clique_destroy(&clique);
+	native_clique_destroy(&second);
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+Test(fault, memory_fails_the_call_and_queues_nothing, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	add(1, 0, COHORT_FAULT_MEMORY, 0);
+	cr_assert_eq(native_sum(&clique, 1), ncclUnhandledCudaError);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "memory"));
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaSuccess);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+/* ---- argument --------------------------------------------------------- */
+
+/* Ranks that did not ask for the same wait for ever, and touch nothing. */
+Test(fault, argument_makes_the_counts_differ, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 3);
+	add(1, 0, COHORT_FAULT_ARGUMENT, 0);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->cudaStreamQuery(clique.stream[r]),
+		             cudaErrorNotReady);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->ncclCommAbort(clique.comm[r]), ncclSuccess);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_eq(native_touched(&clique, r), 0);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+Test(fault, argument_is_one_less_than_asked_for, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 1);
+	add(0, 0, COHORT_FAULT_ARGUMENT, 0);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(native_touched(&clique, 0), NATIVE_COUNT - 1);
+	native_clique_destroy(&clique);
+}
+
+Test(fault, argument_does_not_go_below_none, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	add(0, 0, COHORT_FAULT_ARGUMENT, 0);
+	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
+	                              clique.comm[0], clique.stream[0]),
+	             ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaSuccess);
+	native_clique_destroy(&clique);
+}
+
 /* ---- the script ------------------------------------------------------- */
 
 Test(fault, fields_are_checked_and_named, .timeout = 10)
 {
 	const struct cohort_fault rank = { -2, 0, COHORT_FAULT_NEVER, 0 };
-	const struct cohort_fault kind = { 0, 0, 9, 0 };
+	const struct cohort_fault kind = { 0, 0, 99, 0 };
+	const struct cohort_fault init = { 0, 7, COHORT_FAULT_INIT, 0 };
+	const struct cohort_fault async = { 0, 0, COHORT_FAULT_ASYNC, 0 };
 
 	cr_assert_eq(cohort_sim_fault_add(&rank), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(), "rank"));
 	cr_assert_not_null(strstr(cohort_last_error(), "-2"));
 	cr_assert_eq(cohort_sim_fault_add(&kind), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(), "kind"));
-	cr_assert_not_null(strstr(cohort_last_error(), "9"));
+	cr_assert_not_null(strstr(cohort_last_error(), "99"));
+	cr_assert_eq(cohort_sim_fault_add(&init), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "operation is 7"));
+	cr_assert_eq(cohort_sim_fault_add(&async), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "value is 0"));
 	cr_assert_eq(cohort_sim_fault_add(NULL), COHORT_INVALID);
 }
 
@@ -423,6 +677,53 @@ Test(fault, environment_knows_never_and_stuck, .timeout = 10)
 	pthread_join(thread, NULL);
 	cr_assert_neq(stuck.result, ncclSuccess);
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+Test(fault, environment_knows_the_faults_of_a_call, .timeout = 10)
+{
+	const struct platform *p;
+	struct native_clique clique;
+	ncclResult_t error = ncclSuccess;
+	pthread_t thread;
+	void *returned;
+
+	setenv("COHORT_FAULTS", "0@0:memory,1@0:die,0@2:argument,1@1:async=6",
+	       1);
+	p = native_open(2);
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(native_sum(&clique, 0), ncclUnhandledCudaError);
+	pthread_create(&thread, NULL, sum_both, &clique);
+	pthread_join(thread, &returned);
+	cr_assert_null(returned);
+	cr_assert_eq(p->ncclAllReduce(clique.send[0], clique.recv[0], 1,
+	                              ncclInt32, ncclSum, clique.comm[0],
+	                              clique.stream[0]),
+	             ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaSuccess,
+	             "one element less than one is none");
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], &error),
+	             ncclSuccess);
+	cr_assert_eq(error, ncclRemoteError);
+	native_clique_abort(&clique);
+}
+
+Test(fault, environment_knows_those_that_are_cleared, .timeout = 10)
+{
+	struct opener opener = { 0 };
+	struct stuck stuck = { .clique = &opener.clique, .rank = 1 };
+	pthread_t thread;
+	double before = native_now_ms();
+
+	setenv("COHORT_FAULTS", "1@0:hung,0@0:init=20ms,0@0:init", 1);
+	opener.p = native_open(2);
+	native_clique_open(&opener.clique, opener.p, 2);
+	cr_assert_geq(native_now_ms() - before, 20.0);
+	start_stuck(&stuck, &thread);
+	cohort_sim_faults_clear();
+	pthread_join(thread, NULL);
+	cr_assert_neq(stuck.result, ncclSuccess);
+	native_clique_destroy(&opener.clique);
 }
 
 Test(fault, environment_that_cannot_be_read_fails_the_opening, .timeout = 10)

@@ -42,6 +42,46 @@ static ncclResult_t stuck(struct ncclComm *comm)
 	return group_fail(ncclInternalError, "aborted while in the call");
 }
 
+/* The thread ends inside the call, and what it had begun with it. */
+__attribute__((noreturn)) static void die(void)
+{
+	group_drop();
+	pthread_exit(NULL);
+}
+
+/* What a scripted fault does at the call, to which it may change @c.  The
+ * others make the rank come late or never: meet.c. */
+static ncclResult_t strike(struct ncclComm *comm, struct call *c,
+                           const struct cohort_fault *fault, uint64_t script)
+{
+	switch ((enum cohort_fault_kind)fault->kind) {
+	case COHORT_FAULT_ERROR:
+		return group_fail((ncclResult_t)fault->value, "scripted fault");
+	case COHORT_FAULT_MEMORY:
+		return group_fail(ncclUnhandledCudaError,
+		                  "scripted fault: out of memory");
+	case COHORT_FAULT_STUCK:
+		return stuck(comm);
+	case COHORT_FAULT_HUNG:
+		fault_hold(script, UINT64_MAX);
+		return group_fail(ncclInternalError, "scripted fault: hung");
+	case COHORT_FAULT_DIE:
+		die();
+	case COHORT_FAULT_ASYNC:
+		atomic_store_explicit(&comm->async_error, (int)fault->value,
+		                      memory_order_relaxed);
+		break;
+	case COHORT_FAULT_ARGUMENT:
+		c->count -= c->count != 0;
+		break;
+	case COHORT_FAULT_NEVER:
+	case COHORT_FAULT_DELAY:
+	case COHORT_FAULT_INIT:
+		break;
+	}
+	return ncclSuccess;
+}
+
 /* Make room for one more of @size in an array that begins as @own. */
 static bool grow(void **array, const void *own, size_t count, size_t *room,
                  size_t size)
@@ -120,20 +160,21 @@ static ncclResult_t join(struct ncclComm *comm, const struct call *c,
 }
 
 /* What every collective comes to; inside a group. */
-static ncclResult_t enqueue(struct ncclComm *comm, const struct call *c,
+static ncclResult_t enqueue(struct ncclComm *comm, struct call *c,
                             cudaStream_t stream)
 {
 	ncclResult_t result = check(comm, c);
 	struct cohort_fault fault;
+	uint64_t script;
 	struct stream *s;
 
 	if (result != ncclSuccess)
 		return result;
-	fault = fault_take(comm->rank, comm->operations++);
-	if (fault.kind == COHORT_FAULT_ERROR)
-		return group_fail((ncclResult_t)fault.value, "scripted fault");
-	if (fault.kind == COHORT_FAULT_STUCK)
-		return stuck(comm);
+	fault = fault_take(comm->rank, comm->operations++, &script);
+	if (fault.kind)
+		result = strike(comm, c, &fault, script);
+	if (result != ncclSuccess)
+		return result;
 	if (!c->count)
 		return ncclSuccess;
 	s = stream_of(comm, stream);
@@ -144,7 +185,7 @@ static ncclResult_t enqueue(struct ncclComm *comm, const struct call *c,
 	return join(comm, c, s, &fault);
 }
 
-static ncclResult_t collective(struct ncclComm *comm, const struct call *c,
+static ncclResult_t collective(struct ncclComm *comm, struct call *c,
                                cudaStream_t stream)
 {
 	ncclResult_t result, ended;

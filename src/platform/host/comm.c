@@ -9,8 +9,10 @@
 #include <stdlib.h>
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "base/thread.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 
@@ -235,9 +237,22 @@ static ncclResult_t check_devices(int n, const int *devices)
 	return ncclSuccess;
 }
 
+/* Take as long as a scripted fault wants; @started_ns is when the call began. */
+static void init_hold(int rank, uint64_t started_ns)
+{
+	uint64_t script;
+	struct cohort_fault fault = fault_take_init(rank, &script);
+	bool timed = fault.value && fault.value < UINT64_MAX - started_ns;
+
+	if (fault.kind)
+		fault_hold(script,
+		           timed ? started_ns + fault.value : UINT64_MAX);
+}
+
 ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
                                   const int *devlist)
 {
+	const uint64_t started_ns = clock_now();
 	struct world *w;
 	ncclResult_t result;
 	int i;
@@ -251,6 +266,8 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	result = check_devices(ndev, devlist);
 	if (result != ncclSuccess || !ndev)
 		return result;
+	for (i = 0; i < ndev; i++)
+		init_hold(i, started_ns);
 	w = world_create(ndev, devlist);
 	if (!w)
 		return comm_error(ncclSystemError, "out of memory");
@@ -382,6 +399,7 @@ ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
 	ncclResult_t result = comm_fact(comm, async);
 
 	if (result == ncclSuccess)
-		*async = ncclSuccess; /* nothing here fails later */
+		*async = (ncclResult_t)atomic_load_explicit(
+			&comm->async_error, memory_order_relaxed);
 	return result;
 }

@@ -56,8 +56,9 @@ struct launch {
 	struct stream *own_streams[2];
 	struct call own_calls[4];
 
-	struct cohort_fault fault; /* never or delay; kind 0: none */
-	uint64_t due_ns;           /* of a delay, once it has begun */
+	struct cohort_fault
+		fault;   /* of its last call that had one, or kind 0 */
+	uint64_t due_ns; /* of a delay, once it has begun */
 
 	/* Atomic; who still uses it: the group, and once queued the stream. */
 	atomic_int users;
@@ -76,6 +77,10 @@ struct ncclComm {
 	/* Atomic; raised by ncclCommAbort() from any thread (release), polled by
 	 * whoever works or waits for this rank (acquire). */
 	atomic_bool aborted;
+
+	/* Atomic; what ncclCommGetAsyncError() answers: set by a scripted fault,
+	 * else ncclSuccess.  Relaxed: a number. */
+	atomic_int async_error;
 
 	/* Atomic; a statistic until freed: launches queued and not done.  The
 	 * last decrement releases what the launch wrote. */

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/status.h"
 
 #define MAX_FAULTS 64
@@ -30,19 +32,32 @@ static bool environment_read;
  * while a call is under way may strike it or not. */
 static atomic_int used;
 
+/* Atomic; the number of the script, counted up when it is cleared under lock.
+ * Release and acquire: who was held sees what the one who let it go did. */
+static _Atomic uint64_t script;
+
+static bool has_code(const struct cohort_fault *f)
+{
+	return f->kind == COHORT_FAULT_ERROR || f->kind == COHORT_FAULT_ASYNC;
+}
+
 static int fault_check(const struct cohort_fault *f)
 {
 	if (f->rank < -1)
 		return error_set(COHORT_INVALID,
 		                 "fault->rank is %d, not a rank or -1",
 		                 f->rank);
-	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_STUCK)
+	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_ARGUMENT)
 		return error_set(COHORT_INVALID,
 		                 "fault->kind is %d, not an enum "
 		                 "cohort_fault_kind",
 		                 f->kind);
-	if (f->kind == COHORT_FAULT_ERROR &&
-	    (f->value < 1 || f->value > 1000000))
+	if (f->kind == COHORT_FAULT_INIT && f->operation)
+		return error_set(COHORT_INVALID,
+		                 "fault->operation is %llu, but an init has "
+		                 "no number: 0",
+		                 (unsigned long long)f->operation);
+	if (has_code(f) && (f->value < 1 || f->value > 1000000))
 		return error_set(COHORT_INVALID,
 		                 "fault->value is %llu, not an ncclResult_t "
 		                 "that is an error",
@@ -81,6 +96,7 @@ void cohort_sim_faults_clear(void)
 {
 	pthread_mutex_lock(&lock);
 	atomic_store_explicit(&used, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&script, 1, memory_order_release);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -121,27 +137,56 @@ static bool parse_time(const char *text, uint64_t *ns)
 	return false;
 }
 
-/* "never", "stuck", "delay=TIME" or "error=CODE". */
+enum parameter {
+	NOTHING, /* the name is all */
+	A_TIME,
+	A_CODE,
+};
+
+static bool parse_parameter(const char *text, enum parameter parameter,
+                            uint64_t *value)
+{
+	switch (parameter) {
+	case NOTHING:
+		return !*text;
+	case A_TIME:
+		return parse_time(text, value);
+	case A_CODE:
+		text = parse_number(text, UINT64_MAX, value);
+		return text && !*text;
+	}
+	return false;
+}
+
+static const struct {
+	const char *name;
+	int kind;
+	enum parameter parameter;
+} kinds[] = {
+	{ "never", COHORT_FAULT_NEVER, NOTHING },
+	{ "delay=", COHORT_FAULT_DELAY, A_TIME },
+	{ "error=", COHORT_FAULT_ERROR, A_CODE },
+	{ "stuck", COHORT_FAULT_STUCK, NOTHING },
+	{ "die", COHORT_FAULT_DIE, NOTHING },
+	{ "async=", COHORT_FAULT_ASYNC, A_CODE },
+	{ "hung", COHORT_FAULT_HUNG, NOTHING },
+	{ "init=", COHORT_FAULT_INIT, A_TIME },
+	{ "init", COHORT_FAULT_INIT, NOTHING },
+	{ "memory", COHORT_FAULT_MEMORY, NOTHING },
+	{ "argument", COHORT_FAULT_ARGUMENT, NOTHING },
+};
+
 static bool parse_kind(const char *text, struct cohort_fault *f)
 {
-	const char *end;
+	size_t i, length;
 
-	if (strcmp(text, "never") == 0) {
-		f->kind = COHORT_FAULT_NEVER;
-		return true;
-	}
-	if (strcmp(text, "stuck") == 0) {
-		f->kind = COHORT_FAULT_STUCK;
-		return true;
-	}
-	if (strncmp(text, "delay=", 6) == 0) {
-		f->kind = COHORT_FAULT_DELAY;
-		return parse_time(text + 6, &f->value);
-	}
-	if (strncmp(text, "error=", 6) == 0) {
-		f->kind = COHORT_FAULT_ERROR;
-		end = parse_number(text + 6, UINT64_MAX, &f->value);
-		return end && !*end;
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		length = strlen(kinds[i].name);
+		if (strncmp(text, kinds[i].name, length) != 0)
+			continue;
+		f->kind = kinds[i].kind;
+		return parse_parameter(text + length, kinds[i].parameter,
+		                       &f->value);
 	}
 	return false;
 }
@@ -214,7 +259,15 @@ int fault_init(void)
 	return rc;
 }
 
-struct cohort_fault fault_take(int rank, uint64_t operation)
+static bool is_for(const struct cohort_fault *f, int rank, bool init,
+                   uint64_t operation)
+{
+	return (f->kind == COHORT_FAULT_INIT) == init &&
+	       f->operation == operation && (f->rank == rank || f->rank == -1);
+}
+
+static struct cohort_fault take(int rank, bool init, uint64_t operation,
+                                uint64_t *script_out)
 {
 	struct cohort_fault f = { .kind = 0 };
 	int i, n;
@@ -224,15 +277,36 @@ struct cohort_fault fault_take(int rank, uint64_t operation)
 	pthread_mutex_lock(&lock);
 	n = atomic_load_explicit(&used, memory_order_relaxed);
 	for (i = 0; i < n; i++)
-		if (faults[i].operation == operation &&
-		    (faults[i].rank == rank || faults[i].rank == -1))
+		if (is_for(&faults[i], rank, init, operation))
 			break;
 	if (i < n) {
 		f = faults[i];
 		memmove(&faults[i], &faults[i + 1],
 		        (size_t)(n - i - 1) * sizeof(*faults));
 		atomic_store_explicit(&used, n - 1, memory_order_relaxed);
+		*script_out =
+			atomic_load_explicit(&script, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&lock);
 	return f;
+}
+
+struct cohort_fault fault_take(int rank, uint64_t operation,
+                               uint64_t *script_out)
+{
+	return take(rank, false, operation, script_out);
+}
+
+struct cohort_fault fault_take_init(int rank, uint64_t *script_out)
+{
+	return take(rank, true, 0, script_out);
+}
+
+void fault_hold(uint64_t of, uint64_t until_ns)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load_explicit(&script, memory_order_acquire) == of &&
+	       clock_now() < until_ns)
+		backoff_wait(&b, until_ns);
 }

@@ -2,13 +2,22 @@
 #ifndef HOST_FAULT_H
 #define HOST_FAULT_H
 
+#include <stdint.h>
+
 #include <cohort/sim.h>
 
 /* Read COHORT_FAULTS, once.  COHORT_INVALID names the part it cannot read. */
 int fault_init(void);
 
-/* Take the fault scripted for operation @operation of @rank, if any; its kind
- * is 0 if there is none. */
-struct cohort_fault fault_take(int rank, uint64_t operation);
+/* Take the fault scripted for operation @operation of @rank, or for its init, if
+ * any; its kind is 0 if there is none.  @script_out is for fault_hold(), and
+ * untouched if there is none. */
+struct cohort_fault fault_take(int rank, uint64_t operation,
+                               uint64_t *script_out);
+struct cohort_fault fault_take_init(int rank, uint64_t *script_out);
+
+/* Wait until the script that a fault was taken from is cleared, or the clock
+ * shows @until_ns. */
+void fault_hold(uint64_t script, uint64_t until_ns);
 
 #endif

@@ -136,6 +136,13 @@ ncclResult_t group_end(void)
 	return error != ncclSuccess ? error : result;
 }
 
+void group_drop(void)
+{
+	group.depth = 0;
+	end_launches(false);
+	end_jobs(false);
+}
+
 ncclResult_t host_ncclGroupStart(void)
 {
 	group_start();

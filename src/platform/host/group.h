@@ -16,6 +16,9 @@ typedef ncclResult_t (*group_job_fn)(struct ncclComm *comm);
 void group_start(void);
 ncclResult_t group_end(void);
 
+/* Forget the open group of a thread that ends. */
+void group_drop(void);
+
 /* Note that a call inside the group failed, and return @result. */
 ncclResult_t group_fail(ncclResult_t result, const char *text);
 
