@@ -3,11 +3,20 @@
 #define COHORT_SIM_H
 
 /*
- * Knobs of the host platform: how many devices it has, and scripted faults
+ * Knobs of the host platform: how many devices it has, scripted faults, and how
+ * strict it is
  *
  * For tests of programs that use cohort: a rank that never comes, comes late,
  * gets an error, is stuck inside a native call or ends in it, at an operation
  * you name.  Nothing here touches the gpu platform.
+ *
+ * With COHORT_HOST_STRICT=1 in the environment (anything but empty or 0) at the
+ * first use of the host platform, what NCCL leaves undefined ends the program by
+ * abort(), with a line on stderr that names the function, the communicator and
+ * what is wrong: a communicator aborted or destroyed twice, used after it was
+ * freed, or with two threads inside; one that is freed while a thread is inside;
+ * a thread that ends with its group open.  Freed communicators then cost a little
+ * memory each, for good.
  */
 
 #include <stdint.h>

@@ -18,10 +18,20 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 
-static ncclResult_t check(const struct ncclComm *comm, const struct call *c)
+static const char *const functions[] = {
+	[CALL_ALL_REDUCE] = "ncclAllReduce",
+	[CALL_BROADCAST] = "ncclBroadcast",
+	[CALL_REDUCE] = "ncclReduce",
+	[CALL_ALL_GATHER] = "ncclAllGather",
+	[CALL_REDUCE_SCATTER] = "ncclReduceScatter",
+};
+
+static ncclResult_t check(struct ncclComm *comm, const struct call *c)
 {
-	if (!comm_is_valid(comm))
+	if (!comm_is_valid(comm, functions[c->kind]))
 		return group_fail(ncclInvalidArgument, "not a communicator");
+	if (strict_is_on())
+		strict_enter(comm, functions[c->kind]);
 	if (c->root < 0 || c->root >= comm->world->n)
 		return group_fail(ncclInvalidArgument, "no such root");
 	if (c->type < 0 || c->type >= ncclNumTypes)

@@ -31,7 +31,8 @@ ncclResult_t comm_error(ncclResult_t result, const char *text)
 
 const char *host_ncclGetLastError(ncclComm_t comm)
 {
-	(void)comm;
+	if (strict_is_on())
+		comm_is_valid(comm, "ncclGetLastError");
 	return atomic_load_explicit(&last_error, memory_order_acquire);
 }
 
@@ -138,8 +139,10 @@ void comm_launch_queue(struct launch *l)
 
 /* ---- life ------------------------------------------------------------- */
 
-bool comm_is_valid(const struct ncclComm *comm)
+bool comm_is_valid(const struct ncclComm *comm, const char *function)
 {
+	if (comm && comm->magic == COMM_BURIED)
+		strict_used(comm, function);
 	return comm && comm->magic == COMM_MAGIC;
 }
 
@@ -158,6 +161,10 @@ static void comm_free(struct ncclComm *comm)
 	}
 	free(comm->stock);
 	pthread_mutex_destroy(&comm->lock);
+	if (strict_is_on()) {
+		strict_bury(comm);
+		return;
+	}
 	comm->magic = 0;
 	free(comm);
 }
@@ -184,6 +191,7 @@ static struct ncclComm *comm_create(struct world *w, int rank, int device)
 	comm->world = w;
 	comm->rank = rank;
 	comm->device = device;
+	comm->number = w->number;
 	comm->stock = calloc(COMM_STOCK, sizeof(*comm->stock));
 	if (!comm->stock) {
 		free(comm);
@@ -290,25 +298,41 @@ static ncclResult_t comm_sync(struct ncclComm *comm)
 }
 
 /* Release one rank; the last one frees all. */
-static ncclResult_t comm_reclaim(struct ncclComm *comm)
+static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 {
 	struct world *w = comm->world;
 	int i;
 
+	if (strict_is_on())
+		strict_release(comm, function);
 	/* Acquire and release: the last sees what the others did before. */
 	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) +
 	            1 !=
 	    w->n)
 		return ncclSuccess;
+	if (strict_is_on())
+		strict_check_free(w, function);
 	for (i = 0; i < w->n; i++)
 		comm_sync(w->comms[i]);
+	if (strict_is_on())
+		strict_check_buffers(w, function);
 	world_free(w);
 	return ncclSuccess;
 }
 
-static ncclResult_t reclaim_at_end(struct ncclComm *comm)
+static ncclResult_t comm_destroy(struct ncclComm *comm)
 {
-	ncclResult_t result = group_job(comm_reclaim, comm), ended;
+	return comm_reclaim(comm, "ncclCommDestroy");
+}
+
+static ncclResult_t comm_abort(struct ncclComm *comm)
+{
+	return comm_reclaim(comm, "ncclCommAbort");
+}
+
+static ncclResult_t run_at_end(group_job_fn fn, struct ncclComm *comm)
+{
+	ncclResult_t result = group_job(fn, comm), ended;
 
 	ended = group_end();
 	return result != ncclSuccess ? result : ended;
@@ -318,49 +342,50 @@ ncclResult_t host_ncclCommDestroy(ncclComm_t comm)
 {
 	if (!comm)
 		return ncclSuccess;
-	if (!comm_is_valid(comm))
+	if (!comm_is_valid(comm, "ncclCommDestroy"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommDestroy: not a communicator");
 	group_start();
-	return reclaim_at_end(comm);
+	if (strict_is_on())
+		strict_enter(comm, "ncclCommDestroy");
+	return run_at_end(comm_destroy, comm);
 }
 
 ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 {
 	if (!comm)
 		return ncclSuccess;
-	if (!comm_is_valid(comm))
+	if (!comm_is_valid(comm, "ncclCommAbort"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommAbort: not a communicator");
 	group_start();
 	meet_abort(comm);
-	return reclaim_at_end(comm);
+	return run_at_end(comm_abort, comm);
 }
 
 ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 {
-	ncclResult_t result, ended;
-
 	if (!comm)
 		return ncclSuccess;
-	if (!comm_is_valid(comm))
+	if (!comm_is_valid(comm, "ncclCommFinalize"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommFinalize: not a communicator");
 	if (comm->finalized)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommFinalize: called twice");
-	comm->finalized = true;
 	group_start();
-	result = group_job(comm_sync, comm);
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	if (strict_is_on())
+		strict_enter(comm, "ncclCommFinalize");
+	comm->finalized = true;
+	return run_at_end(comm_sync, comm);
 }
 
 /* ---- facts ------------------------------------------------------------ */
 
-static ncclResult_t comm_fact(const struct ncclComm *comm, const void *out)
+static ncclResult_t comm_fact(const struct ncclComm *comm, const void *out,
+                              const char *function)
 {
-	if (!comm_is_valid(comm))
+	if (!comm_is_valid(comm, function))
 		return comm_error(ncclInvalidArgument, "not a communicator");
 	if (!out)
 		return comm_error(ncclInvalidArgument, "output is NULL");
@@ -369,7 +394,7 @@ static ncclResult_t comm_fact(const struct ncclComm *comm, const void *out)
 
 ncclResult_t host_ncclCommCount(const ncclComm_t comm, int *count)
 {
-	ncclResult_t result = comm_fact(comm, count);
+	ncclResult_t result = comm_fact(comm, count, "ncclCommCount");
 
 	if (result == ncclSuccess)
 		*count = comm->world->n;
@@ -378,7 +403,7 @@ ncclResult_t host_ncclCommCount(const ncclComm_t comm, int *count)
 
 ncclResult_t host_ncclCommCuDevice(const ncclComm_t comm, int *device)
 {
-	ncclResult_t result = comm_fact(comm, device);
+	ncclResult_t result = comm_fact(comm, device, "ncclCommCuDevice");
 
 	if (result == ncclSuccess)
 		*device = comm->device;
@@ -387,7 +412,7 @@ ncclResult_t host_ncclCommCuDevice(const ncclComm_t comm, int *device)
 
 ncclResult_t host_ncclCommUserRank(const ncclComm_t comm, int *rank)
 {
-	ncclResult_t result = comm_fact(comm, rank);
+	ncclResult_t result = comm_fact(comm, rank, "ncclCommUserRank");
 
 	if (result == ncclSuccess)
 		*rank = comm->rank;
@@ -396,7 +421,7 @@ ncclResult_t host_ncclCommUserRank(const ncclComm_t comm, int *rank)
 
 ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
 {
-	ncclResult_t result = comm_fact(comm, async);
+	ncclResult_t result = comm_fact(comm, async, "ncclCommGetAsyncError");
 
 	if (result == ncclSuccess)
 		*async = (ncclResult_t)atomic_load_explicit(

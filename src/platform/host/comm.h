@@ -14,6 +14,7 @@
 #include <cohort/sim.h>
 
 #include "platform/host/stream.h"
+#include "platform/host/strict.h"
 
 enum call_kind {
 	CALL_ALL_REDUCE,
@@ -73,6 +74,9 @@ struct ncclComm {
 	struct world *world;
 	int rank;
 	int device;
+	uint64_t number; /* of the world, which a buried one outlives */
+
+	struct strict strict;
 
 	/* Atomic; raised by ncclCommAbort() from any thread (release), polled by
 	 * whoever works or waits for this rank (acquire). */
@@ -139,9 +143,11 @@ struct world {
 };
 
 #define COMM_MAGIC UINT64_C(0x636f686f7274636d)
+#define COMM_BURIED UINT64_C(0x627572696564636d)
 
-/* NULL, freed (as far as can be told) or foreign communicators are not. */
-bool comm_is_valid(const struct ncclComm *comm);
+/* NULL, freed (as far as can be told) or foreign communicators are not; in strict
+ * mode a freed one ends the program.  @function is the one that was called. */
+bool comm_is_valid(const struct ncclComm *comm, const char *function);
 
 /* A launch for @comm with nothing in it, or NULL without memory. */
 struct launch *comm_launch_get(struct ncclComm *comm);

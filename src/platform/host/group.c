@@ -133,6 +133,8 @@ ncclResult_t group_end(void)
 	error = group.error;
 	end_launches(error == ncclSuccess);
 	result = end_jobs(error == ncclSuccess);
+	if (strict_is_on())
+		strict_leave();
 	return error != ncclSuccess ? error : result;
 }
 
@@ -146,6 +148,8 @@ void group_drop(void)
 ncclResult_t host_ncclGroupStart(void)
 {
 	group_start();
+	if (strict_is_on())
+		strict_open_group(&group.depth);
 	return ncclSuccess;
 }
 

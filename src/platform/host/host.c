@@ -13,6 +13,7 @@
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
 #include "platform/host/stream.h"
+#include "platform/host/strict.h"
 
 static const struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
@@ -34,6 +35,7 @@ int host_platform_open(const struct platform **out, int *devices_out)
 		rc = fault_init();
 	if (rc != COHORT_OK)
 		return rc;
+	strict_init();
 	*out = &host_platform;
 	*devices_out = device_count();
 	return COHORT_OK;

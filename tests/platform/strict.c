@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Strict mode: what NCCL leaves undefined ends the program and is named
+ *
+ * Each violation is made in a forked child, which has the platform to itself.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cohort/sim.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+/* ---- in a child ------------------------------------------------------- */
+
+typedef void (*act_fn)(struct native_clique *clique);
+
+static void child(act_fn act, int out)
+{
+	static struct native_clique clique;
+
+	dup2(out, STDERR_FILENO);
+	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+	signal(SIGABRT, SIG_DFL);
+	setenv("COHORT_HOST_STRICT", "1", 1);
+	native_clique_open(&clique, native_open(3), 3);
+	act(&clique);
+	_exit(0);
+}
+
+static void read_all(int from, char *text, size_t room)
+{
+	size_t length = 0;
+	ssize_t n;
+
+	while ((n = read(from, text + length, room - 1 - length)) > 0)
+		length += (size_t)n;
+	text[length] = '\0';
+}
+
+/* @act must end its process with one line: the function that was called, the
+ * communicator, and what is wrong. */
+static void expect(act_fn act, const char *line)
+{
+	char text[512], wanted[256];
+	int ends[2], status;
+	pid_t id;
+
+	snprintf(wanted, sizeof(wanted), "strict host platform: %s\n", line);
+	cr_assert_eq(pipe(ends), 0);
+	id = fork();
+	if (id == 0)
+		child(act, ends[1]);
+	close(ends[1]);
+	read_all(ends[0], text, sizeof(text));
+	close(ends[0]);
+	cr_assert_eq(waitpid(id, &status, 0), id);
+	cr_assert_str_eq(text, wanted);
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* ---- released twice --------------------------------------------------- */
+
+static void abort_twice(struct native_clique *c)
+{
+	c->p->ncclGroupStart();
+	c->p->ncclCommAbort(c->comm[0]);
+	c->p->ncclCommAbort(c->comm[0]);
+	c->p->ncclGroupEnd();
+}
+
+static void destroy_twice(struct native_clique *c)
+{
+	c->p->ncclCommDestroy(c->comm[1]);
+	c->p->ncclCommDestroy(c->comm[1]);
+}
+
+static void destroy_after_abort(struct native_clique *c)
+{
+	c->p->ncclCommAbort(c->comm[1]);
+	c->p->ncclCommDestroy(c->comm[1]);
+}
+
+static void abort_after_destroy(struct native_clique *c)
+{
+	c->p->ncclCommDestroy(c->comm[2]);
+	c->p->ncclCommAbort(c->comm[2]);
+}
+
+Test(strict, names_a_second_abort, .timeout = 10)
+{
+	expect(abort_twice, "ncclCommAbort: rank 0, device 0, world 0: "
+	                    "released before, by ncclCommAbort");
+}
+
+Test(strict, names_a_second_destroy, .timeout = 10)
+{
+	expect(destroy_twice, "ncclCommDestroy: rank 1, device 1, world 0: "
+	                      "released before, by ncclCommDestroy");
+}
+
+Test(strict, names_a_destroy_after_the_abort, .timeout = 10)
+{
+	expect(destroy_after_abort,
+	       "ncclCommDestroy: rank 1, device 1, world 0: "
+	       "released before, by ncclCommAbort");
+}
+
+Test(strict, names_an_abort_after_the_destroy, .timeout = 10)
+{
+	expect(abort_after_destroy, "ncclCommAbort: rank 2, device 2, world 0: "
+	                            "released before, by ncclCommDestroy");
+}
+
+/* ---- used after it was freed ------------------------------------------ */
+
+/* The second clique of the process, freed. */
+static void free_second(struct native_clique *c)
+{
+	native_clique_open(c, c->p, 3);
+	native_clique_destroy(c);
+}
+
+static void sum_freed(struct native_clique *c)
+{
+	free_second(c);
+	c->p->ncclAllReduce(c->send[2], c->recv[2], 1, ncclInt32, ncclSum,
+	                    c->comm[2], NULL);
+}
+
+static void ask_freed(struct native_clique *c)
+{
+	ncclResult_t error;
+
+	free_second(c);
+	c->p->ncclCommGetAsyncError(c->comm[0], &error);
+}
+
+static void abort_freed(struct native_clique *c)
+{
+	free_second(c);
+	c->p->ncclCommAbort(c->comm[1]);
+}
+
+static void destroy_freed(struct native_clique *c)
+{
+	free_second(c);
+	c->p->ncclCommDestroy(c->comm[1]);
+}
+
+static void finalize_freed(struct native_clique *c)
+{
+	free_second(c);
+	c->p->ncclCommFinalize(c->comm[1]);
+}
+
+static void ask_error_of_freed(struct native_clique *c)
+{
+	free_second(c);
+	c->p->ncclGetLastError(c->comm[1]);
+}
+
+Test(strict, names_a_collective_on_a_freed_one, .timeout = 10)
+{
+	expect(sum_freed, "ncclAllReduce: rank 2, device 2, world 1: "
+	                  "used after it was freed");
+}
+
+Test(strict, names_a_question_to_a_freed_one, .timeout = 10)
+{
+	expect(ask_freed, "ncclCommGetAsyncError: rank 0, device 0, world 1: "
+	                  "used after it was freed");
+	expect(ask_error_of_freed,
+	       "ncclGetLastError: rank 1, device 1, world 1: "
+	       "used after it was freed");
+}
+
+Test(strict, names_the_end_of_a_freed_one, .timeout = 10)
+{
+	expect(abort_freed, "ncclCommAbort: rank 1, device 1, world 1: "
+	                    "used after it was freed");
+	expect(destroy_freed, "ncclCommDestroy: rank 1, device 1, world 1: "
+	                      "used after it was freed");
+	expect(finalize_freed, "ncclCommFinalize: rank 1, device 1, world 1: "
+	                       "used after it was freed");
+}
+
+/* ---- two threads inside ----------------------------------------------- */
+
+static sem_t entered; /* posted when somebody is inside */
+
+static void wait_entered(void)
+{
+	while (sem_wait(&entered) != 0)
+		continue;
+}
+
+static void *sum_in_open_group(void *user)
+{
+	struct native_clique *c = user;
+
+	c->p->ncclGroupStart();
+	native_sum(c, 1);
+	sem_post(&entered);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void enter_and(void *(*enter)(void *user), struct native_clique *c)
+{
+	pthread_t thread;
+
+	sem_init(&entered, 0, 0);
+	pthread_create(&thread, NULL, enter, c);
+	wait_entered();
+}
+
+static void sum_beside_group(struct native_clique *c)
+{
+	enter_and(sum_in_open_group, c);
+	native_sum(c, 0);
+	c->p->ncclBroadcast(c->send[1], c->recv[1], 1, ncclInt32, 0, c->comm[1],
+	                    c->stream[1]);
+}
+
+static void destroy_beside_group(struct native_clique *c)
+{
+	enter_and(sum_in_open_group, c);
+	c->p->ncclCommDestroy(c->comm[1]);
+}
+
+static void finalize_beside_group(struct native_clique *c)
+{
+	enter_and(sum_in_open_group, c);
+	c->p->ncclCommFinalize(c->comm[1]);
+}
+
+Test(strict, names_a_collective_beside_an_open_group, .timeout = 10)
+{
+	expect(sum_beside_group, "ncclBroadcast: rank 1, device 1, world 0: "
+	                         "another thread is inside, in ncclAllReduce");
+}
+
+Test(strict, names_a_destroy_beside_another_thread, .timeout = 10)
+{
+	expect(destroy_beside_group,
+	       "ncclCommDestroy: rank 1, device 1, world 0: "
+	       "another thread is inside, in ncclAllReduce");
+	expect(finalize_beside_group,
+	       "ncclCommFinalize: rank 1, device 1, world 0: "
+	       "another thread is inside, in ncclAllReduce");
+}
+
+/* ---- freed under somebody --------------------------------------------- */
+
+static void abort_all(struct native_clique *c)
+{
+	int r;
+
+	c->p->ncclGroupStart();
+	for (r = 0; r < c->n; r++)
+		c->p->ncclCommAbort(c->comm[r]);
+	c->p->ncclGroupEnd();
+}
+
+static void free_beside_group(struct native_clique *c)
+{
+	enter_and(sum_in_open_group, c);
+	abort_all(c);
+}
+
+static void *sum_and_die(void *user)
+{
+	native_sum(user, 2);
+	return NULL;
+}
+
+static void free_after_death_inside(struct native_clique *c)
+{
+	const struct cohort_fault die = { 2, 0, COHORT_FAULT_DIE, 0 };
+	pthread_t thread;
+
+	cohort_sim_fault_add(&die);
+	pthread_create(&thread, NULL, sum_and_die, c);
+	pthread_join(thread, NULL);
+	abort_all(c);
+}
+
+Test(strict, names_a_free_under_another_thread, .timeout = 10)
+{
+	expect(free_beside_group,
+	       "ncclCommAbort: rank 1, device 1, world 0: "
+	       "freed while a thread is inside, in ncclAllReduce");
+}
+
+/* Who has ended inside has never left. */
+Test(strict, names_a_free_under_a_thread_that_died_inside, .timeout = 10)
+{
+	expect(free_after_death_inside,
+	       "ncclCommAbort: rank 2, device 2, world 0: "
+	       "freed while a thread is inside, in ncclAllReduce");
+}
+
+/* ---- a group left open ------------------------------------------------ */
+
+static void *leave_open(void *user)
+{
+	const struct platform *p = user;
+
+	p->ncclGroupStart();
+	return NULL;
+}
+
+static void *leave_open_with_sum(void *user)
+{
+	struct native_clique *c = user;
+
+	c->p->ncclGroupStart();
+	c->p->ncclGroupStart();
+	native_sum(c, 1);
+	c->p->ncclGroupEnd();
+	return NULL;
+}
+
+static void end_with_group(struct native_clique *c)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, leave_open, (void *)(uintptr_t)c->p);
+	pthread_join(thread, NULL);
+}
+
+static void end_with_group_of_sum(struct native_clique *c)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, leave_open_with_sum, c);
+	pthread_join(thread, NULL);
+}
+
+Test(strict, names_a_group_left_open, .timeout = 10)
+{
+	expect(end_with_group,
+	       "ncclGroupStart: the thread ends with its group open");
+	expect(end_with_group_of_sum,
+	       "ncclGroupStart: rank 1, device 1, world 0: "
+	       "the thread ends with its group open");
+}
+
+/* ---- what is allowed -------------------------------------------------- */
+
+#define ROUNDS 30
+
+struct worker {
+	struct native_clique *clique;
+	int rank;
+	int sums;
+	bool ends; /* finalize and destroy, each its own */
+};
+
+/* Sums of one rank, in groups of all kinds. */
+static void *work(void *user)
+{
+	struct worker *w = user;
+	struct native_clique *c = w->clique;
+	const struct platform *p = c->p;
+	int i;
+
+	for (i = 0; i < w->sums; i++) {
+		native_must(p->ncclGroupStart(), "ncclGroupStart");
+		native_must(p->ncclGroupStart(), "ncclGroupStart");
+		native_must(native_sum(c, w->rank), "ncclAllReduce");
+		native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+		native_must(native_sum(c, w->rank), "ncclAllReduce");
+		native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+		native_must(native_sum(c, w->rank), "ncclAllReduce");
+	}
+	native_must(p->cudaStreamSynchronize(c->stream[w->rank]), "work");
+	if (w->ends) {
+		native_must(p->ncclCommFinalize(c->comm[w->rank]), "finalize");
+		native_must(p->ncclCommDestroy(c->comm[w->rank]), "destroy");
+	}
+	return NULL;
+}
+
+/* Questions that may be asked beside the owners. */
+static void ask(struct native_clique *c)
+{
+	ncclResult_t error;
+	int i, r, value;
+
+	for (i = 0; i < 100; i++)
+		for (r = 0; r < c->n; r++) {
+			cr_assert_eq(c->p->ncclCommGetAsyncError(c->comm[r],
+			                                         &error),
+			             ncclSuccess);
+			cr_assert_eq(c->p->ncclCommUserRank(c->comm[r], &value),
+			             ncclSuccess);
+		}
+}
+
+/* The ranks sum; the last may come short, so that the others are held. */
+static void start_work(struct native_clique *c, struct worker workers[],
+                       pthread_t threads[], bool hold, bool ends)
+{
+	int r;
+
+	for (r = 0; r < c->n; r++) {
+		workers[r] = (struct worker){ c, r, 10, ends };
+		if (hold && r == c->n - 1)
+			workers[r].sums = 5;
+		pthread_create(&threads[r], NULL, work, &workers[r]);
+	}
+}
+
+static void join(pthread_t threads[], int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++)
+		pthread_join(threads[r], NULL);
+}
+
+static void one_round(const struct platform *p, int number)
+{
+	struct native_clique c;
+	struct worker workers[NATIVE_RANKS];
+	pthread_t threads[NATIVE_RANKS];
+	bool ends = number % 3 == 1, aborts = number % 3 == 2;
+	int r;
+
+	native_clique_open(&c, p, 4);
+	native_sum_all(&c);
+	start_work(&c, workers, threads, aborts, ends);
+	if (!ends)
+		ask(&c);
+	if (aborts) {
+		cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+		for (r = 0; r < c.n; r++)
+			cr_assert_eq(p->ncclCommAbort(c.comm[r]), ncclSuccess);
+	}
+	join(threads, c.n);
+	if (aborts)
+		cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	else if (!ends)
+		native_clique_destroy(&c);
+}
+
+Test(strict, lets_a_legal_program_be, .timeout = 60)
+{
+	const struct platform *p;
+	int i;
+
+	setenv("COHORT_HOST_STRICT", "1", 1);
+	p = native_open(4);
+	for (i = 0; i < ROUNDS; i++)
+		one_round(p, i);
+}
+
+/* A group that failed has released nobody: it may be tried again. */
+Test(strict, counts_no_release_of_a_group_that_failed, .timeout = 10)
+{
+	const struct platform *p;
+	struct native_clique c;
+
+	setenv("COHORT_HOST_STRICT", "1", 1);
+	p = native_open(2);
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 1, ncclInt32, ncclSum, NULL,
+	                              NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
+	native_clique_destroy(&c);
+}
+
+Test(strict, is_off_when_0, .timeout = 10)
+{
+	const struct platform *p;
+	struct native_clique c;
+
+	setenv("COHORT_HOST_STRICT", "0", 1);
+	p = native_open(3);
+	native_clique_open(&c, p, 3);
+	cr_assert_eq(p->ncclCommAbort(c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
+}
