@@ -301,18 +301,18 @@ static ncclResult_t comm_sync(struct ncclComm *comm)
 static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 {
 	struct world *w = comm->world;
+	const int n = w->n; /* once released, w may be gone */
 	int i;
 
 	if (strict_is_on())
 		strict_release(comm, function);
 	/* Acquire and release: the last sees what the others did before. */
-	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) +
-	            1 !=
-	    w->n)
+	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) !=
+	    n - 1)
 		return ncclSuccess;
 	if (strict_is_on())
 		strict_check_free(w, function);
-	for (i = 0; i < w->n; i++)
+	for (i = 0; i < n; i++)
 		comm_sync(w->comms[i]);
 	if (strict_is_on())
 		strict_check_buffers(w, function);
