@@ -87,16 +87,19 @@ void strict_enter(struct ncclComm *comm, const char *function)
 		    name(&comm->strict.entered_by));
 }
 
+static void leave(struct ncclComm **link)
+{
+	struct ncclComm *comm = *link;
+
+	*link = comm->strict.next_inside;
+	/* Release: the next to be inside writes the link just read. */
+	atomic_store_explicit(&comm->strict.inside, 0, memory_order_release);
+}
+
 void strict_leave(void)
 {
-	struct ncclComm *comm;
-
-	while ((comm = inside)) {
-		inside = comm->strict.next_inside;
-		/* Release: the next to be inside writes the link just read. */
-		atomic_store_explicit(&comm->strict.inside, 0,
-		                      memory_order_release);
-	}
+	while (inside)
+		leave(&inside);
 }
 
 /* ---- groups ----------------------------------------------------------- */
@@ -119,9 +122,16 @@ void strict_release(struct ncclComm *comm, const char *function)
 {
 	const char *before = atomic_exchange_explicit(
 		&comm->strict.released_by, function, memory_order_relaxed);
+	struct ncclComm **link = &inside;
 
 	if (before)
 		die(function, comm, "released before, by ", before);
+	/* Whoever releases it has done with it: another may free it before this
+	 * thread is at the end of its group. */
+	while (*link && *link != comm)
+		link = &(*link)->strict.next_inside;
+	if (*link)
+		leave(link);
 }
 
 void strict_check_free(const struct world *w, const char *function)

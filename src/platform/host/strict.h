@@ -59,7 +59,7 @@ void strict_leave(void);
  * lives as long as the thread. */
 void strict_open_group(int *depth);
 
-/* A communicator is aborted or destroyed. */
+/* A communicator is aborted or destroyed; the calling thread leaves it. */
 void strict_release(struct ncclComm *comm, const char *function);
 
 /* All of @world is about to be freed, as all are released; and when all work is
