@@ -99,7 +99,7 @@ library_sources := \
   src/platform/host/copy.c src/platform/host/device.c \
   src/platform/host/event.c src/platform/host/fault.c \
   src/platform/host/group.c src/platform/host/host.c \
-  src/platform/host/mark.c \
+  src/platform/host/join.c src/platform/host/mark.c \
   src/platform/host/meet.c src/platform/host/memory.c \
   src/platform/host/reduce.c src/platform/host/stream.c \
   src/platform/host/stream_calls.c src/platform/host/strict.c
@@ -117,14 +117,15 @@ api_sources := \
   tests/api/platform.c tests/api/run.c tests/api/ticket.c
 platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \
-  tests/platform/fault.c tests/platform/group.c tests/platform/order.c \
+  tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
+  tests/platform/order.c \
   tests/platform/stream.c tests/platform/strict.c
 support_sources := \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \
   tests/support/native.c tests/support/ranks.c tests/support/reference.c \
   tests/support/scenario.c tests/support/stress.c
 fault_tests := memory native steady
-stress_tests := abort agree collectives exits handles owner recorder streams
+stress_tests := abort agree collectives exits handles joins owner recorder streams
 bench_programs := walk
 
 objects = $(patsubst %,$(dir)/%.o,$(basename $1))

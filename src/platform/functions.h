@@ -15,6 +15,10 @@
 /* clang-format off */
 #define NCCL_FUNCTIONS(X) \
 	X(ncclResult_t, ncclGetVersion, (int *version), (version)) \
+	X(ncclResult_t, ncclGetUniqueId, (ncclUniqueId *id), (id)) \
+	X(ncclResult_t, ncclCommInitRank, \
+	  (ncclComm_t *comm, int nranks, ncclUniqueId id, int rank), \
+	  (comm, nranks, id, rank)) \
 	X(ncclResult_t, ncclCommInitAll, \
 	  (ncclComm_t *comms, int ndev, const int *devlist), \
 	  (comms, ndev, devlist)) \

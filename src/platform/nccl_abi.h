@@ -10,6 +10,12 @@
 
 typedef struct ncclComm *ncclComm_t;
 
+#define NCCL_UNIQUE_ID_BYTES 128
+
+typedef struct {
+	char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
 typedef enum {
 	ncclSuccess = 0,
 	ncclUnhandledCudaError = 1,

@@ -48,6 +48,7 @@ CUDA_FUNCTIONS(ABI_DECLARE)
 
 const struct abi_fact ABI_FACTS[] = {
 	ABI_SIZE(ncclComm_t),
+	ABI_SIZE(ncclUniqueId),
 	ABI_SIZE(ncclResult_t),
 	ABI_SIZE(ncclDataType_t),
 	ABI_SIZE(ncclRedOp_t),
@@ -56,6 +57,8 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_SIZE(cudaHostFn_t),
 	ABI_SIZE(cudaError_t),
 	ABI_SIZE(enum cudaMemcpyKind),
+
+	ABI_VALUE(NCCL_UNIQUE_ID_BYTES),
 
 	ABI_VALUE(ncclSuccess),
 	ABI_VALUE(ncclUnhandledCudaError),

@@ -291,30 +291,13 @@ static void *get_stuck(void *user)
 	return NULL;
 }
 
-/* True if the thread is asleep, as the kernel tells. */
-static bool is_asleep(pid_t id)
-{
-	char path[64];
-	char state = '?';
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)id);
-	file = fopen(path, "r");
-	cr_assert_not_null(file);
-	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-		state = '?';
-	fclose(file);
-	return state == 'S';
-}
-
 static void start_stuck(struct stuck *stuck, pthread_t *thread)
 {
 	sem_init(&stuck->calls, 0, 0);
 	pthread_create(thread, NULL, get_stuck, stuck);
 	while (sem_wait(&stuck->calls) != 0)
 		continue;
-	while (!is_asleep(stuck->id))
-		sched_yield();
+	native_await_sleep(stuck->id);
 }
 
 Test(fault, stuck_call_returns_an_error_on_the_abort, .timeout = 10)
@@ -491,8 +474,7 @@ Test(fault, init_holds_until_it_is_cleared, .timeout = 10)
 	pthread_create(&thread, NULL, open_clique, &opener);
 	while (sem_wait(&opener.calls) != 0)
 		continue;
-	while (!is_asleep(opener.id))
-		sched_yield();
+	native_await_sleep(opener.id);
 	for (i = 0; i < 10000; i++)
 		sched_yield();
 	cr_assert(!atomic_load(&opener.returned));

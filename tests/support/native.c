@@ -7,6 +7,7 @@
 
 #include "native.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,28 @@ void native_clique_destroy(struct native_clique *clique)
 void native_clique_abort(struct native_clique *clique)
 {
 	native_clique_end(clique, clique->p->ncclCommAbort);
+}
+
+/* 'S' while it sleeps. */
+static char thread_state(pid_t thread)
+{
+	char path[64];
+	char state = '?';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	file = fopen(path, "r");
+	native_must(!file, path);
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = '?';
+	fclose(file);
+	return state;
+}
+
+void native_await_sleep(pid_t thread)
+{
+	while (thread_state(thread) != 'S')
+		sched_yield();
 }
 
 double native_now_ms(void)

@@ -12,6 +12,7 @@
 #include <semaphore.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "platform/platform.h"
 
@@ -74,6 +75,9 @@ int native_touched(const struct native_clique *clique, int r);
 /* Destroy, or abort, all ranks in one group, and the streams. */
 void native_clique_destroy(struct native_clique *clique);
 void native_clique_abort(struct native_clique *clique);
+
+/* Wait until a thread of this process is asleep, as the kernel tells. */
+void native_await_sleep(pid_t thread);
 
 /* Milliseconds of the monotonic clock. */
 double native_now_ms(void);

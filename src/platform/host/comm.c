@@ -169,7 +169,7 @@ static void comm_free(struct ncclComm *comm)
 	free(comm);
 }
 
-static void world_free(struct world *w)
+void world_free(struct world *w)
 {
 	int i;
 
@@ -201,7 +201,7 @@ static struct ncclComm *comm_create(struct world *w, int rank, int device)
 	return comm;
 }
 
-static struct world *world_create(int n, const int *devices)
+struct world *world_create(int n, const int *devices)
 {
 	static _Atomic uint64_t worlds; /* relaxed: a number */
 	struct world *w =
@@ -245,16 +245,13 @@ static ncclResult_t check_devices(int n, const int *devices)
 	return ncclSuccess;
 }
 
-/* Take as long as a scripted fault wants; @started_ns is when the call began. */
+/* Take as long as a scripted fault wants. */
 static void init_hold(int rank, uint64_t started_ns)
 {
-	uint64_t script;
-	struct cohort_fault fault = fault_take_init(rank, &script);
-	bool timed = fault.value && fault.value < UINT64_MAX - started_ns;
+	uint64_t script = 0;
+	uint64_t until_ns = fault_take_init(rank, started_ns, &script);
 
-	if (fault.kind)
-		fault_hold(script,
-		           timed ? started_ns + fault.value : UINT64_MAX);
+	fault_hold(script, until_ns);
 }
 
 ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,

@@ -69,7 +69,7 @@ struct launch {
 };
 
 struct ncclComm {
-	/* Constant after creation. */
+	/* Constant after creation, the device once the rank has joined. */
 	uint64_t magic;
 	struct world *world;
 	int rank;
@@ -148,6 +148,10 @@ struct world {
 /* NULL, freed (as far as can be told) or foreign communicators are not; in strict
  * mode a freed one ends the program.  @function is the one that was called. */
 bool comm_is_valid(const struct ncclComm *comm, const char *function);
+
+/* A world of @n ranks on @devices (NULL: the first), or NULL without memory. */
+struct world *world_create(int n, const int *devices);
+void world_free(struct world *world);
 
 /* A launch for @comm with nothing in it, or NULL without memory. */
 struct launch *comm_launch_get(struct ncclComm *comm);

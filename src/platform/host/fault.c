@@ -297,9 +297,14 @@ struct cohort_fault fault_take(int rank, uint64_t operation,
 	return take(rank, false, operation, script_out);
 }
 
-struct cohort_fault fault_take_init(int rank, uint64_t *script_out)
+uint64_t fault_take_init(int rank, uint64_t now_ns, uint64_t *script_out)
 {
-	return take(rank, true, 0, script_out);
+	const struct cohort_fault f = take(rank, true, 0, script_out);
+
+	if (!f.kind)
+		return 0;
+	return f.value && f.value < UINT64_MAX - now_ns ? now_ns + f.value
+	                                                : UINT64_MAX;
 }
 
 void fault_hold(uint64_t of, uint64_t until_ns)

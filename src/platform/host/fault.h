@@ -9,12 +9,15 @@
 /* Read COHORT_FAULTS, once.  COHORT_INVALID names the part it cannot read. */
 int fault_init(void);
 
-/* Take the fault scripted for operation @operation of @rank, or for its init, if
- * any; its kind is 0 if there is none.  @script_out is for fault_hold(), and
- * untouched if there is none. */
+/* Take the fault scripted for operation @operation of @rank, if any; its kind is
+ * 0 if there is none.  @script_out is for fault_hold(), and untouched if there is
+ * none. */
 struct cohort_fault fault_take(int rank, uint64_t operation,
                                uint64_t *script_out);
-struct cohort_fault fault_take_init(int rank, uint64_t *script_out);
+
+/* The same for the init of @rank, which began at @now_ns: until when it shall
+ * take, or 0. */
+uint64_t fault_take_init(int rank, uint64_t now_ns, uint64_t *script_out);
 
 /* Wait until the script that a fault was taken from is cleared, or the clock
  * shows @until_ns. */

@@ -21,6 +21,7 @@ static _Thread_local struct {
 	ncclResult_t error; /* of the last call that failed */
 	struct launch *first;
 	struct launch *last;
+	struct join *joins;
 	struct job *jobs;
 	size_t job_count, job_room;
 } group;
@@ -90,6 +91,27 @@ ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm)
 	return ncclSuccess;
 }
 
+void group_join(struct join *join)
+{
+	struct join **at = &group.joins;
+
+	while (*at)
+		at = &(*at)->next;
+	*at = join;
+}
+
+/* Before the rest, as in NCCL: if a rank cannot join, the group has failed. */
+static ncclResult_t end_joins(ncclResult_t error)
+{
+	struct join *joins = group.joins;
+
+	group.joins = NULL;
+	if (error == ncclSuccess)
+		error = join_run(joins);
+	join_free(joins);
+	return error;
+}
+
 static void end_launches(bool queue)
 {
 	struct launch *l, *next;
@@ -131,6 +153,8 @@ ncclResult_t group_end(void)
 	if (--group.depth)
 		return ncclSuccess;
 	error = group.error;
+	if (group.joins)
+		error = end_joins(error);
 	end_launches(error == ncclSuccess);
 	result = end_jobs(error == ncclSuccess);
 	if (strict_is_on())
@@ -141,6 +165,8 @@ ncclResult_t group_end(void)
 void group_drop(void)
 {
 	group.depth = 0;
+	join_free(group.joins);
+	group.joins = NULL;
 	end_launches(false);
 	end_jobs(false);
 }

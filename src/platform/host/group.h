@@ -8,7 +8,7 @@
  * call failed.  Every collective is a group of its own when none is open.
  */
 
-#include "platform/host/comm.h"
+#include "platform/host/join.h"
 
 typedef ncclResult_t (*group_job_fn)(struct ncclComm *comm);
 
@@ -24,6 +24,9 @@ ncclResult_t group_fail(ncclResult_t result, const char *text);
 
 /* The open group's launch on @comm; NULL without memory. */
 struct launch *group_launch(struct ncclComm *comm);
+
+/* Let a rank join at the end of the open group, which owns @join then. */
+void group_join(struct join *join);
 
 /* Run @fn(@comm) at the end of the open group, after all launches. */
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm);

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Ranks that join one by one, by a unique id
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cohort/sim.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+static ncclUniqueId new_id(const struct platform *p)
+{
+	ncclUniqueId id;
+
+	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
+	return id;
+}
+
+/* Rank @rank of @n on device @device. */
+static ncclResult_t join_on(const struct platform *p, ncclComm_t *comm, int n,
+                            const ncclUniqueId *id, int rank, int device)
+{
+	native_must(p->cudaSetDevice(device), "cudaSetDevice");
+	return p->ncclCommInitRank(comm, n, *id, rank);
+}
+
+/* Make a clique of communicators that are there. */
+static void clique_with_streams(struct native_clique *c,
+                                const struct platform *p, int n)
+{
+	int r;
+
+	c->p = p;
+	c->n = n;
+	for (r = 0; r < n; r++)
+		c->stream[r] = native_stream(p, r);
+	native_fill(c);
+}
+
+/* ---- a thread per rank ------------------------------------------------ */
+
+struct joiner {
+	const struct platform *p;
+	ncclUniqueId id;
+	int n, rank, device;
+	ncclComm_t comm;
+	ncclResult_t result;
+	atomic_bool returned;
+	sem_t calls;
+	pid_t task; /* once it is about to call */
+	pthread_t thread;
+};
+
+static void *join(void *user)
+{
+	struct joiner *j = user;
+
+	j->task = gettid();
+	sem_post(&j->calls);
+	j->result = join_on(j->p, &j->comm, j->n, &j->id, j->rank, j->device);
+	atomic_store(&j->returned, true);
+	return NULL;
+}
+
+static void start(struct joiner *j, const struct platform *p,
+                  const ncclUniqueId *id, int n, int rank)
+{
+	memset(j, 0, sizeof(*j));
+	j->p = p;
+	j->id = *id;
+	j->n = n;
+	j->rank = rank;
+	j->device = rank;
+	sem_init(&j->calls, 0, 0);
+	pthread_create(&j->thread, NULL, join, j);
+}
+
+/* The thread has come to wait in its call. */
+static void stays_inside(struct joiner *j)
+{
+	while (sem_wait(&j->calls) != 0)
+		continue;
+	native_await_sleep(j->task);
+	cr_assert(!atomic_load(&j->returned));
+}
+
+static void start_all(struct joiner joiners[], const struct platform *p, int n)
+{
+	const ncclUniqueId id = new_id(p);
+	int r;
+
+	for (r = 0; r < n; r++)
+		start(&joiners[r], p, &id, n, r);
+}
+
+static void collect(struct joiner joiners[], struct native_clique *c, int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++) {
+		pthread_join(joiners[r].thread, NULL);
+		cr_assert_eq(joiners[r].result, ncclSuccess);
+		c->comm[r] = joiners[r].comm;
+	}
+	clique_with_streams(c, joiners[0].p, n);
+}
+
+Test(join, makes_a_communicator_of_threads, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct joiner joiners[4];
+	struct native_clique c;
+	int r, value;
+
+	start_all(joiners, p, 4);
+	collect(joiners, &c, 4);
+	for (r = 0; r < 4; r++) {
+		cr_assert_eq(p->ncclCommUserRank(c.comm[r], &value),
+		             ncclSuccess);
+		cr_assert_eq(value, r);
+		cr_assert_eq(p->ncclCommCount(c.comm[r], &value), ncclSuccess);
+		cr_assert_eq(value, 4);
+		cr_assert_eq(p->ncclCommCuDevice(c.comm[r], &value),
+		             ncclSuccess);
+		cr_assert_eq(value, r);
+	}
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}
+
+Test(join, of_one_rank_waits_for_nobody, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	const ncclUniqueId id = new_id(p);
+	ncclComm_t comm;
+	int device = -1;
+
+	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 3), ncclSuccess);
+	cr_assert_eq(p->ncclCommCuDevice(comm, &device), ncclSuccess);
+	cr_assert_eq(device, 3);
+	cr_assert_eq(p->cudaGetDevice(&device), cudaSuccess);
+	cr_assert_eq(device, 3);
+	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
+}
+
+Test(join, waits_for_the_last, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	const ncclUniqueId id = new_id(p);
+	struct joiner joiners[3];
+	struct native_clique c;
+
+	start(&joiners[2], p, &id, 3, 2);
+	start(&joiners[0], p, &id, 3, 0);
+	stays_inside(&joiners[2]);
+	stays_inside(&joiners[0]);
+	start(&joiners[1], p, &id, 3, 1);
+	collect(joiners, &c, 3);
+	native_sum_all(&c);
+	native_clique_abort(&c);
+}
+
+Test(join, of_two_ids_makes_two_communicators, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	struct joiner first[3], second[3];
+	struct native_clique one, two;
+
+	start_all(first, p, 3);
+	start_all(second, p, 3);
+	collect(second, &two, 3);
+	collect(first, &one, 3);
+	native_clique_abort(&one);
+	native_sum_all(&two);
+	native_clique_destroy(&two);
+}
+
+/* The memory is that of all until the last has gone. */
+Test(join, is_freed_by_the_last, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct joiner joiners[2];
+	struct native_clique c;
+	int value = -1;
+
+	start_all(joiners, p, 2);
+	collect(joiners, &c, 2);
+	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommUserRank(c.comm[0], &value), ncclSuccess);
+	cr_assert_eq(value, 0);
+	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
+}
+
+/* ---- all ranks of one thread ------------------------------------------ */
+
+Test(join, is_deferred_to_the_end_of_a_group, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	const ncclUniqueId id = new_id(p);
+	struct native_clique c;
+	int r;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 4; r++) {
+		c.comm[r] = (ncclComm_t)&c;
+		cr_assert_eq(join_on(p, &c.comm[r], 4, &id, r, r), ncclSuccess);
+		cr_assert_null(c.comm[r]);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	clique_with_streams(&c, p, 4);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}
+
+/* Two threads with two ranks each, of two communicators at once. */
+struct half {
+	const struct platform *p;
+	ncclUniqueId ids[2];
+	struct native_clique cliques[2];
+};
+
+static void join_half(struct half *h, int first)
+{
+	int i, r;
+
+	native_must(h->p->ncclGroupStart(), "ncclGroupStart");
+	for (i = 0; i < 2; i++)
+		for (r = first; r < first + 2; r++)
+			native_must(join_on(h->p, &h->cliques[i].comm[r], 4,
+			                    &h->ids[i], r, r),
+			            "ncclCommInitRank");
+	native_must(h->p->ncclGroupEnd(), "ncclGroupEnd");
+}
+
+static void *join_second_half(void *user)
+{
+	join_half(user, 2);
+	return NULL;
+}
+
+Test(join, takes_ranks_of_several_ids_in_one_group, .timeout = 10)
+{
+	struct half h = { .p = native_open(4) };
+	pthread_t thread;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		h.ids[i] = new_id(h.p);
+	pthread_create(&thread, NULL, join_second_half, &h);
+	join_half(&h, 0);
+	pthread_join(thread, NULL);
+	for (i = 0; i < 2; i++) {
+		clique_with_streams(&h.cliques[i], h.p, 4);
+		native_sum_all(&h.cliques[i]);
+		native_clique_destroy(&h.cliques[i]);
+	}
+}
+
+/* If one of a group cannot join, none of it has. */
+Test(join, of_a_group_is_all_or_nothing, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId id = new_id(p);
+	struct native_clique c;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(join_on(p, &c.comm[0], 2, &id, 0, 0), ncclSuccess);
+	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 0, 1), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
+	cr_assert_null(c.comm[0]);
+	cr_assert_null(c.comm[1]);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(join_on(p, &c.comm[0], 2, &id, 0, 0), ncclSuccess);
+	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	clique_with_streams(&c, p, 2);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}
+
+Test(join, is_dropped_with_its_group, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId id = new_id(p);
+	ncclComm_t comm;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
+	cr_assert_eq(p->ncclCommInitRank(NULL, 2, id, 0), ncclInvalidArgument);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
+	cr_assert_null(comm);
+	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
+}
+
+/* ---- what is refused -------------------------------------------------- */
+
+Test(join, checks_its_arguments, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId id = new_id(p);
+	ncclComm_t comm = NULL;
+
+	cr_assert_eq(p->ncclGetUniqueId(NULL), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRank(&comm, -1, id, 0),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRank(NULL, 2, id, 0), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRank(&comm, 2, id, -1),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRank(&comm, 3, id, 0), ncclInvalidUsage);
+	cr_assert_null(comm);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage,
+	             "no group may be left open");
+}
+
+/* The later one fails, and those before it go on waiting for the right one. */
+static void refuse_second(int n, int rank, int device, const char *why)
+{
+	const struct platform *p = native_open(3);
+	const ncclUniqueId id = new_id(p);
+	struct joiner first;
+	struct native_clique c;
+	ncclComm_t comm;
+
+	start(&first, p, &id, 2, 0);
+	stays_inside(&first);
+	cr_assert_eq(join_on(p, &comm, n, &id, rank, device), ncclInvalidUsage);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), why));
+	cr_assert_null(comm);
+	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
+	pthread_join(first.thread, NULL);
+	c.comm[0] = first.comm;
+	clique_with_streams(&c, p, 2);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}
+
+Test(join, refuses_a_rank_that_is_there, .timeout = 10)
+{
+	refuse_second(2, 0, 1, "the rank is there");
+}
+
+Test(join, refuses_another_number_of_ranks, .timeout = 10)
+{
+	refuse_second(3, 1, 1, "another number of ranks");
+}
+
+Test(join, refuses_a_device_that_is_taken, .timeout = 10)
+{
+	refuse_second(2, 1, 0, "duplicate device");
+}
+
+Test(join, refuses_an_id_that_was_used, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId id = new_id(p);
+	ncclComm_t comm, second;
+
+	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
+	cr_assert_eq(join_on(p, &second, 1, &id, 0, 0), ncclInvalidUsage);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "used before"));
+	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
+}
+
+static void refuse_foreign(const struct platform *p, const ncclUniqueId *id)
+{
+	ncclComm_t comm;
+
+	native_must(join_on(p, &comm, 2, id, 0, 0) != ncclInvalidUsage,
+	            "joined by a foreign id");
+	native_must(!strstr(p->ncclGetLastError(NULL), "one process only"),
+	            "another error");
+}
+
+Test(join, refuses_what_is_no_id, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	ncclUniqueId id = { { 0 } };
+
+	refuse_foreign(p, &id);
+	id = new_id(p);
+	id.internal[8]++;
+	refuse_foreign(p, &id);
+}
+
+Test(join, refuses_an_id_of_another_process, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId id = new_id(p);
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		refuse_foreign(p, &id);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* ---- faults ----------------------------------------------------------- */
+
+Test(join, is_held_by_a_fault_of_its_init, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const struct cohort_fault fault = { 1, 0, COHORT_FAULT_INIT, 0 };
+	struct joiner joiners[2];
+	struct native_clique c;
+
+	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
+	start_all(joiners, p, 2);
+	stays_inside(&joiners[0]);
+	stays_inside(&joiners[1]);
+	cohort_sim_faults_clear();
+	collect(joiners, &c, 2);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Ranks that join by a unique id, against each other and against who is refused
+ *
+ * Every round two threads join with two ranks each in a group, two with one, and
+ * an odd one with a group that cannot join.  Checked at the end: all ranks have a
+ * communicator, the odd one has none, and a sum over it is right.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "support/native.h"
+#include "support/stress.h"
+
+#define RANKS 6
+
+struct round {
+	const struct platform *p;
+	ncclUniqueId id;
+	ncclComm_t comm[RANKS];
+	atomic_int sum; /* of what the ranks got */
+	atomic_int refused;
+};
+
+struct member {
+	struct round *round;
+	int rank;  /* the first */
+	int ranks; /* one after the other */
+};
+
+static ncclResult_t join_all(struct member *m)
+{
+	const struct platform *p = m->round->p;
+	int r;
+
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = m->rank; r < m->rank + m->ranks; r++) {
+		native_must(p->cudaSetDevice(r), "cudaSetDevice");
+		native_must(p->ncclCommInitRank(&m->round->comm[r], RANKS,
+		                                m->round->id, r),
+		            "ncclCommInitRank");
+	}
+	return p->ncclGroupEnd();
+}
+
+/* All ranks of the thread: one sum of ones. */
+static void sum_all(struct member *m)
+{
+	const struct platform *p = m->round->p;
+	int32_t value[RANKS];
+	int r;
+
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = m->rank; r < m->rank + m->ranks; r++) {
+		value[r] = 1;
+		native_must(p->ncclAllReduce(&value[r], &value[r], 1, ncclInt32,
+		                             ncclSum, m->round->comm[r], NULL),
+		            "ncclAllReduce");
+	}
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	for (r = m->rank; r < m->rank + m->ranks; r++) {
+		native_must(p->ncclCommFinalize(m->round->comm[r]), "finalize");
+		atomic_fetch_add(&m->round->sum, value[r]);
+		native_must(p->ncclCommDestroy(m->round->comm[r]), "destroy");
+	}
+}
+
+static void *member_main(void *user)
+{
+	struct member *m = user;
+
+	native_must(join_all(m), "ncclGroupEnd");
+	sum_all(m);
+	return NULL;
+}
+
+/* A group that wants one rank twice never gets it, whoever comes first. */
+static void *odd_main(void *user)
+{
+	struct round *round = user;
+	const struct platform *p = round->p;
+	ncclComm_t comm[2];
+	ncclResult_t result;
+	int i;
+
+	native_must(p->cudaSetDevice(RANKS), "cudaSetDevice");
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (i = 0; i < 2; i++)
+		native_must(p->ncclCommInitRank(&comm[i], RANKS, round->id, 1),
+		            "ncclCommInitRank");
+	result = p->ncclGroupEnd();
+	if (result != ncclInvalidUsage || comm[0] || comm[1])
+		stress_fail("the odd one is told %d", (int)result);
+	atomic_fetch_add(&round->refused, 1);
+	return NULL;
+}
+
+static void one_round(const struct platform *p)
+{
+	static const int first[] = { 0, 2, 4, 5 };
+	static const int ranks[] = { 2, 2, 1, 1 };
+	struct round round = { .p = p };
+	struct member members[4];
+	pthread_t threads[4], odd;
+	int i;
+
+	native_must(p->ncclGetUniqueId(&round.id), "ncclGetUniqueId");
+	for (i = 0; i < 4; i++) {
+		members[i] = (struct member){ &round, first[i], ranks[i] };
+		pthread_create(&threads[i], NULL, member_main, &members[i]);
+		if (i == 0)
+			pthread_create(&odd, NULL, odd_main, &round);
+	}
+	for (i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	pthread_join(odd, NULL);
+	if (round.sum != RANKS * RANKS || round.refused != 1)
+		stress_fail("the sums add up to %d", (int)round.sum);
+}
+
+int main(int argc, char **argv)
+{
+	const struct platform *p = native_open(RANKS + 1);
+	unsigned long rounds;
+
+	for (rounds = 0; stress_go_on(argc, argv); rounds++)
+		one_round(p);
+	printf("%lu rounds\n", rounds);
+	return 0;
+}
