@@ -88,7 +88,7 @@ cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 library_sources := \
   src/api/abort.c src/api/collective.c src/api/comm.c src/api/completion.c src/api/deadline.c src/api/generation.c \
   src/api/group.c \
-  src/api/memory.c src/api/respawn.c src/api/worker.c \
+  src/api/join.c src/api/memory.c src/api/options.c src/api/respawn.c src/api/worker.c \
   src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/cause.c src/core/clique.c src/core/connect.c src/core/native.c src/core/op.c src/core/owner.c src/core/reaper.c \
   src/core/recorder.c src/core/submit.c \
@@ -113,7 +113,7 @@ unit_sources := \
   tests/unit/backoff.c tests/unit/op.c tests/unit/recorder.c \
   tests/unit/reduce.c
 api_sources := \
-  tests/api/abort.c tests/api/agree.c tests/api/comm.c tests/api/differential.c tests/api/group.c tests/api/guard.c \
+  tests/api/abort.c tests/api/agree.c tests/api/comm.c tests/api/differential.c tests/api/group.c tests/api/guard.c tests/api/join.c \
   tests/api/platform.c tests/api/run.c tests/api/ticket.c
 platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \

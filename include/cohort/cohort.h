@@ -624,6 +624,55 @@ COHORT_API int cohort_group_broadcast(struct cohort_group *group,
 COHORT_API int cohort_group_wait(struct cohort_group *group, uint64_t ticket,
                                  uint64_t timeout_ns);
 
+/* ---- joining by unique id --------------------------------------------- */
+
+/* What ranks that join have in common; bytes that can be sent to other processes. */
+struct cohort_unique_id {
+	unsigned char bytes[192];
+};
+
+/*
+ * cohort_unique_id - a new id, for one communicator
+ * @id: filled
+ *
+ * One rank makes it and gives it to the others.  Of the platform that a group
+ * opened now with no choice of its own would get.  Any thread; may block on the
+ * platform's start.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_NCCL; what cohort_group_open() answers about
+ * the platform.
+ */
+COHORT_API int cohort_unique_id(struct cohort_unique_id *id);
+
+/*
+ * cohort_comm_join - be one rank of a communicator, a thread or a process per rank
+ * @id:      the same for all
+ * @nranks:  1 to COHORT_MAX_RANKS, the same for all
+ * @rank:    0 to @nranks - 1, another one for each
+ * @device:  of this rank, another one for each rank of the machine
+ * @options: as for cohort_group_open(), the same for all; NULL for the defaults
+ * @comm:    to be closed by cohort_comm_close(), which ends it as
+ *           cohort_group_close() ends a group once the last rank of this process
+ *           has done so; after that no call may use it
+ *
+ * The ranks that a process joins by one id are one clique: an abort handle of any
+ * ends all, each is compared with the others, the watchdog sees all of them.  It
+ * does not see those of other processes; that a verdict says.
+ *
+ * Every rank must join: blocks until all have, or the init deadline has passed.
+ * Then no rank of this process has joined.  Any thread.
+ *
+ * COHORT_OK; COHORT_INVALID, with the argument and its value, also for a rank,
+ * a device or a number of ranks that does not go with those of others in this
+ * process (who go on waiting); COHORT_UNSUPPORTED for an id of another process on
+ * the host platform, which joins ranks of one process; COHORT_INIT_TIMEOUT;
+ * otherwise as cohort_group_open().
+ */
+COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
+                                int rank, int device,
+                                const struct cohort_group_options *options,
+                                struct cohort_comm **comm);
+
 /* ---- communicators ---------------------------------------------------- */
 
 /*
@@ -679,12 +728,14 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  *
  * Waits for this rank's tickets, up to the close deadline.  The native
  * communicator lives until the group is closed, as NCCL frees all of a
- * process's ranks together.
+ * process's ranks together.  Of ranks that have joined by id the last one to be
+ * closed ends them all, and waits for that as cohort_group_close() does.
  *
  * COHORT_OK; COHORT_TIMED_OUT if a ticket was not answered in time (nothing
  * changed); the cause, or COHORT_WEDGED, if that is what its tickets answered
  * (closed all the same); COHORT_OWNER; COHORT_BUSY; COHORT_STATE if closed
- * already; COHORT_INVALID.
+ * already; COHORT_INVALID.  The last joined rank: also what cohort_group_close()
+ * answers.
  */
 COHORT_API int cohort_comm_close(struct cohort_comm *comm);
 

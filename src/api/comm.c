@@ -33,7 +33,7 @@ int cohort_comm_rank(const struct cohort_comm *comm)
 
 int cohort_comm_size(const struct cohort_comm *comm)
 {
-	return comm_is_open(comm) ? comm->clique->size : -1;
+	return comm_is_open(comm) ? comm->clique->world : -1;
 }
 
 int cohort_comm_device(const struct cohort_comm *comm)
@@ -92,8 +92,17 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 	return change_owner(comm, owner_unbind);
 }
 
+/* Ranks that have joined by id: the last one to leave ends them all. */
+static int end_joined(struct generation *g, int rc)
+{
+	int ended = generation_end(g), freed = generation_free(g);
+
+	return freed != COHORT_OK ? freed : ended != COHORT_OK ? ended : rc;
+}
+
 int cohort_comm_close(struct cohort_comm *comm)
 {
+	struct generation *joined;
 	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
@@ -106,10 +115,15 @@ int cohort_comm_close(struct cohort_comm *comm)
 	/* Outside the gate: an abort waits for that to be empty. */
 	rc = comm_await_all(comm,
 	                    clock_deadline(comm->clique->deadlines.close_ns));
-	if (rc == COHORT_TIMED_OUT)
+	if (rc == COHORT_TIMED_OUT) {
 		atomic_store_explicit(&comm->closed, false,
 		                      memory_order_relaxed);
-	return rc;
+		return rc;
+	}
+	joined = comm->clique->opener;
+	if (atomic_fetch_sub(&comm->clique->open, 1) > 1 || !joined)
+		return rc;
+	return end_joined(joined, rc);
 }
 
 int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)

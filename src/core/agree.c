@@ -98,7 +98,7 @@ static int await_ranks(const struct cohort_comm *c, uint64_t number)
 	if (number <= q->slots)
 		return COHORT_OK;
 	for (r = 0; r < q->size && rc == COHORT_OK; r++)
-		if (r != c->rank)
+		if (&q->comms[r] != c)
 			rc = await_rank(&q->comms[r], number);
 	return rc;
 }
@@ -121,7 +121,7 @@ static bool any_differs(const struct cohort_comm *c, uint64_t number,
 	int r;
 
 	for (r = 0; r < q->size; r++)
-		if (r != c->rank && differs(&q->comms[r], number, word))
+		if (&q->comms[r] != c && differs(&q->comms[r], number, word))
 			return true;
 	return false;
 }
@@ -171,7 +171,7 @@ static void add_side(struct text *t, const struct clique *q, int first,
 	text_add(t, n > 1 ? "ranks" : "rank");
 	for (r = 0; r < q->size; r++)
 		if (load_word(&q->comms[r], number) == word)
-			text_add(t, " %d", r);
+			text_add(t, " %d", q->comms[r].rank);
 	text_add(t, n > 1 ? " call " : " calls ");
 	add_call(t, &q->comms[first], number);
 }
@@ -200,7 +200,7 @@ static int majority(const struct clique *q, uint64_t number)
 	return -1;
 }
 
-/* The first rank that is not on the side of rank @right, or -1. */
+/* The first rank that is not on the side of @right, or -1. */
 static int odd_rank(const struct clique *q, int right, uint64_t number)
 {
 	uint64_t word = load_word(&q->comms[right], number);
@@ -208,7 +208,7 @@ static int odd_rank(const struct clique *q, int right, uint64_t number)
 
 	for (r = 0; r < q->size; r++)
 		if (differs(&q->comms[r], number, word))
-			return r;
+			return q->comms[r].rank;
 	return -1;
 }
 
@@ -245,7 +245,7 @@ static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 		text_add(&t, ", no majority");
 	for (r = 0; r < q->size; r++)
 		if (side_size(q, r, number))
-			cause.joined[r / 64] |= UINT64_C(1) << r % 64;
+			rank_set_add(cause.joined, q->comms[r].rank);
 	for (r = 0; r < q->size; r++)
 		if (side_size(q, r, number) && !is_repeated(q, r, number) &&
 		    (right < 0 ||

@@ -44,6 +44,17 @@ struct cohort_abort {
 	sem_t watch;
 };
 
+/* Sets of ranks. */
+static inline void rank_set_add(uint64_t *set, int rank)
+{
+	set[rank / 64] |= UINT64_C(1) << rank % 64;
+}
+
+static inline bool rank_set_has(const uint64_t *set, int rank)
+{
+	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;
+}
+
 /* A block with one reference, or NULL without memory. */
 struct cohort_abort *cause_create(void);
 void cause_get(struct cohort_abort *a);

@@ -82,20 +82,16 @@ static int comm_init_device(struct cohort_comm *c)
 	                   p->cudaMemset(c->barrier, 0, sizeof(int32_t)));
 }
 
-static int comm_init(struct clique *q, int rank, int device)
+static int comm_init(struct cohort_comm *c)
 {
-	struct cohort_comm *c = &q->comms[rank];
 	struct device_scope scope;
 	int rc;
 
-	c->clique = q;
-	c->rank = rank;
 	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
-	c->device = device;
 	rc = comm_init_memory(c);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = device_enter(&scope, q->platform, device);
+	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = comm_init_device(c);
@@ -193,37 +189,50 @@ static int start_reaper(struct clique *q)
 	return COHORT_OK;
 }
 
-/* After open_native() has succeeded and the reaper could not be started. */
-static void close_native(struct clique *q)
+/* Destroy native communicators that nobody has used: those that were given, or
+ * the clique's. */
+static void close_native(const struct platform *p, const int *devices, int n,
+                         const ncclComm_t *given, const struct clique *q)
 {
-	const struct platform *p = q->platform;
 	struct device_scope scope;
 	int i;
 
-	if (device_enter(&scope, p, q->comms[0].device) != COHORT_OK)
+	if (device_enter(&scope, p, devices[0]) != COHORT_OK)
 		return;
 	p->ncclGroupStart();
-	for (i = 0; i < q->size; i++)
-		p->ncclCommDestroy(q->comms[i].native);
+	for (i = 0; i < n; i++)
+		p->ncclCommDestroy(given ? given[i] : q->comms[i].native);
 	p->ncclGroupEnd();
 	device_leave(&scope);
 }
 
-static struct clique *clique_alloc(const struct platform *platform, int n,
+static struct clique *clique_alloc(const struct platform *platform,
+                                   const int *devices, int n,
                                    const struct clique_options *options)
 {
 	struct clique *q =
 		calloc(1, sizeof(*q) + (size_t)n * sizeof(q->comms[0]));
+	struct cohort_comm *c;
+	int i;
 
 	if (!q)
 		return NULL;
 	q->platform = platform;
 	q->size = n;
+	q->world = options->native ? options->world : n;
 	q->slots = options->slots;
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
 	atomic_store(&q->users, 1);
+	atomic_store(&q->open, n);
 	snprintf(q->name, sizeof(q->name), "%s", options->name);
+	for (i = 0, c = q->comms; i < n; i++, c++) {
+		c->clique = q;
+		c->device = devices[i];
+		c->rank = options->native ? options->ranks[i] : i;
+		c->origin = options->origins ? options->origins[i] : c->rank;
+		c->native = options->native ? options->native[i] : NULL;
+	}
 	sem_init(&q->unused, 0, 0);
 	q->end = cause_create();
 	if (q->end)
@@ -244,32 +253,28 @@ static void clique_free(struct clique *q, int comms)
 int clique_create(const struct platform *platform, const int *devices, int n,
                   const struct clique_options *options, struct clique **out)
 {
-	struct clique *q = clique_alloc(platform, n, options);
+	struct clique *q = clique_alloc(platform, devices, n, options);
+	bool is_connected = options->native;
 	int made = 0, rc = COHORT_OK;
 
 	if (!q)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
-	while (rc == COHORT_OK && made < n) {
-		rc = comm_init(q, made, devices[made]);
-		q->comms[made].origin =
-			options->origins ? options->origins[made] : made;
-		made++; /* comm_fini() also undoes a half-made one */
+		rc = error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
+	while (rc == COHORT_OK && made < n)
+		rc = comm_init(&q->comms[made++]); /* undone if half made */
+	if (rc == COHORT_OK && !is_connected) {
+		rc = open_native(q, devices);
+		is_connected = rc == COHORT_OK;
 	}
-	if (rc != COHORT_OK)
-		goto err_after_alloc;
-	rc = open_native(q, devices);
-	if (rc != COHORT_OK)
-		goto err_after_alloc;
-	rc = start_reaper(q);
-	if (rc != COHORT_OK)
-		goto err_after_native;
-	*out = q;
-	return COHORT_OK;
-
-err_after_native:
-	close_native(q);
-err_after_alloc:
-	clique_free(q, made);
+	if (rc == COHORT_OK)
+		rc = start_reaper(q);
+	if (rc == COHORT_OK) {
+		*out = q;
+		return COHORT_OK;
+	}
+	if (is_connected)
+		close_native(platform, devices, n, options->native, q);
+	if (q)
+		clique_free(q, made);
 	return rc;
 }
 

@@ -155,8 +155,10 @@ struct cohort_comm {
 struct clique {
 	/* Constant after creation. */
 	const struct platform *platform;
-	int size;
+	int size;       /* ranks in this process */
+	int world;      /* ranks in all */
 	unsigned slots; /* per rank, a power of two */
+	void *opener;   /* of whoever made it; constant once it is in use */
 	struct cohort_deadlines deadlines;
 	int generation;
 	char name[64];
@@ -186,6 +188,9 @@ struct clique {
 	atomic_int paused;
 	_Atomic uint64_t resumed_ns;
 
+	/* Atomic; ranks whose communicator is not closed. */
+	atomic_int open;
+
 	/* Atomic; there is a later generation, or the group was closed. */
 	atomic_bool stale;
 
@@ -202,6 +207,13 @@ struct clique_options {
 	struct cohort_deadlines deadlines;
 	int generation;
 	const int *origins; /* of each rank, NULL: the rank itself */
+
+	/* Of ranks that are connected already: the communicators, which are the
+	 * clique's from now on, also if it cannot be made; their ranks, and of
+	 * how many.  NULL and 0: connect them. */
+	const ncclComm_t *native;
+	const int *ranks;
+	int world;
 };
 
 /* Open native communicators over @devices and start the reaper.  On error

@@ -17,6 +17,9 @@ struct connection {
 	const struct platform *platform;
 	int n;
 	int *devices;
+	ncclUniqueId id; /* of one rank that joins by it, */
+	int rank;        /* its number, */
+	int size;        /* and of how many; 0: all at once */
 
 	/* Written by the thread before it is done. */
 	ncclComm_t *native;
@@ -73,6 +76,18 @@ static void take_back(struct connection *c)
 	p->ncclGroupEnd();
 }
 
+static int init(struct connection *c)
+{
+	const struct platform *p = c->platform;
+
+	if (c->size)
+		return native_nccl(p, "ncclCommInitRank", NULL,
+		                   p->ncclCommInitRank(c->native, c->size,
+		                                       c->id, c->rank));
+	return native_nccl(p, "ncclCommInitAll", NULL,
+	                   p->ncclCommInitAll(c->native, c->n, c->devices));
+}
+
 /* After a failure NCCL may have left some half open. */
 static int open_all(struct connection *c)
 {
@@ -82,8 +97,7 @@ static int open_all(struct connection *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = native_nccl(p, "ncclCommInitAll", NULL,
-	                 p->ncclCommInitAll(c->native, c->n, c->devices));
+	rc = init(c);
 	if (rc != COHORT_OK)
 		take_back(c);
 	return rc;
@@ -110,10 +124,33 @@ static void *connect_main(void *arg)
 	return NULL;
 }
 
-/* Wait for the thread; false if it takes too long, and is left alone. */
-static bool await(struct connection *c, uint64_t deadline_ns)
+static int timed_out(const struct connection *c, uint64_t timeout_ns)
 {
-	struct timespec until = clock_timespec(deadline_ns);
+	unsigned long long ms = timeout_ns / 1000000;
+	char list[256];
+	struct text t = { list, sizeof(list) };
+	int i;
+
+	for (i = 0; i < c->n; i++)
+		text_add(&t, " %d", c->devices[i]);
+	if (c->size)
+		return error_set(COHORT_INIT_TIMEOUT,
+		                 "%s: ncclCommInitRank of rank %d of %d, on "
+		                 "device%s, has not returned within %llu ms",
+		                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK),
+		                 c->rank, c->size, list, ms);
+	return error_set(COHORT_INIT_TIMEOUT,
+	                 "%s: ncclCommInitAll of devices%s has not returned "
+	                 "within %llu ms",
+	                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), list,
+	                 ms);
+}
+
+/* Wait for the thread; false if it takes too long: that is this thread's error,
+ * and the connection is that thread's from now on. */
+static bool await(struct connection *c, uint64_t timeout_ns)
+{
+	struct timespec until = clock_timespec(clock_deadline(timeout_ns));
 	int err = 0;
 	bool done;
 
@@ -122,35 +159,21 @@ static bool await(struct connection *c, uint64_t deadline_ns)
 		err = pthread_cond_timedwait(&c->changed, &c->lock, &until);
 	done = c->done;
 	c->left = !done;
+	if (!done)
+		timed_out(c, timeout_ns);
 	pthread_mutex_unlock(&c->lock);
 	return done;
 }
 
-static int timed_out(const int *devices, int n, uint64_t timeout_ns)
+/* Have a thread open @c, which it or this frees. */
+static int connect_by(struct connection *c, uint64_t timeout_ns,
+                      const char *name, ncclComm_t *native)
 {
-	char list[256];
-	struct text t = { list, sizeof(list) };
-	int i;
-
-	for (i = 0; i < n; i++)
-		text_add(&t, " %d", devices[i]);
-	return error_set(COHORT_INIT_TIMEOUT,
-	                 "%s: ncclCommInitAll of devices%s has not returned "
-	                 "within %llu ms",
-	                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), list,
-	                 (unsigned long long)(timeout_ns / 1000000));
-}
-
-int connect_all(const struct platform *p, const int *devices, int n,
-                uint64_t timeout_ns, const char *name, ncclComm_t *native)
-{
-	struct connection *c = connection_create(p, devices, n);
-	uint64_t deadline = clock_deadline(timeout_ns);
 	pthread_t thread;
-	int err, rc;
+	int rc, err;
 
 	if (!c)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
+		return error_set(COHORT_NO_MEMORY, "no memory to connect");
 	err = thread_start(&thread, connect_main, c, "%.8s/init", name);
 	if (err) {
 		connection_free(c);
@@ -158,16 +181,37 @@ int connect_all(const struct platform *p, const int *devices, int n,
 		                 "cannot start the thread that connects: %s",
 		                 strerror(err));
 	}
-	if (!await(c, deadline)) {
+	if (!await(c, timeout_ns)) {
 		pthread_detach(thread);
-		return timed_out(devices, n, timeout_ns);
+		return COHORT_INIT_TIMEOUT;
 	}
 	pthread_join(thread, NULL);
 	rc = c->status;
 	if (rc == COHORT_OK)
-		memcpy(native, c->native, (size_t)n * sizeof(*native));
+		memcpy(native, c->native, (size_t)c->n * sizeof(*native));
 	else
 		error_set(rc, "%s", c->error);
 	connection_free(c);
 	return rc;
+}
+
+int connect_all(const struct platform *p, const int *devices, int n,
+                uint64_t timeout_ns, const char *name, ncclComm_t *native)
+{
+	return connect_by(connection_create(p, devices, n), timeout_ns, name,
+	                  native);
+}
+
+int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
+                 int rank, int device, uint64_t timeout_ns, const char *name,
+                 ncclComm_t *native)
+{
+	struct connection *c = connection_create(p, &device, 1);
+
+	if (c) {
+		c->id = *id;
+		c->rank = rank;
+		c->size = size;
+	}
+	return connect_by(c, timeout_ns, name, native);
 }

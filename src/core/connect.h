@@ -20,4 +20,9 @@
 int connect_all(const struct platform *platform, const int *devices, int n,
                 uint64_t timeout_ns, const char *name, ncclComm_t *native);
 
+/* ncclCommInitRank() of one rank on @device, likewise. */
+int connect_rank(const struct platform *platform, const ncclUniqueId *id,
+                 int size, int rank, int device, uint64_t timeout_ns,
+                 const char *name, ncclComm_t *native);
+
 #endif

@@ -137,7 +137,7 @@ static int check_all(const struct cohort_comm *comms, int n,
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
-		rc = op_check(&ops[i], comms[i].rank, comms[i].clique->size);
+		rc = op_check(&ops[i], comms[i].rank, comms[i].clique->world);
 	return rc;
 }
 

@@ -15,6 +15,7 @@ bool snapshot_init(struct snapshot *s, const struct clique *q)
 		.group = q->name,
 		.generation = q->generation,
 		.size = q->size,
+		.world = q->world,
 		.abort_ns = q->deadlines.abort_ns,
 		.starts_are_marked = q->platform->starts_are_marked,
 		.probing = -1,

@@ -44,7 +44,8 @@ struct snapshot {
 	/* Constant. */
 	const char *group;
 	int generation;
-	int size;
+	int size;  /* ranks in this process */
+	int world; /* ranks in all */
 	uint64_t abort_ns;
 	unsigned warn_percent;
 	bool starts_are_marked;

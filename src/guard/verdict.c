@@ -123,16 +123,6 @@ struct due verdict_due(const struct snapshot *s)
 
 /* ---- sets of ranks ---------------------------------------------------- */
 
-static void set_add(uint64_t *set, int rank)
-{
-	set[rank / 64] |= UINT64_C(1) << rank % 64;
-}
-
-static bool set_has(const uint64_t *set, int rank)
-{
-	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;
-}
-
 /* "0 2-5", or "none". */
 static void add_set(struct text *t, const uint64_t *set)
 {
@@ -141,9 +131,9 @@ static void add_set(struct text *t, const uint64_t *set)
 
 	for (first = 0; first < COHORT_MAX_RANKS; first = last + 1) {
 		last = first;
-		if (!set_has(set, first))
+		if (!rank_set_has(set, first))
 			continue;
-		while (set_has(set, last + 1))
+		while (rank_set_has(set, last + 1))
 			last++;
 		text_add(t, last > first ? "%s%d-%d" : "%s%d", gap, first,
 		         last);
@@ -243,7 +233,8 @@ static void add_ranks(struct text *t, const struct snapshot *s,
 	int i, n = 0;
 
 	for (i = 0; i < s->size; i++) {
-		if (!set_has(set, s->ranks[i].rank) || n++ >= MAX_DESCRIBED)
+		if (!rank_set_has(set, s->ranks[i].rank) ||
+		    n++ >= MAX_DESCRIBED)
 			continue;
 		text_add(t, "; ");
 		add_rank(t, s, &s->ranks[i]);
@@ -329,7 +320,7 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 
 	for (r = s->ranks; r < end; r++) {
 		if (r->joined)
-			set_add(v->joined, r->rank);
+			rank_set_add(v->joined, r->rank);
 		if (is_waited_for(s, r) &&
 		    (!n++ || (s->all_joined &&
 		              kind_of(s, r) == COHORT_VERDICT_NOT_STARTED &&
@@ -341,7 +332,7 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 	for (r = s->ranks; r < end; r++)
 		if (is_waited_for(s, r) &&
 		    (!s->all_joined || kind_of(s, r) == v->kind))
-			set_add(v->missing, r->rank);
+			rank_set_add(v->missing, r->rank);
 	/* All have started, none is done: that is nobody's fault. */
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED && n == s->size && n > 1)
 		v->rank = -1;
@@ -384,6 +375,9 @@ void verdict_stalled(const struct snapshot *s, const struct due *due,
 	text_add(&t, s->all_joined ? "; not done: " : "; missing: ");
 	add_set(&t, v->missing);
 	add_ranks(&t, s, v->missing);
+	if (s->world > s->size)
+		text_add(&t, "; %d of %d ranks are of other processes",
+		         s->world - s->size, s->world);
 	if (s->probing >= 0) {
 		text_add(&t, "; the prober has been asking rank %d for ",
 		         s->probing);
@@ -447,7 +441,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 			continue;
 		if (v->rank < 0)
 			v->rank = s->ranks[i].rank;
-		set_add(v->missing, s->ranks[i].rank);
+		rank_set_add(v->missing, s->ranks[i].rank);
 		text_add(&t, "; ");
 		add_blocker(&t, s, &s->ranks[i]);
 	}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Joining by unique id: a thread or a process per rank, no group
+ *
+ * NCCL counts all ranks of a process that join by one id as one, and frees them
+ * together.  So they become one clique: the ranks of this process meet in a table
+ * by their id, each connects on its own, and the last one makes the clique.  No
+ * rank connects before all have called, so that whoever is connected finds all
+ * ranks of its process in the table.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "api/generation.h"
+#include "api/options.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/status.h"
+#include "core/connect.h"
+#include "core/native.h"
+
+/* ---- ids -------------------------------------------------------------- */
+
+#define ID_MAGIC UINT32_C(0x63684964)
+
+/* What the bytes of a struct cohort_unique_id are. */
+struct id {
+	uint32_t magic;
+	int32_t platform;
+	int64_t process;   /* that made it, */
+	uint64_t instance; /* and a number that tells it from a former one */
+	ncclUniqueId native;
+};
+
+_Static_assert(sizeof(struct id) <= sizeof(struct cohort_unique_id),
+               "an id has room");
+
+/* Tells this process from others with the same number. */
+static uint64_t process_instance(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static uint64_t instance; /* guarded by lock */
+	uint64_t value;
+
+	pthread_mutex_lock(&lock);
+	if (!instance &&
+	    getrandom(&instance, sizeof(instance), 0) != sizeof(instance))
+		instance = clock_now();
+	value = instance;
+	pthread_mutex_unlock(&lock);
+	return value;
+}
+
+int cohort_unique_id(struct cohort_unique_id *out)
+{
+	const struct platform *p;
+	struct id id = { .magic = ID_MAGIC, .process = getpid() };
+	int rc;
+
+	if (!out)
+		return error_set(COHORT_INVALID, "id is NULL");
+	process_watch();
+	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = platform_open(COHORT_PLATFORM_AUTO, &p);
+	if (rc == COHORT_OK)
+		rc = native_nccl(p, "ncclGetUniqueId", NULL,
+		                 p->ncclGetUniqueId(&id.native));
+	if (rc != COHORT_OK)
+		return rc;
+	id.platform = p->kind;
+	id.instance = process_instance();
+	*out = (struct cohort_unique_id){ { 0 } };
+	memcpy(out->bytes, &id, sizeof(id));
+	return COHORT_OK;
+}
+
+/* ---- meetings --------------------------------------------------------- */
+
+struct member {
+	int rank;
+	int device;
+	ncclComm_t native; /* NULL: is not connected */
+};
+
+/* The ranks of this process that join by one id. */
+struct meeting {
+	/* Constant. */
+	struct id id;
+	const struct platform *platform;
+	int size;
+	struct cohort_group_options options; /* of the first */
+	char name[64];
+
+	/* Guarded by lock. */
+	struct meeting *next;
+	pthread_cond_t changed; /* anything below */
+	int present;            /* members whose thread is here */
+	int connected;
+	int joined; /* members there are; sorted by rank at the end */
+	struct generation *generation;
+	int status; /* why nobody can join any more, COHORT_OK: they can */
+	char error[512];
+	struct member members[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock. */
+static struct meeting *meetings;
+
+static struct meeting *find_locked(const struct id *id)
+{
+	struct meeting *m = meetings;
+
+	while (m && memcmp(&m->id, id, sizeof(*id)) != 0)
+		m = m->next;
+	return m;
+}
+
+static struct meeting *create_locked(const struct id *id,
+                                     const struct platform *p, int size,
+                                     const struct cohort_group_options *o)
+{
+	struct meeting *m =
+		calloc(1, sizeof(*m) + (size_t)size * sizeof(m->members[0]));
+
+	if (!m)
+		return NULL;
+	clock_cond_init(&m->changed);
+	m->id = *id;
+	m->platform = p;
+	m->size = size;
+	m->options = *o;
+	snprintf(m->name, sizeof(m->name), "%s", o->name);
+	m->options.name = m->name;
+	m->next = meetings;
+	meetings = m;
+	return m;
+}
+
+/* Nobody finds it any more. */
+static void unlist_locked(struct meeting *m)
+{
+	struct meeting **at = &meetings;
+
+	while (*at && *at != m)
+		at = &(*at)->next;
+	if (*at)
+		*at = m->next;
+}
+
+/* What keeps @rank on @device from joining. */
+static int member_check(const struct meeting *m, int size, int rank, int device)
+{
+	int i;
+
+	if (m->size != size)
+		return error_set(COHORT_INVALID,
+		                 "nranks is %d, but others have joined with %d",
+		                 size, m->size);
+	for (i = 0; i < m->joined; i++) {
+		if (m->members[i].rank == rank)
+			return error_set(COHORT_INVALID,
+			                 "rank is %d, which has joined already",
+			                 rank);
+		if (m->members[i].device == device)
+			return error_set(COHORT_INVALID,
+			                 "device is %d, as is that of rank %d",
+			                 device, m->members[i].rank);
+	}
+	return COHORT_OK;
+}
+
+/* Come to the meeting; the member's place, by rank, in *@member. */
+static int enter_locked(const struct id *id, const struct platform *p, int size,
+                        int rank, int device,
+                        const struct cohort_group_options *o,
+                        struct meeting **out)
+{
+	struct meeting *m = find_locked(id);
+	int rc, i;
+
+	if (!m)
+		m = create_locked(id, p, size, o);
+	if (!m)
+		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
+		                 size);
+	rc = member_check(m, size, rank, device);
+	if (rc != COHORT_OK)
+		return rc;
+	for (i = m->joined; i && m->members[i - 1].rank > rank; i--)
+		m->members[i] = m->members[i - 1];
+	m->members[i] = (struct member){ .rank = rank, .device = device };
+	m->joined++;
+	m->present++;
+	*out = m;
+	return COHORT_OK;
+}
+
+static struct member *member_locked(struct meeting *m, int rank)
+{
+	struct member *member = m->members;
+
+	while (member->rank != rank)
+		member++;
+	return member;
+}
+
+/* ---- connecting ------------------------------------------------------- */
+
+/* Nobody joins: for the first reason. */
+static void fail_locked(struct meeting *m, int status)
+{
+	if (m->status != COHORT_OK)
+		return;
+	m->status = status;
+	snprintf(m->error, sizeof(m->error), "%s", cohort_last_error());
+	unlist_locked(m);
+	pthread_cond_broadcast(&m->changed);
+}
+
+/* All are connected: they are one clique.  Whatever comes of it, their native
+ * communicators are no longer the meeting's. */
+static int make_clique(struct meeting *m, struct generation **out)
+{
+	size_t n = (size_t)m->joined;
+	int *devices = malloc(2 * n * sizeof(*devices));
+	ncclComm_t *native = malloc(n * sizeof(*native));
+	struct clique_options options = options_of_clique(&m->options);
+	const struct guard_options guard = options_of_guard(&m->options);
+	int i, rc = COHORT_NO_MEMORY;
+
+	if (!devices || !native) {
+		error_set(rc, "no memory for %d ranks", m->joined);
+		goto out;
+	}
+	for (i = 0; i < m->joined; i++) {
+		devices[i] = m->members[i].device;
+		devices[n + (size_t)i] = m->members[i].rank;
+		native[i] = m->members[i].native;
+		m->members[i].native = NULL;
+	}
+	options.native = native;
+	options.ranks = devices + n;
+	options.world = m->size;
+	rc = generation_open(m->platform, devices, m->joined, &options, &guard,
+	                     out);
+out:
+	free(native);
+	free(devices);
+	return rc;
+}
+
+/* This rank is connected; the last one makes the clique. */
+static void connected_locked(struct meeting *m, int rank, ncclComm_t native)
+{
+	struct generation *g = NULL;
+	int rc;
+
+	member_locked(m, rank)->native = native;
+	if (++m->connected < m->joined || m->status != COHORT_OK)
+		return;
+	/* Nobody comes any more, and those who are here wait. */
+	unlist_locked(m);
+	pthread_mutex_unlock(&lock);
+	rc = make_clique(m, &g);
+	pthread_mutex_lock(&lock);
+	if (rc != COHORT_OK)
+		fail_locked(m, rc);
+	if (g)
+		g->clique->opener = g;
+	m->generation = g;
+	pthread_cond_broadcast(&m->changed);
+}
+
+/* The last one to go takes back what nobody has joined. */
+static void take_back(struct meeting *m)
+{
+	const struct platform *p = m->platform;
+	int i;
+
+	p->ncclGroupStart();
+	for (i = 0; i < m->joined; i++)
+		if (m->members[i].native)
+			p->ncclCommAbort(m->members[i].native);
+	p->ncclGroupEnd();
+}
+
+/* Leave the meeting, with the lock, which is given back. */
+static void leave_locked(struct meeting *m)
+{
+	bool last = --m->present == 0;
+
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return;
+	if (!m->generation)
+		take_back(m);
+	pthread_cond_destroy(&m->changed);
+	free(m);
+}
+
+/* Connect this rank, and wait for the others of this process. */
+static int meet(struct meeting *m, int rank, int device,
+                struct cohort_comm **out)
+{
+	uint64_t timeout = m->options.deadlines.init_ns;
+	struct timespec until = clock_timespec(clock_deadline(timeout));
+	ncclComm_t native;
+	int err = 0;
+	int rc = connect_rank(m->platform, &m->id.native, m->size, rank, device,
+	                      timeout, m->options.name, &native);
+
+	pthread_mutex_lock(&lock);
+	if (rc == COHORT_OK)
+		connected_locked(m, rank, native);
+	else
+		fail_locked(m, rc);
+	/* While the clique is made that is not to be given up. */
+	while (!m->generation && m->status == COHORT_OK &&
+	       (!err || m->connected == m->joined))
+		err = pthread_cond_timedwait(&m->changed, &lock, &until);
+	if (!m->generation && m->status == COHORT_OK)
+		fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
+		                         "rank %d is connected, but other "
+		                         "ranks of this process are not",
+		                         rank));
+	if (m->generation)
+		*out = &m->generation->clique
+		                ->comms[member_locked(m, rank) - m->members];
+	else if (rc == COHORT_OK)
+		rc = error_set(m->status, "%s", m->error);
+	leave_locked(m);
+	return rc;
+}
+
+/* ---- joining ---------------------------------------------------------- */
+
+/* Read and check the id; which platform it is of. */
+static int id_read(const struct cohort_unique_id *bytes,
+                   const struct cohort_group_options *o, struct id *id,
+                   const struct platform **platform_out)
+{
+	memcpy(id, bytes->bytes, sizeof(*id));
+	if (id->magic != ID_MAGIC)
+		return error_set(COHORT_INVALID,
+		                 "id is none: it does not come from "
+		                 "cohort_unique_id()");
+	if (o->platform != COHORT_PLATFORM_AUTO && o->platform != id->platform)
+		return error_set(COHORT_INVALID,
+		                 "options->platform is %d, but the id is of "
+		                 "platform %d",
+		                 o->platform, id->platform);
+	if (id->platform == COHORT_PLATFORM_HOST &&
+	    (id->process != getpid() || id->instance != process_instance()))
+		return error_set(COHORT_UNSUPPORTED,
+		                 "the id is of process %lld, this is %lld: the "
+		                 "host platform joins ranks of one process",
+		                 (long long)id->process, (long long)getpid());
+	return platform_open(id->platform, platform_out);
+}
+
+static int place_check(const struct platform *p, int size, int rank, int device)
+{
+	int count, rc;
+
+	if (size < 1 || size > COHORT_MAX_RANKS)
+		return error_set(COHORT_INVALID, "nranks is %d, not 1 to %d",
+		                 size, COHORT_MAX_RANKS);
+	if (rank < 0 || rank >= size)
+		return error_set(COHORT_INVALID, "rank is %d, not 0 to %d",
+		                 rank, size - 1);
+	rc = native_cuda(p, "cudaGetDeviceCount",
+	                 p->cudaGetDeviceCount(&count));
+	if (rc != COHORT_OK)
+		return rc;
+	if (device < 0 || device >= count)
+		return error_set(COHORT_INVALID, "device is %d, not 0 to %d",
+		                 device, count - 1);
+	return COHORT_OK;
+}
+
+int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
+                     int device, const struct cohort_group_options *options,
+                     struct cohort_comm **comm)
+{
+	struct cohort_group_options o;
+	const struct platform *p;
+	struct meeting *m = NULL;
+	struct id read;
+	int rc;
+
+	if (!id || !comm)
+		return error_set(COHORT_INVALID, "%s is NULL",
+		                 id ? "comm" : "id");
+	process_watch();
+	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = options_read(options, &o);
+	if (rc == COHORT_OK)
+		rc = environment_check();
+	if (rc == COHORT_OK)
+		rc = id_read(id, &o, &read, &p);
+	if (rc == COHORT_OK)
+		rc = place_check(p, nranks, rank, device);
+	if (rc != COHORT_OK)
+		return rc;
+	pthread_mutex_lock(&lock);
+	rc = enter_locked(&read, p, nranks, rank, device, &o, &m);
+	pthread_mutex_unlock(&lock);
+	return rc == COHORT_OK ? meet(m, rank, device, comm) : rc;
+}

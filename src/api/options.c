@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Options of a group: defaults, older and newer callers, what is refused
+ */
+
+#include "api/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#define DEFAULT_SLOTS 2048
+#define MIN_SLOTS 16
+#define MAX_SLOTS 65536
+
+void cohort_group_options_init(struct cohort_group_options *options)
+{
+	*options = (struct cohort_group_options){
+		.size = sizeof(*options),
+		.name = "cohort",
+		.platform = COHORT_PLATFORM_AUTO,
+		.recorder_slots = DEFAULT_SLOTS,
+		.deadlines = {
+			.init_ns = 120 * NS_PER_S,
+			.first_ns = 300 * NS_PER_S,
+			.join_ns = 300 * NS_PER_S,
+			.exec_ns = 300 * NS_PER_S,
+			.close_ns = 60 * NS_PER_S,
+			.abort_ns = 10 * NS_PER_S,
+		},
+		.policy = COHORT_POLICY_ABORT,
+		.warn_percent = 50,
+	};
+}
+
+/* The caller's options over the defaults.  An older caller's structure is
+ * shorter, a newer one's may be longer if what is beyond asks for nothing. */
+static int options_merge(const struct cohort_group_options *given,
+                         struct cohort_group_options *o)
+{
+	const unsigned char *bytes = (const unsigned char *)given;
+	size_t i;
+
+	cohort_group_options_init(o);
+	if (!given)
+		return COHORT_OK;
+	if (given->size < offsetof(struct cohort_group_options, platform) ||
+	    given->size > 4096)
+		return error_set(COHORT_INVALID,
+		                 "options->size is %zu; was "
+		                 "cohort_group_options_init() called?",
+		                 given->size);
+	for (i = sizeof(*o); i < given->size; i++)
+		if (bytes[i])
+			return error_set(COHORT_INVALID,
+			                 "options asks for something that "
+			                 "version %s does not know (byte %zu)",
+			                 cohort_version(), i);
+#define READ(field)                                                            \
+	if (given->size >= offsetof(struct cohort_group_options, field) +      \
+	                           sizeof(o->field) &&                         \
+	    given->field)                                                      \
+		o->field = given->field;
+	READ(name)
+	READ(platform)
+	READ(recorder_slots)
+	READ(deadlines.init_ns)
+	READ(deadlines.first_ns)
+	READ(deadlines.join_ns)
+	READ(deadlines.exec_ns)
+	READ(deadlines.close_ns)
+	READ(deadlines.abort_ns)
+	READ(policy)
+	READ(warn_percent)
+	READ(on_verdict)
+	READ(user)
+#undef READ
+	return COHORT_OK;
+}
+
+static int options_check(const struct cohort_group_options *o)
+{
+	if (o->recorder_slots < MIN_SLOTS || o->recorder_slots > MAX_SLOTS ||
+	    (o->recorder_slots & (o->recorder_slots - 1)))
+		return error_set(COHORT_INVALID,
+		                 "options->recorder_slots is %u, not a power "
+		                 "of two from %d to %d",
+		                 o->recorder_slots, MIN_SLOTS, MAX_SLOTS);
+	if (o->policy < COHORT_POLICY_ABORT || o->policy > COHORT_POLICY_ASK)
+		return error_set(COHORT_INVALID,
+		                 "options->policy is %d, not an enum "
+		                 "cohort_policy",
+		                 o->policy);
+	if (o->policy == COHORT_POLICY_ASK && !o->on_verdict)
+		return error_set(COHORT_INVALID,
+		                 "options->on_verdict is NULL: the policy is "
+		                 "to ask it");
+	if (o->warn_percent > 100)
+		return error_set(COHORT_INVALID,
+		                 "options->warn_percent is %u, not 1 to 100",
+		                 o->warn_percent);
+	return COHORT_OK;
+}
+
+int options_read(const struct cohort_group_options *given,
+                 struct cohort_group_options *o)
+{
+	int rc = options_merge(given, o);
+
+	return rc == COHORT_OK ? options_check(o) : rc;
+}
+
+struct clique_options options_of_clique(const struct cohort_group_options *o)
+{
+	return (struct clique_options){
+		.name = o->name,
+		.slots = o->recorder_slots,
+		.deadlines = o->deadlines,
+		.generation = 1,
+	};
+}
+
+struct guard_options options_of_guard(const struct cohort_group_options *o)
+{
+	return (struct guard_options){
+		.policy = o->policy,
+		.warn_percent = o->warn_percent,
+		.on_verdict = o->on_verdict,
+		.user = o->user,
+	};
+}
+
+/* What would change the meaning of NCCL's calls behind our back. */
+int environment_check(void)
+{
+	static const struct {
+		const char *name, *value, *why;
+	} refused[] = {
+		{ "NCCL_COMM_BLOCKING", "0",
+		  "calls would return before they are done" },
+		{ "NCCL_LAUNCH_MODE", "GROUP",
+		  "ranks would wait for each other where no abort reaches" },
+	};
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		value = getenv(refused[i].name);
+		if (value && strcmp(value, refused[i].value) == 0)
+			return error_set(COHORT_INVALID,
+			                 "%s is \"%s\" in the environment: %s",
+			                 refused[i].name, value,
+			                 refused[i].why);
+	}
+	return COHORT_OK;
+}

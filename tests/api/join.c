@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Joining by unique id: a thread per rank, and who is refused
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+TestSuite(join, .timeout = 60);
+
+/* A thread that joins, and what it got. */
+struct joiner {
+	const struct cohort_unique_id *id;
+	int size;
+	int rank;
+	int device;
+	uint64_t init_ns; /* 0: the default */
+	uint64_t join_ns;
+	struct cohort_comm *comm;
+	int rc;
+	char error[512];
+	pthread_t thread;
+};
+
+static void *join_main(void *arg)
+{
+	struct joiner *j = arg;
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_HOST;
+	if (j->init_ns)
+		o.deadlines.init_ns = j->init_ns;
+	if (j->join_ns)
+		o.deadlines.first_ns = j->join_ns;
+	j->rc = cohort_comm_join(j->id, j->size, j->rank, j->device, &o,
+	                         &j->comm);
+	snprintf(j->error, sizeof(j->error), "%s", cohort_last_error());
+	return NULL;
+}
+
+static void start(struct joiner *j)
+{
+	cr_assert_eq(pthread_create(&j->thread, NULL, join_main, j), 0);
+}
+
+/* Start @n ranks, rank r on device n - 1 - r, the last rank first. */
+static void start_all(struct joiner *j, int n,
+                      const struct cohort_unique_id *id)
+{
+	int r;
+
+	for (r = n - 1; r >= 0; r--) {
+		j[r].id = id;
+		j[r].size = n;
+		j[r].rank = r;
+		j[r].device = n - 1 - r;
+		start(&j[r]);
+	}
+}
+
+static void join_all(struct joiner *j, int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++) {
+		pthread_join(j[r].thread, NULL);
+		cr_assert_eq(j[r].rc, COHORT_OK, "rank %d: %s", r, j[r].error);
+	}
+}
+
+static struct cohort_unique_id new_id(void)
+{
+	struct cohort_unique_id id;
+
+	setenv("COHORT_PLATFORM", "host", 1);
+	ranks_must(cohort_unique_id(&id), "unique id");
+	return id;
+}
+
+Test(join, ranks_in_threads_are_one_communicator)
+{
+	const struct cohort_unique_id id = new_id();
+	struct joiner j[3] = { { .rc = 0 } };
+	uint64_t t[3];
+	int32_t x[3];
+	int r;
+
+	start_all(j, 3, &id);
+	join_all(j, 3);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(cohort_comm_rank(j[r].comm), r);
+		cr_assert_eq(cohort_comm_size(j[r].comm), 3);
+		cr_assert_eq(cohort_comm_device(j[r].comm), 2 - r);
+		cr_assert_eq(cohort_comm_generation(j[r].comm), 1);
+		cr_assert_eq(cohort_comm_origin(j[r].comm), r);
+		x[r] = r + 1;
+		t[r] = ranks_sum(j[r].comm, &x[r]);
+	}
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(cohort_wait(j[r].comm, t[r], RANKS_SOON),
+		             COHORT_OK);
+		cr_assert_eq(x[r], 6);
+	}
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(cohort_comm_close(j[r].comm), COHORT_OK);
+}
+
+Test(join, one_rank_is_a_communicator)
+{
+	const struct cohort_unique_id id = new_id();
+	struct joiner j = { .id = &id, .size = 1, .device = 5 };
+	int32_t x = 7;
+
+	join_main(&j);
+	cr_assert_eq(j.rc, COHORT_OK, "%s", j.error);
+	cr_assert_eq(ranks_sum_wait(j.comm, &x), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(j.comm), COHORT_OK);
+}
+
+Test(join, two_ids_are_two_communicators)
+{
+	const struct cohort_unique_id id[2] = { new_id(), new_id() };
+	struct joiner a[2] = { { .rc = 0 } }, b[2] = { { .rc = 0 } };
+
+	start_all(a, 2, &id[0]);
+	start_all(b, 2, &id[1]);
+	join_all(a, 2);
+	join_all(b, 2);
+	cr_assert_eq(cohort_comm_close(a[0].comm), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(a[1].comm), COHORT_OK);
+	cr_assert_eq(cohort_comm_size(b[0].comm), 2);
+	cr_assert_eq(cohort_comm_close(b[1].comm), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(b[0].comm), COHORT_OK);
+}
+
+Test(join, any_handle_ends_all)
+{
+	const struct cohort_unique_id id = new_id();
+	struct joiner j[2] = { { .rc = 0 } };
+	struct cohort_abort *handle;
+	int32_t x = 1;
+	uint64_t t;
+
+	start_all(j, 2, &id);
+	join_all(j, 2);
+	t = ranks_sum(j[0].comm, &x);
+	handle = cohort_comm_abort_handle(j[1].comm);
+	cr_assert_eq(cohort_abort_fire(handle, "enough"), COHORT_OK);
+	cr_assert_eq(cohort_wait(j[0].comm, t, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_comm_close(j[0].comm), COHORT_ABORTED);
+	cr_assert_eq(cohort_comm_close(j[1].comm), COHORT_OK);
+	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
+	cohort_abort_put(handle);
+}
+
+Test(join, the_watchdog_and_the_agreement_know_ranks_by_their_numbers)
+{
+	const struct cohort_unique_id id[2] = { new_id(), new_id() };
+	struct joiner j[3] = { { .rc = 0 } }, k[3] = { { .rc = 0 } };
+	struct cohort_cause cause;
+	int32_t x[3] = { 0 };
+	uint64_t t;
+	int r;
+
+	for (r = 0; r < 3; r++)
+		j[r].join_ns = 20000000;
+	start_all(j, 3, &id[0]);
+	join_all(j, 3);
+	ranks_sum(j[0].comm, &x[0]);
+	t = ranks_sum(j[1].comm, &x[1]);
+	cr_assert_eq(cohort_wait(j[1].comm, t, RANKS_SOON), COHORT_STALLED);
+	cohort_comm_cause(j[0].comm, &cause);
+	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cause.missing[0], 4);
+
+	start_all(k, 3, &id[1]);
+	join_all(k, 3);
+	ranks_sum(k[0].comm, &x[0]);
+	ranks_sum(k[2].comm, &x[2]);
+	cr_assert_eq(cohort_barrier(k[1].comm, NULL, NULL), COHORT_MISMATCH);
+	cohort_comm_cause(k[0].comm, &cause);
+	cr_assert_eq(cause.rank, 1);
+	for (r = 0; r < 3; r++) {
+		cohort_comm_close(j[r].comm);
+		cohort_comm_close(k[r].comm);
+	}
+}
+
+/* ---- refusals --------------------------------------------------------- */
+
+static void refused(struct joiner *j, int rc, const char *text)
+{
+	j->comm = NULL;
+	join_main(j);
+	cr_assert_eq(j->rc, rc, "%d: %s", j->rc, j->error);
+	cr_assert_not_null(strstr(j->error, text), "%s", j->error);
+	cr_assert_null(j->comm);
+}
+
+Test(join, arguments_are_refused_by_name_and_value)
+{
+	const struct cohort_unique_id id = new_id(), none = { { 1 } };
+	struct cohort_comm *comm;
+	struct joiner j = { .id = &id, .size = 2 };
+
+	j.size = 0;
+	refused(&j, COHORT_INVALID, "nranks is 0");
+	j.size = COHORT_MAX_RANKS + 1;
+	refused(&j, COHORT_INVALID, "nranks is 1025");
+	j.size = 2;
+	j.rank = 2;
+	refused(&j, COHORT_INVALID, "rank is 2, not 0 to 1");
+	j.rank = -1;
+	refused(&j, COHORT_INVALID, "rank is -1");
+	j.rank = 0;
+	j.device = 1000;
+	refused(&j, COHORT_INVALID, "device is 1000");
+	j.device = 0;
+	j.id = &none;
+	refused(&j, COHORT_INVALID, "id is none");
+	cr_assert_eq(cohort_comm_join(NULL, 1, 0, 0, NULL, &comm),
+	             COHORT_INVALID);
+	cr_assert_eq(cohort_comm_join(&id, 1, 0, 0, NULL, NULL),
+	             COHORT_INVALID);
+	cr_assert_eq(cohort_unique_id(NULL), COHORT_INVALID);
+}
+
+Test(join, the_host_platform_joins_ranks_of_one_process)
+{
+	struct cohort_unique_id id = new_id();
+	struct joiner j = { .id = &id, .size = 2 };
+
+	id.bytes[16] ^= 1; /* as of a former process with this number */
+	refused(&j, COHORT_UNSUPPORTED, "ranks of one process");
+}
+
+/* Two threads that want to be the same rank; one of them is refused. */
+static struct joiner *start_twins(struct joiner *twins)
+{
+	struct joiner *second;
+
+	start(&twins[0]);
+	start(&twins[1]);
+	/* The one that is in waits for rank 1. */
+	while (pthread_tryjoin_np(twins[0].thread, NULL))
+		if (!pthread_tryjoin_np(twins[1].thread, NULL))
+			break;
+	second = twins[0].rc == COHORT_INVALID ? &twins[0] : &twins[1];
+	cr_assert_eq(second->rc, COHORT_INVALID, "%s", second->error);
+	cr_assert_not_null(strstr(second->error, "rank is 0, which has"));
+	return second == twins ? twins + 1 : twins;
+}
+
+Test(join, ranks_that_do_not_go_together_are_refused)
+{
+	const struct cohort_unique_id id = new_id();
+	struct joiner twins[2], other = { .id = &id, .size = 2, .rank = 1 };
+	struct joiner *first;
+
+	twins[0] = twins[1] = (struct joiner){ .id = &id, .size = 2 };
+	first = start_twins(twins);
+
+	other.size = 3;
+	refused(&other, COHORT_INVALID, "nranks is 3, but others");
+	other.size = 2;
+	refused(&other, COHORT_INVALID, "device is 0, as is that of rank 0");
+	other.device = 1;
+	join_main(&other);
+	cr_assert_eq(other.rc, COHORT_OK, "%s", other.error);
+	pthread_join(first->thread, NULL);
+	cr_assert_eq(first->rc, COHORT_OK, "%s", first->error);
+	cohort_comm_close(first->comm);
+	cohort_comm_close(other.comm);
+}
+
+Test(join, a_rank_whose_peers_do_not_come_is_told_in_time)
+{
+	const struct cohort_unique_id id = new_id();
+	struct joiner j = { .id = &id, .size = 2, .init_ns = 10000000 };
+
+	refused(&j, COHORT_INIT_TIMEOUT, "ncclCommInitRank of rank 0 of 2");
+}
