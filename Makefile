@@ -127,6 +127,7 @@ support_sources := \
 fault_tests := memory native steady
 stress_tests := abort agree collectives exits handles joins owner recorder streams
 bench_programs := walk
+bench_support  := empty ways
 
 objects = $(patsubst %,$(dir)/%.o,$(basename $1))
 
@@ -302,11 +303,12 @@ model:
 	$(Q)CC='$(CC)' tests/model/run.sh
 
 bench := $(bench_programs:%=$(dir)/bench/%)
+bench_objects := $(bench_support:%=$(dir)/bench/%.o) $(dir)/src/cli/json.o
 
 bench: $(bench)
 	$(Q)set -e; for program in $^; do $$program; done
 
-$(bench): %: %.o $(library_objects)
+$(bench): %: %.o $(bench_objects) $(library_objects)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ $(libs)
 
@@ -349,5 +351,5 @@ help:
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
   $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) \
-  $(bench:=.o) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
+  $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

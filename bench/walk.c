@@ -1,113 +1,207 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What Cohort's own layer costs per call: cohort_all_reduce() against the bare
- * call of the platform's table with one mark behind it
+ * The walk: what cohort_all_reduce() costs more than the bare call of the
+ * platform's table with one mark behind it, and where that goes
  *
- * Each rank queues BATCH all-reduces of one float on its stream and waits for the
- * last; both ways take turns, round by round, in one run, so that the ratio
- * means something on a noisy machine.  Printed are the medians over the rounds
- * of the slowest rank's time per operation, for 1 and 2 ranks, and their
- * difference: the walk.
+ * Each rank is a thread, on a core of its own where there are enough.  All ways
+ * take turns, round by round, in one run, so that a difference means something on
+ * a noisy machine: what is shown is the median, and the 5th and 95th percentile,
+ * of the differences within a round.  A round counts with its slowest rank.
  *
- *	build/release/bench/walk [ROUNDS]
+ * On the host platform a call also waits for its peers and computes, beside which
+ * the walk is small; on the empty one (empty.h) the walk is all there is.
+ * Ranks run free, or in step: they meet before each call, so that all make it at
+ * the same moment.  Then the cost of meeting is in every way, and not in a
+ * difference.
+ *
+ *	build/release/bench/walk [--rounds N] [--json]
  */
 
-#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
-#include "core/clique.h"
+#include "cli/json.h"
+#include "empty.h"
+#include "ways.h"
 
-#define BATCH 16
-#define REPEAT 500
-#define MAX_ROUNDS 1000
+#define CALLS 2048 /* of one way, in one round */
+#define BATCH 16   /* calls, then wait until they are done */
+#define MAX_ROUNDS 10000
 #define MAX_RANKS 2
+#define MAX_WAYS 16
+#define CACHE_LINE 64
 
-struct bench {
+/* Rounds of waiting for a rank before the core is given to another. */
+#define MEET_SPINS 100000
+
+_Static_assert(CALLS % BATCH == 0, "nothing is left in flight");
+
+/* What is measured. */
+static const struct scene {
+	const char *table;
 	int ranks;
-	int rounds;
-	pthread_barrier_t start;
-	double bare[MAX_RANKS][MAX_ROUNDS]; /* ns per operation */
-	double ours[MAX_RANKS][MAX_ROUNDS];
+	bool in_step;
+	int budget; /* ns; 0: none, the platform's own work is in the way */
+} scenes[] = {
+	{ "host", 1, false, 0 },    { "host", 2, false, 0 },
+	{ "host", 2, true, 0 },     { "empty", 1, false, 150 },
+	{ "empty", 2, false, 250 }, { "empty", 2, true, 250 },
 };
 
-static float buffer[MAX_RANKS][16];
+#define SCENES (int)(sizeof(scenes) / sizeof(scenes[0]))
 
-static void must(int failed, const char *what)
+/* One rank's, and nobody else's, cache line. */
+struct place {
+	/* Atomic; how often the rank has come to meet the others. */
+	_Alignas(CACHE_LINE) atomic_ulong met;
+	float data;
+};
+
+struct bench {
+	const struct scene *scene;
+	int rounds;
+	struct place places[MAX_RANKS];
+	/* Each rank its own; ns per call. */
+	double times[MAX_RANKS][MAX_WAYS][MAX_ROUNDS];
+};
+
+struct spread {
+	double low, median, high;
+};
+
+struct result {
+	struct spread bare, cohort, walk, mark;
+	struct spread parts[MAX_WAYS]; /* from FIRST_PART on */
+	double sum;                    /* of those that are in the walk */
+};
+
+/* The parts are timed where there is a budget. */
+static bool has_parts(const struct scene *scene)
 {
-	if (!failed)
+	return scene->budget > 0;
+}
+
+/* In step a part hides in the meeting, unless it is one itself. */
+static bool is_timed(const struct scene *scene, int way)
+{
+	return way < FIRST_PART ||
+	       (has_parts(scene) && (!scene->in_step || ways[way].several));
+}
+
+static bool is_in_walk(const struct scene *scene, int way)
+{
+	return scene->ranks > 1 || !ways[way].several;
+}
+
+/* ---- measuring -------------------------------------------------------- */
+
+/* The @nth core for the @nth of @ranks threads, if there are enough. */
+static void pin(int nth, int ranks)
+{
+	cpu_set_t allowed, one;
+	int cpu = 0;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
+	    CPU_COUNT(&allowed) < ranks)
 		return;
-	fprintf(stderr, "%s: %d: %s\n", what, failed, cohort_last_error());
-	exit(1);
+	for (;; cpu++)
+		if (CPU_ISSET(cpu, &allowed) && nth-- == 0)
+			break;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* BATCH bare calls, each with a mark, and wait for the last word. */
-static void bare_batch(struct cohort_comm *c, float *data, uint32_t *word,
-                       uint32_t *value)
+static void await_place(struct place *place, unsigned long turn)
 {
-	const struct platform *p = c->clique->platform;
-	int i;
+	int spins = 0;
 
-	for (i = 0; i < BATCH; i++) {
-		must((int)p->ncclAllReduce(data, data, 1, ncclFloat32, ncclMax,
-		                           c->native, c->stream),
-		     "ncclAllReduce");
-		must((int)p->mark(c->stream, word, ++*value), "mark");
-	}
-	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != *value) {
-		p->progress(c->stream, word, *value, UINT64_MAX);
-		sched_yield();
-	}
+	/* Acquire: pairs with the release in meet(). */
+	while (atomic_load_explicit(&place->met, memory_order_acquire) < turn)
+		if (++spins > MEET_SPINS)
+			sched_yield();
 }
 
-static void our_batch(struct cohort_comm *c, float *data)
+/* Wait for the other ranks, awake: they go on at the same moment. */
+static void meet(struct bench *b, int rank)
 {
-	uint64_t ticket;
-	int i;
+	struct place *own = &b->places[rank];
+	unsigned long turn =
+		atomic_load_explicit(&own->met, memory_order_relaxed) + 1;
+	int r;
 
-	for (i = 0; i < BATCH; i++)
-		must(cohort_all_reduce(c, data, data, 1, COHORT_F32, COHORT_MAX,
-		                       c->stream, &ticket),
-		     "cohort_all_reduce");
-	must(cohort_wait(c, ticket, COHORT_FOREVER), "cohort_wait");
+	atomic_store_explicit(&own->met, turn, memory_order_release);
+	for (r = 0; r < b->scene->ranks; r++)
+		if (r != rank)
+			await_place(&b->places[r], turn);
 }
 
-static double per_operation(uint64_t from)
+/* The time of one call of @way. */
+static double take_turn(struct bench *b, struct runner *r,
+                        const struct way *way)
 {
-	return (double)(clock_now() - from) / (REPEAT * BATCH);
-}
-
-static int worker(struct cohort_comm *c, void *user)
-{
-	const struct platform *p = c->clique->platform;
-	struct bench *b = user;
-	uint32_t value = 0, *word;
-	float *data = buffer[c->rank];
 	uint64_t from;
-	void *pinned;
-	int round, i;
+	int i;
 
-	must((int)p->cudaMallocHost(&pinned, sizeof(*word)), "cudaMallocHost");
-	word = pinned;
-	*word = 0;
-	for (round = 0; round < b->rounds; round++) {
-		pthread_barrier_wait(&b->start);
-		from = clock_now();
-		for (i = 0; i < REPEAT; i++)
-			bare_batch(c, data, word, &value);
-		b->bare[c->rank][round] = per_operation(from);
-		pthread_barrier_wait(&b->start);
-		from = clock_now();
-		for (i = 0; i < REPEAT; i++)
-			our_batch(c, data);
-		b->ours[c->rank][round] = per_operation(from);
+	meet(b, r->comm->rank);
+	from = clock_now();
+	for (i = 1; i <= CALLS; i++) {
+		if (b->scene->in_step)
+			meet(b, r->comm->rank);
+		way->call(r);
+		if (way->wait && i % BATCH == 0)
+			way->wait(r);
 	}
-	p->cudaFreeHost(word);
+	return (double)(clock_now() - from) / CALLS;
+}
+
+static int worker(struct cohort_comm *comm, void *user)
+{
+	struct bench *b = user;
+	struct runner r;
+	int round, way;
+
+	pin(comm->rank, b->scene->ranks);
+	runner_init(&r, comm, &b->places[comm->rank].data);
+	for (round = 0; round < b->rounds; round++)
+		for (way = 0; way < way_count; way++)
+			if (is_timed(b->scene, way))
+				b->times[comm->rank][way][round] =
+					take_turn(b, &r, &ways[way]);
+	runner_fini(&r);
 	return 0;
 }
+
+/* Put a scene's platform where the group will look for it. */
+static void set_table(const struct scene *scene)
+{
+	const struct platform *host;
+
+	platform_override(NULL);
+	must(platform_open(COHORT_PLATFORM_HOST, &host), "platform_open");
+	if (strcmp(scene->table, "empty") == 0)
+		platform_override(empty_wrap(host));
+}
+
+static void run(struct bench *b)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	set_table(b->scene);
+	cohort_group_options_init(&o);
+	o.platform = COHORT_PLATFORM_HOST;
+	must(cohort_group_open(NULL, b->scene->ranks, &o, &group), "open");
+	must(cohort_group_run(group, worker, b, NULL), "run");
+	must(cohort_group_close(group), "close");
+}
+
+/* ---- medians ---------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -116,55 +210,287 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median over the rounds of the slowest rank. */
-static double median(double times[MAX_RANKS][MAX_ROUNDS], int ranks, int rounds)
+/* Of the slowest rank. */
+static double time_of(const struct bench *b, int way, int round)
 {
-	int r, i;
+	double slowest = 0;
+	int r;
 
-	for (r = 1; r < ranks; r++)
-		for (i = 0; i < rounds; i++)
-			if (times[r][i] > times[0][i])
-				times[0][i] = times[r][i];
-	qsort(times[0], (size_t)rounds, sizeof(double), compare);
-	return times[0][rounds / 2];
+	for (r = 0; r < b->scene->ranks; r++)
+		if (b->times[r][way][round] > slowest)
+			slowest = b->times[r][way][round];
+	return slowest;
 }
 
-static void bench(int ranks, int rounds)
+/* Of the differences between two ways; @than -1: of the times of one. */
+static struct spread spread_of(const struct bench *b, int way, int than)
+{
+	static double d[MAX_ROUNDS];
+	size_t n = (size_t)b->rounds, i;
+
+	for (i = 0; i < n; i++) {
+		d[i] = time_of(b, way, (int)i);
+		if (than >= 0)
+			d[i] -= time_of(b, than, (int)i);
+	}
+	qsort(d, n, sizeof(d[0]), compare);
+	return (struct spread){ d[n / 20], d[n / 2], d[n - 1 - n / 20] };
+}
+
+static struct result evaluate(const struct bench *b)
+{
+	struct result result = {
+		.bare = spread_of(b, WAY_BARE, -1),
+		.cohort = spread_of(b, WAY_COHORT, -1),
+		.walk = spread_of(b, WAY_COHORT, WAY_BARE),
+		.mark = spread_of(b, WAY_MARKED_TWICE, WAY_BARE),
+	};
+	int way;
+
+	for (way = FIRST_PART; way < way_count; way++) {
+		if (!is_timed(b->scene, way))
+			continue;
+		result.parts[way] = spread_of(b, way, WAY_NOTHING);
+		if (is_in_walk(b->scene, way))
+			result.sum += result.parts[way].median;
+	}
+	return result;
+}
+
+static struct result measure(const struct scene *scene, int rounds)
 {
 	static struct bench b;
-	struct cohort_group_options o;
-	struct cohort_group *group;
-	double bare, ours;
 
-	b.ranks = ranks;
+	b.scene = scene;
 	b.rounds = rounds;
-	pthread_barrier_init(&b.start, NULL, (unsigned)ranks);
-	cohort_group_options_init(&o);
-	o.platform = COHORT_PLATFORM_HOST;
-	must(cohort_group_open(NULL, ranks, &o, &group), "open");
-	must(cohort_group_run(group, worker, &b, NULL), "run");
-	must(cohort_group_close(group), "close");
-	pthread_barrier_destroy(&b.start);
-	bare = median(b.bare, ranks, rounds);
-	ours = median(b.ours, ranks, rounds);
-	printf("%5d  %10.0f  %10.0f  %10.0f\n", ranks, bare, ours, ours - bare);
+	memset(b.places, 0, sizeof(b.places));
+	run(&b);
+	return evaluate(&b);
+}
+
+/* ---- text ------------------------------------------------------------- */
+
+static int cores(void)
+{
+	cpu_set_t allowed;
+
+	return sched_getaffinity(0, sizeof(allowed), &allowed)
+	               ? 1
+	               : CPU_COUNT(&allowed);
+}
+
+static void print_head(int rounds)
+{
+	printf("cohort %s, compiler %s, CLOCK_MONOTONIC, %d core%s%s\n"
+	       "%d rounds of %d calls of each way, by turns; ns per call, of "
+	       "the slowest rank\n"
+	       "median [5 %%, 95 %%]\n\n",
+	       cohort_version(), __VERSION__, cores(), cores() > 1 ? "s" : "",
+	       cores() < MAX_RANKS ? ", which ranks share" : ", one per rank",
+	       rounds, CALLS);
+	printf("table  ranks  run      call+mark  cohort  the walk            "
+	       "budget  one more mark\n");
+}
+
+/* A spread as text. */
+struct text {
+	char at[48];
+};
+
+static struct text text_of(const struct spread *s)
+{
+	struct text t;
+
+	snprintf(t.at, sizeof(t.at), "%.0f [%.0f, %.0f]", s->median, s->low,
+	         s->high);
+	return t;
+}
+
+static const char *run_name(const struct scene *scene)
+{
+	return scene->in_step ? "in step" : "free";
+}
+
+static void print_scene(const struct scene *scene, const struct result *r)
+{
+	char budget[16] = "";
+
+	if (scene->budget)
+		snprintf(budget, sizeof(budget), "%d", scene->budget);
+	printf("%-5s  %5d  %-7s  %9.0f  %6.0f  %-18s  %6s  %s\n", scene->table,
+	       scene->ranks, run_name(scene), r->bare.median, r->cohort.median,
+	       text_of(&r->walk).at, budget, text_of(&r->mark).at);
+	fflush(stdout);
+}
+
+/* A line of the breakdown: a cell for each scene that has one. */
+static void print_part(const struct result *results, int way)
+{
+	struct text t;
+	int i;
+
+	printf("%-22s", ways[way].name);
+	for (i = 0; i < SCENES; i++) {
+		if (!has_parts(&scenes[i]))
+			continue;
+		t = text_of(&results[i].parts[way]);
+		printf("  %-17s%-3s", is_timed(&scenes[i], way) ? t.at : "-",
+		       is_in_walk(&scenes[i], way) ? "" : "(*)");
+	}
+	putchar('\n');
+}
+
+static void print_totals(const char *name, const double *totals)
+{
+	int i;
+
+	printf("%-22s", name);
+	for (i = 0; i < SCENES; i++)
+		if (has_parts(&scenes[i]) && !scenes[i].in_step)
+			printf("  %-20.0f", totals[i]);
+	putchar('\n');
+}
+
+static void print_parts(const struct result *results)
+{
+	double sum[SCENES], walk[SCENES], rest[SCENES];
+	char name[32];
+	int i, way;
+
+	printf("\n%-22s", "parts, each by itself");
+	for (i = 0; i < SCENES; i++) {
+		if (!has_parts(&scenes[i]))
+			continue;
+		snprintf(name, sizeof(name), "%d rank%s, %s", scenes[i].ranks,
+		         scenes[i].ranks > 1 ? "s" : "", run_name(&scenes[i]));
+		printf("  %-20s", name);
+	}
+	putchar('\n');
+	for (way = FIRST_PART; way < way_count; way++)
+		print_part(results, way);
+	for (i = 0; i < SCENES; i++) {
+		sum[i] = results[i].sum;
+		walk[i] = results[i].walk.median;
+		rest[i] = walk[i] - sum[i];
+	}
+	print_totals("sum", sum);
+	print_totals("the walk", walk);
+	print_totals("rest", rest);
+	printf("(*) not in the walk of one rank\n"
+	       "rest: glue, and what parts cost more or less among others\n");
+}
+
+/* ---- JSON ------------------------------------------------------------- */
+
+static void json_spread(struct json *json, const char *key,
+                        const struct spread *s)
+{
+	json_open(json, key, '{');
+	json_double(json, "median", s->median);
+	json_double(json, "low", s->low);
+	json_double(json, "high", s->high);
+	json_close(json, '}');
+}
+
+static void json_parts(struct json *json, const struct scene *scene,
+                       const struct result *r)
+{
+	int way;
+
+	json_open(json, "parts", '[');
+	for (way = FIRST_PART; way < way_count; way++) {
+		if (!is_timed(scene, way))
+			continue;
+		json_open(json, NULL, '{');
+		json_string(json, "name", ways[way].name);
+		json_bool(json, "in_walk", is_in_walk(scene, way));
+		json_spread(json, "ns", &r->parts[way]);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void json_scene(struct json *json, const struct scene *scene,
+                       const struct result *r)
+{
+	json_open(json, NULL, '{');
+	json_string(json, "table", scene->table);
+	json_int(json, "ranks", scene->ranks);
+	json_bool(json, "in_step", scene->in_step);
+	json_spread(json, "call_and_mark", &r->bare);
+	json_spread(json, "cohort", &r->cohort);
+	json_spread(json, "walk", &r->walk);
+	if (scene->budget)
+		json_int(json, "budget", scene->budget);
+	else
+		json_null(json, "budget");
+	json_spread(json, "one_more_mark", &r->mark);
+	json_parts(json, scene, r);
+	json_close(json, '}');
+}
+
+static void print_json(const struct result *results, int rounds)
+{
+	struct json json = { .out = stdout };
+	int i;
+
+	json_open(&json, NULL, '{');
+	json_string(&json, "version", cohort_version());
+	json_string(&json, "compiler", __VERSION__);
+	json_int(&json, "cores", cores());
+	json_int(&json, "rounds", rounds);
+	json_int(&json, "calls", CALLS);
+	json_open(&json, "scenes", '[');
+	for (i = 0; i < SCENES; i++)
+		json_scene(&json, &scenes[i], &results[i]);
+	json_close(&json, ']');
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+/* ---- the program ------------------------------------------------------ */
+
+/* 0 if @text is no number of rounds. */
+static int read_rounds(const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	return !*end && n >= 1 && n <= MAX_ROUNDS ? (int)n : 0;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: walk [--rounds 1..%d] [--json]\n", MAX_ROUNDS);
+	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	int rounds = argc > 1 ? atoi(argv[1]) : 21;
-	int ranks;
+	static struct result results[SCENES];
+	bool as_json = false;
+	int rounds = 201, i;
 
-	if (rounds < 1 || rounds > MAX_ROUNDS) {
-		fprintf(stderr, "ROUNDS is %s, not 1 to %d\n", argv[1],
-		        MAX_ROUNDS);
-		return 2;
+	for (i = 1; i < argc && rounds; i++) {
+		if (strcmp(argv[i], "--json") == 0)
+			as_json = true;
+		else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
+			rounds = read_rounds(argv[++i]);
+		else
+			rounds = 0;
 	}
-	printf("host platform, %d operations a batch, median of %d rounds, ns "
-	       "per operation\n"
-	       "ranks  table+mark      cohort        walk\n",
-	       BATCH, rounds);
-	for (ranks = 1; ranks <= MAX_RANKS; ranks++)
-		bench(ranks, rounds);
+	if (!rounds)
+		return usage();
+	if (!as_json)
+		print_head(rounds);
+	for (i = 0; i < SCENES; i++) {
+		results[i] = measure(&scenes[i], rounds);
+		if (!as_json)
+			print_scene(&scenes[i], &results[i]);
+	}
+	if (as_json)
+		print_json(results, rounds);
+	else
+		print_parts(results);
 	return 0;
 }
