@@ -71,15 +71,19 @@ uint64_t agree_called(const struct cohort_comm *c)
 
 /* ---- running ahead ---------------------------------------------------- */
 
-/* Wait until @other has compared the call whose word this one's replaces. */
-static int await_rank(const struct cohort_comm *other, uint64_t number)
+/* Wait until @other has compared the call whose word this one's replaces, and
+ * lower *@compared to how far it has come. */
+static int await_rank(const struct cohort_comm *other, uint64_t number,
+                      uint64_t *compared)
 {
 	const struct clique *q = other->clique;
 	const struct cohort_cause *cause;
 	struct backoff b = BACKOFF;
+	uint64_t theirs;
 
 	/* Acquire: pairs with the release at the end of agree(). */
-	while (atomic_load_explicit(&other->collectives, memory_order_acquire) +
+	while ((theirs = atomic_load_explicit(&other->collectives,
+	                                      memory_order_acquire)) +
 	               q->slots <
 	       number) {
 		cause = clique_cause(q);
@@ -87,19 +91,26 @@ static int await_rank(const struct cohort_comm *other, uint64_t number)
 			return error_set(cause->status, "%s", cause->text);
 		backoff_wait(&b, UINT64_MAX);
 	}
+	if (theirs < *compared)
+		*compared = theirs;
 	return COHORT_OK;
 }
 
-static int await_ranks(const struct cohort_comm *c, uint64_t number)
+/* Looks at the others only when what was seen last does not do: their counts
+ * change with every call. */
+static int await_ranks(struct cohort_comm *c, uint64_t number)
 {
 	const struct clique *q = c->clique;
+	uint64_t compared = number;
 	int r, rc = COHORT_OK;
 
-	if (number <= q->slots)
+	if (number <= c->compared + q->slots)
 		return COHORT_OK;
 	for (r = 0; r < q->size && rc == COHORT_OK; r++)
 		if (&q->comms[r] != c)
-			rc = await_rank(&q->comms[r], number);
+			rc = await_rank(&q->comms[r], number, &compared);
+	if (rc == COHORT_OK)
+		c->compared = compared;
 	return rc;
 }
 

@@ -210,13 +210,15 @@ static struct clique *clique_alloc(const struct platform *platform,
                                    const int *devices, int n,
                                    const struct clique_options *options)
 {
-	struct clique *q =
-		calloc(1, sizeof(*q) + (size_t)n * sizeof(q->comms[0]));
+	size_t bytes =
+		sizeof(struct clique) + (size_t)n * sizeof(struct cohort_comm);
+	struct clique *q = aligned_alloc(_Alignof(struct clique), bytes);
 	struct cohort_comm *c;
 	int i;
 
 	if (!q)
 		return NULL;
+	memset(q, 0, bytes);
 	q->platform = platform;
 	q->size = n;
 	q->world = options->native ? options->world : n;

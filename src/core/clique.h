@@ -89,12 +89,18 @@ struct cohort_comm {
 	struct agree_slot *agreed;
 
 	/* Atomic; collectives called and compared with the other ranks'.
-	 * Written inside the gate, read by the others. */
-	_Atomic uint64_t collectives;
+	 * Written inside the gate, read by the others.  What is above is read by
+	 * them with every call, and so not in a cache line that this rank
+	 * writes to. */
+	_Alignas(64) _Atomic uint64_t collectives;
+
+	/* Owned by the thread inside the gate: every other rank had compared
+	 * this many when it was last looked at. */
+	uint64_t compared;
 
 	/* Atomic; 1 while a thread is inside a native call or about to make
 	 * one.  seq_cst, see cause.h. */
-	atomic_int gate;
+	_Alignas(64) atomic_int gate;
 
 	/* Atomic; the last thread that was inside, by its number in the system,
 	 * 0: none was.  Relaxed: for people. */
