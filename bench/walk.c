@@ -77,7 +77,7 @@ struct spread {
 struct result {
 	struct spread bare, cohort, walk, mark;
 	struct spread parts[MAX_WAYS]; /* from FIRST_PART on */
-	double sum;                    /* of those that are in the walk */
+	double sum;
 };
 
 /* The parts are timed where there is a budget. */
@@ -91,11 +91,6 @@ static bool is_timed(const struct scene *scene, int way)
 {
 	return way < FIRST_PART ||
 	       (has_parts(scene) && (!scene->in_step || ways[way].several));
-}
-
-static bool is_in_walk(const struct scene *scene, int way)
-{
-	return scene->ranks > 1 || !ways[way].several;
 }
 
 /* ---- measuring -------------------------------------------------------- */
@@ -251,8 +246,7 @@ static struct result evaluate(const struct bench *b)
 		if (!is_timed(b->scene, way))
 			continue;
 		result.parts[way] = spread_of(b, way, WAY_NOTHING);
-		if (is_in_walk(b->scene, way))
-			result.sum += result.parts[way].median;
+		result.sum += result.parts[way].median;
 	}
 	return result;
 }
@@ -293,13 +287,13 @@ static void print_head(int rounds)
 }
 
 /* A spread as text. */
-struct text {
+struct cell {
 	char at[48];
 };
 
-static struct text text_of(const struct spread *s)
+static struct cell cell_of(const struct spread *s)
 {
-	struct text t;
+	struct cell t;
 
 	snprintf(t.at, sizeof(t.at), "%.0f [%.0f, %.0f]", s->median, s->low,
 	         s->high);
@@ -319,23 +313,22 @@ static void print_scene(const struct scene *scene, const struct result *r)
 		snprintf(budget, sizeof(budget), "%d", scene->budget);
 	printf("%-5s  %5d  %-7s  %9.0f  %6.0f  %-18s  %6s  %s\n", scene->table,
 	       scene->ranks, run_name(scene), r->bare.median, r->cohort.median,
-	       text_of(&r->walk).at, budget, text_of(&r->mark).at);
+	       cell_of(&r->walk).at, budget, cell_of(&r->mark).at);
 	fflush(stdout);
 }
 
 /* A line of the breakdown: a cell for each scene that has one. */
 static void print_part(const struct result *results, int way)
 {
-	struct text t;
+	struct cell t;
 	int i;
 
 	printf("%-22s", ways[way].name);
 	for (i = 0; i < SCENES; i++) {
 		if (!has_parts(&scenes[i]))
 			continue;
-		t = text_of(&results[i].parts[way]);
-		printf("  %-17s%-3s", is_timed(&scenes[i], way) ? t.at : "-",
-		       is_in_walk(&scenes[i], way) ? "" : "(*)");
+		t = cell_of(&results[i].parts[way]);
+		printf("  %-20s", is_timed(&scenes[i], way) ? t.at : "-");
 	}
 	putchar('\n');
 }
@@ -376,8 +369,7 @@ static void print_parts(const struct result *results)
 	print_totals("sum", sum);
 	print_totals("the walk", walk);
 	print_totals("rest", rest);
-	printf("(*) not in the walk of one rank\n"
-	       "rest: glue, and what parts cost more or less among others\n");
+	printf("rest: glue, and what parts cost more or less among others\n");
 }
 
 /* ---- JSON ------------------------------------------------------------- */
@@ -403,7 +395,6 @@ static void json_parts(struct json *json, const struct scene *scene,
 			continue;
 		json_open(json, NULL, '{');
 		json_string(json, "name", ways[way].name);
-		json_bool(json, "in_walk", is_in_walk(scene, way));
 		json_spread(json, "ns", &r->parts[way]);
 		json_close(json, '}');
 	}

@@ -161,6 +161,11 @@ static void part_recorder(struct runner *r)
 	recorder_end(&r->comm->recorder, r->own_ticket, COHORT_OK);
 }
 
+static void part_mark_start(struct runner *r)
+{
+	native_mark(r, WORD_STARTED);
+}
+
 static void part_agree(struct runner *r)
 {
 	must(agree(r->comm, &r->op, r->ticket), "agree");
@@ -180,6 +185,7 @@ const struct way ways[] = {
 	{ "clock_now", part_clock, NULL, false },
 	{ "recorder_begin, _end", part_recorder, NULL, false },
 	{ "agree", part_agree, NULL, true },
+	{ "mark of the start", part_mark_start, NULL, false },
 };
 
 const int way_count = sizeof(ways) / sizeof(ways[0]);

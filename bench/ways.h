@@ -33,7 +33,7 @@ struct way {
 	const char *name;
 	void (*call)(struct runner *r);
 	void (*wait)(struct runner *r); /* until all calls are done, or NULL */
-	bool several; /* a part of the walk only if there are other ranks */
+	bool several;                   /* a meeting of the ranks itself */
 };
 
 extern const struct way ways[];
