@@ -340,6 +340,8 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	                       : native_nccl(p, f->what, c->native, f->nccl);
 	if (!f->queued)
 		return cause.status;
+	if (op_is_collective(op->kind))
+		cause.collective = atomic_load(&c->collectives);
 	clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s", f->rank,
 	            op_name(op->kind), (unsigned long long)ticket,
 	            cohort_last_error());

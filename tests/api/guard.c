@@ -29,6 +29,9 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 	struct cohort_cause cause;
 	int32_t x = 1;
 	void *memory;
+	struct cohort_deadlines deadlines = { .join_ns = 1 };
+	struct cohort_unique_id id = { { 0 } };
+	struct cohort_comm *joined;
 	int i, wrong = 0;
 	const int rcs[] = {
 		cohort_group_open(NULL, 1, NULL, &another),
@@ -53,6 +56,13 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 		cohort_copy(comm, &x, &x, 1, NULL),
 		cohort_abort_fire(handle, NULL),
 		cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
+		cohort_group_respawn(group, NULL, 0),
+		cohort_deadline_push(comm, &deadlines),
+		cohort_deadline_pop(comm),
+		cohort_pause(comm),
+		cohort_resume(comm),
+		cohort_unique_id(&id),
+		cohort_comm_join(&id, 1, 0, 0, NULL, &joined),
 	};
 
 	for (i = 0; i < (int)(sizeof(rcs) / sizeof(rcs[0])); i++)
