@@ -1,0 +1,813 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Verdicts over made-up snapshots: when time is up, whose fault it is, and how
+ * that is said
+ */
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guard/verdict.h"
+
+#define MS UINT64_C(1000000)
+#define S (1000 * MS)
+
+/* The time of every snapshot here. */
+#define NOW (1000 * S)
+
+static struct rank_snapshot ranks[COHORT_MAX_RANKS];
+static struct snapshot s;
+static struct verdict out;
+
+/* A call of that long ago, of the kind that all tests make. */
+static struct record call(uint64_t ticket, uint64_t ago_ns)
+{
+	return (struct record){
+		.ticket = ticket,
+		.submitted_ns = NOW - ago_ns,
+		.kind = OP_ALL_REDUCE,
+		.type = COHORT_F32,
+		.redop = COHORT_SUM,
+		.n = 1,
+		.count = 1000,
+		.bytes = 4000,
+	};
+}
+
+/* @n ranks that have made collective 6, a minute ago, and not yet number 7. */
+static void given(int n)
+{
+	struct rank_snapshot *r;
+
+	s = (struct snapshot){
+		.group = "dp",
+		.generation = 1,
+		.size = n,
+		.abort_ns = 10 * S,
+		.warn_percent = 50,
+		.starts_are_marked = true,
+		.now_ns = NOW,
+		.front = 7,
+		.reaping_rank = -1,
+		.probing = -1,
+		.ranks = ranks,
+	};
+	memset(ranks, 0, sizeof(ranks));
+	for (r = ranks; r < ranks + n; r++) {
+		r->rank = (int)(r - ranks);
+		r->device = r->rank;
+		r->last = call(12, 60 * S);
+		r->tid = 4000 + r->rank;
+		r->alive = 1;
+		snprintf(r->thread, sizeof(r->thread), "dp/%d", r->rank);
+	}
+	verdict_fini(&out);
+	cr_assert(verdict_init(&out, n));
+}
+
+/* Rank @rank has called, that long ago, and allows 10 s to join, 20 s to run. */
+static struct rank_snapshot *joins(int rank, uint64_t ago_ns)
+{
+	struct rank_snapshot *r = &ranks[rank];
+
+	r->joined = true;
+	r->arrived_ns = NOW - ago_ns;
+	r->limits = (struct limits){ 10 * S, 20 * S };
+	r->call = call(13, ago_ns);
+	r->last = r->call;
+	return r;
+}
+
+/* The same of all, each a millisecond after the one before it. */
+static void all_join(uint64_t ago_ns)
+{
+	int i;
+
+	for (i = 0; i < s.size; i++)
+		joins(i, ago_ns - (uint64_t)i * MS);
+	s.all_joined = true;
+}
+
+static struct due at(uint64_t now_ns)
+{
+	s.now_ns = now_ns;
+	return verdict_due(&s);
+}
+
+/* What is to be said of the front after its time. */
+static const char *stalled(void)
+{
+	const struct due due = {
+		.what = DUE_VERDICT,
+		.since_ns = NOW - 10 * S,
+		.deadline_ns = 10 * S,
+	};
+
+	verdict_stalled(&s, &due, &out);
+	return out.text;
+}
+
+#define FRONT                                                                  \
+	"all_reduce of 1000 float32, sum (collective 7, group \"dp\", "        \
+	"generation 1): "
+#define TIMES " for 10.0 s, allowed are 10.0 s; "
+#define LAST                                                                   \
+	"; its last call, all_reduce of 1000 float32, sum (ticket 12), was "   \
+	"60.0 s ago"
+
+static void drop(void)
+{
+	verdict_fini(&out);
+}
+
+TestSuite(due, .fini = drop);
+TestSuite(verdict, .fini = drop);
+
+/* ---- when ------------------------------------------------------------- */
+
+Test(due, nothing_is_due_while_nothing_is_in_flight)
+{
+	given(2);
+	s.front = 0;
+	cr_assert_eq(verdict_due(&s).what, DUE_NOTHING);
+	cr_assert_eq(verdict_due(&s).next_ns, UINT64_MAX);
+}
+
+Test(due, a_warning_comes_at_its_part_of_the_time)
+{
+	const uint64_t began = NOW - S;
+
+	given(2);
+	joins(0, S);
+	cr_assert_eq(at(began + 5 * S - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(began + 5 * S - 1).next_ns, began + 5 * S);
+	cr_assert_eq(at(began + 5 * S).what, DUE_WARNING);
+	cr_assert_eq(at(began + 5 * S).since_ns, began);
+	cr_assert_eq(at(began + 5 * S).deadline_ns, 10 * S);
+	cr_assert_eq(at(began + 5 * S).next_ns, began + 10 * S);
+}
+
+Test(due, a_warning_comes_once)
+{
+	given(2);
+	joins(0, 6 * S);
+	s.warned = true;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, NOW + 4 * S);
+}
+
+Test(due, at_100_percent_there_is_no_warning)
+{
+	given(2);
+	joins(0, 10 * S);
+	s.warn_percent = 100;
+	cr_assert_eq(at(NOW - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW - 1).next_ns, NOW);
+	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+}
+
+Test(due, time_is_up_at_the_deadline_exactly)
+{
+	given(2);
+	joins(0, 10 * S);
+	cr_assert_eq(at(NOW - 1).what, DUE_WARNING);
+	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).since_ns, NOW - 10 * S);
+	cr_assert_eq(at(NOW).deadline_ns, 10 * S);
+}
+
+Test(due, of_several_clocks_the_first_to_run_out_decides)
+{
+	given(4);
+	joins(0, 9 * S);
+	joins(1, 3 * S)->limits.join_ns = 4 * S;
+	joins(3, 9 * S + 1);
+	cr_assert_eq(at(NOW).next_ns, NOW + S - 1);
+	ranks[1].limits.join_ns = 3 * S;
+	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).since_ns, NOW - 3 * S);
+	cr_assert_eq(at(NOW).deadline_ns, 3 * S);
+}
+
+Test(due, when_all_have_joined_the_last_one_starts_the_clock)
+{
+	given(2);
+	all_join(60 * S);
+	joins(1, 20 * S);
+	cr_assert_eq(at(NOW - 1).what, DUE_WARNING);
+	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).since_ns, NOW - 20 * S);
+	cr_assert_eq(at(NOW).deadline_ns, 20 * S);
+}
+
+Test(due, a_rank_that_is_done_has_no_clock_when_all_have_joined)
+{
+	given(2);
+	all_join(30 * S);
+	ranks[0].done = true;
+	ranks[1].limits.exec_ns = 60 * S;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, NOW + MS);
+}
+
+Test(due, a_clock_does_not_run_while_a_rank_is_paused)
+{
+	given(2);
+	joins(0, 60 * S);
+	s.paused = true;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
+}
+
+Test(due, after_a_pause_the_clock_starts_anew)
+{
+	given(2);
+	joins(0, 60 * S);
+	s.resumed_ns = NOW - 2 * S;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, NOW + 3 * S);
+	cr_assert_eq(at(NOW + 8 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
+}
+
+Test(due, a_pause_before_the_call_changes_nothing)
+{
+	given(2);
+	joins(0, 2 * S);
+	s.resumed_ns = NOW - 3 * S;
+	cr_assert_eq(at(NOW).next_ns, NOW + 3 * S);
+	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
+}
+
+Test(due, for_ever_on_one_rank_leaves_the_others_their_clocks)
+{
+	given(3);
+	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
+	joins(1, 10 * S);
+	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).since_ns, NOW - 10 * S);
+}
+
+Test(due, a_time_beyond_the_clock_is_never)
+{
+	given(2);
+	joins(0, S)->limits.join_ns = UINT64_MAX - NOW;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(UINT64_MAX - S - 1).what, DUE_WARNING);
+	cr_assert_eq(at(UINT64_MAX - S).what, DUE_VERDICT);
+}
+
+Test(due, what_has_expired_is_due_again_with_each_deadline_more)
+{
+	given(2);
+	joins(0, 20 * S);
+	s.expired = 1;
+	cr_assert_eq(at(NOW - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW - 1).next_ns, NOW);
+	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	s.expired = 2;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, NOW + 10 * S);
+}
+
+Test(due, repeated_expiry_does_not_overflow)
+{
+	given(2);
+	joins(0, 20 * S)->limits.join_ns = UINT64_MAX / 2;
+	s.expired = 2;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
+}
+
+/* ---- never called ----------------------------------------------------- */
+
+Test(verdict, a_rank_that_never_called_anything)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1] =
+		(struct rank_snapshot){ .rank = 1, .device = 1, .alive = -1 };
+	cr_assert_str_eq(stalled(),
+	                 FRONT "never called" TIMES "joined: 0; missing: 1; "
+	                       "rank 1 (device 1) has never called anything");
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
+	cr_assert_eq(out.v.stage, COHORT_STAGE_EXPIRED);
+	cr_assert_eq(out.v.rank, 1);
+	cr_assert_eq(out.v.joined[0], 1);
+	cr_assert_eq(out.v.missing[0], 2);
+}
+
+Test(verdict, a_rank_that_only_bound_itself)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].last.ticket = 0;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "never called" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
+	                 "outside the library");
+}
+
+Test(verdict, a_rank_that_has_left)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].closed = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "never called" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
+	                 "has left by cohort_comm_close()" LAST);
+}
+
+/* ---- elsewhere -------------------------------------------------------- */
+
+Test(verdict, a_rank_outside_the_library)
+{
+	given(2);
+	joins(0, 10 * S);
+	cr_assert_str_eq(stalled(), FRONT
+	                 "outside the library" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
+	                 "outside the library" LAST);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(out.v.rank, 1);
+}
+
+Test(verdict, a_rank_in_native_calls)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].inside = true;
+	ranks[1].native = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "outside the library" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
+	                 "inside its native communicator" LAST);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+}
+
+Test(verdict, a_rank_inside_another_call)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].inside = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "different call" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
+	                 "inside another call" LAST);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
+}
+
+Test(verdict, a_rank_whose_thread_has_exited)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].alive = 0;
+	ranks[1].thread[0] = '\0';
+	cr_assert_str_eq(stalled(), FRONT
+	                 "thread exited" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001, device 1) is dead (that thread "
+	                 "has exited), outside the library" LAST);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
+}
+
+/* ---- on the device ---------------------------------------------------- */
+
+Test(verdict, one_rank_has_not_started)
+{
+	given(2);
+	all_join(10 * S);
+	ranks[0].started = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "joined but not started" TIMES
+	                 "joined: 0-1; not done: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) has not "
+	                 "started: its stream is still busy with what was "
+	                 "queued before");
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 1);
+	cr_assert_eq(out.v.joined[0], 3);
+	cr_assert_eq(out.v.missing[0], 2);
+}
+
+Test(verdict, one_rank_is_still_inside_its_native_call)
+{
+	given(2);
+	all_join(10 * S);
+	ranks[0].started = true;
+	ranks[1].started = true;
+	ranks[1].in_call = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "joined but not started" TIMES
+	                 "joined: 0-1; not done: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) has been "
+	                 "inside ncclAllReduce for 10.0 s");
+	cr_assert_eq(out.v.rank, 1);
+}
+
+Test(verdict, all_have_started_and_none_is_done_which_is_nobodys_fault)
+{
+	given(2);
+	all_join(10 * S);
+	ranks[0].started = true;
+	ranks[1].started = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "started but not finished" TIMES
+	                 "joined: 0-1; not done: 0-1; "
+	                 "rank 0 (thread 4000 \"dp/0\", device 0) has started, "
+	                 "and not finished; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) has started, "
+	                 "and not finished");
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(out.v.rank, -1);
+}
+
+Test(verdict, one_rank_alone_is_not_done)
+{
+	given(3);
+	all_join(10 * S);
+	ranks[0].started = ranks[0].done = true;
+	ranks[1].started = true;
+	ranks[2].started = ranks[2].done = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "started but not finished" TIMES
+	                 "joined: 0-2; not done: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) has started, "
+	                 "and not finished");
+	cr_assert_eq(out.v.rank, 1);
+}
+
+Test(verdict, a_group_of_one_is_its_own_fault)
+{
+	given(1);
+	all_join(10 * S);
+	ranks[0].started = true;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(out.v.rank, 0);
+}
+
+Test(verdict, without_marks_of_starts_it_does_not_claim_to_know_of_any)
+{
+	given(2);
+	all_join(10 * S);
+	s.starts_are_marked = false;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "started but not finished" TIMES
+	                 "joined: 0-1; not done: 0-1; "
+	                 "rank 0 (thread 4000 \"dp/0\", device 0) has queued "
+	                 "its operation, which is not done; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) has queued "
+	                 "its operation, which is not done");
+	ranks[1].in_call = true;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 1);
+}
+
+/* ---- many ------------------------------------------------------------- */
+
+Test(verdict, the_first_of_several_missing_ranks_gives_its_name_to_it)
+{
+	given(4);
+	joins(1, 10 * S);
+	ranks[0].inside = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "different call" TIMES "joined: 1; missing: 0 2-3; "
+	                 "rank 0 (thread 4000 \"dp/0\", device 0) is alive, "
+	                 "inside another call" LAST
+	                 "; rank 2 (thread 4002 \"dp/2\", device 2) is alive, "
+	                 "outside the library" LAST
+	                 "; rank 3 (thread 4003 \"dp/3\", device 3) is alive, "
+	                 "outside the library" LAST);
+	cr_assert_eq(out.v.rank, 0);
+	cr_assert_eq(out.v.missing[0], 0xd);
+}
+
+Test(verdict, three_are_described_and_the_others_counted)
+{
+	const char *more = "; and 4 more";
+	const char *text;
+	int i;
+
+	given(8);
+	joins(3, 10 * S);
+	for (i = 0; i < 8; i++)
+		ranks[i].last.ticket = 0;
+	text = stalled();
+	cr_assert_not_null(strstr(text, "joined: 3; missing: 0-2 4-7; rank 0"));
+	cr_assert_not_null(strstr(text, "rank 2 ("));
+	cr_assert_null(strstr(text, "rank 4 ("));
+	cr_assert_str_eq(text + strlen(text) - strlen(more), more);
+}
+
+Test(verdict, sets_of_ranks_are_short)
+{
+	int i;
+
+	given(130);
+	for (i = 0; i < 130; i++)
+		if (i < 4 || i == 5 || i == 63 || i == 64 || i == 129)
+			joins(i, 10 * S);
+	cr_assert_not_null(strstr(stalled(),
+	                          "joined: 0-3 5 63-64 129; missing: 4 6-62 "
+	                          "65-128; "));
+	cr_assert_eq(out.v.joined[1], 1);
+	cr_assert_eq(out.v.joined[2], 2);
+	cr_assert_eq(out.v.missing[1], ~UINT64_C(1));
+}
+
+Test(verdict, of_1024_ranks_the_last_is_found)
+{
+	int i;
+
+	given(1024);
+	for (i = 0; i < 1023; i++)
+		joins(i, 10 * S);
+	cr_assert_str_eq(stalled(), FRONT
+	                 "outside the library" TIMES
+	                 "joined: 0-1022; missing: 1023; "
+	                 "rank 1023 (thread 5023 \"dp/1023\", device 1023) is "
+	                 "alive, outside the library" LAST);
+	cr_assert_eq(out.v.rank, 1023);
+	cr_assert_eq(out.v.missing[15], UINT64_C(1) << 63);
+	cr_assert_eq(out.v.size, 1024);
+	cr_assert_eq(out.v.ranks[1023].tid, 5023);
+}
+
+Test(verdict, a_text_that_is_too_long_is_cut_off)
+{
+	int i;
+
+	given(1024);
+	for (i = 0; i < 1024; i += 2)
+		joins(i, 10 * S);
+	cr_assert_eq(strlen(stalled()), sizeof(out.text) - 1);
+	cr_assert_not_null(strstr(out.text, "joined: 0 2 4 6 8 10 12 14 16 "));
+	cr_assert_eq(out.v.missing[15], UINT64_C(0xaaaaaaaaaaaaaaaa));
+}
+
+/* ---- what else is said ------------------------------------------------ */
+
+Test(verdict, a_warning_says_how_long_it_has_been)
+{
+	const struct due due = {
+		.what = DUE_WARNING,
+		.since_ns = NOW - 250 * MS,
+		.deadline_ns = 500 * MS,
+	};
+
+	given(2);
+	joins(0, 250 * MS);
+	ranks[1] =
+		(struct rank_snapshot){ .rank = 1, .device = 1, .alive = -1 };
+	verdict_stalled(&s, &due, &out);
+	cr_assert_str_eq(out.text,
+	                 FRONT "never called for 250 ms, allowed are 500 ms; "
+	                       "joined: 0; missing: 1; "
+	                       "rank 1 (device 1) has never called anything");
+	cr_assert_eq(out.v.stage, COHORT_STAGE_WARNING);
+	cr_assert_eq(out.v.since_ns, NOW - 250 * MS);
+	cr_assert_eq(out.v.deadline_ns, 500 * MS);
+	cr_assert_eq(out.v.time_ns, NOW);
+	cr_assert_eq(out.v.collective, 7);
+	cr_assert_eq(out.v.generation, 1);
+	cr_assert_str_eq(out.v.group, "dp");
+	cr_assert_eq(out.v.size, 2);
+}
+
+Test(verdict, a_question_of_the_prober_without_an_answer_is_told_too)
+{
+	given(2);
+	all_join(10 * S);
+	ranks[0].started = true;
+	s.probing = 1;
+	s.probing_since_ns = NOW - 3 * S;
+	cr_assert_not_null(strstr(stalled(), "queued before; the prober has "
+	                                     "been asking rank 1 for 3.0 s"));
+}
+
+Test(verdict, every_rank_has_its_report)
+{
+	const struct cohort_rank_report *r;
+
+	given(2);
+	joins(0, 10 * S)->started = true;
+	ranks[1].inside = true;
+	ranks[1].alive = -1;
+	stalled();
+	r = &out.v.ranks[0];
+	cr_assert_eq(r->joined, 1);
+	cr_assert_eq(r->started, 1);
+	cr_assert_eq(r->done, 0);
+	cr_assert_eq(r->alive, 1);
+	cr_assert_eq(r->inside, 0);
+	cr_assert_eq(r->ticket, 13);
+	cr_assert_eq(r->age_ns, 10 * S);
+	r = &out.v.ranks[1];
+	cr_assert_eq(r->rank, 1);
+	cr_assert_eq(r->device, 1);
+	cr_assert_eq(r->joined, 0);
+	cr_assert_eq(r->alive, -1);
+	cr_assert_eq(r->inside, 1);
+	cr_assert_eq(r->tid, 4001);
+	cr_assert_str_eq(r->thread, "dp/1");
+	cr_assert_eq(r->age_ns, 60 * S);
+	cr_assert_str_eq(r->call, "all_reduce of 1000 float32, sum");
+}
+
+Test(verdict, a_report_without_a_call_has_none)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].last.ticket = 0;
+	stalled();
+	cr_assert_eq(out.v.ranks[1].ticket, 0);
+	cr_assert_eq(out.v.ranks[1].age_ns, 0);
+	cr_assert_str_eq(out.v.ranks[1].call, "");
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+Test(verdict, an_end_is_told_as_its_cause)
+{
+	struct cohort_cause cause = {
+		.status = COHORT_WORKER,
+		.kind = COHORT_VERDICT_WORKER,
+		.rank = 1,
+		.collective = 9,
+		.time_ns = NOW - S,
+		.since_ns = NOW - 3 * S,
+		.deadline_ns = 2 * S,
+		.joined = { 5 },
+		.missing = { 2 },
+		.text = "the worker of rank 1 returned 3",
+	};
+
+	given(2);
+	verdict_ended(&s, &cause, &out);
+	cr_assert_str_eq(out.text, "the worker of rank 1 returned 3");
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_WORKER);
+	cr_assert_eq(out.v.stage, COHORT_STAGE_ENDED);
+	cr_assert_eq(out.v.rank, 1);
+	cr_assert_eq(out.v.collective, 9);
+	cr_assert_eq(out.v.time_ns, NOW - S);
+	cr_assert_eq(out.v.since_ns, NOW - 3 * S);
+	cr_assert_eq(out.v.deadline_ns, 2 * S);
+	cr_assert_eq(out.v.joined[0], 5);
+	cr_assert_eq(out.v.missing[0], 2);
+	cr_assert_eq(out.v.ranks[1].tid, 4001);
+}
+
+static void all_idle(int n)
+{
+	int i;
+
+	given(n);
+	for (i = 0; i < n; i++)
+		ranks[i].idle = true;
+}
+
+#define WEDGED "group \"dp\", generation 1 could not be ended within 10.0 s"
+
+Test(verdict, an_end_that_a_call_keeps_from_coming)
+{
+	all_idle(3);
+	ranks[1].idle = false;
+	ranks[1].inside = true;
+	ranks[1].last.outcome = COHORT_TIMED_OUT;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text, WEDGED
+	                 "; rank 1 (thread 4001 \"dp/1\", device 1) has been "
+	                 "inside all_reduce for 60.0 s");
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_WEDGED);
+	cr_assert_eq(out.v.stage, COHORT_STAGE_ENDED);
+	cr_assert_eq(out.v.rank, 1);
+	cr_assert_eq(out.v.missing[0], 2);
+	cr_assert_eq(out.v.deadline_ns, 10 * S);
+}
+
+Test(verdict, a_thread_that_died_inside_a_call)
+{
+	all_idle(2);
+	ranks[0].idle = false;
+	ranks[0].inside = true;
+	ranks[0].alive = 0;
+	ranks[0].last.outcome = COHORT_TIMED_OUT;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text, WEDGED
+	                 "; rank 0 (thread 4000, device 0) has been inside "
+	                 "all_reduce for 60.0 s, and its thread has exited");
+}
+
+Test(verdict, native_calls_and_operations_that_do_not_end)
+{
+	all_idle(3);
+	ranks[0].idle = false;
+	ranks[0].inside = ranks[0].native = true;
+	ranks[2].idle = false;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text, WEDGED
+	                 "; rank 0 (thread 4000 \"dp/0\", device 0) is inside "
+	                 "its native communicator"
+	                 "; rank 2 (thread 4002 \"dp/2\", device 2) has an "
+	                 "operation in flight that does not end");
+	cr_assert_eq(out.v.rank, 0);
+	cr_assert_eq(out.v.missing[0], 5);
+}
+
+Test(verdict, a_reaper_that_does_not_come_back)
+{
+	all_idle(2);
+	s.reaping = "ncclGroupEnd";
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text,
+	                 WEDGED "; the reaper is inside ncclGroupEnd");
+	cr_assert_eq(out.v.rank, -1);
+	s.reaping = "ncclCommAbort";
+	s.reaping_rank = 1;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text,
+	                 WEDGED "; the reaper is inside ncclCommAbort of "
+	                        "rank 1");
+}
+
+Test(verdict, a_prober_and_an_on_verdict_that_do_not_come_back)
+{
+	all_idle(2);
+	s.probing = 1;
+	s.probing_since_ns = NOW - 11 * S;
+	s.telling_since_ns = NOW - 12 * S;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text, WEDGED
+	                 "; the prober is inside ncclCommGetAsyncError of "
+	                 "rank 1; on_verdict has not returned for 12.0 s");
+}
+
+Test(verdict, a_prober_that_does_not_answer)
+{
+	given(2);
+	s.probing = 1;
+	s.probing_since_ns = NOW - 11 * S;
+	verdict_prober(&s, &out);
+	cr_assert_str_eq(out.text,
+	                 "the prober of group \"dp\" has been inside "
+	                 "ncclCommGetAsyncError of rank 1 for 11.0 s");
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_PROBER_STUCK);
+	cr_assert_eq(out.v.stage, COHORT_STAGE_WARNING);
+	cr_assert_eq(out.v.rank, 1);
+	cr_assert_eq(out.v.since_ns, NOW - 11 * S);
+	cr_assert_eq(out.v.deadline_ns, 10 * S);
+}
+
+/* ---- as a cause, as a copy, as a word --------------------------------- */
+
+Test(verdict, as_a_cause_it_says_the_same)
+{
+	struct cohort_cause cause;
+
+	given(2);
+	joins(0, 10 * S);
+	stalled();
+	cause = verdict_cause(&out);
+	cr_assert_eq(cause.status, COHORT_STALLED);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.collective, 7);
+	cr_assert_eq(cause.since_ns, NOW - 10 * S);
+	cr_assert_eq(cause.deadline_ns, 10 * S);
+	cr_assert_eq(cause.joined[0], 1);
+	cr_assert_eq(cause.missing[0], 2);
+	cr_assert_str_eq(cause.text, out.text);
+}
+
+Test(verdict, a_copy_stands_on_its_own)
+{
+	struct verdict copy;
+
+	given(2);
+	joins(0, 10 * S);
+	stalled();
+	cr_assert(verdict_init(&copy, 2));
+	verdict_copy(&copy, &out);
+	memset(out.ranks, 0, 2 * sizeof(*out.ranks));
+	memset(out.text, 0, sizeof(out.text));
+	cr_assert_eq(copy.v.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(copy.v.ranks[1].tid, 4001);
+	cr_assert_eq(strncmp(copy.v.text, FRONT, strlen(FRONT)), 0);
+	verdict_fini(&copy);
+}
+
+Test(verdict, every_kind_has_its_words)
+{
+	cr_assert_str_eq(cohort_verdict_text(COHORT_VERDICT_NONE), "none");
+	cr_assert_str_eq(cohort_verdict_text(COHORT_VERDICT_NOT_STARTED),
+	                 "joined but not started");
+	cr_assert_str_eq(cohort_verdict_text(COHORT_VERDICT_PROBER_STUCK),
+	                 "prober does not answer");
+	cr_assert_str_eq(cohort_verdict_text(-1),
+	                 "a verdict that this version of cohort does not know");
+	cr_assert_str_eq(cohort_verdict_text(14), cohort_verdict_text(-1));
+}
