@@ -76,14 +76,13 @@ static uint64_t last_arrival(const struct snapshot *s)
 	return last;
 }
 
-/* Of all clocks the one that runs out first. */
-static struct due first_clock(const struct snapshot *s, uint64_t *end_out)
+/* Of all clocks the one that runs out first, at next_ns: never, if none does. */
+static struct due first_clock(const struct snapshot *s)
 {
+	struct due due = { .what = DUE_NOTHING, .next_ns = UINT64_MAX };
 	uint64_t arrived, allowed, since, end, last = last_arrival(s);
-	struct due due = { .what = DUE_NOTHING };
 	int i;
 
-	*end_out = UINT64_MAX;
 	for (i = 0; i < s->size; i++) {
 		if (!has_clock(s, &s->ranks[i]))
 			continue;
@@ -93,9 +92,9 @@ static struct due first_clock(const struct snapshot *s, uint64_t *end_out)
 		since = latest(arrived, s->resumed_ns);
 		end = saturating_add(
 			since, saturating_multiply(allowed, 1 + s->expired));
-		if (end >= *end_out)
+		if (end >= due.next_ns)
 			continue;
-		*end_out = end;
+		due.next_ns = end;
 		due.since_ns = since;
 		due.deadline_ns = allowed;
 	}
@@ -104,20 +103,24 @@ static struct due first_clock(const struct snapshot *s, uint64_t *end_out)
 
 struct due verdict_due(const struct snapshot *s)
 {
-	uint64_t end, warning = UINT64_MAX;
 	struct due due = { .next_ns = UINT64_MAX };
+	uint64_t warning;
 
-	if (!s->front || s->paused)
+	if (s->front && !s->paused)
+		due = first_clock(s);
+	if (due.next_ns == UINT64_MAX)
 		return due;
-	due = first_clock(s, &end);
-	if (!s->warned && !s->expired && s->warn_percent < 100)
-		warning = saturating_add(due.since_ns, due.deadline_ns / 100 *
-		                                               s->warn_percent);
-	if (s->now_ns >= end)
+	if (s->now_ns >= due.next_ns) {
 		due.what = DUE_VERDICT;
-	else if (s->now_ns >= warning)
+		return due;
+	}
+	if (s->warned || s->expired || s->warn_percent >= 100)
+		return due;
+	warning = due.since_ns + due.deadline_ns / 100 * s->warn_percent;
+	if (s->now_ns >= warning)
 		due.what = DUE_WARNING;
-	due.next_ns = s->now_ns >= warning || end < warning ? end : warning;
+	else
+		due.next_ns = warning;
 	return due;
 }
 

@@ -241,6 +241,14 @@ Test(due, a_pause_before_the_call_changes_nothing)
 	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
 }
 
+Test(due, for_ever_is_never_and_warns_of_nothing)
+{
+	given(2);
+	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
+}
+
 Test(due, for_ever_on_one_rank_leaves_the_others_their_clocks)
 {
 	given(3);
@@ -257,6 +265,8 @@ Test(due, a_time_beyond_the_clock_is_never)
 	cr_assert_eq(at(NOW).what, DUE_NOTHING);
 	cr_assert_eq(at(UINT64_MAX - S - 1).what, DUE_WARNING);
 	cr_assert_eq(at(UINT64_MAX - S).what, DUE_VERDICT);
+	ranks[0].limits.join_ns = UINT64_MAX - NOW + 2 * S;
+	cr_assert_eq(at(UINT64_MAX).what, DUE_NOTHING);
 }
 
 Test(due, what_has_expired_is_due_again_with_each_deadline_more)
