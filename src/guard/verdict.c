@@ -414,7 +414,8 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 	add_name(t, r);
 	if (r->native) {
 		text_add(t, " is inside its native communicator");
-	} else if (r->inside && r->last.ticket) {
+	} else if (r->inside && r->last.ticket &&
+	           r->last.outcome == COHORT_TIMED_OUT) {
 		text_add(t, " has been inside %s for ", op_name(r->last.kind));
 		add_age(t, s, r->last.submitted_ns);
 	} else {

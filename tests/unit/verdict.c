@@ -699,6 +699,17 @@ Test(verdict, an_end_that_a_call_keeps_from_coming)
 	cr_assert_eq(out.v.deadline_ns, 10 * S);
 }
 
+Test(verdict, a_call_that_is_not_recorded_is_not_taken_for_the_last_that_was)
+{
+	all_idle(2);
+	ranks[1].idle = false;
+	ranks[1].inside = true;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text, WEDGED
+	                 "; rank 1 (thread 4001 \"dp/1\", device 1) is inside "
+	                 "a call");
+}
+
 Test(verdict, a_thread_that_died_inside_a_call)
 {
 	all_idle(2);
