@@ -1,0 +1,769 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Deadlines: what the watchdog says of ranks that do not come, of operations that
+ * do not end, and what it then does
+ *
+ * Deadlines that are to run out are short, those that are not are long; nothing
+ * here waits but for a verdict or a ticket.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "platform/platform.h"
+#include "support/native.h"
+#include "support/ranks.h"
+#include "support/verdicts.h"
+
+TestSuite(watch, .timeout = 60);
+
+#define MS UINT64_C(1000000)
+#define SHORT (20 * MS)
+
+static struct verdicts told;
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[4];
+static int32_t values[4];
+
+static void defaults(void)
+{
+	cohort_group_options_init(&o);
+	o.name = "dp";
+	o.warn_percent = 100;
+}
+
+/* Open @n ranks that have one collective behind them, so that the first deadline
+ * does not count any more. */
+static void open_warm(int n)
+{
+	int r;
+
+	group = ranks_split(n, &o, comms);
+	for (r = 0; r < n; r++)
+		ranks_sum(comms[r], &values[r]);
+	for (r = 0; r < n; r++)
+		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "warm up");
+}
+
+static void close_group(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static struct cohort_cause cause_now(void)
+{
+	struct cohort_cause cause;
+
+	cohort_group_cause(group, &cause);
+	return cause;
+}
+
+/* ---- ranks that do not come ------------------------------------------- */
+
+Test(watch, a_rank_that_never_calls_is_named_to_those_who_wait)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_str_eq(cohort_last_error(), cause.text);
+	cr_assert_eq(cause.status, COHORT_STALLED);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.collective, 2);
+	cr_assert_eq(cause.joined[0], 1);
+	cr_assert_eq(cause.missing[0], 2);
+	cr_assert_eq(cause.deadline_ns, SHORT);
+	cr_assert_geq(cause.time_ns, cause.since_ns + cause.deadline_ns);
+	cr_assert_not_null(strstr(cause.text,
+	                          "all_reduce of 1 int32, sum (collective 2, "
+	                          "group \"dp\", generation 1): outside the "
+	                          "library for "));
+	cr_assert_not_null(strstr(cause.text,
+	                          "allowed are 20 ms; joined: 0; missing: 1; "
+	                          "rank 1 (thread "));
+	close_group();
+}
+
+Test(watch, the_first_collective_has_a_deadline_of_its_own)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.first_ns = SHORT;
+	group = ranks_split(3, &o, comms);
+	t = ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NEVER_CALLED);
+	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.collective, 1);
+	cr_assert_eq(cause.deadline_ns, SHORT);
+	cr_assert_eq(cause.joined[0], 2);
+	cr_assert_eq(cause.missing[0], 5);
+	cr_assert_not_null(strstr(
+		cause.text, "joined: 1; missing: 0 2; rank 0 (device 0) "
+			    "has never called anything; rank 2 (device 2) "
+			    "has never called anything"));
+	close_group();
+}
+
+static sem_t is_away;
+static sem_t go_home;
+
+static void *bind_and_stay_away(void *arg)
+{
+	pthread_setname_np(pthread_self(), "sleeper");
+	ranks_must(cohort_comm_bind(arg), "bind");
+	ranks_sum_wait(arg, &values[1]);
+	sem_post(&is_away);
+	while (sem_wait(&go_home))
+		continue;
+	ranks_must(cohort_comm_unbind(arg), "unbind");
+	return NULL;
+}
+
+Test(watch, the_thread_of_a_bound_rank_is_named)
+{
+	struct cohort_cause cause;
+	pthread_t thread;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	sem_init(&is_away, 0, 0);
+	sem_init(&go_home, 0, 0);
+	group = ranks_split(2, &o, comms);
+	pthread_create(&thread, NULL, bind_and_stay_away, comms[1]);
+	ranks_sum(comms[0], &values[0]);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(strstr(
+		cause.text, " \"sleeper\", device 1) is alive, outside the "
+			    "library; its last call, all_reduce of 1 "
+			    "int32, sum (ticket 1), was "));
+	sem_post(&go_home);
+	pthread_join(thread, NULL);
+	close_group();
+}
+
+Test(watch, a_rank_that_comes_in_time_is_not_blamed)
+{
+	const struct cohort_verdict *v;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = 2000 * MS;
+	o.warn_percent = 1;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->stage, COHORT_STAGE_WARNING);
+	cr_assert_eq(v->kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(v->rank, 1);
+	cr_assert_eq(v->deadline_ns, 2000 * MS);
+	cr_assert_str_eq(v->group, "dp");
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+	cr_assert_eq(told.count, 1);
+}
+
+Test(watch, a_rank_that_has_left_is_named)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	ranks_must(cohort_comm_close(comms[1]), "close");
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NEVER_CALLED);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(
+		strstr(cause.text, "has left by cohort_comm_close()"));
+	close_group();
+}
+
+/* ---- operations that do not end --------------------------------------- */
+
+/* Rank 1's next native operation has a fault; both call it. */
+static int sum_with_fault(int kind, uint64_t value)
+{
+	uint64_t t;
+
+	ranks_fault(1, 1, kind, value);
+	t = ranks_sum(comms[0], &values[0]);
+	ranks_sum(comms[1], &values[1]);
+	return cohort_wait(comms[0], t, RANKS_SOON);
+}
+
+Test(watch, what_all_have_started_and_none_finishes_is_nobodys_fault)
+{
+	struct cohort_cause cause;
+
+	defaults();
+	o.deadlines.exec_ns = SHORT;
+	open_warm(2);
+	cr_assert_eq(sum_with_fault(COHORT_FAULT_NEVER, 0), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.deadline_ns, SHORT);
+	cr_assert_geq(cause.time_ns, cause.since_ns + SHORT);
+	cr_assert_eq(cause.joined[0], 3);
+	cr_assert_eq(cause.missing[0], 3);
+	cr_assert_not_null(strstr(cause.text, "joined: 0-1; not done: 0-1; "));
+	close_group();
+}
+
+Test(watch, what_takes_longer_than_exec_is_ended)
+{
+	defaults();
+	o.deadlines.exec_ns = SHORT;
+	open_warm(2);
+	cr_assert_eq(sum_with_fault(COHORT_FAULT_DELAY, RANKS_SOON),
+	             COHORT_STALLED);
+	close_group();
+}
+
+Test(watch, when_all_have_joined_the_join_deadline_counts_no_more)
+{
+	defaults();
+	o.deadlines.join_ns = 4 * SHORT;
+	open_warm(2);
+	cr_assert_eq(sum_with_fault(COHORT_FAULT_DELAY, 8 * SHORT), COHORT_OK);
+	close_group();
+}
+
+static void *sum_on_rank_1(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)ranks_sum_wait(comms[1], &values[1]);
+}
+
+Test(watch, a_rank_stuck_inside_its_native_call_is_named)
+{
+	struct cohort_cause cause;
+	pthread_t thread;
+	uint64_t t;
+	void *rc;
+
+	defaults();
+	o.deadlines.exec_ns = SHORT;
+	open_warm(2);
+	ranks_fault(1, 1, COHORT_FAULT_STUCK, 0);
+	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.missing[0], 2);
+	cr_assert_not_null(
+		strstr(cause.text, "has been inside ncclAllReduce for "));
+	close_group();
+}
+
+Test(watch, a_stream_that_is_busy_with_other_work_is_named)
+{
+	const struct cohort_verdict *v;
+	const struct platform *p;
+	struct native_gate gate;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.exec_ns = SHORT;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
+	t = ranks_sum(comms[0], &values[0]);
+	ranks_sum(comms[1], &values[1]);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
+	cr_assert_eq(v->kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(v->rank, 1);
+	cr_assert_not_null(strstr(v->text, "has not started: its stream is "
+	                                   "still busy with what was queued "
+	                                   "before"));
+	native_gate_open(&gate);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	close_group();
+}
+
+/* ---- deadlines of one's own ------------------------------------------- */
+
+static void push(int rank, uint64_t join_ns, uint64_t exec_ns)
+{
+	const struct cohort_deadlines d = {
+		.join_ns = join_ns,
+		.exec_ns = exec_ns,
+	};
+
+	ranks_must(cohort_deadline_push(comms[rank], &d), "push");
+}
+
+static void pop(int rank)
+{
+	ranks_must(cohort_deadline_pop(comms[rank]), "pop");
+}
+
+Test(watch, a_shorter_deadline_is_seen_by_a_watchdog_that_sleeps)
+{
+	uint64_t t;
+
+	defaults();
+	open_warm(2);
+	push(0, SHORT, 0);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cause_now().deadline_ns, SHORT);
+	close_group();
+}
+
+Test(watch, a_longer_deadline_counts_for_calls_made_under_it)
+{
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	push(0, COHORT_FOREVER, 0);
+	t = ranks_sum(comms[0], &values[0]);
+	pop(0);
+	cr_assert_eq(cohort_wait(comms[0], t, 3 * SHORT), COHORT_TIMED_OUT);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	close_group();
+}
+
+Test(watch, what_is_not_pushed_stays_as_it_was_before)
+{
+	uint64_t t;
+
+	defaults();
+	open_warm(2);
+	push(0, SHORT, 0);
+	push(0, 0, 2 * SHORT);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cause_now().deadline_ns, SHORT);
+	close_group();
+}
+
+Test(watch, sixteen_deadlines_can_be_pushed_and_popped)
+{
+	const struct cohort_deadlines one_more = { .join_ns = 1 };
+	int i;
+
+	defaults();
+	open_warm(1);
+	for (i = 0; i < 16; i++)
+		push(0, RANKS_SOON, RANKS_SOON);
+	cr_assert_eq(cohort_deadline_push(comms[0], &one_more), COHORT_STATE);
+	cr_assert_str_eq(cohort_last_error(),
+	                 "16 deadlines are pushed already");
+	for (i = 0; i < 16; i++)
+		pop(0);
+	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
+	cr_assert_str_eq(cohort_last_error(), "no deadlines are pushed");
+	close_group();
+}
+
+static void expect_refused(struct cohort_deadlines d, const char *text)
+{
+	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_INVALID);
+	cr_assert_str_eq(cohort_last_error(), text);
+}
+
+Test(watch, deadlines_of_the_group_cannot_be_pushed)
+{
+	defaults();
+	open_warm(1);
+	expect_refused((struct cohort_deadlines){ .init_ns = 5 },
+	               "deadlines->init_ns is 5, not 0: it is the group's");
+	expect_refused((struct cohort_deadlines){ .first_ns = 6 },
+	               "deadlines->first_ns is 6, not 0: it is the group's");
+	expect_refused((struct cohort_deadlines){ .close_ns = 7 },
+	               "deadlines->close_ns is 7, not 0: it is the group's");
+	expect_refused((struct cohort_deadlines){ .abort_ns = 8 },
+	               "deadlines->abort_ns is 8, not 0: it is the group's");
+	cr_assert_eq(cohort_deadline_push(comms[0], NULL), COHORT_INVALID);
+	cr_assert_eq(cohort_deadline_push(NULL, NULL), COHORT_INVALID);
+	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
+	close_group();
+}
+
+static void *call_from_outside(void *unused)
+{
+	const struct cohort_deadlines d = { .join_ns = 1 };
+
+	(void)unused;
+	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_OWNER);
+	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_OWNER);
+	cr_assert_eq(cohort_pause(comms[0]), COHORT_OWNER);
+	cr_assert_eq(cohort_resume(comms[0]), COHORT_OWNER);
+	return NULL;
+}
+
+Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
+{
+	const struct cohort_deadlines d = { .join_ns = 1 };
+	pthread_t thread;
+
+	defaults();
+	open_warm(1);
+	ranks_must(cohort_comm_bind(comms[0]), "bind");
+	pthread_create(&thread, NULL, call_from_outside, NULL);
+	pthread_join(thread, NULL);
+	ranks_must(cohort_comm_close(comms[0]), "close");
+	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_STATE);
+	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
+	cr_assert_eq(cohort_pause(comms[0]), COHORT_STATE);
+	cr_assert_eq(cohort_resume(comms[0]), COHORT_STATE);
+	close_group();
+}
+
+static int push_and_pause(struct cohort_comm *comm, void *unused)
+{
+	const struct cohort_deadlines d = { .join_ns = 1 };
+
+	(void)unused;
+	return cohort_deadline_push(comm, &d) + cohort_pause(comm);
+}
+
+Test(watch, a_worker_takes_its_deadlines_and_pauses_with_it)
+{
+	defaults();
+	open_warm(2);
+	cr_assert_eq(cohort_group_run(group, push_and_pause, NULL, NULL),
+	             COHORT_OK);
+	cr_assert_eq(cohort_deadline_pop(comms[1]), COHORT_STATE);
+	cr_assert_eq(cohort_resume(comms[1]), COHORT_STATE);
+	cr_assert_str_eq(cohort_last_error(), "rank 1 is not paused");
+	close_group();
+}
+
+/* ---- pauses ----------------------------------------------------------- */
+
+Test(watch, while_a_rank_is_paused_nobody_is_blamed)
+{
+	uint64_t t, resumed;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	ranks_must(cohort_pause(comms[1]), "pause");
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, 3 * SHORT), COHORT_TIMED_OUT);
+	resumed = clock_now();
+	ranks_must(cohort_resume(comms[1]), "resume");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_geq(cause_now().since_ns, resumed);
+	close_group();
+}
+
+Test(watch, a_paused_rank_may_make_its_call)
+{
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	ranks_must(cohort_pause(comms[1]), "pause");
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, 2 * SHORT), COHORT_TIMED_OUT);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+Test(watch, pauses_nest)
+{
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	ranks_must(cohort_pause(comms[1]), "pause");
+	ranks_must(cohort_pause(comms[1]), "pause");
+	ranks_must(cohort_pause(comms[0]), "pause");
+	ranks_must(cohort_resume(comms[1]), "resume");
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, 2 * SHORT), COHORT_TIMED_OUT);
+	ranks_must(cohort_resume(comms[1]), "resume");
+	cr_assert_eq(cohort_wait(comms[0], t, 2 * SHORT), COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_resume(comms[1]), COHORT_STATE);
+	ranks_must(cohort_resume(comms[0]), "resume");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	close_group();
+}
+
+/* ---- policies --------------------------------------------------------- */
+
+Test(watch, to_report_ends_nothing_and_is_repeated)
+{
+	const struct cohort_verdict *v;
+	uint64_t t, i;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	o.policy = COHORT_POLICY_REPORT;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	for (i = 1; i <= 3; i++) {
+		v = verdicts_next(&told);
+		cr_assert_eq(v->stage, COHORT_STAGE_EXPIRED);
+		cr_assert_eq(v->kind, COHORT_VERDICT_OUTSIDE);
+		cr_assert_eq(v->rank, 1);
+		cr_assert_geq(v->time_ns, v->since_ns + i * SHORT);
+	}
+	cr_assert_eq(cause_now().status, COHORT_OK);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+Test(watch, to_be_asked_and_answer_0_ends_nothing)
+{
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	o.policy = COHORT_POLICY_ASK;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_EXPIRED);
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_EXPIRED);
+	cr_assert_eq(cause_now().status, COHORT_OK);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+Test(watch, to_be_asked_and_answer_otherwise_is_the_end)
+{
+	const struct cohort_verdict *v;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	o.policy = COHORT_POLICY_ASK;
+	told.answer = -7;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->stage, COHORT_STAGE_EXPIRED);
+	cr_assert_str_eq(cause_now().text, v->text);
+	cr_assert_eq(cause_now().rank, 1);
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_ENDED);
+	close_group();
+}
+
+Test(watch, the_answer_to_a_warning_means_nothing)
+{
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = 2000 * MS;
+	o.warn_percent = 1;
+	o.policy = COHORT_POLICY_ASK;
+	told.answer = 1;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_WARNING);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+/* ---- telling ---------------------------------------------------------- */
+
+Test(watch, an_orderly_end_is_not_told)
+{
+	defaults();
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	close_group();
+	cr_assert_eq(told.count, 0);
+}
+
+/* Told of the end, once, as of this. */
+static void expect_told(int kind, int rank, const char *text)
+{
+	close_group();
+	cr_assert_eq(told.count, 1);
+	cr_assert_eq(told.seen[0].stage, COHORT_STAGE_ENDED);
+	cr_assert_eq(told.seen[0].kind, kind);
+	cr_assert_eq(told.seen[0].rank, rank);
+	cr_assert_str_eq(told.seen[0].text, text);
+}
+
+Test(watch, the_end_by_a_deadline_is_told_once)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	expect_told(COHORT_VERDICT_OUTSIDE, 1, cause.text);
+	cr_assert_eq(told.seen[0].since_ns, cause.since_ns);
+	cr_assert_eq(told.seen[0].deadline_ns, SHORT);
+	cr_assert_eq(told.seen[0].missing[0], 2);
+}
+
+Test(watch, an_abort_is_told)
+{
+	defaults();
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	ranks_must(cohort_group_abort(group, "enough"), "abort");
+	expect_told(COHORT_VERDICT_ABORTED, -1, "aborted: enough");
+}
+
+static int fail_on_rank_1(struct cohort_comm *comm, void *unused)
+{
+	(void)unused;
+	return cohort_comm_rank(comm) == 1 ? 42 : 0;
+}
+
+Test(watch, a_worker_that_fails_is_told)
+{
+	defaults();
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	cr_assert_eq(cohort_group_run(group, fail_on_rank_1, NULL, NULL),
+	             COHORT_WORKER);
+	expect_told(COHORT_VERDICT_WORKER, 1,
+	            "the worker of rank 1 returned 42");
+}
+
+Test(watch, a_mismatch_is_told)
+{
+	struct cohort_cause cause;
+
+	defaults();
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_MISMATCH);
+	cause = cause_now();
+	expect_told(COHORT_VERDICT_DIFFERENT_CALL, -1, cause.text);
+}
+
+static void *bind_and_exit(void *arg)
+{
+	ranks_must(cohort_comm_bind(arg), "bind");
+	return NULL;
+}
+
+Test(watch, the_exit_of_a_thread_is_told)
+{
+	struct cohort_cause cause;
+	pthread_t thread;
+
+	defaults();
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	pthread_create(&thread, NULL, bind_and_exit, comms[1]);
+	pthread_join(thread, NULL);
+	cause = cause_now();
+	expect_told(COHORT_VERDICT_THREAD_EXITED, 1, cause.text);
+}
+
+/* What on_verdict may do, and what not. */
+static void call_back(const struct cohort_verdict *v, void *user)
+{
+	struct cohort_cause cause;
+
+	(void)user;
+	cr_assert_eq(cohort_group_cause(group, &cause), COHORT_OK);
+	cr_assert_eq(cause.status, v->stage == COHORT_STAGE_ENDED
+	                                   ? COHORT_ABORTED
+	                                   : COHORT_OK);
+	cr_assert_eq(cohort_group_abort(group, "by on_verdict"),
+	             v->stage == COHORT_STAGE_ENDED ? COHORT_ALREADY
+	                                            : COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_STATE);
+	cr_assert_str_eq(cohort_last_error(), "called by on_verdict");
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
+	cr_assert_str_eq(cohort_last_error(), "called by on_verdict");
+}
+
+Test(watch, on_verdict_may_abort_but_neither_close_nor_respawn)
+{
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = 2000 * MS;
+	o.warn_percent = 1;
+	told.also = call_back;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	close_group();
+	cr_assert_eq(told.count, 2);
+	cr_assert_eq(told.seen[0].stage, COHORT_STAGE_WARNING);
+	cr_assert_eq(told.seen[1].stage, COHORT_STAGE_ENDED);
+	cr_assert_str_eq(told.seen[1].text, "aborted: by on_verdict");
+}
+
+/* ---- options ---------------------------------------------------------- */
+
+static void expect_no_group(const char *text)
+{
+	struct cohort_group *none = NULL;
+
+	o.platform = COHORT_PLATFORM_HOST;
+	cr_assert_eq(cohort_group_open(NULL, 2, &o, &none), COHORT_INVALID);
+	cr_assert_str_eq(cohort_last_error(), text);
+	cr_assert_null(none);
+}
+
+Test(watch, options_are_checked)
+{
+	defaults();
+	o.policy = 3;
+	expect_no_group("options->policy is 3, not an enum cohort_policy");
+	o.policy = -1;
+	expect_no_group("options->policy is -1, not an enum cohort_policy");
+	o.policy = COHORT_POLICY_ASK;
+	expect_no_group("options->on_verdict is NULL: the policy is to ask it");
+	o.policy = COHORT_POLICY_ABORT;
+	o.warn_percent = 101;
+	expect_no_group("options->warn_percent is 101, not 1 to 100");
+}

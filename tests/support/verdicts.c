@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "support/verdicts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+static void keep(struct verdicts *all, const struct cohort_verdict *v)
+{
+	int i = atomic_load(&all->count);
+
+	if (i == VERDICTS_ROOM)
+		return;
+	all->seen[i] = *v;
+	all->seen[i].ranks = NULL;
+	snprintf(all->texts[i], sizeof(all->texts[i]), "%s", v->text);
+	all->seen[i].text = all->texts[i];
+	atomic_store(&all->count, i + 1);
+	sem_post(&all->told);
+}
+
+static int tell(const struct cohort_verdict *v, void *user)
+{
+	struct verdicts *all = user;
+
+	keep(all, v);
+	if (all->also)
+		all->also(v, all->user);
+	if (v->stage == all->block_stage) {
+		sem_post(&all->blocked);
+		while (sem_wait(&all->go_on))
+			continue;
+	}
+	return all->answer;
+}
+
+void verdicts_attach(struct verdicts *all, struct cohort_group_options *options)
+{
+	sem_init(&all->told, 0, 0);
+	sem_init(&all->blocked, 0, 0);
+	sem_init(&all->go_on, 0, 0);
+	options->on_verdict = tell;
+	options->user = all;
+}
+
+static void await(sem_t *sem, const char *what)
+{
+	if (clock_await(sem, clock_deadline(RANKS_SOON)))
+		return;
+	fprintf(stderr, "%s did not come\n", what);
+	exit(1);
+}
+
+const struct cohort_verdict *verdicts_next(struct verdicts *all)
+{
+	await(&all->told, "a verdict");
+	return &all->seen[all->read++];
+}
+
+const struct cohort_verdict *verdicts_next_of(struct verdicts *all, int stage)
+{
+	const struct cohort_verdict *v;
+
+	do
+		v = verdicts_next(all);
+	while (v->stage != stage);
+	return v;
+}
+
+void verdicts_await_block(struct verdicts *all)
+{
+	await(&all->blocked, "on_verdict");
+}
+
+void verdicts_let_go(struct verdicts *all)
+{
+	sem_post(&all->go_on);
+}
