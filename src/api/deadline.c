@@ -49,6 +49,18 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
+/* Only the first @count are left, but calls in flight keep what they have. */
+static void pop_to(struct cohort_comm *c, unsigned count)
+{
+	uint64_t ns = shortest_pushed(c);
+
+	if (ns < atomic_load(&c->popped_shortest_ns))
+		atomic_store(&c->popped_shortest_ns, ns);
+	atomic_store(&c->popped_last, atomic_load(&c->collectives));
+	c->pushed_count = count;
+	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+}
+
 static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 {
 	const struct cohort_deadlines *of_group = &c->clique->deadlines;
@@ -93,8 +105,7 @@ static int pop(struct cohort_comm *c)
 {
 	if (!c->pushed_count)
 		return error_set(COHORT_STATE, "no deadlines are pushed");
-	c->pushed_count--;
-	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+	pop_to(c, c->pushed_count - 1);
 	return COHORT_OK;
 }
 
@@ -150,8 +161,8 @@ int cohort_resume(struct cohort_comm *comm)
 
 static int reset(struct cohort_comm *c)
 {
-	c->pushed_count = 0;
-	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
+	if (c->pushed_count)
+		pop_to(c, 0);
 	if (!c->paused)
 		return COHORT_OK;
 	c->paused = 1;

@@ -88,6 +88,7 @@ static int comm_init(struct cohort_comm *c)
 	int rc;
 
 	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
+	atomic_store(&c->popped_shortest_ns, COHORT_FOREVER);
 	rc = comm_init_memory(c);
 	if (rc != COHORT_OK)
 		return rc;

@@ -116,6 +116,12 @@ struct cohort_comm {
 	 * inside the gate, read by the watchdog, which is then woken. */
 	_Atomic uint64_t pushed_shortest_ns;
 
+	/* Atomic; the shortest that was ever popped, else COHORT_FOREVER, and
+	 * the last collective that may have been called under it.  Written inside
+	 * the gate, in this order and before the word above. */
+	_Atomic uint64_t popped_shortest_ns;
+	_Atomic uint64_t popped_last;
+
 	/* Atomic; the bound thread, 0: none.  Written inside the gate, and at the
 	 * end of that thread.  The list is guarded by the lock of owner.c. */
 	_Atomic uintptr_t owner;

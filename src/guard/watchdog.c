@@ -55,26 +55,39 @@ static void add_threads(const struct guard *g, struct snapshot *s)
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
 }
 
-/* Nothing that was called since the last look may be over before the next. */
-static uint64_t shortest(const struct clique *q)
+static uint64_t earlier(uint64_t a, uint64_t b)
 {
-	const struct cohort_deadlines *d = &q->deadlines;
-	uint64_t pushed, ns = d->first_ns;
+	return a < b ? a : b;
+}
+
+/* The shortest deadline of a rank's own that a call in flight may have, or the
+ * next one. */
+static uint64_t shortest_own(const struct guard *g, int rank)
+{
+	const struct cohort_comm *c = &g->clique->comms[rank];
+	uint64_t ns = atomic_load(&c->pushed_shortest_ns);
+
+	if (g->now.next[rank] <= atomic_load(&c->popped_last))
+		ns = earlier(ns, atomic_load(&c->popped_shortest_ns));
+	return ns;
+}
+
+/* Nothing that was called since the last look may be over before the next. */
+static uint64_t shortest(const struct guard *g)
+{
+	const struct cohort_deadlines *d = &g->clique->deadlines;
+	uint64_t ns = earlier(d->first_ns, earlier(d->join_ns, d->exec_ns));
 	int r;
 
-	ns = d->join_ns < ns ? d->join_ns : ns;
-	ns = d->exec_ns < ns ? d->exec_ns : ns;
-	for (r = 0; r < q->size; r++) {
-		pushed = atomic_load(&q->comms[r].pushed_shortest_ns);
-		ns = pushed < ns ? pushed : ns;
-	}
+	for (r = 0; r < g->clique->size; r++)
+		ns = earlier(ns, shortest_own(g, r));
 	return ns;
 }
 
 /* How long to sleep between looks: a warning comes before the end. */
 static uint64_t period(const struct guard *g)
 {
-	uint64_t ns = shortest(g->clique);
+	uint64_t ns = shortest(g);
 
 	return ns == COHORT_FOREVER ? ns : ns / 100 * g->options.warn_percent;
 }
@@ -161,11 +174,6 @@ static uint64_t judge_question(struct guard *g)
 }
 
 /* ---- the thread ------------------------------------------------------- */
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* One look; when to look again. */
 static uint64_t watch(struct guard *g)

@@ -360,6 +360,38 @@ Test(watch, a_longer_deadline_counts_for_calls_made_under_it)
 	close_group();
 }
 
+/* Rank 0 calls under deadlines that are popped again; the watchdog has looked
+ * since.  When rank 1 comes and does not finish, the clock of that is no longer
+ * than it was. */
+Test(watch, a_shorter_deadline_counts_for_calls_made_under_it)
+{
+	const uint64_t join_ns = 4000 * MS;
+	const struct cohort_verdict *v;
+	struct cohort_cause cause;
+	uint64_t t, began;
+
+	defaults();
+	o.deadlines.first_ns = COHORT_FOREVER;
+	o.deadlines.join_ns = COHORT_FOREVER;
+	o.deadlines.exec_ns = COHORT_FOREVER;
+	o.warn_percent = 1;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	push(0, join_ns, SHORT);
+	t = ranks_sum(comms[0], &values[0]);
+	pop(0);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->stage, COHORT_STAGE_WARNING);
+	began = v->since_ns;
+	ranks_fault(1, 1, COHORT_FAULT_NEVER, 0);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.deadline_ns, SHORT);
+	cr_assert_lt(cause.time_ns, began + join_ns);
+	close_group();
+}
+
 Test(watch, what_is_not_pushed_stays_as_it_was_before)
 {
 	uint64_t t;
