@@ -142,12 +142,13 @@ static bool take(struct snapshot *s, struct clique *q)
 
 void snapshot_take(struct snapshot *s, struct clique *q)
 {
-	uint64_t front = s->front;
+	uint64_t front = s->front, resumed_ns = s->resumed_ns;
 	bool all_joined = s->all_joined;
 
 	while (!take(s, q))
 		;
-	if (s->front == front && s->all_joined == all_joined)
+	if (s->front == front && s->all_joined == all_joined &&
+	    s->resumed_ns == resumed_ns)
 		return;
 	s->warned = false;
 	s->expired = 0;

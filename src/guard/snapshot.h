@@ -77,7 +77,8 @@ struct snapshot {
 bool snapshot_init(struct snapshot *s, const struct clique *clique);
 void snapshot_fini(struct snapshot *s);
 
-/* Take a snapshot.  What the watchdog remembers is forgotten with a new front. */
+/* Take a snapshot.  What the watchdog remembers is forgotten with a new front, and
+ * when its clocks start anew. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
 
 /* Look at the ranks' threads, too: asks the system. */

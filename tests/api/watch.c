@@ -554,6 +554,23 @@ Test(watch, pauses_nest)
 	close_group();
 }
 
+Test(watch, after_a_pause_there_is_a_warning_again)
+{
+	defaults();
+	o.deadlines.join_ns = 2000 * MS;
+	o.warn_percent = 1;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_WARNING);
+	ranks_must(cohort_pause(comms[1]), "pause");
+	ranks_must(cohort_resume(comms[1]), "resume");
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_WARNING);
+	cr_assert_gt(told.seen[1].since_ns, told.seen[0].time_ns);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	close_group();
+}
+
 /* ---- policies --------------------------------------------------------- */
 
 Test(watch, to_report_ends_nothing_and_is_repeated)
