@@ -22,6 +22,9 @@
 #include "guard/prober.h"
 #include "guard/verdict.h"
 
+/* However short a deadline is, the watchdog does not spin. */
+#define MIN_PERIOD_NS UINT64_C(100000)
+
 struct guard {
 	/* Constant after the start. */
 	struct clique *clique;
@@ -89,7 +92,10 @@ static uint64_t period(const struct guard *g)
 {
 	uint64_t ns = shortest(g);
 
-	return ns == COHORT_FOREVER ? ns : ns / 100 * g->options.warn_percent;
+	if (ns == COHORT_FOREVER)
+		return ns;
+	ns = ns / 100 * g->options.warn_percent;
+	return ns > MIN_PERIOD_NS ? ns : MIN_PERIOD_NS;
 }
 
 /* ---- acting ----------------------------------------------------------- */
