@@ -27,22 +27,21 @@ int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct guard_options *guard_options,
                     struct generation **out)
 {
-	struct generation *g = calloc(1, sizeof(*g));
-	int rc;
+	struct generation *g;
+	struct clique *q;
+	int rc = clique_create(platform, devices, n, options, &q);
 
-	if (!g)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
-	rc = clique_create(platform, devices, n, options, &g->clique);
+	if (rc != COHORT_OK)
+		return rc;
+	g = calloc(1, sizeof(*g));
+	rc = g ? guard_start(q, guard_options, &g->guard)
+	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	if (rc != COHORT_OK) {
 		free(g);
+		discard(q);
 		return rc;
 	}
-	rc = guard_start(g->clique, guard_options, &g->guard);
-	if (rc != COHORT_OK) {
-		discard(g->clique);
-		free(g);
-		return rc;
-	}
+	g->clique = q;
 	*out = g;
 	return COHORT_OK;
 }

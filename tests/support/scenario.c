@@ -2,6 +2,8 @@
 
 #include "support/scenario.h"
 
+#include <stdlib.h>
+
 #include "support/ranks.h"
 
 #define RANKS 3
@@ -74,6 +76,14 @@ static int worker(struct cohort_comm *c, void *user)
 	return keep(rc, done);
 }
 
+static int one_sum(struct cohort_comm *c, void *user)
+{
+	int32_t value = 1;
+
+	(void)user;
+	return ranks_sum_wait(c, &value);
+}
+
 static int speak_for_all(struct cohort_group *group)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
@@ -91,22 +101,66 @@ static int speak_for_all(struct cohort_group *group)
 	return rc;
 }
 
-int scenario(int *closed)
+/* A group, and then a generation of it without its last rank. */
+static int two_generations(const struct cohort_group_options *o, int *closed)
 {
-	struct cohort_group_options o;
+	static const int lost = RANKS - 1;
 	struct cohort_group *group;
-	int rc;
+	int rc = cohort_group_open(NULL, RANKS, o, &group);
 
-	*closed = COHORT_OK;
-	cohort_group_options_init(&o);
-	o.platform = COHORT_PLATFORM_HOST;
-	o.deadlines.abort_ns = UINT64_C(1000000000);
-	rc = cohort_group_open(NULL, RANKS, &o, &group);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = speak_for_all(group);
 	if (rc == COHORT_OK)
 		rc = cohort_group_run(group, worker, group, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_group_abort(group, "the scenario goes on");
+	if (rc == COHORT_OK)
+		rc = cohort_group_respawn(group, &lost, 1);
+	if (rc == COHORT_OK)
+		rc = cohort_group_run(group, one_sum, NULL, NULL);
 	*closed = cohort_group_close(group);
 	return keep(rc, *closed);
+}
+
+/* A rank that joins by id, all alone. */
+static int join(const struct cohort_group_options *o, int *closed)
+{
+	struct cohort_unique_id id;
+	struct cohort_comm *c;
+	int rc = cohort_unique_id(&id);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = cohort_comm_join(&id, 1, 0, 0, o, &c);
+	if (rc != COHORT_OK) {
+		/* The platform keeps an id until it is used. */
+		if (cohort_comm_join(&id, 1, 0, 0, o, &c) == COHORT_OK)
+			cohort_comm_close(c);
+		return rc;
+	}
+	rc = one_sum(c, NULL);
+	*closed = cohort_comm_close(c);
+	return keep(rc, *closed);
+}
+
+static int ignore(const struct cohort_verdict *verdict, void *user)
+{
+	(void)verdict;
+	(void)user;
+	return 0;
+}
+
+int scenario(int *closed)
+{
+	struct cohort_group_options o;
+	int rc;
+
+	*closed = COHORT_OK;
+	setenv("COHORT_PLATFORM", "host", 1);
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = UINT64_C(1000000000);
+	o.on_verdict = ignore;
+	rc = two_generations(&o, closed);
+	return rc == COHORT_OK ? join(&o, closed) : rc;
 }

@@ -10,7 +10,8 @@
 
 /*
  * Open three ranks, let one thread speak for all, run a worker per rank through
- * every call that queues work, close.  Returns the first result that is not
+ * every call that queues work, abort, respawn two ranks and run them, close; then
+ * join a rank by id, and close that.  Returns the first result that is not
  * COHORT_OK, after having cleaned up; *@closed is what close answered,
  * COHORT_OK if nothing was open.
  */
