@@ -205,15 +205,21 @@ Test(watch, a_rank_that_has_left_is_named)
 
 /* ---- operations that do not end --------------------------------------- */
 
-/* Rank 1's next native operation has a fault; both call it. */
+/* Rank 0 calls, and its operation starts: whoever waits for it sees to that. */
+static uint64_t start_rank_0(void)
+{
+	uint64_t t = ranks_sum(comms[0], &values[0]);
+
+	cr_assert_eq(cohort_wait(comms[0], t, SHORT), COHORT_TIMED_OUT);
+	return t;
+}
+
+/* Both call what rank 1 has a fault in. */
 static int sum_with_fault(int kind, uint64_t value)
 {
-	uint64_t t;
-
 	ranks_fault(1, 1, kind, value);
-	t = ranks_sum(comms[0], &values[0]);
-	ranks_sum(comms[1], &values[1]);
-	return cohort_wait(comms[0], t, RANKS_SOON);
+	start_rank_0();
+	return ranks_sum_wait(comms[1], &values[1]);
 }
 
 Test(watch, what_all_have_started_and_none_finishes_is_nobodys_fault)
@@ -248,9 +254,9 @@ Test(watch, what_takes_longer_than_exec_is_ended)
 Test(watch, when_all_have_joined_the_join_deadline_counts_no_more)
 {
 	defaults();
-	o.deadlines.join_ns = 4 * SHORT;
+	o.deadlines.join_ns = 10 * SHORT;
 	open_warm(2);
-	cr_assert_eq(sum_with_fault(COHORT_FAULT_DELAY, 8 * SHORT), COHORT_OK);
+	cr_assert_eq(sum_with_fault(COHORT_FAULT_DELAY, 12 * SHORT), COHORT_OK);
 	close_group();
 }
 
@@ -271,8 +277,8 @@ Test(watch, a_rank_stuck_inside_its_native_call_is_named)
 	o.deadlines.exec_ns = SHORT;
 	open_warm(2);
 	ranks_fault(1, 1, COHORT_FAULT_STUCK, 0);
+	t = start_rank_0();
 	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
-	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	pthread_join(thread, &rc);
 	cr_assert_eq((intptr_t)rc, COHORT_STALLED);
@@ -298,7 +304,7 @@ Test(watch, a_stream_that_is_busy_with_other_work_is_named)
 	open_warm(2);
 	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
-	t = ranks_sum(comms[0], &values[0]);
+	t = start_rank_0();
 	ranks_sum(comms[1], &values[1]);
 	v = verdicts_next(&told);
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
@@ -307,8 +313,9 @@ Test(watch, a_stream_that_is_busy_with_other_work_is_named)
 	cr_assert_not_null(strstr(v->text, "has not started: its stream is "
 	                                   "still busy with what was queued "
 	                                   "before"));
+	/* Done after all, or cut short: that is a race now. */
 	native_gate_open(&gate);
-	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_neq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_TIMED_OUT);
 	close_group();
 }
 
