@@ -790,7 +790,7 @@ COHORT_API int cohort_deadline_pop(struct cohort_comm *comm);
  * resumes, the clocks of what is waiting start anew.  Nests.  Everything else goes
  * on: a paused rank may make calls, and its thread's exit still ends the group.
  * One submitting thread at a time; neither blocks.  At the end of a worker of
- * cohort_group_run() its rank is resumed.
+ * cohort_group_run() its rank is resumed, and by cohort_comm_close().
  *
  * COHORT_OK; COHORT_STATE for a resume without a pause, or if closed; COHORT_BUSY;
  * COHORT_OWNER; COHORT_INVALID.

@@ -120,6 +120,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 		                      memory_order_relaxed);
 		return rc;
 	}
+	deadlines_forget(comm); /* closed, it is as good as inside */
 	joined = comm->clique->opener;
 	if (atomic_fetch_sub(&comm->clique->open, 1) > 1 || !joined)
 		return rc;

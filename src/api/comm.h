@@ -11,7 +11,8 @@ int comm_check(const struct cohort_comm *comm);
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
-/* Forget what the calling thread has pushed and paused. */
+/* Forget what was pushed and paused: inside the gate; and going through it. */
+int deadlines_forget(struct cohort_comm *comm);
 void deadlines_reset(struct cohort_comm *comm);
 
 #endif

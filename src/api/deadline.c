@@ -159,7 +159,7 @@ int cohort_resume(struct cohort_comm *comm)
 	return inside(comm, resume_rank);
 }
 
-static int reset(struct cohort_comm *c)
+int deadlines_forget(struct cohort_comm *c)
 {
 	if (c->pushed_count)
 		pop_to(c, 0);
@@ -171,6 +171,6 @@ static int reset(struct cohort_comm *c)
 
 void deadlines_reset(struct cohort_comm *comm)
 {
-	while (inside(comm, reset) == COHORT_BUSY)
+	while (inside(comm, deadlines_forget) == COHORT_BUSY)
 		sched_yield();
 }

@@ -561,6 +561,20 @@ Test(watch, pauses_nest)
 	close_group();
 }
 
+Test(watch, a_rank_that_leaves_is_paused_no_more)
+{
+	uint64_t t;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	ranks_must(cohort_pause(comms[1]), "pause");
+	ranks_must(cohort_comm_close(comms[1]), "close");
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	close_group();
+}
+
 Test(watch, after_a_pause_there_is_a_warning_again)
 {
 	defaults();
