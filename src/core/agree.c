@@ -287,11 +287,12 @@ static struct limits limits_of(const struct cohort_comm *c, uint64_t number)
 
 /* Say what this rank calls, for the others and for the watchdog. */
 static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
-                    uint64_t ticket)
+                    uint64_t ticket, uint64_t now_ns)
 {
 	struct agree_slot *slot = agree_slot(c, number);
 	struct limits limits = limits_of(c, number);
 
+	atomic_store_explicit(&slot->arrived_ns, now_ns, memory_order_relaxed);
 	atomic_store_explicit(&slot->join_ns, limits.join_ns,
 	                      memory_order_relaxed);
 	atomic_store_explicit(&slot->exec_ns, limits.exec_ns,
@@ -301,7 +302,8 @@ static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
 	atomic_store(&slot->word, word); /* seq_cst, see agree.h */
 }
 
-int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket)
+int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+          uint64_t now_ns)
 {
 	uint64_t number =
 		atomic_load_explicit(&c->collectives, memory_order_relaxed) + 1;
@@ -310,7 +312,7 @@ int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket)
 
 	if (rc != COHORT_OK)
 		return rc;
-	publish(c, number, word, ticket);
+	publish(c, number, word, ticket, now_ns);
 	if (any_differs(c, number, word)) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);

@@ -31,8 +31,9 @@ struct agree_slot {
 	/* Atomic; seq_cst between ranks. */
 	_Atomic uint64_t word;
 	/* Atomic; of the record with the whole call, stored before the word; and
-	 * how long the call may take, likewise. */
+	 * when the call was made and how long it may take, likewise. */
 	_Atomic uint64_t ticket;
+	_Atomic uint64_t arrived_ns;
 	_Atomic uint64_t join_ns;
 	_Atomic uint64_t exec_ns;
 };
@@ -49,11 +50,13 @@ struct agree_slot *agree_slot(const struct cohort_comm *comm, uint64_t number);
 uint64_t agree_called(const struct cohort_comm *comm);
 
 /*
- * Agree on the next collective of @comm, whose record is @ticket.  COHORT_OK; or
+ * Agree on the next collective of @comm, whose record is @ticket, called at
+ * @now_ns.  COHORT_OK; or
  * COHORT_MISMATCH, and the clique has been ended with the calls spelled out; or
  * the status of a cause that came meanwhile.  Inside the gate.  Blocks while the
  * rank is too far ahead, and when there is a difference for at most 5 ms.
  */
-int agree(struct cohort_comm *comm, const struct op *op, uint64_t ticket);
+int agree(struct cohort_comm *comm, const struct op *op, uint64_t ticket,
+          uint64_t now_ns);
 
 #endif

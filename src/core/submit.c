@@ -351,13 +351,13 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 
 /* Whether all ranks make this call.  A difference is the end of the clique. */
 static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
-                     uint64_t ticket, struct failure *f)
+                     uint64_t ticket, uint64_t now_ns, struct failure *f)
 {
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (op_is_collective(ops[i].kind))
-			rc = agree(&comms[i], &ops[i], ticket);
+			rc = agree(&comms[i], &ops[i], ticket, now_ns);
 	f->ended = rc == COHORT_MISMATCH;
 	return rc;
 }
@@ -384,7 +384,7 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	now = clock_now();
 	for (i = 0; i < n; i++)
 		recorder_begin(&comms[i].recorder, ticket, &ops[i], now);
-	rc = agree_all(comms, n, ops, ticket, f);
+	rc = agree_all(comms, n, ops, ticket, now, f);
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, f);
 	for (i = 0; i < n; i++) {

@@ -83,13 +83,12 @@ static bool take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	if (!r->joined)
 		return true;
 	ticket = atomic_load(&slot->ticket);
+	r->arrived_ns = atomic_load(&slot->arrived_ns);
 	r->limits.join_ns = atomic_load(&slot->join_ns);
 	r->limits.exec_ns = atomic_load(&slot->exec_ns);
 	/* A record that is gone is of an operation that is done. */
-	if (recorder_read(&c->recorder, ticket, &r->call)) {
-		r->arrived_ns = r->call.submitted_ns;
+	if (recorder_read(&c->recorder, ticket, &r->call))
 		r->in_call = r->call.outcome == COHORT_TIMED_OUT;
-	}
 	r->done = comm_ticket_done(c, ticket);
 	r->started = r->done || comm_ticket_started(c, ticket);
 	return agree_called(c) - front < c->clique->slots;

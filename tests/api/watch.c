@@ -203,6 +203,37 @@ Test(watch, a_rank_that_has_left_is_named)
 	close_group();
 }
 
+/* Rank 0 is done with its part at once and its record is gone, long before rank 1
+ * comes. */
+Test(watch, a_call_whose_record_is_gone_has_its_time_all_the_same)
+{
+	const struct cohort_verdict *v;
+	uint64_t before = clock_now();
+	int i;
+
+	defaults();
+	o.recorder_slots = 16;
+	o.deadlines.first_ns = 2000 * MS;
+	o.deadlines.join_ns = SHORT;
+	o.policy = COHORT_POLICY_REPORT;
+	o.warn_percent = 1;
+	verdicts_attach(&told, &o);
+	group = ranks_split(2, &o, comms);
+	ranks_must(cohort_all_reduce(comms[0], NULL, NULL, 0, COHORT_I32,
+	                             COHORT_SUM, NULL, NULL),
+	           "all_reduce");
+	for (i = 0; i < 17; i++)
+		ranks_must(cohort_copy(comms[0], &values[0], &values[1],
+		                       sizeof(values[0]), NULL),
+		           "copy");
+	v = verdicts_next(&told);
+	cr_assert_eq(v->stage, COHORT_STAGE_WARNING);
+	cr_assert_geq(v->since_ns, before);
+	cr_assert_eq(v->rank, 1);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	close_group();
+}
+
 /* ---- operations that do not end --------------------------------------- */
 
 /* Rank 0 calls, and its operation starts: whoever waits for it sees to that. */
