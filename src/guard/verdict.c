@@ -351,6 +351,8 @@ static void add_front(struct text *t, const struct snapshot *s)
 			break;
 	if (i < s->size)
 		record_add(t, &s->ranks[i].call);
+	else
+		text_add(t, "a call that is not on record any more");
 	text_add(t, " (collective %llu, group \"%s\", generation %d)",
 	         (unsigned long long)s->front, s->group, s->generation);
 }

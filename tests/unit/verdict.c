@@ -559,6 +559,18 @@ Test(verdict, a_text_that_is_too_long_is_cut_off)
 	cr_assert_eq(out.v.missing[15], UINT64_C(0xaaaaaaaaaaaaaaaa));
 }
 
+Test(verdict, a_call_that_is_not_on_record_any_more)
+{
+	given(2);
+	joins(0, 10 * S)->call.ticket = 0;
+	cr_assert_eq(
+		strncmp(stalled(),
+	                "a call that is not on record any more (collective "
+	                "7, group \"dp\", generation 1): outside",
+	                80),
+		0);
+}
+
 /* ---- what else is said ------------------------------------------------ */
 
 Test(verdict, a_warning_says_how_long_it_has_been)
