@@ -111,7 +111,7 @@ public_headers := cohort.h sim.h version.h
 
 unit_sources := \
   tests/unit/backoff.c tests/unit/op.c tests/unit/recorder.c \
-  tests/unit/reduce.c tests/unit/verdict.c
+  tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/comm.c tests/api/differential.c tests/api/group.c tests/api/guard.c tests/api/join.c \
   tests/api/platform.c tests/api/run.c tests/api/ticket.c tests/api/watch.c

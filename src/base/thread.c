@@ -39,21 +39,28 @@ int thread_id(void)
 	return id;
 }
 
-bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
+static void read_name(int tid, char name[THREAD_NAME_SIZE])
 {
 	char path[64];
 	FILE *file;
-	bool lives;
 
-	name[0] = '\0';
 	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
 	file = fopen(path, "re");
 	if (!file)
-		return false;
-	lives = fgets(name, THREAD_NAME_SIZE, file) != NULL;
+		return;
+	if (fgets(name, THREAD_NAME_SIZE, file))
+		name[strcspn(name, "\n")] = '\0';
 	fclose(file);
-	name[strcspn(name, "\n")] = '\0';
-	return lives;
+}
+
+bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
+{
+	name[0] = '\0';
+	/* Asked of the system itself: files may have run out. */
+	if (syscall(SYS_tgkill, getpid(), tid, 0))
+		return false;
+	read_name(tid, name);
+	return true;
 }
 
 void lock_init(pthread_mutex_t *lock)

@@ -23,7 +23,7 @@ int thread_id(void);
 #define THREAD_NAME_SIZE 16 /* the kernel's, with the zero */
 
 /* Whether a thread of this process lives, by that number, and its name; "" if it
- * does not. */
+ * does not or that cannot be read. */
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
 
 /* A mutex for short critical sections: waiting for it spins a little before it

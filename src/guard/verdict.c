@@ -167,7 +167,7 @@ static void add_name(struct text *t, const struct rank_snapshot *r)
 	text_add(t, "rank %d (", r->rank);
 	if (r->tid)
 		text_add(t, "thread %d", r->tid);
-	if (r->alive > 0)
+	if (*r->thread)
 		text_add(t, " \"%s\"", r->thread);
 	text_add(t, "%sdevice %d)", r->tid ? ", " : "", r->device);
 }

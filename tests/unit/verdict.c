@@ -728,6 +728,7 @@ Test(verdict, a_thread_that_died_inside_a_call)
 	ranks[0].idle = false;
 	ranks[0].inside = true;
 	ranks[0].alive = 0;
+	ranks[0].thread[0] = '\0';
 	ranks[0].last.outcome = COHORT_TIMED_OUT;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text, WEDGED

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Whether a thread lives, and its name
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include "base/thread.h"
+
+TestSuite(thread, .timeout = 60);
+
+static char name[THREAD_NAME_SIZE];
+
+Test(thread, that_lives_has_its_name)
+{
+	pthread_setname_np(pthread_self(), "some name");
+	cr_assert(thread_lives(thread_id(), name));
+	cr_assert_str_eq(name, "some name");
+}
+
+static void *tell_id(void *id)
+{
+	*(int *)id = thread_id();
+	return NULL;
+}
+
+Test(thread, that_has_exited_does_not_live)
+{
+	pthread_t thread;
+	int id = 0;
+
+	pthread_create(&thread, NULL, tell_id, &id);
+	pthread_join(thread, NULL);
+	cr_assert_gt(id, 0);
+	while (thread_lives(id, name))
+		sched_yield(); /* the system is a little behind */
+	cr_assert_str_eq(name, "");
+}
+
+Test(thread, lives_also_where_no_file_can_be_opened)
+{
+	struct rlimit none, some;
+	bool lives;
+
+	getrlimit(RLIMIT_NOFILE, &some);
+	none = (struct rlimit){ 0, some.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	lives = thread_lives(thread_id(), name);
+	setrlimit(RLIMIT_NOFILE, &some);
+	cr_assert(lives);
+	cr_assert_str_eq(name, "");
+}
