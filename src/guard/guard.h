@@ -27,8 +27,8 @@ int guard_start(struct clique *clique, const struct guard_options *options,
 
 /*
  * Stop, once the clique has its cause or is closing.  False if a thread cannot be
- * stopped until @deadline_ns: the guard stays, for ever, and so must the
- * clique.
+ * stopped until @deadline_ns: the guard stays, for ever, and so must a clique that
+ * is not reclaimed.
  */
 bool guard_stop(struct guard *guard, uint64_t deadline_ns);
 

@@ -253,12 +253,14 @@ static struct text verdict_start(const struct snapshot *s, struct verdict *out)
 	out->v = (struct cohort_verdict){
 		.rank = -1,
 		.generation = s->generation,
-		.group = s->group,
+		.group = out->group,
 		.time_ns = s->now_ns,
 		.size = s->size,
 		.ranks = out->ranks,
 		.text = out->text,
 	};
+	text_add(&(struct text){ out->group, sizeof(out->group) }, "%s",
+	         s->group);
 	return (struct text){ out->text, sizeof(out->text) };
 }
 
@@ -505,8 +507,10 @@ void verdict_copy(struct verdict *to, const struct verdict *from)
 {
 	memcpy(to->ranks, from->ranks,
 	       (size_t)from->v.size * sizeof(*to->ranks));
+	memcpy(to->group, from->group, sizeof(to->group));
 	memcpy(to->text, from->text, sizeof(to->text));
 	to->v = from->v;
+	to->v.group = to->group;
 	to->v.ranks = to->ranks;
 	to->v.text = to->text;
 }

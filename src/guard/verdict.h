@@ -18,10 +18,12 @@ struct due {
 	                         changes */
 };
 
-/* A verdict with what it points to. */
+/* A verdict with what it points to, which is all its own: whoever is told of it may
+ * stay longer than the clique. */
 struct verdict {
 	struct cohort_verdict v;
 	struct cohort_rank_report *ranks; /* room for all */
+	char group[sizeof(((struct clique *)NULL)->name)];
 	char text[sizeof(((struct cohort_cause *)NULL)->text)];
 };
 

@@ -46,6 +46,9 @@ struct guard {
 	/* Of whoever closes. */
 	struct snapshot closing;
 	struct verdict explanation;
+
+	/* Guarded by the list of those that were left behind. */
+	struct guard *next_left;
 };
 
 /* ---- looking ---------------------------------------------------------- */
@@ -306,6 +309,18 @@ err_after_alloc:
 	return rc;
 }
 
+/* Kept, so that a leak checker can tell this from a mistake. */
+static void guard_leave(struct guard *g)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct guard *left; /* guarded by lock */
+
+	pthread_mutex_lock(&lock);
+	g->next_left = left;
+	left = g;
+	pthread_mutex_unlock(&lock);
+}
+
 bool guard_stop(struct guard *g, uint64_t deadline_ns)
 {
 	bool stopped;
@@ -316,6 +331,8 @@ bool guard_stop(struct guard *g, uint64_t deadline_ns)
 	stopped &= notifier_stop(&g->notifier, deadline_ns);
 	if (stopped)
 		guard_free(g);
+	else
+		guard_leave(g);
 	return stopped;
 }
 

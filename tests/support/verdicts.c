@@ -32,6 +32,8 @@ static int tell(const struct cohort_verdict *v, void *user)
 		sem_post(&all->blocked);
 		while (sem_wait(&all->go_on))
 			continue;
+		snprintf(all->group, sizeof(all->group), "%s", v->group);
+		sem_post(&all->gone_on);
 	}
 	return all->answer;
 }
@@ -41,6 +43,7 @@ void verdicts_attach(struct verdicts *all, struct cohort_group_options *options)
 	sem_init(&all->told, 0, 0);
 	sem_init(&all->blocked, 0, 0);
 	sem_init(&all->go_on, 0, 0);
+	sem_init(&all->gone_on, 0, 0);
 	options->on_verdict = tell;
 	options->user = all;
 }
@@ -74,7 +77,9 @@ void verdicts_await_block(struct verdicts *all)
 	await(&all->blocked, "on_verdict");
 }
 
-void verdicts_let_go(struct verdicts *all)
+const char *verdicts_let_go(struct verdicts *all)
 {
 	sem_post(&all->go_on);
+	await(&all->gone_on, "the end of on_verdict");
+	return all->group;
 }

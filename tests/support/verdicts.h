@@ -25,6 +25,8 @@ struct verdicts {
 	sem_t told;
 	sem_t blocked; /* posted when it blocks */
 	sem_t go_on;
+	sem_t gone_on; /* and has looked at its verdict once more */
+	char group[64];
 	atomic_int count;
 	int read;                                  /* by verdicts_next() */
 	struct cohort_verdict seen[VERDICTS_ROOM]; /* without the reports */
@@ -42,8 +44,10 @@ const struct cohort_verdict *verdicts_next(struct verdicts *verdicts);
 const struct cohort_verdict *verdicts_next_of(struct verdicts *verdicts,
                                               int stage);
 
-/* Wait until on_verdict blocks; let it go on. */
+/* Wait until on_verdict blocks. */
 void verdicts_await_block(struct verdicts *verdicts);
-void verdicts_let_go(struct verdicts *verdicts);
+
+/* Let it go on: the name of the group, as its verdict then says. */
+const char *verdicts_let_go(struct verdicts *verdicts);
 
 #endif

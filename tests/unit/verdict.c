@@ -828,8 +828,10 @@ Test(verdict, a_copy_stands_on_its_own)
 	verdict_copy(&copy, &out);
 	memset(out.ranks, 0, 2 * sizeof(*out.ranks));
 	memset(out.text, 0, sizeof(out.text));
+	memset(out.group, 0, sizeof(out.group));
 	cr_assert_eq(copy.v.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(copy.v.ranks[1].tid, 4001);
+	cr_assert_str_eq(copy.v.group, "dp");
 	cr_assert_eq(strncmp(copy.v.text, FRONT, strlen(FRONT)), 0);
 	verdict_fini(&copy);
 }

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What hangs for good: native calls, the reaper, the prober, on_verdict.  The
+ * process lives, other groups work, and close returns and says what it was
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "support/ranks.h"
+#include "support/stuck.h"
+#include "support/verdicts.h"
+
+#define MS UINT64_C(1000000)
+#define SHORT (20 * MS)
+
+static struct verdicts told;
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[2];
+static int32_t values[2];
+
+static void set_up(void)
+{
+	stuck_install();
+	cohort_group_options_init(&o);
+	o.name = "dp";
+	o.warn_percent = 100;
+	o.deadlines.abort_ns = 3 * SHORT;
+	verdicts_attach(&told, &o);
+}
+
+TestSuite(stuck, .init = set_up, .timeout = 60);
+
+static void another_group_works(void)
+{
+	struct cohort_comm *two[2];
+	struct cohort_group *another = ranks_split(2, NULL, two);
+	int32_t a = 1, b = 2;
+
+	ranks_sum(two[0], &a);
+	cr_assert_eq(ranks_sum_wait(two[1], &b), COHORT_OK);
+	cr_assert_eq(b, 3);
+	cr_assert_eq(cohort_group_close(another), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* Closing says that it could not be ended, and this of why. */
+static void close_says(const char *why)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	cr_assert_not_null(strstr(cohort_last_error(), why), "%s",
+	                   cohort_last_error());
+}
+
+static const struct cohort_verdict *next_of_kind(int kind)
+{
+	const struct cohort_verdict *v;
+
+	do
+		v = verdicts_next(&told);
+	while (v->kind != kind);
+	return v;
+}
+
+/* ---- native calls ----------------------------------------------------- */
+
+static void *sum_on_rank_1(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)ranks_sum_wait(comms[1], &values[1]);
+}
+
+Test(stuck, a_rank_inside_a_native_call)
+{
+	const struct cohort_verdict *v;
+	pthread_t thread;
+	uint64_t t;
+	void *rc;
+
+	o.deadlines.first_ns = SHORT;
+	group = ranks_split(2, &o, comms);
+	stuck_at("ncclAllReduce", 1);
+	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
+	stuck_await();
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_WEDGED);
+	v = next_of_kind(COHORT_VERDICT_WEDGED);
+	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
+	cr_assert_eq(v->rank, 1);
+	cr_assert_eq(v->missing[0], 2);
+	cr_assert_not_null(
+		strstr(v->text, "group \"dp\", generation 1 could not be ended "
+	                        "within 60 ms; rank 1 (thread "));
+	cr_assert_not_null(strstr(v->text, "has been inside all_reduce for "));
+	another_group_works();
+	close_says("has been inside all_reduce for ");
+	stuck_let_go();
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, COHORT_WEDGED);
+}
+
+/* ---- the reaper ------------------------------------------------------- */
+
+Test(stuck, the_reaper_of_an_abort)
+{
+	const struct cohort_verdict *v;
+	uint64_t t;
+
+	group = ranks_split(2, &o, comms);
+	t = ranks_sum(comms[0], &values[0]);
+	stuck_at("ncclGroupEnd", -1);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	/* Buffers are safe before anything is freed. */
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	stuck_await();
+	v = next_of_kind(COHORT_VERDICT_WEDGED);
+	cr_assert_eq(v->rank, -1);
+	cr_assert_str_eq(v->text,
+	                 "group \"dp\", generation 1 could not be ended within "
+	                 "60 ms; the reaper is inside ncclGroupEnd");
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
+	cr_assert_str_eq(cohort_last_error(), v->text);
+	another_group_works();
+	close_says("the reaper is inside ncclGroupEnd; it is leaked");
+	stuck_let_go();
+}
+
+Test(stuck, the_reaper_of_an_orderly_end)
+{
+	group = ranks_split(2, &o, comms);
+	stuck_at("ncclGroupEnd", -1);
+	close_says("the reaper is inside ncclGroupEnd; it is leaked");
+	cr_assert_eq(next_of_kind(COHORT_VERDICT_WEDGED)->rank, -1);
+	another_group_works();
+	stuck_let_go();
+}
+
+/* ---- the prober ------------------------------------------------------- */
+
+Test(stuck, the_prober)
+{
+	const struct cohort_verdict *v;
+	uint64_t t;
+
+	o.deadlines.first_ns = SHORT;
+	o.policy = COHORT_POLICY_REPORT;
+	group = ranks_split(2, &o, comms);
+	stuck_at("ncclCommGetAsyncError", 1);
+	t = ranks_sum(comms[0], &values[0]);
+	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
+	cr_assert_eq(v->stage, COHORT_STAGE_WARNING);
+	cr_assert_eq(v->rank, 1);
+	cr_assert_not_null(strstr(v->text,
+	                          "the prober of group \"dp\" has been inside "
+	                          "ncclCommGetAsyncError of rank 1 for "));
+	/* That keeps nobody from working. */
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	another_group_works();
+	close_says("; the prober is inside ncclCommGetAsyncError of rank 1");
+	cr_assert_eq(next_of_kind(COHORT_VERDICT_WEDGED)->stage,
+	             COHORT_STAGE_ENDED);
+	stuck_let_go();
+}
+
+Test(stuck, an_asynchronous_error_is_the_end)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	group = ranks_split(2, &o, comms);
+	t = ranks_sum(comms[0], &values[0]);
+	stuck_async_error(1, ncclRemoteError);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_NCCL);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ASYNC_ERROR);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.nccl, 6);
+	cr_assert_not_null(strstr(
+		cause.text, "rank 1: the native communicator has failed: "
+			    "remote process exited or there was a network "
+			    "error (6): "));
+	cr_assert_eq(verdicts_next(&told)->kind, COHORT_VERDICT_ASYNC_ERROR);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- on_verdict ------------------------------------------------------- */
+
+Test(stuck, on_verdict_told_of_the_end)
+{
+	uint64_t t;
+
+	told.block_stage = COHORT_STAGE_ENDED;
+	group = ranks_split(2, &o, comms);
+	t = ranks_sum(comms[0], &values[0]);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	verdicts_await_block(&told);
+	another_group_works();
+	close_says("on_verdict has not returned: its thread is left behind");
+	cr_assert_str_eq(verdicts_let_go(&told), "dp");
+}
+
+Test(stuck, on_verdict_that_was_asked_has_said_yes)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	o.deadlines.first_ns = SHORT;
+	o.policy = COHORT_POLICY_ASK;
+	told.block_stage = COHORT_STAGE_EXPIRED;
+	group = ranks_split(2, &o, comms);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(strstr(
+		cause.text, "rank 1 (device 1) has never called anything; "
+			    "on_verdict was asked, and has not returned"));
+	close_says("on_verdict has not returned: its thread is left behind");
+	cr_assert_str_eq(verdicts_let_go(&told), "dp");
+}
+
+Test(stuck, on_verdict_keeps_a_respawn_only_for_its_time)
+{
+	told.block_stage = COHORT_STAGE_ENDED;
+	group = ranks_split(2, &o, comms);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	verdicts_await_block(&told);
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_str_eq(verdicts_let_go(&told), "dp");
+}
+
+/* ---- connecting ------------------------------------------------------- */
+
+static int open_two(void)
+{
+	o.platform = COHORT_PLATFORM_HOST;
+	return cohort_group_open((const int[]){ 3, 1 }, 2, &o, &group);
+}
+
+Test(stuck, a_connection_that_comes_late_is_taken_back)
+{
+	struct backoff b = BACKOFF;
+
+	o.deadlines.init_ns = SHORT;
+	stuck_at("ncclCommInitAll", -1);
+	cr_assert_eq(open_two(), COHORT_INIT_TIMEOUT);
+	cr_assert_str_eq(cohort_last_error(),
+	                 "init stuck: ncclCommInitAll of devices 3 1 has not "
+	                 "returned within 20 ms");
+	cr_assert_null(group);
+	another_group_works();
+	cr_assert_eq(stuck_opened(), 2);
+	cr_assert_eq(stuck_aborted(), 0);
+	stuck_let_go();
+	while (stuck_aborted() < 2)
+		backoff_wait(&b, UINT64_MAX);
+	cr_assert_eq(stuck_opened(), 4);
+	o.deadlines.init_ns = 0;
+	cr_assert_eq(open_two(), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}

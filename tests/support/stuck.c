@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "support/stuck.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "support/ranks.h"
+
+static const struct platform *real;
+static struct platform table;
+
+static sem_t reached, go_on, left;
+
+/* What is to be stuck; NULL: nothing, or it is already. */
+static const char *_Atomic chosen;
+static atomic_int chosen_rank;
+
+static atomic_int async_rank = -1;
+static atomic_int async_code;
+
+static atomic_int opened, aborted;
+
+static void await(sem_t *sem, const char *what)
+{
+	if (clock_await(sem, clock_deadline(RANKS_SOON)))
+		return;
+	fprintf(stderr, "%s\n", what);
+	exit(1);
+}
+
+static int rank_of(ncclComm_t comm)
+{
+	int rank = -1;
+
+	if (comm)
+		real->ncclCommUserRank(comm, &rank);
+	return rank;
+}
+
+/* Stay here if this is the call.  True if it was. */
+static bool stay(const char *function, ncclComm_t comm)
+{
+	const char *name = chosen;
+	int rank = chosen_rank;
+
+	if (!name || strcmp(name, function) != 0 ||
+	    (rank >= 0 && rank != rank_of(comm)) ||
+	    !atomic_compare_exchange_strong(&chosen, &name, NULL))
+		return false;
+	sem_post(&reached);
+	while (sem_wait(&go_on))
+		continue;
+	return true;
+}
+
+static ncclResult_t leave(bool stayed, ncclResult_t result)
+{
+	if (stayed)
+		sem_post(&left);
+	return result;
+}
+
+static ncclResult_t init_all(ncclComm_t *comms, int n, const int *devices)
+{
+	bool stayed = stay("ncclCommInitAll", NULL);
+	ncclResult_t result = real->ncclCommInitAll(comms, n, devices);
+
+	if (result == ncclSuccess)
+		opened += n;
+	return leave(stayed, result);
+}
+
+static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+	bool stayed = stay("ncclAllReduce", comm);
+
+	return leave(stayed, real->ncclAllReduce(send, recv, count, type, op,
+	                                         comm, stream));
+}
+
+static ncclResult_t group_end(void)
+{
+	bool stayed = stay("ncclGroupEnd", NULL);
+
+	return leave(stayed, real->ncclGroupEnd());
+}
+
+static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *code)
+{
+	bool stayed = stay("ncclCommGetAsyncError", comm);
+	ncclResult_t result = real->ncclCommGetAsyncError(comm, code);
+
+	if (async_rank >= 0 && async_rank == rank_of(comm))
+		*code = (ncclResult_t)async_code;
+	return leave(stayed, result);
+}
+
+static ncclResult_t comm_abort(ncclComm_t comm)
+{
+	aborted++;
+	return real->ncclCommAbort(comm);
+}
+
+void stuck_install(void)
+{
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &real), "platform");
+	sem_init(&reached, 0, 0);
+	sem_init(&go_on, 0, 0);
+	sem_init(&left, 0, 0);
+	table = *real;
+	table.ncclCommInitAll = init_all;
+	table.ncclAllReduce = all_reduce;
+	table.ncclGroupEnd = group_end;
+	table.ncclCommGetAsyncError = get_async_error;
+	table.ncclCommAbort = comm_abort;
+	platform_override(&table);
+}
+
+void stuck_at(const char *function, int rank)
+{
+	chosen_rank = rank;
+	chosen = function;
+}
+
+void stuck_await(void)
+{
+	await(&reached, "nothing is stuck");
+}
+
+void stuck_let_go(void)
+{
+	sem_post(&go_on);
+	await(&left, "what was let go does not return");
+}
+
+void stuck_async_error(int rank, ncclResult_t code)
+{
+	async_code = (int)code;
+	async_rank = rank;
+}
+
+int stuck_opened(void)
+{
+	return opened;
+}
+
+int stuck_aborted(void)
+{
+	return aborted;
+}
