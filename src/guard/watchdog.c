@@ -58,6 +58,8 @@ static void add_threads(const struct guard *g, struct snapshot *s)
 {
 	snapshot_threads(s);
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
+	if (!s->probing_since_ns)
+		s->probing = -1; /* it has come back since */
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
 }
 
@@ -126,6 +128,7 @@ static void act(struct guard *g)
 static uint64_t judge(struct guard *g)
 {
 	struct due due = verdict_due(&g->now), again;
+	uint64_t front = g->now.front;
 
 	if (due.what == DUE_NOTHING)
 		return due.next_ns;
@@ -134,7 +137,8 @@ static uint64_t judge(struct guard *g)
 	/* It may have gone on while its threads were looked at. */
 	snapshot_take(&g->now, g->clique);
 	again = verdict_due(&g->now);
-	if (again.what != due.what)
+	if (again.what != due.what || again.since_ns != due.since_ns ||
+	    g->now.front != front)
 		return g->now.now_ns;
 	if (due.what == DUE_VERDICT) {
 		act(g);
