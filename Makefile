@@ -114,7 +114,7 @@ unit_sources := \
   tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/comm.c tests/api/differential.c tests/api/group.c tests/api/guard.c tests/api/join.c \
-  tests/api/platform.c tests/api/run.c tests/api/ticket.c tests/api/watch.c tests/api/stuck.c
+  tests/api/platform.c tests/api/run.c tests/api/ticket.c tests/api/watch.c tests/api/stuck.c tests/api/respawn.c
 platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \
   tests/platform/fault.c tests/platform/group.c tests/platform/join.c \

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Generations: what a respawn keeps, what it leaves behind, and when it is refused
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "support/failing.h"
+#include "support/ranks.h"
+#include "support/stuck.h"
+#include "support/verdicts.h"
+
+#define MS UINT64_C(1000000)
+
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[4];
+static int32_t values[4];
+
+static void set_up(void)
+{
+	cohort_group_options_init(&o);
+	o.name = "dp";
+	o.warn_percent = 100;
+}
+
+TestSuite(respawn, .init = set_up, .timeout = 60);
+
+static void open_ended(int n)
+{
+	group = ranks_split(n, &o, comms);
+	ranks_must(cohort_group_abort(group, "enough"), "abort");
+}
+
+static void respawn_without(int lost)
+{
+	ranks_must(cohort_group_respawn(group, &lost, 1), "respawn");
+}
+
+static void close_group(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static struct cohort_cause cause_now(void)
+{
+	struct cohort_cause cause;
+
+	cohort_group_cause(group, &cause);
+	return cause;
+}
+
+/* The new generation is split into @comms, and sums. */
+static void it_works(void)
+{
+	int r, n = cohort_group_size(group);
+
+	ranks_must(cohort_group_split(group, comms), "split");
+	for (r = 0; r < n; r++) {
+		values[r] = 1 << r;
+		ranks_sum(comms[r], &values[r]);
+	}
+	for (r = 0; r < n; r++) {
+		cr_assert_eq(cohort_synchronize(comms[r], RANKS_SOON),
+		             COHORT_OK);
+		cr_assert_eq(values[r], (1 << n) - 1);
+	}
+}
+
+/* ---- what is new ------------------------------------------------------ */
+
+Test(respawn, renumbers_the_ranks_that_are_left)
+{
+	const int devices[] = { 7, 1, 5, 3 };
+	int now[4], r;
+
+	o.platform = COHORT_PLATFORM_HOST;
+	ranks_must(cohort_group_open(devices, 4, &o, &group), "open");
+	cr_assert_eq(cohort_group_generation(group), 1);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	respawn_without(1);
+	cr_assert_eq(cohort_group_generation(group), 2);
+	cr_assert_eq(cohort_group_size(group), 3);
+	cr_assert_eq(cause_now().status, COHORT_OK);
+	cohort_group_devices(group, now);
+	it_works();
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(cohort_comm_rank(comms[r]), r);
+		cr_assert_eq(cohort_comm_size(comms[r]), 3);
+		cr_assert_eq(cohort_comm_generation(comms[r]), 2);
+		cr_assert_eq(cohort_comm_origin(comms[r]), r ? r + 1 : 0);
+		cr_assert_eq(now[r], devices[r ? r + 1 : 0]);
+		cr_assert_eq(cohort_comm_device(comms[r]), now[r]);
+	}
+	close_group();
+}
+
+Test(respawn, may_go_on_with_all)
+{
+	open_ended(2);
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
+	cr_assert_eq(cohort_group_size(group), 2);
+	it_works();
+	close_group();
+}
+
+Test(respawn, counts_origins_from_the_first_generation)
+{
+	open_ended(4);
+	respawn_without(1);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	respawn_without(1);
+	it_works();
+	cr_assert_eq(cohort_group_generation(group), 3);
+	cr_assert_eq(cohort_comm_origin(comms[0]), 0);
+	cr_assert_eq(cohort_comm_origin(comms[1]), 3);
+	cr_assert_eq(cohort_comm_device(comms[1]), 3);
+	close_group();
+}
+
+Test(respawn, lets_each_generation_be_split_once)
+{
+	open_ended(2);
+	cr_assert_eq(cohort_group_split(group, comms), COHORT_STATE);
+	respawn_without(0);
+	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
+	cr_assert_eq(cohort_group_split(group, comms), COHORT_STATE);
+	close_group();
+}
+
+Test(respawn, keeps_the_options)
+{
+	static struct verdicts told;
+	const struct cohort_verdict *v;
+	uint64_t t;
+
+	o.deadlines.first_ns = 20 * MS;
+	verdicts_attach(&told, &o);
+	open_ended(3);
+	respawn_without(0);
+	cr_assert_eq(verdicts_next(&told)->generation, 1);
+	ranks_must(cohort_group_split(group, comms), "split");
+	t = ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_STALLED);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->generation, 2);
+	cr_assert_eq(v->rank, 0);
+	cr_assert_not_null(strstr(v->text, "group \"dp\", generation 2): "));
+	close_group();
+}
+
+/* Fails as long as the first generation's ranks 1 and 2 are there. */
+static int fail_by_origin(struct cohort_comm *comm, void *unused)
+{
+	int32_t value = 1;
+	int origin = cohort_comm_origin(comm);
+
+	(void)unused;
+	if (origin == 1 || origin == 2)
+		return origin;
+	return ranks_sum_wait(comm, &value);
+}
+
+Test(respawn, makes_a_supervisor_a_loop)
+{
+	struct cohort_cause cause;
+
+	group = ranks_open(4, &o);
+	while (cohort_group_run(group, fail_by_origin, NULL, &cause))
+		respawn_without(cause.rank);
+	cr_assert_eq(cohort_group_generation(group), 3);
+	cr_assert_eq(cohort_group_size(group), 2);
+	close_group();
+}
+
+/* ---- what is left behind ---------------------------------------------- */
+
+Test(respawn, leaves_former_tickets_their_answers)
+{
+	struct cohort_comm *former[2];
+	struct cohort_cause cause;
+	uint64_t done, cut;
+	void *memory;
+
+	group = ranks_split(2, &o, former);
+	ranks_must(cohort_alloc(former[0], 16, &memory), "alloc");
+	done = ranks_sum(former[0], &values[0]);
+	ranks_sum(former[1], &values[1]);
+	ranks_must(cohort_wait(former[0], done, RANKS_SOON), "wait");
+	cut = ranks_sum(former[0], &values[0]);
+	ranks_must(cohort_group_abort(group, "enough"), "abort");
+	respawn_without(1);
+	it_works();
+	cr_assert_eq(cohort_wait(former[0], done, 0), COHORT_OK);
+	cr_assert_eq(cohort_wait(former[0], cut, 0), COHORT_ABORTED);
+	cr_assert_str_eq(cohort_last_error(), "aborted: enough");
+	cr_assert_eq(cohort_synchronize(former[0], 0), COHORT_ABORTED);
+	cohort_comm_cause(former[0], &cause);
+	cr_assert_str_eq(cause.text, "aborted: enough");
+	cr_assert_eq(cohort_comm_generation(former[1]), 1);
+	cr_assert_eq(cohort_free(former[0], memory), COHORT_OK);
+	close_group();
+}
+
+Test(respawn, refuses_calls_on_former_communicators)
+{
+	struct cohort_comm *former[2];
+	void *native;
+
+	group = ranks_split(2, &o, former);
+	ranks_must(cohort_group_abort(group, "enough"), "abort");
+	cr_assert_eq(cohort_barrier(former[1], NULL, NULL), COHORT_ABORTED);
+	respawn_without(0);
+	cr_assert_eq(cohort_barrier(former[1], NULL, NULL), COHORT_STALE);
+	cr_assert_str_eq(cohort_last_error(),
+	                 "rank 1 of generation 1 is of the past: aborted: "
+	                 "enough");
+	cr_assert_eq(cohort_comm_native_enter(former[1], &native),
+	             COHORT_STALE);
+	cr_assert_eq(cohort_after_stream(former[1], NULL), COHORT_STALE);
+	it_works();
+	close_group();
+}
+
+Test(respawn, leaves_former_handles_nothing_to_do)
+{
+	struct cohort_abort *former, *handle;
+
+	group = ranks_split(2, &o, comms);
+	former = cohort_comm_abort_handle(comms[0]);
+	cr_assert_eq(cohort_abort_fire(former, NULL), COHORT_OK);
+	respawn_without(0);
+	cr_assert_eq(cohort_abort_fire(former, NULL), COHORT_ALREADY);
+	cr_assert_eq(cohort_abort_fired(former), 1);
+	cr_assert_eq(cause_now().status, COHORT_OK);
+	it_works();
+	handle = cohort_comm_abort_handle(comms[0]);
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_OK);
+	cr_assert_str_eq(cause_now().text, "aborted: again");
+	close_group();
+	cohort_abort_put(former);
+	cohort_abort_put(handle);
+}
+
+static sem_t bound, go_home;
+
+static void *bind_and_exit(void *comm)
+{
+	ranks_must(cohort_comm_bind(comm), "bind");
+	sem_post(&bound);
+	while (sem_wait(&go_home))
+		continue;
+	return NULL;
+}
+
+Test(respawn, lets_the_thread_of_a_former_rank_exit)
+{
+	pthread_t thread;
+
+	sem_init(&bound, 0, 0);
+	sem_init(&go_home, 0, 0);
+	group = ranks_split(2, &o, comms);
+	pthread_create(&thread, NULL, bind_and_exit, comms[1]);
+	while (sem_wait(&bound))
+		continue;
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	respawn_without(0);
+	sem_post(&go_home);
+	pthread_join(thread, NULL);
+	it_works();
+	close_group();
+}
+
+/* ---- refusals --------------------------------------------------------- */
+
+static void expect_refused(int rc, const int *lost, int n, const char *text)
+{
+	cr_assert_eq(cohort_group_respawn(group, lost, n), rc);
+	cr_assert_str_eq(cohort_last_error(), text);
+	cr_assert_eq(cohort_group_generation(group), 1);
+}
+
+Test(respawn, is_refused_while_the_group_lives)
+{
+	group = ranks_split(2, &o, comms);
+	expect_refused(COHORT_STATE, NULL, 0,
+	               "the group has not ended: there is nothing to respawn");
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
+	close_group();
+}
+
+static int respawn_inside(struct cohort_comm *comm, void *unused)
+{
+	(void)comm;
+	(void)unused;
+	expect_refused(COHORT_STATE, NULL, 0,
+	               "cohort_group_run() is under way");
+	return 0;
+}
+
+Test(respawn, is_refused_inside_a_run)
+{
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, respawn_inside, NULL, NULL),
+	             COHORT_OK);
+	close_group();
+}
+
+Test(respawn, is_refused_with_a_list_that_makes_no_sense)
+{
+	const int too_high[] = { 0, 3 }, negative[] = { -1 },
+		  twice[] = { 2, 2 };
+
+	open_ended(3);
+	expect_refused(COHORT_INVALID, NULL, -1,
+	               "n is -1, not 0 to 2: one of the 3 ranks must be left");
+	expect_refused(COHORT_INVALID, (const int[]){ 0, 1, 2 }, 3,
+	               "n is 3, not 0 to 2: one of the 3 ranks must be left");
+	expect_refused(COHORT_INVALID, NULL, 1, "lost_ranks is NULL");
+	expect_refused(COHORT_INVALID, too_high, 2,
+	               "lost_ranks[1] is 3, not 0 to 2");
+	expect_refused(COHORT_INVALID, negative, 1,
+	               "lost_ranks[0] is -1, not 0 to 2");
+	expect_refused(COHORT_INVALID, twice, 2,
+	               "lost_ranks[1] is 2, as is one before it");
+	cr_assert_eq(cohort_group_respawn(NULL, NULL, 0), COHORT_INVALID);
+	respawn_without(2);
+	it_works();
+	close_group();
+}
+
+/* ---- failures --------------------------------------------------------- */
+
+/* Without change to the group, which can be respawned afterwards. */
+static void fails_at(const char *function, int nccl, int cuda, int rc)
+{
+	failing_at(function, 1, nccl, cuda);
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), rc);
+	cr_assert_str_eq(failing_fired(), function);
+	cr_assert_not_null(strstr(cohort_last_error(), function));
+	cr_assert_eq(cohort_group_generation(group), 1);
+	cr_assert_eq(cause_now().status, COHORT_ABORTED);
+	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_ABORTED);
+}
+
+Test(respawn, that_fails_leaves_the_group_as_it_was)
+{
+	const struct platform *real;
+
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &real), "platform");
+	platform_override(failing_wrap(real));
+	open_ended(3);
+	fails_at("ncclCommInitAll", ncclSystemError, 0, COHORT_NCCL);
+	fails_at("cudaStreamCreateWithFlags", 0, 999, COHORT_CUDA);
+	respawn_without(1);
+	it_works();
+	close_group();
+}
+
+Test(respawn, that_does_not_connect_leaves_the_group_as_it_was)
+{
+	o.deadlines.init_ns = 500 * MS;
+	stuck_install();
+	open_ended(2);
+	stuck_at("ncclCommInitAll", -1);
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_INIT_TIMEOUT);
+	cr_assert_eq(cohort_group_generation(group), 1);
+	stuck_let_go();
+	while (stuck_aborted() < 4) /* both times two */
+		sched_yield();
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
+	it_works();
+	close_group();
+}
+
+/* ---- wedged ----------------------------------------------------------- */
+
+static void *sum_on_rank_1(void *comm)
+{
+	return (void *)(intptr_t)ranks_sum_wait(comm, &values[3]);
+}
+
+Test(respawn, drops_the_rank_that_a_wedged_generation_hangs_on)
+{
+	const char *text;
+	pthread_t thread;
+	uint64_t t;
+	void *rc;
+
+	o.deadlines.abort_ns = 60 * MS;
+	stuck_install();
+	group = ranks_split(3, &o, comms);
+	stuck_at("ncclAllReduce", 1);
+	pthread_create(&thread, NULL, sum_on_rank_1, comms[1]);
+	stuck_await();
+	t = ranks_sum(comms[0], &values[0]);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_WEDGED);
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
+	text = cohort_last_error();
+	cr_assert_not_null(strstr(text, "could not be ended within 60 ms; "
+	                                "rank 1 (thread "));
+	cr_assert_null(strstr(text, "rank 0"));
+	cr_assert_eq(cohort_group_respawn(group, (const int[]){ 2 }, 1),
+	             COHORT_STATE);
+	respawn_without(1);
+	it_works();
+	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	cr_assert_str_eq(cohort_last_error(),
+	                 "generation 1 is wedged, and leaked");
+	stuck_let_go();
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, COHORT_WEDGED);
+}
