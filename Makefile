@@ -86,23 +86,23 @@ cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 # ---- sources ----------------------------------------------------------------
 
 library_sources := \
-  src/api/abort.c src/api/collective.c src/api/comm.c src/api/completion.c src/api/deadline.c src/api/generation.c \
-  src/api/group.c \
-  src/api/join.c src/api/memory.c src/api/options.c src/api/respawn.c src/api/worker.c \
-  src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
-  src/core/agree.c src/core/cause.c src/core/clique.c src/core/connect.c src/core/native.c src/core/op.c src/core/owner.c src/core/reaper.c \
-  src/core/recorder.c src/core/submit.c \
+  src/api/abort.c src/api/collective.c src/api/comm.c src/api/completion.c \
+  src/api/deadline.c src/api/generation.c src/api/group.c src/api/join.c \
+  src/api/memory.c src/api/options.c src/api/respawn.c src/api/worker.c \
+  src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c \
+  src/base/thread.c src/core/agree.c src/core/cause.c src/core/clique.c \
+  src/core/connect.c src/core/native.c src/core/op.c src/core/owner.c \
+  src/core/reaper.c src/core/recorder.c src/core/submit.c \
   src/guard/notifier.c src/guard/prober.c src/guard/snapshot.c \
-  src/guard/verdict.c src/guard/watchdog.c \
-  src/platform/gpu.c src/platform/select.c \
+  src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
   src/platform/host/collective.c src/platform/host/comm.c \
   src/platform/host/copy.c src/platform/host/device.c \
   src/platform/host/event.c src/platform/host/fault.c \
   src/platform/host/group.c src/platform/host/host.c \
-  src/platform/host/join.c src/platform/host/mark.c \
-  src/platform/host/meet.c src/platform/host/memory.c \
-  src/platform/host/reduce.c src/platform/host/stream.c \
-  src/platform/host/stream_calls.c src/platform/host/strict.c
+  src/platform/host/join.c src/platform/host/mark.c src/platform/host/meet.c \
+  src/platform/host/memory.c src/platform/host/reduce.c \
+  src/platform/host/stream.c src/platform/host/stream_calls.c \
+  src/platform/host/strict.c src/platform/select.c
 command_sources := \
   src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \
@@ -113,13 +113,14 @@ unit_sources := \
   tests/unit/backoff.c tests/unit/op.c tests/unit/recorder.c \
   tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
-  tests/api/abort.c tests/api/agree.c tests/api/comm.c tests/api/differential.c tests/api/group.c tests/api/guard.c tests/api/join.c \
-  tests/api/platform.c tests/api/run.c tests/api/ticket.c tests/api/watch.c tests/api/stuck.c tests/api/respawn.c
+  tests/api/abort.c tests/api/agree.c tests/api/comm.c \
+  tests/api/differential.c tests/api/group.c tests/api/guard.c \
+  tests/api/join.c tests/api/platform.c tests/api/respawn.c tests/api/run.c \
+  tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \
   tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
-  tests/platform/order.c \
-  tests/platform/stream.c tests/platform/strict.c
+  tests/platform/order.c tests/platform/stream.c tests/platform/strict.c
 support_sources := \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \
   tests/support/native.c tests/support/ranks.c tests/support/reference.c \
