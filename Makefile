@@ -7,7 +7,8 @@
 #   make test         unit, api, platform, fault, stress, abi and foreign tests
 #   make asan         the C tests with AddressSanitizer, leaks and UBSan
 #   make tsan         the fault and stress programs with ThreadSanitizer
-#   make stress       the stress programs alone, STRESS_SECONDS each
+#   make stress       the stress programs alone, STRESS_SECONDS each; if it is set,
+#                     those of races STRESS_ROUNDS rounds each
 #   make lint         style, headers, warnings, thread annotations, symbols
 #   make bench        build and run the benchmarks
 #   make model        check the model of the abort protocol, if spin is there
@@ -19,7 +20,7 @@
 #   VARIANT=release|debug|asan|tsan   what to build; all live side by side
 #   V=1  WERROR=1                     show commands; warnings are errors
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     yours, added last
-#   STRESS_SECONDS=1  TEST_TIMEOUT=300
+#   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=300
 #   CUDA_HOME=...                     real headers for the ABI test
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir
 #
@@ -122,7 +123,9 @@ platform_sources := \
   tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
   tests/platform/order.c tests/platform/stream.c tests/platform/strict.c
 support_sources := \
+  tests/support/contest.c tests/support/crew.c \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \
+  tests/support/ledger.c \
   tests/support/native.c tests/support/ranks.c tests/support/reference.c \
   tests/support/scenario.c tests/support/stress.c tests/support/stuck.c \
   tests/support/verdicts.c
@@ -209,6 +212,7 @@ $(lib)/cohort.pc: src/cohort.pc.in include/cohort/version.h FORCE
 # ---- tests ------------------------------------------------------------------
 
 STRESS_SECONDS ?= 1
+race_length    := $(if $(STRESS_ROUNDS),$(STRESS_ROUNDS)r,$(STRESS_SECONDS))
 
 tests    := $(dir)/tests
 support  := $(tests)/support.a
@@ -217,6 +221,7 @@ api      := $(tests)/api/api
 platform := $(tests)/platform/platform
 fault    := $(fault_tests:%=$(tests)/fault/%)
 stress   := $(stress_tests:%=$(tests)/stress/%)
+races    := $(race_tests:%=$(tests)/stress/%)
 abi      := $(tests)/abi/abi
 foreign  := $(out)/cohort $(library)
 
@@ -241,10 +246,10 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'python3 tests/foreign/python.py $(shared)'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 
-test: $(foreach ring,$(rings.$(VARIANT)),$($(ring)))
+test: $(foreach ring,$(rings.$(VARIANT)),$($(ring))) $(races)
 	$(Q)$(run) $(foreach ring,$(rings.$(VARIANT)),$(run.$(ring)))
 
-stress: $(stress)
+stress: $(stress) $(races)
 	$(Q)$(run) $(run.stress)
 
 asan tsan:
@@ -273,7 +278,7 @@ $(unit) $(api) $(platform): $(library_objects) $(support)
 comma := ,
 $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
-$(fault) $(stress): %: %.o $(library_objects) $(support)
+$(fault) $(stress) $(races): %: %.o $(library_objects) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wrap) -o $@ $^ $(libs)
 

@@ -15,6 +15,9 @@
 # to a file for that, as Criterion does not look at how its children end once
 # they have passed.
 #
+# A program whose last line begins "N rounds" is shown with it, and those are added
+# up, too.
+#
 # TEST_TIMEOUT: seconds per program, 300 if unset.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
@@ -32,6 +35,7 @@ export TSAN_OPTIONS="halt_on_error=1:exitcode=66:second_deadlock_stack=1:${TSAN_
 passed=0
 failed=0
 skipped=0
+rounds=0
 
 # Of the program that has just run.
 p=0
@@ -80,6 +84,16 @@ show_skips() {
 	fi
 }
 
+# show_rounds - of a program that passed
+show_rounds() {
+	local line
+
+	line=$(tail -n 1 "$output")
+	[[ $line =~ ^([0-9]+)\ rounds ]] || return
+	echo "    $line"
+	rounds=$((rounds + BASH_REMATCH[1]))
+}
+
 run() {
 	local rc word begin
 	local -a words
@@ -121,6 +135,7 @@ run() {
 	printf '%-4s  %s  (%d passed, %d failed, %d skipped, %d s)\n' \
 		"$word" "$1" "$p" "$f" "$s" $((SECONDS - begin))
 	[ "$s" -eq 0 ] || show_skips "$rc"
+	[ "$word" != ok ] || show_rounds
 	if [ "$f" -ne 0 ]; then
 		show_output
 		show_reports
@@ -135,5 +150,6 @@ run() {
 for command; do
 	run "$command"
 done
+[ "$rounds" -eq 0 ] || echo "$rounds rounds"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

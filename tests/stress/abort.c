@@ -1,64 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort against submit, wait and close
+ * Abort against submit, wait from several threads, and close
  *
  * Every round opens a group, lets its ranks sum numbers, and aborts it from two
  * threads at a random moment, every other time not before some sums are done.
- * Checked at the end of each: one abort has won; every ticket has one answer,
- * the same when asked again; what answers OK has the right number; buffers are
- * freed as soon as a wait has answered, so that a sanitizer sees who writes
- * later.
+ * Those two and one more wait for the ranks' tickets, too.  Checked at the end of
+ * each: one abort has won, and the cause is its own; every ticket has one answer,
+ * the same for every thread and when asked again; what answers OK has the right
+ * number; buffers are freed as soon as a wait has answered, so that a sanitizer
+ * sees who writes later; each native communicator was released once.
  */
 
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/contest.h"
+#include "support/crew.h"
+#include "support/ledger.h"
 #include "support/ranks.h"
 #include "support/stress.h"
 
 #define RANKS 3
-#define ROUNDS 40
+#define SUMS 40
+#define HELPERS 3
+#define ABORTERS 2 /* the first helpers */
 
 /* After so many, some tickets must have been done and some cut short. */
 #define ROUNDS_ENOUGH 200
 
+#define UNASKED 99 /* no result */
+
+struct rank {
+	struct cohort_comm *_Atomic comm;
+	atomic_int given; /* tickets, which are 1, 2, 3, ... */
+	atomic_int answers[SUMS + 1];
+};
+
 struct round {
 	struct cohort_group *group;
 	unsigned long number;
-	atomic_int fired; /* aborts that answered COHORT_OK */
+	struct contest contest;
+	struct rank ranks[RANKS];
+	atomic_bool is_over; /* no more tickets are given */
 	atomic_ulong done, cut;
 };
 
-static int check_answer(struct cohort_comm *c, uint64_t ticket, int rc)
+/* ---- tickets ---------------------------------------------------------- */
+
+static int ask(struct rank *rank, int ticket, uint64_t timeout)
 {
-	int again = cohort_wait(c, ticket, 0);
+	int first = UNASKED;
+	int rc = cohort_wait(atomic_load(&rank->comm), (uint64_t)ticket,
+	                     timeout);
 
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
-		stress_fail("ticket %lu answers %d: %s", (unsigned long)ticket,
-		            rc, cohort_last_error());
-	if (again != rc)
-		stress_fail("ticket %lu answers %d, then %d",
-		            (unsigned long)ticket, rc, again);
+		stress_fail("ticket %d answers %d: %s", ticket, rc,
+		            cohort_last_error());
+	/* Relaxed: the threads that ask must not be put in order by this. */
+	atomic_compare_exchange_strong_explicit(&rank->answers[ticket], &first,
+	                                        rc, memory_order_relaxed,
+	                                        memory_order_relaxed);
+	if (first != UNASKED && first != rc)
+		stress_fail("ticket %d answers %d, then %d", ticket, first, rc);
 	return rc;
 }
+
+static int ask_twice(struct rank *rank, int ticket)
+{
+	ask(rank, ticket, RANKS_SOON);
+	return ask(rank, ticket, 0);
+}
+
+/* Ask for every ticket of every rank, as they are given. */
+static void ask_all(struct round *round)
+{
+	int next[RANKS] = { 0 }, r;
+	bool was_over, is_new = true;
+
+	do {
+		was_over = atomic_load(&round->is_over);
+		for (r = 0, is_new = false; r < RANKS; r++) {
+			if (next[r] == atomic_load(&round->ranks[r].given))
+				continue;
+			ask_twice(&round->ranks[r], ++next[r]);
+			is_new = true;
+		}
+		if (!is_new)
+			sched_yield();
+	} while (is_new || !was_over);
+}
+
+/* ---- the ranks -------------------------------------------------------- */
 
 /* One sum; false when the group has ended. */
 static bool sum_once(struct cohort_comm *c, struct round *round, int i)
 {
+	struct rank *rank = &round->ranks[cohort_comm_rank(c)];
 	int32_t *value = malloc(sizeof(*value));
-	uint64_t ticket;
 	int rc;
 
 	*value = i + cohort_comm_rank(c);
 	rc = cohort_all_reduce(c, value, value, 1, COHORT_I32, COHORT_SUM,
-	                       cohort_comm_stream(c), &ticket);
+	                       cohort_comm_stream(c), NULL);
 	if (rc == COHORT_OK) {
-		rc = check_answer(c, ticket,
-		                  cohort_wait(c, ticket, RANKS_SOON));
+		atomic_fetch_add(&rank->given, 1);
+		rc = ask_twice(rank, i + 1);
 		if (rc == COHORT_OK && *value != RANKS * i + 3)
 			stress_fail("sum %d is %d", i, *value);
 		atomic_fetch_add(rc == COHORT_OK ? &round->done : &round->cut,
@@ -70,66 +118,90 @@ static bool sum_once(struct cohort_comm *c, struct round *round, int i)
 
 static int worker(struct cohort_comm *c, void *user)
 {
+	struct round *round = user;
 	int i;
 
-	for (i = 0; i < ROUNDS; i++)
-		if (!sum_once(c, user, i))
+	atomic_store(&round->ranks[cohort_comm_rank(c)].comm, c);
+	for (i = 0; i < SUMS; i++)
+		if (!sum_once(c, round, i))
 			break;
 	return 0;
 }
 
+/* ---- the helpers ------------------------------------------------------ */
+
 /* Let the ranks get somewhere: a sanitizer makes their start take longer than
  * any number of iterations of nothing. */
-static void wait_for_tickets(struct round *round, unsigned long n)
+static void await_sums(struct round *round, unsigned long n)
 {
-	while (atomic_load(&round->done) < n && !atomic_load(&round->fired))
+	while (atomic_load(&round->done) < n &&
+	       !cohort_abort_fired(round->contest.handle))
 		sched_yield();
 }
 
-static void *aborter(void *arg)
+static void helper_main(void *arg, int i)
 {
 	struct round *round = arg;
-	uint64_t seed = round->number << 16 | (uintptr_t)pthread_self();
+	uint64_t seed = round->number << 8 | (unsigned)i;
 
-	if (round->number % 2)
-		wait_for_tickets(round,
-		                 stress_random(&seed) % (RANKS * ROUNDS));
-	stress_spin(stress_random(&seed) % (1u << (10 + round->number % 12)));
-	if (cohort_group_abort(round->group, "stress") == COHORT_OK)
-		atomic_fetch_add(&round->fired, 1);
-	return NULL;
+	if (i < ABORTERS) {
+		if (round->number % 2)
+			await_sums(round,
+			           stress_random(&seed) % (RANKS * SUMS));
+		stress_spin(stress_random(&seed) %
+		            (1u << (10 + round->number % 12)));
+		contest_told(&round->contest, i,
+		             cohort_group_abort(round->group,
+		                                contest_reason(i)));
+	}
+	ask_all(round);
 }
 
-static void one_round(unsigned long number, unsigned long *done,
-                      unsigned long *cut)
-{
-	struct round round = { .number = number };
-	pthread_t threads[2];
-	int i, rc;
+/* ---- rounds ----------------------------------------------------------- */
 
-	round.group = ranks_open(RANKS, NULL);
-	for (i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, aborter, &round);
-	rc = cohort_group_run(round.group, worker, &round, NULL);
+static void begin(struct round *round)
+{
+	struct cohort_comm *comms[RANKS];
+	int r, i;
+
+	round->group = ranks_small(RANKS, comms);
+	contest_begin(&round->contest, comms[0]);
+	for (r = 0; r < RANKS; r++)
+		for (i = 0; i <= SUMS; i++)
+			atomic_init(&round->ranks[r].answers[i], UNASKED);
+}
+
+static void one_round(struct crew *helpers, struct round *round)
+{
+	int rc;
+
+	begin(round);
+	crew_begin(helpers, round);
+	rc = cohort_group_run(round->group, worker, round, NULL);
 	if (rc != COHORT_OK && rc != COHORT_ABORTED && rc != COHORT_STATE)
 		stress_fail("run: %d: %s", rc, cohort_last_error());
-	for (i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	rc = cohort_group_close(round.group);
-	if (rc != COHORT_OK)
-		stress_fail("close: %d: %s", rc, cohort_last_error());
-	if (round.fired != 1)
-		stress_fail("%d aborts have won", round.fired);
-	*done += round.done;
-	*cut += round.cut;
+	atomic_store(&round->is_over, true);
+	crew_end(helpers);
+	ranks_must(cohort_group_close(round->group), "close");
+	if (contest_end(&round->contest) != COHORT_ABORTED)
+		stress_fail("no abort has won");
+	ledger_check();
 }
 
 int main(int argc, char **argv)
 {
+	static struct crew helpers;
 	unsigned long rounds, done = 0, cut = 0;
 
-	for (rounds = 0; stress_go_on(argc, argv); rounds++)
-		one_round(rounds, &done, &cut);
+	ledger_open();
+	crew_start(&helpers, HELPERS, helper_main);
+	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+		struct round round = { .number = rounds };
+
+		one_round(&helpers, &round);
+		done += round.done;
+		cut += round.cut;
+	}
 	printf("%lu rounds, %lu tickets done, %lu cut short\n", rounds, done,
 	       cut);
 	if (rounds > ROUNDS_ENOUGH && (!done || !cut))

@@ -7,12 +7,15 @@
  * Every round two bound threads sum numbers, and one of them exits after a
  * random call without a word.  In some rounds the group is aborted and closed at
  * that very time.  Checked: the other is unblocked; the cause names the rank, if
- * it is the exit that came first; the close succeeds.
+ * it is the exit that came first, and is the abort's, if that has won; the close
+ * succeeds; each native communicator was released once.
  */
 
 #include <pthread.h>
 #include <stdio.h>
 
+#include "support/contest.h"
+#include "support/ledger.h"
 #include "support/ranks.h"
 #include "support/stress.h"
 
@@ -48,11 +51,13 @@ static void *rank_main(void *arg)
 static bool one_round(unsigned long number, uint64_t *seed)
 {
 	struct cohort_comm *comms[RANKS];
-	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
+	struct cohort_group *group = ranks_small(RANKS, comms);
 	struct rank ranks[RANKS];
+	struct contest contest;
 	struct cohort_cause cause;
 	int i, mortal = (int)(stress_random(seed) % RANKS);
 
+	contest_begin(&contest, comms[0]);
 	for (i = 0; i < RANKS; i++) {
 		ranks[i].comm = comms[i];
 		ranks[i].calls = i == mortal
@@ -61,7 +66,7 @@ static bool one_round(unsigned long number, uint64_t *seed)
 		pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
 	}
 	if (number % 4 == 0)
-		cohort_group_abort(group, "stress");
+		contest_fire(&contest, 0);
 	for (i = 0; i < RANKS; i++)
 		pthread_join(ranks[i].thread, NULL);
 	cohort_group_cause(group, &cause);
@@ -71,6 +76,9 @@ static bool one_round(unsigned long number, uint64_t *seed)
 	if (cause.status == COHORT_OK)
 		stress_fail("nobody noticed");
 	ranks_must(cohort_group_close(group), "close");
+	if (contest_end(&contest) != cause.status)
+		stress_fail("another cause after the close");
+	ledger_check();
 	return cause.status == COHORT_THREAD_EXITED;
 }
 
@@ -79,6 +87,7 @@ int main(int argc, char **argv)
 	unsigned long n, exits = 0;
 	uint64_t seed = 3;
 
+	ledger_open();
 	for (n = 0; stress_go_on(argc, argv); n++)
 		exits += one_round(n, &seed);
 	printf("%lu rounds, %lu ended by an exit\n", n, exits);

@@ -39,6 +39,15 @@ struct cohort_group *ranks_split(int n,
 	return group;
 }
 
+struct cohort_group *ranks_small(int n, struct cohort_comm *comms[])
+{
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = 16;
+	return ranks_split(n, &o, comms);
+}
+
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value)
 {
 	const struct cohort_fault fault = {

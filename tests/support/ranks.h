@@ -28,6 +28,9 @@ struct cohort_group *ranks_split(int n,
                                  const struct cohort_group_options *options,
                                  struct cohort_comm *comms[]);
 
+/* The same with little memory, for those that come and go. */
+struct cohort_group *ranks_small(int n, struct cohort_comm *comms[]);
+
 /* Script a fault. */
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value);
 

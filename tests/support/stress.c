@@ -5,18 +5,27 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
+/* "2000r" is a number of rounds, "2" a number of seconds. */
+static bool wants_rounds(const char *text)
+{
+	return text[strspn(text, "0123456789")] == 'r';
+}
+
 bool stress_go_on(int argc, char **argv)
 {
-	static uint64_t end;
-	double seconds = argc > 1 ? atof(argv[1]) : 1;
+	static uint64_t end, rounds;
+	const char *much = argc > 1 ? argv[1] : "1";
 
+	if (wants_rounds(much))
+		return rounds++ < strtoull(much, NULL, 10);
 	if (end)
 		return clock_now() < end;
-	end = clock_now() + (uint64_t)(seconds * (double)NS_PER_S);
+	end = clock_now() + (uint64_t)(atof(much) * (double)NS_PER_S);
 	return true;
 }
 

@@ -5,14 +5,16 @@
 /*
  * What the stress programs share: how long to run, random numbers, checks
  *
- * Each is called with the seconds to run (default 1), names one race, and exits
- * with 0, or with 1 after saying what did not hold.
+ * Each is called with the seconds to run (default 1), or as in "2000r" with a
+ * number of rounds; names one race; and exits with 0 after a line that begins
+ * with the rounds it did, or with 1 after saying what did not hold.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True until the seconds of argv[1] are over; the first round always runs. */
+/* True until the seconds or rounds of argv[1] are over; of seconds the first round
+ * always runs.  To be asked once a round. */
 bool stress_go_on(int argc, char **argv);
 
 /* The next number of a sequence that starts from @state's value. */
