@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Two groups over the same devices, aborted at the same time
+ *
+ * Every round two groups are opened over the same two devices; a thread per device
+ * sums numbers on both, on the groups' streams or on one that they share; each
+ * group has an aborter, and in some rounds one of them is closed in peace by the
+ * side of the other's abort.  Checked: each group ends with the abort of its own;
+ * one that is not aborted finishes all its sums; the closes succeed; each native
+ * communicator was released once, by its own group's reaper.
+ */
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "support/contest.h"
+#include "support/crew.h"
+#include "support/ledger.h"
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define RANKS 2
+#define GROUPS 2
+#define SUMS 10
+
+struct sibling {
+	struct cohort_group *group;
+	struct cohort_comm *comms[RANKS];
+	struct contest contest;
+	bool is_aborted;
+	atomic_ulong done, cut;
+};
+
+struct round {
+	unsigned long number;
+	struct sibling siblings[GROUPS];
+};
+
+/* ---- ranks ------------------------------------------------------------ */
+
+/* One of a sum per group. */
+struct sum {
+	struct sibling *sibling;
+	struct cohort_comm *comm;
+	int32_t value;
+	uint64_t ticket; /* 0: not queued */
+};
+
+static void check(const struct sum *s, int rc)
+{
+	if (rc != COHORT_OK &&
+	    !(rc == COHORT_ABORTED && s->sibling->is_aborted))
+		stress_fail("%d: %s", rc, cohort_last_error());
+}
+
+static void sum_begin(struct sum *s, void *stream)
+{
+	int rc = cohort_all_reduce(s->comm, &s->value, &s->value, 1, COHORT_I32,
+	                           COHORT_SUM, stream, &s->ticket);
+
+	check(s, rc);
+}
+
+static void sum_end(struct sum *s, int expected)
+{
+	int rc;
+
+	if (!s->ticket)
+		return;
+	rc = cohort_wait(s->comm, s->ticket, RANKS_SOON);
+	check(s, rc);
+	if (cohort_wait(s->comm, s->ticket, 0) != rc)
+		stress_fail("a ticket answers %d, then not", rc);
+	if (rc == COHORT_OK && s->value != expected)
+		stress_fail("the sum is %d, not %d", s->value, expected);
+	atomic_fetch_add(rc == COHORT_OK ? &s->sibling->done : &s->sibling->cut,
+	                 1);
+}
+
+/* The stream of a sum: its group's, or the first one's for both. */
+static void *stream_of(const struct round *round, int rank, int group)
+{
+	const struct sibling *s =
+		&round->siblings[round->number % 3 ? group : 0];
+
+	return cohort_comm_stream(s->comms[rank]);
+}
+
+static void rank_main(void *arg, int rank)
+{
+	struct round *round = arg;
+	int i, g;
+
+	for (i = 0; i < SUMS; i++) {
+		struct sum sums[GROUPS];
+
+		for (g = 0; g < GROUPS; g++) {
+			struct sibling *s = &round->siblings[g];
+
+			sums[g] =
+				(struct sum){ s, s->comms[rank], i + rank, 0 };
+			sum_begin(&sums[g], stream_of(round, rank, g));
+		}
+		for (g = 0; g < GROUPS; g++)
+			sum_end(&sums[g], RANKS * i + 1);
+	}
+}
+
+/* ---- the ends --------------------------------------------------------- */
+
+static void ender_main(void *arg, int g)
+{
+	struct round *round = arg;
+	struct sibling *s = &round->siblings[g];
+	uint64_t seed = round->number << 8 | (unsigned)g;
+	unsigned long n = stress_random(&seed) % (RANKS * SUMS);
+
+	if (!s->is_aborted)
+		return;
+	while (atomic_load(&s->done) < n)
+		sched_yield();
+	stress_spin(stress_random(&seed) % (1u << (8 + round->number % 8)));
+	contest_fire(&s->contest, g);
+}
+
+/* By as many threads: the closes race, too. */
+static void closer_main(void *arg, int g)
+{
+	struct round *round = arg;
+
+	ranks_must(cohort_group_close(round->siblings[g].group), "close");
+}
+
+static void finish(struct sibling *s)
+{
+	if (contest_end(&s->contest) !=
+	    (s->is_aborted ? COHORT_ABORTED : COHORT_OK))
+		stress_fail("a group has another's end");
+	if (!s->is_aborted && s->done != RANKS * SUMS)
+		stress_fail("%lu sums are done",
+		            (unsigned long)atomic_load(&s->done));
+}
+
+static struct crew ranks, enders, closers;
+
+static void one_round(struct round *round)
+{
+	struct sibling *s;
+	int g;
+
+	for (g = 0; g < GROUPS; g++) {
+		s = &round->siblings[g];
+		s->group = ranks_small(RANKS, s->comms);
+		s->is_aborted = g == 0 || round->number % 4;
+		contest_begin(&s->contest, s->comms[0]);
+	}
+	crew_begin(&ranks, round);
+	crew_begin(&enders, round);
+	crew_end(&ranks);
+	crew_end(&enders);
+	crew_begin(&closers, round);
+	crew_end(&closers);
+	for (g = 0; g < GROUPS; g++)
+		finish(&round->siblings[g]);
+	ledger_check();
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long n, done = 0, cut = 0;
+	int g;
+
+	ledger_open();
+	crew_start(&ranks, RANKS, rank_main);
+	crew_start(&enders, GROUPS, ender_main);
+	crew_start(&closers, GROUPS, closer_main);
+	for (n = 0; stress_go_on(argc, argv); n++) {
+		struct round round = { .number = n };
+
+		one_round(&round);
+		for (g = 0; g < GROUPS; g++) {
+			done += round.siblings[g].done;
+			cut += round.siblings[g].cut;
+		}
+	}
+	printf("%lu rounds, %lu tickets done, %lu cut short\n", n, done, cut);
+	return 0;
+}

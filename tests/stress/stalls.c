@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The watchdog's deadline against ranks that come late or never, against aborts,
+ * and against the answer of whoever it asks
+ *
+ * Every round two ranks sum numbers under a deadline of a millisecond or so, and
+ * one of them is away for about as long, or for good.  In some rounds an abort
+ * falls into that time, in some the verdict is asked about.  Checked: a rank that
+ * never comes is always found; whatever won is the cause; every ticket has one
+ * answer; the close succeeds; each native communicator was released once.
+ */
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "support/contest.h"
+#include "support/crew.h"
+#include "support/ledger.h"
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define RANKS 2
+#define SUMS 6
+#define NEVER UINT64_MAX
+
+struct round {
+	unsigned long number;
+	struct cohort_comm *comms[RANKS];
+	struct contest contest;
+	uint64_t deadline_ns;
+	int odd_rank, odd_sum;
+	uint64_t away_ns;  /* before that sum */
+	bool is_asked;     /* on_verdict */
+	bool is_aborted;   /* at about the time of the deadline */
+	uint64_t abort_ns; /* after it is away */
+	atomic_bool is_away;
+};
+
+static struct crew ranks, aborter;
+
+/* Let time pass on this thread; shorter than a sleep could. */
+static void pass(uint64_t ns)
+{
+	uint64_t end = clock_now() + ns;
+
+	while (clock_now() < end)
+		sched_yield();
+}
+
+static int sum_once(struct cohort_comm *c, int i)
+{
+	int32_t value = i + cohort_comm_rank(c);
+	uint64_t ticket;
+	int rc = cohort_all_reduce(c, &value, &value, 1, COHORT_I32, COHORT_SUM,
+	                           cohort_comm_stream(c), &ticket);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = cohort_wait(c, ticket, RANKS_SOON);
+	if (cohort_wait(c, ticket, 0) != rc)
+		stress_fail("a ticket answers %d, then not", rc);
+	if (rc == COHORT_OK && value != RANKS * i + 1)
+		stress_fail("sum %d is %d", i, value);
+	return rc;
+}
+
+static void rank_main(void *arg, int rank)
+{
+	struct round *round = arg;
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < SUMS && rc == COHORT_OK; i++) {
+		if (rank == round->odd_rank && i == round->odd_sum) {
+			atomic_store(&round->is_away, true);
+			if (round->away_ns == NEVER)
+				return;
+			pass(round->away_ns);
+		}
+		rc = sum_once(round->comms[rank], i);
+	}
+	atomic_store(&round->is_away, true); /* it is not coming any more */
+	if (rc != COHORT_OK && rc != COHORT_STALLED && rc != COHORT_ABORTED)
+		stress_fail("rank %d: %d: %s", rank, rc, cohort_last_error());
+}
+
+static void aborter_main(void *arg, int i)
+{
+	struct round *round = arg;
+
+	if (!round->is_aborted)
+		return;
+	while (!atomic_load(&round->is_away))
+		sched_yield();
+	pass(round->abort_ns);
+	contest_fire(&round->contest, i);
+}
+
+/* On the notifier's thread. */
+static int on_verdict(const struct cohort_verdict *verdict, void *user)
+{
+	(void)user;
+	return verdict->stage == COHORT_STAGE_EXPIRED;
+}
+
+static struct cohort_group *open_round(struct round *round)
+{
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = 16;
+	o.deadlines.first_ns = round->deadline_ns;
+	o.deadlines.join_ns = round->deadline_ns;
+	o.deadlines.exec_ns = round->deadline_ns;
+	if (round->is_asked) {
+		o.policy = COHORT_POLICY_ASK;
+		o.on_verdict = on_verdict;
+	}
+	return ranks_split(RANKS, &o, round->comms);
+}
+
+/* What has ended the round. */
+static int one_round(struct round *round)
+{
+	struct cohort_group *group = open_round(round);
+	int status;
+
+	contest_begin(&round->contest, round->comms[0]);
+	crew_begin(&ranks, round);
+	crew_begin(&aborter, round);
+	crew_end(&ranks);
+	crew_end(&aborter);
+	ranks_must(cohort_group_close(group), "close");
+	status = contest_end(&round->contest);
+	ledger_check();
+	if (round->away_ns == NEVER && status == COHORT_OK)
+		stress_fail("nobody has missed rank %d", round->odd_rank);
+	if (status == COHORT_ABORTED && !round->is_aborted)
+		stress_fail("aborted by nobody");
+	return status;
+}
+
+/* At a random place within twice @ns. */
+static uint64_t about(uint64_t ns, uint64_t *seed)
+{
+	return stress_random(seed) % (2 * ns);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long n, stalled = 0, aborted = 0;
+	uint64_t seed = 5;
+	int status;
+
+	ledger_open();
+	crew_start(&ranks, RANKS, rank_main);
+	crew_start(&aborter, 1, aborter_main);
+	for (n = 0; stress_go_on(argc, argv); n++) {
+		struct round round = { .number = n };
+
+		round.deadline_ns = 200000 + stress_random(&seed) % 1000000;
+		round.odd_rank = (int)(stress_random(&seed) % RANKS);
+		round.odd_sum = (int)(stress_random(&seed) % SUMS);
+		round.away_ns = n % 2 ? NEVER : about(round.deadline_ns, &seed);
+		round.is_asked = n % 5 == 0;
+		round.is_aborted = n % 3 == 0;
+		round.abort_ns = about(round.deadline_ns, &seed);
+		status = one_round(&round);
+		stalled += status == COHORT_STALLED;
+		aborted += status == COHORT_ABORTED;
+	}
+	printf("%lu rounds, %lu ended by the watchdog, %lu by an abort\n", n,
+	       stalled, aborted);
+	return 0;
+}
