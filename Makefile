@@ -123,7 +123,7 @@ platform_sources := \
   tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
   tests/platform/order.c tests/platform/stream.c tests/platform/strict.c
 support_sources := \
-  tests/support/contest.c tests/support/crew.c \
+  tests/support/buffer.c tests/support/contest.c tests/support/crew.c \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \
   tests/support/ledger.c \
   tests/support/native.c tests/support/ranks.c tests/support/reference.c \
