@@ -125,12 +125,13 @@ platform_sources := \
 support_sources := \
   tests/support/buffer.c tests/support/contest.c tests/support/crew.c \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \
-  tests/support/ledger.c \
-  tests/support/native.c tests/support/ranks.c tests/support/reference.c \
-  tests/support/scenario.c tests/support/stress.c tests/support/stuck.c \
-  tests/support/verdicts.c
+  tests/support/ledger.c tests/support/native.c tests/support/ranks.c \
+  tests/support/reference.c tests/support/scenario.c tests/support/stress.c \
+  tests/support/stuck.c tests/support/verdicts.c
 fault_tests := memory native steady
-stress_tests := abort agree collectives exits handles joins owner recorder streams
+stress_tests := collectives joins owner recorder streams
+# Those of which each round opens a group and ends it.
+race_tests := abort agree buffers exits handles prober respawn siblings stalls
 bench_programs := walk
 bench_support  := empty ways
 
@@ -234,7 +235,8 @@ run.unit     := '$(unit) --jobs=1 --verbose'
 run.api      := '$(strict)$(api) --jobs=1 --verbose'
 run.platform := '$(platform) --jobs=1 --verbose'
 run.fault    := $(fault:%='$(strict)%')
-run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress))
+run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
+                $(patsubst %,'$(strict)% $(race_length)',$(races))
 run.abi      := '$(abi)'
 run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \

@@ -8,8 +8,10 @@
 #include "base/text.h"
 #include "core/clique.h"
 
-/* How long to wait for the other ranks' calls before blaming one. */
+/* How long to wait for the other ranks' calls before blaming one: when most have
+ * called the same, and when it is not known yet who is the odd one. */
 #define QUORUM_NS (5 * UINT64_C(1000000))
+#define NO_QUORUM_NS (15 * UINT64_C(1000000))
 
 /* The other bits are of the call's number: as slots are 65,536 at the most, two
  * numbers that meet are never as far apart as those would allow. */
@@ -146,17 +148,6 @@ static int ranks_here(const struct clique *q, uint64_t number)
 	return n;
 }
 
-/* Until all have called, or long enough. */
-static void await_quorum(const struct clique *q, uint64_t number)
-{
-	uint64_t deadline = clock_deadline(QUORUM_NS);
-	struct backoff b = BACKOFF;
-
-	while (ranks_here(q, number) < q->size && !clique_cause(q) &&
-	       clock_now() < deadline)
-		backoff_wait(&b, deadline);
-}
-
 /* What rank @c has called, from its recorder. */
 static void add_call(struct text *t, const struct cohort_comm *c,
                      uint64_t number)
@@ -233,6 +224,31 @@ static bool is_repeated(const struct clique *q, int rank, uint64_t number)
 		    load_word(&q->comms[rank], number))
 			return true;
 	return false;
+}
+
+/* True if more than half of all ranks call the same. */
+static bool is_decided(const struct clique *q, uint64_t number)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		if (2 * side_size(q, r, number) > q->size)
+			return true;
+	return false;
+}
+
+/* Until all have called, or long enough. */
+static void await_quorum(const struct clique *q, uint64_t number)
+{
+	uint64_t began = clock_now(), deadline;
+	struct backoff b = BACKOFF;
+
+	do {
+		deadline = began +
+		           (is_decided(q, number) ? QUORUM_NS : NO_QUORUM_NS);
+		backoff_wait(&b, deadline);
+	} while (ranks_here(q, number) < q->size && !clique_cause(q) &&
+	         clock_now() < deadline);
 }
 
 /* End the clique: every side's call, the odd ones first. */

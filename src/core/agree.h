@@ -54,7 +54,7 @@ uint64_t agree_called(const struct cohort_comm *comm);
  * @now_ns.  COHORT_OK; or
  * COHORT_MISMATCH, and the clique has been ended with the calls spelled out; or
  * the status of a cause that came meanwhile.  Inside the gate.  Blocks while the
- * rank is too far ahead, and when there is a difference for at most 5 ms.
+ * rank is too far ahead, and when there is a difference for at most 15 ms.
  */
 int agree(struct cohort_comm *comm, const struct op *op, uint64_t ticket,
           uint64_t now_ns);
