@@ -168,7 +168,7 @@ static void part_mark_start(struct runner *r)
 
 static void part_agree(struct runner *r)
 {
-	must(agree(r->comm, &r->op, r->ticket), "agree");
+	must(agree(r->comm, &r->op, r->ticket, 0), "agree");
 }
 
 const struct way ways[] = {
