@@ -126,6 +126,8 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 	const struct cohort_tensor *t = &op->tensors[i];
 	bool scales =
 		kinds[op->kind].scales_send || kinds[op->kind].scales_recv;
+	/* A barrier's buffers are the library's own. */
+	bool given = t->count && op->kind != OP_BARRIER;
 	bool sends = !kinds[op->kind].root_sends || rank == op->root;
 	bool recvs = !kinds[op->kind].root_recvs || rank == op->root;
 	size_t bytes = cohort_type_size(t->type);
@@ -138,10 +140,10 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 		                    "count is %zu, too many elements of %zu "
 		                    "bytes",
 		                    t->count, bytes);
-	if (t->count && sends && !t->send)
+	if (given && sends && !t->send)
 		return TENSOR_ERROR(op, i, "send is NULL with a count of %zu",
 		                    t->count);
-	if (t->count && recvs && !t->recv)
+	if (given && recvs && !t->recv)
 		return TENSOR_ERROR(op, i, "recv is NULL with a count of %zu",
 		                    t->count);
 	return COHORT_OK;
