@@ -26,6 +26,10 @@
 /* How often a run looks whether the clique has ended. */
 #define LOOK_NS (20 * UINT64_C(1000000))
 
+/* After the abort deadline: until then others may wait inside the library for their
+ * answer, which they then get, and come back. */
+#define RETURN_NS (250 * UINT64_C(1000000))
+
 struct worker {
 	struct run *run;
 	struct cohort_comm *comm;
@@ -232,9 +236,9 @@ static uint64_t run_deadline(const struct clique *q)
 	const struct cohort_cause *cause = clique_cause(q);
 	uint64_t ns = q->deadlines.abort_ns;
 
-	if (!cause || ns > UINT64_MAX - cause->time_ns)
+	if (!cause || ns > UINT64_MAX - cause->time_ns - RETURN_NS)
 		return UINT64_MAX;
-	return cause->time_ns + ns;
+	return cause->time_ns + ns + RETURN_NS;
 }
 
 /* Wait for the workers, after an abort for as long as that may take. */

@@ -6,12 +6,16 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/thread.h"
 #include "platform/platform.h"
 #include "support/ranks.h"
+#include "support/stuck.h"
 
 TestSuite(run, .timeout = 30);
 
@@ -208,5 +212,204 @@ Test(run, is_refused_inside_a_run_and_with_a_bound_rank)
 	cohort_comm_unbind(comms[1]);
 	cr_assert_eq(cohort_group_run(group, run_inside, group, NULL),
 	             COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- workers that do not come back ------------------------------------ */
+
+#define MS UINT64_C(1000000)
+
+/* What rank 1 does while the others fail, step by step. */
+static struct {
+	sem_t is_away, may_go_on, has_gone_on;
+	struct cohort_comm *comm;
+	uint64_t ticket;
+	void *memory;
+	int tid;
+	int answers[4];
+} away;
+
+static void await(sem_t *sem)
+{
+	while (sem_wait(sem))
+		continue;
+}
+
+/* Outside of the library until it is told; then every call it may make. */
+static int stay_away(struct cohort_comm *comm)
+{
+	int32_t value = 1;
+
+	away.comm = comm;
+	away.tid = thread_id();
+	ranks_must(cohort_alloc(comm, 16, &away.memory), "alloc");
+	away.ticket = ranks_sum(comm, &value);
+	ranks_must(cohort_wait(comm, away.ticket, RANKS_SOON), "wait");
+	sem_post(&away.is_away);
+	await(&away.may_go_on);
+	away.answers[0] = cohort_barrier(comm, NULL, NULL);
+	sem_post(&away.has_gone_on);
+	await(&away.may_go_on);
+	away.answers[1] = cohort_wait(comm, away.ticket, RANKS_SOON);
+	away.answers[2] = cohort_barrier(comm, NULL, NULL);
+	away.answers[3] = cohort_free(comm, away.memory);
+	return 0;
+}
+
+/* Rank 1 stays away, rank 2 then fails, the others wait for them. */
+static int fail_while_one_is_away(struct cohort_comm *comm, void *user)
+{
+	int32_t value = 1;
+	int rc;
+
+	(void)user;
+	if (cohort_comm_rank(comm) == 1)
+		return stay_away(comm);
+	rc = ranks_sum_wait(comm, &value);
+	if (cohort_comm_rank(comm) == 2) {
+		await(&away.is_away);
+		return 42;
+	}
+	return rc == COHORT_OK ? ranks_sum_wait(comm, &value) : rc;
+}
+
+static struct cohort_group *run_with_one_away(void)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int ranks[3] = { -1, -1, -1 };
+
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = 50 * MS;
+	sem_init(&away.is_away, 0, 0);
+	sem_init(&away.may_go_on, 0, 0);
+	sem_init(&away.has_gone_on, 0, 0);
+	group = ranks_open(3, &o);
+	cr_assert_eq(cohort_group_run(group, fail_while_one_is_away, NULL,
+	                              &cause),
+	             COHORT_WORKER);
+	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
+	cr_assert_eq(cohort_group_abandoned(group, ranks, 3), 1);
+	cr_assert_eq(ranks[0], 1);
+	return group;
+}
+
+static void let_it_end(void)
+{
+	char name[THREAD_NAME_SIZE];
+
+	sem_post(&away.may_go_on);
+	while (thread_lives(away.tid, name))
+		sched_yield();
+	cr_assert_eq(away.answers[1], COHORT_OK);
+	cr_assert_eq(away.answers[2], COHORT_STALE);
+	cr_assert_eq(away.answers[3], COHORT_OK);
+}
+
+Test(run, leaves_a_worker_behind_that_does_not_come_back)
+{
+	struct cohort_group *group = run_with_one_away();
+
+	sem_post(&away.may_go_on);
+	await(&away.has_gone_on);
+	cr_assert_eq(away.answers[0], COHORT_STALE);
+	cr_assert_eq(cohort_group_run(group, fail_one, NULL, NULL),
+	             COHORT_STATE);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	let_it_end();
+}
+
+Test(run, may_have_a_worker_back_before_the_group_is_closed)
+{
+	struct cohort_group *group = run_with_one_away();
+
+	sem_post(&away.may_go_on);
+	let_it_end();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(run, can_go_on_without_a_worker_that_was_left_behind)
+{
+	struct shared s = { .fail_rank = -1 };
+	struct cohort_group *group = run_with_one_away();
+
+	cr_assert_eq(cohort_group_respawn(group, (const int[]){ 1 }, 1),
+	             COHORT_OK);
+	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 0);
+	cr_assert_eq(cohort_group_run(group, report, &s, NULL), COHORT_OK);
+	sem_post(&away.may_go_on);
+	await(&away.has_gone_on);
+	cr_assert_eq(away.answers[0], COHORT_STALE);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	let_it_end();
+}
+
+static int sum_and_remember(struct cohort_comm *comm, void *user)
+{
+	struct shared *s = user;
+	int rank = cohort_comm_rank(comm);
+
+	if (rank == 1)
+		away.tid = thread_id();
+	s->rcs[rank] = ranks_sum_wait(comm, &s->sums[rank]);
+	return s->rcs[rank];
+}
+
+/* The others wait for their answer until the very moment that the run would leave
+ * them behind, too. */
+Test(run, leaves_nobody_behind_but_who_hangs)
+{
+	static struct shared s;
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	char name[THREAD_NAME_SIZE];
+	int ranks[4];
+
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = 20 * MS;
+	o.deadlines.abort_ns = 20 * MS;
+	stuck_install();
+	group = ranks_open(4, &o);
+	stuck_at("ncclAllReduce", 1);
+	cr_assert_eq(cohort_group_run(group, sum_and_remember, &s, NULL),
+	             COHORT_STALLED);
+	cr_assert_eq(cohort_group_abandoned(group, ranks, 4), 1);
+	cr_assert_eq(ranks[0], 1);
+	cr_assert_eq(s.rcs[0], COHORT_WEDGED);
+	cr_assert_eq(s.rcs[3], COHORT_WEDGED);
+	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	stuck_let_go();
+	while (thread_lives(away.tid, name))
+		sched_yield();
+	cr_assert_eq(s.rcs[1], COHORT_WEDGED);
+}
+
+static int exit_or_wait(struct cohort_comm *comm, void *user)
+{
+	struct shared *s = user;
+	int rank = cohort_comm_rank(comm);
+
+	if (rank == s->fail_rank)
+		pthread_exit(NULL);
+	s->rcs[rank] = ranks_sum_wait(comm, &s->sums[rank]);
+	return s->rcs[rank];
+}
+
+Test(run, a_worker_that_exits_its_thread_unblocks_the_others)
+{
+	struct shared s = { .fail_rank = 2 };
+	struct cohort_group *group = ranks_open(4, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, exit_or_wait, &s, &cause),
+	             COHORT_THREAD_EXITED);
+	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_THREAD_EXITED);
+	cr_assert_eq(s.rcs[0], COHORT_THREAD_EXITED);
+	cr_assert_eq(s.rcs[3], COHORT_THREAD_EXITED);
+	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
