@@ -506,8 +506,9 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  *          NULL
  *
  * Blocks until every worker has returned, but once the group has a cause no longer
- * than the abort deadline from that, and a quarter of a second: workers that have not
- * returned then, as they are stuck, are *abandoned* (cohort_group_abandoned()).
+ * than the abort deadline from that, and if the abort is wedged a quarter of a second
+ * more: workers that have not returned then, as they are stuck, are *abandoned*
+ * (cohort_group_abandoned()).
  * Their communicators live until they return, @user must, and their calls answer
  * COHORT_STALE.
  *

@@ -26,8 +26,8 @@
 /* How often a run looks whether the clique has ended. */
 #define LOOK_NS (20 * UINT64_C(1000000))
 
-/* After the abort deadline: until then others may wait inside the library for their
- * answer, which they then get, and come back. */
+/* After an abort that was given up: until then others have waited inside the library
+ * for their answer, which they now get, and come back. */
 #define RETURN_NS (250 * UINT64_C(1000000))
 
 struct worker {
@@ -231,14 +231,15 @@ static int start_all(struct run *run)
 }
 
 /* When a run must be over: never, until the clique has a cause. */
-static uint64_t run_deadline(const struct clique *q)
+static uint64_t run_deadline(struct clique *q)
 {
 	const struct cohort_cause *cause = clique_cause(q);
 	uint64_t ns = q->deadlines.abort_ns;
 
 	if (!cause || ns > UINT64_MAX - cause->time_ns - RETURN_NS)
 		return UINT64_MAX;
-	return cause->time_ns + ns + RETURN_NS;
+	return cause->time_ns + ns +
+	       (clique_look(q) == CLIQUE_WEDGED ? RETURN_NS : 0);
 }
 
 /* Wait for the workers, after an abort for as long as that may take. */
@@ -249,7 +250,9 @@ static void await_locked(struct run *run)
 
 	while (run->running) {
 		deadline = run_deadline(run->clique);
-		if (clock_now() >= deadline)
+		/* Later than that: only then it is wedged. */
+		if (clock_now() > deadline &&
+		    deadline == run_deadline(run->clique))
 			return;
 		/* Nobody tells a run of a cause, which may come from a signal
 		 * handler: it looks now and then. */
