@@ -43,9 +43,13 @@ static atomic_long fails_in;
 
 static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
 {
-	ncclResult_t result = ledger->ncclCommGetAsyncError(comm, async);
+	unsigned long n = atomic_fetch_add(&questions, 1);
+	uint64_t seed = n;
+	ncclResult_t result;
 
-	atomic_fetch_add(&questions, 1);
+	/* A slow one, at times long enough for an abort. */
+	stress_spin(stress_random(&seed) % (1u << n % 18));
+	result = ledger->ncclCommGetAsyncError(comm, async);
 	if (atomic_fetch_sub(&fails_in, 1) == 1)
 		*async = ncclRemoteError;
 	return result;
@@ -172,8 +176,7 @@ int main(int argc, char **argv)
 	for (n = 0; stress_go_on(argc, argv); n++) {
 		struct round round = { .number = n, .is_aborted = n % 2 };
 
-		atomic_store(&fails_in,
-		             n % 3 ? stress_random(&seed) % 2000 : 0);
+		atomic_store(&fails_in, n % 3 ? stress_random(&seed) % 100 : 0);
 		status = one_round(&round);
 		aborted += status == COHORT_ABORTED;
 		failed += status == COHORT_NCCL;
