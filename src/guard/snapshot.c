@@ -97,16 +97,23 @@ static bool take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c)
 {
 	uint64_t last = atomic_load(&c->last);
+	struct rank_snapshot former = *r;
 
-	r->rank = c->rank;
-	r->device = c->device;
-	r->inside = atomic_load(&c->gate);
+	*r = (struct rank_snapshot){
+		.rank = c->rank,
+		.device = c->device,
+		.inside = atomic_load(&c->gate),
+		.idle = comm_is_idle(c),
+		.closed = atomic_load(&c->closed),
+		.bound = atomic_load(&c->owner),
+		.tid = atomic_load(&c->tid),
+		.alive = -1,
+	};
 	r->native = r->inside && atomic_load(&c->native_user);
-	r->idle = comm_is_idle(c);
-	r->closed = atomic_load(&c->closed);
-	r->bound = atomic_load(&c->owner);
-	r->tid = atomic_load(&c->tid);
-	r->alive = -1;
+	if (r->tid == former.tid) {
+		r->alive = former.alive;
+		memcpy(r->thread, former.thread, sizeof(r->thread));
+	}
 	/* The one it is inside of has no ticket yet. */
 	if (!recorder_read(&c->recorder, last + 1, &r->last) &&
 	    !recorder_read(&c->recorder, last, &r->last))
@@ -118,7 +125,6 @@ static bool take(struct snapshot *s, struct clique *q)
 	bool whole = true;
 	int r;
 
-	memset(s->ranks, 0, (size_t)s->size * sizeof(*s->ranks));
 	/* In this order: one that goes on in between is seen. */
 	s->paused = atomic_load(&q->paused) > 0;
 	s->resumed_ns = atomic_load(&q->resumed_ns);

@@ -81,7 +81,8 @@ void snapshot_fini(struct snapshot *s);
  * when its clocks start anew. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
 
-/* Look at the ranks' threads, too: asks the system. */
+/* Look at the ranks' threads, too: asks the system, which takes its time.  What was
+ * seen is kept until a rank is called by another thread. */
 void snapshot_threads(struct snapshot *s);
 
 #endif

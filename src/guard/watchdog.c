@@ -54,13 +54,21 @@ struct guard {
 /* ---- looking ---------------------------------------------------------- */
 
 /* What the snapshot cannot take from the clique. */
-static void add_threads(const struct guard *g, struct snapshot *s)
+static void add_guard(const struct guard *g, struct snapshot *s)
 {
-	snapshot_threads(s);
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
 	if (!s->probing_since_ns)
 		s->probing = -1; /* it has come back since */
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
+}
+
+/* A snapshot with all that a text tells.  What ranks do is looked at last. */
+static void look_closely(struct guard *g, struct snapshot *s)
+{
+	snapshot_take(s, g->clique);
+	snapshot_threads(s);
+	snapshot_take(s, g->clique);
+	add_guard(g, s);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -127,19 +135,16 @@ static void act(struct guard *g)
 /* Say of the front what is to be said; when to look again. */
 static uint64_t judge(struct guard *g)
 {
-	struct due due = verdict_due(&g->now), again;
-	uint64_t front = g->now.front;
+	struct due due = verdict_due(&g->now);
 
 	if (due.what == DUE_NOTHING)
 		return due.next_ns;
-	add_threads(g, &g->now);
+	/* It may go on meanwhile: one snapshot decides, and is told of. */
+	look_closely(g, &g->now);
+	due = verdict_due(&g->now);
+	if (due.what == DUE_NOTHING)
+		return due.next_ns;
 	verdict_stalled(&g->now, &due, &g->verdict);
-	/* It may have gone on while its threads were looked at. */
-	snapshot_take(&g->now, g->clique);
-	again = verdict_due(&g->now);
-	if (again.what != due.what || again.since_ns != due.since_ns ||
-	    g->now.front != front)
-		return g->now.now_ns;
 	if (due.what == DUE_VERDICT) {
 		act(g);
 	} else {
@@ -159,7 +164,7 @@ static uint64_t judge_prober(struct guard *g)
 	due = since + g->clique->deadlines.abort_ns;
 	if (due < since || clock_now() < due)
 		return due < since ? UINT64_MAX : due;
-	add_threads(g, &g->now);
+	look_closely(g, &g->now);
 	if (g->now.probing < 0)
 		return UINT64_MAX;
 	g->prober_is_told = true;
@@ -206,8 +211,7 @@ static void tell_end(struct guard *g)
 
 	if (!cause || !g->notifier.is_started)
 		return;
-	snapshot_take(&g->now, g->clique);
-	add_threads(g, &g->now);
+	look_closely(g, &g->now);
 	verdict_ended(&g->now, cause, &g->verdict);
 	notifier_tell(&g->notifier, &g->verdict);
 }
@@ -225,8 +229,7 @@ static void watch_end(struct guard *g)
 	if (clique_look(q) >= CLIQUE_RECLAIMED &&
 	    clique_look(q) != CLIQUE_WEDGED)
 		return;
-	snapshot_take(&g->now, g->clique);
-	add_threads(g, &g->now);
+	look_closely(g, &g->now);
 	verdict_wedged(&g->now, &g->verdict);
 	notifier_tell(&g->notifier, &g->verdict);
 }
@@ -353,8 +356,7 @@ void guard_wake(struct clique *q)
 
 void guard_explain(struct guard *g, char *text, size_t size)
 {
-	snapshot_take(&g->closing, g->clique);
-	add_threads(g, &g->closing);
+	look_closely(g, &g->closing);
 	verdict_wedged(&g->closing, &g->explanation);
 	snprintf(text, size, "%s", g->explanation.text);
 }
