@@ -200,8 +200,12 @@ static void add_absence(struct text *t, const struct snapshot *s,
 		text_add(t, " has never called anything");
 		return;
 	}
-	text_add(t, r->alive ? " is alive, "
-	                     : " is dead (that thread has exited), ");
+	if (r->alive >= 0)
+		text_add(t, r->alive ? " is alive,"
+		                     : " is dead (that thread has exited),");
+	else if (!r->closed)
+		text_add(t, " is");
+	text_add(t, " ");
 	if (r->closed)
 		text_add(t, "has left by cohort_comm_close()");
 	else if (r->native)

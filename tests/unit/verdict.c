@@ -320,6 +320,18 @@ Test(verdict, a_rank_that_only_bound_itself)
 	                 "outside the library");
 }
 
+Test(verdict, a_rank_whose_thread_was_not_looked_at)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].alive = -1;
+	cr_assert_str_eq(
+		stalled(),
+		FRONT "outside the library" TIMES "joined: 0; missing: 1; "
+		      "rank 1 (thread 4001 \"dp/1\", device 1) is outside the "
+		      "library" LAST);
+}
+
 Test(verdict, a_rank_that_has_left)
 {
 	given(2);
