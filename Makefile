@@ -129,7 +129,7 @@ support_sources := \
   tests/support/reference.c tests/support/scenario.c tests/support/stress.c \
   tests/support/stuck.c tests/support/verdicts.c
 fault_tests := memory native steady
-stress_tests := collectives joins owner recorder streams
+stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers exits handles prober respawn siblings stalls
 bench_programs := walk
