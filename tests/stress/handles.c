@@ -38,7 +38,7 @@ static struct crew ranks, firers;
 
 /* For the signal handler; set while there are no signals. */
 static struct contest *_Atomic signal_contest;
-static atomic_ulong signals_sent, signals_seen;
+static atomic_ulong signals_seen;
 
 static void on_signal(int number)
 {
@@ -104,32 +104,36 @@ static void await_sums(struct round *round, uint64_t *seed)
 		sched_yield();
 }
 
+/* Every third round has a signal. */
+static bool has_signal(const struct round *round)
+{
+	return round->number % 3 == 0;
+}
+
+/* Wait until those of this round and of all before have been handled. */
+static void await_signals(const struct round *round)
+{
+	while (atomic_load(&signals_seen) <= round->number / 3)
+		sched_yield();
+}
+
 static void firer_main(void *arg, int i)
 {
 	struct round *round = arg;
 	uint64_t seed = round->number << 8 | (unsigned)i;
 	struct cohort_abort *handle = round->handles[i];
 
-	unsigned power = 8 + round->number % 12;
-
 	await_sums(round, &seed);
-	if (round->number % 3 == 0)
-		power += 4; /* the signal takes its time */
-	if (i == 0 && round->number % 3 == 0) {
-		atomic_fetch_add(&signals_sent, 1);
-		pthread_kill(ranks.threads[round->number % RANKS], SIGUSR1);
-	}
-	stress_spin(stress_random(&seed) % (1u << power));
+	if (i == 0 && has_signal(round))
+		pthread_kill(ranks.threads[stress_random(&seed) % RANKS],
+		             SIGUSR1);
+	if (round->number % 2 && has_signal(round))
+		await_signals(round); /* it comes first */
+	stress_spin(stress_random(&seed) % (1u << (8 + round->number % 12)));
 	contest_told(&round->contest, i,
 	             cohort_abort_fire(handle, contest_reason(i)));
 	if (cohort_abort_fire(handle, "again") != COHORT_ALREADY)
 		stress_fail("a second fire has won");
-}
-
-static void await_signals(void)
-{
-	while (atomic_load(&signals_seen) != atomic_load(&signals_sent))
-		sched_yield();
 }
 
 /* ---- rounds ----------------------------------------------------------- */
@@ -154,7 +158,7 @@ static bool end(struct round *round)
 	int i;
 
 	crew_end(&firers);
-	await_signals();
+	await_signals(round);
 	won = contest_end(&round->contest) != COHORT_OK;
 	for (i = 0; i < FIRERS; i++) {
 		if (cohort_abort_fired(round->handles[i]) != won)
