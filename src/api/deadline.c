@@ -37,14 +37,20 @@ static int pushed_check(const struct cohort_deadlines *d)
 	return COHORT_OK;
 }
 
+/* Of two deadlines; 0 is none. */
+static uint64_t shorter(uint64_t ns, uint64_t other)
+{
+	return other && other < ns ? other : ns;
+}
+
 static uint64_t shortest_pushed(const struct cohort_comm *c)
 {
 	uint64_t ns = COHORT_FOREVER;
 	unsigned i;
 
 	for (i = 0; i < c->pushed_count; i++) {
-		ns = c->pushed[i].join_ns < ns ? c->pushed[i].join_ns : ns;
-		ns = c->pushed[i].exec_ns < ns ? c->pushed[i].exec_ns : ns;
+		ns = shorter(ns, c->pushed[i].join_ns);
+		ns = shorter(ns, c->pushed[i].exec_ns);
 	}
 	return ns;
 }
@@ -63,8 +69,7 @@ static void pop_to(struct cohort_comm *c, unsigned count)
 
 static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 {
-	const struct cohort_deadlines *of_group = &c->clique->deadlines;
-	struct limits l = { of_group->join_ns, of_group->exec_ns };
+	struct limits l = { 0, 0 }; /* the group's, see limits_of() */
 
 	if (c->pushed_count == MAX_PUSHED)
 		return error_set(COHORT_STATE,

@@ -62,13 +62,18 @@ static uint64_t load_word(const struct cohort_comm *c, uint64_t number)
 		&agree_slot(c, number)->word); /* seq_cst, see agree.h */
 }
 
+bool agree_has(const struct cohort_comm *c, uint64_t number)
+{
+	return word_is_of(load_word(c, number), number);
+}
+
 uint64_t agree_called(const struct cohort_comm *c)
 {
 	/* Acquire: pairs with the release at the end of agree(). */
 	uint64_t number =
 		atomic_load_explicit(&c->collectives, memory_order_acquire);
 
-	return number + word_is_of(load_word(c, number + 1), number + 1);
+	return number + agree_has(c, number + 1);
 }
 
 /* ---- running ahead ---------------------------------------------------- */
@@ -293,12 +298,17 @@ static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 static struct limits limits_of(const struct cohort_comm *c, uint64_t number)
 {
 	const struct cohort_deadlines *d = &c->clique->deadlines;
+	struct limits pushed = { 0, 0 }, l = { d->join_ns, d->exec_ns };
 
-	if (c->pushed_count)
-		return c->pushed[c->pushed_count - 1];
 	if (number == 1)
-		return (struct limits){ d->first_ns, d->first_ns };
-	return (struct limits){ d->join_ns, d->exec_ns };
+		l = (struct limits){ d->first_ns, d->first_ns };
+	if (c->pushed_count)
+		pushed = c->pushed[c->pushed_count - 1];
+	if (pushed.join_ns)
+		l.join_ns = pushed.join_ns;
+	if (pushed.exec_ns)
+		l.exec_ns = pushed.exec_ns;
+	return l;
 }
 
 /* Say what this rank calls, for the others and for the watchdog. */
@@ -308,12 +318,17 @@ static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
 	struct agree_slot *slot = agree_slot(c, number);
 	struct limits limits = limits_of(c, number);
 
-	atomic_store_explicit(&slot->arrived_ns, now_ns, memory_order_relaxed);
+	/* The former call's no more, which all have compared; nor yet this
+	 * one's.  Of no number that is looked for in this slot. */
+	atomic_store_explicit(&slot->word, word_make(number + 1, 0),
+	                      memory_order_relaxed);
+	/* Release: whoever sees one of these sees that, too; and the record is
+	 * there for whoever sees the ticket. */
+	atomic_store_explicit(&slot->arrived_ns, now_ns, memory_order_release);
 	atomic_store_explicit(&slot->join_ns, limits.join_ns,
-	                      memory_order_relaxed);
+	                      memory_order_release);
 	atomic_store_explicit(&slot->exec_ns, limits.exec_ns,
-	                      memory_order_relaxed);
-	/* Release: the record is there for whoever sees the ticket. */
+	                      memory_order_release);
 	atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
 	atomic_store(&slot->word, word); /* seq_cst, see agree.h */
 }

@@ -45,6 +45,10 @@ uint64_t agree_digest(const struct op *op);
 /* What @comm has called under a number, by number modulo the slots. */
 struct agree_slot *agree_slot(const struct cohort_comm *comm, uint64_t number);
 
+/* True if that is what is in the slot: a later call may have taken it.  What was
+ * read from it between two such answers is of that call. */
+bool agree_has(const struct cohort_comm *comm, uint64_t number);
+
 /* The number of the last collective that @comm has called, also if it has not
  * been compared yet. */
 uint64_t agree_called(const struct cohort_comm *comm);

@@ -59,7 +59,7 @@ enum clique_state {
 /* Deadlines that a rank may have pushed. */
 #define MAX_PUSHED 16
 
-/* How long a collective may take. */
+/* How long a collective may take; of pushed ones 0: as the group says. */
 struct limits {
 	uint64_t join_ns;
 	uint64_t exec_ns;

@@ -98,10 +98,13 @@ uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict)
 	if (!n->is_started)
 		return 0;
 	pthread_mutex_lock(&n->lock);
-	verdict_copy(&n->waiting, verdict);
-	n->is_waiting = true;
-	number = ++n->number;
-	pthread_cond_broadcast(&n->changed);
+	if (!n->is_waiting || n->waiting.v.stage <= verdict->v.stage) {
+		verdict_copy(&n->waiting, verdict);
+		n->is_waiting = true;
+		n->number++;
+		pthread_cond_broadcast(&n->changed);
+	}
+	number = n->number;
 	pthread_mutex_unlock(&n->lock);
 	return number;
 }
@@ -120,6 +123,7 @@ bool notifier_stop(struct notifier *n, uint64_t deadline_ns)
 	while (!n->has_ended && !err)
 		err = pthread_cond_timedwait(&n->changed, &n->lock, &until);
 	has_ended = n->has_ended;
+	n->is_waiting = false; /* nobody is told any more */
 	pthread_mutex_unlock(&n->lock);
 	if (!has_ended) {
 		pthread_detach(n->thread);

@@ -39,6 +39,15 @@ void snapshot_fini(struct snapshot *s)
 	s->next = NULL;
 }
 
+/* True if a collective that was called is done; the slot of such a one may be taken
+ * by a later call. */
+static bool is_done(const struct cohort_comm *c, uint64_t number)
+{
+	uint64_t ticket = atomic_load(&agree_slot(c, number)->ticket);
+
+	return !agree_has(c, number) || comm_ticket_done(c, ticket);
+}
+
 /* The first collective of @c from @next on that is not done, called or not. */
 static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 {
@@ -47,8 +56,7 @@ static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 	/* It has no more in flight than slots, with the last call's own. */
 	if (called >= slots && next <= called - slots)
 		next = called - slots + 1;
-	while (next <= called &&
-	       comm_ticket_done(c, atomic_load(&agree_slot(c, next)->ticket)))
+	while (next <= called && is_done(c, next))
 		next++;
 	return next;
 }
@@ -71,17 +79,17 @@ static uint64_t find_front(const struct clique *q, uint64_t *next)
 	return 0;
 }
 
-/* A rank's part of the front.  False if its slot was taken again meanwhile: by
- * the call that is so many later. */
-static bool take_part(struct rank_snapshot *r, const struct cohort_comm *c,
-                      uint64_t front)
+/* A rank's part of the front, of which @former is what was seen last. */
+static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
+                      uint64_t front, const struct rank_snapshot *former)
 {
 	const struct agree_slot *slot = agree_slot(c, front);
+	bool is_there = agree_has(c, front);
 	uint64_t ticket;
 
 	r->joined = agree_called(c) >= front;
 	if (!r->joined)
-		return true;
+		return;
 	ticket = atomic_load(&slot->ticket);
 	r->arrived_ns = atomic_load(&slot->arrived_ns);
 	r->limits.join_ns = atomic_load(&slot->join_ns);
@@ -90,14 +98,22 @@ static bool take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	if (recorder_read(&c->recorder, ticket, &r->call))
 		r->in_call = r->call.outcome == COHORT_TIMED_OUT;
 	r->done = comm_ticket_done(c, ticket);
+	if (!is_there || !agree_has(c, front)) {
+		/* The call that is so many later has taken the slot: this one
+		 * is done. */
+		r->done = true;
+		r->in_call = false;
+		r->call.ticket = 0;
+		r->arrived_ns = former->arrived_ns;
+		r->limits = (struct limits){ COHORT_FOREVER, COHORT_FOREVER };
+	}
 	r->started = r->done || comm_ticket_started(c, ticket);
-	return agree_called(c) - front < c->clique->slots;
 }
 
-static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c)
+static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
+                      const struct rank_snapshot *former)
 {
 	uint64_t last = atomic_load(&c->last);
-	struct rank_snapshot former = *r;
 
 	*r = (struct rank_snapshot){
 		.rank = c->rank,
@@ -110,9 +126,9 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c)
 		.alive = -1,
 	};
 	r->native = r->inside && atomic_load(&c->native_user);
-	if (r->tid == former.tid) {
-		r->alive = former.alive;
-		memcpy(r->thread, former.thread, sizeof(r->thread));
+	if (r->tid == former->tid) {
+		r->alive = former->alive;
+		memcpy(r->thread, former->thread, sizeof(r->thread));
 	}
 	/* The one it is inside of has no ticket yet. */
 	if (!recorder_read(&c->recorder, last + 1, &r->last) &&
@@ -120,29 +136,23 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c)
 		r->last.ticket = 0;
 }
 
-static bool take(struct snapshot *s, struct clique *q)
+static void take(struct snapshot *s, struct clique *q)
 {
-	bool whole = true;
+	const struct rank_snapshot none = { .rank = -1 };
+	struct rank_snapshot former;
+	uint64_t front = find_front(q, s->next);
 	int r;
 
-	/* In this order: one that goes on in between is seen. */
-	s->paused = atomic_load(&q->paused) > 0;
-	s->resumed_ns = atomic_load(&q->resumed_ns);
-	s->front = find_front(q, s->next);
 	s->all_joined = true;
 	for (r = 0; r < q->size; r++) {
-		take_rank(&s->ranks[r], &q->comms[r]);
-		if (s->front)
-			whole &=
-				take_part(&s->ranks[r], &q->comms[r], s->front);
+		former = s->ranks[r];
+		take_rank(&s->ranks[r], &q->comms[r], &former);
+		if (front)
+			take_part(&s->ranks[r], &q->comms[r], front,
+			          front == s->front ? &former : &none);
 		s->all_joined &= s->ranks[r].joined;
 	}
-	s->state = clique_look(q);
-	s->reaping = atomic_load(&q->reaping);
-	s->reaping_rank = atomic_load(&q->reaping_rank);
-	s->probing = atomic_load(&q->probing) - 1;
-	s->now_ns = clock_now();
-	return whole;
+	s->front = front;
 }
 
 void snapshot_take(struct snapshot *s, struct clique *q)
@@ -150,8 +160,18 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	uint64_t front = s->front, resumed_ns = s->resumed_ns;
 	bool all_joined = s->all_joined;
 
-	while (!take(s, q))
-		;
+	/* In this order: one that goes on in between is seen. */
+	s->paused = atomic_load(&q->paused) > 0;
+	s->resumed_ns = atomic_load(&q->resumed_ns);
+	take(s, q);
+	s->state = clique_look(q);
+	s->reaping = atomic_load(&q->reaping);
+	s->reaping_rank = atomic_load(&q->reaping_rank);
+	s->probing = atomic_load(&q->probing) - 1;
+	/* It has become the oldest since the last look. */
+	if (front && s->front > front)
+		s->moved_ns = s->now_ns;
+	s->now_ns = clock_now();
 	if (s->front == front && s->all_joined == all_joined &&
 	    s->resumed_ns == resumed_ns)
 		return;

@@ -58,6 +58,8 @@ struct snapshot {
 	uint64_t resumed_ns; /* when the last rank that was paused went on */
 	bool paused;         /* one is */
 	uint64_t front;      /* number of the collective, 0: none in flight */
+	uint64_t moved_ns;   /* when an older one was last seen in flight: the
+	                        front has waited for that */
 	bool all_joined;
 	enum clique_state state;
 	const char *reaping; /* where the reaper is, NULL: in no native call */

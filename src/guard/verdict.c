@@ -89,7 +89,7 @@ static struct due first_clock(const struct snapshot *s)
 		arrived = s->all_joined ? last : s->ranks[i].arrived_ns;
 		allowed = s->all_joined ? s->ranks[i].limits.exec_ns
 		                        : s->ranks[i].limits.join_ns;
-		since = latest(arrived, s->resumed_ns);
+		since = latest(latest(arrived, s->resumed_ns), s->moved_ns);
 		end = saturating_add(
 			since, saturating_multiply(allowed, 1 + s->expired));
 		if (end >= due.next_ns)

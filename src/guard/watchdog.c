@@ -12,6 +12,7 @@
 
 #include "guard/guard.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,8 @@ static uint64_t shortest(const struct guard *g)
 	uint64_t ns = earlier(d->first_ns, earlier(d->join_ns, d->exec_ns));
 	int r;
 
+	/* Nor a prober's question, see judge_prober(). */
+	ns = earlier(ns, d->abort_ns);
 	for (r = 0; r < g->clique->size; r++)
 		ns = earlier(ns, shortest_own(g, r));
 	return ns;
@@ -113,12 +116,20 @@ static uint64_t period(const struct guard *g)
 
 /* ---- acting ----------------------------------------------------------- */
 
-static void act(struct guard *g)
+/* How often the deadline has passed. */
+static unsigned expirations(const struct snapshot *s, const struct due *due)
+{
+	uint64_t n = (s->now_ns - due->since_ns) / due->deadline_ns;
+
+	return n < UINT_MAX ? (unsigned)n : UINT_MAX;
+}
+
+static void act(struct guard *g, const struct due *due)
 {
 	struct cohort_cause cause;
 	uint64_t number;
 
-	g->now.expired++;
+	g->now.expired = expirations(&g->now, due);
 	if (g->options.policy == COHORT_POLICY_ABORT) {
 		cause = verdict_cause(&g->verdict);
 		cause_set(g->clique->end, &cause); /* seen, and told, next */
@@ -146,7 +157,7 @@ static uint64_t judge(struct guard *g)
 		return due.next_ns;
 	verdict_stalled(&g->now, &due, &g->verdict);
 	if (due.what == DUE_VERDICT) {
-		act(g);
+		act(g, &due);
 	} else {
 		g->now.warned = true;
 		notifier_tell(&g->notifier, &g->verdict);
@@ -196,12 +207,15 @@ static uint64_t judge_question(struct guard *g)
 /* One look; when to look again. */
 static uint64_t watch(struct guard *g)
 {
-	uint64_t next = clock_deadline(period(g));
+	uint64_t next = clock_deadline(period(g)), soon;
 
 	snapshot_take(&g->now, g->clique);
+	judge_question(g); /* before the next one */
 	next = earlier(next, judge(g));
 	next = earlier(next, judge_prober(g));
-	return earlier(next, judge_question(g));
+	next = earlier(next, judge_question(g));
+	soon = clock_deadline(MIN_PERIOD_NS);
+	return next > soon ? next : soon;
 }
 
 /* Tell of the end. */
