@@ -264,8 +264,9 @@ struct cohort_deadlines {
 	                      to set up; default 300 s */
 	uint64_t join_ns;  /* from a rank's call of a collective until the last
 	                      rank has called it; default 300 s */
-	uint64_t exec_ns; /* from the last rank's call until it is done on every
-	                      rank; default 300 s */
+	uint64_t exec_ns;  /* from the last rank's call until it is done on every
+	                      rank; default 300 s.  While an older one is not
+	                      done, neither runs */
 	uint64_t close_ns; /* that close waits for what is in flight before it
 	                      aborts; default 60 s */
 	uint64_t abort_ns; /* that an abort may take before it is given up as
@@ -366,8 +367,11 @@ struct cohort_verdict {
 /*
  * Told of verdicts, one at a time, on a thread of the group with no lock held;
  * @verdict is borrowed for the call.  May call what any thread may call, but not
- * cohort_group_close() or cohort_group_respawn() of the group.  While it is
- * running further verdicts but the last are dropped, and the watchdog goes on.
+ * what ends the group: cohort_group_close(), cohort_group_respawn(), and for ranks that
+ * have joined by id cohort_comm_close() (COHORT_STATE).  While it is running further
+ * verdicts but the gravest and last are dropped, and the watchdog goes on.  A
+ * generation whose on_verdict does not return is left behind: then that of the next
+ * one is another thread.
  */
 typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
                                  void *user);
@@ -532,10 +536,11 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  *
  * Opens new communicators over the devices that are left, ranks renumbered in the
  * old order; cohort_comm_origin() tells the first number.  The group can then be
- * split, or run, as a new one.  Former communicators answer for their tickets and
- * give memory back until the group is closed, all other calls on them answer
- * COHORT_STALE with the old cause; abort handles of former generations do nothing
- * any more.  A supervisor is a loop: run; while that fails with a rank to blame,
+ * split, or run, as a new one.  Until the group is closed former communicators answer
+ * for their tickets and give memory back; calls that queue something on them answer
+ * COHORT_STALE with the old cause, others have no effect on the new ones.  Tickets of
+ * group-level calls can no longer be asked about, and abort handles of former
+ * generations do nothing any more.  A supervisor is a loop: run; while that fails with a rank to blame,
  * respawn without it and run again.
  *
  * One thread at a time; no thread may be inside a split or group-level call.

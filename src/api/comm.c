@@ -105,8 +105,12 @@ int cohort_comm_close(struct cohort_comm *comm)
 	struct generation *joined;
 	int rc = comm_check(comm);
 
-	if (rc == COHORT_OK)
-		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	joined = comm->clique->opener;
+	if (joined && guard_is_telling(joined->guard))
+		return error_set(COHORT_STATE, "called by on_verdict");
+	rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
 	/* From here on nothing is submitted any more. */
@@ -121,7 +125,6 @@ int cohort_comm_close(struct cohort_comm *comm)
 		return rc;
 	}
 	deadlines_forget(comm); /* closed, it is as good as inside */
-	joined = comm->clique->opener;
 	if (atomic_fetch_sub(&comm->clique->open, 1) > 1 || !joined)
 		return rc;
 	return end_joined(joined, rc);

@@ -13,6 +13,6 @@ int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
 /* Forget what was pushed and paused: inside the gate; and going through it. */
 int deadlines_forget(struct cohort_comm *comm);
-void deadlines_reset(struct cohort_comm *comm);
+int deadlines_reset(struct cohort_comm *comm);
 
 #endif

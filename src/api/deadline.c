@@ -4,8 +4,6 @@
  * Deadlines of a rank's calls: pushed, popped, paused
  */
 
-#include <sched.h>
-
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -174,8 +172,7 @@ int deadlines_forget(struct cohort_comm *c)
 	return resume_rank(c);
 }
 
-void deadlines_reset(struct cohort_comm *comm)
+int deadlines_reset(struct cohort_comm *comm)
 {
-	while (inside(comm, deadlines_forget) == COHORT_BUSY)
-		sched_yield();
+	return inside(comm, deadlines_forget);
 }

@@ -90,10 +90,10 @@ int generation_end(struct generation *g)
 bool generation_unguard(struct generation *g)
 {
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
-	bool stopped = !g->guard || guard_stop(g->guard, deadline);
-
+	if (g->guard)
+		g->is_guard_left = !guard_stop(g->guard, deadline);
 	g->guard = NULL;
-	return stopped;
+	return !g->is_guard_left;
 }
 
 /* Why it has not come to its end, as this thread's error. */

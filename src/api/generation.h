@@ -16,8 +16,10 @@ struct generation {
 	struct clique *clique;
 	struct generation *former;
 
-	/* NULL once it was stopped; by whoever closes or respawns. */
+	/* NULL once it was stopped, or left behind, as it could not be; by
+	 * whoever closes or respawns. */
 	struct guard *guard;
+	bool is_guard_left;
 };
 
 int generation_open(const struct platform *platform, const int *devices, int n,

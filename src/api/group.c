@@ -183,7 +183,8 @@ static int close_check(const struct cohort_group *group)
 	if (clique_look(now->clique) == CLIQUE_WEDGED)
 		return COHORT_OK;
 	for (i = 0; i < now->clique->size; i++)
-		if (atomic_load(&now->clique->comms[i].gate))
+		if (atomic_load(&now->clique->comms[i].gate) &&
+		    !atomic_load(&now->clique->comms[i].abandoned))
 			return error_set(COHORT_STATE,
 			                 "a thread is inside the communicator "
 			                 "of rank %d",
@@ -262,6 +263,8 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 
 	if (!group)
 		return -1;
+	if (!ranks)
+		room = 0;
 	q = group_clique(group);
 	for (i = 0; i < q->size; i++)
 		if (atomic_load(&q->comms[i].abandoned) && n++ < room)

@@ -324,8 +324,13 @@ static int meet(struct meeting *m, int rank, int device,
 		fail_locked(m, rc);
 	/* While the clique is made that is not to be given up. */
 	while (!m->generation && m->status == COHORT_OK &&
-	       (!err || m->connected == m->joined))
-		err = pthread_cond_timedwait(&m->changed, &lock, &until);
+	       (!err || m->connected == m->joined)) {
+		if (err)
+			pthread_cond_wait(&m->changed, &lock);
+		else
+			err = pthread_cond_timedwait(&m->changed, &lock,
+			                             &until);
+	}
 	if (!m->generation && m->status == COHORT_OK)
 		fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
 		                         "rank %d is connected, but other "

@@ -45,13 +45,14 @@ static int lost_check(const struct clique *q, const int *lost, int n,
 /* True if what is left of a wedged clique is all on ranks that are lost. */
 static bool is_lost_with(const struct clique *q, const bool *is_lost)
 {
-	int r, probing = atomic_load(&q->probing);
+	int r, probing = atomic_load(&q->probing) - 1;
+	int reaping = atomic_load(&q->reaping_rank);
 
 	for (r = 0; r < q->size; r++)
-		if (!is_lost[r] &&
-		    (!comm_is_idle(&q->comms[r]) || probing == r + 1))
+		if (!is_lost[r] && (!comm_is_idle(&q->comms[r]) ||
+		                    q->comms[r].unmarked || probing == r))
 			return false;
-	return true;
+	return !atomic_load(&q->reaping) || (reaping >= 0 && is_lost[reaping]);
 }
 
 /* Whether the former generation is out of the way, waiting for that. */
@@ -76,12 +77,12 @@ static int succeed(struct cohort_group *group, const bool *is_lost)
 	struct generation *former = atomic_load(&group->now);
 	struct clique *q = former->clique;
 	int *devices = malloc(2 * (size_t)q->size * sizeof(*devices));
-	int *origins = devices + q->size;
-	int r, n = 0, rc;
+	int *origins, r, n = 0, rc;
 
 	if (!devices)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
+	origins = devices + q->size;
 	for (r = 0; r < q->size; r++) {
 		if (is_lost[r])
 			continue;

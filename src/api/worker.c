@@ -149,10 +149,11 @@ static bool worker_bind(struct cohort_comm *comm)
 		.rank = comm->rank,
 	};
 
-	/* BUSY: an intruder that will be gone in a moment. */
+	/* BUSY: an intruder that will be gone in a moment, or hangs. */
 	do
 		cause.status = cohort_comm_bind(comm);
-	while (cause.status == COHORT_BUSY && sched_yield() == 0);
+	while (cause.status == COHORT_BUSY && !clique_cause(comm->clique) &&
+	       sched_yield() == 0);
 	if (cause.status >= COHORT_OK)
 		return true;
 	clique_fire(comm->clique, &cause, "rank %d: %s", comm->rank,
@@ -168,6 +169,8 @@ static void worker_ends(void *arg)
 	struct clique *q = run->clique;
 	bool is_abandoned;
 
+	/* If it was left by pthread_exit(), of its own will or not. */
+	deadlines_reset(w->comm);
 	pthread_mutex_lock(&run->lock);
 	is_abandoned = w->is_abandoned;
 	w->has_ended = true;
@@ -183,7 +186,8 @@ static void worker_ends(void *arg)
 static void worker_leave(struct cohort_comm *comm)
 {
 	cohort_comm_native_leave(comm);
-	deadlines_reset(comm);
+	while (deadlines_reset(comm) == COHORT_BUSY)
+		sched_yield();
 	while (cohort_comm_unbind(comm) == COHORT_BUSY)
 		sched_yield();
 }

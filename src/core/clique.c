@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "core/connect.h"
 #include "core/native.h"
+#include "core/owner.h"
 
 /* ---- ranks ------------------------------------------------------------ */
 
@@ -116,9 +117,17 @@ static bool words_are_awaited(const struct cohort_comm *c)
 	return false;
 }
 
-/* Give back what comm_init_device() made, however far it came.  Words that a
- * stream still waits for stay: all of them are as far as they are waited for.
- * Stragglers may ask about their tickets: the last one gives the words back. */
+/* Give back the words.  What a stream still waits for stays: all of it is as far as
+ * it is waited for. */
+static void free_words(struct cohort_comm *c)
+{
+	if (c->done && !words_are_awaited(c))
+		c->clique->platform->cudaFreeHost(c->done);
+	c->done = NULL;
+}
+
+/* Give back what comm_init_device() made, however far it came, once.  Stragglers may
+ * ask about their tickets: the last one gives the words back. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -127,19 +136,15 @@ static void comm_release(struct cohort_comm *c)
 
 	if (device_enter(&scope, p, c->device) != COHORT_OK)
 		return;
-	if (c->barrier)
+	if (c->barrier && !c->is_released)
 		p->cudaFree(c->barrier);
-	if (c->event)
+	if (c->event && !c->is_released)
 		p->cudaEventDestroy(c->event);
-	if (c->stream)
+	if (c->stream && !c->is_released)
 		p->cudaStreamDestroy(c->stream);
-	if (c->done && !has_stragglers && !words_are_awaited(c))
-		p->cudaFreeHost(c->done);
-	c->barrier = NULL;
-	c->event = NULL;
-	c->stream = NULL;
+	c->is_released = true;
 	if (!has_stragglers)
-		c->done = NULL;
+		free_words(c);
 	device_leave(&scope);
 }
 
@@ -262,12 +267,14 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 
 	if (!q)
 		rc = error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
-	while (rc == COHORT_OK && made < n)
-		rc = comm_init(&q->comms[made++]); /* undone if half made */
+	/* First, so that there is nothing to give back if that takes too long:
+	 * it might wait for what is stuck. */
 	if (rc == COHORT_OK && !is_connected) {
 		rc = open_native(q, devices);
 		is_connected = rc == COHORT_OK;
 	}
+	while (rc == COHORT_OK && made < n)
+		rc = comm_init(&q->comms[made++]); /* undone if half made */
 	if (rc == COHORT_OK)
 		rc = start_reaper(q);
 	if (rc == COHORT_OK) {
@@ -290,8 +297,11 @@ void clique_get(struct clique *q)
 void clique_put(struct clique *q)
 {
 	/* Acquire and release: the last one sees what the others did. */
-	if (atomic_fetch_sub_explicit(&q->users, 1, memory_order_acq_rel) == 1)
-		clique_free(q, q->size);
+	if (atomic_fetch_sub_explicit(&q->users, 1, memory_order_acq_rel) > 1)
+		return;
+	/* A straggler may have bound itself anew. */
+	owner_forget(q);
+	clique_free(q, q->size);
 }
 
 void clique_retire(struct clique *q)

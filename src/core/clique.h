@@ -76,6 +76,8 @@ struct cohort_comm {
 	cudaStream_t stream; /* its own */
 	cudaEvent_t event;   /* for cohort_after_stream(), inside the gate */
 	void *barrier;       /* device memory that barriers reduce */
+	bool is_released;    /* the last three are given back; by the reaper,
+	                        then by whoever frees the clique */
 
 	/* Pinned; slot ticket & mask holds the low half of the newest ticket of
 	 * that slot that is done.  Written by the device, read by anyone. */

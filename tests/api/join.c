@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,38 @@ Test(join, the_watchdog_and_the_agreement_know_ranks_by_their_numbers)
 		cohort_comm_close(j[r].comm);
 		cohort_comm_close(k[r].comm);
 	}
+}
+
+static struct cohort_comm *joined;
+static sem_t answered;
+static int answer;
+
+static int close_it(const struct cohort_verdict *verdict, void *user)
+{
+	(void)verdict;
+	(void)user;
+	answer = cohort_comm_close(joined);
+	sem_post(&answered);
+	return 0;
+}
+
+Test(join, on_verdict_may_not_close_what_it_is_told_of)
+{
+	const struct cohort_unique_id id = new_id();
+	struct cohort_group_options o;
+	struct cohort_abort *handle;
+
+	cohort_group_options_init(&o);
+	o.on_verdict = close_it;
+	sem_init(&answered, 0, 0);
+	ranks_must(cohort_comm_join(&id, 1, 0, 0, &o, &joined), "join");
+	handle = cohort_comm_abort_handle(joined);
+	cohort_abort_fire(handle, NULL);
+	while (sem_wait(&answered))
+		continue;
+	cr_assert_eq(answer, COHORT_STATE);
+	cr_assert_eq(cohort_comm_close(joined), COHORT_OK);
+	cohort_abort_put(handle);
 }
 
 /* ---- refusals --------------------------------------------------------- */

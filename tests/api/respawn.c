@@ -420,3 +420,21 @@ Test(respawn, drops_the_rank_that_a_wedged_generation_hangs_on)
 	pthread_join(thread, &rc);
 	cr_assert_eq((intptr_t)rc, COHORT_WEDGED);
 }
+
+Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
+{
+	o.deadlines.abort_ns = 60 * MS;
+	stuck_install();
+	group = ranks_split(3, &o, comms);
+	stuck_at("ncclCommAbort", 1);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	stuck_await();
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
+	cr_assert_not_null(
+		strstr(cohort_last_error(),
+	               "the reaper is inside ncclCommAbort of rank 1"));
+	respawn_without(1);
+	it_works();
+	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	stuck_let_go();
+}

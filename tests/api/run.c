@@ -322,6 +322,82 @@ Test(run, leaves_a_worker_behind_that_does_not_come_back)
 	let_it_end();
 }
 
+/* It binds its communicator anew, and ends without having unbound it. */
+static int bind_and_exit(struct cohort_comm *comm, void *user)
+{
+	(void)user;
+	if (cohort_comm_rank(comm) != 1)
+		return 42;
+	away.tid = thread_id();
+	await(&away.may_go_on);
+	away.answers[0] = cohort_comm_unbind(comm);
+	away.answers[1] = cohort_comm_bind(comm);
+	pthread_exit(NULL);
+}
+
+Test(run, a_worker_left_behind_may_bind_itself_and_exit)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	char name[THREAD_NAME_SIZE];
+
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = 50 * MS;
+	sem_init(&away.may_go_on, 0, 0);
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, bind_and_exit, NULL, NULL),
+	             COHORT_WORKER);
+	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	sem_post(&away.may_go_on);
+	while (thread_lives(away.tid, name))
+		sched_yield();
+	cr_assert_eq(away.answers[1], COHORT_OK);
+}
+
+/* First rank 1 pauses, and ends by pthread_exit() without having unbound itself or
+ * resumed; then it stays away from the others' call. */
+static int exit_paused(struct cohort_comm *comm, void *user)
+{
+	(void)user;
+	if (cohort_comm_rank(comm) != 1)
+		return 0;
+	cohort_pause(comm);
+	cohort_comm_unbind(comm);
+	pthread_exit(NULL);
+}
+
+static int wait_for_the_other(struct cohort_comm *comm, void *user)
+{
+	int32_t value = 1;
+	int rc = COHORT_OK;
+
+	(void)user;
+	if (cohort_comm_rank(comm) == 1) {
+		await(&away.may_go_on);
+		return 0;
+	}
+	rc = ranks_sum_wait(comm, &value);
+	sem_post(&away.may_go_on);
+	return rc;
+}
+
+Test(run, a_worker_that_exits_its_thread_is_paused_no_more)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = 50 * MS;
+	sem_init(&away.may_go_on, 0, 0);
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, exit_paused, NULL, NULL),
+	             COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, wait_for_the_other, NULL, NULL),
+	             COHORT_STALLED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 Test(run, may_have_a_worker_back_before_the_group_is_closed)
 {
 	struct cohort_group *group = run_with_one_away();

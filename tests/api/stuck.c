@@ -236,7 +236,9 @@ Test(stuck, on_verdict_keeps_a_respawn_only_for_its_time)
 	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	cr_assert_not_null(
+		strstr(cohort_last_error(), "on_verdict has not returned"));
 	cr_assert_str_eq(verdicts_let_go(&told), "dp");
 }
 

@@ -367,6 +367,66 @@ static void pop(int rank)
 	ranks_must(cohort_deadline_pop(comms[rank]), "pop");
 }
 
+/* What a rank calls for which it waits for nobody. */
+static uint64_t call_nothing(struct cohort_comm *c)
+{
+	uint64_t ticket = 0;
+
+	ranks_must(cohort_all_reduce(c, NULL, NULL, 0, COHORT_F32, COHORT_SUM,
+	                             cohort_comm_stream(c), &ticket),
+	           "all_reduce");
+	return ticket;
+}
+
+Test(watch, a_rank_as_far_ahead_as_the_ring_is_long_does_not_hide_the_other)
+{
+	const struct cohort_verdict *v;
+	const struct platform *p;
+	struct native_gate gate;
+	uint64_t t = 0;
+	int i;
+
+	defaults();
+	o.recorder_slots = 16;
+	o.deadlines.first_ns = SHORT;
+	verdicts_attach(&told, &o);
+	group = ranks_split(2, &o, comms);
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
+	call_nothing(comms[1]);
+	for (i = 0; i < 17; i++)
+		t = call_nothing(comms[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
+	cr_assert_eq(v->kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(v->rank, 1);
+	cr_assert_eq(v->collective, 1);
+	native_gate_open(&gate);
+	close_group();
+}
+
+Test(watch, a_push_leaves_the_first_collective_the_other_deadline)
+{
+	const struct cohort_deadlines d = { .join_ns = 100000 * MS };
+	const struct platform *p;
+	struct native_gate gate;
+
+	defaults();
+	o.deadlines.first_ns = SHORT;
+	verdicts_attach(&told, &o);
+	group = ranks_split(2, &o, comms);
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
+	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_OK);
+	cr_assert_eq(cohort_deadline_push(comms[1], &d), COHORT_OK);
+	ranks_sum(comms[0], &values[0]);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(verdicts_next(&told)->deadline_ns, SHORT);
+	native_gate_open(&gate);
+	close_group();
+}
+
 Test(watch, a_shorter_deadline_is_seen_by_a_watchdog_that_sleeps)
 {
 	uint64_t t;

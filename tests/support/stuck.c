@@ -104,8 +104,10 @@ static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *code)
 
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
+	bool stayed = stay("ncclCommAbort", comm);
+
 	aborted++;
-	return real->ncclCommAbort(comm);
+	return leave(stayed, real->ncclCommAbort(comm));
 }
 
 void stuck_install(void)

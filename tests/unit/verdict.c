@@ -291,6 +291,16 @@ Test(due, repeated_expiry_does_not_overflow)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
+Test(verdict, what_waited_for_an_older_one_has_its_clock_start_then)
+{
+	given(2);
+	all_join(60 * S);
+	s.moved_ns = NOW - 5 * S;
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW + 15 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW + 15 * S).since_ns, NOW - 5 * S);
+}
+
 /* ---- never called ----------------------------------------------------- */
 
 Test(verdict, a_rank_that_never_called_anything)
