@@ -264,7 +264,7 @@ struct cohort_deadlines {
 	                      to set up; default 300 s */
 	uint64_t join_ns;  /* from a rank's call of a collective until the last
 	                      rank has called it; default 300 s */
-	uint64_t exec_ns;  /* from the last rank's call until it is done on every
+	uint64_t exec_ns; /* from the last rank's call until it is done on every
 	                      rank; default 300 s.  While an older one is not
 	                      done, neither runs */
 	uint64_t close_ns; /* that close waits for what is in flight before it
