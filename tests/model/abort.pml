@@ -5,10 +5,11 @@
  * waiting and closing
  *
  * Two ranks, each with a thread that submits and a device that runs what was
- * submitted; two threads that fire at any time; the reaper; a thread that
- * closes; a thread that waits for a ticket, twice; somebody for whom the abort's
- * deadline has passed.  spin goes through every order in which their steps can
- * happen.
+ * submitted; two threads that fire at any time, of which the watchdog may be
+ * one; the reaper; the prober; a thread that closes; a thread that waits for a
+ * ticket, twice; a run that leaves a worker behind; somebody for whom the
+ * abort's deadline has passed.  spin goes through every order in which their
+ * steps can happen.
  *
  *	owner      submit() on one rank: src/core/submit.c
  *	group      submit() on both ranks, in one native group
@@ -16,15 +17,23 @@
  *	firers     cause_set(): src/core/cause.c; alike, so that they are counted
  *	reaper     reaper_main(): src/core/reaper.c
  *	looker     clique_look() after the deadline: src/core/clique.c
- *	closer     cohort_group_close(): src/api/group.c
+ *	prober     probe_rank(): src/guard/prober.c
+ *	closer     cohort_group_close(): src/api/group.c, generation.c
  *	waiter     cohort_wait(): src/api/completion.c
+ *	run_end    cohort_group_run()'s end: src/api/worker.c
  *	note, ask  clique_note() and ask()
+ *	put        clique_put()
  *
  * One step is one access to memory that threads share.  A step with several
  * either belongs to the model's own bookkeeping, or only one of them can matter:
  * the others are to what no longer changes, or what nobody else looks at.  Any
  * thread may be the one that finds the deadline passed; a thread of its own does
  * it here, right before the others look.
+ *
+ * With PROBER there is a prober.  With STRAGGLER rank 0's thread is the worker of
+ * a run that does not wait for it for ever: it may be left behind wherever it
+ * is, outlive the close, and go on to ask, call, and return.  run.sh says which
+ * of them are searched together.
  *
  * Every wait is a guard, not a loop, so that the graph of states has no cycle
  * (run.sh checks that too).  So every execution comes to an end, with no
@@ -33,8 +42,9 @@
  * What may go wrong outside of the library: a native call that blocks until the
  * flag is up, or for ever; one that fails, with or without having queued
  * something; a mark that fails; an operation whose peer never comes, or that
- * does not heed the flag; ncclCommAbort(), ncclGroupEnd() and cudaFree() that
- * never return; a group end that fails.
+ * does not heed the flag; a question of the prober's that is never answered;
+ * ncclCommAbort(), ncclGroupEnd() and cudaFree() that never return; a group end
+ * that fails.
  *
  * What is checked; A to D and F are those of src/core/clique.h:
  *
@@ -42,9 +52,11 @@
  *  B. A native communicator is aborted or destroyed once, never both, and only
  *     by the reaper.
  *  C. From QUIESCED on nothing touches a buffer or is queued.  Nobody is inside
- *     a native call, and nothing is in flight, when the group's end frees.  The
- *     done words are not freed under a mark that is still to come, nor the
- *     clique under a call.
+ *     a native call, the prober included, and nothing is in flight, when the
+ *     group's end frees.  The done words are not freed under a mark that is
+ *     still to come, nor under anybody who reads them; nor is the clique under a
+ *     call, the prober, or a straggler.  Both are freed once, the clique by the
+ *     last who had a reference.
  *  D. Nothing is freed once the clique is WEDGED.
  *  F. A ticket answers OK only if its operation was over before any flag was
  *     raised; a cause only when nothing can touch a buffer; and the same for
@@ -52,15 +64,18 @@
  *  G. Close returns, and so does every wait once there is a cause.
  *
  * With PATIENT the abort's deadlines never pass and nothing is stuck for ever:
- * close must then end as RELEASED or LEAKED, without leaning on a deadline.
+ * close must then end as RELEASED or LEAKED, without leaning on a deadline.  A
+ * run may leave a worker behind all the same: that was outside of the library,
+ * which is no reason for the clique to wait.
  *
  * What is left out.  Memory is sequentially consistent.  Two places depend on
- * that: the gate against the cause, seq_cst in the code, and the state NOTING
- * against the done words.  All else is a release that an acquire pairs with.
- * There is one done word per ticket, not a ring; a rank has one stream; texts,
- * the recorder, the binding of threads and references to the cause are not
- * there.  Nobody does what the header forbids, a call that overlaps a close,
- * except that a wait may, up to where close gives memory back.
+ * that: the gate, and the prober's, against the cause, seq_cst in the code; and
+ * the state NOTING against the done words.  All else is a release that an acquire
+ * pairs with.  There is one done word per ticket, not a ring; a rank has one
+ * stream, which nobody helps; texts, the recorder, the binding of threads,
+ * references to the cause, the notifier and respawning are not there.  Nobody
+ * does what the header forbids, a call that overlaps a close, except that a wait
+ * may, up to where close gives memory back, and a straggler's may at any time.
  *
  * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
  */
@@ -75,6 +90,13 @@
 
 /* Slots for causes, fewer than threads that fire. */
 #define CAUSES 2
+
+/* Rank 0's thread may call while the group is being closed, and after. */
+#ifdef STRAGGLER
+#define MAY_CALL(r) (!close_called || (r) == 0)
+#else
+#define MAY_CALL(r) !close_called
+#endif
 
 #define AT(r, k) ((r) * OPS + (k))
 
@@ -105,6 +127,9 @@ bit gate[2];
 byte last[2];
 bit unmarked[2];
 bit done[2 * OPS];  /* the done words */
+bit probing;
+byte users = 1;     /* the group, and who was left behind */
+bit abandoned;      /* rank 0's worker was */
 
 /* ---- the outside ------------------------------------------------------ */
 
@@ -118,7 +143,9 @@ bit marked[2 * OPS]; /* the mark is queued behind it */
 bit flag[2];         /* the abort flag */
 bit inside[2];       /* the owner is inside a native call */
 bit freed;           /* the native communicators are */
+bit asking;          /* the prober is inside its native question */
 bit words_freed;     /* the done words are */
+bit clique_freed;    /* and all the rest */
 
 /* ---- bookkeeping of the model ----------------------------------------- */
 
@@ -132,10 +159,12 @@ bit in_call[2];      /* the owner is inside a call of the library */
 bit close_called;
 bit waiting;         /* the waiter is inside a call */
 bit reaped;          /* the reaper's thread has ended */
+bit probed;          /* the prober's has, or there is none */
+bit worked;          /* rank 0's worker has ended, or there is none */
 byte left = FIRERS;  /* firers that have not begun */
 byte firing;         /* firers between their slot and their swap */
 
-#define NOBODY_INSIDE (!inside[0] && !inside[1])
+#define NOBODY_INSIDE (!inside[0] && !inside[1] && !asking)
 #define IS_QUIESCED (state >= QUIESCED && state != WEDGED)
 
 #if OPS == 2
@@ -285,20 +314,102 @@ inline await_answer()
 {
 	atomic {
 		ANSWERS(state) ->
+		assert(!clique_freed); /* C */
 		assert(cause > CLOSING);
 		assert(state == WEDGED || ALL_IDLE) /* F */
 	}
 }
 
+/* The words are left to the last who has a reference, if there are several. */
+inline free_words()
+{
+	assert(RANK_WRITTEN(0) && RANK_WRITTEN(1)); /* C */
+	assert(freed && NOBODY_INSIDE && ALL_IDLE && !words_freed);
+	words_freed = 1
+}
+
+inline put(is_last)
+{
+#ifdef BREAK_PUT_FREES
+	is_last = 1;
+#else
+	atomic { assert(users); users--; is_last = (users == 0) };
+#endif
+	atomic {
+		if
+		:: is_last ->
+			assert(state == RELEASED && !clique_freed); /* C, D */
+			if
+			:: !words_freed -> free_words()
+			:: else
+			fi;
+			clique_freed = 1;
+			is_last = 0
+		:: else
+		fi
+	}
+}
+
+/* ---- src/api/completion.c --------------------------------------------- */
+
+/*
+ * Notes do not change once they may be read, and a cause is as old as the state
+ * that asks for it, so that this is one step with the look at the state.
+ *
+ * An answer is checked when it is given, later than it was found; but nothing
+ * becomes unsafe again.
+ */
+inline answer(n, d, s, rc)
+{
+	d_step {
+		assert(!clique_freed); /* C */
+#ifdef BREAK_NOTES_IGNORED
+		rc = (d && s < QUIESCED -> OK : \
+		      (s == LIVE -> NOT_YET : (d -> OK : ANSWER_OF(s))));
+#else
+		rc = (s == LIVE -> (d -> OK : NOT_YET) : \
+		      (then[n] -> OK : ANSWER_OF(s)));
+#endif
+		assert(rc != OK || whole[n]);              /* F */
+		assert(rc != TOLD_CAUSE || ALL_IDLE);      /* F */
+		assert(rc != TOLD_CLOSED);                 /* F */
+		d = 0
+	}
+}
+
+/* In which state the done word is looked at, before the state is again. */
+#ifdef BREAK_NOTES_IGNORED
+#define LOOKS_AT_WORD(s) ((s) != NOTING && (s) < QUIESCED)
+#else
+#define LOOKS_AT_WORD(s) ((s) == LIVE)
+#endif
+
+inline ask(n, d, rc)
+{
+	if
+	:: atomic { LOOKS_AT_WORD(state) -> assert(!clique_freed) }; /* C */
+		atomic { assert(!words_freed); d = done[n] }; /* C */
+#ifdef BREAK_STATE_READ_FIRST
+		answer(n, d, LIVE, rc)
+#else
+		atomic { state != NOTING -> answer(n, d, state, rc) }
+#endif
+	:: atomic {
+		state != NOTING && !LOOKS_AT_WORD(state) ->
+		answer(n, d, state, rc)
+	}
+	fi
+}
+
 /* ---- src/core/submit.c ------------------------------------------------ */
 
-/* Without a cause the native call begins. */
+/* Without a cause the native call begins; not once the group is being closed. */
 inline load_cause(r)
 {
 	atomic {
 		if
 		:: cause > CLOSING -> goto refused
-		:: else -> assert(!freed); inside[r] = 1 /* C */
+		:: else -> assert(!freed && !close_called); inside[r] = 1 /* C */
 		fi
 	}
 }
@@ -342,17 +453,41 @@ inline mark(r, k, failed)
 	fi
 }
 
+/*
+ * What the worker does besides: it asks about its ticket, passes its gate, cause
+ * or not (worker_leave()), and ends.  A worker that was left behind has a
+ * reference; under the run's lock it finds out.
+ */
+inline work_on(d, is_last, rc)
+{
+	if
+	:: last[0] ->
+		ask(AT(0, 0), d, rc);
+		rc = 0
+	:: else
+	fi;
+	atomic { assert(!clique_freed); gate[0] = 1 }; /* C */
+	atomic { assert(!clique_freed); gate[0] = 0 }; /* C */
+	worked = 1;
+#ifndef BREAK_STRAGGLER_UNCOUNTED
+	if
+	:: abandoned -> put(is_last)
+	:: else
+	fi
+#endif
+}
+
 proctype owner(byte r)
 {
-	byte k;
+	byte k, rc;
 	bit failed, mine;
 
 	do
-	:: k < OPS - (r == 1 && OPS == 2) && !close_called ->
+	:: k < OPS - (r == 1 && OPS == 2) && MAY_CALL(r) ->
 #ifdef BREAK_GATE_LOOKS_FIRST
 		atomic {
 			if
-			:: !close_called -> in_call[r] = 1
+			:: MAY_CALL(r) -> in_call[r] = 1
 			:: else -> goto gone
 			fi;
 			load_cause(r)
@@ -361,7 +496,7 @@ proctype owner(byte r)
 #else
 		atomic {
 			if
-			:: !close_called -> in_call[r] = 1; gate[r] = 1
+			:: MAY_CALL(r) -> in_call[r] = 1; gate[r] = 1
 			:: else -> goto gone
 			fi
 		};
@@ -391,9 +526,15 @@ proctype owner(byte r)
 	:: else -> goto gone
 	od;
 refused:
-	atomic { gate[r] = 0; in_call[r] = 0 };
+	atomic { assert(!clique_freed); gate[r] = 0; in_call[r] = 0 }; /* C */
 gone:
-	k = 0
+	atomic { k = 0; failed = 0 };
+#ifdef STRAGGLER
+	if
+	:: r == 0 -> work_on(failed, mine, rc)
+	:: else
+	fi
+#endif
 }
 
 /* The first mark that fails is the last; then nothing is known of any rank. */
@@ -518,9 +659,18 @@ inline move(from, to)
 	}
 }
 
+inline await_prober()
+{
+	if
+	:: !probing
+	:: state == WEDGED -> goto end_parked
+	fi
+}
+
 proctype reaper()
 {
 	byte i;
+	bit has_stragglers;
 
 end_asleep: /* for ever, if nobody fires or closes */
 	caused;
@@ -528,6 +678,9 @@ end_asleep: /* for ever, if nobody fires or closes */
 	:: cause == CLOSING ->
 #ifndef BREAK_DESTROYED_LIVE
 		note(i);
+#ifndef BREAK_DESTROYED_PROBED
+		await_prober();
+#endif
 		move(NOTED, QUIESCED);
 #endif
 #ifndef BREAK_CLOSE_DESTROYS
@@ -573,6 +726,9 @@ end_asleep: /* for ever, if nobody fires or closes */
 			i++
 		:: else -> i = 0; break
 		od;
+#ifndef BREAK_ABORTED_PROBED
+		await_prober();
+#endif
 #ifdef BREAK_QUIESCED_STORED
 		state = QUIESCED;
 #else
@@ -616,10 +772,14 @@ end_used: /* for ever, if close has answered COHORT_STATE */
 	:: goto end_parked /* inside cudaFree() */
 	fi;
 #endif
+#ifndef BREAK_WORDS_GIVEN_BACK
+	has_stragglers = (users > 1);
+#endif
 	atomic {
-		assert(RANK_WRITTEN(0) && RANK_WRITTEN(1)); /* C */
-		assert(freed && NOBODY_INSIDE && ALL_IDLE);
-		words_freed = 1
+		if
+		:: !has_stragglers -> free_words()
+		:: else -> has_stragglers = 0
+		fi
 	};
 	state = RELEASED;
 over:
@@ -631,40 +791,56 @@ gone:
 	skip
 }
 
-/* ---- src/api/completion.c --------------------------------------------- */
+/* ---- src/guard/prober.c ----------------------------------------------- */
 
-/*
- * The done word, then the state.  Notes do not change once they may be read, and
- * a cause is as old as the state that asks for it, so that this is all.
- *
- * An answer is checked when it is given, later than it was found; but nothing
- * becomes unsafe again.
- */
-inline ask(n, d, s, rc)
+/* Something is in flight, so it will ask. */
+inline enter_probe()
 {
-#ifdef BREAK_STATE_READ_FIRST
-	atomic { state != NOTING -> s = state };
-	d = done[n];
-#else
-	d = done[n];
-	atomic { state != NOTING -> s = state };
-#endif
-	d_step {
-		assert(!words_freed);
-#ifdef BREAK_NOTES_IGNORED
-		rc = (d && s < QUIESCED -> OK : \
-		      (s == LIVE -> NOT_YET : (d -> OK : ANSWER_OF(s))));
-#else
-		rc = (s == LIVE -> (d -> OK : NOT_YET) : \
-		      (then[n] -> OK : ANSWER_OF(s)));
-#endif
-		assert(rc != OK || whole[n]);              /* F */
-		assert(rc != TOLD_CAUSE || ALL_IDLE);      /* F */
-		assert(rc != TOLD_CLOSED);                 /* F */
-		d = 0;
-		s = 0
+	atomic { assert(!words_freed && !clique_freed); probing = 1 } /* C */
+}
+
+/* Without a cause the native question begins. */
+inline look_before_asking()
+{
+	atomic {
+		assert(!clique_freed); /* C */
+		if
+		:: cause == NONE -> assert(!freed); asking = 1 /* C */
+		:: else
+		fi
 	}
 }
+
+/*
+ * It asks at any moment, also long after there is a cause, as it looked for one
+ * before.  One question stands for all: one that finds nothing leaves nothing
+ * behind.
+ */
+proctype prober()
+{
+	bit mine;
+
+#ifdef BREAK_PROBER_LOOKS_FIRST
+	look_before_asking();
+	enter_probe();
+#else
+	enter_probe();
+	look_before_asking();
+#endif
+	if
+	:: asking -> swap(FIRED, mine); post(mine)
+	:: true
+#ifndef PATIENT
+	:: asking ->
+end_stuck_asking:
+		false
+#endif
+	fi;
+	atomic { assert(!clique_freed); asking = 0; probing = 0 }; /* C */
+	atomic { assert(!words_freed && !clique_freed); probed = 1 } /* C */
+}
+
+/* ---- src/api/completion.c --------------------------------------------- */
 
 /* Whether asking would give an answer. */
 #define ANSWERABLE(n) \
@@ -676,7 +852,7 @@ inline ask(n, d, s, rc)
  * told; and once more at any moment. */
 proctype waiter()
 {
-	byte n, s, rc, first;
+	byte n, rc, first;
 	bit d, asked;
 
 	if
@@ -690,7 +866,7 @@ proctype waiter()
 	fi;
 	do
 	:: !asked || ANSWERABLE(n) ->
-		ask(n, d, s, rc);
+		ask(n, d, rc);
 		atomic {
 			assert(!first || rc == first); /* F */
 			if
@@ -708,26 +884,57 @@ gone:
 	skip
 }
 
-/* ---- src/api/group.c -------------------------------------------------- */
+/* In place of the waiter: in the end a cause has led to an answer. */
+proctype auditor()
+{
+	timeout -> assert(cause == NONE || ANSWERS(state)) /* G */
+}
+
+/* ---- src/api/group.c, generation.c ------------------------------------ */
+
+/* Whether nobody is in a call.  One that is stuck in it for ever keeps nobody
+ * from closing; nor does one that was left behind outside of the gate. */
+#ifdef STRAGGLER
+#define MAY_CLOSE (state == WEDGED && (worked || abandoned) || \
+                   !in_call[1] && (worked || abandoned && !gate[0]))
+#else
+#define MAY_CLOSE (state == WEDGED || !in_call[0] && !in_call[1])
+#endif
+
+/* Stop the prober.  It may be out, and in again to see the cause, any number of
+ * times; or it is in when the deadline passes. */
+inline stop_prober(s)
+{
+	if
+	:: !probing -> probed
+#ifndef PATIENT
+	:: true ->
+#ifndef BREAK_PROBER_FORGOTTEN
+		s = LIVE
+#endif
+#endif
+	fi
+}
 
 proctype closer()
 {
 	byte r, k, s, rc = OK;
-	bit d, mine, expired;
+	bit d, mine, expired, is_last;
 
+	/* close_check() */
 	if
-	:: atomic { !in_call[0] && !in_call[1] -> close_called = 1 }
-	:: inside[0] || inside[1] -> goto gone /* COHORT_STATE */
+	:: atomic { MAY_CLOSE -> close_called = 1 }
+	:: gate[0] || gate[1] || !worked -> goto gone /* COHORT_STATE */
 	fi;
 
-	/* close_wait() */
+	/* generation_end() */
 	do
 	:: r < 2 && k < last[r] ->
 		if
 		:: ANSWERABLE(AT(r, k))
 		:: expired = 1
 		fi;
-		ask(AT(r, k), d, s, rc);
+		ask(AT(r, k), d, rc);
 		atomic {
 			if
 			:: rc == OK -> k++
@@ -738,8 +945,6 @@ proctype closer()
 	:: atomic { r < 2 && k == last[r] -> r++; k = 0 }
 	:: atomic { r == 2 -> r = 0; break }
 	od;
-
-	/* close_end() */
 	if
 	:: rc == OK ->
 #ifdef BREAK_CLOSE_DESTROYS
@@ -754,24 +959,36 @@ proctype closer()
 	fi;
 	atomic { r = 0; k = 0; rc = 0; expired = 0 };
 
-	/* Waits until RECLAIMED, bounded, and gives memory back. */
+	/* generation_free(): waits until RECLAIMED, bounded. */
 	if
-	:: state >= RECLAIMED
+	:: atomic { state >= RECLAIMED -> s = state }
 #ifndef PATIENT
 	:: true
 #endif
 	fi;
-	atomic { !waiting -> unused = 1 };
-	if
-	:: atomic { state >= RELEASED -> s = state }
-#ifndef PATIENT
-	:: s = state
+#ifdef BREAK_PROBER_STOPPED_LATE
+	unused = (s == RECLAIMED);
 #endif
+	stop_prober(s);
+	if
+	:: s == RECLAIMED ->
+		/* Nobody waits any more; the memory is given back, bounded. */
+		atomic { !waiting -> unused = 1 };
+		if
+		:: atomic { state == RELEASED -> s = state }
+#ifndef PATIENT
+		:: true
+#endif
+		fi
+	:: else
 	fi;
 	if
-	:: s == RELEASED ->
-		/* pthread_join() */
-		atomic { reaped -> assert(!in_call[0] && !in_call[1]) } /* C */
+	:: s == RELEASED -> /* clique_retire() */
+		atomic {
+			reaped ->
+			assert(!in_call[1] && (!in_call[0] || abandoned)) /* C */
+		};
+		put(is_last)
 	:: else -> /* clique_leak() */
 #ifdef PATIENT
 		assert(s == LEAKED) /* G */
@@ -780,6 +997,22 @@ proctype closer()
 	s = 0;
 gone:
 	skip
+}
+
+/* ---- src/api/worker.c ------------------------------------------------- */
+
+/* The run's deadline passes: abandon_locked().  The run is over before close is
+ * called. */
+proctype run_end()
+{
+end_running:
+	atomic {
+		cause > CLOSING && !worked ->
+#ifndef BREAK_STRAGGLER_UNCOUNTED
+		users++;
+#endif
+		abandoned = 1
+	}
 }
 
 init {
@@ -793,8 +1026,22 @@ init {
 		run owner(1);
 #endif
 		run reaper();
+#ifdef PROBER
+		run prober();
+#else
+		probed = 1;
+#endif
 		run closer();
+#ifdef STRAGGLER
+		run run_end();
+#else
+		worked = 1;
+#endif
+#if defined(PROBER) || defined(STRAGGLER)
+		run auditor();
+#else
 		run waiter();
+#endif
 		run firers();
 		run looker()
 	}
