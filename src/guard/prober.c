@@ -86,15 +86,24 @@ int prober_start(struct prober *p, struct clique *q)
 	                 strerror(err));
 }
 
+/* True if a native query may still be under way. */
+static bool may_hang(struct clique *q)
+{
+	enum clique_state state = clique_look(q);
+
+	return state < CLIQUE_QUIESCED || state == CLIQUE_WEDGED;
+}
+
 bool prober_stop(struct prober *p, uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;
 
 	atomic_store(&p->stop, true);
 	sem_post(&p->wake);
-	/* Out once is out for good: it sees the cause. */
+	/* It may come in again, see the cause and go; only before QUIESCED, or
+	 * in a wedged clique, can it be in a native call. */
 	while (atomic_load(&p->clique->probing)) {
-		if (clock_now() >= deadline_ns) {
+		if (clock_now() >= deadline_ns && may_hang(p->clique)) {
 			pthread_detach(p->thread);
 			return false;
 		}
