@@ -53,8 +53,8 @@ static bool is_quiet(struct cohort_comm *c)
 	return !c->unmarked || event_is_done(c);
 }
 
-/* Wait until the prober is out; false if the clique became WEDGED.  It stays out:
- * it sees the cause. */
+/* Wait until the prober is out; false if the clique became WEDGED.  It may come in
+ * again, but then sees the cause. */
 static bool await_prober(struct clique *q)
 {
 	struct backoff b = BACKOFF;
