@@ -129,9 +129,11 @@ static int parse_rate(const char *text, float *lr_out)
 }
 
 /* "R@STEP"; whether there are such is seen later. */
-static int parse_fault(const char *name, enum demo_fault fault,
-                       struct demo_options *options)
+static int parse_fault(int option, struct demo_options *options)
 {
+	const char *name = option == OPTION_STALL ? "stall"
+	                   : option == OPTION_DIE ? "die"
+	                                          : "mismatch";
 	const char *at = strchr(optarg, '@');
 	char rank[24];
 	uint64_t number;
@@ -147,7 +149,9 @@ static int parse_fault(const char *name, enum demo_fault fault,
 	    cli_number("demo", name, at + 1, 0, UINT64_MAX,
 	               &options->fault_step) != CLI_OK)
 		return CLI_USAGE;
-	options->fault = fault;
+	options->fault = option == OPTION_STALL ? FAULT_STALL
+	                 : option == OPTION_DIE ? FAULT_DIE
+	                                        : FAULT_MISMATCH;
 	options->fault_rank = (int)number;
 	return CLI_OK;
 }
@@ -210,13 +214,9 @@ static int parse_option(int c, char **argv, struct demo_options *options)
 		options->json = true;
 		break;
 	case OPTION_STALL:
-		status = parse_fault("stall", FAULT_STALL, options);
-		break;
 	case OPTION_DIE:
-		status = parse_fault("die", FAULT_DIE, options);
-		break;
 	case OPTION_MISMATCH:
-		status = parse_fault("mismatch", FAULT_MISMATCH, options);
+		status = parse_fault(c, options);
 		break;
 	case OPTION_NO_FAULT:
 		options->fault = FAULT_NONE;
