@@ -318,7 +318,7 @@ static __int128 int_wrap(unsigned __int128 x, int bits, bool with_sign)
 
 static uint64_t fold_ints(const uint64_t *x, int n, int type, int op)
 {
-	const int bits = (int)reduce_type_size(type) * 8;
+	const int bits = (int)cohort_type_size(type) * 8;
 	const bool with_sign = is_signed(type);
 	__int128 best = int_wrap(x[0], bits, with_sign);
 	unsigned __int128 sum = x[0], prod = x[0];
@@ -416,7 +416,7 @@ static uint64_t next_random(uint64_t *state)
  * subnormal and normal, infinity and what is around it, quiet NaNs. */
 static uint64_t edge_bits(int type, uint64_t choice)
 {
-	const uint64_t sign = UINT64_C(1) << (reduce_type_size(type) * 8 - 1);
+	const uint64_t sign = UINT64_C(1) << (cohort_type_size(type) * 8 - 1);
 	const struct format *f = format_of(type);
 	const int mantissa = f ? f->mantissa : type == ncclFloat32 ? 23 : 52;
 	const uint64_t normal = UINT64_C(1) << mantissa;
@@ -453,7 +453,7 @@ static uint64_t any_bits(int type, uint64_t *state)
 
 static void fill(void *to, size_t count, int type, uint64_t seed)
 {
-	const size_t size = reduce_type_size(type);
+	const size_t size = cohort_type_size(type);
 
 	for (size_t i = 0; i < count; i++) {
 		const uint64_t bits = any_bits(type, &seed);
@@ -503,7 +503,7 @@ static void fill_sources(const void *src[], int n, int type, bool shifted)
 static void check_against_reference(const void *out, const void *const src[],
                                     int n, const struct fold_case *c)
 {
-	const size_t size = reduce_type_size(c->type);
+	const size_t size = cohort_type_size(c->type);
 
 	for (size_t i = 0; i < LENGTH; i++) {
 		uint64_t x[MAX_RANKS], want, got;
@@ -545,7 +545,7 @@ ParameterizedTestParameters(reduce, takes_misaligned_buffers)
 
 ParameterizedTest(struct fold_case *c, reduce, takes_misaligned_buffers)
 {
-	const size_t bytes = LENGTH * reduce_type_size(c->type);
+	const size_t bytes = LENGTH * cohort_type_size(c->type);
 	const void *src[MAX_RANKS];
 
 	fill_sources(src, 3, c->type, true);
@@ -566,7 +566,7 @@ ParameterizedTestParameters(reduce, does_not_depend_on_the_cut)
 ParameterizedTest(struct fold_case *c, reduce, does_not_depend_on_the_cut)
 {
 	static const size_t pieces[] = { 1, 3, 17, 511, 2, 513, 64, 5 };
-	const size_t size = reduce_type_size(c->type);
+	const size_t size = cohort_type_size(c->type);
 	const void *src[MAX_RANKS], *part[MAX_RANKS];
 	size_t count;
 
@@ -591,7 +591,7 @@ ParameterizedTestParameters(reduce, may_write_over_any_source)
 
 ParameterizedTest(struct fold_case *c, reduce, may_write_over_any_source)
 {
-	const size_t bytes = LENGTH * reduce_type_size(c->type);
+	const size_t bytes = LENGTH * cohort_type_size(c->type);
 	const void *src[MAX_RANKS];
 
 	for (int k = 0; k < 4; k++) {
@@ -695,7 +695,7 @@ ParameterizedTestParameters(reduce, follows_the_rules)
 
 ParameterizedTest(struct example *e, reduce, follows_the_rules)
 {
-	const size_t size = reduce_type_size(e->type);
+	const size_t size = cohort_type_size(e->type);
 	const void *src[4];
 	uint64_t got;
 
@@ -727,7 +727,7 @@ Test(reduce, knows_the_size_of_every_type)
 	};
 
 	for (int type = 0; type < ncclNumTypes; type++)
-		cr_assert(reduce_type_size(type) == sizes[type]);
-	cr_assert(reduce_type_size(-1) == 0);
-	cr_assert(reduce_type_size(ncclNumTypes) == 0);
+		cr_assert(cohort_type_size(type) == sizes[type]);
+	cr_assert(cohort_type_size(-1) == 0);
+	cr_assert(cohort_type_size(ncclNumTypes) == 0);
 }

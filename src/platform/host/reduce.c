@@ -227,8 +227,3 @@ void reduce_fold(void *out, const void *const src[], int n, size_t count,
 		           left < BLOCK ? left : BLOCK, op);
 	}
 }
-
-size_t reduce_type_size(int type)
-{
-	return type >= 0 && type < ncclNumTypes ? arithmetic[type].size : 0;
-}

@@ -41,7 +41,4 @@
 void reduce_fold(void *out, const void *const src[], int n, size_t count,
                  int type, int op);
 
-/* Bytes of one element of @type, 0 for no such type.  Any thread. */
-size_t reduce_type_size(int type);
-
 #endif
