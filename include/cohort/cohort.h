@@ -9,7 +9,9 @@
  * *communicator* per rank, each for a worker thread (or cohort_group_run()
  * starts those threads).  A collective called on a communicator is queued on a
  * stream and yields a *ticket*, a number that answers the same for ever: done,
- * or the *cause* that ended the group's communicators.  Beneath are NCCL and
+ * or the *cause* that ended the group's communicators.  Threads, or processes,
+ * can also *join* a communicator rank by rank, by a unique id; what is said of a
+ * group holds for the ranks that a process joins by one id.  Beneath are NCCL and
  * the CUDA runtime (the *gpu* platform), or the same functions on CPU threads
  * and host memory (the *host* platform, built in, needs no GPU).
  *
@@ -19,15 +21,18 @@
  *     or free.  If it fails, nothing was stored and nothing is owed.
  *  2. A communicator belongs to its group: cohort_comm_close() leaves early,
  *     cohort_group_close() closes those that are left.  No call may use a
- *     communicator after its group was closed.  A stream that still waits for
- *     a ticket (cohort_stream_after()) may go on.
+ *     communicator after its group was closed, but for those of workers that a
+ *     run left behind, by these.  Joined ranks have no group: the last of them
+ *     in the process that is closed closes it.  A stream that still waits for a
+ *     ticket (cohort_stream_after()) may go on.
  *  3. Buffers passed to a collective are borrowed until its ticket is answered.
  *  4. A ticket is a number: nothing to release, ask as often as you like.
  *  5. A ticket that answers with a cause leaves its output buffers undefined,
  *     and free for you to release; one that answers COHORT_WEDGED must keep
  *     its buffers.  COHORT_TIMED_OUT says nothing: the operation goes on.
  *  6. An abort handle may be used from any thread, also while its group is
- *     being closed and after, until cohort_abort_put().
+ *     being closed and after, until cohort_abort_put().  It is of one
+ *     generation: take a new one after cohort_group_respawn().
  *  7. A text that a function returns is the library's; the one of
  *     cohort_last_error() lasts until the thread's next call.
  *  8. cohort_group_close() waits for what is in flight, up to the close
@@ -52,9 +57,13 @@
  *  [6] cohort_group_close           X   X   X   X   X   X
  *
  * "Submit" is every call on a communicator that takes a stream, cohort_alloc(),
- * cohort_free(), cohort_comm_bind() and _unbind(), cohort_deadline_push() and _pop(),
- * cohort_pause() and cohort_resume().  Split, run, respawn and the group-level
- * collectives are for one thread at a time, which submits for all ranks.
+ * cohort_free(), cohort_comm_bind() and _unbind(), cohort_comm_native_enter(),
+ * cohort_deadline_push() and _pop(), cohort_pause() and cohort_resume().  Split, run,
+ * respawn and the group-level collectives are for one thread at a time, which submits
+ * for all ranks.  Facts of a group or a communicator and cohort_group_abandoned() are
+ * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all
+ * of them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
+ * cohort_comm_join()) may overlap with everything.
  *
  * Blocking: a function blocks only where its comment says so, and on what.
  * The caller's current CUDA device is the same before and after every call.
@@ -259,18 +268,23 @@ struct cohort_comm;
 struct cohort_deadlines {
 	uint64_t init_ns;  /* to connect the ranks, at open and respawn; default
 	                      120 s */
-	uint64_t first_ns; /* in place of join_ns and exec_ns, for the first
-	                      collective of each rank, which may have connections
-	                      to set up; default 300 s */
+	uint64_t first_ns; /* in place of each of join_ns and exec_ns, for the
+	                      first collective of each rank in a generation,
+	                      which may have connections to set up; default
+	                      300 s */
 	uint64_t join_ns;  /* from a rank's call of a collective until the last
 	                      rank has called it; default 300 s */
-	uint64_t exec_ns; /* from the last rank's call until it is done on every
-	                      rank; default 300 s.  While an older one is not
-	                      done, neither runs */
+	uint64_t exec_ns;  /* from the last rank's call until it is done on
+	                      every rank; default 300 s.  While an older
+	                      collective is not done, neither this clock nor that
+	                      of join_ns runs */
 	uint64_t close_ns; /* that close waits for what is in flight before it
 	                      aborts; default 60 s */
 	uint64_t abort_ns; /* that an abort may take before it is given up as
-	                      wedged; default 10 s */
+	                      wedged; also that on_verdict has to answer, that
+	                      NCCL has to answer whether it has failed, and that
+	                      a run waits for its workers after a cause; default
+	                      10 s */
 	uint64_t reserved[10];
 };
 
@@ -282,7 +296,10 @@ enum cohort_policy {
 	                             deadline passes once more */
 	COHORT_POLICY_ASK = 2,    /* tell on_verdict, and end the group if that
 	                             returns anything but 0, or nothing within
-	                             the abort deadline */
+	                             the abort deadline (a call of it that is
+	                             under way, for a warning, counts in that),
+	                             even if the collective is done by then; after
+	                             0 ask again as for _REPORT */
 };
 
 /* The most ranks of a group, and the words of a set of ranks: rank r is bit
@@ -290,7 +307,29 @@ enum cohort_policy {
 #define COHORT_MAX_RANKS 1024
 #define COHORT_RANK_WORDS (COHORT_MAX_RANKS / 64)
 
-/* Why something does not go on or has ended: name, value, spelling. */
+/*
+ * Why something does not go on or has ended: name, value, spelling
+ *
+ *  NONE            there is no cause
+ *  NEVER_CALLED    @rank has made no call at all, or was closed
+ *  DIFFERENT_CALL  @rank is inside another call, or has made another one
+ *                  (COHORT_MISMATCH)
+ *  NOT_STARTED     @rank has called, but is inside the native call, or its stream
+ *                  is busy with what was queued before
+ *  NOT_FINISHED    it runs; @rank is -1 if on all
+ *  OUTSIDE         the thread of @rank lives, and is in no call, or between
+ *                  cohort_comm_native_enter() and _leave()
+ *  THREAD_EXITED   the thread that @rank was bound to, or that called last, is gone
+ *  ASYNC_ERROR     ncclCommGetAsyncError() of @rank has said so
+ *  NATIVE_ERROR    a native call of @rank has failed
+ *  INIT_STUCK      only in the text of COHORT_INIT_TIMEOUT: no group, no verdict
+ *  WEDGED          on_verdict only: the end was not complete in the abort deadline
+ *  WORKER          the worker of @rank returned an error, or could not be bound
+ *  ABORTED         cohort_group_abort(), a handle, or a close whose time was up
+ *  PROBER_STUCK    on_verdict only: ncclCommGetAsyncError() of @rank, which a thread
+ *                  of the library asks now and then, has not returned within the
+ *                  abort deadline.  Nothing has ended
+ */
 #define COHORT_VERDICT_LIST(X)                                                 \
 	X(COHORT_VERDICT_NONE, 0, "none")                                      \
 	X(COHORT_VERDICT_NEVER_CALLED, 1, "never called")                      \
@@ -345,39 +384,46 @@ enum cohort_stage {
 
 /* What does not go on, or has ended, and why. */
 struct cohort_verdict {
-	int kind;          /* enum cohort_verdict_kind */
-	int stage;         /* enum cohort_stage */
-	int rank;          /* whose fault it is, as far as that is known; -1 */
-	int generation;    /* of the group, from 1 */
-	const char *group; /* its name */
+	int kind;            /* enum cohort_verdict_kind */
+	int stage;           /* enum cohort_stage */
+	int rank;            /* whose fault it is, the first of several; -1: not
+	                      known, or nobody's */
+	int generation;      /* of the group, from 1 */
+	const char *group;   /* its name */
 	uint64_t collective; /* number of the collective, from 1; 0: none */
 	uint64_t time_ns;    /* when, on CLOCK_MONOTONIC */
 	uint64_t since_ns;   /* since when the clock was running; 0: none was */
 	uint64_t deadline_ns; /* what was allowed */
 	uint64_t
 		joined[COHORT_RANK_WORDS]; /* sets of ranks: that have called */
-	uint64_t missing[COHORT_RANK_WORDS];    /* that it waits for */
-	int size;                               /* ranks */
-	const struct cohort_rank_report *ranks; /* @size of them, NULL if none
-	                                           was taken */
+	uint64_t missing[COHORT_RANK_WORDS];    /* that it waits for: all, if
+	                                           it runs on all */
+	int size;                               /* ranks in this process */
+	const struct cohort_rank_report *ranks; /* @size of them, by rank, of
+	                                           now: after the end what was cut
+	                                           short may seem done */
 	const char *text;                       /* the whole of it for people */
 	uint64_t reserved[8];
 };
 
 /*
  * Told of verdicts, one at a time, on a thread of the group with no lock held;
- * @verdict is borrowed for the call.  May call what any thread may call, but not
- * what ends the group: cohort_group_close(), cohort_group_respawn(), and for ranks that
- * have joined by id cohort_comm_close() (COHORT_STATE).  While it is running further
- * verdicts but the gravest and last are dropped, and the watchdog goes on.  A
- * generation whose on_verdict does not return is left behind: then that of the next
- * one is another thread.
+ * @verdict is borrowed for the call.  What it returns counts for
+ * COHORT_POLICY_ASK and COHORT_STAGE_EXPIRED only.  May call what any thread may call,
+ * cohort_group_abort() too, but not what waits for the end: cohort_group_close(),
+ * cohort_group_respawn(), and for ranks that have joined by id cohort_comm_close()
+ * (COHORT_STATE).  While it is running further verdicts but the gravest and last are
+ * dropped, and the watchdog goes on.
+ *
+ * Each generation has its own such thread.  One that has not returned within the abort
+ * deadline when the group is respawned or closed is left behind, and @user with it:
+ * it may then run beside that of the next generation, and after the close.
  */
 typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
                                  void *user);
 
 /*
- * Options of cohort_group_open().  Start from cohort_group_options_init() and
+ * Options of cohort_group_open() and cohort_comm_join().  Start from cohort_group_options_init() and
  * set fields; a field that is 0 or NULL has its default.
  */
 struct cohort_group_options {
@@ -414,7 +460,8 @@ struct cohort_cause {
 	                        COHORT_NCCL, COHORT_CUDA, COHORT_WORKER,
 	                        COHORT_ABORTED, ...; COHORT_OK: no cause */
 	int kind;        /* enum cohort_verdict_kind */
-	int rank;        /* the rank it came from, -1: none */
+	int rank;        /* the rank to blame or that it came from, the first of
+	                    several; -1: none */
 	int nccl;        /* ncclResult_t where one was involved, else 0 */
 	int cuda;        /* cudaError_t where one was involved, else 0 */
 	int worker;      /* what the rank's worker returned, else 0 */
@@ -424,9 +471,11 @@ struct cohort_cause {
 	uint64_t since_ns; /* of a deadline: since when its clock was running */
 	uint64_t deadline_ns;                /* and what it allowed; else 0 */
 	uint64_t joined[COHORT_RANK_WORDS];  /* sets of ranks, of a collective
-	                                        that was not done in time: those
-	                                        that had called it */
-	uint64_t missing[COHORT_RANK_WORDS]; /* those that were waited for */
+	                                        that was not done in time or that
+	                                        differs: that had called it; */
+	uint64_t missing[COHORT_RANK_WORDS]; /* of one not done in time: that
+	                                        were waited for, all of them if it
+	                                        was running on all */
 	char text[1024];                     /* the whole of it for people */
 	uint64_t reserved[16];
 };
@@ -464,16 +513,18 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  * group gets a cause, it aborts them instead.  Former generations go, too.  No
  * other call may be using the group or its communicators (COHORT_STATE is answered
  * where that is seen), but for workers that a run left behind: their communicators
- * stay until they return.
+ * stay until they return.  After the abort it waits up to the abort deadline each for
+ * an on_verdict that is running and for the device to give memory back.
  *
  * COHORT_OK; COHORT_STATE while cohort_group_run() is running or a call is
  * inside a communicator (but for one whose abort was given up), or if called by
- * on_verdict (nothing happened, the group is still open);
+ * on_verdict, or during a respawn (nothing happened, the group is still open);
  * COHORT_ABORTED if work in flight did not finish in time and was cut short:
  * closed all the same; COHORT_WEDGED if the abort did not complete in its time
  * either: closed, the native communicators are leaked, and buffers of
- * unfinished operations must not be freed.  The text says what does not end.
- * Also if on_verdict has not returned: its thread is left behind.
+ * unfinished operations must not be freed.  The text says what does not end.  Also
+ * if that is so of a former generation; and if on_verdict has not returned: its thread
+ * is left behind, buffers are free.
  */
 COHORT_API int cohort_group_close(struct cohort_group *group);
 
@@ -511,15 +562,16 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  *
  * Blocks until every worker has returned, but once the group has a cause no longer
  * than the abort deadline from that, and if the abort is wedged a quarter of a second
- * more: workers that have not returned then, as they are stuck, are *abandoned*
- * (cohort_group_abandoned()).
- * Their communicators live until they return, @user must, and their calls answer
- * COHORT_STALE.
+ * more.  Workers that have not returned then, stuck or only slow, are *abandoned*
+ * (cohort_group_abandoned()): their threads go on.  What @user points to must live
+ * until they return, which only @worker itself can tell you; so do their
+ * communicators, whose calls that queue something answer COHORT_STALE.
  *
  * COHORT_OK if every worker returned 0; COHORT_WORKER if one returned anything
  * else (@cause->worker, @cause->rank); the cause's status if something else
  * ended the group; COHORT_INVALID; COHORT_STATE if the group has a cause
- * already, a run is under way, or a communicator was closed or is bound;
+ * already, a run or a respawn is under way, or a communicator was closed, is bound
+ * or was entered for native calls;
  * COHORT_SYSTEM or COHORT_NO_MEMORY if the threads could not be started (no
  * worker has run, the group is as before).
  */
@@ -539,16 +591,23 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * split, or run, as a new one.  Until the group is closed former communicators answer
  * for their tickets and give memory back; calls that queue something on them answer
  * COHORT_STALE with the old cause, others have no effect on the new ones.  Tickets of
- * group-level calls can no longer be asked about, and abort handles of former
- * generations do nothing any more.  A supervisor is a loop: run; while that fails with a rank to blame,
- * respawn without it and run again.
+ * group-level calls must no longer be asked about: the same numbers are given out anew.
+ * Abort handles of former generations do nothing any more.  Threads of a split group
+ * must stop using its communicators by themselves; deadlines that were pushed, and
+ * pauses, are not taken over.
+ *
+ * A supervisor is a loop: run; while that fails, respawn without @cause->rank, those in
+ * @cause->missing, unless that is all, and those that cohort_group_abandoned() tells
+ * (before the respawn), and run again.  A worker that was abandoned may still be on
+ * its device: respawned with its rank, two threads work for that.
  *
  * One thread at a time; no thread may be inside a split or group-level call.
- * Blocks until the former generation is reclaimed, up to the abort deadline, and
- * then as cohort_group_open() does.
+ * Blocks until the former generation is reclaimed, up to the abort deadline; then as
+ * cohort_group_open() does; then for an on_verdict that is running, up to the abort
+ * deadline.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_STATE while there is no cause, a run is under
- * way, the former generation is not reclaimed, or is wedged on a device that would
+ * COHORT_OK; COHORT_INVALID; COHORT_STATE while there is no cause, a run or another
+ * respawn is under way, the former generation is not reclaimed, or is wedged on a device that would
  * be used again (drop those ranks), or if called by on_verdict; COHORT_NO_MEMORY,
  * COHORT_SYSTEM, COHORT_INIT_TIMEOUT, COHORT_CUDA, COHORT_NCCL.  On error the group
  * is as before.
@@ -583,7 +642,8 @@ COHORT_API int cohort_group_abort(struct cohort_group *group,
  *                         one (then its status is COHORT_OK)
  * cohort_group_generation - 1, and 1 more with each cohort_group_respawn()
  * cohort_group_abandoned  - how many ranks the last run of this generation has left
- *                         behind; the first @room of them are stored in @ranks
+ *                         behind, also if they have returned since; the first
+ *                         @room of them are stored in @ranks, which may be NULL
  *
  * All of them are about the generation that counts.
  */
@@ -656,17 +716,21 @@ COHORT_API int cohort_unique_id(struct cohort_unique_id *id);
  * @nranks:  1 to COHORT_MAX_RANKS, the same for all
  * @rank:    0 to @nranks - 1, another one for each
  * @device:  of this rank, another one for each rank of the machine
- * @options: as for cohort_group_open(), the same for all; NULL for the defaults
+ * @options: as for cohort_group_open(), the same for all (of a process the first
+ *           one's count); NULL for the defaults; borrowed for the call
  * @comm:    to be closed by cohort_comm_close(), which ends it as
  *           cohort_group_close() ends a group once the last rank of this process
  *           has done so; after that no call may use it
  *
  * The ranks that a process joins by one id are one clique: an abort handle of any
  * ends all, each is compared with the others, the watchdog sees all of them.  It
- * does not see those of other processes; that a verdict says.
+ * does not see those of other processes; that a verdict says.  They cannot be run or
+ * respawned: bind each to its thread yourself (cohort_comm_bind()), and after a cause
+ * close all and join anew, by a new id.
  *
- * Every rank must join: blocks until all have, or the init deadline has passed.
- * Then no rank of this process has joined.  Any thread.
+ * Every rank must join, each from a thread of its own: blocks until all have, or the
+ * init deadline has passed.  On an error no rank of this process has joined, what
+ * connects after all is taken back, and @id should not be used again.  Any thread.
  *
  * COHORT_OK; COHORT_INVALID, with the argument and its value, also for a rank,
  * a device or a number of ranks that does not go with those of others in this
@@ -735,13 +799,15 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  * Waits for this rank's tickets, up to the close deadline.  The native
  * communicator lives until the group is closed, as NCCL frees all of a
  * process's ranks together.  Of ranks that have joined by id the last one to be
- * closed ends them all, and waits for that as cohort_group_close() does.
+ * closed ends them all, and waits for that as cohort_group_close() does; then no call
+ * may use any of them.  A rank that a thread is stuck inside (COHORT_BUSY) keeps them
+ * open.
  *
  * COHORT_OK; COHORT_TIMED_OUT if a ticket was not answered in time (nothing
  * changed); the cause, or COHORT_WEDGED, if that is what its tickets answered
  * (closed all the same); COHORT_OWNER; COHORT_BUSY; COHORT_STATE if closed
  * already; COHORT_INVALID.  The last joined rank: also what cohort_group_close()
- * answers.
+ * answers; a joined rank: COHORT_STATE if called by on_verdict.
  */
 COHORT_API int cohort_comm_close(struct cohort_comm *comm);
 
@@ -761,7 +827,7 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  *
  * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER (also for a leave by
  * another thread than entered); COHORT_STATE if closed, or for a leave without
- * an enter; enter: the cause if the group has one.
+ * an enter; enter: the cause, or COHORT_STALE, as the collectives do.
  */
 COHORT_API int cohort_comm_native_enter(struct cohort_comm *comm,
                                         void **nccl_comm);
@@ -778,8 +844,9 @@ COHORT_API int cohort_comm_native_leave(struct cohort_comm *comm);
  * Each call keeps the deadlines it was made with.  A collective has as many clocks
  * as ranks have called it; the first that runs out decides.  So a rank that is to
  * be waited for longer needs the longer deadline on the others.  At most 16 deep.
- * One submitting thread at a time; neither blocks.  At the end of a worker of
- * cohort_group_run() all are popped.
+ * join_ns and exec_ns take the place of first_ns, too.  One submitting thread at a
+ * time; neither blocks; also once the group has a cause.  At the end of a worker of
+ * cohort_group_run(), and by cohort_comm_close(), all are popped.
  *
  * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_STATE for a pop
  * without a push, a push too deep, or if closed; COHORT_BUSY; COHORT_OWNER.
@@ -812,8 +879,8 @@ struct cohort_abort;
  * cohort_comm_abort_handle - a handle that ends the communicators of the group
  *
  * A reference, to be given back by cohort_abort_put(); it may outlive the
- * communicator and the group.  Any handle of any rank ends all ranks: the others
- * could never finish.  Any thread; does not block.  NULL for a NULL @comm, and in
+ * communicator and the group.  Any handle of any rank ends all ranks of this
+ * generation: the others could never finish.  Any thread; does not block.  NULL for a NULL @comm, and in
  * the child of a fork.
  */
 COHORT_API struct cohort_abort *
@@ -885,7 +952,7 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * a native call failed: as the other ranks are already waiting for this one,
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
- * abort timeout has passed.  COHORT_NO_MEMORY stands for COHORT_CUDA where CUDA
+ * abort deadline has passed.  COHORT_NO_MEMORY stands for COHORT_CUDA where CUDA
  * says so.  COHORT_MISMATCH likewise.  What goes wrong later is the ticket's
  * answer; COHORT_STALLED among that, with the watchdog's verdict, when a deadline
  * of the call has passed (struct cohort_deadlines).
@@ -1013,7 +1080,8 @@ COHORT_API int cohort_synchronize(struct cohort_comm *comm,
  * goes on: the ticket tells.  One submitting thread at a time.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE; the cause
- * if the group has one; COHORT_CUDA (nothing was queued).
+ * if the group has one, or COHORT_STALE, as for the collectives; COHORT_CUDA (nothing
+ * was queued).
  */
 COHORT_API int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket,
                                    void *stream);

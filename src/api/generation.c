@@ -90,6 +90,9 @@ int generation_end(struct generation *g)
 bool generation_unguard(struct generation *g)
 {
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
+
+	if (g->guard && clique_look(g->clique) == CLIQUE_WEDGED)
+		guard_explain(g->guard, g->wedged, sizeof(g->wedged));
 	if (g->guard)
 		g->is_guard_left = !guard_stop(g->guard, deadline);
 	g->guard = NULL;
@@ -99,19 +102,14 @@ bool generation_unguard(struct generation *g)
 /* Why it has not come to its end, as this thread's error. */
 static int explain(struct generation *g)
 {
-	char text[sizeof(((struct cohort_cause *)NULL)->text)];
-
 	if (clique_look(g->clique) == CLIQUE_LEAKED)
 		return error_set(COHORT_WEDGED,
 		                 "the native communicators of generation %d "
 		                 "could not be freed and are leaked",
 		                 g->clique->generation);
-	if (!g->guard)
-		return error_set(COHORT_WEDGED,
-		                 "generation %d is wedged, and leaked",
-		                 g->clique->generation);
-	guard_explain(g->guard, text, sizeof(text));
-	return error_set(COHORT_WEDGED, "%s; it is leaked", text);
+	if (g->guard)
+		guard_explain(g->guard, g->wedged, sizeof(g->wedged));
+	return error_set(COHORT_WEDGED, "%s; it is leaked", g->wedged);
 }
 
 /* Have the reaper give back what the ranks have. */

@@ -20,6 +20,9 @@ struct generation {
 	 * whoever closes or respawns. */
 	struct guard *guard;
 	bool is_guard_left;
+
+	/* Why it had not come to its end when it was respawned; else empty. */
+	char wedged[sizeof(((struct cohort_cause *)NULL)->text)];
 };
 
 int generation_open(const struct platform *platform, const int *devices, int n,

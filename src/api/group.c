@@ -93,7 +93,6 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	options.generation = former ? former->clique->generation + 1 : 1;
 	options.origins = origins;
 	rc = generation_open(g->platform, devices, n, &options, &guard, &now);
-
 	if (rc != COHORT_OK)
 		return rc;
 	now->former = former;
@@ -176,7 +175,7 @@ static int close_check(const struct cohort_group *group)
 
 	if (atomic_load(&group->running))
 		return error_set(COHORT_STATE,
-		                 "cohort_group_run() is under way");
+		                 "a run or a respawn is under way");
 	if (now->guard && guard_is_telling(now->guard))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	/* Whoever was inside when the abort was given up will stay there. */

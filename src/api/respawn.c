@@ -136,7 +136,7 @@ int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
 		return rc;
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
-		                 "cohort_group_run() is under way");
+		                 "a run or a respawn is under way");
 	rc = respawn(group, lost_ranks, n);
 	atomic_store(&group->running, false);
 	return rc;

@@ -360,7 +360,7 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 		cause_copy(q, cause);
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
-		                 "another cohort_group_run() is under way");
+		                 "another run, or a respawn, is under way");
 	q = group_clique(group);
 	rc = run_check(q);
 	if (rc == COHORT_OK) {

@@ -28,6 +28,9 @@
 /* After which the run does not wait for a rank that stalls. */
 #define ABORT_DEADLINE_NS (1000 * NS_PER_MS)
 
+/* Of what all have called.  Less than a rank waits for its step. */
+#define EXEC_DEADLINE_NS (5000 * NS_PER_MS)
+
 enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
 
 /* ---- options ---------------------------------------------------------- */
@@ -276,6 +279,11 @@ static int settle_fault(struct demo_options *options)
 	}
 	if (options->fault == FAULT_NONE)
 		return CLI_OK;
+	if (options->ranks == 1) {
+		cli_complain("demo", "a single rank cannot fail: nobody is "
+		                     "left, or waits for it");
+		return CLI_USAGE;
+	}
 	if (options->fault_rank >= options->ranks ||
 	    options->fault_step >= steps) {
 		cli_complain("demo",
@@ -314,6 +322,8 @@ static int open_group(struct plan *plan)
 	options.name = "demo";
 	options.platform = plan->options->platform;
 	options.deadlines.join_ns = plan->options->join_deadline_ns;
+	options.deadlines.first_ns = EXEC_DEADLINE_NS;
+	options.deadlines.exec_ns = EXEC_DEADLINE_NS;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
 	if (cohort_group_open(NULL, plan->options->ranks, &options,
 	                      &plan->group) == COHORT_OK)

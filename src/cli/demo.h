@@ -47,9 +47,10 @@ struct demo_result {
 	double comm_seconds;    /* likewise: copies, reduction and waiting */
 	double difference;      /* with verify: from a single run */
 
-	/* The generations it took, and the last one. */
+	/* The generations it took: how many, the last one, the second. */
 	int generation_count;
 	int final_ranks;
+	int resumed_ranks;
 	uint64_t resumed_step;
 
 	/* What ended the first one: status COHORT_OK if nothing did.  Times of

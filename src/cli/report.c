@@ -214,6 +214,8 @@ static void print_detection(const struct demo_result *result)
 		         "%.0f ms:",
 		         overshoot_ms(cause),
 		         (double)cause->deadline_ns * 1e-6);
+	else if (!result->fault_ns)
+		snprintf(text, sizeof(text), "the group ends:");
 	else
 		snprintf(text, sizeof(text), "the group ends, %.2f ms later:",
 		         ms_between(result->fault_ns, cause->time_ns));
@@ -229,13 +231,14 @@ static void print_recovery(const struct demo_result *result)
 {
 	char text[128];
 
-	snprintf(text, sizeof(text), "the run is over; ranks left behind: %d",
-	         result->abandoned_count);
+	snprintf(text, sizeof(text), "the run is over; ranks left behind: %d%s",
+	         result->abandoned_count,
+	         result->abandoned_count ? " (abort deadline 1 s)" : "");
 	print_when(result, result->returned_ns, text);
 	snprintf(text, sizeof(text),
-	         "generation %d: %d rank%s from the weights of step %llu",
-	         result->generation_count, result->final_ranks,
-	         result->final_ranks == 1 ? " goes on" : "s go on",
+	         "generation 2: %d rank%s from the weights of step %llu",
+	         result->resumed_ranks,
+	         result->resumed_ranks == 1 ? " goes on" : "s go on",
 	         (unsigned long long)result->resumed_step);
 	print_when(result, result->respawned_ns, text);
 	print_when(result, result->end_ns, "trained to the end");

@@ -22,7 +22,8 @@ static bool set_has(const uint64_t *set, int rank)
 	return set[rank / 64] >> rank % 64 & 1;
 }
 
-/* The ranks that a cause blames, and those that did not come back; their number.
+/* The ranks that a cause blames (it may blame none, and all are missing), and those
+ * that did not come back; their number.
  * All are numbers of the generation that has ended. */
 static int find_lost(const struct plan *plan, const struct cohort_cause *cause,
                      int *lost)
@@ -33,7 +34,8 @@ static int find_lost(const struct plan *plan, const struct cohort_cause *cause,
 	int n = 0;
 
 	for (int r = 0; r < plan->now_size; r++) {
-		bool is_lost = r == cause->rank || set_has(cause->missing, r);
+		bool is_lost = r == cause->rank ||
+		               (cause->rank >= 0 && set_has(cause->missing, r));
 
 		for (int i = 0; i < gone; i++)
 			is_lost |= abandoned[i] == r;
@@ -78,8 +80,9 @@ static void record(const struct plan *plan, const struct cohort_cause *cause,
 /* The worker of a rank that died could not do this. */
 static void free_memory(struct rank *rank)
 {
-	if (rank->has_died && rank->device)
-		cohort_free(rank->comm, rank->device);
+	if (!rank->has_died || !rank->device)
+		return;
+	cohort_free(rank->comm, rank->device);
 	rank->device = NULL;
 }
 
@@ -96,8 +99,7 @@ static void plan_next(struct plan *plan, const int *lost, int n)
 
 		if (i < n && lost[i] == r) {
 			i++;
-			if (rank->has_died)
-				free_memory(rank);
+			free_memory(rank);
 			continue;
 		}
 		plan->now[plan->now_size] = plan->now[r];
@@ -161,13 +163,14 @@ int supervise(struct plan *plan, struct demo_result *result)
 		status = go_on(plan, &cause);
 		if (status != CLI_OK)
 			break;
-		if (!result->respawned_ns)
-			result->respawned_ns = demo_ns();
+		if (result->respawned_ns)
+			continue;
+		result->respawned_ns = demo_ns();
+		result->resumed_step = plan->first_step;
+		result->resumed_ranks = plan->now_size;
 	}
 	result->generation_count = plan->generation_count;
 	result->final_ranks = plan->now_size;
-	result->resumed_step =
-		plan->generations[plan->generation_count - 1].first_step;
 	return status;
 }
 

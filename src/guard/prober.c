@@ -15,6 +15,7 @@
 static void fire(struct cohort_comm *c, ncclResult_t result)
 {
 	const struct platform *p = c->clique->platform;
+	const char *more = p->ncclGetLastError(c->native);
 	const struct cohort_cause cause = {
 		.status = COHORT_NCCL,
 		.kind = COHORT_VERDICT_ASYNC_ERROR,
@@ -23,9 +24,9 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 	};
 
 	clique_fire(c->clique, &cause,
-	            "rank %d: the native communicator has failed: %s (%d): %s",
+	            "rank %d: the native communicator has failed: %s (%d)%s%s",
 	            c->rank, p->ncclGetErrorString(result), (int)result,
-	            p->ncclGetLastError(c->native));
+	            more && *more ? ": " : "", more ? more : "");
 }
 
 /* Ask about one rank, unless the clique has ended: then its communicator is no

@@ -121,7 +121,6 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		.inside = atomic_load(&c->gate),
 		.idle = comm_is_idle(c),
 		.closed = atomic_load(&c->closed),
-		.bound = atomic_load(&c->owner),
 		.tid = atomic_load(&c->tid),
 		.alive = -1,
 	};
@@ -164,7 +163,6 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->paused = atomic_load(&q->paused) > 0;
 	s->resumed_ns = atomic_load(&q->resumed_ns);
 	take(s, q);
-	s->state = clique_look(q);
 	s->reaping = atomic_load(&q->reaping);
 	s->reaping_rank = atomic_load(&q->reaping_rank);
 	s->probing = atomic_load(&q->probing) - 1;

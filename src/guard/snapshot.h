@@ -30,7 +30,6 @@ struct rank_snapshot {
 	bool native; /* and that is between native enter and leave */
 	bool idle;   /* nobody is inside and nothing is in flight */
 	bool closed;
-	bool bound;
 	struct record last; /* the last call of any kind; ticket 0: none */
 
 	/* Of the thread it is bound to, else of the last that called; by
@@ -61,7 +60,6 @@ struct snapshot {
 	uint64_t moved_ns;   /* when an older one was last seen in flight: the
 	                        front has waited for that */
 	bool all_joined;
-	enum clique_state state;
 	const char *reaping; /* where the reaper is, NULL: in no native call */
 	int reaping_rank;
 	int probing; /* of which rank the prober asks something, -1: none */

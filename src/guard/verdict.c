@@ -192,6 +192,19 @@ static void add_progress(struct text *t, const struct snapshot *s,
 	}
 }
 
+/* Whether its thread lives, and where it is. */
+static void add_place(struct text *t, const struct rank_snapshot *r)
+{
+	if (r->alive >= 0)
+		text_add(t, r->alive ? " is alive, "
+		                     : " is dead (that thread has exited), ");
+	else
+		text_add(t, " is ");
+	text_add(t, r->native   ? "inside its native communicator"
+	            : r->inside ? "inside another call"
+	                        : "outside the library");
+}
+
 /* What a rank that has not called the front is doing instead. */
 static void add_absence(struct text *t, const struct snapshot *s,
                         const struct rank_snapshot *r)
@@ -200,20 +213,10 @@ static void add_absence(struct text *t, const struct snapshot *s,
 		text_add(t, " has never called anything");
 		return;
 	}
-	if (r->alive >= 0)
-		text_add(t, r->alive ? " is alive,"
-		                     : " is dead (that thread has exited),");
-	else if (!r->closed)
-		text_add(t, " is");
-	text_add(t, " ");
 	if (r->closed)
-		text_add(t, "has left by cohort_comm_close()");
-	else if (r->native)
-		text_add(t, "inside its native communicator");
-	else if (r->inside)
-		text_add(t, "inside another call");
+		text_add(t, " has left by cohort_comm_close()");
 	else
-		text_add(t, "outside the library");
+		add_place(t, r);
 	if (!r->last.ticket)
 		return;
 	text_add(t, "; its last call, ");
@@ -377,20 +380,22 @@ void verdict_stalled(const struct snapshot *s, const struct due *due,
 	v->since_ns = due->since_ns;
 	v->deadline_ns = due->deadline_ns;
 	add_front(&t, s);
-	text_add(&t, ": %s for ", cohort_verdict_text(v->kind));
+	text_add(&t, ": %s; waited for ", cohort_verdict_text(v->kind));
 	add_age(&t, s, due->since_ns);
 	text_add(&t, ", allowed are ");
 	add_time(&t, due->deadline_ns);
 	text_add(&t, "; joined: ");
 	add_set(&t, v->joined);
-	text_add(&t, s->all_joined ? "; not done: " : "; missing: ");
+	text_add(&t, s->all_joined ? "; it waits for: " : "; missing: ");
 	add_set(&t, v->missing);
 	add_ranks(&t, s, v->missing);
 	if (s->world > s->size)
 		text_add(&t, "; %d of %d ranks are of other processes",
 		         s->world - s->size, s->world);
 	if (s->probing >= 0) {
-		text_add(&t, "; the prober has been asking rank %d for ",
+		text_add(&t,
+		         "; ncclCommGetAsyncError of rank %d has not returned "
+		         "for ",
 		         s->probing);
 		add_age(&t, s, s->probing_since_ns);
 	}

@@ -197,7 +197,7 @@ static uint64_t judge_question(struct guard *g)
 		return g->question_due_ns;
 	text_add(&(struct text){ g->asked.text + used,
 	                         sizeof(g->asked.text) - used },
-	         "; on_verdict was asked, and has not returned");
+	         "; on_verdict has not answered in time");
 	cause_set(g->clique->end, &g->asked);
 	return 0;
 }

@@ -302,7 +302,7 @@ static int respawn_inside(struct cohort_comm *comm, void *unused)
 	(void)comm;
 	(void)unused;
 	expect_refused(COHORT_STATE, NULL, 0,
-	               "cohort_group_run() is under way");
+	               "a run or a respawn is under way");
 	return 0;
 }
 
@@ -414,8 +414,9 @@ Test(respawn, drops_the_rank_that_a_wedged_generation_hangs_on)
 	respawn_without(1);
 	it_works();
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
-	cr_assert_str_eq(cohort_last_error(),
-	                 "generation 1 is wedged, and leaked");
+	cr_assert_not_null(strstr(cohort_last_error(), "rank 1 ("));
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          " has been inside all_reduce for "));
 	stuck_let_go();
 	pthread_join(thread, &rc);
 	cr_assert_eq((intptr_t)rc, COHORT_WEDGED);

@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cohort/cohort.h>
+
 #include "platform/host/convert.h"
 #include "platform/nccl_abi.h"
 

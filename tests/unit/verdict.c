@@ -112,7 +112,7 @@ static const char *stalled(void)
 #define FRONT                                                                  \
 	"all_reduce of 1000 float32, sum (collective 7, group \"dp\", "        \
 	"generation 1): "
-#define TIMES " for 10.0 s, allowed are 10.0 s; "
+#define TIMES "; waited for 10.0 s, allowed are 10.0 s; "
 #define LAST                                                                   \
 	"; its last call, all_reduce of 1000 float32, sum (ticket 12), was "   \
 	"60.0 s ago"
@@ -349,8 +349,8 @@ Test(verdict, a_rank_that_has_left)
 	ranks[1].closed = true;
 	cr_assert_str_eq(stalled(), FRONT
 	                 "never called" TIMES "joined: 0; missing: 1; "
-	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
-	                 "has left by cohort_comm_close()" LAST);
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) has left "
+	                 "by cohort_comm_close()" LAST);
 }
 
 /* ---- elsewhere -------------------------------------------------------- */
@@ -414,7 +414,7 @@ Test(verdict, one_rank_has_not_started)
 	ranks[0].started = true;
 	cr_assert_str_eq(stalled(), FRONT
 	                 "joined but not started" TIMES
-	                 "joined: 0-1; not done: 1; "
+	                 "joined: 0-1; it waits for: 1; "
 	                 "rank 1 (thread 4001 \"dp/1\", device 1) has not "
 	                 "started: its stream is still busy with what was "
 	                 "queued before");
@@ -433,7 +433,7 @@ Test(verdict, one_rank_is_still_inside_its_native_call)
 	ranks[1].in_call = true;
 	cr_assert_str_eq(stalled(), FRONT
 	                 "joined but not started" TIMES
-	                 "joined: 0-1; not done: 1; "
+	                 "joined: 0-1; it waits for: 1; "
 	                 "rank 1 (thread 4001 \"dp/1\", device 1) has been "
 	                 "inside ncclAllReduce for 10.0 s");
 	cr_assert_eq(out.v.rank, 1);
@@ -447,7 +447,7 @@ Test(verdict, all_have_started_and_none_is_done_which_is_nobodys_fault)
 	ranks[1].started = true;
 	cr_assert_str_eq(stalled(), FRONT
 	                 "started but not finished" TIMES
-	                 "joined: 0-1; not done: 0-1; "
+	                 "joined: 0-1; it waits for: 0-1; "
 	                 "rank 0 (thread 4000 \"dp/0\", device 0) has started, "
 	                 "and not finished; "
 	                 "rank 1 (thread 4001 \"dp/1\", device 1) has started, "
@@ -465,7 +465,7 @@ Test(verdict, one_rank_alone_is_not_done)
 	ranks[2].started = ranks[2].done = true;
 	cr_assert_str_eq(stalled(), FRONT
 	                 "started but not finished" TIMES
-	                 "joined: 0-2; not done: 1; "
+	                 "joined: 0-2; it waits for: 1; "
 	                 "rank 1 (thread 4001 \"dp/1\", device 1) has started, "
 	                 "and not finished");
 	cr_assert_eq(out.v.rank, 1);
@@ -488,7 +488,7 @@ Test(verdict, without_marks_of_starts_it_does_not_claim_to_know_of_any)
 	s.starts_are_marked = false;
 	cr_assert_str_eq(stalled(), FRONT
 	                 "started but not finished" TIMES
-	                 "joined: 0-1; not done: 0-1; "
+	                 "joined: 0-1; it waits for: 0-1; "
 	                 "rank 0 (thread 4000 \"dp/0\", device 0) has queued "
 	                 "its operation, which is not done; "
 	                 "rank 1 (thread 4001 \"dp/1\", device 1) has queued "
@@ -608,10 +608,10 @@ Test(verdict, a_warning_says_how_long_it_has_been)
 	ranks[1] =
 		(struct rank_snapshot){ .rank = 1, .device = 1, .alive = -1 };
 	verdict_stalled(&s, &due, &out);
-	cr_assert_str_eq(out.text,
-	                 FRONT "never called for 250 ms, allowed are 500 ms; "
-	                       "joined: 0; missing: 1; "
-	                       "rank 1 (device 1) has never called anything");
+	cr_assert_str_eq(out.text, FRONT
+	                 "never called; waited for 250 ms, allowed are 500 ms; "
+	                 "joined: 0; missing: 1; "
+	                 "rank 1 (device 1) has never called anything");
 	cr_assert_eq(out.v.stage, COHORT_STAGE_WARNING);
 	cr_assert_eq(out.v.since_ns, NOW - 250 * MS);
 	cr_assert_eq(out.v.deadline_ns, 500 * MS);
@@ -629,8 +629,9 @@ Test(verdict, a_question_of_the_prober_without_an_answer_is_told_too)
 	ranks[0].started = true;
 	s.probing = 1;
 	s.probing_since_ns = NOW - 3 * S;
-	cr_assert_not_null(strstr(stalled(), "queued before; the prober has "
-	                                     "been asking rank 1 for 3.0 s"));
+	cr_assert_not_null(strstr(stalled(),
+	                          "queued before; ncclCommGetAsyncError "
+	                          "of rank 1 has not returned for 3.0 s"));
 }
 
 Test(verdict, every_rank_has_its_report)
