@@ -68,8 +68,7 @@ int cohort_comm_cause(struct cohort_comm *comm, struct cohort_cause *cause)
 	return COHORT_OK;
 }
 
-static int change_owner(struct cohort_comm *comm,
-                        int (*change)(struct cohort_comm *))
+int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *))
 {
 	int rc = comm_check(comm);
 
@@ -77,19 +76,19 @@ static int change_owner(struct cohort_comm *comm,
 		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = change(comm);
+	rc = fn(comm);
 	gate_leave(comm);
 	return rc;
 }
 
 int cohort_comm_bind(struct cohort_comm *comm)
 {
-	return change_owner(comm, owner_bind);
+	return comm_inside(comm, owner_bind);
 }
 
 int cohort_comm_unbind(struct cohort_comm *comm)
 {
-	return change_owner(comm, owner_unbind);
+	return comm_inside(comm, owner_unbind);
 }
 
 /* Ranks that have joined by id: the last one to leave ends them all. */

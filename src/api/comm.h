@@ -7,6 +7,9 @@
 /* COHORT_INVALID for NULL. */
 int comm_check(const struct cohort_comm *comm);
 
+/* What @fn does inside the gate, also of a clique that has ended. */
+int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
+
 /* cohort_wait() up to a deadline; and for all tickets given out so far. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);

@@ -133,33 +133,19 @@ static int resume_rank(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-/* What is done inside the gate, also of a clique that has ended. */
-static int inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *))
-{
-	int rc = comm_check(comm);
-
-	if (rc == COHORT_OK)
-		rc = gate_enter(comm, true);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = fn(comm);
-	gate_leave(comm);
-	return rc;
-}
-
 int cohort_deadline_pop(struct cohort_comm *comm)
 {
-	return inside(comm, pop);
+	return comm_inside(comm, pop);
 }
 
 int cohort_pause(struct cohort_comm *comm)
 {
-	return inside(comm, pause_rank);
+	return comm_inside(comm, pause_rank);
 }
 
 int cohort_resume(struct cohort_comm *comm)
 {
-	return inside(comm, resume_rank);
+	return comm_inside(comm, resume_rank);
 }
 
 int deadlines_forget(struct cohort_comm *c)
@@ -174,5 +160,5 @@ int deadlines_forget(struct cohort_comm *c)
 
 int deadlines_reset(struct cohort_comm *comm)
 {
-	return inside(comm, deadlines_forget);
+	return comm_inside(comm, deadlines_forget);
 }

@@ -9,17 +9,26 @@
 #include "base/status.h"
 #include "core/owner.h"
 
-/* Unwatched as yet, and nothing was called. */
-static void discard(struct clique *q)
+/* Have the reaper give back what the ranks have, and free a clique that is reclaimed,
+ * or soon will be.  False if it does not come to that, and is leaked. */
+static bool give_back(struct clique *q)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
 
-	cause_set_closing(q->end);
 	sem_post(&q->unused);
-	if (clique_await(q, CLIQUE_RELEASED, deadline) == CLIQUE_RELEASED)
-		clique_retire(q);
-	else
+	if (clique_await(q, CLIQUE_RELEASED, deadline) != CLIQUE_RELEASED) {
 		clique_leak(q);
+		return false;
+	}
+	clique_retire(q);
+	return true;
+}
+
+/* Unwatched as yet, and nothing was called. */
+static void discard(struct clique *q)
+{
+	cause_set_closing(q->end);
+	give_back(q);
 }
 
 int generation_open(const struct platform *platform, const int *devices, int n,
@@ -112,28 +121,11 @@ static int explain(struct generation *g)
 	return error_set(COHORT_WEDGED, "%s; it is leaked", g->wedged);
 }
 
-/* Have the reaper give back what the ranks have. */
-static int release(struct clique *q)
-{
-	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
-
-	sem_post(&q->unused);
-	if (clique_await(q, CLIQUE_RELEASED, deadline) == CLIQUE_RELEASED) {
-		clique_retire(q);
-		return COHORT_OK;
-	}
-	clique_leak(q);
-	return error_set(COHORT_WEDGED,
-	                 "the memory of generation %d could not be given back "
-	                 "and is leaked",
-	                 q->generation);
-}
-
 int generation_free(struct generation *g)
 {
 	struct clique *q = g->clique;
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
-	int rc = COHORT_OK;
+	int generation = q->generation, rc = COHORT_OK;
 	bool unguarded;
 
 	owner_forget(q);
@@ -141,10 +133,13 @@ int generation_free(struct generation *g)
 	if (clique_await(q, CLIQUE_RECLAIMED, deadline) != CLIQUE_RECLAIMED)
 		rc = explain(g);
 	unguarded = generation_unguard(g);
-	if (rc == COHORT_OK)
-		rc = release(q);
-	else
+	if (rc != COHORT_OK)
 		clique_leak(q);
+	else if (!give_back(q))
+		rc = error_set(COHORT_WEDGED,
+		               "the memory of generation %d could not be given "
+		               "back and is leaked",
+		               generation);
 	if (rc == COHORT_OK && !unguarded)
 		rc = error_set(COHORT_WEDGED,
 		               "on_verdict has not returned: its thread is "
