@@ -621,8 +621,10 @@ COHORT_API int cohort_group_respawn(struct cohort_group *group,
  * @reason: for people, copied (up to 200 bytes); NULL: none
  *
  * Sets the cause (COHORT_ABORTED) and returns; tickets answer with it as soon
- * as no buffer can be touched any more.  Any thread, any number of times; does
- * not block.
+ * as no buffer can be touched any more.  An operation that is queued behind other
+ * work of its stream, yours or another group's, is over only when that is; if that
+ * takes longer than the abort deadline, the answer is COHORT_WEDGED.  Any thread, any
+ * number of times; does not block.
  *
  * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one;
  * COHORT_INVALID.

@@ -29,6 +29,7 @@ struct sibling {
 	struct cohort_comm *comms[RANKS];
 	struct contest contest;
 	bool is_aborted;
+	atomic_bool is_fired;
 	atomic_ulong done, cut;
 };
 
@@ -78,11 +79,18 @@ static void sum_end(struct sum *s, int expected)
 	                 1);
 }
 
-/* The stream of a sum: its group's, or the first one's for both. */
+/* True if the groups share their streams.  What is queued behind the other group's
+ * operation then ends only when that does, and who waits for it keeps that from going
+ * on: both must be aborted, and the second without waiting for what is done. */
+static bool is_shared(const struct round *round)
+{
+	return round->number % 3 == 0;
+}
+
 static void *stream_of(const struct round *round, int rank, int group)
 {
 	const struct sibling *s =
-		&round->siblings[round->number % 3 ? group : 0];
+		&round->siblings[is_shared(round) ? 0 : group];
 
 	return cohort_comm_stream(s->comms[rank]);
 }
@@ -113,15 +121,18 @@ static void ender_main(void *arg, int g)
 {
 	struct round *round = arg;
 	struct sibling *s = &round->siblings[g];
+	const struct sibling *other = &round->siblings[!g];
 	uint64_t seed = round->number << 8 | (unsigned)g;
 	unsigned long n = stress_random(&seed) % (RANKS * SUMS);
 
 	if (!s->is_aborted)
 		return;
-	while (atomic_load(&s->done) < n)
+	while (atomic_load(&s->done) < n &&
+	       !(is_shared(round) && atomic_load(&other->is_fired)))
 		sched_yield();
 	stress_spin(stress_random(&seed) % (1u << (8 + round->number % 8)));
 	contest_fire(&s->contest, g);
+	atomic_store(&s->is_fired, true);
 }
 
 /* By as many threads: the closes race, too. */
@@ -152,7 +163,7 @@ static void one_round(struct round *round)
 	for (g = 0; g < GROUPS; g++) {
 		s = &round->siblings[g];
 		s->group = ranks_small(RANKS, s->comms);
-		s->is_aborted = g == 0 || round->number % 4;
+		s->is_aborted = g == 0 || round->number % 4 || is_shared(round);
 		contest_begin(&s->contest, s->comms[0]);
 	}
 	crew_begin(&ranks, round);
