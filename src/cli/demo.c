@@ -340,10 +340,9 @@ static int train(struct plan *plan, struct demo_result *result)
 		return status;
 	status = run_group(plan, result);
 	closed = cohort_group_close(plan->group);
-	if (status == CLI_OK && closed != COHORT_OK) {
-		cli_complain("demo", "%s", cohort_last_error());
-		status = CLI_FAILED;
-	}
+	if (closed != COHORT_OK)
+		snprintf(result->complaint, sizeof(result->complaint), "%s",
+		         cohort_last_error());
 	for (int r = 0; closed == COHORT_WEDGED && r < plan->options->ranks;
 	     r++)
 		plan->ranks[r]->wedged = true;
@@ -378,6 +377,10 @@ static int run_plan(struct plan *plan)
 		report_json(options, &result);
 	else
 		report_print(options, &result);
+	if (*result.complaint) {
+		cli_complain("demo", "%s", result.complaint);
+		status = CLI_FAILED;
+	}
 out:
 	free(result.abandoned);
 	free(result.curve);

@@ -62,7 +62,8 @@ struct demo_result {
 	uint64_t returned_ns;  /* the run was over */
 	uint64_t respawned_ns; /* the next generation was there */
 	uint64_t end_ns;
-	int *abandoned; /* ranks that were left behind */
+	int *abandoned;       /* ranks that were left behind */
+	char complaint[1024]; /* of the close, "" if there was none */
 	int abandoned_count;
 };
 

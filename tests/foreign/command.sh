@@ -197,6 +197,16 @@ tells '"stalled_rank":null,' '"generations":2,"final_ranks":2,'
 exact --ranks 1
 tells '"fault":null'
 
+# A thread that dies inside its native call leaves that wedged: the rest is trained
+# and told of all the same.
+what='cohort demo with a thread that dies in its call'
+COHORT_FAULTS=1@40:die
+export COHORT_FAULTS
+run 1 demo --json --epochs 2 --no-fault
+unset COHORT_FAULTS
+tells '"verdict_kind":"thread exited"' '"generations":2,"final_ranks":3,'
+grep -qF 'its thread has exited' "$dir/err" || fail "$what: not told what is wedged"
+
 # An absurd rate drives the weights out of range, and the report still is JSON.
 what='cohort demo --lr 1e30'
 run 0 demo --json --epochs 1 --lr 1e30 --no-fault
