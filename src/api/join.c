@@ -318,6 +318,9 @@ static int meet(struct meeting *m, int rank, int device,
 	                      timeout, m->options.name, &native);
 
 	pthread_mutex_lock(&lock);
+	if (rc == COHORT_INIT_TIMEOUT)
+		error_set(rc, "%s; of %d ranks %d have come in this process",
+		          cohort_last_error(), m->size, m->joined);
 	if (rc == COHORT_OK)
 		connected_locked(m, rank, native);
 	else

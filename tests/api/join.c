@@ -319,4 +319,5 @@ Test(join, a_rank_whose_peers_do_not_come_is_told_in_time)
 	struct joiner j = { .id = &id, .size = 2, .init_ns = 10000000 };
 
 	refused(&j, COHORT_INIT_TIMEOUT, "ncclCommInitRank of rank 0 of 2");
+	cr_assert_not_null(strstr(j.error, "of 2 ranks 1 have come"));
 }
