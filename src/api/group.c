@@ -148,21 +148,23 @@ int cohort_group_open(const int *devices, int n,
 int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 {
 	const struct cohort_cause *cause;
+	struct clique *q;
 	int i, rc = group_check(group);
 
 	if (rc != COHORT_OK)
 		return rc;
 	if (!comms)
 		return error_set(COHORT_INVALID, "comms is NULL");
-	cause = clique_cause(group_clique(group));
+	q = group_clique(group);
+	cause = clique_cause(q);
 	if (cause)
 		return error_set(COHORT_STATE, "the group has ended: %s",
 		                 cause->text);
 	if (atomic_exchange(&group->split, true))
 		return error_set(COHORT_STATE,
 		                 "the group has been split already");
-	for (i = 0; i < group_clique(group)->size; i++)
-		comms[i] = &group_clique(group)->comms[i];
+	for (i = 0; i < q->size; i++)
+		comms[i] = &q->comms[i];
 	return COHORT_OK;
 }
 
@@ -238,14 +240,16 @@ int cohort_group_platform(const struct cohort_group *group)
 
 int cohort_group_devices(const struct cohort_group *group, int *devices)
 {
+	const struct clique *q;
 	int i, rc = group_check(group);
 
 	if (rc != COHORT_OK)
 		return rc;
 	if (!devices)
 		return error_set(COHORT_INVALID, "devices is NULL");
-	for (i = 0; i < group_clique(group)->size; i++)
-		devices[i] = group_clique(group)->comms[i].device;
+	q = group_clique(group); /* once: a respawn makes it another */
+	for (i = 0; i < q->size; i++)
+		devices[i] = q->comms[i].device;
 	return COHORT_OK;
 }
 
@@ -370,10 +374,13 @@ int cohort_group_wait(struct cohort_group *group, uint64_t ticket,
                       uint64_t timeout_ns)
 {
 	uint64_t deadline = clock_deadline(timeout_ns);
+	struct clique *q;
 	int i, rc = group_check(group);
 
-	for (i = 0; rc == COHORT_OK && i < group_clique(group)->size; i++)
-		rc = comm_await(&group_clique(group)->comms[i], ticket,
-		                deadline);
+	if (rc != COHORT_OK)
+		return rc;
+	q = group_clique(group);
+	for (i = 0; rc == COHORT_OK && i < q->size; i++)
+		rc = comm_await(&q->comms[i], ticket, deadline);
 	return rc;
 }

@@ -29,6 +29,7 @@
 
 /* One generation. */
 struct life {
+	struct cohort_group *group;
 	int size;
 	struct cohort_comm *comms[RANKS];
 	struct contest contest;
@@ -128,6 +129,17 @@ static void check_cause(const struct life *life, int rank)
 		            cause.status);
 }
 
+/* Of the one generation or the next, whichever counts. */
+static void ask_for_devices(const struct life *life)
+{
+	int r, devices[RANKS] = { 0 };
+
+	ranks_must(cohort_group_devices(life->group, devices), "devices");
+	for (r = 0; r < RANKS; r++)
+		if (devices[r] < 0 || devices[r] >= RANKS)
+			stress_fail("rank %d is on device %d", r, devices[r]);
+}
+
 static void caller_main(void *arg, int i)
 {
 	struct life *life = arg;
@@ -141,6 +153,7 @@ static void caller_main(void *arg, int i)
 		was_stale = is_stale;
 		ask_again(life, rank);
 		check_cause(life, rank);
+		ask_for_devices(life);
 		contest_fire(&life->contest, 1 + i);
 		rank = (rank + 1) % life->size;
 		sched_yield();
@@ -159,6 +172,7 @@ life_begin(struct life *life, struct cohort_group *group, uint64_t *seed)
 		ranks_must(cohort_group_split(group, life->comms), "split");
 	else
 		group = ranks_small(RANKS, life->comms);
+	life->group = group;
 	life->size = cohort_group_size(group);
 	life->odd_rank = (int)(stress_random(seed) % (unsigned)life->size);
 	life->odd_sum = (int)(stress_random(seed) % (SUMS + 1));
