@@ -149,7 +149,7 @@ static int ranks_here(const struct clique *q, uint64_t number)
 	int r, n = 0;
 
 	for (r = 0; r < q->size; r++)
-		n += word_is_of(load_word(&q->comms[r], number), number);
+		n += agree_has(&q->comms[r], number);
 	return n;
 }
 
@@ -196,13 +196,13 @@ static int side_size(const struct clique *q, int rank, uint64_t number)
 	return n;
 }
 
-/* The first rank of the side that is more than half of those here, or -1. */
-static int majority(const struct clique *q, uint64_t number)
+/* The first rank of the side that is more than half of @n ranks, or -1. */
+static int majority(const struct clique *q, uint64_t number, int n)
 {
-	int r, here = ranks_here(q, number);
+	int r;
 
 	for (r = 0; r < q->size; r++)
-		if (2 * side_size(q, r, number) > here)
+		if (2 * side_size(q, r, number) > n)
 			return r;
 	return -1;
 }
@@ -231,17 +231,6 @@ static bool is_repeated(const struct clique *q, int rank, uint64_t number)
 	return false;
 }
 
-/* True if more than half of all ranks call the same. */
-static bool is_decided(const struct clique *q, uint64_t number)
-{
-	int r;
-
-	for (r = 0; r < q->size; r++)
-		if (2 * side_size(q, r, number) > q->size)
-			return true;
-	return false;
-}
-
 /* Until all have called, or long enough. */
 static void await_quorum(const struct clique *q, uint64_t number)
 {
@@ -249,8 +238,9 @@ static void await_quorum(const struct clique *q, uint64_t number)
 	struct backoff b = BACKOFF;
 
 	do {
-		deadline = began +
-		           (is_decided(q, number) ? QUORUM_NS : NO_QUORUM_NS);
+		deadline = began + (majority(q, number, q->size) >= 0
+		                            ? QUORUM_NS
+		                            : NO_QUORUM_NS);
 		backoff_wait(&b, deadline);
 	} while (ranks_here(q, number) < q->size && !clique_cause(q) &&
 	         clock_now() < deadline);
@@ -268,7 +258,7 @@ static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 		.collective = number,
 	};
 	struct text t = { cause.text, sizeof(cause.text) };
-	int r, right = majority(q, number);
+	int r, right = majority(q, number, ranks_here(q, number));
 
 	if (right >= 0)
 		cause.rank = odd_rank(q, right, number);
