@@ -295,7 +295,6 @@ static void end_all(struct run *run)
 static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 {
 	struct run *run = run_create(q, fn, user);
-	const struct cohort_cause *cause;
 	int err;
 
 	if (!run)
@@ -309,8 +308,7 @@ static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 		return error_set(COHORT_SYSTEM,
 		                 "cannot start the workers' threads: %s",
 		                 strerror(err));
-	cause = clique_cause(q);
-	return cause ? error_set(cause->status, "%s", cause->text) : COHORT_OK;
+	return cause_error(clique_cause(q));
 }
 
 /* What keeps a rank from being run, NULL: nothing. */

@@ -84,18 +84,18 @@ static int await_rank(const struct cohort_comm *other, uint64_t number,
                       uint64_t *compared)
 {
 	const struct clique *q = other->clique;
-	const struct cohort_cause *cause;
 	struct backoff b = BACKOFF;
 	uint64_t theirs;
+	int rc;
 
 	/* Acquire: pairs with the release at the end of agree(). */
 	while ((theirs = atomic_load_explicit(&other->collectives,
 	                                      memory_order_acquire)) +
 	               q->slots <
 	       number) {
-		cause = clique_cause(q);
-		if (cause)
-			return error_set(cause->status, "%s", cause->text);
+		rc = cause_error(clique_cause(q));
+		if (rc != COHORT_OK)
+			return rc;
 		backoff_wait(&b, UINT64_MAX);
 	}
 	if (theirs < *compared)

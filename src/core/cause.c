@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/status.h"
 
 #define MAX_REASON 200
 
@@ -47,6 +48,11 @@ const struct cohort_cause *cause_look(const struct cohort_abort *a)
 	const struct cohort_cause *cause = cause_any(a);
 
 	return cause != &a->closing ? cause : NULL;
+}
+
+int cause_error(const struct cohort_cause *cause)
+{
+	return cause ? error_set(cause->status, "%s", cause->text) : COHORT_OK;
 }
 
 /* Make @cause the cause, if there is none. */

@@ -427,7 +427,7 @@ int clique_answer(const struct clique *q, enum clique_state state)
 			"the abort did not complete within %llu ms: %s",
 			(unsigned long long)(q->deadlines.abort_ns / 1000000),
 			cause->text);
-	return error_set(cause->status, "%s", cause->text);
+	return cause_error(cause);
 }
 
 int clique_await_answer(struct clique *q)

@@ -49,9 +49,7 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 		return error_set(COHORT_STALE,
 		                 "rank %d of generation %d is of the past: %s",
 		                 c->rank, c->clique->generation, cause->text);
-	if (cause)
-		return error_set(cause->status, "%s", cause->text);
-	return COHORT_OK;
+	return cause_error(cause);
 }
 
 int gate_enter(struct cohort_comm *c, bool with_cause)
@@ -106,16 +104,16 @@ static int enter_all(struct cohort_comm *comms, int n)
 static int slot_await(struct cohort_comm *c, uint64_t ticket)
 {
 	struct clique *q = c->clique;
-	const struct cohort_cause *cause;
 	struct backoff b = BACKOFF;
 	uint64_t former = ticket - q->slots;
+	int rc;
 
 	if (ticket <= q->slots)
 		return COHORT_OK;
 	while (!comm_ticket_done(c, former)) {
-		cause = clique_cause(q);
-		if (cause)
-			return error_set(cause->status, "%s", cause->text);
+		rc = cause_error(clique_cause(q));
+		if (rc != COHORT_OK)
+			return rc;
 		comm_ticket_help(c, former, UINT64_MAX);
 		backoff_wait(&b, UINT64_MAX);
 	}
