@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "api/generation.h"
@@ -40,22 +39,6 @@ struct id {
 _Static_assert(sizeof(struct id) <= sizeof(struct cohort_unique_id),
                "an id has room");
 
-/* Tells this process from others with the same number. */
-static uint64_t process_instance(void)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static uint64_t instance; /* guarded by lock */
-	uint64_t value;
-
-	pthread_mutex_lock(&lock);
-	if (!instance &&
-	    getrandom(&instance, sizeof(instance), 0) != sizeof(instance))
-		instance = clock_now();
-	value = instance;
-	pthread_mutex_unlock(&lock);
-	return value;
-}
-
 int cohort_unique_id(struct cohort_unique_id *out)
 {
 	const struct platform *p;
@@ -74,7 +57,7 @@ int cohort_unique_id(struct cohort_unique_id *out)
 	if (rc != COHORT_OK)
 		return rc;
 	id.platform = p->kind;
-	id.instance = process_instance();
+	id.instance = process_number();
 	*out = (struct cohort_unique_id){ { 0 } };
 	memcpy(out->bytes, &id, sizeof(id));
 	return COHORT_OK;
@@ -366,7 +349,7 @@ static int id_read(const struct cohort_unique_id *bytes,
 		                 "platform %d",
 		                 o->platform, id->platform);
 	if (id->platform == COHORT_PLATFORM_HOST &&
-	    (id->process != getpid() || id->instance != process_instance()))
+	    (id->process != getpid() || id->instance != process_number()))
 		return error_set(COHORT_UNSUPPORTED,
 		                 "the id is of process %lld, this is %lld: the "
 		                 "host platform joins ranks of one process",

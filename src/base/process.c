@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/random.h>
 
 #include "base/status.h"
 
@@ -30,6 +31,21 @@ void process_watch(void)
 bool process_is_forked(void)
 {
 	return atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+uint64_t process_number(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static uint64_t number; /* guarded by lock */
+	uint64_t drawn;
+
+	pthread_mutex_lock(&lock);
+	if (!number &&
+	    getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		number = 0;
+	drawn = number;
+	pthread_mutex_unlock(&lock);
+	return drawn;
 }
 
 int process_check(void)

@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Watch for forks from now on.  Any number of times. */
 void process_watch(void);
@@ -15,6 +16,10 @@ void process_watch(void);
 /* True in a child of a process that was watched.  Any thread, any signal
  * handler. */
 bool process_is_forked(void);
+
+/* A random number that tells this process from others, also from former ones with its
+ * pid; 0: there are none to be had.  The same after a fork. */
+uint64_t process_number(void);
 
 /* COHORT_FORKED there, else COHORT_OK. */
 int process_check(void);

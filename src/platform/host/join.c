@@ -12,10 +12,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
 #include "platform/host/group.h"
@@ -47,16 +47,15 @@ static pthread_cond_t all_arrived = PTHREAD_COND_INITIALIZER;
 /* Guarded by lock. */
 static struct meeting *meetings; /* that are not over */
 static uint64_t numbers;         /* given out */
-static uint64_t process;         /* 0: not yet drawn */
 
 /* ---- ids -------------------------------------------------------------- */
 
 static bool id_create_locked(struct content *c)
 {
+	uint64_t process = process_number();
 	struct meeting *m;
 
-	if (!process &&
-	    getrandom(&process, sizeof(process), 0) != (ssize_t)sizeof(process))
+	if (!process)
 		return false;
 	m = calloc(1, sizeof(*m));
 	if (!m)
@@ -93,14 +92,13 @@ ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
 static uint64_t id_number(const ncclUniqueId *id)
 {
 	struct content c;
-	bool ours;
 
 	memcpy(&c, id, sizeof(c));
-	pthread_mutex_lock(&lock);
-	ours = c.magic == ID_MAGIC && process && c.process == process &&
-	       c.pid == (uint64_t)getpid();
-	pthread_mutex_unlock(&lock);
-	return ours ? c.number : 0;
+	return c.magic == ID_MAGIC && c.process &&
+	                       c.process == process_number() &&
+	                       c.pid == (uint64_t)getpid()
+	               ? c.number
+	               : 0;
 }
 
 static struct meeting **find_locked(uint64_t number)
