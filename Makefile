@@ -101,7 +101,8 @@ library_sources := \
   src/platform/host/event.c src/platform/host/fault.c \
   src/platform/host/group.c src/platform/host/host.c \
   src/platform/host/join.c src/platform/host/mark.c src/platform/host/meet.c \
-  src/platform/host/memory.c src/platform/host/reduce.c \
+  src/platform/host/memory.c src/platform/host/pending.c \
+  src/platform/host/reduce.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/strict.c src/platform/select.c
 command_sources := \

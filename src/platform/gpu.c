@@ -118,7 +118,7 @@ static int find_nccl(void *library)
 {
 	int rc = COHORT_OK;
 
-#define FIND(result, name, parameters, arguments)                              \
+#define FIND(since, result, name, parameters, arguments)                       \
 	if (rc == COHORT_OK)                                                   \
 		rc = find_symbol(library, "libnccl", #name, &table.name);
 	NCCL_FUNCTIONS(FIND)
@@ -130,7 +130,7 @@ static int find_cuda(void *library)
 {
 	int rc = COHORT_OK;
 
-#define FIND(result, name, parameters, arguments)                              \
+#define FIND(since, result, name, parameters, arguments)                       \
 	if (rc == COHORT_OK)                                                   \
 		rc = find_symbol(library, "libcudart", #name, &table.name);
 	CUDA_FUNCTIONS(FIND)

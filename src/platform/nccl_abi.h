@@ -8,7 +8,11 @@
  * the real header where one is installed.
  */
 
+#include <limits.h>
+#include <stddef.h>
+
 typedef struct ncclComm *ncclComm_t;
+typedef struct ncclWindow_vidmem *ncclWindow_t;
 
 #define NCCL_UNIQUE_ID_BYTES 128
 
@@ -50,6 +54,81 @@ typedef enum {
 	ncclMin = 3,
 	ncclAvg = 4,
 	ncclNumOps = 5,
+	ncclMaxRedOp = 0x7fffffff,
 } ncclRedOp_t;
+
+typedef enum {
+	ncclScalarDevice = 0,
+	ncclScalarHostImmediate = 1,
+} ncclScalarResidence_t;
+
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
+#define NCCL_CONFIG_UNDEF_PTR NULL
+#define NCCL_UNDEF_FLOAT (-1.0f)
+#define NCCL_SPLIT_NOCOLOR (-1)
+
+/* Of 2.28; a newer NCCL accepts an older one by its size and version. */
+typedef struct {
+	size_t size;
+	unsigned int magic;
+	unsigned int version;
+	int blocking;
+	int cgaClusterSize;
+	int minCTAs;
+	int maxCTAs;
+	const char *netName;
+	int splitShare;
+	int trafficClass;
+	const char *commName;
+	int collnetEnable;
+	int CTAPolicy;
+	int shrinkShare;
+	int nvlsCTAs;
+	int nChannelsPerNetPeer;
+	int nvlinkCentricSched;
+} ncclConfig_t;
+
+#define NCCL_CONFIG_MAGIC 0xcafebeef
+#define NCCL_CONFIG_VERSION 22809
+
+/* What the real header's NCCL_CONFIG_INITIALIZER is. */
+#define NCCL_CONFIG_INITIALIZER                                                \
+	{                                                                      \
+		.size = sizeof(ncclConfig_t), .magic = NCCL_CONFIG_MAGIC,      \
+		.version = NCCL_CONFIG_VERSION,                                \
+		.blocking = NCCL_CONFIG_UNDEF_INT,                             \
+		.cgaClusterSize = NCCL_CONFIG_UNDEF_INT,                       \
+		.minCTAs = NCCL_CONFIG_UNDEF_INT,                              \
+		.maxCTAs = NCCL_CONFIG_UNDEF_INT, .netName = NULL,             \
+		.splitShare = NCCL_CONFIG_UNDEF_INT,                           \
+		.trafficClass = NCCL_CONFIG_UNDEF_INT, .commName = NULL,       \
+		.collnetEnable = NCCL_CONFIG_UNDEF_INT,                        \
+		.CTAPolicy = NCCL_CONFIG_UNDEF_INT,                            \
+		.shrinkShare = NCCL_CONFIG_UNDEF_INT,                          \
+		.nvlsCTAs = NCCL_CONFIG_UNDEF_INT,                             \
+		.nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,                  \
+		.nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,                   \
+	}
+
+typedef struct {
+	size_t size;
+	unsigned int magic;
+	unsigned int version;
+	float estimatedTime;
+} ncclSimInfo_t;
+
+#define NCCL_SIM_INFO_MAGIC 0x74685283
+
+#define NCCL_WIN_DEFAULT 0x00
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_REQUIRED_ALIGNMENT 4096
+
+#define NCCL_CTA_POLICY_DEFAULT 0x00
+#define NCCL_CTA_POLICY_EFFICIENCY 0x01
+#define NCCL_CTA_POLICY_ZERO 0x02
+
+#define NCCL_SHRINK_DEFAULT 0x00
+#define NCCL_SHRINK_ABORT 0x01
+#define NCCL_REVOKE_DEFAULT 0x00
 
 #endif

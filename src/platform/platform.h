@@ -24,7 +24,7 @@ struct platform {
 	bool starts_are_marked; /* a mark is cheap enough for one more before
 	                           each collective */
 
-#define PLATFORM_ENTRY(result, name, parameters, arguments)                    \
+#define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
 	result(*name) parameters;
 	NCCL_FUNCTIONS(PLATFORM_ENTRY)
 	CUDA_FUNCTIONS(PLATFORM_ENTRY)

@@ -31,7 +31,7 @@
 #if defined(ABI_REAL)
 /* The first line fails for a function that the real headers do not have, the
  * second for one that they declare differently. */
-#define ABI_DECLARE(result, name, parameters, arguments)                       \
+#define ABI_DECLARE(since, result, name, parameters, arguments)                \
 	typedef __typeof__(name) abi_type_of_##name;                           \
 	extern result name parameters;
 NCCL_FUNCTIONS(ABI_DECLARE)

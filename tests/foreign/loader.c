@@ -35,7 +35,7 @@ static const char *error_text(int error)
 
 #define cudaGetDeviceCount stand_in_cudaGetDeviceCount
 #define cudaGetErrorString stand_in_cudaGetErrorString
-#define STAND_IN(result, name, parameters, arguments)                          \
+#define STAND_IN(since, result, name, parameters, arguments)                   \
 	result name parameters;                                                \
 	result name parameters                                                 \
 	{                                                                      \
@@ -83,7 +83,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol,
 #endif
 
 #ifdef NCCL
-#define STAND_IN(result, name, parameters, arguments)                          \
+#define STAND_IN(since, result, name, parameters, arguments)                   \
 	result name parameters;                                                \
 	result name parameters                                                 \
 	{                                                                      \

@@ -14,7 +14,7 @@
 
 /* clang-format off */
 enum failing_index {
-#define FAILING_INDEX(result, name, parameters, arguments) failing_of_##name,
+#define FAILING_INDEX(since, result, name, parameters, arguments) failing_of_##name,
 	NCCL_FUNCTIONS(FAILING_INDEX)
 	failing_nccl_end, /* the CUDA functions begin with this number */
 	failing_before_cuda = failing_nccl_end - 1,
@@ -28,7 +28,7 @@ enum failing_index {
 
 /* clang-format off */
 static const char *const names[failing_functions] = {
-#define FAILING_NAME(result, name, parameters, arguments)                      \
+#define FAILING_NAME(since, result, name, parameters, arguments)                      \
 	[failing_of_##name] = #name,
 	NCCL_FUNCTIONS(FAILING_NAME)
 	CUDA_FUNCTIONS(FAILING_NAME)
@@ -85,7 +85,7 @@ static int failing_answer(int index)
 
 #define FAILING_IS_TEXT(result)                                                \
 	_Generic((result)0, const char * : true, default : false)
-#define FAILING_FUNCTION(result, name, parameters, arguments)                  \
+#define FAILING_FUNCTION(since, result, name, parameters, arguments)           \
 	static result failing_##name parameters                                \
 	{                                                                      \
 		if (!FAILING_IS_TEXT(result) &&                                \
@@ -116,7 +116,7 @@ static cudaError_t failing_await_mark(cudaStream_t stream, uint32_t *word,
 
 /* clang-format off */
 static struct platform table = {
-#define FAILING_ENTRY(result, name, parameters, arguments)                     \
+#define FAILING_ENTRY(since, result, name, parameters, arguments)                     \
 	.name = failing_##name,
 	NCCL_FUNCTIONS(FAILING_ENTRY)
 	CUDA_FUNCTIONS(FAILING_ENTRY)

@@ -19,7 +19,8 @@ static const struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",
 	.starts_are_marked = true,
-#define HOST_ENTRY(result, name, parameters, arguments) .name = host_##name,
+#define HOST_ENTRY(since, result, name, parameters, arguments)                 \
+	.name = host_##name,
 	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)
 #undef HOST_ENTRY
 		.mark = stream_mark,

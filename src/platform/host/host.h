@@ -11,12 +11,14 @@
 
 #include <cohort/sim.h>
 
+#include "platform/host/exports.h"
 #include "platform/platform.h"
 
-#define HOST_PROTOTYPE(result, name, parameters, arguments)                    \
+#define HOST_PROTOTYPE(since, result, name, parameters, arguments)             \
 	result host_##name parameters;
 NCCL_FUNCTIONS(HOST_PROTOTYPE)
 CUDA_FUNCTIONS(HOST_PROTOTYPE)
+HOST_CUDA_FUNCTIONS(HOST_PROTOTYPE)
 #undef HOST_PROTOTYPE
 
 /* More ranks than this have no host communicator. */
