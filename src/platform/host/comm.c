@@ -11,6 +11,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
 #include "platform/host/group.h"
@@ -169,9 +170,19 @@ static void comm_free(struct ncclComm *comm)
 	free(comm);
 }
 
+/* Atomic; those that are not freed.  Relaxed: a number. */
+static atomic_size_t worlds_live;
+
+size_t world_live(void)
+{
+	return atomic_load_explicit(&worlds_live, memory_order_relaxed);
+}
+
 void world_free(struct world *w)
 {
 	int i;
+
+	atomic_fetch_sub_explicit(&worlds_live, 1, memory_order_relaxed);
 
 	for (i = 0; i < w->n; i++)
 		if (w->comms[i])
@@ -210,6 +221,7 @@ struct world *world_create(int n, const int *devices)
 
 	if (!w)
 		return NULL;
+	atomic_fetch_add_explicit(&worlds_live, 1, memory_order_relaxed);
 	w->n = n;
 	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
 	lock_init(&w->lock);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/stream.h"
@@ -54,6 +55,21 @@ static struct event *event_get(void)
 	}
 	pthread_mutex_unlock(&table_lock);
 	return e;
+}
+
+size_t event_live(void)
+{
+	struct event *e;
+	size_t n = 0;
+
+	pthread_mutex_lock(&table_lock);
+	for (e = all; e; e = e->next) {
+		pthread_mutex_lock(&e->lock);
+		n += e->live;
+		pthread_mutex_unlock(&e->lock);
+	}
+	pthread_mutex_unlock(&table_lock);
+	return n;
 }
 
 /* Where and when an event was last recorded. */

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
 #include "platform/host/group.h"
@@ -86,6 +87,18 @@ ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
 	memset(id, 0, sizeof(*id));
 	memcpy(id, &c, sizeof(c));
 	return ncclSuccess;
+}
+
+size_t meeting_live(void)
+{
+	const struct meeting *m;
+	size_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (m = meetings; m; m = m->next)
+		n++;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 /* The number in @id, or 0 if it was not made by this process. */

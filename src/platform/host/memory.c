@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 
@@ -116,6 +117,16 @@ bool memory_is_known(const void *p, size_t bytes)
 	}
 	pthread_mutex_unlock(&lock);
 	return known;
+}
+
+size_t memory_live(void)
+{
+	size_t n;
+
+	pthread_mutex_lock(&lock);
+	n = used;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 static cudaError_t allocate(void **memory, size_t bytes, bool pinned)

@@ -19,6 +19,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 
@@ -174,6 +175,20 @@ struct stream *stream_next_of(struct stream *after, int device,
 			break;
 	}
 	return s;
+}
+
+size_t stream_live(void)
+{
+	struct stream *s;
+	size_t n = 0;
+
+	for (s = newest(); s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		n += !s->legacy &&
+		     atomic_load_explicit(&s->live, memory_order_relaxed);
+		pthread_mutex_unlock(&s->lock);
+	}
+	return n;
 }
 
 /* ---- driving ---------------------------------------------------------- */
