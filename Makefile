@@ -104,7 +104,7 @@ library_sources := \
   src/platform/host/memory.c src/platform/host/pending.c \
   src/platform/host/reduce.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
-  src/platform/host/strict.c src/platform/select.c
+  src/platform/host/strict.c src/platform/need.c src/platform/select.c
 command_sources := \
   src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \
@@ -112,7 +112,8 @@ command_sources := \
 public_headers := cohort.h sim.h version.h
 
 unit_sources := \
-  tests/unit/backoff.c tests/unit/op.c tests/unit/recorder.c \
+  tests/unit/backoff.c tests/unit/need.c tests/unit/op.c \
+  tests/unit/recorder.c \
   tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/comm.c \

@@ -5,7 +5,7 @@
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
  * real names and signatures, and three functions of ours.  The core is written
- * against this table and does not know whether the real libraries (gpu.c) or
+ * against this table and does not know whether the real libraries (gpu*.c) or
  * the host platform (host/) filled it.  No entry is ever NULL.
  */
 
@@ -18,11 +18,27 @@
 #include "platform/functions.h"
 #include "platform/nccl_abi.h"
 
+/* Each function of NCCL and CUDA has a number. */
+/* clang-format off */
+enum platform_function {
+#define PLATFORM_NUMBER(since, result, name, parameters, arguments)            \
+	FUNCTION_##name,
+	NCCL_FUNCTIONS(PLATFORM_NUMBER)
+	FUNCTIONS_OF_NCCL,
+	FUNCTION_before_cuda = FUNCTIONS_OF_NCCL - 1,
+	CUDA_FUNCTIONS(PLATFORM_NUMBER)
+#undef PLATFORM_NUMBER
+	FUNCTIONS,
+};
+/* clang-format on */
+
 struct platform {
 	int kind;               /* COHORT_PLATFORM_GPU or _HOST */
 	const char *name;       /* "gpu" or "host" */
 	bool starts_are_marked; /* a mark is cheap enough for one more before
 	                           each collective */
+	const bool *lacks; /* by number: is not there, and its entry answers
+	                           an error; NULL: all are there */
 
 #define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
 	result(*name) parameters;
@@ -53,6 +69,23 @@ struct platform {
 	                 uint32_t value, uint64_t until_ns);
 };
 
+/* True if @function is there. */
+bool platform_has(const struct platform *platform,
+                  enum platform_function function);
+
+/* COHORT_OK if @function is there, else COHORT_UNSUPPORTED with the version that
+ * it needs and the one that this is. */
+int platform_need(const struct platform *platform,
+                  enum platform_function function);
+
+/* Room for a version's text. */
+#define VERSION_TEXT_SIZE 32
+
+/* "2.28.9" and "13.0", of what ncclGetVersion() and cudaRuntimeGetVersion()
+ * give; returns @text. */
+const char *nccl_version_text(int version, char text[VERSION_TEXT_SIZE]);
+const char *cuda_version_text(int version, char text[VERSION_TEXT_SIZE]);
+
 /*
  * Open a platform, for the life of the process, and store its table.
  * @kind: enum cohort_platform; _AUTO makes the choice.  COHORT_INVALID for
@@ -69,6 +102,10 @@ void platform_override(const struct platform *table);
  * the number of devices.  Any thread, any number of times. */
 int gpu_platform_open(const struct platform **out, int *devices_out);
 int host_platform_open(const struct platform **out, int *devices_out);
+
+/* What there is to say of the gpu platform's libraries, as far as they could be
+ * opened. */
+void gpu_platform_describe(struct cohort_platform_info *info);
 
 /* True if the machine has an NVIDIA GPU, as far as its device files tell. */
 bool gpu_platform_present(void);
