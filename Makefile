@@ -96,6 +96,8 @@ library_sources := \
   src/core/reaper.c src/core/recorder.c src/core/submit.c \
   src/guard/notifier.c src/guard/prober.c src/guard/snapshot.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
+  src/platform/gpu_load.c src/platform/gpu_mark.c \
+  src/platform/gpu_versions.c \
   src/platform/host/collective.c src/platform/host/comm.c \
   src/platform/host/copy.c src/platform/host/device.c \
   src/platform/host/event.c src/platform/host/fault.c \

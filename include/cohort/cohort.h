@@ -232,7 +232,17 @@ struct cohort_platform_info {
 	int nccl_version;    /* 10000 * major + 100 * minor + patch, or 0 */
 	int runtime_version; /* of CUDA, 1000 * major + 10 * minor, or 0 */
 	int driver_version;  /* of CUDA, likewise, or 0 */
-	uint64_t reserved[8];
+
+	/* Of the gpu platform's libraries, as far as they could be opened, else
+	 * NULL: the files; and what is known to be wrong with such versions, or
+	 * that they are not what they seem, in sentences, "" for nothing.  The
+	 * texts last as long as the process. */
+	const char *nccl_file;
+	const char *runtime_file;
+	const char *notes;
+	int is_drop_in; /* 1: they are this project's drop-in libraries, and the
+	                   devices the host's */
+	uint64_t reserved[4];
 };
 
 /*
@@ -242,10 +252,12 @@ struct cohort_platform_info {
  * @info:     filled
  *
  * "Not installed" is a normal answer: COHORT_OK with @info->status
- * COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE or COHORT_CUDA and a
- * reason that names what is missing.  Never crashes and never prints.  Any
- * thread.  The first probe of the gpu platform opens its libraries, and may
- * block on the driver's start.
+ * COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE, COHORT_CUDA or
+ * COHORT_UNSUPPORTED (too old, or not NCCL) and a reason that names what is
+ * missing.  Never crashes and never prints.  Any thread.  The first probe of the
+ * gpu platform opens its libraries, and may block on the driver's start: those
+ * that the process has loaded already, else the system's; only those in the folder
+ * COHORT_GPU_LIBRARIES of the environment, if that is set.
  *
  * COHORT_OK; COHORT_INVALID for a @platform that is none of the three, a NULL
  * @info, or with _AUTO an environment variable COHORT_PLATFORM that is neither
@@ -497,8 +509,8 @@ struct cohort_cause {
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP); COHORT_NO_MEMORY;
  * COHORT_SYSTEM (a thread could not be started); COHORT_INIT_TIMEOUT, which names
  * the devices; from the gpu platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL,
- * COHORT_NO_DEVICE, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and
- * @group is untouched; what a call that timed out opens after all is taken back.
+ * COHORT_NO_DEVICE, COHORT_UNSUPPORTED, COHORT_CUDA, COHORT_NCCL.  On error
+ * nothing is open and @group is untouched; what a call that timed out opens after all is taken back.
  */
 COHORT_API int cohort_group_open(const int *devices, int n,
                                  const struct cohort_group_options *options,

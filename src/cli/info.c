@@ -58,6 +58,14 @@ static int probe(struct findings *found)
 	return CLI_OK;
 }
 
+static void write_text(struct json *json, const char *name, const char *text)
+{
+	if (text)
+		json_string(json, name, text);
+	else
+		json_null(json, name);
+}
+
 static void write_platform(struct json *json,
                            const struct cohort_platform_info *info)
 {
@@ -70,6 +78,10 @@ static void write_platform(struct json *json,
 	json_int(json, "nccl_version", info->nccl_version);
 	json_int(json, "runtime_version", info->runtime_version);
 	json_int(json, "driver_version", info->driver_version);
+	write_text(json, "nccl_file", info->nccl_file);
+	write_text(json, "runtime_file", info->runtime_file);
+	json_bool(json, "drop_in", info->is_drop_in);
+	json_string(json, "notes", info->notes);
 	json_close(json, '}');
 }
 
@@ -92,18 +104,12 @@ static void write_json(const struct findings *found)
 	putchar('\n');
 }
 
-static void print_platform(const struct cohort_platform_info *info)
+static void print_versions(const struct cohort_platform_info *info)
 {
 	int nccl = info->nccl_version;
 	int runtime = info->runtime_version;
 	int driver = info->driver_version;
 
-	printf("%-8s ", cli_platform_name(info->platform));
-	if (info->status != COHORT_OK) {
-		printf("not usable: %s\n", info->reason);
-		return;
-	}
-	printf("%d device%s", info->devices, info->devices == 1 ? "" : "s");
 	if (nccl)
 		printf(", NCCL %d.%d.%d", nccl / 10000, nccl / 100 % 100,
 		       nccl % 100);
@@ -112,7 +118,34 @@ static void print_platform(const struct cohort_platform_info *info)
 	if (driver)
 		printf(", driver for CUDA %d.%d", driver / 1000,
 		       driver % 1000 / 10);
-	putchar('\n');
+}
+
+/* Lines below that of the platform: its files, and what is known of them. */
+static void print_libraries(const struct cohort_platform_info *info)
+{
+	if (info->nccl_file)
+		printf("           %s\n", info->nccl_file);
+	if (info->runtime_file)
+		printf("           %s\n", info->runtime_file);
+	if (info->is_drop_in)
+		printf("           Cohort's own drop-in libraries: no GPU, the "
+		       "host's devices\n");
+	if (*info->notes)
+		printf("           %s\n", info->notes);
+}
+
+static void print_platform(const struct cohort_platform_info *info)
+{
+	printf("%-8s ", cli_platform_name(info->platform));
+	if (info->status != COHORT_OK) {
+		printf("not usable: %s\n", info->reason);
+	} else {
+		printf("%d device%s", info->devices,
+		       info->devices == 1 ? "" : "s");
+		print_versions(info);
+		putchar('\n');
+	}
+	print_libraries(info);
 }
 
 static void print_text(const struct findings *found)

@@ -95,6 +95,17 @@ static void fill_versions(const struct platform *p,
 	p->cudaDriverGetVersion(&info->driver_version);
 }
 
+static int probe(struct cohort_platform_info *info, const struct platform **p)
+{
+	int rc;
+
+	if (info->platform == COHORT_PLATFORM_HOST)
+		return host_platform_open(p, &info->devices);
+	rc = gpu_platform_open(p, &info->devices);
+	gpu_platform_describe(info);
+	return rc;
+}
+
 int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 {
 	const struct platform *p;
@@ -108,10 +119,9 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 		rc = resolve(&platform);
 	if (rc != COHORT_OK)
 		return rc;
-	*info = (struct cohort_platform_info){ .platform = platform };
-	info->status = platform == COHORT_PLATFORM_GPU
-	                       ? gpu_platform_open(&p, &info->devices)
-	                       : host_platform_open(&p, &info->devices);
+	*info = (struct cohort_platform_info){ .platform = platform,
+		                               .notes = "" };
+	info->status = probe(info, &p);
 	if (info->status == COHORT_OK)
 		fill_versions(p, info);
 	else

@@ -2,11 +2,13 @@
 
 /*
  * Stand-ins for libcudart.so.13 (-DCUDART) and libnccl.so.2 (-DNCCL), for the
- * loader of the gpu platform: every function is there, unless -DWITHOUT names
- * the one that is not, and answers what a machine in some state would
+ * loader of the gpu platform: every function is there, but for one that all must
+ * have (-DWITHOUT) or one that only newer ones have (-DOLDER), and answers what a
+ * machine in some state would
  *
  * cudaGetDeviceCount() answers the error of LOADER_ERROR, if set, else success
- * and LOADER_DEVICES devices.
+ * and LOADER_DEVICES devices.  The version is -DVERSION.  -DDROP_IN, -DHIP and
+ * -DMSCCL add the symbols that tell what a library is in truth.
  */
 
 #include <stdlib.h>
@@ -16,6 +18,17 @@
 #include "platform/nccl_abi.h"
 
 #include "platform/functions.h"
+
+#ifdef DROP_IN
+extern const int cohort_drop_in;
+const int cohort_drop_in = 1;
+#endif
+#ifdef HIP
+int hipGetDeviceCount;
+#endif
+#ifdef MSCCL
+int mscclLoadAlgo;
+#endif
 
 #ifdef CUDART
 
@@ -33,6 +46,7 @@ static const char *error_text(int error)
 	return error == 35 ? "driver too old" : "some text";
 }
 
+#define cudaRuntimeGetVersion stand_in_cudaRuntimeGetVersion
 #define cudaGetDeviceCount stand_in_cudaGetDeviceCount
 #define cudaGetErrorString stand_in_cudaGetErrorString
 #define STAND_IN(since, result, name, parameters, arguments)                   \
@@ -45,8 +59,16 @@ static const char *error_text(int error)
 #define cudaEventQuery stand_in_cudaEventQuery
 #endif
 CUDA_FUNCTIONS(STAND_IN)
+#undef cudaRuntimeGetVersion
 #undef cudaGetDeviceCount
 #undef cudaGetErrorString
+
+cudaError_t cudaRuntimeGetVersion(int *version);
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+	*version = VERSION;
+	return cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceCount(int *count)
@@ -92,5 +114,17 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol,
 #ifdef WITHOUT
 #define ncclGroupEnd stand_in_ncclGroupEnd
 #endif
+#ifdef OLDER
+#define ncclAlltoAll stand_in_ncclAlltoAll
+#endif
+#define ncclGetVersion stand_in_ncclGetVersion
 NCCL_FUNCTIONS(STAND_IN)
+#undef ncclGetVersion
+
+ncclResult_t ncclGetVersion(int *version);
+ncclResult_t ncclGetVersion(int *version)
+{
+	*version = VERSION;
+	return ncclSuccess;
+}
 #endif

@@ -53,32 +53,73 @@ expect() {
 cudart="libcudart.so.13 libcudart.so.12 libcudart.so"
 nccl="libnccl.so.2 libnccl.so"
 
+# cuda DIR [OPTION...] - a usable CUDA runtime; nccl DIR [OPTION...] - likewise
+cuda() {
+	local dir=$1
+	shift
+	library "$dir" libcudart.so.13 -DCUDART -DVERSION=13000 "$@"
+}
+nccl() {
+	local dir=$1
+	shift
+	library "$dir" libnccl.so.2 -DNCCL -DVERSION=22809 "$@"
+}
+
 # shellcheck disable=SC2086
 {
 	broken no-cudart $cudart
 	expect no-cudart -7 "cannot open libcudart.so.13"
 
-	library old-cudart libcudart.so.13 -DCUDART -DWITHOUT
-	expect old-cudart -8 "libcudart has no symbol cudaEventQuery"
+	library old-cuda libcudart.so.13 -DCUDART -DVERSION=11080
+	expect old-cuda -6 "old-cuda/libcudart.so.13 is CUDA 11.8; 12.0 or newer"
 
-	library no-driver libcudart.so.13 -DCUDART
+	cuda part-cudart -DWITHOUT
+	expect part-cudart -8 "libcudart has no symbol cudaEventQuery"
+
+	cuda no-driver
 	expect no-driver -9 "cudaGetDeviceCount: driver too old (35)" \
 		LOADER_ERROR=35
 	expect no-driver -9 "cudaGetDeviceCount: some text (100)"
 	expect no-driver -10 "cudaGetDeviceCount: some text (719)" \
 		LOADER_ERROR=719
 
-	library no-nccl libcudart.so.13 -DCUDART
+	cuda no-nccl
 	broken no-nccl $nccl
 	expect no-nccl -7 "cannot open libnccl.so.2" LOADER_DEVICES=2
 
-	library old-nccl libcudart.so.13 -DCUDART
-	library old-nccl libnccl.so.2 -DNCCL -DWITHOUT
-	expect old-nccl -8 "libnccl has no symbol ncclGroupEnd" LOADER_DEVICES=2
+	cuda part-nccl
+	nccl part-nccl -DWITHOUT
+	expect part-nccl -8 "libnccl has no symbol ncclGroupEnd" \
+		LOADER_DEVICES=2
 
-	library old-driver libcudart.so.13 -DCUDART
-	library old-driver libnccl.so.2 -DNCCL
+	cuda old-nccl
+	library old-nccl libnccl.so.2 -DNCCL -DVERSION=21903
+	expect old-nccl -6 "is NCCL 2.19.3; 2.22.3 or newer" LOADER_DEVICES=2
+	library old-nccl libnccl.so.2 -DNCCL -DVERSION=2804
+	expect old-nccl -6 "is NCCL 2.8.4; 2.22.3 or newer" LOADER_DEVICES=2
+
+	cuda rccl
+	nccl rccl -DHIP
+	expect rccl -6 "is RCCL, for AMD" LOADER_DEVICES=2
+
+	cuda mscclpp
+	library mscclpp libnccl.so.2 -DNCCL -DVERSION=700
+	expect mscclpp -6 "MSCCL++" LOADER_DEVICES=2
+
+	cuda half-ours
+	nccl half-ours -DDROP_IN
+	expect half-ours -6 "libnccl.so.2 is a drop-in library" \
+		LOADER_DEVICES=2
+
+	cuda old-driver
+	nccl old-driver
 	expect old-driver -8 "the CUDA driver gives no cuStreamWriteValue32" \
 		LOADER_DEVICES=2
+
+	# The folder of the environment is searched, and nothing else.
+	expect old-driver -7 "cannot open libcudart.so.13: " \
+		COHORT_GPU_LIBRARIES="$scratch/no-such"
+	expect old-driver -6 "old-cuda/libcudart.so.13 is CUDA 11.8" \
+		COHORT_GPU_LIBRARIES="$scratch/old-cuda"
 }
 exit "$failed"

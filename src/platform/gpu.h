@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLATFORM_GPU_H
+#define PLATFORM_GPU_H
+
+/*
+ * What the files of the gpu platform have in common
+ */
+
+#include "platform/platform.h"
+
+/* The libraries, as far as they could be opened. */
+struct gpu_libraries {
+	void *cudart, *nccl;                 /* handles of dlopen(), or NULL */
+	const char *cudart_file, *nccl_file; /* for people, or NULL */
+	int cudart_version, nccl_version;    /* 0: not known */
+	bool are_ours;                       /* the drop-in libraries */
+};
+
+/* Open the CUDA runtime, or NCCL, and fill its part of @table.  What could be
+ * found is in @libraries also on an error. */
+int gpu_load_cuda(struct gpu_libraries *libraries, struct platform *table);
+int gpu_load_nccl(struct gpu_libraries *libraries, struct platform *table);
+
+/* COHORT_UNSUPPORTED if the library is too old, or not what it seems. */
+int gpu_check_cuda(const struct gpu_libraries *libraries);
+int gpu_check_nccl(const struct gpu_libraries *libraries);
+
+/* What is known of libraries that will do, in sentences; "" for nothing.  One
+ * thread at a time; the text stays as the first call made it. */
+const char *gpu_notes(const struct gpu_libraries *libraries);
+
+/* Find what marks need; after the CUDA runtime. */
+int gpu_find_marks(const struct gpu_libraries *libraries,
+                   struct platform *table);
+
+#endif
