@@ -111,6 +111,12 @@ command_sources := \
   src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \
   src/cli/supervise.c src/cli/train.c
+# The drop-in libraries: those of the host platform's sources, and forwarders.
+drop_in_sources := \
+  src/platform/dropin/absent.c src/platform/dropin/cudart.c \
+  src/platform/dropin/host.c src/platform/dropin/kernels.c \
+  src/platform/dropin/marker.c src/platform/dropin/nccl.c \
+  src/platform/dropin/unsupported.c
 public_headers := cohort.h sim.h version.h
 
 unit_sources := \
@@ -214,6 +220,62 @@ $(lib)/cohort.pc: src/cohort.pc.in include/cohort/version.h FORCE
 	  -e 's|@libdir@|$(libdir)|' -e 's|@version@|$(version)|' \
 	  -e 's|@libs@|$(libs)|' $< >$@
 
+# ---- the drop-in libraries --------------------------------------------------
+
+drop_in := $(lib)/drop-in
+d       := $(dir)/src/platform/dropin
+
+cudart_majors := 12 13
+host_library  := $(drop_in)/libcohort-host.so
+nccl_library  := $(drop_in)/libnccl.so.2
+cudart        := $(cudart_majors:%=$(drop_in)/libcudart.so.%)
+drop_in_links := $(drop_in)/libnccl.so $(drop_in)/libcudart.so
+drop_ins      := $(host_library) $(nccl_library) $(cudart) $(drop_in_links)
+
+host_objects   := $(filter $(dir)/src/base/% $(dir)/src/platform/host/%,\
+                    $(library_objects)) $d/host.o
+nccl_objects   := $d/nccl.o $d/marker.o
+cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
+# Of these there is one for each major.
+major_objects  := $(foreach m,$(cudart_majors),$d/absent.$m.o $d/cudart.$m.o)
+drop_in_objects := $(host_objects) $(nccl_objects) $(cudart_objects) \
+                   $(major_objects)
+
+all: $(drop_ins)
+
+$(host_library): $(host_objects)
+$(nccl_library): $(nccl_objects) $(host_library)
+$(cudart): $(drop_in)/libcudart.so.%: $d/absent.%.o $d/cudart.%.o \
+                                      $(cudart_objects) $(host_library)
+
+# What a library exports is in a file of its name.  The host platform's is found
+# beside the others.
+$(host_library) $(nccl_library) $(cudart): $(drop_in)/%: \
+                                           src/platform/dropin/%.map
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(link) -shared -Wl,-soname,$(@F) -Wl,-z,nodelete $(defs) \
+	  -Wl,--version-script,$< -Wl,--enable-new-dtags \
+	  -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o %.so,$^) $(libs)
+
+define compile_major
+	$(call say,CC,$< ($(@F)))
+	@mkdir -p $(@D)
+	$(Q)$(compile) -DCUDART=$(patsubst $d/$*.%.o,%,$@) -c -o $@ $<
+endef
+$(filter %.12.o,$(major_objects)): $d/%.12.o: src/platform/dropin/%.c \
+                                             $(dir)/flags
+	$(compile_major)
+$(filter %.13.o,$(major_objects)): $d/%.13.o: src/platform/dropin/%.c \
+                                             $(dir)/flags
+	$(compile_major)
+
+$(drop_in)/libnccl.so: $(nccl_library)
+	$(Q)ln -sf $(<F) $@
+
+$(drop_in)/libcudart.so: $(drop_in)/libcudart.so.13
+	$(Q)ln -sf $(<F) $@
+
 # ---- tests ------------------------------------------------------------------
 
 STRESS_SECONDS ?= 1
@@ -228,7 +290,7 @@ fault    := $(fault_tests:%=$(tests)/fault/%)
 stress   := $(stress_tests:%=$(tests)/stress/%)
 races    := $(race_tests:%=$(tests)/stress/%)
 abi      := $(tests)/abi/abi
-foreign  := $(out)/cohort $(library)
+foreign  := $(out)/cohort $(library) $(drop_ins)
 
 # How each ring is run, one quoted command per program.  Criterion 2.4.1 loses
 # count when two tests at a time run into their timeouts: one at a time.
@@ -244,7 +306,7 @@ run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
 run.abi      := '$(abi)'
 run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
-                'tests/foreign/symbols.sh $(lib)' \
+                'tests/foreign/symbols.sh $(lib) $(cuda)' \
                 'tests/foreign/install.sh' \
                 'tests/foreign/loader.sh $(out)/cohort' \
                 'tests/foreign/command.sh $(out)/cohort' \
@@ -325,8 +387,8 @@ $(bench): %: %.o $(bench_objects) $(library_objects)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ $(libs)
 
-lint: $(library)
-	$(Q)CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib)
+lint: $(library) $(drop_ins)
+	$(Q)CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib) $(cuda)
 
 # ---- install ----------------------------------------------------------------
 
@@ -345,6 +407,10 @@ install: all
 	cp -P $(lib)/libcohort.so.$(major) $(lib)/libcohort.so \
 	  '$(DESTDIR)$(libdir)'
 	install -m 644 $(lib)/libcohort.a '$(DESTDIR)$(libdir)'
+	install -d '$(DESTDIR)$(libdir)/cohort/drop-in'
+	install -m 755 $(host_library) $(nccl_library) $(cudart) \
+	  '$(DESTDIR)$(libdir)/cohort/drop-in'
+	cp -P $(drop_in_links) '$(DESTDIR)$(libdir)/cohort/drop-in'
 	install -m 644 $(lib)/cohort.pc '$(DESTDIR)$(libdir)/pkgconfig'
 
 uninstall:
@@ -352,7 +418,9 @@ uninstall:
 	  '$(DESTDIR)$(libdir)/pkgconfig/cohort.pc' \
 	  $(patsubst %,'$(DESTDIR)$(libdir)/%',$(filter libcohort.%,$(notdir $(library))))
 	rm -f $(public_headers:%='$(DESTDIR)$(includedir)/cohort/%')
-	-rmdir '$(DESTDIR)$(includedir)/cohort'
+	rm -f $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cohort/%',$(drop_ins))
+	-rmdir '$(DESTDIR)$(includedir)/cohort' \
+	  '$(DESTDIR)$(libdir)/cohort/drop-in' '$(DESTDIR)$(libdir)/cohort'
 
 # ---- the rest ---------------------------------------------------------------
 
@@ -363,6 +431,6 @@ help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
-  $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) \
+  $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Check what a compiler of a release build does not.  $1 is the directory with
-# the built libraries; CC and FLAGS are what the Makefile compiles with.  One
-# line per check; a tool that is not installed skips its check and says so.
+# the built libraries, $2 a prefix with the real NCCL and CUDA, if there is one;
+# CC and FLAGS are what the Makefile compiles with.  One line per check; a tool
+# that is not installed skips its check and says so.
 
 # Functions are called by check().
 # shellcheck disable=SC2016,SC2317
@@ -11,6 +12,7 @@
 set -u
 
 lib=${1:-build/lib}
+real=${2:-}
 : "${CC:=cc}"
 : "${FLAGS:=-std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -Wall -Wextra}"
 read -ra flags <<<"$FLAGS"
@@ -164,7 +166,7 @@ listed() {
 symbols() {
 	local output
 
-	output=$(tests/foreign/symbols.sh "$lib" 2>&1) || echo "$output"
+	output=$(tests/foreign/symbols.sh "$lib" "$real" 2>&1) || echo "$output"
 }
 
 level() {

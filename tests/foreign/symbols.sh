@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What the libraries in directory $1 export is what the headers declare and
-# what src/cohort.map lists, no more and no less.
+# what src/cohort.map lists, no more and no less; what the drop-in libraries
+# export is what the lists of functions and of names say, and those are the real
+# libraries' where $2 is a prefix with them.
 
 set -eu
 
 lib=$1
+real=${2:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export LC_ALL=C
@@ -23,11 +26,64 @@ nm -D --defined-only "$lib/libcohort.so" | awk '$2 != "A" { print $3 }' |
 nm -g --defined-only "$lib/libcohort.a" | awk 'NF == 3 { print $3 }' |
 	sort >"$scratch/archive"
 
+# same LABEL WANTED GOT - compare two sorted lists
+same() {
+	diff -U0 --label "$1" --label exported "$2" "$3" || differ=1
+}
+
 differ=0
 for other in map shared archive; do
 	diff -U0 --label headers --label "$other" \
 		"$scratch/headers" "$scratch/$other" || differ=1
 done
 [ -s "$scratch/headers" ] || differ=1
+
+# names TEXT - TEXT after the preprocessor, a sorted list of names
+names() {
+	printf '%s\n' '#include "platform/functions.h"' \
+		'#include "platform/host/exports.h"' \
+		'#include "platform/dropin/names.h"' \
+		'#define LISTED(since, result, name, parameters, arguments) name' \
+		'#define NAME(name) name' "$1" |
+		${CC:-cc} -E -P -Isrc -x c - | tr -s '[:space:]' '\n' | grep . | sort -u
+}
+
+# exports LIBRARY - its functions, without the names of versions
+exports() {
+	nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | sort
+}
+
+drop_in=$lib/drop-in
+exports "$drop_in/libcohort-host.so" >"$scratch/host"
+echo cohort_host_calls | same "the host's one function" - "$scratch/host"
+
+names 'NCCL_FUNCTIONS(LISTED) ncclResetDebugInit' >"$scratch/listed"
+sed 'p; s/^/p/' "$scratch/listed" | sort - <(echo cohort_drop_in) >"$scratch/nccl"
+exports "$drop_in/libnccl.so.2" >"$scratch/got"
+same "NCCL's functions" "$scratch/nccl" "$scratch/got"
+
+names 'CUDA_FUNCTIONS(LISTED) HOST_CUDA_FUNCTIONS(LISTED)' >"$scratch/listed"
+for major in 12 13; do
+	library=libcudart.so.$major
+	names "CUDART_${major}_NAMES(NAME)" |
+		sort - <(echo cohort_drop_in) >"$scratch/cudart"
+	exports "$drop_in/$library" >"$scratch/got"
+	same "$library's names" "$scratch/cudart" "$scratch/got"
+	# What is listed forwards: what is not there at all is weak.
+	nm -D --defined-only "$drop_in/$library" |
+		sed -n "s/^[0-9a-f]* T \(.*\)@@$library\$/\1/p" |
+		sort >"$scratch/strong"
+	comm -23 "$scratch/listed" "$scratch/strong" >"$scratch/weak"
+	same "$library's functions that are not there" /dev/null "$scratch/weak"
+	if [ -e "$real/lib/$library" ]; then
+		exports "$real/lib/$library" | sort - <(echo cohort_drop_in) |
+			same "the real $library" - "$scratch/got"
+	fi
+done
+if [ -e "$real/lib/libnccl.so.2" ]; then
+	exports "$real/lib/libnccl.so.2" >"$scratch/real"
+	grep -vx cohort_drop_in "$scratch/nccl" | comm -23 - "$scratch/real" |
+		same "functions that NCCL has not" /dev/null -
+fi
 echo "$(wc -l <"$scratch/headers") functions"
 exit $differ
