@@ -96,7 +96,7 @@ library_sources := \
   src/core/reaper.c src/core/recorder.c src/core/submit.c \
   src/guard/notifier.c src/guard/prober.c src/guard/snapshot.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
-  src/platform/gpu_load.c src/platform/gpu_mark.c \
+  src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
   src/platform/gpu_versions.c \
   src/platform/host/collective.c src/platform/host/comm.c \
   src/platform/host/copy.c src/platform/host/device.c \
@@ -131,7 +131,8 @@ api_sources := \
 platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \
   tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
-  tests/platform/order.c tests/platform/stream.c tests/platform/strict.c
+  tests/platform/mark.c tests/platform/order.c tests/platform/stream.c \
+  tests/platform/strict.c
 support_sources := \
   tests/support/buffer.c tests/support/contest.c tests/support/crew.c \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \

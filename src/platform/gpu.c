@@ -67,7 +67,7 @@ static int open_locked(int *devices_out)
 	if (rc == COHORT_OK)
 		rc = gpu_load_nccl(&libraries, &table);
 	if (rc == COHORT_OK)
-		rc = gpu_find_marks(&libraries, &table);
+		rc = gpu_find_marks(&libraries, &table, *devices_out);
 	return rc;
 }
 
@@ -95,6 +95,6 @@ void gpu_platform_describe(struct cohort_platform_info *info)
 	info->runtime_version = libraries.cudart_version;
 	info->is_drop_in = libraries.are_ours;
 	if (opened)
-		info->notes = gpu_notes(&libraries);
+		info->notes = gpu_notes(&libraries, &table);
 	pthread_mutex_unlock(&lock);
 }

@@ -14,6 +14,7 @@ struct gpu_libraries {
 	const char *cudart_file, *nccl_file; /* for people, or NULL */
 	int cudart_version, nccl_version;    /* 0: not known */
 	bool are_ours;                       /* the drop-in libraries */
+	bool marks_are_events;
 };
 
 /* Open the CUDA runtime, or NCCL, and fill its part of @table.  What could be
@@ -27,10 +28,14 @@ int gpu_check_nccl(const struct gpu_libraries *libraries);
 
 /* What is known of libraries that will do, in sentences; "" for nothing.  One
  * thread at a time; the text stays as the first call made it. */
-const char *gpu_notes(const struct gpu_libraries *libraries);
+const char *gpu_notes(const struct gpu_libraries *libraries,
+                      const struct platform *table);
 
-/* Find what marks need; after the CUDA runtime. */
-int gpu_find_marks(const struct gpu_libraries *libraries,
-                   struct platform *table);
+/* Fill in the marks, for @devices; after the CUDA runtime. */
+int gpu_find_marks(struct gpu_libraries *libraries, struct platform *table,
+                   int devices);
+
+/* The same, by events. */
+int gpu_mark_by_events(struct platform *table, int devices);
 
 #endif

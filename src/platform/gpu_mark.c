@@ -2,12 +2,14 @@
 
 /*
  * Marks on a GPU: the driver's stream memory operations, which the runtime hands
- * out
+ * out, or events (gpu_event.c) where it does not, a device has none, or
+ * COHORT_GPU_MARKS=events in the environment says so
  */
 
 #include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "base/status.h"
 #include "platform/gpu.h"
 
 /* The driver's stream memory operations (CUresult is int, CUstream is
@@ -76,31 +78,52 @@ static cudaError_t ask_driver(void *cudart, const char *name, void **function)
 	return cudaErrorSymbolNotFound;
 }
 
-static int find_in_driver(void *cudart, const struct platform *table,
-                          const char *name, stream_value_fn *out)
+static bool find_in_driver(void *cudart, const char *name, void *entry)
 {
 	void *function = NULL;
-	cudaError_t error = ask_driver(cudart, name, &function);
 
-	if (error != cudaSuccess || !function)
-		return error_set(COHORT_NO_SYMBOL,
-		                 "the CUDA driver gives no %s: %s (%d)", name,
-		                 table->cudaGetErrorString(error), (int)error);
-	*(void **)out = function;
-	return COHORT_OK;
+	if (ask_driver(cudart, name, &function) != cudaSuccess || !function)
+		return false;
+	*(void **)entry = function;
+	return true;
 }
 
-int gpu_find_marks(const struct gpu_libraries *l, struct platform *table)
-{
-	int rc = find_in_driver(l->cudart, table, "cuStreamWriteValue32",
-	                        &write_value);
+#define CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS 122
 
-	if (rc == COHORT_OK)
-		rc = find_in_driver(l->cudart, table, "cuStreamWaitValue32",
-		                    &wait_value);
-	table->starts_are_marked = true;
+/* False if any of @n devices says that it cannot. */
+static bool devices_can(void *cudart, int n)
+{
+	int (*get)(int *value, int attribute, int device);
+	int i, can = 1;
+
+	if (!find_in_driver(cudart, "cuDeviceGetAttribute", &get))
+		return true;
+	for (i = 0; i < n && can; i++)
+		if (get(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS, i))
+			can = 1;
+	return can;
+}
+
+static bool events_are_asked_for(void)
+{
+	const char *text = getenv("COHORT_GPU_MARKS");
+
+	return text && strcmp(text, "events") == 0;
+}
+
+int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
+{
+	l->marks_are_events = events_are_asked_for() ||
+	                      !find_in_driver(l->cudart, "cuStreamWriteValue32",
+	                                      &write_value) ||
+	                      !find_in_driver(l->cudart, "cuStreamWaitValue32",
+	                                      &wait_value) ||
+	                      !devices_can(l->cudart, n);
+	table->starts_are_marked = !l->marks_are_events;
+	if (l->marks_are_events)
+		return gpu_mark_by_events(table, n);
 	table->mark = gpu_mark;
 	table->await_mark = gpu_await_mark;
 	table->progress = gpu_progress;
-	return rc;
+	return COHORT_OK;
 }

@@ -102,13 +102,38 @@ static void add_note(struct text *t, const char *notes, const char *note)
 	text_add(t, "%s%s", *notes ? " " : "", note);
 }
 
-const char *gpu_notes(const struct gpu_libraries *l)
+/* Name those functions of NCCL that are not there. */
+static void add_lacks(struct text *t, const struct platform *table)
 {
-	static char notes[1024]; /* guarded by the caller's lock */
+	const char *before = "It has no";
+
+#define ADD_LACKS(since, result, name, parameters, arguments)                  \
+	if (!platform_has(table, FUNCTION_##name)) {                           \
+		text_add(t, "%s %s", before, #name);                           \
+		before = ",";                                                  \
+	}
+	NCCL_FUNCTIONS(ADD_LACKS)
+#undef ADD_LACKS
+	if (*before == ',')
+		text_add(t, ".");
+}
+
+const char *gpu_notes(const struct gpu_libraries *l,
+                      const struct platform *table)
+{
+	static char notes[2048]; /* guarded by the caller's lock */
 	struct text t = { notes, sizeof(notes) };
 	size_t i;
 
-	if (notes[0] || l->are_ours)
+	if (notes[0])
+		return notes;
+	add_lacks(&t, table);
+	if (l->marks_are_events)
+		add_note(&t, notes,
+		         "Completion is seen by events, which cost more than "
+		         "the "
+		         "driver's stream memory operations.");
+	if (l->are_ours)
 		return notes;
 	if (has(l->nccl, "mscclLoadAlgo"))
 		add_note(&t, notes, "It is MSCCL, a variant of NCCL.");

@@ -111,15 +111,24 @@ nccl() {
 	expect half-ours -6 "libnccl.so.2 is a drop-in library" \
 		LOADER_DEVICES=2
 
-	cuda old-driver
-	nccl old-driver
-	expect old-driver -8 "the CUDA driver gives no cuStreamWriteValue32" \
+	# Usable; the driver of the stand-in gives no functions.
+	cuda usable
+	nccl usable
+	expect usable 0 "Completion is seen by events" LOADER_DEVICES=2
+	expect usable 0 "Kernels on symmetric windows cannot be aborted" \
 		LOADER_DEVICES=2
+	nccl usable -DOLDER
+	expect usable 0 '"notes":"It has no ncclAlltoAll. ' LOADER_DEVICES=2
+	nccl usable -DMSCCL
+	expect usable 0 "It is MSCCL, a variant" LOADER_DEVICES=2
+	cuda usable -DDROP_IN
+	nccl usable -DDROP_IN
+	expect usable 0 '"drop_in":true' LOADER_DEVICES=2
 
 	# The folder of the environment is searched, and nothing else.
-	expect old-driver -7 "cannot open libcudart.so.13: " \
+	expect usable -7 "cannot open libcudart.so.13: " \
 		COHORT_GPU_LIBRARIES="$scratch/no-such"
-	expect old-driver -6 "old-cuda/libcudart.so.13 is CUDA 11.8" \
+	expect usable -6 "old-cuda/libcudart.so.13 is CUDA 11.8" \
 		COHORT_GPU_LIBRARIES="$scratch/old-cuda"
 }
 exit "$failed"
