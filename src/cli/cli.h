@@ -17,16 +17,17 @@ enum cli_exit {
 };
 
 /* The commands.  @argv[0] is the command's name; an enum cli_exit is
- * returned. */
+ * returned, and by run_main() what a shell returns for a program that cannot be
+ * run. */
 int info_main(int argc, char **argv);
 int demo_main(int argc, char **argv);
+int run_main(int argc, char **argv);
 
 /* Complain.  @command may be NULL. */
 void cli_complain(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Where the values of options without a short form start; the only short
- * option of any command is -h. */
+/* Where the values of options without a short form start. */
 enum { CLI_LONG_OPTION = 256 };
 
 /*

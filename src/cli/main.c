@@ -27,6 +27,7 @@ static const struct command {
 } commands[] = {
 	{ "info", info_main, "what this machine offers: platforms, devices" },
 	{ "demo", demo_main, "train a small network with one thread per rank" },
+	{ "run", run_main, "run a program of NCCL without a GPU" },
 };
 
 enum { OPTION_VERSION = CLI_LONG_OPTION };

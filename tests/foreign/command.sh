@@ -87,7 +87,7 @@ has_keys()
 helps --version
 helps --help
 narrow 'cohort --help'
-for command in info demo; do
+for command in info demo run; do
 	helps $command -h
 	helps $command --help
 	narrow "cohort $command --help"
@@ -123,6 +123,44 @@ refuses "4@0: there are ranks 0 to 3" demo --die 4@0
 refuses "3@46: there are ranks 0 to 3 and steps 0 to 45" \
 	demo --epochs 2 --stall 3@46
 refuses "--join-deadline: '0'" demo --join-deadline 0
+
+refuses 'no program' run
+refuses 'no program' run -n 2 --strict --
+refuses --bogus run --bogus
+refuses -n run -n
+for value in 0 -1 1025 four ''; do
+	refuses "--ranks: '$value'" run -n "$value" -- true
+done
+refuses 'COHORT_FAULTS: cannot read "1@"' run --faults 1@ true
+
+# ---- run -------------------------------------------------------------------
+
+# What becomes of the program; tests/foreign/dropin.sh runs real ones.
+what='cohort run'
+run 7 run -n 3 -- sh -c 'exit 7'
+quiet "$what"
+# The program's arguments are its own, and its environment is made for it.
+# shellcheck disable=SC2016
+run 0 run -n 3 --strict --faults 1@2:die sh -c 'echo "$1 $COHORT_HOST_DEVICES \
+$COHORT_HOST_STRICT $COHORT_FAULTS" && ls "${LD_LIBRARY_PATH%%:*}"/libnccl.so.2' x -n
+quiet "$what"
+grep -qx -e '-n 3 1 1@2:die' "$dir/out" || fail "$what: not the environment"
+run 127 run "$dir/nowhere"
+grep -q 'nowhere: No such file' "$dir/err" || fail "$what: no reason"
+run 126 run "$dir"
+grep -q 'Permission denied' "$dir/err" || fail "$what: no reason"
+mkdir "$dir/bin" && cp "$cohort" "$dir/bin"
+"$dir/bin/cohort" run true 2>"$dir/err" && fail "$what: without its libraries"
+grep -q "no drop-in libraries.*$dir/bin/lib/drop-in" "$dir/err" ||
+	fail "$what: not told where the libraries were looked for"
+# A program with a CUDA runtime of its own, as far as can be seen.
+printf '#!/bin/sh\n# libcuda.so.1\n' >"$dir/own" && chmod +x "$dir/own"
+run 0 run "$dir/own"
+grep -q 'own seems to have a CUDA runtime of its own' "$dir/err" ||
+	fail "$what: no warning"
+printf '# libcudart.so.13\n' >>"$dir/own"
+run 0 run "$dir/own"
+quiet "$what"
 
 # ---- info ------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ build() {
 
 "$make" --no-print-directory install "${places[@]}"
 "$root$prefix/bin/cohort" info >/dev/null
+"$root$prefix/bin/cohort" run true
 build -I"$root$prefix/include" "$root$prefix/lib/libcohort.a" -pthread -ldl -lm
 if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort run: a program of NCCL and the CUDA runtime on the host platform
+ *
+ * Nothing but an environment: the folder with the drop-in libraries is put in
+ * front of the loader's path, and the program takes this process over.
+ */
+
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cohort/cohort.h>
+#include <cohort/sim.h>
+
+enum { OPTION_STRICT = CLI_LONG_OPTION, OPTION_FAULTS };
+
+/* As of a shell that cannot run a program. */
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+static void print_help(void)
+{
+	puts("usage: cohort run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+	     "\n"
+	     "Runs a program of NCCL and the CUDA runtime without a GPU: on "
+	     "the "
+	     "host\n"
+	     "platform, whose libraries take the place of libnccl.so.2 and "
+	     "libcudart.so.13\n"
+	     "or .12.\n"
+	     "\n"
+	     "  -n, --ranks N  number of devices (default "
+	     "COHORT_HOST_DEVICES, or 8)\n"
+	     "  --strict       end the program when it does what NCCL leaves "
+	     "undefined\n"
+	     "  --faults LIST  scripted faults, as in COHORT_FAULTS\n"
+	     "  -h, --help     this text\n"
+	     "\n"
+	     "What cannot work: kernels, a launch of which fails; a CUDA "
+	     "runtime that is\n"
+	     "linked statically (nvcc needs -cudart shared); ranks in several "
+	     "processes.\n"
+	     "\n"
+	     "Exit status: that of PROGRAM; 126 or 127 if it cannot be run or "
+	     "is not found.");
+}
+
+/* ---- the libraries ---------------------------------------------------- */
+
+/* The folder of this executable into @path. */
+static bool find_own_folder(char path[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	char *slash;
+
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+/* Where the drop-in libraries are, from the folder of the command: where they
+ * are built, and where they are installed, whatever libdir is called. */
+static const char *const places[] = {
+	"lib/drop-in",
+	"../lib/cohort/drop-in",
+	"../lib*/cohort/drop-in",
+	"../lib/*/cohort/drop-in",
+};
+
+/* The first of @pattern in @folder that has the libraries, into @out. */
+static bool look(const char *folder, const char *pattern, char out[PATH_MAX])
+{
+	char path[2 * PATH_MAX];
+	bool found;
+	glob_t hits;
+
+	snprintf(path, sizeof(path), "%s/%s/libcohort-host.so", folder,
+	         pattern);
+	if (glob(path, 0, NULL, &hits))
+		return false;
+	found = realpath(hits.gl_pathv[0], out) != NULL;
+	globfree(&hits);
+	if (found)
+		*strrchr(out, '/') = '\0';
+	return found;
+}
+
+static int find_libraries(char out[PATH_MAX])
+{
+	char folder[PATH_MAX];
+
+	if (!find_own_folder(folder)) {
+		cli_complain("run", "/proc/self/exe: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (look(folder, places[i], out))
+			return CLI_OK;
+	cli_complain("run",
+	             "no drop-in libraries: there is no libcohort-host.so in "
+	             "%s/%s or %s/%s",
+	             folder, places[0], folder, places[1]);
+	return CLI_FAILED;
+}
+
+static int put_in_front(const char *folder)
+{
+	const char *old = getenv("LD_LIBRARY_PATH");
+	char *path;
+	int rc;
+
+	if (asprintf(&path, "%s%s%s", folder, old && *old ? ":" : "",
+	             old ? old : "") < 0) {
+		cli_complain("run", "out of memory");
+		return CLI_FAILED;
+	}
+	rc = setenv("LD_LIBRARY_PATH", path, 1);
+	free(path);
+	if (!rc)
+		return CLI_OK;
+	cli_complain("run", "LD_LIBRARY_PATH: %s", strerror(errno));
+	return CLI_FAILED;
+}
+
+/* ---- the program ------------------------------------------------------ */
+
+/* A CUDA runtime inside the program shows by the name of the driver's library,
+ * which it opens, in a program that does not ask for the runtime's. */
+static bool has_own_runtime(const char *image, size_t bytes)
+{
+	return memmem(image, bytes, "libcuda.so.1", 12) &&
+	       !memmem(image, bytes, "libcudart.so", 12);
+}
+
+/* What is found on PATH is not looked at. */
+static void warn_of_own_runtime(const char *program)
+{
+	int fd =
+		strchr(program, '/') ? open(program, O_RDONLY | O_CLOEXEC) : -1;
+	struct stat file;
+	char *image;
+
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &file) && S_ISREG(file.st_mode) && file.st_size > 0) {
+		image = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE,
+		             fd, 0);
+		if (image != MAP_FAILED) {
+			if (has_own_runtime(image, (size_t)file.st_size))
+				cli_complain("run",
+				             "%s seems to have a CUDA runtime "
+				             "of its own, which needs a GPU",
+				             program);
+			munmap(image, (size_t)file.st_size);
+		}
+	}
+	close(fd);
+}
+
+static int become(char **argv)
+{
+	int err;
+
+	warn_of_own_runtime(argv[0]);
+	fflush(stdout);
+	execvp(argv[0], argv);
+	err = errno;
+	cli_complain("run", "%s: %s", argv[0], strerror(err));
+	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+/* ---- options ---------------------------------------------------------- */
+
+static int set(const char *variable, const char *value)
+{
+	if (!setenv(variable, value, 1))
+		return CLI_OK;
+	cli_complain("run", "%s: %s", variable, strerror(errno));
+	return CLI_FAILED;
+}
+
+static int set_ranks(const char *text)
+{
+	uint64_t ranks;
+	int status = cli_number("run", "ranks", text, 1, COHORT_SIM_MAX_DEVICES,
+	                        &ranks);
+
+	return status == CLI_OK ? set("COHORT_HOST_DEVICES", text) : status;
+}
+
+/* What the program would find, it can be told now. */
+static int check_environment(void)
+{
+	struct cohort_platform_info info;
+	const char *why = NULL;
+
+	if (cohort_platform_probe(COHORT_PLATFORM_HOST, &info) != COHORT_OK)
+		why = cohort_last_error();
+	else if (info.status != COHORT_OK)
+		why = info.reason;
+	if (!why)
+		return CLI_OK;
+	cli_complain("run", "%s", why);
+	return CLI_USAGE;
+}
+
+static int parse_option(int c, char **argv)
+{
+	switch (c) {
+	case 'n':
+		return set_ranks(optarg);
+	case OPTION_STRICT:
+		return set("COHORT_HOST_STRICT", "1");
+	case OPTION_FAULTS:
+		return set("COHORT_FAULTS", optarg);
+	}
+	cli_bad_option("run", argv, c);
+	return CLI_USAGE;
+}
+
+int run_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "ranks", required_argument, NULL, 'n' },
+		{ "strict", no_argument, NULL, OPTION_STRICT },
+		{ "faults", required_argument, NULL, OPTION_FAULTS },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	char folder[PATH_MAX];
+	int c, status;
+
+	while ((c = getopt_long(argc, argv, "+:hn:", options, NULL)) != -1) {
+		if (c == 'h') {
+			print_help();
+			return CLI_OK;
+		}
+		status = parse_option(c, argv);
+		if (status != CLI_OK)
+			return status;
+	}
+	if (optind == argc) {
+		cli_complain("run", "no program given, see cohort run --help");
+		return CLI_USAGE;
+	}
+	status = check_environment();
+	if (status == CLI_OK)
+		status = find_libraries(folder);
+	if (status == CLI_OK)
+		status = put_in_front(folder);
+	return status == CLI_OK ? become(argv + optind) : status;
+}
