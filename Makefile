@@ -293,6 +293,9 @@ races    := $(race_tests:%=$(tests)/stress/%)
 abi      := $(tests)/abi/abi
 foreign  := $(out)/cohort $(library) $(drop_ins)
 
+# Of these the drop-in libraries are tried with.
+foreign_programs := abort.c hello.cc threads.c
+
 # How each ring is run, one quoted command per program.  Criterion 2.4.1 loses
 # count when two tests at a time run into their timeouts: one at a time.
 # What stands on the host platform has to be legal NCCL, which strict mode checks;
@@ -311,6 +314,10 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/install.sh' \
                 'tests/foreign/loader.sh $(out)/cohort' \
                 'tests/foreign/command.sh $(out)/cohort' \
+                $(foreach p,$(foreign_programs),\
+                  'tests/foreign/dropin.sh tests/foreign/programs/$p \
+                   $(out) $(cuda)') \
+                'tests/foreign/standin.sh $(lib)' \
                 'tests/foreign/readme.sh $(lib)' \
                 'python3 tests/foreign/python.py $(shared)'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A program of NCCL and the CUDA runtime runs on the drop-in libraries.
+#
+#	dropin.sh tests/foreign/programs/PROGRAM OUT [PREFIX]
+#
+# It is compiled against the project's headers and linked with the libraries in
+# OUT/lib/drop-in; and, if there are real headers and libraries in PREFIX, against
+# those, and then runs unchanged with ours.  It prints OK.  OUT/cohort runs it, with
+# and without strict mode.
+
+set -eu
+
+source=$1
+out=$2
+prefix=${3:-}
+drop_in=$out/lib/drop-in
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+case $source in
+*.c) compiler=${CC:-cc} standard=gnu11 ;;
+*) compiler=${CXX:-c++} standard=gnu++17 ;;
+esac
+# Only the first word: it may be a compiler with options.
+if ! command -v "${compiler%% *}" >/dev/null; then
+	echo "there is no $compiler"
+	exit 77
+fi
+
+# build OPTION... - $scratch/program
+build() {
+	# shellcheck disable=SC2086
+	$compiler -std=$standard -O1 -Wall -Wextra -Werror "$source" \
+		-o "$scratch/program" "$@" -lnccl -lcudart -pthread
+}
+
+# try WHAT OPTION... - the program as it was built, by cohort run
+try() {
+	local what=$1
+	shift
+
+	if ! timeout 120 "$out/cohort" run -n 4 "$@" -- "$scratch/program" \
+		>"$scratch/out" 2>"$scratch/err" ||
+		[ -s "$scratch/err" ] || [ "$(cat "$scratch/out")" != OK ]; then
+		echo "$source: $what, cohort run $*:"
+		cat "$scratch/out" "$scratch/err"
+		exit 1
+	fi
+}
+
+# both WHAT
+both() {
+	try "$1"
+	try "$1" --strict
+}
+
+build -Isrc -Itests/foreign/include -L"$drop_in"
+both "with the project's headers"
+
+# version - of the real NCCL header
+version() {
+	printf '#include <nccl.h>\nNCCL_VERSION_CODE\n' |
+		${CC:-cc} -E -P -I"$prefix/include" -x c - | tail -n 1
+}
+
+# The functions that the programs use came with 2.28.7.
+if [ -z "$prefix" ] || [ "$(($(version)))" -lt 22807 ]; then
+	exit 0
+fi
+real=$drop_in
+for place in lib lib64; do
+	if [ -e "$prefix/$place/libnccl.so" ] &&
+		[ -e "$prefix/$place/libcudart.so" ]; then
+		real=$prefix/$place
+	fi
+done
+build -isystem "$prefix/include" -L"$real"
+both "with the real headers"

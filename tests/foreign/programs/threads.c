@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A thread for each device, which meet by one unique id, and time what they do
+ */
+
+#include <pthread.h>
+#include <string.h>
+
+#include "program.h"
+
+#define ROUNDS 20
+
+static ncclUniqueId id;
+
+static void check_identity(const struct rank *r)
+{
+	int rank, ranks, device;
+
+	NCCL(ncclCommUserRank(r->comm, &rank));
+	NCCL(ncclCommCount(r->comm, &ranks));
+	NCCL(ncclCommCuDevice(r->comm, &device));
+	CHECK(rank == r->rank && ranks == r->ranks && device == r->rank);
+}
+
+static void *worker(void *argument)
+{
+	struct rank *r = (struct rank *)argument;
+	cudaEvent_t begin, end;
+	ncclResult_t state;
+	float ms = -1;
+	int round;
+
+	rank_open(r, r->rank, r->ranks);
+	NCCL(ncclCommInitRank(&r->comm, r->ranks, id, r->rank));
+	check_identity(r);
+	CUDA(cudaEventCreate(&begin));
+	CUDA(cudaEventCreate(&end));
+	fill(r, r->recv, COUNT, 1, 1);
+	CUDA(cudaEventRecord(begin, r->stream));
+	/* Each takes the average of equals, and so changes nothing. */
+	for (round = 0; round < ROUNDS; round++)
+		NCCL(ncclAllReduce(r->recv, r->recv, COUNT, ncclFloat, ncclMax,
+		                   r->comm, r->stream));
+	CUDA(cudaEventRecord(end, r->stream));
+	CUDA(cudaEventSynchronize(end));
+	CUDA(cudaEventElapsedTime(&ms, begin, end));
+	CHECK(ms >= 0);
+	expect(r, r->recv, COUNT, 1, 1);
+	NCCL(ncclCommGetAsyncError(r->comm, &state));
+	CHECK(state == ncclSuccess);
+	CUDA(cudaEventDestroy(begin));
+	CUDA(cudaEventDestroy(end));
+	NCCL(ncclCommFinalize(r->comm));
+	NCCL(ncclCommDestroy(r->comm));
+	rank_close(r);
+	return NULL;
+}
+
+int main(void)
+{
+	static struct rank ranks[MAX_RANKS];
+	pthread_t threads[MAX_RANKS];
+	int i, n = count_devices();
+
+	NCCL(ncclGetUniqueId(&id));
+	for (i = 0; i < n; i++) {
+		ranks[i].rank = i;
+		ranks[i].ranks = n;
+		CHECK(!pthread_create(&threads[i], NULL, worker, &ranks[i]));
+	}
+	for (i = 0; i < n; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	puts("OK");
+	return 0;
+}

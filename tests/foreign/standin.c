@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The drop-in libraries where they are no NCCL and no CUDA: kernels, functions
+ * that are not there, an environment that cannot be read, and other libraries
+ * beside them.  standin.sh runs each case and looks at what is on stderr.
+ */
+
+#include <cohort/cohort.h>
+#include <cohort/sim.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "programs/program.h"
+
+/* ---- kernels ---------------------------------------------------------- */
+
+struct grid {
+	unsigned int x, y, z;
+};
+
+/* What nvcc's output calls: CUDA's headers do not declare it all. */
+void **__cudaRegisterFatBinary(void *binary);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+void __cudaRegisterFunction(void **handle, const char *host, char *device,
+                            const char *name, int limit, void *tid, void *bid,
+                            void *block, void *grid, int *warp);
+void __cudaRegisterVar(void **handle, char *host, char *device,
+                       const char *name, int external, size_t size,
+                       int constant, int global);
+unsigned int __cudaPushCallConfiguration(struct grid grid, struct grid block,
+                                         size_t shared, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(struct grid *grid, struct grid *block,
+                                       size_t *shared, void *stream);
+cudaError_t cudaLaunchKernel(const void *kernel, struct grid grid,
+                             struct grid block, void **arguments, size_t shared,
+                             cudaStream_t stream);
+cudaError_t cudaLaunchKernelExC(const void *config, const void *kernel,
+                                void **arguments);
+cudaError_t cudaFuncGetAttributes(void *attributes, const void *kernel);
+
+/* The host's side of scale<<<...>>>(). */
+static void scale(void)
+{
+	struct grid grid, block;
+	cudaStream_t stream;
+	size_t shared;
+
+	CUDA(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
+	CHECK(grid.x == 1 && grid.y == 2 && grid.z == 3 && block.x == 4 &&
+	      block.z == 6 && shared == 7 && stream == cudaStreamPerThread);
+	cudaLaunchKernel((const void *)scale, grid, block, NULL, shared,
+	                 stream);
+}
+
+static void launch_scale(void)
+{
+	struct grid grid = { 1, 2, 3 }, block = { 4, 5, 6 };
+
+	if (__cudaPushCallConfiguration(grid, block, 7, cudaStreamPerThread))
+		failed(__FILE__, __LINE__, "push", "refused");
+	scale();
+}
+
+static void kernels(void)
+{
+	static char binary, variable;
+	void **handle = __cudaRegisterFatBinary(&binary);
+	char name[] = "_Z5scalePf"; /* not there any more when it is used */
+
+	__cudaRegisterFunction(handle, (const char *)scale, name, name, -1,
+	                       NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterVar(handle, &variable, name, name, 0, 1, 0, 0);
+	__cudaRegisterFatBinaryEnd(handle);
+	memset(name, 'x', sizeof(name) - 1);
+	launch_scale();
+	CHECK(cudaGetLastError() == cudaErrorNotSupported);
+	CHECK(cudaGetLastError() == cudaSuccess);
+	launch_scale();
+	CHECK(cudaPeekAtLastError() == cudaErrorNotSupported);
+	CHECK(cudaLaunchKernelExC(NULL, (const void *)launch_scale, NULL) ==
+	      cudaErrorNotSupported);
+	CHECK(cudaFuncGetAttributes(NULL, (const void *)scale) ==
+	      cudaErrorNotSupported);
+	__cudaUnregisterFatBinary(handle);
+}
+
+/* ---- functions that are not there ------------------------------------- */
+
+cudaError_t cudaCreateTextureObject(void *object, const void *resource,
+                                    const void *texture, const void *view);
+
+static void absent(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		CHECK(cudaCreateTextureObject(NULL, NULL, NULL, NULL) ==
+		      cudaErrorNotSupported);
+	CHECK(cudaGetLastError() == cudaErrorNotSupported);
+}
+
+/* ---- an environment that cannot be read ------------------------------- */
+
+static void *refused_thread(void *start)
+{
+	ncclUniqueId id;
+	void *memory;
+	int devices;
+
+	pthread_barrier_wait((pthread_barrier_t *)start);
+	CHECK(cudaGetDeviceCount(&devices) == cudaErrorInitializationError);
+	CHECK(cudaMalloc(&memory, 1) == cudaErrorInitializationError);
+	CHECK(cudaGetLastError() == cudaErrorInitializationError);
+	CHECK(ncclGetUniqueId(&id) == ncclUnhandledCudaError);
+	CHECK(!strcmp(cudaGetErrorString(cudaErrorInitializationError),
+	              "initialization error"));
+	CHECK(ncclGetErrorString(ncclUnhandledCudaError));
+	return NULL;
+}
+
+/* The first use is by several threads at once. */
+static void refused(void)
+{
+	pthread_t threads[4];
+	pthread_barrier_t start;
+	int i;
+
+	CHECK(!pthread_barrier_init(&start, NULL, 4));
+	for (i = 0; i < 4; i++)
+		CHECK(!pthread_create(&threads[i], NULL, refused_thread,
+		                      &start));
+	for (i = 0; i < 4; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}
+
+/* ---- beside others ---------------------------------------------------- */
+
+static void *find(void *library, const char *name)
+{
+	void *address = dlsym(library, name);
+
+	if (!address)
+		failed(__FILE__, __LINE__, name, dlerror());
+	return address;
+}
+
+/* Both majors: each says what it is, and they share one platform. */
+static void majors(void)
+{
+	static const struct {
+		const char *name;
+		int version;
+	} majors[] = { { "libcudart.so.12", 12090 },
+		       { "libcudart.so.13", 13000 } };
+	cudaError_t (*get_version)(int *), (*get_device)(int *);
+	const char *(*drop_in)(void);
+	int i, version, device;
+
+	CUDA(cudaSetDevice(1));
+	for (i = 0; i < 2; i++) {
+		void *library = dlopen(majors[i].name, RTLD_NOW | RTLD_LOCAL);
+
+		CHECK(library);
+		*(void **)&drop_in = find(library, "cohort_drop_in");
+		CHECK(!strcmp(drop_in(), cohort_version()));
+		*(void **)&get_version = find(library, "cudaRuntimeGetVersion");
+		CUDA(get_version(&version));
+		CHECK(version == majors[i].version);
+		*(void **)&get_device = find(library, "cudaGetDevice");
+		CUDA(get_device(&device));
+		CHECK(device == 1);
+		/* There is code of theirs for the life of the process. */
+		CHECK(!dlclose(library));
+	}
+	CUDA(get_device(&device));
+	*(void **)&drop_in =
+		find(dlopen("libnccl.so.2", RTLD_NOW), "cohort_drop_in");
+	CHECK(!strcmp(drop_in(), cohort_version()));
+}
+
+/* A program may put a function in front of NCCL's and call that by its other
+ * name. */
+static int interposed;
+ncclResult_t pncclGetVersion(int *version);
+ncclResult_t ncclGetVersion(int *version)
+{
+	interposed++;
+	return pncclGetVersion(version);
+}
+
+static void in_front(void)
+{
+	int version;
+
+	NCCL(ncclGetVersion(&version));
+	CHECK(version > 20000 && interposed == 1);
+}
+
+static int one(struct cohort_comm *comm, void *user)
+{
+	(void)user;
+	return cohort_barrier(comm, NULL, NULL);
+}
+
+/* The host platform that is built into libcohort is another one. */
+static void beside(void)
+{
+	struct cohort_group_options options;
+	struct cohort_cause cause;
+	struct cohort_group *group;
+	int devices;
+
+	cohort_group_options_init(&options);
+	options.platform = COHORT_PLATFORM_HOST;
+	CHECK(cohort_sim_set_devices(3) == COHORT_OK);
+	CHECK(cohort_group_open(NULL, 0, &options, &group) == COHORT_OK);
+	CHECK(cohort_group_size(group) == 3);
+	CUDA(cudaGetDeviceCount(&devices));
+	CHECK(devices == 5);
+	CUDA(cudaSetDevice(4));
+	CHECK(cohort_group_run(group, one, NULL, &cause) == COHORT_OK);
+	CHECK(cohort_group_close(group) == COHORT_OK);
+	CUDA(cudaGetDevice(&devices));
+	CHECK(devices == 4);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {
+		{ "kernels", kernels }, { "absent", absent },
+		{ "refused", refused }, { "majors", majors },
+		{ "front", in_front },  { "beside", beside },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (argc != 2 || strcmp(argv[1], cases[i].name) != 0)
+			continue;
+		cases[i].run();
+		puts("OK");
+		return 0;
+	}
+	fprintf(stderr, "usage: standin CASE\n");
+	return 2;
+}

@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the drop-in libraries in $1/drop-in say of what they cannot do, and that
+# they go together with libcohort in $1, as tests/foreign/standin.c tries it.
+
+set -eu
+
+lib=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -Isrc -Iinclude \
+	-Itests/foreign -Itests/foreign/include tests/foreign/standin.c \
+	-o "$scratch/standin" -L"$lib" -L"$lib/drop-in" -lcohort -lnccl -lcudart \
+	-pthread -ldl
+
+# expect CASE [VARIABLE=VALUE...] - it succeeds; stderr is standard input
+expect() {
+	local name=$1
+	shift
+
+	if ! env "$@" LD_LIBRARY_PATH="$lib/drop-in:$lib" timeout 60 \
+		"$scratch/standin" "$name" >"$scratch/out" 2>"$scratch/err" ||
+		[ "$(cat "$scratch/out")" != OK ] ||
+		! diff - "$scratch/err"; then
+		echo "$name $*:"
+		cat "$scratch/out" "$scratch/err"
+		failed=1
+	fi
+}
+
+unset COHORT_HOST_DEVICES COHORT_HOST_STRICT COHORT_HOST_QUIET COHORT_FAULTS
+expect kernels <<END
+cohort: _Z5scalePf: the host platform runs no kernels
+cohort: a kernel: the host platform runs no kernels
+END
+expect kernels COHORT_HOST_QUIET=1 </dev/null
+expect absent <<END
+cohort: cudaCreateTextureObject: the host platform has no such function
+END
+expect absent COHORT_HOST_QUIET=1 </dev/null
+expect refused COHORT_HOST_DEVICES=4x <<END
+cohort: no host platform: COHORT_HOST_DEVICES is "4x", not a number
+END
+expect refused COHORT_HOST_DEVICES=0 <<END
+cohort: no host platform: COHORT_HOST_DEVICES is 0, not 1 to 1024
+END
+expect refused COHORT_FAULTS=1@nonsense <<END
+cohort: no host platform: COHORT_FAULTS: cannot read "1@nonsense"
+END
+expect majors </dev/null
+expect front </dev/null
+expect beside COHORT_HOST_DEVICES=5 </dev/null
+exit "$failed"
