@@ -99,9 +99,11 @@ library_sources := \
   src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
   src/platform/gpu_versions.c \
   src/platform/host/collective.c src/platform/host/comm.c \
-  src/platform/host/copy.c src/platform/host/device.c \
+  src/platform/host/config.c src/platform/host/copy.c \
+  src/platform/host/device.c src/platform/host/end.c \
   src/platform/host/event.c src/platform/host/fault.c \
   src/platform/host/group.c src/platform/host/host.c \
+  src/platform/host/init.c \
   src/platform/host/join.c src/platform/host/mark.c src/platform/host/meet.c \
   src/platform/host/memory.c src/platform/host/pending.c \
   src/platform/host/reduce.c \
@@ -129,7 +131,8 @@ api_sources := \
   tests/api/join.c tests/api/platform.c tests/api/respawn.c tests/api/run.c \
   tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
-  tests/platform/collective.c tests/platform/comm.c tests/platform/device.c \
+  tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
+  tests/platform/device.c \
   tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
   tests/platform/mark.c tests/platform/order.c tests/platform/stream.c \
   tests/platform/strict.c

@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -216,7 +217,7 @@ Test(join, is_deferred_to_the_end_of_a_group, .timeout = 10)
 	for (r = 0; r < 4; r++) {
 		c.comm[r] = (ncclComm_t)&c;
 		cr_assert_eq(join_on(p, &c.comm[r], 4, &id, r, r), ncclSuccess);
-		cr_assert_null(c.comm[r]);
+		cr_assert_neq(c.comm[r], (ncclComm_t)&c);
 	}
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 	clique_with_streams(&c, p, 4);
@@ -268,6 +269,13 @@ Test(join, takes_ranks_of_several_ids_in_one_group, .timeout = 10)
 	}
 }
 
+/* What could not join is there, as in NCCL, and to be aborted. */
+static void give_back(const struct platform *p, ncclComm_t comm)
+{
+	cr_assert_not_null(comm);
+	cr_assert_eq(p->ncclCommAbort(comm), ncclSuccess);
+}
+
 /* If one of a group cannot join, none of it has. */
 Test(join, of_a_group_is_all_or_nothing, .timeout = 10)
 {
@@ -279,8 +287,8 @@ Test(join, of_a_group_is_all_or_nothing, .timeout = 10)
 	cr_assert_eq(join_on(p, &c.comm[0], 2, &id, 0, 0), ncclSuccess);
 	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 0, 1), ncclSuccess);
 	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
-	cr_assert_null(c.comm[0]);
-	cr_assert_null(c.comm[1]);
+	give_back(p, c.comm[0]);
+	give_back(p, c.comm[1]);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	cr_assert_eq(join_on(p, &c.comm[0], 2, &id, 0, 0), ncclSuccess);
 	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
@@ -300,7 +308,7 @@ Test(join, is_dropped_with_its_group, .timeout = 10)
 	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
 	cr_assert_eq(p->ncclCommInitRank(NULL, 2, id, 0), ncclInvalidArgument);
 	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
-	cr_assert_null(comm);
+	give_back(p, comm);
 	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
@@ -340,7 +348,7 @@ static void refuse_second(int n, int rank, int device, const char *why)
 	stays_inside(&first);
 	cr_assert_eq(join_on(p, &comm, n, &id, rank, device), ncclInvalidUsage);
 	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), why));
-	cr_assert_null(comm);
+	give_back(p, comm);
 	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
 	pthread_join(first.thread, NULL);
 	c.comm[0] = first.comm;
@@ -373,6 +381,7 @@ Test(join, refuses_an_id_that_was_used, .timeout = 10)
 	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
 	cr_assert_eq(join_on(p, &second, 1, &id, 0, 0), ncclInvalidUsage);
 	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "used before"));
+	give_back(p, second);
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
 
@@ -410,6 +419,205 @@ Test(join, refuses_an_id_of_another_process, .timeout = 10)
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* ---- abort of an init that waits -------------------------------------- */
+
+/* The communicator that a thread's call has stored before the others came. */
+static ncclComm_t early(struct joiner *j)
+{
+	stays_inside(j);
+	/* Acquire: pairs with the release in the call. */
+	return __atomic_load_n(&j->comm, __ATOMIC_ACQUIRE);
+}
+
+static void ends_with(struct joiner *j, ncclResult_t result)
+{
+	pthread_join(j->thread, NULL);
+	cr_assert_eq(j->result, result);
+}
+
+/* The rank that never comes is not needed for it. */
+Test(join, that_waits_for_ever_can_be_aborted, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId id = new_id(p);
+	struct joiner first;
+	ncclComm_t comm;
+	int rank = -1;
+
+	start(&first, p, &id, 2, 1);
+	comm = early(&first);
+	cr_assert_not_null(comm);
+	cr_assert_eq(p->ncclCommUserRank(comm, &rank), ncclSuccess);
+	cr_assert_eq(rank, 1);
+	cr_assert_eq(p->ncclCommAbort(comm), ncclSuccess);
+	ends_with(&first, ncclInternalError);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "aborted"));
+}
+
+/* Its place is free again: an id is used up by a meeting that is complete. */
+Test(join, that_was_aborted_leaves_its_place, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId id = new_id(p);
+	struct joiner first, again;
+	struct native_clique c;
+
+	start(&first, p, &id, 2, 0);
+	cr_assert_eq(p->ncclCommAbort(early(&first)), ncclSuccess);
+	ends_with(&first, ncclInternalError);
+	start(&again, p, &id, 2, 0);
+	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
+	ends_with(&again, ncclSuccess);
+	c.comm[0] = again.comm;
+	clique_with_streams(&c, p, 2);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}
+
+static void *join_two(void *user)
+{
+	struct half *h = user;
+
+	native_must(h->p->ncclGroupStart(), "ncclGroupStart");
+	native_must(join_on(h->p, &h->cliques[0].comm[0], 1, &h->ids[0], 0, 0),
+	            "ncclCommInitRank");
+	native_must(join_on(h->p, &h->cliques[1].comm[1], 3, &h->ids[1], 1, 1),
+	            "ncclCommInitRank");
+	return (void *)(intptr_t)h->p->ncclGroupEnd();
+}
+
+static ncclComm_t await_comm(const ncclComm_t *comm)
+{
+	ncclComm_t c;
+
+	while (!(c = __atomic_load_n(comm, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	return c;
+}
+
+/* One that is aborted takes the group with it: those of it that have met are
+ * there, and aborted. */
+Test(join, that_was_aborted_fails_its_group, .timeout = 10)
+{
+	struct half h = { .p = native_open(3) };
+	ncclComm_t waits;
+	pthread_t thread;
+	void *result;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		h.ids[i] = new_id(h.p);
+	pthread_create(&thread, NULL, join_two, &h);
+	waits = await_comm(&h.cliques[1].comm[1]);
+	cr_assert_eq(h.p->ncclCommAbort(waits), ncclSuccess);
+	pthread_join(thread, &result);
+	cr_assert_eq((intptr_t)result, ncclInternalError);
+	give_back(h.p, h.cliques[0].comm[0]);
+}
+
+/* ---- by several ids --------------------------------------------------- */
+
+struct scalable {
+	struct joiner joiner;
+	ncclUniqueId ids[3];
+	int id_count;
+};
+
+static void *join_scalable(void *user)
+{
+	struct scalable *s = user;
+	struct joiner *j = &s->joiner;
+
+	j->task = gettid();
+	sem_post(&j->calls);
+	native_must(j->p->cudaSetDevice(j->device), "cudaSetDevice");
+	j->result = j->p->ncclCommInitRankScalable(&j->comm, j->n, j->rank,
+	                                           s->id_count, s->ids, NULL);
+	atomic_store(&j->returned, true);
+	return NULL;
+}
+
+static void start_scalable(struct scalable *s, const struct platform *p,
+                           const ncclUniqueId ids[], int id_count, int n,
+                           int rank)
+{
+	*s = (struct scalable){ .id_count = id_count };
+	s->joiner.p = p;
+	s->joiner.n = n;
+	s->joiner.rank = s->joiner.device = rank;
+	memcpy(s->ids, ids, (size_t)id_count * sizeof(*ids));
+	sem_init(&s->joiner.calls, 0, 0);
+	pthread_create(&s->joiner.thread, NULL, join_scalable, s);
+}
+
+Test(join, takes_several_ids_for_one_meeting, .timeout = 10)
+{
+	const struct platform *p = native_open(3);
+	const ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
+	struct scalable ranks[3];
+	struct native_clique c;
+	ncclComm_t late;
+	int r;
+
+	for (r = 0; r < 3; r++)
+		start_scalable(&ranks[r], p, ids, 3, 3, r);
+	for (r = 0; r < 3; r++) {
+		ends_with(&ranks[r].joiner, ncclSuccess);
+		c.comm[r] = ranks[r].joiner.comm;
+	}
+	clique_with_streams(&c, p, 3);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(join_on(p, &late, 1, &ids[r], 0, 0),
+		             ncclInvalidUsage, "id %d is not used up", r);
+		give_back(p, late);
+	}
+}
+
+Test(join, refuses_other_ids_for_one_meeting, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
+	const ncclUniqueId others[2] = { ids[0], ids[2] };
+	struct scalable first, other;
+	ncclComm_t waits;
+
+	start_scalable(&first, p, ids, 2, 2, 0);
+	waits = early(&first.joiner);
+	start_scalable(&other, p, others, 2, 2, 1);
+	ends_with(&other.joiner, ncclInvalidUsage);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "other ids"));
+	give_back(p, other.joiner.comm);
+	give_back(p, waits);
+	ends_with(&first.joiner, ncclInternalError);
+}
+
+Test(join, checks_the_number_of_ids, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
+	ncclComm_t comm = NULL;
+
+	cr_assert_eq(p->ncclCommInitRankScalable(&comm, 2, 0, 0, ids, NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRankScalable(&comm, 2, 0, -1, ids, NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRankScalable(&comm, 2, 0, 3, ids, NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRankScalable(NULL, 2, 0, 2, ids, NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommInitRankScalable(&comm, 2, 2, 2, ids, NULL),
+	             ncclInvalidArgument);
+	memset(&ids[1], 0, sizeof(ids[1]));
+	cr_assert_eq(p->ncclCommInitRankScalable(&comm, 2, 0, 2, ids, NULL),
+	             ncclInvalidUsage);
+	cr_assert_null(comm);
+	cr_assert_eq(p->ncclCommInitRankScalable(&comm, 1, 0, 1, ids, NULL),
+	             ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
 
 /* ---- faults ----------------------------------------------------------- */

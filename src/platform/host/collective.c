@@ -28,10 +28,10 @@ static const char *const functions[] = {
 
 static ncclResult_t check(struct ncclComm *comm, const struct call *c)
 {
-	if (!comm_is_valid(comm, functions[c->kind]))
-		return group_fail(ncclInvalidArgument, "not a communicator");
-	if (strict_is_on())
-		strict_enter(comm, functions[c->kind]);
+	ncclResult_t result = comm_use(comm, functions[c->kind]);
+
+	if (result != ncclSuccess)
+		return result;
 	if (c->root < 0 || c->root >= comm->world->n)
 		return group_fail(ncclInvalidArgument, "no such root");
 	if (c->type < 0 || c->type >= ncclNumTypes)

@@ -8,14 +8,11 @@
 
 #include <stdlib.h>
 
-#include "base/backoff.h"
-#include "base/clock.h"
 #include "base/thread.h"
 #include "platform/host/census.h"
-#include "platform/host/device.h"
-#include "platform/host/fault.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
+#include "platform/host/join.h"
 
 #define NCCL_VERSION 22809
 
@@ -138,6 +135,133 @@ void comm_launch_queue(struct launch *l)
 	comm_launch_put(l);
 }
 
+/* ---- abort flags ------------------------------------------------------ */
+
+/* Guards the rings of kin; the locks of meetings and worlds may be acquired
+ * inside. */
+static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
+{
+	pthread_mutex_lock(&kin_lock);
+	child->next_kin = parent->next_kin;
+	child->last_kin = parent;
+	parent->next_kin->last_kin = child;
+	parent->next_kin = child;
+	/* It has the flag as it is. */
+	atomic_store_explicit(&child->aborted,
+	                      atomic_load_explicit(&parent->aborted,
+	                                           memory_order_relaxed),
+	                      memory_order_release);
+	pthread_mutex_unlock(&kin_lock);
+}
+
+static void leave_kin(struct ncclComm *comm)
+{
+	pthread_mutex_lock(&kin_lock);
+	comm->next_kin->last_kin = comm->last_kin;
+	comm->last_kin->next_kin = comm->next_kin;
+	comm->next_kin = comm->last_kin = comm;
+	pthread_mutex_unlock(&kin_lock);
+}
+
+static bool has_work(const struct ncclComm *comm)
+{
+	return atomic_load_explicit(&comm->pending, memory_order_relaxed);
+}
+
+static void raise_all(struct ncclComm *comm, bool pulse)
+{
+	struct ncclComm *kin = comm;
+	struct world *w;
+
+	pthread_mutex_lock(&kin_lock);
+	do {
+		/* Release: pairs with the acquire of who waits or is stuck. */
+		atomic_store_explicit(&kin->aborted, true,
+		                      memory_order_release);
+		w = join_cut(kin);
+		if (w && (!pulse || has_work(kin)))
+			meet_break(w);
+		kin = kin->next_kin;
+	} while (kin != comm);
+	pthread_mutex_unlock(&kin_lock);
+	stream_settle();
+}
+
+void comm_raise(struct ncclComm *comm)
+{
+	raise_all(comm, false);
+}
+
+void comm_pulse(struct ncclComm *comm)
+{
+	raise_all(comm, true);
+}
+
+void comm_lower(struct ncclComm *comm)
+{
+	struct ncclComm *kin = comm;
+
+	pthread_mutex_lock(&kin_lock);
+	do {
+		atomic_store_explicit(&kin->aborted, false,
+		                      memory_order_release);
+		kin = kin->next_kin;
+	} while (kin != comm);
+	pthread_mutex_unlock(&kin_lock);
+}
+
+/* ---- state ------------------------------------------------------------ */
+
+static ncclResult_t state(const struct ncclComm *comm)
+{
+	/* Acquire: pairs with the release when a group is done. */
+	return (ncclResult_t)atomic_load_explicit(&comm->async_error,
+	                                          memory_order_acquire);
+}
+
+ncclResult_t comm_ready(struct ncclComm *comm)
+{
+	ncclResult_t result = state(comm);
+
+	if (atomic_load_explicit(&comm->aborted, memory_order_acquire))
+		return ncclSuccess;
+	if (result == ncclInProgress)
+		return group_fail(ncclInvalidArgument,
+		                  "the communicator was used before its last "
+		                  "operation returned ncclSuccess");
+	return result == ncclSuccess
+	               ? result
+	               : group_fail(result, "the communicator has failed "
+	                                    "before");
+}
+
+ncclResult_t comm_use(struct ncclComm *comm, const char *function)
+{
+	if (!comm_is_valid(comm, function))
+		return group_fail(ncclInvalidArgument, "not a communicator");
+	if (strict_is_on())
+		strict_enter(comm, function);
+	if (atomic_load_explicit(&comm->revoked, memory_order_relaxed))
+		return group_fail(ncclInvalidUsage,
+		                  "the communicator was revoked");
+	if (!comm->world)
+		return group_fail(ncclInvalidArgument,
+		                  "the communicator's init has not succeeded");
+	return comm_ready(comm);
+}
+
+ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
+{
+	if (comm->config.blocking)
+		return result;
+	if (result != ncclSuccess && result != ncclInProgress)
+		atomic_store_explicit(&comm->async_error, (int)result,
+		                      memory_order_release);
+	return state(comm);
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 bool comm_is_valid(const struct ncclComm *comm, const char *function)
@@ -151,6 +275,7 @@ static void comm_free(struct ncclComm *comm)
 {
 	struct launch *l, *next;
 
+	leave_kin(comm);
 	for (l = comm->unused; l; l = next) {
 		next = l->next;
 		if (l->streams != l->own_streams)
@@ -170,39 +295,18 @@ static void comm_free(struct ncclComm *comm)
 	free(comm);
 }
 
-/* Atomic; those that are not freed.  Relaxed: a number. */
-static atomic_size_t worlds_live;
-
-size_t world_live(void)
-{
-	return atomic_load_explicit(&worlds_live, memory_order_relaxed);
-}
-
-void world_free(struct world *w)
-{
-	int i;
-
-	atomic_fetch_sub_explicit(&worlds_live, 1, memory_order_relaxed);
-
-	for (i = 0; i < w->n; i++)
-		if (w->comms[i])
-			comm_free(w->comms[i]);
-	pthread_mutex_destroy(&w->lock);
-	free(w->launches);
-	free(w);
-}
-
-static struct ncclComm *comm_create(struct world *w, int rank, int device)
+struct ncclComm *comm_create(int device, const ncclConfig_t *config)
 {
 	struct ncclComm *comm = calloc(1, sizeof(*comm));
 
 	if (!comm)
 		return NULL;
 	comm->magic = COMM_MAGIC;
-	comm->world = w;
-	comm->rank = rank;
 	comm->device = device;
-	comm->number = w->number;
+	comm->config = *config;
+	comm->number = NO_WORLD;
+	comm->next_kin = comm->last_kin = comm;
+	atomic_store_explicit(&comm->users, 1, memory_order_relaxed);
 	comm->stock = calloc(COMM_STOCK, sizeof(*comm->stock));
 	if (!comm->stock) {
 		free(comm);
@@ -212,181 +316,72 @@ static struct ncclComm *comm_create(struct world *w, int rank, int device)
 	return comm;
 }
 
-struct world *world_create(int n, const int *devices)
+void comm_get(struct ncclComm *comm)
+{
+	/* Relaxed: the caller is one. */
+	atomic_fetch_add_explicit(&comm->users, 1, memory_order_relaxed);
+}
+
+void comm_put(struct ncclComm *comm)
+{
+	/* Acquire and release: the last one sees what the others did. */
+	if (atomic_fetch_sub_explicit(&comm->users, 1, memory_order_acq_rel) ==
+	    1)
+		comm_free(comm);
+}
+
+/* ---- worlds ----------------------------------------------------------- */
+
+/* Atomic; those that are not freed.  Relaxed: a number. */
+static atomic_size_t worlds_live;
+
+size_t world_live(void)
+{
+	return atomic_load_explicit(&worlds_live, memory_order_relaxed);
+}
+
+struct world *world_create(int n)
 {
 	static _Atomic uint64_t worlds; /* relaxed: a number */
 	struct world *w =
 		calloc(1, sizeof(*w) + (size_t)n * sizeof(w->comms[0]));
-	int i;
 
 	if (!w)
 		return NULL;
-	atomic_fetch_add_explicit(&worlds_live, 1, memory_order_relaxed);
+	w->launches = calloc((size_t)n, sizeof(*w->launches));
+	if (!w->launches) {
+		free(w);
+		return NULL;
+	}
 	w->n = n;
 	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
 	lock_init(&w->lock);
-	w->launches = calloc((size_t)n, sizeof(*w->launches));
-	for (i = 0; w->launches && i < n; i++) {
-		w->comms[i] = comm_create(w, i, devices ? devices[i] : i);
-		if (!w->comms[i])
-			break;
-	}
-	if (i == n)
-		return w;
-	world_free(w);
-	return NULL;
+	atomic_fetch_add_explicit(&worlds_live, 1, memory_order_relaxed);
+	return w;
 }
 
-static ncclResult_t check_devices(int n, const int *devices)
+void world_add(struct world *w, struct ncclComm *comm, int rank)
 {
-	int i, k;
-
-	for (i = 0; devices && i < n; i++) {
-		if (devices[i] < 0 || devices[i] >= device_count())
-			return comm_error(ncclInvalidArgument,
-			                  "ncclCommInitAll: no such device");
-		for (k = 0; k < i; k++)
-			if (devices[k] == devices[i])
-				return comm_error(ncclInvalidUsage,
-				                  "ncclCommInitAll: duplicate "
-				                  "device");
-	}
-	if (!devices && n > device_count())
-		return comm_error(ncclUnhandledCudaError,
-		                  "ncclCommInitAll: more ranks than devices");
-	return ncclSuccess;
+	w->comms[rank] = comm;
+	comm->rank = rank;
+	comm->n = w->n;
+	comm->number = w->number;
+	comm->world = w;
 }
 
-/* Take as long as a scripted fault wants. */
-static void init_hold(int rank, uint64_t started_ns)
+void world_free(struct world *w)
 {
-	uint64_t script = 0;
-	uint64_t until_ns = fault_take_init(rank, started_ns, &script);
-
-	fault_hold(script, until_ns);
-}
-
-ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
-                                  const int *devlist)
-{
-	const uint64_t started_ns = clock_now();
-	struct world *w;
-	ncclResult_t result;
 	int i;
 
-	if (!comms)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclCommInitAll: comms is NULL");
-	if (ndev < 0)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclCommInitAll: ndev is negative");
-	result = check_devices(ndev, devlist);
-	if (result != ncclSuccess || !ndev)
-		return result;
-	for (i = 0; i < ndev; i++)
-		init_hold(i, started_ns);
-	w = world_create(ndev, devlist);
-	if (!w)
-		return comm_error(ncclSystemError, "out of memory");
-	for (i = 0; i < ndev; i++)
-		comms[i] = w->comms[i];
-	return ncclSuccess;
-}
-
-/* Wait until everything that this rank launched is done. */
-static ncclResult_t comm_sync(struct ncclComm *comm)
-{
-	struct backoff b = BACKOFF;
-
-	/* Acquire: pairs with the release when a launch is done. */
-	while (atomic_load_explicit(&comm->pending, memory_order_acquire)) {
-		stream_help(comm->last, UINT64_MAX);
-		backoff_wait(&b, UINT64_MAX);
-	}
-	return ncclSuccess;
-}
-
-/* Release one rank; the last one frees all. */
-static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
-{
-	struct world *w = comm->world;
-	const int n = w->n; /* once released, w may be gone */
-	int i;
-
-	if (strict_is_on())
-		strict_release(comm, function);
-	/* Acquire and release: the last sees what the others did before. */
-	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) !=
-	    n - 1)
-		return ncclSuccess;
-	if (strict_is_on())
-		strict_check_free(w, function);
-	for (i = 0; i < n; i++)
-		comm_sync(w->comms[i]);
-	if (strict_is_on())
-		strict_check_buffers(w, function);
-	world_free(w);
-	return ncclSuccess;
-}
-
-static ncclResult_t comm_destroy(struct ncclComm *comm)
-{
-	return comm_reclaim(comm, "ncclCommDestroy");
-}
-
-static ncclResult_t comm_abort(struct ncclComm *comm)
-{
-	return comm_reclaim(comm, "ncclCommAbort");
-}
-
-static ncclResult_t run_at_end(group_job_fn fn, struct ncclComm *comm)
-{
-	ncclResult_t result = group_job(fn, comm), ended;
-
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
-}
-
-ncclResult_t host_ncclCommDestroy(ncclComm_t comm)
-{
-	if (!comm)
-		return ncclSuccess;
-	if (!comm_is_valid(comm, "ncclCommDestroy"))
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommDestroy: not a communicator");
-	group_start();
-	if (strict_is_on())
-		strict_enter(comm, "ncclCommDestroy");
-	return run_at_end(comm_destroy, comm);
-}
-
-ncclResult_t host_ncclCommAbort(ncclComm_t comm)
-{
-	if (!comm)
-		return ncclSuccess;
-	if (!comm_is_valid(comm, "ncclCommAbort"))
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommAbort: not a communicator");
-	group_start();
-	meet_abort(comm);
-	return run_at_end(comm_abort, comm);
-}
-
-ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
-{
-	if (!comm)
-		return ncclSuccess;
-	if (!comm_is_valid(comm, "ncclCommFinalize"))
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommFinalize: not a communicator");
-	if (comm->finalized)
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommFinalize: called twice");
-	group_start();
-	if (strict_is_on())
-		strict_enter(comm, "ncclCommFinalize");
-	comm->finalized = true;
-	return run_at_end(comm_sync, comm);
+	for (i = 0; i < w->n; i++)
+		if (w->comms[i]) {
+			leave_kin(w->comms[i]);
+			comm_put(w->comms[i]);
+		}
+	pthread_mutex_destroy(&w->lock);
+	free(w->launches);
+	free(w);
+	atomic_fetch_sub_explicit(&worlds_live, 1, memory_order_relaxed);
 }
 
 /* ---- facts ------------------------------------------------------------ */
@@ -406,7 +401,7 @@ ncclResult_t host_ncclCommCount(const ncclComm_t comm, int *count)
 	ncclResult_t result = comm_fact(comm, count, "ncclCommCount");
 
 	if (result == ncclSuccess)
-		*count = comm->world->n;
+		*count = comm->n;
 	return result;
 }
 
@@ -433,7 +428,6 @@ ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
 	ncclResult_t result = comm_fact(comm, async, "ncclCommGetAsyncError");
 
 	if (result == ncclSuccess)
-		*async = (ncclResult_t)atomic_load_explicit(
-			&comm->async_error, memory_order_relaxed);
+		*async = state(comm);
 	return result;
 }

@@ -13,6 +13,7 @@
 
 #include <cohort/sim.h>
 
+#include "platform/host/config.h"
 #include "platform/host/stream.h"
 #include "platform/host/strict.h"
 
@@ -69,22 +70,46 @@ struct launch {
 };
 
 struct ncclComm {
-	/* Constant after creation, the device once the rank has joined. */
+	/* Constant after creation. */
 	uint64_t magic;
+	int device;
+	ncclConfig_t config; /* with a value for each field */
+
+	/* Written under the lock of all meetings when the ranks have met, of
+	 * which this thread hears under it; constant from then on.  The world
+	 * is NULL before, and for ever if they do not meet; rank and n of one
+	 * that joins by an id are known before. */
 	struct world *world;
 	int rank;
-	int device;
+	int n;
 	uint64_t number; /* of the world, which a buried one outlives */
+
+	/* Guarded by the lock of all meetings: while it is to become one. */
+	struct join *join;
+
+	/* Atomic; who may still look at it: its owner, until the world is
+	 * freed, and those who wait for it to meet or create its children. */
+	atomic_int users;
 
 	struct strict strict;
 
 	/* Atomic; raised by ncclCommAbort() from any thread (release), polled by
-	 * whoever works or waits for this rank (acquire). */
+	 * whoever works or waits for this rank (acquire).  A pulse raises it
+	 * and takes it back. */
 	atomic_bool aborted;
 
+	/* Guarded by the kin's lock: a ring of those that are aborted together,
+	 * a parent and the children that share its resources. */
+	struct ncclComm *next_kin, *last_kin;
+
 	/* Atomic; what ncclCommGetAsyncError() answers: set by a scripted fault,
-	 * else ncclSuccess.  Relaxed: a number. */
+	 * and on one that does not block by the group it is in and by what fails.
+	 * Release and acquire: whoever sees a group done sees what it did. */
 	atomic_int async_error;
+
+	/* Atomic; revoked, and to be released.  Relaxed: its owner's. */
+	atomic_bool revoked;
+	atomic_bool ending;
 
 	/* Atomic; a statistic until freed: launches queued and not done.  The
 	 * last decrement releases what the launch wrote. */
@@ -142,6 +167,8 @@ struct world {
 	struct ncclComm *comms[];
 };
 
+#define NO_WORLD UINT64_MAX /* the number of one that has not met */
+
 #define COMM_MAGIC UINT64_C(0x636f686f7274636d)
 #define COMM_BURIED UINT64_C(0x627572696564636d)
 
@@ -149,9 +176,47 @@ struct world {
  * mode a freed one ends the program.  @function is the one that was called. */
 bool comm_is_valid(const struct ncclComm *comm, const char *function);
 
-/* A world of @n ranks on @devices (NULL: the first), or NULL without memory. */
-struct world *world_create(int n, const int *devices);
+/* A communicator to be, of one user, or NULL without memory. */
+struct ncclComm *comm_create(int device, const ncclConfig_t *config);
+
+/* One user more; one less, and the last one frees it. */
+void comm_get(struct ncclComm *comm);
+void comm_put(struct ncclComm *comm);
+
+/* Let @child be aborted with @parent, and the other way round. */
+void comm_make_kin(struct ncclComm *parent, struct ncclComm *child);
+
+/* A world for @n ranks, or NULL without memory; make @comm rank @rank of it; free
+ * it with its ranks. */
+struct world *world_create(int n);
+void world_add(struct world *world, struct ncclComm *comm, int rank);
 void world_free(struct world *world);
+
+/* Raise the abort flag of @comm and its kin and let everyone see it.  Any thread;
+ * no lock may be held. */
+void comm_raise(struct ncclComm *comm);
+
+/* The same to end what is under way, if anything is, and no more: comm_lower()
+ * then takes the flags back. */
+void comm_pulse(struct ncclComm *comm);
+void comm_lower(struct ncclComm *comm);
+
+/* Wait until everything that this rank launched is done. */
+ncclResult_t comm_sync(struct ncclComm *comm);
+
+/*
+ * comm_use    - the first checks of a function that needs a communicator, in
+ *               NCCL's order: it is one, it is not revoked, it is ready
+ * comm_ready  - only the last: nothing is in progress, and nothing has failed on
+ *               one that does not block.  All is well with an aborted one
+ * comm_answer - what the function answers in the end: @result, but its state for
+ *               one that does not block, of which an error stays
+ *
+ * Errors are those of the open group, too.
+ */
+ncclResult_t comm_use(struct ncclComm *comm, const char *function);
+ncclResult_t comm_ready(struct ncclComm *comm);
+ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result);
 
 /* A launch for @comm with nothing in it, or NULL without memory. */
 struct launch *comm_launch_get(struct ncclComm *comm);
@@ -166,8 +231,9 @@ void comm_launch_queue(struct launch *launch);
 enum step meet_step(struct stream *stream, struct work *work,
                     const struct drive *drive);
 
-/* Raise a rank's abort flag and let everyone see it. */
-void meet_abort(struct ncclComm *comm);
+/* A rank's abort flag is up: let everyone see it, once stream_settle() is called
+ * without any lock. */
+void meet_break(struct world *world);
 
 /* Remember @text for ncclGetLastError() and return @result.  @text lives for
  * ever. */

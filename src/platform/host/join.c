@@ -1,92 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Unique ids, and the ranks that meet by them
+ * Meetings (see join.h)
  *
- * An id stands for a meeting, which ends when all ranks have arrived: the first
- * makes the world, and the last lets everyone go on.  Ranks are threads of one
- * process here, so an id is of use only in the process that made it.
+ * One lock guards them all.  A meeting by an id is there from the making of the
+ * id until it is complete, and the others while somebody is there.
+ * A rank's k-th split meets the others' k-th: it goes to the oldest meeting that
+ * it has not been to.
  */
 
 #include "platform/host/join.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/process.h"
 #include "platform/host/census.h"
-#include "platform/host/device.h"
 #include "platform/host/fault.h"
-#include "platform/host/group.h"
-#include "platform/host/host.h"
 
 struct meeting {
-	uint64_t number; /* of the id; constant */
+	enum join_kind kind; /* constant, */
+	uint64_t number;     /* as this */
 
 	/* Guarded by lock. */
 	struct meeting *next;
-	struct world *world; /* NULL until somebody has arrived */
-	int arrived;
-	int left; /* have seen that all have arrived */
+	int n;                /* of the first that came */
+	int awaited;          /* not yet arrived */
+	struct join **places; /* by rank; NULL while nobody is there */
+	bool complete;        /* and not in the list any more */
+	ncclResult_t result;  /* once complete */
+	int staying;          /* those that have not looked at it */
 };
-
-/* What is in an id. */
-struct content {
-	uint64_t magic;
-	uint64_t process; /* a random number */
-	uint64_t pid;     /* the child of a fork is another process */
-	uint64_t number;
-};
-
-#define ID_MAGIC UINT64_C(0x636f686f72746964)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t all_arrived = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 /* Guarded by lock. */
-static struct meeting *meetings; /* that are not over */
+static struct meeting *meetings; /* oldest last for ids, first for the others */
 static uint64_t numbers;         /* given out */
 
-/* ---- ids -------------------------------------------------------------- */
+/* ---- meetings --------------------------------------------------------- */
 
-static bool id_create_locked(struct content *c)
+static struct meeting *meeting_create_locked(enum join_kind kind,
+                                             uint64_t number)
 {
-	uint64_t process = process_number();
-	struct meeting *m;
+	struct meeting **at = &meetings;
+	struct meeting *m = calloc(1, sizeof(*m));
 
-	if (!process)
-		return false;
-	m = calloc(1, sizeof(*m));
 	if (!m)
-		return false;
-	m->number = ++numbers;
-	m->next = meetings;
-	meetings = m;
-	*c = (struct content){ ID_MAGIC, process, (uint64_t)getpid(),
-		               m->number };
-	return true;
+		return NULL;
+	m->kind = kind;
+	m->number = number;
+	while (kind != JOIN_BY_ID && *at)
+		at = &(*at)->next;
+	m->next = *at;
+	*at = m;
+	return m;
 }
 
-ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
+static void meeting_unlink_locked(const struct meeting *m)
 {
-	struct content c;
-	bool ok;
+	struct meeting **at = &meetings;
 
-	if (!id)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclGetUniqueId: id is NULL");
-	pthread_mutex_lock(&lock);
-	ok = id_create_locked(&c);
-	pthread_mutex_unlock(&lock);
-	if (!ok)
-		return comm_error(ncclSystemError,
-		                  "ncclGetUniqueId: out of memory or of random "
-		                  "numbers");
-	memset(id, 0, sizeof(*id));
-	memcpy(id, &c, sizeof(c));
-	return ncclSuccess;
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
 }
 
 size_t meeting_live(void)
@@ -96,141 +73,365 @@ size_t meeting_live(void)
 
 	pthread_mutex_lock(&lock);
 	for (m = meetings; m; m = m->next)
-		n++;
+		n += m->kind == JOIN_BY_ID;
 	pthread_mutex_unlock(&lock);
 	return n;
 }
 
-/* The number in @id, or 0 if it was not made by this process. */
-static uint64_t id_number(const ncclUniqueId *id)
+uint64_t join_open(void)
 {
-	struct content c;
+	uint64_t number = 0;
 
-	memcpy(&c, id, sizeof(c));
-	return c.magic == ID_MAGIC && c.process &&
-	                       c.process == process_number() &&
-	                       c.pid == (uint64_t)getpid()
-	               ? c.number
-	               : 0;
+	pthread_mutex_lock(&lock);
+	if (meeting_create_locked(JOIN_BY_ID, numbers + 1))
+		number = ++numbers;
+	pthread_mutex_unlock(&lock);
+	return number;
 }
 
-static struct meeting **find_locked(uint64_t number)
+uint64_t join_number(void)
 {
-	struct meeting **at = &meetings;
+	uint64_t number;
 
-	while (*at && (*at)->number != number)
-		at = &(*at)->next;
-	return at;
+	pthread_mutex_lock(&lock);
+	number = ++numbers;
+	pthread_mutex_unlock(&lock);
+	return number;
 }
 
-/* ---- meeting ---------------------------------------------------------- */
-
-#define NOWHERE (-1) /* the device of a rank that has not arrived */
-
-static struct world *empty_world(int n)
+/* Anybody who is there. */
+static const struct join *anybody_locked(const struct meeting *m)
 {
-	struct world *w = world_create(n, NULL);
+	int i = 0;
+
+	while (!m->places[i])
+		i++;
+	return m->places[i];
+}
+
+static bool same_list(const struct join *a, const struct join *b)
+{
+	return a->list_count == b->list_count &&
+	       (!a->list_count ||
+	        memcmp(a->list, b->list, a->list_count * sizeof(*a->list)) ==
+	                0);
+}
+
+static bool is_for_locked(const struct meeting *m, const struct join *j)
+{
+	if (m->kind != j->kind || m->number != j->number)
+		return false;
+	return j->kind == JOIN_BY_ID ||
+	       (!m->places[j->rank] && same_list(anybody_locked(m), j));
+}
+
+static struct meeting *find_locked(const struct join *j)
+{
+	struct meeting *m = meetings;
+
+	while (m && !is_for_locked(m, j))
+		m = m->next;
+	return m;
+}
+
+/* ---- arriving and leaving --------------------------------------------- */
+
+static ncclResult_t check_place_locked(const struct meeting *m,
+                                       const struct join *j)
+{
 	int i;
 
-	for (i = 0; w && i < n; i++)
-		w->comms[i]->device = NOWHERE;
-	return w;
-}
-
-static ncclResult_t check_place(const struct world *w, const struct join *j)
-{
-	int i;
-
-	if (w->n != j->n)
+	if (m->n != j->n)
 		return comm_error(ncclInvalidUsage,
 		                  "ncclCommInitRank: another rank has another "
 		                  "number of ranks");
-	if (w->comms[j->rank]->device != NOWHERE)
+	if (!same_list(anybody_locked(m), j))
+		return comm_error(ncclInvalidUsage,
+		                  "ncclCommInitRankScalable: another rank has "
+		                  "other ids");
+	if (m->places[j->rank])
 		return comm_error(
 			ncclInvalidUsage,
 			"ncclCommInitRank: the rank is there already");
-	for (i = 0; i < w->n; i++)
-		if (w->comms[i]->device == j->device)
+	for (i = 0; i < m->n; i++)
+		if (m->places[i] &&
+		    m->places[i]->comm->device == j->comm->device)
 			return comm_error(ncclInvalidUsage,
 			                  "ncclCommInitRank: duplicate device");
 	return ncclSuccess;
 }
 
-static ncclResult_t arrive_locked(struct join *j)
+/* Where @j goes, with room for it. */
+static ncclResult_t enter_locked(const struct join *j, struct meeting **out)
 {
-	struct meeting *m = *find_locked(j->number);
-	ncclResult_t result;
+	struct meeting *m = find_locked(j);
 
-	if (!m)
+	if (!m && j->kind == JOIN_BY_ID)
 		return comm_error(ncclInvalidUsage,
 		                  "ncclCommInitRank: the id was used before");
-	if (!m->world)
-		m->world = empty_world(j->n);
-	if (!m->world)
+	if (!m)
+		m = meeting_create_locked(j->kind, j->number);
+	*out = m;
+	if (!m)
 		return comm_error(ncclSystemError, "out of memory");
-	result = check_place(m->world, j);
+	if (m->places)
+		return j->kind == JOIN_BY_ID ? check_place_locked(m, j)
+		                             : ncclSuccess;
+	m->places = calloc((size_t)j->n, sizeof(struct join *));
+	if (m->places) {
+		m->n = j->n;
+		m->awaited = j->n;
+		if (j->kind == JOIN_SHRINK)
+			m->awaited -= (int)j->list_count;
+		m->staying = m->awaited;
+		return ncclSuccess;
+	}
+	if (j->kind != JOIN_BY_ID) {
+		meeting_unlink_locked(m);
+		free(m);
+	}
+	return comm_error(ncclSystemError, "out of memory");
+}
+
+static ncclResult_t arrive_locked(struct join *j)
+{
+	struct meeting *m = NULL;
+	ncclResult_t result = enter_locked(j, &m);
+
 	if (result != ncclSuccess)
 		return result;
-	m->world->comms[j->rank]->device = j->device;
-	m->arrived++;
+	m->places[j->rank] = j;
+	m->awaited--;
 	j->meeting = m;
 	return ncclSuccess;
 }
 
-static void withdraw_locked(struct join *j)
+static bool is_empty_locked(const struct meeting *m)
+{
+	return m->awaited == m->staying;
+}
+
+/* Leave a meeting that is not complete. */
+static void leave_locked(struct join *j)
 {
 	struct meeting *m = j->meeting;
 
-	m->world->comms[j->rank]->device = NOWHERE;
-	if (--m->arrived)
+	j->left = true;
+	j->meeting = NULL;
+	m->places[j->rank] = NULL;
+	m->awaited++;
+	if (!is_empty_locked(m))
 		return;
-	world_free(m->world);
-	m->world = NULL;
+	free(m->places);
+	m->places = NULL;
+	if (m->kind == JOIN_BY_ID)
+		return;
+	meeting_unlink_locked(m);
+	free(m);
+}
+
+static bool is_up(const struct ncclComm *comm)
+{
+	return comm &&
+	       atomic_load_explicit(&comm->aborted, memory_order_acquire);
+}
+
+/* True if @j shall wait no more. */
+static bool is_cut_locked(const struct join *j)
+{
+	return j->left || is_up(j->comm) || is_up(j->parent);
 }
 
 /* All of a group or none. */
 static ncclResult_t arrive_all_locked(struct join *first)
 {
-	ncclResult_t result;
+	ncclResult_t result = ncclSuccess;
 	struct join *j, *k;
 
-	for (j = first; j; j = j->next) {
-		result = arrive_locked(j);
-		if (result == ncclSuccess)
-			continue;
-		for (k = first; k != j; k = k->next)
-			withdraw_locked(k);
-		return result;
+	for (j = first; j && result == ncclSuccess; j = j->next) {
+		if (is_cut_locked(j))
+			result = comm_error(ncclInternalError,
+			                    "aborted before it could join");
+		else
+			result = arrive_locked(j);
 	}
-	return ncclSuccess;
+	if (result != ncclSuccess)
+		for (k = first; k != j; k = k->next)
+			if (k->meeting)
+				leave_locked(k);
+	return result;
 }
 
-/* End the meetings of a group that are complete: their ids are used up. */
-static void end_meetings_locked(const struct join *first)
+/* ---- the end of a meeting --------------------------------------------- */
+
+/* By color, then by key, then as they were. */
+static int compare(const void *a, const void *b)
+{
+	const struct join *x = *(struct join *const *)a;
+	const struct join *y = *(struct join *const *)b;
+
+	if (x->color != y->color)
+		return x->color < y->color ? -1 : 1;
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank < y->rank ? -1 : 1;
+}
+
+/* The ranks that will be in a communicator, those of one behind each other. */
+static int sort_locked(struct meeting *m)
+{
+	int i, n = 0;
+
+	for (i = 0; i < m->n; i++)
+		if (m->places[i] && m->places[i]->comm)
+			m->places[n++] = m->places[i];
+	qsort(m->places, (size_t)n, sizeof(struct join *), compare);
+	return n;
+}
+
+/* The end of those in one communicator with the first. */
+static int run_end(struct join *const *sorted, int first, int n)
+{
+	int i = first;
+
+	while (i < n && sorted[i]->color == sorted[first]->color)
+		i++;
+	return i;
+}
+
+/* Until it is in place, a communicator's world is its own. */
+static void settle(struct join *const *sorted, int n, bool keep)
+{
+	int i, k, end;
+	struct world *w;
+
+	for (i = 0; i < n; i = end) {
+		end = run_end(sorted, i, n);
+		w = sorted[i]->comm->world;
+		for (k = i; keep && k < end; k++)
+			world_add(w, sorted[k]->comm, k - i);
+		if (!keep && w) {
+			sorted[i]->comm->world = NULL;
+			world_free(w);
+		}
+	}
+}
+
+static ncclResult_t make_worlds_locked(struct meeting *m)
+{
+	int i, end, n = sort_locked(m);
+
+	for (i = 0; i < n; i = end) {
+		end = run_end(m->places, i, n);
+		m->places[i]->comm->world = world_create(end - i);
+		if (!m->places[i]->comm->world)
+			break;
+	}
+	settle(m->places, n, i == n);
+	return i == n ? ncclSuccess
+	              : comm_error(ncclSystemError, "out of memory");
+}
+
+/* An id that was used for a complete meeting is used up. */
+static void use_up_locked(const struct join *j)
+{
+	struct join further = { .kind = JOIN_BY_ID };
+	struct meeting *m;
+	size_t i;
+
+	for (i = 0; j->kind == JOIN_BY_ID && i < j->list_count; i++) {
+		further.number = j->list[i];
+		m = find_locked(&further);
+		if (!m || m->places)
+			continue;
+		meeting_unlink_locked(m);
+		free(m);
+	}
+}
+
+/* End the meetings of a group that are complete. */
+static void complete_locked(const struct join *first)
 {
 	const struct join *j;
-	struct meeting **at;
+	struct meeting *m;
 
 	for (j = first; j; j = j->next) {
-		at = find_locked(j->number);
-		if (!*at || (*at)->arrived < j->n)
+		m = j->meeting;
+		if (m->complete || m->awaited)
 			continue;
-		*at = (*at)->next;
-		pthread_cond_broadcast(&all_arrived);
+		use_up_locked(j);
+		meeting_unlink_locked(m);
+		m->result = make_worlds_locked(m);
+		m->complete = true;
+		pthread_cond_broadcast(&changed);
 	}
 }
 
-/* Wait for the other ranks.  Called with the lock held; releases and re-acquires
- * it.  The last to leave frees the meeting. */
-static void wait_locked(struct join *j)
+static bool has_met_locked(const struct join *j)
+{
+	return j->meeting && j->meeting->complete;
+}
+
+/* True if all of a group have met, or one never will. */
+static bool is_over_locked(const struct join *first)
+{
+	const struct join *j;
+	bool all = true;
+
+	for (j = first; j; j = j->next) {
+		if (has_met_locked(j))
+			continue;
+		if (is_cut_locked(j))
+			return true;
+		all = false;
+	}
+	return all;
+}
+
+/* What came of @j's meeting, which the last to ask frees. */
+static ncclResult_t result_locked(struct join *j)
 {
 	struct meeting *m = j->meeting;
+	ncclResult_t result;
 
-	while (m->arrived < j->n)
-		pthread_cond_wait(&all_arrived, &lock);
-	*j->out = m->world->comms[j->rank];
-	if (++m->left == j->n)
-		free(m);
+	if (!has_met_locked(j)) {
+		if (m)
+			leave_locked(j);
+		return comm_error(ncclInternalError,
+		                  "aborted while waiting for other ranks");
+	}
+	result = m->result;
+	j->meeting = NULL;
+	if (--m->staying)
+		return result;
+	free(m->places);
+	free(m);
+	return result;
+}
+
+/* Wait for the other ranks of all in a group, or until one of it is aborted.
+ * Called with the lock held; releases and re-acquires it. */
+static ncclResult_t wait_locked(struct join *first)
+{
+	ncclResult_t result = ncclSuccess, r;
+	struct join *j;
+
+	while (!is_over_locked(first))
+		pthread_cond_wait(&changed, &lock);
+	for (j = first; j; j = j->next) {
+		r = result_locked(j);
+		if (r != ncclSuccess)
+			result = r;
+	}
+	return result;
+}
+
+/* If one of a group cannot join, nobody may wait for the others. */
+static void abort_all(struct join *first)
+{
+	for (; first; first = first->next)
+		if (first->comm)
+			comm_raise(first->comm);
 }
 
 ncclResult_t join_run(struct join *first)
@@ -243,12 +444,43 @@ ncclResult_t join_run(struct join *first)
 	pthread_mutex_lock(&lock);
 	result = arrive_all_locked(first);
 	if (result == ncclSuccess) {
-		end_meetings_locked(first);
-		for (j = first; j; j = j->next)
-			wait_locked(j);
+		complete_locked(first);
+		result = wait_locked(first);
 	}
 	pthread_mutex_unlock(&lock);
+	if (result != ncclSuccess)
+		abort_all(first);
+	/* Release: whoever polls for the child. */
+	for (j = first; j; j = j->next)
+		if (j->out)
+			__atomic_store_n(j->out, j->comm, __ATOMIC_RELEASE);
 	return result;
+}
+
+struct world *join_cut(struct ncclComm *comm)
+{
+	struct world *w;
+
+	pthread_mutex_lock(&lock);
+	w = comm->world;
+	if (!w && comm->join && !has_met_locked(comm->join)) {
+		comm->join->left = true;
+		if (comm->join->meeting)
+			leave_locked(comm->join);
+	}
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return w;
+}
+
+struct world *join_world(const struct ncclComm *comm)
+{
+	struct world *w;
+
+	pthread_mutex_lock(&lock);
+	w = comm->world;
+	pthread_mutex_unlock(&lock);
+	return w;
 }
 
 void join_free(struct join *first)
@@ -257,66 +489,15 @@ void join_free(struct join *first)
 
 	for (; first; first = next) {
 		next = first->next;
+		if (first->comm) {
+			pthread_mutex_lock(&lock);
+			first->comm->join = NULL;
+			pthread_mutex_unlock(&lock);
+			comm_put(first->comm);
+		}
+		if (first->parent)
+			comm_put(first->parent);
+		free(first->list);
 		free(first);
 	}
-}
-
-/* ---- the call --------------------------------------------------------- */
-
-/* Inside a group. */
-static ncclResult_t join_add(ncclComm_t *comm, int n, uint64_t number, int rank)
-{
-	struct join *j = calloc(1, sizeof(*j));
-
-	if (!j)
-		return group_fail(ncclSystemError, "out of memory");
-	j->out = comm;
-	j->number = number;
-	j->n = n;
-	j->rank = rank;
-	j->device = device_current();
-	j->until_ns = fault_take_init(rank, clock_now(), &j->script);
-	group_join(j);
-	return ncclSuccess;
-}
-
-/* In NCCL's order. */
-static ncclResult_t check_join(ncclComm_t *comm, int n, int rank)
-{
-	if (!comm)
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommInitRank: comm is NULL");
-	*comm = NULL;
-	if (rank < 0 || rank >= n)
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommInitRank: no such rank");
-	if (n > device_count())
-		return group_fail(ncclInvalidUsage,
-		                  "ncclCommInitRank: more ranks than devices");
-	return ncclSuccess;
-}
-
-ncclResult_t host_ncclCommInitRank(ncclComm_t *comm, int nranks,
-                                   ncclUniqueId id, int rank)
-{
-	ncclResult_t result, ended;
-	uint64_t number;
-
-	/* As in NCCL, this one does not make an open group fail. */
-	if (nranks < 1)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclCommInitRank: nranks is less than 1");
-	result = check_join(comm, nranks, rank);
-	if (result != ncclSuccess)
-		return result;
-	number = id_number(&id);
-	if (!number)
-		return group_fail(ncclInvalidUsage,
-		                  "ncclCommInitRank: the id is not of this "
-		                  "process, and the host platform joins ranks "
-		                  "of one process only");
-	group_start();
-	result = join_add(comm, nranks, number, rank);
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
 }

@@ -356,15 +356,10 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 	return left ? STEP_LATER : STEP_BLOCKED;
 }
 
-void meet_abort(struct ncclComm *comm)
+void meet_break(struct world *w)
 {
-	struct world *w = comm->world;
-
 	pthread_mutex_lock(&w->lock);
-	/* Release: pairs with the acquire of who is stuck in a call. */
-	atomic_store_explicit(&comm->aborted, true, memory_order_release);
 	atomic_store_explicit(&w->broken, true, memory_order_relaxed);
 	stream_kick_all_locked(&w->followers);
 	pthread_mutex_unlock(&w->lock);
-	stream_settle();
 }

@@ -6,32 +6,6 @@
 
 #include "platform/host/host.h"
 
-ncclResult_t host_ncclCommInitRankConfig(ncclComm_t *comm, int nranks,
-                                         ncclUniqueId id, int rank,
-                                         ncclConfig_t *config)
-{
-	(void)comm;
-	(void)nranks;
-	(void)id;
-	(void)rank;
-	(void)config;
-	return ncclInternalError;
-}
-
-ncclResult_t host_ncclCommInitRankScalable(ncclComm_t *comm, int nranks,
-                                           int rank, int id_count,
-                                           ncclUniqueId *ids,
-                                           ncclConfig_t *config)
-{
-	(void)comm;
-	(void)nranks;
-	(void)rank;
-	(void)id_count;
-	(void)ids;
-	(void)config;
-	return ncclInternalError;
-}
-
 ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
                                 ncclComm_t *child, ncclConfig_t *config)
 {

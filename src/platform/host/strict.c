@@ -31,7 +31,11 @@ __attribute__((noreturn)) static void die(const char *function,
 	char line[256], which[96] = "";
 	int n;
 
-	if (comm)
+	if (comm && comm->number == NO_WORLD)
+		snprintf(which, sizeof(which),
+		         " rank %d, device %d, no world:", comm->rank,
+		         comm->device);
+	else if (comm)
 		snprintf(which, sizeof(which),
 		         " rank %d, device %d, world %llu:", comm->rank,
 		         comm->device, (unsigned long long)comm->number);
