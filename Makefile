@@ -108,7 +108,8 @@ library_sources := \
   src/platform/host/memory.c src/platform/host/pending.c \
   src/platform/host/reduce.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
-  src/platform/host/strict.c src/platform/need.c src/platform/select.c
+  src/platform/host/strict.c src/platform/need.c src/platform/select.c \
+  src/platform/sim.c
 command_sources := \
   src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \

@@ -8,7 +8,9 @@
  *
  * For tests of programs that use cohort: a rank that never comes, comes late,
  * gets an error, is stuck inside a native call or ends in it, at an operation
- * you name.  Nothing here touches the gpu platform.
+ * you name.  Nothing here touches the gpu platform, unless that stands on this
+ * project's drop-in libraries, which hold a host platform of their own: all that
+ * is said here is said to that, too, also what was said before they were opened.
  *
  * With COHORT_HOST_STRICT=1 in the environment (anything but empty or 0) at the
  * first use of the host platform, what NCCL leaves undefined ends the program by

@@ -14,12 +14,11 @@
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "platform/gpu.h"
-
-/* In both of our drop-in libraries, and in no other. */
-#define DROP_IN_MARKER "cohort_drop_in"
+#include "platform/sim.h"
 
 static const char *const cudart_names[] = { "libcudart.so.13",
 	                                    "libcudart.so.12", "libcudart.so",
@@ -76,7 +75,22 @@ static const char *file_of(void *library)
 
 static bool is_ours(void *library)
 {
-	return dlsym(library, DROP_IN_MARKER);
+	return dlsym(library, "cohort_drop_in");
+}
+
+/* Tell our own libraries what the built-in host platform was told, and have them
+ * look at the environment. */
+static int join(void *library)
+{
+	const char *(*version)(void);
+	const struct host_knobs *(*knobs)(void);
+
+	*(void **)&version = dlsym(library, "cohort_drop_in");
+	/* Also found in what a library needs. */
+	*(void **)&knobs = dlsym(library, "cohort_host_knobs");
+	if (!knobs || strcmp(version(), cohort_version()) != 0)
+		return COHORT_OK;
+	return sim_join(knobs());
 }
 
 /* ---- functions -------------------------------------------------------- */
@@ -169,8 +183,12 @@ int gpu_load_cuda(struct gpu_libraries *l, struct platform *table)
 		return rc;
 	table->lacks = lacks;
 	l->cudart_file = file_of(l->cudart);
-	l->cudart_version = ask_version(l->cudart, "cudaRuntimeGetVersion");
 	l->are_ours = is_ours(l->cudart);
+	if (l->are_ours)
+		rc = join(l->cudart);
+	if (rc != COHORT_OK)
+		return rc;
+	l->cudart_version = ask_version(l->cudart, "cudaRuntimeGetVersion");
 	rc = gpu_check_cuda(l);
 	return rc == COHORT_OK ? find_cuda(l->cudart, table) : rc;
 }

@@ -20,8 +20,11 @@
 #include "platform/functions.h"
 
 #ifdef DROP_IN
-extern const int cohort_drop_in;
-const int cohort_drop_in = 1;
+const char *cohort_drop_in(void);
+const char *cohort_drop_in(void)
+{
+	return "of another version";
+}
 #endif
 #ifdef HIP
 int hipGetDeviceCount;

@@ -55,7 +55,8 @@ exports() {
 
 drop_in=$lib/drop-in
 exports "$drop_in/libcohort-host.so" >"$scratch/host"
-echo cohort_host_calls | same "the host's one function" - "$scratch/host"
+printf '%s\n' cohort_host_calls cohort_host_knobs |
+	same "the host's functions" - "$scratch/host"
 
 names 'NCCL_FUNCTIONS(LISTED) ncclResetDebugInit' >"$scratch/listed"
 sed 'p; s/^/p/' "$scratch/listed" | sort - <(echo cohort_drop_in) >"$scratch/nccl"

@@ -7,7 +7,8 @@
  * runtime
  *
  * libcohort-host.so holds the host platform and hides all of it but
- * cohort_host_calls(), which hands out its functions as one table.  libnccl.so.2
+ * cohort_host_calls(), which hands out its functions as one table, and
+ * cohort_host_knobs().  libnccl.so.2
  * (nccl.c) and libcudart.so.13 and .12 (cudart.c, kernels.c) hold nothing but
  * functions that forward through that table, so that the three share one
  * platform, and so that a process may have the one built into libcohort beside
@@ -33,16 +34,24 @@ struct host_calls {
 
 	/* Remember @error as the thread's last CUDA error, and return it. */
 	cudaError_t (*fail)(cudaError_t error);
-
-	/* What sim.h says, for this platform. */
-	int (*fault_add)(const struct cohort_fault *fault);
-	void (*faults_clear)(void);
 };
 
 /* The functions of this process's drop-in platform, which is set up by the first
  * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT and COHORT_FAULTS.  Never
  * NULL, constant.  Any thread. */
 COHORT_API const struct host_calls *cohort_host_calls(void);
+
+/* What sim.h says, of this platform; unlike the functions, before its first use. */
+struct host_knobs {
+	int (*open)(void); /* whether the environment can be read */
+	int (*set_devices)(int n);
+	int (*fault_add)(const struct cohort_fault *fault);
+	void (*faults_clear)(void);
+	const char *(*last_error)(void); /* of the calling thread's, there */
+};
+
+/* Never NULL, constant.  Any thread. */
+COHORT_API const struct host_knobs *cohort_host_knobs(void);
 
 /* In each of the drop-in libraries: the version of cohort that it is of.  Tells
  * it from the real one. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The one function that libcohort-host.so exports
+ * What libcohort-host.so exports
  */
 
 #include <pthread.h>
@@ -9,6 +9,7 @@
 
 #include "platform/dropin/calls.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 
 /* Constant once set_up() has run. */
 static struct host_calls calls = {
@@ -18,16 +19,19 @@ static struct host_calls calls = {
 		HOST_CUDA_FUNCTIONS(HOST_CALL)
 #undef HOST_CALL
 			.fail = device_error,
-	.fault_add = cohort_sim_fault_add,
-	.faults_clear = cohort_sim_faults_clear,
 };
 
-static void set_up(void)
+static int open_host(void)
 {
 	const struct platform *table;
 	int devices;
 
-	if (host_platform_open(&table, &devices) == COHORT_OK)
+	return host_platform_open(&table, &devices);
+}
+
+static void set_up(void)
+{
+	if (open_host() == COHORT_OK)
 		return;
 	calls.refused = true;
 	fprintf(stderr, "cohort: no host platform: %s\n", cohort_last_error());
@@ -39,4 +43,17 @@ const struct host_calls *cohort_host_calls(void)
 
 	pthread_once(&once, set_up);
 	return &calls;
+}
+
+const struct host_knobs *cohort_host_knobs(void)
+{
+	static const struct host_knobs knobs = {
+		.open = open_host,
+		.set_devices = device_want,
+		.fault_add = fault_add,
+		.faults_clear = fault_clear_all,
+		.last_error = cohort_last_error,
+	};
+
+	return &knobs;
 }

@@ -45,7 +45,7 @@ static int check_number(const char *what, long n)
 	                 COHORT_SIM_MAX_DEVICES);
 }
 
-int cohort_sim_set_devices(int n)
+int device_want(int n)
 {
 	int rc = check_number("n", n);
 
@@ -61,6 +61,16 @@ int cohort_sim_set_devices(int n)
 		               n, device_count());
 	pthread_mutex_unlock(&lock);
 	return rc;
+}
+
+int device_wanted(void)
+{
+	int n;
+
+	pthread_mutex_lock(&lock);
+	n = wanted;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 /* Called with lock held. */

@@ -8,7 +8,12 @@
 
 #include "platform/platform.h"
 
-/* Settle the number of devices: cohort_sim_set_devices(), else
+/* What cohort_sim_set_devices() does, on this platform alone; and what it was told
+ * before the first use, or 0. */
+int device_want(int n);
+int device_wanted(void);
+
+/* Settle the number of devices: device_want(), else
  * COHORT_HOST_DEVICES, else 8.  COHORT_INVALID names a bad value. */
 int device_init(void);
 

@@ -77,7 +77,7 @@ static int add_locked(const struct cohort_fault *f)
 	return COHORT_OK;
 }
 
-int cohort_sim_fault_add(const struct cohort_fault *fault)
+int fault_add(const struct cohort_fault *fault)
 {
 	int rc;
 
@@ -92,12 +92,25 @@ int cohort_sim_fault_add(const struct cohort_fault *fault)
 	return rc;
 }
 
-void cohort_sim_faults_clear(void)
+void fault_clear_all(void)
 {
 	pthread_mutex_lock(&lock);
 	atomic_store_explicit(&used, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&script, 1, memory_order_release);
 	pthread_mutex_unlock(&lock);
+}
+
+void fault_tell(int (*add)(const struct cohort_fault *fault))
+{
+	struct cohort_fault waiting[MAX_FAULTS];
+	int i, n;
+
+	pthread_mutex_lock(&lock);
+	n = atomic_load_explicit(&used, memory_order_relaxed);
+	memcpy(waiting, faults, sizeof(waiting));
+	pthread_mutex_unlock(&lock);
+	for (i = 0; i < n; i++)
+		add(&waiting[i]);
 }
 
 /* A number of digits only, at the start of @text; NULL if there is none or it is

@@ -6,6 +6,14 @@
 
 #include <cohort/sim.h>
 
+/* What cohort_sim_fault_add() and cohort_sim_faults_clear() do, on this platform
+ * alone. */
+int fault_add(const struct cohort_fault *fault);
+void fault_clear_all(void);
+
+/* Call @add with each fault that is waiting. */
+void fault_tell(int (*add)(const struct cohort_fault *fault));
+
 /* Read COHORT_FAULTS, once.  COHORT_INVALID names the part it cannot read. */
 int fault_init(void);
 
