@@ -305,8 +305,11 @@ foreign_programs := abort.c hello.cc threads.c
 # What stands on the host platform has to be legal NCCL, which strict mode checks;
 # but what that keeps, AddressSanitizer could not find used after it was freed.
 strict       := $(if $(filter asan,$(VARIANT)),,env COHORT_HOST_STRICT=1 )
+# And the gpu platform stands on the drop-in libraries.
+on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
 run.unit     := '$(unit) --jobs=1 --verbose'
-run.api      := '$(strict)$(api) --jobs=1 --verbose'
+run.api      := '$(strict)$(api) --jobs=1 --verbose' \
+                '$(strict)$(on_gpu) $(api) --jobs=1 --verbose'
 run.platform := '$(platform) --jobs=1 --verbose'
 run.fault    := $(fault:%='$(strict)%')
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
@@ -326,7 +329,8 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'python3 tests/foreign/python.py $(shared)'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 
-test: $(foreach ring,$(rings.$(VARIANT)),$($(ring))) $(races)
+test: $(if $(filter api,$(rings.$(VARIANT))),$(drop_ins)) \
+      $(foreach ring,$(rings.$(VARIANT)),$($(ring))) $(races)
 	$(Q)$(run) $(foreach ring,$(rings.$(VARIANT)),$(run.$(ring)))
 
 stress: $(stress) $(races)

@@ -309,7 +309,7 @@ Test(comm, leaves_the_current_device_alone)
 	uint64_t ticket;
 	int device = -1;
 
-	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+	ranks_must(platform_open(ranks_platform(), &p), "platform");
 	p->cudaSetDevice(6);
 	cohort_alloc(comms[1], 10, &memory);
 	cohort_free(comms[1], memory);

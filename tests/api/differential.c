@@ -35,6 +35,7 @@
 #include <cohort/cohort.h>
 
 #include "support/fill.h"
+#include "support/ranks.h"
 #include "support/reference.h"
 
 #define TYPES 12
@@ -517,7 +518,7 @@ static void bench_open(struct bench *b, int kind, int n)
 	b->kind = kind;
 	b->n = n;
 	cohort_group_options_init(&options);
-	options.platform = COHORT_PLATFORM_HOST;
+	options.platform = ranks_platform();
 	cr_assert_eq(cohort_group_open(NULL, n, &options, &b->group), COHORT_OK,
 	             "%s", cohort_last_error());
 	for (r = 0; r < n; r++) {

@@ -31,7 +31,7 @@ Test(group, opens_the_first_n_devices)
 	int devices[3] = { -1, -1, -1 };
 
 	cr_assert_eq(cohort_group_size(group), 3);
-	cr_assert_eq(cohort_group_platform(group), COHORT_PLATFORM_HOST);
+	cr_assert_eq(cohort_group_platform(group), ranks_platform());
 	cr_assert_eq(cohort_group_devices(group, devices), COHORT_OK);
 	cr_assert_arr_eq(devices, ((int[]){ 0, 1, 2 }), sizeof(devices));
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -54,7 +54,7 @@ Test(group, opens_a_list_in_its_order)
 	struct cohort_comm *comms[3];
 
 	cohort_group_options_init(&o);
-	o.platform = COHORT_PLATFORM_HOST;
+	o.platform = ranks_platform();
 	ranks_must(cohort_group_open(list, 3, &o, &group), "open");
 	cohort_group_devices(group, devices);
 	cr_assert_arr_eq(devices, list, sizeof(list));
@@ -75,7 +75,7 @@ static int open_list(const int *devices, int n)
 	int rc;
 
 	cohort_group_options_init(&o);
-	o.platform = COHORT_PLATFORM_HOST;
+	o.platform = ranks_platform();
 	rc = cohort_group_open(devices, n, &o, &group);
 	cr_assert_eq(group, untouched, "the output was written");
 	return rc;
@@ -128,7 +128,7 @@ Test(group, takes_an_older_callers_options)
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
-	setenv("COHORT_PLATFORM", "host", 1);
+	ranks_choose();
 	cohort_group_options_init(&o);
 	o.size = offsetof(struct cohort_group_options, deadlines);
 	o.recorder_slots = 64;
@@ -147,7 +147,7 @@ Test(group, takes_a_newer_callers_options_if_nothing_new_is_asked)
 
 	memset(&newer, 0, sizeof(newer));
 	cohort_group_options_init(&newer.o);
-	newer.o.platform = COHORT_PLATFORM_HOST;
+	newer.o.platform = ranks_platform();
 	newer.o.size = sizeof(newer);
 	cr_assert_eq(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -172,7 +172,7 @@ static int open_with_slots(unsigned slots)
 	int rc;
 
 	cohort_group_options_init(&o);
-	o.platform = COHORT_PLATFORM_HOST;
+	o.platform = ranks_platform();
 	o.recorder_slots = slots;
 	rc = cohort_group_open(NULL, 1, &o, &group);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -214,7 +214,7 @@ Test(group, refuses_a_device_count_it_cannot_read)
 {
 	struct cohort_group *group;
 
-	setenv("COHORT_PLATFORM", "host", 1);
+	ranks_choose();
 	setenv("COHORT_HOST_DEVICES", "many", 1);
 	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
 	       "COHORT_HOST_DEVICES is \"many\"");
@@ -230,7 +230,7 @@ static void refuse_faults(const char *list, const char *part)
 
 Test(group, refuses_a_fault_list_it_cannot_read)
 {
-	setenv("COHORT_PLATFORM", "host", 1);
+	ranks_choose();
 	refuse_faults("0@1:never,1@x:stuck", "cannot read \"1@x:stuck\"");
 	refuse_faults("4294967296@0:never", "\"4294967296@0:never\"");
 	refuse_faults("0@-1:never", "\"0@-1:never\"");
@@ -247,7 +247,7 @@ Test(group, a_refused_fault_list_leaves_nothing_behind)
 	struct cohort_group *group;
 	int32_t value = 1;
 
-	setenv("COHORT_PLATFORM", "host", 1);
+	ranks_choose();
 	refuse_faults("0@0:never,nonsense", "nonsense");
 	unsetenv("COHORT_FAULTS");
 	group = ranks_split(1, NULL, &comm);

@@ -91,6 +91,40 @@ Test(facts, devices_of_the_host_can_be_chosen_before_use)
 	cr_assert_eq(cohort_sim_set_devices(4), COHORT_STATE);
 }
 
+/* The gpu platform, if it stands on the drop-in libraries. */
+static struct cohort_platform_info must_be_drop_in(void)
+{
+	struct cohort_platform_info info = { .platform = 0 };
+
+	if (ranks_platform() == COHORT_PLATFORM_GPU)
+		cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
+	if (!info.is_drop_in)
+		cr_skip_test("not on the drop-in libraries");
+	cr_assert_eq(info.status, COHORT_OK, "%s", info.reason);
+	return info;
+}
+
+Test(facts, drop_in_libraries_are_told_what_the_host_is_told)
+{
+	int rc = cohort_sim_set_devices(3);
+	struct cohort_platform_info info = must_be_drop_in();
+
+	cr_assert_eq(rc, COHORT_OK);
+	cr_assert_eq(info.devices, 3);
+	cr_assert_eq(cohort_sim_set_devices(3), COHORT_OK);
+	cr_assert_eq(cohort_sim_set_devices(4), COHORT_STATE);
+	cr_assert_not_null(strstr(cohort_last_error(), "drop-in"));
+}
+
+Test(facts, drop_in_libraries_name_themselves)
+{
+	struct cohort_platform_info info = must_be_drop_in();
+
+	cr_assert_not_null(strstr(info.nccl_file, "/libnccl.so"));
+	cr_assert_not_null(strstr(info.runtime_file, "/libcudart.so"));
+	cr_assert_gt(info.nccl_version, 20000);
+}
+
 Test(facts, texts_and_sizes)
 {
 	cr_assert_str_eq(cohort_status_text(COHORT_OK), "success");

@@ -246,7 +246,7 @@ Test(stuck, on_verdict_keeps_a_respawn_only_for_its_time)
 
 static int open_two(void)
 {
-	o.platform = COHORT_PLATFORM_HOST;
+	o.platform = ranks_platform();
 	return cohort_group_open((const int[]){ 3, 1 }, 2, &o, &group);
 }
 

@@ -2,8 +2,10 @@
 
 #include "support/ranks.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void ranks_must(int rc, const char *what)
 {
@@ -12,6 +14,21 @@ void ranks_must(int rc, const char *what)
 	fprintf(stderr, "%s: %s: %s\n", what, cohort_status_text(rc),
 	        cohort_last_error());
 	exit(1);
+}
+
+int ranks_platform(void)
+{
+	const char *text = getenv("COHORT_PLATFORM");
+
+	return text && strcmp(text, "gpu") == 0 ? COHORT_PLATFORM_GPU
+	                                        : COHORT_PLATFORM_HOST;
+}
+
+void ranks_choose(void)
+{
+	bool is_gpu = ranks_platform() == COHORT_PLATFORM_GPU;
+
+	setenv("COHORT_PLATFORM", is_gpu ? "gpu" : "host", 1);
 }
 
 struct cohort_group *ranks_open(int n,
@@ -24,7 +41,7 @@ struct cohort_group *ranks_open(int n,
 		o = *options;
 	else
 		cohort_group_options_init(&o);
-	o.platform = COHORT_PLATFORM_HOST;
+	o.platform = ranks_platform();
 	ranks_must(cohort_group_open(NULL, n, &o, &group), "open");
 	return group;
 }

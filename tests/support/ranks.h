@@ -3,7 +3,7 @@
 #define RANKS_H
 
 /*
- * Ready groups of host ranks for tests through the public API
+ * Ready groups of ranks for tests through the public API
  *
  * Whatever fails in here ends the program with a message: it is about the
  * setting of a test, not its subject.
@@ -19,7 +19,12 @@
 /* End the program with a message unless @rc is COHORT_OK. */
 void ranks_must(int rc, const char *what);
 
-/* A host group of @n ranks; @options may be NULL. */
+/* The platform that is tested: the gpu one if COHORT_PLATFORM says so in the
+ * environment, else the host's.  And have the environment say so. */
+int ranks_platform(void);
+void ranks_choose(void);
+
+/* A group of @n ranks; @options may be NULL. */
 struct cohort_group *ranks_open(int n,
                                 const struct cohort_group_options *options);
 
