@@ -11,6 +11,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "programs/program.h"
 
@@ -136,6 +138,33 @@ static void refused(void)
 		CHECK(!pthread_join(threads[i], NULL));
 }
 
+/* ---- forks ------------------------------------------------------------ */
+
+/* What a child finds: the parent's platform is not to be used there, one of its
+ * own is. */
+static void fork_and_expect(cudaError_t error, ncclResult_t result)
+{
+	int devices, status;
+	ncclUniqueId id;
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(cudaGetDeviceCount(&devices) == error);
+		CHECK(ncclGetUniqueId(&id) == result);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void forks(void)
+{
+	fork_and_expect(cudaSuccess, ncclSuccess);
+	count_devices();
+	fork_and_expect(cudaErrorInitializationError, ncclUnhandledCudaError);
+	count_devices();
+}
+
 /* ---- beside others ---------------------------------------------------- */
 
 static void *find(void *library, const char *name)
@@ -234,8 +263,9 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} cases[] = {
 		{ "kernels", kernels }, { "absent", absent },
-		{ "refused", refused }, { "majors", majors },
-		{ "front", in_front },  { "beside", beside },
+		{ "refused", refused }, { "forks", forks },
+		{ "majors", majors },   { "front", in_front },
+		{ "beside", beside },
 	};
 	size_t i;
 

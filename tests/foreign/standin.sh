@@ -50,6 +50,7 @@ END
 expect refused COHORT_FAULTS=1@nonsense <<END
 cohort: no host platform: COHORT_FAULTS: cannot read "1@nonsense"
 END
+expect forks </dev/null
 expect majors </dev/null
 expect front </dev/null
 expect beside COHORT_HOST_DEVICES=5 </dev/null

@@ -22,7 +22,8 @@
 
 struct host_calls {
 	/* Set if the environment could not be read, which is said on stderr
-	 * then: nothing but the functions that give texts may be called. */
+	 * then, and in the child of a fork, as CUDA has it: nothing but the
+	 * functions that give texts may be called. */
 	bool refused;
 
 #define CALLS_ENTRY(since, result, name, parameters, arguments)                \

@@ -11,7 +11,8 @@
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
 
-/* Constant once set_up() has run. */
+/* Constant once set_up() has run, but for a fork: in the child, where the threads
+ * of the streams are missing, the one thread that there is refuses. */
 static struct host_calls calls = {
 #define HOST_CALL(since, result, name, parameters, arguments)                  \
 	.name = host_##name,
@@ -29,11 +30,17 @@ static int open_host(void)
 	return host_platform_open(&table, &devices);
 }
 
+static void refuse(void)
+{
+	calls.refused = true;
+}
+
 static void set_up(void)
 {
+	pthread_atfork(NULL, NULL, refuse);
 	if (open_host() == COHORT_OK)
 		return;
-	calls.refused = true;
+	refuse();
 	fprintf(stderr, "cohort: no host platform: %s\n", cohort_last_error());
 }
 
