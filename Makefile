@@ -87,17 +87,18 @@ cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 # ---- sources ----------------------------------------------------------------
 
 library_sources := \
-  src/api/abort.c src/api/collective.c src/api/comm.c src/api/completion.c \
-  src/api/deadline.c src/api/generation.c src/api/group.c src/api/join.c \
-  src/api/memory.c src/api/options.c src/api/respawn.c src/api/worker.c \
-  src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c \
-  src/base/thread.c src/core/agree.c src/core/cause.c src/core/clique.c \
+  src/api/abort.c src/api/batch.c src/api/collective.c src/api/comm.c \
+  src/api/completion.c src/api/deadline.c src/api/generation.c src/api/group.c \
+  src/api/join.c src/api/memory.c src/api/options.c src/api/redop.c \
+  src/api/respawn.c src/api/worker.c src/base/backoff.c src/base/process.c \
+  src/base/status.c src/base/text.c src/base/thread.c src/core/agree.c \
+  src/core/batch.c src/core/call.c src/core/cause.c src/core/clique.c \
   src/core/connect.c src/core/native.c src/core/op.c src/core/owner.c \
-  src/core/reaper.c src/core/recorder.c src/core/submit.c \
-  src/guard/notifier.c src/guard/prober.c src/guard/snapshot.c \
-  src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
-  src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
-  src/platform/gpu_versions.c \
+  src/core/pair.c src/core/reaper.c src/core/recorder.c src/core/redop.c \
+  src/core/submit.c src/guard/notifier.c src/guard/prober.c \
+  src/guard/snapshot.c src/guard/verdict.c src/guard/watchdog.c \
+  src/platform/gpu.c src/platform/gpu_event.c src/platform/gpu_load.c \
+  src/platform/gpu_mark.c src/platform/gpu_versions.c \
   src/platform/host/collective.c src/platform/host/comm.c \
   src/platform/host/config.c src/platform/host/copy.c \
   src/platform/host/device.c src/platform/host/end.c \
@@ -127,7 +128,7 @@ unit_sources := \
   tests/unit/recorder.c \
   tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
-  tests/api/abort.c tests/api/agree.c tests/api/comm.c \
+  tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/comm.c \
   tests/api/differential.c tests/api/group.c tests/api/guard.c \
   tests/api/join.c tests/api/platform.c tests/api/respawn.c tests/api/run.c \
   tests/api/stuck.c tests/api/ticket.c tests/api/watch.c

@@ -956,6 +956,9 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * cudaMalloc()), borrowed until the ticket is answered.  A @count of 0 is
  * allowed, buffers are then not looked at.
  *
+ * While a batch is open (cohort_batch_begin()) a call is only checked and kept for
+ * cohort_batch_end(): see there.
+ *
  * One thread at a time per communicator; a bound one from its thread only.
  *
  * COHORT_OK; COHORT_INVALID with the argument and its value in the text;
@@ -977,7 +980,7 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * @comm:   this rank's communicator
  * @send:   @count elements of @type, read
  * @recv:   @count elements of @type, written; may equal @send
- * @op:     enum cohort_op
+ * @op:     enum cohort_op, or a premultiplied sum (cohort_premul_sum_create())
  * @stream: where to queue it
  * @ticket: for cohort_wait(); may be NULL
  */
@@ -1025,6 +1028,67 @@ COHORT_API int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
                                      void *stream, uint64_t *ticket);
 
 /*
+ * cohort_gather - collect every rank's buffer on rank @root
+ * @send: @count elements of @type, read
+ * @recv: on @root size * @count elements, written in rank order; elsewhere ignored;
+ *        in place if @send is @recv + rank * @count elements
+ *
+ * One native call where NCCL has it (2.28.3), else the sends and receives that it
+ * means in one native group; likewise the next two.
+ */
+COHORT_API int cohort_gather(struct cohort_comm *comm, const void *send,
+                             void *recv, size_t count, int type, int root,
+                             void *stream, uint64_t *ticket);
+
+/*
+ * cohort_scatter - give every rank its block of rank @root's buffer
+ * @send: on @root size * @count elements of @type, read in rank order; elsewhere
+ *        ignored
+ * @recv: @count elements, written; in place if @recv is @send + rank * @count
+ *        elements
+ */
+COHORT_API int cohort_scatter(struct cohort_comm *comm, const void *send,
+                              void *recv, size_t count, int type, int root,
+                              void *stream, uint64_t *ticket);
+
+/*
+ * cohort_all_to_all - every rank gives every rank a block
+ * @send: size * @count elements of @type, read: block r is for rank r
+ * @recv: size * @count elements, written: block r is from rank r; never in place:
+ *        it must not overlap @send
+ */
+COHORT_API int cohort_all_to_all(struct cohort_comm *comm, const void *send,
+                                 void *recv, size_t count, int type,
+                                 void *stream, uint64_t *ticket);
+
+/*
+ * cohort_send - give a buffer to one rank
+ * cohort_recv - get a buffer from one rank
+ * @send: @count elements of @type, read
+ * @recv: @count elements of @type, written
+ * @peer: the other rank, which must receive, or send, the same @count and @type;
+ *        this rank itself only in a batch, together with the other half
+ *
+ * Of two ranks the k-th send to the other and its k-th receive are one transfer,
+ * whatever else is called in between.  These calls have no place in the sequence of
+ * calls that all ranks must make, and their arguments are not compared.  Transfers
+ * that are to go on side by side, in both directions or with several peers, belong
+ * into one batch: on one stream a send keeps what is queued behind it from starting
+ * until its peer receives.  One with a @count of 0 is a real transfer, too, which
+ * waits for its peer.
+ *
+ * The clocks of deadlines run as those of a collective of the two ranks, first_ns
+ * for a rank's first send to, or receive from, this peer; of a peer of another
+ * process it is taken for granted that it has called.  Everything else as for the
+ * collectives.
+ */
+COHORT_API int cohort_send(struct cohort_comm *comm, const void *send,
+                           size_t count, int type, int peer, void *stream,
+                           uint64_t *ticket);
+COHORT_API int cohort_recv(struct cohort_comm *comm, void *recv, size_t count,
+                           int type, int peer, void *stream, uint64_t *ticket);
+
+/*
  * cohort_barrier - a ticket that is done only when every rank has come
  *
  * In stream order: what is queued on @stream after it starts only when every
@@ -1054,6 +1118,74 @@ COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
                                       const struct cohort_tensor *tensors,
                                       size_t n, int op, void *stream,
                                       uint64_t *ticket);
+
+/*
+ * cohort_batch_begin - what is called on @comm from now on belongs together
+ * cohort_batch_end   - launch it: all or nothing
+ * @stream: where to queue it all
+ * @ticket: one for all; may be NULL
+ *
+ * In between, collectives, sends and receives of this communicator are checked and
+ * kept; their @ticket must be NULL, and their @stream NULL or the @stream of the end,
+ * where all of it goes.  The end makes of them one operation: compared, recorded,
+ * launched as one native group, with one ticket.  Its collectives, in their order,
+ * are one call in the sequence that all ranks must make; its sends and receives find
+ * their peers each by itself.  With nothing in it, it is done when @stream comes to
+ * it.
+ *
+ * A call that is refused says so at once, and the end says it again with the number
+ * of the call: then, as after every other error of the end but COHORT_BUSY and
+ * COHORT_OWNER, nothing was launched and no batch is open.  An abort meanwhile is
+ * told by the end, too.  The thread that has begun must also end: to other threads
+ * these calls answer COHORT_OWNER until then.  There is no batch in a batch, and
+ * cohort_copy() is none of its calls; those that queue nothing for peers go on as
+ * ever.  What is open is forgotten when a worker of cohort_group_run() returns, and
+ * by cohort_comm_close() and cohort_group_close().  Memory for as many calls as the
+ * largest batch so far is kept until the group is closed.
+ *
+ * Neither blocks otherwise than a collective does.
+ *
+ * Begin: COHORT_OK; COHORT_STATE if one is open; COHORT_NO_MEMORY, COHORT_OWNER,
+ * COHORT_BUSY, COHORT_STALE, COHORT_INVALID, the cause, as for the collectives.
+ * End: as a collective; and COHORT_STATE without a begin.
+ */
+COHORT_API int cohort_batch_begin(struct cohort_comm *comm);
+COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
+                                uint64_t *ticket);
+
+/* ---- reductions of one's own ------------------------------------------ */
+
+/* Where the scalar of a premultiplied sum is: values are NCCL's. */
+enum cohort_scalar {
+	COHORT_SCALAR_DEVICE = 0, /* memory of the rank's device, read whenever
+	                             an operation with it runs */
+	COHORT_SCALAR_HOST = 1,   /* memory of the host, read by the call */
+};
+
+/*
+ * cohort_premul_sum_create - a sum of what each rank multiplies before
+ * cohort_op_destroy        - it is not needed any more
+ * @scalar:    one element of @type: this rank's factor; COHORT_SCALAR_DEVICE:
+ *             borrowed until the operation is destroyed and all that used it is done
+ * @type:      enum cohort_type, of the tensors that it can be used with
+ * @residence: enum cohort_scalar
+ * @op:        what to give as an @op, on this communicator only
+ *
+ * For every @op of a reduction, where the other ranks must give such a sum of their
+ * own, too; the scalars may differ.  A communicator has room for 64 at a time.  May
+ * be destroyed as soon as the last call that uses it has returned; is gone after an
+ * abort, and with its communicator.  One submitting thread at a time; neither
+ * blocks.
+ *
+ * COHORT_OK; COHORT_INVALID with the argument and its value (an @op that is no such
+ * one, or of another communicator); COHORT_NO_MEMORY; COHORT_BUSY; COHORT_OWNER;
+ * COHORT_STATE if closed; COHORT_NCCL or COHORT_CUDA, and the group goes on; create:
+ * the cause, or COHORT_STALE, as the collectives do.
+ */
+COHORT_API int cohort_premul_sum_create(struct cohort_comm *comm,
+                                        const void *scalar, int type,
+                                        int residence, int *op);
+COHORT_API int cohort_op_destroy(struct cohort_comm *comm, int op);
 
 /* ---- completion ------------------------------------------------------- */
 

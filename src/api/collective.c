@@ -6,18 +6,13 @@
 
 #include "api/comm.h"
 #include "base/status.h"
-#include "core/submit.h"
 
 static int submit_one(struct cohort_comm *comm, struct op op,
                       const struct cohort_tensor *tensor, uint64_t *ticket)
 {
-	int rc = comm_check(comm);
-
-	if (rc != COHORT_OK)
-		return rc;
 	op.tensors = tensor;
 	op.n = 1;
-	return submit(comm, 1, &op, ticket);
+	return comm_submit(comm, &op, ticket);
 }
 
 int cohort_all_reduce(struct cohort_comm *comm, const void *send, void *recv,
@@ -83,6 +78,64 @@ int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
 	                  &t, ticket);
 }
 
+int cohort_gather(struct cohort_comm *comm, const void *send, void *recv,
+                  size_t count, int type, int root, void *stream,
+                  uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_GATHER,
+	                               .root = root,
+	                               .stream = stream },
+	                  &t, ticket);
+}
+
+int cohort_scatter(struct cohort_comm *comm, const void *send, void *recv,
+                   size_t count, int type, int root, void *stream,
+                   uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(comm,
+	                  (struct op){ .kind = OP_SCATTER,
+	                               .root = root,
+	                               .stream = stream },
+	                  &t, ticket);
+}
+
+int cohort_all_to_all(struct cohort_comm *comm, const void *send, void *recv,
+                      size_t count, int type, void *stream, uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, recv, count, type };
+
+	return submit_one(
+		comm, (struct op){ .kind = OP_ALL_TO_ALL, .stream = stream },
+		&t, ticket);
+}
+
+int cohort_send(struct cohort_comm *comm, const void *send, size_t count,
+                int type, int peer, void *stream, uint64_t *ticket)
+{
+	const struct cohort_tensor t = { send, NULL, count, type };
+
+	return submit_one(
+		comm,
+		(struct op){ .kind = OP_SEND, .root = peer, .stream = stream },
+		&t, ticket);
+}
+
+int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
+                int peer, void *stream, uint64_t *ticket)
+{
+	const struct cohort_tensor t = { NULL, recv, count, type };
+
+	return submit_one(
+		comm,
+		(struct op){ .kind = OP_RECV, .root = peer, .stream = stream },
+		&t, ticket);
+}
+
 /* One element that stays 0, so that there is something to wait for: NCCL does
  * nothing at all for a count of 0. */
 int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
@@ -111,9 +164,8 @@ int cohort_all_reduce_many(struct cohort_comm *comm,
 		.n = n,
 		.stream = stream,
 	};
-	int rc = comm_check(comm);
 
-	return rc == COHORT_OK ? submit(comm, 1, &many, ticket) : rc;
+	return comm_submit(comm, &many, ticket);
 }
 
 int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "core/batch.h"
 #include "core/owner.h"
 #include "core/submit.h"
 
@@ -124,6 +125,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 		return rc;
 	}
 	deadlines_forget(comm); /* closed, it is as good as inside */
+	batch_drop(comm);
 	if (atomic_fetch_sub(&comm->clique->open, 1) > 1 || !joined)
 		return rc;
 	return end_joined(joined, rc);

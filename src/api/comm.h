@@ -10,6 +10,11 @@ int comm_check(const struct cohort_comm *comm);
 /* What @fn does inside the gate, also of a clique that has ended. */
 int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
 
+/* What every call that queues something comes to: it is submitted, or kept while a
+ * batch is open. */
+int comm_submit(struct cohort_comm *comm, const struct op *op,
+                uint64_t *ticket);
+
 /* cohort_wait() up to a deadline; and for all tickets given out so far. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);

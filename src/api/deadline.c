@@ -7,6 +7,7 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/pair.h"
 #include "core/submit.h"
 #include "guard/guard.h"
 
@@ -61,13 +62,14 @@ static void pop_to(struct cohort_comm *c, unsigned count)
 	if (ns < atomic_load(&c->popped_shortest_ns))
 		atomic_store(&c->popped_shortest_ns, ns);
 	atomic_store(&c->popped_last, atomic_load(&c->collectives));
+	atomic_store(&c->popped_transfers, pair_count(c));
 	c->pushed_count = count;
 	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
 }
 
 static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 {
-	struct limits l = { 0, 0 }; /* the group's, see limits_of() */
+	struct limits l = { 0, 0 }; /* the group's, see comm_limits() */
 
 	if (c->pushed_count == MAX_PUSHED)
 		return error_set(COHORT_STATE,

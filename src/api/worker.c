@@ -21,6 +21,7 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/batch.h"
 #include "core/native.h"
 
 /* How often a run looks whether the clique has ended. */
@@ -161,6 +162,13 @@ static bool worker_bind(struct cohort_comm *comm)
 	return false;
 }
 
+/* What it has begun and not ended was never made. */
+static void leave_batch(struct cohort_comm *comm)
+{
+	if (batch_check(comm) == COHORT_OK)
+		batch_drop(comm);
+}
+
 /* The worker's thread ends, by return or by pthread_exit(). */
 static void worker_ends(void *arg)
 {
@@ -171,6 +179,7 @@ static void worker_ends(void *arg)
 
 	/* If it was left by pthread_exit(), of its own will or not. */
 	deadlines_reset(w->comm);
+	leave_batch(w->comm);
 	pthread_mutex_lock(&run->lock);
 	is_abandoned = w->is_abandoned;
 	w->has_ended = true;
@@ -315,6 +324,7 @@ static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 static const char *obstacle(const struct cohort_comm *comm)
 {
 	return atomic_load(&comm->closed)        ? "closed"
+	       : batch_is_open(comm)             ? "in a batch"
 	       : atomic_load(&comm->owner)       ? "bound to a thread"
 	       : atomic_load(&comm->native_user) ? "in native calls"
 	                                         : NULL;

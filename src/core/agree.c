@@ -26,17 +26,30 @@ static uint64_t mix(uint64_t hash, uint64_t x)
 	return hash ^ hash >> 29;
 }
 
-uint64_t agree_digest(const struct op *op)
+static uint64_t mix_call(uint64_t hash, const struct op *op)
 {
-	uint64_t hash = mix(0, (uint64_t)op->kind << 48 |
-	                               (uint64_t)(unsigned)op->redop << 32 |
-	                               (uint64_t)(unsigned)op->root);
 	size_t i;
 
+	hash = mix(hash, (uint64_t)op->kind << 48 |
+	                         (uint64_t)redop_kind(op->redop) << 32 |
+	                         (uint64_t)(unsigned)op->root);
 	hash = mix(hash, op->n);
 	for (i = 0; i < op->n; i++)
 		hash = mix(mix(hash, op->tensors[i].count),
 		           (uint64_t)op->tensors[i].type);
+	return hash;
+}
+
+uint64_t agree_digest(const struct op *op)
+{
+	const struct op *calls;
+	uint64_t hash = 0;
+	size_t i, n;
+
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++)
+		if (op_is_collective(&calls[i]))
+			hash = mix_call(hash, &calls[i]);
 	return hash >> (64 - DIGEST_BITS);
 }
 
@@ -284,29 +297,12 @@ static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 	return error_set(COHORT_MISMATCH, "%s", cause.text);
 }
 
-/* How long the next collective of @c may take. */
-static struct limits limits_of(const struct cohort_comm *c, uint64_t number)
-{
-	const struct cohort_deadlines *d = &c->clique->deadlines;
-	struct limits pushed = { 0, 0 }, l = { d->join_ns, d->exec_ns };
-
-	if (number == 1)
-		l = (struct limits){ d->first_ns, d->first_ns };
-	if (c->pushed_count)
-		pushed = c->pushed[c->pushed_count - 1];
-	if (pushed.join_ns)
-		l.join_ns = pushed.join_ns;
-	if (pushed.exec_ns)
-		l.exec_ns = pushed.exec_ns;
-	return l;
-}
-
 /* Say what this rank calls, for the others and for the watchdog. */
 static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
                     uint64_t ticket, uint64_t now_ns)
 {
 	struct agree_slot *slot = agree_slot(c, number);
-	struct limits limits = limits_of(c, number);
+	struct limits limits = comm_limits(c, number == 1);
 
 	/* The former call's no more, which all have compared; nor yet this
 	 * one's.  Of no number that is looked for in this slot. */

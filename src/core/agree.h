@@ -39,7 +39,7 @@ struct agree_slot {
 };
 
 /* Count, type and all else that must be the same, in 32 bits: of 4 thousand
- * million differences, one is not seen. */
+ * million differences, one is not seen.  Of a batch the collectives, in order. */
 uint64_t agree_digest(const struct op *op);
 
 /* What @comm has called under a number, by number modulo the slots. */

@@ -15,9 +15,11 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/batch.h"
 #include "core/connect.h"
 #include "core/native.h"
 #include "core/owner.h"
+#include "core/pair.h"
 
 /* ---- ranks ------------------------------------------------------------ */
 
@@ -152,6 +154,8 @@ static void comm_release(struct cohort_comm *c)
 static void comm_fini(struct cohort_comm *c)
 {
 	comm_release(c);
+	batch_free(c->batch);
+	pairs_free(c->pairs);
 	free(c->agreed);
 	free(c->done_then);
 	recorder_fini(&c->recorder);
@@ -449,6 +453,37 @@ enum clique_state clique_await(struct clique *q, enum clique_state state,
 	while ((now = clique_look(q)) < state && clock_now() < deadline_ns)
 		backoff_wait(&b, deadline_ns);
 	return now;
+}
+
+/* ---- ranks' calls ----------------------------------------------------- */
+
+struct limits comm_limits(const struct cohort_comm *c, bool is_first)
+{
+	const struct cohort_deadlines *d = &c->clique->deadlines;
+	struct limits pushed = { 0, 0 }, l = { d->join_ns, d->exec_ns };
+
+	if (is_first)
+		l = (struct limits){ d->first_ns, d->first_ns };
+	if (c->pushed_count)
+		pushed = c->pushed[c->pushed_count - 1];
+	if (pushed.join_ns)
+		l.join_ns = pushed.join_ns;
+	if (pushed.exec_ns)
+		l.exec_ns = pushed.exec_ns;
+	return l;
+}
+
+const struct cohort_comm *clique_rank(const struct clique *q, int rank)
+{
+	int i;
+
+	/* Of all ranks each has its own place. */
+	if (rank >= 0 && rank < q->size && q->comms[rank].rank == rank)
+		return &q->comms[rank];
+	for (i = 0; i < q->size; i++)
+		if (q->comms[i].rank == rank)
+			return &q->comms[i];
+	return NULL;
 }
 
 /* ---- tickets ---------------------------------------------------------- */

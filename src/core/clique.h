@@ -39,7 +39,11 @@
 #include "core/agree.h"
 #include "core/cause.h"
 #include "core/recorder.h"
+#include "core/redop.h"
 #include "platform/platform.h"
+
+struct batch;
+struct pairs;
 
 enum clique_state {
 	CLIQUE_LIVE, /* or CAUSED */
@@ -114,6 +118,17 @@ struct cohort_comm {
 	unsigned pushed_count;
 	unsigned paused;
 
+	/* Owned by the thread inside the gate: reductions of its own. */
+	struct redop redops[MAX_REDOPS];
+
+	/* Atomic; NULL until its first send or recv.  See pair.h. */
+	struct pairs *_Atomic pairs;
+
+	/* Atomic; the thread that has a batch open, 0: none has.  It begins inside
+	 * the gate.  The batch is that thread's, and made with the first. */
+	_Atomic uintptr_t batching;
+	struct batch *batch;
+
 	/* Atomic; the shortest that is pushed, else COHORT_FOREVER.  Written
 	 * inside the gate, read by the watchdog, which is then woken. */
 	_Atomic uint64_t pushed_shortest_ns;
@@ -123,6 +138,7 @@ struct cohort_comm {
 	 * the gate, in this order and before the word above. */
 	_Atomic uint64_t popped_shortest_ns;
 	_Atomic uint64_t popped_last;
+	_Atomic uint64_t popped_transfers; /* likewise, of those */
 
 	/* Atomic; the bound thread, 0: none.  Written inside the gate, and at the
 	 * end of that thread.  The list is guarded by the lock of owner.c. */
@@ -297,6 +313,12 @@ bool comm_ticket_started(const struct cohort_comm *comm, uint64_t ticket);
 /* Help the stream of a ticket's operation until it is done, or until then. */
 void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t until_ns);
+
+/* How long the next call of @comm may take, if that is its first. */
+struct limits comm_limits(const struct cohort_comm *comm, bool is_first);
+
+/* The rank of that number, NULL: it is not of this process. */
+const struct cohort_comm *clique_rank(const struct clique *q, int rank);
 
 /* The reaper's thread. */
 void *reaper_main(void *clique);

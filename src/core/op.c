@@ -16,42 +16,62 @@
 static const struct {
 	const char *name;
 	const char *native;
-	bool collective;
 	bool reduces;     /* has a reduction */
 	bool rooted;      /* has a root */
+	bool paired;      /* has a peer */
 	bool scales_send; /* @send has @count elements for every rank */
 	bool scales_recv;
 	bool root_sends; /* only the root's @send is looked at */
 	bool root_recvs;
+	bool sends_not; /* @send is not looked at on any rank */
+	bool recvs_not;
+	bool apart; /* @send and @recv must not overlap */
 } kinds[] = {
 	[OP_ALL_REDUCE] = { .name = "all_reduce",
 	                    .native = "ncclAllReduce",
-	                    .collective = true,
 	                    .reduces = true },
 	[OP_BROADCAST] = { .name = "broadcast",
 	                   .native = "ncclBroadcast",
-	                   .collective = true,
 	                   .rooted = true,
 	                   .root_sends = true },
 	[OP_REDUCE] = { .name = "reduce",
 	                .native = "ncclReduce",
-	                .collective = true,
 	                .reduces = true,
 	                .rooted = true,
 	                .root_recvs = true },
 	[OP_ALL_GATHER] = { .name = "all_gather",
 	                    .native = "ncclAllGather",
-	                    .collective = true,
 	                    .scales_recv = true },
 	[OP_REDUCE_SCATTER] = { .name = "reduce_scatter",
 	                        .native = "ncclReduceScatter",
-	                        .collective = true,
 	                        .reduces = true,
 	                        .scales_send = true },
-	[OP_BARRIER] = { .name = "barrier",
-	                 .native = "ncclAllReduce",
-	                 .collective = true },
+	[OP_GATHER] = { .name = "gather",
+	                .native = "ncclGather",
+	                .rooted = true,
+	                .scales_recv = true,
+	                .root_recvs = true },
+	[OP_SCATTER] = { .name = "scatter",
+	                 .native = "ncclScatter",
+	                 .rooted = true,
+	                 .scales_send = true,
+	                 .root_sends = true },
+	[OP_ALL_TO_ALL] = { .name = "all_to_all",
+	                    .native = "ncclAlltoAll",
+	                    .scales_send = true,
+	                    .scales_recv = true,
+	                    .apart = true },
+	[OP_SEND] = { .name = "send",
+	              .native = "ncclSend",
+	              .paired = true,
+	              .recvs_not = true },
+	[OP_RECV] = { .name = "recv",
+	              .native = "ncclRecv",
+	              .paired = true,
+	              .sends_not = true },
+	[OP_BARRIER] = { .name = "barrier", .native = "ncclAllReduce" },
 	[OP_COPY] = { .name = "copy", .native = "cudaMemcpyAsync" },
+	[OP_BATCH] = { .name = "batch", .native = "ncclGroupEnd" },
 };
 
 const char *op_name(enum op_kind kind)
@@ -64,9 +84,19 @@ const char *op_native_name(enum op_kind kind)
 	return kinds[kind].native;
 }
 
-bool op_is_collective(enum op_kind kind)
+bool op_has_collectives(const struct op *batch)
 {
-	return kinds[kind].collective;
+	size_t i;
+
+	for (i = 0; i < batch->n; i++)
+		if (op_is_collective(&batch->calls[i]))
+			return true;
+	return false;
+}
+
+bool op_has_peer(enum op_kind kind)
+{
+	return kinds[kind].paired;
 }
 
 bool op_has_redop(enum op_kind kind)
@@ -99,17 +129,21 @@ const char *redop_name(int redop)
 		return text;
 		COHORT_OP_LIST(REDOP_NAME)
 #undef REDOP_NAME
+	case REDOP_PREMUL_SUM:
+		return "premul sum";
 	}
 	return "?";
 }
 
 size_t op_bytes(const struct op *op)
 {
-	size_t i, bytes = 0;
+	size_t i, n, k, bytes = 0;
+	const struct op *calls = op_calls(op, &n);
 
-	for (i = 0; i < op->n; i++)
-		bytes += op->tensors[i].count *
-		         cohort_type_size(op->tensors[i].type);
+	for (i = 0; i < n; i++)
+		for (k = 0; k < calls[i].n; k++)
+			bytes += calls[i].tensors[k].count *
+			         cohort_type_size(calls[i].tensors[k].type);
 	return bytes;
 }
 
@@ -121,47 +155,82 @@ size_t op_bytes(const struct op *op)
 	             : error_set(COHORT_INVALID, "%s: " format,                \
 	                         op_name((op)->kind), __VA_ARGS__))
 
+/* What a rank does with the buffers of one call. */
+static bool is_sending(const struct op *op, int rank)
+{
+	return !kinds[op->kind].sends_not &&
+	       (!kinds[op->kind].root_sends || rank == op->root);
+}
+
+static bool is_receiving(const struct op *op, int rank)
+{
+	return !kinds[op->kind].recvs_not &&
+	       (!kinds[op->kind].root_recvs || rank == op->root);
+}
+
+static bool overlap(const struct cohort_tensor *t, size_t bytes)
+{
+	uintptr_t send = (uintptr_t)t->send, recv = (uintptr_t)t->recv;
+
+	return send < recv ? recv - send < bytes : send - recv < bytes;
+}
+
 static int tensor_check(const struct op *op, size_t i, int rank, int size)
 {
 	const struct cohort_tensor *t = &op->tensors[i];
-	bool scales =
-		kinds[op->kind].scales_send || kinds[op->kind].scales_recv;
+	size_t blocks =
+		kinds[op->kind].scales_send || kinds[op->kind].scales_recv
+			? (size_t)size
+			: 1;
 	/* A barrier's buffers are the library's own. */
 	bool given = t->count && op->kind != OP_BARRIER;
-	bool sends = !kinds[op->kind].root_sends || rank == op->root;
-	bool recvs = !kinds[op->kind].root_recvs || rank == op->root;
 	size_t bytes = cohort_type_size(t->type);
 
 	if (!bytes)
 		return TENSOR_ERROR(
 			op, i, "type is %d, not an enum cohort_type", t->type);
-	if (t->count > PTRDIFF_MAX / bytes / (scales ? (size_t)size : 1))
+	if (t->count > PTRDIFF_MAX / bytes / blocks)
 		return TENSOR_ERROR(op, i,
 		                    "count is %zu, too many elements of %zu "
 		                    "bytes",
 		                    t->count, bytes);
-	if (given && sends && !t->send)
+	if (given && is_sending(op, rank) && !t->send)
 		return TENSOR_ERROR(op, i, "send is NULL with a count of %zu",
 		                    t->count);
-	if (given && recvs && !t->recv)
+	if (given && is_receiving(op, rank) && !t->recv)
 		return TENSOR_ERROR(op, i, "recv is NULL with a count of %zu",
 		                    t->count);
+	if (kinds[op->kind].apart && overlap(t, t->count * bytes * blocks))
+		return TENSOR_ERROR(op, i,
+		                    "send is %p and recv %p, which overlap",
+		                    t->send, t->recv);
 	return COHORT_OK;
 }
 
-int op_check(const struct op *op, int rank, int size)
+static int root_check(const struct op *op, int size)
+{
+	bool has_root = kinds[op->kind].rooted || kinds[op->kind].paired;
+
+	if (!has_root || (op->root >= 0 && op->root < size))
+		return COHORT_OK;
+	return error_set(COHORT_INVALID, "%s: %s is %d, not 0 to %d",
+	                 op_name(op->kind),
+	                 kinds[op->kind].paired ? "peer" : "root", op->root,
+	                 size - 1);
+}
+
+int op_check_call(const struct op *op, int rank, int size)
 {
 	size_t i;
 	int rc;
 
-	if (kinds[op->kind].reduces &&
-	    (op->redop < COHORT_SUM || op->redop > COHORT_AVG))
+	if (kinds[op->kind].reduces && op->redop < COHORT_SUM)
 		return error_set(COHORT_INVALID,
 		                 "%s: op is %d, not an enum cohort_op",
 		                 op_name(op->kind), op->redop);
-	if (kinds[op->kind].rooted && (op->root < 0 || op->root >= size))
-		return error_set(COHORT_INVALID, "%s: root is %d, not 0 to %d",
-		                 op_name(op->kind), op->root, size - 1);
+	rc = root_check(op, size);
+	if (rc != COHORT_OK)
+		return rc;
 	if (!op->tensors || !op->n)
 		return error_set(COHORT_INVALID,
 		                 "%s: tensors is %s and n is %zu",
@@ -173,4 +242,70 @@ int op_check(const struct op *op, int rank, int size)
 			return rc;
 	}
 	return COHORT_OK;
+}
+
+/* The first call of @kind from *@at on that rank @rank makes with itself, or NULL;
+ * *@at is behind it then. */
+static const struct op *next_own(const struct op *batch, enum op_kind kind,
+                                 int rank, size_t *at)
+{
+	while (*at < batch->n) {
+		const struct op *call = &batch->calls[(*at)++];
+
+		if (call->kind == kind && call->root == rank)
+			return call;
+	}
+	return NULL;
+}
+
+/* What a rank sends to itself it must receive in the same operation, or it would
+ * wait for itself. */
+static int own_check(const struct op *batch, int rank)
+{
+	const struct op *send, *recv;
+	size_t sends = 0, recvs = 0;
+
+	for (;;) {
+		send = next_own(batch, OP_SEND, rank, &sends);
+		recv = next_own(batch, OP_RECV, rank, &recvs);
+		if (!send && !recv)
+			return COHORT_OK;
+		if (!send || !recv)
+			return error_set(COHORT_INVALID,
+			                 "batch: peer of a %s is %d, this "
+			                 "rank, without a %s for it",
+			                 send ? "send" : "recv", rank,
+			                 send ? "recv" : "send");
+		if (op_bytes(send) != op_bytes(recv))
+			return error_set(COHORT_INVALID,
+			                 "batch: rank %d sends itself %zu "
+			                 "bytes, but receives %zu",
+			                 rank, op_bytes(send), op_bytes(recv));
+	}
+}
+
+/* Alone it could never be done. */
+static int alone_check(const struct op *op, int rank)
+{
+	if (!kinds[op->kind].paired || op->root != rank)
+		return COHORT_OK;
+	return error_set(COHORT_INVALID,
+	                 "%s: peer is %d, this rank: only in a batch, together "
+	                 "with its %s",
+	                 op_name(op->kind), rank,
+	                 op->kind == OP_SEND ? "recv" : "send");
+}
+
+int op_check(const struct op *op, int rank, int size)
+{
+	size_t i;
+	int rc = COHORT_OK;
+
+	if (op->kind != OP_BATCH) {
+		rc = op_check_call(op, rank, size);
+		return rc == COHORT_OK ? alone_check(op, rank) : rc;
+	}
+	for (i = 0; i < op->n && rc == COHORT_OK; i++)
+		rc = op_check_call(&op->calls[i], rank, size);
+	return rc == COHORT_OK ? own_check(op, rank) : rc;
 }

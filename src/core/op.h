@@ -17,18 +17,49 @@ enum op_kind {
 	OP_REDUCE,
 	OP_ALL_GATHER,
 	OP_REDUCE_SCATTER,
-	OP_BARRIER,
-	OP_COPY, /* a tensor of bytes; peers are not involved */
+	OP_GATHER,
+	OP_SCATTER,
+	OP_ALL_TO_ALL,
+	OP_BARRIER, /* up to here all ranks make the same call */
+	OP_SEND,
+	OP_RECV,
+	OP_COPY,  /* a tensor of bytes; peers are not involved */
+	OP_BATCH, /* several calls as one operation */
 };
 
 struct op {
 	enum op_kind kind;
-	int redop; /* enum cohort_op; 0 where there is none */
-	int root;  /* 0 where there is none */
+	int redop; /* enum cohort_op, or what cohort_premul_sum_create() gave;
+	              0 where there is none */
+	int root;  /* of a send or recv the peer; 0 where there is none */
 	const struct cohort_tensor *tensors;
-	size_t n; /* of them */
+	size_t n; /* of them; of a batch: calls */
 	void *stream;
+	const struct op *calls; /* of a batch, none of them one; else unused */
 };
+
+/* Of all premultiplied sums the one number, in digests and records: their scalars
+ * may differ between ranks. */
+#define REDOP_PREMUL_SUM (COHORT_AVG + 1)
+
+/* The enum cohort_op that @redop is, or REDOP_PREMUL_SUM. */
+static inline int redop_kind(int redop)
+{
+	return redop < REDOP_PREMUL_SUM ? redop : REDOP_PREMUL_SUM;
+}
+
+/* The calls that @op consists of: of a batch those in it, else itself. */
+static inline const struct op *op_calls(const struct op *op, size_t *n)
+{
+	*n = op->kind == OP_BATCH ? op->n : 1;
+	return op->kind == OP_BATCH ? op->calls : op;
+}
+
+/* True if nothing in @op is of one communicator only. */
+static inline bool op_is_plain(const struct op *op)
+{
+	return op->kind < OP_SEND && op->redop < REDOP_PREMUL_SUM;
+}
 
 /* The name for people: "all_reduce". */
 const char *op_name(enum op_kind kind);
@@ -43,14 +74,36 @@ const char *redop_name(int redop);
 bool op_has_redop(enum op_kind kind);
 bool op_has_root(enum op_kind kind);
 
-/* True if other ranks must make the same call. */
-bool op_is_collective(enum op_kind kind);
+/* True of sends and receives: the root is a peer. */
+bool op_has_peer(enum op_kind kind);
+
+/* True if there is a call in @batch that all ranks must make. */
+bool op_has_collectives(const struct op *batch);
+
+/* True if all ranks must make the same call; of a batch if that is so of any call
+ * in it. */
+static inline bool op_is_collective(const struct op *op)
+{
+	return op->kind == OP_BATCH ? op_has_collectives(op)
+	                            : op->kind <= OP_BARRIER;
+}
+
+/* True if any other rank waits for this one to do it. */
+static inline bool op_is_awaited(const struct op *op)
+{
+	/* What a batch may have in it is all of that kind. */
+	return op->kind == OP_BATCH ? op->n > 0 : op->kind != OP_COPY;
+}
 
 /* Bytes of the tensors' @count elements, all together. */
 size_t op_bytes(const struct op *op);
 
 /* Whether @op can be carried out as rank @rank of @size.  Pure; COHORT_INVALID
- * names the argument and its value. */
+ * names the argument and its value.  Premultiplied sums are only known to the
+ * communicator: see redop.h. */
 int op_check(const struct op *op, int rank, int size);
+
+/* The same of one call of a batch. */
+int op_check_call(const struct op *call, int rank, int size);
 
 #endif

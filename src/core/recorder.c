@@ -9,7 +9,7 @@
 /* The words of a slot. */
 enum {
 	WORD_SUBMITTED,
-	WORD_CALL, /* kind, type, redop, root: see pack_call() */
+	WORD_CALL, /* kind, type, redop, batch, root: see pack_call() */
 	WORD_N,
 	WORD_COUNT,
 	WORD_BYTES,
@@ -37,10 +37,30 @@ static struct record_slot *slot_of(const struct recorder *r, uint64_t ticket)
 	return &r->slots[ticket & r->mask];
 }
 
+#define BATCH_BIT (UINT64_C(1) << 31)
+
+/* The first call of @op; of a batch of none that itself. */
+static const struct op *first_call(const struct op *op)
+{
+	return op->kind == OP_BATCH && op->n ? op->calls : op;
+}
+
 static uint64_t pack_call(const struct op *op)
 {
-	return (uint64_t)op->kind | (uint64_t)op->tensors[0].type << 8 |
-	       (uint64_t)op->redop << 16 | (uint64_t)op->root << 32;
+	const struct op *first = first_call(op);
+	int type = first->tensors ? first->tensors[0].type : 0;
+
+	return (uint64_t)first->kind | (uint64_t)type << 8 |
+	       (uint64_t)redop_kind(first->redop) << 16 |
+	       (op->kind == OP_BATCH ? BATCH_BIT : 0) |
+	       (uint64_t)first->root << 32;
+}
+
+static size_t count_of(const struct op *op)
+{
+	const struct op *first = first_call(op);
+
+	return first->tensors ? first->tensors[0].count : 0;
 }
 
 /* Release, so that a reader that sees a new word also sees that the ticket was
@@ -65,7 +85,7 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 	put(s, WORD_SUBMITTED, now_ns);
 	put(s, WORD_CALL, pack_call(op));
 	put(s, WORD_N, op->n);
-	put(s, WORD_COUNT, op->tensors[0].count);
+	put(s, WORD_COUNT, count_of(op));
 	put(s, WORD_BYTES, op_bytes(op));
 	put(s, WORD_STREAM, (uintptr_t)op->stream);
 	put(s, WORD_OUTCOME, (uint64_t)COHORT_TIMED_OUT);
@@ -93,6 +113,7 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 	*out = (struct record){
 		.ticket = ticket,
 		.submitted_ns = get(s, WORD_SUBMITTED),
+		.is_batch = call & BATCH_BIT,
 		.kind = (enum op_kind)(call & 0xff),
 		.type = (int)(call >> 8 & 0xff),
 		.redop = (int)(call >> 16 & 0xff),
@@ -115,16 +136,38 @@ void *recorder_stream(const struct recorder *r, uint64_t ticket)
 	return recorder_read(r, ticket, &record) ? record.stream : NULL;
 }
 
+static void add_root(struct text *t, const struct record *r)
+{
+	if (op_has_peer(r->kind))
+		text_add(t, " %s rank %d", r->kind == OP_SEND ? "to" : "from",
+		         r->root);
+	else if (op_has_root(r->kind))
+		text_add(t, ", root %d", r->root);
+}
+
 void record_add(struct text *t, const struct record *r)
 {
-	text_add(t, "%s", op_name(r->kind));
-	if (r->n > 1)
+	if (r->is_batch)
+		text_add(t, "batch of %zu call%s", r->n, r->n == 1 ? "" : "s");
+	if (r->is_batch && r->kind == OP_BATCH)
+		return;
+	text_add(t, r->is_batch ? ", the first %s" : "%s", op_name(r->kind));
+	if (r->n > 1 && !r->is_batch)
 		text_add(t, " of %zu tensors, %zu bytes, the first", r->n,
 		         r->bytes);
 	if (r->kind != OP_BARRIER)
 		text_add(t, " of %zu %s", r->count, type_name(r->type));
 	if (op_has_redop(r->kind))
 		text_add(t, ", %s", redop_name(r->redop));
-	if (op_has_root(r->kind))
-		text_add(t, ", root %d", r->root);
+	add_root(t, r);
+}
+
+const char *record_name(const struct record *r)
+{
+	return op_name(r->is_batch ? OP_BATCH : r->kind);
+}
+
+const char *record_native_name(const struct record *r)
+{
+	return op_native_name(r->is_batch ? OP_BATCH : r->kind);
 }

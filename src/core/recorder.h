@@ -39,9 +39,10 @@ struct recorder {
 struct record {
 	uint64_t ticket;
 	uint64_t submitted_ns;
-	enum op_kind kind;
-	int type; /* of the first tensor */
-	int redop;
+	bool is_batch;     /* of n calls, of which the rest is the first */
+	enum op_kind kind; /* OP_BATCH: of none */
+	int type;          /* of the first tensor */
+	int redop;         /* redop_kind() of it */
 	int root;
 	size_t n;     /* tensors */
 	size_t count; /* elements of the first tensor */
@@ -66,6 +67,10 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 
 /* Spell the call out: "all_reduce of 1000 float32, sum". */
 void record_add(struct text *t, const struct record *r);
+
+/* Its name, "all_reduce", and that of the native function that it is inside of. */
+const char *record_name(const struct record *r);
+const char *record_native_name(const struct record *r);
 
 /* The stream of a ticket's operation, NULL if its record is gone. */
 void *recorder_stream(const struct recorder *r, uint64_t ticket);

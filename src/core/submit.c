@@ -17,8 +17,11 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/call.h"
 #include "core/native.h"
 #include "core/owner.h"
+#include "core/pair.h"
+#include "core/redop.h"
 
 /* ---- the gate --------------------------------------------------------- */
 
@@ -129,6 +132,21 @@ static int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
 	return rc;
 }
 
+/* What only the communicators know, and have to have, with every gate held. */
+static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < n && rc == COHORT_OK; i++) {
+		if (op_is_plain(&ops[i]))
+			continue;
+		rc = redop_check(&comms[i], &ops[i]);
+		if (rc == COHORT_OK)
+			rc = pair_prepare(&comms[i], &ops[i]);
+	}
+	return rc;
+}
+
 static int check_all(const struct cohort_comm *comms, int n,
                      const struct op *ops)
 {
@@ -140,38 +158,6 @@ static int check_all(const struct cohort_comm *comms, int n,
 }
 
 /* ---- the native calls ------------------------------------------------- */
-
-/* The native call of one tensor. */
-static ncclResult_t call_nccl(const struct cohort_comm *c, const struct op *op,
-                              const struct cohort_tensor *t)
-{
-	const struct platform *p = c->clique->platform;
-	ncclDataType_t type = (ncclDataType_t)t->type;
-	ncclRedOp_t redop = (ncclRedOp_t)op->redop;
-	cudaStream_t stream = op->stream;
-
-	switch (op->kind) {
-	case OP_ALL_REDUCE:
-	case OP_BARRIER:
-		return p->ncclAllReduce(t->send, t->recv, t->count, type, redop,
-		                        c->native, stream);
-	case OP_BROADCAST:
-		return p->ncclBroadcast(t->send, t->recv, t->count, type,
-		                        op->root, c->native, stream);
-	case OP_REDUCE:
-		return p->ncclReduce(t->send, t->recv, t->count, type, redop,
-		                     op->root, c->native, stream);
-	case OP_ALL_GATHER:
-		return p->ncclAllGather(t->send, t->recv, t->count, type,
-		                        c->native, stream);
-	case OP_REDUCE_SCATTER:
-		return p->ncclReduceScatter(t->send, t->recv, t->count, type,
-		                            redop, c->native, stream);
-	case OP_COPY:
-		break;
-	}
-	return ncclInternalError;
-}
 
 /* What went wrong in the native part, if anything did. */
 struct failure {
@@ -224,8 +210,9 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
                        struct failure *f)
 {
 	const struct platform *p = comms->clique->platform;
-	bool grouped = n > 1 || ops->n > 1;
-	size_t k;
+	bool grouped = n > 1 || call_is_several(comms->clique, ops);
+	const char *what = NULL;
+	ncclResult_t result;
 	int i;
 
 	if (ops->kind == OP_COPY) {
@@ -235,11 +222,10 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 	if (grouped)
 		note_nccl(f, comms->rank, "ncclGroupStart",
 		          p->ncclGroupStart());
-	for (i = 0; i < n; i++)
-		for (k = 0; k < ops[i].n && !f->what; k++)
-			note_nccl(f, comms[i].rank, op_native_name(ops[i].kind),
-			          call_nccl(&comms[i], &ops[i],
-			                    &ops[i].tensors[k]));
+	for (i = 0; i < n && !f->what; i++) {
+		result = call_make(&comms[i], &ops[i], &what);
+		note_nccl(f, comms[i].rank, what, result);
+	}
 	if (grouped)
 		note_nccl(f, comms->rank, "ncclGroupEnd", p->ncclGroupEnd());
 }
@@ -292,11 +278,11 @@ static void launch_and_mark(struct cohort_comm *comms, int n,
                             const struct op *ops, uint64_t ticket,
                             struct failure *f)
 {
-	bool starts = op_is_collective(ops->kind) &&
+	bool starts = op_is_awaited(ops) &&
 	              comms->clique->platform->starts_are_marked;
 	int i;
 
-	f->queued = op_is_collective(ops->kind);
+	f->queued = op_is_awaited(ops);
 	for (i = 0; starts && i < n && !f->what; i++) {
 		go_to(&comms[i], n, f);
 		if (!f->what)
@@ -338,7 +324,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	                       : native_nccl(p, f->what, c->native, f->nccl);
 	if (!f->queued)
 		return cause.status;
-	if (op_is_collective(op->kind))
+	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
 	clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s", f->rank,
 	            op_name(op->kind), (unsigned long long)ticket,
@@ -354,7 +340,7 @@ static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
-		if (op_is_collective(ops[i].kind))
+		if (op_is_collective(&ops[i]))
 			rc = agree(&comms[i], &ops[i], ticket, now_ns);
 	f->ended = rc == COHORT_MISMATCH;
 	return rc;
@@ -383,6 +369,9 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	for (i = 0; i < n; i++)
 		recorder_begin(&comms[i].recorder, ticket, &ops[i], now);
 	rc = agree_all(comms, n, ops, ticket, now, f);
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		if (!op_is_plain(&ops[i]))
+			pair_publish(&comms[i], &ops[i], ticket, now);
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, f);
 	for (i = 0; i < n; i++) {
@@ -427,11 +416,16 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 		rc = enter_all(comms, n);
 	if (rc != COHORT_OK)
 		return rc;
+	rc = check_inside(comms, n, ops);
+	if (rc != COHORT_OK) {
+		leave_all(comms, n);
+		return rc;
+	}
 	rc = device_enter(&scope, comms->clique->platform, comms->device);
 	if (rc == COHORT_OK) {
 		rc = submit_inside(comms, n, ops, &f, &ticket);
 		device_leave(&scope);
-	} else if (op_is_collective(ops->kind)) {
+	} else if (op_is_awaited(ops)) {
 		fire_for_device(comms, rc, &f);
 	}
 	leave_all(comms, n);

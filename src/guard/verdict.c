@@ -178,7 +178,7 @@ static void add_progress(struct text *t, const struct snapshot *s,
 {
 	if (r->in_call) {
 		text_add(t, " has been inside %s for ",
-		         op_native_name(r->call.kind));
+		         record_native_name(&r->call));
 		add_age(t, s, r->arrived_ns);
 	} else if (r->done) {
 		text_add(t, " is done");
@@ -429,7 +429,7 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 		text_add(t, " is inside its native communicator");
 	} else if (r->inside && r->last.ticket &&
 	           r->last.outcome == COHORT_TIMED_OUT) {
-		text_add(t, " has been inside %s for ", op_name(r->last.kind));
+		text_add(t, " has been inside %s for ", record_name(&r->last));
 		add_age(t, s, r->last.submitted_ns);
 	} else {
 		text_add(t, r->inside ? " is inside a call"

@@ -18,9 +18,25 @@
 #define COUNT 5000
 #define ROUNDS 200
 #define AHEAD 300
+#define BATCH 300
+#define IN_FLIGHT 20
 
 static pthread_barrier_t all;
 static unsigned long before, after;
+
+/* Some hundred calls as one operation. */
+static void batch(struct cohort_comm *c, float *data)
+{
+	size_t i;
+
+	ranks_must(cohort_batch_begin(c), "batch");
+	for (i = 0; i < BATCH; i++)
+		ranks_must(cohort_all_reduce(c, data + i, data + i, 1,
+		                             COHORT_F32, COHORT_MAX, NULL,
+		                             NULL),
+		           "all_reduce");
+	ranks_must(cohort_batch_end(c, cohort_comm_stream(c), NULL), "batch");
+}
 
 static void collectives(struct cohort_comm *c, float *data)
 {
@@ -44,6 +60,7 @@ static void collectives(struct cohort_comm *c, float *data)
 	                      stream, NULL);
 	cohort_all_reduce_many(c, list, 3, COHORT_MAX, stream, NULL);
 	cohort_copy(c, data, block, sizeof(float), stream);
+	batch(c, data);
 	ranks_must(cohort_barrier(c, stream, NULL), "barrier");
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }
@@ -65,6 +82,21 @@ static void run_ahead(struct cohort_comm *c, float *data)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }
 
+/* As many batches in flight at once as there are ever operations, so that all that
+ * the platform keeps has room for one: of the odd ranks, or of the even ones. */
+static void many_batches(struct cohort_comm *c, float *data, int odd)
+{
+	int i, rank = cohort_comm_rank(c);
+
+	if (rank % 2 != odd)
+		pthread_barrier_wait(&all);
+	for (i = 0; i < IN_FLIGHT; i++)
+		batch(c, data);
+	if (rank % 2 == odd)
+		pthread_barrier_wait(&all);
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+}
+
 static int worker(struct cohort_comm *c, void *user)
 {
 	static float data[RANKS][RANKS * COUNT];
@@ -73,6 +105,8 @@ static int worker(struct cohort_comm *c, void *user)
 	(void)user;
 	for (i = 0; i < 10; i++)
 		collectives(c, data[rank]);
+	many_batches(c, data[rank], 0);
+	many_batches(c, data[rank], 1);
 	if (pthread_barrier_wait(&all) == PTHREAD_BARRIER_SERIAL_THREAD)
 		before = heap_allocations();
 	pthread_barrier_wait(&all);

@@ -33,14 +33,43 @@ Test(op, every_kind_has_a_name)
 	cr_assert_str_eq(op_name(OP_ALL_GATHER), "all_gather");
 	cr_assert_str_eq(op_name(OP_REDUCE_SCATTER), "reduce_scatter");
 	cr_assert_str_eq(op_name(OP_BARRIER), "barrier");
+	cr_assert_str_eq(op_name(OP_GATHER), "gather");
+	cr_assert_str_eq(op_name(OP_SCATTER), "scatter");
+	cr_assert_str_eq(op_name(OP_ALL_TO_ALL), "all_to_all");
+	cr_assert_str_eq(op_name(OP_SEND), "send");
+	cr_assert_str_eq(op_name(OP_RECV), "recv");
 	cr_assert_str_eq(op_name(OP_COPY), "copy");
+	cr_assert_str_eq(op_name(OP_BATCH), "batch");
 }
 
-Test(op, only_a_copy_is_no_collective)
+static bool is_collective(enum op_kind kind)
 {
-	cr_assert(op_is_collective(OP_ALL_REDUCE));
-	cr_assert(op_is_collective(OP_BARRIER));
-	cr_assert_not(op_is_collective(OP_COPY));
+	return op_is_collective(&(struct op){ .kind = kind });
+}
+
+Test(op, copies_and_what_is_between_two_is_no_collective)
+{
+	cr_assert(is_collective(OP_ALL_REDUCE));
+	cr_assert(is_collective(OP_ALL_TO_ALL));
+	cr_assert(is_collective(OP_BARRIER));
+	cr_assert_not(is_collective(OP_COPY));
+	cr_assert_not(is_collective(OP_SEND));
+	cr_assert_not(is_collective(OP_RECV));
+}
+
+Test(op, a_batch_is_what_is_in_it)
+{
+	const struct op calls[] = { { .kind = OP_SEND },
+		                    { .kind = OP_REDUCE } };
+	struct op batch = { .kind = OP_BATCH, .calls = calls, .n = 1 };
+
+	cr_assert_not(op_is_collective(&batch));
+	cr_assert(op_is_awaited(&batch));
+	batch.n = 2;
+	cr_assert(op_is_collective(&batch));
+	batch.n = 0;
+	cr_assert_not(op_is_collective(&batch));
+	cr_assert_not(op_is_awaited(&batch));
 }
 
 Test(op, a_broadcast_needs_send_on_its_root_only)
@@ -57,6 +86,74 @@ Test(op, a_reduce_needs_recv_on_its_root_only)
 	cr_assert_eq(check(OP_REDUCE, tensor(&byte, NULL), 0), COHORT_OK);
 	cr_assert_eq(check(OP_REDUCE, tensor(&byte, NULL), 1), COHORT_INVALID);
 	cr_assert_eq(check(OP_REDUCE, tensor(NULL, &byte), 0), COHORT_INVALID);
+}
+
+Test(op, a_gather_needs_recv_and_a_scatter_send_on_the_root_only)
+{
+	cr_assert_eq(check(OP_GATHER, tensor(&byte, NULL), 0), COHORT_OK);
+	cr_assert_eq(check(OP_GATHER, tensor(&byte, NULL), 1), COHORT_INVALID);
+	cr_assert_eq(check(OP_GATHER, tensor(NULL, &byte), 0), COHORT_INVALID);
+	cr_assert_eq(check(OP_SCATTER, tensor(NULL, &byte), 0), COHORT_OK);
+	cr_assert_eq(check(OP_SCATTER, tensor(NULL, &byte), 1), COHORT_INVALID);
+	cr_assert_eq(check(OP_SCATTER, tensor(&byte, NULL), 0), COHORT_INVALID);
+}
+
+Test(op, a_send_has_no_recv_and_a_recv_no_send)
+{
+	cr_assert_eq(check(OP_SEND, tensor(&byte, NULL), 0), COHORT_OK);
+	cr_assert_eq(check(OP_SEND, tensor(NULL, &byte), 0), COHORT_INVALID);
+	cr_assert_eq(check(OP_RECV, tensor(NULL, &byte), 0), COHORT_OK);
+	cr_assert_eq(check(OP_RECV, tensor(&byte, NULL), 0), COHORT_INVALID);
+	cr_assert_eq(check(OP_SEND, tensor(&byte, NULL), 1), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "peer is 1, this rank"));
+}
+
+/* Of four ranks: send and recv have 4 * 3 bytes. */
+Test(op, an_all_to_all_is_never_in_place)
+{
+	static char memory[24];
+	struct cohort_tensor t = { memory, memory + 12, 3, COHORT_U8 };
+
+	cr_assert_eq(check(OP_ALL_TO_ALL, t, 0), COHORT_OK);
+	t.recv = memory + 11;
+	cr_assert_eq(check(OP_ALL_TO_ALL, t, 0), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "overlap"));
+	t = (struct cohort_tensor){ memory + 11, memory, 3, COHORT_U8 };
+	cr_assert_eq(check(OP_ALL_TO_ALL, t, 0), COHORT_INVALID);
+	t = (struct cohort_tensor){ memory, memory, 0, COHORT_U8 };
+	cr_assert_eq(check(OP_ALL_TO_ALL, t, 0), COHORT_OK);
+}
+
+/* A call of rank 1 with itself, of @count bytes. */
+static struct op own(enum op_kind kind, struct cohort_tensor *t, size_t count)
+{
+	*t = (struct cohort_tensor){ &byte, &byte, count, COHORT_U8 };
+	return (struct op){ .kind = kind, .root = 1, .tensors = t, .n = 1 };
+}
+
+static int check_batch(size_t n, const struct op *calls)
+{
+	const struct op batch = { .kind = OP_BATCH, .calls = calls, .n = n };
+
+	return op_check(&batch, 1, 4);
+}
+
+Test(op, a_rank_receives_in_a_batch_what_it_sends_itself)
+{
+	struct cohort_tensor t[4];
+	struct op calls[] = { own(OP_SEND, &t[0], 1), own(OP_SEND, &t[1], 2),
+		              own(OP_RECV, &t[2], 1), own(OP_RECV, &t[3], 2) };
+
+	cr_assert_eq(check_batch(4, calls), COHORT_OK);
+	cr_assert_eq(check_batch(3, calls), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "without a recv"));
+	cr_assert_eq(check_batch(2, calls + 2), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "without a send"));
+	t[3].count = 3;
+	cr_assert_eq(check_batch(4, calls), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          "sends itself 2 bytes, but receives 3"));
+	cr_assert_eq(check_batch(0, NULL), COHORT_OK);
 }
 
 Test(op, counts_are_limited_by_what_can_be_addressed)

@@ -56,6 +56,65 @@ Test(recorder, keeps_the_whole_call)
 	cr_assert_eq(r.stream, (void *)&recorder);
 }
 
+static const char *spell(const struct op *op)
+{
+	static char text[200];
+	struct record r;
+
+	recorder_begin(&recorder, 3, op, 0);
+	cr_assert(recorder_read(&recorder, 3, &r));
+	record_add(&(struct text){ text, sizeof(text) }, &r);
+	return text;
+}
+
+Test(recorder, spells_calls_out)
+{
+	const struct cohort_tensor t = { NULL, NULL, 1000, COHORT_F32 };
+	const struct op send = {
+		.kind = OP_SEND, .root = 2, .tensors = &t, .n = 1
+	};
+	const struct op recv = {
+		.kind = OP_RECV, .root = 0, .tensors = &t, .n = 1
+	};
+	const struct op gather = {
+		.kind = OP_GATHER, .root = 1, .tensors = &t, .n = 1
+	};
+	const struct op sum = {
+		.kind = OP_ALL_REDUCE, .redop = 5000, .tensors = &t, .n = 1
+	};
+
+	cr_assert_str_eq(spell(&send), "send of 1000 float32 to rank 2");
+	cr_assert_str_eq(spell(&recv), "recv of 1000 float32 from rank 0");
+	cr_assert_str_eq(spell(&gather), "gather of 1000 float32, root 1");
+	cr_assert_str_eq(spell(&sum), "all_reduce of 1000 float32, premul sum");
+}
+
+Test(recorder, keeps_of_a_batch_the_first_call)
+{
+	const struct cohort_tensor t = { NULL, NULL, 1000, COHORT_F32 };
+	struct op calls[12], batch = { .kind = OP_BATCH, .calls = calls };
+	struct record r;
+	size_t i;
+
+	for (i = 0; i < 12; i++)
+		calls[i] = (struct op){ .kind = OP_ALL_REDUCE,
+			                .tensors = &t,
+			                .n = 1 };
+	batch.n = 12;
+	cr_assert_str_eq(spell(&batch),
+	                 "batch of 12 calls, the first all_reduce of 1000 "
+	                 "float32, sum");
+	cr_assert(recorder_read(&recorder, 3, &r));
+	cr_assert_eq(r.bytes, 48000);
+	batch.n = 1;
+	cr_assert_str_eq(spell(&batch),
+	                 "batch of 1 call, the first all_reduce of 1000 "
+	                 "float32, sum");
+	batch.n = 0;
+	cr_assert_str_eq(spell(&batch), "batch of 0 calls");
+	cr_assert_str_eq(record_native_name(&r), "ncclGroupEnd");
+}
+
 Test(recorder, shows_a_call_that_has_not_returned)
 {
 	struct record r;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Several calls as one operation: kept from begin to end, then submitted
+ */
+
+#include "core/batch.h"
+#include "api/comm.h"
+#include "core/submit.h"
+
+int comm_submit(struct cohort_comm *comm, const struct op *op, uint64_t *ticket)
+{
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	return batch_is_open(comm) ? batch_add(comm, op, ticket)
+	                           : submit(comm, 1, op, ticket);
+}
+
+int cohort_batch_begin(struct cohort_comm *comm)
+{
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, false);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = batch_begin(comm);
+	gate_leave(comm);
+	return rc;
+}
+
+int cohort_batch_end(struct cohort_comm *comm, void *stream, uint64_t *ticket)
+{
+	struct op op;
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = batch_check(comm);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = batch_end(comm, stream, &op);
+	if (rc == COHORT_OK)
+		rc = submit(comm, 1, &op, ticket);
+	/* Of an intruder, who may be gone in a moment. */
+	if (rc != COHORT_BUSY)
+		batch_drop(comm);
+	return rc;
+}

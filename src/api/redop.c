@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Premultiplied sums
+ */
+
+#include "api/comm.h"
+#include "base/status.h"
+#include "core/native.h"
+#include "core/submit.h"
+
+static int sum_check(const void *scalar, int type, int residence, const int *op)
+{
+	if (!scalar || !op)
+		return error_set(COHORT_INVALID,
+		                 "premul_sum_create: %s is NULL",
+		                 scalar ? "op" : "scalar");
+	if (!cohort_type_size(type))
+		return error_set(COHORT_INVALID,
+		                 "premul_sum_create: type is %d, not an enum "
+		                 "cohort_type",
+		                 type);
+	if (residence != COHORT_SCALAR_DEVICE &&
+	    residence != COHORT_SCALAR_HOST)
+		return error_set(COHORT_INVALID,
+		                 "premul_sum_create: residence is %d, not an "
+		                 "enum cohort_scalar",
+		                 residence);
+	return COHORT_OK;
+}
+
+int cohort_premul_sum_create(struct cohort_comm *comm, const void *scalar,
+                             int type, int residence, int *op)
+{
+	struct device_scope scope;
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = sum_check(scalar, type, residence, op);
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, false);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = device_enter(&scope, comm->clique->platform, comm->device);
+	if (rc == COHORT_OK) {
+		rc = redop_create(comm, scalar, type, residence, op);
+		device_leave(&scope);
+	}
+	gate_leave(comm);
+	return rc;
+}
+
+int cohort_op_destroy(struct cohort_comm *comm, int op)
+{
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	/* Inside, and so before the native communicator is freed. */
+	rc = redop_destroy(comm, op, clique_cause(comm->clique));
+	gate_leave(comm);
+	return rc;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_BATCH_H
+#define CORE_BATCH_H
+
+/*
+ * Calls that wait to be made together
+ *
+ * Between its begin and its end a batch is its thread's, which no other may add to;
+ * nothing is inside the gate, so that an abort does not wait for it.  The memory
+ * stays for the next one.
+ */
+
+#include "core/op.h"
+
+struct cohort_comm;
+
+struct batch {
+	struct op *calls;
+	size_t n, room;
+	struct cohort_tensor *tensors; /* of all calls */
+	size_t tensor_count, tensor_room;
+
+	/* Of the first call that was refused; COHORT_OK: none was. */
+	int status;
+	char error[512];
+};
+
+/* Begin: COHORT_OWNER if another thread has, COHORT_STATE if this one has, or
+ * COHORT_NO_MEMORY.  Inside the gate. */
+int batch_begin(struct cohort_comm *c);
+
+/* True if any thread has. */
+bool batch_is_open(const struct cohort_comm *c);
+
+/* Whether this thread has: COHORT_OWNER if another has, COHORT_STATE if none. */
+int batch_check(const struct cohort_comm *c);
+
+/* Check and keep a call with its list of tensors: COHORT_OWNER, or what is wrong
+ * with the call, which batch_end() will say again.  It must not ask for a ticket. */
+int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket);
+
+/* All calls as one operation on @stream, that is good until this thread's next
+ * batch; or why one was refused.  After batch_check(). */
+int batch_end(struct cohort_comm *c, void *stream, struct op *out);
+
+/* Its thread's no more, whoever's it is: what was added is forgotten. */
+void batch_drop(struct cohort_comm *c);
+
+void batch_free(struct batch *batch);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * From our operations to NCCL's functions
+ *
+ * Gather, scatter and all-to-all are functions of newer libraries; for an older one
+ * they are the sends and receives that they mean.
+ */
+
+#include "core/call.h"
+
+#include "core/redop.h"
+
+/* True if @op's function is one that the library does not have. */
+static bool is_spread(const struct clique *q, const struct op *op)
+{
+	const struct platform *p = q->platform;
+
+	switch (op->kind) {
+	case OP_GATHER:
+		return !platform_has(p, FUNCTION_ncclGather);
+	case OP_SCATTER:
+		return !platform_has(p, FUNCTION_ncclScatter);
+	case OP_ALL_TO_ALL:
+		return !platform_has(p, FUNCTION_ncclAlltoAll);
+	default:
+		return false;
+	}
+}
+
+bool call_is_several(const struct clique *q, const struct op *op)
+{
+	/* The one call of a batch may be one that takes several. */
+	return op->kind == OP_BATCH ? op->n > 0 : op->n > 1 || is_spread(q, op);
+}
+
+/* ---- sends and receives ----------------------------------------------- */
+
+static ncclResult_t send_block(const struct cohort_comm *c,
+                               const struct cohort_tensor *t, int peer,
+                               size_t block, cudaStream_t stream)
+{
+	size_t bytes = t->count * cohort_type_size(t->type);
+
+	return c->clique->platform->ncclSend(
+		(const char *)t->send + block * bytes, t->count,
+		(ncclDataType_t)t->type, peer, c->native, stream);
+}
+
+static ncclResult_t recv_block(const struct cohort_comm *c,
+                               const struct cohort_tensor *t, int peer,
+                               size_t block, cudaStream_t stream)
+{
+	size_t bytes = t->count * cohort_type_size(t->type);
+
+	return c->clique->platform->ncclRecv((char *)t->recv + block * bytes,
+	                                     t->count, (ncclDataType_t)t->type,
+	                                     peer, c->native, stream);
+}
+
+/* What rank @peer gets of this rank, then what this rank gets of it. */
+static ncclResult_t exchange(const struct cohort_comm *c, const struct op *op,
+                             const struct cohort_tensor *t, int peer)
+{
+	bool sends = op->kind == OP_ALL_TO_ALL ||
+	             (op->kind == OP_GATHER ? peer : c->rank) == op->root;
+	bool recvs = op->kind == OP_ALL_TO_ALL ||
+	             (op->kind == OP_GATHER ? c->rank : peer) == op->root;
+	size_t block = (size_t)peer;
+	ncclResult_t result = ncclSuccess;
+
+	if (sends)
+		result = send_block(c, t, peer,
+		                    op->kind == OP_GATHER ? 0 : block,
+		                    op->stream);
+	if (recvs && result == ncclSuccess)
+		result = recv_block(c, t, peer,
+		                    op->kind == OP_SCATTER ? 0 : block,
+		                    op->stream);
+	return result;
+}
+
+static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
+                           const struct cohort_tensor *t)
+{
+	ncclResult_t result = ncclSuccess;
+	int peer;
+
+	/* As the function would have it: nothing to do, and nobody to meet. */
+	if (!t->count)
+		return ncclSuccess;
+	for (peer = 0; peer < c->clique->world && result == ncclSuccess; peer++)
+		result = exchange(c, op, t, peer);
+	return result;
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+/* The native call of one tensor. */
+static ncclResult_t call_tensor(const struct cohort_comm *c,
+                                const struct op *op,
+                                const struct cohort_tensor *t)
+{
+	const struct platform *p = c->clique->platform;
+	ncclDataType_t type = (ncclDataType_t)t->type;
+	ncclRedOp_t redop = op->redop < REDOP_PREMUL_SUM
+	                            ? (ncclRedOp_t)op->redop
+	                            : redop_native(c, op->redop);
+	cudaStream_t stream = op->stream;
+
+	switch (op->kind) {
+	case OP_ALL_REDUCE:
+	case OP_BARRIER:
+		return p->ncclAllReduce(t->send, t->recv, t->count, type, redop,
+		                        c->native, stream);
+	case OP_BROADCAST:
+		return p->ncclBroadcast(t->send, t->recv, t->count, type,
+		                        op->root, c->native, stream);
+	case OP_REDUCE:
+		return p->ncclReduce(t->send, t->recv, t->count, type, redop,
+		                     op->root, c->native, stream);
+	case OP_ALL_GATHER:
+		return p->ncclAllGather(t->send, t->recv, t->count, type,
+		                        c->native, stream);
+	case OP_REDUCE_SCATTER:
+		return p->ncclReduceScatter(t->send, t->recv, t->count, type,
+		                            redop, c->native, stream);
+	case OP_GATHER:
+		return p->ncclGather(t->send, t->recv, t->count, type, op->root,
+		                     c->native, stream);
+	case OP_SCATTER:
+		return p->ncclScatter(t->send, t->recv, t->count, type,
+		                      op->root, c->native, stream);
+	case OP_ALL_TO_ALL:
+		return p->ncclAlltoAll(t->send, t->recv, t->count, type,
+		                       c->native, stream);
+	case OP_SEND:
+		return p->ncclSend(t->send, t->count, type, op->root, c->native,
+		                   stream);
+	case OP_RECV:
+		return p->ncclRecv(t->recv, t->count, type, op->root, c->native,
+		                   stream);
+	case OP_COPY:
+	case OP_BATCH:
+		break;
+	}
+	return ncclInternalError;
+}
+
+/* Of a list, or by other means. */
+static ncclResult_t call_some(const struct cohort_comm *c, const struct op *op,
+                              const char **what)
+{
+	bool spreads = is_spread(c->clique, op);
+	ncclResult_t result = ncclSuccess;
+	size_t k;
+
+	for (k = 0; k < op->n && result == ncclSuccess; k++)
+		result = spreads ? spread(c, op, &op->tensors[k])
+		                 : call_tensor(c, op, &op->tensors[k]);
+	*what = spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);
+	return result;
+}
+
+static ncclResult_t call_one(const struct cohort_comm *c, const struct op *op,
+                             const char **what)
+{
+	if (op->n > 1 || op->kind >= OP_GATHER)
+		return call_some(c, op, what);
+	*what = op_native_name(op->kind);
+	return call_tensor(c, op, op->tensors);
+}
+
+ncclResult_t call_make(const struct cohort_comm *c, const struct op *op,
+                       const char **what)
+{
+	ncclResult_t result = ncclSuccess;
+	const struct op *calls;
+	size_t i, n;
+
+	calls = op_calls(op, &n);
+	for (i = 0; i < n && result == ncclSuccess; i++)
+		result = call_one(c, &calls[i], what);
+	return result;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/pair.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* The words of a slot. */
+enum {
+	WORD_PAIR, /* type, direction, peer: see pack() */
+	WORD_NUMBER,
+	WORD_TICKET,
+	WORD_ARRIVED,
+	WORD_JOIN,
+	WORD_EXEC,
+	WORD_COUNT,
+};
+
+#define SENDS_BIT (UINT64_C(1) << 31)
+
+static struct pairs *pairs_of(const struct cohort_comm *c)
+{
+	/* Acquire: pairs with the release in pair_prepare(). */
+	return atomic_load_explicit(&c->pairs, memory_order_acquire);
+}
+
+static bool has_transfers(const struct op *op)
+{
+	const struct op *calls;
+	size_t i, n;
+
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++)
+		if (op_has_peer(calls[i].kind))
+			return true;
+	return false;
+}
+
+static struct pairs *pairs_create(unsigned slots, int world)
+{
+	struct pairs *p = calloc(1, sizeof(*p) + slots * sizeof(p->slots[0]));
+
+	if (!p)
+		return NULL;
+	p->numbers = calloc(2 * (size_t)world, sizeof(*p->numbers));
+	if (p->numbers)
+		return p;
+	free(p);
+	return NULL;
+}
+
+void pairs_free(struct pairs *p)
+{
+	if (p)
+		free(p->numbers);
+	free(p);
+}
+
+int pair_prepare(struct cohort_comm *c, const struct op *op)
+{
+	struct pairs *p;
+
+	if (!has_transfers(op) || pairs_of(c))
+		return COHORT_OK;
+	p = pairs_create(c->clique->slots, c->clique->world);
+	if (!p)
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for sends and receives");
+	atomic_store_explicit(&c->pairs, p, memory_order_release);
+	return COHORT_OK;
+}
+
+/* ---- writing ---------------------------------------------------------- */
+
+/* Release, so that a reader that sees a new word also sees that the index was
+ * cleared before. */
+static void put(struct transfer_slot *s, int word, uint64_t value)
+{
+	atomic_store_explicit(&s->words[word], value, memory_order_release);
+}
+
+static void write_slot(struct transfer_slot *s, const struct transfer *t)
+{
+	atomic_store_explicit(&s->index, 0, memory_order_relaxed);
+	put(s, WORD_PAIR,
+	    (uint64_t)t->type | (t->sends ? SENDS_BIT : 0) |
+	            (uint64_t)t->peer << 32);
+	put(s, WORD_NUMBER, t->number);
+	put(s, WORD_TICKET, t->ticket);
+	put(s, WORD_ARRIVED, t->arrived_ns);
+	put(s, WORD_JOIN, t->limits.join_ns);
+	put(s, WORD_EXEC, t->limits.exec_ns);
+	put(s, WORD_COUNT, t->count);
+	/* Release: the words before the index.  Pairs with the acquire in
+	 * pair_read(). */
+	atomic_store_explicit(&s->index, t->index, memory_order_release);
+}
+
+static void publish_one(struct cohort_comm *c, struct pairs *p,
+                        const struct op *op, uint64_t ticket, uint64_t now_ns)
+{
+	bool sends = op->kind == OP_SEND;
+	_Atomic uint64_t *number =
+		&p->numbers[(sends ? 0 : c->clique->world) + op->root];
+	/* Relaxed: written here only. */
+	const struct transfer t = {
+		.index = atomic_load_explicit(&p->count, memory_order_relaxed) +
+		         1,
+		.sends = sends,
+		.peer = op->root,
+		.number =
+			atomic_load_explicit(number, memory_order_relaxed) + 1,
+		.ticket = ticket,
+		.arrived_ns = now_ns,
+		.limits = comm_limits(
+			c, atomic_load_explicit(number, memory_order_relaxed) ==
+				   0),
+		.count = op->tensors[0].count,
+		.type = op->tensors[0].type,
+	};
+
+	write_slot(&p->slots[t.index & (c->clique->slots - 1)], &t);
+	atomic_store_explicit(&p->count, t.index, memory_order_release);
+	atomic_store_explicit(number, t.number, memory_order_release);
+}
+
+void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+                  uint64_t now_ns)
+{
+	const struct op *calls;
+	size_t i, n;
+
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++)
+		if (op_has_peer(calls[i].kind))
+			publish_one(c, pairs_of(c), &calls[i], ticket, now_ns);
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+uint64_t pair_count(const struct cohort_comm *c)
+{
+	const struct pairs *p = pairs_of(c);
+
+	return p ? atomic_load_explicit(&p->count, memory_order_acquire) : 0;
+}
+
+uint64_t pair_number(const struct cohort_comm *c, bool sends, int peer)
+{
+	const struct pairs *p = pairs_of(c);
+
+	return p ? atomic_load_explicit(
+			   &p->numbers[(sends ? 0 : c->clique->world) + peer],
+			   memory_order_acquire)
+	         : 0;
+}
+
+/* Acquire: pairs with put(). */
+static uint64_t get(const struct transfer_slot *s, int word)
+{
+	return atomic_load_explicit(&s->words[word], memory_order_acquire);
+}
+
+bool pair_read(const struct cohort_comm *c, uint64_t index,
+               struct transfer *out)
+{
+	const struct pairs *p = pairs_of(c);
+	const struct transfer_slot *s;
+	uint64_t pair;
+
+	if (!p || !index)
+		return false;
+	s = &p->slots[index & (c->clique->slots - 1)];
+	/* Acquire: pairs with the release in write_slot(). */
+	if (atomic_load_explicit(&s->index, memory_order_acquire) != index)
+		return false;
+	pair = get(s, WORD_PAIR);
+	*out = (struct transfer){
+		.index = index,
+		.sends = pair & SENDS_BIT,
+		.peer = (int)(pair >> 32),
+		.number = get(s, WORD_NUMBER),
+		.ticket = get(s, WORD_TICKET),
+		.arrived_ns = get(s, WORD_ARRIVED),
+		.limits = { get(s, WORD_JOIN), get(s, WORD_EXEC) },
+		.count = get(s, WORD_COUNT),
+		.type = (int)(pair & 0xff),
+	};
+	/* Relaxed: if any word was newer, its acquire made the cleared index
+	 * visible. */
+	return atomic_load_explicit(&s->index, memory_order_relaxed) == index;
+}

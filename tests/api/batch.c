@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Batches: several calls as one operation, all or nothing
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "platform/platform.h"
+#include "support/failing.h"
+#include "support/ranks.h"
+
+#define RANKS 3
+
+static struct cohort_group *group;
+static struct cohort_comm *c[RANKS];
+
+static void open_all(void)
+{
+	group = ranks_split(RANKS, NULL, c);
+}
+
+static void close_all(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+TestSuite(batch, .init = open_all, .fini = close_all, .timeout = 60);
+
+static void expect(int got, int want, const char *in_text)
+{
+	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
+	             want);
+	cr_assert_not_null(strstr(cohort_last_error(), in_text),
+	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
+	                   in_text);
+}
+
+static int sum(struct cohort_comm *comm, int32_t *x)
+{
+	return cohort_all_reduce(comm, x, x, 1, COHORT_I32, COHORT_SUM, NULL,
+	                         NULL);
+}
+
+/* ---- what it does ----------------------------------------------------- */
+
+Test(batch, is_one_operation_with_one_ticket)
+{
+	int32_t a[RANKS] = { 1, 2, 3 }, b[RANKS] = { 40, 50, 60 },
+		all[RANKS][3];
+	const struct cohort_tensor list[RANKS][2] = {
+		{ { &a[0], &a[0], 1, COHORT_I32 },
+		  { &b[0], &b[0], 1, COHORT_I32 } },
+		{ { &a[1], &a[1], 1, COHORT_I32 },
+		  { &b[1], &b[1], 1, COHORT_I32 } },
+		{ { &a[2], &a[2], 1, COHORT_I32 },
+		  { &b[2], &b[2], 1, COHORT_I32 } },
+	};
+	uint64_t ticket[RANKS];
+	int r;
+
+	for (r = 0; r < RANKS; r++) {
+		int32_t was = a[r];
+
+		cr_assert_eq(cohort_batch_begin(c[r]), COHORT_OK);
+		cr_assert_eq(cohort_all_reduce_many(c[r], list[r], 2,
+		                                    COHORT_SUM, NULL, NULL),
+		             COHORT_OK);
+		cr_assert_eq(cohort_all_gather(c[r], &b[r], all[r], 1,
+		                               COHORT_I32, NULL, NULL),
+		             COHORT_OK);
+		cr_assert_eq(cohort_barrier(c[r], NULL, NULL), COHORT_OK);
+		cr_assert_eq(a[r], was, "something was done before the end");
+		cr_assert_eq(cohort_batch_end(c[r], cohort_comm_stream(c[r]),
+		                              &ticket[r]),
+		             COHORT_OK, "%s", cohort_last_error());
+		cr_assert_eq(ticket[r], 1);
+	}
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_wait(c[r], ticket[r], RANKS_SOON),
+		             COHORT_OK);
+	for (r = 0; r < RANKS; r++) {
+		cr_assert_eq(a[r], 6);
+		cr_assert_eq(b[r], 150);
+	}
+}
+
+Test(batch, of_nothing_is_done_in_stream_order)
+{
+	uint64_t ticket;
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	cr_assert_eq(cohort_batch_end(c[0], NULL, &ticket), COHORT_OK);
+	cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON), COHORT_OK);
+	/* It is none of the calls that all ranks make. */
+	cr_assert_eq(cohort_barrier(c[1], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_barrier(c[0], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_barrier(c[2], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(c[1], RANKS_SOON), COHORT_OK);
+}
+
+static int many_sums(struct cohort_comm *comm, void *user)
+{
+	static int32_t x[RANKS][700];
+	int i, k, rank = cohort_comm_rank(comm), rc = COHORT_OK;
+
+	(void)user;
+	for (k = 0; k < 3 && rc == COHORT_OK; k++) {
+		rc = cohort_batch_begin(comm);
+		for (i = 0; i < 700 && rc == COHORT_OK; i++) {
+			x[rank][i] = i;
+			rc = sum(comm, &x[rank][i]);
+		}
+		if (rc == COHORT_OK)
+			rc = cohort_batch_end(comm, cohort_comm_stream(comm),
+			                      NULL);
+		if (rc == COHORT_OK)
+			rc = cohort_synchronize(comm, RANKS_SOON);
+		for (i = 0; i < 700 && rc == COHORT_OK; i++)
+			rc = x[rank][i] == RANKS * i ? COHORT_OK : 1;
+	}
+	return rc;
+}
+
+Test(batch, takes_hundreds_of_calls)
+{
+	cr_assert_eq(cohort_group_run(group, many_sums, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+}
+
+/* ---- what is refused -------------------------------------------------- */
+
+static void barrier_of_all(void)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_barrier(c[r], NULL, NULL), COHORT_OK, "%s",
+		             cohort_last_error());
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_synchronize(c[r], RANKS_SOON), COHORT_OK);
+}
+
+Test(batch, with_a_bad_call_is_refused_as_a_whole)
+{
+	int32_t x = 7;
+	uint64_t ticket = 77;
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	cr_assert_eq(sum(c[0], &x), COHORT_OK);
+	expect(cohort_broadcast(c[0], &x, &x, 1, 99, 0, NULL, NULL),
+	       COHORT_INVALID, "broadcast: type is 99");
+	expect(cohort_broadcast(c[0], &x, &x, 1, COHORT_I32, 3, NULL, NULL),
+	       COHORT_INVALID, "root is 3");
+	cr_assert_eq(sum(c[0], &x), COHORT_OK);
+	expect(cohort_batch_end(c[0], NULL, &ticket), COHORT_INVALID,
+	       "batch: call 2: broadcast: type is 99");
+	cr_assert_eq(ticket, 77);
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
+	/* All ranks are at their first call. */
+	barrier_of_all();
+	cr_assert_eq(x, 7);
+}
+
+Test(batch, is_of_one_stream)
+{
+	int32_t x = 7;
+	void *stream = cohort_comm_stream(c[0]);
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	cr_assert_eq(cohort_all_reduce(c[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
+	                               stream, NULL),
+	             COHORT_OK);
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_INVALID,
+	       "batch: call 1: all_reduce: stream is 0x");
+	barrier_of_all();
+}
+
+Test(batch, has_one_ticket)
+{
+	int32_t x = 7;
+	uint64_t ticket = 77;
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	expect(cohort_all_reduce(c[0], &x, &x, 1, COHORT_I32, COHORT_SUM, NULL,
+	                         &ticket),
+	       COHORT_INVALID, "ticket is not NULL");
+	cr_assert_eq(ticket, 77);
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_INVALID,
+	       "batch: call 1: all_reduce: ticket");
+	barrier_of_all();
+}
+
+Test(batch, is_not_for_copies)
+{
+	int32_t x = 7, y = 8;
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	expect(cohort_copy(c[0], &x, &y, sizeof(x), NULL), COHORT_STATE,
+	       "a batch is open on rank 0");
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE,
+	       "batch: call 1: copy");
+	cr_assert_eq(cohort_copy(c[0], &x, &y, sizeof(x), NULL), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(x, 8);
+	barrier_of_all();
+}
+
+Test(batch, begins_and_ends_once)
+{
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE,
+	       "no batch is open on rank 0");
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	expect(cohort_batch_begin(c[0]), COHORT_STATE,
+	       "a batch is open on rank 0");
+	/* Other ranks have their own. */
+	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
+	cr_assert_eq(cohort_batch_end(c[1], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_batch_end(c[0], NULL, NULL), COHORT_OK);
+	expect(cohort_batch_begin(NULL), COHORT_INVALID, "comm is NULL");
+	expect(cohort_batch_end(NULL, NULL, NULL), COHORT_INVALID,
+	       "comm is NULL");
+}
+
+static void *intrude(void *arg)
+{
+	int32_t x = 7;
+
+	(void)arg;
+	expect(cohort_batch_begin(c[0]), COHORT_OWNER, "another thread");
+	expect(sum(c[0], &x), COHORT_OWNER, "another thread has a batch");
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_OWNER,
+	       "another thread");
+	return NULL;
+}
+
+Test(batch, is_its_threads)
+{
+	pthread_t thread;
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	pthread_create(&thread, NULL, intrude, NULL);
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_barrier(c[0], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_batch_end(c[0], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_barrier(c[1], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_barrier(c[2], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
+}
+
+/* ---- ends ------------------------------------------------------------- */
+
+Test(batch, is_told_of_an_abort_at_its_end)
+{
+	int32_t x = 7;
+	uint64_t ticket = 77;
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	cr_assert_eq(sum(c[0], &x), COHORT_OK);
+	cohort_group_abort(group, "enough");
+	cr_assert_eq(sum(c[0], &x), COHORT_OK);
+	expect(cohort_batch_end(c[0], NULL, &ticket), COHORT_ABORTED, "enough");
+	cr_assert_eq(ticket, 77);
+	cr_assert_eq(x, 7);
+	expect(cohort_batch_begin(c[0]), COHORT_ABORTED, "enough");
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
+}
+
+Test(batch, is_forgotten_at_the_close)
+{
+	int32_t x = 7;
+
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	cr_assert_eq(sum(c[0], &x), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(c[0]), COHORT_OK);
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
+	/* And of the group's close. */
+	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
+	cr_assert_eq(sum(c[1], &x), COHORT_OK);
+}
+
+static int leave_open(struct cohort_comm *comm, void *user)
+{
+	static int32_t x = 7;
+
+	int rc = cohort_batch_begin(comm);
+
+	if (rc == COHORT_OK)
+		rc = sum(comm, &x);
+	if (user && cohort_comm_rank(comm) == 1)
+		pthread_exit(NULL);
+	return rc;
+}
+
+static int meet(struct cohort_comm *comm, void *user)
+{
+	(void)user;
+	ranks_must(cohort_barrier(comm, NULL, NULL), "barrier");
+	return cohort_synchronize(comm, RANKS_SOON);
+}
+
+Test(batch, is_forgotten_with_its_worker)
+{
+	int exits = 1;
+
+	cr_assert_eq(cohort_group_run(group, leave_open, NULL, NULL),
+	             COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, meet, NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, leave_open, &exits, NULL),
+	             COHORT_THREAD_EXITED);
+}
+
+Test(batch, keeps_its_rank_from_being_run)
+{
+	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
+	expect(cohort_group_run(group, meet, NULL, NULL), COHORT_STATE,
+	       "rank 1 is in a batch");
+	cr_assert_eq(cohort_batch_end(c[1], NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, meet, NULL, NULL), COHORT_OK);
+}
+
+/* ---- differences ------------------------------------------------------ */
+
+/* Rank 1's batch differs from the others': as @differ says. */
+static int differing(struct cohort_comm *comm, void *user)
+{
+	static int32_t x[RANKS][2];
+	int differ = *(const int *)user, rank = cohort_comm_rank(comm);
+	bool odd = rank == 1;
+	uint64_t ticket;
+	int rc = COHORT_OK;
+
+	if (!odd || differ != 1)
+		rc = cohort_batch_begin(comm);
+	if (rc == COHORT_OK && !(odd && differ == 2))
+		rc = sum(comm, &x[rank][0]);
+	if (rc == COHORT_OK)
+		rc = cohort_all_reduce(comm, x[rank], x[rank],
+		                       odd && differ == 3 ? 1 : 2, COHORT_I32,
+		                       COHORT_MAX, NULL, NULL);
+	if (rc == COHORT_OK && odd && differ == 2)
+		rc = sum(comm, &x[rank][0]); /* in another order */
+	if (rc == COHORT_OK && (!odd || differ != 1))
+		rc = cohort_batch_end(comm, NULL, &ticket);
+	return rc == COHORT_OK ? cohort_synchronize(comm, RANKS_SOON) : rc;
+}
+
+static void differ(int how, const char *text)
+{
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, differing, &how, &cause),
+	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, text), "%s", cause.text);
+	cr_assert_not_null(
+		strstr(cause.text,
+	               "ranks 0 2 call batch of 2 calls, the first all_reduce "
+	               "of 1 int32, sum"),
+		"%s", cause.text);
+}
+
+Test(batch, differs_from_a_call_of_its_own)
+{
+	differ(1, "rank 1 calls all_reduce of 1 int32, sum");
+}
+
+Test(batch, differs_in_its_order)
+{
+	differ(2, "rank 1 calls batch of 2 calls, the first all_reduce of 2 "
+	          "int32, max");
+}
+
+Test(batch, differs_in_any_call_of_it)
+{
+	differ(3, "rank 1 calls batch of 2 calls, the first all_reduce of 1 "
+	          "int32, sum");
+}
+
+/* ---- native failures -------------------------------------------------- */
+
+TestSuite(batch_failure, .timeout = 60);
+
+static int three_sums(struct cohort_comm *comm, int32_t *x)
+{
+	int i, rc = cohort_batch_begin(comm);
+
+	for (i = 0; i < 3 && rc == COHORT_OK; i++)
+		rc = sum(comm, &x[i]);
+	return rc == COHORT_OK ? cohort_batch_end(comm, NULL, NULL) : rc;
+}
+
+/* The @n-th call of @function on rank 0 fails: nothing of its batch is done. */
+static void fail_at(const char *function, unsigned long n, const char *says)
+{
+	const struct platform *real;
+	struct cohort_comm *comm[2];
+	struct cohort_cause cause;
+	int32_t x[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+	const int32_t was[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+	struct cohort_group *g;
+
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &real), "platform");
+	platform_override(failing_wrap(real));
+	g = ranks_split(2, NULL, comm);
+	cr_assert_eq(three_sums(comm[1], x[1]), COHORT_OK);
+	failing_at(function, n, ncclSystemError, cudaErrorLaunchFailure);
+	cr_assert_neq(three_sums(comm[0], x[0]), COHORT_OK);
+	cr_assert_not_null(failing_fired());
+	cohort_group_cause(g, &cause);
+	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NATIVE_ERROR);
+	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);
+	cr_assert_eq(cohort_synchronize(comm[1], RANKS_SOON), cause.status);
+	cr_assert_arr_eq(x, was, sizeof(x), "something was done");
+	cr_assert_eq(cohort_group_close(g), COHORT_OK);
+}
+
+Test(batch_failure, of_a_call_leaves_nothing)
+{
+	fail_at("ncclAllReduce", 2, "rank 0, batch, ticket 1: ncclAllReduce");
+}
+
+Test(batch_failure, of_the_group_leaves_nothing)
+{
+	fail_at("ncclGroupEnd", 1, "rank 0, batch, ticket 1: ncclGroupEnd");
+}
+
+Test(batch_failure, of_the_groups_start_leaves_nothing)
+{
+	fail_at("ncclGroupStart", 1, "rank 0, batch, ticket 1: ncclGroupStart");
+}
