@@ -9,6 +9,7 @@
 #   make tsan         the fault and stress programs with ThreadSanitizer
 #   make stress       the stress programs alone, STRESS_SECONDS each; if it is set,
 #                     those of races STRESS_ROUNDS rounds each
+#   make fuzz         random calls for FUZZ_SECONDS, with libFuzzer (clang)
 #   make lint         style, headers, warnings, thread annotations, symbols
 #   make bench        build and run the benchmarks
 #   make model        check the model of the abort protocol, if spin is there
@@ -17,10 +18,11 @@
 #   make clean        remove build/
 #   make help         print this
 #
-#   VARIANT=release|debug|asan|tsan   what to build; all live side by side
+#   VARIANT=release|debug|asan|tsan|fuzz   what to build; all live side by side
 #   V=1  WERROR=1                     show commands; warnings are errors
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     yours, added last
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=300
+#   FUZZ_SECONDS=60  FUZZ_FLAGS=...   of libFuzzer  CLANG=clang
 #   CUDA_HOME=...                     real headers for the ABI test
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir
 #
@@ -37,15 +39,18 @@ flags.debug   := -O0 -g
 flags.asan    := -O2 -g -fno-omit-frame-pointer \
                  -fsanitize=address,undefined -fno-sanitize-recover=all
 flags.tsan    := -O2 -g -fno-omit-frame-pointer -fsanitize=thread
+# What make fuzz builds, with clang.
+flags.fuzz    := -O2 -g -fno-omit-frame-pointer \
+                 -fsanitize=address,undefined -fno-sanitize-recover=all
 $(if $(flags.$(VARIANT)),,$(error VARIANT=$(VARIANT): no such variant, \
-  there are release, debug, asan and tsan))
+  there are release, debug, asan, tsan and fuzz))
 
 # Criterion does not run under ThreadSanitizer; the foreign programs are not
 # sanitized.
-rings.release := unit api platform fault stress abi foreign
-rings.debug   := unit api platform fault stress abi
-rings.asan    := unit api platform fault stress
-rings.tsan    := fault stress
+rings.release := unit api platform fault stress corpus abi foreign
+rings.debug   := unit api platform fault stress corpus abi
+rings.asan    := unit api platform fault stress corpus
+rings.tsan    := fault stress corpus
 
 dir := build/$(VARIANT)
 out := $(if $(filter release,$(VARIANT)),build,$(dir))
@@ -148,6 +153,11 @@ fault_tests := memory native steady
 stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers exits handles prober respawn siblings stalls
+fuzz_sources := \
+  tests/fuzz/calls.c tests/fuzz/cuda.c tests/fuzz/life.c tests/fuzz/plan.c \
+  tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c \
+  tests/fuzz/wrong.c
+replay_sources := tests/fuzz/replay.c
 bench_programs := walk
 bench_support  := empty ways
 
@@ -158,10 +168,12 @@ command_objects := $(call objects,$(command_sources))
 suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
                      $(platform_sources))
 support_objects := $(call objects,$(support_sources))
+fuzz_objects    := $(call objects,$(fuzz_sources))
+replay_objects  := $(call objects,$(replay_sources))
 
 # ---- objects ----------------------------------------------------------------
 
-.PHONY: all demo test asan tsan stress lint model bench install uninstall deps clean \
+.PHONY: all demo test asan tsan stress fuzz fuzz-here lint model bench install uninstall deps clean \
         help criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -183,6 +195,10 @@ $(dir)/%.o: %.S $(dir)/flags
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(compile) -Isrc/cli -c -o $@ $<
+
+# The fuzzer shall look for new ways through the library, not through its tests.
+$(library_objects): extra = $(if $(filter fuzz,$(VARIANT)),\
+                              -fsanitize=fuzzer-no-link)
 
 $(dir)/src/cli/digits_data.o: src/cli/data/digits.csv
 
@@ -295,6 +311,8 @@ platform := $(tests)/platform/platform
 fault    := $(fault_tests:%=$(tests)/fault/%)
 stress   := $(stress_tests:%=$(tests)/stress/%)
 races    := $(race_tests:%=$(tests)/stress/%)
+corpus   := $(tests)/fuzz/replay
+fuzz     := $(tests)/fuzz/platform
 abi      := $(tests)/abi/abi
 foreign  := $(out)/cohort $(library) $(drop_ins)
 
@@ -315,6 +333,7 @@ run.platform := '$(platform) --jobs=1 --verbose'
 run.fault    := $(fault:%='$(strict)%')
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))
+run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
 run.abi      := '$(abi)'
 run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
@@ -336,6 +355,16 @@ test: $(if $(filter api,$(rings.$(VARIANT))),$(drop_ins)) \
 
 stress: $(stress) $(races)
 	$(Q)$(run) $(run.stress)
+
+# With clang, whatever the rest is built with.
+CLANG        ?= clang
+FUZZ_SECONDS ?= 60
+fuzz:
+	$(Q)scripts/fuzz.sh --check '$(CLANG)'
+	$(Q)$(MAKE) --no-print-directory VARIANT=fuzz CC='$(CLANG)' fuzz-here
+
+fuzz-here: $(fuzz)
+	$(Q)scripts/fuzz.sh $< tests/fuzz/corpus $(FUZZ_SECONDS) $(FUZZ_FLAGS)
 
 asan tsan:
 	$(Q)$(MAKE) --no-print-directory VARIANT=$@ test
@@ -366,6 +395,12 @@ $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
 $(fault) $(stress) $(races): %: %.o $(library_objects) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wrap) -o $@ $^ $(libs)
+
+$(corpus): $(replay_objects)
+$(fuzz): libs += -fsanitize=fuzzer
+$(corpus) $(fuzz): $(fuzz_objects) $(library_objects) $(support)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^ $(libs)
 
 # An archive, so that a program takes only the helpers that it uses.
 $(support): $(support_objects)
@@ -449,5 +484,6 @@ help:
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
   $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) \
+  $(fuzz_objects) $(replay_objects) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

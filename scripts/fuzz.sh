@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fuzz with libFuzzer, beginning with a corpus that is left as it is.
+#
+#	scripts/fuzz.sh --check CLANG
+#	scripts/fuzz.sh PROGRAM CORPUS SECONDS [FLAG...]
+#
+# The first says whether CLANG has libFuzzer, and what to install if not.  What
+# the second finds new it keeps in build/fuzz/corpus, and begins with it the next
+# time; an input that crashes, hangs or leaks stays in build/fuzz, and the last
+# lines say how to run it again.
+
+set -u
+
+check() {
+	command -v "$1" >/dev/null || {
+		echo "make fuzz needs $1: install clang (Debian, Ubuntu)" >&2
+		return 1
+	}
+	echo 'int LLVMFuzzerTestOneInput(const char *d, long n)
+		{ return (int)(*d * n * 0); }' |
+		"$1" -fsanitize=fuzzer,address -x c -o /dev/null - \
+			2>/dev/null && return
+	echo "$1 has no libFuzzer: install the libclang-rt-dev of its" \
+		"version, as libclang-rt-14-dev (Debian, Ubuntu)" >&2
+	return 1
+}
+
+if [ "$1" = --check ]; then
+	check "$2"
+	exit
+fi
+
+program=$1 corpus=$2 seconds=$3
+shift 3
+kept=build/fuzz/corpus
+log=build/fuzz/$(basename "$program").log
+mkdir -p $kept
+export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=64:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
+
+# Smaller inputs, of which the longest have 64 steps, are tried first.
+if "$program" -max_total_time="$seconds" -timeout=25 -max_len=514 \
+	-detect_leaks=1 -print_final_stats=1 -artifact_prefix=build/fuzz/ \
+	"$@" $kept "$corpus" >"$log" 2>&1; then
+	grep -E '^#.* DONE|^Done |^stat::' "$log"
+	echo "1 passed, 0 failed, 0 skipped"
+	exit 0
+fi
+tail -n 100 "$log"
+echo "The whole is in $log.  Once more: $program INPUT, or without libFuzzer" \
+	"make VARIANT=asan build/asan/tests/fuzz/replay &&" \
+	"build/asan/tests/fuzz/replay INPUT; FUZZ_SHOW=1 prints it."
+echo "0 passed, 1 failed, 0 skipped"
+exit 1

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Collectives: each rank with buffers of its own and of exactly the size they must
+ * have, each result compared with the reference
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/program.h"
+#include "support/fill.h"
+#include "support/reference.h"
+
+/* ---- sizes ------------------------------------------------------------ */
+
+/* What a rank sends and receives, in blocks of the count; 0: the buffer is of no
+ * use to it. */
+static size_t send_blocks(const struct step *s, int rank)
+{
+	switch ((enum fuzz_call)s->call) {
+	case FUZZ_REDUCE_SCATTER:
+		return (size_t)s->family->n;
+	case FUZZ_BROADCAST:
+		return rank == s->root;
+	default:
+		return 1;
+	}
+}
+
+static size_t recv_blocks(const struct step *s, int rank)
+{
+	switch ((enum fuzz_call)s->call) {
+	case FUZZ_ALL_GATHER:
+		return (size_t)s->family->n;
+	case FUZZ_REDUCE:
+		return rank == s->root;
+	default:
+		return 1;
+	}
+}
+
+static size_t block_bytes(const struct step *s)
+{
+	return s->count * reference_size(s->type);
+}
+
+static void fill(const struct step *s, int rank, void *to)
+{
+	fill_random(to, send_blocks(s, rank) * s->count, s->type,
+	            (uint64_t)s->number << 8 | (unsigned)rank,
+	            s->raw[5] & 0x80);
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+static bool is_pinned(const struct step *s)
+{
+	return s->raw[5] & 0x40;
+}
+
+static void *buffer_get(const struct step *s, int rank, size_t bytes)
+{
+	void *memory = NULL;
+
+	expect_cuda(host_cudaSetDevice(s->family->device[rank]),
+	            "cudaSetDevice");
+	if (is_pinned(s))
+		expect_cuda(host_cudaMallocHost(&memory, bytes),
+		            "cudaMallocHost");
+	else
+		expect_cuda(host_cudaMalloc(&memory, bytes), "cudaMalloc");
+	return memory;
+}
+
+static void buffer_put(const struct step *s, void *memory)
+{
+	expect_cuda(is_pinned(s) ? host_cudaFreeHost(memory)
+	                         : host_cudaFree(memory),
+	            "freeing a buffer");
+}
+
+void part_free(struct part *part)
+{
+	buffer_put(part->step, part->send_memory);
+	buffer_put(part->step, part->recv_memory);
+	part->send_memory = part->recv_memory = NULL;
+}
+
+/* Both in the larger of the two. */
+static void get_in_place(struct part *part)
+{
+	const struct step *s = part->step;
+	size_t skip = (size_t)part->rank * block_bytes(s);
+	bool recv_is_larger = part->recv_bytes >= part->send_bytes;
+	size_t bytes = recv_is_larger ? part->recv_bytes : part->send_bytes;
+	bool same = part->recv_bytes == part->send_bytes;
+	char *memory = buffer_get(s, part->rank, bytes);
+
+	part->recv_memory = memory;
+	part->send = memory;
+	part->recv = memory;
+	if (!memory || same || !part->send_bytes || !part->recv_bytes)
+		return;
+	if (recv_is_larger)
+		part->send = memory + skip;
+	else
+		part->recv = memory + skip;
+}
+
+static void get_apart(struct part *part)
+{
+	const struct step *s = part->step;
+
+	part->send_memory = buffer_get(s, part->rank, part->send_bytes);
+	part->recv_memory = buffer_get(s, part->rank, part->recv_bytes);
+	part->send = part->send_memory;
+	part->recv = part->recv_memory;
+}
+
+static void part_begin(struct runner *r, struct step *s, int rank)
+{
+	struct part *part = &s->parts[rank];
+
+	memset(part, 0, sizeof(*part));
+	part->program = r->program;
+	part->step = s;
+	part->rank = rank;
+	part->send_bytes = send_blocks(s, rank) * block_bytes(s);
+	part->recv_bytes = recv_blocks(s, rank) * block_bytes(s);
+	if (s->in_place)
+		get_in_place(part);
+	else
+		get_apart(part);
+	if (part->recv_bytes)
+		fill_guard(part->recv, part->recv_bytes);
+	if (part->send_bytes)
+		fill(s, rank, part->send);
+	part->slot = (s->raw[6] >> 3) % SLOTS;
+	part->stream = slot_stream(r, s->family->device[rank], part->slot);
+}
+
+/* ---- results ---------------------------------------------------------- */
+
+static void expected(const struct part *part, const void *const in[], void *out)
+{
+	const struct step *s = part->step;
+	int n = s->family->n;
+
+	switch ((enum fuzz_call)s->call) {
+	case FUZZ_ALL_REDUCE:
+	case FUZZ_REDUCE:
+		reference_reduce(out, in, n, s->count, s->type, s->op);
+		break;
+	case FUZZ_BROADCAST:
+		reference_broadcast(out, in, s->count, s->type, s->root);
+		break;
+	case FUZZ_ALL_GATHER:
+		reference_all_gather(out, in, n, s->count, s->type);
+		break;
+	case FUZZ_REDUCE_SCATTER:
+		reference_reduce_scatter(out, in, n, s->count, s->type, s->op,
+		                         part->rank);
+		break;
+	case FUZZ_CALLS:
+		break;
+	}
+}
+
+static void *must_malloc(size_t bytes)
+{
+	void *memory = malloc(bytes ? bytes : 1);
+
+	if (!memory)
+		fuzz_fail("out of memory");
+	return memory;
+}
+
+static void compare(const struct part *part, const void *is, const void *must,
+                    size_t bytes, const char *what)
+{
+	const struct step *s = part->step;
+	size_t count = bytes / reference_size(s->type);
+	size_t at = reference_compare(is, must, count, s->type);
+
+	if (at < count)
+		fuzz_fail("step %d, call %d, rank %d of %d, type %d, op %d, "
+		          "root %d%s: %s differs at %zu of %zu",
+		          s->number, s->call, part->rank, s->family->n, s->type,
+		          s->op, s->root, s->in_place ? ", in place" : "", what,
+		          at, count);
+}
+
+static void part_check(const struct part *part)
+{
+	const struct step *s = part->step;
+	void *in[MOST_RANKS], *out = must_malloc(part->recv_bytes);
+	int r;
+
+	for (r = 0; r < s->family->n; r++) {
+		in[r] = must_malloc(send_blocks(s, r) * block_bytes(s));
+		fill(s, r, in[r]);
+	}
+	if (part->recv_bytes) {
+		expected(part, (const void *const *)in, out);
+		compare(part, part->recv, out, part->recv_bytes, "the result");
+	}
+	if (!s->in_place && part->send_bytes)
+		compare(part, part->send, in[part->rank], part->send_bytes,
+		        "the input");
+	for (r = 0; r < s->family->n; r++)
+		free(in[r]);
+	free(out);
+}
+
+/* Whether all that was queued has happened, as it is done and nobody has cut it
+ * short. */
+static bool is_done(const struct part *part)
+{
+	const struct family *f = part->step->family;
+
+	return part->queued && part->step->is_sure &&
+	       atomic_load(&f->ending) != ENDING_ABORT;
+}
+
+void parts_check(struct runner *r, int device, int slot)
+{
+	struct part **at = &r->parts, *part;
+
+	while ((part = *at)) {
+		if (part->step->family->device[part->rank] != device ||
+		    (slot >= 0 && part->slot != slot) || !is_done(part)) {
+			at = &part->next;
+			continue;
+		}
+		*at = part->next;
+		part_check(part);
+		part_free(part);
+	}
+}
+
+void parts_end_group(struct runner *r, ncclResult_t result)
+{
+	struct part *part, *next;
+
+	for (part = r->pending; part; part = next) {
+		next = part->next;
+		/* One on its own does it at the call. */
+		part->queued =
+			part->called == ncclSuccess &&
+			(result == ncclSuccess || part->step->family->n == 1);
+		part->next = r->parts;
+		r->parts = part;
+	}
+	r->pending = NULL;
+}
+
+/* ---- the call --------------------------------------------------------- */
+
+static ncclResult_t call(const struct part *part, size_t count, int op,
+                         int root)
+{
+	const struct step *s = part->step;
+	ncclComm_t comm = s->family->comm[part->rank];
+	ncclDataType_t type = (ncclDataType_t)s->type;
+
+	switch ((enum fuzz_call)s->call) {
+	case FUZZ_ALL_REDUCE:
+		return host_ncclAllReduce(part->send, part->recv, count, type,
+		                          (ncclRedOp_t)op, comm, part->stream);
+	case FUZZ_BROADCAST:
+		return host_ncclBroadcast(part->send, part->recv, count, type,
+		                          root, comm, part->stream);
+	case FUZZ_REDUCE:
+		return host_ncclReduce(part->send, part->recv, count, type,
+		                       (ncclRedOp_t)op, root, comm,
+		                       part->stream);
+	case FUZZ_ALL_GATHER:
+		return host_ncclAllGather(part->send, part->recv, count, type,
+		                          comm, part->stream);
+	case FUZZ_REDUCE_SCATTER:
+		return host_ncclReduceScatter(part->send, part->recv, count,
+		                              type, (ncclRedOp_t)op, comm,
+		                              part->stream);
+	case FUZZ_CALLS:
+		break;
+	}
+	return ncclInternalError;
+}
+
+/* What the odd rank does instead; -1: nothing. */
+static int call_oddly(const struct part *part)
+{
+	const struct step *s = part->step;
+
+	switch (s->raw[7] % 3) {
+	case 1:
+		return (int)call(part, s->count ? s->count - 1 : 0, s->op,
+		                 s->root);
+	case 2:
+		return (int)call(part, s->count, (s->op + 1) % ncclAvg,
+		                 (s->root + 1) % s->family->n);
+	}
+	return -1;
+}
+
+static void call_rank(struct runner *r, struct step *s, int rank)
+{
+	struct part *part = &s->parts[rank];
+	int result;
+
+	part_begin(r, s, rank);
+	part->next = r->pending;
+	r->pending = part;
+	part->called = ncclInternalError;
+	if (!go_inside(r, s->family, rank))
+		return;
+	if (s->may_hang)
+		wait_begin(r->program, true);
+	result = rank == s->odd_rank
+	                 ? call_oddly(part)
+	                 : (int)call(part, s->count, s->op, s->root);
+	if (s->may_hang)
+		wait_end(r->program, true);
+	if (result < 0)
+		return;
+	part->called = (ncclResult_t)result;
+	expect(!r->program->is_wild, part->called, "a collective");
+}
+
+/* The ranks of one thread are called in one group. */
+void run_collective(struct runner *r, struct step *s)
+{
+	struct family *f = s->family;
+	int rank, n = 0, before;
+
+	host_cudaGetDevice(&before);
+	for (rank = 0; rank < f->n; rank++)
+		n += f->owner[rank] == r->index;
+	if (n > 1)
+		fuzz_group_start(r);
+	r->group_is_loose |= r->program->is_wild;
+	for (rank = 0; rank < f->n; rank++)
+		if (f->owner[rank] == r->index)
+			call_rank(r, s, rank);
+	expect_cuda(host_cudaSetDevice(before), "cudaSetDevice");
+	if (n > 1)
+		fuzz_group_end(r, s->may_hang);
+	else if (!r->depth)
+		parts_end_group(r, ncclSuccess);
+}

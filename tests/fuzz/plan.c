@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * From bytes to a program, and the model of it that says what is legal
+ *
+ * A step that would be none is left out, or turned into one that is.  The model is
+ * on the safe side: a queue may be stuck if anything on its device may be.
+ */
+
+#include <string.h>
+
+#include "fuzz/program.h"
+#include "platform/host/strict.h"
+
+/* ---- what hangs ------------------------------------------------------- */
+
+/* A call on @f waits for all its devices, and they for it. */
+static void spread_taint(struct program *p, struct family *f)
+{
+	bool tainted = f->is_doomed;
+	int r;
+
+	for (r = 0; r < f->n; r++)
+		tainted = tainted || p->tainted[f->device[r]];
+	for (r = 0; r < f->n; r++)
+		p->tainted[f->device[r]] = tainted;
+}
+
+static bool is_tainted(const struct program *p, const struct family *f)
+{
+	int r;
+
+	for (r = 0; r < f->n; r++)
+		if (p->tainted[f->device[r]])
+			return true;
+	return p->is_wild;
+}
+
+static void doom(struct program *p, struct family *f)
+{
+	f->is_doomed = true;
+	p->is_calm = false;
+	spread_taint(p, f);
+}
+
+/* ---- picking ---------------------------------------------------------- */
+
+/* One that is there, or NULL. */
+static struct family *pick_family(struct program *p, unsigned byte)
+{
+	struct family *there[MOST_FAMILIES];
+	unsigned n = 0;
+	int i;
+
+	for (i = 0; i < p->family_count; i++)
+		if (!p->families[i].is_pending && !p->families[i].is_gone)
+			there[n++] = &p->families[i];
+	return n ? there[byte % n] : NULL;
+}
+
+static int pick_device(const struct program *p, int who, unsigned byte)
+{
+	int owned = (DEVICES - 1 - who) / p->threads + 1;
+
+	return who + p->threads * (int)(byte % (unsigned)owned);
+}
+
+static unsigned owners(const struct family *f)
+{
+	unsigned mask = 0;
+	int r;
+
+	for (r = 0; r < f->n; r++)
+		mask |= 1u << f->owner[r];
+	return mask;
+}
+
+/* ---- inits ------------------------------------------------------------ */
+
+/* One to five ranks on devices of their own. */
+static struct family *new_family(struct program *p, const uint8_t *raw)
+{
+	static const int strides[] = { 1, 3, 5, 7 };
+	struct family *f;
+	int r;
+
+	if (p->family_count == MOST_FAMILIES)
+		return NULL;
+	f = &p->families[p->family_count++];
+	f->n = 1 + raw[2] % MOST_RANKS;
+	for (r = 0; r < f->n; r++) {
+		f->device[r] = (raw[3] + r * strides[raw[4] % 4]) % DEVICES;
+		f->owner[r] = f->device[r] % p->threads;
+	}
+	return f;
+}
+
+static bool plan_init_all(struct program *p, struct step *s)
+{
+	if (p->depth)
+		return false;
+	s->family = new_family(p, s->raw);
+	s->may_hang = p->is_wild;
+	return s->family;
+}
+
+/* Together with other calls in one group, a thread waits inside of communicators:
+ * not if anybody may hang before he joins. */
+static bool plan_init_ranks(struct program *p, struct step *s)
+{
+	bool calm = !p->is_wild;
+	int i;
+
+	for (i = 0; i < DEVICES; i++)
+		calm = calm && !p->tainted[i];
+	for (i = 0; i < MOST_THREADS; i++)
+		calm = calm && !p->has_failed[i];
+	if (p->depth && !calm)
+		return false;
+	s->family = new_family(p, s->raw);
+	if (!s->family)
+		return false;
+	if (host_ncclGetUniqueId(&s->family->id) != ncclSuccess)
+		fuzz_fail("ncclGetUniqueId failed");
+	s->may_hang = p->is_wild;
+	s->family->is_pending = p->depth;
+	p->has_joins = p->has_joins || p->depth;
+	return true;
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+/* Most are small, some are more than one piece of work. */
+static size_t pick_count(unsigned byte)
+{
+	static const size_t counts[] = { 1, 2, 3, 7, 16, 33, 64, 100, 0, 257 };
+
+	if (byte >= 0xf0)
+		return byte >= 0xf8 ? 9000 : 1500;
+	return counts[byte % (sizeof(counts) / sizeof(counts[0]))];
+}
+
+/* In strict mode all that come have to call the same. */
+static void plan_oddity(struct program *p, struct step *s)
+{
+	struct family *f = s->family;
+
+	s->odd_rank = -1;
+	if (s->raw[7] < 0xe8 || f->n == 1)
+		return;
+	s->odd_rank = s->raw[7] % f->n;
+	if (strict_is_on())
+		s->raw[7] = 0xff;
+	doom(p, f);
+}
+
+static bool plan_collective(struct program *p, struct step *s)
+{
+	struct family *f = pick_family(p, s->raw[1]);
+
+	if (!f || f->is_final)
+		return false;
+	s->family = f;
+	s->call = s->raw[2] % FUZZ_CALLS;
+	s->count = pick_count(s->raw[3]);
+	s->type = s->raw[4] % ncclNumTypes;
+	s->op = s->raw[5] % ncclNumOps;
+	s->root = s->raw[6] % f->n;
+	s->in_place = s->raw[6] & 0x80;
+	plan_oddity(p, s);
+	spread_taint(p, f);
+	f->touched = p->depth ? owners(f) : 0;
+	s->is_sure = !p->is_wild && !f->is_doomed;
+	s->may_hang = p->is_wild;
+	return true;
+}
+
+/* ---- groups ----------------------------------------------------------- */
+
+static bool plan_group_begin(struct program *p, struct step *s)
+{
+	(void)s;
+	if (p->depth == 3)
+		return false;
+	p->depth++;
+	return true;
+}
+
+/* Of a call that some ranks queue and others do not, nothing is sure. */
+static void unsure_group(struct program *p, const struct family *f)
+{
+	struct step *s = &p->steps[p->step_count];
+
+	while (s-- != p->steps && s->grouped)
+		if (s->family == f)
+			s->is_sure = false;
+}
+
+static void end_family(struct program *p, struct family *f)
+{
+	unsigned failed = 0;
+	int i;
+
+	for (i = 0; i < p->threads; i++)
+		failed |= (unsigned)p->has_failed[i] << i;
+	if ((f->touched & failed) && (f->touched & ~failed)) {
+		doom(p, f);
+		unsure_group(p, f);
+	}
+	f->touched = 0;
+	f->is_pending = false;
+}
+
+static bool plan_group_end(struct program *p, struct step *s)
+{
+	int i;
+
+	if (!p->depth)
+		return false;
+	s->may_hang = p->is_wild;
+	if (--p->depth)
+		return true;
+	for (i = 0; i < p->family_count; i++)
+		end_family(p, &p->families[i]);
+	for (i = 0; i < DEVICES; i++)
+		s->may_hang = s->may_hang || (p->has_jobs && p->tainted[i]);
+	memset(p->has_failed, 0, sizeof(p->has_failed));
+	p->has_joins = p->has_jobs = false;
+	return true;
+}
+
+/* ---- ends ------------------------------------------------------------- */
+
+/* What runs at the end of a group must not be dropped with it, nor be about what
+ * the group calls. */
+static struct family *family_to_end(struct program *p, struct step *s)
+{
+	struct family *f = pick_family(p, s->raw[1]);
+	int i;
+
+	for (i = 0; i < MOST_THREADS; i++)
+		if (p->has_failed[i])
+			return NULL;
+	if (!f || f->touched || p->is_wild)
+		return NULL;
+	p->has_jobs = p->depth;
+	s->family = f;
+	return f;
+}
+
+static bool plan_finalize(struct program *p, struct step *s)
+{
+	struct family *f = family_to_end(p, s);
+
+	if (!f || f->is_final || p->depth)
+		return false;
+	s->may_hang = is_tainted(p, f);
+	f->is_final = true;
+	return true;
+}
+
+static bool plan_destroy(struct program *p, struct step *s)
+{
+	struct family *f = family_to_end(p, s);
+
+	if (!f || is_tainted(p, f))
+		return false;
+	f->is_gone = true;
+	return true;
+}
+
+static bool plan_own_abort(struct program *p, struct step *s)
+{
+	struct family *f = family_to_end(p, s);
+
+	if (!f)
+		return false;
+	s->may_hang = is_tainted(p, f);
+	f->is_gone = true;
+	p->is_calm = false;
+	return true;
+}
+
+/* The reaper takes its time: the steps that follow race with it. */
+static bool plan_abort(struct program *p, struct step *s)
+{
+	s->family = pick_family(p, s->raw[2]);
+	if (!s->family)
+		return false;
+	s->family->is_doomed = true;
+	return true;
+}
+
+static bool plan_fault(struct program *p, struct step *s)
+{
+	(void)s;
+	return p->is_wild;
+}
+
+/* ---- streams ---------------------------------------------------------- */
+
+/* Nobody waits inside a group, and seldom for what may never come. */
+static bool plan_wait(struct program *p, struct step *s, bool tainted,
+                      enum step_kind instead)
+{
+	s->may_hang = tainted || p->is_wild;
+	if (p->depth || (s->may_hang && s->raw[7] % 8))
+		s->kind = instead;
+	return true;
+}
+
+static bool plan_stream_sync(struct program *p, struct step *s)
+{
+	int device = pick_device(p, s->who, s->raw[2]);
+
+	return plan_wait(p, s, p->tainted[device], STEP_stream_query);
+}
+
+static bool plan_device_sync(struct program *p, struct step *s)
+{
+	int device = pick_device(p, s->who, s->raw[2]);
+
+	return plan_wait(p, s, p->tainted[device], STEP_NOTHING);
+}
+
+static bool plan_stream_query(struct program *p, struct step *s)
+{
+	(void)p;
+	(void)s;
+	return true;
+}
+
+static bool plan_stream_destroy(struct program *p, struct step *s)
+{
+	(void)s;
+	return !p->depth;
+}
+
+static bool plan_host_function(struct program *p, struct step *s)
+{
+	(void)p;
+	(void)s;
+	return true;
+}
+
+static bool plan_hold(struct program *p, struct step *s)
+{
+	if (p->holds == HOLDS)
+		return false;
+	s->raw[1] = (uint8_t)p->holds++;
+	p->is_calm = false;
+	p->tainted[pick_device(p, s->who, s->raw[2])] = true;
+	return true;
+}
+
+static bool plan_let_go(struct program *p, struct step *s)
+{
+	if (!p->holds)
+		return false;
+	s->raw[1] = (uint8_t)(s->raw[1] % p->holds);
+	return true;
+}
+
+static bool plan_event(struct program *p, struct step *s)
+{
+	bool *tainted = &p->event_tainted[s->who][s->raw[3] % EVENTS];
+	int waiter = pick_device(p, s->who, s->raw[4]);
+
+	switch (s->raw[2] % 8) {
+	case 0:
+	case 1:
+		*tainted = p->tainted[s->who]; /* as a device */
+		break;
+	case 2:
+	case 3:
+		p->tainted[waiter] = p->tainted[waiter] || *tainted;
+		break;
+	case 4:
+		return plan_wait(p, s, *tainted, STEP_NOTHING);
+	}
+	return true;
+}
+
+static bool plan_handoff(struct program *p, struct step *s)
+{
+	int to = s->raw[2] % p->threads;
+
+	if (p->depth || to == s->who)
+		return false;
+	if (p->tainted[pick_device(p, s->who, s->raw[3])])
+		p->tainted[pick_device(p, to, s->raw[4])] = true;
+	sem_init(&s->done, 0, 0);
+	return true;
+}
+
+/* Some of these wait for a stream. */
+static bool plan_memory(struct program *p, struct step *s)
+{
+	bool tainted = p->is_wild;
+	int i;
+
+	for (i = s->who; i < DEVICES; i += p->threads)
+		tainted = tainted || p->tainted[i];
+	return !tainted && !p->depth;
+}
+
+/* ---- wrong calls ------------------------------------------------------ */
+
+static bool plan_wrong(struct program *p, struct step *s)
+{
+	struct family *f = pick_family(p, s->raw[3]);
+
+	if (wrong_needs_rank(s->raw[2])) {
+		if (!f || f->is_final || !(owners(f) >> s->who & 1))
+			return false;
+		s->family = f;
+	}
+	s->is_sure = !p->is_wild;
+	s->may_hang = p->is_wild;
+	if (!p->depth || !wrong_is_poison(s->raw[2]))
+		return true;
+	if (p->has_joins || p->has_jobs)
+		return false;
+	p->has_failed[s->who] = true;
+	return true;
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
+static bool (*const planners[])(struct program *p, struct step *s) = {
+#define STEP_PLANNER(name, weight) [STEP_##name] = plan_##name,
+	STEP_LIST(STEP_PLANNER)
+#undef STEP_PLANNER
+};
+
+/* New kinds are added at the end of the list: bytes keep their meaning. */
+static enum step_kind kind_of(unsigned byte)
+{
+	static const struct {
+		enum step_kind kind;
+		unsigned weight;
+	} kinds[] = {
+#define STEP_WEIGHT(name, weight) { STEP_##name, weight },
+		STEP_LIST(STEP_WEIGHT)
+#undef STEP_WEIGHT
+	};
+	unsigned i;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (byte < kinds[i].weight)
+			return kinds[i].kind;
+		byte -= kinds[i].weight;
+	}
+	return STEP_collective;
+}
+
+static void add_step(struct program *p, const uint8_t *raw)
+{
+	struct step *s = &p->steps[p->step_count];
+
+	memcpy(s->raw, raw, STEP_BYTES);
+	s->kind = kind_of(raw[0]);
+	s->number = p->step_count;
+	s->who = raw[1] % p->threads;
+	s->grouped = p->depth;
+	if (planners[s->kind](p, s) && s->kind != STEP_NOTHING) {
+		p->step_count++;
+		return;
+	}
+	memset(s, 0, sizeof(*s));
+}
+
+/* A fault strikes whoever comes to it, also in a step before. */
+static bool has_fault(const uint8_t *data, size_t steps)
+{
+	size_t i;
+
+	for (i = 0; i < steps; i++)
+		if (kind_of(data[HEADER_BYTES + i * STEP_BYTES]) == STEP_fault)
+			return true;
+	return false;
+}
+
+static void close_groups(struct program *p)
+{
+	static const uint8_t none[STEP_BYTES];
+	struct step *s;
+
+	while (p->depth) {
+		s = &p->steps[p->step_count];
+		memcpy(s->raw, none, STEP_BYTES);
+		s->kind = STEP_group_end;
+		s->number = p->step_count;
+		s->grouped = true;
+		plan_group_end(p, s);
+		p->step_count++;
+	}
+}
+
+bool plan(struct program *p, const uint8_t *data, size_t size)
+{
+	size_t i, steps;
+
+	memset(p, 0, sizeof(*p));
+	if (size < HEADER_BYTES + STEP_BYTES)
+		return false;
+	p->threads = 1 + data[0] % MOST_THREADS;
+	p->ends_by_destroy = data[0] & 0x80;
+	steps = (size - HEADER_BYTES) / STEP_BYTES;
+	if (steps > MOST_STEPS - 3)
+		steps = MOST_STEPS - 3;
+	/* Few programs, or nothing would ever be sure. */
+	p->is_wild = data[1] % 8 == 0 && has_fault(data, steps);
+	p->is_calm = !p->is_wild;
+	for (i = 0; i < steps; i++)
+		add_step(p, data + HEADER_BYTES + i * STEP_BYTES);
+	close_groups(p);
+	return p->step_count;
+}

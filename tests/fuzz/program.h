@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FUZZ_PROGRAM_H
+#define FUZZ_PROGRAM_H
+
+/*
+ * A random program over NCCL and the CUDA runtime for one to four threads
+ *
+ * The bytes of an input are a header and then steps of STEP_BYTES each.  All
+ * threads walk through all steps in their order, and each does its part: a
+ * collective is called by the threads that own its ranks, a copy by one.  What
+ * is legal is settled before anything runs (plan.c), by a model that knows who
+ * owns what, and what may hang: a device belongs to one thread, as do its streams
+ * and the ranks on it, so that all queues are filled in the order of the steps,
+ * and only what the plan says can wait for ever.
+ *
+ * Who waits for what may never come says so.  When every thread waits, the reaper
+ * aborts all communicators and lets go what is held.
+ */
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "platform/host/host.h"
+
+#define STEP_BYTES 8
+#define HEADER_BYTES 2
+#define MOST_STEPS 64
+#define MOST_THREADS 4
+#define MOST_RANKS 5
+#define MOST_FAMILIES 8
+#define DEVICES 8
+#define SLOTS 4 /* streams of a device; 0 is the legacy default one */
+#define EVENTS 4
+#define BLOCKS 4
+#define HOLDS 4
+
+struct program;
+struct runner;
+struct step;
+
+/* X(name, how often): what a step may be. */
+#define STEP_LIST(X)                                                           \
+	X(init_all, 2)                                                         \
+	X(init_ranks, 3)                                                       \
+	X(collective, 12)                                                      \
+	X(group_begin, 3)                                                      \
+	X(group_end, 4)                                                        \
+	X(finalize, 1)                                                         \
+	X(destroy, 1)                                                          \
+	X(own_abort, 1)                                                        \
+	X(abort, 2)                                                            \
+	X(fault, 1)                                                            \
+	X(stream_sync, 4)                                                      \
+	X(stream_query, 2)                                                     \
+	X(stream_destroy, 1)                                                   \
+	X(device_sync, 1)                                                      \
+	X(host_function, 1)                                                    \
+	X(hold, 1)                                                             \
+	X(let_go, 1)                                                           \
+	X(event, 4)                                                            \
+	X(handoff, 2)                                                          \
+	X(memory, 5)                                                           \
+	X(wrong, 6)
+
+enum step_kind {
+	STEP_NOTHING,
+#define STEP_ENUM(name, weight) STEP_##name,
+	STEP_LIST(STEP_ENUM)
+#undef STEP_ENUM
+};
+
+/* What one rank does in a collective. */
+struct part {
+	struct program *program;
+	struct step *step;
+	struct part *next; /* of its owner's, not looked at yet */
+	int rank;
+	ncclResult_t called; /* what the call said */
+	bool queued;         /* it has taken effect */
+	bool dropped;        /* with the group */
+	cudaStream_t stream;
+	int slot;
+	/* Where it works, and the memory that is in. */
+	void *send, *recv;
+	void *send_memory, *recv_memory;
+	size_t send_bytes, recv_bytes;
+};
+
+struct step {
+	enum step_kind kind;
+	int number;
+	uint8_t raw[STEP_BYTES];
+	int who; /* of a step of one thread */
+	struct family *family;
+
+	/* Of the model. */
+	bool may_hang; /* what it waits for may never come */
+	bool is_sure;  /* it does what it says: nothing before was odd */
+	bool grouped;  /* inside the program's own group */
+
+	/* Of a collective. */
+	int call; /* enum fuzz_call */
+	size_t count;
+	int type, op, root;
+	bool in_place;
+	int odd_rank; /* the one that does something else, or -1 */
+	struct part parts[MOST_RANKS];
+
+	/* Of a handoff. */
+	sem_t done;
+	cudaEvent_t event;
+};
+
+/* How a family ends, settled by who comes first. */
+enum ending {
+	ENDING_NONE,
+	ENDING_DESTROY, /* by the owners */
+	ENDING_ABORT,   /* by the owners, the reaper, or both */
+};
+
+/* The ranks of one communicator. */
+struct family {
+	int n;
+	int device[MOST_RANKS];
+	int owner[MOST_RANKS];
+	ncclUniqueId id;
+
+	/* Of the model, constant while the program runs. */
+	bool is_pending;  /* its init is in the open group */
+	bool is_doomed;   /* its calls do not match */
+	bool is_gone;     /* ends before the next step */
+	bool is_final;    /* is finalized */
+	unsigned touched; /* threads that have called it in this group */
+
+	/* Atomic.  A comm is written by who makes it, published by ready. */
+	ncclComm_t comm[MOST_RANKS];
+	atomic_int ready;
+	atomic_int ending;
+	atomic_bool is_dead;            /* seq_cst, with the gates */
+	atomic_bool inside[MOST_RANKS]; /* the gates: its owner is inside */
+	atomic_bool is_released[MOST_RANKS]; /* somebody does or has */
+	bool is_wanted;                      /* by the reaper; under the lock */
+	bool is_flagged;                     /* the reaper's */
+};
+
+/* A block of memory that one thread works on with one stream, and what must be
+ * in it. */
+#define BLOCK_BYTES 96
+struct block {
+	unsigned char *memory;
+	unsigned char mirror[BLOCK_BYTES];
+	int kind; /* 0: device, 1: pinned */
+	int device;
+	int slot;
+};
+
+/* One of the threads. */
+struct runner {
+	struct program *program;
+	int index;
+	int depth;                    /* of its group */
+	int group_error;              /* what the outermost end must answer */
+	bool group_is_loose;          /* it may answer something else */
+	bool group_waits;             /* its end waits for other threads */
+	struct part *pending, *parts; /* called in this group; queued */
+	struct step *joins[MOST_FAMILIES]; /* inits of this group */
+	int join_count;
+	struct {
+		struct family *family;
+		int rank;
+	} held[MOST_FAMILIES * MOST_RANKS];
+	int held_count;
+	cudaEvent_t events[EVENTS];
+	struct block blocks[BLOCKS];
+	unsigned long host_calls; /* queued */
+	atomic_ulong host_called; /* made */
+};
+
+struct program {
+	int threads;
+	int ends_by_destroy; /* else by abort */
+	struct step steps[MOST_STEPS];
+	int step_count;
+	struct family families[MOST_FAMILIES];
+	int family_count;
+
+	/* Of the model. */
+	bool is_wild;          /* a fault is scripted */
+	bool is_calm;          /* nothing hangs, but for what the reaper ends */
+	bool tainted[DEVICES]; /* its queues may be stuck */
+	bool event_tainted[MOST_THREADS][EVENTS];
+	int depth;                     /* of the group */
+	bool has_failed[MOST_THREADS]; /* a call of this group */
+	bool has_joins, has_jobs;      /* this group */
+	int holds;
+
+	/* Owned by the thread that owns the device. */
+	cudaStream_t streams[DEVICES][SLOTS];
+
+	struct runner runners[MOST_THREADS];
+	sem_t held[HOLDS];
+
+	/* Guarded by lock. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int running, waiting, hanging; /* threads */
+	bool is_cut; /* one rank is aborted, and all may hang for it */
+	bool is_over;
+};
+
+/* Make a program of @data; false if there is none in it. */
+bool plan(struct program *p, const uint8_t *data, size_t size);
+
+/* Print it, if that is wanted. */
+void plan_show(const struct program *p);
+
+/* Make one of @data, run it to its end, and check that everything was given
+ * back. */
+void fuzz_run(const uint8_t *data, size_t size);
+
+/* The parts of a thread in a step. */
+#define STEP_FUNCTION(name, weight)                                            \
+	void run_##name(struct runner *r, struct step *s);
+STEP_LIST(STEP_FUNCTION)
+#undef STEP_FUNCTION
+
+/* ---- calls.c ---------------------------------------------------------- */
+
+enum fuzz_call {
+	FUZZ_ALL_REDUCE,
+	FUZZ_BROADCAST,
+	FUZZ_REDUCE,
+	FUZZ_ALL_GATHER,
+	FUZZ_REDUCE_SCATTER,
+	FUZZ_CALLS,
+};
+
+/* What was queued on @device's @slot (-1: all of both) is done: check it. */
+void parts_check(struct runner *r, int device, int slot);
+
+/* The group of @r has ended with @result. */
+void parts_end_group(struct runner *r, ncclResult_t result);
+
+void part_free(struct part *part);
+
+/* ---- life.c ----------------------------------------------------------- */
+
+void joins_end_group(struct runner *r, ncclResult_t result);
+
+/* ---- wrong.c ---------------------------------------------------------- */
+
+/* Whether wrong call number @n is one of NCCL's, and makes a group fail. */
+bool wrong_is_poison(unsigned n);
+bool wrong_needs_rank(unsigned n);
+
+/* ---- run.c ------------------------------------------------------------ */
+
+__attribute__((format(printf, 1, 2), noreturn)) void
+fuzz_fail(const char *format, ...);
+
+/* Around what may wait for other threads. */
+void wait_begin(struct program *p, bool may_hang);
+void wait_end(struct program *p, bool may_hang);
+
+/* Go inside, unless the family is being aborted; gates are left by settle() once
+ * the thread's group is closed. */
+bool go_inside(struct runner *r, struct family *f, int rank);
+void settle(struct runner *r);
+
+/* Have the reaper abort @f. */
+void reaper_want(struct program *p, struct family *f);
+
+/* An NCCL call must have succeeded, or with @is_sure false have told one of NCCL's
+ * codes. */
+void expect(bool is_sure, ncclResult_t result, const char *call);
+void expect_cuda(cudaError_t error, const char *call);
+
+/* True if the reaper has not begun to abort it. */
+bool is_alive(const struct family *f);
+
+/* True if the caller may end it in this way. */
+bool settle_ending(struct family *f, int how);
+
+ncclResult_t fuzz_group_start(struct runner *r);
+ncclResult_t fuzz_group_end(struct runner *r, bool may_hang);
+
+/* ---- cuda.c ----------------------------------------------------------- */
+
+/* The stream in a slot, made if need be; the current device is changed. */
+cudaStream_t slot_stream(struct runner *r, int device, int slot);
+void streams_drain(struct runner *r);
+void cuda_end(struct program *p);
+
+static inline bool owns(const struct runner *r, int device)
+{
+	return device % r->program->threads == r->index;
+}
+
+#endif

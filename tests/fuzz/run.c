@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How a program is run: its threads, the reaper, and the end
+ *
+ * The threads are made once.  The reaper is one more; it aborts as the library
+ * does: all flags first, the end of its group when nobody is inside.
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/program.h"
+#include "platform/host/census.h"
+#include "support/crew.h"
+
+void fuzz_fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fputs("fuzz: ", stderr);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	abort();
+}
+
+/* ---- what calls must answer ------------------------------------------- */
+
+void expect(bool is_sure, ncclResult_t result, const char *call)
+{
+	if (is_sure && result != ncclSuccess)
+		fuzz_fail("%s: %d: %s", call, (int)result,
+		          host_ncclGetLastError(NULL));
+	if ((int)result < 0 || result > ncclInProgress)
+		fuzz_fail("%s: %d is no result", call, (int)result);
+}
+
+void expect_cuda(cudaError_t error, const char *call)
+{
+	if (error != cudaSuccess)
+		fuzz_fail("%s: %d: %s", call, (int)error,
+		          host_cudaGetErrorString(error));
+}
+
+/* ---- waiting ---------------------------------------------------------- */
+
+/* Everybody waits, and somebody perhaps for what never comes. */
+static bool is_stuck_locked(const struct program *p)
+{
+	return p->running && p->waiting == p->running &&
+	       (p->hanging || p->is_cut);
+}
+
+void wait_begin(struct program *p, bool may_hang)
+{
+	pthread_mutex_lock(&p->lock);
+	p->waiting++;
+	p->hanging += may_hang;
+	if (is_stuck_locked(p))
+		pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void wait_end(struct program *p, bool may_hang)
+{
+	pthread_mutex_lock(&p->lock);
+	p->waiting--;
+	p->hanging -= may_hang;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- gates ------------------------------------------------------------ */
+
+bool is_alive(const struct family *f)
+{
+	return !atomic_load(&f->is_dead);
+}
+
+static void leave(struct runner *r, struct family *f, int rank)
+{
+	struct program *p = r->program;
+
+	/* seq_cst: either we see that it is dead and tell the reaper, or it
+	 * sees that the gate is empty. */
+	atomic_store(&f->inside[rank], false);
+	if (is_alive(f))
+		return;
+	pthread_mutex_lock(&p->lock);
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool is_held(const struct runner *r, const struct family *f, int rank)
+{
+	int i;
+
+	for (i = 0; i < r->held_count; i++)
+		if (r->held[i].family == f && r->held[i].rank == rank)
+			return true;
+	return false;
+}
+
+bool go_inside(struct runner *r, struct family *f, int rank)
+{
+	if (is_held(r, f, rank))
+		return is_alive(f);
+	atomic_store(&f->inside[rank], true);
+	if (!is_alive(f) || atomic_load(&f->is_released[rank])) {
+		leave(r, f, rank);
+		return false;
+	}
+	r->held[r->held_count].family = f;
+	r->held[r->held_count++].rank = rank;
+	return true;
+}
+
+void settle(struct runner *r)
+{
+	int i;
+
+	if (r->depth)
+		return;
+	for (i = 0; i < r->held_count; i++)
+		leave(r, r->held[i].family, r->held[i].rank);
+	r->held_count = 0;
+}
+
+/* ---- groups ----------------------------------------------------------- */
+
+ncclResult_t fuzz_group_start(struct runner *r)
+{
+	ncclResult_t result = host_ncclGroupStart();
+
+	expect(true, result, "ncclGroupStart");
+	r->depth++;
+	return result;
+}
+
+/* An inner one succeeds; the outermost answers what the last call that failed
+ * did. */
+static void check_group_end(const struct runner *r, ncclResult_t result)
+{
+	if (r->depth || r->group_is_loose) {
+		expect(r->depth, result, "ncclGroupEnd");
+		return;
+	}
+	if ((int)result != r->group_error)
+		fuzz_fail("ncclGroupEnd: %d, not %d: %s", (int)result,
+		          r->group_error, host_ncclGetLastError(NULL));
+}
+
+ncclResult_t fuzz_group_end(struct runner *r, bool may_hang)
+{
+	bool waits = r->depth == 1 && (r->group_waits || may_hang);
+	ncclResult_t result;
+
+	if (waits)
+		wait_begin(r->program, may_hang);
+	result = host_ncclGroupEnd();
+	if (waits)
+		wait_end(r->program, may_hang);
+	r->depth--;
+	check_group_end(r, result);
+	if (r->depth)
+		return result;
+	joins_end_group(r, result);
+	parts_end_group(r, result);
+	r->group_error = 0;
+	r->group_is_loose = r->group_waits = false;
+	settle(r);
+	return result;
+}
+
+void run_group_begin(struct runner *r, struct step *s)
+{
+	(void)s;
+	fuzz_group_start(r);
+	r->group_is_loose |= r->program->is_wild;
+}
+
+void run_group_end(struct runner *r, struct step *s)
+{
+	fuzz_group_end(r, s->may_hang);
+}
+
+/* ---- the reaper ------------------------------------------------------- */
+
+static bool is_ready(const struct family *f)
+{
+	return atomic_load(&f->ready) == f->n;
+}
+
+void reaper_want(struct program *p, struct family *f)
+{
+	pthread_mutex_lock(&p->lock);
+	f->is_wanted = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool settle_ending(struct family *f, int how)
+{
+	int none = ENDING_NONE;
+
+	return atomic_compare_exchange_strong(&f->ending, &none, how) ||
+	       none == how;
+}
+
+static bool is_inside(const struct family *f)
+{
+	int r;
+
+	for (r = 0; r < f->n; r++)
+		if (atomic_load(&f->inside[r]))
+			return true;
+	return false;
+}
+
+/* The next family to flag, or NULL. */
+static struct family *next_to_flag_locked(struct program *p)
+{
+	struct family *f;
+	int i;
+
+	for (i = 0; i < p->family_count; i++) {
+		f = &p->families[i];
+		if (!f->is_flagged && is_ready(f) &&
+		    (f->is_wanted || is_stuck_locked(p)) &&
+		    settle_ending(f, ENDING_ABORT))
+			return f;
+	}
+	return NULL;
+}
+
+/* Nobody is inside of any that is flagged. */
+static bool is_clear(const struct program *p)
+{
+	int i;
+
+	for (i = 0; i < p->family_count; i++)
+		if (p->families[i].is_flagged && is_inside(&p->families[i]))
+			return false;
+	return true;
+}
+
+static void flag(struct family *f)
+{
+	int r;
+
+	f->is_flagged = true;
+	atomic_store(&f->is_dead, true);
+	for (r = 0; r < f->n; r++)
+		if (!atomic_exchange(&f->is_released[r], true))
+			expect(true, host_ncclCommAbort(f->comm[r]),
+			       "ncclCommAbort");
+}
+
+/* Let go what is held. */
+static void let_go_all(struct program *p)
+{
+	int i;
+
+	cohort_sim_faults_clear();
+	for (i = 0; i < p->holds; i++)
+		sem_post(&p->held[i]);
+}
+
+/* The end of a group waits for what is queued ahead of what it ends, which may
+ * hang until that is ended, too: after all the others, then. */
+static bool may_end_locked(const struct program *p)
+{
+	return (p->is_calm || p->is_over) && is_clear(p);
+}
+
+/* Flag families until there is no more to do or the group can be ended. */
+static void reap_locked(struct program *p, bool *open)
+{
+	struct family *f = next_to_flag_locked(p);
+
+	if (!f && *open && may_end_locked(p)) {
+		pthread_mutex_unlock(&p->lock);
+		expect(true, host_ncclGroupEnd(), "ncclGroupEnd of aborts");
+		pthread_mutex_lock(&p->lock);
+		*open = false;
+		return;
+	}
+	if (!f) {
+		pthread_cond_wait(&p->changed, &p->lock);
+		return;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!*open)
+		expect(true, host_ncclGroupStart(), "ncclGroupStart");
+	*open = true;
+	flag(f);
+	pthread_mutex_lock(&p->lock);
+}
+
+static void reaper_main(void *round, int i)
+{
+	struct program *p = round;
+	bool open = false;
+
+	(void)i;
+	pthread_mutex_lock(&p->lock);
+	while (!p->is_over || open) {
+		if (is_stuck_locked(p))
+			let_go_all(p);
+		reap_locked(p, &open);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- threads ---------------------------------------------------------- */
+
+static void (*const runs[])(struct runner *r, struct step *s) = {
+#define STEP_RUN(name, weight) [STEP_##name] = run_##name,
+	STEP_LIST(STEP_RUN)
+#undef STEP_RUN
+};
+
+/* The steps of all threads; those of one are for that one. */
+static bool is_for(const struct runner *r, const struct step *s)
+{
+	switch (s->kind) {
+	case STEP_init_all:
+	case STEP_init_ranks:
+	case STEP_collective:
+	case STEP_group_begin:
+	case STEP_group_end:
+	case STEP_finalize:
+	case STEP_destroy:
+	case STEP_own_abort:
+	case STEP_handoff:
+		return true;
+	default:
+		return s->who == r->index;
+	}
+}
+
+static void check_thread(struct runner *r)
+{
+	ncclResult_t result = host_ncclGroupEnd();
+
+	if (result != ncclInvalidUsage)
+		fuzz_fail("a group is open at the end: %d", (int)result);
+	if (r->held_count || r->depth || r->pending)
+		fuzz_fail("the thread has not settled");
+}
+
+static void run_steps(struct runner *r)
+{
+	struct program *p = r->program;
+	int i, before, after;
+
+	for (i = 0; i < p->step_count; i++) {
+		if (!is_for(r, &p->steps[i]))
+			continue;
+		host_cudaGetDevice(&before);
+		runs[p->steps[i].kind](r, &p->steps[i]);
+		settle(r);
+		host_cudaGetDevice(&after);
+		if (before != after)
+			fuzz_fail("step %d: device %d, then %d", i, before,
+			          after);
+	}
+}
+
+static void thread_main(void *round, int i)
+{
+	struct program *p = round;
+	struct runner *r = &p->runners[i];
+
+	if (i >= p->threads)
+		return;
+	expect_cuda(host_cudaSetDevice(i), "cudaSetDevice");
+	run_steps(r);
+	streams_drain(r);
+	check_thread(r);
+	pthread_mutex_lock(&p->lock);
+	p->running--;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+struct census {
+	size_t memory, streams, events, worlds, meetings;
+};
+
+static struct census census(void)
+{
+	return (struct census){ memory_live(), stream_live(), event_live(),
+		                world_live(), meeting_live() };
+}
+
+static void check_census(const struct census *before)
+{
+	struct census after = census();
+
+	if (memcmp(before, &after, sizeof(after)) != 0)
+		fuzz_fail("not given back: memory %zd, streams %zd, events "
+		          "%zd, worlds %zd, meetings %zd",
+		          after.memory - before->memory,
+		          after.streams - before->streams,
+		          after.events - before->events,
+		          after.worlds - before->worlds,
+		          after.meetings - before->meetings);
+}
+
+/* Those that no step has ended, all in one group. */
+static void end_families(struct program *p)
+{
+	struct family *f;
+	int i, r, how;
+
+	expect(true, host_ncclGroupStart(), "ncclGroupStart");
+	for (i = 0; i < p->family_count; i++) {
+		f = &p->families[i];
+		how = p->ends_by_destroy && !f->is_doomed && !p->is_wild
+		              ? ENDING_DESTROY
+		              : ENDING_ABORT;
+		if (!is_ready(f) || !settle_ending(f, how))
+			continue;
+		for (r = 0; r < f->n; r++)
+			if (!atomic_exchange(&f->is_released[r], true))
+				expect(true,
+				       how == ENDING_DESTROY
+				               ? host_ncclCommDestroy(
+							 f->comm[r])
+				               : host_ncclCommAbort(f->comm[r]),
+				       "the end of a communicator");
+	}
+	expect(true, host_ncclGroupEnd(), "ncclGroupEnd at the end");
+}
+
+static void free_parts(struct program *p)
+{
+	int i;
+	struct part *part;
+
+	for (i = 0; i < p->threads; i++)
+		while ((part = p->runners[i].parts)) {
+			p->runners[i].parts = part->next;
+			part_free(part);
+		}
+}
+
+static struct crew threads, reaper;
+
+static void start_crews(void)
+{
+	static bool started;
+
+	if (started)
+		return;
+	started = true;
+	crew_start(&threads, MOST_THREADS, thread_main);
+	crew_start(&reaper, 1, reaper_main);
+}
+
+static void begin(struct program *p)
+{
+	int i;
+
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->changed, NULL);
+	for (i = 0; i < HOLDS; i++)
+		sem_init(&p->held[i], 0, 0);
+	for (i = 0; i < p->threads; i++) {
+		p->runners[i].program = p;
+		p->runners[i].index = i;
+	}
+	p->running = p->threads;
+}
+
+static void run(struct program *p)
+{
+	begin(p);
+	crew_begin(&reaper, p);
+	crew_begin(&threads, p);
+	crew_end(&threads);
+	pthread_mutex_lock(&p->lock);
+	p->is_over = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	crew_end(&reaper);
+	end_families(p);
+	free_parts(p);
+	cuda_end(p);
+	cohort_sim_faults_clear();
+	pthread_mutex_destroy(&p->lock);
+	pthread_cond_destroy(&p->changed);
+}
+
+void fuzz_run(const uint8_t *data, size_t size)
+{
+	static struct program p;
+	struct census before;
+
+	start_crews();
+	before = census();
+	if (!plan(&p, data, size))
+		return;
+	plan_show(&p);
+	run(&p);
+	check_census(&before);
+}
