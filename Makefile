@@ -113,6 +113,7 @@ library_sources := \
   src/platform/host/join.c src/platform/host/mark.c src/platform/host/meet.c \
   src/platform/host/memory.c src/platform/host/pending.c \
   src/platform/host/reduce.c \
+  src/platform/host/split.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/strict.c src/platform/need.c src/platform/select.c \
   src/platform/sim.c
@@ -141,7 +142,8 @@ platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
   tests/platform/device.c \
   tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
-  tests/platform/mark.c tests/platform/order.c tests/platform/stream.c \
+  tests/platform/mark.c tests/platform/order.c tests/platform/revoke.c \
+  tests/platform/shrink.c tests/platform/split.c tests/platform/stream.c \
   tests/platform/strict.c
 support_sources := \
   tests/support/buffer.c tests/support/contest.c tests/support/crew.c \

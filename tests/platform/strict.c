@@ -316,6 +316,61 @@ Test(strict, names_a_free_under_a_thread_that_died_inside, .timeout = 10)
 	       "freed while a thread is inside, in ncclAllReduce");
 }
 
+/* ---- a child while work is outstanding -------------------------------- */
+
+static void split_busy(struct native_clique *c)
+{
+	ncclComm_t child;
+
+	native_sum(c, 1);
+	c->p->ncclCommSplit(c->comm[1], 0, 0, &child, NULL);
+}
+
+static void shrink_busy(struct native_clique *c)
+{
+	int list[] = { 0, 1 };
+	ncclComm_t child;
+
+	native_sum(c, 2);
+	c->p->ncclCommShrink(c->comm[2], list, 2, &child, NULL, 0);
+}
+
+Test(strict, names_a_child_of_a_busy_parent, .timeout = 10)
+{
+	expect(split_busy, "ncclCommSplit: rank 1, device 1, world 0: called "
+	                   "while work is outstanding, of ncclAllReduce");
+	expect(shrink_busy, "ncclCommShrink: rank 2, device 2, world 0: called "
+	                    "while work is outstanding, of ncclAllReduce");
+}
+
+/* Once it was waited for, or is ended by the shrink, there is none. */
+Test(strict, lets_an_idle_parent_have_children, .timeout = 10)
+{
+	const struct platform *p;
+	struct native_clique c;
+	ncclComm_t child[2];
+	int list[] = { 1, 2 };
+	int r;
+
+	setenv("COHORT_HOST_STRICT", "1", 1);
+	p = native_open(3);
+	native_clique_open(&c, p, 3);
+	native_sum_all(&c);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->ncclCommSplit(c.comm[r], r ? -1 : 0, 0,
+		                              &child[r > 0], NULL),
+		             ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(child[0]), ncclSuccess);
+	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
+	cr_assert_eq(p->ncclCommShrink(c.comm[0], list, 2, &child[0], NULL,
+	                               NCCL_SHRINK_ABORT),
+	             ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(child[0]), ncclSuccess);
+	native_clique_abort(&c);
+}
+
 /* ---- a group left open ------------------------------------------------ */
 
 static void *leave_open(void *user)

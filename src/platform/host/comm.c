@@ -156,6 +156,16 @@ void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
 	pthread_mutex_unlock(&kin_lock);
 }
 
+static bool is_revoked(const struct ncclComm *comm)
+{
+	return atomic_load_explicit(&comm->revoked, memory_order_relaxed);
+}
+
+bool comm_shares(const struct ncclComm *comm, int configured)
+{
+	return configured && !is_revoked(comm);
+}
+
 static void leave_kin(struct ncclComm *comm)
 {
 	pthread_mutex_lock(&kin_lock);
@@ -243,7 +253,7 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function)
 		return group_fail(ncclInvalidArgument, "not a communicator");
 	if (strict_is_on())
 		strict_enter(comm, function);
-	if (atomic_load_explicit(&comm->revoked, memory_order_relaxed))
+	if (is_revoked(comm))
 		return group_fail(ncclInvalidUsage,
 		                  "the communicator was revoked");
 	if (!comm->world)

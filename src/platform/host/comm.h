@@ -201,6 +201,9 @@ void comm_raise(struct ncclComm *comm);
 void comm_pulse(struct ncclComm *comm);
 void comm_lower(struct ncclComm *comm);
 
+/* True if children of @comm are its kin: if it is configured so and not revoked. */
+bool comm_shares(const struct ncclComm *comm, int configured);
+
 /* Wait until everything that this rank launched is done. */
 ncclResult_t comm_sync(struct ncclComm *comm);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The end of a communicator: finalize, destroy, abort
+ * The end of a communicator: finalize, destroy, abort, revoke
  *
  * A release of one rank frees nothing and waits for nothing; the one of the last
  * rank waits for the work of all and frees all.
@@ -67,29 +67,48 @@ static ncclResult_t comm_abort(struct ncclComm *comm)
 	return comm_reclaim(comm, "ncclCommAbort");
 }
 
-static ncclResult_t run_at_end(group_job_fn fn, struct ncclComm *comm)
+static bool is_ending(const struct ncclComm *comm)
 {
-	ncclResult_t result = group_job(fn, comm), ended;
+	return atomic_load_explicit(&comm->ending, memory_order_relaxed);
+}
 
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+static void set_ending(struct ncclComm *comm)
+{
+	atomic_store_explicit(&comm->ending, true, memory_order_relaxed);
+}
+
+/* NCCL also refuses one that is not ready, but then leaves the thread inside a
+ * group for good; here only the call fails. */
+static ncclResult_t destroy(struct ncclComm *comm)
+{
+	ncclResult_t result;
+
+	if (strict_is_on())
+		strict_enter(comm, "ncclCommDestroy");
+	set_ending(comm);
+	result = comm_ready(comm);
+	return result == ncclSuccess ? group_job(comm_destroy, comm) : result;
 }
 
 ncclResult_t host_ncclCommDestroy(ncclComm_t comm)
 {
+	ncclResult_t result, ended;
+
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommDestroy"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommDestroy: not a communicator");
 	group_start();
-	if (strict_is_on())
-		strict_enter(comm, "ncclCommDestroy");
-	return run_at_end(comm_destroy, comm);
+	result = destroy(comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
 }
 
 ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 {
+	ncclResult_t result, ended;
+
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommAbort"))
@@ -97,22 +116,93 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 		                  "ncclCommAbort: not a communicator");
 	group_start();
 	comm_raise(comm);
-	return run_at_end(comm_abort, comm);
+	set_ending(comm);
+	result = group_job(comm_abort, comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}
+
+static ncclResult_t finalize(struct ncclComm *comm)
+{
+	ncclResult_t result;
+
+	if (strict_is_on())
+		strict_enter(comm, "ncclCommFinalize");
+	result = comm_ready(comm);
+	if (result != ncclSuccess)
+		return result;
+	if (comm->finalized)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommFinalize: called twice, or after "
+		                  "ncclCommRevoke");
+	comm->finalized = true;
+	return group_job(comm_sync, comm);
 }
 
 ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 {
+	ncclResult_t result, ended;
+
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommFinalize"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommFinalize: not a communicator");
-	if (comm->finalized)
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommFinalize: called twice");
 	group_start();
+	result = finalize(comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}
+
+/* ---- revoke ----------------------------------------------------------- */
+
+/* What was under way has been cut short; the flags are down again. */
+static ncclResult_t comm_quiesce(struct ncclComm *comm)
+{
+	ncclResult_t result = comm_sync(comm);
+
+	comm_lower(comm);
+	return result;
+}
+
+/* In NCCL's order. */
+static ncclResult_t check_revoke(struct ncclComm *comm, int flags)
+{
+	if (flags != NCCL_REVOKE_DEFAULT)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommRevoke: flags are not 0");
+	if (!comm_is_valid(comm, "ncclCommRevoke"))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommRevoke: not a communicator");
+	if (is_ending(comm) || comm->finalized)
+		return group_fail(
+			ncclInvalidArgument,
+			"ncclCommRevoke: the communicator is revoked, "
+			"finalized, destroyed or aborted");
+	return ncclSuccess;
+}
+
+static ncclResult_t revoke(struct ncclComm *comm)
+{
 	if (strict_is_on())
-		strict_enter(comm, "ncclCommFinalize");
+		strict_enter(comm, "ncclCommRevoke");
+	comm_pulse(comm);
+	/* Relaxed: for its owner, who may do this or call others. */
+	atomic_store_explicit(&comm->revoked, true, memory_order_relaxed);
 	comm->finalized = true;
-	return run_at_end(comm_sync, comm);
+	return group_job(comm_quiesce, comm);
+}
+
+ncclResult_t host_ncclCommRevoke(ncclComm_t comm, int flags)
+{
+	ncclResult_t result, ended;
+
+	if (!comm)
+		return ncclSuccess;
+	group_start();
+	result = check_revoke(comm, flags);
+	if (result == ncclSuccess)
+		result = revoke(comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
 }

@@ -426,12 +426,30 @@ static ncclResult_t wait_locked(struct join *first)
 	return result;
 }
 
-/* If one of a group cannot join, nobody may wait for the others. */
+struct world *join_world(const struct ncclComm *comm)
+{
+	struct world *w;
+
+	pthread_mutex_lock(&lock);
+	w = comm->world;
+	pthread_mutex_unlock(&lock);
+	return w;
+}
+
+/* If one of a group cannot join, nobody may wait for those that have. */
 static void abort_all(struct join *first)
 {
 	for (; first; first = first->next)
-		if (first->comm)
+		if (first->comm && join_world(first->comm))
 			comm_raise(first->comm);
+}
+
+/* A child has an owner from now on. */
+static void hand_over(const struct join *j)
+{
+	comm_get(j->comm);
+	/* Release: whoever polls for it. */
+	__atomic_store_n(j->out, j->comm, __ATOMIC_RELEASE);
 }
 
 ncclResult_t join_run(struct join *first)
@@ -450,10 +468,9 @@ ncclResult_t join_run(struct join *first)
 	pthread_mutex_unlock(&lock);
 	if (result != ncclSuccess)
 		abort_all(first);
-	/* Release: whoever polls for the child. */
 	for (j = first; j; j = j->next)
 		if (j->out)
-			__atomic_store_n(j->out, j->comm, __ATOMIC_RELEASE);
+			hand_over(j);
 	return result;
 }
 
@@ -469,16 +486,6 @@ struct world *join_cut(struct ncclComm *comm)
 			leave_locked(comm->join);
 	}
 	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
-	return w;
-}
-
-struct world *join_world(const struct ncclComm *comm)
-{
-	struct world *w;
-
-	pthread_mutex_lock(&lock);
-	w = comm->world;
 	pthread_mutex_unlock(&lock);
 	return w;
 }

@@ -6,37 +6,6 @@
 
 #include "platform/host/host.h"
 
-ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
-                                ncclComm_t *child, ncclConfig_t *config)
-{
-	(void)comm;
-	(void)color;
-	(void)key;
-	(void)child;
-	(void)config;
-	return ncclInternalError;
-}
-
-ncclResult_t host_ncclCommShrink(ncclComm_t comm, int *excluded,
-                                 int excluded_count, ncclComm_t *child,
-                                 ncclConfig_t *config, int flags)
-{
-	(void)comm;
-	(void)excluded;
-	(void)excluded_count;
-	(void)child;
-	(void)config;
-	(void)flags;
-	return ncclInternalError;
-}
-
-ncclResult_t host_ncclCommRevoke(ncclComm_t comm, int flags)
-{
-	(void)comm;
-	(void)flags;
-	return ncclInternalError;
-}
-
 ncclResult_t host_ncclMemAlloc(void **memory, size_t bytes)
 {
 	(void)memory;

@@ -106,6 +106,13 @@ void strict_leave(void)
 		leave(&inside);
 }
 
+void strict_check_idle(const struct ncclComm *comm, const char *function)
+{
+	if (atomic_load_explicit(&comm->pending, memory_order_relaxed))
+		die(function, comm, "called while work is outstanding, of ",
+		    name(&comm->strict.entered_by));
+}
+
 /* ---- groups ----------------------------------------------------------- */
 
 void strict_open_group(int *depth)

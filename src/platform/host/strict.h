@@ -59,6 +59,9 @@ void strict_leave(void);
  * lives as long as the thread. */
 void strict_open_group(int *depth);
 
+/* Nothing of the communicator may be outstanding; before strict_enter(). */
+void strict_check_idle(const struct ncclComm *comm, const char *function);
+
 /* A communicator is aborted or destroyed; the calling thread leaves it. */
 void strict_release(struct ncclComm *comm, const char *function);
 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * ncclCommRevoke(): what is under way ends, and what may follow
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+TestSuite(revoke, .timeout = 20);
+
+static void revoke_all(struct native_clique *c)
+{
+	int r;
+
+	cr_assert_eq(c->p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < c->n; r++)
+		cr_assert_eq(c->p->ncclCommRevoke(c->comm[r],
+		                                  NCCL_REVOKE_DEFAULT),
+		             ncclSuccess);
+	cr_assert_eq(c->p->ncclGroupEnd(), ncclSuccess);
+}
+
+Test(revoke, ends_what_is_under_way)
+{
+	const struct platform *p = native_open(3);
+	struct native_clique c;
+	int r;
+
+	native_clique_open(&c, p, 3);
+	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&c, 2), ncclSuccess);
+	revoke_all(&c);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(p->cudaStreamQuery(c.stream[r]), cudaSuccess);
+		cr_assert_eq(native_touched(&c, r), 0);
+	}
+	native_clique_destroy(&c);
+}
+
+/* One rank's revoke waits for that rank alone. */
+Test(revoke, is_of_one_rank)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique c;
+
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
+	cr_assert_eq(p->ncclCommRevoke(c.comm[0], 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaSuccess);
+	cr_assert_eq(native_sum(&c, 1), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(c.stream[1]), cudaErrorNotReady);
+	cr_assert_eq(p->ncclCommRevoke(c.comm[1], 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(c.stream[1]), cudaSuccess);
+	native_clique_destroy(&c);
+}
+
+struct held {
+	struct native_clique *c;
+	ncclResult_t result;
+	pid_t task;
+	sem_t calls;
+};
+
+static void *revoke_held(void *user)
+{
+	struct held *h = user;
+
+	h->task = gettid();
+	sem_post(&h->calls);
+	h->result = h->c->p->ncclCommRevoke(h->c->comm[0], 0);
+	return NULL;
+}
+
+/* It waits for what is queued ahead of the operation that it ends. */
+Test(revoke, waits_for_what_is_ahead_on_the_stream)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique c;
+	struct native_gate gate;
+	struct held h = { .c = &c };
+	pthread_t thread;
+
+	sem_init(&h.calls, 0, 0);
+	native_clique_open(&c, p, 2);
+	native_gate_hold(p, &gate, c.stream[0]);
+	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
+	pthread_create(&thread, NULL, revoke_held, &h);
+	while (sem_wait(&h.calls) != 0)
+		continue;
+	native_gate_reached(&gate);
+	native_await_sleep(h.task);
+	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaErrorNotReady);
+	native_gate_open(&gate);
+	pthread_join(thread, NULL);
+	cr_assert_eq(h.result, ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(c.stream[0]), cudaSuccess);
+	cr_assert_eq(native_touched(&c, 0), 0);
+	native_clique_abort(&c);
+}
+
+/* After it: collectives and finalize are refused, all else is as before. */
+Test(revoke, leaves_what_can_be_managed)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique c;
+	ncclResult_t state = ncclSystemError;
+	int value = -1, r;
+
+	native_clique_open(&c, p, 2);
+	native_sum_all(&c);
+	revoke_all(&c);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(native_sum(&c, r), ncclInvalidUsage);
+		cr_assert_eq(p->ncclCommFinalize(c.comm[r]),
+		             ncclInvalidArgument);
+		cr_assert_eq(p->ncclCommRevoke(c.comm[r], 0),
+		             ncclInvalidArgument);
+		cr_assert_eq(p->ncclCommCount(c.comm[r], &value), ncclSuccess);
+		cr_assert_eq(value, 2);
+		cr_assert_eq(p->ncclCommGetAsyncError(c.comm[r], &state),
+		             ncclSuccess);
+		cr_assert_eq(state, ncclSuccess);
+	}
+	cr_assert_eq(p->ncclCommDestroy(c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
+}
+
+Test(revoke, can_be_split_and_shrunk)
+{
+	const struct platform *p = native_open(3);
+	struct native_clique c, whole, rest;
+	int list[] = { 0 };
+	int r;
+
+	native_clique_open(&c, p, 3);
+	cr_assert_eq(native_sum(&c, 1), ncclSuccess);
+	revoke_all(&c);
+	whole = c;
+	rest = c;
+	rest.n = 2;
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(p->ncclCommSplit(c.comm[r], 0, r, &whole.comm[r],
+		                              NULL),
+		             ncclSuccess);
+	for (r = 1; r < 3; r++)
+		cr_assert_eq(p->ncclCommShrink(c.comm[r], list, 1,
+		                               &rest.comm[r - 1], NULL, 0),
+		             ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	for (r = 0; r < 2; r++)
+		rest.stream[r] = native_stream(p, r + 1);
+	for (r = 0; r < 3; r++)
+		whole.stream[r] = native_stream(p, r);
+	native_clique_destroy(&c);
+	native_sum_all(&whole);
+	native_sum_all(&rest);
+	native_clique_destroy(&whole);
+	native_clique_destroy(&rest);
+}
+
+/* In NCCL's order, NULL first. */
+Test(revoke, checks_its_arguments_in_order)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique c;
+	long foreign[512] = { 0 };
+
+	cr_assert_eq(p->ncclCommRevoke(NULL, 3), ncclSuccess);
+	cr_assert_eq(p->ncclCommRevoke((ncclComm_t)foreign, 1),
+	             ncclInvalidArgument);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "flags"));
+	cr_assert_eq(p->ncclCommRevoke((ncclComm_t)foreign, 0),
+	             ncclInvalidArgument);
+	cr_assert_not_null(
+		strstr(p->ncclGetLastError(NULL), "not a communicator"));
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(p->ncclCommFinalize(c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommRevoke(c.comm[0], 0), ncclInvalidArgument);
+	cr_assert_eq(p->ncclCommDestroy(c.comm[1]), ncclSuccess);
+	cr_assert_eq(p->ncclCommRevoke(c.comm[1], 0), ncclInvalidArgument);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage,
+	             "no group may be left open");
+	cr_assert_eq(p->ncclCommDestroy(c.comm[0]), ncclSuccess);
+}

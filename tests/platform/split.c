@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * ncclCommSplit(): who is in which child, its life, and its parent's abort
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+TestSuite(split, .timeout = 20);
+
+/* ---- one thread with all ranks ---------------------------------------- */
+
+/* Split all ranks of @parent in one group. */
+static ncclResult_t split_all(struct native_clique *parent, const int color[],
+                              const int key[], ncclComm_t child[],
+                              ncclConfig_t *config)
+{
+	const struct platform *p = parent->p;
+	int r;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < parent->n; r++) {
+		child[r] = (ncclComm_t)parent;
+		cr_assert_eq(p->ncclCommSplit(parent->comm[r], color[r], key[r],
+		                              &child[r], config),
+		             ncclSuccess);
+		cr_assert_null(child[r]);
+	}
+	return p->ncclGroupEnd();
+}
+
+static void is_rank(const struct platform *p, ncclComm_t comm, int rank, int n,
+                    int device)
+{
+	int value = -1;
+
+	cr_assert_eq(p->ncclCommUserRank(comm, &value), ncclSuccess);
+	cr_assert_eq(value, rank);
+	cr_assert_eq(p->ncclCommCount(comm, &value), ncclSuccess);
+	cr_assert_eq(value, n);
+	cr_assert_eq(p->ncclCommCuDevice(comm, &value), ncclSuccess);
+	cr_assert_eq(value, device);
+}
+
+/* A clique of those of @child that are of one color, in the order of @ranks. */
+static void clique_of(struct native_clique *c, const struct platform *p,
+                      const ncclComm_t child[], const int ranks[], int n)
+{
+	int i;
+
+	c->p = p;
+	c->n = n;
+	for (i = 0; i < n; i++) {
+		c->comm[i] = child[ranks[i]];
+		c->stream[i] = native_stream(p, ranks[i]);
+		is_rank(p, c->comm[i], i, n, ranks[i]);
+	}
+}
+
+Test(split, sorts_by_color_then_key_then_rank)
+{
+	const struct platform *p = native_open(6);
+	const int color[] = { 7, 0, 7, 0, 7, NCCL_SPLIT_NOCOLOR };
+	const int key[] = { 1, 5, -3, 5, 1, 0 };
+	const int sevens[] = { 2, 0, 4 }, zeros[] = { 1, 3 };
+	struct native_clique parent, seven, zero;
+	ncclComm_t child[6];
+
+	native_clique_open(&parent, p, 6);
+	cr_assert_eq(split_all(&parent, color, key, child, NULL), ncclSuccess);
+	cr_assert_null(child[5]);
+	clique_of(&seven, p, child, sevens, 3);
+	clique_of(&zero, p, child, zeros, 2);
+	native_sum_all(&seven);
+	native_sum_all(&zero);
+	native_sum_all(&parent);
+	native_clique_destroy(&zero);
+	native_sum_all(&seven);
+	native_clique_destroy(&seven);
+	native_clique_destroy(&parent);
+}
+
+Test(split, makes_children_of_children)
+{
+	const struct platform *p = native_open(4);
+	const int halves[] = { 0, 0, 1, 1 }, none[] = { 0, 0, 0, 0 };
+	const int second[] = { 2, 3 }, last[] = { 3 };
+	const int alone[] = { 0, 1 };
+	struct native_clique parent, half, single;
+	ncclComm_t child[4], grandchild[4] = { NULL };
+
+	native_clique_open(&parent, p, 4);
+	cr_assert_eq(split_all(&parent, halves, none, child, NULL),
+	             ncclSuccess);
+	clique_of(&half, p, child, second, 2);
+	cr_assert_eq(split_all(&half, alone, none, grandchild + 2, NULL),
+	             ncclSuccess);
+	clique_of(&single, p, grandchild, last, 1);
+	native_sum_all(&single);
+	native_clique_destroy(&single);
+	cr_assert_eq(p->ncclCommDestroy(grandchild[2]), ncclSuccess);
+	native_clique_destroy(&half);
+	cr_assert_eq(p->ncclCommDestroy(child[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommDestroy(child[1]), ncclSuccess);
+	native_clique_destroy(&parent);
+}
+
+/* A child does not need its parent. */
+Test(split, leaves_a_child_that_outlives_its_parent)
+{
+	const struct platform *p = native_open(3);
+	const int color[] = { 1, 1, 1 }, key[] = { 3, 2, 1 };
+	const int order[] = { 2, 1, 0 };
+	struct native_clique parent, reversed;
+	ncclComm_t child[3];
+
+	native_clique_open(&parent, p, 3);
+	cr_assert_eq(split_all(&parent, color, key, child, NULL), ncclSuccess);
+	native_clique_abort(&parent);
+	clique_of(&reversed, p, child, order, 3);
+	native_sum_all(&reversed);
+	native_clique_destroy(&reversed);
+}
+
+/* The k-th split of each rank is one split, also in one group. */
+Test(split, of_one_group_meet_in_order)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique parent, c;
+	ncclComm_t first[2], second[2];
+	const int both[] = { 0, 1 }, swapped[] = { 1, 0 };
+	int r;
+
+	native_clique_open(&parent, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->ncclCommSplit(parent.comm[r], 0, r, &first[r],
+		                              NULL),
+		             ncclSuccess);
+		cr_assert_eq(p->ncclCommSplit(parent.comm[r], 0, -r, &second[r],
+		                              NULL),
+		             ncclSuccess);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	clique_of(&c, p, first, both, 2);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+	clique_of(&c, p, second, swapped, 2);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+	native_clique_destroy(&parent);
+}
+
+/* ---- arguments -------------------------------------------------------- */
+
+/* In NCCL's order: what comes first is answered though the rest is bad too. */
+Test(split, checks_its_arguments_in_order)
+{
+	const struct platform *p = native_open(2);
+	ncclConfig_t bad = NCCL_CONFIG_INITIALIZER;
+	struct native_clique c;
+	ncclComm_t child = (ncclComm_t)&c;
+
+	bad.CTAPolicy = 9;
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(p->ncclCommSplit(NULL, 0, 0, &child, &bad),
+	             ncclInvalidArgument);
+	cr_assert_not_null(
+		strstr(p->ncclGetLastError(NULL), "not a communicator"));
+	cr_assert_eq(p->ncclCommSplit(c.comm[0], 0, 0, NULL, &bad),
+	             ncclInvalidArgument);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "no place"));
+	cr_assert_eq(child, (ncclComm_t)&c);
+	cr_assert_eq(p->ncclCommSplit(c.comm[0], 0, 0, &child, &bad),
+	             ncclInvalidArgument);
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "CTAPolicy"));
+	cr_assert_null(child);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage,
+	             "no group may be left open");
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}
+
+/* A rank that will be in none is asked for no configuration. */
+Test(split, needs_no_configuration_without_a_color)
+{
+	const struct platform *p = native_open(1);
+	ncclConfig_t bad = NCCL_CONFIG_INITIALIZER;
+	struct native_clique c;
+	ncclComm_t child = (ncclComm_t)&c;
+
+	bad.CTAPolicy = 9;
+	native_clique_open(&c, p, 1);
+	cr_assert_eq(p->ncclCommSplit(c.comm[0], NCCL_SPLIT_NOCOLOR, 0, &child,
+	                              &bad),
+	             ncclSuccess);
+	cr_assert_null(child);
+	native_clique_destroy(&c);
+}
+
+Test(split, that_is_refused_makes_the_group_fail)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique c;
+	ncclComm_t child[2];
+
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclCommSplit(c.comm[0], 0, 0, &child[0], NULL),
+	             ncclSuccess);
+	cr_assert_eq(p->ncclCommSplit(c.comm[1], 0, 0, NULL, NULL),
+	             ncclInvalidArgument);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
+	cr_assert_null(child[0]);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+}
+
+Test(split, restores_the_device)
+{
+	const struct platform *p = native_open(3);
+	const int color[] = { 0, 0 }, key[] = { 0, 0 };
+	struct native_clique c;
+	ncclComm_t child[2];
+	int device = -1, r;
+
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(p->cudaSetDevice(2), cudaSuccess);
+	cr_assert_eq(split_all(&c, color, key, child, NULL), ncclSuccess);
+	cr_assert_eq(p->cudaGetDevice(&device), cudaSuccess);
+	cr_assert_eq(device, 2);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(p->ncclCommDestroy(child[r]), ncclSuccess);
+	native_clique_destroy(&c);
+}
+
+/* ---- a thread per rank ------------------------------------------------ */
+
+struct splitter {
+	const struct platform *p;
+	ncclComm_t parent, child;
+	int color;
+	ncclResult_t result;
+	sem_t calls;
+	pid_t task;
+	pthread_t thread;
+};
+
+static void *split(void *user)
+{
+	struct splitter *s = user;
+
+	s->task = gettid();
+	sem_post(&s->calls);
+	s->result =
+		s->p->ncclCommSplit(s->parent, s->color, 0, &s->child, NULL);
+	return NULL;
+}
+
+static void start(struct splitter *s, struct native_clique *c, int r, int color)
+{
+	*s = (struct splitter){ .p = c->p,
+		                .parent = c->comm[r],
+		                .color = color };
+	sem_init(&s->calls, 0, 0);
+	pthread_create(&s->thread, NULL, split, s);
+}
+
+/* It has come to wait in its call. */
+static void is_inside(struct splitter *s)
+{
+	while (sem_wait(&s->calls) != 0)
+		continue;
+	native_await_sleep(s->task);
+}
+
+static void ends_with(struct splitter *s, ncclResult_t result)
+{
+	pthread_join(s->thread, NULL);
+	cr_assert_eq(s->result, result);
+}
+
+/* Also one without a color has to come. */
+Test(split, waits_for_every_rank_of_the_parent)
+{
+	const struct platform *p = native_open(3);
+	struct splitter ranks[3];
+	struct native_clique parent, c;
+	const int both[] = { 0, 2 };
+	ncclComm_t child[3];
+	int r;
+
+	native_clique_open(&parent, p, 3);
+	start(&ranks[0], &parent, 0, 4);
+	start(&ranks[2], &parent, 2, 4);
+	is_inside(&ranks[0]);
+	is_inside(&ranks[2]);
+	start(&ranks[1], &parent, 1, NCCL_SPLIT_NOCOLOR);
+	for (r = 0; r < 3; r++) {
+		ends_with(&ranks[r], ncclSuccess);
+		child[r] = ranks[r].child;
+	}
+	cr_assert_null(child[1]);
+	clique_of(&c, p, child, both, 2);
+	native_sum_all(&c);
+	native_clique_destroy(&c);
+	native_clique_destroy(&parent);
+}
+
+/* The parent's abort ends the making of a child. */
+Test(split, ends_with_the_parents_abort)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique parent;
+	struct splitter rank;
+
+	native_clique_open(&parent, p, 2);
+	start(&rank, &parent, 0, 1);
+	is_inside(&rank);
+	cr_assert_eq(p->ncclCommAbort(parent.comm[0]), ncclSuccess);
+	ends_with(&rank, ncclInternalError);
+	cr_assert_not_null(rank.child);
+	cr_assert_eq(p->ncclCommAbort(rank.child), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(parent.comm[1]), ncclSuccess);
+}
+
+/* Both, so that all of the parent is freed under the one who waits. */
+Test(split, ends_with_the_abort_of_all_the_parent)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique parent;
+	struct splitter rank;
+
+	native_clique_open(&parent, p, 2);
+	start(&rank, &parent, 0, 1);
+	is_inside(&rank);
+	native_clique_abort(&parent);
+	ends_with(&rank, ncclInternalError);
+	cr_assert_eq(p->ncclCommAbort(rank.child), ncclSuccess);
+}
+
+/* ---- shared resources ------------------------------------------------- */
+
+static void open_sharing(struct native_clique *c, const struct platform *p,
+                         int n, int share)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id;
+	int r;
+
+	memset(c, 0, sizeof(*c));
+	config.splitShare = share;
+	c->p = p;
+	c->n = n;
+	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = 0; r < n; r++) {
+		native_must(p->cudaSetDevice(r), "cudaSetDevice");
+		native_must(p->ncclCommInitRankConfig(&c->comm[r], n, id, r,
+		                                      &config),
+		            "ncclCommInitRankConfig");
+	}
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	for (r = 0; r < n; r++)
+		c->stream[r] = native_stream(p, r);
+	native_fill(c);
+}
+
+static const int same[] = { 0, 0, 0 };
+
+/* Rank 0's call on the child hangs; that of the parent is aborted. */
+static void abort_of_parent(int share, cudaError_t state)
+{
+	const struct platform *p = native_open(2);
+	const int order[] = { 0, 1 };
+	struct native_clique parent, c;
+	ncclComm_t child[2];
+
+	open_sharing(&parent, p, 2, share);
+	cr_assert_eq(split_all(&parent, same, same, child, NULL), ncclSuccess);
+	clique_of(&c, p, child, order, 2);
+	native_fill(&c);
+	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(parent.comm[0]), ncclSuccess);
+	if (state == cudaSuccess)
+		cr_assert_eq(p->cudaStreamSynchronize(c.stream[0]), state);
+	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), state);
+	cr_assert_eq(p->ncclCommAbort(parent.comm[1]), ncclSuccess);
+	native_clique_abort(&c);
+}
+
+Test(split, with_splitShare_is_aborted_with_its_parent)
+{
+	abort_of_parent(1, cudaSuccess);
+}
+
+Test(split, without_splitShare_is_not_aborted_with_its_parent)
+{
+	abort_of_parent(0, cudaErrorNotReady);
+}
+
+Test(split, with_splitShare_aborts_its_parent)
+{
+	const struct platform *p = native_open(2);
+	const int order[] = { 0, 1 };
+	struct native_clique parent, c;
+	ncclComm_t child[2];
+
+	open_sharing(&parent, p, 2, 1);
+	cr_assert_eq(split_all(&parent, same, same, child, NULL), ncclSuccess);
+	clique_of(&c, p, child, order, 2);
+	cr_assert_eq(native_sum(&parent, 1), ncclSuccess);
+	native_clique_abort(&c);
+	cr_assert_eq(p->cudaStreamSynchronize(parent.stream[1]), cudaSuccess);
+	cr_assert_eq(native_touched(&parent, 1), 0);
+	native_clique_abort(&parent);
+}
+
+/* A child inherits what its parent has, or has its own. */
+Test(split, inherits_the_configuration)
+{
+	const struct platform *p = native_open(2);
+	ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
+	const int order[] = { 0, 1 };
+	struct native_clique parent, heir, other, grandchild;
+	ncclComm_t child[2];
+
+	open_sharing(&parent, p, 2, 1);
+	cr_assert_eq(split_all(&parent, same, same, child, NULL), ncclSuccess);
+	clique_of(&heir, p, child, order, 2);
+	cr_assert_eq(split_all(&heir, same, same, child, &own), ncclSuccess);
+	clique_of(&other, p, child, order, 2);
+	cr_assert_eq(split_all(&other, same, same, child, NULL), ncclSuccess);
+	clique_of(&grandchild, p, child, order, 2);
+	/* All of them are kin but the last, whose parent shares no more. */
+	native_clique_abort(&parent);
+	native_sum_all(&grandchild);
+	native_fill(&other);
+	cr_assert_eq(native_sum(&other, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(other.stream[0]), cudaSuccess);
+	cr_assert_eq(native_touched(&other, 0), 0);
+	native_clique_destroy(&grandchild);
+	native_clique_abort(&heir);
+	native_clique_abort(&other);
+}
