@@ -154,12 +154,13 @@ support_sources := \
 fault_tests := memory native steady
 stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
-race_tests := abort agree buffers exits handles prober respawn siblings stalls
+race_tests := abort agree buffers exits handles mix prober respawn siblings stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/cuda.c tests/fuzz/life.c tests/fuzz/plan.c \
   tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c \
   tests/fuzz/wrong.c
 replay_sources := tests/fuzz/replay.c
+mutate_sources := tests/fuzz/mutate.c
 bench_programs := walk
 bench_support  := empty ways
 
@@ -172,6 +173,7 @@ suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
 support_objects := $(call objects,$(support_sources))
 fuzz_objects    := $(call objects,$(fuzz_sources))
 replay_objects  := $(call objects,$(replay_sources))
+mutate_objects  := $(call objects,$(mutate_sources))
 
 # ---- objects ----------------------------------------------------------------
 
@@ -394,11 +396,14 @@ $(unit) $(api) $(platform): $(library_objects) $(support)
 comma := ,
 $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
+# Its rounds are programs of the fuzzer's.
+$(tests)/stress/mix: $(fuzz_objects)
 $(fault) $(stress) $(races): %: %.o $(library_objects) $(support)
 	$(call say,LINK,$@)
-	$(Q)$(link) $(wrap) -o $@ $^ $(libs)
+	$(Q)$(link) $(wrap) -o $@ $(filter %.o,$^) $(support) $(libs)
 
 $(corpus): $(replay_objects)
+$(fuzz): $(mutate_objects)
 $(fuzz): libs += -fsanitize=fuzzer
 $(corpus) $(fuzz): $(fuzz_objects) $(library_objects) $(support)
 	$(call say,LINK,$@)
@@ -486,6 +491,6 @@ help:
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
   $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) \
-  $(fuzz_objects) $(replay_objects) \
+  $(fuzz_objects) $(replay_objects) $(mutate_objects) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

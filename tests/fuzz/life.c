@@ -161,9 +161,7 @@ void run_own_abort(struct runner *r, struct step *s)
 
 	if (!settle_ending(s->family, ENDING_ABORT))
 		return;
-	pthread_mutex_lock(&p->lock);
-	p->is_cut = true;
-	pthread_mutex_unlock(&p->lock);
+	wait_cut(p);
 	end_ranks(r, s, host_ncclCommAbort, true, "ncclCommAbort");
 }
 

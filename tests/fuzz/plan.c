@@ -77,7 +77,7 @@ static unsigned owners(const struct family *f)
 
 /* ---- inits ------------------------------------------------------------ */
 
-/* One to five ranks on devices of their own. */
+/* On devices of their own; small ones are likelier. */
 static struct family *new_family(struct program *p, const uint8_t *raw)
 {
 	static const int strides[] = { 1, 3, 5, 7 };
@@ -87,7 +87,7 @@ static struct family *new_family(struct program *p, const uint8_t *raw)
 	if (p->family_count == MOST_FAMILIES)
 		return NULL;
 	f = &p->families[p->family_count++];
-	f->n = 1 + raw[2] % MOST_RANKS;
+	f->n = raw[2] < 0xe0 ? 1 + raw[2] % 5 : 6 + raw[2] % 3;
 	for (r = 0; r < f->n; r++) {
 		f->device[r] = (raw[3] + r * strides[raw[4] % 4]) % DEVICES;
 		f->owner[r] = f->device[r] % p->threads;
@@ -499,12 +499,13 @@ static void close_groups(struct program *p)
 
 bool plan(struct program *p, const uint8_t *data, size_t size)
 {
+	static const int threads[] = { 1, 2, 3, 4, 2, 3, 4, 8 };
 	size_t i, steps;
 
 	memset(p, 0, sizeof(*p));
 	if (size < HEADER_BYTES + STEP_BYTES)
 		return false;
-	p->threads = 1 + data[0] % MOST_THREADS;
+	p->threads = threads[data[0] % 8];
 	p->ends_by_destroy = data[0] & 0x80;
 	steps = (size - HEADER_BYTES) / STEP_BYTES;
 	if (steps > MOST_STEPS - 3)

@@ -3,7 +3,7 @@
 #define FUZZ_PROGRAM_H
 
 /*
- * A random program over NCCL and the CUDA runtime for one to four threads
+ * A random program over NCCL and the CUDA runtime for one to eight threads
  *
  * The bytes of an input are a header and then steps of STEP_BYTES each.  All
  * threads walk through all steps in their order, and each does its part: a
@@ -29,8 +29,8 @@
 #define STEP_BYTES 8
 #define HEADER_BYTES 2
 #define MOST_STEPS 64
-#define MOST_THREADS 4
-#define MOST_RANKS 5
+#define MOST_THREADS 8
+#define MOST_RANKS 8
 #define MOST_FAMILIES 8
 #define DEVICES 8
 #define SLOTS 4 /* streams of a device; 0 is the legacy default one */
@@ -72,6 +72,12 @@ enum step_kind {
 	STEP_LIST(STEP_ENUM)
 #undef STEP_ENUM
 };
+
+/* The first byte of a step says its kind.  So many have one of their own, in the
+ * list's order; the others are collectives. */
+#define STEP_WEIGHT(name, weight) +weight
+enum { STEP_BYTES_USED = 0 STEP_LIST(STEP_WEIGHT) };
+#undef STEP_WEIGHT
 
 /* What one rank does in a collective. */
 struct part {
@@ -204,11 +210,12 @@ struct program {
 	struct runner runners[MOST_THREADS];
 	sem_t held[HOLDS];
 
+	/* Atomic; how many wait for what: run.c. */
+	_Atomic uint64_t waits;
+
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int running, waiting, hanging; /* threads */
-	bool is_cut; /* one rank is aborted, and all may hang for it */
 	bool is_over;
 };
 
@@ -265,6 +272,9 @@ fuzz_fail(const char *format, ...);
 /* Around what may wait for other threads. */
 void wait_begin(struct program *p, bool may_hang);
 void wait_end(struct program *p, bool may_hang);
+
+/* From now on all may hang: one rank is aborted, and others perhaps wait for it. */
+void wait_cut(struct program *p);
 
 /* Go inside, unless the family is being aborted; gates are left by settle() once
  * the thread's group is closed. */

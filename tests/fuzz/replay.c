@@ -69,14 +69,6 @@ static void replay(const char *path)
 	free(names);
 }
 
-/* The replayer's own; nothing is mutated here. */
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most)
-{
-	(void)data;
-	(void)most;
-	return size;
-}
-
 int main(int argc, char **argv)
 {
 	int i;

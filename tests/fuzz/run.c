@@ -48,29 +48,59 @@ void expect_cuda(cudaError_t error, const char *call)
 
 /* ---- waiting ---------------------------------------------------------- */
 
+/* What program->waits adds up: threads that run, that wait, that wait for what
+ * may never come, and ranks that made all wait for it. */
+#define RUNNING UINT64_C(1)
+#define WAITING (UINT64_C(1) << 16)
+#define HANGING (UINT64_C(1) << 32)
+#define CUT (UINT64_C(1) << 48)
+
 /* Everybody waits, and somebody perhaps for what never comes. */
-static bool is_stuck_locked(const struct program *p)
+static bool is_stuck_by(uint64_t waits)
 {
-	return p->running && p->waiting == p->running &&
-	       (p->hanging || p->is_cut);
+	uint64_t running = waits % WAITING;
+
+	return running && waits % HANGING / WAITING == running &&
+	       waits / HANGING;
+}
+
+static bool is_stuck(const struct program *p)
+{
+	return is_stuck_by(
+		atomic_load_explicit(&p->waits, memory_order_relaxed));
+}
+
+static void wake_reaper(struct program *p)
+{
+	pthread_mutex_lock(&p->lock);
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Relaxed, and no lock: it must not put the threads in an order, or a sanitizer
+ * would miss their races.  Who makes all wait wakes the reaper. */
+static void waits_add(struct program *p, uint64_t n)
+{
+	uint64_t before =
+		atomic_fetch_add_explicit(&p->waits, n, memory_order_relaxed);
+
+	if (is_stuck_by(before + n))
+		wake_reaper(p);
 }
 
 void wait_begin(struct program *p, bool may_hang)
 {
-	pthread_mutex_lock(&p->lock);
-	p->waiting++;
-	p->hanging += may_hang;
-	if (is_stuck_locked(p))
-		pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	waits_add(p, WAITING + (may_hang ? HANGING : 0));
 }
 
 void wait_end(struct program *p, bool may_hang)
 {
-	pthread_mutex_lock(&p->lock);
-	p->waiting--;
-	p->hanging -= may_hang;
-	pthread_mutex_unlock(&p->lock);
+	waits_add(p, -(WAITING + (may_hang ? HANGING : 0)));
+}
+
+void wait_cut(struct program *p)
+{
+	waits_add(p, CUT);
 }
 
 /* ---- gates ------------------------------------------------------------ */
@@ -89,9 +119,7 @@ static void leave(struct runner *r, struct family *f, int rank)
 	atomic_store(&f->inside[rank], false);
 	if (is_alive(f))
 		return;
-	pthread_mutex_lock(&p->lock);
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	wake_reaper(p);
 }
 
 static bool is_held(const struct runner *r, const struct family *f, int rank)
@@ -229,7 +257,7 @@ static struct family *next_to_flag_locked(struct program *p)
 	for (i = 0; i < p->family_count; i++) {
 		f = &p->families[i];
 		if (!f->is_flagged && is_ready(f) &&
-		    (f->is_wanted || is_stuck_locked(p)) &&
+		    (f->is_wanted || is_stuck(p)) &&
 		    settle_ending(f, ENDING_ABORT))
 			return f;
 	}
@@ -308,7 +336,7 @@ static void reaper_main(void *round, int i)
 	(void)i;
 	pthread_mutex_lock(&p->lock);
 	while (!p->is_over || open) {
-		if (is_stuck_locked(p))
+		if (is_stuck(p))
 			let_go_all(p);
 		reap_locked(p, &open);
 	}
@@ -381,10 +409,7 @@ static void thread_main(void *round, int i)
 	run_steps(r);
 	streams_drain(r);
 	check_thread(r);
-	pthread_mutex_lock(&p->lock);
-	p->running--;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	waits_add(p, -RUNNING);
 }
 
 /* ---- the end ---------------------------------------------------------- */
@@ -476,7 +501,7 @@ static void begin(struct program *p)
 		p->runners[i].program = p;
 		p->runners[i].index = i;
 	}
-	p->running = p->threads;
+	atomic_store(&p->waits, (uint64_t)p->threads * RUNNING);
 }
 
 static void run(struct program *p)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Everything against everything: random programs of eight threads over the host
+ * platform's NCCL and CUDA functions
+ *
+ * Every round is a program of the fuzzer's (tests/fuzz/program.h), made of random
+ * numbers instead of an input: inits, collectives, groups, destroys and aborts of
+ * several communicators over the same devices.  Checked: every result, that every
+ * communicator is released once, and that all is given back.
+ */
+
+#include <stdio.h>
+
+#include "fuzz/fuzz.h"
+#include "fuzz/program.h"
+#include "support/stress.h"
+
+#define STEPS 40
+
+/* Of eight threads; one program in sixteen has scripted faults. */
+static void make_header(uint8_t *data, uint64_t *seed)
+{
+	data[0] = (uint8_t)(7 | (stress_random(seed) & 0x80));
+	data[1] = (uint8_t)(stress_random(seed) % 16 ? 1 : 0);
+}
+
+static void make_step(uint8_t *step, uint64_t *seed)
+{
+	int i;
+
+	for (i = 0; i < STEP_BYTES; i++)
+		step[i] = (uint8_t)stress_random(seed);
+	if (step[0] % 4)
+		step[0] = (uint8_t)(stress_random(seed) % STEP_BYTES_USED);
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t data[HEADER_BYTES + STEPS * STEP_BYTES];
+	unsigned long rounds;
+	uint64_t seed = 1;
+	int i;
+
+	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+		make_header(data, &seed);
+		for (i = 0; i < STEPS; i++)
+			make_step(data + HEADER_BYTES + i * STEP_BYTES, &seed);
+		/* There is something to begin with. */
+		data[HEADER_BYTES] = 0;
+		LLVMFuzzerTestOneInput(data, sizeof(data));
+	}
+	printf("%lu rounds\n", rounds);
+	return 0;
+}
