@@ -368,6 +368,66 @@ void reference_broadcast(void *out, const void *const in[], size_t count,
 	memcpy(out, in[root], count * reference_size(type));
 }
 
+void reference_all_to_all(void *out, const void *const in[], int n,
+                          size_t count, int type, int rank)
+{
+	size_t bytes = count * reference_size(type);
+	int r;
+
+	for (r = 0; r < n; r++)
+		memcpy((char *)out + (size_t)r * bytes,
+		       (const char *)in[r] + (size_t)rank * bytes, bytes);
+}
+
+void reference_scatter(void *out, const void *const in[], size_t count,
+                       int type, int root, int rank)
+{
+	size_t bytes = count * reference_size(type);
+
+	memcpy(out, (const char *)in[root] + (size_t)rank * bytes, bytes);
+}
+
+static uint64_t reference_load_integer(const void *in, size_t at, size_t size)
+{
+	uint64_t bits = 0;
+
+	memcpy(&bits, (const char *)in + at * size, size);
+	return bits;
+}
+
+static void reference_scale_f64(void *out, const void *in, const void *scalar,
+                                size_t at)
+{
+	double x, y;
+
+	memcpy(&x, (const char *)in + at * sizeof(x), sizeof(x));
+	memcpy(&y, scalar, sizeof(y));
+	x = x * y;
+	memcpy((char *)out + at * sizeof(x), &x, sizeof(x));
+}
+
+void reference_scale(void *out, const void *in, const void *scalar,
+                     size_t count, int type)
+{
+	size_t size = reference_size(type), i;
+	uint64_t product;
+
+	for (i = 0; i < count; i++) {
+		if (type == COHORT_F64) {
+			reference_scale_f64(out, in, scalar, i);
+		} else if (reference_is_float(type)) {
+			reference_store((char *)out + i * size,
+			                reference_load(in, i, type) *
+			                        reference_load(scalar, 0, type),
+			                type);
+		} else {
+			product = reference_load_integer(in, i, size) *
+			          reference_load_integer(scalar, 0, size);
+			memcpy((char *)out + i * size, &product, size);
+		}
+	}
+}
+
 static bool reference_is_nan(const void *element, int type)
 {
 	double wide;

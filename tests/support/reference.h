@@ -44,6 +44,18 @@ void reference_reduce_scatter(void *out, const void *const in[], int n,
 void reference_broadcast(void *out, const void *const in[], size_t count,
                          int type, int root);
 
+/* Block number @rank, of @count elements, of each input, behind each other. */
+void reference_all_to_all(void *out, const void *const in[], int n,
+                          size_t count, int type, int rank);
+
+/* Block number @rank, of @count elements, of in[root]. */
+void reference_scatter(void *out, const void *const in[], size_t count,
+                       int type, int root, int rank);
+
+/* @in times one element, each product rounded to the type. */
+void reference_scale(void *out, const void *in, const void *scalar,
+                     size_t count, int type);
+
 /*
  * The first element at which @a and @b differ, @count if none does.  Bytes
  * must be equal; but any NaN equals any other NaN of its type, as which one it

@@ -146,6 +146,15 @@ static inline double f64_one_nan(double x)
 	            loses)                                                     \
 	DEFINE_FOLD(type##_min, MIN, type, stored, folded, value, widen,       \
 	            loses)                                                     \
+	static void type##_scale(union block *acc, size_t count,               \
+	                         const char *scalar)                           \
+	{                                                                      \
+		const __typeof__(acc->folded[0]) b =                           \
+			widen(stored##_get(scalar, 0));                        \
+                                                                               \
+		for (size_t i = 0; i < count; i++)                             \
+			acc->folded[i] = acc->folded[i] * b;                   \
+	}                                                                      \
 	static void type##_divide(union block *acc, size_t count, int n)       \
 	{                                                                      \
 		for (size_t i = 0; i < count; i++)                             \
@@ -169,6 +178,7 @@ struct arithmetic {
 	size_t size; /* bytes of an element */
 	fold_fn load;
 	fold_fn fold[ncclNumOps];
+	void (*scale)(union block *acc, size_t count, const char *scalar);
 	void (*divide)(union block *acc, size_t count, int n);
 	void (*store)(char *restrict out, const union block *restrict acc,
 	              size_t count);
@@ -185,6 +195,7 @@ struct arithmetic {
 			[ncclMin] = type##_min,                                \
 			[ncclAvg] = type##_sum,                                \
 		},                                                             \
+		.scale = type##_scale,                                         \
 		.divide = type##_divide,                                       \
 		.store = type##_store,                                         \
 	},
@@ -225,5 +236,45 @@ void reduce_fold(void *out, const void *const src[], int n, size_t count,
 
 		fold_block(a, out, src, n, done * a->size,
 		           left < BLOCK ? left : BLOCK, op);
+	}
+}
+
+/* The same of sums, each input first replaced by its product with the scalar of
+ * its rank. */
+static void fold_block_scaled(const struct arithmetic *a, char *out,
+                              const void *const src[],
+                              const void *const scalars[], int n, size_t skip,
+                              size_t count)
+{
+	char product[BLOCK * sizeof(uint64_t)];
+	union block acc, one;
+
+	for (int i = 0; i < n; i++) {
+		a->load(&one, (const char *)src[i] + skip, count);
+		a->scale(&one, count, scalars[i]);
+		a->store(product, &one, count);
+		if (i == 0)
+			a->load(&acc, product, count);
+		else
+			a->fold[ncclSum](&acc, product, count);
+	}
+	a->store(out + skip, &acc, count);
+}
+
+void reduce_fold_scaled(void *out, const void *const src[],
+                        const void *const scalars[], int n, size_t count,
+                        int type)
+{
+	const struct arithmetic *a;
+
+	assert(n >= 1);
+	assert(type >= 0 && type < ncclNumTypes);
+
+	a = &arithmetic[type];
+	for (size_t done = 0; done < count; done += BLOCK) {
+		const size_t left = count - done;
+
+		fold_block_scaled(a, out, src, scalars, n, done * a->size,
+		                  left < BLOCK ? left : BLOCK);
 	}
 }
