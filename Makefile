@@ -107,16 +107,16 @@ library_sources := \
   src/platform/host/collective.c src/platform/host/comm.c \
   src/platform/host/config.c src/platform/host/copy.c \
   src/platform/host/device.c src/platform/host/end.c \
-  src/platform/host/event.c src/platform/host/fault.c \
-  src/platform/host/group.c src/platform/host/host.c \
-  src/platform/host/init.c \
-  src/platform/host/join.c src/platform/host/mark.c src/platform/host/meet.c \
-  src/platform/host/memory.c src/platform/host/pending.c \
-  src/platform/host/reduce.c \
-  src/platform/host/split.c \
-  src/platform/host/stream.c src/platform/host/stream_calls.c \
-  src/platform/host/strict.c src/platform/need.c src/platform/select.c \
-  src/platform/sim.c
+  src/platform/host/enqueue.c src/platform/host/event.c \
+  src/platform/host/fault.c src/platform/host/group.c src/platform/host/host.c \
+  src/platform/host/init.c src/platform/host/join.c src/platform/host/launch.c \
+  src/platform/host/mark.c src/platform/host/meet.c src/platform/host/memory.c \
+  src/platform/host/p2p.c src/platform/host/pending.c \
+  src/platform/host/piece.c src/platform/host/redop.c \
+  src/platform/host/reduce.c src/platform/host/simulate.c \
+  src/platform/host/split.c src/platform/host/stream.c \
+  src/platform/host/stream_calls.c src/platform/host/strict.c \
+  src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
   src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/report.c \
@@ -140,10 +140,11 @@ api_sources := \
   tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
   tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
-  tests/platform/device.c \
-  tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
-  tests/platform/mark.c tests/platform/order.c tests/platform/revoke.c \
-  tests/platform/shrink.c tests/platform/split.c tests/platform/stream.c \
+  tests/platform/device.c tests/platform/differential.c tests/platform/fault.c \
+  tests/platform/group.c tests/platform/join.c tests/platform/mark.c \
+  tests/platform/matching.c tests/platform/order.c tests/platform/p2p.c \
+  tests/platform/redop.c tests/platform/revoke.c tests/platform/shrink.c \
+  tests/platform/simulate.c tests/platform/split.c tests/platform/stream.c \
   tests/platform/strict.c
 support_sources := \
   tests/support/buffer.c tests/support/contest.c tests/support/crew.c \
@@ -154,7 +155,8 @@ support_sources := \
 fault_tests := memory native steady
 stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
-race_tests := abort agree buffers exits handles mix prober respawn siblings stalls
+race_tests := abort agree buffers exits handles messages mix prober respawn \
+              siblings stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/cuda.c tests/fuzz/life.c tests/fuzz/plan.c \
   tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c \

@@ -72,9 +72,10 @@ enum cohort_fault_kind {
 /* One scripted fault.  It strikes once. */
 struct cohort_fault {
 	int rank;           /* of the communicator; -1: any */
-	uint64_t operation; /* the rank's native collectives on a communicator
-	                       are numbered from 0, each tensor of a list is
-	                       one; those with count 0, for which nobody
+	uint64_t operation; /* the rank's native collectives, sends and
+	                       receives on a communicator are numbered from
+	                       0 in the order called, each tensor of a list
+	                       is one; those with count 0, for which nobody
 	                       arrives, are counted too; 0 for INIT */
 	int kind;           /* enum cohort_fault_kind */
 	uint64_t value;     /* see the kinds */

@@ -62,79 +62,6 @@ ncclResult_t host_ncclGetVersion(int *version)
 	return ncclSuccess;
 }
 
-/* ---- launches --------------------------------------------------------- */
-
-/* With room of its own for the usual. */
-static struct launch *launch_init(struct launch *l)
-{
-	if (!l)
-		return NULL;
-	l->calls = l->own_calls;
-	l->call_room = sizeof(l->own_calls) / sizeof(l->own_calls[0]);
-	l->streams = l->own_streams;
-	l->stream_room = sizeof(l->own_streams) / sizeof(l->own_streams[0]);
-	return l;
-}
-
-struct launch *comm_launch_get(struct ncclComm *comm)
-{
-	struct launch *l;
-
-	pthread_mutex_lock(&comm->lock);
-	l = comm->unused;
-	if (l)
-		comm->unused = l->next;
-	else if (comm->stock_used < COMM_STOCK)
-		l = launch_init(&comm->stock[comm->stock_used++]);
-	pthread_mutex_unlock(&comm->lock);
-	if (!l)
-		l = launch_init(calloc(1, sizeof(*l)));
-	if (!l)
-		return NULL;
-	l->comm = comm;
-	l->call_count = 0;
-	l->stream_count = 0;
-	l->fault.kind = 0;
-	l->due_ns = 0;
-	l->joined = false;
-	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
-	return l;
-}
-
-void comm_launch_put(struct launch *l)
-{
-	struct ncclComm *comm = l->comm;
-
-	/* Acquire and release: the last one sees what the other did. */
-	if (atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel) > 1)
-		return;
-	pthread_mutex_lock(&comm->lock);
-	l->next = comm->unused;
-	comm->unused = l;
-	pthread_mutex_unlock(&comm->lock);
-}
-
-void comm_launch_queue(struct launch *l)
-{
-	size_t i, n = l->stream_count - 1;
-	struct stream *s = l->streams[n];
-	struct work w = { .step = meet_step, .launch = l };
-	uint64_t position;
-
-	for (i = 0; i < n; i++)
-		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
-	l->round = l->comm->rounds++;
-	l->comm->last = s;
-	atomic_store_explicit(&l->users, 2, memory_order_relaxed);
-	atomic_fetch_add_explicit(&l->comm->pending, 1, memory_order_relaxed);
-	stream_push(s, &w, &position);
-	for (i = 0; i < n; i++) {
-		stream_push_wait(l->streams[i], s, position);
-		stream_go(l->streams[i]);
-	}
-	comm_launch_put(l);
-}
-
 /* ---- abort flags ------------------------------------------------------ */
 
 /* Guards the rings of kin; the locks of meetings and worlds may be acquired
@@ -283,19 +210,10 @@ bool comm_is_valid(const struct ncclComm *comm, const char *function)
 
 static void comm_free(struct ncclComm *comm)
 {
-	struct launch *l, *next;
-
 	leave_kin(comm);
-	for (l = comm->unused; l; l = next) {
-		next = l->next;
-		if (l->streams != l->own_streams)
-			free(l->streams);
-		if (l->calls != l->own_calls)
-			free(l->calls);
-		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
-			free(l);
-	}
-	free(comm->stock);
+	launches_free(comm);
+	redops_free(&comm->redops);
+	free(comm->lanes);
 	pthread_mutex_destroy(&comm->lock);
 	if (strict_is_on()) {
 		strict_bury(comm);

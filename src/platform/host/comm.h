@@ -11,63 +11,10 @@
  * them to be aborted or destroyed (nccl.md of the design notes, section 1).
  */
 
-#include <cohort/sim.h>
-
 #include "platform/host/config.h"
-#include "platform/host/stream.h"
+#include "platform/host/launch.h"
+#include "platform/host/redop.h"
 #include "platform/host/strict.h"
-
-enum call_kind {
-	CALL_ALL_REDUCE,
-	CALL_BROADCAST,
-	CALL_REDUCE,
-	CALL_ALL_GATHER,
-	CALL_REDUCE_SCATTER,
-};
-
-/* One collective of one rank. */
-struct call {
-	enum call_kind kind;
-	const void *send;
-	void *recv;
-	size_t count;
-	int type; /* ncclDataType_t */
-	int op;   /* ncclRedOp_t; 0 where there is none */
-	int root; /* 0 where there is none */
-
-	/* Written by the last rank to arrive, in the list of rank 0. */
-	size_t first_piece;
-};
-
-/* One rank's part of one operation: all calls of a group on one communicator,
- * queued on a stream as one piece of work. */
-struct launch {
-	struct ncclComm *comm;
-	struct launch *next; /* in the group, or among the unused */
-	uint64_t round;      /* which operation of the communicator it is */
-
-	/* The streams named by its calls; it runs on the last, and the others
-	 * are joined before and after. */
-	struct stream **streams;
-	size_t stream_count, stream_room;
-
-	struct call *calls;
-	size_t call_count, call_room;
-
-	/* Where both are while they are few. */
-	struct stream *own_streams[2];
-	struct call own_calls[4];
-
-	struct cohort_fault
-		fault;   /* of its last call that had one, or kind 0 */
-	uint64_t due_ns; /* of a delay, once it has begun */
-
-	/* Atomic; who still uses it: the group, and once queued the stream. */
-	atomic_int users;
-
-	/* Guarded by the world's lock. */
-	bool joined;
-};
 
 struct ncclComm {
 	/* Constant after creation. */
@@ -116,11 +63,19 @@ struct ncclComm {
 	_Atomic uint64_t pending;
 
 	/* Owned by the thread that uses the communicator. */
-	uint64_t operations; /* collectives called, for faults */
+	uint64_t operations; /* called, for faults */
 	uint64_t rounds;     /* launches queued */
 	struct launch *open; /* of the group that is open, or NULL */
 	struct stream *last; /* where the last launch went */
 	bool finalized;
+
+	struct redops redops;
+
+	/* Guarded by the world's lock. */
+	uint64_t turn; /* launches that are over */
+	int inside;    /* threads that may touch its transfers' buffers */
+	struct stream *followers; /* their first work waits for any of this */
+	struct lane *lanes;       /* its transfers without a partner: p2p.c */
 
 	/* Guarded by lock.  The stock is memory that costs nothing until it is
 	 * used, and then no allocation. */
@@ -152,14 +107,13 @@ struct world {
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
-	uint64_t round;           /* operations done */
-	int arrived;              /* in this one */
-	bool open;                /* all have arrived, and with the same call */
-	int inside;               /* threads that may touch buffers */
-	size_t finished;          /* pieces done */
-	struct stream *followers; /* their first work waits for any of this */
+	int arrived;     /* ranks whose launch has collectives left */
+	bool open;       /* all have arrived, and with the same call */
+	int inside;      /* threads that may touch buffers of the round */
+	size_t finished; /* pieces done */
 
 	/* Written under lock, read by those inside: they hold the round. */
+	size_t span; /* calls */
 	size_t pieces;
 	size_t bytes;
 	struct launch **launches; /* by rank */
@@ -221,18 +175,18 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function);
 ncclResult_t comm_ready(struct ncclComm *comm);
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result);
 
-/* A launch for @comm with nothing in it, or NULL without memory. */
-struct launch *comm_launch_get(struct ncclComm *comm);
-
-/* One user less; the last one puts it back for the next. */
-void comm_launch_put(struct launch *launch);
-
-/* Queue a launch on its stream, and put it. */
-void comm_launch_queue(struct launch *launch);
-
 /* The step function of a launch: arrive, and with the others do the work. */
 enum step meet_step(struct stream *stream, struct work *work,
                     const struct drive *drive);
+
+/* Something of a joined launch was done: if that was all, the next launch of its
+ * rank has its turn.  With the world's lock held. */
+void launch_end_locked(struct launch *launch);
+
+static inline bool comm_is_aborted(const struct ncclComm *comm)
+{
+	return atomic_load_explicit(&comm->aborted, memory_order_acquire);
+}
 
 /* A rank's abort flag is up: let everyone see it, once stream_settle() is called
  * without any lock. */

@@ -2,7 +2,7 @@
 
 /*
  * Scripted faults of the host platform: a short list, looked at by every
- * collective as it is called and free of cost while it is empty
+ * collective, send and receive as it is called and free of cost while it is empty
  */
 
 #include "platform/host/fault.h"

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "platform/host/host.h"
+#include "platform/host/p2p.h"
+#include "platform/host/simulate.h"
 
 struct job {
 	group_job_fn fn;
@@ -67,7 +69,7 @@ struct launch *group_launch(struct ncclComm *comm)
 
 	if (l)
 		return l;
-	l = comm_launch_get(comm);
+	l = launch_get(comm);
 	if (!l)
 		return NULL;
 	comm->open = l;
@@ -112,6 +114,16 @@ static ncclResult_t end_joins(ncclResult_t error)
 	return error;
 }
 
+static ncclResult_t check_launches(void)
+{
+	ncclResult_t result = ncclSuccess;
+	struct launch *l;
+
+	for (l = group.first; l && result == ncclSuccess; l = l->next)
+		result = p2p_check(l);
+	return result;
+}
+
 static void end_launches(bool queue)
 {
 	struct launch *l, *next;
@@ -120,9 +132,9 @@ static void end_launches(bool queue)
 		next = l->next;
 		l->comm->open = NULL;
 		if (queue)
-			comm_launch_queue(l);
+			launch_queue(l);
 		else
-			comm_launch_put(l);
+			launch_put(l);
 	}
 }
 
@@ -143,7 +155,9 @@ static ncclResult_t end_jobs(bool run)
 	return first;
 }
 
-ncclResult_t group_end(void)
+/* @info: NULL, or where to store what the launches would take if they were
+ * queued, which they are not then. */
+static ncclResult_t end(ncclSimInfo_t *info)
 {
 	ncclResult_t error, result;
 
@@ -153,13 +167,24 @@ ncclResult_t group_end(void)
 	if (--group.depth)
 		return ncclSuccess;
 	error = group.error;
+	if (error == ncclSuccess && info)
+		error = simulate_check(info);
 	if (group.joins)
 		error = end_joins(error);
-	end_launches(error == ncclSuccess);
+	if (error == ncclSuccess)
+		error = check_launches();
+	if (error == ncclSuccess && info)
+		simulate_launches(group.first, info);
+	end_launches(error == ncclSuccess && !info);
 	result = end_jobs(error == ncclSuccess);
 	if (strict_is_on())
 		strict_leave();
 	return error != ncclSuccess ? error : result;
+}
+
+ncclResult_t group_end(void)
+{
+	return end(NULL);
 }
 
 void group_drop(void)
@@ -182,4 +207,9 @@ ncclResult_t host_ncclGroupStart(void)
 ncclResult_t host_ncclGroupEnd(void)
 {
 	return group_end();
+}
+
+ncclResult_t host_ncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+	return end(info);
 }

@@ -5,7 +5,7 @@
 /*
  * ncclGroupStart() and ncclGroupEnd(): what a thread calls in between is
  * collected and takes effect at the outermost end, all of it, or none if any
- * call failed.  Every collective is a group of its own when none is open.
+ * call failed.  Every call is a group of its own when none is open.
  */
 
 #include "platform/host/join.h"

@@ -162,10 +162,12 @@ void strict_check_free(const struct world *w, const char *function)
 
 void strict_check_buffers(struct world *w, const char *function)
 {
-	int n;
+	int i, n;
 
 	pthread_mutex_lock(&w->lock);
 	n = w->inside;
+	for (i = 0; i < w->n; i++)
+		n += w->comms[i]->inside;
 	pthread_mutex_unlock(&w->lock);
 	if (n)
 		die(function, w->comms[0],

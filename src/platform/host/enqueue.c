@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "platform/host/enqueue.h"
+
+#include "base/backoff.h"
+#include "platform/host/copy.h"
+#include "platform/host/device.h"
+#include "platform/host/fault.h"
+#include "platform/host/group.h"
+#include "platform/host/host.h"
+#include "platform/host/p2p.h"
+
+static const char *const functions[] = {
+	[CALL_ALL_REDUCE] = "ncclAllReduce",
+	[CALL_BROADCAST] = "ncclBroadcast",
+	[CALL_REDUCE] = "ncclReduce",
+	[CALL_ALL_GATHER] = "ncclAllGather",
+	[CALL_REDUCE_SCATTER] = "ncclReduceScatter",
+	[CALL_ALL_TO_ALL] = "ncclAlltoAll",
+	[CALL_GATHER] = "ncclGather",
+	[CALL_SCATTER] = "ncclScatter",
+	[CALL_SEND] = "ncclSend",
+	[CALL_RECV] = "ncclRecv",
+};
+
+/*
+ * In NCCL's order; a count of 0 is checked like any other.  What NCCL does not
+ * check (NULL buffers, overlaps, what the other ranks call) is not checked here
+ * either.
+ */
+static ncclResult_t check(struct ncclComm *comm, const struct call *c)
+{
+	ncclResult_t result = comm_use(comm, functions[c->kind]);
+
+	if (result != ncclSuccess)
+		return result;
+	if (c->root < 0 || c->root >= comm->world->n)
+		return group_fail(ncclInvalidArgument, "no such root or peer");
+	if (c->type < 0 || c->type >= ncclNumTypes)
+		return group_fail(ncclInvalidArgument, "no such data type");
+	if (c->op < 0 ||
+	    (c->op >= ncclNumOps && !redop_find(&comm->redops, c->op)))
+		return group_fail(ncclInvalidArgument,
+		                  "no such reduction operation");
+	return ncclSuccess;
+}
+
+/* A call that does not return until its communicator is aborted. */
+static ncclResult_t stuck(struct ncclComm *comm)
+{
+	struct backoff b = BACKOFF;
+
+	while (!atomic_load_explicit(&comm->aborted, memory_order_acquire))
+		backoff_wait(&b, UINT64_MAX);
+	return group_fail(ncclInternalError, "aborted while in the call");
+}
+
+/* The thread ends inside the call, and what it had begun with it. */
+__attribute__((noreturn)) static void die(void)
+{
+	group_drop();
+	pthread_exit(NULL);
+}
+
+/* What a scripted fault does at the call, to which it may change @c.  The
+ * others make the rank come late or never: meet.c. */
+static ncclResult_t strike(struct ncclComm *comm, struct call *c,
+                           const struct cohort_fault *fault, uint64_t script)
+{
+	switch ((enum cohort_fault_kind)fault->kind) {
+	case COHORT_FAULT_ERROR:
+		return group_fail((ncclResult_t)fault->value, "scripted fault");
+	case COHORT_FAULT_MEMORY:
+		return group_fail(ncclUnhandledCudaError,
+		                  "scripted fault: out of memory");
+	case COHORT_FAULT_STUCK:
+		return stuck(comm);
+	case COHORT_FAULT_HUNG:
+		fault_hold(script, UINT64_MAX);
+		return group_fail(ncclInternalError, "scripted fault: hung");
+	case COHORT_FAULT_DIE:
+		die();
+	case COHORT_FAULT_ASYNC:
+		atomic_store_explicit(&comm->async_error, (int)fault->value,
+		                      memory_order_relaxed);
+		break;
+	case COHORT_FAULT_ARGUMENT:
+		c->count -= c->count != 0;
+		break;
+	case COHORT_FAULT_NEVER:
+	case COHORT_FAULT_DELAY:
+	case COHORT_FAULT_INIT:
+		break;
+	}
+	return ncclSuccess;
+}
+
+static bool launch_add(struct launch *l, const struct call *c, struct stream *s)
+{
+	if (!launch_add_stream(l, s))
+		return false;
+	if (!call_is_p2p(c))
+		return launch_add_call(l, c);
+	return p2p_init(l->comm) && launch_add_transfer(l, c);
+}
+
+/* A rank on its own copies at the call, not at the group's end. */
+static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
+                          struct stream *s)
+{
+	struct launch *l;
+
+	if (c->op != CALL_PRE_MUL_SUM) {
+		if (c->send != c->recv)
+			copy_push(s, c->recv, c->send,
+			          c->count * cohort_type_size(c->type), NULL);
+		return ncclSuccess;
+	}
+	l = launch_get(comm);
+	if (!l)
+		return group_fail(ncclSystemError, "out of memory");
+	if (!launch_add(l, c, s)) {
+		launch_put(l);
+		return group_fail(ncclSystemError, "out of memory");
+	}
+	launch_queue(l);
+	return ncclSuccess;
+}
+
+static struct stream *stream_of(const struct ncclComm *comm,
+                                cudaStream_t stream)
+{
+	if (!stream || stream == cudaStreamLegacy)
+		return stream_legacy(comm->device);
+	return stream_find(stream);
+}
+
+static ncclResult_t join(struct ncclComm *comm, const struct call *c,
+                         struct stream *s, const struct cohort_fault *fault)
+{
+	struct launch *l = group_launch(comm);
+
+	if (!l || !launch_add(l, c, s))
+		return group_fail(ncclSystemError, "out of memory");
+	if (fault->kind)
+		l->fault = *fault;
+	return ncclSuccess;
+}
+
+/* Replace the handle of an operation, which may be destroyed after the call, by
+ * what it stands for. */
+static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
+{
+	const struct redop *op = redop_find(&comm->redops, c->op);
+
+	if (!op)
+		return ncclSuccess;
+	if (op->type != c->type)
+		return group_fail(ncclInvalidArgument,
+		                  "the reduction operation is for another data "
+		                  "type");
+	c->op = CALL_PRE_MUL_SUM;
+	c->scalar = op->scalar;
+	return ncclSuccess;
+}
+
+/* Inside a group. */
+static ncclResult_t add(struct ncclComm *comm, struct call *c,
+                        cudaStream_t stream)
+{
+	ncclResult_t result = check(comm, c);
+	struct cohort_fault fault;
+	uint64_t script;
+	struct stream *s;
+
+	if (result != ncclSuccess)
+		return result;
+	fault = fault_take(comm->rank, comm->operations++, &script);
+	if (fault.kind)
+		result = strike(comm, c, &fault, script);
+	if (result != ncclSuccess)
+		return result;
+	if (!c->count && !call_is_p2p(c))
+		return ncclSuccess;
+	result = resolve(comm, c);
+	if (result != ncclSuccess)
+		return result;
+	s = stream_of(comm, stream);
+	if (!s)
+		return group_fail(ncclUnhandledCudaError, "no such stream");
+	if (comm->world->n == 1 && !fault.kind && !call_is_p2p(c))
+		return alone(comm, c, s);
+	return join(comm, c, s, &fault);
+}
+
+ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
+{
+	ncclResult_t result, ended;
+
+	group_start();
+	result = add(comm, c, stream);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}

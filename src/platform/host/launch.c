@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "platform/host/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/host/comm.h"
+
+/* With room of its own for the usual. */
+static struct launch *launch_init(struct launch *l)
+{
+	if (!l)
+		return NULL;
+	l->calls = l->own_calls;
+	l->call_room = sizeof(l->own_calls) / sizeof(l->own_calls[0]);
+	l->streams = l->own_streams;
+	l->stream_room = sizeof(l->own_streams) / sizeof(l->own_streams[0]);
+	l->transfers = l->own_transfers;
+	l->transfer_room =
+		sizeof(l->own_transfers) / sizeof(l->own_transfers[0]);
+	return l;
+}
+
+static void launch_fini(struct launch *l)
+{
+	if (l->streams != l->own_streams)
+		free(l->streams);
+	if (l->calls != l->own_calls)
+		free(l->calls);
+	if (l->transfers != l->own_transfers)
+		free(l->transfers);
+}
+
+void launches_free(struct ncclComm *comm)
+{
+	struct launch *l, *next;
+
+	for (l = comm->unused; l; l = next) {
+		next = l->next;
+		launch_fini(l);
+		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
+			free(l);
+	}
+	free(comm->stock);
+}
+
+struct launch *launch_get(struct ncclComm *comm)
+{
+	struct launch *l;
+
+	pthread_mutex_lock(&comm->lock);
+	l = comm->unused;
+	if (l)
+		comm->unused = l->next;
+	else if (comm->stock_used < COMM_STOCK)
+		l = launch_init(&comm->stock[comm->stock_used++]);
+	pthread_mutex_unlock(&comm->lock);
+	if (!l)
+		l = launch_init(calloc(1, sizeof(*l)));
+	if (!l)
+		return NULL;
+	l->comm = comm;
+	l->call_count = 0;
+	l->stream_count = 0;
+	l->transfer_count = 0;
+	l->to_self = 0;
+	l->fault.kind = 0;
+	l->due_ns = 0;
+	l->joined = false;
+	l->over = false;
+	l->calls_done = 0;
+	l->transfers_done = 0;
+	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
+	return l;
+}
+
+void launch_put(struct launch *l)
+{
+	struct ncclComm *comm = l->comm;
+
+	/* Acquire and release: the last one sees what the other did. */
+	if (atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel) > 1)
+		return;
+	pthread_mutex_lock(&comm->lock);
+	l->next = comm->unused;
+	comm->unused = l;
+	pthread_mutex_unlock(&comm->lock);
+}
+
+/* ---- what is in it ---------------------------------------------------- */
+
+/* Make room for one more of @size in an array that begins as @own. */
+static bool grow(void **array, const void *own, size_t count, size_t *room,
+                 size_t size)
+{
+	size_t more = 2 * *room;
+	void *bigger;
+
+	if (count < *room)
+		return true;
+	bigger = realloc(*array == own ? NULL : *array, more * size);
+	if (!bigger)
+		return false;
+	if (*array == own)
+		memcpy(bigger, own, count * size);
+	*array = bigger;
+	*room = more;
+	return true;
+}
+
+bool launch_add_stream(struct launch *l, struct stream *s)
+{
+	void *streams = l->streams;
+	size_t i;
+	bool ok;
+
+	for (i = 0; i < l->stream_count; i++)
+		if (l->streams[i] == s)
+			return true;
+	ok = grow(&streams, l->own_streams, l->stream_count, &l->stream_room,
+	          sizeof(s));
+	l->streams = streams;
+	if (ok)
+		l->streams[l->stream_count++] = s;
+	return ok;
+}
+
+bool launch_add_call(struct launch *l, const struct call *c)
+{
+	void *calls = l->calls;
+	bool ok = grow(&calls, l->own_calls, l->call_count, &l->call_room,
+	               sizeof(*c));
+
+	l->calls = calls;
+	if (ok)
+		l->calls[l->call_count++] = *c;
+	return ok;
+}
+
+bool launch_add_transfer(struct launch *l, const struct call *c)
+{
+	const bool is_send = c->kind == CALL_SEND;
+	void *transfers = l->transfers;
+	bool ok = grow(&transfers, l->own_transfers, l->transfer_count,
+	               &l->transfer_room, sizeof(*l->transfers));
+
+	l->transfers = transfers;
+	if (!ok)
+		return false;
+	l->transfers[l->transfer_count++] = (struct transfer){
+		.launch = l,
+		.from = c->send,
+		.to = c->recv,
+		.is_send = is_send,
+		.peer = c->root,
+		.type = c->type,
+		.count = c->count,
+	};
+	if (c->root == l->comm->rank)
+		l->to_self += is_send ? 1 : -1;
+	return true;
+}
+
+/* ---- queueing --------------------------------------------------------- */
+
+void launch_queue(struct launch *l)
+{
+	size_t i, n = l->stream_count - 1;
+	struct stream *s = l->streams[n];
+	struct work w = { .step = meet_step, .launch = l };
+	uint64_t position;
+
+	for (i = 0; i < n; i++)
+		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
+	l->round = l->comm->rounds++;
+	l->comm->last = s;
+	atomic_store_explicit(&l->users, 2, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l->comm->pending, 1, memory_order_relaxed);
+	stream_push(s, &w, &position);
+	for (i = 0; i < n; i++) {
+		stream_push_wait(l->streams[i], s, position);
+		stream_go(l->streams[i]);
+	}
+	launch_put(l);
+}

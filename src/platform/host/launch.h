@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_LAUNCH_H
+#define HOST_LAUNCH_H
+
+/*
+ * Launches: what one rank calls in one group on one communicator, queued on a
+ * stream as one piece of work
+ *
+ * The launches of a communicator take their turns in the order queued, on
+ * whatever streams.  A launch has two parts, which do not wait for each other: its
+ * collectives, which the ranks do one after the other and all together (meet.c),
+ * and its sends and receives, of which each waits for its partner alone (p2p.c).
+ */
+
+#include <cohort/sim.h>
+
+#include "platform/host/stream.h"
+
+enum call_kind {
+	CALL_ALL_REDUCE,
+	CALL_BROADCAST,
+	CALL_REDUCE,
+	CALL_ALL_GATHER,
+	CALL_REDUCE_SCATTER,
+	CALL_ALL_TO_ALL,
+	CALL_GATHER,
+	CALL_SCATTER,
+	CALL_SEND,
+	CALL_RECV,
+};
+
+/* The number that inputs are multiplied by before a sum: where the operation
+ * finds it when it runs, or else itself, in the data type. */
+struct scalar {
+	const void *at;
+	unsigned char value[8];
+};
+
+/* The operation of a call that multiplies before it sums. */
+#define CALL_PRE_MUL_SUM ncclNumOps
+
+/* One call of one rank. */
+struct call {
+	enum call_kind kind;
+	const void *send;
+	void *recv;
+	size_t count;
+	int type; /* ncclDataType_t */
+	int op;   /* ncclRedOp_t; 0 where there is none */
+	int root; /* or peer; 0 where there is none */
+	struct scalar scalar;
+
+	/* Of a collective; written by the last rank to arrive, in the list of
+	 * rank 0. */
+	size_t first_piece;
+};
+
+/* One end of a message: a send or a receive of one rank. */
+struct transfer {
+	/* Constant once queued. */
+	struct launch *launch;
+	const char *from; /* of a send */
+	char *to;         /* of a receive */
+	bool is_send;
+	int peer;
+	int type;
+	size_t count;
+
+	/* Guarded by the world's lock. */
+	struct transfer *next;    /* that waits for the same peer */
+	struct transfer *partner; /* the other end, once there is one */
+	bool done;
+	bool busy;     /* a thread copies; in the send */
+	size_t copied; /* bytes; in the send */
+};
+
+struct launch {
+	struct ncclComm *comm;
+	struct launch *next; /* in the group, or among the unused */
+	uint64_t round;      /* which launch of the communicator it is */
+
+	/* The streams named by its calls; it runs on the last, and the others
+	 * are joined before and after. */
+	struct stream **streams;
+	size_t stream_count, stream_room;
+
+	struct call *calls; /* collectives */
+	size_t call_count, call_room;
+
+	struct transfer *transfers;
+	size_t transfer_count, transfer_room;
+	int to_self; /* sends to itself less receives from itself */
+
+	/* Where all are while they are few. */
+	struct stream *own_streams[2];
+	struct call own_calls[4];
+	struct transfer own_transfers[2];
+
+	struct cohort_fault
+		fault;   /* of its last call that had one, or kind 0 */
+	uint64_t due_ns; /* of a delay, once it has begun */
+
+	/* Atomic; who still uses it: the group, and once queued the stream. */
+	atomic_int users;
+
+	/* Guarded by the world's lock.  Calls done is constant for those inside:
+	 * they hold the round. */
+	bool joined;
+	bool over; /* all is done */
+	size_t calls_done;
+	size_t transfers_done;
+};
+
+/* A launch for @comm with nothing in it, or NULL without memory. */
+struct launch *launch_get(struct ncclComm *comm);
+
+/* One user less; the last one puts it back for the next. */
+void launch_put(struct launch *launch);
+
+/* Add to it; false without memory. */
+bool launch_add_stream(struct launch *launch, struct stream *stream);
+bool launch_add_call(struct launch *launch, const struct call *call);
+bool launch_add_transfer(struct launch *launch, const struct call *call);
+
+/* Queue a launch on its stream, and put it. */
+void launch_queue(struct launch *launch);
+
+/* The launches that @comm has kept are freed with it. */
+void launches_free(struct ncclComm *comm);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A transfer, one end of a message, waits in the lane of its rank, direction and
+ * peer until the other end arrives.  As the launches of a rank take turns, a lane
+ * holds transfers of one launch only, in the order called.  A pair is copied by
+ * one thread at a time, in pieces, whoever drives the stream of either end.
+ */
+
+#include "platform/host/p2p.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/host/piece.h"
+
+/* What waits for the other end, in the order called. */
+struct lane {
+	struct transfer *first, *last;
+};
+
+bool p2p_init(struct ncclComm *comm)
+{
+	struct world *w = comm->world;
+	bool ok;
+
+	pthread_mutex_lock(&w->lock);
+	if (!comm->lanes)
+		comm->lanes = calloc(2 * (size_t)w->n, sizeof(*comm->lanes));
+	ok = comm->lanes;
+	pthread_mutex_unlock(&w->lock);
+	return ok;
+}
+
+/* ---- matching --------------------------------------------------------- */
+
+/* What @comm sends to @peer, or receives from it; NULL if it never has. */
+static struct lane *lane_of(const struct ncclComm *comm, bool sends, int peer)
+{
+	if (!comm->lanes)
+		return NULL;
+	return &comm->lanes[2 * peer + sends];
+}
+
+static struct transfer *lane_take(struct lane *lane)
+{
+	struct transfer *t = lane ? lane->first : NULL;
+
+	if (t)
+		lane->first = t->next;
+	return t;
+}
+
+static void lane_add(struct lane *lane, struct transfer *t)
+{
+	t->next = NULL;
+	if (lane->first)
+		lane->last->next = t;
+	else
+		lane->first = t;
+	lane->last = t;
+}
+
+static void match_locked(struct transfer *t)
+{
+	struct ncclComm *comm = t->launch->comm;
+	struct ncclComm *peer = comm->world->comms[t->peer];
+	struct transfer *other =
+		lane_take(lane_of(peer, !t->is_send, comm->rank));
+
+	if (!other) {
+		lane_add(lane_of(comm, t->is_send, t->peer), t);
+		return;
+	}
+	t->partner = other;
+	other->partner = t;
+	stream_invite_all_locked(peer->followers);
+}
+
+void p2p_join_locked(struct launch *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->transfer_count; i++)
+		match_locked(&l->transfers[i]);
+}
+
+void p2p_leave_locked(struct launch *l)
+{
+	struct transfer *t;
+	size_t i;
+
+	for (i = 0; i < l->transfer_count; i++) {
+		t = &l->transfers[i];
+		lane_of(l->comm, t->is_send, t->peer)->first = NULL;
+		if (t->partner && !t->done)
+			t->partner->partner = NULL;
+	}
+}
+
+ncclResult_t p2p_check(const struct launch *l)
+{
+	if (!l->to_self)
+		return ncclSuccess;
+	return comm_error(ncclInvalidUsage,
+	                  l->to_self > 0
+	                          ? "send to self without a receive from self "
+	                            "in the same group"
+	                          : "receive from self without a send to self "
+	                            "in the same group");
+}
+
+/* ---- copying ---------------------------------------------------------- */
+
+static size_t transfer_bytes(const struct transfer *t)
+{
+	return t->count * cohort_type_size(t->type);
+}
+
+/* What goes over: where the ends differ, NCCL does not say. */
+static size_t message_bytes(const struct transfer *send)
+{
+	const size_t sent = transfer_bytes(send);
+	const size_t room = transfer_bytes(send->partner);
+
+	return sent < room ? sent : room;
+}
+
+static bool either_is_aborted(const struct transfer *send)
+{
+	return comm_is_aborted(send->launch->comm) ||
+	       comm_is_aborted(send->partner->launch->comm);
+}
+
+/* The send of a transfer that can go on, or NULL. */
+static struct transfer *ready_send(struct transfer *t)
+{
+	struct transfer *send = t->is_send ? t : t->partner;
+
+	if (t->done || !t->partner || send->busy || either_is_aborted(send))
+		return NULL;
+	return send;
+}
+
+/* Copy pieces until all is there, an end is aborted, or the driver's time is
+ * over.  Returns how far the message has come.  For a thread that is inside. */
+static size_t copy(const struct transfer *send, const struct drive *d)
+{
+	const struct transfer *recv = send->partner;
+	const size_t bytes = message_bytes(send);
+	size_t at = send->copied, n;
+
+	while (at < bytes && !either_is_aborted(send)) {
+		n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+		if (recv->to != send->from)
+			memcpy(recv->to + at, send->from + at, n);
+		at += n;
+		if (drive_is_late(d))
+			break;
+	}
+	return at;
+}
+
+static void end_locked(struct transfer *send)
+{
+	struct transfer *recv = send->partner;
+
+	send->done = true;
+	recv->done = true;
+	send->launch->transfers_done++;
+	recv->launch->transfers_done++;
+	launch_end_locked(send->launch);
+	if (recv->launch != send->launch)
+		launch_end_locked(recv->launch);
+}
+
+/* Releases and re-acquires the lock. */
+static void copy_locked(struct transfer *send, const struct drive *d)
+{
+	struct ncclComm *from = send->launch->comm;
+	struct ncclComm *to = send->partner->launch->comm;
+	size_t copied;
+
+	send->busy = true;
+	from->inside++;
+	to->inside++;
+	pthread_mutex_unlock(&from->world->lock);
+	copied = copy(send, d);
+	pthread_mutex_lock(&from->world->lock);
+	from->inside--;
+	to->inside--;
+	send->busy = false;
+	send->copied = copied;
+	if (copied == message_bytes(send))
+		end_locked(send);
+	/* Who is aborted waits for nobody inside. */
+	if (comm_is_aborted(from))
+		stream_kick_all_locked(&from->followers);
+	if (comm_is_aborted(to))
+		stream_kick_all_locked(&to->followers);
+}
+
+bool p2p_work_locked(struct launch *l, const struct drive *d)
+{
+	size_t budget = d->effort == EFFORT_ENQUEUE ? ENQUEUE_BYTES : SIZE_MAX;
+	struct transfer *send;
+	size_t i, bytes;
+
+	for (i = 0; i < l->transfer_count; i++) {
+		send = ready_send(&l->transfers[i]);
+		if (!send)
+			continue;
+		bytes = message_bytes(send) - send->copied;
+		if (bytes > budget)
+			return true;
+		budget -= bytes;
+		copy_locked(send, d);
+		if (ready_send(&l->transfers[i]))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The collectives of NCCL that cohort.h has no counterpart of, and sums of
+ * products, against the plain reference
+ *
+ * One thread speaks for all ranks, in groups.  Each case is a type, a count, in or
+ * out of place, and where the buffers lie; buffers lie between guards.  The other
+ * collectives are compared through the public API (tests/api/differential.c).
+ */
+
+#include <criterion/criterion.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fill.h"
+#include "support/native.h"
+#include "support/reference.h"
+
+#define GUARD 64
+#define LARGEST 40001 /* elements of a buffer, about */
+#define ROOM (GUARD + 16 + 8 * (size_t)LARGEST + GUARD)
+
+enum kind {
+	ALL_TO_ALL,
+	GATHER,
+	SCATTER,
+	BCAST,
+	SCALED_ALL_REDUCE,
+	SCALED_REDUCE,
+	SCALED_REDUCE_SCATTER,
+};
+
+struct config {
+	enum kind kind;
+	int n, type, root;
+	size_t count; /* as in the call */
+	bool in_place;
+	bool on_device; /* the scalars */
+	size_t offset;  /* bytes off the alignment */
+};
+
+/* One rank. */
+struct memory {
+	char *send_room, *recv_room;
+	char *send, *recv; /* may be the same, or one within the other */
+	char *input;       /* a copy of what is sent */
+	char *scaled;      /* times its scalar */
+	unsigned char scalar[8];
+	ncclRedOp_t op;
+};
+
+static const struct platform *p;
+static struct native_clique clique;
+static struct memory memory[NATIVE_RANKS];
+static char *wanted;
+
+static bool sends_blocks(enum kind kind)
+{
+	return kind == ALL_TO_ALL || kind == SCATTER ||
+	       kind == SCALED_REDUCE_SCATTER;
+}
+
+static bool receives_blocks(enum kind kind)
+{
+	return kind == ALL_TO_ALL || kind == GATHER;
+}
+
+static bool is_scaled(enum kind kind)
+{
+	return kind >= SCALED_ALL_REDUCE;
+}
+
+static size_t blocks(const struct config *c, bool many)
+{
+	return c->count * (many ? (size_t)c->n : 1);
+}
+
+static size_t sent(const struct config *c)
+{
+	return blocks(c, sends_blocks(c->kind));
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+static void *must_allocate(size_t bytes)
+{
+	void *at = malloc(bytes);
+
+	native_must(!at, "malloc");
+	return at;
+}
+
+static void open_all(int n)
+{
+	int r;
+
+	reference_begin();
+	p = native_open(NATIVE_RANKS);
+	native_clique_open(&clique, p, n);
+	wanted = must_allocate(ROOM);
+	for (r = 0; r < n; r++) {
+		memory[r].send_room = must_allocate(ROOM);
+		memory[r].recv_room = must_allocate(ROOM);
+		memory[r].input = must_allocate(ROOM);
+		memory[r].scaled = must_allocate(ROOM);
+	}
+}
+
+static void close_all(int n)
+{
+	int r;
+
+	native_clique_destroy(&clique);
+	free(wanted);
+	for (r = 0; r < n; r++) {
+		free(memory[r].send_room);
+		free(memory[r].recv_room);
+		free(memory[r].input);
+		free(memory[r].scaled);
+	}
+}
+
+/* Where NCCL says that a buffer lies in the other. */
+static void lay(const struct config *c, int r)
+{
+	const size_t size = reference_size(c->type);
+	const size_t block = (size_t)r * c->count * size;
+	struct memory *m = &memory[r];
+
+	m->send = m->send_room + GUARD + c->offset;
+	m->recv = m->recv_room + GUARD + (c->offset ? 3 : 0);
+	if (c->kind == BCAST)
+		m->recv = m->send;
+	if (!c->in_place)
+		return;
+	if (receives_blocks(c->kind))
+		m->send = m->recv + block;
+	else if (sends_blocks(c->kind))
+		m->recv = m->send + block;
+	else
+		m->recv = m->send;
+}
+
+static void fill(const struct config *c, int r)
+{
+	struct memory *m = &memory[r];
+	uint64_t seed = (uint64_t)(r + 1) * 1000003 + c->count;
+	const size_t bytes = sent(c) * reference_size(c->type);
+
+	fill_guard(m->send_room, ROOM);
+	fill_guard(m->recv_room, ROOM);
+	lay(c, r);
+	fill_random(m->send, sent(c), c->type, seed, false);
+	memcpy(m->input, m->send, bytes);
+	if (!is_scaled(c->kind))
+		return;
+	fill_random(m->scalar, 1, c->type, seed + 1, false);
+	reference_scale(m->scaled, m->input, m->scalar, sent(c), c->type);
+}
+
+/* ---- the call --------------------------------------------------------- */
+
+static ncclResult_t call(const struct config *c, int r)
+{
+	struct memory *m = &memory[r];
+	const ncclDataType_t type = (ncclDataType_t)c->type;
+	const ncclComm_t comm = clique.comm[r];
+	const cudaStream_t stream = clique.stream[r];
+
+	switch (c->kind) {
+	case ALL_TO_ALL:
+		return p->ncclAlltoAll(m->send, m->recv, c->count, type, comm,
+		                       stream);
+	case GATHER:
+		return p->ncclGather(m->send, r == c->root ? m->recv : NULL,
+		                     c->count, type, c->root, comm, stream);
+	case SCATTER:
+		return p->ncclScatter(r == c->root ? m->send : NULL, m->recv,
+		                      c->count, type, c->root, comm, stream);
+	case BCAST:
+		return p->ncclBcast(m->send, c->count, type, c->root, comm,
+		                    stream);
+	case SCALED_ALL_REDUCE:
+		return p->ncclAllReduce(m->send, m->recv, c->count, type, m->op,
+		                        comm, stream);
+	case SCALED_REDUCE:
+		return p->ncclReduce(m->send, r == c->root ? m->recv : NULL,
+		                     c->count, type, m->op, c->root, comm,
+		                     stream);
+	case SCALED_REDUCE_SCATTER:
+		return p->ncclReduceScatter(m->send, m->recv, c->count, type,
+		                            m->op, comm, stream);
+	}
+	return ncclInternalError;
+}
+
+/* The operation is destroyed, and a scalar of the host overwritten, as soon as the
+ * call has returned. */
+static void call_scaled(const struct config *c, int r)
+{
+	struct memory *m = &memory[r];
+	unsigned char scalar[8];
+
+	memcpy(scalar, m->scalar, sizeof(scalar));
+	native_must(p->ncclRedOpCreatePreMulSum(
+			    &m->op, c->on_device ? m->scalar : scalar,
+			    (ncclDataType_t)c->type,
+			    c->on_device ? ncclScalarDevice
+					 : ncclScalarHostImmediate,
+			    clique.comm[r]),
+	            "ncclRedOpCreatePreMulSum");
+	memset(scalar, 0x55, sizeof(scalar));
+	native_must(call(c, r), "the call");
+	native_must(p->ncclRedOpDestroy(m->op, clique.comm[r]),
+	            "ncclRedOpDestroy");
+}
+
+static void call_all(const struct config *c)
+{
+	int r;
+
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = 0; r < c->n; r++) {
+		if (is_scaled(c->kind))
+			call_scaled(c, r);
+		else
+			native_must(call(c, r), "the call");
+	}
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	for (r = 0; r < c->n; r++)
+		native_must(p->cudaStreamSynchronize(clique.stream[r]),
+		            "cudaStreamSynchronize");
+}
+
+/* ---- the comparison --------------------------------------------------- */
+
+/* Elements that rank @r has to get, into wanted. */
+static size_t expect(const struct config *c, int r)
+{
+	const void *in[NATIVE_RANKS];
+	int i;
+
+	for (i = 0; i < c->n; i++)
+		in[i] = is_scaled(c->kind) ? memory[i].scaled : memory[i].input;
+	switch (c->kind) {
+	case ALL_TO_ALL:
+		reference_all_to_all(wanted, in, c->n, c->count, c->type, r);
+		break;
+	case GATHER:
+		if (r != c->root)
+			return 0;
+		reference_all_gather(wanted, in, c->n, c->count, c->type);
+		break;
+	case SCATTER:
+		reference_scatter(wanted, in, c->count, c->type, c->root, r);
+		break;
+	case BCAST:
+		reference_broadcast(wanted, in, c->count, c->type, c->root);
+		break;
+	case SCALED_REDUCE:
+		if (r != c->root)
+			return 0;
+		reference_reduce(wanted, in, c->n, c->count, c->type,
+		                 COHORT_SUM);
+		break;
+	case SCALED_ALL_REDUCE:
+		reference_reduce(wanted, in, c->n, c->count, c->type,
+		                 COHORT_SUM);
+		break;
+	case SCALED_REDUCE_SCATTER:
+		reference_reduce_scatter(wanted, in, c->n, c->count, c->type,
+		                         COHORT_SUM, r);
+		break;
+	}
+	return blocks(c, receives_blocks(c->kind));
+}
+
+/* Nothing around [@at, @at + @bytes) was written. */
+static bool is_alone(const char *room, const char *at, size_t bytes)
+{
+	size_t before = (size_t)(at - room), behind = before + bytes;
+
+	return fill_guard_intact(room, before) &&
+	       fill_guard_intact(room + behind, ROOM - behind);
+}
+
+static bool is_right(const struct config *c, int r)
+{
+	const size_t size = reference_size(c->type), n = expect(c, r);
+	const struct memory *m = &memory[r];
+
+	if (n && reference_compare(m->recv, wanted, n, c->type) != n)
+		return false;
+	if (c->in_place || c->kind == BCAST)
+		return true;
+	return memcmp(m->send, m->input, sent(c) * size) == 0 &&
+	       is_alone(m->recv_room, m->recv, n * size);
+}
+
+static void run_case(const struct config *c)
+{
+	int r;
+
+	for (r = 0; r < c->n; r++)
+		fill(c, r);
+	call_all(c);
+	for (r = 0; r < c->n; r++)
+		cr_assert(is_right(c, r),
+		          "kind %d rank %d of %d type %d root %d count %zu%s "
+		          "offset %zu",
+		          (int)c->kind, r, c->n, c->type, c->root, c->count,
+		          c->in_place ? " in place" : "", c->offset);
+}
+
+static void run_cases(enum kind kind, int n)
+{
+	const size_t counts[] = { 0, 1, 17, 1023, (size_t)(LARGEST / n) };
+	size_t k, offset;
+	int type, place;
+
+	open_all(n);
+	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
+		for (type = 0; type < ncclNumTypes; type++)
+			for (place = 0; place < 2; place++)
+				for (offset = 0; offset < 2; offset++)
+					run_case(&(struct config){
+						.kind = kind,
+						.n = n,
+						.type = type,
+						.root = (type + (int)k) % n,
+						.count = counts[k],
+						.in_place = place &&
+					                    kind != ALL_TO_ALL,
+						.on_device = type % 2,
+						.offset = offset,
+					});
+	close_all(n);
+}
+
+TestSuite(differential, .timeout = 120);
+
+#define TESTS(name, kind)                                                      \
+	Test(differential, name##_of_one)                                      \
+	{                                                                      \
+		run_cases(kind, 1);                                            \
+	}                                                                      \
+	Test(differential, name##_of_two)                                      \
+	{                                                                      \
+		run_cases(kind, 2);                                            \
+	}                                                                      \
+	Test(differential, name##_of_three)                                    \
+	{                                                                      \
+		run_cases(kind, 3);                                            \
+	}                                                                      \
+	Test(differential, name##_of_eight)                                    \
+	{                                                                      \
+		run_cases(kind, 8);                                            \
+	}
+
+TESTS(all_to_all, ALL_TO_ALL)
+TESTS(gather, GATHER)
+TESTS(scatter, SCATTER)
+TESTS(bcast, BCAST)
+TESTS(scaled_all_reduce, SCALED_ALL_REDUCE)
+TESTS(scaled_reduce, SCALED_REDUCE)
+TESTS(scaled_reduce_scatter, SCALED_REDUCE_SCATTER)
