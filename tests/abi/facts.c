@@ -26,16 +26,22 @@
 #error "define ABI_OURS or ABI_REAL"
 #endif
 
+#include "platform/cuda_attributes.h"
+#include "platform/cuda_errors.h"
+#include "platform/cuda_properties.h"
 #include "platform/functions.h"
+#include "platform/host/exports.h"
 
 #if defined(ABI_REAL)
 /* The first line fails for a function that the real headers do not have, the
  * second for one that they declare differently. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define ABI_DECLARE(since, result, name, parameters, arguments)                \
 	typedef __typeof__(name) abi_type_of_##name;                           \
 	extern result name parameters;
 NCCL_FUNCTIONS(ABI_DECLARE)
 CUDA_FUNCTIONS(ABI_DECLARE)
+HOST_CUDA_FUNCTIONS(ABI_DECLARE)
 #undef ABI_DECLARE
 #endif
 
@@ -44,6 +50,8 @@ CUDA_FUNCTIONS(ABI_DECLARE)
 #define ABI_VALUE(name) ABI_NAMED(#name, name)
 #define ABI_HANDLE(name) ABI_NAMED(#name, (size_t)(name))
 #define ABI_SIZE(type) ABI_NAMED("sizeof(" #type ")", sizeof(type))
+#define ABI_OFFSET(type, field)                                                \
+	ABI_NAMED("offsetof(" #type ", " #field ")", offsetof(type, field))
 /* clang-format on */
 
 const struct abi_fact ABI_FACTS[] = {
@@ -90,25 +98,11 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_VALUE(ncclAvg),
 	ABI_VALUE(ncclNumOps),
 
-	ABI_VALUE(cudaSuccess),
-	ABI_VALUE(cudaErrorInvalidValue),
-	ABI_VALUE(cudaErrorMemoryAllocation),
-	ABI_VALUE(cudaErrorInitializationError),
-	ABI_VALUE(cudaErrorStubLibrary),
-	ABI_VALUE(cudaErrorInsufficientDriver),
-	ABI_VALUE(cudaErrorNoDevice),
-	ABI_VALUE(cudaErrorInvalidDevice),
-	ABI_VALUE(cudaErrorInvalidResourceHandle),
-	ABI_VALUE(cudaErrorSymbolNotFound),
-	ABI_VALUE(cudaErrorNotReady),
-	ABI_VALUE(cudaErrorLaunchFailure),
-	ABI_VALUE(cudaErrorNotSupported),
-	ABI_VALUE(cudaErrorSystemNotReady),
-	ABI_VALUE(cudaErrorSystemDriverMismatch),
-	ABI_VALUE(cudaErrorCompatNotSupportedOnDevice),
-	ABI_VALUE(cudaErrorUnknown),
+#define ABI_ERROR(name, value, text) ABI_VALUE(name),
+	CUDA_ERRORS(ABI_ERROR)
+#undef ABI_ERROR
 
-	ABI_VALUE(cudaMemcpyHostToHost),
+		ABI_VALUE(cudaMemcpyHostToHost),
 	ABI_VALUE(cudaMemcpyHostToDevice),
 	ABI_VALUE(cudaMemcpyDeviceToHost),
 	ABI_VALUE(cudaMemcpyDeviceToDevice),
@@ -125,6 +119,178 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_VALUE(cudaHostAllocPortable),
 	ABI_VALUE(cudaHostAllocMapped),
 	ABI_VALUE(cudaHostAllocWriteCombined),
+
+	ABI_VALUE(cudaEventInterprocess),
+	ABI_VALUE(cudaEventRecordDefault),
+	ABI_VALUE(cudaEventRecordExternal),
+	ABI_VALUE(cudaEventWaitDefault),
+	ABI_VALUE(cudaEventWaitExternal),
+	ABI_VALUE(cudaHostRegisterDefault),
+	ABI_VALUE(cudaHostRegisterPortable),
+	ABI_VALUE(cudaHostRegisterMapped),
+	ABI_VALUE(cudaHostRegisterIoMemory),
+	ABI_VALUE(cudaHostRegisterReadOnly),
+	ABI_VALUE(cudaMemAttachGlobal),
+	ABI_VALUE(cudaMemAttachHost),
+	ABI_VALUE(cudaMemAttachSingle),
+	ABI_VALUE(cudaPeerAccessDefault),
+	ABI_VALUE(cudaDeviceScheduleAuto),
+	ABI_VALUE(cudaDeviceScheduleSpin),
+	ABI_VALUE(cudaDeviceScheduleYield),
+	ABI_VALUE(cudaDeviceScheduleBlockingSync),
+	ABI_VALUE(cudaDeviceScheduleMask),
+	ABI_VALUE(cudaDeviceMapHost),
+	ABI_VALUE(cudaDeviceLmemResizeToMax),
+	ABI_VALUE(cudaDeviceSyncMemops),
+	ABI_VALUE(cudaInitDeviceFlagsAreValid),
+	ABI_VALUE(cudaCpuDeviceId),
+	ABI_VALUE(cudaInvalidDeviceId),
+	ABI_VALUE(cudaMemoryTypeUnregistered),
+	ABI_VALUE(cudaMemoryTypeHost),
+	ABI_VALUE(cudaMemoryTypeDevice),
+	ABI_VALUE(cudaMemoryTypeManaged),
+	ABI_VALUE(cudaMemAdviseSetReadMostly),
+	ABI_VALUE(cudaMemAdviseUnsetReadMostly),
+	ABI_VALUE(cudaMemAdviseSetPreferredLocation),
+	ABI_VALUE(cudaMemAdviseUnsetPreferredLocation),
+	ABI_VALUE(cudaMemAdviseSetAccessedBy),
+	ABI_VALUE(cudaMemAdviseUnsetAccessedBy),
+	ABI_VALUE(cudaMemLocationTypeInvalid),
+	ABI_VALUE(cudaMemLocationTypeDevice),
+	ABI_VALUE(cudaMemLocationTypeHost),
+	ABI_VALUE(cudaMemLocationTypeHostNuma),
+	ABI_VALUE(cudaMemLocationTypeHostNumaCurrent),
+	ABI_VALUE(cudaMemAccessFlagsProtNone),
+	ABI_VALUE(cudaMemAccessFlagsProtRead),
+	ABI_VALUE(cudaMemAccessFlagsProtReadWrite),
+	ABI_VALUE(cudaMemAllocationTypeInvalid),
+	ABI_VALUE(cudaMemAllocationTypePinned),
+	ABI_VALUE(cudaMemAllocationTypeManaged),
+	ABI_VALUE(cudaMemHandleTypeNone),
+	ABI_VALUE(cudaMemHandleTypePosixFileDescriptor),
+	ABI_VALUE(cudaMemHandleTypeWin32),
+	ABI_VALUE(cudaMemHandleTypeWin32Kmt),
+	ABI_VALUE(cudaMemHandleTypeFabric),
+	ABI_VALUE(cudaMemPoolReuseFollowEventDependencies),
+	ABI_VALUE(cudaMemPoolReuseAllowOpportunistic),
+	ABI_VALUE(cudaMemPoolReuseAllowInternalDependencies),
+	ABI_VALUE(cudaMemPoolAttrReleaseThreshold),
+	ABI_VALUE(cudaMemPoolAttrReservedMemCurrent),
+	ABI_VALUE(cudaMemPoolAttrReservedMemHigh),
+	ABI_VALUE(cudaMemPoolAttrUsedMemCurrent),
+	ABI_VALUE(cudaMemPoolAttrUsedMemHigh),
+	ABI_VALUE(CUDA_IPC_HANDLE_SIZE),
+	ABI_VALUE(cudaIpcMemLazyEnablePeerAccess),
+	ABI_VALUE(cudaLimitStackSize),
+	ABI_VALUE(cudaLimitPrintfFifoSize),
+	ABI_VALUE(cudaLimitMallocHeapSize),
+	ABI_VALUE(cudaLimitDevRuntimeSyncDepth),
+	ABI_VALUE(cudaLimitDevRuntimePendingLaunchCount),
+	ABI_VALUE(cudaLimitMaxL2FetchGranularity),
+	ABI_VALUE(cudaLimitPersistingL2CacheSize),
+	ABI_VALUE(cudaDevP2PAttrPerformanceRank),
+	ABI_VALUE(cudaDevP2PAttrAccessSupported),
+	ABI_VALUE(cudaDevP2PAttrNativeAtomicSupported),
+	ABI_VALUE(cudaDevP2PAttrCudaArrayAccessSupported),
+	ABI_VALUE(cudaDevP2PAttrOnlyPartialNativeAtomicSupported),
+	ABI_VALUE(cudaStreamCaptureStatusNone),
+	ABI_VALUE(cudaStreamCaptureStatusActive),
+	ABI_VALUE(cudaStreamCaptureStatusInvalidated),
+	ABI_VALUE(cudaStreamCaptureModeGlobal),
+	ABI_VALUE(cudaStreamCaptureModeThreadLocal),
+	ABI_VALUE(cudaStreamCaptureModeRelaxed),
+	ABI_VALUE(cudaSyncPolicyAuto),
+	ABI_VALUE(cudaSyncPolicySpin),
+	ABI_VALUE(cudaSyncPolicyYield),
+	ABI_VALUE(cudaSyncPolicyBlockingSync),
+	ABI_VALUE(cudaAccessPropertyNormal),
+	ABI_VALUE(cudaAccessPropertyStreaming),
+	ABI_VALUE(cudaAccessPropertyPersisting),
+	ABI_VALUE(cudaLaunchMemSyncDomainDefault),
+	ABI_VALUE(cudaLaunchMemSyncDomainRemote),
+	ABI_VALUE(cudaLaunchAttributeIgnore),
+	ABI_VALUE(cudaLaunchAttributeAccessPolicyWindow),
+	ABI_VALUE(cudaLaunchAttributeSynchronizationPolicy),
+	ABI_VALUE(cudaLaunchAttributePriority),
+	ABI_VALUE(cudaLaunchAttributeMemSyncDomainMap),
+	ABI_VALUE(cudaLaunchAttributeMemSyncDomain),
+	ABI_VALUE(cudaGraphNodeTypeKernel),
+	ABI_VALUE(cudaGraphNodeTypeMemcpy),
+	ABI_VALUE(cudaGraphNodeTypeMemset),
+	ABI_VALUE(cudaGraphNodeTypeHost),
+	ABI_VALUE(cudaGraphNodeTypeGraph),
+	ABI_VALUE(cudaGraphNodeTypeEmpty),
+	ABI_VALUE(cudaGraphNodeTypeWaitEvent),
+	ABI_VALUE(cudaGraphNodeTypeEventRecord),
+	ABI_VALUE(cudaGraphInstantiateFlagAutoFreeOnLaunch),
+	ABI_VALUE(cudaGraphInstantiateFlagUpload),
+	ABI_VALUE(cudaGraphInstantiateFlagDeviceLaunch),
+	ABI_VALUE(cudaGraphInstantiateFlagUseNodePriority),
+	ABI_VALUE(cudaStreamAddCaptureDependencies),
+	ABI_VALUE(cudaStreamSetCaptureDependencies),
+	ABI_VALUE(cudaEnableDefault),
+	ABI_VALUE(cudaEnableLegacyStream),
+	ABI_VALUE(cudaEnablePerThreadDefaultStream),
+	ABI_VALUE(cudaDriverEntryPointSuccess),
+	ABI_VALUE(cudaDriverEntryPointSymbolNotFound),
+	ABI_VALUE(cudaDriverEntryPointVersionNotSufficent),
+
+	ABI_SIZE(struct cudaPointerAttributes),
+	ABI_SIZE(struct cudaMemLocation),
+	ABI_SIZE(struct cudaMemAccessDesc),
+	ABI_SIZE(struct cudaMemPoolProps),
+	ABI_SIZE(cudaIpcEventHandle_t),
+	ABI_SIZE(cudaIpcMemHandle_t),
+	ABI_SIZE(struct cudaDeviceProp),
+	ABI_SIZE(cudaUUID_t),
+	ABI_SIZE(cudaMemPool_t),
+	ABI_SIZE(cudaGraph_t),
+	ABI_SIZE(cudaGraphNode_t),
+	ABI_SIZE(cudaGraphExec_t),
+	ABI_SIZE(cudaStreamCallback_t),
+	ABI_SIZE(struct cudaAccessPolicyWindow),
+	ABI_SIZE(cudaLaunchMemSyncDomainMap),
+	ABI_SIZE(cudaStreamAttrValue),
+	ABI_SIZE(cudaStreamAttrID),
+	ABI_SIZE(cudaGraphEdgeData),
+	ABI_SIZE(enum cudaDeviceAttr),
+
+	ABI_OFFSET(struct cudaPointerAttributes, type),
+	ABI_OFFSET(struct cudaPointerAttributes, device),
+	ABI_OFFSET(struct cudaPointerAttributes, devicePointer),
+	ABI_OFFSET(struct cudaPointerAttributes, hostPointer),
+	ABI_OFFSET(struct cudaPointerAttributes, reserved),
+	ABI_OFFSET(struct cudaMemPoolProps, allocType),
+	ABI_OFFSET(struct cudaMemPoolProps, handleTypes),
+	ABI_OFFSET(struct cudaMemPoolProps, location),
+	ABI_OFFSET(struct cudaMemPoolProps, win32SecurityAttributes),
+	ABI_OFFSET(struct cudaMemPoolProps, maxSize),
+	ABI_OFFSET(struct cudaMemPoolProps, usage),
+	ABI_OFFSET(struct cudaMemPoolProps, reserved),
+	ABI_OFFSET(struct cudaAccessPolicyWindow, base_ptr),
+	ABI_OFFSET(struct cudaAccessPolicyWindow, num_bytes),
+	ABI_OFFSET(struct cudaAccessPolicyWindow, hitRatio),
+	ABI_OFFSET(struct cudaAccessPolicyWindow, hitProp),
+	ABI_OFFSET(struct cudaAccessPolicyWindow, missProp),
+	ABI_OFFSET(struct cudaMemAccessDesc, location),
+	ABI_OFFSET(struct cudaMemAccessDesc, flags),
+	ABI_OFFSET(cudaGraphEdgeData, from_port),
+	ABI_OFFSET(cudaGraphEdgeData, to_port),
+	ABI_OFFSET(cudaGraphEdgeData, type),
+	ABI_OFFSET(cudaGraphEdgeData, reserved),
+
+#define ABI_ATTRIBUTE(name, value, expression) ABI_VALUE(name),
+	CUDA_ATTRIBUTES(ABI_ATTRIBUTE)
+#undef ABI_ATTRIBUTE
+
+#define ABI_FIELD(type, name, dimensions)                                      \
+	ABI_OFFSET(struct cudaDeviceProp, name),
+#define ABI_DROPPED(type, name, dimensions)
+		CUDA_DEVICE_PROPERTIES(ABI_FIELD, ABI_DROPPED)
+			CUDA_DEVICE_PROPERTIES_13(ABI_FIELD)
+				ABI_FIELD(int, reserved, [56])
+#undef ABI_FIELD
+#undef ABI_DROPPED
 };
 
 const size_t ABI_COUNT = sizeof(ABI_FACTS) / sizeof(ABI_FACTS[0]);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDA_PROPERTIES_H
+#define CUDA_PROPERTIES_H
+
+/*
+ * What cudaGetDeviceProperties() fills, in the layouts of CUDA 13 and of CUDA
+ * 12, where the function is called cudaGetDeviceProperties_v2.  No types are
+ * declared here: the lists mean the same after the real headers.
+ *
+ * Both have the same fields in the same order, but CUDA 13 has dropped some:
+ * FIELD(type, name, dimensions) or, for those of CUDA 12 only, DROPPED(...).
+ * What follows behind them was reserved in 12 and is partly used in 13.
+ */
+
+/* clang-format off */
+#define CUDA_DEVICE_PROPERTIES(FIELD, DROPPED) \
+	FIELD(char, name, [256]) \
+	FIELD(cudaUUID_t, uuid, ) \
+	FIELD(char, luid, [8]) \
+	FIELD(unsigned int, luidDeviceNodeMask, ) \
+	FIELD(size_t, totalGlobalMem, ) \
+	FIELD(size_t, sharedMemPerBlock, ) \
+	FIELD(int, regsPerBlock, ) \
+	FIELD(int, warpSize, ) \
+	FIELD(size_t, memPitch, ) \
+	FIELD(int, maxThreadsPerBlock, ) \
+	FIELD(int, maxThreadsDim, [3]) \
+	FIELD(int, maxGridSize, [3]) \
+	DROPPED(int, clockRate, ) \
+	FIELD(size_t, totalConstMem, ) \
+	FIELD(int, major, ) \
+	FIELD(int, minor, ) \
+	FIELD(size_t, textureAlignment, ) \
+	FIELD(size_t, texturePitchAlignment, ) \
+	DROPPED(int, deviceOverlap, ) \
+	FIELD(int, multiProcessorCount, ) \
+	DROPPED(int, kernelExecTimeoutEnabled, ) \
+	FIELD(int, integrated, ) \
+	FIELD(int, canMapHostMemory, ) \
+	DROPPED(int, computeMode, ) \
+	FIELD(int, maxTexture1D, ) \
+	FIELD(int, maxTexture1DMipmap, ) \
+	DROPPED(int, maxTexture1DLinear, ) \
+	FIELD(int, maxTexture2D, [2]) \
+	FIELD(int, maxTexture2DMipmap, [2]) \
+	FIELD(int, maxTexture2DLinear, [3]) \
+	FIELD(int, maxTexture2DGather, [2]) \
+	FIELD(int, maxTexture3D, [3]) \
+	FIELD(int, maxTexture3DAlt, [3]) \
+	FIELD(int, maxTextureCubemap, ) \
+	FIELD(int, maxTexture1DLayered, [2]) \
+	FIELD(int, maxTexture2DLayered, [3]) \
+	FIELD(int, maxTextureCubemapLayered, [2]) \
+	FIELD(int, maxSurface1D, ) \
+	FIELD(int, maxSurface2D, [2]) \
+	FIELD(int, maxSurface3D, [3]) \
+	FIELD(int, maxSurface1DLayered, [2]) \
+	FIELD(int, maxSurface2DLayered, [3]) \
+	FIELD(int, maxSurfaceCubemap, ) \
+	FIELD(int, maxSurfaceCubemapLayered, [2]) \
+	FIELD(size_t, surfaceAlignment, ) \
+	FIELD(int, concurrentKernels, ) \
+	FIELD(int, ECCEnabled, ) \
+	FIELD(int, pciBusID, ) \
+	FIELD(int, pciDeviceID, ) \
+	FIELD(int, pciDomainID, ) \
+	FIELD(int, tccDriver, ) \
+	FIELD(int, asyncEngineCount, ) \
+	FIELD(int, unifiedAddressing, ) \
+	DROPPED(int, memoryClockRate, ) \
+	FIELD(int, memoryBusWidth, ) \
+	FIELD(int, l2CacheSize, ) \
+	FIELD(int, persistingL2CacheMaxSize, ) \
+	FIELD(int, maxThreadsPerMultiProcessor, ) \
+	FIELD(int, streamPrioritiesSupported, ) \
+	FIELD(int, globalL1CacheSupported, ) \
+	FIELD(int, localL1CacheSupported, ) \
+	FIELD(size_t, sharedMemPerMultiprocessor, ) \
+	FIELD(int, regsPerMultiprocessor, ) \
+	FIELD(int, managedMemory, ) \
+	FIELD(int, isMultiGpuBoard, ) \
+	FIELD(int, multiGpuBoardGroupID, ) \
+	FIELD(int, hostNativeAtomicSupported, ) \
+	DROPPED(int, singleToDoublePrecisionPerfRatio, ) \
+	FIELD(int, pageableMemoryAccess, ) \
+	FIELD(int, concurrentManagedAccess, ) \
+	FIELD(int, computePreemptionSupported, ) \
+	FIELD(int, canUseHostPointerForRegisteredMem, ) \
+	FIELD(int, cooperativeLaunch, ) \
+	DROPPED(int, cooperativeMultiDeviceLaunch, ) \
+	FIELD(size_t, sharedMemPerBlockOptin, ) \
+	FIELD(int, pageableMemoryAccessUsesHostPageTables, ) \
+	FIELD(int, directManagedMemAccessFromHost, ) \
+	FIELD(int, maxBlocksPerMultiProcessor, ) \
+	FIELD(int, accessPolicyMaxWindowSize, ) \
+	FIELD(size_t, reservedSharedMemPerBlock, ) \
+	FIELD(int, hostRegisterSupported, ) \
+	FIELD(int, sparseCudaArraySupported, ) \
+	FIELD(int, hostRegisterReadOnlySupported, ) \
+	FIELD(int, timelineSemaphoreInteropSupported, ) \
+	FIELD(int, memoryPoolsSupported, ) \
+	FIELD(int, gpuDirectRDMASupported, ) \
+	FIELD(unsigned int, gpuDirectRDMAFlushWritesOptions, ) \
+	FIELD(int, gpuDirectRDMAWritesOrdering, ) \
+	FIELD(unsigned int, memoryPoolSupportedHandleTypes, ) \
+	FIELD(int, deferredMappingCudaArraySupported, ) \
+	FIELD(int, ipcEventSupported, ) \
+	FIELD(int, clusterLaunch, ) \
+	FIELD(int, unifiedFunctionPointers, )
+
+/* What CUDA 13 has behind these. */
+#define CUDA_DEVICE_PROPERTIES_13(FIELD) \
+	FIELD(int, deviceNumaConfig, ) \
+	FIELD(int, deviceNumaId, ) \
+	FIELD(int, mpsEnabled, ) \
+	FIELD(int, hostNumaId, ) \
+	FIELD(unsigned int, gpuPciDeviceID, ) \
+	FIELD(unsigned int, gpuPciSubsystemID, ) \
+	FIELD(int, hostNumaMultinodeIpcSupported, )
+/* clang-format on */
+
+#endif
