@@ -457,8 +457,9 @@ Test(ticket, a_stream_that_waits_for_a_ticket_may_outlive_the_group)
 	cr_assert_eq(cohort_stream_after(c[0], t, stream), COHORT_OK);
 	ranks_sum(c[1], &b);
 	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_OK);
-	cr_assert_eq(cohort_group_close(gone), COHORT_OK);
+	/* To free what the stream looks at is to wait for the stream. */
 	native_gate_open(&gate);
+	cr_assert_eq(cohort_group_close(gone), COHORT_OK);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 	p->cudaStreamDestroy(stream);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Devices, errors and memory of the host platform
+ * Devices and errors of the host platform
  */
 
 #include <criterion/criterion.h>
@@ -14,15 +14,6 @@
 
 #include "platform/platform.h"
 #include "support/native.h"
-
-/* AddressSanitizer writes a report about an allocation of too many bytes. */
-#if defined(__SANITIZE_ADDRESS__)
-#define ALLOCATIONS_REPORTED 1
-#elif defined(__has_feature)
-#define ALLOCATIONS_REPORTED __has_feature(address_sanitizer)
-#else
-#define ALLOCATIONS_REPORTED 0
-#endif
 
 /* ---- devices ---------------------------------------------------------- */
 
@@ -240,136 +231,4 @@ Test(error, unknown_nccl_codes_say_so, .timeout = 10)
 	                 "unknown result code");
 	cr_assert_str_eq(p->ncclGetErrorString((ncclResult_t)-1),
 	                 "unknown result code");
-}
-
-/* ---- memory ----------------------------------------------------------- */
-
-Test(memory, allocates_writes_and_frees, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-	void *memory = NULL;
-	char out[64];
-	int i;
-
-	cr_assert_eq(p->cudaMalloc(&memory, 64), cudaSuccess);
-	cr_assert_not_null(memory);
-	cr_assert_eq((uintptr_t)memory % 256, 0, "cudaMalloc aligns to 256");
-	cr_assert_eq(p->cudaMemset(memory, 7, 64), cudaSuccess);
-	cr_assert_eq(p->cudaMemcpy(out, memory, 64, cudaMemcpyDeviceToHost),
-	             cudaSuccess);
-	for (i = 0; i < 64; i++)
-		cr_assert_eq(out[i], 7);
-	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
-}
-
-Test(memory, free_of_null_succeeds, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-
-	cr_assert_eq(p->cudaFree(NULL), cudaSuccess);
-	cr_assert_eq(p->cudaFreeHost(NULL), cudaSuccess);
-}
-
-Test(memory, null_output_is_an_invalid_value, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-
-	cr_assert_eq(p->cudaMalloc(NULL, 64), cudaErrorInvalidValue);
-	cr_assert_eq(p->cudaMallocHost(NULL, 64), cudaErrorInvalidValue);
-	cr_assert_eq(p->cudaHostAlloc(NULL, 64, cudaHostAllocDefault),
-	             cudaErrorInvalidValue);
-}
-
-Test(memory, zero_bytes_are_allowed, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-	char byte = 1;
-	void *memory = &byte;
-
-	cr_assert_eq(p->cudaMalloc(&memory, 0), cudaSuccess);
-	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
-	cr_assert_eq(p->cudaMemset(&byte, 0, 0), cudaSuccess);
-	cr_assert_eq(p->cudaMemcpy(&byte, &byte, 0, cudaMemcpyDefault),
-	             cudaSuccess);
-	cr_assert_eq(byte, 1);
-}
-
-Test(memory, more_than_there_is_fails_as_out_of_memory, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-	char byte;
-	void *memory = &byte;
-
-	if (ALLOCATIONS_REPORTED)
-		cr_skip_test("the address sanitizer reports large ones");
-	cr_assert_eq(p->cudaMalloc(&memory, SIZE_MAX / 2),
-	             cudaErrorMemoryAllocation);
-	cr_assert_eq(memory, &byte);
-	cr_assert_eq(p->cudaGetLastError(), cudaErrorMemoryAllocation);
-}
-
-Test(memory, pinned_memory_is_host_memory, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-	void *a;
-	void *b;
-
-	cr_assert_eq(p->cudaMallocHost(&a, 32), cudaSuccess);
-	cr_assert_eq(p->cudaHostAlloc(&b, 32,
-	                              cudaHostAllocPortable |
-	                                      cudaHostAllocMapped),
-	             cudaSuccess);
-	memset(a, 5, 32);
-	cr_assert_eq(p->cudaMemcpy(b, a, 32, cudaMemcpyHostToHost),
-	             cudaSuccess);
-	cr_assert_arr_eq(a, b, 32);
-	cr_assert_eq(p->cudaFreeHost(a), cudaSuccess);
-	cr_assert_eq(p->cudaFreeHost(b), cudaSuccess);
-}
-
-Test(memory, copies_in_every_direction, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-	const char in[16] = "fifteen letters";
-	char out[16] = "";
-	void *here;
-	void *there;
-
-	cr_assert_eq(p->cudaMalloc(&here, 16), cudaSuccess);
-	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
-	cr_assert_eq(p->cudaMalloc(&there, 16), cudaSuccess);
-	cr_assert_eq(p->cudaMemcpy(here, in, 16, cudaMemcpyHostToDevice),
-	             cudaSuccess);
-	cr_assert_eq(p->cudaMemcpy(there, here, 16, cudaMemcpyDeviceToDevice),
-	             cudaSuccess);
-	cr_assert_eq(p->cudaMemcpy(out, there, 16, cudaMemcpyDefault),
-	             cudaSuccess);
-	cr_assert_str_eq(out, in);
-	cr_assert_eq(p->cudaFree(here), cudaSuccess);
-	cr_assert_eq(p->cudaFree(there), cudaSuccess);
-}
-
-Test(memory, async_copy_and_memset_run_in_stream_order, .timeout = 10)
-{
-	const struct platform *p = native_open(2);
-	cudaStream_t stream = native_stream(p, 0);
-	struct native_gate gate;
-	void *device;
-	void *pinned;
-
-	cr_assert_eq(p->cudaMalloc(&device, 8), cudaSuccess);
-	cr_assert_eq(p->cudaMallocHost(&pinned, 8), cudaSuccess);
-	memset(pinned, 0, 8);
-	native_gate_hold(p, &gate, stream);
-	cr_assert_eq(p->cudaMemsetAsync(device, 9, 8, stream), cudaSuccess);
-	cr_assert_eq(p->cudaMemcpyAsync(pinned, device, 8,
-	                                cudaMemcpyDeviceToHost, stream),
-	             cudaSuccess);
-	cr_assert_eq(*(char *)pinned, 0, "the gate is still shut");
-	native_gate_open(&gate);
-	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
-	cr_assert_eq(*(char *)pinned, 9);
-	cr_assert_eq(p->cudaFree(device), cudaSuccess);
-	cr_assert_eq(p->cudaFreeHost(pinned), cudaSuccess);
-	cr_assert_eq(p->cudaStreamDestroy(stream), cudaSuccess);
 }

@@ -15,16 +15,13 @@
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 
-/* What a call that queues work may spend on doing it. */
-#define ENQUEUE_BYTES (16 * 1024)
-
 /* Between two of these a driver looks at the clock. */
 #define PIECE_BYTES ((size_t)1024 * 1024)
 
 /* How much of @bytes a driver may do now; 0: it must leave it. */
 static size_t allowed(size_t bytes, const struct drive *d)
 {
-	if (d->effort == EFFORT_ENQUEUE && bytes > ENQUEUE_BYTES)
+	if (d->effort == EFFORT_ENQUEUE && bytes > COPY_ENQUEUE_BYTES)
 		return 0;
 	return bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
 }
@@ -92,7 +89,7 @@ void copy_push(struct stream *s, void *dst, const void *src, size_t bytes,
 	stream_push(s, &w, position_out);
 }
 
-static bool kind_is_valid(enum cudaMemcpyKind kind)
+bool copy_kind_is_valid(enum cudaMemcpyKind kind)
 {
 	return (int)kind >= cudaMemcpyHostToHost &&
 	       (int)kind <= cudaMemcpyDefault;
@@ -105,7 +102,9 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 	struct stream *s = stream_find(stream);
 	uint64_t position;
 
-	if (!kind_is_valid(kind) || (bytes && (!dst || !src)))
+	if (!copy_kind_is_valid(kind))
+		return device_error(cudaErrorInvalidMemcpyDirection);
+	if (bytes && (!dst || !src))
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);

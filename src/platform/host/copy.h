@@ -4,6 +4,11 @@
 
 #include "platform/host/stream.h"
 
+/* What a call that queues work may spend on doing it. */
+#define COPY_ENQUEUE_BYTES ((size_t)16 * 1024)
+
+bool copy_kind_is_valid(enum cudaMemcpyKind kind);
+
 /* Queue a copy of @bytes; @dst may equal @src. */
 void copy_push(struct stream *stream, void *dst, const void *src, size_t bytes,
                uint64_t *position_out);

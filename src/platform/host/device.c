@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Devices, versions and errors of the host platform's CUDA part
+ * Devices and versions of the host platform's CUDA part
  *
  * A device is a number: memory and streams remember which they belong to, and
  * each thread has a current one.  How many there are is settled when the
@@ -29,8 +29,10 @@ static int wanted;
  * platform has not been used.  Relaxed: a number that never changes again. */
 static atomic_int devices;
 
-static _Thread_local int current;
-static _Thread_local cudaError_t last_error;
+/* Atomic; of threads that have not set one.  Relaxed: a number. */
+static atomic_int first_device;
+
+static _Thread_local int current = -1; /* -1: not set */
 
 int device_count(void)
 {
@@ -112,16 +114,16 @@ int device_init(void)
 	return rc;
 }
 
-int device_current(void)
+bool device_is_valid(int device)
 {
-	return current;
+	return device >= 0 && device < device_count();
 }
 
-cudaError_t device_error(cudaError_t error)
+int device_current(void)
 {
-	if (error != cudaSuccess)
-		last_error = error;
-	return error;
+	return current >= 0 ? current
+	                    : atomic_load_explicit(&first_device,
+	                                           memory_order_relaxed);
 }
 
 cudaError_t host_cudaRuntimeGetVersion(int *version)
@@ -149,79 +151,28 @@ cudaError_t host_cudaGetDevice(int *device)
 {
 	if (!device)
 		return device_error(cudaErrorInvalidValue);
-	*device = current;
+	*device = device_current();
 	return cudaSuccess;
 }
 
 cudaError_t host_cudaSetDevice(int device)
 {
-	if (device < 0 || device >= device_count())
+	if (!device_is_valid(device))
 		return device_error(cudaErrorInvalidDevice);
 	current = device;
 	return cudaSuccess;
 }
 
-cudaError_t host_cudaGetLastError(void)
+cudaError_t host_cudaSetValidDevices(int *list, int n)
 {
-	cudaError_t error = last_error;
+	int i;
 
-	last_error = cudaSuccess;
-	return error;
-}
-
-cudaError_t host_cudaPeekAtLastError(void)
-{
-	return last_error;
-}
-
-static const struct {
-	cudaError_t error;
-	const char *name;
-	const char *text;
-} errors[] = {
-	{ cudaSuccess, "cudaSuccess", "no error" },
-	{ cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument" },
-	{ cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation",
-	  "out of memory" },
-	{ cudaErrorInitializationError, "cudaErrorInitializationError",
-	  "initialization error" },
-	{ cudaErrorNoDevice, "cudaErrorNoDevice",
-	  "no CUDA-capable device is detected" },
-	{ cudaErrorInvalidDevice, "cudaErrorInvalidDevice",
-	  "invalid device ordinal" },
-	{ cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle",
-	  "invalid resource handle" },
-	{ cudaErrorNotReady, "cudaErrorNotReady", "device not ready" },
-	{ cudaErrorLaunchFailure, "cudaErrorLaunchFailure",
-	  "unspecified launch failure" },
-	{ cudaErrorNotSupported, "cudaErrorNotSupported",
-	  "operation not supported" },
-	{ cudaErrorUnknown, "cudaErrorUnknown", "unknown error" },
-};
-
-static size_t find_error(cudaError_t error)
-{
-	size_t i, n = sizeof(errors) / sizeof(errors[0]);
-
-	for (i = 0; i < n && errors[i].error != error; i++)
-		;
-	return i;
-}
-
-const char *host_cudaGetErrorName(cudaError_t error)
-{
-	size_t i = find_error(error);
-
-	return i < sizeof(errors) / sizeof(errors[0])
-	               ? errors[i].name
-	               : "unrecognized error code";
-}
-
-const char *host_cudaGetErrorString(cudaError_t error)
-{
-	size_t i = find_error(error);
-
-	return i < sizeof(errors) / sizeof(errors[0])
-	               ? errors[i].text
-	               : "unrecognized error code";
+	if (n < 0 || n > device_count() || (n && !list))
+		return device_error(cudaErrorInvalidValue);
+	for (i = 0; i < n; i++)
+		if (!device_is_valid(list[i]))
+			return device_error(cudaErrorInvalidDevice);
+	atomic_store_explicit(&first_device, n ? list[0] : 0,
+	                      memory_order_relaxed);
+	return cudaSuccess;
 }

@@ -19,6 +19,7 @@ int device_init(void);
 
 /* The number of devices; 0 before device_init(). */
 int device_count(void);
+bool device_is_valid(int device);
 
 /* The calling thread's current device. */
 int device_current(void);
@@ -26,5 +27,11 @@ int device_current(void);
 /* Remember @error as the calling thread's last CUDA error unless it is
  * cudaSuccess, and return it. */
 cudaError_t device_error(cudaError_t error);
+
+/* The priority that a stream asked to have @priority gets. */
+int device_priority(int priority);
+
+/* On which bus of PCI domain 0 a device is. */
+#define DEVICE_PCI_BUS(device) ((device) + 1)
 
 #endif

@@ -24,6 +24,7 @@ struct event {
 	pthread_mutex_t lock;
 	bool live;
 	bool timed;
+	int device;            /* whose streams may record it */
 	struct stream *stream; /* where it was recorded, or NULL */
 	uint64_t position;
 	uint64_t version; /* counts the recordings */
@@ -76,6 +77,7 @@ size_t event_live(void)
 struct moment {
 	bool live;
 	bool timed;
+	int device;
 	struct stream *stream;
 	uint64_t position;
 	uint64_t time_ns;
@@ -92,6 +94,7 @@ static struct moment event_moment(cudaEvent_t handle)
 	m = (struct moment){
 		.live = e->live,
 		.timed = e->timed,
+		.device = e->device,
 		.stream = e->stream,
 		.position = e->position,
 		.time_ns = e->time_ns,
@@ -103,11 +106,14 @@ static struct moment event_moment(cudaEvent_t handle)
 cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
                                           unsigned int flags)
 {
-	const unsigned int known =
-		cudaEventBlockingSync | cudaEventDisableTiming;
+	const unsigned int known = cudaEventBlockingSync |
+	                           cudaEventDisableTiming |
+	                           cudaEventInterprocess;
 	struct event *e;
 
-	if (!event || (flags & ~known))
+	if (!event || (flags & ~known) ||
+	    ((flags & cudaEventInterprocess) &&
+	     !(flags & cudaEventDisableTiming)))
 		return device_error(cudaErrorInvalidValue);
 	e = event_get();
 	if (!e)
@@ -115,6 +121,7 @@ cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
 	pthread_mutex_lock(&e->lock);
 	e->live = true;
 	e->timed = !(flags & cudaEventDisableTiming);
+	e->device = device_current();
 	e->stream = NULL;
 	e->time_ns = 0;
 	pthread_mutex_unlock(&e->lock);
@@ -162,10 +169,11 @@ cudaError_t host_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
 	struct event *e = (struct event *)event;
 	struct stream *s = stream_find(stream);
+	struct moment m = event_moment(event);
 	struct work w = { .step = record_step };
 	uint64_t position;
 
-	if (!s || !event_moment(event).live)
+	if (!s || !m.live || m.device != s->device)
 		return device_error(cudaErrorInvalidResourceHandle);
 	pthread_mutex_lock(&e->lock);
 	w.record.event = e;

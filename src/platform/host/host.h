@@ -21,6 +21,11 @@ CUDA_FUNCTIONS(HOST_PROTOTYPE)
 HOST_CUDA_FUNCTIONS(HOST_PROTOTYPE)
 #undef HOST_PROTOTYPE
 
+#define HOST_PROTOTYPE12(since, result, name, parameters, arguments)           \
+	result host12_##name parameters;
+HOST_CUDA12_FUNCTIONS(HOST_PROTOTYPE12)
+#undef HOST_PROTOTYPE12
+
 /* More ranks than this have no host communicator. */
 #define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Device and pinned memory of the host platform
+ * The table of memory
  *
- * Both are plain memory; a table of what was given out, sorted by address,
- * tells them from the program's own memory and refuses to free what is not
- * there.  Allocations have exactly the size asked for, so that an address
- * sanitizer sees a kernel, too, that runs over the end.
+ * All of it is plain memory.  Allocations have exactly the size asked for, so
+ * that an address sanitizer sees a kernel, too, that runs over the end.
  */
 
 #include "platform/host/memory.h"
@@ -17,25 +15,25 @@
 #include <string.h>
 
 #include "platform/host/census.h"
-#include "platform/host/device.h"
-#include "platform/host/host.h"
+#include "platform/host/strict.h"
 
 #define ALIGNMENT 256 /* as cudaMalloc() */
 
-struct allocation {
-	char *start;
-	size_t bytes;
-	bool pinned; /* else device memory */
-};
+/* What strict mode keeps of freed memory. */
+#define KEPT_BYTES ((size_t)64 * 1024 * 1024)
+#define KEPT_PIECES 1024
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Guarded by lock; sorted by start. */
-static struct allocation *table;
+static struct memory *table;
 static size_t used, room;
 
-/* The number of allocations that start at or below @p.  Called with lock
- * held. */
+/* Guarded by lock: where what is kept starts, oldest first, in a ring. */
+static char *kept[KEPT_PIECES];
+static size_t kept_first, kept_count, kept_bytes;
+
+/* The number of pieces that start at or below @p.  Called with lock held. */
 static size_t find_locked(const void *p)
 {
 	size_t low = 0, high = used;
@@ -51,11 +49,20 @@ static size_t find_locked(const void *p)
 	return low;
 }
 
+/* The piece that @p points into, or NULL.  Called with lock held. */
+static struct memory *at_locked(const void *p)
+{
+	size_t i = find_locked(p);
+	struct memory *m = i ? &table[i - 1] : NULL;
+
+	return m && (uintptr_t)p - (uintptr_t)m->start < m->bytes ? m : NULL;
+}
+
 /* Called with lock held. */
 static bool grow_locked(void)
 {
 	size_t more = room ? 2 * room : 64;
-	struct allocation *bigger;
+	struct memory *bigger;
 
 	if (used < room)
 		return true;
@@ -67,7 +74,16 @@ static bool grow_locked(void)
 	return true;
 }
 
-static bool add(const struct allocation *a)
+/* Called with lock held. */
+static void remove_locked(struct memory *m)
+{
+	const size_t i = (size_t)(m - table);
+
+	memmove(m, m + 1, (used - i - 1) * sizeof(*m));
+	used--;
+}
+
+bool memory_enter(const struct memory *m)
 {
 	bool ok;
 	size_t i;
@@ -75,48 +91,69 @@ static bool add(const struct allocation *a)
 	pthread_mutex_lock(&lock);
 	ok = grow_locked();
 	if (ok) {
-		i = find_locked(a->start);
+		i = find_locked(m->start);
 		memmove(&table[i + 1], &table[i], (used - i) * sizeof(*table));
-		table[i] = *a;
+		table[i] = *m;
 		used++;
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;
 }
 
-static bool take(void *start, bool pinned)
+bool memory_allocate(struct memory *m)
 {
-	bool found;
-	size_t i;
+	void *p;
+
+	if (posix_memalign(&p, ALIGNMENT, m->bytes))
+		return false;
+	m->start = p;
+	if (memory_enter(m))
+		return true;
+	free(p);
+	return false;
+}
+
+bool memory_find(const void *p, struct memory *out)
+{
+	const struct memory *m;
 
 	pthread_mutex_lock(&lock);
-	i = find_locked(start);
-	found = i && table[i - 1].start == start &&
-	        table[i - 1].pinned == pinned;
-	if (found) {
-		memmove(&table[i - 1], &table[i], (used - i) * sizeof(*table));
-		used--;
-	}
+	m = at_locked(p);
+	if (m)
+		*out = *m;
 	pthread_mutex_unlock(&lock);
-	return found;
+	return m;
 }
 
 bool memory_is_known(const void *p, size_t bytes)
 {
-	const struct allocation *a;
-	uintptr_t at = (uintptr_t)p;
-	bool known = false;
+	const struct memory *m;
+	bool known;
+
+	pthread_mutex_lock(&lock);
+	m = at_locked(p);
+	known = m && !m->freed &&
+	        bytes <= m->bytes - ((uintptr_t)p - (uintptr_t)m->start);
+	pthread_mutex_unlock(&lock);
+	return known;
+}
+
+bool memory_overlaps(const void *p, size_t bytes)
+{
+	bool found = false;
 	size_t i;
 
 	pthread_mutex_lock(&lock);
-	i = find_locked(p);
-	if (i) {
-		a = &table[i - 1];
-		known = at - (uintptr_t)a->start <= a->bytes &&
-		        bytes <= a->bytes - (at - (uintptr_t)a->start);
+	i = find_locked((const char *)p + bytes - 1);
+	for (; i && !found; i--) {
+		const struct memory *m = &table[i - 1];
+
+		if ((uintptr_t)m->start + m->bytes <= (uintptr_t)p)
+			break;
+		found = !m->freed;
 	}
 	pthread_mutex_unlock(&lock);
-	return known;
+	return found;
 }
 
 size_t memory_live(void)
@@ -124,69 +161,120 @@ size_t memory_live(void)
 	size_t n;
 
 	pthread_mutex_lock(&lock);
-	n = used;
+	n = used - kept_count;
 	pthread_mutex_unlock(&lock);
 	return n;
 }
 
-static cudaError_t allocate(void **memory, size_t bytes, bool pinned)
-{
-	struct allocation a = { .bytes = bytes, .pinned = pinned };
-	void *p;
+/* ---- the end ---------------------------------------------------------- */
 
-	if (!memory)
-		return device_error(cudaErrorInvalidValue);
-	if (!bytes) {
-		*memory = NULL;
-		return cudaSuccess;
+static bool is_in(const struct memory *m, unsigned int kinds)
+{
+	return kinds >> m->kind & 1;
+}
+
+/* The live piece that starts at @p, or NULL.  Called with lock held. */
+static struct memory *live_locked(const void *p, unsigned int kinds)
+{
+	struct memory *m = at_locked(p);
+
+	return m && m->start == p && !m->freed && is_in(m, kinds) ? m : NULL;
+}
+
+/* Called with lock held. */
+static void forget_oldest_locked(void)
+{
+	char *p = kept[kept_first];
+	struct memory *m = at_locked(p);
+
+	kept_first = (kept_first + 1) % KEPT_PIECES;
+	kept_count--;
+	kept_bytes -= m->bytes;
+	remove_locked(m);
+	free(p);
+}
+
+/* Keep a piece that is freed.  Called with lock held. */
+static void keep_locked(struct memory *m)
+{
+	char *p = m->start;
+
+	m->freed = true;
+	kept_bytes += m->bytes;
+	if (kept_count == KEPT_PIECES)
+		forget_oldest_locked();
+	kept[(kept_first + kept_count++) % KEPT_PIECES] = p;
+	while (kept_bytes > KEPT_BYTES)
+		forget_oldest_locked();
+}
+
+static bool is_kept(const struct memory *m)
+{
+	return strict_is_on() && m->kind != MEMORY_REGISTERED;
+}
+
+bool memory_take(const void *p, unsigned int kinds, struct memory *out)
+{
+	struct memory *m;
+
+	pthread_mutex_lock(&lock);
+	m = live_locked(p, kinds);
+	if (m) {
+		*out = *m;
+		if (is_kept(out))
+			keep_locked(m);
+		else
+			remove_locked(m);
 	}
-	if (posix_memalign(&p, ALIGNMENT, bytes))
-		return device_error(cudaErrorMemoryAllocation);
-	a.start = p;
-	if (!add(&a)) {
-		free(p);
-		return device_error(cudaErrorMemoryAllocation);
+	pthread_mutex_unlock(&lock);
+	return m;
+}
+
+void memory_discard(const struct memory *m)
+{
+	if (m->kind != MEMORY_REGISTERED && !is_kept(m))
+		free(m->start);
+}
+
+bool memory_end(const void *p, unsigned int kinds)
+{
+	struct memory *m;
+	bool first = false;
+
+	pthread_mutex_lock(&lock);
+	m = live_locked(p, kinds);
+	if (m) {
+		first = !m->ending;
+		m->ending = true;
 	}
-	*memory = p;
-	return cudaSuccess;
+	pthread_mutex_unlock(&lock);
+	return first;
 }
 
-static cudaError_t release(void *memory, bool pinned)
+/* The first piece of @device that a reset frees.  Called with lock held. */
+static const void *of_device_locked(int device)
 {
-	if (!memory)
-		return cudaSuccess;
-	if (!take(memory, pinned))
-		return device_error(cudaErrorInvalidValue);
-	free(memory);
-	return cudaSuccess;
+	size_t i;
+
+	for (i = 0; i < used; i++)
+		if (table[i].device == device && !table[i].pool &&
+		    !table[i].freed)
+			return table[i].start;
+	return NULL;
 }
 
-cudaError_t host_cudaMalloc(void **memory, size_t bytes)
+void memory_reset(int device)
 {
-	return allocate(memory, bytes, false);
-}
+	struct memory m;
+	const void *p;
 
-cudaError_t host_cudaFree(void *memory)
-{
-	return release(memory, false);
-}
-
-cudaError_t host_cudaHostAlloc(void **memory, size_t bytes, unsigned int flags)
-{
-	const unsigned int all = cudaHostAllocPortable | cudaHostAllocMapped |
-	                         cudaHostAllocWriteCombined;
-
-	if (flags & ~all)
-		return device_error(cudaErrorInvalidValue);
-	return allocate(memory, bytes, true);
-}
-
-cudaError_t host_cudaMallocHost(void **memory, size_t bytes)
-{
-	return allocate(memory, bytes, true);
-}
-
-cudaError_t host_cudaFreeHost(void *memory)
-{
-	return release(memory, true);
+	for (;;) {
+		pthread_mutex_lock(&lock);
+		p = of_device_locked(device);
+		pthread_mutex_unlock(&lock);
+		if (!p)
+			break;
+		if (memory_take(p, ~0U, &m))
+			memory_discard(&m);
+	}
 }

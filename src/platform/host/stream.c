@@ -30,6 +30,7 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by table_lock; the list of all only grows. */
 static struct stream *all;
 static struct stream *unused;
+static uint64_t created; /* how many, ever */
 
 /* Atomic; each set once under table_lock (release), read by anyone. */
 static struct stream *_Atomic legacy[COHORT_SIM_MAX_DEVICES];
@@ -73,8 +74,13 @@ static struct stream *stream_create_locked(int device, bool blocking,
 		return NULL;
 	pthread_mutex_lock(&s->lock);
 	s->device = device;
+	s->id = ++created;
 	s->blocking = blocking;
 	s->legacy = is_legacy;
+	s->attributes = (struct stream_attributes){
+		.syncPolicy = cudaSyncPolicyAuto,
+		.memSyncDomainMap = { .remote = 1 },
+	};
 	s->parked = false;
 	atomic_store_explicit(&s->live, true, memory_order_relaxed);
 	pthread_mutex_unlock(&s->lock);
@@ -146,7 +152,7 @@ struct stream *stream_find(cudaStream_t handle)
 	if (!handle || handle == cudaStreamLegacy)
 		return stream_legacy(device_current());
 	if (handle == cudaStreamPerThread)
-		return NULL;
+		return stream_of_thread(device_current());
 	return atomic_load_explicit(&s->live, memory_order_relaxed) ? s : NULL;
 }
 

@@ -32,6 +32,7 @@
 
 struct event;
 struct launch;
+struct rows;
 struct stream;
 struct work;
 
@@ -80,9 +81,18 @@ struct work {
 			uint32_t value;
 		} mark;
 		struct {
+			struct rows *what;
+			size_t done;
+		} rows;
+		struct {
 			cudaHostFn_t fn;
 			void *user;
 		} host;
+		struct {
+			cudaStreamCallback_t fn;
+			void *user;
+			cudaStream_t handle;
+		} callback;
 		struct {
 			struct stream *on;
 			uint64_t position;
@@ -97,9 +107,19 @@ struct work {
 
 #define STREAM_SLOTS 1024
 
+/* What cudaStreamSetAttribute() sets. */
+struct stream_attributes {
+	struct cudaAccessPolicyWindow accessPolicyWindow;
+	enum cudaSynchronizationPolicy syncPolicy;
+	cudaLaunchMemSyncDomainMap memSyncDomainMap;
+	cudaLaunchMemSyncDomain memSyncDomain;
+	int priority;
+};
+
 struct stream {
 	/* Constant while live; read by others under lock. */
 	int device;
+	uint64_t id;   /* another one each time it is created */
 	bool blocking; /* synchronizes with the legacy default stream */
 	bool legacy;   /* is the legacy default stream of its device */
 
@@ -132,6 +152,7 @@ struct stream {
 	uint64_t timer_ns;   /* when its own thread shall look again, or 0 */
 	pthread_cond_t wake; /* own_wanted, or timer_ns has come */
 	struct stream *followers; /* streams that wait for done to move */
+	struct stream_attributes attributes;
 	struct work ring[STREAM_SLOTS];
 
 	/* Guarded by the lock of the stream, or of the list, it follows. */
@@ -149,6 +170,9 @@ struct stream *stream_find(cudaStream_t handle);
 /* The legacy default stream of @device, or NULL without memory. */
 struct stream *stream_legacy(int device);
 
+/* The calling thread's own default stream of @device, or NULL without memory. */
+struct stream *stream_of_thread(int device);
+
 /* A new stream, or NULL without memory; and give it back: it goes on until it
  * has nothing left to do. */
 struct stream *stream_create(int device, bool blocking);
@@ -158,6 +182,14 @@ void stream_destroy(struct stream *stream);
  * only those that synchronize with the legacy default stream. */
 struct stream *stream_next_of(struct stream *after, int device,
                               bool only_blocking);
+
+/* Wait for all that is queued on the streams of @device now; if asked only those
+ * that synchronize with the legacy default stream. */
+void stream_wait_device(int device, bool only_blocking);
+
+/* True if the calling thread runs a host function or callback of a stream, from
+ * which nothing may be asked of CUDA. */
+bool stream_is_in_host_function(void);
 
 /*
  * Queue work at the end of @stream and do what is cheap.  Blocks only while

@@ -6,20 +6,30 @@
 
 #include "platform/host/device.h"
 #include "platform/host/host.h"
+#include "platform/host/memory.h"
 #include "platform/host/stream.h"
 
-cudaError_t host_cudaStreamCreateWithFlags(cudaStream_t *stream,
-                                           unsigned int flags)
+cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
+                                              unsigned int flags, int priority)
 {
 	struct stream *s;
 
 	if (!stream || (flags & ~(unsigned int)cudaStreamNonBlocking))
 		return device_error(cudaErrorInvalidValue);
+	if (stream_is_in_host_function())
+		return device_error(cudaErrorNotPermitted);
 	s = stream_create(device_current(), !(flags & cudaStreamNonBlocking));
 	if (!s)
 		return device_error(cudaErrorMemoryAllocation);
+	s->attributes.priority = device_priority(priority);
 	*stream = (cudaStream_t)s;
 	return cudaSuccess;
+}
+
+cudaError_t host_cudaStreamCreateWithFlags(cudaStream_t *stream,
+                                           unsigned int flags)
+{
+	return host_cudaStreamCreateWithPriority(stream, flags, 0);
 }
 
 cudaError_t host_cudaStreamCreate(cudaStream_t *stream)
@@ -29,16 +39,19 @@ cudaError_t host_cudaStreamCreate(cudaStream_t *stream)
 
 cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 {
-	struct stream *s = stream_find(stream);
+	struct stream *s = NULL;
 
-	if (!s || s->legacy)
+	/* The default streams are nobody's. */
+	if (stream && stream != cudaStreamLegacy &&
+	    stream != cudaStreamPerThread)
+		s = stream_find(stream);
+	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
 	stream_destroy(s);
 	return cudaSuccess;
 }
 
-/* Wait for all that is queued on the streams of a device. */
-static void device_wait(int device, bool only_blocking)
+void stream_wait_device(int device, bool only_blocking)
 {
 	struct stream *s = NULL;
 
@@ -67,7 +80,7 @@ cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (s->legacy)
-		device_wait(s->device, true);
+		stream_wait_device(s->device, true);
 	else
 		stream_wait(s, s->queued);
 	return cudaSuccess;
@@ -91,8 +104,15 @@ cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t host_cudaDeviceSynchronize(void)
 {
-	device_wait(device_current(), false);
+	stream_wait_device(device_current(), false);
 	return cudaSuccess;
+}
+
+static _Thread_local bool in_host_function;
+
+bool stream_is_in_host_function(void)
+{
+	return in_host_function;
 }
 
 static enum step host_step(struct stream *s, struct work *w,
@@ -103,7 +123,22 @@ static enum step host_step(struct stream *s, struct work *w,
 		return STEP_LATER;
 	/* It may take its time: others must not wait for our kicks. */
 	stream_settle();
+	in_host_function = true;
 	w->host.fn(w->host.user);
+	in_host_function = false;
+	return STEP_DONE;
+}
+
+static enum step callback_step(struct stream *s, struct work *w,
+                               const struct drive *d)
+{
+	(void)s;
+	if (d->effort != EFFORT_OWN)
+		return STEP_LATER;
+	stream_settle();
+	in_host_function = true;
+	w->callback.fn(w->callback.handle, cudaSuccess, w->callback.user);
+	in_host_function = false;
 	return STEP_DONE;
 }
 
@@ -121,5 +156,46 @@ cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
 	stream_push(s, &w, NULL);
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaStreamAddCallback(cudaStream_t stream,
+                                       cudaStreamCallback_t fn, void *user,
+                                       unsigned int flags)
+{
+	struct stream *s = stream_find(stream);
+	struct work w = {
+		.step = callback_step,
+		.callback = { .fn = fn, .user = user, .handle = stream },
+	};
+
+	if (!fn || flags)
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	stream_push(s, &w, NULL);
+	return cudaSuccess;
+}
+
+/* What it changes is nothing here: managed memory is everybody's. */
+cudaError_t host_cudaStreamAttachMemAsync(cudaStream_t stream, void *memory,
+                                          size_t bytes, unsigned int flags)
+{
+	struct memory m;
+
+	if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost &&
+	    flags != cudaMemAttachSingle)
+		return device_error(cudaErrorInvalidValue);
+	if (flags == cudaMemAttachSingle &&
+	    (!stream || stream == cudaStreamLegacy))
+		return device_error(cudaErrorInvalidValue);
+	if (!stream_find(stream))
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (!memory_find(memory, &m))
+		return memory && bytes ? cudaSuccess
+		                       : device_error(cudaErrorInvalidValue);
+	if (m.kind != MEMORY_MANAGED || m.freed || m.start != memory ||
+	    (bytes && bytes != m.bytes))
+		return device_error(cudaErrorInvalidValue);
 	return cudaSuccess;
 }

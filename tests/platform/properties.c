@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What devices of the host platform say they are, and what is set on them
+ */
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "platform/host/host.h"
+#include "support/native.h"
+
+static const struct platform *p;
+
+static void open_three(void)
+{
+	p = native_open(3);
+}
+
+TestSuite(properties, .init = open_three, .timeout = 10);
+
+Test(properties, are_those_of_a_device)
+{
+	struct cudaDeviceProp q;
+
+	memset(&q, 0xff, sizeof(q));
+	cr_assert_eq(host_cudaGetDeviceProperties(&q, 2), cudaSuccess);
+	cr_assert_not_null(strstr(q.name, "host"));
+	cr_assert_eq(q.major, 9);
+	cr_assert_eq(q.warpSize, 32);
+	cr_assert_gt(q.totalGlobalMem, 0);
+	cr_assert_eq(q.pciBusID, 3);
+	cr_assert_eq(q.reserved[55], 0);
+	cr_assert_eq(q.hostNumaId, -1);
+}
+
+Test(properties, of_cuda_12_have_the_same_values)
+{
+	struct cudaDeviceProp12 old;
+	struct cudaDeviceProp q;
+
+	memset(&old, 0xff, sizeof(old));
+	native_must(host_cudaGetDeviceProperties(&q, 1), "properties");
+	cr_assert_eq(host12_cudaGetDeviceProperties_v2(&old, 1), cudaSuccess);
+	cr_assert_str_eq(old.name, q.name);
+	cr_assert_eq(old.totalConstMem, q.totalConstMem);
+	cr_assert_eq(old.memoryPoolsSupported, q.memoryPoolsSupported);
+	cr_assert_gt(old.clockRate, 0);
+	cr_assert_eq(old.reserved[62], 0);
+}
+
+Test(properties, tell_devices_apart)
+{
+	struct cudaDeviceProp a, b;
+
+	native_must(host_cudaGetDeviceProperties(&a, 0), "properties");
+	native_must(host_cudaGetDeviceProperties(&b, 1), "properties");
+	cr_assert_neq(memcmp(&a.uuid, &b.uuid, sizeof(a.uuid)), 0);
+	cr_assert_neq(a.pciBusID, b.pciBusID);
+}
+
+Test(properties, check_their_arguments)
+{
+	struct cudaDeviceProp q;
+	int value;
+
+	cr_assert_eq(host_cudaGetDeviceProperties(NULL, 0),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGetDeviceProperties(&q, 3),
+	             cudaErrorInvalidDevice);
+	cr_assert_eq(host_cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize,
+	                                         -1),
+	             cudaErrorInvalidDevice);
+	cr_assert_eq(host_cudaDeviceGetAttribute(NULL, cudaDevAttrWarpSize, 0),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaDeviceGetAttribute(&value,
+	                                         (enum cudaDeviceAttr)9999, 0),
+	             cudaErrorInvalidValue);
+}
+
+Test(properties, are_attributes_too)
+{
+	int value = 0;
+
+	cr_assert_eq(host_cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize,
+	                                         0),
+	             cudaSuccess);
+	cr_assert_eq(value, 32);
+	cr_assert_eq(host_cudaDeviceGetAttribute(
+			     &value, cudaDevAttrComputeCapabilityMajor, 0),
+	             cudaSuccess);
+	cr_assert_eq(value, 9);
+	cr_assert_eq(host_cudaDeviceGetAttribute(&value, cudaDevAttrClockRate,
+	                                         0),
+	             cudaSuccess);
+	cr_assert_gt(value, 0);
+	cr_assert_eq(host_cudaDeviceGetAttribute(&value, cudaDevAttrHostNumaId,
+	                                         0),
+	             cudaSuccess);
+	cr_assert_eq(value, -1);
+}
+
+Test(properties, memory_is_shared_out)
+{
+	size_t unused = 0, total = 0;
+
+	cr_assert_eq(host_cudaMemGetInfo(&unused, &total), cudaSuccess);
+	cr_assert_gt(unused, 0);
+	cr_assert_geq(total, unused);
+	cr_assert_eq(host_cudaMemGetInfo(NULL, &total), cudaErrorInvalidValue);
+}
+
+/* ---- PCI --------------------------------------------------------------- */
+
+Test(properties, a_pci_address_leads_back)
+{
+	char id[16];
+	int device = -1;
+
+	cr_assert_eq(host_cudaDeviceGetPCIBusId(id, sizeof(id), 1),
+	             cudaSuccess);
+	cr_assert_str_eq(id, "0000:02:00.0");
+	cr_assert_eq(host_cudaDeviceGetByPCIBusId(&device, id), cudaSuccess);
+	cr_assert_eq(device, 1);
+	cr_assert_eq(host_cudaDeviceGetByPCIBusId(&device, "0:3:0"),
+	             cudaSuccess);
+	cr_assert_eq(device, 2);
+	cr_assert_eq(host_cudaDeviceGetByPCIBusId(&device, "01:00.0"),
+	             cudaSuccess);
+	cr_assert_eq(device, 0);
+}
+
+Test(properties, a_wrong_pci_address_is_no_device)
+{
+	char id[16];
+	int device = 7;
+
+	cr_assert_eq(host_cudaDeviceGetByPCIBusId(&device, "0000:04:00.0"),
+	             cudaErrorInvalidDevice);
+	cr_assert_eq(host_cudaDeviceGetByPCIBusId(&device, "nonsense"),
+	             cudaErrorInvalidDevice);
+	cr_assert_eq(device, 7);
+	cr_assert_eq(host_cudaDeviceGetByPCIBusId(NULL, id),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaDeviceGetPCIBusId(id, 12, 0),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaDeviceGetPCIBusId(id, 16, 3),
+	             cudaErrorInvalidDevice);
+}
+
+/* ---- peers ------------------------------------------------------------- */
+
+Test(properties, every_device_reaches_every_other)
+{
+	int can = -1;
+
+	cr_assert_eq(host_cudaDeviceCanAccessPeer(&can, 0, 1), cudaSuccess);
+	cr_assert_eq(can, 1);
+	cr_assert_eq(host_cudaDeviceCanAccessPeer(&can, 1, 1), cudaSuccess);
+	cr_assert_eq(can, 0);
+	cr_assert_eq(host_cudaDeviceCanAccessPeer(&can, 1, 3),
+	             cudaErrorInvalidDevice);
+	cr_assert_eq(host_cudaDeviceGetP2PAttribute(
+			     &can, cudaDevP2PAttrAccessSupported, 0, 1),
+	             cudaSuccess);
+	cr_assert_eq(can, 1);
+	cr_assert_eq(host_cudaDeviceGetP2PAttribute(
+			     &can, cudaDevP2PAttrAccessSupported, 1, 1),
+	             cudaErrorInvalidDevice);
+}
+
+Test(properties, peer_access_is_enabled_once)
+{
+	cr_assert_eq(host_cudaDeviceDisablePeerAccess(1),
+	             cudaErrorPeerAccessNotEnabled);
+	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 1),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaDeviceEnablePeerAccess(0, 0),
+	             cudaErrorInvalidDevice, "itself");
+	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 0), cudaSuccess);
+	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 0),
+	             cudaErrorPeerAccessAlreadyEnabled);
+	cr_assert_eq(host_cudaDeviceDisablePeerAccess(1), cudaSuccess);
+	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 0), cudaSuccess);
+	cr_assert_eq(host_cudaDeviceReset(), cudaSuccess);
+	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 0), cudaSuccess,
+	             "forgotten by the reset");
+}
+
+/* ---- settings ---------------------------------------------------------- */
+
+Test(properties, flags_are_per_device)
+{
+	unsigned int flags = 0;
+
+	cr_assert_eq(host_cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync),
+	             cudaSuccess);
+	cr_assert_eq(host_cudaGetDeviceFlags(&flags), cudaSuccess);
+	cr_assert_eq(flags, cudaDeviceScheduleBlockingSync | cudaDeviceMapHost);
+	p->cudaSetDevice(1);
+	cr_assert_eq(host_cudaGetDeviceFlags(&flags), cudaSuccess);
+	cr_assert_eq(flags, cudaDeviceMapHost);
+	cr_assert_eq(host_cudaSetDeviceFlags(3), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaSetDeviceFlags(0x1000), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaInitDevice(2, cudaDeviceScheduleSpin,
+	                                 cudaInitDeviceFlagsAreValid),
+	             cudaSuccess);
+	cr_assert_eq(host_cudaInitDevice(3, 0, 0), cudaErrorInvalidDevice);
+	cr_assert_eq(host_cudaInitDevice(0, 0, 2), cudaErrorInvalidValue);
+	p->cudaSetDevice(2);
+	cr_assert_eq(host_cudaGetDeviceFlags(&flags), cudaSuccess);
+	cr_assert_eq(flags, cudaDeviceScheduleSpin | cudaDeviceMapHost);
+}
+
+Test(properties, limits_are_kept)
+{
+	size_t value = 0;
+
+	cr_assert_eq(host_cudaDeviceGetLimit(&value, cudaLimitStackSize),
+	             cudaSuccess);
+	cr_assert_eq(value, 1024);
+	cr_assert_eq(host_cudaDeviceSetLimit(cudaLimitStackSize, 4096),
+	             cudaSuccess);
+	cr_assert_eq(host_cudaDeviceGetLimit(&value, cudaLimitStackSize),
+	             cudaSuccess);
+	cr_assert_eq(value, 4096);
+	cr_assert_eq(host_cudaDeviceSetLimit(cudaLimitDevRuntimeSyncDepth, 1),
+	             cudaErrorUnsupportedLimit);
+	cr_assert_eq(host_cudaDeviceGetLimit(&value, (enum cudaLimit)7),
+	             cudaErrorInvalidValue);
+}
+
+static int device_of_thread(void)
+{
+	int device = -1;
+
+	native_must(p->cudaGetDevice(&device), "cudaGetDevice");
+	return device;
+}
+
+Test(properties, valid_devices_name_the_first)
+{
+	int list[] = { 2, 1 }, wrong[] = { 0, 3 };
+
+	cr_assert_eq(host_cudaSetValidDevices(wrong, 2),
+	             cudaErrorInvalidDevice);
+	cr_assert_eq(host_cudaSetValidDevices(NULL, 1), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaSetValidDevices(list, 4), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaSetValidDevices(list, 2), cudaSuccess);
+	cr_assert_eq(device_of_thread(), 2);
+	p->cudaSetDevice(0);
+	cr_assert_eq(device_of_thread(), 0);
+}
+
+Test(properties, priorities_have_a_range)
+{
+	int least = 1, greatest = 1;
+
+	cr_assert_eq(host_cudaDeviceGetStreamPriorityRange(&least, &greatest),
+	             cudaSuccess);
+	cr_assert_eq(least, 0);
+	cr_assert_lt(greatest, 0);
+	cr_assert_eq(host_cudaDeviceGetStreamPriorityRange(NULL, NULL),
+	             cudaSuccess);
+}
+
+Test(properties, a_reset_frees_what_the_device_has)
+{
+	void *mine, *other;
+
+	native_must(p->cudaMalloc(&mine, 8), "cudaMalloc");
+	p->cudaSetDevice(1);
+	native_must(p->cudaMalloc(&other, 8), "cudaMalloc");
+	p->cudaSetDevice(0);
+	cr_assert_eq(host_cudaDeviceReset(), cudaSuccess);
+	cr_assert_eq(p->cudaFree(mine), cudaErrorInvalidValue);
+	cr_assert_eq(p->cudaFree(other), cudaSuccess);
+}
