@@ -127,21 +127,31 @@ Test(event_mark, a_stream_waits_for_it)
 	             cudaErrorInvalidValue);
 }
 
-/* The words are gone, and AddressSanitizer would see them written. */
+static void *free_words(void *memory)
+{
+	return (void *)(intptr_t)table.cudaFreeHost(memory);
+}
+
+/* The words are gone, and AddressSanitizer would see them written.  To free them
+ * is to wait for the device. */
 Test(event_mark, words_that_were_freed_are_not_set)
 {
 	cudaStream_t stream = native_stream(&table, 0);
 	struct native_gate gate;
-	void *memory;
+	pthread_t thread;
+	void *memory, *freed;
 
 	native_must(table.cudaHostAlloc(&memory, sizeof(uint32_t), 0),
 	            "cudaHostAlloc");
 	native_gate_hold(&table, &gate, stream);
 	must_mark(stream, memory, 1);
 	must_mark(stream, &words[0], 1);
-	cr_assert_eq(table.cudaFreeHost(memory), cudaSuccess);
+	pthread_create(&thread, NULL, free_words, memory);
+	native_gate_reached(&gate);
 	native_gate_open(&gate);
 	await(&words[0], 1);
+	pthread_join(thread, &freed);
+	cr_assert_eq((intptr_t)freed, cudaSuccess);
 }
 
 /* ---- devices in trouble ----------------------------------------------- */

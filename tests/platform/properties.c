@@ -49,6 +49,17 @@ Test(properties, of_cuda_12_have_the_same_values)
 	cr_assert_eq(old.reserved[62], 0);
 }
 
+/* Those of 11 are the first of them. */
+Test(properties, of_cuda_11_are_no_more_than_they_were)
+{
+	struct cudaDeviceProp12 old;
+
+	memset(&old, 0x55, sizeof(old));
+	cr_assert_eq(host12_cudaGetDeviceProperties(&old, 1), cudaSuccess);
+	cr_assert_eq(old.reservedSharedMemPerBlock, 1024);
+	cr_assert_eq(old.hostRegisterSupported, 0x55555555);
+}
+
 Test(properties, tell_devices_apart)
 {
 	struct cudaDeviceProp a, b;

@@ -33,6 +33,12 @@ struct host_calls {
 	HOST_CUDA_FUNCTIONS(CALLS_ENTRY)
 #undef CALLS_ENTRY
 
+	/* As CUDA 12 has them. */
+#define CALLS_ENTRY(since, result, name, parameters, arguments)                \
+	result(*name##_12) parameters;
+	HOST_CUDA12_FUNCTIONS(CALLS_ENTRY)
+#undef CALLS_ENTRY
+
 	/* Remember @error as the thread's last CUDA error, and return it. */
 	cudaError_t (*fail)(cudaError_t error);
 };

@@ -98,6 +98,11 @@
 #define FORM_cudaStreamWaitEvent , STREAM
 #if CUDART == 12
 #define FORM_cudaRuntimeGetVersion , OWN
+#define FORM_cudaGetDeviceProperties , OWN
+#define FORM_cudaPointerGetAttributes , OWN
+#define FORM_cudaMemAdvise , OWN
+#undef FORM_cudaMemPrefetchAsync
+#define FORM_cudaMemPrefetchAsync , OWN
 #endif
 
 #define SECOND(first, second, ...) second
@@ -109,6 +114,29 @@ CUDA_FUNCTIONS(FORWARD)
 HOST_CUDA_FUNCTIONS(FORWARD)
 
 #if CUDART == 12
+#define PLAIN_12(result, name, parameters, arguments)                          \
+	COHORT_API result name parameters;                                     \
+	result name parameters                                                 \
+	{                                                                      \
+		CALLS_FORWARD(result, name##_12, arguments)                    \
+	}
+#define STREAM_12(result, name, parameters, arguments)                         \
+	PLAIN_12(result, name, parameters, arguments)                          \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		if (!stream)                                                   \
+			stream = cudaStreamPerThread;                          \
+		CALLS_FORWARD(result, name##_12, arguments)                    \
+	}
+
+#define FORM_12_cudaMemPrefetchAsync , STREAM_12
+#define FORM_12_cudaMemPrefetchAsync_v2 , STREAM_12
+#define FORWARD_12(since, result, name, parameters, arguments)                 \
+	CHOOSE(FORM_12_##name, PLAIN_12, )(result, name, parameters, arguments)
+
+HOST_CUDA12_FUNCTIONS(FORWARD_12)
+
 /* As 12.9: the last of its major. */
 #define CUDART_VERSION 12090
 

@@ -19,7 +19,11 @@ static struct host_calls calls = {
 	NCCL_FUNCTIONS(HOST_CALL) CUDA_FUNCTIONS(HOST_CALL)
 		HOST_CUDA_FUNCTIONS(HOST_CALL)
 #undef HOST_CALL
-			.fail = device_error,
+#define HOST_CALL(since, result, name, parameters, arguments)                  \
+	.name##_12 = host12_##name,
+			HOST_CUDA12_FUNCTIONS(HOST_CALL)
+#undef HOST_CALL
+				.fail = device_error,
 };
 
 static int open_host(void)

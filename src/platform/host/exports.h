@@ -180,12 +180,12 @@
  * host12_cudaMemAdvise() stands for the cudaMemAdvise() of CUDA 12.
  */
 #define HOST_CUDA12_FUNCTIONS(X) \
+	X(0, cudaError_t, cudaGetDeviceProperties, \
+	  (struct cudaDeviceProp12 *properties, int device), \
+	  (properties, device)) \
 	X(0, cudaError_t, cudaGetDeviceProperties_v2, \
 	  (struct cudaDeviceProp12 *properties, int device), \
 	  (properties, device)) \
-	X(0, cudaError_t, cudaChooseDevice_v2, \
-	  (int *device, const struct cudaDeviceProp12 *properties), \
-	  (device, properties)) \
 	X(0, cudaError_t, cudaPointerGetAttributes, \
 	  (struct cudaPointerAttributes *attributes, const void *memory), \
 	  (attributes, memory)) \

@@ -137,15 +137,34 @@ static void fill_13(struct cudaDeviceProp *q, const struct cudaDeviceProp12 *p)
 	q->deviceNumaId = q->hostNumaId = -1;
 }
 
-cudaError_t host12_cudaGetDeviceProperties_v2(struct cudaDeviceProp12 *p,
-                                              int device)
+/* Store as much as there is place for. */
+static cudaError_t get_12(struct cudaDeviceProp12 *out, size_t bytes,
+                          int device)
 {
-	if (!p)
+	struct cudaDeviceProp12 p;
+
+	if (!out)
 		return device_error(cudaErrorInvalidValue);
 	if (!device_is_valid(device))
 		return device_error(cudaErrorInvalidDevice);
-	fill_12(p, device);
+	fill_12(&p, device);
+	memcpy(out, &p, bytes);
 	return cudaSuccess;
+}
+
+cudaError_t host12_cudaGetDeviceProperties_v2(struct cudaDeviceProp12 *p,
+                                              int device)
+{
+	return get_12(p, sizeof(*p), device);
+}
+
+/* By this name it has the layout of CUDA 11, with which that of 12 begins. */
+cudaError_t host12_cudaGetDeviceProperties(struct cudaDeviceProp12 *p,
+                                           int device)
+{
+	return get_12(p,
+	              offsetof(struct cudaDeviceProp12, hostRegisterSupported),
+	              device);
 }
 
 cudaError_t host_cudaGetDeviceProperties(struct cudaDeviceProp *properties,
@@ -188,25 +207,14 @@ cudaError_t host_cudaDeviceGetAttribute(int *value,
 	return device_error(cudaErrorInvalidValue);
 }
 
-/* All devices are the same. */
-static cudaError_t choose(int *device, const void *properties)
+/* All devices are the same, whichever layout of properties is asked for. */
+cudaError_t host_cudaChooseDevice(int *device,
+                                  const struct cudaDeviceProp *properties)
 {
 	if (!device || !properties)
 		return device_error(cudaErrorInvalidValue);
 	*device = 0;
 	return cudaSuccess;
-}
-
-cudaError_t host_cudaChooseDevice(int *device,
-                                  const struct cudaDeviceProp *properties)
-{
-	return choose(device, properties);
-}
-
-cudaError_t host12_cudaChooseDevice_v2(int *device,
-                                       const struct cudaDeviceProp12 *p)
-{
-	return choose(device, p);
 }
 
 cudaError_t host_cudaMemGetInfo(size_t *free, size_t *total)
