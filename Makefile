@@ -156,9 +156,12 @@ platform_sources := \
 support_sources := \
   tests/support/buffer.c tests/support/contest.c tests/support/crew.c \
   tests/support/failing.c tests/support/fill.c tests/support/heap.c \
-  tests/support/ledger.c tests/support/native.c tests/support/ranks.c \
+  tests/support/ledger.c tests/support/native.c tests/support/place.c \
+  tests/support/ranks.c \
   tests/support/reference.c tests/support/scenario.c tests/support/stress.c \
   tests/support/stuck.c tests/support/verdicts.c
+# In each suite itself.
+skip_sources := tests/support/skip.c
 fault_tests := memory native steady
 stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
@@ -178,7 +181,7 @@ objects = $(patsubst %,$(dir)/%.o,$(basename $1))
 library_objects := $(call objects,$(library_sources))
 command_objects := $(call objects,$(command_sources))
 suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
-                     $(platform_sources))
+                     $(platform_sources) $(skip_sources))
 support_objects := $(call objects,$(support_sources))
 fuzz_objects    := $(call objects,$(fuzz_sources))
 replay_objects  := $(call objects,$(replay_sources))
@@ -342,7 +345,8 @@ on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
 run.unit     := '$(unit) --jobs=1 --verbose'
 run.api      := '$(strict)$(api) --jobs=1 --verbose' \
                 '$(strict)$(on_gpu) $(api) --jobs=1 --verbose'
-run.platform := '$(platform) --jobs=1 --verbose'
+run.platform := '$(platform) --jobs=1 --verbose' \
+                '$(on_gpu) $(platform) --jobs=1 --verbose'
 run.fault    := $(fault:%='$(strict)%')
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))
@@ -397,7 +401,8 @@ $(suite_objects): | criterion
 $(unit): $(call objects,$(unit_sources))
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
-$(unit) $(api) $(platform): $(library_objects) $(support)
+$(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
+                            $(library_objects) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
 

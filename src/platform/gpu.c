@@ -68,6 +68,8 @@ static int open_locked(int *devices_out)
 		rc = gpu_load_nccl(&libraries, &table);
 	if (rc == COHORT_OK)
 		rc = gpu_find_marks(&libraries, &table, *devices_out);
+	if (rc == COHORT_OK)
+		table.cudaGetLastError(); /* of what is not there */
 	return rc;
 }
 

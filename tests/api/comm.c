@@ -309,8 +309,9 @@ Test(comm, leaves_the_current_device_alone)
 	uint64_t ticket;
 	int device = -1;
 
-	ranks_must(platform_open(ranks_platform(), &p), "platform");
-	p->cudaSetDevice(6);
+	place_need(3);
+	p = place_table();
+	p->cudaSetDevice(2);
 	cohort_alloc(comms[1], 10, &memory);
 	cohort_free(comms[1], memory);
 	ranks_sum(comms[0], &a);
@@ -322,7 +323,7 @@ Test(comm, leaves_the_current_device_alone)
 	cohort_barrier(comms[1], NULL, NULL);
 	cohort_comm_close(comms[1]);
 	p->cudaGetDevice(&device);
-	cr_assert_eq(device, 6);
+	cr_assert_eq(device, 2);
 }
 
 /* ---- leaving ---------------------------------------------------------- */

@@ -508,17 +508,26 @@ static void group_config(const struct config *c, void *user)
 
 /* ---- tests ------------------------------------------------------------ */
 
+static bool is_copy(int kind)
+{
+	return kind == BROADCAST || kind == GROUP_BROADCAST ||
+	       kind == ALL_GATHER;
+}
+
 static void bench_open(struct bench *b, int kind, int n)
 {
 	size_t most = ((size_t)n * 1023 + LARGEST) * 8;
 	struct cohort_group_options options;
 	int r;
 
+	place_need(n);
+	if (n > 1 && !is_copy(kind))
+		place_need_host("arithmetic that is the same everywhere");
 	reference_begin();
 	b->kind = kind;
 	b->n = n;
 	cohort_group_options_init(&options);
-	options.platform = ranks_platform();
+	options.platform = place_platform();
 	cr_assert_eq(cohort_group_open(NULL, n, &options, &b->group), COHORT_OK,
 	             "%s", cohort_last_error());
 	for (r = 0; r < n; r++) {

@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ Test(group, opens_the_first_n_devices)
 	int devices[3] = { -1, -1, -1 };
 
 	cr_assert_eq(cohort_group_size(group), 3);
-	cr_assert_eq(cohort_group_platform(group), ranks_platform());
+	cr_assert_eq(cohort_group_platform(group), place_platform());
 	cr_assert_eq(cohort_group_devices(group, devices), COHORT_OK);
 	cr_assert_arr_eq(devices, ((int[]){ 0, 1, 2 }), sizeof(devices));
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -41,7 +42,7 @@ Test(group, opens_all_devices_for_0)
 {
 	struct cohort_group *group = ranks_open(0, NULL);
 
-	cr_assert_eq(cohort_group_size(group), 8);
+	cr_assert_eq(cohort_group_size(group), place_devices());
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -53,8 +54,9 @@ Test(group, opens_a_list_in_its_order)
 	struct cohort_group *group;
 	struct cohort_comm *comms[3];
 
+	place_need(6);
 	cohort_group_options_init(&o);
-	o.platform = ranks_platform();
+	o.platform = place_platform();
 	ranks_must(cohort_group_open(list, 3, &o, &group), "open");
 	cohort_group_devices(group, devices);
 	cr_assert_arr_eq(devices, list, sizeof(list));
@@ -75,7 +77,7 @@ static int open_list(const int *devices, int n)
 	int rc;
 
 	cohort_group_options_init(&o);
-	o.platform = ranks_platform();
+	o.platform = place_platform();
 	rc = cohort_group_open(devices, n, &o, &group);
 	cr_assert_eq(group, untouched, "the output was written");
 	return rc;
@@ -83,12 +85,17 @@ static int open_list(const int *devices, int n)
 
 Test(group, refuses_bad_device_lists_by_name)
 {
+	int n = place_devices();
+	char text[64];
+
 	expect(open_list(NULL, -1), COHORT_INVALID, "n is -1");
-	expect(open_list(NULL, 9), COHORT_INVALID, "n is 9");
+	snprintf(text, sizeof(text), "n is %d", n + 1);
+	expect(open_list(NULL, n + 1), COHORT_INVALID, text);
 	expect(open_list((int[]){ 0 }, 0), COHORT_INVALID, "n is 0");
-	expect(open_list((int[]){ 0, 8 }, 2), COHORT_INVALID,
-	       "devices[1] is 8");
+	snprintf(text, sizeof(text), "devices[0] is %d", n);
+	expect(open_list((int[]){ n }, 1), COHORT_INVALID, text);
 	expect(open_list((int[]){ -1 }, 1), COHORT_INVALID, "devices[0] is -1");
+	place_need(5);
 	expect(open_list((int[]){ 4, 2, 4 }, 3), COHORT_INVALID,
 	       "devices[2] is 4, as is devices[0]");
 }
@@ -128,7 +135,8 @@ Test(group, takes_an_older_callers_options)
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
-	ranks_choose();
+	place_choose();
+	place_need(2);
 	cohort_group_options_init(&o);
 	o.size = offsetof(struct cohort_group_options, deadlines);
 	o.recorder_slots = 64;
@@ -147,7 +155,7 @@ Test(group, takes_a_newer_callers_options_if_nothing_new_is_asked)
 
 	memset(&newer, 0, sizeof(newer));
 	cohort_group_options_init(&newer.o);
-	newer.o.platform = ranks_platform();
+	newer.o.platform = place_platform();
 	newer.o.size = sizeof(newer);
 	cr_assert_eq(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -172,7 +180,7 @@ static int open_with_slots(unsigned slots)
 	int rc;
 
 	cohort_group_options_init(&o);
-	o.platform = ranks_platform();
+	o.platform = place_platform();
 	o.recorder_slots = slots;
 	rc = cohort_group_open(NULL, 1, &o, &group);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -214,7 +222,8 @@ Test(group, refuses_a_device_count_it_cannot_read)
 {
 	struct cohort_group *group;
 
-	ranks_choose();
+	place_choose();
+	place_need_host("COHORT_HOST_DEVICES");
 	setenv("COHORT_HOST_DEVICES", "many", 1);
 	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
 	       "COHORT_HOST_DEVICES is \"many\"");
@@ -230,7 +239,8 @@ static void refuse_faults(const char *list, const char *part)
 
 Test(group, refuses_a_fault_list_it_cannot_read)
 {
-	ranks_choose();
+	place_need_host("faults");
+	place_choose();
 	refuse_faults("0@1:never,1@x:stuck", "cannot read \"1@x:stuck\"");
 	refuse_faults("4294967296@0:never", "\"4294967296@0:never\"");
 	refuse_faults("0@-1:never", "\"0@-1:never\"");
@@ -247,7 +257,8 @@ Test(group, a_refused_fault_list_leaves_nothing_behind)
 	struct cohort_group *group;
 	int32_t value = 1;
 
-	ranks_choose();
+	place_need_host("faults");
+	place_choose();
 	refuse_faults("0@0:never,nonsense", "nonsense");
 	unsetenv("COHORT_FAULTS");
 	group = ranks_split(1, NULL, &comm);

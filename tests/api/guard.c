@@ -65,7 +65,7 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 		                         COHORT_SCALAR_HOST, &i),
 		cohort_op_destroy(comm, 1),
 		cohort_abort_fire(handle, NULL),
-		cohort_platform_probe(ranks_platform(), &info),
+		cohort_platform_probe(place_platform(), &info),
 		cohort_group_respawn(group, NULL, 0),
 		cohort_deadline_push(comm, &deadlines),
 		cohort_deadline_pop(comm),
@@ -113,7 +113,7 @@ Test(guard, a_probe_is_use_too)
 	int status = -1;
 	pid_t child;
 
-	cohort_platform_probe(ranks_platform(), &info);
+	cohort_platform_probe(place_platform(), &info);
 	child = fork();
 	if (child == 0)
 		_exit(cohort_group_open(NULL, 1, NULL, &group) !=
@@ -159,7 +159,7 @@ static void refused(const char *name, const char *value)
 {
 	struct cohort_group *group;
 
-	ranks_choose();
+	place_choose();
 	setenv(name, value, 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(), name));
@@ -180,7 +180,7 @@ Test(guard, harmless_values_are_not)
 {
 	struct cohort_group *group;
 
-	ranks_choose();
+	place_choose();
 	setenv("NCCL_COMM_BLOCKING", "1", 1);
 	setenv("NCCL_LAUNCH_MODE", "PARALLEL", 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, NULL, &group), COHORT_OK);
@@ -203,7 +203,7 @@ Test(guard, native_calls_are_let_in_one_thread_at_a_time)
 	pthread_t thread;
 	int n = 0;
 
-	platform_open(ranks_platform(), &p);
+	p = place_table();
 	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_STATE);
 	cr_assert_eq(cohort_comm_native_enter(comms[0], NULL), COHORT_INVALID);
 	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);

@@ -35,7 +35,7 @@ static void *join_main(void *arg)
 	struct cohort_group_options o;
 
 	cohort_group_options_init(&o);
-	o.platform = ranks_platform();
+	o.platform = place_platform();
 	if (j->init_ns)
 		o.deadlines.init_ns = j->init_ns;
 	if (j->join_ns)
@@ -57,6 +57,7 @@ static void start_all(struct joiner *j, int n,
 {
 	int r;
 
+	place_need(n);
 	for (r = n - 1; r >= 0; r--) {
 		j[r].id = id;
 		j[r].size = n;
@@ -80,7 +81,8 @@ static struct cohort_unique_id new_id(void)
 {
 	struct cohort_unique_id id;
 
-	ranks_choose();
+	place_choose();
+	place_need(1);
 	ranks_must(cohort_unique_id(&id), "unique id");
 	return id;
 }
@@ -116,9 +118,10 @@ Test(join, ranks_in_threads_are_one_communicator)
 Test(join, one_rank_is_a_communicator)
 {
 	const struct cohort_unique_id id = new_id();
-	struct joiner j = { .id = &id, .size = 1, .device = 5 };
+	struct joiner j = { .id = &id, .size = 1 };
 	int32_t x = 7;
 
+	j.device = place_devices() - 1;
 	join_main(&j);
 	cr_assert_eq(j.rc, COHORT_OK, "%s", j.error);
 	cr_assert_eq(ranks_sum_wait(j.comm, &x), COHORT_OK);
@@ -270,7 +273,7 @@ Test(join, the_host_platform_joins_ranks_of_one_process)
 	struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id, .size = 2 };
 
-	if (ranks_platform() != COHORT_PLATFORM_HOST)
+	if (place_platform() != COHORT_PLATFORM_HOST)
 		cr_skip_test("the gpu platform joins those of others");
 	id.bytes[16] ^= 1; /* as of a former process with this number */
 	refused(&j, COHORT_UNSUPPORTED, "ranks of one process");
@@ -299,6 +302,7 @@ Test(join, ranks_that_do_not_go_together_are_refused)
 	struct joiner twins[2], other = { .id = &id, .size = 2, .rank = 1 };
 	struct joiner *first;
 
+	place_need(2);
 	twins[0] = twins[1] = (struct joiner){ .id = &id, .size = 2 };
 	first = start_twins(twins);
 
@@ -320,6 +324,7 @@ Test(join, a_rank_whose_peers_do_not_come_is_told_in_time)
 	const struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id, .size = 2, .init_ns = 10000000 };
 
+	place_need_world(2);
 	refused(&j, COHORT_INIT_TIMEOUT, "ncclCommInitRank of rank 0 of 2");
 	cr_assert_not_null(strstr(j.error, "of 2 ranks 1 have come"));
 }

@@ -16,6 +16,7 @@ Test(facts, the_host_platform_is_always_there)
 {
 	struct cohort_platform_info info;
 
+	place_need_host("the number of devices");
 	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
 	             COHORT_OK);
 	cr_assert_eq(info.status, COHORT_OK);
@@ -96,7 +97,7 @@ static struct cohort_platform_info must_be_drop_in(void)
 {
 	struct cohort_platform_info info = { .platform = 0 };
 
-	if (ranks_platform() == COHORT_PLATFORM_GPU)
+	if (place_platform() == COHORT_PLATFORM_GPU)
 		cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
 	if (!info.is_drop_in)
 		cr_skip_test("not on the drop-in libraries");

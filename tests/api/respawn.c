@@ -80,7 +80,8 @@ Test(respawn, renumbers_the_ranks_that_are_left)
 	const int devices[] = { 7, 1, 5, 3 };
 	int now[4], r;
 
-	o.platform = ranks_platform();
+	place_need(8);
+	o.platform = place_platform();
 	ranks_must(cohort_group_open(devices, 4, &o, &group), "open");
 	cr_assert_eq(cohort_group_generation(group), 1);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
@@ -355,7 +356,7 @@ Test(respawn, that_fails_leaves_the_group_as_it_was)
 {
 	const struct platform *real;
 
-	ranks_must(platform_open(ranks_platform(), &real), "platform");
+	real = place_table();
 	platform_override(failing_wrap(real));
 	open_ended(3);
 	fails_at("ncclCommInitAll", ncclSystemError, 0, COHORT_NCCL);

@@ -38,7 +38,7 @@ static int report(struct cohort_comm *comm, void *user)
 	sigset_t signals;
 
 	atomic_fetch_add(&s->calls, 1);
-	platform_open(ranks_platform(), &p);
+	p = place_table();
 	pthread_getname_np(pthread_self(), s->names[rank], 16);
 	p->cudaGetDevice(&s->devices[rank]);
 	s->owners[rank] = cohort_comm_bind(comm);

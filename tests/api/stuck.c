@@ -246,7 +246,8 @@ Test(stuck, on_verdict_keeps_a_respawn_only_for_its_time)
 
 static int open_two(void)
 {
-	o.platform = ranks_platform();
+	place_need(4);
+	o.platform = place_platform();
 	return cohort_group_open((const int[]){ 3, 1 }, 2, &o, &group);
 }
 

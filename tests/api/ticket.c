@@ -28,7 +28,7 @@ static void open_two(void)
 	o.recorder_slots = 16;
 	o.deadlines.abort_ns = RANKS_SOON;
 	group = ranks_split(2, &o, comms);
-	ranks_must(platform_open(ranks_platform(), &p), "platform");
+	p = place_table();
 }
 
 static void close_two(void)
@@ -306,7 +306,7 @@ static void open_failing(void)
 {
 	const struct platform *real;
 
-	ranks_must(platform_open(ranks_platform(), &real), "platform");
+	real = place_table();
 	platform_override(failing_wrap(real));
 	open_two();
 }
@@ -568,7 +568,7 @@ Test(wedged, is_told_and_close_says_so)
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = 20 * MS;
 	group = ranks_split(2, &o, comms);
-	ranks_must(platform_open(ranks_platform(), &p), "platform");
+	p = place_table();
 	/* The user's own work ahead on the stream never ends. */
 	stream = cohort_comm_stream(comms[0]);
 	native_gate_hold(p, &gate, stream);

@@ -328,7 +328,7 @@ static const struct platform *must_mark_starts(void)
 {
 	const struct platform *p;
 
-	ranks_must(platform_open(ranks_platform(), &p), "platform");
+	p = place_table();
 	if (!p->starts_are_marked)
 		cr_skip_test("the platform does not mark starts");
 	return p;
@@ -428,7 +428,7 @@ Test(watch, a_push_leaves_the_first_collective_the_other_deadline)
 	o.deadlines.first_ns = SHORT;
 	verdicts_attach(&told, &o);
 	group = ranks_split(2, &o, comms);
-	ranks_must(platform_open(ranks_platform(), &p), "platform");
+	p = place_table();
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
 	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_OK);
 	cr_assert_eq(cohort_deadline_push(comms[1], &d), COHORT_OK);
@@ -921,7 +921,7 @@ static void expect_no_group(const char *text)
 {
 	struct cohort_group *none = NULL;
 
-	o.platform = ranks_platform();
+	o.platform = place_platform();
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &none), COHORT_INVALID);
 	cr_assert_str_eq(cohort_last_error(), text);
 	cr_assert_null(none);

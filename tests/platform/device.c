@@ -14,6 +14,7 @@
 
 #include "platform/platform.h"
 #include "support/native.h"
+#include "support/place.h"
 
 /* ---- devices ---------------------------------------------------------- */
 
@@ -22,6 +23,7 @@ Test(device, there_are_eight_by_default, .timeout = 10)
 	const struct platform *p;
 	int count = -1;
 
+	place_need_built_in("the number of devices");
 	unsetenv("COHORT_HOST_DEVICES");
 	cr_assert_eq(platform_open(COHORT_PLATFORM_HOST, &p), COHORT_OK);
 	cr_assert_eq(p->cudaGetDeviceCount(&count), cudaSuccess);
@@ -33,6 +35,7 @@ Test(device, environment_says_how_many, .timeout = 10)
 	const struct platform *p = native_open(3);
 	int count = -1;
 
+	place_need_host("the number of devices");
 	cr_assert_eq(p->cudaGetDeviceCount(&count), cudaSuccess);
 	cr_assert_eq(count, 3);
 }
@@ -42,6 +45,7 @@ Test(device, set_devices_overrides_the_environment, .timeout = 10)
 	const struct platform *p;
 	int count = -1;
 
+	place_need_host("the number of devices");
 	cr_assert_eq(cohort_sim_set_devices(5), COHORT_OK);
 	p = native_open(3);
 	cr_assert_eq(p->cudaGetDeviceCount(&count), cudaSuccess);
@@ -51,6 +55,7 @@ Test(device, set_devices_overrides_the_environment, .timeout = 10)
 Test(device, set_devices_is_refused_once_in_use, .timeout = 10)
 {
 	native_open(3);
+	place_need_host("the number of devices");
 	cr_assert_eq(cohort_sim_set_devices(4), COHORT_STATE);
 	cr_assert_eq(cohort_sim_set_devices(3), COHORT_OK);
 }
@@ -69,10 +74,11 @@ Test(device, opening_twice_gives_one_table, .timeout = 10)
 	const struct platform *p = native_open(2);
 	const struct platform *again;
 
-	cr_assert_eq(platform_open(COHORT_PLATFORM_HOST, &again), COHORT_OK);
+	cr_assert_eq(platform_open(place_platform(), &again), COHORT_OK);
 	cr_assert_eq(p, again);
-	cr_assert_eq(p->kind, COHORT_PLATFORM_HOST);
-	cr_assert_str_eq(p->name, "host");
+	cr_assert_eq(p->kind, place_platform());
+	cr_assert_str_eq(p->name,
+	                 p->kind == COHORT_PLATFORM_HOST ? "host" : "gpu");
 }
 
 Test(device, opening_an_unknown_kind_is_invalid, .timeout = 10)
@@ -87,6 +93,7 @@ Test(device, bad_numbers_are_invalid_devices, .timeout = 10)
 	const struct platform *p = native_open(2);
 	int device = -1;
 
+	place_need_host("the number of devices");
 	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
 	cr_assert_eq(p->cudaSetDevice(2), cudaErrorInvalidDevice);
 	cr_assert_eq(p->cudaSetDevice(-1), cudaErrorInvalidDevice);

@@ -19,6 +19,7 @@
 
 #include "platform/platform.h"
 #include "support/native.h"
+#include "support/place.h"
 
 static ncclUniqueId new_id(const struct platform *p)
 {
@@ -329,7 +330,9 @@ Test(join, checks_its_arguments, .timeout = 10)
 	cr_assert_eq(p->ncclCommInitRank(&comm, 2, id, -1),
 	             ncclInvalidArgument);
 	cr_assert_eq(p->ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument);
-	cr_assert_eq(p->ncclCommInitRank(&comm, 3, id, 0), ncclInvalidUsage);
+	if (!place_is_real())
+		cr_assert_eq(p->ncclCommInitRank(&comm, 3, id, 0),
+		             ncclInvalidUsage);
 	cr_assert_null(comm);
 	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage,
 	             "no group may be left open");
@@ -400,6 +403,7 @@ Test(join, refuses_what_is_no_id, .timeout = 10)
 	const struct platform *p = native_open(2);
 	ncclUniqueId id = { { 0 } };
 
+	place_need_host("what an id holds");
 	refuse_foreign(p, &id);
 	id = new_id(p);
 	id.internal[8]++;
@@ -410,9 +414,11 @@ Test(join, refuses_an_id_of_another_process, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
-	pid_t child = fork();
+	pid_t child;
 	int status;
 
+	place_need_built_in("the child of a fork");
+	child = fork();
 	if (child == 0) {
 		refuse_foreign(p, &id);
 		_exit(0);

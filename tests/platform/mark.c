@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +27,9 @@ static void set_up(void)
 {
 	void *memory;
 
+	/* Wherever the other tests are. */
+	unsetenv("TEST_DEVICES");
+	setenv("COHORT_PLATFORM", "host", 1);
 	host = native_open(DEVICES);
 	table = *host;
 	native_must(gpu_mark_by_events(&table, DEVICES), "marks");

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "support/native.h"
+#include "support/place.h"
 
 static const struct platform *p;
 
@@ -113,6 +114,7 @@ Test(order, progress_stops_at_its_word)
 	struct native_gate gate;
 	uint32_t *word;
 
+	place_need_built_in("progress");
 	p->cudaMallocHost((void **)&word, sizeof(*word));
 	*word = 0;
 	p->mark(s, word, 1);

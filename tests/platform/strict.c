@@ -24,6 +24,7 @@
 
 #include "platform/platform.h"
 #include "support/native.h"
+#include "support/place.h"
 
 /* ---- in a child ------------------------------------------------------- */
 
@@ -58,8 +59,10 @@ static void expect(act_fn act, const char *line)
 {
 	char text[512], wanted[256];
 	int ends[2], status;
+
 	pid_t id;
 
+	place_need_built_in("strict mode");
 	snprintf(wanted, sizeof(wanted), "strict host platform: %s\n", line);
 	cr_assert_eq(pipe(ends), 0);
 	id = fork();
@@ -550,6 +553,7 @@ Test(strict, is_off_when_0, .timeout = 10)
 	const struct platform *p;
 	struct native_clique c;
 
+	place_need_host("strict mode");
 	setenv("COHORT_HOST_STRICT", "0", 1);
 	p = native_open(3);
 	native_clique_open(&c, p, 3);

@@ -168,7 +168,7 @@ static int worker(struct cohort_comm *c, void *user)
 	pthread_t helper;
 	int k;
 
-	ranks_must(platform_open(ranks_platform(), &p), "platform");
+	p = place_table();
 	stream[0] = cohort_comm_stream(c);
 	stream[1] = native_stream(p, cohort_comm_device(c));
 	stream[2] = NULL; /* the legacy one */

@@ -112,7 +112,7 @@ static void begin(struct round *round)
 
 	options.deadlines.init_ns = RANKS_SOON;
 	options.deadlines.abort_ns = RANKS_SOON;
-	ranks_must(platform_open(ranks_platform(), &p), "platform");
+	p = place_table();
 	ranks_must(clique_create(p, devices, RANKS, &options, &round->clique),
 	           "clique");
 	ranks_must(prober_start(&round->prober, round->clique), "prober");
@@ -157,7 +157,7 @@ static void put_in_front(void)
 	static struct platform table;
 
 	ledger_open();
-	ranks_must(platform_open(ranks_platform(), &ledger), "platform");
+	ledger = place_table();
 	table = *ledger;
 	table.ncclCommGetAsyncError = get_async_error;
 	platform_override(&table);

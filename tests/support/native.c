@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "support/place.h"
+
 void native_must(int result, const char *what)
 {
 	if (result == 0)
@@ -23,13 +25,7 @@ void native_must(int result, const char *what)
 
 const struct platform *native_open(int devices)
 {
-	const struct platform *p;
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", devices);
-	native_must(setenv("COHORT_HOST_DEVICES", text, 1), "setenv");
-	native_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform_open");
-	return p;
+	return place_open(devices);
 }
 
 cudaStream_t native_stream(const struct platform *p, int device)

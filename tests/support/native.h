@@ -16,7 +16,7 @@
 
 #include "platform/platform.h"
 
-/* The host platform's table, with @devices devices; before first use. */
+/* place_open() */
 const struct platform *native_open(int devices);
 
 /* End the program with a message unless @result is 0. */

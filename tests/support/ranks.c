@@ -2,10 +2,8 @@
 
 #include "support/ranks.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void ranks_must(int rc, const char *what)
 {
@@ -16,32 +14,18 @@ void ranks_must(int rc, const char *what)
 	exit(1);
 }
 
-int ranks_platform(void)
-{
-	const char *text = getenv("COHORT_PLATFORM");
-
-	return text && strcmp(text, "gpu") == 0 ? COHORT_PLATFORM_GPU
-	                                        : COHORT_PLATFORM_HOST;
-}
-
-void ranks_choose(void)
-{
-	bool is_gpu = ranks_platform() == COHORT_PLATFORM_GPU;
-
-	setenv("COHORT_PLATFORM", is_gpu ? "gpu" : "host", 1);
-}
-
 struct cohort_group *ranks_open(int n,
                                 const struct cohort_group_options *options)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
+	place_need(n);
 	if (options)
 		o = *options;
 	else
 		cohort_group_options_init(&o);
-	o.platform = ranks_platform();
+	o.platform = place_platform();
 	ranks_must(cohort_group_open(NULL, n, &o, &group), "open");
 	return group;
 }
@@ -74,6 +58,7 @@ void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value)
 		.value = value,
 	};
 
+	place_need_host("faults");
 	ranks_must(cohort_sim_fault_add(&fault), "fault");
 }
 

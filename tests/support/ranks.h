@@ -12,17 +12,14 @@
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
 
+#include "support/place.h"
+
 /* The longest that anything in a test should take; a test that gets there has
  * failed. */
 #define RANKS_SOON UINT64_C(20000000000)
 
 /* End the program with a message unless @rc is COHORT_OK. */
 void ranks_must(int rc, const char *what);
-
-/* The platform that is tested: the gpu one if COHORT_PLATFORM says so in the
- * environment, else the host's.  And have the environment say so. */
-int ranks_platform(void);
-void ranks_choose(void);
 
 /* A group of @n ranks; @options may be NULL. */
 struct cohort_group *ranks_open(int n,
@@ -36,7 +33,7 @@ struct cohort_group *ranks_split(int n,
 /* The same with little memory, for those that come and go. */
 struct cohort_group *ranks_small(int n, struct cohort_comm *comms[]);
 
-/* Script a fault. */
+/* Script a fault; the test is skipped where nobody can. */
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value);
 
 /* Sum one int32 in place over the ranks, on the rank's own stream; @value must

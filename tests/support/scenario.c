@@ -157,7 +157,7 @@ int scenario(int *closed)
 	int rc;
 
 	*closed = COHORT_OK;
-	ranks_choose();
+	place_choose();
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = UINT64_C(1000000000);
 	o.on_verdict = ignore;

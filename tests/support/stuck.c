@@ -112,7 +112,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
 
 void stuck_install(void)
 {
-	ranks_must(platform_open(ranks_platform(), &real), "platform");
+	real = place_table();
 	sem_init(&reached, 0, 0);
 	sem_init(&go_on, 0, 0);
 	sem_init(&left, 0, 0);

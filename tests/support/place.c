@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "support/place.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 4096
+
+static const struct platform *real;
+static struct platform reaching;
+static cudaError_t (*host_register)(void *memory, size_t bytes,
+                                    unsigned int flags);
+
+int place_platform(void)
+{
+	const char *text = getenv("COHORT_PLATFORM");
+
+	return text && strcmp(text, "gpu") == 0 ? COHORT_PLATFORM_GPU
+	                                        : COHORT_PLATFORM_HOST;
+}
+
+void place_choose(void)
+{
+	bool is_gpu = place_platform() == COHORT_PLATFORM_GPU;
+
+	setenv("COHORT_PLATFORM", is_gpu ? "gpu" : "host", 1);
+}
+
+bool place_is_real(void)
+{
+	const char *text = getenv("TEST_DEVICES");
+
+	return text && strcmp(text, "real") == 0;
+}
+
+__attribute__((weak)) void place_skip(const char *why)
+{
+	puts(why);
+	exit(77);
+}
+
+/* ---- plain memory as a device's --------------------------------------- */
+
+/* Page by page, as some may be known already; whatever else is wrong with it the
+ * call itself will tell. */
+static void reach(const void *memory, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)memory / PAGE * PAGE;
+	uintptr_t end = (uintptr_t)memory + bytes;
+
+	for (; memory && bytes && page < end; page += PAGE)
+		host_register((void *)page, PAGE,
+		              cudaHostAllocPortable | cudaHostAllocMapped);
+	real->cudaGetLastError();
+}
+
+/* Of @count elements for each of @times ranks; 0: for each of all. */
+static void reach_elements(const void *memory, size_t count,
+                           ncclDataType_t type, ncclComm_t comm, int times)
+{
+	if (!times &&
+	    (!comm || real->ncclCommCount(comm, &times) != ncclSuccess))
+		return;
+	if (count < SIZE_MAX / 8 / (size_t)times)
+		reach(memory,
+		      count * (size_t)times * cohort_type_size((int)type));
+}
+
+static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 1);
+	reach_elements(recv, count, type, comm, 1);
+	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
+}
+
+static ncclResult_t reduce(const void *send, void *recv, size_t count,
+                           ncclDataType_t type, ncclRedOp_t op, int root,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 1);
+	reach_elements(recv, count, type, comm, 1);
+	return real->ncclReduce(send, recv, count, type, op, root, comm,
+	                        stream);
+}
+
+static ncclResult_t broadcast(const void *send, void *recv, size_t count,
+                              ncclDataType_t type, int root, ncclComm_t comm,
+                              cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 1);
+	reach_elements(recv, count, type, comm, 1);
+	return real->ncclBroadcast(send, recv, count, type, root, comm, stream);
+}
+
+static ncclResult_t all_gather(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 1);
+	reach_elements(recv, count, type, comm, 0);
+	return real->ncclAllGather(send, recv, count, type, comm, stream);
+}
+
+static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count,
+                                   ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t comm, cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 0);
+	reach_elements(recv, count, type, comm, 1);
+	return real->ncclReduceScatter(send, recv, count, type, op, comm,
+	                               stream);
+}
+
+static ncclResult_t all_to_all(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 0);
+	reach_elements(recv, count, type, comm, 0);
+	return real->ncclAlltoAll(send, recv, count, type, comm, stream);
+}
+
+static ncclResult_t gather(const void *send, void *recv, size_t count,
+                           ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 1);
+	reach_elements(recv, count, type, comm, 0);
+	return real->ncclGather(send, recv, count, type, root, comm, stream);
+}
+
+static ncclResult_t scatter(const void *send, void *recv, size_t count,
+                            ncclDataType_t type, int root, ncclComm_t comm,
+                            cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 0);
+	reach_elements(recv, count, type, comm, 1);
+	return real->ncclScatter(send, recv, count, type, root, comm, stream);
+}
+
+static ncclResult_t send_to(const void *send, size_t count, ncclDataType_t type,
+                            int peer, ncclComm_t comm, cudaStream_t stream)
+{
+	reach_elements(send, count, type, comm, 1);
+	return real->ncclSend(send, count, type, peer, comm, stream);
+}
+
+static ncclResult_t recv_from(void *recv, size_t count, ncclDataType_t type,
+                              int peer, ncclComm_t comm, cudaStream_t stream)
+{
+	reach_elements(recv, count, type, comm, 1);
+	return real->ncclRecv(recv, count, type, peer, comm, stream);
+}
+
+static cudaError_t set_memory(void *memory, int value, size_t bytes)
+{
+	reach(memory, bytes);
+	return real->cudaMemset(memory, value, bytes);
+}
+
+static cudaError_t set_memory_async(void *memory, int value, size_t bytes,
+                                    cudaStream_t stream)
+{
+	reach(memory, bytes);
+	return real->cudaMemsetAsync(memory, value, bytes, stream);
+}
+
+/* ---- the platform ----------------------------------------------------- */
+
+static void must(int rc, const char *what)
+{
+	if (rc == COHORT_OK)
+		return;
+	fprintf(stderr, "%s: %d: %s\n", what, rc, cohort_last_error());
+	abort();
+}
+
+/* Put all that in front, once. */
+static void install_reach(const struct platform *p)
+{
+	struct cohort_platform_info info;
+	void *runtime;
+
+	if (real)
+		return;
+	must(cohort_platform_probe(p->kind, &info), "probe");
+	runtime =
+		info.runtime_file ? dlopen(info.runtime_file, RTLD_NOW) : NULL;
+	if (!runtime)
+		place_skip("plain memory cannot be made known to CUDA");
+	*(void **)&host_register = dlsym(runtime, "cudaHostRegister");
+	if (!host_register)
+		place_skip("there is no cudaHostRegister");
+	real = p;
+	reaching = *p;
+	reaching.ncclAllReduce = all_reduce;
+	reaching.ncclReduce = reduce;
+	reaching.ncclBroadcast = broadcast;
+	reaching.ncclAllGather = all_gather;
+	reaching.ncclReduceScatter = reduce_scatter;
+	reaching.ncclAlltoAll = all_to_all;
+	reaching.ncclGather = gather;
+	reaching.ncclScatter = scatter;
+	reaching.ncclSend = send_to;
+	reaching.ncclRecv = recv_from;
+	reaching.cudaMemset = set_memory;
+	reaching.cudaMemsetAsync = set_memory_async;
+	platform_override(&reaching);
+}
+
+const struct platform *place_table(void)
+{
+	const struct platform *p;
+
+	must(platform_open(place_platform(), &p), "platform_open");
+	if (!place_is_real())
+		return p;
+	install_reach(p);
+	must(platform_open(place_platform(), &p), "platform_open");
+	return p;
+}
+
+int place_devices(void)
+{
+	int n = 0;
+
+	place_table()->cudaGetDeviceCount(&n);
+	return n;
+}
+
+void place_need(int devices)
+{
+	char text[64];
+	int n;
+
+	if (!place_is_real())
+		return;
+	n = place_devices();
+	if (n >= devices)
+		return;
+	snprintf(text, sizeof(text), "needs %d devices of %d", devices, n);
+	place_skip(text);
+}
+
+void place_need_world(int ranks)
+{
+	struct cohort_platform_info info;
+
+	/* These join ranks of one process. */
+	if (cohort_platform_probe(place_platform(), &info) == COHORT_OK &&
+	    info.is_drop_in)
+		place_need(ranks);
+}
+
+const struct platform *place_open(int devices)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", devices);
+	if (!place_is_real())
+		must(setenv("COHORT_HOST_DEVICES", text, 1), "setenv");
+	place_need(devices);
+	return place_table();
+}
+
+static void skip_what(const char *what)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s: only the host platform's", what);
+	place_skip(text);
+}
+
+void place_need_host(const char *what)
+{
+	if (place_is_real())
+		skip_what(what);
+}
+
+void place_need_built_in(const char *what)
+{
+	if (place_platform() != COHORT_PLATFORM_HOST)
+		skip_what(what);
+}
