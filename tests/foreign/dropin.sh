@@ -30,10 +30,11 @@ if ! command -v "${compiler%% *}" >/dev/null; then
 fi
 
 # build OPTION... - $scratch/program
+runtime=-lcudart
 build() {
 	# shellcheck disable=SC2086
 	$compiler -std=$standard -O1 -Wall -Wextra -Werror "$source" \
-		-o "$scratch/program" "$@" -lnccl -lcudart -pthread
+		-o "$scratch/program" "$@" -lnccl $runtime -pthread
 }
 
 # try WHAT OPTION... - the program as it was built, by cohort run
@@ -59,6 +60,14 @@ both() {
 build -Isrc -Itests/foreign/include -L"$drop_in"
 both "with the project's headers"
 
+# What is the same in both of CUDA's majors.
+if ! grep -q cudaDeviceProp "$source"; then
+	runtime=-l:libcudart.so.12
+	build -Isrc -Itests/foreign/include -L"$drop_in"
+	try "with CUDA 12's library" --strict
+	runtime=-lcudart
+fi
+
 # version - of the real NCCL header
 version() {
 	printf '#include <nccl.h>\nNCCL_VERSION_CODE\n' |
@@ -78,3 +87,5 @@ for place in lib lib64; do
 done
 build -isystem "$prefix/include" -L"$real"
 both "with the real headers"
+build -isystem "$prefix/include" -L"$real" -DCUDA_API_PER_THREAD_DEFAULT_STREAM
+try "with a default stream per thread" --strict

@@ -228,6 +228,27 @@ static void in_front(void)
 	CHECK(version > 20000 && interposed == 1);
 }
 
+/* What CUDA 12 calls cudaGetDeviceProperties() has another layout. */
+static void properties(void)
+{
+	void *library = dlopen("libcudart.so.12", RTLD_NOW | RTLD_LOCAL);
+	cudaError_t (*get)(struct cudaDeviceProp12 *, int);
+	struct cudaDeviceProp12 of_12;
+	struct cudaDeviceProp of_13;
+
+	CHECK(library);
+	*(void **)&get = find(library, "cudaGetDeviceProperties_v2");
+	CUDA(get(&of_12, 1));
+	CUDA(cudaGetDeviceProperties(&of_13, 1));
+	CHECK(of_13.name[0] && !strcmp(of_12.name, of_13.name));
+	CHECK(of_13.pciBusID && of_12.pciBusID == of_13.pciBusID);
+	CHECK(of_12.totalGlobalMem == of_13.totalGlobalMem);
+	CHECK(of_12.maxBlocksPerMultiProcessor ==
+	      of_13.maxBlocksPerMultiProcessor);
+	CHECK(get(&of_12, 100) == cudaErrorInvalidDevice);
+	CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
+}
+
 static int one(struct cohort_comm *comm, void *user)
 {
 	(void)user;
@@ -264,8 +285,8 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "kernels", kernels }, { "absent", absent },
 		{ "refused", refused }, { "forks", forks },
-		{ "majors", majors },   { "front", in_front },
-		{ "beside", beside },
+		{ "majors", majors },   { "properties", properties },
+		{ "front", in_front },  { "beside", beside },
 	};
 	size_t i;
 

@@ -52,6 +52,7 @@ cohort: no host platform: COHORT_FAULTS: cannot read "1@nonsense"
 END
 expect forks </dev/null
 expect majors </dev/null
+expect properties </dev/null
 expect front </dev/null
 expect beside COHORT_HOST_DEVICES=5 </dev/null
 exit "$failed"

@@ -63,9 +63,11 @@ sed 'p; s/^/p/' "$scratch/listed" | sort - <(echo cohort_drop_in) >"$scratch/ncc
 exports "$drop_in/libnccl.so.2" >"$scratch/got"
 same "NCCL's functions" "$scratch/nccl" "$scratch/got"
 
-names 'CUDA_FUNCTIONS(LISTED) HOST_CUDA_FUNCTIONS(LISTED)' >"$scratch/listed"
-for major in 12 13; do
+lists='CUDA_FUNCTIONS(LISTED) HOST_CUDA_FUNCTIONS(LISTED)'
+for major in 13 12; do
 	library=libcudart.so.$major
+	[ "$major" -ne 12 ] || lists="$lists HOST_CUDA12_FUNCTIONS(LISTED)"
+	names "$lists" >"$scratch/listed"
 	names "CUDART_${major}_NAMES(NAME)" |
 		sort - <(echo cohort_drop_in) >"$scratch/cudart"
 	exports "$drop_in/$library" >"$scratch/got"

@@ -7,6 +7,10 @@
  * there is no real one: the project's lists of functions as declarations
  */
 
+#ifdef __cplusplus
+#define _Static_assert static_assert
+#endif
+
 #include "platform/cuda_abi.h"
 #include "platform/functions.h"
 #include "platform/host/exports.h"
