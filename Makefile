@@ -145,8 +145,8 @@ api_sources := \
   tests/api/join.c tests/api/platform.c tests/api/respawn.c tests/api/run.c \
   tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
-  tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
-  tests/platform/copy2d.c tests/platform/device.c \
+  tests/platform/calls.c tests/platform/collective.c tests/platform/comm.c \
+  tests/platform/config.c tests/platform/copy2d.c tests/platform/device.c \
   tests/platform/differential.c tests/platform/fault.c tests/platform/group.c \
   tests/platform/join.c tests/platform/mark.c tests/platform/matching.c \
   tests/platform/memory.c tests/platform/order.c tests/platform/p2p.c \
@@ -154,12 +154,12 @@ platform_sources := \
   tests/platform/shrink.c tests/platform/simulate.c tests/platform/split.c \
   tests/platform/stream.c tests/platform/strict.c
 support_sources := \
-  tests/support/buffer.c tests/support/contest.c tests/support/crew.c \
-  tests/support/failing.c tests/support/fill.c tests/support/heap.c \
-  tests/support/ledger.c tests/support/native.c tests/support/place.c \
-  tests/support/ranks.c \
-  tests/support/reference.c tests/support/scenario.c tests/support/stress.c \
-  tests/support/stuck.c tests/support/verdicts.c
+  tests/support/buffer.c tests/support/calls.c tests/support/contest.c \
+  tests/support/crew.c tests/support/failing.c tests/support/fill.c \
+  tests/support/heap.c tests/support/ledger.c tests/support/native.c \
+  tests/support/place.c tests/support/ranks.c tests/support/reference.c \
+  tests/support/scenario.c tests/support/stress.c tests/support/stuck.c \
+  tests/support/verdicts.c
 # In each suite itself.
 skip_sources := tests/support/skip.c
 fault_tests := memory native steady

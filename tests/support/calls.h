@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CALLS_H
+#define CALLS_H
+
+/*
+ * Every call of NCCL that moves data, for tests that make each of them
+ */
+
+#include "support/native.h"
+
+enum call_name {
+	NAME_ALL_REDUCE,
+	NAME_BROADCAST,
+	NAME_BCAST,
+	NAME_REDUCE,
+	NAME_ALL_GATHER,
+	NAME_REDUCE_SCATTER,
+	NAME_ALL_TO_ALL,
+	NAME_GATHER,
+	NAME_SCATTER,
+	NAME_SEND,
+	NAME_RECV,
+	NAMES,
+};
+
+/* What is given to a call; what it has no use for is ignored. */
+struct call_args {
+	const void *send;
+	void *recv; /* of ncclBcast(), the only buffer */
+	size_t count;
+	int type, op, root;
+};
+
+ncclResult_t call_by_name(const struct platform *p, enum call_name name,
+                          const struct call_args *args, ncclComm_t comm,
+                          cudaStream_t stream);
+
+const char *call_text(enum call_name name);
+bool call_has_op(enum call_name name);
+bool call_has_root(enum call_name name); /* or a peer */
+bool call_is_message(enum call_name name);
+
+/* What the other ranks call: a receive for a send, else the same. */
+enum call_name call_opposite(enum call_name name);
+
+#endif
