@@ -76,6 +76,7 @@ void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
 	parent->next_kin->last_kin = child;
 	parent->next_kin = child;
 	/* It has the flag as it is. */
+	child->aborted_for_good = parent->aborted_for_good;
 	atomic_store_explicit(&child->aborted,
 	                      atomic_load_explicit(&parent->aborted,
 	                                           memory_order_relaxed),
@@ -117,6 +118,7 @@ static void raise_all(struct ncclComm *comm, bool pulse)
 		/* Release: pairs with the acquire of who waits or is stuck. */
 		atomic_store_explicit(&kin->aborted, true,
 		                      memory_order_release);
+		kin->aborted_for_good = kin->aborted_for_good || !pulse;
 		w = join_cut(kin);
 		if (w && (!pulse || has_work(kin)))
 			meet_break(w);
@@ -142,8 +144,10 @@ void comm_lower(struct ncclComm *comm)
 
 	pthread_mutex_lock(&kin_lock);
 	do {
-		atomic_store_explicit(&kin->aborted, false,
-		                      memory_order_release);
+		/* NCCL would take back an abort, too, that has come since. */
+		if (!kin->aborted_for_good)
+			atomic_store_explicit(&kin->aborted, false,
+			                      memory_order_release);
 		kin = kin->next_kin;
 	} while (kin != comm);
 	pthread_mutex_unlock(&kin_lock);

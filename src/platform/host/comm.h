@@ -49,6 +49,9 @@ struct ncclComm {
 	 * a parent and the children that share its resources. */
 	struct ncclComm *next_kin, *last_kin;
 
+	/* Guarded by the kin's lock: the flag is not that of a pulse. */
+	bool aborted_for_good;
+
 	/* Atomic; what ncclCommGetAsyncError() answers: set by a scripted fault,
 	 * and on one that does not block by the group it is in and by what fails.
 	 * Release and acquire: whoever sees a group done sees what it did. */
