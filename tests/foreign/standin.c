@@ -42,6 +42,8 @@ cudaError_t cudaLaunchKernel(const void *kernel, struct grid grid,
 cudaError_t cudaLaunchKernelExC(const void *config, const void *kernel,
                                 void **arguments);
 cudaError_t cudaFuncGetAttributes(void *attributes, const void *kernel);
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
 
 /* The host's side of scale<<<...>>>(). */
 static void scale(void)
@@ -87,6 +89,8 @@ static void kernels(void)
 	CHECK(cudaFuncGetAttributes(NULL, (const void *)scale) ==
 	      cudaErrorNotSupported);
 	__cudaUnregisterFatBinary(handle);
+	CUDA(cudaProfilerStart());
+	CUDA(cudaProfilerStop());
 }
 
 /* ---- functions that are not there ------------------------------------- */

@@ -134,3 +134,16 @@ SECOND_IS_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessor)
 SECOND_IS_KERNEL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
 SECOND_IS_KERNEL(cudaOccupancyMaxActiveClusters)
 SECOND_IS_KERNEL(cudaOccupancyMaxPotentialClusterSize)
+
+/* ---- the profiler ----------------------------------------------------- */
+
+/* There is none, which is no reason for a program to stop. */
+EXPORT(cudaError_t, cudaProfilerStart, (void))
+{
+	return cudaSuccess;
+}
+
+EXPORT(cudaError_t, cudaProfilerStop, (void))
+{
+	return cudaSuccess;
+}
