@@ -454,8 +454,17 @@ struct cohort_group_options {
 		on_verdict;    /* told of warnings, and of the end of each
 	                                 generation that does not end in peace;
 	                                 default none */
-	void *user;            /* passed on to it */
-	uint64_t reserved[16]; /* 0; room for what later versions add */
+	void *user; /* passed on to it */
+
+	/* For NCCL, which explains them under ncclConfig_t.  With any of them the
+	 * ranks are opened by a group of ncclCommInitRankConfig(), and @name is
+	 * the communicators' name, too. */
+	int min_ctas;          /* thread blocks per kernel: at least, */
+	int max_ctas;          /* and at the most */
+	int cga_cluster_size;  /* of thread blocks, 1 to 8 */
+	int traffic_class;     /* of the network */
+	const char *net_name;  /* network plugin to use; copied, up to 63 bytes */
+	uint64_t reserved[13]; /* 0; room for what later versions add */
 };
 
 /*

@@ -8,7 +8,8 @@ struct cohort_group {
 	/* Constant after creation. */
 	const struct platform *platform;
 	struct cohort_group_options options;
-	char name[64];
+	char name[64]; /* what they point to */
+	char net_name[64];
 
 	/* Atomic; the generation that counts.  Its former ones stay as long as
 	 * the group. */

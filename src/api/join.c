@@ -78,7 +78,8 @@ struct meeting {
 	const struct platform *platform;
 	int size;
 	struct cohort_group_options options; /* of the first */
-	char name[64];
+	char name[64];                       /* what it points to */
+	char net_name[64];
 
 	/* Guarded by lock. */
 	struct meeting *next;
@@ -122,6 +123,10 @@ static struct meeting *create_locked(const struct id *id,
 	m->options = *o;
 	snprintf(m->name, sizeof(m->name), "%s", o->name);
 	m->options.name = m->name;
+	if (o->net_name) {
+		snprintf(m->net_name, sizeof(m->net_name), "%s", o->net_name);
+		m->options.net_name = m->net_name;
+	}
 	m->next = meetings;
 	meetings = m;
 	return m;
@@ -293,12 +298,14 @@ static void leave_locked(struct meeting *m)
 static int meet(struct meeting *m, int rank, int device,
                 struct cohort_comm **out)
 {
+	const struct clique_options options = options_of_clique(&m->options);
 	uint64_t timeout = m->options.deadlines.init_ns;
 	struct timespec until = clock_timespec(clock_deadline(timeout));
 	ncclComm_t native;
 	int err = 0;
 	int rc = connect_rank(m->platform, &m->id.native, m->size, rank, device,
-	                      timeout, m->options.name, &native);
+	                      &options.config, timeout, m->options.name,
+	                      &native);
 
 	pthread_mutex_lock(&lock);
 	if (rc == COHORT_INIT_TIMEOUT)

@@ -6,6 +6,8 @@
 
 #include "api/options.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,8 @@
 #define DEFAULT_SLOTS 2048
 #define MIN_SLOTS 16
 #define MAX_SLOTS 65536
+
+#define MAX_CGA_CLUSTER 8 /* NCCL's, and the hardware's */
 
 void cohort_group_options_init(struct cohort_group_options *options)
 {
@@ -77,7 +81,44 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(warn_percent)
 	READ(on_verdict)
 	READ(user)
+	READ(min_ctas)
+	READ(max_ctas)
+	READ(cga_cluster_size)
+	READ(traffic_class)
+	READ(net_name)
 #undef READ
+	return COHORT_OK;
+}
+
+/* What NCCL would find wrong, on some rank or other, while it connects them. */
+static int config_check(const struct cohort_group_options *o)
+{
+	const struct {
+		const char *name;
+		int value, most;
+	} numbers[] = {
+		{ "min_ctas", o->min_ctas, INT_MAX },
+		{ "max_ctas", o->max_ctas, INT_MAX },
+		{ "cga_cluster_size", o->cga_cluster_size, MAX_CGA_CLUSTER },
+		{ "traffic_class", o->traffic_class, INT_MAX },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (numbers[i].value < 0 || numbers[i].value > numbers[i].most)
+			return error_set(COHORT_INVALID,
+			                 "options->%s is %d, not 0 to %d",
+			                 numbers[i].name, numbers[i].value,
+			                 numbers[i].most);
+	if (o->max_ctas && o->min_ctas > o->max_ctas)
+		return error_set(COHORT_INVALID,
+		                 "options->min_ctas is %d, but max_ctas is %d",
+		                 o->min_ctas, o->max_ctas);
+	if (o->net_name &&
+	    strlen(o->net_name) >= sizeof(((struct comm_config *)0)->net_name))
+		return error_set(COHORT_INVALID,
+		                 "options->net_name is \"%s\", too long",
+		                 o->net_name);
 	return COHORT_OK;
 }
 
@@ -102,7 +143,7 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
 		                 o->warn_percent);
-	return COHORT_OK;
+	return config_check(o);
 }
 
 int options_read(const struct cohort_group_options *given,
@@ -115,12 +156,23 @@ int options_read(const struct cohort_group_options *given,
 
 struct clique_options options_of_clique(const struct cohort_group_options *o)
 {
-	return (struct clique_options){
+	struct clique_options options = {
 		.name = o->name,
 		.slots = o->recorder_slots,
 		.deadlines = o->deadlines,
 		.generation = 1,
+		.config = {
+			.min_ctas = o->min_ctas,
+			.max_ctas = o->max_ctas,
+			.cga_cluster_size = o->cga_cluster_size,
+			.traffic_class = o->traffic_class,
+		},
 	};
+
+	if (o->net_name)
+		snprintf(options.config.net_name,
+		         sizeof(options.config.net_name), "%s", o->net_name);
+	return options;
 }
 
 struct guard_options options_of_guard(const struct cohort_group_options *o)

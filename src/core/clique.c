@@ -179,8 +179,8 @@ static int open_native(struct clique *q, const int *devices)
 	if (!native)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
-	rc = connect_all(q->platform, devices, q->size, q->deadlines.init_ns,
-	                 q->name, native);
+	rc = connect_all(q->platform, devices, q->size, &q->config,
+	                 q->deadlines.init_ns, q->name, native);
 	for (i = 0; rc == COHORT_OK && i < q->size; i++)
 		q->comms[i].native = native[i];
 	free(native);
@@ -235,6 +235,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->slots = options->slots;
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
+	q->config = options->config;
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
 	snprintf(q->name, sizeof(q->name), "%s", options->name);

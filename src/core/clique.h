@@ -38,6 +38,7 @@
 
 #include "core/agree.h"
 #include "core/cause.h"
+#include "core/config.h"
 #include "core/recorder.h"
 #include "core/redop.h"
 #include "platform/platform.h"
@@ -191,6 +192,7 @@ struct clique {
 	void *opener;   /* of whoever made it; constant once it is in use */
 	struct cohort_deadlines deadlines;
 	int generation;
+	struct comm_config config;
 	char name[64];
 	pthread_t reaper;
 	struct cohort_abort *end; /* the cause; a reference */
@@ -236,6 +238,7 @@ struct clique_options {
 	unsigned slots;
 	struct cohort_deadlines deadlines;
 	int generation;
+	struct comm_config config;
 	const int *origins; /* of each rank, NULL: the rank itself */
 
 	/* Of ranks that are connected already: the communicators, which are the

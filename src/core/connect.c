@@ -3,6 +3,7 @@
 #include "core/connect.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,10 @@ struct connection {
 	ncclUniqueId id; /* of one rank that joins by it, */
 	int rank;        /* its number, */
 	int size;        /* and of how many; 0: all at once */
+	struct comm_config config;
+	char name[64];
+	struct split_rank *split; /* NULL: not that */
+	pthread_t thread;
 
 	/* Written by the thread before it is done. */
 	ncclComm_t *native;
@@ -39,11 +44,14 @@ static void connection_free(struct connection *c)
 	pthread_mutex_destroy(&c->lock);
 	free(c->devices);
 	free(c->native);
+	free(c->split);
 	free(c);
 }
 
 static struct connection *connection_create(const struct platform *p,
-                                            const int *devices, int n)
+                                            const int *devices, int n,
+                                            const struct comm_config *config,
+                                            const char *name)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
@@ -53,6 +61,8 @@ static struct connection *connection_create(const struct platform *p,
 	clock_cond_init(&c->changed);
 	c->platform = p;
 	c->n = n;
+	c->config = *config;
+	snprintf(c->name, sizeof(c->name), "%s", name);
 	c->devices = malloc((size_t)n * sizeof(*c->devices));
 	c->native = calloc((size_t)n, sizeof(*c->native));
 	if (!c->devices || !c->native) {
@@ -76,14 +86,123 @@ static void take_back(struct connection *c)
 	p->ncclGroupEnd();
 }
 
+/* One rank, of all or of those that join, with a config if there is one. */
+static int init_rank(struct connection *c, int i)
+{
+	const struct platform *p = c->platform;
+	ncclConfig_t config = config_native(&c->config, c->name);
+	int size = c->size ? c->size : c->n;
+	int rank = c->size ? c->rank : i;
+
+	if (config_is_default(&c->config))
+		return native_nccl(p, "ncclCommInitRank", NULL,
+		                   p->ncclCommInitRank(&c->native[i], size,
+		                                       c->id, rank));
+	return native_nccl(p, "ncclCommInitRankConfig", NULL,
+	                   p->ncclCommInitRankConfig(&c->native[i], size, c->id,
+	                                             rank, &config));
+}
+
+/* A rank that there cannot be: the open group has failed, and its end drops what is
+ * in it.  Else that would wait for the ranks that are missing. */
+static void spoil_group(struct connection *c)
+{
+	ncclComm_t none;
+
+	c->platform->ncclCommInitRankConfig(&none, c->n, c->id, -1, NULL);
+}
+
+/* What ncclCommInitAll() does, which takes no config. */
+static int init_group(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	ncclResult_t ended;
+	int i, rc;
+
+	rc = native_nccl(p, "ncclGetUniqueId", NULL,
+	                 p->ncclGetUniqueId(&c->id));
+	if (rc == COHORT_OK)
+		rc = native_nccl(p, "ncclGroupStart", NULL,
+		                 p->ncclGroupStart());
+	if (rc != COHORT_OK)
+		return rc;
+	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
+		rc = native_cuda(p, "cudaSetDevice",
+		                 p->cudaSetDevice(c->devices[i]));
+		if (rc == COHORT_OK)
+			rc = init_rank(c, i);
+	}
+	if (rc != COHORT_OK)
+		spoil_group(c);
+	ended = p->ncclGroupEnd();
+	return rc != COHORT_OK ? rc
+	                       : native_nccl(p, "ncclGroupEnd", NULL, ended);
+}
+
+/* Which place a rank has got. */
+static int find_place(struct connection *c, int i)
+{
+	const struct platform *p = c->platform;
+	struct split_rank *r = &c->split[i];
+	int rc;
+
+	r->native = c->native[i];
+	if (!r->native)
+		return COHORT_OK;
+	rc = native_nccl(p, "ncclCommUserRank", r->native,
+	                 p->ncclCommUserRank(r->native, &r->rank));
+	if (rc != COHORT_OK)
+		return rc;
+	return native_nccl(p, "ncclCommCount", r->native,
+	                   p->ncclCommCount(r->native, &r->size));
+}
+
+static int split_rank(struct connection *c, int i)
+{
+	const struct platform *p = c->platform;
+	const struct split_rank *r = &c->split[i];
+	ncclConfig_t config = config_native(&c->config, c->name);
+	int rc = native_cuda(p, "cudaSetDevice", p->cudaSetDevice(r->device));
+
+	if (rc != COHORT_OK)
+		return rc;
+	return native_nccl(p, "ncclCommSplit", r->parent,
+	                   p->ncclCommSplit(r->parent, r->color, r->key,
+	                                    &c->native[i], &config));
+}
+
+/* All ranks of this process in one group: one alone would wait for the others. */
+static int init_split(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	ncclResult_t ended;
+	int i, rc;
+
+	rc = native_nccl(p, "ncclGroupStart", NULL, p->ncclGroupStart());
+	if (rc != COHORT_OK)
+		return rc;
+	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+		rc = split_rank(c, i);
+	if (rc != COHORT_OK)
+		spoil_group(c);
+	ended = p->ncclGroupEnd();
+	if (rc == COHORT_OK)
+		rc = native_nccl(p, "ncclGroupEnd", NULL, ended);
+	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+		rc = find_place(c, i);
+	return rc;
+}
+
 static int init(struct connection *c)
 {
 	const struct platform *p = c->platform;
 
+	if (c->split)
+		return init_split(c);
 	if (c->size)
-		return native_nccl(p, "ncclCommInitRank", NULL,
-		                   p->ncclCommInitRank(c->native, c->size,
-		                                       c->id, c->rank));
+		return init_rank(c, 0);
+	if (!config_is_default(&c->config))
+		return init_group(c);
 	return native_nccl(p, "ncclCommInitAll", NULL,
 	                   p->ncclCommInitAll(c->native, c->n, c->devices));
 }
@@ -126,6 +245,9 @@ static void *connect_main(void *arg)
 
 static int timed_out(const struct connection *c, uint64_t timeout_ns)
 {
+	const char *of_all = config_is_default(&c->config)
+	                             ? "ncclCommInitAll"
+	                             : "ncclCommInitRankConfig";
 	unsigned long long ms = timeout_ns / 1000000;
 	char list[256];
 	struct text t = { list, sizeof(list) };
@@ -140,14 +262,12 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 		                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK),
 		                 c->rank, c->size, list, ms);
 	return error_set(COHORT_INIT_TIMEOUT,
-	                 "%s: ncclCommInitAll of devices%s has not returned "
-	                 "within %llu ms",
-	                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), list,
-	                 ms);
+	                 "%s: %s of devices%s has not returned within %llu ms",
+	                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), of_all,
+	                 list, ms);
 }
 
-/* Wait for the thread; false if it takes too long: that is this thread's error,
- * and the connection is that thread's from now on. */
+/* Wait for the thread; false if it takes too long. */
 static bool await(struct connection *c, uint64_t timeout_ns)
 {
 	struct timespec until = clock_timespec(clock_deadline(timeout_ns));
@@ -158,60 +278,143 @@ static bool await(struct connection *c, uint64_t timeout_ns)
 	while (!c->done && !err)
 		err = pthread_cond_timedwait(&c->changed, &c->lock, &until);
 	done = c->done;
-	c->left = !done;
-	if (!done)
-		timed_out(c, timeout_ns);
 	pthread_mutex_unlock(&c->lock);
 	return done;
 }
 
-/* Have a thread open @c, which it or this frees. */
-static int connect_by(struct connection *c, uint64_t timeout_ns,
-                      const char *name, ncclComm_t *native)
+/* The connection is the thread's from now on; false if that is done just now, and
+ * will not look at it again. */
+static bool leave(struct connection *c)
 {
-	pthread_t thread;
-	int rc, err;
+	pthread_t thread = c->thread;
+	bool done;
+
+	pthread_mutex_lock(&c->lock);
+	done = c->done;
+	c->left = !done;
+	pthread_mutex_unlock(&c->lock);
+	if (!done)
+		pthread_detach(thread);
+	return !done;
+}
+
+/* Have a thread open @c, which is freed if there is none. */
+static int start(struct connection *c)
+{
+	int err;
 
 	if (!c)
 		return error_set(COHORT_NO_MEMORY, "no memory to connect");
-	err = thread_start(&thread, connect_main, c, "%.8s/init", name);
-	if (err) {
-		connection_free(c);
-		return error_set(COHORT_SYSTEM,
-		                 "cannot start the thread that connects: %s",
-		                 strerror(err));
-	}
+	err = thread_start(&c->thread, connect_main, c, "%.8s/init", c->name);
+	if (!err)
+		return COHORT_OK;
+	connection_free(c);
+	return error_set(COHORT_SYSTEM,
+	                 "cannot start the thread that connects: %s",
+	                 strerror(err));
+}
+
+/* The end of one whose thread is done, and what that found. */
+static int end(struct connection *c)
+{
+	pthread_join(c->thread, NULL);
+	return c->status == COHORT_OK ? COHORT_OK
+	                              : error_set(c->status, "%s", c->error);
+}
+
+/* Have a thread open @c, which it or this frees. */
+static int connect_by(struct connection *c, uint64_t timeout_ns,
+                      ncclComm_t *native)
+{
+	int rc = start(c);
+
+	if (rc != COHORT_OK)
+		return rc;
 	if (!await(c, timeout_ns)) {
-		pthread_detach(thread);
-		return COHORT_INIT_TIMEOUT;
+		timed_out(c, timeout_ns); /* while it is ours */
+		if (leave(c))
+			return COHORT_INIT_TIMEOUT;
 	}
-	pthread_join(thread, NULL);
-	rc = c->status;
+	rc = end(c);
 	if (rc == COHORT_OK)
 		memcpy(native, c->native, (size_t)c->n * sizeof(*native));
-	else
-		error_set(rc, "%s", c->error);
 	connection_free(c);
 	return rc;
 }
 
 int connect_all(const struct platform *p, const int *devices, int n,
-                uint64_t timeout_ns, const char *name, ncclComm_t *native)
+                const struct comm_config *config, uint64_t timeout_ns,
+                const char *name, ncclComm_t *native)
 {
-	return connect_by(connection_create(p, devices, n), timeout_ns, name,
-	                  native);
+	return connect_by(connection_create(p, devices, n, config, name),
+	                  timeout_ns, native);
 }
 
 int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
-                 int rank, int device, uint64_t timeout_ns, const char *name,
-                 ncclComm_t *native)
+                 int rank, int device, const struct comm_config *config,
+                 uint64_t timeout_ns, const char *name, ncclComm_t *native)
 {
-	struct connection *c = connection_create(p, &device, 1);
+	struct connection *c = connection_create(p, &device, 1, config, name);
 
 	if (c) {
 		c->id = *id;
 		c->rank = rank;
 		c->size = size;
 	}
-	return connect_by(c, timeout_ns, name, native);
+	return connect_by(c, timeout_ns, native);
+}
+
+/* ---- splitting -------------------------------------------------------- */
+
+/* How long connect_is_done() waits. */
+#define LOOK_NS (5 * UINT64_C(1000000))
+
+int connect_split(const struct platform *p, const struct split_rank *ranks,
+                  int n, const struct comm_config *config, const char *name,
+                  struct connection **out)
+{
+	struct connection *c =
+		connection_create(p, &ranks->device, 1, config, name);
+	int rc;
+
+	if (!c)
+		return error_set(COHORT_NO_MEMORY, "no memory to connect");
+	free(c->native);
+	c->n = n;
+	c->native = calloc((size_t)n, sizeof(*c->native));
+	c->split = malloc((size_t)n * sizeof(*c->split));
+	if (!c->native || !c->split) {
+		connection_free(c);
+		return error_set(COHORT_NO_MEMORY, "no memory to connect");
+	}
+	memcpy(c->split, ranks, (size_t)n * sizeof(*ranks));
+	rc = start(c);
+	if (rc == COHORT_OK)
+		*out = c;
+	return rc;
+}
+
+bool connect_is_done(struct connection *c)
+{
+	return await(c, LOOK_NS);
+}
+
+int connect_end(struct connection *c, struct split_rank *ranks)
+{
+	int rc = end(c);
+
+	if (rc == COHORT_OK)
+		memcpy(ranks, c->split, (size_t)c->n * sizeof(*ranks));
+	connection_free(c);
+	return rc;
+}
+
+void connect_leave(struct connection *c)
+{
+	if (leave(c))
+		return;
+	end(c);
+	if (c->status == COHORT_OK)
+		take_back(c);
+	connection_free(c);
 }

@@ -10,19 +10,54 @@
  * the thread takes back what it got in the end.
  */
 
+#include "core/config.h"
 #include "platform/platform.h"
 
 /*
- * ncclCommInitAll() over @devices.  COHORT_INIT_TIMEOUT after @timeout_ns;
+ * ncclCommInitAll() over @devices, or what that is with a @config that asks for
+ * something.  COHORT_INIT_TIMEOUT after @timeout_ns;
  * COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is
  * open, and nothing stays so.
  */
 int connect_all(const struct platform *platform, const int *devices, int n,
-                uint64_t timeout_ns, const char *name, ncclComm_t *native);
+                const struct comm_config *config, uint64_t timeout_ns,
+                const char *name, ncclComm_t *native);
 
 /* ncclCommInitRank() of one rank on @device, likewise. */
 int connect_rank(const struct platform *platform, const ncclUniqueId *id,
-                 int size, int rank, int device, uint64_t timeout_ns,
+                 int size, int rank, int device,
+                 const struct comm_config *config, uint64_t timeout_ns,
                  const char *name, ncclComm_t *native);
+
+/* One rank of those that split together. */
+struct split_rank {
+	int device;
+	ncclComm_t parent;
+	int color; /* or NCCL_SPLIT_NOCOLOR */
+	int key;
+
+	/* What comes of it; NULL: it has none. */
+	ncclComm_t native;
+	int rank; /* in that, */
+	int size; /* and of how many */
+};
+
+struct connection;
+
+/* Begin ncclCommSplit() of all of @ranks in one group, on a thread of its own; it is
+ * the caller's to wait. */
+int connect_split(const struct platform *platform,
+                  const struct split_rank *ranks, int n,
+                  const struct comm_config *config, const char *name,
+                  struct connection **out);
+
+/* True if that is done, waiting for a moment. */
+bool connect_is_done(struct connection *connection);
+
+/* The end of one that is done: what came of it in @ranks, or why it failed. */
+int connect_end(struct connection *connection, struct split_rank *ranks);
+
+/* Leave one that is not done as it is: the thread takes back what comes of it. */
+void connect_leave(struct connection *connection);
 
 #endif

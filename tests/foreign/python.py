@@ -42,7 +42,12 @@ class Options(ctypes.Structure):
         ("warn_percent", ctypes.c_uint),
         ("on_verdict", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
-        ("reserved", ctypes.c_uint64 * 16),
+        ("min_ctas", ctypes.c_int),
+        ("max_ctas", ctypes.c_int),
+        ("cga_cluster_size", ctypes.c_int),
+        ("traffic_class", ctypes.c_int),
+        ("net_name", ctypes.c_char_p),
+        ("reserved", ctypes.c_uint64 * 13),
     ]
 
 
@@ -112,6 +117,7 @@ def open_group(lib, ranks):
     expect("size of the options", options.size, ctypes.sizeof(Options))
     options.platform = HOST
     options.name = b"python"
+    options.max_ctas = 8
     group = ctypes.c_void_p()
     rc = lib.cohort_group_open(None, ranks, ctypes.byref(options),
                                ctypes.byref(group))

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/config.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool config_is_default(const struct comm_config *c)
+{
+	return !c->min_ctas && !c->max_ctas && !c->cga_cluster_size &&
+	       !c->traffic_class && !*c->net_name;
+}
+
+struct kept {
+	struct kept *next;
+	char text[];
+};
+
+/* @text in memory that is never freed, once; NULL without memory: a communicator
+ * can do without. */
+static const char *keep(const char *text)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct kept *all; /* guarded by lock */
+	struct kept *k;
+
+	pthread_mutex_lock(&lock);
+	for (k = all; k && strcmp(k->text, text) != 0; k = k->next)
+		;
+	if (!k) {
+		k = malloc(sizeof(*k) + strlen(text) + 1);
+		if (k) {
+			strcpy(k->text, text);
+			k->next = all;
+			all = k;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return k ? k->text : NULL;
+}
+
+static int or_undefined(int value)
+{
+	return value ? value : NCCL_CONFIG_UNDEF_INT;
+}
+
+ncclConfig_t config_native(const struct comm_config *c, const char *name)
+{
+	ncclConfig_t native = NCCL_CONFIG_INITIALIZER;
+
+	native.blocking = 1;
+	/* A child that shared its parent's memory would share its abort flag. */
+	native.splitShare = 0;
+	native.minCTAs = or_undefined(c->min_ctas);
+	native.maxCTAs = or_undefined(c->max_ctas);
+	native.cgaClusterSize = or_undefined(c->cga_cluster_size);
+	native.trafficClass = or_undefined(c->traffic_class);
+	native.netName =
+		*c->net_name ? keep(c->net_name) : NCCL_CONFIG_UNDEF_PTR;
+	native.commName = keep(name);
+	return native;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_CONFIG_H
+#define CORE_CONFIG_H
+
+/*
+ * What a program may ask of NCCL for its communicators, as a plain value: whoever
+ * connects may stay longer than whoever has asked
+ */
+
+#include <stdbool.h>
+
+#include "platform/nccl_abi.h"
+
+struct comm_config {
+	/* 0 or empty: NCCL's default. */
+	int min_ctas;
+	int max_ctas;
+	int cga_cluster_size;
+	int traffic_class;
+	char net_name[64];
+};
+
+/* True if nothing is asked for. */
+bool config_is_default(const struct comm_config *config);
+
+/* The same for NCCL, for a communicator of that name.  What it points to is kept for
+ * ever: NCCL may keep a pointer for as long as it keeps the communicator. */
+ncclConfig_t config_native(const struct comm_config *config, const char *name);
+
+#endif

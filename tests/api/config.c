@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Options that become NCCL's configuration of a communicator
+ */
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "platform/platform.h"
+#include "support/ranks.h"
+
+TestSuite(config, .timeout = 60);
+
+/* What was asked for; groups are opened one after the other. */
+static const struct platform *real;
+static struct platform table;
+static ncclConfig_t seen;
+static char net_name[64], comm_name[64];
+static atomic_int inits, all_inits, fail_device;
+
+static ncclResult_t init_rank(ncclComm_t *comm, int n, ncclUniqueId id,
+                              int rank, ncclConfig_t *config)
+{
+	if (config) {
+		seen = *config;
+		snprintf(net_name, sizeof(net_name), "%s",
+		         config->netName ? config->netName : "none");
+		snprintf(comm_name, sizeof(comm_name), "%s", config->commName);
+		inits++;
+		/* There is no such plugin. */
+		seen.netName = config->netName;
+		config->netName = NULL;
+	}
+	return real->ncclCommInitRankConfig(comm, n, id, rank, config);
+}
+
+static ncclResult_t init_all(ncclComm_t *comms, int n, const int *devices)
+{
+	all_inits++;
+	return real->ncclCommInitAll(comms, n, devices);
+}
+
+static cudaError_t set_device(int device)
+{
+	return fail_device == device ? cudaErrorInvalidDevice
+	                             : real->cudaSetDevice(device);
+}
+
+static void install(void)
+{
+	fail_device = -1;
+	ranks_must(platform_open(ranks_platform(), &real), "platform");
+	table = *real;
+	table.ncclCommInitRankConfig = init_rank;
+	table.ncclCommInitAll = init_all;
+	table.cudaSetDevice = set_device;
+	platform_override(&table);
+}
+
+static struct cohort_group_options options(void)
+{
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.platform = ranks_platform();
+	return o;
+}
+
+static int sum_of(struct cohort_comm *c, void *user)
+{
+	int32_t value = 1;
+	int rc = ranks_sum_wait(c, &value);
+
+	(void)user;
+	return rc == COHORT_OK ? value != cohort_comm_size(c) : rc;
+}
+
+static void works(struct cohort_group *group)
+{
+	cr_assert_eq(cohort_group_run(group, sum_of, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+}
+
+Test(config, without_one_is_opened_all_at_once)
+{
+	struct cohort_group *group;
+
+	install();
+	group = ranks_open(2, NULL);
+	cr_assert_eq(inits, 0);
+	cr_assert_eq(all_inits, 1);
+	works(group);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(config, reaches_every_rank_of_every_generation)
+{
+	struct cohort_group_options o = options();
+	char net[] = "Socket", name[] = "trainer";
+	struct cohort_group *group;
+
+	install();
+	o.name = name;
+	o.min_ctas = 2;
+	o.max_ctas = 8;
+	o.cga_cluster_size = 4;
+	o.traffic_class = 105;
+	o.net_name = net;
+	ranks_must(cohort_group_open(NULL, 3, &o, &group), "open");
+	memset(net, 'x', sizeof(net) - 1); /* they are the caller's */
+	memset(name, 'x', sizeof(name) - 1);
+	cr_assert_eq(inits, 3);
+	cr_assert_eq(all_inits, 0);
+	works(group);
+	cohort_group_abort(group, "again");
+	memset(&seen, 0, sizeof(seen));
+	ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
+	cr_assert_eq(inits, 6);
+	cr_assert_eq(seen.blocking, 1);
+	cr_assert_eq(seen.splitShare, 0);
+	cr_assert_eq(seen.minCTAs, 2);
+	cr_assert_eq(seen.maxCTAs, 8);
+	cr_assert_eq(seen.cgaClusterSize, 4);
+	cr_assert_eq(seen.trafficClass, 105);
+	cr_assert_str_eq(net_name, "Socket");
+	cr_assert_str_eq(comm_name, "trainer");
+	works(group);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(config, leaves_the_rest_to_nccl)
+{
+	struct cohort_group_options o = options();
+	struct cohort_group *group;
+
+	install();
+	o.max_ctas = 4;
+	ranks_must(cohort_group_open(NULL, 1, &o, &group), "open");
+	cr_assert_eq(seen.minCTAs, NCCL_CONFIG_UNDEF_INT);
+	cr_assert_eq(seen.cgaClusterSize, NCCL_CONFIG_UNDEF_INT);
+	cr_assert_eq(seen.trafficClass, NCCL_CONFIG_UNDEF_INT);
+	cr_assert_str_eq(net_name, "none");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(config, is_also_of_who_joins)
+{
+	struct cohort_group_options o = options();
+	struct cohort_unique_id id;
+	struct cohort_comm *c;
+
+	install();
+	ranks_choose();
+	o.max_ctas = 4;
+	ranks_must(cohort_unique_id(&id), "id");
+	ranks_must(cohort_comm_join(&id, 1, 0, 0, &o, &c), "join");
+	cr_assert_eq(inits, 1);
+	cr_assert_eq(seen.maxCTAs, 4);
+	cr_assert_eq(cohort_comm_close(c), COHORT_OK);
+}
+
+static void refused(const struct cohort_group_options *o, const char *text)
+{
+	struct cohort_group *group;
+
+	cr_assert_eq(cohort_group_open(NULL, 1, o, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), text), "\"%s\"",
+	                   cohort_last_error());
+}
+
+Test(config, with_wrong_values_is_refused_by_name)
+{
+	struct cohort_group_options o = options();
+	char text[65];
+
+	o.min_ctas = -1;
+	refused(&o, "options->min_ctas is -1");
+	o.min_ctas = 9;
+	o.max_ctas = 8;
+	refused(&o, "options->min_ctas is 9, but max_ctas is 8");
+	o.min_ctas = 0;
+	o.max_ctas = -8;
+	refused(&o, "options->max_ctas is -8");
+	o.max_ctas = 0;
+	o.cga_cluster_size = 9;
+	refused(&o, "options->cga_cluster_size is 9, not 0 to 8");
+	o.cga_cluster_size = 0;
+	o.traffic_class = -2;
+	refused(&o, "options->traffic_class is -2");
+	o.traffic_class = 0;
+	memset(text, 'n', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	o.net_name = text;
+	refused(&o, "options->net_name is \"nnnn");
+}
+
+/* An older caller's structure ends before these; what is behind is not its. */
+Test(config, is_not_read_from_an_older_structure)
+{
+	struct cohort_group_options o = options();
+	struct cohort_group *group;
+
+	install();
+	o.size = offsetof(struct cohort_group_options, min_ctas);
+	o.max_ctas = -1;
+	ranks_must(cohort_group_open(NULL, 1, &o, &group), "open");
+	cr_assert_eq(inits, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* The ranks that were asked for before it must not wait for the rest. */
+Test(config, of_a_device_that_fails_opens_nothing)
+{
+	struct cohort_group_options o = options();
+	struct cohort_group *group;
+
+	install();
+	o.max_ctas = 4;
+	o.deadlines.init_ns = RANKS_SOON;
+	fail_device = 2;
+	cr_assert_eq(cohort_group_open(NULL, 3, &o, &group), COHORT_CUDA, "%s",
+	             cohort_last_error());
+	cr_assert_not_null(strstr(cohort_last_error(), "cudaSetDevice"));
+	fail_device = -1;
+	ranks_must(cohort_group_open(NULL, 3, &o, &group), "open");
+	works(group);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(config, that_nccl_refuses_opens_nothing)
+{
+	struct cohort_group_options o = options();
+	struct cohort_group *group;
+
+	install();
+	o.min_ctas = 1 << 20; /* more than NCCL's own most */
+	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_NCCL, "%s",
+	             cohort_last_error());
+	o.min_ctas = 0;
+	o.max_ctas = 2;
+	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
+	works(group);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
