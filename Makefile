@@ -95,12 +95,15 @@ library_sources := \
   src/api/abort.c src/api/batch.c src/api/collective.c src/api/comm.c \
   src/api/completion.c src/api/deadline.c src/api/generation.c \
   src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
-  src/api/redop.c src/api/respawn.c src/api/worker.c src/base/backoff.c \
+  src/api/redop.c src/api/respawn.c src/api/split.c src/api/worker.c \
+  src/base/backoff.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/batch.c src/core/call.c src/core/cause.c \
-  src/core/clique.c src/core/config.c src/core/connect.c src/core/native.c src/core/op.c \
+  src/core/clique.c src/core/config.c src/core/connect.c src/core/family.c \
+  src/core/native.c src/core/op.c \
   src/core/owner.c src/core/pair.c src/core/reaper.c src/core/recorder.c \
-  src/core/redop.c src/core/submit.c src/guard/notifier.c src/guard/prober.c \
+  src/core/redop.c src/core/split.c src/core/submit.c \
+  src/guard/notifier.c src/guard/prober.c \
   src/guard/snapshot.c src/guard/verdict.c src/guard/watchdog.c \
   src/platform/gpu.c src/platform/gpu_event.c src/platform/gpu_load.c \
   src/platform/gpu_mark.c src/platform/gpu_versions.c \
@@ -144,7 +147,7 @@ api_sources := \
   tests/api/config.c \
   tests/api/differential.c tests/api/group.c tests/api/guard.c \
   tests/api/join.c tests/api/platform.c tests/api/respawn.c tests/api/run.c \
-  tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
+  tests/api/split.c tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
   tests/platform/calls.c tests/platform/collective.c tests/platform/comm.c \
   tests/platform/config.c tests/platform/copy2d.c tests/platform/device.c \
@@ -167,7 +170,7 @@ fault_tests := memory native steady
 stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers exits handles messages mix prober respawn \
-              siblings stalls
+              siblings splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/cuda.c tests/fuzz/life.c tests/fuzz/plan.c \
   tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c \

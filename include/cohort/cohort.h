@@ -451,19 +451,20 @@ struct cohort_group_options {
 	unsigned warn_percent; /* of a collective's deadline, when on_verdict is
 	                              warned; 100: never; default 50 */
 	cohort_verdict_fn
-		on_verdict;    /* told of warnings, and of the end of each
+		on_verdict; /* told of warnings, and of the end of each
 	                                 generation that does not end in peace;
 	                                 default none */
-	void *user; /* passed on to it */
+	void *user;         /* passed on to it */
 
 	/* For NCCL, which explains them under ncclConfig_t.  With any of them the
 	 * ranks are opened by a group of ncclCommInitRankConfig(), and @name is
 	 * the communicators' name, too. */
-	int min_ctas;          /* thread blocks per kernel: at least, */
-	int max_ctas;          /* and at the most */
-	int cga_cluster_size;  /* of thread blocks, 1 to 8 */
-	int traffic_class;     /* of the network */
-	const char *net_name;  /* network plugin to use; copied, up to 63 bytes */
+	int min_ctas;         /* thread blocks per kernel: at least, */
+	int max_ctas;         /* and at the most */
+	int cga_cluster_size; /* of thread blocks, 1 to 8 */
+	int traffic_class;    /* of the network */
+	const char
+		*net_name; /* network plugin to use; copied, up to 63 bytes */
 	uint64_t reserved[13]; /* 0; room for what later versions add */
 };
 
@@ -813,6 +814,43 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  */
 COHORT_API int cohort_comm_bind(struct cohort_comm *comm);
 COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
+
+/* The color of a rank that is to be in none of the new communicators. */
+#define COHORT_NO_COLOR (-1)
+
+/*
+ * cohort_comm_split - communicators of some of this one's ranks
+ * @color: the ranks that give the same one, 0 or more, are together in a new
+ *         communicator; COHORT_NO_COLOR: in none
+ * @key:   the order of the ranks there; those of the same one in the order that they
+ *         have here
+ * @child: this rank's new communicator; NULL for COHORT_NO_COLOR
+ *
+ * Every rank must call, in the sequence of calls that all ranks make, with what
+ * color and key it likes, each from a thread of its own: blocks until all have
+ * called and all that they had called before is done, then until the platform has
+ * made the new communicators, up to the init deadline.  Its clocks are those of a
+ * collective.
+ *
+ * What is new has its own deadlines (the same), watchdog, cause and abort handles,
+ * and a name of its own, with a dot and the color behind this one's; its end is
+ * not that of this one.  But the end of this one is its end: before a close, and
+ * with a cause; and after cohort_group_respawn() its calls answer COHORT_STALE.
+ * cohort_comm_close() of its last rank in this process ends it, in peace or not, and
+ * no call may use it after that; it gives back what it has when the device comes to
+ * it.  Else it goes when this one's group is closed, or this one if its ranks have
+ * joined by id.  It can be split, too.  cohort_comm_origin() is that of the
+ * rank it was split from.  It works for ranks of several processes, where NCCL does.
+ *
+ * COHORT_OK; COHORT_INVALID with the argument and its value; COHORT_STATE if
+ * closed, or a batch is open; COHORT_BUSY; COHORT_OWNER; COHORT_STALE; the cause.  On
+ * these but the cause nothing has happened.  COHORT_MISMATCH if others call something
+ * else, COHORT_STALLED if one does not come in time, COHORT_INIT_TIMEOUT,
+ * COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY and COHORT_SYSTEM if it fails: as the
+ * others wait for this one, they are the cause of this communicator's end.
+ */
+COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
+                                 struct cohort_comm **child);
 
 /*
  * cohort_comm_close - this rank leaves early

@@ -92,23 +92,31 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 	return comm_inside(comm, owner_unbind);
 }
 
-/* Ranks that have joined by id: the last one to leave ends them all. */
-static int end_joined(struct generation *g, int rc)
+/* Ranks that are of no group: the last one to leave ends them all. */
+static int end_all(struct generation *g, int rc)
 {
-	int ended = generation_end(g), freed = generation_free(g);
+	struct clique *parent = g->clique->parent;
+	int ended, freed = COHORT_OK;
 
+	if (parent) {
+		ended = generation_end_later(g);
+		generation_sweep(parent);
+	} else {
+		ended = generation_end(g);
+		freed = generation_free(g);
+	}
 	return freed != COHORT_OK ? freed : ended != COHORT_OK ? ended : rc;
 }
 
 int cohort_comm_close(struct cohort_comm *comm)
 {
-	struct generation *joined;
+	struct generation *g;
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
 		return rc;
-	joined = comm->clique->opener;
-	if (joined && guard_is_telling(joined->guard))
+	g = comm->clique->ends_with_last ? comm->clique->keeper : NULL;
+	if (g && generation_is_telling(g))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
@@ -126,9 +134,9 @@ int cohort_comm_close(struct cohort_comm *comm)
 	}
 	deadlines_forget(comm); /* closed, it is as good as inside */
 	batch_drop(comm);
-	if (atomic_fetch_sub(&comm->clique->open, 1) > 1 || !joined)
+	if (atomic_fetch_sub(&comm->clique->open, 1) > 1 || !g)
 		return rc;
-	return end_joined(joined, rc);
+	return end_all(g, rc);
 }
 
 int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)

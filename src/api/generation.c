@@ -7,6 +7,7 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/family.h"
 #include "core/owner.h"
 
 /* Have the reaper give back what the ranks have, and free a clique that is reclaimed,
@@ -51,8 +52,61 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 		return rc;
 	}
 	g->clique = q;
+	q->keeper = g;
 	*out = g;
 	return COHORT_OK;
+}
+
+/* ---- children --------------------------------------------------------- */
+
+static struct generation *generation_of(const struct clique *q)
+{
+	return q ? q->keeper : NULL;
+}
+
+static struct generation *first_child(const struct generation *g)
+{
+	return generation_of(family_first(g->clique));
+}
+
+static struct generation *next_child(const struct generation *g)
+{
+	return generation_of(family_next(g->clique));
+}
+
+bool generation_is_telling(const struct generation *g)
+{
+	const struct generation *child;
+
+	for (child = first_child(g); child; child = next_child(child))
+		if (generation_is_telling(child))
+			return true;
+	return g->guard && guard_is_telling(g->guard);
+}
+
+/* Whoever was inside when the abort was given up will stay there; and who was left
+ * behind is not waited for. */
+static const struct cohort_comm *occupied(struct clique *q)
+{
+	int i;
+
+	if (clique_look(q) == CLIQUE_WEDGED)
+		return NULL;
+	for (i = 0; i < q->size; i++)
+		if (atomic_load(&q->comms[i].gate) &&
+		    !atomic_load(&q->comms[i].abandoned))
+			return &q->comms[i];
+	return NULL;
+}
+
+const struct cohort_comm *generation_occupied(const struct generation *g)
+{
+	const struct cohort_comm *c = occupied(g->clique);
+	const struct generation *child;
+
+	for (child = first_child(g); child && !c; child = next_child(child))
+		c = generation_occupied(child);
+	return c;
 }
 
 /* ---- ending ----------------------------------------------------------- */
@@ -71,9 +125,8 @@ static int await_all(struct clique *q, struct cohort_comm **c_out)
 	return rc;
 }
 
-int generation_end(struct generation *g)
+static int end(struct clique *q)
 {
-	struct clique *q = g->clique;
 	struct cohort_cause cause = {
 		.status = COHORT_ABORTED,
 		.kind = COHORT_VERDICT_ABORTED,
@@ -96,7 +149,23 @@ int generation_end(struct generation *g)
 	return rc;
 }
 
-bool generation_unguard(struct generation *g)
+int generation_end(struct generation *g)
+{
+	struct generation *child;
+	int rc = COHORT_OK, ended;
+
+	for (child = first_child(g); child; child = next_child(child)) {
+		ended = generation_end(child);
+		if (ended != COHORT_OK)
+			rc = ended;
+	}
+	ended = end(g->clique);
+	return ended != COHORT_OK ? ended : rc;
+}
+
+/* Stop what watches over a clique that has ended; false if it cannot be, and is
+ * left as it is. */
+static bool unguard(struct generation *g)
 {
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
 
@@ -106,6 +175,51 @@ bool generation_unguard(struct generation *g)
 		g->is_guard_left = !guard_stop(g->guard, deadline);
 	g->guard = NULL;
 	return !g->is_guard_left;
+}
+
+/* Of one that is RECLAIMED: nobody looks at it any more, so it may go. */
+static void let_go(struct generation *g)
+{
+	struct generation *child;
+
+	for (child = first_child(g); child; child = next_child(child))
+		let_go(child);
+	unguard(g);
+	sem_post(&g->clique->unused);
+}
+
+int generation_end_later(struct generation *g)
+{
+	int rc = generation_end(g);
+
+	atomic_store(&g->clique->stale, true);
+	owner_forget(g->clique);
+	/* The last that is done with it here. */
+	atomic_store(&g->clique->over, OVER_CLOSED);
+	return rc;
+}
+
+void generation_sweep(struct clique *parent)
+{
+	struct clique *q;
+
+	while ((q = family_take(parent, OVER_CLOSED, CLIQUE_RECLAIMED))) {
+		let_go(generation_of(q));
+		atomic_store(&q->over, OVER_UNWATCHED);
+	}
+	while ((q = family_take(parent, OVER_UNWATCHED, CLIQUE_RELEASED)))
+		generation_free(generation_of(q));
+}
+
+void generation_pass(struct generation *g)
+{
+	struct generation *child;
+
+	for (child = first_child(g); child; child = next_child(child))
+		generation_pass(child);
+	atomic_store(&g->clique->stale, true);
+	owner_forget(g->clique);
+	unguard(g);
 }
 
 /* Why it has not come to its end, as this thread's error. */
@@ -121,18 +235,20 @@ static int explain(struct generation *g)
 	return error_set(COHORT_WEDGED, "%s; it is leaked", g->wedged);
 }
 
-int generation_free(struct generation *g)
+static int free_one(struct generation *g)
 {
 	struct clique *q = g->clique;
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
 	int generation = q->generation, rc = COHORT_OK;
+	enum clique_state state;
 	bool unguarded;
 
 	owner_forget(q);
 	atomic_store(&q->stale, true);
-	if (clique_await(q, CLIQUE_RECLAIMED, deadline) != CLIQUE_RECLAIMED)
+	state = clique_await(q, CLIQUE_RECLAIMED, deadline);
+	if (state != CLIQUE_RECLAIMED && state != CLIQUE_RELEASED)
 		rc = explain(g);
-	unguarded = generation_unguard(g);
+	unguarded = unguard(g);
 	if (rc != COHORT_OK)
 		clique_leak(q);
 	else if (!give_back(q))
@@ -146,4 +262,19 @@ int generation_free(struct generation *g)
 		               "left behind");
 	free(g);
 	return rc;
+}
+
+int generation_free(struct generation *g)
+{
+	struct generation *child;
+	int rc = COHORT_OK, freed;
+
+	/* Each takes itself out of the list. */
+	while ((child = first_child(g))) {
+		freed = generation_free(child);
+		if (freed != COHORT_OK)
+			rc = freed;
+	}
+	freed = free_one(g);
+	return freed != COHORT_OK ? freed : rc;
 }

@@ -6,7 +6,8 @@
  * A generation of a group: a clique and what watches over it
  *
  * A group has one that counts and, once it was respawned, former ones, which
- * answer for their tickets until the group is closed.
+ * answer for their tickets until the group is closed.  What was split from one is a
+ * generation, too, and goes with it: whatever is done here is done to those first.
  */
 
 #include "guard/guard.h"
@@ -35,13 +36,29 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 int generation_end(struct generation *generation);
 
 /*
+ * The same for what was split and whose last rank was closed, which must not wait for
+ * the device: others may be busy there until its thread has gone on.  It gives back
+ * what it has by itself, and is freed by a later sweep, or with its parent.
+ */
+int generation_end_later(struct generation *generation);
+
+/* Free what was split from @parent and is over, as far as that blocks on nothing. */
+void generation_sweep(struct clique *parent);
+
+/*
  * Free a generation that has ended.  COHORT_OK; COHORT_WEDGED if it does not come
  * to its end in the time an abort may take, and is left as it is.
  */
 int generation_free(struct generation *generation);
 
-/* Stop what watches over a clique that has ended; false if it cannot be, and is
- * left as it is. */
-bool generation_unguard(struct generation *generation);
+/* Its communicators are of the past: it has ended, and there is another. */
+void generation_pass(struct generation *generation);
+
+/* True on a thread that calls on_verdict for it. */
+bool generation_is_telling(const struct generation *generation);
+
+/* A rank that a thread is inside of, also one of a child; NULL: there is none. */
+const struct cohort_comm *
+generation_occupied(const struct generation *generation);
 
 #endif

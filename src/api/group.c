@@ -185,23 +185,19 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 static int close_check(const struct cohort_group *group)
 {
 	const struct generation *now = atomic_load(&group->now);
-	int i;
+	const struct cohort_comm *c;
 
 	if (atomic_load(&group->running))
 		return error_set(COHORT_STATE,
 		                 "a run or a respawn is under way");
-	if (now->guard && guard_is_telling(now->guard))
+	if (generation_is_telling(now))
 		return error_set(COHORT_STATE, "called by on_verdict");
-	/* Whoever was inside when the abort was given up will stay there. */
-	if (clique_look(now->clique) == CLIQUE_WEDGED)
-		return COHORT_OK;
-	for (i = 0; i < now->clique->size; i++)
-		if (atomic_load(&now->clique->comms[i].gate) &&
-		    !atomic_load(&now->clique->comms[i].abandoned))
-			return error_set(COHORT_STATE,
-			                 "a thread is inside the communicator "
-			                 "of rank %d",
-			                 now->clique->comms[i].rank);
+	c = generation_occupied(now);
+	if (c)
+		return error_set(COHORT_STATE,
+		                 "a thread is inside the communicator of rank "
+		                 "%d of \"%s\"",
+		                 c->rank, c->clique->name);
 	return COHORT_OK;
 }
 

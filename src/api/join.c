@@ -262,7 +262,7 @@ static void connected_locked(struct meeting *m, int rank, ncclComm_t native)
 	if (rc != COHORT_OK)
 		fail_locked(m, rc);
 	if (g)
-		g->clique->opener = g;
+		g->clique->ends_with_last = true;
 	m->generation = g;
 	pthread_cond_broadcast(&m->changed);
 }

@@ -12,7 +12,7 @@
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/owner.h"
+#include "core/family.h"
 
 /* Mark in @is_lost, one per rank, those in @lost. */
 static int lost_check(const struct clique *q, const int *lost, int n,
@@ -55,6 +55,43 @@ static bool is_lost_with(const struct clique *q, const bool *is_lost)
 	return !atomic_load(&q->reaping) || (reaping >= 0 && is_lost[reaping]);
 }
 
+/* True if every device of @child is that of a rank of @q that is lost. */
+static bool is_on_lost(const struct clique *child, const struct clique *q,
+                       const bool *is_lost)
+{
+	int r, k;
+
+	for (r = 0; r < q->size; r++)
+		for (k = 0; !is_lost[r] && k < child->size; k++)
+			if (child->comms[k].device == q->comms[r].device)
+				return false;
+	return true;
+}
+
+/* Whether what was split from @of is out of the way, waiting for that; @q has the
+ * ranks that are lost. */
+static int children_check(const struct clique *of, const struct clique *q,
+                          const bool *is_lost)
+{
+	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
+	struct clique *child;
+	enum clique_state state;
+	int rc = COHORT_OK;
+
+	for (child = family_first(of); child && rc == COHORT_OK;
+	     child = family_next(child)) {
+		state = clique_await(child, CLIQUE_RECLAIMED, deadline);
+		if ((state < CLIQUE_RECLAIMED || state == CLIQUE_WEDGED) &&
+		    !is_on_lost(child, q, is_lost))
+			return error_set(COHORT_STATE,
+			                 "\"%s\", which was split from the "
+			                 "group, has not come to its end",
+			                 child->name);
+		rc = children_check(child, q, is_lost);
+	}
+	return rc;
+}
+
 /* Whether the former generation is out of the way, waiting for that. */
 static int former_check(struct generation *former, const bool *is_lost)
 {
@@ -93,9 +130,7 @@ static int succeed(struct cohort_group *group, const bool *is_lost)
 	free(devices);
 	if (rc != COHORT_OK)
 		return rc;
-	atomic_store(&q->stale, true);
-	owner_forget(q);
-	generation_unguard(former);
+	generation_pass(former);
 	atomic_store(&group->split, false);
 	return COHORT_OK;
 }
@@ -112,7 +147,7 @@ static int respawn(struct cohort_group *group, const int *lost, int n)
 		return error_set(COHORT_STATE,
 		                 "the group has not ended: there is nothing to "
 		                 "respawn");
-	if (guard_is_telling(now->guard))
+	if (generation_is_telling(now))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	is_lost = calloc((size_t)q->size, sizeof(*is_lost));
 	if (!is_lost)
@@ -121,6 +156,8 @@ static int respawn(struct cohort_group *group, const int *lost, int n)
 	rc = lost_check(q, lost, n, is_lost);
 	if (rc == COHORT_OK)
 		rc = former_check(now, is_lost);
+	if (rc == COHORT_OK)
+		rc = children_check(q, q, is_lost);
 	if (rc == COHORT_OK)
 		rc = succeed(group, is_lost);
 	free(is_lost);

@@ -187,7 +187,7 @@ static void worker_ends(void *arg)
 	pthread_cond_broadcast(&run->changed);
 	run_put_locked(run);
 	if (is_abandoned)
-		clique_put(q);
+		clique_put_straggler(q);
 }
 
 /* The user's function has come back: it is in no native call any more, and holds
@@ -280,7 +280,7 @@ static void abandon_locked(struct worker *w)
 {
 	w->is_abandoned = true;
 	atomic_store(&w->comm->abandoned, true);
-	clique_get(w->run->clique);
+	clique_get_straggler(w->run->clique);
 	pthread_detach(w->thread);
 }
 

@@ -113,11 +113,11 @@ static int call_check(const struct cohort_comm *c, const struct op *call,
 		                 "%s: ticket is not NULL, but a batch is open: "
 		                 "its end has the one ticket",
 		                 op_name(call->kind));
-	if (call->kind == OP_COPY)
+	if (call->kind == OP_COPY || call->kind == OP_SPLIT)
 		return error_set(COHORT_STATE,
-		                 "copy: a batch is open on rank %d, which is "
-		                 "of collectives, sends and receives",
-		                 c->rank);
+		                 "%s: a batch is open on rank %d, which is of "
+		                 "collectives, sends and receives",
+		                 op_name(call->kind), c->rank);
 	return op_check_call(call, c->rank, c->clique->world);
 }
 

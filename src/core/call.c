@@ -140,6 +140,7 @@ static ncclResult_t call_tensor(const struct cohort_comm *c,
 	case OP_RECV:
 		return p->ncclRecv(t->recv, t->count, type, op->root, c->native,
 		                   stream);
+	case OP_SPLIT:
 	case OP_COPY:
 	case OP_BATCH:
 		break;

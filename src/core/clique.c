@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "core/batch.h"
 #include "core/connect.h"
+#include "core/family.h"
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/pair.h"
@@ -128,12 +129,18 @@ static void free_words(struct cohort_comm *c)
 	c->done = NULL;
 }
 
+/* True if threads were left behind that may use the clique. */
+static bool has_stragglers(const struct clique *q)
+{
+	return atomic_load(&family_root(q)->stragglers) > 0;
+}
+
 /* Give back what comm_init_device() made, however far it came, once.  Stragglers may
  * ask about their tickets: the last one gives the words back. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
-	bool has_stragglers = atomic_load(&c->clique->users) > 1;
+	bool is_left_in = has_stragglers(c->clique);
 	struct device_scope scope;
 
 	if (device_enter(&scope, p, c->device) != COHORT_OK)
@@ -145,7 +152,7 @@ static void comm_release(struct cohort_comm *c)
 	if (c->stream && !c->is_released)
 		p->cudaStreamDestroy(c->stream);
 	c->is_released = true;
-	if (!has_stragglers)
+	if (!is_left_in)
 		free_words(c);
 	device_leave(&scope);
 }
@@ -256,10 +263,15 @@ static struct clique *clique_alloc(const struct platform *platform,
 
 static void clique_free(struct clique *q, int comms)
 {
+	struct clique *root = family_root(q);
+
+	family_free(q);
 	while (comms--)
 		comm_fini(&q->comms[comms]);
 	sem_destroy(&q->unused);
 	cause_put(q->end);
+	if (root != q)
+		clique_put(root);
 	free(q);
 }
 
@@ -283,6 +295,7 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 	if (rc == COHORT_OK)
 		rc = start_reaper(q);
 	if (rc == COHORT_OK) {
+		family_enter(q);
 		*out = q;
 		return COHORT_OK;
 	}
@@ -309,10 +322,29 @@ void clique_put(struct clique *q)
 	clique_free(q, q->size);
 }
 
+void clique_get_straggler(struct clique *q)
+{
+	clique_get(q);
+	atomic_fetch_add(&q->stragglers, 1);
+}
+
+void clique_put_straggler(struct clique *q)
+{
+	atomic_fetch_sub(&q->stragglers, 1);
+	clique_put(q);
+}
+
 void clique_retire(struct clique *q)
 {
+	struct clique *root = family_root(q);
+
 	pthread_join(q->reaper, NULL);
-	clique_put(q);
+	family_leave(q);
+	family_part(q);
+	if (root != q && has_stragglers(q))
+		family_keep(root, q);
+	else
+		clique_put(q);
 }
 
 /* Kept, so that a leak checker can tell this from a mistake. */
@@ -322,6 +354,8 @@ void clique_leak(struct clique *q)
 	static struct clique *leaked; /* guarded by lock */
 
 	pthread_detach(q->reaper);
+	family_leave(q);
+	family_part(q);
 	pthread_mutex_lock(&lock);
 	q->next_leaked = leaked;
 	leaked = q;

@@ -58,6 +58,14 @@ enum clique_state {
 	CLIQUE_WEDGED,
 };
 
+/* How far the end of what was split has come, once all ranks have closed it. */
+enum over {
+	OVER_NOT,
+	OVER_CLOSED,    /* nobody will use it any more, */
+	OVER_UNWATCHED, /* nor look at it: it may give back what it has */
+	OVER_TAKEN,     /* somebody takes it one step further */
+};
+
 /* Waits of streams for tickets that are told apart. */
 #define AFTER_WORDS 32
 
@@ -121,6 +129,12 @@ struct cohort_comm {
 
 	/* Owned by the thread inside the gate: reductions of its own. */
 	struct redop redops[MAX_REDOPS];
+
+	/* Owned by the thread inside the gate, and while it waits there by the rank
+	 * that came last: what it is to be split by, and what came of it. */
+	int split_color, split_key;
+	struct cohort_comm *split_child;
+	unsigned split_count;
 
 	/* Atomic; NULL until its first send or recv.  See pair.h. */
 	struct pairs *_Atomic pairs;
@@ -189,7 +203,10 @@ struct clique {
 	int size;       /* ranks in this process */
 	int world;      /* ranks in all */
 	unsigned slots; /* per rank, a power of two */
-	void *opener;   /* of whoever made it; constant once it is in use */
+	void *keeper;   /* the generation that it is of; constant once it is in
+	                   use */
+	bool ends_with_last; /* when the last rank is closed: there is no group
+	                        that it is of; likewise */
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;
@@ -197,9 +214,11 @@ struct clique {
 	pthread_t reaper;
 	struct cohort_abort *end; /* the cause; a reference */
 
-	/* Atomic; whoever may still look at it: its group, and threads that were
-	 * left behind. */
+	/* Atomic; whoever may still look at it: its group, its children and their
+	 * children, and threads that were left behind, which are also counted by
+	 * themselves. */
 	atomic_int users;
+	atomic_int stragglers;
 
 	sem_t unused; /* posted once, by close */
 
@@ -225,6 +244,22 @@ struct clique {
 
 	/* Atomic; there is a later generation, or the group was closed. */
 	atomic_bool stale;
+
+	/* Atomic; enum over.  Written under the lock of family.c or by whoever has
+	 * taken it. */
+	atomic_int over;
+
+	/* Atomic; how many ranks have come to split, all times together, and how
+	 * often all have been told what came of it. */
+	atomic_int split_arrived;
+	atomic_uint splits;
+
+	/* Guarded by the lock of family.c; the parent is constant once it is
+	 * set, until both are closed. */
+	struct clique *next_entered;
+	struct clique *parent;
+	struct clique *children, *next_child;
+	struct clique *kept;
 
 	/* Guarded by the list of those that were leaked. */
 	struct clique *next_leaked;
@@ -254,12 +289,17 @@ struct clique_options {
 int clique_create(const struct platform *platform, const int *devices, int n,
                   const struct clique_options *options, struct clique **out);
 
-/* A reference, for threads that were left behind in a worker, and its end. */
+/* A reference, and its end. */
 void clique_get(struct clique *q);
 void clique_put(struct clique *q);
 
-/* The end of a clique that is RELEASED, but for those references; its reaper is
- * joined. */
+/* The same for a thread that was left behind in a worker: it may use the clique and
+ * all that was split from it. */
+void clique_get_straggler(struct clique *q);
+void clique_put_straggler(struct clique *q);
+
+/* The end of a clique that is RELEASED, but for those references, also of what it
+ * was split from; its reaper is joined. */
 void clique_retire(struct clique *q);
 
 /* Leave a clique that has come to any other end as it is, for ever. */

@@ -70,6 +70,7 @@ static const struct {
 	              .paired = true,
 	              .sends_not = true },
 	[OP_BARRIER] = { .name = "barrier", .native = "ncclAllReduce" },
+	[OP_SPLIT] = { .name = "comm_split", .native = "ncclCommSplit" },
 	[OP_COPY] = { .name = "copy", .native = "cudaMemcpyAsync" },
 	[OP_BATCH] = { .name = "batch", .native = "ncclGroupEnd" },
 };
@@ -183,7 +184,7 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 			? (size_t)size
 			: 1;
 	/* A barrier's buffers are the library's own. */
-	bool given = t->count && op->kind != OP_BARRIER;
+	bool given = t->count && !op_has_no_tensors(op->kind);
 	size_t bytes = cohort_type_size(t->type);
 
 	if (!bytes)

@@ -11,6 +11,8 @@
 
 #include <cohort/cohort.h>
 
+struct split_call;
+
 enum op_kind {
 	OP_ALL_REDUCE,
 	OP_BROADCAST,
@@ -20,7 +22,8 @@ enum op_kind {
 	OP_GATHER,
 	OP_SCATTER,
 	OP_ALL_TO_ALL,
-	OP_BARRIER, /* up to here all ranks make the same call */
+	OP_BARRIER,
+	OP_SPLIT, /* up to here all ranks make the same call */
 	OP_SEND,
 	OP_RECV,
 	OP_COPY,  /* a tensor of bytes; peers are not involved */
@@ -36,7 +39,14 @@ struct op {
 	size_t n; /* of them; of a batch: calls */
 	void *stream;
 	const struct op *calls; /* of a batch, none of them one; else unused */
+	const struct split_call *split; /* of a split; else unused */
 };
+
+/* True of what has no tensors of the caller's. */
+static inline bool op_has_no_tensors(enum op_kind kind)
+{
+	return kind == OP_BARRIER || kind == OP_SPLIT;
+}
 
 /* Of all premultiplied sums the one number, in digests and records: their scalars
  * may differ between ranks. */
@@ -85,7 +95,7 @@ bool op_has_collectives(const struct op *batch);
 static inline bool op_is_collective(const struct op *op)
 {
 	return op->kind == OP_BATCH ? op_has_collectives(op)
-	                            : op->kind <= OP_BARRIER;
+	                            : op->kind <= OP_SPLIT;
 }
 
 /* True if any other rank waits for this one to do it. */

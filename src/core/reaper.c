@@ -18,6 +18,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "core/clique.h"
+#include "core/family.h"
 
 /* Say where the reaper is: in @function, for @rank or for none (-1). */
 static void at(struct clique *q, const char *function, int rank)
@@ -132,15 +133,33 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	sem_post(&q->end->watch);
 }
 
+/* To free may wait for all that runs on a device: others that are being aborted
+ * there come first, but raising flags waits for nobody.  What does not come to that
+ * in time is not waited for. */
+static void await_neighbours(const struct clique *q)
+{
+	const struct cohort_cause *cause = clique_cause(q);
+	uint64_t ns = q->deadlines.abort_ns;
+	uint64_t deadline = ns < UINT64_MAX - cause->time_ns
+	                            ? cause->time_ns + ns
+	                            : UINT64_MAX;
+	struct backoff b = BACKOFF;
+
+	while (!family_is_flagged(q) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+}
+
 static void reap_by_abort(struct clique *q)
 {
 	ncclResult_t released;
 
+	family_end(q);
 	clique_note(q);
 	/* Also when it is too late: it may release somebody. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
+	await_neighbours(q);
 	reclaim(q, CLIQUE_QUIESCED, released);
 }
 

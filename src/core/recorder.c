@@ -155,7 +155,7 @@ void record_add(struct text *t, const struct record *r)
 	if (r->n > 1 && !r->is_batch)
 		text_add(t, " of %zu tensors, %zu bytes, the first", r->n,
 		         r->bytes);
-	if (r->kind != OP_BARRIER)
+	if (!op_has_no_tensors(r->kind))
 		text_add(t, " of %zu %s", r->count, type_name(r->type));
 	if (op_has_redop(r->kind))
 		text_add(t, ", %s", redop_name(r->redop));

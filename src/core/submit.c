@@ -22,6 +22,7 @@
 #include "core/owner.h"
 #include "core/pair.h"
 #include "core/redop.h"
+#include "core/split.h"
 
 /* ---- the gate --------------------------------------------------------- */
 
@@ -346,10 +347,28 @@ static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
+/* Nothing is queued: it is done when it returns. */
+static int launch_split(struct cohort_comm *c, const struct op *op,
+                        uint64_t ticket, struct failure *f)
+{
+	unsigned slot = ticket & (c->clique->slots - 1);
+	int rc = split_run(c, op->split);
+
+	f->ended = rc != COHORT_OK;
+	if (rc != COHORT_OK)
+		return rc;
+	/* Release: pairs with the acquire in comm_ticket_done(). */
+	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
+	return COHORT_OK;
+}
+
 /* The native part, after which the others wait for this rank. */
 static int launch(struct cohort_comm *comms, int n, const struct op *ops,
                   uint64_t ticket, struct failure *f)
 {
+	if (ops->kind == OP_SPLIT)
+		return launch_split(comms, ops, ticket, f);
 	launch_and_mark(comms, n, ops, ticket, f);
 	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
 }

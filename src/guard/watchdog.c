@@ -357,6 +357,11 @@ bool guard_stop(struct guard *g, uint64_t deadline_ns)
 	return stopped;
 }
 
+const struct guard_options *guard_options_of(const struct guard *g)
+{
+	return &g->options;
+}
+
 bool guard_is_telling(const struct guard *g)
 {
 	return g->notifier.is_started &&

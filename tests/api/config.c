@@ -52,7 +52,7 @@ static cudaError_t set_device(int device)
 static void install(void)
 {
 	fail_device = -1;
-	ranks_must(platform_open(ranks_platform(), &real), "platform");
+	real = place_table();
 	table = *real;
 	table.ncclCommInitRankConfig = init_rank;
 	table.ncclCommInitAll = init_all;
@@ -65,7 +65,7 @@ static struct cohort_group_options options(void)
 	struct cohort_group_options o;
 
 	cohort_group_options_init(&o);
-	o.platform = ranks_platform();
+	o.platform = place_platform();
 	return o;
 }
 
@@ -153,7 +153,7 @@ Test(config, is_also_of_who_joins)
 	struct cohort_comm *c;
 
 	install();
-	ranks_choose();
+	place_choose();
 	o.max_ctas = 4;
 	ranks_must(cohort_unique_id(&id), "id");
 	ranks_must(cohort_comm_join(&id, 1, 0, 0, &o, &c), "join");

@@ -85,6 +85,15 @@ static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
 	                                         comm, stream));
 }
 
+static ncclResult_t comm_split(ncclComm_t comm, int color, int key,
+                               ncclComm_t *child, ncclConfig_t *config)
+{
+	bool stayed = stay("ncclCommSplit", comm);
+
+	return leave(stayed,
+	             real->ncclCommSplit(comm, color, key, child, config));
+}
+
 static ncclResult_t group_end(void)
 {
 	bool stayed = stay("ncclGroupEnd", NULL);
@@ -119,6 +128,7 @@ void stuck_install(void)
 	table = *real;
 	table.ncclCommInitAll = init_all;
 	table.ncclAllReduce = all_reduce;
+	table.ncclCommSplit = comm_split;
 	table.ncclGroupEnd = group_end;
 	table.ncclCommGetAsyncError = get_async_error;
 	table.ncclCommAbort = comm_abort;

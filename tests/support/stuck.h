@@ -14,8 +14,8 @@
 /* Have groups that are opened from now on use it. */
 void stuck_install(void);
 
-/* The next call of @function ("ncclCommInitAll", "ncclAllReduce", "ncclGroupEnd",
- * "ncclCommAbort" or "ncclCommGetAsyncError") for @rank's communicator (-1: for any, or none) is
+/* The next call of @function ("ncclCommInitAll", "ncclCommSplit", "ncclAllReduce",
+ * "ncclGroupEnd", "ncclCommAbort" or "ncclCommGetAsyncError") for @rank's communicator (-1: for any, or none) is
  * stuck before it does anything. */
 void stuck_at(const char *function, int rank);
 

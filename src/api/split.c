@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort_comm_split(): communicators of some of a communicator's ranks
+ *
+ * The child is a clique with all that watches over it, which goes when its parent
+ * does (core/family.h), and otherwise like one of ranks that have joined by id: the
+ * last rank that closes it ends it.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/comm.h"
+#include "api/generation.h"
+#include "base/status.h"
+#include "core/batch.h"
+#include "core/family.h"
+#include "core/split.h"
+#include "core/submit.h"
+
+/* The ranks of one color, by their rank in the child. */
+struct members {
+	int n;
+	int *index; /* among the parent's ranks of this process */
+	int *device;
+	int *rank;
+	int *origin;
+	ncclComm_t *native;
+};
+
+static void members_free(struct members *m)
+{
+	free(m->index);
+	free(m->native);
+}
+
+static bool members_init(struct members *m, int most)
+{
+	size_t n = (size_t)most;
+
+	*m = (struct members){
+		.index = malloc(4 * n * sizeof(int)),
+		.native = malloc(n * sizeof(ncclComm_t)),
+	};
+	if (!m->index || !m->native) {
+		members_free(m);
+		return false;
+	}
+	m->device = m->index + n;
+	m->rank = m->device + n;
+	m->origin = m->rank + n;
+	return true;
+}
+
+/* Put rank number @i of @parent in its place. */
+static void members_add(struct members *m, const struct clique *parent,
+                        const struct split_rank *ranks, int i)
+{
+	int k;
+
+	for (k = m->n++; k && m->rank[k - 1] > ranks[i].rank; k--) {
+		m->index[k] = m->index[k - 1];
+		m->device[k] = m->device[k - 1];
+		m->rank[k] = m->rank[k - 1];
+		m->origin[k] = m->origin[k - 1];
+		m->native[k] = m->native[k - 1];
+	}
+	m->index[k] = i;
+	m->device[k] = ranks[i].device;
+	m->rank[k] = ranks[i].rank;
+	m->origin[k] = parent->comms[i].origin;
+	m->native[k] = ranks[i].native;
+}
+
+static int open_child(struct clique *parent, const struct members *m, int color,
+                      int world)
+{
+	const struct generation *of = parent->keeper;
+	char name[sizeof(parent->name)];
+	const struct clique_options options = {
+		.name = name,
+		.slots = parent->slots,
+		.deadlines = parent->deadlines,
+		.generation = parent->generation,
+		.config = parent->config,
+		.origins = m->origin,
+		.native = m->native,
+		.ranks = m->rank,
+		.world = world,
+	};
+	struct generation *g;
+	int i, rc;
+
+	snprintf(name, sizeof(name), "%.48s.%d", parent->name, color);
+	rc = generation_open(parent->platform, m->device, m->n, &options,
+	                     guard_options_of(of->guard), &g);
+	if (rc != COHORT_OK)
+		return rc;
+	g->clique->ends_with_last = true;
+	family_adopt(parent, g->clique);
+	for (i = 0; i < m->n; i++)
+		split_set_child(parent, m->index[i], &g->clique->comms[i]);
+	return COHORT_OK;
+}
+
+/* True if a rank before number @i has its color. */
+static bool is_repeated(const struct split_rank *ranks, int i)
+{
+	int k;
+
+	for (k = 0; k < i; k++)
+		if (ranks[k].native && ranks[k].color == ranks[i].color)
+			return true;
+	return false;
+}
+
+/* Each color is tried, so that none is left with what it has got. */
+static int open_children(struct clique *parent, const struct split_rank *ranks,
+                         int n)
+{
+	struct members m;
+	int i, k, rc, first = COHORT_OK;
+
+	generation_sweep(parent);
+	if (!members_init(&m, n))
+		return split_discard(parent, ranks, n);
+	for (i = 0; i < n; i++) {
+		if (!ranks[i].native || is_repeated(ranks, i))
+			continue;
+		m.n = 0;
+		for (k = i; k < n; k++)
+			if (ranks[k].native && ranks[k].color == ranks[i].color)
+				members_add(&m, parent, ranks, k);
+		rc = open_child(parent, &m, ranks[i].color, ranks[i].size);
+		if (first == COHORT_OK)
+			first = rc;
+	}
+	members_free(&m);
+	return first;
+}
+
+int cohort_comm_split(struct cohort_comm *comm, int color, int key,
+                      struct cohort_comm **child)
+{
+	static const struct cohort_tensor none = { .type = COHORT_I8 };
+	const struct split_call call = { color, key, open_children };
+	const struct op op = {
+		.kind = OP_SPLIT,
+		.tensors = &none,
+		.n = 1,
+		.split = &call,
+	};
+	uint64_t ticket;
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!child)
+		return error_set(COHORT_INVALID, "comm_split: child is NULL");
+	if (color < 0 && color != COHORT_NO_COLOR)
+		return error_set(COHORT_INVALID,
+		                 "comm_split: color is %d, not 0 or more, nor "
+		                 "COHORT_NO_COLOR",
+		                 color);
+	if (batch_is_open(comm))
+		return error_set(COHORT_STATE,
+		                 "comm_split: a batch is open on rank %d",
+		                 comm->rank);
+	rc = submit(comm, 1, &op, &ticket);
+	if (rc == COHORT_OK)
+		*child = comm->split_child;
+	return rc;
+}

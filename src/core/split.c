@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/split.h"
+
+#include <stdlib.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+/* ---- before ----------------------------------------------------------- */
+
+/* NCCL wants nothing in flight on a communicator that is split. */
+static int await_own(struct cohort_comm *c)
+{
+	uint64_t last = atomic_load_explicit(&c->last, memory_order_relaxed);
+	uint64_t slots = c->clique->slots;
+	uint64_t ticket = last > slots ? last - slots + 1 : 1;
+	struct backoff b = BACKOFF;
+	int rc;
+
+	for (; ticket <= last; ticket++)
+		while (!comm_ticket_done(c, ticket)) {
+			rc = cause_error(clique_cause(c->clique));
+			if (rc != COHORT_OK)
+				return rc;
+			comm_ticket_help(c, ticket, UINT64_MAX);
+			backoff_wait(&b, UINT64_MAX);
+		}
+	return COHORT_OK;
+}
+
+/* Leave before all have come; false if they have. */
+static bool withdraw(struct clique *q, int all)
+{
+	int arrived = atomic_load(&q->split_arrived);
+
+	while (arrived != all)
+		if (atomic_compare_exchange_weak(&q->split_arrived, &arrived,
+		                                 arrived - 1))
+			return true;
+	return false;
+}
+
+/* ---- the last to come ------------------------------------------------- */
+
+static struct split_rank *collect(const struct clique *q)
+{
+	struct split_rank *ranks = calloc((size_t)q->size, sizeof(*ranks));
+	int r;
+
+	for (r = 0; ranks && r < q->size; r++)
+		ranks[r] = (struct split_rank){
+			.device = q->comms[r].device,
+			.parent = q->comms[r].native,
+			.color = q->comms[r].split_color,
+			.key = q->comms[r].split_key,
+		};
+	return ranks;
+}
+
+/* Its time is up: end the clique, which is to let the thread go. */
+static void fire_late(struct clique *q)
+{
+	const struct cohort_cause cause = {
+		.status = COHORT_INIT_TIMEOUT,
+		.kind = COHORT_VERDICT_INIT_STUCK,
+		.rank = -1,
+	};
+
+	clique_fire(q, &cause,
+	            "%s: ncclCommSplit of %d ranks has not returned within "
+	            "%llu ms",
+	            cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), q->size,
+	            (unsigned long long)(q->deadlines.init_ns / 1000000));
+}
+
+/* Wait for the thread; false if the clique has become WEDGED before. */
+static bool await_thread(struct clique *q, struct connection *connection)
+{
+	uint64_t deadline = clock_deadline(q->deadlines.init_ns);
+
+	while (!connect_is_done(connection)) {
+		if (clique_look(q) == CLIQUE_WEDGED)
+			return false;
+		if (clock_now() >= deadline && !clique_cause(q))
+			fire_late(q);
+	}
+	return true;
+}
+
+/* Make the children of all ranks. */
+static int lead(struct clique *q, const struct split_call *call)
+{
+	struct split_rank *ranks = collect(q);
+	struct connection *connection;
+	int rc;
+
+	if (!ranks)
+		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
+		                 q->size);
+	rc = connect_split(q->platform, ranks, q->size, &q->config, q->name,
+	                   &connection);
+	if (rc == COHORT_OK && !await_thread(q, connection)) {
+		connect_leave(connection);
+		rc = COHORT_WEDGED;
+	} else if (rc == COHORT_OK) {
+		rc = connect_end(connection, ranks);
+		if (rc == COHORT_OK)
+			rc = call->open(q, ranks, q->size);
+	}
+	free(ranks);
+	return rc;
+}
+
+/* The ranks wait for each other: what fails for one is the end of all. */
+static void fire_failed(struct cohort_comm *c, int status)
+{
+	const struct cohort_cause cause = {
+		.status = status,
+		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.rank = c->rank,
+	};
+
+	clique_fire(c->clique, &cause, "rank %d, comm_split: %s", c->rank,
+	            cohort_last_error());
+}
+
+/* ---- taking part ------------------------------------------------------ */
+
+/* Wait for the last to come, and for what that does. */
+static void await_leader(struct clique *q, unsigned round)
+{
+	struct backoff b = BACKOFF;
+
+	/* Acquire: what it has stored for this rank. */
+	while (atomic_load_explicit(&q->splits, memory_order_acquire) < round) {
+		/* It does not go on either. */
+		if (clique_look(q) == CLIQUE_WEDGED)
+			return;
+		backoff_wait(&b, UINT64_MAX);
+	}
+}
+
+/* Until all have come; false if the clique has a cause before. */
+static bool await_all(struct clique *q, int all)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&q->split_arrived) < all) {
+		if (clique_cause(q))
+			return !withdraw(q, all);
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return true;
+}
+
+int split_run(struct cohort_comm *c, const struct split_call *call)
+{
+	struct clique *q = c->clique;
+	unsigned round = ++c->split_count;
+	int all = (int)(round * (unsigned)q->size);
+	int rc = await_own(c);
+
+	if (rc != COHORT_OK)
+		return rc;
+	c->split_color = call->color;
+	c->split_key = call->key;
+	c->split_child = NULL;
+	/* seq_cst: the last to come sees what all have stored. */
+	if (atomic_fetch_add(&q->split_arrived, 1) == all - 1) {
+		rc = lead(q, call);
+		if (rc != COHORT_OK)
+			fire_failed(c, rc);
+		atomic_store_explicit(&q->splits, round, memory_order_release);
+	} else if (await_all(q, all)) {
+		await_leader(q, round);
+	}
+	return cause_error(clique_cause(q));
+}
+
+int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
+{
+	const struct platform *p = parent->platform;
+	int i;
+
+	p->ncclGroupStart();
+	for (i = 0; i < n; i++)
+		if (ranks[i].native)
+			p->ncclCommAbort(ranks[i].native);
+	p->ncclGroupEnd();
+	return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
+}
+
+void split_set_child(struct clique *parent, int index,
+                     struct cohort_comm *child)
+{
+	parent->comms[index].split_child = child;
+}

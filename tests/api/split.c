@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Communicators that are split from others: who is in them, how they end, and how
+ * their parents' end ends them
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "support/failing.h"
+#include "support/ranks.h"
+#include "support/stuck.h"
+
+#define RANKS 4
+
+TestSuite(split, .timeout = 60);
+
+static void expect(int got, int want, const char *in_text)
+{
+	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
+	             want);
+	cr_assert_not_null(strstr(cohort_last_error(), in_text),
+	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
+	                   in_text);
+}
+
+/* The sum over @c of what each rank was before the split. */
+static int sum_origins(struct cohort_comm *c)
+{
+	int32_t value = cohort_comm_origin(c);
+
+	ranks_must(ranks_sum_wait(c, &value), "sum");
+	return value;
+}
+
+static void run(cohort_worker_fn worker, void *user)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+
+	cr_assert_eq(cohort_group_run(group, worker, user, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* ---- who is in them --------------------------------------------------- */
+
+static int by_parity(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+	struct cohort_comm *child = NULL;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank % 2, -rank, &child), "split");
+	cr_assert_neq(child, c);
+	cr_assert_eq(cohort_comm_size(child), 2);
+	/* By falling keys. */
+	cr_assert_eq(cohort_comm_rank(child), rank < 2);
+	cr_assert_eq(cohort_comm_origin(child), rank);
+	cr_assert_eq(cohort_comm_device(child), cohort_comm_device(c));
+	cr_assert_eq(cohort_comm_generation(child), cohort_comm_generation(c));
+	cr_assert_eq(sum_origins(child), rank % 2 ? 1 + 3 : 0 + 2);
+	cr_assert_eq(sum_origins(c), 0 + 1 + 2 + 3);
+	return 0;
+}
+
+Test(split, is_by_color_and_in_the_order_of_keys)
+{
+	run(by_parity, NULL);
+}
+
+static int without_one(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+	struct cohort_comm *child = c;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank == 1 ? COHORT_NO_COLOR : 7, 0,
+	                             &child),
+	           "split");
+	if (rank == 1)
+		cr_assert_null(child);
+	else
+		cr_assert_eq(sum_origins(child), 0 + 2 + 3);
+	/* The same once more, with nobody in it at all. */
+	ranks_must(cohort_comm_split(c, COHORT_NO_COLOR, 0, &child), "split");
+	cr_assert_null(child);
+	return 0;
+}
+
+Test(split, leaves_out_who_has_no_color)
+{
+	run(without_one, NULL);
+}
+
+static int to_the_last(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *half, *one;
+	int rank = cohort_comm_rank(c);
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &half), "split");
+	ranks_must(cohort_comm_split(half, cohort_comm_rank(half), 0, &one),
+	           "split again");
+	cr_assert_eq(cohort_comm_size(one), 1);
+	cr_assert_eq(sum_origins(one), rank);
+	cr_assert_eq(sum_origins(half), rank < 2 ? 1 : 5);
+	ranks_must(cohort_comm_close(one), "close");
+	ranks_must(cohort_comm_close(half), "close");
+	cr_assert_eq(sum_origins(c), 6);
+	return 0;
+}
+
+Test(split, works_on_what_was_split)
+{
+	run(to_the_last, NULL);
+}
+
+static int again_and_again(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+	int i;
+
+	(void)user;
+	for (i = 0; i < 20; i++) {
+		ranks_must(cohort_comm_split(c, i % 2, i, &child), "split");
+		cr_assert_eq(sum_origins(child), 6);
+		ranks_must(cohort_comm_close(child), "close");
+	}
+	return 0;
+}
+
+Test(split, can_be_closed_and_made_again)
+{
+	run(again_and_again, NULL);
+}
+
+static int behind_work(struct cohort_comm *c, void *user)
+{
+	static int32_t x[RANKS];
+	struct cohort_comm *child;
+	int rank = cohort_comm_rank(c);
+
+	(void)user;
+	x[rank] = 1;
+	ranks_sum(c, &x[rank]);
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	cr_assert_eq(x[rank], RANKS, "what came before is not done");
+	return 0;
+}
+
+Test(split, waits_for_what_is_in_flight)
+{
+	ranks_fault(2, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
+	run(behind_work, NULL);
+}
+
+/* ---- arguments -------------------------------------------------------- */
+
+Test(split, refuses_bad_arguments_by_name_and_value)
+{
+	struct cohort_comm *c[2], *child = NULL;
+	struct cohort_group *group = ranks_split(2, NULL, c);
+	int32_t a = 1, b = 2;
+
+	expect(cohort_comm_split(NULL, 0, 0, &child), COHORT_INVALID,
+	       "comm is NULL");
+	expect(cohort_comm_split(c[0], 0, 0, NULL), COHORT_INVALID,
+	       "child is NULL");
+	expect(cohort_comm_split(c[0], -2, 0, &child), COHORT_INVALID,
+	       "color is -2");
+	ranks_must(cohort_batch_begin(c[0]), "batch");
+	expect(cohort_comm_split(c[0], 0, 0, &child), COHORT_STATE,
+	       "a batch is open");
+	ranks_must(cohort_batch_end(c[0], NULL, NULL), "batch");
+	cr_assert_null(child);
+	ranks_sum(c[0], &a);
+	ranks_sum(c[1], &b);
+	cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
+	cohort_group_abort(group, "over");
+	expect(cohort_comm_split(c[0], 0, 0, &child), COHORT_ABORTED, "over");
+	cr_assert_null(child);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- ends ------------------------------------------------------------- */
+
+static int abort_child(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+	struct cohort_abort *handle;
+	int rank = cohort_comm_rank(c);
+	int32_t x = 1;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
+	if (rank == 0) {
+		handle = cohort_comm_abort_handle(child);
+		cr_assert_eq(cohort_abort_fire(handle, "only this"), COHORT_OK);
+		cohort_abort_put(handle);
+	}
+	if (rank == 1)
+		cr_assert_eq(ranks_sum_wait(child, &x), COHORT_ABORTED);
+	if (rank >= 2)
+		cr_assert_eq(sum_origins(child), 5);
+	cr_assert_eq(sum_origins(c), 6);
+	return 0;
+}
+
+Test(split, a_childs_end_is_its_own)
+{
+	run(abort_child, NULL);
+}
+
+static int hang_in_grandchild(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child, *grandchild;
+	struct cohort_cause cause;
+	int rank = cohort_comm_rank(c), rc;
+	int32_t x = 1;
+
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
+	ranks_must(cohort_comm_split(child, 0, 0, &grandchild), "split again");
+	sum_origins(c); /* all have come as far */
+	if (rank == 3) {
+		cohort_group_abort(user, "all of it");
+		return 0;
+	}
+	if (rank == 2)
+		rc = ranks_sum_wait(grandchild, &x);
+	else
+		rc = ranks_sum_wait(rank ? child : c, &x);
+	if (rank == 2) {
+		cohort_comm_cause(grandchild, &cause);
+		cr_assert_str_eq(cause.text,
+		                 "\"cohort.1\", from which this was split, has "
+		                 "ended: \"cohort\", from which this was "
+		                 "split, has ended: aborted: all of it");
+	}
+	return rc != COHORT_ABORTED;
+}
+
+Test(split, a_parents_end_is_that_of_all_below)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+
+	cr_assert_eq(cohort_group_run(group, hang_in_grandchild, group, NULL),
+	             COHORT_ABORTED, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static struct cohort_comm *children[RANKS];
+
+static int keep_child(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+
+	(void)user;
+	return cohort_comm_split(c, 0, 0, &children[rank]);
+}
+
+Test(split, of_a_former_generation_is_stale)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+	int32_t x = 1;
+	int r;
+
+	cr_assert_eq(cohort_group_run(group, keep_child, NULL, NULL),
+	             COHORT_OK);
+	cohort_group_abort(group, "again");
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK, "%s",
+	             cohort_last_error());
+	for (r = 0; r < RANKS; r++)
+		expect(cohort_all_reduce(children[r], &x, &x, 1, COHORT_I32,
+		                         COHORT_SUM, NULL, NULL),
+		       COHORT_STALE, "of the past");
+	cr_assert_eq(cohort_group_run(group, by_parity, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* The group's close does what the child's would. */
+Test(split, with_work_in_flight_is_waited_for_at_the_close)
+{
+	struct cohort_group *group = ranks_open(2, NULL);
+	int32_t x[2] = { 1, 2 };
+
+	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
+	ranks_sum(children[0], &x[0]);
+	ranks_sum(children[1], &x[1]);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_eq(x[0], 3);
+	cr_assert_eq(x[1], 3);
+}
+
+Test(split, with_work_that_hangs_is_cut_short_at_the_close)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	int32_t x = 1;
+
+	cohort_group_options_init(&o);
+	o.deadlines.close_ns = 5 * 1000 * 1000;
+	group = ranks_open(2, &o);
+	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
+	ranks_sum(children[0], &x);
+	expect(cohort_group_close(group), COHORT_ABORTED, "rank 0 in flight");
+}
+
+/* ---- verdicts --------------------------------------------------------- */
+
+static int rank_3_stays_away(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child = c;
+	struct backoff b = BACKOFF;
+	int rc;
+
+	(void)user;
+	ranks_must(cohort_barrier(c, NULL, NULL), "barrier");
+	if (cohort_comm_rank(c) == 3) {
+		struct cohort_cause cause = { .status = COHORT_OK };
+
+		while (cause.status == COHORT_OK) {
+			backoff_wait(&b, UINT64_MAX);
+			cohort_comm_cause(c, &cause);
+		}
+		return 0;
+	}
+	rc = cohort_comm_split(c, 0, 0, &child);
+	cr_assert_eq(child, c, "there is a child");
+	return rc != COHORT_STALLED;
+}
+
+Test(split, without_a_rank_names_it)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+
+	cohort_group_options_init(&o);
+	o.deadlines.join_ns = 30 * 1000 * 1000;
+	group = ranks_open(RANKS, &o);
+	cr_assert_eq(cohort_group_run(group, rank_3_stays_away, NULL, &cause),
+	             COHORT_STALLED, "%s", cohort_last_error());
+	cr_assert_eq(cause.rank, 3);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_not_null(strstr(cause.text, "comm_split (collective 2"), "%s",
+	                   cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static int rank_1_sums(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+	int32_t x = 1;
+
+	(void)user;
+	return cohort_comm_rank(c) == 1 ? ranks_sum_wait(c, &x)
+	                                : cohort_comm_split(c, 0, 0, &child);
+}
+
+Test(split, against_another_call_is_a_mismatch)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, rank_1_sums, NULL, &cause),
+	             COHORT_MISMATCH);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(strstr(cause.text, "ranks 0 2 3 call comm_split"),
+	                   "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* The watchdog of a child tells of that. */
+static int child_stalls(struct cohort_comm *c, void *user)
+{
+	const struct cohort_deadlines patience = { .join_ns = RANKS_SOON };
+	struct cohort_comm *child;
+	struct cohort_cause cause;
+	int32_t x = 1;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	ranks_must(cohort_deadline_push(c, &patience), "push");
+	ranks_must(cohort_barrier(child, NULL, NULL), "barrier");
+	ranks_must(cohort_synchronize(child, RANKS_SOON), "synchronize");
+	if (cohort_comm_rank(c) != 2)
+		cr_assert_eq(ranks_sum_wait(child, &x), COHORT_STALLED);
+	cr_assert_eq(sum_origins(c), 6);
+	cohort_comm_cause(child, &cause);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, "group \"cohort.0\""), "%s",
+	                   cause.text);
+	return 0;
+}
+
+Test(split, has_a_watchdog_of_its_own)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.deadlines.join_ns = 30 * 1000 * 1000;
+	o.deadlines.exec_ns = COHORT_FOREVER;
+	group = ranks_open(RANKS, &o);
+	cr_assert_eq(cohort_group_run(group, child_stalls, NULL, NULL),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- native failures -------------------------------------------------- */
+
+static int just_split(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child = c;
+	int rc = cohort_comm_split(c, 0, 0, &child);
+
+	cr_assert_eq(child, c, "there is a child");
+	((int *)user)[cohort_comm_rank(c)] = rc;
+	return rc;
+}
+
+static void fail_at(const char *function, unsigned long n, int status)
+{
+	const struct platform *real;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int r, rcs[RANKS];
+
+	real = place_table();
+	platform_override(failing_wrap(real));
+	group = ranks_open(RANKS, NULL);
+	failing_at(function, n, ncclSystemError, cudaErrorLaunchFailure);
+	cohort_group_run(group, just_split, rcs, &cause);
+	cr_assert_not_null(failing_fired());
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(rcs[r], status, "rank %d: %d", r, rcs[r]);
+	cr_assert_not_null(strstr(cause.text, "comm_split: "), "%s",
+	                   cause.text);
+	cr_assert_not_null(strstr(cause.text, function), "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+Test(split, that_nccl_refuses_one_rank_is_none)
+{
+	fail_at("ncclCommSplit", 3, COHORT_NCCL);
+}
+
+Test(split, that_nccl_refuses_is_none)
+{
+	fail_at("ncclGroupEnd", 1, COHORT_NCCL);
+}
+
+Test(split, without_a_device_is_none)
+{
+	fail_at("ncclCommUserRank", 2, COHORT_NCCL);
+}
+
+static const struct platform *host;
+static _Thread_local bool has_split;
+static atomic_int aborts;
+
+static ncclResult_t note_split(ncclComm_t comm, int color, int key,
+                               ncclComm_t *child, ncclConfig_t *config)
+{
+	has_split = true;
+	return host->ncclCommSplit(comm, color, key, child, config);
+}
+
+static ncclResult_t note_abort(ncclComm_t comm)
+{
+	ncclResult_t result = host->ncclCommAbort(comm);
+
+	aborts++;
+	return result;
+}
+
+static ncclResult_t end_when_aborted(void)
+{
+	struct backoff b = BACKOFF;
+
+	while (has_split && aborts < RANKS)
+		backoff_wait(&b, UINT64_MAX);
+	has_split = false;
+	return host->ncclGroupEnd();
+}
+
+/* As with a rank of another process that does not come. */
+Test(split, that_hangs_ends_in_its_time)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	struct platform table;
+	int r, rcs[RANKS];
+
+	host = place_table();
+	table = *host;
+	table.ncclCommSplit = note_split;
+	table.ncclCommAbort = note_abort;
+	table.ncclGroupEnd = end_when_aborted;
+	platform_override(&table);
+	cohort_group_options_init(&o);
+	o.deadlines.init_ns = 500 * 1000 * 1000;
+	group = ranks_open(RANKS, &o);
+	cr_assert_eq(cohort_group_run(group, just_split, rcs, &cause),
+	             COHORT_INIT_TIMEOUT, "%s", cohort_last_error());
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(rcs[r], COHORT_INIT_TIMEOUT);
+	cr_assert_str_eq(cause.text,
+	                 "init stuck: ncclCommSplit of 4 ranks has not "
+	                 "returned within 500 ms");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static void *abort_soon(void *group)
+{
+	stuck_await();
+	cohort_group_abort(group, "enough");
+	return NULL;
+}
+
+/* Nor does it go on then: nothing is freed, and all ranks come back. */
+Test(split, that_hangs_for_ever_is_wedged)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	int r, rcs[RANKS];
+	pthread_t thread;
+
+	stuck_install();
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = 50 * 1000 * 1000;
+	group = ranks_open(RANKS, &o);
+	stuck_at("ncclCommSplit", 2);
+	pthread_create(&thread, NULL, abort_soon, group);
+	cr_assert_eq(cohort_group_run(group, just_split, rcs, NULL),
+	             COHORT_ABORTED, "%s", cohort_last_error());
+	pthread_join(thread, NULL);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(rcs[r], COHORT_WEDGED, "rank %d: %d", r, rcs[r]);
+	expect(cohort_group_close(group), COHORT_WEDGED, "could not be ended");
+	stuck_let_go();
+}
+
+/* ---- joined ranks ----------------------------------------------------- */
+
+struct joiner {
+	struct cohort_unique_id id;
+	int rank;
+};
+
+static void *join_and_split(void *arg)
+{
+	const struct joiner *j = arg;
+	struct cohort_comm *c, *child;
+
+	ranks_must(cohort_comm_join(&j->id, RANKS, j->rank, j->rank, NULL, &c),
+	           "join");
+	ranks_must(cohort_comm_split(c, j->rank % 2, 0, &child), "split");
+	cr_assert_eq(sum_origins(child), j->rank % 2 ? 4 : 2);
+	/* Of the odd ones it goes with the parent. */
+	if (j->rank % 2 == 0)
+		ranks_must(cohort_comm_close(child), "close");
+	cr_assert_eq(sum_origins(c), 6);
+	ranks_must(cohort_comm_close(c), "close");
+	return NULL;
+}
+
+Test(split, works_for_ranks_that_have_joined)
+{
+	struct joiner joiners[RANKS];
+	struct cohort_unique_id id;
+	pthread_t threads[RANKS];
+	int r;
+
+	place_need(RANKS);
+	place_choose();
+	ranks_must(cohort_unique_id(&id), "id");
+	for (r = 0; r < RANKS; r++) {
+		joiners[r] = (struct joiner){ id, r };
+		pthread_create(&threads[r], NULL, join_and_split, &joiners[r]);
+	}
+	for (r = 0; r < RANKS; r++)
+		pthread_join(threads[r], NULL);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Splits against aborts: ranks that split, call, split again and close, while any of
+ * what they have is aborted at any moment
+ *
+ * Each round opens a group whose workers make a family of communicators at random,
+ * the same on all ranks, and use them all; another thread ends one of them, or the
+ * group.  Whatever happens, every worker comes back, and the group can be closed.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "support/crew.h"
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define RANKS 4
+#define DEPTH 3
+
+struct round {
+	uint64_t seed; /* the same for all ranks */
+	struct cohort_group *group;
+
+	/* Atomic; one that may be ended, a reference; NULL: none yet, or taken. */
+	struct cohort_abort *_Atomic victim;
+	bool all; /* end the group instead */
+	uint32_t distance;
+};
+
+/* Offer what the thread that aborts may end; the last one that was stays. */
+static void offer(struct round *r, struct cohort_comm *c)
+{
+	struct cohort_abort *handle = cohort_comm_abort_handle(c);
+
+	cohort_abort_put(atomic_exchange(&r->victim, handle));
+}
+
+/* Only an abort may have come in between. */
+static bool goes_on(int rc, const char *what)
+{
+	if (rc != COHORT_OK && rc != COHORT_ABORTED)
+		stress_fail("%s: %d: %s", what, rc, cohort_last_error());
+	return rc == COHORT_OK;
+}
+
+static bool use(struct cohort_comm *c)
+{
+	int32_t value = 1;
+	uint64_t ticket;
+	int rc = cohort_all_reduce(c, &value, &value, 1, COHORT_I32, COHORT_SUM,
+	                           cohort_comm_stream(c), &ticket);
+
+	if (rc == COHORT_OK)
+		rc = cohort_wait(c, ticket, RANKS_SOON);
+	if (rc == COHORT_OK && value != cohort_comm_size(c))
+		stress_fail("%d ranks have summed to %d", cohort_comm_size(c),
+		            value);
+	return goes_on(rc, "sum");
+}
+
+/* Split @c and go on with what comes of it; all its ranks draw the same numbers. */
+static bool grow(struct round *r, struct cohort_comm *c, uint64_t *seed,
+                 int depth)
+{
+	/* What happens below, which may be cut short on some ranks only, has
+	 * numbers of its own. */
+	uint64_t below = stress_random(seed);
+	int colors = 1 + (int)(stress_random(seed) % 3);
+	bool leaves = stress_random(seed) % 2, victim = stress_random(seed) % 2;
+	struct cohort_comm *child;
+	int rank = cohort_comm_rank(c);
+	bool ok;
+
+	if (!goes_on(cohort_comm_split(c, rank % colors, rank, &child),
+	             "split"))
+		return false;
+	if (victim)
+		offer(r, child);
+	ok = use(child);
+	if (ok && depth > 1)
+		ok = grow(r, child, &below, depth - 1);
+	if (ok && leaves)
+		goes_on(cohort_comm_close(child), "close");
+	/* What was ended below says nothing of what is above. */
+	return use(c);
+}
+
+static int worker(struct cohort_comm *c, void *user)
+{
+	struct round *r = user;
+	uint64_t seed = r->seed;
+
+	offer(r, c);
+	while (grow(r, c, &seed, DEPTH) && stress_random(&seed) % 4)
+		;
+	return 0;
+}
+
+static void end_one(void *arg, int i)
+{
+	struct round *r = arg;
+	struct cohort_abort *handle;
+
+	(void)i;
+	stress_spin(r->distance);
+	if (r->all)
+		cohort_group_abort(r->group, "stress");
+	handle = atomic_exchange(&r->victim, NULL);
+	if (handle)
+		cohort_abort_fire(handle, "stress");
+	cohort_abort_put(handle);
+}
+
+int main(int argc, char **argv)
+{
+	static struct crew crew;
+	unsigned long rounds, ended = 0;
+	uint64_t seed = 1;
+	int rc;
+
+	crew_start(&crew, 1, end_one);
+	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+		struct round r = { .seed = stress_random(&seed) };
+
+		r.all = stress_random(&seed) % 4 == 0;
+		r.distance = stress_random(&seed) % 200000;
+		r.group = ranks_open(RANKS, NULL);
+		crew_begin(&crew, &r);
+		rc = cohort_group_run(r.group, worker, &r, NULL);
+		/* It may have been ended before it was run. */
+		if (rc != COHORT_STATE)
+			goes_on(rc, "run");
+		ended += rc != COHORT_OK;
+		crew_end(&crew);
+		cohort_abort_put(atomic_exchange(&r.victim, NULL));
+		ranks_must(cohort_group_close(r.group), "close");
+	}
+	printf("%lu rounds, %lu groups ended\n", rounds, ended);
+	return 0;
+}
