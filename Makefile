@@ -107,7 +107,8 @@ library_sources := \
   src/guard/snapshot.c src/guard/verdict.c src/guard/watchdog.c \
   src/platform/gpu.c src/platform/gpu_event.c src/platform/gpu_load.c \
   src/platform/gpu_mark.c src/platform/gpu_versions.c \
-  src/platform/host/allocate.c src/platform/host/collective.c \
+  src/platform/host/allocate.c src/platform/host/background.c \
+  src/platform/host/collective.c \
   src/platform/host/comm.c src/platform/host/config.c \
   src/platform/host/copy.c src/platform/host/copy2d.c \
   src/platform/host/device.c src/platform/host/device_calls.c \
@@ -153,7 +154,8 @@ platform_sources := \
   tests/platform/config.c tests/platform/copy2d.c tests/platform/device.c \
   tests/platform/differential.c tests/platform/fault.c tests/platform/group.c \
   tests/platform/join.c tests/platform/mark.c tests/platform/matching.c \
-  tests/platform/memory.c tests/platform/order.c tests/platform/p2p.c \
+  tests/platform/memory.c tests/platform/nonblocking.c \
+  tests/platform/order.c tests/platform/p2p.c \
   tests/platform/properties.c tests/platform/redop.c tests/platform/revoke.c \
   tests/platform/shrink.c tests/platform/simulate.c tests/platform/split.c \
   tests/platform/stream.c tests/platform/strict.c
@@ -169,8 +171,8 @@ skip_sources := tests/support/skip.c
 fault_tests := memory native steady
 stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
-race_tests := abort agree buffers exits handles messages mix prober respawn \
-              siblings splits stalls
+race_tests := abort agree buffers exits handles lives messages mix prober \
+              respawn siblings splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/cuda.c tests/fuzz/life.c tests/fuzz/plan.c \
   tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c \

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
+#include "platform/host/background.h"
 #include "platform/host/census.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
@@ -155,7 +156,7 @@ void comm_lower(struct ncclComm *comm)
 
 /* ---- state ------------------------------------------------------------ */
 
-static ncclResult_t state(const struct ncclComm *comm)
+ncclResult_t comm_state(const struct ncclComm *comm)
 {
 	/* Acquire: pairs with the release when a group is done. */
 	return (ncclResult_t)atomic_load_explicit(&comm->async_error,
@@ -164,22 +165,23 @@ static ncclResult_t state(const struct ncclComm *comm)
 
 ncclResult_t comm_ready(struct ncclComm *comm)
 {
-	ncclResult_t result = state(comm);
+	ncclResult_t result = comm_state(comm);
 
-	if (atomic_load_explicit(&comm->aborted, memory_order_acquire))
+	if (result == ncclSuccess || comm_is_aborted(comm)) {
+		background_settle(comm);
 		return ncclSuccess;
+	}
 	if (result == ncclInProgress)
-		return group_fail(ncclInvalidArgument,
+		return comm_error(ncclInvalidArgument,
 		                  "the communicator was used before its last "
 		                  "operation returned ncclSuccess");
-	return result == ncclSuccess
-	               ? result
-	               : group_fail(result, "the communicator has failed "
-	                                    "before");
+	return comm_error(result, "the communicator has failed before");
 }
 
 ncclResult_t comm_use(struct ncclComm *comm, const char *function)
 {
+	ncclResult_t result;
+
 	if (!comm_is_valid(comm, function))
 		return group_fail(ncclInvalidArgument, "not a communicator");
 	if (strict_is_on())
@@ -187,20 +189,23 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function)
 	if (is_revoked(comm))
 		return group_fail(ncclInvalidUsage,
 		                  "the communicator was revoked");
+	result = comm_ready(comm);
+	if (result != ncclSuccess)
+		return group_note(result);
 	if (!comm->world)
 		return group_fail(ncclInvalidArgument,
 		                  "the communicator's init has not succeeded");
-	return comm_ready(comm);
+	return ncclSuccess;
 }
 
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 {
-	if (comm->config.blocking)
+	if (!comm || comm->magic != COMM_MAGIC || comm->config.blocking)
 		return result;
 	if (result != ncclSuccess && result != ncclInProgress)
 		atomic_store_explicit(&comm->async_error, (int)result,
 		                      memory_order_release);
-	return state(comm);
+	return comm_state(comm);
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -215,6 +220,7 @@ bool comm_is_valid(const struct ncclComm *comm, const char *function)
 static void comm_free(struct ncclComm *comm)
 {
 	leave_kin(comm);
+	background_drop(comm);
 	launches_free(comm);
 	redops_free(&comm->redops);
 	free(comm->lanes);
@@ -295,8 +301,11 @@ struct world *world_create(int n)
 void world_add(struct world *w, struct ncclComm *comm, int rank)
 {
 	w->comms[rank] = comm;
-	comm->rank = rank;
-	comm->n = w->n;
+	/* One that joins by an id has both, which anybody may ask for. */
+	if (comm->n != w->n || comm->rank != rank) {
+		comm->rank = rank;
+		comm->n = w->n;
+	}
 	comm->number = w->number;
 	comm->world = w;
 }
@@ -318,14 +327,22 @@ void world_free(struct world *w)
 
 /* ---- facts ------------------------------------------------------------ */
 
-static ncclResult_t comm_fact(const struct ncclComm *comm, const void *out,
-                              const char *function)
+static ncclResult_t check_fact(const struct ncclComm *comm, const void *out,
+                               const char *function)
 {
 	if (!comm_is_valid(comm, function))
 		return comm_error(ncclInvalidArgument, "not a communicator");
 	if (!out)
 		return comm_error(ncclInvalidArgument, "output is NULL");
 	return ncclSuccess;
+}
+
+static ncclResult_t comm_fact(struct ncclComm *comm, const void *out,
+                              const char *function)
+{
+	ncclResult_t result = check_fact(comm, out, function);
+
+	return result == ncclSuccess ? comm_ready(comm) : result;
 }
 
 ncclResult_t host_ncclCommCount(const ncclComm_t comm, int *count)
@@ -357,9 +374,12 @@ ncclResult_t host_ncclCommUserRank(const ncclComm_t comm, int *rank)
 
 ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
 {
-	ncclResult_t result = comm_fact(comm, async, "ncclCommGetAsyncError");
+	ncclResult_t result = check_fact(comm, async, "ncclCommGetAsyncError");
 
-	if (result == ncclSuccess)
-		*async = state(comm);
-	return result;
+	if (result != ncclSuccess)
+		return result;
+	*async = comm_state(comm);
+	if (*async == ncclSuccess)
+		background_settle(comm);
+	return ncclSuccess;
 }

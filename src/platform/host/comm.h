@@ -31,7 +31,7 @@ struct ncclComm {
 	int n;
 	uint64_t number; /* of the world, which a buried one outlives */
 
-	/* Guarded by the lock of all meetings: while it is to become one. */
+	/* Guarded by the lock of all meetings: while it is to be made. */
 	struct join *join;
 
 	/* Atomic; who may still look at it: its owner, until the world is
@@ -56,6 +56,10 @@ struct ncclComm {
 	 * and on one that does not block by the group it is in and by what fails.
 	 * Release and acquire: whoever sees a group done sees what it did. */
 	atomic_int async_error;
+
+	/* Atomic; who does what it is in progress with, or NULL: written by the
+	 * thread that uses it, and taken by whoever settles (background.c). */
+	struct background *_Atomic background;
 
 	/* Atomic; revoked, and to be released.  Relaxed: its owner's. */
 	atomic_bool revoked;
@@ -172,11 +176,14 @@ ncclResult_t comm_sync(struct ncclComm *comm);
  * comm_answer - what the function answers in the end: @result, but its state for
  *               one that does not block, of which an error stays
  *
- * Errors are those of the open group, too.
+ * Errors of the first are those of the open group, too.
  */
 ncclResult_t comm_use(struct ncclComm *comm, const char *function);
 ncclResult_t comm_ready(struct ncclComm *comm);
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result);
+
+/* What ncclCommGetAsyncError() answers (acquire). */
+ncclResult_t comm_state(const struct ncclComm *comm);
 
 /* The step function of a launch: arrive, and with the others do the work. */
 enum step meet_step(struct stream *stream, struct work *work,

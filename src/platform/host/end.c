@@ -8,6 +8,7 @@
  */
 
 #include "base/backoff.h"
+#include "platform/host/background.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 
@@ -116,6 +117,7 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 		                  "ncclCommAbort: not a communicator");
 	group_start();
 	comm_raise(comm);
+	background_settle(comm);
 	set_ending(comm);
 	result = group_job(comm_abort, comm);
 	ended = group_end();
@@ -128,7 +130,7 @@ static ncclResult_t finalize(struct ncclComm *comm)
 
 	if (strict_is_on())
 		strict_enter(comm, "ncclCommFinalize");
-	result = comm_ready(comm);
+	result = group_note(comm_ready(comm));
 	if (result != ncclSuccess)
 		return result;
 	if (comm->finalized)
@@ -151,7 +153,7 @@ ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 	group_start();
 	result = finalize(comm);
 	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return comm_answer(comm, result != ncclSuccess ? result : ended);
 }
 
 /* ---- revoke ----------------------------------------------------------- */
@@ -190,6 +192,7 @@ static ncclResult_t revoke(struct ncclComm *comm)
 	/* Relaxed: for its owner, who may do this or call others. */
 	atomic_store_explicit(&comm->revoked, true, memory_order_relaxed);
 	comm->finalized = true;
+	background_settle(comm);
 	return group_job(comm_quiesce, comm);
 }
 

@@ -200,5 +200,5 @@ ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
 	group_start();
 	result = add(comm, c, stream);
 	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return comm_answer(comm, result != ncclSuccess ? result : ended);
 }

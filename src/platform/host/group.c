@@ -8,41 +8,49 @@
 
 #include <stdlib.h>
 
+#include "platform/host/background.h"
 #include "platform/host/host.h"
 #include "platform/host/p2p.h"
 #include "platform/host/simulate.h"
 
-struct job {
-	group_job_fn fn;
-	struct ncclComm *comm;
+/* How the end of a group is done. */
+enum mode {
+	MODE_ANY,
+	MODE_BLOCKING,
+	MODE_BACKGROUND,
 };
 
 /* Owned by the thread. */
 static _Thread_local struct {
 	int depth;
 	ncclResult_t error; /* of the last call that failed */
-	struct launch *first;
-	struct launch *last;
-	struct join *joins;
-	struct job *jobs;
-	size_t job_count, job_room;
+	enum mode mode;
+	struct batch batch;
 } group;
 
 void group_start(void)
 {
 	if (group.depth++ == 0) {
 		group.error = ncclSuccess;
-		group.first = NULL;
-		group.last = NULL;
-		group.job_count = 0;
+		group.mode = MODE_ANY;
 	}
+}
+
+bool group_is_open(void)
+{
+	return group.depth;
+}
+
+ncclResult_t group_note(ncclResult_t result)
+{
+	if (group.depth && result != ncclSuccess)
+		group.error = result;
+	return result;
 }
 
 ncclResult_t group_fail(ncclResult_t result, const char *text)
 {
-	if (group.depth)
-		group.error = result;
-	return comm_error(result, text);
+	return group_note(comm_error(result, text));
 }
 
 /* Put a launch in its place: by world, in the order of the first calls within
@@ -50,17 +58,41 @@ ncclResult_t group_fail(ncclResult_t result, const char *text)
  * for each other in a circle. */
 static void insert(struct launch *l)
 {
-	struct launch **at = &group.first;
+	struct batch *b = &group.batch;
+	struct launch **at = &b->first;
 
-	if (group.last &&
-	    group.last->comm->world->number <= l->comm->world->number)
-		at = &group.last->next;
+	if (b->last && b->last->comm->world->number <= l->comm->world->number)
+		at = &b->last->next;
 	while (*at && (*at)->comm->world->number <= l->comm->world->number)
 		at = &(*at)->next;
 	l->next = *at;
 	*at = l;
 	if (!l->next)
-		group.last = l;
+		b->last = l;
+}
+
+static enum mode mode_of(const struct ncclComm *comm)
+{
+	return comm->config.blocking ? MODE_BLOCKING : MODE_BACKGROUND;
+}
+
+void group_block(void)
+{
+	group.mode = MODE_BLOCKING;
+}
+
+/* @comm takes part with a join or a job. */
+static ncclResult_t take_mode(const struct ncclComm *comm)
+{
+	if (atomic_load_explicit(&comm->ending, memory_order_relaxed))
+		group_block();
+	else if (group.mode == MODE_ANY)
+		group.mode = mode_of(comm);
+	else if (group.mode != mode_of(comm))
+		return group_fail(ncclInvalidArgument,
+		                  "blocking and non-blocking communicators in "
+		                  "one group");
+	return ncclSuccess;
 }
 
 struct launch *group_launch(struct ncclComm *comm)
@@ -74,63 +106,68 @@ struct launch *group_launch(struct ncclComm *comm)
 		return NULL;
 	comm->open = l;
 	insert(l);
+	/* Unlike joins and jobs; of several the last wins. */
+	group.mode = mode_of(comm);
 	return l;
+}
+
+static ncclResult_t add_job(struct batch *b, group_job_fn fn,
+                            struct ncclComm *comm)
+{
+	size_t more = b->job_room ? 2 * b->job_room : 8;
+	struct job *bigger;
+
+	if (b->job_count == b->job_room) {
+		bigger = realloc(b->jobs, more * sizeof(*bigger));
+		if (!bigger)
+			return group_fail(ncclSystemError, "out of memory");
+		b->jobs = bigger;
+		b->job_room = more;
+	}
+	b->jobs[b->job_count++] = (struct job){ fn, comm };
+	return ncclSuccess;
 }
 
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm)
 {
-	size_t more = group.job_room ? 2 * group.job_room : 8;
-	struct job *bigger;
+	ncclResult_t result = take_mode(comm);
 
-	if (group.job_count == group.job_room) {
-		bigger = realloc(group.jobs, more * sizeof(*bigger));
-		if (!bigger)
-			return group_fail(ncclSystemError, "out of memory");
-		group.jobs = bigger;
-		group.job_room = more;
-	}
-	group.jobs[group.job_count++] = (struct job){ fn, comm };
-	return ncclSuccess;
+	return result == ncclSuccess ? add_job(&group.batch, fn, comm) : result;
 }
 
-void group_join(struct join *join)
+ncclResult_t group_join(struct join *join)
 {
-	struct join **at = &group.joins;
+	ncclResult_t result =
+		take_mode(join->parent ? join->parent : join->comm);
+	struct join **at = &group.batch.joins;
 
+	if (result != ncclSuccess) {
+		join_free(join);
+		return result;
+	}
 	while (*at)
 		at = &(*at)->next;
 	*at = join;
+	return ncclSuccess;
 }
 
-/* Before the rest, as in NCCL: if a rank cannot join, the group has failed. */
-static ncclResult_t end_joins(ncclResult_t error)
-{
-	struct join *joins = group.joins;
+/* ---- the end ---------------------------------------------------------- */
 
-	group.joins = NULL;
-	if (error == ncclSuccess)
+/* Before the rest, as in NCCL: if a rank cannot join, the group has failed. */
+static ncclResult_t end_joins(struct join *joins, ncclResult_t error)
+{
+	if (error == ncclSuccess && joins)
 		error = join_run(joins);
 	join_free(joins);
 	return error;
 }
 
-static ncclResult_t check_launches(void)
+static void end_launches(struct launch *l, bool queue)
 {
-	ncclResult_t result = ncclSuccess;
-	struct launch *l;
+	struct launch *next;
 
-	for (l = group.first; l && result == ncclSuccess; l = l->next)
-		result = p2p_check(l);
-	return result;
-}
-
-static void end_launches(bool queue)
-{
-	struct launch *l, *next;
-
-	for (l = group.first; l; l = next) {
+	for (; l; l = next) {
 		next = l->next;
-		l->comm->open = NULL;
 		if (queue)
 			launch_queue(l);
 		else
@@ -138,48 +175,95 @@ static void end_launches(bool queue)
 	}
 }
 
-static ncclResult_t end_jobs(bool run)
+static ncclResult_t end_jobs(const struct batch *b, bool run)
 {
-	struct job *jobs = group.jobs;
-	size_t i, n = group.job_count;
 	ncclResult_t first = ncclSuccess, r;
+	size_t i;
 
-	group.jobs = NULL;
-	group.job_count = group.job_room = 0;
-	for (i = 0; run && i < n; i++) {
-		r = jobs[i].fn(jobs[i].comm);
+	for (i = 0; run && i < b->job_count; i++) {
+		r = b->jobs[i].fn(b->jobs[i].comm);
 		if (first == ncclSuccess)
 			first = r;
 	}
-	free(jobs);
+	free(b->jobs);
 	return first;
+}
+
+static ncclResult_t check_launches(const struct launch *l)
+{
+	ncclResult_t result = ncclSuccess;
+
+	for (; l && result == ncclSuccess; l = l->next)
+		result = p2p_check(l);
+	return result;
 }
 
 /* @info: NULL, or where to store what the launches would take if they were
  * queued, which they are not then. */
+static ncclResult_t run(struct batch *batch, ncclResult_t error,
+                        ncclSimInfo_t *info)
+{
+	const struct batch b = *batch;
+	ncclResult_t result;
+
+	*batch = (struct batch){ .first = NULL };
+	error = end_joins(b.joins, error);
+	if (error == ncclSuccess)
+		error = check_launches(b.first);
+	if (error == ncclSuccess && info)
+		simulate_launches(b.first, info);
+	end_launches(b.first, error == ncclSuccess && !info);
+	result = end_jobs(&b, error == ncclSuccess);
+	return error != ncclSuccess ? error : result;
+}
+
+ncclResult_t batch_run(struct batch *batch, ncclResult_t error)
+{
+	return run(batch, error, NULL);
+}
+
+static bool is_empty(const struct batch *b)
+{
+	return !b->first && !b->joins && !b->job_count;
+}
+
+/* No launch is of a group any more. */
+static void close_launches(void)
+{
+	struct launch *l;
+
+	for (l = group.batch.first; l; l = l->next)
+		l->comm->open = NULL;
+}
+
+static ncclResult_t end_batch(ncclSimInfo_t *info)
+{
+	ncclResult_t error = group.error;
+
+	close_launches();
+	if (error == ncclSuccess && info)
+		error = simulate_check(info);
+	if (error != ncclSuccess)
+		background_fail(&group.batch, error);
+	else if (group.mode == MODE_BACKGROUND && !info &&
+	         !is_empty(&group.batch))
+		return background_run(&group.batch);
+	return run(&group.batch, error, info);
+}
+
 static ncclResult_t end(ncclSimInfo_t *info)
 {
-	ncclResult_t error, result;
+	ncclResult_t result;
 
 	if (!group.depth)
 		return comm_error(ncclInvalidUsage,
 		                  "ncclGroupEnd: not in a group call");
 	if (--group.depth)
 		return ncclSuccess;
-	error = group.error;
-	if (error == ncclSuccess && info)
-		error = simulate_check(info);
-	if (group.joins)
-		error = end_joins(error);
-	if (error == ncclSuccess)
-		error = check_launches();
-	if (error == ncclSuccess && info)
-		simulate_launches(group.first, info);
-	end_launches(error == ncclSuccess && !info);
-	result = end_jobs(error == ncclSuccess);
+	result = end_batch(info);
 	if (strict_is_on())
 		strict_leave();
-	return error != ncclSuccess ? error : result;
+	return result;
 }
 
 ncclResult_t group_end(void)
@@ -190,10 +274,8 @@ ncclResult_t group_end(void)
 void group_drop(void)
 {
 	group.depth = 0;
-	join_free(group.joins);
-	group.joins = NULL;
-	end_launches(false);
-	end_jobs(false);
+	close_launches();
+	batch_run(&group.batch, ncclInternalError);
 }
 
 ncclResult_t host_ncclGroupStart(void)

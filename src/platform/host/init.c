@@ -117,6 +117,8 @@ static struct join *join_create(const struct request *r,
 /* Inside a group; @numbers are those of the ids. */
 static ncclResult_t add(const struct request *r, const uint64_t *numbers)
 {
+	ncclResult_t result;
+	struct ncclComm *comm;
 	const ncclConfig_t usual = NCCL_CONFIG_INITIALIZER;
 	ncclConfig_t config;
 	const char *error =
@@ -129,12 +131,15 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers)
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
 	j->until_ns = fault_take_init(r->rank, clock_now(), &j->script);
+	comm = j->comm;
+	result = group_join(j);
+	if (result != ncclSuccess)
+		return result;
 	if (strict_is_on())
-		strict_enter(j->comm, r->function);
-	comm_get(j->comm);
+		strict_enter(comm, r->function);
+	comm_get(comm);
 	/* Release: pairs with the acquire of who wants to abort the init. */
-	__atomic_store_n(r->comm, j->comm, __ATOMIC_RELEASE);
-	group_join(j);
+	__atomic_store_n(r->comm, comm, __ATOMIC_RELEASE);
 	return ncclSuccess;
 }
 
@@ -144,7 +149,8 @@ static ncclResult_t check(const struct request *r)
 	if (!r->comm)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommInitRank: comm is NULL");
-	*r->comm = NULL;
+	/* Relaxed: another thread may look for what comes next. */
+	__atomic_store_n(r->comm, NULL, __ATOMIC_RELAXED);
 	if (r->rank < 0 || r->rank >= r->n)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommInitRank: no such rank");
@@ -175,10 +181,34 @@ static ncclResult_t check_and_add(const struct request *r,
 
 static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
 {
-	ncclResult_t result, ended;
+	struct ncclComm *comm;
+	ncclResult_t result;
 
 	group_start();
 	result = check_and_add(r, ids);
+	if (result != ncclSuccess) {
+		group_end();
+		return result;
+	}
+	/* Another thread may abort it. */
+	comm = *r->comm;
+	comm_get(comm);
+	result = comm_answer(comm, group_end());
+	comm_put(comm);
+	return result;
+}
+
+/* As in NCCL this one always waits, but for the end of an open group. */
+static ncclResult_t join_and_wait(const struct request *r,
+                                  const ncclUniqueId *id)
+{
+	const bool inside = group_is_open();
+	ncclResult_t result, ended;
+
+	group_start();
+	result = check_and_add(r, id);
+	if (!inside)
+		group_block();
 	ended = group_end();
 	return result != ncclSuccess ? result : ended;
 }
@@ -199,7 +229,7 @@ ncclResult_t host_ncclCommInitRank(ncclComm_t *comm, int nranks,
 	if (nranks < 1)
 		return comm_error(ncclInvalidArgument,
 		                  "ncclCommInitRank: nranks is less than 1");
-	return join_rank(&r, &id);
+	return join_and_wait(&r, &id);
 }
 
 ncclResult_t host_ncclCommInitRankConfig(ncclComm_t *comm, int nranks,

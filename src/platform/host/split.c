@@ -78,7 +78,7 @@ static ncclResult_t check(const struct request *r)
 	if (r->kind == JOIN_SHRINK)
 		result = check_list(r);
 	if (result == ncclSuccess)
-		result = comm_ready(r->parent);
+		result = group_note(comm_ready(r->parent));
 	if (result == ncclSuccess && !join_world(r->parent))
 		result = group_fail(ncclInvalidArgument,
 		                    "the communicator's init has not "
@@ -163,8 +163,7 @@ static ncclResult_t add(const struct request *r)
 		if (r->shares)
 			comm_make_kin(r->parent, j->comm);
 	}
-	group_join(j);
-	return ncclSuccess;
+	return group_join(j);
 }
 
 static ncclResult_t check_and_add(const struct request *r)
