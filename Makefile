@@ -174,9 +174,9 @@ stress_tests := collectives generations joins owner recorder streams
 race_tests := abort agree buffers exits handles lives messages mix prober \
               respawn siblings splits stalls
 fuzz_sources := \
-  tests/fuzz/calls.c tests/fuzz/cuda.c tests/fuzz/life.c tests/fuzz/plan.c \
-  tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c \
-  tests/fuzz/wrong.c
+  tests/fuzz/calls.c tests/fuzz/children.c tests/fuzz/cuda.c \
+  tests/fuzz/life.c tests/fuzz/plan.c tests/fuzz/plan_life.c \
+  tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c tests/fuzz/wrong.c
 replay_sources := tests/fuzz/replay.c
 mutate_sources := tests/fuzz/mutate.c
 bench_programs := walk
@@ -511,7 +511,7 @@ help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
-  $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) \
+  $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) $(races:=.o) \
   $(fuzz_objects) $(replay_objects) $(mutate_objects) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

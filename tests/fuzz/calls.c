@@ -18,10 +18,17 @@
  * use to it. */
 static size_t send_blocks(const struct step *s, int rank)
 {
+	const size_t n = (size_t)s->family->n;
+
 	switch ((enum fuzz_call)s->call) {
 	case FUZZ_REDUCE_SCATTER:
-		return (size_t)s->family->n;
+	case FUZZ_ALL_TO_ALL:
+		return n;
+	case FUZZ_SCATTER:
+		return rank == s->root ? n : 0;
 	case FUZZ_BROADCAST:
+	case FUZZ_BCAST:
+	case FUZZ_PAIR:
 		return rank == s->root;
 	default:
 		return 1;
@@ -30,11 +37,18 @@ static size_t send_blocks(const struct step *s, int rank)
 
 static size_t recv_blocks(const struct step *s, int rank)
 {
+	const size_t n = (size_t)s->family->n;
+
 	switch ((enum fuzz_call)s->call) {
 	case FUZZ_ALL_GATHER:
-		return (size_t)s->family->n;
+	case FUZZ_ALL_TO_ALL:
+		return n;
+	case FUZZ_GATHER:
+		return rank == s->root ? n : 0;
 	case FUZZ_REDUCE:
 		return rank == s->root;
+	case FUZZ_PAIR:
+		return rank == s->peer;
 	default:
 		return 1;
 	}
@@ -53,6 +67,21 @@ static void fill(const struct step *s, int rank, void *to)
 }
 
 /* ---- buffers ---------------------------------------------------------- */
+
+/* One element, another for each rank. */
+static void fill_scalar(const struct step *s, int rank, void *to)
+{
+	fill_random(to, 1, s->type,
+	            (uint64_t)s->number << 8 | 0x80u | (unsigned)rank, false);
+}
+
+/* Those that reduce can scale. */
+static bool scales(const struct step *s)
+{
+	return s->is_scaled &&
+	       (s->call == FUZZ_ALL_REDUCE || s->call == FUZZ_REDUCE ||
+	        s->call == FUZZ_REDUCE_SCATTER);
+}
 
 static bool is_pinned(const struct step *s)
 {
@@ -80,10 +109,11 @@ static void buffer_put(const struct step *s, void *memory)
 	            "freeing a buffer");
 }
 
-void part_free(struct part *part)
+static void part_free(struct part *part)
 {
 	buffer_put(part->step, part->send_memory);
 	buffer_put(part->step, part->recv_memory);
+	buffer_put(part->step, part->scalar);
 	part->send_memory = part->recv_memory = NULL;
 }
 
@@ -128,10 +158,14 @@ static void part_begin(struct runner *r, struct step *s, int rank)
 	part->rank = rank;
 	part->send_bytes = send_blocks(s, rank) * block_bytes(s);
 	part->recv_bytes = recv_blocks(s, rank) * block_bytes(s);
-	if (s->in_place)
+	if (s->in_place || s->call == FUZZ_BCAST)
 		get_in_place(part);
 	else
 		get_apart(part);
+	if (scales(s)) {
+		part->scalar = buffer_get(s, rank, sizeof(uint64_t));
+		fill_scalar(s, rank, part->scalar);
+	}
 	if (part->recv_bytes)
 		fill_guard(part->recv, part->recv_bytes);
 	if (part->send_bytes)
@@ -162,6 +196,26 @@ static void expected(const struct part *part, const void *const in[], void *out)
 		reference_reduce_scatter(out, in, n, s->count, s->type, s->op,
 		                         part->rank);
 		break;
+	case FUZZ_BCAST:
+		reference_broadcast(out, in, s->count, s->type, s->root);
+		break;
+	case FUZZ_ALL_TO_ALL:
+		reference_all_to_all(out, in, n, s->count, s->type, part->rank);
+		break;
+	case FUZZ_GATHER:
+		reference_all_gather(out, in, n, s->count, s->type);
+		break;
+	case FUZZ_SCATTER:
+		reference_scatter(out, in, s->count, s->type, s->root,
+		                  part->rank);
+		break;
+	case FUZZ_RING:
+		reference_broadcast(out, in, s->count, s->type,
+		                    (part->rank - s->root + n) % n);
+		break;
+	case FUZZ_PAIR:
+		reference_broadcast(out, in, s->count, s->type, s->root);
+		break;
 	case FUZZ_CALLS:
 		break;
 	}
@@ -191,6 +245,15 @@ static void compare(const struct part *part, const void *is, const void *must,
 		          at, count);
 }
 
+static void scale(const struct step *s, int rank, void *in)
+{
+	uint64_t scalar;
+
+	fill_scalar(s, rank, &scalar);
+	reference_scale(in, in, &scalar, send_blocks(s, rank) * s->count,
+	                s->type);
+}
+
 static void part_check(const struct part *part)
 {
 	const struct step *s = part->step;
@@ -201,13 +264,15 @@ static void part_check(const struct part *part)
 		in[r] = must_malloc(send_blocks(s, r) * block_bytes(s));
 		fill(s, r, in[r]);
 	}
+	if (!s->in_place && s->call != FUZZ_BCAST && part->send_bytes)
+		compare(part, part->send, in[part->rank], part->send_bytes,
+		        "the input");
+	for (r = 0; scales(s) && r < s->family->n; r++)
+		scale(s, r, in[r]);
 	if (part->recv_bytes) {
 		expected(part, (const void *const *)in, out);
 		compare(part, part->recv, out, part->recv_bytes, "the result");
 	}
-	if (!s->in_place && part->send_bytes)
-		compare(part, part->send, in[part->rank], part->send_bytes,
-		        "the input");
 	for (r = 0; r < s->family->n; r++)
 		free(in[r]);
 	free(out);
@@ -217,10 +282,8 @@ static void part_check(const struct part *part)
  * short. */
 static bool is_done(const struct part *part)
 {
-	const struct family *f = part->step->family;
-
-	return part->queued && part->step->is_sure &&
-	       atomic_load(&f->ending) != ENDING_ABORT;
+	return part->queued && part->step->is_sure && !part->step->is_loss &&
+	       is_intact(part->program, part->step->family);
 }
 
 void parts_check(struct runner *r, int device, int slot)
@@ -235,8 +298,31 @@ void parts_check(struct runner *r, int device, int slot)
 		}
 		*at = part->next;
 		part_check(part);
+		part->next = r->checked;
+		r->checked = part;
+	}
+}
+
+void parts_free(struct part **list, int device)
+{
+	struct part *part;
+
+	while ((part = *list)) {
+		if (device >= 0 &&
+		    part->step->family->device[part->rank] != device) {
+			list = &part->next;
+			continue;
+		}
+		*list = part->next;
 		part_free(part);
 	}
+}
+
+/* One on its own does at the call what is not sent. */
+static bool is_immediate(const struct step *s)
+{
+	return s->family->n == 1 && s->call != FUZZ_RING &&
+	       s->call != FUZZ_PAIR;
 }
 
 void parts_end_group(struct runner *r, ncclResult_t result)
@@ -245,10 +331,9 @@ void parts_end_group(struct runner *r, ncclResult_t result)
 
 	for (part = r->pending; part; part = next) {
 		next = part->next;
-		/* One on its own does it at the call. */
 		part->queued =
 			part->called == ncclSuccess &&
-			(result == ncclSuccess || part->step->family->n == 1);
+			(result == ncclSuccess || is_immediate(part->step));
 		part->next = r->parts;
 		r->parts = part;
 	}
@@ -257,35 +342,106 @@ void parts_end_group(struct runner *r, ncclResult_t result)
 
 /* ---- the call --------------------------------------------------------- */
 
-static ncclResult_t call(const struct part *part, size_t count, int op,
-                         int root)
+static ncclResult_t to_ranks(const struct part *part, size_t count, int op,
+                             int root)
 {
 	const struct step *s = part->step;
 	ncclComm_t comm = s->family->comm[part->rank];
 	ncclDataType_t type = (ncclDataType_t)s->type;
+	ncclRedOp_t o = (ncclRedOp_t)op;
 
 	switch ((enum fuzz_call)s->call) {
 	case FUZZ_ALL_REDUCE:
 		return host_ncclAllReduce(part->send, part->recv, count, type,
-		                          (ncclRedOp_t)op, comm, part->stream);
+		                          o, comm, part->stream);
 	case FUZZ_BROADCAST:
 		return host_ncclBroadcast(part->send, part->recv, count, type,
 		                          root, comm, part->stream);
 	case FUZZ_REDUCE:
-		return host_ncclReduce(part->send, part->recv, count, type,
-		                       (ncclRedOp_t)op, root, comm,
-		                       part->stream);
+		return host_ncclReduce(part->send, part->recv, count, type, o,
+		                       root, comm, part->stream);
 	case FUZZ_ALL_GATHER:
 		return host_ncclAllGather(part->send, part->recv, count, type,
 		                          comm, part->stream);
 	case FUZZ_REDUCE_SCATTER:
 		return host_ncclReduceScatter(part->send, part->recv, count,
-		                              type, (ncclRedOp_t)op, comm,
-		                              part->stream);
-	case FUZZ_CALLS:
-		break;
+		                              type, o, comm, part->stream);
+	case FUZZ_BCAST:
+		return host_ncclBcast(part->recv, count, type, root, comm,
+		                      part->stream);
+	case FUZZ_ALL_TO_ALL:
+		return host_ncclAlltoAll(part->send, part->recv, count, type,
+		                         comm, part->stream);
+	case FUZZ_GATHER:
+		return host_ncclGather(part->send, part->recv, count, type,
+		                       root, comm, part->stream);
+	case FUZZ_SCATTER:
+		return host_ncclScatter(part->send, part->recv, count, type,
+		                        root, comm, part->stream);
+	default:
+		return ncclInternalError;
 	}
-	return ncclInternalError;
+}
+
+static ncclResult_t first_of(ncclResult_t a, ncclResult_t b)
+{
+	return a != ncclSuccess ? a : b;
+}
+
+/* Of one that does both, inside a group. */
+static ncclResult_t to_one(const struct part *part, size_t count, int root)
+{
+	const struct step *s = part->step;
+	const int n = s->family->n, rank = part->rank;
+	const bool ring = s->call == FUZZ_RING;
+	ncclComm_t comm = s->family->comm[rank];
+	ncclDataType_t type = (ncclDataType_t)s->type;
+	ncclResult_t sent = ncclSuccess, received = ncclSuccess;
+
+	if (ring || rank == s->root)
+		sent = host_ncclSend(part->send, count, type,
+		                     ring ? (rank + root) % n : s->peer, comm,
+		                     part->stream);
+	if (ring || rank == s->peer)
+		received = host_ncclRecv(part->recv, count, type,
+		                         ring ? (rank - root + n) % n : s->root,
+		                         comm, part->stream);
+	return first_of(sent, received);
+}
+
+static ncclResult_t call_with(const struct part *part, size_t count, int op,
+                              int root)
+{
+	if (part->step->call == FUZZ_RING || part->step->call == FUZZ_PAIR)
+		return to_one(part, count, root);
+	return to_ranks(part, count, op, root);
+}
+
+/* With an operation of its own, that is given back before it is used. */
+static ncclResult_t call(const struct part *part, size_t count, int op,
+                         int root)
+{
+	const struct step *s = part->step;
+	const bool on_device = s->raw[5] & 0x20;
+	ncclComm_t comm = s->family->comm[part->rank];
+	uint64_t scalar;
+	ncclRedOp_t own;
+	ncclResult_t result;
+
+	if (!scales(s))
+		return call_with(part, count, op, root);
+	memcpy(&scalar, part->scalar, sizeof(scalar));
+	expect(true,
+	       host_ncclRedOpCreatePreMulSum(
+		       &own, on_device ? part->scalar : &scalar,
+		       (ncclDataType_t)s->type,
+		       on_device ? ncclScalarDevice : ncclScalarHostImmediate,
+		       comm),
+	       "ncclRedOpCreatePreMulSum");
+	result = call_with(part, count, (int)own, root);
+	memset(&scalar, 0xff, sizeof(scalar));
+	expect(true, host_ncclRedOpDestroy(own, comm), "ncclRedOpDestroy");
+	return result;
 }
 
 /* What the odd rank does instead; -1: nothing. */
@@ -298,13 +454,13 @@ static int call_oddly(const struct part *part)
 		return (int)call(part, s->count ? s->count - 1 : 0, s->op,
 		                 s->root);
 	case 2:
-		return (int)call(part, s->count, (s->op + 1) % ncclAvg,
-		                 (s->root + 1) % s->family->n);
+		return (int)call_with(part, s->count, (s->op + 1) % ncclAvg,
+		                      (s->root + 1) % s->family->n);
 	}
 	return -1;
 }
 
-static void call_rank(struct runner *r, struct step *s, int rank)
+void call_rank(struct runner *r, struct step *s, int rank)
 {
 	struct part *part = &s->parts[rank];
 	int result;
@@ -328,23 +484,32 @@ static void call_rank(struct runner *r, struct step *s, int rank)
 	expect(!r->program->is_wild, part->called, "a collective");
 }
 
-/* The ranks of one thread are called in one group. */
+static bool takes_part(const struct step *s, int rank)
+{
+	return s->call != FUZZ_PAIR || rank == s->root || rank == s->peer;
+}
+
+/* The ranks of one thread are called in one group, and so is one that sends and
+ * receives. */
 void run_collective(struct runner *r, struct step *s)
 {
 	struct family *f = s->family;
 	int rank, n = 0, before;
+	bool group;
 
 	host_cudaGetDevice(&before);
 	for (rank = 0; rank < f->n; rank++)
-		n += f->owner[rank] == r->index;
-	if (n > 1)
+		n += f->owner[rank] == r->index && takes_part(s, rank);
+	group = n > 1 || (n && s->call == FUZZ_RING) ||
+	        (n && s->call == FUZZ_PAIR && s->root == s->peer);
+	if (group)
 		fuzz_group_start(r);
 	r->group_is_loose |= r->program->is_wild;
 	for (rank = 0; rank < f->n; rank++)
-		if (f->owner[rank] == r->index)
+		if (f->owner[rank] == r->index && takes_part(s, rank))
 			call_rank(r, s, rank);
 	expect_cuda(host_cudaSetDevice(before), "cudaSetDevice");
-	if (n > 1)
+	if (group)
 		fuzz_group_end(r, s->may_hang);
 	else if (!r->depth)
 		parts_end_group(r, ncclSuccess);

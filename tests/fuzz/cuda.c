@@ -48,6 +48,18 @@ static void leave_device(int before)
 	expect_cuda(host_cudaSetDevice(before), "cudaSetDevice");
 }
 
+/* What was queued on @device's @slot (-1: any) is done: check it.  As long as
+ * nothing hangs there what is right can be given back. */
+static void look(struct runner *r, int device, int slot, bool may_hang)
+{
+	parts_check(r, device, slot);
+	if (may_hang)
+		return;
+	wait_begin(r->program, false);
+	parts_free(&r->checked, device);
+	wait_end(r->program, false);
+}
+
 static void sync(struct runner *r, int device, int slot, bool may_hang)
 {
 	cudaStream_t stream = slot_stream(r, device, slot);
@@ -57,7 +69,7 @@ static void sync(struct runner *r, int device, int slot, bool may_hang)
 	error = host_cudaStreamSynchronize(stream);
 	wait_end(r->program, may_hang);
 	expect_cuda(error, "cudaStreamSynchronize");
-	parts_check(r, device, slot);
+	look(r, device, slot, may_hang);
 }
 
 void run_stream_sync(struct runner *r, struct step *s)
@@ -69,18 +81,22 @@ void run_stream_sync(struct runner *r, struct step *s)
 	leave_device(before);
 }
 
-void run_device_sync(struct runner *r, struct step *s)
+void device_drain(struct runner *r, int device, bool may_hang)
 {
-	int device = step_device(r, s->raw[2]);
 	int before = enter_device(device);
 	cudaError_t error;
 
-	wait_begin(r->program, s->may_hang);
+	wait_begin(r->program, may_hang);
 	error = host_cudaDeviceSynchronize();
-	wait_end(r->program, s->may_hang);
+	wait_end(r->program, may_hang);
 	expect_cuda(error, "cudaDeviceSynchronize");
-	parts_check(r, device, -1);
+	look(r, device, -1, may_hang);
 	leave_device(before);
+}
+
+void run_device_sync(struct runner *r, struct step *s)
+{
+	device_drain(r, step_device(r, s->raw[2]), s->may_hang);
 }
 
 void run_stream_query(struct runner *r, struct step *s)
@@ -131,17 +147,9 @@ void streams_drain(struct runner *r)
 {
 	struct program *p = r->program;
 	int device;
-	bool may_hang;
 
-	for (device = r->index; device < DEVICES; device += p->threads) {
-		may_hang = p->tainted[device] || p->is_wild;
-		enter_device(device);
-		wait_begin(p, may_hang);
-		expect_cuda(host_cudaDeviceSynchronize(),
-		            "cudaDeviceSynchronize");
-		wait_end(p, may_hang);
-		parts_check(r, device, -1);
-	}
+	for (device = r->index; device < DEVICES; device += p->threads)
+		device_drain(r, device, p->tainted[device] || p->is_wild);
 	if (atomic_load(&r->host_called) != r->host_calls)
 		fuzz_fail("%lu of %lu host functions were called",
 		          atomic_load(&r->host_called), r->host_calls);

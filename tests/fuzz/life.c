@@ -8,7 +8,7 @@
 
 /* ---- inits ------------------------------------------------------------ */
 
-static void publish(struct family *f, struct program *p, int ranks)
+void publish(struct family *f, struct program *p, int ranks)
 {
 	atomic_fetch_add(&f->ready, ranks);
 	pthread_mutex_lock(&p->lock);
@@ -35,7 +35,7 @@ void run_init_all(struct runner *r, struct step *s)
 	wait_end(p, s->may_hang);
 }
 
-static int own_ranks(const struct runner *r, const struct family *f)
+int own_ranks(const struct runner *r, const struct family *f)
 {
 	int rank, n = 0;
 
@@ -44,7 +44,7 @@ static int own_ranks(const struct runner *r, const struct family *f)
 	return n;
 }
 
-static void check_comm(const struct family *f, int rank)
+void check_comm(const struct family *f, int rank)
 {
 	ncclComm_t comm = f->comm[rank];
 	int count = -1, number = -1, device = -1;
@@ -87,6 +87,22 @@ static void join_wrong(struct step *s)
 		fuzz_fail("a rank beyond the last joins");
 }
 
+static ncclResult_t join(struct family *f, int rank, bool scalable)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	config.splitShare = f->shares[0];
+	config.shrinkShare = f->shares[1];
+	if (scalable)
+		return host_ncclCommInitRankScalable(
+			&f->comm[rank], f->n, rank, 1, &f->id,
+			f->has_config ? &config : NULL);
+	if (f->has_config)
+		return host_ncclCommInitRankConfig(&f->comm[rank], f->n, f->id,
+		                                   rank, &config);
+	return host_ncclCommInitRank(&f->comm[rank], f->n, f->id, rank);
+}
+
 void run_init_ranks(struct runner *r, struct step *s)
 {
 	struct family *f = s->family;
@@ -105,9 +121,7 @@ void run_init_ranks(struct runner *r, struct step *s)
 			continue;
 		expect_cuda(host_cudaSetDevice(f->device[rank]),
 		            "cudaSetDevice");
-		expect(true,
-		       host_ncclCommInitRank(&f->comm[rank], f->n, f->id, rank),
-		       "ncclCommInitRank");
+		expect(true, join(f, rank, s->raw[7] % 2), "joining");
 	}
 	fuzz_group_end(r, s->may_hang);
 	expect_cuda(host_cudaSetDevice(before), "cudaSetDevice");
@@ -125,8 +139,6 @@ static void end_ranks(struct runner *r, struct step *s, end_fn end,
 	bool group = s->raw[3] % 2;
 	int rank;
 
-	if (!own_ranks(r, f))
-		return;
 	if (group)
 		fuzz_group_start(r);
 	r->group_waits = r->group_waits || r->depth;
@@ -146,27 +158,62 @@ static void end_ranks(struct runner *r, struct step *s, end_fn end,
 
 void run_finalize(struct runner *r, struct step *s)
 {
-	end_ranks(r, s, host_ncclCommFinalize, false, "ncclCommFinalize");
+	if (own_ranks(r, s->family))
+		end_ranks(r, s, host_ncclCommFinalize, false,
+		          "ncclCommFinalize");
+}
+
+/* What could not be made is not yet anybody else's. */
+static void end_broken(struct runner *r, struct family *f)
+{
+	int rank;
+
+	for (rank = 0; rank < f->n; rank++)
+		if (f->owner[rank] == r->index &&
+		    !atomic_exchange(&f->is_released[rank], true))
+			expect(true, host_ncclCommAbort(f->comm[rank]),
+			       "ncclCommAbort");
 }
 
 void run_destroy(struct runner *r, struct step *s)
 {
-	if (settle_ending(s->family, ENDING_DESTROY))
+	if (!own_ranks(r, s->family))
+		return;
+	if (atomic_load(&s->family->is_broken))
+		end_broken(r, s->family);
+	else if (settle_ending(s->family, ENDING_DESTROY))
 		end_ranks(r, s, host_ncclCommDestroy, true, "ncclCommDestroy");
 }
 
 void run_own_abort(struct runner *r, struct step *s)
 {
-	struct program *p = r->program;
-
-	if (!settle_ending(s->family, ENDING_ABORT))
+	if (!own_ranks(r, s->family))
 		return;
-	wait_cut(p);
-	end_ranks(r, s, host_ncclCommAbort, true, "ncclCommAbort");
+	if (s->grouped)
+		wait_cut(r->program);
+	else
+		cut_together(r, s);
+	if (atomic_load(&s->family->is_broken))
+		end_broken(r, s->family);
+	else if (settle_ending(s->family, ENDING_ABORT))
+		end_ranks(r, s, host_ncclCommAbort, true, "ncclCommAbort");
 }
 
+static bool is_alone(struct program *p, const struct family *f)
+{
+	int i;
+
+	for (i = 0; i < p->family_count; i++)
+		if (&p->families[i] != f && p->families[i].root == f->root)
+			return false;
+	return true;
+}
+
+/* Of what is aborted with it, it may have only some ranks. */
 void run_abort(struct runner *r, struct step *s)
 {
+	if (!is_alone(r->program, s->family))
+		wait_cut(r->program);
 	reaper_want(r->program, s->family);
 }
 

@@ -9,44 +9,74 @@
 
 #include <string.h>
 
-#include "fuzz/program.h"
+#include "fuzz/plan.h"
 #include "platform/host/strict.h"
 
 /* ---- what hangs ------------------------------------------------------- */
 
+#define HELD (1u << MOST_FAMILIES)
+
+unsigned plan_bit(const struct program *p, const struct family *f)
+{
+	return 1u << (f - p->families);
+}
+
+unsigned plan_taint(const struct program *p, const struct family *f)
+{
+	unsigned taint = 0;
+	int r;
+
+	for (r = 0; r < f->n; r++)
+		taint |= p->tainted[f->device[r]];
+	return taint;
+}
+
 /* A call on @f waits for all its devices, and they for it. */
 static void spread_taint(struct program *p, struct family *f)
 {
-	bool tainted = f->is_doomed;
+	unsigned taint = plan_taint(p, f);
 	int r;
 
+	if (f->hangs)
+		taint |= plan_bit(p, f);
 	for (r = 0; r < f->n; r++)
-		tainted = tainted || p->tainted[f->device[r]];
-	for (r = 0; r < f->n; r++)
-		p->tainted[f->device[r]] = tainted;
+		p->tainted[f->device[r]] = taint;
 }
 
-static bool is_tainted(const struct program *p, const struct family *f)
+bool plan_may_hang(const struct program *p, const struct family *f)
 {
-	int r;
-
-	for (r = 0; r < f->n; r++)
-		if (p->tainted[f->device[r]])
-			return true;
-	return p->is_wild;
+	return p->is_wild || plan_taint(p, f);
 }
 
-static void doom(struct program *p, struct family *f)
+void plan_untaint(struct program *p, const struct family *f)
+{
+	int i;
+
+	for (i = 0; i < DEVICES; i++)
+		p->tainted[i] &= ~plan_bit(p, f);
+}
+
+void plan_doom(struct program *p, struct family *f)
 {
 	f->is_doomed = true;
+	f->hangs = true;
 	p->is_calm = false;
 	spread_taint(p, f);
+}
+
+void plan_unsure(struct program *p, const struct family *f)
+{
+	int i;
+
+	for (i = 0; i < p->step_count; i++)
+		if (p->steps[i].family == f)
+			p->steps[i].is_sure = false;
 }
 
 /* ---- picking ---------------------------------------------------------- */
 
 /* One that is there, or NULL. */
-static struct family *pick_family(struct program *p, unsigned byte)
+struct family *plan_pick(struct program *p, unsigned byte)
 {
 	struct family *there[MOST_FAMILIES];
 	unsigned n = 0;
@@ -65,7 +95,7 @@ static int pick_device(const struct program *p, int who, unsigned byte)
 	return who + p->threads * (int)(byte % (unsigned)owned);
 }
 
-static unsigned owners(const struct family *f)
+unsigned plan_owners(const struct family *f)
 {
 	unsigned mask = 0;
 	int r;
@@ -73,59 +103,6 @@ static unsigned owners(const struct family *f)
 	for (r = 0; r < f->n; r++)
 		mask |= 1u << f->owner[r];
 	return mask;
-}
-
-/* ---- inits ------------------------------------------------------------ */
-
-/* On devices of their own; small ones are likelier. */
-static struct family *new_family(struct program *p, const uint8_t *raw)
-{
-	static const int strides[] = { 1, 3, 5, 7 };
-	struct family *f;
-	int r;
-
-	if (p->family_count == MOST_FAMILIES)
-		return NULL;
-	f = &p->families[p->family_count++];
-	f->n = raw[2] < 0xe0 ? 1 + raw[2] % 5 : 6 + raw[2] % 3;
-	for (r = 0; r < f->n; r++) {
-		f->device[r] = (raw[3] + r * strides[raw[4] % 4]) % DEVICES;
-		f->owner[r] = f->device[r] % p->threads;
-	}
-	return f;
-}
-
-static bool plan_init_all(struct program *p, struct step *s)
-{
-	if (p->depth)
-		return false;
-	s->family = new_family(p, s->raw);
-	s->may_hang = p->is_wild;
-	return s->family;
-}
-
-/* Together with other calls in one group, a thread waits inside of communicators:
- * not if anybody may hang before he joins. */
-static bool plan_init_ranks(struct program *p, struct step *s)
-{
-	bool calm = !p->is_wild;
-	int i;
-
-	for (i = 0; i < DEVICES; i++)
-		calm = calm && !p->tainted[i];
-	for (i = 0; i < MOST_THREADS; i++)
-		calm = calm && !p->has_failed[i];
-	if (p->depth && !calm)
-		return false;
-	s->family = new_family(p, s->raw);
-	if (!s->family)
-		return false;
-	if (host_ncclGetUniqueId(&s->family->id) != ncclSuccess)
-		fuzz_fail("ncclGetUniqueId failed");
-	s->may_hang = p->is_wild;
-	s->family->is_pending = p->depth;
-	p->has_joins = p->has_joins || p->depth;
-	return true;
 }
 
 /* ---- calls ------------------------------------------------------------ */
@@ -151,25 +128,35 @@ static void plan_oddity(struct program *p, struct step *s)
 	s->odd_rank = s->raw[7] % f->n;
 	if (strict_is_on())
 		s->raw[7] = 0xff;
-	doom(p, f);
+	plan_doom(p, f);
 }
 
-static bool plan_collective(struct program *p, struct step *s)
+static bool can_be_in_place(const struct step *s)
 {
-	struct family *f = pick_family(p, s->raw[1]);
+	return s->call != FUZZ_ALL_TO_ALL && s->call != FUZZ_RING &&
+	       s->call != FUZZ_PAIR;
+}
+
+bool plan_collective(struct program *p, struct step *s)
+{
+	struct family *f = plan_pick(p, s->raw[1]);
 
 	if (!f || f->is_final)
 		return false;
 	s->family = f;
-	s->call = s->raw[2] % FUZZ_CALLS;
+	s->call = s->raw[2] % (s->raw[2] < 64 ? FUZZ_FIRST_CALLS : FUZZ_CALLS);
 	s->count = pick_count(s->raw[3]);
 	s->type = s->raw[4] % ncclNumTypes;
 	s->op = s->raw[5] % ncclNumOps;
 	s->root = s->raw[6] % f->n;
-	s->in_place = s->raw[6] & 0x80;
+	s->peer = s->raw[7] % f->n;
+	s->in_place = can_be_in_place(s) && s->raw[6] & 0x80;
+	s->is_scaled = s->raw[5] % 16 == 15;
+	if (s->is_scaled)
+		s->op = ncclSum;
 	plan_oddity(p, s);
 	spread_taint(p, f);
-	f->touched = p->depth ? owners(f) : 0;
+	f->touched = p->depth ? plan_owners(f) : 0;
 	s->is_sure = !p->is_wild && !f->is_doomed;
 	s->may_hang = p->is_wild;
 	return true;
@@ -177,7 +164,7 @@ static bool plan_collective(struct program *p, struct step *s)
 
 /* ---- groups ----------------------------------------------------------- */
 
-static bool plan_group_begin(struct program *p, struct step *s)
+bool plan_group_begin(struct program *p, struct step *s)
 {
 	(void)s;
 	if (p->depth == 3)
@@ -204,14 +191,14 @@ static void end_family(struct program *p, struct family *f)
 	for (i = 0; i < p->threads; i++)
 		failed |= (unsigned)p->has_failed[i] << i;
 	if ((f->touched & failed) && (f->touched & ~failed)) {
-		doom(p, f);
+		plan_doom(p, f);
 		unsure_group(p, f);
 	}
 	f->touched = 0;
 	f->is_pending = false;
 }
 
-static bool plan_group_end(struct program *p, struct step *s)
+bool plan_group_end(struct program *p, struct step *s)
 {
 	int i;
 
@@ -229,74 +216,6 @@ static bool plan_group_end(struct program *p, struct step *s)
 	return true;
 }
 
-/* ---- ends ------------------------------------------------------------- */
-
-/* What runs at the end of a group must not be dropped with it, nor be about what
- * the group calls. */
-static struct family *family_to_end(struct program *p, struct step *s)
-{
-	struct family *f = pick_family(p, s->raw[1]);
-	int i;
-
-	for (i = 0; i < MOST_THREADS; i++)
-		if (p->has_failed[i])
-			return NULL;
-	if (!f || f->touched || p->is_wild)
-		return NULL;
-	p->has_jobs = p->depth;
-	s->family = f;
-	return f;
-}
-
-static bool plan_finalize(struct program *p, struct step *s)
-{
-	struct family *f = family_to_end(p, s);
-
-	if (!f || f->is_final || p->depth)
-		return false;
-	s->may_hang = is_tainted(p, f);
-	f->is_final = true;
-	return true;
-}
-
-static bool plan_destroy(struct program *p, struct step *s)
-{
-	struct family *f = family_to_end(p, s);
-
-	if (!f || is_tainted(p, f))
-		return false;
-	f->is_gone = true;
-	return true;
-}
-
-static bool plan_own_abort(struct program *p, struct step *s)
-{
-	struct family *f = family_to_end(p, s);
-
-	if (!f)
-		return false;
-	s->may_hang = is_tainted(p, f);
-	f->is_gone = true;
-	p->is_calm = false;
-	return true;
-}
-
-/* The reaper takes its time: the steps that follow race with it. */
-static bool plan_abort(struct program *p, struct step *s)
-{
-	s->family = pick_family(p, s->raw[2]);
-	if (!s->family)
-		return false;
-	s->family->is_doomed = true;
-	return true;
-}
-
-static bool plan_fault(struct program *p, struct step *s)
-{
-	(void)s;
-	return p->is_wild;
-}
-
 /* ---- streams ---------------------------------------------------------- */
 
 /* Nobody waits inside a group, and seldom for what may never come. */
@@ -309,51 +228,51 @@ static bool plan_wait(struct program *p, struct step *s, bool tainted,
 	return true;
 }
 
-static bool plan_stream_sync(struct program *p, struct step *s)
+bool plan_stream_sync(struct program *p, struct step *s)
 {
 	int device = pick_device(p, s->who, s->raw[2]);
 
 	return plan_wait(p, s, p->tainted[device], STEP_stream_query);
 }
 
-static bool plan_device_sync(struct program *p, struct step *s)
+bool plan_device_sync(struct program *p, struct step *s)
 {
 	int device = pick_device(p, s->who, s->raw[2]);
 
 	return plan_wait(p, s, p->tainted[device], STEP_NOTHING);
 }
 
-static bool plan_stream_query(struct program *p, struct step *s)
+bool plan_stream_query(struct program *p, struct step *s)
 {
 	(void)p;
 	(void)s;
 	return true;
 }
 
-static bool plan_stream_destroy(struct program *p, struct step *s)
+bool plan_stream_destroy(struct program *p, struct step *s)
 {
 	(void)s;
 	return !p->depth;
 }
 
-static bool plan_host_function(struct program *p, struct step *s)
+bool plan_host_function(struct program *p, struct step *s)
 {
 	(void)p;
 	(void)s;
 	return true;
 }
 
-static bool plan_hold(struct program *p, struct step *s)
+bool plan_hold(struct program *p, struct step *s)
 {
 	if (p->holds == HOLDS)
 		return false;
 	s->raw[1] = (uint8_t)p->holds++;
 	p->is_calm = false;
-	p->tainted[pick_device(p, s->who, s->raw[2])] = true;
+	p->tainted[pick_device(p, s->who, s->raw[2])] |= HELD;
 	return true;
 }
 
-static bool plan_let_go(struct program *p, struct step *s)
+bool plan_let_go(struct program *p, struct step *s)
 {
 	if (!p->holds)
 		return false;
@@ -361,9 +280,9 @@ static bool plan_let_go(struct program *p, struct step *s)
 	return true;
 }
 
-static bool plan_event(struct program *p, struct step *s)
+bool plan_event(struct program *p, struct step *s)
 {
-	bool *tainted = &p->event_tainted[s->who][s->raw[3] % EVENTS];
+	unsigned *tainted = &p->event_tainted[s->who][s->raw[3] % EVENTS];
 	int waiter = pick_device(p, s->who, s->raw[4]);
 
 	switch (s->raw[2] % 8) {
@@ -373,7 +292,7 @@ static bool plan_event(struct program *p, struct step *s)
 		break;
 	case 2:
 	case 3:
-		p->tainted[waiter] = p->tainted[waiter] || *tainted;
+		p->tainted[waiter] |= *tainted;
 		break;
 	case 4:
 		return plan_wait(p, s, *tainted, STEP_NOTHING);
@@ -381,20 +300,20 @@ static bool plan_event(struct program *p, struct step *s)
 	return true;
 }
 
-static bool plan_handoff(struct program *p, struct step *s)
+bool plan_handoff(struct program *p, struct step *s)
 {
 	int to = s->raw[2] % p->threads;
 
 	if (p->depth || to == s->who)
 		return false;
-	if (p->tainted[pick_device(p, s->who, s->raw[3])])
-		p->tainted[pick_device(p, to, s->raw[4])] = true;
+	p->tainted[pick_device(p, to, s->raw[4])] |=
+		p->tainted[pick_device(p, s->who, s->raw[3])];
 	sem_init(&s->done, 0, 0);
 	return true;
 }
 
 /* Some of these wait for a stream. */
-static bool plan_memory(struct program *p, struct step *s)
+bool plan_memory(struct program *p, struct step *s)
 {
 	bool tainted = p->is_wild;
 	int i;
@@ -406,12 +325,16 @@ static bool plan_memory(struct program *p, struct step *s)
 
 /* ---- wrong calls ------------------------------------------------------ */
 
-static bool plan_wrong(struct program *p, struct step *s)
+bool plan_wrong(struct program *p, struct step *s)
 {
-	struct family *f = pick_family(p, s->raw[3]);
+	struct family *f = plan_pick(p, s->raw[3]);
 
 	if (wrong_needs_rank(s->raw[2])) {
-		if (!f || f->is_final || !(owners(f) >> s->who & 1))
+		if (!f || !(plan_owners(f) >> s->who & 1) ||
+		    (f->is_final &&
+		     !(f->is_revoked && wrong_needs_revoked(s->raw[2]))))
+			return false;
+		if (wrong_needs_revoked(s->raw[2]) && !f->is_revoked)
 			return false;
 		s->family = f;
 	}

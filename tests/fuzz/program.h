@@ -31,7 +31,7 @@
 #define MOST_STEPS 64
 #define MOST_THREADS 8
 #define MOST_RANKS 8
-#define MOST_FAMILIES 8
+#define MOST_FAMILIES 16
 #define DEVICES 8
 #define SLOTS 4 /* streams of a device; 0 is the legacy default one */
 #define EVENTS 4
@@ -64,7 +64,10 @@ struct step;
 	X(event, 4)                                                            \
 	X(handoff, 2)                                                          \
 	X(memory, 5)                                                           \
-	X(wrong, 6)
+	X(wrong, 6)                                                            \
+	X(split, 3)                                                            \
+	X(shrink, 3)                                                           \
+	X(revoke, 2)
 
 enum step_kind {
 	STEP_NOTHING,
@@ -93,6 +96,7 @@ struct part {
 	/* Where it works, and the memory that is in. */
 	void *send, *recv;
 	void *send_memory, *recv_memory;
+	void *scalar; /* that each input is multiplied by, in device memory */
 	size_t send_bytes, recv_bytes;
 };
 
@@ -111,10 +115,21 @@ struct step {
 	/* Of a collective. */
 	int call; /* enum fuzz_call */
 	size_t count;
-	int type, op, root;
+	int type, op, root, peer;
 	bool in_place;
-	int odd_rank; /* the one that does something else, or -1 */
+	bool is_scaled; /* the operation is a sum of scaled inputs */
+	int odd_rank;   /* the one that does something else, or -1 */
 	struct part parts[MOST_RANKS];
+
+	/* Of a split or shrink: what it makes, which is what rank of it, and
+	 * the list of those left out. */
+	struct family *children[2];
+	int child_rank[MOST_RANKS];
+	unsigned excluded;
+	bool is_loss; /* those left out do not come to a collective */
+
+	/* Guarded by the program's lock: threads that have come to it. */
+	int arrived;
 
 	/* Of a handoff. */
 	sem_t done;
@@ -136,16 +151,23 @@ struct family {
 	ncclUniqueId id;
 
 	/* Of the model, constant while the program runs. */
-	bool is_pending;  /* its init is in the open group */
-	bool is_doomed;   /* its calls do not match */
-	bool is_gone;     /* ends before the next step */
-	bool is_final;    /* is finalized */
-	unsigned touched; /* threads that have called it in this group */
+	bool is_pending; /* its init is in the open group */
+	bool is_doomed;  /* its calls may be cut short, or not match */
+	bool hangs;      /* its calls may wait for ever */
+	bool is_gone;    /* ends before the next step */
+	bool is_final;   /* is called no more */
+	bool is_revoked;
+	bool is_ending; /* the reaper has been asked to abort it */
+	bool has_config;
+	bool shares[2]; /* what a split, a shrink makes is aborted with it */
+	struct family *root; /* of those that are aborted together, or itself */
+	unsigned touched;    /* threads that have called it in this group */
 
 	/* Atomic.  A comm is written by who makes it, published by ready. */
 	ncclComm_t comm[MOST_RANKS];
 	atomic_int ready;
 	atomic_int ending;
+	atomic_bool is_broken;          /* could not be made */
 	atomic_bool is_dead;            /* seq_cst, with the gates */
 	atomic_bool inside[MOST_RANKS]; /* the gates: its owner is inside */
 	atomic_bool is_released[MOST_RANKS]; /* somebody does or has */
@@ -168,11 +190,12 @@ struct block {
 struct runner {
 	struct program *program;
 	int index;
-	int depth;                    /* of its group */
-	int group_error;              /* what the outermost end must answer */
-	bool group_is_loose;          /* it may answer something else */
-	bool group_waits;             /* its end waits for other threads */
-	struct part *pending, *parts; /* called in this group; queued */
+	int depth;           /* of its group */
+	int group_error;     /* what the outermost end must answer */
+	bool group_is_loose; /* it may answer something else */
+	bool group_waits;    /* its end waits for other threads */
+	/* Called in this group; queued; done, and as they must be. */
+	struct part *pending, *parts, *checked;
 	struct step *joins[MOST_FAMILIES]; /* inits of this group */
 	int join_count;
 	struct {
@@ -195,10 +218,12 @@ struct program {
 	int family_count;
 
 	/* Of the model. */
-	bool is_wild;          /* a fault is scripted */
-	bool is_calm;          /* nothing hangs, but for what the reaper ends */
-	bool tainted[DEVICES]; /* its queues may be stuck */
-	bool event_tainted[MOST_THREADS][EVENTS];
+	bool is_wild; /* a fault is scripted */
+	bool is_calm; /* nothing hangs, but for what the reaper ends */
+	/* Why the queues of a device may be stuck: a bit for each family that
+	 * hangs, and one for host functions that are held. */
+	unsigned tainted[DEVICES];
+	unsigned event_tainted[MOST_THREADS][EVENTS];
 	int depth;                     /* of the group */
 	bool has_failed[MOST_THREADS]; /* a call of this group */
 	bool has_joins, has_jobs;      /* this group */
@@ -243,26 +268,49 @@ enum fuzz_call {
 	FUZZ_REDUCE,
 	FUZZ_ALL_GATHER,
 	FUZZ_REDUCE_SCATTER,
+	FUZZ_FIRST_CALLS, /* of which there are many in the corpus */
+	FUZZ_BCAST = FUZZ_FIRST_CALLS,
+	FUZZ_ALL_TO_ALL,
+	FUZZ_GATHER,
+	FUZZ_SCATTER,
+	FUZZ_RING, /* each sends to the one @root further on */
+	FUZZ_PAIR, /* @root sends to @peer */
 	FUZZ_CALLS,
 };
 
 /* What was queued on @device's @slot (-1: all of both) is done: check it. */
 void parts_check(struct runner *r, int device, int slot);
 
+/* Have a rank of the thread's call a step's collective. */
+void call_rank(struct runner *r, struct step *s, int rank);
+
 /* The group of @r has ended with @result. */
 void parts_end_group(struct runner *r, ncclResult_t result);
 
-void part_free(struct part *part);
+/* Give the buffers of a list back, those on @device or (-1) all; that waits for the
+ * device. */
+void parts_free(struct part **list, int device);
 
 /* ---- life.c ----------------------------------------------------------- */
 
 void joins_end_group(struct runner *r, ncclResult_t result);
+
+/* How many ranks of it are the thread's. */
+int own_ranks(const struct runner *r, const struct family *f);
+
+/* So many more ranks are there; and what a communicator says it is. */
+void publish(struct family *f, struct program *p, int ranks);
+void check_comm(const struct family *f, int rank);
+
+/* What ends calls under way: all come to it first, or all may hang. */
+void cut_together(struct runner *r, struct step *s);
 
 /* ---- wrong.c ---------------------------------------------------------- */
 
 /* Whether wrong call number @n is one of NCCL's, and makes a group fail. */
 bool wrong_is_poison(unsigned n);
 bool wrong_needs_rank(unsigned n);
+bool wrong_needs_revoked(unsigned n);
 
 /* ---- run.c ------------------------------------------------------------ */
 
@@ -272,6 +320,9 @@ fuzz_fail(const char *format, ...);
 /* Around what may wait for other threads. */
 void wait_begin(struct program *p, bool may_hang);
 void wait_end(struct program *p, bool may_hang);
+
+/* Wait until all owners of @s's family have come to it. */
+void wait_for_owners(struct program *p, struct step *s);
 
 /* From now on all may hang: one rank is aborted, and others perhaps wait for it. */
 void wait_cut(struct program *p);
@@ -289,6 +340,9 @@ void reaper_want(struct program *p, struct family *f);
 void expect(bool is_sure, ncclResult_t result, const char *call);
 void expect_cuda(cudaError_t error, const char *call);
 
+/* True if nothing has begun to abort it, or what is aborted with it. */
+bool is_intact(struct program *p, const struct family *f);
+
 /* True if the reaper has not begun to abort it. */
 bool is_alive(const struct family *f);
 
@@ -303,6 +357,9 @@ ncclResult_t fuzz_group_end(struct runner *r, bool may_hang);
 /* The stream in a slot, made if need be; the current device is changed. */
 cudaStream_t slot_stream(struct runner *r, int device, int slot);
 void streams_drain(struct runner *r);
+
+/* Wait for all of a device that the thread owns. */
+void device_drain(struct runner *r, int device, bool may_hang);
 void cuda_end(struct program *p);
 
 static inline bool owns(const struct runner *r, int device)

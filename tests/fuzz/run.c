@@ -134,6 +134,8 @@ static bool is_held(const struct runner *r, const struct family *f, int rank)
 
 bool go_inside(struct runner *r, struct family *f, int rank)
 {
+	if (atomic_load(&f->is_broken))
+		return false;
 	if (is_held(r, f, rank))
 		return is_alive(f);
 	atomic_store(&f->inside[rank], true);
@@ -213,6 +215,43 @@ void run_group_begin(struct runner *r, struct step *s)
 void run_group_end(struct runner *r, struct step *s)
 {
 	fuzz_group_end(r, s->may_hang);
+}
+
+/* ---- together --------------------------------------------------------- */
+
+static int owner_count(const struct family *f)
+{
+	unsigned mask = 0;
+	int r;
+
+	for (r = 0; r < f->n; r++)
+		mask |= 1u << f->owner[r];
+	return __builtin_popcount(mask);
+}
+
+void wait_for_owners(struct program *p, struct step *s)
+{
+	const int n = owner_count(s->family);
+
+	wait_begin(p, false);
+	pthread_mutex_lock(&p->lock);
+	if (++s->arrived == n)
+		pthread_cond_broadcast(&p->changed);
+	while (s->arrived < n)
+		pthread_cond_wait(&p->changed, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	wait_end(p, false);
+}
+
+bool is_intact(struct program *p, const struct family *f)
+{
+	int i;
+
+	for (i = 0; i < p->family_count; i++)
+		if (p->families[i].root == f->root &&
+		    atomic_load(&p->families[i].ending) == ENDING_ABORT)
+			return false;
+	return true;
 }
 
 /* ---- the reaper ------------------------------------------------------- */
@@ -364,6 +403,9 @@ static bool is_for(const struct runner *r, const struct step *s)
 	case STEP_destroy:
 	case STEP_own_abort:
 	case STEP_handoff:
+	case STEP_split:
+	case STEP_shrink:
+	case STEP_revoke:
 		return true;
 	default:
 		return s->who == r->index;
@@ -447,7 +489,8 @@ static void end_families(struct program *p)
 	expect(true, host_ncclGroupStart(), "ncclGroupStart");
 	for (i = 0; i < p->family_count; i++) {
 		f = &p->families[i];
-		how = p->ends_by_destroy && !f->is_doomed && !p->is_wild
+		how = p->ends_by_destroy && !f->is_doomed && !p->is_wild &&
+		                      !f->is_broken
 		              ? ENDING_DESTROY
 		              : ENDING_ABORT;
 		if (!is_ready(f) || !settle_ending(f, how))
@@ -467,13 +510,11 @@ static void end_families(struct program *p)
 static void free_parts(struct program *p)
 {
 	int i;
-	struct part *part;
 
-	for (i = 0; i < p->threads; i++)
-		while ((part = p->runners[i].parts)) {
-			p->runners[i].parts = part->next;
-			part_free(part);
-		}
+	for (i = 0; i < p->threads; i++) {
+		parts_free(&p->runners[i].parts, -1);
+		parts_free(&p->runners[i].checked, -1);
+	}
 }
 
 static struct crew threads, reaper;

@@ -124,6 +124,11 @@ static int bad_root(ncclComm_t comm, const struct step *s)
 	                  s->raw[5] % 2 ? -1 - s->raw[6] : n + s->raw[6]);
 }
 
+static int revoked(ncclComm_t comm, const struct step *s)
+{
+	return collective(comm, s, ncclInt8, ncclSum, 0);
+}
+
 static ncclUniqueId no_id(void)
 {
 	ncclUniqueId id;
@@ -360,6 +365,8 @@ static const struct wrong wrongs[] = {
 	  bad_flags },
 	{ "no handle", false, false, cudaErrorInvalidResourceHandle,
 	  cudaErrorInvalidValue, no_handle },
+	{ "a collective on what is revoked", true, true, ncclInvalidUsage,
+	  ncclInvalidUsage, revoked },
 	{ "no function", false, false, cudaErrorInvalidValue,
 	  cudaErrorInvalidValue, no_function },
 };
@@ -377,6 +384,11 @@ bool wrong_is_poison(unsigned n)
 bool wrong_needs_rank(unsigned n)
 {
 	return wrong_find(n)->needs_rank;
+}
+
+bool wrong_needs_revoked(unsigned n)
+{
+	return wrong_find(n)->call == revoked;
 }
 
 /* Of the family, one of this thread's. */
