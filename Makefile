@@ -10,6 +10,8 @@
 #   make stress       the stress programs alone, STRESS_SECONDS each; if it is set,
 #                     those of races STRESS_ROUNDS rounds each
 #   make fuzz         random calls for FUZZ_SECONDS, with libFuzzer (clang)
+#   make test-gpu     what a machine with GPUs can test on its own NCCL and CUDA, or
+#                     on those in GPU_LIBRARIES=FOLDER
 #   make lint         style, headers, warnings, thread annotations, symbols
 #   make bench        build and run the benchmarks
 #   make model        check the model of the abort protocol, if spin is there
@@ -179,6 +181,7 @@ fuzz_sources := \
   tests/fuzz/run.c tests/fuzz/show.c tests/fuzz/target.c tests/fuzz/wrong.c
 replay_sources := tests/fuzz/replay.c
 mutate_sources := tests/fuzz/mutate.c
+gpu_tests := init lost pair
 bench_programs := walk
 bench_support  := empty ways
 
@@ -195,7 +198,7 @@ mutate_objects  := $(call objects,$(mutate_sources))
 
 # ---- objects ----------------------------------------------------------------
 
-.PHONY: all demo test asan tsan stress fuzz fuzz-here lint model bench install uninstall deps clean \
+.PHONY: all demo test test-gpu asan tsan stress fuzz fuzz-here lint model bench install uninstall deps clean \
         help criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -333,6 +336,7 @@ platform := $(tests)/platform/platform
 fault    := $(fault_tests:%=$(tests)/fault/%)
 stress   := $(stress_tests:%=$(tests)/stress/%)
 races    := $(race_tests:%=$(tests)/stress/%)
+gpu      := $(gpu_tests:%=$(tests)/gpu/%)
 corpus   := $(tests)/fuzz/replay
 fuzz     := $(tests)/fuzz/platform
 abi      := $(tests)/abi/abi
@@ -377,6 +381,14 @@ test: $(if $(filter api,$(rings.$(VARIANT))),$(drop_ins)) \
       $(foreach ring,$(rings.$(VARIANT)),$($(ring))) $(races)
 	$(Q)$(run) $(foreach ring,$(rings.$(VARIANT)),$(run.$(ring)))
 
+# The suites need Criterion, the rest nothing but a compiler.
+test-gpu: $(out)/cohort $(gpu) $(dir)/bench/walk
+	$(Q)! CC='$(CC)' scripts/deps.sh >/dev/null 2>&1 || \
+	  $(MAKE) --no-print-directory $(api) $(platform)
+	$(Q)$(if $(GPU_LIBRARIES),COHORT_GPU_LIBRARIES='$(abspath $(GPU_LIBRARIES))') \
+	  scripts/test-gpu.sh $(out)/cohort '$(api) $(platform)' '$(gpu)' \
+	  $(dir)/bench/walk
+
 stress: $(stress) $(races)
 	$(Q)$(run) $(run.stress)
 
@@ -419,7 +431,7 @@ $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
 # Its rounds are programs of the fuzzer's.
 $(tests)/stress/mix: $(fuzz_objects)
-$(fault) $(stress) $(races): %: %.o $(library_objects) $(support)
+$(fault) $(stress) $(races) $(gpu): %: %.o $(library_objects) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wrap) -o $@ $(filter %.o,$^) $(support) $(libs)
 
@@ -511,7 +523,8 @@ help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
-  $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) $(stress:=.o) $(races:=.o) \
+  $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) \
+  $(gpu:=.o) $(stress:=.o) $(races:=.o) \
   $(fuzz_objects) $(replay_objects) $(mutate_objects) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

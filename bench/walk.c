@@ -15,7 +15,10 @@
  * the same moment.  Then the cost of meeting is in every way, and not in a
  * difference.
  *
- *	build/release/bench/walk [--rounds N] [--json]
+ * With --gpu all is on the gpu platform, where the platform's own calls cost
+ * microseconds: bare calls and cohort's in one run.
+ *
+ *	build/release/bench/walk [--rounds N] [--gpu] [--json]
  */
 
 #include <sched.h>
@@ -42,24 +45,36 @@
 _Static_assert(CALLS % BATCH == 0, "nothing is left in flight");
 
 /* What is measured. */
-static const struct scene {
+struct scene {
 	const char *table;
 	int ranks;
 	bool in_step;
 	int budget; /* ns; 0: none, the platform's own work is in the way */
-} scenes[] = {
+};
+
+static const struct scene on_host[] = {
 	{ "host", 1, false, 0 },    { "host", 2, false, 0 },
 	{ "host", 2, true, 0 },     { "empty", 1, false, 150 },
 	{ "empty", 2, false, 250 }, { "empty", 2, true, 250 },
 };
 
-#define SCENES (int)(sizeof(scenes) / sizeof(scenes[0]))
+/* The budget of a GPU is for what a rank does by itself. */
+static const struct scene on_gpu[] = {
+	{ "gpu", 1, false, 2000 },
+	{ "gpu", 2, false, 0 },
+};
+
+#define MAX_SCENES 6
+
+/* Constant once main() has begun. */
+static int platform = COHORT_PLATFORM_HOST;
+static const struct scene *scenes = on_host;
+static int scene_count = sizeof(on_host) / sizeof(on_host[0]);
 
 /* One rank's, and nobody else's, cache line. */
 struct place {
 	/* Atomic; how often the rank has come to meet the others. */
 	_Alignas(CACHE_LINE) atomic_ulong met;
-	float data;
 };
 
 struct bench {
@@ -80,10 +95,10 @@ struct result {
 	double sum;
 };
 
-/* The parts are timed where there is a budget. */
+/* The parts are timed where nothing else is in the way. */
 static bool has_parts(const struct scene *scene)
 {
-	return scene->budget > 0;
+	return strcmp(scene->table, "empty") == 0;
 }
 
 /* In step a part hides in the meeting, unless it is one itself. */
@@ -159,28 +174,31 @@ static int worker(struct cohort_comm *comm, void *user)
 {
 	struct bench *b = user;
 	struct runner r;
+	void *data;
 	int round, way;
 
 	pin(comm->rank, b->scene->ranks);
-	runner_init(&r, comm, &b->places[comm->rank].data);
+	must(cohort_alloc(comm, CACHE_LINE, &data), "alloc");
+	runner_init(&r, comm, data);
 	for (round = 0; round < b->rounds; round++)
 		for (way = 0; way < way_count; way++)
 			if (is_timed(b->scene, way))
 				b->times[comm->rank][way][round] =
 					take_turn(b, &r, &ways[way]);
 	runner_fini(&r);
+	must(cohort_free(comm, data), "free");
 	return 0;
 }
 
 /* Put a scene's platform where the group will look for it. */
 static void set_table(const struct scene *scene)
 {
-	const struct platform *host;
+	const struct platform *p;
 
 	platform_override(NULL);
-	must(platform_open(COHORT_PLATFORM_HOST, &host), "platform_open");
+	must(platform_open(platform, &p), "platform_open");
 	if (strcmp(scene->table, "empty") == 0)
-		platform_override(empty_wrap(host));
+		platform_override(empty_wrap(p));
 }
 
 static void run(struct bench *b)
@@ -190,7 +208,7 @@ static void run(struct bench *b)
 
 	set_table(b->scene);
 	cohort_group_options_init(&o);
-	o.platform = COHORT_PLATFORM_HOST;
+	o.platform = platform;
 	must(cohort_group_open(NULL, b->scene->ranks, &o, &group), "open");
 	must(cohort_group_run(group, worker, b, NULL), "run");
 	must(cohort_group_close(group), "close");
@@ -324,7 +342,7 @@ static void print_part(const struct result *results, int way)
 	int i;
 
 	printf("%-22s", ways[way].name);
-	for (i = 0; i < SCENES; i++) {
+	for (i = 0; i < scene_count; i++) {
 		if (!has_parts(&scenes[i]))
 			continue;
 		t = cell_of(&results[i].parts[way]);
@@ -338,7 +356,7 @@ static void print_totals(const char *name, const double *totals)
 	int i;
 
 	printf("%-22s", name);
-	for (i = 0; i < SCENES; i++)
+	for (i = 0; i < scene_count; i++)
 		if (has_parts(&scenes[i]) && !scenes[i].in_step)
 			printf("  %-20.0f", totals[i]);
 	putchar('\n');
@@ -346,12 +364,12 @@ static void print_totals(const char *name, const double *totals)
 
 static void print_parts(const struct result *results)
 {
-	double sum[SCENES], walk[SCENES], rest[SCENES];
+	double sum[MAX_SCENES], walk[MAX_SCENES], rest[MAX_SCENES];
 	char name[32];
 	int i, way;
 
 	printf("\n%-22s", "parts, each by itself");
-	for (i = 0; i < SCENES; i++) {
+	for (i = 0; i < scene_count; i++) {
 		if (!has_parts(&scenes[i]))
 			continue;
 		snprintf(name, sizeof(name), "%d rank%s, %s", scenes[i].ranks,
@@ -361,7 +379,7 @@ static void print_parts(const struct result *results)
 	putchar('\n');
 	for (way = FIRST_PART; way < way_count; way++)
 		print_part(results, way);
-	for (i = 0; i < SCENES; i++) {
+	for (i = 0; i < scene_count; i++) {
 		sum[i] = results[i].sum;
 		walk[i] = results[i].walk.median;
 		rest[i] = walk[i] - sum[i];
@@ -432,7 +450,7 @@ static void print_json(const struct result *results, int rounds)
 	json_int(&json, "rounds", rounds);
 	json_int(&json, "calls", CALLS);
 	json_open(&json, "scenes", '[');
-	for (i = 0; i < SCENES; i++)
+	for (i = 0; i < scene_count; i++)
 		json_scene(&json, &scenes[i], &results[i]);
 	json_close(&json, ']');
 	json_close(&json, '}');
@@ -450,21 +468,37 @@ static int read_rounds(const char *text)
 	return !*end && n >= 1 && n <= MAX_ROUNDS ? (int)n : 0;
 }
 
+/* Measure the gpu platform: as many ranks as it has devices for. */
+static void choose_gpu(void)
+{
+	const struct platform *p;
+	int devices = 0;
+
+	platform = COHORT_PLATFORM_GPU;
+	must(platform_open(platform, &p), "platform_open");
+	must((int)p->cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+	scenes = on_gpu;
+	scene_count = devices > 1 ? 2 : 1;
+}
+
 static int usage(void)
 {
-	fprintf(stderr, "usage: walk [--rounds 1..%d] [--json]\n", MAX_ROUNDS);
+	fprintf(stderr, "usage: walk [--rounds 1..%d] [--gpu] [--json]\n",
+	        MAX_ROUNDS);
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	static struct result results[SCENES];
+	static struct result results[MAX_SCENES];
 	bool as_json = false;
 	int rounds = 201, i;
 
 	for (i = 1; i < argc && rounds; i++) {
 		if (strcmp(argv[i], "--json") == 0)
 			as_json = true;
+		else if (strcmp(argv[i], "--gpu") == 0)
+			choose_gpu();
 		else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
 			rounds = read_rounds(argv[++i]);
 		else
@@ -474,14 +508,14 @@ int main(int argc, char **argv)
 		return usage();
 	if (!as_json)
 		print_head(rounds);
-	for (i = 0; i < SCENES; i++) {
+	for (i = 0; i < scene_count; i++) {
 		results[i] = measure(&scenes[i], rounds);
 		if (!as_json)
 			print_scene(&scenes[i], &results[i]);
 	}
 	if (as_json)
 		print_json(results, rounds);
-	else
+	else if (platform == COHORT_PLATFORM_HOST)
 		print_parts(results);
 	return 0;
 }

@@ -28,8 +28,9 @@ void runner_init(struct runner *r, struct cohort_comm *comm, float *data)
 {
 	void *words;
 
-	must((int)comm->clique->platform->cudaMallocHost(&words, WORDS_BYTES),
-	     "cudaMallocHost");
+	must((int)comm->clique->platform->cudaHostAlloc(&words, WORDS_BYTES,
+	                                                cudaHostAllocMapped),
+	     "cudaHostAlloc");
 	*r = (struct runner){
 		.comm = comm,
 		.tensor = { data, data, 1, COHORT_F32 },
@@ -45,7 +46,10 @@ void runner_init(struct runner *r, struct cohort_comm *comm, float *data)
 
 void runner_fini(struct runner *r)
 {
-	r->comm->clique->platform->cudaFreeHost(r->words);
+	const struct platform *p = r->comm->clique->platform;
+
+	must((int)p->cudaStreamSynchronize(r->op.stream), "synchronize");
+	p->cudaFreeHost(r->words);
 }
 
 /* ---- whole calls ------------------------------------------------------ */

@@ -155,7 +155,7 @@ listed() {
 		grep -vE '^tests/(abi|foreign)/'); do
 		name=$file
 		case $file in
-		tests/fault/* | tests/stress/* | bench/*)
+		tests/fault/* | tests/gpu/* | tests/stress/* | bench/*)
 			name=$(basename "$file" .c) ;;
 		esac
 		grep -qE "(^|[[:blank:]])$name([[:blank:]]|\$)" Makefile ||

@@ -102,6 +102,7 @@ Test(config, reaches_every_rank_of_every_generation)
 	char net[] = "Socket", name[] = "trainer";
 	struct cohort_group *group;
 
+	place_need(3);
 	install();
 	o.name = name;
 	o.min_ctas = 2;
@@ -217,6 +218,7 @@ Test(config, of_a_device_that_fails_opens_nothing)
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
 
+	place_need(3);
 	install();
 	o.max_ctas = 4;
 	o.deadlines.init_ns = RANKS_SOON;
@@ -235,6 +237,7 @@ Test(config, that_nccl_refuses_opens_nothing)
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
 
+	place_need(2);
 	install();
 	o.min_ctas = 1 << 20; /* more than NCCL's own most */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_NCCL, "%s",
