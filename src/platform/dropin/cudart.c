@@ -49,6 +49,17 @@
 	}
 #define BARE(...) __VA_ARGS__
 
+/* By name: in the second form the functions of the threads' own streams. */
+#define DRIVER(result, name, parameters, arguments)                            \
+	PLAIN(result, name, parameters, arguments)                             \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		if (flags == cudaEnableDefault)                                \
+			flags = cudaEnablePerThreadDefaultStream;              \
+		CALLS_FORWARD(result, name, arguments)                         \
+	}
+
 /* Written below. */
 #define OWN(result, name, parameters, arguments)
 
@@ -59,6 +70,8 @@
 #define FORM_cudaEventRecord , STREAM
 #define FORM_cudaEventRecordWithFlags , STREAM
 #define FORM_cudaFreeAsync , STREAM
+#define FORM_cudaGetDriverEntryPoint , DRIVER
+#define FORM_cudaGetDriverEntryPointByVersion , DRIVER
 #define FORM_cudaGraphLaunch , STREAM
 #define FORM_cudaGraphUpload , STREAM
 #define FORM_cudaLaunchHostFunc , STREAM

@@ -28,6 +28,12 @@ int device_current(void);
  * cudaSuccess, and return it. */
 cudaError_t device_error(cudaError_t error);
 
+/* True if CUDA has the code @error. */
+bool error_is_known(cudaError_t error);
+
+/* Store the value of a device attribute; false if there is none of that number. */
+bool device_attribute(int *value, int attribute, int device);
+
 /* The priority that a stream asked to have @priority gets. */
 int device_priority(int priority);
 

@@ -32,24 +32,41 @@ cudaError_t host_cudaPeekAtLastError(void)
 	return last_error;
 }
 
-#define ERROR_TEXTS(name, value, text)                                         \
-	case name:                                                             \
-		return is_name ? #name : text;
+#define NAME_AND_TEXT(name, value, text) { name, #name, text },
+static const struct text {
+	cudaError_t error;
+	const char *name;
+	const char *text;
+} texts[] = { CUDA_ERRORS(NAME_AND_TEXT) };
+#undef NAME_AND_TEXT
 
-static const char *text_of(cudaError_t error, bool is_name)
+static const struct text *find(cudaError_t error)
 {
-	switch (error) {
-		CUDA_ERRORS(ERROR_TEXTS)
-	}
-	return "unrecognized error code";
+	size_t i;
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i].error == error)
+			return &texts[i];
+	return NULL;
 }
+
+bool error_is_known(cudaError_t error)
+{
+	return find(error);
+}
+
+#define UNKNOWN "unrecognized error code"
 
 const char *host_cudaGetErrorName(cudaError_t error)
 {
-	return text_of(error, true);
+	const struct text *t = find(error);
+
+	return t ? t->name : UNKNOWN;
 }
 
 const char *host_cudaGetErrorString(cudaError_t error)
 {
-	return text_of(error, false);
+	const struct text *t = find(error);
+
+	return t ? t->text : UNKNOWN;
 }

@@ -173,7 +173,16 @@
 	X(0, cudaError_t, cudaStreamAttachMemAsync, \
 	  (cudaStream_t stream, void *memory, size_t bytes, \
 	   unsigned int flags), \
-	  (stream, memory, bytes, flags))
+	  (stream, memory, bytes, flags)) \
+	X(0, cudaError_t, cudaGetDriverEntryPoint, \
+	  (const char *symbol, void **out, unsigned long long flags, \
+	   enum cudaDriverEntryPointQueryResult *status), \
+	  (symbol, out, flags, status)) \
+	X(12050, cudaError_t, cudaGetDriverEntryPointByVersion, \
+	  (const char *symbol, void **out, unsigned int version, \
+	   unsigned long long flags, \
+	   enum cudaDriverEntryPointQueryResult *status), \
+	  (symbol, out, version, flags, status))
 
 /*
  * What libcudart.so.12 has with another signature, or under another name:

@@ -4,7 +4,9 @@
  * Marks: words that a stream sets when it gets there, and that streams wait for
  */
 
+#include "base/clock.h"
 #include "platform/host/device.h"
+#include "platform/host/memory.h"
 #include "platform/host/stream.h"
 
 static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,10 +18,31 @@ static struct stream *word_followers;
  * sees the follower, or the follower sees the word. */
 static _Atomic unsigned word_follower_count;
 
-static bool word_reached(const uint32_t *word, uint32_t value)
+/* What a stream waits for, as the driver numbers it. */
+enum compare {
+	COMPARE_GEQ, /* cyclically */
+	COMPARE_EQ,
+	COMPARE_AND, /* any bit in common */
+	COMPARE_NOR, /* any bit clear in both */
+};
+
+static bool word_reached(const uint32_t *word, uint32_t value,
+                         enum compare compare)
 {
 	/* seq_cst, see word_follower_count. */
-	return (int32_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - value) >= 0;
+	const uint32_t now = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+
+	switch (compare) {
+	case COMPARE_GEQ:
+		return (int32_t)(now - value) >= 0;
+	case COMPARE_EQ:
+		return now == value;
+	case COMPARE_AND:
+		return now & value;
+	case COMPARE_NOR:
+		return ~(now | value);
+	}
+	return true;
 }
 
 static enum step mark_step(struct stream *s, struct work *w,
@@ -47,7 +70,8 @@ static enum step await_step(struct stream *s, struct work *w,
 	(void)d;
 	pthread_mutex_lock(&words_lock);
 	atomic_fetch_add(&word_follower_count, 1);
-	reached = word_reached(w->mark.word, w->mark.value);
+	reached = word_reached(w->mark.word, w->mark.value,
+	                       (enum compare)w->mark.compare);
 	if (reached)
 		stream_unfollow_locked(&word_followers, s);
 	else
@@ -56,32 +80,72 @@ static enum step await_step(struct stream *s, struct work *w,
 	return reached ? STEP_DONE : STEP_BLOCKED;
 }
 
+#define POLL_NS 1000000
+
+/* The same for a word that the program may set without a mark. */
+static enum step poll_step(struct stream *s, struct work *w,
+                           const struct drive *d)
+{
+	if (await_step(s, w, d) == STEP_DONE)
+		return STEP_DONE;
+	return stream_timer(s, clock_now() + POLL_NS, d);
+}
+
 static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
-                             uint32_t value)
+                             uint32_t value, enum compare compare)
 {
 	struct stream *s = stream_find(stream);
 	struct work w = {
 		.step = step,
-		.mark = { .word = word, .value = value },
+		.mark = { .word = word, .value = value, .compare = compare },
 	};
 
 	if (!word)
-		return device_error(cudaErrorInvalidValue);
+		return cudaErrorInvalidValue;
 	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
+		return cudaErrorInvalidResourceHandle;
 	stream_push(s, &w, NULL);
 	return cudaSuccess;
 }
 
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 {
-	return push_mark(stream, mark_step, word, value);
+	return device_error(push_mark(stream, mark_step, word, value, 0));
 }
 
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value)
 {
-	return push_mark(stream, await_step, word, value);
+	return device_error(
+		push_mark(stream, await_step, word, value, COMPARE_GEQ));
+}
+
+/* ---- the driver's ----------------------------------------------------- */
+
+/* A word that the driver takes: of memory that a device may use. */
+static bool word_is_valid(uint64_t address)
+{
+	return address % sizeof(uint32_t) == 0 &&
+	       memory_is_known((const void *)(uintptr_t)address,
+	                       sizeof(uint32_t));
+}
+
+cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
+                               uint32_t value)
+{
+	if (!word_is_valid(address))
+		return cudaErrorInvalidValue;
+	return push_mark(stream, mark_step, (uint32_t *)(uintptr_t)address,
+	                 value, 0);
+}
+
+cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
+                              uint32_t value, unsigned int compare)
+{
+	if (compare > COMPARE_NOR || !word_is_valid(address))
+		return cudaErrorInvalidValue;
+	return push_mark(stream, poll_step, (uint32_t *)(uintptr_t)address,
+	                 value, compare);
 }
 
 void stream_progress(cudaStream_t stream, const uint32_t *word, uint32_t value,

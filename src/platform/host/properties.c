@@ -181,30 +181,38 @@ cudaError_t host_cudaGetDeviceProperties(struct cudaDeviceProp *properties,
 	return cudaSuccess;
 }
 
-cudaError_t host_cudaDeviceGetAttribute(int *value,
-                                        enum cudaDeviceAttr attribute,
-                                        int device)
+bool device_attribute(int *value, int attribute, int device)
 {
 	struct cudaDeviceProp12 properties12;
 	const struct cudaDeviceProp12 *const p = &properties12;
 	struct cudaDeviceProp properties;
 	const struct cudaDeviceProp *const q = &properties;
 
-	if (!value)
-		return device_error(cudaErrorInvalidValue);
-	if (!device_is_valid(device))
-		return device_error(cudaErrorInvalidDevice);
 	fill_12(&properties12, device);
 	fill_13(&properties, p);
 	switch (attribute) {
 #define VALUE(name, number, expression)                                        \
 	case name:                                                             \
 		*value = (int)(expression);                                    \
-		return cudaSuccess;
+		return true;
 		CUDA_ATTRIBUTES(VALUE)
 #undef VALUE
+	default:
+		return false;
 	}
-	return device_error(cudaErrorInvalidValue);
+}
+
+cudaError_t host_cudaDeviceGetAttribute(int *value,
+                                        enum cudaDeviceAttr attribute,
+                                        int device)
+{
+	if (!value)
+		return device_error(cudaErrorInvalidValue);
+	if (!device_is_valid(device))
+		return device_error(cudaErrorInvalidDevice);
+	return device_attribute(value, (int)attribute, device)
+	               ? cudaSuccess
+	               : device_error(cudaErrorInvalidValue);
 }
 
 /* All devices are the same, whichever layout of properties is asked for. */

@@ -79,6 +79,7 @@ struct work {
 		struct {
 			uint32_t *word;
 			uint32_t value;
+			unsigned int compare; /* for a wait */
 		} mark;
 		struct {
 			struct rows *what;
@@ -250,6 +251,13 @@ enum step stream_timer(struct stream *stream, uint64_t when_ns,
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value);
+/* The driver's: @address is of memory that was given out or registered, and
+ * @compare is as cuStreamWaitValue32() has it.  Set no last error. */
+cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
+                               uint32_t value);
+cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
+                              uint32_t value, unsigned int compare);
+
 void stream_progress(cudaStream_t stream, const uint32_t *word, uint32_t value,
                      uint64_t until_ns);
 

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The functions of the driver that the host platform's runtime hands out
+ */
+
+#include <criterion/criterion.h>
+
+#include "platform/host/host.h"
+#include "support/native.h"
+
+typedef int (*value_fn)(cudaStream_t stream, unsigned long long address,
+                        uint32_t value, unsigned int flags);
+
+static const struct platform *p;
+static cudaStream_t stream;
+static uint32_t *word; /* pinned */
+
+static void open_two(void)
+{
+	void *memory;
+
+	p = native_open(2);
+	stream = native_stream(p, 0);
+	native_must(p->cudaMallocHost(&memory, sizeof(*word)),
+	            "cudaMallocHost");
+	word = memory;
+	*word = 0;
+}
+
+static void close_two(void)
+{
+	native_must(p->cudaStreamDestroy(stream), "cudaStreamDestroy");
+	native_must(p->cudaFreeHost(word), "cudaFreeHost");
+}
+
+TestSuite(entry, .init = open_two, .fini = close_two, .timeout = 20);
+
+/* Store the function called @name; its status. */
+static enum cudaDriverEntryPointQueryResult get(const char *name, void *out)
+{
+	enum cudaDriverEntryPointQueryResult status =
+		(enum cudaDriverEntryPointQueryResult)77;
+	void **address = out;
+
+	cr_assert_eq(host_cudaGetDriverEntryPointByVersion(
+			     name, address, 12000, cudaEnableDefault, &status),
+	             cudaSuccess);
+	return status;
+}
+
+static value_fn must_get(const char *name)
+{
+	value_fn f = NULL;
+
+	cr_assert_eq(get(name, &f), cudaDriverEntryPointSuccess);
+	cr_assert_not_null(f);
+	return f;
+}
+
+static unsigned long long address(const uint32_t *at)
+{
+	return (unsigned long long)(uintptr_t)at;
+}
+
+static uint32_t load(void)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+Test(entry, writes_words_in_stream_order)
+{
+	value_fn write = must_get("cuStreamWriteValue32");
+	struct native_gate gate;
+
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(write(stream, address(word), 7, 0), 0);
+	native_gate_reached(&gate);
+	cr_assert_eq(load(), 0);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_eq(load(), 7);
+}
+
+Test(entry, words_are_of_memory_that_cuda_knows)
+{
+	value_fn write = must_get("cuStreamWriteValue32");
+	value_fn wait = must_get("cuStreamWaitValue32");
+	uint32_t own = 0;
+
+	cr_assert_eq(write(stream, address(&own), 7, 0), cudaErrorInvalidValue);
+	cr_assert_eq(write(stream, 0, 7, 0), cudaErrorInvalidValue);
+	cr_assert_eq(write(stream, address(word) + 1, 7, 0),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(write(stream, address(word), 7, 2), cudaErrorInvalidValue);
+	cr_assert_eq(wait(stream, address(&own), 7, 0), cudaErrorInvalidValue);
+	cr_assert_eq(wait(stream, address(word), 7, 4), cudaErrorInvalidValue);
+	cr_assert_eq(p->cudaGetLastError(), cudaSuccess,
+	             "the driver leaves the runtime's alone");
+}
+
+static void check_wait(unsigned int compare, uint32_t before, uint32_t value,
+                       uint32_t after)
+{
+	value_fn wait = must_get("cuStreamWaitValue32");
+
+	__atomic_store_n(word, before, __ATOMIC_RELEASE);
+	cr_assert_eq(wait(stream, address(word), value, compare), 0);
+	cr_assert_eq(p->cudaStreamQuery(stream), cudaErrorNotReady);
+	/* By the program, which tells nobody. */
+	__atomic_store_n(word, after, __ATOMIC_RELEASE);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+}
+
+Test(entry, waits_for_a_word_not_below)
+{
+	check_wait(0, 0xfffffffe, 3, 4);
+}
+
+Test(entry, waits_for_a_word_that_is_equal)
+{
+	check_wait(1, 9, 8, 8);
+}
+
+Test(entry, waits_for_a_word_with_a_bit)
+{
+	check_wait(2, 3, 4, 6);
+}
+
+Test(entry, waits_for_a_word_without_a_bit)
+{
+	check_wait(3, 0xffffffff, 0xf, 0xf);
+}
+
+Test(entry, a_write_ends_a_wait)
+{
+	value_fn write = must_get("cuStreamWriteValue32");
+	value_fn wait = must_get("cuStreamWaitValue32");
+	cudaStream_t other = native_stream(p, 1);
+
+	cr_assert_eq(wait(other, address(word), 1, 0), 0);
+	cr_assert_eq(write(stream, address(word), 1, 0), 0);
+	cr_assert_eq(p->cudaStreamSynchronize(other), cudaSuccess);
+	p->cudaStreamDestroy(other);
+}
+
+Test(entry, one_form_is_for_the_threads_own_streams)
+{
+	value_fn plain = must_get("cuStreamWriteValue32"), own = NULL;
+	void *function;
+	struct native_gate gate;
+
+	cr_assert_eq(host_cudaGetDriverEntryPoint(
+			     "cuStreamWriteValue32", &function,
+			     cudaEnablePerThreadDefaultStream, NULL),
+	             cudaSuccess);
+	*(void **)&own = function;
+	cr_assert_neq(own, plain);
+	native_gate_hold(p, &gate, cudaStreamPerThread);
+	cr_assert_eq(own(NULL, address(word), 7, 0), 0);
+	native_gate_reached(&gate);
+	cr_assert_eq(load(), 0);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(cudaStreamPerThread),
+	             cudaSuccess);
+	cr_assert_eq(load(), 7);
+}
+
+Test(entry, what_there_is_not_is_not_found)
+{
+	void *function = &function;
+
+	cr_assert_eq(get("cuLaunchKernel", &function),
+	             cudaDriverEntryPointSymbolNotFound);
+	cr_assert_null(function);
+}
+
+Test(entry, old_versions_have_fewer)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	void *function = &function;
+
+	cr_assert_eq(host_cudaGetDriverEntryPointByVersion(
+			     "cuStreamWriteValue32", &function, 7000, 0,
+			     &status),
+	             cudaSuccess);
+	cr_assert_eq(status, cudaDriverEntryPointVersionNotSufficent);
+	cr_assert_null(function);
+	cr_assert_eq(host_cudaGetDriverEntryPointByVersion(
+			     "cuStreamWriteValue32", &function, 99000, 0,
+			     &status),
+	             cudaErrorInvalidValue);
+}
+
+Test(entry, arguments_are_checked)
+{
+	void *function;
+
+	cr_assert_eq(host_cudaGetDriverEntryPoint(NULL, &function, 0, NULL),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGetDriverEntryPoint("cuInit", NULL, 0, NULL),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGetDriverEntryPoint("cuInit", &function, 3, NULL),
+	             cudaErrorInvalidValue);
+}
+
+Test(entry, devices_and_contexts)
+{
+	int (*device_get)(int *device, int number) = NULL;
+	int (*get_attribute)(int *value, int attribute, int device) = NULL;
+	int (*get_current)(void **context) = NULL;
+	int (*set_current)(void *context) = NULL;
+	int (*get_device)(int *device) = NULL;
+	int device = -1;
+	void *context = NULL;
+
+	get("cuDeviceGet", &device_get);
+	get("cuDeviceGetAttribute", &get_attribute);
+	get("cuCtxGetCurrent", &get_current);
+	get("cuCtxSetCurrent", &set_current);
+	get("cuCtxGetDevice", &get_device);
+	cr_assert_eq(device_get(&device, 1), 0);
+	cr_assert_eq(device, 1);
+	cr_assert_eq(device_get(&device, 2), cudaErrorInvalidDevice);
+	cr_assert_eq(get_attribute(&device, 122, 0), 0);
+	cr_assert_eq(device, 1, "it has stream memory operations");
+	cr_assert_eq(get_attribute(&device, cudaDevAttrWarpSize, 0), 0);
+	cr_assert_eq(device, 32);
+	p->cudaSetDevice(1);
+	cr_assert_eq(get_current(&context), 0);
+	p->cudaSetDevice(0);
+	cr_assert_eq(set_current(context), 0);
+	cr_assert_eq(get_device(&device), 0);
+	cr_assert_eq(device, 1);
+	cr_assert_eq(set_current(&device), cudaErrorDeviceUninitialized);
+}
+
+Test(entry, errors_have_texts)
+{
+	int (*get_string)(int error, const char **text) = NULL;
+	const char *text = "";
+
+	get("cuGetErrorString", &get_string);
+	cr_assert_eq(get_string(1, &text), 0);
+	cr_assert_str_eq(text, "invalid argument");
+	cr_assert_eq(get_string(12345, &text), cudaErrorInvalidValue);
+	cr_assert_null(text);
+}
