@@ -108,13 +108,14 @@ library_sources := \
   src/platform/gpu.c src/platform/gpu_event.c src/platform/gpu_load.c \
   src/platform/gpu_mark.c src/platform/gpu_versions.c \
   src/platform/host/allocate.c src/platform/host/background.c \
-  src/platform/host/collective.c src/platform/host/comm.c \
-  src/platform/host/config.c src/platform/host/copy.c \
-  src/platform/host/copy2d.c src/platform/host/device.c \
-  src/platform/host/device_calls.c src/platform/host/driver.c \
-  src/platform/host/end.c src/platform/host/enqueue.c \
-  src/platform/host/error.c src/platform/host/event.c \
-  src/platform/host/fault.c src/platform/host/group.c \
+  src/platform/host/capture.c src/platform/host/collective.c \
+  src/platform/host/comm.c src/platform/host/config.c \
+  src/platform/host/copy.c src/platform/host/copy2d.c \
+  src/platform/host/device.c src/platform/host/device_calls.c \
+  src/platform/host/driver.c src/platform/host/end.c \
+  src/platform/host/enqueue.c src/platform/host/error.c \
+  src/platform/host/event.c src/platform/host/fault.c \
+  src/platform/host/graph.c src/platform/host/group.c \
   src/platform/host/host.c src/platform/host/init.c src/platform/host/ipc.c \
   src/platform/host/join.c src/platform/host/launch.c \
   src/platform/host/mark.c src/platform/host/meet.c \
@@ -150,15 +151,15 @@ api_sources := \
   tests/api/join.c tests/api/platform.c tests/api/respawn.c tests/api/run.c \
   tests/api/split.c tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
-  tests/platform/calls.c tests/platform/collective.c tests/platform/comm.c \
-  tests/platform/config.c tests/platform/copy2d.c tests/platform/device.c \
-  tests/platform/differential.c tests/platform/entry.c tests/platform/fault.c \
-  tests/platform/group.c tests/platform/join.c tests/platform/mark.c \
-  tests/platform/matching.c tests/platform/memory.c \
-  tests/platform/nonblocking.c tests/platform/order.c tests/platform/p2p.c \
-  tests/platform/properties.c tests/platform/redop.c tests/platform/revoke.c \
-  tests/platform/shrink.c tests/platform/simulate.c tests/platform/split.c \
-  tests/platform/stream.c tests/platform/strict.c
+  tests/platform/calls.c tests/platform/capture.c tests/platform/collective.c \
+  tests/platform/comm.c tests/platform/config.c tests/platform/copy2d.c \
+  tests/platform/device.c tests/platform/differential.c \
+  tests/platform/entry.c tests/platform/fault.c tests/platform/group.c \
+  tests/platform/join.c tests/platform/mark.c tests/platform/matching.c \
+  tests/platform/memory.c tests/platform/nonblocking.c tests/platform/order.c \
+  tests/platform/p2p.c tests/platform/properties.c tests/platform/redop.c \
+  tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
+  tests/platform/split.c tests/platform/stream.c tests/platform/strict.c
 support_sources := \
   tests/support/buffer.c tests/support/calls.c tests/support/contest.c \
   tests/support/crew.c tests/support/failing.c tests/support/fill.c \

@@ -116,6 +116,10 @@
 #define FORM_cudaMemAdvise , OWN
 #undef FORM_cudaMemPrefetchAsync
 #define FORM_cudaMemPrefetchAsync , OWN
+#undef FORM_cudaStreamGetCaptureInfo
+#define FORM_cudaStreamGetCaptureInfo , OWN
+#undef FORM_cudaStreamUpdateCaptureDependencies
+#define FORM_cudaStreamUpdateCaptureDependencies , OWN
 #endif
 
 #define SECOND(first, second, ...) second
@@ -145,6 +149,11 @@ HOST_CUDA_FUNCTIONS(FORWARD)
 
 #define FORM_12_cudaMemPrefetchAsync , STREAM_12
 #define FORM_12_cudaMemPrefetchAsync_v2 , STREAM_12
+#define FORM_12_cudaStreamGetCaptureInfo , STREAM_12
+#define FORM_12_cudaStreamGetCaptureInfo_v2 , STREAM_12
+#define FORM_12_cudaStreamGetCaptureInfo_v3 , STREAM_12
+#define FORM_12_cudaStreamUpdateCaptureDependencies , STREAM_12
+#define FORM_12_cudaStreamUpdateCaptureDependencies_v2 , STREAM_12
 #define FORWARD_12(since, result, name, parameters, arguments)                 \
 	CHOOSE(FORM_12_##name, PLAIN_12, )(result, name, parameters, arguments)
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "platform/host/capture.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
@@ -31,8 +32,13 @@ static cudaError_t allocate(void **memory, size_t bytes, enum memory_kind kind,
 		.flags = flags,
 	};
 
+	cudaError_t error;
+
 	if (!memory)
 		return device_error(cudaErrorInvalidValue);
+	error = capture_permits_unsafe();
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (!bytes) {
 		*memory = NULL;
 		return cudaSuccess;
@@ -45,10 +51,14 @@ static cudaError_t allocate(void **memory, size_t bytes, enum memory_kind kind,
 
 static cudaError_t release(void *memory, unsigned int kinds)
 {
+	cudaError_t error;
 	struct memory m;
 
 	if (!memory)
 		return cudaSuccess;
+	error = capture_permits_unsafe();
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (!memory_find(memory, &m) || m.freed || m.start != memory ||
 	    !(kinds >> m.kind & 1))
 		return device_error(cudaErrorInvalidValue);
@@ -131,8 +141,13 @@ cudaError_t host_cudaHostRegister(void *memory, size_t bytes,
 		.flags = flags,
 	};
 
+	cudaError_t error;
+
 	if (!memory || !bytes || (flags & ~all))
 		return device_error(cudaErrorInvalidValue);
+	error = capture_permits_unsafe();
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (memory_overlaps(memory, bytes))
 		return device_error(cudaErrorHostMemoryAlreadyRegistered);
 	if (!memory_enter(&m))
@@ -142,10 +157,14 @@ cudaError_t host_cudaHostRegister(void *memory, size_t bytes,
 
 cudaError_t host_cudaHostUnregister(void *memory)
 {
+	cudaError_t error;
 	struct memory m;
 
 	if (!memory)
 		return device_error(cudaErrorInvalidValue);
+	error = capture_permits_unsafe();
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (!memory_take(memory, 1U << MEMORY_REGISTERED, &m))
 		return device_error(cudaErrorHostMemoryNotRegistered);
 	return cudaSuccess;
@@ -315,9 +334,7 @@ cudaError_t host_cudaMemPrefetchAsync(const void *memory, size_t bytes,
 		return device_error(cudaErrorInvalidValue);
 	if (!location_is_valid(location))
 		return device_error(cudaErrorInvalidDevice);
-	if (!stream_find(stream))
-		return device_error(cudaErrorInvalidResourceHandle);
-	return cudaSuccess;
+	return device_error(capture_permits(stream_find(stream)));
 }
 
 cudaError_t host12_cudaMemPrefetchAsync(const void *memory, size_t bytes,

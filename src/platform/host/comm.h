@@ -69,6 +69,10 @@ struct ncclComm {
 	 * last decrement releases what the launch wrote. */
 	_Atomic uint64_t pending;
 
+	/* Atomic; nodes of graphs, executable ones too, that use it: it is freed
+	 * only when they are destroyed.  The last decrement releases their use. */
+	_Atomic uint64_t captured;
+
 	/* Owned by the thread that uses the communicator. */
 	uint64_t operations; /* called, for faults */
 	uint64_t rounds;     /* launches queued */

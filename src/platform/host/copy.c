@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "platform/host/capture.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
@@ -78,15 +79,25 @@ static enum step set_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-void copy_push(struct stream *s, void *dst, const void *src, size_t bytes,
-               uint64_t *position_out)
+static const struct graph_kind copy_kind = { .type = cudaGraphNodeTypeMemcpy };
+static const struct graph_kind set_kind = { .type = cudaGraphNodeTypeMemset };
+
+cudaError_t copy_submit(struct stream *s, void *dst, const void *src,
+                        size_t bytes, uint64_t *position_out)
 {
-	struct work w = {
+	const struct work w = {
 		.step = copy_step,
 		.copy = { .dst = dst, .src = src, .bytes = bytes },
 	};
 
-	stream_push(s, &w, position_out);
+	return stream_submit(s, &w, &copy_kind, position_out);
+}
+
+cudaError_t copy_may_wait(struct stream *s)
+{
+	cudaError_t error = capture_permits(s);
+
+	return error == cudaSuccess ? capture_permits_unsafe() : error;
 }
 
 bool copy_kind_is_valid(enum cudaMemcpyKind kind)
@@ -100,6 +111,7 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
                         bool wait)
 {
 	struct stream *s = stream_find(stream);
+	cudaError_t error = cudaSuccess;
 	uint64_t position;
 
 	if (!copy_kind_is_valid(kind))
@@ -110,7 +122,12 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!bytes)
 		return cudaSuccess;
-	copy_push(s, dst, src, bytes, &position);
+	if (wait)
+		error = copy_may_wait(s);
+	if (error == cudaSuccess)
+		error = copy_submit(s, dst, src, bytes, &position);
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (wait || !memory_is_known(dst, bytes) ||
 	    !memory_is_known(src, bytes))
 		stream_wait(s, position);
@@ -133,10 +150,11 @@ static cudaError_t set(void *memory, int value, size_t bytes,
                        cudaStream_t stream, bool wait)
 {
 	struct stream *s = stream_find(stream);
-	struct work w = {
+	const struct work w = {
 		.step = set_step,
 		.set = { .memory = memory, .bytes = bytes, .value = value },
 	};
+	cudaError_t error = cudaSuccess;
 	uint64_t position;
 
 	if (bytes && !memory)
@@ -145,7 +163,12 @@ static cudaError_t set(void *memory, int value, size_t bytes,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!bytes)
 		return cudaSuccess;
-	stream_push(s, &w, &position);
+	if (wait)
+		error = copy_may_wait(s);
+	if (error == cudaSuccess)
+		error = stream_submit(s, &w, &set_kind, &position);
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (wait)
 		stream_wait(s, position);
 	return cudaSuccess;

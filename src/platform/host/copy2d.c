@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/host/capture.h"
 #include "platform/host/copy.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
@@ -84,21 +85,54 @@ static enum step rows_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
+static void keep_rows(struct work *w)
+{
+	/* Relaxed: the caller is one. */
+	atomic_fetch_add_explicit(&w->rows.what->holders, 1,
+	                          memory_order_relaxed);
+}
+
+static void drop_rows(struct work *w)
+{
+	rows_put(w->rows.what);
+}
+
+static const struct graph_kind copy_kind = {
+	.type = cudaGraphNodeTypeMemcpy,
+	.keep = keep_rows,
+	.drop = drop_rows,
+};
+
+static const struct graph_kind set_kind = {
+	.type = cudaGraphNodeTypeMemset,
+	.keep = keep_rows,
+	.drop = drop_rows,
+};
+
 static cudaError_t push_rows(const struct rows *wanted, cudaStream_t stream,
                              bool wait)
 {
 	struct stream *s = stream_find(stream);
 	struct work w = { .step = rows_step };
+	cudaError_t error;
 	uint64_t position;
 
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!wanted->width || !wanted->height)
 		return cudaSuccess;
+	error = wait ? copy_may_wait(s) : cudaSuccess;
+	if (error != cudaSuccess)
+		return device_error(error);
 	w.rows.what = rows_create(wanted);
 	if (!w.rows.what)
 		return device_error(cudaErrorMemoryAllocation);
-	stream_push(s, &w, &position);
+	error = stream_submit(s, &w, wanted->src ? &copy_kind : &set_kind,
+	                      &position);
+	if (error != cudaSuccess) {
+		rows_put(w.rows.what);
+		return device_error(error);
+	}
 	if (wait)
 		stream_wait(s, position);
 	return cudaSuccess;
@@ -126,6 +160,7 @@ static cudaError_t check_pitch(size_t pitch, size_t width)
 	                                          : cudaSuccess;
 }
 
+/* @wait: the call is to be done when it returns. */
 static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
                              cudaStream_t stream, bool wait)
 {
@@ -139,7 +174,12 @@ static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
 		return device_error(cudaErrorInvalidMemcpyDirection);
 	if (r->width && r->height && (!r->dst || !r->src))
 		return device_error(cudaErrorInvalidValue);
-	return push_rows(r, stream, wait || is_pageable(r));
+	error = push_rows(r, stream, wait);
+	/* Pageable memory is the caller's again. */
+	if (error == cudaSuccess && !wait && is_pageable(r) &&
+	    !capture_has(stream_find(stream)))
+		stream_wait(stream_find(stream), stream_find(stream)->queued);
+	return error;
 }
 
 cudaError_t host_cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src,
@@ -234,6 +274,9 @@ cudaError_t host_cudaMemcpyPeer(void *dst, int dst_device, const void *src,
 {
 	cudaError_t error = check_peers(dst_device, src_device);
 
+	if (error == cudaSuccess)
+		error = device_error(
+			copy_may_wait(stream_legacy(device_current())));
 	if (error != cudaSuccess)
 		return error;
 	stream_wait_device(dst_device, false);

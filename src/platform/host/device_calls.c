@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "platform/host/capture.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
@@ -281,7 +282,10 @@ cudaError_t host_cudaDeviceGetByPCIBusId(int *device, const char *id)
 cudaError_t host_cudaDeviceReset(void)
 {
 	const int device = device_current();
+	cudaError_t error = capture_permits_device_wait(device);
 
+	if (error != cudaSuccess)
+		return device_error(error);
 	stream_wait_device(device, false);
 	memory_reset(device);
 	pthread_mutex_lock(&lock);

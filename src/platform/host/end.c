@@ -21,6 +21,9 @@ ncclResult_t comm_sync(struct ncclComm *comm)
 		stream_help(comm->last, UINT64_MAX);
 		backoff_wait(&b, UINT64_MAX);
 	}
+	/* Acquire: pairs with the release when a graph is destroyed. */
+	while (atomic_load_explicit(&comm->captured, memory_order_acquire))
+		backoff_wait(&b, UINT64_MAX);
 	return ncclSuccess;
 }
 

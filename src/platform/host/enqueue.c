@@ -104,6 +104,14 @@ static bool launch_add(struct launch *l, const struct call *c, struct stream *s)
 	return p2p_init(l->comm) && launch_add_transfer(l, c);
 }
 
+static ncclResult_t copied(cudaError_t error)
+{
+	return error == cudaSuccess
+	               ? ncclSuccess
+	               : group_fail(ncclUnhandledCudaError,
+	                            host_cudaGetErrorString(error));
+}
+
 /* A rank on its own copies at the call, not at the group's end. */
 static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
                           struct stream *s)
@@ -112,8 +120,9 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 
 	if (c->op != CALL_PRE_MUL_SUM) {
 		if (c->send != c->recv)
-			copy_push(s, c->recv, c->send,
-			          c->count * cohort_type_size(c->type), NULL);
+			return copied(copy_submit(
+				s, c->recv, c->send,
+				c->count * cohort_type_size(c->type), NULL));
 		return ncclSuccess;
 	}
 	l = launch_get(comm);
@@ -122,6 +131,11 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 	if (!launch_add(l, c, s)) {
 		launch_put(l);
 		return group_fail(ncclSystemError, "out of memory");
+	}
+	if (launch_check(l) != ncclSuccess) {
+		launch_put(l);
+		return group_fail(ncclUnhandledCudaError,
+		                  "the stream's capture has failed");
 	}
 	launch_queue(l);
 	return ncclSuccess;

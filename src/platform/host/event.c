@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "platform/host/capture.h"
 #include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
@@ -29,6 +30,9 @@ struct event {
 	uint64_t position;
 	uint64_t version; /* counts the recordings */
 	uint64_t time_ns; /* when the last one happened; 0: not yet */
+
+	/* Where it was last recorded if that was in a capture, else id 0. */
+	struct capture_point point;
 
 	/* Guarded by table_lock. */
 	struct event *next; /* of all */
@@ -81,6 +85,7 @@ struct moment {
 	struct stream *stream;
 	uint64_t position;
 	uint64_t time_ns;
+	unsigned long long capture; /* its id, or 0 */
 };
 
 static struct moment event_moment(cudaEvent_t handle)
@@ -98,9 +103,17 @@ static struct moment event_moment(cudaEvent_t handle)
 		.stream = e->stream,
 		.position = e->position,
 		.time_ns = e->time_ns,
+		.capture = e->point.id,
 	};
 	pthread_mutex_unlock(&e->lock);
 	return m;
+}
+
+/* Called with the event's lock held. */
+static void forget_point_locked(struct event *e)
+{
+	free(e->point.after);
+	e->point = (struct capture_point){ .id = 0 };
 }
 
 cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
@@ -143,6 +156,7 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 	pthread_mutex_lock(&e->lock);
 	e->live = false;
 	e->version++; /* a recording that is still queued is void */
+	forget_point_locked(e);
 	pthread_mutex_unlock(&e->lock);
 	pthread_mutex_lock(&table_lock);
 	e->next_free = unused;
@@ -165,21 +179,25 @@ static enum step record_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-cudaError_t host_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+/* Begin a recording; what to queue for it. */
+static struct work record_begin(struct event *e)
 {
-	struct event *e = (struct event *)event;
-	struct stream *s = stream_find(stream);
-	struct moment m = event_moment(event);
 	struct work w = { .step = record_step };
-	uint64_t position;
 
-	if (!s || !m.live || m.device != s->device)
-		return device_error(cudaErrorInvalidResourceHandle);
 	pthread_mutex_lock(&e->lock);
+	forget_point_locked(e);
 	w.record.event = e;
 	w.record.version = ++e->version;
 	e->time_ns = 0;
 	pthread_mutex_unlock(&e->lock);
+	return w;
+}
+
+static void record_in(struct event *e, struct stream *s)
+{
+	const struct work w = record_begin(e);
+	uint64_t position;
+
 	stream_push(s, &w, &position);
 	pthread_mutex_lock(&e->lock);
 	if (e->version == w.record.version) {
@@ -187,15 +205,104 @@ cudaError_t host_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 		e->position = position;
 	}
 	pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- in a capture ----------------------------------------------------- */
+
+static bool replay_record(const struct work *w, struct stream *s)
+{
+	if (event_moment((cudaEvent_t)w->record.event).live)
+		record_in(w->record.event, s);
+	return true;
+}
+
+static bool replay_wait(const struct work *w, struct stream *s)
+{
+	const struct moment m = event_moment((cudaEvent_t)w->record.event);
+
+	if (m.live && m.stream)
+		stream_push_wait(s, m.stream, m.position);
+	return true;
+}
+
+static const struct graph_kind record_kind = {
+	.type = cudaGraphNodeTypeEventRecord,
+	.replay = replay_record,
+};
+
+static const struct graph_kind wait_kind = {
+	.type = cudaGraphNodeTypeWaitEvent,
+	.replay = replay_wait,
+};
+
+/* A record or wait that happens when the graph runs. */
+static cudaError_t capture_external(struct event *e, struct stream *s,
+                                    const struct graph_kind *kind)
+{
+	const struct work w = { .record = { .event = e } };
+
+	if (!capture_has(s))
+		return device_error(cudaErrorInvalidValue);
+	return device_error(stream_submit(s, &w, kind, NULL));
+}
+
+/* ---- the calls -------------------------------------------------------- */
+
+cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
+                                          cudaStream_t stream,
+                                          unsigned int flags)
+{
+	struct event *e = (struct event *)event;
+	struct stream *s = stream_find(stream);
+	struct moment m = event_moment(event);
+	struct capture_point point;
+	cudaError_t error;
+
+	if (flags & ~(unsigned int)cudaEventRecordExternal)
+		return device_error(cudaErrorInvalidValue);
+	if (!s || !m.live || m.device != s->device)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (flags)
+		return capture_external(e, s, &record_kind);
+	error = capture_point(s, &point);
+	if (error != cudaSuccess)
+		return device_error(error);
+	if (!point.id) {
+		record_in(e, s);
+		return cudaSuccess;
+	}
+	pthread_mutex_lock(&e->lock);
+	forget_point_locked(e);
+	e->version++; /* what is queued is not the last one any more */
+	e->point = point;
+	pthread_mutex_unlock(&e->lock);
 	return cudaSuccess;
+}
+
+cudaError_t host_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	return host_cudaEventRecordWithFlags(event, stream,
+	                                     cudaEventRecordDefault);
+}
+
+/* What keeps the calling thread from asking about an event. */
+static cudaError_t check_question(const struct moment *m)
+{
+	if (!m->live)
+		return cudaErrorInvalidResourceHandle;
+	if (!m->capture)
+		return capture_permits_unsafe();
+	capture_invalidate(m->capture);
+	return cudaErrorCapturedEvent;
 }
 
 cudaError_t host_cudaEventQuery(cudaEvent_t event)
 {
 	struct moment m = event_moment(event);
+	cudaError_t error = check_question(&m);
 
-	if (!m.live)
-		return device_error(cudaErrorInvalidResourceHandle);
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (!m.stream)
 		return cudaSuccess;
 	stream_help(m.stream, m.position);
@@ -207,9 +314,10 @@ cudaError_t host_cudaEventQuery(cudaEvent_t event)
 cudaError_t host_cudaEventSynchronize(cudaEvent_t event)
 {
 	struct moment m = event_moment(event);
+	cudaError_t error = check_question(&m);
 
-	if (!m.live)
-		return device_error(cudaErrorInvalidResourceHandle);
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (m.stream)
 		stream_wait(m.stream, m.position);
 	return cudaSuccess;
@@ -218,17 +326,25 @@ cudaError_t host_cudaEventSynchronize(cudaEvent_t event)
 cudaError_t host_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                      unsigned int flags)
 {
+	struct event *e = (struct event *)event;
 	struct stream *s = stream_find(stream);
 	struct moment m = event_moment(event);
+	cudaError_t error;
+	bool captured;
 
-	if (flags)
+	if (flags & ~(unsigned int)cudaEventWaitExternal)
 		return device_error(cudaErrorInvalidValue);
 	if (!s || !m.live)
 		return device_error(cudaErrorInvalidResourceHandle);
-	if (m.stream) {
-		stream_push_wait(s, m.stream, m.position);
-		stream_go(s);
-	}
+	if (flags)
+		return capture_external(e, s, &wait_kind);
+	pthread_mutex_lock(&e->lock);
+	error = capture_wait(s, &e->point, &captured);
+	pthread_mutex_unlock(&e->lock);
+	if (error != cudaSuccess || captured || !m.stream)
+		return device_error(error);
+	stream_push_wait(s, m.stream, m.position);
+	stream_go(s);
 	return cudaSuccess;
 }
 
@@ -239,6 +355,8 @@ cudaError_t host_cudaEventElapsedTime(float *ms, cudaEvent_t start,
 
 	if (!ms)
 		return device_error(cudaErrorInvalidValue);
+	if (a.capture || b.capture)
+		return device_error(cudaErrorCapturedEvent);
 	if (!a.live || !b.live || !a.timed || !b.timed || !a.stream ||
 	    !b.stream)
 		return device_error(cudaErrorInvalidResourceHandle);
@@ -246,4 +364,10 @@ cudaError_t host_cudaEventElapsedTime(float *ms, cudaEvent_t start,
 		return device_error(cudaErrorNotReady);
 	*ms = (float)((double)(int64_t)(b.time_ns - a.time_ns) / 1e6);
 	return cudaSuccess;
+}
+
+cudaError_t host12_cudaEventElapsedTime_v2(float *ms, cudaEvent_t start,
+                                           cudaEvent_t end)
+{
+	return host_cudaEventElapsedTime(ms, start, end);
 }

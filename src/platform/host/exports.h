@@ -182,7 +182,59 @@
 	  (const char *symbol, void **out, unsigned int version, \
 	   unsigned long long flags, \
 	   enum cudaDriverEntryPointQueryResult *status), \
-	  (symbol, out, version, flags, status))
+	  (symbol, out, version, flags, status)) \
+	X(0, cudaError_t, cudaEventRecordWithFlags, \
+	  (cudaEvent_t event, cudaStream_t stream, unsigned int flags), \
+	  (event, stream, flags)) \
+	X(0, cudaError_t, cudaStreamBeginCapture, \
+	  (cudaStream_t stream, enum cudaStreamCaptureMode mode), \
+	  (stream, mode)) \
+	X(0, cudaError_t, cudaStreamEndCapture, \
+	  (cudaStream_t stream, cudaGraph_t *graph), (stream, graph)) \
+	X(0, cudaError_t, cudaStreamIsCapturing, \
+	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status), \
+	  (stream, status)) \
+	X(13000, cudaError_t, cudaStreamGetCaptureInfo, \
+	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status, \
+	   unsigned long long *id, cudaGraph_t *graph, \
+	   const cudaGraphNode_t **after, const cudaGraphEdgeData **edges, \
+	   size_t *count), \
+	  (stream, status, id, graph, after, edges, count)) \
+	X(13000, cudaError_t, cudaStreamUpdateCaptureDependencies, \
+	  (cudaStream_t stream, cudaGraphNode_t *nodes, \
+	   const cudaGraphEdgeData *edges, size_t count, \
+	   unsigned int flags), \
+	  (stream, nodes, edges, count, flags)) \
+	X(0, cudaError_t, cudaThreadExchangeStreamCaptureMode, \
+	  (enum cudaStreamCaptureMode *mode), (mode)) \
+	X(0, cudaError_t, cudaGraphCreate, \
+	  (cudaGraph_t *graph, unsigned int flags), (graph, flags)) \
+	X(0, cudaError_t, cudaGraphDestroy, (cudaGraph_t graph), (graph)) \
+	X(0, cudaError_t, cudaGraphGetNodes, \
+	  (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count), \
+	  (graph, nodes, count)) \
+	X(0, cudaError_t, cudaGraphGetRootNodes, \
+	  (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count), \
+	  (graph, nodes, count)) \
+	X(0, cudaError_t, cudaGraphNodeGetType, \
+	  (cudaGraphNode_t node, enum cudaGraphNodeType *type), \
+	  (node, type)) \
+	X(0, cudaError_t, cudaGraphInstantiate, \
+	  (cudaGraphExec_t *exec, cudaGraph_t graph, \
+	   unsigned long long flags), \
+	  (exec, graph, flags)) \
+	X(0, cudaError_t, cudaGraphInstantiateWithFlags, \
+	  (cudaGraphExec_t *exec, cudaGraph_t graph, \
+	   unsigned long long flags), \
+	  (exec, graph, flags)) \
+	X(0, cudaError_t, cudaGraphExecGetFlags, \
+	  (cudaGraphExec_t exec, unsigned long long *flags), (exec, flags)) \
+	X(0, cudaError_t, cudaGraphExecDestroy, \
+	  (cudaGraphExec_t exec), (exec)) \
+	X(0, cudaError_t, cudaGraphLaunch, \
+	  (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream)) \
+	X(0, cudaError_t, cudaGraphUpload, \
+	  (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
 
 /*
  * What libcudart.so.12 has with another signature, or under another name:
@@ -213,7 +265,33 @@
 	X(12020, cudaError_t, cudaMemPrefetchAsync_v2, \
 	  (const void *memory, size_t bytes, struct cudaMemLocation location, \
 	   unsigned int flags, cudaStream_t stream), \
-	  (memory, bytes, location, flags, stream))
+	  (memory, bytes, location, flags, stream)) \
+	X(0, cudaError_t, cudaStreamGetCaptureInfo, \
+	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status, \
+	   unsigned long long *id), \
+	  (stream, status, id)) \
+	X(0, cudaError_t, cudaStreamGetCaptureInfo_v2, \
+	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status, \
+	   unsigned long long *id, cudaGraph_t *graph, \
+	   const cudaGraphNode_t **after, size_t *count), \
+	  (stream, status, id, graph, after, count)) \
+	X(12030, cudaError_t, cudaStreamGetCaptureInfo_v3, \
+	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status, \
+	   unsigned long long *id, cudaGraph_t *graph, \
+	   const cudaGraphNode_t **after, const cudaGraphEdgeData **edges, \
+	   size_t *count), \
+	  (stream, status, id, graph, after, edges, count)) \
+	X(0, cudaError_t, cudaStreamUpdateCaptureDependencies, \
+	  (cudaStream_t stream, cudaGraphNode_t *nodes, size_t count, \
+	   unsigned int flags), \
+	  (stream, nodes, count, flags)) \
+	X(12030, cudaError_t, cudaStreamUpdateCaptureDependencies_v2, \
+	  (cudaStream_t stream, cudaGraphNode_t *nodes, \
+	   const cudaGraphEdgeData *edges, size_t count, \
+	   unsigned int flags), \
+	  (stream, nodes, edges, count, flags)) \
+	X(12080, cudaError_t, cudaEventElapsedTime_v2, \
+	  (float *ms, cudaEvent_t start, cudaEvent_t end), (ms, start, end))
 /* clang-format on */
 
 #endif

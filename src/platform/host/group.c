@@ -193,8 +193,11 @@ static ncclResult_t check_launches(const struct launch *l)
 {
 	ncclResult_t result = ncclSuccess;
 
-	for (; l && result == ncclSuccess; l = l->next)
+	for (; l && result == ncclSuccess; l = l->next) {
 		result = p2p_check(l);
+		if (result == ncclSuccess)
+			result = launch_check(l);
+	}
 	return result;
 }
 

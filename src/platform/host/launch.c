@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/host/capture.h"
 #include "platform/host/comm.h"
 
 /* With room of its own for the usual. */
@@ -164,23 +165,129 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 
 /* ---- queueing --------------------------------------------------------- */
 
-void launch_queue(struct launch *l)
+/* In its turn, after the launches of the rank before. */
+static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 {
-	size_t i, n = l->stream_count - 1;
-	struct stream *s = l->streams[n];
-	struct work w = { .step = meet_step, .launch = l };
-	uint64_t position;
+	const struct work w = { .step = meet_step, .launch = l };
 
-	for (i = 0; i < n; i++)
-		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
 	l->round = l->comm->rounds++;
 	l->comm->last = s;
-	atomic_store_explicit(&l->users, 2, memory_order_relaxed);
+	/* Relaxed: the caller is one. */
+	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->comm->pending, 1, memory_order_relaxed);
-	stream_push(s, &w, &position);
-	for (i = 0; i < n; i++) {
+	stream_push(s, &w, position_out);
+}
+
+static void queue(struct launch *l, struct stream *s, size_t others)
+{
+	uint64_t position;
+	size_t i;
+
+	for (i = 0; i < others; i++)
+		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
+	push(l, s, &position);
+	for (i = 0; i < others; i++) {
 		stream_push_wait(l->streams[i], s, position);
 		stream_go(l->streams[i]);
 	}
+}
+
+/* ---- in graphs -------------------------------------------------------- */
+
+/* A graph, too, uses the communicator, which cannot be freed before it. */
+static void keep_launch(struct work *w)
+{
+	atomic_fetch_add_explicit(&w->launch->users, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&w->launch->comm->captured, 1,
+	                          memory_order_relaxed);
+}
+
+static void drop_launch(struct work *w)
+{
+	struct ncclComm *comm = w->launch->comm;
+
+	launch_put(w->launch);
+	/* Release: the graph's last use.  Pairs with the acquire of who waits
+	 * for the graphs before it frees the communicator. */
+	atomic_fetch_sub_explicit(&comm->captured, 1, memory_order_release);
+}
+
+/* The same calls once more; the matching of transfers begins anew. */
+static bool copy_calls(struct launch *to, const struct launch *from)
+{
+	bool ok = true;
+	size_t i;
+
+	for (i = 0; ok && i < from->call_count; i++)
+		ok = launch_add_call(to, &from->calls[i]);
+	for (i = 0; ok && i < from->transfer_count; i++)
+		ok = launch_add_transfer(
+			to,
+			&(struct call){
+				.kind = from->transfers[i].is_send ? CALL_SEND
+		                                                   : CALL_RECV,
+				.send = from->transfers[i].from,
+				.recv = from->transfers[i].to,
+				.count = from->transfers[i].count,
+				.type = from->transfers[i].type,
+				.root = from->transfers[i].peer,
+			});
+	return ok;
+}
+
+static bool replay_launch(const struct work *w, struct stream *s)
+{
+	struct launch *l = launch_get(w->launch->comm);
+
+	if (!l)
+		return false;
+	if (!launch_add_stream(l, s) || !copy_calls(l, w->launch)) {
+		launch_put(l);
+		return false;
+	}
+	l->fault = w->launch->fault;
+	push(l, s, NULL);
+	launch_put(l);
+	return true;
+}
+
+static const struct graph_kind launch_kind = {
+	.type = cudaGraphNodeTypeKernel,
+	.keep = keep_launch,
+	.drop = drop_launch,
+	.replay = replay_launch,
+};
+
+/* An error has made the capture invalid, which its end will say. */
+static void capture(struct launch *l, struct stream *s, size_t others)
+{
+	struct work w = { .step = meet_step, .launch = l };
+	size_t i;
+
+	for (i = 0; i < others; i++)
+		capture_join(s, l->streams[i]);
+	keep_launch(&w);
+	if (stream_submit(s, &w, &launch_kind, NULL) != cudaSuccess)
+		drop_launch(&w);
+	for (i = 0; i < others; i++)
+		capture_join(l->streams[i], s);
+}
+
+/* ---- either ----------------------------------------------------------- */
+
+ncclResult_t launch_check(const struct launch *l)
+{
+	return capture_check_together(l->streams, l->stream_count);
+}
+
+void launch_queue(struct launch *l)
+{
+	const size_t others = l->stream_count - 1;
+	struct stream *s = l->streams[others];
+
+	if (capture_has(s))
+		capture(l, s, others);
+	else
+		queue(l, s, others);
 	launch_put(l);
 }

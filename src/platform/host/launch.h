@@ -122,7 +122,11 @@ bool launch_add_stream(struct launch *launch, struct stream *stream);
 bool launch_add_call(struct launch *launch, const struct call *call);
 bool launch_add_transfer(struct launch *launch, const struct call *call);
 
-/* Queue a launch on its stream, and put it. */
+/* ncclInvalidUsage if some of its streams are captured and others not, or into
+ * another graph; ncclUnhandledCudaError if a capture has failed. */
+ncclResult_t launch_check(const struct launch *launch);
+
+/* Queue a launch on its stream, or capture it, and put it. */
 void launch_queue(struct launch *launch);
 
 /* The launches that @comm has kept are freed with it. */

@@ -5,6 +5,7 @@
  */
 
 #include "base/clock.h"
+#include "platform/host/capture.h"
 #include "platform/host/device.h"
 #include "platform/host/memory.h"
 #include "platform/host/stream.h"
@@ -91,6 +92,8 @@ static enum step poll_step(struct stream *s, struct work *w,
 	return stream_timer(s, clock_now() + POLL_NS, d);
 }
 
+static const struct graph_kind mark_kind = { .type = GRAPH_MEMORY_OPERATION };
+
 static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
                              uint32_t value, enum compare compare)
 {
@@ -104,8 +107,7 @@ static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
 		return cudaErrorInvalidValue;
 	if (!s)
 		return cudaErrorInvalidResourceHandle;
-	stream_push(s, &w, NULL);
-	return cudaSuccess;
+	return stream_submit(s, &w, &mark_kind, NULL);
 }
 
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)

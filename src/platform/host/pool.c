@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "platform/host/capture.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/stream.h"
@@ -375,10 +376,13 @@ cudaError_t host_cudaMallocFromPoolAsync(void **memory, size_t bytes,
                                          cudaMemPool_t pool,
                                          cudaStream_t stream)
 {
+	cudaError_t error;
+
 	if (!memory || !pool)
 		return device_error(cudaErrorInvalidValue);
-	if (!stream_find(stream))
-		return device_error(cudaErrorInvalidResourceHandle);
+	error = capture_permits(stream_find(stream));
+	if (error != cudaSuccess)
+		return device_error(error);
 	return allocate(memory, bytes, (struct pool *)pool);
 }
 
@@ -386,12 +390,14 @@ cudaError_t host_cudaMallocAsync(void **memory, size_t bytes,
                                  cudaStream_t stream)
 {
 	struct stream *s = stream_find(stream);
+	cudaError_t error;
 	struct pool *p;
 
 	if (!memory)
 		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
+	error = capture_permits(s);
+	if (error != cudaSuccess)
+		return device_error(error);
 	p = current_pool(s->device);
 	if (!p)
 		return device_error(cudaErrorMemoryAllocation);
@@ -416,9 +422,10 @@ cudaError_t host_cudaFreeAsync(void *memory, cudaStream_t stream)
 {
 	struct stream *s = stream_find(stream);
 	struct work w = { .step = free_step, .set = { .memory = memory } };
+	cudaError_t error = capture_permits(s);
 
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (!memory || !memory_end(memory, 1U << MEMORY_DEVICE))
 		return device_error(cudaErrorInvalidValue);
 	stream_push(s, &w, NULL);

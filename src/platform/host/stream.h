@@ -30,6 +30,7 @@
 
 #include "platform/platform.h"
 
+struct captured;
 struct event;
 struct launch;
 struct rows;
@@ -123,6 +124,10 @@ struct stream {
 	uint64_t id;   /* another one each time it is created */
 	bool blocking; /* synchronizes with the legacy default stream */
 	bool legacy;   /* is the legacy default stream of its device */
+
+	/* Atomic; what it is in a capture, or NULL.  Written under the lock of
+	 * captures; read without to know whether there is anything, relaxed. */
+	struct captured *_Atomic captured;
 
 	/* Atomic; false once destroyed.  Relaxed: only tells misuse. */
 	atomic_bool live;

@@ -4,6 +4,7 @@
  * CUDA's functions on streams, over stream.h
  */
 
+#include "platform/host/capture.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
@@ -40,13 +41,15 @@ cudaError_t host_cudaStreamCreate(cudaStream_t *stream)
 cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 {
 	struct stream *s = NULL;
+	cudaError_t error;
 
 	/* The default streams are nobody's. */
 	if (stream && stream != cudaStreamLegacy &&
 	    stream != cudaStreamPerThread)
 		s = stream_find(stream);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
+	error = capture_permits(s);
+	if (error != cudaSuccess)
+		return device_error(error);
 	stream_destroy(s);
 	return cudaSuccess;
 }
@@ -76,9 +79,10 @@ static bool legacy_is_idle(struct stream *s)
 cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
 {
 	struct stream *s = stream_find(stream);
+	cudaError_t error = capture_permits(s);
 
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (s->legacy)
 		stream_wait_device(s->device, true);
 	else
@@ -89,10 +93,11 @@ cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 {
 	struct stream *s = stream_find(stream);
+	cudaError_t error = capture_permits(s);
 	bool idle;
 
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (s->legacy) {
 		idle = legacy_is_idle(s);
 	} else {
@@ -104,6 +109,10 @@ cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t host_cudaDeviceSynchronize(void)
 {
+	cudaError_t error = capture_permits_device_wait(device_current());
+
+	if (error != cudaSuccess)
+		return device_error(error);
 	stream_wait_device(device_current(), false);
 	return cudaSuccess;
 }
@@ -142,6 +151,8 @@ static enum step callback_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
+static const struct graph_kind host_kind = { .type = cudaGraphNodeTypeHost };
+
 cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
                                     void *user)
 {
@@ -155,8 +166,7 @@ cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
-	stream_push(s, &w, NULL);
-	return cudaSuccess;
+	return device_error(stream_submit(s, &w, &host_kind, NULL));
 }
 
 cudaError_t host_cudaStreamAddCallback(cudaStream_t stream,
@@ -173,14 +183,14 @@ cudaError_t host_cudaStreamAddCallback(cudaStream_t stream,
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
-	stream_push(s, &w, NULL);
-	return cudaSuccess;
+	return device_error(stream_submit(s, &w, NULL, NULL));
 }
 
 /* What it changes is nothing here: managed memory is everybody's. */
 cudaError_t host_cudaStreamAttachMemAsync(cudaStream_t stream, void *memory,
                                           size_t bytes, unsigned int flags)
 {
+	cudaError_t error;
 	struct memory m;
 
 	if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost &&
@@ -189,8 +199,9 @@ cudaError_t host_cudaStreamAttachMemAsync(cudaStream_t stream, void *memory,
 	if (flags == cudaMemAttachSingle &&
 	    (!stream || stream == cudaStreamLegacy))
 		return device_error(cudaErrorInvalidValue);
-	if (!stream_find(stream))
-		return device_error(cudaErrorInvalidResourceHandle);
+	error = capture_permits(stream_find(stream));
+	if (error != cudaSuccess)
+		return device_error(error);
 	if (!memory_find(memory, &m))
 		return memory && bytes ? cudaSuccess
 		                       : device_error(cudaErrorInvalidValue);

@@ -1,0 +1,917 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Capturing streams into graphs, and launching them, on the host platform
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "platform/host/host.h"
+#include "support/native.h"
+
+static const struct platform *p;
+static cudaStream_t stream, second; /* of device 0, not blocking */
+static char from[4] = "abc", to[4];
+
+static void open_two(void)
+{
+	p = native_open(2);
+	stream = native_stream(p, 0);
+	second = native_stream(p, 0);
+}
+
+static void close_two(void)
+{
+	native_must(p->cudaStreamDestroy(stream), "cudaStreamDestroy");
+	native_must(p->cudaStreamDestroy(second), "cudaStreamDestroy");
+}
+
+TestSuite(capture, .init = open_two, .fini = close_two, .timeout = 20);
+
+static void begin_mode(enum cudaStreamCaptureMode mode)
+{
+	native_must(host_cudaStreamBeginCapture(stream, mode),
+	            "cudaStreamBeginCapture");
+}
+
+static void begin(void)
+{
+	begin_mode(cudaStreamCaptureModeGlobal);
+}
+
+static cudaGraph_t end(void)
+{
+	cudaGraph_t graph = NULL;
+
+	native_must(host_cudaStreamEndCapture(stream, &graph),
+	            "cudaStreamEndCapture");
+	return graph;
+}
+
+/* The capture of @stream ends as @error. */
+static void check_end(cudaError_t error)
+{
+	cudaGraph_t graph = (cudaGraph_t)&graph;
+
+	cr_assert_eq(host_cudaStreamEndCapture(stream, &graph), error);
+	cr_assert_null(graph);
+	cr_assert_eq(p->cudaStreamQuery(stream), cudaSuccess);
+}
+
+static cudaGraphExec_t instantiate(cudaGraph_t graph)
+{
+	cudaGraphExec_t exec;
+
+	native_must(host_cudaGraphInstantiate(&exec, graph, 0),
+	            "cudaGraphInstantiate");
+	native_must(host_cudaGraphDestroy(graph), "cudaGraphDestroy");
+	return exec;
+}
+
+static void run(cudaGraphExec_t exec)
+{
+	cr_assert_eq(host_cudaGraphLaunch(exec, stream), cudaSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+}
+
+static size_t nodes_of(cudaGraph_t graph)
+{
+	size_t n = 77;
+
+	cr_assert_eq(host_cudaGraphGetNodes(graph, NULL, &n), cudaSuccess);
+	return n;
+}
+
+static cudaEvent_t new_event(void)
+{
+	cudaEvent_t event;
+
+	native_must(p->cudaEventCreate(&event), "cudaEventCreate");
+	return event;
+}
+
+static void copy(void)
+{
+	cr_assert_eq(p->cudaMemcpyAsync(to, from, 4, cudaMemcpyDefault, stream),
+	             cudaSuccess);
+}
+
+static enum cudaStreamCaptureStatus status_of(cudaStream_t s)
+{
+	enum cudaStreamCaptureStatus status;
+
+	cr_assert_eq(host_cudaStreamIsCapturing(s, &status), cudaSuccess);
+	return status;
+}
+
+/* Make @b wait for what @a has. */
+static void link_streams(cudaStream_t a, cudaStream_t b)
+{
+	cudaEvent_t event = new_event();
+
+	cr_assert_eq(p->cudaEventRecord(event, a), cudaSuccess);
+	cr_assert_eq(p->cudaStreamWaitEvent(b, event, 0), cudaSuccess);
+	cr_assert_eq(p->cudaEventDestroy(event), cudaSuccess);
+}
+
+/* ---- what a capture is ------------------------------------------------ */
+
+Test(capture, work_is_not_done_but_replayed)
+{
+	cudaGraphExec_t exec;
+
+	begin();
+	copy();
+	exec = instantiate(end());
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_eq(to[0], 0);
+	run(exec);
+	cr_assert_str_eq(to, "abc");
+	from[0] = 'x';
+	run(exec);
+	cr_assert_str_eq(to, "xbc");
+	cr_assert_eq(host_cudaGraphExecDestroy(exec), cudaSuccess);
+}
+
+static int counted;
+
+static void count(void *user)
+{
+	(void)user;
+	counted++;
+}
+
+/* Copies, rows, memset, host functions, marks. */
+static void queue_all(uint32_t *word)
+{
+	copy();
+	cr_assert_eq(host_cudaMemcpy2DAsync(to, 2, from, 2, 1, 2,
+	                                    cudaMemcpyDefault, stream),
+	             cudaSuccess);
+	cr_assert_eq(p->cudaMemsetAsync(to, 'z', 1, stream), cudaSuccess);
+	cr_assert_eq(host_cudaMemset2DAsync(to + 1, 2, 'y', 1, 1, stream),
+	             cudaSuccess);
+	cr_assert_eq(p->cudaLaunchHostFunc(stream, count, NULL), cudaSuccess);
+	cr_assert_eq(p->mark(stream, word, 5), cudaSuccess);
+	cr_assert_eq(p->await_mark(stream, word, 5), cudaSuccess);
+}
+
+Test(capture, takes_all_kinds_of_work)
+{
+	static const int types[] = {
+		cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemcpy,
+		cudaGraphNodeTypeMemset, cudaGraphNodeTypeMemset,
+		cudaGraphNodeTypeHost,
+	};
+	enum cudaGraphNodeType type;
+	cudaGraphNode_t nodes[9];
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	uint32_t word = 0;
+	size_t i, n = 9;
+
+	begin();
+	queue_all(&word);
+	graph = end();
+	cr_assert_eq(host_cudaGraphGetNodes(graph, nodes, &n), cudaSuccess);
+	cr_assert_eq(n, 7);
+	cr_assert_null(nodes[8]);
+	for (i = 0; i < 5; i++) {
+		cr_assert_eq(host_cudaGraphNodeGetType(nodes[i], &type),
+		             cudaSuccess);
+		cr_assert_eq((int)type, types[i]);
+	}
+	n = 9;
+	cr_assert_eq(host_cudaGraphGetRootNodes(graph, nodes, &n), cudaSuccess);
+	cr_assert_eq(n, 1);
+	exec = instantiate(graph);
+	run(exec);
+	run(exec);
+	cr_assert_str_eq(to, "zyc");
+	cr_assert_eq(counted, 2);
+	cr_assert_eq(word, 5);
+	cr_assert_eq(host_cudaGraphExecDestroy(exec), cudaSuccess);
+}
+
+Test(capture, has_a_status_and_an_id)
+{
+	enum cudaStreamCaptureStatus status;
+	const cudaGraphNode_t *after;
+	unsigned long long id = 0, other = 0;
+	cudaGraph_t graph = NULL;
+	size_t n = 77;
+
+	cr_assert_eq(status_of(stream), cudaStreamCaptureStatusNone);
+	begin();
+	copy();
+	cr_assert_eq(host_cudaStreamGetCaptureInfo(stream, &status, &id, &graph,
+	                                           &after, NULL, &n),
+	             cudaSuccess);
+	cr_assert_eq(status, cudaStreamCaptureStatusActive);
+	cr_assert_eq(nodes_of(graph), 1);
+	cr_assert_eq(n, 1);
+	cr_assert_not_null(after[0]);
+	cr_assert_eq(host_cudaStreamGetCaptureInfo(stream, NULL, &id, NULL,
+	                                           NULL, NULL, NULL),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGraphDestroy(graph), cudaErrorInvalidValue,
+	             "it is not the program's yet");
+	cr_assert_eq(end(), graph);
+	begin();
+	cr_assert_eq(host12_cudaStreamGetCaptureInfo(stream, &status, &other),
+	             cudaSuccess);
+	cr_assert_neq(id, other);
+	host_cudaGraphDestroy(end());
+	host_cudaGraphDestroy(graph);
+}
+
+Test(capture, what_a_node_comes_behind_can_be_changed)
+{
+	cudaGraph_t graph;
+	size_t n = 0;
+
+	cr_assert_eq(host_cudaStreamUpdateCaptureDependencies(stream, NULL,
+	                                                      NULL, 0, 1),
+	             cudaErrorIllegalState);
+	begin();
+	copy();
+	cr_assert_eq(host_cudaStreamUpdateCaptureDependencies(
+			     stream, NULL, NULL, 0,
+			     cudaStreamSetCaptureDependencies),
+	             cudaSuccess);
+	copy();
+	graph = end();
+	cr_assert_eq(host_cudaGraphGetRootNodes(graph, NULL, &n), cudaSuccess);
+	cr_assert_eq(n, 2);
+	host_cudaGraphDestroy(graph);
+}
+
+Test(capture, begins_and_ends_where_it_may)
+{
+	cudaGraph_t graph;
+
+	cr_assert_eq(host_cudaStreamEndCapture(stream, &graph),
+	             cudaErrorIllegalState);
+	cr_assert_eq(host_cudaStreamEndCapture(stream, NULL),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaStreamBeginCapture(NULL,
+	                                         cudaStreamCaptureModeGlobal),
+	             cudaErrorStreamCaptureUnsupported);
+	cr_assert_eq(host_cudaStreamBeginCapture(stream,
+	                                         (enum cudaStreamCaptureMode)3),
+	             cudaErrorInvalidValue);
+	begin();
+	cr_assert_eq(host_cudaStreamBeginCapture(stream,
+	                                         cudaStreamCaptureModeGlobal),
+	             cudaErrorIllegalState);
+	host_cudaGraphDestroy(end());
+}
+
+static void *end_elsewhere(void *arg)
+{
+	cudaGraph_t graph;
+
+	(void)arg;
+	return (void *)(intptr_t)host_cudaStreamEndCapture(stream, &graph);
+}
+
+static cudaError_t by_another_thread(void *(*fn)(void *))
+{
+	pthread_t thread;
+	void *result;
+
+	pthread_create(&thread, NULL, fn, NULL);
+	pthread_join(thread, &result);
+	return (cudaError_t)(intptr_t)result;
+}
+
+Test(capture, ends_on_its_thread)
+{
+	begin_mode(cudaStreamCaptureModeThreadLocal);
+	cr_assert_eq(by_another_thread(end_elsewhere),
+	             cudaErrorStreamCaptureWrongThread);
+	host_cudaGraphDestroy(end());
+}
+
+Test(capture, relaxed_ends_on_any_thread)
+{
+	begin_mode(cudaStreamCaptureModeRelaxed);
+	cr_assert_eq(by_another_thread(end_elsewhere), cudaSuccess);
+}
+
+/* ---- several streams -------------------------------------------------- */
+
+Test(capture, forks_and_joins_over_events)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	begin();
+	copy();
+	link_streams(stream, second);
+	cr_assert_eq(status_of(second), cudaStreamCaptureStatusActive);
+	cr_assert_eq(p->cudaMemsetAsync(to, 'z', 1, second), cudaSuccess);
+	link_streams(second, stream);
+	cr_assert_eq(p->cudaMemsetAsync(to + 1, 'y', 1, stream), cudaSuccess);
+	graph = end();
+	cr_assert_eq(nodes_of(graph), 3);
+	cr_assert_eq(status_of(second), cudaStreamCaptureStatusNone);
+	exec = instantiate(graph);
+	run(exec);
+	cr_assert_str_eq(to, "zyc");
+	host_cudaGraphExecDestroy(exec);
+}
+
+/* Branches wait for each other: here for marks. */
+Test(capture, branches_run_at_the_same_time)
+{
+	static uint32_t words[2];
+	cudaGraphExec_t exec;
+
+	begin();
+	link_streams(stream, second);
+	cr_assert_eq(p->mark(second, &words[0], 1), cudaSuccess);
+	cr_assert_eq(p->await_mark(second, &words[1], 1), cudaSuccess);
+	cr_assert_eq(p->await_mark(stream, &words[0], 1), cudaSuccess);
+	cr_assert_eq(p->mark(stream, &words[1], 1), cudaSuccess);
+	link_streams(second, stream);
+	exec = instantiate(end());
+	run(exec);
+	cr_assert_eq(words[1], 1);
+	host_cudaGraphExecDestroy(exec);
+}
+
+Test(capture, ends_with_all_its_streams_joined)
+{
+	begin();
+	link_streams(stream, second);
+	cr_assert_eq(p->cudaMemsetAsync(to, 1, 1, second), cudaSuccess);
+	check_end(cudaErrorStreamCaptureUnjoined);
+	cr_assert_eq(status_of(second), cudaStreamCaptureStatusNone);
+}
+
+Test(capture, ends_where_it_began)
+{
+	cudaGraph_t graph;
+
+	begin();
+	link_streams(stream, second);
+	cr_assert_eq(host_cudaStreamEndCapture(second, &graph),
+	             cudaErrorStreamCaptureUnmatched);
+	check_end(cudaErrorStreamCaptureInvalidated);
+}
+
+Test(capture, does_not_wait_for_what_is_not_in_it)
+{
+	cudaEvent_t event = new_event();
+
+	native_must(p->cudaEventRecord(event, second), "cudaEventRecord");
+	begin();
+	cr_assert_eq(p->cudaStreamWaitEvent(stream, event, 0),
+	             cudaErrorStreamCaptureIsolation);
+	cr_assert_eq(status_of(stream), cudaStreamCaptureStatusInvalidated);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	p->cudaEventDestroy(event);
+}
+
+Test(capture, does_not_merge_with_another)
+{
+	cudaEvent_t event = new_event();
+	cudaGraph_t graph;
+
+	begin();
+	native_must(host_cudaStreamBeginCapture(second,
+	                                        cudaStreamCaptureModeGlobal),
+	            "cudaStreamBeginCapture");
+	native_must(p->cudaEventRecord(event, second), "cudaEventRecord");
+	cr_assert_eq(p->cudaStreamWaitEvent(stream, event, 0),
+	             cudaErrorStreamCaptureMerge);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	cr_assert_eq(host_cudaStreamEndCapture(second, &graph),
+	             cudaErrorStreamCaptureInvalidated);
+	p->cudaEventDestroy(event);
+}
+
+Test(capture, an_external_event_is_recorded_by_each_replay)
+{
+	cudaEvent_t event = new_event();
+	cudaGraphExec_t exec;
+	struct native_gate gate;
+
+	cr_assert_eq(host_cudaEventRecordWithFlags(event, stream,
+	                                           cudaEventRecordExternal),
+	             cudaErrorInvalidValue, "outside of a capture");
+	begin();
+	cr_assert_eq(p->cudaStreamWaitEvent(stream, event,
+	                                    cudaEventWaitExternal),
+	             cudaSuccess);
+	cr_assert_eq(host_cudaEventRecordWithFlags(event, stream,
+	                                           cudaEventRecordExternal),
+	             cudaSuccess);
+	exec = instantiate(end());
+	cr_assert_eq(p->cudaEventQuery(event), cudaSuccess);
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(host_cudaGraphLaunch(exec, stream), cudaSuccess);
+	cr_assert_eq(p->cudaEventQuery(event), cudaErrorNotReady);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaEventSynchronize(event), cudaSuccess);
+	host_cudaGraphExecDestroy(exec);
+	p->cudaEventDestroy(event);
+}
+
+/* ---- what must not be during one -------------------------------------- */
+
+Test(capture, its_streams_are_not_waited_for_nor_asked)
+{
+	begin();
+	cr_assert_eq(p->cudaStreamQuery(stream),
+	             cudaErrorStreamCaptureUnsupported);
+	cr_assert_eq(p->cudaStreamSynchronize(stream),
+	             cudaErrorStreamCaptureInvalidated);
+	cr_assert_eq(p->cudaMemsetAsync(to, 0, 1, stream),
+	             cudaErrorStreamCaptureInvalidated);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	begin();
+	cr_assert_eq(p->cudaStreamDestroy(stream),
+	             cudaErrorStreamCaptureUnsupported);
+	check_end(cudaErrorStreamCaptureInvalidated);
+}
+
+Test(capture, its_device_is_not_waited_for)
+{
+	begin_mode(cudaStreamCaptureModeRelaxed);
+	p->cudaSetDevice(1);
+	cr_assert_eq(p->cudaDeviceSynchronize(), cudaSuccess);
+	p->cudaSetDevice(0);
+	cr_assert_eq(status_of(stream), cudaStreamCaptureStatusActive);
+	cr_assert_eq(p->cudaDeviceSynchronize(),
+	             cudaErrorStreamCaptureUnsupported);
+	check_end(cudaErrorStreamCaptureInvalidated);
+}
+
+Test(capture, its_events_are_not_asked)
+{
+	cudaEvent_t event = new_event();
+	float ms;
+
+	begin();
+	native_must(p->cudaEventRecord(event, stream), "cudaEventRecord");
+	cr_assert_eq(p->cudaEventQuery(event), cudaErrorCapturedEvent);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	cr_assert_eq(p->cudaEventSynchronize(event), cudaErrorCapturedEvent);
+	cr_assert_eq(p->cudaEventElapsedTime(&ms, event, event),
+	             cudaErrorCapturedEvent);
+	cr_assert_eq(p->cudaStreamWaitEvent(second, event, 0),
+	             cudaErrorCapturedEvent, "of a capture that has ended");
+	native_must(p->cudaEventRecord(event, stream), "cudaEventRecord");
+	cr_assert_eq(p->cudaEventSynchronize(event), cudaSuccess);
+	p->cudaEventDestroy(event);
+}
+
+Test(capture, of_a_blocking_stream_leaves_the_legacy_one_alone)
+{
+	enum cudaStreamCaptureStatus status;
+	cudaStream_t blocking;
+	cudaGraph_t graph;
+
+	native_must(p->cudaStreamCreate(&blocking), "cudaStreamCreate");
+	native_must(host_cudaStreamBeginCapture(blocking,
+	                                        cudaStreamCaptureModeRelaxed),
+	            "cudaStreamBeginCapture");
+	cr_assert_eq(host_cudaStreamIsCapturing(NULL, &status),
+	             cudaErrorStreamCaptureImplicit);
+	cr_assert_eq(status_of(blocking), cudaStreamCaptureStatusActive);
+	cr_assert_eq(p->cudaMemset(to, 0, 1), cudaErrorStreamCaptureImplicit);
+	cr_assert_eq(host_cudaStreamEndCapture(blocking, &graph),
+	             cudaErrorStreamCaptureInvalidated);
+	cr_assert_eq(p->cudaStreamDestroy(blocking), cudaSuccess);
+	begin();
+	cr_assert_eq(p->cudaMemsetAsync(to, 0, 1, NULL), cudaSuccess,
+	             "this one does not block");
+	host_cudaGraphDestroy(end());
+}
+
+/* Potentially unsafe calls. */
+static void *allocate(void *arg)
+{
+	enum cudaStreamCaptureMode mode;
+	cudaError_t error;
+	void *memory;
+
+	if (arg) {
+		mode = *(enum cudaStreamCaptureMode *)arg;
+		host_cudaThreadExchangeStreamCaptureMode(&mode);
+	}
+	error = p->cudaMalloc(&memory, 8);
+	if (error == cudaSuccess)
+		p->cudaFree(memory);
+	return (void *)(intptr_t)error;
+}
+
+static cudaError_t allocate_in(enum cudaStreamCaptureMode mode)
+{
+	pthread_t thread;
+	void *result;
+
+	pthread_create(&thread, NULL, allocate, &mode);
+	pthread_join(thread, &result);
+	return (cudaError_t)(intptr_t)result;
+}
+
+static void end_any(void)
+{
+	cudaGraph_t graph = NULL;
+
+	if (host_cudaStreamEndCapture(stream, &graph) == cudaSuccess)
+		host_cudaGraphDestroy(graph);
+}
+
+/* What a thread of mode @mine meets while this one captures in @mode. */
+static void check_unsafe(enum cudaStreamCaptureMode mode, cudaError_t here,
+                         cudaError_t global, cudaError_t local)
+{
+	begin_mode(mode);
+	cr_assert_eq((cudaError_t)(intptr_t)allocate(NULL), here);
+	end_any();
+	begin_mode(mode);
+	cr_assert_eq(allocate_in(cudaStreamCaptureModeGlobal), global);
+	end_any();
+	begin_mode(mode);
+	cr_assert_eq(allocate_in(cudaStreamCaptureModeThreadLocal), local);
+	end_any();
+	begin_mode(mode);
+	cr_assert_eq(allocate_in(cudaStreamCaptureModeRelaxed), cudaSuccess);
+	end_any();
+}
+
+Test(capture, global_forbids_unsafe_calls_to_all)
+{
+	check_unsafe(cudaStreamCaptureModeGlobal,
+	             cudaErrorStreamCaptureUnsupported,
+	             cudaErrorStreamCaptureUnsupported, cudaSuccess);
+}
+
+Test(capture, thread_local_forbids_unsafe_calls_to_its_thread)
+{
+	check_unsafe(cudaStreamCaptureModeThreadLocal,
+	             cudaErrorStreamCaptureUnsupported, cudaSuccess,
+	             cudaSuccess);
+}
+
+Test(capture, relaxed_forbids_no_unsafe_calls)
+{
+	check_unsafe(cudaStreamCaptureModeRelaxed, cudaSuccess, cudaSuccess,
+	             cudaSuccess);
+}
+
+Test(capture, a_thread_in_relaxed_mode_may_do_unsafe_calls)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+
+	begin();
+	cr_assert_eq(host_cudaThreadExchangeStreamCaptureMode(&mode),
+	             cudaSuccess);
+	cr_assert_eq(mode, cudaStreamCaptureModeGlobal);
+	cr_assert_eq((cudaError_t)(intptr_t)allocate(NULL), cudaSuccess);
+	cr_assert_eq(host_cudaThreadExchangeStreamCaptureMode(&mode),
+	             cudaSuccess);
+	cr_assert_eq(mode, cudaStreamCaptureModeRelaxed);
+	host_cudaGraphDestroy(end());
+	mode = (enum cudaStreamCaptureMode)3;
+	cr_assert_eq(host_cudaThreadExchangeStreamCaptureMode(&mode),
+	             cudaErrorInvalidValue);
+}
+
+static cudaEvent_t watched;
+
+static void *watch(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)p->cudaEventQuery(watched);
+}
+
+/* A watchdog that asks an older event ends a capture in global mode. */
+Test(capture, unsafe_calls_make_it_invalid)
+{
+	void *memory;
+
+	watched = new_event();
+	native_must(p->cudaMalloc(&memory, 8), "cudaMalloc");
+	begin();
+	cr_assert_eq(by_another_thread(watch),
+	             cudaErrorStreamCaptureUnsupported);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	begin();
+	cr_assert_eq(p->cudaFree(memory), cudaErrorStreamCaptureUnsupported);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	begin();
+	cr_assert_eq(p->cudaMemcpy(to, from, 1, cudaMemcpyDefault),
+	             cudaErrorStreamCaptureUnsupported);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	p->cudaFree(memory);
+	p->cudaEventDestroy(watched);
+}
+
+static void callback(cudaStream_t s, cudaError_t status, void *user)
+{
+	(void)s;
+	(void)status;
+	(void)user;
+}
+
+Test(capture, what_has_no_node_is_refused)
+{
+	void *memory;
+
+	begin();
+	cr_assert_eq(host_cudaStreamAddCallback(stream, callback, NULL, 0),
+	             cudaErrorStreamCaptureUnsupported);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	begin();
+	cr_assert_eq(host_cudaMallocAsync(&memory, 8, stream),
+	             cudaErrorStreamCaptureUnsupported);
+	check_end(cudaErrorStreamCaptureInvalidated);
+}
+
+/* ---- graphs ----------------------------------------------------------- */
+
+TestSuite(graph, .init = open_two, .fini = close_two, .timeout = 20);
+
+Test(graph, functions_check_their_arguments)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	unsigned long long flags;
+
+	cr_assert_eq(host_cudaGraphCreate(NULL, 0), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGraphCreate(&graph, 1), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGraphDestroy(NULL), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGraphCreate(&graph, 0), cudaSuccess);
+	cr_assert_eq(nodes_of(graph), 0);
+	cr_assert_eq(host_cudaGraphInstantiate(&exec, NULL, 0),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGraphInstantiate(&exec, graph, 0x100),
+	             cudaErrorInvalidValue);
+	cr_assert_eq(
+		host_cudaGraphInstantiate(&exec, graph,
+	                                  cudaGraphInstantiateFlagDeviceLaunch),
+		cudaErrorNotSupported);
+	cr_assert_eq(host_cudaGraphInstantiateWithFlags(
+			     &exec, graph,
+			     cudaGraphInstantiateFlagUseNodePriority),
+	             cudaSuccess);
+	cr_assert_eq(host_cudaGraphExecGetFlags(exec, &flags), cudaSuccess);
+	cr_assert_eq(flags, cudaGraphInstantiateFlagUseNodePriority);
+	cr_assert_eq(host_cudaGraphUpload(exec, stream), cudaSuccess);
+	run(exec);
+	cr_assert_eq(host_cudaGraphLaunch(NULL, stream), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGraphExecDestroy(NULL), cudaErrorInvalidValue);
+	cr_assert_eq(host_cudaGraphExecDestroy(exec), cudaSuccess);
+	cr_assert_eq(host_cudaGraphDestroy(graph), cudaSuccess);
+}
+
+Test(graph, a_launch_is_in_stream_order)
+{
+	struct native_gate gate;
+	cudaGraphExec_t exec;
+
+	begin();
+	copy();
+	exec = instantiate(end());
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(host_cudaGraphLaunch(exec, stream), cudaSuccess);
+	cr_assert_eq(p->cudaMemsetAsync(to, 'z', 1, stream), cudaSuccess);
+	native_gate_reached(&gate);
+	cr_assert_eq(to[0], 0);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_str_eq(to, "zbc");
+	host_cudaGraphExecDestroy(exec);
+}
+
+/* In another stream, too. */
+Test(graph, a_launch_comes_behind_the_one_before)
+{
+	struct native_gate gate;
+	cudaGraphExec_t exec;
+
+	begin();
+	copy();
+	exec = instantiate(end());
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(host_cudaGraphLaunch(exec, stream), cudaSuccess);
+	cr_assert_eq(host_cudaGraphLaunch(exec, second), cudaSuccess);
+	native_gate_reached(&gate);
+	cr_assert_eq(p->cudaStreamQuery(second), cudaErrorNotReady);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(second), cudaSuccess);
+	host_cudaGraphExecDestroy(exec);
+}
+
+Test(graph, what_was_launched_is_finished_without_it)
+{
+	struct native_gate gate;
+	cudaGraphExec_t exec;
+
+	begin();
+	cr_assert_eq(host_cudaMemcpy2DAsync(to, 2, from, 2, 2, 2,
+	                                    cudaMemcpyDefault, stream),
+	             cudaSuccess);
+	exec = instantiate(end());
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(host_cudaGraphLaunch(exec, stream), cudaSuccess);
+	cr_assert_eq(host_cudaGraphExecDestroy(exec), cudaSuccess);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_str_eq(to, "abc");
+}
+
+Test(graph, more_nodes_than_a_stream_holds)
+{
+	cudaGraphExec_t exec;
+	int i;
+
+	counted = 0;
+	begin();
+	for (i = 0; i < 3000; i++)
+		native_must(p->cudaLaunchHostFunc(stream, count, NULL),
+		            "cudaLaunchHostFunc");
+	exec = instantiate(end());
+	run(exec);
+	cr_assert_eq(counted, 3000);
+	host_cudaGraphExecDestroy(exec);
+}
+
+/* ---- communicators ---------------------------------------------------- */
+
+static struct native_clique clique;
+
+static void open_clique(void)
+{
+	p = native_open(2);
+	native_clique_open(&clique, p, 2);
+	stream = clique.stream[0];
+	second = clique.stream[1];
+}
+
+static void close_clique(void)
+{
+	native_clique_destroy(&clique);
+}
+
+TestSuite(graph_of_ranks, .init = open_clique, .fini = close_clique,
+          .timeout = 20);
+
+/* Both ranks' sum, on streams of one capture. */
+static cudaGraphExec_t capture_sums(void)
+{
+	int r;
+
+	begin();
+	link_streams(stream, second);
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = 0; r < 2; r++)
+		native_must(native_sum(&clique, r), "ncclAllReduce");
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
+	link_streams(second, stream);
+	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
+	return instantiate(end());
+}
+
+static void check_sums(void)
+{
+	cr_assert_eq(native_wrong(&clique, 0), 0);
+	cr_assert_eq(native_wrong(&clique, 1), 0);
+}
+
+Test(graph_of_ranks, collectives_are_replayed)
+{
+	cudaGraphExec_t exec = capture_sums();
+	int i;
+
+	cr_assert_eq(native_touched(&clique, 0), 0);
+	for (i = 0; i < 3; i++) {
+		native_fill(&clique);
+		run(exec);
+		check_sums();
+	}
+	native_sum_all(&clique);
+	cr_assert_eq(host_cudaGraphExecDestroy(exec), cudaSuccess);
+}
+
+static cudaGraphExec_t of_rank[2];
+
+static void *launch_rank(void *arg)
+{
+	const int r = *(const int *)arg;
+
+	native_must(p->cudaSetDevice(r), "cudaSetDevice");
+	native_must(host_cudaGraphLaunch(of_rank[r], clique.stream[r]),
+	            "cudaGraphLaunch");
+	native_must(p->cudaStreamSynchronize(clique.stream[r]),
+	            "cudaStreamSynchronize");
+	return NULL;
+}
+
+/* A graph and a thread per rank. */
+Test(graph_of_ranks, ranks_may_have_a_graph_each)
+{
+	static const int ranks[2] = { 0, 1 };
+	cudaGraph_t graph;
+	pthread_t thread[2];
+	int r;
+
+	for (r = 0; r < 2; r++) {
+		p->cudaSetDevice(r);
+		native_must(host_cudaStreamBeginCapture(
+				    clique.stream[r],
+				    cudaStreamCaptureModeThreadLocal),
+		            "cudaStreamBeginCapture");
+		native_must(native_sum(&clique, r), "ncclAllReduce");
+		native_must(host_cudaStreamEndCapture(clique.stream[r], &graph),
+		            "cudaStreamEndCapture");
+		of_rank[r] = instantiate(graph);
+	}
+	p->cudaSetDevice(0);
+	for (r = 0; r < 2; r++)
+		pthread_create(&thread[r], NULL, launch_rank,
+		               (void *)(uintptr_t)&ranks[r]);
+	for (r = 0; r < 2; r++) {
+		pthread_join(thread[r], NULL);
+		host_cudaGraphExecDestroy(of_rank[r]);
+	}
+	check_sums();
+}
+
+Test(graph_of_ranks, messages_are_replayed)
+{
+	cudaGraphExec_t exec;
+	int i;
+
+	begin();
+	link_streams(stream, second);
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	native_must(p->ncclSend(clique.send[0], NATIVE_COUNT, ncclInt32, 1,
+	                        clique.comm[0], stream),
+	            "ncclSend");
+	native_must(p->ncclRecv(clique.recv[1], NATIVE_COUNT, ncclInt32, 0,
+	                        clique.comm[1], second),
+	            "ncclRecv");
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	p->cudaSetDevice(1);
+	link_streams(second, stream);
+	p->cudaSetDevice(0);
+	exec = instantiate(end());
+	for (i = 0; i < 2; i++) {
+		native_fill(&clique);
+		run(exec);
+		cr_assert_arr_eq(clique.recv[1], clique.send[0],
+		                 sizeof(clique.send[0]));
+	}
+	host_cudaGraphExecDestroy(exec);
+}
+
+Test(graph_of_ranks, a_group_is_captured_as_a_whole_or_not)
+{
+	cudaStream_t other = native_stream(p, 0);
+
+	begin();
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	native_must(native_sum(&clique, 0), "ncclAllReduce");
+	native_must(p->ncclAllReduce(clique.send[0], clique.recv[0], 1,
+	                             ncclInt32, ncclSum, clique.comm[0], other),
+	            "ncclAllReduce");
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
+	end_any();
+	p->cudaStreamDestroy(other);
+}
+
+Test(graph_of_ranks, an_invalid_capture_takes_no_collective)
+{
+	begin();
+	p->cudaStreamQuery(stream);
+	cr_assert_eq(native_sum(&clique, 0), ncclUnhandledCudaError);
+	end_any();
+}
+
+static void *destroy_graph(void *exec)
+{
+	native_await_sleep((pid_t)(intptr_t)getpid());
+	host_cudaGraphExecDestroy((cudaGraphExec_t)exec);
+	return NULL;
+}
+
+/* The communicators outlive it. */
+Test(graph_of_ranks, a_graph_keeps_its_communicators)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, destroy_graph, capture_sums());
+	native_clique_destroy(&clique);
+	pthread_join(thread, NULL);
+	native_clique_open(&clique, p, 2);
+}
