@@ -7,14 +7,16 @@
  *
  * Each thread carries a token from stream to stream: work on one reads the
  * token, adds one and writes it, and the next stream waits for that by event or
- * by mark.  At the end the token has counted every hop.
+ * by mark.  At the end the token has counted every hop.  One of the streams is the
+ * thread's own default stream, and some hops are a graph that was captured on the
+ * spot: a fork and a join, which count two.
  */
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "platform/platform.h"
+#include "platform/host/host.h"
 #include "support/native.h"
 #include "support/ranks.h"
 #include "support/stress.h"
@@ -30,6 +32,8 @@ struct token {
 	uint64_t value; /* plain: only stream order protects it */
 	uint64_t copies[HOPS];
 	uint32_t *word; /* pinned */
+	int device;     /* of the stream it is on */
+	uint64_t extra; /* hops that count two */
 };
 
 static void add_one(void *arg)
@@ -44,9 +48,9 @@ static void must(cudaError_t error)
 	native_must((int)error, "native call");
 }
 
-/* Make @to wait for what @from has now. */
-static void link_streams(struct token *t, cudaStream_t from, cudaStream_t to,
-                         uint32_t hop)
+/* Make @to wait for what @from, of @device, has now. */
+static void link_streams(struct token *t, cudaStream_t from, int device,
+                         cudaStream_t to, uint32_t hop)
 {
 	cudaEvent_t event;
 
@@ -55,10 +59,42 @@ static void link_streams(struct token *t, cudaStream_t from, cudaStream_t to,
 		must(p->await_mark(to, t->word, hop));
 		return;
 	}
+	must(p->cudaSetDevice(device));
 	must(p->cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
 	must(p->cudaEventRecord(event, from));
+	must(p->cudaSetDevice(0));
 	must(p->cudaStreamWaitEvent(to, event, 0));
 	must(p->cudaEventDestroy(event));
+}
+
+/* Queue two hops on @at as a graph: one on it, one on a stream that forks. */
+static void hop_in_graph(struct token *t, cudaStream_t at)
+{
+	cudaStream_t branch = native_stream(p, 0);
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	cudaEvent_t event;
+
+	must(p->cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+	must(host_cudaStreamBeginCapture(branch,
+	                                 cudaStreamCaptureModeThreadLocal));
+	must(p->cudaLaunchHostFunc(branch, add_one, t));
+	must(p->cudaEventRecord(event, branch));
+	must(p->cudaStreamWaitEvent(at, event, 0));
+	must(p->cudaLaunchHostFunc(at, add_one, t));
+	must(p->cudaSetDevice(t->device));
+	must(p->cudaEventDestroy(event));
+	must(p->cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+	must(p->cudaEventRecord(event, at));
+	must(p->cudaStreamWaitEvent(branch, event, 0));
+	must(p->cudaSetDevice(0));
+	must(host_cudaStreamEndCapture(branch, &graph));
+	must(host_cudaGraphInstantiate(&exec, graph, 0));
+	must(host_cudaGraphDestroy(graph));
+	must(host_cudaGraphLaunch(exec, at));
+	must(host_cudaGraphExecDestroy(exec));
+	must(p->cudaEventDestroy(event));
+	must(p->cudaStreamDestroy(branch));
 }
 
 static void *thread(void *arg)
@@ -69,21 +105,27 @@ static void *thread(void *arg)
 	int i, at = 0, next;
 
 	for (i = 0; i < STREAMS; i++)
-		s[i] = native_stream(p, i);
+		s[i] = i ? native_stream(p, i) : cudaStreamPerThread;
 	for (hop = 0; hop < HOPS; hop++) {
-		must(p->cudaLaunchHostFunc(s[at], add_one, t));
+		if (stress_random(&t->seed) % 16 == 0) {
+			t->device = at;
+			hop_in_graph(t, s[at]);
+			t->extra++;
+		} else {
+			must(p->cudaLaunchHostFunc(s[at], add_one, t));
+		}
 		must(p->cudaMemcpyAsync(&t->copies[hop], &t->value,
 		                        sizeof(t->value), cudaMemcpyDefault,
 		                        s[at]));
 		next = (int)(stress_random(&t->seed) % STREAMS);
 		if (next != at)
-			link_streams(t, s[at], s[next], base + hop + 1);
+			link_streams(t, s[at], at, s[next], base + hop + 1);
 		at = next;
 		if (stress_random(&t->seed) % 16 == 0)
 			p->cudaStreamQuery(s[at]);
 	}
 	must(p->cudaStreamSynchronize(s[at]));
-	for (i = 0; i < STREAMS; i++)
+	for (i = 1; i < STREAMS; i++)
 		must(p->cudaStreamDestroy(s[i]));
 	return NULL;
 }
@@ -92,10 +134,10 @@ static void check(const struct token *t)
 {
 	uint64_t i;
 
-	if (t->value != HOPS)
+	if (t->value != HOPS + t->extra)
 		stress_fail("the token is %lu", (unsigned long)t->value);
-	for (i = 0; i < HOPS; i++)
-		if (t->copies[i] != i + 1)
+	for (i = 1; i < HOPS; i++)
+		if (t->copies[i] <= t->copies[i - 1])
 			stress_fail("copy %lu is %lu", (unsigned long)i,
 			            (unsigned long)t->copies[i]);
 }
@@ -117,6 +159,7 @@ int main(int argc, char **argv)
 	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
 		for (i = 0; i < THREADS; i++) {
 			tokens[i].value = 0;
+			tokens[i].extra = 0;
 			pthread_create(&threads[i], NULL, thread, &tokens[i]);
 		}
 		for (i = 0; i < THREADS; i++) {
