@@ -18,7 +18,7 @@ static char from[4] = "abc", to[4];
 
 static void open_two(void)
 {
-	p = native_open(2);
+	p = native_open_host(2);
 	stream = native_stream(p, 0);
 	second = native_stream(p, 0);
 }
@@ -751,7 +751,7 @@ static struct native_clique clique;
 
 static void open_clique(void)
 {
-	p = native_open(2);
+	p = native_open_host(2);
 	native_clique_open(&clique, p, 2);
 	stream = clique.stream[0];
 	second = clique.stream[1];

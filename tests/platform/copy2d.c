@@ -19,7 +19,7 @@ static char to[18];
 
 static void open_two(void)
 {
-	p = native_open(2);
+	p = native_open_host(2);
 	stream = native_stream(p, 0);
 	memset(to, '-', sizeof(to));
 }

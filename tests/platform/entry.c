@@ -20,7 +20,7 @@ static void open_two(void)
 {
 	void *memory;
 
-	p = native_open(2);
+	p = native_open_host(2);
 	stream = native_stream(p, 0);
 	native_must(p->cudaMallocHost(&memory, sizeof(*word)),
 	            "cudaMallocHost");

@@ -166,7 +166,7 @@ static void hold(void)
 {
 	void *m;
 
-	p = native_open(2);
+	p = native_open_host(2);
 	held = native_stream(p, 0);
 	native_gate_hold(p, &gate, held);
 	native_must(p->cudaMalloc(&m, 64), "cudaMalloc");
@@ -262,7 +262,7 @@ Test(frees, what_is_not_there_is_refused)
 
 static void open_two(void)
 {
-	p = native_open(2);
+	p = native_open_host(2);
 }
 
 TestSuite(kinds, .init = open_two, .timeout = 10);

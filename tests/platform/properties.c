@@ -14,7 +14,7 @@ static const struct platform *p;
 
 static void open_three(void)
 {
-	p = native_open(3);
+	p = native_open_host(3);
 }
 
 TestSuite(properties, .init = open_three, .timeout = 10);

@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 	unsigned long rounds;
 	int i;
 
-	p = native_open(STREAMS);
+	p = native_open_host(STREAMS);
 	for (i = 0; i < THREADS; i++) {
 		must(p->cudaMallocHost((void **)&tokens[i].word,
 		                       sizeof(uint32_t)));

@@ -28,6 +28,13 @@ const struct platform *native_open(int devices)
 	return place_open(devices);
 }
 
+const struct platform *native_open_host(int devices)
+{
+	unsetenv("TEST_DEVICES");
+	setenv("COHORT_PLATFORM", "host", 1);
+	return native_open(devices);
+}
+
 cudaStream_t native_stream(const struct platform *p, int device)
 {
 	cudaStream_t stream;
