@@ -103,8 +103,9 @@ library_sources := \
   src/core/cause.c src/core/clique.c src/core/config.c src/core/connect.c \
   src/core/family.c src/core/native.c src/core/op.c src/core/owner.c \
   src/core/pair.c src/core/reaper.c src/core/recorder.c src/core/redop.c \
-  src/core/split.c src/core/submit.c src/guard/notifier.c src/guard/prober.c \
-  src/guard/snapshot.c src/guard/verdict.c src/guard/watchdog.c \
+  src/core/split.c src/core/submit.c src/guard/notifier.c src/guard/phrase.c \
+  src/guard/prober.c src/guard/snapshot.c src/guard/transfer.c \
+  src/guard/verdict.c src/guard/watchdog.c \
   src/platform/gpu.c src/platform/gpu_event.c src/platform/gpu_load.c \
   src/platform/gpu_mark.c src/platform/gpu_versions.c \
   src/platform/host/allocate.c src/platform/host/background.c \
@@ -146,9 +147,9 @@ unit_sources := \
   tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/comm.c \
-  tests/api/config.c \
-  tests/api/differential.c tests/api/group.c tests/api/guard.c \
-  tests/api/join.c tests/api/platform.c tests/api/respawn.c tests/api/run.c \
+  tests/api/config.c tests/api/differential.c tests/api/group.c \
+  tests/api/guard.c tests/api/join.c tests/api/p2p.c tests/api/platform.c \
+  tests/api/redop.c tests/api/respawn.c tests/api/run.c \
   tests/api/split.c tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
   tests/platform/calls.c tests/platform/capture.c tests/platform/collective.c \

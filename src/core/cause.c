@@ -107,5 +107,8 @@ int cause_set_aborted(struct cohort_abort *a, const char *reason)
 
 int cause_set_closing(struct cohort_abort *a)
 {
+	/* What was split is closed once more with its parent. */
+	if (cause_any(a))
+		return COHORT_ALREADY;
 	return swap(a, &a->closing);
 }

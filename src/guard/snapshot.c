@@ -20,22 +20,25 @@ bool snapshot_init(struct snapshot *s, const struct clique *q)
 		.starts_are_marked = q->platform->starts_are_marked,
 		.probing = -1,
 		.ranks = calloc((size_t)q->size, sizeof(*s->ranks)),
+		.transfers = calloc((size_t)q->size, sizeof(*s->transfers)),
 		.next = calloc((size_t)q->size, sizeof(*s->next)),
 	};
-	if (!s->ranks || !s->next) {
+	if (!s->ranks || !s->transfers || !s->next) {
 		snapshot_fini(s);
 		return false;
 	}
 	for (r = 0; r < q->size; r++)
-		s->next[r] = 1;
+		s->next[r] = s->transfers[r].next = 1;
 	return true;
 }
 
 void snapshot_fini(struct snapshot *s)
 {
 	free(s->ranks);
+	free(s->transfers);
 	free(s->next);
 	s->ranks = NULL;
+	s->transfers = NULL;
 	s->next = NULL;
 }
 
@@ -154,9 +157,18 @@ static void take(struct snapshot *s, struct clique *q)
 	s->front = front;
 }
 
+/* True if it is the same clock. */
+static bool is_same(const struct transfer_snapshot *a,
+                    const struct transfer_snapshot *b)
+{
+	return a->number && a->rank == b->rank && a->index == b->index &&
+	       a->met == b->met;
+}
+
 void snapshot_take(struct snapshot *s, struct clique *q)
 {
 	uint64_t front = s->front, resumed_ns = s->resumed_ns;
+	struct transfer_snapshot transfer = s->transfer;
 	bool all_joined = s->all_joined;
 
 	/* In this order: one that goes on in between is seen. */
@@ -169,7 +181,12 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	/* It has become the oldest since the last look. */
 	if (front && s->front > front)
 		s->moved_ns = s->now_ns;
+	transfer_take(s, q);
 	s->now_ns = clock_now();
+	if (s->resumed_ns == resumed_ns && is_same(&s->transfer, &transfer)) {
+		s->transfer.warned = transfer.warned;
+		s->transfer.expired = transfer.expired;
+	}
 	if (s->front == front && s->all_joined == all_joined &&
 	    s->resumed_ns == resumed_ns)
 		return;

@@ -39,6 +39,40 @@ struct rank_snapshot {
 	char thread[THREAD_NAME_SIZE];
 };
 
+/* Of the transfers in flight the one whose time is up first, of those in each rank's
+ * oldest operation with any. */
+struct transfer_snapshot {
+	uint64_t number; /* of the pair, 0: none is in flight */
+	int rank;
+	int peer;
+	bool sends; /* the rank; else it receives */
+	size_t count;
+	int type;
+	bool is_local; /* the peer is of this process */
+	bool met;      /* and has called its half, or is of another */
+	uint64_t index;
+	uint64_t since_ns; /* its clock, from when that runs, */
+	uint64_t allowed_ns;
+
+	/* Of the two halves: the rank's and the peer's. */
+	struct half {
+		bool in_call; /* its native call has not returned */
+		bool started;
+		bool done;
+	} own, other;
+
+	/* What the watchdog remembers. */
+	bool warned;
+	unsigned expired; /* how often */
+};
+
+/* What is kept of a rank's transfers from one look to the next. */
+struct transfer_memory {
+	uint64_t next;    /* the first that is not known to be done */
+	uint64_t ticket;  /* of the oldest in flight when last looked at */
+	uint64_t held_ns; /* when something older was last seen in flight */
+};
+
 struct snapshot {
 	/* Constant. */
 	const char *group;
@@ -66,7 +100,9 @@ struct snapshot {
 	uint64_t probing_since_ns;
 	uint64_t telling_since_ns; /* on_verdict is running, 0: it is not */
 
+	struct transfer_snapshot transfer;
 	struct rank_snapshot *ranks;
+	struct transfer_memory *transfers;
 
 	/* Of each rank the number of the first collective that is not known to
 	 * be done; kept from one look to the next. */
@@ -80,6 +116,9 @@ void snapshot_fini(struct snapshot *s);
 /* Take a snapshot.  What the watchdog remembers is forgotten with a new front, and
  * when its clocks start anew. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
+
+/* What snapshot_take() does about transfers, after the rest. */
+void transfer_take(struct snapshot *s, const struct clique *clique);
 
 /* Look at the ranks' threads, too: asks the system, which takes its time.  What was
  * seen is kept until a rank is called by another thread. */

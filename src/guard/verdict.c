@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "guard/phrase.h"
 
 /* Of ranks that are described at length in a text. */
 #define MAX_DESCRIBED 3
@@ -101,20 +102,33 @@ static struct due first_clock(const struct snapshot *s)
 	return due;
 }
 
-struct due verdict_due(const struct snapshot *s)
+static struct due transfer_clock(const struct snapshot *s)
 {
-	struct due due = { .next_ns = UINT64_MAX };
+	const struct transfer_snapshot *x = &s->transfer;
+
+	return (struct due){
+		.is_transfer = true,
+		.next_ns = saturating_add(x->since_ns,
+		                          saturating_multiply(x->allowed_ns,
+		                                              1 + x->expired)),
+		.since_ns = x->since_ns,
+		.deadline_ns = x->allowed_ns,
+	};
+}
+
+/* What is to be said of a clock, of which that has been said. */
+static struct due due_of(const struct snapshot *s, struct due due, bool warned,
+                         unsigned expired)
+{
 	uint64_t warning;
 
-	if (s->front && !s->paused)
-		due = first_clock(s);
 	if (due.next_ns == UINT64_MAX)
 		return due;
 	if (s->now_ns >= due.next_ns) {
 		due.what = DUE_VERDICT;
 		return due;
 	}
-	if (s->warned || s->expired || s->warn_percent >= 100)
+	if (warned || expired || s->warn_percent >= 100)
 		return due;
 	warning = due.since_ns + due.deadline_ns / 100 * s->warn_percent;
 	if (s->now_ns >= warning)
@@ -124,53 +138,35 @@ struct due verdict_due(const struct snapshot *s)
 	return due;
 }
 
-/* ---- sets of ranks ---------------------------------------------------- */
-
-/* "0 2-5", or "none". */
-static void add_set(struct text *t, const uint64_t *set)
+/* The graver one, of two like it the one that began first; looking again when any of
+ * them wants that. */
+static struct due graver(struct due a, struct due b)
 {
-	const char *gap = "";
-	int first, last;
+	struct due due = b.what > a.what || (b.what && b.what == a.what &&
+	                                     b.since_ns < a.since_ns)
+	                         ? b
+	                         : a;
 
-	for (first = 0; first < COHORT_MAX_RANKS; first = last + 1) {
-		last = first;
-		if (!rank_set_has(set, first))
-			continue;
-		while (rank_set_has(set, last + 1))
-			last++;
-		text_add(t, last > first ? "%s%d-%d" : "%s%d", gap, first,
-		         last);
-		gap = " ";
-	}
-	if (!*gap)
-		text_add(t, "none");
+	due.next_ns = a.next_ns < b.next_ns ? a.next_ns : b.next_ns;
+	return due;
+}
+
+struct due verdict_due(const struct snapshot *s)
+{
+	struct due due = { .next_ns = UINT64_MAX };
+
+	if (s->paused)
+		return due;
+	if (s->front)
+		due = due_of(s, first_clock(s), s->warned, s->expired);
+	if (s->transfer.number)
+		due = graver(due,
+		             due_of(s, transfer_clock(s), s->transfer.warned,
+		                    s->transfer.expired));
+	return due;
 }
 
 /* ---- texts ------------------------------------------------------------ */
-
-static void add_time(struct text *t, uint64_t ns)
-{
-	if (ns < NS_PER_S)
-		text_add(t, "%.0f ms", (double)ns / 1e6);
-	else
-		text_add(t, "%.1f s", (double)ns / 1e9);
-}
-
-static void add_age(struct text *t, const struct snapshot *s, uint64_t time_ns)
-{
-	add_time(t, s->now_ns > time_ns ? s->now_ns - time_ns : 0);
-}
-
-/* "rank 2 (thread 4711 "dp/2", device 2)". */
-static void add_name(struct text *t, const struct rank_snapshot *r)
-{
-	text_add(t, "rank %d (", r->rank);
-	if (r->tid)
-		text_add(t, "thread %d", r->tid);
-	if (*r->thread)
-		text_add(t, " \"%s\"", r->thread);
-	text_add(t, "%sdevice %d)", r->tid ? ", " : "", r->device);
-}
 
 /* What a rank that has called the front is doing about it. */
 static void add_progress(struct text *t, const struct snapshot *s,
@@ -179,7 +175,7 @@ static void add_progress(struct text *t, const struct snapshot *s,
 	if (r->in_call) {
 		text_add(t, " has been inside %s for ",
 		         record_native_name(&r->call));
-		add_age(t, s, r->arrived_ns);
+		phrase_age(t, s, r->arrived_ns);
 	} else if (r->done) {
 		text_add(t, " is done");
 	} else if (!s->starts_are_marked) {
@@ -192,48 +188,14 @@ static void add_progress(struct text *t, const struct snapshot *s,
 	}
 }
 
-/* Whether its thread lives, and where it is. */
-static void add_place(struct text *t, const struct rank_snapshot *r)
-{
-	if (r->alive >= 0)
-		text_add(t, r->alive ? " is alive, "
-		                     : " is dead (that thread has exited), ");
-	else
-		text_add(t, " is ");
-	text_add(t, r->native   ? "inside its native communicator"
-	            : r->inside ? "inside another call"
-	                        : "outside the library");
-}
-
-/* What a rank that has not called the front is doing instead. */
-static void add_absence(struct text *t, const struct snapshot *s,
-                        const struct rank_snapshot *r)
-{
-	if (!r->tid) {
-		text_add(t, " has never called anything");
-		return;
-	}
-	if (r->closed)
-		text_add(t, " has left by cohort_comm_close()");
-	else
-		add_place(t, r);
-	if (!r->last.ticket)
-		return;
-	text_add(t, "; its last call, ");
-	record_add(t, &r->last);
-	text_add(t, " (ticket %llu), was ", (unsigned long long)r->last.ticket);
-	add_age(t, s, r->last.submitted_ns);
-	text_add(t, " ago");
-}
-
 static void add_rank(struct text *t, const struct snapshot *s,
                      const struct rank_snapshot *r)
 {
-	add_name(t, r);
+	phrase_name(t, r);
 	if (r->joined)
 		add_progress(t, s, r);
 	else
-		add_absence(t, s, r);
+		phrase_absence(t, s, r);
 }
 
 /* The ranks in @set, the first few at length. */
@@ -366,6 +328,135 @@ static void add_front(struct text *t, const struct snapshot *s)
 	         (unsigned long long)s->front, s->group, s->generation);
 }
 
+/* ---- transfers -------------------------------------------------------- */
+
+static const struct rank_snapshot *rank_of(const struct snapshot *s, int rank)
+{
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].rank == rank)
+			return &s->ranks[i];
+	return NULL;
+}
+
+static int kind_of_half(const struct snapshot *s, const struct half *h)
+{
+	return h->in_call || (s->starts_are_marked && !h->started)
+	               ? COHORT_VERDICT_NOT_STARTED
+	               : COHORT_VERDICT_NOT_FINISHED;
+}
+
+/* Whom a transfer waits for, and why. */
+static void blame(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	rank_set_add(v->joined, x->rank);
+	if (!x->met) {
+		v->kind = kind_of_absence(rank_of(s, x->peer));
+		v->rank = x->peer;
+		rank_set_add(v->missing, x->peer);
+		return;
+	}
+	if (x->is_local)
+		rank_set_add(v->joined, x->peer);
+	v->kind = kind_of_half(s, &x->own);
+	rank_set_add(v->missing, x->rank);
+	if (v->kind == COHORT_VERDICT_NOT_STARTED)
+		v->rank = x->rank;
+	if (!x->is_local || x->other.done)
+		return;
+	rank_set_add(v->missing, x->peer);
+	/* Of one that runs it is nobody's fault; the other half may keep it from
+	 * that. */
+	if (v->kind == COHORT_VERDICT_NOT_FINISHED)
+		v->kind = kind_of_half(s, &x->other);
+	if (v->kind == COHORT_VERDICT_NOT_STARTED && v->rank < 0)
+		v->rank = x->peer;
+}
+
+static void add_half(struct text *t, const struct snapshot *s, int rank,
+                     const struct half *h)
+{
+	text_add(t, "; ");
+	phrase_name(t, rank_of(s, rank));
+	if (h->in_call)
+		text_add(t, " is inside the native call");
+	else if (h->done)
+		text_add(t, " is done");
+	else if (!s->starts_are_marked)
+		text_add(t, " has queued it");
+	else if (h->started)
+		text_add(t, " has started, and not finished");
+	else
+		text_add(t, " has not started: its stream is still busy with "
+		            "what was queued before");
+}
+
+static void add_peer(struct text *t, const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	if (!x->is_local) {
+		text_add(t, "; rank %d is of another process", x->peer);
+	} else if (x->met) {
+		add_half(t, s, x->peer, &x->other);
+	} else {
+		text_add(t, "; ");
+		phrase_name(t, rank_of(s, x->peer));
+		text_add(t,
+		         " has not called its %s:", x->sends ? "recv" : "send");
+		phrase_absence(t, s, rank_of(s, x->peer));
+	}
+}
+
+static void stalled_transfer(const struct snapshot *s, const struct due *due,
+                             struct verdict *out, struct text *t)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	struct cohort_verdict *v = &out->v;
+
+	blame(s, v);
+	text_add(t,
+	         "%s of %zu %s by rank %d %s rank %d (number %llu, group "
+	         "\"%s\", generation %d): %s; waited for ",
+	         x->sends ? "send" : "recv", x->count, type_name(x->type),
+	         x->rank, x->sends ? "to" : "from", x->peer,
+	         (unsigned long long)x->number, s->group, s->generation,
+	         cohort_verdict_text(v->kind));
+	phrase_age(t, s, due->since_ns);
+	text_add(t, ", allowed are ");
+	phrase_time(t, due->deadline_ns);
+	if (x->met)
+		add_half(t, s, x->rank, &x->own);
+	add_peer(t, s);
+}
+
+/* ---- what has happened ------------------------------------------------ */
+
+static void stalled_front(const struct snapshot *s, const struct due *due,
+                          struct verdict *out, struct text *t)
+{
+	struct cohort_verdict *v = &out->v;
+
+	find_missing(s, v);
+	v->collective = s->front;
+	add_front(t, s);
+	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
+	phrase_age(t, s, due->since_ns);
+	text_add(t, ", allowed are ");
+	phrase_time(t, due->deadline_ns);
+	text_add(t, "; joined: ");
+	phrase_set(t, v->joined);
+	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
+	phrase_set(t, v->missing);
+	add_ranks(t, s, v->missing);
+	if (s->world > s->size)
+		text_add(t, "; %d of %d ranks are of other processes",
+		         s->world - s->size, s->world);
+}
+
 void verdict_stalled(const struct snapshot *s, const struct due *due,
                      struct verdict *out)
 {
@@ -373,31 +464,20 @@ void verdict_stalled(const struct snapshot *s, const struct due *due,
 	struct cohort_verdict *v = &out->v;
 
 	report_ranks(s, out);
-	find_missing(s, v);
 	v->stage = due->what == DUE_WARNING ? COHORT_STAGE_WARNING
 	                                    : COHORT_STAGE_EXPIRED;
-	v->collective = s->front;
 	v->since_ns = due->since_ns;
 	v->deadline_ns = due->deadline_ns;
-	add_front(&t, s);
-	text_add(&t, ": %s; waited for ", cohort_verdict_text(v->kind));
-	add_age(&t, s, due->since_ns);
-	text_add(&t, ", allowed are ");
-	add_time(&t, due->deadline_ns);
-	text_add(&t, "; joined: ");
-	add_set(&t, v->joined);
-	text_add(&t, s->all_joined ? "; it waits for: " : "; missing: ");
-	add_set(&t, v->missing);
-	add_ranks(&t, s, v->missing);
-	if (s->world > s->size)
-		text_add(&t, "; %d of %d ranks are of other processes",
-		         s->world - s->size, s->world);
+	if (due->is_transfer)
+		stalled_transfer(s, due, out, &t);
+	else
+		stalled_front(s, due, out, &t);
 	if (s->probing >= 0) {
 		text_add(&t,
 		         "; ncclCommGetAsyncError of rank %d has not returned "
 		         "for ",
 		         s->probing);
-		add_age(&t, s, s->probing_since_ns);
+		phrase_age(&t, s, s->probing_since_ns);
 	}
 }
 
@@ -424,13 +504,13 @@ void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
 static void add_blocker(struct text *t, const struct snapshot *s,
                         const struct rank_snapshot *r)
 {
-	add_name(t, r);
+	phrase_name(t, r);
 	if (r->native) {
 		text_add(t, " is inside its native communicator");
 	} else if (r->inside && r->last.ticket &&
 	           r->last.outcome == COHORT_TIMED_OUT) {
 		text_add(t, " has been inside %s for ", record_name(&r->last));
-		add_age(t, s, r->last.submitted_ns);
+		phrase_age(t, s, r->last.submitted_ns);
 	} else {
 		text_add(t, r->inside ? " is inside a call"
 		                      : " has an operation in flight that "
@@ -452,7 +532,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	v->deadline_ns = s->abort_ns;
 	text_add(&t, "group \"%s\", generation %d could not be ended within ",
 	         s->group, s->generation);
-	add_time(&t, s->abort_ns);
+	phrase_time(&t, s->abort_ns);
 	for (i = 0; i < s->size; i++) {
 		if (s->ranks[i].idle)
 			continue;
@@ -473,7 +553,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		         s->probing);
 	if (s->telling_since_ns) {
 		text_add(&t, "; on_verdict has not returned for ");
-		add_age(&t, s, s->telling_since_ns);
+		phrase_age(&t, s, s->telling_since_ns);
 	}
 }
 
@@ -491,7 +571,7 @@ void verdict_prober(const struct snapshot *s, struct verdict *out)
 	         "the prober of group \"%s\" has been inside "
 	         "ncclCommGetAsyncError of rank %d for ",
 	         s->group, s->probing);
-	add_age(&t, s, s->probing_since_ns);
+	phrase_age(&t, s, s->probing_since_ns);
 }
 
 struct cohort_cause verdict_cause(const struct verdict *verdict)

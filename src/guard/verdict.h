@@ -9,8 +9,9 @@
 
 #include "guard/snapshot.h"
 
-/* What is to be said of the front now. */
+/* What is to be said of the front now, or of a transfer. */
 struct due {
+	bool is_transfer;
 	enum { DUE_NOTHING, DUE_WARNING, DUE_VERDICT } what;
 	uint64_t since_ns;    /* the clock that decides, from when it runs */
 	uint64_t deadline_ns; /* and what it allows */
@@ -31,10 +32,10 @@ struct verdict {
 bool verdict_init(struct verdict *verdict, int size);
 void verdict_fini(struct verdict *verdict);
 
-/* Whether a collective's time is up. */
+/* Whether the time of the front, or of a transfer, is up. */
 struct due verdict_due(const struct snapshot *s);
 
-/* Why the front does not go on. */
+/* Why that does not go on. */
 void verdict_stalled(const struct snapshot *s, const struct due *due,
                      struct verdict *out);
 

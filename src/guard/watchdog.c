@@ -84,7 +84,8 @@ static uint64_t shortest_own(const struct guard *g, int rank)
 	const struct cohort_comm *c = &g->clique->comms[rank];
 	uint64_t ns = atomic_load(&c->pushed_shortest_ns);
 
-	if (g->now.next[rank] <= atomic_load(&c->popped_last))
+	if (g->now.next[rank] <= atomic_load(&c->popped_last) ||
+	    g->now.transfers[rank].next <= atomic_load(&c->popped_transfers))
 		ns = earlier(ns, atomic_load(&c->popped_shortest_ns));
 	return ns;
 }
@@ -129,7 +130,10 @@ static void act(struct guard *g, const struct due *due)
 	struct cohort_cause cause;
 	uint64_t number;
 
-	g->now.expired = expirations(&g->now, due);
+	if (due->is_transfer)
+		g->now.transfer.expired = expirations(&g->now, due);
+	else
+		g->now.expired = expirations(&g->now, due);
 	if (g->options.policy == COHORT_POLICY_ABORT) {
 		cause = verdict_cause(&g->verdict);
 		cause_set(g->clique->end, &cause); /* seen, and told, next */
@@ -159,7 +163,10 @@ static uint64_t judge(struct guard *g)
 	if (due.what == DUE_VERDICT) {
 		act(g, &due);
 	} else {
-		g->now.warned = true;
+		if (due.is_transfer)
+			g->now.transfer.warned = true;
+		else
+			g->now.warned = true;
 		notifier_tell(&g->notifier, &g->verdict);
 	}
 	return verdict_due(&g->now).next_ns;

@@ -27,7 +27,7 @@ int main(void)
 	int rc, closed, bad = 0;
 	long live;
 
-	/* The host platform keeps its streams: let it make them first. */
+	scenario_stock();
 	if (scenario(&closed) != COHORT_OK || scenario(&closed) != COHORT_OK) {
 		printf("without a fault: %s\n", cohort_last_error());
 		return 1;

@@ -25,8 +25,13 @@
 static bool keeps_memory(const char *call)
 {
 	static const char *const calls[] = {
-		"cudaFree",      "cudaFreeHost",  "cudaStreamDestroy",
-		"cudaGetDevice", "cudaSetDevice", "mark",
+		"cudaFree",
+		"cudaFreeHost",
+		"cudaStreamDestroy",
+		"cudaEventDestroy",
+		"cudaGetDevice",
+		"cudaSetDevice",
+		"mark",
 	};
 	size_t i;
 
@@ -68,6 +73,7 @@ int main(void)
 
 	real = place_table();
 	platform_override(failing_wrap(real));
+	scenario_stock();
 	if (scenario(&closed) != COHORT_OK || scenario(&closed) != COHORT_OK) {
 		printf("without a fault: %s\n", cohort_last_error());
 		return 1;

@@ -4,10 +4,12 @@
 
 #include <stdlib.h>
 
+#include "platform/platform.h"
 #include "support/ranks.h"
 
 #define RANKS 3
 #define COUNT 1000
+#define STOCK 64
 
 /* The first result that is not COHORT_OK is kept. */
 static int keep(int first, int next)
@@ -53,6 +55,71 @@ static int queue_all(struct cohort_comm *c, float *memory)
 	return rc;
 }
 
+/* A ring of sends and receives and an exchange, as one operation. */
+static int queue_batch(struct cohort_comm *c, float *memory)
+{
+	int rank = cohort_comm_rank(c);
+	int rc = cohort_batch_begin(c), ended;
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = cohort_send(c, memory, COUNT / 2, COHORT_F32, (rank + 1) % RANKS,
+	                 NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_recv(c, memory + COUNT / 2, COUNT / 2, COHORT_F32,
+		                 (rank + RANKS - 1) % RANKS, NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_all_to_all(c, memory + COUNT,
+		                       memory + COUNT + RANKS * 10, 10,
+		                       COHORT_F32, NULL, NULL);
+	ended = cohort_batch_end(c, cohort_comm_stream(c), NULL);
+	return keep(rc, ended);
+}
+
+/* Gather, scatter, and a sum of one's own. */
+static int queue_more(struct cohort_comm *c, float *memory)
+{
+	void *stream = cohort_comm_stream(c);
+	float *block = memory + (size_t)cohort_comm_rank(c) * COUNT;
+	float half = 0.5f;
+	int op = -1, rc, destroyed;
+
+	rc = cohort_gather(c, block, memory, COUNT, COHORT_F32, 1, stream,
+	                   NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_scatter(c, memory, block, COUNT, COHORT_F32, 0,
+		                    stream, NULL);
+	if (rc == COHORT_OK)
+		rc = queue_batch(c, memory);
+	if (rc == COHORT_OK)
+		rc = cohort_premul_sum_create(c, &half, COHORT_F32,
+		                              COHORT_SCALAR_HOST, &op);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = cohort_all_reduce(c, memory, memory, COUNT, COHORT_F32, op, stream,
+	                       NULL);
+	destroyed = cohort_op_destroy(c, op);
+	return keep(rc, destroyed);
+}
+
+/* Two of the ranks together, one alone; the pair is closed, the other is left for
+ * the group's close. */
+static int split(struct cohort_comm *c)
+{
+	int rank = cohort_comm_rank(c), closed;
+	struct cohort_comm *child;
+	int32_t value = 1;
+	int rc = cohort_comm_split(c, rank / 2, 0, &child);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = ranks_sum_wait(child, &value);
+	if (rank == 2)
+		return rc;
+	closed = cohort_comm_close(child);
+	return keep(rc, closed);
+}
+
 static int worker(struct cohort_comm *c, void *user)
 {
 	static const float zeros[RANKS * COUNT];
@@ -66,6 +133,10 @@ static int worker(struct cohort_comm *c, void *user)
 	                 cohort_comm_stream(c));
 	if (rc == COHORT_OK)
 		rc = queue_all(c, memory);
+	if (rc == COHORT_OK)
+		rc = queue_more(c, memory);
+	if (rc == COHORT_OK)
+		rc = split(c);
 	/* What was queued must be over before the memory goes.  If this rank
 	 * failed the others may wait for it, and it for them: end them all. */
 	if (rc != COHORT_OK)
@@ -149,6 +220,24 @@ static int ignore(const struct cohort_verdict *verdict, void *user)
 	(void)verdict;
 	(void)user;
 	return 0;
+}
+
+void scenario_stock(void)
+{
+	const struct platform *p;
+	cudaStream_t streams[STOCK];
+	cudaEvent_t events[STOCK];
+	int i;
+
+	ranks_must(platform_open(COHORT_PLATFORM_HOST, &p), "platform");
+	for (i = 0; i < STOCK; i++)
+		ranks_must((int)p->cudaStreamCreate(&streams[i]) +
+		                   (int)p->cudaEventCreate(&events[i]),
+		           "streams and events");
+	for (i = 0; i < STOCK; i++)
+		ranks_must((int)p->cudaStreamDestroy(streams[i]) +
+		                   (int)p->cudaEventDestroy(events[i]),
+		           "streams and events");
 }
 
 int scenario(int *closed)

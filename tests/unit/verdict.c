@@ -870,3 +870,165 @@ Test(verdict, every_kind_has_its_words)
 	                 "a verdict that this version of cohort does not know");
 	cr_assert_str_eq(cohort_verdict_text(14), cohort_verdict_text(-1));
 }
+
+/* ---- sends and receives ----------------------------------------------- */
+
+/* Rank 0 has sent to rank 1, that long ago, and allows 10 s. */
+static struct transfer_snapshot *sends(uint64_t ago_ns)
+{
+	s.front = 0;
+	s.transfer = (struct transfer_snapshot){
+		.number = 3,
+		.rank = 0,
+		.peer = 1,
+		.sends = true,
+		.count = 1000,
+		.type = COHORT_F32,
+		.is_local = true,
+		.since_ns = NOW - ago_ns,
+		.allowed_ns = 10 * S,
+	};
+	return &s.transfer;
+}
+
+/* What is to be said of it after its time. */
+static const char *stalled_transfer(void)
+{
+	const struct due due = {
+		.is_transfer = true,
+		.what = DUE_VERDICT,
+		.since_ns = NOW - 10 * S,
+		.deadline_ns = 10 * S,
+	};
+
+	verdict_stalled(&s, &due, &out);
+	return out.text;
+}
+
+#define TRANSFER                                                               \
+	"send of 1000 float32 by rank 0 to rank 1 (number 3, group \"dp\", "   \
+	"generation 1): "
+
+Test(due, a_transfer_has_a_clock_of_its_own)
+{
+	const uint64_t began = NOW - S;
+
+	given(2);
+	sends(S);
+	cr_assert_eq(at(began + 5 * S - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(began + 5 * S - 1).next_ns, began + 5 * S);
+	cr_assert_eq(at(began + 5 * S).what, DUE_WARNING);
+	s.transfer.warned = true;
+	cr_assert_eq(at(began + 5 * S).what, DUE_NOTHING);
+	cr_assert_eq(at(began + 5 * S).next_ns, began + 10 * S);
+	cr_assert_eq(at(began + 10 * S).what, DUE_VERDICT);
+	cr_assert(at(began + 10 * S).is_transfer);
+	s.transfer.expired = 1;
+	cr_assert_eq(at(began + 10 * S).next_ns, began + 20 * S);
+	s.paused = true;
+	cr_assert_eq(at(began + 10 * S).what, DUE_NOTHING);
+}
+
+Test(due, of_a_transfer_and_a_collective_the_graver_is_told)
+{
+	given(2);
+	sends(8 * S);
+	s.front = 7;
+	joins(1, 4 * S);
+	/* 8 and 4 s of 10: a warning of each is due, or will be. */
+	cr_assert_eq(at(NOW).what, DUE_WARNING);
+	cr_assert(at(NOW).is_transfer);
+	s.transfer.warned = true;
+	cr_assert_eq(at(NOW).next_ns, NOW + S);
+	cr_assert_eq(at(NOW + S).what, DUE_WARNING);
+	cr_assert_not(at(NOW + S).is_transfer);
+	cr_assert_eq(at(NOW + 2 * S).what, DUE_VERDICT);
+	cr_assert(at(NOW + 2 * S).is_transfer);
+	s.transfer.expired = 1;
+	cr_assert_eq(at(NOW + 6 * S).what, DUE_VERDICT);
+	cr_assert_not(at(NOW + 6 * S).is_transfer);
+}
+
+Test(verdict, of_a_transfer_names_who_has_not_called)
+{
+	given(2);
+	sends(10 * S);
+	cr_assert_str_eq(stalled_transfer(),
+	                 TRANSFER "outside the library; waited for 10.0 s, "
+	                          "allowed are 10.0 s; rank 1 (thread 4001 "
+	                          "\"dp/1\", device 1) has not called its "
+	                          "recv: is alive, outside the library" LAST);
+	cr_assert_eq(out.v.rank, 1);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(out.v.joined[0], 1);
+	cr_assert_eq(out.v.missing[0], 2);
+	cr_assert_eq(out.v.collective, 0);
+}
+
+Test(verdict, of_a_transfer_knows_who_never_called_or_is_dead)
+{
+	given(2);
+	sends(10 * S);
+	ranks[1].tid = 0;
+	ranks[1].last.ticket = 0;
+	*ranks[1].thread = '\0';
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
+	cr_assert_not_null(strstr(out.text, "rank 1 (device 1) has not called "
+	                                    "its recv: has never called "
+	                                    "anything"),
+	                   "%s", out.text);
+	given(2);
+	sends(10 * S);
+	ranks[1].alive = 0;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
+	ranks[1].alive = 1;
+	ranks[1].inside = true;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
+}
+
+Test(verdict, of_a_transfer_that_both_have_called_tells_who_holds_it_up)
+{
+	struct transfer_snapshot *x;
+
+	given(2);
+	x = sends(10 * S);
+	x->met = true;
+	x->own.started = true;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 1);
+	cr_assert_eq(out.v.joined[0], 3);
+	cr_assert_not_null(strstr(out.text, "rank 1 (thread 4001 \"dp/1\", "
+	                                    "device 1) has not started"),
+	                   "%s", out.text);
+	x->other.started = true;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(out.v.rank, -1);
+	x->own = (struct half){ .in_call = true };
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 0);
+	cr_assert_not_null(strstr(out.text, "is inside the native call"));
+}
+
+Test(verdict, of_a_transfer_with_another_process_says_so)
+{
+	struct transfer_snapshot *x;
+
+	given(2);
+	s.world = 4;
+	x = sends(10 * S);
+	x->peer = 3;
+	x->is_local = false;
+	x->met = true;
+	x->own.started = true;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_not_null(
+		strstr(out.text, "to rank 3 (number 3, group \"dp\", "));
+	cr_assert_not_null(strstr(out.text, "rank 3 is of another process"));
+}

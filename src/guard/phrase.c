@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "guard/phrase.h"
+
+#include "base/clock.h"
+
+void phrase_set(struct text *t, const uint64_t *set)
+{
+	const char *gap = "";
+	int first, last;
+
+	for (first = 0; first < COHORT_MAX_RANKS; first = last + 1) {
+		last = first;
+		if (!rank_set_has(set, first))
+			continue;
+		while (rank_set_has(set, last + 1))
+			last++;
+		text_add(t, last > first ? "%s%d-%d" : "%s%d", gap, first,
+		         last);
+		gap = " ";
+	}
+	if (!*gap)
+		text_add(t, "none");
+}
+
+void phrase_time(struct text *t, uint64_t ns)
+{
+	if (ns < NS_PER_S)
+		text_add(t, "%.0f ms", (double)ns / 1e6);
+	else
+		text_add(t, "%.1f s", (double)ns / 1e9);
+}
+
+void phrase_age(struct text *t, const struct snapshot *s, uint64_t time_ns)
+{
+	phrase_time(t, s->now_ns > time_ns ? s->now_ns - time_ns : 0);
+}
+
+void phrase_name(struct text *t, const struct rank_snapshot *r)
+{
+	text_add(t, "rank %d (", r->rank);
+	if (r->tid)
+		text_add(t, "thread %d", r->tid);
+	if (*r->thread)
+		text_add(t, " \"%s\"", r->thread);
+	text_add(t, "%sdevice %d)", r->tid ? ", " : "", r->device);
+}
+
+void phrase_place(struct text *t, const struct rank_snapshot *r)
+{
+	if (r->alive >= 0)
+		text_add(t, r->alive ? " is alive, "
+		                     : " is dead (that thread has exited), ");
+	else
+		text_add(t, " is ");
+	text_add(t, r->native   ? "inside its native communicator"
+	            : r->inside ? "inside another call"
+	                        : "outside the library");
+}
+
+void phrase_absence(struct text *t, const struct snapshot *s,
+                    const struct rank_snapshot *r)
+{
+	if (!r->tid) {
+		text_add(t, " has never called anything");
+		return;
+	}
+	if (r->closed)
+		text_add(t, " has left by cohort_comm_close()");
+	else
+		phrase_place(t, r);
+	if (!r->last.ticket)
+		return;
+	text_add(t, "; its last call, ");
+	record_add(t, &r->last);
+	text_add(t, " (ticket %llu), was ", (unsigned long long)r->last.ticket);
+	phrase_age(t, s, r->last.submitted_ns);
+	text_add(t, " ago");
+}

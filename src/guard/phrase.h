@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUARD_PHRASE_H
+#define GUARD_PHRASE_H
+
+/*
+ * Parts of a verdict's text
+ */
+
+#include "guard/snapshot.h"
+
+/* A set of ranks: "0 2-5", or "none". */
+void phrase_set(struct text *t, const uint64_t *set);
+
+/* "20 ms", "10.0 s"; and how long ago something was. */
+void phrase_time(struct text *t, uint64_t ns);
+void phrase_age(struct text *t, const struct snapshot *s, uint64_t time_ns);
+
+/* "rank 2 (thread 4711 "dp/2", device 2)". */
+void phrase_name(struct text *t, const struct rank_snapshot *r);
+
+/* Whether its thread lives, and where it is. */
+void phrase_place(struct text *t, const struct rank_snapshot *r);
+
+/* What a rank that has not called is doing instead. */
+void phrase_absence(struct text *t, const struct snapshot *s,
+                    const struct rank_snapshot *r);
+
+#endif

@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Gather, scatter, all-to-all, sends and receives: what they compute, with and
+ * without NCCL's own functions for them; and what is said of those that do not go on
+ */
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "support/ranks.h"
+
+#define RANKS 4
+#define COUNT 3
+
+TestSuite(p2p, .timeout = 60);
+
+static void expect(int got, int want, const char *in_text)
+{
+	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
+	             want);
+	cr_assert_not_null(strstr(cohort_last_error(), in_text),
+	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
+	                   in_text);
+}
+
+static void run(cohort_worker_fn worker, void *user)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+
+	cr_assert_eq(cohort_group_run(group, worker, user, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static void await(struct cohort_comm *c)
+{
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+}
+
+/* ---- what they compute ------------------------------------------------ */
+
+static struct {
+	int32_t send[RANKS * COUNT], recv[RANKS * COUNT];
+} memory[RANKS];
+
+/* Element @i of the block for rank @to of rank @from. */
+static int32_t value(int from, int to, int i)
+{
+	return 100 * from + 10 * to + i;
+}
+
+static void fill(int rank)
+{
+	int i;
+
+	for (i = 0; i < RANKS * COUNT; i++) {
+		memory[rank].send[i] = value(rank, i / COUNT, i % COUNT);
+		memory[rank].recv[i] = -1;
+	}
+}
+
+/* Block @block of what rank @rank has got is what rank @from had for @to. */
+static void check_block(int rank, int block, int from, int to)
+{
+	const int32_t *got = &memory[rank].recv[block * COUNT];
+	int i;
+
+	for (i = 0; i < COUNT; i++)
+		cr_assert_eq(got[i], from < 0 ? -1 : value(from, to, i),
+		             "rank %d, block %d, element %d: %d", rank, block,
+		             i, got[i]);
+}
+
+static int spread(struct cohort_comm *c, void *user)
+{
+	void *stream = cohort_comm_stream(c);
+	int r, rank = cohort_comm_rank(c);
+	int32_t *send = memory[rank].send, *recv = memory[rank].recv;
+
+	(void)user;
+	fill(rank);
+	ranks_must(cohort_gather(c, send, recv, COUNT, COHORT_I32, 2, stream,
+	                         NULL),
+	           "gather");
+	await(c);
+	for (r = 0; r < RANKS; r++)
+		check_block(rank, r, rank == 2 ? r : -1, 0);
+	fill(rank);
+	ranks_must(cohort_scatter(c, send, recv, COUNT, COHORT_I32, 1, stream,
+	                          NULL),
+	           "scatter");
+	await(c);
+	check_block(rank, 0, 1, rank);
+	check_block(rank, 1, -1, 0);
+	fill(rank);
+	ranks_must(cohort_all_to_all(c, send, recv, COUNT, COHORT_I32, stream,
+	                             NULL),
+	           "all_to_all");
+	await(c);
+	for (r = 0; r < RANKS; r++)
+		check_block(rank, r, r, rank);
+	/* Nothing to do, and no buffers. */
+	ranks_must(cohort_gather(c, NULL, NULL, 0, COHORT_I32, 2, stream, NULL),
+	           "gather");
+	ranks_must(cohort_scatter(c, NULL, NULL, 0, COHORT_I32, 2, stream,
+	                          NULL),
+	           "scatter");
+	ranks_must(cohort_all_to_all(c, NULL, NULL, 0, COHORT_I32, stream,
+	                             NULL),
+	           "all_to_all");
+	await(c);
+	return 0;
+}
+
+Test(p2p, blocks_are_spread)
+{
+	run(spread, NULL);
+}
+
+/* In place, where that is allowed; the root's blocks are in its order. */
+static int in_place(struct cohort_comm *c, void *user)
+{
+	void *stream = cohort_comm_stream(c);
+	int r, i, rank = cohort_comm_rank(c);
+	int32_t *all = memory[rank].recv, *own = all + (size_t)rank * COUNT;
+
+	(void)user;
+	fill(rank);
+	for (i = 0; i < COUNT; i++)
+		own[i] = value(rank, 0, i);
+	ranks_must(cohort_gather(c, own, all, COUNT, COHORT_I32, 0, stream,
+	                         NULL),
+	           "gather");
+	await(c);
+	for (r = 0; rank == 0 && r < RANKS; r++)
+		check_block(rank, r, r, 0);
+	/* And back: every rank gets what it gave. */
+	ranks_must(cohort_scatter(c, all, own, COUNT, COHORT_I32, 0, stream,
+	                          NULL),
+	           "scatter");
+	await(c);
+	check_block(rank, rank, rank, 0);
+	return 0;
+}
+
+Test(p2p, gather_and_scatter_work_in_place)
+{
+	run(in_place, NULL);
+}
+
+/* A library that does not have the functions. */
+static void without_spreading(void)
+{
+	static struct platform old;
+	static bool lacks[FUNCTIONS];
+
+	old = *place_table();
+	lacks[FUNCTION_ncclGather] = true;
+	lacks[FUNCTION_ncclScatter] = true;
+	lacks[FUNCTION_ncclAlltoAll] = true;
+	old.lacks = lacks;
+	old.ncclGather = NULL;
+	old.ncclScatter = NULL;
+	old.ncclAlltoAll = NULL;
+	platform_override(&old);
+}
+
+static int spread_in_a_batch(struct cohort_comm *c, void *user)
+{
+	int r, rank = cohort_comm_rank(c);
+	int32_t *send = memory[rank].send, *recv = memory[rank].recv;
+	int32_t sum = 1;
+
+	(void)user;
+	fill(rank);
+	ranks_must(cohort_batch_begin(c), "batch");
+	ranks_must(cohort_all_to_all(c, send, recv, COUNT, COHORT_I32, NULL,
+	                             NULL),
+	           "all_to_all");
+	ranks_must(cohort_all_reduce(c, &sum, &sum, 1, COHORT_I32, COHORT_SUM,
+	                             NULL, NULL),
+	           "sum");
+	ranks_must(cohort_batch_end(c, cohort_comm_stream(c), NULL), "batch");
+	await(c);
+	for (r = 0; r < RANKS; r++)
+		check_block(rank, r, r, rank);
+	cr_assert_eq(sum, RANKS);
+	return 0;
+}
+
+Test(p2p, blocks_are_spread_without_functions_for_it)
+{
+	without_spreading();
+	run(spread, NULL);
+	run(in_place, NULL);
+	run(spread_in_a_batch, NULL);
+}
+
+Test(p2p, blocks_are_spread_in_a_batch)
+{
+	run(spread_in_a_batch, NULL);
+}
+
+/* A ring, in one batch; and then two transfers that find each other in order. */
+static int ring(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+	int next = (rank + 1) % RANKS, before = (rank + RANKS - 1) % RANKS;
+	void *stream = cohort_comm_stream(c);
+	int32_t mine = rank, got[2] = { -1, -1 };
+	uint64_t ticket;
+
+	(void)user;
+	ranks_must(cohort_batch_begin(c), "batch");
+	ranks_must(cohort_send(c, &mine, 1, COHORT_I32, next, NULL, NULL),
+	           "send");
+	ranks_must(cohort_recv(c, got, 1, COHORT_I32, before, NULL, NULL),
+	           "recv");
+	ranks_must(cohort_batch_end(c, stream, &ticket), "batch");
+	ranks_must(cohort_wait(c, ticket, RANKS_SOON), "wait");
+	cr_assert_eq(got[0], before);
+	if (rank % 2) {
+		ranks_must(cohort_recv(c, &got[0], 1, COHORT_I32, before,
+		                       stream, NULL),
+		           "recv");
+		ranks_must(cohort_recv(c, &got[1], 1, COHORT_I32, before,
+		                       stream, &ticket),
+		           "recv");
+		ranks_must(cohort_wait(c, ticket, RANKS_SOON), "wait");
+		cr_assert_eq(got[0], before);
+		cr_assert_eq(got[1], before + 50);
+	} else {
+		int32_t other = rank + 50;
+
+		ranks_must(cohort_send(c, &mine, 1, COHORT_I32, next, stream,
+		                       NULL),
+		           "send");
+		ranks_must(cohort_send(c, &other, 1, COHORT_I32, next, stream,
+		                       &ticket),
+		           "send");
+		ranks_must(cohort_wait(c, ticket, RANKS_SOON), "wait");
+	}
+	return 0;
+}
+
+Test(p2p, transfers_find_each_other_in_order)
+{
+	run(ring, NULL);
+}
+
+static int to_itself(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+	int32_t mine = rank + 5, got = -1;
+
+	(void)user;
+	expect(cohort_send(c, &mine, 1, COHORT_I32, rank, NULL, NULL),
+	       COHORT_INVALID, "this rank: only in a batch");
+	ranks_must(cohort_batch_begin(c), "batch");
+	ranks_must(cohort_recv(c, &got, 1, COHORT_I32, rank, NULL, NULL),
+	           "recv");
+	ranks_must(cohort_send(c, &mine, 1, COHORT_I32, rank, NULL, NULL),
+	           "send");
+	ranks_must(cohort_batch_end(c, NULL, NULL), "batch");
+	await(c);
+	cr_assert_eq(got, rank + 5);
+	ranks_must(cohort_batch_begin(c), "batch");
+	ranks_must(cohort_recv(c, &got, 1, COHORT_I32, rank, NULL, NULL),
+	           "recv");
+	expect(cohort_batch_end(c, NULL, NULL), COHORT_INVALID,
+	       "without a send for it");
+	return 0;
+}
+
+Test(p2p, a_rank_may_send_to_itself_in_a_batch)
+{
+	run(to_itself, NULL);
+}
+
+Test(p2p, of_a_count_of_0_waits_for_its_peer)
+{
+	struct cohort_comm *c[2];
+	struct cohort_group *group = ranks_split(2, NULL, c);
+	uint64_t ticket;
+
+	ranks_must(cohort_send(c[0], NULL, 0, COHORT_I32, 1,
+	                       cohort_comm_stream(c[0]), &ticket),
+	           "send");
+	cr_assert_eq(cohort_wait(c[0], ticket, 2 * 1000 * 1000),
+	             COHORT_TIMED_OUT);
+	ranks_must(cohort_recv(c[1], NULL, 0, COHORT_I32, 0,
+	                       cohort_comm_stream(c[1]), NULL),
+	           "recv");
+	cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- arguments -------------------------------------------------------- */
+
+Test(p2p, refuses_bad_arguments_by_name_and_value)
+{
+	struct cohort_comm *c[2];
+	struct cohort_group *group = ranks_split(2, NULL, c);
+	int32_t x[4] = { 0 };
+	uint64_t ticket = 77;
+
+	expect(cohort_send(c[0], x, 1, COHORT_I32, 2, NULL, &ticket),
+	       COHORT_INVALID, "send: peer is 2");
+	expect(cohort_recv(c[0], x, 1, COHORT_I32, -1, NULL, &ticket),
+	       COHORT_INVALID, "recv: peer is -1");
+	expect(cohort_send(c[0], NULL, 1, COHORT_I32, 1, NULL, &ticket),
+	       COHORT_INVALID, "send: send is NULL");
+	expect(cohort_recv(c[0], NULL, 1, COHORT_I32, 1, NULL, &ticket),
+	       COHORT_INVALID, "recv: recv is NULL");
+	expect(cohort_send(c[0], x, 1, 12, 1, NULL, &ticket), COHORT_INVALID,
+	       "send: type is 12");
+	expect(cohort_gather(c[0], x, x, 1, COHORT_I32, 2, NULL, &ticket),
+	       COHORT_INVALID, "gather: root is 2");
+	expect(cohort_scatter(c[0], NULL, x, 1, COHORT_I32, 0, NULL, &ticket),
+	       COHORT_INVALID, "scatter: send is NULL");
+	expect(cohort_all_to_all(c[0], x, x + 1, 1, COHORT_I32, NULL, &ticket),
+	       COHORT_INVALID, "overlap");
+	expect(cohort_all_to_all(c[0], x, x + 2, SIZE_MAX / 8, COHORT_I32, NULL,
+	                         &ticket),
+	       COHORT_INVALID, "count is");
+	expect(cohort_send(NULL, x, 1, COHORT_I32, 1, NULL, &ticket),
+	       COHORT_INVALID, "comm is NULL");
+	cr_assert_eq(ticket, 77);
+	ranks_must(cohort_barrier(c[0], NULL, NULL), "barrier");
+	ranks_must(cohort_barrier(c[1], NULL, NULL), "barrier");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- differences ------------------------------------------------------ */
+
+static int odd_call(struct cohort_comm *c, void *user)
+{
+	int what = *(const int *)user, rank = cohort_comm_rank(c);
+	int32_t *send = memory[rank].send, *recv = memory[rank].recv;
+	size_t count = what == 0 && rank == 1 ? 2 : COUNT;
+	int root = what == 1 && rank == 1, rc;
+
+	if (what == 2 && rank == 1)
+		rc = cohort_scatter(c, send, recv, count, COHORT_I32, 0, NULL,
+		                    NULL);
+	else if (what == 3 && rank != 1)
+		rc = cohort_all_to_all(c, send, recv, count, COHORT_I32, NULL,
+		                       NULL);
+	else
+		rc = cohort_gather(c, send, recv, count,
+		                   what == 4 && rank == 1 ? COHORT_F32
+		                                          : COHORT_I32,
+		                   root, NULL, NULL);
+	return rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
+}
+
+static void differ(int what, const char *text)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, odd_call, &what, &cause),
+	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, text), "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(p2p, differences_are_found)
+{
+	differ(0, "rank 1 calls gather of 2 int32, root 0");
+	differ(1, "rank 1 calls gather of 3 int32, root 1");
+	differ(2, "rank 1 calls scatter of 3 int32, root 0");
+	differ(3, "ranks 0 2 3 call all_to_all of 3 int32");
+	differ(4, "rank 1 calls gather of 3 float32, root 0");
+}
+
+/* ---- those that do not go on ------------------------------------------ */
+
+#define SHORT (30 * 1000 * 1000)
+
+static struct cohort_cause cause;
+
+/* Rank 0 sends or receives; rank 1 never does its half. */
+static int alone(struct cohort_comm *c, void *user)
+{
+	static int32_t x[RANKS];
+	int rank = cohort_comm_rank(c), rc;
+	struct cohort_cause now = { .status = COHORT_OK };
+	struct backoff b = BACKOFF;
+
+	ranks_must(cohort_barrier(c, NULL, NULL), "barrier");
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+	if (rank == 0) {
+		rc = *(const int *)user
+		             ? cohort_send(c, x, 1, COHORT_I32, 1, NULL, NULL)
+		             : cohort_recv(c, x, 1, COHORT_I32, 1, NULL, NULL);
+		ranks_must(rc, "transfer");
+		return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
+	}
+	while (now.status == COHORT_OK) {
+		backoff_wait(&b, UINT64_MAX);
+		cohort_comm_cause(c, &now);
+	}
+	return 0;
+}
+
+static void stall(cohort_worker_fn worker, void *user,
+                  struct cohort_deadlines deadlines)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.deadlines = deadlines;
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
+	             COHORT_STALLED, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static void says(const char *text)
+{
+	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
+	                   text, cause.text);
+}
+
+Test(p2p, a_send_without_its_recv_names_both)
+{
+	int sends = 1;
+
+	stall(alone, &sends,
+	      (struct cohort_deadlines){ .first_ns = SHORT,
+	                                 .join_ns = RANKS_SOON });
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(cause.joined[0], 1);
+	cr_assert_eq(cause.missing[0], 2);
+	cr_assert_eq(cause.collective, 0);
+	says("send of 1 int32 by rank 0 to rank 1 (number 1, group \"cohort\", "
+	     "generation 1): outside the library; waited for ");
+	says(", allowed are 30 ms; rank 1 (thread ");
+	says("has not called its recv: is alive, outside the library; its last "
+	     "call, barrier (ticket 1), was ");
+}
+
+Test(p2p, a_recv_without_its_send_names_both)
+{
+	int sends = 0;
+
+	stall(alone, &sends, (struct cohort_deadlines){ .first_ns = SHORT });
+	cr_assert_eq(cause.rank, 1);
+	says("recv of 1 int32 by rank 0 from rank 1 (number 1, ");
+	says("has not called its send: ");
+}
+
+/* The first to a peer may have connections to make. */
+static int second_alone(struct cohort_comm *c, void *user)
+{
+	int sends = 1;
+	int32_t x = 0;
+
+	(void)user;
+	ranks_must(cohort_comm_rank(c)
+	                   ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
+	                   : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
+	           "transfer");
+	await(c);
+	return alone(c, &sends);
+}
+
+Test(p2p, the_second_has_the_usual_deadline)
+{
+	stall(second_alone, NULL,
+	      (struct cohort_deadlines){ .first_ns = RANKS_SOON,
+	                                 .join_ns = SHORT });
+	says("by rank 0 to rank 1 (number 2, ");
+}
+
+static int both_call(struct cohort_comm *c, void *user)
+{
+	int32_t x = 0;
+	int rank = cohort_comm_rank(c);
+	int rc = rank ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
+	              : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL);
+
+	(void)user;
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(c, RANKS_SOON);
+	return rc != COHORT_STALLED;
+}
+
+Test(p2p, one_that_both_have_called_is_told_apart)
+{
+	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
+	stall(both_call, NULL, (struct cohort_deadlines){ .first_ns = SHORT });
+	cr_assert_eq(cause.joined[0], 3);
+	says(" rank 0 ");
+	says(" rank 1 ");
+	says("allowed are 30 ms; rank ");
+}
+
+static int stuck_call(struct cohort_comm *c, void *user)
+{
+	int32_t x = 0;
+	int rc = cohort_comm_rank(c)
+	                 ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
+	                 : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL);
+
+	(void)user;
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(c, RANKS_SOON);
+	return rc != COHORT_STALLED;
+}
+
+Test(p2p, one_that_is_stuck_in_its_call_is_named)
+{
+	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
+	stall(stuck_call, NULL, (struct cohort_deadlines){ .first_ns = SHORT });
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED);
+	says("is inside the native call");
+}
+
+/* Each kind of fault in every call: the cause names the rank and the call. */
+static int call_of(struct cohort_comm *c, void *user)
+{
+	int what = *(const int *)user, rank = cohort_comm_rank(c);
+	int32_t *send = memory[rank].send, *recv = memory[rank].recv;
+	int rc = COHORT_OK;
+
+	if (what == 0)
+		rc = cohort_gather(c, send, recv, COUNT, COHORT_I32, 0, NULL,
+		                   NULL);
+	if (what == 1)
+		rc = cohort_scatter(c, send, recv, COUNT, COHORT_I32, 0, NULL,
+		                    NULL);
+	if (what == 2)
+		rc = cohort_all_to_all(c, send, recv, COUNT, COHORT_I32, NULL,
+		                       NULL);
+	if (what == 3 && rank == 0)
+		rc = cohort_send(c, send, COUNT, COHORT_I32, 1, NULL, NULL);
+	if (what == 3 && rank == 1)
+		rc = cohort_recv(c, recv, COUNT, COHORT_I32, 0, NULL, NULL);
+	return rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
+}
+
+static void strike(int what, int kind, uint64_t code, int status,
+                   const char *text)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	int closed;
+
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = 500 * 1000 * 1000;
+	group = ranks_open(2, &o);
+	ranks_fault(1, 0, kind, code);
+	cr_assert_eq(cohort_group_run(group, call_of, &what, &cause), status,
+	             "call %d, fault %d: %s", what, kind, cohort_last_error());
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	says(text);
+	/* A thread that ends inside a call is inside until the abort is given
+	 * up. */
+	do
+		closed = cohort_group_close(group);
+	while (closed == COHORT_STATE && kind == COHORT_FAULT_DIE);
+	cr_assert_eq(closed,
+	             kind == COHORT_FAULT_DIE ? COHORT_WEDGED : COHORT_OK);
+}
+
+Test(p2p, faults_of_every_call_name_rank_and_call)
+{
+	static const char *const names[] = {
+		"rank 1, gather, ticket 1: ", "rank 1, scatter, ticket 1: ",
+		"rank 1, all_to_all, ticket 1: ", "rank 1, recv, ticket 1: "
+	};
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		strike(i, COHORT_FAULT_ERROR, ncclSystemError, COHORT_NCCL,
+		       names[i]);
+		strike(i, COHORT_FAULT_MEMORY, 0, COHORT_NCCL, names[i]);
+		strike(i, COHORT_FAULT_DIE, 0, COHORT_THREAD_EXITED,
+		       "the thread of rank 1");
+		strike(i, COHORT_FAULT_ASYNC, ncclRemoteError, COHORT_NCCL,
+		       "rank 1: the native communicator has failed");
+	}
+}
+
+Test(p2p, an_abort_ends_every_call)
+{
+	struct cohort_comm *c[2];
+	struct cohort_group *group;
+	int i, rc = COHORT_OK;
+	uint64_t ticket = 0;
+
+	for (i = 0; i < 5; i++) {
+		group = ranks_split(2, NULL, c);
+		if (i == 0)
+			rc = cohort_gather(c[0], memory[0].send, memory[0].recv,
+			                   1, COHORT_I32, 0, NULL, &ticket);
+		if (i == 1)
+			rc = cohort_scatter(c[0], memory[0].send,
+			                    memory[0].recv, 1, COHORT_I32, 1,
+			                    NULL, &ticket);
+		if (i == 2)
+			rc = cohort_all_to_all(c[0], memory[0].send,
+			                       memory[0].recv, 1, COHORT_I32,
+			                       NULL, &ticket);
+		if (i == 3)
+			rc = cohort_send(c[0], memory[0].send, 1, COHORT_I32, 1,
+			                 NULL, &ticket);
+		if (i == 4)
+			rc = cohort_recv(c[0], memory[0].recv, 1, COHORT_I32, 1,
+			                 NULL, &ticket);
+		ranks_must(rc, "call");
+		cohort_group_abort(group, "enough");
+		cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON),
+		             COHORT_ABORTED);
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Premultiplied sums
+ */
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+#define RANKS 3
+
+static struct cohort_group *group;
+static struct cohort_comm *c[RANKS];
+
+static void open_all(void)
+{
+	group = ranks_split(RANKS, NULL, c);
+}
+
+static void close_all(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+TestSuite(redop, .init = open_all, .fini = close_all, .timeout = 60);
+
+static void expect(int got, int want, const char *in_text)
+{
+	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
+	             want);
+	cr_assert_not_null(strstr(cohort_last_error(), in_text),
+	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
+	                   in_text);
+}
+
+static int create(int r, int32_t factor)
+{
+	int op = -1;
+
+	ranks_must(cohort_premul_sum_create(c[r], &factor, COHORT_I32,
+	                                    COHORT_SCALAR_HOST, &op),
+	           "create");
+	return op;
+}
+
+static int all_reduce(int r, int32_t *x, int op)
+{
+	return cohort_all_reduce(c[r], x, x, 1, COHORT_I32, op,
+	                         cohort_comm_stream(c[r]), NULL);
+}
+
+Test(redop, multiplies_each_ranks_part_by_its_own)
+{
+	int32_t x[RANKS] = { 1, 2, 3 };
+	int r, op[RANKS];
+
+	for (r = 0; r < RANKS; r++)
+		op[r] = create(r, 10 * (r + 1));
+	for (r = 0; r < RANKS; r++)
+		ranks_must(all_reduce(r, &x[r], op[r]), "all_reduce");
+	/* It may go as soon as the call has returned. */
+	for (r = 0; r < RANKS; r++)
+		ranks_must(cohort_op_destroy(c[r], op[r]), "destroy");
+	for (r = 0; r < RANKS; r++) {
+		ranks_must(cohort_synchronize(c[r], RANKS_SOON), "synchronize");
+		cr_assert_eq(x[r], 10 + 40 + 90);
+	}
+}
+
+Test(redop, works_in_every_reduction_and_in_a_batch)
+{
+	int32_t x[RANKS][RANKS], y[RANKS] = { -1, -1, -1 }, z[RANKS];
+	int r, i, op[RANKS];
+
+	for (r = 0; r < RANKS; r++) {
+		op[r] = create(r, r + 1);
+		for (i = 0; i < RANKS; i++)
+			x[r][i] = 10 * (i + 1);
+		z[r] = -1;
+		ranks_must(cohort_batch_begin(c[r]), "batch");
+		ranks_must(cohort_reduce_scatter(c[r], x[r], &y[r], 1,
+		                                 COHORT_I32, op[r], NULL, NULL),
+		           "reduce_scatter");
+		ranks_must(cohort_reduce(c[r], x[r], &z[r], 1, COHORT_I32,
+		                         op[r], 1, NULL, NULL),
+		           "reduce");
+		ranks_must(cohort_batch_end(c[r], NULL, NULL), "batch");
+	}
+	for (r = 0; r < RANKS; r++) {
+		ranks_must(cohort_synchronize(c[r], RANKS_SOON), "synchronize");
+		cr_assert_eq(y[r], 60 * (r + 1));
+		cr_assert_eq(z[r], r == 1 ? 60 : -1);
+	}
+}
+
+/* The scalar is on the device, and read when the operation runs. */
+Test(redop, reads_a_scalar_of_the_device_when_it_runs)
+{
+	int32_t x[RANKS] = { 1, 1, 1 }, five = 5;
+	void *scalar[RANKS];
+	int r, op[RANKS];
+
+	for (r = 0; r < RANKS; r++) {
+		ranks_must(cohort_alloc(c[r], sizeof(five), &scalar[r]),
+		           "alloc");
+		ranks_must(cohort_premul_sum_create(c[r], scalar[r], COHORT_I32,
+		                                    COHORT_SCALAR_DEVICE,
+		                                    &op[r]),
+		           "create");
+		ranks_must(cohort_copy(c[r], scalar[r], &five, sizeof(five),
+		                       cohort_comm_stream(c[r])),
+		           "copy");
+	}
+	for (r = 0; r < RANKS; r++)
+		ranks_must(all_reduce(r, &x[r], op[r]), "all_reduce");
+	for (r = 0; r < RANKS; r++) {
+		ranks_must(cohort_synchronize(c[r], RANKS_SOON), "synchronize");
+		cr_assert_eq(x[r], 15);
+	}
+	for (r = 0; r < RANKS; r++)
+		ranks_must(cohort_free(c[r], scalar[r]), "free");
+}
+
+Test(redop, is_of_one_communicator_and_type)
+{
+	int op = create(0, 2), other = create(1, 2);
+	int32_t x = 7;
+	float f = 7;
+
+	expect(all_reduce(0, &x, other), COHORT_INVALID,
+	       "nor a premultiplied sum of rank 0");
+	expect(all_reduce(0, &x, 5), COHORT_INVALID,
+	       "op is 5, not an enum cohort_op");
+	expect(cohort_all_reduce(c[0], &f, &f, 1, COHORT_F32, op, NULL, NULL),
+	       COHORT_INVALID, "a premultiplied sum of int32, but type is");
+	expect(cohort_op_destroy(c[0], other), COHORT_INVALID, "op is ");
+	expect(cohort_op_destroy(c[0], COHORT_SUM), COHORT_INVALID, "op is 0");
+	expect(cohort_op_destroy(c[0], -3), COHORT_INVALID, "op is -3");
+	ranks_must(cohort_op_destroy(c[0], op), "destroy");
+	expect(cohort_op_destroy(c[0], op), COHORT_INVALID, "op is ");
+	expect(all_reduce(0, &x, op), COHORT_INVALID, "op is ");
+	cr_assert_eq(x, 7);
+}
+
+Test(redop, refuses_bad_arguments_by_name_and_value)
+{
+	int32_t x = 7;
+	int op = 77;
+
+	expect(cohort_premul_sum_create(NULL, &x, COHORT_I32,
+	                                COHORT_SCALAR_HOST, &op),
+	       COHORT_INVALID, "comm is NULL");
+	expect(cohort_premul_sum_create(c[0], NULL, COHORT_I32,
+	                                COHORT_SCALAR_HOST, &op),
+	       COHORT_INVALID, "scalar is NULL");
+	expect(cohort_premul_sum_create(c[0], &x, COHORT_I32,
+	                                COHORT_SCALAR_HOST, NULL),
+	       COHORT_INVALID, "op is NULL");
+	expect(cohort_premul_sum_create(c[0], &x, 12, COHORT_SCALAR_HOST, &op),
+	       COHORT_INVALID, "type is 12");
+	expect(cohort_premul_sum_create(c[0], &x, COHORT_I32, 2, &op),
+	       COHORT_INVALID, "residence is 2");
+	cr_assert_eq(op, 77);
+}
+
+Test(redop, has_room_for_64)
+{
+	int i, op[64], one_more = 77;
+	int32_t x = 7;
+
+	for (i = 0; i < 64; i++)
+		op[i] = create(0, i);
+	expect(cohort_premul_sum_create(c[0], &x, COHORT_I32,
+	                                COHORT_SCALAR_HOST, &one_more),
+	       COHORT_NO_MEMORY, "64");
+	cr_assert_eq(one_more, 77);
+	for (i = 0; i < 64; i++)
+		ranks_must(cohort_op_destroy(c[0], op[i]), "destroy");
+	for (i = 0; i < 200; i++)
+		ranks_must(cohort_op_destroy(c[0], create(0, i)), "destroy");
+}
+
+Test(redop, is_dead_after_an_abort)
+{
+	int op = create(0, 2), left = create(0, 3), another = 77;
+	int32_t x = 7;
+
+	(void)left;
+	cohort_group_abort(group, "enough");
+	expect(all_reduce(0, &x, op), COHORT_ABORTED, "enough");
+	expect(cohort_premul_sum_create(c[0], &x, COHORT_I32,
+	                                COHORT_SCALAR_HOST, &another),
+	       COHORT_ABORTED, "enough");
+	cr_assert_eq(another, 77);
+	ranks_must(cohort_op_destroy(c[0], op), "destroy");
+	expect(cohort_op_destroy(c[0], op), COHORT_INVALID, "op is ");
+}
+
+static int against_a_sum(struct cohort_comm *comm, void *user)
+{
+	int32_t x = 1;
+	int op = COHORT_SUM, rc = COHORT_OK;
+
+	(void)user;
+	if (cohort_comm_rank(comm) == 1)
+		rc = cohort_premul_sum_create(comm, &x, COHORT_I32,
+		                              COHORT_SCALAR_HOST, &op);
+	if (rc == COHORT_OK)
+		rc = cohort_all_reduce(comm, &x, &x, 1, COHORT_I32, op, NULL,
+		                       NULL);
+	return rc == COHORT_OK ? cohort_synchronize(comm, RANKS_SOON) : rc;
+}
+
+Test(redop, differs_from_a_plain_sum)
+{
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, against_a_sum, NULL, &cause),
+	             COHORT_MISMATCH);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(strstr(cause.text, "rank 1 calls all_reduce of 1 "
+	                                      "int32, premul sum"),
+	                   "%s", cause.text);
+}
