@@ -362,7 +362,10 @@ Test(nonblocking, child_is_there_when_its_parent_is_ready)
 	c = parent;
 	for (r = 0; r < 3; r++) {
 		c.comm[r] = (ncclComm_t)&c;
-		p->ncclCommSplit(parent.comm[r], 0, -r, &c.comm[2 - r], NULL);
+		/* Unlike other functions: the state tells. */
+		cr_assert_eq(p->ncclCommSplit(parent.comm[r], 0, -r,
+		                              &c.comm[2 - r], NULL),
+		             ncclSuccess);
 		if (r < 2)
 			cr_assert_eq(state(p, parent.comm[r]), ncclInProgress);
 	}
@@ -385,7 +388,7 @@ Test(nonblocking, abort_of_a_parent_ends_the_making_of_a_child)
 
 	open_clique(&c, p, 2);
 	cr_assert_eq(p->ncclCommSplit(c.comm[0], 0, 0, &child, NULL),
-	             ncclInProgress);
+	             ncclSuccess);
 	native_clique_abort(&c);
 	cr_assert_not_null(child);
 	cr_assert_eq(p->ncclCommAbort(child), ncclSuccess);
@@ -439,6 +442,9 @@ Test(nonblocking, revoke_is_awaited)
 	cr_assert_eq(p->cudaStreamSynchronize(c.stream[0]), cudaSuccess);
 	cr_assert_eq(native_touched(&c, 0), 0);
 	cr_assert_eq(native_sum(&c, 0), ncclInvalidUsage);
+	cr_assert_eq(state(p, c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommFinalize(c.comm[0]), ncclInvalidArgument);
+	cr_assert_eq(state(p, c.comm[0]), ncclInvalidArgument);
 	native_clique_abort(&c);
 }
 

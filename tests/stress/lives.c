@@ -57,6 +57,9 @@ struct member {
 static ncclResult_t finish(const struct platform *p, ncclComm_t comm,
                            ncclResult_t result)
 {
+	/* A split or a shrink succeeds when the child is on its way. */
+	if (result == ncclSuccess)
+		result = ncclInProgress;
 	while (result == ncclInProgress) {
 		sched_yield();
 		native_must(p->ncclCommGetAsyncError(comm, &result),
@@ -181,7 +184,6 @@ static void end_revoke(struct member *m, ncclComm_t comm)
 	if (p->ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm,
 	                     m->stream) != ncclInvalidUsage)
 		stress_fail("rank %d sums on a revoked one", m->rank);
-	/* Which is an error that stays if it does not block. */
 	native_must(p->ncclCommAbort(comm), "ncclCommAbort");
 }
 

@@ -202,10 +202,14 @@ ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 {
 	if (!comm || comm->magic != COMM_MAGIC || comm->config.blocking)
 		return result;
+	/* Not even begun: no error that stays. */
+	if (result == ncclInvalidUsage && is_revoked(comm))
+		return result;
 	if (result != ncclSuccess && result != ncclInProgress)
 		atomic_store_explicit(&comm->async_error, (int)result,
 		                      memory_order_release);
-	return comm_state(comm);
+	/* Also if it is over already: the same answer whoever is faster. */
+	return result == ncclInProgress ? result : comm_state(comm);
 }
 
 /* ---- life ------------------------------------------------------------- */

@@ -180,6 +180,15 @@ static ncclResult_t check_and_add(const struct request *r)
 	return add(r);
 }
 
+/* The call has succeeded when the child is on its way: that it is in progress, the
+ * parent's state tells. */
+static ncclResult_t answer(ncclResult_t result, ncclResult_t ended)
+{
+	if (result != ncclSuccess)
+		return result;
+	return ended == ncclInProgress ? ncclSuccess : ended;
+}
+
 ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
                                 ncclComm_t *child, ncclConfig_t *config)
 {
@@ -199,7 +208,7 @@ ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
 		r.shares = comm_shares(comm, comm->config.splitShare);
 	result = check_and_add(&r);
 	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return answer(result, ended);
 }
 
 /* End what is under way on the parent, if asked to. */
@@ -240,5 +249,5 @@ ncclResult_t host_ncclCommShrink(ncclComm_t comm, int *excluded,
 	if (result == ncclSuccess)
 		result = check_and_add(&r);
 	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return answer(result, ended);
 }
