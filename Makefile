@@ -121,9 +121,10 @@ library_sources := \
   src/platform/host/join.c src/platform/host/launch.c \
   src/platform/host/mark.c src/platform/host/meet.c \
   src/platform/host/memory.c src/platform/host/p2p.c \
-  src/platform/host/pending.c src/platform/host/piece.c \
+  src/platform/host/piece.c \
   src/platform/host/pool.c src/platform/host/properties.c \
   src/platform/host/redop.c src/platform/host/reduce.c \
+  src/platform/host/register.c \
   src/platform/host/simulate.c src/platform/host/split.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/stream_info.c src/platform/host/stream_thread.c \
@@ -159,7 +160,8 @@ platform_sources := \
   tests/platform/join.c tests/platform/mark.c tests/platform/matching.c \
   tests/platform/memory.c tests/platform/nonblocking.c tests/platform/order.c \
   tests/platform/p2p.c tests/platform/properties.c tests/platform/redop.c \
-  tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
+  tests/platform/register.c tests/platform/revoke.c \
+  tests/platform/shrink.c tests/platform/simulate.c \
   tests/platform/split.c tests/platform/stream.c tests/platform/strict.c
 support_sources := \
   tests/support/buffer.c tests/support/calls.c tests/support/contest.c \

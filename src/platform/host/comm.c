@@ -14,6 +14,7 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/join.h"
+#include "platform/host/register.h"
 
 #define NCCL_VERSION 22809
 
@@ -225,6 +226,7 @@ static void comm_free(struct ncclComm *comm)
 {
 	leave_kin(comm);
 	background_drop(comm);
+	registered_free(comm->registered);
 	launches_free(comm);
 	redops_free(&comm->redops);
 	free(comm->lanes);

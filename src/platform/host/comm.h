@@ -91,6 +91,7 @@ struct ncclComm {
 	/* Guarded by lock.  The stock is memory that costs nothing until it is
 	 * used, and then no allocation. */
 	pthread_mutex_t lock;
+	struct registration *registered; /* buffers and windows */
 	struct launch *unused;
 	struct launch *stock;
 	size_t stock_used;

@@ -16,6 +16,7 @@
 
 #include "platform/host/census.h"
 #include "platform/host/fault.h"
+#include "platform/host/register.h"
 
 struct meeting {
 	enum join_kind kind; /* constant, */
@@ -471,6 +472,8 @@ ncclResult_t join_run(struct join *first)
 	for (j = first; j; j = j->next)
 		if (j->out)
 			hand_over(j);
+		else if (j->window)
+			window_end(j, result);
 	return result;
 }
 
@@ -504,6 +507,7 @@ void join_free(struct join *first)
 		}
 		if (first->parent)
 			comm_put(first->parent);
+		registered_free(first->window);
 		free(first->list);
 		free(first);
 	}

@@ -4,7 +4,7 @@
 
 /*
  * Ranks that meet to become communicators: those that join by a unique id, and
- * those of a communicator that is split or shrunk
+ * those of a communicator that is split or shrunk; or to make a window
  *
  * A meeting is complete when all its ranks have arrived; the last of them makes
  * the worlds.  Until then a rank can leave: when it is aborted (or the parent
@@ -18,6 +18,7 @@ enum join_kind {
 	JOIN_ALL, /* ncclCommInitAll() */
 	JOIN_SPLIT,
 	JOIN_SHRINK,
+	JOIN_WINDOW, /* all ranks make a window */
 };
 
 /* One rank that wants to join: a call in an open group. */
@@ -39,6 +40,10 @@ struct join {
 	 * A child is stored in @out when it is there. */
 	struct ncclComm *comm;
 	ncclComm_t *out;
+
+	/* A window that is to be, and where to store it then. */
+	struct registration *window;
+	ncclWindow_t *window_out;
 
 	/* Of a scripted fault, 0 without. */
 	uint64_t until_ns;

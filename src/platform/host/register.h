@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_REGISTER_H
+#define HOST_REGISTER_H
+
+/*
+ * Buffers and windows that are registered with a communicator
+ */
+
+#include "platform/host/join.h"
+
+/* All of a communicator that is freed. */
+void registered_free(struct registration *first);
+
+/* The function by which something is registered still, or NULL. */
+const char *registered_by(struct ncclComm *comm);
+
+/* The ranks that make a window have met, or not: @result. */
+void window_end(struct join *join, ncclResult_t result);
+
+#endif
