@@ -100,7 +100,8 @@ library_sources := \
   src/api/redop.c src/api/respawn.c src/api/split.c src/api/worker.c \
   src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c \
   src/base/thread.c src/core/agree.c src/core/batch.c src/core/call.c \
-  src/core/cause.c src/core/clique.c src/core/config.c src/core/connect.c \
+  src/core/capture.c src/core/cause.c src/core/clique.c src/core/config.c \
+  src/core/connect.c \
   src/core/family.c src/core/native.c src/core/op.c src/core/owner.c \
   src/core/pair.c src/core/reaper.c src/core/recorder.c src/core/redop.c \
   src/core/split.c src/core/submit.c src/guard/notifier.c src/guard/phrase.c \
@@ -147,10 +148,10 @@ unit_sources := \
   tests/unit/recorder.c \
   tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
-  tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/comm.c \
-  tests/api/config.c tests/api/differential.c tests/api/group.c \
-  tests/api/guard.c tests/api/join.c tests/api/p2p.c tests/api/platform.c \
-  tests/api/redop.c tests/api/respawn.c tests/api/run.c \
+  tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
+  tests/api/comm.c tests/api/config.c tests/api/differential.c \
+  tests/api/group.c tests/api/guard.c tests/api/join.c tests/api/p2p.c \
+  tests/api/platform.c tests/api/redop.c tests/api/respawn.c tests/api/run.c \
   tests/api/split.c tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
   tests/platform/calls.c tests/platform/capture.c tests/platform/collective.c \

@@ -465,7 +465,11 @@ struct cohort_group_options {
 	int traffic_class;    /* of the network */
 	const char
 		*net_name; /* network plugin to use; copied, up to 63 bytes */
-	uint64_t reserved[13]; /* 0; room for what later versions add */
+
+	int allow_capture; /* 1: collectives on streams that are being captured
+	                      into a CUDA graph are captured; else they are
+	                      refused */
+	uint64_t reserved[12]; /* 0; room for what later versions add */
 };
 
 /*
@@ -1021,6 +1025,20 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * answer; COHORT_STALLED among that, with the watchdog's verdict, when a deadline
  * of the call has passed (struct cohort_deadlines).
  */
+
+/*
+ * CUDA graphs
+ *
+ * A call on a stream that is being captured answers COHORT_UNSUPPORTED, and nothing
+ * has happened to the capture; so do cohort_stream_after() and
+ * cohort_after_stream().  With allow_capture in the options it becomes part of the
+ * graph, and its ticket is COHORT_CAPTURED, which cannot be waited for: nothing tells
+ * when it runs, or how often.  All ranks must capture it, and all launch the graph.
+ * The call is compared with those of the other ranks; the launches are not watched,
+ * and not recorded, and no deadline is theirs.  Destroy graphs before their group is
+ * closed, respawned or aborted: the end of NCCL's communicators waits for that.
+ */
+#define COHORT_CAPTURED UINT64_MAX
 
 /*
  * cohort_all_reduce - combine a buffer across ranks, result on every rank

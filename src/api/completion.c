@@ -14,6 +14,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/capture.h"
 #include "core/native.h"
 #include "core/submit.h"
 
@@ -41,6 +42,9 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 
 	if (ticket && ticket <= last)
 		return COHORT_OK;
+	if (ticket == COHORT_CAPTURED)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "a captured operation cannot be waited for");
 	return error_set(COHORT_INVALID,
 	                 "ticket is %llu, the last of rank %d is %llu",
 	                 (unsigned long long)ticket, c->rank,
@@ -137,7 +141,9 @@ static int await_ticket(struct cohort_comm *c, uint64_t ticket, void *stream)
 	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = await_mark(c, ticket, stream);
+	rc = capture_refuse(c->clique->platform, stream, "stream_after");
+	if (rc == COHORT_OK)
+		rc = await_mark(c, ticket, stream);
 	device_leave(&scope);
 	return rc;
 }
@@ -165,8 +171,10 @@ static int await_stream(struct cohort_comm *c, void *stream)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = native_cuda(p, "cudaEventRecord",
-	                 p->cudaEventRecord(c->event, stream));
+	rc = capture_refuse(p, stream, "after_stream");
+	if (rc == COHORT_OK)
+		rc = native_cuda(p, "cudaEventRecord",
+		                 p->cudaEventRecord(c->event, stream));
 	if (rc == COHORT_OK)
 		rc = native_cuda(p, "cudaStreamWaitEvent",
 		                 p->cudaStreamWaitEvent(c->stream, c->event,

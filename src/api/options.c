@@ -83,6 +83,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(user)
 	READ(min_ctas)
 	READ(max_ctas)
+	READ(allow_capture)
 	READ(cga_cluster_size)
 	READ(traffic_class)
 	READ(net_name)
@@ -159,6 +160,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 	struct clique_options options = {
 		.name = o->name,
 		.slots = o->recorder_slots,
+		.allow_capture = o->allow_capture,
 		.deadlines = o->deadlines,
 		.generation = 1,
 		.config = {

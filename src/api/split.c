@@ -81,6 +81,7 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 	const struct clique_options options = {
 		.name = name,
 		.slots = parent->slots,
+		.allow_capture = parent->allow_capture,
 		.deadlines = parent->deadlines,
 		.generation = parent->generation,
 		.config = parent->config,

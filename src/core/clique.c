@@ -240,6 +240,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->size = n;
 	q->world = options->native ? options->world : n;
 	q->slots = options->slots;
+	q->allow_capture = options->allow_capture;
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
 	q->config = options->config;

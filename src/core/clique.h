@@ -200,10 +200,11 @@ struct cohort_comm {
 struct clique {
 	/* Constant after creation. */
 	const struct platform *platform;
-	int size;       /* ranks in this process */
-	int world;      /* ranks in all */
-	unsigned slots; /* per rank, a power of two */
-	void *keeper;   /* the generation that it is of; constant once it is in
+	int size;           /* ranks in this process */
+	int world;          /* ranks in all */
+	unsigned slots;     /* per rank, a power of two */
+	bool allow_capture; /* calls on streams that are being captured */
+	void *keeper; /* the generation that it is of; constant once it is in
 	                   use */
 	bool ends_with_last; /* when the last rank is closed: there is no group
 	                        that it is of; likewise */
@@ -271,6 +272,7 @@ struct clique {
 struct clique_options {
 	const char *name;
 	unsigned slots;
+	bool allow_capture;
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;

@@ -227,6 +227,7 @@ static void *connect_main(void *arg)
 	struct connection *c = arg;
 	bool left;
 
+	native_thread(c->platform);
 	c->status = open_all(c);
 	text_add(&(struct text){ c->error, sizeof(c->error) }, "%s",
 	         cohort_last_error());

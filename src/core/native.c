@@ -28,6 +28,13 @@ int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
 	                 detail && *detail ? detail : "no more is known");
 }
 
+void native_thread(const struct platform *p)
+{
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+
+	p->cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
 int device_enter(struct device_scope *scope, const struct platform *p,
                  int device)
 {

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "core/clique.h"
 #include "core/family.h"
+#include "core/native.h"
 
 /* Say where the reaper is: in @function, for @rank or for none (-1). */
 static void at(struct clique *q, const char *function, int rank)
@@ -184,6 +185,7 @@ void *reaper_main(void *arg)
 {
 	struct clique *q = arg;
 
+	native_thread(q->platform);
 	await_post(&q->end->caused);
 	if (clique_cause(q))
 		reap_by_abort(q);

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/call.h"
+#include "core/capture.h"
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/pair.h"
@@ -166,8 +167,9 @@ struct failure {
 	int rank;
 	ncclResult_t nccl;
 	cudaError_t cuda;
-	bool queued; /* something may have been queued, on any of the ranks */
-	bool ended;  /* so that it had to be the end of the clique */
+	bool captured; /* the streams are being captured: nothing runs now */
+	bool queued;   /* something may have been queued, on any of the ranks */
+	bool ended;    /* so that it had to be the end of the clique */
 };
 
 /* Keep the first. */
@@ -347,19 +349,41 @@ static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* Nothing is queued: it is done when it returns. */
-static int launch_split(struct cohort_comm *c, const struct op *op,
-                        uint64_t ticket, struct failure *f)
+/* Nobody waits for the device: it is done when the call is. */
+static void set_done(struct cohort_comm *c, uint64_t ticket)
 {
 	unsigned slot = ticket & (c->clique->slots - 1);
-	int rc = split_run(c, op->split);
 
-	f->ended = rc != COHORT_OK;
-	if (rc != COHORT_OK)
-		return rc;
 	/* Release: pairs with the acquire in comm_ticket_done(). */
 	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
 	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
+}
+
+/* Nothing is queued. */
+static int launch_split(struct cohort_comm *c, const struct op *op,
+                        uint64_t ticket, struct failure *f)
+{
+	int rc = split_run(c, op->split);
+
+	f->ended = rc != COHORT_OK;
+	if (rc == COHORT_OK)
+		set_done(c, ticket);
+	return rc;
+}
+
+/* Nothing runs now.  A mark would be set by each launch of the graph. */
+static int launch_captured(struct cohort_comm *comms, int n,
+                           const struct op *ops, uint64_t ticket,
+                           struct failure *f)
+{
+	int i;
+
+	f->queued = op_is_awaited(ops);
+	launch_all(comms, n, ops, f);
+	if (f->what)
+		return fail(comms, ops, ticket, f);
+	for (i = 0; i < n; i++)
+		set_done(&comms[i], ticket);
 	return COHORT_OK;
 }
 
@@ -369,6 +393,8 @@ static int launch(struct cohort_comm *comms, int n, const struct op *ops,
 {
 	if (ops->kind == OP_SPLIT)
 		return launch_split(comms, ops, ticket, f);
+	if (f->captured)
+		return launch_captured(comms, n, ops, ticket, f);
 	launch_and_mark(comms, n, ops, ticket, f);
 	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
 }
@@ -380,6 +406,9 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	uint64_t now, ticket;
 	int i, rc = COHORT_OK;
 
+	rc = capture_check(comms, n, ops, &f->captured);
+	if (rc != COHORT_OK)
+		return rc;
 	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
 	rc = slot_await_all(comms, n, ticket);
 	if (rc != COHORT_OK)
@@ -453,6 +482,6 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (f.ended)
 		return clique_await_answer(comms->clique);
 	if (rc == COHORT_OK && ticket_out)
-		*ticket_out = ticket;
+		*ticket_out = f.captured ? COHORT_CAPTURED : ticket;
 	return rc;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/native.h"
 
 /* From one round of questions to the next. */
 #define PROBE_NS (50 * UINT64_C(1000000))
@@ -65,6 +66,7 @@ static void *prober_main(void *arg)
 	struct clique *q = p->clique;
 	int r;
 
+	native_thread(q->platform);
 	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
 		clock_await(&p->wake, clock_deadline(PROBE_NS));
 		for (r = 0; r < q->size && is_busy(q); r++)

@@ -161,6 +161,11 @@
 	X(0, cudaError_t, cudaStreamDestroy, (cudaStream_t stream), (stream)) \
 	X(0, cudaError_t, cudaStreamSynchronize, (cudaStream_t stream), (stream)) \
 	X(0, cudaError_t, cudaStreamQuery, (cudaStream_t stream), (stream)) \
+	X(0, cudaError_t, cudaStreamIsCapturing, \
+	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status), \
+	  (stream, status)) \
+	X(0, cudaError_t, cudaThreadExchangeStreamCaptureMode, \
+	  (enum cudaStreamCaptureMode *mode), (mode)) \
 	X(0, cudaError_t, cudaStreamWaitEvent, \
 	  (cudaStream_t stream, cudaEvent_t event, unsigned int flags), \
 	  (stream, event, flags)) \

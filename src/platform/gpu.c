@@ -24,6 +24,7 @@ static struct gpu_libraries libraries;
 static struct platform table = {
 	.kind = COHORT_PLATFORM_GPU,
 	.name = "gpu",
+	.has_captures = true,
 };
 
 bool gpu_platform_present(void)

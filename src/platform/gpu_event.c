@@ -154,10 +154,13 @@ static bool look(struct device *d)
 
 static void *device_main(void *arg)
 {
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	struct device *d = arg;
 	struct backoff b;
 
 	gpu->cudaSetDevice(d->number);
+	/* What it asks must break no capture of the program's. */
+	gpu->cudaThreadExchangeStreamCaptureMode(&mode);
 	for (;;) {
 		clock_await(&d->wake, UINT64_MAX);
 		b = (struct backoff)BACKOFF;

@@ -37,6 +37,8 @@ struct platform {
 	const char *name;       /* "gpu" or "host" */
 	bool starts_are_marked; /* a mark is cheap enough for one more before
 	                           each collective */
+	bool has_captures;      /* the program may capture its streams into
+	                           graphs */
 	const bool *lacks; /* by number: is not there, and its entry answers
 	                           an error; NULL: all are there */
 

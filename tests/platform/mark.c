@@ -14,6 +14,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "platform/gpu.h"
+#include "platform/host/host.h"
 #include "support/native.h"
 #include "support/ranks.h"
 
@@ -156,6 +157,25 @@ Test(event_mark, words_that_were_freed_are_not_set)
 	await(&words[0], 1);
 	pthread_join(thread, &freed);
 	cr_assert_eq((intptr_t)freed, cudaSuccess);
+}
+
+/* While anybody captures a stream, no thread but those that say so may ask. */
+Test(event_mark, asking_breaks_no_capture)
+{
+	cudaStream_t captured = native_stream(&table, 0);
+	cudaStream_t stream = native_stream(&table, 0);
+	struct native_gate gate;
+	cudaGraph_t graph;
+
+	native_gate_hold(&table, &gate, stream);
+	must_mark(stream, &words[0], 1);
+	native_must(host_cudaStreamBeginCapture(captured,
+	                                        cudaStreamCaptureModeGlobal),
+	            "begin");
+	native_gate_open(&gate);
+	await(&words[0], 1);
+	cr_assert_eq(host_cudaStreamEndCapture(captured, &graph), cudaSuccess);
+	cr_assert_eq(host_cudaGraphDestroy(graph), cudaSuccess);
 }
 
 /* ---- devices in trouble ----------------------------------------------- */

@@ -145,6 +145,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.kind = behind->kind;
 	table.name = behind->name;
 	table.starts_are_marked = behind->starts_are_marked;
+	table.has_captures = behind->has_captures;
 	table.lacks = behind->lacks;
 	table.progress = behind->progress;
 	for (i = 0; i < failing_functions; i++)

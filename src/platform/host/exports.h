@@ -191,9 +191,6 @@
 	  (stream, mode)) \
 	X(0, cudaError_t, cudaStreamEndCapture, \
 	  (cudaStream_t stream, cudaGraph_t *graph), (stream, graph)) \
-	X(0, cudaError_t, cudaStreamIsCapturing, \
-	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status), \
-	  (stream, status)) \
 	X(13000, cudaError_t, cudaStreamGetCaptureInfo, \
 	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status, \
 	   unsigned long long *id, cudaGraph_t *graph, \
@@ -205,8 +202,6 @@
 	   const cudaGraphEdgeData *edges, size_t count, \
 	   unsigned int flags), \
 	  (stream, nodes, edges, count, flags)) \
-	X(0, cudaError_t, cudaThreadExchangeStreamCaptureMode, \
-	  (enum cudaStreamCaptureMode *mode), (mode)) \
 	X(0, cudaError_t, cudaGraphCreate, \
 	  (cudaGraph_t *graph, unsigned int flags), (graph, flags)) \
 	X(0, cudaError_t, cudaGraphDestroy, (cudaGraph_t graph), (graph)) \

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/capture.h"
+
+#include "base/status.h"
+
+/* Ask about @stream: COHORT_UNSUPPORTED if it can neither be used nor captured now.
+ * An error that is not about captures is left to the call itself. */
+static int look(const struct platform *p, void *stream, const char *what,
+                bool *captured_out)
+{
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	cudaError_t error;
+
+	*captured_out = false;
+	if (!p->has_captures)
+		return COHORT_OK;
+	error = p->cudaStreamIsCapturing(stream, &status);
+	if (error != cudaSuccess)
+		p->cudaGetLastError();
+	if (error == cudaErrorStreamCaptureImplicit)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "%s: the legacy default stream while another "
+		                 "stream is being captured",
+		                 what);
+	if (error != cudaSuccess)
+		return COHORT_OK;
+	if (status == cudaStreamCaptureStatusInvalidated)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "%s: the capture of the stream has failed",
+		                 what);
+	*captured_out = status != cudaStreamCaptureStatusNone;
+	return COHORT_OK;
+}
+
+int capture_refuse(const struct platform *p, void *stream, const char *what)
+{
+	bool captured;
+	int rc = look(p, stream, what, &captured);
+
+	if (rc == COHORT_OK && captured)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "%s: the stream is being captured", what);
+	return rc;
+}
+
+int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
+                  bool *captured_out)
+{
+	const struct clique *q = comms->clique;
+	const char *what = op_name(ops->kind);
+	bool first = false, captured;
+	int i, rc;
+
+	for (i = 0; i < n && ops[i].kind != OP_SPLIT; i++) {
+		rc = look(q->platform, ops[i].stream, what, &captured);
+		if (rc != COHORT_OK)
+			return rc;
+		if (i && captured != first)
+			return error_set(COHORT_UNSUPPORTED,
+			                 "%s: only some of the ranks' streams "
+			                 "are being captured",
+			                 what);
+		first = captured;
+	}
+	if (first && !q->allow_capture)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "%s: the stream is being captured, and "
+		                 "options->allow_capture is not set",
+		                 what);
+	*captured_out = first;
+	return COHORT_OK;
+}

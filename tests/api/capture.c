@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams that are being captured into CUDA graphs: calls are refused and break
+ * nothing, or are part of the graph
+ */
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <string.h>
+
+#include "platform/host/host.h"
+#include "support/ranks.h"
+
+#define RANKS 2
+
+/* Of the CUDA runtime, what only programs need. */
+static struct {
+	cudaError_t (*begin)(cudaStream_t stream,
+	                     enum cudaStreamCaptureMode mode);
+	cudaError_t (*end)(cudaStream_t stream, cudaGraph_t *graph);
+	cudaError_t (*destroy)(cudaGraph_t graph);
+	cudaError_t (*instantiate)(cudaGraphExec_t *exec, cudaGraph_t graph,
+	                           unsigned long long flags);
+	cudaError_t (*launch)(cudaGraphExec_t exec, cudaStream_t stream);
+	cudaError_t (*destroy_exec)(cudaGraphExec_t exec);
+} graphs = {
+	host_cudaStreamBeginCapture, host_cudaStreamEndCapture,
+	host_cudaGraphDestroy,       host_cudaGraphInstantiateWithFlags,
+	host_cudaGraphLaunch,        host_cudaGraphExecDestroy,
+};
+
+static const char *const names[] = {
+	"cudaStreamBeginCapture", "cudaStreamEndCapture",
+	"cudaGraphDestroy",       "cudaGraphInstantiateWithFlags",
+	"cudaGraphLaunch",        "cudaGraphExecDestroy",
+};
+
+static struct platform table;
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[RANKS];
+
+/* Those of the libraries that the gpu platform stands on. */
+static void find_graphs(void)
+{
+	struct cohort_platform_info info;
+	void **entry = (void **)&graphs;
+	void *runtime;
+	size_t i;
+
+	cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
+	runtime = dlopen(info.runtime_file, RTLD_NOW);
+	cr_assert_not_null(runtime);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		entry[i] = dlsym(runtime, names[i]);
+		cr_assert_not_null(entry[i], "%s", names[i]);
+	}
+}
+
+static void set_up(void)
+{
+	table = *place_table();
+	if (table.kind == COHORT_PLATFORM_GPU)
+		find_graphs();
+	/* Nobody else captures streams of the built-in host platform. */
+	table.has_captures = true;
+	platform_override(&table);
+	cohort_group_options_init(&o);
+}
+
+TestSuite(capture, .init = set_up, .timeout = 60);
+
+static void begin(cudaStream_t stream)
+{
+	cr_assert_eq(graphs.begin(stream, cudaStreamCaptureModeRelaxed),
+	             cudaSuccess);
+}
+
+static cudaGraph_t end(cudaStream_t stream)
+{
+	cudaGraph_t graph = NULL;
+
+	cr_assert_eq(graphs.end(stream, &graph), cudaSuccess);
+	cr_assert_not_null(graph);
+	return graph;
+}
+
+static void refused(int rc, const char *what)
+{
+	cr_assert_eq(rc, COHORT_UNSUPPORTED, "%d: %s", rc, cohort_last_error());
+	cr_assert_not_null(strstr(cohort_last_error(), what), "%s",
+	                   cohort_last_error());
+}
+
+static cudaStream_t own(int rank)
+{
+	return cohort_comm_stream(comms[rank]);
+}
+
+static void close_group(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+Test(capture, is_refused_and_goes_on)
+{
+	int32_t value = 3;
+	uint64_t ticket = 77;
+	cudaGraph_t graph;
+
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
+	begin(own(0));
+	refused(cohort_all_reduce(comms[0], &value, &value, 1, COHORT_I32,
+	                          COHORT_SUM, own(0), &ticket),
+	        "all_reduce: the stream is being captured");
+	cr_assert_eq(ticket, 77);
+	refused(cohort_barrier(comms[0], own(0), NULL), "barrier");
+	refused(cohort_copy(comms[0], &value, &value, 4, own(0)), "copy");
+	refused(cohort_after_stream(comms[0], own(0)), "after_stream");
+	graph = end(own(0));
+	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
+	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
+	close_group();
+}
+
+/* A ticket that is not done yet is not waited for by a graph. */
+Test(capture, waits_for_no_ticket)
+{
+	int32_t values[RANKS] = { 1, 2 };
+	uint64_t ticket;
+
+	group = ranks_split(RANKS, &o, comms);
+	ticket = ranks_sum(comms[0], &values[0]);
+	begin(own(1));
+	refused(cohort_stream_after(comms[0], ticket, own(1)), "stream_after");
+	cr_assert_eq(graphs.destroy(end(own(1))), cudaSuccess);
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+static cudaGraphExec_t captured_sum(int rank, int32_t *value)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	uint64_t ticket;
+
+	begin(own(rank));
+	ticket = ranks_sum(comms[rank], value);
+	graph = end(own(rank));
+	cr_assert_eq(ticket, COHORT_CAPTURED);
+	refused(cohort_wait(comms[rank], ticket, 0), "captured");
+	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
+	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
+	return exec;
+}
+
+Test(capture, is_part_of_the_graph_where_it_is_allowed)
+{
+	int32_t values[RANKS] = { 1, 2 };
+	cudaGraphExec_t execs[RANKS];
+	int r, i;
+
+	o.allow_capture = 1;
+	group = ranks_split(RANKS, &o, comms);
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	for (r = 0; r < RANKS; r++)
+		execs[r] = captured_sum(r, &values[r]);
+	cr_assert_eq(values[0], 3, "it ran when it was captured");
+	for (i = 0; i < 3; i++)
+		for (r = 0; r < RANKS; r++)
+			cr_assert_eq(graphs.launch(execs[r], own(r)),
+			             cudaSuccess);
+	for (r = 0; r < RANKS; r++) {
+		cr_assert_eq(table.cudaStreamSynchronize(own(r)), cudaSuccess);
+		cr_assert_eq(values[r], 3 * 2 * 2 * 2);
+		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
+	}
+	/* Afterwards tickets are as they were. */
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
+	cr_assert_eq(values[1], 48);
+	close_group();
+}
+
+/* They are compared as all calls are. */
+Test(capture, is_agreed_upon)
+{
+	int32_t value = 1;
+
+	o.allow_capture = 1;
+	group = ranks_split(RANKS, &o, comms);
+	begin(own(0));
+	ranks_sum(comms[0], &value);
+	cr_assert_eq(cohort_barrier(comms[1], own(1), NULL), COHORT_MISMATCH);
+	graphs.destroy(end(own(0)));
+	cohort_group_close(group);
+}
+
+Test(capture, of_some_ranks_only_is_refused)
+{
+	int32_t values[RANKS] = { 1, 2 };
+	const void *send[RANKS] = { &values[0], &values[1] };
+	void *recv[RANKS] = { &values[0], &values[1] };
+	void *streams[RANKS];
+	cudaStream_t stream;
+	uint64_t ticket;
+
+	o.allow_capture = 1;
+	group = ranks_open(RANKS, &o);
+	cr_assert_eq(table.cudaSetDevice(0), cudaSuccess);
+	cr_assert_eq(table.cudaStreamCreateWithFlags(&stream,
+	                                             cudaStreamNonBlocking),
+	             cudaSuccess);
+	streams[0] = stream;
+	cr_assert_eq(table.cudaSetDevice(1), cudaSuccess);
+	cr_assert_eq(table.cudaStreamCreateWithFlags(&stream,
+	                                             cudaStreamNonBlocking),
+	             cudaSuccess);
+	streams[1] = stream;
+	begin(streams[0]);
+	refused(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                COHORT_SUM, streams, NULL),
+	        "only some of the ranks");
+	cr_assert_eq(graphs.destroy(end(streams[0])), cudaSuccess);
+	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                     COHORT_SUM, streams, &ticket),
+	             COHORT_OK);
+	cr_assert_eq(cohort_group_wait(group, ticket, RANKS_SOON), COHORT_OK);
+	close_group();
+}
