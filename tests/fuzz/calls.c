@@ -333,7 +333,8 @@ void parts_end_group(struct runner *r, ncclResult_t result)
 		next = part->next;
 		part->queued =
 			part->called == ncclSuccess &&
-			(result == ncclSuccess || is_immediate(part->step));
+			(result == ncclSuccess || result == ncclInProgress ||
+		         is_immediate(part->step));
 		part->next = r->parts;
 		r->parts = part;
 	}
@@ -480,6 +481,8 @@ void call_rank(struct runner *r, struct step *s, int rank)
 		wait_end(r->program, true);
 	if (result < 0)
 		return;
+	if (s->family->is_async && result == ncclInProgress)
+		result = ncclSuccess;
 	part->called = (ncclResult_t)result;
 	expect(!r->program->is_wild, part->called, "a collective");
 }
@@ -504,7 +507,7 @@ void run_collective(struct runner *r, struct step *s)
 	        (n && s->call == FUZZ_PAIR && s->root == s->peer);
 	if (group)
 		fuzz_group_start(r);
-	r->group_is_loose |= r->program->is_wild;
+	r->group_is_loose |= r->program->is_wild || f->is_async;
 	for (rank = 0; rank < f->n; rank++)
 		if (f->owner[rank] == r->index && takes_part(s, rank))
 			call_rank(r, s, rank);
@@ -513,4 +516,8 @@ void run_collective(struct runner *r, struct step *s)
 		fuzz_group_end(r, s->may_hang);
 	else if (!r->depth)
 		parts_end_group(r, ncclSuccess);
+	settle(r);
+	for (rank = 0; f->is_async && rank < f->n; rank++)
+		if (f->owner[rank] == r->index)
+			expect(true, await_state(r, f, rank), "a state");
 }

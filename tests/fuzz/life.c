@@ -4,6 +4,8 @@
  * Steps that make communicators and end them
  */
 
+#include <sched.h>
+
 #include "fuzz/program.h"
 
 /* ---- inits ------------------------------------------------------------ */
@@ -57,6 +59,28 @@ void check_comm(const struct family *f, int rank)
 		          f->device[rank], number, count, device);
 }
 
+/* Of one that nobody else knows yet. */
+static ncclResult_t await_joins(struct runner *r, struct family *f)
+{
+	ncclResult_t state = ncclSuccess;
+	int rank;
+
+	wait_begin(r->program, false);
+	for (rank = 0; rank < f->n && state == ncclSuccess; rank++) {
+		if (f->owner[rank] != r->index)
+			continue;
+		do {
+			sched_yield();
+			expect(true,
+			       host_ncclCommGetAsyncError(f->comm[rank],
+			                                  &state),
+			       "ncclCommGetAsyncError");
+		} while (state == ncclInProgress);
+	}
+	wait_end(r->program, false);
+	return state;
+}
+
 void joins_end_group(struct runner *r, ncclResult_t result)
 {
 	struct family *f;
@@ -64,6 +88,8 @@ void joins_end_group(struct runner *r, ncclResult_t result)
 
 	for (i = 0; i < r->join_count; i++) {
 		f = r->joins[i]->family;
+		if (f->is_async && result == ncclInProgress)
+			result = await_joins(r, f);
 		if (result != ncclSuccess)
 			fuzz_fail("ranks could not join: %d: %s", (int)result,
 			          host_ncclGetLastError(NULL));
@@ -91,6 +117,7 @@ static ncclResult_t join(struct family *f, int rank, bool scalable)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
+	config.blocking = !f->is_async;
 	config.splitShare = f->shares[0];
 	config.shrinkShare = f->shares[1];
 	if (scalable)
@@ -115,6 +142,7 @@ void run_init_ranks(struct runner *r, struct step *s)
 	fuzz_group_start(r);
 	r->joins[r->join_count++] = s;
 	r->group_waits = true;
+	r->group_is_loose |= f->is_async;
 	for (i = 0; i < f->n; i++) {
 		rank = (i + s->raw[6]) % f->n;
 		if (f->owner[rank] != r->index)
@@ -137,10 +165,12 @@ static void end_ranks(struct runner *r, struct step *s, end_fn end,
 {
 	struct family *f = s->family;
 	bool group = s->raw[3] % 2;
+	ncclResult_t result;
 	int rank;
 
 	if (group)
 		fuzz_group_start(r);
+	r->group_is_loose |= group && f->is_async;
 	r->group_waits = r->group_waits || r->depth;
 	for (rank = 0; rank < f->n; rank++) {
 		if (f->owner[rank] != r->index || !go_inside(r, f, rank))
@@ -148,12 +178,16 @@ static void end_ranks(struct runner *r, struct step *s, end_fn end,
 		if (releases && atomic_exchange(&f->is_released[rank], true))
 			continue;
 		wait_begin(r->program, s->may_hang);
-		expect(true, end(f->comm[rank]), call);
+		result = end(f->comm[rank]);
+		expect(!f->is_async || releases, result, call);
 		wait_end(r->program, s->may_hang);
 		settle(r);
 	}
 	if (group)
 		fuzz_group_end(r, s->may_hang);
+	for (rank = 0; f->is_async && !releases && rank < f->n; rank++)
+		if (f->owner[rank] == r->index)
+			expect(true, await_state(r, f, rank), "a state");
 }
 
 void run_finalize(struct runner *r, struct step *s)

@@ -141,7 +141,7 @@ bool plan_collective(struct program *p, struct step *s)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
 
-	if (!f || f->is_final)
+	if (!f || f->is_final || (f->is_async && p->depth))
 		return false;
 	s->family = f;
 	s->call = s->raw[2] % (s->raw[2] < 64 ? FUZZ_FIRST_CALLS : FUZZ_CALLS);
@@ -330,7 +330,7 @@ bool plan_wrong(struct program *p, struct step *s)
 	struct family *f = plan_pick(p, s->raw[3]);
 
 	if (wrong_needs_rank(s->raw[2])) {
-		if (!f || !(plan_owners(f) >> s->who & 1) ||
+		if (!f || f->is_async || !(plan_owners(f) >> s->who & 1) ||
 		    (f->is_final &&
 		     !(f->is_revoked && wrong_needs_revoked(s->raw[2]))))
 			return false;

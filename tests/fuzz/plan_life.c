@@ -28,9 +28,12 @@ static struct family *new_family(struct program *p, const uint8_t *raw)
 }
 
 /* Those of some inits have a configuration. */
-static void pick_config(struct family *f, const uint8_t *raw)
+static void pick_config(const struct program *p, struct family *f,
+                        const uint8_t *raw)
 {
 	f->has_config = raw[7] & 0x40;
+	f->is_async =
+		f->has_config && (raw[7] & 0x8) && !p->is_wild && !p->depth;
 	f->shares[0] = f->has_config && (raw[7] & 0x20);
 	f->shares[1] = f->has_config && (raw[7] & 0x10);
 }
@@ -62,7 +65,7 @@ bool plan_init_ranks(struct program *p, struct step *s)
 		return false;
 	if (host_ncclGetUniqueId(&s->family->id) != ncclSuccess)
 		fuzz_fail("ncclGetUniqueId failed");
-	pick_config(s->family, s->raw);
+	pick_config(p, s->family, s->raw);
 	s->may_hang = p->is_wild;
 	s->family->is_pending = p->depth;
 	p->has_joins = p->has_joins || p->depth;
@@ -77,7 +80,7 @@ static struct family *parent(struct program *p, struct step *s, bool idle)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
 
-	if (!f || (f->is_final && !f->is_revoked) || p->depth ||
+	if (!f || (f->is_final && !f->is_revoked) || f->is_async || p->depth ||
 	    (idle && plan_may_hang(p, f)) ||
 	    p->family_count > MOST_FAMILIES - 2)
 		return NULL;
@@ -214,7 +217,8 @@ bool plan_revoke(struct program *p, struct step *s)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
 
-	if (!f || f->is_final || f->touched || p->depth || has_kin(p, f))
+	if (!f || f->is_final || f->is_async || f->touched || p->depth ||
+	    has_kin(p, f))
 		return false;
 	s->family = f;
 	plan_unsure(p, f);
@@ -239,7 +243,7 @@ static struct family *family_to_end(struct program *p, struct step *s)
 	for (i = 0; i < MOST_THREADS; i++)
 		if (p->has_failed[i])
 			return NULL;
-	if (!f || f->touched || p->is_wild)
+	if (!f || f->touched || p->is_wild || (f->is_async && p->depth))
 		return NULL;
 	p->has_jobs = p->depth;
 	s->family = f;
@@ -250,7 +254,8 @@ bool plan_finalize(struct program *p, struct step *s)
 {
 	struct family *f = family_to_end(p, s);
 
-	if (!f || f->is_final || p->depth)
+	if (!f || f->is_final || p->depth ||
+	    (f->is_async && plan_may_hang(p, f)))
 		return false;
 	s->may_hang = plan_may_hang(p, f);
 	f->is_final = true;

@@ -158,6 +158,7 @@ struct family {
 	bool is_final;   /* is called no more */
 	bool is_revoked;
 	bool is_ending; /* the reaper has been asked to abort it */
+	bool is_async;  /* does not block */
 	bool has_config;
 	bool shares[2]; /* what a split, a shrink makes is aborted with it */
 	struct family *root; /* of those that are aborted together, or itself */
@@ -348,6 +349,10 @@ bool is_alive(const struct family *f);
 
 /* True if the caller may end it in this way. */
 bool settle_ending(struct family *f, int how);
+
+/* What one of the thread's ranks says once nothing is in progress; ncclSuccess for
+ * one that is being aborted. */
+ncclResult_t await_state(struct runner *r, struct family *f, int rank);
 
 ncclResult_t fuzz_group_start(struct runner *r);
 ncclResult_t fuzz_group_end(struct runner *r, bool may_hang);

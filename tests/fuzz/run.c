@@ -7,6 +7,7 @@
  * does: all flags first, the end of its group when nobody is inside.
  */
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,6 +158,24 @@ void settle(struct runner *r)
 	for (i = 0; i < r->held_count; i++)
 		leave(r, r->held[i].family, r->held[i].rank);
 	r->held_count = 0;
+}
+
+ncclResult_t await_state(struct runner *r, struct family *f, int rank)
+{
+	ncclResult_t state = ncclSuccess;
+
+	wait_begin(r->program, false);
+	do {
+		sched_yield();
+		state = ncclSuccess;
+		if (!go_inside(r, f, rank))
+			break;
+		expect(true, host_ncclCommGetAsyncError(f->comm[rank], &state),
+		       "ncclCommGetAsyncError");
+		settle(r);
+	} while (state == ncclInProgress);
+	wait_end(r->program, false);
+	return state;
 }
 
 /* ---- groups ----------------------------------------------------------- */
@@ -320,6 +339,9 @@ static void flag(struct family *f)
 
 	f->is_flagged = true;
 	atomic_store(&f->is_dead, true);
+	/* One that does not block may not be called by two threads. */
+	while (f->is_async && is_inside(f))
+		sched_yield();
 	for (r = 0; r < f->n; r++)
 		if (!atomic_exchange(&f->is_released[r], true))
 			expect(true, host_ncclCommAbort(f->comm[r]),
