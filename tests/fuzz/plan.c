@@ -323,6 +323,11 @@ bool plan_memory(struct program *p, struct step *s)
 	return !tainted && !p->depth;
 }
 
+bool plan_extra(struct program *p, struct step *s)
+{
+	return plan_memory(p, s);
+}
+
 /* ---- wrong calls ------------------------------------------------------ */
 
 bool plan_wrong(struct program *p, struct step *s)

@@ -227,7 +227,9 @@ bool plan_revoke(struct program *p, struct step *s)
 	s->is_sure = !s->may_hang;
 	f->is_doomed = f->is_final = f->is_revoked = true;
 	f->hangs = false;
-	p->is_calm = p->is_calm && s->raw[7] % 8;
+	/* Who is first cuts short what others still wait for. */
+	if (s->raw[7] % 8 == 0)
+		plan_doom(p, f);
 	return true;
 }
 

@@ -67,7 +67,8 @@ struct step;
 	X(wrong, 6)                                                            \
 	X(split, 3)                                                            \
 	X(shrink, 3)                                                           \
-	X(revoke, 2)
+	X(revoke, 2)                                                           \
+	X(extra, 4)
 
 enum step_kind {
 	STEP_NOTHING,
