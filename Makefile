@@ -347,7 +347,7 @@ foreign  := $(out)/cohort $(library) $(drop_ins)
 
 # Of these the drop-in libraries are tried with.
 foreign_programs := abort.c exchange.c graph.c groups.c hello.cc nonblocking.c \
-  ring.c runtime.c scaled.c split.c threads.c
+  registered.c ring.c runtime.c scaled.c split.c threads.c
 
 # How each ring is run, one quoted command per program.  Criterion 2.4.1 loses
 # count when two tests at a time run into their timeouts: one at a time.
