@@ -333,7 +333,7 @@ enum cohort_policy {
  *                  cohort_comm_native_enter() and _leave()
  *  THREAD_EXITED   the thread that @rank was bound to, or that called last, is gone
  *  ASYNC_ERROR     ncclCommGetAsyncError() of @rank has said so
- *  NATIVE_ERROR    a native call of @rank has failed
+ *  NATIVE_ERROR    a native call of @rank has failed, or its device
  *  INIT_STUCK      only in the text of COHORT_INIT_TIMEOUT: no group, no verdict
  *  WEDGED          on_verdict only: the end was not complete in the abort deadline
  *  WORKER          the worker of @rank returned an error, or could not be bound

@@ -30,21 +30,49 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 	            more && *more ? ": " : "", more ? more : "");
 }
 
+/* A device that is lost answers every question with the error that it was lost by.
+ * The event is never that of a capture, and what it says of work does not matter. */
+static void ask_device(struct cohort_comm *c)
+{
+	const struct platform *p = c->clique->platform;
+	cudaError_t error = p->cudaEventQuery(c->event);
+	const struct cohort_cause cause = {
+		.status = COHORT_CUDA,
+		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.rank = c->rank,
+		.cuda = (int)error,
+	};
+
+	if (error == cudaSuccess || error == cudaErrorNotReady)
+		return;
+	clique_fire(c->clique, &cause, "rank %d: device %d has failed: %s (%d)",
+	            c->rank, c->device, p->cudaGetErrorString(error),
+	            (int)error);
+}
+
+static void ask_nccl(struct cohort_comm *c)
+{
+	ncclResult_t result = ncclSuccess;
+
+	if (c->clique->platform->ncclCommGetAsyncError(c->native, &result) ==
+	            ncclSuccess &&
+	    result != ncclSuccess && result != ncclInProgress)
+		fire(c, result);
+}
+
 /* Ask about one rank, unless the clique has ended: then its communicator is no
  * longer to be touched. */
 static void probe_rank(struct prober *p, struct cohort_comm *c)
 {
 	struct clique *q = p->clique;
-	ncclResult_t result = ncclSuccess;
 
 	atomic_store(&p->since_ns, clock_now());
 	/* seq_cst, see cause.h: in first, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
-	if (!cause_any(q->end) &&
-	    q->platform->ncclCommGetAsyncError(c->native, &result) ==
-	            ncclSuccess &&
-	    result != ncclSuccess && result != ncclInProgress)
-		fire(c, result);
+	if (!cause_any(q->end)) {
+		ask_nccl(c);
+		ask_device(c);
+	}
 	atomic_store(&q->probing, 0);
 	atomic_store(&p->since_ns, 0);
 }

@@ -188,6 +188,37 @@ Test(guard, harmless_values_are_not)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* ---- devices ---------------------------------------------------------- */
+
+/* As a device that was lost while a rank waits. */
+static cudaError_t lost(cudaEvent_t event)
+{
+	(void)event;
+	return cudaErrorLaunchFailure;
+}
+
+Test(guard, a_lost_device_ends_the_group_with_its_rank)
+{
+	static struct platform table;
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int32_t value = 1;
+
+	table = *place_table();
+	table.cudaEventQuery = lost;
+	platform_override(&table);
+	group = ranks_split(2, NULL, comms);
+	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_CUDA);
+	cohort_comm_cause(comms[1], &cause);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NATIVE_ERROR);
+	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.cuda, cudaErrorLaunchFailure);
+	cr_assert_not_null(strstr(cause.text, "device 0 has failed"), "%s",
+	                   cause.text);
+	cohort_group_close(group);
+}
+
 /* ---- native calls ----------------------------------------------------- */
 
 static void *leave_elsewhere(void *comm)
