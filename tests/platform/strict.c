@@ -374,6 +374,56 @@ Test(strict, lets_an_idle_parent_have_children, .timeout = 10)
 	native_clique_abort(&c);
 }
 
+/* ---- destroy and abort mixed ------------------------------------------ */
+
+static void destroy_busy_then_abort(struct native_clique *c)
+{
+	native_sum(c, 0);
+	c->p->ncclCommDestroy(c->comm[0]);
+	c->p->ncclCommAbort(c->comm[1]);
+}
+
+static void abort_then_destroy_busy(struct native_clique *c)
+{
+	native_sum(c, 2);
+	c->p->ncclCommAbort(c->comm[1]);
+	c->p->ncclCommDestroy(c->comm[2]);
+}
+
+Test(strict, names_a_destroy_of_work_beside_an_abort, .timeout = 10)
+{
+	expect(destroy_busy_then_abort,
+	       "ncclCommAbort: rank 1, device 1, world 0: work is in flight on "
+	       "a rank released by ncclCommDestroy, another was by "
+	       "ncclCommAbort");
+	expect(abort_then_destroy_busy,
+	       "ncclCommDestroy: rank 2, device 2, world 0: work is in flight "
+	       "on a rank released by ncclCommDestroy, another was by "
+	       "ncclCommAbort");
+}
+
+/* Of idle ranks some may be destroyed and others aborted, and of those that are
+ * at work all may be destroyed. */
+Test(strict, lets_idle_ranks_end_as_they_like, .timeout = 10)
+{
+	const struct platform *p;
+	struct native_clique c;
+	int r;
+
+	setenv("COHORT_HOST_STRICT", "1", 1);
+	p = native_open(2);
+	native_clique_open(&c, p, 2);
+	native_sum_all(&c);
+	cr_assert_eq(p->ncclCommDestroy(c.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(native_sum(&c, r), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	native_clique_destroy(&c);
+}
+
 /* ---- a group left open ------------------------------------------------ */
 
 static void *leave_open(void *user)

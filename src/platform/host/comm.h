@@ -170,7 +170,9 @@ void comm_lower(struct ncclComm *comm);
 /* True if children of @comm are its kin: if it is configured so and not revoked. */
 bool comm_shares(const struct ncclComm *comm, int configured);
 
-/* Wait until everything that this rank launched is done. */
+/* Wait until everything that this rank launched is done; and for the end of every
+ * graph that has captured its work, too. */
+ncclResult_t comm_drain(struct ncclComm *comm);
 ncclResult_t comm_sync(struct ncclComm *comm);
 
 /*

@@ -12,7 +12,7 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 
-ncclResult_t comm_sync(struct ncclComm *comm)
+ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
@@ -21,6 +21,14 @@ ncclResult_t comm_sync(struct ncclComm *comm)
 		stream_help(comm->last, UINT64_MAX);
 		backoff_wait(&b, UINT64_MAX);
 	}
+	return ncclSuccess;
+}
+
+ncclResult_t comm_sync(struct ncclComm *comm)
+{
+	struct backoff b = BACKOFF;
+
+	comm_drain(comm);
 	/* Acquire: pairs with the release when a graph is destroyed. */
 	while (atomic_load_explicit(&comm->captured, memory_order_acquire))
 		backoff_wait(&b, UINT64_MAX);
@@ -49,6 +57,8 @@ static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 
 	if (strict_is_on())
 		strict_release(comm, function);
+	if (strict_is_on() && w)
+		strict_check_mixed(w, comm, function);
 	if (!w) {
 		comm_put(comm);
 		return ncclSuccess;
@@ -164,7 +174,7 @@ ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 /* What was under way has been cut short; the flags are down again. */
 static ncclResult_t comm_quiesce(struct ncclComm *comm)
 {
-	ncclResult_t result = comm_sync(comm);
+	ncclResult_t result = comm_drain(comm);
 
 	comm_lower(comm);
 	return result;

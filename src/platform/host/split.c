@@ -221,7 +221,7 @@ static ncclResult_t stop(struct ncclComm *comm, int flags)
 	if (!comm_is_valid(comm, "ncclCommShrink"))
 		return group_fail(ncclInvalidArgument, "not a communicator");
 	comm_pulse(comm);
-	result = comm_sync(comm);
+	result = comm_drain(comm);
 	comm_lower(comm);
 	return result;
 }

@@ -145,6 +145,37 @@ void strict_release(struct ncclComm *comm, const char *function)
 		leave(link);
 }
 
+static bool is_by(const struct ncclComm *comm, const char *function)
+{
+	const char *by = atomic_load_explicit(&comm->strict.released_by,
+	                                      memory_order_relaxed);
+
+	return by && strcmp(by, function) == 0;
+}
+
+static bool has_work(const struct ncclComm *comm)
+{
+	return atomic_load_explicit(&comm->pending, memory_order_relaxed);
+}
+
+void strict_check_mixed(const struct world *w, const struct ncclComm *comm,
+                        const char *function)
+{
+	bool aborted = false, hangs = false;
+	int i;
+
+	for (i = 0; i < w->n; i++) {
+		aborted |= is_by(w->comms[i], "ncclCommAbort");
+		hangs |= is_by(w->comms[i], "ncclCommDestroy") &&
+		         has_work(w->comms[i]);
+	}
+	if (aborted && hangs)
+		die(function, comm,
+		    "work is in flight on a rank released by ncclCommDestroy, "
+		    "another was by ncclCommAbort",
+		    "");
+}
+
 void strict_check_free(const struct world *w, const char *function)
 {
 	uint64_t who;

@@ -65,6 +65,11 @@ void strict_check_idle(const struct ncclComm *comm, const char *function);
 /* A communicator is aborted or destroyed; the calling thread leaves it. */
 void strict_release(struct ncclComm *comm, const char *function);
 
+/* The same, if it has met: an abort and a destroy do not mix on @world while what
+ * is destroyed has work in flight. */
+void strict_check_mixed(const struct world *world, const struct ncclComm *comm,
+                        const char *function);
+
 /* All of @world is about to be freed, as all are released; and when all work is
  * done. */
 void strict_check_free(const struct world *world, const char *function);
