@@ -150,8 +150,9 @@ unit_sources := \
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
-  tests/api/group.c tests/api/guard.c tests/api/join.c tests/api/p2p.c \
-  tests/api/platform.c tests/api/redop.c tests/api/respawn.c tests/api/run.c \
+  tests/api/group.c tests/api/guard.c tests/api/join.c \
+  tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
+  tests/api/redop.c tests/api/respawn.c tests/api/run.c \
   tests/api/split.c tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
   tests/platform/calls.c tests/platform/capture.c tests/platform/collective.c \

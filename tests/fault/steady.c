@@ -24,6 +24,27 @@
 static pthread_barrier_t all;
 static unsigned long before, after;
 
+/* What is new between two ranks, and blocks for all. */
+static void transfers(struct cohort_comm *c, float *data)
+{
+	int rank = cohort_comm_rank(c);
+	void *stream = cohort_comm_stream(c);
+
+	ranks_must(cohort_batch_begin(c), "batch");
+	cohort_send(c, data, COUNT, COHORT_F32, (rank + 1) % RANKS, NULL, NULL);
+	cohort_recv(c, data + COUNT, COUNT, COHORT_F32,
+	            (rank + RANKS - 1) % RANKS, NULL, NULL);
+	ranks_must(cohort_batch_end(c, stream, NULL), "batch");
+	ranks_must(rank % 2 ? cohort_recv(c, data, 1, COHORT_F32, rank - 1,
+	                                  stream, NULL)
+	                    : cohort_send(c, data, 1, COHORT_F32, rank + 1,
+	                                  stream, NULL),
+	           "transfer");
+	cohort_gather(c, data, data + COUNT, 100, COHORT_F32, 1, stream, NULL);
+	cohort_scatter(c, data, data + COUNT, 100, COHORT_F32, 2, stream, NULL);
+	cohort_all_to_all(c, data, data + COUNT, 100, COHORT_F32, stream, NULL);
+}
+
 /* Some hundred calls as one operation. */
 static void batch(struct cohort_comm *c, float *data)
 {
@@ -61,6 +82,7 @@ static void collectives(struct cohort_comm *c, float *data)
 	cohort_all_reduce_many(c, list, 3, COHORT_MAX, stream, NULL);
 	cohort_copy(c, data, block, sizeof(float), stream);
 	batch(c, data);
+	transfers(c, data);
 	ranks_must(cohort_barrier(c, stream, NULL), "barrier");
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }

@@ -24,7 +24,7 @@
 #define BIG_COUNT 50000 /* more pieces than one */
 
 struct step {
-	int kind; /* 0..4 */
+	int kind; /* 0..8 */
 	size_t count;
 	int root;
 	int stream; /* 0..2; 0 is the communicator's own */
@@ -38,7 +38,7 @@ struct plan {
 static struct step random_step(uint64_t *seed)
 {
 	struct step s = {
-		.kind = (int)(stress_random(seed) % 5),
+		.kind = (int)(stress_random(seed) % 9),
 		.count = 1 + stress_random(seed) % MAX_COUNT,
 		.root = (int)(stress_random(seed) % RANKS),
 		.stream = (int)(stress_random(seed) % 3),
@@ -73,8 +73,36 @@ static int32_t output(const struct step *s, int k, int rank, size_t i)
 		return input(k, (int)(i / s->count), i % s->count);
 	case 4:
 		return sum(k, (size_t)rank * s->count + i);
+	case 5:
+		return rank == s->root
+		               ? input(k, (int)(i / s->count), i % s->count)
+		               : -1;
+	case 6:
+		return input(k, s->root, (size_t)rank * s->count + i);
+	case 7:
+		return input(k, (int)(i / s->count),
+		             (size_t)rank * s->count + i % s->count);
+	case 8:
+		return input(k, (rank + RANKS - 1) % RANKS, i);
 	}
 	return sum(k, i);
+}
+
+/* A ring: to the next rank, from the one before. */
+static int send_on(struct cohort_comm *c, const struct step *s,
+                   const int32_t *send, int32_t *recv, void *stream,
+                   uint64_t *ticket)
+{
+	int rank = cohort_comm_rank(c);
+	int rc = cohort_batch_begin(c);
+
+	if (rc == COHORT_OK)
+		rc = cohort_send(c, send, s->count, COHORT_I32,
+		                 (rank + 1) % RANKS, NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_recv(c, recv, s->count, COHORT_I32,
+		                 (rank + RANKS - 1) % RANKS, NULL, NULL);
+	return rc == COHORT_OK ? cohort_batch_end(c, stream, ticket) : rc;
 }
 
 static int call(struct cohort_comm *c, const struct step *s,
@@ -95,6 +123,17 @@ static int call(struct cohort_comm *c, const struct step *s,
 		return cohort_reduce_scatter(c, send, recv, s->count,
 		                             COHORT_I32, COHORT_SUM, stream,
 		                             ticket);
+	case 5:
+		return cohort_gather(c, send, recv, s->count, COHORT_I32,
+		                     s->root, stream, ticket);
+	case 6:
+		return cohort_scatter(c, send, recv, s->count, COHORT_I32,
+		                      s->root, stream, ticket);
+	case 7:
+		return cohort_all_to_all(c, send, recv, s->count, COHORT_I32,
+		                         stream, ticket);
+	case 8:
+		return send_on(c, s, send, recv, stream, ticket);
 	}
 	return cohort_all_reduce(c, send, recv, s->count, COHORT_I32,
 	                         COHORT_SUM, stream, ticket);
@@ -102,12 +141,14 @@ static int call(struct cohort_comm *c, const struct step *s,
 
 static size_t sent(const struct step *s)
 {
-	return s->kind == 4 ? RANKS * s->count : s->count;
+	return s->kind == 4 || s->kind == 6 || s->kind == 7 ? RANKS * s->count
+	                                                    : s->count;
 }
 
 static size_t received(const struct step *s)
 {
-	return s->kind == 3 ? RANKS * s->count : s->count;
+	return s->kind == 3 || s->kind == 5 || s->kind == 7 ? RANKS * s->count
+	                                                    : s->count;
 }
 
 /* One rank's buffers and tickets of a plan. */

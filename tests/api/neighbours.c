@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Several groups on the same devices, at the same time
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/backoff.h"
+#include "support/ranks.h"
+
+#define RANKS 2
+#define GROUPS 3
+
+TestSuite(neighbours, .timeout = 60);
+
+static int many_sums(struct cohort_comm *c, void *user)
+{
+	int32_t value;
+	int i, rc = COHORT_OK;
+
+	(void)user;
+	for (i = 0; i < 50 && rc == COHORT_OK; i++) {
+		value = i;
+		rc = ranks_sum_wait(c, &value);
+		if (rc == COHORT_OK && value != RANKS * i)
+			rc = 1;
+	}
+	return rc;
+}
+
+static void *run(void *group)
+{
+	ranks_must(cohort_group_run(group, many_sums, NULL, NULL), "run");
+	return NULL;
+}
+
+Test(neighbours, work_side_by_side)
+{
+	struct cohort_group *groups[GROUPS];
+	pthread_t threads[GROUPS];
+	int i;
+
+	for (i = 0; i < GROUPS; i++)
+		groups[i] = ranks_open(RANKS, NULL);
+	for (i = 0; i < GROUPS; i++)
+		pthread_create(&threads[i], NULL, run, groups[i]);
+	for (i = 0; i < GROUPS; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < GROUPS; i++)
+		cr_assert_eq(cohort_group_close(groups[i]), COHORT_OK);
+}
+
+Test(neighbours, end_each_by_itself)
+{
+	struct cohort_comm *a[RANKS], *b[RANKS];
+	struct cohort_group *first = ranks_split(RANKS, NULL, a);
+	struct cohort_group *second = ranks_split(RANKS, NULL, b);
+	int32_t x = 1, y = 2, z = 3;
+	uint64_t hung = ranks_sum(a[0], &x), t;
+
+	cohort_group_abort(first, "only this");
+	cr_assert_eq(cohort_wait(a[0], hung, RANKS_SOON), COHORT_ABORTED);
+	ranks_sum(b[0], &y);
+	t = ranks_sum(b[1], &z);
+	cr_assert_eq(cohort_wait(b[1], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(z, 5);
+	cr_assert_eq(cohort_group_close(second), COHORT_OK);
+	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+}
+
+/* ---- who frees first -------------------------------------------------- */
+
+static const struct platform *real;
+static struct platform table;
+
+static _Thread_local bool has_aborted; /* is a reaper */
+static atomic_bool is_held;            /* the next that aborts waits, */
+static atomic_bool is_waiting;
+static atomic_bool may_go; /* until it may go on */
+static atomic_int freed;   /* reapers that have come to free */
+
+static ncclResult_t comm_abort(ncclComm_t comm)
+{
+	struct backoff b = BACKOFF;
+
+	has_aborted = true;
+	if (atomic_exchange(&is_held, false)) {
+		is_waiting = true;
+		while (!may_go)
+			backoff_wait(&b, UINT64_MAX);
+	}
+	return real->ncclCommAbort(comm);
+}
+
+static ncclResult_t group_end(void)
+{
+	if (has_aborted)
+		freed++;
+	return real->ncclGroupEnd();
+}
+
+static void install(void)
+{
+	real = place_table();
+	table = *real;
+	table.ncclCommAbort = comm_abort;
+	table.ncclGroupEnd = group_end;
+	platform_override(&table);
+}
+
+static void await(const atomic_bool *what)
+{
+	struct backoff b = BACKOFF;
+
+	while (!*what)
+		backoff_wait(&b, UINT64_MAX);
+}
+
+/* One is about to raise its flags: the other, whose are up and which nobody is inside
+ * of, answers, but does not free before that. */
+Test(neighbours, that_are_aborted_have_raised_their_flags_before_any_is_freed)
+{
+	struct cohort_comm *a[RANKS], *b[RANKS];
+	struct cohort_group *first, *second;
+	int32_t y = 2;
+	uint64_t hung;
+	int i;
+
+	install();
+	first = ranks_split(RANKS, NULL, a);
+	second = ranks_split(RANKS, NULL, b);
+	hung = ranks_sum(b[0], &y);
+	is_held = true;
+	cohort_group_abort(first, "first");
+	await(&is_waiting);
+	cohort_group_abort(second, "second");
+	cr_assert_eq(cohort_wait(b[0], hung, RANKS_SOON), COHORT_ABORTED);
+	/* Long enough for it to free, were it not for the other. */
+	for (i = 0; i < 5; i++)
+		cr_assert_eq(cohort_group_close(ranks_open(RANKS, NULL)),
+		             COHORT_OK);
+	cr_assert_eq(freed, 0);
+	may_go = true;
+	cr_assert_eq(cohort_group_close(second), COHORT_OK);
+	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+	cr_assert_eq(freed, 2);
+}
+
+Test(neighbours, that_cannot_raise_their_flags_hold_nobody_up_for_ever)
+{
+	struct cohort_group_options o;
+	struct cohort_comm *a[RANKS], *b[RANKS];
+	struct cohort_group *first, *second;
+
+	install();
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = 200 * 1000 * 1000;
+	first = ranks_split(RANKS, &o, a);
+	second = ranks_split(RANKS, &o, b);
+	is_held = true;
+	cohort_group_abort(first, "first");
+	await(&is_waiting);
+	cohort_group_abort(second, "second");
+	cr_assert_eq(cohort_group_close(first), COHORT_WEDGED);
+	cr_assert_eq(cohort_group_close(second), COHORT_OK, "%s",
+	             cohort_last_error());
+	may_go = true;
+}
