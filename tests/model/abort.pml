@@ -736,6 +736,11 @@ end_asleep: /* for ever, if nobody fires or closes */
 #endif
 	fi;
 
+	/* Here it waits for its neighbours to raise their flags, no longer than
+	 * an abort may take: as far as this clique goes, a pause like any
+	 * between two steps.  Before its notes it ends what was split from it,
+	 * which is a fire() at others. */
+
 	if
 	:: atomic {
 #ifdef BREAK_CLOSE_DESTROYS
