@@ -97,13 +97,15 @@ library_sources := \
   src/api/abort.c src/api/batch.c src/api/collective.c src/api/comm.c \
   src/api/completion.c src/api/deadline.c src/api/generation.c \
   src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
-  src/api/redop.c src/api/respawn.c src/api/split.c src/api/worker.c \
+  src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
+  src/api/worker.c \
   src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c \
   src/base/thread.c src/core/agree.c src/core/batch.c src/core/call.c \
   src/core/capture.c src/core/cause.c src/core/clique.c src/core/config.c \
   src/core/connect.c \
   src/core/family.c src/core/native.c src/core/op.c src/core/owner.c \
   src/core/pair.c src/core/reaper.c src/core/recorder.c src/core/redop.c \
+  src/core/register.c \
   src/core/split.c src/core/submit.c src/guard/notifier.c src/guard/phrase.c \
   src/guard/prober.c src/guard/snapshot.c src/guard/transfer.c \
   src/guard/verdict.c src/guard/watchdog.c \
@@ -152,7 +154,8 @@ api_sources := \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
   tests/api/group.c tests/api/guard.c tests/api/join.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
-  tests/api/redop.c tests/api/respawn.c tests/api/run.c \
+  tests/api/redop.c tests/api/register.c tests/api/respawn.c \
+  tests/api/run.c \
   tests/api/split.c tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
   tests/platform/calls.c tests/platform/capture.c tests/platform/collective.c \

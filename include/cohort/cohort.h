@@ -1326,6 +1326,40 @@ COHORT_API int cohort_alloc(struct cohort_comm *comm, size_t bytes,
 COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
 
 /*
+ * cohort_alloc_registered - memory of NCCL's own, registered with the communicator
+ * cohort_register         - register memory that the caller has
+ * cohort_deregister       - the end of that
+ * @memory: @bytes on the rank's device, which is not to be freed before it was
+ *          deregistered, or all of it was closed
+ * @registration: for cohort_deregister()
+ *
+ * Collectives on registered memory may go without copies in between.  By
+ * ncclMemAlloc() and ncclCommRegister(); cohort_free() gives back what
+ * cohort_alloc_registered() gave, and deregisters it before.
+ *
+ * Warning: as NVIDIA documents, memory of cudaMalloc() (and so cohort_alloc()) that is
+ * registered is not safe: operations may hang, and a failure or an abort may crash.
+ * Register what comes from ncclMemAlloc(), or use cohort_alloc_registered().  Windows
+ * (ncclCommWindowRegister()) are not offered: in NCCL 2.28 the kernels that use
+ * symmetric ones do not see an abort, and could never be ended.
+ *
+ * After an abort registrations are gone; cohort_deregister() then only forgets, and
+ * cohort_free() of such memory waits until the communicator is given back, up to the
+ * abort deadline, else answers COHORT_WEDGED: the memory stays.  One submitting
+ * thread at a time; else no call blocks but as cudaMalloc() and cudaFree() may.
+ *
+ * COHORT_OK; COHORT_INVALID with the argument and its value; COHORT_NO_MEMORY;
+ * COHORT_CUDA, COHORT_NCCL (nothing has changed); COHORT_BUSY; COHORT_OWNER;
+ * COHORT_STATE if closed, and by cohort_free() for memory that is registered
+ * otherwise; alloc and register: the cause, or COHORT_STALE, as the collectives do.
+ */
+COHORT_API int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
+                                       void **memory);
+COHORT_API int cohort_register(struct cohort_comm *comm, void *memory,
+                               size_t bytes, void **registration);
+COHORT_API int cohort_deregister(struct cohort_comm *comm, void *registration);
+
+/*
  * cohort_copy - copy bytes, in stream order
  * @dst, @src: @bytes of host memory or of the rank's device, each; @src is
  *             borrowed until the copy is done

@@ -19,6 +19,16 @@ int comm_submit(struct cohort_comm *comm, const struct op *op,
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
+struct registration;
+
+/* Wait until NCCL knows of no memory any more, as the clique has a cause; or
+ * COHORT_WEDGED.  And free memory of which it does not, or is told, inside the gate and
+ * on the device: COHORT_STATE if it was registered otherwise. */
+int comm_await_reclaim(struct cohort_comm *comm);
+int comm_free_registered(struct cohort_comm *comm,
+                         struct registration *registration, void *memory,
+                         bool has_ended);
+
 /* Forget what was pushed and paused: inside the gate; and going through it. */
 int deadlines_forget(struct cohort_comm *comm);
 int deadlines_reset(struct cohort_comm *comm);

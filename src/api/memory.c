@@ -10,6 +10,7 @@
 #include "api/comm.h"
 #include "base/status.h"
 #include "core/native.h"
+#include "core/register.h"
 #include "core/submit.h"
 
 /* Allocate @bytes, or free *@memory if @bytes is 0. */
@@ -47,16 +48,41 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	return rc;
 }
 
+/* Memory that is registered is NCCL's to free, and not before it does not know of it
+ * any more: COHORT_TIMED_OUT if that is to be waited for. */
+static int give_back(struct cohort_comm *c, struct registration *r,
+                     void *memory)
+{
+	bool has_ended = clique_cause(c->clique);
+	struct device_scope scope;
+	int rc;
+
+	if (has_ended && clique_look(c->clique) < CLIQUE_RECLAIMED)
+		return COHORT_TIMED_OUT;
+	rc = device_enter(&scope, c->clique->platform, c->device);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = comm_free_registered(c, r, memory, has_ended);
+	device_leave(&scope);
+	return rc;
+}
+
 int cohort_free(struct cohort_comm *comm, void *memory)
 {
+	struct registration *r;
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK || !memory)
 		return rc;
-	rc = gate_enter(comm, true);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = change(comm, 0, &memory);
-	gate_leave(comm);
+	do {
+		rc = gate_enter(comm, true);
+		if (rc != COHORT_OK)
+			return rc;
+		r = register_find(comm, memory);
+		rc = r ? give_back(comm, r, memory) : change(comm, 0, &memory);
+		gate_leave(comm);
+		/* Outside the gate: an abort waits for that to be empty. */
+	} while (rc == COHORT_TIMED_OUT &&
+	         (rc = comm_await_reclaim(comm)) == COHORT_OK);
 	return rc;
 }

@@ -21,6 +21,7 @@
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/pair.h"
+#include "core/register.h"
 
 /* ---- ranks ------------------------------------------------------------ */
 
@@ -163,6 +164,7 @@ static void comm_fini(struct cohort_comm *c)
 	comm_release(c);
 	batch_free(c->batch);
 	pairs_free(c->pairs);
+	register_free_all(c->registrations);
 	free(c->agreed);
 	free(c->done_then);
 	recorder_fini(&c->recorder);

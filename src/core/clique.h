@@ -45,6 +45,7 @@
 
 struct batch;
 struct pairs;
+struct registration;
 
 enum clique_state {
 	CLIQUE_LIVE, /* or CAUSED */
@@ -127,8 +128,10 @@ struct cohort_comm {
 	unsigned pushed_count;
 	unsigned paused;
 
-	/* Owned by the thread inside the gate: reductions of its own. */
+	/* Owned by the thread inside the gate: reductions of its own, and memory
+	 * that is registered. */
 	struct redop redops[MAX_REDOPS];
+	struct registration *registrations;
 
 	/* Owned by the thread inside the gate, and while it waits there by the rank
 	 * that came last: what it is to be split by, and what came of it. */

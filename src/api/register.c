@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Registered memory
+ */
+
+#include "core/register.h"
+
+#include "api/comm.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/native.h"
+#include "core/submit.h"
+
+int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
+                    void **registration)
+{
+	struct registration *r;
+	struct device_scope scope;
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!memory || !bytes || !registration)
+		return error_set(COHORT_INVALID, "register: %s",
+		                 !memory  ? "memory is NULL"
+		                 : !bytes ? "bytes is 0"
+		                          : "registration is NULL");
+	rc = gate_enter(comm, false);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = device_enter(&scope, comm->clique->platform, comm->device);
+	if (rc == COHORT_OK) {
+		rc = register_add(comm, memory, bytes, &r);
+		device_leave(&scope);
+	}
+	gate_leave(comm);
+	if (rc == COHORT_OK)
+		*registration = r;
+	return rc;
+}
+
+int cohort_deregister(struct cohort_comm *comm, void *registration)
+{
+	struct registration *r = registration;
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	if (!register_has(comm, r) || r->is_allocated)
+		rc = error_set(
+			COHORT_INVALID,
+			"deregister: registration is %p, not one of rank "
+			"%d",
+			registration, comm->rank);
+	else
+		rc = register_remove(comm, r, clique_cause(comm->clique));
+	gate_leave(comm);
+	return rc;
+}
+
+/* ---- memory of NCCL's ------------------------------------------------- */
+
+static int alloc_inside(struct cohort_comm *c, size_t bytes, void **memory)
+{
+	const struct platform *p = c->clique->platform;
+	struct registration *r;
+	int rc = native_nccl(p, "ncclMemAlloc", c->native,
+	                     p->ncclMemAlloc(memory, bytes));
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = register_add(c, *memory, bytes, &r);
+	if (rc != COHORT_OK)
+		p->ncclMemFree(*memory);
+	else
+		r->is_allocated = true;
+	return rc;
+}
+
+int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
+                            void **memory)
+{
+	struct device_scope scope;
+	void *made = NULL;
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!bytes || !memory)
+		return error_set(COHORT_INVALID, "alloc_registered: %s",
+		                 memory ? "bytes is 0" : "memory is NULL");
+	rc = gate_enter(comm, false);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = device_enter(&scope, comm->clique->platform, comm->device);
+	if (rc == COHORT_OK) {
+		rc = alloc_inside(comm, bytes, &made);
+		device_leave(&scope);
+	}
+	gate_leave(comm);
+	if (rc == COHORT_OK)
+		*memory = made;
+	return rc;
+}
+
+int comm_await_reclaim(struct cohort_comm *c)
+{
+	struct clique *q = c->clique;
+	enum clique_state state;
+
+	/* NCCL's side of the registration goes with the communicator. */
+	state = clique_await(q, CLIQUE_RECLAIMED,
+	                     clock_deadline(q->deadlines.abort_ns));
+	if (state == CLIQUE_RECLAIMED || state == CLIQUE_RELEASED)
+		return COHORT_OK;
+	return error_set(COHORT_WEDGED,
+	                 "the communicator of rank %d, with which the memory "
+	                 "is registered, is not given back",
+	                 c->rank);
+}
+
+int comm_free_registered(struct cohort_comm *c, struct registration *r,
+                         void *memory, bool has_ended)
+{
+	const struct platform *p = c->clique->platform;
+	int rc;
+
+	if (!r->is_allocated || r->memory != memory)
+		return error_set(COHORT_STATE,
+		                 "memory is %p, which is registered with rank "
+		                 "%d: deregister it first",
+		                 memory, c->rank);
+	rc = register_remove(c, r, has_ended);
+	return rc == COHORT_OK ? native_nccl(p, "ncclMemFree", c->native,
+	                                     p->ncclMemFree(memory))
+	                       : rc;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Registered memory: what NCCL is told of it, and when
+ *
+ * In front of NCCL's functions are some that write down what they are asked.
+ */
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+#define RANKS 2
+
+static const struct platform *real;
+static struct platform table;
+
+/* What NCCL knows now: registrations, and memory of its own. */
+static atomic_int registered, allocated;
+static atomic_int removed; /* by ncclCommDeregister() */
+static int fail;           /* the next registration */
+
+static ncclResult_t reg(const ncclComm_t comm, void *memory, size_t bytes,
+                        void **handle)
+{
+	(void)comm;
+	cr_assert_gt(bytes, 0);
+	if (fail) {
+		fail = 0;
+		return ncclInvalidUsage;
+	}
+	*handle = memory;
+	registered++;
+	return ncclSuccess;
+}
+
+static ncclResult_t dereg(const ncclComm_t comm, void *handle)
+{
+	(void)comm;
+	(void)handle;
+	removed++;
+	registered--;
+	return ncclSuccess;
+}
+
+static ncclResult_t mem_alloc(void **memory, size_t bytes)
+{
+	*memory = malloc(bytes);
+	allocated++;
+	return ncclSuccess;
+}
+
+static ncclResult_t mem_free(void *memory)
+{
+	free(memory);
+	allocated--;
+	return ncclSuccess;
+}
+
+static struct cohort_group *group;
+static struct cohort_comm *c[RANKS];
+
+static void open_all(void)
+{
+	real = place_table();
+	table = *real;
+	table.ncclCommRegister = reg;
+	table.ncclCommDeregister = dereg;
+	table.ncclMemAlloc = mem_alloc;
+	table.ncclMemFree = mem_free;
+	platform_override(&table);
+	group = ranks_split(RANKS, NULL, c);
+}
+
+static void close_all(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(allocated, 0);
+}
+
+TestSuite(registered, .init = open_all, .fini = close_all, .timeout = 60);
+
+static void expect(int got, int want, const char *in_text)
+{
+	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
+	             want);
+	cr_assert_not_null(strstr(cohort_last_error(), in_text),
+	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
+	                   in_text);
+}
+
+Test(registered, memory_is_freed_after_nccl_was_told)
+{
+	void *memory = NULL;
+
+	ranks_must(cohort_alloc_registered(c[0], 100, &memory), "alloc");
+	memset(memory, 1, 100);
+	cr_assert_eq(registered, 1);
+	cr_assert_eq(allocated, 1);
+	ranks_must(cohort_free(c[0], memory), "free");
+	cr_assert_eq(registered, 0);
+	cr_assert_eq(removed, 1);
+	cr_assert_eq(allocated, 0);
+}
+
+Test(registered, memory_of_the_callers_is_deregistered_once)
+{
+	void *memory, *registration = NULL;
+
+	ranks_must(cohort_alloc(c[0], 100, &memory), "alloc");
+	ranks_must(cohort_register(c[0], memory, 100, &registration),
+	           "register");
+	expect(cohort_free(c[0], memory), COHORT_STATE, "deregister it first");
+	expect(cohort_deregister(c[1], registration), COHORT_INVALID,
+	       "not one of rank 1");
+	ranks_must(cohort_deregister(c[0], registration), "deregister");
+	expect(cohort_deregister(c[0], registration), COHORT_INVALID,
+	       "not one of rank 0");
+	ranks_must(cohort_free(c[0], memory), "free");
+	cr_assert_eq(registered, 0);
+	cr_assert_eq(removed, 1);
+}
+
+Test(registered, is_nothing_that_nccl_refuses)
+{
+	void *memory = NULL, *registration = NULL;
+	char own[10];
+
+	fail = 1;
+	expect(cohort_register(c[0], own, sizeof(own), &registration),
+	       COHORT_NCCL, "ncclCommRegister");
+	cr_assert_null(registration);
+	fail = 1;
+	expect(cohort_alloc_registered(c[0], 10, &memory), COHORT_NCCL,
+	       "ncclCommRegister");
+	cr_assert_null(memory);
+	cr_assert_eq(allocated, 0);
+	ranks_must(cohort_barrier(c[0], NULL, NULL), "barrier");
+	ranks_must(cohort_barrier(c[1], NULL, NULL), "barrier");
+}
+
+Test(registered, refuses_bad_arguments_by_name_and_value)
+{
+	void *out = NULL;
+	char own[10];
+
+	expect(cohort_register(NULL, own, 10, &out), COHORT_INVALID, "comm");
+	expect(cohort_register(c[0], NULL, 10, &out), COHORT_INVALID,
+	       "memory is NULL");
+	expect(cohort_register(c[0], own, 0, &out), COHORT_INVALID,
+	       "bytes is 0");
+	expect(cohort_register(c[0], own, 10, NULL), COHORT_INVALID,
+	       "registration is NULL");
+	expect(cohort_alloc_registered(c[0], 0, &out), COHORT_INVALID,
+	       "bytes is 0");
+	expect(cohort_alloc_registered(c[0], 1, NULL), COHORT_INVALID,
+	       "memory is NULL");
+	expect(cohort_deregister(c[0], NULL), COHORT_INVALID,
+	       "registration is");
+	cr_assert_null(out);
+}
+
+/* What was registered goes with the communicator: nothing is asked of that. */
+Test(registered, memory_is_freed_after_an_abort)
+{
+	void *memory, *registration, *none = NULL;
+	int32_t x = 1;
+	char own[10];
+
+	ranks_must(cohort_alloc_registered(c[0], 100, &memory), "alloc");
+	ranks_must(cohort_register(c[1], own, sizeof(own), &registration),
+	           "register");
+	ranks_sum(c[0], &x);
+	cohort_group_abort(group, "enough");
+	ranks_must(cohort_free(c[0], memory), "free");
+	ranks_must(cohort_deregister(c[1], registration), "deregister");
+	cr_assert_eq(removed, 0);
+	cr_assert_eq(allocated, 0);
+	expect(cohort_register(c[1], own, sizeof(own), &none), COHORT_ABORTED,
+	       "enough");
+	expect(cohort_alloc_registered(c[1], 1, &none), COHORT_ABORTED,
+	       "enough");
+	cr_assert_null(none);
+}
+
+/* Registrations that are left go with the group. */
+Test(registered, may_be_left_for_the_close)
+{
+	static char own[10];
+	void *registration;
+
+	ranks_must(cohort_register(c[1], own, sizeof(own), &registration),
+	           "register");
+}
+
+TestSuite(registered_really, .timeout = 60);
+
+/* With the platform's own functions. */
+static int sum_registered(struct cohort_comm *comm, void *user)
+{
+	int32_t one = 1, sum = 0;
+	void *memory, *stream = cohort_comm_stream(comm);
+
+	(void)user;
+	ranks_must(cohort_alloc_registered(comm, sizeof(one), &memory),
+	           "alloc");
+	ranks_must(cohort_copy(comm, memory, &one, sizeof(one), stream),
+	           "copy");
+	ranks_must(cohort_all_reduce(comm, memory, memory, 1, COHORT_I32,
+	                             COHORT_SUM, stream, NULL),
+	           "sum");
+	ranks_must(cohort_copy(comm, &sum, memory, sizeof(sum), stream),
+	           "copy");
+	ranks_must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+	cr_assert_eq(sum, RANKS);
+	return cohort_free(comm, memory);
+}
+
+Test(registered_really, memory_can_be_reduced_and_freed)
+{
+	struct cohort_group *g = ranks_open(RANKS, NULL);
+
+	cr_assert_eq(cohort_group_run(g, sum_registered, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(g), COHORT_OK);
+}
+
+Test(registered_really, memory_can_be_freed_after_an_abort)
+{
+	struct cohort_comm *comm[RANKS];
+	struct cohort_group *g = ranks_split(RANKS, NULL, comm);
+	void *memory;
+
+	ranks_must(cohort_alloc_registered(comm[0], 100, &memory), "alloc");
+	cohort_group_abort(g, "enough");
+	cr_assert_eq(cohort_free(comm[0], memory), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(cohort_group_close(g), COHORT_OK);
+}
