@@ -171,7 +171,11 @@ static void part_begin(struct runner *r, struct step *s, int rank)
 	if (part->send_bytes)
 		fill(s, rank, part->send);
 	part->slot = (s->raw[6] >> 3) % SLOTS;
-	part->stream = slot_stream(r, s->family->device[rank], part->slot);
+	if (s->kind == STEP_captured)
+		part_capture(part);
+	else
+		part->stream =
+			slot_stream(r, s->family->device[rank], part->slot);
 }
 
 /* ---- results ---------------------------------------------------------- */

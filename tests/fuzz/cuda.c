@@ -135,11 +135,10 @@ void run_stream_destroy(struct runner *r, struct step *s)
 		return;
 	expect_cuda(host_cudaStreamDestroy(*stream), "cudaStreamDestroy");
 	*stream = NULL;
-	/* Only the device as a whole can be waited for. */
 	for (part = r->parts; part; part = part->next)
 		if (part->step->family->device[part->rank] == device &&
 		    part->slot == slot)
-			part->slot = -2;
+			part->slot = NO_SLOT;
 }
 
 /* At the end of a thread. */

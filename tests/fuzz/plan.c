@@ -162,6 +162,14 @@ bool plan_collective(struct program *p, struct step *s)
 	return true;
 }
 
+/* Work that was queued before hangs a graph as it does all else. */
+bool plan_captured(struct program *p, struct step *s)
+{
+	s->raw[7] = 0;
+	return !p->depth && !p->is_wild && plan_collective(p, s) &&
+	       !s->family->is_async;
+}
+
 /* ---- groups ----------------------------------------------------------- */
 
 bool plan_group_begin(struct program *p, struct step *s)
@@ -207,6 +215,8 @@ bool plan_group_end(struct program *p, struct step *s)
 	s->may_hang = p->is_wild;
 	if (--p->depth)
 		return true;
+	s->is_simulated = !p->is_wild && !p->has_joins && !p->has_jobs &&
+	                  s->raw[3] % 8 == 7;
 	for (i = 0; i < p->family_count; i++)
 		end_family(p, &p->families[i]);
 	for (i = 0; i < DEVICES; i++)

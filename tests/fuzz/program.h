@@ -33,7 +33,8 @@
 #define MOST_RANKS 8
 #define MOST_FAMILIES 16
 #define DEVICES 8
-#define SLOTS 4 /* streams of a device; 0 is the legacy default one */
+#define SLOTS 4      /* streams of a device; 0 is the legacy default one */
+#define NO_SLOT (-2) /* only the device as a whole can be waited for */
 #define EVENTS 4
 #define BLOCKS 4
 #define HOLDS 4
@@ -68,7 +69,8 @@ struct step;
 	X(split, 3)                                                            \
 	X(shrink, 3)                                                           \
 	X(revoke, 2)                                                           \
-	X(extra, 4)
+	X(extra, 4)                                                            \
+	X(captured, 3)
 
 enum step_kind {
 	STEP_NOTHING,
@@ -127,7 +129,8 @@ struct step {
 	struct family *children[2];
 	int child_rank[MOST_RANKS];
 	unsigned excluded;
-	bool is_loss; /* those left out do not come to a collective */
+	bool is_simulated; /* the end of a group */
+	bool is_loss;      /* those left out do not come to a collective */
 
 	/* Guarded by the program's lock: threads that have come to it. */
 	int arrived;
@@ -195,6 +198,8 @@ struct runner {
 	int depth;           /* of its group */
 	int group_error;     /* what the outermost end must answer */
 	bool group_is_loose; /* it may answer something else */
+	bool simulates;      /* the end of its group */
+	bool stays_inside;   /* also when its group is closed */
 	bool group_waits;    /* its end waits for other threads */
 	/* Called in this group; queued; done, and as they must be. */
 	struct part *pending, *parts, *checked;
@@ -292,6 +297,11 @@ void parts_end_group(struct runner *r, ncclResult_t result);
 /* Give the buffers of a list back, those on @device or (-1) all; that waits for the
  * device. */
 void parts_free(struct part **list, int device);
+
+/* ---- captured.c ------------------------------------------------------- */
+
+/* Give a rank a stream of its own that is captured. */
+void part_capture(struct part *part);
 
 /* ---- life.c ----------------------------------------------------------- */
 

@@ -153,7 +153,7 @@ void settle(struct runner *r)
 {
 	int i;
 
-	if (r->depth)
+	if (r->depth || r->stays_inside)
 		return;
 	for (i = 0; i < r->held_count; i++)
 		leave(r, r->held[i].family, r->held[i].rank);
@@ -202,6 +202,18 @@ static void check_group_end(const struct runner *r, ncclResult_t result)
 		          r->group_error, host_ncclGetLastError(NULL));
 }
 
+static ncclResult_t simulate(void)
+{
+	ncclSimInfo_t info = {
+		.size = sizeof(info),
+		.magic = NCCL_SIM_INFO_MAGIC,
+		.version = NCCL_CONFIG_VERSION,
+		.estimatedTime = NCCL_UNDEF_FLOAT,
+	};
+
+	return host_ncclGroupSimulateEnd(&info);
+}
+
 ncclResult_t fuzz_group_end(struct runner *r, bool may_hang)
 {
 	bool waits = r->depth == 1 && (r->group_waits || may_hang);
@@ -209,7 +221,7 @@ ncclResult_t fuzz_group_end(struct runner *r, bool may_hang)
 
 	if (waits)
 		wait_begin(r->program, may_hang);
-	result = host_ncclGroupEnd();
+	result = r->simulates ? simulate() : host_ncclGroupEnd();
 	if (waits)
 		wait_end(r->program, may_hang);
 	r->depth--;
@@ -217,7 +229,8 @@ ncclResult_t fuzz_group_end(struct runner *r, bool may_hang)
 	if (r->depth)
 		return result;
 	joins_end_group(r, result);
-	parts_end_group(r, result);
+	/* What was only simulated is not queued. */
+	parts_end_group(r, r->simulates ? ncclInternalError : result);
 	r->group_error = 0;
 	r->group_is_loose = r->group_waits = false;
 	settle(r);
@@ -233,7 +246,9 @@ void run_group_begin(struct runner *r, struct step *s)
 
 void run_group_end(struct runner *r, struct step *s)
 {
+	r->simulates = s->is_simulated;
 	fuzz_group_end(r, s->may_hang);
+	r->simulates = false;
 }
 
 /* ---- together --------------------------------------------------------- */
@@ -419,6 +434,7 @@ static bool is_for(const struct runner *r, const struct step *s)
 	case STEP_init_all:
 	case STEP_init_ranks:
 	case STEP_collective:
+	case STEP_captured:
 	case STEP_group_begin:
 	case STEP_group_end:
 	case STEP_finalize:

@@ -42,7 +42,7 @@ static void show_step(const struct program *p, const struct step *s)
 	        s->may_hang ? ", may hang" : "");
 	if (s->family)
 		show_family(p, s->family);
-	if (s->kind == STEP_collective)
+	if (s->kind == STEP_collective || s->kind == STEP_captured)
 		fprintf(stderr, ", call %d of %zu, odd %d", s->call, s->count,
 		        s->odd_rank);
 	fputc('\n', stderr);
