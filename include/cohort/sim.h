@@ -17,8 +17,12 @@
  * abort(), with a line on stderr that names the function, the communicator and
  * what is wrong: a communicator aborted or destroyed twice, used after it was
  * freed, or with two threads inside; one that is freed while a thread is inside;
- * a thread that ends with its group open.  Freed communicators then cost a little
- * memory each, for good.
+ * a thread that ends with its group open; ranks whose collectives differ, or whose
+ * messages differ in count or type; a buffer that is NULL, freed, too small, memory
+ * of another device, or overlaps another but as in place; ranks that wait for each
+ * other in a circle; and a program of one thread that waits for what it has yet to
+ * call.  Communicators that a scripted fault has struck are spared the last four.
+ * Freed communicators then cost a little memory each, for good.
  */
 
 #include <stdint.h>

@@ -143,6 +143,9 @@ bool plan_collective(struct program *p, struct step *s)
 
 	if (!f || f->is_final || (f->is_async && p->depth))
 		return false;
+	/* Strict mode would see that a rank has left out a call. */
+	if (f->is_doomed && strict_is_on())
+		return false;
 	s->family = f;
 	s->call = s->raw[2] % (s->raw[2] < 64 ? FUZZ_FIRST_CALLS : FUZZ_CALLS);
 	s->count = pick_count(s->raw[3]);

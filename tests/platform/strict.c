@@ -10,71 +10,18 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cohort/sim.h>
 
 #include "platform/platform.h"
+#include "support/doomed.h"
 #include "support/native.h"
 #include "support/place.h"
-
-/* ---- in a child ------------------------------------------------------- */
-
-typedef void (*act_fn)(struct native_clique *clique);
-
-static void child(act_fn act, int out)
-{
-	static struct native_clique clique;
-
-	dup2(out, STDERR_FILENO);
-	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-	signal(SIGABRT, SIG_DFL);
-	setenv("COHORT_HOST_STRICT", "1", 1);
-	native_clique_open(&clique, native_open(3), 3);
-	act(&clique);
-	_exit(0);
-}
-
-static void read_all(int from, char *text, size_t room)
-{
-	size_t length = 0;
-	ssize_t n;
-
-	while ((n = read(from, text + length, room - 1 - length)) > 0)
-		length += (size_t)n;
-	text[length] = '\0';
-}
-
-/* @act must end its process with one line: the function that was called, the
- * communicator, and what is wrong. */
-static void expect(act_fn act, const char *line)
-{
-	char text[512], wanted[256];
-	int ends[2], status;
-
-	pid_t id;
-
-	place_need_built_in("strict mode");
-	snprintf(wanted, sizeof(wanted), "strict host platform: %s\n", line);
-	cr_assert_eq(pipe(ends), 0);
-	id = fork();
-	if (id == 0)
-		child(act, ends[1]);
-	close(ends[1]);
-	read_all(ends[0], text, sizeof(text));
-	close(ends[0]);
-	cr_assert_eq(waitpid(id, &status, 0), id);
-	cr_assert_str_eq(text, wanted);
-	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-}
 
 /* ---- released twice --------------------------------------------------- */
 
@@ -106,27 +53,29 @@ static void abort_after_destroy(struct native_clique *c)
 
 Test(strict, names_a_second_abort, .timeout = 10)
 {
-	expect(abort_twice, "ncclCommAbort: rank 0, device 0, world 0: "
-	                    "released before, by ncclCommAbort");
+	doomed_expect(abort_twice, "ncclCommAbort: rank 0, device 0, world 0: "
+	                           "released before, by ncclCommAbort");
 }
 
 Test(strict, names_a_second_destroy, .timeout = 10)
 {
-	expect(destroy_twice, "ncclCommDestroy: rank 1, device 1, world 0: "
-	                      "released before, by ncclCommDestroy");
+	doomed_expect(destroy_twice,
+	              "ncclCommDestroy: rank 1, device 1, world 0: "
+	              "released before, by ncclCommDestroy");
 }
 
 Test(strict, names_a_destroy_after_the_abort, .timeout = 10)
 {
-	expect(destroy_after_abort,
-	       "ncclCommDestroy: rank 1, device 1, world 0: "
-	       "released before, by ncclCommAbort");
+	doomed_expect(destroy_after_abort,
+	              "ncclCommDestroy: rank 1, device 1, world 0: "
+	              "released before, by ncclCommAbort");
 }
 
 Test(strict, names_an_abort_after_the_destroy, .timeout = 10)
 {
-	expect(abort_after_destroy, "ncclCommAbort: rank 2, device 2, world 0: "
-	                            "released before, by ncclCommDestroy");
+	doomed_expect(abort_after_destroy,
+	              "ncclCommAbort: rank 2, device 2, world 0: "
+	              "released before, by ncclCommDestroy");
 }
 
 /* ---- used after it was freed ------------------------------------------ */
@@ -179,27 +128,30 @@ static void ask_error_of_freed(struct native_clique *c)
 
 Test(strict, names_a_collective_on_a_freed_one, .timeout = 10)
 {
-	expect(sum_freed, "ncclAllReduce: rank 2, device 2, world 1: "
-	                  "used after it was freed");
+	doomed_expect(sum_freed, "ncclAllReduce: rank 2, device 2, world 1: "
+	                         "used after it was freed");
 }
 
 Test(strict, names_a_question_to_a_freed_one, .timeout = 10)
 {
-	expect(ask_freed, "ncclCommGetAsyncError: rank 0, device 0, world 1: "
-	                  "used after it was freed");
-	expect(ask_error_of_freed,
-	       "ncclGetLastError: rank 1, device 1, world 1: "
-	       "used after it was freed");
+	doomed_expect(ask_freed,
+	              "ncclCommGetAsyncError: rank 0, device 0, world 1: "
+	              "used after it was freed");
+	doomed_expect(ask_error_of_freed,
+	              "ncclGetLastError: rank 1, device 1, world 1: "
+	              "used after it was freed");
 }
 
 Test(strict, names_the_end_of_a_freed_one, .timeout = 10)
 {
-	expect(abort_freed, "ncclCommAbort: rank 1, device 1, world 1: "
-	                    "used after it was freed");
-	expect(destroy_freed, "ncclCommDestroy: rank 1, device 1, world 1: "
-	                      "used after it was freed");
-	expect(finalize_freed, "ncclCommFinalize: rank 1, device 1, world 1: "
-	                       "used after it was freed");
+	doomed_expect(abort_freed, "ncclCommAbort: rank 1, device 1, world 1: "
+	                           "used after it was freed");
+	doomed_expect(destroy_freed,
+	              "ncclCommDestroy: rank 1, device 1, world 1: "
+	              "used after it was freed");
+	doomed_expect(finalize_freed,
+	              "ncclCommFinalize: rank 1, device 1, world 1: "
+	              "used after it was freed");
 }
 
 /* ---- two threads inside ----------------------------------------------- */
@@ -255,18 +207,19 @@ static void finalize_beside_group(struct native_clique *c)
 
 Test(strict, names_a_collective_beside_an_open_group, .timeout = 10)
 {
-	expect(sum_beside_group, "ncclBroadcast: rank 1, device 1, world 0: "
-	                         "another thread is inside, in ncclAllReduce");
+	doomed_expect(sum_beside_group,
+	              "ncclBroadcast: rank 1, device 1, world 0: "
+	              "another thread is inside, in ncclAllReduce");
 }
 
 Test(strict, names_a_destroy_beside_another_thread, .timeout = 10)
 {
-	expect(destroy_beside_group,
-	       "ncclCommDestroy: rank 1, device 1, world 0: "
-	       "another thread is inside, in ncclAllReduce");
-	expect(finalize_beside_group,
-	       "ncclCommFinalize: rank 1, device 1, world 0: "
-	       "another thread is inside, in ncclAllReduce");
+	doomed_expect(destroy_beside_group,
+	              "ncclCommDestroy: rank 1, device 1, world 0: "
+	              "another thread is inside, in ncclAllReduce");
+	doomed_expect(finalize_beside_group,
+	              "ncclCommFinalize: rank 1, device 1, world 0: "
+	              "another thread is inside, in ncclAllReduce");
 }
 
 /* ---- freed under somebody --------------------------------------------- */
@@ -306,17 +259,17 @@ static void free_after_death_inside(struct native_clique *c)
 
 Test(strict, names_a_free_under_another_thread, .timeout = 10)
 {
-	expect(free_beside_group,
-	       "ncclCommAbort: rank 1, device 1, world 0: "
-	       "freed while a thread is inside, in ncclAllReduce");
+	doomed_expect(free_beside_group,
+	              "ncclCommAbort: rank 1, device 1, world 0: "
+	              "freed while a thread is inside, in ncclAllReduce");
 }
 
 /* Who has ended inside has never left. */
 Test(strict, names_a_free_under_a_thread_that_died_inside, .timeout = 10)
 {
-	expect(free_after_death_inside,
-	       "ncclCommAbort: rank 2, device 2, world 0: "
-	       "freed while a thread is inside, in ncclAllReduce");
+	doomed_expect(free_after_death_inside,
+	              "ncclCommAbort: rank 2, device 2, world 0: "
+	              "freed while a thread is inside, in ncclAllReduce");
 }
 
 /* ---- a child while work is outstanding -------------------------------- */
@@ -340,10 +293,12 @@ static void shrink_busy(struct native_clique *c)
 
 Test(strict, names_a_child_of_a_busy_parent, .timeout = 10)
 {
-	expect(split_busy, "ncclCommSplit: rank 1, device 1, world 0: called "
-	                   "while work is outstanding, of ncclAllReduce");
-	expect(shrink_busy, "ncclCommShrink: rank 2, device 2, world 0: called "
-	                    "while work is outstanding, of ncclAllReduce");
+	doomed_expect(split_busy,
+	              "ncclCommSplit: rank 1, device 1, world 0: called "
+	              "while work is outstanding, of ncclAllReduce");
+	doomed_expect(shrink_busy,
+	              "ncclCommShrink: rank 2, device 2, world 0: called "
+	              "while work is outstanding, of ncclAllReduce");
 }
 
 /* Once it was waited for, or is ended by the shrink, there is none. */
@@ -392,14 +347,16 @@ static void abort_then_destroy_busy(struct native_clique *c)
 
 Test(strict, names_a_destroy_of_work_beside_an_abort, .timeout = 10)
 {
-	expect(destroy_busy_then_abort,
-	       "ncclCommAbort: rank 1, device 1, world 0: work is in flight on "
-	       "a rank released by ncclCommDestroy, another was by "
-	       "ncclCommAbort");
-	expect(abort_then_destroy_busy,
-	       "ncclCommDestroy: rank 2, device 2, world 0: work is in flight "
-	       "on a rank released by ncclCommDestroy, another was by "
-	       "ncclCommAbort");
+	doomed_expect(destroy_busy_then_abort,
+	              "ncclCommAbort: rank 1, device 1, world 0: work is in "
+	              "flight on "
+	              "a rank released by ncclCommDestroy, another was by "
+	              "ncclCommAbort");
+	doomed_expect(
+		abort_then_destroy_busy,
+		"ncclCommDestroy: rank 2, device 2, world 0: work is in flight "
+		"on a rank released by ncclCommDestroy, another was by "
+		"ncclCommAbort");
 }
 
 /* Of idle ranks some may be destroyed and others aborted, and of those that are
@@ -463,11 +420,11 @@ static void end_with_group_of_sum(struct native_clique *c)
 
 Test(strict, names_a_group_left_open, .timeout = 10)
 {
-	expect(end_with_group,
-	       "ncclGroupStart: the thread ends with its group open");
-	expect(end_with_group_of_sum,
-	       "ncclGroupStart: rank 1, device 1, world 0: "
-	       "the thread ends with its group open");
+	doomed_expect(end_with_group,
+	              "ncclGroupStart: the thread ends with its group open");
+	doomed_expect(end_with_group_of_sum,
+	              "ncclGroupStart: rank 1, device 1, world 0: "
+	              "the thread ends with its group open");
 }
 
 /* ---- what is allowed -------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "platform/host/background.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
+#include "platform/host/strict_calls.h"
 
 ncclResult_t comm_drain(struct ncclComm *comm)
 {
@@ -19,6 +20,8 @@ ncclResult_t comm_drain(struct ncclComm *comm)
 	/* Acquire: pairs with the release when a launch is done. */
 	while (atomic_load_explicit(&comm->pending, memory_order_acquire)) {
 		stream_help(comm->last, UINT64_MAX);
+		if (strict_is_on() && b.started_ns)
+			strict_check_wait(comm->last, b.started_ns);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return ncclSuccess;

@@ -9,19 +9,7 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/p2p.h"
-
-static const char *const functions[] = {
-	[CALL_ALL_REDUCE] = "ncclAllReduce",
-	[CALL_BROADCAST] = "ncclBroadcast",
-	[CALL_REDUCE] = "ncclReduce",
-	[CALL_ALL_GATHER] = "ncclAllGather",
-	[CALL_REDUCE_SCATTER] = "ncclReduceScatter",
-	[CALL_ALL_TO_ALL] = "ncclAlltoAll",
-	[CALL_GATHER] = "ncclGather",
-	[CALL_SCATTER] = "ncclScatter",
-	[CALL_SEND] = "ncclSend",
-	[CALL_RECV] = "ncclRecv",
-};
+#include "platform/host/strict_calls.h"
 
 /*
  * In NCCL's order; a count of 0 is checked like any other.  What NCCL does not
@@ -30,7 +18,7 @@ static const char *const functions[] = {
  */
 static ncclResult_t check(struct ncclComm *comm, const struct call *c)
 {
-	ncclResult_t result = comm_use(comm, functions[c->kind]);
+	ncclResult_t result = comm_use(comm, call_function(c->kind));
 
 	if (result != ncclSuccess)
 		return result;
@@ -67,6 +55,7 @@ __attribute__((noreturn)) static void die(void)
 static ncclResult_t strike(struct ncclComm *comm, struct call *c,
                            const struct cohort_fault *fault, uint64_t script)
 {
+	atomic_store_explicit(&comm->strict.struck, true, memory_order_relaxed);
 	switch ((enum cohort_fault_kind)fault->kind) {
 	case COHORT_FAULT_ERROR:
 		return group_fail((ncclResult_t)fault->value, "scripted fault");
@@ -118,6 +107,8 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 {
 	struct launch *l;
 
+	if (strict_is_on())
+		strict_check_call(comm, c);
 	if (c->op != CALL_PRE_MUL_SUM) {
 		if (c->send != c->recv)
 			return copied(copy_submit(

@@ -12,6 +12,7 @@
 #include "platform/host/host.h"
 #include "platform/host/p2p.h"
 #include "platform/host/simulate.h"
+#include "platform/host/strict_calls.h"
 
 /* How the end of a group is done. */
 enum mode {
@@ -164,8 +165,11 @@ static ncclResult_t end_joins(struct join *joins, ncclResult_t error)
 
 static void end_launches(struct launch *l, bool queue)
 {
+	const struct launch *c;
 	struct launch *next;
 
+	for (c = l; c && queue && strict_is_on(); c = c->next)
+		strict_check_launch(c);
 	for (; l; l = next) {
 		next = l->next;
 		if (queue)

@@ -8,6 +8,24 @@
 #include "platform/host/capture.h"
 #include "platform/host/comm.h"
 
+const char *call_function(enum call_kind kind)
+{
+	static const char *const names[] = {
+		[CALL_ALL_REDUCE] = "ncclAllReduce",
+		[CALL_BROADCAST] = "ncclBroadcast",
+		[CALL_REDUCE] = "ncclReduce",
+		[CALL_ALL_GATHER] = "ncclAllGather",
+		[CALL_REDUCE_SCATTER] = "ncclReduceScatter",
+		[CALL_ALL_TO_ALL] = "ncclAlltoAll",
+		[CALL_GATHER] = "ncclGather",
+		[CALL_SCATTER] = "ncclScatter",
+		[CALL_SEND] = "ncclSend",
+		[CALL_RECV] = "ncclRecv",
+	};
+
+	return names[kind];
+}
+
 /* With room of its own for the usual. */
 static struct launch *launch_init(struct launch *l)
 {

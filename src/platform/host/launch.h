@@ -55,6 +55,16 @@ struct call {
 	size_t first_piece;
 };
 
+/* The function of NCCL that it is. */
+const char *call_function(enum call_kind kind);
+
+/* True if two ranks' collectives are one. */
+static inline bool call_is_same(const struct call *a, const struct call *b)
+{
+	return a->kind == b->kind && a->count == b->count &&
+	       a->type == b->type && a->op == b->op && a->root == b->root;
+}
+
 /* One end of a message: a send or a receive of one rank. */
 struct transfer {
 	/* Constant once queued. */

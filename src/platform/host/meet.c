@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "platform/host/p2p.h"
 #include "platform/host/piece.h"
+#include "platform/host/strict_calls.h"
 
 /* ---- rounds ----------------------------------------------------------- */
 
@@ -44,12 +45,6 @@ static void break_locked(struct world *w)
 	atomic_store_explicit(&w->broken, true, memory_order_relaxed);
 }
 
-static bool same_call(const struct call *a, const struct call *b)
-{
-	return a->kind == b->kind && a->count == b->count &&
-	       a->type == b->type && a->op == b->op && a->root == b->root;
-}
-
 /* How many of the calls that are left, @most or fewer, are the same. */
 static size_t same_calls(const struct launch *a, const struct launch *b,
                          size_t most)
@@ -59,8 +54,8 @@ static size_t same_calls(const struct launch *a, const struct launch *b,
 	if (n > most)
 		n = most;
 	for (i = 0; i < n; i++)
-		if (!same_call(&a->calls[a->calls_done + i],
-		               &b->calls[b->calls_done + i]))
+		if (!call_is_same(&a->calls[a->calls_done + i],
+		                  &b->calls[b->calls_done + i]))
 			break;
 	return i;
 }
@@ -75,6 +70,8 @@ static void open_locked(struct world *w)
 	w->span = first->call_count - first->calls_done;
 	for (r = 1; r < w->n; r++)
 		w->span = same_calls(first, w->launches[r], w->span);
+	if (strict_is_on())
+		strict_check_round_locked(w, w->span);
 	if (!w->span)
 		return;
 	pieces_cut_locked(w);
@@ -134,23 +131,37 @@ static bool has_calls(const struct launch *l)
 	return l->calls_done < l->call_count;
 }
 
+/* The next launch of the rank has its turn. */
+static void finish_locked(struct launch *l)
+{
+	struct ncclComm *comm = l->comm;
+
+	l->over = true;
+	if (l->joined)
+		comm->world->launches[comm->rank] = NULL;
+	comm->turn++;
+	stream_kick_all_locked(&comm->followers);
+}
+
 void launch_end_locked(struct launch *l)
 {
 	if (has_calls(l) || l->transfers_done < l->transfer_count)
 		return;
-	l->over = true;
-	l->comm->turn++;
-	stream_kick_all_locked(&l->comm->followers);
+	finish_locked(l);
 }
 
 static void join_locked(struct world *w, struct launch *l)
 {
+	if (strict_is_on())
+		strict_check_arrival_locked(l);
 	l->joined = true;
 	w->launches[l->comm->rank] = l;
 	if (l->transfer_count)
 		p2p_join_locked(l);
 	if (has_calls(l) && ++w->arrived == w->n && !is_broken(w))
 		open_locked(w);
+	if (strict_is_on() && !is_broken(w))
+		strict_check_circle_locked(l);
 }
 
 /* What keeps a launch whose turn it is from arriving. */
@@ -197,9 +208,7 @@ static void cut_locked(struct world *w, struct launch *l)
 	break_locked(w);
 	if (l->joined)
 		p2p_leave_locked(l);
-	l->over = true;
-	l->comm->turn++;
-	stream_kick_all_locked(&l->comm->followers);
+	finish_locked(l);
 }
 
 static void launch_done(struct launch *l)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "platform/host/piece.h"
+#include "platform/host/strict_calls.h"
 
 /* What waits for the other end, in the order called. */
 struct lane {
@@ -74,6 +75,8 @@ static void match_locked(struct transfer *t)
 	}
 	t->partner = other;
 	other->partner = t;
+	if (strict_is_on())
+		strict_check_message_locked(t->is_send ? t : other);
 	stream_invite_all_locked(peer->followers);
 }
 

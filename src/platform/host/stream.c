@@ -22,6 +22,7 @@
 #include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
+#include "platform/host/strict_calls.h"
 
 /* ---- all streams ------------------------------------------------------ */
 
@@ -426,6 +427,14 @@ static void own_sleep_locked(struct stream *s)
 	s->timer_ns = 0;
 }
 
+/* Atomic; those that have begun.  Relaxed: a number. */
+static atomic_int own_threads;
+
+int stream_own_threads(void)
+{
+	return atomic_load_explicit(&own_threads, memory_order_relaxed);
+}
+
 /* The stream's own thread; lives as long as the process, as the stream does. */
 static void *own_main(void *arg)
 {
@@ -436,6 +445,7 @@ static void *own_main(void *arg)
 	};
 	struct stream *s = arg;
 
+	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
 		own_sleep_locked(s);
@@ -448,6 +458,14 @@ static void *own_main(void *arg)
 
 /* ---- queueing --------------------------------------------------------- */
 
+/* Wait a little for what @s has first. */
+static void wait_a_little(struct stream *s, struct backoff *b)
+{
+	if (strict_is_on() && b->started_ns)
+		strict_check_wait(s, b->started_ns);
+	backoff_wait(b, UINT64_MAX);
+}
+
 static uint64_t push(struct stream *s, const struct work *work)
 {
 	struct backoff b = BACKOFF;
@@ -458,7 +476,7 @@ static uint64_t push(struct stream *s, const struct work *work)
 		position = s->done + 1;
 		pthread_mutex_unlock(&s->lock);
 		stream_help(s, position);
-		backoff_wait(&b, UINT64_MAX);
+		wait_a_little(s, &b);
 		pthread_mutex_lock(&s->lock);
 	}
 	s->ring[s->queued % STREAM_SLOTS] = *work;
@@ -553,6 +571,27 @@ void stream_wait(struct stream *s, uint64_t position)
 	while (!stream_is_done(s, position)) {
 		stream_help(s, position);
 		if (!stream_is_done(s, position))
-			backoff_wait(&b, UINT64_MAX);
+			wait_a_little(s, &b);
+	}
+}
+
+void stream_first_launch(struct stream *s, void (*look)(const struct launch *))
+{
+	struct stream *next = NULL;
+	const struct work *first;
+	int i;
+
+	/* Not for ever: streams may wait for each other. */
+	for (i = 0; s && i < 100; i++, s = next) {
+		next = NULL;
+		pthread_mutex_lock(&s->lock);
+		first = &s->ring[s->done % STREAM_SLOTS];
+		if (!s->busy && s->done != s->queued) {
+			if (first->step == meet_step)
+				look(first->launch);
+			else if (first->step == wait_step)
+				next = first->wait.on;
+		}
+		pthread_mutex_unlock(&s->lock);
 	}
 }

@@ -244,6 +244,14 @@ void stream_kick(struct stream *stream);
  * anything can.  No lock may be held. */
 void stream_help(struct stream *stream, uint64_t position);
 
+/* Call @look with the launch that @stream has first, or that this waits for by way
+ * of other streams, and hold it there meanwhile; not if somebody is at it. */
+void stream_first_launch(struct stream *stream,
+                         void (*look)(const struct launch *launch));
+
+/* How many threads of ours there are at least. */
+int stream_own_threads(void);
+
 /* Drive the streams that this thread has kicked, without much effort.  No lock
  * may be held. */
 void stream_settle(void);

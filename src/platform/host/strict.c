@@ -3,6 +3,7 @@
 #include "platform/host/strict.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +24,16 @@ static _Thread_local struct ncclComm *inside;
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* @comm: NULL if it is about none. */
-__attribute__((noreturn)) static void die(const char *function,
-                                          const struct ncclComm *comm,
-                                          const char *what, const char *by)
+void strict_die(const char *function, const struct ncclComm *comm,
+                const char *format, ...)
 {
-	char line[256], which[96] = "";
+	char line[512], which[96] = "", what[320];
+	va_list args;
 	int n;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
 
 	if (comm && comm->number == NO_WORLD)
 		snprintf(which, sizeof(which),
@@ -39,8 +43,8 @@ __attribute__((noreturn)) static void die(const char *function,
 		snprintf(which, sizeof(which),
 		         " rank %d, device %d, world %llu:", comm->rank,
 		         comm->device, (unsigned long long)comm->number);
-	n = snprintf(line, sizeof(line), "strict host platform: %s:%s %s%s\n",
-	             function, which, what, by);
+	n = snprintf(line, sizeof(line), "strict host platform: %s:%s %s\n",
+	             function, which, what);
 	/* Nothing is left to do about an error. */
 	if (write(STDERR_FILENO, line, (size_t)n) != n)
 		_exit(1);
@@ -49,7 +53,7 @@ __attribute__((noreturn)) static void die(const char *function,
 
 void strict_used(const struct ncclComm *comm, const char *function)
 {
-	die(function, comm, "used after it was freed", "");
+	strict_die(function, comm, "used after it was freed");
 }
 
 /* ---- inside ----------------------------------------------------------- */
@@ -87,8 +91,8 @@ void strict_enter(struct ncclComm *comm, const char *function)
 		return;
 	}
 	if (who != thread_number())
-		die(function, comm, "another thread is inside, in ",
-		    name(&comm->strict.entered_by));
+		strict_die(function, comm, "another thread is inside, in %s",
+		           name(&comm->strict.entered_by));
 }
 
 static void leave(struct ncclComm **link)
@@ -109,8 +113,9 @@ void strict_leave(void)
 void strict_check_idle(const struct ncclComm *comm, const char *function)
 {
 	if (atomic_load_explicit(&comm->pending, memory_order_relaxed))
-		die(function, comm, "called while work is outstanding, of ",
-		    name(&comm->strict.entered_by));
+		strict_die(function, comm,
+		           "called while work is outstanding, of %s",
+		           name(&comm->strict.entered_by));
 }
 
 /* ---- groups ----------------------------------------------------------- */
@@ -123,8 +128,8 @@ void strict_open_group(int *depth)
 static void check_group(void *depth)
 {
 	if (*(int *)depth)
-		die("ncclGroupStart", inside,
-		    "the thread ends with its group open", "");
+		strict_die("ncclGroupStart", inside,
+		           "the thread ends with its group open");
 }
 
 /* ---- the end of a communicator ---------------------------------------- */
@@ -136,7 +141,7 @@ void strict_release(struct ncclComm *comm, const char *function)
 	struct ncclComm **link = &inside;
 
 	if (before)
-		die(function, comm, "released before, by ", before);
+		strict_die(function, comm, "released before, by %s", before);
 	/* Whoever releases it has done with it: another may free it before this
 	 * thread is at the end of its group. */
 	while (*link && *link != comm)
@@ -170,10 +175,9 @@ void strict_check_mixed(const struct world *w, const struct ncclComm *comm,
 		         has_work(w->comms[i]);
 	}
 	if (aborted && hangs)
-		die(function, comm,
-		    "work is in flight on a rank released by ncclCommDestroy, "
-		    "another was by ncclCommAbort",
-		    "");
+		strict_die(function, comm,
+		           "work is in flight on a rank released by "
+		           "ncclCommDestroy, another was by ncclCommAbort");
 }
 
 void strict_check_free(const struct world *w, const char *function)
@@ -185,9 +189,9 @@ void strict_check_free(const struct world *w, const char *function)
 		who = atomic_load_explicit(&w->comms[i]->strict.inside,
 		                           memory_order_relaxed);
 		if (who && who != thread_number())
-			die(function, w->comms[i],
-			    "freed while a thread is inside, in ",
-			    name(&w->comms[i]->strict.entered_by));
+			strict_die(function, w->comms[i],
+			           "freed while a thread is inside, in %s",
+			           name(&w->comms[i]->strict.entered_by));
 	}
 }
 
@@ -201,8 +205,8 @@ void strict_check_buffers(struct world *w, const char *function)
 		n += w->comms[i]->inside;
 	pthread_mutex_unlock(&w->lock);
 	if (n)
-		die(function, w->comms[0],
-		    "freed while a thread may touch buffers", "");
+		strict_die(function, w->comms[0],
+		           "freed while a thread may touch buffers");
 }
 
 void strict_bury(struct ncclComm *comm)

@@ -31,6 +31,9 @@ struct strict {
 	const char *_Atomic entered_by;
 	const char *_Atomic released_by;
 
+	/* Atomic; a scripted fault has made a call of its fail. */
+	atomic_bool struck;
+
 	/* Owned by the thread that is inside: what else it is inside of. */
 	struct ncclComm *next_inside;
 
@@ -50,6 +53,11 @@ static inline bool strict_is_on(void)
 void strict_init(void);
 
 /* For use in strict mode only; @function is the one that was called. */
+
+/* End the program with a line about a call of @function on @comm, or on none. */
+void strict_die(const char *function, const struct ncclComm *comm,
+                const char *format, ...)
+	__attribute__((format(printf, 3, 4), noreturn));
 
 /* The calling thread goes inside, until strict_leave() leaves all it is in. */
 void strict_enter(struct ncclComm *comm, const char *function);
