@@ -216,18 +216,26 @@ Test(error, unknown_cuda_codes_say_so, .timeout = 10)
 	                 "unrecognized error code");
 }
 
-Test(error, nccl_codes_have_distinct_texts, .timeout = 10)
+/* As libnccl.so.2 of 2.28.9 says them. */
+Test(error, nccl_codes_have_nccls_texts, .timeout = 10)
 {
+	static const char *const texts[] = {
+		"no error",
+		"unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+		"unhandled system error (run with NCCL_DEBUG=INFO for details)",
+		"internal error - please report this issue to the NCCL "
+		"developers",
+		"invalid argument (run with NCCL_DEBUG=WARN for details)",
+		"invalid usage (run with NCCL_DEBUG=WARN for details)",
+		"remote process exited or there was a network error",
+		"NCCL operation in progress",
+	};
 	const struct platform *p = native_open(2);
-	int a;
-	int b;
+	int i;
 
-	cr_assert_str_eq(p->ncclGetErrorString(ncclSuccess), "no error");
-	for (a = 0; a <= ncclInProgress; a++)
-		for (b = 0; b < a; b++)
-			cr_assert_str_neq(
-				p->ncclGetErrorString((ncclResult_t)a),
-				p->ncclGetErrorString((ncclResult_t)b));
+	for (i = 0; i <= ncclInProgress; i++)
+		cr_assert_str_eq(p->ncclGetErrorString((ncclResult_t)i),
+		                 texts[i]);
 }
 
 Test(error, unknown_nccl_codes_say_so, .timeout = 10)

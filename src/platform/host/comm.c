@@ -38,13 +38,22 @@ const char *host_ncclGetLastError(ncclComm_t comm)
 
 const char *host_ncclGetErrorString(ncclResult_t result)
 {
+	/* NCCL's own, to the letter: programs compare them. */
 	static const char *const texts[] = {
 		[ncclSuccess] = "no error",
-		[ncclUnhandledCudaError] = "unhandled cuda error",
-		[ncclSystemError] = "unhandled system error",
-		[ncclInternalError] = "internal error",
-		[ncclInvalidArgument] = "invalid argument",
-		[ncclInvalidUsage] = "invalid usage",
+		[ncclUnhandledCudaError] =
+			"unhandled cuda error (run with NCCL_DEBUG=INFO for "
+			"details)",
+		[ncclSystemError] = "unhandled system error (run with "
+				    "NCCL_DEBUG=INFO for details)",
+		[ncclInternalError] =
+			"internal error - please report this issue to the NCCL "
+			"developers",
+		[ncclInvalidArgument] =
+			"invalid argument (run with NCCL_DEBUG=WARN for "
+			"details)",
+		[ncclInvalidUsage] = "invalid usage (run with NCCL_DEBUG=WARN "
+				     "for details)",
 		[ncclRemoteError] =
 			"remote process exited or there was a network error",
 		[ncclInProgress] = "NCCL operation in progress",

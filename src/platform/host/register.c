@@ -79,16 +79,6 @@ void registered_free(struct registration *r)
 	}
 }
 
-const char *registered_by(struct ncclComm *comm)
-{
-	const char *function;
-
-	pthread_mutex_lock(&comm->lock);
-	function = comm->registered ? comm->registered->function : NULL;
-	pthread_mutex_unlock(&comm->lock);
-	return function;
-}
-
 /* One user less of what @handle is; false if it is nothing. */
 static bool leave(struct ncclComm *comm, const void *handle,
                   const char *function)

@@ -11,9 +11,6 @@
 /* All of a communicator that is freed. */
 void registered_free(struct registration *first);
 
-/* The function by which something is registered still, or NULL. */
-const char *registered_by(struct ncclComm *comm);
-
 /* The ranks that make a window have met, or not: @result. */
 void window_end(struct join *join, ncclResult_t result);
 
