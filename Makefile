@@ -95,22 +95,23 @@ cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
 library_sources := \
   src/api/abort.c src/api/batch.c src/api/collective.c src/api/comm.c \
-  src/api/completion.c src/api/deadline.c src/api/generation.c src/api/group.c \
-  src/api/join.c src/api/memory.c src/api/options.c src/api/redop.c \
-  src/api/register.c src/api/respawn.c src/api/split.c src/api/worker.c \
-  src/base/backoff.c src/base/process.c src/base/status.c src/base/text.c \
-  src/base/thread.c src/core/agree.c src/core/batch.c src/core/call.c \
-  src/core/capture.c src/core/cause.c src/core/clique.c src/core/config.c \
-  src/core/connect.c src/core/family.c src/core/native.c src/core/op.c \
-  src/core/owner.c src/core/pair.c src/core/reaper.c src/core/recorder.c \
-  src/core/redop.c src/core/register.c src/core/split.c src/core/submit.c \
-  src/guard/notifier.c src/guard/phrase.c src/guard/prober.c \
-  src/guard/snapshot.c src/guard/transfer.c src/guard/verdict.c \
-  src/guard/watchdog.c src/platform/gpu.c src/platform/gpu_event.c \
-  src/platform/gpu_load.c src/platform/gpu_mark.c src/platform/gpu_versions.c \
-  src/platform/host/allocate.c src/platform/host/background.c \
-  src/platform/host/capture.c src/platform/host/collective.c \
-  src/platform/host/comm.c src/platform/host/config.c src/platform/host/copy.c \
+  src/api/completion.c src/api/deadline.c src/api/generation.c \
+  src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
+  src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
+  src/api/worker.c src/base/backoff.c src/base/process.c src/base/status.c \
+  src/base/text.c src/base/thread.c src/core/agree.c src/core/batch.c \
+  src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
+  src/core/config.c src/core/connect.c src/core/family.c src/core/native.c \
+  src/core/op.c src/core/owner.c src/core/pair.c src/core/reaper.c \
+  src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
+  src/core/submit.c src/guard/notifier.c src/guard/phrase.c \
+  src/guard/prober.c src/guard/snapshot.c src/guard/transfer.c \
+  src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
+  src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
+  src/platform/gpu_versions.c src/platform/host/allocate.c \
+  src/platform/host/background.c src/platform/host/capture.c \
+  src/platform/host/collective.c src/platform/host/comm.c \
+  src/platform/host/config.c src/platform/host/copy.c \
   src/platform/host/copy2d.c src/platform/host/device.c \
   src/platform/host/device_calls.c src/platform/host/driver.c \
   src/platform/host/end.c src/platform/host/enqueue.c \
@@ -118,8 +119,9 @@ library_sources := \
   src/platform/host/fault.c src/platform/host/graph.c \
   src/platform/host/group.c src/platform/host/host.c src/platform/host/init.c \
   src/platform/host/ipc.c src/platform/host/join.c src/platform/host/launch.c \
-  src/platform/host/mark.c src/platform/host/meet.c src/platform/host/memory.c \
-  src/platform/host/p2p.c src/platform/host/piece.c src/platform/host/pool.c \
+  src/platform/host/mark.c src/platform/host/meet.c \
+  src/platform/host/memory.c src/platform/host/p2p.c \
+  src/platform/host/piece.c src/platform/host/pool.c \
   src/platform/host/properties.c src/platform/host/redop.c \
   src/platform/host/reduce.c src/platform/host/register.c \
   src/platform/host/simulate.c src/platform/host/split.c \
@@ -154,13 +156,14 @@ api_sources := \
 platform_sources := \
   tests/platform/calls.c tests/platform/capture.c tests/platform/collective.c \
   tests/platform/comm.c tests/platform/config.c tests/platform/copy2d.c \
-  tests/platform/device.c tests/platform/differential.c tests/platform/entry.c \
-  tests/platform/fault.c tests/platform/group.c tests/platform/join.c \
-  tests/platform/mark.c tests/platform/matching.c tests/platform/memory.c \
-  tests/platform/nonblocking.c tests/platform/order.c tests/platform/p2p.c \
-  tests/platform/properties.c tests/platform/redop.c tests/platform/register.c \
-  tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
-  tests/platform/split.c tests/platform/stream.c tests/platform/strict.c \
+  tests/platform/device.c tests/platform/differential.c \
+  tests/platform/entry.c tests/platform/fault.c tests/platform/group.c \
+  tests/platform/join.c tests/platform/mark.c tests/platform/matching.c \
+  tests/platform/memory.c tests/platform/nonblocking.c tests/platform/order.c \
+  tests/platform/p2p.c tests/platform/properties.c tests/platform/redop.c \
+  tests/platform/register.c tests/platform/revoke.c tests/platform/shrink.c \
+  tests/platform/simulate.c tests/platform/split.c tests/platform/stream.c \
+  tests/platform/stream_info.c tests/platform/strict.c \
   tests/platform/strict_calls.c
 support_sources := \
   tests/support/buffer.c tests/support/calls.c tests/support/contest.c \

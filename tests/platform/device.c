@@ -206,6 +206,30 @@ Test(error, cuda_codes_have_names_and_texts, .timeout = 10)
 	                 "out of memory");
 }
 
+/* Every one has a name of its own, which no other code has. */
+Test(error, cuda_codes_are_all_known, .timeout = 10)
+{
+	static const struct {
+		cudaError_t code;
+		const char *name, *text;
+	} all[] = {
+#define CODE(name, value, text) { name, #name, text },
+		CUDA_ERRORS(CODE)
+#undef CODE
+	};
+	const struct platform *p = native_open(2);
+	const size_t n = sizeof(all) / sizeof(all[0]);
+	size_t i;
+
+	if (p->kind == COHORT_PLATFORM_GPU && place_is_real())
+		cr_skip_test("a runtime knows the codes of its version");
+	for (i = 0; i < n; i++) {
+		cr_assert_str_eq(p->cudaGetErrorName(all[i].code), all[i].name);
+		cr_assert_str_eq(p->cudaGetErrorString(all[i].code),
+		                 all[i].text);
+	}
+}
+
 Test(error, unknown_cuda_codes_say_so, .timeout = 10)
 {
 	const struct platform *p = native_open(2);

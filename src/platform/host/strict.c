@@ -186,6 +186,12 @@ void strict_check_free(const struct world *w, const char *function)
 	int i;
 
 	for (i = 0; i < w->n; i++) {
+		if (atomic_load_explicit(&w->comms[i]->captured,
+		                         memory_order_relaxed))
+			die(function, w->comms[i],
+			    "freed while a graph uses it, which NCCL waits "
+			    "for",
+			    "");
 		who = atomic_load_explicit(&w->comms[i]->strict.inside,
 		                           memory_order_relaxed);
 		if (who && who != thread_number())
