@@ -273,9 +273,12 @@ Test(capture, begins_and_ends_where_it_may)
 static void *end_elsewhere(void *arg)
 {
 	cudaGraph_t graph;
+	cudaError_t error = host_cudaStreamEndCapture(stream, &graph);
 
 	(void)arg;
-	return (void *)(intptr_t)host_cudaStreamEndCapture(stream, &graph);
+	if (error == cudaSuccess)
+		host_cudaGraphDestroy(graph);
+	return (void *)(intptr_t)error;
 }
 
 static cudaError_t by_another_thread(void *(*fn)(void *))

@@ -173,7 +173,7 @@ cudaError_t capture_permits(const struct stream *s)
 
 	if (!s)
 		return cudaErrorInvalidResourceHandle;
-	if (stream_is_in_host_function())
+	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
 	if (nobody_captures())
 		return cudaSuccess;
@@ -220,14 +220,14 @@ static cudaError_t refuse_all(int device)
 
 cudaError_t capture_permits_device_wait(int device)
 {
-	if (stream_is_in_host_function())
+	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
 	return nobody_captures() ? cudaSuccess : refuse_all(device);
 }
 
 cudaError_t capture_permits_unsafe(void)
 {
-	if (stream_is_in_host_function())
+	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
 	if (nobody_captures() || thread_mode == cudaStreamCaptureModeRelaxed)
 		return cudaSuccess;
@@ -268,8 +268,6 @@ cudaError_t stream_submit(struct stream *s, const struct work *work,
 	cudaError_t error = cudaSuccess;
 	struct captured *d = NULL;
 
-	if (stream_is_in_host_function())
-		return cudaErrorNotPermitted;
 	if (!nobody_captures()) {
 		pthread_mutex_lock(&lock);
 		d = of_locked(s);
@@ -345,7 +343,7 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 	struct captured *d;
 
 	*out = (struct capture_point){ .id = 0 };
-	if (stream_is_in_host_function())
+	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
 	if (nobody_captures())
 		return cudaSuccess;
@@ -406,7 +404,7 @@ cudaError_t capture_wait(struct stream *s, const struct capture_point *p,
 	cudaError_t error = cudaSuccess;
 
 	*handled = p->id;
-	if (stream_is_in_host_function())
+	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
 	if (!p->id && nobody_captures())
 		return cudaSuccess;

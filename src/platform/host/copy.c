@@ -111,7 +111,7 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
                         bool wait)
 {
 	struct stream *s = stream_find(stream);
-	cudaError_t error = cudaSuccess;
+	cudaError_t error;
 	uint64_t position;
 
 	if (!copy_kind_is_valid(kind))
@@ -122,8 +122,7 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!bytes)
 		return cudaSuccess;
-	if (wait)
-		error = copy_may_wait(s);
+	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	if (error == cudaSuccess)
 		error = copy_submit(s, dst, src, bytes, &position);
 	if (error != cudaSuccess)
@@ -154,7 +153,7 @@ static cudaError_t set(void *memory, int value, size_t bytes,
 		.step = set_step,
 		.set = { .memory = memory, .bytes = bytes, .value = value },
 	};
-	cudaError_t error = cudaSuccess;
+	cudaError_t error;
 	uint64_t position;
 
 	if (bytes && !memory)
@@ -163,8 +162,7 @@ static cudaError_t set(void *memory, int value, size_t bytes,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!bytes)
 		return cudaSuccess;
-	if (wait)
-		error = copy_may_wait(s);
+	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	if (error == cudaSuccess)
 		error = stream_submit(s, &w, &set_kind, &position);
 	if (error != cudaSuccess)

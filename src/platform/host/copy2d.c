@@ -121,7 +121,7 @@ static cudaError_t push_rows(const struct rows *wanted, cudaStream_t stream,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!wanted->width || !wanted->height)
 		return cudaSuccess;
-	error = wait ? copy_may_wait(s) : cudaSuccess;
+	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	if (error != cudaSuccess)
 		return device_error(error);
 	w.rows.what = rows_create(wanted);

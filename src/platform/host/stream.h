@@ -193,9 +193,9 @@ struct stream *stream_next_of(struct stream *after, int device,
  * that synchronize with the legacy default stream. */
 void stream_wait_device(int device, bool only_blocking);
 
-/* True if the calling thread runs a host function or callback of a stream, from
- * which nothing may be asked of CUDA. */
-bool stream_is_in_host_function(void);
+/* cudaErrorNotPermitted if the calling thread runs a host function or callback of
+ * a stream, from which nothing may be asked of CUDA; else cudaSuccess. */
+cudaError_t stream_permits_calls(void);
 
 /*
  * Queue work at the end of @stream and do what is cheap.  Blocks only while

@@ -17,7 +17,7 @@ cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
 
 	if (!stream || (flags & ~(unsigned int)cudaStreamNonBlocking))
 		return device_error(cudaErrorInvalidValue);
-	if (stream_is_in_host_function())
+	if (stream_permits_calls() != cudaSuccess)
 		return device_error(cudaErrorNotPermitted);
 	s = stream_create(device_current(), !(flags & cudaStreamNonBlocking));
 	if (!s)
@@ -119,9 +119,9 @@ cudaError_t host_cudaDeviceSynchronize(void)
 
 static _Thread_local bool in_host_function;
 
-bool stream_is_in_host_function(void)
+cudaError_t stream_permits_calls(void)
 {
-	return in_host_function;
+	return in_host_function ? cudaErrorNotPermitted : cudaSuccess;
 }
 
 static enum step host_step(struct stream *s, struct work *w,
@@ -166,6 +166,8 @@ cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
+	if (stream_permits_calls() != cudaSuccess)
+		return device_error(cudaErrorNotPermitted);
 	return device_error(stream_submit(s, &w, &host_kind, NULL));
 }
 
@@ -183,6 +185,8 @@ cudaError_t host_cudaStreamAddCallback(cudaStream_t stream,
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
+	if (stream_permits_calls() != cudaSuccess)
+		return device_error(cudaErrorNotPermitted);
 	return device_error(stream_submit(s, &w, NULL, NULL));
 }
 
