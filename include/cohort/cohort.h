@@ -520,11 +520,12 @@ struct cohort_cause {
  * deadline has passed.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
- * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP); COHORT_NO_MEMORY;
- * COHORT_SYSTEM (a thread could not be started); COHORT_INIT_TIMEOUT, which names
- * the devices; from the gpu platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL,
- * COHORT_NO_DEVICE, COHORT_UNSUPPORTED, COHORT_CUDA, COHORT_NCCL.  On error
- * nothing is open and @group is untouched; what a call that timed out opens after all is taken back.
+ * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
+ * NCCL_COMM_SPLIT_SHARE_RESOURCES=1); COHORT_NO_MEMORY; COHORT_SYSTEM (a thread
+ * could not be started); COHORT_INIT_TIMEOUT, which names the devices; from the gpu
+ * platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE,
+ * COHORT_UNSUPPORTED, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and @group
+ * is untouched; what a call that timed out opens after all is taken back.
  */
 COHORT_API int cohort_group_open(const int *devices, int n,
                                  const struct cohort_group_options *options,

@@ -197,6 +197,9 @@ int environment_check(void)
 		  "calls would return before they are done" },
 		{ "NCCL_LAUNCH_MODE", "GROUP",
 		  "ranks would wait for each other where no abort reaches" },
+		{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
+		  "what is split from a communicator would be aborted with "
+		  "it" },
 	};
 	const char *value;
 	size_t i;

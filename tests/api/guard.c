@@ -180,6 +180,11 @@ Test(guard, an_environment_that_makes_ranks_wait_for_each_other_is_refused)
 	refused("NCCL_LAUNCH_MODE", "GROUP");
 }
 
+Test(guard, an_environment_that_makes_children_share_their_abort_is_refused)
+{
+	refused("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1");
+}
+
 Test(guard, harmless_values_are_not)
 {
 	struct cohort_group *group;
@@ -187,6 +192,7 @@ Test(guard, harmless_values_are_not)
 	place_choose();
 	setenv("NCCL_COMM_BLOCKING", "1", 1);
 	setenv("NCCL_LAUNCH_MODE", "PARALLEL", 1);
+	setenv("NCCL_COMM_SPLIT_SHARE_RESOURCES", "0", 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, NULL, &group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
