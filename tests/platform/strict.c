@@ -18,66 +18,10 @@
 
 #include <cohort/sim.h>
 
-<<<<<<< HEAD
-#include "platform/platform.h"
+#include "platform/host/host.h"
 #include "support/doomed.h"
 #include "support/native.h"
 #include "support/place.h"
-
-=======
-#include "platform/host/host.h"
-#include "support/native.h"
-#include "support/place.h"
-
-/* ---- in a child ------------------------------------------------------- */
-
-typedef void (*act_fn)(struct native_clique *clique);
-
-static void child(act_fn act, int out)
-{
-	static struct native_clique clique;
-
-	dup2(out, STDERR_FILENO);
-	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-	signal(SIGABRT, SIG_DFL);
-	setenv("COHORT_HOST_STRICT", "1", 1);
-	native_clique_open(&clique, native_open(3), 3);
-	act(&clique);
-	_exit(0);
-}
-
-static void read_all(int from, char *text, size_t room)
-{
-	size_t length = 0;
-	ssize_t n;
-
-	while ((n = read(from, text + length, room - 1 - length)) > 0)
-		length += (size_t)n;
-	text[length] = '\0';
-}
-
-/* @act must end its process with one line: the function that was called, the
- * communicator, and what is wrong. */
-static void expect(act_fn act, const char *line)
-{
-	char text[512], wanted[256];
-	int ends[2], status;
-
-	pid_t id;
-
-	place_need_built_in("strict mode");
-	snprintf(wanted, sizeof(wanted), "strict host platform: %s\n", line);
-	cr_assert_eq(pipe(ends), 0);
-	id = fork();
-	if (id == 0)
-		child(act, ends[1]);
-	close(ends[1]);
-	read_all(ends[0], text, sizeof(text));
-	close(ends[0]);
-	cr_assert_eq(waitpid(id, &status, 0), id);
-	cr_assert_str_eq(text, wanted);
-	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-}
 
 /* ---- graphs ----------------------------------------------------------- */
 
@@ -96,12 +40,11 @@ static void act_with_a_graph(struct native_clique *clique)
 
 Test(strict, names_a_graph_that_outlives_its_communicator, .timeout = 10)
 {
-	expect(act_with_a_graph, "ncclCommDestroy: rank 1, device 1, world 0: "
-	                         "freed while a graph "
-	                         "uses it, which NCCL waits for");
+	doomed_expect(act_with_a_graph,
+	              "ncclCommDestroy: rank 1, device 1, world 0: freed while "
+	              "a graph uses it, which NCCL waits for");
 }
 
->>>>>>> b8138b7 (tests: what streams are, and who may call CUDA)
 /* ---- released twice --------------------------------------------------- */
 
 static void abort_twice(struct native_clique *c)

@@ -188,10 +188,9 @@ void strict_check_free(const struct world *w, const char *function)
 	for (i = 0; i < w->n; i++) {
 		if (atomic_load_explicit(&w->comms[i]->captured,
 		                         memory_order_relaxed))
-			die(function, w->comms[i],
-			    "freed while a graph uses it, which NCCL waits "
-			    "for",
-			    "");
+			strict_die(function, w->comms[i],
+			           "freed while a graph uses it, which NCCL "
+			           "waits for");
 		who = atomic_load_explicit(&w->comms[i]->strict.inside,
 		                           memory_order_relaxed);
 		if (who && who != thread_number())
