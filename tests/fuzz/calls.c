@@ -83,9 +83,12 @@ static bool scales(const struct step *s)
 	        s->call == FUZZ_REDUCE_SCATTER);
 }
 
-static bool is_pinned(const struct step *s)
+typedef cudaError_t (*free_fn)(void *memory);
+
+static cudaError_t nccl_free(void *memory)
 {
-	return s->raw[5] & 0x40;
+	return host_ncclMemFree(memory) == ncclSuccess ? cudaSuccess
+	                                               : cudaErrorUnknown;
 }
 
 static void *buffer_get(const struct step *s, int rank, size_t bytes)
@@ -94,9 +97,11 @@ static void *buffer_get(const struct step *s, int rank, size_t bytes)
 
 	expect_cuda(host_cudaSetDevice(s->family->device[rank]),
 	            "cudaSetDevice");
-	if (is_pinned(s))
+	if (s->raw[5] & 0x40)
 		expect_cuda(host_cudaMallocHost(&memory, bytes),
 		            "cudaMallocHost");
+	else if (s->raw[5] & 0x10)
+		expect(true, host_ncclMemAlloc(&memory, bytes), "ncclMemAlloc");
 	else
 		expect_cuda(host_cudaMalloc(&memory, bytes), "cudaMalloc");
 	return memory;
@@ -104,9 +109,11 @@ static void *buffer_get(const struct step *s, int rank, size_t bytes)
 
 static void buffer_put(const struct step *s, void *memory)
 {
-	expect_cuda(is_pinned(s) ? host_cudaFreeHost(memory)
-	                         : host_cudaFree(memory),
-	            "freeing a buffer");
+	free_fn put = s->raw[5] & 0x40   ? host_cudaFreeHost
+	              : s->raw[5] & 0x10 ? nccl_free
+	                                 : host_cudaFree;
+
+	expect_cuda(put(memory), "freeing a buffer");
 }
 
 static void part_free(struct part *part)

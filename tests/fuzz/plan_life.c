@@ -213,6 +213,17 @@ bool plan_shrink(struct program *p, struct step *s)
 	return true;
 }
 
+/* Memory is given back at once, for which nothing may be stuck. */
+bool plan_window(struct program *p, struct step *s)
+{
+	struct family *f = plan_pick(p, s->raw[1]);
+
+	if (!f || f->is_final || f->is_async || p->depth || plan_may_hang(p, f))
+		return false;
+	s->family = f;
+	return true;
+}
+
 bool plan_revoke(struct program *p, struct step *s)
 {
 	struct family *f = plan_pick(p, s->raw[1]);

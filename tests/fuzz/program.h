@@ -70,7 +70,8 @@ struct step;
 	X(shrink, 3)                                                           \
 	X(revoke, 2)                                                           \
 	X(extra, 4)                                                            \
-	X(captured, 3)
+	X(captured, 3)                                                         \
+	X(window, 2)
 
 enum step_kind {
 	STEP_NOTHING,

@@ -444,6 +444,7 @@ static bool is_for(const struct runner *r, const struct step *s)
 	case STEP_split:
 	case STEP_shrink:
 	case STEP_revoke:
+	case STEP_window:
 		return true;
 	default:
 		return s->who == r->index;
