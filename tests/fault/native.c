@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "platform/host/memory.h"
 #include "platform/host/strict.h"
 #include "support/failing.h"
 #include "support/heap.h"
@@ -41,10 +42,10 @@ static bool keeps_memory(const char *call)
 	return false;
 }
 
-/* Blocks in use, but for the communicators that strict mode keeps. */
+/* Blocks in use, but for the communicators and the memory that strict mode keeps. */
 static long live_blocks(void)
 {
-	return heap_live() - (long)strict_buried();
+	return heap_live() - (long)strict_buried() - (long)memory_kept();
 }
 
 static int check(unsigned long n, int rc, int closed, long left)

@@ -166,6 +166,16 @@ size_t memory_live(void)
 	return n;
 }
 
+size_t memory_kept(void)
+{
+	size_t n;
+
+	pthread_mutex_lock(&lock);
+	n = kept_count;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
 /* ---- the end ---------------------------------------------------------- */
 
 static bool is_in(const struct memory *m, unsigned int kinds)

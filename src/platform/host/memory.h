@@ -63,6 +63,9 @@ void memory_discard(const struct memory *m);
  * memory_take(), or if it is already. */
 bool memory_end(const void *p, unsigned int kinds);
 
+/* How many pieces strict mode keeps, of those that were freed. */
+size_t memory_kept(void);
+
 /* Free what belongs to @device, but for what pools have given out. */
 void memory_reset(int device);
 
