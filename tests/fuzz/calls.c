@@ -116,8 +116,21 @@ static void buffer_put(const struct step *s, void *memory)
 	expect_cuda(put(memory), "freeing a buffer");
 }
 
+/* What was dropped with its group has done nothing. */
+static void check_untouched(const struct part *part)
+{
+	const struct step *s = part->step;
+
+	if (part->dropped && !s->in_place && s->call != FUZZ_BCAST &&
+	    part->recv_bytes &&
+	    !fill_guard_intact(part->recv, part->recv_bytes))
+		fuzz_fail("step %d was dropped, but rank %d got something",
+		          s->number, part->rank);
+}
+
 static void part_free(struct part *part)
 {
+	check_untouched(part);
 	buffer_put(part->step, part->send_memory);
 	buffer_put(part->step, part->recv_memory);
 	buffer_put(part->step, part->scalar);
@@ -336,16 +349,21 @@ static bool is_immediate(const struct step *s)
 	       s->call != FUZZ_PAIR;
 }
 
+static bool is_good(ncclResult_t result)
+{
+	return result == ncclSuccess || result == ncclInProgress;
+}
+
 void parts_end_group(struct runner *r, ncclResult_t result)
 {
 	struct part *part, *next;
+	bool holds;
 
 	for (part = r->pending; part; part = next) {
 		next = part->next;
-		part->queued =
-			part->called == ncclSuccess &&
-			(result == ncclSuccess || result == ncclInProgress ||
-		         is_immediate(part->step));
+		holds = is_good(result) || is_immediate(part->step);
+		part->queued = part->called == ncclSuccess && holds;
+		part->dropped = part->called == ncclSuccess && !holds;
 		part->next = r->parts;
 		r->parts = part;
 	}
