@@ -180,14 +180,20 @@ void strict_check_mixed(const struct world *w, const struct ncclComm *comm,
 		           "ncclCommDestroy, another was by ncclCommAbort");
 }
 
+/* Whoever aborts cannot know what others have captured, and waits. */
+static bool outlived_by_graph(const struct ncclComm *comm)
+{
+	return atomic_load_explicit(&comm->captured, memory_order_relaxed) &&
+	       !atomic_load_explicit(&comm->aborted, memory_order_relaxed);
+}
+
 void strict_check_free(const struct world *w, const char *function)
 {
 	uint64_t who;
 	int i;
 
 	for (i = 0; i < w->n; i++) {
-		if (atomic_load_explicit(&w->comms[i]->captured,
-		                         memory_order_relaxed))
+		if (outlived_by_graph(w->comms[i]))
 			strict_die(function, w->comms[i],
 			           "freed while a graph uses it, which NCCL "
 			           "waits for");
