@@ -60,17 +60,25 @@ static void ask_nccl(struct cohort_comm *c)
 		fire(c, result);
 }
 
+/* Say that @function is asked from now on. */
+static void ask(struct prober *p, const char *function)
+{
+	atomic_store(&p->asking, function);
+	atomic_store(&p->since_ns, clock_now());
+}
+
 /* Ask about one rank, unless the clique has ended: then its communicator is no
  * longer to be touched. */
 static void probe_rank(struct prober *p, struct cohort_comm *c)
 {
 	struct clique *q = p->clique;
 
-	atomic_store(&p->since_ns, clock_now());
+	ask(p, "ncclCommGetAsyncError");
 	/* seq_cst, see cause.h: in first, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_any(q->end)) {
 		ask_nccl(c);
+		ask(p, "cudaEventQuery");
 		ask_device(c);
 	}
 	atomic_store(&q->probing, 0);

@@ -17,8 +17,11 @@ struct prober {
 	sem_t wake;
 	atomic_bool stop;
 
-	/* Atomic; since when a question is not answered, 0: none is open. */
+	/* Atomic; since when a question is not answered, 0: none is open; and the
+	 * native function that was asked last.  Written in the order: function,
+	 * time (seq_cst). */
 	_Atomic uint64_t since_ns;
+	const char *_Atomic asking;
 };
 
 int prober_start(struct prober *p, struct clique *clique);

@@ -97,6 +97,7 @@ struct snapshot {
 	const char *reaping; /* where the reaper is, NULL: in no native call */
 	int reaping_rank;
 	int probing; /* of which rank the prober asks something, -1: none */
+	const char *asking; /* the function that it is in, if it asks */
 	uint64_t probing_since_ns;
 	uint64_t telling_since_ns; /* on_verdict is running, 0: it is not */
 

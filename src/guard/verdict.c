@@ -473,9 +473,7 @@ void verdict_stalled(const struct snapshot *s, const struct due *due,
 	else
 		stalled_front(s, due, out, &t);
 	if (s->probing >= 0) {
-		text_add(&t,
-		         "; ncclCommGetAsyncError of rank %d has not returned "
-		         "for ",
+		text_add(&t, "; %s of rank %d has not returned for ", s->asking,
 		         s->probing);
 		phrase_age(&t, s, s->probing_since_ns);
 	}
@@ -547,9 +545,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	if (s->reaping && s->reaping_rank >= 0)
 		text_add(&t, " of rank %d", s->reaping_rank);
 	if (s->probing >= 0)
-		text_add(&t,
-		         "; the prober is inside ncclCommGetAsyncError of "
-		         "rank %d",
+		text_add(&t, "; the prober is inside %s of rank %d", s->asking,
 		         s->probing);
 	if (s->telling_since_ns) {
 		text_add(&t, "; on_verdict has not returned for ");
@@ -568,9 +564,9 @@ void verdict_prober(const struct snapshot *s, struct verdict *out)
 	out->v.since_ns = s->probing_since_ns;
 	out->v.deadline_ns = s->abort_ns;
 	text_add(&t,
-	         "the prober of group \"%s\" has been inside "
-	         "ncclCommGetAsyncError of rank %d for ",
-	         s->group, s->probing);
+	         "the prober of group \"%s\" has been inside %s of rank %d "
+	         "for ",
+	         s->group, s->asking, s->probing);
 	phrase_age(&t, s, s->probing_since_ns);
 }
 

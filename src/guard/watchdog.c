@@ -60,6 +60,7 @@ static void add_guard(const struct guard *g, struct snapshot *s)
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
 	if (!s->probing_since_ns)
 		s->probing = -1; /* it has come back since */
+	s->asking = atomic_load(&g->prober.asking);
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
 }
 

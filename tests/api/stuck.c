@@ -131,6 +131,7 @@ Test(stuck, the_reaper_of_an_abort)
 
 Test(stuck, the_reaper_of_an_orderly_end)
 {
+	o.deadlines.abort_ns = 10 * SHORT; /* it has to get there */
 	group = ranks_split(2, &o, comms);
 	stuck_at("ncclGroupEnd", -1);
 	close_says("the reaper is inside ncclGroupEnd; it is leaked");
@@ -146,8 +147,7 @@ Test(stuck, the_prober)
 	const struct cohort_verdict *v;
 	uint64_t t;
 
-	o.deadlines.first_ns = SHORT;
-	o.policy = COHORT_POLICY_REPORT;
+	o.deadlines.abort_ns = 10 * SHORT; /* others answer within it */
 	group = ranks_split(2, &o, comms);
 	stuck_at("ncclCommGetAsyncError", 1);
 	t = ranks_sum(comms[0], &values[0]);
@@ -164,6 +164,27 @@ Test(stuck, the_prober)
 	close_says("; the prober is inside ncclCommGetAsyncError of rank 1");
 	cr_assert_eq(next_of_kind(COHORT_VERDICT_WEDGED)->stage,
 	             COHORT_STAGE_ENDED);
+	stuck_let_go();
+}
+
+/* Nobody else looks at these events while all that is in flight has marks. */
+Test(stuck, the_prober_at_the_device)
+{
+	const struct cohort_verdict *v;
+	uint64_t t;
+
+	o.deadlines.abort_ns = 10 * SHORT; /* likewise */
+	group = ranks_split(2, &o, comms);
+	stuck_at("cudaEventQuery", -1);
+	t = ranks_sum(comms[0], &values[0]);
+	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
+	cr_assert_eq(v->rank, 0);
+	cr_assert_not_null(strstr(v->text,
+	                          "the prober of group \"dp\" has been inside "
+	                          "cudaEventQuery of rank 0 for "));
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_says("; the prober is inside cudaEventQuery of rank 0");
 	stuck_let_go();
 }
 

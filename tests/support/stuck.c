@@ -111,6 +111,15 @@ static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *code)
 	return leave(stayed, result);
 }
 
+static cudaError_t event_query(cudaEvent_t event)
+{
+	bool stayed = stay("cudaEventQuery", NULL);
+	cudaError_t error = real->cudaEventQuery(event);
+
+	leave(stayed, ncclSuccess);
+	return error;
+}
+
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
 	bool stayed = stay("ncclCommAbort", comm);
@@ -132,6 +141,7 @@ void stuck_install(void)
 	table.ncclGroupEnd = group_end;
 	table.ncclCommGetAsyncError = get_async_error;
 	table.ncclCommAbort = comm_abort;
+	table.cudaEventQuery = event_query;
 	platform_override(&table);
 }
 

@@ -15,8 +15,8 @@
 void stuck_install(void);
 
 /* The next call of @function ("ncclCommInitAll", "ncclCommSplit", "ncclAllReduce",
- * "ncclGroupEnd", "ncclCommAbort" or "ncclCommGetAsyncError") for @rank's communicator (-1: for any, or none) is
- * stuck before it does anything. */
+ * "ncclGroupEnd", "ncclCommAbort", "ncclCommGetAsyncError" or "cudaEventQuery") for
+ * @rank's communicator (-1: for any, or none) is stuck before it does anything. */
 void stuck_at(const char *function, int rank);
 
 /* Wait until it is. */

@@ -628,6 +628,7 @@ Test(verdict, a_question_of_the_prober_without_an_answer_is_told_too)
 	all_join(10 * S);
 	ranks[0].started = true;
 	s.probing = 1;
+	s.asking = "ncclCommGetAsyncError";
 	s.probing_since_ns = NOW - 3 * S;
 	cr_assert_not_null(strstr(stalled(),
 	                          "queued before; ncclCommGetAsyncError "
@@ -795,18 +796,25 @@ Test(verdict, a_prober_and_an_on_verdict_that_do_not_come_back)
 {
 	all_idle(2);
 	s.probing = 1;
+	s.asking = "ncclCommGetAsyncError";
 	s.probing_since_ns = NOW - 11 * S;
 	s.telling_since_ns = NOW - 12 * S;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text, WEDGED
 	                 "; the prober is inside ncclCommGetAsyncError of "
 	                 "rank 1; on_verdict has not returned for 12.0 s");
+	s.asking = "cudaEventQuery";
+	s.telling_since_ns = 0;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text, WEDGED
+	                 "; the prober is inside cudaEventQuery of rank 1");
 }
 
 Test(verdict, a_prober_that_does_not_answer)
 {
 	given(2);
 	s.probing = 1;
+	s.asking = "ncclCommGetAsyncError";
 	s.probing_since_ns = NOW - 11 * S;
 	verdict_prober(&s, &out);
 	cr_assert_str_eq(out.text,
@@ -817,6 +825,10 @@ Test(verdict, a_prober_that_does_not_answer)
 	cr_assert_eq(out.v.rank, 1);
 	cr_assert_eq(out.v.since_ns, NOW - 11 * S);
 	cr_assert_eq(out.v.deadline_ns, 10 * S);
+	s.asking = "cudaEventQuery";
+	verdict_prober(&s, &out);
+	cr_assert_str_eq(out.text, "the prober of group \"dp\" has been inside "
+	                           "cudaEventQuery of rank 1 for 11.0 s");
 }
 
 /* ---- as a cause, as a copy, as a word --------------------------------- */
