@@ -124,11 +124,11 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		.kind = COHORT_VERDICT_NATIVE_ERROR,
 		.rank = comm->rank,
 	};
-	int rc =
-		native_cuda(p, "cudaSetDevice", p->cudaSetDevice(comm->device));
+	cudaError_t error = p->cudaSetDevice(comm->device);
 
-	if (rc != COHORT_OK) {
-		cause.status = rc;
+	if (error != cudaSuccess) {
+		cause.status = native_cuda(p, "cudaSetDevice", error);
+		cause.cuda = (int)error;
 		clique_fire(comm->clique, &cause, "rank %d: %s", comm->rank,
 		            cohort_last_error());
 		return;

@@ -38,15 +38,14 @@ void native_thread(const struct platform *p)
 int device_enter(struct device_scope *scope, const struct platform *p,
                  int device)
 {
-	int rc;
-
 	scope->platform = p;
-	rc = native_cuda(p, "cudaGetDevice", p->cudaGetDevice(&scope->before));
-	if (rc != COHORT_OK)
-		return rc;
+	scope->error = p->cudaGetDevice(&scope->before);
+	if (scope->error != cudaSuccess)
+		return native_cuda(p, "cudaGetDevice", scope->error);
 	/* Also if it is current already: only this makes its context current,
 	 * which the driver's own functions need. */
-	return native_cuda(p, "cudaSetDevice", p->cudaSetDevice(device));
+	scope->error = p->cudaSetDevice(device);
+	return native_cuda(p, "cudaSetDevice", scope->error);
 }
 
 void device_leave(const struct device_scope *scope)

@@ -25,7 +25,8 @@ void native_thread(const struct platform *p);
 
 struct device_scope {
 	const struct platform *platform;
-	int before; /* the device to go back to */
+	int before;        /* the device to go back to */
+	cudaError_t error; /* why it was not entered */
 };
 
 /* Make @device current until device_leave().  On error nothing has changed. */

@@ -438,12 +438,13 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* The rank cannot even go to its device, and the others wait for it. */
 static void fire_for_device(struct cohort_comm *c, int status,
-                            struct failure *f)
+                            cudaError_t error, struct failure *f)
 {
 	const struct cohort_cause cause = {
 		.status = status,
 		.kind = COHORT_VERDICT_NATIVE_ERROR,
 		.rank = c->rank,
+		.cuda = (int)error,
 	};
 
 	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
@@ -474,7 +475,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 		rc = submit_inside(comms, n, ops, &f, &ticket);
 		device_leave(&scope);
 	} else if (op_is_awaited(ops)) {
-		fire_for_device(comms, rc, &f);
+		fire_for_device(comms, rc, scope.error, &f);
 	}
 	leave_all(comms, n);
 	/* There is no ticket to wait for what a failed call may have queued:

@@ -440,6 +440,7 @@ Test(failing, a_rank_that_cannot_go_to_its_device)
 	cr_assert_eq(cause.status, COHORT_CUDA);
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_not_null(strstr(cause.text, "cudaSetDevice"));
+	cr_assert_eq(cause.cuda, cudaErrorLaunchFailure);
 }
 
 /* ---- streams ---------------------------------------------------------- */
