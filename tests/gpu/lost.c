@@ -5,9 +5,11 @@
  * which CUDA answers every call with the same error.  The library must say so, name
  * the rank, and come to an end.
  *
- * Only for real GPUs: elsewhere the address would end the program.
+ * On the drop-in libraries, where the address would end the program, a table in
+ * front of theirs plays the loss.  Only so it has run, and not on a GPU.
  */
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,11 +27,76 @@ static void must(int failed, const char *what)
 	exit(1);
 }
 
+#define NOWHERE ((void *)0x10000)
+
+/* ---- the loss, as it is played ---------------------------------------- */
+
+static const struct platform *whole;
+
+/* Atomic; set once, looked at by the library's threads. */
+static atomic_bool is_lost;
+
+/* clang-format off */
+#define IS_TEXT(result) _Generic((result)0, const char *: true, default: false)
+#define LOST(code, result, name, parameters, arguments)                        \
+	static result lost_##name parameters                                   \
+	{                                                                      \
+		if (!IS_TEXT(result) && is_lost)                               \
+			return (result)(intptr_t)(code);                       \
+		return whole->name arguments;                                  \
+	}
+#define LOST_NCCL(since, result, name, parameters, arguments)                  \
+	LOST(ncclUnhandledCudaError, result, name, parameters, arguments)
+#define LOST_CUDA(since, result, name, parameters, arguments)                  \
+	LOST(cudaErrorIllegalAddress, result, name, parameters, arguments)
+NCCL_FUNCTIONS(LOST_NCCL)
+CUDA_FUNCTIONS(LOST_CUDA)
+/* clang-format on */
+
+static cudaError_t lost_mark(cudaStream_t stream, uint32_t *word,
+                             uint32_t value)
+{
+	return is_lost ? cudaErrorIllegalAddress
+	               : whole->mark(stream, word, value);
+}
+
+static ncclResult_t lose_by_address(const void *send, void *recv, size_t count,
+                                    ncclDataType_t type, ncclRedOp_t op,
+                                    ncclComm_t comm, cudaStream_t stream)
+{
+	if (send != NOWHERE)
+		return lost_ncclAllReduce(send, recv, count, type, op, comm,
+		                          stream);
+	is_lost = true;
+	return ncclSuccess;
+}
+
+static void play(void)
+{
+	static struct platform table;
+
+	whole = place_table();
+	table = *whole;
+#define ENTRY(since, result, name, parameters, arguments)                      \
+	table.name = lost_##name;
+	NCCL_FUNCTIONS(ENTRY)
+	CUDA_FUNCTIONS(ENTRY)
+#undef ENTRY
+	table.ncclAllReduce = lose_by_address;
+	/* That is only memory. */
+	table.ncclGroupStart = whole->ncclGroupStart;
+	table.ncclGroupEnd = whole->ncclGroupEnd;
+	table.mark = lost_mark;
+	platform_override(&table);
+}
+
+/* ---- what the library says -------------------------------------------- */
+
 /* With one rank a scaled sum is a kernel, and any other call a copy, which would
  * look at the address first. */
 static void lose(const struct platform *p, struct cohort_comm *comm)
 {
-	void *nowhere = (void *)0x10000, *native;
+	void *native;
 	cudaStream_t stream = cohort_comm_stream(comm);
 	float two = 2;
 	ncclRedOp_t op;
@@ -39,7 +106,7 @@ static void lose(const struct platform *p, struct cohort_comm *comm)
 	must((int)p->ncclRedOpCreatePreMulSum(&op, &two, ncclFloat32,
 	                                      ncclScalarHostImmediate, native),
 	     "ncclRedOpCreatePreMulSum");
-	must((int)p->ncclAllReduce(nowhere, nowhere, 1000, ncclFloat32, op,
+	must((int)p->ncclAllReduce(NOWHERE, NOWHERE, 1000, ncclFloat32, op,
 	                           native, stream),
 	     "ncclAllReduce");
 	must(p->cudaStreamSynchronize(stream) == cudaSuccess,
@@ -49,8 +116,8 @@ static void lose(const struct platform *p, struct cohort_comm *comm)
 
 int main(void)
 {
-	const struct platform *p = place_table();
 	struct cohort_platform_info info;
+	const struct platform *p;
 	struct cohort_group_options o;
 	struct cohort_group *group;
 	struct cohort_comm *comm;
@@ -59,8 +126,11 @@ int main(void)
 
 	alarm(MOST_SECONDS);
 	must(cohort_platform_probe(place_platform(), &info), "probe");
-	if (info.platform != COHORT_PLATFORM_GPU || info.is_drop_in)
-		place_skip("needs a real GPU to lose");
+	if (info.platform != COHORT_PLATFORM_GPU)
+		place_skip("needs the gpu platform");
+	if (info.is_drop_in)
+		play();
+	must(platform_open(place_platform(), &p), "platform_open");
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = RANKS_SOON / 10;
 	group = ranks_split(1, &o, &comm);
@@ -72,6 +142,7 @@ int main(void)
 	printf("cause: %d, rank %d, nccl %d, cuda %d: %s\n", cause.status,
 	       cause.rank, cause.nccl, cause.cuda, cause.text);
 	must(cause.status >= 0 || cause.rank != 0, "the cause");
+	must(!cause.cuda && !cause.nccl, "the native error");
 	rc = cohort_group_close(group);
 	printf("close: %d: %s\n", rc, rc ? cohort_last_error() : "");
 	return 0;
