@@ -345,7 +345,8 @@ gpu      := $(gpu_tests:%=$(tests)/gpu/%)
 corpus   := $(tests)/fuzz/replay
 fuzz     := $(tests)/fuzz/platform
 abi      := $(tests)/abi/abi
-foreign  := $(out)/cohort $(library) $(drop_ins)
+walk     := $(dir)/bench/walk
+foreign  := $(out)/cohort $(library) $(drop_ins) $(gpu) $(walk)
 
 # Of these the drop-in libraries are tried with.
 foreign_programs := abort.c exchange.c graph.c groups.c hello.cc nonblocking.c \
@@ -373,6 +374,8 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/symbols.sh $(lib) $(cuda)' \
                 'tests/foreign/install.sh' \
                 'tests/foreign/loader.sh $(out)/cohort' \
+                'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
+                   $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
@@ -387,12 +390,12 @@ test: $(if $(filter api,$(rings.$(VARIANT))),$(drop_ins)) \
 	$(Q)$(run) $(foreach ring,$(rings.$(VARIANT)),$(run.$(ring)))
 
 # The suites need Criterion, the rest nothing but a compiler.
-test-gpu: $(out)/cohort $(gpu) $(dir)/bench/walk
+test-gpu: $(out)/cohort $(gpu) $(walk)
 	$(Q)! CC='$(CC)' scripts/deps.sh >/dev/null 2>&1 || \
 	  $(MAKE) --no-print-directory $(api) $(platform)
 	$(Q)$(if $(GPU_LIBRARIES),COHORT_GPU_LIBRARIES='$(abspath $(GPU_LIBRARIES))') \
 	  scripts/test-gpu.sh $(out)/cohort '$(api) $(platform)' '$(gpu)' \
-	  $(dir)/bench/walk
+	  '$(walk) --gpu --rounds 51'
 
 stress: $(stress) $(races)
 	$(Q)$(run) $(run.stress)

@@ -18,7 +18,8 @@
 # A program whose last line begins "N rounds" is shown with it, and those are added
 # up, too.
 #
-# TEST_TIMEOUT: seconds per program, 300 if unset.  The last line is always
+# TEST_SHOW: a program whose command has this in it is shown with all that it
+# prints.  TEST_TIMEOUT: seconds per program, 300 if unset.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
 set -u
@@ -84,6 +85,12 @@ show_skips() {
 	fi
 }
 
+# show_wanted - of a program that passed, if TEST_SHOW asks for it by $1
+show_wanted() {
+	[ -n "${TEST_SHOW:-}" ] && [[ $1 == *"$TEST_SHOW"* ]] || return
+	sed 's/^/    /' "$output"
+}
+
 # show_rounds - of a program that passed
 show_rounds() {
 	local line
@@ -135,7 +142,10 @@ run() {
 	printf '%-4s  %s  (%d passed, %d failed, %d skipped, %d s)\n' \
 		"$word" "$1" "$p" "$f" "$s" $((SECONDS - begin))
 	[ "$s" -eq 0 ] || show_skips "$rc"
-	[ "$word" != ok ] || show_rounds
+	if [ "$word" = ok ]; then
+		show_rounds
+		show_wanted "$1"
+	fi
 	if [ "$f" -ne 0 ]; then
 		show_output
 		show_reports
