@@ -57,7 +57,7 @@ static int give_back(struct cohort_comm *c, struct registration *r,
 	struct device_scope scope;
 	int rc;
 
-	if (has_ended && clique_look(c->clique) < CLIQUE_RECLAIMED)
+	if (has_ended && !comm_is_reclaimed(c))
 		return COHORT_TIMED_OUT;
 	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)

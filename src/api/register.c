@@ -106,15 +106,22 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	return rc;
 }
 
+bool comm_is_reclaimed(const struct cohort_comm *c)
+{
+	enum clique_state state = clique_look(c->clique);
+
+	/* Neither LEAKED nor WEDGED, which come behind. */
+	return state == CLIQUE_RECLAIMED || state == CLIQUE_RELEASED;
+}
+
 int comm_await_reclaim(struct cohort_comm *c)
 {
 	struct clique *q = c->clique;
-	enum clique_state state;
 
 	/* NCCL's side of the registration goes with the communicator. */
-	state = clique_await(q, CLIQUE_RECLAIMED,
-	                     clock_deadline(q->deadlines.abort_ns));
-	if (state == CLIQUE_RECLAIMED || state == CLIQUE_RELEASED)
+	clique_await(q, CLIQUE_RECLAIMED,
+	             clock_deadline(q->deadlines.abort_ns));
+	if (comm_is_reclaimed(c))
 		return COHORT_OK;
 	return error_set(COHORT_WEDGED,
 	                 "the communicator of rank %d, with which the memory "

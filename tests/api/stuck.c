@@ -103,6 +103,26 @@ Test(stuck, a_rank_inside_a_native_call)
 	cr_assert_eq((intptr_t)rc, COHORT_WEDGED);
 }
 
+/* NCCL may look at it still. */
+Test(stuck, a_rank_inside_a_native_call_keeps_what_is_registered)
+{
+	pthread_t thread;
+	void *memory;
+
+	group = ranks_split(2, &o, comms);
+	ranks_must(cohort_alloc_registered(comms[0], 100, &memory), "alloc");
+	stuck_at("ncclAllReduce", 1);
+	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
+	stuck_await();
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	cr_assert_eq(cohort_free(comms[0], memory), COHORT_WEDGED);
+	cr_assert_eq(cohort_free(comms[0], memory), COHORT_WEDGED,
+	             "freed once it was known to be wedged");
+	close_says("has been inside all_reduce for ");
+	stuck_let_go();
+	pthread_join(thread, NULL);
+}
+
 /* ---- the reaper ------------------------------------------------------- */
 
 Test(stuck, the_reaper_of_an_abort)
