@@ -1136,7 +1136,9 @@ COHORT_API int cohort_all_to_all(struct cohort_comm *comm, const void *send,
  *        this rank itself only in a batch, together with the other half
  *
  * Of two ranks the k-th send to the other and its k-th receive are one transfer,
- * whatever else is called in between.  These calls have no place in the sequence of
+ * whatever else is called in between; but a gather, scatter or all-to-all, which NCCL
+ * makes of such transfers, must be called after the same ones on both.  (Not so in one
+ * batch: there the calls that all ranks make come first.)  These calls have no place in the sequence of
  * calls that all ranks must make, and their arguments are not compared.  Transfers
  * that are to go on side by side, in both directions or with several peers, belong
  * into one batch: on one stream a send keeps what is queued behind it from starting

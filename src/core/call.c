@@ -172,8 +172,9 @@ static ncclResult_t call_one(const struct cohort_comm *c, const struct op *op,
 	return call_tensor(c, op, op->tensors);
 }
 
-ncclResult_t call_make(const struct cohort_comm *c, const struct op *op,
-                       const char **what)
+/* Those of @op's calls that all ranks make, or else the others. */
+static ncclResult_t call_each(const struct cohort_comm *c, const struct op *op,
+                              bool collectives, const char **what)
 {
 	ncclResult_t result = ncclSuccess;
 	const struct op *calls;
@@ -181,6 +182,18 @@ ncclResult_t call_make(const struct cohort_comm *c, const struct op *op,
 
 	calls = op_calls(op, &n);
 	for (i = 0; i < n && result == ncclSuccess; i++)
-		result = call_one(c, &calls[i], what);
+		if (op_is_collective(&calls[i]) == collectives)
+			result = call_one(c, &calls[i], what);
 	return result;
+}
+
+/* Blocks of an all-to-all and the like are transfers for NCCL, too, of which the
+ * k-th from one rank to another finds the k-th receive there.  So those come first,
+ * whatever the order in which each rank has put its own sends between. */
+ncclResult_t call_make(const struct cohort_comm *c, const struct op *op,
+                       const char **what)
+{
+	ncclResult_t result = call_each(c, op, true, what);
+
+	return result == ncclSuccess ? call_each(c, op, false, what) : result;
 }

@@ -204,6 +204,39 @@ Test(p2p, blocks_are_spread_in_a_batch)
 	run(spread_in_a_batch, NULL);
 }
 
+/* Which blocks find which transfers must not depend on who called what first. */
+static int send_beside_spread(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+	int32_t send[RANKS], recv[RANKS], more = rank ? -1 : 77, r;
+
+	(void)user;
+	for (r = 0; r < RANKS; r++)
+		send[r] = value(rank, r, 0);
+	ranks_must(cohort_batch_begin(c), "batch");
+	if (rank == 1)
+		ranks_must(cohort_recv(c, &more, 1, COHORT_I32, 0, NULL, NULL),
+		           "recv");
+	ranks_must(cohort_all_to_all(c, send, recv, 1, COHORT_I32, NULL, NULL),
+	           "all_to_all");
+	if (rank == 0)
+		ranks_must(cohort_send(c, &more, 1, COHORT_I32, 1, NULL, NULL),
+		           "send");
+	ranks_must(cohort_batch_end(c, cohort_comm_stream(c), NULL), "batch");
+	await(c);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(recv[r], value(r, rank, 0));
+	cr_assert_eq(more, rank > 1 ? -1 : 77);
+	return 0;
+}
+
+Test(p2p, blocks_and_transfers_of_a_batch_are_told_apart)
+{
+	run(send_beside_spread, NULL);
+	without_spreading();
+	run(send_beside_spread, NULL);
+}
+
 /* A ring, in one batch; and then two transfers that find each other in order. */
 static int ring(struct cohort_comm *c, void *user)
 {
