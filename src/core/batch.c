@@ -123,11 +123,12 @@ static int call_check(const struct cohort_comm *c, const struct op *call,
 
 int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket)
 {
-	struct batch *b = c->batch;
+	struct batch *b;
 	int rc = batch_check(c);
 
 	if (rc != COHORT_OK)
 		return rc;
+	b = c->batch; /* another thread may just be making it */
 	rc = call_check(c, call, has_ticket);
 	if (rc == COHORT_OK)
 		rc = keep(b, call);

@@ -251,6 +251,39 @@ Test(batch, is_its_threads)
 	cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
 }
 
+static pthread_barrier_t step;
+
+static void *bind_for_a_while(void *arg)
+{
+	(void)arg;
+	cr_assert_eq(cohort_comm_bind(c[0]), COHORT_OK);
+	pthread_barrier_wait(&step);
+	pthread_barrier_wait(&step);
+	cr_assert_eq(cohort_comm_unbind(c[0]), COHORT_OK);
+	return NULL;
+}
+
+Test(batch, is_still_open_after_an_end_that_another_owner_refuses)
+{
+	int32_t x[RANKS] = { 1, 2, 3 };
+	pthread_t thread;
+
+	pthread_barrier_init(&step, NULL, 2);
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	cr_assert_eq(sum(c[0], &x[0]), COHORT_OK);
+	pthread_create(&thread, NULL, bind_for_a_while, NULL);
+	pthread_barrier_wait(&step);
+	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_OWNER, "is bound");
+	pthread_barrier_wait(&step);
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_batch_end(c[0], NULL, NULL), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(sum(c[1], &x[1]), COHORT_OK);
+	cr_assert_eq(sum(c[2], &x[2]), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(x[0], 6);
+}
+
 /* ---- ends ------------------------------------------------------------- */
 
 Test(batch, is_told_of_an_abort_at_its_end)
