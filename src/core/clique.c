@@ -266,16 +266,16 @@ static struct clique *clique_alloc(const struct platform *platform,
 
 static void clique_free(struct clique *q, int comms)
 {
-	struct clique *root = family_root(q);
+	struct clique *parent = q->parent;
 
 	family_free(q);
 	while (comms--)
 		comm_fini(&q->comms[comms]);
 	sem_destroy(&q->unused);
 	cause_put(q->end);
-	if (root != q)
-		clique_put(root);
 	free(q);
+	if (parent)
+		clique_put(parent);
 }
 
 int clique_create(const struct platform *platform, const int *devices, int n,

@@ -96,7 +96,7 @@ void family_end(struct clique *q)
 
 void family_adopt(struct clique *parent, struct clique *child)
 {
-	clique_get(family_root(parent));
+	clique_get(parent);
 	pthread_mutex_lock(&lock);
 	child->parent = parent;
 	child->next_child = parent->children;
@@ -169,12 +169,14 @@ struct clique *family_root(const struct clique *q)
 
 void family_keep(struct clique *root, struct clique *child)
 {
+	struct clique *parent = child->parent;
+
 	pthread_mutex_lock(&lock);
 	child->parent = NULL; /* which may go before it */
 	child->next_child = root->kept;
 	root->kept = child;
 	pthread_mutex_unlock(&lock);
-	clique_put(root); /* its group has it still */
+	clique_put(parent); /* its own group has it still */
 }
 
 void family_free(struct clique *root)

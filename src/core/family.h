@@ -22,8 +22,8 @@ struct clique;
 void family_enter(struct clique *q);
 void family_leave(struct clique *q);
 
-/* Make @child one of @parent's, whose end is its end, and whose root's memory it
- * keeps; and no more. */
+/* Make @child one of @parent's, whose end is its end, and whose memory it keeps; and
+ * no more. */
 void family_adopt(struct clique *parent, struct clique *child);
 void family_part(struct clique *child);
 
