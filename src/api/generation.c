@@ -52,6 +52,7 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 		return rc;
 	}
 	g->clique = q;
+	g->options = *guard_options;
 	q->keeper = g;
 	*out = g;
 	return COHORT_OK;
@@ -249,9 +250,12 @@ static int free_one(struct generation *g)
 	if (state != CLIQUE_RECLAIMED && state != CLIQUE_RELEASED)
 		rc = explain(g);
 	unguarded = unguard(g);
-	if (rc != COHORT_OK)
+	if (rc != COHORT_OK) {
+		/* With @g, which a split that is stuck in there looks at. */
 		clique_leak(q);
-	else if (!give_back(q))
+		return rc;
+	}
+	if (!give_back(q))
 		rc = error_set(COHORT_WEDGED,
 		               "the memory of generation %d could not be given "
 		               "back and is leaked",

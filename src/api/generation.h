@@ -16,6 +16,7 @@ struct generation {
 	/* Constant. */
 	struct clique *clique;
 	struct generation *former;
+	struct guard_options options;
 
 	/* NULL once it was stopped, or left behind, as it could not be; by
 	 * whoever closes or respawns. */

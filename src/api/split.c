@@ -95,7 +95,7 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 
 	snprintf(name, sizeof(name), "%.48s.%d", parent->name, color);
 	rc = generation_open(parent->platform, m->device, m->n, &options,
-	                     guard_options_of(of->guard), &g);
+	                     &of->options, &g);
 	if (rc != COHORT_OK)
 		return rc;
 	g->clique->ends_with_last = true;
@@ -145,14 +145,13 @@ int cohort_comm_split(struct cohort_comm *comm, int color, int key,
                       struct cohort_comm **child)
 {
 	static const struct cohort_tensor none = { .type = COHORT_I8 };
-	const struct split_call call = { color, key, open_children };
+	const struct split_call call = { color, key, child, open_children };
 	const struct op op = {
 		.kind = OP_SPLIT,
 		.tensors = &none,
 		.n = 1,
 		.split = &call,
 	};
-	uint64_t ticket;
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
@@ -168,8 +167,5 @@ int cohort_comm_split(struct cohort_comm *comm, int color, int key,
 		return error_set(COHORT_STATE,
 		                 "comm_split: a batch is open on rank %d",
 		                 comm->rank);
-	rc = submit(comm, 1, &op, &ticket);
-	if (rc == COHORT_OK)
-		*child = comm->split_child;
-	return rc;
+	return submit(comm, 1, &op, NULL);
 }

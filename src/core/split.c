@@ -176,7 +176,10 @@ int split_run(struct cohort_comm *c, const struct split_call *call)
 	} else if (await_all(q, all)) {
 		await_leader(q, round);
 	}
-	return cause_error(clique_cause(q));
+	rc = cause_error(clique_cause(q));
+	if (rc == COHORT_OK)
+		*call->child = c->split_child;
+	return rc;
 }
 
 int split_discard(struct clique *parent, const struct split_rank *ranks, int n)

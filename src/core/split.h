@@ -22,6 +22,7 @@
 struct split_call {
 	int color; /* or COHORT_NO_COLOR */
 	int key;
+	struct cohort_comm **child; /* what comes of it; written on success */
 
 	/* Make cliques of the @n @ranks of @parent that have got a communicator, by
 	 * rank of it.  Those are its own from now on, whatever it answers. */
