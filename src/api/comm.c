@@ -108,15 +108,25 @@ static int end_all(struct generation *g, int rc)
 	return freed != COHORT_OK ? freed : ended != COHORT_OK ? ended : rc;
 }
 
+/* True of what was split from a clique that has ended: whoever closes or respawns
+ * that group ends this one, too, perhaps just now, or has done so, while a worker
+ * that was left behind is still closing it. */
+static bool is_ended_by_parent(const struct clique *q)
+{
+	const struct clique *parent = q->parent; /* not any more once stale */
+
+	return atomic_load(&q->stale) || (parent && clique_cause(parent));
+}
+
 int cohort_comm_close(struct cohort_comm *comm)
 {
-	struct generation *g;
+	struct clique *q;
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
 		return rc;
-	g = comm->clique->ends_with_last ? comm->clique->keeper : NULL;
-	if (g && generation_is_telling(g))
+	q = comm->clique;
+	if (q->ends_with_last && guard_is_telling(q))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
@@ -125,8 +135,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
 	gate_leave(comm);
 	/* Outside the gate: an abort waits for that to be empty. */
-	rc = comm_await_all(comm,
-	                    clock_deadline(comm->clique->deadlines.close_ns));
+	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
 		atomic_store_explicit(&comm->closed, false,
 		                      memory_order_relaxed);
@@ -134,9 +143,10 @@ int cohort_comm_close(struct cohort_comm *comm)
 	}
 	deadlines_forget(comm); /* closed, it is as good as inside */
 	batch_drop(comm);
-	if (atomic_fetch_sub(&comm->clique->open, 1) > 1 || !g)
+	if (atomic_fetch_sub(&q->open, 1) > 1 || !q->ends_with_last ||
+	    is_ended_by_parent(q))
 		return rc;
-	return end_all(g, rc);
+	return end_all(q->keeper, rc);
 }
 
 int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)

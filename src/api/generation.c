@@ -75,16 +75,6 @@ static struct generation *next_child(const struct generation *g)
 	return generation_of(family_next(g->clique));
 }
 
-bool generation_is_telling(const struct generation *g)
-{
-	const struct generation *child;
-
-	for (child = first_child(g); child; child = next_child(child))
-		if (generation_is_telling(child))
-			return true;
-	return g->guard && guard_is_telling(g->guard);
-}
-
 /* Whoever was inside when the abort was given up will stay there; and who was left
  * behind is not waited for. */
 static const struct cohort_comm *occupied(struct clique *q)
@@ -260,7 +250,7 @@ static int free_one(struct generation *g)
 		               "the memory of generation %d could not be given "
 		               "back and is leaked",
 		               generation);
-	if (rc == COHORT_OK && !unguarded)
+	else if (!unguarded)
 		rc = error_set(COHORT_WEDGED,
 		               "on_verdict has not returned: its thread is "
 		               "left behind");

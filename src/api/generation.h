@@ -55,9 +55,6 @@ int generation_free(struct generation *generation);
 /* Its communicators are of the past: it has ended, and there is another. */
 void generation_pass(struct generation *generation);
 
-/* True on a thread that calls on_verdict for it. */
-bool generation_is_telling(const struct generation *generation);
-
 /* A rank that a thread is inside of, also one of a child; NULL: there is none. */
 const struct cohort_comm *
 generation_occupied(const struct generation *generation);

@@ -190,7 +190,7 @@ static int close_check(const struct cohort_group *group)
 	if (atomic_load(&group->running))
 		return error_set(COHORT_STATE,
 		                 "a run or a respawn is under way");
-	if (generation_is_telling(now))
+	if (guard_is_telling(now->clique))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	c = generation_occupied(now);
 	if (c)

@@ -147,7 +147,7 @@ static int respawn(struct cohort_group *group, const int *lost, int n)
 		return error_set(COHORT_STATE,
 		                 "the group has not ended: there is nothing to "
 		                 "respawn");
-	if (generation_is_telling(now))
+	if (guard_is_telling(q))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	is_lost = calloc((size_t)q->size, sizeof(*is_lost));
 	if (!is_lost)

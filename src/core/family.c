@@ -150,6 +150,28 @@ struct clique *family_take(struct clique *parent, int over, int state)
 	return child;
 }
 
+static bool has_locked(const struct clique *q, const struct cohort_abort *end)
+{
+	const struct clique *child;
+
+	if (q->end == end)
+		return true;
+	for (child = q->children; child; child = child->next_child)
+		if (has_locked(child, end))
+			return true;
+	return false;
+}
+
+bool family_has(const struct clique *q, const struct cohort_abort *end)
+{
+	bool has;
+
+	pthread_mutex_lock(&lock);
+	has = has_locked(q, end);
+	pthread_mutex_unlock(&lock);
+	return has;
+}
+
 struct clique *family_first(const struct clique *parent)
 {
 	return parent->children;

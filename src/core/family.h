@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 struct clique;
+struct cohort_abort;
 
 /* From here on the clique's neighbours know it; and no more. */
 void family_enter(struct clique *q);
@@ -38,6 +39,9 @@ void family_end(struct clique *q);
 /* True if every other clique that is being aborted on any of @q's devices has raised
  * its flags, or never will. */
 bool family_is_flagged(const struct clique *q);
+
+/* True if @end is that of @q, or of what was split from it. */
+bool family_has(const struct clique *q, const struct cohort_abort *end);
 
 /* The first child, and the next; NULL: none.  While none is made or closed. */
 struct clique *family_first(const struct clique *parent);

@@ -32,11 +32,9 @@ int guard_start(struct clique *clique, const struct guard_options *options,
  */
 bool guard_stop(struct guard *guard, uint64_t deadline_ns);
 
-/* What it was started with. */
-const struct guard_options *guard_options_of(const struct guard *guard);
-
-/* True on the thread that calls on_verdict. */
-bool guard_is_telling(const struct guard *guard);
+/* True on a thread that calls on_verdict for @clique, or for what was split from
+ * it. */
+bool guard_is_telling(const struct clique *clique);
 
 /* Look again at the deadlines: one has become shorter. */
 void guard_wake(struct clique *clique);

@@ -7,6 +7,14 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+/* Of this thread. */
+static _Thread_local const struct cohort_abort *telling;
+
+const struct cohort_abort *notifier_telling(void)
+{
+	return telling;
+}
+
 /* Take what is waiting; false: stop. */
 static bool next(struct notifier *n)
 {
@@ -45,6 +53,7 @@ static void *notifier_main(void *arg)
 {
 	struct notifier *n = arg;
 
+	telling = n->end;
 	while (next(n))
 		tell(n);
 	pthread_mutex_lock(&n->lock);

@@ -43,6 +43,9 @@ int notifier_start(struct notifier *n, const struct guard_options *options,
  * number of the verdict, from 1; 0 if there is nobody to tell.  Does not block. */
 uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict);
 
+/* On a notifier's thread the end of the clique that it tells of, else NULL. */
+const struct cohort_abort *notifier_telling(void);
+
 /* Stop when all is told; false if on_verdict does not return until then. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/family.h"
 #include "guard/notifier.h"
 #include "guard/prober.h"
 #include "guard/verdict.h"
@@ -365,15 +366,11 @@ bool guard_stop(struct guard *g, uint64_t deadline_ns)
 	return stopped;
 }
 
-const struct guard_options *guard_options_of(const struct guard *g)
+bool guard_is_telling(const struct clique *q)
 {
-	return &g->options;
-}
+	const struct cohort_abort *end = notifier_telling();
 
-bool guard_is_telling(const struct guard *g)
-{
-	return g->notifier.is_started &&
-	       pthread_equal(g->notifier.thread, pthread_self());
+	return end && family_has(q, end);
 }
 
 void guard_wake(struct clique *q)

@@ -407,6 +407,48 @@ Test(run, may_have_a_worker_back_before_the_group_is_closed)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* Rank 1 closes what it alone has split when all is over. */
+static int close_child_late(struct cohort_comm *comm, void *user)
+{
+	int rank = cohort_comm_rank(comm);
+	struct cohort_comm *child;
+
+	(void)user;
+	ranks_must(cohort_comm_split(comm, rank, 0, &child), "split");
+	if (rank == 0) {
+		await(&away.is_away);
+		return 42;
+	}
+	away.tid = thread_id();
+	sem_post(&away.is_away);
+	await(&away.may_go_on);
+	away.answers[0] = cohort_comm_close(child);
+	return 0;
+}
+
+Test(run, a_worker_left_behind_may_close_what_it_has_split)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	char name[THREAD_NAME_SIZE];
+
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = 50 * MS;
+	sem_init(&away.is_away, 0, 0);
+	sem_init(&away.may_go_on, 0, 0);
+	group = ranks_open(2, &o);
+	away.answers[0] = COHORT_TIMED_OUT;
+	cr_assert_eq(cohort_group_run(group, close_child_late, NULL, NULL),
+	             COHORT_WORKER);
+	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	sem_post(&away.may_go_on);
+	while (thread_lives(away.tid, name))
+		sched_yield();
+	cr_assert_eq(away.answers[0], COHORT_OK);
+}
+
 Test(run, can_go_on_without_a_worker_that_was_left_behind)
 {
 	struct shared s = { .fail_rank = -1 };
