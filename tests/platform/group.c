@@ -243,6 +243,53 @@ Test(group, waits_for_what_is_ahead_on_the_last_stream, .timeout = 10)
 	hold_one_stream(1);
 }
 
+/* Nothing can be launched there; and nothing of the group is. */
+Test(group, refuses_a_stream_of_another_device, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(p->ncclAllReduce(clique.send[r], clique.recv[r],
+		                              NATIVE_COUNT, ncclInt32, ncclSum,
+		                              clique.comm[r], clique.stream[0]),
+		             ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclUnhandledCudaError);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(native_touched(&clique, 0), 0);
+	native_sum_all(&clique);
+	native_clique_destroy(&clique);
+}
+
+/* The handle of the thread's default stream is another stream on each device. */
+Test(group, takes_the_threads_own_stream_of_each_device, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(p->ncclAllReduce(clique.send[r], clique.recv[r],
+		                              NATIVE_COUNT, ncclInt32, ncclSum,
+		                              clique.comm[r],
+		                              cudaStreamPerThread),
+		             ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaSetDevice(r), cudaSuccess);
+		cr_assert_eq(p->cudaStreamSynchronize(cudaStreamPerThread),
+		             cudaSuccess);
+		cr_assert_eq(native_wrong(&clique, r), 0);
+	}
+	native_clique_destroy(&clique);
+}
+
 Test(group, holds_operations_of_two_cliques, .timeout = 10)
 {
 	const struct platform *p = native_open(2);

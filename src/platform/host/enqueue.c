@@ -132,11 +132,14 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 	return ncclSuccess;
 }
 
+/* The default streams are those of its device, whichever is current. */
 static struct stream *stream_of(const struct ncclComm *comm,
                                 cudaStream_t stream)
 {
 	if (!stream || stream == cudaStreamLegacy)
 		return stream_legacy(comm->device);
+	if (stream == cudaStreamPerThread)
+		return stream_of_thread(comm->device);
 	return stream_find(stream);
 }
 

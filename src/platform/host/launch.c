@@ -295,6 +295,12 @@ static void capture(struct launch *l, struct stream *s, size_t others)
 
 ncclResult_t launch_check(const struct launch *l)
 {
+	size_t i;
+
+	for (i = 0; i < l->stream_count; i++)
+		if (l->streams[i]->device != l->comm->device)
+			return comm_error(ncclUnhandledCudaError,
+			                  "the stream is of another device");
 	return capture_check_together(l->streams, l->stream_count);
 }
 

@@ -133,7 +133,8 @@ bool launch_add_call(struct launch *launch, const struct call *call);
 bool launch_add_transfer(struct launch *launch, const struct call *call);
 
 /* ncclInvalidUsage if some of its streams are captured and others not, or into
- * another graph; ncclUnhandledCudaError if a capture has failed. */
+ * another graph; ncclUnhandledCudaError if a capture has failed, or if a stream is
+ * not of the communicator's device, on which nothing can be launched there. */
 ncclResult_t launch_check(const struct launch *launch);
 
 /* Queue a launch on its stream, or capture it, and put it. */
