@@ -6,6 +6,8 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -917,4 +919,36 @@ Test(graph_of_ranks, a_graph_keeps_its_communicators)
 	native_clique_destroy(&clique);
 	pthread_join(thread, NULL);
 	native_clique_open(&clique, p, 2);
+}
+
+static atomic_bool opened; /* set before the gate is opened */
+
+static void *launch_and_destroy(void *exec)
+{
+	struct native_gate gate;
+	int i;
+
+	native_await_sleep((pid_t)(intptr_t)getpid());
+	native_gate_hold(p, &gate, stream);
+	native_gate_reached(&gate);
+	native_must(host_cudaGraphLaunch((cudaGraphExec_t)exec, stream),
+	            "cudaGraphLaunch");
+	host_cudaGraphExecDestroy((cudaGraphExec_t)exec);
+	for (i = 0; i < 100000; i++)
+		sched_yield();
+	atomic_store(&opened, true);
+	native_gate_open(&gate);
+	return NULL;
+}
+
+/* What it has launched last is waited for, too. */
+Test(graph_of_ranks, a_launched_graph_outlives_itself)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, launch_and_destroy, capture_sums());
+	cr_assert_eq(p->ncclCommFinalize(clique.comm[0]), ncclSuccess);
+	cr_assert(atomic_load(&opened));
+	cr_assert_eq(native_wrong(&clique, 0), 0);
+	pthread_join(thread, NULL);
 }

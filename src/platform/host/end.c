@@ -35,7 +35,8 @@ ncclResult_t comm_sync(struct ncclComm *comm)
 	/* Acquire: pairs with the release when a graph is destroyed. */
 	while (atomic_load_explicit(&comm->captured, memory_order_acquire))
 		backoff_wait(&b, UINT64_MAX);
-	return ncclSuccess;
+	/* What they have launched meanwhile outlives them. */
+	return comm_drain(comm);
 }
 
 /* All ranks of a world are released. */
