@@ -152,9 +152,13 @@ Test(nonblocking, refuses_calls_while_in_progress)
 	ncclComm_t comm, child;
 	ncclUniqueId id;
 	int value = 0, list[] = { 0 };
+	ncclRedOp_t op;
 
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &comm, 2, &id, 1, 0), ncclInProgress);
+	cr_assert_eq(p->ncclRedOpCreatePreMulSum(&op, &value, ncclInt32,
+	                                         ncclScalarHostImmediate, comm),
+	             ncclInvalidArgument);
 	cr_assert_eq(p->ncclCommCount(comm, &value), ncclInvalidArgument);
 	cr_assert_eq(p->ncclCommUserRank(comm, &value), ncclInvalidArgument);
 	cr_assert_eq(p->ncclCommCuDevice(comm, &value), ncclInvalidArgument);

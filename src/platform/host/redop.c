@@ -72,10 +72,14 @@ ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
 	const size_t bytes = cohort_type_size((int)type);
 	struct redops *all;
 	struct redop new = { .live = true, .type = (int)type };
+	ncclResult_t result;
 	int place;
 
 	if (!comm_is_valid(comm, "ncclRedOpCreatePreMulSum"))
 		return comm_error(ncclInvalidArgument, "not a communicator");
+	result = comm_ready(comm);
+	if (result != ncclSuccess)
+		return result;
 	if (!op || !scalar)
 		return comm_error(ncclInvalidArgument,
 		                  "ncclRedOpCreatePreMulSum: op or scalar is "
