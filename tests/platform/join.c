@@ -231,6 +231,7 @@ struct half {
 	const struct platform *p;
 	ncclUniqueId ids[2];
 	struct native_clique cliques[2];
+	pid_t task; /* of the second thread */
 };
 
 static void join_half(struct half *h, int first)
@@ -486,6 +487,7 @@ static void *join_two(void *user)
 {
 	struct half *h = user;
 
+	h->task = gettid();
 	native_must(h->p->ncclGroupStart(), "ncclGroupStart");
 	native_must(join_on(h->p, &h->cliques[0].comm[0], 1, &h->ids[0], 0, 0),
 	            "ncclCommInitRank");
@@ -521,6 +523,26 @@ Test(join, that_was_aborted_fails_its_group, .timeout = 10)
 	pthread_join(thread, &result);
 	cr_assert_eq((intptr_t)result, ncclInternalError);
 	give_back(h.p, h.cliques[0].comm[0]);
+}
+
+/* The first has met, and nobody but its group holds it any more when that ends. */
+Test(join, that_was_freed_leaves_its_group_to_end, .timeout = 10)
+{
+	struct half h = { .p = native_open(3) };
+	ncclComm_t waits;
+	pthread_t thread;
+	void *result;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		h.ids[i] = new_id(h.p);
+	pthread_create(&thread, NULL, join_two, &h);
+	waits = await_comm(&h.cliques[1].comm[1]);
+	native_await_sleep(h.task);
+	give_back(h.p, h.cliques[0].comm[0]);
+	give_back(h.p, waits);
+	pthread_join(thread, &result);
+	cr_assert_eq((intptr_t)result, ncclInternalError);
 }
 
 /* ---- by several ids --------------------------------------------------- */

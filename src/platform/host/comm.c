@@ -331,6 +331,9 @@ void world_free(struct world *w)
 
 	for (i = 0; i < w->n; i++)
 		if (w->comms[i]) {
+			/* Then nobody finds the world any more, and whoever
+			 * has found it is done with it. */
+			join_leave_world(w->comms[i]);
 			leave_kin(w->comms[i]);
 			comm_put(w->comms[i]);
 		}

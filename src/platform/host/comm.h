@@ -24,8 +24,8 @@ struct ncclComm {
 
 	/* Written under the lock of all meetings when the ranks have met, of
 	 * which this thread hears under it; constant from then on.  The world
-	 * is NULL before, and for ever if they do not meet; rank and n of one
-	 * that joins by an id are known before. */
+	 * is NULL before, for ever if they do not meet, and again once it is
+	 * freed; rank and n of one that joins by an id are known before. */
 	struct world *world;
 	int rank;
 	int n;

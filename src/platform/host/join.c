@@ -437,6 +437,13 @@ struct world *join_world(const struct ncclComm *comm)
 	return w;
 }
 
+void join_leave_world(struct ncclComm *comm)
+{
+	pthread_mutex_lock(&lock);
+	comm->world = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
 /* If one of a group cannot join, nobody may wait for those that have. */
 static void abort_all(struct join *first)
 {

@@ -70,7 +70,9 @@ void join_free(struct join *first);
  * if it is in none and never will be. */
 struct world *join_cut(struct ncclComm *comm);
 
-/* The world of @comm, or NULL. */
+/* The world of @comm, or NULL; and its world is freed, where others may still hold
+ * the communicator: a group that has not ended. */
 struct world *join_world(const struct ncclComm *comm);
+void join_leave_world(struct ncclComm *comm);
 
 #endif
