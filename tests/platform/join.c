@@ -340,7 +340,7 @@ Test(join, checks_its_arguments, .timeout = 10)
 }
 
 /* The later one fails, and those before it go on waiting for the right one. */
-static void refuse_second(int n, int rank, int device, const char *why)
+static void refuse_second(int n, int rank, const char *why)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
@@ -350,7 +350,7 @@ static void refuse_second(int n, int rank, int device, const char *why)
 
 	start(&first, p, &id, 2, 0);
 	stays_inside(&first);
-	cr_assert_eq(join_on(p, &comm, n, &id, rank, device), ncclInvalidUsage);
+	cr_assert_eq(join_on(p, &comm, n, &id, rank, 1), ncclInvalidUsage);
 	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), why));
 	give_back(p, comm);
 	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
@@ -363,17 +363,36 @@ static void refuse_second(int n, int rank, int device, const char *why)
 
 Test(join, refuses_a_rank_that_is_there, .timeout = 10)
 {
-	refuse_second(2, 0, 1, "the rank is there");
+	refuse_second(2, 0, "the rank is there");
 }
 
 Test(join, refuses_another_number_of_ranks, .timeout = 10)
 {
-	refuse_second(3, 1, 1, "another number of ranks");
+	refuse_second(3, 1, "another number of ranks");
 }
 
-Test(join, refuses_a_device_that_is_taken, .timeout = 10)
+/* Of which all ranks hear, as soon as they have met. */
+Test(join, fails_with_a_device_twice, .timeout = 10)
 {
-	refuse_second(2, 1, 0, "duplicate device");
+	const struct platform *p = native_open(3);
+	const ncclUniqueId id = new_id(p);
+	struct joiner first[2];
+	ncclComm_t comm;
+	int r;
+
+	for (r = 0; r < 2; r++) {
+		start(&first[r], p, &id, 3, r);
+		stays_inside(&first[r]);
+	}
+	cr_assert_eq(join_on(p, &comm, 3, &id, 2, 0), ncclInvalidUsage);
+	cr_assert_not_null(
+		strstr(p->ncclGetLastError(NULL), "duplicate device"));
+	give_back(p, comm);
+	for (r = 0; r < 2; r++) {
+		pthread_join(first[r].thread, NULL);
+		cr_assert_eq(first[r].result, ncclInvalidUsage);
+		give_back(p, first[r].comm);
+	}
 }
 
 Test(join, refuses_an_id_that_was_used, .timeout = 10)
@@ -523,6 +542,23 @@ Test(join, that_was_aborted_fails_its_group, .timeout = 10)
 	pthread_join(thread, &result);
 	cr_assert_eq((intptr_t)result, ncclInternalError);
 	give_back(h.p, h.cliques[0].comm[0]);
+}
+
+/* The first fails when its ranks have met, and the second then waits for nobody. */
+Test(join, that_failed_fails_its_group, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const ncclUniqueId ids[2] = { new_id(p), new_id(p) };
+	ncclComm_t comm[3];
+	int i;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(join_on(p, &comm[0], 2, &ids[0], 0, 0), ncclSuccess);
+	cr_assert_eq(join_on(p, &comm[1], 2, &ids[0], 1, 0), ncclSuccess);
+	cr_assert_eq(join_on(p, &comm[2], 2, &ids[1], 0, 0), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
+	for (i = 0; i < 3; i++)
+		give_back(p, comm[i]);
 }
 
 /* The first has met, and nobody but its group holds it any more when that ends. */

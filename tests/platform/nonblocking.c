@@ -210,6 +210,29 @@ Test(nonblocking, abort_ends_an_init_that_waits_for_ever)
 	cr_assert_eq(p->ncclCommAbort(comm[1]), ncclSuccess);
 }
 
+/* Whoever aborts one waits for all of its group, of which the rest cannot go on
+ * then. */
+Test(nonblocking, abort_of_one_that_has_met_ends_its_group)
+{
+	const struct platform *p = native_open(2);
+	ncclComm_t comm[2];
+	ncclUniqueId ids[2];
+	int i;
+
+	native_must(p->ncclGetUniqueId(&ids[0]), "ncclGetUniqueId");
+	native_must(p->ncclGetUniqueId(&ids[1]), "ncclGetUniqueId");
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(init(p, &comm[0], 1, &ids[0], 0, 0), ncclSuccess);
+	cr_assert_eq(init(p, &comm[1], 2, &ids[1], 1, 0), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInProgress);
+	/* Let it come so far that the first has met. */
+	for (i = 0; i < 10000; i++)
+		sched_yield();
+	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
+	cr_assert_eq(await(p, comm[1]), ncclInternalError);
+	cr_assert_eq(p->ncclCommAbort(comm[1]), ncclSuccess);
+}
+
 /* An init that fails later on is a state; it stays until the abort. */
 Test(nonblocking, init_that_fails_is_a_state)
 {

@@ -140,8 +140,6 @@ static struct meeting *find_locked(const struct join *j)
 static ncclResult_t check_place_locked(const struct meeting *m,
                                        const struct join *j)
 {
-	int i;
-
 	if (m->n != j->n)
 		return comm_error(ncclInvalidUsage,
 		                  "ncclCommInitRank: another rank has another "
@@ -154,11 +152,6 @@ static ncclResult_t check_place_locked(const struct meeting *m,
 		return comm_error(
 			ncclInvalidUsage,
 			"ncclCommInitRank: the rank is there already");
-	for (i = 0; i < m->n; i++)
-		if (m->places[i] &&
-		    m->places[i]->comm->device == j->comm->device)
-			return comm_error(ncclInvalidUsage,
-			                  "ncclCommInitRank: duplicate device");
 	return ncclSuccess;
 }
 
@@ -333,6 +326,27 @@ static ncclResult_t make_worlds_locked(struct meeting *m)
 	              : comm_error(ncclSystemError, "out of memory");
 }
 
+static bool has_device_twice_locked(const struct meeting *m)
+{
+	int i, k;
+
+	for (i = 0; i < m->n; i++)
+		for (k = 0; k < i; k++)
+			if (m->places[i]->comm->device ==
+			    m->places[k]->comm->device)
+				return true;
+	return false;
+}
+
+/* As in NCCL, ranks hear of each other's devices when all have come. */
+static ncclResult_t end_locked(struct meeting *m)
+{
+	if (m->kind == JOIN_BY_ID && has_device_twice_locked(m))
+		return comm_error(ncclInvalidUsage,
+		                  "ncclCommInitRank: duplicate device");
+	return make_worlds_locked(m);
+}
+
 /* An id that was used for a complete meeting is used up. */
 static void use_up_locked(const struct join *j)
 {
@@ -362,7 +376,7 @@ static void complete_locked(const struct join *first)
 			continue;
 		use_up_locked(j);
 		meeting_unlink_locked(m);
-		m->result = make_worlds_locked(m);
+		m->result = end_locked(m);
 		m->complete = true;
 		pthread_cond_broadcast(&changed);
 	}
@@ -373,18 +387,29 @@ static bool has_met_locked(const struct join *j)
 	return j->meeting && j->meeting->complete;
 }
 
-/* True if all of a group have met, or one never will. */
+/* True if the group of @j need not meet.  If @j has, that is when its meeting has
+ * failed, and when it is aborted and does not block: who aborts it waits for all
+ * that is in progress with it. */
+static bool ends_group_locked(const struct join *j)
+{
+	const struct ncclComm *comm = j->parent ? j->parent : j->comm;
+
+	if (!has_met_locked(j))
+		return is_cut_locked(j);
+	return j->meeting->result != ncclSuccess ||
+	       (is_up(comm) && !comm->config.blocking);
+}
+
+/* True if all of a group have met, or never will. */
 static bool is_over_locked(const struct join *first)
 {
 	const struct join *j;
 	bool all = true;
 
 	for (j = first; j; j = j->next) {
-		if (has_met_locked(j))
-			continue;
-		if (is_cut_locked(j))
+		if (ends_group_locked(j))
 			return true;
-		all = false;
+		all = all && has_met_locked(j);
 	}
 	return all;
 }
@@ -421,7 +446,9 @@ static ncclResult_t wait_locked(struct join *first)
 		pthread_cond_wait(&changed, &lock);
 	for (j = first; j; j = j->next) {
 		r = result_locked(j);
-		if (r != ncclSuccess)
+		/* Rather why one has failed than that others were cut off. */
+		if (r != ncclSuccess &&
+		    (result == ncclSuccess || r != ncclInternalError))
 			result = r;
 	}
 	return result;
