@@ -8,26 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/program.h"
+#include "fuzz/scene.h"
 
-#define BYTES 48
-
-/* One that may be refused, but then with a code of CUDA's. */
-static void may_fail(cudaError_t error, const char *call)
+void may_fail(cudaError_t error, const char *call)
 {
 	if ((int)error < 0 || (int)error > cudaErrorUnknown)
 		fuzz_fail("%s: %d is no error", call, (int)error);
 	host_cudaGetLastError();
 }
 
-static void must_be(cudaError_t error, cudaError_t must, const char *call)
+void must_be(cudaError_t error, cudaError_t must, const char *call)
 {
 	if (error != must)
 		fuzz_fail("%s: %d, not %d", call, (int)error, (int)must);
 	host_cudaGetLastError();
 }
 
-static cudaStream_t new_stream(void)
+cudaStream_t scene_stream(void)
 {
 	cudaStream_t stream;
 
@@ -37,15 +34,14 @@ static cudaStream_t new_stream(void)
 	return stream;
 }
 
-static void end_stream(cudaStream_t stream)
+void scene_stream_end(cudaStream_t stream)
 {
 	expect_cuda(host_cudaStreamSynchronize(stream),
 	            "cudaStreamSynchronize");
 	expect_cuda(host_cudaStreamDestroy(stream), "cudaStreamDestroy");
 }
 
-static void check_bytes(const void *memory, int value, size_t n,
-                        const char *what)
+void check_bytes(const void *memory, int value, size_t n, const char *what)
 {
 	const unsigned char *byte = memory;
 
@@ -90,7 +86,7 @@ static void device_facts(const uint8_t *raw)
 static void peers(const uint8_t *raw)
 {
 	int can = -1, own = -1, peer = raw[0] % 12 - 2;
-	unsigned char a[BYTES] = { 0 }, b[BYTES];
+	unsigned char a[SCENE_BYTES] = { 0 }, b[SCENE_BYTES];
 
 	may_fail(host_cudaDeviceCanAccessPeer(&can, raw[1] % 12 - 2, peer),
 	         "cudaDeviceCanAccessPeer");
@@ -98,32 +94,33 @@ static void peers(const uint8_t *raw)
 	         "cudaDeviceEnablePeerAccess");
 	may_fail(host_cudaDeviceDisablePeerAccess(peer),
 	         "cudaDeviceDisablePeerAccess");
-	memset(b, raw[3], BYTES);
+	memset(b, raw[3], SCENE_BYTES);
 	/* Those of others wait for what others have queued. */
 	expect_cuda(host_cudaGetDevice(&own), "cudaGetDevice");
-	expect_cuda(host_cudaMemcpyPeer(a, own, b, own, BYTES),
+	expect_cuda(host_cudaMemcpyPeer(a, own, b, own, SCENE_BYTES),
 	            "cudaMemcpyPeer");
-	check_bytes(a, raw[3], BYTES, "cudaMemcpyPeer");
+	check_bytes(a, raw[3], SCENE_BYTES, "cudaMemcpyPeer");
 }
 
-static void *allocate(int kind)
+void *scene_memory(int kind)
 {
 	void *memory = NULL;
 
 	switch (kind) {
 	case 0:
-		expect_cuda(host_cudaMalloc(&memory, BYTES), "cudaMalloc");
+		expect_cuda(host_cudaMalloc(&memory, SCENE_BYTES),
+		            "cudaMalloc");
 		break;
 	case 1:
-		expect_cuda(host_cudaMallocHost(&memory, BYTES),
+		expect_cuda(host_cudaMallocHost(&memory, SCENE_BYTES),
 		            "cudaMallocHost");
 		break;
 	case 2:
-		expect_cuda(host_cudaMallocManaged(&memory, BYTES, 1),
+		expect_cuda(host_cudaMallocManaged(&memory, SCENE_BYTES, 1),
 		            "cudaMallocManaged");
 		break;
 	default:
-		memory = malloc(BYTES);
+		memory = malloc(SCENE_BYTES);
 		break;
 	}
 	if (!memory)
@@ -131,7 +128,7 @@ static void *allocate(int kind)
 	return memory;
 }
 
-static void give_back(int kind, void *memory)
+void scene_memory_end(int kind, void *memory)
 {
 	if (kind == 1)
 		expect_cuda(host_cudaFreeHost(memory), "cudaFreeHost");
@@ -151,22 +148,22 @@ static void pointers(const uint8_t *raw)
 	};
 	const int kind = raw[0] % 4;
 	struct cudaPointerAttributes attributes;
-	char *memory = allocate(kind);
+	char *memory = scene_memory(kind);
 
-	expect_cuda(host_cudaPointerGetAttributes(&attributes,
-	                                          memory + raw[1] % BYTES),
+	expect_cuda(host_cudaPointerGetAttributes(
+			    &attributes, memory + raw[1] % SCENE_BYTES),
 	            "cudaPointerGetAttributes");
 	if (attributes.type != types[kind])
 		fuzz_fail("memory of kind %d is of type %d", kind,
 		          (int)attributes.type);
-	expect_cuda(host_cudaMemset(memory, raw[2], BYTES), "cudaMemset");
-	check_bytes(memory, raw[2], BYTES, "cudaMemset");
-	give_back(kind, memory);
+	expect_cuda(host_cudaMemset(memory, raw[2], SCENE_BYTES), "cudaMemset");
+	check_bytes(memory, raw[2], SCENE_BYTES, "cudaMemset");
+	scene_memory_end(kind, memory);
 }
 
 static void pitched(const uint8_t *raw)
 {
-	const size_t width = 1 + raw[0] % BYTES, height = 1 + raw[1] % 8;
+	const size_t width = 1 + raw[0] % SCENE_BYTES, height = 1 + raw[1] % 8;
 	size_t pitch, i;
 	char *memory, *copy = malloc(width * height);
 
@@ -186,36 +183,36 @@ static void pitched(const uint8_t *raw)
 
 static void pooled(const uint8_t *raw)
 {
-	cudaStream_t stream = new_stream();
-	void *memory, *pinned = allocate(1);
+	cudaStream_t stream = scene_stream();
+	void *memory, *pinned = scene_memory(1);
 	int i;
 
 	for (i = 0; i <= raw[0] % 3; i++) {
-		expect_cuda(host_cudaMallocAsync(&memory, BYTES, stream),
+		expect_cuda(host_cudaMallocAsync(&memory, SCENE_BYTES, stream),
 		            "cudaMallocAsync");
-		expect_cuda(host_cudaMemsetAsync(memory, raw[1] + i, BYTES,
-		                                 stream),
+		expect_cuda(host_cudaMemsetAsync(memory, raw[1] + i,
+		                                 SCENE_BYTES, stream),
 		            "cudaMemsetAsync");
-		expect_cuda(host_cudaMemcpyAsync(pinned, memory, BYTES,
+		expect_cuda(host_cudaMemcpyAsync(pinned, memory, SCENE_BYTES,
 		                                 cudaMemcpyDefault, stream),
 		            "cudaMemcpyAsync");
 		expect_cuda(host_cudaFreeAsync(memory, stream),
 		            "cudaFreeAsync");
 	}
-	end_stream(stream);
-	check_bytes(pinned, raw[1] + i - 1, BYTES, "cudaMallocAsync");
-	give_back(1, pinned);
+	scene_stream_end(stream);
+	check_bytes(pinned, raw[1] + i - 1, SCENE_BYTES, "cudaMallocAsync");
+	scene_memory_end(1, pinned);
 }
 
 static void registered(const uint8_t *raw)
 {
-	char *memory = malloc(BYTES);
+	char *memory = malloc(SCENE_BYTES);
 	unsigned int flags;
 	void *device;
 
-	expect_cuda(host_cudaHostRegister(memory, BYTES, raw[0] % 4),
+	expect_cuda(host_cudaHostRegister(memory, SCENE_BYTES, raw[0] % 4),
 	            "cudaHostRegister");
-	if (host_cudaHostRegister(memory, BYTES, 0) == cudaSuccess)
+	if (host_cudaHostRegister(memory, SCENE_BYTES, 0) == cudaSuccess)
 		fuzz_fail("memory is registered twice");
 	host_cudaGetLastError();
 	may_fail(host_cudaHostGetDevicePointer(&device, memory, 0),
@@ -263,7 +260,7 @@ static void stream_facts(const uint8_t *raw)
 	            "cudaStreamAddCallback");
 	expect_cuda(host_cudaLaunchHostFunc(stream, count_too, &calls),
 	            "cudaLaunchHostFunc");
-	end_stream(stream);
+	scene_stream_end(stream);
 	if (calls != 2)
 		fuzz_fail("%d of 2 functions were called", calls);
 }
@@ -295,12 +292,12 @@ static void capture_work(struct scene *c, const uint8_t *raw)
 
 	expect_cuda(host_cudaEventCreate(&fork), "cudaEventCreate");
 	expect_cuda(host_cudaEventCreate(&join), "cudaEventCreate");
-	expect_cuda(host_cudaMemsetAsync(c->memory, raw[2], BYTES, c->a),
+	expect_cuda(host_cudaMemsetAsync(c->memory, raw[2], SCENE_BYTES, c->a),
 	            "cudaMemsetAsync");
 	expect_cuda(host_cudaEventRecord(fork, c->a), "cudaEventRecord");
 	expect_cuda(host_cudaStreamWaitEvent(c->b, fork, 0),
 	            "cudaStreamWaitEvent");
-	expect_cuda(host_cudaMemcpyAsync(c->copy, c->memory, BYTES,
+	expect_cuda(host_cudaMemcpyAsync(c->copy, c->memory, SCENE_BYTES,
 	                                 cudaMemcpyDefault, c->b),
 	            "cudaMemcpyAsync");
 	expect_cuda(host_cudaLaunchHostFunc(c->a, count_too, &c->calls),
@@ -328,8 +325,8 @@ static void replay(struct scene *c, cudaGraph_t graph, const uint8_t *raw)
 	if (raw[4] & 2)
 		expect_cuda(host_cudaGraphExecDestroy(exec),
 		            "cudaGraphExecDestroy");
-	end_stream(c->a);
-	end_stream(c->b);
+	scene_stream_end(c->a);
+	scene_stream_end(c->b);
 	if (!(raw[4] & 2))
 		expect_cuda(host_cudaGraphExecDestroy(exec),
 		            "cudaGraphExecDestroy");
@@ -337,7 +334,7 @@ static void replay(struct scene *c, cudaGraph_t graph, const uint8_t *raw)
 		expect_cuda(host_cudaGraphDestroy(graph), "cudaGraphDestroy");
 	if (c->calls != times)
 		fuzz_fail("a graph ran %d times, not %d", c->calls, times);
-	check_bytes(c->copy, times ? raw[2] : 0x11, BYTES, "a graph");
+	check_bytes(c->copy, times ? raw[2] : 0x11, SCENE_BYTES, "a graph");
 }
 
 /* Something that invalidates it. */
@@ -353,19 +350,19 @@ static void spoil(struct scene *c, const uint8_t *raw)
 	if (host_cudaStreamEndCapture(c->a, &graph) == cudaSuccess || graph)
 		fuzz_fail("a capture that is spoilt makes a graph");
 	host_cudaGetLastError();
-	end_stream(c->a);
-	end_stream(c->b);
+	scene_stream_end(c->a);
+	scene_stream_end(c->b);
 }
 
 /* A capture in global mode would be everybody's. */
 static void captures(const uint8_t *raw)
 {
-	struct scene c = { .a = new_stream(), .b = new_stream() };
+	struct scene c = { .a = scene_stream(), .b = scene_stream() };
 	cudaGraph_t graph;
 
-	c.memory = allocate(0);
-	c.copy = allocate(1);
-	memset(c.copy, 0x11, BYTES);
+	c.memory = scene_memory(0);
+	c.copy = scene_memory(1);
+	memset(c.copy, 0x11, SCENE_BYTES);
 	expect_cuda(host_cudaStreamBeginCapture(
 			    c.a, raw[0] % 2 ? cudaStreamCaptureModeRelaxed
 					    : cudaStreamCaptureModeThreadLocal),
@@ -378,8 +375,8 @@ static void captures(const uint8_t *raw)
 		            "cudaStreamEndCapture");
 		replay(&c, graph, raw);
 	}
-	give_back(0, c.memory);
-	give_back(1, c.copy);
+	scene_memory_end(0, c.memory);
+	scene_memory_end(1, c.copy);
 }
 
 /* ---- the step --------------------------------------------------------- */

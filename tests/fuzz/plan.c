@@ -205,8 +205,19 @@ static void end_family(struct program *p, struct family *f)
 		plan_doom(p, f);
 		unsure_group(p, f);
 	}
-	f->touched = 0;
 	f->is_pending = false;
+}
+
+/* A group's calls are queued at its end, and in another order: what waits for one
+ * of them may wait for all. */
+static void spread_group(struct program *p)
+{
+	int i, k;
+
+	for (k = 0; k < p->family_count; k++)
+		for (i = 0; i < p->family_count; i++)
+			if (p->families[i].touched)
+				spread_taint(p, &p->families[i]);
 }
 
 bool plan_group_end(struct program *p, struct step *s)
@@ -220,8 +231,12 @@ bool plan_group_end(struct program *p, struct step *s)
 		return true;
 	s->is_simulated = !p->is_wild && !p->has_joins && !p->has_jobs &&
 	                  s->raw[3] % 8 == 7;
+	spread_group(p);
 	for (i = 0; i < p->family_count; i++)
 		end_family(p, &p->families[i]);
+	spread_group(p);
+	for (i = 0; i < p->family_count; i++)
+		p->families[i].touched = 0;
 	for (i = 0; i < DEVICES; i++)
 		s->may_hang = s->may_hang || (p->has_jobs && p->tainted[i]);
 	memset(p->has_failed, 0, sizeof(p->has_failed));
@@ -337,6 +352,11 @@ bool plan_memory(struct program *p, struct step *s)
 }
 
 bool plan_extra(struct program *p, struct step *s)
+{
+	return plan_memory(p, s);
+}
+
+bool plan_scene(struct program *p, struct step *s)
 {
 	return plan_memory(p, s);
 }

@@ -71,7 +71,8 @@ struct step;
 	X(revoke, 2)                                                           \
 	X(extra, 4)                                                            \
 	X(captured, 3)                                                         \
-	X(window, 2)
+	X(window, 2)                                                           \
+	X(scene, 4)
 
 enum step_kind {
 	STEP_NOTHING,
