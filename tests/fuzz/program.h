@@ -370,6 +370,11 @@ ncclResult_t await_state(struct runner *r, struct family *f, int rank);
 ncclResult_t fuzz_group_start(struct runner *r);
 ncclResult_t fuzz_group_end(struct runner *r, bool may_hang);
 
+/* ---- scenes.c --------------------------------------------------------- */
+
+/* How many streams of the threads' own there are. */
+size_t scene_own_streams(void);
+
 /* ---- cuda.c ----------------------------------------------------------- */
 
 /* The stream in a slot, made if need be; the current device is changed. */

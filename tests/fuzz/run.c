@@ -501,8 +501,9 @@ struct census {
 
 static struct census census(void)
 {
-	return (struct census){ memory_live(), stream_live(), event_live(),
-		                world_live(), meeting_live() };
+	return (struct census){ memory_live(),
+		                stream_live() - scene_own_streams(),
+		                event_live(), world_live(), meeting_live() };
 }
 
 static void check_census(const struct census *before)

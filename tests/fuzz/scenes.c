@@ -322,11 +322,31 @@ static void empty_graph(const uint8_t *raw)
 
 /* ---- the thread's own stream ------------------------------------------ */
 
+/* Relaxed: a number. */
+static atomic_size_t own_streams;
+
+size_t scene_own_streams(void)
+{
+	return atomic_load_explicit(&own_streams, memory_order_relaxed);
+}
+
+/* It stays as long as the thread. */
+static void count_own_stream(void)
+{
+	static _Thread_local bool counted[DEVICES];
+
+	if (!counted[current()])
+		atomic_fetch_add_explicit(&own_streams, 1,
+		                          memory_order_relaxed);
+	counted[current()] = true;
+}
+
 static void own_stream(const uint8_t *raw)
 {
 	unsigned char *memory = scene_memory(raw[0] % 3);
 	cudaEvent_t event;
 
+	count_own_stream();
 	expect_cuda(host_cudaEventCreate(&event), "cudaEventCreate");
 	expect_cuda(host_cudaMemsetAsync(memory, raw[1], SCENE_BYTES,
 	                                 cudaStreamPerThread),
