@@ -1145,9 +1145,10 @@ COHORT_API int cohort_all_to_all(struct cohort_comm *comm, const void *send,
  * until its peer receives.  One with a @count of 0 is a real transfer, too, which
  * waits for its peer.
  *
- * The clocks of deadlines run as those of a collective of the two ranks, first_ns
- * for a rank's first send to, or receive from, this peer; of a peer of another
- * process it is taken for granted that it has called.  Everything else as for the
+ * The clocks of deadlines run as those of a collective of the two ranks, in a batch
+ * of the rank and all its peers there, first_ns for a rank's first send to, or receive
+ * from, this peer; of a peer of another process it is taken for granted that it has
+ * called.  Everything else as for the
  * collectives.
  */
 COHORT_API int cohort_send(struct cohort_comm *comm, const void *send,

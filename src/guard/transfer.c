@@ -100,12 +100,46 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	return x;
 }
 
+/* True if @a is rather what their operation waits for than @b: one that the peer has
+ * not called before one that it has, one that is not done there before one that is. */
+static bool is_rather(const struct transfer_snapshot *a,
+                      const struct transfer_snapshot *b)
+{
+	bool a_is_over = a->is_local && a->other.done && a->met;
+	bool b_is_over = b->is_local && b->other.done && b->met;
+
+	if (a->met != b->met)
+		return b->met;
+	if (a_is_over != b_is_over)
+		return b_is_over;
+	return end_of(a) < end_of(b);
+}
+
+/* What operation @ticket of @c waits for, of which @t is the first transfer.  Once
+ * all are met its clock runs from the last. */
+static struct transfer_snapshot look_at_all(const struct cohort_comm *c,
+                                            struct transfer t)
+{
+	uint64_t k, count = pair_count(c), ticket = t.ticket, last = 0;
+	struct transfer_snapshot x, worst = { .number = 0 };
+
+	for (k = t.index;
+	     k <= count && pair_read(c, k, &t) && t.ticket == ticket; k++) {
+		x = look_at(c, &t);
+		last = latest(last, x.since_ns);
+		if (!worst.number || is_rather(&x, &worst))
+			worst = x;
+	}
+	if (worst.met)
+		worst.since_ns = last;
+	return worst;
+}
+
 /* The most urgent of a rank's oldest operation with transfers. */
 static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 {
 	struct transfer_memory *m = &s->transfers[i];
 	struct transfer_snapshot x;
-	uint64_t k, count = pair_count(c);
 	struct transfer t;
 
 	m->next = next_undone(c, m->next);
@@ -119,14 +153,12 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 	m->ticket = t.ticket;
 	if (oldest_collective(c, s->next[i]) < t.ticket)
 		return;
-	for (k = m->next;
-	     k <= count && pair_read(c, k, &t) && t.ticket == m->ticket; k++) {
-		x = look_at(c, &t);
-		x.since_ns =
-			latest(latest(x.since_ns, m->held_ns), s->resumed_ns);
-		if (!s->transfer.number || end_of(&x) < end_of(&s->transfer))
-			s->transfer = x;
-	}
+	x = look_at_all(c, t);
+	if (!x.number)
+		return; /* it has gone on just now */
+	x.since_ns = latest(latest(x.since_ns, m->held_ns), s->resumed_ns);
+	if (!s->transfer.number || end_of(&x) < end_of(&s->transfer))
+		s->transfer = x;
 }
 
 void transfer_take(struct snapshot *s, const struct clique *q)

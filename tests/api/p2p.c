@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <semaphore.h>
 #include <string.h>
 
 #include "base/backoff.h"
@@ -535,6 +536,54 @@ Test(p2p, one_that_both_have_called_is_told_apart)
 	says(" rank 0 ");
 	says(" rank 1 ");
 	says("allowed are 30 ms; rank ");
+}
+
+/* Rank 0 sends to both others at once, after rank 1 is ready; rank 2 stays away. */
+static int send_to_both(struct cohort_comm *c, void *user)
+{
+	struct cohort_cause now = { .status = COHORT_OK };
+	struct backoff b = BACKOFF;
+	int32_t x = 0;
+	int peer;
+
+	if (cohort_comm_rank(c) == 1) {
+		ranks_must(cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL),
+		           "recv");
+		sem_post(user);
+		return cohort_synchronize(c, RANKS_SOON) != COHORT_OK;
+	}
+	if (cohort_comm_rank(c) == 0) {
+		sem_wait(user);
+		ranks_must(cohort_batch_begin(c), "batch");
+		for (peer = 1; peer < 3; peer++)
+			ranks_must(cohort_send(c, &x, 1, COHORT_I32, peer, NULL,
+			                       NULL),
+			           "send");
+		ranks_must(cohort_batch_end(c, NULL, NULL), "batch");
+		return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
+	}
+	while (now.status == COHORT_OK) {
+		backoff_wait(&b, UINT64_MAX);
+		cohort_comm_cause(c, &now);
+	}
+	return 0;
+}
+
+Test(p2p, of_several_in_a_batch_the_one_that_is_missing_is_named)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	sem_t ready;
+
+	sem_init(&ready, 0, 0);
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = SHORT;
+	group = ranks_open(3, &o);
+	cr_assert_eq(cohort_group_run(group, send_to_both, &ready, &cause),
+	             COHORT_STALLED, "%s", cohort_last_error());
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
+	says("send of 1 int32 by rank 0 to rank 2 ");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 static int stuck_call(struct cohort_comm *c, void *user)
