@@ -154,17 +154,17 @@ api_sources := \
   tests/api/run.c \
   tests/api/split.c tests/api/stuck.c tests/api/ticket.c tests/api/watch.c
 platform_sources := \
-  tests/platform/calls.c tests/platform/capture.c tests/platform/collective.c \
-  tests/platform/comm.c tests/platform/config.c tests/platform/copy2d.c \
-  tests/platform/device.c tests/platform/differential.c \
-  tests/platform/entry.c tests/platform/fault.c tests/platform/group.c \
-  tests/platform/join.c tests/platform/mark.c tests/platform/matching.c \
-  tests/platform/memory.c tests/platform/nonblocking.c tests/platform/order.c \
-  tests/platform/p2p.c tests/platform/properties.c tests/platform/redop.c \
-  tests/platform/register.c tests/platform/revoke.c tests/platform/shrink.c \
-  tests/platform/simulate.c tests/platform/split.c tests/platform/stream.c \
-  tests/platform/stream_info.c tests/platform/strict.c \
-  tests/platform/strict_calls.c
+  tests/platform/arguments.c tests/platform/calls.c tests/platform/capture.c \
+  tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
+  tests/platform/copy2d.c tests/platform/device.c \
+  tests/platform/differential.c tests/platform/entry.c tests/platform/fault.c \
+  tests/platform/group.c tests/platform/join.c tests/platform/mark.c \
+  tests/platform/matching.c tests/platform/memory.c \
+  tests/platform/nonblocking.c tests/platform/order.c tests/platform/p2p.c \
+  tests/platform/properties.c tests/platform/redop.c tests/platform/register.c \
+  tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
+  tests/platform/split.c tests/platform/stream.c tests/platform/stream_info.c \
+  tests/platform/strict.c tests/platform/strict_calls.c
 support_sources := \
   tests/support/buffer.c tests/support/calls.c tests/support/contest.c \
   tests/support/crew.c tests/support/doomed.c tests/support/failing.c \

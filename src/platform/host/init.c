@@ -114,20 +114,22 @@ static struct join *join_create(const struct request *r,
 	return j;
 }
 
+static ncclResult_t parse(const struct request *r, ncclConfig_t *out)
+{
+	const ncclConfig_t usual = NCCL_CONFIG_INITIALIZER;
+	const char *error = config_parse(r->config ? r->config : &usual, out);
+
+	return error ? group_fail(ncclInvalidArgument, error) : ncclSuccess;
+}
+
 /* Inside a group; @numbers are those of the ids. */
-static ncclResult_t add(const struct request *r, const uint64_t *numbers)
+static ncclResult_t add(const struct request *r, const uint64_t *numbers,
+                        const ncclConfig_t *config)
 {
 	ncclResult_t result;
 	struct ncclComm *comm;
-	const ncclConfig_t usual = NCCL_CONFIG_INITIALIZER;
-	ncclConfig_t config;
-	const char *error =
-		config_parse(r->config ? r->config : &usual, &config);
-	struct join *j;
+	struct join *j = join_create(r, numbers, config);
 
-	if (error)
-		return group_fail(ncclInvalidArgument, error);
-	j = join_create(r, numbers, &config);
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
 	j->until_ns = fault_take_init(r->rank, clock_now(), &j->script);
@@ -143,9 +145,11 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers)
 	return ncclSuccess;
 }
 
-/* In NCCL's order. */
-static ncclResult_t check(const struct request *r)
+/* In NCCL's order; what only the host platform refuses comes last. */
+static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 {
+	ncclResult_t result;
+
 	if (!r->comm)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommInitRank: comm is NULL");
@@ -154,6 +158,9 @@ static ncclResult_t check(const struct request *r)
 	if (r->rank < 0 || r->rank >= r->n)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommInitRank: no such rank");
+	result = parse(r, config_out);
+	if (result != ncclSuccess)
+		return result;
 	if (r->n > device_count())
 		return group_fail(ncclInvalidUsage,
 		                  "ncclCommInitRank: more ranks than devices");
@@ -164,7 +171,8 @@ static ncclResult_t check_and_add(const struct request *r,
                                   const ncclUniqueId *ids)
 {
 	uint64_t numbers[HOST_MAX_RANKS];
-	ncclResult_t result = check(r);
+	ncclConfig_t config;
+	ncclResult_t result = check(r, &config);
 	size_t i;
 
 	for (i = 0; result == ncclSuccess && i < r->id_count; i++) {
@@ -176,7 +184,7 @@ static ncclResult_t check_and_add(const struct request *r,
 				"process, and the host platform joins ranks "
 				"of one process only");
 	}
-	return result == ncclSuccess ? add(r, numbers) : result;
+	return result == ncclSuccess ? add(r, numbers, &config) : result;
 }
 
 static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
@@ -308,13 +316,15 @@ static void add_all(ncclComm_t *comms, int n, const int *devices,
 		.id_count = 1,
 		.function = "ncclCommInitAll",
 	};
+	ncclConfig_t config;
 
 	/* Results are ignored: the group's end has the last of them. */
 	for (; r.rank < n; r.rank++) {
 		r.comm = &comms[r.rank];
 		r.device = devices ? devices[r.rank] : r.rank;
 		*r.comm = NULL;
-		add(&r, &number);
+		if (parse(&r, &config) == ncclSuccess)
+			add(&r, &number, &config);
 	}
 }
 
