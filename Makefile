@@ -375,6 +375,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/symbols.sh $(lib) $(cuda)' \
                 'tests/foreign/install.sh' \
                 'tests/foreign/loader.sh $(out)/cohort' \
+                'tests/foreign/real.sh $(out)/cohort $(lib) $(cuda)' \
                 'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \

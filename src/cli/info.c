@@ -104,29 +104,43 @@ static void write_json(const struct findings *found)
 	putchar('\n');
 }
 
-static void print_versions(const struct cohort_platform_info *info)
+/* Those that cannot be used may count otherwise, which the reason tells. */
+static void print_nccl(int version)
 {
-	int nccl = info->nccl_version;
-	int runtime = info->runtime_version;
-	int driver = info->driver_version;
-
-	if (nccl)
-		printf(", NCCL %d.%d.%d", nccl / 10000, nccl / 100 % 100,
-		       nccl % 100);
-	if (runtime)
-		printf(", CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
-	if (driver)
-		printf(", driver for CUDA %d.%d", driver / 1000,
-		       driver % 1000 / 10);
+	if (version >= 10000)
+		printf(", NCCL %d.%d.%d", version / 10000, version / 100 % 100,
+		       version % 100);
 }
 
-/* Lines below that of the platform: its files, and what is known of them. */
+static void print_cuda(const char *what, int version)
+{
+	if (version)
+		printf(", %s %d.%d", what, version / 1000, version % 1000 / 10);
+}
+
+static void print_versions(const struct cohort_platform_info *info)
+{
+	print_nccl(info->nccl_version);
+	print_cuda("CUDA", info->runtime_version);
+	print_cuda("driver for CUDA", info->driver_version);
+}
+
+/* Lines below that of the platform: its files, with their versions unless they are
+ * told already, and what is known of them. */
 static void print_libraries(const struct cohort_platform_info *info)
 {
-	if (info->nccl_file)
-		printf("           %s\n", info->nccl_file);
-	if (info->runtime_file)
-		printf("           %s\n", info->runtime_file);
+	bool is_usable = info->status == COHORT_OK;
+
+	if (info->nccl_file) {
+		printf("           %s", info->nccl_file);
+		print_nccl(is_usable ? 0 : info->nccl_version);
+		putchar('\n');
+	}
+	if (info->runtime_file) {
+		printf("           %s", info->runtime_file);
+		print_cuda("CUDA", is_usable ? 0 : info->runtime_version);
+		putchar('\n');
+	}
 	if (info->is_drop_in)
 		printf("           Cohort's own drop-in libraries: no GPU, the "
 		       "host's devices\n");

@@ -92,6 +92,10 @@ int gpu_platform_open(const struct platform **out, int *devices_out)
 void gpu_platform_describe(struct cohort_platform_info *info)
 {
 	pthread_mutex_lock(&lock);
+	/* Without devices it was not opened; but who looks for what is wrong
+	 * wants to know of both. */
+	if (libraries.cudart && !libraries.nccl)
+		gpu_load_nccl(&libraries, &table);
 	info->nccl_file = libraries.nccl_file;
 	info->runtime_file = libraries.cudart_file;
 	info->nccl_version = libraries.nccl_version;

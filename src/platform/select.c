@@ -97,12 +97,16 @@ static void fill_versions(const struct platform *p,
 
 static int probe(struct cohort_platform_info *info, const struct platform **p)
 {
-	int rc;
+	int rc = info->platform == COHORT_PLATFORM_HOST
+	                 ? host_platform_open(p, &info->devices)
+	                 : gpu_platform_open(p, &info->devices);
 
-	if (info->platform == COHORT_PLATFORM_HOST)
-		return host_platform_open(p, &info->devices);
-	rc = gpu_platform_open(p, &info->devices);
-	gpu_platform_describe(info);
+	if (rc != COHORT_OK)
+		snprintf(info->reason, sizeof(info->reason), "%s",
+		         cohort_last_error());
+	/* What it finds wrong is no news. */
+	if (info->platform == COHORT_PLATFORM_GPU)
+		gpu_platform_describe(info);
 	return rc;
 }
 
@@ -124,8 +128,5 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 	info->status = probe(info, &p);
 	if (info->status == COHORT_OK)
 		fill_versions(p, info);
-	else
-		snprintf(info->reason, sizeof(info->reason), "%s",
-		         cohort_last_error());
 	return COHORT_OK;
 }

@@ -82,6 +82,10 @@ nccl() {
 	expect no-driver -9 "cudaGetDeviceCount: some text (100)"
 	expect no-driver -10 "cudaGetDeviceCount: some text (719)" \
 		LOADER_ERROR=719
+	# What else is there is told, but not what is wrong with it.
+	library no-driver libnccl.so.2 -DNCCL -DVERSION=21903
+	expect no-driver -9 "cudaGetDeviceCount: some text (100)"
+	expect no-driver -9 "no-driver/libnccl.so.2"
 
 	cuda no-nccl
 	broken no-nccl $nccl
