@@ -382,7 +382,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \
-                'tests/foreign/standin.sh $(lib)' \
+                'tests/foreign/standin.sh $(lib) $(out)/cohort' \
                 'tests/foreign/readme.sh $(lib)' \
                 'python3 tests/foreign/python.py $(shared)'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh

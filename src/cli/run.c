@@ -48,6 +48,10 @@ static void print_help(void)
 	     "  --faults LIST  scripted faults, as in COHORT_FAULTS\n"
 	     "  -h, --help     this text\n"
 	     "\n"
+	     "A program of libcohort gets the gpu platform on these "
+	     "libraries, unless\n"
+	     "COHORT_PLATFORM is set.\n"
+	     "\n"
 	     "What cannot work: kernels, a launch of which fails; a CUDA "
 	     "runtime that is\n"
 	     "linked statically (nvcc needs -cudart shared); ranks in several "
@@ -139,6 +143,24 @@ static int put_in_front(const char *folder)
 	return CLI_FAILED;
 }
 
+static int set(const char *variable, const char *value)
+{
+	if (!setenv(variable, value, 1))
+		return CLI_OK;
+	cli_complain("run", "%s: %s", variable, strerror(errno));
+	return CLI_FAILED;
+}
+
+/* What a program of libcohort calls itself goes to these libraries, and so shall
+ * what libcohort calls for it. */
+static int choose_platform(void)
+{
+	const char *chosen = getenv("COHORT_PLATFORM");
+
+	unsetenv("COHORT_GPU_LIBRARIES");
+	return chosen && *chosen ? CLI_OK : set("COHORT_PLATFORM", "gpu");
+}
+
 /* ---- the program ------------------------------------------------------ */
 
 /* A CUDA runtime inside the program shows by the name of the driver's library,
@@ -187,14 +209,6 @@ static int become(char **argv)
 }
 
 /* ---- options ---------------------------------------------------------- */
-
-static int set(const char *variable, const char *value)
-{
-	if (!setenv(variable, value, 1))
-		return CLI_OK;
-	cli_complain("run", "%s: %s", variable, strerror(errno));
-	return CLI_FAILED;
-}
 
 static int set_ranks(const char *text)
 {
@@ -265,5 +279,7 @@ int run_main(int argc, char **argv)
 		status = find_libraries(folder);
 	if (status == CLI_OK)
 		status = put_in_front(folder);
+	if (status == CLI_OK)
+		status = choose_platform();
 	return status == CLI_OK ? become(argv + optind) : status;
 }

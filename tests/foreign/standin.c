@@ -281,16 +281,65 @@ static void beside(void)
 	CHECK(devices == 4);
 }
 
+/* A rank with memory, a stream and a native call of its own. */
+static int share(struct cohort_comm *comm, void *user)
+{
+	int32_t value = cohort_comm_rank(comm) + 1, *memory;
+	cudaStream_t stream;
+	void *native;
+	int ranks;
+
+	(void)user;
+	CUDA(cudaMalloc((void **)&memory, sizeof(value)));
+	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	CUDA(cudaMemcpy(memory, &value, sizeof(value), cudaMemcpyDefault));
+	CHECK(cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
+	                        stream, NULL) == COHORT_OK);
+	CUDA(cudaStreamSynchronize(stream));
+	CUDA(cudaMemcpy(&value, memory, sizeof(value), cudaMemcpyDefault));
+	CHECK(value == 3);
+	CHECK(cohort_comm_native_enter(comm, &native) == COHORT_OK);
+	NCCL(ncclCommCount(native, &ranks));
+	CHECK(ranks == 2);
+	CHECK(cohort_comm_native_leave(comm) == COHORT_OK);
+	CUDA(cudaStreamDestroy(stream));
+	CUDA(cudaFree(memory));
+	return 0;
+}
+
+/* By cohort run: what the program calls itself and what libcohort calls is one. */
+static void together(void)
+{
+	struct cohort_platform_info info;
+	struct cohort_group *group;
+
+	CHECK(cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) == COHORT_OK);
+	CHECK(info.platform == COHORT_PLATFORM_GPU && info.is_drop_in);
+	CHECK(cohort_group_open(NULL, 2, NULL, &group) == COHORT_OK);
+	CHECK(cohort_group_run(group, share, NULL, NULL) == COHORT_OK);
+	CHECK(cohort_group_close(group) == COHORT_OK);
+}
+
+/* Unless it is told otherwise. */
+static void apart(void)
+{
+	struct cohort_platform_info info;
+
+	CHECK(cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) == COHORT_OK);
+	CHECK(info.platform == COHORT_PLATFORM_HOST);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "kernels", kernels }, { "absent", absent },
-		{ "refused", refused }, { "forks", forks },
-		{ "majors", majors },   { "properties", properties },
-		{ "front", in_front },  { "beside", beside },
+		{ "kernels", kernels },   { "absent", absent },
+		{ "refused", refused },   { "forks", forks },
+		{ "majors", majors },     { "properties", properties },
+		{ "front", in_front },    { "beside", beside },
+		{ "together", together }, { "apart", apart },
 	};
 	size_t i;
 

@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the drop-in libraries in $1/drop-in say of what they cannot do, and that
-# they go together with libcohort in $1, as tests/foreign/standin.c tries it.
+# What the drop-in libraries in $1/drop-in say of what they cannot do, and that they
+# go together with libcohort in $1, as tests/foreign/standin.c tries it; also by the
+# command $2.
 
 set -eu
 
 lib=$1
+cohort=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
@@ -21,8 +23,8 @@ expect() {
 	local name=$1
 	shift
 
-	if ! env "$@" LD_LIBRARY_PATH="$lib/drop-in:$lib" timeout 60 \
-		"$scratch/standin" "$name" >"$scratch/out" 2>"$scratch/err" ||
+	if ! env LD_LIBRARY_PATH="$lib/drop-in:$lib" "$@" timeout 60 \
+		"${by[@]}" "$scratch/standin" "$name" >"$scratch/out" 2>"$scratch/err" ||
 		[ "$(cat "$scratch/out")" != OK ] ||
 		! diff - "$scratch/err"; then
 		echo "$name $*:"
@@ -31,6 +33,8 @@ expect() {
 	fi
 }
 
+by=()
+unset COHORT_PLATFORM COHORT_GPU_LIBRARIES
 unset COHORT_HOST_DEVICES COHORT_HOST_STRICT COHORT_HOST_QUIET COHORT_FAULTS
 expect kernels <<END
 cohort: _Z5scalePf: the host platform runs no kernels
@@ -55,4 +59,9 @@ expect majors </dev/null
 expect properties </dev/null
 expect front </dev/null
 expect beside COHORT_HOST_DEVICES=5 </dev/null
+by=("$cohort" run -n 2 --strict --)
+expect together LD_LIBRARY_PATH="$lib" </dev/null
+expect together LD_LIBRARY_PATH="$lib" COHORT_PLATFORM= \
+	COHORT_GPU_LIBRARIES="$scratch" </dev/null
+expect apart LD_LIBRARY_PATH="$lib" COHORT_PLATFORM=host </dev/null
 exit "$failed"
