@@ -30,6 +30,19 @@
 		CALLS_FORWARD(result, name, arguments)                         \
 	}
 
+/* The same with two streams. */
+#define STREAMS(result, name, parameters, arguments)                           \
+	PLAIN(result, name, parameters, arguments)                             \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		if (!dst)                                                      \
+			dst = cudaStreamPerThread;                             \
+		if (!src)                                                      \
+			src = cudaStreamPerThread;                             \
+		CALLS_FORWARD(result, name, arguments)                         \
+	}
+
 /* On the default stream, and waited for: in the second form the one of the
  * thread, by what there is with "Async". */
 #define WAITS(result, name, parameters, arguments)                             \
@@ -96,6 +109,7 @@
 #define FORM_cudaStreamAttachMemAsync , STREAM
 #define FORM_cudaStreamBeginCapture , STREAM
 #define FORM_cudaStreamBeginCaptureToGraph , STREAM
+#define FORM_cudaStreamCopyAttributes , STREAMS
 #define FORM_cudaStreamEndCapture , STREAM
 #define FORM_cudaStreamGetAttribute , STREAM
 #define FORM_cudaStreamGetCaptureInfo , STREAM

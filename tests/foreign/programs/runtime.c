@@ -137,6 +137,7 @@ static void streams_and_events(void)
 	CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
 	CUDA(cudaStreamGetFlags(first, &flags));
 	CHECK(flags == cudaStreamNonBlocking);
+	CUDA(cudaStreamCopyAttributes(second, first));
 	CUDA(cudaEventCreateWithFlags(&between, cudaEventDisableTiming));
 	CUDA(cudaEventCreate(&end));
 	CUDA(cudaMallocAsync((void **)&device, sizeof(*device), first));
