@@ -181,8 +181,9 @@ race_tests := abort agree buffers exits handles lives messages mix prober \
               respawn siblings splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \
-  tests/fuzz/cuda.c tests/fuzz/extra.c tests/fuzz/life.c tests/fuzz/plan.c \
-  tests/fuzz/plan_life.c tests/fuzz/registered.c tests/fuzz/run.c \
+  tests/fuzz/cuda.c tests/fuzz/extra.c tests/fuzz/life.c \
+  tests/fuzz/partial.c tests/fuzz/plan.c tests/fuzz/plan_life.c \
+  tests/fuzz/reaper.c tests/fuzz/registered.c tests/fuzz/run.c \
   tests/fuzz/scenes.c tests/fuzz/show.c tests/fuzz/target.c \
   tests/fuzz/wrong.c
 replay_sources := tests/fuzz/replay.c

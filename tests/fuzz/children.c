@@ -178,8 +178,10 @@ void run_revoke(struct runner *r, struct step *s)
 			continue;
 		result =
 			host_ncclCommRevoke(f->comm[rank], NCCL_REVOKE_DEFAULT);
-		expect(s->is_sure, result, "ncclCommRevoke");
+		expect(s->is_sure && is_intact(r->program, f), result,
+		       "ncclCommRevoke");
 	}
 	result = fuzz_group_end(r, s->may_hang);
-	expect(s->is_sure, result, "ncclGroupEnd of revokes");
+	expect(s->is_sure && is_intact(r->program, f), result,
+	       "ncclGroupEnd of revokes");
 }

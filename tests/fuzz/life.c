@@ -248,7 +248,7 @@ void run_abort(struct runner *r, struct step *s)
 {
 	if (!is_alone(r->program, s->family))
 		wait_cut(r->program);
-	reaper_want(r->program, s->family);
+	reap_want(r->program, s->family);
 }
 
 /* ---- faults ----------------------------------------------------------- */

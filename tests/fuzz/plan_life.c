@@ -72,6 +72,26 @@ bool plan_init_ranks(struct program *p, struct step *s)
 	return true;
 }
 
+/* All that come wait until they are aborted. */
+bool plan_init_cut(struct program *p, struct step *s)
+{
+	struct family *f;
+
+	if (p->depth || s->raw[2] % 5 == 0)
+		return false;
+	f = new_family(p, s->raw);
+	if (!f)
+		return false;
+	if (host_ncclGetUniqueId(&f->id) != ncclSuccess)
+		fuzz_fail("ncclGetUniqueId failed");
+	s->family = f;
+	s->odd_rank = s->raw[5] % f->n;
+	s->may_hang = true;
+	f->is_partial = f->is_gone = true;
+	p->is_calm = false;
+	return true;
+}
+
 /* ---- children --------------------------------------------------------- */
 
 /* One that a step is about, and that can have children: its owners have come, and

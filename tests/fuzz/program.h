@@ -72,7 +72,8 @@ struct step;
 	X(extra, 4)                                                            \
 	X(captured, 3)                                                         \
 	X(window, 2)                                                           \
-	X(scene, 4)
+	X(scene, 4)                                                            \
+	X(init_cut, 2)
 
 enum step_kind {
 	STEP_NOTHING,
@@ -163,8 +164,9 @@ struct family {
 	bool is_gone;    /* ends before the next step */
 	bool is_final;   /* is called no more */
 	bool is_revoked;
-	bool is_ending; /* the reaper has been asked to abort it */
-	bool is_async;  /* does not block */
+	bool is_ending;  /* the reaper has been asked to abort it */
+	bool is_async;   /* does not block */
+	bool is_partial; /* one rank never comes */
 	bool has_config;
 	bool shares[2]; /* what a split, a shrink makes is aborted with it */
 	struct family *root; /* of those that are aborted together, or itself */
@@ -300,6 +302,15 @@ void parts_end_group(struct runner *r, ncclResult_t result);
  * device. */
 void parts_free(struct part **list, int device);
 
+/* ---- partial.c -------------------------------------------------------- */
+
+/* Whether some rank of it is there, and nobody has begun to abort that. */
+bool partial_waits(struct family *f);
+
+/* Abort those that are there; the same at the end, and use its id up. */
+void partial_abort(struct family *f);
+void partial_end(struct family *f);
+
 /* ---- captured.c ------------------------------------------------------- */
 
 /* Give a rank a stream of its own that is captured. */
@@ -346,8 +357,8 @@ void wait_cut(struct program *p);
 bool go_inside(struct runner *r, struct family *f, int rank);
 void settle(struct runner *r);
 
-/* Have the reaper abort @f. */
-void reaper_want(struct program *p, struct family *f);
+/* True if somebody must be aborted for anybody to go on. */
+bool is_stuck(const struct program *p);
 
 /* An NCCL call must have succeeded, or with @is_sure false have told one of NCCL's
  * codes. */
@@ -360,15 +371,26 @@ bool is_intact(struct program *p, const struct family *f);
 /* True if the reaper has not begun to abort it. */
 bool is_alive(const struct family *f);
 
-/* True if the caller may end it in this way. */
-bool settle_ending(struct family *f, int how);
-
 /* What one of the thread's ranks says once nothing is in progress; ncclSuccess for
  * one that is being aborted. */
 ncclResult_t await_state(struct runner *r, struct family *f, int rank);
 
 ncclResult_t fuzz_group_start(struct runner *r);
 ncclResult_t fuzz_group_end(struct runner *r, bool may_hang);
+
+/* ---- reaper.c --------------------------------------------------------- */
+
+/* The thread, for one program. */
+void reap(void *program, int i);
+
+/* All its ranks are there. */
+bool is_ready(const struct family *f);
+
+/* Have the reaper abort @f. */
+void reap_want(struct program *p, struct family *f);
+
+/* True if the caller may end it in this way. */
+bool settle_ending(struct family *f, int how);
 
 /* ---- scenes.c --------------------------------------------------------- */
 
