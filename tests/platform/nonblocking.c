@@ -233,6 +233,24 @@ Test(nonblocking, abort_of_one_that_has_met_ends_its_group)
 	cr_assert_eq(p->ncclCommAbort(comm[1]), ncclSuccess);
 }
 
+Test(nonblocking, abort_of_one_that_sums_ends_its_group)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique c;
+	ncclComm_t waits;
+	ncclUniqueId id;
+
+	open_clique(&c, p, 2);
+	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(init(p, &waits, 2, &id, 1, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclInProgress);
+	native_clique_abort(&c);
+	cr_assert_eq(await(p, waits), ncclInternalError);
+	cr_assert_eq(p->ncclCommAbort(waits), ncclSuccess);
+}
+
 /* An init that fails later on is a state; it stays until the abort. */
 Test(nonblocking, init_that_fails_is_a_state)
 {

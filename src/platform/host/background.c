@@ -22,6 +22,10 @@ struct background {
 	 * and release: the last one frees it. */
 	atomic_size_t users;
 
+	/* Atomic; one of them is aborted: what has not met need not wait any
+	 * more (release). */
+	atomic_bool ended;
+
 	/* Atomic; the thread looks at no communicator any more (release). */
 	atomic_bool done;
 };
@@ -81,6 +85,7 @@ static void change_state(struct ncclComm *comm, ncclResult_t from,
 static struct background *background_create(struct batch *batch)
 {
 	struct background *b = calloc(1, sizeof(*b));
+	struct join *j;
 	size_t n = 0;
 
 	if (!b)
@@ -92,6 +97,8 @@ static struct background *background_create(struct batch *batch)
 		return NULL;
 	}
 	visit(batch, add, b);
+	for (j = batch->joins; j; j = j->next)
+		j->ended = &b->ended;
 	b->batch = *batch;
 	*batch = (struct batch){ .first = NULL };
 	atomic_store_explicit(&b->users, b->count + 1, memory_order_relaxed);
@@ -179,16 +186,32 @@ static struct background *take(struct ncclComm *comm)
 	                                memory_order_acq_rel);
 }
 
-void background_settle(struct ncclComm *comm)
+static void settle(struct background *b)
 {
 	struct backoff wait = BACKOFF;
+
+	while (!atomic_load_explicit(&b->done, memory_order_acquire))
+		backoff_wait(&wait, UINT64_MAX);
+	background_put(b);
+}
+
+void background_settle(struct ncclComm *comm)
+{
+	struct background *b = take(comm);
+
+	if (b)
+		settle(b);
+}
+
+void background_end(struct ncclComm *comm)
+{
 	struct background *b = take(comm);
 
 	if (!b)
 		return;
-	while (!atomic_load_explicit(&b->done, memory_order_acquire))
-		backoff_wait(&wait, UINT64_MAX);
-	background_put(b);
+	atomic_store_explicit(&b->ended, true, memory_order_release);
+	join_wake();
+	settle(b);
 }
 
 void background_drop(struct ncclComm *comm)

@@ -25,6 +25,10 @@ void background_fail(const struct batch *batch, ncclResult_t error);
  * is in none. */
 void background_settle(struct ncclComm *comm);
 
+/* The same for who aborts @comm or revokes it: others of its group that have not met
+ * wait no more. */
+void background_end(struct ncclComm *comm);
+
 /* @comm is freed: nobody will settle. */
 void background_drop(struct ncclComm *comm);
 

@@ -134,7 +134,7 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 		                  "ncclCommAbort: not a communicator");
 	group_start();
 	comm_raise(comm);
-	background_settle(comm);
+	background_end(comm);
 	set_ending(comm);
 	result = group_job(comm_abort, comm);
 	ended = group_end();
@@ -209,7 +209,7 @@ static ncclResult_t revoke(struct ncclComm *comm)
 	/* Relaxed: for its owner, who may do this or call others. */
 	atomic_store_explicit(&comm->revoked, true, memory_order_relaxed);
 	comm->finalized = true;
-	background_settle(comm);
+	background_end(comm);
 	return group_job(comm_quiesce, comm);
 }
 

@@ -230,10 +230,16 @@ static bool is_up(const struct ncclComm *comm)
 	       atomic_load_explicit(&comm->aborted, memory_order_acquire);
 }
 
+/* Acquire: pairs with the release of who ends it. */
+static bool is_ended(const struct join *j)
+{
+	return j->ended && atomic_load_explicit(j->ended, memory_order_acquire);
+}
+
 /* True if @j shall wait no more. */
 static bool is_cut_locked(const struct join *j)
 {
-	return j->left || is_up(j->comm) || is_up(j->parent);
+	return j->left || is_up(j->comm) || is_up(j->parent) || is_ended(j);
 }
 
 /* All of a group or none. */
@@ -387,17 +393,12 @@ static bool has_met_locked(const struct join *j)
 	return j->meeting && j->meeting->complete;
 }
 
-/* True if the group of @j need not meet.  If @j has, that is when its meeting has
- * failed, and when it is aborted and does not block: who aborts it waits for all
- * that is in progress with it. */
+/* True if the rest of the group of @j need not meet. */
 static bool ends_group_locked(const struct join *j)
 {
-	const struct ncclComm *comm = j->parent ? j->parent : j->comm;
-
 	if (!has_met_locked(j))
 		return is_cut_locked(j);
-	return j->meeting->result != ncclSuccess ||
-	       (is_up(comm) && !comm->config.blocking);
+	return j->meeting->result != ncclSuccess;
 }
 
 /* True if all of a group have met, or never will. */
@@ -509,6 +510,13 @@ ncclResult_t join_run(struct join *first)
 		else if (j->window)
 			window_end(j, result);
 	return result;
+}
+
+void join_wake(void)
+{
+	pthread_mutex_lock(&lock);
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
 }
 
 struct world *join_cut(struct ncclComm *comm)

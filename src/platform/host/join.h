@@ -45,6 +45,10 @@ struct join {
 	struct registration *window;
 	ncclWindow_t *window_out;
 
+	/* Atomic; its group is ended by an abort of another in it.  NULL for one
+	 * that nobody but its ranks ends. */
+	const atomic_bool *ended;
+
 	/* Of a scripted fault, 0 without. */
 	uint64_t until_ns;
 	uint64_t script;
@@ -65,6 +69,9 @@ uint64_t join_number(void);
 ncclResult_t join_run(struct join *first);
 
 void join_free(struct join *first);
+
+/* Whoever waits sees what has ended. */
+void join_wake(void);
 
 /* Whoever @comm, whose flag is up, keeps waiting leaves.  Returns its world; NULL
  * if it is in none and never will be. */
