@@ -1242,7 +1242,8 @@ enum cohort_scalar {
  *
  * For every @op of a reduction, where the other ranks must give such a sum of their
  * own, too; the scalars may differ.  A communicator has room for 64 at a time.  May
- * be destroyed as soon as the last call that uses it has returned; is gone after an
+ * be destroyed as soon as the last call that uses it has returned, in a batch the end
+ * of that; is gone after an
  * abort, and with its communicator.  One submitting thread at a time; neither
  * blocks.
  *
