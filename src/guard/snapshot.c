@@ -165,6 +165,20 @@ static bool is_same(const struct transfer_snapshot *a,
 	       a->met == b->met;
 }
 
+/* True if all have called the front, but one in a batch with a transfer whose other
+ * half is missing: that is what is waited for. */
+static bool is_held(const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	int r = 0;
+
+	if (!s->front || !s->all_joined || !x->number || x->met)
+		return false;
+	while (s->ranks[r].rank != x->rank)
+		r++;
+	return s->ranks[r].call.ticket == x->ticket;
+}
+
 void snapshot_take(struct snapshot *s, struct clique *q)
 {
 	uint64_t front = s->front, resumed_ns = s->resumed_ns;
@@ -183,6 +197,8 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 		s->moved_ns = s->now_ns;
 	transfer_take(s, q);
 	s->now_ns = clock_now();
+	if (is_held(s))
+		s->moved_ns = s->now_ns;
 	if (s->resumed_ns == resumed_ns && is_same(&s->transfer, &transfer)) {
 		s->transfer.warned = transfer.warned;
 		s->transfer.expired = transfer.expired;

@@ -51,6 +51,7 @@ struct transfer_snapshot {
 	bool is_local; /* the peer is of this process */
 	bool met;      /* and has called its half, or is of another */
 	uint64_t index;
+	uint64_t ticket;
 	uint64_t since_ns; /* its clock, from when that runs, */
 	uint64_t allowed_ns;
 
@@ -91,8 +92,9 @@ struct snapshot {
 	uint64_t resumed_ns; /* when the last rank that was paused went on */
 	bool paused;         /* one is */
 	uint64_t front;      /* number of the collective, 0: none in flight */
-	uint64_t moved_ns;   /* when an older one was last seen in flight: the
-	                        front has waited for that */
+	uint64_t moved_ns;   /* when an older one was last seen in flight, or a
+	                        transfer of its batch that the peer has not
+	                        called: the front has waited for that */
 	bool all_joined;
 	const char *reaping; /* where the reaper is, NULL: in no native call */
 	int reaping_rank;

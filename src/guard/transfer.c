@@ -85,6 +85,7 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 		.met = !peer ||
 		       pair_number(peer, !t->sends, c->rank) >= t->number,
 		.index = t->index,
+		.ticket = t->ticket,
 		.since_ns = t->arrived_ns,
 		.own = half_of(c, t->ticket),
 	};

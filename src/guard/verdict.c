@@ -138,23 +138,14 @@ static struct due due_of(const struct snapshot *s, struct due due, bool warned,
 	return due;
 }
 
-/* True if the clock of transfer @b has run longer than that of the front, @a.  If both
- * began at once they are of one batch, which all ranks have called but for the other
- * half of the transfer: that is what is waited for. */
-static bool is_older(const struct snapshot *s, const struct due *a,
-                     const struct due *b)
+/* The graver one, of two like it the one that began first; looking again when any of
+ * them wants that. */
+static struct due graver(struct due a, struct due b)
 {
-	return b->since_ns < a->since_ns || (b->since_ns == a->since_ns &&
-	                                     s->all_joined && !s->transfer.met);
-}
-
-/* The graver one, of two like it the older one; looking again when any of them wants
- * that. */
-static struct due graver(const struct snapshot *s, struct due a, struct due b)
-{
-	bool is_b = b.what > a.what ||
-	            (b.what && b.what == a.what && is_older(s, &a, &b));
-	struct due due = is_b ? b : a;
+	struct due due = b.what > a.what || (b.what && b.what == a.what &&
+	                                     b.since_ns < a.since_ns)
+	                         ? b
+	                         : a;
 
 	due.next_ns = a.next_ns < b.next_ns ? a.next_ns : b.next_ns;
 	return due;
@@ -169,7 +160,7 @@ struct due verdict_due(const struct snapshot *s)
 	if (s->front)
 		due = due_of(s, first_clock(s), s->warned, s->expired);
 	if (s->transfer.number)
-		due = graver(s, due,
+		due = graver(due,
 		             due_of(s, transfer_clock(s), s->transfer.warned,
 		                    s->transfer.expired));
 	return due;

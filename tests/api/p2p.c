@@ -586,6 +586,44 @@ Test(p2p, of_several_in_a_batch_the_one_that_is_missing_is_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* Rank 0, the last to call, has its send in one batch with the sum. */
+static int sum_and_send(struct cohort_comm *c, void *user)
+{
+	struct cohort_cause now = { .status = COHORT_OK };
+	struct backoff b = BACKOFF;
+	int32_t sum = 1, x = 0;
+
+	if (cohort_comm_rank(c) == 0)
+		sem_wait(user);
+	ranks_must(cohort_batch_begin(c), "batch");
+	ranks_must(cohort_all_reduce(c, &sum, &sum, 1, COHORT_I32, COHORT_SUM,
+	                             NULL, NULL),
+	           "sum");
+	if (cohort_comm_rank(c) == 0)
+		ranks_must(cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
+		           "send");
+	ranks_must(cohort_batch_end(c, NULL, NULL), "batch");
+	if (cohort_comm_rank(c) == 0)
+		return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
+	sem_post(user);
+	while (now.status == COHORT_OK) {
+		backoff_wait(&b, UINT64_MAX);
+		cohort_comm_cause(c, &now);
+	}
+	return 0;
+}
+
+Test(p2p, in_a_batch_with_a_collective_it_is_still_the_one_that_is_missing)
+{
+	sem_t ready;
+
+	sem_init(&ready, 0, 0);
+	stall(sum_and_send, &ready,
+	      (struct cohort_deadlines){ .first_ns = SHORT });
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	says("has not called its recv: ");
+}
+
 static int stuck_call(struct cohort_comm *c, void *user)
 {
 	int32_t x = 0;

@@ -961,21 +961,6 @@ Test(due, of_a_transfer_and_a_collective_the_graver_is_told)
 	cr_assert_not(at(NOW + 6 * S).is_transfer);
 }
 
-/* Rank 0, the last to call, has batched its send with the collective. */
-Test(due, of_a_transfer_and_a_collective_of_one_batch_what_is_missing_is_told)
-{
-	given(2);
-	joins(1, 9 * S);
-	joins(0, 8 * S)->limits.exec_ns = 10 * S;
-	s.all_joined = true;
-	ranks[1].done = true;
-	sends(8 * S);
-	s.front = 7;
-	cr_assert(at(NOW + 2 * S).is_transfer);
-	s.transfer.met = true;
-	cr_assert_not(at(NOW + 2 * S).is_transfer);
-}
-
 Test(verdict, of_a_transfer_names_who_has_not_called)
 {
 	given(2);
