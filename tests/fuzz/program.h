@@ -298,6 +298,9 @@ void call_rank(struct runner *r, struct step *s, int rank);
 /* The group of @r has ended with @result. */
 void parts_end_group(struct runner *r, ncclResult_t result);
 
+/* How many results were compared so far. */
+unsigned long fuzz_results(void);
+
 /* Give the buffers of a list back, those on @device or (-1) all; that waits for the
  * device. */
 void parts_free(struct part **list, int device);

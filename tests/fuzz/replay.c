@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/program.h"
 
 #define MOST_BYTES 4096
 
@@ -75,6 +76,7 @@ int main(int argc, char **argv)
 
 	for (i = 1; i < argc; i++)
 		replay(argv[i]);
-	printf("%lu rounds, one per input\n", inputs);
+	printf("%lu rounds, one per input, %lu results compared\n", inputs,
+	       fuzz_results());
 	return 0;
 }

@@ -50,6 +50,6 @@ int main(int argc, char **argv)
 		data[HEADER_BYTES] = 0;
 		LLVMFuzzerTestOneInput(data, sizeof(data));
 	}
-	printf("%lu rounds\n", rounds);
+	printf("%lu rounds, %lu results compared\n", rounds, fuzz_results());
 	return 0;
 }
