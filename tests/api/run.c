@@ -281,7 +281,7 @@ static struct cohort_group *run_with_one_away(void)
 	int ranks[3] = { -1, -1, -1 };
 
 	cohort_group_options_init(&o);
-	o.deadlines.abort_ns = 50 * MS;
+	o.deadlines.abort_ns = 300 * MS; /* an end has to come within it */
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
 	sem_init(&away.has_gone_on, 0, 0);
@@ -342,7 +342,7 @@ Test(run, a_worker_left_behind_may_bind_itself_and_exit)
 	char name[THREAD_NAME_SIZE];
 
 	cohort_group_options_init(&o);
-	o.deadlines.abort_ns = 50 * MS;
+	o.deadlines.abort_ns = 300 * MS; /* an end has to come within it */
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, bind_and_exit, NULL, NULL),
@@ -433,7 +433,7 @@ Test(run, a_worker_left_behind_may_close_what_it_has_split)
 	char name[THREAD_NAME_SIZE];
 
 	cohort_group_options_init(&o);
-	o.deadlines.abort_ns = 50 * MS;
+	o.deadlines.abort_ns = 300 * MS; /* an end has to come within it */
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
