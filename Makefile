@@ -185,7 +185,7 @@ fuzz_sources := \
   tests/fuzz/partial.c tests/fuzz/plan.c tests/fuzz/plan_life.c \
   tests/fuzz/reaper.c tests/fuzz/registered.c tests/fuzz/run.c \
   tests/fuzz/scenes.c tests/fuzz/show.c tests/fuzz/target.c \
-  tests/fuzz/wrong.c
+  tests/fuzz/wrong.c tests/fuzz/wrong_cuda.c tests/fuzz/wrong_nccl.c
 replay_sources := tests/fuzz/replay.c
 mutate_sources := tests/fuzz/mutate.c
 gpu_tests := init lost pair
