@@ -470,13 +470,12 @@ static ncclResult_t call(const struct part *part, size_t count, int op,
 	if (!scales(s))
 		return call_with(part, count, op, root);
 	memcpy(&scalar, part->scalar, sizeof(scalar));
-	expect(true,
-	       host_ncclRedOpCreatePreMulSum(
-		       &own, on_device ? part->scalar : &scalar,
-		       (ncclDataType_t)s->type,
-		       on_device ? ncclScalarDevice : ncclScalarHostImmediate,
-		       comm),
-	       "ncclRedOpCreatePreMulSum");
+	result = host_ncclRedOpCreatePreMulSum(
+		&own, on_device ? part->scalar : &scalar,
+		(ncclDataType_t)s->type,
+		on_device ? ncclScalarDevice : ncclScalarHostImmediate, comm);
+	if (result != ncclSuccess)
+		return result;
 	result = call_with(part, count, (int)own, root);
 	memset(&scalar, 0xff, sizeof(scalar));
 	expect(true, host_ncclRedOpDestroy(own, comm), "ncclRedOpDestroy");
