@@ -325,18 +325,27 @@ void world_add(struct world *w, struct ncclComm *comm, int rank)
 	comm->world = w;
 }
 
-void world_free(struct world *w)
+/* Then nobody finds the world any more, and whoever has found it is done with it:
+ * an abort of kin goes through all of its ranks. */
+static void world_leave(struct world *w)
 {
 	int i;
 
 	for (i = 0; i < w->n; i++)
 		if (w->comms[i]) {
-			/* Then nobody finds the world any more, and whoever
-			 * has found it is done with it. */
 			join_leave_world(w->comms[i]);
 			leave_kin(w->comms[i]);
-			comm_put(w->comms[i]);
 		}
+}
+
+void world_free(struct world *w)
+{
+	int i;
+
+	world_leave(w);
+	for (i = 0; i < w->n; i++)
+		if (w->comms[i])
+			comm_put(w->comms[i]);
 	pthread_mutex_destroy(&w->lock);
 	free(w->launches);
 	free(w);
