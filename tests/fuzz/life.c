@@ -253,17 +253,23 @@ void run_abort(struct runner *r, struct step *s)
 
 /* ---- faults ----------------------------------------------------------- */
 
-void run_fault(struct runner *r, struct step *s)
+int fault_kind(const struct step *s)
 {
 	static const int kinds[] = {
 		COHORT_FAULT_NEVER,    COHORT_FAULT_DELAY, COHORT_FAULT_ERROR,
 		COHORT_FAULT_STUCK,    COHORT_FAULT_ASYNC, COHORT_FAULT_MEMORY,
 		COHORT_FAULT_ARGUMENT, COHORT_FAULT_HUNG,  COHORT_FAULT_INIT,
 	};
+
+	return kinds[s->raw[2] % (sizeof(kinds) / sizeof(kinds[0]))];
+}
+
+void run_fault(struct runner *r, struct step *s)
+{
 	struct cohort_fault f = {
 		.rank = s->raw[3] % (MOST_RANKS + 1) - 1,
 		.operation = s->raw[4] % 16,
-		.kind = kinds[s->raw[2] % (sizeof(kinds) / sizeof(kinds[0]))],
+		.kind = fault_kind(s),
 		.value = s->raw[5],
 	};
 

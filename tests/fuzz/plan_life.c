@@ -5,6 +5,7 @@
  */
 
 #include "fuzz/plan.h"
+#include "platform/host/strict.h"
 
 /* ---- inits ------------------------------------------------------------ */
 
@@ -339,8 +340,13 @@ bool plan_abort(struct program *p, struct step *s)
 	return true;
 }
 
+/* In strict mode a rank that was refused a call, and with it all of its group, may
+ * not go on as if nothing had been. */
 bool plan_fault(struct program *p, struct step *s)
 {
-	(void)s;
-	return p->is_wild;
+	const int kind = fault_kind(s);
+
+	return p->is_wild &&
+	       (!strict_is_on() || kind == COHORT_FAULT_NEVER ||
+	        kind == COHORT_FAULT_DELAY || kind == COHORT_FAULT_INIT);
 }

@@ -323,6 +323,9 @@ void part_capture(struct part *part);
 
 void joins_end_group(struct runner *r, ncclResult_t result);
 
+/* The kind of the fault that a step scripts. */
+int fault_kind(const struct step *s);
+
 /* How many ranks of it are the thread's. */
 int own_ranks(const struct runner *r, const struct family *f);
 
