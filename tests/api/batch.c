@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "platform/platform.h"
+#include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
 
@@ -29,15 +30,6 @@ static void close_all(void)
 }
 
 TestSuite(batch, .init = open_all, .fini = close_all, .timeout = 60);
-
-static void expect(int got, int want, const char *in_text)
-{
-	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
-	             want);
-	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
-	                   in_text);
-}
 
 static int sum(struct cohort_comm *comm, int32_t *x)
 {

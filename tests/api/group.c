@@ -11,16 +11,8 @@
 #include <string.h>
 
 #include "platform/platform.h"
+#include "support/expect.h"
 #include "support/ranks.h"
-
-static void expect(int got, int want, const char *in_text)
-{
-	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
-	             want);
-	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
-	                   in_text);
-}
 
 TestSuite(group, .timeout = 30);
 

@@ -10,21 +10,13 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "support/expect.h"
 #include "support/ranks.h"
 
 #define RANKS 4
 #define COUNT 3
 
 TestSuite(p2p, .timeout = 60);
-
-static void expect(int got, int want, const char *in_text)
-{
-	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
-	             want);
-	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
-	                   in_text);
-}
 
 static void run(cohort_worker_fn worker, void *user)
 {

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 
 #define RANKS 3
@@ -26,15 +27,6 @@ static void close_all(void)
 }
 
 TestSuite(redop, .init = open_all, .fini = close_all, .timeout = 60);
-
-static void expect(int got, int want, const char *in_text)
-{
-	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
-	             want);
-	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
-	                   in_text);
-}
 
 static int create(int r, int32_t factor)
 {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 
 #define RANKS 2
@@ -83,15 +84,6 @@ static void close_all(void)
 }
 
 TestSuite(registered, .init = open_all, .fini = close_all, .timeout = 60);
-
-static void expect(int got, int want, const char *in_text)
-{
-	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
-	             want);
-	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
-	                   in_text);
-}
 
 Test(registered, memory_is_freed_after_nccl_was_told)
 {

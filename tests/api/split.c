@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
@@ -19,15 +20,6 @@
 #define RANKS 4
 
 TestSuite(split, .timeout = 60);
-
-static void expect(int got, int want, const char *in_text)
-{
-	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
-	             want);
-	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
-	                   in_text);
-}
 
 /* The sum over @c of what each rank was before the split. */
 static int sum_origins(struct cohort_comm *c)
