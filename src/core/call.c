@@ -193,7 +193,10 @@ static ncclResult_t call_each(const struct cohort_comm *c, const struct op *op,
 ncclResult_t call_make(const struct cohort_comm *c, const struct op *op,
                        const char **what)
 {
-	ncclResult_t result = call_each(c, op, true, what);
+	ncclResult_t result;
 
+	if (op->kind != OP_BATCH)
+		return call_one(c, op, what);
+	result = call_each(c, op, true, what);
 	return result == ncclSuccess ? call_each(c, op, false, what) : result;
 }

@@ -104,18 +104,17 @@ static void publish_one(struct cohort_comm *c, struct pairs *p,
 	_Atomic uint64_t *number =
 		&p->numbers[(sends ? 0 : c->clique->world) + op->root];
 	/* Relaxed: written here only. */
+	const uint64_t before =
+		atomic_load_explicit(number, memory_order_relaxed);
 	const struct transfer t = {
 		.index = atomic_load_explicit(&p->count, memory_order_relaxed) +
 		         1,
 		.sends = sends,
 		.peer = op->root,
-		.number =
-			atomic_load_explicit(number, memory_order_relaxed) + 1,
+		.number = before + 1,
 		.ticket = ticket,
 		.arrived_ns = now_ns,
-		.limits = comm_limits(
-			c, atomic_load_explicit(number, memory_order_relaxed) ==
-				   0),
+		.limits = comm_limits(c, !before),
 		.count = op->tensors[0].count,
 		.type = op->tensors[0].type,
 	};
