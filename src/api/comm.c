@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "core/batch.h"
+#include "core/native.h"
 #include "core/owner.h"
 #include "core/submit.h"
 
@@ -80,6 +81,26 @@ int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *))
 	rc = fn(comm);
 	gate_leave(comm);
 	return rc;
+}
+
+int comm_enter_on_device(struct cohort_comm *c, bool with_cause,
+                         struct device_scope *scope)
+{
+	int rc = gate_enter(c, with_cause);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = device_enter(scope, c->clique->platform, c->device);
+	if (rc != COHORT_OK)
+		gate_leave(c);
+	return rc;
+}
+
+void comm_leave_on_device(struct cohort_comm *c,
+                          const struct device_scope *scope)
+{
+	device_leave(scope);
+	gate_leave(c);
 }
 
 int cohort_comm_bind(struct cohort_comm *comm)

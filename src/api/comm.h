@@ -10,6 +10,15 @@ int comm_check(const struct cohort_comm *comm);
 /* What @fn does inside the gate, also of a clique that has ended. */
 int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
 
+struct device_scope;
+
+/* Into the gate, as gate_enter() with @with_cause, and to the rank's device; and back
+ * out of both.  Nothing is entered unless COHORT_OK. */
+int comm_enter_on_device(struct cohort_comm *comm, bool with_cause,
+                         struct device_scope *scope);
+void comm_leave_on_device(struct cohort_comm *comm,
+                          const struct device_scope *scope);
+
 /* What every call that queues something comes to: it is submitted, or kept while a
  * batch is open. */
 int comm_submit(struct cohort_comm *comm, const struct op *op,

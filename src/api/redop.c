@@ -38,15 +38,11 @@ int cohort_premul_sum_create(struct cohort_comm *comm, const void *scalar,
 	if (rc == COHORT_OK)
 		rc = sum_check(scalar, type, residence, op);
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, false);
+		rc = comm_enter_on_device(comm, false, &scope);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = device_enter(&scope, comm->clique->platform, comm->device);
-	if (rc == COHORT_OK) {
-		rc = redop_create(comm, scalar, type, residence, op);
-		device_leave(&scope);
-	}
-	gate_leave(comm);
+	rc = redop_create(comm, scalar, type, residence, op);
+	comm_leave_on_device(comm, &scope);
 	return rc;
 }
 

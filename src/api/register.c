@@ -26,15 +26,11 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 		                 !memory  ? "memory is NULL"
 		                 : !bytes ? "bytes is 0"
 		                          : "registration is NULL");
-	rc = gate_enter(comm, false);
+	rc = comm_enter_on_device(comm, false, &scope);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = device_enter(&scope, comm->clique->platform, comm->device);
-	if (rc == COHORT_OK) {
-		rc = register_add(comm, memory, bytes, &r);
-		device_leave(&scope);
-	}
-	gate_leave(comm);
+	rc = register_add(comm, memory, bytes, &r);
+	comm_leave_on_device(comm, &scope);
 	if (rc == COHORT_OK)
 		*registration = r;
 	return rc;
@@ -92,26 +88,14 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	if (!bytes || !memory)
 		return error_set(COHORT_INVALID, "alloc_registered: %s",
 		                 memory ? "bytes is 0" : "memory is NULL");
-	rc = gate_enter(comm, false);
+	rc = comm_enter_on_device(comm, false, &scope);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = device_enter(&scope, comm->clique->platform, comm->device);
-	if (rc == COHORT_OK) {
-		rc = alloc_inside(comm, bytes, &made);
-		device_leave(&scope);
-	}
-	gate_leave(comm);
+	rc = alloc_inside(comm, bytes, &made);
+	comm_leave_on_device(comm, &scope);
 	if (rc == COHORT_OK)
 		*memory = made;
 	return rc;
-}
-
-bool comm_is_reclaimed(const struct cohort_comm *c)
-{
-	enum clique_state state = clique_look(c->clique);
-
-	/* Neither LEAKED nor WEDGED, which come behind. */
-	return state == CLIQUE_RECLAIMED || state == CLIQUE_RELEASED;
 }
 
 int comm_await_reclaim(struct cohort_comm *c)
@@ -119,9 +103,9 @@ int comm_await_reclaim(struct cohort_comm *c)
 	struct clique *q = c->clique;
 
 	/* NCCL's side of the registration goes with the communicator. */
-	clique_await(q, CLIQUE_RECLAIMED,
-	             clock_deadline(q->deadlines.abort_ns));
-	if (comm_is_reclaimed(c))
+	if (clique_is_reclaimed(
+		    clique_await(q, CLIQUE_RECLAIMED,
+	                         clock_deadline(q->deadlines.abort_ns))))
 		return COHORT_OK;
 	return error_set(COHORT_WEDGED,
 	                 "the communicator of rank %d, with which the memory "
