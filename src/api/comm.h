@@ -30,10 +30,9 @@ int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
 struct registration;
 
-/* Whether NCCL knows of no memory any more, as the clique has a cause; and wait for
- * that, or COHORT_WEDGED.  And free memory of which it does not, or is told, inside the
- * gate and on the device: COHORT_STATE if it was registered otherwise. */
-bool comm_is_reclaimed(const struct cohort_comm *comm);
+/* Wait until NCCL knows of no memory any more, as the clique has a cause, or
+ * COHORT_WEDGED.  And free memory of which it does not, or is told, inside the gate and
+ * on the device: COHORT_STATE if it was registered otherwise. */
 int comm_await_reclaim(struct cohort_comm *comm);
 int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,

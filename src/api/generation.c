@@ -231,13 +231,11 @@ static int free_one(struct generation *g)
 	struct clique *q = g->clique;
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
 	int generation = q->generation, rc = COHORT_OK;
-	enum clique_state state;
 	bool unguarded;
 
 	owner_forget(q);
 	atomic_store(&q->stale, true);
-	state = clique_await(q, CLIQUE_RECLAIMED, deadline);
-	if (state != CLIQUE_RECLAIMED && state != CLIQUE_RELEASED)
+	if (!clique_is_reclaimed(clique_await(q, CLIQUE_RECLAIMED, deadline)))
 		rc = explain(g);
 	unguarded = unguard(g);
 	if (rc != COHORT_OK) {

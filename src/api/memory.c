@@ -57,7 +57,7 @@ static int give_back(struct cohort_comm *c, struct registration *r,
 	struct device_scope scope;
 	int rc;
 
-	if (has_ended && !comm_is_reclaimed(c))
+	if (has_ended && !clique_is_reclaimed(clique_look(c->clique)))
 		return COHORT_TIMED_OUT;
 	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)

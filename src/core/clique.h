@@ -324,6 +324,13 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
  * whose abort deadline has passed, this is what makes it WEDGED. */
 enum clique_state clique_look(struct clique *q);
 
+/* True if the native communicators are freed: neither LEAKED nor WEDGED, which come
+ * behind. */
+static inline bool clique_is_reclaimed(enum clique_state state)
+{
+	return state == CLIQUE_RECLAIMED || state == CLIQUE_RELEASED;
+}
+
 /* Go from one state to another, if it is the one. */
 bool clique_move(struct clique *q, int from, int to);
 
