@@ -123,7 +123,9 @@ library_sources := \
   src/platform/host/memory.c src/platform/host/p2p.c \
   src/platform/host/piece.c src/platform/host/pool.c \
   src/platform/host/properties.c src/platform/host/redop.c \
-  src/platform/host/reduce.c src/platform/host/register.c \
+  src/platform/host/reduce.c src/platform/host/reduce_avx2.c \
+  src/platform/host/reduce_avx512.c src/platform/host/reduce_base.c \
+  src/platform/host/register.c \
   src/platform/host/simulate.c src/platform/host/split.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/stream_info.c src/platform/host/stream_thread.c \
@@ -143,8 +145,8 @@ public_headers := cohort.h sim.h version.h
 
 unit_sources := \
   tests/unit/backoff.c tests/unit/need.c tests/unit/op.c \
-  tests/unit/recorder.c \
-  tests/unit/reduce.c tests/unit/thread.c tests/unit/verdict.c
+  tests/unit/recorder.c tests/unit/reduce.c \
+  tests/unit/reduce_levels.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \

@@ -23,6 +23,7 @@
 #include <cohort/cohort.h>
 
 #include "platform/host/convert.h"
+#include "platform/host/reduce_levels.h"
 #include "platform/nccl_abi.h"
 
 #define MAX_RANKS 8
@@ -43,20 +44,30 @@ struct format {
 	uint32_t (*narrow)(float x);
 };
 
-#define WRAP(format, stored)                                                   \
+/* One number in the first lane of a vector. */
+#define WRAP(format)                                                           \
 	static float widen_##format(uint32_t code)                             \
 	{                                                                      \
-		return format##_to_f32((stored)code);                          \
+		return small_widen((u32v){ code }, format##_format)[0];        \
 	}                                                                      \
 	static uint32_t narrow_##format(float x)                               \
 	{                                                                      \
-		return f32_to_##format(x);                                     \
+		return small_narrow((f32v){ x }, format##_format)[0];          \
 	}
 
-WRAP(f16, uint16_t)
-WRAP(bf16, uint16_t)
-WRAP(e4m3, uint8_t)
-WRAP(e5m2, uint8_t)
+WRAP(f16)
+WRAP(e4m3)
+WRAP(e5m2)
+
+static float widen_bf16(uint32_t code)
+{
+	return ((f32v)(u32v){ code << 16 })[0];
+}
+
+static uint32_t narrow_bf16(float x)
+{
+	return bf16_narrow_high((f32v){ x })[0] >> 16;
+}
 
 static const struct format formats[] = {
 	{ "f16", ncclFloat16, 16, 10, 15, true, false, 0x7bff, 0x7e00,
@@ -274,17 +285,17 @@ ParameterizedTest(int *type, convert, returns_every_value_to_itself)
 
 Test(convert, saturates_or_overflows_at_the_limits_of_the_format)
 {
-	cr_assert(f32_to_f16(65519.996f) == 0x7bff);
-	cr_assert(f32_to_f16(65520.0f) == 0x7c00);
-	cr_assert(f32_to_f16(-65520.0f) == 0xfc00);
-	cr_assert(f32_to_bf16(0x1.fep127f) == 0x7f7f);
-	cr_assert(f32_to_bf16(0x1.ffp127f) == 0x7f80);
-	cr_assert(f32_to_e4m3(448.0f) == 0x7e);
-	cr_assert(f32_to_e4m3(1e30f) == 0x7e);
-	cr_assert(f32_to_e4m3(-INFINITY) == 0xfe);
-	cr_assert(f32_to_e5m2(57344.0f) == 0x7b);
-	cr_assert(f32_to_e5m2(61440.0f) == 0x7b);
-	cr_assert(f32_to_e5m2(-INFINITY) == 0xfb);
+	cr_assert(narrow_f16(65519.996f) == 0x7bff);
+	cr_assert(narrow_f16(65520.0f) == 0x7c00);
+	cr_assert(narrow_f16(-65520.0f) == 0xfc00);
+	cr_assert(narrow_bf16(0x1.fep127f) == 0x7f7f);
+	cr_assert(narrow_bf16(0x1.ffp127f) == 0x7f80);
+	cr_assert(narrow_e4m3(448.0f) == 0x7e);
+	cr_assert(narrow_e4m3(1e30f) == 0x7e);
+	cr_assert(narrow_e4m3(-INFINITY) == 0xfe);
+	cr_assert(narrow_e5m2(57344.0f) == 0x7b);
+	cr_assert(narrow_e5m2(61440.0f) == 0x7b);
+	cr_assert(narrow_e5m2(-INFINITY) == 0xfb);
 }
 
 /* ---- a reference for the fold ------------------------------------------ */
@@ -527,17 +538,28 @@ ParameterizedTestParameters(reduce, equals_the_reference)
 	return every_fold();
 }
 
-ParameterizedTest(struct fold_case *c, reduce, equals_the_reference)
+/* With each vector unit: reduce_levels.c goes on from there. */
+static void check_level(const struct reduce_level *level,
+                        const struct fold_case *c)
 {
 	static const int ranks[] = { 1, 2, 3, 4, 7, 8 };
+	void *const out = result;
 
 	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
 		const void *src[MAX_RANKS];
 
 		fill_sources(src, ranks[i], c->type, false);
-		reduce_fold(result, src, ranks[i], LENGTH, c->type, c->op);
+		level->fold[c->type][c->op](&out, 1, src, ranks[i], LENGTH);
 		check_against_reference(result, src, ranks[i], c);
 	}
+}
+
+ParameterizedTest(struct fold_case *c, reduce, equals_the_reference)
+{
+	const struct reduce_level *level;
+
+	for (int nth = 0; (level = reduce_level(nth)); nth++)
+		check_level(level, c);
 }
 
 ParameterizedTestParameters(reduce, takes_misaligned_buffers)

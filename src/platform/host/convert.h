@@ -3,19 +3,20 @@
 #define HOST_CONVERT_H
 
 /*
- * The small floating-point formats to and from f32
+ * The small floating-point formats to and from f32, a vector at a time
  *
  * Widening is exact.  Narrowing rounds once, to nearest even, and keeps
  * subnormals.  What is too large becomes infinity in f16 and bf16 and the
  * largest finite value in e4m3 and e5m2 (an infinity too); the sign is kept.
  * Every NaN becomes the format's one NaN, which is positive and quiet.
  *
- * Everything is computed and then picked from by signed 32-bit comparisons,
- * because compilers turn that into vector code even for a plain x86-64.
+ * Each 32-bit lane holds one number.  What is left to choose is computed both
+ * ways and then picked from.
  */
 
 #include <stdint.h>
-#include <string.h>
+
+#include "platform/host/vectors.h"
 
 /*
  * A format of one sign bit, an exponent and a mantissa, with subnormals.  A
@@ -26,7 +27,7 @@ struct small_format {
 	int mantissa;    /* bits of it */
 	int bias;        /* of the exponent */
 	int32_t special; /* first code that is infinity or NaN */
-	uint32_t top;    /* the result for all that would be special */
+	int32_t top;     /* as f32: of what is larger becomes the same */
 	uint32_t nan;    /* the one NaN of results */
 };
 
@@ -35,7 +36,7 @@ static const struct small_format f16_format = {
 	.mantissa = 10,
 	.bias = 15,
 	.special = 0x7c00,
-	.top = 0x7c00,
+	.top = 0x47800000, /* 65536, whose code is that of infinity */
 	.nan = 0x7e00,
 };
 
@@ -44,7 +45,7 @@ static const struct small_format e4m3_format = {
 	.mantissa = 3,
 	.bias = 7,
 	.special = 0x7f,
-	.top = 0x7e,
+	.top = 0x43e00000, /* 448 */
 	.nan = 0x7f,
 };
 
@@ -53,134 +54,79 @@ static const struct small_format e5m2_format = {
 	.mantissa = 2,
 	.bias = 15,
 	.special = 0x7c,
-	.top = 0x7b,
+	.top = 0x47600000, /* 57344 */
 	.nan = 0x7f,
 };
 
 #define F32_INFINITY 0x7f800000
 #define F32_MAGNITUDE 0x7fffffff
 
-static inline uint32_t f32_bits(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof(bits));
-	return bits;
-}
-
-static inline float f32_from_bits(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof(x));
-	return x;
-}
-
-/*
- * @yes if @condition, else @no.  With masks, as a ?: would let gcc move the
- * floating-point operation behind one value into a branch, and a branch around
- * something that can raise an exception flag is not vectorised.
- */
-static inline uint32_t pick(int condition, uint32_t yes, uint32_t no)
-{
-	const uint32_t mask = -(uint32_t)condition;
-
-	return (yes & mask) | (no & ~mask);
-}
-
-/* 2 to the power @exponent, which must be that of a normal f32. */
-static inline float f32_power(int exponent)
-{
-	return f32_from_bits((uint32_t)(127 + exponent) << 23);
-}
+/* An exponent as it stands in an f32. */
+#define F32_EXPONENT(e) ((127 + (e)) << 23)
 
 /*
  * A normal number only needs its exponent's bias changed; infinity and NaN
- * need the exponent filled; a subnormal is its code times the smallest one.
+ * need the exponent filled.  A subnormal is read as the fraction of the least
+ * normal number, and then that is taken away.
  */
-static inline float small_widen(uint32_t x, struct small_format f)
+INLINE f32v small_widen(u32v x, struct small_format f)
 {
-	const uint32_t sign = x >> (f.bits - 1) << 31;
-	const int32_t code = (int32_t)(x & ((1u << (f.bits - 1)) - 1));
-	const uint32_t normal = ((uint32_t)code << (23 - f.mantissa)) +
-	                        ((uint32_t)(127 - f.bias) << 23);
-	const uint32_t subnormal =
-		f32_bits((float)code * f32_power(1 - f.bias - f.mantissa));
-	uint32_t magnitude;
+	const u32v sign = x >> (f.bits - 1) << 31;
+	const i32v code = (i32v)(x & ((1u << (f.bits - 1)) - 1));
+	const i32v subnormal = code < (1 << f.mantissa);
+	const i32v infinite = (code >= f.special) & F32_INFINITY;
+	const f32v least = (f32v)(subnormal & F32_EXPONENT(1 - f.bias));
+	i32v bits = (code << (23 - f.mantissa)) + F32_EXPONENT(-f.bias);
 
-	magnitude = pick(code < 1 << f.mantissa, subnormal, normal);
-	magnitude |= pick(code < f.special, 0, F32_INFINITY);
-	return f32_from_bits(sign | magnitude);
+	bits += subnormal & (1 << 23);
+	bits = (i32v)((f32v)bits - least);
+	return (f32v)((u32v)(bits | infinite) | sign);
 }
 
 /*
- * A normal result: add just under half of what is cut off, one more if the
- * last bit kept is odd, and cut; a carry into the exponent is right as it is.
- * A subnormal result: add the power of two whose last f32 digit is worth the
- * smallest subnormal, so that the addition does the rounding.
+ * A power of two is added whose last digit is worth that of the result, so that
+ * the addition does the rounding, and the low bits of the sum count the digits.
+ * They include the leading one, which is as much as one step of the exponent.
  */
-static inline uint32_t small_narrow(float x, struct small_format f)
+INLINE u32v small_narrow(f32v x, struct small_format f)
 {
-	const uint32_t sign = f32_bits(x) >> 31 << (f.bits - 1);
-	const uint32_t magnitude = f32_bits(x) & F32_MAGNITUDE;
+	const u32v sign = (u32v)x >> 31 << (f.bits - 1);
 	const int cut = 23 - f.mantissa;
-	const uint32_t half = (1u << (cut - 1)) - 1 + ((magnitude >> cut) & 1);
-	const uint32_t normal = ((magnitude + half) >> cut) -
-	                        ((uint32_t)(127 - f.bias) << f.mantissa);
-	const float anchor = f32_power(24 - f.bias - f.mantissa);
-	const uint32_t subnormal =
-		f32_bits(f32_from_bits(magnitude) + anchor) - f32_bits(anchor);
-	uint32_t code;
+	const i32v least = (i32v){} + F32_EXPONENT(1 - f.bias);
+	const i32v top = (i32v){} + f.top;
+	i32v magnitude = (i32v)x & F32_MAGNITUDE;
+	const i32v nan = magnitude > F32_INFINITY;
+	i32v exponent, anchor, code;
 
-	code = pick((int32_t)magnitude < (128 - f.bias) << 23, subnormal,
-	            normal);
-	code = pick((int32_t)code < f.special, code, f.top);
-	return pick((int32_t)magnitude > F32_INFINITY, f.nan, sign | code);
+	magnitude = PICK(magnitude < top, magnitude, top);
+	exponent = magnitude & F32_INFINITY;
+	exponent = PICK(exponent > least, exponent, least);
+	anchor = exponent + (cut << 23);
+	code = (i32v)((f32v)magnitude + (f32v)anchor) - anchor;
+	code += (exponent - F32_EXPONENT(1 - f.bias)) >> cut;
+	return PICK((u32v)nan, (u32v){} + f.nan, (u32v)code | sign);
 }
 
-static inline float f16_to_f32(uint16_t x)
+/*
+ * Which payload a sum of NaNs has depends on the order in which the compiler
+ * puts the operands, so all are made one.
+ */
+INLINE f32v f32_one_nan(f32v x)
 {
-	return small_widen(x, f16_format);
+	const u32v nan = (u32v)(x != x);
+
+	return (f32v)PICK(nan, (u32v){} + 0x7fc00000, (u32v)x);
 }
 
-static inline uint16_t f32_to_f16(float x)
+/* bf16 is the upper half of an f32, so its subnormals need nothing special.
+ * Here it stays there, with anything below. */
+INLINE u32v bf16_narrow_high(f32v x)
 {
-	return (uint16_t)small_narrow(x, f16_format);
-}
+	const u32v bits = (u32v)x;
+	const u32v rounded = bits + 0x7fff + ((bits >> 16) & 1);
+	const u32v nan = (u32v)(x != x);
 
-static inline float e4m3_to_f32(uint8_t x)
-{
-	return small_widen(x, e4m3_format);
-}
-
-static inline uint8_t f32_to_e4m3(float x)
-{
-	return (uint8_t)small_narrow(x, e4m3_format);
-}
-
-static inline float e5m2_to_f32(uint8_t x)
-{
-	return small_widen(x, e5m2_format);
-}
-
-static inline uint8_t f32_to_e5m2(float x)
-{
-	return (uint8_t)small_narrow(x, e5m2_format);
-}
-
-/* bf16 is the upper half of an f32, so its subnormals need nothing special. */
-static inline float bf16_to_f32(uint16_t x)
-{
-	return f32_from_bits((uint32_t)x << 16);
-}
-
-static inline uint16_t f32_to_bf16(float x)
-{
-	const uint32_t bits = f32_bits(x);
-	const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-	const int32_t magnitude = (int32_t)(bits & F32_MAGNITUDE);
-
-	return (uint16_t)(magnitude > F32_INFINITY ? 0x7fc0 : rounded);
+	return PICK(nan, (u32v){} + 0x7fc00000, rounded);
 }
 
 #endif

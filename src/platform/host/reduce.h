@@ -7,7 +7,7 @@
  *
  * What a result is depends on the values and their order alone: not on where
  * the buffers lie, not on how a range was cut into calls, not on the compiler
- * or the width of its vectors.
+ * or which vector instructions the CPU has (reduce_levels.h).
  *
  *  A. The fold goes from the first source to the last and starts with the
  *     first source's own value.
@@ -31,13 +31,18 @@
 #include <stddef.h>
 
 /*
- * out[i] = src[0][i] op src[1][i] op ... op src[n - 1][i] for i < @count.
+ * out[..][i] = src[0][i] op src[1][i] op ... op src[n - 1][i] for i < @count, in
+ * each of the @outs outputs: the sources are read once.
  *
- * @type, @op: an ncclDataType_t and an ncclRedOp_t.  @n: 1 or more.  No pointer
- * needs to be aligned.  @out may be the same address as any of the sources,
- * and otherwise does not overlap them; sources may overlap each other.  Cannot
- * fail.  Any thread; does not block.
+ * @type, @op: an ncclDataType_t and an ncclRedOp_t.  @n, @outs: 1 or more.  No
+ * pointer needs to be aligned.  An output may be the same address as any of the
+ * sources; otherwise it overlaps neither them nor another output.  Sources may
+ * overlap each other.  Cannot fail.  Any thread; does not block.
  */
+void reduce_fold_to(void *const out[], int outs, const void *const src[], int n,
+                    size_t count, int type, int op);
+
+/* The same to a single output. */
 void reduce_fold(void *out, const void *const src[], int n, size_t count,
                  int type, int op);
 
