@@ -3,8 +3,8 @@
 #define DEMO_H
 
 /*
- * The demo's options and results, and how they are shown (report.c): a
- * progress bar while it trains, a report or a JSON object at the end
+ * The demo's options and results, and how they are shown at the end (report.c): as
+ * text or a JSON object
  */
 
 #include <stdbool.h>
@@ -66,19 +66,6 @@ struct demo_result {
 	char complaint[1024]; /* of the close, "" if there was none */
 	int abandoned_count;
 };
-
-/* A bar on stderr if that is a terminal, else nothing.  One thread at a time
- * may use it. */
-struct progress {
-	bool shown;
-	int width;
-	double drawn; /* when, in seconds */
-};
-
-void progress_start(struct progress *progress);
-void progress_draw(struct progress *progress, size_t done, size_t total,
-                   double loss, double accuracy);
-void progress_erase(struct progress *progress);
 
 /* A clock that only goes forward, CLOCK_MONOTONIC. */
 uint64_t demo_ns(void);

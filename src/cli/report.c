@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * What the demo shows: progress while it trains, the report at the end
- */
+/* What the demo shows at its end. */
 
 #include "demo.h"
 
@@ -10,9 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cohort/cohort.h>
 
@@ -20,9 +16,7 @@
 #include "digits.h"
 #include "json.h"
 
-/* ---- progress --------------------------------------------------------- */
-
-#define PROGRESS_INTERVAL 0.05 /* seconds from one drawing to the next */
+/* ---- the clock -------------------------------------------------------- */
 
 uint64_t demo_ns(void)
 {
@@ -35,47 +29,6 @@ uint64_t demo_ns(void)
 double demo_seconds(void)
 {
 	return (double)demo_ns() * 1e-9;
-}
-
-void progress_start(struct progress *progress)
-{
-	struct winsize size;
-
-	progress->shown = isatty(STDERR_FILENO);
-	progress->width = 80;
-	progress->drawn = -PROGRESS_INTERVAL;
-	if (progress->shown && !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) &&
-	    size.ws_col > 0)
-		progress->width = size.ws_col;
-}
-
-void progress_draw(struct progress *progress, size_t done, size_t total,
-                   double loss, double accuracy)
-{
-	char bar[] = "####################", line[160];
-	double now = demo_seconds();
-
-	if (!progress->shown || now - progress->drawn < PROGRESS_INTERVAL)
-		return;
-	progress->drawn = now;
-	for (size_t i = done * (sizeof(bar) - 1) / total; bar[i]; i++)
-		bar[i] = '.';
-	snprintf(line, sizeof(line),
-	         "[%s] epoch %zu/%zu  loss %.4f  accuracy %.3f", bar, done,
-	         total, loss, accuracy);
-	/* The last column stays free: some terminals wrap at once. */
-	fprintf(stderr, "\r%-*.*s", progress->width - 1, progress->width - 1,
-	        line);
-	fflush(stderr);
-}
-
-void progress_erase(struct progress *progress)
-{
-	if (!progress->shown)
-		return;
-	fprintf(stderr, "\r%*s\r", progress->width - 1, "");
-	fflush(stderr);
-	progress->shown = false;
 }
 
 /* ---- the report ------------------------------------------------------- */

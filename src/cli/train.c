@@ -318,11 +318,16 @@ static int reduce_step(struct plan *plan, struct rank *rank, bool last)
 
 static void show_progress(struct plan *plan, size_t epoch)
 {
+	size_t epochs = plan->options->epochs;
 	double loss, accuracy;
+	char text[128];
 
+	if (!progress_is_due(&plan->progress))
+		return;
 	mean_score(plan, epoch, &loss, &accuracy);
-	progress_draw(&plan->progress, epoch + 1, plan->options->epochs, loss,
-	              accuracy);
+	snprintf(text, sizeof(text), "epoch %zu/%zu  loss %.4f  accuracy %.3f",
+	         epoch + 1, epochs, loss, accuracy);
+	progress_draw(&plan->progress, epoch + 1, epochs, text);
 }
 
 static int train_step(struct plan *plan, struct rank *rank)

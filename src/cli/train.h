@@ -17,6 +17,7 @@
 #include "demo.h"
 #include "digits.h"
 #include "mlp.h"
+#include "progress.h"
 
 /* How well a rank did in one epoch, on its shards. */
 struct epoch_score {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROGRESS_H
+#define PROGRESS_H
+
+/*
+ * A bar on stderr if that is a terminal, else nothing
+ *
+ * One thread at a time may use it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct progress {
+	bool shown;
+	int width;
+	uint64_t drawn_ns; /* when; 0: not yet */
+};
+
+void progress_start(struct progress *progress);
+
+/* True if it is shown, and the last drawing a while ago. */
+bool progress_is_due(const struct progress *progress);
+
+/* @done of @total, and a text behind that. */
+void progress_draw(struct progress *progress, size_t done, size_t total,
+                   const char *text);
+void progress_erase(struct progress *progress);
+
+#endif
