@@ -21,6 +21,7 @@ enum cli_exit {
  * run. */
 int info_main(int argc, char **argv);
 int demo_main(int argc, char **argv);
+int bench_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 
 /* Complain.  @command may be NULL. */

@@ -27,6 +27,7 @@ static const struct command {
 } commands[] = {
 	{ "info", info_main, "what this machine offers: platforms, devices" },
 	{ "demo", demo_main, "train a small network with one thread per rank" },
+	{ "bench", bench_main, "how fast the collectives are" },
 	{ "run", run_main, "run a program of NCCL without a GPU" },
 };
 

@@ -87,7 +87,7 @@ has_keys()
 helps --version
 helps --help
 narrow 'cohort --help'
-for command in info demo run; do
+for command in info demo bench run; do
 	helps $command -h
 	helps $command --help
 	narrow "cohort $command --help"
@@ -99,10 +99,12 @@ refuses command
 refuses nonsense nonsense
 refuses --bogus --bogus
 refuses --version --version=1
-for command in info demo; do
+for command in info demo bench; do
 	refuses --bogus $command --bogus
 	refuses -x $command -x
 	refuses --json $command --json=1
+done
+for command in info demo; do
 	refuses operand $command operand
 done
 refuses --ranks demo --ranks
@@ -123,6 +125,39 @@ refuses "4@0: there are ranks 0 to 3" demo --die 4@0
 refuses "3@46: there are ranks 0 to 3 and steps 0 to 45" \
 	demo --epochs 2 --stall 3@46
 refuses "--join-deadline: '0'" demo --join-deadline 0
+
+refuses 'no collective' bench
+refuses "'all_sum'" bench all_sum
+refuses "'more'" bench all more
+refuses -b bench all -b
+for value in 0 -1 4x 4KK K '' 2048G 99999999999999999999999; do
+	refuses "-b: '$value'" bench all -b "$value"
+	refuses "-e: '$value'" bench all -e "$value"
+	refuses "-i: '$value'" bench all -i "$value"
+	refuses "--sizes: '$value'" bench all --sizes "4,$value"
+done
+refuses '-e: 1024 bytes are less than the 2048' bench all -b 2K -e 1k
+refuses '-f and -i' bench all -f 2 -i 4
+refuses '--sizes: instead' bench all --sizes 4 -b 4
+refuses 'more than 256 sizes' bench all -b 1 -e 1M -i 1
+for value in 0 -1 1025 four 4x 4K '' 99999999999999999999999; do
+	refuses "-f: '$value'" bench all -f "$value"
+	refuses "-g: '$value'" bench all -g "$value"
+done
+for value in 0 -1 1000001 1K ''; do
+	refuses "-n: '$value'" bench all -n "$value"
+	refuses "--rounds: '$value'" bench all --rounds "$value"
+	refuses "--queued: '$value'" bench all --queued "$value"
+	refuses "--enqueue: '$value'" bench all --enqueue "$value"
+done
+refuses "-w: '-1'" bench all -w -1
+refuses "-d: 'float33' is not all or one of int8 to float8e5m2" \
+	bench all -d float33
+refuses "-o: 'mean' is not all or one of sum to avg" bench all -o mean
+refuses "-c: '2'" bench all -c 2
+refuses "-r: '-1'" bench all -r -1
+refuses '-r: 2: there are ranks 0 to 1' bench all -g 2 -r 2
+refuses "--platform: 'cpu'" bench all --platform cpu
 
 refuses 'no program' run
 refuses 'no program' run -n 2 --strict --
@@ -171,6 +206,88 @@ quiet "$what"
 has_keys version platforms name usable status reason devices nccl_version \
 	runtime_version driver_version default
 grep -qF '"default":"host"' "$dir/out" || fail "$what: host is not the default"
+
+# ---- bench -----------------------------------------------------------------
+
+# lines N: cases in the table
+lines()
+{
+	got=$(grep -vc '^#' "$dir/out")
+	[ "$got" -eq "$1" ] || fail "$what: $got lines, not $1"
+}
+
+# Every collective, type, operation and mode, and nothing is wrong.
+what='cohort bench all -d all -o all'
+quick='--rounds 2 -n 2 -w 1'
+# shellcheck disable=SC2086
+run 0 bench all -g 3 --sizes 1,5000 -d all -o all $quick --in-place --out-of-place
+quiet "$what"
+# Of 12 types and 2 sizes: with 5 operations 3 collectives, without 6, 2 of which
+# have no form in place.
+lines $((12 * 2 * (3 * 5 * 2 + 4 * 2 + 2)))
+for ranks in 1 2 8; do
+	what="cohort bench all -g $ranks"
+	# shellcheck disable=SC2086
+	run 0 bench all -g $ranks -r $((ranks - 1)) --sizes 4K,100001 -d half $quick \
+		--loop --rewrite --queued 3 --enqueue 3 --raw --api --limit --no-pin
+	quiet "$what"
+	lines $((2 * 4 * 2 * 9))
+done
+
+what='cohort bench --json'
+# shellcheck disable=SC2086
+run 0 bench all_reduce -g 2 -b 1 -e 64k -f 256 -o max -d uint8 $quick --limit --json
+quiet "$what"
+has_keys collective dtype op ranks bytes mode time_us p5_us p95_us algbw busbw \
+	of_limit wrong
+for size in 1 256 65536; do
+	grep -qF '{"collective":"all_reduce","dtype":"uint8","op":"max","ranks":2,"bytes":'$size',"mode":"loop","time_us":' \
+		"$dir/out" || fail "$what: not $size bytes"
+done
+[ "$(grep -oF '"wrong":0}' "$dir/out" | wc -l)" -eq 3 ] || fail "$what: not right"
+
+what='cohort bench --json, what there is none of'
+# shellcheck disable=SC2086
+run 0 bench gather -g 3 -b 100 -e 200 -i 100 -c 0 --raw --out-of-place $quick --json
+for member in '"op":null' '"bytes":96' '"bytes":192' '"of_limit":null' \
+	'"wrong":null' '"mode":"loop raw out-of-place"'; do
+	grep -qF "$member" "$dir/out" || fail "$what: no $member"
+done
+
+# Bandwidths are the bytes by the time, and that times a factor.
+what='cohort bench -- bandwidths'
+if command -v python3 >/dev/null 2>&1; then
+	# shellcheck disable=SC2086
+	run 0 bench all -g 3 --sizes 6000 $quick --json
+	python3 - "$dir/out" <<-'EOF' || fail "$what"
+		import json, sys
+
+		twice, others, one = 4 / 3, 2 / 3, 1
+		factors = {"all_reduce": twice, "broadcast": one, "reduce": one,
+		           "all_gather": others, "reduce_scatter": others,
+		           "all_to_all": others, "gather": others,
+		           "scatter": others, "send_recv": one}
+		cases = json.load(open(sys.argv[1]))
+		assert [c["collective"] for c in cases] == list(factors)
+		for c in cases:
+		    assert c["p5_us"] <= c["time_us"] <= c["p95_us"], c
+		    algbw = c["bytes"] / c["time_us"] * 1e-3
+		    assert abs(c["algbw"] / algbw - 1) < 1e-9, c
+		    busbw = algbw * factors[c["collective"]]
+		    assert abs(c["busbw"] / busbw - 1) < 1e-9, c
+	EOF
+fi
+
+# A rank that fails ends it, with one line.
+what='cohort bench with a rank that fails'
+for fault in 1@3:error=3 1@3:die; do
+	COHORT_FAULTS=$fault
+	export COHORT_FAULTS
+	run 1 bench broadcast -g 3 --sizes 4K --rounds 2 -n 10
+	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "$what: not one line"
+	[ ! -s "$dir/out" ] || fail "$what: a table"
+done
+unset COHORT_FAULTS
 
 # ---- demo ------------------------------------------------------------------
 
@@ -264,6 +381,8 @@ COHORT_HOST_DEVICES=2
 export COHORT_HOST_DEVICES
 run 1 demo --ranks 3
 [ "$(wc -l <"$dir/err")" -eq 1 ] || fail "cohort demo --ranks 3: not one line"
+run 1 bench all --ngpus 3
+[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "cohort bench -g 3: not one line"
 run 0 demo --json --epochs 1 --no-fault
 grep -qF '"ranks":2,' "$dir/out" || fail "two devices: not two ranks"
 unset COHORT_HOST_DEVICES

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort bench: how long collectives take, and how much that is of what the machine
+ * can do
+ *
+ * Here is the order of things; see bench.h for the parts.
+ */
+
+#include "bench.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include <cohort/cohort.h>
+#include <cohort/sim.h>
+
+#include "cli.h"
+
+enum { DEFAULT_HOST_DEVICES = 8 };
+
+/* That the process may use. */
+static int count_cores(void)
+{
+	cpu_set_t allowed;
+
+	return sched_getaffinity(0, sizeof(allowed), &allowed)
+	               ? 1
+	               : CPU_COUNT(&allowed);
+}
+
+static int default_ranks(const struct cohort_platform_info *info, int cores)
+{
+	/* An unusable platform is left for the opening to explain. */
+	int devices = info->status == COHORT_OK && info->devices > 0
+	                      ? info->devices
+	                      : 1;
+	int wanted = cores < 2 ? 2 : cores;
+
+	return info->platform == COHORT_PLATFORM_HOST && wanted < devices
+	               ? wanted
+	               : devices;
+}
+
+/*
+ * How many ranks, and on the host platform as many devices.  That number must be set
+ * before anything asks the host platform, and has no effect on GPUs.
+ */
+static int settle_ranks(struct bench_options *options, int cores)
+{
+	struct cohort_platform_info info;
+	int devices = options->ranks > DEFAULT_HOST_DEVICES
+	                      ? options->ranks
+	                      : DEFAULT_HOST_DEVICES;
+
+	if ((!getenv("COHORT_HOST_DEVICES") &&
+	     cohort_sim_set_devices(devices) != COHORT_OK) ||
+	    cohort_platform_probe(options->platform, &info) != COHORT_OK) {
+		cli_complain("bench", "%s", cohort_last_error());
+		return CLI_FAILED;
+	}
+	if (!options->ranks)
+		options->ranks = default_ranks(&info, cores);
+	if (options->root >= options->ranks) {
+		cli_complain("bench", "-r: %d: there are ranks 0 to %d",
+		             options->root, options->ranks - 1);
+		return CLI_USAGE;
+	}
+	if (options->limit && info.platform != COHORT_PLATFORM_HOST) {
+		cli_complain("bench", "--limit: is measured by the threads "
+		                      "themselves: on the host platform only");
+		return CLI_USAGE;
+	}
+	return CLI_OK;
+}
+
+/* An exit status that tells of wrong results. */
+static int judge(const struct bench_plan *plan)
+{
+	unsigned long long wrong = 0;
+
+	for (size_t i = 0; i < plan->count; i++)
+		wrong += atomic_load(&plan->cases[i].wrong);
+	if (!wrong)
+		return CLI_OK;
+	cli_complain("bench", "%llu elements of results were wrong", wrong);
+	return CLI_FAILED;
+}
+
+static int report(struct bench_plan *plan)
+{
+	int status = judge(plan), drawn = CLI_OK;
+
+	bench_evaluate(plan);
+	if (plan->options->json)
+		bench_json(plan);
+	else
+		bench_print(plan);
+	if (plan->options->plot)
+		drawn = bench_plot(plan);
+	return status == CLI_OK ? drawn : status;
+}
+
+static int bench(const struct bench_options *options, int cores)
+{
+	struct bench_plan plan;
+	int status = CLI_FAILED;
+
+	if (!bench_plan_init(&plan, options)) {
+		cli_complain("bench", "out of memory");
+		goto out;
+	}
+	plan.cores = cores;
+	status = bench_measure(&plan);
+	if (status == CLI_OK)
+		status = report(&plan);
+out:
+	bench_plan_fini(&plan);
+	return status;
+}
+
+int bench_main(int argc, char **argv)
+{
+	struct bench_options options;
+	int cores = count_cores(), status;
+	bool help;
+
+	status = bench_parse(argc, argv, &options, &help);
+	if (status != CLI_OK || help)
+		return status;
+	status = settle_ranks(&options, cores);
+	if (status == CLI_OK && options.plot)
+		status = bench_plot_check();
+	return status == CLI_OK ? bench(&options, cores) : status;
+}

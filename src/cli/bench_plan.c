@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The cases of cohort bench: every collective, type, operation, mode and size that was
+ * asked for, in this order
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+/* Counted first, then made. */
+struct maker {
+	struct bench_plan *plan;
+	bool counts_only;
+	bool failed;
+};
+
+static bool is_blockwise(const struct collective *c)
+{
+	return c->sends_blocks || c->receives_blocks;
+}
+
+/* Of @bytes, or what is next below: whole elements, in as many blocks as there are
+ * ranks if it takes those; at least one. */
+static void set_size(struct bench_case *c, size_t bytes, int ranks)
+{
+	size_t blocks = is_blockwise(c->collective) ? (size_t)ranks : 1;
+	size_t size = cohort_type_size(c->type);
+
+	c->count = bytes / size / blocks;
+	if (c->count == 0)
+		c->count = 1;
+	c->bytes = c->count * size * blocks;
+}
+
+/* For each round. */
+static double *make_times(struct maker *m)
+{
+	double *times = calloc(m->plan->options->rounds, sizeof(double));
+
+	m->failed |= !times;
+	return times;
+}
+
+static void add_case(struct maker *m, const struct bench_case *like,
+                     size_t bytes)
+{
+	const struct bench_options *o = m->plan->options;
+	enum bench_pace pace = like->mode.pace;
+	struct bench_case *c;
+
+	m->plan->count++;
+	if (m->counts_only || m->failed)
+		return;
+	c = &m->plan->cases[m->plan->count - 1];
+	*c = *like;
+	set_size(c, bytes, o->ranks);
+	c->iterations = (o->iterations + o->depth[pace] - 1) / o->depth[pace] *
+	                o->depth[pace];
+	c->limit_iterations = c->iterations;
+	c->times_ns = make_times(m);
+	/* A call that only queues something moves nothing. */
+	if (o->limit && pace != PACE_ENQUEUE)
+		c->limits_ns = make_times(m);
+	if (c->bytes > m->plan->bytes)
+		m->plan->bytes = c->bytes;
+	m->plan->needs_two |= !c->mode.in_place;
+}
+
+static void add_sizes(struct maker *m, const struct bench_case *like)
+{
+	const struct bench_options *o = m->plan->options;
+
+	for (size_t i = 0; i < o->size_count; i++)
+		add_case(m, like, o->sizes[i]);
+}
+
+/* What has no form in place is always measured in the other one, once. */
+static void add_places(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->plan->options;
+	bool can = like.collective->has_in_place;
+
+	like.mode.in_place = true;
+	if (o->in_place && can)
+		add_sizes(m, &like);
+	like.mode.in_place = false;
+	if (o->out_of_place || !can)
+		add_sizes(m, &like);
+}
+
+static void add_modes(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->plan->options;
+
+	for (int pace = 0; pace < BENCH_PACES; pace++) {
+		if (!o->paces[pace])
+			continue;
+		like.mode.pace = (enum bench_pace)pace;
+		for (int raw = 0; raw < 2; raw++) {
+			like.mode.raw = raw;
+			if (raw ? o->raw : o->api)
+				add_places(m, like);
+		}
+	}
+}
+
+static void add_ops(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->plan->options;
+
+	if (!like.collective->has_op) {
+		like.op = -1;
+		add_modes(m, like);
+		return;
+	}
+	for (like.op = COHORT_SUM; like.op <= COHORT_AVG; like.op++)
+		if (o->op < 0 || like.op == o->op)
+			add_modes(m, like);
+}
+
+static void add_all(struct maker *m)
+{
+	const struct bench_options *o = m->plan->options;
+
+	m->plan->count = 0;
+	for (size_t i = 0; i < collective_count; i++) {
+		struct bench_case like = { .collective = &collectives[i] };
+
+		if (o->collective && o->collective != like.collective)
+			continue;
+		for (like.type = 0; like.type <= COHORT_F8E5M2; like.type++)
+			if (o->type < 0 || like.type == o->type)
+				add_ops(m, like);
+	}
+}
+
+bool bench_plan_init(struct bench_plan *plan,
+                     const struct bench_options *options)
+{
+	struct maker m = { .plan = plan, .counts_only = true };
+
+	*plan = (struct bench_plan){ .options = options };
+	add_all(&m);
+	plan->cases = calloc(plan->count, sizeof(*plan->cases));
+	if (!plan->cases)
+		return false;
+	m.counts_only = false;
+	add_all(&m);
+	return !m.failed;
+}
+
+void bench_plan_fini(struct bench_plan *plan)
+{
+	for (size_t i = 0; plan->cases && i < plan->count; i++) {
+		free(plan->cases[i].times_ns);
+		free(plan->cases[i].limits_ns);
+	}
+	free(plan->cases);
+}
+
+const char *bench_mode_text(const struct bench_options *options,
+                            const struct bench_mode *mode,
+                            char text[BENCH_MODE_TEXT])
+{
+	static const char *const names[BENCH_PACES] = {
+		[PACE_LOOP] = "loop",
+		[PACE_REWRITE] = "rewrite",
+		[PACE_QUEUED] = "queued",
+		[PACE_ENQUEUE] = "enqueue",
+	};
+	char depth[24] = "";
+
+	if (mode->pace == PACE_QUEUED || mode->pace == PACE_ENQUEUE)
+		snprintf(depth, sizeof(depth), " %llu",
+		         (unsigned long long)options->depth[mode->pace]);
+	snprintf(text, BENCH_MODE_TEXT, "%s%s%s%s", names[mode->pace], depth,
+	         mode->raw ? " raw" : "",
+	         mode->in_place ? "" : " out-of-place");
+	return text;
+}
