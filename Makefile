@@ -133,9 +133,9 @@ library_sources := \
   src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
   src/cli/bench.c src/cli/bench_call.c src/cli/bench_data.c \
-  src/cli/bench_limit.c src/cli/bench_options.c src/cli/bench_plan.c \
+  src/cli/bench_lane.c src/cli/bench_limit.c src/cli/bench_options.c src/cli/bench_plan.c \
   src/cli/bench_plot.c src/cli/bench_report.c src/cli/bench_run.c \
-  src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
+  src/cli/cli.c src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/progress.c \
   src/cli/report.c \
   src/cli/run.c src/cli/supervise.c src/cli/train.c
@@ -148,7 +148,7 @@ drop_in_sources := \
 public_headers := cohort.h sim.h version.h
 
 unit_sources := \
-  tests/unit/backoff.c tests/unit/need.c tests/unit/op.c \
+  tests/unit/backoff.c tests/unit/bench.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/thread.c tests/unit/verdict.c
 api_sources := \
@@ -434,7 +434,10 @@ $(tests)/%.o: extra = -Itests
 $(suite_objects): extra = -Itests $(criterion_cflags)
 $(suite_objects): | criterion
 
-$(unit): $(call objects,$(unit_sources))
+# What measures is measured, too.
+$(unit): $(call objects,$(unit_sources)) \
+         $(filter-out %/bench.o,$(filter $(dir)/src/cli/bench%,$(command_objects))) \
+         $(call objects,src/cli/cli.c src/cli/json.c src/cli/progress.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
 $(unit) $(api) $(platform): $(call objects,$(skip_sources)) \

@@ -80,7 +80,7 @@ static int judge(const struct bench_plan *plan)
 	unsigned long long wrong = 0;
 
 	for (size_t i = 0; i < plan->count; i++)
-		wrong += atomic_load(&plan->cases[i].wrong);
+		wrong += bench_wrong(&plan->cases[i]);
 	if (!wrong)
 		return CLI_OK;
 	cli_complain("bench", "%llu elements of results were wrong", wrong);

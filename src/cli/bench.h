@@ -7,7 +7,8 @@
  *
  * The options (bench_options.c) make a plan of cases (bench_plan.c), each one call
  * with one size in one mode.  The ranks' threads measure all of them in every round
- * (bench_run.c); what came out is shown at the end (bench_report.c, bench_plot.c).
+ * (bench_run.c, bench_lane.c); what came out is shown at the end (bench_report.c,
+ * bench_plot.c).
  */
 
 #include <stdatomic.h>
@@ -131,6 +132,9 @@ double bench_quantile(double *values, size_t n, double place);
 
 /* What came out, as figures.  Once. */
 void bench_evaluate(struct bench_plan *plan);
+
+/* Elements of results. */
+unsigned long long bench_wrong(const struct bench_case *c);
 
 /* On stdout. */
 void bench_print(const struct bench_plan *plan);

@@ -70,7 +70,7 @@ static void set(struct pattern *pattern, size_t i, uint64_t bits)
 /* ---- values ----------------------------------------------------------- */
 
 /* For a sum and a product two ranks give something, the others nothing; which ones
- * changes from element to element. */
+ * changes from element to element.  The result is what no rank gives. */
 static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 {
 	uint64_t m = mix(i) >> 8;
@@ -80,11 +80,11 @@ static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 	switch (op) {
 	case COHORT_SUM:
 		return place == 0   ? 1 + (int64_t)(m % 3)
-		       : place == 1 ? sign * (1 + (int64_t)(m / 3 % 3))
+		       : place == 1 ? sign * (4 + (int64_t)(m / 3 % 3))
 		                    : 0;
 	case COHORT_PROD:
-		return place == 0   ? 1 + (int64_t)(m % 2)
-		       : place == 1 ? sign * (1 + (int64_t)(m / 2 % 3))
+		return place == 0   ? 2
+		       : place == 1 ? sign * (2 + (int64_t)(m % 2))
 		                    : 1;
 	case COHORT_AVG:
 		/* What one has more, another one has less. */

@@ -84,7 +84,7 @@ const char *bench_op_name(int op)
 	return op < 0 ? NULL : names[op];
 }
 
-static unsigned long long wrong_of(const struct bench_case *c)
+unsigned long long bench_wrong(const struct bench_case *c)
 {
 	/* Relaxed: the threads have ended. */
 	return atomic_load_explicit(&c->wrong, memory_order_relaxed);
@@ -141,7 +141,7 @@ static void print_case(const struct bench_plan *plan,
 	else
 		printf(" %6.3f", f->of_limit);
 	if (o->check)
-		printf(" %5llu\n", wrong_of(c));
+		printf(" %5llu\n", bench_wrong(c));
 	else
 		printf(" %5s\n", "-");
 }
@@ -183,7 +183,7 @@ static void json_case(struct json *json, const struct bench_options *o,
 	json_double(json, "busbw", f->busbw);
 	json_double(json, "of_limit", f->of_limit);
 	if (o->check)
-		json_uint(json, "wrong", wrong_of(c));
+		json_uint(json, "wrong", bench_wrong(c));
 	else
 		json_null(json, "wrong");
 	json_close(json, '}');

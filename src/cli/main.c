@@ -10,12 +10,8 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <locale.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cohort/cohort.h>
@@ -34,74 +30,6 @@ static const struct command {
 enum { OPTION_VERSION = CLI_LONG_OPTION };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-void cli_complain(const char *command, const char *format, ...)
-{
-	va_list args;
-
-	flockfile(stderr);
-	fprintf(stderr, "cohort%s%s: ", command ? " " : "",
-	        command ? command : "");
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	funlockfile(stderr);
-}
-
-void cli_bad_option(const char *command, char **argv, int answer)
-{
-	const char *option = argv[optind - 1];
-
-	if (answer == ':')
-		cli_complain(command, "%s: needs a value", option);
-	else if (optopt > UCHAR_MAX || optopt == 'h')
-		cli_complain(command, "%s: takes no value", option);
-	else if (optopt)
-		cli_complain(command, "-%c: no such option", optopt);
-	else
-		cli_complain(command, "%s: no such option", option);
-}
-
-int cli_no_operands(const char *command, int argc, char **argv)
-{
-	if (optind == argc)
-		return CLI_OK;
-	cli_complain(command, "'%s': takes options only", argv[optind]);
-	return CLI_USAGE;
-}
-
-int cli_number(const char *command, const char *option, const char *text,
-               uint64_t min, uint64_t max, uint64_t *value_out)
-{
-	unsigned long long value;
-	char *end;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	/* strtoull() would take a sign and leading blanks. */
-	if (*text < '0' || *text > '9' || *end || errno || value < min ||
-	    value > max) {
-		cli_complain(command,
-		             "--%s: '%s' is not a number from %" PRIu64
-		             " to %" PRIu64,
-		             option, text, min, max);
-		return CLI_USAGE;
-	}
-	*value_out = value;
-	return CLI_OK;
-}
-
-const char *cli_platform_name(int platform)
-{
-	switch (platform) {
-	case COHORT_PLATFORM_GPU:
-		return "gpu";
-	case COHORT_PLATFORM_HOST:
-		return "host";
-	}
-	return "?";
-}
 
 static void print_help(void)
 {

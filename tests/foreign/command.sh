@@ -278,6 +278,45 @@ if command -v python3 >/dev/null 2>&1; then
 	EOF
 fi
 
+# By a gnuplot that only tells what it was given, one that fails, and none.
+what='cohort bench --plot'
+mkdir "$dir/tools"
+printf '#!/bin/sh\nexec cat >"%s/given"\n' "$dir" >"$dir/tools/gnuplot"
+chmod +x "$dir/tools/gnuplot"
+path=$PATH
+PATH=$dir/tools:$path
+# shellcheck disable=SC2086
+run 0 bench all_reduce -g 2 --sizes 4,4K,64K --loop --rewrite --limit $quick \
+	--plot "$dir/it's.svg"
+quiet "$what"
+lines 6
+for line in 'set terminal svg ' "set output '$dir/it''s.svg'" 'set logscale x'; do
+	grep -qF "$line" "$dir/given" || fail "$what: no $line"
+done
+# Two modes, and the limit of each.
+[ "$(grep -c '^e$' "$dir/given")" -eq 4 ] || fail "$what: not four lines"
+[ "$(grep -c '^65536 [0-9]' "$dir/given")" -eq 4 ] || fail "$what: not four values"
+printf '#!/bin/sh\ncat >/dev/null\nexit 1\n' >"$dir/tools/gnuplot"
+# shellcheck disable=SC2086
+run 1 bench all_reduce -g 2 --sizes 4 $quick --plot "$dir/none/figure.svg"
+grep -q "gnuplot has failed to write $dir/none/figure.svg" "$dir/err" ||
+	fail "$what: not told what failed"
+rm "$dir/tools/gnuplot"
+PATH=$dir/tools:$dir/nowhere
+run 1 bench all_reduce --plot "$dir/figure.svg"
+PATH=$path
+[ ! -s "$dir/out" ] || fail "$what: measured for nothing"
+grep -q 'gnuplot is not installed.*gnuplot-nox' "$dir/err" ||
+	fail "$what: not told what to install"
+if command -v gnuplot >/dev/null 2>&1; then
+	# shellcheck disable=SC2086
+	run 0 bench all -g 2 --sizes 4,64K $quick --limit --plot "$dir/figure.svg"
+	quiet "$what"
+	grep -q '</svg>' "$dir/figure.svg" || fail "$what: no figure"
+else
+	echo "command.sh: no gnuplot: a real figure is not tried"
+fi
+
 # A rank that fails ends it, with one line.
 what='cohort bench with a rank that fails'
 for fault in 1@3:error=3 1@3:die; do

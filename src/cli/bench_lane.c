@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A rank of a measurement, see bench_lane.h. */
+
+#include "bench_lane.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rounds of waiting for another rank before the core is given away, and before it is
+ * asked whether there is anybody left to come. */
+#define MEET_SPINS 20000
+#define MEET_ASKS (UINT64_C(1) << 20)
+
+/* In the place of results before they are checked. */
+#define POISON 0xa5
+
+/* ---- failures --------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static bool fail(struct lane *lane,
+                                                       const char *format, ...)
+{
+	struct bench *b = lane->bench;
+	va_list args;
+
+	/* Relaxed: the complaint is read after the threads have ended. */
+	if (!atomic_exchange_explicit(&b->has_failed, true,
+	                              memory_order_relaxed)) {
+		va_start(args, format);
+		vsnprintf(b->complaint, sizeof(b->complaint), format, args);
+		va_end(args);
+	}
+	return false;
+}
+
+static bool is_lost(struct lane *lane)
+{
+	struct cohort_cause cause;
+
+	cohort_comm_cause(lane->caller.comm, &cause);
+	return cause.status != COHORT_OK && !fail(lane, "%s", cause.text);
+}
+
+/* ---- meeting ---------------------------------------------------------- */
+
+static void relax(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
+
+/* Wait for all ranks.  False if one has failed. */
+bool lane_meet(struct lane *lane)
+{
+	struct bench *b = lane->bench;
+	bool crowded = b->ranks > b->cores;
+	uint64_t spins = 0;
+
+	lane->met += (uint64_t)b->ranks;
+	/* Release, and acquire: what each has done before is seen by all. */
+	atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel);
+	while (atomic_load_explicit(&b->arrived, memory_order_acquire) <
+	       lane->met) {
+		if (atomic_load_explicit(&b->has_failed, memory_order_relaxed))
+			return false;
+		if (++spins % MEET_ASKS == 0 && is_lost(lane))
+			return false;
+		if (crowded || spins > MEET_SPINS)
+			sched_yield();
+		else
+			relax();
+	}
+	return true;
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+bool lane_enter(struct lane *lane, enum who who)
+{
+	void *native;
+
+	lane->who = who;
+	if (who != WHO_TABLE)
+		return true;
+	if (cohort_comm_native_enter(lane->caller.comm, &native) != COHORT_OK)
+		return fail(lane, "rank %d: %s", lane->caller.rank,
+		            cohort_last_error());
+	lane->caller.native = native;
+	return true;
+}
+
+void lane_leave(struct lane *lane)
+{
+	if (lane->who == WHO_TABLE)
+		cohort_comm_native_leave(lane->caller.comm);
+}
+
+/* Both; what they answer was 0, or it is told. */
+bool lane_explain(struct lane *lane, int submitted, int finished)
+{
+	const struct platform *p = lane->caller.platform;
+	const char *why;
+
+	if (!submitted && !finished)
+		return true;
+	if (lane->who == WHO_API)
+		why = cohort_last_error();
+	else if (submitted)
+		why = p->ncclGetErrorString((ncclResult_t)submitted);
+	else
+		why = p->cudaGetErrorString((cudaError_t)finished);
+	return fail(lane, "rank %d, %s: %s", lane->caller.rank,
+	            lane->collective->name, why);
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+/* Where @bytes for @at are to be written, or have been read. */
+static char *host_side(struct lane *lane, char *at)
+{
+	return lane->staging ? lane->staging : at;
+}
+
+static bool transfer(struct lane *lane, void *to, const void *from,
+                     size_t bytes)
+{
+	const struct platform *p = lane->caller.platform;
+	cudaError_t err;
+
+	if (!lane->staging)
+		return true;
+	err = p->cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+	if (err == cudaSuccess)
+		err = p->cudaDeviceSynchronize();
+	return err == cudaSuccess ||
+	       fail(lane, "rank %d, copy: %s", lane->caller.rank,
+	            p->cudaGetErrorString(err));
+}
+
+/* What the rank sends. */
+bool lane_rewrite(struct lane *lane)
+{
+	size_t blocks =
+		collective_send_blocks(lane->collective, lane->caller.ranks);
+	char *at = host_side(lane, lane->send);
+
+	pattern_put(&lane->pattern, at, blocks * lane->call.count);
+	return transfer(lane, lane->send, at, blocks * lane->block);
+}
+
+/* All that the case uses. */
+bool lane_wipe(struct lane *lane, int byte)
+{
+	const struct collective *c = lane->collective;
+	size_t ranks = (size_t)lane->caller.ranks;
+	size_t bytes = lane->block *
+	               (c->sends_blocks || c->receives_blocks ? ranks : 1);
+
+	for (int i = 0; i < 2; i++) {
+		char *at = host_side(lane, lane->buffer[i]);
+
+		if (!lane->buffer[i])
+			continue;
+		memset(at, byte, bytes);
+		if (!transfer(lane, lane->buffer[i], at, bytes))
+			return false;
+	}
+	return true;
+}
+
+/* Get ready for a case. */
+void lane_aim(struct lane *lane, const struct bench_case *c)
+{
+	const struct caller *w = &lane->caller;
+	size_t block = c->count * cohort_type_size(c->type);
+	char *base = lane->buffer[0], *recv = base;
+
+	lane->send = lane->buffer[1];
+	if (c->mode.in_place) {
+		lane->send = base + collective_send_offset(c->collective,
+		                                           w->rank, block);
+		recv += collective_recv_offset(c->collective, w->rank, block);
+	}
+	lane->collective = c->collective;
+	lane->block = block;
+	lane->call = (struct call){
+		.send = lane->send,
+		.recv = recv,
+		.count = c->count,
+		.type = c->type,
+		.op = c->op < 0 ? COHORT_SUM : c->op,
+		.root = lane->bench->plan->options->root,
+	};
+	lane->bench->places[w->rank] = (struct limit_place){ lane->send, recv };
+	pattern_of_rank(&lane->pattern, c->type, c->op, w->rank, w->ranks);
+}
+
+/* ---- checking --------------------------------------------------------- */
+
+/* What is to be in block @b of the result. */
+static void expect(struct lane *lane, const struct bench_case *c, int b)
+{
+	int rank = lane->caller.rank, ranks = lane->caller.ranks, from = b;
+
+	switch (c->collective->source) {
+	case SOURCE_FOLD:
+		pattern_of_fold(&lane->expected, c->type, c->op, ranks);
+		return;
+	case SOURCE_ROOT:
+		from = lane->call.root;
+		break;
+	case SOURCE_EACH:
+		break;
+	case SOURCE_PREVIOUS:
+		from = (rank + ranks - 1) % ranks;
+		break;
+	}
+	pattern_of_rank(&lane->expected, c->type, c->op, from, ranks);
+}
+
+static bool count_wrong(struct lane *lane, struct bench_case *c)
+{
+	int rank = lane->caller.rank, ranks = lane->caller.ranks;
+	int blocks = c->collective->receives_blocks ? ranks : 1;
+	size_t first =
+		c->collective->sends_blocks ? (size_t)rank * c->count : 0;
+	char *at = host_side(lane, lane->call.recv);
+	size_t wrong = 0;
+
+	if (c->collective->only_root && rank != lane->call.root)
+		return true;
+	if (!transfer(lane, at, lane->call.recv, (size_t)blocks * lane->block))
+		return false;
+	for (int b = 0; b < blocks; b++) {
+		expect(lane, c, b);
+		wrong += pattern_wrong(&lane->expected,
+		                       at + (size_t)b * lane->block, first,
+		                       c->count);
+	}
+	/* Relaxed: a sum that is read after the threads have ended. */
+	atomic_fetch_add_explicit(&c->wrong, wrong, memory_order_relaxed);
+	return true;
+}
+
+/* Once with values that tell; what they were before could be right, too. */
+bool lane_check(struct lane *lane, struct bench_case *c, enum who who)
+{
+	int submitted, finished;
+	bool ok = lane_wipe(lane, POISON) && lane_rewrite(lane) &&
+	          lane_meet(lane) && lane_enter(lane, who);
+
+	if (!ok)
+		return false;
+	submitted = lane_submit(lane);
+	finished = submitted ? 0 : lane_finish(lane);
+	lane_leave(lane);
+	return lane_explain(lane, submitted, finished) && count_wrong(lane, c);
+}
+
+/* ---- begin and end ----------------------------------------------------- */
+
+/* To one of the cores that the process may use, in turn. */
+static void pin(int rank, int cores)
+{
+	int skip = rank % cores, cpu = 0;
+	cpu_set_t allowed, one;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed))
+		return;
+	for (; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &allowed) && skip-- == 0)
+			break;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+static bool allocate(struct lane *lane)
+{
+	struct bench *b = lane->bench;
+	size_t bytes = b->plan->bytes;
+
+	for (int i = 0; i < (b->plan->needs_two ? 2 : 1); i++) {
+		void *memory;
+
+		if (cohort_alloc(lane->caller.comm, bytes, &memory) !=
+		    COHORT_OK)
+			return fail(lane, "rank %d, %zu bytes: %s",
+			            lane->caller.rank, bytes,
+			            cohort_last_error());
+		lane->buffer[i] = memory;
+	}
+	if (b->platform->kind == COHORT_PLATFORM_HOST)
+		return true;
+	lane->staging = malloc(bytes);
+	return lane->staging || fail(lane, "out of memory: %zu bytes", bytes);
+}
+
+bool lane_open(struct lane *lane, struct cohort_comm *comm)
+{
+	struct bench *b = lane->bench;
+
+	lane->caller = (struct caller){
+		.comm = comm,
+		.platform = b->platform,
+		.stream = cohort_comm_stream(comm),
+		.rank = cohort_comm_rank(comm),
+		.ranks = b->ranks,
+	};
+	if (b->plan->options->pin)
+		pin(lane->caller.rank, b->cores);
+	return allocate(lane);
+}
+
+void lane_close(struct lane *lane)
+{
+	for (int i = 0; i < 2; i++)
+		cohort_free(lane->caller.comm, lane->buffer[i]);
+}
+
+void lane_destroy(struct lane *lane)
+{
+	if (!lane)
+		return;
+	free(lane->staging);
+	free(lane->begins);
+	free(lane->ends);
+	free(lane);
+}
+
+struct lane *lane_create(struct bench *b, size_t samples)
+{
+	struct lane *lane = aligned_alloc(64, (sizeof(*lane) + 63) / 64 * 64);
+
+	if (!lane)
+		return NULL;
+	memset(lane, 0, sizeof(*lane));
+	lane->bench = b;
+	lane->begins = calloc(samples, sizeof(*lane->begins));
+	lane->ends = calloc(samples, sizeof(*lane->ends));
+	if (lane->begins && lane->ends)
+		return lane;
+	lane_destroy(lane);
+	return NULL;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_LANE_H
+#define BENCH_LANE_H
+
+/*
+ * A rank of a measurement: its thread's buffers and calls, and how it meets the
+ * others
+ *
+ * What can fail returns false then, after it has left a complaint that ends the
+ * measurement of all.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench.h"
+#include "bench_data.h"
+#include "bench_limit.h"
+#include "progress.h"
+
+enum who { WHO_API, WHO_TABLE, WHO_LIMIT };
+
+/* Of the rank's thread; but for what others read between two meetings. */
+struct lane {
+	struct bench *bench;
+	struct caller caller;
+	struct call call;
+	enum who who;
+	const struct collective *collective;
+	size_t block; /* bytes of one */
+	uint64_t met; /* arrivals of all ranks that make this rank's meeting */
+	char *buffer[2]; /* to receive; to send from, if not in place */
+	char *staging;   /* where device memory cannot be written, else NULL */
+	char *send;      /* what the call sends, writable */
+	struct pattern pattern;  /* of what it sends */
+	struct pattern expected; /* of a block of the result */
+
+	/* Read by rank 0's between two meetings. */
+	double ns;        /* of an operation, back to back */
+	uint64_t *begins; /* of each operation; rewritten */
+	uint64_t *ends;   /* likewise */
+};
+
+struct bench {
+	struct bench_plan *plan;
+	struct cohort_group *group;
+	int ranks;
+	int cores;
+	struct lane **lanes;
+	struct limit_place
+		*places; /* written by their ranks before a meeting */
+	const struct platform *platform;
+
+	/* Owned by rank 0's thread. */
+	struct progress progress;
+	double *scratch;
+
+	/* Atomic; counts arrivals of all ranks, never reset. */
+	_Alignas(64) atomic_ullong arrived;
+
+	/* Atomic; set once by the first rank that fails, which then writes the
+	 * complaint; read by the others, and by the main thread after the run. */
+	_Alignas(64) atomic_bool has_failed;
+	char complaint[1200];
+};
+
+/* @samples: of operations whose times are kept.  NULL: out of memory. */
+struct lane *lane_create(struct bench *bench, size_t samples);
+void lane_destroy(struct lane *lane);
+
+/* Begin and end, on the rank's thread, with no operation under way.  After a failure
+ * there is no end. */
+bool lane_open(struct lane *lane, struct cohort_comm *comm);
+void lane_close(struct lane *lane);
+
+/* Wait for all ranks. */
+bool lane_meet(struct lane *lane);
+
+/* Get ready for a case. */
+void lane_aim(struct lane *lane, const struct bench_case *c);
+
+/* What it sends, anew. */
+bool lane_rewrite(struct lane *lane);
+
+/* All that the case uses. */
+bool lane_wipe(struct lane *lane, int byte);
+
+/* By whom operations are from now on, and the end of that. */
+bool lane_enter(struct lane *lane, enum who who);
+void lane_leave(struct lane *lane);
+
+/* What an operation and its wait have answered. */
+bool lane_explain(struct lane *lane, int submitted, int finished);
+
+/* Make one operation with values that tell, and count what is wrong. */
+bool lane_check(struct lane *lane, struct bench_case *c, enum who who);
+
+/* ---- one operation, in the timed part --------------------------------- */
+
+static inline int lane_submit(struct lane *lane)
+{
+	switch (lane->who) {
+	case WHO_API:
+		return lane->collective->by_api(&lane->caller, &lane->call);
+	case WHO_TABLE:
+		return (int)lane->collective->by_table(&lane->caller,
+		                                       &lane->call);
+	case WHO_LIMIT:
+		limit_run(lane->collective, lane->bench->places,
+		          lane->caller.rank, lane->caller.ranks,
+		          lane->call.root, lane->block);
+	}
+	return 0;
+}
+
+static inline int lane_finish(struct lane *lane)
+{
+	switch (lane->who) {
+	case WHO_API:
+		return cohort_wait(lane->caller.comm, lane->call.ticket,
+		                   COHORT_FOREVER);
+	case WHO_TABLE:
+		return (int)lane->caller.platform->cudaStreamSynchronize(
+			lane->caller.stream);
+	case WHO_LIMIT:
+		break;
+	}
+	return 0;
+}
+
+#endif
