@@ -87,7 +87,8 @@ static void put_head(FILE *out, const struct bench_plan *plan)
 	        "\nset title '%s, %d ranks, %s platform' noenhanced\n"
 	        "set logscale x 2\nset format x '%%.0b %%BB'\n"
 	        "set xlabel 'size'\nset ylabel 'bus bandwidth, GB/s'\n"
-	        "set yrange [0:*]\nset key left top noenhanced\nset grid\n",
+	        "set yrange [0:*]\nset key outside bottom center "
+	        "noenhanced\nset grid\n",
 	        o->collective ? o->collective->name : "all collectives",
 	        o->ranks, cli_platform_name(plan->platform));
 }
