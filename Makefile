@@ -14,6 +14,8 @@
 #                     on those in GPU_LIBRARIES=FOLDER
 #   make lint         style, headers, warnings, thread annotations, symbols
 #   make bench        build and run the benchmarks
+#   make bench-peers  all_reduce beside Open MPI and MPICH, if they are there;
+#                     PEER_FLAGS=... of bench/peers.py
 #   make model        check the model of the abort protocol, if spin is there
 #   make install      into DESTDIR and prefix; make uninstall takes it back
 #   make deps         install Criterion, which the tests need, if it is missing
@@ -211,7 +213,7 @@ mutate_objects  := $(call objects,$(mutate_sources))
 
 # ---- objects ----------------------------------------------------------------
 
-.PHONY: all demo test test-gpu asan tsan stress fuzz fuzz-here lint model bench install uninstall deps clean \
+.PHONY: all demo test test-gpu asan tsan stress fuzz fuzz-here lint model bench bench-peers install uninstall deps clean \
         help criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -386,6 +388,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
+                'tests/foreign/peers.sh $(out)/cohort' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \
@@ -494,6 +497,11 @@ bench_objects := $(bench_support:%=$(dir)/bench/%.o) $(dir)/src/cli/json.o
 
 bench: $(bench)
 	$(Q)set -e; for program in $^; do $$program; done
+
+# What bench/peer.c needs to be compiled, bench/peers.py looks for.
+PEER_FLAGS ?=
+bench-peers: $(out)/cohort
+	$(Q)bench/peers.py --out $(out) $(PEER_FLAGS) $<
 
 $(bench): %: %.o $(bench_objects) $(library_objects)
 	$(call say,LINK,$@)

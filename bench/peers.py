@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How many times as fast as an MPI: all-reduce in place of float32, by turns.
+
+usage: peers.py [--rounds N] [--ranks N,N,...] [--sizes LIST] [--out FOLDER] COHORT
+
+Each round runs `cohort bench` and bench/peer.c with every MPI that is installed, one
+after the other, on the same cores: rank r on core r modulo their number.  Shown are
+medians of the rounds: of the times, and of the ratios within a round.  Beside the
+public calls (cohort) there are the platform's own (raw).
+
+In FOLDER (build) are left peers.json, with all that was measured, and if there is a
+gnuplot peers.svg.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+INNER_ROUNDS = 3  # of each process
+TIME_LIMIT = 300  # of each process, in seconds
+OURS = ["cohort", "raw"]
+MODES = ["loop", "rewrite"]
+
+# At their best on one machine: messages through shared memory, large ones copied by
+# the kernel from one process to the other.  What MPICH has to say for this is its
+# default.  With more ranks than cores both would wait awake; Open MPI can be told
+# not to.
+PEERS = {
+    "Open MPI": {
+        "compiler": "mpicc.openmpi",
+        "run": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none",
+                "--mca", "pml", "ob1", "--mca", "btl", "self,vader"],
+        "crowded": ["--mca", "mpi_yield_when_idle", "1"],
+        "packages": "openmpi-bin libopenmpi-dev",
+    },
+    "MPICH": {
+        "compiler": "mpicc.mpich",
+        "run": ["mpiexec.mpich"],
+        "crowded": [],
+        "packages": "mpich libmpich-dev",
+    },
+}
+
+CORES = len(os.sched_getaffinity(0))
+
+# Else mpirun refuses to run in a container.
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+# ---- what there is ----------------------------------------------------------
+
+def build_peer(name, out):
+    """The program for a peer, or None after a line that says why not."""
+    peer = PEERS[name]
+    for tool in peer["compiler"], peer["run"][0]:
+        if not shutil.which(tool):
+            print(f"{name}: no {tool}: not measured "
+                  f"(of Debian, the packages {peer['packages']})")
+            return None
+    source = os.path.join(os.path.dirname(__file__), "peer.c")
+    program = os.path.join(out, "peer." + name.lower().replace(" ", ""))
+    command = [peer["compiler"], "-std=gnu11", "-D_GNU_SOURCE", "-O3", "-Wall",
+               "-Wextra", source, "-o", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{name}: {' '.join(command)}: not measured\n{done.stderr}")
+        return None
+    return program
+
+
+# ---- measuring --------------------------------------------------------------
+
+def run(command):
+    """What it prints, or None after a line that says why not."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True,
+                              check=False, timeout=TIME_LIMIT,
+                              env={**os.environ, **ENVIRONMENT})
+    except subprocess.TimeoutExpired:
+        print(f"{' '.join(command)}: more than {TIME_LIMIT} s")
+        return None
+    if done.returncode:
+        print(f"{' '.join(command)}: exit status {done.returncode}\n"
+              f"{done.stderr}")
+        return None
+    return done.stdout
+
+
+def measure_ours(cohort, ranks, sizes):
+    """{(system, mode, bytes): us}"""
+    out = run([cohort, "bench", "all_reduce", "--platform", "host",
+               "-g", str(ranks), "--sizes", ",".join(map(str, sizes)),
+               "--loop", "--rewrite", "--api", "--raw",
+               "--rounds", str(INNER_ROUNDS), "--json"])
+    if out is None:
+        sys.exit(1)
+    times = {}
+    for case in json.loads(out):
+        mode, _, raw = case["mode"].partition(" ")
+        times[raw or "cohort", mode, case["bytes"]] = case["time_us"]
+    return times
+
+
+def measure_peer(name, program, ranks, sizes):
+    peer = PEERS[name]
+    crowded = peer["crowded"] if ranks > CORES else []
+    out = run(peer["run"] + crowded + ["-n", str(ranks), program,
+                                       str(INNER_ROUNDS), *map(str, sizes)])
+    rounds = {}
+    for line in (out or "").splitlines():
+        mode, size, ns = line.split()
+        rounds.setdefault((name, mode, int(size)), []).append(float(ns) / 1e3)
+    return {key: statistics.median(values) for key, values in rounds.items()}
+
+
+def measure(args, programs):
+    """{(ranks, system, mode, bytes): us of each round}"""
+    all_times = {}
+    for number in range(args.rounds):
+        for ranks in args.ranks:
+            if sys.stderr.isatty():
+                print(f"\rround {number + 1}/{args.rounds}, {ranks} ranks ",
+                      end="", file=sys.stderr, flush=True)
+            times = measure_ours(args.cohort, ranks, args.sizes)
+            for name, program in programs.items():
+                times.update(measure_peer(name, program, ranks, args.sizes))
+            for key, us in times.items():
+                all_times.setdefault((ranks, *key), []).append(us)
+    if sys.stderr.isatty():
+        print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+    return all_times
+
+
+# ---- showing ----------------------------------------------------------------
+
+def ratio(times, ranks, ours, peer, mode, size):
+    """How many times as fast, as the median of the rounds; None: not known."""
+    a = times[ranks, ours, mode, size]
+    b = times.get((ranks, peer, mode, size), [])
+    if len(a) != len(b):
+        return None
+    return statistics.median(y / x for x, y in zip(a, b))
+
+
+def cell(us):
+    return f"{us:.3f}" if us < 10 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
+
+
+def show(args, times, peers):
+    for ranks in args.ranks:
+        for mode in MODES:
+            print(f"\n{ranks} ranks, {mode}: us, and how many times as fast as")
+            print(f"{'bytes':>10}{'cohort':>10}{'raw':>10}" + "".join(
+                f"{name:>12}{'cohort':>8}{'raw':>8}" for name in peers))
+            for size in args.sizes:
+                show_size(times, peers, ranks, mode, size)
+
+
+def show_size(times, peers, ranks, mode, size):
+    line = f"{size:>10}"
+    for ours in OURS:
+        line += f"{cell(statistics.median(times[ranks, ours, mode, size])):>10}"
+    for peer in peers:
+        theirs = times.get((ranks, peer, mode, size))
+        line += f"{cell(statistics.median(theirs)) if theirs else '-':>12}"
+        for ours in OURS:
+            faster = ratio(times, ranks, ours, peer, mode, size)
+            line += f"{'-' if faster is None else f'{faster:.2f}':>8}"
+    print(line)
+
+
+def write_json(args, times, peers):
+    cases = []
+    for (ranks, system, mode, size), values in times.items():
+        case = {"system": system, "ranks": ranks, "mode": mode, "bytes": size,
+                "time_us": statistics.median(values), "rounds_us": values}
+        for peer in peers if system in OURS else []:
+            case["faster_than " + peer] = ratio(times, ranks, system, peer,
+                                                mode, size)
+        cases.append(case)
+    path = os.path.join(args.out, "peers.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(cases, file, indent=1)
+    return path
+
+
+def plot_commands(args, times, peers, path):
+    """For gnuplot: one figure per number of ranks, a line per peer and mode."""
+    width = 480 * len(args.ranks)
+    yield f"set terminal svg size {width},420 font 'sans,12' background 'white'"
+    yield f"set output '{path}'"
+    yield f"set multiplot layout 1,{len(args.ranks)}"
+    yield "set logscale xy"
+    yield "set xtics (" + ", ".join(
+        f"'{short(size)}' {size}" for size in args.sizes) + ")"
+    yield "set xlabel 'bytes'; set ylabel 'times as fast'; set grid"
+    yield "set key outside bottom center maxrows 2"
+    for ranks in args.ranks:
+        lines, data = ["1 with lines linecolor 'black' notitle"], []
+        for color, peer in enumerate(peers, 1):
+            if ranks > CORES and not PEERS[peer]["crowded"]:
+                continue  # a comparison with the scheduler
+            for mode in MODES:
+                values = [(size, ratio(times, ranks, "cohort", peer, mode,
+                                       size)) for size in args.sizes]
+                values = [f"{s} {r}" for s, r in values if r is not None]
+                if not values:
+                    continue
+                dash = 1 if mode == "loop" else 2
+                lines.append(f"'-' with linespoints linecolor {color} "
+                             f"dashtype {dash} pointtype 7 "
+                             f"title '{peer}, {mode}'")
+                data += [*values, "e"]
+        yield f"set title 'all\\_reduce of float32, {ranks} ranks'"
+        if data:
+            first, last = min(args.sizes), max(args.sizes)
+            yield f"plot [{first * 0.7}:{last * 1.4}] " + ", ".join(lines)
+            yield from data
+
+
+def short(size):
+    for unit in "", "K", "M":
+        if size < 1024 or unit == "M":
+            return f"{size:g}{unit}"
+        size /= 1024
+
+
+def plot(args, times, peers):
+    """The figure's path, or None after a line that says why not."""
+    if not shutil.which("gnuplot"):
+        print("no gnuplot: no figure (of Debian, the package gnuplot-nox)")
+        return None
+    path = os.path.join(args.out, "peers.svg")
+    commands = "\n".join(plot_commands(args, times, peers, path)) + "\n"
+    done = subprocess.run(["gnuplot"], input=commands, text=True, check=False)
+    if done.returncode:
+        print(f"gnuplot: exit status {done.returncode}: no figure")
+        return None
+    return path
+
+
+# ---- the whole --------------------------------------------------------------
+
+def parse_size(text):
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() \
+        else (text, "")
+    size = int(number) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
+    if size < 4 or size % 4 or size > 1 << 32:
+        raise ValueError
+    return size
+
+
+def numbers(parse):
+    def parse_list(text):
+        try:
+            return [parse(part) for part in text.split(",")]
+        except (ValueError, KeyError):
+            raise argparse.ArgumentTypeError(f"'{text}' is no such list")
+    return parse_list
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--ranks", type=numbers(int), default=[2, 4])
+    parser.add_argument("--sizes", type=numbers(parse_size),
+                        default="4,1K,64K,1M,16M,64M")
+    parser.add_argument("--out", default="build")
+    parser.add_argument("cohort", metavar="COHORT")
+    args = parser.parse_args()
+    if args.rounds < 1 or min(args.ranks) < 2:
+        parser.error("at least 1 round, of at least 2 ranks")
+    return args
+
+
+def main():
+    args = parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    programs = {name: build_peer(name, args.out) for name in PEERS}
+    programs = {name: p for name, p in programs.items() if p}
+    times = measure(args, programs)
+    print(f"{args.rounds} rounds by turns, {CORES} cores; medians")
+    show(args, times, list(programs))
+    left = [write_json(args, times, list(programs))]
+    if programs:
+        left.append(plot(args, times, list(programs)))
+    print("\n" + ", ".join(path for path in left if path))
+
+
+main()
