@@ -28,7 +28,7 @@ struct small_format {
 	int bias;        /* of the exponent */
 	int32_t special; /* first code that is infinity or NaN */
 	int32_t top;     /* as f32: of what is larger becomes the same */
-	uint32_t nan;    /* the one NaN of results */
+	int32_t nan;     /* the one NaN of results */
 };
 
 static const struct small_format f16_format = {
@@ -64,6 +64,19 @@ static const struct small_format e5m2_format = {
 /* An exponent as it stands in an f32. */
 #define F32_EXPONENT(e) ((127 + (e)) << 23)
 
+/* What a level does in one instruction it brings along. */
+#ifndef LEVEL_LESSER
+INLINE i32v i32_lesser(i32v a, i32v b)
+{
+	return PICK(a < b, a, b);
+}
+
+INLINE i32v i32_greater(i32v a, i32v b)
+{
+	return PICK(a > b, a, b);
+}
+#endif
+
 /*
  * A normal number only needs its exponent's bias changed; infinity and NaN
  * need the exponent filled.  A subnormal is read as the fraction of the least
@@ -86,47 +99,50 @@ INLINE f32v small_widen(u32v x, struct small_format f)
 /*
  * A power of two is added whose last digit is worth that of the result, so that
  * the addition does the rounding, and the low bits of the sum count the digits.
- * They include the leading one, which is as much as one step of the exponent.
+ * They include the leading one, which is as much as one step of the exponent;
+ * that of the least normal number is in the way, and so added negated.
  */
 INLINE u32v small_narrow(f32v x, struct small_format f)
 {
-	const u32v sign = (u32v)x >> 31 << (f.bits - 1);
-	const int cut = 23 - f.mantissa;
+	const int cut = 23 - f.mantissa, mask = (1 << (f.bits - 1)) - 1;
+	const int origin = -(F32_EXPONENT(1 - f.bias) >> cut) & mask;
 	const i32v least = (i32v){} + F32_EXPONENT(1 - f.bias);
-	const i32v top = (i32v){} + f.top;
-	i32v magnitude = (i32v)x & F32_MAGNITUDE;
-	const i32v nan = magnitude > F32_INFINITY;
-	i32v exponent, anchor, code;
+	const i32v sign = (i32v)((u32v)x >> (32 - f.bits));
+	const i32v whole = (i32v)x & F32_MAGNITUDE;
+	const i32v magnitude = i32_lesser(whole, (i32v){} + f.top);
+	const i32v exponent = i32_greater(magnitude & F32_INFINITY, least);
+	const f32v anchor = (f32v)(exponent + (cut << 23) + origin);
+	const i32v code = (i32v)((f32v)magnitude + anchor) + (exponent >> cut);
 
-	magnitude = PICK(magnitude < top, magnitude, top);
-	exponent = magnitude & F32_INFINITY;
-	exponent = PICK(exponent > least, exponent, least);
-	anchor = exponent + (cut << 23);
-	code = (i32v)((f32v)magnitude + (f32v)anchor) - anchor;
-	code += (exponent - F32_EXPONENT(1 - f.bias)) >> cut;
-	return PICK((u32v)nan, (u32v){} + f.nan, (u32v)code | sign);
+	return (u32v)PICK(whole > F32_INFINITY, (i32v){} + f.nan,
+	                  PICK((i32v){} + mask, code, sign));
 }
 
 /*
  * Which payload a sum of NaNs has depends on the order in which the compiler
  * puts the operands, so all are made one.
  */
+#ifndef LEVEL_ONE_NAN
 INLINE f32v f32_one_nan(f32v x)
 {
-	const u32v nan = (u32v)(x != x);
-
-	return (f32v)PICK(nan, (u32v){} + 0x7fc00000, (u32v)x);
+	return (f32v)PICK(x != x, (i32v){} + 0x7fc00000, (i32v)x);
 }
+
+INLINE f64v f64_one_nan(f64v x)
+{
+	const int64_t nan = INT64_C(0x7ff8000000000000);
+
+	return (f64v)PICK(x != x, (i64v){} + nan, (i64v)x);
+}
+#endif
 
 /* bf16 is the upper half of an f32, so its subnormals need nothing special.
  * Here it stays there, with anything below. */
 INLINE u32v bf16_narrow_high(f32v x)
 {
-	const u32v bits = (u32v)x;
-	const u32v rounded = bits + 0x7fff + ((bits >> 16) & 1);
-	const u32v nan = (u32v)(x != x);
+	const u32v bits = (u32v)f32_one_nan(x);
 
-	return PICK(nan, (u32v){} + 0x7fc00000, rounded);
+	return bits + 0x7fff + ((bits >> 16) & 1);
 }
 
 #endif

@@ -27,7 +27,8 @@ static bool has_avx512(void)
 	return has_avx2() && __builtin_cpu_supports("avx512f") &&
 	       __builtin_cpu_supports("avx512bw") &&
 	       __builtin_cpu_supports("avx512dq") &&
-	       __builtin_cpu_supports("avx512vl");
+	       __builtin_cpu_supports("avx512vl") &&
+	       __builtin_cpu_supports("avx512vbmi");
 }
 #endif
 

@@ -23,7 +23,21 @@
 #define LEVEL reduce_avx2
 #define NAME "avx2"
 #define WIDTH 32
-#define F16_HALVES
+#define LEVEL_F16
+
+#include "platform/host/vectors.h"
+
+#define LEVEL_LESSER
+
+INLINE i32v i32_lesser(i32v a, i32v b)
+{
+	return (i32v)_mm256_min_epi32((__m256i)a, (__m256i)b);
+}
+
+INLINE i32v i32_greater(i32v a, i32v b)
+{
+	return (i32v)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
 
 #include "platform/host/convert.h"
 

@@ -9,7 +9,7 @@
 #ifdef __aarch64__
 #include <arm_neon.h>
 
-#define F16_HALVES
+#define LEVEL_F16
 
 INLINE f32v f16_widen(u16h x)
 {
