@@ -278,6 +278,26 @@ if command -v python3 >/dev/null 2>&1; then
 	EOF
 fi
 
+# Memory that the processor may not be able to reach: through the drop-in libraries.
+what='cohort bench --platform gpu'
+libraries=$(dirname "$cohort")/lib/drop-in
+if [ -e "$libraries/libnccl.so.2" ]; then
+	COHORT_GPU_LIBRARIES=$libraries
+	export COHORT_GPU_LIBRARIES
+	# shellcheck disable=SC2086
+	run 0 bench all -g 2 --sizes 4,100001 --platform gpu $quick --loop --rewrite \
+		--queued 2 --raw --api --in-place --out-of-place
+	quiet "$what"
+	lines $((2 * 3 * 2 * (7 * 2 + 2)))
+	grep -q ', gpu platform, 2 ranks' "$dir/out" || fail "$what: not that platform"
+	refuses '--limit: ' bench all --platform gpu --limit
+	unset COHORT_GPU_LIBRARIES
+fi
+what='cohort bench, of more memory than there is'
+run 1 bench all_reduce -b 1024G
+[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "$what: not one line"
+grep -qF '1099511627776 bytes: ' "$dir/err" || fail "$what: not told how much"
+
 # By a gnuplot that only tells what it was given, one that fails, and none.
 what='cohort bench --plot'
 mkdir "$dir/tools"
