@@ -135,11 +135,11 @@ library_sources := \
   src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
   src/cli/bench.c src/cli/bench_call.c src/cli/bench_data.c \
-  src/cli/bench_lane.c src/cli/bench_limit.c src/cli/bench_options.c src/cli/bench_plan.c \
-  src/cli/bench_plot.c src/cli/bench_report.c src/cli/bench_run.c \
-  src/cli/cli.c src/cli/demo.c src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
-  src/cli/json.c src/cli/main.c src/cli/mlp.c src/cli/progress.c \
-  src/cli/report.c \
+  src/cli/bench_help.c src/cli/bench_lane.c src/cli/bench_limit.c \
+  src/cli/bench_options.c src/cli/bench_plan.c src/cli/bench_plot.c \
+  src/cli/bench_report.c src/cli/bench_run.c src/cli/cli.c src/cli/demo.c \
+  src/cli/digits.c src/cli/digits_data.S src/cli/info.c src/cli/json.c \
+  src/cli/main.c src/cli/mlp.c src/cli/progress.c src/cli/report.c \
   src/cli/run.c src/cli/supervise.c src/cli/train.c
 # The drop-in libraries: those of the host platform's sources, and forwarders.
 drop_in_sources := \

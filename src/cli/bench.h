@@ -25,6 +25,8 @@ enum bench_pace {
 	                 buffers and meet, outside the timed part */
 	PACE_QUEUED,  /* several, then one wait */
 	PACE_ENQUEUE, /* likewise, but the wait is outside the timed part */
+	PACE_COMPUTE, /* one, then wait, each after some work of the rank's own,
+	                 and that is timed, too; the limit is the work alone */
 	BENCH_PACES,
 };
 
@@ -50,6 +52,8 @@ struct bench_options {
 	uint64_t warm_up;    /* before those */
 	bool paces[BENCH_PACES];
 	uint64_t depth[BENCH_PACES]; /* operations per wait */
+	uint64_t compute_us;         /* of work per operation, on average */
+	bool unbalanced;             /* rank r has r + 1 shares of it */
 	bool api;
 	bool raw;
 	bool in_place;
@@ -110,6 +114,9 @@ struct bench_plan {
  * printed. */
 int bench_parse(int argc, char **argv, struct bench_options *options,
                 bool *help_out);
+
+/* The help, on stdout. */
+void bench_help(void);
 
 /* The cases of the options.  False if there is no memory; bench_plan_fini() also
  * after that. */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 /* Rounds of waiting for another rank before the core is given away, and before it is
  * asked whether there is anybody left to come. */
 #define MEET_SPINS 20000
@@ -197,6 +199,63 @@ void lane_aim(struct lane *lane, const struct bench_case *c)
 	};
 	lane->bench->places[w->rank] = (struct limit_place){ lane->send, recv };
 	pattern_of_rank(&lane->pattern, c->type, c->op, w->rank, w->ranks);
+}
+
+/* ---- work ------------------------------------------------------------- */
+
+/* One pass over the values. */
+static void pass(float *values)
+{
+	for (int i = 0; i < WORK_VALUES; i++)
+		values[i] = values[i] * 0.999f + 1.0f;
+}
+
+static void work(struct lane *lane, uint64_t passes)
+{
+	while (passes--) {
+		pass(lane->values);
+		/* So that no pass is left out. */
+		__asm__ volatile("" : : "r"(lane->values) : "memory");
+	}
+}
+
+void lane_work(struct lane *lane)
+{
+	work(lane, lane->work);
+}
+
+/* Passes in a microsecond, of the least disturbed of some tries. */
+static double measure_work(struct lane *lane)
+{
+	double most = 0.0;
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t from = clock_now(), ns;
+
+		work(lane, 2000);
+		ns = clock_now() - from;
+		if (2000e3 / (double)(ns + 1) > most)
+			most = 2000e3 / (double)(ns + 1);
+	}
+	return most;
+}
+
+bool lane_learn(struct lane *lane)
+{
+	struct bench *b = lane->bench;
+	const struct bench_options *o = b->plan->options;
+	double us = (double)o->compute_us;
+
+	if (!o->paces[PACE_COMPUTE])
+		return true;
+	if (lane->caller.rank == 0)
+		b->work_per_us = measure_work(lane);
+	if (!lane_meet(lane))
+		return false;
+	if (o->unbalanced)
+		us *= 2.0 * (lane->caller.rank + 1) / (b->ranks + 1);
+	lane->work = (uint64_t)(us * b->work_per_us) + 1;
+	return true;
 }
 
 /* ---- checking --------------------------------------------------------- */

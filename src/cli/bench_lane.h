@@ -20,7 +20,10 @@
 #include "bench_limit.h"
 #include "progress.h"
 
-enum who { WHO_API, WHO_TABLE, WHO_LIMIT };
+enum who { WHO_API, WHO_TABLE, WHO_LIMIT, WHO_NOBODY };
+
+/* What a rank's own work is done on: stays in its core's first cache. */
+#define WORK_VALUES 1024
 
 /* Of the rank's thread; but for what others read between two meetings. */
 struct lane {
@@ -37,6 +40,9 @@ struct lane {
 	struct pattern pattern;  /* of what it sends */
 	struct pattern expected; /* of a block of the result */
 
+	uint64_t work; /* per operation */
+	float values[WORK_VALUES];
+
 	/* Read by rank 0's between two meetings. */
 	double ns;        /* of an operation, back to back */
 	uint64_t *begins; /* of each operation; rewritten */
@@ -52,6 +58,7 @@ struct bench {
 	struct limit_place
 		*places; /* written by their ranks before a meeting */
 	const struct platform *platform;
+	double work_per_us; /* written by rank 0 before a meeting */
 
 	/* Owned by rank 0's thread. */
 	struct progress progress;
@@ -91,6 +98,12 @@ bool lane_wipe(struct lane *lane, int byte);
 bool lane_enter(struct lane *lane, enum who who);
 void lane_leave(struct lane *lane);
 
+/* Find out how much work an operation takes; all ranks at the same time. */
+bool lane_learn(struct lane *lane);
+
+/* Do it. */
+void lane_work(struct lane *lane);
+
 /* What an operation and its wait have answered. */
 bool lane_explain(struct lane *lane, int submitted, int finished);
 
@@ -111,6 +124,9 @@ static inline int lane_submit(struct lane *lane)
 		limit_run(lane->collective, lane->bench->places,
 		          lane->caller.rank, lane->caller.ranks,
 		          lane->call.root, lane->block);
+		break;
+	case WHO_NOBODY:
+		break;
 	}
 	return 0;
 }
@@ -125,6 +141,7 @@ static inline int lane_finish(struct lane *lane)
 		return (int)lane->caller.platform->cudaStreamSynchronize(
 			lane->caller.stream);
 	case WHO_LIMIT:
+	case WHO_NOBODY:
 		break;
 	}
 	return 0;

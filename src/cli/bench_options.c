@@ -22,6 +22,8 @@ enum {
 	OPTION_LOOP,
 	OPTION_QUEUED,
 	OPTION_ENQUEUE,
+	OPTION_COMPUTE,
+	OPTION_UNBALANCED,
 	OPTION_RAW,
 	OPTION_API,
 	OPTION_IN_PLACE,
@@ -54,6 +56,8 @@ static const struct option long_options[] = {
 	{ "loop", no_argument, NULL, OPTION_LOOP },
 	{ "queued", required_argument, NULL, OPTION_QUEUED },
 	{ "enqueue", required_argument, NULL, OPTION_ENQUEUE },
+	{ "compute", required_argument, NULL, OPTION_COMPUTE },
+	{ "unbalanced", no_argument, NULL, OPTION_UNBALANCED },
 	{ "raw", no_argument, NULL, OPTION_RAW },
 	{ "api", no_argument, NULL, OPTION_API },
 	{ "in-place", no_argument, NULL, OPTION_IN_PLACE },
@@ -74,71 +78,6 @@ struct reader {
 	uint64_t first, last, factor, step;
 	bool has_sizes;
 };
-
-/* ---- help ------------------------------------------------------------- */
-
-static void print_help(void)
-{
-	puts("usage: cohort bench COLLECTIVE [OPTION]...\n"
-	     "\n"
-	     "Measures a collective with one thread per rank, in the way of "
-	     "nccl-tests.\n"
-	     "COLLECTIVE is all, or one of these:");
-	for (size_t i = 0; i < collective_count; i++)
-		printf("%s%s",
-		       i == 0   ? "  "
-		       : i == 6 ? ",\n  "
-		                : ", ",
-		       collectives[i].name);
-	puts("\n"
-	     "\n"
-	     "  -b SIZE         first size in bytes, also with K, M or G "
-	     "(default 4)\n"
-	     "  -e SIZE         last size (default 64M, or -b if that is "
-	     "more)\n"
-	     "  -f N            each is N times the one before (default 4)\n"
-	     "  -i SIZE         each is that much more than the one before\n"
-	     "  --sizes LIST    these, with commas\n"
-	     "  -g N            ranks (default: the GPUs, or the host's cores, "
-	     "2 to 8)\n"
-	     "  -d TYPE         float32 (default), another one, or all\n"
-	     "  -o OPERATION    sum (default), prod, max, min, avg, or all\n"
-	     "  -r RANK         root (default 0)\n"
-	     "  -n N            operations per round (default: about 5 ms of "
-	     "them)\n"
-	     "  -w N            operations before those, not timed (default "
-	     "2)\n"
-	     "  -c 0|1          check the results in the first and last round "
-	     "(default 1)\n"
-	     "  --rounds N      of all that is measured, in turn (default 21)\n"
-	     "\n"
-	     "What is measured; of several, each:\n"
-	     "  --loop          one operation, then wait, again and again "
-	     "(default)\n"
-	     "  --rewrite       each rank rewrites what it sends before each "
-	     "operation,\n"
-	     "                  outside the timed part\n"
-	     "  --queued K      K operations, then one wait; time of one\n"
-	     "  --enqueue K     likewise, without the wait\n"
-	     "  --api           through cohort_*() (default)\n"
-	     "  --raw           through NCCL's functions of the platform\n"
-	     "  --in-place      what is sent is where the result goes "
-	     "(default)\n"
-	     "  --out-of-place  it is not\n"
-	     "\n"
-	     "  --limit         compare with the same loads and stores without "
-	     "waiting\n"
-	     "                  for anybody, by turns\n"
-	     "  --platform P    gpu or host (default: what cohort info tells)\n"
-	     "  --no-pin        leave it to the system on which cores the "
-	     "ranks run\n"
-	     "  --json          one JSON array instead of text\n"
-	     "  --plot FILE     a figure of the bandwidths, too: SVG, by "
-	     "gnuplot\n"
-	     "  -h, --help      this text\n"
-	     "\n"
-	     "Exit status: 1 also if a result was wrong.");
-}
 
 /* ---- values ----------------------------------------------------------- */
 
@@ -362,6 +301,14 @@ static int parse_long(int c, char **argv, struct reader *reader)
 		return parse_deep(PACE_QUEUED, "--queued", o);
 	case OPTION_ENQUEUE:
 		return parse_deep(PACE_ENQUEUE, "--enqueue", o);
+	case OPTION_COMPUTE:
+		o->paces[PACE_COMPUTE] = true;
+		o->compute_us =
+			parse_number("--compute", 1, MAX_COUNT, &status);
+		break;
+	case OPTION_UNBALANCED:
+		o->unbalanced = true;
+		break;
 	case OPTION_RAW:
 		o->raw = true;
 		break;
@@ -436,15 +383,21 @@ static int settle_sizes(struct reader *reader)
 	return status;
 }
 
-static void settle_modes(struct bench_options *o)
+static int settle_modes(struct bench_options *o)
 {
 	bool any = false;
+
+	if (o->unbalanced && !o->paces[PACE_COMPUTE]) {
+		cli_complain("bench", "--unbalanced: only with --compute");
+		return CLI_USAGE;
+	}
 
 	for (int pace = 0; pace < BENCH_PACES; pace++)
 		any |= o->paces[pace];
 	o->paces[PACE_LOOP] |= !any;
 	o->api |= !o->raw;
 	o->in_place |= !o->out_of_place;
+	return CLI_OK;
 }
 
 static int parse_all(int argc, char **argv, struct reader *reader,
@@ -455,7 +408,7 @@ static int parse_all(int argc, char **argv, struct reader *reader,
 	while ((c = getopt_long(argc, argv, short_options, long_options,
 	                        NULL)) != -1) {
 		if (c == 'h') {
-			print_help();
+			bench_help();
 			*help_out = true;
 			return CLI_OK;
 		}
@@ -505,7 +458,7 @@ int bench_parse(int argc, char **argv, struct bench_options *options,
 		.op = COHORT_SUM,
 		.rounds = 21,
 		.warm_up = 2,
-		.depth = { 1, 1, 1, 1 },
+		.depth = { 1, 1, 1, 1, 1 },
 		.check = true,
 		.pin = true,
 	};
@@ -515,6 +468,5 @@ int bench_parse(int argc, char **argv, struct bench_options *options,
 	status = parse_collective(argc, argv, &options->collective);
 	if (status == CLI_OK)
 		status = settle_sizes(&reader);
-	settle_modes(options);
-	return status;
+	return status == CLI_OK ? settle_modes(options) : status;
 }

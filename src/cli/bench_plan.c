@@ -163,22 +163,34 @@ void bench_plan_fini(struct bench_plan *plan)
 	free(plan->cases);
 }
 
+/* What the pace's name needs to mean something. */
+static void describe(const struct bench_options *options, enum bench_pace pace,
+                     char text[BENCH_MODE_TEXT])
+{
+	unsigned long long depth = options->depth[pace];
+
+	*text = '\0';
+	if (pace == PACE_QUEUED || pace == PACE_ENQUEUE)
+		snprintf(text, BENCH_MODE_TEXT, " %llu", depth);
+	if (pace == PACE_COMPUTE)
+		snprintf(text, BENCH_MODE_TEXT, " %llu%s",
+		         (unsigned long long)options->compute_us,
+		         options->unbalanced ? " unbalanced" : "");
+}
+
 const char *bench_mode_text(const struct bench_options *options,
                             const struct bench_mode *mode,
                             char text[BENCH_MODE_TEXT])
 {
 	static const char *const names[BENCH_PACES] = {
-		[PACE_LOOP] = "loop",
-		[PACE_REWRITE] = "rewrite",
-		[PACE_QUEUED] = "queued",
-		[PACE_ENQUEUE] = "enqueue",
+		[PACE_LOOP] = "loop",       [PACE_REWRITE] = "rewrite",
+		[PACE_QUEUED] = "queued",   [PACE_ENQUEUE] = "enqueue",
+		[PACE_COMPUTE] = "compute",
 	};
-	char depth[24] = "";
+	char more[BENCH_MODE_TEXT];
 
-	if (mode->pace == PACE_QUEUED || mode->pace == PACE_ENQUEUE)
-		snprintf(depth, sizeof(depth), " %llu",
-		         (unsigned long long)options->depth[mode->pace]);
-	snprintf(text, BENCH_MODE_TEXT, "%s%s%s%s", names[mode->pace], depth,
+	describe(options, mode->pace, more);
+	snprintf(text, BENCH_MODE_TEXT, "%s%s%s%s", names[mode->pace], more,
 	         mode->raw ? " raw" : "",
 	         mode->in_place ? "" : " out-of-place");
 	return text;

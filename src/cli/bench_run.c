@@ -24,6 +24,8 @@
 
 /* How long a round of a case takes, if it is not said how often; within limits. */
 #define AUTO_NS UINT64_C(5000000)
+/* With work in between: many of the system's time slices. */
+#define AUTO_COMPUTE_NS UINT64_C(100000000)
 #define AUTO_LEAST 2
 #define AUTO_MOST 10000
 
@@ -43,6 +45,24 @@ static bool time_row(struct lane *lane, uint64_t n, uint64_t depth)
 	for (uint64_t i = 0; i < n; i += depth) {
 		for (uint64_t k = 0; k < depth && !submitted; k++)
 			submitted = lane_submit(lane);
+		if (submitted || (finished = lane_finish(lane)))
+			break;
+	}
+	lane->ns = (double)(clock_now() - from) / (double)n;
+	return lane_explain(lane, submitted, finished);
+}
+
+static bool time_computed(struct lane *lane, uint64_t n)
+{
+	int submitted = 0, finished = 0;
+	uint64_t from;
+
+	if (!lane_meet(lane))
+		return false;
+	from = clock_now();
+	for (uint64_t i = 0; i < n; i++) {
+		lane_work(lane);
+		submitted = lane_submit(lane);
 		if (submitted || (finished = lane_finish(lane)))
 			break;
 	}
@@ -89,15 +109,26 @@ static bool time_rewritten(struct lane *lane, uint64_t n)
 	return true;
 }
 
+static bool time_some(struct lane *lane, enum bench_pace pace, uint64_t n)
+{
+	uint64_t depth = lane->bench->plan->options->depth[pace];
+
+	switch (pace) {
+	case PACE_REWRITE:
+		return time_rewritten(lane, n);
+	case PACE_ENQUEUE:
+		return time_enqueue(lane, n, depth);
+	case PACE_COMPUTE:
+		return time_computed(lane, n);
+	default:
+		return time_row(lane, n, depth);
+	}
+}
+
 /* All ranks' @n operations; then they have met. */
 static bool run_row(struct lane *lane, enum bench_pace pace, uint64_t n)
 {
-	uint64_t depth = lane->bench->plan->options->depth[pace];
-	bool ok = pace == PACE_REWRITE   ? time_rewritten(lane, n)
-	          : pace == PACE_ENQUEUE ? time_enqueue(lane, n, depth)
-	                                 : time_row(lane, n, depth);
-
-	return ok && lane_meet(lane);
+	return time_some(lane, pace, n) && lane_meet(lane);
 }
 
 /* ---- a round's time, by rank 0 ---------------------------------------- */
@@ -147,13 +178,14 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 static bool calibrate(struct lane *lane, enum bench_pace pace, uint64_t *often)
 {
 	uint64_t depth = lane->bench->plan->options->depth[pace];
+	uint64_t whole = pace == PACE_COMPUTE ? AUTO_COMPUTE_NS : AUTO_NS;
 
 	for (uint64_t n = depth; !*often; n *= 8) {
 		if (!run_row(lane, pace, n))
 			return false;
 		if (lane->caller.rank == 0) {
 			double ns = evaluate(lane->bench, pace, n) + 1.0;
-			uint64_t most = (uint64_t)(AUTO_NS / ns);
+			uint64_t most = (uint64_t)((double)whole / ns);
 
 			if (most < AUTO_LEAST)
 				most = AUTO_LEAST;
@@ -202,12 +234,13 @@ static bool run_case(struct lane *lane, struct bench_case *c, uint64_t round)
 {
 	const struct bench_options *o = lane->bench->plan->options;
 	enum who who = c->mode.raw ? WHO_TABLE : WHO_API;
+	enum who least = c->mode.pace == PACE_COMPUTE ? WHO_NOBODY : WHO_LIMIT;
 
 	lane_aim(lane, c);
 	if (o->check && (round == 0 || round + 1 == o->rounds) &&
 	    !lane_check(lane, c, who))
 		return false;
-	if (c->limits_ns && !measure(lane, c, WHO_LIMIT, &c->limit_iterations,
+	if (c->limits_ns && !measure(lane, c, least, &c->limit_iterations,
 	                             &c->limits_ns[round]))
 		return false;
 	return measure(lane, c, who, &c->iterations, &c->times_ns[round]);
@@ -256,7 +289,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	struct lane *lane = b->lanes[cohort_comm_rank(comm)];
 
 	/* The others may wait for this one: no time to give anything back. */
-	if (!lane_open(lane, comm) || !run_rounds(lane))
+	if (!lane_open(lane, comm) || !lane_learn(lane) || !run_rounds(lane))
 		return -1;
 	lane_close(lane);
 	return 0;

@@ -151,6 +151,8 @@ for value in 0 -1 1000001 1K ''; do
 	refuses "--enqueue: '$value'" bench all --enqueue "$value"
 done
 refuses "-w: '-1'" bench all -w -1
+refuses "--compute: '0'" bench all --compute 0
+refuses '--unbalanced: only with --compute' bench all --unbalanced
 refuses "-d: 'float33' is not all or one of int8 to float8e5m2" \
 	bench all -d float33
 refuses "-o: 'mean' is not all or one of sum to avg" bench all -o mean
@@ -229,9 +231,10 @@ for ranks in 1 2 8; do
 	what="cohort bench all -g $ranks"
 	# shellcheck disable=SC2086
 	run 0 bench all -g $ranks -r $((ranks - 1)) --sizes 4K,100001 -d half $quick \
-		--loop --rewrite --queued 3 --enqueue 3 --raw --api --limit --no-pin
+		--loop --rewrite --queued 3 --enqueue 3 --compute 5 --unbalanced \
+		--raw --api --limit --no-pin
 	quiet "$what"
-	lines $((2 * 4 * 2 * 9))
+	lines $((2 * 5 * 2 * 9))
 done
 
 what='cohort bench --json'
