@@ -176,8 +176,19 @@ DEFINE_ACCESS(f64v, double)
 
 /* ---- the loops ---------------------------------------------------------- */
 
-/* Two ranks in place are the common case, without loops over ranks. */
+/* Two ranks in place are the common case: without loops over ranks, and two steps
+ * at a time. */
 #define DEFINE_FOLD(name, elements, widen, op, finish, narrow)                 \
+	INLINE elements name##_step(const char *a, const char *b,              \
+	                            const struct divisor *d)                   \
+	{                                                                      \
+		const size_t step = sizeof(elements);                          \
+                                                                               \
+		(void)d;                                                       \
+		return narrow(finish(op(widen(elements##_load(a, step)),       \
+		                        widen(elements##_load(b, step))),      \
+		                     d));                                      \
+	}                                                                      \
 	static void name(void *const out[], int outs, const void *const src[], \
 	                 int n, size_t count)                                  \
 	{                                                                      \
@@ -190,18 +201,16 @@ DEFINE_ACCESS(f64v, double)
 			const char *const a = src[0], *const b = src[1];       \
 			char *const x = out[0], *const y = out[1];             \
                                                                                \
-			_Pragma("GCC unroll 2") for (; bytes - at >= step;     \
-			                             at += step)               \
-			{                                                      \
-				const elements r = narrow(finish(              \
-					op(widen(elements##_load(a + at,       \
-				                                 step)),       \
-				           widen(elements##_load(b + at,       \
-				                                 step))),      \
-					&d));                                  \
+			for (; bytes - at >= 2 * step; at += 2 * step) {       \
+				const elements r =                             \
+					name##_step(a + at, b + at, &d);       \
+				const elements s = name##_step(                \
+					a + at + step, b + at + step, &d);     \
                                                                                \
 				elements##_store(x + at, r, step);             \
+				elements##_store(x + at + step, s, step);      \
 				elements##_store(y + at, r, step);             \
+				elements##_store(y + at + step, s, step);      \
 			}                                                      \
 		}                                                              \
 		for (; at < bytes; at += step) {                               \
