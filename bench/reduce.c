@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The kernels: what folding costs in one thread, by type and operation
+ *
+ * All ranks are in place, as in an all-reduce: as many arrays are read and written
+ * as there are ranks.  Beside each stands the plain loop a[i] = b[i] = a[i] + b[i]
+ * of f32, with vectors as wide as the level's; it and the fold take turns in one
+ * run.  What is shown is medians: of one call of one element in ns, of bytes read
+ * and written in GB/s, and of how many times as long as the plain loop the fold
+ * took per byte.
+ *
+ *	build/release/bench/reduce [--rounds N] [--ranks N] [--level NAME] [--json]
+ */
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/cohort.h>
+
+#include "base/clock.h"
+#include "cli/json.h"
+#include "platform/host/reduce_levels.h"
+
+#define MAX_ROUNDS 1000
+#define MAX_RANKS 16
+#define SIZES 3
+#define CALLS 200 /* of one element, in one round */
+
+/* Bytes of an array that a turn goes over, or more: some microseconds pass more
+ * slowly when integers of 512 bits are followed by floats. */
+#define TURN 0x200000
+
+static const size_t sizes[SIZES] = { 0x4000, 0x40000, 0x1000000 };
+
+static const char *const type_names[ncclNumTypes] = {
+	"int8",    "uint8",   "int32",   "uint32",   "int64",  "uint64",
+	"float16", "float32", "float64", "bfloat16", "f8e4m3", "f8e5m2",
+};
+
+static const char *const op_names[ncclNumOps] = {
+	[ncclSum] = "sum", [ncclProd] = "prod", [ncclMax] = "max",
+	[ncclMin] = "min", [ncclAvg] = "avg",
+};
+
+/* ---- the plain loop ----------------------------------------------------- */
+
+typedef void plain_fn(char *a, char *b, size_t bytes);
+
+#define DEFINE_PLAIN(name, width, machine)                                     \
+	machine static void name(char *a, char *b, size_t bytes)               \
+	{                                                                      \
+		float x __attribute__((vector_size(width)));                   \
+		float y __attribute__((vector_size(width)));                   \
+                                                                               \
+		for (size_t at = 0; at < bytes; at += (width)) {               \
+			memcpy(&x, a + at, sizeof(x));                         \
+			memcpy(&y, b + at, sizeof(y));                         \
+			x += y;                                                \
+			memcpy(a + at, &x, sizeof(x));                         \
+			memcpy(b + at, &x, sizeof(x));                         \
+		}                                                              \
+	}
+
+DEFINE_PLAIN(plain_base, 16, )
+#ifdef __x86_64__
+DEFINE_PLAIN(plain_avx2, 32, __attribute__((target("avx2"))))
+DEFINE_PLAIN(plain_avx512, 64, __attribute__((target("avx512f"))))
+#endif
+
+static plain_fn *plain_of(const struct reduce_level *level)
+{
+#ifdef __x86_64__
+	if (level == &reduce_avx512)
+		return plain_avx512;
+	if (level == &reduce_avx2)
+		return plain_avx2;
+#endif
+	(void)level;
+	return plain_base;
+}
+
+/* ---- measuring ---------------------------------------------------------- */
+
+struct bench {
+	const struct reduce_level *level;
+	plain_fn *plain;
+	int rounds;
+	int ranks;
+	char *at[MAX_RANKS];
+	const void *src[MAX_RANKS];
+	void *out[MAX_RANKS];
+};
+
+struct result {
+	double one; /* ns */
+	double speed[SIZES], ratio[SIZES];
+	double plain[SIZES]; /* its speed */
+};
+
+static void set_up(struct bench *b)
+{
+	size_t bytes = sizes[SIZES - 1], all;
+	char *memory;
+
+	b->plain = plain_of(b->level);
+	all = bytes * (size_t)b->ranks;
+	memory = aligned_alloc(4096, all);
+	if (!memory) {
+		fprintf(stderr, "reduce: out of memory\n");
+		exit(1);
+	}
+	memset(memory, 0, all);
+	for (int r = 0; r < b->ranks; r++) {
+		b->at[r] = memory + (size_t)r * bytes;
+		b->src[r] = b->out[r] = b->at[r];
+	}
+}
+
+static void fold(const struct bench *b, int type, int op, size_t bytes)
+{
+	b->level->fold[type][op](b->out, b->ranks, b->src, b->ranks,
+	                         bytes / cohort_type_size(type));
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *times, int n)
+{
+	qsort(times, (size_t)n, sizeof(times[0]), compare);
+	return times[n / 2];
+}
+
+static double time_one(const struct bench *b, int type, int op)
+{
+	double times[MAX_ROUNDS];
+	uint64_t from;
+
+	for (int i = 0; i < b->rounds; i++) {
+		from = clock_now();
+		for (int j = 0; j < CALLS; j++)
+			fold(b, type, op, cohort_type_size(type));
+		times[i] = (double)(clock_now() - from) / CALLS;
+	}
+	return median(times, b->rounds);
+}
+
+/* Of arrays of one size: the plain loop and the fold by turns. */
+static void time_size(const struct bench *b, int type, int op, int nth,
+                      struct result *r)
+{
+	static double plain[MAX_ROUNDS], own[MAX_ROUNDS], ratio[MAX_ROUNDS];
+	const size_t bytes = sizes[nth];
+	const int turns = bytes < TURN ? (int)(TURN / bytes) : 1;
+	const double ranks = b->ranks;
+	uint64_t from, middle, to;
+
+	for (int i = 0; i < b->rounds; i++) {
+		from = clock_now();
+		for (int j = 0; j < turns; j++)
+			b->plain(b->at[0], b->at[1], bytes);
+		middle = clock_now();
+		for (int j = 0; j < turns; j++)
+			fold(b, type, op, bytes);
+		to = clock_now();
+		plain[i] = (double)(middle - from) / turns;
+		own[i] = (double)(to - middle) / turns;
+		ratio[i] = own[i] / plain[i] * 2 / ranks;
+	}
+	r->speed[nth] = 2 * ranks * (double)bytes / median(own, b->rounds);
+	r->plain[nth] = 4 * (double)bytes / median(plain, b->rounds);
+	r->ratio[nth] = median(ratio, b->rounds);
+}
+
+static struct result measure(const struct bench *b, int type, int op)
+{
+	struct result r;
+
+	fold(b, type, op, sizes[SIZES - 1]);
+	r.one = time_one(b, type, op);
+	for (int i = 0; i < SIZES; i++)
+		time_size(b, type, op, i, &r);
+	return r;
+}
+
+/* ---- output ------------------------------------------------------------- */
+
+static void print_head(const struct bench *b)
+{
+	printf("cohort %s, compiler %s, %s, %d ranks in place\n"
+	       "medians of %d rounds; GB/s read and written, of the fold and "
+	       "of "
+	       "the plain loop\n"
+	       "and how many times as long the fold took per byte\n\n"
+	       "                1 elem.  16 KiB                 256 KiB        "
+	       "        16 MiB\n"
+	       "type      op         ns    GB/s   plain  times    GB/s   plain "
+	       " times    GB/s   plain  times\n",
+	       cohort_version(), __VERSION__, b->level->name, b->ranks,
+	       b->rounds);
+}
+
+static void print_result(int type, int op, const struct result *r)
+{
+	printf("%-8s  %-4s  %7.1f", type_names[type], op_names[op], r->one);
+	for (int i = 0; i < SIZES; i++)
+		printf("  %6.1f  %6.1f %6.2f", r->speed[i], r->plain[i],
+		       r->ratio[i]);
+	putchar('\n');
+	fflush(stdout);
+}
+
+static void json_result(struct json *json, const struct bench *b, int type,
+                        int op, const struct result *r)
+{
+	json_open(json, NULL, '{');
+	json_string(json, "level", b->level->name);
+	json_int(json, "ranks", b->ranks);
+	json_string(json, "type", type_names[type]);
+	json_string(json, "op", op_names[op]);
+	json_double(json, "one_ns", r->one);
+	json_open(json, "sizes", '[');
+	for (int i = 0; i < SIZES; i++) {
+		json_open(json, NULL, '{');
+		json_uint(json, "bytes", sizes[i]);
+		json_double(json, "gb_per_s", r->speed[i]);
+		json_double(json, "plain_gb_per_s", r->plain[i]);
+		json_double(json, "times", r->ratio[i]);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	json_close(json, '}');
+}
+
+static void run(const struct bench *b, bool as_json)
+{
+	struct json json = { .out = stdout };
+	struct result r;
+
+	if (as_json)
+		json_open(&json, NULL, '[');
+	else
+		print_head(b);
+	for (int type = 0; type < ncclNumTypes; type++)
+		for (int op = 0; op < ncclNumOps; op++) {
+			r = measure(b, type, op);
+			if (as_json)
+				json_result(&json, b, type, op, &r);
+			else
+				print_result(type, op, &r);
+		}
+	if (as_json) {
+		json_close(&json, ']');
+		putchar('\n');
+	}
+}
+
+static const struct reduce_level *find_level(const char *name)
+{
+	const struct reduce_level *level;
+
+	for (int nth = 0; (level = reduce_level(nth)); nth++)
+		if (!name || strcmp(level->name, name) == 0)
+			return level;
+	return NULL;
+}
+
+static int usage(void)
+{
+	fprintf(stderr,
+	        "usage: reduce [--rounds 1..%d] [--ranks 2..%d] "
+	        "[--level avx512|avx2|base] [--json]\n",
+	        MAX_ROUNDS, MAX_RANKS);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench b = { .rounds = 21, .ranks = 2 };
+	const char *level = NULL;
+	bool as_json = false;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--json") == 0)
+			as_json = true;
+		else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
+			b.rounds = atoi(argv[++i]);
+		else if (strcmp(argv[i], "--ranks") == 0 && i + 1 < argc)
+			b.ranks = atoi(argv[++i]);
+		else if (strcmp(argv[i], "--level") == 0 && i + 1 < argc)
+			level = argv[++i];
+		else
+			return usage();
+	}
+	b.level = find_level(level);
+	if (!b.level || b.rounds < 1 || b.rounds > MAX_ROUNDS || b.ranks < 2 ||
+	    b.ranks > MAX_RANKS)
+		return usage();
+	set_up(&b);
+	run(&b, as_json);
+	free(b.at[0]);
+	return 0;
+}
