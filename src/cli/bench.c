@@ -66,9 +66,12 @@ static int settle_ranks(struct bench_options *options, int cores)
 		             options->root, options->ranks - 1);
 		return CLI_USAGE;
 	}
-	if (options->limit && info.platform != COHORT_PLATFORM_HOST) {
-		cli_complain("bench", "--limit: is measured by the threads "
-		                      "themselves: on the host platform only");
+	if ((options->limit || options->paths[PATH_DIRECT]) &&
+	    info.platform != COHORT_PLATFORM_HOST) {
+		cli_complain("bench",
+		             "%s: the threads do it themselves: on the host "
+		             "platform only",
+		             options->limit ? "--limit" : "--direct");
 		return CLI_USAGE;
 	}
 	return CLI_OK;

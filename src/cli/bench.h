@@ -30,9 +30,18 @@ enum bench_pace {
 	BENCH_PACES,
 };
 
+/* Who carries operations out. */
+enum bench_path {
+	PATH_API,    /* cohort_*() */
+	PATH_RAW,    /* NCCL's functions of the platform's table */
+	PATH_DIRECT, /* the ranks' threads, by the host platform's arithmetic, with
+	                a meeting before and one after it */
+	BENCH_PATHS,
+};
+
 struct bench_mode {
 	enum bench_pace pace;
-	bool raw;      /* through the platform's table */
+	enum bench_path path;
 	bool in_place; /* what is sent is where the result goes */
 };
 
@@ -54,8 +63,7 @@ struct bench_options {
 	uint64_t depth[BENCH_PACES]; /* operations per wait */
 	uint64_t compute_us;         /* of work per operation, on average */
 	bool unbalanced;             /* rank r has r + 1 shares of it */
-	bool api;
-	bool raw;
+	bool paths[BENCH_PATHS];
 	bool in_place;
 	bool out_of_place;
 	bool limit;

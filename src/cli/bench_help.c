@@ -55,6 +55,8 @@ void bench_help(void)
 	     "  --unbalanced    of that rank r has r + 1 shares\n"
 	     "  --api           through cohort_*() (default)\n"
 	     "  --raw           through NCCL's functions of the platform\n"
+	     "  --direct        by the ranks' own threads, which meet before "
+	     "and after it\n"
 	     "  --in-place      what is sent is where the result goes "
 	     "(default)\n"
 	     "  --out-of-place  it is not\n"

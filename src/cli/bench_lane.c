@@ -109,6 +109,8 @@ bool lane_explain(struct lane *lane, int submitted, int finished)
 
 	if (!submitted && !finished)
 		return true;
+	if (lane->who == WHO_DIRECT)
+		return false;
 	if (lane->who == WHO_API)
 		why = cohort_last_error();
 	else if (submitted)
@@ -117,6 +119,17 @@ bool lane_explain(struct lane *lane, int submitted, int finished)
 		why = p->cudaGetErrorString((cudaError_t)finished);
 	return fail(lane, "rank %d, %s: %s", lane->caller.rank,
 	            lane->collective->name, why);
+}
+
+int lane_direct(struct lane *lane)
+{
+	const struct caller *w = &lane->caller;
+
+	if (!lane_meet(lane))
+		return -1;
+	direct_run(lane->collective, lane->bench->places, w->rank, w->ranks,
+	           &lane->call);
+	return lane_meet(lane) ? 0 : -1;
 }
 
 /* ---- buffers ---------------------------------------------------------- */

@@ -20,7 +20,8 @@
 #include "bench_limit.h"
 #include "progress.h"
 
-enum who { WHO_API, WHO_TABLE, WHO_LIMIT, WHO_NOBODY };
+/* Who carries operations out; the first ones are enum bench_path. */
+enum who { WHO_API, WHO_TABLE, WHO_DIRECT, WHO_LIMIT, WHO_NOBODY };
 
 /* What a rank's own work is done on: stays in its core's first cache. */
 #define WORK_VALUES 1024
@@ -112,6 +113,10 @@ bool lane_check(struct lane *lane, struct bench_case *c, enum who who);
 
 /* ---- one operation, in the timed part --------------------------------- */
 
+/* Of this rank, with a meeting before and after; 0, or what lane_explain() passes
+ * over: the complaint is there. */
+int lane_direct(struct lane *lane);
+
 static inline int lane_submit(struct lane *lane)
 {
 	switch (lane->who) {
@@ -120,6 +125,8 @@ static inline int lane_submit(struct lane *lane)
 	case WHO_TABLE:
 		return (int)lane->collective->by_table(&lane->caller,
 		                                       &lane->call);
+	case WHO_DIRECT:
+		return lane_direct(lane);
 	case WHO_LIMIT:
 		limit_run(lane->collective, lane->bench->places,
 		          lane->caller.rank, lane->caller.ranks,
@@ -140,6 +147,7 @@ static inline int lane_finish(struct lane *lane)
 	case WHO_TABLE:
 		return (int)lane->caller.platform->cudaStreamSynchronize(
 			lane->caller.stream);
+	case WHO_DIRECT:
 	case WHO_LIMIT:
 	case WHO_NOBODY:
 		break;

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "platform/host/reduce.h"
+
 #define LINE 64
 #define CHUNK 16384 /* what one source is given to several in, from cache */
 
@@ -246,4 +248,38 @@ void limit_run(const struct collective *c, const struct limit_place *places,
 		       places[(rank + ranks - 1) % ranks].send, block);
 		break;
 	}
+}
+
+/* ---- with the host platform's arithmetic ------------------------------ */
+
+static void direct_fold(const struct limit_place *places, int ranks, int only,
+                        size_t from, size_t to, size_t bytes,
+                        const struct call *call)
+{
+	const void *in[COHORT_MAX_RANKS];
+	void *out[COHORT_MAX_RANKS];
+
+	for (int r = 0; r < ranks; r++) {
+		in[r] = places[r].send + from;
+		out[r] = places[only < 0 ? r : only].recv + to;
+	}
+	reduce_fold_to(out, only < 0 ? ranks : 1, in, ranks,
+	               bytes / cohort_type_size(call->type), call->type,
+	               call->op);
+}
+
+void direct_run(const struct collective *c, const struct limit_place *places,
+                int rank, int ranks, const struct call *call)
+{
+	size_t block = call->count * cohort_type_size(call->type);
+	struct range share = share_of(block, rank, ranks);
+
+	if (c->source != SOURCE_FOLD)
+		limit_run(c, places, rank, ranks, call->root, block);
+	else if (c->sends_blocks)
+		direct_fold(places, ranks, rank, (size_t)rank * block, 0, block,
+		            call);
+	else if (share.bytes)
+		direct_fold(places, ranks, c->only_root ? call->root : -1,
+		            share.begin, share.begin, share.bytes, call);
 }

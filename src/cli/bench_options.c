@@ -26,6 +26,7 @@ enum {
 	OPTION_UNBALANCED,
 	OPTION_RAW,
 	OPTION_API,
+	OPTION_DIRECT,
 	OPTION_IN_PLACE,
 	OPTION_OUT_OF_PLACE,
 	OPTION_LIMIT,
@@ -60,6 +61,7 @@ static const struct option long_options[] = {
 	{ "unbalanced", no_argument, NULL, OPTION_UNBALANCED },
 	{ "raw", no_argument, NULL, OPTION_RAW },
 	{ "api", no_argument, NULL, OPTION_API },
+	{ "direct", no_argument, NULL, OPTION_DIRECT },
 	{ "in-place", no_argument, NULL, OPTION_IN_PLACE },
 	{ "out-of-place", no_argument, NULL, OPTION_OUT_OF_PLACE },
 	{ "limit", no_argument, NULL, OPTION_LIMIT },
@@ -310,10 +312,13 @@ static int parse_long(int c, char **argv, struct reader *reader)
 		o->unbalanced = true;
 		break;
 	case OPTION_RAW:
-		o->raw = true;
+		o->paths[PATH_RAW] = true;
 		break;
 	case OPTION_API:
-		o->api = true;
+		o->paths[PATH_API] = true;
+		break;
+	case OPTION_DIRECT:
+		o->paths[PATH_DIRECT] = true;
 		break;
 	case OPTION_IN_PLACE:
 		o->in_place = true;
@@ -395,7 +400,7 @@ static int settle_modes(struct bench_options *o)
 	for (int pace = 0; pace < BENCH_PACES; pace++)
 		any |= o->paces[pace];
 	o->paces[PACE_LOOP] |= !any;
-	o->api |= !o->raw;
+	o->paths[PATH_API] |= !o->paths[PATH_RAW] && !o->paths[PATH_DIRECT];
 	o->in_place |= !o->out_of_place;
 	return CLI_OK;
 }

@@ -101,9 +101,9 @@ static void add_modes(struct maker *m, struct bench_case like)
 		if (!o->paces[pace])
 			continue;
 		like.mode.pace = (enum bench_pace)pace;
-		for (int raw = 0; raw < 2; raw++) {
-			like.mode.raw = raw;
-			if (raw ? o->raw : o->api)
+		for (int path = 0; path < BENCH_PATHS; path++) {
+			like.mode.path = (enum bench_path)path;
+			if (o->paths[path])
 				add_places(m, like);
 		}
 	}
@@ -187,11 +187,15 @@ const char *bench_mode_text(const struct bench_options *options,
 		[PACE_QUEUED] = "queued",   [PACE_ENQUEUE] = "enqueue",
 		[PACE_COMPUTE] = "compute",
 	};
+	static const char *const paths[BENCH_PATHS] = {
+		[PATH_API] = "",
+		[PATH_RAW] = " raw",
+		[PATH_DIRECT] = " direct",
+	};
 	char more[BENCH_MODE_TEXT];
 
 	describe(options, mode->pace, more);
 	snprintf(text, BENCH_MODE_TEXT, "%s%s%s%s", names[mode->pace], more,
-	         mode->raw ? " raw" : "",
-	         mode->in_place ? "" : " out-of-place");
+	         paths[mode->path], mode->in_place ? "" : " out-of-place");
 	return text;
 }

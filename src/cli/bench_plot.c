@@ -49,7 +49,7 @@ static bool is_same_line(const struct bench_case *a, const struct bench_case *b)
 {
 	return a->collective == b->collective && a->type == b->type &&
 	       a->op == b->op && a->mode.pace == b->mode.pace &&
-	       a->mode.raw == b->mode.raw &&
+	       a->mode.path == b->mode.path &&
 	       a->mode.in_place == b->mode.in_place;
 }
 

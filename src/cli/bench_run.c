@@ -233,7 +233,7 @@ static bool measure(struct lane *lane, const struct bench_case *c, enum who who,
 static bool run_case(struct lane *lane, struct bench_case *c, uint64_t round)
 {
 	const struct bench_options *o = lane->bench->plan->options;
-	enum who who = c->mode.raw ? WHO_TABLE : WHO_API;
+	enum who who = (enum who)c->mode.path;
 	enum who least = c->mode.pace == PACE_COMPUTE ? WHO_NOBODY : WHO_LIMIT;
 
 	lane_aim(lane, c);

@@ -222,19 +222,20 @@ lines()
 what='cohort bench all -d all -o all'
 quick='--rounds 2 -n 2 -w 1'
 # shellcheck disable=SC2086
-run 0 bench all -g 3 --sizes 1,5000 -d all -o all $quick --in-place --out-of-place
+run 0 bench all -g 3 --sizes 1,5000 -d all -o all $quick --in-place --out-of-place \
+	--api --direct
 quiet "$what"
 # Of 12 types and 2 sizes: with 5 operations 3 collectives, without 6, 2 of which
-# have no form in place.
-lines $((12 * 2 * (3 * 5 * 2 + 4 * 2 + 2)))
+# have no form in place; each by two ways.
+lines $((12 * 2 * (3 * 5 * 2 + 4 * 2 + 2) * 2))
 for ranks in 1 2 8; do
 	what="cohort bench all -g $ranks"
 	# shellcheck disable=SC2086
 	run 0 bench all -g $ranks -r $((ranks - 1)) --sizes 4K,100001 -d half $quick \
 		--loop --rewrite --queued 3 --enqueue 3 --compute 5 --unbalanced \
-		--raw --api --limit --no-pin
+		--raw --api --direct --limit --no-pin
 	quiet "$what"
-	lines $((2 * 5 * 2 * 9))
+	lines $((2 * 5 * 3 * 9))
 done
 
 what='cohort bench --json'
@@ -294,6 +295,7 @@ if [ -e "$libraries/libnccl.so.2" ]; then
 	lines $((2 * 3 * 2 * (7 * 2 + 2)))
 	grep -q ', gpu platform, 2 ranks' "$dir/out" || fail "$what: not that platform"
 	refuses '--limit: ' bench all --platform gpu --limit
+	refuses '--direct: ' bench all --platform gpu --direct
 	unset COHORT_GPU_LIBRARIES
 fi
 what='cohort bench, of more memory than there is'
