@@ -59,14 +59,15 @@ WRAP(f16)
 WRAP(e4m3)
 WRAP(e5m2)
 
+/* Two of them in the first. */
 static float widen_bf16(uint32_t code)
 {
-	return ((f32v)(u32v){ code << 16 })[0];
+	return bf16_widen((u16v){ (uint16_t)code, (uint16_t)code }).a[0];
 }
 
 static uint32_t narrow_bf16(float x)
 {
-	return bf16_narrow_high((f32v){ x })[0] >> 16;
+	return bf16_narrow((struct pair){ { x }, { x } })[1];
 }
 
 static const struct format formats[] = {

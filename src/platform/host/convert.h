@@ -136,13 +136,32 @@ INLINE f64v f64_one_nan(f64v x)
 }
 #endif
 
+#ifndef LEVEL_PAIR_ONE_NAN
+INLINE struct pair pair_one_nan(struct pair x)
+{
+	return (struct pair){ f32_one_nan(x.a), f32_one_nan(x.b) };
+}
+#endif
+
 /* bf16 is the upper half of an f32, so its subnormals need nothing special.
  * Here it stays there, with anything below. */
-INLINE u32v bf16_narrow_high(f32v x)
+INLINE u32v bf16_round(f32v x)
 {
-	const u32v bits = (u32v)f32_one_nan(x);
+	return (u32v)x + 0x7fff + ((u32v)x >> 16 & 1);
+}
 
-	return bits + 0x7fff + ((bits >> 16) & 1);
+INLINE struct pair bf16_widen(u16v x)
+{
+	return (struct pair){
+		(f32v)((u32v)x << 16),
+		(f32v)((u32v)x & 0xffff0000),
+	};
+}
+
+INLINE u16v bf16_narrow(struct pair x)
+{
+	x = pair_one_nan(x);
+	return (u16v)(bf16_round(x.a) >> 16 | (bf16_round(x.b) & 0xffff0000));
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -37,6 +38,43 @@ INLINE i32v i32_lesser(i32v a, i32v b)
 INLINE i32v i32_greater(i32v a, i32v b)
 {
 	return (i32v)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
+
+/* To choose costs more than to look whether there is anything to choose. */
+#define LEVEL_ONE_NAN
+#define LEVEL_PAIR_ONE_NAN
+
+INLINE bool any_nan(f32v x, f32v y)
+{
+	const __m256 nan = _mm256_cmp_ps((__m256)x, (__m256)y, _CMP_UNORD_Q);
+
+	return __builtin_expect(_mm256_movemask_ps(nan) != 0, 0);
+}
+
+INLINE f32v f32_one_nan(f32v x)
+{
+	if (any_nan(x, x))
+		x = (f32v)PICK(x != x, (i32v){} + 0x7fc00000, (i32v)x);
+	return x;
+}
+
+INLINE struct pair pair_one_nan(struct pair x)
+{
+	if (any_nan(x.a, x.b)) {
+		x.a = f32_one_nan(x.a);
+		x.b = f32_one_nan(x.b);
+	}
+	return x;
+}
+
+INLINE f64v f64_one_nan(f64v x)
+{
+	const __m256d nan = _mm256_cmp_pd((__m256d)x, (__m256d)x, _CMP_UNORD_Q);
+	const i64v one = (i64v){} + INT64_C(0x7ff8000000000000);
+
+	if (__builtin_expect(_mm256_movemask_pd(nan) != 0, 0))
+		x = (f64v)PICK(x != x, one, (i64v)x);
+	return x;
 }
 
 #include "platform/host/convert.h"

@@ -32,20 +32,6 @@
 
 #define AS_IS(x, ...) (x)
 
-INLINE struct pair bf16_widen(u16v x)
-{
-	return (struct pair){
-		(f32v)((u32v)x << 16),
-		(f32v)((u32v)x & 0xffff0000),
-	};
-}
-
-INLINE u16v bf16_narrow(struct pair x)
-{
-	return (u16v)(bf16_narrow_high(x.a) >> 16 |
-	              (bf16_narrow_high(x.b) & 0xffff0000));
-}
-
 /* The level does it, half a vector at a time, where the machine can. */
 #ifndef LEVEL_F16
 INLINE struct pair f16_widen(u16v x)
