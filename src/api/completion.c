@@ -53,7 +53,7 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 
 int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
-	struct backoff b = BACKOFF;
+	struct backoff b = backoff_among(c->clique->world);
 	int rc = ticket_check(c, ticket);
 
 	if (rc != COHORT_OK)

@@ -3,6 +3,7 @@
 #include "base/backoff.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,13 +14,27 @@
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
 
-static void cpu_pause(void)
+int cpu_count(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
+	/* Atomic; 0: not asked yet.  Relaxed: all come to the same. */
+	static atomic_int count;
+	int n = atomic_load_explicit(&count, memory_order_relaxed);
+	cpu_set_t allowed;
+
+	if (n)
+		return n;
+	n = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
+	            ? CPU_COUNT(&allowed)
+	            : 1;
+	atomic_store_explicit(&count, n, memory_order_relaxed);
+	return n;
+}
+
+struct backoff backoff_among(int threads)
+{
+	return (struct backoff){
+		.rounds = threads > cpu_count() ? SPIN_ROUNDS : 0,
+	};
 }
 
 static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)

@@ -26,6 +26,23 @@ struct backoff {
 		.rounds = 0                                                    \
 	}
 
+/* The same for one of @threads threads that wait for each other: without the pause
+ * where there are more of them than cores. */
+struct backoff backoff_among(int threads);
+
+/* The cores that this process may run on when first asked. */
+int cpu_count(void);
+
+/* Tell the processor that this thread spins. */
+static inline void cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 /* Wait a little: at most a millisecond, and not past @deadline_ns. */
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);
 

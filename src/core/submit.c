@@ -109,7 +109,7 @@ static int enter_all(struct cohort_comm *comms, int n)
 static int slot_await(struct cohort_comm *c, uint64_t ticket)
 {
 	struct clique *q = c->clique;
-	struct backoff b = BACKOFF;
+	struct backoff b = backoff_among(q->world);
 	uint64_t former = ticket - q->slots;
 	int rc;
 
