@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -301,6 +302,22 @@ Test(reduce_levels, divide_integers)
 		for (int type = 0; type <= ncclUint64; type++)
 			for (int n = 1; n <= 2 * MAX_RANKS; n++)
 				check_quotients(level, type, n);
+}
+
+/* Levels agree about what all have wrong. */
+Test(reduce_levels, a_scalar_of_minus_zero_keeps_its_sign)
+{
+	const float one = 1, zero = -0.0f;
+	const void *src[] = { &one }, *scalars[] = { &zero };
+	const struct reduce_level *level;
+	float out;
+
+	for (int nth = 0; (level = reduce_level(nth)); nth++) {
+		out = 1;
+		level->scaled[ncclFloat32](&out, src, scalars, 1, 1);
+		cr_assert(out == 0 && signbit(out), "%s: %g", level->name,
+		          (double)out);
+	}
 }
 
 Test(reduce_levels, are_there)

@@ -148,7 +148,8 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 		type one;                                                      \
                                                                                \
 		memcpy(&one, from, sizeof(one));                               \
-		return (vector){} + one;                                       \
+		/* Also a zero keeps its sign. */                              \
+		return one - (vector){};                                       \
 	}
 
 DEFINE_ACCESS(u8v, uint8_t)
