@@ -105,7 +105,8 @@ static void bare_wait(struct runner *r)
 	const uint32_t *word = &r->words[WORD_DONE];
 
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != r->value) {
-		r->comm->clique->platform->progress(r->op.stream, word,
+		r->comm->clique->platform->progress(r->comm->device,
+		                                    r->op.stream, word,
 		                                    r->value, UINT64_MAX);
 		sched_yield();
 	}

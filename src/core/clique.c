@@ -583,7 +583,7 @@ void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)
 {
 	const struct clique *q = c->clique;
 
-	q->platform->progress(recorder_stream(&c->recorder, ticket),
+	q->platform->progress(c->device, recorder_stream(&c->recorder, ticket),
 	                      &c->done[ticket & (q->slots - 1)],
 	                      (uint32_t)ticket, until_ns);
 }

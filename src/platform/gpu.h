@@ -8,6 +8,8 @@
 
 #include "platform/platform.h"
 
+struct host_knobs;
+
 /* The libraries, as far as they could be opened. */
 struct gpu_libraries {
 	void *cudart, *nccl;                 /* handles of dlopen(), or NULL */
@@ -15,6 +17,7 @@ struct gpu_libraries {
 	int cudart_version, nccl_version;    /* 0: not known */
 	bool are_ours;                       /* the drop-in libraries */
 	bool marks_are_events;
+	const struct host_knobs *knobs; /* of ours, or NULL */
 };
 
 /* Open the CUDA runtime, or NCCL, and fill its part of @table.  What could be

@@ -384,10 +384,12 @@ static cudaError_t event_free_host(void *memory)
 	return free_host(memory);
 }
 
-static void event_progress(cudaStream_t stream, const uint32_t *word,
-                           uint32_t value, uint64_t until_ns)
+static void event_progress(int device, cudaStream_t stream,
+                           const uint32_t *word, uint32_t value,
+                           uint64_t until_ns)
 {
 	/* The device's thread looks after it. */
+	(void)device;
 	(void)stream;
 	(void)word;
 	(void)value;

@@ -80,7 +80,7 @@ static bool is_ours(void *library)
 
 /* Tell our own libraries what the built-in host platform was told, and have them
  * look at the environment. */
-static int join(void *library)
+static int join(struct gpu_libraries *l, void *library)
 {
 	const char *(*version)(void);
 	const struct host_knobs *(*knobs)(void);
@@ -90,7 +90,8 @@ static int join(void *library)
 	*(void **)&knobs = dlsym(library, "cohort_host_knobs");
 	if (!knobs || strcmp(version(), cohort_version()) != 0)
 		return COHORT_OK;
-	return sim_join(knobs());
+	l->knobs = knobs();
+	return sim_join(l->knobs);
 }
 
 /* ---- functions -------------------------------------------------------- */
@@ -185,7 +186,7 @@ int gpu_load_cuda(struct gpu_libraries *l, struct platform *table)
 	l->cudart_file = file_of(l->cudart);
 	l->are_ours = is_ours(l->cudart);
 	if (l->are_ours)
-		rc = join(l->cudart);
+		rc = join(l, l->cudart);
 	if (rc != COHORT_OK)
 		return rc;
 	l->cudart_version = ask_version(l->cudart, "cudaRuntimeGetVersion");

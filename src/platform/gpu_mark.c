@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/dropin/calls.h"
 #include "platform/gpu.h"
 
 /* The driver's stream memory operations (CUresult is int, CUstream is
@@ -42,10 +43,11 @@ static cudaError_t gpu_await_mark(cudaStream_t stream, uint32_t *word,
 	                                CU_STREAM_WAIT_VALUE_GEQ));
 }
 
-static void gpu_progress(cudaStream_t stream, const uint32_t *word,
+static void gpu_progress(int device, cudaStream_t stream, const uint32_t *word,
                          uint32_t value, uint64_t until_ns)
 {
 	/* The device needs no help. */
+	(void)device;
 	(void)stream;
 	(void)word;
 	(void)value;
@@ -111,7 +113,7 @@ static bool events_are_asked_for(void)
 	return text && strcmp(text, "events") == 0;
 }
 
-int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
+static int find_marks(struct gpu_libraries *l, struct platform *table, int n)
 {
 	l->marks_are_events = events_are_asked_for() ||
 	                      !find_in_driver(l->cudart, "cuStreamWriteValue32",
@@ -126,4 +128,13 @@ int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
 	table->await_mark = gpu_await_mark;
 	table->progress = gpu_progress;
 	return COHORT_OK;
+}
+
+int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
+{
+	int rc = find_marks(l, table, n);
+
+	if (rc == COHORT_OK && l->knobs)
+		table->progress = l->knobs->progress;
+	return rc;
 }

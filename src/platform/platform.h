@@ -62,12 +62,14 @@ struct platform {
 	cudaError_t (*await_mark)(cudaStream_t stream, uint32_t *word,
 	                          uint32_t value);
 	/*
-	 * Run what can be run of @stream on the calling thread, without
-	 * waiting for anything, until (int32_t)(*@word - @value) >= 0 or the
-	 * clock (clock_now()) shows @until_ns.  Does nothing on a GPU.  @stream
-	 * may have been destroyed meanwhile.
+	 * For who waits, until (int32_t)(*@word - @value) >= 0 or the clock
+	 * (clock_now()) shows @until_ns: run what can be run of @stream, or of
+	 * the default stream of @device, on the calling thread, and look out a
+	 * few microseconds for what it waits for.  With @until_ns in the past
+	 * only what is cheap is run; who gives up waiting owes such a call.
+	 * Does nothing on a GPU.  @stream may have been destroyed meanwhile.
 	 */
-	void (*progress)(cudaStream_t stream, const uint32_t *word,
+	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);
 };
 

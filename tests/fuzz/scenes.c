@@ -40,7 +40,7 @@ static void marks(const uint8_t *raw)
 	            "cudaMemsetAsync");
 	expect_cuda(p->mark(a, word, 2), "mark");
 	if (raw[0] % 2)
-		p->progress(b, word, 2, clock_now());
+		p->progress(0, b, word, 2, clock_now());
 	must_be(p->mark(a, NULL, 1), cudaErrorInvalidValue, "mark");
 	scene_stream_end(b);
 	scene_stream_end(a);

@@ -118,13 +118,13 @@ Test(order, progress_stops_at_its_word)
 	p->cudaMallocHost((void **)&word, sizeof(*word));
 	*word = 0;
 	p->mark(s, word, 1);
-	p->progress(s, word, 1, UINT64_MAX);
+	p->progress(0, s, word, 1, UINT64_MAX);
 	cr_assert_eq(*word, 1);
 	/* What it leaves is done all the same. */
 	native_gate_hold(p, &gate, s);
 	p->mark(s, word, 2);
 	native_gate_open(&gate);
-	p->progress(s, word, 1, 0);
+	p->progress(0, s, word, 1, 0);
 	cr_assert_eq(p->cudaStreamSynchronize(s), cudaSuccess);
 	cr_assert_eq(*word, 2);
 	p->cudaFreeHost(word);

@@ -531,7 +531,7 @@ Test(mark, progress_runs_what_is_ready)
 	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, stream), cudaSuccess);
 	cr_assert_eq(p->mark(stream, word, 1), cudaSuccess);
 	while (load(word) != 1)
-		p->progress(stream, NULL, 0, UINT64_MAX);
+		p->progress(0, stream, NULL, 0, UINT64_MAX);
 	cr_assert_eq(byte, 1);
 }
 
@@ -539,9 +539,9 @@ Test(mark, progress_does_not_wait)
 {
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(p->mark(stream, word, 1), cudaSuccess);
-	p->progress(stream, NULL, 0, UINT64_MAX);
+	p->progress(0, stream, NULL, 0, UINT64_MAX);
 	native_gate_reached(&gate);
-	p->progress(stream, NULL, 0, UINT64_MAX);
+	p->progress(0, stream, NULL, 0, UINT64_MAX);
 	cr_assert_eq(load(word), 0);
 	native_gate_open(&gate);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
@@ -552,6 +552,6 @@ Test(mark, progress_of_a_destroyed_stream_is_harmless)
 	cudaStream_t own = native_stream(p, 0);
 
 	cr_assert_eq(p->cudaStreamDestroy(own), cudaSuccess);
-	p->progress(own, NULL, 0, UINT64_MAX);
-	p->progress(NULL, NULL, 0, UINT64_MAX);
+	p->progress(0, own, NULL, 0, UINT64_MAX);
+	p->progress(0, NULL, NULL, 0, UINT64_MAX);
 }

@@ -10,6 +10,7 @@
 #include "platform/dropin/calls.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
+#include "platform/host/stream.h"
 
 /* Constant once set_up() has run, but for a fork: in the child, where the threads
  * of the streams are missing, the one thread that there is refuses. */
@@ -59,6 +60,7 @@ const struct host_calls *cohort_host_calls(void)
 const struct host_knobs *cohort_host_knobs(void)
 {
 	static const struct host_knobs knobs = {
+		.progress = stream_progress,
 		.open = open_host,
 		.set_devices = device_want,
 		.fault_add = fault_add,

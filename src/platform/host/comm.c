@@ -7,7 +7,9 @@
 #include "platform/host/comm.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/backoff.h"
 #include "base/thread.h"
 #include "platform/host/background.h"
 #include "platform/host/census.h"
@@ -126,9 +128,8 @@ static void raise_all(struct ncclComm *comm, bool pulse)
 
 	pthread_mutex_lock(&kin_lock);
 	do {
-		/* Release: pairs with the acquire of who waits or is stuck. */
-		atomic_store_explicit(&kin->aborted, true,
-		                      memory_order_release);
+		/* seq_cst: then look where it has arrived, see at. */
+		atomic_store(&kin->aborted, true);
 		kin->aborted_for_good = kin->aborted_for_good || !pulse;
 		w = join_cut(kin);
 		if (w && (!pulse || has_work(kin)))
@@ -293,22 +294,43 @@ size_t world_live(void)
 	return atomic_load_explicit(&worlds_live, memory_order_relaxed);
 }
 
+static void world_clear(struct world *w)
+{
+	free(w->comms);
+	free(w->launches);
+	free(w->shares);
+	free(w);
+}
+
+/* Memory in whole cache lines, all 0, or NULL. */
+static void *get_lines(size_t bytes)
+{
+	size_t whole = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+	void *p = aligned_alloc(CACHE_LINE, whole);
+
+	return p ? memset(p, 0, whole) : NULL;
+}
+
 struct world *world_create(int n)
 {
 	static _Atomic uint64_t worlds; /* relaxed: a number */
 	struct world *w =
-		calloc(1, sizeof(*w) + (size_t)n * sizeof(w->comms[0]));
+		get_lines(sizeof(*w) + (size_t)n * sizeof(w->places[0]));
 
 	if (!w)
 		return NULL;
-	w->launches = calloc((size_t)n, sizeof(*w->launches));
-	if (!w->launches) {
-		free(w);
+	w->shares = get_lines((size_t)n * sizeof(*w->shares));
+	w->launches = get_lines((size_t)n * sizeof(*w->launches));
+	w->comms = get_lines((size_t)n * sizeof(*w->comms));
+	if (!w->shares || !w->launches || !w->comms) {
+		world_clear(w);
 		return NULL;
 	}
 	w->n = n;
+	w->is_crowded = n > cpu_count();
 	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
 	lock_init(&w->lock);
+	stream_crowd(w->is_crowded);
 	atomic_fetch_add_explicit(&worlds_live, 1, memory_order_relaxed);
 	return w;
 }
@@ -347,8 +369,8 @@ void world_free(struct world *w)
 		if (w->comms[i])
 			comm_put(w->comms[i]);
 	pthread_mutex_destroy(&w->lock);
-	free(w->launches);
-	free(w);
+	stream_crowd(-w->is_crowded);
+	world_clear(w);
 	atomic_fetch_sub_explicit(&worlds_live, 1, memory_order_relaxed);
 }
 

@@ -82,9 +82,20 @@ struct ncclComm {
 
 	struct redops redops;
 
+	/* Atomic, seq_cst; the stream on which the last launch has joined.  Set
+	 * before a look at the abort flag, read by who has raised one. */
+	struct stream *_Atomic at;
+
+	/* Atomic, seq_cst; launches that are over: the next one has its turn.
+	 * Moved by who ends one, which then looks for followers. */
+	_Atomic uint64_t turn;
+
+	/* Atomic, seq_cst; there may be followers: set under the world's lock
+	 * before a last look at what they wait for. */
+	atomic_bool followed;
+
 	/* Guarded by the world's lock. */
-	uint64_t turn; /* launches that are over */
-	int inside;    /* threads that may touch its transfers' buffers */
+	int inside; /* threads that may touch its transfers' buffers */
 	struct stream *followers; /* their first work waits for any of this */
 	struct lane *lanes;       /* its transfers without a partner: p2p.c */
 
@@ -101,36 +112,73 @@ struct ncclComm {
  * stream can hold. */
 #define COMM_STOCK STREAM_SLOTS
 
+#define CACHE_LINE 64
+
+/* What one rank brings to a round: of a single collective all there is. */
+struct place {
+	const void *send;
+	void *recv;
+	uint64_t what; /* MANY_CALLS: the launch says it */
+};
+
+#define MANY_CALLS UINT64_MAX
+
+/* The part of a round that is left to one rank, at first. */
+struct share {
+	/* Atomic; pieces left, 0 or fewer: none.  Claimed by whoever is inside.
+	 * Relaxed: they know the round from the gate, others only ask. */
+	_Alignas(CACHE_LINE) atomic_long left;
+	long pieces;
+	size_t begin, end; /* in the bytes of the round */
+};
+
 /* Where the ranks meet. */
 struct world {
 	/* Constant after creation. */
 	int n;
+	bool is_crowded; /* more ranks than cores */
 	uint64_t number; /* in the order of creation, which all groups follow */
 
 	/* Atomic; how many were aborted or destroyed. */
 	atomic_int released;
 
-	/* Atomic; a rank was aborted: start nothing more.  Written under lock,
-	 * read without between pieces. */
-	atomic_bool broken;
-
-	/* Atomic; the next piece to do, claimed by whoever is inside. */
-	_Atomic size_t next_piece;
-
-	/* Guarded by lock. */
+	/* Guards what is said to be guarded by the world's lock; in strict mode
+	 * all of the world but the work on pieces. */
 	pthread_mutex_t lock;
-	int arrived;     /* ranks whose launch has collectives left */
-	bool open;       /* all have arrived, and with the same call */
-	int inside;      /* threads that may touch buffers of the round */
-	size_t finished; /* pieces done */
 
-	/* Written under lock, read by those inside: they hold the round. */
-	size_t span; /* calls */
-	size_t pieces;
-	size_t bytes;
-	struct launch **launches; /* by rank */
+	/* Written by the last to arrive before the round is open, read by those
+	 * inside. */
+	size_t span;    /* calls */
+	size_t bytes;   /* of the round, see piece.h */
+	size_t pieces;  /* of all shares */
+	bool is_single; /* one call, of every rank the same: this, and places */
+	struct call only;
+	struct share *shares; /* by rank */
 
-	struct ncclComm *comms[];
+	/* Constant after creation; by rank. */
+	struct ncclComm **comms;
+
+	/* By rank; as places.  Set to NULL when it is over only where that is
+	 * asked: in strict mode, and with transfers. */
+	struct launch **launches;
+
+	/* Atomic, seq_cst; the rounds that have ended, and whether one is open:
+	 * what those who wait look at, and nothing else. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t phase;
+
+	/* What those who arrive write, together: of two ranks one cache line. */
+
+	/* Atomic, seq_cst; see meet.c: who is inside and what is finished of the
+	 * round, whether it is open, and whether all is broken. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t gate;
+
+	/* Atomic; how many have arrived, ever.  Acquire and release: what they
+	 * bring. */
+	_Atomic uint64_t arrived;
+
+	/* By rank; written by who arrives, read by the last to arrive and by
+	 * those inside. */
+	struct place places[];
 };
 
 #define NO_WORLD UINT64_MAX /* the number of one that has not met */
@@ -196,13 +244,26 @@ ncclResult_t comm_state(const struct ncclComm *comm);
 enum step meet_step(struct stream *stream, struct work *work,
                     const struct drive *drive);
 
-/* Something of a joined launch was done: if that was all, the next launch of its
- * rank has its turn.  With the world's lock held. */
+/* Something of a joined launch that has transfers was done: if that was all, the
+ * next launch of its rank has its turn.  With the world's lock held. */
 void launch_end_locked(struct launch *launch);
+
+/* How many collectives of a launch that has arrived are done, also if nobody has
+ * looked yet.  In strict mode, with the world's lock held. */
+size_t launch_calls_done(const struct launch *launch);
+
+/* Threads that may touch buffers of a round; and whether a rank was aborted, so
+ * that nothing more is started. */
+int world_inside(const struct world *world);
+bool world_is_broken(const struct world *world);
+
+/* Kick those who wait for anything of @comm.  With the world's lock held. */
+void comm_kick_locked(struct ncclComm *comm);
 
 static inline bool comm_is_aborted(const struct ncclComm *comm)
 {
-	return atomic_load_explicit(&comm->aborted, memory_order_acquire);
+	/* seq_cst, see at. */
+	return atomic_load(&comm->aborted);
 }
 
 /* A rank's abort flag is up: let everyone see it, once stream_settle() is called

@@ -49,13 +49,13 @@ static enum step copy_step(struct stream *s, struct work *w,
 	while (w->copy.bytes) {
 		n = allowed(w->copy.bytes, d);
 		if (!n)
-			return STEP_LATER;
+			return STEP_LEFT;
 		memmove(w->copy.dst, w->copy.src, n);
 		w->copy.dst = (char *)w->copy.dst + n;
 		w->copy.src = (const char *)w->copy.src + n;
 		w->copy.bytes -= n;
 		if (w->copy.bytes && drive_is_late(d))
-			return STEP_LATER;
+			return STEP_LEFT;
 	}
 	return STEP_DONE;
 }
@@ -69,12 +69,12 @@ static enum step set_step(struct stream *s, struct work *w,
 	while (w->set.bytes) {
 		n = allowed(w->set.bytes, d);
 		if (!n)
-			return STEP_LATER;
+			return STEP_LEFT;
 		memset(w->set.memory, w->set.value, n);
 		w->set.memory = (char *)w->set.memory + n;
 		w->set.bytes -= n;
 		if (w->set.bytes && drive_is_late(d))
-			return STEP_LATER;
+			return STEP_LEFT;
 	}
 	return STEP_DONE;
 }

@@ -71,7 +71,7 @@ static enum step rows_step(struct stream *s, struct work *w,
 	(void)s;
 	if (d->effort == EFFORT_ENQUEUE &&
 	    r->width * r->height > COPY_ENQUEUE_BYTES)
-		return STEP_LATER;
+		return STEP_LEFT;
 	while (w->rows.done < r->height) {
 		row_do(r, w->rows.done++);
 		bytes += r->width;
@@ -79,7 +79,7 @@ static enum step rows_step(struct stream *s, struct work *w,
 			continue;
 		bytes = 0;
 		if (w->rows.done < r->height && drive_is_late(d))
-			return STEP_LATER;
+			return STEP_LEFT;
 	}
 	rows_put(r);
 	return STEP_DONE;

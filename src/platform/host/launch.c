@@ -87,7 +87,9 @@ struct launch *launch_get(struct ncclComm *comm)
 	l->fault.kind = 0;
 	l->due_ns = 0;
 	l->joined = false;
-	l->over = false;
+	l->follows = false;
+	l->patience = 0;
+	atomic_store_explicit(&l->over, false, memory_order_relaxed);
 	l->calls_done = 0;
 	l->transfers_done = 0;
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);

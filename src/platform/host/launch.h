@@ -51,8 +51,8 @@ struct call {
 	struct scalar scalar;
 
 	/* Of a collective; written by the last rank to arrive, in the list of
-	 * rank 0. */
-	size_t first_piece;
+	 * rank 0: where it begins in the bytes of the round (piece.h). */
+	size_t begin;
 };
 
 /* The function of NCCL that it is. */
@@ -113,11 +113,19 @@ struct launch {
 	/* Atomic; who still uses it: the group, and once queued the stream. */
 	atomic_int users;
 
-	/* Guarded by the world's lock.  Calls done is constant for those inside:
-	 * they hold the round. */
+	/* Owned by who drives its stream; calls_done, if there are transfers and in
+	 * strict mode, written with the world's lock held. */
 	bool joined;
-	bool over; /* all is done */
+	bool follows; /* maybe: the stream waits in the list of its communicator */
+	int patience;   /* looks at pieces left to others */
+	uint64_t phase; /* of the world when the round it waits for is over */
 	size_t calls_done;
+
+	/* Atomic; all is done.  Set under the world's lock if there are
+	 * transfers. */
+	atomic_bool over;
+
+	/* Guarded by the world's lock. */
 	size_t transfers_done;
 };
 

@@ -17,32 +17,186 @@
  *
  * A round is as many calls as the launches have in common: ranks may group the
  * same calls differently, and those that have calls left stay for the next one.
- * The last to arrive cuts the whole round in pieces; then whoever drives any of
- * the ranks' streams claims pieces until there are none.
+ * To arrive is to add one to a counter, which is never reset: the last to arrive
+ * is who makes it a multiple of the number of ranks.  That one does a small round
+ * by itself, at once.  Of a large one it opens the gate, and whoever drives any of
+ * the ranks' streams claims pieces until there are none (piece.c).  The end of a
+ * round is one word that all look at; what follows from it for a rank is done by
+ * who drives its stream, which is kicked unless somebody attends to it.
  *
- *  A. A thread touches the ranks' buffers only between inside++ and inside--,
- *     both under the lock: that of the world in a round, those of both ends in a
- *     transfer.
- *  B. A round ends, and the launches of its ranks are over, only with nobody
+ *  A. A thread touches the ranks' buffers only while it is counted: in the gate in
+ *     a round, in both ends of a transfer.
+ *  B. A round ends, and the launches of its ranks are over, only with nobody else
  *     inside.  So is a launch that is cut short by an abort.
  *  C. An abort is seen before the next piece is claimed.
+ *
+ * No lock is taken on the way of a launch without transfers, but for strict mode.
  */
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "platform/host/p2p.h"
 #include "platform/host/piece.h"
 #include "platform/host/strict_calls.h"
 
-/* ---- rounds ----------------------------------------------------------- */
+/* ---- the gate --------------------------------------------------------- */
 
-static bool is_broken(const struct world *w)
+/* What the gate of a world adds up: threads inside, pieces finished of the round
+ * that is open, whether it is, and whether a rank was aborted. */
+#define INSIDE UINT64_C(1)
+#define FINISHED (UINT64_C(1) << 16)
+#define OPEN (UINT64_C(1) << 62)
+#define BROKEN (UINT64_C(1) << 63)
+
+static uint64_t inside(uint64_t gate)
 {
-	return atomic_load_explicit(&w->broken, memory_order_relaxed);
+	return gate % FINISHED;
 }
 
-static void break_locked(struct world *w)
+static uint64_t finished(uint64_t gate)
 {
-	atomic_store_explicit(&w->broken, true, memory_order_relaxed);
+	return gate % OPEN / FINISHED;
+}
+
+bool world_is_broken(const struct world *w)
+{
+	return atomic_load(&w->gate) & BROKEN;
+}
+
+int world_inside(const struct world *w)
+{
+	return (int)inside(atomic_load(&w->gate));
+}
+
+static void world_break(struct world *w)
+{
+	atomic_fetch_or(&w->gate, BROKEN);
+}
+
+/* Add @what unless all is broken, or if asked unless nothing is open. */
+static bool gate_add(struct world *w, uint64_t what, bool if_open)
+{
+	uint64_t gate = atomic_load(&w->gate);
+
+	do
+		if ((gate & BROKEN) || (if_open && !(gate & OPEN)))
+			return false;
+	while (!atomic_compare_exchange_weak(&w->gate, &gate, gate + what));
+	return true;
+}
+
+/* ---- the end of a launch ---------------------------------------------- */
+
+void comm_kick_locked(struct ncclComm *comm)
+{
+	struct stream *at = atomic_load(&comm->at);
+
+	atomic_store(&comm->followed, false);
+	stream_kick_all_locked(&comm->followers);
+	if (at)
+		stream_kick(at);
+}
+
+/* Let every rank see what has changed. */
+static void kick_all(struct world *w)
+{
+	int r;
+
+	pthread_mutex_lock(&w->lock);
+	for (r = 0; r < w->n; r++)
+		comm_kick_locked(w->comms[r]);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* The next launch of the rank has its turn. */
+static void finish_locked(struct launch *l)
+{
+	struct ncclComm *comm = l->comm;
+
+	if (l->joined)
+		comm->world->launches[comm->rank] = NULL;
+	atomic_fetch_add(&comm->turn, 1);
+	atomic_store(&l->over, true);
+	comm_kick_locked(comm);
+}
+
+static bool has_calls(const struct launch *l)
+{
+	return l->calls_done < l->call_count;
+}
+
+void launch_end_locked(struct launch *l)
+{
+	if (!has_calls(l) && l->transfers_done == l->transfer_count)
+		finish_locked(l);
+}
+
+/* The same of a launch without transfers, of which no other thread knows. */
+static void finish(struct launch *l)
+{
+	struct ncclComm *comm = l->comm;
+
+	atomic_fetch_add(&comm->turn, 1);
+	atomic_store_explicit(&l->over, true, memory_order_relaxed);
+	if (!atomic_load(&comm->followed))
+		return;
+	pthread_mutex_lock(&comm->world->lock);
+	comm_kick_locked(comm);
+	pthread_mutex_unlock(&comm->world->lock);
+}
+
+/* ---- rounds ----------------------------------------------------------- */
+
+/* What the phase of a world says: two for each round that has ended, and one if
+ * another is open. */
+#define PHASE_ROUND 2
+#define PHASE_OPEN 1
+
+/* Let the streams of the other ranks go on. */
+static void kick_others(const struct world *w, int rank)
+{
+	struct stream *at;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		at = r == rank ? NULL : atomic_load(&w->comms[r]->at);
+		if (at)
+			stream_kick(at);
+	}
+}
+
+/* By who is alone inside, and drives the stream of @rank.  Those who wait see it,
+ * unless they wait for a core. */
+static void end_round(struct world *w, int rank)
+{
+	atomic_store(&w->phase,
+	             (atomic_load(&w->phase) | PHASE_OPEN) + PHASE_OPEN);
+	if (w->is_crowded)
+		kick_others(w, rank);
+}
+
+/* Go outside, with @n pieces done.  The last one ends the round if that was all,
+ * and if a rank was aborted tells those who wait for nobody to be inside. */
+static void leave(struct world *w, int rank, size_t n)
+{
+	uint64_t gate = atomic_load(&w->gate), next;
+	bool ends;
+
+	do {
+		next = gate + n * FINISHED;
+		ends = inside(gate) == 1 && (gate & OPEN) &&
+		       finished(next) == w->pieces;
+		if (ends)
+			next -= OPEN + w->pieces * FINISHED;
+		else
+			next -= INSIDE;
+	} while (!atomic_compare_exchange_weak(&w->gate, &gate, next));
+	if (ends) {
+		end_round(w, rank);
+		next = atomic_fetch_sub(&w->gate, INSIDE) - INSIDE;
+	}
+	if ((next & BROKEN) && !inside(next))
+		kick_all(w);
 }
 
 /* How many of the calls that are left, @most or fewer, are the same. */
@@ -60,108 +214,110 @@ static size_t same_calls(const struct launch *a, const struct launch *b,
 	return i;
 }
 
-/* Every rank has arrived: begin with what all have to do.  Ranks that did not
- * call the same wait for ever, as on a GPU. */
-static void open_locked(struct world *w)
+/* True if all have brought one and the same call. */
+static bool is_single(const struct world *w)
 {
-	struct launch *first = w->launches[0];
+	const uint64_t what = w->places->what;
 	int r;
 
-	w->span = first->call_count - first->calls_done;
 	for (r = 1; r < w->n; r++)
-		w->span = same_calls(first, w->launches[r], w->span);
-	if (strict_is_on())
+		if (w->places[r].what != what)
+			return false;
+	return what != MANY_CALLS;
+}
+
+static size_t common_span(const struct world *w)
+{
+	const struct launch *first = w->launches[0];
+	size_t span = first->call_count - first->calls_done;
+	int r;
+
+	for (r = 1; r < w->n; r++)
+		span = same_calls(first, w->launches[r], span);
+	return span;
+}
+
+/* Every rank has arrived: what all have to do.  False if they did not call the
+ * same: they wait for ever, as on a GPU. */
+static bool find_round(struct world *w)
+{
+	w->is_single = is_single(w);
+	w->span = w->is_single ? 1 : common_span(w);
+	if (strict_is_on()) {
+		pthread_mutex_lock(&w->lock);
 		strict_check_round_locked(w, w->span);
-	if (!w->span)
-		return;
-	pieces_cut_locked(w);
-	w->open = true;
-	for (r = 0; r < w->n; r++)
-		stream_invite_all_locked(w->comms[r]->followers);
-}
-
-static void end_round_locked(struct world *w)
-{
-	struct launch *l;
-	int r;
-
-	w->open = false;
-	for (r = 0; r < w->n; r++) {
-		l = w->launches[r];
-		l->calls_done += w->span;
-		if (l->calls_done == l->call_count)
-			w->arrived--;
-		launch_end_locked(l);
+		pthread_mutex_unlock(&w->lock);
 	}
+	return w->span;
 }
 
-/* Let every rank see what has changed. */
-static void kick_all_locked(struct world *w)
+/* By the last to arrive: begin the round, or do it if it is small.  From inside, so
+ * that no rank is cut short meanwhile. */
+static void begin_round(struct world *w, int rank)
 {
-	int r;
-
-	for (r = 0; r < w->n; r++)
-		stream_kick_all_locked(&w->comms[r]->followers);
-}
-
-/* Help with the pieces.  Called with the lock held; releases and re-acquires
- * it. */
-static void work_locked(struct world *w, const struct drive *d)
-{
-	size_t n;
-
-	w->inside++;
-	pthread_mutex_unlock(&w->lock);
-	n = pieces_do(w, d);
-	pthread_mutex_lock(&w->lock);
-	w->inside--;
-	w->finished += n;
-	if (w->inside)
+	if (!gate_add(w, INSIDE, false))
 		return;
-	if (w->finished == w->pieces)
-		end_round_locked(w);
-	if (is_broken(w))
-		kick_all_locked(w); /* who is aborted waits for nobody inside */
+	if (find_round(w)) {
+		pieces_cut(w);
+		if (w->bytes > pieces_at_once(w)) {
+			if (gate_add(w, OPEN, false))
+				atomic_fetch_or(&w->phase, PHASE_OPEN);
+		} else if (pieces_do_all(w)) {
+			end_round(w, rank);
+		}
+	}
+	leave(w, rank, 0);
 }
 
-/* ---- launches --------------------------------------------------------- */
+/* ---- arriving --------------------------------------------------------- */
 
-static bool has_calls(const struct launch *l)
+/* True if that was the last to arrive, who owes begin_round(). */
+static bool arrive(struct world *w, struct launch *l)
 {
-	return l->calls_done < l->call_count;
+	uint64_t before;
+
+	/* No round is open while this one is not there. */
+	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
+	/* Acquire and release: what each rank brings, for the last one. */
+	before =
+		atomic_fetch_add_explicit(&w->arrived, 1, memory_order_acq_rel);
+	return (before + 1) % (uint64_t)w->n == 0;
 }
 
-/* The next launch of the rank has its turn. */
-static void finish_locked(struct launch *l)
+/* On @s.  True if the caller owes begin_round(). */
+static bool join(struct world *w, struct launch *l, struct stream *s)
 {
+	const struct call *c = l->calls;
 	struct ncclComm *comm = l->comm;
 
-	l->over = true;
-	if (l->joined)
-		comm->world->launches[comm->rank] = NULL;
-	comm->turn++;
-	stream_kick_all_locked(&comm->followers);
-}
-
-void launch_end_locked(struct launch *l)
-{
-	if (has_calls(l) || l->transfers_done < l->transfer_count)
-		return;
-	finish_locked(l);
-}
-
-static void join_locked(struct world *w, struct launch *l)
-{
-	if (strict_is_on())
-		strict_check_arrival_locked(l);
 	l->joined = true;
-	w->launches[l->comm->rank] = l;
+	w->launches[comm->rank] = l;
+	if (atomic_load(&comm->at) != s)
+		atomic_store(&comm->at, s);
 	if (l->transfer_count)
 		p2p_join_locked(l);
-	if (has_calls(l) && ++w->arrived == w->n && !is_broken(w))
-		open_locked(w);
-	if (strict_is_on() && !is_broken(w))
+	if (!l->call_count)
+		return false;
+	w->places[comm->rank] = (struct place){
+		.send = c->send,
+		.recv = c->recv,
+		.what = l->call_count == 1 ? call_what(c) : MANY_CALLS,
+	};
+	return arrive(w, l);
+}
+
+static bool join_locked(struct world *w, struct launch *l, struct stream *s)
+{
+	bool last;
+
+	pthread_mutex_lock(&w->lock);
+	if (strict_is_on())
+		strict_check_arrival_locked(l);
+	last = join(w, l, s);
+	if (strict_is_on() && !last && !world_is_broken(w))
 		strict_check_circle_locked(l);
+	pthread_mutex_unlock(&w->lock);
+	return last;
 }
 
 /* What keeps a launch whose turn it is from arriving. */
@@ -174,41 +330,161 @@ static bool is_held(struct launch *l)
 	       (l->fault.kind == COHORT_FAULT_DELAY && clock_now() < l->due_ns);
 }
 
-/* True if there are pieces of this round that nobody has claimed. */
-static bool has_pieces(const struct world *w, const struct launch *l)
+static bool may_join(struct launch *l)
 {
-	return w->open && has_calls(l) && !is_broken(w) &&
-	       atomic_load_explicit(&w->next_piece, memory_order_relaxed) <
-	               w->pieces;
+	return atomic_load(&l->comm->turn) == l->round && !is_held(l);
 }
 
-/* Do what can be done of a launch that has arrived.  True if this driver leaves
- * some of that. */
-static bool go_on_locked(struct world *w, struct launch *l,
-                         const struct drive *d)
+/* Let @s be kicked when its first launch may join; false if it may already. */
+static bool follow(struct stream *s, struct launch *l)
+{
+	struct ncclComm *comm = l->comm;
+
+	pthread_mutex_lock(&comm->world->lock);
+	stream_follow_locked(&comm->followers, s);
+	atomic_store(&comm->followed, true);
+	l->follows = !comm_is_aborted(comm) && !may_join(l);
+	if (!l->follows)
+		stream_unfollow_locked(&comm->followers, s);
+	pthread_mutex_unlock(&comm->world->lock);
+	return l->follows;
+}
+
+static void unfollow(struct stream *s, struct launch *l)
+{
+	struct ncclComm *comm = l->comm;
+
+	if (!l->follows)
+		return;
+	l->follows = false;
+	pthread_mutex_lock(&comm->world->lock);
+	stream_unfollow_locked(&comm->followers, s);
+	pthread_mutex_unlock(&comm->world->lock);
+}
+
+/* ---- stepping --------------------------------------------------------- */
+
+size_t launch_calls_done(const struct launch *l)
+{
+	const struct world *w = l->comm->world;
+
+	if (!has_calls(l) || !l->joined || atomic_load(&w->phase) < l->phase)
+		return l->calls_done;
+	return l->calls_done + w->span;
+}
+
+/* The round is over: some of the calls of a launch are done.  With calls left it
+ * arrives for the next: true if the caller owes begin_round(). */
+static bool advance(struct world *w, struct launch *l)
+{
+	const bool locks = strict_is_on() || l->transfer_count;
+	bool last;
+
+	if (locks)
+		pthread_mutex_lock(&w->lock);
+	l->calls_done += w->span;
+	if (locks)
+		launch_end_locked(l);
+	else if (!has_calls(l))
+		finish(l);
+	last = has_calls(l) && arrive(w, l);
+	if (locks)
+		pthread_mutex_unlock(&w->lock);
+	return last;
+}
+
+/* Each rank's own share first.  Those who wait leave the others' to them for a
+ * while, as then each core has its own part of the buffers in its caches. */
+static bool may_steal(const struct world *w, struct launch *l,
+                      const struct drive *d)
+{
+	return w->is_crowded || d->effort == EFFORT_OWN ||
+	       ++l->patience > PATIENCE;
+}
+
+static void work(struct world *w, struct launch *l, const struct drive *d)
+{
+	const int rank = l->comm->rank;
+	const bool steals = may_steal(w, l, d);
+
+	if ((pieces_are_left_to(w, rank) || (steals && pieces_are_left(w))) &&
+	    gate_add(w, INSIDE, true))
+		leave(w, rank, pieces_do(w, rank, steals, d));
+}
+
+/* Look at nothing but the phase for about a microsecond, or until it changes. */
+static void watch_phase(const struct world *w, uint64_t over)
+{
+	uint64_t phase;
+	int i;
+
+	for (i = 0; i < 64; i++) {
+		phase = atomic_load(&w->phase);
+		if (phase >= over || (phase & PHASE_OPEN))
+			return;
+		cpu_pause();
+	}
+}
+
+/* Do what can be done of the round that the launch has arrived for.  True if it is
+ * over. */
+static bool do_round(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
+{
+	if (d->attends)
+		watch_phase(w, l->phase);
+	if (atomic_load(&w->phase) >= l->phase)
+		return true;
+	if (atomic_load(&w->phase) & PHASE_OPEN) {
+		if (d->effort != EFFORT_ENQUEUE)
+			work(w, l, d);
+		*left = pieces_are_left(w) && !world_is_broken(w) &&
+		        (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
+	} else if (d->effort == EFFORT_HELP && !d->attends) {
+		/* It may be waiting for who has queued but does not look. */
+		kick_others(w, l->comm->rank);
+	}
+	return atomic_load(&w->phase) >= l->phase;
+}
+
+/* True if this driver leaves something and does not come again. */
+static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
 {
 	bool left = false;
 
-	if (has_pieces(w, l)) {
-		if (d->effort != EFFORT_ENQUEUE || w->bytes <= ENQUEUE_BYTES)
-			work_locked(w, d);
-		left = has_pieces(w, l);
-	}
-	if (l->transfers_done < l->transfer_count)
-		left = p2p_work_locked(l, d) || left;
+	while (has_calls(l) && do_round(w, l, d, &left))
+		if (advance(w, l))
+			begin_round(w, l->comm->rank);
+	return left;
+}
+
+static bool do_transfers(struct world *w, struct launch *l,
+                         const struct drive *d)
+{
+	bool left;
+
+	pthread_mutex_lock(&w->lock);
+	left = p2p_work_locked(l, d);
+	pthread_mutex_unlock(&w->lock);
 	return left;
 }
 
 /* End a launch whose rank was aborted, unless its buffers may be in use. */
-static void cut_locked(struct world *w, struct launch *l)
+static void cut(struct world *w, struct launch *l)
 {
-	if (l->joined && (w->inside || l->comm->inside))
-		return;
+	struct ncclComm *comm = l->comm;
+
 	/* Its part of the round is gone with it. */
-	break_locked(w);
-	if (l->joined)
-		p2p_leave_locked(l);
-	finish_locked(l);
+	world_break(w);
+	if (l->joined && world_inside(w))
+		return;
+	pthread_mutex_lock(&w->lock);
+	if (!atomic_load(&l->over) && !(l->joined && comm->inside)) {
+		if (l->joined)
+			p2p_leave_locked(l);
+		finish_locked(l);
+	}
+	pthread_mutex_unlock(&w->lock);
 }
 
 static void launch_done(struct launch *l)
@@ -221,43 +497,48 @@ static void launch_done(struct launch *l)
 	atomic_fetch_sub_explicit(&comm->pending, 1, memory_order_release);
 }
 
+static void arrive_on(struct stream *s, struct launch *l)
+{
+	struct world *w = l->comm->world;
+	bool last;
+
+	unfollow(s, l);
+	last = strict_is_on() || l->transfer_count ? join_locked(w, l, s)
+	                                           : join(w, l, s);
+	if (last)
+		begin_round(w, l->comm->rank);
+}
+
 enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 {
 	struct launch *l = work->launch;
 	struct ncclComm *comm = l->comm;
 	struct world *w = comm->world;
-	bool held = false, left = false, over;
+	bool left = false;
 
-	pthread_mutex_lock(&w->lock);
-	if (comm->turn == l->round && !comm_is_aborted(comm)) {
-		held = !l->joined && is_held(l);
-		if (!l->joined && !held)
-			join_locked(w, l);
-		if (l->joined)
-			left = go_on_locked(w, l, d);
+	if (!l->joined && !comm_is_aborted(comm)) {
+		if (!may_join(l) && follow(s, l))
+			return l->due_ns ? stream_timer(s, l->due_ns, d)
+			                 : STEP_BLOCKED;
+		if (!comm_is_aborted(comm))
+			arrive_on(s, l);
 	}
-	if (!l->over && comm_is_aborted(comm))
-		cut_locked(w, l);
-	over = l->over;
-	if (over || left)
-		stream_unfollow_locked(&comm->followers, s);
-	else
-		stream_follow_locked(&comm->followers, s);
-	pthread_mutex_unlock(&w->lock);
-
-	if (over) {
-		launch_done(l);
-		return STEP_DONE;
+	if (l->joined && !atomic_load(&l->over)) {
+		left = do_calls(w, l, d);
+		if (l->transfer_count)
+			left = do_transfers(w, l, d) || left;
 	}
-	if (held && l->fault.kind == COHORT_FAULT_DELAY)
-		return stream_timer(s, l->due_ns, d);
-	return left ? STEP_LATER : STEP_BLOCKED;
+	if (comm_is_aborted(comm) && !atomic_load(&l->over))
+		cut(w, l);
+	if (!atomic_load(&l->over))
+		return left ? STEP_LEFT : STEP_WATCH;
+	unfollow(s, l);
+	launch_done(l);
+	return STEP_DONE;
 }
 
 void meet_break(struct world *w)
 {
-	pthread_mutex_lock(&w->lock);
-	break_locked(w);
-	kick_all_locked(w);
-	pthread_mutex_unlock(&w->lock);
+	world_break(w);
+	kick_all(w);
 }

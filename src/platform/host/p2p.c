@@ -77,7 +77,6 @@ static void match_locked(struct transfer *t)
 	other->partner = t;
 	if (strict_is_on())
 		strict_check_message_locked(t->is_send ? t : other);
-	stream_invite_all_locked(peer->followers);
 }
 
 void p2p_join_locked(struct launch *l)
@@ -198,9 +197,9 @@ static void copy_locked(struct transfer *send, const struct drive *d)
 		end_locked(send);
 	/* Who is aborted waits for nobody inside. */
 	if (comm_is_aborted(from))
-		stream_kick_all_locked(&from->followers);
+		comm_kick_locked(from);
 	if (comm_is_aborted(to))
-		stream_kick_all_locked(&to->followers);
+		comm_kick_locked(to);
 }
 
 bool p2p_work_locked(struct launch *l, const struct drive *d)

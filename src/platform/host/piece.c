@@ -30,125 +30,199 @@ static size_t call_blocks(const struct world *w, const struct call *c)
 	return 1;
 }
 
-static size_t call_piece_elements(const struct call *c)
+/* The bytes of the round that a block takes. */
+static size_t call_stride(const struct call *c)
 {
-	return PIECE_BYTES / cohort_type_size(c->type);
+	const size_t bytes = c->count * cohort_type_size(c->type);
+
+	return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
-static size_t call_block_pieces(const struct call *c)
-{
-	size_t elements = call_piece_elements(c);
+/* ---- what a round is -------------------------------------------------- */
 
-	return c->count / elements + (c->count % elements != 0);
+/* A call of the round, as rank 0 has it. */
+static struct call *round_call(struct world *w, size_t i)
+{
+	struct launch *l;
+
+	if (w->is_single)
+		return &w->only;
+	l = w->launches[0];
+	return &l->calls[l->calls_done + i];
 }
 
-void pieces_cut_locked(struct world *w)
+static const struct call *rank_call(const struct world *w, int rank, size_t i)
 {
-	struct launch *first = w->launches[0];
+	const struct launch *l = w->launches[rank];
+
+	return &l->calls[l->calls_done + i];
+}
+
+static const char *rank_send(const struct world *w, int rank, size_t i)
+{
+	return w->is_single ? w->places[rank].send
+	                    : rank_call(w, rank, i)->send;
+}
+
+static char *rank_recv(const struct world *w, int rank, size_t i)
+{
+	return w->is_single ? w->places[rank].recv
+	                    : rank_call(w, rank, i)->recv;
+}
+
+/* All that a place says of a call, in one word: 3 bits of operation, 4 of type, 4
+ * of kind, 10 of root, and of the count the 43 that are left. */
+#define WHAT_COUNT 21
+
+uint64_t call_what(const struct call *c)
+{
+	if (c->op >= 8 || c->op == CALL_PRE_MUL_SUM ||
+	    c->count >> (64 - WHAT_COUNT))
+		return MANY_CALLS;
+	return (uint64_t)c->count << WHAT_COUNT | (uint64_t)c->root << 11 |
+	       (uint64_t)c->kind << 7 | (uint64_t)c->type << 3 |
+	       (uint64_t)c->op;
+}
+
+static void set_only(struct world *w)
+{
+	const uint64_t what = w->places->what;
+
+	w->only = (struct call){
+		.kind = (enum call_kind)(what >> 7 & 15),
+		.count = what >> WHAT_COUNT,
+		.type = (int)(what >> 3 & 15),
+		.op = (int)(what & 7),
+		.root = (int)(what >> 11 & 1023),
+	};
+}
+
+_Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
+                       HOST_MAX_RANKS <= 1024,
+               "all fits into its bits");
+
+/* Rank @rank's share, in whole cache lines. */
+static void cut_share(struct world *w, int rank)
+{
+	struct share *s = &w->shares[rank];
+	const size_t lines = w->bytes / CACHE_LINE;
+	const size_t n = (size_t)w->n, r = (size_t)rank;
+
+	s->begin = lines / n * r + lines % n * r / n;
+	s->end = lines / n * (r + 1) + lines % n * (r + 1) / n;
+	s->begin *= CACHE_LINE;
+	s->end *= CACHE_LINE;
+	s->pieces = (long)((s->end - s->begin + PIECE_BYTES - 1) / PIECE_BYTES);
+	w->pieces += (size_t)s->pieces;
+	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
+}
+
+void pieces_cut(struct world *w)
+{
 	struct call *c;
 	size_t i;
+	int r;
 
-	w->pieces = 0;
+	if (w->is_single)
+		set_only(w);
 	w->bytes = 0;
 	for (i = 0; i < w->span; i++) {
-		c = &first->calls[first->calls_done + i];
-		c->first_piece = w->pieces;
-		w->pieces += call_blocks(w, c) * call_block_pieces(c);
-		w->bytes += call_blocks(w, c) * c->count *
-		            cohort_type_size(c->type);
+		c = round_call(w, i);
+		c->begin = w->bytes;
+		w->bytes += call_blocks(w, c) * call_stride(c);
 	}
-	w->finished = 0;
-	atomic_store_explicit(&w->next_piece, 0, memory_order_relaxed);
+	if (w->bytes <= pieces_at_once(w))
+		return;
+	w->pieces = 0;
+	for (r = 0; r < w->n; r++)
+		cut_share(w, r);
 }
 
-/* One piece: which call, which block of it, and which elements of the block. */
+size_t pieces_at_once(const struct world *w)
+{
+	return w->is_crowded ? 16384 : 2048;
+}
+
+/* ---- one piece -------------------------------------------------------- */
+
+/* Which call, which block of it, and which elements of the block. */
 struct piece {
-	size_t call;
+	const struct call *call;
+	size_t number; /* of the call */
 	size_t block;
 	size_t first;
 	size_t count;
 };
 
-static struct piece piece_find(const struct world *w, size_t number)
-{
-	const struct launch *l = w->launches[0];
-	const struct call *calls = l->calls + l->calls_done, *c;
-	size_t low = 0, high = w->span, middle, left;
-	struct piece p;
-
-	while (high - low > 1) {
-		middle = low + (high - low) / 2;
-		if (calls[middle].first_piece <= number)
-			low = middle;
-		else
-			high = middle;
-	}
-	c = &calls[low];
-	number -= c->first_piece;
-	p.call = low;
-	p.block = number / call_block_pieces(c);
-	p.first = number % call_block_pieces(c) * call_piece_elements(c);
-	left = c->count - p.first;
-	p.count = left < call_piece_elements(c) ? left : call_piece_elements(c);
-	return p;
-}
-
-static const struct call *rank_call(const struct world *w, int rank,
-                                    const struct piece *p)
-{
-	const struct launch *l = w->launches[rank];
-
-	return &l->calls[l->calls_done + p->call];
-}
-
 /* Where a piece lies in a buffer whose blocks begin @block blocks in. */
-static size_t piece_offset(const struct call *c, const struct piece *p,
-                           size_t block)
+static size_t piece_offset(const struct piece *p, size_t block)
 {
-	return (block * c->count + p->first) * cohort_type_size(c->type);
+	return (block * p->call->count + p->first) *
+	       cohort_type_size(p->call->type);
 }
 
-/* The same, of inputs times the scalar of their rank. */
+/* Copy the piece. */
+static void piece_copy(const struct piece *p, const char *from, char *to)
+{
+	if (to != from)
+		memcpy(to, from, p->count * cohort_type_size(p->call->type));
+}
+
+/* Of inputs times the scalar of their rank. */
 static void piece_fold_scaled(const struct world *w, const struct piece *p,
                               size_t at, char *out)
 {
-	const void *from[HOST_MAX_RANKS], *scalars[HOST_MAX_RANKS];
+	const void *from[HOST_MAX_RANKS] = { NULL };
+	const void *scalars[HOST_MAX_RANKS] = { NULL };
 	const struct call *c;
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		c = rank_call(w, r, p);
+		c = rank_call(w, r, p->number);
 		from[r] = (const char *)c->send + at;
 		scalars[r] = c->scalar.at ? c->scalar.at : c->scalar.value;
 	}
-	reduce_fold_scaled(out, from, scalars, w->n, p->count,
-	                   rank_call(w, 0, p)->type);
+	reduce_fold_scaled(out, from, scalars, w->n, p->count, p->call->type);
 }
 
-/* Fold the piece of every rank's input, at @at bytes, into @out. */
+/* Fold the piece of every rank's input, at @at bytes, into all of @out. */
 static void piece_fold(const struct world *w, const struct piece *p, size_t at,
-                       char *out)
+                       void *const out[], int outs)
 {
+	const struct call *c = p->call;
 	const void *from[HOST_MAX_RANKS];
-	const struct call *c = rank_call(w, 0, p);
 	int r;
 
 	if (c->op == CALL_PRE_MUL_SUM) {
-		piece_fold_scaled(w, p, at, out);
+		piece_fold_scaled(w, p, at, out[0]);
+		for (r = 1; r < outs; r++)
+			piece_copy(p, out[0], out[r]);
 		return;
 	}
 	for (r = 0; r < w->n; r++)
-		from[r] = (const char *)rank_call(w, r, p)->send + at;
-	reduce_fold(out, from, w->n, p->count, c->type, c->op);
+		from[r] = rank_send(w, r, p->number) + at;
+	reduce_fold_to(out, outs, from, w->n, p->count, c->type, c->op);
 }
 
-/* Copy the piece. */
-static void piece_copy(const struct world *w, const struct piece *p,
-                       const char *from, char *to)
+/* The same into the output of one rank, at @here bytes. */
+static void piece_fold_for(const struct world *w, const struct piece *p,
+                           size_t at, int rank, size_t here)
 {
-	if (to != from)
-		memcpy(to, from,
-		       p->count * cohort_type_size(rank_call(w, 0, p)->type));
+	void *out = rank_recv(w, rank, p->number) + here;
+
+	piece_fold(w, p, at, &out, 1);
+}
+
+/* And of all. */
+static void piece_fold_for_all(const struct world *w, const struct piece *p,
+                               size_t at)
+{
+	void *out[HOST_MAX_RANKS];
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		out[r] = rank_recv(w, r, p->number) + at;
+	piece_fold(w, p, at, out, w->n);
 }
 
 /* Copy the piece from @from to @at bytes into every rank's output. */
@@ -158,59 +232,48 @@ static void piece_spread(const struct world *w, const struct piece *p,
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		piece_copy(w, p, from, (char *)rank_call(w, r, p)->recv + at);
+		piece_copy(p, from, rank_recv(w, r, p->number) + at);
 }
 
 static void piece_do(const struct world *w, const struct piece *p)
 {
-	const struct call *c = rank_call(w, 0, p);
-	const size_t here = piece_offset(c, p, 0);
-	const size_t in_block = piece_offset(c, p, p->block);
-	const struct call *owner, *other;
-	int n = w->n;
+	const struct call *c = p->call;
+	const size_t i = p->number;
+	const int n = w->n, block = (int)p->block;
+	const size_t here = piece_offset(p, 0);
+	const size_t in_block = piece_offset(p, p->block);
 
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:
-		piece_fold(w, p, here, (char *)c->recv + here);
-		piece_spread(w, p, (char *)c->recv + here, here);
+		piece_fold_for_all(w, p, here);
 		break;
 	case CALL_REDUCE:
-		owner = rank_call(w, c->root, p);
-		piece_fold(w, p, here, (char *)owner->recv + here);
+		piece_fold_for(w, p, here, c->root, here);
 		break;
 	case CALL_BROADCAST:
-		owner = rank_call(w, c->root, p);
-		piece_spread(w, p, (const char *)owner->send + here, here);
+		piece_spread(w, p, rank_send(w, c->root, i) + here, here);
 		break;
 	case CALL_ALL_GATHER:
-		owner = rank_call(w, (int)p->block, p);
-		piece_spread(w, p, (const char *)owner->send + here, in_block);
+		piece_spread(w, p, rank_send(w, block, i) + here, in_block);
 		break;
 	case CALL_REDUCE_SCATTER:
-		owner = rank_call(w, (int)p->block, p);
-		piece_fold(w, p, in_block, (char *)owner->recv + here);
+		piece_fold_for(w, p, in_block, block, here);
 		break;
 	case CALL_GATHER:
-		owner = rank_call(w, c->root, p);
-		other = rank_call(w, (int)p->block, p);
-		piece_copy(w, p, (const char *)other->send + here,
-		           (char *)owner->recv + in_block);
+		piece_copy(p, rank_send(w, block, i) + here,
+		           rank_recv(w, c->root, i) + in_block);
 		break;
 	case CALL_SCATTER:
-		owner = rank_call(w, c->root, p);
-		other = rank_call(w, (int)p->block, p);
-		piece_copy(w, p, (const char *)owner->send + in_block,
-		           (char *)other->recv + here);
+		piece_copy(p, rank_send(w, c->root, i) + in_block,
+		           rank_recv(w, block, i) + here);
 		break;
 	case CALL_ALL_TO_ALL:
 		/* The blocks that go to the first rank come first. */
-		owner = rank_call(w, (int)p->block / n, p);
-		other = rank_call(w, (int)p->block % n, p);
-		piece_copy(w, p,
-		           (const char *)other->send +
-		                   piece_offset(c, p, p->block / (size_t)n),
-		           (char *)owner->recv +
-		                   piece_offset(c, p, p->block % (size_t)n));
+		piece_copy(p,
+		           rank_send(w, block % n, i) +
+		                   piece_offset(p, p->block / (size_t)n),
+		           rank_recv(w, block / n, i) +
+		                   piece_offset(p, p->block % (size_t)n));
 		break;
 	case CALL_SEND:
 	case CALL_RECV:
@@ -218,22 +281,114 @@ static void piece_do(const struct world *w, const struct piece *p)
 	}
 }
 
-size_t pieces_do(struct world *w, const struct drive *d)
-{
-	struct piece p;
-	size_t number, n = 0;
+/* ---- a range of the round --------------------------------------------- */
 
-	/* Relaxed: the round was published by the lock; each claims its own. */
-	while (!atomic_load_explicit(&w->broken, memory_order_relaxed)) {
-		number = atomic_fetch_add_explicit(&w->next_piece, 1,
-		                                   memory_order_relaxed);
-		if (number >= w->pieces)
-			break;
-		p = piece_find(w, number);
-		piece_do(w, &p);
-		n++;
-		if (drive_is_late(d))
-			break;
+/* The call that @at bytes into the round are of. */
+static size_t call_at(struct world *w, size_t at)
+{
+	size_t low = 0, high = w->span, middle;
+
+	while (high - low > 1) {
+		middle = low + (high - low) / 2;
+		if (round_call(w, middle)->begin <= at)
+			low = middle;
+		else
+			high = middle;
 	}
+	return low;
+}
+
+/* The part of the @number-th call, its bytes @begin to @end. */
+static void call_do(const struct world *w, const struct call *c, size_t number,
+                    size_t begin, size_t end)
+{
+	const size_t size = cohort_type_size(c->type), stride = call_stride(c);
+	struct piece p = { .call = c, .number = number };
+	size_t stop, in, upto;
+
+	for (; begin < end; begin = stop) {
+		p.block = begin / stride;
+		in = begin - p.block * stride;
+		stop = p.block * stride + stride;
+		if (stop > end)
+			stop = end;
+		upto = stop - p.block * stride;
+		p.first = in / size;
+		p.count = (upto / size < c->count ? upto / size : c->count) -
+		          p.first;
+		piece_do(w, &p);
+	}
+}
+
+/* False if a rank was aborted before all was done. */
+static bool range_do(struct world *w, size_t begin, size_t end)
+{
+	const struct call *c;
+	size_t i, stop;
+
+	for (i = call_at(w, begin); begin < end; i++, begin = stop) {
+		if (world_is_broken(w))
+			return false;
+		c = round_call(w, i);
+		stop = c->begin + call_blocks(w, c) * call_stride(c);
+		if (stop > end)
+			stop = end;
+		call_do(w, c, i, begin - c->begin, stop - c->begin);
+	}
+	return true;
+}
+
+bool pieces_do_all(struct world *w)
+{
+	return range_do(w, 0, w->bytes);
+}
+
+/* ---- claiming --------------------------------------------------------- */
+
+bool pieces_are_left_to(const struct world *w, int rank)
+{
+	return atomic_load_explicit(&w->shares[rank].left,
+	                            memory_order_relaxed) > 0;
+}
+
+bool pieces_are_left(const struct world *w)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (pieces_are_left_to(w, r))
+			return true;
+	return false;
+}
+
+/* Of one share. */
+static size_t share_do(struct world *w, int rank, const struct drive *d)
+{
+	struct share *s = &w->shares[rank];
+	size_t begin, end, n = 0;
+	long left;
+
+	while (!world_is_broken(w) && !(n && drive_is_late(d)) &&
+	       pieces_are_left_to(w, rank)) {
+		left = atomic_fetch_sub_explicit(&s->left, 1,
+		                                 memory_order_relaxed);
+		if (left <= 0)
+			break;
+		begin = s->begin + (size_t)(s->pieces - left) * PIECE_BYTES;
+		end = begin + PIECE_BYTES;
+		if (!range_do(w, begin, end < s->end ? end : s->end))
+			break;
+		n++;
+	}
+	return n;
+}
+
+size_t pieces_do(struct world *w, int rank, bool steals, const struct drive *d)
+{
+	size_t n = share_do(w, rank, d);
+	int r;
+
+	for (r = 1; steals && r < w->n; r++)
+		n += share_do(w, (rank + r) % w->n, d);
 	return n;
 }

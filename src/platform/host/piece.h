@@ -5,9 +5,12 @@
 /*
  * The pieces that collectives are done in
  *
- * A piece is one range of elements: it reads that range from every rank that has
- * it and writes it to every rank that gets it, so no two pieces touch the same
- * memory, and the result does not depend on who did what.
+ * The blocks of all calls of a round, each rounded up to whole cache lines, are
+ * one range of bytes: of every call, the elements in order, block after block.
+ * Each rank has an equal share of it, cut into pieces.  A piece reads its elements
+ * from every rank that has them and writes them to every rank that gets them, so
+ * no two pieces touch the same memory, and the result does not depend on who did
+ * what.
  */
 
 #include "platform/host/comm.h"
@@ -18,11 +21,29 @@
 /* What a call that queues work may spend on doing it. */
 #define ENQUEUE_BYTES ((size_t)8 * 1024)
 
-/* Cut the round of a world, its next span calls.  With its lock held. */
-void pieces_cut_locked(struct world *world);
+/* Looks of who waits before it takes from others' shares. */
+#define PATIENCE 64
 
-/* Claim pieces until there are none, a rank was aborted, or the driver's time is
- * over.  Returns how many were done.  For a thread that is inside. */
-size_t pieces_do(struct world *world, const struct drive *drive);
+/* What a place says of @call, MANY_CALLS if it cannot. */
+uint64_t call_what(const struct call *call);
+
+/* Cut the next round of a world, its next span calls.  By the last to arrive. */
+void pieces_cut(struct world *world);
+
+/* Rounds of so many bytes the last to arrive does alone; false if a rank was aborted
+ * before all was done. */
+size_t pieces_at_once(const struct world *world);
+bool pieces_do_all(struct world *world);
+
+/* True if nobody has claimed some pieces, of any share or of that of @rank.  Any
+ * thread. */
+bool pieces_are_left(const struct world *world);
+bool pieces_are_left_to(const struct world *world, int rank);
+
+/* Claim pieces, of the share of @rank and if it @steals of the others, until there
+ * are none, a rank was aborted, or the driver's time is over.  Returns how many
+ * were done.  For a thread that is inside. */
+size_t pieces_do(struct world *world, int rank, bool steals,
+                 const struct drive *drive);
 
 #endif

@@ -22,6 +22,7 @@
 #include "platform/host/census.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
+#include "platform/host/minder.h"
 #include "platform/host/strict_calls.h"
 
 /* ---- all streams ------------------------------------------------------ */
@@ -35,6 +36,23 @@ static uint64_t created; /* how many, ever */
 
 /* Atomic; each set once under table_lock (release), read by anyone. */
 static struct stream *_Atomic legacy[COHORT_SIM_MAX_DEVICES];
+
+/* Atomic; those of a device that its legacy default stream waits for.  Relaxed: who
+ * is to see one has been told of it. */
+static atomic_int blocking_streams[COHORT_SIM_MAX_DEVICES];
+
+static void count_blocking(const struct stream *s, int change)
+{
+	if (s->blocking && !s->legacy)
+		atomic_fetch_add_explicit(&blocking_streams[s->device], change,
+		                          memory_order_relaxed);
+}
+
+static bool has_blocking(int device)
+{
+	return atomic_load_explicit(&blocking_streams[device],
+	                            memory_order_relaxed);
+}
 
 static void stream_init(struct stream *s)
 {
@@ -85,22 +103,30 @@ static struct stream *stream_create_locked(int device, bool blocking,
 	s->parked = false;
 	atomic_store_explicit(&s->live, true, memory_order_relaxed);
 	pthread_mutex_unlock(&s->lock);
+	count_blocking(s, 1);
 	return s;
 }
 
-/* True once for a stream that was destroyed and has nothing left to do: the
- * caller then owes stream_park().  Called with the stream's lock held. */
-static bool stream_is_over_locked(struct stream *s)
+/* True once for a stream that was destroyed and has nothing left to do. */
+static bool stream_is_over(struct stream *s)
 {
-	if (s->busy || s->parked || atomic_load(&s->live) ||
-	    s->done != s->queued)
-		return false;
-	s->parked = true;
-	return true;
+	bool over;
+
+	pthread_mutex_lock(&s->lock);
+	over = !s->parked && !atomic_load(&s->live) && !atomic_load(&s->busy) &&
+	       s->done == s->queued;
+	if (over)
+		s->parked = true;
+	pthread_mutex_unlock(&s->lock);
+	return over;
 }
 
+/* Keep a stream that was destroyed for the next to be created, if it is over. */
 static void stream_park(struct stream *s)
 {
+	if (!stream_is_over(s))
+		return;
+	count_blocking(s, -1);
 	pthread_mutex_lock(&table_lock);
 	s->next_free = unused;
 	unused = s;
@@ -136,14 +162,10 @@ struct stream *stream_create(int device, bool blocking)
 
 void stream_destroy(struct stream *s)
 {
-	bool over;
-
-	pthread_mutex_lock(&s->lock);
-	atomic_store_explicit(&s->live, false, memory_order_relaxed);
-	over = stream_is_over_locked(s);
-	pthread_mutex_unlock(&s->lock);
-	if (over)
-		stream_park(s);
+	/* seq_cst: either we see that it is busy, or its driver, once it has let
+	 * go, that it is not live. */
+	atomic_store(&s->live, false);
+	stream_park(s);
 }
 
 struct stream *stream_find(cudaStream_t handle)
@@ -228,9 +250,8 @@ void stream_settle(void)
 		kicked_by_us = s->next_kicked;
 		atomic_exchange_explicit(&s->kicked, false,
 		                         memory_order_acq_rel);
-		pthread_mutex_lock(&s->lock);
-		s->own_next = false;
-		pthread_mutex_unlock(&s->lock);
+		atomic_store_explicit(&s->own_next, false,
+		                      memory_order_relaxed);
 		stream_drive(s, &cheap);
 	}
 }
@@ -250,12 +271,6 @@ void stream_kick_all_locked(struct stream **list)
 		set_blocked(s, false);
 		stream_kick(s);
 	}
-}
-
-void stream_invite_all_locked(struct stream *s)
-{
-	for (; s; s = s->next_follower)
-		set_blocked(s, false);
 }
 
 void stream_follow_locked(struct stream **list, struct stream *s)
@@ -281,13 +296,14 @@ void stream_unfollow_locked(struct stream **list, struct stream *s)
 
 static void *own_main(void *arg);
 
-/* Have the stream's own thread drive it.  Called with its lock held, which is
- * released. */
-static void wake_own_and_unlock(struct stream *s)
+/* Have the stream's own thread drive it. */
+static void wake_own(struct stream *s)
 {
-	bool start = !s->own_started;
 	pthread_t thread;
+	bool start;
 
+	pthread_mutex_lock(&s->lock);
+	start = !s->own_started;
 	s->own_wanted = true;
 	s->own_started = true;
 	pthread_cond_signal(&s->wake);
@@ -301,24 +317,8 @@ static void wake_own_and_unlock(struct stream *s)
 	/* Out of threads: try again the next time somebody drives it. */
 	pthread_mutex_lock(&s->lock);
 	s->own_started = false;
-	s->own_next = false;
 	pthread_mutex_unlock(&s->lock);
-}
-
-/* Step the first work until it is done or cannot go on.  Called with the lock
- * held and busy set; releases and re-acquires the lock. */
-static enum step step_first_locked(struct stream *s, const struct drive *d)
-{
-	struct work *w = &s->ring[s->done % STREAM_SLOTS];
-	enum step r;
-
-	do {
-		s->again = false;
-		pthread_mutex_unlock(&s->lock);
-		r = w->step(s, w, d);
-		pthread_mutex_lock(&s->lock);
-	} while (r == STEP_BLOCKED && s->again);
-	return r;
+	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
 }
 
 bool drive_is_late(const struct drive *d)
@@ -326,61 +326,159 @@ bool drive_is_late(const struct drive *d)
 	return d->until_ns != UINT64_MAX && clock_now() >= d->until_ns;
 }
 
-/* True if a driver has what it came for. */
-static bool drive_is_over(const struct drive *d, uint64_t done)
+/* True if there is what a driver came for. */
+static bool has_come(const struct drive *d, uint64_t done)
 {
 	return done >= d->position ||
 	       (d->word &&
 	        (int32_t)(__atomic_load_n(d->word, __ATOMIC_ACQUIRE) -
-	                  d->value) >= 0) ||
-	       drive_is_late(d);
+	                  d->value) >= 0);
 }
 
-/* Do one work after the other.  Called with the lock held and busy set;
- * releases and re-acquires the lock. */
-static enum step drive_locked(struct stream *s, const struct drive *d)
+static bool drive_is_over(const struct drive *d, uint64_t done)
 {
+	return has_come(d, done) || drive_is_late(d);
+}
+
+static bool is_empty(const struct stream *s)
+{
+	/* Relaxed: only the driver writes done.  Acquire: what was queued. */
+	return atomic_load_explicit(&s->done, memory_order_relaxed) ==
+	       atomic_load_explicit(&s->queued, memory_order_acquire);
+}
+
+/* The first work is done. */
+static void pop(struct stream *s)
+{
+	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
+	/* The work's results go with it: pairs with stream_is_done(). */
+	atomic_store(&s->done, s->done + 1);
+	if (!atomic_load(&s->followed))
+		return;
+	pthread_mutex_lock(&s->lock);
+	atomic_store(&s->followed, false);
+	stream_kick_all_locked(&s->followers);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Do one work after the other, once there is what @d is for only what is cheap.
+ * Called with busy set. */
+static enum step drive_busy(struct stream *s, const struct drive *d)
+{
+	struct work *w;
 	enum step r;
 
-	while (s->done != s->queued) {
-		r = step_first_locked(s, d);
+	while (!is_empty(s)) {
+		w = &s->ring[s->done % STREAM_SLOTS];
+		r = w->step(s, w, d);
 		if (r != STEP_DONE)
 			return r;
-		s->own_next = false;
-		/* Release: the work's results.  Pairs with the acquire in
-		 * stream_is_done(). */
-		atomic_store_explicit(&s->done, s->done + 1,
-		                      memory_order_release);
-		stream_kick_all_locked(&s->followers);
-		if (drive_is_over(d, s->done) && s->done != s->queued)
-			return STEP_LATER;
+		pop(s);
+		if (d != &cheap && drive_is_over(d, s->done))
+			d = &cheap;
 	}
 	return STEP_DONE;
 }
 
-void stream_drive(struct stream *s, const struct drive *d)
+/* What its own thread could not do, and no timer will have it do, need not be left
+ * to it. */
+static void give_up_own(struct stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!s->timer_ns)
+		atomic_store_explicit(&s->own_next, false,
+		                      memory_order_relaxed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+#define OWN_LOOK_NS 1000000
+
+/* Have the minder look at @s, or without one its own thread. */
+static void note(struct stream *s, bool is_left, const struct drive *d)
+{
+	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) != is_left)
+		atomic_store_explicit(&s->is_left, is_left,
+		                      memory_order_relaxed);
+	if (minder_note(s))
+		return;
+	if (d->effort == EFFORT_OWN)
+		stream_timer(s, clock_now() + OWN_LOOK_NS, d);
+	else
+		wake_own(s);
+}
+
+/* True if all that can be done is for the stream's own thread, which comes. */
+static bool is_left_to_own(const struct stream *s, const struct drive *d)
+{
+	return d->effort != EFFORT_OWN &&
+	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
+}
+
+/* Look at the first work.  False if somebody else is at it, or will be. */
+static bool look(struct stream *s, const struct drive *d)
 {
 	enum step r;
-	bool over;
 
-	pthread_mutex_lock(&s->lock);
-	if (s->busy || (s->own_next && d->effort != EFFORT_OWN)) {
-		s->again = true;
-		pthread_mutex_unlock(&s->lock);
-		return;
-	}
-	s->busy = true;
-	r = drive_locked(s, d);
-	s->busy = false;
-	over = stream_is_over_locked(s);
-	if (r == STEP_LATER) {
-		s->own_next = d->effort == EFFORT_HELP;
-		wake_own_and_unlock(s);
-		return;
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (over)
+	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
+		return false;
+	if (atomic_load(&s->again))
+		atomic_exchange(&s->again, false); /* sees what was changed */
+	r = drive_busy(s, d);
+	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
+	    !drive_is_over(d, s->done))
+		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
+	if (r != STEP_DONE && d->effort == EFFORT_OWN)
+		give_up_own(s);
+	atomic_store(&s->busy, false);
+	if (r == STEP_LEFT || r == STEP_WATCH)
+		note(s, r == STEP_LEFT, d);
+	if (r == STEP_LATER)
+		wake_own(s);
+	if (!atomic_load(&s->live))
 		stream_park(s);
+	return true;
+}
+
+uint64_t stream_done(const struct stream *s)
+{
+	return atomic_load(&s->done);
+}
+
+/* Look for as long as somebody has asked for it meanwhile. */
+static void look_again(struct stream *s, const struct drive *d)
+{
+	while (atomic_load(&s->again) && look(s, d))
+		;
+}
+
+void stream_drive(struct stream *s, const struct drive *d)
+{
+	atomic_store(&s->again, true);
+	look_again(s, d);
+}
+
+void stream_look_after(struct stream *s, uint64_t done)
+{
+	if (atomic_load(&s->queued) == atomic_load(&s->done))
+		return;
+	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
+	    atomic_load(&s->done) == done && !atomic_load(&s->busy))
+		wake_own(s);
+	else
+		stream_drive(s, &cheap);
+	stream_settle();
+}
+
+/* The same of somebody who has changed nothing: it does not matter if another is
+ * at it. */
+static void poll(struct stream *s, const struct drive *d)
+{
+	if (atomic_load_explicit(&s->blocked, memory_order_relaxed) ||
+	    atomic_load_explicit(&s->busy, memory_order_relaxed))
+		return;
+	if (look(s, d))
+		look_again(s, d);
+	stream_settle();
 }
 
 void stream_help(struct stream *s, uint64_t position)
@@ -391,8 +489,34 @@ void stream_help(struct stream *s, uint64_t position)
 		.until_ns = UINT64_MAX,
 	};
 
-	if (atomic_load_explicit(&s->blocked, memory_order_relaxed))
-		return;
+	poll(s, &d);
+}
+
+/* Atomic; worlds with more ranks than there are cores, where a spinning thread
+ * keeps the one it waits for from running.  Relaxed: a number. */
+static atomic_int crowds;
+
+void stream_crowd(int change)
+{
+	atomic_fetch_add_explicit(&crowds, change, memory_order_relaxed);
+}
+
+/* How often who waits looks before it comes again. */
+#define ATTEND_LOOKS 8
+
+void stream_attend(struct stream *s, const struct drive *drive)
+{
+	struct drive d = *drive;
+	int i;
+
+	d.attends = !atomic_load_explicit(&crowds, memory_order_relaxed);
+	for (i = 0; d.attends && i < ATTEND_LOOKS; i++) {
+		poll(s, &d);
+		if (has_come(&d, s->done))
+			return;
+		cpu_pause();
+	}
+	d.attends = false;
 	stream_drive(s, &d);
 	stream_settle();
 }
@@ -435,6 +559,11 @@ int stream_own_threads(void)
 	return atomic_load_explicit(&own_threads, memory_order_relaxed);
 }
 
+void stream_count_thread(void)
+{
+	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
+}
+
 /* The stream's own thread; lives as long as the process, as the stream does. */
 static void *own_main(void *arg)
 {
@@ -445,7 +574,7 @@ static void *own_main(void *arg)
 	};
 	struct stream *s = arg;
 
-	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
+	stream_count_thread();
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
 		own_sleep_locked(s);
@@ -496,9 +625,11 @@ static enum step wait_step(struct stream *s, struct work *w,
 
 	(void)d;
 	pthread_mutex_lock(&on->lock);
-	done = on->done >= w->wait.position;
-	if (!done)
-		stream_follow_locked(&on->followers, s);
+	stream_follow_locked(&on->followers, s);
+	atomic_store(&on->followed, true);
+	done = atomic_load(&on->done) >= w->wait.position;
+	if (done)
+		stream_unfollow_locked(&on->followers, s);
 	pthread_mutex_unlock(&on->lock);
 	if (done)
 		return STEP_DONE;
@@ -522,6 +653,8 @@ static void order_legacy(struct stream *s)
 {
 	struct stream *other = NULL;
 
+	if (!has_blocking(s->device))
+		return;
 	while ((other = stream_next_of(other, s->device, true)))
 		stream_push_wait(s, other, other->queued);
 }
@@ -566,16 +699,22 @@ bool stream_is_done(const struct stream *s, uint64_t position)
 
 void stream_wait(struct stream *s, uint64_t position)
 {
+	const struct drive d = {
+		.effort = EFFORT_HELP,
+		.position = position,
+		.until_ns = UINT64_MAX,
+	};
 	struct backoff b = BACKOFF;
 
 	while (!stream_is_done(s, position)) {
-		stream_help(s, position);
+		stream_attend(s, &d);
 		if (!stream_is_done(s, position))
 			wait_a_little(s, &b);
 	}
 }
 
-void stream_first_launch(struct stream *s, void (*look)(const struct launch *))
+void stream_first_launch(struct stream *s,
+                         void (*look_at)(const struct launch *))
 {
 	struct stream *next = NULL;
 	const struct work *first;
@@ -584,14 +723,18 @@ void stream_first_launch(struct stream *s, void (*look)(const struct launch *))
 	/* Not for ever: streams may wait for each other. */
 	for (i = 0; s && i < 100; i++, s = next) {
 		next = NULL;
-		pthread_mutex_lock(&s->lock);
+		if (atomic_exchange(&s->busy, true))
+			return;
 		first = &s->ring[s->done % STREAM_SLOTS];
-		if (!s->busy && s->done != s->queued) {
-			if (first->step == meet_step)
-				look(first->launch);
-			else if (first->step == wait_step)
-				next = first->wait.on;
-		}
-		pthread_mutex_unlock(&s->lock);
+		if (!is_empty(s) && first->step == meet_step)
+			look_at(first->launch);
+		else if (!is_empty(s) && first->step == wait_step)
+			next = first->wait.on;
+		atomic_store(&s->busy, false);
+		/* Whoever came meanwhile, its own thread too. */
+		if (is_left_to_own(s, &cheap))
+			wake_own(s);
+		look_again(s, &cheap);
 	}
+	stream_settle();
 }

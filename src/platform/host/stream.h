@@ -19,7 +19,8 @@
  *  A. Work of one stream runs in the order queued, one at a time, and each sees
  *     what the work before it wrote.
  *  B. Every stream whose first work can run is being driven, has been kicked by
- *     a thread that will drive it, or has woken its own thread.
+ *     a thread that will drive it, has woken its own thread, or has been noted by
+ *     the minder, who looks every millisecond or so.
  *  C. A step function runs with no lock held.
  */
 
@@ -42,6 +43,8 @@ enum step {
 	STEP_DONE,    /* done, go on with the next */
 	STEP_BLOCKED, /* waits for something that will kick the stream */
 	STEP_LATER,   /* takes more effort than this driver may make */
+	STEP_LEFT,  /* the same, but is best left to who waits: see minder.h */
+	STEP_WATCH, /* waits for something that only who looks again will see */
 };
 
 /* How far a driver may go. */
@@ -59,6 +62,7 @@ struct drive {
 	const uint32_t *word; /* NULL, or *word - value not below 0 */
 	uint32_t value;
 	uint64_t until_ns; /* checked now and then, also within work */
+	bool attends;      /* looks again at once, but for the last time */
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,
@@ -125,12 +129,25 @@ struct stream {
 	bool blocking; /* synchronizes with the legacy default stream */
 	bool legacy;   /* is the legacy default stream of its device */
 
+	/* Atomic, seq_cst; the minder will look.  The rest is the minder's, and
+	 * before that of who notes it. */
+	atomic_bool is_noted;
+	struct stream *next_noted;
+	uint64_t noted_done;
+
+	/* Atomic; its first work was left, more than a look can do.  Relaxed: it
+	 * may be out of date. */
+	atomic_bool is_left;
+
 	/* Atomic; what it is in a capture, or NULL.  Written under the lock of
 	 * captures; read without to know whether there is anything, relaxed. */
 	struct captured *_Atomic captured;
 
 	/* Atomic; false once destroyed.  Relaxed: only tells misuse. */
 	atomic_bool live;
+
+	/* What follows changes all the time, on a cache line of its own. */
+	char pad[64];
 
 	/* Positions: how many were queued and done since the stream was first
 	 * made.  Written under lock, read by anyone; release and acquire, so
@@ -147,18 +164,31 @@ struct stream {
 	atomic_bool kicked;
 	struct stream *next_kicked; /* owned by who set kicked */
 
+	/* Atomic, seq_cst; somebody is stepping the first work.  Who finds it so
+	 * asks for another look first, which the driver sees when it has let
+	 * go: so one of both looks. */
+	atomic_bool busy;
+	atomic_bool again;
+
+	/* Atomic; only its own thread can go on.  Relaxed: whoever clears it
+	 * asks for another look. */
+	atomic_bool own_next;
+
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
 	bool parked;     /* in the list of those not in use */
-	bool busy;       /* somebody is stepping the first work */
-	bool again;      /* step it again even if it was blocked */
-	bool own_next;   /* only its own thread can go on */
 	bool own_wanted; /* its own thread shall drive */
 	bool own_started;
 	uint64_t timer_ns;   /* when its own thread shall look again, or 0 */
 	pthread_cond_t wake; /* own_wanted, or timer_ns has come */
 	struct stream *followers; /* streams that wait for done to move */
 	struct stream_attributes attributes;
+
+	/* Atomic, seq_cst; there may be followers: set under lock before a
+	 * last look at done, read after done was moved. */
+	atomic_bool followed;
+
+	/* Written under lock where queued is, read by the driver. */
 	struct work ring[STREAM_SLOTS];
 
 	/* Guarded by the lock of the stream, or of the list, it follows. */
@@ -233,24 +263,34 @@ void stream_follow_locked(struct stream **list, struct stream *stream);
 void stream_unfollow_locked(struct stream **list, struct stream *stream);
 void stream_kick_all_locked(struct stream **list);
 
-/* Tell those who poll any of the streams that there is something to do, without
- * driving them: somebody else will do it if they do not. */
-void stream_invite_all_locked(struct stream *list);
-
 /* Note that the first work of @stream may go on.  Takes no lock. */
 void stream_kick(struct stream *stream);
 
-/* For who waits for @position of @stream: do what can be done for that now, if
+/* For who asks for @position of @stream: do what can be done for that now, if
  * anything can.  No lock may be held. */
 void stream_help(struct stream *stream, uint64_t position);
+
+/* For who waits: the same for a few microseconds or until there is what @drive is
+ * for.  Such a thread comes again until it has that, or drives without much effort
+ * before it gives up. */
+void stream_attend(struct stream *stream, const struct drive *drive);
+
+/* So many more worlds have more ranks than there are cores. */
+void stream_crowd(int change);
 
 /* Call @look with the launch that @stream has first, or that this waits for by way
  * of other streams, and hold it there meanwhile; not if somebody is at it. */
 void stream_first_launch(struct stream *stream,
                          void (*look)(const struct launch *launch));
 
-/* How many threads of ours there are at least. */
+/* How many threads of ours there are at least, and that the caller is one more. */
 int stream_own_threads(void);
+void stream_count_thread(void);
+
+/* For the minder: how much is done of @stream; and look at it, or if that is still
+ * @done and more than a look is needed, wake its own thread. */
+uint64_t stream_done(const struct stream *stream);
+void stream_look_after(struct stream *stream, uint64_t done);
 
 /* Drive the streams that this thread has kicked, without much effort.  No lock
  * may be held. */
@@ -271,7 +311,8 @@ cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
 cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
                               uint32_t value, unsigned int compare);
 
-void stream_progress(cudaStream_t stream, const uint32_t *word, uint32_t value,
-                     uint64_t until_ns);
+/* Of the default streams, those of @device. */
+void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
+                     uint32_t value, uint64_t until_ns);
 
 #endif

@@ -211,7 +211,7 @@ void strict_check_buffers(struct world *w, const char *function)
 	int i, n;
 
 	pthread_mutex_lock(&w->lock);
-	n = w->inside;
+	n = world_inside(w);
 	for (i = 0; i < w->n; i++)
 		n += w->comms[i]->inside;
 	pthread_mutex_unlock(&w->lock);

@@ -361,10 +361,10 @@ static bool waits_for(const struct launch *l, const struct launch *other,
 			*why = as_call(&l->transfers[i]);
 			return true;
 		}
-	if (l->calls_done == l->call_count ||
-	    other->calls_done < other->call_count)
+	if (launch_calls_done(l) == l->call_count ||
+	    launch_calls_done(other) < other->call_count)
 		return false;
-	*why = l->calls[l->calls_done];
+	*why = l->calls[launch_calls_done(l)];
 	return true;
 }
 
@@ -447,9 +447,9 @@ static bool needs_locked(const struct launch *l, const struct ncclComm *other,
 			*why = as_call(&l->transfers[i]);
 			return true;
 		}
-	if (l->calls_done == l->call_count)
+	if (launch_calls_done(l) == l->call_count)
 		return false;
-	*why = l->calls[l->calls_done];
+	*why = l->calls[launch_calls_done(l)];
 	return true;
 }
 
@@ -477,8 +477,7 @@ static void look(const struct launch *l)
 	struct world *w = l->comm->world;
 
 	pthread_mutex_lock(&w->lock);
-	if (l->joined && !l->over &&
-	    !atomic_load_explicit(&w->broken, memory_order_relaxed))
+	if (l->joined && !atomic_load(&l->over) && !world_is_broken(w))
 		look_locked(l);
 	pthread_mutex_unlock(&w->lock);
 }
