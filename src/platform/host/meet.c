@@ -426,6 +426,13 @@ static void watch_phase(const struct world *w, uint64_t over)
 	}
 }
 
+/* True if who has waited in vain should see to the other ranks' streams, which may
+ * have queued and not looked: not every time where all wait for a core. */
+static bool is_urgent(const struct world *w, struct launch *l)
+{
+	return !w->is_crowded || ++l->patience % 8 == 0;
+}
+
 /* Do what can be done of the round that the launch has arrived for.  True if it is
  * over. */
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
@@ -440,8 +447,7 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
 			work(w, l, d);
 		*left = pieces_are_left(w) && !world_is_broken(w) &&
 		        (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
-	} else if (d->effort == EFFORT_HELP && !d->attends) {
-		/* It may be waiting for who has queued but does not look. */
+	} else if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l)) {
 		kick_others(w, l->comm->rank);
 	}
 	return atomic_load(&w->phase) >= l->phase;

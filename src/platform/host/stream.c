@@ -14,6 +14,7 @@
 
 #include "platform/host/stream.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/backoff.h"
@@ -501,6 +502,11 @@ void stream_crowd(int change)
 	atomic_fetch_add_explicit(&crowds, change, memory_order_relaxed);
 }
 
+static bool is_crowded(void)
+{
+	return atomic_load_explicit(&crowds, memory_order_relaxed);
+}
+
 /* How often who waits looks before it comes again. */
 #define ATTEND_LOOKS 8
 
@@ -509,7 +515,7 @@ void stream_attend(struct stream *s, const struct drive *drive)
 	struct drive d = *drive;
 	int i;
 
-	d.attends = !atomic_load_explicit(&crowds, memory_order_relaxed);
+	d.attends = !is_crowded();
 	for (i = 0; d.attends && i < ATTEND_LOOKS; i++) {
 		poll(s, &d);
 		if (has_come(&d, s->done))
@@ -704,7 +710,7 @@ void stream_wait(struct stream *s, uint64_t position)
 		.position = position,
 		.until_ns = UINT64_MAX,
 	};
-	struct backoff b = BACKOFF;
+	struct backoff b = backoff_among(is_crowded() ? INT_MAX : 1);
 
 	while (!stream_is_done(s, position)) {
 		stream_attend(s, &d);
