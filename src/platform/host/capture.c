@@ -46,7 +46,7 @@ static const void *this_thread(void)
 	return &thread_mode;
 }
 
-static bool nobody_captures(void)
+bool capture_none(void)
 {
 	return !atomic_load_explicit(&active, memory_order_relaxed);
 }
@@ -175,7 +175,7 @@ cudaError_t capture_permits(const struct stream *s)
 		return cudaErrorInvalidResourceHandle;
 	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
-	if (nobody_captures())
+	if (capture_none())
 		return cudaSuccess;
 	pthread_mutex_lock(&lock);
 	error = refuse_locked(s);
@@ -222,14 +222,14 @@ cudaError_t capture_permits_device_wait(int device)
 {
 	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
-	return nobody_captures() ? cudaSuccess : refuse_all(device);
+	return capture_none() ? cudaSuccess : refuse_all(device);
 }
 
 cudaError_t capture_permits_unsafe(void)
 {
 	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
-	if (nobody_captures() || thread_mode == cudaStreamCaptureModeRelaxed)
+	if (capture_none() || thread_mode == cudaStreamCaptureModeRelaxed)
 		return cudaSuccess;
 	return refuse_all(-1);
 }
@@ -268,7 +268,7 @@ cudaError_t stream_submit(struct stream *s, const struct work *work,
 	cudaError_t error = cudaSuccess;
 	struct captured *d = NULL;
 
-	if (!nobody_captures()) {
+	if (!capture_none()) {
 		pthread_mutex_lock(&lock);
 		d = of_locked(s);
 		error = d ? add_node_locked(d, work, kind)
@@ -288,7 +288,7 @@ ncclResult_t capture_check_together(struct stream *const *streams, size_t n)
 	struct captured *first, *d;
 	size_t i;
 
-	if (nobody_captures())
+	if (capture_none())
 		return ncclSuccess;
 	pthread_mutex_lock(&lock);
 	first = of_locked(streams[0]);
@@ -345,7 +345,7 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 	*out = (struct capture_point){ .id = 0 };
 	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
-	if (nobody_captures())
+	if (capture_none())
 		return cudaSuccess;
 	pthread_mutex_lock(&lock);
 	d = of_locked(s);
@@ -406,7 +406,7 @@ cudaError_t capture_wait(struct stream *s, const struct capture_point *p,
 	*handled = p->id;
 	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
-	if (!p->id && nobody_captures())
+	if (!p->id && capture_none())
 		return cudaSuccess;
 	pthread_mutex_lock(&lock);
 	*handled = p->id || of_locked(s);

@@ -83,4 +83,7 @@ cudaError_t capture_wait(struct stream *stream,
 /* An event of a capture was asked about. */
 void capture_invalidate(unsigned long long id);
 
+/* True if no stream is being captured. */
+bool capture_none(void);
+
 #endif

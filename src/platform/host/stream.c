@@ -693,7 +693,37 @@ void stream_push(struct stream *s, const struct work *work,
 	position = push(s, work);
 	if (position_out)
 		*position_out = position;
-	stream_go(s);
+	/* Behind what only waits to be looked at, that will do. */
+	if (position - stream_done(s) == 1 || !atomic_load(&s->is_noted))
+		stream_go(s);
+}
+
+/* True if nothing has to be waited for before what is queued on @s. */
+static bool is_idle(const struct stream *s)
+{
+	struct stream *l;
+
+	if (!is_empty(s) || (s->legacy && has_blocking(s->device)))
+		return false;
+	l = s->legacy || !s->blocking
+	            ? NULL
+	            : atomic_load_explicit(&legacy[s->device],
+	                                   memory_order_acquire);
+	return !l || stream_is_done(l, atomic_load(&l->queued));
+}
+
+bool stream_do_now(struct stream *s, const struct work *work)
+{
+	struct work w = *work;
+	bool done;
+
+	if (!is_idle(s) || atomic_exchange(&s->busy, true))
+		return false;
+	done = is_empty(s) && w.step(s, &w, &cheap) == STEP_DONE;
+	atomic_store(&s->busy, false);
+	look_again(s, &cheap);
+	stream_settle();
+	return done;
 }
 
 bool stream_is_done(const struct stream *s, uint64_t position)

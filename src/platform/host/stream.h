@@ -235,6 +235,10 @@ cudaError_t stream_permits_calls(void);
 void stream_push(struct stream *stream, const struct work *work,
                  uint64_t *position_out);
 
+/* Do work that never has to wait at once instead of queueing it, if nothing is
+ * queued before it; else false. */
+bool stream_do_now(struct stream *stream, const struct work *work);
+
 /* Do what is cheap of @stream, after queueing with stream_push_wait(). */
 void stream_go(struct stream *stream);
 
