@@ -115,7 +115,8 @@ library_sources := \
   src/platform/host/collective.c src/platform/host/comm.c \
   src/platform/host/config.c src/platform/host/copy.c \
   src/platform/host/copy2d.c src/platform/host/device.c \
-  src/platform/host/device_calls.c src/platform/host/driver.c \
+  src/platform/host/device_calls.c src/platform/host/drive.c \
+  src/platform/host/driver.c \
   src/platform/host/end.c src/platform/host/enqueue.c \
   src/platform/host/error.c src/platform/host/event.c \
   src/platform/host/fault.c src/platform/host/graph.c \

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_DRIVE_H
+#define HOST_DRIVE_H
+
+/*
+ * What stream.c (which streams there are, and what is queued) and drive.c (who does
+ * it) have of each other
+ */
+
+#include "platform/host/stream.h"
+
+/* For its driver: nothing is queued. */
+static inline bool stream_is_empty(const struct stream *s)
+{
+	/* Relaxed: only the driver writes done.  Acquire: what was queued. */
+	return atomic_load_explicit(&s->done, memory_order_relaxed) ==
+	       atomic_load_explicit(&s->queued, memory_order_acquire);
+}
+
+/* Keep a stream that was destroyed for the next to be created, if it is over. */
+void stream_park(struct stream *stream);
+
+/* The step of a wait for another stream. */
+enum step stream_wait_step(struct stream *stream, struct work *work,
+                           const struct drive *drive);
+
+/* Do @work, which never has to wait, unless something is queued before it. */
+bool drive_now(struct stream *stream, const struct work *work);
+
+/* True if spinning only keeps others from running. */
+bool stream_is_crowded(void);
+
+#endif
