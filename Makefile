@@ -168,7 +168,7 @@ platform_sources := \
   tests/platform/copy2d.c tests/platform/device.c \
   tests/platform/differential.c tests/platform/entry.c tests/platform/fault.c \
   tests/platform/group.c tests/platform/join.c tests/platform/mark.c \
-  tests/platform/matching.c tests/platform/memory.c \
+  tests/platform/matching.c tests/platform/memory.c tests/platform/minder.c \
   tests/platform/nonblocking.c tests/platform/order.c tests/platform/p2p.c \
   tests/platform/properties.c tests/platform/redop.c tests/platform/register.c \
   tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
