@@ -103,9 +103,11 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 /*
  * A vector at any address, or no more than the first @bytes of it.  One element
  * goes by a register: what is written in small pieces and read as a vector costs
- * a wait.
+ * a wait.  No memcpy() of whole ones, which gcc does by halves for SSE2.
  */
 #define DEFINE_ACCESS(vector, type)                                            \
+	typedef vector __attribute__((aligned(1), may_alias)) vector##_at;     \
+                                                                               \
 	PART vector vector##_load_part(const char *from, size_t bytes)         \
 	{                                                                      \
 		vector x;                                                      \
@@ -119,13 +121,10 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 	}                                                                      \
 	INLINE vector vector##_load(const char *from, size_t bytes)            \
 	{                                                                      \
-		vector x;                                                      \
 		type one;                                                      \
                                                                                \
-		if (bytes == sizeof(x)) {                                      \
-			memcpy(&x, from, sizeof(x));                           \
-			return x;                                              \
-		}                                                              \
+		if (bytes == sizeof(vector))                                   \
+			return *(const vector##_at *)from;                     \
 		if (bytes == sizeof(one)) {                                    \
 			memcpy(&one, from, sizeof(one));                       \
 			return (vector){ one };                                \
@@ -137,7 +136,7 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 		const type one = x[0];                                         \
                                                                                \
 		if (bytes == sizeof(x))                                        \
-			memcpy(to, &x, sizeof(x));                             \
+			*(vector##_at *)to = x;                                \
 		else if (bytes == sizeof(one))                                 \
 			memcpy(to, &one, sizeof(one));                         \
 		else                                                           \
