@@ -52,15 +52,14 @@ typedef void plain_fn(char *a, char *b, size_t bytes);
 #define DEFINE_PLAIN(name, width, machine)                                     \
 	machine static void name(char *a, char *b, size_t bytes)               \
 	{                                                                      \
-		float x __attribute__((vector_size(width)));                   \
-		float y __attribute__((vector_size(width)));                   \
+		typedef float vector                                           \
+			__attribute__((vector_size(width), aligned(4)));       \
                                                                                \
 		for (size_t at = 0; at < bytes; at += (width)) {               \
-			memcpy(&x, a + at, sizeof(x));                         \
-			memcpy(&y, b + at, sizeof(y));                         \
-			x += y;                                                \
-			memcpy(a + at, &x, sizeof(x));                         \
-			memcpy(b + at, &x, sizeof(x));                         \
+			vector *const x = (vector *)(a + at);                  \
+			vector *const y = (vector *)(b + at);                  \
+                                                                               \
+			*x = *y = *x + *y;                                     \
 		}                                                              \
 	}
 
