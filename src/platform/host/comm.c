@@ -297,7 +297,6 @@ size_t world_live(void)
 static void world_clear(struct world *w)
 {
 	free(w->comms);
-	free(w->launches);
 	free(w->shares);
 	free(w);
 }
@@ -320,9 +319,8 @@ struct world *world_create(int n)
 	if (!w)
 		return NULL;
 	w->shares = get_lines((size_t)n * sizeof(*w->shares));
-	w->launches = get_lines((size_t)n * sizeof(*w->launches));
 	w->comms = get_lines((size_t)n * sizeof(*w->comms));
-	if (!w->shares || !w->launches || !w->comms) {
+	if (!w->shares || !w->comms) {
 		world_clear(w);
 		return NULL;
 	}

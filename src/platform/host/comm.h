@@ -86,6 +86,11 @@ struct ncclComm {
 	 * before a look at the abort flag, read by who has raised one. */
 	struct stream *_Atomic at;
 
+	/* The last launch that has joined: read by the last rank to arrive and by
+	 * those inside; NULL once it is over where that is asked, in strict mode
+	 * and with transfers. */
+	struct launch *joined;
+
 	/* Atomic, seq_cst; launches that are over: the next one has its turn.
 	 * Moved by who ends one, which then looks for followers. */
 	_Atomic uint64_t turn;
@@ -146,21 +151,17 @@ struct world {
 	 * all of the world but the work on pieces. */
 	pthread_mutex_t lock;
 
-	/* Written by the last to arrive before the round is open, read by those
-	 * inside. */
-	size_t span;    /* calls */
-	size_t bytes;   /* of the round, see piece.h */
-	size_t pieces;  /* of all shares */
+	/* By rank; as long as the world.  The shares are as the round. */
+	struct ncclComm **comms;
+	struct share *shares;
+
+	/* The round.  Written by the last to arrive before it is open, read by
+	 * those inside, and until the next one by those who were. */
+	_Alignas(CACHE_LINE) size_t span; /* calls */
+	size_t bytes;                     /* see piece.h */
+	size_t pieces;                    /* of all shares */
 	bool is_single; /* one call, of every rank the same: this, and places */
 	struct call only;
-	struct share *shares; /* by rank */
-
-	/* Constant after creation; by rank. */
-	struct ncclComm **comms;
-
-	/* By rank; as places.  Set to NULL when it is over only where that is
-	 * asked: in strict mode, and with transfers. */
-	struct launch **launches;
 
 	/* Atomic, seq_cst; the rounds that have ended, and whether one is open:
 	 * what those who wait look at, and nothing else. */

@@ -114,7 +114,7 @@ static void finish_locked(struct launch *l)
 	struct ncclComm *comm = l->comm;
 
 	if (l->joined)
-		comm->world->launches[comm->rank] = NULL;
+		comm->joined = NULL;
 	atomic_fetch_add(&comm->turn, 1);
 	atomic_store(&l->over, true);
 	comm_kick_locked(comm);
@@ -228,12 +228,12 @@ static bool is_single(const struct world *w)
 
 static size_t common_span(const struct world *w)
 {
-	const struct launch *first = w->launches[0];
+	const struct launch *first = w->comms[0]->joined;
 	size_t span = first->call_count - first->calls_done;
 	int r;
 
 	for (r = 1; r < w->n; r++)
-		span = same_calls(first, w->launches[r], span);
+		span = same_calls(first, w->comms[r]->joined, span);
 	return span;
 }
 
@@ -291,7 +291,7 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 	struct ncclComm *comm = l->comm;
 
 	l->joined = true;
-	w->launches[comm->rank] = l;
+	comm->joined = l;
 	if (atomic_load(&comm->at) != s)
 		atomic_store(&comm->at, s);
 	if (l->transfer_count)
@@ -364,13 +364,20 @@ static void unfollow(struct stream *s, struct launch *l)
 
 /* ---- stepping --------------------------------------------------------- */
 
+/* The calls of the round that is over; without a look at what another thread has
+ * written if there can only be one. */
+static size_t span_of(const struct world *w, const struct launch *l)
+{
+	return l->call_count - l->calls_done == 1 ? 1 : w->span;
+}
+
 size_t launch_calls_done(const struct launch *l)
 {
 	const struct world *w = l->comm->world;
 
 	if (!has_calls(l) || !l->joined || atomic_load(&w->phase) < l->phase)
 		return l->calls_done;
-	return l->calls_done + w->span;
+	return l->calls_done + span_of(w, l);
 }
 
 /* The round is over: some of the calls of a launch are done.  With calls left it
@@ -382,7 +389,7 @@ static bool advance(struct world *w, struct launch *l)
 
 	if (locks)
 		pthread_mutex_lock(&w->lock);
-	l->calls_done += w->span;
+	l->calls_done += span_of(w, l);
 	if (locks)
 		launch_end_locked(l);
 	else if (!has_calls(l))

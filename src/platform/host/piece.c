@@ -47,13 +47,13 @@ static struct call *round_call(struct world *w, size_t i)
 
 	if (w->is_single)
 		return &w->only;
-	l = w->launches[0];
+	l = w->comms[0]->joined;
 	return &l->calls[l->calls_done + i];
 }
 
 static const struct call *rank_call(const struct world *w, int rank, size_t i)
 {
-	const struct launch *l = w->launches[rank];
+	const struct launch *l = w->comms[rank]->joined;
 
 	return &l->calls[l->calls_done + i];
 }

@@ -303,7 +303,7 @@ void strict_check_arrival_locked(const struct launch *l)
 static const struct call *next_call(const struct world *w, int rank,
                                     size_t same)
 {
-	const struct launch *l = w->launches[rank];
+	const struct launch *l = w->comms[rank]->joined;
 	size_t i = l->calls_done + same;
 
 	return i < l->call_count ? &l->calls[i] : NULL;
@@ -381,7 +381,7 @@ static bool reaches(const struct world *w, const struct launch *from,
 	if (waits_for(from, to, why))
 		return true;
 	for (r = 0; r < w->n; r++) {
-		next = w->launches[r];
+		next = w->comms[r]->joined;
 		if (next && !asked[r] && waits_for(from, next, why) &&
 		    reaches(w, next, to, asked, &its))
 			return true;
@@ -400,7 +400,7 @@ void strict_check_circle_locked(const struct launch *l)
 	for (r = 0; r < w->n; r++) {
 		bool asked[HOST_MAX_RANKS] = { false };
 
-		next = w->launches[r];
+		next = w->comms[r]->joined;
 		if (!next || next == l || is_struck(w->comms[r]) ||
 		    !waits_for(l, next, &why) ||
 		    !reaches(w, next, l, asked, &its))
