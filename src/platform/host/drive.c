@@ -92,8 +92,8 @@ void stream_unfollow_locked(struct stream **list, struct stream *s)
 
 static void *own_main(void *arg);
 
-/* Have the stream's own thread drive it. */
-static void wake_own(struct stream *s)
+/* Have the stream's own thread drive it.  False if it has none: out of threads. */
+static bool wake_own(struct stream *s)
 {
 	pthread_t thread;
 	bool start;
@@ -105,16 +105,16 @@ static void wake_own(struct stream *s)
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 	if (!start)
-		return;
+		return true;
 	if (thread_start(&thread, own_main, s, "stream:%d", s->device) == 0) {
 		pthread_detach(thread);
-		return;
+		return true;
 	}
-	/* Out of threads: try again the next time somebody drives it. */
 	pthread_mutex_lock(&s->lock);
 	s->own_started = false;
 	pthread_mutex_unlock(&s->lock);
 	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
+	return false;
 }
 
 bool drive_is_late(const struct drive *d)
@@ -221,8 +221,8 @@ static bool look(struct stream *s, const struct drive *d)
 	atomic_store(&s->busy, false);
 	if (r == STEP_LEFT || r == STEP_WATCH)
 		note(s, r == STEP_LEFT, d);
-	if (r == STEP_LATER)
-		wake_own(s);
+	if (r == STEP_LATER && !wake_own(s))
+		note(s, true, d);
 	if (!atomic_load(&s->live))
 		stream_park(s);
 	return true;
@@ -271,10 +271,12 @@ void stream_look_after(struct stream *s, uint64_t done)
 	if (atomic_load(&s->queued) == atomic_load(&s->done))
 		return;
 	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
-	    atomic_load(&s->done) == done && !atomic_load(&s->busy))
-		wake_own(s);
-	else
+	    atomic_load(&s->done) == done && !atomic_load(&s->busy)) {
+		if (!wake_own(s))
+			minder_note(s);
+	} else {
 		stream_drive(s, &cheap);
+	}
 	stream_settle();
 }
 

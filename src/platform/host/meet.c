@@ -115,9 +115,10 @@ static void finish_locked(struct launch *l)
 
 	if (l->joined)
 		comm->joined = NULL;
-	atomic_fetch_add(&comm->turn, 1);
 	atomic_store(&l->over, true);
+	/* Before the next one joins elsewhere; who follows looks again. */
 	comm_kick_locked(comm);
+	atomic_fetch_add(&comm->turn, 1);
 }
 
 static bool has_calls(const struct launch *l)
@@ -289,14 +290,18 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 {
 	const struct call *c = l->calls;
 	struct ncclComm *comm = l->comm;
+	/* No round begins any more, and others may be in the last one yet. */
+	const bool broken = world_is_broken(w);
 
 	l->joined = true;
-	comm->joined = l;
+	l->phase = UINT64_MAX;
+	if (!broken)
+		comm->joined = l;
 	if (atomic_load(&comm->at) != s)
 		atomic_store(&comm->at, s);
 	if (l->transfer_count)
 		p2p_join_locked(l);
-	if (!l->call_count)
+	if (!l->call_count || broken)
 		return false;
 	w->places[comm->rank] = (struct place){
 		.send = c->send,
@@ -445,6 +450,7 @@ static bool is_urgent(const struct world *w, struct launch *l)
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
+	*left = false;
 	if (d->attends)
 		watch_phase(w, l->phase);
 	if (atomic_load(&w->phase) >= l->phase)

@@ -166,14 +166,16 @@ static size_t copy(const struct transfer *send, const struct drive *d)
 static void end_locked(struct transfer *send)
 {
 	struct transfer *recv = send->partner;
+	/* A launch that is over, and its transfers, may be used again. */
+	struct launch *from = send->launch, *to = recv->launch;
 
 	send->done = true;
 	recv->done = true;
-	send->launch->transfers_done++;
-	recv->launch->transfers_done++;
-	launch_end_locked(send->launch);
-	if (recv->launch != send->launch)
-		launch_end_locked(recv->launch);
+	from->transfers_done++;
+	to->transfers_done++;
+	launch_end_locked(from);
+	if (to != from)
+		launch_end_locked(to);
 }
 
 /* Releases and re-acquires the lock. */

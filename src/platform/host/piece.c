@@ -361,11 +361,12 @@ bool pieces_are_left(const struct world *w)
 	return false;
 }
 
-/* Of one share. */
-static size_t share_do(struct world *w, int rank, const struct drive *d)
+/* Of one share, behind @n of others. */
+static size_t share_do(struct world *w, int rank, size_t n,
+                       const struct drive *d)
 {
 	struct share *s = &w->shares[rank];
-	size_t begin, end, n = 0;
+	size_t begin, end;
 	long left;
 
 	while (!world_is_broken(w) && !(n && drive_is_late(d)) &&
@@ -385,10 +386,10 @@ static size_t share_do(struct world *w, int rank, const struct drive *d)
 
 size_t pieces_do(struct world *w, int rank, bool steals, const struct drive *d)
 {
-	size_t n = share_do(w, rank, d);
+	size_t n = share_do(w, rank, 0, d);
 	int r;
 
 	for (r = 1; steals && r < w->n; r++)
-		n += share_do(w, (rank + r) % w->n, d);
+		n = share_do(w, (rank + r) % w->n, n, d);
 	return n;
 }

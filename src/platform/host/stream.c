@@ -244,9 +244,9 @@ static uint64_t push(struct stream *s, const struct work *work)
 	}
 	s->ring[s->queued % STREAM_SLOTS] = *work;
 	position = s->queued + 1;
-	/* Release: pairs with the acquire of those who look at positions
-	 * without the lock. */
-	atomic_store_explicit(&s->queued, position, memory_order_release);
+	/* seq_cst: then look whether it is noted.  Release for those who look at
+	 * positions without the lock. */
+	atomic_store(&s->queued, position);
 	pthread_mutex_unlock(&s->lock);
 	return position;
 }
