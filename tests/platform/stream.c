@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "platform/platform.h"
@@ -554,4 +555,43 @@ Test(mark, progress_of_a_destroyed_stream_is_harmless)
 	cr_assert_eq(p->cudaStreamDestroy(own), cudaSuccess);
 	p->progress(0, own, NULL, 0, UINT64_MAX);
 	p->progress(0, NULL, NULL, 0, UINT64_MAX);
+}
+
+/* ---- two threads on one stream ---------------------------------------- */
+
+#define BESIDE 3000
+
+static void *mark_all_the_time(void *user)
+{
+	atomic_bool *over = user;
+	uint32_t value = 0;
+
+	while (!atomic_load(over))
+		native_must(p->mark(stream, word, ++value), "mark");
+	return NULL;
+}
+
+static void add_one(void *user)
+{
+	atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* The stream's own thread runs those, and another one what can be done at once. */
+Test(stream, host_functions_beside_the_marks_of_another_thread)
+{
+	atomic_bool over = false;
+	atomic_int count = 0;
+	pthread_t thread;
+	int i;
+
+	pthread_create(&thread, NULL, mark_all_the_time, &over);
+	for (i = 0; i < BESIDE; i++) {
+		native_must(p->cudaLaunchHostFunc(stream, add_one, &count),
+		            "cudaLaunchHostFunc");
+		native_must(p->cudaStreamSynchronize(stream),
+		            "cudaStreamSynchronize");
+	}
+	atomic_store(&over, true);
+	pthread_join(thread, NULL);
+	cr_assert_eq(atomic_load(&count), BESIDE);
 }

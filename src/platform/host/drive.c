@@ -140,6 +140,8 @@ static bool drive_is_over(const struct drive *d, uint64_t done)
 static void pop(struct stream *s)
 {
 	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
+	if (atomic_load_explicit(&s->is_left, memory_order_relaxed))
+		atomic_store_explicit(&s->is_left, false, memory_order_relaxed);
 	/* The work's results go with it: pairs with stream_is_done(). */
 	atomic_store(&s->done, s->done + 1);
 	if (!atomic_load(&s->followed))
@@ -159,11 +161,13 @@ static enum step drive_busy(struct stream *s, const struct drive *d)
 
 	while (!stream_is_empty(s)) {
 		w = &s->ring[s->done % STREAM_SLOTS];
+		if (d != &cheap && has_come(d, s->done))
+			d = &cheap;
 		r = w->step(s, w, d);
 		if (r != STEP_DONE)
 			return r;
 		pop(s);
-		if (d != &cheap && drive_is_over(d, s->done))
+		if (d != &cheap && drive_is_late(d))
 			d = &cheap;
 	}
 	return STEP_DONE;
@@ -203,6 +207,17 @@ static bool is_left_to_own(const struct stream *s, const struct drive *d)
 	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
 }
 
+/* No more be the driver of @s, whose own thread is wanted if @wanted; also if it
+ * has come meanwhile, and gone as somebody was at it. */
+static void let_go(struct stream *s, bool wanted, const struct drive *d)
+{
+	atomic_store(&s->busy, false);
+	if ((wanted || is_left_to_own(s, d)) && !wake_own(s))
+		note(s, true, d);
+	if (!atomic_load(&s->live))
+		stream_park(s);
+}
+
 /* Look at the first work.  False if somebody else is at it, or will be. */
 static bool look(struct stream *s, const struct drive *d)
 {
@@ -218,13 +233,9 @@ static bool look(struct stream *s, const struct drive *d)
 		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
 	if (r != STEP_DONE && d->effort == EFFORT_OWN)
 		give_up_own(s);
-	atomic_store(&s->busy, false);
+	let_go(s, r == STEP_LATER, d);
 	if (r == STEP_LEFT || r == STEP_WATCH)
 		note(s, r == STEP_LEFT, d);
-	if (r == STEP_LATER && !wake_own(s))
-		note(s, true, d);
-	if (!atomic_load(&s->live))
-		stream_park(s);
 	return true;
 }
 
@@ -260,23 +271,35 @@ bool drive_now(struct stream *s, const struct work *work)
 	if (atomic_exchange(&s->busy, true))
 		return false;
 	done = stream_is_empty(s) && w.step(s, &w, &cheap) == STEP_DONE;
-	atomic_store(&s->busy, false);
+	let_go(s, false, &cheap);
 	look_again(s, &cheap);
 	stream_settle();
 	return done;
 }
 
+void stream_urge(struct stream *s)
+{
+	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
+	    !atomic_load(&s->busy))
+		wake_own(s);
+}
+
 void stream_look_after(struct stream *s, uint64_t done)
 {
+	/* What there is no thread for. */
+	const struct drive all = {
+		.effort = EFFORT_HELP,
+		.position = UINT64_MAX,
+		.until_ns = clock_now() + OWN_LOOK_NS,
+	};
+
 	if (atomic_load(&s->queued) == atomic_load(&s->done))
 		return;
-	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
-	    atomic_load(&s->done) == done && !atomic_load(&s->busy)) {
-		if (!wake_own(s))
-			minder_note(s);
-	} else {
+	if (!atomic_load_explicit(&s->is_left, memory_order_relaxed) ||
+	    atomic_load(&s->done) != done || atomic_load(&s->busy))
 		stream_drive(s, &cheap);
-	}
+	else if (!wake_own(s))
+		stream_drive(s, &all);
 	stream_settle();
 }
 
@@ -414,16 +437,13 @@ void stream_first_launch(struct stream *s,
 	for (i = 0; s && i < 100; i++, s = next) {
 		next = NULL;
 		if (atomic_exchange(&s->busy, true))
-			return;
+			break;
 		first = &s->ring[s->done % STREAM_SLOTS];
 		if (!stream_is_empty(s) && first->step == meet_step)
 			look_at(first->launch);
 		else if (!stream_is_empty(s) && first->step == stream_wait_step)
 			next = first->wait.on;
-		atomic_store(&s->busy, false);
-		/* Whoever came meanwhile, its own thread too. */
-		if (is_left_to_own(s, &cheap))
-			wake_own(s);
+		let_go(s, false, &cheap);
 		look_again(s, &cheap);
 	}
 	stream_settle();

@@ -27,6 +27,10 @@ enum step stream_wait_step(struct stream *stream, struct work *work,
 /* Do @work, which never has to wait, unless something is queued before it. */
 bool drive_now(struct stream *stream, const struct work *work);
 
+/* For who waits for what @stream has left, which is no driver of it: have its own
+ * thread do that. */
+void stream_urge(struct stream *stream);
+
 /* True if spinning only keeps others from running. */
 bool stream_is_crowded(void);
 

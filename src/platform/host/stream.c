@@ -37,21 +37,21 @@ static uint64_t created; /* how many, ever */
 /* Atomic; each set once under table_lock (release), read by anyone. */
 static struct stream *_Atomic legacy[COHORT_SIM_MAX_DEVICES];
 
-/* Atomic; those of a device that its legacy default stream waits for.  Relaxed: who
- * is to see one has been told of it. */
+/* Atomic; those of a device that its legacy default stream waits for.  Acquire and
+ * release: who sees none sees what those did that there were. */
 static atomic_int blocking_streams[COHORT_SIM_MAX_DEVICES];
 
 static void count_blocking(const struct stream *s, int change)
 {
 	if (s->blocking && !s->legacy)
 		atomic_fetch_add_explicit(&blocking_streams[s->device], change,
-		                          memory_order_relaxed);
+		                          memory_order_acq_rel);
 }
 
 static bool has_blocking(int device)
 {
 	return atomic_load_explicit(&blocking_streams[device],
-	                            memory_order_relaxed);
+	                            memory_order_acquire);
 }
 
 static void stream_init(struct stream *s)
@@ -257,7 +257,6 @@ enum step stream_wait_step(struct stream *s, struct work *w,
 	struct stream *on = w->wait.on;
 	bool done;
 
-	(void)d;
 	pthread_mutex_lock(&on->lock);
 	stream_follow_locked(&on->followers, s);
 	atomic_store(&on->followed, true);
@@ -267,7 +266,10 @@ enum step stream_wait_step(struct stream *s, struct work *w,
 	pthread_mutex_unlock(&on->lock);
 	if (done)
 		return STEP_DONE;
-	stream_kick(on); /* whoever waits for s may do the work of both */
+	/* Whoever waits for s may do the work of both, but not all of it. */
+	if (d->effort == EFFORT_HELP)
+		stream_urge(on);
+	stream_kick(on);
 	return STEP_BLOCKED;
 }
 
