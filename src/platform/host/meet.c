@@ -22,7 +22,8 @@
  * by itself, at once.  Of a large one it opens the gate, and whoever drives any of
  * the ranks' streams claims pieces until there are none (piece.c).  The end of a
  * round is one word that all look at; what follows from it for a rank is done by
- * who drives its stream, which is kicked unless somebody attends to it.
+ * who drives its stream: a thread that waits for it, one that waits in vain for what
+ * comes of it, or the minder.
  *
  *  A. A thread touches the ranks' buffers only while it is counted: in the gate in
  *     a round, in both ends of a transfer.
