@@ -1296,8 +1296,8 @@ COHORT_API int cohort_synchronize(struct cohort_comm *comm,
  * goes on: the ticket tells.  One submitting thread at a time.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE; the cause
- * if the group has one, or COHORT_STALE, as for the collectives; COHORT_CUDA (nothing
- * was queued).
+ * if the group has one, or COHORT_STALE, as for the collectives; COHORT_UNSUPPORTED for
+ * a stream that is being captured; COHORT_CUDA (nothing was queued).
  */
 COHORT_API int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket,
                                    void *stream);

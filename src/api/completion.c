@@ -136,13 +136,11 @@ static int await_ticket(struct cohort_comm *c, uint64_t ticket, void *stream)
 	struct device_scope scope;
 	int rc;
 
-	if (comm_ticket_done(c, ticket))
-		return COHORT_OK;
 	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = capture_refuse(c->clique->platform, stream, "stream_after");
-	if (rc == COHORT_OK)
+	if (rc == COHORT_OK && !comm_ticket_done(c, ticket))
 		rc = await_mark(c, ticket, stream);
 	device_leave(&scope);
 	return rc;

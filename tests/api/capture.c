@@ -126,7 +126,7 @@ Test(capture, is_refused_and_goes_on)
 	close_group();
 }
 
-/* A ticket that is not done yet is not waited for by a graph. */
+/* A ticket is not waited for by a graph, done or not. */
 Test(capture, waits_for_no_ticket)
 {
 	int32_t values[RANKS] = { 1, 2 };
@@ -139,6 +139,9 @@ Test(capture, waits_for_no_ticket)
 	cr_assert_eq(graphs.destroy(end(own(1))), cudaSuccess);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
+	begin(own(1));
+	refused(cohort_stream_after(comms[0], ticket, own(1)), "stream_after");
+	cr_assert_eq(graphs.destroy(end(own(1))), cudaSuccess);
 	close_group();
 }
 
