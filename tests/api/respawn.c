@@ -374,6 +374,7 @@ Test(respawn, that_does_not_connect_leaves_the_group_as_it_was)
 	stuck_at("ncclCommInitAll", -1);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_INIT_TIMEOUT);
 	cr_assert_eq(cohort_group_generation(group), 1);
+	stuck_await(); /* also where it came late */
 	stuck_let_go();
 	while (stuck_aborted() < 4) /* both times two */
 		sched_yield();
