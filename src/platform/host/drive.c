@@ -97,8 +97,10 @@ static bool wake_own(struct stream *s)
 {
 	pthread_t thread;
 	bool start;
+	int device;
 
 	pthread_mutex_lock(&s->lock);
+	device = s->device;
 	start = !s->own_started;
 	s->own_wanted = true;
 	s->own_started = true;
@@ -106,7 +108,7 @@ static bool wake_own(struct stream *s)
 	pthread_mutex_unlock(&s->lock);
 	if (!start)
 		return true;
-	if (thread_start(&thread, own_main, s, "stream:%d", s->device) == 0) {
+	if (thread_start(&thread, own_main, s, "stream:%d", device) == 0) {
 		pthread_detach(thread);
 		return true;
 	}
