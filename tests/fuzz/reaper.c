@@ -5,8 +5,6 @@
  * of its group when nobody is inside
  */
 
-#include <sched.h>
-
 #include "fuzz/program.h"
 
 bool is_ready(const struct family *f)
@@ -40,6 +38,13 @@ static bool is_inside(const struct family *f)
 	return false;
 }
 
+/* One that does not block may not be called by two threads; and who is inside may
+ * wait for another family to be flagged. */
+static bool may_be_called(const struct family *f)
+{
+	return !f->is_async || !is_inside(f);
+}
+
 /* The next family to flag, or NULL. */
 static struct family *next_to_flag_locked(struct program *p)
 {
@@ -50,9 +55,13 @@ static struct family *next_to_flag_locked(struct program *p)
 		f = &p->families[i];
 		if (is_stuck(p) && partial_waits(f))
 			return f;
-		if (!f->is_flagged && is_ready(f) &&
-		    (f->is_wanted || is_stuck(p)) &&
-		    settle_ending(f, ENDING_ABORT))
+		if (f->is_flagged || !is_ready(f) ||
+		    !(f->is_wanted || is_stuck(p)) ||
+		    !settle_ending(f, ENDING_ABORT))
+			continue;
+		/* Who leaves from now on wakes us. */
+		atomic_store(&f->is_dead, true);
+		if (may_be_called(f))
 			return f;
 	}
 	return NULL;
@@ -74,10 +83,6 @@ static void flag(struct family *f)
 	int r;
 
 	f->is_flagged = true;
-	atomic_store(&f->is_dead, true);
-	/* One that does not block may not be called by two threads. */
-	while (f->is_async && is_inside(f))
-		sched_yield();
 	for (r = 0; r < f->n; r++)
 		if (!atomic_exchange(&f->is_released[r], true))
 			expect(true, host_ncclCommAbort(f->comm[r]),
