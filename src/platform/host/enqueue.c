@@ -132,17 +132,6 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 	return ncclSuccess;
 }
 
-/* The default streams are those of its device, whichever is current. */
-static struct stream *stream_of(const struct ncclComm *comm,
-                                cudaStream_t stream)
-{
-	if (!stream || stream == cudaStreamLegacy)
-		return stream_legacy(comm->device);
-	if (stream == cudaStreamPerThread)
-		return stream_of_thread(comm->device);
-	return stream_find(stream);
-}
-
 static ncclResult_t join(struct ncclComm *comm, const struct call *c,
                          struct stream *s, const struct cohort_fault *fault)
 {
@@ -193,7 +182,7 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	result = resolve(comm, c);
 	if (result != ncclSuccess)
 		return result;
-	s = stream_of(comm, stream);
+	s = stream_find_on(comm->device, stream);
 	if (!s)
 		return group_fail(ncclUnhandledCudaError, "no such stream");
 	if (comm->world->n == 1 && !fault.kind && !call_is_p2p(c))

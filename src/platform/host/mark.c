@@ -152,20 +152,10 @@ cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
 	                 value, compare);
 }
 
-/* The default streams of a device, whoever asks; but a thread's own is its own. */
-static struct stream *find_on(int device, cudaStream_t stream)
-{
-	if (!stream || stream == cudaStreamLegacy)
-		return stream_legacy(device);
-	if (stream == cudaStreamPerThread)
-		return stream_of_thread(device);
-	return stream_find(stream);
-}
-
 void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
                      uint32_t value, uint64_t until_ns)
 {
-	struct stream *s = find_on(device, stream);
+	struct stream *s = stream_find_on(device, stream);
 	struct drive d = {
 		.effort = EFFORT_HELP,
 		.position = UINT64_MAX,

@@ -167,15 +167,20 @@ void stream_destroy(struct stream *s)
 	stream_park(s);
 }
 
-struct stream *stream_find(cudaStream_t handle)
+struct stream *stream_find_on(int device, cudaStream_t handle)
 {
 	struct stream *s = (struct stream *)handle;
 
 	if (!handle || handle == cudaStreamLegacy)
-		return stream_legacy(device_current());
+		return stream_legacy(device);
 	if (handle == cudaStreamPerThread)
-		return stream_of_thread(device_current());
+		return stream_of_thread(device);
 	return atomic_load_explicit(&s->live, memory_order_relaxed) ? s : NULL;
+}
+
+struct stream *stream_find(cudaStream_t handle)
+{
+	return stream_find_on(device_current(), handle);
 }
 
 /* The newest stream; the list behind it never changes. */

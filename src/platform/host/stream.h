@@ -200,8 +200,10 @@ struct stream {
 	struct stream *next_free; /* of those not in use */
 };
 
-/* The stream a handle means to the calling thread, or NULL. */
+/* The stream a handle means to the calling thread, or NULL; and where the default
+ * streams are those of @device, whichever is current. */
 struct stream *stream_find(cudaStream_t handle);
+struct stream *stream_find_on(int device, cudaStream_t handle);
 
 /* The legacy default stream of @device, or NULL without memory. */
 struct stream *stream_legacy(int device);
