@@ -38,6 +38,12 @@ static bool is_inside(const struct family *f)
 	return false;
 }
 
+/* The steps, or all being stuck, ask for its end; or it has begun. */
+static bool is_due(const struct program *p, const struct family *f)
+{
+	return f->is_wanted || is_stuck(p) || !is_alive(f);
+}
+
 /* One that does not block may not be called by two threads; and who is inside may
  * wait for another family to be flagged. */
 static bool may_be_called(const struct family *f)
@@ -55,8 +61,7 @@ static struct family *next_to_flag_locked(struct program *p)
 		f = &p->families[i];
 		if (is_stuck(p) && partial_waits(f))
 			return f;
-		if (f->is_flagged || !is_ready(f) ||
-		    !(f->is_wanted || is_stuck(p)) ||
+		if (f->is_flagged || !is_ready(f) || !is_due(p, f) ||
 		    !settle_ending(f, ENDING_ABORT))
 			continue;
 		/* Who leaves from now on wakes us. */

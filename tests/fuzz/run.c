@@ -399,7 +399,7 @@ static void end_families(struct program *p)
 	for (i = 0; i < p->family_count; i++) {
 		f = &p->families[i];
 		how = p->ends_by_destroy && !f->is_doomed && !p->is_wild &&
-		                      !f->is_broken
+		                      !f->is_broken && is_alive(f)
 		              ? ENDING_DESTROY
 		              : ENDING_ABORT;
 		if (!is_ready(f) || !settle_ending(f, how))
