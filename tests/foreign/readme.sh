@@ -36,7 +36,8 @@ run=0
 while read -r line; do
 	command=${line%%#*}
 	case $command in
-	'' | 'make bench-peers'* | 'make test'* | 'make asan'* | 'make tsan'* | 'make lint'* | 'make model'*) continue ;;
+	'' | 'make bench-peers'* | 'make test'* | 'make asan'* | 'make tsan'* | \
+		'make fuzz'* | 'make lint'* | 'make model'*) continue ;;
 	'make install'*) command="$command DESTDIR=$scratch/installed" ;;
 	esac
 	if ! bash -ec "$command" >"$scratch/log" 2>&1 </dev/null; then
