@@ -106,8 +106,9 @@ library_sources := \
   src/core/config.c src/core/connect.c src/core/family.c src/core/native.c \
   src/core/op.c src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
-  src/core/submit.c src/guard/notifier.c src/guard/phrase.c \
-  src/guard/prober.c src/guard/snapshot.c src/guard/transfer.c \
+  src/core/submit.c src/guard/due.c src/guard/notifier.c src/guard/phrase.c \
+  src/guard/prober.c src/guard/snapshot.c src/guard/stall.c \
+  src/guard/stall_pair.c src/guard/transfer.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
   src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
   src/platform/gpu_versions.c src/platform/host/allocate.c \

@@ -7,17 +7,7 @@
  * few numbers
  */
 
-#include "guard/snapshot.h"
-
-/* What is to be said of the front now, or of a transfer. */
-struct due {
-	bool is_transfer;
-	enum { DUE_NOTHING, DUE_WARNING, DUE_VERDICT } what;
-	uint64_t since_ns;    /* the clock that decides, from when it runs */
-	uint64_t deadline_ns; /* and what it allows */
-	uint64_t next_ns;     /* when to look again at the latest, if nothing
-	                         changes */
-};
+#include "guard/due.h"
 
 /* A verdict with what it points to, which is all its own: whoever is told of it may
  * stay longer than the clique. */
@@ -32,10 +22,7 @@ struct verdict {
 bool verdict_init(struct verdict *verdict, int size);
 void verdict_fini(struct verdict *verdict);
 
-/* Whether the time of the front, or of a transfer, is up. */
-struct due verdict_due(const struct snapshot *s);
-
-/* Why that does not go on. */
+/* Why what is due does not go on. */
 void verdict_stalled(const struct snapshot *s, const struct due *due,
                      struct verdict *out);
 

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * When a snapshot's time is up
+ */
+
+#include "guard/due.h"
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t saturating_multiply(uint64_t a, uint64_t b)
+{
+	return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static uint64_t latest(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* True if @r has a clock that runs: it waits for the others to call, or all have
+ * called and it is not done. */
+static bool has_clock(const struct snapshot *s, const struct rank_snapshot *r)
+{
+	return s->all_joined ? !r->done : r->joined;
+}
+
+static uint64_t last_arrival(const struct snapshot *s)
+{
+	uint64_t last = 0;
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		last = latest(last, s->ranks[i].arrived_ns);
+	return last;
+}
+
+/* Of all clocks the one that runs out first, at next_ns: never, if none does. */
+static struct due first_clock(const struct snapshot *s)
+{
+	struct due due = { .what = DUE_NOTHING, .next_ns = UINT64_MAX };
+	uint64_t arrived, allowed, since, end, last = last_arrival(s);
+	int i;
+
+	for (i = 0; i < s->size; i++) {
+		if (!has_clock(s, &s->ranks[i]))
+			continue;
+		arrived = s->all_joined ? last : s->ranks[i].arrived_ns;
+		allowed = s->all_joined ? s->ranks[i].limits.exec_ns
+		                        : s->ranks[i].limits.join_ns;
+		since = latest(latest(arrived, s->resumed_ns), s->moved_ns);
+		end = saturating_add(
+			since, saturating_multiply(allowed, 1 + s->expired));
+		if (end >= due.next_ns)
+			continue;
+		due.next_ns = end;
+		due.since_ns = since;
+		due.deadline_ns = allowed;
+	}
+	return due;
+}
+
+static struct due transfer_clock(const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	return (struct due){
+		.is_transfer = true,
+		.next_ns = saturating_add(x->since_ns,
+		                          saturating_multiply(x->allowed_ns,
+		                                              1 + x->expired)),
+		.since_ns = x->since_ns,
+		.deadline_ns = x->allowed_ns,
+	};
+}
+
+/* What is to be said of a clock, of which that has been said. */
+static struct due due_of(const struct snapshot *s, struct due due, bool warned,
+                         unsigned expired)
+{
+	uint64_t warning;
+
+	if (due.next_ns == UINT64_MAX)
+		return due;
+	if (s->now_ns >= due.next_ns) {
+		due.what = DUE_VERDICT;
+		return due;
+	}
+	if (warned || expired || s->warn_percent >= 100)
+		return due;
+	warning = due.since_ns + due.deadline_ns / 100 * s->warn_percent;
+	if (s->now_ns >= warning)
+		due.what = DUE_WARNING;
+	else
+		due.next_ns = warning;
+	return due;
+}
+
+/* The graver one, of two like it the one that began first; looking again when any of
+ * them wants that. */
+static struct due graver(struct due a, struct due b)
+{
+	struct due due = b.what > a.what || (b.what && b.what == a.what &&
+	                                     b.since_ns < a.since_ns)
+	                         ? b
+	                         : a;
+
+	due.next_ns = a.next_ns < b.next_ns ? a.next_ns : b.next_ns;
+	return due;
+}
+
+struct due verdict_due(const struct snapshot *s)
+{
+	struct due due = { .next_ns = UINT64_MAX };
+
+	if (s->paused)
+		return due;
+	if (s->front)
+		due = due_of(s, first_clock(s), s->warned, s->expired);
+	if (s->transfer.number)
+		due = graver(due,
+		             due_of(s, transfer_clock(s), s->transfer.warned,
+		                    s->transfer.expired));
+	return due;
+}

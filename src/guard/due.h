@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUARD_DUE_H
+#define GUARD_DUE_H
+
+/*
+ * When a snapshot's time is up: a pure function
+ */
+
+#include "guard/snapshot.h"
+
+/* What is to be said of the front now, or of a transfer. */
+struct due {
+	bool is_transfer;
+	enum { DUE_NOTHING, DUE_WARNING, DUE_VERDICT } what;
+	uint64_t since_ns;    /* the clock that decides, from when it runs */
+	uint64_t deadline_ns; /* and what it allows */
+	uint64_t next_ns;     /* when to look again at the latest, if nothing
+	                         changes */
+};
+
+/* Whether the time of the front, or of a transfer, is up. */
+struct due verdict_due(const struct snapshot *s);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Why a collective does not go on
+ */
+
+#include "guard/stall.h"
+
+#include "guard/phrase.h"
+
+/* Of ranks that are described at length in a text. */
+#define MAX_DESCRIBED 3
+
+/* ---- whose fault ------------------------------------------------------ */
+
+/* True if the front waits for @r: for its call, or for its operation. */
+static bool is_waited_for(const struct snapshot *s,
+                          const struct rank_snapshot *r)
+{
+	return s->all_joined ? !r->done : !r->joined;
+}
+
+int stall_absence(const struct rank_snapshot *r)
+{
+	if (r->tid && !r->alive)
+		return COHORT_VERDICT_THREAD_EXITED;
+	if (r->closed || !r->last.ticket)
+		return COHORT_VERDICT_NEVER_CALLED;
+	if (r->inside && !r->native)
+		return COHORT_VERDICT_DIFFERENT_CALL;
+	return COHORT_VERDICT_OUTSIDE;
+}
+
+static int kind_of(const struct snapshot *s, const struct rank_snapshot *r)
+{
+	if (!r->joined)
+		return stall_absence(r);
+	if (r->in_call || (s->starts_are_marked && !r->started))
+		return COHORT_VERDICT_NOT_STARTED;
+	return COHORT_VERDICT_NOT_FINISHED;
+}
+
+/* Whom the front waits for, and why: of those that all have called, those that
+ * have not started are what the others wait for. */
+static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r, *end = s->ranks + s->size;
+	int n = 0;
+
+	for (r = s->ranks; r < end; r++) {
+		if (r->joined)
+			rank_set_add(v->joined, r->rank);
+		if (is_waited_for(s, r) &&
+		    (!n++ || (s->all_joined &&
+		              kind_of(s, r) == COHORT_VERDICT_NOT_STARTED &&
+		              v->kind != COHORT_VERDICT_NOT_STARTED))) {
+			v->kind = kind_of(s, r);
+			v->rank = r->rank;
+		}
+	}
+	for (r = s->ranks; r < end; r++)
+		if (is_waited_for(s, r) &&
+		    (!s->all_joined || kind_of(s, r) == v->kind))
+			rank_set_add(v->missing, r->rank);
+	/* All have started, none is done: that is nobody's fault. */
+	if (v->kind == COHORT_VERDICT_NOT_FINISHED && n == s->size && n > 1)
+		v->rank = -1;
+}
+
+/* ---- texts ------------------------------------------------------------ */
+
+/* What a rank that has called the front is doing about it. */
+static void add_progress(struct text *t, const struct snapshot *s,
+                         const struct rank_snapshot *r)
+{
+	if (r->in_call) {
+		text_add(t, " has been inside %s for ",
+		         record_native_name(&r->call));
+		phrase_age(t, s, r->arrived_ns);
+	} else if (r->done) {
+		text_add(t, " is done");
+	} else if (!s->starts_are_marked) {
+		text_add(t, " has queued its operation, which is not done");
+	} else if (r->started) {
+		text_add(t, " has started, and not finished");
+	} else {
+		text_add(t, " has not started: its stream is still busy with "
+		            "what was queued before");
+	}
+}
+
+static void add_rank(struct text *t, const struct snapshot *s,
+                     const struct rank_snapshot *r)
+{
+	phrase_name(t, r);
+	if (r->joined)
+		add_progress(t, s, r);
+	else
+		phrase_absence(t, s, r);
+}
+
+/* The ranks in @set, the first few at length. */
+static void add_ranks(struct text *t, const struct snapshot *s,
+                      const uint64_t *set)
+{
+	int i, n = 0;
+
+	for (i = 0; i < s->size; i++) {
+		if (!rank_set_has(set, s->ranks[i].rank) ||
+		    n++ >= MAX_DESCRIBED)
+			continue;
+		text_add(t, "; ");
+		add_rank(t, s, &s->ranks[i]);
+	}
+	if (n > MAX_DESCRIBED)
+		text_add(t, "; and %d more", n - MAX_DESCRIBED);
+}
+/* The call that does not go on, by the first rank that has made it. */
+static void add_front(struct text *t, const struct snapshot *s)
+{
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].call.ticket)
+			break;
+	if (i < s->size)
+		record_add(t, &s->ranks[i].call);
+	else
+		text_add(t, "a call that is not on record any more");
+	text_add(t, " (collective %llu, group \"%s\", generation %d)",
+	         (unsigned long long)s->front, s->group, s->generation);
+}
+void stall_front(const struct snapshot *s, const struct due *due,
+                 struct verdict *out, struct text *t)
+{
+	struct cohort_verdict *v = &out->v;
+
+	find_missing(s, v);
+	v->collective = s->front;
+	add_front(t, s);
+	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
+	phrase_age(t, s, due->since_ns);
+	text_add(t, ", allowed are ");
+	phrase_time(t, due->deadline_ns);
+	text_add(t, "; joined: ");
+	phrase_set(t, v->joined);
+	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
+	phrase_set(t, v->missing);
+	add_ranks(t, s, v->missing);
+	if (s->world > s->size)
+		text_add(t, "; %d of %d ranks are of other processes",
+		         s->world - s->size, s->world);
+}
