@@ -58,7 +58,7 @@
  *
  * "Submit" is every call on a communicator that takes a stream, cohort_alloc(),
  * cohort_free(), cohort_comm_bind() and _unbind(), cohort_comm_native_enter(),
- * cohort_deadline_push() and _pop(), cohort_pause() and cohort_resume().  Split, run,
+ * cohort_tag(), cohort_deadline_push() and _pop(), cohort_pause() and cohort_resume().  Split, run,
  * respawn and the group-level collectives are for one thread at a time, which submits
  * for all ranks.  Facts of a group or a communicator and cohort_group_abandoned() are
  * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all
@@ -384,6 +384,7 @@ struct cohort_rank_report {
 	uint64_t ticket; /* of its last call; 0: none */
 	uint64_t age_ns; /* since that call */
 	char call[96];   /* that call: "all_reduce of 1000 float32, sum" */
+	char tag[48];    /* that it was made with (cohort_tag()), or "" */
 	uint64_t reserved[4];
 };
 
@@ -819,6 +820,20 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  */
 COHORT_API int cohort_comm_bind(struct cohort_comm *comm);
 COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
+
+/*
+ * cohort_tag - a label for this rank's calls from now on
+ * @text: for people: where in the program, "step 12, gradients"; copied, up to 47
+ *        bytes; NULL or "": none
+ *
+ * Kept with every call until the next tag, and shown with it in verdicts.  Each rank
+ * has its own, and need not give the same.  The last 64 different texts are kept: a
+ * tag that is used again and again costs no more than comparing it.  One submitting
+ * thread at a time; does not block.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE if closed.
+ */
+COHORT_API int cohort_tag(struct cohort_comm *comm, const char *text);
 
 /* The color of a rank that is to be in none of the new communicators. */
 #define COHORT_NO_COLOR (-1)

@@ -170,6 +170,19 @@ int cohort_comm_close(struct cohort_comm *comm)
 	return end_all(q->keeper, rc);
 }
 
+int cohort_tag(struct cohort_comm *comm, const char *text)
+{
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	tag_set(&comm->recorder.tags, text);
+	gate_leave(comm);
+	return COHORT_OK;
+}
+
 int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 {
 	int rc = comm_check(comm);

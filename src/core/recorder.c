@@ -9,7 +9,7 @@
 /* The words of a slot. */
 enum {
 	WORD_SUBMITTED,
-	WORD_CALL, /* kind, type, redop, batch, root: see pack_call() */
+	WORD_CALL, /* kind, type, redop, batch, root, tag: see pack_call() */
 	WORD_N,
 	WORD_COUNT,
 	WORD_BYTES,
@@ -45,7 +45,7 @@ static const struct op *first_call(const struct op *op)
 	return op->kind == OP_BATCH && op->n ? op->calls : op;
 }
 
-static uint64_t pack_call(const struct op *op)
+static uint64_t pack_call(const struct op *op, unsigned tag)
 {
 	const struct op *first = first_call(op);
 	int type = first->tensors ? first->tensors[0].type : 0;
@@ -53,7 +53,7 @@ static uint64_t pack_call(const struct op *op)
 	return (uint64_t)first->kind | (uint64_t)type << 8 |
 	       (uint64_t)redop_kind(first->redop) << 16 |
 	       (op->kind == OP_BATCH ? BATCH_BIT : 0) |
-	       (uint64_t)first->root << 32;
+	       (uint64_t)(uint16_t)first->root << 32 | (uint64_t)tag << 48;
 }
 
 static size_t count_of(const struct op *op)
@@ -83,7 +83,7 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 
 	atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
 	put(s, WORD_SUBMITTED, now_ns);
-	put(s, WORD_CALL, pack_call(op));
+	put(s, WORD_CALL, pack_call(op, r->tags.now));
 	put(s, WORD_N, op->n);
 	put(s, WORD_COUNT, count_of(op));
 	put(s, WORD_BYTES, op_bytes(op));
@@ -117,7 +117,8 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.kind = (enum op_kind)(call & 0xff),
 		.type = (int)(call >> 8 & 0xff),
 		.redop = (int)(call >> 16 & 0xff),
-		.root = (int)(call >> 32),
+		.root = (int)(call >> 32 & 0xffff),
+		.tag = (unsigned)(call >> 48),
 		.n = get(s, WORD_N),
 		.count = get(s, WORD_COUNT),
 		.bytes = get(s, WORD_BYTES),

@@ -19,6 +19,7 @@
 
 #include "base/text.h"
 #include "core/op.h"
+#include "core/tag.h"
 
 #define RECORD_WORDS 8
 
@@ -33,6 +34,9 @@ struct recorder {
 	/* Constant after creation. */
 	uint64_t mask; /* slots - 1, a power of two less one */
 	struct record_slot *slots;
+
+	/* Atomic words inside; see tag.h. */
+	struct tags tags;
 };
 
 /* What a record says. */
@@ -48,7 +52,8 @@ struct record {
 	size_t count; /* elements of the first tensor */
 	size_t bytes; /* of all */
 	void *stream;
-	int outcome; /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
+	unsigned tag; /* number of the caller's tag, see tag.h; 0: none */
+	int outcome;  /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
 	                 queued; else how it failed */
 };
 

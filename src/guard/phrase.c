@@ -73,7 +73,10 @@ void phrase_absence(struct text *t, const struct snapshot *s,
 		return;
 	text_add(t, "; its last call, ");
 	record_add(t, &r->last);
-	text_add(t, " (ticket %llu), was ", (unsigned long long)r->last.ticket);
+	text_add(t, " (ticket %llu", (unsigned long long)r->last.ticket);
+	if (*r->tag)
+		text_add(t, ", tag \"%s\"", r->tag);
+	text_add(t, "), was ");
 	phrase_age(t, s, r->last.submitted_ns);
 	text_add(t, " ago");
 }

@@ -136,6 +136,8 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 	if (!recorder_read(&c->recorder, last + 1, &r->last) &&
 	    !recorder_read(&c->recorder, last, &r->last))
 		r->last.ticket = 0;
+	if (r->last.ticket && r->last.tag)
+		tag_read(&c->recorder.tags, r->last.tag, r->tag);
 }
 
 static void take(struct snapshot *s, struct clique *q)

@@ -31,6 +31,7 @@ struct rank_snapshot {
 	bool idle;   /* nobody is inside and nothing is in flight */
 	bool closed;
 	struct record last; /* the last call of any kind; ticket 0: none */
+	char tag[TAG_SIZE]; /* of that */
 
 	/* Of the thread it is bound to, else of the last that called; by
 	 * snapshot_threads(). */

@@ -72,6 +72,7 @@ static void report_rank(const struct snapshot *s, const struct rank_snapshot *r,
 		return;
 	out->age_ns = s->now_ns - r->last.submitted_ns;
 	record_add(&t, &r->last);
+	memcpy(out->tag, r->tag, sizeof(out->tag));
 }
 
 static void report_ranks(const struct snapshot *s, struct verdict *out)

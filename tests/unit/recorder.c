@@ -42,9 +42,11 @@ Test(recorder, keeps_the_whole_call)
 {
 	struct record r;
 
+	tag_set(&recorder.tags, "step 1");
 	begin(5);
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.ticket, 5);
+	cr_assert_eq(r.tag, recorder.tags.now);
 	cr_assert_eq(r.submitted_ns, 105);
 	cr_assert_eq(r.kind, OP_REDUCE);
 	cr_assert_eq(r.type, COHORT_BF16);

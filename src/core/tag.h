@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_TAG_H
+#define CORE_TAG_H
+
+/*
+ * Tags: the caller's labels of what it does, each kept once, by a number that a
+ * record has room for
+ *
+ * Written by the one thread that is inside the rank's gate, read by any thread at any
+ * time, without a lock.
+ *
+ *  A. A text that tag_read() returns is whole.
+ *  B. The last TAG_SLOTS different texts can be read; numbers of older ones answer
+ *     "", but for one that was given out 65536 texts before.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TAG_SIZE 48 /* with the zero */
+#define TAG_SLOTS 64
+
+#define TAG_WORDS (TAG_SIZE / 8)
+
+struct tag_slot {
+	/* Atomic, all of them: the number is 0 while the others are written, then
+	 * stored with release; a reader loads it before and after. */
+	_Atomic uint64_t number;
+	_Atomic uint64_t words[TAG_WORDS];
+};
+
+struct tags {
+	/* Owned by the thread inside the gate: texts so far, and the number of the
+	 * one that is set, 0: none.  In no cache line with what others read. */
+	_Alignas(64) uint64_t count;
+	unsigned now;
+
+	struct tag_slot slots[TAG_SLOTS];
+};
+
+/* Set @text, cut to what there is room for; NULL or "": none.  Inside the gate. */
+void tag_set(struct tags *tags, const char *text);
+
+/* The text of a number, "" if there is none (any more).  Any thread. */
+void tag_read(const struct tags *tags, unsigned number, char text[TAG_SIZE]);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Tags: what a verdict says of where in the program a rank was
+ */
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "support/ranks.h"
+#include "support/verdicts.h"
+
+TestSuite(tag, .timeout = 60);
+
+#define MS UINT64_C(1000000)
+
+static struct cohort_comm *comms[2];
+static int32_t values[2];
+static char told[48];
+
+static int keep_tag(const struct cohort_verdict *v, void *user)
+{
+	(void)user;
+	memcpy(told, v->ranks[1].tag, sizeof(told));
+	return 0;
+}
+
+Test(tag, of_the_last_call_is_in_the_verdict)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	uint64_t t;
+
+	cohort_group_options_init(&o);
+	o.deadlines.join_ns = 20 * MS;
+	o.on_verdict = keep_tag;
+	group = ranks_split(2, &o, comms);
+	ranks_must(cohort_tag(comms[1], "step 3, \"gradients\""), "tag");
+	ranks_sum(comms[0], &values[0]);
+	ranks_sum_wait(comms[1], &values[1]);
+	/* Of a call that is not made. */
+	ranks_must(cohort_tag(comms[1], "step 4"), "tag");
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cohort_group_cause(group, &cause);
+	cr_assert_not_null(strstr(cause.text,
+	                          "(ticket 1, tag \"step 3, \"gradients\"\")"),
+	                   "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_str_eq(told, "step 3, \"gradients\"");
+}
+
+Test(tag, is_refused_where_a_call_would_be)
+{
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+
+	cr_assert_eq(cohort_tag(NULL, "a"), COHORT_INVALID);
+	ranks_must(cohort_tag(comms[0], NULL), "no tag");
+	ranks_must(cohort_comm_close(comms[0]), "close");
+	cr_assert_eq(cohort_tag(comms[0], "a"), COHORT_STATE);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Tags by one thread
+ */
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/tag.h"
+
+static struct tags tags;
+
+static const char *text(unsigned number)
+{
+	static char found[TAG_SIZE];
+
+	tag_read(&tags, number, found);
+	return found;
+}
+
+Test(tag, there_is_none_to_begin_with)
+{
+	cr_assert_eq(tags.now, 0);
+	cr_assert_str_eq(text(0), "");
+	cr_assert_str_eq(text(1), "");
+}
+
+Test(tag, is_read_by_its_number)
+{
+	unsigned first;
+
+	tag_set(&tags, "forward");
+	first = tags.now;
+	tag_set(&tags, "backward");
+	cr_assert_neq(tags.now, first);
+	cr_assert_str_eq(text(first), "forward");
+	cr_assert_str_eq(text(tags.now), "backward");
+}
+
+Test(tag, the_same_text_has_the_same_number)
+{
+	unsigned first;
+
+	tag_set(&tags, "forward");
+	first = tags.now;
+	tag_set(&tags, "backward");
+	tag_set(&tags, "forward");
+	cr_assert_eq(tags.now, first);
+	cr_assert_eq(tags.count, 2);
+}
+
+Test(tag, null_and_the_empty_text_are_none)
+{
+	tag_set(&tags, "forward");
+	tag_set(&tags, NULL);
+	cr_assert_eq(tags.now, 0);
+	tag_set(&tags, "forward");
+	tag_set(&tags, "");
+	cr_assert_eq(tags.now, 0);
+}
+
+Test(tag, a_long_text_is_cut)
+{
+	char longer[100];
+
+	memset(longer, 'x', sizeof(longer));
+	longer[99] = '\0';
+	tag_set(&tags, longer);
+	cr_assert_eq(strlen(text(tags.now)), TAG_SIZE - 1);
+	/* The rest does not count. */
+	longer[TAG_SIZE] = 'y';
+	tag_set(&tags, longer);
+	cr_assert_eq(tags.count, 1);
+}
+
+Test(tag, the_last_texts_are_kept_also_where_numbers_start_anew)
+{
+	char name[TAG_SIZE];
+	unsigned i, numbers[TAG_SLOTS];
+
+	for (i = 0; i < 65535 + 10; i++) {
+		snprintf(name, sizeof(name), "step %u", i);
+		tag_set(&tags, name);
+		cr_assert_neq(tags.now, 0);
+		numbers[i % TAG_SLOTS] = tags.now;
+	}
+	for (i -= TAG_SLOTS; i < 65535 + 10; i++) {
+		snprintf(name, sizeof(name), "step %u", i);
+		cr_assert_str_eq(text(numbers[i % TAG_SLOTS]), name);
+	}
+}
