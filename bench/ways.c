@@ -162,7 +162,7 @@ static void part_clock(struct runner *r)
 
 static void part_recorder(struct runner *r)
 {
-	recorder_begin(&r->comm->recorder, ++r->own_ticket, &r->op, 0);
+	recorder_begin(&r->comm->recorder, ++r->own_ticket, &r->op, 1, 0);
 	recorder_end(&r->comm->recorder, r->own_ticket, COHORT_OK);
 }
 

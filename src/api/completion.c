@@ -18,6 +18,15 @@
 #include "core/native.h"
 #include "core/submit.h"
 
+/* @ticket is done, or not yet, and nothing has ended: note what is seen. */
+static void note(struct cohort_comm *c, uint64_t ticket, bool done)
+{
+	if (done && !recorder_has_finished(&c->recorder, ticket))
+		comm_saw_done(c, ticket, clock_now());
+	else if (!done && comm_ticket_started(c, ticket))
+		recorder_saw_started(&c->recorder, ticket, clock_now());
+}
+
 /* The answer now, COHORT_TIMED_OUT: there is none yet. */
 static int ask(struct cohort_comm *c, uint64_t ticket)
 {
@@ -27,6 +36,7 @@ static int ask(struct cohort_comm *c, uint64_t ticket)
 	/* The words may be gone when it has ended. */
 	if (state == CLIQUE_LIVE) {
 		done = comm_ticket_done(c, ticket);
+		note(c, ticket, done);
 		state = clique_look(c->clique);
 		if (state == CLIQUE_LIVE)
 			return done ? COHORT_OK : COHORT_TIMED_OUT;

@@ -556,6 +556,29 @@ bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
 	return (int32_t)(word - (uint32_t)ticket) >= 0;
 }
 
+void comm_saw_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
+{
+	while (ticket && !recorder_has_finished(&c->recorder, ticket) &&
+	       comm_ticket_done(c, ticket) &&
+	       recorder_saw_finished(&c->recorder, ticket, now_ns))
+		ticket--;
+}
+
+void comm_see(struct cohort_comm *c, uint64_t now_ns)
+{
+	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+	uint64_t ticket = last;
+
+	while (ticket && last - ticket < c->clique->slots &&
+	       !recorder_has_finished(&c->recorder, ticket)) {
+		if (comm_ticket_done(c, ticket))
+			recorder_saw_finished(&c->recorder, ticket, now_ns);
+		else if (comm_ticket_started(c, ticket))
+			recorder_saw_started(&c->recorder, ticket, now_ns);
+		ticket--;
+	}
+}
+
 bool comm_is_idle(const struct cohort_comm *c)
 {
 	uint64_t ticket, last;

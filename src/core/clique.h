@@ -365,6 +365,11 @@ bool comm_ticket_was_done(const struct cohort_comm *comm, uint64_t ticket);
 /* True if @ticket's operation has started, as far as marks tell. */
 bool comm_ticket_started(const struct cohort_comm *comm, uint64_t ticket);
 
+/* Note that @ticket, and what is done before it, is done at @now_ns, unless somebody
+ * has; and what is seen of all that is in flight.  While its words are there. */
+void comm_saw_done(struct cohort_comm *comm, uint64_t ticket, uint64_t now_ns);
+void comm_see(struct cohort_comm *comm, uint64_t now_ns);
+
 /* Help the stream of a ticket's operation until it is done, or until then. */
 void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t until_ns);

@@ -14,14 +14,21 @@ enum {
 	WORD_COUNT,
 	WORD_BYTES,
 	WORD_STREAM,
-	WORD_OUTCOME, /* changes once more, by recorder_end() */
+	WORD_OUTCOME, /* changes once more, by recorder_end(); and the thread,
+	                 in the high half */
 };
+
+/* A time in record_times: below the number of the slot's use. */
+#define TIME_BITS 48
+#define TIME_MOST ((UINT64_C(1) << TIME_BITS) - 1)
 
 int recorder_init(struct recorder *r, unsigned slots)
 {
 	r->mask = slots - 1;
+	r->bits = (unsigned)__builtin_ctz(slots);
 	r->slots = calloc(slots, sizeof(*r->slots));
-	if (!r->slots)
+	r->times = calloc(slots, sizeof(*r->times));
+	if (!r->slots || !r->times)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for %u recorder slots", slots);
 	return COHORT_OK;
@@ -29,6 +36,7 @@ int recorder_init(struct recorder *r, unsigned slots)
 
 void recorder_fini(struct recorder *r)
 {
+	free(r->times);
 	free(r->slots);
 }
 
@@ -76,19 +84,41 @@ static uint64_t get(const struct record_slot *s, int word)
 	return atomic_load_explicit(&s->words[word], memory_order_acquire);
 }
 
+/* Which use of its slot a ticket is, where times have it. */
+static uint64_t use_of(const struct recorder *r, uint64_t ticket)
+{
+	return ticket >> r->bits << TIME_BITS;
+}
+
+static struct record_times *times_of(const struct recorder *r, uint64_t ticket)
+{
+	return &r->times[ticket & r->mask];
+}
+
+static uint64_t pack_outcome(int outcome, uint64_t tid)
+{
+	return (uint32_t)outcome | tid << 32;
+}
+
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
-                    uint64_t now_ns)
+                    int tid, uint64_t now_ns)
 {
 	struct record_slot *s = slot_of(r, ticket);
+	struct record_times *t = times_of(r, ticket);
+	uint64_t use = use_of(r, ticket);
 
 	atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
+	/* Release, as the words: a time that belongs to the former use cannot
+	 * be set any more once a word of this one is seen. */
+	atomic_store_explicit(&t->started, use, memory_order_release);
+	atomic_store_explicit(&t->finished, use, memory_order_release);
 	put(s, WORD_SUBMITTED, now_ns);
 	put(s, WORD_CALL, pack_call(op, r->tags.now));
 	put(s, WORD_N, op->n);
 	put(s, WORD_COUNT, count_of(op));
 	put(s, WORD_BYTES, op_bytes(op));
 	put(s, WORD_STREAM, (uintptr_t)op->stream);
-	put(s, WORD_OUTCOME, (uint64_t)COHORT_TIMED_OUT);
+	put(s, WORD_OUTCOME, pack_outcome(COHORT_TIMED_OUT, (unsigned)tid));
 	/* Release: the words before the ticket.  Pairs with the acquire in
 	 * recorder_read(). */
 	atomic_store_explicit(&s->ticket, ticket, memory_order_release);
@@ -96,23 +126,96 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 
 void recorder_end(struct recorder *r, uint64_t ticket, int outcome)
 {
-	put(slot_of(r, ticket), WORD_OUTCOME, (uint64_t)(int64_t)outcome);
+	struct record_slot *s = slot_of(r, ticket);
+
+	put(s, WORD_OUTCOME, pack_outcome(outcome, get(s, WORD_OUTCOME) >> 32));
+}
+
+/* A time of a ticket as a word. */
+static uint64_t time_word(const struct recorder *r, uint64_t ticket,
+                          uint64_t now_ns)
+{
+	uint64_t submitted = get(slot_of(r, ticket), WORD_SUBMITTED);
+	uint64_t since = now_ns > submitted ? now_ns - submitted : 0;
+
+	return use_of(r, ticket) | (since < TIME_MOST ? since + 1 : TIME_MOST);
+}
+
+/* Set one of a ticket's times, unless it is set or another's by now. */
+static bool saw(struct recorder *r, uint64_t ticket, _Atomic uint64_t *time,
+                uint64_t now_ns)
+{
+	uint64_t unset = use_of(r, ticket);
+
+	/* Acquire: pairs with the release in recorder_begin(). */
+	if (atomic_load_explicit(time, memory_order_acquire) != unset)
+		return false;
+	/* Relaxed: the time is all that is told.  Were it made from the words of
+	 * a later use, this would fail. */
+	return atomic_compare_exchange_strong_explicit(
+		time, &unset, time_word(r, ticket, now_ns),
+		memory_order_relaxed, memory_order_relaxed);
+}
+
+bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
+{
+	return saw(r, ticket, &times_of(r, ticket)->started, now_ns);
+}
+
+bool recorder_saw_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
+{
+	return saw(r, ticket, &times_of(r, ticket)->finished, now_ns);
+}
+
+void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
+{
+	atomic_store_explicit(&times_of(r, ticket)->started,
+	                      time_word(r, ticket, now_ns),
+	                      memory_order_relaxed);
+}
+
+void recorder_set_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
+{
+	atomic_store_explicit(&times_of(r, ticket)->finished,
+	                      time_word(r, ticket, now_ns),
+	                      memory_order_relaxed);
+}
+
+bool recorder_has_finished(const struct recorder *r, uint64_t ticket)
+{
+	return atomic_load_explicit(&times_of(r, ticket)->finished,
+	                            memory_order_relaxed) != use_of(r, ticket);
+}
+
+/* The time in @word, 0: none, or another ticket's. */
+static uint64_t time_of(const struct recorder *r, uint64_t ticket,
+                        const _Atomic uint64_t *time, uint64_t submitted_ns)
+{
+	uint64_t word = atomic_load_explicit(time, memory_order_acquire);
+	uint64_t since = word & TIME_MOST;
+
+	if (!since || word - since != use_of(r, ticket))
+		return 0;
+	return submitted_ns + since - 1;
 }
 
 bool recorder_read(const struct recorder *r, uint64_t ticket,
                    struct record *out)
 {
 	const struct record_slot *s = slot_of(r, ticket);
-	uint64_t call;
+	const struct record_times *t = times_of(r, ticket);
+	uint64_t call, outcome, submitted;
 
 	/* Acquire: pairs with the release in recorder_begin(). */
 	if (!ticket ||
 	    atomic_load_explicit(&s->ticket, memory_order_acquire) != ticket)
 		return false;
+	submitted = get(s, WORD_SUBMITTED);
 	call = get(s, WORD_CALL);
+	outcome = get(s, WORD_OUTCOME);
 	*out = (struct record){
 		.ticket = ticket,
-		.submitted_ns = get(s, WORD_SUBMITTED),
+		.submitted_ns = submitted,
 		.is_batch = call & BATCH_BIT,
 		.kind = (enum op_kind)(call & 0xff),
 		.type = (int)(call >> 8 & 0xff),
@@ -123,7 +226,10 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.count = get(s, WORD_COUNT),
 		.bytes = get(s, WORD_BYTES),
 		.stream = (void *)(uintptr_t)get(s, WORD_STREAM),
-		.outcome = (int)(int64_t)get(s, WORD_OUTCOME),
+		.outcome = (int)(uint32_t)outcome,
+		.tid = (int)(outcome >> 32),
+		.started_ns = time_of(r, ticket, &t->started, submitted),
+		.finished_ns = time_of(r, ticket, &t->finished, submitted),
 	};
 	/* Relaxed: if any word was newer, its acquire made the cleared ticket
 	 * visible. */

@@ -13,6 +13,8 @@
  *  B. recorder_begin() comes before the native call, so a call that never
  *     returns is in the ring, with COHORT_TIMED_OUT as its outcome.
  *  C. A ticket's record is there until slots more tickets have been begun.
+ *  D. When an operation started and finished is told by whoever sees it first:
+ *     the next call, a wait, the prober.  It was so then, or some time before.
  */
 
 #include <stdatomic.h>
@@ -30,10 +32,21 @@ struct record_slot {
 	_Atomic uint64_t words[RECORD_WORDS - 1];
 };
 
+/* When an operation was seen to have started, and to be done. */
+struct record_times {
+	/* Atomic, both: which use of the slot it is, and the time since the
+	 * call, plus 1; 0: not seen.  Begun inside the gate, set by whoever
+	 * sees it. */
+	_Atomic uint64_t started;
+	_Atomic uint64_t finished;
+};
+
 struct recorder {
 	/* Constant after creation. */
 	uint64_t mask; /* slots - 1, a power of two less one */
+	unsigned bits; /* of that */
 	struct record_slot *slots;
+	struct record_times *times;
 
 	/* Atomic words inside; see tag.h. */
 	struct tags tags;
@@ -55,16 +68,34 @@ struct record {
 	unsigned tag; /* number of the caller's tag, see tag.h; 0: none */
 	int outcome;  /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
 	                 queued; else how it failed */
+	int tid;      /* of the thread that called */
+	uint64_t started_ns;  /* when it was seen to have started, and to be */
+	uint64_t finished_ns; /* done; 0: it was not */
 };
 
 /* COHORT_NO_MEMORY, or COHORT_OK. */
 int recorder_init(struct recorder *r, unsigned slots);
 void recorder_fini(struct recorder *r);
 
-/* Owner of the gate only. */
+/* Owner of the gate only, who is thread @tid. */
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
-                    uint64_t now_ns);
+                    int tid, uint64_t now_ns);
 void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
+
+/* Any thread, of a ticket that was given out: at @now_ns it has started, or is
+ * done.  False if that was told before, or the record is gone. */
+bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
+bool recorder_saw_finished(struct recorder *r, uint64_t ticket,
+                           uint64_t now_ns);
+
+/* The same for the owner of the gate, under whom no slot is taken again, without a
+ * look at who was first: cheaper. */
+void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
+void recorder_set_finished(struct recorder *r, uint64_t ticket,
+                           uint64_t now_ns);
+
+/* True if it is known when that was done. */
+bool recorder_has_finished(const struct recorder *r, uint64_t ticket);
 
 /* Any thread.  False if there is no such record (any more). */
 bool recorder_read(const struct recorder *r, uint64_t ticket,

@@ -399,6 +399,16 @@ static int launch(struct cohort_comm *comms, int n, const struct op *ops,
 	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
 }
 
+/* Note what is done of what was called before. */
+static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
+{
+	if (recorder_has_finished(&c->recorder, ticket) ||
+	    !comm_ticket_done(c, ticket))
+		return;
+	recorder_set_finished(&c->recorder, ticket, now);
+	comm_saw_done(c, ticket - 1, now);
+}
+
 /* With every gate held and the first rank's device current. */
 static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
                          struct failure *f, uint64_t *ticket_out)
@@ -414,8 +424,12 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	now = clock_now();
-	for (i = 0; i < n; i++)
-		recorder_begin(&comms[i].recorder, ticket, &ops[i], now);
+	for (i = 0; i < n; i++) {
+		if (ticket > 1)
+			look_back(&comms[i], ticket - 1, now);
+		recorder_begin(&comms[i].recorder, ticket, &ops[i], thread_id(),
+		               now);
+	}
 	rc = agree_all(comms, n, ops, ticket, now, f);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (!op_is_plain(&ops[i]))
@@ -424,6 +438,9 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		rc = launch(comms, n, ops, ticket, f);
 	for (i = 0; i < n; i++) {
 		recorder_end(&comms[i].recorder, ticket, rc);
+		/* Nothing was before it. */
+		if (comm_ticket_started(&comms[i], ticket))
+			recorder_set_started(&comms[i].recorder, ticket, now);
 		/* Release: pairs with the acquire in comm_ticket_done() and
 		 * the reaper: the operation and its mark are queued, and the
 		 * former one of the slot was done. */

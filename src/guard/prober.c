@@ -105,6 +105,8 @@ static void *prober_main(void *arg)
 	native_thread(q->platform);
 	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
 		clock_await(&p->wake, clock_deadline(PROBE_NS));
+		for (r = 0; r < q->size; r++)
+			comm_see(&q->comms[r], clock_now());
 		for (r = 0; r < q->size && is_busy(q); r++)
 			probe_rank(p, &q->comms[r]);
 	}

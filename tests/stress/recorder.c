@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The recorder's one writer against its readers: a record that is read is whole
+ * The recorder's one writer against its readers, who also tell it times: a record
+ * that is read is whole, its times are its own, and so is its tag
  */
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/recorder.h"
 #include "support/stress.h"
@@ -14,6 +17,7 @@
 #define SLOTS 16
 #define READERS 2
 #define PER_ROUND 20000
+#define TAGS 1000 /* more than are kept */
 
 static struct recorder recorder;
 static _Atomic uint64_t newest;
@@ -34,14 +38,22 @@ static void write_one(uint64_t t)
 		.stream = (void *)(uintptr_t)(t * 11),
 	};
 
-	recorder_begin(&recorder, t, &op, t * 5);
+	char tag[TAG_SIZE];
+
+	snprintf(tag, sizeof(tag), "tag %d", (int)(t % TAGS));
+	tag_set(&recorder.tags, tag);
+	recorder_begin(&recorder, t, &op, (int)(t % 999), t * 5);
 	atomic_store(&newest, t);
 	recorder_end(&recorder, t, COHORT_OK);
 }
 
 static void read_one(uint64_t t)
 {
+	char tag[TAG_SIZE];
 	struct record r;
+
+	recorder_saw_started(&recorder, t, t * 5 + t % 7);
+	recorder_saw_finished(&recorder, t, t * 5 + t % 11);
 
 	if (!recorder_read(&recorder, t, &r)) {
 		atomic_fetch_add(&gone, 1);
@@ -52,6 +64,13 @@ static void read_one(uint64_t t)
 	    r.redop != (int)(t % 5) || r.root != (int)(t % 1000) ||
 	    r.stream != (void *)(uintptr_t)(t * 11))
 		stress_fail("record %lu is not whole", (unsigned long)t);
+	if (r.tid != (int)(t % 999) ||
+	    (r.started_ns && r.started_ns != t * 5 + t % 7) ||
+	    (r.finished_ns && r.finished_ns != t * 5 + t % 11))
+		stress_fail("record %lu has another's times", (unsigned long)t);
+	tag_read(&recorder.tags, r.tag, tag);
+	if (*tag && atoi(tag + strlen("tag ")) != (int)(t % TAGS))
+		stress_fail("record %lu has tag %s", (unsigned long)t, tag);
 	if (r.outcome != COHORT_OK && r.outcome != COHORT_TIMED_OUT)
 		stress_fail("record %lu has outcome %d", (unsigned long)t,
 		            r.outcome);

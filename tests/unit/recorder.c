@@ -35,7 +35,7 @@ static void begin(uint64_t ticket)
 		.stream = &recorder,
 	};
 
-	recorder_begin(&recorder, ticket, &op, 100 + ticket);
+	recorder_begin(&recorder, ticket, &op, 42, 100 + ticket);
 }
 
 Test(recorder, keeps_the_whole_call)
@@ -56,6 +56,60 @@ Test(recorder, keeps_the_whole_call)
 	cr_assert_eq(r.count, 7);
 	cr_assert_eq(r.bytes, 22);
 	cr_assert_eq(r.stream, (void *)&recorder);
+	cr_assert_eq(r.tid, 42);
+	cr_assert_eq(r.started_ns, 0);
+	cr_assert_eq(r.finished_ns, 0);
+}
+
+Test(recorder, keeps_the_thread_beside_the_outcome)
+{
+	struct record r;
+
+	begin(5);
+	recorder_end(&recorder, 5, COHORT_NCCL);
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_eq(r.outcome, COHORT_NCCL);
+	cr_assert_eq(r.tid, 42);
+}
+
+/* ---- times ------------------------------------------------------------ */
+
+Test(recorder, keeps_the_first_time_that_is_told)
+{
+	struct record r;
+
+	begin(5);
+	cr_assert(recorder_saw_started(&recorder, 5, 110));
+	cr_assert_not(recorder_saw_started(&recorder, 5, 111));
+	cr_assert_not(recorder_has_finished(&recorder, 5));
+	cr_assert(recorder_saw_finished(&recorder, 5, 120));
+	cr_assert_not(recorder_saw_finished(&recorder, 5, 119));
+	cr_assert(recorder_has_finished(&recorder, 5));
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_eq(r.started_ns, 110);
+	cr_assert_eq(r.finished_ns, 120);
+}
+
+Test(recorder, has_no_time_before_the_call)
+{
+	struct record r;
+
+	begin(5);
+	cr_assert(recorder_saw_started(&recorder, 5, 50));
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_eq(r.started_ns, 105);
+}
+
+Test(recorder, takes_no_time_for_a_slot_that_was_taken_again)
+{
+	struct record r;
+
+	begin(5);
+	begin(21);
+	cr_assert_not(recorder_saw_finished(&recorder, 5, 200));
+	cr_assert(recorder_read(&recorder, 21, &r));
+	cr_assert_eq(r.finished_ns, 0);
+	cr_assert(recorder_saw_finished(&recorder, 21, 200));
 }
 
 static const char *spell(const struct op *op)
@@ -63,7 +117,7 @@ static const char *spell(const struct op *op)
 	static char text[200];
 	struct record r;
 
-	recorder_begin(&recorder, 3, op, 0);
+	recorder_begin(&recorder, 3, op, 42, 0);
 	cr_assert(recorder_read(&recorder, 3, &r));
 	record_add(&(struct text){ text, sizeof(text) }, &r);
 	return text;
