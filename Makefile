@@ -100,8 +100,8 @@ library_sources := \
   src/api/completion.c src/api/deadline.c src/api/generation.c \
   src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
   src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
-  src/api/worker.c src/base/backoff.c src/base/process.c src/base/status.c \
-  src/base/text.c src/base/thread.c src/core/agree.c src/core/batch.c \
+  src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
+  src/base/process.c src/base/status.c src/base/text.c src/base/thread.c src/core/agree.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
   src/core/config.c src/core/connect.c src/core/family.c src/core/native.c \
   src/core/op.c src/core/owner.c src/core/pair.c src/core/reaper.c \
@@ -140,7 +140,7 @@ command_sources := \
   src/cli/bench_help.c src/cli/bench_lane.c src/cli/bench_limit.c \
   src/cli/bench_options.c src/cli/bench_plan.c src/cli/bench_plot.c \
   src/cli/bench_report.c src/cli/bench_run.c src/cli/cli.c src/cli/demo.c \
-  src/cli/digits.c src/cli/digits_data.S src/cli/info.c src/cli/json.c \
+  src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
   src/cli/main.c src/cli/mlp.c src/cli/progress.c src/cli/report.c \
   src/cli/run.c src/cli/supervise.c src/cli/train.c
 # The drop-in libraries: those of the host platform's sources, and forwarders.
@@ -444,7 +444,7 @@ $(suite_objects): | criterion
 # What measures is measured, too.
 $(unit): $(call objects,$(unit_sources)) \
          $(filter-out %/bench.o,$(filter $(dir)/src/cli/bench%,$(command_objects))) \
-         $(call objects,src/cli/cli.c src/cli/json.c src/cli/progress.c)
+         $(call objects,src/cli/cli.c src/cli/progress.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
 $(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
@@ -497,7 +497,7 @@ model:
 	$(Q)CC='$(CC)' tests/model/run.sh
 
 bench := $(bench_programs:%=$(dir)/bench/%)
-bench_objects := $(bench_support:%=$(dir)/bench/%.o) $(dir)/src/cli/json.o
+bench_objects := $(bench_support:%=$(dir)/bench/%.o)
 
 bench: $(bench)
 	$(Q)set -e; for program in $^; do $$program; done

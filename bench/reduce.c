@@ -21,7 +21,7 @@
 #include <cohort/cohort.h>
 
 #include "base/clock.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "platform/host/reduce_levels.h"
 
 #define MAX_ROUNDS 1000

@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "empty.h"
 #include "ways.h"
 

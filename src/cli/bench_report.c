@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "bench.h"
 #include "cli.h"
-#include "json.h"
 
 /* ---- figures ---------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 
 #include <cohort/cohort.h>
 
-#include "json.h"
+#include "base/json.h"
 
 static const int kinds[] = { COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST };
 

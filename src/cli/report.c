@@ -12,9 +12,9 @@
 
 #include <cohort/cohort.h>
 
+#include "base/json.h"
 #include "cli.h"
 #include "digits.h"
-#include "json.h"
 
 /* ---- the clock -------------------------------------------------------- */
 

@@ -3,7 +3,8 @@
 #define JSON_H
 
 /*
- * A writer of JSON, straight to a stream
+ * A writer of JSON, straight to a stream, or to a file of outfile.h, for which it
+ * takes no lock and no memory
  *
  * The caller opens and closes what it writes in the right order; the writer
  * puts the commas and the escapes.  @key is the name of the member, or NULL
@@ -15,10 +16,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct outfile;
+
 struct json {
-	FILE *out;
+	FILE *out; /* one of the two */
+	struct outfile *file;
 	bool comma; /* before the next value */
+	bool line;  /* and that on a line of its own */
 };
+
+/* The next value begins a line, so that a reader finds it again behind damage. */
+void json_line(struct json *json);
 
 void json_open(struct json *json, const char *key, char bracket);
 void json_close(struct json *json, char bracket);

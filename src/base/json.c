@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* JSON writer, see json.h. */
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/outfile.h"
+
+static void put(struct json *json, const char *bytes, size_t n)
+{
+	if (json->file)
+		outfile_put(json->file, bytes, n);
+	else
+		fwrite(bytes, 1, n, json->out);
+}
+
+static void put_char(struct json *json, char c)
+{
+	put(json, &c, 1);
+}
+
+/* Bytes of the UTF-8 character at @s, or 0 if there is none.  The second byte
+ * tells overlong forms, surrogates and what is beyond U+10FFFF. */
+static int utf8_length(const unsigned char *s)
+{
+	int n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+	if (s[0] >= 0x80 && (s[0] < 0xc2 || s[0] > 0xf4))
+		return 0;
+	for (int i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* True if the byte stands for itself. */
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* The character at @s that does not, of @n bytes, 0: of none. */
+static void put_special(struct json *json, const unsigned char *s, int n)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	if (n == 0) {
+		put(json, "\\ufffd", 6);
+	} else if (*s < 0x20 || *s == 0x7f) {
+		put(json, "\\u00", 4);
+		put_char(json, digits[*s >> 4]);
+		put_char(json, digits[*s & 15]);
+	} else {
+		if (*s == '"' || *s == '\\')
+			put_char(json, '\\');
+		put(json, (const char *)s, (size_t)n);
+	}
+}
+
+static void put_text(struct json *json, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text, *from;
+	int n;
+
+	put_char(json, '"');
+	while (*s) {
+		for (from = s; is_plain(*s);)
+			s++;
+		put(json, (const char *)from, (size_t)(s - from));
+		if (!*s)
+			break;
+		n = utf8_length(s);
+		put_special(json, s, n);
+		s += n ? n : 1;
+	}
+	put_char(json, '"');
+}
+
+/* What stands before a value: the comma and the key. */
+static void begin(struct json *json, const char *key)
+{
+	if (json->comma)
+		put_char(json, ',');
+	if (json->line)
+		put_char(json, '\n');
+	if (key) {
+		put_text(json, key);
+		put_char(json, ':');
+	}
+	json->comma = true;
+	json->line = false;
+}
+
+void json_line(struct json *json)
+{
+	json->line = true;
+}
+
+void json_open(struct json *json, const char *key, char bracket)
+{
+	begin(json, key);
+	put_char(json, bracket);
+	json->comma = false;
+}
+
+void json_close(struct json *json, char bracket)
+{
+	if (json->line)
+		put_char(json, '\n');
+	put_char(json, bracket);
+	json->comma = true;
+	json->line = false;
+}
+
+static void put_raw(struct json *json, const char *key, const char *text)
+{
+	begin(json, key);
+	put(json, text, strlen(text));
+}
+
+void json_string(struct json *json, const char *key, const char *text)
+{
+	if (!text) {
+		json_null(json, key);
+		return;
+	}
+	begin(json, key);
+	put_text(json, text);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+	put_raw(json, key, value ? "true" : "false");
+}
+
+void json_null(struct json *json, const char *key)
+{
+	put_raw(json, key, "null");
+}
+
+/* printf() would do, but a dump has millions of these. */
+static void put_number(struct json *json, const char *key, uint64_t value,
+                       bool is_negative)
+{
+	char text[24], *at = text + sizeof(text);
+
+	do {
+		*--at = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	if (is_negative)
+		*--at = '-';
+	begin(json, key);
+	put(json, at, (size_t)(text + sizeof(text) - at));
+}
+
+void json_int(struct json *json, const char *key, int64_t value)
+{
+	bool is_negative = value < 0;
+
+	put_number(json, key, is_negative ? -(uint64_t)value : (uint64_t)value,
+	           is_negative);
+}
+
+void json_uint(struct json *json, const char *key, uint64_t value)
+{
+	put_number(json, key, value, false);
+}
+
+void json_float(struct json *json, const char *key, float value)
+{
+	char text[32] = "null";
+
+	for (int digits = 1; isfinite(value) && digits <= 9; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, (double)value);
+		if (strtof(text, NULL) == value)
+			break;
+	}
+	put_raw(json, key, text);
+}
+
+void json_double(struct json *json, const char *key, double value)
+{
+	char text[32] = "null";
+
+	for (int digits = 1; isfinite(value) && digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	put_raw(json, key, text);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "base/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+/* Keep the first error. */
+static void fail(struct outfile *f)
+{
+	if (!f->err)
+		f->err = errno ? errno : EIO;
+}
+
+void outfile_begin(struct outfile *f, int dir, const char *name, char *buffer,
+                   size_t size)
+{
+	f->dir = dir;
+	f->err = 0;
+	f->buffer = buffer;
+	f->size = size;
+	f->used = 0;
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	snprintf(f->temporary, sizeof(f->temporary), ".%s.%d-%d", f->name,
+	         (int)getpid(), thread_id());
+	f->fd = openat(dir, f->temporary,
+	               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (f->fd < 0)
+		fail(f);
+}
+
+static void write_all(struct outfile *f, const char *bytes, size_t n)
+{
+	ssize_t written;
+
+	while (n && !f->err) {
+		written = write(f->fd, bytes, n);
+		if (written > 0) {
+			bytes += written;
+			n -= (size_t)written;
+		} else if (written == 0 || errno != EINTR) {
+			fail(f);
+		}
+	}
+}
+
+static void flush(struct outfile *f)
+{
+	write_all(f, f->buffer, f->used);
+	f->used = 0;
+}
+
+void outfile_put(struct outfile *f, const char *bytes, size_t n)
+{
+	if (n > f->size - f->used)
+		flush(f);
+	if (n > f->size) {
+		write_all(f, bytes, n);
+		return;
+	}
+	memcpy(f->buffer + f->used, bytes, n);
+	f->used += n;
+}
+
+int outfile_end(struct outfile *f)
+{
+	flush(f);
+	if (!f->err && fsync(f->fd))
+		fail(f);
+	if (f->fd >= 0 && close(f->fd))
+		fail(f);
+	if (!f->err && renameat(f->dir, f->temporary, f->dir, f->name))
+		fail(f);
+	if (f->err && f->fd >= 0)
+		unlinkat(f->dir, f->temporary, 0);
+	return f->err;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_OUTFILE_H
+#define BASE_OUTFILE_H
+
+/*
+ * Files that are there as a whole or not at all: written under another name in the
+ * same directory, flushed to the disk, then renamed
+ *
+ * Takes no lock and no memory but a buffer of the caller's.
+ *
+ *  A. Whatever happens, also to the machine, what has the name is what it was
+ *     before, or all that was put.
+ */
+
+#include <stddef.h>
+
+struct outfile {
+	int dir;
+	int fd;
+	int err; /* the first errno, 0: none */
+	char *buffer;
+	size_t size, used;
+	char name[256];
+	char temporary[280]; /* begins with a dot; names process and thread */
+};
+
+/* Begin @name in the directory @dir; errors are told at the end. */
+void outfile_begin(struct outfile *file, int dir, const char *name,
+                   char *buffer, size_t size);
+
+void outfile_put(struct outfile *file, const char *bytes, size_t n);
+
+/* 0, or the errno of what went wrong first: then nothing has changed.  The directory
+ * itself, fsync(@dir), is the caller's to flush, after any number of files. */
+int outfile_end(struct outfile *file);
+
+#endif
