@@ -140,7 +140,9 @@ command_sources := \
   src/cli/bench_help.c src/cli/bench_lane.c src/cli/bench_limit.c \
   src/cli/bench_options.c src/cli/bench_plan.c src/cli/bench_plot.c \
   src/cli/bench_report.c src/cli/bench_run.c src/cli/cli.c src/cli/demo.c \
-  src/cli/digits.c src/cli/digits_data.S src/cli/info.c \
+  src/cli/digits.c src/cli/digits_data.S src/cli/drill.c \
+  src/cli/drill_alone.c src/cli/drill_cell.c src/cli/drill_ranks.c \
+  src/cli/drill_report.c src/cli/drill_table.c src/cli/info.c \
   src/cli/main.c src/cli/mlp.c src/cli/progress.c src/cli/report.c \
   src/cli/run.c src/cli/supervise.c src/cli/train.c
 # The drop-in libraries: those of the host platform's sources, and forwarders.
@@ -152,7 +154,8 @@ drop_in_sources := \
 public_headers := cohort.h sim.h version.h
 
 unit_sources := \
-  tests/unit/backoff.c tests/unit/bench.c tests/unit/need.c tests/unit/op.c \
+  tests/unit/backoff.c tests/unit/bench.c tests/unit/drill.c \
+  tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/tag.c tests/unit/thread.c \
   tests/unit/verdict.c
@@ -392,6 +395,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
+                'tests/foreign/drill.sh $(out)/cohort' \
                 'tests/foreign/peers.sh $(out)/cohort' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
@@ -444,7 +448,7 @@ $(suite_objects): | criterion
 # What measures is measured, too.
 $(unit): $(call objects,$(unit_sources)) \
          $(filter-out %/bench.o,$(filter $(dir)/src/cli/bench%,$(command_objects))) \
-         $(call objects,src/cli/cli.c src/cli/progress.c)
+         $(call objects,src/cli/cli.c src/cli/drill_table.c src/cli/progress.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
 $(unit) $(api) $(platform): $(call objects,$(skip_sources)) \

@@ -22,6 +22,7 @@ enum cli_exit {
 int info_main(int argc, char **argv);
 int demo_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
+int drill_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 
 /* Complain.  @command may be NULL. */

@@ -24,6 +24,7 @@ static const struct command {
 	{ "info", info_main, "what this machine offers: platforms, devices" },
 	{ "demo", demo_main, "train a small network with one thread per rank" },
 	{ "bench", bench_main, "how fast the collectives are" },
+	{ "drill", drill_main, "what becomes of every fault in every place" },
 	{ "run", run_main, "run a program of NCCL without a GPU" },
 };
 

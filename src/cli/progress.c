@@ -47,11 +47,16 @@ void progress_draw(struct progress *progress, size_t done, size_t total,
 	fflush(stderr);
 }
 
-void progress_erase(struct progress *progress)
+void progress_clear(const struct progress *progress)
 {
 	if (!progress->shown)
 		return;
 	fprintf(stderr, "\r%*s\r", progress->width - 1, "");
 	fflush(stderr);
+}
+
+void progress_erase(struct progress *progress)
+{
+	progress_clear(progress);
 	progress->shown = false;
 }

@@ -28,4 +28,7 @@ void progress_draw(struct progress *progress, size_t done, size_t total,
                    const char *text);
 void progress_erase(struct progress *progress);
 
+/* For a line of the standard output; drawn again later. */
+void progress_clear(const struct progress *progress);
+
 #endif

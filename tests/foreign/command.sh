@@ -87,7 +87,7 @@ has_keys()
 helps --version
 helps --help
 narrow 'cohort --help'
-for command in info demo bench run; do
+for command in info demo bench drill run; do
 	helps $command -h
 	helps $command --help
 	narrow "cohort $command --help"
@@ -99,12 +99,12 @@ refuses command
 refuses nonsense nonsense
 refuses --bogus --bogus
 refuses --version --version=1
-for command in info demo bench; do
+for command in info demo bench drill; do
 	refuses --bogus $command --bogus
 	refuses -x $command -x
 	refuses --json $command --json=1
 done
-for command in info demo; do
+for command in info demo drill; do
 	refuses operand $command operand
 done
 refuses --ranks demo --ranks
@@ -125,6 +125,16 @@ refuses "4@0: there are ranks 0 to 3" demo --die 4@0
 refuses "3@46: there are ranks 0 to 3 and steps 0 to 45" \
 	demo --epochs 2 --stall 3@46
 refuses "--join-deadline: '0'" demo --join-deadline 0
+
+for value in 0 1 3 16 four ''; do
+	refuses "--ranks: '$value'" drill --ranks "$value"
+done
+refuses "--deadline: '9'" drill --deadline 9
+refuses "--slack: '-1'" drill --slack -1
+refuses "--platform: 'cpu'" drill --platform cpu
+for value in '' calls call/nonsense call/missing; do
+	refuses "--only: '$value'" drill --only "$value"
+done
 
 refuses 'no collective' bench
 refuses "'all_sum'" bench all_sum

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One cell of the drill: what all places have in common, and the judgement
+ */
+
+#include "drill.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/sim.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* Deadlines that are not to pass, and what nothing in a cell may take. */
+#define LONG_NS (10 * NS_PER_S)
+#define LIMIT_NS (30 * NS_PER_S)
+
+/* How often the prober asks. */
+#define PROBER_MS 50.0
+
+/* ---- what is noted ---------------------------------------------------- */
+
+void drill_complain(struct drill_run *run, const char *format, ...)
+{
+	va_list args;
+
+	pthread_mutex_lock(&run->lock);
+	va_start(args, format);
+	if (!*run->complaint)
+		vsnprintf(run->complaint, sizeof(run->complaint), format, args);
+	va_end(args);
+	pthread_mutex_unlock(&run->lock);
+}
+
+bool drill_must(struct drill_run *run, int status, const char *what)
+{
+	if (status == COHORT_OK)
+		return true;
+	drill_complain(run, "%s: %s", what, cohort_last_error());
+	return false;
+}
+
+void drill_note(struct drill_run *run, int kind, const char *text,
+                uint64_t began_ns)
+{
+	struct drill_verdict *v = &run->verdict;
+
+	pthread_mutex_lock(&run->lock);
+	if (v->kind == COHORT_VERDICT_NONE) {
+		v->kind = kind;
+		v->rank = -1;
+		v->since_ns = began_ns;
+		v->deadline_ns = run->group_options.deadlines.init_ns;
+		v->time_ns = clock_now();
+		snprintf(v->text, sizeof(v->text), "%s", text);
+	}
+	pthread_mutex_unlock(&run->lock);
+}
+
+void drill_keep_cause(struct drill_run *run)
+{
+	struct drill_verdict *v = &run->verdict;
+	struct cohort_cause cause;
+
+	if (cohort_group_cause(run->group, &cause) != COHORT_OK ||
+	    cause.status == COHORT_OK)
+		return;
+	pthread_mutex_lock(&run->lock);
+	v->kind = cause.kind;
+	v->rank = cause.rank;
+	v->since_ns = cause.since_ns;
+	v->deadline_ns = cause.deadline_ns;
+	v->time_ns = cause.time_ns;
+	memcpy(v->text, cause.text, sizeof(v->text));
+	pthread_mutex_unlock(&run->lock);
+}
+
+/* The end is told of to whoever closes the group while there is none. */
+static int keep_verdict(const struct cohort_verdict *told, void *user)
+{
+	struct drill_run *run = user;
+	struct drill_verdict *v = &run->verdict;
+
+	if (told->stage == COHORT_STAGE_WARNING) {
+		if (told->kind == COHORT_VERDICT_NOT_STARTED)
+			atomic_store(&run->is_stuck, true);
+		return 0;
+	}
+	/* That which a respawn begins with. */
+	if (run->place == AT_RESPAWN && told->generation == 1)
+		return 0;
+	if (told->kind == COHORT_VERDICT_WEDGED)
+		drill_complain(run, "wedged: %s", told->text);
+	pthread_mutex_lock(&run->lock);
+	if (v->kind == COHORT_VERDICT_NONE) {
+		v->kind = told->kind;
+		v->rank = told->rank;
+		v->since_ns = told->since_ns;
+		v->deadline_ns = told->deadline_ns;
+		v->time_ns = told->time_ns;
+		snprintf(v->text, sizeof(v->text), "%s", told->text);
+	}
+	pthread_mutex_unlock(&run->lock);
+	return 0;
+}
+
+/* ---- faults ----------------------------------------------------------- */
+
+void drill_strike(struct drill_run *run)
+{
+	atomic_store(&run->fault_ns, clock_now());
+}
+
+void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
+                 uint64_t value)
+{
+	const struct cohort_fault fault = {
+		.rank = rank,
+		.operation = operation,
+		.kind = kind,
+		.value = value,
+	};
+
+	drill_must(run, cohort_sim_fault_add(&fault), "fault");
+}
+
+void drill_arm(struct drill_run *run, uint64_t operation)
+{
+	static const struct {
+		int kind;
+		uint64_t value;
+	} faults[TROUBLES] = {
+		[BY_ERROR] = { COHORT_FAULT_ERROR, 3 },
+		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, 6 },
+		[BY_STUCK] = { COHORT_FAULT_STUCK, 0 },
+		[BY_MEMORY] = { COHORT_FAULT_MEMORY, 0 },
+	};
+
+	if (faults[run->trouble].kind)
+		drill_fault(run, drill_victim(run), operation,
+		            faults[run->trouble].kind,
+		            faults[run->trouble].value);
+}
+
+static uint64_t lateness(const struct drill_run *run)
+{
+	return run->options->deadline_ns / 2;
+}
+
+void drill_dawdle(const struct drill_run *run)
+{
+	const uint64_t ns = lateness(run);
+	const struct timespec t = clock_timespec(ns);
+
+	nanosleep(&t, NULL);
+}
+
+/* ---- waiting ---------------------------------------------------------- */
+
+/* A wait for something, for a while. */
+struct patience {
+	uint64_t deadline;
+	struct backoff backoff;
+};
+
+static struct patience patience(void)
+{
+	return (struct patience){ clock_deadline(LIMIT_NS), BACKOFF };
+}
+
+/* Wait a little; false, and a complaint, once it was too long. */
+static bool go_on(struct drill_run *run, struct patience *p, const char *what)
+{
+	if (clock_now() >= p->deadline) {
+		drill_complain(run, "%s", what);
+		return false;
+	}
+	backoff_wait(&p->backoff, p->deadline);
+	return true;
+}
+
+bool drill_await_counted(struct drill_run *run, const atomic_int *count, int n)
+{
+	struct patience p = patience();
+
+	while (atomic_load(count) < n)
+		if (!go_on(run, &p, "the others do not call"))
+			return false;
+	return true;
+}
+
+bool drill_await_cause(struct drill_run *run)
+{
+	struct patience p = patience();
+
+	while (!cohort_abort_fired(run->handle))
+		if (!go_on(run, &p, "nothing is noticed"))
+			return false;
+	return true;
+}
+
+bool drill_await(struct drill_run *run, const atomic_bool *flag,
+                 const char *what)
+{
+	struct patience p = patience();
+
+	while (!atomic_load(flag))
+		if (!go_on(run, &p, what))
+			return false;
+	return true;
+}
+
+/* ---- aborts ----------------------------------------------------------- */
+
+/* Atomic; whose handle the signal handler fires. */
+static struct drill_run *_Atomic firing;
+
+void drill_fire(struct drill_run *run)
+{
+	if (cohort_abort_fire(run->handle, "drill") == COHORT_OK)
+		atomic_fetch_add(&run->fired, 1);
+	atomic_fetch_add(&run->fires, 1);
+}
+
+static void handle_signal(int signal)
+{
+	(void)signal;
+	drill_fire(atomic_load(&firing));
+}
+
+void drill_fire_by_signal(struct drill_run *run, pthread_t thread)
+{
+	const struct sigaction action = { .sa_handler = handle_signal };
+	struct patience p = patience();
+	int fires = atomic_load(&run->fires);
+
+	atomic_store(&firing, run);
+	sigaction(DRILL_SIGNAL, &action, NULL);
+	pthread_kill(thread, DRILL_SIGNAL);
+	while (atomic_load(&run->fires) == fires)
+		if (!go_on(run, &p, "the signal is not handled"))
+			return;
+}
+
+/* ---- groups ----------------------------------------------------------- */
+
+static void set_deadlines(struct drill_run *run)
+{
+	struct cohort_deadlines *d = &run->group_options.deadlines;
+	uint64_t ns = run->cell->bound == BY_DEADLINE
+	                      ? run->options->deadline_ns
+	              : run->trouble == BY_LATE ? 5 * run->options->deadline_ns
+	                                        : LONG_NS;
+
+	d->init_ns = d->first_ns = d->join_ns = d->exec_ns = LONG_NS;
+	d->close_ns = d->abort_ns = LONG_NS;
+	switch (run->place) {
+	case AT_OPEN:
+	case AT_RESPAWN:
+		d->init_ns = ns;
+		break;
+	case AT_FIRST:
+		d->first_ns = ns;
+		break;
+	case AT_CLOSE:
+		if (run->trouble == BY_STUCK)
+			d->exec_ns = ns;
+		else
+			d->close_ns = ns;
+		break;
+	case AT_ABORT:
+		if (run->trouble == BY_TOO_LATE)
+			d->abort_ns = run->options->deadline_ns;
+		if (run->trouble == BY_STUCK)
+			d->exec_ns = 5 * run->options->deadline_ns;
+		break;
+	default:
+		d->join_ns = d->exec_ns = ns;
+	}
+}
+
+bool drill_open(struct drill_run *run)
+{
+	return drill_must(run,
+	                  cohort_group_open(NULL, run->n, &run->group_options,
+	                                    &run->group),
+	                  "open");
+}
+
+bool drill_split(struct drill_run *run, struct cohort_comm **comms)
+{
+	if (!drill_must(run, cohort_group_split(run->group, comms), "split"))
+		return false;
+	if (!run->handle)
+		run->handle = cohort_comm_abort_handle(comms[0]);
+	return true;
+}
+
+void drill_close(struct drill_run *run, int status)
+{
+	int rc;
+
+	if (!run->group)
+		return;
+	rc = cohort_group_close(run->group);
+	if (rc != status)
+		drill_complain(run, "close answers %s, %s",
+		               cohort_status_text(rc),
+		               rc < 0 ? cohort_last_error() : "");
+	run->group = NULL;
+}
+
+void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n)
+{
+	float values[DRILL_MOST_RANKS], *sums[DRILL_MOST_RANKS] = { NULL };
+	uint64_t tickets[DRILL_MOST_RANKS];
+	int r, rc = COHORT_OK;
+
+	for (r = 0; r < n && rc == COHORT_OK; r++) {
+		void *stream = cohort_comm_stream(comms[r]), *sum;
+
+		values[r] = 1.0f;
+		rc = cohort_alloc(comms[r], sizeof(float), &sum);
+		if (rc != COHORT_OK)
+			break;
+		sums[r] = sum;
+		rc = cohort_copy(comms[r], sum, &values[r], sizeof(float),
+		                 stream);
+		if (rc == COHORT_OK)
+			rc = cohort_all_reduce(comms[r], sum, sum, 1,
+			                       COHORT_F32, COHORT_SUM, stream,
+			                       &tickets[r]);
+	}
+	for (r = 0; r < n && rc == COHORT_OK; r++) {
+		rc = cohort_wait(comms[r], tickets[r], LIMIT_NS);
+		if (rc == COHORT_OK)
+			rc = cohort_copy(comms[r], &values[r], sums[r],
+			                 sizeof(float),
+			                 cohort_comm_stream(comms[r]));
+		if (rc == COHORT_OK)
+			rc = cohort_synchronize(comms[r], LIMIT_NS);
+		if (rc == COHORT_OK && values[r] != (float)n)
+			drill_complain(run, "a sum is %g, not %d",
+			               (double)values[r], n);
+	}
+	drill_must(run, rc, "a sum");
+	for (r = 0; r < n; r++)
+		if (sums[r])
+			cohort_free(comms[r], sums[r]);
+}
+
+/* ---- judging ---------------------------------------------------------- */
+
+static double ms_between(uint64_t from_ns, uint64_t to_ns)
+{
+	return ((double)to_ns - (double)from_ns) * 1e-6;
+}
+
+static void time_it(const struct drill_run *run, struct drill_result *result)
+{
+	const struct drill_verdict *v = &run->verdict;
+	uint64_t fault = atomic_load(&run->fault_ns);
+
+	if (v->kind == COHORT_VERDICT_NONE || run->cell->bound == NO_BOUND)
+		return;
+	result->is_timed = true;
+	if (run->cell->bound != BY_DEADLINE) {
+		result->detected_ms = ms_between(fault, v->time_ns);
+		result->bound_ms =
+			run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
+		return;
+	}
+	/* An end by close has no clock of its own. */
+	result->detected_ms = ms_between(
+		v->since_ns ? v->since_ns : atomic_load(&run->began_ns),
+		v->time_ns);
+	result->bound_ms = (double)run->options->deadline_ns * 1e-6;
+}
+
+/* What is wrong about the times, NULL: nothing. */
+static const char *wrong_time(const struct drill_run *run,
+                              const struct drill_result *result)
+{
+	const struct drill_verdict *v = &run->verdict;
+	double slack = (double)run->options->slack_ns * 1e-6;
+
+	if (!result->is_timed)
+		return NULL;
+	if (result->detected_ms > result->bound_ms + slack)
+		return "too late";
+	if (run->cell->bound != BY_DEADLINE)
+		return result->detected_ms < 0 ? "before the fault" : NULL;
+	if (result->detected_ms < result->bound_ms)
+		return "before its time";
+	if (v->since_ns && (v->since_ns < atomic_load(&run->began_ns) ||
+	                    v->deadline_ns != run->options->deadline_ns))
+		return "by another clock";
+	return NULL;
+}
+
+/* The same for what the verdict says. */
+static const char *wrong_text(const struct drill_run *run)
+{
+	const char *says = run->cell->says;
+
+	return !says || strstr(run->verdict.text, says) ? NULL
+	                                                : run->verdict.text;
+}
+
+/* Of all that fire it is one that ends the group, if nothing else has. */
+static void check_fires(struct drill_run *run)
+{
+	int fires = run->trouble == BY_TWO_ABORTS                         ? 2
+	            : run->trouble == BY_SIGNAL || run->place == AT_ABORT ? 1
+	                                                                  : 0;
+	int fired = fires && run->cell->kind == COHORT_VERDICT_ABORTED;
+
+	if (fires && (atomic_load(&run->fires) != fires ||
+	              atomic_load(&run->fired) != fired))
+		drill_complain(run, "%d of %d aborts have ended the group",
+		               atomic_load(&run->fired),
+		               atomic_load(&run->fires));
+}
+
+static void judge(struct drill_run *run, struct drill_result *result)
+{
+	const struct drill_verdict *v = &run->verdict;
+	int rank = drill_expected_rank(run->cell, run->n);
+	const char *time, *text = NULL;
+	size_t used;
+
+	check_fires(run);
+	drill_spell(result->expected, sizeof(result->expected), run->cell->kind,
+	            rank);
+	drill_spell(result->got, sizeof(result->got), v->kind, v->rank);
+	time_it(run, result);
+	result->ok = !strcmp(result->expected, result->got);
+	if (result->ok)
+		text = wrong_text(run);
+	time = wrong_time(run, result);
+	result->ok = result->ok && !text && !time && !*run->complaint;
+	if (result->ok)
+		return;
+	used = strlen(result->got);
+	snprintf(result->got + used, sizeof(result->got) - used,
+	         "%s%s%s%s%s%.*s", time ? "; " : "", time ? time : "",
+	         *run->complaint ? "; " : "", run->complaint,
+	         text ? "; does not name it: " : "", 300, text ? text : "");
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
+static struct drill_run *create(const struct drill_options *options,
+                                enum place place, enum trouble trouble)
+{
+	struct drill_run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return NULL;
+	run->options = options;
+	run->cell = drill_cell(place, trouble);
+	run->place = place;
+	run->trouble = trouble;
+	run->n = options->ranks;
+	run->verdict.rank = -1;
+	pthread_mutex_init(&run->lock, NULL);
+	cohort_group_options_init(&run->group_options);
+	run->group_options.name = "drill";
+	run->group_options.platform = options->platform;
+	run->group_options.on_verdict = keep_verdict;
+	run->group_options.user = run;
+	set_deadlines(run);
+	return run;
+}
+
+/* Unless threads of it are left. */
+static void destroy(struct drill_run *run)
+{
+	cohort_abort_put(run->handle);
+	if (run->is_hung)
+		return;
+	pthread_mutex_destroy(&run->lock);
+	free(run);
+}
+
+void drill_run(const struct drill_options *options,
+               const struct drill_memory *memory, enum place place,
+               enum trouble trouble, struct drill_result *result)
+{
+	struct drill_run *run = create(options, place, trouble);
+	int r;
+
+	*result = (struct drill_result){
+		.place = place,
+		.trouble = trouble,
+		.ranks = options->ranks,
+	};
+	if (!run) {
+		snprintf(result->got, sizeof(result->got), "out of memory");
+		return;
+	}
+	for (r = 0; r < run->n; r++)
+		run->ranks[r].tensors = memory->tensors[r];
+	switch (place) {
+	case AT_OPEN:
+		drill_at_open(run);
+		break;
+	case AT_GROUP:
+		drill_at_group(run);
+		break;
+	case AT_RESPAWN:
+		drill_at_respawn(run);
+		break;
+	default:
+		drill_by_ranks(run);
+	}
+	cohort_sim_faults_clear();
+	judge(run, result);
+	destroy(run);
+}

@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The drill with two ranks: that all of its cells hold, what its JSON has, and that
+# one which does not hold is found.  Times are not tested here: the machine may be
+# busy; make drill-load and the figures of README.md are about those.
+#
+# usage: drill.sh COHORT          exit status 0 passed, 1 failed, 77 skipped
+
+set -u
+cohort=${1:?usage: drill.sh COHORT}
+command -v python3 >/dev/null || { echo "drill.sh: no python3: skipped"; exit 77; }
+
+unset COHORT_HOST_DEVICES COHORT_FAULTS COHORT_PLATFORM
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+failures=0
+
+fail()
+{
+	echo "drill.sh: $*"
+	sed 's/^/    /' "$dir/out" "$dir/err"
+	failures=$((failures + 1))
+}
+
+# run STATUS ARGUMENT...
+run()
+{
+	want=$1
+	shift
+	"$cohort" drill "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	got=$?
+	[ $got -eq "$want" ] || fail "cohort drill $*: exit $got, not $want"
+}
+
+run 0 --list
+[ "$(wc -l <"$dir/out")" -eq 176 ] || fail "--list: not all of the table"
+grep -c -e '-  [A-Z].*\.$' "$dir/out" >"$dir/impossible"
+
+run 0 --ranks 2 --deadline 150 --slack 5000 --json
+[ ! -s "$dir/err" ] || fail "--json: wrote to standard error"
+python3 - "$dir/out" "$dir/impossible" <<'END' || fail "--json: not as it should be"
+import json, sys
+
+result = json.load(open(sys.argv[1]))
+impossible = int(open(sys.argv[2]).read())
+assert list(result) == ["cells"]
+cells = result["cells"]
+# One takes more ranks than these.
+assert len(cells) == 176 - impossible - 1 >= 80, (len(cells), impossible)
+assert len({(c["where"], c["fault"]) for c in cells}) == len(cells)
+timed = 0
+for c in cells:
+    assert list(c) == ["where", "fault", "ranks", "expected", "got",
+                       "detected_ms", "bound_ms", "ok"], c
+    assert c["ranks"] == 2 and c["ok"] is True and c["got"] == c["expected"], c
+    if c["got"] == "none":
+        assert c["detected_ms"] is None and c["bound_ms"] is None, c
+        continue
+    timed += 1
+    assert c["bound_ms"] in (0, 50, 150), c
+    assert c["detected_ms"] >= (c["bound_ms"] if c["bound_ms"] == 150 else 0), c
+assert timed > 60, timed
+END
+
+# What is not in time does not hold; and where there are faults already there is no
+# drill.
+run 1 --only call/missing-rank --slack 0 --ranks 8
+grep -q ' rank 7; too late$' "$dir/out" || fail "not found to be too late"
+grep -q 'expected: outside the library, rank 7$' "$dir/out" ||
+	fail "not told what was expected"
+grep -q '1 of 1 cells are wrong' "$dir/err" || fail "not told how many"
+COHORT_FAULTS=0@1:error=3
+export COHORT_FAULTS
+run 1 --only wait/none
+unset COHORT_FAULTS
+grep -q 'without any fault: native error, rank 0' "$dir/err" || fail "has begun"
+
+run 0 --only 'send/recv/thread exit' --only group-call/native-error --slack 5000
+[ "$(grep -c '^send/recv\|^group call' "$dir/out")" -eq 2 ] || fail "--only: not two"
+awk 'length > 79 { exit 1 }' "$dir/out" || fail "a line is longer than 79 columns"
+exit $((failures > 0))

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The drill's table: every fault in every place is there, with what it is to come to,
+ * or with the reason why it cannot be
+ */
+
+#include "cli/drill.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Says of @cell what does not hold, by the names of where it is. */
+#define HOLDS(what)                                                            \
+	cr_assert(what, "%s, %s", drill_place_name((enum place)p),             \
+	          drill_trouble_name((enum trouble)t))
+
+static bool is_sentence(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length > 10 && text[0] >= 'A' && text[0] <= 'Z' &&
+	       text[length - 1] == '.';
+}
+
+Test(drill, every_cell_has_an_expectation_or_a_reason)
+{
+	int p, t, possible = 0;
+
+	for (p = 0; p < PLACES; p++)
+		for (t = 0; t < TROUBLES; t++) {
+			const struct cell *c =
+				drill_cell((enum place)p, (enum trouble)t);
+			bool ends = c->kind != COHORT_VERDICT_NONE;
+
+			if (c->impossible) {
+				HOLDS(is_sentence(c->impossible));
+				HOLDS(!ends && !c->says);
+				continue;
+			}
+			possible++;
+			HOLDS(c->least <= 4);
+			HOLDS(ends == (c->bound != NO_BOUND));
+			HOLDS(ends == (c->says != NULL));
+			HOLDS(ends || c->blame == NOBODY);
+			/* Peace is what is not a fault, or not for this. */
+			HOLDS(ends || t == BY_NOTHING || t == BY_LATE ||
+			      p == AT_WAIT || p == AT_RESPAWN);
+		}
+	cr_assert_eq(PLACES * TROUBLES, 176);
+	cr_assert_geq(possible, 80);
+}
+
+Test(drill, every_place_goes_well_without_a_fault)
+{
+	int p, t;
+
+	for (p = 0, t = BY_NOTHING; p < PLACES; p++) {
+		const struct cell *c =
+			drill_cell((enum place)p, (enum trouble)t);
+
+		HOLDS(!c->impossible);
+		HOLDS(c->kind == (p == AT_ABORT ? COHORT_VERDICT_ABORTED
+		                                : COHORT_VERDICT_NONE));
+	}
+}
+
+Test(drill, names_tell_places_and_faults_apart)
+{
+	int p, t, k;
+
+	for (p = 0; p < PLACES; p++)
+		for (k = 0; k < p; k++)
+			cr_assert_str_neq(drill_place_name((enum place)p),
+			                  drill_place_name((enum place)k));
+	for (t = 0; t < TROUBLES; t++)
+		for (k = 0; k < t; k++)
+			cr_assert_str_neq(drill_trouble_name((enum trouble)t),
+			                  drill_trouble_name((enum trouble)k));
+}
+
+Test(drill, of_two_that_differ_none_is_the_odd_one)
+{
+	const struct cell *c = drill_cell(AT_CALL, BY_COUNT);
+
+	cr_assert_eq(drill_expected_rank(c, 2), -1);
+	cr_assert_eq(drill_expected_rank(c, 4), 3);
+	cr_assert_eq(drill_expected_rank(c, 8), 7);
+	c = drill_cell(AT_CALL, BY_ABSENCE);
+	cr_assert_eq(drill_expected_rank(c, 2), 1);
+	c = drill_cell(AT_CALL, BY_SIGNAL);
+	cr_assert_eq(drill_expected_rank(c, 8), -1);
+	c = drill_cell(AT_CLOSE, BY_ABSENCE);
+	cr_assert_eq(drill_expected_rank(c, 8), 0);
+}
