@@ -106,7 +106,8 @@ library_sources := \
   src/core/config.c src/core/connect.c src/core/family.c src/core/native.c \
   src/core/op.c src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
-  src/core/submit.c src/core/tag.c src/guard/due.c src/guard/notifier.c src/guard/phrase.c \
+  src/core/submit.c src/core/tag.c src/guard/circle.c src/guard/crossing.c \
+  src/guard/cycle.c src/guard/due.c src/guard/notifier.c src/guard/phrase.c \
   src/guard/prober.c src/guard/snapshot.c src/guard/stall.c \
   src/guard/stall_pair.c src/guard/transfer.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
@@ -158,7 +159,7 @@ unit_sources := \
   tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/tag.c tests/unit/thread.c \
-  tests/unit/verdict.c
+  tests/unit/verdict.c tests/unit/verdict_random.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
@@ -167,7 +168,7 @@ api_sources := \
   tests/api/redop.c tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stuck.c tests/api/tag.c tests/api/ticket.c \
-  tests/api/watch.c
+  tests/api/waits.c tests/api/watch.c
 platform_sources := \
   tests/platform/arguments.c tests/platform/calls.c tests/platform/capture.c \
   tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \

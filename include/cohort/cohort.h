@@ -333,11 +333,24 @@ enum cohort_policy {
  *                  cohort_comm_native_enter() and _leave()
  *  THREAD_EXITED   the thread that @rank was bound to, or that called last, is gone
  *  ASYNC_ERROR     ncclCommGetAsyncError() of @rank has said so
- *  NATIVE_ERROR    a native call of @rank has failed, or its device
+ *  NATIVE_ERROR    a native call of NCCL's by @rank has failed
+ *  CUDA_ERROR      one of the CUDA runtime's
+ *  DEVICE_LOST     the device of @rank has failed: nothing runs on it any more
  *  INIT_STUCK      only in the text of COHORT_INIT_TIMEOUT: no group, no verdict
- *  WEDGED          on_verdict only: the end was not complete in the abort deadline
+ *  WEDGED          on_verdict only: the end was not complete in the abort deadline;
+ *                  so are the next two
+ *  CLOSE_STUCK     the same of an end in peace
+ *  GRAPH_ALIVE     the same, and calls were captured into CUDA graphs, which NCCL
+ *                  waits for; @rank is the first that has
  *  WORKER          the worker of @rank returned an error, or could not be bound
  *  ABORTED         cohort_group_abort(), a handle, or a close whose time was up
+ *  CYCLE           ranks wait for each other in sends and receives: each for the
+ *                  next, and the last for the first; @rank is -1
+ *  ORDER           two communicators on the same devices are used in a different
+ *                  order on different ranks: each waits in one for the other, which
+ *                  waits in the other one; @rank is -1 where no majority tells
+ *  REMOTE          no rank of this process is missing: @missing are of other
+ *                  processes; @rank is -1, of a send or receive the peer
  *  PROBER_STUCK    on_verdict only: ncclCommGetAsyncError() of @rank, which a thread
  *                  of the library asks now and then, has not returned within the
  *                  abort deadline.  Nothing has ended
@@ -356,7 +369,14 @@ enum cohort_policy {
 	X(COHORT_VERDICT_WEDGED, 10, "wedged")                                 \
 	X(COHORT_VERDICT_WORKER, 11, "worker returned an error")               \
 	X(COHORT_VERDICT_ABORTED, 12, "abort asked for")                       \
-	X(COHORT_VERDICT_PROBER_STUCK, 13, "prober does not answer")
+	X(COHORT_VERDICT_PROBER_STUCK, 13, "prober does not answer")           \
+	X(COHORT_VERDICT_CYCLE, 14, "waiting in a cycle")                      \
+	X(COHORT_VERDICT_ORDER, 15, "communicators in a different order")      \
+	X(COHORT_VERDICT_CUDA_ERROR, 16, "CUDA error")                         \
+	X(COHORT_VERDICT_DEVICE_LOST, 17, "device lost")                       \
+	X(COHORT_VERDICT_GRAPH_ALIVE, 18, "graph alive at close")              \
+	X(COHORT_VERDICT_CLOSE_STUCK, 19, "close stuck")                       \
+	X(COHORT_VERDICT_REMOTE, 20, "remote stall")
 
 enum cohort_verdict_kind {
 #define COHORT_VERDICT_ENUM(name, value, text) name = value,

@@ -61,23 +61,38 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 	                 (unsigned long long)last);
 }
 
-int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
+/* Of a ticket that was not done when it was first asked about. */
+static int await_answer(struct cohort_comm *c, uint64_t ticket,
+                        uint64_t deadline)
 {
 	struct backoff b = backoff_among(c->clique->world);
-	int rc = ticket_check(c, ticket);
+	int rc;
 
-	if (rc != COHORT_OK)
-		return rc;
 	for (;;) {
-		rc = ask(c, ticket);
-		if (rc != COHORT_TIMED_OUT)
-			return rc;
 		comm_ticket_help(c, ticket, deadline);
 		rc = ask(c, ticket);
 		if (rc != COHORT_TIMED_OUT || clock_now() >= deadline)
 			return rc;
 		backoff_wait(&b, deadline);
+		rc = ask(c, ticket);
+		if (rc != COHORT_TIMED_OUT)
+			return rc;
 	}
+}
+
+int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
+{
+	int rc = ticket_check(c, ticket);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = ask(c, ticket);
+	if (rc != COHORT_TIMED_OUT)
+		return rc;
+	atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
+	rc = await_answer(c, ticket, deadline);
+	atomic_fetch_add_explicit(&c->waits_ended, 1, memory_order_relaxed);
+	return rc;
 }
 
 int comm_await_all(struct cohort_comm *c, uint64_t deadline)

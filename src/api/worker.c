@@ -128,6 +128,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 
 	if (error != cudaSuccess) {
 		cause.status = native_cuda(p, "cudaSetDevice", error);
+		cause.kind = native_kind(error);
 		cause.cuda = (int)error;
 		clique_fire(comm->clique, &cause, "rank %d: %s", comm->rank,
 		            cohort_last_error());

@@ -122,6 +122,14 @@ struct cohort_comm {
 	 * 0: none was.  Relaxed: for people. */
 	atomic_int tid;
 
+	/* Atomic; waits for tickets that were not done at once: begun, and ended.
+	 * Relaxed: for people. */
+	_Atomic uint64_t waits;
+	_Atomic uint64_t waits_ended;
+
+	/* Atomic; calls that went into CUDA graphs.  Relaxed: for people. */
+	_Atomic uint64_t captured;
+
 	/* Owned by the thread inside the gate: deadlines that were pushed, the
 	 * last one counts, and how often it was paused. */
 	struct limits pushed[MAX_PUSHED];

@@ -64,6 +64,19 @@ bool family_is_flagged(const struct clique *q)
 	return is_flagged;
 }
 
+void family_visit(const struct clique *q,
+                  void (*fn)(const struct clique *other, void *arg), void *arg)
+{
+	const struct clique *other;
+
+	pthread_mutex_lock(&lock);
+	for (other = all; other; other = other->next_entered)
+		if (other != q && other->platform == q->platform &&
+		    share_a_device(q, other))
+			fn(other, arg);
+	pthread_mutex_unlock(&lock);
+}
+
 /* ---- children --------------------------------------------------------- */
 
 static void end_child(const struct clique *parent, struct clique *child)

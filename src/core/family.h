@@ -40,6 +40,11 @@ void family_end(struct clique *q);
  * its flags, or never will. */
 bool family_is_flagged(const struct clique *q);
 
+/* Call @fn for every other clique on any of @q's devices, with the lock held: it may
+ * look, and not block. */
+void family_visit(const struct clique *q,
+                  void (*fn)(const struct clique *other, void *arg), void *arg);
+
 /* True if @end is that of @q, or of what was split from it. */
 bool family_has(const struct clique *q, const struct cohort_abort *end);
 

@@ -19,6 +19,10 @@ int native_cuda(const struct platform *p, const char *what, cudaError_t error);
 int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
                 ncclResult_t result);
 
+/* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was not one
+ * of the CUDA runtime's. */
+int native_kind(cudaError_t error);
+
 /* This thread is the library's: what it calls breaks no capture of the program's,
  * on whatever stream.  On its device, if it has one. */
 void native_thread(const struct platform *p);

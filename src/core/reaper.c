@@ -197,6 +197,7 @@ void *reaper_main(void *arg)
 	 * wait for the device, which close may not. */
 	await_post(&q->unused);
 	at(q, "cudaFree", -1);
+	family_leave(q); /* nobody else looks at the words any more */
 	clique_release(q);
 	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
 	return NULL;

@@ -118,7 +118,8 @@ static void fire_failed(struct cohort_comm *c, int status)
 {
 	const struct cohort_cause cause = {
 		.status = status,
-		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.kind = status == COHORT_CUDA ? COHORT_VERDICT_CUDA_ERROR
+		                              : COHORT_VERDICT_NATIVE_ERROR,
 		.rank = c->rank,
 	};
 

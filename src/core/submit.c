@@ -315,7 +315,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 {
 	const struct platform *p = c->clique->platform;
 	struct cohort_cause cause = {
-		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.kind = native_kind(f->cuda),
 		.rank = f->rank,
 		.ticket = ticket,
 		.nccl = (int)f->nccl,
@@ -382,8 +382,11 @@ static int launch_captured(struct cohort_comm *comms, int n,
 	launch_all(comms, n, ops, f);
 	if (f->what)
 		return fail(comms, ops, ticket, f);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		set_done(&comms[i], ticket);
+		atomic_fetch_add_explicit(&comms[i].captured, 1,
+		                          memory_order_relaxed);
+	}
 	return COHORT_OK;
 }
 
@@ -459,7 +462,7 @@ static void fire_for_device(struct cohort_comm *c, int status,
 {
 	const struct cohort_cause cause = {
 		.status = status,
-		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.kind = native_kind(error),
 		.rank = c->rank,
 		.cuda = (int)error,
 	};

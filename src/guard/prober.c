@@ -38,7 +38,7 @@ static void ask_device(struct cohort_comm *c)
 	cudaError_t error = p->cudaEventQuery(c->event);
 	const struct cohort_cause cause = {
 		.status = COHORT_CUDA,
-		.kind = COHORT_VERDICT_NATIVE_ERROR,
+		.kind = native_kind(error),
 		.rank = c->rank,
 		.cuda = (int)error,
 	};

@@ -82,6 +82,21 @@ static uint64_t find_front(const struct clique *q, uint64_t *next)
 	return 0;
 }
 
+uint64_t snapshot_front(const struct clique *q)
+{
+	uint64_t front = UINT64_MAX, called = 0, next;
+	int r;
+
+	for (r = 0; r < q->size; r++) {
+		next = next_undone(&q->comms[r], 1);
+		if (next < front)
+			front = next;
+		if (agree_called(&q->comms[r]) > called)
+			called = agree_called(&q->comms[r]);
+	}
+	return called >= front ? front : 0;
+}
+
 /* A rank's part of the front, of which @former is what was seen last. */
 static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
                       uint64_t front, const struct rank_snapshot *former)
@@ -122,10 +137,13 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		.rank = c->rank,
 		.device = c->device,
 		.inside = atomic_load(&c->gate),
+		.waiting =
+			atomic_load(&c->waits) > atomic_load(&c->waits_ended),
 		.idle = comm_is_idle(c),
 		.closed = atomic_load(&c->closed),
 		.tid = atomic_load(&c->tid),
 		.alive = -1,
+		.captured = atomic_load(&c->captured),
 	};
 	r->native = r->inside && atomic_load(&c->native_user);
 	if (r->tid == former->tid) {
@@ -138,6 +156,16 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		r->last.ticket = 0;
 	if (r->last.ticket && r->last.tag)
 		tag_read(&c->recorder.tags, r->last.tag, r->tag);
+}
+
+void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *c,
+                   uint64_t front)
+{
+	const struct rank_snapshot none = { .rank = -1 };
+
+	take_rank(r, c, &none);
+	if (front)
+		take_part(r, c, front, &none);
 }
 
 static void take(struct snapshot *s, struct clique *q)
@@ -191,6 +219,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->paused = atomic_load(&q->paused) > 0;
 	s->resumed_ns = atomic_load(&q->resumed_ns);
 	take(s, q);
+	s->closing = cause_any(q->end) && !clique_cause(q);
 	s->reaping = atomic_load(&q->reaping);
 	s->reaping_rank = atomic_load(&q->reaping_rank);
 	s->probing = atomic_load(&q->probing) - 1;
@@ -210,6 +239,16 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 		return;
 	s->warned = false;
 	s->expired = 0;
+}
+
+const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank)
+{
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].rank == rank)
+			return &s->ranks[i];
+	return NULL;
 }
 
 void snapshot_threads(struct snapshot *s)

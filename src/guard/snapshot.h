@@ -26,12 +26,21 @@ struct rank_snapshot {
 	struct limits limits;
 	struct record call;
 
-	bool inside; /* a thread is inside a call of the communicator */
-	bool native; /* and that is between native enter and leave */
-	bool idle;   /* nobody is inside and nothing is in flight */
+	bool inside;  /* a thread is inside a call of the communicator */
+	bool waiting; /* one waits for a ticket */
+	bool native;  /* and that is between native enter and leave */
+	bool idle;    /* nobody is inside and nothing is in flight */
 	bool closed;
 	struct record last; /* the last call of any kind; ticket 0: none */
 	char tag[TAG_SIZE]; /* of that */
+	uint64_t captured;  /* calls that went into CUDA graphs */
+
+	/* Of its oldest operation with sends or receives in flight, if it is at
+	 * that: the call, ticket 0: none, and the peers that have not called their
+	 * halves, or have and are not at them; by transfer_take(). */
+	struct record transfers;
+	uint64_t awaits_call[COHORT_RANK_WORDS];
+	uint64_t awaits_start[COHORT_RANK_WORDS];
 
 	/* Of the thread it is bound to, else of the last that called; by
 	 * snapshot_threads(). */
@@ -75,6 +84,31 @@ struct transfer_memory {
 	uint64_t held_ns; /* when something older was last seen in flight */
 };
 
+/* One rank of two communicators on the same device. */
+struct crossing_side {
+	int rank;          /* here */
+	int there;         /* in the other, -1: none */
+	uint64_t here_ns;  /* when it has called the front, 0: not yet */
+	uint64_t there_ns; /* likewise that of the other */
+	bool is_held; /* by the same thread, which waits for a ticket or is inside
+	                 another call */
+	bool started_here, started_there;
+	struct record call_there;
+};
+
+/* Another communicator on some of the same devices, in which one rank has called
+ * what another has not yet, or only later; here it is the other way round. */
+struct crossing {
+	bool exists;
+	char group[64];
+	char ended
+		[512]; /* that was found there, and was its end; else "", and the
+	                    rest counts */
+	uint64_t collective;         /* the front of that */
+	struct crossing_side first;  /* here first, */
+	struct crossing_side second; /* there first */
+};
+
 struct snapshot {
 	/* Constant. */
 	const char *group;
@@ -97,6 +131,7 @@ struct snapshot {
 	                        transfer of its batch that the peer has not
 	                        called: the front has waited for that */
 	bool all_joined;
+	bool closing;        /* it ends in peace */
 	const char *reaping; /* where the reaper is, NULL: in no native call */
 	int reaping_rank;
 	int probing; /* of which rank the prober asks something, -1: none */
@@ -105,6 +140,7 @@ struct snapshot {
 	uint64_t telling_since_ns; /* on_verdict is running, 0: it is not */
 
 	struct transfer_snapshot transfer;
+	struct crossing crossing; /* by crossing_take() */
 	struct rank_snapshot *ranks;
 	struct transfer_memory *transfers;
 
@@ -121,8 +157,25 @@ void snapshot_fini(struct snapshot *s);
  * when its clocks start anew. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
 
+/* The front of a clique of which nothing is known, and what one of its ranks is doing
+ * about that; the rest of @r as snapshot_take() would have it. */
+uint64_t snapshot_front(const struct clique *clique);
+void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *comm,
+                   uint64_t front);
+
+/* What is known of rank @rank; NULL: it is of another process. */
+const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
+
 /* What snapshot_take() does about transfers, after the rest. */
 void transfer_take(struct snapshot *s, const struct clique *clique);
+
+/* Look at the other cliques on these devices, too.  Takes the lock of family.c. */
+void crossing_take(struct snapshot *s, const struct clique *clique);
+
+/* True if @first has called here before there, and @second the other way round, so
+ * that neither goes on; @all_joined: every rank has called both. */
+bool crossing_is(const struct crossing_side *first,
+                 const struct crossing_side *second, bool all_joined);
 
 /* Look at the ranks' threads, too: asks the system, which takes its time.  What was
  * seen is kept until a rank is called by another thread. */

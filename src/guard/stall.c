@@ -6,6 +6,9 @@
 
 #include "guard/stall.h"
 
+#include <string.h>
+
+#include "guard/cycle.h"
 #include "guard/phrase.h"
 
 /* Of ranks that are described at length in a text. */
@@ -67,6 +70,45 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = -1;
 }
 
+/* The ranks of other processes, of a set of all ranks. */
+static void add_remote(const struct snapshot *s, uint64_t *set)
+{
+	int r, i;
+
+	for (r = 0; r < s->world; r++) {
+		for (i = 0; i < s->size && s->ranks[i].rank != r; i++)
+			;
+		if (i == s->size)
+			rank_set_add(set, r);
+	}
+}
+
+/* What is not about one rank: all of this process have come to it, and others may
+ * not have; or a rank has come to another communicator first.  The odd one of those
+ * is the one that the majority waits for. */
+static void find_others(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r;
+	int waited_for = 0;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		waited_for += is_waited_for(s, r);
+	if (s->crossing.exists) {
+		v->kind = COHORT_VERDICT_ORDER;
+		v->rank = -1;
+		if (2 * waited_for < s->size && !*s->crossing.ended &&
+		    !s->crossing.second.here_ns)
+			v->rank = s->crossing.second.rank;
+	} else if (s->world > s->size && s->all_joined &&
+	           v->kind == COHORT_VERDICT_NOT_FINISHED &&
+	           waited_for == s->size) {
+		v->kind = COHORT_VERDICT_REMOTE;
+		v->rank = -1;
+		memset(v->missing, 0, sizeof(v->missing));
+		add_remote(s, v->missing);
+	}
+}
+
 /* ---- texts ------------------------------------------------------------ */
 
 /* What a rank that has called the front is doing about it. */
@@ -99,6 +141,47 @@ static void add_rank(struct text *t, const struct snapshot *s,
 		phrase_absence(t, s, r);
 }
 
+static void add_call(struct text *t, const struct record *call)
+{
+	if (call->ticket)
+		record_add(t, call);
+	else
+		text_add(t, "a call that is not on record any more");
+}
+
+static void add_there(struct text *t, const struct snapshot *s,
+                      const struct record *call)
+{
+	add_call(t, call);
+	text_add(t, " (collective %llu, group \"%s\")",
+	         (unsigned long long)s->crossing.collective, s->crossing.group);
+}
+
+/* "has called this 1.0 s ago, then" the other, or not yet. */
+static void add_order(struct text *t, const struct snapshot *s)
+{
+	const struct crossing_side *a = &s->crossing.first;
+	const struct crossing_side *b = &s->crossing.second;
+	const struct record *there = &b->call_there;
+
+	if (*s->crossing.ended) {
+		text_add(t, "; group \"%s\" has ended by that: %s",
+		         s->crossing.group, s->crossing.ended);
+		return;
+	}
+	text_add(t, "; ");
+	phrase_name(t, snapshot_rank(s, a->rank));
+	text_add(t, " has called this, ");
+	phrase_age(t, s, a->here_ns);
+	text_add(t, " ago, %s ", a->there_ns ? "then" : "and not yet");
+	add_there(t, s, there);
+	text_add(t, "; ");
+	phrase_name(t, snapshot_rank(s, b->rank));
+	text_add(t, " has called that, ");
+	phrase_age(t, s, b->there_ns);
+	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");
+}
+
 /* The ranks in @set, the first few at length. */
 static void add_ranks(struct text *t, const struct snapshot *s,
                       const uint64_t *set)
@@ -115,39 +198,57 @@ static void add_ranks(struct text *t, const struct snapshot *s,
 	if (n > MAX_DESCRIBED)
 		text_add(t, "; and %d more", n - MAX_DESCRIBED);
 }
+void stall_add_kind(struct text *t, const struct snapshot *s,
+                    const struct due *due, const struct cohort_verdict *v)
+{
+	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
+	phrase_age(t, s, due->since_ns);
+	text_add(t, ", allowed are ");
+	phrase_time(t, due->deadline_ns);
+	if (v->rank < 0)
+		text_add(t, "; no rank can be told to be at fault");
+}
+
 /* The call that does not go on, by the first rank that has made it. */
 static void add_front(struct text *t, const struct snapshot *s)
 {
+	static const struct record none = { .ticket = 0 };
 	int i;
 
 	for (i = 0; i < s->size; i++)
 		if (s->ranks[i].joined && s->ranks[i].call.ticket)
 			break;
-	if (i < s->size)
-		record_add(t, &s->ranks[i].call);
-	else
-		text_add(t, "a call that is not on record any more");
+	add_call(t, i < s->size ? &s->ranks[i].call : &none);
 	text_add(t, " (collective %llu, group \"%s\", generation %d)",
 	         (unsigned long long)s->front, s->group, s->generation);
 }
+
 void stall_front(const struct snapshot *s, const struct due *due,
                  struct verdict *out, struct text *t)
 {
 	struct cohort_verdict *v = &out->v;
+	struct circle circle;
 
 	find_missing(s, v);
+	find_others(s, v);
+	stall_find_circle(s, false, &circle, v);
 	v->collective = s->front;
 	add_front(t, s);
-	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
-	phrase_age(t, s, due->since_ns);
-	text_add(t, ", allowed are ");
-	phrase_time(t, due->deadline_ns);
+	stall_add_kind(t, s, due, v);
 	text_add(t, "; joined: ");
 	phrase_set(t, v->joined);
 	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
 	phrase_set(t, v->missing);
-	add_ranks(t, s, v->missing);
-	if (s->world > s->size)
+	if (circle.n)
+		stall_add_circle(t, s, &circle);
+	else if (v->kind == COHORT_VERDICT_ORDER)
+		add_order(t, s);
+	else
+		add_ranks(t, s, v->missing);
+	if (v->kind == COHORT_VERDICT_REMOTE)
+		text_add(t, ", which are of other processes: no rank of this "
+		            "one is missing");
+	else if (s->world > s->size)
 		text_add(t, "; %d of %d ranks are of other processes",
 		         s->world - s->size, s->world);
 }

@@ -8,16 +8,6 @@
 
 #include "guard/phrase.h"
 
-static const struct rank_snapshot *rank_of(const struct snapshot *s, int rank)
-{
-	int i;
-
-	for (i = 0; i < s->size; i++)
-		if (s->ranks[i].rank == rank)
-			return &s->ranks[i];
-	return NULL;
-}
-
 static int kind_of_half(const struct snapshot *s, const struct half *h)
 {
 	return h->in_call || (s->starts_are_marked && !h->started)
@@ -32,7 +22,7 @@ static void blame(const struct snapshot *s, struct cohort_verdict *v)
 
 	rank_set_add(v->joined, x->rank);
 	if (!x->met) {
-		v->kind = stall_absence(rank_of(s, x->peer));
+		v->kind = stall_absence(snapshot_rank(s, x->peer));
 		v->rank = x->peer;
 		rank_set_add(v->missing, x->peer);
 		return;
@@ -40,6 +30,12 @@ static void blame(const struct snapshot *s, struct cohort_verdict *v)
 	if (x->is_local)
 		rank_set_add(v->joined, x->peer);
 	v->kind = kind_of_half(s, &x->own);
+	if (!x->is_local && v->kind == COHORT_VERDICT_NOT_FINISHED) {
+		v->kind = COHORT_VERDICT_REMOTE;
+		v->rank = x->peer;
+		rank_set_add(v->missing, x->peer);
+		return;
+	}
 	rank_set_add(v->missing, x->rank);
 	if (v->kind == COHORT_VERDICT_NOT_STARTED)
 		v->rank = x->rank;
@@ -58,7 +54,7 @@ static void add_half(struct text *t, const struct snapshot *s, int rank,
                      const struct half *h)
 {
 	text_add(t, "; ");
-	phrase_name(t, rank_of(s, rank));
+	phrase_name(t, snapshot_rank(s, rank));
 	if (h->in_call)
 		text_add(t, " is inside the native call");
 	else if (h->done)
@@ -82,10 +78,10 @@ static void add_peer(struct text *t, const struct snapshot *s)
 		add_half(t, s, x->peer, &x->other);
 	} else {
 		text_add(t, "; ");
-		phrase_name(t, rank_of(s, x->peer));
+		phrase_name(t, snapshot_rank(s, x->peer));
 		text_add(t,
 		         " has not called its %s:", x->sends ? "recv" : "send");
-		phrase_absence(t, s, rank_of(s, x->peer));
+		phrase_absence(t, s, snapshot_rank(s, x->peer));
 	}
 }
 
@@ -94,18 +90,21 @@ void stall_transfer(const struct snapshot *s, const struct due *due,
 {
 	const struct transfer_snapshot *x = &s->transfer;
 	struct cohort_verdict *v = &out->v;
+	struct circle circle;
 
 	blame(s, v);
+	stall_find_circle(s, true, &circle, v);
 	text_add(t,
 	         "%s of %zu %s by rank %d %s rank %d (number %llu, group "
-	         "\"%s\", generation %d): %s; waited for ",
+	         "\"%s\", generation %d)",
 	         x->sends ? "send" : "recv", x->count, type_name(x->type),
 	         x->rank, x->sends ? "to" : "from", x->peer,
-	         (unsigned long long)x->number, s->group, s->generation,
-	         cohort_verdict_text(v->kind));
-	phrase_age(t, s, due->since_ns);
-	text_add(t, ", allowed are ");
-	phrase_time(t, due->deadline_ns);
+	         (unsigned long long)x->number, s->group, s->generation);
+	stall_add_kind(t, s, due, v);
+	if (circle.n) {
+		stall_add_circle(t, s, &circle);
+		return;
+	}
 	if (x->met)
 		add_half(t, s, x->rank, &x->own);
 	add_peer(t, s);

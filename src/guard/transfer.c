@@ -116,10 +116,30 @@ static bool is_rather(const struct transfer_snapshot *a,
 	return end_of(a) < end_of(b);
 }
 
+/* True if the rank itself has come to it, as far as marks tell. */
+static bool is_at(const struct snapshot *s, const struct half *h)
+{
+	return h->in_call || h->started || !s->starts_are_marked;
+}
+
+/* Whom of two ranks @x waits for, if its rank has come to it. */
+static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
+                      const struct transfer_snapshot *x)
+{
+	if (!x->is_local || x->peer == x->rank || !is_at(s, &x->own))
+		return;
+	if (!x->met)
+		rank_set_add(r->awaits_call, x->peer);
+	else if (!x->other.done && !is_at(s, &x->other))
+		rank_set_add(r->awaits_start, x->peer);
+}
+
 /* What operation @ticket of @c waits for, of which @t is the first transfer.  Once
  * all are met its clock runs from the last. */
-static struct transfer_snapshot look_at_all(const struct cohort_comm *c,
-                                            struct transfer t)
+static struct transfer_snapshot look_at_all(const struct snapshot *s,
+                                            const struct cohort_comm *c,
+                                            struct transfer t,
+                                            struct rank_snapshot *r)
 {
 	uint64_t k, count = pair_count(c), ticket = t.ticket, last = 0;
 	struct transfer_snapshot x, worst = { .number = 0 };
@@ -127,12 +147,15 @@ static struct transfer_snapshot look_at_all(const struct cohort_comm *c,
 	for (k = t.index;
 	     k <= count && pair_read(c, k, &t) && t.ticket == ticket; k++) {
 		x = look_at(c, &t);
+		note_peer(s, r, &x);
 		last = latest(last, x.since_ns);
 		if (!worst.number || is_rather(&x, &worst))
 			worst = x;
 	}
 	if (worst.met)
 		worst.since_ns = last;
+	if (!recorder_read(&c->recorder, ticket, &r->transfers))
+		r->transfers.ticket = 0;
 	return worst;
 }
 
@@ -154,7 +177,7 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 	m->ticket = t.ticket;
 	if (oldest_collective(c, s->next[i]) < t.ticket)
 		return;
-	x = look_at_all(c, t);
+	x = look_at_all(s, c, t, &s->ranks[i]);
 	if (!x.number)
 		return; /* it has gone on just now */
 	x.since_ns = latest(latest(x.since_ns, m->held_ns), s->resumed_ns);

@@ -144,6 +144,38 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 		text_add(t, ", and its thread has exited");
 }
 
+/* Who has captured calls into graphs, which the end of NCCL's communicators waits
+ * for; NULL: nobody, or something else keeps it. */
+static const struct rank_snapshot *captor(const struct snapshot *s)
+{
+	int i;
+
+	for (i = 0; s->reaping && i < s->size; i++)
+		if (!s->ranks[i].idle)
+			return NULL;
+	for (i = 0; s->reaping && i < s->size; i++)
+		if (s->ranks[i].captured)
+			return &s->ranks[i];
+	return NULL;
+}
+
+static int kind_of_wedge(const struct snapshot *s)
+{
+	if (captor(s))
+		return COHORT_VERDICT_GRAPH_ALIVE;
+	return s->closing ? COHORT_VERDICT_CLOSE_STUCK : COHORT_VERDICT_WEDGED;
+}
+
+static void add_captor(struct text *t, const struct rank_snapshot *r)
+{
+	text_add(t, "; ");
+	phrase_name(t, r);
+	text_add(t,
+	         " has captured %llu call%s into CUDA graphs, which have to be "
+	         "destroyed first",
+	         (unsigned long long)r->captured, r->captured == 1 ? "" : "s");
+}
+
 void verdict_wedged(const struct snapshot *s, struct verdict *out)
 {
 	struct text t = verdict_start(s, out);
@@ -151,7 +183,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	int i;
 
 	report_ranks(s, out);
-	v->kind = COHORT_VERDICT_WEDGED;
+	v->kind = kind_of_wedge(s);
 	v->stage = COHORT_STAGE_ENDED;
 	v->deadline_ns = s->abort_ns;
 	text_add(&t, "group \"%s\", generation %d could not be ended within ",
@@ -165,6 +197,10 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		rank_set_add(v->missing, s->ranks[i].rank);
 		text_add(&t, "; ");
 		add_blocker(&t, s, &s->ranks[i]);
+	}
+	if (captor(s)) {
+		v->rank = captor(s)->rank;
+		add_captor(&t, captor(s));
 	}
 	if (s->reaping)
 		text_add(&t, "; the reaper is inside %s", s->reaping);

@@ -71,6 +71,7 @@ static void look_closely(struct guard *g, struct snapshot *s)
 	snapshot_take(s, g->clique);
 	snapshot_threads(s);
 	snapshot_take(s, g->clique);
+	crossing_take(s, g->clique);
 	add_guard(g, s);
 }
 

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "platform/host/host.h"
@@ -189,6 +190,36 @@ Test(capture, is_part_of_the_graph_where_it_is_allowed)
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(values[1], 48);
 	close_group();
+}
+
+/* The end of NCCL's communicators waits for graphs. */
+static void lenient_set_up(void)
+{
+	unsetenv("COHORT_HOST_STRICT"); /* stops there */
+	set_up();
+}
+
+TestSuite(graph, .init = lenient_set_up, .timeout = 60);
+
+Test(graph, that_is_alive_at_close_is_named)
+{
+	int32_t values[RANKS] = { 1, 2 };
+	cudaGraphExec_t execs[RANKS];
+	int r;
+
+	o.allow_capture = 1;
+	o.deadlines.abort_ns = 300 * UINT64_C(1000000);
+	group = ranks_split(RANKS, &o, comms);
+	for (r = 0; r < RANKS; r++)
+		execs[r] = captured_sum(r, &values[r]);
+	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          " has captured 1 call into CUDA graphs, "
+	                          "which have to be destroyed first; the "
+	                          "reaper is inside nccl"),
+	                   "%s", cohort_last_error());
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
 }
 
 /* They are compared as all calls are. */

@@ -220,7 +220,7 @@ Test(guard, a_lost_device_ends_the_group_with_its_rank)
 	group = ranks_split(2, NULL, comms);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_CUDA);
 	cohort_comm_cause(comms[1], &cause);
-	cr_assert_eq(cause.kind, COHORT_VERDICT_NATIVE_ERROR);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_DEVICE_LOST);
 	cr_assert_eq(cause.rank, 0);
 	cr_assert_eq(cause.cuda, cudaErrorLaunchFailure);
 	cr_assert_not_null(strstr(cause.text, "device 0 has failed"), "%s",

@@ -527,7 +527,7 @@ Test(p2p, one_that_both_have_called_is_told_apart)
 	cr_assert_eq(cause.joined[0], 3);
 	says(" rank 0 ");
 	says(" rank 1 ");
-	says("allowed are 30 ms; rank ");
+	says("allowed are 30 ms; no rank can be told to be at fault; rank ");
 }
 
 /* Rank 0 sends to both others at once, after rank 1 is ready; rank 2 stays away. */

@@ -155,7 +155,7 @@ Test(stuck, the_reaper_of_an_orderly_end)
 	group = ranks_split(2, &o, comms);
 	stuck_at("ncclGroupEnd", -1);
 	close_says("the reaper is inside ncclGroupEnd; it is leaked");
-	cr_assert_eq(next_of_kind(COHORT_VERDICT_WEDGED)->rank, -1);
+	cr_assert_eq(next_of_kind(COHORT_VERDICT_CLOSE_STUCK)->rank, -1);
 	another_group_works();
 	stuck_let_go();
 }
@@ -182,7 +182,7 @@ Test(stuck, the_prober)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	another_group_works();
 	close_says("; the prober is inside ncclCommGetAsyncError of rank 1");
-	cr_assert_eq(next_of_kind(COHORT_VERDICT_WEDGED)->stage,
+	cr_assert_eq(next_of_kind(COHORT_VERDICT_CLOSE_STUCK)->stage,
 	             COHORT_STAGE_ENDED);
 	stuck_let_go();
 }

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Ranks that wait for each other: in sends and receives, and in two communicators
+ *
+ * Each rank is a thread that waits for its own ticket before it makes the call that
+ * another waits for.
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+/* Strict mode stops where ranks wait in a circle: that is the subject here. */
+static void be_lenient(void)
+{
+	unsetenv("COHORT_HOST_STRICT");
+}
+
+TestSuite(waits, .init = be_lenient, .timeout = 60);
+
+#define MS UINT64_C(1000000)
+#define SHORT (50 * MS)
+#define MAX_RANKS 4
+
+static struct cohort_group_options o;
+static struct cohort_cause cause;
+static int32_t values[MAX_RANKS];
+
+/* Run @worker on @n ranks of a group with short deadlines, up to its cause. */
+static void stall(int n, cohort_worker_fn worker, void *user)
+{
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.name = "dp";
+	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
+	o.deadlines.exec_ns = SHORT;
+	group = ranks_open(n, &o);
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
+	             COHORT_STALLED, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static void says(const char *text)
+{
+	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
+	                   text, cause.text);
+}
+
+static int await(struct cohort_comm *c)
+{
+	return cohort_synchronize(c, RANKS_SOON) == COHORT_STALLED ? 0 : 1;
+}
+
+/* ---- sends and receives ----------------------------------------------- */
+
+/* Everybody sends to the right, and would then receive from the left. */
+static int send_first(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c), n = cohort_comm_size(c);
+
+	(void)user;
+	ranks_must(cohort_send(c, &values[rank], 1, COHORT_I32, (rank + 1) % n,
+	                       cohort_comm_stream(c), NULL),
+	           "send");
+	return await(c);
+}
+
+Test(waits, a_ring_of_sends_is_named_as_a_cycle)
+{
+	stall(3, send_first, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
+	cr_assert_eq(cause.rank, -1);
+	says(": waiting in a cycle; waited for ");
+	says(" waits for rank 1 in send of 1 int32 to rank 1");
+	says(" waits for rank 2 in send of 1 int32 to rank 2");
+	says(" waits for rank 0 in send of 1 int32 to rank 0");
+}
+
+/* The same, and the receives are queued behind. */
+static int send_before_recv(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c), peer = !rank;
+	void *stream = cohort_comm_stream(c);
+	int32_t got;
+	int rc;
+
+	(void)user;
+	ranks_must(cohort_send(c, &values[rank], 1, COHORT_I32, peer, stream,
+	                       NULL),
+	           "send");
+	rc = cohort_recv(c, &got, 1, COHORT_I32, peer, stream, NULL);
+	return rc == COHORT_OK ? await(c) : rc != COHORT_STALLED;
+}
+
+Test(waits, receives_that_are_queued_behind_the_sends_do_not_help)
+{
+	stall(2, send_before_recv, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
+	says(" waits for rank 1 in send of 1 int32 to rank 1");
+	says(" waits for rank 0 in send of 1 int32 to rank 0");
+}
+
+/* Rank 0 receives before the sum, rank 1 sends after it. */
+static int recv_before_sum(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+	void *stream = cohort_comm_stream(c);
+
+	(void)user;
+	if (rank == 0)
+		ranks_must(cohort_recv(c, &values[2], 1, COHORT_I32, 1, stream,
+		                       NULL),
+		           "recv");
+	else
+		ranks_sum(c, &values[rank]);
+	return await(c);
+}
+
+Test(waits, a_collective_may_be_part_of_a_cycle)
+{
+	stall(2, recv_before_sum, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
+	says(" waits for rank 1 in recv of 1 int32 from rank 1");
+	says(" waits for rank 0 in all_reduce of 1 int32, sum");
+}
+
+/* ---- two communicators ------------------------------------------------ */
+
+/* Ranks of the other. */
+static struct cohort_comm *others[MAX_RANKS];
+
+static int32_t more[MAX_RANKS];
+
+/* Rank 0 here and then there, the rest the other way round. */
+static int each_awaited(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+	struct cohort_comm *other = others[rank];
+
+	(void)user;
+	if (rank == 1)
+		ranks_sum(other, &more[rank]);
+	else
+		ranks_sum(c, &values[rank]);
+	return await(rank == 1 ? other : c);
+}
+
+/* On one stream, where the first of the two keeps the second from starting. */
+static int both_queued(struct cohort_comm *c, void *user)
+{
+	int i, rank = cohort_comm_rank(c), rc = COHORT_OK;
+	void *stream = cohort_comm_stream(c);
+
+	(void)user;
+	for (i = 0; i < 2 && rc == COHORT_OK; i++)
+		rc = cohort_all_reduce(i == (rank == 1) ? c : others[rank],
+		                       &more[rank], &more[rank], 1, COHORT_I32,
+		                       COHORT_SUM, stream, NULL);
+	return rc == COHORT_OK ? await(c) : rc != COHORT_STALLED;
+}
+
+/* The other's clocks are not to run out. */
+static struct cohort_group *open_other(int n)
+{
+	struct cohort_group_options other;
+
+	cohort_group_options_init(&other);
+	other.name = "tp";
+	return ranks_split(n, &other, others);
+}
+
+/* Also the one whose worker waits in the other. */
+static int each_awaited_then_freed(struct cohort_comm *c, void *user)
+{
+	struct cohort_abort *other;
+	int rc;
+
+	if (cohort_comm_rank(c) == 1)
+		return each_awaited(c, user) == 0;
+	rc = each_awaited(c, user);
+	other = cohort_comm_abort_handle(others[0]);
+	cohort_abort_fire(other, NULL);
+	cohort_abort_put(other);
+	return rc;
+}
+
+Test(waits, two_groups_in_a_different_order_name_both_orders)
+{
+	struct cohort_group *other = open_other(2);
+
+	stall(2, each_awaited_then_freed, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	cr_assert_eq(cause.rank, -1);
+	says("(collective 1, group \"dp\", generation 1): communicators in a "
+	     "different order; waited for ");
+	says("; rank 0 (thread ");
+	says(" has called this, ");
+	says(" ago, and not yet all_reduce of 1 int32, sum (collective 1, "
+	     "group \"tp\"); rank 1 (thread ");
+	says(" has called that, ");
+	says(" ago, and not yet this");
+	cohort_group_close(other);
+}
+
+Test(waits, of_several_ranks_the_odd_one_is_named)
+{
+	struct cohort_group *other = open_other(4);
+
+	stall(4, each_awaited_then_freed, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	cr_assert_eq(cause.rank, 1);
+	cohort_group_close(other);
+}
+
+Test(waits, the_order_of_what_is_queued_counts_too)
+{
+	struct cohort_group *other = open_other(2);
+
+	stall(2, both_queued, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	says(" ago, then all_reduce of 1 int32, sum (collective 1, group "
+	     "\"tp\"); rank 1 (thread ");
+	says(" ago, then this");
+	cohort_group_abort(other, NULL);
+	cohort_group_close(other);
+}
+
+/* The other is made of the first by the ranks themselves. */
+static int split_first(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+
+	ranks_must(cohort_comm_split(c, 0, 0, &others[rank]), "split");
+	return each_awaited(c, user);
+}
+
+Test(waits, children_in_a_different_order_are_told_of_too)
+{
+	stall(2, split_first, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	says("group \"dp.0\"");
+}
