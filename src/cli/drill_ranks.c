@@ -255,6 +255,14 @@ static void act_and_wait(struct drill_rank *k)
 		check(k, run->place == AT_BATCH || tickets[1] ? 2 : 1);
 }
 
+/* Of a rank that waits for the victim. */
+static pthread_t a_waiting_thread(const struct drill_run *run)
+{
+	int rank = run->place == AT_TRANSFER ? drill_victim(run) - 1 : 0;
+
+	return run->ranks[rank].thread;
+}
+
 /* End the group from outside. */
 static void abort_it(struct drill_run *run, pthread_t thread)
 {
@@ -293,7 +301,7 @@ static void fail_at_call(struct drill_rank *k)
 	case BY_TWO_ABORTS:
 	case BY_SIGNAL:
 		drill_await_counted(run, &run->called, run->n - 1);
-		abort_it(run, run->ranks[0].thread);
+		abort_it(run, a_waiting_thread(run));
 		break;
 	default:
 		/* The others' clocks are older than its own. */
@@ -319,7 +327,7 @@ static void fail_at_wait(struct drill_rank *k)
 		drill_strike(run);
 		return;
 	}
-	abort_it(run, run->ranks[0].thread);
+	abort_it(run, a_waiting_thread(run));
 	k->status = await_both(k, tickets);
 }
 
@@ -541,7 +549,7 @@ static void abort_the_group(struct drill_run *run)
 	default:
 		drill_await_counted(run, &run->called, run->n - 1);
 	}
-	abort_it(run, run->ranks[0].thread);
+	abort_it(run, a_waiting_thread(run));
 }
 
 /* While ranks may be inside; how it answers. */
