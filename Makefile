@@ -14,6 +14,10 @@
 #                     on those in GPU_LIBRARIES=FOLDER
 #   make lint         style, headers, warnings, thread annotations, symbols
 #   make bench        build and run the benchmarks
+#   make soak         eight ranks that call and sleep at random for SOAK_SECONDS, by
+#                     SOAK_SEED: no verdict may come of it
+#   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for
+#                     DRILL_SECONDS at the most
 #   make bench-peers  all_reduce beside Open MPI and MPICH, if they are there;
 #                     PEER_FLAGS=... of bench/peers.py
 #   make model        check the model of the abort protocol, if spin is there
@@ -27,6 +31,7 @@
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     yours, added last
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=300
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   of libFuzzer  CLANG=clang
+#   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
 #   CUDA_HOME=...                     real headers for the ABI test
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir
 #
@@ -221,8 +226,8 @@ mutate_objects  := $(call objects,$(mutate_sources))
 
 # ---- objects ----------------------------------------------------------------
 
-.PHONY: all demo test test-gpu asan tsan stress fuzz fuzz-here lint model bench bench-peers install uninstall deps clean \
-        help criterion FORCE
+.PHONY: all demo test test-gpu asan tsan stress soak drill-load fuzz fuzz-here lint model bench bench-peers install \
+        uninstall deps clean help criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
@@ -360,6 +365,7 @@ fault    := $(fault_tests:%=$(tests)/fault/%)
 stress   := $(stress_tests:%=$(tests)/stress/%)
 races    := $(race_tests:%=$(tests)/stress/%)
 gpu      := $(gpu_tests:%=$(tests)/gpu/%)
+soak     := $(tests)/soak/soak
 corpus   := $(tests)/fuzz/replay
 fuzz     := $(tests)/fuzz/platform
 abi      := $(tests)/abi/abi
@@ -421,6 +427,18 @@ test-gpu: $(out)/cohort $(gpu) $(walk)
 stress: $(stress) $(races)
 	$(Q)$(run) $(run.stress)
 
+SOAK_SECONDS ?= 60
+SOAK_SEED    ?= 1
+soak: $(soak)
+	$(Q)TEST_SHOW=soak TEST_TIMEOUT=$$(($(SOAK_SECONDS) + 120)) \
+	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
+
+DRILL_ROUNDS  ?= 20
+DRILL_SECONDS ?= 1200
+drill-load: $(out)/cohort
+	$(Q)TEST_SHOW=drill TEST_TIMEOUT=$$(($(DRILL_SECONDS) + 300)) \
+	  $(run) 'scripts/drill-load.sh $< $(DRILL_ROUNDS) $(DRILL_SECONDS)'
+
 # With clang, whatever the rest is built with.
 CLANG        ?= clang
 FUZZ_SECONDS ?= 60
@@ -463,7 +481,7 @@ $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
 # Its rounds are programs of the fuzzer's.
 $(tests)/stress/mix: $(fuzz_objects)
-$(fault) $(stress) $(races) $(gpu): %: %.o $(library_objects) $(support)
+$(fault) $(stress) $(races) $(gpu) $(soak): %: %.o $(library_objects) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wrap) -o $@ $(filter %.o,$^) $(support) $(libs)
 
@@ -561,7 +579,7 @@ help:
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
   $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) \
-  $(gpu:=.o) $(stress:=.o) $(races:=.o) \
+  $(gpu:=.o) $(soak:=.o) $(stress:=.o) $(races:=.o) \
   $(fuzz_objects) $(replay_objects) $(mutate_objects) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

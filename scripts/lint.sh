@@ -155,7 +155,8 @@ listed() {
 		grep -vE '^tests/(abi|foreign)/|^bench/peer\.c$'); do
 		name=$file
 		case $file in
-		tests/fault/* | tests/gpu/* | tests/stress/* | bench/*)
+		tests/fault/* | tests/gpu/* | tests/soak/* | tests/stress/* | \
+			bench/*)
 			name=$(basename "$file" .c) ;;
 		esac
 		grep -qE "(^|[[:blank:]])$name([[:blank:]]|\$)" Makefile ||

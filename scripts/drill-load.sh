@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The drill again and again while the machine is busy: no wrong verdict, no false
+# alarm, nothing left behind.  How late verdicts are then is shown, not judged.
+#
+#	scripts/drill-load.sh COHORT ROUNDS SECONDS
+#
+# Two processes compute all the while.  A round is the drill with 2, 4 and 8 ranks;
+# none is begun after SECONDS.
+
+set -u
+
+cohort=$1
+rounds=$2
+seconds=$3
+scratch=$(mktemp -d)
+busy=()
+trap 'kill "${busy[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
+
+for _ in 1 2; do
+	(while :; do :; done) &
+	busy+=($!)
+done
+
+cells=0
+wrong=0
+done=0
+while [ "$done" -lt "$rounds" ] && [ "$SECONDS" -lt "$seconds" ]; do
+	for ranks in 2 4 8; do
+		[ "$SECONDS" -lt "$seconds" ] || break 2
+		timeout -k 5 300 "$cohort" drill --ranks "$ranks" --slack 100000 \
+			>"$scratch/out" 2>&1
+		rc=$?
+		read -r n _ < <(grep ' cells, .* right, ' "$scratch/out"; echo 0)
+		cells=$((cells + n))
+		if [ "$rc" -ne 0 ] || [ "$n" -eq 0 ]; then
+			echo "round $((done + 1)), $ranks ranks: exit status $rc"
+			grep -A 2 -e WRONG -e '^cohort drill' "$scratch/out"
+			wrong=$((wrong + 1))
+		fi
+		sed -n "s/^noticed after the bound/$ranks ranks, &/p" \
+			"$scratch/out" >>"$scratch/late"
+	done
+	done=$((done + 1))
+done
+
+cat "$scratch/late"
+echo "$done rounds, $cells cells, $wrong drills with a wrong one, $SECONDS s"
+[ "$wrong" -eq 0 ] && [ "$cells" -gt 0 ]
