@@ -161,25 +161,46 @@ static int use_child(struct drill_rank *k, struct cohort_comm *child)
 	return rc == COHORT_OK ? cohort_wait(child, ticket, TOO_LONG_NS) : rc;
 }
 
+/* The former one still works, too. */
+static int use_parent(struct drill_rank *k)
+{
+	uint64_t ticket;
+	int rc = reduce(k, &ticket);
+
+	return rc == COHORT_OK ? cohort_wait(k->comm, ticket, TOO_LONG_NS) : rc;
+}
+
+/* Both in turn, which is to be the same on all ranks. */
+static int use_both(struct drill_rank *k, struct cohort_comm *child)
+{
+	int rc;
+
+	if (!is_odd(k, BY_ORDER)) {
+		rc = use_parent(k);
+		return rc == COHORT_OK ? use_child(k, child) : rc;
+	}
+	/* Why is told by the one that the others wait for. */
+	use_child(k, child);
+	return use_parent(k);
+}
+
 static int call_split(struct drill_rank *k)
 {
-	bool is_other = is_odd(k, BY_OPERATION) || is_odd(k, BY_ORDER);
 	struct cohort_comm *child = NULL;
+	int rc = COHORT_OK, closed;
 	uint64_t ticket;
-	int rc = COHORT_OK;
 
 	/* A split waits for what is before it. */
-	if (is_other || k->run->trouble == BY_ASYNC_ERROR)
+	if (is_odd(k, BY_OPERATION) || k->run->trouble == BY_ASYNC_ERROR)
 		rc = reduce(k, &ticket);
 	if (rc == COHORT_OK && !is_odd(k, BY_OPERATION))
 		rc = cohort_comm_split(k->comm, 0, k->number, &child);
-	if (rc == COHORT_OK && k->run->trouble == BY_ORDER && !is_other)
-		rc = reduce(k, &ticket);
 	if (!child)
 		return rc;
+	rc = use_both(k, child);
+	closed = cohort_comm_close(child);
 	if (rc == COHORT_OK)
-		rc = use_child(k, child);
-	drill_must(k->run, cohort_comm_close(child), "close of a child");
+		drill_must(k->run, closed, "close of a child");
 	return rc;
 }
 

@@ -152,13 +152,13 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_TYPE] = CANNOT("NCCL leaves undefined what becomes of a "
 		                   "transfer of two types, and arguments of "
 		                   "transfers are not compared."),
-		[BY_OPERATION] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
+		[BY_OPERATION] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
 		[BY_ROOT] = { .kind = COHORT_VERDICT_OUTSIDE,
 		              .blame = VICTIM,
 		              .bound = BY_DEADLINE,
 		              .says = "send",
 		              .least = 4 },
-		[BY_ORDER] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "send"),
+		[BY_ORDER] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
 		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "recv"),
 		ASYNC_ERRORS,
 		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "send"),
@@ -200,8 +200,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_OPERATION] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE,
 		                      "comm_split"),
 		[BY_ROOT] = CANNOT("A split has no root."),
-		[BY_ORDER] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE,
-		                  "comm_split"),
+		/* Of the new communicator and the former one. */
+		[BY_ORDER] =
+			ENDS(ORDER, ODD_ONE, BY_DEADLINE, "all_reduce"),
 		[BY_ERROR] = CANNOT("The simulated devices have no error that "
 		                    "strikes a split."),
 		ASYNC_ERRORS,
