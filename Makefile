@@ -102,19 +102,21 @@ cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
 library_sources := \
   src/api/abort.c src/api/batch.c src/api/collective.c src/api/comm.c \
-  src/api/completion.c src/api/deadline.c src/api/generation.c \
+  src/api/completion.c src/api/deadline.c src/api/dump.c src/api/generation.c \
   src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
   src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
   src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
-  src/base/process.c src/base/status.c src/base/text.c src/base/thread.c src/core/agree.c src/core/batch.c \
+  src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
+  src/core/agree.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
   src/core/config.c src/core/connect.c src/core/family.c src/core/native.c \
   src/core/op.c src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
-  src/core/submit.c src/core/tag.c src/guard/circle.c src/guard/crossing.c \
-  src/guard/cycle.c src/guard/due.c src/guard/notifier.c src/guard/phrase.c \
-  src/guard/prober.c src/guard/snapshot.c src/guard/stall.c \
-  src/guard/stall_pair.c src/guard/transfer.c \
+  src/core/submit.c src/core/tag.c src/guard/chrome.c src/guard/circle.c \
+  src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
+  src/guard/dumper.c src/guard/flight.c src/guard/notifier.c \
+  src/guard/phrase.c src/guard/prober.c src/guard/snapshot.c src/guard/stall.c \
+  src/guard/stall_pair.c src/guard/transfer.c src/guard/trigger.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
   src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
   src/platform/gpu_versions.c src/platform/host/allocate.c \
@@ -161,13 +163,14 @@ public_headers := cohort.h sim.h version.h
 
 unit_sources := \
   tests/unit/backoff.c tests/unit/bench.c tests/unit/drill.c \
-  tests/unit/need.c tests/unit/op.c \
+  tests/unit/json.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/tag.c tests/unit/thread.c \
   tests/unit/verdict.c tests/unit/verdict_random.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
+  tests/api/dump.c \
   tests/api/group.c tests/api/guard.c tests/api/join.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/redop.c tests/api/register.c tests/api/respawn.c \
@@ -198,7 +201,7 @@ skip_sources := tests/support/skip.c
 fault_tests := memory native steady
 stress_tests := collectives generations joins owner recorder streams
 # Those of which each round opens a group and ends it.
-race_tests := abort agree buffers exits handles lives messages mix prober \
+race_tests := abort agree buffers dumps exits handles lives messages mix prober \
               respawn siblings splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \
@@ -403,6 +406,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
                 'tests/foreign/drill.sh $(out)/cohort' \
+                'tests/foreign/dump.sh $(out)/cohort $(lib)' \
                 'tests/foreign/peers.sh $(out)/cohort' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \

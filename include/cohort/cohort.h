@@ -60,8 +60,8 @@
  * cohort_free(), cohort_comm_bind() and _unbind(), cohort_comm_native_enter(),
  * cohort_tag(), cohort_deadline_push() and _pop(), cohort_pause() and cohort_resume().  Split, run,
  * respawn and the group-level collectives are for one thread at a time, which submits
- * for all ranks.  Facts of a group or a communicator and cohort_group_abandoned() are
- * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all
+ * for all ranks.  Facts of a group or a communicator, cohort_group_abandoned() and
+ * cohort_dump() are [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all
  * of them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
  * cohort_comm_join()) may overlap with everything.
  *
@@ -490,7 +490,20 @@ struct cohort_group_options {
 	int allow_capture; /* 1: collectives on streams that are being captured
 	                      into a CUDA graph are captured; else they are
 	                      refused */
-	uint64_t reserved[12]; /* 0; room for what later versions add */
+
+	/* Dumps of the flight recorder, see cohort_dump(), without a call.  Texts
+	 * are copied, relative paths are seen from where the process is now. */
+	int dump_signal; /* write one when the process gets this signal, which
+	                    must not have a handler; default that in
+	                    COHORT_DUMP_SIGNAL of the environment, else none */
+	const char *dump_directory; /* where to, and write one with each verdict
+	                               that is no warning; default
+	                               COHORT_DUMP_DIR, else nothing is written
+	                               unless asked for by a call */
+	const char *dump_fifo; /* write one when anything is written to this
+	                          FIFO, which is made if it is missing; default
+	                          COHORT_DUMP_FIFO, else none */
+	uint64_t reserved[10]; /* 0; room for what later versions add */
 };
 
 /*
@@ -706,6 +719,31 @@ COHORT_API int cohort_group_cause(const struct cohort_group *group,
 COHORT_API int cohort_group_generation(const struct cohort_group *group);
 COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
                                       int *ranks, int room);
+
+/*
+ * cohort_dump - write down what the ranks have done last
+ * @group:     an open group, also one that hangs or has ended
+ * @directory: where to, made if it is missing; NULL: options.dump_directory
+ *
+ * For each rank of the generation that counts fr_NAME_gGENERATION_rank_RANK.json: its
+ * last operations, as many as options.recorder_slots, with the keys and types of
+ * PyTorch's flight recorder 2.10 and more.  Besides, of the last operations of all
+ * ranks, fr_NAME_gGENERATION_merged.json, with the verdict or the cause, and
+ * fr_NAME_gGENERATION_chrome.json, trace events.  `cohort trace` reads them.  A file
+ * of that name is replaced, as a whole or not at all.  When something started and
+ * finished is told by whoever saw it first: the rank's next call, a wait, or a thread
+ * of the library that looks every 50 ms.
+ *
+ * What was split from the group, and ranks that have joined by id, write theirs when
+ * there is a verdict, a signal, or a write to the FIFO: see the options.
+ *
+ * Any thread; takes no lock and makes no native call that a hang could hold, and
+ * blocks on the file system only.
+ *
+ * COHORT_OK; COHORT_INVALID; COHORT_NO_MEMORY; COHORT_SYSTEM, with the file's name:
+ * that one is as it was before, others may have been written.
+ */
+COHORT_API int cohort_dump(struct cohort_group *group, const char *directory);
 
 /*
  * cohort_group_all_reduce - all ranks' all-reduce from one thread

@@ -100,19 +100,6 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	return COHORT_OK;
 }
 
-/* The texts that the options point to are the caller's. */
-static void own_texts(struct cohort_group *g)
-{
-	struct cohort_group_options *o = &g->options;
-
-	snprintf(g->name, sizeof(g->name), "%s", o->name);
-	o->name = g->name;
-	if (!o->net_name)
-		return;
-	snprintf(g->net_name, sizeof(g->net_name), "%s", o->net_name);
-	o->net_name = g->net_name;
-}
-
 static int open_first(struct cohort_group *g, const int *devices, int n)
 {
 	int *list = NULL;
@@ -146,7 +133,7 @@ int cohort_group_open(const int *devices, int n,
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	rc = options_read(options, &g->options);
 	if (rc == COHORT_OK) {
-		own_texts(g);
+		options_own(&g->options, &g->texts);
 		rc = open_first(g, devices, n);
 	}
 	if (rc != COHORT_OK) {

@@ -3,13 +3,13 @@
 #define API_GROUP_H
 
 #include "api/generation.h"
+#include "api/options.h"
 
 struct cohort_group {
 	/* Constant after creation. */
 	const struct platform *platform;
 	struct cohort_group_options options;
-	char name[64]; /* what they point to */
-	char net_name[64];
+	struct option_texts texts; /* what they point to */
 
 	/* Atomic; the generation that counts.  Its former ones stay as long as
 	 * the group. */

@@ -78,8 +78,7 @@ struct meeting {
 	const struct platform *platform;
 	int size;
 	struct cohort_group_options options; /* of the first */
-	char name[64];                       /* what it points to */
-	char net_name[64];
+	struct option_texts texts;           /* what they point to */
 
 	/* Guarded by lock. */
 	struct meeting *next;
@@ -121,12 +120,7 @@ static struct meeting *create_locked(const struct id *id,
 	m->platform = p;
 	m->size = size;
 	m->options = *o;
-	snprintf(m->name, sizeof(m->name), "%s", o->name);
-	m->options.name = m->name;
-	if (o->net_name) {
-		snprintf(m->net_name, sizeof(m->net_name), "%s", o->net_name);
-		m->options.net_name = m->net_name;
-	}
+	options_own(&m->options, &m->texts);
 	m->next = meetings;
 	meetings = m;
 	return m;

@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #define DEFAULT_SLOTS 2048
 #define MIN_SLOTS 16
@@ -87,6 +89,9 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(cga_cluster_size)
 	READ(traffic_class)
 	READ(net_name)
+	READ(dump_directory)
+	READ(dump_fifo)
+	READ(dump_signal)
 #undef READ
 	return COHORT_OK;
 }
@@ -123,8 +128,68 @@ static int config_check(const struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
+/* What the environment asks for where the program does not. */
+static int dump_merge(struct cohort_group_options *o)
+{
+	const char *signal = getenv("COHORT_DUMP_SIGNAL");
+	char *end;
+
+	if (!o->dump_directory)
+		o->dump_directory = getenv("COHORT_DUMP_DIR");
+	if (!o->dump_fifo)
+		o->dump_fifo = getenv("COHORT_DUMP_FIFO");
+	if (o->dump_signal || !signal || !*signal)
+		return COHORT_OK;
+	o->dump_signal = (int)strtol(signal, &end, 10);
+	if (*end || o->dump_signal < 1)
+		return error_set(COHORT_INVALID,
+		                 "COHORT_DUMP_SIGNAL is \"%s\" in the "
+		                 "environment, not a signal's number",
+		                 signal);
+	return COHORT_OK;
+}
+
+static bool is_text(const char *text)
+{
+	return text && *text;
+}
+
+/* As long as it may be, with the directory that the process is in. */
+static int path_check(const char *name, const char *path)
+{
+	char here[DUMP_PATH] = "";
+
+	if (!is_text(path))
+		return COHORT_OK;
+	if (*path != '/' && !getcwd(here, sizeof(here)))
+		return error_set(COHORT_SYSTEM,
+		                 "options->%s is \"%s\": no current directory",
+		                 name, path);
+	if (strlen(here) + 1 + strlen(path) >= DUMP_PATH)
+		return error_set(COHORT_INVALID,
+		                 "options->%s is \"%s\", too long", name, path);
+	return COHORT_OK;
+}
+
+static int dump_check(const struct cohort_group_options *o)
+{
+	int rc = path_check("dump_directory", o->dump_directory);
+
+	if (rc == COHORT_OK)
+		rc = path_check("dump_fifo", o->dump_fifo);
+	if (rc != COHORT_OK || is_text(o->dump_directory))
+		return rc;
+	if (o->dump_signal || is_text(o->dump_fifo))
+		return error_set(COHORT_INVALID,
+		                 "options->dump_directory is NULL: nowhere to "
+		                 "write what dump_signal or dump_fifo ask for");
+	return COHORT_OK;
+}
+
 static int options_check(const struct cohort_group_options *o)
 {
+	int rc;
+
 	if (o->recorder_slots < MIN_SLOTS || o->recorder_slots > MAX_SLOTS ||
 	    (o->recorder_slots & (o->recorder_slots - 1)))
 		return error_set(COHORT_INVALID,
@@ -144,7 +209,8 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
 		                 o->warn_percent);
-	return config_check(o);
+	rc = dump_check(o);
+	return rc == COHORT_OK ? config_check(o) : rc;
 }
 
 int options_read(const struct cohort_group_options *given,
@@ -152,7 +218,35 @@ int options_read(const struct cohort_group_options *given,
 {
 	int rc = options_merge(given, o);
 
+	if (rc == COHORT_OK)
+		rc = dump_merge(o);
 	return rc == COHORT_OK ? options_check(o) : rc;
+}
+
+/* A path that was checked. */
+static const char *own_path(char to[DUMP_PATH], const char *path)
+{
+	struct text t = { to, DUMP_PATH };
+	char here[DUMP_PATH];
+
+	if (!is_text(path))
+		return NULL;
+	if (*path != '/' && getcwd(here, sizeof(here)))
+		text_add(&t, "%s/", here);
+	text_add(&t, "%s", path);
+	return to;
+}
+
+void options_own(struct cohort_group_options *o, struct option_texts *t)
+{
+	snprintf(t->name, sizeof(t->name), "%s", o->name);
+	o->name = t->name;
+	if (o->net_name) {
+		snprintf(t->net_name, sizeof(t->net_name), "%s", o->net_name);
+		o->net_name = t->net_name;
+	}
+	o->dump_directory = own_path(t->dump_directory, o->dump_directory);
+	o->dump_fifo = own_path(t->dump_fifo, o->dump_fifo);
 }
 
 struct clique_options options_of_clique(const struct cohort_group_options *o)
@@ -179,12 +273,21 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 
 struct guard_options options_of_guard(const struct cohort_group_options *o)
 {
-	return (struct guard_options){
+	struct guard_options options = {
 		.policy = o->policy,
 		.warn_percent = o->warn_percent,
 		.on_verdict = o->on_verdict,
 		.user = o->user,
+		.dump = { .signal = o->dump_signal },
 	};
+
+	if (o->dump_directory)
+		snprintf(options.dump.directory, sizeof(options.dump.directory),
+		         "%s", o->dump_directory);
+	if (o->dump_fifo)
+		snprintf(options.dump.fifo, sizeof(options.dump.fifo), "%s",
+		         o->dump_fifo);
+	return options;
 }
 
 /* What would change the meaning of NCCL's calls behind our back. */

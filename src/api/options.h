@@ -11,6 +11,19 @@ int options_read(const struct cohort_group_options *given,
 /* COHORT_INVALID if the environment changes what NCCL's calls mean. */
 int environment_check(void);
 
+/* Texts that options point to. */
+struct option_texts {
+	char name[64];
+	char net_name[64];
+	char dump_directory[DUMP_PATH];
+	char dump_fifo[DUMP_PATH];
+};
+
+/* Have checked options point to @texts instead of what is the caller's, which is
+ * copied; paths as they are seen from the root. */
+void options_own(struct cohort_group_options *options,
+                 struct option_texts *texts);
+
 /* What a clique and its guard take of them; the name is borrowed. */
 struct clique_options options_of_clique(const struct cohort_group_options *o);
 struct guard_options options_of_guard(const struct cohort_group_options *o);

@@ -145,16 +145,20 @@ void json_null(struct json *json, const char *key)
 	put_raw(json, key, "null");
 }
 
-/* printf() would do, but a dump has millions of these. */
+/* printf() would do, but a dump has millions of these.  A point before the last
+ * @digits, none for 0. */
 static void put_number(struct json *json, const char *key, uint64_t value,
-                       bool is_negative)
+                       bool is_negative, int digits)
 {
-	char text[24], *at = text + sizeof(text);
+	char text[48], *at = text + sizeof(text);
+	bool has_point = digits;
 
 	do {
 		*--at = (char)('0' + value % 10);
 		value /= 10;
-	} while (value);
+		if (has_point && --digits == 0)
+			*--at = '.';
+	} while (value || (has_point && digits >= 0));
 	if (is_negative)
 		*--at = '-';
 	begin(json, key);
@@ -166,12 +170,17 @@ void json_int(struct json *json, const char *key, int64_t value)
 	bool is_negative = value < 0;
 
 	put_number(json, key, is_negative ? -(uint64_t)value : (uint64_t)value,
-	           is_negative);
+	           is_negative, 0);
 }
 
 void json_uint(struct json *json, const char *key, uint64_t value)
 {
-	put_number(json, key, value, false);
+	put_number(json, key, value, false, 0);
+}
+
+void json_fixed(struct json *json, const char *key, uint64_t value, int digits)
+{
+	put_number(json, key, value, false, digits);
 }
 
 void json_float(struct json *json, const char *key, float value)

@@ -38,6 +38,9 @@ void json_null(struct json *json, const char *key);
 void json_int(struct json *json, const char *key, int64_t value);
 void json_uint(struct json *json, const char *key, uint64_t value);
 
+/* @value / 10^@digits, to the last digit. */
+void json_fixed(struct json *json, const char *key, uint64_t value, int digits);
+
 /* With as many digits as it takes to read back the same value. */
 void json_float(struct json *json, const char *key, float value);
 void json_double(struct json *json, const char *key, double value);

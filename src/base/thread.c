@@ -2,6 +2,7 @@
 
 #include "base/thread.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,15 +43,18 @@ int thread_id(void)
 static void read_name(int tid, char name[THREAD_NAME_SIZE])
 {
 	char path[64];
-	FILE *file;
+	ssize_t n;
+	int fd;
 
+	/* Without the heap, which a thread that hangs may hold. */
 	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
-	file = fopen(path, "re");
-	if (!file)
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		return;
-	if (fgets(name, THREAD_NAME_SIZE, file))
-		name[strcspn(name, "\n")] = '\0';
-	fclose(file);
+	n = read(fd, name, THREAD_NAME_SIZE - 1);
+	name[n > 0 ? n : 0] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+	close(fd);
 }
 
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE])

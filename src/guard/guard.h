@@ -3,20 +3,23 @@
 #define GUARD_H
 
 /*
- * What watches over a clique: three threads, each alone with what can hang it
+ * What watches over a clique: four threads, each alone with what can hang it
  *
  *	watchdog   looks at memory, decides; nothing can hang it
  *	prober     asks the native library whether it has failed
  *	notifier   calls on_verdict, if there is one
+ *	dumper     writes files, if there is a directory for them
  */
 
 #include "core/clique.h"
+#include "guard/dumper.h"
 
 struct guard_options {
 	int policy;
 	unsigned warn_percent;
 	cohort_verdict_fn on_verdict;
 	void *user;
+	struct dump_options dump;
 };
 
 struct guard;

@@ -35,6 +35,7 @@ struct guard {
 
 	struct prober prober;
 	struct notifier notifier;
+	struct dumper *dumper; /* NULL: none */
 
 	/* Owned by the watchdog. */
 	struct snapshot now;
@@ -118,6 +119,16 @@ static uint64_t period(const struct guard *g)
 	return ns > MIN_PERIOD_NS ? ns : MIN_PERIOD_NS;
 }
 
+/* ---- telling ---------------------------------------------------------- */
+
+/* Tell of the verdict; its number, see notifier_tell(). */
+static uint64_t tell(struct guard *g)
+{
+	if (g->verdict.v.stage >= COHORT_STAGE_EXPIRED)
+		dumper_tell(g->dumper, &g->verdict);
+	return notifier_tell(&g->notifier, &g->verdict);
+}
+
 /* ---- acting ----------------------------------------------------------- */
 
 /* How often the deadline has passed. */
@@ -142,7 +153,7 @@ static void act(struct guard *g, const struct due *due)
 		cause_set(g->clique->end, &cause); /* seen, and told, next */
 		return;
 	}
-	number = notifier_tell(&g->notifier, &g->verdict);
+	number = tell(g);
 	if (g->options.policy != COHORT_POLICY_ASK || g->question)
 		return;
 	g->question = number;
@@ -170,7 +181,7 @@ static uint64_t judge(struct guard *g)
 			g->now.transfer.warned = true;
 		else
 			g->now.warned = true;
-		notifier_tell(&g->notifier, &g->verdict);
+		tell(g);
 	}
 	return verdict_due(&g->now).next_ns;
 }
@@ -190,7 +201,7 @@ static uint64_t judge_prober(struct guard *g)
 		return UINT64_MAX;
 	g->prober_is_told = true;
 	verdict_prober(&g->now, &g->verdict);
-	notifier_tell(&g->notifier, &g->verdict);
+	tell(g);
 	return UINT64_MAX;
 }
 
@@ -233,11 +244,11 @@ static void tell_end(struct guard *g)
 {
 	const struct cohort_cause *cause = clique_cause(g->clique);
 
-	if (!cause || !g->notifier.is_started)
+	if (!cause || (!g->notifier.is_started && !g->dumper))
 		return;
 	look_closely(g, &g->now);
 	verdict_ended(&g->now, cause, &g->verdict);
-	notifier_tell(&g->notifier, &g->verdict);
+	tell(g);
 }
 
 /* Tell if the end does not come to its own end. */
@@ -255,7 +266,7 @@ static void watch_end(struct guard *g)
 		return;
 	look_closely(g, &g->now);
 	verdict_wedged(&g->now, &g->verdict);
-	notifier_tell(&g->notifier, &g->verdict);
+	tell(g);
 }
 
 static void *watchdog_main(void *arg)
@@ -317,9 +328,12 @@ int guard_start(struct clique *q, const struct guard_options *options,
 	rc = notifier_start(&g->notifier, &g->options, q);
 	if (rc != COHORT_OK)
 		goto err_after_alloc;
-	rc = prober_start(&g->prober, q);
+	rc = dumper_start(q, &options->dump, &g->dumper);
 	if (rc != COHORT_OK)
 		goto err_after_notifier;
+	rc = prober_start(&g->prober, q);
+	if (rc != COHORT_OK)
+		goto err_after_dumper;
 	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",
 	                   q->name);
 	if (err) {
@@ -333,6 +347,8 @@ int guard_start(struct clique *q, const struct guard_options *options,
 
 err_after_prober:
 	prober_stop(&g->prober, UINT64_MAX);
+err_after_dumper:
+	dumper_stop(g->dumper, UINT64_MAX);
 err_after_notifier:
 	notifier_stop(&g->notifier, UINT64_MAX);
 err_after_alloc:
@@ -360,6 +376,7 @@ bool guard_stop(struct guard *g, uint64_t deadline_ns)
 	pthread_join(g->watchdog, NULL);
 	stopped = prober_stop(&g->prober, deadline_ns);
 	stopped &= notifier_stop(&g->notifier, deadline_ns);
+	dumper_stop(g->dumper, deadline_ns);
 	if (stopped)
 		guard_free(g);
 	else

@@ -47,7 +47,11 @@ class Options(ctypes.Structure):
         ("cga_cluster_size", ctypes.c_int),
         ("traffic_class", ctypes.c_int),
         ("net_name", ctypes.c_char_p),
-        ("reserved", ctypes.c_uint64 * 13),
+        ("allow_capture", ctypes.c_int),
+        ("dump_signal", ctypes.c_int),
+        ("dump_directory", ctypes.c_char_p),
+        ("dump_fifo", ctypes.c_char_p),
+        ("reserved", ctypes.c_uint64 * 10),
     ]
 
 

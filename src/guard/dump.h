@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUARD_DUMP_H
+#define GUARD_DUMP_H
+
+/*
+ * A flight as files
+ *
+ *	fr_NAME_gGENERATION_rank_RANK.json  a rank, with the keys and types of
+ *	                                    PyTorch's flight recorder, 2.10, and ours
+ *	fr_NAME_gGENERATION_merged.json     the verdict, and the last operations of
+ *	                                    all ranks in one
+ *	fr_NAME_gGENERATION_chrome.json     those as Chrome trace events
+ *
+ * Each is there as a whole or as it was before, see base/outfile.h.  An entry is a
+ * line, so that a file that was damaged later can be read around the damage.
+ */
+
+#include "guard/flight.h"
+
+/* Entries of the last two kinds, of all ranks together. */
+#define DUMP_MERGED 16384
+
+/* Write @flight into @directory, which is made if it is missing.  0; or an errno and
+ * in @what which file or directory it is about. */
+int dump_write(const struct flight *flight, const char *directory, char *what,
+               size_t size);
+
+/* The name of a file: of @rank, or "merged" and so on. */
+void dump_name(const struct flight *flight, const char *what, char *name,
+               size_t size);
+
+#endif

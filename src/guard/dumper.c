@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "guard/dumper.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "guard/dump.h"
+#include "guard/trigger.h"
+
+struct dumper {
+	/* Constant after the start. */
+	struct dump_options options;
+	struct waker *waker;
+	pthread_t thread;
+
+	/* Owned by the thread. */
+	struct flight flight;
+	struct verdict told;
+
+	/* Held while the clique is copied; inside it may come the other. */
+	pthread_mutex_t looking;
+
+	/* Guarded by looking. */
+	struct clique *clique; /* NULL: not to be looked at any more */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* has_ended */
+
+	/* Guarded by lock. */
+	struct verdict waiting;
+	bool is_waiting; /* one is there */
+	bool stop;
+	bool has_ended;
+
+	/* Guarded by the list of those that were left behind. */
+	struct dumper *next_left;
+};
+
+/* ---- the thread ------------------------------------------------------- */
+
+/* The verdict that is waiting, as the thread's own; false: none is. */
+static bool take_verdict(struct dumper *d)
+{
+	bool is_waiting;
+
+	pthread_mutex_lock(&d->lock);
+	is_waiting = d->is_waiting;
+	if (is_waiting)
+		verdict_copy(&d->told, &d->waiting);
+	d->is_waiting = false;
+	pthread_mutex_unlock(&d->lock);
+	return is_waiting;
+}
+
+/* Copy what there is, if the clique is there. */
+static bool take(struct dumper *d, const char *trigger,
+                 const struct verdict *verdict)
+{
+	struct clique *q;
+	bool taken;
+
+	pthread_mutex_lock(&d->looking);
+	q = d->clique;
+	taken = q && flight_init(&d->flight, q->size, q->slots);
+	if (taken)
+		flight_take(&d->flight, q, trigger, verdict);
+	pthread_mutex_unlock(&d->looking);
+	return taken;
+}
+
+/* A dump that fails has nobody to tell. */
+static void dump(struct dumper *d, const char *trigger,
+                 const struct verdict *verdict)
+{
+	char what[DUMP_PATH];
+
+	if (!take(d, trigger, verdict))
+		return;
+	dump_write(&d->flight, d->options.directory, what, sizeof(what));
+	flight_fini(&d->flight);
+}
+
+/* Do what it was woken for. */
+static void attend(struct dumper *d, int triggers)
+{
+	if (take_verdict(d))
+		dump(d, "verdict", &d->told);
+	else if (triggers & TRIGGER_SIGNAL)
+		dump(d, "signal", NULL);
+	else if (triggers & TRIGGER_FIFO)
+		dump(d, "fifo", NULL);
+}
+
+/* True if there is nothing more to come. */
+static bool is_over(struct dumper *d)
+{
+	bool over;
+
+	pthread_mutex_lock(&d->lock);
+	over = d->stop && !d->is_waiting;
+	pthread_mutex_unlock(&d->lock);
+	return over;
+}
+
+static void *dumper_main(void *arg)
+{
+	struct dumper *d = arg;
+
+	while (!is_over(d))
+		attend(d, waker_wait(d->waker));
+	pthread_mutex_lock(&d->lock);
+	d->has_ended = true;
+	pthread_cond_broadcast(&d->changed);
+	pthread_mutex_unlock(&d->lock);
+	return NULL;
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static void dumper_free(struct dumper *d)
+{
+	verdict_fini(&d->waiting);
+	verdict_fini(&d->told);
+	pthread_cond_destroy(&d->changed);
+	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->looking);
+	free(d);
+}
+
+static struct dumper *dumper_alloc(struct clique *q,
+                                   const struct dump_options *options)
+{
+	struct dumper *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->options = *options;
+	d->clique = q;
+	pthread_mutex_init(&d->looking, NULL);
+	pthread_mutex_init(&d->lock, NULL);
+	clock_cond_init(&d->changed);
+	/* Both, so that dumper_free() may undo both. */
+	if (!verdict_init(&d->waiting, q->size) +
+	    !verdict_init(&d->told, q->size)) {
+		dumper_free(d);
+		return NULL;
+	}
+	return d;
+}
+
+int dumper_start(struct clique *q, const struct dump_options *options,
+                 struct dumper **out)
+{
+	struct dumper *d;
+	int err, rc;
+
+	*out = NULL;
+	if (!*options->directory)
+		return COHORT_OK;
+	d = dumper_alloc(q, options);
+	if (!d)
+		return error_set(COHORT_NO_MEMORY, "no memory for dumps");
+	rc = waker_get(options->signal, options->fifo, &d->waker);
+	if (rc != COHORT_OK)
+		goto err_after_alloc;
+	err = thread_start(&d->thread, dumper_main, d, "%.8s/dump", q->name);
+	if (err) {
+		rc = error_set(COHORT_SYSTEM,
+		               "cannot start the dumper's thread: %s",
+		               strerror(err));
+		goto err_after_waker;
+	}
+	*out = d;
+	return COHORT_OK;
+
+err_after_waker:
+	waker_put(d->waker);
+err_after_alloc:
+	dumper_free(d);
+	return rc;
+}
+
+void dumper_tell(struct dumper *d, const struct verdict *verdict)
+{
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	verdict_copy(&d->waiting, verdict);
+	d->is_waiting = true;
+	pthread_mutex_unlock(&d->lock);
+	waker_wake(d->waker);
+}
+
+/* Kept, so that a leak checker can tell this from a mistake. */
+static void leave(struct dumper *d)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct dumper *left; /* guarded by lock */
+
+	pthread_mutex_lock(&lock);
+	d->next_left = left;
+	left = d;
+	pthread_mutex_unlock(&lock);
+}
+
+void dumper_stop(struct dumper *d, uint64_t deadline_ns)
+{
+	struct timespec until = clock_timespec(deadline_ns);
+	bool has_ended;
+	int err = 0;
+
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->stop = true;
+	waker_wake(d->waker);
+	while (!d->has_ended && !err)
+		err = pthread_cond_timedwait(&d->changed, &d->lock, &until);
+	has_ended = d->has_ended;
+	pthread_mutex_unlock(&d->lock);
+	pthread_mutex_lock(&d->looking);
+	d->clique = NULL;
+	pthread_mutex_unlock(&d->looking);
+	if (!has_ended) {
+		pthread_detach(d->thread);
+		leave(d);
+		return;
+	}
+	pthread_join(d->thread, NULL);
+	waker_put(d->waker);
+	dumper_free(d);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "guard/trigger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+/* What a descriptor counts: each trigger in bits of its own. */
+#define COUNT_CALL (UINT64_C(1) << 40)
+#define COUNT_FIFO (UINT64_C(1) << 20)
+#define COUNT_SIGNAL UINT64_C(1)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Atomic; all that were ever made.  Written under the lock, read by handlers: the
+ * release of one is the acquire of the other. */
+static struct waker *_Atomic all;
+
+/* Guarded by lock: what was there before ours, by signal. */
+static struct sigaction former[NSIG];
+
+/* ---- waking ----------------------------------------------------------- */
+
+static void add(const struct waker *w, uint64_t count)
+{
+	/* If it cannot be counted it has been woken already. */
+	if (write(w->fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+/* Anything may be interrupted by this. */
+static void handle(int number)
+{
+	int err = errno;
+	struct waker *w;
+
+	for (w = atomic_load_explicit(&all, memory_order_acquire); w;
+	     w = w->next)
+		if (atomic_load_explicit(&w->signal, memory_order_relaxed) ==
+		    number)
+			add(w, COUNT_SIGNAL);
+	errno = err;
+}
+
+void waker_wake(struct waker *w)
+{
+	add(w, COUNT_CALL);
+}
+
+/* One reader gets what was written, and it is meant for all. */
+static void pass_on(const struct waker *from)
+{
+	struct waker *w;
+
+	pthread_mutex_lock(&lock);
+	for (w = all; w; w = w->next)
+		if (w->is_used && w->fifo >= 0 && w->device == from->device &&
+		    w->inode == from->inode)
+			add(w, COUNT_FIFO);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool drain(int fd)
+{
+	char bytes[256];
+	bool any = false;
+
+	while (read(fd, bytes, sizeof(bytes)) > 0)
+		any = true;
+	return any;
+}
+
+int waker_wait(struct waker *w)
+{
+	struct pollfd fds[] = { { .fd = w->fd, .events = POLLIN },
+		                { .fd = w->fifo, .events = POLLIN } };
+	uint64_t count = 0;
+	int what = 0;
+
+	while (poll(fds, 2, -1) < 0 && errno == EINTR)
+		continue;
+	if (fds[1].revents && drain(w->fifo))
+		pass_on(w);
+	if (read(w->fd, &count, sizeof(count)) != sizeof(count))
+		return 0;
+	if (count >= COUNT_CALL)
+		what |= TRIGGER_CALL;
+	if (count % COUNT_CALL >= COUNT_FIFO)
+		what |= TRIGGER_FIFO;
+	if (count % COUNT_FIFO)
+		what |= TRIGGER_SIGNAL;
+	return what;
+}
+
+/* ---- signals ---------------------------------------------------------- */
+
+static bool is_wanted_locked(int number)
+{
+	struct waker *w;
+
+	for (w = all; w; w = w->next)
+		if (w->is_used && atomic_load(&w->signal) == number)
+			return true;
+	return false;
+}
+
+/* Have the handler called, unless it is already. */
+static int install_locked(int number)
+{
+	struct sigaction action = { .sa_handler = handle,
+		                    .sa_flags = SA_RESTART };
+
+	if (is_wanted_locked(number))
+		return COHORT_OK;
+	sigemptyset(&action.sa_mask);
+	if (number < 1 || number >= NSIG ||
+	    sigaction(number, NULL, &former[number]))
+		return error_set(COHORT_INVALID,
+		                 "options->dump_signal is %d, no signal",
+		                 number);
+	if (former[number].sa_handler != SIG_DFL &&
+	    former[number].sa_handler != SIG_IGN)
+		return error_set(COHORT_INVALID,
+		                 "options->dump_signal is %d, which has a "
+		                 "handler already",
+		                 number);
+	if (sigaction(number, &action, NULL))
+		return error_set(COHORT_INVALID,
+		                 "options->dump_signal is %d: %s", number,
+		                 strerror(errno));
+	return COHORT_OK;
+}
+
+/* Nobody wants it any more: as it was before, unless somebody else has it now. */
+static void restore_locked(int number)
+{
+	struct sigaction now;
+
+	if (number && !is_wanted_locked(number) &&
+	    !sigaction(number, NULL, &now) && now.sa_handler == handle)
+		sigaction(number, &former[number], NULL);
+}
+
+/* ---- FIFOs ------------------------------------------------------------ */
+
+/* Open for both, so that it never is at its end. */
+static int open_fifo_locked(struct waker *w, const char *path)
+{
+	struct stat status;
+
+	w->made_fifo = !mkfifo(path, 0600);
+	w->fifo = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (w->fifo < 0 || fstat(w->fifo, &status))
+		return error_set(COHORT_INVALID,
+		                 "options->dump_fifo is \"%s\": %s", path,
+		                 strerror(errno));
+	if (!S_ISFIFO(status.st_mode))
+		return error_set(COHORT_INVALID,
+		                 "options->dump_fifo is \"%s\", which is no "
+		                 "FIFO",
+		                 path);
+	w->device = status.st_dev;
+	w->inode = status.st_ino;
+	snprintf(w->path, sizeof(w->path), "%s", path);
+	return COHORT_OK;
+}
+
+/* Whoever made it takes it away, or leaves that to another that has it open. */
+static void close_fifo_locked(struct waker *w)
+{
+	struct waker *other;
+
+	if (w->fifo < 0)
+		return;
+	for (other = all; other && w->made_fifo; other = other->next)
+		if (other != w && other->is_used && other->fifo >= 0 &&
+		    other->device == w->device && other->inode == w->inode) {
+			other->made_fifo = true;
+			w->made_fifo = false;
+		}
+	if (w->made_fifo)
+		unlink(w->path);
+	close(w->fifo);
+	w->fifo = -1;
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+/* One that is not used, or a new one. */
+static struct waker *find_locked(void)
+{
+	struct waker *w;
+
+	for (w = all; w; w = w->next)
+		if (!w->is_used)
+			return w;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->fd < 0) {
+		free(w);
+		return NULL;
+	}
+	w->next = all;
+	atomic_store_explicit(&all, w, memory_order_release);
+	return w;
+}
+
+static int get_locked(int signal, const char *fifo, struct waker **out)
+{
+	struct waker *w = find_locked();
+	int rc = COHORT_OK;
+
+	if (!w)
+		return error_set(COHORT_SYSTEM,
+		                 "no memory or descriptor for a waker");
+	w->fifo = -1;
+	w->made_fifo = false;
+	drain(w->fd); /* what was meant for another */
+	if (*fifo)
+		rc = open_fifo_locked(w, fifo);
+	if (rc == COHORT_OK && signal)
+		rc = install_locked(signal);
+	if (rc != COHORT_OK) {
+		close_fifo_locked(w);
+		return rc;
+	}
+	w->is_used = true;
+	atomic_store(&w->signal, signal);
+	*out = w;
+	return COHORT_OK;
+}
+
+int waker_get(int signal, const char *fifo, struct waker **out)
+{
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = get_locked(signal, fifo, out);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void waker_put(struct waker *w)
+{
+	int signal;
+
+	pthread_mutex_lock(&lock);
+	signal = atomic_exchange(&w->signal, 0);
+	w->is_used = false;
+	restore_locked(signal);
+	close_fifo_locked(w);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Dumps of the flight recorder: when they are written, and what is in them; what an
+ * independent parser says of them is in tests/foreign
+ */
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "support/ranks.h"
+#include "support/stuck.h"
+
+static char folder[] = "/tmp/cohort-dump-XXXXXX";
+static char fifo[64];
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[4];
+static int32_t values[4];
+
+static void make(void)
+{
+	ranks_must(mkdtemp(folder) ? COHORT_OK : COHORT_SYSTEM, "mkdtemp");
+	snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
+	cohort_group_options_init(&o);
+	o.name = "dp";
+	o.warn_percent = 100;
+}
+
+static void unmake(void)
+{
+	char path[512];
+	struct dirent *entry;
+	DIR *dir = opendir(folder);
+
+	while (dir && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		unlink(path);
+	}
+	closedir(dir);
+	rmdir(folder);
+}
+
+TestSuite(dump, .init = make, .fini = unmake, .timeout = 60);
+
+/* ---- looking ---------------------------------------------------------- */
+
+/* The whole of a file of the folder, NULL: there is none.  Until the next call. */
+static const char *read_file(const char *name)
+{
+	static char *text;
+	char path[512];
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "re");
+	if (!f)
+		return NULL;
+	free(text);
+	text = calloc(1, (size_t)1 << 24);
+	n = fread(text, 1, ((size_t)1 << 24) - 1, f);
+	fclose(f);
+	return n ? text : NULL;
+}
+
+static const char *await_file(const char *name)
+{
+	struct backoff b = BACKOFF;
+	uint64_t deadline = clock_deadline(RANKS_SOON);
+	const char *text;
+
+	while (!(text = read_file(name)) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	return text;
+}
+
+static void has(const char *name, const char *what)
+{
+	const char *text = read_file(name);
+
+	cr_assert_not_null(text, "there is no %s", name);
+	cr_assert_not_null(strstr(text, what), "no %s in %s: %.2000s", what,
+	                   name, text);
+}
+
+/* Entries of a file. */
+static int count(const char *name, const char *what)
+{
+	const char *at = read_file(name);
+	int n = 0;
+
+	for (; at && (at = strstr(at, what)); at++)
+		n++;
+	return n;
+}
+
+static bool is_there(const char *name)
+{
+	char path[512];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return !stat(path, &status);
+}
+
+/* ---- doing ------------------------------------------------------------ */
+
+static void sum_all(int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++)
+		ranks_sum(comms[r], &values[r]);
+	for (r = 0; r < n; r++)
+		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
+}
+
+static void close_group(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* ---- by a call -------------------------------------------------------- */
+
+Test(dump, has_what_is_done_and_what_is_not)
+{
+	group = ranks_split(3, &o, comms);
+	sum_all(3);
+	cohort_tag(comms[0], "step \"2\"");
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"record_id\""), 2);
+	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"state\":\"completed\""),
+	             1);
+	has("fr_dp_g1_rank_0.json", "\"tag\":\"step \\\"2\\\"\"");
+	has("fr_dp_g1_rank_0.json", "\"last_enqueued_collective\":\"2\"");
+	has("fr_dp_g1_rank_0.json", "\"last_completed_collective\":\"1\"");
+	has("fr_dp_g1_rank_0.json", "\"trigger\":\"call\"");
+	cr_assert_eq(count("fr_dp_g1_rank_1.json", "\"record_id\""), 1);
+	cr_assert_eq(count("fr_dp_g1_merged.json", "\"record_id\""), 4);
+	cr_assert_eq(count("fr_dp_g1_chrome.json", "\"arrival\""), 4);
+	cr_assert_geq(count("fr_dp_g1_chrome.json", "\"waiting\""), 1);
+	cohort_group_abort(group, NULL);
+	close_group();
+}
+
+Test(dump, counts_what_is_lost)
+{
+	int i;
+
+	o.recorder_slots = 16;
+	group = ranks_split(1, &o, comms);
+	for (i = 0; i < 40; i++)
+		sum_all(1);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	has("fr_dp_g1_rank_0.json", "\"recorded\":16,\"lost\":24");
+	has("fr_dp_g1_rank_0.json", "\"record_id\":25");
+	has("fr_dp_g1_rank_0.json", "\"record_id\":40");
+	close_group();
+}
+
+static void *sum_on_rank_1(void *arg)
+{
+	ranks_sum_wait(comms[1], &values[1]);
+	return arg;
+}
+
+/* A rank that is inside its native call keeps nobody from writing. */
+Test(dump, is_not_held_up_by_a_thread_inside_a_native_call)
+{
+	pthread_t thread;
+
+	place_need_built_in("functions that are stuck");
+	stuck_install();
+	group = ranks_split(2, &o, comms);
+	sum_all(2);
+	stuck_at("ncclAllReduce", 1);
+	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
+	stuck_await();
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	has("fr_dp_g1_rank_1.json", "\"inside\":true");
+	has("fr_dp_g1_rank_1.json", "\"outcome\":2");
+	stuck_let_go();
+	pthread_join(thread, NULL);
+	cohort_group_abort(group, NULL);
+	close_group();
+}
+
+Test(dump, goes_to_the_directory_of_the_options_by_default)
+{
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(cohort_dump(group, NULL), COHORT_INVALID);
+	close_group();
+	o.dump_directory = folder;
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(cohort_dump(group, NULL), COHORT_OK);
+	cr_assert(is_there("fr_dp_g1_merged.json"));
+	close_group();
+}
+
+Test(dump, says_which_file_cannot_be_written)
+{
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(cohort_dump(NULL, folder), COHORT_INVALID);
+	cr_assert_eq(cohort_dump(group, "/dev/null/x"), COHORT_SYSTEM);
+	cr_assert_not_null(strstr(cohort_last_error(), "/dev/null/x"));
+	close_group();
+}
+
+/* Nothing but letters of a portable file name, whatever the group is called. */
+Test(dump, makes_a_file_name_of_any_name)
+{
+	o.name = "a/../b c";
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	has("fr_a_.._b_c_g1_rank_0.json", "\"group\":\"a/../b c\"");
+	close_group();
+}
+
+/* ---- by a verdict ----------------------------------------------------- */
+
+Test(dump, is_written_with_a_verdict)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	o.dump_directory = folder;
+	o.deadlines.join_ns = 20000000;
+	group = ranks_split(2, &o, comms);
+	sum_all(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cohort_group_cause(group, &cause);
+	close_group();
+	has("fr_dp_g1_merged.json", "\"trigger\":\"verdict\"");
+	has("fr_dp_g1_merged.json",
+	    "\"verdict\":{\"kind\":\"outside the library\",\"stage\":\"ended\","
+	    "\"rank\":1,\"collective\":2,");
+	has("fr_dp_g1_merged.json", "\"joined\":[0],\"missing\":[1]");
+	/* What was cut short is not completed. */
+	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"state\":\"completed\""),
+	             1);
+	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"record_id\""), 2);
+}
+
+Test(dump, is_not_written_at_a_peaceful_end)
+{
+	o.dump_directory = folder;
+	group = ranks_split(2, &o, comms);
+	sum_all(2);
+	close_group();
+	cr_assert_not(is_there("fr_dp_g1_merged.json"));
+}
+
+Test(dump, is_asked_for_by_the_environment)
+{
+	setenv("COHORT_DUMP_DIR", folder, 1);
+	group = ranks_split(1, &o, comms);
+	cohort_group_abort(group, "enough");
+	close_group();
+	unsetenv("COHORT_DUMP_DIR");
+	has("fr_dp_g1_merged.json", "\"kind\":\"abort asked for\"");
+	has("fr_dp_g1_merged.json", "enough");
+}
+
+/* ---- by a signal, by a FIFO ------------------------------------------- */
+
+static bool is_default(int number)
+{
+	struct sigaction now;
+
+	sigaction(number, NULL, &now);
+	return now.sa_handler == SIG_DFL;
+}
+
+Test(dump, is_written_at_a_signal)
+{
+	o.dump_directory = folder;
+	o.dump_signal = SIGUSR2;
+	group = ranks_split(1, &o, comms);
+	cr_assert_not(is_default(SIGUSR2));
+	raise(SIGUSR2);
+	cr_assert_not_null(await_file("fr_dp_g1_rank_0.json"));
+	has("fr_dp_g1_rank_0.json", "\"trigger\":\"signal\"");
+	close_group();
+	cr_assert(is_default(SIGUSR2));
+}
+
+static void own_handler(int number)
+{
+	(void)number;
+}
+
+Test(dump, leaves_a_signal_to_the_handler_that_it_has)
+{
+	signal(SIGUSR2, own_handler);
+	o.dump_directory = folder;
+	o.dump_signal = SIGUSR2;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "dump_signal is 12"));
+	o.dump_signal = SIGKILL;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	o.dump_signal = 12345;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+}
+
+/* One write is for all groups that have the FIFO. */
+Test(dump, is_written_by_all_at_a_write_to_a_fifo)
+{
+	struct cohort_group *other;
+	struct cohort_comm *comm;
+	int fd;
+
+	place_need(1);
+	o.dump_directory = folder;
+	o.dump_fifo = fifo;
+	group = ranks_split(1, &o, comms);
+	o.name = "other";
+	other = ranks_split(1, &o, &comm);
+	fd = open(fifo, O_WRONLY | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, "\n", 1), 1);
+	close(fd);
+	cr_assert_not_null(await_file("fr_dp_g1_rank_0.json"));
+	cr_assert_not_null(await_file("fr_other_g1_rank_0.json"));
+	has("fr_dp_g1_rank_0.json", "\"trigger\":\"fifo\"");
+	close_group();
+	cr_assert(is_there("fifo"));
+	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	cr_assert_not(is_there("fifo"));
+}
+
+Test(dump, refuses_options_that_make_no_sense)
+{
+	char longer[600];
+
+	o.dump_signal = SIGUSR2;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	o.dump_signal = 0;
+	o.dump_fifo = fifo;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	o.dump_directory = folder;
+	o.dump_fifo = "/dev/null";
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "no FIFO"));
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	o.dump_fifo = NULL;
+	o.dump_directory = longer;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	setenv("COHORT_DUMP_SIGNAL", "USR1", 1);
+	o.dump_directory = folder;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	unsetenv("COHORT_DUMP_SIGNAL");
+}
+
+/* ---- what was split --------------------------------------------------- */
+
+static int split_and_abort(struct cohort_comm *comm, void *user)
+{
+	struct cohort_comm *child;
+	struct cohort_abort *handle;
+
+	(void)user;
+	ranks_must(cohort_comm_split(comm, 7, 0, &child), "split");
+	handle = cohort_comm_abort_handle(child);
+	cohort_abort_fire(handle, "enough");
+	cohort_abort_put(handle);
+	return 0;
+}
+
+Test(dump, is_written_of_what_was_split)
+{
+	o.dump_directory = folder;
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, split_and_abort, NULL, NULL),
+	             COHORT_OK);
+	close_group();
+	has("fr_dp.7_g1_merged.json", "enough");
+	cr_assert_not(is_there("fr_dp_g1_merged.json"));
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Dumps by a call, a signal and a verdict beside ranks that call, until the group is
+ * aborted in the middle of it
+ */
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define RANKS 3
+#define SLOTS 16
+
+static char folder[] = "/tmp/cohort-dumps-XXXXXX";
+static struct cohort_group *group;
+static struct cohort_comm *comms[RANKS];
+static atomic_bool stop;
+
+static void *call(void *arg)
+{
+	int r = (int)(intptr_t)arg;
+	int32_t value = 1;
+	char tag[32];
+	int i;
+
+	for (i = 0; !atomic_load(&stop); i++) {
+		snprintf(tag, sizeof(tag), "step %d", i);
+		cohort_tag(comms[r], tag);
+		if (ranks_sum_wait(comms[r], &value) != COHORT_OK)
+			break;
+	}
+	return NULL;
+}
+
+static void *dump(void *arg)
+{
+	int rc;
+
+	while (!atomic_load(&stop)) {
+		rc = cohort_dump(group, folder);
+		if (rc != COHORT_OK)
+			stress_fail("dump: %s", cohort_last_error());
+	}
+	return arg;
+}
+
+static void run_round(uint64_t *seed)
+{
+	struct cohort_group_options o;
+	pthread_t threads[RANKS + 1];
+	intptr_t i;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = SLOTS;
+	o.dump_directory = folder;
+	o.dump_signal = SIGUSR1;
+	atomic_store(&stop, false);
+	group = ranks_split(RANKS, &o, comms);
+	for (i = 0; i < RANKS; i++)
+		pthread_create(&threads[i], NULL, call, (void *)i);
+	pthread_create(&threads[i], NULL, dump, NULL);
+	usleep((useconds_t)(stress_random(seed) % 3000));
+	kill(getpid(), SIGUSR1);
+	usleep((useconds_t)(stress_random(seed) % 3000));
+	cohort_group_abort(group, "enough");
+	for (i = 0; i < RANKS; i++)
+		pthread_join(threads[i], NULL);
+	atomic_store(&stop, true);
+	pthread_join(threads[i], NULL);
+	if (cohort_group_close(group) != COHORT_OK)
+		stress_fail("close: %s", cohort_last_error());
+}
+
+/* How many files there are, which go. */
+static int clear(void)
+{
+	char path[512];
+	struct dirent *entry;
+	DIR *dir = opendir(folder);
+	int n = 0;
+
+	while ((entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		n += !unlink(path);
+	}
+	closedir(dir);
+	rmdir(folder);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = 1;
+	int rounds = 0, files;
+
+	if (!mkdtemp(folder))
+		return 1;
+	while (stress_go_on(argc, argv)) {
+		run_round(&seed);
+		rounds++;
+	}
+	files = clear();
+	printf("%d rounds, %d files\n", rounds, files);
+	return files != RANKS + 2;
+}

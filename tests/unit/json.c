@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The JSON writer, and files that are whole or not there
+ */
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/outfile.h"
+
+static char folder[] = "/tmp/cohort-json-XXXXXX";
+static int dir;
+static char buffer[16]; /* small: it is flushed all the time */
+static struct outfile file;
+static struct json json;
+
+static void make(void)
+{
+	cr_assert_not_null(mkdtemp(folder));
+	dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	outfile_begin(&file, dir, "out", buffer, sizeof(buffer));
+	json = (struct json){ .file = &file };
+}
+
+static void unmake(void)
+{
+	unlinkat(dir, "out", 0);
+	close(dir);
+	rmdir(folder);
+}
+
+TestSuite(json, .init = make, .fini = unmake);
+
+static const char *contents(void)
+{
+	static char text[4096];
+	int fd = openat(dir, "out", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n < 0 ? "(none)" : text;
+}
+
+static const char *written(void)
+{
+	cr_assert_eq(outfile_end(&file), 0);
+	return contents();
+}
+
+/* Files of the folder, with the temporary ones. */
+static int count(void)
+{
+	DIR *d = opendir(folder);
+	int n = -2; /* itself and its parent */
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* ---- values ----------------------------------------------------------- */
+
+Test(json, puts_commas_and_keys)
+{
+	json_open(&json, NULL, '{');
+	json_int(&json, "a", -1);
+	json_open(&json, "b", '[');
+	json_uint(&json, NULL, 2);
+	json_bool(&json, NULL, true);
+	json_null(&json, NULL);
+	json_close(&json, ']');
+	json_string(&json, "c", NULL);
+	json_close(&json, '}');
+	cr_assert_str_eq(written(),
+	                 "{\"a\":-1,\"b\":[2,true,null],\"c\":null}");
+}
+
+Test(json, begins_lines_behind_the_comma)
+{
+	json_open(&json, NULL, '[');
+	json_line(&json);
+	json_int(&json, NULL, 1);
+	json_line(&json);
+	json_int(&json, NULL, 2);
+	json_line(&json);
+	json_close(&json, ']');
+	cr_assert_str_eq(written(), "[\n1,\n2\n]");
+}
+
+Test(json, escapes_what_has_to_be)
+{
+	json_string(&json, NULL, "a\"b\\c\n\x7f\xc3\xa4\xff\xed\xa0\x80.");
+	cr_assert_str_eq(written(), "\"a\\\"b\\\\c\\u000a\\u007f\xc3\xa4\\ufffd"
+	                            "\\ufffd\\ufffd\\ufffd.\"");
+}
+
+Test(json, writes_numbers_of_any_length)
+{
+	json_open(&json, NULL, '[');
+	json_int(&json, NULL, INT64_MIN);
+	json_uint(&json, NULL, UINT64_MAX);
+	json_uint(&json, NULL, 0);
+	json_close(&json, ']');
+	cr_assert_str_eq(written(),
+	                 "[-9223372036854775808,18446744073709551615,0]");
+}
+
+Test(json, writes_fractions_to_the_last_digit)
+{
+	json_open(&json, NULL, '[');
+	json_fixed(&json, NULL, 0, 3);
+	json_fixed(&json, NULL, 12, 3);
+	json_fixed(&json, NULL, 1234, 3);
+	json_fixed(&json, NULL, UINT64_MAX, 6);
+	json_fixed(&json, NULL, 7, 0);
+	json_close(&json, ']');
+	cr_assert_str_eq(written(),
+	                 "[0.000,0.012,1.234,18446744073709.551615,7]");
+}
+
+/* ---- files ------------------------------------------------------------ */
+
+Test(json, is_not_there_before_its_end)
+{
+	outfile_put(&file, "more than the buffer has room for", 33);
+	cr_assert_str_eq(contents(), "(none)");
+	cr_assert_eq(count(), 1);
+	cr_assert_str_eq(written(), "more than the buffer has room for");
+	cr_assert_eq(count(), 1);
+}
+
+Test(json, leaves_what_was_there_until_its_end)
+{
+	outfile_put(&file, "old", 3);
+	written();
+	outfile_begin(&file, dir, "out", buffer, sizeof(buffer));
+	outfile_put(&file, "new and longer than that", 24);
+	cr_assert_str_eq(contents(), "old");
+	cr_assert_str_eq(written(), "new and longer than that");
+}
+
+Test(json, leaves_what_was_there_if_it_fails)
+{
+	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+	outfile_put(&file, "old", 3);
+	written();
+	outfile_begin(&file, dir, "out", buffer, sizeof(buffer));
+	cr_assert_geq(dup2(full, file.fd), 0);
+	outfile_put(&file, "new and longer than that", 24);
+	cr_assert_eq(outfile_end(&file), ENOSPC);
+	cr_assert_str_eq(contents(), "old");
+	cr_assert_eq(count(), 1);
+	close(full);
+}
+
+Test(json, tells_of_a_directory_that_is_none)
+{
+	struct outfile none;
+
+	outfile_begin(&none, -1, "out", buffer, sizeof(buffer));
+	outfile_put(&none, "anything that is longer than 16", 31);
+	cr_assert_eq(outfile_end(&none), EBADF);
+	written();
+}
