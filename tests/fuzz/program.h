@@ -182,6 +182,7 @@ struct family {
 	atomic_bool is_released[MOST_RANKS]; /* somebody does or has */
 	bool is_wanted;                      /* by the reaper; under the lock */
 	bool is_flagged;                     /* the reaper's */
+	atomic_bool is_aborted; /* nothing of it is in progress any more */
 };
 
 /* A block of memory that one thread works on with one stream, and what must be

@@ -72,13 +72,13 @@ static struct family *next_to_flag_locked(struct program *p)
 	return NULL;
 }
 
-/* Nobody is inside of any that is flagged. */
+/* Nobody is inside of any that is flagged, or is to be. */
 static bool is_clear(const struct program *p)
 {
 	int i;
 
 	for (i = 0; i < p->family_count; i++)
-		if (p->families[i].is_flagged && is_inside(&p->families[i]))
+		if (!is_alive(&p->families[i]) && is_inside(&p->families[i]))
 			return false;
 	return true;
 }
@@ -92,6 +92,7 @@ static void flag(struct family *f)
 		if (!atomic_exchange(&f->is_released[r], true))
 			expect(true, host_ncclCommAbort(f->comm[r]),
 			       "ncclCommAbort");
+	atomic_store(&f->is_aborted, true);
 }
 
 /* Let go what is held. */

@@ -159,6 +159,13 @@ void settle(struct runner *r)
 	r->held_count = 0;
 }
 
+/* Until it is aborted, which needs nobody to be inside, its streams are in use. */
+static void await_abort(const struct runner *r, const struct family *f)
+{
+	while (!r->held_count && !is_alive(f) && !atomic_load(&f->is_aborted))
+		sched_yield();
+}
+
 ncclResult_t await_state(struct runner *r, struct family *f, int rank)
 {
 	ncclResult_t state = ncclSuccess;
@@ -167,8 +174,10 @@ ncclResult_t await_state(struct runner *r, struct family *f, int rank)
 	do {
 		sched_yield();
 		state = ncclSuccess;
-		if (!go_inside(r, f, rank))
+		if (!go_inside(r, f, rank)) {
+			await_abort(r, f);
 			break;
+		}
 		expect(true, host_ncclCommGetAsyncError(f->comm[rank], &state),
 		       "ncclCommGetAsyncError");
 		settle(r);
