@@ -142,6 +142,7 @@ library_sources := \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/stream_info.c src/platform/host/stream_thread.c \
   src/platform/host/strict.c src/platform/host/strict_calls.c \
+  src/platform/host/tiny.c \
   src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
   src/cli/bench.c src/cli/bench_call.c src/cli/bench_data.c \

@@ -17,6 +17,7 @@
 #include "platform/host/host.h"
 #include "platform/host/join.h"
 #include "platform/host/register.h"
+#include "platform/host/tiny.h"
 
 #define NCCL_VERSION 22809
 
@@ -298,6 +299,7 @@ static void world_clear(struct world *w)
 {
 	free(w->comms);
 	free(w->shares);
+	free(w->tiny);
 	free(w);
 }
 
@@ -320,12 +322,14 @@ struct world *world_create(int n)
 		return NULL;
 	w->shares = get_lines((size_t)n * sizeof(*w->shares));
 	w->comms = get_lines((size_t)n * sizeof(*w->comms));
-	if (!w->shares || !w->comms) {
+	w->is_crowded = n > cpu_count();
+	if (!w->is_crowded)
+		w->tiny = get_lines(2 * (size_t)n * sizeof(*w->tiny));
+	if (!w->shares || !w->comms || (!w->is_crowded && !w->tiny)) {
 		world_clear(w);
 		return NULL;
 	}
 	w->n = n;
-	w->is_crowded = n > cpu_count();
 	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
 	lock_init(&w->lock);
 	stream_crowd(w->is_crowded);

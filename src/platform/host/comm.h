@@ -86,6 +86,9 @@ struct ncclComm {
 	 * before a look at the abort flag, read by who has raised one. */
 	struct stream *_Atomic at;
 
+	/* Owned by who drives its launch: the tiny rounds it has come to. */
+	uint64_t tiny_rounds;
+
 	/* The last launch that has joined: read by the last rank to arrive and by
 	 * those inside; NULL once it is over where that is asked, in strict mode
 	 * and with transfers. */
@@ -154,6 +157,7 @@ struct world {
 	/* By rank; as long as the world.  The shares are as the round. */
 	struct ncclComm **comms;
 	struct share *shares;
+	struct tiny *tiny; /* two a rank, or NULL: see tiny.h */
 
 	/* The round.  Written by the last to arrive before it is open, read by
 	 * those inside, and until the next one by those who were. */

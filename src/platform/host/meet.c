@@ -25,8 +25,11 @@
  * who drives its stream: a thread that waits for it, one that waits in vain for what
  * comes of it, or the minder.
  *
- *  A. A thread touches the ranks' buffers only while it is counted: in the gate in
- *     a round, in both ends of a transfer.
+ * A round of one call of some bytes, which they bring with them, each rank does for
+ * itself (tiny.c).
+ *
+ *  A. A thread touches the buffers of others' ranks only while it is counted: in the
+ *     gate in a round, in both ends of a transfer.
  *  B. A round ends, and the launches of its ranks are over, only with nobody else
  *     inside.  So is a launch that is cut short by an abort.
  *  C. An abort is seen before the next piece is claimed.
@@ -39,6 +42,7 @@
 #include "platform/host/p2p.h"
 #include "platform/host/piece.h"
 #include "platform/host/strict_calls.h"
+#include "platform/host/tiny.h"
 
 /* ---- the gate --------------------------------------------------------- */
 
@@ -304,6 +308,10 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 		p2p_join_locked(l);
 	if (!l->call_count || broken)
 		return false;
+	if (tiny_fits(w, l)) {
+		tiny_arrive(w, l);
+		return false;
+	}
 	w->places[comm->rank] = (struct place){
 		.send = c->send,
 		.recv = c->recv,
@@ -446,12 +454,34 @@ static bool is_urgent(const struct world *w, struct launch *l)
 	return !w->is_crowded || ++l->patience % 8 == 0;
 }
 
+/* The same for the lines of all. */
+static bool watch_lines(const struct world *w, const struct launch *l)
+{
+	int i;
+
+	for (i = 0; i < 64 && !tiny_is_met(w, l); i++)
+		cpu_pause();
+	return i < 64;
+}
+
+/* True if the round is over for this rank: the others do their own parts. */
+static bool do_tiny(struct world *w, struct launch *l, const struct drive *d)
+{
+	if (d->attends ? watch_lines(w, l) : tiny_is_met(w, l))
+		return tiny_do(w, l);
+	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
+		kick_others(w, l->comm->rank);
+	return false;
+}
+
 /* Do what can be done of the round that the launch has arrived for.  True if it is
  * over. */
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
 	*left = false;
+	if (l->tiny)
+		return do_tiny(w, l, d);
 	if (d->attends)
 		watch_phase(w, l->phase);
 	if (atomic_load(&w->phase) >= l->phase)

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "platform/host/tiny.h"
+
+#include <string.h>
+
+#include "platform/host/host.h"
+#include "platform/host/piece.h"
+#include "platform/host/reduce.h"
+
+/* The bytes of a block, and how many of them @rank sends. */
+static size_t block_bytes(const struct call *c)
+{
+	return c->count * cohort_type_size(c->type);
+}
+
+static size_t blocks_sent(const struct call *c, int rank, int n)
+{
+	switch (c->kind) {
+	case CALL_REDUCE_SCATTER:
+	case CALL_ALL_TO_ALL:
+		return (size_t)n;
+	case CALL_SCATTER:
+		return rank == c->root ? (size_t)n : 0;
+	case CALL_BROADCAST:
+		return rank == c->root;
+	case CALL_ALL_REDUCE:
+	case CALL_REDUCE:
+	case CALL_ALL_GATHER:
+	case CALL_GATHER:
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+	return 1;
+}
+
+bool tiny_fits(const struct world *w, const struct launch *l)
+{
+	const struct call *c = l->calls;
+
+	/* The root sends the most. */
+	return w->tiny && l->call_count == 1 && !strict_is_on() &&
+	       c->count <= TINY_BYTES &&
+	       blocks_sent(c, c->root, w->n) * block_bytes(c) <= TINY_BYTES &&
+	       call_what(c) != MANY_CALLS;
+}
+
+/* The line of @rank for round @number. */
+static struct tiny *line_of(const struct world *w, uint64_t number, int rank)
+{
+	return &w->tiny[number % 2 * (size_t)w->n + (size_t)rank];
+}
+
+void tiny_arrive(struct world *w, struct launch *l)
+{
+	const struct call *c = l->calls;
+	struct ncclComm *comm = l->comm;
+	const size_t bytes = blocks_sent(c, comm->rank, w->n) * block_bytes(c);
+	struct tiny *mine;
+
+	l->tiny = ++comm->tiny_rounds;
+	mine = line_of(w, l->tiny, comm->rank);
+	mine->what = call_what(c);
+	if (bytes) /* who sends nothing may pass NULL */
+		memcpy(mine->data, c->send, bytes);
+	atomic_store_explicit(&mine->number, l->tiny, memory_order_release);
+}
+
+bool tiny_is_met(const struct world *w, const struct launch *l)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (atomic_load_explicit(&line_of(w, l->tiny, r)->number,
+		                         memory_order_acquire) != l->tiny)
+			return false;
+	return true;
+}
+
+/* Every rank's block of those that it sends. */
+static void fold(const struct world *w, const struct launch *l, size_t block)
+{
+	const struct call *c = l->calls;
+	const void *from[HOST_MAX_RANKS];
+	void *to = c->recv;
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		from[r] = line_of(w, l->tiny, r)->data + block * block_bytes(c);
+	reduce_fold_to(&to, 1, from, w->n, c->count, c->type, c->op);
+}
+
+/* The @block-th that @from sends is the @to-th of what the rank gets. */
+static void copy(const struct world *w, const struct launch *l, int from,
+                 size_t block, size_t to)
+{
+	const size_t bytes = block_bytes(l->calls);
+
+	memcpy((char *)l->calls->recv + to * bytes,
+	       line_of(w, l->tiny, from)->data + block * bytes, bytes);
+}
+
+static void copy_all(const struct world *w, const struct launch *l,
+                     size_t block)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		copy(w, l, r, block, (size_t)r);
+}
+
+static bool is_same(const struct world *w, const struct launch *l)
+{
+	const uint64_t what = line_of(w, l->tiny, 0)->what;
+	int r;
+
+	for (r = 1; r < w->n; r++)
+		if (line_of(w, l->tiny, r)->what != what)
+			return false;
+	return true;
+}
+
+bool tiny_do(const struct world *w, const struct launch *l)
+{
+	const struct call *c = l->calls;
+	const int rank = l->comm->rank;
+
+	if (!is_same(w, l))
+		return false;
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		fold(w, l, 0);
+		break;
+	case CALL_REDUCE:
+		if (rank == c->root)
+			fold(w, l, 0);
+		break;
+	case CALL_REDUCE_SCATTER:
+		fold(w, l, (size_t)rank);
+		break;
+	case CALL_BROADCAST:
+		copy(w, l, c->root, 0, 0);
+		break;
+	case CALL_SCATTER:
+		copy(w, l, c->root, (size_t)rank, 0);
+		break;
+	case CALL_GATHER:
+		if (rank == c->root)
+			copy_all(w, l, 0);
+		break;
+	case CALL_ALL_GATHER:
+		copy_all(w, l, 0);
+		break;
+	case CALL_ALL_TO_ALL:
+		copy_all(w, l, (size_t)rank);
+		break;
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+	return true;
+}
