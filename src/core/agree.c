@@ -2,6 +2,9 @@
 
 #include "core/agree.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -65,6 +68,31 @@ static bool word_is_of(uint64_t word, uint64_t number)
 	return (uint32_t)(word >> DIGEST_BITS) == (uint32_t)number;
 }
 
+#define LINE 64
+#define LINE_WORDS (LINE / sizeof(uint64_t))
+
+/* From the words of one number to those of the next, in whole lines. */
+static size_t row(int ranks)
+{
+	return ((size_t)ranks + LINE_WORDS - 1) / LINE_WORDS * LINE_WORDS;
+}
+
+_Atomic uint64_t *agree_words(unsigned slots, int ranks)
+{
+	const size_t bytes = slots * row(ranks) * sizeof(uint64_t);
+	void *words = aligned_alloc(LINE, bytes);
+
+	return words ? memset(words, 0, bytes) : NULL;
+}
+
+static _Atomic uint64_t *word_at(const struct cohort_comm *c, uint64_t number)
+{
+	const struct clique *q = c->clique;
+
+	return &q->agreed[(number & (q->slots - 1)) * row(q->size) +
+	                  (size_t)(c - q->comms)];
+}
+
 struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
 {
 	return &c->agreed[number & (c->clique->slots - 1)];
@@ -72,8 +100,7 @@ struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
 
 static uint64_t load_word(const struct cohort_comm *c, uint64_t number)
 {
-	return atomic_load(
-		&agree_slot(c, number)->word); /* seq_cst, see agree.h */
+	return atomic_load(word_at(c, number)); /* seq_cst, see agree.h */
 }
 
 bool agree_has(const struct cohort_comm *c, uint64_t number)
@@ -303,11 +330,12 @@ static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
                     uint64_t ticket, uint64_t now_ns)
 {
 	struct agree_slot *slot = agree_slot(c, number);
+	_Atomic uint64_t *at = word_at(c, number);
 	struct limits limits = comm_limits(c, number == 1);
 
 	/* The former call's no more, which all have compared; nor yet this
 	 * one's.  Of no number that is looked for in this slot. */
-	atomic_store_explicit(&slot->word, word_make(number + 1, 0),
+	atomic_store_explicit(at, word_make(number + 1, 0),
 	                      memory_order_relaxed);
 	/* Release: whoever sees one of these sees that, too; and the record is
 	 * there for whoever sees the ticket. */
@@ -317,7 +345,7 @@ static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
 	atomic_store_explicit(&slot->exec_ns, limits.exec_ns,
 	                      memory_order_release);
 	atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
-	atomic_store(&slot->word, word); /* seq_cst, see agree.h */
+	atomic_store(at, word); /* seq_cst, see agree.h */
 }
 
 int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,

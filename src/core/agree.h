@@ -9,7 +9,8 @@
  * Collectives have numbers of their own on each rank, from 1.  A rank stores one
  * word for its call, number and digest, then loads the others' words of that
  * number (seq_cst), so that of two ranks whose calls differ at least one sees the
- * difference.  That one does not launch.  It waits a moment for the other ranks,
+ * difference.  (The words of one number are together, eight in a cache line, which
+ * so comes once for the store and the loads.)  That one does not launch.  It waits a moment for the other ranks,
  * to tell who is the odd one, and ends the clique.
  *
  *  A. Calls that differ in kind, operation, root, or in the count or type of any
@@ -26,10 +27,8 @@
 
 struct cohort_comm;
 
-/* What a rank has called, by number modulo the clique's slots. */
+/* More of what a rank has called, by number modulo the clique's slots. */
 struct agree_slot {
-	/* Atomic; seq_cst between ranks. */
-	_Atomic uint64_t word;
 	/* Atomic; of the record with the whole call, stored before the word; and
 	 * when the call was made and how long it may take, likewise. */
 	_Atomic uint64_t ticket;
@@ -42,7 +41,10 @@ struct agree_slot {
  * million differences, one is not seen.  Of a batch the collectives, in order. */
 uint64_t agree_digest(const struct op *op);
 
-/* What @comm has called under a number, by number modulo the slots. */
+/* The words of a clique, or NULL without memory; free() them. */
+_Atomic uint64_t *agree_words(unsigned slots, int ranks);
+
+/* More of what @comm has called under a number, by number modulo the slots. */
 struct agree_slot *agree_slot(const struct cohort_comm *comm, uint64_t number);
 
 /* True if that is what is in the slot: a later call may have taken it.  What was

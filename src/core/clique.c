@@ -225,6 +225,22 @@ static void close_native(const struct platform *p, const int *devices, int n,
 	device_leave(&scope);
 }
 
+static void clique_free(struct clique *q, int comms)
+{
+	struct clique *parent = q->parent;
+
+	family_free(q);
+	while (comms--)
+		comm_fini(&q->comms[comms]);
+	sem_destroy(&q->unused);
+	if (q->end)
+		cause_put(q->end);
+	free(q->agreed);
+	free(q);
+	if (parent)
+		clique_put(parent);
+}
+
 static struct clique *clique_alloc(const struct platform *platform,
                                    const int *devices, int n,
                                    const struct clique_options *options)
@@ -258,24 +274,11 @@ static struct clique *clique_alloc(const struct platform *platform,
 	}
 	sem_init(&q->unused, 0, 0);
 	q->end = cause_create();
-	if (q->end)
+	q->agreed = agree_words(q->slots, n);
+	if (q->end && q->agreed)
 		return q;
-	free(q);
+	clique_free(q, 0);
 	return NULL;
-}
-
-static void clique_free(struct clique *q, int comms)
-{
-	struct clique *parent = q->parent;
-
-	family_free(q);
-	while (comms--)
-		comm_fini(&q->comms[comms]);
-	sem_destroy(&q->unused);
-	cause_put(q->end);
-	free(q);
-	if (parent)
-		clique_put(parent);
 }
 
 int clique_create(const struct platform *platform, const int *devices, int n,

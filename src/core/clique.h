@@ -222,6 +222,7 @@ struct clique {
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;
+	_Atomic uint64_t *agreed; /* words: see agree.h */
 	char name[64];
 	pthread_t reaper;
 	struct cohort_abort *end; /* the cause; a reference */

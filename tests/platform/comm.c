@@ -549,13 +549,16 @@ static void page_open(void *page)
 	native_gate_open(&inside);
 }
 
+/* More than a rank could bring with it. */
+#define PAGE_COUNT 100
+
 /* A rank's two sums in one group: first @page's, then the clique's. */
 static void sum_twice(struct native_clique *clique, int r, int32_t *page)
 {
 	const struct platform *p = clique->p;
 
 	native_must(p->ncclGroupStart(), "ncclGroupStart");
-	native_must(p->ncclAllReduce(page, page, 1, ncclInt32, ncclSum,
+	native_must(p->ncclAllReduce(page, page, PAGE_COUNT, ncclInt32, ncclSum,
 	                             clique->comm[r], clique->stream[r]),
 	            "ncclAllReduce");
 	native_must(native_sum(clique, r), "ncclAllReduce");
@@ -564,9 +567,9 @@ static void sum_twice(struct native_clique *clique, int r, int32_t *page)
 
 static void *last_to_come(void *user)
 {
-	static int32_t own;
+	static int32_t own[PAGE_COUNT];
 
-	sum_twice(user, 1, &own);
+	sum_twice(user, 1, own);
 	return NULL;
 }
 

@@ -91,7 +91,6 @@ struct launch *launch_get(struct ncclComm *comm)
 	l->patience = 0;
 	atomic_store_explicit(&l->over, false, memory_order_relaxed);
 	l->calls_done = 0;
-	l->tiny = 0;
 	l->transfers_done = 0;
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
 	return l;

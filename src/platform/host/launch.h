@@ -120,7 +120,7 @@ struct launch {
 	unsigned patience; /* looks at pieces left to others */
 	uint64_t phase; /* of the world when the round it waits for is over */
 	size_t calls_done;
-	uint64_t tiny; /* the number of its tiny round, or 0 */
+	uint64_t tiny; /* the number of the tiny round it is in, or 0 */
 
 	/* Atomic; all is done.  Set under the world's lock if there are
 	 * transfers. */

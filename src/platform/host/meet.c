@@ -232,12 +232,16 @@ static bool is_single(const struct world *w)
 	return what != MANY_CALLS;
 }
 
+/* Those before one that has a round of its own, however the ranks group them. */
 static size_t common_span(const struct world *w)
 {
 	const struct launch *first = w->comms[0]->joined;
-	size_t span = first->call_count - first->calls_done;
+	size_t span = 1, left = first->call_count - first->calls_done;
 	int r;
 
+	while (span < left &&
+	       !tiny_fits(w, &first->calls[first->calls_done + span]))
+		span++;
 	for (r = 1; r < w->n; r++)
 		span = same_calls(first, w->comms[r]->joined, span);
 	return span;
@@ -277,11 +281,24 @@ static void begin_round(struct world *w, int rank)
 
 /* ---- arriving --------------------------------------------------------- */
 
-/* True if that was the last to arrive, who owes begin_round(). */
+/* For the round of the next call, or calls.  True if that was the last to arrive, who
+ * owes begin_round(). */
 static bool arrive(struct world *w, struct launch *l)
 {
+	const size_t left = l->call_count - l->calls_done;
+	const struct call *c = &l->calls[l->calls_done];
 	uint64_t before;
 
+	l->tiny = 0;
+	if (tiny_fits(w, c)) {
+		tiny_arrive(w, l);
+		return false;
+	}
+	w->places[l->comm->rank] = (struct place){
+		.send = c->send,
+		.recv = c->recv,
+		.what = left == 1 ? call_what(c) : MANY_CALLS,
+	};
 	/* No round is open while this one is not there. */
 	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
 	/* Acquire and release: what each rank brings, for the last one. */
@@ -293,7 +310,6 @@ static bool arrive(struct world *w, struct launch *l)
 /* On @s.  True if the caller owes begin_round(). */
 static bool join(struct world *w, struct launch *l, struct stream *s)
 {
-	const struct call *c = l->calls;
 	struct ncclComm *comm = l->comm;
 	/* No round begins any more, and others may be in the last one yet. */
 	const bool broken = world_is_broken(w);
@@ -306,18 +322,7 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 		atomic_store(&comm->at, s);
 	if (l->transfer_count)
 		p2p_join_locked(l);
-	if (!l->call_count || broken)
-		return false;
-	if (tiny_fits(w, l)) {
-		tiny_arrive(w, l);
-		return false;
-	}
-	w->places[comm->rank] = (struct place){
-		.send = c->send,
-		.recv = c->recv,
-		.what = l->call_count == 1 ? call_what(c) : MANY_CALLS,
-	};
-	return arrive(w, l);
+	return l->call_count && !broken && arrive(w, l);
 }
 
 static bool join_locked(struct world *w, struct launch *l, struct stream *s)
@@ -382,7 +387,7 @@ static void unfollow(struct stream *s, struct launch *l)
  * written if there can only be one. */
 static size_t span_of(const struct world *w, const struct launch *l)
 {
-	return l->call_count - l->calls_done == 1 ? 1 : w->span;
+	return l->tiny || l->call_count - l->calls_done == 1 ? 1 : w->span;
 }
 
 size_t launch_calls_done(const struct launch *l)
@@ -468,7 +473,7 @@ static bool watch_lines(const struct world *w, const struct launch *l)
 static bool do_tiny(struct world *w, struct launch *l, const struct drive *d)
 {
 	if (d->attends ? watch_lines(w, l) : tiny_is_met(w, l))
-		return tiny_do(w, l);
+		return !world_is_broken(w) && tiny_do(w, l);
 	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
 		kick_others(w, l->comm->rank);
 	return false;

@@ -35,15 +35,17 @@ static size_t blocks_sent(const struct call *c, int rank, int n)
 	return 1;
 }
 
-bool tiny_fits(const struct world *w, const struct launch *l)
+bool tiny_fits(const struct world *w, const struct call *c)
 {
-	const struct call *c = l->calls;
-
 	/* The root sends the most. */
-	return w->tiny && l->call_count == 1 && !strict_is_on() &&
-	       c->count <= TINY_BYTES &&
+	return w->tiny && !strict_is_on() && c->count <= TINY_BYTES &&
 	       blocks_sent(c, c->root, w->n) * block_bytes(c) <= TINY_BYTES &&
 	       call_what(c) != MANY_CALLS;
+}
+
+static const struct call *next_call(const struct launch *l)
+{
+	return &l->calls[l->calls_done];
 }
 
 /* The line of @rank for round @number. */
@@ -54,7 +56,7 @@ static struct tiny *line_of(const struct world *w, uint64_t number, int rank)
 
 void tiny_arrive(struct world *w, struct launch *l)
 {
-	const struct call *c = l->calls;
+	const struct call *c = next_call(l);
 	struct ncclComm *comm = l->comm;
 	const size_t bytes = blocks_sent(c, comm->rank, w->n) * block_bytes(c);
 	struct tiny *mine;
@@ -81,7 +83,7 @@ bool tiny_is_met(const struct world *w, const struct launch *l)
 /* Every rank's block of those that it sends. */
 static void fold(const struct world *w, const struct launch *l, size_t block)
 {
-	const struct call *c = l->calls;
+	const struct call *c = next_call(l);
 	const void *from[HOST_MAX_RANKS];
 	void *to = c->recv;
 	int r;
@@ -95,9 +97,9 @@ static void fold(const struct world *w, const struct launch *l, size_t block)
 static void copy(const struct world *w, const struct launch *l, int from,
                  size_t block, size_t to)
 {
-	const size_t bytes = block_bytes(l->calls);
+	const size_t bytes = block_bytes(next_call(l));
 
-	memcpy((char *)l->calls->recv + to * bytes,
+	memcpy((char *)next_call(l)->recv + to * bytes,
 	       line_of(w, l->tiny, from)->data + block * bytes, bytes);
 }
 
@@ -123,7 +125,7 @@ static bool is_same(const struct world *w, const struct launch *l)
 
 bool tiny_do(const struct world *w, const struct launch *l)
 {
-	const struct call *c = l->calls;
+	const struct call *c = next_call(l);
 	const int rank = l->comm->rank;
 
 	if (!is_same(w, l))

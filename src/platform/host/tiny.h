@@ -29,11 +29,11 @@ struct tiny {
 	char data[TINY_BYTES];
 };
 
-/* True if a launch is done in this way; false in strict mode, which looks at the
- * ranks that wait, and where ranks wait for cores. */
-bool tiny_fits(const struct world *world, const struct launch *launch);
+/* True if a call is done in this way; none is in strict mode, which looks at the
+ * ranks that wait, nor where ranks wait for cores. */
+bool tiny_fits(const struct world *world, const struct call *call);
 
-/* Arrive; what the launch sends is read now. */
+/* Arrive with the launch's next call, which fits; what it sends is read now. */
 void tiny_arrive(struct world *world, struct launch *launch);
 
 /* True if all have arrived. */
