@@ -83,6 +83,25 @@ Test(matching, groups_of_two_here_and_of_three_there)
 	native_clique_destroy(&c);
 }
 
+/* One of them could bring its data with it. */
+Test(matching, counts_that_differ_wait_for_ever)
+{
+	struct native_clique c;
+	int32_t x[2][13] = { { 1 }, { 2 } };
+	int r;
+
+	native_clique_open(&c, p, 2);
+	for (r = 0; r < 2; r++)
+		p->ncclAllReduce(x[r], x[r], r ? 12 : 13, ncclInt32, ncclSum,
+		                 c.comm[r], c.stream[r]);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(p->cudaStreamQuery(c.stream[r]),
+		             cudaErrorNotReady);
+	native_clique_abort(&c);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(x[r][0], r + 1);
+}
+
 Test(matching, calls_that_differ_wait_for_ever_behind_those_that_do_not)
 {
 	struct native_clique c;
@@ -110,31 +129,42 @@ Test(matching, calls_that_differ_wait_for_ever_behind_those_that_do_not)
 /* ---- at random -------------------------------------------------------- */
 
 #define CALLS 600
+#define MOST 13
 
 struct ranker {
 	struct native_clique *c;
 	int rank;
 	int wrong;
-	int32_t value[CALLS];
+	int32_t value[CALLS][MOST];
 };
+
+/* What a rank brings with it, and one more than that. */
+static size_t count_of(int i)
+{
+	static const size_t counts[] = { 1, 12, MOST, 3 };
+
+	return counts[i % 4];
+}
 
 /* The i-th call; the same of all ranks. */
 static void call(struct ranker *x, int i)
 {
 	struct native_clique *c = x->c;
-	int32_t *v = &x->value[i];
+	const size_t count = count_of(i);
+	int32_t *v = x->value[i];
 
 	if (i % 3 == 0)
-		p->ncclAllReduce(v, v, 1, ncclInt32, ncclSum, c->comm[x->rank],
-		                 c->stream[x->rank]);
+		p->ncclAllReduce(v, v, count, ncclInt32, ncclSum,
+		                 c->comm[x->rank], c->stream[x->rank]);
 	else if (i % 3 == 1)
-		p->ncclBcast(v, 1, ncclInt32, i % c->n, c->comm[x->rank],
+		p->ncclBcast(v, count, ncclInt32, i % c->n, c->comm[x->rank],
 		             c->stream[x->rank]);
 	else
-		p->ncclReduce(v, v, 1, ncclInt32, ncclMax, i % c->n,
+		p->ncclReduce(v, v, count, ncclInt32, ncclMax, i % c->n,
 		              c->comm[x->rank], c->stream[x->rank]);
 }
 
+/* Every element begins as the call's number and the rank. */
 static int32_t expected(const struct ranker *x, int i)
 {
 	const int n = x->c->n;
@@ -146,16 +176,27 @@ static int32_t expected(const struct ranker *x, int i)
 	return x->rank == i % n ? i + n - 1 : i + x->rank;
 }
 
+static int wrong_of(const struct ranker *x, int i)
+{
+	int k, wrong = 0;
+
+	for (k = 0; k < MOST; k++)
+		wrong += x->value[i][k] !=
+		         (k < (int)count_of(i) ? expected(x, i) : i + x->rank);
+	return wrong;
+}
+
 /* In groups of 0 to 6 calls, at random, and each rank otherwise. */
 static void *call_in_groups(void *user)
 {
 	struct ranker *x = user;
 	uint64_t seed = (uint64_t)x->rank;
-	int i, left = 0;
+	int i, k, left = 0;
 
 	p->ncclGroupStart();
 	for (i = 0; i < CALLS; i++) {
-		x->value[i] = i + x->rank;
+		for (k = 0; k < MOST; k++)
+			x->value[i][k] = i + x->rank;
 		while (left == 0) {
 			p->ncclGroupEnd();
 			left = (int)(stress_random(&seed) % 7);
@@ -167,26 +208,36 @@ static void *call_in_groups(void *user)
 	x->wrong += p->ncclGroupEnd() != ncclSuccess;
 	p->cudaStreamSynchronize(x->c->stream[x->rank]);
 	for (i = 0; i < CALLS; i++)
-		x->wrong += x->value[i] != expected(x, i);
+		x->wrong += wrong_of(x, i);
 	return NULL;
 }
 
-Test(matching, random_groups_of_eight_threads)
+static void random_groups(int n)
 {
 	static struct ranker x[NATIVE_RANKS];
 	struct native_clique c;
 	pthread_t threads[NATIVE_RANKS];
 	int r;
 
-	native_clique_open(&c, p, NATIVE_RANKS);
-	for (r = 0; r < NATIVE_RANKS; r++) {
+	native_clique_open(&c, p, n);
+	for (r = 0; r < n; r++) {
 		x[r].c = &c;
 		x[r].rank = r;
 		pthread_create(&threads[r], NULL, call_in_groups, &x[r]);
 	}
-	for (r = 0; r < NATIVE_RANKS; r++) {
+	for (r = 0; r < n; r++) {
 		pthread_join(threads[r], NULL);
 		cr_expect_eq(x[r].wrong, 0, "rank %d: %d wrong", r, x[r].wrong);
 	}
 	native_clique_destroy(&c);
+}
+
+Test(matching, random_groups_of_two_threads)
+{
+	random_groups(2);
+}
+
+Test(matching, random_groups_of_eight_threads)
+{
+	random_groups(NATIVE_RANKS);
 }

@@ -323,9 +323,9 @@ struct world *world_create(int n)
 	w->shares = get_lines((size_t)n * sizeof(*w->shares));
 	w->comms = get_lines((size_t)n * sizeof(*w->comms));
 	w->is_crowded = n > cpu_count();
-	if (!w->is_crowded)
+	if (n <= TINY_RANKS)
 		w->tiny = get_lines(2 * (size_t)n * sizeof(*w->tiny));
-	if (!w->shares || !w->comms || (!w->is_crowded && !w->tiny)) {
+	if (!w->shares || !w->comms || (n <= TINY_RANKS && !w->tiny)) {
 		world_clear(w);
 		return NULL;
 	}

@@ -292,6 +292,8 @@ static bool arrive(struct world *w, struct launch *l)
 	l->tiny = 0;
 	if (tiny_fits(w, c)) {
 		tiny_arrive(w, l);
+		if (w->is_crowded && tiny_is_met(w, l))
+			kick_others(w, l->comm->rank);
 		return false;
 	}
 	w->places[l->comm->rank] = (struct place){

@@ -18,6 +18,7 @@
 
 #include "platform/host/comm.h"
 
+#define TINY_RANKS 8
 #define TINY_BYTES (CACHE_LINE - 2 * sizeof(uint64_t))
 
 /* What a rank brings to a tiny round. */
@@ -30,7 +31,7 @@ struct tiny {
 };
 
 /* True if a call is done in this way; none is in strict mode, which looks at the
- * ranks that wait, nor where ranks wait for cores. */
+ * ranks that wait, nor where there are more lines than are worth to be read. */
 bool tiny_fits(const struct world *world, const struct call *call);
 
 /* Arrive with the launch's next call, which fits; what it sends is read now. */
