@@ -25,6 +25,9 @@ void drill_spell(char *out, size_t size, int kind, int rank)
 
 /* ---- the table -------------------------------------------------------- */
 
+/* Behind where, fault and verdict. */
+enum { TIMES_COLUMN = 11 + 25 + 31 };
+
 void drill_print_head(void)
 {
 	printf("%-11s%-25s%-31s%6s%6s\n", "where", "fault", "verdict", "ms",
@@ -33,9 +36,12 @@ void drill_print_head(void)
 
 void drill_print(const struct drill_result *result)
 {
-	printf("%-11s%-25s%-31s", drill_place_name(result->place),
-	       drill_trouble_name(result->trouble),
-	       result->ok ? result->got : "WRONG");
+	int used = printf("%-11s%-25s%-31s", drill_place_name(result->place),
+	                  drill_trouble_name(result->trouble),
+	                  result->ok ? result->got : "WRONG");
+
+	if (result->is_timed && used > TIMES_COLUMN)
+		printf("\n%*s", TIMES_COLUMN, "");
 	if (result->is_timed)
 		printf("%6.1f%6.0f", result->detected_ms, result->bound_ms);
 	putchar('\n');
