@@ -408,6 +408,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/command.sh $(out)/cohort' \
                 'tests/foreign/drill.sh $(out)/cohort' \
                 'tests/foreign/dump.sh $(out)/cohort $(lib)' \
+                'tests/foreign/hang.sh $(out)/cohort' \
                 'tests/foreign/peers.sh $(out)/cohort' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \

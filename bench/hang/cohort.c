@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What scripts/compare-hang.sh asks of cohort: the last of N ranks stays away from the
+ * second all-reduce
+ *
+ *	hang RANKS DEADLINE
+ *
+ * Prints when the ranks begin to wait ("waits"), after how many seconds what was said
+ * ("said"), and whether the process lives on ("lives"), as the programs of the others
+ * do.
+ */
+
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cohort/cohort.h>
+
+#define COUNT 1000
+
+static int ranks;
+static sem_t go_home;
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void must(int rc)
+{
+	if (rc == COHORT_OK)
+		return;
+	printf("failed %s\n", cohort_last_error());
+	exit(1);
+}
+
+static int reduce(struct cohort_comm *comm, void *gradient)
+{
+	uint64_t ticket;
+	int rc = cohort_all_reduce(comm, gradient, gradient, COUNT, COHORT_F32,
+	                           COHORT_SUM, cohort_comm_stream(comm),
+	                           &ticket);
+
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, COHORT_FOREVER) : rc;
+}
+
+/* On every rank. */
+static int worker(struct cohort_comm *comm, void *unused)
+{
+	bool is_first = cohort_comm_generation(comm) == 1;
+	double began;
+	void *gradient;
+	int rc;
+
+	(void)unused;
+	must(cohort_alloc(comm, COUNT * sizeof(float), &gradient));
+	must(reduce(comm, gradient));
+	began = now();
+	if (is_first && cohort_comm_rank(comm) == ranks - 1) {
+		sem_wait(&go_home); /* it does not call */
+		rc = COHORT_OK;
+	} else {
+		if (is_first && cohort_comm_rank(comm) == 0)
+			printf("waits\n");
+		rc = reduce(comm, gradient);
+	}
+	if (is_first && cohort_comm_rank(comm) == 0)
+		printf("said %.3f %s\n", now() - began, cohort_last_error());
+	cohort_free(comm, gradient);
+	return rc;
+}
+
+static void open_group(uint64_t deadline_ns, struct cohort_group **group)
+{
+	struct cohort_group_options options;
+
+	cohort_group_options_init(&options);
+	options.name = "hang";
+	options.deadlines.join_ns = deadline_ns;
+	options.deadlines.abort_ns = deadline_ns;
+	must(cohort_group_open(NULL, ranks, &options, group));
+}
+
+int main(int argc, char **argv)
+{
+	int lost = argc > 1 ? atoi(argv[1]) - 1 : 3;
+	double deadline = argc > 2 ? atof(argv[2]) : 1.0;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	ranks = lost + 1;
+	sem_init(&go_home, 0, 0);
+	open_group((uint64_t)(deadline * 1e9), &group);
+	cohort_group_run(group, worker, NULL, &cause);
+	must(cohort_group_respawn(group, &lost, 1));
+	must(cohort_group_run(group, worker, NULL, &cause));
+	printf("lives goes on with %d ranks\n", cohort_group_size(group));
+	sem_post(&go_home);
+	must(cohort_group_close(group));
+	return 0;
+}

@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# scripts/compare-hang.sh with the command $1: what it says of us, of peers that are
+# missing, of one that hangs, one that says something, and one that ends.
+
+set -u
+
+cohort=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+tools=$scratch/tools
+failed=0
+export COHORT_PLATFORM=host
+export CC=${CC:-cc}
+
+fail() {
+	echo "hang.sh: $*"
+	cat "$scratch/log"
+	failed=1
+}
+
+# compare ARGUMENT... - succeeds, with no other tools than those
+compare() {
+	PATH=$tools scripts/compare-hang.sh "$@" "$cohort" >"$scratch/log" 2>&1 ||
+		fail "compare-hang.sh $*: exit status $?"
+}
+
+# says PATTERN
+says() {
+	grep -qE -e "$1" "$scratch/log" || fail "no '$1'"
+}
+
+# stand_in TOOL COMMAND - a tool that is this
+stand_in() {
+	printf '#!/bin/sh\n%s\n' "$2" >"$tools/$1"
+	chmod +x "$tools/$1"
+}
+
+mkdir "$tools"
+for tool in bash cat dirname env grep head mktemp rm sed sh sleep timeout; do
+	ln -s "$(command -v $tool)" "$tools/$tool"
+done
+stand_in "$CC" "PATH='$PATH' exec $CC \"\$@\""
+
+compare --timeout 20 --ranks 3
+says '^\| cohort \| 1\.[0-9]+ s \| all_reduce of 1000 float32, sum \(collective 2, .*: outside the library; .*; joined: 0-1; missing: 2; .* \| yes, goes on with 2 ranks \|$'
+says '^\| Open MPI \| - \| not tried: no mpicc.openmpi \(of Debian: openmpi-bin'
+says '^\| MPICH \| - \| not tried: no mpicc.mpich \(of Debian: mpich'
+says '^\| PyTorch, Gloo \| - \| not tried: no torch in python3'
+[ "$(wc -l <"$scratch/log")" -eq 6 ] || fail 'not six lines'
+
+stand_in mpicc.openmpi :
+stand_in mpirun.openmpi 'echo waits; exec sleep 100'
+stand_in mpicc.mpich :
+stand_in mpiexec.mpich 'echo waits; echo "said 1.5 it is late"; echo "lives an error"'
+# shellcheck disable=SC2016
+stand_in python3 'case $1 in *.py) echo waits; echo gone >&2; exit 3 ;; esac'
+compare --timeout 4
+says '^\| Open MPI \| never \| nothing \| no: it hangs, killed after 4 s \|$'
+says '^\| MPICH \| 1.5 s \| it is late \| yes, an error \|$'
+says '^\| PyTorch, Gloo \| never \| gone \| no: exit status 3 \|$'
+
+stand_in mpicc.openmpi 'exit 1'
+stand_in mpiexec.mpich 'exit 5'
+compare --timeout 4
+says '^\| Open MPI \| - \| not tried: mpicc.openmpi has failed'
+says '^\| MPICH \| - \| it has not come to that: exit status 5'
+
+for wrong in '--timeout 0' '--ranks 1' '--ranks x' '--bogus 3'; do
+	# shellcheck disable=SC2086
+	if scripts/compare-hang.sh $wrong "$cohort" >"$scratch/log" 2>&1; then
+		fail "compare-hang.sh $wrong: is not refused"
+	fi
+done
+exit $failed
