@@ -4,7 +4,8 @@
 # Do what README.md says: compile its first complete C program against the shared
 # library in directory $1 and run it on the host platform, then run the commands
 # of its sh blocks, but for those that are about the tests themselves or that measure
-# for minutes.
+# for minutes.  The verdict that it opens with is what the comparison prints, but for
+# numbers.
 
 set -eu
 
@@ -15,7 +16,7 @@ export COHORT_PLATFORM=host
 
 # Each block into a file of its own.
 awk -v base="$scratch/block" '
-	/^```(c|sh)$/ { n++; inside = substr($0, 4); next }
+	/^```(c|sh|text)$/ { n++; inside = substr($0, 4); next }
 	/^```/        { inside = "" }
 	inside        { print >(base n "." inside) }' README.md
 
@@ -37,8 +38,11 @@ while read -r line; do
 	command=${line%%#*}
 	case $command in
 	'' | 'make bench-peers'* | 'make test'* | 'make asan'* | 'make tsan'* | \
-		'make fuzz'* | 'make lint'* | 'make model'*) continue ;;
+		'make fuzz'* | 'make lint'* | 'make model'* | 'make soak'* | \
+		'make drill-load'*) continue ;;
 	'make install'*) command="$command DESTDIR=$scratch/installed" ;;
+	'scripts/compare-hang.sh '*) command="${command/.sh/.sh --timeout 3}" ;;
+	'build/cohort drill'*) command="${command/drill/drill --slack 5000}" ;;
 	esac
 	if ! bash -ec "$command" >"$scratch/log" 2>&1 </dev/null; then
 		echo "README.md: $command"
@@ -46,7 +50,21 @@ while read -r line; do
 		exit 1
 	fi
 	run=$((run + 1))
+	[[ $command != scripts/compare-hang.sh* ]] || cp "$scratch/log" "$scratch/hang"
 done < <(cat "$scratch"/block*.sh)
+# plain FILE - as one line, without its numbers
+plain() {
+	sed 's/[0-9][0-9.]*/N/g' "$1" | tr -s '[:space:]' ' '
+}
+verdict=$(find "$scratch" -name 'block*.text' | sort -V | head -n 1)
+if [[ $(plain "$scratch/hang") != *"$(plain "$verdict")"* ]]; then
+	echo "README.md opens with"
+	cat "$verdict"
+	echo "but the comparison says"
+	cat "$scratch/hang"
+	exit 1
+fi
+
 if [ "$run" -lt 6 ]; then
 	echo "README.md: only $run commands were found"
 	exit 1
