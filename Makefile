@@ -115,8 +115,10 @@ library_sources := \
   src/core/submit.c src/core/tag.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
   src/guard/dumper.c src/guard/flight.c src/guard/notifier.c \
-  src/guard/phrase.c src/guard/prober.c src/guard/snapshot.c src/guard/stall.c \
-  src/guard/stall_pair.c src/guard/transfer.c src/guard/trigger.c \
+  src/guard/phrase.c src/guard/prober.c src/guard/snapshot.c \
+  src/guard/stack.c src/guard/stacker.c src/guard/stall.c \
+  src/guard/stall_pair.c src/guard/symbol.c src/guard/transfer.c \
+  src/guard/trigger.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
   src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
   src/platform/gpu_versions.c src/platform/host/allocate.c \
@@ -153,7 +155,7 @@ command_sources := \
   src/cli/drill_alone.c src/cli/drill_cell.c src/cli/drill_ranks.c \
   src/cli/drill_report.c src/cli/drill_table.c src/cli/info.c \
   src/cli/main.c src/cli/mlp.c src/cli/progress.c src/cli/report.c \
-  src/cli/run.c src/cli/supervise.c src/cli/train.c
+  src/cli/run.c src/cli/supervise.c src/cli/symbols.c src/cli/train.c
 # The drop-in libraries: those of the host platform's sources, and forwarders.
 drop_in_sources := \
   src/platform/dropin/absent.c src/platform/dropin/cudart.c \
@@ -176,7 +178,8 @@ api_sources := \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/redop.c tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
-  tests/api/split.c tests/api/stuck.c tests/api/tag.c tests/api/ticket.c \
+  tests/api/split.c tests/api/stack.c tests/api/stuck.c tests/api/tag.c \
+  tests/api/ticket.c \
   tests/api/waits.c tests/api/watch.c
 platform_sources := \
   tests/platform/arguments.c tests/platform/calls.c tests/platform/capture.c \
@@ -200,7 +203,7 @@ support_sources := \
 # In each suite itself.
 skip_sources := tests/support/skip.c
 fault_tests := memory native steady
-stress_tests := collectives generations joins owner recorder streams
+stress_tests := collectives generations joins owner recorder stack streams
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits handles lives messages mix prober \
               respawn siblings splits stalls
@@ -270,9 +273,14 @@ all: $(out)/cohort $(library)
 demo: $(out)/cohort
 	$(Q)$< demo
 
+# Where it is, the command's stacks have files and lines.
+libdw := $(shell pkg-config --exists libdw 2>/dev/null && echo libdw)
+$(dir)/src/cli/symbols.o: extra = $(if $(libdw),-DHAVE_LIBDW \
+                                    $(shell pkg-config --cflags libdw))
+
 $(out)/cohort: $(command_objects) $(library_objects)
 	$(call say,LINK,$@)
-	$(Q)$(link) -o $@ $^ $(libs)
+	$(Q)$(link) -o $@ $^ $(if $(libdw),$(shell pkg-config --libs libdw)) $(libs)
 
 $(shared): $(library_objects) src/cohort.map
 	$(call say,LINK,$@)
@@ -476,6 +484,8 @@ $(unit): $(call objects,$(unit_sources)) \
          $(call objects,src/cli/cli.c src/cli/drill_table.c src/cli/progress.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
+# Its functions are to be found by their names, in stacks.
+$(api) $(tests)/stress/stack: link += -rdynamic
 $(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
                             $(library_objects) $(support)
 	$(call say,LINK,$@)

@@ -405,6 +405,13 @@ struct cohort_rank_report {
 	uint64_t age_ns; /* since that call */
 	char call[96];   /* that call: "all_reduce of 1000 float32, sum" */
 	char tag[48];    /* that it was made with (cohort_tag()), or "" */
+	char state
+		[64]; /* of the thread, as the system tells: "asleep in futex",
+	                    "running"; or "" */
+	const char *stack; /* where the thread was when the deadline passed, the
+	                      innermost first: "f (a.c:12) < g < main"; or "stack
+	                      unavailable: " and why; "" if it was not asked
+	                      (stack_signal) */
 	uint64_t reserved[4];
 };
 
@@ -503,7 +510,13 @@ struct cohort_group_options {
 	const char *dump_fifo; /* write one when anything is written to this
 	                          FIFO, which is made if it is missing; default
 	                          COHORT_DUMP_FIFO, else none */
-	uint64_t reserved[10]; /* 0; room for what later versions add */
+	int stack_signal; /* of SIGRTMIN to SIGRTMAX: when a deadline has passed, the
+	                     threads of the first 8 ranks that are missing are asked
+	                     by it where they are, for the verdict.  The handler is
+	                     there only then, and never takes the place of yours.
+	                     Calls of those threads that sleep or poll may be
+	                     interrupted (EINTR).  0: they are not asked */
+	uint64_t reserved[9]; /* 0; room for what later versions add */
 };
 
 /*

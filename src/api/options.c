@@ -7,6 +7,7 @@
 #include "api/options.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(dump_directory)
 	READ(dump_fifo)
 	READ(dump_signal)
+	READ(stack_signal)
 #undef READ
 	return COHORT_OK;
 }
@@ -209,6 +211,12 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
 		                 o->warn_percent);
+	if (o->stack_signal &&
+	    (o->stack_signal < SIGRTMIN || o->stack_signal > SIGRTMAX))
+		return error_set(COHORT_INVALID,
+		                 "options->stack_signal is %d, not %d to %d "
+		                 "(SIGRTMIN to SIGRTMAX)",
+		                 o->stack_signal, SIGRTMIN, SIGRTMAX);
 	rc = dump_check(o);
 	return rc == COHORT_OK ? config_check(o) : rc;
 }
@@ -276,6 +284,7 @@ struct guard_options options_of_guard(const struct cohort_group_options *o)
 	struct guard_options options = {
 		.policy = o->policy,
 		.warn_percent = o->warn_percent,
+		.stack_signal = o->stack_signal,
 		.on_verdict = o->on_verdict,
 		.user = o->user,
 		.dump = { .signal = o->dump_signal },

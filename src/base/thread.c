@@ -6,9 +6,12 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/text.h"
 
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...)
@@ -40,21 +43,21 @@ int thread_id(void)
 	return id;
 }
 
-static void read_name(int tid, char name[THREAD_NAME_SIZE])
+/* Read a file about a thread: no memory is taken, as the thread may be stuck with the
+ * lock for that.  "" if it cannot be read. */
+static void read_about(int tid, const char *what, char *text, size_t room)
 {
 	char path[64];
-	ssize_t n;
+	ssize_t n = -1;
 	int fd;
 
-	/* Without the heap, which a thread that hangs may hold. */
-	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, what);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	n = read(fd, name, THREAD_NAME_SIZE - 1);
-	name[n > 0 ? n : 0] = '\0';
-	name[strcspn(name, "\n")] = '\0';
-	close(fd);
+	if (fd >= 0) {
+		n = read(fd, text, room - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
 }
 
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
@@ -63,8 +66,114 @@ bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
 	/* Asked of the system itself: files may have run out. */
 	if (syscall(SYS_tgkill, getpid(), tid, 0))
 		return false;
-	read_name(tid, name);
+	read_about(tid, "comm", name, THREAD_NAME_SIZE);
+	name[strcspn(name, "\n")] = '\0';
 	return true;
+}
+
+/* The names of calls in which threads are found. */
+static const char *call_name(long number)
+{
+	static const struct {
+		long number;
+		const char *name;
+	} calls[] = {
+		{ SYS_futex, "futex" },
+		{ SYS_clock_nanosleep, "clock_nanosleep" },
+		{ SYS_nanosleep, "nanosleep" },
+		{ SYS_read, "read" },
+		{ SYS_write, "write" },
+		{ SYS_ppoll, "ppoll" },
+		{ SYS_epoll_pwait, "epoll_pwait" },
+#ifdef SYS_poll
+		{ SYS_poll, "poll" },
+		{ SYS_epoll_wait, "epoll_wait" },
+		{ SYS_pause, "pause" },
+#endif
+		{ SYS_ioctl, "ioctl" },
+		{ SYS_wait4, "wait4" },
+		{ SYS_recvfrom, "recvfrom" },
+		{ SYS_recvmsg, "recvmsg" },
+		{ SYS_sendto, "sendto" },
+		{ SYS_sendmsg, "sendmsg" },
+		{ SYS_accept4, "accept4" },
+		{ SYS_connect, "connect" },
+		{ SYS_flock, "flock" },
+		{ SYS_fsync, "fsync" },
+		{ SYS_munmap, "munmap" },
+		{ SYS_rt_sigtimedwait, "rt_sigtimedwait" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (calls[i].number == number)
+			return calls[i].name;
+	return NULL;
+}
+
+static const char *state_name(char state)
+{
+	switch (state) {
+	case 'R':
+		return "running";
+	case 'S':
+		return "asleep";
+	case 'D':
+		return "in a wait that nothing interrupts";
+	case 'T':
+	case 't':
+		return "stopped";
+	default:
+		return "ending";
+	}
+}
+
+/* In which call of the system it is: by its number, else by where it sleeps there. */
+static void add_call(struct text *t, int tid)
+{
+	char what[64];
+	char *end;
+	long number;
+
+	read_about(tid, "syscall", what, sizeof(what));
+	number = strtol(what, &end, 10);
+	if (end != what && call_name(number)) {
+		text_add(t, " in %s", call_name(number));
+	} else if (end != what && number >= 0) {
+		text_add(t, " in system call %ld", number);
+	} else {
+		read_about(tid, "wchan", what, sizeof(what));
+		if (*what && strcmp(what, "0") != 0)
+			text_add(t, " in %s", what);
+	}
+}
+
+void thread_state(int tid, char state[THREAD_STATE_SIZE])
+{
+	struct text t = { state, THREAD_STATE_SIZE };
+	char stat[128];
+	const char *name_end;
+
+	state[0] = '\0';
+	read_about(tid, "stat", stat, sizeof(stat));
+	name_end = strrchr(stat, ')');
+	if (!name_end || name_end[1] != ' ')
+		return;
+	text_add(&t, "%s", state_name(name_end[2]));
+	if (name_end[2] != 'R')
+		add_call(&t, tid);
+}
+
+bool thread_blocks(int tid, int signo)
+{
+	char status[4096];
+	const char *mask;
+
+	read_about(tid, "status", status, sizeof(status));
+	mask = strstr(status, "\nSigBlk:");
+	return mask &&
+	       (strtoull(mask + strlen("\nSigBlk:"), NULL, 16) >> (signo - 1) &
+	        1);
 }
 
 void lock_init(pthread_mutex_t *lock)

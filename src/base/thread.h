@@ -26,6 +26,15 @@ int thread_id(void);
  * does not or that cannot be read. */
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
 
+#define THREAD_STATE_SIZE 64
+
+/* What such a thread is doing, as far as the system tells: "asleep in futex",
+ * "running", or "". */
+void thread_state(int tid, char state[THREAD_STATE_SIZE]);
+
+/* True if it has signal @signo blocked. */
+bool thread_blocks(int tid, int signo);
+
 /* A mutex for short critical sections: waiting for it spins a little before it
  * sleeps. */
 void lock_init(pthread_mutex_t *lock);

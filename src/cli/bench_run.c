@@ -342,6 +342,7 @@ static int open_group(struct bench *b)
 	options.name = "bench";
 	options.platform = b->plan->options->platform;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
+	options.stack_signal = CLI_STACK_SIGNAL;
 	if (cohort_group_open(NULL, b->ranks, &options, &b->group) !=
 	    COHORT_OK) {
 		cli_complain("bench", "%s", cohort_last_error());

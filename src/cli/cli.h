@@ -8,6 +8,7 @@
  * "cohort" and the command's name.
  */
 
+#include <signal.h>
 #include <stdint.h>
 
 enum cli_exit {
@@ -24,6 +25,9 @@ int demo_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int drill_main(int argc, char **argv);
 int run_main(int argc, char **argv);
+
+/* That the command's threads are asked by where they are, for verdicts. */
+#define CLI_STACK_SIGNAL (SIGRTMIN + 7)
 
 /* Complain.  @command may be NULL. */
 void cli_complain(const char *command, const char *format, ...)

@@ -22,6 +22,7 @@
 #include "digits.h"
 #include "mlp.h"
 #include "supervise.h"
+#include "symbols.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -325,6 +326,8 @@ static int open_group(struct plan *plan)
 	options.deadlines.first_ns = EXEC_DEADLINE_NS;
 	options.deadlines.exec_ns = EXEC_DEADLINE_NS;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
+	options.stack_signal = CLI_STACK_SIGNAL;
+	symbols_use();
 	if (cohort_group_open(NULL, plan->options->ranks, &options,
 	                      &plan->group) == COHORT_OK)
 		return CLI_OK;

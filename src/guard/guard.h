@@ -17,6 +17,7 @@
 struct guard_options {
 	int policy;
 	unsigned warn_percent;
+	int stack_signal; /* 0: threads are not asked where they are */
 	cohort_verdict_fn on_verdict;
 	void *user;
 	struct dump_options dump;

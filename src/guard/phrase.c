@@ -2,7 +2,10 @@
 
 #include "guard/phrase.h"
 
+#include <string.h>
+
 #include "base/clock.h"
+#include "guard/stacker.h"
 
 void phrase_set(struct text *t, const uint64_t *set)
 {
@@ -58,6 +61,31 @@ void phrase_place(struct text *t, const struct rank_snapshot *r)
 	                        : "outside the library");
 }
 
+void phrase_thread(struct text *t, const struct rank_snapshot *r)
+{
+	if (*r->state)
+		text_add(t, "; its thread is %s", r->state);
+	if (r->stack)
+		text_add(t, "; %s%s",
+		         strncmp(r->stack->brief, "stack", 5) == 0
+		                 ? ""
+		                 : "its stack: ",
+		         r->stack->brief);
+}
+
+static void add_last(struct text *t, const struct snapshot *s,
+                     const struct rank_snapshot *r)
+{
+	text_add(t, "; its last call, ");
+	record_add(t, &r->last);
+	text_add(t, " (ticket %llu", (unsigned long long)r->last.ticket);
+	if (*r->tag)
+		text_add(t, ", tag \"%s\"", r->tag);
+	text_add(t, "), was ");
+	phrase_age(t, s, r->last.submitted_ns);
+	text_add(t, " ago");
+}
+
 void phrase_absence(struct text *t, const struct snapshot *s,
                     const struct rank_snapshot *r)
 {
@@ -69,14 +97,8 @@ void phrase_absence(struct text *t, const struct snapshot *s,
 		text_add(t, " has left by cohort_comm_close()");
 	else
 		phrase_place(t, r);
-	if (!r->last.ticket)
-		return;
-	text_add(t, "; its last call, ");
-	record_add(t, &r->last);
-	text_add(t, " (ticket %llu", (unsigned long long)r->last.ticket);
-	if (*r->tag)
-		text_add(t, ", tag \"%s\"", r->tag);
-	text_add(t, "), was ");
-	phrase_age(t, s, r->last.submitted_ns);
-	text_add(t, " ago");
+	if (r->last.ticket)
+		add_last(t, s, r);
+	if (!r->closed)
+		phrase_thread(t, r);
 }

@@ -21,6 +21,10 @@ void phrase_name(struct text *t, const struct rank_snapshot *r);
 /* Whether its thread lives, and where it is. */
 void phrase_place(struct text *t, const struct rank_snapshot *r);
 
+/* What its thread is doing, and its stack: "; its thread is asleep in futex; its stack:
+ * f < g"; nothing where that is not known. */
+void phrase_thread(struct text *t, const struct rank_snapshot *r);
+
 /* What a rank that has not called is doing instead. */
 void phrase_absence(struct text *t, const struct snapshot *s,
                     const struct rank_snapshot *r);

@@ -149,6 +149,7 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 	if (r->tid == former->tid) {
 		r->alive = former->alive;
 		memcpy(r->thread, former->thread, sizeof(r->thread));
+		memcpy(r->state, former->state, sizeof(r->state));
 	}
 	/* The one it is inside of has no ticket yet. */
 	if (!recorder_read(&c->recorder, last + 1, &r->last) &&
@@ -255,7 +256,10 @@ void snapshot_threads(struct snapshot *s)
 {
 	struct rank_snapshot *r;
 
-	for (r = s->ranks; r < s->ranks + s->size; r++)
-		if (r->tid)
-			r->alive = thread_lives(r->tid, r->thread);
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		if (!r->tid)
+			continue;
+		r->alive = thread_lives(r->tid, r->thread);
+		thread_state(r->tid, r->state);
+	}
 }

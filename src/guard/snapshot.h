@@ -13,6 +13,8 @@
 #include "base/thread.h"
 #include "core/clique.h"
 
+struct stack_report;
+
 struct rank_snapshot {
 	int rank;
 	int device;
@@ -47,6 +49,9 @@ struct rank_snapshot {
 	int tid;   /* 0: none has called */
 	int alive; /* 1, 0; -1: not looked at */
 	char thread[THREAD_NAME_SIZE];
+	char state[THREAD_STATE_SIZE];
+	const struct stack_report *stack; /* NULL: it was not asked; see
+	                                     stacker.h */
 };
 
 /* Of the transfers in flight the one whose time is up first, of those in each rank's

@@ -135,10 +135,13 @@ static void add_rank(struct text *t, const struct snapshot *s,
                      const struct rank_snapshot *r)
 {
 	phrase_name(t, r);
-	if (r->joined)
-		add_progress(t, s, r);
-	else
+	if (!r->joined) {
 		phrase_absence(t, s, r);
+		return;
+	}
+	add_progress(t, s, r);
+	if (r->in_call)
+		phrase_thread(t, r);
 }
 
 static void add_call(struct text *t, const struct record *call)

@@ -55,9 +55,10 @@ static void add_half(struct text *t, const struct snapshot *s, int rank,
 {
 	text_add(t, "; ");
 	phrase_name(t, snapshot_rank(s, rank));
-	if (h->in_call)
+	if (h->in_call) {
 		text_add(t, " is inside the native call");
-	else if (h->done)
+		phrase_thread(t, snapshot_rank(s, rank));
+	} else if (h->done)
 		text_add(t, " is done");
 	else if (!s->starts_are_marked)
 		text_add(t, " has queued it");

@@ -2,23 +2,27 @@
 
 #include "guard/verdict.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "guard/phrase.h"
+#include "guard/stacker.h"
 #include "guard/stall.h"
 
 bool verdict_init(struct verdict *verdict, int size)
 {
 	*verdict = (struct verdict){
 		.ranks = calloc((size_t)size, sizeof(*verdict->ranks)),
+		.stacks = calloc(STACK_RANKS, sizeof(*verdict->stacks)),
 	};
-	return verdict->ranks;
+	return verdict->ranks && verdict->stacks;
 }
 
 void verdict_fini(struct verdict *verdict)
 {
 	free(verdict->ranks);
+	free(verdict->stacks);
 }
 
 const char *cohort_verdict_text(int kind)
@@ -66,7 +70,9 @@ static void report_rank(const struct snapshot *s, const struct rank_snapshot *r,
 		.inside = r->inside,
 		.tid = r->tid,
 		.ticket = r->last.ticket,
+		.stack = r->stack ? r->stack->text : "",
 	};
+	memcpy(out->state, r->state, sizeof(out->state));
 	memcpy(out->thread, r->thread, sizeof(out->thread));
 	if (!r->last.ticket)
 		return;
@@ -142,6 +148,8 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 	}
 	if (r->inside && !r->alive)
 		text_add(t, ", and its thread has exited");
+	else if (r->inside)
+		phrase_thread(t, r);
 }
 
 /* Who has captured calls into graphs, which the end of NCCL's communicators waits
@@ -250,10 +258,27 @@ struct cohort_cause verdict_cause(const struct verdict *verdict)
 	return cause;
 }
 
+/* The texts of stacks, which the reports point to. */
+static void copy_stacks(struct verdict *to, const struct verdict *from)
+{
+	int i, n = 0;
+
+	for (i = 0; i < from->v.size; i++) {
+		if (!*from->ranks[i].stack || n == STACK_RANKS) {
+			to->ranks[i].stack = "";
+			continue;
+		}
+		snprintf(to->stacks[n].text, sizeof(to->stacks[n].text), "%s",
+		         from->ranks[i].stack);
+		to->ranks[i].stack = to->stacks[n++].text;
+	}
+}
+
 void verdict_copy(struct verdict *to, const struct verdict *from)
 {
 	memcpy(to->ranks, from->ranks,
 	       (size_t)from->v.size * sizeof(*to->ranks));
+	copy_stacks(to, from);
 	memcpy(to->group, from->group, sizeof(to->group));
 	memcpy(to->text, from->text, sizeof(to->text));
 	to->v = from->v;

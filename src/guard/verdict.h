@@ -14,6 +14,7 @@
 struct verdict {
 	struct cohort_verdict v;
 	struct cohort_rank_report *ranks; /* room for all */
+	struct stack_report *stacks;      /* room for STACK_RANKS */
 	char group[sizeof(((struct clique *)NULL)->name)];
 	char text[sizeof(((struct cohort_cause *)NULL)->text)];
 };

@@ -22,6 +22,7 @@
 #include "core/family.h"
 #include "guard/notifier.h"
 #include "guard/prober.h"
+#include "guard/stacker.h"
 #include "guard/verdict.h"
 
 /* However short a deadline is, the watchdog does not spin. */
@@ -36,6 +37,7 @@ struct guard {
 	struct prober prober;
 	struct notifier notifier;
 	struct dumper *dumper; /* NULL: none */
+	struct stacker stacker;
 
 	/* Owned by the watchdog. */
 	struct snapshot now;
@@ -45,6 +47,11 @@ struct guard {
 	                        none that is open */
 	uint64_t question_due_ns;  /* when no answer is a "yes" */
 	struct cohort_cause asked; /* what that ends the clique with */
+
+	/* Owned by the watchdog, and then by whoever closes: the stacks that were
+	 * taken last. */
+	struct stack_report stacks[STACK_RANKS];
+	int stack_count;
 
 	/* Of whoever closes. */
 	struct snapshot closing;
@@ -66,6 +73,39 @@ static void add_guard(const struct guard *g, struct snapshot *s)
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
 }
 
+/* What was seen of stacks, into a snapshot. */
+static void add_stacks(const struct guard *g, struct snapshot *s)
+{
+	int i, k;
+
+	for (i = 0; i < s->size; i++)
+		for (k = 0; k < g->stack_count; k++)
+			if (g->stacks[k].rank == s->ranks[i].rank)
+				s->ranks[i].stack = &g->stacks[k];
+}
+
+/* Ask the threads of the first few ranks in @set where they are. */
+static void take_stacks(struct guard *g, struct snapshot *s,
+                        const uint64_t *set)
+{
+	int tids[STACK_RANKS], i, n = 0;
+
+	if (!g->options.stack_signal)
+		return;
+	for (i = 0; i < s->size && n < STACK_RANKS; i++) {
+		if (!rank_set_has(set, s->ranks[i].rank) ||
+		    s->ranks[i].alive != 1)
+			continue;
+		g->stacks[n].rank = s->ranks[i].rank;
+		tids[n++] = s->ranks[i].tid;
+	}
+	if (!n)
+		return;
+	stacker_report(&g->stacker, tids, n, g->stacks);
+	g->stack_count = n;
+	add_stacks(g, s);
+}
+
 /* A snapshot with all that a text tells.  What ranks do is looked at last. */
 static void look_closely(struct guard *g, struct snapshot *s)
 {
@@ -74,6 +114,7 @@ static void look_closely(struct guard *g, struct snapshot *s)
 	snapshot_take(s, g->clique);
 	crossing_take(s, g->clique);
 	add_guard(g, s);
+	add_stacks(g, s);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -175,6 +216,8 @@ static uint64_t judge(struct guard *g)
 		return due.next_ns;
 	verdict_stalled(&g->now, &due, &g->verdict);
 	if (due.what == DUE_VERDICT) {
+		take_stacks(g, &g->now, g->verdict.v.missing);
+		verdict_stalled(&g->now, &due, &g->verdict);
 		act(g, &due);
 	} else {
 		if (due.is_transfer)
@@ -266,6 +309,8 @@ static void watch_end(struct guard *g)
 		return;
 	look_closely(g, &g->now);
 	verdict_wedged(&g->now, &g->verdict);
+	take_stacks(g, &g->now, g->verdict.v.missing);
+	verdict_wedged(&g->now, &g->verdict);
 	tell(g);
 }
 
@@ -328,9 +373,12 @@ int guard_start(struct clique *q, const struct guard_options *options,
 	rc = notifier_start(&g->notifier, &g->options, q);
 	if (rc != COHORT_OK)
 		goto err_after_alloc;
-	rc = dumper_start(q, &options->dump, &g->dumper);
+	rc = stacker_start(&g->stacker, options->stack_signal, q->name);
 	if (rc != COHORT_OK)
 		goto err_after_notifier;
+	rc = dumper_start(q, &options->dump, &g->dumper);
+	if (rc != COHORT_OK)
+		goto err_after_stacker;
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
 		goto err_after_dumper;
@@ -349,6 +397,8 @@ err_after_prober:
 	prober_stop(&g->prober, UINT64_MAX);
 err_after_dumper:
 	dumper_stop(g->dumper, UINT64_MAX);
+err_after_stacker:
+	stacker_stop(&g->stacker, UINT64_MAX);
 err_after_notifier:
 	notifier_stop(&g->notifier, UINT64_MAX);
 err_after_alloc:
@@ -375,6 +425,7 @@ bool guard_stop(struct guard *g, uint64_t deadline_ns)
 	/* It ends by itself: the clique has. */
 	pthread_join(g->watchdog, NULL);
 	stopped = prober_stop(&g->prober, deadline_ns);
+	stopped &= stacker_stop(&g->stacker, deadline_ns);
 	stopped &= notifier_stop(&g->notifier, deadline_ns);
 	dumper_stop(g->dumper, deadline_ns);
 	if (stopped)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "symbols.h"
+
+#ifdef HAVE_LIBDW
+
+#include <elfutils/libdwfl.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "guard/symbol.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock; NULL: not begun, or it cannot be had. */
+static Dwfl *session;
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_linux_proc_find_elf,
+	.find_debuginfo = dwfl_standard_find_debuginfo,
+};
+
+/* What is loaded may have changed since the last time. */
+static bool report_locked(void)
+{
+	if (!session)
+		session = dwfl_begin(&callbacks);
+	if (!session)
+		return false;
+	dwfl_report_begin(session);
+	return dwfl_linux_proc_report(session, getpid()) == 0 &&
+	       dwfl_report_end(session, NULL, NULL) == 0;
+}
+
+static void add_line(struct text *t, Dwfl_Module *module, Dwarf_Addr address)
+{
+	Dwfl_Line *line = dwfl_module_getsrc(module, address);
+	const char *file, *slash;
+	int number = 0;
+
+	if (!line)
+		return;
+	file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+	if (!file)
+		return;
+	slash = strrchr(file, '/');
+	text_add(t, " (%s:%d)", slash ? slash + 1 : file, number);
+}
+
+static bool add_locked(struct text *t, uintptr_t address)
+{
+	Dwfl_Module *module;
+	const char *name;
+
+	module = dwfl_addrmodule(session, address);
+	if (!module && report_locked())
+		module = dwfl_addrmodule(session, address);
+	if (!module)
+		return false;
+	name = dwfl_module_addrname(module, address);
+	if (!name)
+		return false;
+	text_add(t, "%s", name);
+	add_line(t, module, address);
+	return true;
+}
+
+static bool add(struct text *t, uintptr_t address)
+{
+	bool is_known;
+
+	/* Another verdict's, which may take its time. */
+	if (pthread_mutex_trylock(&lock))
+		return false;
+	is_known = session && add_locked(t, address);
+	pthread_mutex_unlock(&lock);
+	return is_known;
+}
+
+/* The first look into a file takes its time: into this one, and into libc. */
+static void *prepare(void *unused)
+{
+	char text[100];
+
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	if (report_locked()) {
+		add_locked(&(struct text){ text, sizeof(text) },
+		           (uintptr_t)prepare);
+		add_locked(&(struct text){ text, sizeof(text) },
+		           (uintptr_t)memcpy);
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+void symbols_use(void)
+{
+	pthread_t thread;
+
+	if (thread_start(&thread, prepare, NULL, "cohort/symbols"))
+		return;
+	pthread_detach(thread);
+	symbol_more = add;
+}
+
+#else
+
+void symbols_use(void)
+{
+}
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "guard/stacker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "guard/symbol.h"
+
+/* All stacks are taken, and have names, within these. */
+#define TAKE_NS (50 * UINT64_C(1000000))
+#define NAME_NS (45 * UINT64_C(1000000))
+
+/* Frames of the short form. */
+#define BRIEF 4
+
+/* ---- names ------------------------------------------------------------ */
+
+static void add_frame(struct text *t, const struct stack *stack, int i,
+                      bool more)
+{
+	/* Of a return address the call before it. */
+	uintptr_t address = (uintptr_t)stack->frames[i] - (i > 0);
+
+	if (i)
+		text_add(t, " < ");
+	if (!more || !symbol_more(t, address))
+		symbol_add(t, address);
+}
+
+static void name_one(const struct stack *stack, struct stack_report *out,
+                     bool more)
+{
+	struct text t = { out->text, sizeof(out->text) };
+	struct text brief = { out->brief, sizeof(out->brief) };
+	char *end = out->text;
+	int i;
+
+	out->text[0] = out->brief[0] = '\0';
+	for (i = 0; i < stack->count; i++) {
+		add_frame(&t, stack, i, more);
+		if (i < BRIEF)
+			end = t.at;
+	}
+	text_add(&brief, "%.*s", (int)(end - out->text), out->text);
+}
+
+static void name_all(struct stacker *s, bool more)
+{
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		name_one(&s->stacks[i], &s->names[more][i], more);
+}
+
+static void *stacker_main(void *arg)
+{
+	struct stacker *s = arg;
+	unsigned question;
+
+	for (;;) {
+		while (sem_wait(&s->asked))
+			;
+		if (atomic_load(&s->stop))
+			break;
+		question = atomic_load(&s->question);
+		name_all(s, false);
+		atomic_store(&s->simple, question);
+		if (symbol_more)
+			name_all(s, true);
+		atomic_store(&s->best, question);
+	}
+	atomic_store(&s->has_ended, true);
+	return NULL;
+}
+
+/* ---- asking ----------------------------------------------------------- */
+
+static void unavailable(struct stack_report *r, const char *why)
+{
+	snprintf(r->text, sizeof(r->text), "stack unavailable: %s", why);
+	snprintf(r->brief, sizeof(r->brief), "stack unavailable: %s", why);
+}
+
+/* Wait for names of question @question: 2, the best; 1, the simple; 0: none. */
+static int await(struct stacker *s, unsigned question, uint64_t deadline)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&s->best) != question && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	if (atomic_load(&s->best) == question)
+		return symbol_more ? 2 : 1;
+	return atomic_load(&s->simple) == question;
+}
+
+/* Take them; @at says which of them they are. */
+static void take(struct stacker *s, const int *tids, int n,
+                 struct stack_report *reports, int at[STACK_RANKS])
+{
+	uint64_t deadline = clock_deadline(TAKE_NS);
+	const char *why;
+	int i;
+
+	s->n = 0;
+	for (i = 0; i < n; i++) {
+		why = stack_take(s->signo, tids[i], deadline, &s->stacks[s->n]);
+		if (why)
+			unavailable(&reports[i], why);
+		else
+			at[s->n++] = i;
+	}
+}
+
+static void copy_names(struct stack_report *to, const struct stack_report *from)
+{
+	memcpy(to->text, from->text, sizeof(to->text));
+	memcpy(to->brief, from->brief, sizeof(to->brief));
+}
+
+void stacker_report(struct stacker *s, const int *tids, int n,
+                    struct stack_report *reports)
+{
+	unsigned question = atomic_load(&s->question);
+	int i, found, at[STACK_RANKS];
+
+	if (atomic_load(&s->best) != question) {
+		for (i = 0; i < n; i++)
+			unavailable(&reports[i], "names are still looked up");
+		return;
+	}
+	take(s, tids, n, reports, at);
+	atomic_store(&s->question, ++question);
+	sem_post(&s->asked);
+	found = await(s, question, clock_deadline(NAME_NS));
+	for (i = 0; i < s->n; i++) {
+		if (found)
+			copy_names(&reports[at[i]], &s->names[found - 1][i]);
+		else
+			unavailable(&reports[at[i]], "no names in time");
+	}
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+int stacker_start(struct stacker *s, int signo, const char *group)
+{
+	int err;
+
+	*s = (struct stacker){ .signo = signo };
+	if (!signo)
+		return COHORT_OK;
+	stack_prepare();
+	sem_init(&s->asked, 0, 0);
+	err = thread_start(&s->thread, stacker_main, s, "%.8s/names", group);
+	if (!err)
+		return COHORT_OK;
+	s->signo = 0;
+	sem_destroy(&s->asked);
+	return error_set(COHORT_SYSTEM,
+	                 "cannot start the thread for stacks: %s",
+	                 strerror(err));
+}
+
+bool stacker_stop(struct stacker *s, uint64_t deadline_ns)
+{
+	struct backoff b = BACKOFF;
+
+	if (!s->signo)
+		return true;
+	atomic_store(&s->stop, true);
+	sem_post(&s->asked);
+	while (!atomic_load(&s->has_ended) && clock_now() < deadline_ns)
+		backoff_wait(&b, deadline_ns);
+	if (!atomic_load(&s->has_ended)) {
+		pthread_detach(s->thread);
+		return false;
+	}
+	pthread_join(s->thread, NULL);
+	sem_destroy(&s->asked);
+	return true;
+}

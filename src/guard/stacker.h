@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUARD_STACKER_H
+#define GUARD_STACKER_H
+
+/*
+ * Stacks of ranks' threads, with names: a thread that looks names up, as that may need
+ * what a thread that hangs has, the dynamic linker's lock or memory
+ *
+ * It finds simple names first and better ones then; whoever asks takes what there is
+ * when the time is over.
+ */
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "guard/stack.h"
+
+/* Of so many ranks at a time. */
+#define STACK_RANKS 8
+
+/* What is told of one. */
+struct stack_report {
+	int rank;
+	char text[1000]; /* frames, the innermost first: "f (a.c:1) < g < main";
+	                    or "stack unavailable: " and why */
+	char brief[160]; /* the first of them */
+};
+
+struct stacker {
+	/* Constant after the start. */
+	int signo; /* 0: there is none */
+	pthread_t thread;
+
+	sem_t asked;
+	atomic_bool stop;
+
+	/* Atomic; numbers of questions: that was asked last, and that simple, and
+	 * the best, names have been found of.  Release and acquire: those. */
+	atomic_uint question, simple, best;
+	atomic_bool has_ended;
+
+	/* Of whoever asks while the last two are not behind, else the thread's. */
+	int n;
+	struct stack stacks[STACK_RANKS];
+	struct stack_report names[2][STACK_RANKS];
+};
+
+/* Start, if @signo is not 0.  COHORT_OK, or COHORT_SYSTEM. */
+int stacker_start(struct stacker *s, int signo, const char *group);
+
+/* The stacks of @n threads, at most STACK_RANKS, into reports of which only the rank
+ * is set.  Blocks for at most a tenth of a second.  One thread at a time. */
+void stacker_report(struct stacker *s, const int *tids, int n,
+                    struct stack_report *reports);
+
+/* Stop; false if it hangs in names until then. */
+bool stacker_stop(struct stacker *s, uint64_t deadline_ns);
+
+#endif

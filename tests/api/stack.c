@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Stacks in verdicts: the function that the thread of a missing rank is in
+ *
+ * Each rank 1 here goes somewhere else than into its next collective, says so, and
+ * comes back when the group has ended.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/ranks.h"
+
+TestSuite(stack, .timeout = 60);
+
+#define MS UINT64_C(1000000)
+#define SIGNAL (SIGRTMIN + 3)
+
+/* To be found by its name, and on the stack. */
+#define PLACE __attribute__((visibility("default"), noinline))
+
+PLACE int go_there(struct cohort_comm *c, void *user);
+PLACE void asleep_in_here(void);
+PLACE void spinning_in_here(void);
+PLACE void blocking_the_signal(void);
+
+static struct cohort_cause cause;
+static int32_t values[2];
+static atomic_bool is_there, may_go;
+static char told[1200];
+
+static int keep_stack(const struct cohort_verdict *v, void *user)
+{
+	(void)user;
+	snprintf(told, sizeof(told), "%s", v->ranks[1].stack);
+	/* Not when the abort is complete: that may take memory. */
+	atomic_store(&may_go, true);
+	return 0;
+}
+
+/* Rank 0 waits, once rank 1 is in @user; up to the cause. */
+int go_there(struct cohort_comm *c, void *user)
+{
+	void (*place)(void) = *(void (**)(void))user;
+	int rank = cohort_comm_rank(c);
+
+	if (ranks_sum_wait(c, &values[rank]) != COHORT_OK)
+		return 1;
+	if (rank == 1) {
+		place();
+		return 0;
+	}
+	while (!atomic_load(&is_there))
+		continue;
+	ranks_sum_wait(c, &values[0]);
+	return 0;
+}
+
+static void stall(void (*place)(void), int signal)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.deadlines.join_ns = 100 * MS;
+	o.warn_percent = 100;
+	o.stack_signal = signal;
+	o.on_verdict = keep_stack;
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, go_there, &place, &cause),
+	             COHORT_STALLED, "%s", cohort_last_error());
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static void says(const char *text)
+{
+	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
+	                   text, cause.text);
+}
+
+static void is_default(int signal)
+{
+	struct sigaction now;
+
+	sigaction(signal, NULL, &now);
+	cr_assert(now.sa_handler == SIG_DFL);
+}
+
+/* ---- places ----------------------------------------------------------- */
+
+/* Woken by the signal, and asleep again. */
+void asleep_in_here(void)
+{
+	struct timespec soon = { .tv_nsec = 70000000 };
+
+	atomic_store(&is_there, true);
+	while (!atomic_load(&may_go))
+		nanosleep(&soon, NULL);
+}
+
+void spinning_in_here(void)
+{
+	atomic_store(&is_there, true);
+	while (!atomic_load(&may_go))
+		continue;
+}
+
+void blocking_the_signal(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	asleep_in_here();
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+Test(stack, of_a_thread_that_sleeps_names_its_function)
+{
+	stall(asleep_in_here, SIGNAL);
+	says("; its stack: ");
+	says("asleep_in_here < ");
+	cr_assert_not_null(strstr(told, "asleep_in_here < "), "%s", told);
+	cr_assert_not_null(strstr(told, " < go_there"), "%s", told);
+	is_default(SIGNAL);
+}
+
+Test(stack, of_a_thread_that_spins_names_its_function)
+{
+	stall(spinning_in_here, SIGNAL);
+	says("; its stack: spinning_in_here < ");
+	says("; its thread is running");
+}
+
+Test(stack, is_not_asked_for_if_it_is_not_wanted)
+{
+	stall(asleep_in_here, 0);
+	cr_assert_null(strstr(cause.text, "stack"), "%s", cause.text);
+	cr_assert_str_eq(told, "");
+	says("; its thread is asleep in ");
+}
+
+Test(stack, of_a_thread_that_blocks_the_signal_is_not_to_be_had)
+{
+	stall(blocking_the_signal, SIGNAL);
+	says("; stack unavailable: it blocks the signal");
+	cr_assert_str_eq(told, "stack unavailable: it blocks the signal");
+	says("; its thread is asleep in ");
+}
+
+static atomic_int handled;
+
+static void users_own(int signo)
+{
+	(void)signo;
+	handled++;
+}
+
+Test(stack, never_takes_the_place_of_a_handler)
+{
+	struct sigaction action = { .sa_handler = users_own }, now;
+
+	sigaction(SIGNAL, &action, NULL);
+	stall(asleep_in_here, SIGNAL);
+	says("; stack unavailable: the program handles the signal");
+	cr_assert_eq(handled, 0);
+	sigaction(SIGNAL, NULL, &now);
+	cr_assert(now.sa_handler == users_own);
+}
+
+Test(stack, takes_a_real_time_signal_only)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.stack_signal = SIGUSR1;
+	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID);
+	cr_assert_not_null(
+		strstr(cohort_last_error(), "options->stack_signal is 10"));
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The stack of a thread that is stuck inside malloc(), with the one lock of this
+ * program's allocator: the verdict has it all the same, and comes in its time, as
+ * nobody who makes it needs memory
+ */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "support/ranks.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+
+int main(void)
+{
+	fputs("the sanitizer has an allocator of its own\n", stderr);
+	return 77;
+}
+
+#else
+
+#define MS UINT64_C(1000000)
+
+/* To be found by its name, and on the stack. */
+#define PLACE __attribute__((visibility("default"), noinline))
+
+PLACE void stuck_with_the_lock(void);
+PLACE void waiting_for_memory(void);
+
+static atomic_bool is_back, is_there, may_go;
+static int32_t values[2];
+static char told[1200];
+
+void stuck_with_the_lock(void)
+{
+	const struct timespec soon = { .tv_nsec = 20000000 };
+
+	atomic_store(&is_there, true);
+	while (!atomic_load(&may_go))
+		nanosleep(&soon, NULL);
+}
+
+/* ---- the allocator ---------------------------------------------------- */
+
+static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
+/* Volatile: the compiler takes it that malloc() does not look. */
+static _Thread_local volatile bool gets_stuck;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void __libc_free(void *memory);
+
+PLACE void *malloc(size_t size)
+{
+	void *memory;
+
+	pthread_mutex_lock(&heap);
+	if (gets_stuck)
+		stuck_with_the_lock();
+	memory = __libc_malloc(size);
+	pthread_mutex_unlock(&heap);
+	return memory;
+}
+
+PLACE void *calloc(size_t n, size_t size)
+{
+	void *memory;
+
+	pthread_mutex_lock(&heap);
+	memory = __libc_calloc(n, size);
+	pthread_mutex_unlock(&heap);
+	return memory;
+}
+
+PLACE void *realloc(void *old, size_t size)
+{
+	void *memory;
+
+	pthread_mutex_lock(&heap);
+	memory = __libc_realloc(old, size);
+	pthread_mutex_unlock(&heap);
+	return memory;
+}
+
+PLACE void free(void *memory)
+{
+	pthread_mutex_lock(&heap);
+	__libc_free(memory);
+	pthread_mutex_unlock(&heap);
+}
+
+/* ---- the ranks -------------------------------------------------------- */
+
+void waiting_for_memory(void)
+{
+	void *volatile memory; /* not to be done without */
+
+	gets_stuck = true;
+	memory = malloc(100);
+	gets_stuck = false;
+	free(memory);
+}
+
+static int keep_stack(const struct cohort_verdict *v, void *user)
+{
+	(void)user;
+	snprintf(told, sizeof(told), "%s", v->ranks[1].stack);
+	/* Not when the abort is complete: that may take memory. */
+	atomic_store(&may_go, true);
+	return 0;
+}
+
+static int go_there(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+
+	(void)user;
+	if (ranks_sum_wait(c, &values[rank]) != COHORT_OK)
+		return 1;
+	if (rank == 1) {
+		while (!atomic_load(&is_back))
+			continue;
+		waiting_for_memory();
+		return 0;
+	}
+	atomic_store(&is_back, true);
+	while (!atomic_load(&is_there))
+		continue;
+	ranks_sum_wait(c, &values[0]);
+	return 0;
+}
+
+int main(void)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int rc;
+
+	cohort_group_options_init(&o);
+	o.deadlines.join_ns = 100 * MS;
+	o.warn_percent = 100;
+	o.stack_signal = SIGRTMIN + 3;
+	o.on_verdict = keep_stack;
+	group = ranks_open(2, &o);
+	rc = cohort_group_run(group, go_there, NULL, &cause);
+	ranks_must(cohort_group_close(group), "close");
+	if (rc == COHORT_STALLED &&
+	    strstr(told, "stuck_with_the_lock < malloc < waiting_for_memory"))
+		return 0;
+	fprintf(stderr, "%d: %s\nstack: %s\n", rc, cause.text, told);
+	return 1;
+}
+
+#endif
