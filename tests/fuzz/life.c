@@ -209,10 +209,35 @@ static void end_broken(struct runner *r, struct family *f)
 			       "ncclCommAbort");
 }
 
+static bool is_alone(struct program *p, const struct family *f)
+{
+	int i;
+
+	for (i = 0; i < p->family_count; i++)
+		if (&p->families[i] != f && p->families[i].root == f->root)
+			return false;
+	return true;
+}
+
+/* What is aborted with some ranks of it must find nothing of it under way, which
+ * the other ranks would wait for. */
+static void finish_together(struct runner *r, struct step *s)
+{
+	const struct family *f = s->family;
+	int rank;
+
+	for (rank = 0; rank < f->n; rank++)
+		if (f->owner[rank] == r->index)
+			device_drain(r, f->device[rank], false);
+	wait_for_owners(r->program, s);
+}
+
 void run_destroy(struct runner *r, struct step *s)
 {
 	if (!own_ranks(r, s->family))
 		return;
+	if (!is_alone(r->program, s->family))
+		finish_together(r, s);
 	if (atomic_load(&s->family->is_broken))
 		end_broken(r, s->family);
 	else if (settle_ending(s->family, ENDING_DESTROY))
@@ -231,16 +256,6 @@ void run_own_abort(struct runner *r, struct step *s)
 		end_broken(r, s->family);
 	else if (settle_ending(s->family, ENDING_ABORT))
 		end_ranks(r, s, host_ncclCommAbort, true, "ncclCommAbort");
-}
-
-static bool is_alone(struct program *p, const struct family *f)
-{
-	int i;
-
-	for (i = 0; i < p->family_count; i++)
-		if (&p->families[i] != f && p->families[i].root == f->root)
-			return false;
-	return true;
 }
 
 /* Of what is aborted with it, it may have only some ranks. */

@@ -300,7 +300,7 @@ bool plan_destroy(struct program *p, struct step *s)
 {
 	struct family *f = family_to_end(p, s);
 
-	if (!f || plan_may_hang(p, f))
+	if (!f || plan_may_hang(p, f) || (p->depth && has_kin(p, f)))
 		return false;
 	f->is_gone = true;
 	return true;
