@@ -482,20 +482,19 @@ static ncclResult_t call(const struct part *part, size_t count, int op,
 	return result;
 }
 
-/* What the odd rank does instead; -1: nothing. */
+/* What the odd rank does instead; -1: nothing.  It is not a root without what a root
+ * sends, which may be read before it is known that the others wait for another. */
 static int call_oddly(const struct part *part)
 {
 	const struct step *s = part->step;
+	const int root = (s->root + 1) % s->family->n;
 
-	switch (s->raw[7] % 3) {
-	case 1:
-		return (int)call(part, s->count ? s->count - 1 : 0, s->op,
-		                 s->root);
-	case 2:
+	if (s->raw[7] % 3 == 0)
+		return -1;
+	if (s->raw[7] % 3 == 2 && root != part->rank)
 		return (int)call_with(part, s->count, (s->op + 1) % ncclAvg,
-		                      (s->root + 1) % s->family->n);
-	}
-	return -1;
+		                      root);
+	return (int)call(part, s->count ? s->count - 1 : 0, s->op, s->root);
 }
 
 void call_rank(struct runner *r, struct step *s, int rank)
