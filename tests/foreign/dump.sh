@@ -30,4 +30,6 @@ ${CC:-cc} -std=c11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude \
 python3 $here/dump.py "$scratch/calls" 4
 COHORT_HOST_DEVICES=64 "$scratch/dumper" "$scratch/many" 64 2048 1 >/dev/null
 python3 $here/dump.py "$scratch/many" 64
+python3 $here/pickles.py scripts/fr2pickle.py "$scratch/calls" \
+	"$scratch/pickled"
 python3 $here/killed.py "$scratch/dumper" "$scratch/killed" 200

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turn dumps of the flight recorder into the files that PyTorch's torchfrtrace loads.
+
+usage: fr2pickle.py [--group NAME] [--generation N] FOLDER OUT
+
+FOLDER has the files fr_NAME_gN_rank_R.json of a dump; OUT gets rank_R for each of
+them, a pickle with the same content as PyTorch writes itself: times that are not
+known are None, numbers that its JSON has as text are numbers, frames are there and
+empty.  Copies, which are no collective, are left out.  Then
+
+    torchfrtrace OUT --prefix rank_
+
+FOLDER may have dumps of several groups and generations: of one group, the last
+generation is taken unless told otherwise.  Exit status 0, or 1 with the reason.
+"""
+
+import argparse
+import glob
+import json
+import os
+import pickle
+import sys
+
+TIMES = ("time_discovered_started_ns", "time_discovered_completed_ns")
+SCHEMA = (
+    "record_id", "pg_id", "process_group", "thread_name", "thread_id",
+    "collective_seq_id", "p2p_seq_id", "op_id", "profiling_name",
+    "time_created_ns", "duration_ms", "input_sizes", "input_dtypes",
+    "output_sizes", "output_dtypes", "state", "time_discovered_started_ns",
+    "time_discovered_completed_ns", "retired", "timeout_ms", "is_p2p",
+)
+
+
+class Wrong(Exception):
+    """What keeps the files from being made, for people."""
+
+
+def load(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            dump = json.load(file)
+    except (OSError, ValueError) as error:
+        raise Wrong(f"{path}: {error}") from error
+    if not isinstance(dump, dict) or "cohort" not in dump or "entries" not in dump:
+        raise Wrong(f"{path}: not a dump of a rank")
+    if dump["version"].split(".")[0] != "2":
+        raise Wrong(f"{path}: version {dump['version']}, not 2.x")
+    return dump
+
+
+def choose(dumps, group, generation):
+    """Those of one group and one generation, by rank."""
+    groups = sorted({d["cohort"]["group"] for d in dumps})
+    if group is None and len(groups) > 1:
+        raise Wrong(f"there are dumps of {', '.join(groups)}: choose one, --group")
+    group = groups[0] if group is None else group
+    dumps = [d for d in dumps if d["cohort"]["group"] == group]
+    if generation is None:
+        generation = max((d["cohort"]["generation"] for d in dumps), default=0)
+    chosen = {
+        d["cohort"]["rank"]: d
+        for d in dumps
+        if d["cohort"]["generation"] == generation
+    }
+    if not chosen:
+        raise Wrong(f"no dump of group {group}, generation {generation}")
+    return chosen
+
+
+def convert_entry(entry):
+    made = {key: entry[key] for key in SCHEMA if key in entry}
+    for key in TIMES:
+        made[key] = entry[key] or None
+    made["process_group"] = tuple(entry["process_group"])
+    made["frames"] = []
+    return made
+
+
+def convert(dump):
+    status = {
+        pg: {key: int(value) for key, value in counts.items()}
+        for pg, counts in dump["pg_status"].items()
+    }
+    return {
+        "version": dump["version"],
+        "comm_lib_version": dump["comm_lib_version"],
+        "pg_config": dump["pg_config"],
+        "pg_status": status,
+        "entries": [
+            convert_entry(e)
+            for e in dump["entries"]
+            if e["profiling_name"].startswith("nccl:")
+        ],
+    }
+
+
+def warn_of_missing(chosen):
+    world = max(d["cohort"]["world"] for d in chosen.values())
+    missing = sorted(set(range(world)) - set(chosen))
+    if missing:
+        print(
+            f"no dump of ranks {missing}: torchfrtrace wants "
+            "--allow-incomplete-ranks",
+            file=sys.stderr,
+        )
+
+
+def run(options):
+    paths = sorted(glob.glob(os.path.join(options.folder, "fr_*_rank_*.json")))
+    if not paths:
+        raise Wrong(f"{options.folder}: no files fr_*_rank_*.json")
+    chosen = choose(
+        [load(path) for path in paths], options.group, options.generation
+    )
+    os.makedirs(options.out, exist_ok=True)
+    for rank, dump in sorted(chosen.items()):
+        with open(os.path.join(options.out, f"rank_{rank}"), "wb") as file:
+            pickle.dump(convert(dump), file)
+    warn_of_missing(chosen)
+    print(f"{len(chosen)} files in {options.out}")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n", maxsplit=1)[0]
+    )
+    parser.add_argument("folder", metavar="FOLDER")
+    parser.add_argument("out", metavar="OUT")
+    parser.add_argument("--group", metavar="NAME")
+    parser.add_argument("--generation", metavar="N", type=int)
+    try:
+        run(parser.parse_args())
+    except (Wrong, OSError) as error:
+        print(f"fr2pickle.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

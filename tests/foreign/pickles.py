@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whether fr2pickle.py's files are such as torchfrtrace loads and can match.
+
+usage: pickles.py FR2PICKLE DUMPS SCRATCH
+
+Loads them as its loader does, the rank from the name behind the common prefix, and
+does to them what its analysis does: the process groups agree, entries of one number
+are the same call on all ranks, with sizes that fit together.  Where PyTorch is
+installed its own analysis runs, too.  Exit status 0, or 1.
+"""
+
+import ast
+import glob
+import importlib.util
+import math
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+
+NAME = re.compile(r"([\w\-\_]*?)(\d+)$")
+
+
+def load(folder):
+    ranks = {}
+    prefixes = set()
+    for name in os.listdir(folder):
+        prefix, rank = NAME.search(name).groups()
+        prefixes.add(prefix)
+        with open(os.path.join(folder, name), "rb") as file:
+            ranks[int(rank)] = pickle.load(file)
+    assert len(prefixes) == 1, prefixes
+    return ranks
+
+
+def check_types(e):
+    assert isinstance(e["frames"], list)
+    assert isinstance(e["process_group"], tuple)
+    for key in ("time_discovered_started_ns", "time_discovered_completed_ns"):
+        assert e[key] is None or e[key] > 0, e
+    assert (e["state"] == "completed") == (
+        e["time_discovered_completed_ns"] is not None
+    )
+    library, name = e["profiling_name"].split(":")
+    assert library == "nccl", e
+    parts = name.split(" ")
+    if parts[0] == "send":
+        [int(r) for r in parts[1].split("->")]
+    if parts[0] == "recv":
+        [int(r) for r in parts[1].split("<-")]
+
+
+def check_sizes(e, size):
+    name = e["profiling_name"].split(":")[1]
+    if name in ("all_gather", "reduce_scatter"):
+        numbers = [math.prod(e[k][0]) for k in ("input_sizes", "output_sizes")]
+        assert max(numbers) == min(numbers) * size, e
+        assert (numbers[1] > numbers[0]) == (name == "all_gather"), e
+    if name == "all_reduce":
+        assert e["input_sizes"] == e["output_sizes"], e
+
+
+def check(ranks):
+    numbered = {}
+    for rank, dump in ranks.items():
+        assert dump["version"] == "2.10"
+        for name, group in dump["pg_config"].items():
+            members = ast.literal_eval(group["ranks"])
+            assert set(members) == set(ranks), (name, members)
+        for counts in dump["pg_status"].values():
+            assert all(isinstance(n, int) for n in counts.values()), counts
+        for e in dump["entries"]:
+            check_types(e)
+            assert e["process_group"][0] in dump["pg_config"]
+            check_sizes(e, len(ranks))
+            if not e["is_p2p"] and e["profiling_name"] != "nccl:coalesced":
+                key = (e["process_group"], e["collective_seq_id"])
+                numbered.setdefault(key, {})[rank] = e["profiling_name"]
+    assert numbered
+    for key, names in numbered.items():
+        assert len(set(names.values())) == 1, (key, names)
+    return numbered
+
+
+def refuses(script, *arguments):
+    made = subprocess.run(
+        [sys.executable, script, *arguments], capture_output=True, text=True
+    )
+    assert made.returncode == 1, made
+    assert made.stderr.startswith("fr2pickle.py: "), made.stderr
+
+
+def check_refusals(script, dumps, scratch):
+    refuses(script, scratch + "/nothing", scratch + "/out2")
+    refuses(script, "--group", "no such", dumps, scratch + "/out2")
+    several = scratch + "/several"
+    shutil.copytree(dumps, several)
+    path = glob.glob(several + "/fr_*_rank_0.json")[0]
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path.replace("fr_", "fr_x", 1), "w", encoding="utf-8") as file:
+        file.write(text.replace('"group":"', '"group":"x'))
+    refuses(script, several, scratch + "/out2")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text[: len(text) // 2])
+    refuses(script, several, scratch + "/out2")
+
+
+def main():
+    script, dumps, scratch = sys.argv[1:]
+    os.makedirs(scratch)
+    out = os.path.join(scratch, "out")
+    subprocess.run([sys.executable, script, dumps, out], check=True)
+    ranks = load(out)
+    numbered = check(ranks)
+    check_refusals(script, dumps, scratch)
+    if importlib.util.find_spec("torch"):
+        subprocess.run(
+            [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace",
+             out, "--prefix", "rank_"],
+            check=True,
+        )
+    print(f"{len(ranks)} pickles, {len(numbered)} collectives")
+
+
+if __name__ == "__main__":
+    main()
