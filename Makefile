@@ -36,7 +36,7 @@
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir
 #
 # Nothing but a C compiler is needed to build: CUDA and NCCL are opened at run
-# time, and only the tests use Criterion.
+# time, and only the tests use Criterion.  With json-c, cohort trace reads dumps.
 
 all:
 
@@ -98,6 +98,12 @@ CUDA_HOME ?= $(firstword $(foreach p,/usr/local/cuda \
                $(call real_headers,$p)))
 cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
+# What the command uses where it is: libdw, for files and lines of stacks; json-c,
+# for cohort trace.  Compiled with it again when it comes, or goes.
+optional := $(foreach p,json-c libdw,\
+              $(shell pkg-config --exists $p 2>/dev/null && echo $p))
+with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
+
 # ---- sources ----------------------------------------------------------------
 
 library_sources := \
@@ -155,7 +161,9 @@ command_sources := \
   src/cli/drill_alone.c src/cli/drill_cell.c src/cli/drill_ranks.c \
   src/cli/drill_report.c src/cli/drill_table.c src/cli/info.c \
   src/cli/main.c src/cli/mlp.c src/cli/progress.c src/cli/report.c \
-  src/cli/run.c src/cli/supervise.c src/cli/symbols.c src/cli/train.c
+  src/cli/run.c src/cli/supervise.c src/cli/symbols.c src/cli/trace.c \
+  src/cli/trace_figures.c src/cli/trace_read.c src/cli/trace_report.c \
+  src/cli/train.c
 # The drop-in libraries: those of the host platform's sources, and forwarders.
 drop_in_sources := \
   src/platform/dropin/absent.c src/platform/dropin/cudart.c \
@@ -273,14 +281,17 @@ all: $(out)/cohort $(library)
 demo: $(out)/cohort
 	$(Q)$< demo
 
-# Where it is, the command's stacks have files and lines.
-libdw := $(shell pkg-config --exists libdw 2>/dev/null && echo libdw)
-$(dir)/src/cli/symbols.o: extra = $(if $(libdw),-DHAVE_LIBDW \
-                                    $(shell pkg-config --cflags libdw))
+$(dir)/src/cli/symbols.o: extra = $(call with,libdw,-DHAVE_LIBDW)
+$(dir)/src/cli/trace_read.o: extra = $(call with,json-c,-DHAVE_JSON_C)
+$(dir)/src/cli/symbols.o $(dir)/src/cli/trace_read.o: $(dir)/optional
+$(dir)/optional: FORCE
+	@mkdir -p $(@D)
+	@echo '$(optional)' | cmp -s - $@ || echo '$(optional)' >$@
 
 $(out)/cohort: $(command_objects) $(library_objects)
 	$(call say,LINK,$@)
-	$(Q)$(link) -o $@ $^ $(if $(libdw),$(shell pkg-config --libs libdw)) $(libs)
+	$(Q)$(link) -o $@ $^ \
+	  $(if $(optional),$(shell pkg-config --libs $(optional))) $(libs)
 
 $(shared): $(library_objects) src/cohort.map
 	$(call say,LINK,$@)
@@ -417,6 +428,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/drill.sh $(out)/cohort' \
                 'tests/foreign/dump.sh $(out)/cohort $(lib)' \
                 'tests/foreign/hang.sh $(out)/cohort' \
+                'python3 tests/foreign/trace.py $(out)/cohort' \
                 'tests/foreign/peers.sh $(out)/cohort' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \

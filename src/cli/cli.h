@@ -25,6 +25,7 @@ int demo_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int drill_main(int argc, char **argv);
 int run_main(int argc, char **argv);
+int trace_main(int argc, char **argv);
 
 /* That the command's threads are asked by where they are, for verdicts. */
 #define CLI_STACK_SIGNAL (SIGRTMIN + 7)

@@ -26,6 +26,7 @@ static const struct command {
 	{ "bench", bench_main, "how fast the collectives are" },
 	{ "drill", drill_main, "what becomes of every fault in every place" },
 	{ "run", run_main, "run a program of NCCL without a GPU" },
+	{ "trace", trace_main, "what the dumps of a flight recorder tell" },
 };
 
 enum { OPTION_VERSION = CLI_LONG_OPTION };

@@ -80,49 +80,25 @@ static void put_queueing(const struct track *t, const struct flight_op *op,
 	json_close(t->json, '}');
 }
 
-/* When it can have begun: called, and what was before it done. */
-static uint64_t begin_of(const struct track *t, const struct flight_op *op)
-{
-	uint64_t begin = op->r.submitted_ns;
-
-	if (t->busy_until_ns > begin)
-		begin = t->busy_until_ns;
-	return begin;
-}
-
-/* When its last rank came, no earlier than @begin and no later than @end: all ranks
- * of this process, which are the only ones that are seen. */
-static uint64_t joined_at(const struct track *t, const struct flight_op *op,
-                          uint64_t begin, uint64_t end)
-{
-	const struct flight_meeting *m = flight_meeting(t->flight, op->number);
-
-	if (!m)
-		return begin;
-	if (m->joined < t->flight->size)
-		return op->state == FLIGHT_COMPLETED ? begin : end;
-	return m->last_ns < begin ? begin : m->last_ns > end ? end : m->last_ns;
-}
-
 static void put_execution(struct track *t, const struct flight_op *op,
-                          uint64_t end)
+                          uint64_t end_ns)
 {
-	uint64_t begin = begin_of(t, op), joined;
+	struct flight_span s =
+		flight_span(t->flight, op, t->busy_until_ns, end_ns);
 
-	if (end < begin)
-		end = begin;
-	joined = joined_at(t, op, begin, end);
-	if (t->busy_until_ns && begin > t->busy_until_ns)
-		put_slice(t, NULL, "gap", "gap", t->busy_until_ns, begin);
-	if (begin > op->r.submitted_ns) {
+	if (t->busy_until_ns && s.begin_ns > t->busy_until_ns)
+		put_slice(t, NULL, "gap", "gap", t->busy_until_ns, s.begin_ns);
+	if (s.begin_ns > op->r.submitted_ns) {
 		put_queueing(t, op, "b", op->r.submitted_ns);
-		put_queueing(t, op, "e", begin);
+		put_queueing(t, op, "e", s.begin_ns);
 	}
-	if (joined > begin)
-		put_slice(t, op, record_name(&op->r), "waiting", begin, joined);
-	if (end > joined || joined == begin)
-		put_slice(t, op, record_name(&op->r), "execution", joined, end);
-	t->busy_until_ns = end;
+	if (s.joined_ns > s.begin_ns)
+		put_slice(t, op, record_name(&op->r), "waiting", s.begin_ns,
+		          s.joined_ns);
+	if (s.end_ns > s.joined_ns || s.joined_ns == s.begin_ns)
+		put_slice(t, op, record_name(&op->r), "execution", s.joined_ns,
+		          s.end_ns);
+	t->busy_until_ns = s.end_ns;
 }
 
 /* As yet it is the first that is not done, or behind that. */

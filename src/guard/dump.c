@@ -177,6 +177,7 @@ static void put_ours(const struct page *p, const struct flight_op *op)
 	json_uint(j, "tensors", r->n);
 	json_uint(j, "count", r->count);
 	json_uint(j, "bytes", r->bytes);
+	json_uint(j, "collective", op->number);
 	json_uint(j, "pair_seq_id", op->pair);
 	json_string(j, "tag", flight_tag(p->rank, op));
 	json_int(j, "outcome", r->outcome);

@@ -40,8 +40,9 @@ bool flight_init(struct flight *f, int size, unsigned slots)
 
 	memset(f, 0, sizeof(*f));
 	f->bytes = ranks + ops + meetings;
+	/* Few rings are full: only what is written to is there. */
 	f->memory = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE,
-	                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (f->memory == MAP_FAILED) {
 		f->memory = NULL;
 		return false;
@@ -338,6 +339,28 @@ const struct flight_meeting *flight_meeting(const struct flight *f,
 	    number - f->lowest >= f->meetings_count)
 		return NULL;
 	return &f->meetings[number - f->lowest];
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+struct flight_span flight_span(const struct flight *f,
+                               const struct flight_op *op,
+                               uint64_t busy_until_ns, uint64_t end_ns)
+{
+	const struct flight_meeting *m = flight_meeting(f, op->number);
+	struct flight_span s;
+
+	s.begin_ns = later(op->r.submitted_ns, busy_until_ns);
+	s.end_ns = later(s.begin_ns, end_ns);
+	s.joined_ns = s.begin_ns;
+	if (m && m->joined == f->size)
+		s.joined_ns = shorter(later(s.begin_ns, m->last_ns), s.end_ns);
+	else if (m && op->state != FLIGHT_COMPLETED)
+		s.joined_ns = s.end_ns;
+	return s;
 }
 
 const char *flight_tag(const struct flight_rank *r, const struct flight_op *op)

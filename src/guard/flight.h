@@ -107,6 +107,19 @@ void flight_meet(struct flight *flight);
 const struct flight_meeting *flight_meeting(const struct flight *flight,
                                             uint64_t number);
 
+/* What a rank did for an operation, when.  Each is no earlier than the one before. */
+struct flight_span {
+	uint64_t begin_ns;  /* called, and what was before it done */
+	uint64_t joined_ns; /* called by all ranks of this process, too */
+	uint64_t end_ns;
+};
+
+/* That of @op, behind what was done at @busy_until_ns (0: nothing was), and itself
+ * done at @end_ns, or not yet. */
+struct flight_span flight_span(const struct flight *flight,
+                               const struct flight_op *op,
+                               uint64_t busy_until_ns, uint64_t end_ns);
+
 /* The tag of an operation of @rank, "": none. */
 const char *flight_tag(const struct flight_rank *rank,
                        const struct flight_op *op);

@@ -87,7 +87,7 @@ has_keys()
 helps --version
 helps --help
 narrow 'cohort --help'
-for command in info demo bench drill run; do
+for command in info demo bench drill run trace; do
 	helps $command -h
 	helps $command --help
 	narrow "cohort $command --help"
@@ -99,7 +99,7 @@ refuses command
 refuses nonsense nonsense
 refuses --bogus --bogus
 refuses --version --version=1
-for command in info demo bench drill; do
+for command in info demo bench drill trace; do
 	refuses --bogus $command --bogus
 	refuses -x $command -x
 	refuses --json $command --json=1
@@ -107,6 +107,8 @@ done
 for command in info demo drill; do
 	refuses operand $command operand
 done
+refuses 'no file' trace
+refuses --chrome trace --chrome
 refuses --ranks demo --ranks
 for value in 0 -1 1025 four 4x '' 99999999999999999999999; do
 	refuses "--ranks: '$value'" demo --ranks "$value"

@@ -49,6 +49,7 @@ OURS = {
     "tensors": int,
     "count": int,
     "bytes": int,
+    "collective": int,
     "pair_seq_id": int,
     "tag": str,
     "outcome": int,
@@ -79,7 +80,7 @@ RANK_FACTS = {
     "recorded": int,
     "lost": int,
 }
-# ProfilerActivity and others of PyTorch's names that an analyser knows.
+# What an analyser knows.
 CALLS = {
     "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter",
     "gather", "scatter", "all_to_all", "barrier", "split", "send", "recv",

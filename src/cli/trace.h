@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRACE_H
+#define TRACE_H
+
+/*
+ * The parts of cohort trace: reading dumps, and saying what is in them
+ */
+
+#include <stdbool.h>
+
+#include "guard/flight.h"
+
+struct json;
+
+#define TRACE_PROBLEMS 64
+
+/* What the files had in them, put together. */
+struct trace {
+	struct flight flight; /* of the ranks that there are, in their order */
+	bool is_found;        /* false: no file could be read */
+	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
+
+	/* What is wrong with the files, a line for each. */
+	char problems[TRACE_PROBLEMS][256];
+	int n_problems;
+};
+
+/* Read them.  CLI_OK, also if some are damaged, or CLI_FAILED after a complaint. */
+int trace_read(struct trace *trace, char *const *files, int n);
+void trace_free(struct trace *trace);
+
+/* The number of the collective that it is about: that of the verdict, else the first
+ * that is not done on all ranks, else the last; 0: there is none. */
+uint64_t trace_front(const struct trace *trace);
+
+/* The collectives around it. */
+struct trace_window {
+	uint64_t first, last;
+};
+
+struct trace_window trace_window(const struct trace *trace);
+
+/* What a rank has of a collective; NULL: not on record. */
+const struct flight_op *trace_find(const struct flight_rank *rank,
+                                   uint64_t number);
+
+/* ---- figures ---------------------------------------------------------- */
+
+/* Of some times, in ns. */
+struct trace_spread {
+	size_t n;
+	uint64_t p50, p95, max;
+};
+
+/* How often a rank came last, and by how much behind the first. */
+struct trace_late {
+	int rank;
+	size_t last, of;
+	struct trace_spread late;
+};
+
+/* The calls of one kind, type, count and tag. */
+struct trace_site {
+	const char *call;
+	struct record record; /* of one of them */
+	const char *tag;
+	size_t calls;
+	struct trace_spread queueing, waiting, execution, between;
+};
+
+struct trace_figures {
+	int n_late;
+	struct trace_late *late; /* by rank */
+	size_t n_sites;
+	struct trace_site *sites; /* those with the most time first */
+};
+
+/* False without memory. */
+bool trace_figures(const struct trace *trace, struct trace_figures *figures);
+void trace_figures_free(struct trace_figures *figures);
+
+/* ---- saying it -------------------------------------------------------- */
+
+void trace_print(const struct trace *trace, const struct trace_figures *f);
+void trace_json(struct json *json, const struct trace *trace,
+                const struct trace_figures *f);
+
+#endif

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cohort trace, on the dumps of a demo whose rank stalls, whole and damaged.
+
+usage: trace.py COHORT          exit status 0 passed, 1 failed, 77 skipped
+"""
+
+import glob
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import dump as checks
+
+
+class Trace:
+    def __init__(self, cohort, folder):
+        self.cohort = cohort
+        self.folder = folder
+
+    def run(self, *arguments, status=0):
+        made = subprocess.run(
+            [self.cohort, "trace", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert made.returncode == status, (arguments, made)
+        return made
+
+    def json(self, *arguments):
+        return json.loads(self.run("--json", *arguments).stdout)
+
+    def files(self, what="*"):
+        return sorted(glob.glob(f"{self.folder}/fr_demo_g1_{what}.json"))
+
+    def path(self, what):
+        return f"{self.folder}/fr_demo_g1_{what}.json"
+
+
+def make_dumps(cohort, folder):
+    environment = dict(os.environ, COHORT_PLATFORM="host", COHORT_DUMP_DIR=folder)
+    subprocess.run(
+        [cohort, "demo", "--json"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def check_whole(trace):
+    verdict = json.loads(read(trace.path("merged")))["cohort"]["verdict"]
+    found = trace.json(*trace.files())
+    assert found["verdict"]["text"] == verdict["text"]
+    assert found["verdict"]["kind"] == "outside the library"
+    assert found["verdict"]["rank"] == 2
+    assert found["stalled_at"] == verdict["collective"]
+    assert found["missing_ranks"] == [] and found["problems"] == []
+    stall = [r for r in found["window"] if r["collective"] == found["stalled_at"]]
+    assert sorted(r["rank"] for r in stall[0]["ranks"]) == [0, 1, 3], stall
+    assert all(r["state"] != "completed" for r in stall[0]["ranks"]), stall
+    before = [r for r in found["window"] if r["collective"] < found["stalled_at"]]
+    assert all(r["state"] == "completed" for w in before for r in w["ranks"])
+    came_last = sum(r["came_last"] for r in found["ranks"])
+    assert came_last == found["ranks"][0]["of"] > 0
+    check_figures(trace, found)
+
+
+def check_figures(trace, found):
+    """Counted once more, here."""
+    calls, lates = 0, {}
+    arrivals = {}
+    for path in trace.files("rank_*"):
+        dump = json.loads(read(path))
+        rank = dump["cohort"]["rank"]
+        calls += sum(1 for e in dump["entries"] if e["finished_ns"])
+        for e in dump["entries"]:
+            if e["collective"]:
+                arrivals.setdefault(e["collective"], {})[rank] = e["submitted_ns"]
+    assert sum(s["calls"] for s in found["sites"]) == calls
+    for times in arrivals.values():
+        if len(times) == 4:
+            last = max(times, key=times.get)
+            lates.setdefault(last, []).append(max(times.values()) - min(times.values()))
+    for rank in found["ranks"]:
+        late = sorted(lates.get(rank["rank"], []))
+        assert rank["came_last"] == len(late), rank
+        assert rank["late_ns"]["max"] == (late[-1] if late else 0), rank
+        assert rank["late_ns"]["p50"] == (late[(len(late) - 1) // 2] if late else 0)
+    for site in found["sites"]:
+        for key in ("queueing_ns", "waiting_ns", "execution_ns", "between_ns"):
+            s = site[key]
+            assert 0 <= s["p50"] <= s["p95"] <= s["max"], site
+
+
+def check_text(trace):
+    text = trace.run(*trace.files()).stdout
+    assert "verdict   outside the library" in text, text
+    assert re.search(r"^>\d+ +all_reduce.* > .* \. +> ", text, re.M), text
+    assert "came last" in text and "execution" in text, text
+    for line in text.splitlines():
+        assert len(line) <= 79 or "call" in line, line
+
+
+def check_parts(trace):
+    """The merged file alone, and all but one rank's."""
+    whole = trace.json(*trace.files())
+    merged = trace.json(trace.path("merged"))
+    for key in ("verdict", "stalled_at", "window", "missing_ranks"):
+        assert merged[key] == whole[key], key
+    some = trace.json(*(f for f in trace.files("rank_*") if "rank_1" not in f))
+    assert some["missing_ranks"] == [1]
+    assert some["stalled_at"] == whole["stalled_at"]
+    text = trace.run(trace.path("rank_0")).stdout
+    assert "no dump of rank 1-3" in text, text
+
+
+def check_chrome(trace):
+    out = trace.folder + "/out.json"
+    trace.run("--chrome", out, *trace.files("rank_*"))
+    categories = checks.check_chrome(out, json.loads(read(out)))
+    assert {"arrival", "waiting", "execution", "gap"} <= categories, categories
+    trace.run("--chrome", "/dev/null/x", trace.path("merged"), status=1)
+
+
+def check_damaged(trace):
+    path = trace.folder + "/damaged.json"
+    lines = read(trace.path("rank_0")).split("\n")
+    lines[5] = lines[5][:40] + "\x01" + lines[5][41:70]
+    write(path, "\n".join(lines))
+    found = trace.json(path)
+    assert found["ranks"][0]["operations"] == len(lines) - 4, len(lines)
+    assert any("1 line cannot be read" in p for p in found["problems"]), found
+    assert any("1 of rank 0's" in p for p in found["problems"]), found
+    assert found["verdict"]["rank"] == 2
+    write(path, "{}")
+    assert "is no dump" in trace.run(path, status=1).stderr
+    write(path, "nothing")
+    assert "its head cannot be read" in trace.run(path, status=1).stderr
+    assert "No such file" in trace.run(path + "x", status=1).stderr
+    other = read(trace.path("rank_1")).replace('"group":"demo"', '"group":"other"')
+    write(path, other)
+    found = trace.json(*trace.files("rank_*"), path)
+    assert any('is of group "other"' in p for p in found["problems"]), found
+
+
+def check_truncated(trace, what):
+    """Cut anywhere: an answer or a complaint, and no more than there is."""
+    path = trace.folder + "/cut.json"
+    with open(trace.path(what), "rb") as file:
+        whole = file.read()
+    head = whole.index(b"\n")
+    for _ in range(40):
+        n = random.choice([random.randrange(len(whole) - 2), random.randrange(head)])
+        with open(path, "wb") as file:
+            file.write(whole[:n])
+        if n < head:
+            made = trace.run(path, status=1)
+            assert made.stderr.startswith("cohort trace: "), made
+            continue
+        if what == "merged" and whole.index(b'"entries":[') > n:
+            continue
+        found = trace.json(path)
+        assert any("damaged, or ends" in p for p in found["problems"]), (n, found)
+        kept = sum(r["operations"] for r in found["ranks"])
+        assert kept <= whole[:n].count(b'"record_id"'), (n, kept)
+        assert kept >= whole[:n].count(b'"record_id"') - 1, (n, kept)
+        assert found["verdict"]["rank"] == 2
+
+
+def check_garbage(trace):
+    """Bytes changed at random: never the end of the process by a signal."""
+    path = trace.folder + "/garbage.json"
+    with open(trace.path("rank_3"), "rb") as file:
+        whole = file.read()
+    for _ in range(40):
+        changed = bytearray(whole)
+        for _ in range(random.choice([1, 10, 1000])):
+            changed[random.randrange(len(changed))] = random.randrange(256)
+        with open(path, "wb") as file:
+            file.write(changed)
+        made = subprocess.run(
+            [trace.cohort, "trace", path], capture_output=True, check=False
+        )
+        assert made.returncode in (0, 1), made
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Trace(sys.argv[1], folder)
+        if "json-c" in trace.run("/dev/null", status=1).stderr:
+            print("cohort was built without json-c: skipped")
+            sys.exit(77)
+        make_dumps(sys.argv[1], folder)
+        check_whole(trace)
+        check_text(trace)
+        check_parts(trace)
+        check_chrome(trace)
+        check_damaged(trace)
+        check_truncated(trace, "rank_0")
+        check_truncated(trace, "merged")
+        check_garbage(trace)
+    print("trace: ok")
+
+
+if __name__ == "__main__":
+    main()
