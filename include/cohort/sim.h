@@ -64,13 +64,15 @@ enum cohort_fault_kind {
 	COHORT_FAULT_HUNG = 7,   /* the call does not return, also not on an
 	                           abort, until cohort_sim_faults_clear(),
 	                           then fails */
-	COHORT_FAULT_INIT = 8,   /* the rank's init, not a collective, takes
-	                           @value nanoseconds longer; 0: until
+	COHORT_FAULT_INIT = 8,   /* the rank's init, or split, not a collective,
+	                           takes @value nanoseconds longer; 0: until
 	                           cohort_sim_faults_clear() */
 	COHORT_FAULT_MEMORY = 9, /* the call fails for want of memory and
 	                            queues nothing */
-	COHORT_FAULT_ARGUMENT = 10, /* the call goes out with a count that is
+	COHORT_FAULT_ARGUMENT = 10,   /* the call goes out with a count that is
 	                               one less than asked for (0 stays 0) */
+	COHORT_FAULT_INIT_ERROR = 11, /* the rank's init, or split, fails with
+	                                 ncclResult_t @value */
 };
 
 /* One scripted fault.  It strikes once. */
@@ -80,7 +82,8 @@ struct cohort_fault {
 	                       receives on a communicator are numbered from
 	                       0 in the order called, each tensor of a list
 	                       is one; those with count 0, for which nobody
-	                       arrives, are counted too; 0 for INIT */
+	                       arrives, are counted too; of INIT and
+	                       INIT_ERROR 0 is an init, 1 a split */
 	int kind;           /* enum cohort_fault_kind */
 	uint64_t value;     /* see the kinds */
 };
@@ -94,7 +97,7 @@ struct cohort_fault {
  * environment variable COHORT_FAULTS adds faults at first use, as a list like
  * "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck" (rank@operation:kind; times
  * in ns, us, ms or s); the others are die, async=CODE, hung, init, init=TIME,
- * memory and argument.  A list that cannot be read makes opening the platform
+ * memory, argument and init-error=CODE.  A list that cannot be read makes opening the platform
  * fail and names the part.  Any thread; neither blocks.
  *
  * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_NO_MEMORY

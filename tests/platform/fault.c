@@ -497,6 +497,61 @@ Test(fault, init_may_take_a_time, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
+Test(fault, init_may_fail, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	const int devices[2] = { 0, 1 };
+	ncclComm_t comms[2];
+
+	add(1, 0, COHORT_FAULT_INIT_ERROR, ncclInternalError);
+	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclInternalError);
+	/* It strikes once. */
+	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclSuccess);
+	p->ncclGroupStart();
+	p->ncclCommDestroy(comms[0]);
+	p->ncclCommDestroy(comms[1]);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+static ncclResult_t split_both(struct native_clique *clique, ncclComm_t *out)
+{
+	const struct platform *p = clique->p;
+	ncclResult_t result = ncclSuccess, r;
+	int i;
+
+	p->ncclGroupStart();
+	for (i = 0; i < 2; i++) {
+		r = p->ncclCommSplit(clique->comm[i], 0, i, &out[i], NULL);
+		if (result == ncclSuccess)
+			result = r;
+	}
+	r = p->ncclGroupEnd();
+	return result == ncclSuccess ? r : result;
+}
+
+Test(fault, a_split_has_an_init_too, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	ncclComm_t children[2];
+	double before;
+
+	add(0, 1, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	add(1, 1, COHORT_FAULT_INIT_ERROR, ncclInternalError);
+	native_clique_open(&clique, p, 2);
+	native_sum_all(&clique);
+	before = native_now_ms();
+	cr_assert_eq(split_both(&clique, children), ncclInternalError);
+	add(0, 1, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	cr_assert_eq(split_both(&clique, children), ncclSuccess);
+	cr_assert_geq(native_now_ms() - before, 20.0);
+	p->ncclGroupStart();
+	p->ncclCommDestroy(children[0]);
+	p->ncclCommDestroy(children[1]);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	native_clique_destroy(&clique);
+}
+
 Test(fault, init_leaves_the_collectives_theirs, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -697,7 +752,8 @@ Test(fault, environment_knows_those_that_are_cleared, .timeout = 10)
 	pthread_t thread;
 	double before = native_now_ms();
 
-	setenv("COHORT_FAULTS", "1@0:hung,0@0:init=20ms,0@0:init", 1);
+	setenv("COHORT_FAULTS",
+	       "1@0:hung,0@0:init=20ms,0@0:init,0@1:init-error=3", 1);
 	opener.p = native_open(2);
 	native_clique_open(&opener.clique, opener.p, 2);
 	cr_assert_geq(native_now_ms() - before, 20.0);

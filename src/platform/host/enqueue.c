@@ -79,6 +79,7 @@ static ncclResult_t strike(struct ncclComm *comm, struct call *c,
 	case COHORT_FAULT_NEVER:
 	case COHORT_FAULT_DELAY:
 	case COHORT_FAULT_INIT:
+	case COHORT_FAULT_INIT_ERROR:
 		break;
 	}
 	return ncclSuccess;

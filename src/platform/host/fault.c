@@ -38,7 +38,14 @@ static _Atomic uint64_t script;
 
 static bool has_code(const struct cohort_fault *f)
 {
-	return f->kind == COHORT_FAULT_ERROR || f->kind == COHORT_FAULT_ASYNC;
+	return f->kind == COHORT_FAULT_ERROR || f->kind == COHORT_FAULT_ASYNC ||
+	       f->kind == COHORT_FAULT_INIT_ERROR;
+}
+
+static bool is_of_init(const struct cohort_fault *f)
+{
+	return f->kind == COHORT_FAULT_INIT ||
+	       f->kind == COHORT_FAULT_INIT_ERROR;
 }
 
 static int fault_check(const struct cohort_fault *f)
@@ -47,15 +54,15 @@ static int fault_check(const struct cohort_fault *f)
 		return error_set(COHORT_INVALID,
 		                 "fault->rank is %d, not a rank or -1",
 		                 f->rank);
-	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_ARGUMENT)
+	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_INIT_ERROR)
 		return error_set(COHORT_INVALID,
 		                 "fault->kind is %d, not an enum "
 		                 "cohort_fault_kind",
 		                 f->kind);
-	if (f->kind == COHORT_FAULT_INIT && f->operation)
+	if (is_of_init(f) && f->operation > FAULT_SPLIT)
 		return error_set(COHORT_INVALID,
-		                 "fault->operation is %llu, but an init has "
-		                 "no number: 0",
+		                 "fault->operation is %llu, but of an init it "
+		                 "is 0, and of a split 1",
 		                 (unsigned long long)f->operation);
 	if (has_code(f) && (f->value < 1 || f->value > 1000000))
 		return error_set(COHORT_INVALID,
@@ -184,6 +191,7 @@ static const struct {
 	{ "async=", COHORT_FAULT_ASYNC, A_CODE },
 	{ "hung", COHORT_FAULT_HUNG, NOTHING },
 	{ "init=", COHORT_FAULT_INIT, A_TIME },
+	{ "init-error=", COHORT_FAULT_INIT_ERROR, A_CODE },
 	{ "init", COHORT_FAULT_INIT, NOTHING },
 	{ "memory", COHORT_FAULT_MEMORY, NOTHING },
 	{ "argument", COHORT_FAULT_ARGUMENT, NOTHING },
@@ -275,8 +283,8 @@ int fault_init(void)
 static bool is_for(const struct cohort_fault *f, int rank, bool init,
                    uint64_t operation)
 {
-	return (f->kind == COHORT_FAULT_INIT) == init &&
-	       f->operation == operation && (f->rank == rank || f->rank == -1);
+	return is_of_init(f) == init && f->operation == operation &&
+	       (f->rank == rank || f->rank == -1);
 }
 
 static struct cohort_fault take(int rank, bool init, uint64_t operation,
@@ -310,14 +318,10 @@ struct cohort_fault fault_take(int rank, uint64_t operation,
 	return take(rank, false, operation, script_out);
 }
 
-uint64_t fault_take_init(int rank, uint64_t now_ns, uint64_t *script_out)
+struct cohort_fault fault_take_init(int rank, uint64_t operation,
+                                    uint64_t *script_out)
 {
-	const struct cohort_fault f = take(rank, true, 0, script_out);
-
-	if (!f.kind)
-		return 0;
-	return f.value && f.value < UINT64_MAX - now_ns ? now_ns + f.value
-	                                                : UINT64_MAX;
+	return take(rank, true, operation, script_out);
 }
 
 void fault_hold(uint64_t of, uint64_t until_ns)

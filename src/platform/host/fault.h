@@ -23,9 +23,12 @@ int fault_init(void);
 struct cohort_fault fault_take(int rank, uint64_t operation,
                                uint64_t *script_out);
 
-/* The same for the init of @rank, which began at @now_ns: until when it shall
- * take, or 0. */
-uint64_t fault_take_init(int rank, uint64_t now_ns, uint64_t *script_out);
+/* The operations of faults that are of an init. */
+enum { FAULT_INIT = 0, FAULT_SPLIT = 1 };
+
+/* The same for an init, or a split, of @rank. */
+struct cohort_fault fault_take_init(int rank, uint64_t operation,
+                                    uint64_t *script_out);
 
 /* Wait until the script that a fault was taken from is cleared, or the clock
  * shows @until_ns. */

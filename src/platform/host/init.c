@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/process.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
@@ -132,7 +131,11 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers,
 
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
-	j->until_ns = fault_take_init(r->rank, clock_now(), &j->script);
+	result = join_strike(j, r->rank, FAULT_INIT);
+	if (result != ncclSuccess) {
+		join_free(j);
+		return result;
+	}
 	comm = j->comm;
 	result = group_join(j);
 	if (result != ncclSuccess)

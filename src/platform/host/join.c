@@ -14,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "platform/host/census.h"
 #include "platform/host/fault.h"
+#include "platform/host/group.h"
 #include "platform/host/register.h"
 
 struct meeting {
@@ -486,6 +488,18 @@ static void hand_over(const struct join *j)
 	comm_get(j->comm);
 	/* Release: whoever polls for it. */
 	__atomic_store_n(j->out, j->comm, __ATOMIC_RELEASE);
+}
+
+ncclResult_t join_strike(struct join *j, int rank, uint64_t operation)
+{
+	const struct cohort_fault f =
+		fault_take_init(rank, operation, &j->script);
+
+	if (f.kind == COHORT_FAULT_INIT_ERROR)
+		return group_fail((ncclResult_t)f.value, "scripted fault");
+	if (f.kind)
+		j->until_ns = f.value ? clock_deadline(f.value) : UINT64_MAX;
+	return ncclSuccess;
 }
 
 ncclResult_t join_run(struct join *first)

@@ -64,6 +64,10 @@ uint64_t join_open(void);
 /* A number for ncclCommInitAll(). */
 uint64_t join_number(void);
 
+/* What a scripted fault does to @join, which is an init of @rank or a split
+ * (enum in fault.h): an error, or it takes longer. */
+ncclResult_t join_strike(struct join *join, int rank, uint64_t operation);
+
 /* Let all of a group arrive, or none if one cannot; then wait for the others that
  * are to come. */
 ncclResult_t join_run(struct join *first);

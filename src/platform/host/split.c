@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "platform/host/fault.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/join.h"
@@ -147,6 +148,7 @@ static ncclResult_t add(const struct request *r)
 		r->kind == JOIN_SPLIT && r->color == NCCL_SPLIT_NOCOLOR;
 	const ncclConfig_t *config = NULL;
 	ncclConfig_t parsed;
+	ncclResult_t result;
 	struct join *j;
 
 	if (!none) {
@@ -157,6 +159,11 @@ static ncclResult_t add(const struct request *r)
 	j = join_create(r, config);
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
+	result = join_strike(j, r->parent->rank, FAULT_SPLIT);
+	if (result != ncclSuccess) {
+		join_free(j);
+		return result;
+	}
 	if (j->comm) {
 		j->out = r->out;
 		j->comm->join = j;
