@@ -181,8 +181,10 @@ static int init_split(struct connection *c)
 	rc = native_nccl(p, "ncclGroupStart", NULL, p->ncclGroupStart());
 	if (rc != COHORT_OK)
 		return rc;
-	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
 		rc = split_rank(c, i);
+		c->split[i].has_failed = rc != COHORT_OK;
+	}
 	if (rc != COHORT_OK)
 		spoil_group(c);
 	ended = p->ncclGroupEnd();
@@ -404,8 +406,7 @@ int connect_end(struct connection *c, struct split_rank *ranks)
 {
 	int rc = end(c);
 
-	if (rc == COHORT_OK)
-		memcpy(ranks, c->split, (size_t)c->n * sizeof(*ranks));
+	memcpy(ranks, c->split, (size_t)c->n * sizeof(*ranks));
 	connection_free(c);
 	return rc;
 }

@@ -36,6 +36,8 @@ struct split_rank {
 	int color; /* or NCCL_SPLIT_NOCOLOR */
 	int key;
 
+	bool has_failed; /* its native call has; then the rest says nothing */
+
 	/* What comes of it; NULL: it has none. */
 	ncclComm_t native;
 	int rank; /* in that, */
@@ -54,7 +56,8 @@ int connect_split(const struct platform *platform,
 /* True if that is done, waiting for a moment. */
 bool connect_is_done(struct connection *connection);
 
-/* The end of one that is done: what came of it in @ranks, or why it failed. */
+/* The end of one that is done: what came of it in @ranks, or why it failed, and there
+ * whose call, if it was that of one. */
 int connect_end(struct connection *connection, struct split_rank *ranks);
 
 /* Leave one that is not done as it is: the thread takes back what comes of it. */

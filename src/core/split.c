@@ -89,30 +89,6 @@ static bool await_thread(struct clique *q, struct connection *connection)
 	return true;
 }
 
-/* Make the children of all ranks. */
-static int lead(struct clique *q, const struct split_call *call)
-{
-	struct split_rank *ranks = collect(q);
-	struct connection *connection;
-	int rc;
-
-	if (!ranks)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
-		                 q->size);
-	rc = connect_split(q->platform, ranks, q->size, &q->config, q->name,
-	                   &connection);
-	if (rc == COHORT_OK && !await_thread(q, connection)) {
-		connect_leave(connection);
-		rc = COHORT_WEDGED;
-	} else if (rc == COHORT_OK) {
-		rc = connect_end(connection, ranks);
-		if (rc == COHORT_OK)
-			rc = call->open(q, ranks, q->size);
-	}
-	free(ranks);
-	return rc;
-}
-
 /* The ranks wait for each other: what fails for one is the end of all. */
 static void fire_failed(struct cohort_comm *c, int status)
 {
@@ -125,6 +101,47 @@ static void fire_failed(struct cohort_comm *c, int status)
 
 	clique_fire(c->clique, &cause, "rank %d, comm_split: %s", c->rank,
 	            cohort_last_error());
+}
+
+/* Whose call it was that has failed; @c, which made them all, if that of none. */
+static struct cohort_comm *find_failed(struct cohort_comm *c,
+                                       const struct split_rank *ranks)
+{
+	struct clique *q = c->clique;
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		if (ranks[r].has_failed)
+			return &q->comms[r];
+	return c;
+}
+
+/* Make the children of all ranks. */
+static void lead(struct cohort_comm *c, const struct split_call *call)
+{
+	struct clique *q = c->clique;
+	struct split_rank *ranks = collect(q);
+	struct connection *connection;
+	int rc;
+
+	if (!ranks) {
+		fire_failed(c, error_set(COHORT_NO_MEMORY,
+		                         "no memory for %d ranks", q->size));
+		return;
+	}
+	rc = connect_split(q->platform, ranks, q->size, &q->config, q->name,
+	                   &connection);
+	if (rc == COHORT_OK && !await_thread(q, connection)) {
+		connect_leave(connection);
+		rc = COHORT_WEDGED;
+	} else if (rc == COHORT_OK) {
+		rc = connect_end(connection, ranks);
+		if (rc == COHORT_OK)
+			rc = call->open(q, ranks, q->size);
+	}
+	if (rc != COHORT_OK)
+		fire_failed(find_failed(c, ranks), rc);
+	free(ranks);
 }
 
 /* ---- taking part ------------------------------------------------------ */
@@ -170,9 +187,7 @@ int split_run(struct cohort_comm *c, const struct split_call *call)
 	c->split_child = NULL;
 	/* seq_cst: the last to come sees what all have stored. */
 	if (atomic_fetch_add(&q->split_arrived, 1) == all - 1) {
-		rc = lead(q, call);
-		if (rc != COHORT_OK)
-			fire_failed(c, rc);
+		lead(c, call);
 		atomic_store_explicit(&q->splits, round, memory_order_release);
 	} else if (await_all(q, all)) {
 		await_leader(q, round);

@@ -419,7 +419,8 @@ static int just_split(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-static void fail_at(const char *function, unsigned long n, int status)
+/* Which rank is to blame. */
+static int fail_at(const char *function, unsigned long n, int status)
 {
 	const struct platform *real;
 	struct cohort_group *group;
@@ -439,11 +440,12 @@ static void fail_at(const char *function, unsigned long n, int status)
 	cr_assert_not_null(strstr(cause.text, function), "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
+	return cause.rank;
 }
 
 Test(split, that_nccl_refuses_one_rank_is_none)
 {
-	fail_at("ncclCommSplit", 3, COHORT_NCCL);
+	cr_assert_eq(fail_at("ncclCommSplit", 3, COHORT_NCCL), 2);
 }
 
 Test(split, that_nccl_refuses_is_none)
