@@ -22,7 +22,6 @@
 #include "base/thread.h"
 #include "cli.h"
 #include "platform/host/census.h"
-#include "platform/host/drive.h"
 #include "progress.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -202,10 +201,13 @@ static int parse_option(int c, char **argv, struct drill_options *options)
 
 /* ---- the census ------------------------------------------------------- */
 
+/* What threads are called that the simulated devices keep with their streams, for
+ * whoever gets these next. */
+#define KEPT "stream:"
+
 /* What there is of things that a cell begins. */
 struct census {
-	size_t threads; /* but for those that the simulated devices keep with
-	                   their streams, for whoever gets these next */
+	size_t threads; /* but for those that are kept */
 	int newest;     /* of the threads, as they are numbered */
 	size_t memory;
 	size_t streams;
@@ -217,18 +219,21 @@ struct census {
 static void count_threads(struct census *census)
 {
 	DIR *tasks = opendir("/proc/self/task");
+	char name[THREAD_NAME_SIZE];
 	struct dirent *task;
 
 	while (tasks && (task = readdir(tasks))) {
 		int tid = atoi(task->d_name);
 
+		if (!tid || !thread_lives(tid, name) ||
+		    !strncmp(name, KEPT, sizeof(KEPT) - 1))
+			continue;
 		census->threads++;
 		if (tid > census->newest)
 			census->newest = tid;
 	}
 	if (tasks)
 		closedir(tasks);
-	census->threads -= (size_t)stream_own_threads();
 }
 
 static struct census take_census(void)
@@ -474,9 +479,11 @@ static int drill(const struct drill_options *options)
 	return status;
 }
 
-/* That number must be set before anything asks the host platform. */
-static int settle_devices(void)
+/* That number must be set before anything asks the host platform; and ids are of the
+ * platform that is the default. */
+static int settle_platform(int platform)
 {
+	setenv("COHORT_PLATFORM", cli_platform_name(platform), 1);
 	if (getenv("COHORT_HOST_DEVICES") ||
 	    cohort_sim_set_devices(DEFAULT_HOST_DEVICES) == COHORT_OK)
 		return CLI_OK;
@@ -513,6 +520,6 @@ int drill_main(int argc, char **argv)
 		drill_list(&options);
 		return CLI_OK;
 	}
-	status = settle_devices();
+	status = settle_platform(options.platform);
 	return status == CLI_OK ? drill(&options) : status;
 }

@@ -225,6 +225,9 @@ void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
  * victim; none for troubles that are not such. */
 void drill_arm(struct drill_run *run, uint64_t operation);
 
+/* The same at an init (0) or a split (1) of @rank. */
+void drill_arm_init(struct drill_run *run, int rank, uint64_t operation);
+
 /* The fault begins. */
 void drill_strike(struct drill_run *run);
 

@@ -29,21 +29,20 @@ static void arm_init(struct drill_run *run, int rank)
 	case BY_TOO_LATE:
 		drill_fault(run, rank, 0, COHORT_FAULT_INIT, TOO_LONG_NS);
 		break;
-	case BY_STUCK:
-		drill_fault(run, rank, 0, COHORT_FAULT_INIT, 0);
-		break;
 	default:
-		break;
+		drill_arm_init(run, rank, 0);
 	}
 }
 
 /* What opening at @began_ns has answered; true if it is open. */
 static bool is_open(struct drill_run *run, int status, uint64_t began_ns)
 {
-	if (status != COHORT_INIT_TIMEOUT)
+	if (status != COHORT_INIT_TIMEOUT && status != COHORT_NCCL)
 		return drill_must(run, status, "open");
-	drill_note(run, COHORT_VERDICT_INIT_STUCK, cohort_last_error(),
-	           began_ns);
+	drill_note(run,
+	           status == COHORT_NCCL ? COHORT_VERDICT_NATIVE_ERROR
+	                                 : COHORT_VERDICT_INIT_STUCK,
+	           cohort_last_error(), began_ns);
 	return false;
 }
 
@@ -55,6 +54,7 @@ static void open_all(struct drill_run *run)
 
 	atomic_store(&run->began_ns, began);
 	arm_init(run, drill_victim(run));
+	drill_strike(run);
 	rc = cohort_group_open(NULL, run->n, &run->group_options, &run->group);
 	if (!is_open(run, rc, began))
 		return;
@@ -284,6 +284,7 @@ static void respawn(struct drill_run *run)
 	arm_init(run, 0);
 	began = clock_now();
 	atomic_store(&run->began_ns, began);
+	drill_strike(run);
 	rc = cohort_group_respawn(run->group, &lost, 1);
 	atomic_store(&run->is_closing, true);
 	if (!is_open(run, rc, began))

@@ -150,6 +150,23 @@ void drill_arm(struct drill_run *run, uint64_t operation)
 		            faults[run->trouble].value);
 }
 
+void drill_arm_init(struct drill_run *run, int rank, uint64_t operation)
+{
+	switch (run->trouble) {
+	case BY_STUCK:
+		drill_fault(run, rank, operation, COHORT_FAULT_INIT, 0);
+		break;
+	case BY_ERROR:
+		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 3);
+		break;
+	case BY_MEMORY: /* what NCCL then says */
+		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 2);
+		break;
+	default:
+		break;
+	}
+}
+
 static uint64_t lateness(const struct drill_run *run)
 {
 	return run->options->deadline_ns / 2;
@@ -281,6 +298,13 @@ static void set_deadlines(struct drill_run *run)
 			d->abort_ns = run->options->deadline_ns;
 		if (run->trouble == BY_STUCK)
 			d->exec_ns = 5 * run->options->deadline_ns;
+		break;
+	case AT_SPLIT:
+		d->join_ns = d->exec_ns = ns;
+		if (run->trouble == BY_STUCK) {
+			d->init_ns = ns;
+			d->join_ns = d->exec_ns = LONG_NS;
+		}
 		break;
 	default:
 		d->join_ns = d->exec_ns = ns;

@@ -485,6 +485,10 @@ static void arm(struct drill_run *run)
 	uint64_t operation = run->place == AT_FIRST ? 0 : 1 + is_last;
 	int rank = drill_victim(run);
 
+	if (run->place == AT_SPLIT && run->trouble != BY_ASYNC_ERROR) {
+		drill_arm_init(run, 0, 1);
+		return;
+	}
 	drill_arm(run, operation);
 	if (run->place != AT_WAIT && run->place != AT_CLOSE)
 		return;
@@ -636,6 +640,10 @@ static void conduct(struct drill_run *run)
 		abort_the_group(run);
 	if (run->place == AT_CLOSE)
 		status = begin_to_close(run);
+	/* No abort lets that go: what hangs in there would be leaked. */
+	if (run->place == AT_SPLIT && run->trouble == BY_STUCK &&
+	    drill_await_cause(run))
+		cohort_sim_faults_clear();
 	/* Others close when the ranks have gone. */
 	if (run->place != AT_CLOSE || run->trouble == BY_STUCK) {
 		join(run);

@@ -50,8 +50,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_ROOT] = CANNOT("Connecting has no root."),
 		[BY_ORDER] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
 		                  "ncclCommInitRank"),
-		[BY_ERROR] = CANNOT("The simulated devices have no error that "
-		                    "strikes an init."),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                  "ncclCommInitAll: internal error"),
 		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
 		                          "could be asked for its error."),
 		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
@@ -63,8 +63,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                         "open."),
 		[BY_SIGNAL] = CANNOT("There is no handle before the group is "
 		                     "open."),
-		[BY_MEMORY] = CANNOT("The simulated devices have no want of "
-		                     "memory that strikes an init."),
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                   "ncclCommInitAll: unhandled system error"),
 	},
 	[AT_FIRST] = {
 		[BY_NOTHING] = PEACE,
@@ -203,15 +203,13 @@ static const struct cell table[PLACES][TROUBLES] = {
 		/* Of the new communicator and the former one. */
 		[BY_ORDER] =
 			ENDS(ORDER, ODD_ONE, BY_DEADLINE, "all_reduce"),
-		[BY_ERROR] = CANNOT("The simulated devices have no error that "
-		                    "strikes a split."),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
 		ASYNC_ERRORS,
-		[BY_STUCK] = CANNOT("The simulated devices have no split that "
-		                    "does not return."),
+		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                  "ncclCommSplit"),
 		EXITS,
 		ABORTS,
-		[BY_MEMORY] = CANNOT("The simulated devices have no want of "
-		                     "memory that strikes a split."),
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
 	},
 	[AT_RESPAWN] = {
 		[BY_NOTHING] = PEACE,
@@ -224,8 +222,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_OPERATION] = CANNOT("A respawn has no operation."),
 		[BY_ROOT] = CANNOT("A respawn has no root."),
 		[BY_ORDER] = CANNOT("One thread respawns for all ranks."),
-		[BY_ERROR] = CANNOT("The simulated devices have no error that "
-		                    "strikes an init."),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                  "ncclCommInitAll: internal error"),
 		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
 		                          "could be asked for its error."),
 		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
@@ -233,8 +231,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_EXIT] = PEACE,
 		[BY_TWO_ABORTS] = PEACE,
 		[BY_SIGNAL] = PEACE,
-		[BY_MEMORY] = CANNOT("The simulated devices have no want of "
-		                     "memory that strikes an init."),
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                   "ncclCommInitAll: unhandled system error"),
 	},
 	[AT_CLOSE] = {
 		[BY_NOTHING] = PEACE,
