@@ -51,8 +51,10 @@ struct call {
 	struct scalar scalar;
 
 	/* Of a collective; written by the last rank to arrive, in the list of
-	 * rank 0: where it begins in the bytes of the round (piece.h). */
+	 * rank 0: where it begins in the bytes of the round (piece.h), and what
+	 * is not in them. */
 	size_t begin;
+	bool skips; /* the root's own block, which is where it belongs */
 };
 
 /* The function of NCCL that it is. */

@@ -17,9 +17,10 @@ static size_t call_blocks(const struct world *w, const struct call *c)
 		return n * n;
 	case CALL_ALL_GATHER:
 	case CALL_REDUCE_SCATTER:
+		return n;
 	case CALL_GATHER:
 	case CALL_SCATTER:
-		return n;
+		return n - c->skips;
 	case CALL_ALL_REDUCE:
 	case CALL_BROADCAST:
 	case CALL_REDUCE:
@@ -68,6 +69,20 @@ static char *rank_recv(const struct world *w, int rank, size_t i)
 {
 	return w->is_single ? w->places[rank].recv
 	                    : rank_call(w, rank, i)->recv;
+}
+
+/* True if the root's own block is sent from where it is received. */
+static bool skips(const struct world *w, const struct call *c, size_t i)
+{
+	const size_t own =
+		(size_t)c->root * c->count * cohort_type_size(c->type);
+	const char *send, *recv;
+
+	if (c->kind != CALL_GATHER && c->kind != CALL_SCATTER)
+		return false;
+	send = rank_send(w, c->root, i);
+	recv = rank_recv(w, c->root, i);
+	return c->kind == CALL_GATHER ? send == recv + own : recv == send + own;
 }
 
 /* All that a place says of a call, in one word: 3 bits of operation, 4 of type, 4
@@ -129,6 +144,7 @@ void pieces_cut(struct world *w)
 	for (i = 0; i < w->span; i++) {
 		c = round_call(w, i);
 		c->begin = w->bytes;
+		c->skips = skips(w, c, i);
 		w->bytes += call_blocks(w, c) * call_stride(c);
 	}
 	if (w->bytes <= pieces_at_once(w))
@@ -159,6 +175,14 @@ static size_t piece_offset(const struct piece *p, size_t block)
 {
 	return (block * p->call->count + p->first) *
 	       cohort_type_size(p->call->type);
+}
+
+/* Of blocks that are one rank's each. */
+static int rank_of_block(const struct piece *p)
+{
+	const int block = (int)p->block;
+
+	return block + (p->call->skips && block >= p->call->root);
 }
 
 /* Copy the piece. */
@@ -239,9 +263,9 @@ static void piece_do(const struct world *w, const struct piece *p)
 {
 	const struct call *c = p->call;
 	const size_t i = p->number;
-	const int n = w->n, block = (int)p->block;
+	const int n = w->n, block = rank_of_block(p);
 	const size_t here = piece_offset(p, 0);
-	const size_t in_block = piece_offset(p, p->block);
+	const size_t in_block = piece_offset(p, (size_t)block);
 
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:
