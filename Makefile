@@ -111,7 +111,7 @@ library_sources := \
   src/api/completion.c src/api/deadline.c src/api/dump.c src/api/generation.c \
   src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
   src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
-  src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
+  src/api/stats.c src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
@@ -186,7 +186,8 @@ api_sources := \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/redop.c tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
-  tests/api/split.c tests/api/stack.c tests/api/stuck.c tests/api/tag.c \
+  tests/api/split.c tests/api/stack.c tests/api/stats.c \
+  tests/api/stuck.c tests/api/tag.c \
   tests/api/ticket.c \
   tests/api/waits.c tests/api/watch.c
 platform_sources := \

@@ -416,6 +416,7 @@ struct cohort_rank_report {
 };
 
 enum cohort_stage {
+	COHORT_STAGE_SLOW = 0,    /* on_slow only: slow_ns have passed */
 	COHORT_STAGE_WARNING = 1, /* some of the deadline has passed */
 	COHORT_STAGE_EXPIRED =
 		2,              /* the deadline has passed; nothing has ended */
@@ -461,6 +462,15 @@ struct cohort_verdict {
  */
 typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
                                  void *user);
+
+struct cohort_cause;
+
+/*
+ * Told of what ended a generation of a group, on the same thread as
+ * cohort_verdict_fn, before that is; @cause is borrowed for the call.  What holds for
+ * that holds for this.
+ */
+typedef void (*cohort_cause_fn)(const struct cohort_cause *cause, void *user);
 
 /*
  * Options of cohort_group_open() and cohort_comm_join().  Start from cohort_group_options_init() and
@@ -510,13 +520,21 @@ struct cohort_group_options {
 	const char *dump_fifo; /* write one when anything is written to this
 	                          FIFO, which is made if it is missing; default
 	                          COHORT_DUMP_FIFO, else none */
+	cohort_cause_fn
+		on_abort; /* told of each generation's cause; default none */
+	cohort_verdict_fn
+		on_slow;  /* told, once each, of collectives and transfers
+	                              that are not done slow_ns after they began to
+	                              wait; what it returns does not matter; default
+	                              none */
+	uint64_t slow_ns; /* 0: nothing is slow */
 	int stack_signal; /* of SIGRTMIN to SIGRTMAX: when a deadline has passed, the
 	                     threads of the first 8 ranks that are missing are asked
 	                     by it where they are, for the verdict.  The handler is
 	                     there only then, and never takes the place of yours.
 	                     Calls of those threads that sleep or poll may be
 	                     interrupted (EINTR).  0: they are not asked */
-	uint64_t reserved[9]; /* 0; room for what later versions add */
+	uint64_t reserved[6]; /* 0; room for what later versions add */
 };
 
 /*
@@ -1022,6 +1040,49 @@ COHORT_API int cohort_deadline_pop(struct cohort_comm *comm);
  */
 COHORT_API int cohort_pause(struct cohort_comm *comm);
 COHORT_API int cohort_resume(struct cohort_comm *comm);
+
+/* ---- counters --------------------------------------------------------- */
+
+/* Counters of one rank, and of its group's generation. */
+struct cohort_stats {
+	size_t size; /* set by the caller: sizeof */
+
+	/* Of the rank. */
+	uint64_t operations;  /* that were queued */
+	uint64_t collectives; /* that were called */
+	uint64_t transfers;   /* sends and receives */
+	uint64_t bytes;       /* of the operations' tensors */
+	uint64_t waits;    /* for what was not done when it was asked about */
+	uint64_t captured; /* calls that went into CUDA graphs */
+	uint64_t
+		lost_records; /* of the flight recorder: overwritten by newer ones */
+
+	/* Of the generation of the group. */
+	uint64_t slow;     /* operations that took longer than slow_ns */
+	uint64_t warnings; /* of the watchdog's */
+	uint64_t aborts;   /* 1: it has a cause */
+	uint64_t
+		verdicts[32]; /* but warnings, by enum cohort_verdict_kind: of a
+	                          cause one, and one more for each time that it was
+	                          told of before */
+	uint64_t reserved[8];
+};
+
+/*
+ * cohort_stats       - counters of a rank
+ * cohort_stats_write - those of all ranks of a group, as text for Prometheus
+ * @stats: its size is set; the rest is filled, as far as it goes
+ * @fd:    where to write; may be a file, a pipe or a socket
+ *
+ * Read from memory without a lock, whatever any rank's thread is doing; the counters
+ * need not be of the same moment.  Any thread; cohort_stats() does not block,
+ * cohort_stats_write() only as write() does.
+ *
+ * COHORT_OK; COHORT_INVALID; cohort_stats_write(): COHORT_SYSTEM if it cannot write.
+ */
+COHORT_API int cohort_stats(struct cohort_comm *comm,
+                            struct cohort_stats *stats);
+COHORT_API int cohort_stats_write(struct cohort_group *group, int fd);
 
 /* ---- abort handles ---------------------------------------------------- */
 

@@ -94,6 +94,9 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(dump_fifo)
 	READ(dump_signal)
 	READ(stack_signal)
+	READ(on_abort)
+	READ(on_slow)
+	READ(slow_ns)
 #undef READ
 	return COHORT_OK;
 }
@@ -286,6 +289,9 @@ struct guard_options options_of_guard(const struct cohort_group_options *o)
 		.warn_percent = o->warn_percent,
 		.stack_signal = o->stack_signal,
 		.on_verdict = o->on_verdict,
+		.on_abort = o->on_abort,
+		.on_slow = o->on_slow,
+		.slow_ns = o->slow_ns,
 		.user = o->user,
 		.dump = { .signal = o->dump_signal },
 	};

@@ -208,6 +208,22 @@ struct cohort_comm {
 	uint64_t last_then;
 };
 
+/* Kinds of verdicts that are counted. */
+#define COUNTED_KINDS 32
+
+/* What the watchdog has told of. */
+struct clique_counts {
+	/* Atomic; written by the watchdog.  Relaxed: for people. */
+	_Atomic uint64_t verdicts[COUNTED_KINDS]; /* but warnings, by kind */
+	_Atomic uint64_t warnings;
+	_Atomic uint64_t slow;
+};
+
+static inline void count_up(_Atomic uint64_t *count)
+{
+	atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+}
+
 struct clique {
 	/* Constant after creation. */
 	const struct platform *platform;
@@ -251,6 +267,9 @@ struct clique {
 	 * Written in this order: time, count (release). */
 	atomic_int paused;
 	_Atomic uint64_t resumed_ns;
+
+	/* Atomic inside. */
+	struct clique_counts counts;
 
 	/* Atomic; ranks whose communicator is not closed. */
 	atomic_int open;

@@ -105,7 +105,7 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 {
 	struct record_slot *s = slot_of(r, ticket);
 	struct record_times *t = times_of(r, ticket);
-	uint64_t use = use_of(r, ticket);
+	uint64_t use = use_of(r, ticket), bytes = op_bytes(op);
 
 	atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
 	/* Release, as the words: a time that belongs to the former use cannot
@@ -116,7 +116,11 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 	put(s, WORD_CALL, pack_call(op, r->tags.now));
 	put(s, WORD_N, op->n);
 	put(s, WORD_COUNT, count_of(op));
-	put(s, WORD_BYTES, op_bytes(op));
+	put(s, WORD_BYTES, bytes);
+	atomic_store_explicit(
+		&r->bytes,
+		atomic_load_explicit(&r->bytes, memory_order_relaxed) + bytes,
+		memory_order_relaxed);
 	put(s, WORD_STREAM, (uintptr_t)op->stream);
 	put(s, WORD_OUTCOME, pack_outcome(COHORT_TIMED_OUT, (unsigned)tid));
 	/* Release: the words before the ticket.  Pairs with the acquire in

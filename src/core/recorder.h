@@ -48,6 +48,10 @@ struct recorder {
 	struct record_slot *slots;
 	struct record_times *times;
 
+	/* Atomic; of all operations so far.  Written inside the gate, relaxed: for
+	 * people.  In no cache line with what others read. */
+	_Alignas(64) _Atomic uint64_t bytes;
+
 	/* Atomic words inside; see tag.h. */
 	struct tags tags;
 };

@@ -112,6 +112,47 @@ static struct due graver(struct due a, struct due b)
 	return due;
 }
 
+/* When the front has begun to wait for something of its own, 0: not yet. */
+static uint64_t front_began(const struct snapshot *s)
+{
+	uint64_t began = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].arrived_ns < began)
+			began = s->ranks[i].arrived_ns;
+	return latest(latest(began, s->resumed_ns), s->moved_ns);
+}
+
+/* Slow is what is not done that long after it began to wait. */
+static struct due slow_of(const struct snapshot *s, uint64_t began_ns)
+{
+	struct due due = {
+		.next_ns = saturating_add(began_ns, s->slow_ns),
+		.since_ns = began_ns,
+		.deadline_ns = s->slow_ns,
+	};
+
+	if (s->now_ns >= due.next_ns)
+		due.what = DUE_SLOW;
+	return due;
+}
+
+/* What is to be said of what is slow, which is told once. */
+static struct due add_slow(const struct snapshot *s, struct due due)
+{
+	struct due slow;
+
+	if (s->front && !s->slow)
+		due = graver(due, slow_of(s, front_began(s)));
+	if (s->transfer.number && !s->transfer.slow) {
+		slow = slow_of(s, s->transfer.since_ns);
+		slow.is_transfer = true;
+		due = graver(due, slow);
+	}
+	return due;
+}
+
 struct due verdict_due(const struct snapshot *s)
 {
 	struct due due = { .next_ns = UINT64_MAX };
@@ -124,5 +165,5 @@ struct due verdict_due(const struct snapshot *s)
 		due = graver(due,
 		             due_of(s, transfer_clock(s), s->transfer.warned,
 		                    s->transfer.expired));
-	return due;
+	return s->slow_ns ? add_slow(s, due) : due;
 }

@@ -11,7 +11,7 @@
 /* What is to be said of the front now, or of a transfer. */
 struct due {
 	bool is_transfer;
-	enum { DUE_NOTHING, DUE_WARNING, DUE_VERDICT } what;
+	enum { DUE_NOTHING, DUE_SLOW, DUE_WARNING, DUE_VERDICT } what;
 	uint64_t since_ns;    /* the clock that decides, from when it runs */
 	uint64_t deadline_ns; /* and what it allows */
 	uint64_t next_ns;     /* when to look again at the latest, if nothing

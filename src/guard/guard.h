@@ -18,7 +18,10 @@ struct guard_options {
 	int policy;
 	unsigned warn_percent;
 	int stack_signal; /* 0: threads are not asked where they are */
-	cohort_verdict_fn on_verdict;
+	cohort_verdict_fn on_verdict; /* and the next two; NULL: none */
+	cohort_cause_fn on_abort;
+	cohort_verdict_fn on_slow;
+	uint64_t slow_ns; /* 0: nothing is */
 	void *user;
 	struct dump_options dump;
 };

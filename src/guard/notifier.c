@@ -32,6 +32,30 @@ static bool next(struct notifier *n)
 	return is_waiting;
 }
 
+/* The end itself, once, with the first verdict on it. */
+static void tell_cause(struct notifier *n)
+{
+	const struct cohort_cause *cause = cause_look(n->end);
+
+	if (!cause || n->cause_is_told || !n->options->on_abort)
+		return;
+	n->cause_is_told = true;
+	n->options->on_abort(cause, n->options->user);
+}
+
+static int call(struct notifier *n, const struct cohort_verdict *v)
+{
+	if (v->stage == COHORT_STAGE_SLOW)
+		return n->options->on_slow
+		               ? n->options->on_slow(v, n->options->user)
+		               : 0;
+	if (v->stage == COHORT_STAGE_ENDED)
+		tell_cause(n);
+	return n->options->on_verdict
+	               ? n->options->on_verdict(v, n->options->user)
+	               : 0;
+}
+
 static void tell(struct notifier *n)
 {
 	const struct cohort_verdict *v = &n->told.v;
@@ -39,7 +63,7 @@ static void tell(struct notifier *n)
 	int answer;
 
 	atomic_store(&n->since_ns, clock_now());
-	answer = n->options->on_verdict(v, n->options->user);
+	answer = call(n, v);
 	atomic_store(&n->since_ns, 0);
 	if (answer && n->options->policy == COHORT_POLICY_ASK &&
 	    v->stage == COHORT_STAGE_EXPIRED) {
@@ -78,7 +102,7 @@ int notifier_start(struct notifier *n, const struct guard_options *options,
 	int err;
 
 	*n = (struct notifier){ .options = options, .end = q->end };
-	if (!options->on_verdict)
+	if (!options->on_verdict && !options->on_abort && !options->on_slow)
 		return COHORT_OK;
 	pthread_mutex_init(&n->lock, NULL);
 	clock_cond_init(&n->changed);

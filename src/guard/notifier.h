@@ -33,6 +33,7 @@ struct notifier {
 
 	/* Owned by the thread. */
 	uint64_t told_number;
+	bool cause_is_told;
 	struct verdict told;
 };
 

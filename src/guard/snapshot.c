@@ -232,9 +232,12 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	if (is_held(s))
 		s->moved_ns = s->now_ns;
 	if (s->resumed_ns == resumed_ns && is_same(&s->transfer, &transfer)) {
+		s->transfer.slow = transfer.slow;
 		s->transfer.warned = transfer.warned;
 		s->transfer.expired = transfer.expired;
 	}
+	if (s->front != front)
+		s->slow = false;
 	if (s->front == front && s->all_joined == all_joined &&
 	    s->resumed_ns == resumed_ns)
 		return;

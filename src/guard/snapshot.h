@@ -78,6 +78,7 @@ struct transfer_snapshot {
 	} own, other;
 
 	/* What the watchdog remembers. */
+	bool slow;
 	bool warned;
 	unsigned expired; /* how often */
 };
@@ -122,9 +123,11 @@ struct snapshot {
 	int world; /* ranks in all */
 	uint64_t abort_ns;
 	unsigned warn_percent;
+	uint64_t slow_ns; /* 0: nothing is */
 	bool starts_are_marked;
 
 	/* What the watchdog remembers of the front. */
+	bool slow;
 	bool warned;
 	unsigned expired; /* how often */
 

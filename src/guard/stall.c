@@ -206,7 +206,8 @@ void stall_add_kind(struct text *t, const struct snapshot *s,
 {
 	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
 	phrase_age(t, s, due->since_ns);
-	text_add(t, ", allowed are ");
+	text_add(t, due->what == DUE_SLOW ? ", slow is more than "
+	                                  : ", allowed are ");
 	phrase_time(t, due->deadline_ns);
 	if (v->rank < 0)
 		text_add(t, "; no rank can be told to be at fault");

@@ -96,8 +96,9 @@ void verdict_stalled(const struct snapshot *s, const struct due *due,
 	struct cohort_verdict *v = &out->v;
 
 	report_ranks(s, out);
-	v->stage = due->what == DUE_WARNING ? COHORT_STAGE_WARNING
-	                                    : COHORT_STAGE_EXPIRED;
+	v->stage = due->what == DUE_SLOW      ? COHORT_STAGE_SLOW
+	           : due->what == DUE_WARNING ? COHORT_STAGE_WARNING
+	                                      : COHORT_STAGE_EXPIRED;
 	v->since_ns = due->since_ns;
 	v->deadline_ns = due->deadline_ns;
 	if (due->is_transfer)

@@ -154,17 +154,34 @@ static uint64_t period(const struct guard *g)
 {
 	uint64_t ns = shortest(g);
 
-	if (ns == COHORT_FOREVER)
+	if (ns == COHORT_FOREVER && !g->options.slow_ns)
 		return ns;
 	ns = ns / 100 * g->options.warn_percent;
+	/* Nor slow for long before it is told. */
+	if (g->options.slow_ns)
+		ns = earlier(ns, g->options.slow_ns);
 	return ns > MIN_PERIOD_NS ? ns : MIN_PERIOD_NS;
 }
 
 /* ---- telling ---------------------------------------------------------- */
 
+/* Count the verdict, for cohort_stats(); only here. */
+static void count(struct guard *g, int stage, int kind)
+{
+	struct clique_counts *n = &g->clique->counts;
+
+	if (stage == COHORT_STAGE_SLOW)
+		count_up(&n->slow);
+	else if (stage == COHORT_STAGE_WARNING)
+		count_up(&n->warnings);
+	else
+		count_up(&n->verdicts[kind % COUNTED_KINDS]);
+}
+
 /* Tell of the verdict; its number, see notifier_tell(). */
 static uint64_t tell(struct guard *g)
 {
+	count(g, g->verdict.v.stage, g->verdict.v.kind);
 	if (g->verdict.v.stage >= COHORT_STAGE_EXPIRED)
 		dumper_tell(g->dumper, &g->verdict);
 	return notifier_tell(&g->notifier, &g->verdict);
@@ -202,6 +219,15 @@ static void act(struct guard *g, const struct due *due)
 	g->asked = verdict_cause(&g->verdict);
 }
 
+/* That it was said, of the front or the transfer. */
+static void remember(struct snapshot *s, const struct due *due)
+{
+	bool *slow = due->is_transfer ? &s->transfer.slow : &s->slow;
+	bool *warned = due->is_transfer ? &s->transfer.warned : &s->warned;
+
+	*(due->what == DUE_SLOW ? slow : warned) = true;
+}
+
 /* Say of the front what is to be said; when to look again. */
 static uint64_t judge(struct guard *g)
 {
@@ -220,10 +246,7 @@ static uint64_t judge(struct guard *g)
 		verdict_stalled(&g->now, &due, &g->verdict);
 		act(g, &due);
 	} else {
-		if (due.is_transfer)
-			g->now.transfer.warned = true;
-		else
-			g->now.warned = true;
+		remember(&g->now, &due);
 		tell(g);
 	}
 	return verdict_due(&g->now).next_ns;
@@ -287,8 +310,12 @@ static void tell_end(struct guard *g)
 {
 	const struct cohort_cause *cause = clique_cause(g->clique);
 
-	if (!cause || (!g->notifier.is_started && !g->dumper))
+	if (!cause)
 		return;
+	if (!g->notifier.is_started && !g->dumper) {
+		count(g, COHORT_STAGE_ENDED, cause->kind);
+		return;
+	}
 	look_closely(g, &g->now);
 	verdict_ended(&g->now, cause, &g->verdict);
 	tell(g);
@@ -359,6 +386,7 @@ static struct guard *guard_alloc(struct clique *q,
 		return NULL;
 	}
 	g->now.warn_percent = options->warn_percent;
+	g->now.slow_ns = options->slow_ns;
 	return g;
 }
 
