@@ -153,6 +153,7 @@ struct drill_run {
 	enum place place;
 	enum trouble trouble;
 	int n;
+	uint64_t deadline_ns; /* that is to pass */
 	struct cohort_group_options group_options;
 	struct cohort_group *group;
 	struct drill_rank ranks[DRILL_MOST_RANKS];

@@ -269,11 +269,17 @@ void drill_fire_by_signal(struct drill_run *run, pthread_t thread)
 
 /* ---- groups ----------------------------------------------------------- */
 
+/* True if the group is opened with the deadline that is then to pass. */
+static bool opens_by_deadline(const struct drill_run *run)
+{
+	return run->place == AT_RESPAWN ||
+	       (run->place == AT_SPLIT && run->trouble == BY_STUCK);
+}
+
 static void set_deadlines(struct drill_run *run)
 {
 	struct cohort_deadlines *d = &run->group_options.deadlines;
-	uint64_t ns = run->cell->bound == BY_DEADLINE
-	                      ? run->options->deadline_ns
+	uint64_t ns = run->cell->bound == BY_DEADLINE ? run->deadline_ns
 	              : run->trouble == BY_LATE ? 5 * run->options->deadline_ns
 	                                        : LONG_NS;
 
@@ -406,7 +412,7 @@ static void time_it(const struct drill_run *run, struct drill_result *result)
 	result->detected_ms = ms_between(
 		v->since_ns ? v->since_ns : atomic_load(&run->began_ns),
 		v->time_ns);
-	result->bound_ms = (double)run->options->deadline_ns * 1e-6;
+	result->bound_ms = (double)run->deadline_ns * 1e-6;
 }
 
 /* What is wrong about the times, NULL: nothing. */
@@ -425,7 +431,7 @@ static const char *wrong_time(const struct drill_run *run,
 	if (result->detected_ms < result->bound_ms)
 		return "before its time";
 	if (v->since_ns && (v->since_ns < atomic_load(&run->began_ns) ||
-	                    v->deadline_ns != run->options->deadline_ns))
+	                    v->deadline_ns != run->deadline_ns))
 		return "by another clock";
 	return NULL;
 }
@@ -494,6 +500,8 @@ static struct drill_run *create(const struct drill_options *options,
 	run->place = place;
 	run->trouble = trouble;
 	run->n = options->ranks;
+	run->deadline_ns =
+		options->deadline_ns * (opens_by_deadline(run) ? 5 : 1);
 	run->verdict.rank = -1;
 	pthread_mutex_init(&run->lock, NULL);
 	cohort_group_options_init(&run->group_options);
