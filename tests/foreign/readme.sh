@@ -56,9 +56,11 @@ while read -r line; do
 	run=$((run + 1))
 	[[ $command != scripts/compare-hang.sh* ]] || cp "$scratch/log" "$scratch/hang"
 done < <(cat "$scratch"/block*.sh)
-# plain FILE - as one line, without its numbers
+# plain FILE - as one line, without its numbers, and without what not every system
+# tells of a thread
 plain() {
-	sed 's/[0-9][0-9.]*/N/g' "$1" | tr -s '[:space:]' ' '
+	tr -s '[:space:]' ' ' <"$1" |
+		sed 's/[0-9][0-9.]*/N/g; s/; its thread is.*//; s/ $//'
 }
 verdict=$(find "$scratch" -name 'block*.text' | sort -V | head -n 1)
 if [[ $(plain "$scratch/hang") != *"$(plain "$verdict")"* ]]; then
