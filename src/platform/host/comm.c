@@ -300,6 +300,7 @@ static void world_clear(struct world *w)
 	free(w->comms);
 	free(w->shares);
 	free(w->tiny);
+	free(w->seats);
 	free(w);
 }
 
@@ -323,9 +324,12 @@ struct world *world_create(int n)
 	w->shares = get_lines((size_t)n * sizeof(*w->shares));
 	w->comms = get_lines((size_t)n * sizeof(*w->comms));
 	w->is_crowded = n > cpu_count();
+	if (w->is_crowded)
+		w->seats = get_lines((size_t)n * sizeof(*w->seats));
 	if (n <= TINY_RANKS)
 		w->tiny = get_lines(2 * (size_t)n * sizeof(*w->tiny));
-	if (!w->shares || !w->comms || (n <= TINY_RANKS && !w->tiny)) {
+	if (!w->shares || !w->comms || (n <= TINY_RANKS && !w->tiny) ||
+	    (w->is_crowded && !w->seats)) {
 		world_clear(w);
 		return NULL;
 	}

@@ -140,6 +140,13 @@ struct share {
 	size_t begin, end; /* in the bytes of the round */
 };
 
+/* Of a rank where ranks wait for cores: how often it has arrived, and on which core
+ * its last driver was then.  Atomic; relaxed: who waits guesses from them. */
+struct seat {
+	_Alignas(CACHE_LINE) _Atomic uint64_t arrivals;
+	atomic_int core;
+};
+
 /* Where the ranks meet. */
 struct world {
 	/* Constant after creation. */
@@ -157,7 +164,8 @@ struct world {
 	/* By rank; as long as the world.  The shares are as the round. */
 	struct ncclComm **comms;
 	struct share *shares;
-	struct tiny *tiny; /* two a rank, or NULL: see tiny.h */
+	struct seat *seats; /* NULL: there is a core for each */
+	struct tiny *tiny;  /* two a rank, or NULL: see tiny.h */
 
 	/* The round.  Written by the last to arrive before it is open, read by
 	 * those inside, and until the next one by those who were. */

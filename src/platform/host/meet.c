@@ -37,6 +37,8 @@
  * No lock is taken on the way of a launch without transfers, but for strict mode.
  */
 
+#include <sched.h>
+
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "platform/host/p2p.h"
@@ -281,6 +283,37 @@ static void begin_round(struct world *w, int rank)
 
 /* ---- arriving --------------------------------------------------------- */
 
+/* Tell those who wait for the rank that it has come, and where it was. */
+static void sit(struct world *w, int rank)
+{
+	struct seat *seat = &w->seats[rank];
+
+	atomic_store_explicit(&seat->core, sched_getcpu(),
+	                      memory_order_relaxed);
+	atomic_store_explicit(
+		&seat->arrivals,
+		atomic_load_explicit(&seat->arrivals, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+}
+
+/* True if those who are missing are likely to be on other cores: then it does not
+ * keep them from coming to wait for them on this one. */
+static bool all_are_elsewhere(const struct world *w, int rank)
+{
+	const uint64_t mine = atomic_load_explicit(&w->seats[rank].arrivals,
+	                                           memory_order_relaxed);
+	const int core = sched_getcpu();
+	const struct seat *s;
+
+	for (s = w->seats; s < w->seats + w->n; s++)
+		if (atomic_load_explicit(&s->core, memory_order_relaxed) ==
+		            core &&
+		    atomic_load_explicit(&s->arrivals, memory_order_relaxed) <
+		            mine)
+			return false;
+	return true;
+}
+
 /* For the round of the next call, or calls.  True if that was the last to arrive, who
  * owes begin_round(). */
 static bool arrive(struct world *w, struct launch *l)
@@ -289,6 +322,8 @@ static bool arrive(struct world *w, struct launch *l)
 	const struct call *c = &l->calls[l->calls_done];
 	uint64_t before;
 
+	if (w->seats)
+		sit(w, l->comm->rank);
 	l->tiny = 0;
 	if (tiny_fits(w, c)) {
 		tiny_arrive(w, l);
@@ -471,10 +506,18 @@ static bool watch_lines(const struct world *w, const struct launch *l)
 	return i < 64;
 }
 
+/* True if who drives should look for a while before it does something else. */
+static bool may_watch(const struct world *w, const struct launch *l,
+                      const struct drive *d)
+{
+	return d->attends || (w->seats && d->effort == EFFORT_HELP &&
+	                      all_are_elsewhere(w, l->comm->rank));
+}
+
 /* True if the round is over for this rank: the others do their own parts. */
 static bool do_tiny(struct world *w, struct launch *l, const struct drive *d)
 {
-	if (d->attends ? watch_lines(w, l) : tiny_is_met(w, l))
+	if (tiny_is_met(w, l) || (may_watch(w, l, d) && watch_lines(w, l)))
 		return !world_is_broken(w) && tiny_do(w, l);
 	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
 		kick_others(w, l->comm->rank);
@@ -489,7 +532,7 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
 	*left = false;
 	if (l->tiny)
 		return do_tiny(w, l, d);
-	if (d->attends)
+	if (atomic_load(&w->phase) < l->phase && may_watch(w, l, d))
 		watch_phase(w, l->phase);
 	if (atomic_load(&w->phase) >= l->phase)
 		return true;
