@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn dumps of the flight recorder into the files that PyTorch's torchfrtrace loads.
 
-usage: fr2pickle.py [--group NAME] [--generation N] FOLDER OUT
+usage: fr2pickle.py [--group NAME] [--generation N] [--of TEXT] FOLDER OUT
 
-FOLDER has the files fr_NAME_gN_rank_R.json of a dump; OUT gets rank_R for each of
+FOLDER has the files fr_NAME_gN_OF_rank_R.json of a dump; OUT gets rank_R for each of
 them, a pickle with the same content as PyTorch writes itself: times that are not
 known are None, numbers that its JSON has as text are numbers, frames are there and
 empty.  Copies, which are no collective, are left out.  Then
@@ -12,7 +12,8 @@ empty.  Copies, which are no collective, are left out.  Then
     torchfrtrace OUT --prefix rank_
 
 FOLDER may have dumps of several groups and generations: of one group, the last
-generation is taken unless told otherwise.  Exit status 0, or 1 with the reason.
+generation is taken unless told otherwise.  OF is HOST.PID.SERIAL; if several have the
+same rank, only files with TEXT in that are taken.  Exit status 0, or 1 with the reason.
 """
 
 import argparse
@@ -49,20 +50,36 @@ def load(path):
     return dump
 
 
+def name_of(dump):
+    """What tells dumps of one name and generation apart."""
+    facts = dump["cohort"]
+    return f"{facts['host']}.{facts['pid']}.{facts['serial']}"
+
+
+def by_rank(dumps):
+    chosen = {}
+    for dump in dumps:
+        other = chosen.setdefault(dump["cohort"]["rank"], dump)
+        if other is not dump:
+            raise Wrong(
+                f"rank {dump['cohort']['rank']} is of {name_of(other)} and "
+                f"of {name_of(dump)}: choose one, --of"
+            )
+    return chosen
+
+
 def choose(dumps, group, generation):
     """Those of one group and one generation, by rank."""
     groups = sorted({d["cohort"]["group"] for d in dumps})
+    if not dumps:
+        raise Wrong("no dump is of that")
     if group is None and len(groups) > 1:
         raise Wrong(f"there are dumps of {', '.join(groups)}: choose one, --group")
     group = groups[0] if group is None else group
     dumps = [d for d in dumps if d["cohort"]["group"] == group]
     if generation is None:
         generation = max((d["cohort"]["generation"] for d in dumps), default=0)
-    chosen = {
-        d["cohort"]["rank"]: d
-        for d in dumps
-        if d["cohort"]["generation"] == generation
-    }
+    chosen = by_rank(d for d in dumps if d["cohort"]["generation"] == generation)
     if not chosen:
         raise Wrong(f"no dump of group {group}, generation {generation}")
     return chosen
@@ -110,9 +127,8 @@ def run(options):
     paths = sorted(glob.glob(os.path.join(options.folder, "fr_*_rank_*.json")))
     if not paths:
         raise Wrong(f"{options.folder}: no files fr_*_rank_*.json")
-    chosen = choose(
-        [load(path) for path in paths], options.group, options.generation
-    )
+    dumps = [d for d in map(load, paths) if options.of in name_of(d)]
+    chosen = choose(dumps, options.group, options.generation)
     os.makedirs(options.out, exist_ok=True)
     for rank, dump in sorted(chosen.items()):
         with open(os.path.join(options.out, f"rank_{rank}"), "wb") as file:
@@ -129,6 +145,7 @@ def main():
     parser.add_argument("out", metavar="OUT")
     parser.add_argument("--group", metavar="NAME")
     parser.add_argument("--generation", metavar="N", type=int)
+    parser.add_argument("--of", metavar="TEXT", default="")
     try:
         run(parser.parse_args())
     except (Wrong, OSError) as error:

@@ -756,12 +756,14 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * @group:     an open group, also one that hangs or has ended
  * @directory: where to, made if it is missing; NULL: options.dump_directory
  *
- * For each rank of the generation that counts fr_NAME_gGENERATION_rank_RANK.json: its
- * last operations, as many as options.recorder_slots, with the keys and types of
+ * For each rank of the generation that counts fr_NAME_gGENERATION_OF_rank_RANK.json:
+ * its last operations, as many as options.recorder_slots, with the keys and types of
  * PyTorch's flight recorder 2.10 and more.  Besides, of the last operations of all
- * ranks, fr_NAME_gGENERATION_merged.json, with the verdict or the cause, and
- * fr_NAME_gGENERATION_chrome.json, trace events.  `cohort trace` reads them.  A file
- * of that name is replaced, as a whole or not at all.  When something started and
+ * ranks, fr_NAME_gGENERATION_OF_merged.json, with the verdict or the cause, and
+ * fr_NAME_gGENERATION_OF_chrome.json, trace events.  OF is HOST.PID.SERIAL, where the
+ * serial number tells groups, generations and splits of a process apart.  `cohort
+ * trace` reads them.  A later dump of the same replaces them, each as a whole or not
+ * at all.  When something started and
  * finished is told by whoever saw it first: the rank's next call, a wait, or a thread
  * of the library that looks every 50 ms.
  *

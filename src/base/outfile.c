@@ -4,17 +4,40 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/thread.h"
+/* Temporary names that may be taken. */
+#define TRIES 1000
 
 /* Keep the first error. */
 static void fail(struct outfile *f)
 {
 	if (!f->err)
 		f->err = errno ? errno : EIO;
+}
+
+/* A file that nobody else has: another machine or container may have its process by
+ * the same number. */
+static int open_temporary(struct outfile *f)
+{
+	/* Atomic; of all files of this process.  Relaxed: it orders nothing. */
+	static atomic_uint count;
+	int fd, tries = TRIES;
+
+	do {
+		snprintf(f->temporary, sizeof(f->temporary), ".%s.%d-%u",
+		         f->name, (int)getpid(),
+		         atomic_fetch_add_explicit(&count, 1,
+		                                   memory_order_relaxed));
+		fd = openat(f->dir, f->temporary,
+		            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
+		                    O_CLOEXEC,
+		            0644);
+	} while (fd < 0 && errno == EEXIST && --tries);
+	return fd;
 }
 
 void outfile_begin(struct outfile *f, int dir, const char *name, char *buffer,
@@ -26,10 +49,7 @@ void outfile_begin(struct outfile *f, int dir, const char *name, char *buffer,
 	f->size = size;
 	f->used = 0;
 	snprintf(f->name, sizeof(f->name), "%s", name);
-	snprintf(f->temporary, sizeof(f->temporary), ".%s.%d-%d", f->name,
-	         (int)getpid(), thread_id());
-	f->fd = openat(dir, f->temporary,
-	               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	f->fd = open_temporary(f);
 	if (f->fd < 0)
 		fail(f);
 }

@@ -21,7 +21,7 @@ struct outfile {
 	char *buffer;
 	size_t size, used;
 	char name[256];
-	char temporary[280]; /* begins with a dot; names process and thread */
+	char temporary[280]; /* begins with a dot; names the process */
 };
 
 /* Begin @name in the directory @dir; errors are told at the end. */

@@ -22,12 +22,16 @@
 
 typedef struct json_object object;
 
+/* Room for what tells dumps of one name apart: HOST.PID.SERIAL. */
+#define OF_SIZE 96
+
 /* A rank as it is put together. */
 struct part {
 	struct flight_rank rank;
 	size_t room;
 	size_t recorded; /* entries that its file says it has */
 	bool is_whole;   /* from a file of its own, not from a merged one */
+	char of[OF_SIZE];
 };
 
 struct reader {
@@ -38,6 +42,7 @@ struct reader {
 
 	/* Of the file that is being read. */
 	const char *file;
+	char of[OF_SIZE];
 	struct part *part; /* that entries are of, NULL: of none to be kept */
 	size_t damaged;
 	bool is_whole;
@@ -277,6 +282,8 @@ static bool read_facts(struct reader *r, object *o)
 	const char *group = get_text(o, "group");
 	int generation = get_int(o, "generation", 0);
 
+	snprintf(r->of, sizeof(r->of), "%.63s.%d.%d", get_text(o, "host"),
+	         get_int(o, "pid", 0), get_int(o, "serial", 0));
 	if (r->has_facts) {
 		if (strcmp(group, f->group) == 0 && generation == f->generation)
 			return true;
@@ -324,8 +331,14 @@ static void read_rank(struct reader *r, object *o)
 		return;
 	}
 	p = find_part(r, rank);
+	if (*p->of && strcmp(p->of, r->of) != 0) {
+		problem(r, "rank %d is of %s, not %s: left out", rank, r->of,
+		        p->of);
+		return;
+	}
 	if (p->rank.n && !r->is_whole)
 		return;
+	snprintf(p->of, sizeof(p->of), "%s", r->of);
 	p->rank.n = 0;
 	p->is_whole = r->is_whole;
 	p->recorded = get_uint(o, "recorded");

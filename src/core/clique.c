@@ -241,6 +241,15 @@ static void clique_free(struct clique *q, int comms)
 		clique_put(parent);
 }
 
+/* A number of its own, for what is told of it outside of the process. */
+static unsigned next_serial(void)
+{
+	/* Atomic; the last one.  Relaxed: it orders nothing. */
+	static atomic_uint last;
+
+	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
 static struct clique *clique_alloc(const struct platform *platform,
                                    const int *devices, int n,
                                    const struct clique_options *options)
@@ -255,6 +264,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 		return NULL;
 	memset(q, 0, bytes);
 	q->platform = platform;
+	q->serial = next_serial();
 	q->size = n;
 	q->world = options->native ? options->world : n;
 	q->slots = options->slots;

@@ -229,6 +229,7 @@ struct clique {
 	const struct platform *platform;
 	int size;           /* ranks in this process */
 	int world;          /* ranks in all */
+	unsigned serial;    /* no other of this process has it */
 	unsigned slots;     /* per rank, a power of two */
 	bool allow_capture; /* calls on streams that are being captured */
 	void *keeper; /* the generation that it is of; constant once it is in

@@ -305,6 +305,7 @@ static void put_facts(struct json *j, const struct flight *f)
 	json_string(j, "platform", f->platform);
 	json_string(j, "host", f->host);
 	json_int(j, "pid", f->pid);
+	json_uint(j, "serial", f->serial);
 	json_string(j, "trigger", f->trigger);
 	json_uint(j, "wall_ns", f->wall_ns);
 	json_uint(j, "monotonic_ns", f->now_ns);
@@ -457,8 +458,8 @@ void dump_name(const struct flight *f, const char *what, char *name,
 {
 	char *at;
 
-	snprintf(name, size, "fr_%s_g%d_%s.json", f->group, f->generation,
-	         what);
+	snprintf(name, size, "fr_%s_g%d_%s.%d.%u_%s.json", f->group,
+	         f->generation, f->host, f->pid, f->serial, what);
 	/* A name is the caller's, and may have anything in it. */
 	for (at = name; *at; at++)
 		if (!(*at >= 'a' && *at <= 'z') &&

@@ -5,11 +5,15 @@
 /*
  * A flight as files
  *
- *	fr_NAME_gGENERATION_rank_RANK.json  a rank, with the keys and types of
- *	                                    PyTorch's flight recorder, 2.10, and ours
- *	fr_NAME_gGENERATION_merged.json     the verdict, and the last operations of
- *	                                    all ranks in one
- *	fr_NAME_gGENERATION_chrome.json     those as Chrome trace events
+ *	fr_NAME_gGENERATION_OF_rank_RANK.json  a rank, with the keys and types of
+ *	                                       PyTorch's flight recorder, 2.10, and
+ *	                                       ours
+ *	fr_NAME_gGENERATION_OF_merged.json     the verdict, and the last operations
+ *	                                       of all ranks in one
+ *	fr_NAME_gGENERATION_OF_chrome.json     those as Chrome trace events
+ *
+ * OF is HOST.PID.SERIAL: names are the program's, and need not differ, neither in a
+ * process nor where several write to one directory.
  *
  * Each is there as a whole or as it was before, see base/outfile.h.  An entry is a
  * line, so that a file that was damaged later can be read around the damage.

@@ -246,6 +246,7 @@ static void take_facts(struct flight *f, const struct clique *q)
 
 	snprintf(f->group, sizeof(f->group), "%s", q->name);
 	f->generation = q->generation;
+	f->serial = q->serial;
 	f->world = q->world;
 	f->platform = q->platform->name;
 	q->platform->ncclGetVersion(&f->nccl_version);

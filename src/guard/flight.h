@@ -69,6 +69,7 @@ struct flight {
 	int nccl_version;
 	char host[64];
 	int pid;
+	unsigned serial;     /* of the clique in that process */
 	const char *trigger; /* "verdict", "call", "signal", "fifo" */
 
 	/* The same moment by two clocks. */

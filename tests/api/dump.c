@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -55,6 +56,28 @@ TestSuite(dump, .init = make, .fini = unmake, .timeout = 60);
 
 /* ---- looking ---------------------------------------------------------- */
 
+/* Where the only file is that is called so: of a dump without the part of its name
+ * that tells processes apart. */
+static bool find_file(const char *name, char *path, size_t size)
+{
+	const char *g = strstr(name, "_g1_");
+	glob_t found;
+	bool any;
+
+	if (g)
+		snprintf(path, size, "%s/%.*s_g1_*.%d.*%s", folder,
+		         (int)(g - name), name, (int)getpid(), g + 3);
+	else
+		snprintf(path, size, "%s/%s", folder, name);
+	any = !glob(path, 0, NULL, &found);
+	if (any) {
+		cr_assert_eq(found.gl_pathc, 1, "several %s", path);
+		snprintf(path, size, "%s", found.gl_pathv[0]);
+	}
+	globfree(&found);
+	return any;
+}
+
 /* The whole of a file of the folder, NULL: there is none.  Until the next call. */
 static const char *read_file(const char *name)
 {
@@ -63,8 +86,7 @@ static const char *read_file(const char *name)
 	size_t n;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	f = fopen(path, "re");
+	f = find_file(name, path, sizeof(path)) ? fopen(path, "re") : NULL;
 	if (!f)
 		return NULL;
 	free(text);
@@ -108,10 +130,8 @@ static int count(const char *name, const char *what)
 static bool is_there(const char *name)
 {
 	char path[512];
-	struct stat status;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return !stat(path, &status);
+	return find_file(name, path, sizeof(path));
 }
 
 /* ---- doing ------------------------------------------------------------ */
@@ -228,6 +248,31 @@ Test(dump, makes_a_file_name_of_any_name)
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	has("fr_a_.._b_c_g1_rank_0.json", "\"group\":\"a/../b c\"");
 	close_group();
+}
+
+/* Two groups of one name, and a third after them: none takes another's files. */
+Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
+{
+	struct cohort_group *other;
+	struct cohort_comm *comm;
+	char pattern[128];
+	glob_t found;
+
+	place_need(1);
+	group = ranks_split(1, &o, comms);
+	other = ranks_split(1, &o, &comm);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	cr_assert_eq(cohort_dump(other, folder), COHORT_OK);
+	close_group();
+	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	close_group();
+	snprintf(pattern, sizeof(pattern), "%s/fr_dp_g1_*_rank_0.json", folder);
+	cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
+	cr_assert_eq(found.gl_pathc, 3);
+	globfree(&found);
 }
 
 /* ---- by a verdict ----------------------------------------------------- */

@@ -65,6 +65,7 @@ FACTS = {
     "world": int,
     "host": str,
     "pid": int,
+    "serial": int,
     "trigger": str,
     "wall_ns": int,
     "monotonic_ns": int,

@@ -22,7 +22,7 @@ export COHORT_PLATFORM=host LD_LIBRARY_PATH=$lib
 # A verdict, in a program that knows nothing of it.
 COHORT_DUMP_DIR=$scratch/demo "$cohort" demo --json >/dev/null
 python3 $here/dump.py "$scratch/demo" 4
-grep -q '"stage":"ended"' "$scratch/demo/fr_demo_g1_merged.json"
+grep -q '"stage":"ended"' "$scratch"/demo/fr_demo_g1_*_merged.json
 
 ${CC:-cc} -std=c11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude \
 	-o "$scratch/dumper" $here/dumper.c -L"$lib" -lcohort

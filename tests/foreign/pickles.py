@@ -104,6 +104,11 @@ def check_refusals(script, dumps, scratch):
     with open(path.replace("fr_", "fr_x", 1), "w", encoding="utf-8") as file:
         file.write(text.replace('"group":"', '"group":"x'))
     refuses(script, several, scratch + "/out2")
+    again = text.replace('"serial":', '"serial":9')
+    with open(path.replace("fr_", "fr_x", 1), "w", encoding="utf-8") as file:
+        file.write(again)
+    refuses(script, several, scratch + "/out2")
+    refuses(script, "--of", "nowhere", several, scratch + "/out2")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text[: len(text) // 2])
     refuses(script, several, scratch + "/out2")

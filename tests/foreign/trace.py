@@ -37,10 +37,10 @@ class Trace:
         return json.loads(self.run("--json", *arguments).stdout)
 
     def files(self, what="*"):
-        return sorted(glob.glob(f"{self.folder}/fr_demo_g1_{what}.json"))
+        return sorted(glob.glob(f"{self.folder}/fr_demo_g1_*_{what}.json"))
 
     def path(self, what):
-        return f"{self.folder}/fr_demo_g1_{what}.json"
+        return self.files(what)[0]
 
 
 def make_dumps(cohort, folder):
@@ -157,6 +157,9 @@ def check_damaged(trace):
     write(path, other)
     found = trace.json(*trace.files("rank_*"), path)
     assert any('is of group "other"' in p for p in found["problems"]), found
+    write(path, read(trace.path("rank_1")).replace('"serial":', '"serial":9'))
+    found = trace.json(*trace.files("rank_*"), path)
+    assert any("rank 1 is of" in p for p in found["problems"]), found
 
 
 def check_truncated(trace, what):
