@@ -530,7 +530,9 @@ struct cohort_group_options {
 	uint64_t slow_ns; /* 0: nothing is slow */
 	int stack_signal; /* of SIGRTMIN to SIGRTMAX: when a deadline has passed, the
 	                     threads of the first 8 ranks that are missing are asked
-	                     by it where they are, for the verdict.  The handler is
+	                     by it where they are, for the verdict, which may take
+	                     a tenth of a second; what has finished by then is not
+	                     told of.  The handler is
 	                     there only then, and never takes the place of yours.
 	                     Calls of those threads that sleep or poll may be
 	                     interrupted (EINTR).  0: they are not asked */

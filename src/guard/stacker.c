@@ -100,8 +100,8 @@ static int await(struct stacker *s, unsigned question, uint64_t deadline)
 }
 
 /* Take them; @at says which of them they are. */
-static void take(struct stacker *s, const int *tids, int n,
-                 struct stack_report *reports, int at[STACK_RANKS])
+static void take(struct stacker *s, struct stack_report *reports, int n,
+                 int at[STACK_RANKS])
 {
 	uint64_t deadline = clock_deadline(TAKE_NS);
 	const char *why;
@@ -109,7 +109,8 @@ static void take(struct stacker *s, const int *tids, int n,
 
 	s->n = 0;
 	for (i = 0; i < n; i++) {
-		why = stack_take(s->signo, tids[i], deadline, &s->stacks[s->n]);
+		why = stack_take(s->signo, reports[i].tid, deadline,
+		                 &s->stacks[s->n]);
 		if (why)
 			unavailable(&reports[i], why);
 		else
@@ -123,8 +124,7 @@ static void copy_names(struct stack_report *to, const struct stack_report *from)
 	memcpy(to->brief, from->brief, sizeof(to->brief));
 }
 
-void stacker_report(struct stacker *s, const int *tids, int n,
-                    struct stack_report *reports)
+void stacker_report(struct stacker *s, struct stack_report *reports, int n)
 {
 	unsigned question = atomic_load(&s->question);
 	int i, found, at[STACK_RANKS];
@@ -134,7 +134,7 @@ void stacker_report(struct stacker *s, const int *tids, int n,
 			unavailable(&reports[i], "names are still looked up");
 		return;
 	}
-	take(s, tids, n, reports, at);
+	take(s, reports, n, at);
 	atomic_store(&s->question, ++question);
 	sem_post(&s->asked);
 	found = await(s, question, clock_deadline(NAME_NS));

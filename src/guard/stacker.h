@@ -23,6 +23,7 @@
 /* What is told of one. */
 struct stack_report {
 	int rank;
+	int tid;         /* its thread's */
 	char text[1000]; /* frames, the innermost first: "f (a.c:1) < g < main";
 	                    or "stack unavailable: " and why */
 	char brief[160]; /* the first of them */
@@ -51,9 +52,8 @@ struct stacker {
 int stacker_start(struct stacker *s, int signo, const char *group);
 
 /* The stacks of @n threads, at most STACK_RANKS, into reports of which only the rank
- * is set.  Blocks for at most a tenth of a second.  One thread at a time. */
-void stacker_report(struct stacker *s, const int *tids, int n,
-                    struct stack_report *reports);
+ * and the thread are set.  Blocks for at most a tenth of a second.  One thread at a time. */
+void stacker_report(struct stacker *s, struct stack_report *reports, int n);
 
 /* Stop; false if it hangs in names until then. */
 bool stacker_stop(struct stacker *s, uint64_t deadline_ns);

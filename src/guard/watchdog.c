@@ -28,6 +28,13 @@
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
 
+/* What does not go on: the front, or a transfer. */
+struct subject {
+	uint64_t number;   /* 0: nothing */
+	int rank;          /* of the transfer, -1: it is the front */
+	uint64_t since_ns; /* as its verdict tells */
+};
+
 struct guard {
 	/* Constant after the start. */
 	struct clique *clique;
@@ -48,10 +55,10 @@ struct guard {
 	uint64_t question_due_ns;  /* when no answer is a "yes" */
 	struct cohort_cause asked; /* what that ends the clique with */
 
-	/* Owned by the watchdog, and then by whoever closes: the stacks that were
-	 * taken last. */
+	/* Owned by the watchdog: the stacks that were taken last, and what for. */
 	struct stack_report stacks[STACK_RANKS];
 	int stack_count;
+	struct subject subject;
 
 	/* Of whoever closes. */
 	struct snapshot closing;
@@ -73,48 +80,64 @@ static void add_guard(const struct guard *g, struct snapshot *s)
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
 }
 
-/* What was seen of stacks, into a snapshot. */
+static void forget_stacks(struct guard *g)
+{
+	g->stack_count = 0;
+	g->subject = (struct subject){ .number = 0 };
+}
+
+/* What was seen of stacks, into a snapshot: each of the thread that its rank has
+ * now. */
 static void add_stacks(const struct guard *g, struct snapshot *s)
 {
-	int i, k;
+	struct rank_snapshot *r;
+	int k;
 
-	for (i = 0; i < s->size; i++)
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		r->stack = NULL;
 		for (k = 0; k < g->stack_count; k++)
-			if (g->stacks[k].rank == s->ranks[i].rank)
-				s->ranks[i].stack = &g->stacks[k];
+			if (g->stacks[k].rank == r->rank &&
+			    g->stacks[k].tid == r->tid)
+				r->stack = &g->stacks[k];
+	}
 }
 
 /* Ask the threads of the first few ranks in @set where they are. */
 static void take_stacks(struct guard *g, struct snapshot *s,
                         const uint64_t *set)
 {
-	int tids[STACK_RANKS], i, n = 0;
+	int i, n = 0;
 
-	if (!g->options.stack_signal)
-		return;
-	for (i = 0; i < s->size && n < STACK_RANKS; i++) {
+	forget_stacks(g);
+	for (i = 0; g->options.stack_signal && i < s->size && n < STACK_RANKS;
+	     i++) {
 		if (!rank_set_has(set, s->ranks[i].rank) ||
 		    s->ranks[i].alive != 1)
 			continue;
 		g->stacks[n].rank = s->ranks[i].rank;
-		tids[n++] = s->ranks[i].tid;
+		g->stacks[n++].tid = s->ranks[i].tid;
 	}
-	if (!n)
-		return;
-	stacker_report(&g->stacker, tids, n, g->stacks);
+	if (n)
+		stacker_report(&g->stacker, g->stacks, n);
 	g->stack_count = n;
 	add_stacks(g, s);
 }
 
-/* A snapshot with all that a text tells.  What ranks do is looked at last. */
+/* The same again, but for what threads do, after some time. */
+static void look_again(struct guard *g, struct snapshot *s)
+{
+	snapshot_take(s, g->clique);
+	crossing_take(s, g->clique);
+	add_guard(g, s);
+}
+
+/* A snapshot with all that a text tells but stacks.  What ranks do is looked at
+ * last. */
 static void look_closely(struct guard *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
 	snapshot_threads(s);
-	snapshot_take(s, g->clique);
-	crossing_take(s, g->clique);
-	add_guard(g, s);
-	add_stacks(g, s);
+	look_again(g, s);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -228,6 +251,48 @@ static void remember(struct snapshot *s, const struct due *due)
 	*(due->what == DUE_SLOW ? slow : warned) = true;
 }
 
+static struct subject subject_of(const struct snapshot *s,
+                                 const struct due *due)
+{
+	return (struct subject){
+		.number = due->is_transfer ? s->transfer.index : s->front,
+		.rank = due->is_transfer ? s->transfer.rank : -1,
+		.since_ns = due->since_ns,
+	};
+}
+
+/* True if that does not go on either by @s. */
+static bool is_stuck(const struct subject *what, const struct snapshot *s)
+{
+	if (what->rank < 0)
+		return what->number == s->front;
+	return s->transfer.number && what->rank == s->transfer.rank &&
+	       what->number == s->transfer.index;
+}
+
+/* Take the stacks for the verdict on what is due.  That takes its time: false if it
+ * has gone on meanwhile, and there is nothing to tell. */
+static bool add_evidence(struct guard *g, struct due *due)
+{
+	struct subject subject = subject_of(&g->now, due);
+
+	take_stacks(g, &g->now, g->verdict.v.missing);
+	if (!g->stack_count)
+		return true;
+	look_again(g, &g->now);
+	*due = verdict_due(&g->now);
+	if (due->what != DUE_VERDICT ||
+	    due->is_transfer != (subject.rank >= 0) ||
+	    !is_stuck(&subject, &g->now)) {
+		forget_stacks(g);
+		return false;
+	}
+	g->subject = subject_of(&g->now, due);
+	add_stacks(g, &g->now);
+	verdict_stalled(&g->now, due, &g->verdict);
+	return true;
+}
+
 /* Say of the front what is to be said; when to look again. */
 static uint64_t judge(struct guard *g)
 {
@@ -242,8 +307,8 @@ static uint64_t judge(struct guard *g)
 		return due.next_ns;
 	verdict_stalled(&g->now, &due, &g->verdict);
 	if (due.what == DUE_VERDICT) {
-		take_stacks(g, &g->now, g->verdict.v.missing);
-		verdict_stalled(&g->now, &due, &g->verdict);
+		if (!add_evidence(g, &due))
+			return 0; /* something else may be due */
 		act(g, &due);
 	} else {
 		remember(&g->now, &due);
@@ -305,6 +370,15 @@ static uint64_t watch(struct guard *g)
 	return next > soon ? next : soon;
 }
 
+/* True if the stacks that were taken last are evidence for the end: those of the
+ * verdict that has ended it, or of what still does not go on. */
+static bool has_evidence(const struct guard *g,
+                         const struct cohort_cause *cause)
+{
+	return cause->since_ns == g->subject.since_ns ||
+	       is_stuck(&g->subject, &g->now);
+}
+
 /* Tell of the end. */
 static void tell_end(struct guard *g)
 {
@@ -317,8 +391,17 @@ static void tell_end(struct guard *g)
 		return;
 	}
 	look_closely(g, &g->now);
+	if (!has_evidence(g, cause))
+		forget_stacks(g);
+	add_stacks(g, &g->now);
 	verdict_ended(&g->now, cause, &g->verdict);
 	tell(g);
+}
+
+static bool has_come_to_end(struct clique *q)
+{
+	return clique_look(q) >= CLIQUE_RECLAIMED &&
+	       clique_look(q) != CLIQUE_WEDGED;
 }
 
 /* Tell if the end does not come to its own end. */
@@ -331,12 +414,13 @@ static void watch_end(struct guard *g)
 	/* The reaper wakes it when all is given back, or cannot be. */
 	while (clique_look(q) < CLIQUE_RECLAIMED && clock_now() < due)
 		clock_await(&q->end->watch, due);
-	if (clique_look(q) >= CLIQUE_RECLAIMED &&
-	    clique_look(q) != CLIQUE_WEDGED)
+	if (has_come_to_end(q))
 		return;
 	look_closely(g, &g->now);
 	verdict_wedged(&g->now, &g->verdict);
 	take_stacks(g, &g->now, g->verdict.v.missing);
+	if (has_come_to_end(q))
+		return;
 	verdict_wedged(&g->now, &g->verdict);
 	tell(g);
 }
@@ -477,6 +561,7 @@ void guard_wake(struct clique *q)
 
 void guard_explain(struct guard *g, char *text, size_t size)
 {
+	/* Without stacks, which are the watchdog's. */
 	look_closely(g, &g->closing);
 	verdict_wedged(&g->closing, &g->explanation);
 	snprintf(text, size, "%s", g->explanation.text);

@@ -176,6 +176,77 @@ Test(stack, never_takes_the_place_of_a_handler)
 	cr_assert(now.sa_handler == users_own);
 }
 
+/* ---- several verdicts ------------------------------------------------- */
+
+static atomic_int round_number;
+static char of_first[1200], of_second[2][1200], warned[1200];
+
+static void keep(char to[1200], const char *stack)
+{
+	if (!*to)
+		snprintf(to, 1200, "%s", *stack ? stack : "none");
+}
+
+/* First rank 1 is missing, then rank 0. */
+static int keep_both(const struct cohort_verdict *v, void *user)
+{
+	int i;
+
+	(void)user;
+	if (v->stage == COHORT_STAGE_WARNING && atomic_load(&round_number))
+		keep(warned, v->ranks[1].stack);
+	if (v->stage != COHORT_STAGE_EXPIRED ||
+	    v->rank != !atomic_load(&round_number))
+		return 0;
+	if (v->rank)
+		keep(of_first, v->ranks[1].stack);
+	for (i = 0; !v->rank && i < 2; i++)
+		keep(of_second[i], v->ranks[i].stack);
+	atomic_store(&may_go, true);
+	return 0;
+}
+
+static int go_in_turn(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+
+	(void)user;
+	if (ranks_sum_wait(c, &values[rank]) != COHORT_OK)
+		return 1;
+	if (rank == 1)
+		asleep_in_here();
+	if (ranks_sum_wait(c, &values[rank]) != COHORT_OK)
+		return 1;
+	if (rank == 0) {
+		atomic_store(&may_go, false);
+		atomic_store(&round_number, 1);
+		spinning_in_here();
+	}
+	return ranks_sum_wait(c, &values[rank]);
+}
+
+Test(stack, of_one_verdict_is_not_told_in_the_next)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.policy = COHORT_POLICY_REPORT;
+	o.deadlines.join_ns = 200 * MS;
+	o.stack_signal = SIGNAL;
+	o.on_verdict = keep_both;
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, go_in_turn, NULL, &cause),
+	             COHORT_OK, "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_not_null(strstr(of_first, "asleep_in_here"), "%s", of_first);
+	cr_assert_not_null(strstr(of_second[0], "spinning_in_here"), "%s",
+	                   of_second[0]);
+	cr_assert_str_eq(of_second[1], "none");
+	if (*warned)
+		cr_assert_str_eq(warned, "none");
+}
+
 Test(stack, takes_a_real_time_signal_only)
 {
 	struct cohort_group_options o;
