@@ -533,7 +533,8 @@ struct cohort_group_options {
 	                     by it where they are, for the verdict, which may take
 	                     a tenth of a second; what has finished by then is not
 	                     told of.  The handler is
-	                     there only then, and never takes the place of yours.
+	                     there only then, or until one that has not answered
+	                     does, and never takes the place of yours.
 	                     Calls of those threads that sleep or poll may be
 	                     interrupted (EINTR).  0: they are not asked */
 	uint64_t reserved[6]; /* 0; room for what later versions add */

@@ -2,6 +2,7 @@
 
 #include "guard/stack.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <pthread.h>
@@ -22,18 +23,22 @@
 /* The handler's own frames. */
 #define OWN_FRAMES 4
 
-/* Those that were given up while the thread was at it are not used again. */
+/* One that was given up while the thread was at it is not used before it is done. */
 #define QUESTIONS 16
+
+/* Signals under way, and those of one number to one thread: a second, as the first
+ * may have been to a thread that had the same id before. */
+#define SIGNALS 64
+#define SIGNALS_EACH 2
 
 enum { FREE, ASKED, ANSWERING, ANSWERED };
 
 struct question {
-	/* Atomic; moved from ASKED by compare-and-swap, by the thread that is
-	 * asked or by who gives up.  Release and acquire: what follows. */
-	atomic_int state;
-
-	/* Atomic; relaxed, ordered by the state. */
-	atomic_int tid;
+	/* Atomic; the thread and one of these states.  To ASKED by who asks; from
+	 * there by compare-and-swap, to ANSWERING and then to ANSWERED by that
+	 * thread, or to FREE by who gives up.  Release and acquire: what
+	 * follows. */
+	_Atomic uint64_t word;
 
 	/* Written by the thread that is asked, in ANSWERING. */
 	void *place;
@@ -41,18 +46,35 @@ struct question {
 	void *frames[STACK_FRAMES + OWN_FRAMES];
 };
 
-/* Guards all that follows but what is atomic; held up to a deadline. */
+/* Held from the questions to the last answer, or the deadline. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 static struct question questions[QUESTIONS];
-static int used; /* of them */
 
-/* Atomic; the one that counts. */
-static struct question *_Atomic current;
+/* Atomic; threads and signals, 0: none.  Set by who asks, before it sends; taken out
+ * by the handler, before it looks at the questions (seq_cst): who asks sets those
+ * first, so that one that is still in here is seen to the question. */
+static _Atomic uint64_t under_way[SIGNALS];
 
-/* Atomic; signals that were sent, by who asks, and that were answered, by the
- * handlers. */
-static atomic_uint sent, answered;
+/* Atomic, as each start sets it, to the same; relaxed.  The unwinder takes no lock. */
+static atomic_bool may_walk;
+
+static uint64_t question_word(int tid, int state)
+{
+	return (uint64_t)tid << 2 | (unsigned)state;
+}
+
+static int state_of(uint64_t word)
+{
+	return (int)(word & 3);
+}
+
+static uint64_t signal_word(int tid, int signo)
+{
+	return (uint64_t)tid << 8 | (unsigned)signo;
+}
+
+/* ---- the thread that is asked ----------------------------------------- */
 
 static void *place_of(const ucontext_t *context)
 {
@@ -66,23 +88,44 @@ static void *place_of(const ucontext_t *context)
 #endif
 }
 
+/* One such signal is not under way any more. */
+static void take_out(uint64_t signal)
+{
+	uint64_t expected;
+	int i;
+
+	for (i = 0; i < SIGNALS; i++) {
+		expected = signal;
+		if (atomic_compare_exchange_strong(&under_way[i], &expected, 0))
+			return;
+	}
+}
+
+static void answer_one(struct question *q, int tid, const ucontext_t *context)
+{
+	uint64_t word = question_word(tid, ASKED);
+
+	if (!atomic_compare_exchange_strong(&q->word, &word,
+	                                    question_word(tid, ANSWERING)))
+		return;
+	q->place = place_of(context);
+	q->count = 0;
+	if (atomic_load_explicit(&may_walk, memory_order_relaxed))
+		q->count = backtrace(q->frames, STACK_FRAMES + OWN_FRAMES);
+	atomic_store(&q->word, question_word(tid, ANSWERED));
+}
+
 static void answer(int signo, siginfo_t *info, void *context)
 {
-	struct question *q = atomic_load(&current);
-	int error = errno, state = ASKED;
-
-	(void)signo;
-	(void)info;
 	/* Not thread_id(): thread-local storage may take memory. */
-	if (q &&
-	    atomic_load_explicit(&q->tid, memory_order_relaxed) ==
-	            (int)syscall(SYS_gettid) &&
-	    atomic_compare_exchange_strong(&q->state, &state, ANSWERING)) {
-		q->place = place_of(context);
-		q->count = backtrace(q->frames, STACK_FRAMES + OWN_FRAMES);
-		atomic_store(&q->state, ANSWERED);
+	int error = errno, tid = (int)syscall(SYS_gettid), i;
+
+	/* Others may send the same one. */
+	if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
+		take_out(signal_word(tid, signo));
+		for (i = 0; i < QUESTIONS; i++)
+			answer_one(&questions[i], tid, context);
 	}
-	atomic_fetch_add(&answered, 1);
 	errno = error;
 }
 
@@ -90,12 +133,28 @@ void stack_prepare(void)
 {
 	void *frame;
 
+	atomic_store_explicit(&may_walk,
+	                      dlsym(RTLD_DEFAULT, "_dl_find_object") != NULL,
+	                      memory_order_relaxed);
 	backtrace(&frame, 1); /* opens a library */
 }
 
-/* ---- asking ----------------------------------------------------------- */
+/* ---- the handler ------------------------------------------------------ */
 
-/* False if the program has a handler. */
+static bool is_own(const struct sigaction *action)
+{
+	return (action->sa_flags & SA_SIGINFO) &&
+	       action->sa_sigaction == answer;
+}
+
+static bool is_default(const struct sigaction *action)
+{
+	return !(action->sa_flags & SA_SIGINFO) &&
+	       action->sa_handler == SIG_DFL;
+}
+
+/* False if the program has a handler; also one that has come since it was looked for
+ * is put back. */
 static bool install(int signo)
 {
 	struct sigaction action = { .sa_sigaction = answer,
@@ -103,13 +162,40 @@ static bool install(int signo)
 		                                SA_ONSTACK };
 	struct sigaction now;
 
-	sigfillset(&action.sa_mask);
 	if (sigaction(signo, NULL, &now))
 		return false;
-	if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == answer)
+	if (is_own(&now))
 		return true;
-	return !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL &&
-	       !sigaction(signo, &action, NULL);
+	sigfillset(&action.sa_mask);
+	/* What goes wrong in here is for the program's handlers. */
+	sigdelset(&action.sa_mask, SIGSEGV);
+	sigdelset(&action.sa_mask, SIGBUS);
+	if (!is_default(&now) || sigaction(signo, &action, &now))
+		return false;
+	if (is_default(&now) || is_own(&now))
+		return true;
+	sigaction(signo, &now, NULL);
+	return false;
+}
+
+/* True if one is under way; those of threads that have ended are not. */
+static bool is_under_way(int signo)
+{
+	bool any = false;
+	uint64_t word;
+	int i;
+
+	for (i = 0; i < SIGNALS; i++) {
+		word = atomic_load(&under_way[i]);
+		if ((int)(word & 0xff) != signo)
+			continue;
+		if (syscall(SYS_tgkill, getpid(), (int)(word >> 8), 0) &&
+		    errno == ESRCH)
+			atomic_compare_exchange_strong(&under_way[i], &word, 0);
+		else
+			any = true;
+	}
+	return any;
 }
 
 /* Unless a signal is still under way, or the program has a handler by now. */
@@ -117,22 +203,14 @@ static void uninstall(int signo)
 {
 	struct sigaction now, none = { .sa_handler = SIG_DFL };
 
-	if (atomic_load(&sent) != atomic_load(&answered) ||
-	    sigaction(signo, NULL, &now) || !(now.sa_flags & SA_SIGINFO) ||
-	    now.sa_sigaction != answer)
+	if (is_under_way(signo) || sigaction(signo, NULL, &now) ||
+	    !is_own(&now) || sigaction(signo, &none, &now))
 		return;
-	sigaction(signo, &none, NULL);
+	if (!is_own(&now))
+		sigaction(signo, &now, NULL);
 }
 
-/* True if it is answered. */
-static bool await(struct question *q, uint64_t deadline_ns)
-{
-	const struct timespec pause = clock_timespec(LOOK_NS);
-
-	while (atomic_load(&q->state) != ANSWERED && clock_now() < deadline_ns)
-		nanosleep(&pause, NULL);
-	return atomic_load(&q->state) == ANSWERED;
-}
+/* ---- asking ----------------------------------------------------------- */
 
 /* From where it is on; of an unwinder that has not found that, only that. */
 static void copy(struct stack *out, const struct question *q)
@@ -153,53 +231,132 @@ static void copy(struct stack *out, const struct question *q)
 	       (size_t)out->count * sizeof(*out->frames));
 }
 
-static const char *ask(struct question *q, int signo, int tid,
-                       uint64_t deadline_ns, struct stack *out)
+/* The first question from @from on that nobody is at; NULL: there is none. */
+static struct question *find_free(struct question *from)
 {
-	int state = ASKED;
+	int state;
 
-	atomic_store_explicit(&q->tid, tid, memory_order_relaxed);
-	atomic_store(&q->state, ASKED);
-	atomic_store(&current, q);
-	atomic_fetch_add(&sent, 1);
-	if (syscall(SYS_tgkill, getpid(), tid, signo)) {
-		atomic_fetch_sub(&sent, 1);
-		return "it cannot be asked";
+	for (; from < questions + QUESTIONS; from++) {
+		state = state_of(atomic_load(&from->word));
+		if (state == FREE || state == ANSWERED)
+			return from;
 	}
-	if (await(q, deadline_ns)) {
-		copy(out, q);
-		return NULL;
-	}
-	if (!atomic_compare_exchange_strong(&q->state, &state, FREE))
-		used++; /* it is being written to */
-	return "it does not answer";
+	return NULL;
 }
 
-static const char *ask_once(int signo, int tid, uint64_t deadline_ns,
-                            struct stack *out)
+/* NULL, or why it is not sent. */
+static const char *send_signal(int signo, int tid)
 {
-	const char *why;
+	uint64_t word = signal_word(tid, signo), there;
+	_Atomic uint64_t *room = NULL;
+	int i, n = 0;
 
-	if (used == QUESTIONS)
+	for (i = 0; i < SIGNALS; i++) {
+		there = atomic_load(&under_way[i]);
+		if (!there)
+			room = &under_way[i];
+		n += there == word;
+	}
+	if (n >= SIGNALS_EACH)
+		return NULL; /* one of those will do */
+	if (!room)
 		return "too many have not answered";
-	if (!install(signo))
-		return "the program handles the signal";
-	why = ask(&questions[used], signo, tid, deadline_ns, out);
-	uninstall(signo);
-	return why;
+	atomic_store(room, word);
+	if (!syscall(SYS_tgkill, getpid(), tid, signo))
+		return NULL;
+	take_out(word);
+	return "it cannot be asked";
 }
 
-const char *stack_take(int signo, int tid, uint64_t deadline_ns,
-                       struct stack *out)
+/* Ask those that can be asked; @asked: the questions, NULL: none. */
+static void ask(int signo, struct stack *stacks, int n,
+                struct question *asked[STACKS])
+{
+	struct question *q = questions;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		asked[i] = NULL;
+		if (stacks[i].why)
+			continue;
+		asked[i] = q ? find_free(q) : NULL;
+		q = asked[i] ? asked[i] + 1 : NULL;
+		if (asked[i])
+			atomic_store(&asked[i]->word,
+			             question_word(stacks[i].tid, ASKED));
+		else
+			stacks[i].why = "too many have not answered";
+	}
+	for (i = 0; i < n; i++)
+		if (asked[i])
+			stacks[i].why = send_signal(signo, stacks[i].tid);
+}
+
+/* The answer, if there is one until @deadline_ns; or else the question is taken
+ * back, unless the thread is at it. */
+static void collect(struct question *q, uint64_t deadline_ns, struct stack *out)
+{
+	const struct timespec pause = clock_timespec(LOOK_NS);
+	uint64_t word = question_word(out->tid, ASKED);
+
+	while (!out->why && state_of(atomic_load(&q->word)) != ANSWERED &&
+	       clock_now() < deadline_ns)
+		nanosleep(&pause, NULL);
+	if (!atomic_compare_exchange_strong(&q->word, &word, FREE) &&
+	    state_of(word) == ANSWERED) {
+		copy(out, q);
+		out->why = NULL;
+	} else if (!out->why) {
+		out->why = "it does not answer";
+	}
+}
+
+static void refuse(struct stack *stacks, int n, const char *why)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		stacks[i].why = why;
+}
+
+/* All are asked before any is waited for. */
+static void ask_all(int signo, struct stack *stacks, int n,
+                    uint64_t deadline_ns)
+{
+	struct question *asked[STACKS];
+	int i;
+
+	if (!install(signo)) {
+		refuse(stacks, n, "the program handles the signal");
+		return;
+	}
+	ask(signo, stacks, n, asked);
+	for (i = 0; i < n; i++)
+		if (asked[i])
+			collect(asked[i], deadline_ns, &stacks[i]);
+	uninstall(signo);
+}
+
+void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns)
 {
 	struct timespec until = clock_timespec(deadline_ns);
-	const char *why;
+	int i;
 
-	if (thread_blocks(tid, signo))
-		return "it blocks the signal";
-	if (pthread_mutex_clocklock(&asking, CLOCK_MONOTONIC, &until))
-		return "another one is being asked";
-	why = ask_once(signo, tid, deadline_ns, out);
+	if (pthread_mutex_clocklock(&asking, CLOCK_MONOTONIC, &until)) {
+		refuse(stacks, n, "others are being asked");
+		return;
+	}
+	for (i = 0; i < n; i++)
+		stacks[i].why = thread_blocks(stacks[i].tid, signo)
+		                        ? "it blocks the signal"
+		                        : NULL;
+	ask_all(signo, stacks, n, deadline_ns);
 	pthread_mutex_unlock(&asking);
-	return why;
+}
+
+void stack_retire(int signo)
+{
+	pthread_mutex_lock(&asking);
+	uninstall(signo);
+	pthread_mutex_unlock(&asking);
 }

@@ -3,23 +3,30 @@
 #define GUARD_STACK_H
 
 /*
- * The stack of another thread, as addresses
+ * The stacks of other threads, as addresses
  *
- * A real-time signal is sent to that thread, whose handler stores where it is; no
- * lock is taken there, and no memory.  The handler is there from the question to the
- * last answer, and never takes the place of one of the program's.
+ * A real-time signal is sent to those threads, whose handler stores where they are.  It
+ * takes no memory, and no lock where the unwinder takes none: with glibc 2.35 and
+ * libgcc 12 or later, and as long as no frames are registered by hand, as some
+ * compilers at run time do.  With an older glibc it does not unwind: a stack is then
+ * the one place where the thread is.
  *
- *  A. Whoever asks waits until the deadline and no longer, whatever the thread does.
- *  B. The handler stays while a signal that was sent is not answered: as it then
- *     would end the process.
+ *  A. Whoever asks waits until the deadline and no longer, whatever the threads do;
+ *     and of one that does not answer the others know nothing.
+ *  B. The handler stays while a signal that was sent has not come: as it then would
+ *     end the process.  It never takes the place of one of the program's.
  *  C. A thread that answers too late stores nothing where anybody looks.
  */
 
 #include <stdint.h>
 
+/* Of one thread, and of threads at a time. */
 #define STACK_FRAMES 40
+#define STACKS 8
 
 struct stack {
+	int tid;         /* whose */
+	const char *why; /* there is none, for people; NULL: there is */
 	int count;
 	void *frames
 		[STACK_FRAMES]; /* the innermost first: where it is, and then
@@ -29,9 +36,11 @@ struct stack {
 /* Be ready: what the first use of the unwinder does is done now. */
 void stack_prepare(void);
 
-/* Ask thread @tid by signal @signo, until @deadline_ns.  NULL, or why there is no
- * answer, for people.  Any thread but that one. */
-const char *stack_take(int signo, int tid, uint64_t deadline_ns,
-                       struct stack *out);
+/* Ask the threads of @n stacks, at most STACKS, by signal @signo, until
+ * @deadline_ns.  None of them is the caller. */
+void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns);
+
+/* Take the handler back, if a thread that has answered late has left it there. */
+void stack_retire(int signo);
 
 #endif

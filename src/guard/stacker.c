@@ -55,7 +55,8 @@ static void name_all(struct stacker *s, bool more)
 	int i;
 
 	for (i = 0; i < s->n; i++)
-		name_one(&s->stacks[i], &s->names[more][i], more);
+		if (!s->stacks[i].why)
+			name_one(&s->stacks[i], &s->names[more][i], more);
 }
 
 static void *stacker_main(void *arg)
@@ -99,23 +100,14 @@ static int await(struct stacker *s, unsigned question, uint64_t deadline)
 	return atomic_load(&s->simple) == question;
 }
 
-/* Take them; @at says which of them they are. */
-static void take(struct stacker *s, struct stack_report *reports, int n,
-                 int at[STACK_RANKS])
+static void take(struct stacker *s, const struct stack_report *reports, int n)
 {
-	uint64_t deadline = clock_deadline(TAKE_NS);
-	const char *why;
 	int i;
 
-	s->n = 0;
-	for (i = 0; i < n; i++) {
-		why = stack_take(s->signo, reports[i].tid, deadline,
-		                 &s->stacks[s->n]);
-		if (why)
-			unavailable(&reports[i], why);
-		else
-			at[s->n++] = i;
-	}
+	s->n = n;
+	for (i = 0; i < n; i++)
+		s->stacks[i].tid = reports[i].tid;
+	stack_take(s->signo, s->stacks, n, clock_deadline(TAKE_NS));
 }
 
 static void copy_names(struct stack_report *to, const struct stack_report *from)
@@ -127,22 +119,24 @@ static void copy_names(struct stack_report *to, const struct stack_report *from)
 void stacker_report(struct stacker *s, struct stack_report *reports, int n)
 {
 	unsigned question = atomic_load(&s->question);
-	int i, found, at[STACK_RANKS];
+	int i, found;
 
 	if (atomic_load(&s->best) != question) {
 		for (i = 0; i < n; i++)
 			unavailable(&reports[i], "names are still looked up");
 		return;
 	}
-	take(s, reports, n, at);
+	take(s, reports, n);
 	atomic_store(&s->question, ++question);
 	sem_post(&s->asked);
 	found = await(s, question, clock_deadline(NAME_NS));
-	for (i = 0; i < s->n; i++) {
-		if (found)
-			copy_names(&reports[at[i]], &s->names[found - 1][i]);
+	for (i = 0; i < n; i++) {
+		if (s->stacks[i].why)
+			unavailable(&reports[i], s->stacks[i].why);
+		else if (found)
+			copy_names(&reports[i], &s->names[found - 1][i]);
 		else
-			unavailable(&reports[at[i]], "no names in time");
+			unavailable(&reports[i], "no names in time");
 	}
 }
 
@@ -173,6 +167,7 @@ bool stacker_stop(struct stacker *s, uint64_t deadline_ns)
 
 	if (!s->signo)
 		return true;
+	stack_retire(s->signo);
 	atomic_store(&s->stop, true);
 	sem_post(&s->asked);
 	while (!atomic_load(&s->has_ended) && clock_now() < deadline_ns)

@@ -18,7 +18,7 @@
 #include "guard/stack.h"
 
 /* Of so many ranks at a time. */
-#define STACK_RANKS 8
+#define STACK_RANKS STACKS
 
 /* What is told of one. */
 struct stack_report {

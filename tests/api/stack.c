@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/ranks.h"
 
@@ -30,7 +31,7 @@ PLACE void spinning_in_here(void);
 PLACE void blocking_the_signal(void);
 
 static struct cohort_cause cause;
-static int32_t values[2];
+static int32_t values[3];
 static atomic_bool is_there, may_go;
 static char told[1200];
 
@@ -176,16 +177,101 @@ Test(stack, never_takes_the_place_of_a_handler)
 	cr_assert(now.sa_handler == users_own);
 }
 
-/* ---- several verdicts ------------------------------------------------- */
-
-static atomic_int round_number;
-static char of_first[1200], of_second[2][1200], warned[1200];
-
 static void keep(char to[1200], const char *stack)
 {
 	if (!*to)
 		snprintf(to, 1200, "%s", *stack ? stack : "none");
 }
+
+/* ---- threads that do not answer --------------------------------------- */
+
+/* The system does not let a thread answer while its child has its memory. */
+static void without_an_answer(void)
+{
+	if (vfork() == 0) {
+		atomic_store(&is_there, true);
+		while (!atomic_load(&may_go))
+			usleep(1000);
+		_exit(0);
+	}
+}
+
+static atomic_int times_told;
+static int signals_of_others;
+static char of_second_rank[1200];
+
+/* Twice, and the program sends that signal to itself in between. */
+static int keep_two(const struct cohort_verdict *v, void *user)
+{
+	int i;
+
+	(void)user;
+	if (v->stage != COHORT_STAGE_EXPIRED)
+		return 0;
+	keep(told, v->ranks[1].stack);
+	keep(of_second_rank, v->ranks[2].stack);
+	for (i = 0; !times_told && i < signals_of_others; i++)
+		kill(getpid(), SIGNAL);
+	if (++times_told == 2)
+		atomic_store(&may_go, true);
+	return 0;
+}
+
+static int go_two(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+
+	(void)user;
+	if (ranks_sum_wait(c, &values[rank]) != COHORT_OK)
+		return 1;
+	if (rank == 1)
+		without_an_answer();
+	else if (rank == 2)
+		asleep_in_here();
+	return ranks_sum_wait(c, &values[rank]);
+}
+
+static void stall_two(void)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.policy = COHORT_POLICY_REPORT;
+	o.deadlines.join_ns = 200 * MS;
+	o.stack_signal = SIGNAL;
+	o.on_verdict = keep_two;
+	group = ranks_open(3, &o);
+	cr_assert_eq(cohort_group_run(group, go_two, NULL, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(stack, of_others_is_told_if_one_does_not_answer)
+{
+	stall_two();
+	cr_assert_str_eq(told, "stack unavailable: it does not answer");
+	cr_assert_not_null(strstr(of_second_rank, "asleep_in_here < "), "%s",
+	                   of_second_rank);
+}
+
+Test(stack, handler_goes_also_after_a_late_answer)
+{
+	stall_two();
+	is_default(SIGNAL);
+}
+
+Test(stack, signals_of_others_are_no_answers)
+{
+	signals_of_others = 2;
+	stall_two();
+	is_default(SIGNAL);
+}
+
+/* ---- several verdicts ------------------------------------------------- */
+
+static atomic_int round_number;
+static char of_first[1200], of_second[2][1200], warned[1200];
 
 /* First rank 1 is missing, then rank 0. */
 static int keep_both(const struct cohort_verdict *v, void *user)
