@@ -34,8 +34,9 @@ struct dumper {
 	bool is_waiting; /* one is there */
 	bool stop;
 	bool has_ended;
+	bool is_left; /* nobody waits for it: the thread gives all back */
 
-	/* Guarded by the list of those that were left behind. */
+	/* Guarded by the lock of those that were left behind. */
 	struct dumper *next_left;
 };
 
@@ -105,23 +106,37 @@ static bool is_over(struct dumper *d)
 	return over;
 }
 
-static void *dumper_main(void *arg)
-{
-	struct dumper *d = arg;
+/* ---- its end ---------------------------------------------------------- */
 
-	while (!is_over(d))
-		attend(d, waker_wait(d->waker));
-	pthread_mutex_lock(&d->lock);
-	d->has_ended = true;
-	pthread_cond_broadcast(&d->changed);
-	pthread_mutex_unlock(&d->lock);
-	return NULL;
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by left_lock: kept, so that a leak checker can tell one that is left behind
+ * from a mistake. */
+static struct dumper *left;
+
+static void leave(struct dumper *d)
+{
+	pthread_mutex_lock(&left_lock);
+	d->next_left = left;
+	left = d;
+	pthread_mutex_unlock(&left_lock);
 }
 
-/* ---- life ------------------------------------------------------------- */
+static void come_back(struct dumper *d)
+{
+	struct dumper **at = &left;
+
+	pthread_mutex_lock(&left_lock);
+	while (*at != d)
+		at = &(*at)->next_left;
+	*at = d->next_left;
+	pthread_mutex_unlock(&left_lock);
+}
 
 static void dumper_free(struct dumper *d)
 {
+	if (d->waker)
+		waker_put(d->waker);
 	verdict_fini(&d->waiting);
 	verdict_fini(&d->told);
 	pthread_cond_destroy(&d->changed);
@@ -129,6 +144,27 @@ static void dumper_free(struct dumper *d)
 	pthread_mutex_destroy(&d->looking);
 	free(d);
 }
+
+static void *dumper_main(void *arg)
+{
+	struct dumper *d = arg;
+	bool is_left;
+
+	while (!is_over(d))
+		attend(d, waker_wait(d->waker));
+	pthread_mutex_lock(&d->lock);
+	d->has_ended = true;
+	is_left = d->is_left;
+	pthread_cond_broadcast(&d->changed);
+	pthread_mutex_unlock(&d->lock);
+	if (is_left) {
+		come_back(d);
+		dumper_free(d);
+	}
+	return NULL;
+}
+
+/* ---- life ------------------------------------------------------------- */
 
 static struct dumper *dumper_alloc(struct clique *q,
                                    const struct dump_options *options)
@@ -165,20 +201,18 @@ int dumper_start(struct clique *q, const struct dump_options *options,
 		return error_set(COHORT_NO_MEMORY, "no memory for dumps");
 	rc = waker_get(options->signal, options->fifo, &d->waker);
 	if (rc != COHORT_OK)
-		goto err_after_alloc;
+		goto err;
 	err = thread_start(&d->thread, dumper_main, d, "%.8s/dump", q->name);
 	if (err) {
 		rc = error_set(COHORT_SYSTEM,
 		               "cannot start the dumper's thread: %s",
 		               strerror(err));
-		goto err_after_waker;
+		goto err;
 	}
 	*out = d;
 	return COHORT_OK;
 
-err_after_waker:
-	waker_put(d->waker);
-err_after_alloc:
+err:
 	dumper_free(d);
 	return rc;
 }
@@ -194,42 +228,49 @@ void dumper_tell(struct dumper *d, const struct verdict *verdict)
 	waker_wake(d->waker);
 }
 
-/* Kept, so that a leak checker can tell this from a mistake. */
-static void leave(struct dumper *d)
+void dumper_end(struct dumper *d)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct dumper *left; /* guarded by lock */
-
-	pthread_mutex_lock(&lock);
-	d->next_left = left;
-	left = d;
-	pthread_mutex_unlock(&lock);
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->stop = true;
+	pthread_mutex_unlock(&d->lock);
+	waker_wake(d->waker);
 }
 
-void dumper_stop(struct dumper *d, uint64_t deadline_ns)
+/* Wait for its end; at the deadline have it not look at the clique any more, and leave
+ * it behind.  False: it was. */
+static bool await_end(struct dumper *d, uint64_t deadline_ns)
 {
 	struct timespec until = clock_timespec(deadline_ns);
 	bool has_ended;
 	int err = 0;
 
-	if (!d)
-		return;
 	pthread_mutex_lock(&d->lock);
-	d->stop = true;
-	waker_wake(d->waker);
 	while (!d->has_ended && !err)
 		err = pthread_cond_timedwait(&d->changed, &d->lock, &until);
-	has_ended = d->has_ended;
 	pthread_mutex_unlock(&d->lock);
 	pthread_mutex_lock(&d->looking);
 	d->clique = NULL;
 	pthread_mutex_unlock(&d->looking);
+	pthread_mutex_lock(&d->lock);
+	has_ended = d->has_ended;
 	if (!has_ended) {
 		pthread_detach(d->thread);
 		leave(d);
-		return;
+		d->is_left = true; /* and is the thread's from the unlock on */
 	}
+	pthread_mutex_unlock(&d->lock);
+	return has_ended;
+}
+
+void dumper_stop(struct dumper *d, uint64_t deadline_ns)
+{
+	if (!d)
+		return;
+	dumper_end(d);
+	if (!await_end(d, deadline_ns))
+		return;
 	pthread_join(d->thread, NULL);
-	waker_put(d->waker);
 	dumper_free(d);
 }

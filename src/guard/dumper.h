@@ -29,8 +29,12 @@ int dumper_start(struct clique *clique, const struct dump_options *options,
 /* Have a dump with @verdict written.  NULL: does nothing. */
 void dumper_tell(struct dumper *dumper, const struct verdict *verdict);
 
+/* Have it end once it has written what it was told of, and do not wait for that. */
+void dumper_end(struct dumper *dumper);
+
 /* Stop it once it has written what it was told of.  After @deadline_ns it is left
- * behind; in any case it does not look at the clique any more. */
+ * behind, to free itself should it come to its end; in any case it does not look at
+ * the clique any more. */
 void dumper_stop(struct dumper *dumper, uint64_t deadline_ns);
 
 #endif

@@ -536,6 +536,8 @@ bool guard_stop(struct guard *g, uint64_t deadline_ns)
 
 	/* It ends by itself: the clique has. */
 	pthread_join(g->watchdog, NULL);
+	/* What hangs may take all the time: by then the dumper has ended. */
+	dumper_end(g->dumper);
 	stopped = prober_stop(&g->prober, deadline_ns);
 	stopped &= stacker_stop(&g->stacker, deadline_ns);
 	stopped &= notifier_stop(&g->notifier, deadline_ns);

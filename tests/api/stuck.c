@@ -7,9 +7,13 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
 #include "support/verdicts.h"
@@ -244,6 +248,38 @@ Test(stuck, on_verdict_told_of_the_end)
 	another_group_works();
 	close_says("on_verdict has not returned: its thread is left behind");
 	cr_assert_str_eq(verdicts_let_go(&told), "dp");
+}
+
+static bool is_default(int number)
+{
+	struct sigaction now;
+
+	sigaction(number, NULL, &now);
+	return now.sa_handler == SIG_DFL;
+}
+
+/* It takes all the time that close has: the dumper ends in it, or by itself. */
+Test(stuck, on_verdict_leaves_the_dumper_its_time)
+{
+	char folder[] = "/tmp/cohort-stuck-XXXXXX", command[64];
+	uint64_t deadline = clock_deadline(RANKS_SOON);
+	struct backoff b = BACKOFF;
+
+	ranks_must(mkdtemp(folder) ? COHORT_OK : COHORT_SYSTEM, "mkdtemp");
+	o.dump_directory = folder;
+	o.dump_signal = SIGUSR2;
+	told.block_stage = COHORT_STAGE_ENDED;
+	group = ranks_split(2, &o, comms);
+	cr_assert_not(is_default(SIGUSR2));
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	verdicts_await_block(&told);
+	close_says("on_verdict has not returned: its thread is left behind");
+	while (!is_default(SIGUSR2) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	cr_assert(is_default(SIGUSR2));
+	cr_assert_str_eq(verdicts_let_go(&told), "dp");
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	cr_assert_eq(system(command), 0);
 }
 
 Test(stuck, on_verdict_that_was_asked_has_said_yes)
