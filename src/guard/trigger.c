@@ -27,6 +27,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
  * release of one is the acquire of the other. */
 static struct waker *_Atomic all;
 
+/* Atomic; the process that the handler is for: a child of a fork inherits it, and its
+ * descriptors.  Relaxed: there is no handler before it is set. */
+static atomic_int process;
+
 /* Guarded by lock: what was there before ours, by signal. */
 static struct sigaction former[NSIG];
 
@@ -45,6 +49,9 @@ static void handle(int number)
 	int err = errno;
 	struct waker *w;
 
+	if (getpid() !=
+	    (pid_t)atomic_load_explicit(&process, memory_order_relaxed))
+		return;
 	for (w = atomic_load_explicit(&all, memory_order_acquire); w;
 	     w = w->next)
 		if (atomic_load_explicit(&w->signal, memory_order_relaxed) ==
@@ -119,7 +126,7 @@ static bool is_wanted_locked(int number)
 static int install_locked(int number)
 {
 	struct sigaction action = { .sa_handler = handle,
-		                    .sa_flags = SA_RESTART };
+		                    .sa_flags = SA_RESTART | SA_ONSTACK };
 
 	if (is_wanted_locked(number))
 		return COHORT_OK;
@@ -135,6 +142,7 @@ static int install_locked(int number)
 		                 "options->dump_signal is %d, which has a "
 		                 "handler already",
 		                 number);
+	atomic_store_explicit(&process, (int)getpid(), memory_order_relaxed);
 	if (sigaction(number, &action, NULL))
 		return error_set(COHORT_INVALID,
 		                 "options->dump_signal is %d: %s", number,

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
@@ -342,6 +343,39 @@ Test(dump, is_written_at_a_signal)
 	has("fr_dp_g1_rank_0.json", "\"trigger\":\"signal\"");
 	close_group();
 	cr_assert(is_default(SIGUSR2));
+}
+
+/* A thread with little stack, as some runtimes have them, has another for signals. */
+Test(dump, is_asked_for_on_the_stack_of_signals)
+{
+	struct sigaction now;
+
+	o.dump_directory = folder;
+	o.dump_signal = SIGUSR2;
+	group = ranks_split(1, &o, comms);
+	sigaction(SIGUSR2, NULL, &now);
+	cr_assert(now.sa_flags & SA_ONSTACK);
+	cr_assert(now.sa_flags & SA_RESTART);
+	close_group();
+}
+
+/* What was written to the dumper before it was told to stop is done first. */
+Test(dump, is_not_written_at_a_signal_to_a_child)
+{
+	pid_t child;
+
+	o.dump_directory = folder;
+	o.dump_signal = SIGUSR2;
+	group = ranks_split(1, &o, comms);
+	child = fork();
+	if (!child) {
+		raise(SIGUSR2);
+		_exit(0);
+	}
+	cr_assert_gt(child, 0);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	close_group();
+	cr_assert_not(is_there("fr_dp_g1_rank_0.json"));
 }
 
 static void own_handler(int number)
