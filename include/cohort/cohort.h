@@ -516,7 +516,10 @@ struct cohort_group_options {
 	const char *dump_directory; /* where to, and write one with each verdict
 	                               that is no warning; default
 	                               COHORT_DUMP_DIR, else nothing is written
-	                               unless asked for by a call */
+	                               unless asked for by a call.  It is made
+	                               if it is missing, with its parents;
+	                               COHORT_INVALID if nothing can be written
+	                               to it now */
 	const char *dump_fifo; /* write one when anything is written to this
 	                          FIFO, which is made if it is missing; default
 	                          COHORT_DUMP_FIFO, else none */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "guard/dump.h"
 
 #define DEFAULT_SLOTS 2048
 #define MIN_SLOTS 16
@@ -138,6 +139,7 @@ static int dump_merge(struct cohort_group_options *o)
 {
 	const char *signal = getenv("COHORT_DUMP_SIGNAL");
 	char *end;
+	long number;
 
 	if (!o->dump_directory)
 		o->dump_directory = getenv("COHORT_DUMP_DIR");
@@ -145,8 +147,9 @@ static int dump_merge(struct cohort_group_options *o)
 		o->dump_fifo = getenv("COHORT_DUMP_FIFO");
 	if (o->dump_signal || !signal || !*signal)
 		return COHORT_OK;
-	o->dump_signal = (int)strtol(signal, &end, 10);
-	if (*end || o->dump_signal < 1)
+	number = strtol(signal, &end, 10);
+	o->dump_signal = number < INT_MAX ? (int)number : INT_MAX;
+	if (*end || number < 1 || number > SIGRTMAX)
 		return error_set(COHORT_INVALID,
 		                 "COHORT_DUMP_SIGNAL is \"%s\" in the "
 		                 "environment, not a signal's number",
@@ -176,14 +179,32 @@ static int path_check(const char *name, const char *path)
 	return COHORT_OK;
 }
 
+/* Now, while there is somebody to tell. */
+static int directory_check(const char *directory)
+{
+	int err = dump_try(directory);
+
+	return err ? error_set(COHORT_INVALID,
+	                       "options->dump_directory is \"%s\": %s",
+	                       directory, strerror(err))
+	           : COHORT_OK;
+}
+
 static int dump_check(const struct cohort_group_options *o)
 {
 	int rc = path_check("dump_directory", o->dump_directory);
 
 	if (rc == COHORT_OK)
 		rc = path_check("dump_fifo", o->dump_fifo);
-	if (rc != COHORT_OK || is_text(o->dump_directory))
+	if (rc != COHORT_OK)
 		return rc;
+	if (o->dump_signal && o->dump_signal == o->stack_signal)
+		return error_set(COHORT_INVALID,
+		                 "options->dump_signal is %d, but stack_signal "
+		                 "is %d, too",
+		                 o->dump_signal, o->stack_signal);
+	if (is_text(o->dump_directory))
+		return directory_check(o->dump_directory);
 	if (o->dump_signal || is_text(o->dump_fifo))
 		return error_set(COHORT_INVALID,
 		                 "options->dump_directory is NULL: nowhere to "
@@ -220,8 +241,8 @@ static int options_check(const struct cohort_group_options *o)
 		                 "options->stack_signal is %d, not %d to %d "
 		                 "(SIGRTMIN to SIGRTMAX)",
 		                 o->stack_signal, SIGRTMIN, SIGRTMAX);
-	rc = dump_check(o);
-	return rc == COHORT_OK ? config_check(o) : rc;
+	rc = config_check(o);
+	return rc == COHORT_OK ? dump_check(o) : rc;
 }
 
 int options_read(const struct cohort_group_options *given,

@@ -100,3 +100,12 @@ int outfile_end(struct outfile *f)
 		unlinkat(f->dir, f->temporary, 0);
 	return f->err;
 }
+
+int outfile_drop(struct outfile *f)
+{
+	if (f->fd >= 0 && close(f->fd))
+		fail(f);
+	if (f->fd >= 0 && unlinkat(f->dir, f->temporary, 0))
+		fail(f);
+	return f->err;
+}

@@ -30,6 +30,9 @@ void outfile_begin(struct outfile *file, int dir, const char *name,
 
 void outfile_put(struct outfile *file, const char *bytes, size_t n);
 
+/* Instead of the end: nothing has changed.  0, or the errno of what went wrong. */
+int outfile_drop(struct outfile *file);
+
 /* 0, or the errno of what went wrong first: then nothing has changed.  The directory
  * itself, fsync(@dir), is the caller's to flush, after any number of files. */
 int outfile_end(struct outfile *file);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,9 @@
 
 /* Of ours, raised when what a key means is changed. */
 #define FORMAT 1
+
+/* What is made in a directory, and taken away, to see whether that can be done. */
+#define PROBE "fr_probe"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 
@@ -385,6 +389,9 @@ struct dump {
 	char *buffer;
 	size_t most; /* entries of each rank in what is of all */
 	char description[32];
+	int err;    /* the first, 0: none, */
+	char *what; /* and what it is about */
+	size_t what_size;
 };
 
 static void write_rank(const struct dump *d, struct json *j,
@@ -440,17 +447,23 @@ static void write_chrome(const struct dump *d, struct json *j,
 typedef void (*writer_fn)(const struct dump *d, struct json *j,
                           const struct flight_rank *rank);
 
-static int write_file(const struct dump *d, const char *what, writer_fn fn,
-                      const struct flight_rank *rank, char *name, size_t size)
+static void write_file(struct dump *d, const char *what, writer_fn fn,
+                       const struct flight_rank *rank)
 {
 	struct outfile file;
 	struct json json = { .file = &file };
+	char name[sizeof(file.name)];
+	int err;
 
-	dump_name(d->flight, what, name, size);
+	dump_name(d->flight, what, name, sizeof(name));
 	outfile_begin(&file, d->dir, name, d->buffer, BUFFER_BYTES);
 	fn(d, &json, rank);
 	outfile_put(&file, "\n", 1);
-	return outfile_end(&file);
+	err = outfile_end(&file);
+	if (!err || d->err)
+		return;
+	d->err = err;
+	snprintf(d->what, d->what_size, "%s", name);
 }
 
 void dump_name(const struct flight *f, const char *what, char *name,
@@ -468,37 +481,93 @@ void dump_name(const struct flight *f, const char *what, char *name,
 			*at = '_';
 }
 
-static int write_all(const struct dump *d, char *name, size_t size)
+/* Not every file system has that for directories. */
+static int flush_directory(int dir)
+{
+	if (!fsync(dir) || errno == EINVAL || errno == ENOTSUP ||
+	    errno == EOPNOTSUPP)
+		return 0;
+	return errno;
+}
+
+/* What cannot be written keeps nothing else from it; ranks, of which the rest can be
+ * made, come first. */
+static void write_all(struct dump *d)
 {
 	const struct flight_rank *r;
 	char what[32];
-	int err = write_file(d, "merged", write_merged, NULL, name, size);
 
-	if (!err)
-		err = write_file(d, "chrome", write_chrome, NULL, name, size);
-	for (r = d->flight->ranks;
-	     !err && r < d->flight->ranks + d->flight->size; r++) {
+	for (r = d->flight->ranks; r < d->flight->ranks + d->flight->size;
+	     r++) {
 		snprintf(what, sizeof(what), "rank_%d", r->rank);
-		err = write_file(d, what, write_rank, r, name, size);
+		write_file(d, what, write_rank, r);
 	}
+	write_file(d, "merged", write_merged, NULL);
+	write_file(d, "chrome", write_chrome, NULL);
 	/* The names, too. */
-	if (!err && fsync(d->dir))
-		err = errno;
-	return err;
+	if (!d->err)
+		d->err = flush_directory(d->dir);
 }
 
+/* ---- directories ------------------------------------------------------ */
+
+/* 0, or an errno. */
+static int make_one(const char *path)
+{
+	return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
+}
+
+/* With its parents; what went wrong first, which may be of one that is there. */
+static int make_directory(const char *path)
+{
+	char part[PATH_MAX];
+	char *at;
+	int err = 0;
+
+	if (strlen(path) >= sizeof(part))
+		return ENAMETOOLONG;
+	strcpy(part, path);
+	for (at = part + 1; *part && *at && !err; at++) {
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		err = make_one(part);
+		*at = '/';
+	}
+	return err ? err : make_one(path);
+}
+
+/* Made if it is missing; a negative errno. */
 static int open_directory(const char *path)
 {
-	if (mkdir(path, 0777) && errno != EEXIST)
-		return -1;
-	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (dir >= 0 || errno != ENOENT)
+		return dir >= 0 ? dir : -errno;
+	err = make_directory(path);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0)
+		return dir;
+	return err ? -err : -errno;
+}
+
+int dump_try(const char *directory)
+{
+	int dir = open_directory(directory), err;
+	struct outfile probe;
+
+	if (dir < 0)
+		return -dir;
+	outfile_begin(&probe, dir, PROBE, NULL, 0);
+	err = outfile_drop(&probe);
+	close(dir);
+	return err;
 }
 
 int dump_write(const struct flight *f, const char *directory, char *what,
                size_t size)
 {
-	struct dump d = { .flight = f };
-	int err = ENOMEM;
+	struct dump d = { .flight = f, .what = what, .what_size = size };
 
 	snprintf(what, size, "%s", directory);
 	d.most = DUMP_MERGED / (size_t)f->size;
@@ -506,13 +575,15 @@ int dump_write(const struct flight *f, const char *directory, char *what,
 	         f->generation);
 	d.dir = open_directory(directory);
 	if (d.dir < 0)
-		return errno;
+		return -d.dir;
 	d.buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
 	                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (d.buffer != MAP_FAILED) {
-		err = write_all(&d, what, size);
+		write_all(&d);
 		munmap(d.buffer, BUFFER_BYTES);
+	} else {
+		d.err = ENOMEM;
 	}
 	close(d.dir);
-	return err;
+	return d.err;
 }

@@ -24,8 +24,12 @@
 /* Entries of the last two kinds, of all ranks together. */
 #define DUMP_MERGED 16384
 
-/* Write @flight into @directory, which is made if it is missing.  0; or an errno and
- * in @what which file or directory it is about. */
+/* Make @directory with its parents if it is missing, and see whether files can be
+ * made in it.  0, or an errno. */
+int dump_try(const char *directory);
+
+/* Write @flight into @directory, which is made likewise.  0; or the first errno and in
+ * @what which file or directory it is about: what else could be written was. */
 int dump_write(const struct flight *flight, const char *directory, char *what,
                size_t size);
 

@@ -251,6 +251,49 @@ Test(dump, makes_a_file_name_of_any_name)
 	close_group();
 }
 
+/* Found out while there is somebody to tell. */
+Test(dump, needs_a_directory_that_can_be_written_to)
+{
+	char deep[128], path[160];
+
+	place_need(1);
+	o.platform = place_platform();
+	o.dump_directory = "/dev/null/x";
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          "dump_directory is \"/dev/null/x\": Not a "
+	                          "directory"));
+	o.dump_directory = "/proc/self";
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	snprintf(deep, sizeof(deep), "%s/a/b", folder);
+	o.dump_directory = deep;
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(rmdir(deep), 0, "something is left in it");
+	cr_assert_eq(cohort_dump(group, NULL), COHORT_OK);
+	close_group();
+	snprintf(path, sizeof(path), "rm -r %s/a", folder);
+	cr_assert_eq(system(path), 0);
+}
+
+/* Of what is in the way of one file nothing else suffers. */
+Test(dump, goes_on_behind_a_file_that_cannot_be_written)
+{
+	char path[512];
+
+	group = ranks_split(2, &o, comms);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	cr_assert(find_file("fr_dp_g1_rank_0.json", path, sizeof(path)));
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(mkdir(path, 0700), 0);
+	sum_all(2);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_SYSTEM);
+	cr_assert_not_null(strstr(cohort_last_error(), "_rank_0.json of /tmp"));
+	cr_assert_eq(count("fr_dp_g1_rank_1.json", "\"record_id\""), 1);
+	cr_assert_eq(count("fr_dp_g1_merged.json", "\"record_id\""), 2);
+	cr_assert_eq(rmdir(path), 0);
+	close_group();
+}
+
 /* Two groups of one name, and a third after them: none takes another's files. */
 Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
 {
@@ -440,8 +483,14 @@ Test(dump, refuses_options_that_make_no_sense)
 	o.dump_fifo = NULL;
 	o.dump_directory = longer;
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
-	setenv("COHORT_DUMP_SIGNAL", "USR1", 1);
 	o.dump_directory = folder;
+	o.dump_signal = o.stack_signal = SIGRTMIN + 3;
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "but stack_signal is"));
+	o.dump_signal = 0;
+	setenv("COHORT_DUMP_SIGNAL", "USR1", 1);
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	setenv("COHORT_DUMP_SIGNAL", "4294967297", 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
 	unsetenv("COHORT_DUMP_SIGNAL");
 }
