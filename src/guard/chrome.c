@@ -111,7 +111,9 @@ static void put_pending(struct track *t, const struct flight_op *op)
 		return;
 	}
 	put_queueing(t, op, "b", op->r.submitted_ns);
-	put_queueing(t, op, "e", now);
+	/* It may have been called since. */
+	put_queueing(t, op, "e",
+	             now > op->r.submitted_ns ? now : op->r.submitted_ns);
 }
 
 static void put_op(struct track *t, const struct flight_op *op)
