@@ -3,11 +3,12 @@
 #define GUARD_H
 
 /*
- * What watches over a clique: four threads, each alone with what can hang it
+ * What watches over a clique: five threads, each alone with what can hang it
  *
  *	watchdog   looks at memory, decides; nothing can hang it
  *	prober     asks the native library whether it has failed
  *	notifier   calls on_verdict, if there is one
+ *	stacker    finds names for the stacks of ranks' threads, if there is a signal
  *	dumper     writes files, if there is a directory for them
  */
 
