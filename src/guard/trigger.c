@@ -21,6 +21,9 @@
 #define COUNT_FIFO (UINT64_C(1) << 20)
 #define COUNT_SIGNAL UINT64_C(1)
 
+/* Reads of a FIFO for one trigger. */
+#define DRAINS 256
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Atomic; all that were ever made.  Written under the lock, read by handlers: the
@@ -39,7 +42,8 @@ static struct sigaction former[NSIG];
 static void add(const struct waker *w, uint64_t count)
 {
 	/* If it cannot be counted it has been woken already. */
-	if (write(w->fd, &count, sizeof(count)) < 0)
+	if (!atomic_load(&w->is_gone) &&
+	    write(w->fd, &count, sizeof(count)) < 0)
 		return;
 }
 
@@ -78,14 +82,28 @@ static void pass_on(const struct waker *from)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Not for ever: somebody may write faster than that. */
 static bool drain(int fd)
 {
 	char bytes[256];
-	bool any = false;
+	int n = 0;
 
-	while (read(fd, bytes, sizeof(bytes)) > 0)
-		any = true;
-	return any;
+	while (n < DRAINS && read(fd, bytes, sizeof(bytes)) > 0)
+		n++;
+	return n;
+}
+
+/* What a program that closes descriptors of others has closed will never be ready,
+ * and may be another's later. */
+static int give_up(struct waker *w, bool is_fifo)
+{
+	pthread_mutex_lock(&lock);
+	if (is_fifo)
+		w->fifo = -1;
+	else
+		atomic_store(&w->is_gone, true);
+	pthread_mutex_unlock(&lock);
+	return is_fifo ? 0 : TRIGGER_GONE;
 }
 
 int waker_wait(struct waker *w)
@@ -97,6 +115,8 @@ int waker_wait(struct waker *w)
 
 	while (poll(fds, 2, -1) < 0 && errno == EINTR)
 		continue;
+	if ((fds[0].revents | fds[1].revents) & POLLNVAL)
+		return give_up(w, !(fds[0].revents & POLLNVAL));
 	if (fds[1].revents && drain(w->fifo))
 		pass_on(w);
 	if (read(w->fd, &count, sizeof(count)) != sizeof(count))
@@ -162,6 +182,18 @@ static void restore_locked(int number)
 
 /* ---- FIFOs ------------------------------------------------------------ */
 
+/* It cannot be opened: errno says why. */
+static int refuse_fifo(struct waker *w, const char *path)
+{
+	int err = errno;
+
+	if (w->made_fifo)
+		unlink(path);
+	w->made_fifo = false;
+	return error_set(COHORT_INVALID, "options->dump_fifo is \"%s\": %s",
+	                 path, strerror(err));
+}
+
 /* Open for both, so that it never is at its end. */
 static int open_fifo_locked(struct waker *w, const char *path)
 {
@@ -170,9 +202,7 @@ static int open_fifo_locked(struct waker *w, const char *path)
 	w->made_fifo = !mkfifo(path, 0600);
 	w->fifo = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (w->fifo < 0 || fstat(w->fifo, &status))
-		return error_set(COHORT_INVALID,
-		                 "options->dump_fifo is \"%s\": %s", path,
-		                 strerror(errno));
+		return refuse_fifo(w, path);
 	if (!S_ISFIFO(status.st_mode))
 		return error_set(COHORT_INVALID,
 		                 "options->dump_fifo is \"%s\", which is no "
@@ -182,6 +212,15 @@ static int open_fifo_locked(struct waker *w, const char *path)
 	w->inode = status.st_ino;
 	snprintf(w->path, sizeof(w->path), "%s", path);
 	return COHORT_OK;
+}
+
+/* True if it still has its name. */
+static bool is_at_its_path(const struct waker *w)
+{
+	struct stat status;
+
+	return !lstat(w->path, &status) && status.st_dev == w->device &&
+	       status.st_ino == w->inode;
 }
 
 /* Whoever made it takes it away, or leaves that to another that has it open. */
@@ -197,7 +236,7 @@ static void close_fifo_locked(struct waker *w)
 			other->made_fifo = true;
 			w->made_fifo = false;
 		}
-	if (w->made_fifo)
+	if (w->made_fifo && is_at_its_path(w))
 		unlink(w->path);
 	close(w->fifo);
 	w->fifo = -1;
@@ -211,7 +250,7 @@ static struct waker *find_locked(void)
 	struct waker *w;
 
 	for (w = all; w; w = w->next)
-		if (!w->is_used)
+		if (!w->is_used && !atomic_load(&w->is_gone))
 			return w;
 	w = calloc(1, sizeof(*w));
 	if (!w)

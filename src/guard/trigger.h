@@ -19,6 +19,7 @@ enum trigger {
 	TRIGGER_CALL = 1, /* by the library itself */
 	TRIGGER_SIGNAL = 2,
 	TRIGGER_FIFO = 4,
+	TRIGGER_GONE = 8, /* it cannot be woken: the program has closed it */
 };
 
 struct waker {
@@ -27,6 +28,9 @@ struct waker {
 
 	/* Atomic; the signal that wakes it, 0: none.  Read by the handler. */
 	atomic_int signal;
+
+	/* Atomic; the descriptor is not ours any more.  Written by who waits. */
+	atomic_bool is_gone;
 
 	/* Guarded by the lock of trigger.c. */
 	bool is_used;

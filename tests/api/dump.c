@@ -465,6 +465,22 @@ Test(dump, is_written_by_all_at_a_write_to_a_fifo)
 	cr_assert_not(is_there("fifo"));
 }
 
+/* What has the name of the FIFO by then is another's. */
+Test(dump, takes_away_only_the_fifo_that_it_made)
+{
+	FILE *f;
+
+	o.dump_directory = folder;
+	o.dump_fifo = fifo;
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(unlink(fifo), 0);
+	f = fopen(fifo, "we");
+	cr_assert_not_null(f);
+	fclose(f);
+	close_group();
+	cr_assert(is_there("fifo"));
+}
+
 Test(dump, refuses_options_that_make_no_sense)
 {
 	char longer[600];
