@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,16 +44,22 @@ int thread_id(void)
 	return id;
 }
 
-/* Read a file about a thread: no memory is taken, as the thread may be stuck with the
- * lock for that.  "" if it cannot be read. */
-static void read_about(int tid, const char *what, char *text, size_t room)
+/* Open a file about a thread: no memory is taken, as the thread may be stuck with the
+ * lock for that. */
+static int open_about(int tid, const char *what)
 {
 	char path[64];
-	ssize_t n = -1;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, what);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Read the start of one; "" if it cannot be read. */
+static void read_about(int tid, const char *what, char *text, size_t room)
+{
+	ssize_t n = -1;
+	int fd = open_about(tid, what);
+
 	if (fd >= 0) {
 		n = read(fd, text, room - 1);
 		close(fd);
@@ -164,16 +171,40 @@ void thread_state(int tid, char state[THREAD_STATE_SIZE])
 		add_call(&t, tid);
 }
 
+/* The number after @name, a line's start, wherever in the file that is; 0: it is not
+ * there. */
+static uint64_t find_mask(int fd, const char *name)
+{
+	enum { LINE = 64 }; /* at most, of those lines */
+	char text[1024];
+	const char *mask;
+	size_t used = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + used, sizeof(text) - 1 - used)) > 0) {
+		used += (size_t)n;
+		text[used] = '\0';
+		mask = strstr(text, name);
+		if (mask && strchr(mask + 1, '\n'))
+			return strtoull(mask + strlen(name), NULL, 16);
+		if (used > LINE) {
+			memmove(text, text + used - LINE, LINE);
+			used = LINE;
+		}
+	}
+	return 0;
+}
+
 bool thread_blocks(int tid, int signo)
 {
-	char status[4096];
-	const char *mask;
+	int fd = open_about(tid, "status");
+	uint64_t mask = 0;
 
-	read_about(tid, "status", status, sizeof(status));
-	mask = strstr(status, "\nSigBlk:");
-	return mask &&
-	       (strtoull(mask + strlen("\nSigBlk:"), NULL, 16) >> (signo - 1) &
-	        1);
+	if (fd >= 0) {
+		mask = find_mask(fd, "\nSigBlk:");
+		close(fd);
+	}
+	return mask >> (signo - 1) & 1;
 }
 
 void lock_init(pthread_mutex_t *lock)

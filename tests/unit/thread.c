@@ -5,8 +5,10 @@
  */
 
 #include <criterion/criterion.h>
+#include <grp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/resource.h>
 
 #include "base/thread.h"
@@ -39,6 +41,24 @@ Test(thread, that_has_exited_does_not_live)
 	while (thread_lives(id, name))
 		sched_yield(); /* the system is a little behind */
 	cr_assert_str_eq(name, "");
+}
+
+/* Which the system tells before its signals, at any length. */
+Test(thread, of_many_groups_is_known_to_block_a_signal)
+{
+	gid_t groups[700];
+	sigset_t one;
+	int i;
+
+	for (i = 0; i < 700; i++)
+		groups[i] = 1000000 + (gid_t)i;
+	if (setgroups(700, groups))
+		cr_skip_test("only root has many groups");
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR2);
+	pthread_sigmask(SIG_SETMASK, &one, NULL);
+	cr_assert(thread_blocks(thread_id(), SIGUSR2));
+	cr_assert_not(thread_blocks(thread_id(), SIGUSR1));
 }
 
 Test(thread, lives_also_where_no_file_can_be_opened)
