@@ -444,7 +444,9 @@ struct cohort_verdict {
 	                                           now: after the end what was cut
 	                                           short may seem done */
 	const char *text;                       /* the whole of it for people */
-	uint64_t reserved[8];
+	uint64_t rank_size; /* bytes of each of @ranks: later versions add to
+	                       its end */
+	uint64_t reserved[7];
 };
 
 /*

@@ -67,7 +67,8 @@ void phrase_thread(struct text *t, const struct rank_snapshot *r)
 		text_add(t, "; its thread is %s", r->state);
 	if (r->stack)
 		text_add(t, "; %s%s",
-		         strncmp(r->stack->brief, "stack", 5) == 0
+		         strncmp(r->stack->brief, STACK_UNAVAILABLE,
+		                 strlen(STACK_UNAVAILABLE)) == 0
 		                 ? ""
 		                 : "its stack: ",
 		         r->stack->brief);

@@ -84,8 +84,8 @@ static void *stacker_main(void *arg)
 
 static void unavailable(struct stack_report *r, const char *why)
 {
-	snprintf(r->text, sizeof(r->text), "stack unavailable: %s", why);
-	snprintf(r->brief, sizeof(r->brief), "stack unavailable: %s", why);
+	snprintf(r->text, sizeof(r->text), STACK_UNAVAILABLE "%s", why);
+	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
 /* Wait for names of question @question: 2, the best; 1, the simple; 0: none. */

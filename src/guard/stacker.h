@@ -20,12 +20,15 @@
 /* Of so many ranks at a time. */
 #define STACK_RANKS STACKS
 
+/* What the text begins with if there is none. */
+#define STACK_UNAVAILABLE "stack unavailable: "
+
 /* What is told of one. */
 struct stack_report {
 	int rank;
 	int tid;         /* its thread's */
 	char text[1000]; /* frames, the innermost first: "f (a.c:1) < g < main";
-	                    or "stack unavailable: " and why */
+	                    or STACK_UNAVAILABLE and why */
 	char brief[160]; /* the first of them */
 };
 

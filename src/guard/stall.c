@@ -185,22 +185,30 @@ static void add_order(struct text *t, const struct snapshot *s)
 	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");
 }
 
-/* The ranks in @set, the first few at length. */
+/* The ranks in @set, the first few at length, and one stack of them: what is said
+ * last is cut off first. */
 static void add_ranks(struct text *t, const struct snapshot *s,
                       const uint64_t *set)
 {
-	int i, n = 0;
+	struct rank_snapshot r;
+	int i, n = 0, all = 0;
 
-	for (i = 0; i < s->size; i++) {
-		if (!rank_set_has(set, s->ranks[i].rank) ||
-		    n++ >= MAX_DESCRIBED)
+	for (i = 0; i < s->size; i++)
+		all += rank_set_has(set, s->ranks[i].rank);
+	if (all > MAX_DESCRIBED)
+		text_add(t, "; the first %d of %d are described", MAX_DESCRIBED,
+		         all);
+	for (i = 0; i < s->size && n < MAX_DESCRIBED; i++) {
+		r = s->ranks[i];
+		if (!rank_set_has(set, r.rank))
 			continue;
+		if (n++)
+			r.stack = NULL;
 		text_add(t, "; ");
-		add_rank(t, s, &s->ranks[i]);
+		add_rank(t, s, &r);
 	}
-	if (n > MAX_DESCRIBED)
-		text_add(t, "; and %d more", n - MAX_DESCRIBED);
 }
+
 void stall_add_kind(struct text *t, const struct snapshot *s,
                     const struct due *due, const struct cohort_verdict *v)
 {
@@ -211,6 +219,11 @@ void stall_add_kind(struct text *t, const struct snapshot *s,
 	phrase_time(t, due->deadline_ns);
 	if (v->rank < 0)
 		text_add(t, "; no rank can be told to be at fault");
+	if (s->probing < 0)
+		return;
+	text_add(t, "; %s of rank %d has not returned for ", s->asking,
+	         s->probing);
+	phrase_age(t, s, s->probing_since_ns);
 }
 
 /* The call that does not go on, by the first rank that has made it. */
@@ -225,6 +238,18 @@ static void add_front(struct text *t, const struct snapshot *s)
 	add_call(t, i < s->size ? &s->ranks[i].call : &none);
 	text_add(t, " (collective %llu, group \"%s\", generation %d)",
 	         (unsigned long long)s->front, s->group, s->generation);
+}
+
+/* Of a group that others are part of. */
+static void add_others(struct text *t, const struct snapshot *s,
+                       const struct cohort_verdict *v)
+{
+	if (v->kind == COHORT_VERDICT_REMOTE)
+		text_add(t, ", which are of other processes: no rank of this "
+		            "one is missing");
+	else if (s->world > s->size)
+		text_add(t, "; %d of %d ranks are of other processes",
+		         s->world - s->size, s->world);
 }
 
 void stall_front(const struct snapshot *s, const struct due *due,
@@ -243,16 +268,11 @@ void stall_front(const struct snapshot *s, const struct due *due,
 	phrase_set(t, v->joined);
 	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
 	phrase_set(t, v->missing);
+	add_others(t, s, v);
 	if (circle.n)
 		stall_add_circle(t, s, &circle);
 	else if (v->kind == COHORT_VERDICT_ORDER)
 		add_order(t, s);
 	else
 		add_ranks(t, s, v->missing);
-	if (v->kind == COHORT_VERDICT_REMOTE)
-		text_add(t, ", which are of other processes: no rank of this "
-		            "one is missing");
-	else if (s->world > s->size)
-		text_add(t, "; %d of %d ranks are of other processes",
-		         s->world - s->size, s->world);
 }

@@ -48,6 +48,7 @@ static struct text verdict_start(const struct snapshot *s, struct verdict *out)
 		.time_ns = s->now_ns,
 		.size = s->size,
 		.ranks = out->ranks,
+		.rank_size = sizeof(*out->ranks),
 		.text = out->text,
 	};
 	text_add(&(struct text){ out->group, sizeof(out->group) }, "%s",
@@ -105,11 +106,6 @@ void verdict_stalled(const struct snapshot *s, const struct due *due,
 		stall_transfer(s, due, out, &t);
 	else
 		stall_front(s, due, out, &t);
-	if (s->probing >= 0) {
-		text_add(&t, "; %s of rank %d has not returned for ", s->asking,
-		         s->probing);
-		phrase_age(&t, s, s->probing_since_ns);
-	}
 }
 
 void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
@@ -153,8 +149,8 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 		phrase_thread(t, r);
 }
 
-/* Who has captured calls into graphs, which the end of NCCL's communicators waits
- * for; NULL: nobody, or something else keeps it. */
+/* Who has captured calls into graphs, which may be alive, and which the end of NCCL's
+ * communicators waits for; NULL: nobody, or something else keeps it. */
 static const struct rank_snapshot *captor(const struct snapshot *s)
 {
 	int i;
@@ -180,8 +176,8 @@ static void add_captor(struct text *t, const struct rank_snapshot *r)
 	text_add(t, "; ");
 	phrase_name(t, r);
 	text_add(t,
-	         " has captured %llu call%s into CUDA graphs, which have to be "
-	         "destroyed first",
+	         " has captured %llu call%s into CUDA graphs: those that are "
+	         "alive have to be destroyed first",
 	         (unsigned long long)r->captured, r->captured == 1 ? "" : "s");
 }
 
@@ -189,6 +185,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 {
 	struct text t = verdict_start(s, out);
 	struct cohort_verdict *v = &out->v;
+	struct rank_snapshot r;
 	int i;
 
 	report_ranks(s, out);
@@ -199,13 +196,16 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	         s->group, s->generation);
 	phrase_time(&t, s->abort_ns);
 	for (i = 0; i < s->size; i++) {
-		if (s->ranks[i].idle)
+		r = s->ranks[i];
+		if (r.idle)
 			continue;
 		if (v->rank < 0)
-			v->rank = s->ranks[i].rank;
-		rank_set_add(v->missing, s->ranks[i].rank);
+			v->rank = r.rank;
+		else
+			r.stack = NULL; /* there is room for one */
+		rank_set_add(v->missing, r.rank);
 		text_add(&t, "; ");
-		add_blocker(&t, s, &s->ranks[i]);
+		add_blocker(&t, s, &r);
 	}
 	if (captor(s)) {
 		v->rank = captor(s)->rank;

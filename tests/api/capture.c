@@ -214,8 +214,9 @@ Test(graph, that_is_alive_at_close_is_named)
 		execs[r] = captured_sum(r, &values[r]);
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
 	cr_assert_not_null(strstr(cohort_last_error(),
-	                          " has captured 1 call into CUDA graphs, "
-	                          "which have to be destroyed first; the "
+	                          " has captured 1 call into CUDA graphs: "
+	                          "those that are alive have to be destroyed "
+	                          "first; the "
 	                          "reaper is inside nccl"),
 	                   "%s", cohort_last_error());
 	for (r = 0; r < RANKS; r++)
