@@ -163,9 +163,9 @@ static bool unguard(struct generation *g)
 	if (g->guard && clique_look(g->clique) == CLIQUE_WEDGED)
 		guard_explain(g->guard, g->wedged, sizeof(g->wedged));
 	if (g->guard)
-		g->is_guard_left = !guard_stop(g->guard, deadline);
+		g->left = guard_stop(g->guard, deadline);
 	g->guard = NULL;
-	return !g->is_guard_left;
+	return !g->left;
 }
 
 /* Of one that is RECLAIMED: nobody looks at it any more, so it may go. */
@@ -250,8 +250,8 @@ static int free_one(struct generation *g)
 		               generation);
 	else if (!unguarded)
 		rc = error_set(COHORT_WEDGED,
-		               "on_verdict has not returned: its thread is "
-		               "left behind");
+		               "%s has not returned: its thread is left behind",
+		               g->left);
 	free(g);
 	return rc;
 }

@@ -21,7 +21,7 @@ struct generation {
 	/* NULL once it was stopped, or left behind, as it could not be; by
 	 * whoever closes or respawns. */
 	struct guard *guard;
-	bool is_guard_left;
+	const char *left; /* what kept it; NULL: nothing has */
 
 	/* Why it had not come to its end when it was respawned; else empty. */
 	char wedged[sizeof(((struct cohort_cause *)NULL)->text)];

@@ -34,11 +34,11 @@ int guard_start(struct clique *clique, const struct guard_options *options,
                 struct guard **out);
 
 /*
- * Stop, once the clique has its cause or is closing.  False if a thread cannot be
- * stopped until @deadline_ns: the guard stays, for ever, and so must a clique that
- * is not reclaimed.
+ * Stop, once the clique has its cause or is closing.  NULL, or what does not come back
+ * until @deadline_ns: its thread and the guard stay, for ever, and so must a clique
+ * that is not reclaimed.
  */
-bool guard_stop(struct guard *guard, uint64_t deadline_ns);
+const char *guard_stop(struct guard *guard, uint64_t deadline_ns);
 
 /* True on a thread that calls on_verdict for @clique, or for what was split from
  * it. */

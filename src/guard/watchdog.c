@@ -530,23 +530,26 @@ static void guard_leave(struct guard *g)
 	pthread_mutex_unlock(&lock);
 }
 
-bool guard_stop(struct guard *g, uint64_t deadline_ns)
+const char *guard_stop(struct guard *g, uint64_t deadline_ns)
 {
-	bool stopped;
+	const char *left = NULL;
 
 	/* It ends by itself: the clique has. */
 	pthread_join(g->watchdog, NULL);
 	/* What hangs may take all the time: by then the dumper has ended. */
 	dumper_end(g->dumper);
-	stopped = prober_stop(&g->prober, deadline_ns);
-	stopped &= stacker_stop(&g->stacker, deadline_ns);
-	stopped &= notifier_stop(&g->notifier, deadline_ns);
+	if (!prober_stop(&g->prober, deadline_ns))
+		left = "what the prober asks";
+	if (!stacker_stop(&g->stacker, deadline_ns))
+		left = "the search for names of functions";
+	if (!notifier_stop(&g->notifier, deadline_ns))
+		left = "on_verdict";
 	dumper_stop(g->dumper, deadline_ns);
-	if (stopped)
-		guard_free(g);
-	else
+	if (left)
 		guard_leave(g);
-	return stopped;
+	else
+		guard_free(g);
+	return left;
 }
 
 bool guard_is_telling(const struct clique *q)
