@@ -184,7 +184,7 @@ api_sources := \
   tests/api/dump.c \
   tests/api/group.c tests/api/guard.c tests/api/join.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
-  tests/api/redop.c tests/api/register.c tests/api/respawn.c \
+  tests/api/quiet.c tests/api/redop.c tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
   tests/api/stuck.c tests/api/tag.c \
@@ -208,7 +208,7 @@ support_sources := \
   tests/support/fill.c tests/support/heap.c tests/support/ledger.c \
   tests/support/native.c tests/support/place.c tests/support/ranks.c \
   tests/support/reference.c tests/support/scenario.c tests/support/stress.c \
-  tests/support/stuck.c tests/support/verdicts.c
+  tests/support/stuck.c tests/support/verdicts.c tests/support/witness.c
 # In each suite itself.
 skip_sources := tests/support/skip.c
 fault_tests := memory native steady

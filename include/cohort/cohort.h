@@ -773,7 +773,7 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * trace` reads them.  A later dump of the same replaces them, each as a whole or not
  * at all.  When something started and
  * finished is told by whoever saw it first: the rank's next call, a wait, or a thread
- * of the library that looks every 50 ms.
+ * of the library that looks every 25 ms.
  *
  * What was split from the group, and ranks that have joined by id, write theirs when
  * there is a verdict, a signal, or a write to the FIFO: see the options.

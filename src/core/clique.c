@@ -592,6 +592,19 @@ void comm_see(struct cohort_comm *c, uint64_t now_ns)
 	}
 }
 
+uint64_t comm_oldest(const struct cohort_comm *c)
+{
+	const uint64_t last =
+		atomic_load_explicit(&c->last, memory_order_acquire);
+	const uint64_t slots = c->clique->slots;
+	uint64_t ticket = last > slots ? last - slots : 0;
+
+	while (++ticket <= last)
+		if (!comm_ticket_done(c, ticket))
+			return ticket;
+	return atomic_load(&c->gate) ? ticket : 0;
+}
+
 bool comm_is_idle(const struct cohort_comm *c)
 {
 	uint64_t ticket, last;

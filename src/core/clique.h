@@ -202,6 +202,11 @@ struct cohort_comm {
 	/* Atomic; tickets up to here are known to be done.  Relaxed: a hint. */
 	_Atomic uint64_t all_done;
 
+	/* Owned by the prober: what comm_oldest() was when it last looked, and since
+	 * when. */
+	uint64_t oldest;
+	uint64_t oldest_ns;
+
 	/* Written while NOTING by whoever made that move; constant from NOTED
 	 * on. */
 	uint32_t *done_then;
@@ -366,6 +371,10 @@ bool clique_move(struct clique *q, int from, int to);
 /* Note what is done, before any flag is raised, unless that has happened; see it
  * done. */
 void clique_note(struct clique *q);
+
+/* The ticket that a rank has been at longest, the next one if a thread is in a call
+ * and nothing is in flight, or 0. */
+uint64_t comm_oldest(const struct cohort_comm *comm);
 
 /* True if nobody is inside @comm and nothing of it is in flight, as far as words
  * tell. */

@@ -10,8 +10,8 @@
 #include "base/thread.h"
 #include "core/native.h"
 
-/* From one round of questions to the next. */
-#define PROBE_NS (50 * UINT64_C(1000000))
+/* From one look at what is under way to the next. */
+#define LOOK_NS (25 * UINT64_C(1000000))
 
 static void fire(struct cohort_comm *c, ncclResult_t result)
 {
@@ -85,15 +85,30 @@ static void probe_rank(struct prober *p, struct cohort_comm *c)
 	atomic_store(&p->since_ns, 0);
 }
 
-/* True if any rank has something in flight, or is in a call. */
-static bool is_busy(const struct clique *q)
+/* True if what a rank has been at longest is the same as before, for some time. */
+static bool is_late(const struct prober *p, struct cohort_comm *c, uint64_t now)
 {
+	const uint64_t oldest = comm_oldest(c);
+
+	if (oldest != c->oldest) {
+		c->oldest = oldest;
+		c->oldest_ns = now;
+	}
+	return oldest && now - c->oldest_ns >= p->late_ns;
+}
+
+/* Look at all ranks. */
+static bool any_is_late(const struct prober *p)
+{
+	const uint64_t now = clock_now();
+	bool any = false;
 	int r;
 
-	for (r = 0; r < q->size; r++)
-		if (!comm_is_idle(&q->comms[r]))
-			return true;
-	return false;
+	for (r = 0; r < p->clique->size; r++) {
+		comm_see(&p->clique->comms[r], now);
+		any |= is_late(p, &p->clique->comms[r], now);
+	}
+	return any;
 }
 
 static void *prober_main(void *arg)
@@ -104,10 +119,10 @@ static void *prober_main(void *arg)
 
 	native_thread(q->platform);
 	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
-		clock_await(&p->wake, clock_deadline(PROBE_NS));
+		clock_await(&p->wake, clock_deadline(LOOK_NS));
+		if (!any_is_late(p))
+			continue;
 		for (r = 0; r < q->size; r++)
-			comm_see(&q->comms[r], clock_now());
-		for (r = 0; r < q->size && is_busy(q); r++)
 			probe_rank(p, &q->comms[r]);
 	}
 	return NULL;
@@ -117,7 +132,7 @@ int prober_start(struct prober *p, struct clique *q)
 {
 	int err;
 
-	*p = (struct prober){ .clique = q };
+	*p = (struct prober){ .clique = q, .late_ns = LOOK_NS };
 	sem_init(&p->wake, 0, 0);
 	err = thread_start(&p->thread, prober_main, p, "%.8s/probe", q->name);
 	if (!err)

@@ -5,6 +5,9 @@
 /*
  * Asking the native library whether it has failed: a thread of its own, as the
  * question itself may hang
+ *
+ * Nothing is asked while all goes on: only when something that a rank has been at
+ * for some time is still the same.
  */
 
 #include "core/clique.h"
@@ -13,6 +16,9 @@ struct prober {
 	/* Constant after the start. */
 	struct clique *clique;
 	pthread_t thread;
+
+	/* How long that is; may be written before the first call of any rank. */
+	_Atomic uint64_t late_ns;
 
 	sem_t wake;
 	atomic_bool stop;

@@ -122,6 +122,7 @@ Test(ticket, stays_done_when_its_slot_is_taken_again)
 	}
 	cr_assert_eq(t, first + 99);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	for (; t >= first; t--)
 		cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_OK);
 	for (i = 0; i < 100; i++)
@@ -512,6 +513,7 @@ Test(ticket, the_own_stream_waits_for_a_stream)
 	native_gate_open(&gate);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(a, 3);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	p->cudaStreamDestroy(stream);
 }
 

@@ -116,6 +116,7 @@ static void begin(struct round *round)
 	ranks_must(clique_create(p, devices, RANKS, &options, &round->clique),
 	           "clique");
 	ranks_must(prober_start(&round->prober, round->clique), "prober");
+	atomic_store(&round->prober.late_ns, 0);
 	contest_begin(&round->contest, &round->clique->comms[0]);
 }
 
