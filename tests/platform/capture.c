@@ -925,7 +925,7 @@ static atomic_bool opened; /* set before the gate is opened */
 
 static void *launch_and_destroy(void *exec)
 {
-	struct native_gate gate;
+	static struct native_gate gate; /* used once this has returned */
 	int i;
 
 	native_await_sleep((pid_t)(intptr_t)getpid());
