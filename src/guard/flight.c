@@ -162,12 +162,30 @@ static void take_tags(struct flight_rank *r, const struct cohort_comm *c)
 	}
 }
 
+/* Streams that do not go on, as many as are told apart. */
+#define STUCK_STREAMS 16
+
+struct stuck {
+	int n;
+	const void *streams[STUCK_STREAMS];
+};
+
+static bool is_stuck(const struct stuck *s, const void *stream)
+{
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		if (s->streams[i] == stream)
+			return true;
+	return false;
+}
+
 /* Behind what does not go on in the same stream nothing has started, whatever was
  * marked when it was aborted. */
 static void take_states(struct flight_rank *r, const struct cohort_comm *c,
                         bool is_live)
 {
-	const struct flight_op *stuck = NULL;
+	struct stuck stuck = { 0 };
 	struct flight_op *op;
 	uint64_t ticket;
 
@@ -181,12 +199,13 @@ static void take_states(struct flight_rank *r, const struct cohort_comm *c,
 			op->state = FLIGHT_COMPLETED;
 			continue;
 		}
-		if (!(stuck && stuck->r.stream == op->r.stream) &&
-		    (op->r.started_ns ||
-		     (is_live && comm_ticket_started(c, ticket))))
+		if (is_stuck(&stuck, op->r.stream))
+			continue;
+		if (op->r.started_ns ||
+		    (is_live && comm_ticket_started(c, ticket)))
 			op->state = FLIGHT_STARTED;
-		if (!stuck)
-			stuck = op;
+		if (stuck.n < STUCK_STREAMS)
+			stuck.streams[stuck.n++] = op->r.stream;
 	}
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "core/clique.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
 
@@ -191,6 +192,39 @@ Test(dump, counts_what_is_lost)
 	has("fr_dp_g1_rank_0.json", "\"record_id\":25");
 	has("fr_dp_g1_rank_0.json", "\"record_id\":40");
 	close_group();
+}
+
+/* Each stream has its first that does not go on: nothing behind that has started,
+ * also of those that were aborted. */
+Test(dump, tells_what_is_behind_what_hangs_in_every_stream)
+{
+	const struct platform *p = place_table();
+	cudaStream_t stream;
+	uint64_t t;
+	int i;
+
+	group = ranks_split(2, &o, comms);
+	cr_assert_eq(p->cudaSetDevice(cohort_comm_device(comms[0])),
+	             cudaSuccess);
+	cr_assert_eq(p->cudaStreamCreateWithFlags(&stream,
+	                                          cudaStreamNonBlocking),
+	             cudaSuccess);
+	ranks_sum(comms[0], &values[0]);
+	for (i = 0; i < 3; i++)
+		ranks_must(cohort_all_reduce(comms[0], &values[0], &values[0],
+		                             1, COHORT_I32, COHORT_SUM, stream,
+		                             &t),
+		           "all_reduce");
+	/* As it looks to who looks while they are being aborted. */
+	recorder_saw_started(&comms[0]->recorder, t - 1, clock_now());
+	recorder_saw_started(&comms[0]->recorder, t, clock_now());
+	cohort_group_abort(group, NULL);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	cr_assert_geq(count("fr_dp_g1_rank_0.json", "\"state\":\"scheduled\""),
+	              2);
+	close_group();
+	p->cudaStreamDestroy(stream);
 }
 
 static void *sum_on_rank_1(void *arg)
