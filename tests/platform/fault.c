@@ -505,6 +505,9 @@ Test(fault, init_may_fail, .timeout = 10)
 
 	add(1, 0, COHORT_FAULT_INIT_ERROR, ncclInternalError);
 	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclInternalError);
+	/* The caller has those that could be made. */
+	cr_assert_eq(p->ncclCommAbort(comms[0]), ncclSuccess);
+	cr_assert_null(comms[1]);
 	/* It strikes once. */
 	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclSuccess);
 	p->ncclGroupStart();
