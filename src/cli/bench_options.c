@@ -210,22 +210,6 @@ static int parse_op(const char *text, int *op_out)
 	                  sizeof(values) / sizeof(values[0]), op_out);
 }
 
-static int parse_platform(const char *text, int *platform_out)
-{
-	static const char *const names[] = { "gpu", "host" };
-	static const int values[] = { COHORT_PLATFORM_GPU,
-		                      COHORT_PLATFORM_HOST };
-
-	for (int i = 0; i < 2; i++) {
-		if (!strcmp(text, names[i])) {
-			*platform_out = values[i];
-			return CLI_OK;
-		}
-	}
-	cli_complain("bench", "--platform: '%s' is neither gpu nor host", text);
-	return CLI_USAGE;
-}
-
 /* A number from @min to @max, narrowed by the caller. */
 static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
                              int *status)
@@ -335,7 +319,7 @@ static int parse_long(int c, char **argv, struct reader *reader)
 	case OPTION_SIZES:
 		return parse_sizes(reader);
 	case OPTION_PLATFORM:
-		return parse_platform(optarg, &o->platform);
+		return cli_platform("bench", optarg, &o->platform);
 	case OPTION_NO_PIN:
 		o->pin = false;
 		break;

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cohort/cohort.h>
 
@@ -80,4 +81,19 @@ const char *cli_platform_name(int platform)
 		return "host";
 	}
 	return "?";
+}
+
+int cli_platform(const char *command, const char *text, int *platform_out)
+{
+	static const int kinds[] = { COHORT_PLATFORM_GPU,
+		                     COHORT_PLATFORM_HOST };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!strcmp(text, cli_platform_name(kinds[i]))) {
+			*platform_out = kinds[i];
+			return CLI_OK;
+		}
+	}
+	cli_complain(command, "--platform: '%s' is neither gpu nor host", text);
+	return CLI_USAGE;
 }

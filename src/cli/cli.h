@@ -56,4 +56,8 @@ int cli_number(const char *command, const char *option, const char *text,
 /* "gpu" or "host"; of anything else "?". */
 const char *cli_platform_name(int platform);
 
+/* The other way round, what --platform says: CLI_OK, or CLI_USAGE after a complaint
+ * that names @text. */
+int cli_platform(const char *command, const char *text, int *platform_out);
+
 #endif

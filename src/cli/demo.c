@@ -160,21 +160,6 @@ static int parse_fault(int option, struct demo_options *options)
 	return CLI_OK;
 }
 
-static int parse_platform(const char *text, int *platform_out)
-{
-	static const int kinds[] = { COHORT_PLATFORM_GPU,
-		                     COHORT_PLATFORM_HOST };
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!strcmp(text, cli_platform_name(kinds[i]))) {
-			*platform_out = kinds[i];
-			return CLI_OK;
-		}
-	}
-	cli_complain("demo", "--platform: '%s' is neither gpu nor host", text);
-	return CLI_USAGE;
-}
-
 /* A number from @min to @max, narrowed by the caller. */
 static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
                              int *status)
@@ -209,7 +194,7 @@ static int parse_option(int c, char **argv, struct demo_options *options)
 			parse_number("batch", 1, DIGITS_TRAIN, &status);
 		break;
 	case OPTION_PLATFORM:
-		status = parse_platform(optarg, &options->platform);
+		status = cli_platform("demo", optarg, &options->platform);
 		break;
 	case OPTION_VERIFY:
 		options->verify = true;

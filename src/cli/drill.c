@@ -133,21 +133,6 @@ static int parse_only(const char *text, struct drill_options *options)
 	return CLI_USAGE;
 }
 
-static int parse_platform(const char *text, int *platform_out)
-{
-	static const int kinds[] = { COHORT_PLATFORM_GPU,
-		                     COHORT_PLATFORM_HOST };
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!strcmp(text, cli_platform_name(kinds[i]))) {
-			*platform_out = kinds[i];
-			return CLI_OK;
-		}
-	}
-	cli_complain("drill", "--platform: '%s' is neither gpu nor host", text);
-	return CLI_USAGE;
-}
-
 static int parse_ranks(int *ranks_out)
 {
 	uint64_t ranks;
@@ -183,7 +168,7 @@ static int parse_option(int c, char **argv, struct drill_options *options)
 	case OPTION_ONLY:
 		return parse_only(optarg, options);
 	case OPTION_PLATFORM:
-		return parse_platform(optarg, &options->platform);
+		return cli_platform("drill", optarg, &options->platform);
 	case OPTION_DEADLINE:
 		return parse_time("deadline", 10, &options->deadline_ns);
 	case OPTION_SLACK:

@@ -327,17 +327,6 @@ void trace_print(const struct trace *t, const struct trace_figures *figures)
 
 /* ---- JSON ------------------------------------------------------------- */
 
-static void put_set(struct json *j, const char *key, const uint64_t *set)
-{
-	int r;
-
-	json_open(j, key, '[');
-	for (r = 0; r < COHORT_MAX_RANKS; r++)
-		if (rank_set_has(set, r))
-			json_int(j, NULL, r);
-	json_close(j, ']');
-}
-
 static void put_verdict(struct json *j, const struct flight *f)
 {
 	if (!f->has_verdict && f->cause.status == COHORT_OK) {
@@ -349,8 +338,8 @@ static void put_verdict(struct json *j, const struct flight *f)
 	            cohort_verdict_text(f->has_verdict ? f->verdict.kind
 	                                               : f->cause.kind));
 	json_int(j, "rank", f->has_verdict ? f->verdict.rank : f->cause.rank);
-	put_set(j, "joined", f->verdict.joined);
-	put_set(j, "missing", f->verdict.missing);
+	flight_put_set(j, "joined", f->verdict.joined);
+	flight_put_set(j, "missing", f->verdict.missing);
 	json_string(j, "text", f->has_verdict ? f->text : f->cause.text);
 	json_close(j, '}');
 }
@@ -443,7 +432,7 @@ void trace_json(struct json *j, const struct trace *t,
 	json_int(j, "generation", f->generation);
 	json_int(j, "world", f->world);
 	put_verdict(j, f);
-	put_set(j, "missing_ranks", t->missing);
+	flight_put_set(j, "missing_ranks", t->missing);
 	json_open(j, "problems", '[');
 	for (r = 0; r < t->n_problems; r++)
 		json_string(j, NULL, t->problems[r]);

@@ -594,6 +594,8 @@ void comm_see(struct cohort_comm *c, uint64_t now_ns)
 
 uint64_t comm_oldest(const struct cohort_comm *c)
 {
+	/* seq_cst, see cause.h: before the last ticket is read. */
+	const bool inside = atomic_load(&c->gate);
 	const uint64_t last =
 		atomic_load_explicit(&c->last, memory_order_acquire);
 	const uint64_t slots = c->clique->slots;
@@ -602,22 +604,12 @@ uint64_t comm_oldest(const struct cohort_comm *c)
 	while (++ticket <= last)
 		if (!comm_ticket_done(c, ticket))
 			return ticket;
-	return atomic_load(&c->gate) ? ticket : 0;
+	return inside ? ticket : 0;
 }
 
 bool comm_is_idle(const struct cohort_comm *c)
 {
-	uint64_t ticket, last;
-
-	/* seq_cst, see cause.h. */
-	if (atomic_load(&c->gate))
-		return false;
-	last = atomic_load_explicit(&c->last, memory_order_acquire);
-	for (ticket = last; ticket && last - ticket < c->clique->slots;
-	     ticket--)
-		if (!comm_ticket_done(c, ticket))
-			return false;
-	return true;
+	return !comm_oldest(c);
 }
 
 bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)

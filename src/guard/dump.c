@@ -238,17 +238,6 @@ static void put_entries(struct page *p, size_t most)
 
 /* ---- what is of all --------------------------------------------------- */
 
-static void put_set(struct json *j, const char *key, const uint64_t *set)
-{
-	int r;
-
-	json_open(j, key, '[');
-	for (r = 0; r < COHORT_MAX_RANKS; r++)
-		if (rank_set_has(set, r))
-			json_int(j, NULL, r);
-	json_close(j, ']');
-}
-
 static void put_cause(struct json *j, const struct cohort_cause *c)
 {
 	if (c->status == COHORT_OK) {
@@ -291,8 +280,8 @@ static void put_verdict(struct json *j, const struct flight *f)
 	json_uint(j, "time_ns", v->time_ns);
 	json_uint(j, "since_ns", v->since_ns);
 	json_uint(j, "deadline_ns", v->deadline_ns);
-	put_set(j, "joined", v->joined);
-	put_set(j, "missing", v->missing);
+	flight_put_set(j, "joined", v->joined);
+	flight_put_set(j, "missing", v->missing);
 	json_string(j, "text", f->text);
 	json_close(j, '}');
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "core/pair.h"
 
 const char *flight_state_name(enum flight_state state)
@@ -396,4 +397,15 @@ const char *flight_tag(const struct flight_rank *r, const struct flight_op *op)
 uint64_t flight_wall(const struct flight *f, uint64_t time_ns)
 {
 	return time_ns ? f->wall_ns - (f->now_ns - time_ns) : 0;
+}
+
+void flight_put_set(struct json *j, const char *key, const uint64_t *set)
+{
+	int r;
+
+	json_open(j, key, '[');
+	for (r = 0; r < COHORT_MAX_RANKS; r++)
+		if (rank_set_has(set, r))
+			json_int(j, NULL, r);
+	json_close(j, ']');
 }

@@ -12,6 +12,8 @@
 
 #include "guard/verdict.h"
 
+struct json;
+
 enum flight_state {
 	FLIGHT_SCHEDULED, /* in its stream, or its call has not returned */
 	FLIGHT_STARTED,
@@ -127,5 +129,8 @@ const char *flight_tag(const struct flight_rank *rank,
 
 /* The time of the other clock for one of this; 0 stays 0. */
 uint64_t flight_wall(const struct flight *flight, uint64_t time_ns);
+
+/* The ranks of a set, as a list of numbers. */
+void flight_put_set(struct json *json, const char *key, const uint64_t *set);
 
 #endif

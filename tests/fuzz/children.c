@@ -6,17 +6,6 @@
 
 #include "fuzz/program.h"
 
-/* Nothing is outstanding on the thread's ranks of it. */
-static void idle(struct runner *r, struct step *s)
-{
-	const struct family *f = s->family;
-	int rank;
-
-	for (rank = 0; rank < f->n; rank++)
-		if (f->owner[rank] == r->index)
-			device_drain(r, f->device[rank], s->may_hang);
-}
-
 static struct family *child_of(const struct step *s, int rank)
 {
 	if (s->excluded >> rank & 1)
@@ -119,7 +108,7 @@ void run_split(struct runner *r, struct step *s)
 {
 	if (!own_ranks(r, s->family))
 		return;
-	idle(r, s);
+	ranks_drain(r, s->family, s->may_hang);
 	make_children(r, s);
 }
 
@@ -151,7 +140,7 @@ void run_shrink(struct runner *r, struct step *s)
 		return;
 	host_cudaGetDevice(&before);
 	if (s->is_loss || s->raw[3] % 2 == 0)
-		idle(r, s);
+		ranks_drain(r, s->family, s->may_hang);
 	if (s->is_loss) {
 		wait_for_owners(r->program, s);
 		call_without(r, s);

@@ -94,6 +94,15 @@ void device_drain(struct runner *r, int device, bool may_hang)
 	leave_device(before);
 }
 
+void ranks_drain(struct runner *r, const struct family *f, bool may_hang)
+{
+	int rank;
+
+	for (rank = 0; rank < f->n; rank++)
+		if (f->owner[rank] == r->index)
+			device_drain(r, f->device[rank], may_hang);
+}
+
 void run_device_sync(struct runner *r, struct step *s)
 {
 	device_drain(r, step_device(r, s->raw[2]), s->may_hang);

@@ -223,12 +223,7 @@ static bool is_alone(struct program *p, const struct family *f)
  * the other ranks would wait for. */
 static void finish_together(struct runner *r, struct step *s)
 {
-	const struct family *f = s->family;
-	int rank;
-
-	for (rank = 0; rank < f->n; rank++)
-		if (f->owner[rank] == r->index)
-			device_drain(r, f->device[rank], false);
+	ranks_drain(r, s->family, false);
 	wait_for_owners(r->program, s);
 }
 

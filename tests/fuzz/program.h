@@ -412,6 +412,9 @@ void streams_drain(struct runner *r);
 
 /* Wait for all of a device that the thread owns. */
 void device_drain(struct runner *r, int device, bool may_hang);
+
+/* The same for all devices of the thread's ranks of @f. */
+void ranks_drain(struct runner *r, const struct family *f, bool may_hang);
 void cuda_end(struct program *p);
 
 static inline bool owns(const struct runner *r, int device)
