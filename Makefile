@@ -107,7 +107,7 @@ with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 # ---- sources ----------------------------------------------------------------
 
 library_sources := \
-  src/api/abort.c src/api/batch.c src/api/collective.c src/api/comm.c \
+  src/api/abort.c src/api/batch.c src/api/bucket.c src/api/collective.c src/api/comm.c \
   src/api/completion.c src/api/deadline.c src/api/dump.c src/api/generation.c \
   src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
   src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
@@ -173,7 +173,7 @@ drop_in_sources := \
 public_headers := cohort.h sim.h version.h
 
 unit_sources := \
-  tests/unit/backoff.c tests/unit/bench.c tests/unit/drill.c \
+  tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c tests/unit/drill.c \
   tests/unit/json.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/tag.c tests/unit/thread.c \
