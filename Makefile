@@ -113,7 +113,7 @@ library_sources := \
   src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
   src/api/stats.c src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
-  src/core/agree.c src/core/batch.c \
+  src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
   src/core/config.c src/core/connect.c src/core/family.c src/core/native.c \
   src/core/op.c src/core/owner.c src/core/pair.c src/core/reaper.c \

@@ -37,6 +37,7 @@
 #include <stdatomic.h>
 
 #include "core/agree.h"
+#include "core/awaited.h"
 #include "core/cause.h"
 #include "core/config.h"
 #include "core/recorder.h"
@@ -170,6 +171,9 @@ struct cohort_comm {
 	 * end of that thread.  The list is guarded by the lock of owner.c. */
 	_Atomic uintptr_t owner;
 	struct cohort_comm *next_owned;
+
+	/* Atomic inside: what it waits for before its next call. */
+	struct awaited_slot awaited;
 
 	/* Atomic; written inside the gate. */
 	atomic_bool closed;

@@ -98,6 +98,8 @@ void phrase_absence(struct text *t, const struct snapshot *s,
 		text_add(t, " has left by cohort_comm_close()");
 	else
 		phrase_place(t, r);
+	if (*r->awaits)
+		text_add(t, "; it waits for %s", r->awaits);
 	if (r->last.ticket)
 		add_last(t, s, r);
 	if (!r->closed)

@@ -266,3 +266,16 @@ void snapshot_threads(struct snapshot *s)
 		thread_state(r->tid, r->state);
 	}
 }
+
+void snapshot_awaited(struct snapshot *s, struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++) {
+		struct text t = { s->ranks[r].awaits,
+			          sizeof(s->ranks[r].awaits) };
+
+		s->ranks[r].awaits[0] = '\0';
+		awaited_add(&q->comms[r].awaited, &t);
+	}
+}

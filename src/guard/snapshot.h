@@ -15,6 +15,9 @@
 
 struct stack_report;
 
+/* Room for what a rank waits for. */
+#define AWAITED_SIZE 160
+
 struct rank_snapshot {
 	int rank;
 	int device;
@@ -52,6 +55,10 @@ struct rank_snapshot {
 	char state[THREAD_STATE_SIZE];
 	const struct stack_report *stack; /* NULL: it was not asked; see
 	                                     stacker.h */
+
+	/* What it waits for before its next call, "": not known; by
+	 * snapshot_awaited(). */
+	char awaits[AWAITED_SIZE];
 };
 
 /* Of the transfers in flight the one whose time is up first, of those in each rank's
@@ -188,5 +195,8 @@ bool crossing_is(const struct crossing_side *first,
 /* Look at the ranks' threads, too: asks the system, which takes its time.  What was
  * seen is kept until a rank is called by another thread. */
 void snapshot_threads(struct snapshot *s);
+
+/* Ask, too, what the ranks wait for outside the library. */
+void snapshot_awaited(struct snapshot *s, struct clique *clique);
 
 #endif

@@ -127,6 +127,7 @@ static void take_stacks(struct guard *g, struct snapshot *s,
 static void look_again(struct guard *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
+	snapshot_awaited(s, g->clique);
 	crossing_take(s, g->clique);
 	add_guard(g, s);
 }

@@ -369,6 +369,19 @@ Test(verdict, a_rank_outside_the_library)
 	cr_assert_eq(out.v.rank, 1);
 }
 
+Test(verdict, a_rank_that_waits_for_something_of_its_own)
+{
+	given(2);
+	joins(0, 10 * S);
+	snprintf(ranks[1].awaits, sizeof(ranks[1].awaits),
+	         "parameter 'fc.bias' to be marked ready");
+	cr_assert_str_eq(stalled(), FRONT
+	                 "outside the library" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
+	                 "outside the library; it waits for parameter "
+	                 "'fc.bias' to be marked ready" LAST);
+}
+
 Test(verdict, a_rank_in_native_calls)
 {
 	given(2);
