@@ -162,7 +162,7 @@ static void part_clock(struct runner *r)
 
 static void part_recorder(struct runner *r)
 {
-	recorder_begin(&r->comm->recorder, ++r->own_ticket, &r->op, 1, 0);
+	recorder_begin(&r->comm->recorder, ++r->own_ticket, &r->op, 0, 1, 0);
 	recorder_end(&r->comm->recorder, r->own_ticket, COHORT_OK);
 }
 
@@ -173,7 +173,8 @@ static void part_mark_start(struct runner *r)
 
 static void part_agree(struct runner *r)
 {
-	must(agree(r->comm, &r->op, r->ticket, 0), "agree");
+	must(agree(r->comm, &r->op, agree_digest(&r->op), r->ticket, 0),
+	     "agree");
 }
 
 const struct way ways[] = {

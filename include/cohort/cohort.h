@@ -1324,26 +1324,46 @@ COHORT_API int cohort_recv(struct cohort_comm *comm, void *recv, size_t count,
 COHORT_API int cohort_barrier(struct cohort_comm *comm, void *stream,
                               uint64_t *ticket);
 
-/* One tensor of a list. */
+/* One tensor of a list: what one call takes. */
 struct cohort_tensor {
-	const void *send; /* @count elements of @type, read */
-	void *recv; /* @count elements of @type, written; may equal send */
-	size_t count;
-	int type; /* enum cohort_type */
+	const void *send; /* read */
+	void *recv;       /* written; in place as in the call for one */
+	size_t count;     /* elements of @type */
+	int type;         /* enum cohort_type */
 };
 
 /*
- * cohort_all_reduce_many - all-reduce a list of tensors as one operation
- * @tensors: @n of them, the array is borrowed for the call; every rank has the
- *           same list of counts and types
+ * cohort_all_reduce_many     - a list of tensors as one operation: each as by
+ *                              cohort_all_reduce(),
+ * cohort_broadcast_many      - by cohort_broadcast(),
+ * cohort_all_gather_many     - by cohort_all_gather(),
+ * cohort_reduce_scatter_many - by cohort_reduce_scatter()
+ * @tensors: @n of them, of any types and in place or not, each by itself; counts are
+ *           those of the calls for one (of an all-gather @send has count elements and
+ *           @recv size * count, of a reduce-scatter the other way round).  The array
+ *           is borrowed for the call, the buffers until the ticket is answered.  No
+ *           buffer may overlap that of another tensor, unless both are only read
  * @n:       1 or more
  *
- * One native group, one record and one ticket; all or nothing.
+ * Every rank has the same list of counts and types.  One record, one ticket, and one
+ * comparison with the other ranks: a difference is told with the number of the first
+ * tensor that differs.  All or nothing.  Everything else as for the collectives.
  */
 COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
                                       const struct cohort_tensor *tensors,
                                       size_t n, int op, void *stream,
                                       uint64_t *ticket);
+COHORT_API int cohort_broadcast_many(struct cohort_comm *comm,
+                                     const struct cohort_tensor *tensors,
+                                     size_t n, int root, void *stream,
+                                     uint64_t *ticket);
+COHORT_API int cohort_all_gather_many(struct cohort_comm *comm,
+                                      const struct cohort_tensor *tensors,
+                                      size_t n, void *stream, uint64_t *ticket);
+COHORT_API int cohort_reduce_scatter_many(struct cohort_comm *comm,
+                                          const struct cohort_tensor *tensors,
+                                          size_t n, int op, void *stream,
+                                          uint64_t *ticket);
 
 /*
  * cohort_batch_begin - what is called on @comm from now on belongs together

@@ -153,19 +153,55 @@ int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
 	                  &t, ticket);
 }
 
+static int submit_many(struct cohort_comm *comm, struct op op,
+                       const struct cohort_tensor *tensors, size_t n,
+                       uint64_t *ticket)
+{
+	op.tensors = tensors;
+	op.n = n;
+	return comm_submit(comm, &op, ticket);
+}
+
 int cohort_all_reduce_many(struct cohort_comm *comm,
                            const struct cohort_tensor *tensors, size_t n,
                            int op, void *stream, uint64_t *ticket)
 {
-	const struct op many = {
-		.kind = OP_ALL_REDUCE,
-		.redop = op,
-		.tensors = tensors,
-		.n = n,
-		.stream = stream,
-	};
+	return submit_many(comm,
+	                   (struct op){ .kind = OP_ALL_REDUCE,
+	                                .redop = op,
+	                                .stream = stream },
+	                   tensors, n, ticket);
+}
 
-	return comm_submit(comm, &many, ticket);
+int cohort_broadcast_many(struct cohort_comm *comm,
+                          const struct cohort_tensor *tensors, size_t n,
+                          int root, void *stream, uint64_t *ticket)
+{
+	return submit_many(comm,
+	                   (struct op){ .kind = OP_BROADCAST,
+	                                .root = root,
+	                                .stream = stream },
+	                   tensors, n, ticket);
+}
+
+int cohort_all_gather_many(struct cohort_comm *comm,
+                           const struct cohort_tensor *tensors, size_t n,
+                           void *stream, uint64_t *ticket)
+{
+	return submit_many(
+		comm, (struct op){ .kind = OP_ALL_GATHER, .stream = stream },
+		tensors, n, ticket);
+}
+
+int cohort_reduce_scatter_many(struct cohort_comm *comm,
+                               const struct cohort_tensor *tensors, size_t n,
+                               int op, void *stream, uint64_t *ticket)
+{
+	return submit_many(comm,
+	                   (struct op){ .kind = OP_REDUCE_SCATTER,
+	                                .redop = op,
+	                                .stream = stream },
+	                   tensors, n, ticket);
 }
 
 int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,

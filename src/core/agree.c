@@ -44,7 +44,7 @@ static uint64_t mix_call(uint64_t hash, const struct op *op)
 	return hash;
 }
 
-uint64_t agree_digest(const struct op *op)
+uint32_t agree_digest(const struct op *op)
 {
 	const struct op *calls;
 	uint64_t hash = 0;
@@ -54,7 +54,7 @@ uint64_t agree_digest(const struct op *op)
 	for (i = 0; i < n; i++)
 		if (op_is_collective(&calls[i]))
 			hash = mix_call(hash, &calls[i]);
-	return hash >> (64 - DIGEST_BITS);
+	return (uint32_t)(hash >> (64 - DIGEST_BITS));
 }
 
 static uint64_t word_make(uint64_t number, uint64_t digest)
@@ -287,6 +287,35 @@ static void await_quorum(const struct clique *q, uint64_t number)
 	         clock_now() < deadline);
 }
 
+static struct outline outline_of(const struct cohort_comm *c, uint64_t number)
+{
+	return (struct outline){ &c->outlines,
+		                 atomic_load(&agree_slot(c, number)->outline),
+		                 c->rank };
+}
+
+/* Which tensor of a list it is, or which call of a batch: between one side, @one or
+ * that of the first rank that has called, and the first that is not on it. */
+static void add_tensors(struct text *t, const struct clique *q, int one,
+                        uint64_t number)
+{
+	struct outline a, b;
+	int r = 0;
+
+	for (; one < 0; r++)
+		if (side_size(q, r, number))
+			one = r;
+	a = outline_of(&q->comms[one], number);
+	for (r = 0; r < q->size; r++)
+		if (differs(&q->comms[r], number,
+		            load_word(&q->comms[one], number)))
+			break;
+	if (r == q->size)
+		return;
+	b = outline_of(&q->comms[r], number);
+	outline_compare(t, r < one ? &b : &a, r < one ? &a : &b);
+}
+
 /* End the clique: every side's call, the odd ones first. */
 static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 {
@@ -321,13 +350,14 @@ static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 		text_add(&t, ": ");
 		add_side(&t, q, right, number);
 	}
+	add_tensors(&t, q, right, number);
 	cause_set(q->end, &cause);
 	return error_set(COHORT_MISMATCH, "%s", cause.text);
 }
 
 /* Say what this rank calls, for the others and for the watchdog. */
-static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
-                    uint64_t ticket, uint64_t now_ns)
+static void publish(struct cohort_comm *c, const struct op *op, uint64_t number,
+                    uint64_t word, uint64_t ticket, uint64_t now_ns)
 {
 	struct agree_slot *slot = agree_slot(c, number);
 	_Atomic uint64_t *at = word_at(c, number);
@@ -344,21 +374,23 @@ static void publish(struct cohort_comm *c, uint64_t number, uint64_t word,
 	                      memory_order_release);
 	atomic_store_explicit(&slot->exec_ns, limits.exec_ns,
 	                      memory_order_release);
+	atomic_store_explicit(&slot->outline, outline_keep(&c->outlines, op),
+	                      memory_order_release);
 	atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
 	atomic_store(at, word); /* seq_cst, see agree.h */
 }
 
-int agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
-          uint64_t now_ns)
+int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
+          uint64_t ticket, uint64_t now_ns)
 {
 	uint64_t number =
 		atomic_load_explicit(&c->collectives, memory_order_relaxed) + 1;
-	uint64_t word = word_make(number, agree_digest(op));
+	uint64_t word = word_make(number, digest);
 	int rc = await_ranks(c, number);
 
 	if (rc != COHORT_OK)
 		return rc;
-	publish(c, number, word, ticket, now_ns);
+	publish(c, op, number, word, ticket, now_ns);
 	if (any_differs(c, number, word)) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);

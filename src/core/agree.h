@@ -32,6 +32,7 @@ struct agree_slot {
 	/* Atomic; of the record with the whole call, stored before the word; and
 	 * when the call was made and how long it may take, likewise. */
 	_Atomic uint64_t ticket;
+	_Atomic uint64_t outline; /* see outline.h */
 	_Atomic uint64_t arrived_ns;
 	_Atomic uint64_t join_ns;
 	_Atomic uint64_t exec_ns;
@@ -39,7 +40,7 @@ struct agree_slot {
 
 /* Count, type and all else that must be the same, in 32 bits: of 4 thousand
  * million differences, one is not seen.  Of a batch the collectives, in order. */
-uint64_t agree_digest(const struct op *op);
+uint32_t agree_digest(const struct op *op);
 
 /* The words of a clique, or NULL without memory; free() them. */
 _Atomic uint64_t *agree_words(unsigned slots, int ranks);
@@ -56,13 +57,13 @@ bool agree_has(const struct cohort_comm *comm, uint64_t number);
 uint64_t agree_called(const struct cohort_comm *comm);
 
 /*
- * Agree on the next collective of @comm, whose record is @ticket, called at
- * @now_ns.  COHORT_OK; or
+ * Agree on the next collective of @comm, with that digest, whose record is @ticket,
+ * called at @now_ns.  COHORT_OK; or
  * COHORT_MISMATCH, and the clique has been ended with the calls spelled out; or
  * the status of a cause that came meanwhile.  Inside the gate.  Blocks while the
  * rank is too far ahead, and when there is a difference for at most 15 ms.
  */
-int agree(struct cohort_comm *comm, const struct op *op, uint64_t ticket,
-          uint64_t now_ns);
+int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,
+          uint64_t ticket, uint64_t now_ns);
 
 #endif

@@ -31,6 +31,8 @@ static int comm_init_memory(struct cohort_comm *c)
 	size_t bytes = q->slots * sizeof(uint32_t);
 	int rc = recorder_init(&c->recorder, q->slots);
 
+	if (rc == COHORT_OK)
+		rc = outlines_init(&c->outlines, q->slots);
 	if (rc != COHORT_OK)
 		return rc;
 	c->done_then = malloc(bytes);
@@ -167,6 +169,7 @@ static void comm_fini(struct cohort_comm *c)
 	register_free_all(c->registrations);
 	free(c->agreed);
 	free(c->done_then);
+	outlines_fini(&c->outlines);
 	recorder_fini(&c->recorder);
 }
 

@@ -40,6 +40,7 @@
 #include "core/awaited.h"
 #include "core/cause.h"
 #include "core/config.h"
+#include "core/outline.h"
 #include "core/recorder.h"
 #include "core/redop.h"
 #include "platform/platform.h"
@@ -104,6 +105,7 @@ struct cohort_comm {
 	/* Atomic words inside; see recorder.h and agree.h. */
 	struct recorder recorder;
 	struct agree_slot *agreed;
+	struct outlines outlines; /* atomic words inside; see outline.h */
 
 	/* Atomic; collectives called and compared with the other ranks'.
 	 * Written inside the gate, read by the others.  What is above is read by

@@ -10,7 +10,7 @@
 enum {
 	WORD_SUBMITTED,
 	WORD_CALL, /* kind, type, redop, batch, root, tag: see pack_call() */
-	WORD_N,
+	WORD_N,    /* and the digest, in the high half */
 	WORD_COUNT,
 	WORD_BYTES,
 	WORD_STREAM,
@@ -101,7 +101,7 @@ static uint64_t pack_outcome(int outcome, uint64_t tid)
 }
 
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
-                    int tid, uint64_t now_ns)
+                    uint32_t digest, int tid, uint64_t now_ns)
 {
 	struct record_slot *s = slot_of(r, ticket);
 	struct record_times *t = times_of(r, ticket);
@@ -114,7 +114,7 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 	atomic_store_explicit(&t->finished, use, memory_order_release);
 	put(s, WORD_SUBMITTED, now_ns);
 	put(s, WORD_CALL, pack_call(op, r->tags.now));
-	put(s, WORD_N, op->n);
+	put(s, WORD_N, (uint32_t)op->n | (uint64_t)digest << 32);
 	put(s, WORD_COUNT, count_of(op));
 	put(s, WORD_BYTES, bytes);
 	atomic_store_explicit(
@@ -208,7 +208,7 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 {
 	const struct record_slot *s = slot_of(r, ticket);
 	const struct record_times *t = times_of(r, ticket);
-	uint64_t call, outcome, submitted;
+	uint64_t call, outcome, submitted, n;
 
 	/* Acquire: pairs with the release in recorder_begin(). */
 	if (!ticket ||
@@ -216,6 +216,7 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		return false;
 	submitted = get(s, WORD_SUBMITTED);
 	call = get(s, WORD_CALL);
+	n = get(s, WORD_N);
 	outcome = get(s, WORD_OUTCOME);
 	*out = (struct record){
 		.ticket = ticket,
@@ -226,7 +227,8 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.redop = (int)(call >> 16 & 0xff),
 		.root = (int)(call >> 32 & 0xffff),
 		.tag = (unsigned)(call >> 48),
-		.n = get(s, WORD_N),
+		.n = (uint32_t)n,
+		.digest = (uint32_t)(n >> 32),
 		.count = get(s, WORD_COUNT),
 		.bytes = get(s, WORD_BYTES),
 		.stream = (void *)(uintptr_t)get(s, WORD_STREAM),

@@ -65,9 +65,11 @@ struct record {
 	int type;          /* of the first tensor */
 	int redop;         /* redop_kind() of it */
 	int root;
-	size_t n;     /* tensors */
-	size_t count; /* elements of the first tensor */
-	size_t bytes; /* of all */
+	size_t n;        /* tensors, or calls; up to UINT32_MAX */
+	uint32_t digest; /* of all that the other ranks must call the same, as
+	                    agree_digest() has it; 0: they need not */
+	size_t count;    /* elements of the first tensor */
+	size_t bytes;    /* of all */
 	void *stream;
 	unsigned tag; /* number of the caller's tag, see tag.h; 0: none */
 	int outcome;  /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
@@ -83,7 +85,7 @@ void recorder_fini(struct recorder *r);
 
 /* Owner of the gate only, who is thread @tid. */
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
-                    int tid, uint64_t now_ns);
+                    uint32_t digest, int tid, uint64_t now_ns);
 void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
 
 /* Any thread, of a ticket that was given out: at @now_ns it has started, or is

@@ -338,13 +338,14 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 
 /* Whether all ranks make this call.  A difference is the end of the clique. */
 static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
-                     uint64_t ticket, uint64_t now_ns, struct failure *f)
+                     uint32_t digest, uint64_t ticket, uint64_t now_ns,
+                     struct failure *f)
 {
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (op_is_collective(&ops[i]))
-			rc = agree(&comms[i], &ops[i], ticket, now_ns);
+			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns);
 	f->ended = rc == COHORT_MISMATCH;
 	return rc;
 }
@@ -416,6 +417,8 @@ static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
                          struct failure *f, uint64_t *ticket_out)
 {
+	/* Of several ranks the one thread calls the same for each. */
+	const uint32_t digest = agree_digest(ops);
 	uint64_t now, ticket;
 	int i, rc = COHORT_OK;
 
@@ -430,10 +433,10 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	for (i = 0; i < n; i++) {
 		if (ticket > 1)
 			look_back(&comms[i], ticket - 1, now);
-		recorder_begin(&comms[i].recorder, ticket, &ops[i], thread_id(),
-		               now);
+		recorder_begin(&comms[i].recorder, ticket, &ops[i], digest,
+		               thread_id(), now);
 	}
-	rc = agree_all(comms, n, ops, ticket, now, f);
+	rc = agree_all(comms, n, ops, digest, ticket, now, f);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (!op_is_plain(&ops[i]))
 			pair_publish(&comms[i], &ops[i], ticket, now);

@@ -179,6 +179,7 @@ static void put_ours(const struct page *p, const struct flight_op *op)
 	                 r->root);
 	put_rank_or_null(j, "peer", op_has_peer(r->kind), r->root);
 	json_uint(j, "tensors", r->n);
+	json_uint(j, "digest", r->digest);
 	json_uint(j, "count", r->count);
 	json_uint(j, "bytes", r->bytes);
 	json_uint(j, "collective", op->number);

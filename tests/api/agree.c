@@ -16,7 +16,9 @@ TestSuite(mismatch, .timeout = 60);
 
 /* What one rank calls. */
 struct made {
-	int kind; /* 0 all_reduce, 1 broadcast, 2 reduce, 3 barrier, 4 list */
+	int kind; /* 0 all_reduce, 1 broadcast, 2 reduce, 3 barrier, 4 list,
+	             5 a longer list, 6 and 7 batches with those, 8 to 10 lists of
+	             other calls */
 	size_t count;
 	int type;
 	int op;
@@ -41,9 +43,11 @@ static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
 	float *data = memory[cohort_comm_rank(c)];
 	void *stream = cohort_comm_stream(c);
 	const struct cohort_tensor list[] = {
-		{ data, data, m->count, m->type },
 		{ data + 200, data + 200, 7, COHORT_I32 },
+		{ data, data, m->count, m->type },
+		{ data + 300, data + 300, 9, COHORT_F64 },
 	};
+	size_t n = m->kind % 2 ? 3 : 2;
 
 	switch (m->kind) {
 	case 1:
@@ -55,8 +59,25 @@ static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
 	case 3:
 		return cohort_barrier(c, stream, ticket);
 	case 4:
-		return cohort_all_reduce_many(c, list, 2, m->op, stream,
+	case 5:
+		return cohort_all_reduce_many(c, list, n, m->op, stream,
 		                              ticket);
+	case 6:
+	case 7:
+		cohort_batch_begin(c);
+		cohort_barrier(c, NULL, NULL);
+		cohort_broadcast_many(c, list, n, m->root, NULL, NULL);
+		cohort_all_reduce(c, data, data, 1, COHORT_F32, m->op, NULL,
+		                  NULL);
+		return cohort_batch_end(c, stream, ticket);
+	case 8:
+		return cohort_broadcast_many(c, list, 2, m->root, stream,
+		                             ticket);
+	case 9:
+		return cohort_all_gather_many(c, list, 1, stream, ticket);
+	case 10:
+		return cohort_reduce_scatter_many(c, list, 1, m->op, stream,
+		                                  ticket);
 	}
 	return cohort_all_reduce(c, data, data, m->count, m->type, m->op,
 	                         stream, ticket);
@@ -152,7 +173,115 @@ Test(mismatch, with_a_list)
 {
 	odd_one((struct made){ 4, 100, COHORT_F32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 2 tensors, 428 bytes, the first of "
-	        "100 float32, sum");
+	        "7 int32, sum");
+}
+
+Test(mismatch, with_lists_of_other_calls)
+{
+	odd_one((struct made){ 8, 100, COHORT_F32, 0, 3 },
+	        "rank 2 calls broadcast of 2 tensors, 428 bytes, the first of "
+	        "7 int32, root 3");
+	odd_one((struct made){ 9, 100, COHORT_F32, 0, 0 },
+	        "rank 2 calls all_gather of 7 int32:");
+	odd_one((struct made){ 10, 100, COHORT_F32, COHORT_MAX, 0 },
+	        "rank 2 calls reduce_scatter of 7 int32, max:");
+}
+
+/* Ranks 0 and 1, whose text ends with @says. */
+static void two_sides(struct made one, struct made other, const char *says)
+{
+	struct scene s = { .ranks = 2,
+		           .differ = 0,
+		           .differ_too = 1,
+		           .other = one,
+		           .third = other };
+	size_t length, wanted = strlen(says);
+
+	play(&s);
+	length = strlen(s.cause.text);
+	cr_assert(length > wanted &&
+	                  !strcmp(s.cause.text + length - wanted, says),
+	          "\"%s\" is not at the end of %s", says, s.cause.text);
+}
+
+Test(mismatch, of_lists_names_the_tensor)
+{
+	const struct made usual_list = { 4, 100, COHORT_F32, COHORT_SUM, 0 };
+
+	two_sides(usual_list, (struct made){ 4, 99, COHORT_F32, COHORT_SUM, 0 },
+	          ": tensors[1] is 100 float32 on rank 0, 99 float32 on rank "
+	          "1");
+	two_sides((struct made){ 4, 100, COHORT_I32, COHORT_SUM, 0 },
+	          usual_list,
+	          ": tensors[1] is 100 int32 on rank 0, 100 float32 on rank 1");
+	two_sides((struct made){ 5, 100, COHORT_F32, COHORT_SUM, 0 },
+	          usual_list,
+	          ": tensors[2] is 9 float64 on rank 0, not there on rank 1");
+	/* There is no tensor that differs. */
+	two_sides((struct made){ 4, 100, COHORT_F32, COHORT_MAX, 0 },
+	          usual_list,
+	          "rank 1 calls all_reduce of 2 tensors, 428 bytes, the first "
+	          "of 7 int32, sum");
+}
+
+Test(mismatch, of_batches_names_the_call)
+{
+	const struct made batch = { 6, 100, COHORT_F32, COHORT_SUM, 0 };
+
+	two_sides(batch, (struct made){ 6, 100, COHORT_F32, COHORT_SUM, 1 },
+	          ": call 2 is broadcast, root 0, on rank 0, broadcast, root "
+	          "1, on rank 1");
+	two_sides(batch, (struct made){ 6, 100, COHORT_F32, COHORT_MIN, 0 },
+	          ": call 3 is all_reduce, sum, on rank 0, all_reduce, min, on "
+	          "rank 1");
+	two_sides(batch, (struct made){ 6, 101, COHORT_F32, COHORT_SUM, 0 },
+	          ": call 2: tensors[1] is 100 float32 on rank 0, 101 float32 "
+	          "on rank 1");
+	two_sides(batch, (struct made){ 7, 100, COHORT_F32, COHORT_SUM, 0 },
+	          ": call 2: tensors[2] is not there on rank 0, 9 float64 on "
+	          "rank 1");
+}
+
+/* By one of four, among lists that agree, also when the ring of outlines has come
+ * round. */
+static int differ_late(struct cohort_comm *c, void *user)
+{
+	static float memory[4][40];
+	float *data = memory[cohort_comm_rank(c)];
+	struct cohort_tensor list[20];
+	int i, k, rc = COHORT_OK;
+
+	(void)user;
+	for (k = 0; k < 20; k++)
+		list[k] = (struct cohort_tensor){ data + k, data + k, 1,
+			                          COHORT_F32 };
+	for (i = 0; i < 50 && rc == COHORT_OK; i++) {
+		list[17].type =
+			i == 49 && data == memory[3] ? COHORT_U32 : COHORT_F32;
+		rc = cohort_all_reduce_many(c, list, 20, COHORT_SUM,
+		                            cohort_comm_stream(c), NULL);
+		if (rc == COHORT_OK)
+			rc = cohort_synchronize(c, RANKS_SOON);
+	}
+	return rc;
+}
+
+Test(mismatch, of_the_fiftieth_list_names_the_tensor)
+{
+	struct cohort_group_options o;
+	struct cohort_cause cause;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = 16;
+	group = ranks_open(4, &o);
+	cr_assert_eq(cohort_group_run(group, differ_late, NULL, &cause),
+	             COHORT_MISMATCH);
+	cr_assert_eq(cause.rank, 3);
+	cr_assert_not_null(strstr(cause.text, "tensors[17] is 1 float32 on "
+	                                      "rank 0, 1 uint32 on rank 3"),
+	                   "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 Test(mismatch, with_a_count_of_0)

@@ -47,6 +47,7 @@ OURS = {
     "root": (int, type(None)),
     "peer": (int, type(None)),
     "tensors": int,
+    "digest": int,
     "count": int,
     "bytes": int,
     "collective": int,

@@ -42,7 +42,7 @@ static void write_one(uint64_t t)
 
 	snprintf(tag, sizeof(tag), "tag %d", (int)(t % TAGS));
 	tag_set(&recorder.tags, tag);
-	recorder_begin(&recorder, t, &op, (int)(t % 999), t * 5);
+	recorder_begin(&recorder, t, &op, (uint32_t)t, (int)(t % 999), t * 5);
 	atomic_store(&newest, t);
 	recorder_end(&recorder, t, COHORT_OK);
 }
@@ -60,8 +60,9 @@ static void read_one(uint64_t t)
 		return;
 	}
 	if (r.ticket != t || r.submitted_ns != t * 5 || r.count != t * 3 ||
-	    r.type != (int)(t % 12) || r.kind != (enum op_kind)(t % 7) ||
-	    r.redop != (int)(t % 5) || r.root != (int)(t % 1000) ||
+	    r.digest != (uint32_t)t || r.type != (int)(t % 12) ||
+	    r.kind != (enum op_kind)(t % 7) || r.redop != (int)(t % 5) ||
+	    r.root != (int)(t % 1000) ||
 	    r.stream != (void *)(uintptr_t)(t * 11))
 		stress_fail("record %lu is not whole", (unsigned long)t);
 	if (r.tid != (int)(t % 999) ||

@@ -35,7 +35,8 @@ static void begin(uint64_t ticket)
 		.stream = &recorder,
 	};
 
-	recorder_begin(&recorder, ticket, &op, 42, 100 + ticket);
+	recorder_begin(&recorder, ticket, &op, (uint32_t)ticket, 42,
+	               100 + ticket);
 }
 
 Test(recorder, keeps_the_whole_call)
@@ -53,6 +54,7 @@ Test(recorder, keeps_the_whole_call)
 	cr_assert_eq(r.redop, COHORT_MIN);
 	cr_assert_eq(r.root, 3);
 	cr_assert_eq(r.n, 2);
+	cr_assert_eq(r.digest, 5);
 	cr_assert_eq(r.count, 7);
 	cr_assert_eq(r.bytes, 22);
 	cr_assert_eq(r.stream, (void *)&recorder);
@@ -117,7 +119,7 @@ static const char *spell(const struct op *op)
 	static char text[200];
 	struct record r;
 
-	recorder_begin(&recorder, 3, op, 42, 0);
+	recorder_begin(&recorder, 3, op, 0, 42, 0);
 	cr_assert(recorder_read(&recorder, 3, &r));
 	record_add(&(struct text){ text, sizeof(text) }, &r);
 	return text;

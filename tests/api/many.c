@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lists of tensors: whatever is in them, every tensor is what the call for one would
+ * have made of it
+ *
+ * Random lists, the same on every rank: of any types, of counts from nothing to more
+ * than a piece of the host platform, in place or not, each tensor for itself.  Every
+ * rank makes the call, waits, and compares with a plain reference.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/expect.h"
+#include "support/fill.h"
+#include "support/ranks.h"
+#include "support/reference.h"
+
+#define MAX_RANKS 4
+#define MAX_TENSORS 200
+#define ROOM ((size_t)3 << 20) /* bytes of a rank's inputs, or results */
+#define LISTS 60
+
+enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, KINDS };
+
+static const char *const names[] = { "all_reduce_many", "broadcast_many",
+	                             "all_gather_many", "reduce_scatter_many" };
+
+/* One tensor of a list, as all ranks have it. */
+struct part {
+	size_t count;
+	int type;
+	bool in_place;
+	size_t at; /* of its memory in a rank's: room for a block of each rank */
+};
+
+struct list {
+	enum kind kind;
+	int op;
+	int root;
+	bool in_batch;
+	size_t bytes; /* of a rank's memory */
+	size_t n;
+	struct part parts[MAX_TENSORS];
+};
+
+struct scene {
+	int ranks;
+	unsigned seed;
+	char *input[MAX_RANKS]; /* what was there before */
+	char *send[MAX_RANKS];  /* what the call was given */
+	char *recv[MAX_RANKS];
+	char *expected[MAX_RANKS];
+	pthread_barrier_t all;
+};
+
+static uint64_t next(uint64_t *state)
+{
+	*state = *state * UINT64_C(6364136223846793005) +
+	         UINT64_C(1442695040888963407);
+	return *state >> 33;
+}
+
+/* ---- lists ------------------------------------------------------------ */
+
+static size_t random_count(uint64_t *state)
+{
+	switch (next(state) % 8) {
+	case 0:
+		return next(state) % 4;
+	case 1:
+	case 2:
+	case 3:
+		return next(state) % 70;
+	case 4:
+	case 5:
+	case 6:
+		return next(state) % 2100;
+	}
+	return next(state) % 40000;
+}
+
+static void list_make(struct list *l, int ranks, uint64_t seed)
+{
+	uint64_t state = seed * 7919 + 1;
+	size_t i, most, at = 0;
+
+	*l = (struct list){ .kind = next(&state) % KINDS,
+		            .op = (int)(next(&state) % 5),
+		            .root = (int)(next(&state) % (unsigned)ranks),
+		            .in_batch = next(&state) % 4 == 0 };
+	most = next(&state) % 3 ? 12 : MAX_TENSORS;
+	most = 1 + next(&state) % most;
+	for (i = 0; i < most; i++) {
+		struct part *p = &l->parts[i];
+		size_t bytes;
+
+		p->count = random_count(&state);
+		p->type = (int)(next(&state) % 12);
+		p->in_place = next(&state) % 2;
+		p->at = at;
+		bytes = (size_t)ranks * p->count * reference_size(p->type);
+		at += (bytes + next(&state) % 3 * 8 + 7) & ~(size_t)7;
+		if (at > ROOM)
+			break;
+		l->bytes = at;
+	}
+	l->n = i; /* any one has room */
+}
+
+static bool gathers(const struct list *l)
+{
+	return l->kind == ALL_GATHER;
+}
+
+static bool scatters(const struct list *l)
+{
+	return l->kind == REDUCE_SCATTER;
+}
+
+/* What rank @rank passes for a tensor.  In place the smaller of the two is the rank's
+ * block of the larger. */
+static struct cohort_tensor tensor_of(const struct scene *s,
+                                      const struct list *l, size_t i, int rank)
+{
+	const struct part *p = &l->parts[i];
+	size_t own = (size_t)rank * p->count * reference_size(p->type);
+	char *send = s->send[rank] + p->at, *recv = s->recv[rank] + p->at;
+
+	if (p->in_place && gathers(l))
+		send = recv + own;
+	else if (p->in_place)
+		recv = scatters(l) ? send + own : send;
+	return (struct cohort_tensor){ p->count || i % 2 ? send : NULL,
+		                       p->count || i % 2 ? recv : NULL,
+		                       p->count, p->type };
+}
+
+/* ---- before and after ------------------------------------------------- */
+
+static void fill(const struct scene *s, const struct list *l, int rank)
+{
+	size_t i, blocks = scatters(l) ? (size_t)s->ranks : 1;
+
+	fill_guard(s->send[rank], l->bytes);
+	fill_guard(s->recv[rank], l->bytes);
+	for (i = 0; i < l->n; i++) {
+		const struct part *p = &l->parts[i];
+		struct cohort_tensor t = tensor_of(s, l, i, rank);
+		char *input = s->input[rank] + p->at, *to;
+
+		fill_random(input, blocks * p->count, p->type,
+		            s->seed + (unsigned)rank * 131 + i, false);
+		if (!p->count)
+			continue;
+		to = gathers(l) && p->in_place
+		             ? (char *)t.recv + (size_t)rank * p->count *
+		                                        reference_size(p->type)
+		             : s->send[rank] + p->at;
+		memcpy(to, input, blocks * p->count * reference_size(p->type));
+	}
+}
+
+static void expect_part(const struct scene *s, const struct list *l, size_t i,
+                        int rank)
+{
+	const struct part *p = &l->parts[i];
+	char *out = s->expected[rank] + p->at;
+	const void *in[MAX_RANKS];
+	int r;
+
+	for (r = 0; r < s->ranks; r++)
+		in[r] = s->input[r] + p->at;
+	switch (l->kind) {
+	case ALL_REDUCE:
+		reference_reduce(out, in, s->ranks, p->count, p->type, l->op);
+		break;
+	case BROADCAST:
+		reference_broadcast(out, in, p->count, p->type, l->root);
+		break;
+	case ALL_GATHER:
+		reference_all_gather(out, in, s->ranks, p->count, p->type);
+		break;
+	case REDUCE_SCATTER:
+		reference_reduce_scatter(out, in, s->ranks, p->count, p->type,
+		                         l->op, rank);
+		break;
+	case KINDS:
+		break;
+	}
+}
+
+static void die(const struct scene *s, const struct list *l, size_t i, int rank,
+                const char *what)
+{
+	fprintf(stderr,
+	        "%s of %zu tensors, seed %u, op %d, root %d%s: rank %d of %d: "
+	        "tensors[%zu], %zu of type %d%s: %s: %s\n",
+	        names[l->kind], l->n, s->seed, l->op, l->root,
+	        l->in_batch ? ", in a batch" : "", rank, s->ranks, i,
+	        l->parts[i].count, l->parts[i].type,
+	        l->parts[i].in_place ? " in place" : "", what,
+	        cohort_last_error());
+	_exit(1);
+}
+
+static void compare(const struct scene *s, const struct list *l, int rank)
+{
+	size_t i, count, bytes;
+
+	for (i = 0; i < l->n; i++) {
+		const struct part *p = &l->parts[i];
+		struct cohort_tensor t = tensor_of(s, l, i, rank);
+
+		count = p->count * (gathers(l) ? (size_t)s->ranks : 1);
+		bytes = count * reference_size(p->type);
+		expect_part(s, l, i, rank);
+		if (!count)
+			continue;
+		if (reference_compare(t.recv, s->expected[rank] + p->at, count,
+		                      p->type) != count)
+			die(s, l, i, rank, "not what the reference says");
+		/* Behind it, to what the next one begins with, but for what is
+		 * the send buffer's. */
+		if (!p->in_place && i + 1 < l->n &&
+		    !fill_guard_intact((const char *)t.recv + bytes,
+		                       l->parts[i + 1].at - p->at - bytes))
+			die(s, l, i, rank, "written behind its end");
+		if (!p->in_place &&
+		    memcmp(s->send[rank] + p->at, s->input[rank] + p->at,
+		           (scatters(l) ? (size_t)s->ranks : 1) * p->count *
+		                   reference_size(p->type)) != 0)
+			die(s, l, i, rank, "send was written");
+	}
+}
+
+/* ---- the ranks -------------------------------------------------------- */
+
+static int call(const struct list *l, struct cohort_comm *c,
+                const struct cohort_tensor *t, void *stream, uint64_t *ticket)
+{
+	switch (l->kind) {
+	case ALL_REDUCE:
+		return cohort_all_reduce_many(c, t, l->n, l->op, stream,
+		                              ticket);
+	case BROADCAST:
+		return cohort_broadcast_many(c, t, l->n, l->root, stream,
+		                             ticket);
+	case ALL_GATHER:
+		return cohort_all_gather_many(c, t, l->n, stream, ticket);
+	case REDUCE_SCATTER:
+	case KINDS:
+		break;
+	}
+	return cohort_reduce_scatter_many(c, t, l->n, l->op, stream, ticket);
+}
+
+static int call_in_batch(const struct list *l, struct cohort_comm *c,
+                         const struct cohort_tensor *t, uint64_t *ticket)
+{
+	int rc = cohort_batch_begin(c);
+
+	if (rc == COHORT_OK)
+		rc = cohort_barrier(c, NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = call(l, c, t, NULL, NULL);
+	return rc == COHORT_OK
+	               ? cohort_batch_end(c, cohort_comm_stream(c), ticket)
+	               : rc;
+}
+
+static int worker(struct cohort_comm *c, void *user)
+{
+	struct cohort_tensor tensors[MAX_TENSORS];
+	struct scene *s = user;
+	struct list l;
+	int k, rc, rank = cohort_comm_rank(c);
+	uint64_t ticket;
+	size_t i;
+
+	for (k = 0; k < LISTS; k++) {
+		list_make(&l, s->ranks, s->seed + (unsigned)k);
+		fill(s, &l, rank);
+		for (i = 0; i < l.n; i++)
+			tensors[i] = tensor_of(s, &l, i, rank);
+		pthread_barrier_wait(&s->all);
+		rc = l.in_batch ? call_in_batch(&l, c, tensors, &ticket)
+		                : call(&l, c, tensors, cohort_comm_stream(c),
+		                       &ticket);
+		if (rc == COHORT_OK)
+			rc = cohort_wait(c, ticket, RANKS_SOON);
+		if (rc != COHORT_OK)
+			die(s, &l, 0, rank, "failed");
+		compare(s, &l, rank);
+		pthread_barrier_wait(&s->all);
+	}
+	return 0;
+}
+
+static void play(int ranks, const struct cohort_group_options *options,
+                 unsigned seed)
+{
+	struct scene s = { .ranks = ranks, .seed = seed };
+	struct cohort_group *group = ranks_open(ranks, options);
+	struct cohort_cause cause;
+	int r;
+
+	reference_begin();
+	pthread_barrier_init(&s.all, NULL, (unsigned)ranks);
+	for (r = 0; r < ranks; r++) {
+		s.input[r] = malloc(ROOM);
+		s.send[r] = malloc(ROOM);
+		s.recv[r] = malloc(ROOM);
+		s.expected[r] = malloc(ROOM);
+		cr_assert(s.input[r] && s.send[r] && s.recv[r] &&
+		          s.expected[r]);
+	}
+	cr_assert_eq(cohort_group_run(group, worker, &s, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	for (r = 0; r < ranks; r++) {
+		free(s.input[r]);
+		free(s.send[r]);
+		free(s.recv[r]);
+		free(s.expected[r]);
+	}
+	pthread_barrier_destroy(&s.all);
+}
+
+TestSuite(many, .timeout = 120);
+
+static void play_ranks(int ranks)
+{
+	place_need(ranks);
+	if (ranks > 1)
+		place_need_host("arithmetic that is the same everywhere");
+	play(ranks, NULL, (unsigned)ranks * 1000);
+}
+
+Test(many, of_one_rank)
+{
+	play_ranks(1);
+}
+
+Test(many, of_two_ranks)
+{
+	play_ranks(2);
+}
+
+Test(many, of_three_ranks)
+{
+	play_ranks(3);
+}
+
+Test(many, of_four_ranks)
+{
+	play_ranks(4);
+}
+
+/* ---- what is refused -------------------------------------------------- */
+
+Test(many, is_refused_with_the_tensor_named)
+{
+	struct cohort_comm *c[2];
+	struct cohort_group *group = ranks_split(2, NULL, c);
+	int32_t x[8] = { 0 };
+	struct cohort_tensor list[] = { { x, x, 1, COHORT_I32 },
+		                        { x + 1, x + 1, 1, COHORT_I32 },
+		                        { x + 2, NULL, 1, COHORT_I32 } };
+
+	expect(cohort_broadcast_many(c[0], list, 3, 0, NULL, NULL),
+	       COHORT_INVALID, "broadcast: tensors[2].recv is NULL");
+	expect(cohort_all_gather_many(c[0], list, 3, NULL, NULL),
+	       COHORT_INVALID, "all_gather: tensors[2].recv is NULL");
+	expect(cohort_reduce_scatter_many(c[0], list, 3, COHORT_SUM, NULL,
+	                                  NULL),
+	       COHORT_INVALID, "reduce_scatter: tensors[2].recv is NULL");
+	expect(cohort_broadcast_many(c[0], list, 2, 2, NULL, NULL),
+	       COHORT_INVALID, "broadcast: root is 2");
+	expect(cohort_reduce_scatter_many(c[0], list, 2, -1, NULL, NULL),
+	       COHORT_INVALID, "reduce_scatter: op is -1");
+	list[1].type = 77;
+	expect(cohort_all_gather_many(c[0], list, 2, NULL, NULL),
+	       COHORT_INVALID, "all_gather: tensors[1].type is 77");
+	expect(cohort_all_gather_many(c[0], list, 0, NULL, NULL),
+	       COHORT_INVALID, "n is 0");
+	expect(cohort_broadcast_many(c[0], NULL, 2, 0, NULL, NULL),
+	       COHORT_INVALID, "tensors is NULL");
+	/* Of a broadcast only the root's is read. */
+	list[0].send = NULL;
+	expect(cohort_broadcast_many(c[0], list, 1, 0, NULL, NULL),
+	       COHORT_INVALID, "send is NULL");
+	cr_assert_eq(cohort_broadcast_many(c[1], list, 1, 0, NULL, NULL),
+	             COHORT_OK);
+	list[0].send = x;
+	cr_assert_eq(cohort_broadcast_many(c[0], list, 1, 0, NULL, NULL),
+	             COHORT_OK);
+	cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(c[1], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
