@@ -123,7 +123,8 @@ library_sources := \
   src/guard/dumper.c src/guard/flight.c src/guard/notifier.c \
   src/guard/phrase.c src/guard/prober.c src/guard/snapshot.c \
   src/guard/stack.c src/guard/stacker.c src/guard/stall.c \
-  src/guard/stall_pair.c src/guard/symbol.c src/guard/transfer.c \
+  src/guard/stall_pair.c src/guard/stops.c src/guard/symbol.c \
+  src/guard/transfer.c \
   src/guard/trigger.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \
   src/platform/gpu_event.c src/platform/gpu_load.c src/platform/gpu_mark.c \
@@ -176,7 +177,8 @@ unit_sources := \
   tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c tests/unit/drill.c \
   tests/unit/json.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
-  tests/unit/reduce_levels.c tests/unit/tag.c tests/unit/thread.c \
+  tests/unit/reduce_levels.c tests/unit/stops.c tests/unit/tag.c \
+  tests/unit/thread.c \
   tests/unit/verdict.c tests/unit/verdict_random.c
 api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
@@ -187,7 +189,7 @@ api_sources := \
   tests/api/quiet.c tests/api/redop.c tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
-  tests/api/stuck.c tests/api/tag.c \
+  tests/api/stopped.c tests/api/stuck.c tests/api/tag.c \
   tests/api/ticket.c \
   tests/api/waits.c tests/api/watch.c
 platform_sources := \

@@ -276,6 +276,14 @@ struct cohort_comm;
  * How long things may take, in nanoseconds; 0: the default, COHORT_FOREVER: for
  * ever.  The clocks of a call are seen by the group's watchdog, on a thread of
  * its own that makes no native call.
+ *
+ * Time in which the process did not run (SIGSTOP, a debugger, a machine that stood
+ * still) is nobody's fault.  It shows when the watchdog wakes up later than it meant to
+ * by more than half the shortest deadline, but 100 ms to 1 s.  The clocks of first_ns,
+ * join_ns, exec_ns and slow_ns, and of answers by on_verdict and NCCL, then stand still
+ * for what it has missed: what hangs is found at the latest one deadline after the
+ * process goes on.  A verdict says how much that was.  Of init_ns, close_ns and the end
+ * of an abort such time counts.
  */
 struct cohort_deadlines {
 	uint64_t init_ns;  /* to connect the ranks, at open and respawn; default
@@ -1075,7 +1083,9 @@ struct cohort_stats {
 		verdicts[32]; /* but warnings, by enum cohort_verdict_kind: of a
 	                          cause one, and one more for each time that it was
 	                          told of before */
-	uint64_t reserved[8];
+	uint64_t
+		stops; /* that the watchdog has noticed: the process did not run */
+	uint64_t reserved[7];
 };
 
 /*

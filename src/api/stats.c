@@ -42,6 +42,7 @@ static void fill(const struct cohort_comm *c, struct cohort_stats *s)
 	s->slow = load(&q->counts.slow);
 	s->warnings = load(&q->counts.warnings);
 	s->aborts = clique_cause(q) != NULL;
+	s->stops = load(&q->counts.stops);
 	for (i = 0; i < COUNTED_KINDS; i++)
 		s->verdicts[i] = load(&q->counts.verdicts[i]);
 }
@@ -189,6 +190,7 @@ static void write_all(struct output *o, const struct clique *q)
 		COUNTER(slow, "Operations that were told as slow.", true),
 		COUNTER(warnings, "Warnings.", true),
 		COUNTER(aborts, "Ends with a cause.", true),
+		COUNTER(stops, "Times that the process did not run.", true),
 #undef COUNTER
 	};
 	struct cohort_stats s;

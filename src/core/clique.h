@@ -228,6 +228,7 @@ struct clique_counts {
 	_Atomic uint64_t verdicts[COUNTED_KINDS]; /* but warnings, by kind */
 	_Atomic uint64_t warnings;
 	_Atomic uint64_t slow;
+	_Atomic uint64_t stops;
 };
 
 static inline void count_up(_Atomic uint64_t *count)

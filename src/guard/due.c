@@ -42,7 +42,7 @@ static uint64_t last_arrival(const struct snapshot *s)
 static struct due first_clock(const struct snapshot *s)
 {
 	struct due due = { .what = DUE_NOTHING, .next_ns = UINT64_MAX };
-	uint64_t arrived, allowed, since, end, last = last_arrival(s);
+	uint64_t arrived, allowed, since, began, end, last = last_arrival(s);
 	int i;
 
 	for (i = 0; i < s->size; i++) {
@@ -51,7 +51,8 @@ static struct due first_clock(const struct snapshot *s)
 		arrived = s->all_joined ? last : s->ranks[i].arrived_ns;
 		allowed = s->all_joined ? s->ranks[i].limits.exec_ns
 		                        : s->ranks[i].limits.join_ns;
-		since = latest(latest(arrived, s->resumed_ns), s->moved_ns);
+		began = latest(latest(arrived, s->resumed_ns), s->moved_ns);
+		since = stops_shift(&s->stops, began);
 		end = saturating_add(
 			since, saturating_multiply(allowed, 1 + s->expired));
 		if (end >= due.next_ns)
@@ -59,6 +60,7 @@ static struct due first_clock(const struct snapshot *s)
 		due.next_ns = end;
 		due.since_ns = since;
 		due.deadline_ns = allowed;
+		due.lost_ns = since - began;
 	}
 	return due;
 }
@@ -74,6 +76,7 @@ static struct due transfer_clock(const struct snapshot *s)
 		                                              1 + x->expired)),
 		.since_ns = x->since_ns,
 		.deadline_ns = x->allowed_ns,
+		.lost_ns = x->lost_ns,
 	};
 }
 
@@ -125,12 +128,14 @@ static uint64_t front_began(const struct snapshot *s)
 }
 
 /* Slow is what is not done that long after it began to wait. */
-static struct due slow_of(const struct snapshot *s, uint64_t began_ns)
+static struct due slow_of(const struct snapshot *s, uint64_t began_ns,
+                          uint64_t lost_ns)
 {
 	struct due due = {
 		.next_ns = saturating_add(began_ns, s->slow_ns),
 		.since_ns = began_ns,
 		.deadline_ns = s->slow_ns,
+		.lost_ns = lost_ns,
 	};
 
 	if (s->now_ns >= due.next_ns)
@@ -141,12 +146,13 @@ static struct due slow_of(const struct snapshot *s, uint64_t began_ns)
 /* What is to be said of what is slow, which is told once. */
 static struct due add_slow(const struct snapshot *s, struct due due)
 {
+	uint64_t began = front_began(s), since = stops_shift(&s->stops, began);
 	struct due slow;
 
 	if (s->front && !s->slow)
-		due = graver(due, slow_of(s, front_began(s)));
+		due = graver(due, slow_of(s, since, since - began));
 	if (s->transfer.number && !s->transfer.slow) {
-		slow = slow_of(s, s->transfer.since_ns);
+		slow = slow_of(s, s->transfer.since_ns, s->transfer.lost_ns);
 		slow.is_transfer = true;
 		due = graver(due, slow);
 	}

@@ -14,6 +14,7 @@ struct due {
 	enum { DUE_NOTHING, DUE_SLOW, DUE_WARNING, DUE_VERDICT } what;
 	uint64_t since_ns;    /* the clock that decides, from when it runs */
 	uint64_t deadline_ns; /* and what it allows */
+	uint64_t lost_ns;     /* that it stood still, as the process did */
 	uint64_t next_ns;     /* when to look again at the latest, if nothing
 	                         changes */
 };

@@ -12,6 +12,7 @@
 
 #include "base/thread.h"
 #include "core/clique.h"
+#include "guard/stops.h"
 
 struct stack_report;
 
@@ -76,6 +77,7 @@ struct transfer_snapshot {
 	uint64_t ticket;
 	uint64_t since_ns; /* its clock, from when that runs, */
 	uint64_t allowed_ns;
+	uint64_t lost_ns; /* that it stood still, as the process did */
 
 	/* Of the two halves: the rank's and the peer's. */
 	struct half {
@@ -137,6 +139,9 @@ struct snapshot {
 	bool slow;
 	bool warned;
 	unsigned expired; /* how often */
+
+	/* What it has noticed: when the process did not run. */
+	struct stops stops;
 
 	uint64_t now_ns;
 	uint64_t resumed_ns; /* when the last rank that was paused went on */

@@ -217,6 +217,11 @@ void stall_add_kind(struct text *t, const struct snapshot *s,
 	text_add(t, due->what == DUE_SLOW ? ", slow is more than "
 	                                  : ", allowed are ");
 	phrase_time(t, due->deadline_ns);
+	if (due->lost_ns) {
+		text_add(t, "; not counted are ");
+		phrase_time(t, due->lost_ns);
+		text_add(t, " in which this process did not run");
+	}
 	if (v->rank < 0)
 		text_add(t, "; no rank can be told to be at fault");
 	if (s->probing < 0)

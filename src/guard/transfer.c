@@ -181,6 +181,8 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 	if (!x.number)
 		return; /* it has gone on just now */
 	x.since_ns = latest(latest(x.since_ns, m->held_ns), s->resumed_ns);
+	x.lost_ns = stops_shift(&s->stops, x.since_ns) - x.since_ns;
+	x.since_ns += x.lost_ns;
 	if (!s->transfer.number || end_of(&x) < end_of(&s->transfer))
 		s->transfer = x;
 }

@@ -28,6 +28,24 @@
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
 
+/*
+ * How late it has to wake up for a sign that the process, or the machine, did not run.
+ * One that only sleeps is woken within milliseconds on a busy machine, too, on one with
+ * far more threads than cores within tenths of a second: it has used so little of its
+ * share that it goes first.  What the threshold misses counts as it does without, and
+ * that is little of a deadline of seconds; of short ones it is no more than half, but
+ * not less than what a busy machine may take.  What it finds too much moves a
+ * deadline by what was overslept, and does not lose it: see stops.h.
+ */
+#define GROSS_NS NS_PER_S
+#define MIN_GROSS_NS (NS_PER_S / 10)
+
+/* So that it oversleeps if the process stops for much longer than that. */
+#define HEARTBEAT_NS NS_PER_S
+
+/* What it may take to tell of something, with stacks. */
+#define TELLING_NS NS_PER_S
+
 /* What does not go on: the front, or a transfer. */
 struct subject {
 	uint64_t number;   /* 0: nothing */
@@ -47,12 +65,13 @@ struct guard {
 	struct stacker stacker;
 
 	/* Owned by the watchdog. */
+	uint64_t ran_ns; /* when it was last known to run */
 	struct snapshot now;
 	struct verdict verdict;
 	bool prober_is_told; /* that it does not answer */
 	uint64_t question;   /* number of the verdict that was asked about, 0:
 	                        none that is open */
-	uint64_t question_due_ns;  /* when no answer is a "yes" */
+	uint64_t asked_ns;   /* when that was */
 	struct cohort_cause asked; /* what that ends the clique with */
 
 	/* Owned by the watchdog: the stacks that were taken last, and what for. */
@@ -187,6 +206,29 @@ static uint64_t period(const struct guard *g)
 	return ns > MIN_PERIOD_NS ? ns : MIN_PERIOD_NS;
 }
 
+/* ---- stops ------------------------------------------------------------ */
+
+/* It runs now; by @asked_ns it meant to. */
+static void run_again(struct guard *g, uint64_t asked_ns)
+{
+	uint64_t now = clock_now();
+	uint64_t gross = earlier(GROSS_NS, shortest(g) / 2);
+
+	if (gross < MIN_GROSS_NS)
+		gross = MIN_GROSS_NS;
+	if (stops_note(&g->now.stops, g->ran_ns, asked_ns, now, gross))
+		count_up(&g->clique->counts.stops);
+	g->ran_ns = now;
+}
+
+/* What is due that long after @since_ns, in time that the process did run. */
+static uint64_t due_after(const struct guard *g, uint64_t since_ns, uint64_t ns)
+{
+	uint64_t since = stops_shift(&g->now.stops, since_ns);
+
+	return ns > UINT64_MAX - since ? UINT64_MAX : since + ns;
+}
+
 /* ---- telling ---------------------------------------------------------- */
 
 /* Count the verdict, for cohort_stats(); only here. */
@@ -239,7 +281,7 @@ static void act(struct guard *g, const struct due *due)
 	if (g->options.policy != COHORT_POLICY_ASK || g->question)
 		return;
 	g->question = number;
-	g->question_due_ns = clock_deadline(g->clique->deadlines.abort_ns);
+	g->asked_ns = clock_now();
 	g->asked = verdict_cause(&g->verdict);
 }
 
@@ -281,6 +323,7 @@ static bool add_evidence(struct guard *g, struct due *due)
 	if (!g->stack_count)
 		return true;
 	look_again(g, &g->now);
+	run_again(g, g->ran_ns + TELLING_NS);
 	*due = verdict_due(&g->now);
 	if (due->what != DUE_VERDICT ||
 	    due->is_transfer != (subject.rank >= 0) ||
@@ -303,6 +346,7 @@ static uint64_t judge(struct guard *g)
 		return due.next_ns;
 	/* It may go on meanwhile: one snapshot decides, and is told of. */
 	look_closely(g, &g->now);
+	run_again(g, g->ran_ns);
 	due = verdict_due(&g->now);
 	if (due.what == DUE_NOTHING)
 		return due.next_ns;
@@ -325,9 +369,9 @@ static uint64_t judge_prober(struct guard *g)
 
 	if (!since || g->prober_is_told)
 		return UINT64_MAX;
-	due = since + g->clique->deadlines.abort_ns;
-	if (due < since || clock_now() < due)
-		return due < since ? UINT64_MAX : due;
+	due = due_after(g, since, g->clique->deadlines.abort_ns);
+	if (clock_now() < due)
+		return due;
 	look_closely(g, &g->now);
 	if (g->now.probing < 0)
 		return UINT64_MAX;
@@ -340,14 +384,15 @@ static uint64_t judge_prober(struct guard *g)
 /* Whoever was asked and does not answer has said yes; when to look again. */
 static uint64_t judge_question(struct guard *g)
 {
+	uint64_t due = due_after(g, g->asked_ns, g->clique->deadlines.abort_ns);
 	size_t used = strlen(g->asked.text);
 
 	if (atomic_load(&g->notifier.answered) >= g->question)
 		g->question = 0;
 	if (!g->question)
 		return UINT64_MAX;
-	if (clock_now() < g->question_due_ns)
-		return g->question_due_ns;
+	if (clock_now() < due)
+		return due;
 	text_add(&(struct text){ g->asked.text + used,
 	                         sizeof(g->asked.text) - used },
 	         "; on_verdict has not answered in time");
@@ -360,9 +405,10 @@ static uint64_t judge_question(struct guard *g)
 /* One look; when to look again. */
 static uint64_t watch(struct guard *g)
 {
-	uint64_t next = clock_deadline(period(g)), soon;
+	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
 
 	snapshot_take(&g->now, g->clique);
+	run_again(g, g->ran_ns);
 	judge_question(g); /* before the next one */
 	next = earlier(next, judge(g));
 	next = earlier(next, judge_prober(g));
@@ -434,6 +480,7 @@ static void *watchdog_main(void *arg)
 
 	while (!cause_any(q->end)) {
 		clock_await(&q->end->watch, next);
+		run_again(g, next);
 		next = watch(g);
 	}
 	tell_end(g);
@@ -470,6 +517,7 @@ static struct guard *guard_alloc(struct clique *q,
 		guard_free(g);
 		return NULL;
 	}
+	g->ran_ns = clock_now(); /* as good as: the thread starts at once */
 	g->now.warn_percent = options->warn_percent;
 	g->now.slow_ns = options->slow_ns;
 	return g;

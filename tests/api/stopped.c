@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A process that is stopped for longer than a deadline, and goes on: nobody is at
+ * fault for that, and what hangs is found all the same
+ *
+ * The process is a child, forked before it uses the library, that stops itself and
+ * is woken when the clock shows that it has been long enough.
+ */
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "support/ranks.h"
+
+TestSuite(stopped, .timeout = 60);
+
+#define MS UINT64_C(1000000)
+#define DEADLINE (1000 * MS)
+#define STOP (3 * DEADLINE)
+
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[2];
+static int32_t values[2];
+
+/* ---- the child -------------------------------------------------------- */
+
+/* End the child with a message unless that is so. */
+static void must(bool holds, const char *what)
+{
+	struct cohort_cause cause = { .status = COHORT_OK };
+
+	if (holds)
+		return;
+	cohort_group_cause(group, &cause);
+	fprintf(stderr, "not so: %s; %s\n", what, cause.text);
+	_exit(1);
+}
+
+static void open_warm(void)
+{
+	int r;
+
+	cohort_group_options_init(&o);
+	o.deadlines.join_ns = o.deadlines.exec_ns = DEADLINE;
+	o.warn_percent = 100;
+	group = ranks_split(2, &o, comms);
+	for (r = 0; r < 2; r++)
+		ranks_sum(comms[r], &values[r]);
+	for (r = 0; r < 2; r++)
+		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "warm up");
+}
+
+static struct cohort_cause cause_now(void)
+{
+	struct cohort_cause cause;
+
+	cohort_group_cause(group, &cause);
+	return cause;
+}
+
+/* Stop here until the parent says to go on; since when. */
+static uint64_t stop(void)
+{
+	uint64_t began = clock_now();
+
+	kill(getpid(), SIGSTOP);
+	must(clock_now() - began >= STOP, "it was stopped");
+	return began;
+}
+
+/* The watchdog may not have looked yet. */
+static void expect_counted(void)
+{
+	struct cohort_stats stats = { .size = sizeof(stats) };
+	uint64_t until = clock_deadline(RANKS_SOON);
+
+	do
+		must(cohort_stats(comms[0], &stats) == COHORT_OK, "stats");
+	while (!stats.stops && clock_now() < until);
+	must(stats.stops >= 1, "the stop is counted");
+}
+
+/* Rank 1 does not come. */
+static void expect_stalled(uint64_t ticket)
+{
+	struct cohort_cause cause;
+
+	must(cohort_wait(comms[0], ticket, RANKS_SOON) == COHORT_STALLED,
+	     "the rank that waits is told");
+	cause = cause_now();
+	must(cause.rank == 1, "the rank that is missing is named");
+	must(cause.deadline_ns == DEADLINE, "the deadline is what it was");
+	must(cause.time_ns >= cause.since_ns + DEADLINE, "it has passed");
+}
+
+static void late_rank_comes_after_the_stop(void)
+{
+	uint64_t t;
+
+	open_warm();
+	t = ranks_sum(comms[0], &values[0]);
+	stop();
+	ranks_sum(comms[1], &values[1]);
+	must(cohort_wait(comms[0], t, RANKS_SOON) == COHORT_OK,
+	     "what was in flight is done");
+	expect_counted();
+	expect_stalled(ranks_sum(comms[0], &values[0]));
+}
+
+static void missing_rank_is_missing_after_the_stop(void)
+{
+	uint64_t t, began;
+
+	open_warm();
+	t = ranks_sum(comms[0], &values[0]);
+	began = stop();
+	expect_stalled(t);
+	must(cause_now().since_ns >= began + STOP - DEADLINE,
+	     "the time of the stop does not count");
+	must(strstr(cause_now().text, " in which this process did not run"),
+	     "and the text says so");
+}
+
+static void a_message_is_sent_after_the_stop(void)
+{
+	uint64_t t;
+
+	open_warm();
+	ranks_must(cohort_recv(comms[0], &values[0], 1, COHORT_I32, 1,
+	                       cohort_comm_stream(comms[0]), NULL),
+	           "recv");
+	ranks_must(cohort_send(comms[1], &values[1], 1, COHORT_I32, 0,
+	                       cohort_comm_stream(comms[1]), NULL),
+	           "send");
+	ranks_must(cohort_recv(comms[0], &values[0], 1, COHORT_I32, 1,
+	                       cohort_comm_stream(comms[0]), &t),
+	           "recv");
+	stop();
+	ranks_must(cohort_send(comms[1], &values[1], 1, COHORT_I32, 0,
+	                       cohort_comm_stream(comms[1]), NULL),
+	           "send");
+	must(cohort_wait(comms[0], t, RANKS_SOON) == COHORT_OK,
+	     "what was in flight is done");
+}
+
+/* ---- the parent ------------------------------------------------------- */
+
+static void run_and_stop(void (*act)(void))
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	uint64_t until;
+	pid_t child;
+	int status;
+
+	place_choose();
+	child = fork();
+	if (!child) {
+		act();
+		ranks_must(cohort_group_close(group), "close");
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
+	cr_assert(WIFSTOPPED(status));
+	/* By the clock, which is the child's, too. */
+	until = clock_deadline(STOP);
+	while (clock_now() < until)
+		nanosleep(&pause, NULL);
+	kill(child, SIGCONT);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0);
+}
+
+Test(stopped, a_rank_that_comes_when_it_goes_on_is_not_blamed)
+{
+	run_and_stop(late_rank_comes_after_the_stop);
+}
+
+Test(stopped, a_rank_that_does_not_come_then_either_is)
+{
+	run_and_stop(missing_rank_is_missing_after_the_stop);
+}
+
+Test(stopped, a_message_that_comes_when_it_goes_on_is_in_time)
+{
+	run_and_stop(a_message_is_sent_after_the_stop);
+}
