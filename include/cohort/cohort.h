@@ -583,7 +583,10 @@ struct cohort_cause {
 	uint64_t missing[COHORT_RANK_WORDS]; /* of one not done in time: that
 	                                        were waited for, all of them if it
 	                                        was running on all */
-	char text[1024];                     /* the whole of it for people */
+	char text[1024];                     /* the whole of it for people; of a
+	                                        cause that is of no operation it
+	                                        ends with the calls that the ranks
+	                                        were in, and had not finished */
 	uint64_t reserved[16];
 };
 

@@ -136,7 +136,8 @@ static int end(struct clique *q)
 	               "flight",
 	               (unsigned long long)(q->deadlines.close_ns / 1000000),
 	               c->rank);
-	clique_fire(q, &cause, "%s", cohort_last_error());
+	if (clique_fire(q, &cause, "%s", cohort_last_error()) == COHORT_OK)
+		error_set(rc, "%s", clique_whole_cause(q)->text);
 	return rc;
 }
 

@@ -155,7 +155,7 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 	if (!comms)
 		return error_set(COHORT_INVALID, "comms is NULL");
 	q = group_clique(group);
-	cause = clique_cause(q);
+	cause = clique_whole_cause(q);
 	if (cause)
 		return error_set(COHORT_STATE, "the group has ended: %s",
 		                 cause->text);
@@ -270,9 +270,9 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 	return n;
 }
 
-void cause_copy(const struct clique *clique, struct cohort_cause *out)
+void cause_copy(struct clique *clique, struct cohort_cause *out)
 {
-	const struct cohort_cause *cause = clique_cause(clique);
+	const struct cohort_cause *cause = clique_whole_cause(clique);
 
 	*out = cause ? *cause : (struct cohort_cause){ .rank = -1 };
 }

@@ -34,6 +34,6 @@ int group_open_generation(struct cohort_group *group, const int *devices, int n,
 struct clique *group_clique(const struct cohort_group *group);
 
 /* Copy the clique's cause, status COHORT_OK if there is none. */
-void cause_copy(const struct clique *clique, struct cohort_cause *out);
+void cause_copy(struct clique *clique, struct cohort_cause *out);
 
 #endif

@@ -288,6 +288,48 @@ static void leave_locked(struct meeting *m)
 	free(m);
 }
 
+/* Who has come, and who not: NCCL waits for all. */
+static void add_absent_locked(const struct meeting *m)
+{
+	uint64_t here[COHORT_RANK_WORDS] = { 0 };
+	uint64_t absent[COHORT_RANK_WORDS] = { 0 };
+	char error[512], list[256];
+	struct text t = { list, sizeof(list) };
+	int r;
+
+	for (r = 0; r < m->joined; r++)
+		rank_set_add(here, m->members[r].rank);
+	for (r = 0; r < m->size; r++)
+		if (!rank_set_has(here, r))
+			rank_set_add(absent, r);
+	text_add(&t, "ranks that have come in this process: ");
+	rank_set_spell(&t, here);
+	text_add(&t, "; that have not, or are of others: ");
+	rank_set_spell(&t, absent);
+	snprintf(error, sizeof(error), "%s", cohort_last_error());
+	error_set(COHORT_INIT_TIMEOUT, "%s; %s", error, list);
+}
+
+/* The time of @rank is up, which is connected, and others of this process are not. */
+static void fail_unconnected_locked(struct meeting *m, int rank)
+{
+	uint64_t late[COHORT_RANK_WORDS] = { 0 };
+	char list[256];
+	struct text t = { list, sizeof(list) };
+	int i;
+
+	for (i = 0; i < m->joined; i++)
+		if (!m->members[i].native)
+			rank_set_add(late, m->members[i].rank);
+	rank_set_spell(&t, late);
+	fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
+	                         "%s: rank %d is connected, but these of this "
+	                         "process are not, whose ncclCommInitRank has "
+	                         "not returned: %s",
+	                         cohort_verdict_text(COHORT_VERDICT_INIT_STUCK),
+	                         rank, list));
+}
+
 /* Connect this rank, and wait for the others of this process. */
 static int meet(struct meeting *m, int rank, int device,
                 struct cohort_comm **out)
@@ -303,8 +345,7 @@ static int meet(struct meeting *m, int rank, int device,
 
 	pthread_mutex_lock(&lock);
 	if (rc == COHORT_INIT_TIMEOUT)
-		error_set(rc, "%s; of %d ranks %d have come in this process",
-		          cohort_last_error(), m->size, m->joined);
+		add_absent_locked(m);
 	if (rc == COHORT_OK)
 		connected_locked(m, rank, native);
 	else
@@ -319,10 +360,7 @@ static int meet(struct meeting *m, int rank, int device,
 			                             &until);
 	}
 	if (!m->generation && m->status == COHORT_OK)
-		fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
-		                         "rank %d is connected, but other "
-		                         "ranks of this process are not",
-		                         rank));
+		fail_unconnected_locked(m, rank);
 	if (m->generation)
 		*out = &m->generation->clique
 		                ->comms[member_locked(m, rank) - m->members];

@@ -318,7 +318,7 @@ static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 		return error_set(COHORT_SYSTEM,
 		                 "cannot start the workers' threads: %s",
 		                 strerror(err));
-	return cause_error(clique_cause(q));
+	return clique_error(q);
 }
 
 /* What keeps a rank from being run, NULL: nothing. */
@@ -332,9 +332,9 @@ static const char *obstacle(const struct cohort_comm *comm)
 }
 
 /* Whether every rank can be run now. */
-static int run_check(const struct clique *q)
+static int run_check(struct clique *q)
 {
-	const struct cohort_cause *cause = clique_cause(q);
+	const struct cohort_cause *cause = clique_whole_cause(q);
 	const char *what;
 	int i;
 

@@ -107,6 +107,7 @@ struct drill_result {
 	int ranks;
 	char expected[96];
 	char got[512];
+	char text[1024];    /* of the verdict; empty: there was none */
 	bool is_timed;      /* the rest means something */
 	double detected_ms; /* since the bound began to run */
 	double bound_ms;

@@ -115,6 +115,7 @@ static void json_cell(struct json *json, const struct drill_result *result)
 	json_int(json, "ranks", result->ranks);
 	json_string(json, "expected", result->expected);
 	json_string(json, "got", result->got);
+	json_string(json, "text", *result->text ? result->text : NULL);
 	if (result->is_timed) {
 		json_double(json, "detected_ms", result->detected_ms);
 		json_double(json, "bound_ms", result->bound_ms);

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "base/json.h"
-#include "guard/phrase.h"
+#include "core/cause.h"
 
 enum {
 	COLUMN = 10, /* where text begins */
@@ -118,7 +118,7 @@ static void print_problems(const struct trace *t)
 	int i;
 
 	if (is_any_missing(t)) {
-		phrase_set(&text, t->missing);
+		rank_set_spell(&text, t->missing);
 		print_line("missing", line);
 	}
 	for (i = 0; i < t->n_problems; i++)

@@ -124,7 +124,7 @@ uint64_t agree_called(const struct cohort_comm *c)
 static int await_rank(const struct cohort_comm *other, uint64_t number,
                       uint64_t *compared)
 {
-	const struct clique *q = other->clique;
+	struct clique *q = other->clique;
 	struct backoff b = BACKOFF;
 	uint64_t theirs;
 	int rc;
@@ -134,7 +134,7 @@ static int await_rank(const struct cohort_comm *other, uint64_t number,
 	                                      memory_order_acquire)) +
 	               q->slots <
 	       number) {
-		rc = cause_error(clique_cause(q));
+		rc = clique_error(q);
 		if (rc != COHORT_OK)
 			return rc;
 		backoff_wait(&b, UINT64_MAX);

@@ -9,6 +9,25 @@
 
 #define MAX_REASON 200
 
+void rank_set_spell(struct text *t, const uint64_t *set)
+{
+	const char *gap = "";
+	int first, last;
+
+	for (first = 0; first < COHORT_MAX_RANKS; first = last + 1) {
+		last = first;
+		if (!rank_set_has(set, first))
+			continue;
+		while (rank_set_has(set, last + 1))
+			last++;
+		text_add(t, last > first ? "%s%d-%d" : "%s%d", gap, first,
+		         last);
+		gap = " ";
+	}
+	if (!*gap)
+		text_add(t, "none");
+}
+
 struct cohort_abort *cause_create(void)
 {
 	struct cohort_abort *a = calloc(1, sizeof(*a));
@@ -45,9 +64,13 @@ const struct cohort_cause *cause_any(const struct cohort_abort *a)
 
 const struct cohort_cause *cause_look(const struct cohort_abort *a)
 {
-	const struct cohort_cause *cause = cause_any(a);
+	const struct cohort_cause *cause = cause_any(a), *told;
 
-	return cause != &a->closing ? cause : NULL;
+	if (!cause || cause == &a->closing)
+		return NULL;
+	/* Acquire: what it points to. */
+	told = atomic_load_explicit(&a->told, memory_order_acquire);
+	return told ? told : cause;
 }
 
 int cause_error(const struct cohort_cause *cause)
@@ -103,6 +126,11 @@ int cause_set_aborted(struct cohort_abort *a, const char *reason)
 	if (reason)
 		append(append(end, ": ", MAX_REASON), reason, MAX_REASON);
 	return cause_set(a, &what);
+}
+
+void cause_set_explained(struct cohort_abort *a)
+{
+	atomic_store_explicit(&a->told, &a->explained, memory_order_release);
 }
 
 int cause_set_closing(struct cohort_abort *a)

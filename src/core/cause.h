@@ -6,8 +6,9 @@
  * Why a clique ends: a small block of its own, shared by the clique and by abort
  * handles, which may outlive it
  *
- *  A. The cause is set once and never changes; all who try to set it are told
- *     whether they did.
+ *  A. The cause is set once and never changes, but that once something may be added
+ *     to its text, before anybody is told; all who try to set it are told whether
+ *     they did.
  *  B. Setting it takes no lock, no memory, no thread-local storage: a signal
  *     handler may.
  *  C. The block lives until the last reference is put.
@@ -19,6 +20,8 @@
 #include <stdint.h>
 
 #include <cohort/cohort.h>
+
+#include "base/text.h"
 
 #define CAUSE_SLOTS 8
 
@@ -38,6 +41,12 @@ struct cohort_abort {
 	struct cohort_cause closing; /* the cause that is no cause: an orderly
 	                                end */
 
+	/* Atomic; NULL, or for ever the copy of the cause that has more to say.
+	 * Written by the one who notes what is done, see explain.h; the release
+	 * of what it points to. */
+	struct cohort_cause *_Atomic told;
+	struct cohort_cause explained;
+
 	/* Posted by whoever set the cause: for the reaper, and for the watchdog,
 	 * which is also woken for other things. */
 	sem_t caused;
@@ -54,6 +63,9 @@ static inline bool rank_set_has(const uint64_t *set, int rank)
 {
 	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;
 }
+
+/* Spell a set out: "0 2-5", or "none". */
+void rank_set_spell(struct text *t, const uint64_t *set);
 
 /* A block with one reference, or NULL without memory. */
 struct cohort_abort *cause_create(void);
@@ -77,6 +89,9 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
 /* cause_set() for an abort that somebody asked for: COHORT_ABORTED, with up to
  * 200 bytes of @reason (NULL: none). */
 int cause_set_aborted(struct cohort_abort *a, const char *reason);
+
+/* From now on what is in @a->explained is told; once. */
+void cause_set_explained(struct cohort_abort *a);
 
 /* Set an orderly end instead: COHORT_OK or COHORT_ALREADY. */
 int cause_set_closing(struct cohort_abort *a);

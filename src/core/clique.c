@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "core/batch.h"
 #include "core/connect.h"
+#include "core/explain.h"
 #include "core/family.h"
 #include "core/native.h"
 #include "core/owner.h"
@@ -388,6 +389,19 @@ const struct cohort_cause *clique_cause(const struct clique *q)
 	return cause_look(q->end);
 }
 
+const struct cohort_cause *clique_whole_cause(struct clique *q)
+{
+	if (!clique_cause(q))
+		return NULL;
+	clique_note(q);
+	return clique_cause(q);
+}
+
+int clique_error(struct clique *q)
+{
+	return cause_error(clique_whole_cause(q));
+}
+
 int clique_fire(struct clique *q, const struct cohort_cause *cause,
                 const char *format, ...)
 {
@@ -445,6 +459,7 @@ void clique_note(struct clique *q)
 	}
 	for (r = 0; r < q->size; r++)
 		note_rank(&q->comms[r]);
+	explain(q);
 	clique_move(q, CLIQUE_NOTING, CLIQUE_NOTED);
 }
 

@@ -354,6 +354,11 @@ void clique_leak(struct clique *q);
 /* The cause, or NULL; an orderly end is none. */
 const struct cohort_cause *clique_cause(const struct clique *q);
 
+/* The same with all that is to be said of it, once what is done was noted, and as this
+ * thread's error, COHORT_OK for none.  Not in a signal handler. */
+const struct cohort_cause *clique_whole_cause(struct clique *q);
+int clique_error(struct clique *q);
+
 /*
  * End the clique, unless it has ended: COHORT_OK for the one that did, else
  * COHORT_ALREADY.  The text is made from @format.  Any thread.

@@ -3,6 +3,7 @@
 #include "core/connect.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,10 @@ struct connection {
 	char name[64];
 	struct split_rank *split; /* NULL: not that */
 	pthread_t thread;
+
+	/* Atomic; the thread, by its number in the system, 0: it has not begun.
+	 * Relaxed: for people. */
+	atomic_int tid;
 
 	/* Written by the thread before it is done. */
 	ncclComm_t *native;
@@ -195,18 +200,43 @@ static int init_split(struct connection *c)
 	return rc;
 }
 
-static int init(struct connection *c)
+/* "ranks 0-3, on devices 0 1 2 3". */
+static void add_ranks(struct text *t, const struct connection *c)
+{
+	int i;
+
+	text_add(t, c->n > 1 ? "ranks 0-%d, on devices" : "rank %d, on device",
+	         c->n - 1);
+	for (i = 0; i < c->n; i++)
+		text_add(t, " %d", c->devices[i]);
+}
+
+/* What has failed there is told of none of them. */
+static int all_at_once(struct connection *c)
 {
 	const struct platform *p = c->platform;
+	char error[384], list[512];
+	struct text t = { list, sizeof(list) };
+	int rc = native_nccl(p, "ncclCommInitAll", NULL,
+	                     p->ncclCommInitAll(c->native, c->n, c->devices));
 
+	if (rc == COHORT_OK)
+		return rc;
+	snprintf(error, sizeof(error), "%s", cohort_last_error());
+	add_ranks(&t, c);
+	return error_set(rc, "%s; of %s: NCCL does not say of which", error,
+	                 list);
+}
+
+static int init(struct connection *c)
+{
 	if (c->split)
 		return init_split(c);
 	if (c->size)
 		return init_rank(c, 0);
 	if (!config_is_default(&c->config))
 		return init_group(c);
-	return native_nccl(p, "ncclCommInitAll", NULL,
-	                   p->ncclCommInitAll(c->native, c->n, c->devices));
+	return all_at_once(c);
 }
 
 /* After a failure NCCL may have left some half open. */
@@ -229,6 +259,7 @@ static void *connect_main(void *arg)
 	struct connection *c = arg;
 	bool left;
 
+	atomic_store_explicit(&c->tid, thread_id(), memory_order_relaxed);
 	native_thread(c->platform);
 	c->status = open_all(c);
 	text_add(&(struct text){ c->error, sizeof(c->error) }, "%s",
@@ -246,28 +277,40 @@ static void *connect_main(void *arg)
 	return NULL;
 }
 
+/* What the thread that does not come back is doing. */
+static void add_thread(struct text *t, const struct connection *c)
+{
+	int tid = atomic_load_explicit(&c->tid, memory_order_relaxed);
+	char state[THREAD_STATE_SIZE] = "";
+
+	if (tid)
+		thread_state(tid, state);
+	if (*state)
+		text_add(t, "; thread %d, which is in it, is %s", tid, state);
+}
+
 static int timed_out(const struct connection *c, uint64_t timeout_ns)
 {
-	const char *of_all = config_is_default(&c->config)
-	                             ? "ncclCommInitAll"
-	                             : "ncclCommInitRankConfig";
-	unsigned long long ms = timeout_ns / 1000000;
-	char list[256];
-	struct text t = { list, sizeof(list) };
-	int i;
+	char text[512];
+	struct text t = { text, sizeof(text) };
 
-	for (i = 0; i < c->n; i++)
-		text_add(&t, " %d", c->devices[i]);
-	if (c->size)
-		return error_set(COHORT_INIT_TIMEOUT,
-		                 "%s: ncclCommInitRank of rank %d of %d, on "
-		                 "device%s, has not returned within %llu ms",
-		                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK),
-		                 c->rank, c->size, list, ms);
-	return error_set(COHORT_INIT_TIMEOUT,
-	                 "%s: %s of devices%s has not returned within %llu ms",
-	                 cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), of_all,
-	                 list, ms);
+	text_add(&t, "%s: ", cohort_verdict_text(COHORT_VERDICT_INIT_STUCK));
+	if (c->size) {
+		text_add(&t, "ncclCommInitRank of rank %d of %d, on device %d,",
+		         c->rank, c->size, c->devices[0]);
+	} else {
+		text_add(&t, "%s of ",
+		         config_is_default(&c->config)
+		                 ? "ncclCommInitAll"
+		                 : "ncclCommInitRankConfig");
+		add_ranks(&t, c);
+	}
+	text_add(&t, " has not returned within %llu ms",
+	         (unsigned long long)(timeout_ns / 1000000));
+	add_thread(&t, c);
+	if (!c->size && c->n > 1)
+		text_add(&t, "; which of them it waits for, NCCL does not say");
+	return error_set(COHORT_INIT_TIMEOUT, "%s", text);
 }
 
 /* Wait for the thread; false if it takes too long. */

@@ -61,20 +61,12 @@ static void fire(struct cohort_comm *c)
 		.kind = COHORT_VERDICT_THREAD_EXITED,
 		.rank = c->rank,
 	};
-	char name[THREAD_NAME_SIZE] = "?", call[128] = "";
-	struct text t = { call, sizeof(call) };
-	uint64_t last = atomic_load(&c->last);
-	struct record r;
+	char name[THREAD_NAME_SIZE] = "?";
 
 	pthread_getname_np(pthread_self(), name, sizeof(name));
-	if (recorder_read(&c->recorder, last, &r)) {
-		text_add(&t, "; its last call was ");
-		record_add(&t, &r);
-		text_add(&t, " (ticket %llu)", (unsigned long long)last);
-	}
 	clique_fire(c->clique, &cause,
-	            "the thread of rank %d (%d \"%s\") has exited%s", c->rank,
-	            thread_id(), name, call);
+	            "the thread of rank %d (%d \"%s\") has exited", c->rank,
+	            thread_id(), name);
 }
 
 /* A thread's end.  The communicators stay bound to nobody; a gate that it left

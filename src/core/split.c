@@ -21,7 +21,7 @@ static int await_own(struct cohort_comm *c)
 
 	for (; ticket <= last; ticket++)
 		while (!comm_ticket_done(c, ticket)) {
-			rc = cause_error(clique_cause(c->clique));
+			rc = clique_error(c->clique);
 			if (rc != COHORT_OK)
 				return rc;
 			comm_ticket_help(c, ticket, UINT64_MAX);
@@ -70,7 +70,7 @@ static void fire_late(struct clique *q)
 
 	clique_fire(q, &cause,
 	            "%s: ncclCommSplit of %d ranks has not returned within "
-	            "%llu ms",
+	            "%llu ms; which of them it waits for, NCCL does not say",
 	            cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), q->size,
 	            (unsigned long long)(q->deadlines.init_ns / 1000000));
 }
@@ -192,7 +192,7 @@ int split_run(struct cohort_comm *c, const struct split_call *call)
 	} else if (await_all(q, all)) {
 		await_leader(q, round);
 	}
-	rc = cause_error(clique_cause(q));
+	rc = clique_error(q);
 	if (rc == COHORT_OK)
 		*call->child = c->split_child;
 	return rc;

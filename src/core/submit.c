@@ -48,7 +48,7 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
 		                 c->rank);
-	cause = with_cause ? NULL : clique_cause(c->clique);
+	cause = with_cause ? NULL : clique_whole_cause(c->clique);
 	if (cause &&
 	    (atomic_load(&c->clique->stale) || atomic_load(&c->abandoned)))
 		return error_set(COHORT_STALE,
@@ -116,7 +116,7 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 	if (ticket <= q->slots)
 		return COHORT_OK;
 	while (!comm_ticket_done(c, former)) {
-		rc = cause_error(clique_cause(q));
+		rc = clique_error(q);
 		if (rc != COHORT_OK)
 			return rc;
 		comm_ticket_help(c, former, UINT64_MAX);

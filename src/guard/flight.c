@@ -260,9 +260,9 @@ static uint64_t wall_now(void)
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-static void take_facts(struct flight *f, const struct clique *q)
+static void take_facts(struct flight *f, struct clique *q)
 {
-	const struct cohort_cause *cause = clique_cause(q);
+	const struct cohort_cause *cause = clique_whole_cause(q);
 
 	snprintf(f->group, sizeof(f->group), "%s", q->name);
 	f->generation = q->generation;

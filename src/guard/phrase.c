@@ -7,25 +7,6 @@
 #include "base/clock.h"
 #include "guard/stacker.h"
 
-void phrase_set(struct text *t, const uint64_t *set)
-{
-	const char *gap = "";
-	int first, last;
-
-	for (first = 0; first < COHORT_MAX_RANKS; first = last + 1) {
-		last = first;
-		if (!rank_set_has(set, first))
-			continue;
-		while (rank_set_has(set, last + 1))
-			last++;
-		text_add(t, last > first ? "%s%d-%d" : "%s%d", gap, first,
-		         last);
-		gap = " ";
-	}
-	if (!*gap)
-		text_add(t, "none");
-}
-
 void phrase_time(struct text *t, uint64_t ns)
 {
 	if (ns < NS_PER_S)

@@ -8,9 +8,6 @@
 
 #include "guard/snapshot.h"
 
-/* A set of ranks: "0 2-5", or "none". */
-void phrase_set(struct text *t, const uint64_t *set);
-
 /* "20 ms", "10.0 s"; and how long ago something was. */
 void phrase_time(struct text *t, uint64_t ns);
 void phrase_age(struct text *t, const struct snapshot *s, uint64_t time_ns);

@@ -24,10 +24,15 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 		.nccl = (int)result,
 	};
 
-	clique_fire(c->clique, &cause,
-	            "rank %d: the native communicator has failed: %s (%d)%s%s",
-	            c->rank, p->ncclGetErrorString(result), (int)result,
-	            more && *more ? ": " : "", more ? more : "");
+	/* NCCL keeps one text for all that it is called for. */
+	clique_fire(
+		c->clique, &cause,
+		"rank %d: the native communicator has failed: %s (%d)%s%s%s",
+		c->rank, p->ncclGetErrorString(result), (int)result,
+		more && *more ? "; NCCL's last message, maybe of another "
+				"call: \""
+			      : "",
+		more ? more : "", more && *more ? "\"" : "");
 }
 
 /* A device that is lost answers every question with the error that it was lost by.

@@ -270,9 +270,9 @@ void stall_front(const struct snapshot *s, const struct due *due,
 	add_front(t, s);
 	stall_add_kind(t, s, due, v);
 	text_add(t, "; joined: ");
-	phrase_set(t, v->joined);
+	rank_set_spell(t, v->joined);
 	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
-	phrase_set(t, v->missing);
+	rank_set_spell(t, v->missing);
 	add_others(t, s, v);
 	if (circle.n)
 		stall_add_circle(t, s, &circle);

@@ -429,7 +429,7 @@ static bool has_evidence(const struct guard *g,
 /* Tell of the end. */
 static void tell_end(struct guard *g)
 {
-	const struct cohort_cause *cause = clique_cause(g->clique);
+	const struct cohort_cause *cause = clique_whole_cause(g->clique);
 
 	if (!cause)
 		return;

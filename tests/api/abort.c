@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 
 static struct cohort_group *group;
@@ -42,7 +43,10 @@ Test(handle, ends_what_is_in_flight_on_every_rank)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, COHORT_ABORTED);
 	cr_assert_eq(cause.rank, -1);
-	cr_assert_str_eq(cause.text, "aborted: the supervisor says so");
+	cr_assert_str_eq(cause.text,
+	                 "aborted: the supervisor says so; when it ended: rank "
+	                 "0 in all_reduce of 1 int32, sum (collective 1); rank "
+	                 "1 without a call so far");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -87,7 +91,8 @@ Test(handle, cuts_a_long_reason)
 	reason[sizeof(reason) - 1] = '\0';
 	cr_assert_eq(cohort_abort_fire(handle, reason), COHORT_OK);
 	cohort_group_cause(group, &cause);
-	cr_assert_eq(strlen(cause.text), strlen("aborted: ") + 200);
+	cr_assert_eq(strspn(cause.text + strlen("aborted: "), "x"), 200);
+	expect_ending(cause.text + strlen("aborted: ") + 200, "");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -139,6 +144,6 @@ Test(handle, keeps_no_reference_to_the_reason)
 	cr_assert_eq(cohort_abort_fire(handle, reason), COHORT_OK);
 	memset(reason, '-', sizeof(reason) - 1);
 	cohort_group_cause(group, &cause);
-	cr_assert_str_eq(cause.text, "aborted: mine");
+	expect_ending(cause.text, "aborted: mine");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

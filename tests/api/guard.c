@@ -321,7 +321,10 @@ Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_not_null(strstr(cause.text, "the thread of rank 1 ("));
 	cr_assert_not_null(strstr(cause.text,
-	                          "\"mortal\") has exited; its last call was"));
+	                          "\"mortal\") has exited; when it ended: rank "
+	                          "1 between calls, after all_reduce of 1 "
+	                          "int32, sum (collective 1); rank 0 in "
+	                          "all_reduce of 1 int32, sum (collective "));
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "platform/platform.h"
+#include "support/expect.h"
 #include "support/native.h"
 #include "support/ranks.h"
 #include "support/verdicts.h"
@@ -820,11 +821,15 @@ Test(watch, the_end_by_a_deadline_is_told_once)
 
 Test(watch, an_abort_is_told)
 {
+	struct cohort_cause cause;
+
 	defaults();
 	verdicts_attach(&told, &o);
 	open_warm(2);
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
-	expect_told(COHORT_VERDICT_ABORTED, -1, "aborted: enough");
+	cause = cause_now();
+	expect_ending(cause.text, "aborted: enough");
+	expect_told(COHORT_VERDICT_ABORTED, -1, cause.text);
 }
 
 static int fail_on_rank_1(struct cohort_comm *comm, void *unused)
@@ -835,13 +840,15 @@ static int fail_on_rank_1(struct cohort_comm *comm, void *unused)
 
 Test(watch, a_worker_that_fails_is_told)
 {
+	struct cohort_cause cause;
+
 	defaults();
 	verdicts_attach(&told, &o);
 	open_warm(2);
-	cr_assert_eq(cohort_group_run(group, fail_on_rank_1, NULL, NULL),
+	cr_assert_eq(cohort_group_run(group, fail_on_rank_1, NULL, &cause),
 	             COHORT_WORKER);
-	expect_told(COHORT_VERDICT_WORKER, 1,
-	            "the worker of rank 1 returned 42");
+	expect_ending(cause.text, "the worker of rank 1 returned 42");
+	expect_told(COHORT_VERDICT_WORKER, 1, cause.text);
 }
 
 Test(watch, a_mismatch_is_told)
@@ -912,7 +919,7 @@ Test(watch, on_verdict_may_abort_but_neither_close_nor_respawn)
 	cr_assert_eq(told.count, 2);
 	cr_assert_eq(told.seen[0].stage, COHORT_STAGE_WARNING);
 	cr_assert_eq(told.seen[1].stage, COHORT_STAGE_ENDED);
-	cr_assert_str_eq(told.seen[1].text, "aborted: by on_verdict");
+	expect_ending(told.seen[1].text, "aborted: by on_verdict");
 }
 
 /* ---- options ---------------------------------------------------------- */

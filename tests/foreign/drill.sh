@@ -51,13 +51,15 @@ assert len(cells) == 176 - impossible - 1 >= 80, (len(cells), impossible)
 assert len({(c["where"], c["fault"]) for c in cells}) == len(cells)
 timed = 0
 for c in cells:
-    assert list(c) == ["where", "fault", "ranks", "expected", "got",
+    assert list(c) == ["where", "fault", "ranks", "expected", "got", "text",
                        "detected_ms", "bound_ms", "ok"], c
     assert c["ranks"] == 2 and c["ok"] is True and c["got"] == c["expected"], c
     if c["got"] == "none":
         assert c["detected_ms"] is None and c["bound_ms"] is None, c
+        assert c["text"] is None, c
         continue
     timed += 1
+    assert "rank" in c["text"], c
     assert c["bound_ms"] in (0, 50, 150, 750), c
     assert c["detected_ms"] >= (c["bound_ms"] if c["bound_ms"] > 50 else 0), c
 assert timed > 60, timed

@@ -21,4 +21,15 @@ static inline void expect(int got, int want, const char *in_text)
 	                   in_text);
 }
 
+/* @text is @why, and what the ranks were doing then. */
+static inline void expect_ending(const char *text, const char *why)
+{
+	static const char amid[] = "; when it ended: rank";
+	size_t n = strlen(why);
+
+	cr_assert(strncmp(text, why, n) == 0 &&
+	                  strncmp(text + n, amid, sizeof(amid) - 1) == 0,
+	          "\"%s\" is not \"%s%s...\"", text, why, amid);
+}
+
 #endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/explain.h"
+
+#include <string.h>
+
+#include "core/clique.h"
+
+/* Of sides that are told apart. */
+#define MAX_SIDES 3
+
+/* What one rank was doing. */
+struct doing {
+	bool unfinished;
+	char text[320];
+};
+
+/* The number of the collective that is @ticket, 0: it is none, or long past. */
+static uint64_t collective_of(const struct cohort_comm *c, uint64_t ticket)
+{
+	uint64_t number = agree_called(c), n = c->clique->slots;
+
+	for (; number && n; number--, n--)
+		if (agree_has(c, number) &&
+		    atomic_load(&agree_slot(c, number)->ticket) == ticket)
+			return number;
+	return 0;
+}
+
+/* The oldest call that was not done; false: all were. */
+static bool find_unfinished(const struct cohort_comm *c, struct record *r)
+{
+	uint64_t last = c->last_then, slots = c->clique->slots;
+	uint64_t ticket = last > slots ? last - slots + 1 : 1;
+
+	for (; ticket <= last; ticket++)
+		if (!comm_ticket_was_done(c, ticket) &&
+		    recorder_read(&c->recorder, ticket, r))
+			return true;
+	/* The one that a thread is inside of has no ticket yet. */
+	return atomic_load(&c->gate) &&
+	       recorder_read(&c->recorder, last + 1, r) &&
+	       r->outcome == COHORT_TIMED_OUT;
+}
+
+static void add_call(struct text *t, const struct cohort_comm *c,
+                     const struct record *r)
+{
+	uint64_t number = collective_of(c, r->ticket);
+
+	record_add(t, r);
+	text_add(t, number ? " (collective %llu)" : " (ticket %llu)",
+	         (unsigned long long)(number ? number : r->ticket));
+}
+
+static void look(const struct cohort_comm *c, struct doing *out)
+{
+	struct text t = { out->text, sizeof(out->text) };
+	struct record r;
+
+	out->unfinished = find_unfinished(c, &r);
+	if (out->unfinished) {
+		text_add(&t, "in ");
+		add_call(&t, c, &r);
+	} else if (recorder_read(&c->recorder, c->last_then, &r)) {
+		text_add(&t, "between calls, after ");
+		add_call(&t, c, &r);
+	} else {
+		text_add(&t, "without a call so far");
+	}
+}
+
+/* All that were doing the same as @first, which are then in @told. */
+static void add_side(struct text *t, const struct clique *q,
+                     const struct cohort_comm *first, uint64_t *told)
+{
+	uint64_t side[COHORT_RANK_WORDS] = { 0 };
+	struct doing doing, other;
+	int i, n = 0;
+
+	look(first, &doing);
+	for (i = 0; i < q->size; i++) {
+		if (rank_set_has(told, i))
+			continue;
+		look(&q->comms[i], &other);
+		if (strcmp(other.text, doing.text) != 0)
+			continue;
+		rank_set_add(told, i);
+		rank_set_add(side, q->comms[i].rank);
+		n++;
+	}
+	text_add(t, n > 1 ? " ranks " : " rank ");
+	rank_set_spell(t, side);
+	text_add(t, " %s", doing.text);
+}
+
+/* The first rank that was not told of, of those with a call unfinished if there are
+ * any; NULL: all were. */
+static const struct cohort_comm *find_untold(const struct clique *q,
+                                             const uint64_t *told)
+{
+	const struct cohort_comm *first = NULL;
+	struct doing doing;
+	int i;
+
+	for (i = 0; i < q->size; i++) {
+		if (rank_set_has(told, i))
+			continue;
+		look(&q->comms[i], &doing);
+		if (doing.unfinished)
+			return &q->comms[i];
+		if (!first)
+			first = &q->comms[i];
+	}
+	return first;
+}
+
+/* First what @rank was doing, if it is one. */
+static void add_sides(struct text *t, const struct clique *q, int rank)
+{
+	uint64_t told[COHORT_RANK_WORDS] = { 0 };
+	const struct cohort_comm *first = clique_rank(q, rank);
+	int sides;
+
+	if (!first)
+		first = find_untold(q, told);
+	for (sides = 0; first && sides < MAX_SIDES; sides++) {
+		text_add(t, sides ? ";" : "; when it ended:");
+		add_side(t, q, first, told);
+		first = find_untold(q, told);
+	}
+	if (first)
+		text_add(t, "; others are not told of");
+	if (q->world > q->size)
+		text_add(t,
+		         "; %d of %d ranks are of other processes, of which "
+		         "nothing is known",
+		         q->world - q->size, q->world);
+}
+
+void explain(struct clique *q)
+{
+	struct cohort_abort *end = q->end;
+	const struct cohort_cause *cause = cause_look(end);
+	size_t used;
+
+	/* What was not done in time has been looked at by the watchdog; and one of
+	 * an operation names that. */
+	if (!cause || cause->status == COHORT_STALLED ||
+	    (cause->ticket && cause->kind != COHORT_VERDICT_ABORTED))
+		return;
+	end->explained = *cause;
+	used = strlen(cause->text);
+	add_sides(&(struct text){ end->explained.text + used,
+	                          sizeof(end->explained.text) - used },
+	          q, cause->rank);
+	cause_set_explained(end);
+}
