@@ -136,7 +136,7 @@ library_sources := \
   src/platform/host/device_calls.c src/platform/host/drive.c \
   src/platform/host/driver.c \
   src/platform/host/end.c src/platform/host/enqueue.c \
-  src/platform/host/error.c src/platform/host/event.c \
+  src/platform/host/error.c src/platform/host/even.c src/platform/host/event.c \
   src/platform/host/fault.c src/platform/host/graph.c \
   src/platform/host/group.c src/platform/host/host.c src/platform/host/init.c \
   src/platform/host/ipc.c src/platform/host/join.c src/platform/host/launch.c \

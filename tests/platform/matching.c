@@ -129,7 +129,7 @@ Test(matching, calls_that_differ_wait_for_ever_behind_those_that_do_not)
 /* ---- at random -------------------------------------------------------- */
 
 #define CALLS 600
-#define MOST 13
+#define MOST 1040
 
 struct ranker {
 	struct native_clique *c;
@@ -138,12 +138,13 @@ struct ranker {
 	int32_t value[CALLS][MOST];
 };
 
-/* What a rank brings with it, and one more than that. */
+/* What a rank brings with it, and one more than that; the last to arrive does at
+ * once, and one more; and more. */
 static size_t count_of(int i)
 {
-	static const size_t counts[] = { 1, 12, MOST, 3 };
+	static const size_t counts[] = { 1, 12, 13, 512, 513, 3, MOST };
 
-	return counts[i % 4];
+	return counts[i % 7];
 }
 
 /* The i-th call; the same of all ranks. */

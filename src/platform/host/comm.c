@@ -13,11 +13,11 @@
 #include "base/thread.h"
 #include "platform/host/background.h"
 #include "platform/host/census.h"
+#include "platform/host/even.h"
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/join.h"
 #include "platform/host/register.h"
-#include "platform/host/tiny.h"
 
 #define NCCL_VERSION 22809
 
@@ -299,7 +299,8 @@ static void world_clear(struct world *w)
 {
 	free(w->comms);
 	free(w->shares);
-	free(w->tiny);
+	free(w->lines);
+	free(w->evens);
 	free(w->seats);
 	free(w);
 }
@@ -316,6 +317,7 @@ static void *get_lines(size_t bytes)
 struct world *world_create(int n)
 {
 	static _Atomic uint64_t worlds; /* relaxed: a number */
+	const bool is_small = n <= LINE_RANKS, is_crowded = n > cpu_count();
 	struct world *w =
 		get_lines(sizeof(*w) + (size_t)n * sizeof(w->places[0]));
 
@@ -323,17 +325,21 @@ struct world *world_create(int n)
 		return NULL;
 	w->shares = get_lines((size_t)n * sizeof(*w->shares));
 	w->comms = get_lines((size_t)n * sizeof(*w->comms));
-	w->is_crowded = n > cpu_count();
-	if (w->is_crowded)
+	if (is_crowded)
 		w->seats = get_lines((size_t)n * sizeof(*w->seats));
-	if (n <= TINY_RANKS)
-		w->tiny = get_lines(2 * (size_t)n * sizeof(*w->tiny));
-	if (!w->shares || !w->comms || (n <= TINY_RANKS && !w->tiny) ||
-	    (w->is_crowded && !w->seats)) {
+	if (is_small)
+		w->lines = get_lines(2 * (size_t)n * sizeof(*w->lines));
+	if (is_small && !is_crowded)
+		w->evens = get_lines((size_t)n * sizeof(*w->evens));
+	if (!w->shares || !w->comms || (is_crowded && !w->seats) ||
+	    (is_small && !w->lines) || (is_small && !is_crowded && !w->evens)) {
 		world_clear(w);
 		return NULL;
 	}
 	w->n = n;
+	w->is_crowded = is_crowded;
+	w->round.world = w;
+	w->round.places = w->places;
 	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
 	lock_init(&w->lock);
 	stream_crowd(w->is_crowded);

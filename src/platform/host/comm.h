@@ -86,8 +86,8 @@ struct ncclComm {
 	 * before a look at the abort flag, read by who has raised one. */
 	struct stream *_Atomic at;
 
-	/* Owned by who drives its launch: the tiny rounds it has come to. */
-	uint64_t tiny_rounds;
+	/* Owned by who drives its launch: the rounds it has come to with a line. */
+	uint64_t lines;
 
 	/* The last launch that has joined: read by the last rank to arrive and by
 	 * those inside; NULL once it is over where that is asked, in strict mode
@@ -147,6 +147,16 @@ struct seat {
 	atomic_int core;
 };
 
+/* What is done together: calls that all ranks have in common. */
+struct round {
+	const struct world *world;
+	size_t span;    /* calls */
+	size_t bytes;   /* see piece.h */
+	bool is_single; /* one call, of every rank the same: this, and places */
+	struct call only;
+	const struct place *places; /* by rank */
+};
+
 /* Where the ranks meet. */
 struct world {
 	/* Constant after creation. */
@@ -165,15 +175,13 @@ struct world {
 	struct ncclComm **comms;
 	struct share *shares;
 	struct seat *seats; /* NULL: there is a core for each */
-	struct tiny *tiny;  /* two a rank, or NULL: see tiny.h */
+	struct line *lines; /* two a rank, or NULL: see line.h */
+	struct even *evens; /* NULL: there are no even rounds, see even.h */
 
-	/* The round.  Written by the last to arrive before it is open, read by
-	 * those inside, and until the next one by those who were. */
-	_Alignas(CACHE_LINE) size_t span; /* calls */
-	size_t bytes;                     /* see piece.h */
-	size_t pieces;                    /* of all shares */
-	bool is_single; /* one call, of every rank the same: this, and places */
-	struct call only;
+	/* The round.  Written by who opens it before it is open, read by those
+	 * inside, and until the next one by those who were. */
+	_Alignas(CACHE_LINE) struct round round;
+	size_t pieces; /* of all shares */
 
 	/* Atomic, seq_cst; the rounds that have ended, and whether one is open:
 	 * what those who wait look at, and nothing else. */
@@ -185,9 +193,13 @@ struct world {
 	 * round, whether it is open, and whether all is broken. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t gate;
 
-	/* Atomic; how many have arrived, ever.  Acquire and release: what they
-	 * bring. */
+	/* Atomic; how many have arrived, ever, but with lines.  Acquire and
+	 * release: what they bring. */
 	_Atomic uint64_t arrived;
+
+	/* Atomic; the last round for which all came with lines and that somebody
+	 * has to open.  Relaxed: who has changed it does. */
+	_Atomic uint64_t opened;
 
 	/* By rank; written by who arrives, read by the last to arrive and by
 	 * those inside. */

@@ -86,6 +86,13 @@ struct transfer {
 	size_t copied; /* bytes; in the send */
 };
 
+/* How a rank arrives for a round. */
+enum way {
+	WAY_COUNTED, /* by a counter; also of a round that another one opens */
+	WAY_TINY,    /* with a line: tiny.h */
+	WAY_EVEN,    /* the same: even.h */
+};
+
 struct launch {
 	struct ncclComm *comm;
 	struct launch *next; /* in the group, or among the unused */
@@ -122,7 +129,8 @@ struct launch {
 	unsigned patience; /* looks at pieces left to others */
 	uint64_t phase; /* of the world when the round it waits for is over */
 	size_t calls_done;
-	uint64_t tiny; /* the number of the tiny round it is in, or 0 */
+	enum way way;  /* how it has arrived */
+	uint64_t line; /* the number of the round, unless counted */
 
 	/* Atomic; all is done.  Set under the world's lock if there are
 	 * transfers. */

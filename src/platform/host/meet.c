@@ -25,8 +25,9 @@
  * who drives its stream: a thread that waits for it, one that waits in vain for what
  * comes of it, or the minder.
  *
- * A round of one call of some bytes, which they bring with them, each rank does for
- * itself (tiny.c).
+ * Of few ranks, each does its own part of a round of one call: from what the others
+ * bring with them if that is some bytes (tiny.c), and of larger ones its share
+ * (even.c).
  *
  *  A. A thread touches the buffers of others' ranks only while it is counted: in the
  *     gate in a round, in both ends of a transfer.
@@ -41,6 +42,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "platform/host/even.h"
 #include "platform/host/p2p.h"
 #include "platform/host/piece.h"
 #include "platform/host/strict_calls.h"
@@ -72,7 +74,7 @@ bool world_is_broken(const struct world *w)
 
 int world_inside(const struct world *w)
 {
-	return (int)inside(atomic_load(&w->gate));
+	return (int)inside(atomic_load(&w->gate)) + even_inside(w);
 }
 
 static void world_break(struct world *w)
@@ -253,25 +255,27 @@ static size_t common_span(const struct world *w)
  * same: they wait for ever, as on a GPU. */
 static bool find_round(struct world *w)
 {
-	w->is_single = is_single(w);
-	w->span = w->is_single ? 1 : common_span(w);
+	struct round *o = &w->round;
+
+	o->is_single = is_single(w);
+	o->span = o->is_single ? 1 : common_span(w);
 	if (strict_is_on()) {
 		pthread_mutex_lock(&w->lock);
-		strict_check_round_locked(w, w->span);
+		strict_check_round_locked(w, o->span);
 		pthread_mutex_unlock(&w->lock);
 	}
-	return w->span;
+	return o->span;
 }
 
-/* By the last to arrive: begin the round, or do it if it is small.  From inside, so
- * that no rank is cut short meanwhile. */
+/* By the last to arrive, or who has to open it: begin the round, or do it if it is
+ * small.  From inside, so that no rank is cut short meanwhile. */
 static void begin_round(struct world *w, int rank)
 {
 	if (!gate_add(w, INSIDE, false))
 		return;
 	if (find_round(w)) {
 		pieces_cut(w);
-		if (w->bytes > pieces_at_once(w)) {
+		if (w->round.bytes > pieces_at_once(w)) {
 			if (gate_add(w, OPEN, false))
 				atomic_fetch_or(&w->phase, PHASE_OPEN);
 		} else if (pieces_do_all(w)) {
@@ -279,6 +283,16 @@ static void begin_round(struct world *w, int rank)
 		}
 	}
 	leave(w, rank, 0);
+}
+
+/* The same where all have brought lines. */
+static void open_round(struct world *w, int rank)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		w->places[r].what = MANY_CALLS;
+	begin_round(w, rank);
 }
 
 /* ---- arriving --------------------------------------------------------- */
@@ -324,20 +338,26 @@ static bool arrive(struct world *w, struct launch *l)
 
 	if (w->seats)
 		sit(w, l->comm->rank);
-	l->tiny = 0;
 	if (tiny_fits(w, c)) {
+		l->way = WAY_TINY;
 		tiny_arrive(w, l);
-		if (w->is_crowded && tiny_is_met(w, l))
+		if (w->is_crowded && lines_are_met(w, l))
 			kick_others(w, l->comm->rank);
 		return false;
 	}
+	/* No round is open while this one is not there. */
+	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
+	if (even_fits(w, c)) {
+		l->way = WAY_EVEN;
+		even_arrive(w, l);
+		return false;
+	}
+	l->way = WAY_COUNTED;
 	w->places[l->comm->rank] = (struct place){
 		.send = c->send,
 		.recv = c->recv,
 		.what = left == 1 ? call_what(c) : MANY_CALLS,
 	};
-	/* No round is open while this one is not there. */
-	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
 	/* Acquire and release: what each rank brings, for the last one. */
 	before =
 		atomic_fetch_add_explicit(&w->arrived, 1, memory_order_acq_rel);
@@ -424,7 +444,9 @@ static void unfollow(struct stream *s, struct launch *l)
  * written if there can only be one. */
 static size_t span_of(const struct world *w, const struct launch *l)
 {
-	return l->tiny || l->call_count - l->calls_done == 1 ? 1 : w->span;
+	return l->way != WAY_COUNTED || l->call_count - l->calls_done == 1
+	               ? 1
+	               : w->round.span;
 }
 
 size_t launch_calls_done(const struct launch *l)
@@ -489,6 +511,9 @@ static void watch_phase(const struct world *w, uint64_t over)
 	}
 }
 
+/* Looks of who waits in an even round before it takes from others' shares. */
+#define EVEN_PATIENCE 4
+
 /* True if who has waited in vain should see to the other ranks' streams, which may
  * have queued and not looked: not every time where all wait for a core. */
 static bool is_urgent(const struct world *w, struct launch *l)
@@ -501,7 +526,7 @@ static bool watch_lines(const struct world *w, const struct launch *l)
 {
 	int i;
 
-	for (i = 0; i < 64 && !tiny_is_met(w, l); i++)
+	for (i = 0; i < 64 && !lines_are_met(w, l); i++)
 		cpu_pause();
 	return i < 64;
 }
@@ -514,24 +539,48 @@ static bool may_watch(const struct world *w, const struct launch *l,
 	                      all_are_elsewhere(w, l->comm->rank));
 }
 
-/* True if the round is over for this rank: the others do their own parts. */
-static bool do_tiny(struct world *w, struct launch *l, const struct drive *d)
+/* True if the lines of all have come. */
+static bool meet_lines(struct world *w, struct launch *l, const struct drive *d)
 {
-	if (tiny_is_met(w, l) || (may_watch(w, l, d) && watch_lines(w, l)))
-		return !world_is_broken(w) && tiny_do(w, l);
+	if (lines_are_met(w, l) || (may_watch(w, l, d) && watch_lines(w, l)))
+		return true;
 	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
 		kick_others(w, l->comm->rank);
 	return false;
 }
 
-/* Do what can be done of the round that the launch has arrived for.  True if it is
- * over. */
-static bool do_round(struct world *w, struct launch *l, const struct drive *d,
-                     bool *left)
+/* True if the round is over for this rank: the others do their own parts. */
+static bool do_tiny(struct world *w, struct launch *l, const struct drive *d)
 {
-	*left = false;
-	if (l->tiny)
-		return do_tiny(w, l, d);
+	return meet_lines(w, l, d) && !world_is_broken(w) && tiny_do(w, l);
+}
+
+/* True if the round is over.  It becomes one like any other if the ranks have not
+ * brought one call. */
+static bool do_even(struct world *w, struct launch *l, const struct drive *d,
+                    bool *left)
+{
+	bool opens = false, over;
+
+	if (!meet_lines(w, l, d) || world_is_broken(w))
+		return false;
+	if (!even_is_one(w, l, &opens)) {
+		l->way = WAY_COUNTED;
+		if (opens)
+			open_round(w, l->comm->rank);
+		return false;
+	}
+	over = even_do(w, l,
+	               d->effort == EFFORT_OWN || ++l->patience > EVEN_PATIENCE,
+	               d, left);
+	if (world_is_broken(w)) /* those who wait for nobody to be inside */
+		kick_all(w);
+	return over;
+}
+
+static bool do_ordinary(struct world *w, struct launch *l,
+                        const struct drive *d, bool *left)
+{
 	if (atomic_load(&w->phase) < l->phase && may_watch(w, l, d))
 		watch_phase(w, l->phase);
 	if (atomic_load(&w->phase) >= l->phase)
@@ -545,6 +594,19 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
 		kick_others(w, l->comm->rank);
 	}
 	return atomic_load(&w->phase) >= l->phase;
+}
+
+/* Do what can be done of the round that the launch has arrived for.  True if it is
+ * over. */
+static bool do_round(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
+{
+	*left = false;
+	if (l->way == WAY_TINY)
+		return do_tiny(w, l, d);
+	if (l->way == WAY_EVEN && do_even(w, l, d, left))
+		return true;
+	return l->way == WAY_COUNTED && do_ordinary(w, l, d, left);
 }
 
 /* True if this driver leaves something and does not come again. */

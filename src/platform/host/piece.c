@@ -39,40 +39,45 @@ static size_t call_stride(const struct call *c)
 	return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
+size_t call_bytes(const struct world *w, const struct call *c)
+{
+	return call_blocks(w, c) * call_stride(c);
+}
+
 /* ---- what a round is -------------------------------------------------- */
 
 /* A call of the round, as rank 0 has it. */
-static struct call *round_call(struct world *w, size_t i)
+static struct call *round_call(struct round *o, size_t i)
 {
 	struct launch *l;
 
-	if (w->is_single)
-		return &w->only;
-	l = w->comms[0]->joined;
+	if (o->is_single)
+		return &o->only;
+	l = o->world->comms[0]->joined;
 	return &l->calls[l->calls_done + i];
 }
 
-static const struct call *rank_call(const struct world *w, int rank, size_t i)
+static const struct call *rank_call(const struct round *o, int rank, size_t i)
 {
-	const struct launch *l = w->comms[rank]->joined;
+	const struct launch *l = o->world->comms[rank]->joined;
 
 	return &l->calls[l->calls_done + i];
 }
 
-static const char *rank_send(const struct world *w, int rank, size_t i)
+static const char *rank_send(const struct round *o, int rank, size_t i)
 {
-	return w->is_single ? w->places[rank].send
-	                    : rank_call(w, rank, i)->send;
+	return o->is_single ? o->places[rank].send
+	                    : rank_call(o, rank, i)->send;
 }
 
-static char *rank_recv(const struct world *w, int rank, size_t i)
+static char *rank_recv(const struct round *o, int rank, size_t i)
 {
-	return w->is_single ? w->places[rank].recv
-	                    : rank_call(w, rank, i)->recv;
+	return o->is_single ? o->places[rank].recv
+	                    : rank_call(o, rank, i)->recv;
 }
 
 /* True if the root's own block is sent from where it is received. */
-static bool skips(const struct world *w, const struct call *c, size_t i)
+static bool skips(const struct round *o, const struct call *c, size_t i)
 {
 	const size_t own =
 		(size_t)c->root * c->count * cohort_type_size(c->type);
@@ -80,8 +85,8 @@ static bool skips(const struct world *w, const struct call *c, size_t i)
 
 	if (c->kind != CALL_GATHER && c->kind != CALL_SCATTER)
 		return false;
-	send = rank_send(w, c->root, i);
-	recv = rank_recv(w, c->root, i);
+	send = rank_send(o, c->root, i);
+	recv = rank_recv(o, c->root, i);
 	return c->kind == CALL_GATHER ? send == recv + own : recv == send + own;
 }
 
@@ -99,11 +104,11 @@ uint64_t call_what(const struct call *c)
 	       (uint64_t)c->op;
 }
 
-static void set_only(struct world *w)
+static void set_only(struct round *o)
 {
-	const uint64_t what = w->places->what;
+	const uint64_t what = o->places->what;
 
-	w->only = (struct call){
+	o->only = (struct call){
 		.kind = (enum call_kind)(what >> 7 & 15),
 		.count = what >> WHAT_COUNT,
 		.type = (int)(what >> 3 & 15),
@@ -116,38 +121,47 @@ _Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
                        HOST_MAX_RANKS <= 1024,
                "all fits into its bits");
 
-/* Rank @rank's share, in whole cache lines. */
+void round_cut(struct round *o)
+{
+	struct call *c;
+	size_t i;
+
+	if (o->is_single)
+		set_only(o);
+	o->bytes = 0;
+	for (i = 0; i < o->span; i++) {
+		c = round_call(o, i);
+		c->begin = o->bytes;
+		c->skips = skips(o, c, i);
+		o->bytes += call_bytes(o->world, c);
+	}
+}
+
+size_t round_share(const struct round *o, int rank, size_t *begin, size_t *end)
+{
+	const size_t lines = o->bytes / CACHE_LINE;
+	const size_t n = (size_t)o->world->n, r = (size_t)rank;
+
+	*begin = (lines / n * r + lines % n * r / n) * CACHE_LINE;
+	*end = (lines / n * (r + 1) + lines % n * (r + 1) / n) * CACHE_LINE;
+	return (*end - *begin + PIECE_BYTES - 1) / PIECE_BYTES;
+}
+
 static void cut_share(struct world *w, int rank)
 {
 	struct share *s = &w->shares[rank];
-	const size_t lines = w->bytes / CACHE_LINE;
-	const size_t n = (size_t)w->n, r = (size_t)rank;
 
-	s->begin = lines / n * r + lines % n * r / n;
-	s->end = lines / n * (r + 1) + lines % n * (r + 1) / n;
-	s->begin *= CACHE_LINE;
-	s->end *= CACHE_LINE;
-	s->pieces = (long)((s->end - s->begin + PIECE_BYTES - 1) / PIECE_BYTES);
+	s->pieces = (long)round_share(&w->round, rank, &s->begin, &s->end);
 	w->pieces += (size_t)s->pieces;
 	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
 }
 
 void pieces_cut(struct world *w)
 {
-	struct call *c;
-	size_t i;
 	int r;
 
-	if (w->is_single)
-		set_only(w);
-	w->bytes = 0;
-	for (i = 0; i < w->span; i++) {
-		c = round_call(w, i);
-		c->begin = w->bytes;
-		c->skips = skips(w, c, i);
-		w->bytes += call_blocks(w, c) * call_stride(c);
-	}
-	if (w->bytes <= pieces_at_once(w))
+	round_cut(&w->round);
+	if (w->round.bytes <= pieces_at_once(w))
 		return;
 	w->pieces = 0;
 	for (r = 0; r < w->n; r++)
@@ -193,7 +207,7 @@ static void piece_copy(const struct piece *p, const char *from, char *to)
 }
 
 /* Of inputs times the scalar of their rank. */
-static void piece_fold_scaled(const struct world *w, const struct piece *p,
+static void piece_fold_scaled(const struct round *o, const struct piece *p,
                               size_t at, char *out)
 {
 	const void *from[HOST_MAX_RANKS] = { NULL };
@@ -201,16 +215,17 @@ static void piece_fold_scaled(const struct world *w, const struct piece *p,
 	const struct call *c;
 	int r;
 
-	for (r = 0; r < w->n; r++) {
-		c = rank_call(w, r, p->number);
+	for (r = 0; r < o->world->n; r++) {
+		c = rank_call(o, r, p->number);
 		from[r] = (const char *)c->send + at;
 		scalars[r] = c->scalar.at ? c->scalar.at : c->scalar.value;
 	}
-	reduce_fold_scaled(out, from, scalars, w->n, p->count, p->call->type);
+	reduce_fold_scaled(out, from, scalars, o->world->n, p->count,
+	                   p->call->type);
 }
 
 /* Fold the piece of every rank's input, at @at bytes, into all of @out. */
-static void piece_fold(const struct world *w, const struct piece *p, size_t at,
+static void piece_fold(const struct round *o, const struct piece *p, size_t at,
                        void *const out[], int outs)
 {
 	const struct call *c = p->call;
@@ -218,85 +233,86 @@ static void piece_fold(const struct world *w, const struct piece *p, size_t at,
 	int r;
 
 	if (c->op == CALL_PRE_MUL_SUM) {
-		piece_fold_scaled(w, p, at, out[0]);
+		piece_fold_scaled(o, p, at, out[0]);
 		for (r = 1; r < outs; r++)
 			piece_copy(p, out[0], out[r]);
 		return;
 	}
-	for (r = 0; r < w->n; r++)
-		from[r] = rank_send(w, r, p->number) + at;
-	reduce_fold_to(out, outs, from, w->n, p->count, c->type, c->op);
+	for (r = 0; r < o->world->n; r++)
+		from[r] = rank_send(o, r, p->number) + at;
+	reduce_fold_to(out, outs, from, o->world->n, p->count, c->type, c->op);
 }
 
 /* The same into the output of one rank, at @here bytes. */
-static void piece_fold_for(const struct world *w, const struct piece *p,
+static void piece_fold_for(const struct round *o, const struct piece *p,
                            size_t at, int rank, size_t here)
 {
-	void *out = rank_recv(w, rank, p->number) + here;
+	void *out = rank_recv(o, rank, p->number) + here;
 
-	piece_fold(w, p, at, &out, 1);
+	piece_fold(o, p, at, &out, 1);
 }
 
 /* And of all. */
-static void piece_fold_for_all(const struct world *w, const struct piece *p,
+static void piece_fold_for_all(const struct round *o, const struct piece *p,
                                size_t at)
 {
 	void *out[HOST_MAX_RANKS];
 	int r;
 
-	for (r = 0; r < w->n; r++)
-		out[r] = rank_recv(w, r, p->number) + at;
-	piece_fold(w, p, at, out, w->n);
+	out[0] = rank_recv(o, 0, p->number) + at;
+	for (r = 1; r < o->world->n; r++)
+		out[r] = rank_recv(o, r, p->number) + at;
+	piece_fold(o, p, at, out, o->world->n);
 }
 
 /* Copy the piece from @from to @at bytes into every rank's output. */
-static void piece_spread(const struct world *w, const struct piece *p,
+static void piece_spread(const struct round *o, const struct piece *p,
                          const char *from, size_t at)
 {
 	int r;
 
-	for (r = 0; r < w->n; r++)
-		piece_copy(p, from, rank_recv(w, r, p->number) + at);
+	for (r = 0; r < o->world->n; r++)
+		piece_copy(p, from, rank_recv(o, r, p->number) + at);
 }
 
-static void piece_do(const struct world *w, const struct piece *p)
+static void piece_do(const struct round *o, const struct piece *p)
 {
 	const struct call *c = p->call;
 	const size_t i = p->number;
-	const int n = w->n, block = rank_of_block(p);
+	const int n = o->world->n, block = rank_of_block(p);
 	const size_t here = piece_offset(p, 0);
 	const size_t in_block = piece_offset(p, (size_t)block);
 
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:
-		piece_fold_for_all(w, p, here);
+		piece_fold_for_all(o, p, here);
 		break;
 	case CALL_REDUCE:
-		piece_fold_for(w, p, here, c->root, here);
+		piece_fold_for(o, p, here, c->root, here);
 		break;
 	case CALL_BROADCAST:
-		piece_spread(w, p, rank_send(w, c->root, i) + here, here);
+		piece_spread(o, p, rank_send(o, c->root, i) + here, here);
 		break;
 	case CALL_ALL_GATHER:
-		piece_spread(w, p, rank_send(w, block, i) + here, in_block);
+		piece_spread(o, p, rank_send(o, block, i) + here, in_block);
 		break;
 	case CALL_REDUCE_SCATTER:
-		piece_fold_for(w, p, in_block, block, here);
+		piece_fold_for(o, p, in_block, block, here);
 		break;
 	case CALL_GATHER:
-		piece_copy(p, rank_send(w, block, i) + here,
-		           rank_recv(w, c->root, i) + in_block);
+		piece_copy(p, rank_send(o, block, i) + here,
+		           rank_recv(o, c->root, i) + in_block);
 		break;
 	case CALL_SCATTER:
-		piece_copy(p, rank_send(w, c->root, i) + in_block,
-		           rank_recv(w, block, i) + here);
+		piece_copy(p, rank_send(o, c->root, i) + in_block,
+		           rank_recv(o, block, i) + here);
 		break;
 	case CALL_ALL_TO_ALL:
 		/* The blocks that go to the first rank come first. */
 		piece_copy(p,
-		           rank_send(w, block % n, i) +
+		           rank_send(o, block % n, i) +
 		                   piece_offset(p, p->block / (size_t)n),
-		           rank_recv(w, block / n, i) +
+		           rank_recv(o, block / n, i) +
 		                   piece_offset(p, p->block % (size_t)n));
 		break;
 	case CALL_SEND:
@@ -308,13 +324,13 @@ static void piece_do(const struct world *w, const struct piece *p)
 /* ---- a range of the round --------------------------------------------- */
 
 /* The call that @at bytes into the round are of. */
-static size_t call_at(struct world *w, size_t at)
+static size_t call_at(struct round *o, size_t at)
 {
-	size_t low = 0, high = w->span, middle;
+	size_t low = 0, high = o->span, middle;
 
 	while (high - low > 1) {
 		middle = low + (high - low) / 2;
-		if (round_call(w, middle)->begin <= at)
+		if (round_call(o, middle)->begin <= at)
 			low = middle;
 		else
 			high = middle;
@@ -323,7 +339,7 @@ static size_t call_at(struct world *w, size_t at)
 }
 
 /* The part of the @number-th call, its bytes @begin to @end. */
-static void call_do(const struct world *w, const struct call *c, size_t number,
+static void call_do(const struct round *o, const struct call *c, size_t number,
                     size_t begin, size_t end)
 {
 	const size_t size = cohort_type_size(c->type), stride = call_stride(c);
@@ -340,31 +356,30 @@ static void call_do(const struct world *w, const struct call *c, size_t number,
 		p.first = in / size;
 		p.count = (upto / size < c->count ? upto / size : c->count) -
 		          p.first;
-		piece_do(w, &p);
+		piece_do(o, &p);
 	}
 }
 
-/* False if a rank was aborted before all was done. */
-static bool range_do(struct world *w, size_t begin, size_t end)
+bool round_do(struct round *o, size_t begin, size_t end)
 {
 	const struct call *c;
 	size_t i, stop;
 
-	for (i = call_at(w, begin); begin < end; i++, begin = stop) {
-		if (world_is_broken(w))
+	for (i = call_at(o, begin); begin < end; i++, begin = stop) {
+		if (world_is_broken(o->world))
 			return false;
-		c = round_call(w, i);
-		stop = c->begin + call_blocks(w, c) * call_stride(c);
+		c = round_call(o, i);
+		stop = c->begin + call_bytes(o->world, c);
 		if (stop > end)
 			stop = end;
-		call_do(w, c, i, begin - c->begin, stop - c->begin);
+		call_do(o, c, i, begin - c->begin, stop - c->begin);
 	}
 	return true;
 }
 
 bool pieces_do_all(struct world *w)
 {
-	return range_do(w, 0, w->bytes);
+	return round_do(&w->round, 0, w->round.bytes);
 }
 
 /* ---- claiming --------------------------------------------------------- */
@@ -401,7 +416,7 @@ static size_t share_do(struct world *w, int rank, size_t n,
 			break;
 		begin = s->begin + (size_t)(s->pieces - left) * PIECE_BYTES;
 		end = begin + PIECE_BYTES;
-		if (!range_do(w, begin, end < s->end ? end : s->end))
+		if (!round_do(&w->round, begin, end < s->end ? end : s->end))
 			break;
 		n++;
 	}

@@ -27,6 +27,19 @@
 /* What a place says of @call, MANY_CALLS if it cannot. */
 uint64_t call_what(const struct call *call);
 
+/* The bytes of a round that @call takes. */
+size_t call_bytes(const struct world *world, const struct call *call);
+
+/*
+ * round_cut   - cut a round, of which span, places and is_single are set
+ * round_share - where the share of @rank begins and ends; returns its pieces
+ * round_do    - do a part of it; false if a rank was aborted before all was done
+ */
+void round_cut(struct round *round);
+size_t round_share(const struct round *round, int rank, size_t *begin_out,
+                   size_t *end_out);
+bool round_do(struct round *round, size_t begin, size_t end);
+
 /* Cut the next round of a world, its next span calls.  By the last to arrive. */
 void pieces_cut(struct world *world);
 

@@ -38,8 +38,8 @@ static size_t blocks_sent(const struct call *c, int rank, int n)
 bool tiny_fits(const struct world *w, const struct call *c)
 {
 	/* The root sends the most. */
-	return w->tiny && !strict_is_on() && c->count <= TINY_BYTES &&
-	       blocks_sent(c, c->root, w->n) * block_bytes(c) <= TINY_BYTES &&
+	return w->lines && !strict_is_on() && c->count <= LINE_BYTES &&
+	       blocks_sent(c, c->root, w->n) * block_bytes(c) <= LINE_BYTES &&
 	       call_what(c) != MANY_CALLS;
 }
 
@@ -48,36 +48,17 @@ static const struct call *next_call(const struct launch *l)
 	return &l->calls[l->calls_done];
 }
 
-/* The line of @rank for round @number. */
-static struct tiny *line_of(const struct world *w, uint64_t number, int rank)
-{
-	return &w->tiny[number % 2 * (size_t)w->n + (size_t)rank];
-}
-
-void tiny_arrive(struct world *w, struct launch *l)
+void tiny_arrive(const struct world *w, struct launch *l)
 {
 	const struct call *c = next_call(l);
-	struct ncclComm *comm = l->comm;
-	const size_t bytes = blocks_sent(c, comm->rank, w->n) * block_bytes(c);
-	struct tiny *mine;
+	const size_t bytes =
+		blocks_sent(c, l->comm->rank, w->n) * block_bytes(c);
+	struct line *mine = line_next(w, l);
 
-	l->tiny = ++comm->tiny_rounds;
-	mine = line_of(w, l->tiny, comm->rank);
 	mine->what = call_what(c);
 	if (bytes) /* who sends nothing may pass NULL */
 		memcpy(mine->data, c->send, bytes);
-	atomic_store_explicit(&mine->number, l->tiny, memory_order_release);
-}
-
-bool tiny_is_met(const struct world *w, const struct launch *l)
-{
-	int r;
-
-	for (r = 0; r < w->n; r++)
-		if (atomic_load_explicit(&line_of(w, l->tiny, r)->number,
-		                         memory_order_acquire) != l->tiny)
-			return false;
-	return true;
+	line_send(mine, l);
 }
 
 /* Every rank's block of those that it sends. */
@@ -89,7 +70,7 @@ static void fold(const struct world *w, const struct launch *l, size_t block)
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		from[r] = line_of(w, l->tiny, r)->data + block * block_bytes(c);
+		from[r] = line_of(w, l->line, r)->data + block * block_bytes(c);
 	reduce_fold_to(&to, 1, from, w->n, c->count, c->type, c->op);
 }
 
@@ -100,7 +81,7 @@ static void copy(const struct world *w, const struct launch *l, int from,
 	const size_t bytes = block_bytes(next_call(l));
 
 	memcpy((char *)next_call(l)->recv + to * bytes,
-	       line_of(w, l->tiny, from)->data + block * bytes, bytes);
+	       line_of(w, l->line, from)->data + block * bytes, bytes);
 }
 
 static void copy_all(const struct world *w, const struct launch *l,
@@ -112,23 +93,12 @@ static void copy_all(const struct world *w, const struct launch *l,
 		copy(w, l, r, block, (size_t)r);
 }
 
-static bool is_same(const struct world *w, const struct launch *l)
-{
-	const uint64_t what = line_of(w, l->tiny, 0)->what;
-	int r;
-
-	for (r = 1; r < w->n; r++)
-		if (line_of(w, l->tiny, r)->what != what)
-			return false;
-	return true;
-}
-
 bool tiny_do(const struct world *w, const struct launch *l)
 {
 	const struct call *c = next_call(l);
 	const int rank = l->comm->rank;
 
-	if (!is_same(w, l))
+	if (!lines_are_same(w, l))
 		return false;
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "platform/host/even.h"
+
+#include "base/backoff.h"
+#include "platform/host/host.h"
+#include "platform/host/piece.h"
+
+/* ---- words ------------------------------------------------------------ */
+
+/* The low bits of a word: of pieces there are fewer than memory has. */
+#define COUNT_BITS 24
+
+static uint64_t word_make(uint64_t number, uint64_t count)
+{
+	return number << COUNT_BITS | count;
+}
+
+/* How many pieces the word says for round @number. */
+static uint64_t word_count(uint64_t word, uint64_t number)
+{
+	/* Another number is that of a round before. */
+	return word >> COUNT_BITS == number ? word % (1 << COUNT_BITS) : 0;
+}
+
+/* Claim the next piece of a share that has @pieces; false if there is none. */
+static bool claim(struct even *e, uint64_t number, uint64_t pieces,
+                  uint64_t *index_out)
+{
+	uint64_t word = atomic_load_explicit(&e->claimed, memory_order_relaxed);
+
+	do {
+		*index_out = word_count(word, number);
+		if (*index_out >= pieces)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&e->claimed, &word, word_make(number, *index_out + 1),
+		memory_order_relaxed, memory_order_relaxed));
+	return true;
+}
+
+/* Acquire, too: who finds all finished sees what everybody wrote. */
+static void finish(struct even *e, uint64_t number)
+{
+	uint64_t word =
+		atomic_load_explicit(&e->finished, memory_order_relaxed);
+
+	while (!atomic_compare_exchange_weak_explicit(
+		&e->finished, &word,
+		word_make(number, word_count(word, number) + 1),
+		memory_order_acq_rel, memory_order_relaxed))
+		;
+}
+
+/* ---- arriving --------------------------------------------------------- */
+
+bool even_fits(const struct world *w, const struct call *c)
+{
+	return w->evens && !strict_is_on() &&
+	       call_bytes(w, c) > pieces_at_once(w);
+}
+
+void even_arrive(const struct world *w, struct launch *l)
+{
+	const struct call *c = &l->calls[l->calls_done];
+	struct line *mine = line_next(w, l);
+
+	mine->what =
+		l->call_count - l->calls_done == 1 ? call_what(c) : MANY_CALLS;
+	mine->at.send = c->send;
+	mine->at.recv = c->recv;
+	line_send(mine, l);
+}
+
+bool even_is_one(struct world *w, const struct launch *l, bool *opens_out)
+{
+	uint64_t opened =
+		atomic_load_explicit(&w->opened, memory_order_relaxed);
+
+	if (lines_are_same(w, l) && line_of(w, l->line, 0)->what != MANY_CALLS)
+		return true;
+	*opens_out = opened != l->line &&
+	             atomic_compare_exchange_strong_explicit(
+			     &w->opened, &opened, l->line, memory_order_relaxed,
+			     memory_order_relaxed);
+	return false;
+}
+
+/* ---- the round -------------------------------------------------------- */
+
+/* The round of a launch, cut when it is first looked at. */
+static struct cut *cut_of(const struct world *w, const struct launch *l)
+{
+	struct cut *c = &w->evens[l->comm->rank].cut;
+	const struct line *line;
+	int r;
+
+	if (c->number == l->line)
+		return c;
+	c->number = l->line;
+	for (r = 0; r < w->n; r++) {
+		line = line_of(w, l->line, r);
+		c->places[r] = (struct place){
+			.send = line->at.send,
+			.recv = line->at.recv,
+			.what = line->what,
+		};
+	}
+	c->round.world = w;
+	c->round.span = 1;
+	c->round.is_single = true;
+	c->round.places = c->places;
+	round_cut(&c->round);
+	for (r = 0; r < w->n; r++)
+		c->shares[r].pieces = round_share(
+			&c->round, r, &c->shares[r].begin, &c->shares[r].end);
+	return c;
+}
+
+/* Of one share, behind @n pieces of others; how many then are done.  From inside. */
+static size_t share_do(struct cut *c, int rank, size_t n, const struct drive *d)
+{
+	const struct world *w = c->round.world;
+	struct even *e = &w->evens[rank];
+	size_t begin, end;
+	uint64_t i;
+
+	while (!world_is_broken(w) && !(n && drive_is_late(d)) &&
+	       claim(e, c->number, c->shares[rank].pieces, &i)) {
+		begin = c->shares[rank].begin + i * PIECE_BYTES;
+		end = begin + PIECE_BYTES;
+		if (end > c->shares[rank].end)
+			end = c->shares[rank].end;
+		if (!round_do(&c->round, begin, end))
+			break;
+		finish(e, c->number);
+		n++;
+	}
+	return n;
+}
+
+/* As the driver of @rank. */
+static void work(struct cut *c, int rank, bool steals, const struct drive *d)
+{
+	const struct world *w = c->round.world;
+	size_t n;
+	int r;
+
+	/* seq_cst: then look whether all is broken; who has broken it looks for
+	 * those inside. */
+	atomic_store(&w->evens[rank].inside, true);
+	n = share_do(c, rank, 0, d);
+	for (r = 1; steals && r < w->n; r++)
+		n = share_do(c, (rank + r) % w->n, n, d);
+	atomic_store(&w->evens[rank].inside, false);
+}
+
+static bool is_over(const struct cut *c)
+{
+	const struct world *w = c->round.world;
+	uint64_t word;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		word = atomic_load_explicit(&w->evens[r].finished,
+		                            memory_order_acquire);
+		if (word_count(word, c->number) < c->shares[r].pieces)
+			return false;
+	}
+	return true;
+}
+
+static bool is_left(const struct cut *c)
+{
+	const struct world *w = c->round.world;
+	uint64_t word;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		word = atomic_load_explicit(&w->evens[r].claimed,
+		                            memory_order_relaxed);
+		if (word_count(word, c->number) < c->shares[r].pieces)
+			return true;
+	}
+	return false;
+}
+
+/* Look for a while whether the others have finished theirs. */
+static void watch(const struct cut *c)
+{
+	int i;
+
+	for (i = 0; i < 64 && !is_over(c); i++)
+		cpu_pause();
+}
+
+bool even_do(const struct world *w, const struct launch *l, bool steals,
+             const struct drive *d, bool *left_out)
+{
+	struct cut *c = cut_of(w, l);
+
+	if (d->effort != EFFORT_ENQUEUE)
+		work(c, l->comm->rank, steals, d);
+	if (d->attends)
+		watch(c);
+	if (is_over(c))
+		return true;
+	*left_out =
+		is_left(c) && (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
+	return false;
+}
+
+int even_inside(const struct world *w)
+{
+	int r, n = 0;
+
+	for (r = 0; w->evens && r < w->n; r++)
+		n += atomic_load(&w->evens[r].inside);
+	return n;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_EVEN_H
+#define HOST_EVEN_H
+
+/*
+ * Rounds of one call that every rank cuts and does its own share of
+ *
+ * Each rank brings its pointers in a line, cuts the round for itself, as every other
+ * does, works on its share and says when that is finished.  The round is over for a
+ * rank when it sees that all shares are.  So two lines a rank cross between the
+ * cores, one each way at the beginning and at the end, and no rank waits for another
+ * to open or to close anything.  Who has waited a while takes pieces from the shares
+ * of others.
+ *
+ * If it turns out that the ranks group their calls differently, or several are to be
+ * done together, one of them opens a round like any other (meet.c).
+ */
+
+#include "platform/host/line.h"
+
+/* A round as every rank cuts it for itself. */
+struct cut {
+	uint64_t number;
+	struct round round;
+	struct place places[LINE_RANKS];
+	struct {
+		size_t begin, end;
+		uint64_t pieces;
+	} shares[LINE_RANKS];
+};
+
+/* The share of a rank.  A word is the round's number and so many of its pieces. */
+struct even {
+	/* Atomic; claimed.  Relaxed: a claim is not what makes buffers known. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t claimed;
+
+	/* Atomic, seq_cst; who drives the rank's stream may touch the buffers of
+	 * others: set before a look at whether all is broken. */
+	atomic_bool inside;
+
+	/* Atomic; finished.  Release: what was written.  Acquire: who has found
+	 * all finished. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t finished;
+
+	/* Owned by who drives the rank's launch: the last one. */
+	_Alignas(CACHE_LINE) struct cut cut;
+};
+
+/* True if a launch arrives with a line for its next call, which is not tiny: not in
+ * strict mode, which looks at the ranks that wait, nor where they wait for cores, nor
+ * for what the last to arrive does at once. */
+bool even_fits(const struct world *world, const struct call *call);
+
+/* Arrive with the launch's next call, which fits. */
+void even_arrive(const struct world *world, struct launch *launch);
+
+/* With all there: true if each has brought one and the same call.  Else true of
+ * *@opens_out for the one who has to open a round. */
+bool even_is_one(struct world *world, const struct launch *launch,
+                 bool *opens_out);
+
+/* With all there, and one and the same call: do pieces of the rank's own share, and
+ * if it @steals of others', until there are none, a rank was aborted, or the driver's
+ * time is over.  True if the round is over; else *@left_out if this driver leaves
+ * pieces and does not come again. */
+bool even_do(const struct world *world, const struct launch *launch,
+             bool steals, const struct drive *drive, bool *left_out);
+
+/* The ranks whose drivers are inside. */
+int even_inside(const struct world *world);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOST_LINE_H
+#define HOST_LINE_H
+
+/*
+ * Lines: how the ranks of a small world arrive for rounds that each does its own
+ * part of (tiny.c, even.c)
+ *
+ * To arrive is to write one cache line of one's own, and a rank that sees the lines
+ * of all is told nothing more: nobody writes what another one writes.  There are two
+ * lines a rank, used in turn: who arrives for a round has seen the one before end,
+ * for which all had arrived who have read the lines of the one before that.
+ *
+ * Which way a call goes depends on nothing but the next call and the world, so that
+ * ranks that call the same go the same way, however they group their calls.
+ */
+
+#include "platform/host/comm.h"
+
+/* More lines are not worth to be read. */
+#define LINE_RANKS 8
+#define LINE_BYTES (CACHE_LINE - 2 * sizeof(uint64_t))
+
+/* What a rank brings. */
+struct line {
+	/* Atomic; of the round, counted from 1.  Release: the rest.  Acquire:
+	 * who has found it reads that. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t number;
+	uint64_t what;
+	union {
+		char data[LINE_BYTES]; /* of a tiny round */
+		struct {
+			const void *send;
+			void *recv;
+		} at; /* of an even one */
+	};
+};
+
+/* The line of @rank for round @number. */
+static inline struct line *line_of(const struct world *w, uint64_t number,
+                                   int rank)
+{
+	return &w->lines[number % 2 * (size_t)w->n + (size_t)rank];
+}
+
+/* The line that a launch now writes, to send it off with line_send(). */
+static inline struct line *line_next(const struct world *w, struct launch *l)
+{
+	l->line = ++l->comm->lines;
+	return line_of(w, l->line, l->comm->rank);
+}
+
+static inline void line_send(struct line *mine, const struct launch *l)
+{
+	atomic_store_explicit(&mine->number, l->line, memory_order_release);
+}
+
+/* True if all have arrived. */
+static inline bool lines_are_met(const struct world *w, const struct launch *l)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (atomic_load_explicit(&line_of(w, l->line, r)->number,
+		                         memory_order_acquire) != l->line)
+			return false;
+	return true;
+}
+
+/* True if they call the same. */
+static inline bool lines_are_same(const struct world *w, const struct launch *l)
+{
+	const uint64_t what = line_of(w, l->line, 0)->what;
+	int r;
+
+	for (r = 1; r < w->n; r++)
+		if (line_of(w, l->line, r)->what != what)
+			return false;
+	return true;
+}
+
+#endif
