@@ -80,7 +80,8 @@ int gate_enter(struct cohort_comm *c, bool with_cause)
 
 void gate_leave(struct cohort_comm *c)
 {
-	atomic_store(&c->gate, 0);
+	/* Release: what was done inside.  Nothing is looked at after it. */
+	atomic_store_explicit(&c->gate, 0, memory_order_release);
 }
 
 static void leave_all(struct cohort_comm *comms, int n)

@@ -107,13 +107,19 @@ struct ncclComm {
 	struct stream *followers; /* their first work waits for any of this */
 	struct lane *lanes;       /* its transfers without a partner: p2p.c */
 
-	/* Guarded by lock.  The stock is memory that costs nothing until it is
-	 * used, and then no allocation. */
-	pthread_mutex_t lock;
-	struct registration *registered; /* buffers and windows */
+	/* Owned by the thread that uses the communicator.  The stock is memory
+	 * that costs nothing until it is used, and then no allocation. */
 	struct launch *unused;
 	struct launch *stock;
 	size_t stock_used;
+
+	/* Atomic; launches for which there is no more use: a stack, to which
+	 * all push and of which their owner takes all. */
+	struct launch *_Atomic returned;
+
+	/* Guarded by lock. */
+	pthread_mutex_t lock;
+	struct registration *registered; /* buffers and windows */
 };
 
 /* Launches a rank may have in flight before more are allocated: as many as its

@@ -4,8 +4,9 @@
  * Driving streams (see stream.h for who does and how far)
  *
  * One thread at a time drives a stream: the one that has set busy.  Who finds it
- * set has asked for another look before, which the driver sees after it has cleared
- * busy; so nothing that was changed is missed, and nobody waits.
+ * set asks for another look, which the driver sees after it has cleared busy, and
+ * tries once more, as it may have cleared it before; so nothing that was changed is
+ * missed, and nobody waits.
  */
 
 #include "platform/host/drive.h"
@@ -255,7 +256,8 @@ static void look_again(struct stream *s, const struct drive *d)
 
 void stream_drive(struct stream *s, const struct drive *d)
 {
-	atomic_store(&s->again, true);
+	if (!look(s, d))
+		atomic_store(&s->again, true);
 	look_again(s, d);
 }
 

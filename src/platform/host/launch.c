@@ -51,7 +51,14 @@ static void launch_fini(struct launch *l)
 		free(l->transfers);
 }
 
-void launches_free(struct ncclComm *comm)
+/* Those that were put back since they were last taken.  Acquire: the last use. */
+static void take_returned(struct ncclComm *comm)
+{
+	comm->unused = atomic_exchange_explicit(&comm->returned, NULL,
+	                                        memory_order_acquire);
+}
+
+static void free_unused(struct ncclComm *comm)
 {
 	struct launch *l, *next;
 
@@ -61,6 +68,13 @@ void launches_free(struct ncclComm *comm)
 		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
 			free(l);
 	}
+}
+
+void launches_free(struct ncclComm *comm)
+{
+	free_unused(comm);
+	take_returned(comm);
+	free_unused(comm);
 	free(comm->stock);
 }
 
@@ -68,13 +82,13 @@ struct launch *launch_get(struct ncclComm *comm)
 {
 	struct launch *l;
 
-	pthread_mutex_lock(&comm->lock);
+	if (!comm->unused)
+		take_returned(comm);
 	l = comm->unused;
 	if (l)
 		comm->unused = l->next;
 	else if (comm->stock_used < COMM_STOCK)
 		l = launch_init(&comm->stock[comm->stock_used++]);
-	pthread_mutex_unlock(&comm->lock);
 	if (!l)
 		l = launch_init(calloc(1, sizeof(*l)));
 	if (!l)
@@ -103,10 +117,13 @@ void launch_put(struct launch *l)
 	/* Acquire and release: the last one sees what the other did. */
 	if (atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel) > 1)
 		return;
-	pthread_mutex_lock(&comm->lock);
-	l->next = comm->unused;
-	comm->unused = l;
-	pthread_mutex_unlock(&comm->lock);
+	l->next = atomic_load_explicit(&comm->returned, memory_order_relaxed);
+	/* Release: the last use.  All are taken at once, so that it does not
+	 * matter if one was taken and came back meanwhile. */
+	while (!atomic_compare_exchange_weak_explicit(
+		&comm->returned, &l->next, l, memory_order_release,
+		memory_order_relaxed))
+		;
 }
 
 /* ---- what is in it ---------------------------------------------------- */
@@ -185,15 +202,14 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 
 /* ---- queueing --------------------------------------------------------- */
 
-/* In its turn, after the launches of the rank before. */
+/* In its turn, after the launches of the rank before.  The stream is the user that
+ * the caller was. */
 static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 {
 	const struct work w = { .step = meet_step, .launch = l };
 
 	l->round = l->comm->rounds++;
 	l->comm->last = s;
-	/* Relaxed: the caller is one. */
-	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->comm->pending, 1, memory_order_relaxed);
 	stream_push(s, &w, position_out);
 }
@@ -203,6 +219,9 @@ static void queue(struct launch *l, struct stream *s, size_t others)
 	uint64_t position;
 	size_t i;
 
+	/* Relaxed: the caller is a user. */
+	if (others)
+		atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
 	for (i = 0; i < others; i++)
 		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
 	push(l, s, &position);
@@ -210,6 +229,8 @@ static void queue(struct launch *l, struct stream *s, size_t others)
 		stream_push_wait(l->streams[i], s, position);
 		stream_go(l->streams[i]);
 	}
+	if (others)
+		launch_put(l);
 }
 
 /* ---- in graphs -------------------------------------------------------- */
@@ -267,7 +288,6 @@ static bool replay_launch(const struct work *w, struct stream *s)
 	}
 	l->fault = w->launch->fault;
 	push(l, s, NULL);
-	launch_put(l);
 	return true;
 }
 
@@ -291,6 +311,7 @@ static void capture(struct launch *l, struct stream *s, size_t others)
 		drop_launch(&w);
 	for (i = 0; i < others; i++)
 		capture_join(l->streams[i], s);
+	launch_put(l);
 }
 
 /* ---- either ----------------------------------------------------------- */
@@ -315,5 +336,4 @@ void launch_queue(struct launch *l)
 		capture(l, s, others);
 	else
 		queue(l, s, others);
-	launch_put(l);
 }

@@ -165,8 +165,8 @@ struct stream {
 	struct stream *next_kicked; /* owned by who set kicked */
 
 	/* Atomic, seq_cst; somebody is stepping the first work.  Who finds it so
-	 * asks for another look first, which the driver sees when it has let
-	 * go: so one of both looks. */
+	 * asks for another look and tries again, the driver looks for that when
+	 * it has let go: so one of both looks. */
 	atomic_bool busy;
 	atomic_bool again;
 
