@@ -26,8 +26,11 @@ static inline uint64_t clock_now(void)
 /* The time @timeout_ns from now; UINT64_MAX stays "never". */
 static inline uint64_t clock_deadline(uint64_t timeout_ns)
 {
-	uint64_t now = clock_now();
+	uint64_t now;
 
+	if (timeout_ns == UINT64_MAX) /* the clock takes its time, too */
+		return UINT64_MAX;
+	now = clock_now();
 	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
