@@ -146,7 +146,7 @@ library_sources := \
   src/platform/host/properties.c src/platform/host/redop.c \
   src/platform/host/reduce.c src/platform/host/reduce_avx2.c \
   src/platform/host/reduce_avx512.c src/platform/host/reduce_base.c \
-  src/platform/host/register.c \
+  src/platform/host/register.c src/platform/host/round.c \
   src/platform/host/simulate.c src/platform/host/split.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/stream_info.c src/platform/host/stream_thread.c \

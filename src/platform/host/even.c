@@ -4,7 +4,6 @@
 
 #include "base/backoff.h"
 #include "platform/host/host.h"
-#include "platform/host/piece.h"
 
 /* ---- words ------------------------------------------------------------ */
 
@@ -62,28 +61,12 @@ bool even_fits(const struct world *w, const struct call *c)
 
 void even_arrive(const struct world *w, struct launch *l)
 {
-	const struct call *c = &l->calls[l->calls_done];
+	const struct call *c = line_call(l);
 	struct line *mine = line_next(w, l);
 
-	mine->what =
-		l->call_count - l->calls_done == 1 ? call_what(c) : MANY_CALLS;
 	mine->at.send = c->send;
 	mine->at.recv = c->recv;
 	line_send(mine, l);
-}
-
-bool even_is_one(struct world *w, const struct launch *l, bool *opens_out)
-{
-	uint64_t opened =
-		atomic_load_explicit(&w->opened, memory_order_relaxed);
-
-	if (lines_are_same(w, l) && line_of(w, l->line, 0)->what != MANY_CALLS)
-		return true;
-	*opens_out = opened != l->line &&
-	             atomic_compare_exchange_strong_explicit(
-			     &w->opened, &opened, l->line, memory_order_relaxed,
-			     memory_order_relaxed);
-	return false;
 }
 
 /* ---- the round -------------------------------------------------------- */

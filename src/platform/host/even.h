@@ -11,9 +11,6 @@
  * cores, one each way at the beginning and at the end, and no rank waits for another
  * to open or to close anything.  Who has waited a while takes pieces from the shares
  * of others.
- *
- * If it turns out that the ranks group their calls differently, or several are to be
- * done together, one of them opens a round like any other (meet.c).
  */
 
 #include "platform/host/line.h"
@@ -53,11 +50,6 @@ bool even_fits(const struct world *world, const struct call *call);
 
 /* Arrive with the launch's next call, which fits. */
 void even_arrive(const struct world *world, struct launch *launch);
-
-/* With all there: true if each has brought one and the same call.  Else true of
- * *@opens_out for the one who has to open a round. */
-bool even_is_one(struct world *world, const struct launch *launch,
-                 bool *opens_out);
 
 /* With all there, and one and the same call: do pieces of the rank's own share, and
  * if it @steals of others', until there are none, a rank was aborted, or the driver's

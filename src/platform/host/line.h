@@ -11,11 +11,13 @@
  * lines a rank, used in turn: who arrives for a round has seen the one before end,
  * for which all had arrived who have read the lines of the one before that.
  *
- * Which way a call goes depends on nothing but the next call and the world, so that
- * ranks that call the same go the same way, however they group their calls.
+ * Which way a rank arrives depends on nothing but its next call and the world, so
+ * that those who call the same go the same way.  If it turns out that they group
+ * their calls differently, or several are to be done together, one of them opens a
+ * round like any other (meet.c).
  */
 
-#include "platform/host/comm.h"
+#include "platform/host/piece.h"
 
 /* More lines are not worth to be read. */
 #define LINE_RANKS 8
@@ -43,11 +45,23 @@ static inline struct line *line_of(const struct world *w, uint64_t number,
 	return &w->lines[number % 2 * (size_t)w->n + (size_t)rank];
 }
 
-/* The line that a launch now writes, to send it off with line_send(). */
+/* The next call of a launch. */
+static inline const struct call *line_call(const struct launch *l)
+{
+	return &l->calls[l->calls_done];
+}
+
+/* The line that a launch now writes, to send it off with line_send(): what it calls
+ * is in it, MANY_CALLS if there are more. */
 static inline struct line *line_next(const struct world *w, struct launch *l)
 {
-	l->line = ++l->comm->lines;
-	return line_of(w, l->line, l->comm->rank);
+	struct line *mine = line_of(w, ++l->comm->lines, l->comm->rank);
+
+	l->line = l->comm->lines;
+	mine->what = l->call_count - l->calls_done == 1
+	                     ? call_what(line_call(l))
+	                     : MANY_CALLS;
+	return mine;
 }
 
 static inline void line_send(struct line *mine, const struct launch *l)
@@ -67,8 +81,8 @@ static inline bool lines_are_met(const struct world *w, const struct launch *l)
 	return true;
 }
 
-/* True if they call the same. */
-static inline bool lines_are_same(const struct world *w, const struct launch *l)
+/* With all there: true if each has brought one and the same call. */
+static inline bool lines_are_one(const struct world *w, const struct launch *l)
 {
 	const uint64_t what = line_of(w, l->line, 0)->what;
 	int r;
@@ -76,7 +90,19 @@ static inline bool lines_are_same(const struct world *w, const struct launch *l)
 	for (r = 1; r < w->n; r++)
 		if (line_of(w, l->line, r)->what != what)
 			return false;
-	return true;
+	return what != MANY_CALLS;
+}
+
+/* With all there, if that is not so: true for the one who has to open a round. */
+static inline bool line_opens(struct world *w, const struct launch *l)
+{
+	uint64_t last = atomic_load_explicit(&w->opened, memory_order_relaxed);
+
+	return last != l->line &&
+	       atomic_compare_exchange_strong_explicit(&w->opened, &last,
+	                                               l->line,
+	                                               memory_order_relaxed,
+	                                               memory_order_relaxed);
 }
 
 #endif

@@ -45,54 +45,9 @@
 #include "platform/host/even.h"
 #include "platform/host/p2p.h"
 #include "platform/host/piece.h"
+#include "platform/host/round.h"
 #include "platform/host/strict_calls.h"
 #include "platform/host/tiny.h"
-
-/* ---- the gate --------------------------------------------------------- */
-
-/* What the gate of a world adds up: threads inside, pieces finished of the round
- * that is open, whether it is, and whether a rank was aborted. */
-#define INSIDE UINT64_C(1)
-#define FINISHED (UINT64_C(1) << 16)
-#define OPEN (UINT64_C(1) << 62)
-#define BROKEN (UINT64_C(1) << 63)
-
-static uint64_t inside(uint64_t gate)
-{
-	return gate % FINISHED;
-}
-
-static uint64_t finished(uint64_t gate)
-{
-	return gate % OPEN / FINISHED;
-}
-
-bool world_is_broken(const struct world *w)
-{
-	return atomic_load(&w->gate) & BROKEN;
-}
-
-int world_inside(const struct world *w)
-{
-	return (int)inside(atomic_load(&w->gate)) + even_inside(w);
-}
-
-static void world_break(struct world *w)
-{
-	atomic_fetch_or(&w->gate, BROKEN);
-}
-
-/* Add @what unless all is broken, or if asked unless nothing is open. */
-static bool gate_add(struct world *w, uint64_t what, bool if_open)
-{
-	uint64_t gate = atomic_load(&w->gate);
-
-	do
-		if ((gate & BROKEN) || (if_open && !(gate & OPEN)))
-			return false;
-	while (!atomic_compare_exchange_weak(&w->gate, &gate, gate + what));
-	return true;
-}
 
 /* ---- the end of a launch ---------------------------------------------- */
 
@@ -104,17 +59,6 @@ void comm_kick_locked(struct ncclComm *comm)
 	stream_kick_all_locked(&comm->followers);
 	if (at)
 		stream_kick(at);
-}
-
-/* Let every rank see what has changed. */
-static void kick_all(struct world *w)
-{
-	int r;
-
-	pthread_mutex_lock(&w->lock);
-	for (r = 0; r < w->n; r++)
-		comm_kick_locked(w->comms[r]);
-	pthread_mutex_unlock(&w->lock);
 }
 
 /* The next launch of the rank has its turn. */
@@ -155,146 +99,6 @@ static void finish(struct launch *l)
 	pthread_mutex_unlock(&comm->world->lock);
 }
 
-/* ---- rounds ----------------------------------------------------------- */
-
-/* What the phase of a world says: two for each round that has ended, and one if
- * another is open. */
-#define PHASE_ROUND 2
-#define PHASE_OPEN 1
-
-/* Let the streams of the other ranks go on. */
-static void kick_others(const struct world *w, int rank)
-{
-	struct stream *at;
-	int r;
-
-	for (r = 0; r < w->n; r++) {
-		at = r == rank ? NULL : atomic_load(&w->comms[r]->at);
-		if (at)
-			stream_kick(at);
-	}
-}
-
-/* By who is alone inside, and drives the stream of @rank.  Those who wait see it,
- * unless they wait for a core. */
-static void end_round(struct world *w, int rank)
-{
-	atomic_store(&w->phase,
-	             (atomic_load(&w->phase) | PHASE_OPEN) + PHASE_OPEN);
-	if (w->is_crowded)
-		kick_others(w, rank);
-}
-
-/* Go outside, with @n pieces done.  The last one ends the round if that was all,
- * and if a rank was aborted tells those who wait for nobody to be inside. */
-static void leave(struct world *w, int rank, size_t n)
-{
-	uint64_t gate = atomic_load(&w->gate), next;
-	bool ends;
-
-	do {
-		next = gate + n * FINISHED;
-		ends = inside(gate) == 1 && (gate & OPEN) &&
-		       finished(next) == w->pieces;
-		if (ends)
-			next -= OPEN + w->pieces * FINISHED;
-		else
-			next -= INSIDE;
-	} while (!atomic_compare_exchange_weak(&w->gate, &gate, next));
-	if (ends) {
-		end_round(w, rank);
-		next = atomic_fetch_sub(&w->gate, INSIDE) - INSIDE;
-	}
-	if ((next & BROKEN) && !inside(next))
-		kick_all(w);
-}
-
-/* How many of the calls that are left, @most or fewer, are the same. */
-static size_t same_calls(const struct launch *a, const struct launch *b,
-                         size_t most)
-{
-	size_t i, n = b->call_count - b->calls_done;
-
-	if (n > most)
-		n = most;
-	for (i = 0; i < n; i++)
-		if (!call_is_same(&a->calls[a->calls_done + i],
-		                  &b->calls[b->calls_done + i]))
-			break;
-	return i;
-}
-
-/* True if all have brought one and the same call. */
-static bool is_single(const struct world *w)
-{
-	const uint64_t what = w->places->what;
-	int r;
-
-	for (r = 1; r < w->n; r++)
-		if (w->places[r].what != what)
-			return false;
-	return what != MANY_CALLS;
-}
-
-/* Those before one that has a round of its own, however the ranks group them. */
-static size_t common_span(const struct world *w)
-{
-	const struct launch *first = w->comms[0]->joined;
-	size_t span = 1, left = first->call_count - first->calls_done;
-	int r;
-
-	while (span < left &&
-	       !tiny_fits(w, &first->calls[first->calls_done + span]))
-		span++;
-	for (r = 1; r < w->n; r++)
-		span = same_calls(first, w->comms[r]->joined, span);
-	return span;
-}
-
-/* Every rank has arrived: what all have to do.  False if they did not call the
- * same: they wait for ever, as on a GPU. */
-static bool find_round(struct world *w)
-{
-	struct round *o = &w->round;
-
-	o->is_single = is_single(w);
-	o->span = o->is_single ? 1 : common_span(w);
-	if (strict_is_on()) {
-		pthread_mutex_lock(&w->lock);
-		strict_check_round_locked(w, o->span);
-		pthread_mutex_unlock(&w->lock);
-	}
-	return o->span;
-}
-
-/* By the last to arrive, or who has to open it: begin the round, or do it if it is
- * small.  From inside, so that no rank is cut short meanwhile. */
-static void begin_round(struct world *w, int rank)
-{
-	if (!gate_add(w, INSIDE, false))
-		return;
-	if (find_round(w)) {
-		pieces_cut(w);
-		if (w->round.bytes > pieces_at_once(w)) {
-			if (gate_add(w, OPEN, false))
-				atomic_fetch_or(&w->phase, PHASE_OPEN);
-		} else if (pieces_do_all(w)) {
-			end_round(w, rank);
-		}
-	}
-	leave(w, rank, 0);
-}
-
-/* The same where all have brought lines. */
-static void open_round(struct world *w, int rank)
-{
-	int r;
-
-	for (r = 0; r < w->n; r++)
-		w->places[r].what = MANY_CALLS;
-	begin_round(w, rank);
-}
-
 /* ---- arriving --------------------------------------------------------- */
 
 /* Tell those who wait for the rank that it has come, and where it was. */
@@ -329,7 +133,7 @@ static bool all_are_elsewhere(const struct world *w, int rank)
 }
 
 /* For the round of the next call, or calls.  True if that was the last to arrive, who
- * owes begin_round(). */
+ * owes round_begin(). */
 static bool arrive(struct world *w, struct launch *l)
 {
 	const size_t left = l->call_count - l->calls_done;
@@ -338,15 +142,15 @@ static bool arrive(struct world *w, struct launch *l)
 
 	if (w->seats)
 		sit(w, l->comm->rank);
+	/* No round is open while this one is not there. */
+	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
 	if (tiny_fits(w, c)) {
 		l->way = WAY_TINY;
 		tiny_arrive(w, l);
 		if (w->is_crowded && lines_are_met(w, l))
-			kick_others(w, l->comm->rank);
+			round_kick_others(w, l->comm->rank);
 		return false;
 	}
-	/* No round is open while this one is not there. */
-	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
 	if (even_fits(w, c)) {
 		l->way = WAY_EVEN;
 		even_arrive(w, l);
@@ -364,7 +168,7 @@ static bool arrive(struct world *w, struct launch *l)
 	return (before + 1) % (uint64_t)w->n == 0;
 }
 
-/* On @s.  True if the caller owes begin_round(). */
+/* On @s.  True if the caller owes round_begin(). */
 static bool join(struct world *w, struct launch *l, struct stream *s)
 {
 	struct ncclComm *comm = l->comm;
@@ -459,7 +263,7 @@ size_t launch_calls_done(const struct launch *l)
 }
 
 /* The round is over: some of the calls of a launch are done.  With calls left it
- * arrives for the next: true if the caller owes begin_round(). */
+ * arrives for the next: true if the caller owes round_begin(). */
 static bool advance(struct world *w, struct launch *l)
 {
 	const bool locks = strict_is_on() || l->transfer_count;
@@ -493,8 +297,8 @@ static void work(struct world *w, struct launch *l, const struct drive *d)
 	const bool steals = may_steal(w, l, d);
 
 	if ((pieces_are_left_to(w, rank) || (steals && pieces_are_left(w))) &&
-	    gate_add(w, INSIDE, true))
-		leave(w, rank, pieces_do(w, rank, steals, d));
+	    round_enter(w))
+		round_leave(w, rank, pieces_do(w, rank, steals, d));
 }
 
 /* Look at nothing but the phase for about a microsecond, or until it changes. */
@@ -545,41 +349,25 @@ static bool meet_lines(struct world *w, struct launch *l, const struct drive *d)
 	if (lines_are_met(w, l) || (may_watch(w, l, d) && watch_lines(w, l)))
 		return true;
 	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
-		kick_others(w, l->comm->rank);
+		round_kick_others(w, l->comm->rank);
 	return false;
 }
 
-/* True if the round is over for this rank: the others do their own parts. */
-static bool do_tiny(struct world *w, struct launch *l, const struct drive *d)
-{
-	return meet_lines(w, l, d) && !world_is_broken(w) && tiny_do(w, l);
-}
-
-/* True if the round is over.  It becomes one like any other if the ranks have not
- * brought one call. */
+/* True if the round is over. */
 static bool do_even(struct world *w, struct launch *l, const struct drive *d,
                     bool *left)
 {
-	bool opens = false, over;
-
-	if (!meet_lines(w, l, d) || world_is_broken(w))
-		return false;
-	if (!even_is_one(w, l, &opens)) {
-		l->way = WAY_COUNTED;
-		if (opens)
-			open_round(w, l->comm->rank);
-		return false;
-	}
-	over = even_do(w, l,
-	               d->effort == EFFORT_OWN || ++l->patience > EVEN_PATIENCE,
-	               d, left);
+	const bool over = even_do(
+		w, l, d->effort == EFFORT_OWN || ++l->patience > EVEN_PATIENCE,
+		d, left);
 	if (world_is_broken(w)) /* those who wait for nobody to be inside */
-		kick_all(w);
+		round_kick_all(w);
 	return over;
 }
 
-static bool do_ordinary(struct world *w, struct launch *l,
-                        const struct drive *d, bool *left)
+/* The same of a round that one rank opens. */
+static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
+                       bool *left)
 {
 	if (atomic_load(&w->phase) < l->phase && may_watch(w, l, d))
 		watch_phase(w, l->phase);
@@ -591,22 +379,32 @@ static bool do_ordinary(struct world *w, struct launch *l,
 		*left = pieces_are_left(w) && !world_is_broken(w) &&
 		        (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
 	} else if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l)) {
-		kick_others(w, l->comm->rank);
+		round_kick_others(w, l->comm->rank);
 	}
 	return atomic_load(&w->phase) >= l->phase;
 }
 
 /* Do what can be done of the round that the launch has arrived for.  True if it is
- * over. */
+ * over.  One for which the ranks have not brought a single call becomes one that is
+ * done together. */
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
 	*left = false;
-	if (l->way == WAY_TINY)
-		return do_tiny(w, l, d);
-	if (l->way == WAY_EVEN && do_even(w, l, d, left))
-		return true;
-	return l->way == WAY_COUNTED && do_ordinary(w, l, d, left);
+	if (l->way == WAY_COUNTED)
+		return do_counted(w, l, d, left);
+	if (!meet_lines(w, l, d) || world_is_broken(w))
+		return false;
+	if (!lines_are_one(w, l)) {
+		l->way = WAY_COUNTED;
+		if (line_opens(w, l))
+			round_open(w, l->comm->rank);
+		return do_counted(w, l, d, left);
+	}
+	if (l->way == WAY_EVEN)
+		return do_even(w, l, d, left);
+	tiny_do(w, l);
+	return true;
 }
 
 /* True if this driver leaves something and does not come again. */
@@ -616,7 +414,7 @@ static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
 
 	while (has_calls(l) && do_round(w, l, d, &left))
 		if (advance(w, l))
-			begin_round(w, l->comm->rank);
+			round_begin(w, l->comm->rank);
 	return left;
 }
 
@@ -668,7 +466,7 @@ static void arrive_on(struct stream *s, struct launch *l)
 	last = strict_is_on() || l->transfer_count ? join_locked(w, l, s)
 	                                           : join(w, l, s);
 	if (last)
-		begin_round(w, l->comm->rank);
+		round_begin(w, l->comm->rank);
 }
 
 enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
@@ -702,5 +500,5 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 void meet_break(struct world *w)
 {
 	world_break(w);
-	kick_all(w);
+	round_kick_all(w);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "platform/host/host.h"
-#include "platform/host/piece.h"
 #include "platform/host/reduce.h"
 
 /* The bytes of a block, and how many of them @rank sends. */
@@ -43,20 +42,15 @@ bool tiny_fits(const struct world *w, const struct call *c)
 	       call_what(c) != MANY_CALLS;
 }
 
-static const struct call *next_call(const struct launch *l)
-{
-	return &l->calls[l->calls_done];
-}
-
 void tiny_arrive(const struct world *w, struct launch *l)
 {
-	const struct call *c = next_call(l);
+	const struct call *c = line_call(l);
 	const size_t bytes =
 		blocks_sent(c, l->comm->rank, w->n) * block_bytes(c);
 	struct line *mine = line_next(w, l);
 
-	mine->what = call_what(c);
-	if (bytes) /* who sends nothing may pass NULL */
+	/* Who sends nothing may pass NULL. */
+	if (bytes && mine->what != MANY_CALLS)
 		memcpy(mine->data, c->send, bytes);
 	line_send(mine, l);
 }
@@ -64,7 +58,7 @@ void tiny_arrive(const struct world *w, struct launch *l)
 /* Every rank's block of those that it sends. */
 static void fold(const struct world *w, const struct launch *l, size_t block)
 {
-	const struct call *c = next_call(l);
+	const struct call *c = line_call(l);
 	const void *from[HOST_MAX_RANKS];
 	void *to = c->recv;
 	int r;
@@ -78,9 +72,9 @@ static void fold(const struct world *w, const struct launch *l, size_t block)
 static void copy(const struct world *w, const struct launch *l, int from,
                  size_t block, size_t to)
 {
-	const size_t bytes = block_bytes(next_call(l));
+	const size_t bytes = block_bytes(line_call(l));
 
-	memcpy((char *)next_call(l)->recv + to * bytes,
+	memcpy((char *)line_call(l)->recv + to * bytes,
 	       line_of(w, l->line, from)->data + block * bytes, bytes);
 }
 
@@ -93,13 +87,11 @@ static void copy_all(const struct world *w, const struct launch *l,
 		copy(w, l, r, block, (size_t)r);
 }
 
-bool tiny_do(const struct world *w, const struct launch *l)
+void tiny_do(const struct world *w, const struct launch *l)
 {
-	const struct call *c = next_call(l);
+	const struct call *c = line_call(l);
 	const int rank = l->comm->rank;
 
-	if (!lines_are_same(w, l))
-		return false;
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:
 		fold(w, l, 0);
@@ -131,5 +123,4 @@ bool tiny_do(const struct world *w, const struct launch *l)
 	case CALL_RECV:
 		break;
 	}
-	return true;
 }

@@ -19,7 +19,7 @@ bool tiny_fits(const struct world *world, const struct call *call);
 /* Arrive with the launch's next call, which fits; what it sends is read now. */
 void tiny_arrive(const struct world *world, struct launch *launch);
 
-/* Do the rank's part, with all there.  False if they did not call the same. */
-bool tiny_do(const struct world *world, const struct launch *launch);
+/* Do the rank's part, with all there, and one and the same call. */
+void tiny_do(const struct world *world, const struct launch *launch);
 
 #endif
