@@ -120,9 +120,9 @@ void launch_put(struct launch *l)
 	l->next = atomic_load_explicit(&comm->returned, memory_order_relaxed);
 	/* Release: the last use.  All are taken at once, so that it does not
 	 * matter if one was taken and came back meanwhile. */
-	while (!atomic_compare_exchange_weak_explicit(
-		&comm->returned, &l->next, l, memory_order_release,
-		memory_order_relaxed))
+	while (!atomic_compare_exchange_weak_explicit(&comm->returned, &l->next,
+	                                              l, memory_order_release,
+	                                              memory_order_relaxed))
 		;
 }
 
