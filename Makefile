@@ -116,7 +116,8 @@ library_sources := \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
   src/core/config.c src/core/connect.c src/core/explain.c src/core/family.c \
-  src/core/native.c src/core/op.c src/core/outline.c src/core/owner.c src/core/pair.c src/core/reaper.c \
+  src/core/many.c src/core/native.c src/core/op.c src/core/outline.c \
+  src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
   src/core/submit.c src/core/tag.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
@@ -184,7 +185,7 @@ api_sources := \
   tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
   tests/api/dump.c \
-  tests/api/group.c tests/api/guard.c tests/api/join.c tests/api/many.c \
+  tests/api/group.c tests/api/guard.c tests/api/join.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \

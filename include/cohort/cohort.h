@@ -482,6 +482,17 @@ struct cohort_cause;
  */
 typedef void (*cohort_cause_fn)(const struct cohort_cause *cause, void *user);
 
+/* How a list of tensors is launched. */
+enum cohort_many {
+	COHORT_MANY_AUTO = 0,  /* by its tensors: see the thresholds */
+	COHORT_MANY_GROUP = 1, /* in one native group, or of many_group_most */
+	COHORT_MANY_FLAT =
+		2, /* of all-reduce and broadcast: packed into buffers
+	                          of 25 MiB, one for each type, by copies in
+	                          stream order; else in groups.  Not into graphs */
+	COHORT_MANY_ALONE = 3, /* one native call after the other */
+};
+
 /*
  * Options of cohort_group_open() and cohort_comm_join().  Start from cohort_group_options_init() and
  * set fields; a field that is 0 or NULL has its default.
@@ -550,7 +561,19 @@ struct cohort_group_options {
 	                     does, and never takes the place of yours.
 	                     Calls of those threads that sleep or poll may be
 	                     interrupted (EINTR).  0: they are not asked */
-	uint64_t reserved[6]; /* 0; room for what later versions add */
+
+	/* How lists of tensors are launched (cohort_all_reduce_many() and the
+	 * like), the same on all ranks; else COHORT_MANY in the environment
+	 * ("group", "flat", "alone", "auto"), COHORT_MANY_GROUP_MOST and
+	 * COHORT_MANY_FLAT_BELOW, else as is best for the platform. */
+	int many;                 /* enum cohort_many */
+	unsigned many_group_most; /* tensors in one native group; default on the
+	                             gpu platform 64, on the host platform all */
+	size_t many_flat_below; /* _AUTO packs tensors of fewer bytes, if there
+	                             are two; default on the gpu platform 64 KiB
+	                             of at least 32 such, on the host platform
+	                             none */
+	uint64_t reserved[4];   /* 0; room for what later versions add */
 };
 
 /*
@@ -1360,7 +1383,11 @@ struct cohort_tensor {
  *
  * Every rank has the same list of counts and types.  One record, one ticket, and one
  * comparison with the other ranks: a difference is told with the number of the first
- * tensor that differs.  All or nothing.  Everything else as for the collectives.
+ * tensor that differs.  All or nothing.  The options say how it is launched (many).
+ * The first call that packs, or one that packs more than any before, allocates on the
+ * device, and may block as cudaMalloc() may; COHORT_NO_MEMORY or COHORT_CUDA of that:
+ * nothing was queued.  Copies and groups take places on @stream as other launches do.
+ * Everything else as for the collectives.
  */
 COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
                                       const struct cohort_tensor *tensors,

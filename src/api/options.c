@@ -98,6 +98,9 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(on_abort)
 	READ(on_slow)
 	READ(slow_ns)
+	READ(many)
+	READ(many_group_most)
+	READ(many_flat_below)
 #undef READ
 	return COHORT_OK;
 }
@@ -155,6 +158,51 @@ static int dump_merge(struct cohort_group_options *o)
 		                 "environment, not a signal's number",
 		                 signal);
 	return COHORT_OK;
+}
+
+/* A number of the environment where the program has said nothing. */
+static int number_merge(const char *name, size_t most, size_t *value)
+{
+	const char *text = getenv(name);
+	unsigned long long number;
+	char *end;
+
+	if (*value || !text || !*text)
+		return COHORT_OK;
+	number = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || !number || number > most)
+		return error_set(COHORT_INVALID,
+		                 "%s is \"%s\" in the environment, not a "
+		                 "number from 1 to %zu",
+		                 name, text, most);
+	*value = number;
+	return COHORT_OK;
+}
+
+static const char *const many_names[] = { "auto", "group", "flat", "alone" };
+
+static int many_merge(struct cohort_group_options *o)
+{
+	const char *text = getenv("COHORT_MANY");
+	size_t most = o->many_group_most;
+	int way = COHORT_MANY_ALONE, rc;
+
+	if (!o->many && text && *text) {
+		while (way >= 0 && strcmp(text, many_names[way]) != 0)
+			way--;
+		if (way < 0)
+			return error_set(COHORT_INVALID,
+			                 "COHORT_MANY is \"%s\" in the "
+			                 "environment, not auto, group, flat "
+			                 "or alone",
+			                 text);
+		o->many = way;
+	}
+	rc = number_merge("COHORT_MANY_GROUP_MOST", UINT_MAX, &most);
+	o->many_group_most = (unsigned)most;
+	return rc == COHORT_OK ? number_merge("COHORT_MANY_FLAT_BELOW",
+	                                      PTRDIFF_MAX, &o->many_flat_below)
+	                       : rc;
 }
 
 static bool is_text(const char *text)
@@ -231,6 +279,10 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->on_verdict is NULL: the policy is "
 		                 "to ask it");
+	if (o->many < COHORT_MANY_AUTO || o->many > COHORT_MANY_ALONE)
+		return error_set(COHORT_INVALID,
+		                 "options->many is %d, not an enum cohort_many",
+		                 o->many);
 	if (o->warn_percent > 100)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
@@ -252,6 +304,8 @@ int options_read(const struct cohort_group_options *given,
 
 	if (rc == COHORT_OK)
 		rc = dump_merge(o);
+	if (rc == COHORT_OK)
+		rc = many_merge(o);
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
@@ -294,6 +348,11 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 			.max_ctas = o->max_ctas,
 			.cga_cluster_size = o->cga_cluster_size,
 			.traffic_class = o->traffic_class,
+		},
+		.many = {
+			.way = o->many,
+			.group_most = o->many_group_most,
+			.flat_below = o->many_flat_below,
 		},
 	};
 

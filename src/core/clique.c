@@ -151,6 +151,8 @@ static void comm_release(struct cohort_comm *c)
 		return;
 	if (c->barrier && !c->is_released)
 		p->cudaFree(c->barrier);
+	if (!c->is_released)
+		many_release(c);
 	if (c->event && !c->is_released)
 		p->cudaEventDestroy(c->event);
 	if (c->stream && !c->is_released)
@@ -276,6 +278,8 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
 	q->config = options->config;
+	q->many_asked = options->many;
+	q->many = many_for(platform->kind, &options->many);
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
 	snprintf(q->name, sizeof(q->name), "%s", options->name);

@@ -40,6 +40,7 @@
 #include "core/awaited.h"
 #include "core/cause.h"
 #include "core/config.h"
+#include "core/many.h"
 #include "core/outline.h"
 #include "core/recorder.h"
 #include "core/redop.h"
@@ -143,6 +144,10 @@ struct cohort_comm {
 	 * that is registered. */
 	struct redop redops[MAX_REDOPS];
 	struct registration *registrations;
+
+	/* Owned by the thread inside the gate, then given back as the device's
+	 * words are. */
+	struct flats flats;
 
 	/* Owned by the thread inside the gate, and while it waits there by the rank
 	 * that came last: what it is to be split by, and what came of it. */
@@ -251,6 +256,7 @@ struct clique {
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;
+	struct many many, many_asked;
 	_Atomic uint64_t *agreed; /* words: see agree.h */
 	char name[64];
 	pthread_t reaper;
@@ -320,6 +326,7 @@ struct clique_options {
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;
+	struct many many;   /* 0: the platform's */
 	const int *origins; /* of each rank, NULL: the rank itself */
 
 	/* Of ranks that are connected already: the communicators, which are the

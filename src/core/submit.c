@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "core/call.h"
 #include "core/capture.h"
+#include "core/many.h"
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/pair.h"
@@ -208,6 +209,16 @@ static void launch_copy(const struct cohort_comm *c, const struct op *op,
 			  op->stream));
 }
 
+/* A list that is not one group. */
+static void launch_many(struct cohort_comm *c, const struct op *op,
+                        struct failure *f)
+{
+	struct many_result r = many_launch(c, op, f->captured);
+
+	if (r.what)
+		note(f, c->rank, r.what, r.nccl, r.cuda);
+}
+
 /* All native calls of all ranks, grouped if there are several.  The group is
  * always ended; the first failure is the one that counts. */
 static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
@@ -221,6 +232,10 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (ops->kind == OP_COPY) {
 		launch_copy(comms, ops, f);
+		return;
+	}
+	if (n == 1 && many_is_special(comms, ops, f->captured)) {
+		launch_many(comms, ops, f);
 		return;
 	}
 	if (grouped)
@@ -424,6 +439,10 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	int i, rc = COHORT_OK;
 
 	rc = capture_check(comms, n, ops, &f->captured);
+	if (rc != COHORT_OK)
+		return rc;
+	/* One thread that calls for several ranks has no lists. */
+	rc = n == 1 ? many_prepare(comms, ops, f->captured) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
 	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;

@@ -332,7 +332,7 @@ static void play(int ranks, const struct cohort_group_options *options,
 	pthread_barrier_destroy(&s.all);
 }
 
-TestSuite(many, .timeout = 120);
+TestSuite(many, .timeout = 240);
 
 static void play_ranks(int ranks)
 {
@@ -360,6 +360,42 @@ Test(many, of_three_ranks)
 Test(many, of_four_ranks)
 {
 	play_ranks(4);
+}
+
+/* The same whatever way lists take. */
+static void play_ways(int ranks)
+{
+	static const struct {
+		int way;
+		unsigned group_most;
+		size_t flat_below;
+	} ways[] = {
+		{ COHORT_MANY_GROUP, 0, 0 },   { COHORT_MANY_GROUP, 7, 0 },
+		{ COHORT_MANY_FLAT, 0, 0 },    { COHORT_MANY_ALONE, 0, 0 },
+		{ COHORT_MANY_AUTO, 3, 2000 },
+	};
+	struct cohort_group_options o;
+	size_t i;
+
+	place_need(ranks);
+	place_need_host("arithmetic that is the same everywhere");
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		cohort_group_options_init(&o);
+		o.many = ways[i].way;
+		o.many_group_most = ways[i].group_most;
+		o.many_flat_below = ways[i].flat_below;
+		play(ranks, &o, 100 * (unsigned)(i + 1));
+	}
+}
+
+Test(many, of_one_rank_in_all_ways)
+{
+	play_ways(1);
+}
+
+Test(many, of_three_ranks_in_all_ways)
+{
+	play_ways(3);
 }
 
 /* ---- what is refused -------------------------------------------------- */

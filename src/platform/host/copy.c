@@ -106,6 +106,15 @@ bool copy_kind_is_valid(enum cudaMemcpyKind kind)
 	       (int)kind <= cudaMemcpyDefault;
 }
 
+/* Pageable memory of the host makes a copy wait.  What the caller says is a device's
+ * is taken for that, here as in collectives. */
+static bool may_wait(const void *dst, const void *src, size_t bytes,
+                     enum cudaMemcpyKind kind)
+{
+	return kind != cudaMemcpyDeviceToDevice &&
+	       (!memory_is_known(dst, bytes) || !memory_is_known(src, bytes));
+}
+
 static cudaError_t copy(void *dst, const void *src, size_t bytes,
                         enum cudaMemcpyKind kind, cudaStream_t stream,
                         bool wait)
@@ -127,8 +136,7 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 		error = copy_submit(s, dst, src, bytes, &position);
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (wait || !memory_is_known(dst, bytes) ||
-	    !memory_is_known(src, bytes))
+	if (wait || may_wait(dst, src, bytes, kind))
 		stream_wait(s, position);
 	return cudaSuccess;
 }

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/many.h"
+
+#include "base/status.h"
+#include "core/call.h"
+#include "core/native.h"
+
+/*
+ * The thresholds, by platform
+ *
+ * Host: as measured by
+ *
+ *	cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2
+ *
+ * and with the other files there, 1, 2 and 4 ranks: one group is one meeting, whose
+ * bytes are cut evenly whatever the tensors are, and was never behind what packs or
+ * what calls one by one.
+ *
+ * Gpu: not measured.  NVIDIA/nccl#725 tells of a group of 980 reduce-scatters of 21
+ * MiB together, about 21 KiB each, that took 70 times as long as one of all
+ * (NCCL 2.13.4), and NVIDIA's advice there is to concatenate; packing many small
+ * tensors and limiting groups follows it.  25 MiB is what PyTorch's buckets have.
+ */
+static const struct many table[] = {
+	[COHORT_PLATFORM_HOST] = { .group_most = SIZE_MAX,
+	                           .flat_below = 0,
+	                           .flat_from = SIZE_MAX,
+	                           .flat_most = (size_t)25 << 20 },
+	[COHORT_PLATFORM_GPU] = { .group_most = 64,
+	                          .flat_below = (size_t)64 << 10,
+	                          .flat_from = 32,
+	                          .flat_most = (size_t)25 << 20 },
+};
+
+/* Where a tensor begins in the buffer: whole elements of any type. */
+#define ALIGN ((size_t)16)
+
+struct many many_for(int platform, const struct many *asked)
+{
+	struct many m = table[platform];
+
+	m.way = asked->way;
+	if (m.way == COHORT_MANY_GROUP)
+		m.group_most = SIZE_MAX;
+	if (asked->group_most)
+		m.group_most = asked->group_most;
+	if (asked->flat_below) {
+		m.flat_below = asked->flat_below;
+		m.flat_from = 2;
+	}
+	return m;
+}
+
+/* ---- the plan --------------------------------------------------------- */
+
+static size_t bytes_of(const struct cohort_tensor *t)
+{
+	return t->count * cohort_type_size(t->type);
+}
+
+static size_t room_of(const struct cohort_tensor *t)
+{
+	return (bytes_of(t) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static bool is_small(const struct many *m, const struct cohort_tensor *t)
+{
+	return m->way == COHORT_MANY_FLAT || bytes_of(t) < m->flat_below;
+}
+
+/* How many tensors of @op are packed: 0 if there are too few, or it is not done. */
+static size_t packed(const struct many *m, const struct op *op, bool captured)
+{
+	size_t i, n = 0;
+
+	if (captured || (op->kind != OP_ALL_REDUCE && op->kind != OP_BROADCAST))
+		return 0;
+	if (m->way == COHORT_MANY_GROUP || m->way == COHORT_MANY_ALONE ||
+	    (m->way == COHORT_MANY_AUTO && op->n < m->flat_from))
+		return 0;
+	for (i = 0; i < op->n; i++)
+		n += is_small(m, &op->tensors[i]);
+	return m->way == COHORT_MANY_FLAT || n >= m->flat_from ? n : 0;
+}
+
+bool many_is_special(const struct cohort_comm *c, const struct op *op,
+                     bool captured)
+{
+	const struct many *m = &c->clique->many;
+
+	if (op->kind == OP_BATCH || op->n < 2)
+		return false;
+	return m->way == COHORT_MANY_ALONE || op->n > m->group_most ||
+	       packed(m, op, captured);
+}
+
+/* One buffer's worth: tensors of a type, from @first on, up to @end. */
+struct part {
+	int type;
+	size_t first, end;
+	size_t bytes;
+};
+
+/* The next part behind @p, of the same type or the next one that is there; false if
+ * there is none.  Begin with type -1 and an end of n. */
+static bool next_part(const struct many *m, const struct op *op, struct part *p)
+{
+	const struct cohort_tensor *t;
+	size_t i;
+
+	for (;;) {
+		p->first = p->end;
+		if (p->first >= op->n) {
+			if (++p->type >= ncclNumTypes)
+				return false;
+			p->first = 0;
+		}
+		p->bytes = 0;
+		for (i = p->first; i < op->n; i++) {
+			t = &op->tensors[i];
+			if (t->type != p->type || !is_small(m, t))
+				continue;
+			if (p->bytes && p->bytes + room_of(t) > m->flat_most)
+				break;
+			p->bytes += room_of(t);
+		}
+		p->end = i;
+		if (p->bytes)
+			return true;
+	}
+}
+
+/* ---- before ----------------------------------------------------------- */
+
+static int grow(struct cohort_comm *c, size_t bytes)
+{
+	const struct platform *p = c->clique->platform;
+	struct flats *f = &c->flats;
+	size_t room = f->room ? 2 * f->room : (size_t)1 << 20;
+	void *memory;
+	int rc;
+
+	while (room < bytes)
+		room *= 2;
+	if (!f->used) {
+		rc = native_cuda(p, "cudaEventCreateWithFlags",
+		                 p->cudaEventCreateWithFlags(
+					 &f->used, cudaEventDisableTiming));
+		if (rc != COHORT_OK)
+			return rc;
+	}
+	rc = native_cuda(p, "cudaMalloc", p->cudaMalloc(&memory, room));
+	if (rc != COHORT_OK)
+		return rc;
+	f->memory[f->n++] = memory;
+	f->room = room;
+	return COHORT_OK;
+}
+
+int many_prepare(struct cohort_comm *c, const struct op *op, bool captured)
+{
+	const struct many *m = &c->clique->many;
+	struct part p = { .type = -1, .end = op->n };
+	size_t most = 0;
+
+	if (op->kind == OP_BATCH || op->n < 2 || !packed(m, op, captured))
+		return COHORT_OK;
+	while (next_part(m, op, &p))
+		if (p.bytes > most)
+			most = p.bytes;
+	return most <= c->flats.room ? COHORT_OK : grow(c, most);
+}
+
+/* ---- launching -------------------------------------------------------- */
+
+static void note_nccl(struct many_result *r, const char *what,
+                      ncclResult_t result)
+{
+	if (r->what || result == ncclSuccess)
+		return;
+	r->what = what;
+	r->nccl = result;
+}
+
+static void note_cuda(struct many_result *r, const char *what,
+                      cudaError_t error)
+{
+	if (r->what || error == cudaSuccess)
+		return;
+	r->what = what;
+	r->cuda = error;
+}
+
+static void call(struct cohort_comm *c, const struct op *op,
+                 const struct cohort_tensor *tensor, struct many_result *r)
+{
+	struct op one = *op;
+	const char *what = NULL;
+	ncclResult_t result;
+
+	one.tensors = tensor;
+	one.n = 1;
+	result = call_make(c, &one, &what);
+	note_nccl(r, what, result);
+}
+
+/* Those that are not packed, in groups of @most, or of 1 without one. */
+static void launch_groups(struct cohort_comm *c, const struct op *op,
+                          bool skips_small, struct many_result *r)
+{
+	const struct platform *p = c->clique->platform;
+	const struct many *m = &c->clique->many;
+	const size_t most = m->way == COHORT_MANY_ALONE ? 1 : m->group_most;
+	size_t i, n = 0;
+
+	for (i = 0; i < op->n && !r->what; i++) {
+		if (skips_small && is_small(m, &op->tensors[i]))
+			continue;
+		if (!n && most > 1)
+			note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
+		if (!r->what)
+			call(c, op, &op->tensors[i], r);
+		if (++n < most)
+			continue;
+		if (most > 1)
+			note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+		n = 0;
+	}
+	if (n)
+		note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+}
+
+/* Copy the tensors of a part into the buffer, or out of it. */
+static void copy_part(struct cohort_comm *c, const struct op *op,
+                      const struct part *part, char *buffer, bool in,
+                      struct many_result *r)
+{
+	const struct platform *p = c->clique->platform;
+	const struct many *m = &c->clique->many;
+	const struct cohort_tensor *t;
+	size_t i;
+
+	for (i = part->first; i < part->end && !r->what; i++) {
+		t = &op->tensors[i];
+		if (t->type != part->type || !is_small(m, t) || !t->count)
+			continue;
+		note_cuda(r, "cudaMemcpyAsync",
+		          in ? p->cudaMemcpyAsync(buffer, t->send, bytes_of(t),
+		                                  cudaMemcpyDeviceToDevice,
+		                                  op->stream)
+		             : p->cudaMemcpyAsync(t->recv, buffer, bytes_of(t),
+		                                  cudaMemcpyDeviceToDevice,
+		                                  op->stream));
+		buffer += room_of(t);
+	}
+}
+
+static void launch_part(struct cohort_comm *c, const struct op *op,
+                        const struct part *part, struct many_result *r)
+{
+	char *buffer = c->flats.memory[c->flats.n - 1];
+	const struct cohort_tensor flat = {
+		.send = buffer,
+		.recv = buffer,
+		.count = part->bytes / cohort_type_size(part->type),
+		.type = part->type,
+	};
+
+	if (op->kind != OP_BROADCAST || c->rank == op->root)
+		copy_part(c, op, part, buffer, true, r);
+	if (!r->what)
+		call(c, op, &flat, r);
+	copy_part(c, op, part, buffer, false, r);
+}
+
+/* What another stream still does with the buffer comes first. */
+static void take_buffer(struct cohort_comm *c, cudaStream_t stream,
+                        struct many_result *r)
+{
+	const struct platform *p = c->clique->platform;
+
+	note_cuda(r, "cudaStreamWaitEvent",
+	          p->cudaStreamWaitEvent(stream, c->flats.used, 0));
+}
+
+static void launch_flat(struct cohort_comm *c, const struct op *op,
+                        struct many_result *r)
+{
+	const struct platform *p = c->clique->platform;
+	const struct many *m = &c->clique->many;
+	struct part part = { .type = -1, .end = op->n };
+
+	if (!c->flats.n) /* nothing but tensors of nothing */
+		return;
+	take_buffer(c, op->stream, r);
+	while (!r->what && next_part(m, op, &part))
+		launch_part(c, op, &part, r);
+	if (!r->what)
+		note_cuda(r, "cudaEventRecord",
+		          p->cudaEventRecord(c->flats.used, op->stream));
+}
+
+struct many_result many_launch(struct cohort_comm *c, const struct op *op,
+                               bool captured)
+{
+	const bool packs = packed(&c->clique->many, op, captured);
+	struct many_result r = { .what = NULL };
+
+	if (packs)
+		launch_flat(c, op, &r);
+	launch_groups(c, op, packs, &r);
+	return r;
+}
+
+void many_release(struct cohort_comm *c)
+{
+	const struct platform *p = c->clique->platform;
+
+	while (c->flats.n)
+		p->cudaFree(c->flats.memory[--c->flats.n]);
+	if (c->flats.used)
+		p->cudaEventDestroy(c->flats.used);
+	c->flats = (struct flats){ .n = 0 };
+}

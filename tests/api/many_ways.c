@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The ways in which lists are launched: which native calls they come to, and what
+ * becomes of them when one fails, or a rank does not come
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/expect.h"
+#include "support/failing.h"
+#include "support/ranks.h"
+
+#define TENSORS 100
+#define EACH 1000
+
+static const struct platform *table;
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *c[2];
+static float data[2][TENSORS][EACH];
+static struct cohort_tensor list[2][TENSORS];
+
+static void fill(void)
+{
+	int r, i;
+
+	for (r = 0; r < 2; r++)
+		for (i = 0; i < TENSORS; i++) {
+			data[r][i][0] = (float)(i + r);
+			list[r][i] =
+				(struct cohort_tensor){ data[r][i], data[r][i],
+				                        EACH, COHORT_F32 };
+		}
+}
+
+static void set_up(void)
+{
+	table = failing_wrap(place_table());
+	platform_override(table);
+	cohort_group_options_init(&o);
+	fill();
+}
+
+TestSuite(many_ways, .init = set_up, .timeout = 60);
+
+static void open_all(void)
+{
+	group = ranks_split(2, &o, c);
+}
+
+static int reduce(int rank, size_t n, void *stream, uint64_t *ticket)
+{
+	return cohort_all_reduce_many(c[rank], list[rank], n, COHORT_SUM,
+	                              stream, ticket);
+}
+
+/* Both ranks' list; nothing of the other tensors is touched. */
+static void reduce_all(size_t n)
+{
+	uint64_t ticket[2];
+	size_t i;
+	int r;
+
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(reduce(r, n, cohort_comm_stream(c[r]), &ticket[r]),
+		             COHORT_OK, "%s", cohort_last_error());
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(cohort_wait(c[r], ticket[r], RANKS_SOON),
+		             COHORT_OK);
+	for (r = 0; r < 2; r++)
+		for (i = 0; i < TENSORS; i++) {
+			float is = (float)(i < n ? 2 * i + 1 : i + (size_t)r);
+
+			cr_assert_eq(data[r][i][0], is, "%g, not %g",
+			             data[r][i][0], is);
+			data[r][i][0] = (float)(i + (size_t)r);
+		}
+}
+
+/* What reduce_all() of @n comes to, of both ranks. */
+static void comes_to(size_t n, unsigned long groups, unsigned long reductions,
+                     unsigned long copies)
+{
+	unsigned long before[] = { failing_calls("ncclGroupStart"),
+		                   failing_calls("ncclAllReduce"),
+		                   failing_calls("cudaMemcpyAsync") };
+
+	reduce_all(n);
+	cr_assert_eq(failing_calls("ncclGroupStart") - before[0], 2 * groups);
+	cr_assert_eq(failing_calls("ncclAllReduce") - before[1],
+	             2 * reductions);
+	cr_assert_eq(failing_calls("cudaMemcpyAsync") - before[2], 2 * copies);
+}
+
+Test(many_ways, of_the_platform)
+{
+	open_all();
+	if (table->kind == COHORT_PLATFORM_HOST) {
+		comes_to(TENSORS, 1, TENSORS, 0);
+	} else {
+		/* Small, and many. */
+		comes_to(TENSORS, 0, 1, 2 * TENSORS);
+		comes_to(31, 1, 31, 0);
+	}
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(many_ways, one_group)
+{
+	o.many = COHORT_MANY_GROUP;
+	open_all();
+	comes_to(TENSORS, 1, TENSORS, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(many_ways, groups_of_so_many_at_the_most)
+{
+	o.many = COHORT_MANY_GROUP;
+	o.many_group_most = 30;
+	open_all();
+	comes_to(TENSORS, 4, TENSORS, 0);
+	comes_to(90, 3, 90, 0);
+	comes_to(30, 1, 30, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(many_ways, each_alone)
+{
+	o.many = COHORT_MANY_ALONE;
+	open_all();
+	comes_to(TENSORS, 0, TENSORS, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(many_ways, packed_by_type)
+{
+	int i;
+
+	o.many = COHORT_MANY_FLAT;
+	open_all();
+	comes_to(TENSORS, 0, 1, 2 * TENSORS);
+	for (i = 0; i < 10; i++) {
+		list[0][i].type = list[1][i].type = COHORT_U32;
+		list[0][i + 50].count = list[1][i + 50].count = 0;
+	}
+	/* Small numbers as bits of integers are not their sum. */
+	for (i = 0; i < 10; i++)
+		list[0][i].count = list[1][i].count = 0;
+	for (i = 0; i < 2; i++)
+		reduce(i, TENSORS, NULL, NULL);
+	for (i = 0; i < 2; i++)
+		cr_assert_eq(cohort_synchronize(c[i], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(data[0][49][0], 99);
+	cr_assert_eq(data[0][50][0], 50);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(many_ways, packs_those_below_a_size)
+{
+	int r, i;
+
+	o.many_flat_below = 100 * sizeof(float);
+	open_all();
+	for (r = 0; r < 2; r++)
+		for (i = 0; i < 40; i++)
+			list[r][i].count = 99;
+	comes_to(TENSORS,
+	         1 + (TENSORS - 40 - 1) / 64 *
+	                         (table->kind == COHORT_PLATFORM_GPU &&
+	                          TENSORS - 40 > 64),
+	         TENSORS - 40 + 1, 80);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* One buffer, which grows, on two streams by turns. */
+Test(many_ways, packs_on_any_stream)
+{
+	unsigned long before;
+	cudaStream_t other[2];
+	int i, r;
+
+	o.many = COHORT_MANY_FLAT;
+	open_all();
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(table->cudaSetDevice(cohort_comm_device(c[r])),
+		             cudaSuccess);
+		cr_assert_eq(table->cudaStreamCreateWithFlags(
+				     &other[r], cudaStreamNonBlocking),
+		             cudaSuccess);
+	}
+	before = failing_calls("cudaMalloc");
+	for (i = 0; i < 20; i++)
+		for (r = 0; r < 2; r++)
+			cr_assert_eq(reduce(r, 10 + (size_t)i * 3,
+			                    i % 2 ? other[r]
+			                          : cohort_comm_stream(c[r]),
+			                    NULL),
+			             COHORT_OK, "%s", cohort_last_error());
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(cohort_synchronize(c[r], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(failing_calls("cudaMalloc") - before, 2);
+	/* Each was summed as often on both. */
+	for (i = 0; i < TENSORS; i++)
+		cr_assert(i >= 67 || data[0][i][0] == data[1][i][0]);
+	for (r = 0; r < 2; r++)
+		table->cudaStreamDestroy(other[r]);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(many_ways, are_chosen_by_the_environment)
+{
+	setenv("COHORT_MANY", "flat", 1);
+	open_all();
+	comes_to(3, 0, 1, 6);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	setenv("COHORT_MANY", "group", 1);
+	setenv("COHORT_MANY_GROUP_MOST", "2", 1);
+	open_all();
+	comes_to(3, 2, 3, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	/* The program knows better. */
+	o.many = COHORT_MANY_ALONE;
+	open_all();
+	comes_to(3, 0, 3, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	o.many = COHORT_MANY_AUTO;
+	setenv("COHORT_MANY", "bucket", 1);
+	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
+	       "COHORT_MANY is \"bucket\"");
+	setenv("COHORT_MANY", "auto", 1);
+	setenv("COHORT_MANY_FLAT_BELOW", "-4", 1);
+	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
+	       "COHORT_MANY_FLAT_BELOW is \"-4\"");
+	unsetenv("COHORT_MANY_FLAT_BELOW");
+	o.many = 4;
+	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
+	       "many is 4");
+}
+
+/* ---- when something fails --------------------------------------------- */
+
+/* Without memory for the buffer nothing has happened. */
+Test(many_ways, without_memory_are_refused)
+{
+	uint64_t ticket = 77;
+
+	o.many = COHORT_MANY_FLAT;
+	open_all();
+	failing_at("cudaMalloc", 1, 0, cudaErrorMemoryAllocation);
+	expect(reduce(0, TENSORS, NULL, &ticket), COHORT_NO_MEMORY,
+	       "cudaMalloc");
+	cr_assert_eq(ticket, 77);
+	failing_at("cudaEventCreateWithFlags", 1, 0, cudaErrorInvalidValue);
+	expect(reduce(1, TENSORS, NULL, &ticket), COHORT_CUDA,
+	       "cudaEventCreateWithFlags");
+	comes_to(TENSORS, 0, 1, 2 * TENSORS);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* After the agreement it is the end of all, with the native call named. */
+static void ends_all(const char *function, unsigned long n, const char *says)
+{
+	struct cohort_cause cause;
+
+	fill();
+	open_all();
+	if (o.many == COHORT_MANY_FLAT)
+		reduce_all(TENSORS);
+	cr_assert_eq(reduce(0, TENSORS, cohort_comm_stream(c[0]), NULL),
+	             COHORT_OK);
+	failing_at(function, n, ncclInternalError, cudaErrorInvalidValue);
+	cr_assert_lt(reduce(1, TENSORS, cohort_comm_stream(c[1]), NULL), 0);
+	cr_assert_not_null(failing_fired());
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, "all_reduce"), "%s", cause.text);
+	/* Nobody touches the buffers any more. */
+	cr_assert_lt(cohort_synchronize(c[0], RANKS_SOON), 0);
+	memset(data, 0, sizeof(data));
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+Test(many_ways, that_fail_in_a_group_end_all)
+{
+	o.many = COHORT_MANY_GROUP;
+	o.many_group_most = 30;
+	ends_all("ncclAllReduce", 50, "ncclAllReduce");
+	ends_all("ncclGroupStart", 2, "ncclGroupStart");
+	ends_all("ncclGroupEnd", 3, "ncclGroupEnd");
+}
+
+Test(many_ways, that_fail_alone_end_all)
+{
+	o.many = COHORT_MANY_ALONE;
+	ends_all("ncclAllReduce", 50, "ncclAllReduce");
+}
+
+Test(many_ways, that_fail_packed_end_all)
+{
+	o.many = COHORT_MANY_FLAT;
+	ends_all("ncclAllReduce", 1, "ncclAllReduce");
+	ends_all("cudaMemcpyAsync", 50, "cudaMemcpyAsync");
+	ends_all("cudaMemcpyAsync", 150, "cudaMemcpyAsync");
+	ends_all("cudaStreamWaitEvent", 1, "cudaStreamWaitEvent");
+	ends_all("cudaEventRecord", 1, "cudaEventRecord");
+}
+
+/* A rank that does not come: once its ticket is answered the other's tensors may be
+ * freed, and the copies out of the buffer that come behind do not touch them. */
+Test(many_ways, that_are_aborted_leave_the_tensors_alone)
+{
+	static const int ways[] = { COHORT_MANY_GROUP, COHORT_MANY_FLAT,
+		                    COHORT_MANY_ALONE };
+	size_t i, k;
+
+	for (k = 0; k < sizeof(ways) / sizeof(ways[0]); k++) {
+		struct cohort_tensor *mine =
+			calloc(TENSORS, sizeof(struct cohort_tensor));
+		uint64_t ticket;
+
+		o.many = ways[k];
+		open_all();
+		for (i = 0; i < TENSORS; i++)
+			mine[i] = (struct cohort_tensor){
+				calloc(EACH, sizeof(float)),
+				calloc(EACH, sizeof(float)), EACH, COHORT_F32
+			};
+		cr_assert_eq(cohort_all_reduce_many(
+				     c[0], mine, TENSORS, COHORT_SUM,
+				     cohort_comm_stream(c[0]), &ticket),
+		             COHORT_OK);
+		cr_assert_eq(cohort_wait(c[0], ticket, 0), COHORT_TIMED_OUT);
+		cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+		cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON),
+		             COHORT_ABORTED);
+		for (i = 0; i < TENSORS; i++) {
+			free(mine[i].recv);
+			free((void *)(uintptr_t)mine[i].send);
+		}
+		free(mine);
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
+}
