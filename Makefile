@@ -110,7 +110,11 @@ library_sources := \
   src/api/abort.c src/api/batch.c src/api/bucket.c src/api/collective.c src/api/comm.c \
   src/api/completion.c src/api/deadline.c src/api/dump.c src/api/generation.c \
   src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
-  src/api/redop.c src/api/register.c src/api/respawn.c src/api/split.c \
+  src/api/redop.c src/api/reducer.c \
+  src/api/reducer_finish.c src/api/reducer_found.c \
+  src/api/reducer_launch.c src/api/reducer_memory.c \
+  src/api/reducer_plan.c src/api/reducer_room.c \
+  src/api/reducer_step.c src/api/register.c src/api/respawn.c src/api/split.c \
   src/api/stats.c src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
@@ -172,10 +176,10 @@ drop_in_sources := \
   src/platform/dropin/host.c src/platform/dropin/kernels.c \
   src/platform/dropin/marker.c src/platform/dropin/nccl.c \
   src/platform/dropin/unsupported.c
-public_headers := cohort.h sim.h version.h
+public_headers := cohort.h reducer.h sim.h version.h
 
 unit_sources := \
-  tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c tests/unit/drill.c \
+  tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c tests/unit/drill.c tests/unit/half.c \
   tests/unit/json.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/stops.c tests/unit/tag.c \
@@ -187,7 +191,10 @@ api_sources := \
   tests/api/dump.c \
   tests/api/group.c tests/api/guard.c tests/api/join.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
-  tests/api/quiet.c tests/api/redop.c tests/api/register.c tests/api/respawn.c \
+  tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
+  tests/api/reducer_ends.c tests/api/reducer_found.c \
+  tests/api/reducer_weights.c \
+  tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
   tests/api/stopped.c tests/api/stuck.c tests/api/tag.c \
@@ -208,7 +215,7 @@ platform_sources := \
 support_sources := \
   tests/support/buffer.c tests/support/calls.c tests/support/contest.c \
   tests/support/crew.c tests/support/doomed.c tests/support/failing.c \
-  tests/support/fill.c tests/support/heap.c tests/support/ledger.c \
+  tests/support/fill.c tests/support/heap.c tests/support/ledger.c tests/support/model.c \
   tests/support/native.c tests/support/place.c tests/support/ranks.c \
   tests/support/reference.c tests/support/scenario.c tests/support/stress.c \
   tests/support/stuck.c tests/support/verdicts.c tests/support/witness.c

@@ -105,6 +105,8 @@ extern "C" {
  * reused.
  */
 #define COHORT_STATUS_LIST(X)                                                  \
+	X(COHORT_JOINED, 4, "every rank has joined: there is no step left")    \
+	X(COHORT_SKIP, 3, "there is nothing to update the weights by")         \
 	X(COHORT_TIMED_OUT, 2, "not done when the caller's timeout passed")    \
 	X(COHORT_ALREADY, 1, "already so, nothing was changed")                \
 	X(COHORT_OK, 0, "success")                                             \

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COHORT_REDUCER_H
+#define COHORT_REDUCER_H
+
+/*
+ * The reducer: gradients of data-parallel training, averaged while the backward
+ * pass goes on
+ *
+ * Each rank has a copy of a model, and a reducer over the list of its parameters.
+ * The list is cut into *buckets*.  In a *step* the program says of each gradient, in
+ * any order, that it is *ready*; once all of a bucket are, and all buckets before
+ * it are under way, that is launched on the communicator's own stream, so that the
+ * ranks' calls are the same whatever the order.  At the end of the step *finish*
+ * waits until every gradient is that of all ranks.  A step of a rank:
+ *
+ *	cohort_reducer_begin(r, stream);
+ *	for (i = n; i-- > 0;) {
+ *		... compute the gradient of parameter i ...
+ *		cohort_reducer_ready(r, i);
+ *	}
+ *	rc = cohort_reducer_finish(r, COHORT_FOREVER);
+ *	... update the weights; zero the gradients ...
+ *
+ * Plan
+ *
+ * A bucket is of one type, and no larger than options.bucket_bytes, the first of
+ * each type than options.first_bytes, unless it is one gradient that is.  It is filled
+ * in reverse order of the list, as a backward pass goes, and buckets are launched in
+ * the order in which they are full.  (Sizes and order are those of PyTorch's
+ * DistributedDataParallel: Li et al., "PyTorch Distributed", VLDB 2020, section
+ * 3.2.)  Once, after the first step that is complete, the plan is made anew from the
+ * order in which the gradients were ready on rank 0, which that broadcasts to all:
+ * orders may differ between ranks, plans must not, and any one rank's order that all
+ * take keeps that.  Which of them does not matter to what comes out.
+ *
+ * Where gradients are
+ *
+ * Either where the caller has them, or, if the pointer is NULL, in the reducer, which
+ * hands out where (cohort_reducer_view()).  Those of a bucket are next to each other
+ * there, so that it is one tensor.  They never move: a new plan changes what is
+ * launched together, and a bucket whose gradients are not neighbours any more is a
+ * list of pieces, which costs next to nothing on the host platform and a few
+ * operations in one native group on the gpu platform; pointers that a framework has
+ * kept would cost wrong results.  The list, the types, the counts, which of the
+ * pointers are NULL, and the options must be the same on all ranks.
+ *
+ * Threads
+ *
+ * Calls on one reducer are for one thread, its *owner*: the one that has begun the
+ * step.  Only cohort_reducer_ready() is for any thread, between the begin and the
+ * finish of a step, and is lock-free.  The owner launches: in ready, progress and
+ * finish.  A helper that completes a bucket leaves that to the owner's next such
+ * call (cohort_reducer_progress() with a timeout is one that waits for helpers), as a
+ * communicator takes calls of one thread at a time, and a bound one those of its
+ * thread.  With options.helpers_launch, and if the communicator is not bound,
+ * helpers launch, too; nobody else may then submit on it during a step.  Nobody is
+ * ever told COHORT_BUSY because of the reducer's own threads.  The facts at the end
+ * are for the owner.  A communicator may have several reducers, in a step one at a
+ * time.
+ *
+ * Ends
+ *
+ * If the communicator ends in the middle of a step, each call but
+ * cohort_reducer_free() answers so; finish does when no gradient can be touched any
+ * more, or with COHORT_WEDGED.  The gradients are then undefined, and the reducer is
+ * good for nothing but cohort_reducer_free().  A rank that does not come to a bucket
+ * is named in the verdict, with the parameter that it waits for.
+ *
+ * Memory is allocated by create only, except that the library's calls may allocate
+ * what they say they do.  Nothing of this has run on a GPU yet.
+ */
+
+#include <cohort/cohort.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cohort_reducer;
+
+/* A parameter of the model, of which the reducer handles the gradient. */
+struct cohort_parameter {
+	const char *name; /* for people; copied; NULL: its number in the list */
+	void *gradient;   /* memory of the rank's device that lives as long as
+	                     the reducer; NULL: the reducer has it */
+	size_t count;     /* elements */
+	int type;         /* enum cohort_type */
+};
+
+/*
+ * Options of cohort_reducer_create().  Start from cohort_reducer_options_init() and
+ * set fields.
+ */
+struct cohort_reducer_options {
+	size_t size;         /* set by init; says which version */
+	size_t first_bytes;  /* of the first bucket of each type; 0: 1 MiB */
+	size_t bucket_bytes; /* of the others; 0: 25 MiB */
+	int op;              /* COHORT_AVG, the default: gradients become the
+	                        ranks' mean; COHORT_SUM: their sum */
+	int weighted;     /* 1: each rank's gradients count with the weight that
+	                        it begins the step with: the mean is sum(w * g) /
+	                        sum(w), the sum is sum(w * g).  Of float16,
+	                        bfloat16, float32 and float64 only */
+	int transport;    /* COHORT_F16 or COHORT_BF16: float32 gradients travel
+	                        as that; 0: as they are.  Host platform only */
+	int find_unused;  /* 1: gradients that are not ready when the step is
+	                        finished take part as zeros */
+	int check_finite; /* 1: look for infinities and NaNs */
+	double max_norm;  /* clip to this; 0: do not */
+	int keep_plan;    /* 1: never make it anew */
+	int helpers_launch; /* 1: any thread that completes a bucket launches it */
+	uint64_t reserved[8]; /* 0; room for what later versions add */
+};
+
+/* cohort_reducer_options_init - set every field to its default.  Any thread; does
+ * not block. */
+COHORT_API void
+cohort_reducer_options_init(struct cohort_reducer_options *options);
+
+/*
+ * cohort_reducer_create - a reducer of this rank
+ * @comm:       whose own stream it uses; must be open until it is freed
+ * @parameters: @n of them, 1 or more, in the order of the forward pass; borrowed
+ *              for the call
+ * @options:    NULL for the defaults; borrowed for the call
+ * @reducer:    to be freed by cohort_reducer_free() before @comm is closed
+ *
+ * Allocates all that steps need: where the gradients are that the reducer has (zeroed,
+ * each aligned to 64 bytes), and some 100 bytes for each parameter; with a transport
+ * half as much as the float32 gradients.  Every rank makes its own; no rank waits
+ * for another.  A submitting call; blocks as cohort_alloc() may, and on the gpu
+ * platform until what the communicator's own stream has is done.
+ *
+ * About the options, with their sources and errors:
+ *
+ * weighted: the factor of a rank, w or w / sum(w), is computed in float64, rounded once
+ * to the gradient's type, and applied by a premultiplied sum.  With u = 2^-24 for
+ * float32 (2^-53, 2^-11, 2^-8 for float64, float16, bfloat16) the result differs from
+ * the exact one by at most (size + 2) * u * sum(|factor * g|) to first order, where
+ * the last two accumulate in float32 on the host platform (Higham, "Accuracy and
+ * Stability of Numerical Algorithms", section 4.2).  The weights travel in one small
+ * all-reduce ahead of the buckets, which are not launched before it is done.
+ *
+ * transport: each rank's gradient, with a weight times its factor, is rounded to the
+ * half type, the result is rounded once more, and comes back as float32.  With u =
+ * 2^-11 (float16) or 2^-8 (bfloat16), each rounding is off by a relative u at most
+ * (Higham, theorem 2.2), or for float16 below 2^-14 by 2^-25: the result differs from
+ * the exact one by at most 2 * u * sum(|factor * g|) + 2 * size * 2^-25, to first
+ * order, factor being 1 / size for a mean.  Beyond 65504 float16 becomes infinite:
+ * use it with check_finite.  On the gpu platform COHORT_UNSUPPORTED: the library has
+ * no kernels of its own to convert by.
+ *
+ * check_finite, max_norm: of the gradients that came out, of those float types.  Each
+ * rank looks at its share and all ranks gather what the others found, so that they
+ * come to the same answer.  The norm is the Euclidean one over all gradients: squares
+ * are added in float64, in the order of the list within a rank's share, then in
+ * rank order, whatever the plan.  If it is greater than @max_norm, every gradient is
+ * multiplied by max_norm / norm (Pascanu et al., "On the difficulty of training
+ * recurrent neural networks", ICML 2013).  With @max_norm a norm that is not finite
+ * counts as gradients that are not finite.  On the gpu platform both go through host
+ * memory, in pieces, which is slow: finish blocks for two copies of all gradients, and
+ * two more if they are clipped.
+ *
+ * COHORT_OK; COHORT_INVALID with the parameter or the option and its value;
+ * COHORT_UNSUPPORTED; COHORT_NO_MEMORY; as cohort_alloc(), and for weights as
+ * cohort_premul_sum_create().
+ */
+COHORT_API int
+cohort_reducer_create(struct cohort_comm *comm,
+                      const struct cohort_parameter *parameters, size_t n,
+                      const struct cohort_reducer_options *options,
+                      struct cohort_reducer **reducer);
+
+/*
+ * cohort_reducer_free - free a reducer and the gradients that it has
+ * @reducer: NULL is allowed and does nothing
+ *
+ * Blocks while what it has launched is being cut short, up to the abort deadline.
+ *
+ * COHORT_OK; COHORT_STATE while a step is open, or what it has launched is not
+ * done, and the group goes on (nothing happened); COHORT_WEDGED: an abort did not
+ * complete, device memory stays as it may be written to; COHORT_BUSY, COHORT_OWNER
+ * as cohort_free() (nothing happened).
+ */
+COHORT_API int cohort_reducer_free(struct cohort_reducer *reducer);
+
+/*
+ * cohort_reducer_begin          - begin a step
+ * cohort_reducer_begin_weighted - the same with this rank's weight
+ * @stream: on which gradients are computed: each bucket is launched behind what
+ *          that has by then.  The communicator's own stream
+ *          (cohort_comm_stream()): they are computed by threads of the host, there
+ *          is nothing to wait for
+ * @weight: 0 or more: the samples of this rank's batch, say.  Of a rank with
+ *          weight 0 the gradients are zeroed, whatever is in them.  If all
+ *          weights are 0, finish answers COHORT_SKIP
+ *
+ * Every rank must begin and finish the same steps.  The first and second do not
+ * block; after cohort_reducer_finish_on() the next begin may wait for rank 0's order.
+ *
+ * COHORT_OK; COHORT_INVALID, also for a begin without a weight of a weighted
+ * reducer, or the other way round; COHORT_STATE if a step is open, of this or
+ * another reducer of the communicator, or if a former one ended with an error, or a
+ * batch is open; as the collectives.
+ */
+COHORT_API int cohort_reducer_begin(struct cohort_reducer *reducer,
+                                    void *stream);
+COHORT_API int cohort_reducer_begin_weighted(struct cohort_reducer *reducer,
+                                             double weight, void *stream);
+
+/*
+ * cohort_reducer_accumulate - begin a pass without communication
+ *
+ * For gradients that are the sum of several backward passes: in this one ready
+ * launches nothing, and finish returns at once, so that the program's code is the
+ * same.  Adding up is the program's: the reducer never zeroes gradients of its own
+ * accord.  Other ranks need not do so as often.  Results as for the begin.
+ */
+COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
+
+/*
+ * cohort_reducer_ready - the gradient of a parameter is computed, or its
+ *                        computation is queued on the step's stream
+ * @i: its number in the list
+ *
+ * It must not be touched from now on until the step is finished.  Any thread,
+ * lock-free; on one that launches (see above) not without the collectives' costs.
+ *
+ * COHORT_OK; COHORT_ALREADY if it was ready in this step; COHORT_INVALID;
+ * COHORT_STATE if no step is open; from a thread that launches, as the
+ * collectives, also about earlier buckets: the rest of the step goes for nothing, and
+ * finish tells when gradients are safe.
+ */
+COHORT_API int cohort_reducer_ready(struct cohort_reducer *reducer, size_t i);
+
+/*
+ * cohort_reducer_progress - launch what helpers have completed
+ * @timeout_ns: 0: and return; else wait for helpers and launch, until every
+ *              gradient is ready
+ *
+ * Owner only.  COHORT_OK; COHORT_TIMED_OUT if some are not ready; COHORT_STATE if
+ * no step is open; as the collectives.
+ */
+COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
+                                       uint64_t timeout_ns);
+
+/*
+ * cohort_reducer_finish - wait until the step's gradients are those of all ranks
+ *
+ * Owner only.  Helpers must be done with their part (cohort_reducer_progress() waits
+ * for them).  Blocks up to @timeout_ns, for all other ranks; after COHORT_TIMED_OUT
+ * the step goes on, call it again.  Afterwards, but for COHORT_TIMED_OUT and
+ * COHORT_STATE, no step is open.
+ *
+ * COHORT_OK; COHORT_SKIP: gradients are not finite (check_finite, max_norm), or all
+ * weights are 0: the same on every rank, none should update its weights; they are as
+ * they came out, not clipped; COHORT_TIMED_OUT; COHORT_STATE if no step is open, or,
+ * without find_unused, some gradients are not ready: the text names them, and nothing
+ * has happened; as cohort_wait() and the collectives.
+ */
+COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
+                                     uint64_t timeout_ns);
+
+/*
+ * cohort_reducer_finish_on - have a stream wait, not the thread
+ * @stream: of the rank's device; what is queued on it from now on finds the
+ *          gradients of all ranks
+ *
+ * Owner only; does not block.  A step that is cut short is told of by the next
+ * call, or by cohort_comm_cause(): the stream goes on.
+ *
+ * COHORT_OK; COHORT_STATE as finish; COHORT_UNSUPPORTED with weighted, transport,
+ * find_unused, check_finite or max_norm, which need the thread: nothing has happened,
+ * finish will do; as cohort_stream_after() and the collectives.
+ */
+COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
+                                        void *stream);
+
+/*
+ * cohort_reducer_join - take part in a step of the others without a batch
+ *
+ * For a rank of a weighted reducer that has nothing left while others have: a step
+ * with weight 0 and gradients of zero, begun and finished.  They become those of all
+ * ranks, as for everybody, so that this rank can update its weights and stay equal:
+ *
+ *	while ((rc = cohort_reducer_join(r, COHORT_FOREVER)) == COHORT_OK)
+ *		... update the weights ...
+ *
+ * Owner only, while no step is open.  Blocks as cohort_reducer_finish() does; after
+ * COHORT_TIMED_OUT, call it again.
+ *
+ * As finish; and COHORT_JOINED when every rank called this: that was no step,
+ * and every rank is told so.  After COHORT_SKIP, go on.
+ */
+COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
+                                   uint64_t timeout_ns);
+
+/*
+ * Facts of a reducer; none blocks.
+ *
+ * cohort_reducer_view    - where the gradient of parameter @i is; NULL if there is no
+ *                          such one.  The same as long as the reducer lives
+ * cohort_reducer_used    - whether any rank had the gradient of @i ready in the last
+ *                          step that was finished: 1 or 0, the same on every rank;
+ *                          -1 without find_unused, or if there is no such one.  What
+ *                          no rank used came out as zeros
+ * cohort_reducer_norm    - of the gradients that the last step came out with, before
+ *                          clipping; 0 without check_finite and max_norm
+ * cohort_reducer_buckets - how many there are in the plan
+ * cohort_reducer_bucket  - the number of @i's, by which they are launched; -1 if there
+ *                          is no such one
+ */
+COHORT_API void *cohort_reducer_view(const struct cohort_reducer *reducer,
+                                     size_t i);
+COHORT_API int cohort_reducer_used(const struct cohort_reducer *reducer,
+                                   size_t i);
+COHORT_API double cohort_reducer_norm(const struct cohort_reducer *reducer);
+COHORT_API int cohort_reducer_buckets(const struct cohort_reducer *reducer);
+COHORT_API int cohort_reducer_bucket(const struct cohort_reducer *reducer,
+                                     size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

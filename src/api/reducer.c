@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer: options, creation, end, facts
+ */
+
+#include "api/reducer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define MIB ((size_t)1024 * 1024)
+
+/* ---- options ---------------------------------------------------------- */
+
+void cohort_reducer_options_init(struct cohort_reducer_options *options)
+{
+	*options = (struct cohort_reducer_options){
+		.size = sizeof(*options),
+		.first_bytes = MIB,
+		.bucket_bytes = 25 * MIB,
+		.op = COHORT_AVG,
+	};
+}
+
+static int options_check(const struct cohort_reducer_options *o)
+{
+	if (o->op != COHORT_AVG && o->op != COHORT_SUM)
+		return error_set(COHORT_INVALID,
+		                 "options->op is %d, neither COHORT_AVG nor "
+		                 "COHORT_SUM",
+		                 o->op);
+	if (o->transport && o->transport != COHORT_F16 &&
+	    o->transport != COHORT_BF16)
+		return error_set(COHORT_INVALID,
+		                 "options->transport is %d, neither 0, "
+		                 "COHORT_F16 nor COHORT_BF16",
+		                 o->transport);
+	if (!(o->max_norm >= 0.0) || !isfinite(o->max_norm))
+		return error_set(COHORT_INVALID,
+		                 "options->max_norm is %g, not 0 or more",
+		                 o->max_norm);
+	return COHORT_OK;
+}
+
+/* The caller's over the defaults, whatever the caller's version. */
+static int options_merge(const struct cohort_reducer_options *given,
+                         struct cohort_reducer_options *o)
+{
+	const unsigned char *bytes = (const unsigned char *)given;
+	size_t i;
+
+	cohort_reducer_options_init(o);
+	if (!given)
+		return COHORT_OK;
+	if (given->size < offsetof(struct cohort_reducer_options, reserved) ||
+	    given->size > 4096)
+		return error_set(COHORT_INVALID,
+		                 "options->size is %zu; was "
+		                 "cohort_reducer_options_init() called?",
+		                 given->size);
+	for (i = offsetof(struct cohort_reducer_options, reserved);
+	     i < given->size; i++)
+		if (bytes[i])
+			return error_set(COHORT_INVALID,
+			                 "options asks for something that "
+			                 "version %s does not know (byte %zu)",
+			                 cohort_version(), i);
+	memcpy(o, given, offsetof(struct cohort_reducer_options, reserved));
+	o->size = sizeof(*o);
+	if (!o->first_bytes)
+		o->first_bytes = MIB;
+	if (!o->bucket_bytes)
+		o->bucket_bytes = 25 * MIB;
+	return options_check(o);
+}
+
+/* ---- parameters ------------------------------------------------------- */
+
+/* What needs gradients of types that arithmetic is done on. */
+static const char *float_option(const struct cohort_reducer_options *o)
+{
+	return o->weighted         ? "weighted"
+	       : o->check_finite   ? "check_finite"
+	       : o->max_norm > 0.0 ? "max_norm"
+	                           : NULL;
+}
+
+static int parameter_check(const struct cohort_parameter *p, size_t i,
+                           const struct cohort_reducer_options *o)
+{
+	size_t size = cohort_type_size(p->type);
+
+	if (!size)
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].type is %d, not an enum "
+		                 "cohort_type",
+		                 i, p->type);
+	if (p->count > SIZE_MAX / 4 / size)
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].count is %zu, too large", i,
+		                 p->count);
+	if (float_option(o) && reducer_float(p->type) == REDUCER_FLOATS)
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].type is %s, which %s cannot "
+		                 "be",
+		                 i, type_name(p->type), float_option(o));
+	return COHORT_OK;
+}
+
+static int check(const struct cohort_comm *comm,
+                 const struct cohort_parameter *parameters, size_t n,
+                 const struct cohort_reducer_options *o,
+                 struct cohort_reducer **out)
+{
+	size_t i;
+	int rc = COHORT_OK;
+
+	if (!parameters || !out)
+		return error_set(COHORT_INVALID, "%s is NULL",
+		                 parameters ? "reducer" : "parameters");
+	if (!n || n > UINT32_MAX / 8)
+		return error_set(COHORT_INVALID, "n is %zu, not 1 to %u", n,
+		                 UINT32_MAX / 8);
+	if (o->transport &&
+	    comm->clique->platform->kind != COHORT_PLATFORM_HOST)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "options->transport is %s: the gpu platform "
+		                 "has no kernels to convert by",
+		                 type_name(o->transport));
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		rc = parameter_check(&parameters[i], i, o);
+	return rc;
+}
+
+/* Room for a number. */
+#define NUMBER_SIZE 24
+
+static size_t name_size(const struct cohort_parameter *p)
+{
+	return p->name && *p->name ? strlen(p->name) + 1 : NUMBER_SIZE;
+}
+
+static void set_items(struct cohort_reducer *r,
+                      const struct cohort_parameter *parameters)
+{
+	char *at = r->names;
+	size_t i;
+
+	for (i = 0; i < r->n; i++) {
+		const struct cohort_parameter *p = &parameters[i];
+		size_t size = cohort_type_size(p->type);
+		bool is_half = p->type == COHORT_F32 && r->options.transport;
+
+		if (p->name && *p->name)
+			memcpy(at, p->name, strlen(p->name) + 1);
+		else
+			snprintf(at, NUMBER_SIZE, "%zu", i);
+		r->items[i] = (struct reducer_item){
+			.name = at,
+			.gradient = p->gradient,
+			.count = p->count,
+			.bytes = p->count * size,
+			.type = p->type,
+			.is_view = !p->gradient,
+			.is_half = is_half,
+		};
+		r->plan_items[i] = (struct bucket_item){
+			.bytes = is_half ? p->count * 2 : p->count * size,
+			.type = p->type,
+		};
+		r->host.order[i] = (uint32_t)(r->n - 1 - i);
+		at += name_size(p);
+	}
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static int await_last(struct cohort_reducer *r, uint64_t deadline)
+{
+	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
+
+	return last ? comm_await(r->comm, last, deadline) : COHORT_OK;
+}
+
+static int fill_in(struct cohort_reducer *r,
+                   const struct cohort_parameter *parameters)
+{
+	size_t i, names = 0;
+	int rc;
+
+	for (i = 0; i < r->n; i++)
+		names += name_size(&parameters[i]);
+	rc = reducer_alloc_host(r, names);
+	if (rc != COHORT_OK)
+		return rc;
+	set_items(r, parameters);
+	/* Twice: where the gradients are follows from the plan, and what is
+	 * launched from that. */
+	bucket_plan(r->plan_items, r->n, r->host.order, r->options.first_bytes,
+	            r->options.bucket_bytes, &r->plan);
+	rc = reducer_alloc_device(r);
+	if (rc == COHORT_OK)
+		rc = reducer_create_sums(r);
+	if (rc != COHORT_OK)
+		return rc;
+	reducer_layout(r, r->arena);
+	reducer_plan(r, r->host.order);
+	/* Or what is written there by another stream could be zeroed after. */
+	return r->is_host ? COHORT_OK : await_last(r, COHORT_FOREVER);
+}
+
+int cohort_reducer_create(struct cohort_comm *comm,
+                          const struct cohort_parameter *parameters, size_t n,
+                          const struct cohort_reducer_options *options,
+                          struct cohort_reducer **out)
+{
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r;
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = options_merge(options, &o);
+	if (rc == COHORT_OK)
+		rc = check(comm, parameters, n, &o, out);
+	if (rc != COHORT_OK)
+		return rc;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return error_set(COHORT_NO_MEMORY, "no memory for a reducer");
+	r->comm = comm;
+	r->options = o;
+	r->n = n;
+	r->is_host = comm->clique->platform->kind == COHORT_PLATFORM_HOST;
+	r->is_looked_at = o.check_finite || o.max_norm > 0.0;
+	r->is_final = o.keep_plan;
+	r->awaited.add = reducer_add_awaited;
+	rc = fill_in(r, parameters);
+	if (rc != COHORT_OK) {
+		char why[256];
+
+		snprintf(why, sizeof(why), "%s", cohort_last_error());
+		await_last(r, COHORT_FOREVER);
+		reducer_free_device(r);
+		reducer_free_host(r);
+		return error_set(rc, "%s", why);
+	}
+	*out = r;
+	return COHORT_OK;
+}
+
+/* Whether nothing that was launched can touch memory any more. */
+static int await_end(struct cohort_reducer *r)
+{
+	bool has_ended = clique_cause(r->comm->clique);
+	int rc;
+
+	if (!has_ended && atomic_load(&r->step) && !r->is_local)
+		return error_set(COHORT_STATE, "a step is open");
+	rc = await_last(r, has_ended ? COHORT_FOREVER : 0);
+	if (rc == COHORT_TIMED_OUT)
+		return error_set(COHORT_STATE, "what was launched is not done");
+	return rc == COHORT_WEDGED ? rc : COHORT_OK;
+}
+
+int cohort_reducer_free(struct cohort_reducer *r)
+{
+	int rc;
+
+	if (!r)
+		return COHORT_OK;
+	rc = reducer_check(r);
+	if (rc == COHORT_OK)
+		rc = await_end(r);
+	if (rc != COHORT_OK && rc != COHORT_WEDGED)
+		return rc;
+	if (atomic_load(&r->step) && !r->is_local)
+		awaited_set(&r->comm->awaited, NULL);
+	if (rc == COHORT_OK)
+		rc = reducer_free_device(r);
+	if (rc == COHORT_OK || rc == COHORT_WEDGED)
+		reducer_free_host(r);
+	return rc;
+}
+
+/* ---- facts ------------------------------------------------------------ */
+
+void *cohort_reducer_view(const struct cohort_reducer *r, size_t i)
+{
+	return r && i < r->n ? r->items[i].gradient : NULL;
+}
+
+int cohort_reducer_used(const struct cohort_reducer *r, size_t i)
+{
+	return r && i < r->n && r->options.find_unused ? r->host.used[i] : -1;
+}
+
+double cohort_reducer_norm(const struct cohort_reducer *r)
+{
+	return r ? r->norm : 0.0;
+}
+
+int cohort_reducer_buckets(const struct cohort_reducer *r)
+{
+	return r ? (int)r->plan.buckets : -1;
+}
+
+int cohort_reducer_bucket(const struct cohort_reducer *r, size_t i)
+{
+	return r && i < r->n ? (int)r->plan.bucket_of[i] : -1;
+}

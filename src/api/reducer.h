@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_REDUCER_H
+#define API_REDUCER_H
+
+/*
+ * The reducer: what its parts share
+ *
+ *	reducer.c         options, creation, end, facts
+ *	reducer_room.c    all the memory
+ *	reducer_plan.c    buckets as lists of tensors, and the plan made anew
+ *	reducer_launch.c  ready, progress: what is marked, and launched by it
+ *	reducer_step.c    begin, join
+ *	reducer_finish.c  finish
+ *	reducer_found.c   the norm and what is not finite, agreed by all
+ *	reducer_memory.c  arithmetic on gradients, wherever they are
+ *
+ * All that is launched goes to the communicator's own stream, so that the last
+ * ticket stands for all.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <cohort/reducer.h>
+
+#include "api/bucket.h"
+#include "api/comm.h"
+
+/* A parameter. */
+struct reducer_item {
+	/* Constant after creation. */
+	const char *name;
+	unsigned char *gradient;
+	size_t count;
+	size_t bytes;
+	int type;
+	bool is_view; /* it is in the reducer's memory */
+	bool is_half; /* it travels as one; then where, in the wire memory */
+	size_t wire;  /* of the plan */
+};
+
+struct reducer_bucket {
+	/* Of the plan. */
+	uint32_t first, n; /* of the tensors */
+	int type;          /* that it travels as */
+	bool is_half;      /* instead of float32 */
+	char tag[TAG_SIZE];
+
+	/* Atomic; of its gradients those that are not ready.  Whoever takes one
+	 * away has written that before (acq_rel), whoever launches looks (acquire). */
+	_Atomic uint32_t pending;
+};
+
+/* What the ranks tell each other: device memory, and its image on the host. */
+struct reducer_words {
+	double *weight; /* the sum, and how many ranks have a batch */
+	double *found; /* of each rank: sum of squares, how much is not finite */
+	double *scalars; /* room for one of each type */
+	uint32_t *order; /* of readiness on rank 0 */
+	uint8_t *used;   /* of each parameter */
+	unsigned char *memory;
+};
+
+/* Types that gradients of a weighted mean may have. */
+#define REDUCER_FLOATS 4
+
+/* How far finish has come. */
+enum reducer_phase {
+	REDUCER_FILL,
+	REDUCER_LAUNCH,
+	REDUCER_TELL,
+	REDUCER_AWAIT,
+	REDUCER_LOOK,
+	REDUCER_GATHER,
+	REDUCER_REPLAN,
+	REDUCER_DONE,
+};
+
+struct cohort_reducer {
+	/* Constant after creation. */
+	struct cohort_comm *comm;
+	struct cohort_reducer_options options;
+	size_t n;
+	struct reducer_item *items;
+	char *names;
+	bool is_host;         /* device memory is the host's */
+	bool is_looked_at;    /* gradients: check_finite or max_norm */
+	unsigned char *arena; /* device memory: gradients that are here */
+	unsigned char *wire;  /* likewise: what travels as halves */
+	unsigned char *stage; /* pinned, to do arithmetic in; not if is_host */
+	unsigned char *zeros; /* likewise, as many bytes */
+	struct reducer_words device, host;
+	int premul[REDUCER_FLOATS]; /* of each type that occurs; 0: none */
+	size_t words_bytes;
+
+	/* The plan: written by create, and by the owner while no step is open.
+	 * Room for @n of each. */
+	struct bucket_plan plan;
+	struct bucket_item *plan_items;
+	struct reducer_bucket *buckets;
+	struct cohort_tensor *tensors;
+	bool is_final; /* it is not made anew any more */
+
+	/* What the watchdog is told by, while a step is open. */
+	struct awaited awaited;
+
+	/* Atomic; number of the step that is open, 0: none.  Release by the owner
+	 * once all of the step is prepared; acquire by ready. */
+	_Atomic uint64_t step;
+
+	/* Atomic, each: the step in which it was ready last. */
+	_Atomic uint64_t *marked;
+
+	/* Atomic; how many are ready, and by that number which; each place is
+	 * written by who was given it, and read by the owner once all buckets are
+	 * full. */
+	_Atomic uint32_t ready;
+	uint32_t *observed;
+
+	/* Atomic; the next bucket to be launched, and calls to launch that are
+	 * not dealt with.  The first caller launches for all. */
+	_Atomic uint32_t next;
+	atomic_uint pumps;
+
+	/* Atomic; how launching failed; COHORT_OK: it did not.  The text is
+	 * written before (release). */
+	atomic_int broken;
+	char why[256];
+
+	/* Atomic; the last ticket; written by who launches. */
+	_Atomic uint64_t last;
+
+	/* Written by the owner before the step is open; constant during it. */
+	uintptr_t owner;
+	uint64_t steps; /* begun so far */
+	bool is_local;  /* nothing is launched */
+	bool is_absent; /* with weight 0, or joined */
+	bool is_joined;
+	bool helpers_launch;
+	void *stream; /* NULL with @awaits_stream false */
+	bool awaits_stream;
+	double weight;
+
+	/* Owned by who launches. */
+	uint64_t
+		weights; /* ticket of the weights' all-reduce, 0: none is out */
+	double factor;   /* by which this rank's gradients are multiplied */
+	bool is_skipped; /* no weight at all: nothing is launched */
+	bool is_over;    /* and no rank has a batch */
+
+	/* Owned by the owner. */
+	enum reducer_phase phase;
+	uint32_t widened;   /* buckets that are float32 again */
+	uint64_t used;      /* ticket, 0: none */
+	uint64_t gather;    /* likewise */
+	uint64_t reordered; /* likewise */
+	double norm;
+	int failed; /* how a former step did; COHORT_OK: none has */
+};
+
+/* ---- reducer_room.c --------------------------------------------------- */
+
+/* Host memory, with @names bytes of names; and the end of all of it. */
+int reducer_alloc_host(struct cohort_reducer *r, size_t names);
+void reducer_free_host(struct cohort_reducer *r);
+
+/* Device memory, after the items are set and planned. */
+int reducer_alloc_device(struct cohort_reducer *r);
+
+/* Premultiplied sums of the types that occur, by scalars that each step sets. */
+int reducer_create_sums(struct cohort_reducer *r);
+
+/* Give both back; may be called again after an error. */
+int reducer_free_device(struct cohort_reducer *r);
+
+/* ---- reducer_memory.c ------------------------------------------------- */
+
+typedef void (*reducer_fn)(void *memory, size_t count, void *user);
+
+/* Of the stage, where there is one. */
+#define REDUCER_STAGE_BYTES ((size_t)256 * 1024)
+
+/* What a look at device memory does with it. */
+enum { REDUCER_READ = 1, REDUCER_WRITE = 2 };
+
+/* Call @fn for @count elements of @size bytes of device memory, in pieces where that
+ * is not the host's: then it goes to and from there, behind what the communicator's
+ * stream has. */
+int reducer_visit(struct cohort_reducer *r, void *device, size_t count,
+                  size_t size, int how, reducer_fn fn, void *user);
+
+/* Between the words' image and the device, behind what the stream has; a pull is
+ * waited for, a push is not. */
+int reducer_push(struct cohort_reducer *r, void *device, const void *host,
+                 size_t bytes);
+int reducer_pull(struct cohort_reducer *r, void *host, const void *device,
+                 size_t bytes);
+
+/* Zero device memory, behind what the stream has; not waited for. */
+int reducer_clear(struct cohort_reducer *r, void *device, size_t bytes);
+
+/* Of a gradient: zero it; multiply it; float32 to halves, times a factor, and back.
+ * The last two on the host platform only. */
+int reducer_zero(struct cohort_reducer *r, const struct reducer_item *item);
+int reducer_scale(struct cohort_reducer *r, const struct reducer_item *item,
+                  double factor);
+void reducer_narrow(struct cohort_reducer *r, const struct reducer_item *item,
+                    double factor);
+void reducer_widen(struct cohort_reducer *r, const struct reducer_item *item);
+
+/* The sum of squares of elements @begin to @end of a gradient, and how many are not
+ * finite: both are added. */
+struct reducer_found {
+	double squares;
+	double infinite;
+};
+int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
+                    size_t begin, size_t end, struct reducer_found *found);
+
+/* ---- reducer_plan.c --------------------------------------------------- */
+
+/* The place of a type in tables of those; REDUCER_FLOATS: none of them. */
+unsigned reducer_float(int type);
+
+/* Make the plan from an order of use, and lay out what depends on it. */
+void reducer_plan(struct cohort_reducer *r, const uint32_t *use);
+
+/* Lay out the gradients that the reducer has: bytes of them, if @arena is NULL. */
+size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena);
+
+/* Launch rank 0's order, if the plan is to be made anew; and with that done do
+ * so. */
+int reducer_send_order(struct cohort_reducer *r);
+int reducer_replan(struct cohort_reducer *r, uint64_t deadline_ns);
+
+/* ---- reducer_launch.c ------------------------------------------------- */
+
+/* COHORT_INVALID for NULL; COHORT_FORKED. */
+int reducer_check(const struct cohort_reducer *r);
+
+/* COHORT_STATE if no step is open, COHORT_OWNER if another thread has begun it. */
+int reducer_check_open(const struct cohort_reducer *r);
+
+/* Submit on the communicator's own stream, by that label, and remember the
+ * ticket. */
+int reducer_submit(struct cohort_reducer *r, struct op *op, const char *tag,
+                   uint64_t *ticket);
+
+/* Take note that launching has failed; returns @rc. */
+int reducer_break(struct cohort_reducer *r, int rc);
+
+/* Mark; COHORT_ALREADY. */
+int reducer_mark(struct cohort_reducer *r, uint32_t i, uint64_t step);
+
+/* Launch what is full, unless another thread is at it. */
+int reducer_pump(struct cohort_reducer *r);
+
+/* True when all is launched. */
+bool reducer_is_launched(const struct cohort_reducer *r);
+
+/* The weights, once all ranks have told theirs: what this rank's gradients are
+ * multiplied by.  COHORT_TIMED_OUT: not yet. */
+int reducer_settle_weights(struct cohort_reducer *r, uint64_t deadline_ns);
+
+/* For the watchdog. */
+void reducer_add_awaited(const struct awaited *awaited, struct text *t);
+
+/* ---- reducer_found.c -------------------------------------------------- */
+
+/* Launch what this rank has found; and with all of it done judge, and clip:
+ * COHORT_SKIP if gradients are not finite. */
+int reducer_look(struct cohort_reducer *r);
+int reducer_judge(struct cohort_reducer *r, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_HALF_H
+#define BASE_HALF_H
+
+/*
+ * float16 and bfloat16 as bits: to nearest even, subnormals kept, one quiet NaN
+ *
+ * Without a branch, so that compilers make vectors of loops over them.
+ */
+
+#include <stdint.h>
+
+static inline uint32_t f32_bits(float x)
+{
+	union {
+		float x;
+		uint32_t bits;
+	} u = { .x = x };
+
+	return u.bits;
+}
+
+static inline float f32_of_bits(uint32_t bits)
+{
+	union {
+		uint32_t bits;
+		float x;
+	} u = { .bits = bits };
+
+	return u.x;
+}
+
+#define F32_INFINITY UINT32_C(0x7f800000)
+
+static inline float f16_to_f32(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+	/* The exponent's bias goes from 15 to 127; of infinities and NaNs it
+	 * stays all ones. */
+	uint32_t normal = (rest << 13) + (UINT32_C(112) << 23);
+	uint32_t tiny = f32_bits((float)(int32_t)rest * 0x1p-24f);
+	uint32_t huge = (rest << 13) | F32_INFINITY;
+
+	return f32_of_bits(sign | (rest < 0x400    ? tiny
+	                           : rest < 0x7c00 ? normal
+	                                           : huge));
+}
+
+static inline uint16_t f16_from_f32(float x)
+{
+	uint32_t bits = f32_bits(x), rest = bits & 0x7fffffff;
+	uint32_t sign = bits >> 16 & 0x8000;
+	/* Rounded by adding half of the last place that stays, less one unless
+	 * that is odd; a carry goes into the exponent, and on to infinity. */
+	uint32_t normal =
+		(rest - (UINT32_C(112) << 23) + 0xfff + (rest >> 13 & 1)) >> 13;
+	/* The last place of 0.5 is that of subnormals. */
+	uint32_t tiny = f32_bits(f32_of_bits(rest) + 0.5f) - f32_bits(0.5f);
+
+	return (uint16_t)(rest > F32_INFINITY          ? 0x7e00
+	                  : rest >= f32_bits(65520.0f) ? sign | 0x7c00
+	                  : rest < f32_bits(0x1p-14f)  ? sign | tiny
+	                                               : sign | normal);
+}
+
+static inline float bf16_to_f32(uint16_t h)
+{
+	return f32_of_bits((uint32_t)h << 16);
+}
+
+static inline uint16_t bf16_from_f32(float x)
+{
+	uint32_t bits = f32_bits(x);
+	uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+
+	return (uint16_t)((bits & 0x7fffffff) > F32_INFINITY ? 0x7fc0
+	                                                     : rounded);
+}
+
+#endif

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer: steps, plans, what is refused
+ */
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/expect.h"
+#include "support/model.h"
+#include "support/ranks.h"
+
+TestSuite(reducer, .timeout = 60);
+
+/* Run @worker on @size ranks, which must all be content. */
+static void run_all(int size, cohort_worker_fn worker, void *user)
+{
+	struct cohort_group *group = ranks_open(size, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* ---- exactness -------------------------------------------------------- */
+
+/* A step in which the gradients are ready in a random order, another one on each
+ * rank. */
+static int step(struct model_rank *rank, uint64_t number)
+{
+	int order[MODEL_PARAMETERS];
+	int k, rc;
+
+	model_shuffle(order,
+	              number * 64 + (uint64_t)cohort_comm_rank(rank->comm));
+	rc = cohort_reducer_begin(rank->reducer,
+	                          cohort_comm_stream(rank->comm));
+	for (k = 0; k < MODEL_PARAMETERS && rc == COHORT_OK; k++) {
+		model_set(rank, number, order[k], 1.0);
+		rc = cohort_reducer_ready(rank->reducer, (size_t)order[k]);
+	}
+	return rc == COHORT_OK
+	               ? cohort_reducer_finish(rank->reducer, RANKS_SOON)
+	               : rc;
+}
+
+static int steps_of_any_order(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model_rank rank;
+	uint64_t k;
+	int rc = model_open(&rank, m, comm);
+
+	for (k = 0; k < 5 && rc == COHORT_OK; k++) {
+		rc = step(&rank, k);
+		if (rc == COHORT_OK &&
+		    model_wrong(&rank, k, NULL,
+		                m->options.op == COHORT_AVG ? (float)m->size
+		                                            : 1.0f))
+			return 100;
+	}
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer, means_are_those_of_one_rank_that_adds_in_rank_order)
+{
+	struct model m = model_of(3);
+
+	place_need_host("an order of additions");
+	run_all(3, steps_of_any_order, &m);
+}
+
+Test(reducer, sums_are_too)
+{
+	struct model m = model_of(4);
+
+	place_need_host("an order of additions");
+	m.options.op = COHORT_SUM;
+	m.views = false;
+	run_all(4, steps_of_any_order, &m);
+}
+
+Test(reducer, of_one_rank_changes_nothing)
+{
+	struct model m = model_of(1);
+
+	run_all(1, steps_of_any_order, &m);
+}
+
+Test(reducer, buckets_of_any_size)
+{
+	struct model m = model_of(2);
+
+	place_need_host("an order of additions");
+	m.options.first_bytes = m.options.bucket_bytes = 1;
+	run_all(2, steps_of_any_order, &m);
+	m.options.first_bytes = m.options.bucket_bytes = 0;
+	run_all(2, steps_of_any_order, &m);
+}
+
+/* ---- plans ------------------------------------------------------------ */
+
+/* Ready in order of the list on rank 0, in reverse on others. */
+static int forward_step(struct model_rank *rank)
+{
+	bool is_first = cohort_comm_rank(rank->comm) == 0;
+	int i, rc = cohort_reducer_begin(rank->reducer,
+	                                 cohort_comm_stream(rank->comm));
+
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+		rc = cohort_reducer_ready(
+			rank->reducer,
+			(size_t)(is_first ? i : MODEL_PARAMETERS - 1 - i));
+	return rc == COHORT_OK
+	               ? cohort_reducer_finish(rank->reducer, RANKS_SOON)
+	               : rc;
+}
+
+static bool is_in_order(const struct cohort_reducer *r, bool reverse)
+{
+	int i, a, b;
+
+	for (i = 1; i < MODEL_PARAMETERS; i++) {
+		a = cohort_reducer_bucket(r, (size_t)i - 1);
+		b = cohort_reducer_bucket(r, (size_t)i);
+		if (reverse ? a < b : a > b)
+			return false;
+	}
+	return cohort_reducer_buckets(r) > 2;
+}
+
+static int plans(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	const void *views[MODEL_PARAMETERS];
+	struct model_rank rank;
+	size_t i;
+	int k, rc = model_open(&rank, m, comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		views[i] = cohort_reducer_view(rank.reducer, i);
+	if (!is_in_order(rank.reducer, true))
+		return 100;
+	for (k = 0; k < 3 && rc == COHORT_OK; k++) {
+		rc = forward_step(&rank);
+		if (rc == COHORT_OK &&
+		    !is_in_order(rank.reducer, m->options.keep_plan))
+			return 101 + k;
+	}
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		if (cohort_reducer_view(rank.reducer, i) != views[i])
+			return 110;
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer, plan_is_made_anew_from_the_order_of_rank_0)
+{
+	struct model m = model_of(3);
+
+	run_all(3, plans, &m);
+}
+
+Test(reducer, plan_is_kept_if_asked_for)
+{
+	struct model m = model_of(2);
+
+	m.options.keep_plan = 1;
+	run_all(2, plans, &m);
+}
+
+static int mixed(struct cohort_comm *comm, void *user)
+{
+	static int32_t ints[2][5];
+	static double doubles[2][3];
+	static float floats[2][4];
+	int i, r = cohort_comm_rank(comm), rc;
+	const struct cohort_parameter p[] = {
+		{ NULL, ints[r], 5, COHORT_I32 },
+		{ "", doubles[r], 3, COHORT_F64 },
+		{ "x", floats[r], 4, COHORT_F32 },
+	};
+	struct cohort_reducer_options o;
+	struct cohort_reducer *reducer;
+
+	(void)user;
+	cohort_reducer_options_init(&o);
+	o.op = COHORT_SUM;
+	rc = cohort_reducer_create(comm, p, 3, &o, &reducer);
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_begin(reducer, NULL);
+	ints[r][4] = 10 + r;
+	doubles[r][2] = 0.5;
+	floats[r][3] = 0.25f;
+	for (i = 0; i < 3 && rc == COHORT_OK; i++)
+		rc = cohort_reducer_ready(reducer, (size_t)i);
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_finish(reducer, RANKS_SOON);
+	if (rc == COHORT_OK &&
+	    (ints[r][4] != 21 || doubles[r][2] != 1.0 || floats[r][3] != 0.5f ||
+	     cohort_reducer_buckets(reducer) != 3))
+		return 100;
+	return rc == COHORT_OK ? cohort_reducer_free(reducer) : rc;
+}
+
+Test(reducer, a_bucket_is_of_one_type)
+{
+	run_all(2, mixed, NULL);
+}
+
+/* ---- accumulation, streams -------------------------------------------- */
+
+static int accumulating(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model_rank rank;
+	double values[MODEL_MOST];
+	int i, k, rc = model_open(&rank, m, comm);
+
+	for (k = 0; k <= cohort_comm_rank(comm) && rc == COHORT_OK; k++) {
+		rc = cohort_reducer_accumulate(rank.reducer);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
+			model_set(&rank, 3, i, 1.0 + k);
+			rc = cohort_reducer_ready(rank.reducer, (size_t)i);
+		}
+		if (rc == COHORT_OK)
+			rc = cohort_reducer_finish(rank.reducer, 0);
+		model_get(&rank, 0, values);
+		if ((float)values[1] !=
+		    (float)((1.0 + k) *
+		            model_value(cohort_comm_rank(comm), 3, 0, 1)))
+			return 100;
+	}
+	/* Nothing was launched: the comm has had no call but copies. */
+	if (rc == COHORT_OK)
+		rc = step(&rank, 7);
+	if (rc == COHORT_OK && model_wrong(&rank, 7, NULL, (float)m->size))
+		return 101;
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer, passes_without_communication_need_no_peers)
+{
+	struct model m = model_of(2);
+
+	place_need_host("an order of additions");
+	run_all(2, accumulating, &m);
+}
+
+static int on_a_stream(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model_rank rank;
+	uint64_t k;
+	int i, rc = model_open(&rank, m, comm);
+
+	for (k = 0; k < 4 && rc == COHORT_OK; k++) {
+		for (i = 0; i < MODEL_PARAMETERS; i++)
+			model_set(&rank, k, i, 1.0);
+		rc = cohort_reducer_begin(rank.reducer, NULL);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+			rc = cohort_reducer_ready(rank.reducer, (size_t)i);
+		if (rc == COHORT_OK)
+			rc = cohort_reducer_finish_on(rank.reducer, NULL);
+		if (rc == COHORT_OK)
+			rc = cohort_barrier(comm, NULL, NULL);
+		if (rc == COHORT_OK)
+			rc = cohort_synchronize(comm, RANKS_SOON);
+		if (rc == COHORT_OK &&
+		    model_wrong(&rank, k, NULL, (float)m->size))
+			return 100;
+		if (k > 0 && !is_in_order(rank.reducer, false))
+			return 101;
+	}
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer, a_stream_can_wait_instead)
+{
+	struct model m = model_of(2);
+
+	place_need_host("an order of additions");
+	run_all(2, on_a_stream, &m);
+}
+
+/* ---- helpers ---------------------------------------------------------- */
+
+#define HELPERS 3
+
+struct helper {
+	struct cohort_reducer *reducer;
+	int index;
+};
+
+static void *help(void *arg)
+{
+	const struct helper *h = arg;
+	int i;
+
+	for (i = h->index; i < MODEL_PARAMETERS; i += HELPERS)
+		ranks_must(cohort_reducer_ready(h->reducer, (size_t)i),
+		           "ready");
+	return NULL;
+}
+
+static int helped(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct helper h[HELPERS];
+	pthread_t threads[HELPERS];
+	struct model_rank rank;
+	uint64_t k;
+	int i, rc = model_open(&rank, m, comm);
+
+	if (m->options.helpers_launch)
+		cohort_comm_unbind(comm);
+	for (k = 0; k < 20 && rc == COHORT_OK; k++) {
+		for (i = 0; i < MODEL_PARAMETERS; i++)
+			model_set(&rank, k, i, 1.0);
+		rc = cohort_reducer_begin(rank.reducer,
+		                          cohort_comm_stream(comm));
+		for (i = 0; i < HELPERS; i++) {
+			h[i] = (struct helper){ rank.reducer, i };
+			pthread_create(&threads[i], NULL, help, &h[i]);
+		}
+		if (rc == COHORT_OK && k % 2)
+			rc = cohort_reducer_progress(rank.reducer, RANKS_SOON);
+		for (i = 0; i < HELPERS; i++)
+			pthread_join(threads[i], NULL);
+		if (rc == COHORT_OK)
+			rc = cohort_reducer_finish(rank.reducer, RANKS_SOON);
+		if (rc == COHORT_OK &&
+		    model_wrong(&rank, k, NULL, (float)m->size))
+			return 100;
+	}
+	if (m->options.helpers_launch)
+		cohort_comm_bind(comm);
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer, helpers_mark_for_a_bound_owner)
+{
+	struct model m = model_of(2);
+
+	place_need_host("an order of additions");
+	run_all(2, helped, &m);
+}
+
+Test(reducer, helpers_launch_where_they_may)
+{
+	struct model m = model_of(2);
+
+	place_need_host("an order of additions");
+	m.options.helpers_launch = 1;
+	run_all(2, helped, &m);
+}
+
+/* ---- bad input -------------------------------------------------------- */
+
+static struct cohort_comm *comms[2];
+
+static void refuse(const struct cohort_parameter *p, size_t n,
+                   const struct cohort_reducer_options *o, int rc,
+                   const char *text)
+{
+	struct cohort_reducer *r = NULL;
+
+	expect(cohort_reducer_create(comms[0], p, n, o, &r), rc, text);
+	cr_assert_null(r);
+}
+
+Test(reducer, create_names_what_is_wrong)
+{
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_parameter p[2] = { { "a", NULL, 1, COHORT_F32 },
+		                         { "b", NULL, 1, COHORT_I32 } };
+	struct cohort_reducer_options o, o0;
+	struct cohort_reducer *r;
+
+	cohort_reducer_options_init(&o0);
+	expect(cohort_reducer_create(NULL, p, 2, NULL, &r), COHORT_INVALID,
+	       "comm is NULL");
+	expect(cohort_reducer_create(comms[0], p, 2, NULL, NULL),
+	       COHORT_INVALID, "reducer is NULL");
+	refuse(NULL, 2, NULL, COHORT_INVALID, "parameters is NULL");
+	refuse(p, 0, NULL, COHORT_INVALID, "n is 0");
+	o = o0;
+	o.size = 3;
+	refuse(p, 2, &o, COHORT_INVALID, "options->size is 3");
+	o = o0;
+	o.reserved[7] = 1;
+	refuse(p, 2, &o, COHORT_INVALID, "does not know");
+	o = o0;
+	o.op = COHORT_MAX;
+	refuse(p, 2, &o, COHORT_INVALID, "options->op is 2");
+	o = o0;
+	o.transport = COHORT_F64;
+	refuse(p, 2, &o, COHORT_INVALID, "options->transport is 8");
+	o = o0;
+	o.max_norm = (double)NAN;
+	refuse(p, 2, &o, COHORT_INVALID, "options->max_norm is");
+	o = o0;
+	o.weighted = 1;
+	refuse(p, 2, &o, COHORT_INVALID,
+	       "parameters[1].type is int32, which weighted cannot be");
+	p[1].type = 99;
+	refuse(p, 2, &o0, COHORT_INVALID, "parameters[1].type is 99");
+	p[1] = p[0];
+	p[1].count = SIZE_MAX / 2;
+	refuse(p, 2, &o0, COHORT_INVALID, "parameters[1].count is");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(reducer, calls_out_of_place_are_refused)
+{
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	const struct cohort_parameter p[2] = { { "a", NULL, 1, COHORT_F32 },
+		                               { "b", NULL, 1, COHORT_F32 } };
+	struct cohort_reducer *r, *other;
+
+	cr_assert_eq(cohort_reducer_create(comms[0], p, 2, NULL, &r),
+	             COHORT_OK);
+	cr_assert_eq(cohort_reducer_create(comms[0], p, 2, NULL, &other),
+	             COHORT_OK);
+	expect(cohort_reducer_ready(NULL, 0), COHORT_INVALID, "reducer is");
+	expect(cohort_reducer_ready(r, 2), COHORT_INVALID, "i is 2");
+	expect(cohort_reducer_ready(r, 1), COHORT_STATE, "'b' is ready, but");
+	expect(cohort_reducer_finish(r, 0), COHORT_STATE, "no step is open");
+	expect(cohort_reducer_progress(r, 0), COHORT_STATE, "no step is open");
+	expect(cohort_reducer_join(r, 0), COHORT_INVALID, "not weighted");
+	expect(cohort_reducer_begin_weighted(r, 1.0, NULL), COHORT_INVALID,
+	       "weight is 1");
+	cr_assert_eq(cohort_reducer_begin(r, NULL), COHORT_OK);
+	expect(cohort_reducer_begin(r, NULL), COHORT_STATE, "a step is open");
+	expect(cohort_reducer_begin(other, NULL), COHORT_STATE,
+	       "another reducer");
+	expect(cohort_reducer_free(r), COHORT_STATE, "a step is open");
+	cr_assert_eq(cohort_reducer_ready(r, 0), COHORT_OK);
+	cr_assert_eq(cohort_reducer_ready(r, 0), COHORT_ALREADY);
+	cr_assert_eq(cohort_reducer_progress(r, 0), COHORT_TIMED_OUT);
+	expect(cohort_reducer_finish(r, 0), COHORT_STATE,
+	       "1 of 2 gradients are not ready: 'b'");
+	cr_assert_eq(cohort_reducer_ready(r, 1), COHORT_OK);
+	cr_assert_eq(cohort_reducer_finish(r, 0), COHORT_TIMED_OUT);
+	cr_assert_null(cohort_reducer_view(r, 2));
+	cr_assert_eq(cohort_reducer_bucket(r, 2), -1);
+	cr_assert_eq(cohort_reducer_used(r, 0), -1);
+	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
+	cr_assert_eq(cohort_reducer_finish(r, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
+	cr_assert_eq(cohort_reducer_free(other), COHORT_OK);
+	cr_assert_eq(cohort_reducer_free(NULL), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}

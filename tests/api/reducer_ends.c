@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer when a step comes to nothing: a rank that does not come, an abort, a
+ * failure
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/expect.h"
+#include "support/model.h"
+#include "support/ranks.h"
+
+TestSuite(reducer_ends, .timeout = 60);
+
+#define RANKS 3
+#define MS UINT64_C(1000000)
+
+static struct cohort_group *group;
+static struct cohort_comm *comms[RANKS];
+static struct model model;
+static struct model_rank ranks[RANKS];
+static char text[1024];
+
+static int keep(const struct cohort_verdict *v, void *user)
+{
+	(void)user;
+	if (v->stage == COHORT_STAGE_ENDED)
+		snprintf(text, sizeof(text), "%s", v->text);
+	return 0;
+}
+
+/* Ranks wait that long for each other. */
+static void open_for(uint64_t join_ns)
+{
+	struct cohort_group_options o;
+	int r;
+
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = o.deadlines.join_ns = join_ns;
+	o.on_verdict = keep;
+	o.warn_percent = 100;
+	group = ranks_split(RANKS, &o, comms);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(model_open(&ranks[r], &model, comms[r]), COHORT_OK,
+		             "%s", cohort_last_error());
+}
+
+static void open_all(void)
+{
+	open_for(RANKS_SOON);
+}
+
+static void close_all(void)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(model_close(&ranks[r]), COHORT_OK, "%s",
+		             cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* Begin on all, and mark all gradients on all, but on the last rank those from
+ * @missing on. */
+static void begin_all(int missing)
+{
+	int r, i;
+
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_reducer_begin(ranks[r].reducer, NULL),
+		             COHORT_OK);
+	for (r = 0; r < RANKS; r++)
+		for (i = MODEL_PARAMETERS - 1; i >= 0; i--)
+			if (r < RANKS - 1 || i >= missing)
+				cr_assert_eq(
+					cohort_reducer_ready(ranks[r].reducer,
+				                             (size_t)i),
+					COHORT_OK);
+}
+
+/* What the others are told, and what is left of the reducer after that. */
+static void expect_end(int status)
+{
+	int r;
+
+	for (r = 0; r < RANKS - 1; r++) {
+		cr_assert_eq(cohort_reducer_finish(ranks[r].reducer,
+		                                   COHORT_FOREVER),
+		             status, "%s", cohort_last_error());
+		expect(cohort_reducer_begin(ranks[r].reducer, NULL),
+		       COHORT_STATE, "a former step has failed");
+		expect(cohort_reducer_finish(ranks[r].reducer, 0), COHORT_STATE,
+		       "no step is open");
+	}
+}
+
+/* ---- a rank that does not come ---------------------------------------- */
+
+Test(reducer_ends, a_verdict_names_the_parameter)
+{
+	struct cohort_cause cause;
+
+	model = model_of(RANKS);
+	open_for(100 * MS);
+	/* The last, and all after it: number 5 is in a bucket with 4 and 3. */
+	begin_all(6);
+	expect_end(COHORT_STALLED);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_eq(cause.rank, RANKS - 1);
+	cr_assert_not_null(strstr(cause.text, "; it waits for parameter "
+	                                      "'layer4.conv2.weight' (and "),
+	                   "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, "more) to be marked ready"), "%s",
+	                   cause.text);
+	close_all();
+	cr_assert_not_null(strstr(text, "'layer4.conv2.weight'"), "%s", text);
+}
+
+Test(reducer_ends, a_verdict_tells_that_finish_is_not_called)
+{
+	struct cohort_cause cause;
+
+	model = model_of(RANKS);
+	model.options.find_unused = 1;
+	open_for(100 * MS);
+	begin_all(0);
+	expect_end(COHORT_STALLED);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_not_null(strstr(cause.text,
+	                          "waits for cohort_reducer_finish() to be"),
+	                   "%s", cause.text);
+	close_all();
+}
+
+static void *mark_rest(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 5; i >= 0; i--)
+		ranks_must(cohort_reducer_ready(ranks[RANKS - 1].reducer,
+		                                (size_t)i),
+		           "ready");
+	return NULL;
+}
+
+Test(reducer_ends, a_verdict_tells_that_the_owner_does_not_launch)
+{
+	struct cohort_cause cause;
+	pthread_t helper;
+
+	model = model_of(RANKS);
+	open_for(100 * MS);
+	begin_all(6);
+	pthread_create(&helper, NULL, mark_rest, NULL);
+	pthread_join(helper, NULL);
+	expect_end(COHORT_STALLED);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_not_null(strstr(cause.text, "cohort_reducer_progress()"),
+	                   "%s", cause.text);
+	close_all();
+}
+
+/* A call of the launch carries the bucket's name, and the caller's tag comes
+ * back. */
+Test(reducer_ends, launches_have_labels)
+{
+	struct cohort_cause cause;
+
+	model = model_of(RANKS);
+	open_for(100 * MS);
+	cr_assert_eq(cohort_tag(comms[RANKS - 1], "mine"), COHORT_OK);
+	begin_all(6);
+	expect_end(COHORT_STALLED);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_not_null(strstr(cause.text,
+	                          "tag \"bucket 2/5: fc.weight and 1 more\""),
+	                   "%s", cause.text);
+	cr_assert_null(strstr(cause.text, "mine"), "%s", cause.text);
+	close_all();
+}
+
+Test(reducer_ends, the_tag_of_the_caller_comes_back)
+{
+	const struct cohort_deadlines soon = { .join_ns = 100 * MS };
+	static int32_t x;
+	struct cohort_cause cause;
+	int r, left;
+
+	model = model_of(RANKS);
+	open_all();
+	cr_assert_eq(cohort_tag(comms[RANKS - 1], "mine"), COHORT_OK);
+	begin_all(0);
+	for (left = RANKS; left;)
+		for (left = 0, r = 0; r < RANKS; r++)
+			left += cohort_reducer_finish(ranks[r].reducer, 0) ==
+			        COHORT_TIMED_OUT;
+	cr_assert_eq(cohort_copy(comms[RANKS - 1], &x, &x, 0,
+	                         cohort_comm_stream(comms[RANKS - 1])),
+	             COHORT_OK);
+	cr_assert_eq(cohort_deadline_push(comms[0], &soon), COHORT_OK);
+	ranks_sum(comms[0], &x);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_not_null(strstr(cause.text, "tag \"mine\""), "%s",
+	                   cause.text);
+	close_all();
+}
+
+/* ---- ends in the middle ----------------------------------------------- */
+
+Test(reducer_ends, an_abort_in_the_middle_of_a_step)
+{
+	int r;
+
+	model = model_of(RANKS);
+	open_all();
+	begin_all(6);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	/* Also of a rank that goes on marking. */
+	cr_assert_eq(cohort_reducer_ready(ranks[RANKS - 1].reducer, 0),
+	             COHORT_OK, "nothing is full");
+	for (r = 3; r > 0; r--)
+		cohort_reducer_ready(ranks[RANKS - 1].reducer, (size_t)r);
+	cr_assert_eq(cohort_reducer_ready(ranks[RANKS - 1].reducer, 4),
+	             COHORT_OK);
+	cr_assert_eq(cohort_reducer_ready(ranks[RANKS - 1].reducer, 5),
+	             COHORT_ABORTED, "%s", cohort_last_error());
+	cr_assert_eq(cohort_reducer_finish(ranks[RANKS - 1].reducer,
+	                                   COHORT_FOREVER),
+	             COHORT_ABORTED);
+	expect_end(COHORT_ABORTED);
+	close_all();
+}
+
+Test(reducer_ends, an_open_step_can_be_freed_after_an_abort)
+{
+	model = model_of(RANKS);
+	open_all();
+	begin_all(6);
+	expect(cohort_reducer_free(ranks[0].reducer), COHORT_STATE,
+	       "a step is open");
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	close_all();
+}
+
+Test(reducer_ends, an_abort_while_the_weights_are_agreed)
+{
+	int r;
+
+	model = model_of(RANKS);
+	model.options.weighted = 1;
+	open_all();
+	for (r = 0; r < RANKS - 1; r++)
+		cr_assert_eq(cohort_reducer_join(ranks[r].reducer, 0),
+		             COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	for (r = 0; r < RANKS - 1; r++)
+		cr_assert_eq(cohort_reducer_join(ranks[r].reducer,
+		                                 COHORT_FOREVER),
+		             COHORT_ABORTED);
+	close_all();
+}
+
+/* Ranks whose lists differ make different calls, and are told so. */
+Test(reducer_ends, lists_that_differ)
+{
+	static float x[RANKS][8];
+	struct cohort_parameter p = { "a", NULL, 3, COHORT_F32 };
+	struct cohort_reducer *r[RANKS];
+	int k, rc;
+
+	group = ranks_split(RANKS, NULL, comms);
+	for (k = 0; k < RANKS; k++) {
+		p.gradient = x[k];
+		p.count = k == 1 ? 4 : 3;
+		cr_assert_eq(cohort_reducer_create(comms[k], &p, 1, NULL,
+		                                   &r[k]),
+		             COHORT_OK);
+		cr_assert_eq(cohort_reducer_begin(r[k], NULL), COHORT_OK);
+	}
+	for (k = 0; k < RANKS; k++)
+		cohort_reducer_ready(r[k], 0);
+	for (k = 0; k < RANKS; k++) {
+		rc = cohort_reducer_finish(r[k], RANKS_SOON);
+		cr_assert_eq(rc, COHORT_MISMATCH, "%d: %s", rc,
+		             cohort_last_error());
+		cr_assert_eq(cohort_reducer_free(r[k]), COHORT_OK);
+	}
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- others on the communicator --------------------------------------- */
+
+struct intruder {
+	sem_t is_in;
+	sem_t go_out;
+};
+
+static void *intrude(void *arg)
+{
+	struct intruder *in = arg;
+	void *native;
+
+	ranks_must(cohort_comm_native_enter(comms[0], &native), "enter");
+	sem_post(&in->is_in);
+	while (sem_wait(&in->go_out))
+		;
+	ranks_must(cohort_comm_native_leave(comms[0]), "leave");
+	return NULL;
+}
+
+/* While another thread of the program's is inside, what is ready waits. */
+Test(reducer_ends, busy_is_not_told)
+{
+	struct intruder in;
+	pthread_t thread;
+	int r, i, left;
+
+	sem_init(&in.is_in, 0, 0);
+	sem_init(&in.go_out, 0, 0);
+	model = model_of(RANKS);
+	open_all();
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_reducer_begin(ranks[r].reducer, NULL),
+		             COHORT_OK);
+	pthread_create(&thread, NULL, intrude, &in);
+	while (sem_wait(&in.is_in))
+		;
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		cr_assert_eq(cohort_reducer_ready(ranks[0].reducer, (size_t)i),
+		             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_reducer_finish(ranks[0].reducer, MS),
+	             COHORT_TIMED_OUT);
+	sem_post(&in.go_out);
+	pthread_join(thread, NULL);
+	for (r = 1; r < RANKS; r++)
+		for (i = 0; i < MODEL_PARAMETERS; i++)
+			cr_assert_eq(cohort_reducer_ready(ranks[r].reducer,
+			                                  (size_t)i),
+			             COHORT_OK);
+	for (left = RANKS; left;)
+		for (left = 0, r = 0; r < RANKS; r++)
+			left += cohort_reducer_finish(ranks[r].reducer, 0) ==
+			        COHORT_TIMED_OUT;
+	close_all();
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer: weights, ranks that have nothing left, parameters that are not used
+ */
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "support/model.h"
+#include "support/ranks.h"
+
+TestSuite(reducer_weights, .timeout = 60);
+
+static void run_all(int size, cohort_worker_fn worker, void *user)
+{
+	struct cohort_group *group = ranks_open(size, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* ---- weights ---------------------------------------------------------- */
+
+static double weight_of(int rank, uint64_t step)
+{
+	return (double)((rank * 5 + (int)step * 3) % 7);
+}
+
+static int weigh(struct model_rank *rank, uint64_t step)
+{
+	int r = cohort_comm_rank(rank->comm);
+	double w = weight_of(r, step);
+	int i, rc = cohort_reducer_begin_weighted(
+		       rank->reducer, w, cohort_comm_stream(rank->comm));
+
+	for (i = MODEL_PARAMETERS - 1; i >= 0 && rc == COHORT_OK; i--) {
+		/* What counts nothing may be anything. */
+		model_set(rank, step, i, w == 0.0 ? (double)NAN : 1.0);
+		rc = cohort_reducer_ready(rank->reducer, (size_t)i);
+	}
+	return rc == COHORT_OK
+	               ? cohort_reducer_finish(rank->reducer, RANKS_SOON)
+	               : rc;
+}
+
+/* As the header bounds it: (size + 2) * u * sum(|factor * g|), and a little for the
+ * second order. */
+static bool is_near(const struct model *m, uint64_t step, int i, size_t k,
+                    double got)
+{
+	double sum = 0.0, exact = 0.0, most = 0.0, g, w, u;
+	int r;
+
+	for (r = 0; r < m->size; r++)
+		sum += weight_of(r, step);
+	if (m->options.op == COHORT_SUM)
+		sum = 1.0;
+	for (r = 0; r < m->size; r++) {
+		w = weight_of(r, step) / sum;
+		g = (float)model_value(r, step, i, k);
+		if (m->type == COHORT_F64)
+			g = model_value(r, step, i, k);
+		exact += w * g;
+		most += fabs(w * g);
+	}
+	u = m->options.transport == COHORT_BF16  ? 0x1p-8
+	    : m->options.transport == COHORT_F16 ? 0x1p-11
+	    : m->type == COHORT_F64              ? 0x1p-53
+	                                         : 0x1p-24;
+	if (m->options.transport)
+		return fabs(got - exact) <=
+		       2.01 * u * most + 2 * m->size * 0x1p-25;
+	return fabs(got - exact) <= (m->size + 2.01) * u * most;
+}
+
+static int weighted(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	double values[MODEL_MOST];
+	struct model_rank rank;
+	uint64_t step;
+	size_t k;
+	int i, rc = model_open(&rank, m, comm);
+
+	for (step = 0; step < 5 && rc == COHORT_OK; step++) {
+		rc = weigh(&rank, step);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
+			model_get(&rank, i, values);
+			for (k = 0; k < model_count(i); k++)
+				if (!is_near(m, step, i, k, values[k]))
+					return 100;
+		}
+	}
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_weights, a_weighted_mean_is_near_the_exact_one)
+{
+	struct model m = model_of(3);
+
+	m.options.weighted = 1;
+	run_all(3, weighted, &m);
+	m.type = COHORT_F64;
+	run_all(3, weighted, &m);
+	m.options.op = COHORT_SUM;
+	run_all(3, weighted, &m);
+}
+
+/* The factors are known, and so is every bit. */
+static int weighted_exactly(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model_rank rank;
+	float factors[MODEL_RANKS];
+	double sum = 0.0;
+	int r, rc = model_open(&rank, m, comm);
+
+	for (r = 0; r < m->size; r++)
+		sum += weight_of(r, 4);
+	for (r = 0; r < m->size; r++)
+		factors[r] = (float)(weight_of(r, 4) / sum);
+	if (rc == COHORT_OK)
+		rc = weigh(&rank, 4);
+	if (rc == COHORT_OK && model_wrong(&rank, 4, factors, 1.0f))
+		return 100;
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_weights, the_factor_is_rounded_once)
+{
+	struct model m = model_of(4);
+
+	place_need_host("an order of additions");
+	m.options.weighted = 1;
+	run_all(4, weighted_exactly, &m);
+}
+
+static int weightless(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	double values[MODEL_MOST];
+	struct model_rank rank;
+	int i, rc = model_open(&rank, m, comm);
+
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_begin_weighted(rank.reducer, 0.0, NULL);
+	model_set(&rank, 1, 0, 1.0);
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+		rc = cohort_reducer_ready(rank.reducer, (size_t)i);
+	if (rc != COHORT_OK ||
+	    cohort_reducer_finish(rank.reducer, RANKS_SOON) != COHORT_SKIP)
+		return 100;
+	model_get(&rank, 0, values);
+	if ((float)values[0] !=
+	    (float)model_value(cohort_comm_rank(comm), 1, 0, 0))
+		return 101;
+	rc = weigh(&rank, 4);
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_weights, of_nothing_is_a_step_to_skip)
+{
+	struct model m = model_of(2);
+
+	m.options.weighted = 1;
+	run_all(2, weightless, &m);
+}
+
+/* ---- uneven batches --------------------------------------------------- */
+
+/* Rank r has 3 * r batches, of one sample each. */
+static int uneven(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model_rank rank;
+	double values[MODEL_MOST], want;
+	int i, r = cohort_comm_rank(comm), other, ranks;
+	uint64_t step;
+	int rc = model_open(&rank, m, comm);
+
+	for (step = 0; rc == COHORT_OK; step++) {
+		if (step < 3 * (uint64_t)r) {
+			rc = cohort_reducer_begin_weighted(rank.reducer, 1.0,
+			                                   NULL);
+			for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK;
+			     i++) {
+				model_set(&rank, step, i, 1.0);
+				rc = cohort_reducer_ready(rank.reducer,
+				                          (size_t)i);
+			}
+			if (rc == COHORT_OK)
+				rc = cohort_reducer_finish(rank.reducer,
+				                           RANKS_SOON);
+		} else {
+			while ((rc = cohort_reducer_join(rank.reducer, 1)) ==
+			       COHORT_TIMED_OUT)
+				;
+		}
+		if (rc != COHORT_OK)
+			break;
+		want = 0.0;
+		ranks = 0;
+		for (other = 0; other < m->size; other++)
+			if (step < 3 * (uint64_t)other) {
+				want += (float)model_value(other, step, 2, 9);
+				ranks++;
+			}
+		model_get(&rank, 2, values);
+		if (fabs(values[9] - want / ranks) > 1e-6)
+			return 100 + (int)step;
+		if (m->options.find_unused &&
+		    cohort_reducer_used(rank.reducer, 3) != 1)
+			return 99;
+	}
+	if (rc != COHORT_JOINED || step != 3 * (uint64_t)(m->size - 1))
+		return rc ? rc : 98;
+	return model_close(&rank);
+}
+
+Test(reducer_weights, a_rank_that_has_nothing_left_joins)
+{
+	struct model m = model_of(3);
+
+	m.options.weighted = 1;
+	run_all(3, uneven, &m);
+	m.options.find_unused = 1;
+	run_all(3, uneven, &m);
+}
+
+/* ---- unused parameters ------------------------------------------------ */
+
+/* Of parameter i those ranks have a gradient whose bit of i % 4 is set; of 3, which
+ * would be 11, none. */
+static bool has(int rank, int i)
+{
+	return i != 3 && (i % 4 & (1 << rank)) == 0;
+}
+
+static int unused(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model_rank rank;
+	double values[MODEL_MOST], want;
+	int i, r, rc = COHORT_OK, self = cohort_comm_rank(comm);
+	uint64_t step;
+	size_t k;
+
+	rc = model_open(&rank, m, comm);
+	for (step = 0; step < 4 && rc == COHORT_OK; step++) {
+		rc = cohort_reducer_begin(rank.reducer, NULL);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
+			model_set(&rank, step, i, 1.0);
+			if (has(self, i))
+				rc = cohort_reducer_ready(rank.reducer,
+				                          (size_t)i);
+		}
+		while (rc == COHORT_OK &&
+		       (rc = cohort_reducer_finish(rank.reducer, 1)) ==
+		               COHORT_TIMED_OUT)
+			rc = COHORT_OK;
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
+			if (cohort_reducer_used(rank.reducer, (size_t)i) !=
+			    (has(0, i) || has(1, i)))
+				return 100;
+			model_get(&rank, i, values);
+			for (k = 0; k < model_count(i); k++) {
+				want = 0.0;
+				for (r = 0; r < 2; r++)
+					if (has(r, i))
+						want += (float)model_value(
+							r, step, i, k);
+				if ((float)values[k] != (float)(want / 2))
+					return 101;
+			}
+		}
+		if (rc == COHORT_OK && step < 3)
+			rc = COHORT_OK;
+	}
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_weights, what_is_not_used_takes_part_as_zeros)
+{
+	struct model m = model_of(2);
+
+	m.options.find_unused = 1;
+	run_all(2, unused, &m);
+}
+
+/* ---- half-precision transport ----------------------------------------- */
+
+Test(reducer_weights, halves_are_as_near_as_stated)
+{
+	struct model m = model_of(3);
+
+	place_need_built_in("a transport by halves");
+	m.options.weighted = 1;
+	m.options.transport = COHORT_F16;
+	run_all(3, weighted, &m);
+	m.options.transport = COHORT_BF16;
+	run_all(3, weighted, &m);
+}
+
+static int halves(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	double values[MODEL_MOST], sum, most;
+	struct model_rank rank;
+	uint64_t step;
+	size_t k;
+	int i, r, rc = model_open(&rank, m, comm);
+
+	for (step = 0; step < 3 && rc == COHORT_OK; step++) {
+		rc = cohort_reducer_begin(rank.reducer, NULL);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
+			model_set(&rank, step, i, 1.0);
+			rc = cohort_reducer_ready(rank.reducer, (size_t)i);
+		}
+		if (rc == COHORT_OK)
+			rc = cohort_reducer_finish(rank.reducer, RANKS_SOON);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
+			model_get(&rank, i, values);
+			for (k = 0; k < model_count(i); k++) {
+				sum = most = 0.0;
+				for (r = 0; r < m->size; r++) {
+					sum += (float)model_value(r, step, i,
+					                          k);
+					most += fabs(
+						model_value(r, step, i, k));
+				}
+				if (fabs(values[k] - sum / m->size) >
+				    2.01 * 0x1p-11 * most / m->size +
+				            2 * m->size * 0x1p-25)
+					return 100;
+			}
+		}
+	}
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_weights, means_of_halves_are_too)
+{
+	struct model m = model_of(3);
+
+	place_need_built_in("a transport by halves");
+	m.options.transport = COHORT_F16;
+	run_all(3, halves, &m);
+}
+
+Test(reducer_weights, there_are_no_halves_on_gpus)
+{
+	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r = NULL;
+	int rc;
+
+	cohort_reducer_options_init(&o);
+	o.transport = COHORT_BF16;
+	rc = cohort_reducer_create(comms[0], &p, 1, &o, &r);
+	if (cohort_group_platform(group) == COHORT_PLATFORM_GPU)
+		cr_assert(rc == COHORT_UNSUPPORTED &&
+		          strstr(cohort_last_error(), "no kernels"));
+	else
+		cr_assert_eq(rc, COHORT_OK);
+	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}

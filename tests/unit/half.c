@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Halves: every one there and back, and rounding against float64
+ */
+
+#include "base/half.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "support/stress.h"
+
+Test(half, every_one_comes_back)
+{
+	uint32_t h;
+
+	for (h = 0; h < 65536; h++) {
+		float f = f16_to_f32((uint16_t)h), b = bf16_to_f32((uint16_t)h);
+
+		if (isnan(f))
+			cr_assert_eq(f16_from_f32(f), 0x7e00);
+		else
+			cr_assert_eq(f16_from_f32(f), h);
+		if (isnan(b))
+			cr_assert_eq(bf16_from_f32(b), 0x7fc0);
+		else
+			cr_assert_eq(bf16_from_f32(b), h);
+	}
+	cr_assert(f16_to_f32(0x3c00) == 1.0f);
+	cr_assert(f16_to_f32(0x0001) == 0x1p-24f);
+	cr_assert(f16_to_f32(0xfbff) == -65504.0f);
+	cr_assert(bf16_to_f32(0x3f80) == 1.0f);
+}
+
+/* Neighbours of a finite value, as they are numbered. */
+static double below(uint16_t h, float (*widen)(uint16_t))
+{
+	return (double)widen((uint16_t)(h & 0x7fff ? h - 1 : 0x8001));
+}
+
+static void check_nearest(float x, uint16_t h, float (*widen)(uint16_t),
+                          uint16_t infinity)
+{
+	double off = fabs((double)widen(h) - (double)x), other;
+
+	if ((h & 0x7fff) >= infinity)
+		return;
+	other = fabs(below(h, widen) - (double)x);
+	cr_assert(off < other || (off == other && !(h & 1)), "%a is %04x", x,
+	          h);
+	if ((h & 0x7fff) + 1 == infinity)
+		return;
+	other = fabs((double)widen((uint16_t)(h + 1)) - (double)x);
+	cr_assert(off < other || (off == other && !(h & 1)), "%a is %04x", x,
+	          h);
+}
+
+Test(half, rounds_to_nearest_even)
+{
+	uint64_t seed = 7;
+	uint32_t i, bits;
+	float x;
+
+	for (i = 0; i < 1000000; i++) {
+		bits = stress_random(&seed) << 16 ^ stress_random(&seed);
+		/* Every other one in the range of float16. */
+		if (i % 2)
+			bits = (bits & 0x80ffffff) + ((100u + bits % 46) << 23);
+		if (i % 4 == 3)
+			bits &= 0xfffff000; /* ties */
+		x = f32_of_bits(bits);
+		if (!isfinite(x))
+			continue;
+		check_nearest(x, f16_from_f32(x), f16_to_f32, 0x7c00);
+		check_nearest(x, bf16_from_f32(x), bf16_to_f32, 0x7f80);
+	}
+	cr_assert_eq(f16_from_f32(65519.996f), 0x7bff);
+	cr_assert_eq(f16_from_f32(65520.0f), 0x7c00);
+	cr_assert_eq(f16_from_f32(-1e30f), 0xfc00);
+	cr_assert_eq(f16_from_f32(0x1p-25f), 0);
+	cr_assert_eq(f16_from_f32(0x1.8p-25f), 1);
+}
