@@ -73,6 +73,15 @@ enum cohort_fault_kind {
 	                               one less than asked for (0 stays 0) */
 	COHORT_FAULT_INIT_ERROR = 11, /* the rank's init, or split, fails with
 	                                 ncclResult_t @value */
+	COHORT_FAULT_DEVICE = 12,     /* as NEVER, and from then on what asks of
+	                                 work of the rank's device, or waits for
+	                                 it (cudaEventQuery, cudaStreamQuery,
+	                                 cudaEventSynchronize,
+	                                 cudaStreamSynchronize,
+	                                 cudaDeviceSynchronize), answers
+	                                 cudaError_t @value, until
+	                                 cohort_sim_faults_clear(); what gives
+	                                 back does that, and answers as ever */
 };
 
 /* One scripted fault.  It strikes once. */
@@ -90,14 +99,15 @@ struct cohort_fault {
 
 /*
  * cohort_sim_fault_add    - script a fault, at most 64 at a time
- * cohort_sim_faults_clear - forget those that have not struck, and let go who
- *                           is held by HUNG or INIT; other ranks stay held
+ * cohort_sim_faults_clear - forget those that have not struck, let go who is held
+ *                           by HUNG or INIT, and make devices well again; other
+ *                           ranks stay held
  *
  * Applies to every communicator of the host platform in the process.  The
  * environment variable COHORT_FAULTS adds faults at first use, as a list like
  * "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck" (rank@operation:kind; times
  * in ns, us, ms or s); the others are die, async=CODE, hung, init, init=TIME,
- * memory, argument and init-error=CODE.  A list that cannot be read makes opening the platform
+ * memory, argument, init-error=CODE and device=CODE.  A list that cannot be read makes opening the platform
  * fail and names the part.  Any thread; neither blocks.
  *
  * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_NO_MEMORY

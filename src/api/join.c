@@ -10,6 +10,8 @@
  * ranks of its process in the table.
  */
 
+#include "api/join.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +63,16 @@ int cohort_unique_id(struct cohort_unique_id *out)
 	*out = (struct cohort_unique_id){ { 0 } };
 	memcpy(out->bytes, &id, sizeof(id));
 	return COHORT_OK;
+}
+
+ncclUniqueId join_native_id(const struct cohort_unique_id *bytes,
+                            const struct platform **platform)
+{
+	struct id id;
+
+	memcpy(&id, bytes->bytes, sizeof(id));
+	platform_open(id.platform, platform);
+	return id.native;
 }
 
 /* ---- meetings --------------------------------------------------------- */

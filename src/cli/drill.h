@@ -7,8 +7,10 @@
  *
  * A *cell* is one fault in one place.  What each is to come to is in one table
  * (drill_table.c); drill_cell.c does one, with drill_ranks.c for the places where each
- * rank has a thread of its own and drill_alone.c for those where one thread acts for
- * all; drill.c does them in their order; drill_report.c shows them.
+ * rank has a thread of its own (what it calls: drill_calls.c, what it does: drill_victim.c),
+ * drill_alone.c for those where one thread acts for all, and drill_remote.c for ranks
+ * that are not of the group's process; drill.c does them in their order; drill_report.c
+ * shows them.
  */
 
 #include <pthread.h>
@@ -50,11 +52,15 @@ enum trouble {
 	BY_ORDER,
 	BY_ERROR,
 	BY_ASYNC_ERROR,
+	BY_CUDA_ERROR,
+	BY_DEVICE_LOST,
 	BY_STUCK,
 	BY_EXIT,
 	BY_TWO_ABORTS,
 	BY_SIGNAL,
 	BY_MEMORY,
+	BY_REMOTE, /* a rank that is missing, and of another process */
+	BY_GRAPH,  /* a graph with captured calls is alive */
 	TROUBLES,
 };
 
@@ -219,6 +225,13 @@ static inline int drill_victim(const struct drill_run *run)
 	return run->n - 1;
 }
 
+/* Whether a trouble shows when the prober asks. */
+static inline bool drill_is_asked_for(enum trouble trouble)
+{
+	return trouble == BY_ASYNC_ERROR || trouble == BY_CUDA_ERROR ||
+	       trouble == BY_DEVICE_LOST;
+}
+
 /* Script a fault on the victim. */
 void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
                  uint64_t value);
@@ -252,6 +265,9 @@ void drill_fire(struct drill_run *run);
 /* That of which the handler fires. */
 #define DRILL_SIGNAL SIGUSR1
 
+/* That by which threads are asked for their stacks. */
+#define DRILL_STACK_SIGNAL (SIGRTMIN + 5)
+
 /* Have @thread fire it, by a signal handler, and wait for that. */
 void drill_fire_by_signal(struct drill_run *run, pthread_t thread);
 
@@ -261,8 +277,9 @@ bool drill_open(struct drill_run *run);
 /* Split it, and take a handle; false after a complaint. */
 bool drill_split(struct drill_run *run, struct cohort_comm **comms);
 
-/* Keep the group's cause. */
+/* Keep the group's cause, or @cause. */
 void drill_keep_cause(struct drill_run *run);
+void drill_keep(struct drill_run *run, const struct cohort_cause *cause);
 
 /* Close the group, which must answer @status. */
 void drill_close(struct drill_run *run, int status);
@@ -270,11 +287,39 @@ void drill_close(struct drill_run *run, int status);
 /* One sum of @n ranks by this thread, and whether it is right. */
 void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n);
 
+/* ---- where each rank has a thread ------------------------------------- */
+
+/* Tensor 0 or 1 of a rank; fill both with what it gives, and see whether the first
+ * @tensors hold what they are to hold at the end. */
+float *drill_tensor(struct drill_rank *k, int i);
+int drill_fill(struct drill_rank *k);
+void drill_check(struct drill_rank *k, int tensors);
+
+/* Call what the place is about; which tickets it gave, 0: none. */
+int drill_act(struct drill_rank *k, uint64_t tickets[2]);
+
+/* Whether @k is what makes the cell, by @trouble. */
+bool drill_is_odd(const struct drill_rank *k, enum trouble trouble);
+
+/* What a sound rank does, and what the victim does. */
+void drill_act_and_wait(struct drill_rank *k);
+void drill_act_as_victim(struct drill_rank *k);
+
+/* Its thread is done with the communicator. */
+void drill_leave(struct drill_rank *k);
+
+/* Of a rank that waits for the victim. */
+pthread_t drill_waiting_thread(const struct drill_run *run);
+
+/* End the group from outside, in @thread if that is by a signal. */
+void drill_abort_it(struct drill_run *run, pthread_t thread);
+
 /* The places. */
 void drill_by_ranks(struct drill_run *run);
 void drill_at_open(struct drill_run *run);
 void drill_at_group(struct drill_run *run);
 void drill_at_respawn(struct drill_run *run);
+void drill_with_remote(struct drill_run *run);
 
 /* ---- reporting -------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "platform/cuda_abi.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -65,22 +66,27 @@ void drill_note(struct drill_run *run, int kind, const char *text,
 	pthread_mutex_unlock(&run->lock);
 }
 
-void drill_keep_cause(struct drill_run *run)
+void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
 {
 	struct drill_verdict *v = &run->verdict;
+
+	pthread_mutex_lock(&run->lock);
+	v->kind = cause->kind;
+	v->rank = cause->rank;
+	v->since_ns = cause->since_ns;
+	v->deadline_ns = cause->deadline_ns;
+	v->time_ns = cause->time_ns;
+	memcpy(v->text, cause->text, sizeof(v->text));
+	pthread_mutex_unlock(&run->lock);
+}
+
+void drill_keep_cause(struct drill_run *run)
+{
 	struct cohort_cause cause;
 
-	if (cohort_group_cause(run->group, &cause) != COHORT_OK ||
-	    cause.status == COHORT_OK)
-		return;
-	pthread_mutex_lock(&run->lock);
-	v->kind = cause.kind;
-	v->rank = cause.rank;
-	v->since_ns = cause.since_ns;
-	v->deadline_ns = cause.deadline_ns;
-	v->time_ns = cause.time_ns;
-	memcpy(v->text, cause.text, sizeof(v->text));
-	pthread_mutex_unlock(&run->lock);
+	if (cohort_group_cause(run->group, &cause) == COHORT_OK &&
+	    cause.status != COHORT_OK)
+		drill_keep(run, &cause);
 }
 
 /* The end is told of to whoever closes the group while there is none. */
@@ -140,6 +146,9 @@ void drill_arm(struct drill_run *run, uint64_t operation)
 	} faults[TROUBLES] = {
 		[BY_ERROR] = { COHORT_FAULT_ERROR, 3 },
 		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, 6 },
+		[BY_CUDA_ERROR] = { COHORT_FAULT_DEVICE, cudaErrorUnknown },
+		[BY_DEVICE_LOST] = { COHORT_FAULT_DEVICE,
+		                     cudaErrorLaunchFailure },
 		[BY_STUCK] = { COHORT_FAULT_STUCK, 0 },
 		[BY_MEMORY] = { COHORT_FAULT_MEMORY, 0 },
 	};
@@ -455,13 +464,27 @@ static bool names_all(const struct drill_run *run, const char *text)
 	return false;
 }
 
+/* Whether a text has the stack of the thread that is waited for, or says why not, where
+ * that is what helps. */
+static bool has_stack(const struct drill_run *run, const char *text)
+{
+	if (run->verdict.kind != COHORT_VERDICT_NOT_STARTED &&
+	    run->verdict.kind != COHORT_VERDICT_NEVER_CALLED &&
+	    run->verdict.kind != COHORT_VERDICT_OUTSIDE)
+		return true;
+	return strstr(text, "; its stack: ") ||
+	       strstr(text, "; stack unavailable: ");
+}
+
 /* The same for what the verdict says. */
 static const char *wrong_text(const struct drill_run *run)
 {
 	const char *says = run->cell->says, *text = run->verdict.text;
 
-	return !says || (strstr(text, says) && names_all(run, text)) ? NULL
-	                                                             : text;
+	if (!says || (strstr(text, says) && names_all(run, text) &&
+	              has_stack(run, text)))
+		return NULL;
+	return text;
 }
 
 /* Of all that fire it is one that ends the group, if nothing else has. */
@@ -529,6 +552,7 @@ static struct drill_run *create(const struct drill_options *options,
 	run->group_options.platform = options->platform;
 	run->group_options.on_verdict = keep_verdict;
 	run->group_options.user = run;
+	run->group_options.stack_signal = DRILL_STACK_SIGNAL;
 	set_deadlines(run);
 	return run;
 }
@@ -561,6 +585,10 @@ void drill_run(const struct drill_options *options,
 	}
 	for (r = 0; r < run->n; r++)
 		run->ranks[r].tensors = memory->tensors[r];
+	if (trouble == BY_REMOTE) {
+		drill_with_remote(run);
+		goto out;
+	}
 	switch (place) {
 	case AT_OPEN:
 		drill_at_open(run);
@@ -574,6 +602,7 @@ void drill_run(const struct drill_options *options,
 	default:
 		drill_by_ranks(run);
 	}
+out:
 	cohort_sim_faults_clear();
 	judge(run, result);
 	destroy(run);

@@ -27,7 +27,10 @@
 #define EXITS [BY_EXIT] = ENDS(THREAD_EXITED, VICTIM, AT_ONCE, "has exited")
 #define ASYNC_ERRORS                                                           \
 	[BY_ASYNC_ERROR] = ENDS(ASYNC_ERROR, VICTIM, BY_PROBER,                \
-	                        "native communicator has failed")
+	                        "native communicator has failed"),             \
+	[BY_CUDA_ERROR] = ENDS(CUDA_ERROR, VICTIM, BY_PROBER, "has failed"),   \
+	[BY_DEVICE_LOST] = ENDS(DEVICE_LOST, VICTIM, BY_PROBER, "has failed")
+#define REMOTE(blame_, says_) ENDS(REMOTE, blame_, BY_DEADLINE, says_)
 #define MISMATCHES(first, second)                                              \
 	[BY_COUNT] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),            \
 	[BY_TYPE] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),             \
@@ -54,6 +57,10 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                  "ncclCommInitAll: internal error"),
 		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
 		                          "could be asked for its error."),
+		[BY_CUDA_ERROR] = CANNOT("There is no work yet that its device "
+		                         "could be asked about."),
+		[BY_DEVICE_LOST] = CANNOT("There is no work yet that its device "
+		                          "could be asked about."),
 		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
 		                  "ncclCommInitAll"),
 		[BY_EXIT] = CANNOT("No thread is bound to a rank before that is "
@@ -65,6 +72,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                     "open."),
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
 		                   "ncclCommInitAll: unhandled system error"),
+		[BY_REMOTE] = CANNOT("A rank that does not come to open is a missing one, wherever it is."),
+		[BY_GRAPH] = CANNOT("What is opened has captured nothing yet."),
 	},
 	[AT_FIRST] = {
 		[BY_NOTHING] = PEACE,
@@ -82,6 +91,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		ABORTS,
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
 	},
 	[AT_CALL] = {
 		[BY_NOTHING] = PEACE,
@@ -98,6 +109,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		ABORTS,
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
 	},
 	[AT_BATCH] = {
 		[BY_NOTHING] = PEACE,
@@ -114,6 +127,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		ABORTS,
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
 	},
 	[AT_GROUP] = {
 		[BY_NOTHING] = PEACE,
@@ -140,6 +155,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                     "calls."),
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
+		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
 	},
 	[AT_TRANSFER] = {
 		[BY_NOTHING] = PEACE,
@@ -166,6 +183,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		ABORTS,
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(VICTIM, "send"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
 	},
 	[AT_WAIT] = {
 		[BY_NOTHING] = PEACE,
@@ -187,6 +206,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		EXITS,
 		ABORTS,
 		[BY_MEMORY] = CANNOT("A wait takes no memory."),
+		[BY_REMOTE] = CANNOT("Whether a rank elsewhere has called cannot be told: that is a call that it is missing in."),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
 	},
 	[AT_SPLIT] = {
 		[BY_NOTHING] = PEACE,
@@ -210,6 +231,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		EXITS,
 		ABORTS,
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
+		[BY_REMOTE] = CANNOT("Ranks that split connect, and one that does not come elsewhere is a stuck native call here."),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
 	},
 	[AT_RESPAWN] = {
 		[BY_NOTHING] = PEACE,
@@ -226,6 +249,10 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                  "ncclCommInitAll: internal error"),
 		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
 		                          "could be asked for its error."),
+		[BY_CUDA_ERROR] = CANNOT("There is no work yet that its device "
+		                         "could be asked about."),
+		[BY_DEVICE_LOST] = CANNOT("There is no work yet that its device "
+		                          "could be asked about."),
 		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
 		                  "ncclCommInitAll"),
 		[BY_EXIT] = PEACE,
@@ -233,6 +260,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_SIGNAL] = PEACE,
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
 		                   "ncclCommInitAll: unhandled system error"),
+		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
+		[BY_GRAPH] = CANNOT("What is opened has captured nothing yet."),
 	},
 	[AT_CLOSE] = {
 		[BY_NOTHING] = PEACE,
@@ -255,6 +284,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		ABORTS,
 		[BY_MEMORY] = CANNOT("A close takes no memory that it could "
 		                     "want."),
+		[BY_REMOTE] = CANNOT("A close ends what it waits for alike, wherever the missing rank is."),
+		[BY_GRAPH] = CANNOT("It ends wedged, which gives nothing back, and a cell is to leave nothing behind."),
 	},
 	[AT_ABORT] = {
 		[BY_NOTHING] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
@@ -277,6 +308,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_EXIT] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
 		ABORTS,
 		[BY_MEMORY] = CANNOT("An abort takes no memory."),
+		[BY_REMOTE] = CANNOT("An abort ends what is waited for alike, wherever the missing rank is."),
+		[BY_GRAPH] = CANNOT("It ends wedged, which gives nothing back, and a cell is to leave nothing behind."),
 	},
 };
 
@@ -313,11 +346,15 @@ const char *drill_trouble_name(enum trouble trouble)
 		[BY_ORDER] = "different order",
 		[BY_ERROR] = "native error",
 		[BY_ASYNC_ERROR] = "asynchronous error",
+		[BY_CUDA_ERROR] = "CUDA error",
+		[BY_DEVICE_LOST] = "device lost",
 		[BY_STUCK] = "stuck native call",
 		[BY_EXIT] = "thread exit",
 		[BY_TWO_ABORTS] = "double abort",
 		[BY_SIGNAL] = "abort by signal handler",
 		[BY_MEMORY] = "allocation failure",
+		[BY_REMOTE] = "remote stall",
+		[BY_GRAPH] = "graph alive",
 	};
 
 	return names[trouble];

@@ -417,6 +417,30 @@ Test(fault, async_holds_the_rank_and_is_told_when_asked, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
+/* ---- devices ---------------------------------------------------------- */
+
+Test(fault, a_device_answers_with_its_error_until_it_is_well, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+
+	native_clique_open(&clique, p, 2);
+	add(1, 1, COHORT_FAULT_DEVICE, cudaErrorLaunchFailure);
+	native_sum_all(&clique);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaSuccess);
+	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
+	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]),
+	             cudaErrorLaunchFailure);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[1]),
+	             cudaErrorLaunchFailure);
+	cr_assert_eq(p->cudaGetLastError(), cudaErrorLaunchFailure);
+	cohort_sim_faults_clear();
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
+	native_clique_abort(&clique);
+}
+
 /* ---- hung ------------------------------------------------------------- */
 
 Test(fault, hung_call_outlasts_the_abort, .timeout = 10)
@@ -756,7 +780,9 @@ Test(fault, environment_knows_those_that_are_cleared, .timeout = 10)
 	double before = native_now_ms();
 
 	setenv("COHORT_FAULTS",
-	       "1@0:hung,0@0:init=20ms,0@0:init,0@1:init-error=3", 1);
+	       "1@0:hung,0@0:init=20ms,0@0:init,0@1:init-error=3,"
+	       "1@2:device=719",
+	       1);
 	opener.p = native_open(2);
 	native_clique_open(&opener.clique, opener.p, 2);
 	cr_assert_geq(native_now_ms() - before, 20.0);

@@ -73,6 +73,9 @@ static ncclResult_t strike(struct ncclComm *comm, struct call *c,
 		atomic_store_explicit(&comm->async_error, (int)fault->value,
 		                      memory_order_relaxed);
 		break;
+	case COHORT_FAULT_DEVICE:
+		fault_fail_device(comm->device, (int)fault->value);
+		break;
 	case COHORT_FAULT_ARGUMENT:
 		c->count -= c->count != 0;
 		break;

@@ -17,6 +17,7 @@
 #include "platform/host/capture.h"
 #include "platform/host/census.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/stream.h"
 
@@ -290,6 +291,8 @@ static cudaError_t check_question(const struct moment *m)
 {
 	if (!m->live)
 		return cudaErrorInvalidResourceHandle;
+	if (fault_of_device(m->device) != cudaSuccess)
+		return fault_of_device(m->device);
 	if (!m->capture)
 		return capture_permits_unsafe();
 	capture_invalidate(m->capture);

@@ -36,6 +36,11 @@ static atomic_int used;
  * Release and acquire: who was held sees what the one who let it go did. */
 static _Atomic uint64_t script;
 
+/* Atomic, all of them; the cudaError_t of a device that has failed, else 0; and how
+ * many have.  Written under lock.  Relaxed: as above. */
+static atomic_int device_errors[COHORT_SIM_MAX_DEVICES];
+static atomic_int failed;
+
 static bool has_code(const struct cohort_fault *f)
 {
 	return f->kind == COHORT_FAULT_ERROR || f->kind == COHORT_FAULT_ASYNC ||
@@ -54,7 +59,7 @@ static int fault_check(const struct cohort_fault *f)
 		return error_set(COHORT_INVALID,
 		                 "fault->rank is %d, not a rank or -1",
 		                 f->rank);
-	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_INIT_ERROR)
+	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_DEVICE)
 		return error_set(COHORT_INVALID,
 		                 "fault->kind is %d, not an enum "
 		                 "cohort_fault_kind",
@@ -68,6 +73,12 @@ static int fault_check(const struct cohort_fault *f)
 		return error_set(COHORT_INVALID,
 		                 "fault->value is %llu, not an ncclResult_t "
 		                 "that is an error",
+		                 (unsigned long long)f->value);
+	if (f->kind == COHORT_FAULT_DEVICE &&
+	    (f->value < 1 || f->value > 1000000))
+		return error_set(COHORT_INVALID,
+		                 "fault->value is %llu, not a cudaError_t that "
+		                 "is an error",
 		                 (unsigned long long)f->value);
 	return COHORT_OK;
 }
@@ -99,9 +110,35 @@ int fault_add(const struct cohort_fault *fault)
 	return rc;
 }
 
+void fault_fail_device(int device, int error)
+{
+	pthread_mutex_lock(&lock);
+	if (!atomic_exchange(&device_errors[device], error))
+		atomic_fetch_add(&failed, 1);
+	pthread_mutex_unlock(&lock);
+}
+
+cudaError_t fault_of_device(int device)
+{
+	return atomic_load_explicit(&failed, memory_order_relaxed)
+	               ? (cudaError_t)atomic_load_explicit(
+				 &device_errors[device], memory_order_relaxed)
+	               : cudaSuccess;
+}
+
+static void heal_devices_locked(void)
+{
+	int i;
+
+	for (i = 0; atomic_load(&failed) && i < COHORT_SIM_MAX_DEVICES; i++)
+		atomic_store(&device_errors[i], 0);
+	atomic_store(&failed, 0);
+}
+
 void fault_clear_all(void)
 {
 	pthread_mutex_lock(&lock);
+	heal_devices_locked();
 	atomic_store_explicit(&used, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&script, 1, memory_order_release);
 	pthread_mutex_unlock(&lock);
@@ -195,6 +232,7 @@ static const struct {
 	{ "init", COHORT_FAULT_INIT, NOTHING },
 	{ "memory", COHORT_FAULT_MEMORY, NOTHING },
 	{ "argument", COHORT_FAULT_ARGUMENT, NOTHING },
+	{ "device=", COHORT_FAULT_DEVICE, A_CODE },
 };
 
 static bool parse_kind(const char *text, struct cohort_fault *f)

@@ -6,6 +6,8 @@
 
 #include <cohort/sim.h>
 
+#include "platform/cuda_abi.h"
+
 /* What cohort_sim_fault_add() and cohort_sim_faults_clear() do, on this platform
  * alone. */
 int fault_add(const struct cohort_fault *fault);
@@ -29,6 +31,11 @@ enum { FAULT_INIT = 0, FAULT_SPLIT = 1 };
 /* The same for an init, or a split, of @rank. */
 struct cohort_fault fault_take_init(int rank, uint64_t operation,
                                     uint64_t *script_out);
+
+/* Have what asks of @device answer @error from now on, until all faults are cleared;
+ * and what that is, cudaSuccess: nothing is wrong. */
+void fault_fail_device(int device, int error);
+cudaError_t fault_of_device(int device);
 
 /* Wait until the script that a fault was taken from is cleared, or the clock
  * shows @until_ns. */

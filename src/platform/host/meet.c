@@ -207,6 +207,7 @@ static bool is_held(struct launch *l)
 		l->due_ns = clock_deadline(l->fault.value);
 	return l->fault.kind == COHORT_FAULT_NEVER ||
 	       l->fault.kind == COHORT_FAULT_ASYNC ||
+	       l->fault.kind == COHORT_FAULT_DEVICE ||
 	       (l->fault.kind == COHORT_FAULT_DELAY && clock_now() < l->due_ns);
 }
 

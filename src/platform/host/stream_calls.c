@@ -6,6 +6,7 @@
 
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 #include "platform/host/stream.h"
@@ -54,6 +55,14 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	return cudaSuccess;
 }
 
+/* What keeps the calling thread from asking of @s, or waiting for it. */
+static cudaError_t check_question(const struct stream *s)
+{
+	cudaError_t error = capture_permits(s);
+
+	return error != cudaSuccess || !s ? error : fault_of_device(s->device);
+}
+
 void stream_wait_device(int device, bool only_blocking)
 {
 	struct stream *s = NULL;
@@ -79,7 +88,7 @@ static bool legacy_is_idle(struct stream *s)
 cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
 {
 	struct stream *s = stream_find(stream);
-	cudaError_t error = capture_permits(s);
+	cudaError_t error = check_question(s);
 
 	if (error != cudaSuccess)
 		return device_error(error);
@@ -93,7 +102,7 @@ cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 {
 	struct stream *s = stream_find(stream);
-	cudaError_t error = capture_permits(s);
+	cudaError_t error = check_question(s);
 	bool idle;
 
 	if (error != cudaSuccess)
@@ -111,6 +120,8 @@ cudaError_t host_cudaDeviceSynchronize(void)
 {
 	cudaError_t error = capture_permits_device_wait(device_current());
 
+	if (error == cudaSuccess)
+		error = fault_of_device(device_current());
 	if (error != cudaSuccess)
 		return device_error(error);
 	stream_wait_device(device_current(), false);
