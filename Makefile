@@ -159,8 +159,10 @@ library_sources := \
   src/platform/host/tiny.c \
   src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
+  src/cli/average.c src/cli/average_report.c src/cli/average_run.c \
+  src/cli/average_shapes.c \
   src/cli/bench.c src/cli/bench_call.c src/cli/bench_data.c \
-  src/cli/bench_help.c src/cli/bench_lane.c src/cli/bench_limit.c \
+  src/cli/bench_help.c src/cli/bench_lane.c src/cli/bench_limit.c src/cli/bench_meet.c \
   src/cli/bench_options.c src/cli/bench_plan.c src/cli/bench_plot.c \
   src/cli/bench_report.c src/cli/bench_run.c src/cli/cli.c src/cli/demo.c \
   src/cli/digits.c src/cli/digits_data.S src/cli/drill.c \

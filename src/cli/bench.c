@@ -11,6 +11,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
@@ -19,8 +20,7 @@
 
 enum { DEFAULT_HOST_DEVICES = 8 };
 
-/* That the process may use. */
-static int count_cores(void)
+int bench_count_cores(void)
 {
 	cpu_set_t allowed;
 
@@ -42,23 +42,28 @@ static int default_ranks(const struct cohort_platform_info *info, int cores)
 	               : devices;
 }
 
-/*
- * How many ranks, and on the host platform as many devices.  That number must be set
- * before anything asks the host platform, and has no effect on GPUs.
- */
+int bench_settle_devices(int platform, int ranks,
+                         struct cohort_platform_info *info)
+{
+	int devices =
+		ranks > DEFAULT_HOST_DEVICES ? ranks : DEFAULT_HOST_DEVICES;
+
+	if ((getenv("COHORT_HOST_DEVICES") ||
+	     cohort_sim_set_devices(devices) == COHORT_OK) &&
+	    cohort_platform_probe(platform, info) == COHORT_OK)
+		return CLI_OK;
+	cli_complain("bench", "%s", cohort_last_error());
+	return CLI_FAILED;
+}
+
 static int settle_ranks(struct bench_options *options, int cores)
 {
 	struct cohort_platform_info info;
-	int devices = options->ranks > DEFAULT_HOST_DEVICES
-	                      ? options->ranks
-	                      : DEFAULT_HOST_DEVICES;
+	int status =
+		bench_settle_devices(options->platform, options->ranks, &info);
 
-	if ((!getenv("COHORT_HOST_DEVICES") &&
-	     cohort_sim_set_devices(devices) != COHORT_OK) ||
-	    cohort_platform_probe(options->platform, &info) != COHORT_OK) {
-		cli_complain("bench", "%s", cohort_last_error());
-		return CLI_FAILED;
-	}
+	if (status != CLI_OK)
+		return status;
 	if (!options->ranks)
 		options->ranks = default_ranks(&info, cores);
 	if (options->root >= options->ranks) {
@@ -125,9 +130,11 @@ out:
 int bench_main(int argc, char **argv)
 {
 	struct bench_options options;
-	int cores = count_cores(), status;
+	int cores = bench_count_cores(), status;
 	bool help;
 
+	if (argc > 1 && !strcmp(argv[1], "average"))
+		return average_main(argc - 1, argv + 1);
 	status = bench_parse(argc, argv, &options, &help);
 	if (status != CLI_OK || help)
 		return status;

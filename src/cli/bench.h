@@ -132,6 +132,23 @@ bool bench_plan_init(struct bench_plan *plan,
                      const struct bench_options *options);
 void bench_plan_fini(struct bench_plan *plan);
 
+/* A type or a reduction by its name, as -d and -o have it; -1: all.  An enum cli_exit,
+ * after a complaint. */
+int bench_parse_type(const char *text, int *type_out);
+int bench_parse_op(const char *text, int *op_out);
+
+/* Of the host platform as many devices as @ranks need, at least; to be said before
+ * anything asks it.  @info: of the platform, which is then known.  An enum cli_exit,
+ * after a complaint. */
+int bench_settle_devices(int platform, int ranks,
+                         struct cohort_platform_info *info);
+
+/* Cores that the process may use. */
+int bench_count_cores(void);
+
+/* cohort bench average. */
+int average_main(int argc, char **argv);
+
 /* Measure them all.  An enum cli_exit, after a complaint. */
 int bench_measure(struct bench_plan *plan);
 

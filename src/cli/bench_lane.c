@@ -4,79 +4,20 @@
 
 #include "bench_lane.h"
 
-#include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 
-/* Rounds of waiting for another rank before the core is given away, and before it is
- * asked whether there is anybody left to come. */
-#define MEET_SPINS 20000
-#define MEET_ASKS (UINT64_C(1) << 20)
-
 /* In the place of results before they are checked. */
 #define POISON 0xa5
 
-/* ---- failures --------------------------------------------------------- */
+#define fail(lane, ...) meeting_fail(&(lane)->bench->meeting, __VA_ARGS__)
 
-__attribute__((format(printf, 2, 3))) static bool fail(struct lane *lane,
-                                                       const char *format, ...)
-{
-	struct bench *b = lane->bench;
-	va_list args;
-
-	/* Relaxed: the complaint is read after the threads have ended. */
-	if (!atomic_exchange_explicit(&b->has_failed, true,
-	                              memory_order_relaxed)) {
-		va_start(args, format);
-		vsnprintf(b->complaint, sizeof(b->complaint), format, args);
-		va_end(args);
-	}
-	return false;
-}
-
-static bool is_lost(struct lane *lane)
-{
-	struct cohort_cause cause;
-
-	cohort_comm_cause(lane->caller.comm, &cause);
-	return cause.status != COHORT_OK && !fail(lane, "%s", cause.text);
-}
-
-/* ---- meeting ---------------------------------------------------------- */
-
-static void relax(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#endif
-}
-
-/* Wait for all ranks.  False if one has failed. */
 bool lane_meet(struct lane *lane)
 {
-	struct bench *b = lane->bench;
-	bool crowded = b->ranks > b->cores;
-	uint64_t spins = 0;
-
-	lane->met += (uint64_t)b->ranks;
-	/* Release, and acquire: what each has done before is seen by all. */
-	atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel);
-	while (atomic_load_explicit(&b->arrived, memory_order_acquire) <
-	       lane->met) {
-		if (atomic_load_explicit(&b->has_failed, memory_order_relaxed))
-			return false;
-		if (++spins % MEET_ASKS == 0 && is_lost(lane))
-			return false;
-		if (crowded || spins > MEET_SPINS)
-			sched_yield();
-		else
-			relax();
-	}
-	return true;
+	return meeting_meet(&lane->bench->meeting, &lane->met,
+	                    lane->caller.comm);
 }
 
 /* ---- operations -------------------------------------------------------- */
@@ -335,22 +276,6 @@ bool lane_check(struct lane *lane, struct bench_case *c, enum who who)
 
 /* ---- begin and end ----------------------------------------------------- */
 
-/* To one of the cores that the process may use, in turn. */
-static void pin(int rank, int cores)
-{
-	int skip = rank % cores, cpu = 0;
-	cpu_set_t allowed, one;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed))
-		return;
-	for (; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &allowed) && skip-- == 0)
-			break;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	sched_setaffinity(0, sizeof(one), &one);
-}
-
 static bool allocate(struct lane *lane)
 {
 	struct bench *b = lane->bench;
@@ -384,7 +309,7 @@ bool lane_open(struct lane *lane, struct cohort_comm *comm)
 		.ranks = b->ranks,
 	};
 	if (b->plan->options->pin)
-		pin(lane->caller.rank, b->cores);
+		meeting_pin(lane->caller.rank, b->cores);
 	return allocate(lane);
 }
 

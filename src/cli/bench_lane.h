@@ -10,7 +10,6 @@
  * measurement of all.
  */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +17,7 @@
 #include "bench.h"
 #include "bench_data.h"
 #include "bench_limit.h"
+#include "bench_meet.h"
 #include "progress.h"
 
 /* Who carries operations out; the first ones are enum bench_path. */
@@ -65,13 +65,7 @@ struct bench {
 	struct progress progress;
 	double *scratch;
 
-	/* Atomic; counts arrivals of all ranks, never reset. */
-	_Alignas(64) atomic_ullong arrived;
-
-	/* Atomic; set once by the first rank that fails, which then writes the
-	 * complaint; read by the others, and by the main thread after the run. */
-	_Alignas(64) atomic_bool has_failed;
-	char complaint[1200];
+	struct meeting meeting;
 };
 
 /* @samples: of operations whose times are kept.  NULL: out of memory. */

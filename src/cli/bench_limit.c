@@ -250,6 +250,12 @@ void limit_run(const struct collective *c, const struct limit_place *places,
 	}
 }
 
+void limit_reduce(const struct limit_place *places, int ranks, size_t from,
+                  size_t bytes)
+{
+	fold(places, ranks, -1, from, from, bytes);
+}
+
 /* ---- with the host platform's arithmetic ------------------------------ */
 
 static void direct_fold(const struct limit_place *places, int ranks, int only,

@@ -22,7 +22,11 @@ struct limit_place {
 void limit_run(const struct collective *c, const struct limit_place *places,
                int rank, int ranks, int root, size_t block);
 
-/* The same, but sums are what the host platform makes of them: what a collective
+/* Of an all-reduce, @bytes from @from on. */
+void limit_reduce(const struct limit_place *places, int ranks, size_t from,
+                  size_t bytes);
+
+/* The same as limit_run(), but sums are what the host platform makes of them: what a collective
  * comes to that is called directly. */
 void direct_run(const struct collective *c, const struct limit_place *places,
                 int rank, int ranks, const struct call *call);

@@ -176,7 +176,7 @@ static int parse_name(const char *option, const char *text,
 }
 
 /* Also by nccl-tests' names, where these are others. */
-static int parse_type(const char *text, int *type_out)
+int bench_parse_type(const char *text, int *type_out)
 {
 	static const char *const others[][2] = {
 		{ "half", "float16" },      { "float", "float32" },
@@ -197,7 +197,7 @@ static int parse_type(const char *text, int *type_out)
 	                  sizeof(values) / sizeof(values[0]), type_out);
 }
 
-static int parse_op(const char *text, int *op_out)
+int bench_parse_op(const char *text, int *op_out)
 {
 #define OP_NAME(name, value, text) text,
 	static const char *const names[] = { COHORT_OP_LIST(OP_NAME) };
@@ -249,9 +249,9 @@ static int parse_short(int c, struct reader *reader)
 		o->warm_up = parse_number("-w", 0, MAX_COUNT, &status);
 		break;
 	case 'd':
-		return parse_type(optarg, &o->type);
+		return bench_parse_type(optarg, &o->type);
 	case 'o':
-		return parse_op(optarg, &o->op);
+		return bench_parse_op(optarg, &o->op);
 	case 'r':
 		o->root = (int)parse_number("-r", 0, COHORT_SIM_MAX_DEVICES - 1,
 		                            &status);

@@ -323,6 +323,7 @@ static bool bench_init(struct bench *b, struct bench_plan *plan)
 	b->plan = plan;
 	b->ranks = plan->options->ranks;
 	b->cores = plan->cores;
+	meeting_init(&b->meeting, b->ranks, b->cores);
 	b->lanes = calloc(ranks, sizeof(struct lane *));
 	b->places = calloc(ranks, sizeof(struct limit_place));
 	b->scratch = calloc(samples, sizeof(double));
@@ -370,7 +371,8 @@ static bool run_group(struct bench *b, int *status_out)
 	*status_out = rc == COHORT_OK ? CLI_OK : CLI_FAILED;
 	if (rc != COHORT_OK)
 		cli_complain("bench", "%s",
-		             *b->complaint ? b->complaint : cause.text);
+		             *b->meeting.complaint ? b->meeting.complaint
+		                                   : cause.text);
 	return all_back;
 }
 
