@@ -278,8 +278,8 @@ int cohort_reducer_free(struct cohort_reducer *r)
 		rc = await_end(r);
 	if (rc != COHORT_OK && rc != COHORT_WEDGED)
 		return rc;
-	if (atomic_load(&r->step) && !r->is_local)
-		awaited_set(&r->comm->awaited, NULL);
+	if (atomic_load(&r->step))
+		reducer_close(r);
 	if (rc == COHORT_OK)
 		rc = reducer_free_device(r);
 	if (rc == COHORT_OK || rc == COHORT_WEDGED)

@@ -104,9 +104,14 @@ struct cohort_reducer {
 	/* What the watchdog is told by, while a step is open. */
 	struct awaited awaited;
 
-	/* Atomic; number of the step that is open, 0: none.  Release by the owner
-	 * once all of the step is prepared; acquire by ready. */
+	/* Atomic; number of the step that is open, 0: none.  Stored by the owner
+	 * once all of the step is prepared. */
 	_Atomic uint64_t step;
+
+	/* Atomic; threads in ready.  seq_cst, as the step is then: they count
+	 * themselves in, then look for it; the owner closes it, then waits for
+	 * them. */
+	atomic_uint inside;
 
 	/* Atomic, each: the step in which it was ready last. */
 	_Atomic uint64_t *marked;
@@ -251,6 +256,10 @@ int reducer_break(struct cohort_reducer *r, int rc);
 
 /* Mark; COHORT_ALREADY. */
 int reducer_mark(struct cohort_reducer *r, uint32_t i, uint64_t step);
+
+/* Wait until no thread is in ready; and close the step before. */
+void reducer_await_helpers(struct cohort_reducer *r);
+void reducer_close(struct cohort_reducer *r);
 
 /* Launch what is full, unless another thread is at it. */
 int reducer_pump(struct cohort_reducer *r);

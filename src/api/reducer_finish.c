@@ -154,14 +154,10 @@ static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 	case REDUCER_GATHER:
 		return r->is_looked_at ? reducer_judge(r, deadline) : COHORT_OK;
 	default:
+		/* They may still look at the plan. */
+		reducer_await_helpers(r);
 		return reducer_replan(r, deadline);
 	}
-}
-
-static void close_step(struct cohort_reducer *r)
-{
-	awaited_set(&r->comm->awaited, NULL);
-	atomic_store_explicit(&r->step, 0, memory_order_relaxed);
 }
 
 /* The step has failed: answer so once no gradient can be touched any more. */
@@ -173,7 +169,7 @@ static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 	if (rc == COHORT_TIMED_OUT)
 		return rc;
 	r->failed = rc == COHORT_OK ? why : rc;
-	close_step(r);
+	reducer_close(r);
 	return rc == COHORT_OK ? error_set(why, "%s", r->why) : rc;
 }
 
@@ -208,7 +204,7 @@ static int finish_step(struct cohort_reducer *r, uint64_t deadline)
 			reducer_break(r, rc);
 		return end_broken(r, rc, deadline);
 	}
-	close_step(r);
+	reducer_close(r);
 	return rc == COHORT_SKIP && r->is_over && r->is_joined ? COHORT_JOINED
 	                                                       : rc;
 }
@@ -225,7 +221,7 @@ int cohort_reducer_finish(struct cohort_reducer *r, uint64_t timeout_ns)
 		rc = check_marks(r);
 	if (rc != COHORT_OK)
 		return rc;
-	atomic_store_explicit(&r->step, 0, memory_order_relaxed);
+	reducer_close(r);
 	return COHORT_OK;
 }
 
@@ -258,7 +254,7 @@ static int finish_on(struct cohort_reducer *r, void *stream)
 	if (rc == COHORT_OK && last)
 		rc = cohort_stream_after(r->comm, last, stream);
 	if (rc == COHORT_OK)
-		close_step(r);
+		reducer_close(r);
 	else if (rc != COHORT_BUSY && !atomic_load(&r->broken))
 		reducer_break(r, rc);
 	return rc;
@@ -278,6 +274,6 @@ int cohort_reducer_finish_on(struct cohort_reducer *r, void *stream)
 		return rc;
 	if (!r->is_local)
 		return finish_on(r, stream);
-	atomic_store_explicit(&r->step, 0, memory_order_relaxed);
+	reducer_close(r);
 	return COHORT_OK;
 }

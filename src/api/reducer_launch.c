@@ -218,9 +218,40 @@ int reducer_mark(struct cohort_reducer *r, uint32_t i, uint64_t step)
 	return COHORT_OK;
 }
 
+void reducer_await_helpers(struct cohort_reducer *r)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&r->inside))
+		backoff_wait(&b, UINT64_MAX);
+}
+
+void reducer_close(struct cohort_reducer *r)
+{
+	if (!r->is_local)
+		awaited_set(&r->comm->awaited, NULL);
+	atomic_store(&r->step, 0);
+	reducer_await_helpers(r);
+}
+
+static int ready(struct cohort_reducer *r, uint32_t i)
+{
+	uint64_t step = atomic_load(&r->step);
+	int rc;
+
+	if (!step)
+		return error_set(COHORT_STATE,
+		                 "parameter '%s' is ready, but no step is open",
+		                 r->items[i].name);
+	rc = reducer_mark(r, i, step);
+	if (rc != COHORT_OK || r->is_local ||
+	    (!r->helpers_launch && r->owner != owner_self()))
+		return rc;
+	return reducer_pump(r);
+}
+
 int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
 {
-	uint64_t step;
 	int rc = reducer_check(r);
 
 	if (rc != COHORT_OK)
@@ -228,17 +259,10 @@ int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
 	if (i >= r->n)
 		return error_set(COHORT_INVALID,
 		                 "i is %zu, there are %zu parameters", i, r->n);
-	/* Acquire: pairs with the release of the begin. */
-	step = atomic_load_explicit(&r->step, memory_order_acquire);
-	if (!step)
-		return error_set(COHORT_STATE,
-		                 "parameter '%s' is ready, but no step is open",
-		                 r->items[i].name);
-	rc = reducer_mark(r, (uint32_t)i, step);
-	if (rc != COHORT_OK || r->is_local ||
-	    (!r->helpers_launch && r->owner != owner_self()))
-		return rc;
-	return reducer_pump(r);
+	atomic_fetch_add(&r->inside, 1);
+	rc = ready(r, (uint32_t)i);
+	atomic_fetch_sub(&r->inside, 1);
+	return rc;
 }
 
 int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)

@@ -110,8 +110,7 @@ static int begin(struct cohort_reducer *r)
 		rc = send_weight(r);
 	if (rc != COHORT_OK)
 		return rc;
-	/* Release: all of that before the step. */
-	atomic_store_explicit(&r->step, ++r->steps, memory_order_release);
+	atomic_store(&r->step, ++r->steps);
 	if (!r->is_local)
 		awaited_set(&r->comm->awaited, &r->awaited);
 	return COHORT_OK;
