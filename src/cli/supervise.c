@@ -82,7 +82,9 @@ static void free_memory(struct rank *rank)
 {
 	if (!rank->has_died || !rank->device)
 		return;
+	cohort_reducer_free(rank->reducer);
 	cohort_free(rank->comm, rank->device);
+	rank->reducer = NULL;
 	rank->device = NULL;
 }
 

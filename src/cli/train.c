@@ -6,8 +6,8 @@
  * Every rank has its own copy of the weights, which only rank 0 initialises;
  * the others get them by a broadcast.  A step takes a batch of images, cuts it
  * in one shard per rank, and every rank computes the gradients of its shard,
- * divided by the size of the whole batch.  One all-reduce sums them, and every
- * rank makes the same update, so that the weights stay equal.
+ * divided by the size of the whole batch.  A reducer sums them, and every rank
+ * makes the same update, so that the weights stay equal.
  *
  * The comparison does the same with one thread and without the library: it
  * adds the gradients of the shards in rank order, which is the order in which
@@ -180,29 +180,53 @@ static int receive_state(struct plan *plan, struct rank *rank)
 	return rc;
 }
 
-/* @op is COHORT_SUM, but for a rank that is made to call something else. */
-static int reduce_gradients(struct rank *rank, int op)
+/* The gradients lie in device memory as the weights do in a struct mlp, which the
+ * caller's copies fill as a whole. */
+static int create_reducer(struct rank *rank)
 {
-	struct cohort_tensor tensors[MLP_TENSORS];
-	uint64_t ticket;
-	int rc;
+	static const char *const names[MLP_TENSORS] = { "w1", "b1", "w2",
+		                                        "b2" };
+	struct cohort_parameter parameters[MLP_TENSORS];
+	struct cohort_reducer_options options;
 
-	for (int i = 0; i < MLP_TENSORS; i++) {
-		float *place = (float *)rank->device + mlp_tensors[i].offset;
-
-		tensors[i] = (struct cohort_tensor){
-			.send = place,
-			.recv = place,
+	for (int i = 0; i < MLP_TENSORS; i++)
+		parameters[i] = (struct cohort_parameter){
+			.name = names[i],
+			.gradient =
+				(float *)rank->device + mlp_tensors[i].offset,
 			.count = mlp_tensors[i].count,
 			.type = COHORT_F32,
 		};
-	}
-	rc = copy_out(rank, &rank->gradients);
+	cohort_reducer_options_init(&options);
+	options.op = COHORT_SUM; /* they are divided by the batch already */
+	return cohort_reducer_create(rank->comm, parameters, MLP_TENSORS,
+	                             &options, &rank->reducer);
+}
+
+/* A backward pass ends with the first layer. */
+static int reduce_gradients(struct rank *rank)
+{
+	int rc = COHORT_OK;
+
+	for (int i = MLP_TENSORS - 1; i >= 0 && rc == COHORT_OK; i--)
+		rc = cohort_reducer_ready(rank->reducer, (size_t)i);
 	if (rc == COHORT_OK)
-		rc = cohort_all_reduce_many(rank->comm, tensors, MLP_TENSORS,
-		                            op, cohort_comm_stream(rank->comm),
-		                            &ticket);
-	return rc == COHORT_OK ? copy_in(rank, ticket, &rank->gradients) : rc;
+		rc = cohort_reducer_finish(rank->reducer, STEP_TIMEOUT_NS);
+	if (rc == COHORT_OK)
+		rc = cohort_copy(rank->comm, &rank->gradients, rank->device,
+		                 sizeof(rank->gradients),
+		                 cohort_comm_stream(rank->comm));
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(rank->comm, STEP_TIMEOUT_NS);
+	return rc;
+}
+
+/* What a rank does that is made to call something else than the others. */
+static int call_otherwise(struct rank *rank)
+{
+	return cohort_all_reduce(rank->comm, rank->device, rank->device,
+	                         MLP_FLOATS, COHORT_F32, COHORT_MAX,
+	                         cohort_comm_stream(rank->comm), NULL);
 }
 
 /* The scores of an epoch, of all who took part, as means per image. */
@@ -272,22 +296,22 @@ static void die(struct rank *rank)
 	pthread_exit(NULL);
 }
 
-/* Fail at the step that was asked for, once.  What to reduce with: something
- * else than the others, if that is the fault. */
-static int fail_on_purpose(struct plan *plan, struct rank *rank)
+/* Fail at the step that was asked for, once.  True if that is to be by another call
+ * than that of the others. */
+static bool fail_on_purpose(struct plan *plan, struct rank *rank)
 {
 	const struct demo_options *options = plan->options;
 
 	if (cohort_comm_generation(rank->comm) > 1 ||
 	    cohort_comm_rank(rank->comm) != options->fault_rank ||
 	    rank->step != options->fault_step || options->fault == FAULT_NONE)
-		return COHORT_SUM;
+		return false;
 	atomic_store(&plan->fault_ns, demo_ns());
 	if (options->fault == FAULT_STALL)
 		stall(plan);
 	if (options->fault == FAULT_DIE)
 		die(rank);
-	return options->fault == FAULT_MISMATCH ? COHORT_MAX : COHORT_SUM;
+	return options->fault == FAULT_MISMATCH;
 }
 
 /* ---- steps ------------------------------------------------------------ */
@@ -297,16 +321,21 @@ static int reduce_step(struct plan *plan, struct rank *rank, bool last)
 {
 	struct mlp_score before = rank->running;
 	double start = demo_seconds(), computed;
-	int op, rc;
+	int rc = cohort_reducer_begin(rank->reducer,
+	                              cohort_comm_stream(rank->comm));
 
 	compute_gradients(plan, rank, (size_t)cohort_comm_rank(rank->comm),
 	                  (size_t)cohort_comm_size(rank->comm));
 	if (last)
 		publish_score(rank, (size_t)(rank->step / plan->epoch_steps));
 	computed = demo_seconds();
-	op = fail_on_purpose(plan, rank);
+	if (rc == COHORT_OK)
+		rc = copy_out(rank, &rank->gradients);
+	if (fail_on_purpose(plan, rank))
+		rc = call_otherwise(rank);
 	rank->called_ns = demo_ns();
-	rc = reduce_gradients(rank, op);
+	if (rc == COHORT_OK)
+		rc = reduce_gradients(rank);
 	rank->compute_seconds += computed - start;
 	rank->comm_seconds += demo_seconds() - computed;
 	if (rc == COHORT_OK)
@@ -375,6 +404,7 @@ static void give_up(struct rank *rank, int rc)
 /* A rank of a generation that is of the past has nobody to tell. */
 static void leave(struct plan *plan, struct rank *rank)
 {
+	rank->reducer = NULL;
 	rank->device = NULL;
 	rank->comm = NULL;
 	if (atomic_load(&plan->is_stalled) &&
@@ -392,14 +422,18 @@ int train_worker(struct cohort_comm *comm, void *user)
 	rc = cohort_alloc(comm, sizeof(struct mlp), &rank->device);
 	if (rc == COHORT_OK)
 		rc = receive_state(plan, rank);
+	if (rc == COHORT_OK)
+		rc = create_reducer(rank);
 	while (rc == COHORT_OK && rank->step < plan->steps)
 		rc = train_step(plan, rank);
 
 	if (rc != COHORT_OK)
 		give_up(rank, rc);
 	if (!rank->wedged) {
-		int freed = cohort_free(comm, rank->device);
+		int freed = cohort_reducer_free(rank->reducer);
 
+		if (freed == COHORT_OK)
+			freed = cohort_free(comm, rank->device);
 		rc = rc == COHORT_OK ? freed : rc;
 	}
 	leave(plan, rank);

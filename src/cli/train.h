@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <cohort/cohort.h>
+#include <cohort/reducer.h>
 
 #include "demo.h"
 #include "digits.h"
@@ -46,10 +46,11 @@ struct rank {
 	uint64_t called_ns;   /* when its last reduction began */
 	uint64_t answered_ns; /* when that was told to have failed */
 
-	struct cohort_comm *comm; /* while the worker runs */
-	void *device;             /* a struct mlp in device memory */
-	bool has_died;            /* the worker, with both of those */
-	bool wedged;              /* an operation may still use the buffers:
+	struct cohort_comm *comm;       /* while the worker runs */
+	void *device;                   /* a struct mlp in device memory */
+	struct cohort_reducer *reducer; /* of gradients there */
+	bool has_died;                  /* the worker, with all of those */
+	bool wedged; /* an operation may still use the buffers:
 	                             they are never released */
 };
 
