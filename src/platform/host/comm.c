@@ -252,10 +252,11 @@ static void comm_free(struct ncclComm *comm)
 
 struct ncclComm *comm_create(int device, const ncclConfig_t *config)
 {
-	struct ncclComm *comm = calloc(1, sizeof(*comm));
+	struct ncclComm *comm = aligned_alloc(CACHE_LINE, sizeof(*comm));
 
 	if (!comm)
 		return NULL;
+	memset(comm, 0, sizeof(*comm));
 	comm->magic = COMM_MAGIC;
 	comm->device = device;
 	comm->config = *config;

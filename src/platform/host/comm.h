@@ -16,6 +16,8 @@
 #include "platform/host/redop.h"
 #include "platform/host/strict.h"
 
+#define CACHE_LINE 64
+
 struct ncclComm {
 	/* Constant after creation. */
 	uint64_t magic;
@@ -73,9 +75,10 @@ struct ncclComm {
 	 * only when they are destroyed.  The last decrement releases their use. */
 	_Atomic uint64_t captured;
 
-	/* Owned by the thread that uses the communicator. */
-	uint64_t operations; /* called, for faults */
-	uint64_t rounds;     /* launches queued */
+	/* Owned by the thread that uses the communicator, which writes to it with
+	 * every call: in no cache line with what others read. */
+	_Alignas(CACHE_LINE) uint64_t operations; /* called, for faults */
+	uint64_t rounds;                          /* launches queued */
 	struct launch *open; /* of the group that is open, or NULL */
 	struct stream *last; /* where the last launch went */
 	bool finalized;
@@ -84,7 +87,7 @@ struct ncclComm {
 
 	/* Atomic, seq_cst; the stream on which the last launch has joined.  Set
 	 * before a look at the abort flag, read by who has raised one. */
-	struct stream *_Atomic at;
+	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
 	/* Owned by who drives its launch: the rounds it has come to with a line. */
 	uint64_t lines;
@@ -125,17 +128,6 @@ struct ncclComm {
 /* Launches a rank may have in flight before more are allocated: as many as its
  * stream can hold. */
 #define COMM_STOCK STREAM_SLOTS
-
-#define CACHE_LINE 64
-
-/* What one rank brings to a round: of a single collective all there is. */
-struct place {
-	const void *send;
-	void *recv;
-	uint64_t what; /* MANY_CALLS: the launch says it */
-};
-
-#define MANY_CALLS UINT64_MAX
 
 /* The part of a round that is left to one rank, at first. */
 struct share {

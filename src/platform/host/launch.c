@@ -33,6 +33,8 @@ static struct launch *launch_init(struct launch *l)
 		return NULL;
 	l->calls = l->own_calls;
 	l->call_room = sizeof(l->own_calls) / sizeof(l->own_calls[0]);
+	l->places = l->own_places;
+	l->place_room = sizeof(l->own_places) / sizeof(l->own_places[0]);
 	l->streams = l->own_streams;
 	l->stream_room = sizeof(l->own_streams) / sizeof(l->own_streams[0]);
 	l->transfers = l->own_transfers;
@@ -47,6 +49,8 @@ static void launch_fini(struct launch *l)
 		free(l->streams);
 	if (l->calls != l->own_calls)
 		free(l->calls);
+	if (l->places != l->own_places)
+		free(l->places);
 	if (l->transfers != l->own_transfers)
 		free(l->transfers);
 }
@@ -166,14 +170,23 @@ bool launch_add_stream(struct launch *l, struct stream *s)
 
 bool launch_add_call(struct launch *l, const struct call *c)
 {
-	void *calls = l->calls;
+	void *calls = l->calls, *places = l->places;
 	bool ok = grow(&calls, l->own_calls, l->call_count, &l->call_room,
-	               sizeof(*c));
+	               sizeof(*c)) &&
+	          grow(&places, l->own_places, l->call_count, &l->place_room,
+	               sizeof(*l->places));
 
 	l->calls = calls;
-	if (ok)
-		l->calls[l->call_count++] = *c;
-	return ok;
+	l->places = places;
+	if (!ok)
+		return false;
+	l->places[l->call_count] = (struct place){
+		.send = c->send,
+		.recv = c->recv,
+		.what = call_what(c),
+	};
+	l->calls[l->call_count++] = *c;
+	return true;
 }
 
 bool launch_add_transfer(struct launch *l, const struct call *c)

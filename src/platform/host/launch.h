@@ -60,6 +60,19 @@ struct call {
 /* The function of NCCL that it is. */
 const char *call_function(enum call_kind kind);
 
+/* What one rank brings to a round: of a single collective all there is.  Of a list
+ * what the other ranks read, without what they do not need. */
+struct place {
+	const void *send;
+	void *recv;
+	uint64_t what; /* MANY_CALLS: the call says it, or there are several */
+};
+
+#define MANY_CALLS UINT64_MAX
+
+/* What a place says of @call, MANY_CALLS if it cannot. */
+uint64_t call_what(const struct call *call);
+
 /* True if two ranks' collectives are one. */
 static inline bool call_is_same(const struct call *a, const struct call *b)
 {
@@ -103,8 +116,9 @@ struct launch {
 	struct stream **streams;
 	size_t stream_count, stream_room;
 
-	struct call *calls; /* collectives */
-	size_t call_count, call_room;
+	struct call *calls;   /* collectives */
+	struct place *places; /* of each */
+	size_t call_count, call_room, place_room;
 
 	struct transfer *transfers;
 	size_t transfer_count, transfer_room;
@@ -113,6 +127,7 @@ struct launch {
 	/* Where all are while they are few. */
 	struct stream *own_streams[2];
 	struct call own_calls[4];
+	struct place own_places[4];
 	struct transfer own_transfers[2];
 
 	struct cohort_fault

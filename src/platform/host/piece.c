@@ -64,16 +64,24 @@ static const struct call *rank_call(const struct round *o, int rank, size_t i)
 	return &l->calls[l->calls_done + i];
 }
 
+static const struct place *rank_place(const struct round *o, int rank, size_t i)
+{
+	const struct launch *l;
+
+	if (o->is_single)
+		return &o->places[rank];
+	l = o->world->comms[rank]->joined;
+	return &l->places[l->calls_done + i];
+}
+
 static const char *rank_send(const struct round *o, int rank, size_t i)
 {
-	return o->is_single ? o->places[rank].send
-	                    : rank_call(o, rank, i)->send;
+	return rank_place(o, rank, i)->send;
 }
 
 static char *rank_recv(const struct round *o, int rank, size_t i)
 {
-	return o->is_single ? o->places[rank].recv
-	                    : rank_call(o, rank, i)->recv;
+	return rank_place(o, rank, i)->recv;
 }
 
 /* True if the root's own block is sent from where it is received. */

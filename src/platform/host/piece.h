@@ -24,9 +24,6 @@
 /* Looks of who waits before it takes from others' shares. */
 #define PATIENCE 64
 
-/* What a place says of @call, MANY_CALLS if it cannot. */
-uint64_t call_what(const struct call *call);
-
 /* The bytes of a round that @call takes. */
 size_t call_bytes(const struct world *world, const struct call *call);
 

@@ -115,6 +115,16 @@ void round_leave(struct world *w, int rank, size_t n)
 		round_kick_all(w);
 }
 
+/* True if two calls are one; most of them are told by a word. */
+static bool is_same(const struct launch *a, size_t i, const struct launch *b,
+                    size_t k)
+{
+	const uint64_t what = a->places[i].what;
+
+	return what == b->places[k].what &&
+	       (what != MANY_CALLS || call_is_same(&a->calls[i], &b->calls[k]));
+}
+
 /* How many of the calls that are left, @most or fewer, are the same. */
 static size_t same_calls(const struct launch *a, const struct launch *b,
                          size_t most)
@@ -124,8 +134,7 @@ static size_t same_calls(const struct launch *a, const struct launch *b,
 	if (n > most)
 		n = most;
 	for (i = 0; i < n; i++)
-		if (!call_is_same(&a->calls[a->calls_done + i],
-		                  &b->calls[b->calls_done + i]))
+		if (!is_same(a, a->calls_done + i, b, b->calls_done + i))
 			break;
 	return i;
 }
