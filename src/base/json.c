@@ -43,7 +43,13 @@ static int utf8_length(const unsigned char *s)
 /* True if the byte stands for itself. */
 static bool is_plain(unsigned char c)
 {
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+	static const bool plain[256] = {
+		[0x20 ... '"' - 1] = true,
+		['"' + 1 ... '\\' - 1] = true,
+		['\\' + 1 ... 0x7e] = true,
+	};
+
+	return plain[c];
 }
 
 /* The character at @s that does not, of @n bytes, 0: of none. */
@@ -83,20 +89,83 @@ static void put_text(struct json *json, const char *text)
 	put_char(json, '"');
 }
 
-/* What stands before a value: the comma and the key. */
-static void begin(struct json *json, const char *key)
+/* ---- short pieces ----------------------------------------------------- */
+
+/* A dump has millions of values: each is put together with what stands before it, in
+ * the file's buffer if there is one. */
+struct piece {
+	char *at;
+	char *from;
+	bool is_own; /* else of the file */
+	char own[192];
+};
+
+/* Of text that a piece takes, with its key, both with their quotes. */
+#define SHORT 64
+
+static void piece_begin(struct json *json, struct piece *p)
 {
+	p->from = json->file ? outfile_room(json->file, sizeof(p->own)) : NULL;
+	p->is_own = !p->from;
+	if (p->is_own)
+		p->from = p->own;
+	p->at = p->from;
+}
+
+static void piece_end(struct json *json, struct piece *p)
+{
+	size_t n = (size_t)(p->at - p->from);
+
+	if (p->is_own)
+		put(json, p->from, n);
+	else
+		outfile_did_put(json->file, n);
+}
+
+/* With its quotes, if it is short and stands for itself; false: it was not added. */
+static bool add_text(struct piece *p, const char *text)
+{
+	char *at = p->at, *end = at + SHORT;
+
+	*at++ = '"';
+	while (is_plain((unsigned char)*text) && at < end)
+		*at++ = *text++;
+	if (*text)
+		return false;
+	*at++ = '"';
+	p->at = at;
+	return true;
+}
+
+/* What stands before a value: the comma and the key. */
+static void begin_piece(struct json *json, struct piece *p, const char *key)
+{
+	piece_begin(json, p);
 	if (json->comma)
-		put_char(json, ',');
+		*p->at++ = ',';
 	if (json->line)
-		put_char(json, '\n');
-	if (key) {
-		put_text(json, key);
-		put_char(json, ':');
-	}
+		*p->at++ = '\n';
 	json->comma = true;
 	json->line = false;
+	if (!key)
+		return;
+	if (!add_text(p, key)) {
+		piece_end(json, p);
+		put_text(json, key);
+		piece_begin(json, p);
+	}
+	*p->at++ = ':';
 }
+
+static void begin(struct json *json, const char *key)
+{
+	struct piece p;
+
+	begin_piece(json, &p, key);
+	piece_end(json, &p);
+}
+
+/* ---- values ----------------------------------------------------------- */
 
 void json_line(struct json *json)
 {
@@ -105,8 +174,11 @@ void json_line(struct json *json)
 
 void json_open(struct json *json, const char *key, char bracket)
 {
-	begin(json, key);
-	put_char(json, bracket);
+	struct piece p;
+
+	begin_piece(json, &p, key);
+	*p.at++ = bracket;
+	piece_end(json, &p);
 	json->comma = false;
 }
 
@@ -127,12 +199,18 @@ static void put_raw(struct json *json, const char *key, const char *text)
 
 void json_string(struct json *json, const char *key, const char *text)
 {
+	struct piece p;
+	bool is_short;
+
 	if (!text) {
 		json_null(json, key);
 		return;
 	}
-	begin(json, key);
-	put_text(json, text);
+	begin_piece(json, &p, key);
+	is_short = add_text(&p, text);
+	piece_end(json, &p);
+	if (!is_short)
+		put_text(json, text);
 }
 
 void json_bool(struct json *json, const char *key, bool value)
@@ -152,6 +230,7 @@ static void put_number(struct json *json, const char *key, uint64_t value,
 {
 	char text[48], *at = text + sizeof(text);
 	bool has_point = digits;
+	struct piece p;
 
 	do {
 		*--at = (char)('0' + value % 10);
@@ -161,8 +240,10 @@ static void put_number(struct json *json, const char *key, uint64_t value,
 	} while (value || (has_point && digits >= 0));
 	if (is_negative)
 		*--at = '-';
-	begin(json, key);
-	put(json, at, (size_t)(text + sizeof(text) - at));
+	begin_piece(json, &p, key);
+	while (at < text + sizeof(text))
+		*p.at++ = *at++;
+	piece_end(json, &p);
 }
 
 void json_int(struct json *json, const char *key, int64_t value)

@@ -87,6 +87,23 @@ void outfile_put(struct outfile *f, const char *bytes, size_t n)
 	f->used += n;
 }
 
+char *outfile_room(struct outfile *f, size_t n)
+{
+	if (n > f->size)
+		return NULL;
+	if (n > f->size - f->used)
+		flush(f);
+	return f->buffer + f->used;
+}
+
+void outfile_send(struct outfile *f)
+{
+	flush(f);
+	/* Where that is not known, the end does all of it. */
+	if (!f->err)
+		sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 int outfile_end(struct outfile *f)
 {
 	flush(f);

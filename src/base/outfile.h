@@ -30,6 +30,20 @@ void outfile_begin(struct outfile *file, int dir, const char *name,
 
 void outfile_put(struct outfile *file, const char *bytes, size_t n);
 
+/* Room for @n bytes of the next that are put, for outfile_did_put(); NULL: the buffer is
+ * too small. */
+char *outfile_room(struct outfile *file, size_t n);
+
+static inline void outfile_did_put(struct outfile *file, size_t n)
+{
+	file->used += n;
+}
+
+/* All has been put: have it written from now on.  The buffer is the caller's again, and
+ * may be another file's.  For many files: those of which this was said are flushed
+ * together, which takes little longer than for one. */
+void outfile_send(struct outfile *file);
+
 /* Instead of the end: nothing has changed.  0, or the errno of what went wrong. */
 int outfile_drop(struct outfile *file);
 

@@ -25,6 +25,9 @@
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 
+/* Files that are open at a time: one by one each would wait for the disk. */
+#define OPEN_FILES 32
+
 /* ---- what the schema calls things ------------------------------------- */
 
 /* Element types by the names of PyTorch's. */
@@ -373,10 +376,19 @@ static void put_process_groups(const struct page *p)
 
 /* ---- files ------------------------------------------------------------ */
 
+/* What takes too much room for a stack. */
+struct workspace {
+	char buffer[BUFFER_BYTES];
+
+	/* Written, and to be ended, in this order. */
+	struct outfile files[OPEN_FILES];
+	int n;
+};
+
 struct dump {
 	const struct flight *flight;
 	int dir;
-	char *buffer;
+	struct workspace *space;
 	size_t most; /* entries of each rank in what is of all */
 	char description[32];
 	int err;    /* the first, 0: none, */
@@ -437,23 +449,52 @@ static void write_chrome(const struct dump *d, struct json *j,
 typedef void (*writer_fn)(const struct dump *d, struct json *j,
                           const struct flight_rank *rank);
 
+/* Flush the files that are open, and give them their names. */
+static void end_files(struct dump *d)
+{
+	struct workspace *w = d->space;
+	int i, err;
+
+	for (i = 0; i < w->n; i++) {
+		err = outfile_end(&w->files[i]);
+		if (!err || d->err)
+			continue;
+		d->err = err;
+		snprintf(d->what, d->what_size, "%s", w->files[i].name);
+	}
+	w->n = 0;
+}
+
+/* The next file; those before are ended if that makes room. */
+static struct outfile *begin_file(struct dump *d, const char *name)
+{
+	struct workspace *w = d->space;
+	struct outfile *file;
+
+	if (w->n == OPEN_FILES)
+		end_files(d);
+	file = &w->files[w->n];
+	outfile_begin(file, d->dir, name, w->buffer, BUFFER_BYTES);
+	if (file->err && w->n) {
+		end_files(d);
+		file = &w->files[0];
+		outfile_begin(file, d->dir, name, w->buffer, BUFFER_BYTES);
+	}
+	w->n++;
+	return file;
+}
+
 static void write_file(struct dump *d, const char *what, writer_fn fn,
                        const struct flight_rank *rank)
 {
-	struct outfile file;
-	struct json json = { .file = &file };
-	char name[sizeof(file.name)];
-	int err;
+	struct json json = { .out = NULL };
+	char name[sizeof(json.file->name)];
 
 	dump_name(d->flight, what, name, sizeof(name));
-	outfile_begin(&file, d->dir, name, d->buffer, BUFFER_BYTES);
+	json.file = begin_file(d, name);
 	fn(d, &json, rank);
-	outfile_put(&file, "\n", 1);
-	err = outfile_end(&file);
-	if (!err || d->err)
-		return;
-	d->err = err;
-	snprintf(d->what, d->what_size, "%s", name);
+	outfile_put(json.file, "\n", 1);
+	outfile_send(json.file);
 }
 
 void dump_name(const struct flight *f, const char *what, char *name,
@@ -494,6 +535,7 @@ static void write_all(struct dump *d)
 	}
 	write_file(d, "merged", write_merged, NULL);
 	write_file(d, "chrome", write_chrome, NULL);
+	end_files(d);
 	/* The names, too. */
 	if (!d->err)
 		d->err = flush_directory(d->dir);
@@ -566,11 +608,11 @@ int dump_write(const struct flight *f, const char *directory, char *what,
 	d.dir = open_directory(directory);
 	if (d.dir < 0)
 		return -d.dir;
-	d.buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
-	                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (d.buffer != MAP_FAILED) {
+	d.space = mmap(NULL, sizeof(*d.space), PROT_READ | PROT_WRITE,
+	               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (d.space != MAP_FAILED) {
 		write_all(&d);
-		munmap(d.buffer, BUFFER_BYTES);
+		munmap(d.space, sizeof(*d.space));
 	} else {
 		d.err = ENOMEM;
 	}

@@ -130,6 +130,68 @@ Test(json, writes_fractions_to_the_last_digit)
 	                 "[0.000,0.012,1.234,18446744073709.551615,7]");
 }
 
+/* Short ones are put together in a large buffer, and all else is not. */
+Test(json, is_the_same_whatever_the_buffer)
+{
+	static char large[1000];
+	char text[131] = "", *stream_text;
+	size_t n, stream_size;
+	FILE *stream = open_memstream(&stream_text, &stream_size);
+	struct json other = { .out = stream };
+
+	cr_assert_eq(outfile_drop(&file), 0);
+	for (n = 0; n < sizeof(text) - 1; n++) {
+		outfile_begin(&file, dir, "out", large, sizeof(large));
+		json = (struct json){ .file = &file };
+		rewind(stream);
+		json_open(&json, NULL, '{');
+		json_open(&other, NULL, '{');
+		json_string(&json, text, text);
+		json_string(&other, text, text);
+		json_uint(&json, text, UINT64_MAX);
+		json_uint(&other, text, UINT64_MAX);
+		json_close(&json, '}');
+		json_close(&other, '}');
+		other.comma = false;
+		fputc('\0', stream);
+		fflush(stream);
+		cr_assert_str_eq(written(), stream_text);
+		cr_assert_eq(strlen(stream_text), 3 * n + 31);
+		text[n] = n % 7 ? 'x' : '~';
+	}
+	fclose(stream);
+	free(stream_text);
+}
+
+Test(json, files_may_be_sent_and_ended_together)
+{
+	static char shared[1000];
+	struct outfile files[3];
+	char name[8];
+	int i;
+
+	cr_assert_eq(outfile_drop(&file), 0);
+	for (i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		outfile_begin(&files[i], dir, name, shared, sizeof(shared));
+		outfile_put(&files[i], name, 2);
+		outfile_send(&files[i]);
+	}
+	cr_assert_eq(count(), 3);
+	for (i = 0; i < 3; i++)
+		cr_assert_eq(outfile_end(&files[i]), 0);
+	cr_assert_eq(count(), 3);
+	for (i = 0; i < 3; i++) {
+		char got[8] = "";
+		int fd = openat(dir, files[i].name, O_RDONLY | O_CLOEXEC);
+
+		cr_assert_eq(read(fd, got, sizeof(got)), 2);
+		cr_assert_str_eq(got, files[i].name);
+		close(fd);
+		unlinkat(dir, files[i].name, 0);
+	}
+}
+
 /* ---- files ------------------------------------------------------------ */
 
 Test(json, is_not_there_before_its_end)
