@@ -128,7 +128,7 @@ library_sources := \
   src/guard/dumper.c src/guard/flight.c src/guard/notifier.c \
   src/guard/phrase.c src/guard/prober.c src/guard/snapshot.c \
   src/guard/stack.c src/guard/stacker.c src/guard/stall.c \
-  src/guard/stall_pair.c src/guard/stops.c src/guard/symbol.c \
+  src/guard/stall_pair.c src/guard/stops.c src/guard/sweep.c src/guard/symbol.c \
   src/guard/transfer.c \
   src/guard/trigger.c \
   src/guard/verdict.c src/guard/watchdog.c src/platform/gpu.c \

@@ -811,8 +811,13 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * finished is told by whoever saw it first: the rank's next call, a wait, or a thread
  * of the library that looks every 25 ms.
  *
- * What was split from the group, and ranks that have joined by id, write theirs when
- * there is a verdict, a signal, or a write to the FIFO: see the options.
+ * What was split from the group's communicators, up to 256 of them, has files of its
+ * own, unless it has ended and given back what it had.  Ranks that have joined by id
+ * write theirs when there is a verdict, a signal, or a write to the FIFO: see the
+ * options.
+ *
+ * Temporary files, whose names begin with a dot, of dumps of this machine's processes
+ * that are gone are removed.
  *
  * Any thread; takes no lock and makes no native call that a hang could hold, and
  * blocks on the file system only.

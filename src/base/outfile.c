@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 /* Temporary names that may be taken. */
@@ -37,6 +38,9 @@ static int open_temporary(struct outfile *f)
 		                    O_CLOEXEC,
 		            0644);
 	} while (fd < 0 && errno == EEXIST && --tries);
+	/* So that others can tell that it is written to. */
+	if (fd >= 0)
+		flock(fd, LOCK_EX | LOCK_NB);
 	return fd;
 }
 

@@ -21,7 +21,8 @@ struct outfile {
 	char *buffer;
 	size_t size, used;
 	char name[256];
-	char temporary[280]; /* begins with a dot; names the process */
+	char temporary[280]; /* begins with a dot; names the process, which has
+	                        it locked */
 };
 
 /* Begin @name in the directory @dir; errors are told at the end. */

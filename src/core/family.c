@@ -163,6 +163,45 @@ struct clique *family_take(struct clique *parent, int over, int state)
 	return child;
 }
 
+/* How many there are with those at @out. */
+static int get_all_locked(struct clique *q, struct clique **out, int n,
+                          int most)
+{
+	struct clique *child;
+
+	for (child = q->children; child && n < most;
+	     child = child->next_child) {
+		clique_get(child);
+		out[n++] = child;
+		n = get_all_locked(child, out, n, most);
+	}
+	return n;
+}
+
+int family_get_all(struct clique *q, struct clique **out, int most)
+{
+	int n;
+
+	pthread_mutex_lock(&lock);
+	n = get_all_locked(q, out, 0, most);
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+bool family_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
+                 void *arg)
+{
+	struct clique *other;
+
+	pthread_mutex_lock(&lock);
+	for (other = all; other && other != q; other = other->next_entered)
+		;
+	if (other)
+		fn(q, arg);
+	pthread_mutex_unlock(&lock);
+	return other;
+}
+
 static bool has_locked(const struct clique *q, const struct cohort_abort *end)
 {
 	const struct clique *child;

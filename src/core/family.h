@@ -45,6 +45,15 @@ bool family_is_flagged(const struct clique *q);
 void family_visit(const struct clique *q,
                   void (*fn)(const struct clique *other, void *arg), void *arg);
 
+/* References to up to @most of what was split from @q, and from that, before which comes
+ * what they were split from; how many. */
+int family_get_all(struct clique *q, struct clique **out, int most);
+
+/* Call @fn for @q with the lock held, if nobody has given back yet what it has: it may
+ * look, and not block.  False: somebody has. */
+bool family_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
+                 void *arg);
+
 /* True if @end is that of @q, or of what was split from it. */
 bool family_has(const struct clique *q, const struct cohort_abort *end);
 

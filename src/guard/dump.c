@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/outfile.h"
 #include "guard/chrome.h"
+#include "guard/sweep.h"
 
 #define SCHEMA "2.10"
 
@@ -497,19 +498,32 @@ static void write_file(struct dump *d, const char *what, writer_fn fn,
 	outfile_send(json.file);
 }
 
-void dump_name(const struct flight *f, const char *what, char *name,
-               size_t size)
+/* A name is the caller's, and may have anything in it. */
+static void make_plain(char *at)
 {
-	char *at;
-
-	snprintf(name, size, "fr_%s_g%d_%s.%d.%u_%s.json", f->group,
-	         f->generation, f->host, f->pid, f->serial, what);
-	/* A name is the caller's, and may have anything in it. */
-	for (at = name; *at; at++)
+	for (; *at; at++)
 		if (!(*at >= 'a' && *at <= 'z') &&
 		    !(*at >= 'A' && *at <= 'Z') &&
 		    !(*at >= '0' && *at <= '9') && !strchr("._-", *at))
 			*at = '_';
+}
+
+/* What processes of this machine have left that are gone. */
+static void sweep_directory(const struct dump *d)
+{
+	char host[sizeof(d->flight->host)];
+
+	snprintf(host, sizeof(host), "%s", d->flight->host);
+	make_plain(host);
+	sweep(d->dir, host);
+}
+
+void dump_name(const struct flight *f, const char *what, char *name,
+               size_t size)
+{
+	snprintf(name, size, "fr_%s_g%d_%s.%d.%u_%s.json", f->group,
+	         f->generation, f->host, f->pid, f->serial, what);
+	make_plain(name);
 }
 
 /* Not every file system has that for directories. */
@@ -612,6 +626,7 @@ int dump_write(const struct flight *f, const char *directory, char *what,
 	               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (d.space != MAP_FAILED) {
 		write_all(&d);
+		sweep_directory(&d);
 		munmap(d.space, sizeof(*d.space));
 	} else {
 		d.err = ENOMEM;

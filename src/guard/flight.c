@@ -278,11 +278,9 @@ static void take_facts(struct flight *f, struct clique *q)
 	f->cause = cause ? *cause : (struct cohort_cause){ .rank = -1 };
 }
 
-void flight_take(struct flight *f, struct clique *q, const char *trigger,
-                 const struct verdict *verdict)
+void flight_take_facts(struct flight *f, struct clique *q, const char *trigger,
+                       const struct verdict *verdict)
 {
-	int r;
-
 	f->trigger = trigger;
 	take_facts(f, q);
 	f->has_verdict = verdict;
@@ -290,9 +288,22 @@ void flight_take(struct flight *f, struct clique *q, const char *trigger,
 		f->verdict = verdict->v;
 		memcpy(f->text, verdict->text, sizeof(f->text));
 	}
+}
+
+void flight_take_ranks(struct flight *f, struct clique *q)
+{
+	int r;
+
 	for (r = 0; r < f->size; r++)
 		take_rank(&f->ranks[r], &q->comms[r]);
 	flight_meet(f);
+}
+
+void flight_take(struct flight *f, struct clique *q, const char *trigger,
+                 const struct verdict *verdict)
+{
+	flight_take_facts(f, q, trigger, verdict);
+	flight_take_ranks(f, q);
 }
 
 /* ---- meetings --------------------------------------------------------- */

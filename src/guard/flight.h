@@ -103,6 +103,12 @@ void flight_fini(struct flight *flight);
 void flight_take(struct flight *flight, struct clique *clique,
                  const char *trigger, const struct verdict *verdict);
 
+/* The same in two steps: what is of all and may take its time, and the ranks, which is
+ * memory only. */
+void flight_take_facts(struct flight *flight, struct clique *clique,
+                       const char *trigger, const struct verdict *verdict);
+void flight_take_ranks(struct flight *flight, struct clique *clique);
+
 /* Find out how the ranks came to their collectives, from the operations. */
 void flight_meet(struct flight *flight);
 

@@ -11,9 +11,11 @@
 #include <glob.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -351,6 +353,96 @@ Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
 	cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
 	cr_assert_eq(found.gl_pathc, 3);
 	globfree(&found);
+}
+
+/* ---- what was split --------------------------------------------------- */
+
+static atomic_int has_summed;
+
+/* Rank 0 dumps while both children are there, and when its own is closed. */
+static int split_and_dump(struct cohort_comm *c, void *unused)
+{
+	int rank = cohort_comm_rank(c);
+	struct cohort_comm *child;
+	struct backoff b = BACKOFF;
+
+	(void)unused;
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
+	ranks_must(ranks_sum_wait(child, &values[rank]), "sum");
+	atomic_fetch_add(&has_summed, 1);
+	while (rank == 0 && atomic_load(&has_summed) < 4)
+		backoff_wait(&b, UINT64_MAX);
+	if (rank == 0)
+		ranks_must(cohort_dump(group, folder), "dump");
+	ranks_must(ranks_sum_wait(c, &values[rank]), "sum of all");
+	ranks_must(cohort_comm_close(child), "close");
+	if (rank == 0)
+		ranks_must(cohort_dump(group, folder), "dump again");
+	return 0;
+}
+
+Test(dump, has_what_was_split_too)
+{
+	place_need(4);
+	group = ranks_open(4, &o);
+	ranks_must(cohort_group_run(group, split_and_dump, NULL, NULL), "run");
+	has("fr_dp_g1_rank_3.json", "\"profiling_name\":\"nccl:split\"");
+	has("fr_dp.0_g1_rank_1.json", "\"group\":\"dp.0\"");
+	has("fr_dp.1_g1_rank_0.json", "\"profiling_name\":\"nccl:all_reduce\"");
+	has("fr_dp.1_g1_merged.json", "\"trigger\":\"call\"");
+	close_group();
+}
+
+/* ---- what was left behind --------------------------------------------- */
+
+static void leave_behind(char *path, size_t size, const char *host, int pid,
+                         const char *end)
+{
+	FILE *f;
+
+	snprintf(path, size, "%s/.fr_dp_g1_%s.%d.1_rank_0.json.%d-%s", folder,
+	         host, pid, pid, end);
+	f = fopen(path, "we");
+	cr_assert_not_null(f);
+	fclose(f);
+}
+
+/* A number that no process has: that of a child that is gone. */
+static int dead_process(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
+Test(dump, removes_what_dead_processes_have_left)
+{
+	char dead[512], alive[512], elsewhere[512], other[512], held[512];
+	char host[64];
+	int pid = dead_process(), fd;
+
+	cr_assert_eq(gethostname(host, sizeof(host)), 0);
+	leave_behind(dead, sizeof(dead), host, pid, "0");
+	leave_behind(alive, sizeof(alive), host, getppid(), "0");
+	leave_behind(elsewhere, sizeof(elsewhere), "another-host", pid, "0");
+	leave_behind(other, sizeof(other), host, pid, "0.txt");
+	leave_behind(held, sizeof(held), host, pid, "1");
+	fd = open(held, O_RDONLY | O_CLOEXEC);
+	cr_assert_eq(flock(fd, LOCK_EX), 0);
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	cr_assert_neq(access(dead, F_OK), 0);
+	cr_assert_eq(access(alive, F_OK), 0);
+	cr_assert_eq(access(elsewhere, F_OK), 0);
+	cr_assert_eq(access(other, F_OK), 0);
+	cr_assert_eq(access(held, F_OK), 0);
+	close(fd);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	cr_assert_neq(access(held, F_OK), 0);
+	close_group();
 }
 
 /* ---- by a verdict ----------------------------------------------------- */
