@@ -125,7 +125,8 @@ library_sources := \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
   src/core/submit.c src/core/tag.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
-  src/guard/dumper.c src/guard/flight.c src/guard/notifier.c \
+  src/guard/dumper.c src/guard/estimate.c src/guard/flight.c \
+  src/guard/notifier.c src/guard/observe.c \
   src/guard/phrase.c src/guard/prober.c src/guard/snapshot.c \
   src/guard/stack.c src/guard/stacker.c src/guard/stall.c \
   src/guard/stall_pair.c src/guard/stops.c src/guard/sweep.c src/guard/symbol.c \
@@ -182,14 +183,15 @@ drop_in_sources := \
 public_headers := cohort.h reducer.h sim.h version.h
 
 unit_sources := \
-  tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c tests/unit/drill.c tests/unit/half.c \
+  tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c tests/unit/drill.c \
+  tests/unit/estimate.c tests/unit/half.c \
   tests/unit/json.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/stops.c tests/unit/tag.c \
   tests/unit/thread.c \
   tests/unit/verdict.c tests/unit/verdict_random.c
 api_sources := \
-  tests/api/abort.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
+  tests/api/abort.c tests/api/adaptive.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
   tests/api/dump.c \
   tests/api/group.c tests/api/guard.c tests/api/join.c tests/api/many.c tests/api/many_ways.c \

@@ -575,8 +575,51 @@ struct cohort_group_options {
 	                             are two; default on the gpu platform 64 KiB
 	                             of at least 32 such, on the host platform
 	                             none */
-	uint64_t reserved[4];   /* 0; room for what later versions add */
+
+	/* Deadlines by what collectives have taken, see below. */
+	unsigned adaptive_factor; /* 2 to 1000; default 0: they do not adapt */
+	unsigned adaptive_warmup; /* collectives; default 100 */
+	uint64_t adaptive_floor_ns; /* default 10 s */
+
+	uint64_t reserved[2]; /* 0; room for what later versions add */
 };
+
+/*
+ * Adaptive deadlines
+ *
+ * A deadline of minutes finds a hang in minutes.  With @adaptive_factor, join_ns and
+ * exec_ns of a collective are at most
+ *
+ *	max(adaptive_floor_ns, adaptive_factor x longest)
+ *
+ * where the longest is what such a collective has taken to be joined, or carried out,
+ * in this generation of the group: one of the same kind whose tensors are of as many
+ * bytes, up to the same power of two, lately, which is the last 1,024 and all of the
+ * last 10 minutes at least, and twice that at the most.  What is configured stays the
+ * hard limit, and the only one until adaptive_warmup of the kind have been observed, so
+ * of what has never been called so before.  The first collective of all and the first
+ * of each kind are no observations.  What was late but within its limit widens it at
+ * once.  A verdict tells what its limit is from.
+ *
+ * While any rank of the process has pushed deadlines, whichever they are, nothing is
+ * adapted: those and the group's hold as they are.  The same is so while one is paused,
+ * of what any rank has called before a pop or a resume, and of what that rank calls
+ * first after it.  None of that is observed.  So have a rank that is away for a while,
+ * to evaluate or to write a checkpoint, do it between push and pop or between pause and
+ * resume.  (Of a group of several processes each has to: the others' ranks are not
+ * seen to.)  To push deadlines that are all 0 says just this: not now.
+ *
+ * Sends and receives do not adapt: their peers come when their own work is done.  Nor
+ * do splits, calls that are captured, and batches of which ranks have parts of
+ * different sizes.  Observations are made by the watchdog, which then looks every 25 ms
+ * or every quarter of the floor: they cost a call nothing.  What it can tell no better
+ * it takes for longer, so that a limit may be that much times the factor wider, and
+ * run out that much later.
+ *
+ * The factor has to be more than a rank has ever been late compared with what is usual
+ * there; 8 or more is a start, with a floor of what a machine may be busy with
+ * otherwise.
+ */
 
 /*
  * cohort_group_options_init - set every field to its default

@@ -54,6 +54,12 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
+/* The next call comes when this rank is back at it. */
+static void excuse(struct cohort_comm *c)
+{
+	atomic_store(&c->excused, atomic_load(&c->collectives) + 1);
+}
+
 /* Only the first @count are left, but calls in flight keep what they have. */
 static void pop_to(struct cohort_comm *c, unsigned count)
 {
@@ -65,6 +71,10 @@ static void pop_to(struct cohort_comm *c, unsigned count)
 	atomic_store(&c->popped_transfers, pair_count(c));
 	c->pushed_count = count;
 	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+	if (count)
+		return;
+	excuse(c);
+	atomic_fetch_sub(&c->clique->pushed, 1);
 }
 
 static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
@@ -80,6 +90,8 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 		l.join_ns = d->join_ns;
 	if (d->exec_ns)
 		l.exec_ns = d->exec_ns;
+	if (!c->pushed_count)
+		atomic_fetch_add(&c->clique->pushed, 1);
 	c->pushed[c->pushed_count++] = l;
 	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
 	/* The next call may be over before the watchdog looks of itself. */
@@ -128,6 +140,7 @@ static int resume_rank(struct cohort_comm *c)
 		                 c->rank);
 	if (--c->paused)
 		return COHORT_OK;
+	excuse(c);
 	atomic_store(&c->clique->resumed_ns, clock_now());
 	atomic_fetch_sub(&c->clique->paused, 1);
 	/* The clocks run again. */

@@ -19,6 +19,7 @@
 #include "guard/dump.h"
 
 #define DEFAULT_SLOTS 2048
+#define MAX_FACTOR 1000
 #define MIN_SLOTS 16
 #define MAX_SLOTS 65536
 
@@ -41,6 +42,8 @@ void cohort_group_options_init(struct cohort_group_options *options)
 		},
 		.policy = COHORT_POLICY_ABORT,
 		.warn_percent = 50,
+		.adaptive_floor_ns = 10 * NS_PER_S,
+		.adaptive_warmup = 100,
 	};
 }
 
@@ -101,6 +104,9 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(many)
 	READ(many_group_most)
 	READ(many_flat_below)
+	READ(adaptive_factor)
+	READ(adaptive_floor_ns)
+	READ(adaptive_warmup)
 #undef READ
 	return COHORT_OK;
 }
@@ -287,6 +293,11 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
 		                 o->warn_percent);
+	if (o->adaptive_factor == 1 || o->adaptive_factor > MAX_FACTOR)
+		return error_set(COHORT_INVALID,
+		                 "options->adaptive_factor is %u, not 2 to "
+		                 "%d, or 0: deadlines do not adapt",
+		                 o->adaptive_factor, MAX_FACTOR);
 	if (o->stack_signal &&
 	    (o->stack_signal < SIGRTMIN || o->stack_signal > SIGRTMAX))
 		return error_set(COHORT_INVALID,
@@ -372,6 +383,11 @@ struct guard_options options_of_guard(const struct cohort_group_options *o)
 		.on_abort = o->on_abort,
 		.on_slow = o->on_slow,
 		.slow_ns = o->slow_ns,
+		.adaptive = {
+			.factor = o->adaptive_factor,
+			.warmup = o->adaptive_warmup,
+			.floor_ns = o->adaptive_floor_ns,
+		},
 		.user = o->user,
 		.dump = { .signal = o->dump_signal },
 	};

@@ -174,6 +174,11 @@ struct cohort_comm {
 	_Atomic uint64_t popped_last;
 	_Atomic uint64_t popped_transfers; /* likewise, of those */
 
+	/* Atomic; the last collective that says nothing of how long others take,
+	 * and that no adapted deadline is for: the one that is called first after
+	 * deadlines are popped or the rank resumes.  Written inside the gate. */
+	_Atomic uint64_t excused;
+
 	/* Atomic; the bound thread, 0: none.  Written inside the gate, and at the
 	 * end of that thread.  The list is guarded by the lock of owner.c. */
 	_Atomic uintptr_t owner;
@@ -286,6 +291,10 @@ struct clique {
 	 * Written in this order: time, count (release). */
 	atomic_int paused;
 	_Atomic uint64_t resumed_ns;
+
+	/* Atomic; how many ranks have pushed deadlines.  Lowered after what they
+	 * say is excused (release). */
+	atomic_int pushed;
 
 	/* Atomic inside. */
 	struct clique_counts counts;

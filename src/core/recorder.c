@@ -9,7 +9,8 @@
 /* The words of a slot. */
 enum {
 	WORD_SUBMITTED,
-	WORD_CALL, /* kind, type, redop, batch, root, tag: see pack_call() */
+	WORD_CALL, /* kind, type, redop, batch, root, tag: see pack_call(); and
+	              once more, by recorder_set_captured() */
 	WORD_N,    /* and the digest, in the high half */
 	WORD_COUNT,
 	WORD_BYTES,
@@ -46,6 +47,7 @@ static struct record_slot *slot_of(const struct recorder *r, uint64_t ticket)
 }
 
 #define BATCH_BIT (UINT64_C(1) << 31)
+#define CAPTURED_BIT (UINT64_C(1) << 30)
 
 /* The first call of @op; of a batch of none that itself. */
 static const struct op *first_call(const struct op *op)
@@ -135,6 +137,13 @@ void recorder_end(struct recorder *r, uint64_t ticket, int outcome)
 	put(s, WORD_OUTCOME, pack_outcome(outcome, get(s, WORD_OUTCOME) >> 32));
 }
 
+void recorder_set_captured(struct recorder *r, uint64_t ticket)
+{
+	struct record_slot *s = slot_of(r, ticket);
+
+	put(s, WORD_CALL, get(s, WORD_CALL) | CAPTURED_BIT);
+}
+
 /* A time of a ticket as a word. */
 static uint64_t time_word(const struct recorder *r, uint64_t ticket,
                           uint64_t now_ns)
@@ -222,6 +231,7 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.ticket = ticket,
 		.submitted_ns = submitted,
 		.is_batch = call & BATCH_BIT,
+		.captured = call & CAPTURED_BIT,
 		.kind = (enum op_kind)(call & 0xff),
 		.type = (int)(call >> 8 & 0xff),
 		.redop = (int)(call >> 16 & 0xff),

@@ -71,10 +71,11 @@ struct record {
 	size_t count;    /* elements of the first tensor */
 	size_t bytes;    /* of all */
 	void *stream;
-	unsigned tag; /* number of the caller's tag, see tag.h; 0: none */
-	int outcome;  /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
+	unsigned tag;  /* number of the caller's tag, see tag.h; 0: none */
+	bool captured; /* it went into a CUDA graph, and did not run */
+	int outcome;   /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
 	                 queued; else how it failed */
-	int tid;      /* of the thread that called */
+	int tid;       /* of the thread that called */
 	uint64_t started_ns;  /* when it was seen to have started, and to be */
 	uint64_t finished_ns; /* done; 0: it was not */
 };
@@ -87,6 +88,7 @@ void recorder_fini(struct recorder *r);
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
                     uint32_t digest, int tid, uint64_t now_ns);
 void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
+void recorder_set_captured(struct recorder *r, uint64_t ticket);
 
 /* Any thread, of a ticket that was given out: at @now_ns it has started, or is
  * done.  False if that was told before, or the record is gone. */

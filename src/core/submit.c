@@ -400,6 +400,7 @@ static int launch_captured(struct cohort_comm *comms, int n,
 	if (f->what)
 		return fail(comms, ops, ticket, f);
 	for (i = 0; i < n; i++) {
+		recorder_set_captured(&comms[i].recorder, ticket);
 		set_done(&comms[i], ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,
 		                          memory_order_relaxed);

@@ -38,31 +38,60 @@ static uint64_t last_arrival(const struct snapshot *s)
 	return last;
 }
 
+/* A clock that runs from @began_ns. */
+static struct due clock_of(const struct snapshot *s, uint64_t began_ns,
+                           uint64_t allowed_ns)
+{
+	uint64_t since = stops_shift(&s->stops, began_ns);
+
+	return (struct due){
+		.next_ns = saturating_add(
+			since, saturating_multiply(allowed_ns, 1 + s->expired)),
+		.since_ns = since,
+		.deadline_ns = allowed_ns,
+		.lost_ns = since - began_ns,
+	};
+}
+
+/* The same of what it may take by what was observed, if that is less; it is not known
+ * exactly when it began to be what is waited for. */
+static struct due adapted_clock(const struct snapshot *s, uint64_t began_ns,
+                                uint64_t allowed_ns)
+{
+	const struct adapted *a = &s->adapted;
+	uint64_t ns = s->all_joined ? a->limits.exec_ns : a->limits.join_ns;
+	struct due due = { .next_ns = UINT64_MAX };
+
+	if (!ns || ns >= allowed_ns)
+		return due;
+	due = clock_of(s, latest(began_ns, a->since_ns), ns);
+	due.is_adapted = true;
+	due.most_ns = allowed_ns;
+	return due;
+}
+
 /* Of all clocks the one that runs out first, at next_ns: never, if none does. */
 static struct due first_clock(const struct snapshot *s)
 {
-	struct due due = { .what = DUE_NOTHING, .next_ns = UINT64_MAX };
-	uint64_t arrived, allowed, since, began, end, last = last_arrival(s);
+	struct due clock, first = { .next_ns = UINT64_MAX };
+	uint64_t began, allowed, last = last_arrival(s);
 	int i;
 
 	for (i = 0; i < s->size; i++) {
 		if (!has_clock(s, &s->ranks[i]))
 			continue;
-		arrived = s->all_joined ? last : s->ranks[i].arrived_ns;
+		began = s->all_joined ? last : s->ranks[i].arrived_ns;
+		began = latest(latest(began, s->resumed_ns), s->moved_ns);
 		allowed = s->all_joined ? s->ranks[i].limits.exec_ns
 		                        : s->ranks[i].limits.join_ns;
-		began = latest(latest(arrived, s->resumed_ns), s->moved_ns);
-		since = stops_shift(&s->stops, began);
-		end = saturating_add(
-			since, saturating_multiply(allowed, 1 + s->expired));
-		if (end >= due.next_ns)
-			continue;
-		due.next_ns = end;
-		due.since_ns = since;
-		due.deadline_ns = allowed;
-		due.lost_ns = since - began;
+		clock = clock_of(s, began, allowed);
+		if (clock.next_ns < first.next_ns)
+			first = clock;
+		clock = adapted_clock(s, began, allowed);
+		if (clock.next_ns < first.next_ns)
+			first = clock;
 	}
-	return due;
+	return first;
 }
 
 static struct due transfer_clock(const struct snapshot *s)

@@ -15,6 +15,8 @@ struct due {
 	uint64_t since_ns;    /* the clock that decides, from when it runs */
 	uint64_t deadline_ns; /* and what it allows */
 	uint64_t lost_ns;     /* that it stood still, as the process did */
+	bool is_adapted;      /* by what was observed, from */
+	uint64_t most_ns;     /* what it allows else */
 	uint64_t next_ns;     /* when to look again at the latest, if nothing
 	                         changes */
 };

@@ -14,6 +14,7 @@
 
 #include "core/clique.h"
 #include "guard/dumper.h"
+#include "guard/estimate.h"
 
 struct guard_options {
 	int policy;
@@ -23,6 +24,7 @@ struct guard_options {
 	cohort_cause_fn on_abort;
 	cohort_verdict_fn on_slow;
 	uint64_t slow_ns; /* 0: nothing is */
+	struct adaptive adaptive;
 	void *user;
 	struct dump_options dump;
 };

@@ -12,6 +12,7 @@
 
 #include "base/thread.h"
 #include "core/clique.h"
+#include "guard/estimate.h"
 #include "guard/stops.h"
 
 struct stack_report;
@@ -124,6 +125,16 @@ struct crossing {
 	struct crossing_side second; /* there first */
 };
 
+/* What collectives like the front have taken, and what it may take by that. */
+struct adapted {
+	struct limits limits; /* 0: no other than it has */
+	uint64_t since_ns; /* their clocks run from then at the earliest: it was
+	                         the front */
+	struct adaptive asked;
+	struct window join, exec;
+	int likeness; /* see observe.c */
+};
+
 struct snapshot {
 	/* Constant. */
 	const char *group;
@@ -142,6 +153,9 @@ struct snapshot {
 
 	/* What it has noticed: when the process did not run. */
 	struct stops stops;
+
+	/* And what it has observed; by observer_look(). */
+	struct adapted adapted;
 
 	uint64_t now_ns;
 	uint64_t resumed_ns; /* when the last rank that was paused went on */

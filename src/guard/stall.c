@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "guard/cycle.h"
+#include "guard/observe.h"
 #include "guard/phrase.h"
 
 /* Of ranks that are described at length in a text. */
@@ -217,6 +218,7 @@ void stall_add_kind(struct text *t, const struct snapshot *s,
 	text_add(t, due->what == DUE_SLOW ? ", slow is more than "
 	                                  : ", allowed are ");
 	phrase_time(t, due->deadline_ns);
+	observe_add(t, s, due);
 	if (due->lost_ns) {
 		text_add(t, "; not counted are ");
 		phrase_time(t, due->lost_ns);

@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "core/family.h"
 #include "guard/notifier.h"
+#include "guard/observe.h"
 #include "guard/prober.h"
 #include "guard/stacker.h"
 #include "guard/verdict.h"
@@ -67,6 +68,7 @@ struct guard {
 	/* Owned by the watchdog. */
 	uint64_t ran_ns; /* when it was last known to run */
 	struct snapshot now;
+	struct observer observer;
 	struct verdict verdict;
 	bool prober_is_told; /* that it does not answer */
 	uint64_t question;   /* number of the verdict that was asked about, 0:
@@ -142,10 +144,20 @@ static void take_stacks(struct guard *g, struct snapshot *s,
 	add_stacks(g, s);
 }
 
+/* The watchdog's own snapshot. */
+static void look(struct guard *g)
+{
+	snapshot_take(&g->now, g->clique);
+	observer_look(&g->observer, &g->now, g->clique);
+}
+
 /* The same again, but for what threads do, after some time. */
 static void look_again(struct guard *g, struct snapshot *s)
 {
-	snapshot_take(s, g->clique);
+	if (s == &g->now)
+		look(g);
+	else
+		snapshot_take(s, g->clique);
 	snapshot_awaited(s, g->clique);
 	crossing_take(s, g->clique);
 	add_guard(g, s);
@@ -187,6 +199,8 @@ static uint64_t shortest(const struct guard *g)
 
 	/* Nor a prober's question, see judge_prober(). */
 	ns = earlier(ns, d->abort_ns);
+	if (g->options.adaptive.factor)
+		ns = earlier(ns, g->options.adaptive.floor_ns);
 	for (r = 0; r < g->clique->size; r++)
 		ns = earlier(ns, shortest_own(g, r));
 	return ns;
@@ -203,6 +217,9 @@ static uint64_t period(const struct guard *g)
 	/* Nor slow for long before it is told. */
 	if (g->options.slow_ns)
 		ns = earlier(ns, g->options.slow_ns);
+	if (g->options.adaptive.factor)
+		ns = earlier(ns, earlier(OBSERVE_NS,
+		                         g->options.adaptive.floor_ns / 4));
 	return ns > MIN_PERIOD_NS ? ns : MIN_PERIOD_NS;
 }
 
@@ -407,7 +424,7 @@ static uint64_t watch(struct guard *g)
 {
 	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
 
-	snapshot_take(&g->now, g->clique);
+	look(g);
 	run_again(g, g->ran_ns);
 	judge_question(g); /* before the next one */
 	next = earlier(next, judge(g));
@@ -494,6 +511,7 @@ static void guard_free(struct guard *g)
 {
 	verdict_fini(&g->explanation);
 	verdict_fini(&g->verdict);
+	observer_fini(&g->observer);
 	snapshot_fini(&g->closing);
 	snapshot_fini(&g->now);
 	free(g);
@@ -511,6 +529,7 @@ static struct guard *guard_alloc(struct clique *q,
 	g->options = *options;
 	ok = snapshot_init(&g->now, q);
 	ok &= snapshot_init(&g->closing, q);
+	ok &= observer_init(&g->observer, &options->adaptive);
 	ok &= verdict_init(&g->verdict, q->size);
 	ok &= verdict_init(&g->explanation, q->size);
 	if (!ok) {

@@ -192,6 +192,34 @@ Test(capture, is_part_of_the_graph_where_it_is_allowed)
 	close_group();
 }
 
+/* They take no time: what then runs would be too long for them. */
+Test(capture, says_nothing_of_how_long_calls_take)
+{
+	const uint64_t floor_ns = UINT64_C(20000000);
+	int32_t values[RANKS] = { 1, 2 };
+	uint64_t ticket;
+	int i, r;
+
+	o.allow_capture = 1;
+	o.adaptive_factor = 2;
+	o.adaptive_warmup = 1;
+	o.adaptive_floor_ns = floor_ns;
+	group = ranks_split(RANKS, &o, comms);
+	for (r = 0; r < RANKS; r++) {
+		begin(own(r));
+		for (i = 0; i < 20; i++)
+			ranks_sum(comms[r], &values[r]);
+		cr_assert_eq(graphs.destroy(end(own(r))), cudaSuccess);
+	}
+	ticket = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], ticket, 20 * floor_ns),
+	             COHORT_TIMED_OUT);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
 /* The end of NCCL's communicators waits for graphs. */
 static void lenient_set_up(void)
 {

@@ -22,8 +22,8 @@
 TestSuite(stopped, .timeout = 60);
 
 #define MS UINT64_C(1000000)
-#define DEADLINE (1000 * MS)
-#define STOP (3 * DEADLINE)
+#define DEADLINE (2000 * MS)
+#define STOP (2 * DEADLINE)
 
 static struct cohort_group_options o;
 static struct cohort_group *group;

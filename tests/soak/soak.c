@@ -4,9 +4,11 @@
  * Long work with pauses: eight ranks make random calls, and sleep now and then, for
  * less than their deadlines.  Nobody may be blamed for that
  *
- *	soak [SECONDS [SEED [DEADLINE_MS]]]
+ *	soak [SECONDS [SEED [DEADLINE_MS [FACTOR]]]]
  *
  * All ranks draw the calls from the same numbers, and their sleeps each from its own.
+ * With a FACTOR deadlines are adapted to what is observed, and DEADLINE_MS is the
+ * floor of that.
  * Ends with 0 after a line with what was done, or with 1 after the first verdict or
  * wrong result.
  */
@@ -300,9 +302,15 @@ int main(int argc, char **argv)
 	cohort_group_options_init(&o);
 	o.name = "soak";
 	o.on_verdict = on_verdict;
-	o.deadlines.first_ns = deadline_ns;
-	o.deadlines.join_ns = deadline_ns;
-	o.deadlines.exec_ns = deadline_ns;
+	if (argc > 4) {
+		o.adaptive_factor = (unsigned)strtoul(argv[4], NULL, 10);
+		o.adaptive_floor_ns = deadline_ns;
+		o.adaptive_warmup = 10;
+	} else {
+		o.deadlines.first_ns = deadline_ns;
+		o.deadlines.join_ns = deadline_ns;
+		o.deadlines.exec_ns = deadline_ns;
+	}
 	group = ranks_split(RANKS, &o, comms);
 	run(comms);
 	must(cohort_group_close(group), "close");

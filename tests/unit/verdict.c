@@ -243,6 +243,99 @@ Test(due, a_pause_before_the_call_changes_nothing)
 	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
 }
 
+/* What was observed allows 3 s to join and 4 s to run, from 1 s ago on. */
+static void adapts(void)
+{
+	s.adapted = (struct adapted){
+		.limits = { 3 * S, 4 * S },
+		.since_ns = NOW - S,
+		.asked = { .factor = 8, .warmup = 100, .floor_ns = S },
+		.join = { 512, 375 * MS },
+		.exec = { 300, 500 * MS },
+		.likeness = 17, /* all_reduce, up to 64 KiB */
+	};
+}
+
+Test(due, what_was_observed_makes_a_clock_run_out_earlier)
+{
+	given(2);
+	joins(0, 4 * S);
+	s.warn_percent = 100;
+	adapts();
+	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, NOW + 2 * S);
+	cr_assert(at(NOW + 2 * S).is_adapted);
+	cr_assert_eq(at(NOW + 2 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW + 2 * S).since_ns, NOW - S);
+	cr_assert_eq(at(NOW + 2 * S).deadline_ns, 3 * S);
+	cr_assert_eq(at(NOW + 2 * S).most_ns, 10 * S);
+}
+
+Test(due, what_was_observed_counts_from_the_call_if_that_is_later)
+{
+	given(2);
+	all_join(S / 2);
+	joins(1, S / 4);
+	s.warn_percent = 100;
+	adapts();
+	cr_assert_eq(at(NOW).next_ns, NOW - S / 4 + 4 * S);
+}
+
+Test(due, what_was_observed_never_makes_a_clock_run_longer)
+{
+	given(2);
+	joins(0, 9 * S);
+	s.warn_percent = 100;
+	adapts();
+	s.adapted.limits.join_ns = 9 * S;
+	cr_assert_eq(at(NOW).next_ns, NOW + S);
+	cr_assert_not(at(NOW).is_adapted);
+	s.adapted.limits.join_ns = 20 * S;
+	joins(0, S);
+	cr_assert_eq(at(NOW).next_ns, NOW + 9 * S);
+	s.adapted.limits.join_ns = 0;
+	cr_assert_eq(at(NOW).next_ns, NOW + 9 * S);
+}
+
+Test(due, what_was_observed_starts_anew_after_a_pause_and_a_stop)
+{
+	given(2);
+	joins(0, 4 * S);
+	s.warn_percent = 100;
+	adapts();
+	s.resumed_ns = NOW - S / 2;
+	cr_assert_eq(at(NOW).next_ns, NOW - S / 2 + 3 * S);
+	stops_note(&s.stops, NOW - S / 4, NOW - S / 4, NOW, 1);
+	cr_assert_eq(at(NOW).next_ns, NOW - S / 4 + 3 * S);
+	s.paused = true;
+	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
+}
+
+Test(verdict, says_what_a_limit_is_from)
+{
+	struct due due;
+
+	given(2);
+	joins(0, 4 * S);
+	adapts();
+	due = at(NOW + 2 * S);
+	verdict_stalled(&s, &due, &out);
+	cr_assert_not_null(strstr(out.text,
+	                          "waited for 3.0 s, allowed are 3.0 s (8 x "
+	                          "375 ms, observed over 512 all_reduce "
+	                          "operations of up to 64 KiB; at least 1.0 s, "
+	                          "at most 10.0 s); joined: 0"),
+	                   "%s", out.text);
+	all_join(4 * S);
+	s.adapted.exec = (struct window){ 1, 1230000 };
+	s.adapted.likeness = OP_BARRIER * 65;
+	due = at(NOW + 3 * S);
+	verdict_stalled(&s, &due, &out);
+	cr_assert_not_null(strstr(out.text, "(8 x 1.23 ms, observed over 1 "
+	                                    "barrier operation; at least"),
+	                   "%s", out.text);
+}
+
 Test(due, for_ever_is_never_and_warns_of_nothing)
 {
 	given(2);

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Adaptive deadlines: what hangs is found long before the configured deadline, and
+ * nobody who does not is taken for that
+ *
+ * The configured deadlines are those of the defaults, minutes: a verdict within a test
+ * is by what was observed.  Limits are short so that there is one soon; what is waited
+ * for without a verdict is as many times the floor as say that there is no limit.
+ */
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "support/ranks.h"
+#include "support/verdicts.h"
+
+#define MS UINT64_C(1000000)
+#define FLOOR (20 * MS)
+#define FACTOR 4
+#define WARMUP 20
+#define WARM 40 /* calls, with which the warm-up is over */
+#define LARGE 100000
+
+/* Long enough for a verdict, if there were to be one, and short enough for a test. */
+#define LONG (20 * FLOOR)
+
+static struct verdicts told;
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[3];
+static int32_t values[3];
+
+static void set_up(void)
+{
+	cohort_group_options_init(&o);
+	o.warn_percent = 100;
+	o.adaptive_factor = FACTOR;
+	o.adaptive_floor_ns = FLOOR;
+	o.adaptive_warmup = WARMUP;
+}
+
+TestSuite(adaptive, .init = set_up, .timeout = 60);
+
+/* All ranks call, and it is done. */
+static void sum_of_all(int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++)
+		ranks_sum(comms[r], &values[r]);
+	for (r = 0; r < n; r++)
+		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
+}
+
+static void warm(int n, int times)
+{
+	while (times--)
+		sum_of_all(n);
+}
+
+static void open_warm(int n)
+{
+	group = ranks_split(n, &o, comms);
+	warm(n, WARM);
+}
+
+static void close_group(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static struct cohort_cause cause_now(void)
+{
+	struct cohort_cause cause;
+
+	cohort_group_cause(group, &cause);
+	return cause;
+}
+
+/* Rank 0 calls, and the others do not: how that ends. */
+static struct cohort_cause stall(void)
+{
+	struct cohort_cause cause;
+	uint64_t t = ranks_sum(comms[0], &values[0]);
+
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_geq(cause.deadline_ns, FLOOR);
+	cr_assert_geq(cause.time_ns, cause.since_ns + cause.deadline_ns);
+	cr_assert_not_null(strstr(cause.text, " (4 x "), "%s", cause.text);
+	cr_assert_not_null(
+		strstr(cause.text,
+	               " all_reduce operations of up to 4 bytes; at least "
+	               "20 ms, at most 300.0 s); joined: 0; missing: 1"),
+		"%s", cause.text);
+	return cause;
+}
+
+/* Rank 0 calls, and rank 1 long after: nobody is blamed. */
+static void come_late(void)
+{
+	uint64_t t = ranks_sum(comms[0], &values[0]);
+
+	cr_assert_eq(cohort_wait(comms[0], t, LONG), COHORT_TIMED_OUT, "%s",
+	             cause_now().text);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
+}
+
+/* ---- what hangs is found ---------------------------------------------- */
+
+Test(adaptive, a_missing_rank_is_found_long_before_the_deadline)
+{
+	open_warm(2);
+	cr_assert_eq(stall().rank, 1);
+	close_group();
+}
+
+Test(adaptive, what_does_not_finish_is_found_long_before_the_deadline)
+{
+	struct cohort_cause cause;
+	uint64_t t;
+
+	ranks_fault(1, WARM, COHORT_FAULT_NEVER, 0);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.joined[0], 3);
+	cr_assert_not_null(strstr(cause.text, ", observed over "), "%s",
+	                   cause.text);
+	close_group();
+}
+
+Test(adaptive, the_warning_comes_before)
+{
+	const struct cohort_verdict *v;
+
+	o.warn_percent = 1;
+	o.adaptive_floor_ns = 50 * FLOOR;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	ranks_sum(comms[0], &values[0]);
+	v = verdicts_next_of(&told, COHORT_STAGE_ENDED);
+	cr_assert_gt(told.count, 1);
+	cr_assert_eq(told.seen[told.count - 2].stage, COHORT_STAGE_WARNING);
+	cr_assert_eq(told.seen[told.count - 2].deadline_ns, v->deadline_ns);
+	close_group();
+}
+
+Test(adaptive, of_many_small_calls_no_record_is_needed)
+{
+	uint64_t until;
+
+	o.recorder_slots = 16;
+	open_warm(2);
+	until = clock_deadline(LONG);
+	while (clock_now() < until)
+		sum_of_all(2);
+	cr_assert_eq(stall().rank, 1);
+	close_group();
+}
+
+/* ---- what does not hang is let go on ---------------------------------- */
+
+Test(adaptive, by_default_deadlines_do_not)
+{
+	o.adaptive_factor = 0;
+	open_warm(2);
+	come_late();
+	close_group();
+}
+
+Test(adaptive, nothing_is_found_before_the_warm_up_is_over)
+{
+	o.adaptive_warmup = WARM + 10;
+	open_warm(2);
+	come_late();
+	close_group();
+}
+
+Test(adaptive, what_was_not_called_before_has_its_deadline)
+{
+	static int32_t large[2][LARGE];
+	uint64_t t;
+
+	ranks_fault(1, WARM, COHORT_FAULT_DELAY, LONG);
+	open_warm(2);
+	cohort_all_reduce(comms[0], large[0], large[0], LARGE, COHORT_I32,
+	                  COHORT_SUM, cohort_comm_stream(comms[0]), &t);
+	cr_assert_eq(cohort_wait(comms[0], t, LONG), COHORT_TIMED_OUT);
+	cohort_all_reduce(comms[1], large[1], large[1], LARGE, COHORT_I32,
+	                  COHORT_SUM, cohort_comm_stream(comms[1]), NULL);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK, "%s",
+	             cause_now().text);
+	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "large");
+	/* What was, has not changed. */
+	cr_assert_eq(stall().rank, 1);
+	close_group();
+}
+
+Test(adaptive, of_another_kind_nothing_is_known)
+{
+	uint64_t t;
+
+	open_warm(2);
+	ranks_must(cohort_barrier(comms[0], cohort_comm_stream(comms[0]), &t),
+	           "barrier");
+	cr_assert_eq(cohort_wait(comms[0], t, LONG), COHORT_TIMED_OUT);
+	ranks_must(cohort_barrier(comms[1], cohort_comm_stream(comms[1]), NULL),
+	           "barrier");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+/* One that takes long in the warm-up, and one that takes twice as long after it. */
+Test(adaptive, what_was_late_once_may_be_again)
+{
+	const uint64_t late = 25 * FLOOR;
+
+	ranks_fault(1, WARMUP / 2, COHORT_FAULT_DELAY, late);
+	ranks_fault(1, WARM, COHORT_FAULT_DELAY, 2 * late);
+	ranks_fault(1, WARM + 1, COHORT_FAULT_NEVER, 0);
+	open_warm(2);
+	sum_of_all(2);
+	ranks_sum(comms[0], &values[0]);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
+	cr_assert_geq(cause_now().deadline_ns, FACTOR * late);
+	close_group();
+}
+
+/* A rank that comes after a report. */
+Test(adaptive, what_was_reported_and_is_done_widens_the_limit)
+{
+	const struct cohort_verdict *v;
+	uint64_t first;
+
+	o.policy = COHORT_POLICY_REPORT;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	ranks_sum(comms[0], &values[0]);
+	v = verdicts_next_of(&told, COHORT_STAGE_EXPIRED);
+	first = v->deadline_ns;
+	ranks_sum(comms[1], &values[1]);
+	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "sum");
+	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
+	ranks_sum(comms[0], &values[0]);
+	do
+		v = verdicts_next_of(&told, COHORT_STAGE_EXPIRED);
+	while (v->collective <= WARM + 1);
+	cr_assert_geq(v->deadline_ns, FACTOR * first);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	close_group();
+}
+
+/* Ranks that run ahead: what is queued behind others has not begun. */
+Test(adaptive, what_waits_for_others_has_no_clock)
+{
+	uint64_t t = 0;
+	int i;
+
+	for (i = 1; i <= 5; i++)
+		ranks_fault(1, (uint64_t)(WARM + i), COHORT_FAULT_DELAY,
+		            5 * FLOOR);
+	o.adaptive_floor_ns = 50 * FLOOR;
+	open_warm(2);
+	for (i = 0; i < 20; i++)
+		t = ranks_sum(comms[0], &values[0]);
+	for (i = 0; i < 20; i++)
+		ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK, "%s",
+	             cause_now().text);
+	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
+	close_group();
+}
+
+Test(adaptive, a_generation_learns_anew)
+{
+	const int lost = 2;
+
+	open_warm(3);
+	ranks_sum(comms[0], &values[0]);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cause_now().rank, 2);
+	ranks_must(cohort_group_respawn(group, &lost, 1), "respawn");
+	ranks_must(cohort_group_split(group, comms), "split");
+	sum_of_all(2);
+	come_late();
+	warm(2, WARM);
+	cr_assert_eq(stall().rank, 1);
+	close_group();
+}
+
+/* ---- what the program says comes first -------------------------------- */
+
+static void push(int rank, uint64_t join_ns)
+{
+	const struct cohort_deadlines d = { .join_ns = join_ns };
+
+	ranks_must(cohort_deadline_push(comms[rank], &d), "push");
+}
+
+static void pop(int rank)
+{
+	ranks_must(cohort_deadline_pop(comms[rank]), "pop");
+}
+
+/* What a rank calls first after that is excused, and then no more. */
+static void expect_back(void)
+{
+	come_late();
+	warm(2, WARM);
+	cr_assert_eq(stall().rank, 1);
+	close_group();
+}
+
+Test(adaptive, while_a_rank_has_pushed_a_deadline_that_holds)
+{
+	open_warm(2);
+	push(0, RANKS_SOON);
+	come_late();
+	come_late();
+	pop(0);
+	expect_back();
+}
+
+Test(adaptive, a_deadline_that_is_pushed_may_be_of_the_rank_that_is_away)
+{
+	open_warm(2);
+	push(1, 0);
+	come_late();
+	come_late();
+	pop(1);
+	expect_back();
+}
+
+Test(adaptive, what_was_called_before_the_pop_is_excused)
+{
+	uint64_t t;
+
+	open_warm(2);
+	push(1, 0);
+	t = ranks_sum(comms[0], &values[0]);
+	pop(1);
+	cr_assert_eq(cohort_wait(comms[0], t, LONG), COHORT_TIMED_OUT);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
+	warm(2, WARM);
+	cr_assert_eq(stall().rank, 1);
+	close_group();
+}
+
+Test(adaptive, of_two_that_are_pushed_the_last_pop_counts)
+{
+	open_warm(2);
+	push(0, 0);
+	push(0, 0);
+	pop(0);
+	come_late();
+	come_late();
+	pop(0);
+	expect_back();
+}
+
+Test(adaptive, a_shorter_deadline_that_is_pushed_holds)
+{
+	uint64_t t;
+
+	open_warm(2);
+	push(0, FLOOR / 2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cause_now().deadline_ns, FLOOR / 2);
+	cr_assert_null(strstr(cause_now().text, "observed over"));
+	close_group();
+}
+
+Test(adaptive, a_rank_that_is_paused_is_not_late_nor_when_it_resumes)
+{
+	open_warm(2);
+	ranks_must(cohort_pause(comms[1]), "pause");
+	come_late();
+	ranks_must(cohort_resume(comms[1]), "resume");
+	expect_back();
+}
+
+/* ---- bounds ----------------------------------------------------------- */
+
+Test(adaptive, the_configured_deadline_stays_the_limit)
+{
+	uint64_t t;
+
+	o.deadlines.join_ns = FLOOR / 2;
+	o.deadlines.exec_ns = RANKS_SOON;
+	o.deadlines.first_ns = RANKS_SOON;
+	group = ranks_split(1, &o, comms);
+	warm(1, WARM);
+	close_group();
+	group = ranks_split(2, &o, comms);
+	t = ranks_sum(comms[0], &values[0]);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cause_now().deadline_ns, FLOOR / 2);
+	close_group();
+}
+
+static void refused(const char *text)
+{
+	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
+	cr_assert_str_eq(cohort_last_error(), text);
+}
+
+Test(adaptive, a_factor_that_makes_no_sense_is_refused)
+{
+	place_choose();
+	o.adaptive_factor = 1;
+	refused("options->adaptive_factor is 1, not 2 to 1000, or 0: "
+	        "deadlines do not adapt");
+	o.adaptive_factor = 1001;
+	refused("options->adaptive_factor is 1001, not 2 to 1000, or 0: "
+	        "deadlines do not adapt");
+}
