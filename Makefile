@@ -20,6 +20,8 @@
 #                     DRILL_SECONDS at the most
 #   make bench-peers  all_reduce beside Open MPI and MPICH, if they are there;
 #                     PEER_FLAGS=... of bench/peers.py
+#   make bench-average  gradients of models beside them; AVERAGE_FLAGS=... of
+#                     bench/average.py
 #   make model        check the model of the abort protocol, if spin is there
 #   make install      into DESTDIR and prefix; make uninstall takes it back
 #   make deps         install Criterion, which the tests need, if it is missing
@@ -257,7 +259,7 @@ mutate_objects  := $(call objects,$(mutate_sources))
 
 # ---- objects ----------------------------------------------------------------
 
-.PHONY: all demo test test-gpu asan tsan stress soak drill-load fuzz fuzz-here lint model bench bench-peers install \
+.PHONY: all demo test test-gpu asan tsan stress soak drill-load fuzz fuzz-here lint model bench bench-peers bench-average install \
         uninstall deps clean help criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -441,6 +443,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
+                'tests/foreign/average.sh $(out)/cohort $(drop_in)' \
                 'tests/foreign/drill.sh $(out)/cohort' \
                 'tests/foreign/dump.sh $(out)/cohort $(lib)' \
                 'tests/foreign/hang.sh $(out)/cohort' \
@@ -573,6 +576,11 @@ bench: $(bench)
 PEER_FLAGS ?=
 bench-peers: $(out)/cohort
 	$(Q)bench/peers.py --out $(out) $(PEER_FLAGS) $<
+
+# Likewise bench/average_peer.c, and bench/average.py.
+AVERAGE_FLAGS ?=
+bench-average: $(out)/cohort
+	$(Q)bench/average.py --out $(out) $(AVERAGE_FLAGS) $<
 
 $(bench): %: %.o $(bench_objects) $(library_objects)
 	$(call say,LINK,$@)

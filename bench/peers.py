@@ -55,7 +55,7 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
 
 # ---- what there is ----------------------------------------------------------
 
-def build_peer(name, out):
+def build_peer(name, out, what="peer"):
     """The program for a peer, or None after a line that says why not."""
     peer = PEERS[name]
     for tool in peer["compiler"], peer["run"][0]:
@@ -63,8 +63,8 @@ def build_peer(name, out):
             print(f"{name}: no {tool}: not measured "
                   f"(of Debian, the packages {peer['packages']})")
             return None
-    source = os.path.join(os.path.dirname(__file__), "peer.c")
-    program = os.path.join(out, "peer." + name.lower().replace(" ", ""))
+    source = os.path.join(os.path.dirname(__file__), what + ".c")
+    program = os.path.join(out, what + "." + name.lower().replace(" ", ""))
     command = [peer["compiler"], "-std=gnu11", "-D_GNU_SOURCE", "-O3", "-Wall",
                "-Wextra", source, "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -294,4 +294,5 @@ def main():
     print("\n" + ", ".join(path for path in left if path))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -110,7 +110,7 @@ with_criterion() {
 
 # c_files PATTERN - those that can be compiled here without options of their own
 c_files() {
-	local without='^tests/(abi|foreign)/|^bench/(peer\.c|hang/mpi\.c)$'
+	local without='^tests/(abi|foreign)/|^bench/((average_)?peer\.c|hang/mpi\.c)$'
 
 	with_criterion || without="$without|^tests/(unit|api|platform)/"
 	pick "$1" | grep -vE "$without"
@@ -152,7 +152,7 @@ listed() {
 	local file name
 
 	for file in $(pick '^(src|tests|bench)/.*\.[cS]$' |
-		grep -vE '^tests/(abi|foreign)/|^bench/(peer\.c$|hang/)'); do
+		grep -vE '^tests/(abi|foreign)/|^bench/((average_)?peer\.c$|hang/)'); do
 		name=$file
 		case $file in
 		tests/fault/* | tests/gpu/* | tests/soak/* | tests/stress/* | \
