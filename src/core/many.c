@@ -174,26 +174,8 @@ int many_prepare(struct cohort_comm *c, const struct op *op, bool captured)
 
 /* ---- launching -------------------------------------------------------- */
 
-static void note_nccl(struct many_result *r, const char *what,
-                      ncclResult_t result)
-{
-	if (r->what || result == ncclSuccess)
-		return;
-	r->what = what;
-	r->nccl = result;
-}
-
-static void note_cuda(struct many_result *r, const char *what,
-                      cudaError_t error)
-{
-	if (r->what || error == cudaSuccess)
-		return;
-	r->what = what;
-	r->cuda = error;
-}
-
 static void call(struct cohort_comm *c, const struct op *op,
-                 const struct cohort_tensor *tensor, struct many_result *r)
+                 const struct cohort_tensor *tensor, struct native_result *r)
 {
 	struct op one = *op;
 	const char *what = NULL;
@@ -202,12 +184,12 @@ static void call(struct cohort_comm *c, const struct op *op,
 	one.tensors = tensor;
 	one.n = 1;
 	result = call_make(c, &one, &what);
-	note_nccl(r, what, result);
+	native_note_nccl(r, what, result);
 }
 
 /* Those that are not packed, in groups of @most, or of 1 without one. */
 static void launch_groups(struct cohort_comm *c, const struct op *op,
-                          bool skips_small, struct many_result *r)
+                          bool skips_small, struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
 	const struct many *m = &c->clique->many;
@@ -218,23 +200,24 @@ static void launch_groups(struct cohort_comm *c, const struct op *op,
 		if (skips_small && is_small(m, &op->tensors[i]))
 			continue;
 		if (!n && most > 1)
-			note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
+			native_note_nccl(r, "ncclGroupStart",
+			                 p->ncclGroupStart());
 		if (!r->what)
 			call(c, op, &op->tensors[i], r);
 		if (++n < most)
 			continue;
 		if (most > 1)
-			note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+			native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 		n = 0;
 	}
 	if (n)
-		note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }
 
 /* Copy the tensors of a part into the buffer, or out of it. */
 static void copy_part(struct cohort_comm *c, const struct op *op,
                       const struct part *part, char *buffer, bool in,
-                      struct many_result *r)
+                      struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
 	const struct many *m = &c->clique->many;
@@ -245,19 +228,20 @@ static void copy_part(struct cohort_comm *c, const struct op *op,
 		t = &op->tensors[i];
 		if (t->type != part->type || !is_small(m, t) || !t->count)
 			continue;
-		note_cuda(r, "cudaMemcpyAsync",
-		          in ? p->cudaMemcpyAsync(buffer, t->send, bytes_of(t),
-		                                  cudaMemcpyDeviceToDevice,
-		                                  op->stream)
-		             : p->cudaMemcpyAsync(t->recv, buffer, bytes_of(t),
-		                                  cudaMemcpyDeviceToDevice,
-		                                  op->stream));
+		native_note_cuda(
+			r, "cudaMemcpyAsync",
+			in ? p->cudaMemcpyAsync(buffer, t->send, bytes_of(t),
+		                                cudaMemcpyDeviceToDevice,
+		                                op->stream)
+			   : p->cudaMemcpyAsync(t->recv, buffer, bytes_of(t),
+		                                cudaMemcpyDeviceToDevice,
+		                                op->stream));
 		buffer += room_of(t);
 	}
 }
 
 static void launch_part(struct cohort_comm *c, const struct op *op,
-                        const struct part *part, struct many_result *r)
+                        const struct part *part, struct native_result *r)
 {
 	char *buffer = c->flats.memory[c->flats.n - 1];
 	const struct cohort_tensor flat = {
@@ -276,16 +260,16 @@ static void launch_part(struct cohort_comm *c, const struct op *op,
 
 /* What another stream still does with the buffer comes first. */
 static void take_buffer(struct cohort_comm *c, cudaStream_t stream,
-                        struct many_result *r)
+                        struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
 
-	note_cuda(r, "cudaStreamWaitEvent",
-	          p->cudaStreamWaitEvent(stream, c->flats.used, 0));
+	native_note_cuda(r, "cudaStreamWaitEvent",
+	                 p->cudaStreamWaitEvent(stream, c->flats.used, 0));
 }
 
 static void launch_flat(struct cohort_comm *c, const struct op *op,
-                        struct many_result *r)
+                        struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
 	const struct many *m = &c->clique->many;
@@ -297,15 +281,15 @@ static void launch_flat(struct cohort_comm *c, const struct op *op,
 	while (!r->what && next_part(m, op, &part))
 		launch_part(c, op, &part, r);
 	if (!r->what)
-		note_cuda(r, "cudaEventRecord",
-		          p->cudaEventRecord(c->flats.used, op->stream));
+		native_note_cuda(r, "cudaEventRecord",
+		                 p->cudaEventRecord(c->flats.used, op->stream));
 }
 
-struct many_result many_launch(struct cohort_comm *c, const struct op *op,
-                               bool captured)
+struct native_result many_launch(struct cohort_comm *c, const struct op *op,
+                                 bool captured)
 {
 	const bool packs = packed(&c->clique->many, op, captured);
-	struct many_result r = { .what = NULL };
+	struct native_result r = { .what = NULL };
 
 	if (packs)
 		launch_flat(c, op, &r);

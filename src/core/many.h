@@ -15,8 +15,8 @@
  * the communicators are freed, so that nothing is taken from what is in flight.
  */
 
+#include "core/native.h"
 #include "core/op.h"
-#include "platform/platform.h"
 
 struct cohort_comm;
 
@@ -51,16 +51,9 @@ int many_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 bool many_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
 
-/* What a native call has answered: both 0, or one of them. */
-struct many_result {
-	const char *what; /* the function */
-	ncclResult_t nccl;
-	cudaError_t cuda;
-};
-
 /* Launch a special one, up to the first call that fails.  No group is open. */
-struct many_result many_launch(struct cohort_comm *c, const struct op *op,
-                               bool captured);
+struct native_result many_launch(struct cohort_comm *c, const struct op *op,
+                                 bool captured);
 
 /* Give the buffers back, with nothing in flight, on the rank's device. */
 void many_release(struct cohort_comm *c);

@@ -28,6 +28,24 @@ int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
 	                 detail && *detail ? detail : "no more is known");
 }
 
+void native_note_nccl(struct native_result *r, const char *what,
+                      ncclResult_t result)
+{
+	if (r->what || result == ncclSuccess)
+		return;
+	r->what = what;
+	r->nccl = result;
+}
+
+void native_note_cuda(struct native_result *r, const char *what,
+                      cudaError_t error)
+{
+	if (r->what || error == cudaSuccess)
+		return;
+	r->what = what;
+	r->cuda = error;
+}
+
 /* Errors after which the device, or what this process has of it, is of no use any
  * more: every later call says so again. */
 static bool is_lost(cudaError_t error)

@@ -19,6 +19,19 @@ int native_cuda(const struct platform *p, const char *what, cudaError_t error);
 int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
                 ncclResult_t result);
 
+/* What native calls have answered: both 0, or one of them. */
+struct native_result {
+	const char *what; /* the function that failed first, NULL: none */
+	ncclResult_t nccl;
+	cudaError_t cuda;
+};
+
+/* Keep the first failure. */
+void native_note_nccl(struct native_result *r, const char *what,
+                      ncclResult_t result);
+void native_note_cuda(struct native_result *r, const char *what,
+                      cudaError_t error);
+
 /* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was not one
  * of the CUDA runtime's. */
 int native_kind(cudaError_t error);

@@ -213,7 +213,7 @@ static void launch_copy(const struct cohort_comm *c, const struct op *op,
 static void launch_many(struct cohort_comm *c, const struct op *op,
                         struct failure *f)
 {
-	struct many_result r = many_launch(c, op, f->captured);
+	struct native_result r = many_launch(c, op, f->captured);
 
 	if (r.what)
 		note(f, c->rank, r.what, r.nccl, r.cuda);
