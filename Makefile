@@ -228,7 +228,7 @@ support_sources := \
   tests/support/stuck.c tests/support/verdicts.c tests/support/witness.c
 # In each suite itself.
 skip_sources := tests/support/skip.c
-fault_tests := memory native steady
+fault_tests := gradients memory native steady
 stress_tests := collectives generations joins owner recorder reducer stack streams
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits handles lives messages mix prober \
