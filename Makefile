@@ -454,6 +454,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                    $(out) $(cuda)') \
                 'tests/foreign/standin.sh $(lib) $(out)/cohort' \
                 'tests/foreign/readme.sh $(lib)' \
+                'tests/foreign/examples.sh $(lib)' \
                 'python3 tests/foreign/python.py $(shared)'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 

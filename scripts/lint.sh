@@ -58,7 +58,7 @@ need() {
 
 layout() {
 	need clang-format || return 77
-	pick '^(include|src|tests|bench)/.*\.[ch]$' |
+	pick '^(include|src|tests|bench|examples)/.*\.[ch]$' |
 		xargs clang-format --dry-run 2>&1 |
 		sed -n 's/^\([^ :]*\):[0-9].* warning: .*/\1: run clang-format -i/p' |
 		sort -u

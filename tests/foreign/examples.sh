@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Compile each program in examples/ as a program outside of the project would be,
+# against the shared library in directory $1, run it, and compare what it prints.
+
+set -eu
+
+lib=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+# prints NAME - compare what the example prints, in any order, with what is given
+prints() {
+	local name=$1
+
+	"${CC:-cc}" -std=c11 -Wall -Wextra -Werror -Iinclude -o "$scratch/$name" \
+		"examples/$name.c" -L"$lib" -lcohort -lm
+	LD_LIBRARY_PATH=$lib timeout 60 "$scratch/$name" | sort >"$scratch/out"
+	diff --label wanted --label "examples/$name.c" -u - "$scratch/out" ||
+		failed=1
+}
+
+prints overlap <<'END'
+layer one: 1.000 2.000 3.000, in 4 buckets
+END
+prints uneven <<'END'
+rank 0: 2 steps of its own, 2 joined, w is 2.1146
+rank 1: 3 steps of its own, 1 joined, w is 2.1146
+rank 2: 4 steps of its own, 0 joined, w is 2.1146
+END
+prints accumulate <<'END'
+rank 0: w is 0.4688 1.4062 2.3438, 1 skipped
+rank 1: w is 0.4688 1.4062 2.3438, 1 skipped
+END
+for file in examples/*.c; do
+	[ -x "$scratch/$(basename "$file" .c)" ] || {
+		echo "$file is not run"
+		failed=1
+	}
+done
+exit $failed
