@@ -15,10 +15,16 @@ failed=0
 prints() {
 	local name=$1
 
-	"${CC:-cc}" -std=c11 -Wall -Wextra -Werror -Iinclude -o "$scratch/$name" \
-		"examples/$name.c" -L"$lib" -lcohort -lm
+	local compile=("${CC:-cc}" -std=c11) source=examples/$name.c
+
+	if [ -e "examples/$name.cc" ]; then
+		compile=("${CXX:-c++}" -std=c++17)
+		source=examples/$name.cc
+	fi
+	"${compile[@]}" -Wall -Wextra -Werror -Iinclude -pthread \
+		-o "$scratch/$name" "$source" -L"$lib" -lcohort -lm
 	LD_LIBRARY_PATH=$lib timeout 60 "$scratch/$name" | sort >"$scratch/out"
-	diff --label wanted --label "examples/$name.c" -u - "$scratch/out" ||
+	diff --label wanted --label "$source" -u - "$scratch/out" ||
 		failed=1
 }
 
@@ -34,8 +40,14 @@ prints accumulate <<'END'
 rank 0: w is 0.4688 1.4062 2.3438, 1 skipped
 rank 1: w is 0.4688 1.4062 2.3438, 1 skipped
 END
-for file in examples/*.c; do
-	[ -x "$scratch/$(basename "$file" .c)" ] || {
+prints average <<'END'
+rank 0: 10.0
+rank 1: 10.0
+rank 2: 10.0
+END
+for file in examples/*.c examples/*.cc; do
+	name=$(basename "$file")
+	[ -x "$scratch/${name%.*}" ] || {
 		echo "$file is not run"
 		failed=1
 	}
