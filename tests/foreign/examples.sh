@@ -45,6 +45,17 @@ rank 0: 10.0
 rank 1: 10.0
 rank 2: 10.0
 END
+prints supervisor <<'END'
+generation 2, rank 0, which was 0: 56
+generation 2, rank 1, which was 2: 56
+lost: rank 1 of generation 1
+rank 1, outside the library: end it
+rank 1, outside the library: wait on
+END
+timeout 60 python3 examples/average.py "$lib/libcohort.so" >"$scratch/out"
+printf 'rank 0: 0.5\nrank 1: 0.5\n' |
+	diff --label wanted --label examples/average.py -u - "$scratch/out" ||
+	failed=1
 for file in examples/*.c examples/*.cc; do
 	name=$(basename "$file")
 	[ -x "$scratch/${name%.*}" ] || {
