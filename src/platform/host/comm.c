@@ -210,9 +210,16 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function)
 	return ncclSuccess;
 }
 
+/* What a program passes may be anything, and be aligned to nothing. */
+static bool has_magic(const struct ncclComm *comm, uint64_t magic)
+{
+	return comm && (uintptr_t)comm % _Alignof(struct ncclComm) == 0 &&
+	       comm->magic == magic;
+}
+
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 {
-	if (!comm || comm->magic != COMM_MAGIC || comm->config.blocking)
+	if (!has_magic(comm, COMM_MAGIC) || comm->config.blocking)
 		return result;
 	/* Not even begun: no error that stays. */
 	if (result == ncclInvalidUsage && is_revoked(comm))
@@ -228,9 +235,9 @@ ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 
 bool comm_is_valid(const struct ncclComm *comm, const char *function)
 {
-	if (comm && comm->magic == COMM_BURIED)
+	if (has_magic(comm, COMM_BURIED))
 		strict_used(comm, function);
-	return comm && comm->magic == COMM_MAGIC;
+	return has_magic(comm, COMM_MAGIC);
 }
 
 static void comm_free(struct ncclComm *comm)
