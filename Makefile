@@ -111,13 +111,13 @@ with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 library_sources := \
   src/api/abort.c src/api/batch.c src/api/bucket.c src/api/collective.c src/api/comm.c \
   src/api/completion.c src/api/deadline.c src/api/dump.c src/api/generation.c \
-  src/api/group.c src/api/join.c src/api/memory.c src/api/options.c \
+  src/api/group.c src/api/host_memory.c src/api/join.c src/api/memory.c src/api/options.c \
   src/api/redop.c src/api/reducer.c \
   src/api/reducer_finish.c src/api/reducer_found.c \
   src/api/reducer_launch.c src/api/reducer_memory.c \
   src/api/reducer_plan.c src/api/reducer_room.c \
   src/api/reducer_step.c src/api/register.c src/api/respawn.c src/api/split.c \
-  src/api/stats.c src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
+  src/api/staging.c   src/api/stats.c src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
@@ -125,6 +125,7 @@ library_sources := \
   src/core/many.c src/core/native.c src/core/op.c src/core/outline.c \
   src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
+  src/core/staging.c src/core/staging_launch.c \
   src/core/submit.c src/core/tag.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
   src/guard/dumper.c src/guard/estimate.c src/guard/flight.c \
@@ -196,7 +197,7 @@ api_sources := \
   tests/api/abort.c tests/api/adaptive.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
   tests/api/dump.c \
-  tests/api/group.c tests/api/guard.c tests/api/join.c tests/api/many.c tests/api/many_ways.c \
+  tests/api/group.c tests/api/guard.c tests/api/host_memory.c tests/api/join.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
   tests/api/reducer_ends.c tests/api/reducer_found.c \

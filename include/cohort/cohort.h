@@ -1489,6 +1489,123 @@ COHORT_API int cohort_batch_begin(struct cohort_comm *comm);
 COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
                                 uint64_t *ticket);
 
+/* ---- plain host memory ------------------------------------------------ */
+
+/*
+ * What the calls with host memory have in common
+ *
+ * Each is the collective, send or receive of its name, but for memory of the process as
+ * malloc() gives it, and waits for its end.  Those whose input and output are of one
+ * size work in place, in @data; the others as the device's calls do, in place or not.
+ * They go to the communicator's own stream (cohort_comm_stream()), in order with what
+ * is queued there.
+ *
+ * To the other ranks such a call is one of its own: a call with host memory on one rank
+ * and one without on another are different calls (COHORT_MISMATCH); of a send and its
+ * receive, which are not compared, both must be of this kind.  Each call is one
+ * operation, with one record ("all_reduce_host"), and is watched by the deadlines of
+ * collectives.  How long @timeout_ns is may differ between ranks.
+ *
+ * @timeout_ns: how long to wait; COHORT_FOREVER: until the end, or a deadline of the
+ *              watchdog's.  0: begin it, and see
+ *
+ * COHORT_TIMED_OUT: the operation goes on without the caller, in memory of the
+ * library's.  The other ranks get this rank's input as if nothing had happened; the
+ * result on this rank is lost, and the contents of its output (@data, too) are
+ * undefined.  Buffers are the caller's again, and nothing touches them any more;
+ * cohort_synchronize() waits for the end of the operation.  The next call with host
+ * memory waits for it, too, up to its own timeout, and then answers COHORT_BUSY: it
+ * was not made, and nothing has happened.
+ *
+ * So after every answer but COHORT_WEDGED neither a thread nor a device reads or
+ * writes the caller's buffers; also after a cause, of which an output is undefined.
+ *
+ * On the gpu platform the memory is copied through pinned staging memory, in chunks of 4
+ * MiB or a 64th of the call, by streams of the communicator's, so that copies in,
+ * collectives and copies out overlap.  The staging memory is as large as the largest
+ * call so far, since a call that is given up must go on, and three chunks are on the
+ * device; both are made by the first call and by larger ones, which may block as
+ * cudaMalloc() and cudaFree() may, and are kept until the group is closed.  Memory that
+ * is pinned already (cudaHostAlloc(), cudaHostRegister()) is not copied on the way, if
+ * @timeout_ns is COHORT_FOREVER.  Memory of a device is COHORT_INVALID.
+ *
+ * On the host platform the caller's memory goes to the collective without a copy.  With
+ * a @timeout_ns a call first waits until every rank has called (of a send or receive,
+ * its peer); then it is waited for to its end, even past the timeout.  If not every rank
+ * has called in time, the input is copied to memory of the library's, which the
+ * operation goes on with.
+ *
+ * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
+ * it is queued.  Threads as for the collectives: one at a time for a communicator.  Not
+ * in a batch (COHORT_STATE), nor while the communicator's own stream is being captured
+ * (COHORT_UNSUPPORTED).
+ *
+ * COHORT_OK: done, the output may be read; COHORT_TIMED_OUT; COHORT_INVALID with the
+ * argument and its value; COHORT_BUSY, also while another thread is inside such a call;
+ * COHORT_NO_MEMORY or COHORT_CUDA if the staging memory could not be made (nothing has
+ * happened); COHORT_WEDGED: an abort did not complete, and buffers must not be freed; the
+ * others as for the collectives and cohort_wait().
+ */
+
+/*
+ * cohort_all_reduce_host - combine a buffer across ranks, result on every rank
+ * @data: @count elements of @type, read and written
+ * @op:   enum cohort_op, or a premultiplied sum
+ */
+COHORT_API int cohort_all_reduce_host(struct cohort_comm *comm, void *data,
+                                      size_t count, int type, int op,
+                                      uint64_t timeout_ns);
+
+/*
+ * cohort_broadcast_host - copy a buffer from rank @root to every rank
+ * @data: @count elements of @type, on @root read, elsewhere written
+ */
+COHORT_API int cohort_broadcast_host(struct cohort_comm *comm, void *data,
+                                     size_t count, int type, int root,
+                                     uint64_t timeout_ns);
+
+/*
+ * cohort_reduce_host - combine a buffer across ranks, result on rank @root
+ * @data: @count elements of @type, read; on @root also written
+ */
+COHORT_API int cohort_reduce_host(struct cohort_comm *comm, void *data,
+                                  size_t count, int type, int op, int root,
+                                  uint64_t timeout_ns);
+
+/*
+ * cohort_all_gather_host     - as cohort_all_gather(),
+ * cohort_reduce_scatter_host - cohort_reduce_scatter(),
+ * cohort_gather_host         - cohort_gather(),
+ * cohort_scatter_host        - cohort_scatter(),
+ * cohort_all_to_all_host     - cohort_all_to_all(),
+ * cohort_send_host           - cohort_send(),
+ * cohort_recv_host           - and cohort_recv(): buffers as there
+ */
+COHORT_API int cohort_all_gather_host(struct cohort_comm *comm,
+                                      const void *send, void *recv,
+                                      size_t count, int type,
+                                      uint64_t timeout_ns);
+COHORT_API int cohort_reduce_scatter_host(struct cohort_comm *comm,
+                                          const void *send, void *recv,
+                                          size_t count, int type, int op,
+                                          uint64_t timeout_ns);
+COHORT_API int cohort_gather_host(struct cohort_comm *comm, const void *send,
+                                  void *recv, size_t count, int type, int root,
+                                  uint64_t timeout_ns);
+COHORT_API int cohort_scatter_host(struct cohort_comm *comm, const void *send,
+                                   void *recv, size_t count, int type, int root,
+                                   uint64_t timeout_ns);
+COHORT_API int cohort_all_to_all_host(struct cohort_comm *comm,
+                                      const void *send, void *recv,
+                                      size_t count, int type,
+                                      uint64_t timeout_ns);
+COHORT_API int cohort_send_host(struct cohort_comm *comm, const void *send,
+                                size_t count, int type, int peer,
+                                uint64_t timeout_ns);
+COHORT_API int cohort_recv_host(struct cohort_comm *comm, void *recv,
+                                size_t count, int type, int peer,
+                                uint64_t timeout_ns);
+
 /* ---- reductions of one's own ------------------------------------------ */
 
 /* Where the scalar of a premultiplied sum is: values are NCCL's. */

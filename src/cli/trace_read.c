@@ -184,6 +184,15 @@ static enum flight_state get_state(object *o)
 	                                       : FLIGHT_SCHEDULED;
 }
 
+/* True of the name of a call with host memory. */
+static bool is_from_host(const char *call)
+{
+	static const char end[] = "_host";
+	const size_t n = strlen(call), of = sizeof(end) - 1;
+
+	return n > of && strcmp(call + n - of, end) == 0;
+}
+
 /* False if it is no entry. */
 static bool read_entry(struct flight_rank *r, object *o, struct flight_op *op)
 {
@@ -203,6 +212,7 @@ static bool read_entry(struct flight_rank *r, object *o, struct flight_op *op)
 			.started_ns = get_uint(o, "started_ns"),
 			.finished_ns = get_uint(o, "finished_ns"),
 			.is_batch = strcmp(get_text(o, "call"), "batch") == 0,
+			.from_host = is_from_host(get_text(o, "call")),
 			.kind = (enum op_kind)kind,
 			.type = type < 0 ? 0 : type,
 			.redop = redop < 0 ? 0 : redop,

@@ -34,7 +34,8 @@ static uint64_t mix_call(uint64_t hash, const struct op *op)
 {
 	size_t i;
 
-	hash = mix(hash, (uint64_t)op->kind << 48 |
+	hash = mix(hash, (uint64_t)op->from_host << 56 |
+	                         (uint64_t)op->kind << 48 |
 	                         (uint64_t)redop_kind(op->redop) << 32 |
 	                         (uint64_t)(unsigned)op->root);
 	hash = mix(hash, op->n);

@@ -48,7 +48,7 @@ int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
                   bool *captured_out)
 {
 	const struct clique *q = comms->clique;
-	const char *what = op_name(ops->kind);
+	const char *what = op_name_of(ops);
 	bool first = false, captured;
 	int i, rc;
 
@@ -63,6 +63,11 @@ int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
 			                 what);
 		first = captured;
 	}
+	if (first && ops->from_host)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "%s: the communicator's own stream is being "
+		                 "captured",
+		                 what);
 	if (first && !q->allow_capture)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "%s: the stream is being captured, and "

@@ -140,7 +140,8 @@ static bool has_stragglers(const struct clique *q)
 }
 
 /* Give back what comm_init_device() made, however far it came, once.  Stragglers may
- * ask about their tickets: the last one gives the words back. */
+ * ask about their tickets, or be copying: the last one gives the words back, and the
+ * staging memory. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -158,8 +159,10 @@ static void comm_release(struct cohort_comm *c)
 	if (c->stream && !c->is_released)
 		p->cudaStreamDestroy(c->stream);
 	c->is_released = true;
-	if (!is_left_in)
+	if (!is_left_in) {
+		staging_release(c);
 		free_words(c);
+	}
 	device_leave(&scope);
 }
 

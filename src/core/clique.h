@@ -44,6 +44,7 @@
 #include "core/outline.h"
 #include "core/recorder.h"
 #include "core/redop.h"
+#include "core/staging.h"
 #include "platform/platform.h"
 
 struct batch;
@@ -148,6 +149,9 @@ struct cohort_comm {
 	/* Owned by the thread inside the gate, then given back as the device's
 	 * words are. */
 	struct flats flats;
+
+	/* Likewise, for calls with host memory: see there. */
+	struct staging staging;
 
 	/* Owned by the thread inside the gate, and while it waits there by the rank
 	 * that came last: what it is to be split by, and what came of it. */

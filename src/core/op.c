@@ -15,6 +15,7 @@
 /* What each kind takes. */
 static const struct {
 	const char *name;
+	const char *from_host; /* the name of the call with host memory */
 	const char *native;
 	bool reduces;     /* has a reduction */
 	bool rooted;      /* has a root */
@@ -26,46 +27,61 @@ static const struct {
 	bool sends_not; /* @send is not looked at on any rank */
 	bool recvs_not;
 	bool apart; /* @send and @recv must not overlap */
+	bool alike; /* they are of one size: one buffer of a call with host
+	               memory */
 } kinds[] = {
 	[OP_ALL_REDUCE] = { .name = "all_reduce",
+	                    .from_host = "all_reduce_host",
 	                    .native = "ncclAllReduce",
-	                    .reduces = true },
+	                    .reduces = true,
+	                    .alike = true },
 	[OP_BROADCAST] = { .name = "broadcast",
+	                   .from_host = "broadcast_host",
 	                   .native = "ncclBroadcast",
 	                   .rooted = true,
-	                   .root_sends = true },
+	                   .root_sends = true,
+	                   .alike = true },
 	[OP_REDUCE] = { .name = "reduce",
+	                .from_host = "reduce_host",
 	                .native = "ncclReduce",
 	                .reduces = true,
 	                .rooted = true,
-	                .root_recvs = true },
+	                .root_recvs = true,
+	                .alike = true },
 	[OP_ALL_GATHER] = { .name = "all_gather",
+	                    .from_host = "all_gather_host",
 	                    .native = "ncclAllGather",
 	                    .scales_recv = true },
 	[OP_REDUCE_SCATTER] = { .name = "reduce_scatter",
+	                        .from_host = "reduce_scatter_host",
 	                        .native = "ncclReduceScatter",
 	                        .reduces = true,
 	                        .scales_send = true },
 	[OP_GATHER] = { .name = "gather",
+	                .from_host = "gather_host",
 	                .native = "ncclGather",
 	                .rooted = true,
 	                .scales_recv = true,
 	                .root_recvs = true },
 	[OP_SCATTER] = { .name = "scatter",
+	                 .from_host = "scatter_host",
 	                 .native = "ncclScatter",
 	                 .rooted = true,
 	                 .scales_send = true,
 	                 .root_sends = true },
 	[OP_ALL_TO_ALL] = { .name = "all_to_all",
+	                    .from_host = "all_to_all_host",
 	                    .native = "ncclAlltoAll",
 	                    .scales_send = true,
 	                    .scales_recv = true,
 	                    .apart = true },
 	[OP_SEND] = { .name = "send",
+	              .from_host = "send_host",
 	              .native = "ncclSend",
 	              .paired = true,
 	              .recvs_not = true },
 	[OP_RECV] = { .name = "recv",
+	              .from_host = "recv_host",
 	              .native = "ncclRecv",
 	              .paired = true,
 	              .sends_not = true },
@@ -78,6 +94,12 @@ static const struct {
 const char *op_name(enum op_kind kind)
 {
 	return kinds[kind].name;
+}
+
+const char *op_full_name(enum op_kind kind, bool from_host)
+{
+	return from_host && kinds[kind].from_host ? kinds[kind].from_host
+	                                          : kinds[kind].name;
 }
 
 const char *op_native_name(enum op_kind kind)
@@ -152,9 +174,9 @@ size_t op_bytes(const struct op *op)
  * which. */
 #define TENSOR_ERROR(op, i, format, ...)                                       \
 	((op)->n > 1 ? error_set(COHORT_INVALID, "%s: tensors[%zu]." format,   \
-	                         op_name((op)->kind), i, __VA_ARGS__)          \
+	                         op_name_of(op), i, __VA_ARGS__)               \
 	             : error_set(COHORT_INVALID, "%s: " format,                \
-	                         op_name((op)->kind), __VA_ARGS__))
+	                         op_name_of(op), __VA_ARGS__))
 
 /* What a rank does with the buffers of one call. */
 static bool is_sending(const struct op *op, int rank)
@@ -169,6 +191,27 @@ static bool is_receiving(const struct op *op, int rank)
 	       (!kinds[op->kind].root_recvs || rank == op->root);
 }
 
+void op_blocks(const struct op *op, int rank, int size, size_t *send,
+               size_t *recv)
+{
+	*send = !is_sending(op, rank)         ? 0
+	        : kinds[op->kind].scales_send ? (size_t)size
+	                                      : 1;
+	*recv = !is_receiving(op, rank)       ? 0
+	        : kinds[op->kind].scales_recv ? (size_t)size
+	                                      : 1;
+}
+
+bool op_has_blocks(enum op_kind kind)
+{
+	return kinds[kind].scales_send || kinds[kind].scales_recv;
+}
+
+const char *op_buffer_name(const struct op *op, const char *what)
+{
+	return op->from_host && kinds[op->kind].alike ? "data" : what;
+}
+
 static bool overlap(const struct cohort_tensor *t, size_t bytes)
 {
 	uintptr_t send = (uintptr_t)t->send, recv = (uintptr_t)t->recv;
@@ -179,10 +222,7 @@ static bool overlap(const struct cohort_tensor *t, size_t bytes)
 static int tensor_check(const struct op *op, size_t i, int rank, int size)
 {
 	const struct cohort_tensor *t = &op->tensors[i];
-	size_t blocks =
-		kinds[op->kind].scales_send || kinds[op->kind].scales_recv
-			? (size_t)size
-			: 1;
+	size_t blocks = op_has_blocks(op->kind) ? (size_t)size : 1;
 	/* A barrier's buffers are the library's own. */
 	bool given = t->count && !op_has_no_tensors(op->kind);
 	size_t bytes = cohort_type_size(t->type);
@@ -196,11 +236,11 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 		                    "bytes",
 		                    t->count, bytes);
 	if (given && is_sending(op, rank) && !t->send)
-		return TENSOR_ERROR(op, i, "send is NULL with a count of %zu",
-		                    t->count);
+		return TENSOR_ERROR(op, i, "%s is NULL with a count of %zu",
+		                    op_buffer_name(op, "send"), t->count);
 	if (given && is_receiving(op, rank) && !t->recv)
-		return TENSOR_ERROR(op, i, "recv is NULL with a count of %zu",
-		                    t->count);
+		return TENSOR_ERROR(op, i, "%s is NULL with a count of %zu",
+		                    op_buffer_name(op, "recv"), t->count);
 	if (kinds[op->kind].apart && overlap(t, t->count * bytes * blocks))
 		return TENSOR_ERROR(op, i,
 		                    "send is %p and recv %p, which overlap",
@@ -215,7 +255,7 @@ static int root_check(const struct op *op, int size)
 	if (!has_root || (op->root >= 0 && op->root < size))
 		return COHORT_OK;
 	return error_set(COHORT_INVALID, "%s: %s is %d, not 0 to %d",
-	                 op_name(op->kind),
+	                 op_name_of(op),
 	                 kinds[op->kind].paired ? "peer" : "root", op->root,
 	                 size - 1);
 }
@@ -228,15 +268,15 @@ int op_check_call(const struct op *op, int rank, int size)
 	if (kinds[op->kind].reduces && op->redop < COHORT_SUM)
 		return error_set(COHORT_INVALID,
 		                 "%s: op is %d, not an enum cohort_op",
-		                 op_name(op->kind), op->redop);
+		                 op_name_of(op), op->redop);
 	rc = root_check(op, size);
 	if (rc != COHORT_OK)
 		return rc;
 	if (!op->tensors || !op->n)
 		return error_set(COHORT_INVALID,
 		                 "%s: tensors is %s and n is %zu",
-		                 op_name(op->kind),
-		                 op->tensors ? "set" : "NULL", op->n);
+		                 op_name_of(op), op->tensors ? "set" : "NULL",
+		                 op->n);
 	for (i = 0; i < op->n; i++) {
 		rc = tensor_check(op, i, rank, size);
 		if (rc != COHORT_OK)
@@ -293,7 +333,7 @@ static int alone_check(const struct op *op, int rank)
 	return error_set(COHORT_INVALID,
 	                 "%s: peer is %d, this rank: only in a batch, together "
 	                 "with its %s",
-	                 op_name(op->kind), rank,
+	                 op_name_of(op), rank,
 	                 op->kind == OP_SEND ? "recv" : "send");
 }
 

@@ -12,6 +12,7 @@
 #include <cohort/cohort.h>
 
 struct split_call;
+struct staged;
 
 enum op_kind {
 	OP_ALL_REDUCE,
@@ -40,6 +41,10 @@ struct op {
 	void *stream;
 	const struct op *calls; /* of a batch, none of them one; else unused */
 	const struct split_call *split; /* of a split; else unused */
+	bool from_host;        /* a call of its own for the other ranks, and for
+	                   people: tensors are plain host memory */
+	struct staged *staged; /* how that gets there, if it is not simply
+	                          the device's, too: see staging.h */
 };
 
 /* True of what has no tensors of the caller's. */
@@ -71,8 +76,15 @@ static inline bool op_is_plain(const struct op *op)
 	return op->kind < OP_SEND && op->redop < REDOP_PREMUL_SUM;
 }
 
-/* The name for people: "all_reduce". */
+/* The name for people: "all_reduce"; and of one with host memory: "all_reduce_host". */
 const char *op_name(enum op_kind kind);
+const char *op_full_name(enum op_kind kind, bool from_host);
+
+/* The same of @op. */
+static inline const char *op_name_of(const struct op *op)
+{
+	return op_full_name(op->kind, op->from_host);
+}
 
 /* The native function that does it: "ncclAllReduce". */
 const char *op_native_name(enum op_kind kind);
@@ -104,6 +116,17 @@ static inline bool op_is_awaited(const struct op *op)
 	/* What a batch may have in it is all of that kind. */
 	return op->kind == OP_BATCH ? op->n > 0 : op->kind != OP_COPY;
 }
+
+/* For how many ranks' blocks, of count elements each, rank @rank of @size is asked to
+ * send from, and to receive into, the buffers of a call; 0: that is not looked at. */
+void op_blocks(const struct op *call, int rank, int size, size_t *send,
+               size_t *recv);
+
+/* What the caller of @op calls its buffer @what, "send" or "recv". */
+const char *op_buffer_name(const struct op *op, const char *what);
+
+/* True if a call's buffers hold a block of each rank, on any rank. */
+bool op_has_blocks(enum op_kind kind);
 
 /* Bytes of the tensors' @count elements, all together. */
 size_t op_bytes(const struct op *op);

@@ -48,6 +48,7 @@ static struct record_slot *slot_of(const struct recorder *r, uint64_t ticket)
 
 #define BATCH_BIT (UINT64_C(1) << 31)
 #define CAPTURED_BIT (UINT64_C(1) << 30)
+#define HOST_BIT (UINT64_C(1) << 29)
 
 /* The first call of @op; of a batch of none that itself. */
 static const struct op *first_call(const struct op *op)
@@ -63,6 +64,7 @@ static uint64_t pack_call(const struct op *op, unsigned tag)
 	return (uint64_t)first->kind | (uint64_t)type << 8 |
 	       (uint64_t)redop_kind(first->redop) << 16 |
 	       (op->kind == OP_BATCH ? BATCH_BIT : 0) |
+	       (op->from_host ? HOST_BIT : 0) |
 	       (uint64_t)(uint16_t)first->root << 32 | (uint64_t)tag << 48;
 }
 
@@ -232,6 +234,7 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.submitted_ns = submitted,
 		.is_batch = call & BATCH_BIT,
 		.captured = call & CAPTURED_BIT,
+		.from_host = call & HOST_BIT,
 		.kind = (enum op_kind)(call & 0xff),
 		.type = (int)(call >> 8 & 0xff),
 		.redop = (int)(call >> 16 & 0xff),
@@ -274,7 +277,8 @@ void record_add(struct text *t, const struct record *r)
 		text_add(t, "batch of %zu call%s", r->n, r->n == 1 ? "" : "s");
 	if (r->is_batch && r->kind == OP_BATCH)
 		return;
-	text_add(t, r->is_batch ? ", the first %s" : "%s", op_name(r->kind));
+	text_add(t, r->is_batch ? ", the first %s" : "%s",
+	         op_full_name(r->kind, r->from_host));
 	if (r->n > 1 && !r->is_batch)
 		text_add(t, " of %zu tensors, %zu bytes, the first", r->n,
 		         r->bytes);
@@ -287,7 +291,8 @@ void record_add(struct text *t, const struct record *r)
 
 const char *record_name(const struct record *r)
 {
-	return op_name(r->is_batch ? OP_BATCH : r->kind);
+	return r->is_batch ? op_name(OP_BATCH)
+	                   : op_full_name(r->kind, r->from_host);
 }
 
 const char *record_native_name(const struct record *r)

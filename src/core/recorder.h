@@ -61,6 +61,7 @@ struct record {
 	uint64_t ticket;
 	uint64_t submitted_ns;
 	bool is_batch;     /* of n calls, of which the rest is the first */
+	bool from_host;    /* a call with host memory */
 	enum op_kind kind; /* OP_BATCH: of none */
 	int type;          /* of the first tensor */
 	int redop;         /* redop_kind() of it */

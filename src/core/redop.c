@@ -106,13 +106,13 @@ static int call_check(const struct cohort_comm *c, const struct op *op)
 		return error_set(COHORT_INVALID,
 		                 "%s: op is %d, not an enum cohort_op nor a "
 		                 "premultiplied sum of rank %d",
-		                 op_name(op->kind), op->redop, c->rank);
+		                 op_name_of(op), op->redop, c->rank);
 	for (k = 0; k < op->n; k++)
 		if (op->tensors[k].type != r->type)
 			return error_set(COHORT_INVALID,
 			                 "%s: op is %d, a premultiplied sum of "
 			                 "%s, but type is %s",
-			                 op_name(op->kind), op->redop,
+			                 op_name_of(op), op->redop,
 			                 type_name(r->type),
 			                 type_name(op->tensors[k].type));
 	return COHORT_OK;

@@ -209,14 +209,10 @@ static void launch_copy(const struct cohort_comm *c, const struct op *op,
 			  op->stream));
 }
 
-/* A list that is not one group. */
-static void launch_many(struct cohort_comm *c, const struct op *op,
-                        struct failure *f)
+static void note_result(struct failure *f, int rank, struct native_result r)
 {
-	struct native_result r = many_launch(c, op, f->captured);
-
 	if (r.what)
-		note(f, c->rank, r.what, r.nccl, r.cuda);
+		note(f, rank, r.what, r.nccl, r.cuda);
 }
 
 /* All native calls of all ranks, grouped if there are several.  The group is
@@ -234,8 +230,13 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		launch_copy(comms, ops, f);
 		return;
 	}
+	if (ops->staged) {
+		note_result(f, comms->rank, staging_launch(comms, ops));
+		return;
+	}
 	if (n == 1 && many_is_special(comms, ops, f->captured)) {
-		launch_many(comms, ops, f);
+		note_result(f, comms->rank,
+		            many_launch(comms, ops, f->captured));
 		return;
 	}
 	if (grouped)
@@ -251,12 +252,13 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* Nothing tells when what this rank may have queued is done: have the event do
  * it, behind all that. */
-static void set_unmarked(struct cohort_comm *c, void *stream)
+static void set_unmarked(struct cohort_comm *c, const struct op *op)
 {
 	c->unmarked = true;
 	c->unmarked_event =
-		c->clique->platform->cudaEventRecord(c->event, stream) ==
-		cudaSuccess;
+		!(op->staged && op->staged->is_lost) &&
+		c->clique->platform->cudaEventRecord(c->event, op->stream) ==
+			cudaSuccess;
 }
 
 /* Mark the end of one rank's part. */
@@ -318,7 +320,7 @@ static void launch_and_mark(struct cohort_comm *comms, int n,
 		return;
 	for (i = 0; i < n; i++) {
 		go_to(&comms[i], n, f);
-		set_unmarked(&comms[i], ops[i].stream);
+		set_unmarked(&comms[i], &ops[i]);
 	}
 }
 
@@ -346,7 +348,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
 	clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s", f->rank,
-	            op_name(op->kind), (unsigned long long)ticket,
+	            op_name_of(op), (unsigned long long)ticket,
 	            cohort_last_error());
 	f->ended = true;
 	return cause.status;
@@ -416,6 +418,13 @@ static int launch(struct cohort_comm *comms, int n, const struct op *ops,
 		return launch_split(comms, ops, ticket, f);
 	if (f->captured)
 		return launch_captured(comms, n, ops, ticket, f);
+	if (ops->staged) {
+		int rc = staging_await(comms, ops);
+
+		f->ended = rc != COHORT_OK;
+		if (f->ended)
+			return rc;
+	}
 	launch_and_mark(comms, n, ops, ticket, f);
 	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
 }

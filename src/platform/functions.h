@@ -143,6 +143,9 @@
 	X(0, cudaError_t, cudaMallocHost, (void **memory, size_t bytes), \
 	  (memory, bytes)) \
 	X(0, cudaError_t, cudaFreeHost, (void *memory), (memory)) \
+	X(0, cudaError_t, cudaPointerGetAttributes, \
+	  (struct cudaPointerAttributes *attributes, const void *memory), \
+	  (attributes, memory)) \
 	X(0, cudaError_t, cudaMemcpy, \
 	  (void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind), \
 	  (dst, src, bytes, kind)) \

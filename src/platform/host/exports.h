@@ -62,9 +62,6 @@
 	  (device, host, flags)) \
 	X(0, cudaError_t, cudaHostGetFlags, \
 	  (unsigned int *flags, void *host), (flags, host)) \
-	X(0, cudaError_t, cudaPointerGetAttributes, \
-	  (struct cudaPointerAttributes *attributes, const void *memory), \
-	  (attributes, memory)) \
 	X(13000, cudaError_t, cudaMemAdvise, \
 	  (const void *memory, size_t bytes, enum cudaMemoryAdvise advice, \
 	   struct cudaMemLocation location), \

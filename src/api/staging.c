@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A call with host memory from its beginning to its end
+ */
+
+#include "api/staging.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/batch.h"
+#include "core/native.h"
+#include "core/submit.h"
+
+/* ---- the staging memory is one caller's ------------------------------- */
+
+/* Inside the gate, so that an intruder cannot keep the owner out. */
+static int take(struct cohort_comm *c, const struct op *op)
+{
+	int rc = gate_enter(c, false);
+
+	if (rc != COHORT_OK)
+		return rc;
+	/* Acquire: pairs with the release in leave(). */
+	if (atomic_exchange_explicit(&c->staging.taken, 1,
+	                             memory_order_acquire))
+		rc = error_set(COHORT_BUSY,
+		               "%s: another thread is inside a call with host "
+		               "memory of rank %d",
+		               op_name_of(op), c->rank);
+	gate_leave(c);
+	return rc;
+}
+
+static void leave(struct cohort_comm *c)
+{
+	/* Release: what is in the staging memory, and what is known of it. */
+	atomic_store_explicit(&c->staging.taken, 0, memory_order_release);
+}
+
+/* Wait for an earlier call that has timed out. */
+static int await_former(struct cohort_comm *c, const struct op *op,
+                        uint64_t deadline)
+{
+	struct staging *g = &c->staging;
+	int rc;
+
+	if (!g->ticket)
+		return COHORT_OK;
+	rc = comm_await(c, g->ticket, deadline);
+	if (rc == COHORT_TIMED_OUT)
+		return error_set(COHORT_BUSY,
+		                 "%s: an earlier call with host memory, ticket "
+		                 "%llu of rank %d, which timed out, is still "
+		                 "under way",
+		                 op_name_of(op), (unsigned long long)g->ticket,
+		                 c->rank);
+	if (rc == COHORT_OK)
+		g->ticket = 0;
+	return rc;
+}
+
+static int prepare(struct cohort_comm *c, const struct op *op)
+{
+	struct device_scope scope;
+	int rc = comm_enter_on_device(c, false, &scope);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = staging_prepare(c, op, op->staged);
+	comm_leave_on_device(c, &scope);
+	return rc;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+/* Wait until chunk @k is back, or the clique has a cause. */
+static int await_chunk(struct cohort_comm *c, const struct staged *s, size_t k,
+                       uint64_t deadline)
+{
+	const struct platform *p = c->clique->platform;
+	struct backoff b = backoff_among(c->clique->world);
+
+	while (!staging_is_back(c, s, k)) {
+		if (clique_cause(c->clique))
+			return COHORT_ABORTED;
+		p->progress(c->device, c->staging.out, &c->staging.words[k],
+		            s->number, deadline);
+		if (staging_is_back(c, s, k))
+			break;
+		if (clock_now() >= deadline)
+			return COHORT_TIMED_OUT;
+		backoff_wait(&b, deadline);
+	}
+	return COHORT_OK;
+}
+
+/* Copy out chunk by chunk as they come back, the last one with the ticket. */
+static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+                  uint64_t deadline)
+{
+	const struct staged *s = op->staged;
+	bool copies = s->recv_blocks && !s->recvs_direct;
+	size_t k;
+	int rc = COHORT_OK;
+
+	for (k = 0; copies && k + 1 < s->chunks; k++) {
+		rc = await_chunk(c, s, k, deadline);
+		if (rc != COHORT_OK)
+			break;
+		staging_copy_out(c, op, k);
+	}
+	if (rc == COHORT_TIMED_OUT)
+		return rc;
+	/* Of a cause: done all the same, or not. */
+	rc = comm_await(c, ticket, deadline);
+	for (; copies && rc == COHORT_OK && k < s->chunks; k++)
+		staging_copy_out(c, op, k);
+	return rc;
+}
+
+/* With the staging memory taken. */
+static int run(struct cohort_comm *c, struct op *op, uint64_t deadline)
+{
+	struct staging *g = &c->staging;
+	struct staged s;
+	uint64_t ticket;
+	int rc = await_former(c, op, deadline);
+
+	if (rc != COHORT_OK)
+		return rc;
+	staging_plan(&s, c, op, deadline);
+	op->staged = &s;
+	rc = prepare(c, op);
+	if (rc == COHORT_OK)
+		rc = submit(c, 1, op, &ticket);
+	if (rc != COHORT_OK)
+		return rc;
+	g->ticket = ticket;
+	/* What works with the caller's memory is waited for. */
+	if (s.sends_direct || s.recvs_direct)
+		deadline = UINT64_MAX;
+	rc = finish(c, op, ticket, deadline);
+	if (rc != COHORT_TIMED_OUT)
+		g->ticket = 0;
+	return rc;
+}
+
+/* ---- the call --------------------------------------------------------- */
+
+static int check(const struct cohort_comm *c, const struct op *op)
+{
+	if (batch_is_open(c))
+		return error_set(COHORT_STATE,
+		                 "%s: a batch is open on rank %d, which is of "
+		                 "calls that do not wait",
+		                 op_name_of(op), c->rank);
+	return op_check(op, c->rank, c->clique->world);
+}
+
+int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
+{
+	uint64_t ticket, deadline;
+	int rc = comm_check(c);
+
+	if (rc != COHORT_OK)
+		return rc;
+	op->from_host = true;
+	op->n = 1;
+	op->stream = c->stream;
+	rc = check(c, op);
+	if (rc != COHORT_OK)
+		return rc;
+	deadline = clock_deadline(timeout_ns);
+	/* As the device's call, and a wait. */
+	if (deadline == UINT64_MAX &&
+	    c->clique->platform->kind == COHORT_PLATFORM_HOST) {
+		rc = submit(c, 1, op, &ticket);
+		return rc == COHORT_OK ? comm_await(c, ticket, deadline) : rc;
+	}
+	rc = take(c, op);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = run(c, op, deadline);
+	leave(c);
+	return rc;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls with plain host memory: how they are cut, the memory for it, and the copies
+ * that this thread makes; staging_launch.c has those of the device
+ */
+
+#include "core/staging.h"
+
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/clique.h"
+#include "core/pair.h"
+
+/* Bytes of a chunk on the device.  To launch the copies and the collective of a chunk
+ * takes tens of microseconds, in which a copy engine moves half a megabyte: of chunks
+ * of eight times that, little is lost.  And the first chunk's way in and the last one's
+ * way out, which overlap with nothing, are to be short beside the rest. */
+#define CHUNK_BYTES ((size_t)4 << 20)
+
+/* Elements; so that chunks begin as well aligned as the whole. */
+#define CHUNK_MULTIPLE 128
+
+/* Memory grows to powers of two up to here, then by as much. */
+#define GROW_STEP ((size_t)64 << 20)
+
+/* Constant while any call is under way. */
+static size_t chunk_wanted = CHUNK_BYTES;
+
+void staging_set_chunk(size_t bytes)
+{
+	chunk_wanted = bytes ? bytes : CHUNK_BYTES;
+}
+
+static bool is_on_device(const struct cohort_comm *c)
+{
+	return c->clique->platform->kind == COHORT_PLATFORM_GPU;
+}
+
+/* ---- how it is cut ---------------------------------------------------- */
+
+static size_t round_up(size_t n, size_t multiple)
+{
+	return (n + multiple - 1) / multiple * multiple;
+}
+
+static size_t chunk_of(size_t count, size_t bytes_per_element)
+{
+	size_t least = (count + STAGING_CHUNKS - 1) / STAGING_CHUNKS;
+	size_t chunk = chunk_wanted / bytes_per_element;
+
+	chunk = round_up(chunk > least ? chunk : least, CHUNK_MULTIPLE);
+	return chunk ? chunk : CHUNK_MULTIPLE;
+}
+
+void staging_plan(struct staged *s, const struct cohort_comm *c,
+                  const struct op *op, uint64_t deadline_ns)
+{
+	const size_t world = (size_t)c->clique->world;
+	const struct cohort_tensor *t = op->tensors;
+	size_t blocks = op_has_blocks(op->kind) ? world : 1;
+
+	*s = (struct staged){
+		.deadline_ns = deadline_ns,
+		.element = cohort_type_size(t->type),
+		.chunk = t->count,
+		.chunks = 1,
+	};
+	op_blocks(op, c->rank, (int)world, &s->send_blocks, &s->recv_blocks);
+	/* In place, it is there already. */
+	if (op->kind == OP_BROADCAST && c->rank == op->root)
+		s->recv_blocks = 0;
+	/* Both ends of what cannot be in place. */
+	if (op->kind == OP_ALL_TO_ALL)
+		blocks *= 2;
+	if (is_on_device(c))
+		s->chunk = chunk_of(t->count, s->element * blocks);
+	if (s->chunk < t->count)
+		s->chunks = (t->count + s->chunk - 1) / s->chunk;
+	else
+		s->chunk = t->count;
+	s->slot_bytes = s->chunk * s->element * blocks;
+	s->chunk_bytes = s->slot_bytes;
+}
+
+/* ---- what kind of memory it is ---------------------------------------- */
+
+/* As CUDA knows it; what it does not know is plain memory. */
+static enum cudaMemoryType type_of(const struct platform *p, const void *at)
+{
+	struct cudaPointerAttributes a = { .type = cudaMemoryTypeUnregistered };
+
+	if (p->cudaPointerGetAttributes(&a, at) == cudaSuccess)
+		return a.type;
+	p->cudaGetLastError();
+	return cudaMemoryTypeUnregistered;
+}
+
+/* Whether the device can copy @bytes by itself: all of it is pinned.  That its middle
+ * is of another kind than its ends takes two registrations with a hole between. */
+static int look(const struct cohort_comm *c, const struct op *op,
+                const char *name, const void *at, size_t bytes, bool *is_pinned)
+{
+	const struct platform *p = c->clique->platform;
+	enum cudaMemoryType first;
+
+	*is_pinned = false;
+	if (!bytes)
+		return COHORT_OK;
+	first = type_of(p, at);
+	if (first == cudaMemoryTypeDevice)
+		return error_set(COHORT_INVALID,
+		                 "%s: %s is %p, memory of a device: it is for "
+		                 "host memory",
+		                 op_name_of(op), name, at);
+	*is_pinned = first == cudaMemoryTypeHost &&
+	             type_of(p, (const char *)at + bytes - 1) == first;
+	return COHORT_OK;
+}
+
+static int look_at_both(const struct cohort_comm *c, const struct op *op,
+                        struct staged *s)
+{
+	const struct cohort_tensor *t = op->tensors;
+	const size_t block = t->count * s->element;
+	bool sends_pinned, recvs_pinned;
+	int rc;
+
+	rc = look(c, op, op_buffer_name(op, "send"), t->send,
+	          s->send_blocks * block, &sends_pinned);
+	if (rc == COHORT_OK)
+		rc = look(c, op, op_buffer_name(op, "recv"), t->recv,
+		          s->recv_blocks * block, &recvs_pinned);
+	if (rc != COHORT_OK)
+		return rc;
+	/* A copy may be under way when the caller's patience ends. */
+	s->sends_direct = sends_pinned && s->deadline_ns == UINT64_MAX;
+	s->recvs_direct = recvs_pinned && s->deadline_ns == UINT64_MAX;
+	return COHORT_OK;
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+static size_t room_for(size_t bytes)
+{
+	size_t room = 4096;
+
+	if (bytes > GROW_STEP)
+		return round_up(bytes, GROW_STEP);
+	while (room < bytes)
+		room *= 2;
+	return room;
+}
+
+static int grow_memory(struct cohort_comm *c, size_t bytes)
+{
+	const struct platform *p = c->clique->platform;
+	struct staging *g = &c->staging;
+	void *memory;
+	int rc;
+
+	if (bytes <= g->bytes)
+		return COHORT_OK;
+	if (g->memory)
+		p->cudaFreeHost(g->memory);
+	g->memory = NULL;
+	g->bytes = 0;
+	bytes = room_for(bytes);
+	rc = native_cuda(p, "cudaHostAlloc",
+	                 p->cudaHostAlloc(&memory, bytes,
+	                                  cudaHostAllocPortable));
+	if (rc != COHORT_OK)
+		return rc;
+	g->memory = memory;
+	g->bytes = bytes;
+	return COHORT_OK;
+}
+
+static int grow_ring(struct cohort_comm *c, size_t slot_bytes)
+{
+	const struct platform *p = c->clique->platform;
+	struct staging *g = &c->staging;
+	void *ring;
+	int rc;
+
+	if (slot_bytes <= g->slot_bytes)
+		return COHORT_OK;
+	if (g->ring)
+		p->cudaFree(g->ring);
+	g->ring = NULL;
+	g->slot_bytes = 0;
+	slot_bytes = room_for(slot_bytes);
+	rc = native_cuda(p, "cudaMalloc",
+	                 p->cudaMalloc(&ring, STAGING_RING * slot_bytes));
+	if (rc != COHORT_OK)
+		return rc;
+	g->ring = ring;
+	g->slot_bytes = slot_bytes;
+	return COHORT_OK;
+}
+
+static cudaError_t make_events(const struct platform *p, cudaEvent_t *events)
+{
+	cudaError_t error = cudaSuccess;
+	int i;
+
+	for (i = 0; i < STAGING_RING && error == cudaSuccess; i++)
+		if (!events[i])
+			error = p->cudaEventCreateWithFlags(
+				&events[i], cudaEventDisableTiming);
+	return error;
+}
+
+static cudaError_t make_stream(const struct platform *p, cudaStream_t *stream)
+{
+	return *stream ? cudaSuccess
+	               : p->cudaStreamCreateWithFlags(stream,
+	                                              cudaStreamNonBlocking);
+}
+
+/* Whatever of it is missing. */
+static int make_order(struct cohort_comm *c)
+{
+	const struct platform *p = c->clique->platform;
+	struct staging *g = &c->staging;
+	struct native_result r = { .what = NULL };
+	const size_t bytes = STAGING_CHUNKS * sizeof(*g->words);
+	void *words;
+
+	if (g->words)
+		return COHORT_OK;
+	native_note_cuda(&r, "cudaStreamCreateWithFlags",
+	                 make_stream(p, &g->in));
+	native_note_cuda(&r, "cudaStreamCreateWithFlags",
+	                 make_stream(p, &g->out));
+	native_note_cuda(&r, "cudaEventCreateWithFlags",
+	                 make_events(p, g->loaded));
+	native_note_cuda(&r, "cudaEventCreateWithFlags",
+	                 make_events(p, g->worked));
+	native_note_cuda(&r, "cudaEventCreateWithFlags",
+	                 make_events(p, g->stored));
+	if (!r.what)
+		native_note_cuda(&r, "cudaHostAlloc",
+		                 p->cudaHostAlloc(&words, bytes,
+		                                  cudaHostAllocPortable |
+		                                          cudaHostAllocMapped));
+	if (r.what)
+		return native_cuda(p, r.what, r.cuda);
+	g->words = memset(words, 0, bytes);
+	return COHORT_OK;
+}
+
+int staging_prepare(struct cohort_comm *c, const struct op *op,
+                    struct staged *s)
+{
+	size_t blocks;
+	int rc;
+
+	if (!is_on_device(c))
+		return grow_memory(c, s->chunk_bytes);
+	rc = look_at_both(c, op, s);
+	if (rc != COHORT_OK)
+		return rc;
+	blocks = s->sends_direct ? 0 : s->send_blocks;
+	if (!s->recvs_direct && s->recv_blocks > blocks)
+		blocks = s->recv_blocks;
+	s->chunk_bytes = s->chunk * s->element * blocks;
+	rc = s->chunks > 1 ? make_order(c) : COHORT_OK;
+	if (rc == COHORT_OK)
+		rc = grow_memory(c, s->chunks * s->chunk_bytes);
+	/* Also of a call of nothing: it needs an address. */
+	return rc == COHORT_OK ? grow_ring(c, s->slot_bytes + !s->slot_bytes)
+	                       : rc;
+}
+
+static void destroy_events(const struct platform *p, cudaEvent_t *events)
+{
+	int i;
+
+	for (i = 0; i < STAGING_RING; i++)
+		if (events[i])
+			p->cudaEventDestroy(events[i]);
+}
+
+void staging_release(struct cohort_comm *c)
+{
+	const struct platform *p = c->clique->platform;
+	struct staging *g = &c->staging;
+
+	destroy_events(p, g->loaded);
+	destroy_events(p, g->worked);
+	destroy_events(p, g->stored);
+	if (g->in)
+		p->cudaStreamDestroy(g->in);
+	if (g->out)
+		p->cudaStreamDestroy(g->out);
+	if (g->words)
+		p->cudaFreeHost(g->words);
+	if (g->ring)
+		p->cudaFree(g->ring);
+	if (g->memory)
+		p->cudaFreeHost(g->memory);
+	memset(g, 0, sizeof(*g));
+}
+
+/* ---- whether the caller's memory can be used -------------------------- */
+
+static bool peer_has_called(const struct cohort_comm *c, const struct op *op)
+{
+	const struct cohort_comm *peer = clique_rank(c->clique, op->root);
+	bool sends = op->kind == OP_SEND;
+
+	return peer && pair_number(peer, !sends, c->rank) >=
+	                       pair_number(c, sends, op->root);
+}
+
+static bool all_have_called(const struct cohort_comm *c, const struct op *op)
+{
+	const struct clique *q = c->clique;
+	uint64_t number = agree_called(c);
+	int r;
+
+	if (op_has_peer(op->kind))
+		return peer_has_called(c, op);
+	for (r = 0; r < q->size; r++)
+		if (agree_called(&q->comms[r]) < number)
+			return false;
+	return q->size == q->world;
+}
+
+int staging_await(struct cohort_comm *c, const struct op *op)
+{
+	struct staged *s = op->staged;
+	struct backoff b = backoff_among(c->clique->world);
+	int rc;
+
+	if (is_on_device(c))
+		return COHORT_OK;
+	while (!all_have_called(c, op)) {
+		rc = clique_error(c->clique);
+		if (rc != COHORT_OK)
+			return rc;
+		if (clock_now() >= s->deadline_ns)
+			return COHORT_OK;
+		backoff_wait(&b, s->deadline_ns);
+	}
+	s->sends_direct = s->recvs_direct = true;
+	return COHORT_OK;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_STAGING_H
+#define CORE_STAGING_H
+
+/*
+ * Calls with plain host memory: how it gets to the device and back
+ *
+ * On a device, in chunks: the caller's memory is copied into the staging memory, which
+ * is pinned and has room for the whole call; from there by the copy engines into a ring
+ * of chunks on the device, which the collectives work in; and back the same way.  Each
+ * of the three has a stream, so that while one chunk is being reduced the next one is
+ * copied in and the former one out.  As all of it can be queued before any peer has
+ * come, a call whose caller gives up waiting goes on by itself, and touches only what
+ * is the library's.  Memory of the caller's that is pinned already is copied to the
+ * device, and from it, directly, but only if the caller waits until the end.
+ *
+ * How it is cut is a function of the call and the number of ranks, the same for all.
+ * To the other ranks, the watchdog and the recorder it is one operation, whose mark is
+ * behind all of it.
+ *
+ * On the host platform the collective works with the caller's memory itself, once all
+ * ranks have called: from then on it comes to its end.  If that takes longer than the
+ * caller wants to wait, it works with a copy of it, in the staging memory.
+ */
+
+#include <stdatomic.h>
+
+#include "core/native.h"
+#include "core/op.h"
+
+struct cohort_comm;
+
+/* The most chunks of a call, and those that are on the device at a time: one being
+ * copied in, one being reduced, one being copied out. */
+#define STAGING_CHUNKS 64
+#define STAGING_RING 3
+
+/* One call, on its caller's stack. */
+struct staged {
+	uint64_t deadline_ns; /* how long the caller waits */
+
+	/* Whether the caller's memory itself is copied from, and to, by the
+	 * device; on the host platform both, for the collective. */
+	bool sends_direct, recvs_direct;
+
+	/* Blocks of count elements that this rank sends from, and receives into;
+	 * the elements' size, how many there are in a chunk of each block, and how
+	 * many chunks. */
+	size_t send_blocks, recv_blocks;
+	size_t element, chunk, chunks;
+	size_t chunk_bytes; /* room for a chunk in the staging memory, */
+	size_t slot_bytes;  /* and on the device */
+
+	uint32_t number; /* what the words are set to */
+
+	/* The streams could not be put in order: nothing tells when what was
+	 * queued is done. */
+	bool is_lost;
+};
+
+/* What a communicator has for such calls: made by the first, for the one that has it
+ * taken, and given back with the stream of the communicator. */
+struct staging {
+	/* Atomic; 1: a thread is inside such a call. */
+	atomic_int taken;
+
+	/* Owned by that thread. */
+	uint64_t ticket; /* of the last call that uses what is below, 0: none */
+	uint32_t number; /* of that call */
+	char *memory;    /* pinned */
+	size_t bytes;
+	char *ring; /* on the device; NULL on the host platform, as the rest */
+	size_t slot_bytes;
+	uint32_t *words; /* pinned; one for each chunk, set when it is back */
+	cudaStream_t in, out;
+	cudaEvent_t loaded[STAGING_RING]; /* a chunk is on the device, */
+	cudaEvent_t worked[STAGING_RING]; /* was reduced, */
+	cudaEvent_t stored[STAGING_RING]; /* and is back */
+};
+
+/* How @op, which has been checked, is carried out by @c.  Pure. */
+void staging_plan(struct staged *s, const struct cohort_comm *c,
+                  const struct op *op, uint64_t deadline_ns);
+
+/* Bytes of a chunk from now on, 0: the default; for tests, with no call under way. */
+void staging_set_chunk(size_t bytes);
+
+/* See what kind of memory it is: COHORT_INVALID for a device's.  And make room, with
+ * no call under way: COHORT_NO_MEMORY, or COHORT_CUDA.  Inside the gate, on the rank's
+ * device. */
+int staging_prepare(struct cohort_comm *c, const struct op *op,
+                    struct staged *s);
+
+/* Before a call that others wait for is launched: see whether the caller's memory can
+ * be used.  The status of a cause that has come meanwhile.  Inside the gate; blocks up
+ * to the deadline. */
+int staging_await(struct cohort_comm *c, const struct op *op);
+
+/* Launch the call, and have its stream wait for all of it; up to the first native call
+ * that fails. */
+struct native_result staging_launch(struct cohort_comm *c, const struct op *op);
+
+/* True if chunk @k is back; and copy it to the caller's memory, where it is not by
+ * itself. */
+bool staging_is_back(const struct cohort_comm *c, const struct staged *s,
+                     size_t k);
+void staging_copy_out(const struct cohort_comm *c, const struct op *op,
+                      size_t k);
+
+/* Give all back, with nothing in flight, on the rank's device. */
+void staging_release(struct cohort_comm *c);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls with plain host memory, chunk by chunk: copies in, collectives, copies out
+ *
+ *	this thread     data -> staging memory
+ *	in              staging memory -> slot      loaded
+ *	stream                      collective      worked
+ *	out             slot -> staging memory      stored, and the chunk's word
+ *	the thread      staging memory -> data, as the words are set
+ *
+ * Chunk k is in slot k % STAGING_RING, which it finds empty when chunk
+ * k - STAGING_RING is stored, or where that is not for this rank, worked with.  A call
+ * of one chunk does all of it on its stream.
+ */
+
+#include <string.h>
+
+#include "core/call.h"
+#include "core/clique.h"
+#include "core/staging.h"
+
+/* The elements of each block that chunk @k has. */
+static size_t chunk_count(const struct op *op, size_t k)
+{
+	const struct staged *s = op->staged;
+	size_t left = op->tensors->count - k * s->chunk;
+
+	return left < s->chunk ? left : s->chunk;
+}
+
+/* Where chunk @k of block @b is in the caller's @data. */
+static char *at(const struct op *op, const void *data, size_t b, size_t k)
+{
+	const struct staged *s = op->staged;
+
+	return (char *)(uintptr_t)data +
+	       (b * op->tensors->count + k * s->chunk) * s->element;
+}
+
+static char *staging_at(const struct cohort_comm *c, const struct staged *s,
+                        size_t k)
+{
+	return c->staging.memory + k * s->chunk_bytes;
+}
+
+/* What a collective of @count elements works with at @base, in place where it can. */
+static struct cohort_tensor tensor_at(const struct cohort_comm *c,
+                                      const struct op *op, char *base,
+                                      size_t count)
+{
+	const size_t block = count * op->staged->element;
+	const size_t own = (size_t)c->rank * block;
+	char *send = base, *recv = base;
+
+	if (op->kind == OP_ALL_GATHER || op->kind == OP_GATHER)
+		send = base + own;
+	else if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_SCATTER)
+		recv = base + own;
+	else if (op->kind == OP_ALL_TO_ALL)
+		recv = base + (size_t)c->clique->world * block;
+	return (struct cohort_tensor){ send, recv, count, op->tensors->type };
+}
+
+/* ---- copies of this thread's ------------------------------------------ */
+
+static void copy_in(const struct op *op, char *to, size_t k)
+{
+	const struct staged *s = op->staged;
+	size_t b, bytes = chunk_count(op, k) * s->element;
+
+	for (b = 0; bytes && b < s->send_blocks; b++)
+		memcpy(to + b * bytes, at(op, op->tensors->send, b, k), bytes);
+}
+
+void staging_copy_out(const struct cohort_comm *c, const struct op *op,
+                      size_t k)
+{
+	const struct staged *s = op->staged;
+	size_t b, bytes = chunk_count(op, k) * s->element;
+	const char *from = staging_at(c, s, k);
+
+	if (s->recvs_direct || !bytes)
+		return;
+	/* On the host platform the collective has worked here. */
+	if (!c->staging.ring)
+		from = tensor_at(c, op, c->staging.memory, op->tensors->count)
+		               .recv;
+	for (b = 0; b < s->recv_blocks; b++)
+		memcpy(at(op, op->tensors->recv, b, k), from + b * bytes,
+		       bytes);
+}
+
+bool staging_is_back(const struct cohort_comm *c, const struct staged *s,
+                     size_t k)
+{
+	/* Acquire: with the word comes the chunk. */
+	return __atomic_load_n(&c->staging.words[k], __ATOMIC_ACQUIRE) ==
+	       s->number;
+}
+
+/* ---- chunks ----------------------------------------------------------- */
+
+/* A launch under way. */
+struct line {
+	struct cohort_comm *c;
+	const struct op *op;
+	const struct platform *p;
+	cudaStream_t in, stream, out;
+	struct native_result r;
+};
+
+/* Stream @to waits for what is queued on @from now. */
+static void order(struct line *l, cudaStream_t from, cudaEvent_t event,
+                  cudaStream_t to)
+{
+	if (from == to || l->r.what)
+		return;
+	native_note_cuda(&l->r, "cudaEventRecord",
+	                 l->p->cudaEventRecord(event, from));
+	native_note_cuda(&l->r, "cudaStreamWaitEvent",
+	                 l->p->cudaStreamWaitEvent(to, event, 0));
+}
+
+/* @stream waits until the slot of chunk @k is empty. */
+static void await_slot(struct line *l, cudaStream_t stream, size_t k)
+{
+	const struct staging *g = &l->c->staging;
+	const size_t slot = k % STAGING_RING;
+
+	if (k < STAGING_RING || l->r.what)
+		return;
+	native_note_cuda(&l->r, "cudaStreamWaitEvent",
+	                 l->p->cudaStreamWaitEvent(stream,
+	                                           l->op->staged->recv_blocks
+	                                                   ? g->stored[slot]
+	                                                   : g->worked[slot],
+	                                           0));
+}
+
+/* Queue a copy between a slot and the host's memory. */
+static void copy(struct line *l, void *to, const void *from, size_t bytes,
+                 enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	if (bytes && !l->r.what)
+		native_note_cuda(&l->r, "cudaMemcpyAsync",
+		                 l->p->cudaMemcpyAsync(to, from, bytes, kind,
+		                                       stream));
+}
+
+static void load(struct line *l, size_t k, const struct cohort_tensor *t)
+{
+	const struct staged *s = l->op->staged;
+	const size_t bytes = t->count * s->element;
+	char *to = (char *)(uintptr_t)t->send, *from;
+	size_t b;
+
+	from = staging_at(l->c, s, k);
+	if (!s->sends_direct)
+		copy_in(l->op, from, k);
+	await_slot(l, l->in, k);
+	if (!s->sends_direct)
+		copy(l, to, from, s->send_blocks * bytes,
+		     cudaMemcpyHostToDevice, l->in);
+	for (b = 0; s->sends_direct && b < s->send_blocks; b++)
+		copy(l, to + b * bytes, at(l->op, l->op->tensors->send, b, k),
+		     bytes, cudaMemcpyHostToDevice, l->in);
+	order(l, l->in, l->c->staging.loaded[k % STAGING_RING], l->stream);
+}
+
+static void store(struct line *l, size_t k, const struct cohort_tensor *t)
+{
+	const struct staged *s = l->op->staged;
+	const size_t bytes = t->count * s->element;
+	const char *from = t->recv;
+	struct staging *g = &l->c->staging;
+	size_t b;
+
+	if (!s->recvs_direct)
+		copy(l, staging_at(l->c, s, k), from, s->recv_blocks * bytes,
+		     cudaMemcpyDeviceToHost, l->out);
+	for (b = 0; s->recvs_direct && b < s->recv_blocks; b++)
+		copy(l, at(l->op, l->op->tensors->recv, b, k), from + b * bytes,
+		     bytes, cudaMemcpyDeviceToHost, l->out);
+	if (l->out == l->stream || l->r.what)
+		return;
+	native_note_cuda(&l->r, "mark",
+	                 l->p->mark(l->out, &g->words[k], s->number));
+	native_note_cuda(&l->r, "cudaEventRecord",
+	                 l->p->cudaEventRecord(g->stored[k % STAGING_RING],
+	                                       l->out));
+}
+
+/* The native call, of several a group. */
+static void work(struct line *l, const struct cohort_tensor *t)
+{
+	const char *what = NULL;
+	struct op op = *l->op;
+	ncclResult_t result;
+	bool grouped;
+
+	if (l->r.what)
+		return;
+	op.tensors = t;
+	grouped = call_is_several(l->c->clique, &op);
+	if (grouped)
+		native_note_nccl(&l->r, "ncclGroupStart",
+		                 l->p->ncclGroupStart());
+	result = call_make(l->c, &op, &what);
+	native_note_nccl(&l->r, what, result);
+	if (grouped)
+		native_note_nccl(&l->r, "ncclGroupEnd", l->p->ncclGroupEnd());
+}
+
+static void launch_chunk(struct line *l, size_t k)
+{
+	const struct staged *s = l->op->staged;
+	const size_t slot = k % STAGING_RING;
+	struct staging *g = &l->c->staging;
+	const struct cohort_tensor t =
+		tensor_at(l->c, l->op, g->ring + slot * s->slot_bytes,
+	                  chunk_count(l->op, k));
+
+	if (s->send_blocks)
+		load(l, k, &t);
+	else
+		await_slot(l, l->stream, k);
+	work(l, &t);
+	if (s->recv_blocks) {
+		order(l, l->stream, g->worked[slot], l->out);
+		store(l, k, &t);
+	} else if (s->chunks > 1 && !l->r.what) {
+		native_note_cuda(&l->r, "cudaEventRecord",
+		                 l->p->cudaEventRecord(g->worked[slot],
+		                                       l->stream));
+	}
+}
+
+/* Whatever was queued comes before what is queued on the stream from now on; false if
+ * not even that can be said. */
+static bool join(const struct line *l)
+{
+	const struct staging *g = &l->c->staging;
+	struct line rest = *l;
+
+	rest.r.what = NULL;
+	order(&rest, l->in, g->loaded[0], l->stream);
+	order(&rest, l->out, g->stored[0], l->stream);
+	return !rest.r.what;
+}
+
+static struct native_result launch_chunks(struct cohort_comm *c,
+                                          const struct op *op)
+{
+	struct staged *s = op->staged;
+	struct line l = {
+		.c = c,
+		.op = op,
+		.p = c->clique->platform,
+		.in = s->chunks > 1 ? c->staging.in : op->stream,
+		.stream = op->stream,
+		.out = s->chunks > 1 ? c->staging.out : op->stream,
+	};
+	size_t k;
+
+	s->number = ++c->staging.number;
+	for (k = 0; k < s->chunks && !l.r.what; k++) {
+		/* Nobody waits for the rest any more. */
+		if (clique_cause(c->clique))
+			native_note_nccl(&l.r, op_native_name(op->kind),
+			                 ncclInProgress);
+		else
+			launch_chunk(&l, k);
+	}
+	s->is_lost = !join(&l);
+	/* Then nothing can be queued behind it. */
+	if (s->is_lost)
+		native_note_cuda(&l.r, "cudaStreamWaitEvent", cudaErrorUnknown);
+	return l.r;
+}
+
+/* On the host platform the collective works with the caller's memory, or a copy. */
+static struct native_result launch_whole(struct cohort_comm *c,
+                                         const struct op *op)
+{
+	struct line l = { .c = c, .op = op, .p = c->clique->platform };
+	struct cohort_tensor t = *op->tensors;
+
+	if (!op->staged->sends_direct) {
+		t = tensor_at(c, op, c->staging.memory, t.count);
+		copy_in(op, (char *)(uintptr_t)t.send, 0);
+	}
+	work(&l, &t);
+	return l.r;
+}
+
+struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
+{
+	return c->clique->platform->kind == COHORT_PLATFORM_GPU
+	               ? launch_chunks(c, op)
+	               : launch_whole(c, op);
+}

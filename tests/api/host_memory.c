@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls with host memory: every one gives what the device's call gives, bit by bit
+ *
+ * Random calls, the same on every rank but for how long each waits: of any type and
+ * operation, in place or not, of counts from nothing to many chunks, which are small
+ * here, so that there are all kinds of ends.  Each is made with the device's call
+ * first.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/staging.h"
+#include "support/fill.h"
+#include "support/ranks.h"
+#include "support/reference.h"
+
+#define MAX_RANKS 4
+#define CHUNK 8192
+#define ROOM ((size_t)3 << 20) /* bytes of a buffer */
+#define CALLS 150
+
+enum kind {
+	ALL_REDUCE,
+	BROADCAST,
+	REDUCE,
+	ALL_GATHER,
+	REDUCE_SCATTER,
+	GATHER,
+	SCATTER,
+	ALL_TO_ALL,
+	TRANSFER, /* from rank @root to the next one */
+	KINDS
+};
+
+static const char *const names[] = {
+	"all_reduce", "broadcast",      "reduce",
+	"all_gather", "reduce_scatter", "gather",
+	"scatter",    "all_to_all",     "send or recv",
+};
+
+struct call {
+	enum kind kind;
+	int type, op, root;
+	size_t count;
+	bool in_place;
+	uint64_t seed;
+};
+
+/* One rank's buffers: as filled, and for each way of calling. */
+struct buffers {
+	char *send, *recv;
+};
+
+struct scene {
+	int ranks;
+	struct buffers device[MAX_RANKS], host[MAX_RANKS];
+	pthread_barrier_t all;
+};
+
+static uint64_t next(uint64_t *state)
+{
+	*state = *state * UINT64_C(6364136223846793005) +
+	         UINT64_C(1442695040888963407);
+	return *state >> 33;
+}
+
+static size_t random_count(uint64_t *state)
+{
+	switch (next(state) % 6) {
+	case 0:
+		return next(state) % 3;
+	case 1:
+		return next(state) % 300;
+	case 2: /* whole chunks, or one element more or less */
+		return CHUNK * (1 + next(state) % 9) / 4 + next(state) % 3 - 1;
+	case 3:
+	case 4:
+		return next(state) % 9000;
+	}
+	return next(state) % 90000;
+}
+
+static struct call random_call(int ranks, uint64_t seed)
+{
+	uint64_t state = seed * 7919 + 1;
+	struct call c = {
+		.kind = next(&state) % KINDS,
+		.type = (int)(next(&state) % 12),
+		.op = (int)(next(&state) % 5),
+		.root = (int)(next(&state) % (unsigned)ranks),
+		.in_place = next(&state) % 2,
+		.seed = seed,
+	};
+
+	if (c.kind == TRANSFER && ranks < 2)
+		c.kind = ALL_REDUCE;
+	c.count = random_count(&state);
+	return c;
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+static bool is_alike(const struct call *c)
+{
+	return c->kind == ALL_REDUCE || c->kind == BROADCAST ||
+	       c->kind == REDUCE;
+}
+
+static size_t bytes_of(const struct call *c, int blocks)
+{
+	return c->count * (size_t)blocks * reference_size(c->type);
+}
+
+/* What rank @rank passes; of calls for one buffer the two are the same. */
+static struct buffers passed(const struct call *c, const struct buffers *of,
+                             int rank)
+{
+	struct buffers b = of[rank];
+	size_t own = bytes_of(c, rank);
+
+	if (is_alike(c))
+		b.recv = b.send;
+	else if (c->in_place && (c->kind == ALL_GATHER || c->kind == GATHER))
+		b.send = b.recv + own;
+	else if (c->in_place &&
+	         (c->kind == REDUCE_SCATTER || c->kind == SCATTER))
+		b.recv = b.send + own;
+	return b;
+}
+
+/* The same in both, in all of it. */
+static void fill(const struct scene *s, const struct call *c, int rank)
+{
+	size_t bytes = bytes_of(c, s->ranks) + 64;
+	struct buffers d = s->device[rank], h = s->host[rank];
+
+	fill_random(d.send, c->count * (size_t)s->ranks, c->type,
+	            c->seed * 31 + (unsigned)rank, false);
+	fill_random(d.recv, c->count * (size_t)s->ranks, c->type,
+	            c->seed * 37 + (unsigned)rank, false);
+	fill_guard(d.send + bytes - 64, 64);
+	fill_guard(d.recv + bytes - 64, 64);
+	memcpy(h.send, d.send, bytes);
+	memcpy(h.recv, d.recv, bytes);
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+static int call_device(struct cohort_comm *comm, const struct call *c,
+                       struct buffers b)
+{
+	const int rank = cohort_comm_rank(comm);
+	void *s = cohort_comm_stream(comm);
+	uint64_t *t = NULL;
+
+	switch (c->kind) {
+	case ALL_REDUCE:
+		return cohort_all_reduce(comm, b.send, b.recv, c->count,
+		                         c->type, c->op, s, t);
+	case BROADCAST:
+		return cohort_broadcast(comm, b.send, b.recv, c->count, c->type,
+		                        c->root, s, t);
+	case REDUCE:
+		return cohort_reduce(comm, b.send, b.recv, c->count, c->type,
+		                     c->op, c->root, s, t);
+	case ALL_GATHER:
+		return cohort_all_gather(comm, b.send, b.recv, c->count,
+		                         c->type, s, t);
+	case REDUCE_SCATTER:
+		return cohort_reduce_scatter(comm, b.send, b.recv, c->count,
+		                             c->type, c->op, s, t);
+	case GATHER:
+		return cohort_gather(comm, b.send, b.recv, c->count, c->type,
+		                     c->root, s, t);
+	case SCATTER:
+		return cohort_scatter(comm, b.send, b.recv, c->count, c->type,
+		                      c->root, s, t);
+	case ALL_TO_ALL:
+		return cohort_all_to_all(comm, b.send, b.recv, c->count,
+		                         c->type, s, t);
+	case TRANSFER:
+		if (rank == c->root)
+			return cohort_send(comm, b.send, c->count, c->type,
+			                   (rank + 1) % cohort_comm_size(comm),
+			                   s, t);
+		if (rank == (c->root + 1) % cohort_comm_size(comm))
+			return cohort_recv(comm, b.recv, c->count, c->type,
+			                   c->root, s, t);
+		return COHORT_OK;
+	case KINDS:
+		break;
+	}
+	return COHORT_INVALID;
+}
+
+static int call_host(struct cohort_comm *comm, const struct call *c,
+                     struct buffers b, uint64_t timeout)
+{
+	const int rank = cohort_comm_rank(comm);
+
+	switch (c->kind) {
+	case ALL_REDUCE:
+		return cohort_all_reduce_host(comm, b.send, c->count, c->type,
+		                              c->op, timeout);
+	case BROADCAST:
+		return cohort_broadcast_host(comm, b.send, c->count, c->type,
+		                             c->root, timeout);
+	case REDUCE:
+		return cohort_reduce_host(comm, b.send, c->count, c->type,
+		                          c->op, c->root, timeout);
+	case ALL_GATHER:
+		return cohort_all_gather_host(comm, b.send, b.recv, c->count,
+		                              c->type, timeout);
+	case REDUCE_SCATTER:
+		return cohort_reduce_scatter_host(comm, b.send, b.recv,
+		                                  c->count, c->type, c->op,
+		                                  timeout);
+	case GATHER:
+		return cohort_gather_host(comm, b.send, b.recv, c->count,
+		                          c->type, c->root, timeout);
+	case SCATTER:
+		return cohort_scatter_host(comm, b.send, b.recv, c->count,
+		                           c->type, c->root, timeout);
+	case ALL_TO_ALL:
+		return cohort_all_to_all_host(comm, b.send, b.recv, c->count,
+		                              c->type, timeout);
+	case TRANSFER:
+		if (rank == c->root)
+			return cohort_send_host(
+				comm, b.send, c->count, c->type,
+				(rank + 1) % cohort_comm_size(comm), timeout);
+		if (rank == (c->root + 1) % cohort_comm_size(comm))
+			return cohort_recv_host(comm, b.recv, c->count, c->type,
+			                        c->root, timeout);
+		return COHORT_OK;
+	case KINDS:
+		break;
+	}
+	return COHORT_INVALID;
+}
+
+static void die(const struct call *c, int rank, int ranks, const char *what)
+{
+	fprintf(stderr,
+	        "%s_host of %zu of type %d, op %d, root %d%s, seed %llu: rank "
+	        "%d of %d: %s: %s\n",
+	        names[c->kind], c->count, c->type, c->op, c->root,
+	        c->in_place ? ", in place" : "", (unsigned long long)c->seed,
+	        rank, ranks, what, cohort_last_error());
+	_exit(1);
+}
+
+/* All of both buffers, also what the call may not touch. */
+static void compare(const struct scene *s, const struct call *c, int rank)
+{
+	size_t bytes = bytes_of(c, s->ranks) + 64;
+
+	if (memcmp(s->device[rank].send, s->host[rank].send, bytes))
+		die(c, rank, s->ranks, "send differs");
+	if (memcmp(s->device[rank].recv, s->host[rank].recv, bytes))
+		die(c, rank, s->ranks, "recv differs");
+}
+
+static void try(struct scene *s, struct cohort_comm *comm, const struct call *c)
+{
+	const int rank = cohort_comm_rank(comm);
+	uint64_t timeout = (c->seed * 13 + (unsigned)rank) % 3 ? COHORT_FOREVER
+	                                                       : RANKS_SOON;
+
+	fill(s, c, rank);
+	if (call_device(comm, c, passed(c, s->device, rank)) != COHORT_OK ||
+	    cohort_synchronize(comm, RANKS_SOON) != COHORT_OK)
+		die(c, rank, s->ranks, "of the device");
+	if (call_host(comm, c, passed(c, s->host, rank), timeout) != COHORT_OK)
+		die(c, rank, s->ranks, "fails");
+	/* Before a buffer is filled again. */
+	pthread_barrier_wait(&s->all);
+	compare(s, c, rank);
+}
+
+static int worker(struct cohort_comm *comm, void *user)
+{
+	struct scene *s = user;
+	struct call c;
+	uint64_t i;
+
+	for (i = 0; i < CALLS; i++) {
+		c = random_call(s->ranks, i + (unsigned)s->ranks * 1000);
+		try(s, comm, &c);
+	}
+	/* Each with each type, of several chunks. */
+	for (i = 0; i < KINDS * 12; i++) {
+		c = (struct call){
+			.kind = (enum kind)(i / 12),
+			.type = (int)(i % 12),
+			.op = (int)(i % 5),
+			.root = (int)i % s->ranks,
+			.count = 5003,
+			.in_place = i % 2,
+			.seed = 77000 + i,
+		};
+		if (c.kind != TRANSFER || s->ranks > 1)
+			try(s, comm, &c);
+	}
+	return 0;
+}
+
+static void try_all(int ranks)
+{
+	struct scene s = { .ranks = ranks };
+	struct cohort_group *group = ranks_open(ranks, NULL);
+	int r;
+
+	reference_begin();
+	staging_set_chunk(CHUNK);
+	pthread_barrier_init(&s.all, NULL, (unsigned)ranks);
+	for (r = 0; r < ranks; r++) {
+		s.device[r] = (struct buffers){ malloc(ROOM), malloc(ROOM) };
+		s.host[r] = (struct buffers){ malloc(ROOM), malloc(ROOM) };
+	}
+	ranks_must(cohort_group_run(group, worker, &s, NULL), "run");
+	ranks_must(cohort_group_close(group), "close");
+	for (r = 0; r < ranks; r++) {
+		free(s.device[r].send);
+		free(s.device[r].recv);
+		free(s.host[r].send);
+		free(s.host[r].recv);
+	}
+	pthread_barrier_destroy(&s.all);
+}
+
+Test(host_memory, is_as_the_devices_with_one_rank, .timeout = 60)
+{
+	try_all(1);
+}
+
+Test(host_memory, is_as_the_devices_with_two_ranks, .timeout = 120)
+{
+	try_all(2);
+}
+
+Test(host_memory, is_as_the_devices_with_three_ranks, .timeout = 120)
+{
+	try_all(3);
+}
+
+Test(host_memory, is_as_the_devices_with_four_ranks, .timeout = 180)
+{
+	try_all(4);
+}
