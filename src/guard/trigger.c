@@ -26,6 +26,10 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Held around the other one while FIFOs are opened or given up, which a file system may
+ * hang: whoever has none does not take it. */
+static pthread_mutex_t fifo_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* Atomic; all that were ever made.  Written under the lock, read by handlers: the
  * release of one is the acquire of the other. */
 static struct waker *_Atomic all;
@@ -182,64 +186,74 @@ static void restore_locked(int number)
 
 /* ---- FIFOs ------------------------------------------------------------ */
 
-/* It cannot be opened: errno says why. */
-static int refuse_fifo(struct waker *w, const char *path)
-{
-	int err = errno;
+/* One that is open, and nobody's yet. */
+struct fifo {
+	int fd; /* -1: none */
+	bool is_made;
+	dev_t device;
+	ino_t inode;
+};
 
-	if (w->made_fifo)
+static void drop_fifo(struct fifo *f, const char *path)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	if (f->is_made)
 		unlink(path);
-	w->made_fifo = false;
-	return error_set(COHORT_INVALID, "options->dump_fifo is \"%s\": %s",
-	                 path, strerror(err));
+	f->fd = -1;
 }
 
-/* Open for both, so that it never is at its end. */
-static int open_fifo_locked(struct waker *w, const char *path)
+/* Open for both, so that it never is at its end.  With the FIFOs' lock. */
+static int open_fifo(const char *path, struct fifo *f)
 {
 	struct stat status;
+	int err;
 
-	w->made_fifo = !mkfifo(path, 0600);
-	w->fifo = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (w->fifo < 0 || fstat(w->fifo, &status))
-		return refuse_fifo(w, path);
-	if (!S_ISFIFO(status.st_mode))
+	f->is_made = !mkfifo(path, 0600);
+	f->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (f->fd < 0 || fstat(f->fd, &status)) {
+		err = errno;
+		drop_fifo(f, path);
+		return error_set(COHORT_INVALID,
+		                 "options->dump_fifo is \"%s\": %s", path,
+		                 strerror(err));
+	}
+	if (!S_ISFIFO(status.st_mode)) {
+		drop_fifo(f, path);
 		return error_set(COHORT_INVALID,
 		                 "options->dump_fifo is \"%s\", which is no "
 		                 "FIFO",
 		                 path);
-	w->device = status.st_dev;
-	w->inode = status.st_ino;
-	snprintf(w->path, sizeof(w->path), "%s", path);
+	}
+	f->device = status.st_dev;
+	f->inode = status.st_ino;
 	return COHORT_OK;
 }
 
-/* True if it still has its name. */
-static bool is_at_its_path(const struct waker *w)
-{
-	struct stat status;
-
-	return !lstat(w->path, &status) && status.st_dev == w->device &&
-	       status.st_ino == w->inode;
-}
-
-/* Whoever made it takes it away, or leaves that to another that has it open. */
-static void close_fifo_locked(struct waker *w)
+/* Leave it to another waker that has it open, if there is one: whoever made it takes it
+ * away. */
+static bool pass_fifo_locked(const struct waker *w)
 {
 	struct waker *other;
 
-	if (w->fifo < 0)
-		return;
-	for (other = all; other && w->made_fifo; other = other->next)
+	for (other = all; other; other = other->next)
 		if (other != w && other->is_used && other->fifo >= 0 &&
 		    other->device == w->device && other->inode == w->inode) {
 			other->made_fifo = true;
-			w->made_fifo = false;
+			return true;
 		}
-	if (w->made_fifo && is_at_its_path(w))
+	return false;
+}
+
+/* What @w had, with its path.  The waker may be another's already. */
+static void close_fifo(const struct waker *w)
+{
+	struct stat status;
+
+	if (w->made_fifo && !lstat(w->path, &status) &&
+	    status.st_dev == w->device && status.st_ino == w->inode)
 		unlink(w->path);
 	close(w->fifo);
-	w->fifo = -1;
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -265,49 +279,87 @@ static struct waker *find_locked(void)
 	return w;
 }
 
-static int get_locked(int signal, const char *fifo, struct waker **out)
+static int get_locked(int signal, const char *path, const struct fifo *f,
+                      struct waker **out)
 {
 	struct waker *w = find_locked();
-	int rc = COHORT_OK;
+	int rc;
 
 	if (!w)
 		return error_set(COHORT_SYSTEM,
 		                 "no memory or descriptor for a waker");
-	w->fifo = -1;
-	w->made_fifo = false;
 	drain(w->fd); /* what was meant for another */
-	if (*fifo)
-		rc = open_fifo_locked(w, fifo);
-	if (rc == COHORT_OK && signal)
-		rc = install_locked(signal);
-	if (rc != COHORT_OK) {
-		close_fifo_locked(w);
+	rc = signal ? install_locked(signal) : COHORT_OK;
+	if (rc != COHORT_OK)
 		return rc;
-	}
+	w->fifo = f->fd;
+	w->made_fifo = f->is_made;
+	w->device = f->device;
+	w->inode = f->inode;
+	snprintf(w->path, sizeof(w->path), "%s", path);
 	w->is_used = true;
 	atomic_store(&w->signal, signal);
 	*out = w;
 	return COHORT_OK;
 }
 
-int waker_get(int signal, const char *fifo, struct waker **out)
+static int get(int signal, const char *path, const struct fifo *f,
+               struct waker **out)
 {
 	int rc;
 
 	pthread_mutex_lock(&lock);
-	rc = get_locked(signal, fifo, out);
+	rc = get_locked(signal, path, f, out);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
-void waker_put(struct waker *w)
+int waker_get(int signal, const char *path, struct waker **out)
 {
+	struct fifo f = { .fd = -1 };
+	int rc;
+
+	if (!*path)
+		return get(signal, path, &f, out);
+	pthread_mutex_lock(&fifo_lock);
+	rc = open_fifo(path, &f);
+	if (rc == COHORT_OK)
+		rc = get(signal, path, &f, out);
+	if (rc != COHORT_OK)
+		drop_fifo(&f, path);
+	pthread_mutex_unlock(&fifo_lock);
+	return rc;
+}
+
+/* The waker is nobody's any more; a copy with what is to be closed. */
+static struct waker put(struct waker *w)
+{
+	struct waker had;
 	int signal;
 
 	pthread_mutex_lock(&lock);
 	signal = atomic_exchange(&w->signal, 0);
 	w->is_used = false;
 	restore_locked(signal);
-	close_fifo_locked(w);
+	if (w->fifo >= 0 && w->made_fifo && pass_fifo_locked(w))
+		w->made_fifo = false;
+	had = *w;
+	w->fifo = -1;
 	pthread_mutex_unlock(&lock);
+	return had;
+}
+
+void waker_put(struct waker *w)
+{
+	struct waker had;
+
+	if (!*w->path) {
+		put(w);
+		return;
+	}
+	pthread_mutex_lock(&fifo_lock);
+	had = put(w);
+	if (had.fifo >= 0)
+		close_fifo(&had);
+	pthread_mutex_unlock(&fifo_lock);
 }

@@ -17,11 +17,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "core/clique.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
@@ -589,6 +591,140 @@ Test(dump, is_written_by_all_at_a_write_to_a_fifo)
 	cr_assert(is_there("fifo"));
 	cr_assert_eq(cohort_group_close(other), COHORT_OK);
 	cr_assert_not(is_there("fifo"));
+}
+
+/* A file system that hangs, in this file's place of libc's. */
+static atomic_bool is_hanging, is_hung;
+
+int mkfifo(const char *path, mode_t mode)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&is_hanging)) {
+		atomic_store(&is_hung, true);
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return mknod(path, S_IFIFO | mode, 0);
+}
+
+static void *open_with_fifo(void *out)
+{
+	struct cohort_group_options with = o;
+
+	with.dump_fifo = fifo;
+	ranks_must(cohort_group_open(NULL, 1, &with, out), "open");
+	return NULL;
+}
+
+Test(dump, a_fifo_that_hangs_keeps_nobody_else)
+{
+	struct cohort_group *hung = NULL;
+	struct backoff b = BACKOFF;
+	pthread_t thread;
+
+	o.dump_directory = folder;
+	o.platform = place_platform();
+	atomic_store(&is_hanging, true);
+	pthread_create(&thread, NULL, open_with_fifo, &hung);
+	while (!atomic_load(&is_hung))
+		backoff_wait(&b, UINT64_MAX);
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	close_group();
+	atomic_store(&is_hanging, false);
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_group_close(hung), COHORT_OK);
+	cr_assert_not(is_there("fifo"));
+}
+
+static atomic_bool is_endless;
+
+/* In libc's place: a FIFO with a writer that is always faster. */
+ssize_t read(int fd, void *bytes, size_t n)
+{
+	struct stat status;
+
+	if (atomic_load(&is_endless) && !fstat(fd, &status) &&
+	    S_ISFIFO(status.st_mode))
+		return (ssize_t)n;
+	return syscall(SYS_read, fd, bytes, n);
+}
+
+/* Whoever writes faster than is read keeps no group open. */
+Test(dump, a_fifo_that_is_never_empty_keeps_nobody)
+{
+	int fd;
+
+	o.dump_directory = folder;
+	o.dump_fifo = fifo;
+	o.deadlines.close_ns = o.deadlines.abort_ns = COHORT_FOREVER;
+	group = ranks_split(1, &o, comms);
+	atomic_store(&is_endless, true);
+	fd = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	cr_assert_eq(write(fd, "x", 1), 1);
+	cr_assert_not_null(await_file("fr_dp_g1_merged.json"));
+	close_group();
+	close(fd);
+}
+
+/* True while there is a thread of that name. */
+static bool has_thread(const char *name)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	char is[THREAD_NAME_SIZE];
+	struct dirent *task;
+	bool found = false;
+
+	while ((task = readdir(tasks)))
+		found |= thread_lives(atoi(task->d_name), is) &&
+		         strcmp(is, name) == 0;
+	closedir(tasks);
+	return found;
+}
+
+/* A set of open descriptors that are events. */
+static uint64_t event_descriptors(void)
+{
+	char path[64], what[64];
+	uint64_t set = 0;
+	int fd;
+
+	for (fd = 0; fd < 64; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, what, sizeof(what) - 1);
+		what[n > 0 ? n : 0] = '\0';
+		if (strcmp(what, "anon_inode:[eventfd]") == 0)
+			set |= UINT64_C(1) << fd;
+	}
+	return set;
+}
+
+/* Of a program that closes descriptors that are not its own. */
+Test(dump, ends_with_its_descriptor)
+{
+	uint64_t before = event_descriptors(), ours;
+	struct backoff b = BACKOFF;
+	int fd, other;
+
+	o.dump_directory = folder;
+	o.dump_fifo = fifo;
+	group = ranks_split(1, &o, comms);
+	cr_assert(has_thread("dp/dump"));
+	ours = event_descriptors() & ~before;
+	cr_assert_neq(ours, 0);
+	for (fd = 0; fd < 64; fd++)
+		if (ours >> fd & 1)
+			close(fd);
+	/* It has to look. */
+	other = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	cr_assert_eq(write(other, "x", 1), 1);
+	close(other);
+	/* Else it would find that out for ever. */
+	while (has_thread("dp/dump"))
+		backoff_wait(&b, UINT64_MAX);
+	close_group();
 }
 
 /* What has the name of the FIFO by then is another's. */
