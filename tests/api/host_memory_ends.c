@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls with host memory that do not come to their end, or not in time: whose the
+ * memory is then, and what can be called next
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/staging.h"
+#include "support/expect.h"
+#include "support/failing.h"
+#include "support/ranks.h"
+
+#define RANKS 2
+#define COUNT 10000 /* of many chunks */
+#define MOMENT UINT64_C(1000000)
+
+static struct cohort_group *group;
+static struct cohort_comm *comms[RANKS];
+static struct cohort_group_options o;
+
+static void set_up(void)
+{
+	staging_set_chunk(4096);
+	cohort_group_options_init(&o);
+}
+
+TestSuite(host_memory_ends, .init = set_up, .timeout = 60);
+
+static void open_ranks(void)
+{
+	group = ranks_split(RANKS, &o, comms);
+}
+
+static int32_t *data_of(int32_t value)
+{
+	int32_t *data = malloc(COUNT * sizeof(*data));
+	size_t i;
+
+	for (i = 0; i < COUNT; i++)
+		data[i] = value;
+	return data;
+}
+
+static bool is_all(const int32_t *data, int32_t value)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT; i++)
+		if (data[i] != value)
+			return false;
+	return true;
+}
+
+static int sum(struct cohort_comm *comm, int32_t *data, uint64_t timeout)
+{
+	return cohort_all_reduce_host(comm, data, COUNT, COHORT_I32, COHORT_SUM,
+	                              timeout);
+}
+
+/* A call on a thread of its own. */
+struct other {
+	struct cohort_comm *comm;
+	int32_t *data;
+	uint64_t timeout;
+	int rc;
+	pthread_t thread;
+};
+
+static void *other_main(void *arg)
+{
+	struct other *t = arg;
+
+	t->rc = sum(t->comm, t->data, t->timeout);
+	return NULL;
+}
+
+static void begin(struct other *t, int rank, int32_t *data, uint64_t timeout)
+{
+	*t = (struct other){ comms[rank], data, timeout, 0, 0 };
+	cr_assert_eq(pthread_create(&t->thread, NULL, other_main, t), 0);
+}
+
+static int end(struct other *t)
+{
+	pthread_join(t->thread, NULL);
+	return t->rc;
+}
+
+/* Wait until rank @rank has called @n collectives. */
+static void await_call(int rank, uint64_t n)
+{
+	struct cohort_stats stats = { .size = sizeof(stats) };
+
+	do {
+		sched_yield();
+		ranks_must(cohort_stats(comms[rank], &stats), "stats");
+	} while (stats.collectives < n);
+}
+
+/* Both ranks, and what comes of it. */
+static void both_are_well(void)
+{
+	int32_t *a = data_of(4), *b = data_of(5);
+	struct other t;
+
+	begin(&t, 0, a, RANKS_SOON);
+	cr_assert_eq(sum(comms[1], b, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(end(&t), COHORT_OK);
+	cr_assert(is_all(a, 9));
+	cr_assert(is_all(b, 9));
+	free(a);
+	free(b);
+}
+
+/* ---- in time ---------------------------------------------------------- */
+
+Test(host_memory_ends, given_up_it_goes_on_without_the_caller)
+{
+	int32_t *late = data_of(2), *data;
+	int i;
+
+	open_ranks();
+	for (i = 0; i < 3; i++) {
+		data = data_of(1);
+		cr_assert_eq(sum(comms[0], data, i * MOMENT), COHORT_TIMED_OUT);
+		memset(data, 0x55, COUNT * sizeof(*data));
+		cr_assert_eq(sum(comms[1], late, COHORT_FOREVER), COHORT_OK);
+		cr_assert(is_all(late, 3 + i));
+		cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON),
+		             COHORT_OK);
+		cr_assert(is_all(data, 0x55555555));
+		free(data);
+	}
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(late);
+}
+
+Test(host_memory_ends, both_may_be_given_up)
+{
+	int32_t *a = data_of(1), *b = data_of(2);
+
+	open_ranks();
+	cr_assert_eq(sum(comms[0], a, 0), COHORT_TIMED_OUT);
+	free(a);
+	/* It may be done at once now. */
+	cr_assert_geq(sum(comms[1], b, 0), COHORT_OK);
+	free(b);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(host_memory_ends, while_one_goes_on_the_next_is_refused)
+{
+	int32_t *data = data_of(1);
+
+	open_ranks();
+	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_TIMED_OUT);
+	expect(sum(comms[0], data, MOMENT), COHORT_BUSY,
+	       "all_reduce_host: an earlier call with host memory, ticket 1 of "
+	       "rank 0, which timed out, is still under way");
+	expect(cohort_send_host(comms[0], data, 1, COHORT_I32, 1, 0),
+	       COHORT_BUSY, "send_host: an earlier call");
+	/* Neither was made. */
+	cr_assert_eq(sum(comms[1], data, RANKS_SOON), COHORT_OK);
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(data);
+}
+
+Test(host_memory_ends, a_root_may_leave_before_the_others_come)
+{
+	int32_t *data = data_of(7), *there = data_of(0);
+
+	open_ranks();
+	cr_assert_eq(cohort_broadcast_host(comms[0], data, COUNT, COHORT_I32, 0,
+	                                   0),
+	             COHORT_TIMED_OUT);
+	memset(data, 0, COUNT * sizeof(*data));
+	free(data);
+	cr_assert_eq(cohort_broadcast_host(comms[1], there, COUNT, COHORT_I32,
+	                                   0, RANKS_SOON),
+	             COHORT_OK);
+	cr_assert(is_all(there, 7));
+	data = data_of(8);
+	cr_assert_eq(cohort_send_host(comms[0], data, COUNT, COHORT_I32, 1,
+	                              MOMENT),
+	             COHORT_TIMED_OUT);
+	free(data);
+	cr_assert_eq(cohort_recv_host(comms[1], there, COUNT, COHORT_I32, 0,
+	                              RANKS_SOON),
+	             COHORT_OK);
+	cr_assert(is_all(there, 8));
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(there);
+}
+
+/* ---- aborts ----------------------------------------------------------- */
+
+static void is_aborted(uint64_t timeout)
+{
+	int32_t *data = data_of(1);
+	struct other t;
+
+	open_ranks();
+	begin(&t, 0, data, timeout);
+	await_call(0, 1);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(end(&t), COHORT_ABORTED);
+	free(data);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(host_memory_ends, an_abort_ends_it)
+{
+	is_aborted(COHORT_FOREVER);
+}
+
+Test(host_memory_ends, an_abort_ends_one_with_a_timeout)
+{
+	is_aborted(RANKS_SOON);
+}
+
+Test(host_memory_ends, an_abort_ends_what_was_given_up)
+{
+	int32_t *data = data_of(1);
+
+	open_ranks();
+	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_TIMED_OUT);
+	free(data);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_ABORTED);
+	data = data_of(1);
+	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_ABORTED);
+	free(data);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* The second of many chunks never comes, or on the host platform all of it. */
+Test(host_memory_ends, it_is_aborted_in_its_middle)
+{
+	bool is_gpu = place_platform() == COHORT_PLATFORM_GPU;
+	int32_t *a = data_of(1), *b = data_of(2);
+	struct other t[RANKS];
+
+	ranks_fault(1, is_gpu, COHORT_FAULT_NEVER, 0);
+	open_ranks();
+	begin(&t[0], 0, a, COHORT_FOREVER);
+	begin(&t[1], 1, b, is_gpu ? RANKS_SOON : COHORT_FOREVER);
+	await_call(0, 1);
+	await_call(1, 1);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(end(&t[0]), COHORT_ABORTED);
+	free(a);
+	cr_assert_eq(end(&t[1]), COHORT_ABORTED);
+	free(b);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(host_memory_ends, a_deadline_names_the_call)
+{
+	int32_t *data = data_of(1);
+	struct cohort_cause cause;
+
+	o.deadlines.first_ns = 50 * MOMENT;
+	open_ranks();
+	cr_assert_eq(sum(comms[0], data, COHORT_FOREVER), COHORT_STALLED);
+	free(data);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_not_null(strstr(cause.text,
+	                          "all_reduce_host of 10000 int32, sum"),
+	                   "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(host_memory_ends, it_is_not_the_devices_call)
+{
+	int32_t *data = data_of(1), *other = data_of(1);
+	struct cohort_cause cause;
+	struct other t;
+	uint64_t ticket;
+	int rc;
+
+	open_ranks();
+	begin(&t, 0, data, COHORT_FOREVER);
+	rc = cohort_all_reduce(comms[1], other, other, COUNT, COHORT_I32,
+	                       COHORT_SUM, cohort_comm_stream(comms[1]),
+	                       &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_wait(comms[1], ticket, RANKS_SOON);
+	cr_assert_eq(rc, COHORT_MISMATCH);
+	cr_assert_eq(end(&t), COHORT_MISMATCH);
+	free(data);
+	free(other);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_not_null(
+		strstr(cause.text,
+	               "rank 0 calls all_reduce_host of 10000 int32, sum: rank "
+	               "1 calls all_reduce of 10000 int32, sum"),
+		"%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- what is refused -------------------------------------------------- */
+
+Test(host_memory_ends, a_second_caller_is_told)
+{
+	int32_t *data = data_of(1), *b = data_of(2);
+	struct other t;
+
+	open_ranks();
+	begin(&t, 0, data, RANKS_SOON);
+	await_call(0, 1);
+	cr_assert_eq(sum(comms[0], b, 0), COHORT_BUSY);
+	cr_assert(is_all(b, 2));
+	cr_assert_eq(sum(comms[1], b, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(end(&t), COHORT_OK);
+	cr_assert(is_all(data, 3));
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(data);
+	free(b);
+}
+
+Test(host_memory_ends, wrong_arguments_are_named)
+{
+	static int32_t d[8];
+	struct cohort_comm *c;
+
+	open_ranks();
+	c = comms[0];
+	expect(cohort_all_reduce_host(NULL, d, 4, COHORT_I32, COHORT_SUM, 0),
+	       COHORT_INVALID, "comm is NULL");
+	expect(cohort_all_reduce_host(c, NULL, 4, COHORT_I32, COHORT_SUM, 0),
+	       COHORT_INVALID,
+	       "all_reduce_host: data is NULL with a count of 4");
+	expect(cohort_all_reduce_host(c, d, 4, 99, COHORT_SUM, 0),
+	       COHORT_INVALID, "all_reduce_host: type is 99");
+	expect(cohort_all_reduce_host(c, d, 4, COHORT_I32, -1, COHORT_FOREVER),
+	       COHORT_INVALID, "all_reduce_host: op is -1");
+	expect(cohort_all_reduce_host(c, d, 4, COHORT_I32, 77, COHORT_FOREVER),
+	       COHORT_INVALID, "all_reduce_host: op is 77");
+	expect(cohort_broadcast_host(c, d, 4, COHORT_I32, 2, 0), COHORT_INVALID,
+	       "broadcast_host: root is 2, not 0 to 1");
+	expect(cohort_reduce_host(c, d, SIZE_MAX, COHORT_I32, COHORT_SUM, 0, 0),
+	       COHORT_INVALID, "reduce_host: count is 18446744073709551615");
+	expect(cohort_gather_host(c, NULL, d, 4, COHORT_I32, 0, 0),
+	       COHORT_INVALID, "gather_host: send is NULL with a count of 4");
+	expect(cohort_scatter_host(c, d, NULL, 4, COHORT_I32, 0, 0),
+	       COHORT_INVALID, "scatter_host: recv is NULL with a count of 4");
+	expect(cohort_all_to_all_host(c, d, d + 1, 2, COHORT_I32, 0),
+	       COHORT_INVALID, "all_to_all_host: send is");
+	expect(cohort_send_host(c, d, 4, COHORT_I32, 0, 0), COHORT_INVALID,
+	       "send_host: peer is 0, this rank");
+	expect(cohort_recv_host(c, d, 4, COHORT_I32, 5, 0), COHORT_INVALID,
+	       "recv_host: peer is 5, not 0 to 1");
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(host_memory_ends, it_is_not_for_a_batch)
+{
+	static int32_t d;
+
+	open_ranks();
+	cr_assert_eq(cohort_batch_begin(comms[0]), COHORT_OK);
+	expect(cohort_all_reduce_host(comms[0], &d, 1, COHORT_I32, COHORT_SUM,
+	                              0),
+	       COHORT_STATE, "all_reduce_host: a batch is open on rank 0");
+	cr_assert_eq(cohort_batch_end(comms[0], NULL, NULL), COHORT_OK);
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- failures --------------------------------------------------------- */
+
+Test(host_memory_ends, without_memory_nothing_has_happened)
+{
+	int32_t *data = data_of(3);
+
+	platform_override(failing_wrap(place_table()));
+	open_ranks();
+	failing_at("cudaHostAlloc", 1, 0, cudaErrorMemoryAllocation);
+	expect(sum(comms[0], data, RANKS_SOON), COHORT_NO_MEMORY,
+	       "cudaHostAlloc");
+	cr_assert(is_all(data, 3));
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(data);
+}
+
+/* Whichever of the native calls it is: the group ends, and the memory is free. */
+static void fails_at(const char *what)
+{
+	int32_t *a = data_of(1), *b = data_of(2);
+	const struct platform *real = place_table();
+	struct other t;
+	int n, rc;
+
+	if (place_platform() != COHORT_PLATFORM_GPU)
+		place_skip("without chunks nothing of it is called");
+	for (n = 1; n < 12; n += 3) {
+		platform_override(failing_wrap(real));
+		open_ranks();
+		both_are_well();
+		begin(&t, 1, b, COHORT_FOREVER);
+		await_call(1, 2);
+		failing_at(what, (unsigned long)n, 0, cudaErrorInvalidValue);
+		rc = sum(comms[0], a, COHORT_FOREVER);
+		cr_assert_eq(rc, COHORT_CUDA, "%s %d: %d", what, n, rc);
+		cr_assert_eq(end(&t), COHORT_CUDA);
+		memset(a, 1, COUNT * sizeof(*a));
+		memset(b, 1, COUNT * sizeof(*b));
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
+	free(a);
+	free(b);
+}
+
+Test(host_memory_ends, a_copy_that_fails_ends_the_group)
+{
+	fails_at("cudaMemcpyAsync");
+}
+
+Test(host_memory_ends, an_order_that_fails_ends_the_group)
+{
+	fails_at("cudaStreamWaitEvent");
+}

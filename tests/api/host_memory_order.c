@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls with host memory on a device: in which order things happen, and which copies
+ * there are
+ *
+ * A table in front of the platform's keeps what is called for rank 0, and has an event
+ * behind each copy and each collective.  Nothing is measured: a collective that is held
+ * for good shows what does not wait for it.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "core/staging.h"
+#include "support/expect.h"
+#include "support/ranks.h"
+
+#define RANKS 2
+#define CHUNK 4096
+#define CHUNKS 6
+#define COUNT (CHUNKS * CHUNK / sizeof(int32_t))
+#define MOST 64
+
+enum what { LOAD, WORK, STORE, WHATS };
+
+/* What rank 0's thread has called, and an event behind each. */
+static struct {
+	_Atomic int n;
+	cudaEvent_t events[MOST];
+	const void *host[MOST]; /* of a copy */
+	cudaStream_t stream;
+} seen[WHATS];
+
+static _Thread_local bool is_watched;
+static const struct platform *real;
+static struct platform table;
+static atomic_int waits; /* calls that wait for a device */
+static atomic_int allocations;
+static struct cohort_group *group;
+static struct cohort_comm *comms[RANKS];
+
+static void note(enum what what, const void *host, cudaStream_t stream)
+{
+	int n = atomic_load(&seen[what].n);
+
+	if (!is_watched)
+		return;
+	cr_assert_lt(n, MOST);
+	cr_assert_eq(real->cudaEventCreateWithFlags(&seen[what].events[n],
+	                                            cudaEventDisableTiming),
+	             cudaSuccess);
+	cr_assert_eq(real->cudaEventRecord(seen[what].events[n], stream),
+	             cudaSuccess);
+	seen[what].host[n] = host;
+	seen[what].stream = stream;
+	atomic_store(&seen[what].n, n + 1);
+}
+
+static bool is_pinned(const void *at)
+{
+	struct cudaPointerAttributes a;
+
+	return real->cudaPointerGetAttributes(&a, at) == cudaSuccess &&
+	       a.type == cudaMemoryTypeHost;
+}
+
+static cudaError_t copy_async(void *dst, const void *src, size_t bytes,
+                              enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	bool loads = kind == cudaMemcpyHostToDevice;
+	cudaError_t error =
+		real->cudaMemcpyAsync(dst, src, bytes, kind, stream);
+
+	/* Else it is not asynchronous. */
+	cr_assert(is_pinned(loads ? src : dst));
+	note(loads ? LOAD : STORE, loads ? src : dst, stream);
+	return error;
+}
+
+static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+	ncclResult_t result =
+		real->ncclAllReduce(send, recv, count, type, op, comm, stream);
+
+	note(WORK, NULL, stream);
+	return result;
+}
+
+static cudaError_t copy_now(void *dst, const void *src, size_t bytes,
+                            enum cudaMemcpyKind kind)
+{
+	atomic_fetch_add(&waits, 1);
+	return real->cudaMemcpy(dst, src, bytes, kind);
+}
+
+static cudaError_t wait_stream(cudaStream_t stream)
+{
+	atomic_fetch_add(&waits, 1);
+	return real->cudaStreamSynchronize(stream);
+}
+
+static cudaError_t wait_event(cudaEvent_t event)
+{
+	atomic_fetch_add(&waits, 1);
+	return real->cudaEventSynchronize(event);
+}
+
+static cudaError_t wait_device(void)
+{
+	atomic_fetch_add(&waits, 1);
+	return real->cudaDeviceSynchronize();
+}
+
+static cudaError_t host_alloc(void **memory, size_t bytes, unsigned int flags)
+{
+	atomic_fetch_add(&allocations, 1);
+	return real->cudaHostAlloc(memory, bytes, flags);
+}
+
+static cudaError_t device_alloc(void **memory, size_t bytes)
+{
+	atomic_fetch_add(&allocations, 1);
+	return real->cudaMalloc(memory, bytes);
+}
+
+static void set_up(void)
+{
+	if (place_platform() != COHORT_PLATFORM_GPU)
+		place_skip("the host platform copies nothing");
+	real = place_table();
+	table = *real;
+	table.cudaMemcpyAsync = copy_async;
+	table.ncclAllReduce = all_reduce;
+	table.cudaMemcpy = copy_now;
+	table.cudaStreamSynchronize = wait_stream;
+	table.cudaEventSynchronize = wait_event;
+	table.cudaDeviceSynchronize = wait_device;
+	table.cudaHostAlloc = host_alloc;
+	table.cudaMalloc = device_alloc;
+	platform_override(&table);
+	staging_set_chunk(CHUNK);
+	group = ranks_split(RANKS, NULL, comms);
+}
+
+TestSuite(host_memory_order, .init = set_up, .timeout = 60);
+
+/* A call of rank @rank's on a thread of its own. */
+struct caller {
+	int rank;
+	int32_t *data;
+	uint64_t timeout;
+	int rc;
+	pthread_t thread;
+};
+
+static void *call(void *arg)
+{
+	struct caller *c = arg;
+
+	is_watched = !c->rank;
+	c->rc = cohort_all_reduce_host(comms[c->rank], c->data, COUNT,
+	                               COHORT_I32, COHORT_SUM, c->timeout);
+	return NULL;
+}
+
+static void begin(struct caller *c, int rank, int32_t *data, uint64_t timeout)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT; i++)
+		data[i] = rank + 1;
+	*c = (struct caller){ .rank = rank, .data = data, .timeout = timeout };
+	cr_assert_eq(pthread_create(&c->thread, NULL, call, c), 0);
+}
+
+static int end(struct caller *c)
+{
+	pthread_join(c->thread, NULL);
+	return c->rc;
+}
+
+static bool is_done(enum what what, int k)
+{
+	return atomic_load(&seen[what].n) > k &&
+	       real->cudaEventQuery(seen[what].events[k]) == cudaSuccess;
+}
+
+static void await(enum what what, int k)
+{
+	uint64_t deadline = clock_now() + RANKS_SOON;
+
+	while (!is_done(what, k)) {
+		cr_assert_lt(clock_now(), deadline, "%d of kind %d is not done",
+		             k, what);
+		sched_yield();
+	}
+}
+
+static void await_queued(enum what what, int n)
+{
+	while (atomic_load(&seen[what].n) < n)
+		sched_yield();
+}
+
+/* The peer does not come: all of the call is queued nevertheless, and as many chunks
+ * are on the device as it has room for. */
+Test(host_memory_order, chunks_are_loaded_while_the_first_is_reduced)
+{
+	static int32_t a[COUNT], b[COUNT];
+	struct caller c[RANKS];
+	size_t i;
+
+	begin(&c[0], 0, a, COHORT_FOREVER);
+	await(LOAD, 1);
+	await(LOAD, STAGING_RING - 1);
+	await_queued(STORE, CHUNKS);
+	cr_assert_not(is_done(WORK, 0));
+	cr_assert_not(is_done(LOAD, STAGING_RING));
+	cr_assert_eq(atomic_load(&seen[LOAD].n), CHUNKS);
+	cr_assert_eq(atomic_load(&seen[WORK].n), CHUNKS);
+	begin(&c[1], 1, b, COHORT_FOREVER);
+	cr_assert_eq(end(&c[0]), COHORT_OK);
+	cr_assert_eq(end(&c[1]), COHORT_OK);
+	for (i = 0; i < COUNT; i++)
+		cr_assert(a[i] == 3 && b[i] == 3);
+	cr_assert_eq(atomic_load(&waits), 0);
+	cr_assert(seen[LOAD].stream != seen[WORK].stream &&
+	          seen[WORK].stream != seen[STORE].stream &&
+	          seen[STORE].stream != seen[LOAD].stream);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* The second collective is held: the first chunk comes back, and those behind it are
+ * on the device. */
+Test(host_memory_order, a_chunk_is_stored_while_the_next_is_reduced)
+{
+	static int32_t a[COUNT], b[COUNT];
+	struct caller c[RANKS];
+
+	ranks_fault(1, 1, COHORT_FAULT_NEVER, 0);
+	begin(&c[0], 0, a, COHORT_FOREVER);
+	begin(&c[1], 1, b, COHORT_FOREVER);
+	await(STORE, 0);
+	await(LOAD, STAGING_RING);
+	cr_assert_not(is_done(WORK, 1));
+	cr_assert_not(is_done(LOAD, STAGING_RING + 1));
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(end(&c[0]), COHORT_ABORTED);
+	cr_assert_eq(end(&c[1]), COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(host_memory_order, pinned_memory_is_copied_directly_unless_given_up)
+{
+	static int32_t b[COUNT];
+	struct caller c[RANKS];
+	void *pinned;
+	int32_t *a;
+	size_t i;
+	int k;
+
+	ranks_must(real->cudaHostAlloc(&pinned, COUNT * sizeof(*a),
+	                               cudaHostAllocPortable),
+	           "cudaHostAlloc");
+	a = pinned;
+	begin(&c[0], 0, a, COHORT_FOREVER);
+	begin(&c[1], 1, b, RANKS_SOON);
+	cr_assert_eq(end(&c[0]), COHORT_OK);
+	cr_assert_eq(end(&c[1]), COHORT_OK);
+	for (i = 0; i < COUNT; i++)
+		cr_assert(a[i] == 3 && b[i] == 3);
+	for (k = 0; k < CHUNKS; k++) {
+		cr_assert_eq(seen[LOAD].host[k], (char *)a + k * CHUNK);
+		cr_assert_eq(seen[STORE].host[k], (char *)a + k * CHUNK);
+	}
+	begin(&c[0], 0, a, RANKS_SOON);
+	begin(&c[1], 1, b, RANKS_SOON);
+	cr_assert_eq(end(&c[0]), COHORT_OK);
+	cr_assert_eq(end(&c[1]), COHORT_OK);
+	for (k = CHUNKS; k < 2 * CHUNKS; k++) {
+		const char *from = seen[LOAD].host[k];
+
+		cr_assert(from < (char *)a || from >= (char *)(a + COUNT));
+	}
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	real->cudaFreeHost(pinned);
+}
+
+Test(host_memory_order, memory_is_allocated_once)
+{
+	static int32_t a[COUNT], b[COUNT];
+	struct caller c[RANKS];
+	int i, once = 0;
+
+	for (i = 0; i < 4; i++) {
+		begin(&c[0], 0, a, COHORT_FOREVER);
+		begin(&c[1], 1, b, RANKS_SOON);
+		cr_assert_eq(end(&c[0]), COHORT_OK);
+		cr_assert_eq(end(&c[1]), COHORT_OK);
+		if (!i)
+			once = atomic_load(&allocations);
+	}
+	cr_assert_eq(atomic_load(&allocations), once);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(host_memory_order, memory_of_a_device_is_refused)
+{
+	int32_t *data;
+
+	ranks_must(cohort_alloc(comms[0], 64, (void **)&data), "alloc");
+	expect(cohort_all_reduce_host(comms[0], data, 4, COHORT_I32, COHORT_SUM,
+	                              0),
+	       COHORT_INVALID, "all_reduce_host: data is ");
+	expect(cohort_all_reduce_host(comms[0], data, 4, COHORT_I32, COHORT_SUM,
+	                              0),
+	       COHORT_INVALID, ", memory of a device");
+	ranks_must(cohort_free(comms[0], data), "free");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
