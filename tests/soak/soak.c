@@ -73,7 +73,7 @@ static atomic_ulong sleeps, checked, done[CALLS_THERE_ARE];
 struct rank {
 	struct cohort_comm *comm;
 	int number;
-	void *send, *recv;
+	void *send, *recv, *other; /* of a batch's second call */
 	uint64_t calls; /* state of the numbers that all draw from, */
 	uint64_t own;   /* and of its own */
 };
@@ -90,8 +90,8 @@ static int batch(struct rank *k, size_t count, int type, void *stream,
 	rc = cohort_all_gather(k->comm, k->send, k->recv, count, type, NULL,
 	                       NULL);
 	if (rc == COHORT_OK)
-		rc = cohort_broadcast(k->comm, k->send, k->send, count, type, 0,
-		                      NULL, NULL);
+		rc = cohort_broadcast(k->comm, k->send, k->other, count, type,
+		                      0, NULL, NULL);
 	ended = cohort_batch_end(k->comm, stream, ticket);
 	return rc != COHORT_OK ? rc : ended;
 }
@@ -252,6 +252,7 @@ static void rank_init(struct rank *k, struct cohort_comm *comm, int number)
 	};
 	must(cohort_alloc(comm, BYTES, &k->send), "alloc");
 	must(cohort_alloc(comm, BYTES, &k->recv), "alloc");
+	must(cohort_alloc(comm, BYTES, &k->other), "alloc");
 }
 
 static void run(struct cohort_comm **comms)
@@ -268,6 +269,7 @@ static void run(struct cohort_comm **comms)
 	for (r = 0; r < RANKS; r++)
 		pthread_join(threads[r], NULL);
 	for (r = 0; r < RANKS; r++) {
+		must(cohort_free(comms[r], ranks[r].other), "free");
 		must(cohort_free(comms[r], ranks[r].recv), "free");
 		must(cohort_free(comms[r], ranks[r].send), "free");
 	}
