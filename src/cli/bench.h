@@ -36,8 +36,16 @@ enum bench_path {
 	PATH_RAW,    /* NCCL's functions of the platform's table */
 	PATH_DIRECT, /* the ranks' threads, by the host platform's arithmetic, with
 	                a meeting before and one after it */
+	PATH_HOST,  /* cohort_*_host(), with plain memory */
+	PATH_TIMED, /* the same with a timeout */
 	BENCH_PATHS,
 };
+
+/* True of calls that wait by themselves. */
+static inline bool bench_path_waits(enum bench_path path)
+{
+	return path == PATH_HOST || path == PATH_TIMED;
+}
 
 struct bench_mode {
 	enum bench_pace pace;
@@ -112,9 +120,10 @@ struct bench_plan {
 	const struct bench_options *options;
 	struct bench_case *cases;
 	size_t count;
-	size_t bytes;   /* of the largest buffer */
-	bool needs_two; /* buffers per rank */
-	int platform;   /* that it ran on */
+	size_t bytes;     /* of the largest buffer */
+	bool needs_two;   /* buffers per rank */
+	bool needs_plain; /* memory for calls with host memory */
+	int platform;     /* that it ran on */
 	int cores;
 };
 

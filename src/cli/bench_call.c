@@ -81,6 +81,56 @@ static int send_recv(struct caller *w, struct call *c)
 	return rc;
 }
 
+/* ---- with host memory -------------------------------------------------- */
+
+static int host_all_reduce(struct caller *w, struct call *c)
+{
+	return cohort_all_reduce_host(w->comm, c->recv, c->count, c->type,
+	                              c->op, c->timeout);
+}
+
+static int host_broadcast(struct caller *w, struct call *c)
+{
+	return cohort_broadcast_host(w->comm, c->recv, c->count, c->type,
+	                             c->root, c->timeout);
+}
+
+static int host_reduce(struct caller *w, struct call *c)
+{
+	return cohort_reduce_host(w->comm, c->recv, c->count, c->type, c->op,
+	                          c->root, c->timeout);
+}
+
+static int host_all_gather(struct caller *w, struct call *c)
+{
+	return cohort_all_gather_host(w->comm, c->send, c->recv, c->count,
+	                              c->type, c->timeout);
+}
+
+static int host_reduce_scatter(struct caller *w, struct call *c)
+{
+	return cohort_reduce_scatter_host(w->comm, c->send, c->recv, c->count,
+	                                  c->type, c->op, c->timeout);
+}
+
+static int host_all_to_all(struct caller *w, struct call *c)
+{
+	return cohort_all_to_all_host(w->comm, c->send, c->recv, c->count,
+	                              c->type, c->timeout);
+}
+
+static int host_gather(struct caller *w, struct call *c)
+{
+	return cohort_gather_host(w->comm, c->send, c->recv, c->count, c->type,
+	                          c->root, c->timeout);
+}
+
+static int host_scatter(struct caller *w, struct call *c)
+{
+	return cohort_scatter_host(w->comm, c->send, c->recv, c->count, c->type,
+	                           c->root, c->timeout);
+}
+
 /* ---- through the platform's table ------------------------------------- */
 
 static ncclResult_t table_all_reduce(struct caller *w, struct call *c)
@@ -181,6 +231,8 @@ const struct collective collectives[] = {
 	{ .name = "all_reduce",
 	  .by_api = all_reduce,
 	  .by_table = table_all_reduce,
+	  .by_host = host_all_reduce,
+	  .host_in_place = true,
 	  .source = SOURCE_FOLD,
 	  .has_op = true,
 	  .has_in_place = true,
@@ -188,6 +240,8 @@ const struct collective collectives[] = {
 	{ .name = "broadcast",
 	  .by_api = broadcast,
 	  .by_table = table_broadcast,
+	  .by_host = host_broadcast,
+	  .host_in_place = true,
 	  .source = SOURCE_ROOT,
 	  .has_root = true,
 	  .has_in_place = true,
@@ -195,6 +249,8 @@ const struct collective collectives[] = {
 	{ .name = "reduce",
 	  .by_api = reduce,
 	  .by_table = table_reduce,
+	  .by_host = host_reduce,
+	  .host_in_place = true,
 	  .source = SOURCE_FOLD,
 	  .has_op = true,
 	  .has_root = true,
@@ -204,6 +260,7 @@ const struct collective collectives[] = {
 	{ .name = "all_gather",
 	  .by_api = all_gather,
 	  .by_table = table_all_gather,
+	  .by_host = host_all_gather,
 	  .source = SOURCE_EACH,
 	  .has_in_place = true,
 	  .receives_blocks = true,
@@ -211,6 +268,7 @@ const struct collective collectives[] = {
 	{ .name = "reduce_scatter",
 	  .by_api = reduce_scatter,
 	  .by_table = table_reduce_scatter,
+	  .by_host = host_reduce_scatter,
 	  .source = SOURCE_FOLD,
 	  .has_op = true,
 	  .has_in_place = true,
@@ -219,6 +277,7 @@ const struct collective collectives[] = {
 	{ .name = "all_to_all",
 	  .by_api = all_to_all,
 	  .by_table = table_all_to_all,
+	  .by_host = host_all_to_all,
 	  .source = SOURCE_EACH,
 	  .sends_blocks = true,
 	  .receives_blocks = true,
@@ -226,6 +285,7 @@ const struct collective collectives[] = {
 	{ .name = "gather",
 	  .by_api = gather,
 	  .by_table = table_gather,
+	  .by_host = host_gather,
 	  .source = SOURCE_EACH,
 	  .has_root = true,
 	  .has_in_place = true,
@@ -235,6 +295,7 @@ const struct collective collectives[] = {
 	{ .name = "scatter",
 	  .by_api = scatter,
 	  .by_table = table_scatter,
+	  .by_host = host_scatter,
 	  .source = SOURCE_ROOT,
 	  .has_root = true,
 	  .has_in_place = true,

@@ -34,7 +34,8 @@ struct call {
 	int type;
 	int op;
 	int root;
-	uint64_t ticket; /* of the newest */
+	uint64_t ticket;  /* of the newest */
+	uint64_t timeout; /* of one with host memory */
 };
 
 /* What a block of the result is made of. */
@@ -49,10 +50,12 @@ struct collective {
 	const char *name;
 	int (*by_api)(struct caller *caller, struct call *call);
 	ncclResult_t (*by_table)(struct caller *caller, struct call *call);
+	int (*by_host)(struct caller *caller, struct call *call); /* or NULL */
 	enum bench_source source;
 	bool has_op;
 	bool has_root;
 	bool has_in_place;
+	bool host_in_place;          /* with host memory only so */
 	bool sends_blocks;           /* one for each rank; else one */
 	bool receives_blocks;        /* likewise */
 	bool only_root;              /* receives anything */

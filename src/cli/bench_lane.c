@@ -12,6 +12,9 @@
 /* In the place of results before they are checked. */
 #define POISON 0xa5
 
+/* Of calls with one; none takes that long. */
+#define TIMEOUT_NS (UINT64_C(600) * 1000000000)
+
 #define fail(lane, ...) meeting_fail(&(lane)->bench->meeting, __VA_ARGS__)
 
 bool lane_meet(struct lane *lane)
@@ -52,7 +55,8 @@ bool lane_explain(struct lane *lane, int submitted, int finished)
 		return true;
 	if (lane->who == WHO_DIRECT)
 		return false;
-	if (lane->who == WHO_API)
+	if (lane->who == WHO_API || lane->who == WHO_HOST ||
+	    lane->who == WHO_TIMED)
 		why = cohort_last_error();
 	else if (submitted)
 		why = p->ncclGetErrorString((ncclResult_t)submitted);
@@ -78,7 +82,14 @@ int lane_direct(struct lane *lane)
 /* Where @bytes for @at are to be written, or have been read. */
 static char *host_side(struct lane *lane, char *at)
 {
-	return lane->staging ? lane->staging : at;
+	return lane->staging && !lane->is_plain ? lane->staging : at;
+}
+
+/* What the case works with. */
+static char *memory(const struct lane *lane, int i)
+{
+	return lane->staging && lane->is_plain ? lane->plain[i]
+	                                       : lane->buffer[i];
 }
 
 static bool transfer(struct lane *lane, void *to, const void *from,
@@ -87,7 +98,7 @@ static bool transfer(struct lane *lane, void *to, const void *from,
 	const struct platform *p = lane->caller.platform;
 	cudaError_t err;
 
-	if (!lane->staging)
+	if (!lane->staging || lane->is_plain)
 		return true;
 	err = p->cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
 	if (err == cudaSuccess)
@@ -117,12 +128,12 @@ bool lane_wipe(struct lane *lane, int byte)
 	               (c->sends_blocks || c->receives_blocks ? ranks : 1);
 
 	for (int i = 0; i < 2; i++) {
-		char *at = host_side(lane, lane->buffer[i]);
+		char *at = host_side(lane, memory(lane, i));
 
-		if (!lane->buffer[i])
+		if (!memory(lane, i))
 			continue;
 		memset(at, byte, bytes);
-		if (!transfer(lane, lane->buffer[i], at, bytes))
+		if (!transfer(lane, memory(lane, i), at, bytes))
 			return false;
 	}
 	return true;
@@ -133,9 +144,11 @@ void lane_aim(struct lane *lane, const struct bench_case *c)
 {
 	const struct caller *w = &lane->caller;
 	size_t block = c->count * cohort_type_size(c->type);
-	char *base = lane->buffer[0], *recv = base;
+	char *base, *recv;
 
-	lane->send = lane->buffer[1];
+	lane->is_plain = bench_path_waits(c->mode.path);
+	base = recv = memory(lane, 0);
+	lane->send = memory(lane, 1);
 	if (c->mode.in_place) {
 		lane->send = base + collective_send_offset(c->collective,
 		                                           w->rank, block);
@@ -150,6 +163,8 @@ void lane_aim(struct lane *lane, const struct bench_case *c)
 		.type = c->type,
 		.op = c->op < 0 ? COHORT_SUM : c->op,
 		.root = lane->bench->plan->options->root,
+		.timeout = c->mode.path == PATH_TIMED ? TIMEOUT_NS
+		                                      : COHORT_FOREVER,
 	};
 	lane->bench->places[w->rank] = (struct limit_place){ lane->send, recv };
 	pattern_of_rank(&lane->pattern, c->type, c->op, w->rank, w->ranks);
@@ -280,6 +295,7 @@ static bool allocate(struct lane *lane)
 {
 	struct bench *b = lane->bench;
 	size_t bytes = b->plan->bytes;
+	bool ok;
 
 	for (int i = 0; i < (b->plan->needs_two ? 2 : 1); i++) {
 		void *memory;
@@ -294,7 +310,11 @@ static bool allocate(struct lane *lane)
 	if (b->platform->kind == COHORT_PLATFORM_HOST)
 		return true;
 	lane->staging = malloc(bytes);
-	return lane->staging || fail(lane, "out of memory: %zu bytes", bytes);
+	ok = lane->staging;
+	for (int i = 0; i < 2 && b->plan->needs_plain; i++)
+		if (lane->buffer[i])
+			ok = (lane->plain[i] = malloc(bytes)) && ok;
+	return ok || fail(lane, "out of memory: %zu bytes", bytes);
 }
 
 bool lane_open(struct lane *lane, struct cohort_comm *comm)
@@ -324,6 +344,8 @@ void lane_destroy(struct lane *lane)
 	if (!lane)
 		return;
 	free(lane->staging);
+	free(lane->plain[0]);
+	free(lane->plain[1]);
 	free(lane->begins);
 	free(lane->ends);
 	free(lane);

@@ -21,7 +21,15 @@
 #include "progress.h"
 
 /* Who carries operations out; the first ones are enum bench_path. */
-enum who { WHO_API, WHO_TABLE, WHO_DIRECT, WHO_LIMIT, WHO_NOBODY };
+enum who {
+	WHO_API,
+	WHO_TABLE,
+	WHO_DIRECT,
+	WHO_HOST,
+	WHO_TIMED,
+	WHO_LIMIT,
+	WHO_NOBODY
+};
 
 /* What a rank's own work is done on: stays in its core's first cache. */
 #define WORK_VALUES 1024
@@ -37,6 +45,8 @@ struct lane {
 	uint64_t met; /* arrivals of all ranks that make this rank's meeting */
 	char *buffer[2]; /* to receive; to send from, if not in place */
 	char *staging;   /* where device memory cannot be written, else NULL */
+	char *plain[2];  /* likewise: as buffer, for calls with host memory */
+	bool is_plain;   /* this case's */
 	char *send;      /* what the call sends, writable */
 	struct pattern pattern;  /* of what it sends */
 	struct pattern expected; /* of a block of the result */
@@ -121,6 +131,9 @@ static inline int lane_submit(struct lane *lane)
 		                                       &lane->call);
 	case WHO_DIRECT:
 		return lane_direct(lane);
+	case WHO_HOST:
+	case WHO_TIMED:
+		return lane->collective->by_host(&lane->caller, &lane->call);
 	case WHO_LIMIT:
 		limit_run(lane->collective, lane->bench->places,
 		          lane->caller.rank, lane->caller.ranks,
@@ -142,6 +155,8 @@ static inline int lane_finish(struct lane *lane)
 		return (int)lane->caller.platform->cudaStreamSynchronize(
 			lane->caller.stream);
 	case WHO_DIRECT:
+	case WHO_HOST:
+	case WHO_TIMED:
 	case WHO_LIMIT:
 	case WHO_NOBODY:
 		break;

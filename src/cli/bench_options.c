@@ -27,6 +27,8 @@ enum {
 	OPTION_RAW,
 	OPTION_API,
 	OPTION_DIRECT,
+	OPTION_HOST,
+	OPTION_HOST_TIMED,
 	OPTION_IN_PLACE,
 	OPTION_OUT_OF_PLACE,
 	OPTION_LIMIT,
@@ -62,6 +64,8 @@ static const struct option long_options[] = {
 	{ "raw", no_argument, NULL, OPTION_RAW },
 	{ "api", no_argument, NULL, OPTION_API },
 	{ "direct", no_argument, NULL, OPTION_DIRECT },
+	{ "host", no_argument, NULL, OPTION_HOST },
+	{ "host-timed", no_argument, NULL, OPTION_HOST_TIMED },
 	{ "in-place", no_argument, NULL, OPTION_IN_PLACE },
 	{ "out-of-place", no_argument, NULL, OPTION_OUT_OF_PLACE },
 	{ "limit", no_argument, NULL, OPTION_LIMIT },
@@ -304,6 +308,12 @@ static int parse_long(int c, char **argv, struct reader *reader)
 	case OPTION_DIRECT:
 		o->paths[PATH_DIRECT] = true;
 		break;
+	case OPTION_HOST:
+		o->paths[PATH_HOST] = true;
+		break;
+	case OPTION_HOST_TIMED:
+		o->paths[PATH_TIMED] = true;
+		break;
 	case OPTION_IN_PLACE:
 		o->in_place = true;
 		break;
@@ -374,7 +384,7 @@ static int settle_sizes(struct reader *reader)
 
 static int settle_modes(struct bench_options *o)
 {
-	bool any = false;
+	bool any = false, any_path = false;
 
 	if (o->unbalanced && !o->paces[PACE_COMPUTE]) {
 		cli_complain("bench", "--unbalanced: only with --compute");
@@ -384,7 +394,9 @@ static int settle_modes(struct bench_options *o)
 	for (int pace = 0; pace < BENCH_PACES; pace++)
 		any |= o->paces[pace];
 	o->paces[PACE_LOOP] |= !any;
-	o->paths[PATH_API] |= !o->paths[PATH_RAW] && !o->paths[PATH_DIRECT];
+	for (int path = 0; path < BENCH_PATHS; path++)
+		any_path |= o->paths[path];
+	o->paths[PATH_API] |= !any_path;
 	o->in_place |= !o->out_of_place;
 	return CLI_OK;
 }

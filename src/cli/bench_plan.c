@@ -69,6 +69,7 @@ static void add_case(struct maker *m, const struct bench_case *like,
 	if (c->bytes > m->plan->bytes)
 		m->plan->bytes = c->bytes;
 	m->plan->needs_two |= !c->mode.in_place;
+	m->plan->needs_plain |= bench_path_waits(c->mode.path);
 }
 
 static void add_sizes(struct maker *m, const struct bench_case *like)
@@ -84,13 +85,25 @@ static void add_places(struct maker *m, struct bench_case like)
 {
 	const struct bench_options *o = m->plan->options;
 	bool can = like.collective->has_in_place;
+	bool must = bench_path_waits(like.mode.path) &&
+	            like.collective->host_in_place;
 
 	like.mode.in_place = true;
-	if (o->in_place && can)
+	if ((o->in_place && can) || must)
 		add_sizes(m, &like);
 	like.mode.in_place = false;
-	if (o->out_of_place || !can)
+	if ((o->out_of_place || !can) && !must)
 		add_sizes(m, &like);
+}
+
+/* What waits by itself is not queued; and not every collective is there so. */
+static bool can_take(const struct bench_case *like, enum bench_path path)
+{
+	const enum bench_pace pace = like->mode.pace;
+
+	return !bench_path_waits(path) ||
+	       (like->collective->by_host && pace != PACE_QUEUED &&
+	        pace != PACE_ENQUEUE);
 }
 
 static void add_modes(struct maker *m, struct bench_case like)
@@ -103,7 +116,8 @@ static void add_modes(struct maker *m, struct bench_case like)
 		like.mode.pace = (enum bench_pace)pace;
 		for (int path = 0; path < BENCH_PATHS; path++) {
 			like.mode.path = (enum bench_path)path;
-			if (o->paths[path])
+			if (o->paths[path] &&
+			    can_take(&like, (enum bench_path)path))
 				add_places(m, like);
 		}
 	}
@@ -191,6 +205,8 @@ const char *bench_mode_text(const struct bench_options *options,
 		[PATH_API] = "",
 		[PATH_RAW] = " raw",
 		[PATH_DIRECT] = " direct",
+		[PATH_HOST] = " host",
+		[PATH_TIMED] = " host timed",
 	};
 	char more[BENCH_MODE_TEXT];
 

@@ -245,9 +245,10 @@ for ranks in 1 2 8; do
 	# shellcheck disable=SC2086
 	run 0 bench all -g $ranks -r $((ranks - 1)) --sizes 4K,100001 -d half $quick \
 		--loop --rewrite --queued 3 --enqueue 3 --compute 5 --unbalanced \
-		--raw --api --direct --limit --no-pin
+		--raw --api --direct --host --host-timed --limit --no-pin
 	quiet "$what"
-	lines $((2 * 5 * 3 * 9))
+	# With host memory 8 collectives, that are not queued.
+	lines $((2 * 5 * 3 * 9 + 2 * 3 * 2 * 8))
 done
 
 what='cohort bench --json'
