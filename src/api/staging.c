@@ -13,6 +13,9 @@
 #include "core/native.h"
 #include "core/submit.h"
 
+/* For each stream in turn. */
+#define HELP_NS UINT64_C(20000)
+
 /* ---- the staging memory is one caller's ------------------------------- */
 
 /* Inside the gate, so that an intruder cannot keep the owner out. */
@@ -64,8 +67,11 @@ static int await_former(struct cohort_comm *c, const struct op *op,
 static int prepare(struct cohort_comm *c, const struct op *op)
 {
 	struct device_scope scope;
-	int rc = comm_enter_on_device(c, false, &scope);
+	int rc;
 
+	if (staging_is_ready(c, op->staged))
+		return COHORT_OK;
+	rc = comm_enter_on_device(c, false, &scope);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = staging_prepare(c, op, op->staged);
@@ -75,18 +81,36 @@ static int prepare(struct cohort_comm *c, const struct op *op)
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* Wait until chunk @k is back, or the clique has a cause. */
-static int await_chunk(struct cohort_comm *c, const struct staged *s, size_t k,
-                       uint64_t deadline)
+/* Help the streams of a call, if the device needs help: the last one waits for the
+ * first ones. */
+static void help(struct cohort_comm *c, const struct op *op, size_t k,
+                 uint64_t deadline)
 {
 	const struct platform *p = c->clique->platform;
+	const struct staging *g = &c->staging;
+	const cudaStream_t streams[] = { g->in, op->stream, g->out };
+	uint64_t until;
+	size_t i;
+
+	for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+		until = clock_deadline(HELP_NS);
+		p->progress(c->device, streams[i], &g->words[k],
+		            op->staged->number,
+		            until < deadline ? until : deadline);
+	}
+}
+
+/* Wait until chunk @k is back, or the clique has a cause. */
+static int await_chunk(struct cohort_comm *c, const struct op *op, size_t k,
+                       uint64_t deadline)
+{
+	const struct staged *s = op->staged;
 	struct backoff b = backoff_among(c->clique->world);
 
 	while (!staging_is_back(c, s, k)) {
 		if (clique_cause(c->clique))
 			return COHORT_ABORTED;
-		p->progress(c->device, c->staging.out, &c->staging.words[k],
-		            s->number, deadline);
+		help(c, op, k, deadline);
 		if (staging_is_back(c, s, k))
 			break;
 		if (clock_now() >= deadline)
@@ -106,7 +130,7 @@ static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	int rc = COHORT_OK;
 
 	for (k = 0; copies && k + 1 < s->chunks; k++) {
-		rc = await_chunk(c, s, k, deadline);
+		rc = await_chunk(c, op, k, deadline);
 		if (rc != COHORT_OK)
 			break;
 		staging_copy_out(c, op, k);

@@ -253,6 +253,11 @@ static int make_order(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
+bool staging_is_ready(const struct cohort_comm *c, const struct staged *s)
+{
+	return !is_on_device(c) && s->chunk_bytes <= c->staging.bytes;
+}
+
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s)
 {

@@ -85,6 +85,9 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 /* Bytes of a chunk from now on, 0: the default; for tests, with no call under way. */
 void staging_set_chunk(size_t bytes);
 
+/* True if there is nothing to see or make: on the host platform, with room. */
+bool staging_is_ready(const struct cohort_comm *c, const struct staged *s);
+
 /* See what kind of memory it is: COHORT_INVALID for a device's.  And make room, with
  * no call under way: COHORT_NO_MEMORY, or COHORT_CUDA.  Inside the gate, on the rank's
  * device. */
