@@ -121,6 +121,14 @@ Test(capture, is_refused_and_goes_on)
 	refused(cohort_barrier(comms[0], own(0), NULL), "barrier");
 	refused(cohort_copy(comms[0], &value, &value, 4, own(0)), "copy");
 	refused(cohort_after_stream(comms[0], own(0)), "after_stream");
+	refused(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
+	                               COHORT_SUM, COHORT_FOREVER),
+	        "all_reduce_host: the communicator's own stream is being "
+	        "captured");
+	refused(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
+	                               COHORT_SUM, RANKS_SOON),
+	        "all_reduce_host: the communicator's own stream is being "
+	        "captured");
 	graph = end(own(0));
 	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);

@@ -59,6 +59,20 @@ static void batch(struct cohort_comm *c, float *data)
 	ranks_must(cohort_batch_end(c, cohort_comm_stream(c), NULL), "batch");
 }
 
+/* For as long as it takes, and with a timeout. */
+static void host_memory(struct cohort_comm *c, float *data, float *block)
+{
+	ranks_must(cohort_all_reduce_host(c, data, COUNT, COHORT_F32,
+	                                  COHORT_MAX, COHORT_FOREVER),
+	           "all_reduce_host");
+	ranks_must(cohort_all_gather_host(c, block, data, COUNT, COHORT_F32,
+	                                  RANKS_SOON),
+	           "all_gather_host");
+	ranks_must(cohort_reduce_scatter_host(c, data, block, COUNT, COHORT_F32,
+	                                      COHORT_MAX, RANKS_SOON),
+	           "reduce_scatter_host");
+}
+
 static void collectives(struct cohort_comm *c, float *data)
 {
 	void *stream = cohort_comm_stream(c);
@@ -82,6 +96,7 @@ static void collectives(struct cohort_comm *c, float *data)
 	cohort_all_reduce_many(c, list, 3, COHORT_MAX, stream, NULL);
 	cohort_copy(c, data, block, sizeof(float), stream);
 	batch(c, data);
+	host_memory(c, data, block);
 	transfers(c, data);
 	ranks_must(cohort_barrier(c, stream, NULL), "barrier");
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");

@@ -45,6 +45,11 @@ rank 0: 10.0
 rank 1: 10.0
 rank 2: 10.0
 END
+prints host_memory <<'END'
+rank 0: mean loss 0.010 of 300
+rank 1: mean loss 0.010 of 300
+rank 2: mean loss 0.010 of 300
+END
 prints supervisor <<'END'
 generation 2, rank 0, which was 0: 56
 generation 2, rank 1, which was 2: 56
