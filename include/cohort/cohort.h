@@ -1466,8 +1466,9 @@ COHORT_API int cohort_reduce_scatter_many(struct cohort_comm *comm,
  * where all of it goes.  The end makes of them one operation: compared, recorded,
  * launched as one native group, with one ticket.  Its collectives, in their order,
  * are one call in the sequence that all ranks must make; its sends and receives find
- * their peers each by itself.  With nothing in it, it is done when @stream comes to
- * it.
+ * their peers each by itself.  They may be carried out in any order, and at the same
+ * time: none may write what another of them reads or writes.  With nothing in it, it
+ * is done when @stream comes to it.
  *
  * A call that is refused says so at once, and the end says it again with the number
  * of the call: then, as after every other error of the end but COHORT_BUSY and
