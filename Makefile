@@ -13,7 +13,8 @@
 #   make test-gpu     what a machine with GPUs can test on its own NCCL and CUDA, or
 #                     on those in GPU_LIBRARIES=FOLDER
 #   make lint         style, headers, warnings, thread annotations, symbols
-#   make bench        build and run the benchmarks
+#   make bench        build and run the benchmarks; OVERLAP_FLAGS=... of cohort
+#                     bench overlap
 #   make soak         eight ranks that call and sleep at random for SOAK_SECONDS, by
 #                     SOAK_SEED: no verdict may come of it
 #   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for
@@ -173,7 +174,9 @@ command_sources := \
   src/cli/drill_alone.c src/cli/drill_calls.c src/cli/drill_cell.c \
   src/cli/drill_ranks.c src/cli/drill_remote.c src/cli/drill_report.c \
   src/cli/drill_table.c src/cli/drill_victim.c src/cli/info.c \
-  src/cli/main.c src/cli/mlp.c src/cli/progress.c src/cli/report.c \
+  src/cli/main.c src/cli/mlp.c src/cli/overlap.c \
+  src/cli/overlap_report.c src/cli/overlap_run.c src/cli/progress.c \
+  src/cli/report.c \
   src/cli/run.c src/cli/supervise.c src/cli/symbols.c src/cli/trace.c \
   src/cli/trace_figures.c src/cli/trace_read.c src/cli/trace_report.c \
   src/cli/train.c
@@ -446,6 +449,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
                 'tests/foreign/average.sh $(out)/cohort $(drop_in)' \
+                'tests/foreign/overlap.sh $(out)/cohort $(drop_in)' \
                 'tests/foreign/drill.sh $(out)/cohort' \
                 'tests/foreign/dump.sh $(out)/cohort $(lib)' \
                 'tests/foreign/hang.sh $(out)/cohort' \
@@ -572,8 +576,14 @@ model:
 bench := $(bench_programs:%=$(dir)/bench/%)
 bench_objects := $(bench_support:%=$(dir)/bench/%.o)
 
-bench: $(bench)
-	$(Q)set -e; for program in $^; do $$program; done
+# The last is a figure, where there is a gnuplot.
+OVERLAP_FLAGS ?= --shapes bench/shapes/resnet50.tsv --bucket-bytes 2097152 \
+  --backward x0.25,x0.5,x0.75,x1,x1.5,x2,x3
+bench: $(bench) $(out)/cohort
+	$(Q)set -e; for program in $(bench); do $$program; done
+	$(Q)if command -v gnuplot >/dev/null; then \
+	  set -- --plot $(out)/overlap.svg; fi; \
+	$(out)/cohort bench overlap $(OVERLAP_FLAGS) "$$@"
 
 # What bench/peer.c needs to be compiled, bench/peers.py looks for.
 PEER_FLAGS ?=

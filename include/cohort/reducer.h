@@ -234,9 +234,15 @@ COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
 COHORT_API int cohort_reducer_ready(struct cohort_reducer *reducer, size_t i);
 
 /*
- * cohort_reducer_progress - launch what helpers have completed
+ * cohort_reducer_progress - launch what helpers have completed, and carry on what is
+ *                           launched
  * @timeout_ns: 0: and return; else wait for helpers and launch, until every
  *              gradient is ready
+ *
+ * On a GPU what is launched goes on by itself.  On the host platform a collective goes
+ * on while a thread of each rank is in a call that waits, or a little every few
+ * milliseconds: an owner that waits for a gradient that others compute does that in
+ * here, so that buckets are on their way meanwhile.
  *
  * Owner only.  COHORT_OK; COHORT_TIMED_OUT if some are not ready; COHORT_STATE if
  * no step is open; as the collectives.

@@ -32,6 +32,10 @@ int comm_submit_tagged(struct cohort_comm *comm, const struct op *op,
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
+/* Do what can be done for @ticket until @until_ns, and look: COHORT_TIMED_OUT if it
+ * is not done.  For who waits for something else meanwhile. */
+int comm_carry_on(struct cohort_comm *comm, uint64_t ticket, uint64_t until_ns);
+
 struct registration;
 
 /* Wait until NCCL knows of no memory any more, as the clique has a cause, or

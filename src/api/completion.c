@@ -95,6 +95,18 @@ int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 	return rc;
 }
 
+int comm_carry_on(struct cohort_comm *c, uint64_t ticket, uint64_t until)
+{
+	int rc = ticket_check(c, ticket);
+
+	if (rc == COHORT_OK)
+		rc = ask(c, ticket);
+	if (rc != COHORT_TIMED_OUT)
+		return rc;
+	comm_ticket_help(c, ticket, until);
+	return ask(c, ticket);
+}
+
 int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 {
 	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);

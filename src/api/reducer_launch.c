@@ -265,6 +265,25 @@ int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
 	return rc;
 }
 
+/* What is launched goes on by itself on a GPU; on the host platform somebody has to
+ * carry it out, and who waits here has nothing else to do.  If it has ended, finish
+ * tells. */
+static void carry_on(struct cohort_reducer *r, uint64_t until,
+                     struct backoff *b)
+{
+	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
+
+	if (last)
+		comm_carry_on(r->comm, last, until);
+	if (clock_now() < until)
+		backoff_wait(b, until);
+}
+
+static bool are_all_ready(const struct cohort_reducer *r)
+{
+	return atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n;
+}
+
 int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 {
 	uint64_t deadline = clock_deadline(timeout_ns);
@@ -276,13 +295,11 @@ int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 	while (rc == COHORT_OK) {
 		if (!r->is_local)
 			rc = reducer_pump(r);
-		if (rc != COHORT_OK ||
-		    atomic_load_explicit(&r->ready, memory_order_relaxed) ==
-		            r->n)
+		if (rc != COHORT_OK || are_all_ready(r))
 			return rc;
+		carry_on(r, deadline, &b);
 		if (clock_now() >= deadline)
 			return COHORT_TIMED_OUT;
-		backoff_wait(&b, deadline);
 	}
 	return rc;
 }

@@ -145,7 +145,7 @@ static int parse_one(int c, char **argv, struct average_options *o)
 
 	switch (c) {
 	case 'g':
-		status = parse_number("--ranks", 1, COHORT_SIM_MAX_DEVICES,
+		status = parse_number("ranks", 1, COHORT_SIM_MAX_DEVICES,
 		                      &value);
 		o->ranks = (int)value;
 		return status;
@@ -163,7 +163,7 @@ static int parse_one(int c, char **argv, struct average_options *o)
 		o->shapes = optarg;
 		return CLI_OK;
 	case OPTION_ROUNDS:
-		return parse_number("--rounds", 1, AVERAGE_MAX_ROUNDS,
+		return parse_number("rounds", 1, AVERAGE_MAX_ROUNDS,
 		                    &o->rounds);
 	case OPTION_REWRITE:
 		o->rewrites = true;
@@ -171,7 +171,7 @@ static int parse_one(int c, char **argv, struct average_options *o)
 	case OPTION_ONLY:
 		return parse_methods(o);
 	case OPTION_MAX_COUNT:
-		return parse_number("--max-count", 1, UINT64_C(1) << 40,
+		return parse_number("max-count", 1, UINT64_C(1) << 40,
 		                    &o->max_count);
 	case OPTION_LIMIT:
 		o->limit = true;
@@ -265,8 +265,8 @@ static int average(const struct average_options *o)
 	const size_t size = cohort_type_size(o->type);
 	int status;
 
-	status =
-		average_read(o->shapes, size, o->max_count, &a.shapes, &a.room);
+	status = average_read("bench average", o->shapes, size, o->max_count,
+	                      &a.shapes, &a.room);
 	a.bytes = a.shapes.values * size;
 	if (status == CLI_OK && !make_times(&a)) {
 		cli_complain("bench average", "out of memory");

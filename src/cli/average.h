@@ -85,9 +85,10 @@ struct average {
 const char *average_method_name(int method);
 
 /* Read the file: tensors of @size bytes each value, with at most @max_count (0: any)
- * values.  An enum cli_exit, after a complaint with the line's number. */
-int average_read(const char *file, size_t size, uint64_t max_count,
-                 struct average_shapes *shapes, size_t *room_out);
+ * values.  An enum cli_exit, after a complaint of @command with the line's number. */
+int average_read(const char *command, const char *file, size_t size,
+                 uint64_t max_count, struct average_shapes *shapes,
+                 size_t *room_out);
 
 /* An enum cli_exit, after a complaint. */
 int average_measure(struct average *a);

@@ -19,6 +19,7 @@
 
 /* While it is read. */
 struct reader {
+	const char *command; /* that complains */
 	const char *file;
 	unsigned line;
 	struct average_shapes *shapes;
@@ -26,7 +27,7 @@ struct reader {
 };
 
 #define COMPLAIN(r, format, ...)                                               \
-	(cli_complain("bench average", "%s:%u: " format, (r)->file, (r)->line, \
+	(cli_complain((r)->command, "%s:%u: " format, (r)->file, (r)->line,    \
 	              __VA_ARGS__),                                            \
 	 CLI_FAILED)
 
@@ -73,7 +74,7 @@ static int add(struct reader *r, uint64_t count)
 		r->room = r->room ? 2 * r->room : 64;
 		all = realloc(all, r->room * sizeof(*all));
 		if (!all) {
-			cli_complain("bench average", "out of memory");
+			cli_complain(r->command, "out of memory");
 			return CLI_FAILED;
 		}
 		s->all = all;
@@ -133,29 +134,31 @@ static int read_all(struct reader *r, FILE *in, uint64_t max_count)
 		status = read_line(r, line, max_count);
 	}
 	if (status == CLI_OK && ferror(in)) {
-		cli_complain("bench average", "%s: %s", r->file,
-		             strerror(errno));
+		cli_complain(r->command, "%s: %s", r->file, strerror(errno));
 		return CLI_FAILED;
 	}
 	return status;
 }
 
-int average_read(const char *file, size_t size, uint64_t max_count,
-                 struct average_shapes *shapes, size_t *room_out)
+int average_read(const char *command, const char *file, size_t size,
+                 uint64_t max_count, struct average_shapes *shapes,
+                 size_t *room_out)
 {
-	struct reader r = { .file = file, .shapes = shapes };
+	struct reader r = { .command = command,
+		            .file = file,
+		            .shapes = shapes };
 	FILE *in = fopen(file, "r");
 	size_t i, room = 0;
 	int status;
 
 	if (!in) {
-		cli_complain("bench average", "%s: %s", file, strerror(errno));
+		cli_complain(command, "%s: %s", file, strerror(errno));
 		return CLI_FAILED;
 	}
 	status = read_all(&r, in, max_count);
 	fclose(in);
 	if (status == CLI_OK && !shapes->n) {
-		cli_complain("bench average", "%s: no tensors%s", file,
+		cli_complain(command, "%s: no tensors%s", file,
 		             max_count ? " of so few values" : "");
 		return CLI_FAILED;
 	}

@@ -135,6 +135,8 @@ int bench_main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "average"))
 		return average_main(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "overlap"))
+		return overlap_main(argc - 1, argv + 1);
 	status = bench_parse(argc, argv, &options, &help);
 	if (status != CLI_OK || help)
 		return status;

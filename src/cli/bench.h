@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "bench_call.h"
 
@@ -155,8 +156,9 @@ int bench_settle_devices(int platform, int ranks,
 /* Cores that the process may use. */
 int bench_count_cores(void);
 
-/* cohort bench average. */
+/* cohort bench average, and overlap. */
 int average_main(int argc, char **argv);
+int overlap_main(int argc, char **argv);
 
 /* Measure them all.  An enum cli_exit, after a complaint. */
 int bench_measure(struct bench_plan *plan);
@@ -181,9 +183,10 @@ unsigned long long bench_wrong(const struct bench_case *c);
 void bench_print(const struct bench_plan *plan);
 void bench_json(const struct bench_plan *plan);
 
-/* Whether there is a gnuplot, and a figure by it.  An enum cli_exit, after a
- * complaint. */
+/* Whether there is a gnuplot; a text in its quotes; and a figure by it.  An enum
+ * cli_exit, after a complaint. */
 int bench_plot_check(void);
+void bench_plot_quoted(FILE *out, const char *text);
 int bench_plot(const struct bench_plan *plan);
 
 #endif

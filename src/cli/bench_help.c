@@ -11,6 +11,7 @@ void bench_help(void)
 	puts("usage: cohort bench COLLECTIVE [OPTION]...\n"
 	     "       cohort bench average --shapes FILE [OPTION]..., see its "
 	     "--help\n"
+	     "       cohort bench overlap --shapes FILE [OPTION]..., likewise\n"
 	     "\n"
 	     "Measures a collective with one thread per rank, in the way of "
 	     "nccl-tests.\n"

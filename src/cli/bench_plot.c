@@ -64,7 +64,7 @@ static size_t line_end(const struct bench_plan *plan, size_t from)
 }
 
 /* In gnuplot's quotes, where a quote is two. */
-static void put_quoted(FILE *out, const char *text)
+void bench_plot_quoted(FILE *out, const char *text)
 {
 	fputc('\'', out);
 	for (; *text; text++) {
@@ -82,7 +82,7 @@ static void put_head(FILE *out, const struct bench_plan *plan)
 	fputs("set terminal svg size 800,500 font 'sans,12' background "
 	      "'white'\nset output ",
 	      out);
-	put_quoted(out, o->plot);
+	bench_plot_quoted(out, o->plot);
 	fprintf(out,
 	        "\nset title '%s, %d ranks, %s platform' noenhanced\n"
 	        "set logscale x 2\nset format x '%%.0b %%BB'\n"
