@@ -236,7 +236,7 @@ skip_sources := tests/support/skip.c
 fault_tests := gradients memory native steady
 stress_tests := collectives generations joins owner recorder reducer stack streams
 # Those of which each round opens a group and ends it.
-race_tests := abort agree buffers dumps exits handles lives messages mix prober \
+race_tests := abort agree buffers dumps exits handles host_memory lives messages mix prober \
               respawn siblings splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \

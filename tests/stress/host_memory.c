@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Calls with host memory whose callers lose patience at any moment, and give their
+ * memory back as soon as they have an answer, while the group may end
+ *
+ * Every round the ranks of a group make the same random calls, each with a timeout of
+ * its own, and in every other round one thread aborts.  Checked: nobody touches what was
+ * given back; every result is right, whoever has given up; without an abort no call
+ * answers anything but COHORT_OK or COHORT_TIMED_OUT, or COHORT_BUSY, which has not made
+ * it.
+ */
+
+#include <stdio.h>
+
+#include "core/staging.h"
+#include "support/buffer.h"
+#include "support/crew.h"
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define MOST_RANKS 4
+#define CALLS 8
+#define ONES 0x01010101 /* what buffers are full of */
+
+enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, TRANSFER, KINDS };
+
+struct round {
+	struct cohort_group *group;
+	struct cohort_comm *comms[MOST_RANKS];
+	int size;
+	uint64_t seed;
+	bool aborts;
+	uint32_t delay;
+};
+
+static atomic_ulong done, given_up, cut;
+
+static size_t random_count(uint64_t *seed)
+{
+	static const size_t most[] = { 4, 300, 5000, 40000 };
+
+	return 1 + stress_random(seed) % most[stress_random(seed) % 4];
+}
+
+/* For ever, or moments of all lengths. */
+static uint64_t random_timeout(uint64_t *seed)
+{
+	static const uint64_t most[] = { 1, 10000, 300000 };
+	uint32_t which = stress_random(seed) % 4;
+
+	return which == 3 ? COHORT_FOREVER : stress_random(seed) % most[which];
+}
+
+static void check(const struct buffer *b, size_t count, int32_t value)
+{
+	const int32_t *data = (const int32_t *)(const void *)b->data;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (data[i] != value)
+			stress_fail("element %zu of %zu is %x, not %x", i,
+			            count, (unsigned)data[i], (unsigned)value);
+}
+
+static int call(struct cohort_comm *c, enum kind kind, size_t count, int root,
+                uint64_t timeout)
+{
+	const int rank = cohort_comm_rank(c), size = cohort_comm_size(c);
+	const int next = (root + 1) % size;
+	const size_t all = kind == ALL_GATHER ? count * (size_t)size : count;
+	struct buffer *b = buffer_get(all * sizeof(int32_t));
+	int32_t *data = (int32_t *)(void *)b->data;
+	int rc = COHORT_OK;
+
+	switch (kind) {
+	case ALL_REDUCE:
+		rc = cohort_all_reduce_host(c, data, count, COHORT_I32,
+		                            COHORT_SUM, timeout);
+		break;
+	case BROADCAST:
+		rc = cohort_broadcast_host(c, data, count, COHORT_I32, root,
+		                           timeout);
+		break;
+	case ALL_GATHER:
+		rc = cohort_all_gather_host(c, data + (size_t)rank * count,
+		                            data, count, COHORT_I32, timeout);
+		break;
+	case TRANSFER:
+		if (rank == root)
+			rc = cohort_send_host(c, data, count, COHORT_I32, next,
+			                      timeout);
+		else if (rank == next)
+			rc = cohort_recv_host(c, data, count, COHORT_I32, root,
+			                      timeout);
+		break;
+	case KINDS:
+		break;
+	}
+	if (rc == COHORT_OK)
+		check(b, all, kind == ALL_REDUCE ? size * ONES : ONES);
+	buffer_put(b);
+	return rc;
+}
+
+static void rank_main(void *arg, int rank)
+{
+	struct round *round = arg;
+	uint64_t seed = round->seed, own = round->seed * 31 + (unsigned)rank;
+	int i, rc;
+
+	if (rank == MOST_RANKS) {
+		stress_spin(round->delay);
+		if (round->aborts)
+			cohort_group_abort(round->group, "at any moment");
+		return;
+	}
+	for (i = 0; i < CALLS && rank < round->size; i++) {
+		enum kind kind = stress_random(&seed) % KINDS;
+		int root = (int)(stress_random(&seed) % (unsigned)round->size);
+		size_t count = random_count(&seed);
+		struct cohort_comm *c = round->comms[rank];
+
+		rc = call(c, kind, count, root, random_timeout(&own));
+		while (rc == COHORT_BUSY)
+			rc = call(c, kind, count, root, RANKS_SOON);
+		if (rc == COHORT_ABORTED && round->aborts)
+			break;
+		if (rc != COHORT_OK && rc != COHORT_TIMED_OUT)
+			stress_fail("rank %d, call %d answers %d: %s", rank, i,
+			            rc, cohort_last_error());
+		atomic_fetch_add(rc == COHORT_OK ? &done : &given_up, 1);
+	}
+	if (i < CALLS && rank < round->size)
+		atomic_fetch_add(&cut, 1);
+}
+
+int main(int argc, char **argv)
+{
+	static struct crew crew;
+	static struct round round;
+	uint64_t seed = 1;
+	unsigned long rounds = 0;
+
+	staging_set_chunk(8192);
+	crew_start(&crew, MOST_RANKS + 1, rank_main);
+	while (stress_go_on(argc, argv)) {
+		round.size = 2 + (int)(stress_random(&seed) % (MOST_RANKS - 1));
+		round.seed = stress_random(&seed);
+		round.aborts = rounds % 2;
+		round.delay = stress_random(&seed) % 200000;
+		round.group = ranks_small(round.size, round.comms);
+		crew_begin(&crew, &round);
+		crew_end(&crew);
+		ranks_must(cohort_group_close(round.group), "close");
+		buffers_check();
+		rounds++;
+	}
+	printf("%lu rounds: %lu calls done, %lu given up, %lu ranks cut "
+	       "short\n",
+	       rounds, done, given_up, cut);
+	return !done || !given_up;
+}
