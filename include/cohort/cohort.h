@@ -1532,9 +1532,9 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  *
  * On the host platform the caller's memory goes to the collective without a copy.  With
  * a @timeout_ns a call first waits until every rank has called (of a send or receive,
- * its peer); then it is waited for to its end, even past the timeout.  If not every rank
- * has called in time, the input is copied to memory of the library's, which the
- * operation goes on with.
+ * its peer), which takes it a little longer; then it is waited for to its end, even past
+ * the timeout.  If not every rank has called in time, the input is copied to memory of
+ * the library's, which the operation goes on with; so is one of a few hundred bytes.
  *
  * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
  * it is queued.  Threads as for the collectives: one at a time for a communicator.  Not

@@ -173,14 +173,12 @@ static int run(struct cohort_comm *c, struct op *op, uint64_t deadline)
 
 /* ---- the call --------------------------------------------------------- */
 
-static int check(const struct cohort_comm *c, const struct op *op)
+static int refuse_batch(const struct cohort_comm *c, const struct op *op)
 {
-	if (batch_is_open(c))
-		return error_set(COHORT_STATE,
-		                 "%s: a batch is open on rank %d, which is of "
-		                 "calls that do not wait",
-		                 op_name_of(op), c->rank);
-	return op_check(op, c->rank, c->clique->world);
+	return error_set(COHORT_STATE,
+	                 "%s: a batch is open on rank %d, which is of calls "
+	                 "that do not wait",
+	                 op_name_of(op), c->rank);
 }
 
 int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
@@ -193,9 +191,8 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	op->from_host = true;
 	op->n = 1;
 	op->stream = c->stream;
-	rc = check(c, op);
-	if (rc != COHORT_OK)
-		return rc;
+	if (batch_is_open(c))
+		return refuse_batch(c, op);
 	deadline = clock_deadline(timeout_ns);
 	/* As the device's call, and a wait. */
 	if (deadline == UINT64_MAX &&
@@ -203,7 +200,9 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 		rc = submit(c, 1, op, &ticket);
 		return rc == COHORT_OK ? comm_await(c, ticket, deadline) : rc;
 	}
-	rc = take(c, op);
+	rc = op_check(op, c->rank, c->clique->world);
+	if (rc == COHORT_OK)
+		rc = take(c, op);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = run(c, op, deadline);
