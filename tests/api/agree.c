@@ -47,6 +47,9 @@ static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
 		{ data, data, m->count, m->type },
 		{ data + 300, data + 300, 9, COHORT_F64 },
 	};
+	/* One of them has as many blocks as there are ranks. */
+	const struct cohort_tensor apart = { data + 400, data + 600, 7,
+		                             COHORT_I32 };
 	size_t n = m->kind % 2 ? 3 : 2;
 
 	switch (m->kind) {
@@ -74,9 +77,9 @@ static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
 		return cohort_broadcast_many(c, list, 2, m->root, stream,
 		                             ticket);
 	case 9:
-		return cohort_all_gather_many(c, list, 1, stream, ticket);
+		return cohort_all_gather_many(c, &apart, 1, stream, ticket);
 	case 10:
-		return cohort_reduce_scatter_many(c, list, 1, m->op, stream,
+		return cohort_reduce_scatter_many(c, &apart, 1, m->op, stream,
 		                                  ticket);
 	}
 	return cohort_all_reduce(c, data, data, m->count, m->type, m->op,
