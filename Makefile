@@ -117,7 +117,8 @@ library_sources := \
   src/api/reducer_finish.c src/api/reducer_found.c \
   src/api/reducer_launch.c src/api/reducer_memory.c \
   src/api/reducer_plan.c src/api/reducer_room.c \
-  src/api/reducer_step.c src/api/register.c src/api/respawn.c src/api/split.c \
+  src/api/reducer_shard.c src/api/reducer_step.c \
+  src/api/register.c src/api/respawn.c src/api/split.c \
   src/api/staging.c   src/api/stats.c src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
@@ -205,7 +206,7 @@ api_sources := \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
   tests/api/reducer_ends.c tests/api/reducer_found.c \
-  tests/api/reducer_weights.c \
+  tests/api/reducer_shard.c tests/api/reducer_weights.c \
   tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \

@@ -58,6 +58,18 @@
  * are for the owner.  A communicator may have several reducers, in a step one at a
  * time.
  *
+ * Shards
+ *
+ * With options.sharded a bucket is reduce-scattered instead: after the finish each
+ * rank has only its *shard* of each gradient, as it would be after an all-reduce, and
+ * what else is in the gradients is undefined.  Of c elements rank k of n has
+ * floor(c / n) from k * floor(c / n) on, the last rank also what does not divide, up to
+ * n - 1, which travels in a small all-reduce.  So a rank can keep the state of its
+ * optimiser for its shards alone, update those of the parameters, and
+ * cohort_reducer_gather() gives every rank all of them (Rajbhandari et al., "ZeRO:
+ * Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section
+ * 5.2).  The norm and clipping are of the shards, so of all gradients.
+ *
  * Ends
  *
  * If the communicator ends in the middle of a step, each call but
@@ -109,7 +121,8 @@ struct cohort_reducer_options {
 	double max_norm;  /* clip to this; 0: do not */
 	int keep_plan;    /* 1: never make it anew */
 	int helpers_launch; /* 1: any thread that completes a bucket launches it */
-	uint64_t reserved[8]; /* 0; room for what later versions add */
+	int sharded; /* 1: each rank is left with its part of the gradients */
+	uint64_t reserved[7]; /* 0; room for what later versions add */
 };
 
 /* cohort_reducer_options_init - set every field to its default.  Any thread; does
@@ -160,6 +173,10 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  * counts as gradients that are not finite.  On the gpu platform both go through host
  * memory, in pieces, which is slow: finish blocks for two copies of all gradients, and
  * two more if they are clipped.
+ *
+ * sharded: not with a transport: COHORT_UNSUPPORTED.  On the host platform a shard is
+ * to the bit what an all-reduce leaves there; on the gpu platform NCCL may add in
+ * another order.
  *
  * COHORT_OK; COHORT_INVALID with the parameter or the option and its value;
  * COHORT_UNSUPPORTED; COHORT_NO_MEMORY; as cohort_alloc(), and for weights as
@@ -300,6 +317,38 @@ COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
  */
 COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
                                    uint64_t timeout_ns);
+
+/*
+ * cohort_reducer_gather - give every rank the shards of all parameters
+ * @parameters: as many pointers as the reducer has parameters, to memory of the rank's
+ *              device of the same counts and types, of which this rank's shard
+ *              (cohort_reducer_shard()) is set; NULL where the count is 0.  Borrowed for
+ *              the call; the memory until it is done
+ * @stream:     on which the shards were computed, as of cohort_reducer_begin()
+ *
+ * Of a sharded reducer, while no step is open; every rank must call it between the same
+ * steps.  Bucket by bucket, the one that was ready last first, which is what a forward
+ * pass begins with.  Blocks up to @timeout_ns for all other ranks; after
+ * COHORT_TIMED_OUT or COHORT_BUSY it goes on, call it again with the same parameters
+ * before the next step.  After an error the parameters are undefined.
+ *
+ * COHORT_OK: every rank's shards are in @parameters; COHORT_TIMED_OUT; COHORT_INVALID,
+ * also if the reducer is not sharded; COHORT_STATE if a step is open, or a former one
+ * ended with an error; as cohort_wait() and the collectives.
+ */
+COHORT_API int cohort_reducer_gather(struct cohort_reducer *reducer,
+                                     void *const *parameters, void *stream,
+                                     uint64_t timeout_ns);
+
+/*
+ * cohort_reducer_shard - which elements of parameter @i are this rank's
+ * @first: the first one
+ * @count: how many; 0: none.  Of a reducer that is not sharded all of them
+ *
+ * Any thread; does not block.  COHORT_OK; COHORT_INVALID (nothing is stored).
+ */
+COHORT_API int cohort_reducer_shard(const struct cohort_reducer *reducer,
+                                    size_t i, size_t *first, size_t *count);
 
 /*
  * Facts of a reducer; none blocks.

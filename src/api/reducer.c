@@ -132,6 +132,9 @@ static int check(const struct cohort_comm *comm,
 		                 "options->transport is %s: the gpu platform "
 		                 "has no kernels to convert by",
 		                 type_name(o->transport));
+	if (o->sharded && o->transport)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "options->sharded with a transport");
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		rc = parameter_check(&parameters[i], i, o);
 	return rc;

@@ -12,6 +12,7 @@
  *	reducer_step.c    begin, join
  *	reducer_finish.c  finish
  *	reducer_found.c   the norm and what is not finite, agreed by all
+ *	reducer_shard.c   what is left to each rank, and gathered again
  *	reducer_memory.c  arithmetic on gradients, wherever they are
  *
  * All that is launched goes to the communicator's own stream, so that the last
@@ -42,6 +43,7 @@ struct reducer_item {
 struct reducer_bucket {
 	/* Of the plan. */
 	uint32_t first, n; /* of the tensors */
+	uint32_t ends;     /* of those behind them: what shards leave over */
 	int type;          /* that it travels as */
 	bool is_half;      /* instead of float32 */
 	char tag[TAG_SIZE];
@@ -94,7 +96,8 @@ struct cohort_reducer {
 	size_t words_bytes;
 
 	/* The plan: written by create, and by the owner while no step is open.
-	 * Room for @n of each. */
+	 * Room for @n of each; with shards for twice as many tensors, and behind
+	 * them @n for what is gathered. */
 	struct bucket_plan plan;
 	struct bucket_item *plan_items;
 	struct reducer_bucket *buckets;
@@ -149,12 +152,14 @@ struct cohort_reducer {
 	/* Owned by who launches. */
 	uint64_t
 		weights; /* ticket of the weights' all-reduce, 0: none is out */
-	double factor;   /* by which this rank's gradients are multiplied */
-	bool is_skipped; /* no weight at all: nothing is launched */
-	bool is_over;    /* and no rank has a batch */
+	uint32_t scattered; /* buckets of which only the ends are left */
+	double factor;      /* by which this rank's gradients are multiplied */
+	bool is_skipped;    /* no weight at all: nothing is launched */
+	bool is_over;       /* and no rank has a batch */
 
 	/* Owned by the owner. */
 	enum reducer_phase phase;
+	uint32_t gathered;  /* calls of a gather that is not done */
 	uint32_t widened;   /* buckets that are float32 again */
 	uint64_t used;      /* ticket, 0: none */
 	uint64_t gather;    /* likewise */
@@ -273,6 +278,26 @@ int reducer_settle_weights(struct cohort_reducer *r, uint64_t deadline_ns);
 
 /* For the watchdog. */
 void reducer_add_awaited(const struct awaited *awaited, struct text *t);
+
+/* ---- reducer_step.c --------------------------------------------------- */
+
+/* Whether a step, or what goes in its place, may begin now. */
+int reducer_check_begin(struct cohort_reducer *r, bool is_local);
+
+/* ---- reducer_shard.c -------------------------------------------------- */
+
+/* Some elements of a gradient. */
+struct reducer_part {
+	size_t first, count;
+};
+
+/* This rank's of @count; and what is left over, which the last rank has, too. */
+struct reducer_part reducer_part(const struct cohort_reducer *r, size_t count);
+struct reducer_part reducer_rest(const struct cohort_reducer *r, size_t count);
+
+/* The tensors of a bucket: its shards, and behind them what is left over. */
+void reducer_add_shards(struct cohort_reducer *r, size_t bucket,
+                        struct cohort_tensor *tensors);
 
 /* ---- reducer_found.c -------------------------------------------------- */
 

@@ -9,25 +9,19 @@
 
 #include "api/reducer.h"
 
-/* Where rank @rank's share of @count elements begins. */
-static size_t share(size_t count, int rank, int size)
-{
-	size_t each = count / (size_t)size, more = count % (size_t)size;
-	size_t k = (size_t)rank;
-
-	return k * each + (k < more ? k : more);
-}
-
 /* In the order of the list, so that the plan does not matter. */
 static int measure(struct cohort_reducer *r, struct reducer_found *found)
 {
-	int rank = r->comm->rank, size = r->comm->clique->world;
 	const struct reducer_item *item;
+	struct reducer_part part;
 	int rc = COHORT_OK;
 
-	for (item = r->items; item < r->items + r->n && rc == COHORT_OK; item++)
-		rc = reducer_measure(r, item, share(item->count, rank, size),
-		                     share(item->count, rank + 1, size), found);
+	for (item = r->items; item < r->items + r->n && rc == COHORT_OK;
+	     item++) {
+		part = reducer_part(r, item->count);
+		rc = reducer_measure(r, item, part.first,
+		                     part.first + part.count, found);
+	}
 	return rc;
 }
 
@@ -51,11 +45,22 @@ int reducer_look(struct cohort_reducer *r)
 
 static int clip(struct cohort_reducer *r)
 {
-	const struct reducer_item *item;
+	double factor = r->options.max_norm / r->norm;
+	struct reducer_item item;
+	struct reducer_part part;
+	size_t i;
 	int rc = COHORT_OK;
 
-	for (item = r->items; item < r->items + r->n && rc == COHORT_OK; item++)
-		rc = reducer_scale(r, item, r->options.max_norm / r->norm);
+	for (i = 0; i < r->n && rc == COHORT_OK; i++) {
+		item = r->items[i];
+		if (r->options.sharded) {
+			part = reducer_part(r, item.count);
+			item.gradient +=
+				part.first * cohort_type_size(item.type);
+			item.count = part.count;
+		}
+		rc = reducer_scale(r, &item, factor);
+	}
 	return rc;
 }
 

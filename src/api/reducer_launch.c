@@ -129,24 +129,44 @@ static int prepare(struct cohort_reducer *r, uint32_t bucket)
 	return rc;
 }
 
+static int launch_tensors(struct cohort_reducer *r,
+                          const struct reducer_bucket *b, enum op_kind kind,
+                          uint32_t first, uint32_t n)
+{
+	struct op op = {
+		.kind = kind,
+		.redop = r->options.op,
+		.tensors = &r->tensors[first],
+		.n = n,
+	};
+
+	if (!n)
+		return COHORT_OK;
+	/* Halves were multiplied already. */
+	if (r->options.weighted)
+		op.redop = b->is_half ? COHORT_SUM
+		                      : r->premul[reducer_float(b->type)];
+	return reducer_submit(r, &op, b->tag, NULL);
+}
+
+/* Shards take two calls, of which the first is not made again if the second could not
+ * be made yet. */
 static int launch(struct cohort_reducer *r, uint32_t bucket)
 {
 	const struct reducer_bucket *b = &r->buckets[bucket];
-	unsigned k = reducer_float(b->type);
-	struct op op = {
-		.kind = OP_ALL_REDUCE,
-		.redop = r->options.op,
-		.tensors = &r->tensors[b->first],
-		.n = b->n,
-	};
-	int rc = prepare(r, bucket);
+	enum op_kind kind =
+		r->options.sharded ? OP_REDUCE_SCATTER : OP_ALL_REDUCE;
+	int rc = COHORT_OK;
 
-	if (rc != COHORT_OK || !b->n)
-		return rc;
-	/* Halves were multiplied already. */
-	if (r->options.weighted)
-		op.redop = b->is_half ? COHORT_SUM : r->premul[k];
-	return reducer_submit(r, &op, b->tag, NULL);
+	if (r->scattered == bucket) {
+		rc = prepare(r, bucket);
+		if (rc == COHORT_OK)
+			rc = launch_tensors(r, b, kind, b->first, b->n);
+		if (rc != COHORT_OK)
+			return rc;
+		r->scattered = bucket + 1;
+	}
+	return launch_tensors(r, b, OP_ALL_REDUCE, b->first + b->n, b->ends);
 }
 
 /* The next bucket, if it is full: COHORT_TIMED_OUT if it is not, or not now. */

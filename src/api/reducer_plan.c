@@ -140,11 +140,13 @@ void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 		bucket->is_half = item->is_half;
 		bucket->type =
 			item->is_half ? r->options.transport : item->type;
-		bucket->n =
-			item->is_half
-				? add_halves(r, b, &wire, &r->tensors[first])
-				: add_tensors(r, b, &r->tensors[first]);
-		first += bucket->n;
+		if (r->options.sharded)
+			reducer_add_shards(r, b, &r->tensors[first]);
+		else if (item->is_half)
+			bucket->n = add_halves(r, b, &wire, &r->tensors[first]);
+		else
+			bucket->n = add_tensors(r, b, &r->tensors[first]);
+		first += bucket->n + bucket->ends;
 		label(r, b, bucket);
 	}
 }

@@ -114,7 +114,8 @@ int reducer_alloc_host(struct cohort_reducer *r, size_t names)
 	r->plan.bucket_of = calloc(n, sizeof(uint32_t));
 	r->plan_items = calloc(n, sizeof(*r->plan_items));
 	r->buckets = calloc(n, sizeof(*r->buckets));
-	r->tensors = calloc(n, sizeof(*r->tensors));
+	r->tensors =
+		calloc(n * (r->options.sharded ? 3 : 1), sizeof(*r->tensors));
 	r->marked = calloc(n, sizeof(*r->marked));
 	r->observed = calloc(n, sizeof(*r->observed));
 	if (r->items && r->names && r->plan.order && r->plan.begin &&

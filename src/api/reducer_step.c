@@ -44,7 +44,7 @@ static int check_gate(struct cohort_reducer *r)
 	return rc;
 }
 
-static int check_begin(struct cohort_reducer *r, bool is_local)
+int reducer_check_begin(struct cohort_reducer *r, bool is_local)
 {
 	int rc = reducer_check(r);
 
@@ -90,7 +90,7 @@ static void prepare(struct cohort_reducer *r)
 		                      r->plan.begin[b + 1] - r->plan.begin[b],
 		                      memory_order_relaxed);
 	r->phase = REDUCER_FILL;
-	r->widened = 0;
+	r->widened = r->scattered = 0;
 	r->used = r->gather = r->weights = 0;
 	r->is_skipped = r->is_over = false;
 	r->factor = 1.0;
@@ -105,6 +105,8 @@ static int begin(struct cohort_reducer *r)
 {
 	int rc = r->is_local ? COHORT_OK : reducer_replan(r, COHORT_FOREVER);
 
+	if (r->gathered)
+		return error_set(COHORT_STATE, "a gather is not done");
 	prepare(r);
 	if (rc == COHORT_OK && r->options.weighted && !r->is_local)
 		rc = send_weight(r);
@@ -118,7 +120,7 @@ static int begin(struct cohort_reducer *r)
 
 static int begin_step(struct cohort_reducer *r, double weight, void *stream)
 {
-	int rc = check_begin(r, false);
+	int rc = reducer_check_begin(r, false);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -155,7 +157,7 @@ int cohort_reducer_begin_weighted(struct cohort_reducer *r, double weight,
 
 int cohort_reducer_accumulate(struct cohort_reducer *r)
 {
-	int rc = check_begin(r, true);
+	int rc = reducer_check_begin(r, true);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -169,7 +171,7 @@ int cohort_reducer_accumulate(struct cohort_reducer *r)
 static int begin_joined(struct cohort_reducer *r)
 {
 	uint32_t k;
-	int rc = check_begin(r, false);
+	int rc = reducer_check_begin(r, false);
 
 	if (rc != COHORT_OK)
 		return rc;

@@ -395,7 +395,7 @@ Test(reducer, create_names_what_is_wrong)
 	o.size = 3;
 	refuse(p, 2, &o, COHORT_INVALID, "options->size is 3");
 	o = o0;
-	o.reserved[7] = 1;
+	o.reserved[6] = 1;
 	refuse(p, 2, &o, COHORT_INVALID, "does not know");
 	o = o0;
 	o.op = COHORT_MAX;

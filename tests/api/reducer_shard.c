@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer: shards, and parameters that are gathered from them
+ */
+
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/expect.h"
+#include "support/model.h"
+#include "support/ranks.h"
+
+TestSuite(reducer_shard, .timeout = 60);
+
+/* Run @worker on @m's ranks, which must all be content. */
+static void run_all(struct model *m, cohort_worker_fn worker)
+{
+	struct cohort_group *group = ranks_open(m->size, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, worker, m, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static int step(struct model_rank *rank, uint64_t number)
+{
+	int order[MODEL_PARAMETERS];
+	int k, rc, r = cohort_comm_rank(rank->comm);
+	void *stream = cohort_comm_stream(rank->comm);
+
+	model_shuffle(order, number * 64 + (uint64_t)r);
+	rc = rank->model->options.weighted
+	             ? cohort_reducer_begin_weighted(rank->reducer, 1.0 + r,
+	                                             stream)
+	             : cohort_reducer_begin(rank->reducer, stream);
+	for (k = 0; k < MODEL_PARAMETERS && rc == COHORT_OK; k++) {
+		model_set(rank, number, order[k], 1.0);
+		rc = cohort_reducer_ready(rank->reducer, (size_t)order[k]);
+	}
+	return rc == COHORT_OK
+	               ? cohort_reducer_finish(rank->reducer, RANKS_SOON)
+	               : rc;
+}
+
+/* ---- shards ----------------------------------------------------------- */
+
+/* That the shard of @part is what @all has there. */
+static bool is_same(struct model_rank *part, struct model_rank *all, int i)
+{
+	double some[MODEL_MOST], whole[MODEL_MOST];
+	size_t first, count;
+
+	model_get(part, i, some);
+	model_get(all, i, whole);
+	ranks_must(cohort_reducer_shard(part->reducer, (size_t)i, &first,
+	                                &count),
+	           "shard");
+	return !memcmp(some + first, whole + first, count * sizeof(double));
+}
+
+/* The same steps with shards and without. */
+static int beside_the_whole(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model plain = *m;
+	struct model_rank part, all;
+	uint64_t k;
+	int i, rc = model_open(&part, m, comm);
+
+	plain.options.sharded = 0;
+	if (rc == COHORT_OK)
+		rc = model_open(&all, &plain, comm);
+	for (k = 0; k < 5 && rc == COHORT_OK; k++) {
+		rc = step(&part, k);
+		if (rc == COHORT_OK)
+			rc = step(&all, k);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+			if (!is_same(&part, &all, i))
+				return 100 + i;
+		if (cohort_reducer_norm(part.reducer) !=
+		    cohort_reducer_norm(all.reducer))
+			return 120;
+	}
+	if (rc == COHORT_OK)
+		rc = model_close(&part);
+	return rc == COHORT_OK ? model_close(&all) : rc;
+}
+
+static struct model sharded(int size)
+{
+	struct model m = model_of(size);
+
+	m.options.sharded = 1;
+	return m;
+}
+
+Test(reducer_shard, is_what_an_all_reduce_leaves_there)
+{
+	struct model m;
+	int size;
+
+	place_need_host("an order of additions");
+	for (size = 1; size <= MODEL_RANKS; size++) {
+		m = sharded(size);
+		run_all(&m, beside_the_whole);
+		m.views = false;
+		m.options.op = COHORT_SUM;
+		run_all(&m, beside_the_whole);
+		m.type = COHORT_F64;
+		m.options.first_bytes = m.options.bucket_bytes = 1;
+		run_all(&m, beside_the_whole);
+	}
+}
+
+Test(reducer_shard, is_clipped_by_the_norm_of_all)
+{
+	struct model m = sharded(3);
+
+	place_need_host("an order of additions");
+	m.options.max_norm = 1.0;
+	run_all(&m, beside_the_whole);
+}
+
+Test(reducer_shard, can_be_of_weighted_gradients)
+{
+	struct model m = sharded(3);
+
+	place_need_host("an order of additions");
+	m.options.weighted = 1;
+	run_all(&m, beside_the_whole);
+}
+
+static int parts(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	size_t first = 77, count = 77, each, rank, last;
+	struct model_rank part;
+	int i, rc = model_open(&part, m, comm);
+
+	rank = (size_t)cohort_comm_rank(comm);
+	last = (size_t)m->size - 1;
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
+		rc = cohort_reducer_shard(part.reducer, (size_t)i, &first,
+		                          &count);
+		each = model_count(i) / (size_t)m->size;
+		if (!m->options.sharded
+		            ? first != 0 || count != model_count(i)
+		            : first != rank * each ||
+		                      count != (rank < last ? each
+		                                            : model_count(i) -
+		                                                      first))
+			return 100 + i;
+	}
+	if (cohort_reducer_shard(part.reducer, MODEL_PARAMETERS, &first,
+	                         &count) != COHORT_INVALID ||
+	    cohort_reducer_shard(NULL, 0, &first, &count) != COHORT_INVALID ||
+	    cohort_reducer_shard(part.reducer, 0, NULL, &count) !=
+	            COHORT_INVALID ||
+	    cohort_reducer_shard(part.reducer, 0, &first, NULL) !=
+	            COHORT_INVALID)
+		return 120;
+	return rc == COHORT_OK ? model_close(&part) : rc;
+}
+
+Test(reducer_shard, are_all_of_a_parameter)
+{
+	struct model m = sharded(4);
+
+	run_all(&m, parts);
+	m.options.sharded = 0;
+	run_all(&m, parts);
+}
+
+/* ---- gather ----------------------------------------------------------- */
+
+static float *allocate(struct cohort_comm *comm)
+{
+	void *memory;
+
+	ranks_must(cohort_alloc(comm, MODEL_MOST * sizeof(float), &memory),
+	           "alloc");
+	return memory;
+}
+
+static void copy(struct cohort_comm *comm, void *to, const void *from,
+                 size_t bytes)
+{
+	ranks_must(cohort_copy(comm, to, from, bytes, cohort_comm_stream(comm)),
+	           "copy");
+	ranks_must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+}
+
+/* Of every parameter what is in the shard, elsewhere nonsense. */
+static void set_shard(struct model_rank *rank, int i, uint64_t round,
+                      float *memory)
+{
+	float values[MODEL_MOST];
+	size_t k, first, count;
+
+	ranks_must(cohort_reducer_shard(rank->reducer, (size_t)i, &first,
+	                                &count),
+	           "shard");
+	for (k = 0; k < model_count(i); k++)
+		values[k] = k >= first && k < first + count
+		                    ? (float)model_value(0, round, i, k)
+		                    : -77.0f;
+	copy(rank->comm, memory, values, model_count(i) * sizeof(float));
+}
+
+static bool is_whole(struct model_rank *rank, int i, uint64_t round,
+                     const float *memory)
+{
+	float values[MODEL_MOST];
+	size_t k;
+
+	copy(rank->comm, values, memory, model_count(i) * sizeof(float));
+	for (k = 0; k < model_count(i); k++)
+		if (values[k] != (float)model_value(0, round, i, k))
+			return false;
+	return true;
+}
+
+/* Sometimes in small parts. */
+static int gather(struct model_rank *rank, void *const *parameters,
+                  uint64_t round)
+{
+	void *stream = round % 2 ? NULL : cohort_comm_stream(rank->comm);
+	int rc;
+
+	while ((rc = cohort_reducer_gather(rank->reducer, parameters, stream,
+	                                   round == 2 ? 0 : RANKS_SOON)) ==
+	               COHORT_TIMED_OUT &&
+	       round == 2)
+		;
+	return rc;
+}
+
+static int gathers(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	void *parameters[MODEL_PARAMETERS];
+	struct model_rank rank;
+	uint64_t round;
+	int i, rc = model_open(&rank, m, comm);
+
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		parameters[i] = allocate(comm);
+	for (round = 0; round < 4 && rc == COHORT_OK; round++) {
+		/* The plan is made anew by the first. */
+		rc = step(&rank, round);
+		for (i = 0; i < MODEL_PARAMETERS; i++)
+			set_shard(&rank, i, round, parameters[i]);
+		if (rc == COHORT_OK)
+			rc = gather(&rank, parameters, round);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+			if (!is_whole(&rank, i, round, parameters[i]))
+				return 100 + i;
+	}
+	if (rc == COHORT_OK)
+		rc = cohort_barrier(comm, cohort_comm_stream(comm), NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(comm, RANKS_SOON);
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+		rc = cohort_free(comm, parameters[i]);
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_shard, are_gathered)
+{
+	struct model m;
+	int size;
+
+	for (size = 1; size <= MODEL_RANKS; size++) {
+		m = sharded(size);
+		run_all(&m, gathers);
+	}
+}
+
+static int refusals(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	struct model plain = *m;
+	void *none[MODEL_PARAMETERS] = { NULL };
+	void *stream = cohort_comm_stream(comm);
+	struct model_rank part, all, half;
+	int i, rc = model_open(&part, m, comm);
+
+	plain.options.sharded = 0;
+	if (rc == COHORT_OK)
+		rc = model_open(&all, &plain, comm);
+	if (rc != COHORT_OK)
+		return rc;
+	if (cohort_reducer_gather(NULL, none, stream, 0) != COHORT_INVALID ||
+	    cohort_reducer_gather(part.reducer, NULL, stream, 0) !=
+	            COHORT_INVALID ||
+	    cohort_reducer_gather(all.reducer, none, stream, 0) !=
+	            COHORT_INVALID ||
+	    !strstr(cohort_last_error(), "not sharded") ||
+	    cohort_reducer_gather(part.reducer, none, stream, 0) !=
+	            COHORT_INVALID ||
+	    !strstr(cohort_last_error(), "parameters[0] is NULL"))
+		return 100;
+	none[0] = &part;
+	if (cohort_reducer_gather(part.reducer, none, stream, 0) !=
+	            COHORT_INVALID ||
+	    !strstr(cohort_last_error(), model_name(1)))
+		return 101;
+	plain = *m;
+	plain.options.transport = COHORT_BF16;
+	if (model_open(&half, &plain, comm) != COHORT_UNSUPPORTED)
+		return 102;
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		free(half.gradients[i]);
+	rc = model_close(&part);
+	return rc == COHORT_OK ? model_close(&all) : rc;
+}
+
+Test(reducer_shard, refuses)
+{
+	struct model m = sharded(1);
+
+	run_all(&m, refusals);
+}
+
+static int state(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	static float memory[MODEL_PARAMETERS][MODEL_MOST];
+	void *parameters[MODEL_PARAMETERS];
+	void *stream = cohort_comm_stream(comm);
+	struct model_rank rank;
+	int i, rc = model_open(&rank, m, comm);
+
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		parameters[i] = memory[i];
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_begin(rank.reducer, stream);
+	if (rc != COHORT_OK)
+		return rc;
+	if (cohort_reducer_gather(rank.reducer, parameters, stream, 0) !=
+	    COHORT_STATE)
+		return 100;
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+		rc = cohort_reducer_ready(rank.reducer, (size_t)i);
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_finish(rank.reducer, RANKS_SOON);
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_shard, not_in_a_step)
+{
+	struct model m = sharded(1);
+
+	run_all(&m, state);
+}
+
+/* ---- a gather that waits ---------------------------------------------- */
+
+/* Atomic; rank 0 has been told that the other is not there. */
+static atomic_bool told;
+
+static int waits(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	void *parameters[MODEL_PARAMETERS];
+	void *stream = cohort_comm_stream(comm);
+	struct model_rank rank;
+	int i, rc = model_open(&rank, m, comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		parameters[i] = allocate(comm);
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		set_shard(&rank, i, 7, parameters[i]);
+	if (cohort_comm_rank(comm) == 0) {
+		if (cohort_reducer_gather(rank.reducer, parameters, stream,
+		                          0) != COHORT_TIMED_OUT ||
+		    cohort_reducer_begin(rank.reducer, stream) !=
+		            COHORT_STATE ||
+		    !strstr(cohort_last_error(), "a gather is not done"))
+			rc = 100;
+		atomic_store(&told, true);
+	}
+	while (!atomic_load(&told))
+		sched_yield();
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_gather(rank.reducer, parameters, stream,
+		                           RANKS_SOON);
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+		if (!is_whole(&rank, i, 7, parameters[i]))
+			rc = 110 + i;
+	if (rc == COHORT_OK)
+		rc = step(&rank, 1);
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+		rc = cohort_free(comm, parameters[i]);
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_shard, gather_can_be_waited_for_again)
+{
+	struct model m = sharded(2);
+
+	run_all(&m, waits);
+}
