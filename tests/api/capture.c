@@ -200,6 +200,154 @@ Test(capture, is_part_of_the_graph_where_it_is_allowed)
 	close_group();
 }
 
+/* ---- lists ------------------------------------------------------------ */
+
+#define LIST 5
+#define MOST 300
+
+/* Lists of every kind, one after the other: in @data[0] sums in place, @data[1] what
+ * rank 1 has, @data[2] blocks of all, @data[3] a block of the sums. */
+struct lists {
+	struct cohort_tensor tensors[4][LIST];
+	int32_t data[4][LIST][RANKS * MOST];
+};
+
+static struct lists lists[RANKS];
+
+static size_t count_of(int t)
+{
+	static const size_t counts[LIST] = { 1, 70, MOST, 3, 257 };
+
+	return counts[t];
+}
+
+static void set_lists(int rank)
+{
+	struct lists *l = &lists[rank];
+	int what, t, i;
+
+	for (what = 0; what < 4; what++)
+		for (t = 0; t < LIST; t++) {
+			int32_t *x = l->data[what][t];
+			bool gathers = what == 2, scatters = what == 3;
+			size_t at = (size_t)rank * count_of(t);
+
+			for (i = 0; i < RANKS * MOST; i++)
+				x[i] = 1000 * t + i % 100 + rank;
+			l->tensors[what][t] = (struct cohort_tensor){
+				gathers ? x + at : x, scatters ? x + at : x,
+				count_of(t), COHORT_I32
+			};
+		}
+}
+
+static cudaGraphExec_t captured_lists(int rank)
+{
+	struct cohort_comm *c = comms[rank];
+	struct lists *l = &lists[rank];
+	uint64_t ticket[4];
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	int k;
+
+	begin(own(rank));
+	cr_assert_eq(cohort_all_reduce_many(c, l->tensors[0], LIST, COHORT_SUM,
+	                                    own(rank), &ticket[0]),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_broadcast_many(c, l->tensors[1], LIST, 1, own(rank),
+	                                   &ticket[1]),
+	             COHORT_OK);
+	cr_assert_eq(cohort_all_gather_many(c, l->tensors[2], LIST, own(rank),
+	                                    &ticket[2]),
+	             COHORT_OK);
+	cr_assert_eq(cohort_reduce_scatter_many(c, l->tensors[3], LIST,
+	                                        COHORT_SUM, own(rank),
+	                                        &ticket[3]),
+	             COHORT_OK);
+	graph = end(own(rank));
+	for (k = 0; k < 4; k++)
+		cr_assert_eq(ticket[k], COHORT_CAPTURED);
+	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
+	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
+	return exec;
+}
+
+/* What the lists of @rank are after the graph ran once. */
+static void check_lists(int rank)
+{
+	int t, i, n, base, others;
+
+	for (t = 0; t < LIST; t++) {
+		int32_t *at[4] = { lists[rank].data[0][t],
+			           lists[rank].data[1][t],
+			           lists[rank].data[2][t],
+			           lists[rank].data[3][t] };
+
+		n = (int)count_of(t);
+		for (i = 0; i < n; i++) {
+			base = 1000 * t + i % 100;
+			others = 1000 * t + (rank * n + i) % 100;
+			cr_assert_eq(at[0][i], 2 * base + 1);
+			cr_assert_eq(at[1][i], base + 1);
+			cr_assert_eq(at[2][i], base);
+			cr_assert_eq(at[2][n + i],
+			             1000 * t + (n + i) % 100 + 1);
+			cr_assert_eq(at[3][rank * n + i], 2 * others + 1);
+		}
+	}
+}
+
+static void capture_lists(int way)
+{
+	cudaGraphExec_t execs[RANKS];
+	int r, k;
+
+	o.allow_capture = 1;
+	o.many = way;
+	group = ranks_split(RANKS, &o, comms);
+	for (r = 0; r < RANKS; r++) {
+		set_lists(r);
+		execs[r] = captured_lists(r);
+	}
+	for (k = 0; k < 3; k++) {
+		for (r = 0; r < RANKS; r++)
+			set_lists(r);
+		for (r = 0; r < RANKS; r++)
+			cr_assert_eq(graphs.launch(execs[r], own(r)),
+			             cudaSuccess);
+		for (r = 0; r < RANKS; r++)
+			cr_assert_eq(table.cudaStreamSynchronize(own(r)),
+			             cudaSuccess);
+		for (r = 0; r < RANKS; r++)
+			check_lists(r);
+	}
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
+	close_group();
+}
+
+Test(capture, lists_are_part_of_the_graph)
+{
+	capture_lists(COHORT_MANY_AUTO);
+}
+
+Test(capture, lists_are_in_one_group)
+{
+	capture_lists(COHORT_MANY_GROUP);
+}
+
+Test(capture, lists_are_right_where_packing_is_asked_for)
+{
+	capture_lists(COHORT_MANY_FLAT);
+}
+
+Test(capture, lists_are_one_call_after_the_other)
+{
+	capture_lists(COHORT_MANY_ALONE);
+}
+
+/* ---- what is not captured --------------------------------------------- */
+
 /* They take no time: what then runs would be too long for them. */
 Test(capture, says_nothing_of_how_long_calls_take)
 {

@@ -23,8 +23,12 @@
 #define MAX_COUNT 3000
 #define BIG_COUNT 50000 /* more pieces than one */
 
+/* Of kinds; from FIRST_LIST on those of lists. */
+#define KINDS 13
+#define FIRST_LIST 9
+
 struct step {
-	int kind; /* 0..8 */
+	int kind;
 	size_t count;
 	int root;
 	int stream; /* 0..2; 0 is the communicator's own */
@@ -38,7 +42,7 @@ struct plan {
 static struct step random_step(uint64_t *seed)
 {
 	struct step s = {
-		.kind = (int)(stress_random(seed) % 9),
+		.kind = (int)(stress_random(seed) % KINDS),
 		.count = 1 + stress_random(seed) % MAX_COUNT,
 		.root = (int)(stress_random(seed) % RANKS),
 		.stream = (int)(stress_random(seed) % 3),
@@ -61,11 +65,32 @@ static int32_t sum(int k, size_t i)
 	return RANKS * input(k, 0, i) + 7 * (0 + 1 + 2 + 3);
 }
 
+/* Lists are two tensors, of which the first has so many elements. */
+static size_t half(const struct step *s)
+{
+	return s->count / 3;
+}
+
+/* What element @i of rank @rank's output must be, where a tensor after the other is
+ * not the same as one. */
+static int32_t output_of_list(const struct step *s, int k, int rank, size_t i)
+{
+	size_t h = half(s), rest = s->count - h;
+
+	if (s->kind == 11)
+		return i < RANKS * h ? input(k, (int)(i / h), i % h)
+		                     : input(k, (int)((i - RANKS * h) / rest),
+		                             h + (i - RANKS * h) % rest);
+	return i < h ? sum(k, (size_t)rank * h + i)
+	             : sum(k, RANKS * h + (size_t)rank * rest + i - h);
+}
+
 /* What element @i of rank @rank's output must be. */
 static int32_t output(const struct step *s, int k, int rank, size_t i)
 {
 	switch (s->kind) {
 	case 1:
+	case 10:
 		return input(k, s->root, i);
 	case 2:
 		return rank == s->root ? sum(k, i) : -1;
@@ -84,6 +109,9 @@ static int32_t output(const struct step *s, int k, int rank, size_t i)
 		             (size_t)rank * s->count + i % s->count);
 	case 8:
 		return input(k, (rank + RANKS - 1) % RANKS, i);
+	case 11:
+	case 12:
+		return output_of_list(s, k, rank, i);
 	}
 	return sum(k, i);
 }
@@ -105,10 +133,36 @@ static int send_on(struct cohort_comm *c, const struct step *s,
 	return rc == COHORT_OK ? cohort_batch_end(c, stream, ticket) : rc;
 }
 
+static int call_list(struct cohort_comm *c, const struct step *s,
+                     const int32_t *send, int32_t *recv, void *stream,
+                     uint64_t *ticket)
+{
+	size_t h = half(s), from = s->kind == 12 ? RANKS * h : h;
+	size_t to = s->kind == 11 ? RANKS * h : h;
+	const struct cohort_tensor list[] = {
+		{ send, recv, h, COHORT_I32 },
+		{ send + from, recv + to, s->count - h, COHORT_I32 },
+	};
+
+	switch (s->kind) {
+	case 10:
+		return cohort_broadcast_many(c, list, 2, s->root, stream,
+		                             ticket);
+	case 11:
+		return cohort_all_gather_many(c, list, 2, stream, ticket);
+	case 12:
+		return cohort_reduce_scatter_many(c, list, 2, COHORT_SUM,
+		                                  stream, ticket);
+	}
+	return cohort_all_reduce_many(c, list, 2, COHORT_SUM, stream, ticket);
+}
+
 static int call(struct cohort_comm *c, const struct step *s,
                 const int32_t *send, int32_t *recv, void *stream,
                 uint64_t *ticket)
 {
+	if (s->kind >= FIRST_LIST)
+		return call_list(c, s, send, recv, stream, ticket);
 	switch (s->kind) {
 	case 1:
 		return cohort_broadcast(c, send, recv, s->count, COHORT_I32,
@@ -141,14 +195,16 @@ static int call(struct cohort_comm *c, const struct step *s,
 
 static size_t sent(const struct step *s)
 {
-	return s->kind == 4 || s->kind == 6 || s->kind == 7 ? RANKS * s->count
-	                                                    : s->count;
+	return s->kind == 4 || s->kind == 6 || s->kind == 7 || s->kind == 12
+	               ? RANKS * s->count
+	               : s->count;
 }
 
 static size_t received(const struct step *s)
 {
-	return s->kind == 3 || s->kind == 5 || s->kind == 7 ? RANKS * s->count
-	                                                    : s->count;
+	return s->kind == 3 || s->kind == 5 || s->kind == 7 || s->kind == 11
+	               ? RANKS * s->count
+	               : s->count;
 }
 
 /* One rank's buffers and tickets of a plan. */

@@ -17,15 +17,41 @@ static int keep(int first, int next)
 	return first == COHORT_OK ? next : first;
 }
 
+/* Lists of every kind, each of two tensors. */
+static int queue_lists(struct cohort_comm *c, float *memory)
+{
+	void *stream = cohort_comm_stream(c);
+	size_t rank = (size_t)cohort_comm_rank(c);
+	float *more = memory + (size_t)RANKS * 10;
+	const struct cohort_tensor same[] = {
+		{ memory, memory, 1, COHORT_F32 },
+		{ memory + 1, memory + 1, COUNT, COHORT_F32 },
+	};
+	const struct cohort_tensor gathered[] = {
+		{ memory + rank * 10, memory, 10, COHORT_F32 },
+		{ more + rank * 20, more, 20, COHORT_F32 },
+	};
+	const struct cohort_tensor scattered[] = {
+		{ memory, memory + rank * 10, 10, COHORT_F32 },
+		{ more, more + rank * 20, 20, COHORT_F32 },
+	};
+	int rc = cohort_all_reduce_many(c, same, 2, COHORT_SUM, stream, NULL);
+
+	if (rc == COHORT_OK)
+		rc = cohort_broadcast_many(c, same, 2, 1, stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_all_gather_many(c, gathered, 2, stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_reduce_scatter_many(c, scattered, 2, COHORT_SUM,
+		                                stream, NULL);
+	return rc;
+}
+
 /* Queue everything there is on @memory, RANKS * COUNT floats. */
 static int queue_all(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);
 	float *block = memory + (size_t)cohort_comm_rank(c) * COUNT;
-	const struct cohort_tensor list[] = {
-		{ memory, memory, 1, COHORT_F32 },
-		{ memory + 1, memory + 1, COUNT, COHORT_F32 },
-	};
 	uint64_t ticket;
 	int rc;
 
@@ -48,8 +74,7 @@ static int queue_all(struct cohort_comm *c, float *memory)
 		rc = cohort_reduce_scatter(c, memory, block, COUNT, COHORT_F32,
 		                           COHORT_SUM, stream, NULL);
 	if (rc == COHORT_OK)
-		rc = cohort_all_reduce_many(c, list, 2, COHORT_SUM, stream,
-		                            NULL);
+		rc = queue_lists(c, memory);
 	if (rc == COHORT_OK)
 		rc = cohort_barrier(c, stream, NULL);
 	return rc;
