@@ -32,7 +32,7 @@
 #   VARIANT=release|debug|asan|tsan|fuzz   what to build; all live side by side
 #   V=1  WERROR=1                     show commands; warnings are errors
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     yours, added last
-#   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=300
+#   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   of libFuzzer  CLANG=clang
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
 #   CUDA_HOME=...                     real headers for the ABI test

@@ -19,12 +19,12 @@
 # up, too.
 #
 # TEST_SHOW: a program whose command has this in it is shown with all that it
-# prints.  TEST_TIMEOUT: seconds per program, 300 if unset.  The last line is always
+# prints.  TEST_TIMEOUT: seconds per program, 600 if unset.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
 set -u
 
-limit=${TEST_TIMEOUT:-300}
+limit=${TEST_TIMEOUT:-600}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 output=$scratch/output
