@@ -7,9 +7,15 @@ usage: fr2pickle.py [--group NAME] [--generation N] [--of TEXT] FOLDER OUT
 FOLDER has the files fr_NAME_gN_OF_rank_R.json of a dump; OUT gets rank_R for each of
 them, a pickle with the same content as PyTorch writes itself: times that are not
 known are None, numbers that its JSON has as text are numbers, frames are there and
-empty.  Copies, which are no collective, are left out.  Then
+empty.  Then
 
     torchfrtrace OUT --prefix rank_
+
+It looks for an entry of one number on all ranks of a process group.  So a send and
+its receive are in a group "NAME A->B" of their two ranks, with the message's number.
+Left out is what it cannot match: copies, batches, sends to oneself, and what has
+completed but another rank no longer has.  It drops entries by record_id as if all
+ranks had counted alike, so that they are numbered anew, from 0.
 
 FOLDER may have dumps of several groups and generations: of one group, the last
 generation is taken unless told otherwise.  OF is HOST.PID.SERIAL; if several have the
@@ -85,16 +91,92 @@ def choose(dumps, group, generation):
     return chosen
 
 
-def convert_entry(entry):
+def direction(entry, rank):
+    """From which rank to which a send or a receive goes."""
+    peer = entry["peer"]
+    return (rank, peer) if ":send" in entry["profiling_name"] else (peer, rank)
+
+
+def give_pair(made, entry, rank):
+    """As an operation of the two ranks, whose ranks in their group are 0 and 1."""
+    source, target = direction(entry, rank)
+    name, desc = made["process_group"]
+    made["process_group"] = (f"{name} {source}->{target}", desc)
+    made["collective_seq_id"] = made["p2p_seq_id"] = entry["pair_seq_id"]
+    a, b = (0, 1) if source < target else (1, 0)
+    made["profiling_name"] = (
+        f"nccl:send {a}->{b}" if rank == source else f"nccl:recv {b}<-{a}"
+    )
+
+
+def convert_entry(entry, rank):
     made = {key: entry[key] for key in SCHEMA if key in entry}
     for key in TIMES:
         made[key] = entry[key] or None
     made["process_group"] = tuple(entry["process_group"])
     made["frames"] = []
+    if entry["is_p2p"]:
+        give_pair(made, entry, rank)
     return made
 
 
-def convert(dump):
+def is_matched(entry, rank):
+    """Whether an analyser can match it."""
+    if entry["is_p2p"]:
+        return entry["peer"] != rank
+    return entry["profiling_name"].startswith("nccl:") and entry["collective"] > 0
+
+
+def key_of(made):
+    return made["process_group"][0], made["collective_seq_id"]
+
+
+def drop_lost(ranks, chosen):
+    """What has completed, and another rank of its group no longer has."""
+    held = {r: {key_of(e) for e in entries} for r, entries in ranks.items()}
+    for rank, entries in ranks.items():
+        others = [r for r in ranks if chosen[r]["cohort"]["lost"] and r != rank]
+        ranks[rank] = [
+            e
+            for e in entries
+            if e["state"] != "completed"
+            or all(
+                key_of(e) in held[r]
+                for r in others
+                if not e["is_p2p"] or r in pair_of(e)
+            )
+        ]
+
+
+def pair_of(made):
+    """The two ranks of a send or a receive."""
+    return [int(r) for r in made["process_group"][0].split(" ")[-1].split("->")]
+
+
+def entries_of(chosen):
+    """Each rank's entries, such as the ranks' fit together."""
+    ranks = {
+        rank: [convert_entry(e, rank) for e in dump["entries"] if is_matched(e, rank)]
+        for rank, dump in chosen.items()
+    }
+    drop_lost(ranks, chosen)
+    for entries in ranks.values():
+        for number, made in enumerate(entries):
+            made["record_id"] = number
+    return ranks
+
+
+def groups_of(dump, entries):
+    """The process groups, and those of the pairs that send and receive."""
+    groups = dict(dump["pg_config"])
+    for made in (e for e in entries if e["is_p2p"]):
+        name, desc = made["process_group"]
+        ranks = str(sorted(pair_of(made)))
+        groups[name] = {"name": name, "desc": desc, "ranks": ranks}
+    return groups
+
+
+def convert(dump, entries):
     status = {
         pg: {key: int(value) for key, value in counts.items()}
         for pg, counts in dump["pg_status"].items()
@@ -102,13 +184,9 @@ def convert(dump):
     return {
         "version": dump["version"],
         "comm_lib_version": dump["comm_lib_version"],
-        "pg_config": dump["pg_config"],
+        "pg_config": groups_of(dump, entries),
         "pg_status": status,
-        "entries": [
-            convert_entry(e)
-            for e in dump["entries"]
-            if e["profiling_name"].startswith("nccl:")
-        ],
+        "entries": entries,
     }
 
 
@@ -130,9 +208,10 @@ def run(options):
     dumps = [d for d in map(load, paths) if options.of in name_of(d)]
     chosen = choose(dumps, options.group, options.generation)
     os.makedirs(options.out, exist_ok=True)
+    entries = entries_of(chosen)
     for rank, dump in sorted(chosen.items()):
         with open(os.path.join(options.out, f"rank_{rank}"), "wb") as file:
-            pickle.dump(convert(dump), file)
+            pickle.dump(convert(dump, entries[rank]), file)
     warn_of_missing(chosen)
     print(f"{len(chosen)} files in {options.out}")
 

@@ -63,25 +63,55 @@ def check_sizes(e, size):
         assert e["input_sizes"] == e["output_sizes"], e
 
 
+def check_groups(dump, ranks):
+    for name, group in dump["pg_config"].items():
+        members = ast.literal_eval(group["ranks"])
+        if "->" in name:
+            pair = sorted(int(r) for r in name.split(" ")[-1].split("->"))
+            assert members == pair, (name, members)
+        else:
+            assert set(members) == set(ranks), (name, members)
+
+
+def check_numbers(numbered, ranks):
+    """Every number is one call, that all members have made if any has completed."""
+    unmatched = []
+    for key, made in numbered.items():
+        name = key[0][0]
+        kinds = {e["profiling_name"].split(":")[1].split(" ")[0] for e in made.values()}
+        members = {int(r) for r in name.split(" ")[-1].split("->")} \
+            if "->" in name else set(ranks)
+        assert set(made) <= members, key
+        if set(made) == members:
+            assert kinds == ({"send", "recv"} if "->" in name else kinds), key
+            assert len(kinds) == 1 or "->" in name, (key, kinds)
+            continue
+        assert all(e["state"] != "completed" for e in made.values()), (key, made)
+        unmatched.append((kinds, set(ranks) - set(made)))
+    # The last call of the dumper, which rank 0 does not make.
+    assert unmatched == [({"all_reduce"}, {0})], unmatched
+
+
 def check(ranks):
     numbered = {}
     for rank, dump in ranks.items():
         assert dump["version"] == "2.10"
-        for name, group in dump["pg_config"].items():
-            members = ast.literal_eval(group["ranks"])
-            assert set(members) == set(ranks), (name, members)
+        check_groups(dump, ranks)
         for counts in dump["pg_status"].values():
             assert all(isinstance(n, int) for n in counts.values()), counts
+        # The analyser drops what is before the greatest first one of all ranks.
+        numbers = [e["record_id"] for e in dump["entries"]]
+        assert numbers == list(range(len(numbers))), numbers
         for e in dump["entries"]:
             check_types(e)
             assert e["process_group"][0] in dump["pg_config"]
             check_sizes(e, len(ranks))
-            if not e["is_p2p"] and e["profiling_name"] != "nccl:coalesced":
-                key = (e["process_group"], e["collective_seq_id"])
-                numbered.setdefault(key, {})[rank] = e["profiling_name"]
-    assert numbered
-    for key, names in numbered.items():
-        assert len(set(names.values())) == 1, (key, names)
+            key = (e["process_group"], e["collective_seq_id"])
+            made = numbered.setdefault(key, {})
+            assert rank not in made, (key, rank)
+            made[rank] = e
+    check_numbers(numbered, ranks)
+    assert any(e["is_p2p"] for made in numbered.values() for e in made.values())
     return numbered
 
 
