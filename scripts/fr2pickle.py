@@ -13,9 +13,10 @@ empty.  Then
 
 It looks for an entry of one number on all ranks of a process group.  So a send and
 its receive are in a group "NAME A->B" of their two ranks, with the message's number.
-Left out is what it cannot match: copies, batches, sends to oneself, and what has
-completed but another rank no longer has.  It drops entries by record_id as if all
-ranks had counted alike, so that they are numbered anew, from 0.
+Left out is what it cannot match: copies, batches of messages, of which a dump has
+the first only, and messages whose other side may be in one, messages to oneself, and
+what has completed but another rank no longer has.  It drops entries by record_id as
+if all ranks had counted alike, so that they are numbered anew, from 0.
 
 FOLDER may have dumps of several groups and generations: of one group, the last
 generation is taken unless told otherwise.  OF is HOST.PID.SERIAL; if several have the
@@ -131,19 +132,35 @@ def key_of(made):
     return made["process_group"][0], made["collective_seq_id"]
 
 
+def has_open_batch(dump):
+    """Whether messages that have not ended are in the rank's batch."""
+    return any(
+        e["profiling_name"] == "nccl:coalesced"
+        and e["state"] != "completed"
+        and not e["collective"]
+        for e in dump["entries"]
+    )
+
+
+def may_miss(made, other, dump):
+    """Whether another rank may have made it without its dump having it."""
+    if made["is_p2p"] and other not in pair_of(made):
+        return False
+    if made["state"] == "completed":
+        return made["is_p2p"] or dump["cohort"]["lost"] > 0
+    return made["is_p2p"] and has_open_batch(dump)
+
+
 def drop_lost(ranks, chosen):
-    """What has completed, and another rank of its group no longer has."""
+    """What another rank of its group made too, but its dump does not have."""
     held = {r: {key_of(e) for e in entries} for r, entries in ranks.items()}
     for rank, entries in ranks.items():
-        others = [r for r in ranks if chosen[r]["cohort"]["lost"] and r != rank]
         ranks[rank] = [
             e
             for e in entries
-            if e["state"] != "completed"
-            or all(
-                key_of(e) in held[r]
-                for r in others
-                if not e["is_p2p"] or r in pair_of(e)
+            if not any(
+                key_of(e) not in held[r] and may_miss(e, r, chosen[r])
+                for r in ranks
             )
         ]
 

@@ -32,4 +32,7 @@ COHORT_HOST_DEVICES=64 "$scratch/dumper" "$scratch/many" 64 2048 1 >/dev/null
 python3 $here/dump.py "$scratch/many" 64
 python3 $here/pickles.py scripts/fr2pickle.py "$scratch/calls" \
 	"$scratch/pickled"
+"$scratch/dumper" "$scratch/few" 4 64 1 10 >/dev/null
+python3 $here/pickles.py scripts/fr2pickle.py "$scratch/few" \
+	"$scratch/pickled-few"
 python3 $here/killed.py "$scratch/dumper" "$scratch/killed" 200

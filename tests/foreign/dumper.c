@@ -4,7 +4,9 @@
  * Ranks with some calls behind them, and one that does not make the last, as dumps
  * again and again: a line with the milliseconds of each
  *
- *	dumper FOLDER [RANKS [SLOTS [TIMES]]]        TIMES 0: until it is killed
+ *	dumper FOLDER [RANKS [SLOTS [TIMES [CALLS]]]]
+ *
+ * TIMES 0: until it is killed; CALLS: sums before, more than SLOTS unless told
  */
 
 #include <stdio.h>
@@ -69,6 +71,16 @@ static int call_all(struct cohort_comm *c, void *user)
 	must(cohort_send(c, from, 1, COHORT_F32, r ^ 1, NULL, NULL));
 	must(cohort_recv(c, to, 1, COHORT_F32, r ^ 1, NULL, NULL));
 	must(cohort_batch_end(c, stream, NULL));
+	/* A batch on one side, not on the other. */
+	if (r % 2) {
+		must(cohort_recv(c, to, 1, COHORT_F32, r - 1, stream, NULL));
+		must(cohort_recv(c, to, 1, COHORT_F32, r - 1, stream, NULL));
+		return 0;
+	}
+	must(cohort_batch_begin(c));
+	must(cohort_send(c, from, 1, COHORT_F32, r + 1, NULL, NULL));
+	must(cohort_send(c, from, 1, COHORT_F32, r + 1, NULL, NULL));
+	must(cohort_batch_end(c, stream, NULL));
 	return 0;
 }
 
@@ -93,6 +105,7 @@ int main(int argc, char **argv)
 	int ranks = argc > 2 ? atoi(argv[2]) : 4;
 	int slots = argc > 3 ? atoi(argv[3]) : 64;
 	int times = argc > 4 ? atoi(argv[4]) : 1, i;
+	int calls = argc > 5 ? atoi(argv[5]) : slots + slots / 2;
 	struct cohort_group_options options;
 	struct cohort_group *group;
 	double began;
@@ -105,7 +118,7 @@ int main(int argc, char **argv)
 	options.recorder_slots = (unsigned)slots;
 	must(cohort_group_open(NULL, ranks, &options, &group));
 	must(cohort_group_split(group, comms));
-	fill(group, ranks, slots + slots / 2);
+	fill(group, ranks, calls);
 	for (i = 0; i < times || !times; i++) {
 		began = now_ms();
 		must(cohort_dump(group, argv[1]));

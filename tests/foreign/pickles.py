@@ -13,6 +13,7 @@ installed its own analysis runs, too.  Exit status 0, or 1.
 import ast
 import glob
 import importlib.util
+import json
 import math
 import os
 import pickle
@@ -144,6 +145,25 @@ def check_refusals(script, dumps, scratch):
     refuses(script, several, scratch + "/out2")
 
 
+def check_open_batch(script, dumps, scratch):
+    """The same, as if rank 1 still waited for what is in a batch of rank 0."""
+    folder = scratch + "/open"
+    shutil.copytree(dumps, folder)
+    for rank in (0, 1):
+        path = glob.glob(f"{folder}/fr_*_rank_{rank}.json")[0]
+        with open(path, encoding="utf-8") as file:
+            dump = json.load(file)
+        last = [
+            e for e in dump["entries"] if e["is_p2p"] or e["call"] == "batch"
+        ][-1]
+        assert last["is_p2p"] == (rank == 1), last
+        last.update(state="started", time_discovered_completed_ns=0)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(dump, file)
+    subprocess.run([sys.executable, script, folder, scratch + "/out3"], check=True)
+    check(load(scratch + "/out3"))
+
+
 def main():
     script, dumps, scratch = sys.argv[1:]
     os.makedirs(scratch)
@@ -152,6 +172,7 @@ def main():
     ranks = load(out)
     numbered = check(ranks)
     check_refusals(script, dumps, scratch)
+    check_open_batch(script, dumps, scratch)
     if importlib.util.find_spec("torch"):
         subprocess.run(
             [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace",
