@@ -53,10 +53,10 @@ static void finish(struct even *e, uint64_t number)
 
 /* ---- arriving --------------------------------------------------------- */
 
-bool even_fits(const struct world *w, const struct call *c)
+bool even_fits(const struct world *w, const struct launch *l)
 {
 	return w->evens && !strict_is_on() &&
-	       call_bytes(w, c) > pieces_at_once(w);
+	       call_bytes(w, line_call(l)) > pieces_at_once(w);
 }
 
 void even_arrive(const struct world *w, struct launch *l)
@@ -138,14 +138,17 @@ static void work(struct cut *c, int rank, bool steals, const struct drive *d)
 	atomic_store(&w->evens[rank].inside, false);
 }
 
-static bool is_over(const struct cut *c)
+/* True if all pieces are claimed, or if asked finished. */
+static bool all_are(const struct cut *c, bool finished)
 {
-	const struct world *w = c->round.world;
+	const struct even *e;
 	uint64_t word;
 	int r;
 
-	for (r = 0; r < w->n; r++) {
-		word = atomic_load_explicit(&w->evens[r].finished,
+	for (r = 0; r < c->round.world->n; r++) {
+		e = &c->round.world->evens[r];
+		word = atomic_load_explicit(finished ? &e->finished
+		                                     : &e->claimed,
 		                            memory_order_acquire);
 		if (word_count(word, c->number) < c->shares[r].pieces)
 			return false;
@@ -153,27 +156,12 @@ static bool is_over(const struct cut *c)
 	return true;
 }
 
-static bool is_left(const struct cut *c)
-{
-	const struct world *w = c->round.world;
-	uint64_t word;
-	int r;
-
-	for (r = 0; r < w->n; r++) {
-		word = atomic_load_explicit(&w->evens[r].claimed,
-		                            memory_order_relaxed);
-		if (word_count(word, c->number) < c->shares[r].pieces)
-			return true;
-	}
-	return false;
-}
-
 /* Look for a while whether the others have finished theirs. */
 static void watch(const struct cut *c)
 {
 	int i;
 
-	for (i = 0; i < 64 && !is_over(c); i++)
+	for (i = 0; i < 64 && !all_are(c, true); i++)
 		cpu_pause();
 }
 
@@ -186,10 +174,10 @@ bool even_do(const struct world *w, const struct launch *l, bool steals,
 		work(c, l->comm->rank, steals, d);
 	if (d->attends)
 		watch(c);
-	if (is_over(c))
+	if (all_are(c, true))
 		return true;
-	*left_out =
-		is_left(c) && (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
+	*left_out = !all_are(c, false) &&
+	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
 	return false;
 }
 

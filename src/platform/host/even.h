@@ -46,7 +46,7 @@ struct even {
 /* True if a launch arrives with a line for its next call, which is not tiny: not in
  * strict mode, which looks at the ranks that wait, nor where they wait for cores, nor
  * for what the last to arrive does at once. */
-bool even_fits(const struct world *world, const struct call *call);
+bool even_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, which fits. */
 void even_arrive(const struct world *world, struct launch *launch);

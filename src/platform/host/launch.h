@@ -155,6 +155,17 @@ struct launch {
 	size_t transfers_done;
 };
 
+/* What a launch brings to a round: its next call, said to be one of several if there
+ * are more. */
+static inline struct place launch_place(const struct launch *l)
+{
+	struct place place = l->places[l->calls_done];
+
+	if (l->call_count - l->calls_done > 1)
+		place.what = MANY_CALLS;
+	return place;
+}
+
 /* A launch for @comm with nothing in it, or NULL without memory. */
 struct launch *launch_get(struct ncclComm *comm);
 

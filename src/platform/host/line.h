@@ -58,9 +58,7 @@ static inline struct line *line_next(const struct world *w, struct launch *l)
 	struct line *mine = line_of(w, ++l->comm->lines, l->comm->rank);
 
 	l->line = l->comm->lines;
-	mine->what = l->call_count - l->calls_done == 1
-	                     ? call_what(line_call(l))
-	                     : MANY_CALLS;
+	mine->what = launch_place(l).what;
 	return mine;
 }
 

@@ -136,32 +136,26 @@ static bool all_are_elsewhere(const struct world *w, int rank)
  * owes round_begin(). */
 static bool arrive(struct world *w, struct launch *l)
 {
-	const size_t left = l->call_count - l->calls_done;
-	const struct call *c = &l->calls[l->calls_done];
 	uint64_t before;
 
 	if (w->seats)
 		sit(w, l->comm->rank);
 	/* No round is open while this one is not there. */
 	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
-	if (tiny_fits(w, c)) {
+	if (tiny_fits(w, l)) {
 		l->way = WAY_TINY;
 		tiny_arrive(w, l);
 		if (w->is_crowded && lines_are_met(w, l))
 			round_kick_others(w, l->comm->rank);
 		return false;
 	}
-	if (even_fits(w, c)) {
+	if (even_fits(w, l)) {
 		l->way = WAY_EVEN;
 		even_arrive(w, l);
 		return false;
 	}
 	l->way = WAY_COUNTED;
-	w->places[l->comm->rank] = (struct place){
-		.send = c->send,
-		.recv = c->recv,
-		.what = left == 1 ? call_what(c) : MANY_CALLS,
-	};
+	w->places[l->comm->rank] = launch_place(l);
 	/* Acquire and release: what each rank brings, for the last one. */
 	before =
 		atomic_fetch_add_explicit(&w->arrived, 1, memory_order_acq_rel);

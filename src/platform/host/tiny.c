@@ -34,12 +34,14 @@ static size_t blocks_sent(const struct call *c, int rank, int n)
 	return 1;
 }
 
-bool tiny_fits(const struct world *w, const struct call *c)
+bool tiny_fits(const struct world *w, const struct launch *l)
 {
+	const struct call *c = line_call(l);
+
 	/* The root sends the most. */
 	return w->lines && !strict_is_on() && c->count <= LINE_BYTES &&
 	       blocks_sent(c, c->root, w->n) * block_bytes(c) <= LINE_BYTES &&
-	       call_what(c) != MANY_CALLS;
+	       l->places[l->calls_done].what != MANY_CALLS;
 }
 
 void tiny_arrive(const struct world *w, struct launch *l)

@@ -12,9 +12,9 @@
 
 #include "platform/host/line.h"
 
-/* True if a call is done in this way; none is in strict mode, which looks at the
- * ranks that wait. */
-bool tiny_fits(const struct world *world, const struct call *call);
+/* True if a launch arrives in this way for its next call; none does in strict mode,
+ * which looks at the ranks that wait. */
+bool tiny_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, which fits; what it sends is read now. */
 void tiny_arrive(const struct world *world, struct launch *launch);
