@@ -240,6 +240,7 @@ static void print_last(const struct flight *f)
 {
 	const struct flight_rank *r;
 	const struct flight_op *op;
+	const char *tag;
 	char call[128];
 
 	printf("\n %-5s %-8s %-16s last call\n", "rank", "thread", "state");
@@ -249,14 +250,20 @@ static void print_last(const struct flight *f)
 		if (op)
 			record_add(&(struct text){ call, sizeof(call) },
 			           &op->r);
-		printf(" %-5d %-8d %-16s %.46s%s%s%s\n", r->rank, r->tid,
+		printf(" %-5d %-8d %-16s %.46s", r->rank, r->tid,
 		       !op                                 ? "none"
 		       : op->r.outcome == COHORT_TIMED_OUT ? "inside the call"
 		       : op->r.outcome < 0                 ? "failed"
 		                           : flight_state_name(op->state),
-		       call, op && *flight_tag(r, op) ? ", tag \"" : "",
-		       op ? flight_tag(r, op) : "",
-		       op && *flight_tag(r, op) ? "\"" : "");
+		       call);
+		tag = op ? flight_tag(r, op) : "";
+		if (*tag) /* beside the call, if the line holds both */
+			printf("%s tag \"%s\"",
+			       strlen(call) + strlen(tag) > 38
+			               ? "\n               "
+			               : ",",
+			       tag);
+		printf("\n");
 	}
 }
 
