@@ -209,16 +209,6 @@ static void end_broken(struct runner *r, struct family *f)
 			       "ncclCommAbort");
 }
 
-static bool is_alone(struct program *p, const struct family *f)
-{
-	int i;
-
-	for (i = 0; i < p->family_count; i++)
-		if (&p->families[i] != f && p->families[i].root == f->root)
-			return false;
-	return true;
-}
-
 /* What is aborted with some ranks of it must find nothing of it under way, which
  * the other ranks would wait for. */
 static void finish_together(struct runner *r, struct step *s)
@@ -253,11 +243,8 @@ void run_own_abort(struct runner *r, struct step *s)
 		end_ranks(r, s, host_ncclCommAbort, true, "ncclCommAbort");
 }
 
-/* Of what is aborted with it, it may have only some ranks. */
 void run_abort(struct runner *r, struct step *s)
 {
-	if (!is_alone(r->program, s->family))
-		wait_cut(r->program);
 	reap_want(r->program, s->family);
 }
 

@@ -372,6 +372,9 @@ bool is_stuck(const struct program *p);
 void expect(bool is_sure, ncclResult_t result, const char *call);
 void expect_cuda(cudaError_t error, const char *call);
 
+/* Nothing else is aborted with it. */
+bool is_alone(struct program *p, const struct family *f);
+
 /* True if nothing has begun to abort it, or what is aborted with it. */
 bool is_intact(struct program *p, const struct family *f);
 

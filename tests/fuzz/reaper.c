@@ -83,10 +83,13 @@ static bool is_clear(const struct program *p)
 	return true;
 }
 
-static void flag(struct family *f)
+/* Of what is aborted with it, it may have only some ranks: the others wait. */
+static void flag(struct program *p, struct family *f)
 {
 	int r;
 
+	if (!is_alone(p, f))
+		wait_cut(p);
 	f->is_flagged = true;
 	for (r = 0; r < f->n; r++)
 		if (!atomic_exchange(&f->is_released[r], true))
@@ -135,7 +138,7 @@ static void reap_locked(struct program *p, bool *open)
 	if (f->is_partial)
 		partial_abort(f);
 	else
-		flag(f);
+		flag(p, f);
 	pthread_mutex_lock(&p->lock);
 }
 

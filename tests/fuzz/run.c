@@ -296,6 +296,16 @@ bool is_intact(struct program *p, const struct family *f)
 	return true;
 }
 
+bool is_alone(struct program *p, const struct family *f)
+{
+	int i;
+
+	for (i = 0; i < p->family_count; i++)
+		if (&p->families[i] != f && p->families[i].root == f->root)
+			return false;
+	return true;
+}
+
 /* ---- threads ---------------------------------------------------------- */
 
 static void (*const runs[])(struct runner *r, struct step *s) = {
