@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run test programs one after the other and add up what they say.
+# Run test programs, two at a time, and add up what they say, in their order.
 #
 #	scripts/run-tests.sh COMMAND...
 #
@@ -19,29 +19,29 @@
 # up, too.
 #
 # TEST_SHOW: a program whose command has this in it is shown with all that it
-# prints.  TEST_TIMEOUT: seconds per program, 600 if unset.  The last line is always
+# prints.  TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a
+# time, 2 if unset: most of them wait more than they compute.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
 set -u
 
 limit=${TEST_TIMEOUT:-600}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-output=$scratch/output
+jobs=${TEST_JOBS:-2}
+root=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$root"' EXIT
+trap 'exit 1' INT TERM
 
-export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:log_path=$scratch/report:${ASAN_OPTIONS:-}"
+asan_options="detect_leaks=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1:exitcode=66:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
 
-passed=0
-failed=0
-skipped=0
-rounds=0
-
-# Of the program that has just run.
+# Of the program that runs, in a shell of its own: its files, and what it counts.
+scratch=
+output=
 p=0
 f=0
 s=0
+rounds=0
 
 # count_criterion - from the line that a suite ends with, and from its skips
 count_criterion() {
@@ -98,23 +98,30 @@ show_rounds() {
 	line=$(tail -n 1 "$output")
 	[[ $line =~ ^([0-9]+)\ rounds ]] || return
 	echo "    $line"
-	rounds=$((rounds + BASH_REMATCH[1]))
+	rounds=${BASH_REMATCH[1]}
 }
 
+# run COMMAND SCRATCH - what is to be shown goes to SCRATCH/shown, the counts behind it
 run() {
 	local rc word begin
 	local -a words
 
 	read -ra words <<<"$1"
-	p=0 f=0 s=0
+	scratch=$2
+	output=$scratch/output
+	export ASAN_OPTIONS="log_path=$scratch/report:$asan_options"
 	begin=$SECONDS
 	word=${words[0]}
 	if [[ $word != */* ]] && ! command -v "$word" >/dev/null; then
 		echo "$word is not installed" >"$output"
 		rc=77
 	else
-		timeout -k 10 "$limit" "${words[@]}" >"$output" 2>&1 </dev/null
+		timeout -k 10 "$limit" "${words[@]}" >"$output" 2>&1 </dev/null &
+		# shellcheck disable=SC2064 # that one
+		trap "kill $!" TERM
+		wait $!
 		rc=$?
+		trap - TERM
 	fi
 
 	count_criterion || count_program "$rc"
@@ -151,15 +158,49 @@ run() {
 		show_reports
 		[ "$rc" -eq 0 ] || echo "    exit status $rc"
 	fi
-	rm -f "$scratch"/report*
+	echo "$p $f $s $rounds" >"$scratch/counts"
+}
+
+commands=("$@")
+passed=0
+failed=0
+skipped=0
+all_rounds=0
+
+# show I - once it is over
+show() {
+	local scratch=$root/$1
+
+	wait "${pids[$1]}"
+	cat "$scratch/shown"
+	# A shell that was killed has counted nothing.
+	read -r p f s rounds 2>/dev/null <"$scratch/counts" ||
+		p=0 f=1 s=0 rounds=0
 	passed=$((passed + p))
 	failed=$((failed + f))
 	skipped=$((skipped + s))
+	all_rounds=$((all_rounds + rounds))
+	rm -rf "$scratch"
 }
 
-for command; do
-	run "$command"
+pids=()
+shown=0
+for i in "${!commands[@]}"; do
+	mkdir "$root/$i"
+	run "${commands[i]}" "$root/$i" >"$root/$i/shown" 2>&1 &
+	pids[i]=$!
+	while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do
+		wait -n
+	done
+	while [ "$shown" -le "$i" ] && ! kill -0 "${pids[shown]}" 2>/dev/null; do
+		show "$shown"
+		shown=$((shown + 1))
+	done
 done
-[ "$rounds" -eq 0 ] || echo "$rounds rounds"
+while [ "$shown" -lt "${#commands[@]}" ]; do
+	show "$shown"
+	shown=$((shown + 1))
+done
+[ "$all_rounds" -eq 0 ] || echo "$all_rounds rounds"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -47,4 +47,4 @@ for suite in "${suites[@]}"; do
 	fi
 done
 # One program after the other: a GPU that was lost is lost to its process only.
-exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"
+TEST_JOBS=1 exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"
