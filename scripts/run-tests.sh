@@ -35,7 +35,8 @@ asan_options="detect_leaks=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1:exitcode=66:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
 
-# Of the program that runs, in a shell of its own: its files, and what it counts.
+# Of the program that runs, in a shell of its own, or that is shown: its files, and
+# what it counts.
 scratch=
 output=
 p=0
@@ -109,6 +110,7 @@ run() {
 	read -ra words <<<"$1"
 	scratch=$2
 	output=$scratch/output
+	p=0 f=0 s=0 rounds=0
 	export ASAN_OPTIONS="log_path=$scratch/report:$asan_options"
 	begin=$SECONDS
 	word=${words[0]}
