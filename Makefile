@@ -220,7 +220,8 @@ platform_sources := \
   tests/platform/differential.c tests/platform/entry.c tests/platform/fault.c \
   tests/platform/group.c tests/platform/join.c tests/platform/mark.c \
   tests/platform/matching.c tests/platform/memory.c tests/platform/minder.c \
-  tests/platform/nonblocking.c tests/platform/order.c tests/platform/p2p.c \
+  tests/platform/neighbours.c tests/platform/nonblocking.c \
+  tests/platform/order.c tests/platform/p2p.c \
   tests/platform/properties.c tests/platform/redop.c tests/platform/register.c \
   tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
   tests/platform/split.c tests/platform/stream.c tests/platform/stream_info.c \

@@ -153,6 +153,7 @@ struct round {
 	bool is_single; /* one call, of every rank the same: this, and places */
 	struct call only;
 	const struct place *places; /* by rank */
+	const struct call *calls;   /* several, as one of the ranks has them */
 };
 
 /* Where the ranks meet. */

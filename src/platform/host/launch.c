@@ -7,6 +7,7 @@
 
 #include "platform/host/capture.h"
 #include "platform/host/comm.h"
+#include "platform/host/piece.h"
 
 const char *call_function(enum call_kind kind)
 {
@@ -99,6 +100,8 @@ struct launch *launch_get(struct ncclComm *comm)
 		return NULL;
 	l->comm = comm;
 	l->call_count = 0;
+	l->bytes = 0;
+	l->hash = 1;
 	l->stream_count = 0;
 	l->transfer_count = 0;
 	l->to_self = 0;
@@ -168,9 +171,19 @@ bool launch_add_stream(struct launch *l, struct stream *s)
 	return ok;
 }
 
+/* One step of a multiplicative hash, which stays 0 once it is. */
+static uint64_t mix(uint64_t hash, uint64_t what)
+{
+	if (!hash)
+		return 0;
+	hash = (hash ^ what) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29 ? hash ^ hash >> 29 : 1;
+}
+
 bool launch_add_call(struct launch *l, const struct call *c)
 {
 	void *calls = l->calls, *places = l->places;
+	uint64_t what;
 	bool ok = grow(&calls, l->own_calls, l->call_count, &l->call_room,
 	               sizeof(*c)) &&
 	          grow(&places, l->own_places, l->call_count, &l->place_room,
@@ -180,12 +193,16 @@ bool launch_add_call(struct launch *l, const struct call *c)
 	l->places = places;
 	if (!ok)
 		return false;
+	what = call_what(c);
 	l->places[l->call_count] = (struct place){
 		.send = c->send,
 		.recv = c->recv,
-		.what = call_what(c),
+		.what = what,
 	};
-	l->calls[l->call_count++] = *c;
+	l->calls[l->call_count] = *c;
+	l->calls[l->call_count++].begin = l->bytes;
+	l->bytes += call_bytes(l->comm->world, c);
+	l->hash = what == MANY_CALLS ? 0 : mix(l->hash, what);
 	return true;
 }
 

@@ -50,9 +50,8 @@ struct call {
 	int root; /* or peer; 0 where there is none */
 	struct scalar scalar;
 
-	/* Of a collective; written by the last rank to arrive, in the list of
-	 * rank 0: where it begins in the bytes of the round (piece.h), and what
-	 * is not in them. */
+	/* Of a collective: where it begins in the bytes of its launch (piece.h).
+	 * Written by who cuts a round of one call: what is not in them. */
 	size_t begin;
 	bool skips; /* the root's own block, which is where it belongs */
 };
@@ -119,6 +118,8 @@ struct launch {
 	struct call *calls;   /* collectives */
 	struct place *places; /* of each */
 	size_t call_count, call_room, place_room;
+	size_t bytes;  /* of all of them */
+	uint64_t hash; /* of what all places say; see launch_is_same() */
 
 	struct transfer *transfers;
 	size_t transfer_count, transfer_room;
@@ -164,6 +165,17 @@ static inline struct place launch_place(const struct launch *l)
 	if (l->call_count - l->calls_done > 1)
 		place.what = MANY_CALLS;
 	return place;
+}
+
+/* True if two launches are the same calls, as far as that can be told without a look
+ * at them: that of different ones have the same hash is not to be expected.  False
+ * does not mean that they are not. */
+static inline bool launch_is_same(const struct launch *a,
+                                  const struct launch *b)
+{
+	return a->hash && a->hash == b->hash &&
+	       a->call_count == b->call_count && a->bytes == b->bytes &&
+	       !a->calls_done && !b->calls_done;
 }
 
 /* A launch for @comm with nothing in it, or NULL without memory. */

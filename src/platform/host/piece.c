@@ -46,15 +46,15 @@ size_t call_bytes(const struct world *w, const struct call *c)
 
 /* ---- what a round is -------------------------------------------------- */
 
-/* A call of the round, as rank 0 has it. */
-static struct call *round_call(struct round *o, size_t i)
+static const struct call *round_call(const struct round *o, size_t i)
 {
-	struct launch *l;
+	return o->is_single ? &o->only : &o->calls[i];
+}
 
-	if (o->is_single)
-		return &o->only;
-	l = o->world->comms[0]->joined;
-	return &l->calls[l->calls_done + i];
+/* Where a call begins in the bytes of the round. */
+static size_t round_begin_of(const struct round *o, size_t i)
+{
+	return o->is_single ? 0 : o->calls[i].begin - o->calls->begin;
 }
 
 static const struct call *rank_call(const struct round *o, int rank, size_t i)
@@ -85,7 +85,7 @@ static char *rank_recv(const struct round *o, int rank, size_t i)
 }
 
 /* True if the root's own block is sent from where it is received. */
-static bool skips(const struct round *o, const struct call *c, size_t i)
+static bool skips(const struct round *o, const struct call *c)
 {
 	const size_t own =
 		(size_t)c->root * c->count * cohort_type_size(c->type);
@@ -93,8 +93,8 @@ static bool skips(const struct round *o, const struct call *c, size_t i)
 
 	if (c->kind != CALL_GATHER && c->kind != CALL_SCATTER)
 		return false;
-	send = rank_send(o, c->root, i);
-	recv = rank_recv(o, c->root, i);
+	send = rank_send(o, c->root, 0);
+	recv = rank_recv(o, c->root, 0);
 	return c->kind == CALL_GATHER ? send == recv + own : recv == send + own;
 }
 
@@ -131,18 +131,25 @@ _Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
 
 void round_cut(struct round *o)
 {
-	struct call *c;
-	size_t i;
+	const struct call *last;
 
-	if (o->is_single)
+	if (o->is_single) {
 		set_only(o);
-	o->bytes = 0;
-	for (i = 0; i < o->span; i++) {
-		c = round_call(o, i);
-		c->begin = o->bytes;
-		c->skips = skips(o, c, i);
-		o->bytes += call_bytes(o->world, c);
+		o->only.skips = skips(o, &o->only);
 	}
+	last = round_call(o, o->span - 1);
+	o->bytes = round_begin_of(o, o->span - 1) + call_bytes(o->world, last);
+}
+
+/* The round that is open, as the driver of @rank has it. */
+static struct round round_of(const struct world *w, int rank)
+{
+	const struct launch *l = w->comms[rank]->joined;
+	struct round o = w->round;
+
+	if (!o.is_single)
+		o.calls = &l->calls[l->calls_done];
+	return o;
 }
 
 size_t round_share(const struct round *o, int rank, size_t *begin, size_t *end)
@@ -164,10 +171,11 @@ static void cut_share(struct world *w, int rank)
 	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
 }
 
-void pieces_cut(struct world *w)
+void pieces_cut(struct world *w, int rank)
 {
 	int r;
 
+	w->round = round_of(w, rank);
 	round_cut(&w->round);
 	if (w->round.bytes <= pieces_at_once(w))
 		return;
@@ -332,13 +340,13 @@ static void piece_do(const struct round *o, const struct piece *p)
 /* ---- a range of the round --------------------------------------------- */
 
 /* The call that @at bytes into the round are of. */
-static size_t call_at(struct round *o, size_t at)
+static size_t call_at(const struct round *o, size_t at)
 {
 	size_t low = 0, high = o->span, middle;
 
 	while (high - low > 1) {
 		middle = low + (high - low) / 2;
-		if (round_call(o, middle)->begin <= at)
+		if (round_begin_of(o, middle) <= at)
 			low = middle;
 		else
 			high = middle;
@@ -368,26 +376,64 @@ static void call_do(const struct round *o, const struct call *c, size_t number,
 	}
 }
 
-bool round_do(struct round *o, size_t begin, size_t end)
+/* True if on every rank call @i lies behind @c, of which the first is call @first: then
+ * their elements are reduced alike, whichever of the two they are of. */
+static bool goes_on(const struct round *o, const struct call *c, size_t first,
+                    size_t i)
 {
-	const struct call *c;
-	size_t i, stop;
+	const struct call *next = &o->calls[i];
+	const size_t bytes = c->count * cohort_type_size(c->type);
+	int r;
 
-	for (i = call_at(o, begin); begin < end; i++, begin = stop) {
+	if (bytes % CACHE_LINE || next->kind != CALL_ALL_REDUCE ||
+	    next->type != c->type || next->op != c->op)
+		return false;
+	for (r = 0; r < o->world->n; r++)
+		if (rank_send(o, r, i) != rank_send(o, r, first) + bytes ||
+		    rank_recv(o, r, i) != rank_recv(o, r, first) + bytes)
+			return false;
+	return true;
+}
+
+/* Call @i of the round, and those up to @end bytes that can be done as one with it.
+ * Returns the next one. */
+static size_t call_run(const struct round *o, size_t i, size_t end,
+                       struct call *run)
+{
+	size_t next = i + 1;
+
+	*run = *round_call(o, i);
+	if (run->kind != CALL_ALL_REDUCE || run->op == CALL_PRE_MUL_SUM)
+		return next;
+	while (next < o->span && round_begin_of(o, next) < end &&
+	       goes_on(o, run, i, next))
+		run->count += o->calls[next++].count;
+	return next;
+}
+
+bool round_do(const struct round *o, size_t begin, size_t end)
+{
+	size_t i, next, from, stop;
+	struct call run;
+
+	for (i = call_at(o, begin); begin < end; i = next, begin = stop) {
 		if (world_is_broken(o->world))
 			return false;
-		c = round_call(o, i);
-		stop = c->begin + call_bytes(o->world, c);
+		next = call_run(o, i, end, &run);
+		from = round_begin_of(o, i);
+		stop = from + call_bytes(o->world, &run);
 		if (stop > end)
 			stop = end;
-		call_do(o, c, i, begin - c->begin, stop - c->begin);
+		call_do(o, &run, i, begin - from, stop - from);
 	}
 	return true;
 }
 
-bool pieces_do_all(struct world *w)
+bool pieces_do_all(const struct world *w, int rank)
 {
-	return round_do(&w->round, 0, w->round.bytes);
+	const struct round o = round_of(w, rank);
+
+	return round_do(&o, 0, o.bytes);
 }
 
 /* ---- claiming --------------------------------------------------------- */
@@ -408,9 +454,9 @@ bool pieces_are_left(const struct world *w)
 	return false;
 }
 
-/* Of one share, behind @n of others. */
-static size_t share_do(struct world *w, int rank, size_t n,
-                       const struct drive *d)
+/* Of one share, behind @n pieces of others. */
+static size_t share_do(struct world *w, const struct round *o, int rank,
+                       size_t n, const struct drive *d)
 {
 	struct share *s = &w->shares[rank];
 	size_t begin, end;
@@ -424,7 +470,7 @@ static size_t share_do(struct world *w, int rank, size_t n,
 			break;
 		begin = s->begin + (size_t)(s->pieces - left) * PIECE_BYTES;
 		end = begin + PIECE_BYTES;
-		if (!round_do(&w->round, begin, end < s->end ? end : s->end))
+		if (!round_do(o, begin, end < s->end ? end : s->end))
 			break;
 		n++;
 	}
@@ -433,10 +479,11 @@ static size_t share_do(struct world *w, int rank, size_t n,
 
 size_t pieces_do(struct world *w, int rank, bool steals, const struct drive *d)
 {
-	size_t n = share_do(w, rank, 0, d);
+	const struct round o = round_of(w, rank);
+	size_t n = share_do(w, &o, rank, 0, d);
 	int r;
 
 	for (r = 1; steals && r < w->n; r++)
-		n = share_do(w, (rank + r) % w->n, n, d);
+		n = share_do(w, &o, (rank + r) % w->n, n, d);
 	return n;
 }

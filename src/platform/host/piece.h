@@ -28,29 +28,31 @@
 size_t call_bytes(const struct world *world, const struct call *call);
 
 /*
- * round_cut   - cut a round, of which span, places and is_single are set
+ * round_cut   - cut a round, of which span and is_single are set, and places, or of
+ *               several calls those of a rank: all ranks get the same
  * round_share - where the share of @rank begins and ends; returns its pieces
  * round_do    - do a part of it; false if a rank was aborted before all was done
  */
 void round_cut(struct round *round);
 size_t round_share(const struct round *round, int rank, size_t *begin_out,
                    size_t *end_out);
-bool round_do(struct round *round, size_t begin, size_t end);
+bool round_do(const struct round *round, size_t begin, size_t end);
 
-/* Cut the next round of a world, its next span calls.  By the last to arrive. */
-void pieces_cut(struct world *world);
+/* Cut the next round of a world, its next span calls, as the driver of @rank, who
+ * opens it. */
+void pieces_cut(struct world *world, int rank);
 
-/* Rounds of so many bytes the last to arrive does alone; false if a rank was aborted
+/* Rounds of so many bytes who has cut them does alone; false if a rank was aborted
  * before all was done. */
 size_t pieces_at_once(const struct world *world);
-bool pieces_do_all(struct world *world);
+bool pieces_do_all(const struct world *world, int rank);
 
 /* True if nobody has claimed some pieces, of any share or of that of @rank.  Any
  * thread. */
 bool pieces_are_left(const struct world *world);
 bool pieces_are_left_to(const struct world *world, int rank);
 
-/* Claim pieces, of the share of @rank and if it @steals of the others, until there
+/* As the driver of @rank, claim pieces, of its share and if it @steals of the others, until there
  * are none, a rank was aborted, or the driver's time is over.  Returns how many
  * were done.  For a thread that is inside. */
 size_t pieces_do(struct world *world, int rank, bool steals,

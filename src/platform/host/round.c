@@ -154,12 +154,15 @@ static bool is_single(const struct world *w)
 /* However the ranks group them. */
 static size_t common_span(const struct world *w)
 {
-	const struct launch *first = w->comms[0]->joined;
+	const struct launch *first = w->comms[0]->joined, *l;
 	size_t span = first->call_count - first->calls_done;
 	int r;
 
-	for (r = 1; r < w->n; r++)
-		span = same_calls(first, w->comms[r]->joined, span);
+	for (r = 1; r < w->n; r++) {
+		l = w->comms[r]->joined;
+		if (!launch_is_same(first, l))
+			span = same_calls(first, l, span);
+	}
 	return span;
 }
 
@@ -184,11 +187,11 @@ void round_begin(struct world *w, int rank)
 	if (!gate_add(w, INSIDE, false))
 		return;
 	if (find_round(w)) {
-		pieces_cut(w);
+		pieces_cut(w, rank);
 		if (w->round.bytes > pieces_at_once(w)) {
 			if (gate_add(w, OPEN, false))
 				atomic_fetch_or(&w->phase, PHASE_OPEN);
-		} else if (pieces_do_all(w)) {
+		} else if (pieces_do_all(w, rank)) {
 			end_round(w, rank);
 		}
 	}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups of calls whose buffers lie side by side: whether that is so on all ranks, on
+ * some or on none, each call's elements are reduced and nothing else is touched
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "platform/platform.h"
+#include "support/native.h"
+
+#define RANKS 3
+#define MOST_CALLS 6
+#define UNTOUCHED (-77)
+
+/* One call of the group, the same on every rank. */
+struct shape {
+	size_t count;
+	ncclDataType_t type; /* of four bytes */
+	ncclRedOp_t op;
+	bool is_broadcast; /* from rank 1, instead */
+};
+
+/* The elements that a rank leaves before a call, in what it sends and receives. */
+struct gaps {
+	size_t send[RANKS][MOST_CALLS];
+	size_t recv[RANKS][MOST_CALLS];
+};
+
+struct list {
+	const struct shape *shapes;
+	size_t n;
+	const struct gaps *gaps;
+	size_t room; /* elements of each buffer */
+	int32_t *send[RANKS], *recv[RANKS];
+};
+
+/* Small numbers, of which every sum is exact in either type. */
+static int number(int rank, size_t call, size_t i)
+{
+	return (int)((i * 7 + call * 31) % 1000) + rank * 1000;
+}
+
+static void put(int32_t *at, ncclDataType_t type, int value)
+{
+	if (type == ncclFloat32)
+		*(float *)at = (float)value;
+	else
+		*at = value;
+}
+
+static int get(const int32_t *at, ncclDataType_t type)
+{
+	return type == ncclFloat32 ? (int)*(const float *)at : (int)*at;
+}
+
+static int expected(const struct shape *s, size_t call, size_t i)
+{
+	const int first = number(0, call, i), last = number(RANKS - 1, call, i);
+
+	if (s->is_broadcast)
+		return number(1, call, i);
+	return s->op == ncclMax ? last : (first + last) * RANKS / 2;
+}
+
+static size_t begin_of(const struct list *l, const size_t gaps[MOST_CALLS],
+                       size_t call)
+{
+	size_t at = gaps[0], k;
+
+	for (k = 0; k < call; k++)
+		at += l->shapes[k].count + gaps[k + 1];
+	return at;
+}
+
+static void fill(struct list *l, int r)
+{
+	size_t k, i, at;
+
+	l->send[r] = malloc(l->room * sizeof(int32_t));
+	l->recv[r] = malloc(l->room * sizeof(int32_t));
+	cr_assert(l->send[r] && l->recv[r]);
+	for (i = 0; i < l->room; i++)
+		l->send[r][i] = l->recv[r][i] = UNTOUCHED;
+	for (k = 0; k < l->n; k++) {
+		at = begin_of(l, l->gaps->send[r], k);
+		for (i = 0; i < l->shapes[k].count; i++)
+			put(&l->send[r][at + i], l->shapes[k].type,
+			    number(r, k, i));
+	}
+}
+
+static void call(const struct list *l, const struct native_clique *clique,
+                 int r)
+{
+	const struct platform *p = clique->p;
+	const struct shape *s;
+	const int32_t *send;
+	int32_t *recv;
+	size_t k;
+
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	for (k = 0; k < l->n; k++) {
+		s = &l->shapes[k];
+		send = &l->send[r][begin_of(l, l->gaps->send[r], k)];
+		recv = &l->recv[r][begin_of(l, l->gaps->recv[r], k)];
+		cr_assert_eq(s->is_broadcast
+		                     ? p->ncclBroadcast(send, recv, s->count,
+		                                        s->type, 1,
+		                                        clique->comm[r],
+		                                        clique->stream[r])
+		                     : p->ncclAllReduce(send, recv, s->count,
+		                                        s->type, s->op,
+		                                        clique->comm[r],
+		                                        clique->stream[r]),
+		             ncclSuccess);
+	}
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+/* What was received, which is forgotten, and that the rest is as it was. */
+static void check(struct list *l, int r)
+{
+	const struct shape *s;
+	size_t k, i;
+	int32_t *at;
+
+	for (k = 0; k < l->n; k++) {
+		s = &l->shapes[k];
+		at = &l->recv[r][begin_of(l, l->gaps->recv[r], k)];
+		for (i = 0; i < s->count; i++) {
+			cr_assert_eq(get(&at[i], s->type), expected(s, k, i),
+			             "rank %d, call %zu, element %zu: %d, not "
+			             "%d",
+			             r, k, i, get(&at[i], s->type),
+			             expected(s, k, i));
+			at[i] = UNTOUCHED;
+		}
+	}
+	for (i = 0; i < l->room; i++)
+		cr_assert_eq(l->recv[r][i], UNTOUCHED, "rank %d, beside: %zu",
+		             r, i);
+}
+
+static void run(const struct shape *shapes, size_t n, const struct gaps *gaps)
+{
+	struct list l = { .shapes = shapes, .n = n, .gaps = gaps, .room = 64 };
+	struct native_clique clique;
+	size_t k;
+	int r;
+
+	for (k = 0; k < n; k++)
+		l.room += shapes[k].count + 64;
+	native_clique_open(&clique, native_open(RANKS), RANKS);
+	for (r = 0; r < RANKS; r++)
+		fill(&l, r);
+	for (r = 0; r < RANKS; r++)
+		call(&l, &clique, r);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(clique.p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+	for (r = 0; r < RANKS; r++)
+		check(&l, r);
+	native_clique_destroy(&clique);
+	for (r = 0; r < RANKS; r++) {
+		free(l.send[r]);
+		free(l.recv[r]);
+	}
+}
+
+static const struct gaps none;
+
+/* The same calls, small ones and such as are cut into pieces, with these gaps. */
+static void run_sizes(const struct gaps *gaps)
+{
+	static const struct shape small[] = {
+		{ 16, ncclFloat32, ncclSum, false },
+		{ 32, ncclFloat32, ncclSum, false },
+		{ 16, ncclFloat32, ncclSum, false },
+	};
+	static const struct shape large[] = {
+		{ 4096, ncclFloat32, ncclSum, false },
+		{ 16384, ncclFloat32, ncclSum, false },
+		{ 16, ncclFloat32, ncclSum, false },
+		{ 100000, ncclFloat32, ncclSum, false },
+		{ 64, ncclFloat32, ncclSum, false },
+	};
+
+	run(small, 3, gaps);
+	run(large, 5, gaps);
+}
+
+Test(neighbours, on_every_rank, .timeout = 30)
+{
+	run_sizes(&none);
+}
+
+Test(neighbours, but_for_what_one_rank_sends, .timeout = 30)
+{
+	run_sizes(&(struct gaps){ .send = { { 0 }, { 0, 16 } } });
+}
+
+Test(neighbours, but_for_what_one_rank_receives, .timeout = 30)
+{
+	run_sizes(&(struct gaps){ .recv = { { 0 }, { 0 }, { 0, 0, 1 } } });
+}
+
+Test(neighbours, on_no_rank, .timeout = 30)
+{
+	static const struct gaps gaps = {
+		.send = { { 3, 1, 16 }, { 2, 16, 16 }, { 0, 5, 3 } },
+		.recv = { { 0, 16, 1 }, { 0, 3, 7 }, { 16, 16, 16 } },
+	};
+
+	run_sizes(&gaps);
+}
+
+Test(neighbours, of_less_than_a_cache_line, .timeout = 30)
+{
+	static const struct shape shapes[] = {
+		{ 5, ncclFloat32, ncclSum, false },
+		{ 1000, ncclFloat32, ncclSum, false },
+		{ 1, ncclFloat32, ncclSum, false },
+		{ 17, ncclFloat32, ncclSum, false },
+	};
+
+	run(shapes, 4, &none);
+}
+
+/* Of @count elements each: each next to one that is another. */
+static void run_kinds(size_t count)
+{
+	const struct shape shapes[] = {
+		{ count, ncclInt32, ncclSum, false },
+		{ count, ncclFloat32, ncclSum, false },
+		{ count, ncclFloat32, ncclMax, false },
+		{ count, ncclInt32, ncclMax, false },
+		{ count, ncclInt32, ncclSum, false },
+		{ count, ncclInt32, ncclSum, true },
+	};
+
+	run(shapes, 6, &none);
+}
+
+/* At once, and in pieces. */
+Test(neighbours, of_other_kinds, .timeout = 30)
+{
+	run_kinds(16);
+	run_kinds(2000);
+}
