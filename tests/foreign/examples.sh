@@ -4,7 +4,7 @@
 # Compile each program in examples/ as a program outside of the project would be,
 # against the shared library in directory $1, run it, and compare what it prints.
 
-set -eu
+set -euo pipefail
 
 lib=$1
 scratch=$(mktemp -d)
@@ -23,7 +23,8 @@ prints() {
 	fi
 	"${compile[@]}" -Wall -Wextra -Werror -Iinclude -pthread \
 		-o "$scratch/$name" "$source" -L"$lib" -lcohort -lm
-	LD_LIBRARY_PATH=$lib timeout 60 "$scratch/$name" | sort >"$scratch/out"
+	LD_LIBRARY_PATH=$lib timeout 60 "$scratch/$name" | sort >"$scratch/out" ||
+		failed=1
 	diff --label wanted --label "$source" -u - "$scratch/out" ||
 		failed=1
 }
@@ -39,6 +40,13 @@ END
 prints accumulate <<'END'
 rank 0: w is 0.4688 1.4062 2.3438, 1 skipped
 rank 1: w is 0.4688 1.4062 2.3438, 1 skipped
+END
+prints sharded <<'END'
+layer one: 1.037 2.074 3.111
+rank 0: momentum of 341 weights, not of 1370; the same weights
+rank 1: momentum of 341 weights, not of 1370; the same weights
+rank 2: momentum of 341 weights, not of 1370; the same weights
+rank 3: momentum of 347 weights, not of 1370; the same weights
 END
 prints average <<'END'
 rank 0: 10.0
