@@ -30,6 +30,8 @@ static uint64_t mix(uint64_t hash, uint64_t x)
 	return hash ^ hash >> 29;
 }
 
+_Static_assert(ncclNumTypes <= 1 << 4, "a type has four bits");
+
 static uint64_t mix_call(uint64_t hash, const struct op *op)
 {
 	size_t i;
@@ -39,9 +41,10 @@ static uint64_t mix_call(uint64_t hash, const struct op *op)
 	                         (uint64_t)redop_kind(op->redop) << 32 |
 	                         (uint64_t)(unsigned)op->root);
 	hash = mix(hash, op->n);
+	/* No memory holds so many elements that these bits were missed. */
 	for (i = 0; i < op->n; i++)
-		hash = mix(mix(hash, op->tensors[i].count),
-		           (uint64_t)op->tensors[i].type);
+		hash = mix(hash, (uint64_t)op->tensors[i].count << 4 |
+		                         (uint64_t)op->tensors[i].type);
 	return hash;
 }
 

@@ -225,12 +225,13 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 	size_t blocks = op_has_blocks(op->kind) ? (size_t)size : 1;
 	/* A barrier's buffers are the library's own. */
 	bool given = t->count && !op_has_no_tensors(op->kind);
-	size_t bytes = cohort_type_size(t->type);
+	size_t bytes = cohort_type_size(t->type), all;
 
 	if (!bytes)
 		return TENSOR_ERROR(
 			op, i, "type is %d, not an enum cohort_type", t->type);
-	if (t->count > PTRDIFF_MAX / bytes / blocks)
+	if (__builtin_mul_overflow(t->count, bytes * blocks, &all) ||
+	    all > PTRDIFF_MAX)
 		return TENSOR_ERROR(op, i,
 		                    "count is %zu, too many elements of %zu "
 		                    "bytes",
@@ -241,7 +242,7 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 	if (given && is_receiving(op, rank) && !t->recv)
 		return TENSOR_ERROR(op, i, "%s is NULL with a count of %zu",
 		                    op_buffer_name(op, "recv"), t->count);
-	if (kinds[op->kind].apart && overlap(t, t->count * bytes * blocks))
+	if (kinds[op->kind].apart && overlap(t, all))
 		return TENSOR_ERROR(op, i,
 		                    "send is %p and recv %p, which overlap",
 		                    t->send, t->recv);
