@@ -89,7 +89,8 @@ bool many_is_special(const struct cohort_comm *c, const struct op *op,
 {
 	const struct many *m = &c->clique->many;
 
-	if (op->kind == OP_BATCH || op->n < 2)
+	/* Of a rank on its own there is hardly anything to launch. */
+	if (op->kind == OP_BATCH || op->n < 2 || c->clique->world == 1)
 		return false;
 	return m->way == COHORT_MANY_ALONE || op->n > m->group_most ||
 	       packed(m, op, captured);
@@ -164,7 +165,7 @@ int many_prepare(struct cohort_comm *c, const struct op *op, bool captured)
 	struct part p = { .type = -1, .end = op->n };
 	size_t most = 0;
 
-	if (op->kind == OP_BATCH || op->n < 2 || !packed(m, op, captured))
+	if (!many_is_special(c, op, captured) || !packed(m, op, captured))
 		return COHORT_OK;
 	while (next_part(m, op, &p))
 		if (p.bytes > most)

@@ -210,6 +210,31 @@ Test(many_ways, packs_on_any_stream)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* In place there is nothing to do, however it would be launched. */
+Test(many_ways, of_a_rank_on_its_own)
+{
+	static const int ways[] = { COHORT_MANY_AUTO, COHORT_MANY_FLAT,
+		                    COHORT_MANY_ALONE };
+	unsigned long before;
+	float *out = data[1][0];
+	size_t i;
+
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		o.many = ways[i];
+		group = ranks_split(1, &o, c);
+		before = failing_calls("ncclAllReduce");
+		cr_assert_eq(reduce(0, TENSORS, NULL, NULL), COHORT_OK);
+		cr_assert_eq(failing_calls("ncclAllReduce"), before);
+		list[0][7].recv = out;
+		cr_assert_eq(reduce(0, TENSORS, NULL, NULL), COHORT_OK);
+		cr_assert_eq(failing_calls("ncclAllReduce"), before + 1);
+		cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
+		cr_assert_eq(*out, 7);
+		fill();
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
+}
+
 Test(many_ways, are_chosen_by_the_environment)
 {
 	setenv("COHORT_MANY", "flat", 1);
