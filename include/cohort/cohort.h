@@ -567,7 +567,8 @@ struct cohort_group_options {
 	/* How lists of tensors are launched (cohort_all_reduce_many() and the
 	 * like), the same on all ranks; else COHORT_MANY in the environment
 	 * ("group", "flat", "alone", "auto"), COHORT_MANY_GROUP_MOST and
-	 * COHORT_MANY_FLAT_BELOW, else as is best for the platform. */
+	 * COHORT_MANY_FLAT_BELOW, else as is best for the platform.  A rank on
+	 * its own makes no native call for what is in place. */
 	int many;                 /* enum cohort_many */
 	unsigned many_group_most; /* tensors in one native group; default on the
 	                             gpu platform 64, on the host platform all */
