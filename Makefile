@@ -227,7 +227,7 @@ platform_sources := \
   tests/platform/split.c tests/platform/stream.c tests/platform/stream_info.c \
   tests/platform/strict.c tests/platform/strict_calls.c
 support_sources := \
-  tests/support/buffer.c tests/support/calls.c tests/support/contest.c \
+  tests/support/buffer.c tests/support/calls.c tests/support/chance.c tests/support/contest.c \
   tests/support/crew.c tests/support/doomed.c tests/support/failing.c \
   tests/support/fill.c tests/support/heap.c tests/support/ledger.c tests/support/model.c \
   tests/support/native.c tests/support/place.c tests/support/ranks.c \

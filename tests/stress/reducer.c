@@ -7,10 +7,12 @@
  * A round is a group of four ranks, each with two helpers, that makes a hundred
  * steps with options by chance.  In each step every rank marks its gradients in an
  * order of its own, some by its own thread and some by helpers.  What comes out must
- * be, to the bit, what one thread makes of it.  In some rounds delays are scripted,
- * in some a rank aborts in the middle of a step: then nobody may touch gradients
- * once finish has answered.  However short the time that it is given, 10,000 steps are
- * done.
+ * be, to the bit, what one thread makes of it.  In some rounds ranks are left with
+ * their shards: those must be the same, and so must be, on every rank, what is then
+ * gathered of them.  In some rounds delays are scripted, in some a rank aborts in the
+ * middle of a step, or behind it: then nobody may touch gradients once finish has
+ * answered, nor parameters once gather has.  However short the time that it is given,
+ * 10,000 steps are done.
  */
 
 #include <math.h>
@@ -24,22 +26,23 @@
 #include <cohort/reducer.h>
 
 #include "support/buffer.h"
+#include "support/chance.h"
 #include "support/ranks.h"
 #include "support/stress.h"
 
-#define RANKS 4
+#define RANKS CHANCE_RANKS
 #define STEPS 100
 #define STEPS_AT_LEAST 10000
-#define PARAMETERS 12
+#define PARAMETERS CHANCE_PARAMETERS
 #define HELPERS 2
-#define MOST 40
 
 struct round {
 	struct cohort_reducer_options options;
+	struct chance chance;
 	bool views;
-	uint64_t seed;
 	int abort_rank; /* -1: none */
 	uint64_t abort_step;
+	bool aborts_late; /* when the step is over */
 };
 
 /* Atomic; those of rank 0 that came to their ends, over all rounds. */
@@ -59,74 +62,13 @@ struct rank {
 	struct cohort_comm *comm;
 	struct cohort_reducer *reducer;
 	struct buffer *gradients[PARAMETERS];
+	struct buffer *parameters[PARAMETERS]; /* to be gathered */
 	struct helper helpers[HELPERS];
 	uint64_t step;
 	bool is_over; /* written while the helpers wait */
 };
 
-/* ---- what is computed ------------------------------------------------- */
-
-static size_t count_of(int i)
-{
-	return (size_t)(i * i * 3 % MOST);
-}
-
-static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
-{
-	uint64_t x = a * 7919 + b * 104729 + c * 1299709;
-
-	x ^= x >> 29;
-	x *= UINT64_C(0x9e3779b97f4a7c15);
-	return x ^ x >> 32;
-}
-
-static float value(int rank, uint64_t step, int i, size_t k)
-{
-	uint64_t x = mix((uint64_t)rank, step, (uint64_t)i * MOST + k);
-
-	return (float)((double)(x >> 40) / 1048576.0 - 8.0);
-}
-
-static double weight(const struct round *round, int rank, uint64_t step)
-{
-	return (double)(mix(round->seed, step, (uint64_t)rank) % 4);
-}
-
-static bool is_used(const struct round *round, int rank, uint64_t step, int i)
-{
-	return !round->options.find_unused ||
-	       mix(round->seed + 1, step, (uint64_t)(rank * 100 + i)) % 5;
-}
-
-/* Each rank's factor, and whether there is any. */
-static bool factors(const struct round *round, uint64_t step,
-                    float factor[RANKS])
-{
-	double sum = 0.0;
-	int r;
-
-	for (r = 0; r < RANKS; r++)
-		sum += weight(round, r, step);
-	for (r = 0; r < RANKS; r++)
-		factor[r] = (float)(weight(round, r, step) / sum);
-	return sum > 0.0;
-}
-
-static float fold(const struct round *round, uint64_t step, int i, size_t k,
-                  const float *factor)
-{
-	bool is_weighted = round->options.weighted;
-	float sum = 0.0f, x;
-	int r;
-
-	for (r = 0; r < RANKS; r++) {
-		x = is_used(round, r, step, i) ? value(r, step, i, k) : 0.0f;
-		if (is_weighted)
-			x = factor[r] == 0.0f ? 0.0f * 0.0f : x * factor[r];
-		sum = r ? sum + x : x;
-	}
-	return is_weighted ? sum : sum / RANKS;
-}
+/* ---- values ----------------------------------------------------------- */
 
 static void set(struct rank *rank, int i)
 {
@@ -134,27 +76,45 @@ static void set(struct rank *rank, int i)
 	int r = cohort_comm_rank(rank->comm);
 	size_t k;
 
-	for (k = 0; k < count_of(i); k++)
-		x[k] = value(r, rank->step, i, k);
+	for (k = 0; k < chance_count(i); k++)
+		x[k] = chance_value(r, rank->step, i, k);
 }
 
-static void check(struct rank *rank, const float *factor)
+static void is_mean(const struct rank *rank, int i, size_t k, float x,
+                    const float *factor)
 {
+	float want =
+		chance_mean(&rank->round->chance, rank->step, i, k, factor);
+
+	if (x != want)
+		stress_fail("step %lu, parameter %d, %zu: %a, not %a",
+		            (unsigned long)rank->step, i, k, (double)x,
+		            (double)want);
+}
+
+static void get_shard(const struct rank *rank, int i, size_t *begin,
+                      size_t *end)
+{
+	size_t count;
+
+	ranks_must(cohort_reducer_shard(rank->reducer, (size_t)i, begin,
+	                                &count),
+	           "shard");
+	*end = *begin + count;
+}
+
+/* Of gradients this rank's shard, which may be all. */
+static void check(const struct rank *rank, const float *factor)
+{
+	size_t k, begin, end;
 	const float *x;
-	float want;
-	size_t k;
 	int i;
 
 	for (i = 0; i < PARAMETERS; i++) {
 		x = cohort_reducer_view(rank->reducer, (size_t)i);
-		for (k = 0; k < count_of(i); k++) {
-			want = fold(rank->round, rank->step, i, k, factor);
-			if (x[k] != want)
-				stress_fail("step %lu, parameter %d, %zu: %a, "
-				            "not %a",
-				            (unsigned long)rank->step, i, k,
-				            (double)x[k], (double)want);
-		}
+		get_shard(rank, i, &begin, &end);
+		for (k = begin; k < end; k++)
+			is_mean(rank, i, k, x[k], factor);
 	}
 }
 
@@ -164,8 +124,8 @@ static void check(struct rank *rank, const float *factor)
 static int mark(struct rank *rank, int who)
 {
 	int r = cohort_comm_rank(rank->comm), order[PARAMETERS];
-	uint64_t seed =
-		mix(rank->round->seed, rank->step, (uint64_t)(r * 10 + who));
+	uint64_t seed = chance_mix(rank->round->chance.seed, rank->step,
+	                           (uint64_t)(r * 10 + who));
 	int i, j, swap, rc = COHORT_OK;
 
 	for (i = 0; i < PARAMETERS; i++)
@@ -178,9 +138,10 @@ static int mark(struct rank *rank, int who)
 	}
 	for (j = 0; j < PARAMETERS && rc >= COHORT_OK; j++) {
 		i = order[j];
-		if (mix(rank->step, (uint64_t)i, (uint64_t)r) % (HELPERS + 1) !=
+		if (chance_mix(rank->step, (uint64_t)i, (uint64_t)r) %
+		                    (HELPERS + 1) !=
 		            (uint64_t)who ||
-		    !is_used(rank->round, r, rank->step, i))
+		    !chance_used(&rank->round->chance, r, rank->step, i))
 			continue;
 		set(rank, i);
 		rc = cohort_reducer_ready(rank->reducer, (size_t)i);
@@ -223,7 +184,9 @@ static int begin(struct rank *rank)
 	return rank->round->options.weighted
 	               ? cohort_reducer_begin_weighted(
 				 rank->reducer,
-				 weight(rank->round, r, rank->step), stream)
+				 chance_weight(&rank->round->chance, r,
+	                                       rank->step),
+				 stream)
 	               : cohort_reducer_begin(rank->reducer, stream);
 }
 
@@ -240,12 +203,25 @@ static int finish(struct rank *rank)
 	return rc;
 }
 
+static void abort_if(const struct rank *rank, bool late)
+{
+	const struct round *round = rank->round;
+	struct cohort_abort *handle;
+
+	if (round->abort_rank != cohort_comm_rank(rank->comm) ||
+	    round->abort_step != rank->step || round->aborts_late != late)
+		return;
+	handle = cohort_comm_abort_handle(rank->comm);
+	cohort_abort_fire(handle, "by chance");
+	cohort_abort_put(handle);
+}
+
 static int step(struct rank *rank)
 {
 	const struct round *round = rank->round;
 	bool counts = round->options.find_unused;
 	float factor[RANKS];
-	bool any = factors(round, rank->step, factor);
+	bool any = chance_factors(&round->chance, rank->step, factor);
 	int k, rc = begin(rank);
 
 	if (rc != COHORT_OK)
@@ -253,14 +229,7 @@ static int step(struct rank *rank)
 	for (k = 0; k < HELPERS; k++)
 		sem_post(&rank->helpers[k].begin);
 	rc = mark(rank, 0);
-	if (round->abort_rank == cohort_comm_rank(rank->comm) &&
-	    round->abort_step == rank->step) {
-		struct cohort_abort *handle =
-			cohort_comm_abort_handle(rank->comm);
-
-		cohort_abort_fire(handle, "by chance");
-		cohort_abort_put(handle);
-	}
+	abort_if(rank, false);
 	/* What is not used is marked by nobody: helpers have to be done before the
 	 * finish.  Else they may be on their way out of ready meanwhile. */
 	if (counts)
@@ -270,11 +239,53 @@ static int step(struct rank *rank)
 	rc = finish(rank);
 	if (!counts)
 		await_helpers(rank);
+	abort_if(rank, true);
 	if (rc == (round->options.weighted && !any ? COHORT_SKIP : COHORT_OK)) {
 		if (rc == COHORT_OK)
 			check(rank, factor);
 		rc = COHORT_OK;
 	}
+	return rc;
+}
+
+/* ---- parameters of shards --------------------------------------------- */
+
+/* What came out, where it is this rank's; elsewhere nonsense. */
+static void set_parameter(const struct rank *rank, int i)
+{
+	const float *gradient = cohort_reducer_view(rank->reducer, (size_t)i);
+	float *x = (float *)(void *)rank->parameters[i]->data;
+	size_t k, begin, end;
+
+	get_shard(rank, i, &begin, &end);
+	for (k = 0; k < chance_count(i); k++)
+		x[k] = k >= begin && k < end ? gradient[k] : NAN;
+}
+
+/* Between some steps, on every rank the same. */
+static int gather(struct rank *rank)
+{
+	void *stream = cohort_comm_stream(rank->comm), *at[PARAMETERS];
+	float factor[RANKS];
+	size_t k;
+	int i, rc;
+
+	if (!rank->round->options.sharded || rank->step % 4 == 3 ||
+	    (!chance_factors(&rank->round->chance, rank->step, factor) &&
+	     rank->round->options.weighted))
+		return COHORT_OK;
+	for (i = 0; i < PARAMETERS; i++) {
+		at[i] = chance_count(i) ? rank->parameters[i]->data : NULL;
+		set_parameter(rank, i);
+	}
+	while ((rc = cohort_reducer_gather(rank->reducer, at, stream,
+	                                   rank->step % 5 ? COHORT_FOREVER
+	                                                  : 20000)) ==
+	       COHORT_TIMED_OUT)
+		;
+	for (i = 0; i < PARAMETERS && rc == COHORT_OK; i++)
+		for (k = 0; k < chance_count(i); k++)
+			is_mean(rank, i, k, ((const float *)at[i])[k], factor);
 	return rc;
 }
 
@@ -288,12 +299,13 @@ static int open_rank(struct rank *rank)
 	for (i = 0; i < PARAMETERS; i++) {
 		rank->gradients[i] = rank->round->views && i % 3
 		                             ? NULL
-		                             : buffer_get(4 * MOST);
+		                             : buffer_get(4 * CHANCE_MOST);
+		rank->parameters[i] = buffer_get(4 * CHANCE_MOST);
 		p[i] = (struct cohort_parameter){
 			.gradient = rank->gradients[i]
 			                    ? rank->gradients[i]->data
 			                    : NULL,
-			.count = count_of(i),
+			.count = chance_count(i),
 			.type = COHORT_F32,
 		};
 	}
@@ -321,8 +333,10 @@ static void close_rank(struct rank *rank)
 	for (i = 0; i < HELPERS; i++)
 		pthread_join(rank->helpers[i].thread, NULL);
 	ranks_must(cohort_reducer_free(rank->reducer), "free");
-	for (i = 0; i < PARAMETERS; i++)
+	for (i = 0; i < PARAMETERS; i++) {
 		buffer_put(rank->gradients[i]);
+		buffer_put(rank->parameters[i]);
+	}
 }
 
 static int worker(struct cohort_comm *comm, void *user)
@@ -335,6 +349,8 @@ static int worker(struct cohort_comm *comm, void *user)
 	rc = open_rank(&rank);
 	for (; rank.step < STEPS && rc == COHORT_OK; rank.step++) {
 		rc = step(&rank);
+		if (rc == COHORT_OK)
+			rc = gather(&rank);
 		if (rc == COHORT_OK && cohort_comm_rank(comm) == 0)
 			atomic_fetch_add(&steps, 1);
 	}
@@ -359,12 +375,16 @@ static void choose(struct round *round, uint64_t *seed)
 	o->find_unused = stress_random(seed) % 3 == 0;
 	o->helpers_launch = stress_random(seed) % 2;
 	o->check_finite = stress_random(seed) % 4 == 0;
+	o->sharded = stress_random(seed) % 2;
 	round->views = stress_random(seed) % 2;
-	round->seed = stress_random(seed);
+	round->chance.seed = stress_random(seed);
+	round->chance.is_weighted = o->weighted;
+	round->chance.has_unused = o->find_unused;
 	round->abort_rank = -1;
 	if (stress_random(seed) % 5 == 0) {
 		round->abort_rank = (int)(stress_random(seed) % RANKS);
 		round->abort_step = stress_random(seed) % STEPS;
+		round->aborts_late = stress_random(seed) % 2;
 	}
 	for (k = 0; k < 8; k++)
 		ranks_fault((int)(stress_random(seed) % RANKS),
