@@ -206,7 +206,7 @@ api_sources := \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
   tests/api/reducer_ends.c tests/api/reducer_found.c \
-  tests/api/reducer_shard.c tests/api/reducer_weights.c \
+  tests/api/reducer_progress.c tests/api/reducer_shard.c tests/api/reducer_weights.c \
   tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \

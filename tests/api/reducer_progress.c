@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer: cohort_reducer_progress() carries on what is launched
+ *
+ * One thread has all ranks, and calls progress for one of them: nobody waits for what
+ * the others have queued.  After some milliseconds the host platform does it of its
+ * own accord.  So what counts is not that a bucket comes to its end, but that it does
+ * so while this thread carries it on.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <cohort/reducer.h>
+
+#include "support/ranks.h"
+
+TestSuite(reducer_progress, .timeout = 60);
+
+#define RANKS 2
+#define COUNT ((size_t)30000) /* more than is done in the call itself */
+#define STEPS 100
+#define MS UINT64_C(1000000)
+
+static const struct platform *below;
+static struct platform table;
+static pthread_t tester;
+static int ended; /* operations, while the tester carried them on */
+
+static bool is_reached(const uint32_t *word, uint32_t value)
+{
+	return (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
+}
+
+static void progress(int device, cudaStream_t stream, const uint32_t *word,
+                     uint32_t value, uint64_t until_ns)
+{
+	bool before = is_reached(word, value);
+
+	below->progress(device, stream, word, value, until_ns);
+	if (!before && is_reached(word, value) &&
+	    pthread_equal(pthread_self(), tester))
+		ended++;
+}
+
+static struct cohort_group *group;
+static struct cohort_comm *comms[RANKS];
+static struct cohort_reducer *reducers[RANKS];
+static float gradients[RANKS][COUNT];
+
+static void open_all(void)
+{
+	struct cohort_reducer_options o;
+	int r;
+
+	tester = pthread_self();
+	below = place_table();
+	table = *below;
+	table.progress = progress;
+	platform_override(&table);
+	group = ranks_split(RANKS, NULL, comms);
+	cohort_reducer_options_init(&o);
+	o.first_bytes = 1; /* the last has a bucket for itself */
+	o.keep_plan = 1;
+	for (r = 0; r < RANKS; r++) {
+		const struct cohort_parameter list[] = {
+			{ "first", NULL, 1, COHORT_F32 },
+			{ "last", gradients[r], COUNT, COHORT_F32 },
+		};
+
+		ranks_must(cohort_reducer_create(comms[r], list, 2, &o,
+		                                 &reducers[r]),
+		           "create");
+	}
+}
+
+static void close_all(void)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		ranks_must(cohort_reducer_free(reducers[r]), "free");
+	ranks_must(cohort_group_close(group), "close");
+}
+
+static void begin_all(void)
+{
+	size_t k;
+	int r;
+
+	for (r = 0; r < RANKS; r++) {
+		for (k = 0; k < COUNT; k++)
+			gradients[r][k] = (float)(r + 1);
+		ranks_must(cohort_reducer_begin(reducers[r],
+		                                cohort_comm_stream(comms[r])),
+		           "begin");
+	}
+}
+
+static void ready_all(size_t i)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		ranks_must(cohort_reducer_ready(reducers[r], i), "ready");
+}
+
+static void finish_all(void)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		ranks_must(cohort_reducer_finish(reducers[r], RANKS_SOON),
+		           "finish");
+}
+
+/* Of ranks 1 and 2. */
+static bool is_mean(const float *x)
+{
+	const float mean = 1.5f;
+	float is;
+
+	__atomic_load(x, &is, __ATOMIC_ACQUIRE);
+	return memcmp(&is, &mean, sizeof(is)) == 0;
+}
+
+/* Have rank 0 be in nothing but progress until the bucket that all have launched has
+ * come to its end; true if this thread has brought it there. */
+static bool carry_on(void)
+{
+	ended = 0;
+	while (!is_mean(&gradients[0][COUNT - 1]))
+		cr_assert_eq(cohort_reducer_progress(reducers[0], MS),
+		             COHORT_TIMED_OUT);
+	return ended;
+}
+
+static void check_all(void)
+{
+	size_t k;
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		for (k = 0; k < COUNT; k++)
+			cr_assert(is_mean(&gradients[r][k]));
+}
+
+/* Another thread may be first, if this one is kept from running for so long. */
+Test(reducer_progress, carries_on_what_nobody_else_does)
+{
+	bool has_ended = false;
+	int i;
+
+	place_need_host("who does the work");
+	open_all();
+	for (i = 0; i < STEPS && !has_ended; i++) {
+		begin_all();
+		ready_all(1);
+		has_ended = carry_on();
+		ready_all(0);
+		finish_all();
+		check_all();
+	}
+	cr_assert(has_ended, "never in %d steps", STEPS);
+	close_all();
+}
