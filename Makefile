@@ -205,7 +205,7 @@ api_sources := \
   tests/api/host_memory_ends.c tests/api/host_memory_order.c tests/api/join.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
-  tests/api/reducer_ends.c tests/api/reducer_found.c \
+  tests/api/reducer_ends.c tests/api/reducer_flush.c tests/api/reducer_found.c \
   tests/api/reducer_progress.c tests/api/reducer_shard.c tests/api/reducer_weights.c \
   tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
@@ -238,7 +238,7 @@ skip_sources := tests/support/skip.c
 fault_tests := gradients memory native steady
 stress_tests := collectives generations joins owner recorder reducer stack streams
 # Those of which each round opens a group and ends it.
-race_tests := abort agree buffers dumps exits handles host_memory lives messages mix prober \
+race_tests := abort agree buffers dumps exits flush handles host_memory lives messages mix prober \
               respawn siblings splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \
@@ -441,7 +441,7 @@ run.fault    := $(fault:%='$(strict)%')
 loose        := $(if $(strict),\
                   '$(tests)/stress/collectives $(STRESS_SECONDS)' \
                   $(patsubst %,'$(tests)/stress/% $(race_length)',\
-                    abort buffers mix))
+                    abort buffers flush mix))
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races)) $(loose)
 run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus' \

@@ -256,10 +256,13 @@ COHORT_API int cohort_reducer_ready(struct cohort_reducer *reducer, size_t i);
  * @timeout_ns: 0: and return; else wait for helpers and launch, until every
  *              gradient is ready
  *
- * On a GPU what is launched goes on by itself.  On the host platform a collective goes
- * on while a thread of each rank is in a call that waits, or a little every few
- * milliseconds: an owner that waits for a gradient that others compute does that in
- * here, so that buckets are on their way meanwhile.
+ * What is launched goes on by itself: on a GPU there, on the host platform on a thread
+ * of each rank's, which is woken for it once the last rank has launched it too, and
+ * takes a core from the program meanwhile.  A thread that waits anyway costs less: an
+ * owner that waits for a gradient that others compute does that in here.  In a step, and
+ * the one after, in which it does so with a timeout above 0 no other is woken; nor is
+ * one for less than 128 KiB, nor for what is launched by the last gradient that is
+ * ready, for which finish waits at once.
  *
  * Owner only.  COHORT_OK; COHORT_TIMED_OUT if some are not ready; COHORT_STATE if
  * no step is open; as the collectives.

@@ -36,6 +36,10 @@ int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
  * is not done.  For who waits for something else meanwhile. */
 int comm_carry_on(struct cohort_comm *comm, uint64_t ticket, uint64_t until_ns);
 
+/* Have what is queued on its own stream go on while nobody waits for it; may make a
+ * system call. */
+void comm_flush(struct cohort_comm *comm);
+
 struct registration;
 
 /* Wait until NCCL knows of no memory any more, as the clique has a cause, or

@@ -107,6 +107,11 @@ int comm_carry_on(struct cohort_comm *c, uint64_t ticket, uint64_t until)
 	return ask(c, ticket);
 }
 
+void comm_flush(struct cohort_comm *c)
+{
+	c->clique->platform->flush(c->device, c->stream);
+}
+
 int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 {
 	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);

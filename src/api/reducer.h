@@ -44,6 +44,7 @@ struct reducer_bucket {
 	/* Of the plan. */
 	uint32_t first, n; /* of the tensors */
 	uint32_t ends;     /* of those behind them: what shards leave over */
+	size_t bytes;      /* of gradients, as they travel */
 	int type;          /* that it travels as */
 	bool is_half;      /* instead of float32 */
 	char tag[TAG_SIZE];
@@ -145,13 +146,19 @@ struct cohort_reducer {
 	bool is_absent; /* with weight 0, or joined */
 	bool is_joined;
 	bool helpers_launch;
-	void *stream; /* NULL with @awaits_stream false */
+	bool carried_on; /* in the step before; see carries_on */
+	void *stream;    /* NULL with @awaits_stream false */
 	bool awaits_stream;
 	double weight;
+
+	/* Atomic; the owner waits in progress, and carries on meanwhile.  Relaxed:
+	 * read by who launches, to save work. */
+	atomic_bool carries_on;
 
 	/* Owned by who launches. */
 	uint64_t
 		weights; /* ticket of the weights' all-reduce, 0: none is out */
+	size_t unflushed;   /* bytes launched that only go on if looked at */
 	uint32_t scattered; /* buckets of which only the ends are left */
 	double factor;      /* by which this rank's gradients are multiplied */
 	bool is_skipped;    /* no weight at all: nothing is launched */
@@ -268,6 +275,9 @@ void reducer_close(struct cohort_reducer *r);
 
 /* Launch what is full, unless another thread is at it. */
 int reducer_pump(struct cohort_reducer *r);
+
+/* Have what is launched go on by itself, if it is worth it. */
+void reducer_flush(struct cohort_reducer *r);
 
 /* True when all is launched. */
 bool reducer_is_launched(const struct cohort_reducer *r);

@@ -250,6 +250,8 @@ static int finish_on(struct cohort_reducer *r, void *stream)
 
 	if (rc == COHORT_OK)
 		rc = tell(r);
+	if (rc == COHORT_OK)
+		reducer_flush(r);
 	last = atomic_load_explicit(&r->last, memory_order_acquire);
 	if (rc == COHORT_OK && last)
 		rc = cohort_stream_after(r->comm, last, stream);

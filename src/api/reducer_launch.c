@@ -186,9 +186,36 @@ static int launch_next(struct cohort_reducer *r)
 	if (rc == COHORT_BUSY &&
 	    atomic_load(&r->comm->native_user) != owner_self())
 		return COHORT_TIMED_OUT;
-	if (rc == COHORT_OK)
+	if (rc == COHORT_OK) {
+		r->unflushed += r->buckets[next].bytes;
 		atomic_store_explicit(&r->next, next + 1, memory_order_release);
+	}
 	return rc;
+}
+
+static bool are_all_ready(const struct cohort_reducer *r)
+{
+	return atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n;
+}
+
+/* Less is not worth that a thread is woken for it. */
+#define FLUSH_BYTES ((size_t)128 * 1024)
+
+void reducer_flush(struct cohort_reducer *r)
+{
+	if (r->unflushed < FLUSH_BYTES)
+		return;
+	r->unflushed = 0;
+	comm_flush(r->comm);
+}
+
+/* True if nobody is likely to carry on soon what is launched: the owner does not while
+ * it waits for gradients, and has not come to wait for the rest. */
+static bool is_left_alone(const struct cohort_reducer *r)
+{
+	return !r->carried_on &&
+	       !atomic_load_explicit(&r->carries_on, memory_order_relaxed) &&
+	       !are_all_ready(r);
 }
 
 static int launch_all_full(struct cohort_reducer *r)
@@ -199,6 +226,8 @@ static int launch_all_full(struct cohort_reducer *r)
 		return error_set(rc, "%s", r->why);
 	while (rc == COHORT_OK)
 		rc = launch_next(r);
+	if (is_left_alone(r))
+		reducer_flush(r);
 	return rc < 0 && rc != COHORT_BUSY ? reducer_break(r, rc) : rc;
 }
 
@@ -299,11 +328,6 @@ static void carry_on(struct cohort_reducer *r, uint64_t until,
 		backoff_wait(b, until);
 }
 
-static bool are_all_ready(const struct cohort_reducer *r)
-{
-	return atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n;
-}
-
 int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 {
 	uint64_t deadline = clock_deadline(timeout_ns);
@@ -312,6 +336,9 @@ int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 
 	if (rc == COHORT_OK)
 		rc = reducer_check_open(r);
+	if (rc == COHORT_OK && timeout_ns)
+		atomic_store_explicit(&r->carries_on, true,
+		                      memory_order_relaxed);
 	while (rc == COHORT_OK) {
 		if (!r->is_local)
 			rc = reducer_pump(r);

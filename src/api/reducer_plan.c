@@ -124,6 +124,16 @@ static void label(const struct cohort_reducer *r, size_t bucket,
 		text_add(&t, " and %u more", more);
 }
 
+static size_t bytes_of(const struct cohort_reducer *r, size_t bucket)
+{
+	size_t bytes = 0;
+	uint32_t k;
+
+	for (k = r->plan.begin[bucket]; k < r->plan.begin[bucket + 1]; k++)
+		bytes += r->plan_items[r->plan.order[k]].bytes;
+	return bytes;
+}
+
 void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 {
 	size_t b, wire = 0;
@@ -137,6 +147,7 @@ void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 		struct reducer_bucket *bucket = &r->buckets[b];
 
 		bucket->first = first;
+		bucket->bytes = bytes_of(r, b);
 		bucket->is_half = item->is_half;
 		bucket->type =
 			item->is_half ? r->options.transport : item->type;

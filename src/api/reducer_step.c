@@ -89,8 +89,11 @@ static void prepare(struct cohort_reducer *r)
 		atomic_store_explicit(&r->buckets[b].pending,
 		                      r->plan.begin[b + 1] - r->plan.begin[b],
 		                      memory_order_relaxed);
+	r->carried_on = r->carries_on;
+	r->carries_on = false;
 	r->phase = REDUCER_FILL;
 	r->widened = r->scattered = 0;
+	r->unflushed = 0;
 	r->used = r->gather = r->weights = 0;
 	r->is_skipped = r->is_over = false;
 	r->factor = 1.0;

@@ -54,6 +54,13 @@ static void gpu_progress(int device, cudaStream_t stream, const uint32_t *word,
 	(void)until_ns;
 }
 
+static void gpu_flush(int device, cudaStream_t stream)
+{
+	/* What is queued has begun. */
+	(void)device;
+	(void)stream;
+}
+
 /* How the runtime hands out the driver's functions: from 12.5 on by version,
  * before that by its own version, which is new enough. */
 typedef cudaError_t (*by_version_fn)(const char *symbol, void **function,
@@ -121,6 +128,7 @@ static int find_marks(struct gpu_libraries *l, struct platform *table, int n)
 	                      !find_in_driver(l->cudart, "cuStreamWaitValue32",
 	                                      &wait_value) ||
 	                      !devices_can(l->cudart, n);
+	table->flush = gpu_flush;
 	table->starts_are_marked = !l->marks_are_events;
 	if (l->marks_are_events)
 		return gpu_mark_by_events(table, n);
@@ -134,7 +142,9 @@ int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
 {
 	int rc = find_marks(l, table, n);
 
-	if (rc == COHORT_OK && l->knobs)
+	if (rc == COHORT_OK && l->knobs) {
 		table->progress = l->knobs->progress;
+		table->flush = l->knobs->flush;
+	}
 	return rc;
 }

@@ -4,7 +4,7 @@
 
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
- * real names and signatures, and three functions of ours.  The core is written
+ * real names and signatures, and four functions of ours.  The core is written
  * against this table and does not know whether the real libraries (gpu*.c) or
  * the host platform (host/) filled it.  No entry is ever NULL.
  */
@@ -71,6 +71,15 @@ struct platform {
 	 */
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);
+	/*
+	 * For who has queued much on @stream, or on the default stream of @device,
+	 * and does not wait for it: have what is queued by now go on by itself, on
+	 * the platform's threads, as soon as it can: a collective when the last
+	 * rank has come, and no thread waits for that.  May make a system call,
+	 * which queueing never does.  Does nothing on a GPU.  @stream may have
+	 * been destroyed meanwhile.
+	 */
+	void (*flush)(int device, cudaStream_t stream);
 };
 
 /* True if @function is there. */

@@ -10,6 +10,7 @@
 
 #include "platform/platform.h"
 #include "support/native.h"
+#include "support/place.h"
 
 #define RANKS 2
 #define COUNT ((size_t)1 << 20)
@@ -72,27 +73,139 @@ Test(unwatched, small_operations_of_ranks_one_behind_the_other)
 		cr_assert_eq(native_wrong(&clique, r), 0);
 }
 
-/* Larger than a call does on its way. */
-Test(unwatched, a_large_operation)
+static float *x[RANKS];
+
+static void make_buffers(size_t count)
 {
-	float *x[RANKS];
 	int r;
 
 	for (r = 0; r < RANKS; r++) {
-		x[r] = calloc(COUNT, sizeof(*x[r]));
+		x[r] = calloc(count, sizeof(*x[r]));
 		cr_assert_not_null(x[r]);
-		x[r][COUNT - 1] = (float)(r + 1);
 	}
-	for (r = 0; r < RANKS; r++) {
-		native_must(p->ncclAllReduce(x[r], x[r], COUNT, ncclFloat32,
-		                             ncclSum, clique.comm[r],
-		                             clique.stream[r]),
-		            "ncclAllReduce");
-		mark(r, 1);
-	}
-	read_all_until(1);
-	for (r = 0; r < RANKS; r++) {
-		cr_assert_eq(x[r][COUNT - 1], 3);
+}
+
+static void free_buffers(void)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
 		free(x[r]);
+}
+
+/* Of @count elements, the last of which becomes 3, and a mark behind it. */
+static void queue_sum(int r, size_t count, uint32_t value)
+{
+	x[r][count - 1] = (float)(r + 1);
+	native_must(p->ncclAllReduce(x[r], x[r], count, ncclFloat32, ncclSum,
+	                             clique.comm[r], clique.stream[r]),
+	            "ncclAllReduce");
+	mark(r, value);
+}
+
+static void check_sum(size_t count)
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(x[r][count - 1], 3);
+}
+
+/* Larger than a call does on its way. */
+Test(unwatched, a_large_operation)
+{
+	int r;
+
+	make_buffers(COUNT);
+	for (r = 0; r < RANKS; r++)
+		queue_sum(r, COUNT, 1);
+	read_all_until(1);
+	check_sum(COUNT);
+	free_buffers();
+}
+
+/* ---- asked to go on --------------------------------------------------- */
+
+/* The same, no smaller than calls do on their way, but not much larger. */
+#define SOME ((size_t)1 << 16)
+
+/* All are queued at once; each rank may have come first. */
+Test(unwatched, large_operations_that_were_flushed)
+{
+	int i, r;
+
+	make_buffers(SOME);
+	for (i = 0; i < TIMES; i++) {
+		for (r = 0; r < RANKS; r++) {
+			queue_sum((r + i) % RANKS, SOME, (uint32_t)i + 1);
+			p->flush((r + i) % RANKS,
+			         clique.stream[(r + i) % RANKS]);
+		}
+		read_all_until((uint32_t)i + 1);
+		check_sum(SOME);
 	}
+	free_buffers();
+}
+
+/* One rank has several under way before the other comes. */
+Test(unwatched, flushed_operations_of_ranks_one_behind_the_other)
+{
+	int i, r;
+
+	make_buffers(TIMES * SOME);
+	for (r = 0; r < RANKS; r++) {
+		for (i = 0; i < TIMES; i++) {
+			queue_sum(r, SOME, (uint32_t)i + 1);
+			x[r] += SOME;
+		}
+		x[r] -= TIMES * SOME;
+		p->flush(r, clique.stream[r]);
+	}
+	read_all_until(TIMES);
+	for (i = 1; i <= TIMES; i++)
+		check_sum((size_t)i * SOME);
+	free_buffers();
+}
+
+/* How long one takes. */
+static double sum_ms(uint32_t value, bool flushes)
+{
+	double from = native_now_ms();
+	int r;
+
+	for (r = 0; r < RANKS; r++) {
+		queue_sum(r, SOME, value);
+		if (flushes)
+			p->flush(r, clique.stream[r]);
+	}
+	read_all_until(value);
+	return native_now_ms() - from;
+}
+
+/* The minder sleeps at least once between two looks, and takes two. */
+Test(unwatched, what_was_flushed_does_not_wait_for_a_look)
+{
+	double ms, fastest[2] = { 1e9, 1e9 };
+	uint32_t i;
+
+	place_need_built_in("a minder");
+	make_buffers(SOME);
+	for (i = 0; i < 2 * TIMES; i++) {
+		ms = sum_ms(i + 1, i % 2);
+		if (ms < fastest[i % 2])
+			fastest[i % 2] = ms;
+	}
+	cr_assert_lt(2 * fastest[1], fastest[0]);
+	free_buffers();
+}
+
+/* What it waits for may never come. */
+Test(unwatched, what_was_flushed_can_be_aborted)
+{
+	make_buffers(COUNT);
+	queue_sum(0, COUNT, 1);
+	p->flush(0, clique.stream[0]);
+	native_clique_abort(&clique);
+	native_clique_open(&clique, p, RANKS);
+	free_buffers();
 }

@@ -557,6 +557,15 @@ Test(mark, progress_of_a_destroyed_stream_is_harmless)
 	p->progress(0, NULL, NULL, 0, UINT64_MAX);
 }
 
+Test(mark, flush_of_a_destroyed_stream_is_harmless)
+{
+	cudaStream_t own = native_stream(p, 0);
+
+	cr_assert_eq(p->cudaStreamDestroy(own), cudaSuccess);
+	p->flush(0, own);
+	p->flush(0, NULL);
+}
+
 /* ---- two threads on one stream ---------------------------------------- */
 
 #define BESIDE 3000

@@ -33,6 +33,7 @@ struct step {
 	int root;
 	int stream; /* 0..2; 0 is the communicator's own */
 	bool wait;
+	bool flush; /* its stream goes on by itself */
 };
 
 struct plan {
@@ -47,6 +48,7 @@ static struct step random_step(uint64_t *seed)
 		.root = (int)(stress_random(seed) % RANKS),
 		.stream = (int)(stress_random(seed) % 3),
 		.wait = stress_random(seed) % 3 == 0,
+		.flush = stress_random(seed) % 4 == 0,
 	};
 
 	if (stress_random(seed) % 16 == 0)
@@ -276,6 +278,8 @@ static int worker(struct cohort_comm *c, void *user)
 		ranks_must(call(c, s, w.send[k], w.recv[k], stream[s->stream],
 		                &w.ticket[k]),
 		           "call");
+		if (s->flush)
+			p->flush(cohort_comm_device(c), stream[s->stream]);
 		if (s->wait)
 			ranks_must(cohort_wait(c, w.ticket[k], RANKS_SOON),
 			           "wait");

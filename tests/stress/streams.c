@@ -123,6 +123,8 @@ static void *thread(void *arg)
 		at = next;
 		if (stress_random(&t->seed) % 16 == 0)
 			p->cudaStreamQuery(s[at]);
+		if (stress_random(&t->seed) % 4 == 0)
+			p->flush(at, s[at]);
 	}
 	must(p->cudaStreamSynchronize(s[at]));
 	for (i = 1; i < STREAMS; i++)

@@ -148,6 +148,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.has_captures = behind->has_captures;
 	table.lacks = behind->lacks;
 	table.progress = behind->progress;
+	table.flush = behind->flush;
 	for (i = 0; i < failing_functions; i++)
 		atomic_store_explicit(&calls[i], 0, memory_order_relaxed);
 	failing_at(NULL, 0, ncclSuccess, cudaSuccess);

@@ -49,10 +49,11 @@ struct host_calls {
 COHORT_API const struct host_calls *cohort_host_calls(void);
 
 /* What sim.h says, of this platform; unlike the functions, before its first use.
- * And help for who waits, which no device needs: platform.h. */
+ * And help for who waits, or does not, which no device needs: platform.h. */
 struct host_knobs {
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);
+	void (*flush)(int device, cudaStream_t stream);
 	int (*open)(void); /* whether the environment can be read */
 	int (*set_devices)(int n);
 	int (*fault_add)(const struct cohort_fault *fault);

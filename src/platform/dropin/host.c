@@ -61,6 +61,7 @@ const struct host_knobs *cohort_host_knobs(void)
 {
 	static const struct host_knobs knobs = {
 		.progress = stream_progress,
+		.flush = stream_flush,
 		.open = open_host,
 		.set_devices = device_want,
 		.fault_add = fault_add,

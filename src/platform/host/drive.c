@@ -237,6 +237,9 @@ static bool look(struct stream *s, const struct drive *d)
 	if (r != STEP_DONE && d->effort == EFFORT_OWN)
 		give_up_own(s);
 	let_go(s, r == STEP_LATER, d);
+	if (r == STEP_LEFT && d->effort != EFFORT_OWN && stream_is_flushed(s) &&
+	    wake_own(s))
+		return true;
 	if (r == STEP_LEFT || r == STEP_WATCH)
 		note(s, r == STEP_LEFT, d);
 	return true;
@@ -279,6 +282,33 @@ bool drive_now(struct stream *s, const struct work *work)
 	look_again(s, &cheap);
 	stream_settle();
 	return done;
+}
+
+bool stream_is_flushed(const struct stream *s)
+{
+	return atomic_load_explicit(&s->done, memory_order_relaxed) <
+	       atomic_load_explicit(&s->flushed, memory_order_relaxed);
+}
+
+static bool has_own(struct stream *s)
+{
+	bool has;
+
+	pthread_mutex_lock(&s->lock);
+	has = s->own_started;
+	pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
+void stream_go_by_itself(struct stream *s)
+{
+	atomic_store_explicit(&s->flushed, atomic_load(&s->queued),
+	                      memory_order_relaxed);
+	/* A thread runs on the cores of who has started it: the rank, not
+	 * whichever comes last. */
+	if (!has_own(s))
+		wake_own(s);
+	stream_go(s);
 }
 
 void stream_urge(struct stream *s)

@@ -26,6 +26,7 @@ static const struct platform host_platform = {
 		.mark = stream_mark,
 	.await_mark = stream_await_mark,
 	.progress = stream_progress,
+	.flush = stream_flush,
 };
 
 int host_platform_open(const struct platform **out, int *devices_out)

@@ -110,6 +110,7 @@ struct launch *launch_get(struct ncclComm *comm)
 	l->joined = false;
 	l->follows = false;
 	l->patience = 0;
+	l->is_told = false;
 	atomic_store_explicit(&l->over, false, memory_order_relaxed);
 	l->calls_done = 0;
 	l->transfers_done = 0;

@@ -142,6 +142,7 @@ struct launch {
 	 * strict mode, written with the world's lock held. */
 	bool joined;
 	bool follows; /* maybe: the stream waits in the list of its communicator */
+	bool is_told;      /* to the others: that it is for their own threads */
 	unsigned patience; /* looks at pieces left to others */
 	uint64_t phase; /* of the world when the round it waits for is over */
 	size_t calls_done;

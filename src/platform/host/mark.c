@@ -174,3 +174,11 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
 	stream_drive(s, &d);
 	stream_settle();
 }
+
+void stream_flush(int device, cudaStream_t stream)
+{
+	struct stream *s = stream_find_on(device, stream);
+
+	if (s)
+		stream_go_by_itself(s);
+}

@@ -413,6 +413,21 @@ static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
 	return left;
 }
 
+/* What goes on by itself does on all ranks as soon as it can, not when the minder looks:
+ * let the others' own threads be woken by the one that comes last, and its last call
+ * end for all. */
+static void tell_others(const struct stream *s, struct launch *l, bool left)
+{
+	if (!stream_is_flushed(s))
+		return;
+	if (left && !l->is_told) {
+		l->is_told = true;
+		round_kick_others(l->comm->world, l->comm->rank);
+	} else if (!has_calls(l)) {
+		round_kick_others(l->comm->world, l->comm->rank);
+	}
+}
+
 static bool do_transfers(struct world *w, struct launch *l,
                          const struct drive *d)
 {
@@ -480,6 +495,7 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 	}
 	if (l->joined && !atomic_load(&l->over)) {
 		left = do_calls(w, l, d);
+		tell_others(s, l, left);
 		if (l->transfer_count)
 			left = do_transfers(w, l, d) || left;
 	}

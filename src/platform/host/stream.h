@@ -170,6 +170,10 @@ struct stream {
 	atomic_bool busy;
 	atomic_bool again;
 
+	/* Atomic; work up to there is for its own thread as soon as it can be
+	 * done.  Relaxed: who moves it then asks for a look. */
+	_Atomic uint64_t flushed;
+
 	/* Atomic; only its own thread can go on.  Relaxed: whoever clears it
 	 * asks for another look. */
 	atomic_bool own_next;
@@ -281,6 +285,11 @@ void stream_help(struct stream *stream, uint64_t position);
  * before it gives up. */
 void stream_attend(struct stream *stream, const struct drive *drive);
 
+/* Have its own thread do what is queued on @stream, unless who waits does, as soon as
+ * it can be done: may make a system call.  And whether its first work is such. */
+void stream_go_by_itself(struct stream *stream);
+bool stream_is_flushed(const struct stream *stream);
+
 /* So many more worlds have more ranks than there are cores. */
 void stream_crowd(int change);
 
@@ -320,5 +329,6 @@ cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
 /* Of the default streams, those of @device. */
 void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
                      uint32_t value, uint64_t until_ns);
+void stream_flush(int device, cudaStream_t stream);
 
 #endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer: what is launched goes on while an owner does something else, which on
+ * the host platform takes a word to it, but not one that costs more than it saves
+ */
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <cohort/reducer.h>
+
+#include "support/ranks.h"
+
+#define RANKS 2
+#define PARAMETERS 4
+
+/* In a bucket of its own each. */
+#define LARGE ((size_t)64 * 1024)
+#define SMALL ((size_t)64)
+
+static const struct platform *real;
+static struct platform table;
+static atomic_int flushes;
+
+static void flush(int device, cudaStream_t stream)
+{
+	flushes++;
+	real->flush(device, stream);
+}
+
+static void install(void)
+{
+	real = place_table();
+	table = *real;
+	table.flush = flush;
+	platform_override(&table);
+}
+
+TestSuite(reducer_flush, .init = install, .timeout = 60);
+
+struct trainer {
+	size_t count;
+	bool finishes_on; /* and waits itself */
+	bool is_alone;    /* its passes are without communication */
+
+	/* What progress is called with before a gradient is ready; -1: not. */
+	int64_t progress_ns;
+};
+
+static int begin(const struct trainer *t, struct cohort_comm *comm,
+                 struct cohort_reducer *r)
+{
+	return t->is_alone ? cohort_reducer_accumulate(r)
+	                   : cohort_reducer_begin(r, cohort_comm_stream(comm));
+}
+
+static int finish(const struct trainer *t, struct cohort_comm *comm,
+                  struct cohort_reducer *r)
+{
+	int rc;
+
+	if (!t->finishes_on)
+		return cohort_reducer_finish(r, RANKS_SOON);
+	rc = cohort_reducer_finish_on(r, cohort_comm_stream(comm));
+	return rc == COHORT_OK ? cohort_synchronize(comm, RANKS_SOON) : rc;
+}
+
+static int step(const struct trainer *t, struct cohort_comm *comm,
+                struct cohort_reducer *r)
+{
+	size_t i;
+	int rc = begin(t, comm, r);
+
+	for (i = PARAMETERS; i-- > 0 && rc == COHORT_OK;) {
+		if (t->progress_ns >= 0)
+			rc = cohort_reducer_progress(r,
+			                             (uint64_t)t->progress_ns);
+		if (rc == COHORT_OK || rc == COHORT_TIMED_OUT)
+			rc = cohort_reducer_ready(r, i);
+	}
+	return rc == COHORT_OK ? finish(t, comm, r) : rc;
+}
+
+static int worker(struct cohort_comm *comm, void *user)
+{
+	const struct trainer *t = user;
+	struct cohort_parameter p[PARAMETERS] = { { .name = NULL } };
+	struct cohort_reducer_options options;
+	struct cohort_reducer *r;
+	size_t i;
+	int k, rc;
+
+	cohort_reducer_options_init(&options);
+	options.first_bytes = options.bucket_bytes = t->count * sizeof(float);
+	for (i = 0; i < PARAMETERS; i++) {
+		p[i].count = t->count;
+		p[i].type = COHORT_F32;
+	}
+	rc = cohort_reducer_create(comm, p, PARAMETERS, &options, &r);
+	for (k = 0; k < 2 && rc == COHORT_OK; k++)
+		rc = step(t, comm, r);
+	return rc == COHORT_OK ? cohort_reducer_free(r) : rc;
+}
+
+/* How often, in two steps of all ranks. */
+static int count_flushes(struct trainer t)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, worker, &t, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	return flushes;
+}
+
+/* The last bucket is for who then calls finish. */
+Test(reducer_flush, is_for_each_large_bucket_but_the_last)
+{
+	const struct trainer t = { .count = LARGE, .progress_ns = -1 };
+
+	cr_assert_eq(count_flushes(t), 2 * RANKS * (PARAMETERS - 1));
+}
+
+Test(reducer_flush, is_for_the_last_one_too_if_a_stream_waits)
+{
+	const struct trainer t = { .count = LARGE,
+		                   .progress_ns = -1,
+		                   .finishes_on = true };
+
+	cr_assert_eq(count_flushes(t), 2 * RANKS * PARAMETERS);
+}
+
+Test(reducer_flush, is_not_for_small_ones)
+{
+	const struct trainer t = { .count = SMALL, .progress_ns = -1 };
+
+	cr_assert_eq(count_flushes(t), 0);
+}
+
+Test(reducer_flush, is_not_for_an_owner_that_carries_on_itself)
+{
+	const struct trainer t = { .count = LARGE, .progress_ns = 1 };
+
+	cr_assert_eq(count_flushes(t), 0);
+}
+
+Test(reducer_flush, is_for_one_that_only_launches_what_helpers_have)
+{
+	const struct trainer t = { .count = LARGE, .progress_ns = 0 };
+
+	cr_assert_eq(count_flushes(t), 2 * RANKS * (PARAMETERS - 1));
+}
+
+Test(reducer_flush, is_not_for_passes_without_communication)
+{
+	const struct trainer t = { .count = LARGE,
+		                   .progress_ns = -1,
+		                   .is_alone = true };
+
+	cr_assert_eq(count_flushes(t), 0);
+}
