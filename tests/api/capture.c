@@ -346,6 +346,129 @@ Test(capture, lists_are_one_call_after_the_other)
 	capture_lists(COHORT_MANY_ALONE);
 }
 
+/* ---- lists beside each other ------------------------------------------ */
+
+enum { GRAPHS, LIVE };
+
+/* What is summed in place, by a graph and otherwise. */
+static int32_t sums[2][RANKS][LIST][MOST];
+
+static int32_t summand(int what, int rank, int t, int i)
+{
+	return 100000 * (what + 1) + 1000 * t + i + rank;
+}
+
+static void set_sums(void)
+{
+	int what, r, t, i;
+
+	for (what = GRAPHS; what <= LIVE; what++)
+		for (r = 0; r < RANKS; r++)
+			for (t = 0; t < LIST; t++)
+				for (i = 0; i < MOST; i++)
+					sums[what][r][t][i] =
+						summand(what, r, t, i);
+}
+
+static void check_sums(int what)
+{
+	int r, t, i;
+
+	for (r = 0; r < RANKS; r++)
+		for (t = 0; t < LIST; t++)
+			for (i = 0; i < (int)count_of(t); i++)
+				cr_assert_eq(sums[what][r][t][i],
+				             summand(what, 0, t, i) +
+				                     summand(what, 1, t, i),
+				             "%s, rank %d, tensor %d: %d",
+				             what == GRAPHS ? "the graph's"
+				                            : "beside it",
+				             r, t, sums[what][r][t][i]);
+}
+
+static uint64_t sum_list(int what, int r, cudaStream_t stream)
+{
+	struct cohort_tensor list[LIST];
+	uint64_t ticket;
+	int t;
+
+	for (t = 0; t < LIST; t++)
+		list[t] = (struct cohort_tensor){ sums[what][r][t],
+			                          sums[what][r][t], count_of(t),
+			                          COHORT_I32 };
+	cr_assert_eq(cohort_all_reduce_many(comms[r], list, LIST, COHORT_SUM,
+	                                    stream, &ticket),
+	             COHORT_OK, "%s", cohort_last_error());
+	return ticket;
+}
+
+static cudaGraphExec_t captured_list(int r)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	begin(own(r));
+	cr_assert_eq(sum_list(GRAPHS, r, own(r)), COHORT_CAPTURED);
+	graph = end(own(r));
+	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
+	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
+	return exec;
+}
+
+/* The graphs, and over them a list of which each rank packs its tensors. */
+static void run_both(const cudaGraphExec_t execs[RANKS],
+                     const cudaStream_t streams[RANKS])
+{
+	uint64_t tickets[RANKS];
+	int r;
+
+	set_sums();
+	for (r = 0; r < RANKS; r++) {
+		cr_assert_eq(graphs.launch(execs[r], own(r)), cudaSuccess);
+		tickets[r] = sum_list(LIVE, r, streams[r]);
+	}
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_wait(comms[r], tickets[r], RANKS_SOON),
+		             COHORT_OK);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(table.cudaStreamSynchronize(own(r)), cudaSuccess);
+	check_sums(GRAPHS);
+	check_sums(LIVE);
+}
+
+/* A graph runs at any time, also when a communicator's buffer is another list's. */
+Test(capture, lists_of_a_graph_are_not_packed_into_what_others_use)
+{
+	cudaGraphExec_t execs[RANKS];
+	cudaStream_t streams[RANKS];
+	int r, k;
+
+	o.allow_capture = 1;
+	o.many = COHORT_MANY_FLAT;
+	group = ranks_split(RANKS, &o, comms);
+	for (r = 0; r < RANKS; r++) {
+		cr_assert_eq(table.cudaSetDevice(r), cudaSuccess);
+		cr_assert_eq(table.cudaStreamCreateWithFlags(
+				     &streams[r], cudaStreamNonBlocking),
+		             cudaSuccess);
+	}
+	/* The buffer is made before, and is in use all the time. */
+	for (r = 0; r < RANKS; r++)
+		sum_list(LIVE, r, streams[r]);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_synchronize(comms[r], RANKS_SOON),
+		             COHORT_OK);
+	for (r = 0; r < RANKS; r++)
+		execs[r] = captured_list(r);
+	for (k = 0; k < 2; k++)
+		run_both(execs, streams);
+	for (r = 0; r < RANKS; r++) {
+		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
+		cr_assert_eq(table.cudaStreamDestroy(streams[r]), cudaSuccess);
+	}
+	close_group();
+}
+
 /* ---- what is not captured --------------------------------------------- */
 
 /* They take no time: what then runs would be too long for them. */
