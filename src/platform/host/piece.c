@@ -52,7 +52,7 @@ static const struct call *round_call(const struct round *o, size_t i)
 }
 
 /* Where a call begins in the bytes of the round. */
-static size_t round_begin_of(const struct round *o, size_t i)
+static size_t call_begin(const struct round *o, size_t i)
 {
 	return o->is_single ? 0 : o->calls[i].begin - o->calls->begin;
 }
@@ -138,7 +138,7 @@ void round_cut(struct round *o)
 		o->only.skips = skips(o, &o->only);
 	}
 	last = round_call(o, o->span - 1);
-	o->bytes = round_begin_of(o, o->span - 1) + call_bytes(o->world, last);
+	o->bytes = call_begin(o, o->span - 1) + call_bytes(o->world, last);
 }
 
 /* The round that is open, as the driver of @rank has it. */
@@ -346,7 +346,7 @@ static size_t call_at(const struct round *o, size_t at)
 
 	while (high - low > 1) {
 		middle = low + (high - low) / 2;
-		if (round_begin_of(o, middle) <= at)
+		if (call_begin(o, middle) <= at)
 			low = middle;
 		else
 			high = middle;
@@ -405,7 +405,7 @@ static size_t call_run(const struct round *o, size_t i, size_t end,
 	*run = *round_call(o, i);
 	if (run->kind != CALL_ALL_REDUCE || run->op == CALL_PRE_MUL_SUM)
 		return next;
-	while (next < o->span && round_begin_of(o, next) < end &&
+	while (next < o->span && call_begin(o, next) < end &&
 	       goes_on(o, run, i, next))
 		run->count += o->calls[next++].count;
 	return next;
@@ -420,7 +420,7 @@ bool round_do(const struct round *o, size_t begin, size_t end)
 		if (world_is_broken(o->world))
 			return false;
 		next = call_run(o, i, end, &run);
-		from = round_begin_of(o, i);
+		from = call_begin(o, i);
 		stop = from + call_bytes(o->world, &run);
 		if (stop > end)
 			stop = end;

@@ -52,9 +52,9 @@ bool pieces_do_all(const struct world *world, int rank);
 bool pieces_are_left(const struct world *world);
 bool pieces_are_left_to(const struct world *world, int rank);
 
-/* As the driver of @rank, claim pieces, of its share and if it @steals of the others, until there
- * are none, a rank was aborted, or the driver's time is over.  Returns how many
- * were done.  For a thread that is inside. */
+/* As the driver of @rank, claim pieces, of its share and if it @steals of the others,
+ * until there are none, a rank was aborted, or the driver's time is over.  Returns how
+ * many were done.  For a thread that is inside. */
 size_t pieces_do(struct world *world, int rank, bool steals,
                  const struct drive *drive);
 
