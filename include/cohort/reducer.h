@@ -24,11 +24,22 @@
  * Plan
  *
  * A bucket is of one type, and no larger than options.bucket_bytes, the first of
- * each type than options.first_bytes, unless it is one gradient that is.  It is filled
- * in reverse order of the list, as a backward pass goes, and buckets are launched in
- * the order in which they are full.  (Sizes and order are those of PyTorch's
- * DistributedDataParallel: Li et al., "PyTorch Distributed", VLDB 2020, section
- * 3.2.)  Once, after the first step that is complete, the plan is made anew from the
+ * each type than options.first_bytes, unless it is one gradient that is: none is split.
+ * It is filled in reverse order of the list, as a backward pass goes, and buckets are
+ * launched in the order in which they are full.  (Limits and order are those of
+ * PyTorch's DistributedDataParallel: Li et al., "PyTorch Distributed", VLDB 2020,
+ * section 3.2.)
+ *
+ * A bucket is also no larger than a 16th of all bytes, nor than half of those of its
+ * type that are not in buckets before it, but for options.first_bytes, which it always
+ * may have.  For what a step takes beyond the longer of the backward pass and the
+ * averaging is, if a bucket of b bytes has q behind it and the pass takes w times as
+ * long as the averaging, 1 or more, as long as the averaging of b - (w - 1) * q bytes
+ * does, of the bucket where that is most: near w = 1 the largest one, and in a long pass
+ * the last.  It costs launches: 16 or so, and less than one more for each doubling from
+ * first_bytes.  options.full_buckets leaves the limits alone.
+ *
+ * Once, after the first step that is complete, the plan is made anew from the
  * order in which the gradients were ready on rank 0, which that broadcasts to all:
  * orders may differ between ranks, plans must not, and any one rank's order that all
  * take keeps that.  Which of them does not matter to what comes out.
@@ -122,6 +133,7 @@ struct cohort_reducer_options {
 	int keep_plan;    /* 1: never make it anew */
 	int helpers_launch; /* 1: any thread that completes a bucket launches it */
 	int sharded; /* 1: each rank is left with its part of the gradients */
+	int full_buckets; /* 1: none is kept smaller than the limits above */
 	uint64_t reserved[7]; /* 0; room for what later versions add */
 };
 

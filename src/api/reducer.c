@@ -204,8 +204,7 @@ static int fill_in(struct cohort_reducer *r,
 	set_items(r, parameters);
 	/* Twice: where the gradients are follows from the plan, and what is
 	 * launched from that. */
-	bucket_plan(r->plan_items, r->n, r->host.order, r->options.first_bytes,
-	            r->options.bucket_bytes, &r->plan);
+	reducer_order(r, r->host.order);
 	rc = reducer_alloc_device(r);
 	if (rc == COHORT_OK)
 		rc = reducer_create_sums(r);

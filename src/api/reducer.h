@@ -239,7 +239,8 @@ int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
 /* The place of a type in tables of those; REDUCER_FLOATS: none of them. */
 unsigned reducer_float(int type);
 
-/* Make the plan from an order of use, and lay out what depends on it. */
+/* Make the plan from an order of use; and lay out what depends on it, too. */
+void reducer_order(struct cohort_reducer *r, const uint32_t *use);
 void reducer_plan(struct cohort_reducer *r, const uint32_t *use);
 
 /* Lay out the gradients that the reducer has: bytes of them, if @arena is NULL. */

@@ -134,13 +134,23 @@ static size_t bytes_of(const struct cohort_reducer *r, size_t bucket)
 	return bytes;
 }
 
+void reducer_order(struct cohort_reducer *r, const uint32_t *use)
+{
+	const struct bucket_limits limits = {
+		.first = r->options.first_bytes,
+		.most = r->options.bucket_bytes,
+		.evens = !r->options.full_buckets,
+	};
+
+	bucket_plan(r->plan_items, r->n, use, &limits, &r->plan);
+}
+
 void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 {
 	size_t b, wire = 0;
 	uint32_t first = 0;
 
-	bucket_plan(r->plan_items, r->n, use, r->options.first_bytes,
-	            r->options.bucket_bytes, &r->plan);
+	reducer_order(r, use);
 	for (b = 0; b < r->plan.buckets; b++) {
 		const struct reducer_item *item =
 			&r->items[r->plan.order[r->plan.begin[b]]];

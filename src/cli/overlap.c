@@ -23,6 +23,7 @@ enum {
 	OPTION_SLEEP,
 	OPTION_FIRST,
 	OPTION_BUCKET,
+	OPTION_FULL,
 	OPTION_ROUNDS,
 	OPTION_PLATFORM,
 	OPTION_NO_PIN,
@@ -42,6 +43,7 @@ static const struct option long_options[] = {
 	{ "sleep", no_argument, NULL, OPTION_SLEEP },
 	{ "first-bytes", required_argument, NULL, OPTION_FIRST },
 	{ "bucket-bytes", required_argument, NULL, OPTION_BUCKET },
+	{ "full-buckets", no_argument, NULL, OPTION_FULL },
 	{ "rounds", required_argument, NULL, OPTION_ROUNDS },
 	{ "platform", required_argument, NULL, OPTION_PLATFORM },
 	{ "no-pin", no_argument, NULL, OPTION_NO_PIN },
@@ -86,6 +88,9 @@ static void print_help(void)
 	     "(default 1)\n"
 	     "  --first-bytes N, --bucket-bytes N\n"
 	     "                  of a bucket at most (default: the reducer's)\n"
+	     "  --full-buckets  fill each up to that, also where that leaves "
+	     "more to "
+	     "wait for\n"
 	     "  --rounds N      (default 11)\n"
 	     "  --platform P    gpu or host (default: what cohort info tells)\n"
 	     "  --no-pin        leave it to the system on which cores the "
@@ -164,6 +169,9 @@ static int parse_flag(int c, char **argv, struct overlap_options *o)
 		return CLI_OK;
 	case OPTION_SLEEP:
 		o->sleeps = true;
+		return CLI_OK;
+	case OPTION_FULL:
+		o->full_buckets = true;
 		return CLI_OK;
 	case OPTION_NO_PIN:
 		o->pin = false;

@@ -44,6 +44,7 @@ struct overlap_options {
 	uint64_t rounds;
 	uint64_t first_bytes; /* of the reducer's options */
 	uint64_t bucket_bytes;
+	bool full_buckets;
 	struct overlap_length lengths[OVERLAP_MOST_CASES];
 	size_t n;
 	bool sleeps; /* while a gradient is computed, instead of carrying on what

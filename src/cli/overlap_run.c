@@ -341,6 +341,7 @@ static bool lane_open(struct lane *l)
 	cohort_reducer_options_init(&options);
 	options.first_bytes = o->options->first_bytes;
 	options.bucket_bytes = o->options->bucket_bytes;
+	options.full_buckets = o->options->full_buckets;
 	pattern_of_rank(&l->pattern, o->options->type, options.op, l->rank,
 	                o->options->ranks);
 	pattern_of_fold(&l->expected, o->options->type, options.op,

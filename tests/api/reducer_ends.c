@@ -174,6 +174,7 @@ Test(reducer_ends, launches_have_labels)
 	struct cohort_cause cause;
 
 	model = model_of(RANKS);
+	model.options.full_buckets = 1;
 	open_for(100 * MS);
 	cr_assert_eq(cohort_tag(comms[RANKS - 1], "mine"), COHORT_OK);
 	begin_all(6);

@@ -30,7 +30,7 @@ prints() {
 }
 
 prints overlap <<'END'
-layer one: 1.000 2.000 3.000, in 4 buckets
+layer one: 1.000 2.000 3.000, in 6 buckets
 END
 prints uneven <<'END'
 rank 0: 2 steps of its own, 2 joined, w is 2.1146

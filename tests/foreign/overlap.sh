@@ -64,6 +64,9 @@ says '^usage: cohort bench overlap --shapes FILE'
 awk 'length > 79 { exit 1 }' "$dir/out" || fail "a line is longer than 79 columns"
 
 overlap 0 --shapes "$list" --ranks 2 --rounds 2 --bucket-bytes 1000 --first-bytes 50
+says ': 4 tensors of float32, 160108 bytes, in 4 buckets, making progress$'
+overlap 0 --shapes "$list" --ranks 2 --rounds 2 --bucket-bytes 1000 --first-bytes 50 \
+	--full-buckets
 says ': 4 tensors of float32, 160108 bytes, in 3 buckets, making progress$'
 [ "$(grep -cE '^( +[0-9.]+){6}$' "$dir/out")" -eq 3 ] || fail "not three cases"
 

@@ -19,18 +19,35 @@ static uint32_t order[MOST], begin[MOST + 1], bucket_of[MOST], use[MOST];
 static struct bucket_item items[MOST];
 static struct bucket_plan plan = { 0, order, begin, bucket_of };
 
-static void plan_reverse(size_t n, size_t first, size_t most)
+static void plan_by(size_t n, size_t first, size_t most, bool evens)
 {
+	const struct bucket_limits limits = { first, most, evens };
 	size_t i;
 
 	for (i = 0; i < n; i++)
 		use[i] = (uint32_t)(n - 1 - i);
-	bucket_plan(items, n, use, first, most, &plan);
+	bucket_plan(items, n, use, &limits, &plan);
+}
+
+static void plan_reverse(size_t n, size_t first, size_t most)
+{
+	plan_by(n, first, most, false);
+}
+
+static size_t bytes_in(size_t b)
+{
+	size_t k, bytes = 0;
+
+	for (k = begin[b]; k < begin[b + 1]; k++)
+		bytes += items[order[k]].bytes;
+	return bytes;
 }
 
 Test(bucket, of_nothing_is_none)
 {
-	bucket_plan(items, 0, use, 1, 1, &plan);
+	plan_by(0, 1, 1, true);
+	cr_assert_eq(plan.buckets, 0);
+	plan_by(0, 1, 1, false);
 	cr_assert_eq(plan.buckets, 0);
 	cr_assert_eq(begin[0], 0);
 }
@@ -77,6 +94,114 @@ Test(bucket, of_one_item_may_be_too_large)
 	cr_assert_eq(order[begin[1]], 1);
 }
 
+/* ---- even ------------------------------------------------------------- */
+
+/* The sizes of all buckets. */
+#define expect_sizes(...)                                                      \
+	do {                                                                   \
+		const size_t want_[] = { __VA_ARGS__ };                        \
+		size_t b_;                                                     \
+                                                                               \
+		cr_assert_eq(plan.buckets, sizeof(want_) / sizeof(*want_),     \
+		             "%zu", plan.buckets);                             \
+		for (b_ = 0; b_ < plan.buckets; b_++)                          \
+			cr_assert_eq(bytes_in(b_), want_[b_], "%zu: %zu", b_,  \
+			             bytes_in(b_));                            \
+	} while (0)
+
+static void set_items(size_t from, size_t n, size_t bytes, int type)
+{
+	size_t i;
+
+	for (i = from; i < from + n; i++)
+		items[i] = (struct bucket_item){ bytes, type };
+}
+
+Test(bucket, if_even_is_a_sixteenth_and_the_last_ones_halve)
+{
+	set_items(0, 64, 10, COHORT_F32);
+	plan_by(64, 10, 1000, true);
+	expect_sizes(10, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40,
+	             30, 20, 10, 10);
+	plan_by(64, 10, 1000, false);
+	expect_sizes(10, 630);
+}
+
+Test(bucket, if_even_is_not_larger_than_the_limits)
+{
+	set_items(0, 16, 10, COHORT_F32);
+	plan_by(16, 30, 50, true);
+	expect_sizes(30, 30, 30, 30, 30, 10);
+	set_items(0, 100, 10, COHORT_F32);
+	plan_by(100, 300, 400, true);
+	expect_sizes(300, 300, 300, 100);
+	plan_by(16, 50, 30, true);
+	expect_sizes(50, 30, 30, 30, 20);
+}
+
+Test(bucket, if_even_is_the_first_where_that_has_room)
+{
+	set_items(0, 10, 10, COHORT_F32);
+	plan_by(10, 100, 1000, true);
+	expect_sizes(100);
+	plan_by(10, 1000, 2000, true);
+	expect_sizes(100);
+}
+
+Test(bucket, if_even_is_not_split_within_an_item)
+{
+	set_items(0, 64, 10, COHORT_F32);
+	items[32].bytes = 500;
+	plan_by(64, 10, 400, true);
+	cr_assert_eq(bytes_in(bucket_of[32]), 500);
+	cr_assert_eq(bytes_in(bucket_of[33]), 20, "what is left of 300 by 70");
+	cr_assert_eq(bucket_of[0], plan.buckets - 1);
+	cr_assert_eq(bytes_in(plan.buckets - 1), 10);
+}
+
+/* Each type ends small, also one that is over earlier. */
+Test(bucket, if_even_ends_small_of_each_type)
+{
+	set_items(0, 40, 10, COHORT_F32);
+	set_items(40, 80, 10, COHORT_F16);
+	plan_by(120, 10, 1000, true);
+	cr_assert_eq(bytes_in(bucket_of[40]), 10);
+	cr_assert_eq(bytes_in(bucket_of[0]), 10);
+	cr_assert_eq(bytes_in(bucket_of[60]), 70, "a sixteenth of all is 75");
+}
+
+/* How many times as long a step is as the longer of a pass and the averaging, if that
+ * takes 1 a byte and the pass @pass, and a bucket is averaged when it is full and those
+ * before it are. */
+static double step_by_longer(double pass)
+{
+	double full = 0.0, end = 0.0, bytes = 0.0;
+	size_t b;
+
+	for (b = 0; b < plan.buckets; b++) {
+		bytes += (double)bytes_in(b);
+		full = pass * bytes;
+		end = (full > end ? full : end) + (double)bytes_in(b);
+	}
+	return end / (pass > 1.0 ? pass * bytes : bytes);
+}
+
+Test(bucket, if_even_is_hidden_by_passes_of_any_length)
+{
+	const double passes[] = { 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0 };
+	size_t i;
+
+	set_items(0, 256, 10, COHORT_F32);
+	plan_by(256, 20, 640, true);
+	for (i = 0; i < sizeof(passes) / sizeof(*passes); i++)
+		cr_assert_leq(step_by_longer(passes[i]), 1.0 + 1.0 / 16.0,
+		              "%g: %g", passes[i], step_by_longer(passes[i]));
+	cr_assert_leq(step_by_longer(2.0), 1.01);
+	plan_by(256, 20, 640, false);
+	cr_assert_geq(step_by_longer(1.0), 1.2);
+	cr_assert_geq(step_by_longer(2.0), 1.05);
+}
+
 /* ---- properties ------------------------------------------------------- */
 
 static size_t randomise(uint64_t *seed)
@@ -110,26 +235,37 @@ static size_t place(uint32_t item)
 	return k;
 }
 
-static size_t bytes_in(size_t b)
+/* Of a bucket that is not the first of its type. */
+static size_t limit_of_others(size_t b, size_t n,
+                              const struct bucket_limits *limits)
 {
-	size_t k, bytes = 0;
+	size_t k, all = 0, left = 0, limit;
 
-	for (k = begin[b]; k < begin[b + 1]; k++)
-		bytes += items[order[k]].bytes;
-	return bytes;
+	for (k = 0; k < n; k++) {
+		all += items[use[k]].bytes;
+		if (k >= place(order[begin[b]]) &&
+		    items[use[k]].type == items[order[begin[b]]].type)
+			left += items[use[k]].bytes;
+	}
+	if (!limits->evens)
+		return limits->most;
+	limit = all / 16 < left / 2 ? all / 16 : left / 2;
+	if (limit < limits->first)
+		limit = limits->first;
+	return limit < limits->most ? limit : limits->most;
 }
 
 /* Each bucket is of one type, in order of use, and bounded, and closed only because
  * the next item of its type does not fit. */
-static void check_bucket(size_t b, size_t n, size_t first, size_t most)
+static void check_bucket(size_t b, size_t n, const struct bucket_limits *limits)
 {
 	int type = items[order[begin[b]]].type;
-	size_t k, earlier, next, limit = first, largest = 0;
+	size_t k, earlier, next, limit = limits->first, largest = 0;
 
 	cr_assert_lt(begin[b], begin[b + 1], "bucket %zu is empty", b);
 	for (earlier = 0; earlier < b; earlier++)
 		if (items[order[begin[earlier]]].type == type)
-			limit = most;
+			limit = limit_of_others(b, n, limits);
 	for (k = begin[b]; k < begin[b + 1]; k++) {
 		cr_assert_eq(items[order[k]].type, type);
 		cr_assert_eq(bucket_of[order[k]], b);
@@ -156,14 +292,16 @@ Test(bucket, holds_for_random_lists)
 		                     again_bucket };
 	bool seen[MOST];
 	uint64_t seed = 1;
-	size_t round, n, k, first, most;
+	struct bucket_limits limits;
+	size_t round, n, k;
 
 	for (round = 0; round < 2000; round++) {
 		n = randomise(&seed);
-		most = 1 + stress_random(&seed) % 100000;
-		first = 1 + stress_random(&seed) % most;
-		bucket_plan(items, n, use, first, most, &plan);
-		bucket_plan(items, n, use, first, most, &again);
+		limits.most = 1 + stress_random(&seed) % 100000;
+		limits.first = 1 + stress_random(&seed) % limits.most;
+		limits.evens = round % 2;
+		bucket_plan(items, n, use, &limits, &plan);
+		bucket_plan(items, n, use, &limits, &again);
 		cr_assert_eq(plan.buckets, again.buckets);
 		cr_assert_arr_eq(order, again_order, n * sizeof(*order));
 		cr_assert_eq(begin[plan.buckets], n);
@@ -173,7 +311,7 @@ Test(bucket, holds_for_random_lists)
 			seen[order[k]] = true;
 		}
 		for (k = 0; k < plan.buckets; k++) {
-			check_bucket(k, n, first, most);
+			check_bucket(k, n, &limits);
 			if (k)
 				cr_assert_lt(place(order[begin[k] - 1]),
 				             place(order[begin[k + 1] - 1]));
