@@ -132,7 +132,8 @@ struct cohort_reducer {
 	atomic_uint pumps;
 
 	/* Atomic; how launching failed; COHORT_OK: it did not.  The text is
-	 * written before (release). */
+	 * written before (release), by who has set is_breaking. */
+	atomic_bool is_breaking;
 	atomic_int broken;
 	char why[256];
 

@@ -62,14 +62,18 @@ static int fill(struct cohort_reducer *r, uint64_t step)
 static int check_marks(struct cohort_reducer *r)
 {
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_relaxed);
+	int rc = COHORT_OK;
 
 	if (r->phase != REDUCER_FILL)
 		return COHORT_OK;
 	if (r->options.find_unused && !r->is_local)
 		return fill(r, step);
-	return atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n
-	               ? COHORT_OK
-	               : complain(r, step);
+	if (atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n)
+		return COHORT_OK;
+	/* Who is told of an end goes on with nothing else. */
+	if (!r->is_local)
+		rc = clique_error(r->comm->clique);
+	return rc == COHORT_OK ? complain(r, step) : rc;
 }
 
 /* ---- finish ----------------------------------------------------------- */
@@ -202,6 +206,8 @@ static int finish_step(struct cohort_reducer *r, uint64_t deadline)
 	if (rc < 0) {
 		if (!atomic_load(&r->broken))
 			reducer_break(r, rc);
+		/* Who is in there may be launching, nobody will from now on. */
+		reducer_await_helpers(r);
 		return end_broken(r, rc, deadline);
 	}
 	reducer_close(r);

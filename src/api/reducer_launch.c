@@ -45,6 +45,9 @@ int reducer_submit(struct cohort_reducer *r, struct op *op, const char *tag,
 
 int reducer_break(struct cohort_reducer *r, int rc)
 {
+	/* The owner may come upon it while a helper that launches does. */
+	if (atomic_exchange(&r->is_breaking, true))
+		return rc;
 	snprintf(r->why, sizeof(r->why), "%s", cohort_last_error());
 	/* Release: pairs with the acquire of who finds it broken. */
 	atomic_store_explicit(&r->broken, rc, memory_order_release);
@@ -343,6 +346,11 @@ int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 		if (!r->is_local)
 			rc = reducer_pump(r);
 		if (rc != COHORT_OK || are_all_ready(r))
+			return rc;
+		/* Or it would wait for helpers that nobody needs any more. */
+		if (!r->is_local)
+			rc = clique_error(r->comm->clique);
+		if (rc != COHORT_OK)
 			return rc;
 		carry_on(r, deadline, &b);
 		if (clock_now() >= deadline)

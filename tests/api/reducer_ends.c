@@ -240,6 +240,26 @@ Test(reducer_ends, an_abort_in_the_middle_of_a_step)
 	close_all();
 }
 
+/* Nobody will mark what is missing. */
+Test(reducer_ends, an_abort_while_the_owner_waits_for_helpers)
+{
+	struct cohort_reducer *r;
+
+	model = model_of(RANKS);
+	open_all();
+	begin_all(6);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	r = ranks[RANKS - 1].reducer;
+	expect(cohort_reducer_progress(r, COHORT_FOREVER), COHORT_ABORTED,
+	       "enough");
+	expect(cohort_reducer_finish(r, COHORT_FOREVER), COHORT_ABORTED,
+	       "enough");
+	expect(cohort_reducer_finish(r, COHORT_FOREVER), COHORT_STATE,
+	       "no step is open");
+	expect_end(COHORT_ABORTED);
+	close_all();
+}
+
 Test(reducer_ends, an_open_step_can_be_freed_after_an_abort)
 {
 	model = model_of(RANKS);
