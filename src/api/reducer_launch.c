@@ -60,13 +60,14 @@ int reducer_break(struct cohort_reducer *r, int rc)
 static void set_scalar(struct cohort_reducer *r, unsigned k)
 {
 	double *at = &r->host.scalars[k];
+	float odd = f32_to_odd(r->factor);
 
 	switch (k) {
 	case 0:
-		*(uint16_t *)(void *)at = f16_from_f32((float)r->factor);
+		*(uint16_t *)(void *)at = f16_from_f32(odd);
 		break;
 	case 1:
-		*(uint16_t *)(void *)at = bf16_from_f32((float)r->factor);
+		*(uint16_t *)(void *)at = bf16_from_f32(odd);
 		break;
 	case 2:
 		*(float *)(void *)at = (float)r->factor;

@@ -32,6 +32,23 @@ static inline float f32_of_bits(uint32_t bits)
 
 #define F32_INFINITY UINT32_C(0x7f800000)
 
+/* Rounded to odd: what is not exact has a last bit of 1, so that rounding it again, to
+ * a type with at least two bits less, is as rounding @x once (Boldo, Melquiond,
+ * "Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding to
+ * Odd", IEEE Transactions on Computers 57(4), 2008). */
+static inline float f32_to_odd(double x)
+{
+	float f = (float)x;
+	uint32_t bits = f32_bits(f);
+
+	if ((double)f == x || x != x)
+		return f;
+	/* Of its two neighbours the one nearer to 0, then the odd one. */
+	if (x > 0.0 ? (double)f > x : (double)f < x)
+		bits--;
+	return f32_of_bits(bits | 1);
+}
+
 static inline float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;

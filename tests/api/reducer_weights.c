@@ -140,6 +140,45 @@ Test(reducer_weights, the_factor_is_rounded_once)
 	run_all(4, weighted_exactly, &m);
 }
 
+/* A bit above the middle of two halves, which a float32 between would not show. */
+static int weighted_by_almost_a_tie(struct cohort_comm *comm, void *user)
+{
+	const int is_bf16 = *(const int *)user == COHORT_BF16;
+	const double w = 1.0 + (is_bf16 ? 0x1p-8 : 0x1p-11) + 0x1p-40;
+	const uint16_t one = is_bf16 ? 0x3f80 : 0x3c00;
+	uint16_t gradient = one;
+	const struct cohort_parameter p = { NULL, &gradient, 1,
+		                            *(const int *)user };
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r;
+	int rc, rank = cohort_comm_rank(comm);
+
+	cohort_reducer_options_init(&o);
+	o.weighted = 1;
+	o.op = COHORT_SUM;
+	rc = cohort_reducer_create(comm, &p, 1, &o, &r);
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_begin_weighted(r, rank ? 0.0 : w, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_ready(r, 0);
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_finish(r, RANKS_SOON);
+	if (rc == COHORT_OK && gradient != one + 1)
+		return gradient;
+	return rc == COHORT_OK ? cohort_reducer_free(r) : rc;
+}
+
+Test(reducer_weights, the_factor_of_halves_is_rounded_once)
+{
+	int type;
+
+	place_need_host("plain memory");
+	type = COHORT_F16;
+	run_all(2, weighted_by_almost_a_tie, &type);
+	type = COHORT_BF16;
+	run_all(2, weighted_by_almost_a_tie, &type);
+}
+
 static int weightless(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;

@@ -39,19 +39,19 @@ static double below(uint16_t h, float (*widen)(uint16_t))
 	return (double)widen((uint16_t)(h & 0x7fff ? h - 1 : 0x8001));
 }
 
-static void check_nearest(float x, uint16_t h, float (*widen)(uint16_t),
+static void check_nearest(double x, uint16_t h, float (*widen)(uint16_t),
                           uint16_t infinity)
 {
-	double off = fabs((double)widen(h) - (double)x), other;
+	double off = fabs((double)widen(h) - x), other;
 
 	if ((h & 0x7fff) >= infinity)
 		return;
-	other = fabs(below(h, widen) - (double)x);
+	other = fabs(below(h, widen) - x);
 	cr_assert(off < other || (off == other && !(h & 1)), "%a is %04x", x,
 	          h);
 	if ((h & 0x7fff) + 1 == infinity)
 		return;
-	other = fabs((double)widen((uint16_t)(h + 1)) - (double)x);
+	other = fabs((double)widen((uint16_t)(h + 1)) - x);
 	cr_assert(off < other || (off == other && !(h & 1)), "%a is %04x", x,
 	          h);
 }
@@ -72,12 +72,46 @@ Test(half, rounds_to_nearest_even)
 		x = f32_of_bits(bits);
 		if (!isfinite(x))
 			continue;
-		check_nearest(x, f16_from_f32(x), f16_to_f32, 0x7c00);
-		check_nearest(x, bf16_from_f32(x), bf16_to_f32, 0x7f80);
+		check_nearest((double)x, f16_from_f32(x), f16_to_f32, 0x7c00);
+		check_nearest((double)x, bf16_from_f32(x), bf16_to_f32, 0x7f80);
 	}
 	cr_assert_eq(f16_from_f32(65519.996f), 0x7bff);
 	cr_assert_eq(f16_from_f32(65520.0f), 0x7c00);
 	cr_assert_eq(f16_from_f32(-1e30f), 0xfc00);
 	cr_assert_eq(f16_from_f32(0x1p-25f), 0);
 	cr_assert_eq(f16_from_f32(0x1.8p-25f), 1);
+}
+
+/* Almost ties, which a float32 between would take for such. */
+static void check_almost(uint16_t h, float (*widen)(uint16_t),
+                         uint16_t (*narrow)(float), uint16_t infinity)
+{
+	const double by[] = { 1.0 - 0x1p-40, 1.0, 1.0 + 0x1p-40 };
+	double tie, x;
+	int i;
+
+	if ((h & 0x7fff) + 1 >= infinity)
+		return;
+	tie = ((double)widen(h) + (double)widen((uint16_t)(h + 1))) / 2.0;
+	for (i = 0; i < 3; i++) {
+		x = tie * by[i];
+		check_nearest(x, narrow(f32_to_odd(x)), widen, infinity);
+	}
+}
+
+Test(half, float64_is_rounded_once)
+{
+	uint32_t h;
+
+	for (h = 0; h < 65536; h++) {
+		check_almost((uint16_t)h, f16_to_f32, f16_from_f32, 0x7c00);
+		check_almost((uint16_t)h, bf16_to_f32, bf16_from_f32, 0x7f80);
+	}
+	cr_assert(f32_to_odd(1.0) == 1.0f);
+	cr_assert(f32_to_odd(-1.0 - 0x1p-40) == -1.0f - 0x1p-23f);
+	cr_assert(f32_to_odd(1.0 - 0x1p-40) == 1.0f - 0x1p-24f);
+	cr_assert(f32_to_odd(0x1p-200) == 0x1p-149f);
+	cr_assert(isinf(f32_to_odd((double)INFINITY)));
+	cr_assert(isnan(f32_to_odd((double)NAN)));
+	cr_assert_eq(f16_from_f32(f32_to_odd(1e300)), 0x7c00);
 }
