@@ -48,7 +48,7 @@
  *
  * Either where the caller has them, or, if the pointer is NULL, in the reducer, which
  * hands out where (cohort_reducer_view()).  Those of a bucket are next to each other
- * there, so that it is one tensor.  They never move: a new plan changes what is
+ * there, so that it is one tensor (with shards it is a list).  They never move: a new plan changes what is
  * launched together, and a bucket whose gradients are not neighbours any more is a
  * list of pieces, which costs next to nothing on the host platform and a few
  * operations in one native group on the gpu platform; pointers that a framework has
@@ -83,8 +83,8 @@
  *
  * Ends
  *
- * If the communicator ends in the middle of a step, each call but
- * cohort_reducer_free() answers so; finish does when no gradient can be touched any
+ * If the communicator ends in the middle of a step, each call that launches or waits
+ * answers so; finish does when no gradient can be touched any
  * more, or with COHORT_WEDGED.  The gradients are then undefined, and the reducer is
  * good for nothing but cohort_reducer_free().  A rank that does not come to a bucket
  * is named in the verdict, with the parameter that it waits for.
@@ -151,8 +151,8 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  * @reducer:    to be freed by cohort_reducer_free() before @comm is closed
  *
  * Allocates all that steps need: where the gradients are that the reducer has (zeroed,
- * each aligned to 64 bytes), and some 100 bytes for each parameter; with a transport
- * half as much as the float32 gradients.  Every rank makes its own; no rank waits
+ * each aligned to 64 bytes), and some 250 bytes for each parameter, 64 more with
+ * shards; with a transport half as much as the float32 gradients.  Every rank makes its own; no rank waits
  * for another.  A submitting call; blocks as cohort_alloc() may, and on the gpu
  * platform until what the communicator's own stream has is done.
  *
@@ -230,7 +230,7 @@ COHORT_API int cohort_reducer_free(struct cohort_reducer *reducer);
  * COHORT_OK; COHORT_INVALID, also for a begin without a weight of a weighted
  * reducer, or the other way round; COHORT_STATE if a step is open, of this or
  * another reducer of the communicator, or if a former one ended with an error, or a
- * batch is open; as the collectives.
+ * gather is not done, or a batch is open; as the collectives.
  */
 COHORT_API int cohort_reducer_begin(struct cohort_reducer *reducer,
                                     void *stream);
@@ -258,15 +258,17 @@ COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
  * COHORT_OK; COHORT_ALREADY if it was ready in this step; COHORT_INVALID;
  * COHORT_STATE if no step is open; from a thread that launches, as the
  * collectives, also about earlier buckets: the rest of the step goes for nothing, and
- * finish tells when gradients are safe.
+ * finish tells when gradients are safe.  But COHORT_BUSY, which is told only between
+ * cohort_comm_native_enter() and _leave() of that thread: it is marked, and launched by
+ * the owner's next call.
  */
 COHORT_API int cohort_reducer_ready(struct cohort_reducer *reducer, size_t i);
 
 /*
  * cohort_reducer_progress - launch what helpers have completed, and carry on what is
  *                           launched
- * @timeout_ns: 0: and return; else wait for helpers and launch, until every
- *              gradient is ready
+ * @timeout_ns: 0: launch and return; else wait for helpers, launch and carry on, until
+ *              every gradient is ready
  *
  * What is launched goes on by itself: on a GPU there, on the host platform on a thread
  * of each rank's, which is woken for it once the last rank has launched it too, and
@@ -287,14 +289,15 @@ COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
  *
  * Owner only.  Helpers must be done with their part (cohort_reducer_progress() waits
  * for them).  Blocks up to @timeout_ns, for all other ranks; after COHORT_TIMED_OUT
- * the step goes on, call it again.  Afterwards, but for COHORT_TIMED_OUT and
- * COHORT_STATE, no step is open.
+ * the step goes on, call it again.  Afterwards, but for COHORT_TIMED_OUT,
+ * COHORT_STATE, COHORT_BUSY and COHORT_OWNER, no step is open.
  *
  * COHORT_OK; COHORT_SKIP: gradients are not finite (check_finite, max_norm), or all
  * weights are 0: the same on every rank, none should update its weights; they are as
  * they came out, not clipped; COHORT_TIMED_OUT; COHORT_STATE if no step is open, or,
  * without find_unused, some gradients are not ready: the text names them, and nothing
- * has happened; as cohort_wait() and the collectives.
+ * has happened; COHORT_OWNER if another thread has begun the step; COHORT_BUSY as ready;
+ * as cohort_wait() and the collectives.
  */
 COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
                                      uint64_t timeout_ns);
@@ -321,14 +324,16 @@ COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
  * with weight 0 and gradients of zero, begun and finished.  They become those of all
  * ranks, as for everybody, so that this rank can update its weights and stay equal:
  *
- *	while ((rc = cohort_reducer_join(r, COHORT_FOREVER)) == COHORT_OK)
- *		... update the weights ...
+ *	while ((rc = cohort_reducer_join(r, COHORT_FOREVER)) == COHORT_OK ||
+ *	       rc == COHORT_SKIP)
+ *		if (rc == COHORT_OK)
+ *			... update the weights ...
  *
  * Owner only, while no step is open.  Blocks as cohort_reducer_finish() does; after
  * COHORT_TIMED_OUT, call it again.
  *
  * As finish; and COHORT_JOINED when every rank called this: that was no step,
- * and every rank is told so.  After COHORT_SKIP, go on.
+ * and every rank is told so.
  */
 COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
                                    uint64_t timeout_ns);
@@ -341,8 +346,8 @@ COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
  *              the call; the memory until it is done
  * @stream:     on which the shards were computed, as of cohort_reducer_begin()
  *
- * Of a sharded reducer, while no step is open; every rank must call it between the same
- * steps.  Bucket by bucket, the one that was ready last first, which is what a forward
+ * Of a sharded reducer, while no step is open, of this or another reducer of the
+ * communicator; every rank must call it between the same steps.  A submitting call.  Bucket by bucket, the one that was ready last first, which is what a forward
  * pass begins with.  Blocks up to @timeout_ns for all other ranks; after
  * COHORT_TIMED_OUT or COHORT_BUSY it goes on, call it again with the same parameters
  * before the next step.  After an error the parameters are undefined.

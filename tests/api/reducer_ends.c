@@ -372,3 +372,36 @@ Test(reducer_ends, busy_is_not_told)
 			        COHORT_TIMED_OUT;
 	close_all();
 }
+
+/* It is if the owner itself is inside: what is ready is launched later. */
+Test(reducer_ends, busy_is_told_inside_of_native_calls)
+{
+	struct cohort_reducer *r;
+	int k, left, rc = COHORT_OK;
+	void *native;
+
+	model = model_of(RANKS);
+	open_all();
+	for (k = 0; k < RANKS; k++)
+		cr_assert_eq(cohort_reducer_begin(ranks[k].reducer, NULL),
+		             COHORT_OK);
+	r = ranks[0].reducer;
+	ranks_must(cohort_comm_native_enter(comms[0], &native), "enter");
+	for (k = MODEL_PARAMETERS - 1; k >= 0; k--)
+		rc = cohort_reducer_ready(r, (size_t)k);
+	cr_assert_eq(rc, COHORT_BUSY);
+	cr_assert_eq(cohort_reducer_progress(r, 0), COHORT_BUSY);
+	cr_assert_eq(cohort_reducer_finish(r, RANKS_SOON), COHORT_BUSY);
+	ranks_must(cohort_comm_native_leave(comms[0]), "leave");
+	cr_assert_eq(cohort_reducer_ready(r, 0), COHORT_ALREADY);
+	for (k = 0; k < MODEL_PARAMETERS * (RANKS - 1); k++)
+		cr_assert_eq(
+			cohort_reducer_ready(ranks[1 + k % (RANKS - 1)].reducer,
+		                             (size_t)(k / (RANKS - 1))),
+			COHORT_OK);
+	for (left = RANKS; left;)
+		for (left = 0, k = 0; k < RANKS; k++)
+			left += cohort_reducer_finish(ranks[k].reducer, 0) ==
+			        COHORT_TIMED_OUT;
+	close_all();
+}

@@ -282,6 +282,51 @@ Test(reducer_shard, are_gathered)
 	}
 }
 
+/* A stream waits for shards, and the new plan comes with the gather. */
+static int gathers_on_streams(struct cohort_comm *comm, void *user)
+{
+	const struct model *m = user;
+	void *parameters[MODEL_PARAMETERS], *stream = cohort_comm_stream(comm);
+	struct model_rank rank;
+	uint64_t round;
+	int i, rc = model_open(&rank, m, comm);
+
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		parameters[i] = allocate(comm);
+	for (round = 0; round < 3 && rc == COHORT_OK; round++) {
+		rc = cohort_reducer_begin(rank.reducer, stream);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+			rc = cohort_reducer_ready(rank.reducer, (size_t)i);
+		if (rc == COHORT_OK)
+			rc = cohort_reducer_finish_on(rank.reducer, NULL);
+		for (i = 0; i < MODEL_PARAMETERS; i++)
+			set_shard(&rank, i, round, parameters[i]);
+		if (rc == COHORT_OK)
+			rc = cohort_reducer_gather(rank.reducer, parameters,
+			                           NULL, RANKS_SOON);
+		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+			if (!is_whole(&rank, i, round, parameters[i]))
+				return 100 + i;
+		/* Ready from the first to the last, and planned so. */
+		if (rc == COHORT_OK && cohort_reducer_bucket(rank.reducer, 0))
+			return 120;
+	}
+	if (rc == COHORT_OK)
+		rc = cohort_barrier(comm, stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(comm, RANKS_SOON);
+	for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
+		rc = cohort_free(comm, parameters[i]);
+	return rc == COHORT_OK ? model_close(&rank) : rc;
+}
+
+Test(reducer_shard, are_gathered_where_a_stream_waits)
+{
+	struct model m = sharded(3);
+
+	run_all(&m, gathers_on_streams);
+}
+
 static int refusals(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
