@@ -437,14 +437,30 @@ void stream_count_thread(void)
 	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
 }
 
-/* The stream's own thread; lives as long as the process, as the stream does. */
-static void *own_main(void *arg)
+/* Do what can be done of @s.  What was flushed is looked at for as long as the other
+ * ranks' own threads may take to come to the same, which are at it, too. */
+static void own_drive(struct stream *s)
 {
-	static const struct drive own = {
+	struct drive d = {
 		.effort = EFFORT_OWN,
 		.position = UINT64_MAX,
 		.until_ns = UINT64_MAX,
+		.attends = stream_is_flushed(s) && !stream_is_crowded(),
 	};
+	int i;
+
+	stream_drive(s, &d);
+	stream_settle();
+	for (i = 0; d.attends && i < ATTEND_LOOKS && stream_is_flushed(s);
+	     i++) {
+		cpu_pause();
+		poll(s, &d);
+	}
+}
+
+/* The stream's own thread; lives as long as the process, as the stream does. */
+static void *own_main(void *arg)
+{
 	struct stream *s = arg;
 
 	stream_count_thread();
@@ -452,8 +468,7 @@ static void *own_main(void *arg)
 		pthread_mutex_lock(&s->lock);
 		own_sleep_locked(s);
 		pthread_mutex_unlock(&s->lock);
-		stream_drive(s, &own);
-		stream_settle();
+		own_drive(s);
 	}
 	return NULL;
 }
