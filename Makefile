@@ -586,7 +586,7 @@ bench := $(bench_programs:%=$(dir)/bench/%)
 bench_objects := $(bench_support:%=$(dir)/bench/%.o)
 
 # The last is a figure, where there is a gnuplot.
-OVERLAP_FLAGS ?= --shapes bench/shapes/resnet50.tsv --bucket-bytes 2097152 \
+OVERLAP_FLAGS ?= --shapes bench/shapes/resnet50.tsv \
   --backward x0.25,x0.5,x0.75,x1,x1.5,x2,x3
 bench: $(bench) $(out)/cohort
 	$(Q)set -e; for program in $(bench); do $$program; done
