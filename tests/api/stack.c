@@ -62,11 +62,22 @@ int go_there(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-static void stall(void (*place)(void), int signal)
+/* Names are told if they are found in time, which a busy machine may not give: then
+ * once more, but not for ever. */
+#define ATTEMPTS 5
+
+static bool is_late(const char *stack)
+{
+	return strstr(stack, "no names in time");
+}
+
+static void stall_once(void (*place)(void), int signal)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
+	atomic_store(&is_there, false);
+	atomic_store(&may_go, false);
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 100 * MS;
 	o.warn_percent = 100;
@@ -78,6 +89,15 @@ static void stall(void (*place)(void), int signal)
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
+}
+
+static void stall(void (*place)(void), int signal)
+{
+	int i;
+
+	stall_once(place, signal);
+	for (i = 1; i < ATTEMPTS && is_late(told); i++)
+		stall_once(place, signal);
 }
 
 static void says(const char *text)
@@ -311,11 +331,13 @@ static int go_in_turn(struct cohort_comm *c, void *user)
 	return ranks_sum_wait(c, &values[rank]);
 }
 
-Test(stack, of_one_verdict_is_not_told_in_the_next)
+static void stall_in_turn(void)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
+	atomic_store(&round_number, 0);
+	atomic_store(&may_go, false);
 	cohort_group_options_init(&o);
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = 200 * MS;
@@ -325,6 +347,16 @@ Test(stack, of_one_verdict_is_not_told_in_the_next)
 	cr_assert_eq(cohort_group_run(group, go_in_turn, NULL, &cause),
 	             COHORT_OK, "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(stack, of_one_verdict_is_not_told_in_the_next)
+{
+	int i;
+
+	stall_in_turn();
+	for (i = 1; i < ATTEMPTS && (is_late(of_first) || is_late(*of_second));
+	     i++)
+		stall_in_turn();
 	cr_assert_not_null(strstr(of_first, "asleep_in_here"), "%s", of_first);
 	cr_assert_not_null(strstr(of_second[0], "spinning_in_here"), "%s",
 	                   of_second[0]);
