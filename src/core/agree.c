@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/clique.h"
@@ -23,28 +24,21 @@
 
 /* ---- words ------------------------------------------------------------ */
 
-/* One step of a multiplicative hash: every bit of @x reaches the high bits. */
-static uint64_t mix(uint64_t hash, uint64_t x)
-{
-	hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
 _Static_assert(ncclNumTypes <= 1 << 4, "a type has four bits");
 
 static uint64_t mix_call(uint64_t hash, const struct op *op)
 {
 	size_t i;
 
-	hash = mix(hash, (uint64_t)op->from_host << 56 |
-	                         (uint64_t)op->kind << 48 |
-	                         (uint64_t)redop_kind(op->redop) << 32 |
-	                         (uint64_t)(unsigned)op->root);
-	hash = mix(hash, op->n);
+	hash = hash_step(hash, (uint64_t)op->from_host << 56 |
+	                               (uint64_t)op->kind << 48 |
+	                               (uint64_t)redop_kind(op->redop) << 32 |
+	                               (uint64_t)(unsigned)op->root);
+	hash = hash_step(hash, op->n);
 	/* No memory holds so many elements that these bits were missed. */
 	for (i = 0; i < op->n; i++)
-		hash = mix(hash, (uint64_t)op->tensors[i].count << 4 |
-		                         (uint64_t)op->tensors[i].type);
+		hash = hash_step(hash, (uint64_t)op->tensors[i].count << 4 |
+		                               (uint64_t)op->tensors[i].type);
 	return hash;
 }
 

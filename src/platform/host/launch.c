@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "platform/host/capture.h"
 #include "platform/host/comm.h"
 #include "platform/host/piece.h"
@@ -172,13 +173,13 @@ bool launch_add_stream(struct launch *l, struct stream *s)
 	return ok;
 }
 
-/* One step of a multiplicative hash, which stays 0 once it is. */
+/* A step of a launch's hash, which stays 0 once it is. */
 static uint64_t mix(uint64_t hash, uint64_t what)
 {
 	if (!hash)
 		return 0;
-	hash = (hash ^ what) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29 ? hash ^ hash >> 29 : 1;
+	hash = hash_step(hash, what);
+	return hash ? hash : 1;
 }
 
 bool launch_add_call(struct launch *l, const struct call *c)
