@@ -16,18 +16,6 @@
 
 TestSuite(reducer, .timeout = 60);
 
-/* Run @worker on @size ranks, which must all be content. */
-static void run_all(int size, cohort_worker_fn worker, void *user)
-{
-	struct cohort_group *group = ranks_open(size, NULL);
-	struct cohort_cause cause;
-
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
-	             "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 /* ---- exactness -------------------------------------------------------- */
 
 /* A step in which the gradients are ready in a random order, another one on each
@@ -73,7 +61,7 @@ Test(reducer, means_are_those_of_one_rank_that_adds_in_rank_order)
 	struct model m = model_of(3);
 
 	place_need_host("an order of additions");
-	run_all(3, steps_of_any_order, &m);
+	expect_run(3, steps_of_any_order, &m);
 }
 
 Test(reducer, sums_are_too)
@@ -83,14 +71,14 @@ Test(reducer, sums_are_too)
 	place_need_host("an order of additions");
 	m.options.op = COHORT_SUM;
 	m.views = false;
-	run_all(4, steps_of_any_order, &m);
+	expect_run(4, steps_of_any_order, &m);
 }
 
 Test(reducer, of_one_rank_changes_nothing)
 {
 	struct model m = model_of(1);
 
-	run_all(1, steps_of_any_order, &m);
+	expect_run(1, steps_of_any_order, &m);
 }
 
 Test(reducer, buckets_of_any_size)
@@ -99,9 +87,9 @@ Test(reducer, buckets_of_any_size)
 
 	place_need_host("an order of additions");
 	m.options.first_bytes = m.options.bucket_bytes = 1;
-	run_all(2, steps_of_any_order, &m);
+	expect_run(2, steps_of_any_order, &m);
 	m.options.first_bytes = m.options.bucket_bytes = 0;
-	run_all(2, steps_of_any_order, &m);
+	expect_run(2, steps_of_any_order, &m);
 }
 
 /* ---- plans ------------------------------------------------------------ */
@@ -165,7 +153,7 @@ Test(reducer, plan_is_made_anew_from_the_order_of_rank_0)
 {
 	struct model m = model_of(3);
 
-	run_all(3, plans, &m);
+	expect_run(3, plans, &m);
 }
 
 Test(reducer, plan_is_kept_if_asked_for)
@@ -173,7 +161,7 @@ Test(reducer, plan_is_kept_if_asked_for)
 	struct model m = model_of(2);
 
 	m.options.keep_plan = 1;
-	run_all(2, plans, &m);
+	expect_run(2, plans, &m);
 }
 
 static int mixed(struct cohort_comm *comm, void *user)
@@ -212,7 +200,7 @@ static int mixed(struct cohort_comm *comm, void *user)
 
 Test(reducer, a_bucket_is_of_one_type)
 {
-	run_all(2, mixed, NULL);
+	expect_run(2, mixed, NULL);
 }
 
 /* ---- accumulation, streams -------------------------------------------- */
@@ -251,7 +239,7 @@ Test(reducer, passes_without_communication_need_no_peers)
 	struct model m = model_of(2);
 
 	place_need_host("an order of additions");
-	run_all(2, accumulating, &m);
+	expect_run(2, accumulating, &m);
 }
 
 static int on_a_stream(struct cohort_comm *comm, void *user)
@@ -287,7 +275,7 @@ Test(reducer, a_stream_can_wait_instead)
 	struct model m = model_of(2);
 
 	place_need_host("an order of additions");
-	run_all(2, on_a_stream, &m);
+	expect_run(2, on_a_stream, &m);
 }
 
 /* ---- helpers ---------------------------------------------------------- */
@@ -350,7 +338,7 @@ Test(reducer, helpers_mark_for_a_bound_owner)
 	struct model m = model_of(2);
 
 	place_need_host("an order of additions");
-	run_all(2, helped, &m);
+	expect_run(2, helped, &m);
 }
 
 Test(reducer, helpers_launch_where_they_may)
@@ -359,7 +347,7 @@ Test(reducer, helpers_launch_where_they_may)
 
 	place_need_host("an order of additions");
 	m.options.helpers_launch = 1;
-	run_all(2, helped, &m);
+	expect_run(2, helped, &m);
 }
 
 /* ---- bad input -------------------------------------------------------- */

@@ -16,18 +16,6 @@
 
 TestSuite(reducer_shard, .timeout = 60);
 
-/* Run @worker on @m's ranks, which must all be content. */
-static void run_all(struct model *m, cohort_worker_fn worker)
-{
-	struct cohort_group *group = ranks_open(m->size, NULL);
-	struct cohort_cause cause;
-
-	cr_assert_eq(cohort_group_run(group, worker, m, &cause), COHORT_OK,
-	             "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 static int step(struct model_rank *rank, uint64_t number)
 {
 	int order[MODEL_PARAMETERS];
@@ -108,13 +96,13 @@ Test(reducer_shard, is_what_an_all_reduce_leaves_there)
 	place_need_host("an order of additions");
 	for (size = 1; size <= MODEL_RANKS; size++) {
 		m = sharded(size);
-		run_all(&m, beside_the_whole);
+		expect_run(m.size, beside_the_whole, &m);
 		m.views = false;
 		m.options.op = COHORT_SUM;
-		run_all(&m, beside_the_whole);
+		expect_run(m.size, beside_the_whole, &m);
 		m.type = COHORT_F64;
 		m.options.first_bytes = m.options.bucket_bytes = 1;
-		run_all(&m, beside_the_whole);
+		expect_run(m.size, beside_the_whole, &m);
 	}
 }
 
@@ -124,7 +112,7 @@ Test(reducer_shard, is_clipped_by_the_norm_of_all)
 
 	place_need_host("an order of additions");
 	m.options.max_norm = 1.0;
-	run_all(&m, beside_the_whole);
+	expect_run(m.size, beside_the_whole, &m);
 }
 
 Test(reducer_shard, can_be_of_weighted_gradients)
@@ -133,7 +121,7 @@ Test(reducer_shard, can_be_of_weighted_gradients)
 
 	place_need_host("an order of additions");
 	m.options.weighted = 1;
-	run_all(&m, beside_the_whole);
+	expect_run(m.size, beside_the_whole, &m);
 }
 
 static int parts(struct cohort_comm *comm, void *user)
@@ -172,9 +160,9 @@ Test(reducer_shard, are_all_of_a_parameter)
 {
 	struct model m = sharded(4);
 
-	run_all(&m, parts);
+	expect_run(m.size, parts, &m);
 	m.options.sharded = 0;
-	run_all(&m, parts);
+	expect_run(m.size, parts, &m);
 }
 
 /* ---- gather ----------------------------------------------------------- */
@@ -278,7 +266,7 @@ Test(reducer_shard, are_gathered)
 
 	for (size = 1; size <= MODEL_RANKS; size++) {
 		m = sharded(size);
-		run_all(&m, gathers);
+		expect_run(m.size, gathers, &m);
 	}
 }
 
@@ -324,7 +312,7 @@ Test(reducer_shard, are_gathered_where_a_stream_waits)
 {
 	struct model m = sharded(3);
 
-	run_all(&m, gathers_on_streams);
+	expect_run(m.size, gathers_on_streams, &m);
 }
 
 static int refusals(struct cohort_comm *comm, void *user)
@@ -370,7 +358,7 @@ Test(reducer_shard, refuses)
 {
 	struct model m = sharded(1);
 
-	run_all(&m, refusals);
+	expect_run(m.size, refusals, &m);
 }
 
 static int state(struct cohort_comm *comm, void *user)
@@ -402,7 +390,7 @@ Test(reducer_shard, not_in_a_step)
 {
 	struct model m = sharded(1);
 
-	run_all(&m, state);
+	expect_run(m.size, state, &m);
 }
 
 /* ---- a gather that waits ---------------------------------------------- */
@@ -452,5 +440,5 @@ Test(reducer_shard, gather_can_be_waited_for_again)
 {
 	struct model m = sharded(2);
 
-	run_all(&m, waits);
+	expect_run(m.size, waits, &m);
 }

@@ -8,21 +8,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/model.h"
 #include "support/ranks.h"
 
 TestSuite(reducer_weights, .timeout = 60);
-
-static void run_all(int size, cohort_worker_fn worker, void *user)
-{
-	struct cohort_group *group = ranks_open(size, NULL);
-	struct cohort_cause cause;
-
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
-	             "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
 
 /* ---- weights ---------------------------------------------------------- */
 
@@ -104,11 +94,11 @@ Test(reducer_weights, a_weighted_mean_is_near_the_exact_one)
 	struct model m = model_of(3);
 
 	m.options.weighted = 1;
-	run_all(3, weighted, &m);
+	expect_run(3, weighted, &m);
 	m.type = COHORT_F64;
-	run_all(3, weighted, &m);
+	expect_run(3, weighted, &m);
 	m.options.op = COHORT_SUM;
-	run_all(3, weighted, &m);
+	expect_run(3, weighted, &m);
 }
 
 /* The factors are known, and so is every bit. */
@@ -137,7 +127,7 @@ Test(reducer_weights, the_factor_is_rounded_once)
 
 	place_need_host("an order of additions");
 	m.options.weighted = 1;
-	run_all(4, weighted_exactly, &m);
+	expect_run(4, weighted_exactly, &m);
 }
 
 /* A bit above the middle of two halves, which a float32 between would not show. */
@@ -174,9 +164,9 @@ Test(reducer_weights, the_factor_of_halves_is_rounded_once)
 
 	place_need_host("plain memory");
 	type = COHORT_F16;
-	run_all(2, weighted_by_almost_a_tie, &type);
+	expect_run(2, weighted_by_almost_a_tie, &type);
 	type = COHORT_BF16;
-	run_all(2, weighted_by_almost_a_tie, &type);
+	expect_run(2, weighted_by_almost_a_tie, &type);
 }
 
 static int weightless(struct cohort_comm *comm, void *user)
@@ -207,7 +197,7 @@ Test(reducer_weights, of_nothing_is_a_step_to_skip)
 	struct model m = model_of(2);
 
 	m.options.weighted = 1;
-	run_all(2, weightless, &m);
+	expect_run(2, weightless, &m);
 }
 
 /* ---- uneven batches --------------------------------------------------- */
@@ -266,9 +256,9 @@ Test(reducer_weights, a_rank_that_has_nothing_left_joins)
 	struct model m = model_of(3);
 
 	m.options.weighted = 1;
-	run_all(3, uneven, &m);
+	expect_run(3, uneven, &m);
 	m.options.find_unused = 1;
-	run_all(3, uneven, &m);
+	expect_run(3, uneven, &m);
 }
 
 /* ---- unused parameters ------------------------------------------------ */
@@ -328,7 +318,7 @@ Test(reducer_weights, what_is_not_used_takes_part_as_zeros)
 	struct model m = model_of(2);
 
 	m.options.find_unused = 1;
-	run_all(2, unused, &m);
+	expect_run(2, unused, &m);
 }
 
 /* ---- half-precision transport ----------------------------------------- */
@@ -340,9 +330,9 @@ Test(reducer_weights, halves_are_as_near_as_stated)
 	place_need_built_in("a transport by halves");
 	m.options.weighted = 1;
 	m.options.transport = COHORT_F16;
-	run_all(3, weighted, &m);
+	expect_run(3, weighted, &m);
 	m.options.transport = COHORT_BF16;
-	run_all(3, weighted, &m);
+	expect_run(3, weighted, &m);
 }
 
 static int halves(struct cohort_comm *comm, void *user)
@@ -388,7 +378,7 @@ Test(reducer_weights, means_of_halves_are_too)
 
 	place_need_built_in("a transport by halves");
 	m.options.transport = COHORT_F16;
-	run_all(3, halves, &m);
+	expect_run(3, halves, &m);
 }
 
 Test(reducer_weights, there_are_no_halves_on_gpus)

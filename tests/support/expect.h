@@ -11,6 +11,8 @@
 
 #include <cohort/cohort.h>
 
+#include "support/ranks.h"
+
 /* @got is @want, and the last error has @in_text in it. */
 static inline void expect(int got, int want, const char *in_text)
 {
@@ -30,6 +32,18 @@ static inline void expect_ending(const char *text, const char *why)
 	cr_assert(strncmp(text, why, n) == 0 &&
 	                  strncmp(text + n, amid, sizeof(amid) - 1) == 0,
 	          "\"%s\" is not \"%s%s...\"", text, why, amid);
+}
+
+/* Run @worker on @size ranks, which must all be content. */
+static inline void expect_run(int size, cohort_worker_fn worker, void *user)
+{
+	struct cohort_group *group = ranks_open(size, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
 }
 
 #endif
