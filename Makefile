@@ -123,12 +123,12 @@ library_sources := \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
-  src/core/config.c src/core/connect.c src/core/explain.c src/core/family.c \
+  src/core/config.c src/core/connect.c src/core/end.c src/core/explain.c src/core/family.c \
   src/core/many.c src/core/native.c src/core/op.c src/core/outline.c \
   src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
   src/core/staging.c src/core/staging_launch.c \
-  src/core/submit.c src/core/tag.c src/guard/chrome.c src/guard/circle.c \
+  src/core/submit.c src/core/tag.c src/core/ticket.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
   src/guard/dumper.c src/guard/estimate.c src/guard/flight.c \
   src/guard/notifier.c src/guard/observe.c \

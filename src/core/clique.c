@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making and unmaking a clique, its cause, and its tickets' done words
+ * Making and unmaking a clique
  */
 
 #include "core/clique.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/backoff.h"
-#include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/batch.h"
 #include "core/connect.h"
-#include "core/explain.h"
 #include "core/family.h"
 #include "core/native.h"
 #include "core/owner.h"
@@ -389,148 +385,6 @@ void clique_leak(struct clique *q)
 	pthread_mutex_unlock(&lock);
 }
 
-/* ---- the cause -------------------------------------------------------- */
-
-const struct cohort_cause *clique_cause(const struct clique *q)
-{
-	return cause_look(q->end);
-}
-
-const struct cohort_cause *clique_whole_cause(struct clique *q)
-{
-	if (!clique_cause(q))
-		return NULL;
-	clique_note(q);
-	return clique_cause(q);
-}
-
-int clique_error(struct clique *q)
-{
-	return cause_error(clique_whole_cause(q));
-}
-
-int clique_fire(struct clique *q, const struct cohort_cause *cause,
-                const char *format, ...)
-{
-	struct cohort_cause what = *cause;
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(what.text, sizeof(what.text), format, args);
-	va_end(args);
-	return cause_set(q->end, &what);
-}
-
-/* ---- the end ---------------------------------------------------------- */
-
-bool clique_move(struct clique *q, int from, int to)
-{
-	/* Release: what was done in the old state.  Pairs with the acquire in
-	 * clique_look(). */
-	return atomic_compare_exchange_strong(&q->state, &from, to);
-}
-
-/* Noting blocks on nothing, so neither does this for longer than that takes. */
-static enum clique_state look(struct clique *q)
-{
-	struct backoff b = BACKOFF;
-	int state;
-
-	/* Acquire: what was done before the state was reached. */
-	while ((state = atomic_load_explicit(
-			&q->state, memory_order_acquire)) == CLIQUE_NOTING)
-		backoff_wait(&b, UINT64_MAX);
-	return (enum clique_state)state;
-}
-
-static void note_rank(struct cohort_comm *c)
-{
-	unsigned slot;
-
-	/* seq_cst: not before the move to NOTING, or a waiter could find done
-	 * and live what is not in the notes.  The last ticket first: when it was
-	 * given out, its slot's former operation was done. */
-	c->last_then = atomic_load(&c->last);
-	for (slot = 0; slot < c->clique->slots; slot++)
-		c->done_then[slot] =
-			__atomic_load_n(&c->done[slot], __ATOMIC_SEQ_CST);
-}
-
-void clique_note(struct clique *q)
-{
-	int r;
-
-	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING)) {
-		look(q); /* no flag may go up before the notes are whole */
-		return;
-	}
-	for (r = 0; r < q->size; r++)
-		note_rank(&q->comms[r]);
-	explain(q);
-	clique_move(q, CLIQUE_NOTING, CLIQUE_NOTED);
-}
-
-static bool abort_is_overdue(const struct clique *q)
-{
-	const struct cohort_cause *cause = cause_any(q->end);
-
-	return cause && clock_now() - cause->time_ns > q->deadlines.abort_ns;
-}
-
-enum clique_state clique_look(struct clique *q)
-{
-	enum clique_state state = look(q);
-
-	while (state < CLIQUE_QUIESCED && abort_is_overdue(q)) {
-		if (state == CLIQUE_LIVE)
-			clique_note(q);
-		else if (clique_move(q, state, CLIQUE_WEDGED))
-			return CLIQUE_WEDGED;
-		state = look(q);
-	}
-	return state;
-}
-
-int clique_answer(const struct clique *q, enum clique_state state)
-{
-	const struct cohort_cause *cause;
-
-	if (state < CLIQUE_QUIESCED)
-		return COHORT_TIMED_OUT;
-	/* Loaded after the state: it was set before. */
-	cause = clique_cause(q);
-	if (!cause)
-		return error_set(COHORT_STATE, "the group was closed");
-	if (state == CLIQUE_WEDGED)
-		return error_set(
-			COHORT_WEDGED,
-			"the abort did not complete within %llu ms: %s",
-			(unsigned long long)(q->deadlines.abort_ns / 1000000),
-			cause->text);
-	return cause_error(cause);
-}
-
-int clique_await_answer(struct clique *q)
-{
-	struct backoff b = BACKOFF;
-	int rc;
-
-	while ((rc = clique_answer(q, clique_look(q))) == COHORT_TIMED_OUT)
-		backoff_wait(&b, UINT64_MAX);
-	return rc;
-}
-
-enum clique_state clique_await(struct clique *q, enum clique_state state,
-                               uint64_t deadline_ns)
-{
-	struct backoff b = BACKOFF;
-	enum clique_state now;
-
-	while ((now = clique_look(q)) < state && clock_now() < deadline_ns)
-		backoff_wait(&b, deadline_ns);
-	return now;
-}
-
 /* ---- ranks' calls ----------------------------------------------------- */
 
 struct limits comm_limits(const struct cohort_comm *c, bool is_first)
@@ -560,96 +414,4 @@ const struct cohort_comm *clique_rank(const struct clique *q, int rank)
 		if (q->comms[i].rank == rank)
 			return &q->comms[i];
 	return NULL;
-}
-
-/* ---- tickets ---------------------------------------------------------- */
-
-/* @word is the newest done ticket of @ticket's slot, when @last was the last
- * given out.  A slot is taken again only when its operation is done. */
-static bool is_done(const struct clique *q, uint64_t ticket, uint32_t word,
-                    uint64_t last)
-{
-	if (last >= ticket && last - ticket >= q->slots)
-		return true;
-	return (int32_t)(word - (uint32_t)ticket) >= 0;
-}
-
-bool comm_ticket_done(const struct cohort_comm *c, uint64_t ticket)
-{
-	const struct clique *q = c->clique;
-	/* Acquire: what the operation wrote.  Pairs with the mark. */
-	uint32_t word = __atomic_load_n(&c->done[ticket & (q->slots - 1)],
-	                                __ATOMIC_ACQUIRE);
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
-
-	return is_done(q, ticket, word, last);
-}
-
-bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
-{
-	/* Acquire: what came before in the stream.  Pairs with the mark. */
-	uint32_t word = __atomic_load_n(
-		&c->started[ticket & (c->clique->slots - 1)], __ATOMIC_ACQUIRE);
-
-	return (int32_t)(word - (uint32_t)ticket) >= 0;
-}
-
-void comm_saw_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
-{
-	while (ticket && !recorder_has_finished(&c->recorder, ticket) &&
-	       comm_ticket_done(c, ticket) &&
-	       recorder_saw_finished(&c->recorder, ticket, now_ns))
-		ticket--;
-}
-
-void comm_see(struct cohort_comm *c, uint64_t now_ns)
-{
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
-	uint64_t ticket = last;
-
-	while (ticket && last - ticket < c->clique->slots &&
-	       !recorder_has_finished(&c->recorder, ticket)) {
-		if (comm_ticket_done(c, ticket))
-			recorder_saw_finished(&c->recorder, ticket, now_ns);
-		else if (comm_ticket_started(c, ticket))
-			recorder_saw_started(&c->recorder, ticket, now_ns);
-		ticket--;
-	}
-}
-
-uint64_t comm_oldest(const struct cohort_comm *c)
-{
-	/* seq_cst, see cause.h: before the last ticket is read. */
-	const bool inside = atomic_load(&c->gate);
-	const uint64_t last =
-		atomic_load_explicit(&c->last, memory_order_acquire);
-	const uint64_t slots = c->clique->slots;
-	uint64_t ticket = last > slots ? last - slots : 0;
-
-	while (++ticket <= last)
-		if (!comm_ticket_done(c, ticket))
-			return ticket;
-	return inside ? ticket : 0;
-}
-
-bool comm_is_idle(const struct cohort_comm *c)
-{
-	return !comm_oldest(c);
-}
-
-bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)
-{
-	const struct clique *q = c->clique;
-
-	return is_done(q, ticket, c->done_then[ticket & (q->slots - 1)],
-	               c->last_then);
-}
-
-void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)
-{
-	const struct clique *q = c->clique;
-
-	q->platform->progress(c->device, recorder_stream(&c->recorder, ticket),
-	                      &c->done[ticket & (q->slots - 1)],
-	                      (uint32_t)ticket, until_ns);
 }

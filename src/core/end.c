@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How a clique ends: its cause, its states, and what who waits is told
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/clique.h"
+#include "core/explain.h"
+
+/* ---- the cause -------------------------------------------------------- */
+
+const struct cohort_cause *clique_cause(const struct clique *q)
+{
+	return cause_look(q->end);
+}
+
+const struct cohort_cause *clique_whole_cause(struct clique *q)
+{
+	if (!clique_cause(q))
+		return NULL;
+	clique_note(q);
+	return clique_cause(q);
+}
+
+int clique_error(struct clique *q)
+{
+	return cause_error(clique_whole_cause(q));
+}
+
+int clique_fire(struct clique *q, const struct cohort_cause *cause,
+                const char *format, ...)
+{
+	struct cohort_cause what = *cause;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what.text, sizeof(what.text), format, args);
+	va_end(args);
+	return cause_set(q->end, &what);
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+bool clique_move(struct clique *q, int from, int to)
+{
+	/* Release: what was done in the old state.  Pairs with the acquire in
+	 * clique_look(). */
+	return atomic_compare_exchange_strong(&q->state, &from, to);
+}
+
+/* Noting blocks on nothing, so neither does this for longer than that takes. */
+static enum clique_state look(struct clique *q)
+{
+	struct backoff b = BACKOFF;
+	int state;
+
+	/* Acquire: what was done before the state was reached. */
+	while ((state = atomic_load_explicit(
+			&q->state, memory_order_acquire)) == CLIQUE_NOTING)
+		backoff_wait(&b, UINT64_MAX);
+	return (enum clique_state)state;
+}
+
+static void note_rank(struct cohort_comm *c)
+{
+	unsigned slot;
+
+	/* seq_cst: not before the move to NOTING, or a waiter could find done
+	 * and live what is not in the notes.  The last ticket first: when it was
+	 * given out, its slot's former operation was done. */
+	c->last_then = atomic_load(&c->last);
+	for (slot = 0; slot < c->clique->slots; slot++)
+		c->done_then[slot] =
+			__atomic_load_n(&c->done[slot], __ATOMIC_SEQ_CST);
+}
+
+void clique_note(struct clique *q)
+{
+	int r;
+
+	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING)) {
+		look(q); /* no flag may go up before the notes are whole */
+		return;
+	}
+	for (r = 0; r < q->size; r++)
+		note_rank(&q->comms[r]);
+	explain(q);
+	clique_move(q, CLIQUE_NOTING, CLIQUE_NOTED);
+}
+
+static bool abort_is_overdue(const struct clique *q)
+{
+	const struct cohort_cause *cause = cause_any(q->end);
+
+	return cause && clock_now() - cause->time_ns > q->deadlines.abort_ns;
+}
+
+enum clique_state clique_look(struct clique *q)
+{
+	enum clique_state state = look(q);
+
+	while (state < CLIQUE_QUIESCED && abort_is_overdue(q)) {
+		if (state == CLIQUE_LIVE)
+			clique_note(q);
+		else if (clique_move(q, state, CLIQUE_WEDGED))
+			return CLIQUE_WEDGED;
+		state = look(q);
+	}
+	return state;
+}
+
+int clique_answer(const struct clique *q, enum clique_state state)
+{
+	const struct cohort_cause *cause;
+
+	if (state < CLIQUE_QUIESCED)
+		return COHORT_TIMED_OUT;
+	/* Loaded after the state: it was set before. */
+	cause = clique_cause(q);
+	if (!cause)
+		return error_set(COHORT_STATE, "the group was closed");
+	if (state == CLIQUE_WEDGED)
+		return error_set(
+			COHORT_WEDGED,
+			"the abort did not complete within %llu ms: %s",
+			(unsigned long long)(q->deadlines.abort_ns / 1000000),
+			cause->text);
+	return cause_error(cause);
+}
+
+int clique_await_answer(struct clique *q)
+{
+	struct backoff b = BACKOFF;
+	int rc;
+
+	while ((rc = clique_answer(q, clique_look(q))) == COHORT_TIMED_OUT)
+		backoff_wait(&b, UINT64_MAX);
+	return rc;
+}
+
+enum clique_state clique_await(struct clique *q, enum clique_state state,
+                               uint64_t deadline_ns)
+{
+	struct backoff b = BACKOFF;
+	enum clique_state now;
+
+	while ((now = clique_look(q)) < state && clock_now() < deadline_ns)
+		backoff_wait(&b, deadline_ns);
+	return now;
+}

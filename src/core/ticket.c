@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the device's words tell of a rank's tickets
+ */
+
+#include "core/clique.h"
+
+/* @word is the newest done ticket of @ticket's slot, when @last was the last
+ * given out.  A slot is taken again only when its operation is done. */
+static bool is_done(const struct clique *q, uint64_t ticket, uint32_t word,
+                    uint64_t last)
+{
+	if (last >= ticket && last - ticket >= q->slots)
+		return true;
+	return (int32_t)(word - (uint32_t)ticket) >= 0;
+}
+
+bool comm_ticket_done(const struct cohort_comm *c, uint64_t ticket)
+{
+	const struct clique *q = c->clique;
+	/* Acquire: what the operation wrote.  Pairs with the mark. */
+	uint32_t word = __atomic_load_n(&c->done[ticket & (q->slots - 1)],
+	                                __ATOMIC_ACQUIRE);
+	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+
+	return is_done(q, ticket, word, last);
+}
+
+bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
+{
+	/* Acquire: what came before in the stream.  Pairs with the mark. */
+	uint32_t word = __atomic_load_n(
+		&c->started[ticket & (c->clique->slots - 1)], __ATOMIC_ACQUIRE);
+
+	return (int32_t)(word - (uint32_t)ticket) >= 0;
+}
+
+void comm_saw_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
+{
+	while (ticket && !recorder_has_finished(&c->recorder, ticket) &&
+	       comm_ticket_done(c, ticket) &&
+	       recorder_saw_finished(&c->recorder, ticket, now_ns))
+		ticket--;
+}
+
+void comm_see(struct cohort_comm *c, uint64_t now_ns)
+{
+	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+	uint64_t ticket = last;
+
+	while (ticket && last - ticket < c->clique->slots &&
+	       !recorder_has_finished(&c->recorder, ticket)) {
+		if (comm_ticket_done(c, ticket))
+			recorder_saw_finished(&c->recorder, ticket, now_ns);
+		else if (comm_ticket_started(c, ticket))
+			recorder_saw_started(&c->recorder, ticket, now_ns);
+		ticket--;
+	}
+}
+
+uint64_t comm_oldest(const struct cohort_comm *c)
+{
+	/* seq_cst, see cause.h: before the last ticket is read. */
+	const bool inside = atomic_load(&c->gate);
+	const uint64_t last =
+		atomic_load_explicit(&c->last, memory_order_acquire);
+	const uint64_t slots = c->clique->slots;
+	uint64_t ticket = last > slots ? last - slots : 0;
+
+	while (++ticket <= last)
+		if (!comm_ticket_done(c, ticket))
+			return ticket;
+	return inside ? ticket : 0;
+}
+
+bool comm_is_idle(const struct cohort_comm *c)
+{
+	return !comm_oldest(c);
+}
+
+bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)
+{
+	const struct clique *q = c->clique;
+
+	return is_done(q, ticket, c->done_then[ticket & (q->slots - 1)],
+	               c->last_then);
+}
+
+void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)
+{
+	const struct clique *q = c->clique;
+
+	q->platform->progress(c->device, recorder_stream(&c->recorder, ticket),
+	                      &c->done[ticket & (q->slots - 1)],
+	                      (uint32_t)ticket, until_ns);
+}
