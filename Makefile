@@ -130,7 +130,7 @@ library_sources := \
   src/core/staging.c src/core/staging_launch.c \
   src/core/submit.c src/core/tag.c src/core/ticket.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
-  src/guard/dumper.c src/guard/estimate.c src/guard/flight.c \
+  src/guard/dumper.c src/guard/estimate.c src/guard/flight.c src/guard/guard.c \
   src/guard/notifier.c src/guard/observe.c src/guard/page.c \
   src/guard/phrase.c src/guard/prober.c src/guard/snapshot.c \
   src/guard/stack.c src/guard/stacker.c src/guard/stall.c \

@@ -10,21 +10,13 @@
  * each before that is over, and then sleeps until exactly that.
  */
 
-#include "guard/guard.h"
+#include "guard/watchdog.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/status.h"
-#include "core/family.h"
-#include "guard/notifier.h"
-#include "guard/observe.h"
-#include "guard/prober.h"
-#include "guard/stacker.h"
-#include "guard/verdict.h"
 
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
@@ -46,48 +38,6 @@
 
 /* What it may take to tell of something, with stacks. */
 #define TELLING_NS NS_PER_S
-
-/* What does not go on: the front, or a transfer. */
-struct subject {
-	uint64_t number;   /* 0: nothing */
-	int rank;          /* of the transfer, -1: it is the front */
-	uint64_t since_ns; /* as its verdict tells */
-};
-
-struct guard {
-	/* Constant after the start. */
-	struct clique *clique;
-	struct guard_options options;
-	pthread_t watchdog;
-
-	struct prober prober;
-	struct notifier notifier;
-	struct dumper *dumper; /* NULL: none */
-	struct stacker stacker;
-
-	/* Owned by the watchdog. */
-	uint64_t ran_ns; /* when it was last known to run */
-	struct snapshot now;
-	struct observer observer;
-	struct verdict verdict;
-	bool prober_is_told; /* that it does not answer */
-	uint64_t question;   /* number of the verdict that was asked about, 0:
-	                        none that is open */
-	uint64_t asked_ns;   /* when that was */
-	struct cohort_cause asked; /* what that ends the clique with */
-
-	/* Owned by the watchdog: the stacks that were taken last, and what for. */
-	struct stack_report stacks[STACK_RANKS];
-	int stack_count;
-	struct subject subject;
-
-	/* Of whoever closes. */
-	struct snapshot closing;
-	struct verdict explanation;
-
-	/* Guarded by the list of those that were left behind. */
-	struct guard *next_left;
-};
 
 /* ---- looking ---------------------------------------------------------- */
 
@@ -489,7 +439,7 @@ static void watch_end(struct guard *g)
 	tell(g);
 }
 
-static void *watchdog_main(void *arg)
+void *watchdog_main(void *arg)
 {
 	struct guard *g = arg;
 	struct clique *q = g->clique;
@@ -503,133 +453,6 @@ static void *watchdog_main(void *arg)
 	tell_end(g);
 	watch_end(g);
 	return NULL;
-}
-
-/* ---- life ------------------------------------------------------------- */
-
-static void guard_free(struct guard *g)
-{
-	verdict_fini(&g->explanation);
-	verdict_fini(&g->verdict);
-	observer_fini(&g->observer);
-	snapshot_fini(&g->closing);
-	snapshot_fini(&g->now);
-	free(g);
-}
-
-static struct guard *guard_alloc(struct clique *q,
-                                 const struct guard_options *options)
-{
-	struct guard *g = calloc(1, sizeof(*g));
-	bool ok;
-
-	if (!g)
-		return NULL;
-	g->clique = q;
-	g->options = *options;
-	ok = snapshot_init(&g->now, q);
-	ok &= snapshot_init(&g->closing, q);
-	ok &= observer_init(&g->observer, &options->adaptive);
-	ok &= verdict_init(&g->verdict, q->size);
-	ok &= verdict_init(&g->explanation, q->size);
-	if (!ok) {
-		guard_free(g);
-		return NULL;
-	}
-	g->ran_ns = clock_now(); /* as good as: the thread starts at once */
-	g->now.warn_percent = options->warn_percent;
-	g->now.slow_ns = options->slow_ns;
-	return g;
-}
-
-int guard_start(struct clique *q, const struct guard_options *options,
-                struct guard **out)
-{
-	struct guard *g = guard_alloc(q, options);
-	int err, rc;
-
-	if (!g)
-		return error_set(COHORT_NO_MEMORY, "no memory for a watchdog");
-	rc = notifier_start(&g->notifier, &g->options, q);
-	if (rc != COHORT_OK)
-		goto err_after_alloc;
-	rc = stacker_start(&g->stacker, options->stack_signal, q->name);
-	if (rc != COHORT_OK)
-		goto err_after_notifier;
-	rc = dumper_start(q, &options->dump, &g->dumper);
-	if (rc != COHORT_OK)
-		goto err_after_stacker;
-	rc = prober_start(&g->prober, q);
-	if (rc != COHORT_OK)
-		goto err_after_dumper;
-	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",
-	                   q->name);
-	if (err) {
-		rc = error_set(COHORT_SYSTEM,
-		               "cannot start the watchdog's thread: %s",
-		               strerror(err));
-		goto err_after_prober;
-	}
-	*out = g;
-	return COHORT_OK;
-
-err_after_prober:
-	prober_stop(&g->prober, UINT64_MAX);
-err_after_dumper:
-	dumper_stop(g->dumper, UINT64_MAX);
-err_after_stacker:
-	stacker_stop(&g->stacker, UINT64_MAX);
-err_after_notifier:
-	notifier_stop(&g->notifier, UINT64_MAX);
-err_after_alloc:
-	guard_free(g);
-	return rc;
-}
-
-/* Kept, so that a leak checker can tell this from a mistake. */
-static void guard_leave(struct guard *g)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct guard *left; /* guarded by lock */
-
-	pthread_mutex_lock(&lock);
-	g->next_left = left;
-	left = g;
-	pthread_mutex_unlock(&lock);
-}
-
-const char *guard_stop(struct guard *g, uint64_t deadline_ns)
-{
-	const char *left = NULL;
-
-	/* It ends by itself: the clique has. */
-	pthread_join(g->watchdog, NULL);
-	/* What hangs may take all the time: by then the dumper has ended. */
-	dumper_end(g->dumper);
-	if (!prober_stop(&g->prober, deadline_ns))
-		left = "what the prober asks";
-	if (!stacker_stop(&g->stacker, deadline_ns))
-		left = "the search for names of functions";
-	if (!notifier_stop(&g->notifier, deadline_ns))
-		left = "on_verdict";
-	dumper_stop(g->dumper, deadline_ns);
-	if (left)
-		guard_leave(g);
-	else
-		guard_free(g);
-	return left;
-}
-
-bool guard_is_telling(const struct clique *q)
-{
-	const struct cohort_abort *end = notifier_telling();
-
-	return end && family_has(q, end);
-}
-
-void guard_wake(struct clique *q)
-{
-	sem_post(&q->end->watch);
 }
 
 void guard_explain(struct guard *g, char *text, size_t size)
