@@ -172,7 +172,7 @@ command_sources := \
   src/cli/bench_options.c src/cli/bench_plan.c src/cli/bench_plot.c \
   src/cli/bench_report.c src/cli/bench_run.c src/cli/cli.c src/cli/demo.c \
   src/cli/digits.c src/cli/digits_data.S src/cli/drill.c \
-  src/cli/drill_alone.c src/cli/drill_calls.c src/cli/drill_cell.c \
+  src/cli/drill_alone.c src/cli/drill_calls.c src/cli/drill_cell.c src/cli/drill_judge.c \
   src/cli/drill_ranks.c src/cli/drill_remote.c src/cli/drill_report.c \
   src/cli/drill_table.c src/cli/drill_victim.c src/cli/info.c \
   src/cli/main.c src/cli/mlp.c src/cli/overlap.c \

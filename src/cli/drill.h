@@ -287,6 +287,9 @@ void drill_close(struct drill_run *run, int status);
 /* One sum of @n ranks by this thread, and whether it is right. */
 void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n);
 
+/* Judge what was noted of a run that is over, and time it. */
+void drill_judge(struct drill_run *run, struct drill_result *result);
+
 /* ---- where each rank has a thread ------------------------------------- */
 
 /* Tensor 0 or 1 of a rank; fill both with what it gives, and see whether the first
