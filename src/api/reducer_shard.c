@@ -27,12 +27,19 @@ struct reducer_part reducer_rest(const struct cohort_reducer *r, size_t count)
 	return (struct reducer_part){ count - rest, rest };
 }
 
+static struct reducer_part even_part(const struct cohort_reducer *r,
+                                     size_t count)
+{
+	size_t each = count / size_of(r);
+
+	return (struct reducer_part){ (size_t)r->comm->rank * each, each };
+}
+
 struct reducer_part reducer_part(const struct cohort_reducer *r, size_t count)
 {
-	size_t each = count / size_of(r), rank = (size_t)r->comm->rank;
-	struct reducer_part part = { rank * each, each };
+	struct reducer_part part = even_part(r, count);
 
-	if (rank + 1 == size_of(r))
+	if ((size_t)r->comm->rank + 1 == size_of(r))
 		part.count += count % size_of(r);
 	return part;
 }
@@ -60,59 +67,40 @@ int cohort_reducer_shard(const struct cohort_reducer *r, size_t i,
 
 /* ---- tensors ---------------------------------------------------------- */
 
-static struct cohort_tensor tensor(const struct reducer_item *item,
-                                   unsigned char *send, unsigned char *recv,
-                                   struct reducer_part part)
-{
-	size_t at = part.first * cohort_type_size(item->type);
+/* What is launched of a gradient, or of a parameter. */
+enum portion { SCATTERED, GATHERED, LEFT_OVER };
 
-	return (struct cohort_tensor){ send + at, recv + at, part.count,
-		                       item->type };
+/* All of it is sent where it is scattered, and received where it is gathered; the
+ * rest is in place. */
+static struct cohort_tensor tensor(const struct reducer_item *item,
+                                   unsigned char *memory,
+                                   struct reducer_part part,
+                                   enum portion portion)
+{
+	unsigned char *at = memory + part.first * cohort_type_size(item->type);
+
+	return (struct cohort_tensor){ portion == SCATTERED ? memory : at,
+		                       portion == GATHERED ? memory : at,
+		                       part.count, item->type };
 }
 
-/* The shards of a bucket's gradients, to be scattered in place, or if there is @from of
- * what that has, to be gathered. */
-static uint32_t add_evens(const struct cohort_reducer *r, size_t bucket,
-                          void *const *from, struct cohort_tensor *tensors)
+/* The tensors of a bucket: of its gradients, or if there is @from of what that has. */
+static uint32_t add(const struct cohort_reducer *r, size_t bucket,
+                    enum portion portion, void *const *from,
+                    struct cohort_tensor *tensors)
 {
 	const struct reducer_item *item;
 	struct reducer_part part;
 	unsigned char *memory;
 	uint32_t k, n = 0;
-	size_t each;
 
 	for (k = r->plan.begin[bucket]; k < r->plan.begin[bucket + 1]; k++) {
 		item = &r->items[r->plan.order[k]];
 		memory = from ? from[r->plan.order[k]] : item->gradient;
-		each = item->count / size_of(r);
-		if (!each)
-			continue;
-		part = (struct reducer_part){ (size_t)r->comm->rank * each,
-			                      each };
-		tensors[n] = tensor(item, memory, memory, part);
-		if (from)
-			tensors[n].recv = memory;
-		else
-			tensors[n].send = memory;
-		n++;
-	}
-	return n;
-}
-
-static uint32_t add_rests(const struct cohort_reducer *r, size_t bucket,
-                          void *const *from, struct cohort_tensor *tensors)
-{
-	const struct reducer_item *item;
-	struct reducer_part rest;
-	unsigned char *memory;
-	uint32_t k, n = 0;
-
-	for (k = r->plan.begin[bucket]; k < r->plan.begin[bucket + 1]; k++) {
-		item = &r->items[r->plan.order[k]];
-		memory = from ? from[r->plan.order[k]] : item->gradient;
-		rest = reducer_rest(r, item->count);
-		if (rest.count)
-			tensors[n++] = tensor(item, memory, memory, rest);
+		part = portion == LEFT_OVER ? reducer_rest(r, item->count)
+		                            : even_part(r, item->count);
+		if (part.count)
+			tensors[n++] = tensor(item, memory, part, portion);
 	}
 	return n;
 }
@@ -122,8 +110,8 @@ void reducer_add_shards(struct cohort_reducer *r, size_t bucket,
 {
 	struct reducer_bucket *b = &r->buckets[bucket];
 
-	b->n = add_evens(r, bucket, NULL, tensors);
-	b->ends = add_rests(r, bucket, NULL, tensors + b->n);
+	b->n = add(r, bucket, SCATTERED, NULL, tensors);
+	b->ends = add(r, bucket, LEFT_OVER, NULL, tensors + b->n);
 }
 
 /* ---- gather ----------------------------------------------------------- */
@@ -160,9 +148,9 @@ static int gather_one(struct cohort_reducer *r, uint32_t k,
 	if (k % 2) {
 		op.kind = OP_BROADCAST;
 		op.root = r->comm->clique->world - 1;
-		op.n = add_rests(r, bucket, parameters, tensors);
+		op.n = add(r, bucket, LEFT_OVER, parameters, tensors);
 	} else {
-		op.n = add_evens(r, bucket, parameters, tensors);
+		op.n = add(r, bucket, GATHERED, parameters, tensors);
 	}
 	return op.n ? reducer_submit(r, &op, r->buckets[bucket].tag, NULL)
 	            : COHORT_OK;
