@@ -154,19 +154,27 @@ Test(capture, waits_for_no_ticket)
 	close_group();
 }
 
+/* What was captured, to be launched. */
+static cudaGraphExec_t end_and_instantiate(cudaStream_t stream)
+{
+	cudaGraph_t graph = end(stream);
+	cudaGraphExec_t exec;
+
+	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
+	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
+	return exec;
+}
+
 static cudaGraphExec_t captured_sum(int rank, int32_t *value)
 {
 	cudaGraphExec_t exec;
-	cudaGraph_t graph;
 	uint64_t ticket;
 
 	begin(own(rank));
 	ticket = ranks_sum(comms[rank], value);
-	graph = end(own(rank));
+	exec = end_and_instantiate(own(rank));
 	cr_assert_eq(ticket, COHORT_CAPTURED);
 	refused(cohort_wait(comms[rank], ticket, 0), "captured");
-	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
-	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
 	return exec;
 }
 
@@ -246,8 +254,6 @@ static cudaGraphExec_t captured_lists(int rank)
 	struct cohort_comm *c = comms[rank];
 	struct lists *l = &lists[rank];
 	uint64_t ticket[4];
-	cudaGraphExec_t exec;
-	cudaGraph_t graph;
 	int k;
 
 	begin(own(rank));
@@ -264,12 +270,9 @@ static cudaGraphExec_t captured_lists(int rank)
 	                                        COHORT_SUM, own(rank),
 	                                        &ticket[3]),
 	             COHORT_OK);
-	graph = end(own(rank));
 	for (k = 0; k < 4; k++)
 		cr_assert_eq(ticket[k], COHORT_CAPTURED);
-	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
-	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
-	return exec;
+	return end_and_instantiate(own(rank));
 }
 
 /* What the lists of @rank are after the graph ran once. */
@@ -404,15 +407,9 @@ static uint64_t sum_list(int what, int r, cudaStream_t stream)
 
 static cudaGraphExec_t captured_list(int r)
 {
-	cudaGraphExec_t exec;
-	cudaGraph_t graph;
-
 	begin(own(r));
 	cr_assert_eq(sum_list(GRAPHS, r, own(r)), COHORT_CAPTURED);
-	graph = end(own(r));
-	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
-	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
-	return exec;
+	return end_and_instantiate(own(r));
 }
 
 /* The graphs, and over them a list of which each rank packs its tensors. */
