@@ -194,7 +194,7 @@ unit_sources := \
   tests/unit/estimate.c tests/unit/half.c \
   tests/unit/json.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
-  tests/unit/reduce_levels.c tests/unit/stops.c tests/unit/tag.c \
+  tests/unit/reduce_levels.c tests/unit/stack.c tests/unit/stops.c tests/unit/tag.c \
   tests/unit/thread.c \
   tests/unit/verdict.c tests/unit/verdict_random.c
 api_sources := \
@@ -231,7 +231,7 @@ support_sources := \
   tests/support/crew.c tests/support/doomed.c tests/support/failing.c \
   tests/support/fill.c tests/support/heap.c tests/support/ledger.c tests/support/model.c \
   tests/support/native.c tests/support/place.c tests/support/ranks.c \
-  tests/support/reference.c tests/support/scenario.c tests/support/stress.c \
+  tests/support/reference.c tests/support/scenario.c tests/support/silent.c tests/support/stress.c \
   tests/support/stuck.c tests/support/verdicts.c tests/support/witness.c
 # In each suite itself.
 skip_sources := tests/support/skip.c

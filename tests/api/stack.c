@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "support/ranks.h"
+#include "support/silent.h"
 
 TestSuite(stack, .timeout = 60);
 
@@ -205,17 +206,6 @@ static void keep(char to[1200], const char *stack)
 
 /* ---- threads that do not answer --------------------------------------- */
 
-/* The system does not let a thread answer while its child has its memory. */
-static void without_an_answer(void)
-{
-	if (vfork() == 0) {
-		atomic_store(&is_there, true);
-		while (!atomic_load(&may_go))
-			usleep(1000);
-		_exit(0);
-	}
-}
-
 static atomic_int times_told;
 static int signals_of_others;
 static char of_second_rank[1200];
@@ -245,7 +235,7 @@ static int go_two(struct cohort_comm *c, void *user)
 	if (ranks_sum_wait(c, &values[rank]) != COHORT_OK)
 		return 1;
 	if (rank == 1)
-		without_an_answer();
+		silent_until(&is_there, &may_go);
 	else if (rank == 2)
 		asleep_in_here();
 	return ranks_sum_wait(c, &values[rank]);

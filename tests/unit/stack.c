@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Threads that are asked for their stacks while others have not answered
+ */
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "guard/stack.h"
+#include "support/silent.h"
+
+TestSuite(stack, .timeout = 60);
+
+#define SIGNAL (SIGRTMIN + 3)
+
+/* Of guard/stack.c. */
+#define QUESTIONS 16
+#define SIGNALS 64
+#define SIGNALS_EACH 2
+
+/* Enough to be in the way of others, and of as many signals as there is room for. */
+#define SILENT 8
+#define NUMBERS (SIGNALS / SILENT / SIGNALS_EACH)
+
+static const uint64_t soon_ns = UINT64_C(5000000);
+static atomic_bool may_go, is_over; /* of the silent; of the others */
+
+/* ---- threads ---------------------------------------------------------- */
+
+struct asked {
+	pthread_t thread;
+	atomic_int tid; /* 0: it is not there yet */
+	atomic_bool is_silent;
+	atomic_bool is_walking; /* it is in backtrace() */
+};
+
+static _Thread_local struct asked *self;
+
+static void start(struct asked *a, void *(*go)(void *a))
+{
+	cr_assert_eq(pthread_create(&a->thread, NULL, go, a), 0);
+	while (!atomic_load(&a->tid))
+		sched_yield();
+}
+
+static void *spin(void *arg)
+{
+	self = arg;
+	atomic_store(&self->tid, thread_id());
+	while (!atomic_load(&is_over))
+		sched_yield();
+	return NULL;
+}
+
+static void end(struct asked *a)
+{
+	atomic_store(&is_over, true);
+	pthread_join(a->thread, NULL);
+}
+
+static void *be_silent(void *arg)
+{
+	struct asked *a = arg;
+
+	atomic_store(&a->tid, thread_id());
+	silent_until(&a->is_silent, &may_go);
+	return NULL;
+}
+
+static void start_silent(struct asked *a)
+{
+	start(a, be_silent);
+	while (!atomic_load(&a->is_silent))
+		sched_yield();
+}
+
+static const char *ask_one(struct asked *a, int signo, uint64_t deadline_ns)
+{
+	struct stack stack = { .tid = atomic_load(&a->tid) };
+
+	stack_take(signo, &stack, 1, deadline_ns);
+	return stack.why;
+}
+
+/* It is there. */
+static void answers(struct asked *a, int signo)
+{
+	const char *why = ask_one(a, signo, UINT64_MAX);
+
+	cr_assert_null(why, "%s", why);
+}
+
+static void says(const char *why, const char *text)
+{
+	cr_assert_not_null(why, "there is a stack, not \"%s\"", text);
+	cr_assert_str_eq(why, text);
+}
+
+static bool has_handler(int signo)
+{
+	struct sigaction now;
+
+	cr_assert_eq(sigaction(signo, NULL, &now), 0);
+	return (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL;
+}
+
+/* ---- whoever asks ----------------------------------------------------- */
+
+static void *ask_the_silent(void *arg)
+{
+	answers(arg, SIGNAL);
+	return NULL;
+}
+
+Test(stack, is_refused_while_others_are_being_asked)
+{
+	struct asked silent = { 0 }, spinning = { 0 };
+	pthread_t asker;
+
+	start_silent(&silent);
+	start(&spinning, spin);
+	pthread_create(&asker, NULL, ask_the_silent, &silent);
+	/* That is done with the lock, which is then held up to the answer. */
+	while (!has_handler(SIGNAL))
+		sched_yield();
+	says(ask_one(&spinning, SIGNAL, clock_now() + soon_ns),
+	     "others are being asked");
+	atomic_store(&may_go, true);
+	pthread_join(asker, NULL);
+	pthread_join(silent.thread, NULL);
+	answers(&spinning, SIGNAL);
+	end(&spinning);
+	cr_assert_not(has_handler(SIGNAL));
+}
+
+/* ---- room for signals ------------------------------------------------- */
+
+static void send_to_all(struct asked silent[SILENT], int signo)
+{
+	struct stack stacks[SILENT];
+	int i;
+
+	for (i = 0; i < SILENT; i++)
+		stacks[i].tid = atomic_load(&silent[i].tid);
+	stack_take(signo, stacks, SILENT, 0);
+	for (i = 0; i < SILENT; i++)
+		says(stacks[i].why, "it does not answer");
+}
+
+Test(stack, has_room_for_so_many_signals_that_have_not_come)
+{
+	struct asked silent[SILENT] = { 0 }, spinning = { 0 };
+	int i, k;
+
+	start(&spinning, spin);
+	for (i = 0; i < SILENT; i++)
+		start_silent(&silent[i]);
+	for (k = 0; k < NUMBERS * SIGNALS_EACH; k++)
+		send_to_all(silent, SIGNAL + k / SIGNALS_EACH);
+	says(ask_one(&spinning, SIGNAL, UINT64_MAX),
+	     "too many have not answered");
+	/* One that is sent again is one of those. */
+	says(ask_one(&silent[0], SIGNAL, 0), "it does not answer");
+	atomic_store(&may_go, true);
+	for (i = 0; i < SILENT; i++)
+		pthread_join(silent[i].thread, NULL);
+	answers(&spinning, SIGNAL);
+	end(&spinning);
+}
+
+/* ---- room for questions ----------------------------------------------- */
+
+static atomic_bool holds;
+
+/* Instead of the C library's. */
+int backtrace(void **frames, int size)
+{
+	(void)frames;
+	(void)size;
+	if (!atomic_load(&holds) || !self)
+		return 0;
+	atomic_store(&self->is_walking, true);
+	while (atomic_load(&holds))
+		sched_yield();
+	atomic_store(&self->is_walking, false);
+	return 0;
+}
+
+/* Until it is inside, where it stays. */
+static void hold(struct asked *a)
+{
+	while (!atomic_load(&a->is_walking))
+		cr_assert_not_null(ask_one(a, SIGNAL, clock_now() + soon_ns));
+}
+
+Test(stack, has_room_for_so_many_threads_that_are_at_their_answers)
+{
+	struct asked walking[QUESTIONS] = { 0 }, spinning = { 0 };
+	const char *why;
+	int i;
+
+	if (!dlsym(RTLD_DEFAULT, "_dl_find_object"))
+		cr_skip_test("the unwinder of this machine is not used");
+	stack_prepare();
+	start(&spinning, spin);
+	for (i = 0; i < QUESTIONS; i++)
+		start(&walking[i], spin);
+	atomic_store(&holds, true);
+	for (i = 0; i < QUESTIONS; i++)
+		hold(&walking[i]);
+	says(ask_one(&spinning, SIGNAL, UINT64_MAX),
+	     "too many have not answered");
+	atomic_store(&holds, false);
+	/* Once the first of them is done. */
+	while ((why = ask_one(&spinning, SIGNAL, UINT64_MAX)))
+		says(why, "too many have not answered");
+	end(&spinning);
+	for (i = 0; i < QUESTIONS; i++)
+		end(&walking[i]);
+}
