@@ -195,7 +195,7 @@ static struct stream *newest(void)
 }
 
 struct stream *stream_next_of(struct stream *after, int device,
-                              bool only_blocking)
+                              bool only_blocking, uint64_t *position_out)
 {
 	struct stream *s = after ? after->next : newest();
 	bool found = false;
@@ -203,6 +203,7 @@ struct stream *stream_next_of(struct stream *after, int device,
 	for (; s; s = s->next) {
 		pthread_mutex_lock(&s->lock);
 		found = s->device == device && (s->blocking || !only_blocking);
+		*position_out = atomic_load(&s->queued);
 		pthread_mutex_unlock(&s->lock);
 		if (found)
 			break;
@@ -293,11 +294,12 @@ void stream_push_wait(struct stream *s, struct stream *on, uint64_t position)
 static void order_legacy(struct stream *s)
 {
 	struct stream *other = NULL;
+	uint64_t position;
 
 	if (!has_blocking(s->device))
 		return;
-	while ((other = stream_next_of(other, s->device, true)))
-		stream_push_wait(s, other, other->queued);
+	while ((other = stream_next_of(other, s->device, true, &position)))
+		stream_push_wait(s, other, position);
 }
 
 /* A blocking stream waits for the legacy default stream of its device. */

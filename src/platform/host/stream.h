@@ -221,9 +221,11 @@ struct stream *stream_create(int device, bool blocking);
 void stream_destroy(struct stream *stream);
 
 /* The next stream of @device after @after (NULL: the first), or NULL; if asked
- * only those that synchronize with the legacy default stream. */
+ * only those that synchronize with the legacy default stream.  Stores the position
+ * behind what is queued on it: at once, as one that was destroyed may be another
+ * device's next time it is looked at. */
 struct stream *stream_next_of(struct stream *after, int device,
-                              bool only_blocking);
+                              bool only_blocking, uint64_t *position_out);
 
 /* Wait for all that is queued on the streams of @device now; if asked only those
  * that synchronize with the legacy default stream. */

@@ -66,9 +66,10 @@ static cudaError_t check_question(const struct stream *s)
 void stream_wait_device(int device, bool only_blocking)
 {
 	struct stream *s = NULL;
+	uint64_t position;
 
-	while ((s = stream_next_of(s, device, only_blocking)))
-		stream_wait(s, s->queued);
+	while ((s = stream_next_of(s, device, only_blocking, &position)))
+		stream_wait(s, position);
 }
 
 /* As the legacy default stream orders itself behind the blocking streams and
@@ -77,10 +78,11 @@ static bool legacy_is_idle(struct stream *s)
 {
 	struct stream *other = NULL;
 	bool idle = true;
+	uint64_t position;
 
-	while ((other = stream_next_of(other, s->device, true))) {
-		stream_help(other, other->queued);
-		idle = idle && stream_is_done(other, other->queued);
+	while ((other = stream_next_of(other, s->device, true, &position))) {
+		stream_help(other, position);
+		idle = idle && stream_is_done(other, position);
 	}
 	return idle;
 }

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Who waits for a device against streams that become another device's: one that was
+ * destroyed is used again, and what is queued on it then is not waited for
+ *
+ * Nothing is ever queued on device 0 that is not done at once; what is queued on the
+ * streams of device 1 is not until all who wait for device 0 have come back.  If one of
+ * them waits for device 1, this hangs.
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "support/native.h"
+#include "support/ranks.h"
+#include "support/stress.h"
+
+#define WAITERS 3
+#define STREAMS 12
+
+struct waiter {
+	pthread_t thread;
+	int i;
+	atomic_ulong times; /* it has come back */
+};
+
+static const struct platform *p;
+static struct waiter waiters[WAITERS];
+
+/* seq_cst; the waiters shall end. */
+static atomic_bool is_over;
+
+static void must(cudaError_t error)
+{
+	native_must((int)error, "native call");
+}
+
+/* For the whole device, or as its legacy default stream does. */
+static void wait_for_device(int i)
+{
+	static char to[WAITERS][8];
+
+	must(p->cudaSetDevice(0));
+	if (i % 2)
+		must(p->cudaMemcpyAsync(to[i], "waiting", sizeof(to[i]),
+		                        cudaMemcpyDefault, cudaStreamLegacy));
+	must(i % 2 ? p->cudaStreamSynchronize(cudaStreamLegacy)
+	           : p->cudaDeviceSynchronize());
+}
+
+static void *wait_again(void *arg)
+{
+	struct waiter *w = arg;
+
+	while (!atomic_load(&is_over)) {
+		wait_for_device(w->i);
+		atomic_fetch_add(&w->times, 1);
+	}
+	return NULL;
+}
+
+/* Until each has waited from its beginning to its end. */
+static void await_waiters(void)
+{
+	unsigned long before[WAITERS];
+	int i;
+
+	for (i = 0; i < WAITERS; i++)
+		before[i] = atomic_load(&waiters[i].times);
+	for (i = 0; i < WAITERS; i++)
+		while (atomic_load(&waiters[i].times) < before[i] + 2)
+			sched_yield();
+}
+
+/* Of the kind that the legacy default stream waits for. */
+static void make_streams(int device, cudaStream_t *streams)
+{
+	int i;
+
+	must(p->cudaSetDevice(device));
+	for (i = 0; i < STREAMS; i++)
+		must(p->cudaStreamCreateWithFlags(&streams[i],
+		                                  cudaStreamDefault));
+}
+
+static void destroy_streams(cudaStream_t *streams)
+{
+	int i;
+
+	for (i = 0; i < STREAMS; i++)
+		must(p->cudaStreamDestroy(streams[i]));
+}
+
+static void run_round(cudaStream_t own, uint32_t *word, uint32_t number)
+{
+	cudaStream_t streams[STREAMS];
+	int i;
+
+	make_streams(0, streams);
+	destroy_streams(streams);
+	/* They are looking at these by now. */
+	await_waiters();
+	must(p->cudaSetDevice(1));
+	for (i = 0; i < STREAMS; i++) {
+		must(p->cudaStreamCreateWithFlags(&streams[i],
+		                                  cudaStreamDefault));
+		must(p->await_mark(streams[i], word, number));
+	}
+	await_waiters();
+	must(p->mark(own, word, number));
+	for (i = 0; i < STREAMS; i++)
+		must(p->cudaStreamSynchronize(streams[i]));
+	destroy_streams(streams);
+}
+
+int main(int argc, char **argv)
+{
+	cudaStream_t blocking[STREAMS], own;
+	unsigned long rounds;
+	uint32_t *word;
+	int i;
+
+	p = native_open_host(2);
+	/* The legacy default stream waits for others while there are any. */
+	make_streams(0, blocking);
+	own = native_stream(p, 1);
+	must(p->cudaMallocHost((void **)&word, sizeof(*word)));
+	*word = 0;
+	for (i = 0; i < WAITERS; i++) {
+		waiters[i].i = i;
+		pthread_create(&waiters[i].thread, NULL, wait_again,
+		               &waiters[i]);
+	}
+	for (rounds = 0; stress_go_on(argc, argv); rounds++)
+		run_round(own, word, (uint32_t)rounds + 1);
+	atomic_store(&is_over, true);
+	for (i = 0; i < WAITERS; i++)
+		pthread_join(waiters[i].thread, NULL);
+	must(p->cudaStreamDestroy(own));
+	destroy_streams(blocking);
+	must(p->cudaFreeHost(word));
+	printf("%lu rounds of %d streams\n", rounds, STREAMS);
+	return 0;
+}
