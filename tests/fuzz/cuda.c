@@ -163,6 +163,54 @@ void streams_drain(struct runner *r)
 		          atomic_load(&r->host_called), r->host_calls);
 }
 
+/* ---- functions of the platform's own ---------------------------------- */
+
+const struct platform *own_functions(void)
+{
+	const struct platform *table;
+	int devices;
+
+	if (host_platform_open(&table, &devices) != COHORT_OK)
+		fuzz_fail("the host platform cannot be opened again");
+	return table;
+}
+
+static void flush_destroyed(int device)
+{
+	cudaStream_t stream;
+
+	expect_cuda(host_cudaStreamCreateWithFlags(&stream,
+	                                           cudaStreamNonBlocking),
+	            "cudaStreamCreateWithFlags");
+	expect_cuda(host_cudaStreamDestroy(stream), "cudaStreamDestroy");
+	own_functions()->flush(device, stream);
+}
+
+/* What is queued by now goes on by itself: of a stream of the thread's, also one that
+ * is not there any more, or of any device's default one. */
+void run_flush(struct runner *r, struct step *s)
+{
+	int device = step_device(r, s->raw[2]);
+	int before = enter_device(device);
+	cudaStream_t stream = slot_stream(r, device, s->raw[3] % SLOTS);
+
+	host_cudaGetLastError();
+	switch (s->raw[4] % 8) {
+	case 0:
+		flush_destroyed(device);
+		break;
+	case 1:
+	case 2:
+		own_functions()->flush(s->raw[2] % DEVICES, NULL);
+		break;
+	default:
+		own_functions()->flush(device, stream);
+		break;
+	}
+	expect_cuda(host_cudaGetLastError(), "flush");
+	leave_device(before);
+}
+
 /* ---- host functions --------------------------------------------------- */
 
 static void count_call(void *user)

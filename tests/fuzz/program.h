@@ -73,7 +73,8 @@ struct step;
 	X(captured, 3)                                                         \
 	X(window, 2)                                                           \
 	X(scene, 4)                                                            \
-	X(init_cut, 2)
+	X(init_cut, 2)                                                         \
+	X(flush, 4)
 
 enum step_kind {
 	STEP_NOTHING,
@@ -419,6 +420,9 @@ void device_drain(struct runner *r, int device, bool may_hang);
 /* The same for all devices of the thread's ranks of @f. */
 void ranks_drain(struct runner *r, const struct family *f, bool may_hang);
 void cuda_end(struct program *p);
+
+/* The table, for what is not in NCCL nor in CUDA: marks, progress, flush. */
+const struct platform *own_functions(void);
 
 static inline bool owns(const struct runner *r, int device)
 {

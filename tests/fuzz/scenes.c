@@ -22,14 +22,11 @@ static int current(void)
 /* One stream waits for the other's mark. */
 static void marks(const uint8_t *raw)
 {
-	const struct platform *p;
-	int devices;
+	const struct platform *p = own_functions();
 	cudaStream_t a = scene_stream(), b = scene_stream();
 	unsigned char *memory = scene_memory(1);
 	uint32_t *word = scene_memory(1);
 
-	if (host_platform_open(&p, &devices) != COHORT_OK)
-		fuzz_fail("the host platform cannot be opened again");
 	memset(memory, 0x11, SCENE_BYTES);
 	*word = 0;
 	expect_cuda(p->await_mark(b, word, 2), "await_mark");
