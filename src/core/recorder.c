@@ -196,6 +196,12 @@ void recorder_set_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 	                      memory_order_relaxed);
 }
 
+bool recorder_has_started(const struct recorder *r, uint64_t ticket)
+{
+	return atomic_load_explicit(&times_of(r, ticket)->started,
+	                            memory_order_relaxed) != use_of(r, ticket);
+}
+
 bool recorder_has_finished(const struct recorder *r, uint64_t ticket)
 {
 	return atomic_load_explicit(&times_of(r, ticket)->finished,

@@ -103,7 +103,8 @@ void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 void recorder_set_finished(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* True if it is known when that was done. */
+/* True if it is known when that has started, or was done; or the record is gone. */
+bool recorder_has_started(const struct recorder *r, uint64_t ticket);
 bool recorder_has_finished(const struct recorder *r, uint64_t ticket);
 
 /* Any thread.  False if there is no such record (any more). */
