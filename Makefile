@@ -124,7 +124,7 @@ library_sources := \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
   src/core/config.c src/core/connect.c src/core/end.c src/core/explain.c src/core/family.c \
-  src/core/many.c src/core/native.c src/core/op.c src/core/outline.c \
+  src/core/known.c src/core/many.c src/core/native.c src/core/op.c src/core/outline.c \
   src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
   src/core/staging.c src/core/staging_launch.c \
@@ -150,7 +150,7 @@ library_sources := \
   src/platform/host/error.c src/platform/host/even.c src/platform/host/event.c \
   src/platform/host/fault.c src/platform/host/graph.c \
   src/platform/host/group.c src/platform/host/host.c src/platform/host/init.c \
-  src/platform/host/ipc.c src/platform/host/join.c src/platform/host/launch.c \
+  src/platform/host/ipc.c src/platform/host/join.c src/platform/host/kept.c src/platform/host/launch.c \
   src/platform/host/mark.c src/platform/host/meet.c \
   src/platform/host/memory.c src/platform/host/minder.c src/platform/host/p2p.c \
   src/platform/host/piece.c src/platform/host/pool.c \
@@ -202,7 +202,7 @@ api_sources := \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
   tests/api/dump.c \
   tests/api/group.c tests/api/guard.c tests/api/host_memory.c \
-  tests/api/host_memory_ends.c tests/api/host_memory_order.c tests/api/join.c tests/api/many.c tests/api/many_ways.c \
+  tests/api/host_memory_ends.c tests/api/host_memory_order.c tests/api/join.c tests/api/known.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
   tests/api/reducer_ends.c tests/api/reducer_flush.c tests/api/reducer_found.c \

@@ -148,9 +148,8 @@ static ncclResult_t call_tensor(const struct cohort_comm *c,
 	return ncclInternalError;
 }
 
-/* True if that changes nothing: a rank on its own has its elements where they belong. */
-static bool is_nothing(const struct cohort_comm *c, const struct op *op,
-                       const struct cohort_tensor *t)
+bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
+                     const struct cohort_tensor *t)
 {
 	return c->clique->world == 1 && op_is_plain(op) && t->send == t->recv;
 }
@@ -164,7 +163,7 @@ static ncclResult_t call_some(const struct cohort_comm *c, const struct op *op,
 	size_t k;
 
 	for (k = 0; k < op->n && result == ncclSuccess; k++)
-		if (!is_nothing(c, op, &op->tensors[k]))
+		if (!call_is_nothing(c, op, &op->tensors[k]))
 			result = spreads ? spread(c, op, &op->tensors[k])
 			                 : call_tensor(c, op, &op->tensors[k]);
 	*what = spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);

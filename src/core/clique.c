@@ -171,6 +171,7 @@ static void comm_fini(struct cohort_comm *c)
 	register_free_all(c->registrations);
 	free(c->agreed);
 	free(c->done_then);
+	known_free(&c->known);
 	outlines_fini(&c->outlines);
 	recorder_fini(&c->recorder);
 }

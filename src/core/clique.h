@@ -40,6 +40,7 @@
 #include "core/awaited.h"
 #include "core/cause.h"
 #include "core/config.h"
+#include "core/known.h"
 #include "core/many.h"
 #include "core/outline.h"
 #include "core/recorder.h"
@@ -149,6 +150,9 @@ struct cohort_comm {
 	/* Owned by the thread inside the gate, then given back as the device's
 	 * words are. */
 	struct flats flats;
+
+	/* Owned by the thread inside the gate. */
+	struct known_lists known;
 
 	/* Likewise, for calls with host memory: see there. */
 	struct staging staging;

@@ -11,6 +11,7 @@
 #include "core/op.h"
 
 #include "base/status.h"
+#include "core/known.h"
 
 /* What each kind takes. */
 static const struct {
@@ -163,6 +164,8 @@ size_t op_bytes(const struct op *op)
 	size_t i, n, k, bytes = 0;
 	const struct op *calls = op_calls(op, &n);
 
+	if (op->known)
+		return op->known->bytes;
 	for (i = 0; i < n; i++)
 		for (k = 0; k < calls[i].n; k++)
 			bytes += calls[i].tensors[k].count *

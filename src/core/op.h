@@ -11,6 +11,7 @@
 
 #include <cohort/cohort.h>
 
+struct known;
 struct split_call;
 struct staged;
 
@@ -45,6 +46,8 @@ struct op {
 	                   people: tensors are plain host memory */
 	struct staged *staged; /* how that gets there, if it is not simply
 	                          the device's, too: see staging.h */
+	struct known *known;   /* of a list that was called before; set by
+	                          submit() */
 };
 
 /* True of what has no tensors of the caller's. */

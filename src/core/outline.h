@@ -11,7 +11,8 @@
  * lock.
  *
  *  A. What outline_compare() finds different was so in the two calls.
- *  B. An outline is there until the ring has been filled once more.
+ *  B. An outline is there until the ring has been filled once more, that of a known list
+ *     until half of it has been.
  */
 
 #include <stdatomic.h>
@@ -35,8 +36,9 @@ int outlines_init(struct outlines *o, unsigned slots);
 void outlines_fini(struct outlines *o);
 
 /* Keep one, of a list or a batch.  Where it is, or OUTLINE_NONE: for a call of one
- * tensor its record is enough, and what is longer than the ring is not kept.  Owner
- * of the gate only. */
+ * tensor its record is enough, and what is longer than the ring is not kept.  That of a
+ * known list is not written again while it is in the newer half of the ring.  Owner of
+ * the gate only. */
 uint64_t outline_keep(struct outlines *o, const struct op *op);
 #define OUTLINE_NONE UINT64_MAX
 

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "core/call.h"
 #include "core/capture.h"
+#include "core/known.h"
 #include "core/many.h"
 #include "core/native.h"
 #include "core/owner.h"
@@ -161,6 +162,29 @@ static int check_all(const struct cohort_comm *comms, int n,
 	return rc;
 }
 
+/* A list's own check, inside the gate, which knows what it had found before. */
+static int check_list(struct cohort_comm *c, struct op *list)
+{
+	int rc;
+
+	list->known = known_find(c, list);
+	if (list->known)
+		return COHORT_OK;
+	rc = op_check(list, c->rank, c->clique->world);
+	if (rc == COHORT_OK)
+		list->known = known_add(c, list);
+	return rc;
+}
+
+/* A list was not let in, for @status: what is wrong with itself comes first. */
+static int blame_list(const struct cohort_comm *c, const struct op *list,
+                      int status)
+{
+	int rc = op_check(list, c->rank, c->clique->world);
+
+	return rc == COHORT_OK ? status : rc;
+}
+
 /* ---- the native calls ------------------------------------------------- */
 
 /* What went wrong in the native part, if anything did. */
@@ -239,6 +263,8 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		            many_launch(comms, ops, f->captured));
 		return;
 	}
+	if (known_launch(comms, ops))
+		return;
 	if (grouped)
 		note_nccl(f, comms->rank, "ncclGroupStart",
 		          p->ncclGroupStart());
@@ -246,6 +272,8 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		result = call_make(&comms[i], &ops[i], &what);
 		note_nccl(f, comms[i].rank, what, result);
 	}
+	if (!f->captured && !f->what)
+		known_keep(comms, ops);
 	if (grouped)
 		note_nccl(f, comms->rank, "ncclGroupEnd", p->ncclGroupEnd());
 }
@@ -509,16 +537,25 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
            uint64_t *ticket_out)
 {
 	struct failure f = { .what = NULL };
+	/* One thread that calls for several ranks has no lists. */
+	const bool is_list = n == 1 && known_applies(ops);
 	struct device_scope scope;
 	uint64_t ticket = 0;
+	struct op list;
 	int rc;
 
-	rc = check_all(comms, n, ops);
+	rc = is_list ? COHORT_OK : check_all(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_all(comms, n);
 	if (rc != COHORT_OK)
-		return rc;
-	rc = check_inside(comms, n, ops);
+		return is_list ? blame_list(comms, ops, rc) : rc;
+	if (is_list) {
+		list = *ops;
+		rc = check_list(comms, &list);
+		ops = &list;
+	} else {
+		rc = check_inside(comms, n, ops);
+	}
 	if (rc != COHORT_OK) {
 		leave_all(comms, n);
 		return rc;

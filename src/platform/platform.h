@@ -80,6 +80,21 @@ struct platform {
 	 * been destroyed meanwhile.
 	 */
 	void (*flush)(int device, cudaStream_t stream);
+	/*
+	 * keep   - have the calls of the group that is open kept, which are all of
+	 *          @comm and on one stream, once they are queued: what they are kept
+	 *          as, or NULL if they are not
+	 * again  - call them once more, on any stream of the device, as a group of
+	 *          their own.  False: nothing has happened, and they have to be
+	 *          made; while they are in flight, for one reason
+	 * forget - keep them no more
+	 *
+	 * For the thread that uses @comm, with which they are gone.  NULL where
+	 * nothing is kept, as on a GPU.
+	 */
+	void *(*keep)(ncclComm_t comm);
+	bool (*again)(ncclComm_t comm, void *kept, cudaStream_t stream);
+	void (*forget)(ncclComm_t comm, void *kept);
 };
 
 /* True if @function is there. */

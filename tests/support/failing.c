@@ -149,6 +149,9 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.lacks = behind->lacks;
 	table.progress = behind->progress;
 	table.flush = behind->flush;
+	table.keep = behind->keep;
+	table.again = behind->again;
+	table.forget = behind->forget;
 	for (i = 0; i < failing_functions; i++)
 		atomic_store_explicit(&calls[i], 0, memory_order_relaxed);
 	failing_at(NULL, 0, ncclSuccess, cudaSuccess);

@@ -17,6 +17,7 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/join.h"
+#include "platform/host/kept.h"
 #include "platform/host/register.h"
 
 #define NCCL_VERSION 22809
@@ -245,6 +246,7 @@ static void comm_free(struct ncclComm *comm)
 	leave_kin(comm);
 	background_drop(comm);
 	registered_free(comm->registered);
+	kept_free(comm);
 	launches_free(comm);
 	redops_free(&comm->redops);
 	free(comm->lanes);

@@ -115,6 +115,7 @@ struct ncclComm {
 	struct launch *unused;
 	struct launch *stock;
 	size_t stock_used;
+	struct launch *kept; /* see kept.h */
 
 	/* Atomic; launches for which there is no more use: a stack, to which
 	 * all push and of which their owner takes all. */
@@ -151,6 +152,7 @@ struct round {
 	size_t span;    /* calls */
 	size_t bytes;   /* see piece.h */
 	bool is_single; /* one call, of every rank the same: this, and places */
+	bool is_joined; /* several, whose runs are the same on all ranks */
 	struct call only;
 	const struct place *places; /* by rank */
 	const struct call *calls;   /* several, as one of the ranks has them */

@@ -350,6 +350,11 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
 	return f;
 }
 
+bool fault_is_scripted(void)
+{
+	return atomic_load_explicit(&used, memory_order_relaxed);
+}
+
 struct cohort_fault fault_take(int rank, uint64_t operation,
                                uint64_t *script_out)
 {

@@ -2,6 +2,7 @@
 #ifndef HOST_FAULT_H
 #define HOST_FAULT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <cohort/sim.h>
@@ -24,6 +25,9 @@ int fault_init(void);
  * none. */
 struct cohort_fault fault_take(int rank, uint64_t operation,
                                uint64_t *script_out);
+
+/* True if any is. */
+bool fault_is_scripted(void);
 
 /* The operations of faults that are of an init. */
 enum { FAULT_INIT = 0, FAULT_SPLIT = 1 };

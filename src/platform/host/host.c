@@ -12,6 +12,7 @@
 
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
+#include "platform/host/kept.h"
 #include "platform/host/stream.h"
 #include "platform/host/strict.h"
 
@@ -27,6 +28,9 @@ static const struct platform host_platform = {
 	.await_mark = stream_await_mark,
 	.progress = stream_progress,
 	.flush = stream_flush,
+	.keep = kept_make,
+	.again = kept_again,
+	.forget = kept_drop,
 };
 
 int host_platform_open(const struct platform **out, int *devices_out)

@@ -84,6 +84,17 @@ void launches_free(struct ncclComm *comm)
 	free(comm->stock);
 }
 
+void launch_renew(struct launch *l)
+{
+	l->joined = false;
+	l->follows = false;
+	l->patience = 0;
+	l->is_told = false;
+	atomic_store_explicit(&l->over, false, memory_order_relaxed);
+	l->calls_done = 0;
+	l->transfers_done = 0;
+}
+
 struct launch *launch_get(struct ncclComm *comm)
 {
 	struct launch *l;
@@ -103,18 +114,13 @@ struct launch *launch_get(struct ncclComm *comm)
 	l->call_count = 0;
 	l->bytes = 0;
 	l->hash = 1;
+	l->runs = 1;
 	l->stream_count = 0;
 	l->transfer_count = 0;
 	l->to_self = 0;
 	l->fault.kind = 0;
 	l->due_ns = 0;
-	l->joined = false;
-	l->follows = false;
-	l->patience = 0;
-	l->is_told = false;
-	atomic_store_explicit(&l->over, false, memory_order_relaxed);
-	l->calls_done = 0;
-	l->transfers_done = 0;
+	launch_renew(l);
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
 	return l;
 }
@@ -182,6 +188,34 @@ static uint64_t mix(uint64_t hash, uint64_t what)
 	return hash ? hash : 1;
 }
 
+/* True if call @b lies behind call @a: then their elements are reduced alike, whichever
+ * of the two they are of. */
+static bool goes_on(const struct call *a, const struct call *b)
+{
+	const size_t bytes = a->count * cohort_type_size(a->type);
+
+	return b->kind == CALL_ALL_REDUCE && a->kind == b->kind &&
+	       b->send == (const char *)a->send + bytes &&
+	       b->recv == (char *)a->recv + bytes && a->type == b->type &&
+	       a->op == b->op && a->op != CALL_PRE_MUL_SUM &&
+	       bytes % CACHE_LINE == 0;
+}
+
+/* Whether the new call goes on with the run of the one before. */
+static void set_run(struct launch *l)
+{
+	struct call *c = &l->calls[l->call_count];
+
+	if (l->call_count && goes_on(c - 1, c)) {
+		c->back = c[-1].back + 1;
+		c[-(ptrdiff_t)c->back].run++;
+	} else {
+		c->back = 0;
+		c->run = 1;
+	}
+	l->runs = mix(l->runs, c->back);
+}
+
 bool launch_add_call(struct launch *l, const struct call *c)
 {
 	void *calls = l->calls, *places = l->places;
@@ -202,7 +236,9 @@ bool launch_add_call(struct launch *l, const struct call *c)
 		.what = what,
 	};
 	l->calls[l->call_count] = *c;
-	l->calls[l->call_count++].begin = l->bytes;
+	l->calls[l->call_count].begin = l->bytes;
+	set_run(l);
+	l->call_count++;
 	l->bytes += call_bytes(l->comm->world, c);
 	l->hash = what == MANY_CALLS ? 0 : mix(l->hash, what);
 	return true;

@@ -54,6 +54,11 @@ struct call {
 	 * Written by who cuts a round of one call: what is not in them. */
 	size_t begin;
 	bool skips; /* the root's own block, which is where it belongs */
+
+	/* Of a list: calls whose elements lie side by side in memory and are
+	 * reduced alike are a run, which can be reduced as one. */
+	size_t back; /* calls back to the first of the run */
+	size_t run;  /* calls of it, of the first one */
 };
 
 /* The function of NCCL that it is. */
@@ -108,7 +113,8 @@ enum way {
 struct launch {
 	struct ncclComm *comm;
 	struct launch *next; /* in the group, or among the unused */
-	uint64_t round;      /* which launch of the communicator it is */
+	struct launch *next_kept;
+	uint64_t round; /* which launch of the communicator it is */
 
 	/* The streams named by its calls; it runs on the last, and the others
 	 * are joined before and after. */
@@ -120,6 +126,7 @@ struct launch {
 	size_t call_count, call_room, place_room;
 	size_t bytes;  /* of all of them */
 	uint64_t hash; /* of what all places say; see launch_is_same() */
+	uint64_t runs; /* of where they begin */
 
 	struct transfer *transfers;
 	size_t transfer_count, transfer_room;
@@ -181,6 +188,9 @@ static inline bool launch_is_same(const struct launch *a,
 
 /* A launch for @comm with nothing in it, or NULL without memory. */
 struct launch *launch_get(struct ncclComm *comm);
+
+/* To be queued once more, with the same calls in it. */
+void launch_renew(struct launch *launch);
 
 /* One user less; the last one puts it back for the next. */
 void launch_put(struct launch *launch);

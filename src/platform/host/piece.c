@@ -376,50 +376,32 @@ static void call_do(const struct round *o, const struct call *c, size_t number,
 	}
 }
 
-/* True if on every rank call @i lies behind @c, of which the first is call @first: then
- * their elements are reduced alike, whichever of the two they are of. */
-static bool goes_on(const struct round *o, const struct call *c, size_t first,
-                    size_t i)
+/* Call @i of the round, which begins a run, or if that is not so on all ranks the call
+ * alone.  Returns the next one. */
+static size_t call_run(const struct round *o, size_t i, struct call *run)
 {
-	const struct call *next = &o->calls[i];
-	const size_t bytes = c->count * cohort_type_size(c->type);
-	int r;
-
-	if (bytes % CACHE_LINE || next->kind != CALL_ALL_REDUCE ||
-	    next->type != c->type || next->op != c->op)
-		return false;
-	for (r = 0; r < o->world->n; r++)
-		if (rank_send(o, r, i) != rank_send(o, r, first) + bytes ||
-		    rank_recv(o, r, i) != rank_recv(o, r, first) + bytes)
-			return false;
-	return true;
-}
-
-/* Call @i of the round, and those up to @end bytes that can be done as one with it.
- * Returns the next one. */
-static size_t call_run(const struct round *o, size_t i, size_t end,
-                       struct call *run)
-{
-	size_t next = i + 1;
+	const struct call *last;
 
 	*run = *round_call(o, i);
-	if (run->kind != CALL_ALL_REDUCE || run->op == CALL_PRE_MUL_SUM)
-		return next;
-	while (next < o->span && call_begin(o, next) < end &&
-	       goes_on(o, run, i, next))
-		run->count += o->calls[next++].count;
-	return next;
+	if (!o->is_joined || run->run == 1)
+		return i + 1;
+	last = &o->calls[i + run->run - 1];
+	run->count = (last->begin - run->begin) / cohort_type_size(run->type) +
+	             last->count;
+	return i + run->run;
 }
 
 bool round_do(const struct round *o, size_t begin, size_t end)
 {
-	size_t i, next, from, stop;
+	size_t i = call_at(o, begin), next, from, stop;
 	struct call run;
 
-	for (i = call_at(o, begin); begin < end; i = next, begin = stop) {
+	if (o->is_joined)
+		i -= o->calls[i].back;
+	for (; begin < end; i = next, begin = stop) {
 		if (world_is_broken(o->world))
 			return false;
-		next = call_run(o, i, end, &run);
+		next = call_run(o, i, &run);
 		from = call_begin(o, i);
 		stop = from + call_bytes(o->world, &run);
 		if (stop > end)

@@ -151,15 +151,19 @@ static bool is_single(const struct world *w)
 	return what != MANY_CALLS;
 }
 
-/* However the ranks group them. */
-static size_t common_span(const struct world *w)
+/* The calls that all have in common, however they group them; and whether those are
+ * whole launches with the same runs. */
+static size_t common_span(const struct world *w, bool *joined_out)
 {
 	const struct launch *first = w->comms[0]->joined, *l;
 	size_t span = first->call_count - first->calls_done;
 	int r;
 
+	*joined_out = true;
 	for (r = 1; r < w->n; r++) {
 		l = w->comms[r]->joined;
+		*joined_out &=
+			launch_is_same(first, l) && first->runs == l->runs;
 		if (!launch_is_same(first, l))
 			span = same_calls(first, l, span);
 	}
@@ -173,7 +177,10 @@ static bool find_round(struct world *w)
 	struct round *o = &w->round;
 
 	o->is_single = is_single(w);
-	o->span = o->is_single ? 1 : common_span(w);
+	o->span = 1;
+	o->is_joined = false;
+	if (!o->is_single)
+		o->span = common_span(w, &o->is_joined);
 	if (strict_is_on()) {
 		pthread_mutex_lock(&w->lock);
 		strict_check_round_locked(w, o->span);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/known.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "core/agree.h"
+#include "core/call.h"
+#include "core/clique.h"
+
+bool known_applies(const struct op *op)
+{
+	return op->n > 1 && op->tensors && op->kind != OP_BATCH &&
+	       op_is_plain(op) && !op->staged;
+}
+
+/* Where a list is kept, by where the caller has it. */
+static struct known *place_of(const struct cohort_comm *c, const struct op *op)
+{
+	const uint64_t hash = hash_step(op->n, (uintptr_t)op->tensors);
+
+	return &c->known.all[hash >> 58];
+}
+
+_Static_assert(KNOWN_LISTS == UINT64_C(1) << (64 - 58), "the highest bits");
+
+struct known *known_find(const struct cohort_comm *c, const struct op *op)
+{
+	struct known *k = c->known.all ? place_of(c, op) : NULL;
+
+	if (!k || k->op.n != op->n || k->op.kind != op->kind ||
+	    k->op.redop != op->redop || k->op.root != op->root ||
+	    k->op.from_host != op->from_host ||
+	    memcmp(k->tensors, op->tensors, op->n * sizeof(*op->tensors)) != 0)
+		return NULL;
+	return k;
+}
+
+static void forget(const struct cohort_comm *c, struct known *k)
+{
+	k->op.n = 0;
+	if (k->kept)
+		c->clique->platform->forget(c->native, k->kept);
+	k->kept = NULL;
+}
+
+static bool make_room(struct known *k, size_t n)
+{
+	void *bigger;
+
+	if (n <= k->room)
+		return true;
+	bigger = n <= SIZE_MAX / sizeof(*k->tensors)
+	                 ? realloc(k->tensors, n * sizeof(*k->tensors))
+	                 : NULL;
+	if (!bigger)
+		return false;
+	k->tensors = bigger;
+	k->room = n;
+	return true;
+}
+
+/* True if no rank has anything to do for it. */
+static bool is_nothing(const struct cohort_comm *c, const struct op *op)
+{
+	size_t i;
+
+	for (i = 0; i < op->n; i++)
+		if (!call_is_nothing(c, op, &op->tensors[i]))
+			return false;
+	return true;
+}
+
+struct known *known_add(struct cohort_comm *c, const struct op *op)
+{
+	struct known *k;
+
+	if (!c->known.all)
+		c->known.all = calloc(KNOWN_LISTS, sizeof(*c->known.all));
+	if (!c->known.all)
+		return NULL;
+	k = place_of(c, op);
+	forget(c, k);
+	if (!make_room(k, op->n))
+		return NULL;
+	memcpy(k->tensors, op->tensors, op->n * sizeof(*op->tensors));
+	k->op = *op;
+	k->digest = agree_digest(op);
+	k->bytes = op_bytes(op);
+	k->outline = OUTLINE_NONE;
+	k->is_nothing = is_nothing(c, op);
+	return k;
+}
+
+bool known_launch(const struct cohort_comm *c, const struct op *op)
+{
+	const struct known *k = op->known;
+
+	if (!k)
+		return false;
+	return k->is_nothing ||
+	       (k->kept &&
+	        c->clique->platform->again(c->native, k->kept, op->stream));
+}
+
+void known_keep(const struct cohort_comm *c, const struct op *op)
+{
+	if (op->known && !op->known->kept && c->clique->platform->keep)
+		op->known->kept = c->clique->platform->keep(c->native);
+}
+
+void known_free(struct known_lists *lists)
+{
+	size_t i;
+
+	for (i = 0; lists->all && i < KNOWN_LISTS; i++)
+		free(lists->all[i].tensors);
+	free(lists->all);
+	lists->all = NULL;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "platform/host/kept.h"
+
+#include "platform/host/capture.h"
+#include "platform/host/comm.h"
+#include "platform/host/fault.h"
+#include "platform/host/group.h"
+
+/* What a scripted fault, strict mode or a thread of the group's own would do to each
+ * call is done to calls that are made. */
+static bool can_be_kept(const struct ncclComm *comm)
+{
+	return !strict_is_on() && !fault_is_scripted() && comm->config.blocking;
+}
+
+void *kept_make(ncclComm_t comm)
+{
+	struct launch *l = comm->open;
+
+	if (!l || !can_be_kept(comm) || l->transfer_count ||
+	    l->stream_count != 1 || l->fault.kind || capture_has(l->streams[0]))
+		return NULL;
+	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
+	l->next_kept = comm->kept;
+	comm->kept = l;
+	return l;
+}
+
+bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
+{
+	struct stream *s = stream_find_on(comm->device, stream);
+	struct launch *l = kept;
+
+	if (!s || s->device != comm->device || capture_has(s) ||
+	    group_is_open() || !can_be_kept(comm))
+		return false;
+	/* Acquire: the last use. */
+	if (atomic_load_explicit(&l->users, memory_order_acquire) != 1 ||
+	    comm_use(comm, "ncclGroupEnd") != ncclSuccess ||
+	    capture_check_together(&s, 1) != ncclSuccess)
+		return false;
+	launch_renew(l);
+	l->streams[0] = s;
+	comm->operations += l->call_count;
+	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
+	launch_queue(l);
+	return true;
+}
+
+void kept_drop(ncclComm_t comm, void *kept)
+{
+	struct launch **at = &comm->kept, *l = kept;
+
+	while (*at != l)
+		at = &(*at)->next_kept;
+	*at = l->next_kept;
+	launch_put(l);
+}
+
+void kept_free(struct ncclComm *comm)
+{
+	while (comm->kept)
+		kept_drop(comm, comm->kept);
+}

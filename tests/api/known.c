@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lists that are called again: the same to the caller as the first time, whatever was
+ * changed in them, and less work for the library
+ */
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/expect.h"
+#include "support/failing.h"
+#include "support/ranks.h"
+
+#define RANKS 2
+#define TENSORS 20
+#define EACH 50
+#define LISTS 200 /* more than are remembered */
+
+static struct cohort_group *group;
+static struct cohort_comm *c[RANKS];
+static int32_t data[RANKS][LISTS][TENSORS][EACH];
+static struct cohort_tensor list[RANKS][LISTS][TENSORS];
+
+static void fill(int r, int at)
+{
+	int t, i;
+
+	for (t = 0; t < TENSORS; t++)
+		for (i = 0; i < EACH; i++)
+			data[r][at][t][i] = (r + 1) * (1000 * t + i + at);
+}
+
+static void set_list(int at)
+{
+	int r, t;
+
+	for (r = 0; r < RANKS; r++)
+		for (t = 0; t < TENSORS; t++)
+			list[r][at][t] = (struct cohort_tensor){
+				data[r][at][t], data[r][at][t], EACH, COHORT_I32
+			};
+}
+
+static void set_up(void)
+{
+	int at;
+
+	/* Where nothing is kept. */
+	unsetenv("COHORT_HOST_STRICT");
+	platform_override(failing_wrap(place_table()));
+	for (at = 0; at < LISTS; at++)
+		set_list(at);
+}
+
+TestSuite(known, .init = set_up, .timeout = 60);
+
+static uint64_t call(int r, int at, int op)
+{
+	uint64_t ticket = 0;
+
+	cr_assert_eq(cohort_all_reduce_many(c[r], list[r][at], TENSORS, op,
+	                                    cohort_comm_stream(c[r]), &ticket),
+	             COHORT_OK, "%s", cohort_last_error());
+	return ticket;
+}
+
+static void await(const uint64_t tickets[RANKS])
+{
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_wait(c[r], tickets[r], RANKS_SOON),
+		             COHORT_OK, "%s", cohort_last_error());
+}
+
+/* List @at of all ranks, whose sums go where the list of rank 0 says. */
+static void reduce(int at, int op)
+{
+	uint64_t tickets[RANKS];
+	int r;
+
+	for (r = 0; r < RANKS; r++) {
+		fill(r, at);
+		tickets[r] = call(r, at, op);
+	}
+	await(tickets);
+}
+
+/* Rank 1's is the larger. */
+static int expected(int at, int t, size_t i, int op)
+{
+	const int of_0 = 1000 * t + (int)i + at;
+
+	return op == COHORT_MAX ? 2 * of_0 : 3 * of_0;
+}
+
+static void check(int at, int op)
+{
+	size_t i;
+	int r, t;
+
+	for (r = 0; r < RANKS; r++)
+		for (t = 0; t < TENSORS; t++) {
+			const struct cohort_tensor *x = &list[r][at][t];
+
+			for (i = 0; i < x->count; i++)
+				cr_assert_eq(((const int32_t *)x->recv)[i],
+				             expected(at, t, i, op),
+				             "rank %d, tensor %d, %zu: %d", r,
+				             t, i,
+				             ((const int32_t *)x->recv)[i]);
+		}
+}
+
+/* What one list of each rank comes to, in native calls of one. */
+static unsigned long reductions(int at, int op)
+{
+	unsigned long before = failing_calls("ncclAllReduce");
+
+	reduce(at, op);
+	check(at, op);
+	return (failing_calls("ncclAllReduce") - before) / RANKS;
+}
+
+/* The platform's own memory of a list. */
+static unsigned long again(void)
+{
+	return place_platform() == COHORT_PLATFORM_HOST ? 0 : TENSORS;
+}
+
+static void close_group(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+Test(known, are_not_called_natively_where_the_platform_keeps_them)
+{
+	int i;
+
+	group = ranks_split(RANKS, NULL, c);
+	cr_assert_eq(reductions(0, COHORT_SUM), TENSORS);
+	for (i = 0; i < 10; i++)
+		cr_assert_eq(reductions(0, COHORT_SUM), again());
+	close_group();
+}
+
+Test(known, are_known_one_beside_the_other)
+{
+	unsigned long calls = 0;
+	int i, at;
+
+	group = ranks_split(RANKS, NULL, c);
+	for (i = 0; i < 3; i++)
+		for (at = 0; at < 8; at++)
+			calls += reductions(at, COHORT_SUM);
+	/* Two may have to share a place. */
+	cr_assert_leq(calls, (8 + 2 * 4) * TENSORS + 2 * 4 * again());
+	close_group();
+}
+
+Test(known, are_forgotten_for_others)
+{
+	int i, at;
+
+	group = ranks_split(RANKS, NULL, c);
+	for (i = 0; i < 2; i++)
+		for (at = 0; at < LISTS; at++)
+			reductions(at, COHORT_SUM);
+	close_group();
+}
+
+Test(known, are_new_when_anything_in_them_is)
+{
+	int r;
+
+	group = ranks_split(RANKS, NULL, c);
+	reductions(0, COHORT_SUM);
+	cr_assert_eq(reductions(0, COHORT_MAX), TENSORS);
+	cr_assert_eq(reductions(0, COHORT_MAX), again());
+	for (r = 0; r < RANKS; r++)
+		list[r][0][7].count = 3;
+	cr_assert_eq(reductions(0, COHORT_MAX), TENSORS);
+	cr_assert_eq(data[0][0][7][3], 7000 + 3, "past the count: %d",
+	             data[0][0][7][3]);
+	/* On one rank only. */
+	list[1][0][19].recv = data[1][1][0];
+	cr_assert_eq(reductions(0, COHORT_MAX), (TENSORS + again()) / 2);
+	list[1][0][19].recv = data[1][1][1];
+	cr_assert_eq(reductions(0, COHORT_MAX), (TENSORS + again()) / 2);
+	close_group();
+}
+
+/* In flight on every rank, on the first until the other comes. */
+Test(known, are_called_while_they_are_in_flight)
+{
+	uint64_t tickets[RANKS];
+	int i, r;
+
+	group = ranks_split(RANKS, NULL, c);
+	reductions(0, COHORT_SUM);
+	for (i = 0; i < 3; i++) {
+		for (r = 0; r < RANKS; r++)
+			fill(r, 0);
+		for (r = 0; r < RANKS; r++) {
+			call(r, 0, COHORT_SUM);
+			call(r, 0, COHORT_MAX);
+			tickets[r] = call(r, 0, COHORT_MAX);
+		}
+		await(tickets);
+		check(0, COHORT_SUM);
+	}
+	close_group();
+}
+
+Test(known, are_on_the_stream_of_the_call)
+{
+	const struct platform *p = place_table();
+	uint64_t tickets[RANKS];
+	cudaStream_t other[RANKS];
+	int i, r;
+
+	group = ranks_split(RANKS, NULL, c);
+	for (r = 0; r < RANKS; r++) {
+		cr_assert_eq(p->cudaSetDevice(cohort_comm_device(c[r])),
+		             cudaSuccess);
+		cr_assert_eq(p->cudaStreamCreateWithFlags(&other[r], 1),
+		             cudaSuccess);
+	}
+	for (i = 0; i < 4; i++) {
+		reductions(0, COHORT_SUM);
+		for (r = 0; r < RANKS; r++)
+			fill(r, 0);
+		for (r = 0; r < RANKS; r++)
+			cr_assert_eq(cohort_all_reduce_many(
+					     c[r], list[r][0], TENSORS,
+					     COHORT_SUM, other[r], &tickets[r]),
+			             COHORT_OK);
+		for (r = 0; r < RANKS; r++)
+			cr_assert_eq(p->cudaStreamSynchronize(other[r]),
+			             cudaSuccess);
+		check(0, COHORT_SUM);
+	}
+	close_group();
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
+}
+
+/* ---- what must not be lost -------------------------------------------- */
+
+Test(known, are_checked_when_they_have_changed)
+{
+	group = ranks_split(RANKS, NULL, c);
+	reductions(0, COHORT_SUM);
+	reductions(0, COHORT_SUM);
+	list[0][0][4].type = 99;
+	expect(cohort_all_reduce_many(c[0], list[0][0], TENSORS, COHORT_SUM,
+	                              cohort_comm_stream(c[0]), NULL),
+	       COHORT_INVALID, "tensors[4].type is 99");
+	list[0][0][4].type = COHORT_I32;
+	list[0][0][5].recv = NULL;
+	expect(cohort_all_reduce_many(c[0], list[0][0], TENSORS, COHORT_SUM,
+	                              cohort_comm_stream(c[0]), NULL),
+	       COHORT_INVALID, "tensors[5].recv is NULL");
+	set_list(0);
+	cr_assert_eq(reductions(0, COHORT_SUM), again());
+	close_group();
+}
+
+/* After so many that the outline was written again several times. */
+Test(known, differences_are_told_by_the_tensor)
+{
+	struct cohort_group_options o;
+	struct cohort_cause cause;
+	int i;
+
+	cohort_group_options_init(&o);
+	o.recorder_slots = 16;
+	group = ranks_split(RANKS, &o, c);
+	for (i = 0; i < 100; i++)
+		reductions(i % 3, COHORT_SUM);
+	for (i = 0; i < 100; i++)
+		reductions(0, COHORT_SUM);
+	list[1][0][13].count = 49;
+	call(0, 0, COHORT_SUM);
+	cr_assert_eq(cohort_all_reduce_many(c[1], list[1][0], TENSORS,
+	                                    COHORT_SUM,
+	                                    cohort_comm_stream(c[1]), NULL),
+	             COHORT_MISMATCH);
+	cr_assert_eq(cohort_group_cause(group, &cause), COHORT_OK);
+	cr_assert_not_null(strstr(cause.text,
+	                          "tensors[13] is 50 int32 on rank 0, 49 "
+	                          "int32 on rank 1"),
+	                   "%s", cause.text);
+	close_group();
+}
+
+/* Every tensor is an operation for who counts them. */
+Test(known, faults_find_their_operation)
+{
+	uint64_t ticket;
+	int i;
+
+	group = ranks_split(RANKS, NULL, c);
+	for (i = 0; i < 4; i++)
+		reductions(0, COHORT_SUM);
+	ranks_fault(1, 5 * TENSORS + 7, COHORT_FAULT_ERROR, 1);
+	reductions(0, COHORT_SUM);
+	call(0, 0, COHORT_SUM);
+	cr_assert_eq(cohort_all_reduce_many(c[1], list[1][0], TENSORS,
+	                                    COHORT_SUM,
+	                                    cohort_comm_stream(c[1]), &ticket),
+	             COHORT_NCCL, "%s", cohort_last_error());
+	close_group();
+}
+
+Test(known, of_one_rank_are_nothing)
+{
+	struct cohort_comm *alone;
+	uint64_t ticket;
+	int i;
+
+	group = ranks_split(1, NULL, &alone);
+	for (i = 0; i < 3; i++) {
+		fill(0, 0);
+		cr_assert_eq(cohort_all_reduce_many(
+				     alone, list[0][0], TENSORS, COHORT_SUM,
+				     cohort_comm_stream(alone), &ticket),
+		             COHORT_OK);
+		cr_assert_eq(cohort_wait(alone, ticket, RANKS_SOON), COHORT_OK);
+		cr_assert_eq(data[0][0][3][2], 3002);
+	}
+	cr_assert_eq(failing_calls("ncclAllReduce"), 0);
+	/* Not in place any more. */
+	list[0][0][3].recv = data[1][0][0];
+	cr_assert_eq(cohort_all_reduce_many(alone, list[0][0], TENSORS,
+	                                    COHORT_SUM,
+	                                    cohort_comm_stream(alone), &ticket),
+	             COHORT_OK);
+	cr_assert_eq(cohort_wait(alone, ticket, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(data[1][0][0][2], 3002);
+	close_group();
+}
+
+/* Who is not let in hears first what is wrong with the list, as of other calls. */
+Test(known, wrong_ones_are_told_to_whom_the_group_is_lost)
+{
+	group = ranks_split(RANKS, NULL, c);
+	cohort_group_abort(group, "enough");
+	list[0][0][4].type = 99;
+	expect(cohort_all_reduce_many(c[0], list[0][0], TENSORS, COHORT_SUM,
+	                              cohort_comm_stream(c[0]), NULL),
+	       COHORT_INVALID, "tensors[4].type is 99");
+	list[0][0][4].type = COHORT_I32;
+	expect(cohort_all_reduce_many(c[0], list[0][0], TENSORS, COHORT_SUM,
+	                              cohort_comm_stream(c[0]), NULL),
+	       COHORT_ABORTED, "enough");
+	close_group();
+}
