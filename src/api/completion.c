@@ -62,22 +62,33 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 	                 (unsigned long long)last);
 }
 
-/* Of a ticket that was not done when it was first asked about. */
+/* Help that takes longer has carried something on. */
+#define HELPED_NS 20000
+
+/* Of a ticket that was not done when it was first asked about.  Who has helped waits
+ * for the next thing to do, not for as long as for all of them. */
 static int await_answer(struct cohort_comm *c, uint64_t ticket,
                         uint64_t deadline)
 {
 	struct backoff b = backoff_among(c->clique->world);
+	uint64_t from = 0, now;
 	int rc;
 
 	for (;;) {
 		comm_ticket_help(c, ticket, deadline);
 		rc = ask(c, ticket);
-		if (rc != COHORT_TIMED_OUT || clock_now() >= deadline)
+		if (rc != COHORT_TIMED_OUT)
 			return rc;
+		now = clock_now();
+		if (now >= deadline)
+			return rc;
+		if (now - from > HELPED_NS)
+			b = backoff_among(c->clique->world);
 		backoff_wait(&b, deadline);
 		rc = ask(c, ticket);
 		if (rc != COHORT_TIMED_OUT)
 			return rc;
+		from = clock_now();
 	}
 }
 

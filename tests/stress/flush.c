@@ -5,10 +5,10 @@
  * begins to
  *
  * A round is a group of two ranks, of which each queues sums of any size, in a while
- * has its stream flushed, and in a while waits.  So a collective may be found by the
- * thread that queues the next, by one that waits, by the streams' own threads, and by
- * the minder, at the same time.  Everything is summed once and for all, or in some
- * rounds up to where a rank aborts.
+ * has its stream flushed, and in a while waits, or gives that up.  So a collective may
+ * be found by the thread that queues the next, by one that waits, by the streams' own
+ * threads, and by the minder, at the same time.  Everything is summed once and for all,
+ * or in some rounds up to where a rank aborts.
  */
 
 #include <stdio.h>
@@ -21,11 +21,13 @@
 #define RANKS 2
 #define STEPS 40
 #define MOST 60000 /* several pieces */
+#define MOST_NS 300000
 
 struct step {
 	size_t count;
 	bool flush[RANKS];
 	bool wait[RANKS];
+	uint64_t peek_ns[RANKS]; /* 0, or how long it waits in vain, perhaps */
 };
 
 struct round {
@@ -70,6 +72,11 @@ static int take_step(struct cohort_comm *c, const struct step *s, int k,
 	if (rc == COHORT_OK && s->flush[rank])
 		place_table()->flush(cohort_comm_device(c),
 		                     cohort_comm_stream(c));
+	if (rc == COHORT_OK && s->peek_ns[rank]) {
+		rc = cohort_wait(c, *ticket, s->peek_ns[rank]);
+		if (rc == COHORT_TIMED_OUT)
+			rc = COHORT_OK;
+	}
 	if (rc == COHORT_OK && s->wait[rank])
 		rc = cohort_wait(c, *ticket, RANKS_SOON);
 	return rc;
@@ -111,6 +118,9 @@ static void choose(struct round *round, uint64_t *seed)
 		for (r = 0; r < RANKS; r++) {
 			s->flush[r] = stress_random(seed) % 2;
 			s->wait[r] = stress_random(seed) % 8 == 0;
+			s->peek_ns[r] = 0;
+			if (stress_random(seed) % 8 == 0)
+				s->peek_ns[r] = stress_random(seed) % MOST_NS;
 		}
 	}
 	round->abort_rank = -1;

@@ -120,9 +120,16 @@ static bool wake_own(struct stream *s)
 	return false;
 }
 
+/* True if somebody else is there to go on. */
+static bool is_relieved(const struct drive *d)
+{
+	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
+}
+
 bool drive_is_late(const struct drive *d)
 {
-	return d->until_ns != UINT64_MAX && clock_now() >= d->until_ns;
+	return is_relieved(d) ||
+	       (d->until_ns != UINT64_MAX && clock_now() >= d->until_ns);
 }
 
 /* True if there is what a driver came for. */
@@ -139,12 +146,18 @@ static bool drive_is_over(const struct drive *d, uint64_t done)
 	return has_come(d, done) || drive_is_late(d);
 }
 
+/* Of a hint that others read all the time. */
+static void set_hint(atomic_bool *hint, bool value)
+{
+	if (atomic_load_explicit(hint, memory_order_relaxed) != value)
+		atomic_store_explicit(hint, value, memory_order_relaxed);
+}
+
 /* The first work is done. */
 static void pop(struct stream *s)
 {
 	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
-	if (atomic_load_explicit(&s->is_left, memory_order_relaxed))
-		atomic_store_explicit(&s->is_left, false, memory_order_relaxed);
+	set_hint(&s->is_left, false);
 	/* The work's results go with it: pairs with stream_is_done(). */
 	atomic_store(&s->done, s->done + 1);
 	if (!atomic_load(&s->followed))
@@ -192,9 +205,7 @@ static void give_up_own(struct stream *s)
 /* Have the minder look at @s, or without one its own thread. */
 static void note(struct stream *s, bool is_left, const struct drive *d)
 {
-	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) != is_left)
-		atomic_store_explicit(&s->is_left, is_left,
-		                      memory_order_relaxed);
+	set_hint(&s->is_left, is_left);
 	if (minder_note(s))
 		return;
 	if (d->effort == EFFORT_OWN)
@@ -221,6 +232,13 @@ static void let_go(struct stream *s, bool wanted, const struct drive *d)
 		stream_park(s);
 }
 
+/* True if what a driver has left of it is for the own thread, which is not at it. */
+static bool is_for_own(const struct stream *s, const struct drive *d)
+{
+	return d->effort != EFFORT_OWN && stream_is_flushed(s) &&
+	       !atomic_load_explicit(&s->is_attended, memory_order_relaxed);
+}
+
 /* Look at the first work.  False if somebody else is at it, or will be. */
 static bool look(struct stream *s, const struct drive *d)
 {
@@ -236,9 +254,11 @@ static bool look(struct stream *s, const struct drive *d)
 		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
 	if (r != STEP_DONE && d->effort == EFFORT_OWN)
 		give_up_own(s);
+	if (d->effort == EFFORT_HELP)
+		set_hint(&s->is_attended, d->stays && stream_is_flushed(s) &&
+		                                  !drive_is_over(d, s->done));
 	let_go(s, r == STEP_LATER, d);
-	if (r == STEP_LEFT && d->effort != EFFORT_OWN && stream_is_flushed(s) &&
-	    wake_own(s))
+	if (r == STEP_LEFT && is_for_own(s, d) && wake_own(s))
 		return true;
 	if (r == STEP_LEFT || r == STEP_WATCH)
 		note(s, r == STEP_LEFT, d);
@@ -250,10 +270,11 @@ uint64_t stream_done(const struct stream *s)
 	return atomic_load(&s->done);
 }
 
-/* Look for as long as somebody has asked for it meanwhile. */
+/* Look for as long as somebody has asked for it meanwhile, who may be the one that
+ * takes over. */
 static void look_again(struct stream *s, const struct drive *d)
 {
-	while (atomic_load(&s->again) && look(s, d))
+	while (atomic_load(&s->again) && look(s, is_relieved(d) ? &cheap : d))
 		;
 }
 
@@ -304,6 +325,8 @@ void stream_go_by_itself(struct stream *s)
 {
 	atomic_store_explicit(&s->flushed, atomic_load(&s->queued),
 	                      memory_order_relaxed);
+	/* Who stays sets it again. */
+	set_hint(&s->is_attended, false);
 	/* A thread runs on the cores of who has started it: the rank, not
 	 * whichever comes last. */
 	if (!has_own(s))
@@ -330,10 +353,13 @@ void stream_look_after(struct stream *s, uint64_t done)
 	if (atomic_load(&s->queued) == atomic_load(&s->done))
 		return;
 	if (!atomic_load_explicit(&s->is_left, memory_order_relaxed) ||
-	    atomic_load(&s->done) != done || atomic_load(&s->busy))
+	    atomic_load(&s->done) != done || atomic_load(&s->busy)) {
 		stream_drive(s, &cheap);
-	else if (!wake_own(s))
-		stream_drive(s, &all);
+	} else {
+		set_hint(&s->is_attended, false);
+		if (!wake_own(s))
+			stream_drive(s, &all);
+	}
 	stream_settle();
 }
 
@@ -377,21 +403,60 @@ bool stream_is_crowded(void)
 /* How often who waits looks before it comes again. */
 #define ATTEND_LOOKS 8
 
-void stream_attend(struct stream *s, const struct drive *drive)
+/* Drive as who waits: a few looks, and one like that of who does not come again. */
+static void attend(struct stream *s, struct drive *d)
 {
-	struct drive d = *drive;
 	int i;
 
-	d.attends = !stream_is_crowded();
-	for (i = 0; d.attends && i < ATTEND_LOOKS; i++) {
-		poll(s, &d);
-		if (has_come(&d, s->done))
+	d->attends = !stream_is_crowded();
+	for (i = 0; d->attends && i < ATTEND_LOOKS; i++) {
+		poll(s, d);
+		if (has_come(d, s->done))
 			return;
 		cpu_pause();
 	}
-	d.attends = false;
-	stream_drive(s, &d);
+	d->attends = false;
+	stream_drive(s, d);
 	stream_settle();
+}
+
+/* Who was away for longer between two looks naps, and what was flushed does not wait
+ * for that. */
+#define STAYS_NS 250000
+
+/* The same of what was flushed, which the stream's own thread may be at.  This one is
+ * awake, and keeps that from its core while it waits: it takes over. */
+static void attend_flushed(struct stream *s, struct drive *d)
+{
+	const uint64_t last =
+		atomic_load_explicit(&s->attended_ns, memory_order_relaxed);
+
+	d->stays = clock_now() - last < STAYS_NS;
+	if (d->stays)
+		set_hint(&s->is_attended, true);
+	attend(s, d);
+	if (drive_is_over(d, s->done))
+		stream_leave(s);
+	atomic_store_explicit(&s->attended_ns, clock_now(),
+	                      memory_order_relaxed);
+}
+
+void stream_attend(struct stream *s, const struct drive *drive)
+{
+	struct drive d = *drive;
+
+	if (stream_is_flushed(s))
+		attend_flushed(s, &d);
+	else
+		attend(s, &d);
+}
+
+void stream_leave(struct stream *s)
+{
+	if (!atomic_load_explicit(&s->is_attended, memory_order_relaxed))
+		return;
+	set_hint(&s->is_attended, false);
+	stream_urge(s);
 }
 
 enum step stream_timer(struct stream *s, uint64_t when_ns,
@@ -438,20 +503,24 @@ void stream_count_thread(void)
 }
 
 /* Do what can be done of @s.  What was flushed is looked at for as long as the other
- * ranks' own threads may take to come to the same, which are at it, too. */
+ * ranks' own threads may take to come to the same, which are at it, too, and left to
+ * who comes to wait for it. */
 static void own_drive(struct stream *s)
 {
+	const bool flushed = stream_is_flushed(s);
 	struct drive d = {
 		.effort = EFFORT_OWN,
 		.position = UINT64_MAX,
 		.until_ns = UINT64_MAX,
-		.attends = stream_is_flushed(s) && !stream_is_crowded(),
+		.attends = flushed && !stream_is_crowded(),
+		.stop = flushed ? &s->is_attended : NULL,
 	};
 	int i;
 
 	stream_drive(s, &d);
 	stream_settle();
-	for (i = 0; d.attends && i < ATTEND_LOOKS && stream_is_flushed(s);
+	for (i = 0; d.attends && i < ATTEND_LOOKS && !is_relieved(&d) &&
+	            stream_is_flushed(s);
 	     i++) {
 		cpu_pause();
 		poll(s, &d);

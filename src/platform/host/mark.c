@@ -170,6 +170,7 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
 		stream_attend(s, &d);
 		return;
 	}
+	stream_leave(s);
 	d.effort = EFFORT_ENQUEUE;
 	stream_drive(s, &d);
 	stream_settle();

@@ -54,6 +54,17 @@ static struct stream *take_noted(void)
 	return first;
 }
 
+/* True if it has gone on, and may have had to be looked after for that: what was flushed
+ * does not. */
+static bool look_after(struct stream *s, uint64_t done)
+{
+	const uint64_t now = stream_done(s);
+	const bool has = now != done && !stream_is_flushed(s);
+
+	stream_look_after(s, done);
+	return has || stream_done(s) != now;
+}
+
 /* True if any of them has gone on. */
 static bool look_after_all(struct stream *first)
 {
@@ -66,8 +77,7 @@ static bool look_after_all(struct stream *first)
 		done = s->noted_done;
 		/* Who notes it while it is noted relies on a look from now on. */
 		atomic_store(&s->is_noted, false);
-		any = any || stream_done(s) != done;
-		stream_look_after(s, done);
+		any = look_after(s, done) || any;
 	}
 	return any;
 }

@@ -364,4 +364,5 @@ void stream_wait(struct stream *s, uint64_t position)
 		if (!stream_is_done(s, position))
 			wait_a_little(s, &b);
 	}
+	stream_leave(s);
 }

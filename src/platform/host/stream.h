@@ -63,6 +63,8 @@ struct drive {
 	uint32_t value;
 	uint64_t until_ns; /* checked now and then, also within work */
 	bool attends;      /* looks again at once, but for the last time */
+	bool stays;        /* comes again soon, and does what was flushed */
+	const atomic_bool *stop; /* NULL, or set if somebody else stays */
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,
@@ -174,6 +176,15 @@ struct stream {
 	 * done.  Relaxed: who moves it then asks for a look. */
 	_Atomic uint64_t flushed;
 
+	/* Atomic; somebody stays who waits for it, and its own thread leaves what
+	 * was flushed to that one.  Relaxed: a hint, to which the minder puts an
+	 * end if it is out of date. */
+	atomic_bool is_attended;
+
+	/* Atomic; when somebody who waits last looked at what was flushed.  Relaxed:
+	 * a number. */
+	_Atomic uint64_t attended_ns;
+
 	/* Atomic; only its own thread can go on.  Relaxed: whoever clears it
 	 * asks for another look. */
 	atomic_bool own_next;
@@ -263,7 +274,7 @@ void stream_push_wait(struct stream *stream, struct stream *on,
 /* Do what can be done of @stream now.  No lock may be held. */
 void stream_drive(struct stream *stream, const struct drive *drive);
 
-/* True if the time of a driver is over. */
+/* True if the time of a driver is over, or another takes over. */
 bool drive_is_late(const struct drive *drive);
 
 /*
@@ -286,6 +297,9 @@ void stream_help(struct stream *stream, uint64_t position);
  * for.  Such a thread comes again until it has that, or drives without much effort
  * before it gives up. */
 void stream_attend(struct stream *stream, const struct drive *drive);
+
+/* Of who waits and gives up: what was flushed is its own thread's again. */
+void stream_leave(struct stream *stream);
 
 /* Have its own thread do what is queued on @stream, unless who waits does, as soon as
  * it can be done: may make a system call.  And whether its first work is such. */
