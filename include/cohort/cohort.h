@@ -56,13 +56,17 @@
  *  [5] cohort_comm_close            B   -   -   -   B   X
  *  [6] cohort_group_close           X   X   X   X   X   X
  *
- * "Submit" is every call on a communicator that takes a stream, cohort_alloc(),
- * cohort_free(), cohort_comm_bind() and _unbind(), cohort_comm_native_enter(),
- * cohort_tag(), cohort_deadline_push() and _pop(), cohort_pause() and cohort_resume().  Split, run,
- * respawn and the group-level collectives are for one thread at a time, which submits
- * for all ranks.  Facts of a group or a communicator, cohort_group_abandoned() and
- * cohort_dump() are [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all
- * of them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
+ * "Submit" is every call on a communicator that takes a stream or host memory,
+ * cohort_batch_begin(), cohort_comm_split(), cohort_premul_sum_create() and
+ * cohort_op_destroy(), cohort_alloc(), cohort_alloc_registered(), cohort_free(),
+ * cohort_register() and _deregister(), cohort_comm_bind() and _unbind(),
+ * cohort_comm_native_enter() and _leave(), cohort_tag(), cohort_deadline_push() and
+ * _pop(), cohort_pause() and cohort_resume().  Split, run, respawn and the group-level
+ * collectives are for one thread at a time, which submits for all ranks.  Facts of a
+ * group or a communicator, cohort_group_wait(), cohort_group_abandoned(),
+ * cohort_comm_abort_handle(), cohort_stats(), cohort_stats_write() and cohort_dump() are
+ * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all of
+ * them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
  * cohort_comm_join()) may overlap with everything.
  *
  * Blocking: a function blocks only where its comment says so, and on what.
@@ -74,10 +78,11 @@
  *
  * Results: int, one of COHORT_STATUS_LIST; 0 is success, a positive value is
  * not an error but not the whole of what was asked for, a negative one is an
- * error with a text in cohort_last_error().  Enumerations travel as int and
- * streams as void * (a cudaStream_t with CUDA's meaning, NULL included: the
- * legacy default stream), so that every language can bind.  Times are
- * nanoseconds.
+ * error with a text in cohort_last_error().  A NULL for what is not said to be
+ * optional is COHORT_INVALID, also where a comment does not list that.
+ * Enumerations travel as int and streams as void * (a cudaStream_t with CUDA's
+ * meaning, NULL included: the legacy default stream), so that every language can
+ * bind.  Times are nanoseconds.
  */
 
 #include <stddef.h>
@@ -468,6 +473,8 @@ struct cohort_verdict {
  * (COHORT_STATE).  While it is running further verdicts but the gravest and last are
  * dropped, and the watchdog goes on.
  *
+ * It has to return: no exception, panic or longjmp() may leave it.
+ *
  * Each generation has its own such thread.  One that has not returned within the abort
  * deadline when the group is respawned or closed is left behind, and @user with it:
  * it may then run beside that of the next generation, and after the close.
@@ -725,7 +732,9 @@ COHORT_API int cohort_group_split(struct cohort_group *group,
 /*
  * What a rank's thread runs.  Its communicator is bound to the thread and its
  * current device is the rank's.  Anything but 0 ends the group: the other
- * ranks are unblocked with COHORT_WORKER as the cause.
+ * ranks are unblocked with COHORT_WORKER as the cause.  No exception, panic or
+ * longjmp() may leave it; pthread_exit() is the exit of a thread that is bound (see
+ * cohort_comm_bind()).
  */
 typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
 
@@ -866,8 +875,9 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * Any thread; takes no lock and makes no native call that a hang could hold, and
  * blocks on the file system only.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_NO_MEMORY; COHORT_SYSTEM, with the file's name:
- * that one is as it was before, others may have been written.
+ * COHORT_OK; COHORT_INVALID, also if neither @directory nor the options name one;
+ * COHORT_NO_MEMORY; COHORT_SYSTEM, with the file's name: that one is as it was before,
+ * others may have been written.
  */
 COHORT_API int cohort_dump(struct cohort_group *group, const char *directory);
 
@@ -1175,7 +1185,9 @@ struct cohort_stats {
  * need not be of the same moment.  Any thread; cohort_stats() does not block,
  * cohort_stats_write() only as write() does.
  *
- * COHORT_OK; COHORT_INVALID; cohort_stats_write(): COHORT_SYSTEM if it cannot write.
+ * COHORT_OK; COHORT_INVALID, also for a @stats whose size was not set;
+ * cohort_stats_write(): COHORT_SYSTEM if it cannot write, which may be after a part of
+ * it; a reader that has gone is a SIGPIPE, as of write().
  */
 COHORT_API int cohort_stats(struct cohort_comm *comm,
                             struct cohort_stats *stats);
@@ -1438,7 +1450,10 @@ struct cohort_tensor {
  * The first call that packs, or one that packs more than any before, allocates on the
  * device, and may block as cudaMalloc() may; COHORT_NO_MEMORY or COHORT_CUDA of that:
  * nothing was queued.  Copies and groups take places on @stream as other launches do.
- * Everything else as for the collectives.
+ * A rank remembers up to 64 of the lists that it has called, by where the array is: one
+ * that is called again and says the same is not looked through again, so keep the array
+ * of what every step calls, and keep its padding.  Everything else as for the
+ * collectives.
  */
 COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
                                       const struct cohort_tensor *tensors,
@@ -1629,14 +1644,16 @@ enum cohort_scalar {
  * For every @op of a reduction, where the other ranks must give such a sum of their
  * own, too; the scalars may differ.  A communicator has room for 64 at a time.  May
  * be destroyed as soon as the last call that uses it has returned, in a batch the end
- * of that; is gone after an
- * abort, and with its communicator.  One submitting thread at a time; neither
- * blocks.
+ * of that; is gone after an abort, and with its communicator.  One submitting thread
+ * at a time; neither blocks.
  *
  * COHORT_OK; COHORT_INVALID with the argument and its value (an @op that is no such
- * one, or of another communicator); COHORT_NO_MEMORY; COHORT_BUSY; COHORT_OWNER;
- * COHORT_STATE if closed; COHORT_NCCL or COHORT_CUDA, and the group goes on; create:
- * the cause, or COHORT_STALE, as the collectives do.
+ * one, or of another communicator); COHORT_BUSY; COHORT_OWNER; COHORT_STATE if closed;
+ * COHORT_NCCL, and the group goes on: so, too, if NCCL had no memory, of which it has
+ * no result of its own.  Create: COHORT_NO_MEMORY if there are 64 already; COHORT_CUDA,
+ * and the group goes on; the cause, or COHORT_STALE, as the collectives do.  What
+ * destroy was given, and was one, is none any more whatever the answer, but for
+ * COHORT_BUSY, COHORT_OWNER and COHORT_STATE.
  */
 COHORT_API int cohort_premul_sum_create(struct cohort_comm *comm,
                                         const void *scalar, int type,
@@ -1658,7 +1675,7 @@ COHORT_API int cohort_op_destroy(struct cohort_comm *comm, int op);
  * outputs are undefined, no buffer can be touched any more; COHORT_WEDGED: an
  * abort did not complete, the buffers must not be freed; COHORT_TIMED_OUT:
  * nothing changed, ask again; COHORT_INVALID for a ticket that was never given
- * out.
+ * out; COHORT_UNSUPPORTED for COHORT_CAPTURED.
  */
 COHORT_API int cohort_wait(struct cohort_comm *comm, uint64_t ticket,
                            uint64_t timeout_ns);
