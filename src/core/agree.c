@@ -17,7 +17,7 @@
  * called the same; and when it is not known yet who is the odd one, which on a busy
  * machine is worth more than to be quick. */
 #define QUORUM_NS (5 * UINT64_C(1000000))
-#define NO_QUORUM_NS (100 * UINT64_C(1000000))
+#define NO_QUORUM_NS UINT64_C(1000000000)
 
 /* The other bits are of the call's number: as slots are 65,536 at the most, two
  * numbers that meet are never as far apart as those would allow. */
