@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/type.h"
+
 #define TEXT_SIZE 1024
 
 static _Thread_local char last_error[TEXT_SIZE];
@@ -54,11 +56,5 @@ const char *cohort_version(void)
 
 size_t cohort_type_size(int type)
 {
-	static const unsigned char bytes[] = {
-#define TYPE_BYTES(name, value, size, text) [value] = size,
-		COHORT_TYPE_LIST(TYPE_BYTES)
-#undef TYPE_BYTES
-	};
-
-	return type >= 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
+	return type_size(type);
 }

@@ -35,6 +35,8 @@ enum platform_function {
 struct platform {
 	int kind;               /* COHORT_PLATFORM_GPU or _HOST */
 	const char *name;       /* "gpu" or "host" */
+	bool has_no_contexts; /* cudaSetDevice() changes nothing for a device that
+	                         is current already */
 	bool starts_are_marked; /* a mark is cheap enough for one more before
 	                           each collective */
 	bool has_captures;      /* the program may capture its streams into

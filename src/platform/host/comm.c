@@ -118,11 +118,6 @@ static void leave_kin(struct ncclComm *comm)
 	pthread_mutex_unlock(&kin_lock);
 }
 
-static bool has_work(const struct ncclComm *comm)
-{
-	return atomic_load_explicit(&comm->pending, memory_order_relaxed);
-}
-
 static void raise_all(struct ncclComm *comm, bool pulse)
 {
 	struct ncclComm *kin = comm;
@@ -134,7 +129,7 @@ static void raise_all(struct ncclComm *comm, bool pulse)
 		atomic_store(&kin->aborted, true);
 		kin->aborted_for_good = kin->aborted_for_good || !pulse;
 		w = join_cut(kin);
-		if (w && (!pulse || has_work(kin)))
+		if (w && (!pulse || comm_has_work(kin)))
 			meet_break(w);
 		kin = kin->next_kin;
 	} while (kin != comm);
@@ -218,9 +213,14 @@ static bool has_magic(const struct ncclComm *comm, uint64_t magic)
 	       comm->magic == magic;
 }
 
+bool comm_blocks(const struct ncclComm *comm)
+{
+	return !has_magic(comm, COMM_MAGIC) || comm->config.blocking;
+}
+
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 {
-	if (!has_magic(comm, COMM_MAGIC) || comm->config.blocking)
+	if (comm_blocks(comm))
 		return result;
 	/* Not even begun: no error that stays. */
 	if (result == ncclInvalidUsage && is_revoked(comm))

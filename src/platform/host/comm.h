@@ -67,9 +67,9 @@ struct ncclComm {
 	atomic_bool revoked;
 	atomic_bool ending;
 
-	/* Atomic; a statistic until freed: launches queued and not done.  The
-	 * last decrement releases what the launch wrote. */
-	_Atomic uint64_t pending;
+	/* Atomic; launches that nothing of the platform's looks at any more.  Release:
+	 * what they wrote. */
+	_Atomic uint64_t ended;
 
 	/* Atomic; nodes of graphs, executable ones too, that use it: it is freed
 	 * only when they are destroyed.  The last decrement releases their use. */
@@ -78,7 +78,8 @@ struct ncclComm {
 	/* Owned by the thread that uses the communicator, which writes to it with
 	 * every call: in no cache line with what others read. */
 	_Alignas(CACHE_LINE) uint64_t operations; /* called, for faults */
-	uint64_t rounds;                          /* launches queued */
+	_Atomic uint64_t
+		rounds;      /* atomic; launches queued: relaxed, a number */
 	struct launch *open; /* of the group that is open, or NULL */
 	struct stream *last; /* where the last launch went */
 	bool finalized;
@@ -244,6 +245,14 @@ void comm_lower(struct ncclComm *comm);
 /* True if children of @comm are its kin: if it is configured so and not revoked. */
 bool comm_shares(const struct ncclComm *comm, int configured);
 
+/* True if something that this rank launched is not done (acquire: what was); to other
+ * threads than its own it may be out of date. */
+static inline bool comm_has_work(const struct ncclComm *comm)
+{
+	return atomic_load_explicit(&comm->ended, memory_order_acquire) !=
+	       atomic_load_explicit(&comm->rounds, memory_order_relaxed);
+}
+
 /* Wait until everything that this rank launched is done; and for the end of every
  * graph that has captured its work, too. */
 ncclResult_t comm_drain(struct ncclComm *comm);
@@ -256,12 +265,14 @@ ncclResult_t comm_sync(struct ncclComm *comm);
  *               one that does not block.  All is well with an aborted one
  * comm_answer - what the function answers in the end: @result, but its state for
  *               one that does not block, of which an error stays
+ * comm_blocks - false of one that does not
  *
  * Errors of the first are those of the open group, too.
  */
 ncclResult_t comm_use(struct ncclComm *comm, const char *function);
 ncclResult_t comm_ready(struct ncclComm *comm);
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result);
+bool comm_blocks(const struct ncclComm *comm);
 
 /* What ncclCommGetAsyncError() answers (acquire). */
 ncclResult_t comm_state(const struct ncclComm *comm);

@@ -239,16 +239,9 @@ static bool is_for_own(const struct stream *s, const struct drive *d)
 	       !atomic_load_explicit(&s->is_attended, memory_order_relaxed);
 }
 
-/* Look at the first work.  False if somebody else is at it, or will be. */
-static bool look(struct stream *s, const struct drive *d)
+/* A look came to @r: note who goes on, and let go. */
+static void end_look(struct stream *s, const struct drive *d, enum step r)
 {
-	enum step r;
-
-	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
-		return false;
-	if (atomic_load(&s->again))
-		atomic_exchange(&s->again, false); /* sees what was changed */
-	r = drive_busy(s, d);
 	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
 	    !drive_is_over(d, s->done))
 		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
@@ -259,12 +252,21 @@ static bool look(struct stream *s, const struct drive *d)
 		                                  !drive_is_over(d, s->done));
 	let_go(s, r == STEP_LATER, d);
 	if (r == STEP_LEFT && is_for_own(s, d) && wake_own(s))
-		return true;
+		return;
 	if (r == STEP_LEFT || r == STEP_WATCH)
 		note(s, r == STEP_LEFT, d);
-	return true;
 }
 
+/* Look at the first work.  False if somebody else is at it, or will be. */
+static bool look(struct stream *s, const struct drive *d)
+{
+	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
+		return false;
+	if (atomic_load(&s->again))
+		atomic_exchange(&s->again, false); /* sees what was changed */
+	end_look(s, d, drive_busy(s, d));
+	return true;
+}
 uint64_t stream_done(const struct stream *s)
 {
 	return atomic_load(&s->done);
@@ -291,18 +293,28 @@ void stream_go(struct stream *s)
 	stream_settle();
 }
 
-bool drive_now(struct stream *s, const struct work *work)
+bool drive_first(struct stream *s, const struct work *work)
 {
 	struct work w = *work;
-	bool done;
+	enum step r;
+	bool is_queued;
 
 	if (atomic_exchange(&s->busy, true))
 		return false;
-	done = stream_is_empty(s) && w.step(s, &w, &cheap) == STEP_DONE;
-	let_go(s, false, &cheap);
+	if (!stream_is_empty(s)) {
+		end_look(s, &cheap, STEP_DONE);
+		look_again(s, &cheap);
+		stream_settle();
+		return false;
+	}
+	r = w.step(s, &w, &cheap);
+	is_queued = r == STEP_DONE || stream_put(s, &w);
+	end_look(s, &cheap, is_queued ? r : STEP_DONE);
 	look_again(s, &cheap);
 	stream_settle();
-	return done;
+	if (!is_queued)
+		stream_push(s, &w, NULL);
+	return true;
 }
 
 bool stream_is_flushed(const struct stream *s)

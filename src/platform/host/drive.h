@@ -24,8 +24,12 @@ void stream_park(struct stream *stream);
 enum step stream_wait_step(struct stream *stream, struct work *work,
                            const struct drive *drive);
 
-/* Do @work, which never has to wait, unless something is queued before it. */
-bool drive_now(struct stream *stream, const struct work *work);
+/* Begin with @work, and queue it unless that was all.  False, and nothing has
+ * happened, if something is queued before it or somebody is at the stream. */
+bool drive_first(struct stream *stream, const struct work *work);
+
+/* Queue @work without a look at it.  False if there is no room. */
+bool stream_put(struct stream *stream, const struct work *work);
 
 /* For who waits for what @stream has left, which is no driver of it: have its own
  * thread do that. */

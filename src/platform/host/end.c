@@ -17,8 +17,7 @@ ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
-	/* Acquire: pairs with the release when a launch is done. */
-	while (atomic_load_explicit(&comm->pending, memory_order_acquire)) {
+	while (comm_has_work(comm)) {
 		stream_help(comm->last, UINT64_MAX);
 		if (strict_is_on() && b.started_ns)
 			strict_check_wait(comm->last, b.started_ns);

@@ -3,6 +3,7 @@
 #include "platform/host/enqueue.h"
 
 #include "base/backoff.h"
+#include "base/type.h"
 #include "platform/host/copy.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
@@ -105,37 +106,45 @@ static ncclResult_t copied(cudaError_t error)
 	                            host_cudaGetErrorString(error));
 }
 
-/* A rank on its own copies at the call, not at the group's end. */
-static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
-                          struct stream *s)
+/* A launch of its own, of the one call. */
+static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
+                               struct stream *s,
+                               const struct cohort_fault *fault)
 {
-	struct launch *l;
+	struct launch *l = launch_get(comm);
+	ncclResult_t result;
 
-	if (strict_is_on())
-		strict_check_call(comm, c);
-	if (c->op != CALL_PRE_MUL_SUM) {
-		if (c->send != c->recv)
-			return copied(copy_submit(
-				s, c->recv, c->send,
-				c->count * cohort_type_size(c->type), NULL));
-		return ncclSuccess;
-	}
-	l = launch_get(comm);
 	if (!l)
 		return group_fail(ncclSystemError, "out of memory");
-	if (!launch_add(l, c, s)) {
+	if (fault->kind)
+		l->fault = *fault;
+	if (launch_add(l, c, s))
+		result = group_note(launch_check(l));
+	else
+		result = group_fail(ncclSystemError, "out of memory");
+	if (result == ncclSuccess)
+		launch_queue(l);
+	else
 		launch_put(l);
-		return group_fail(ncclSystemError, "out of memory");
-	}
-	if (launch_check(l) != ncclSuccess) {
-		launch_put(l);
-		return group_fail(ncclUnhandledCudaError,
-		                  "the stream's capture has failed");
-	}
-	launch_queue(l);
+	return result;
+}
+
+/* A rank on its own copies at the call, not at the group's end. */
+static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
+                          struct stream *s, const struct cohort_fault *fault)
+{
+	if (strict_is_on())
+		strict_check_call(comm, c);
+	if (c->op == CALL_PRE_MUL_SUM)
+		return launch_one(comm, c, s, fault);
+	if (c->send != c->recv)
+		return copied(
+			copy_submit(s, c->recv, c->send,
+		                    c->count * type_size(c->type), NULL));
 	return ncclSuccess;
 }
 
+/* To be launched with the group. */
 static ncclResult_t join(struct ncclComm *comm, const struct call *c,
                          struct stream *s, const struct cohort_fault *fault)
 {
@@ -165,9 +174,9 @@ static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
 	return ncclSuccess;
 }
 
-/* Inside a group. */
+/* To the group that is open, or at once. */
 static ncclResult_t add(struct ncclComm *comm, struct call *c,
-                        cudaStream_t stream)
+                        cudaStream_t stream, bool grouped)
 {
 	ncclResult_t result = check(comm, c);
 	struct cohort_fault fault;
@@ -190,16 +199,26 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	if (!s)
 		return group_fail(ncclUnhandledCudaError, "no such stream");
 	if (comm->world->n == 1 && !fault.kind && !call_is_p2p(c))
-		return alone(comm, c, s);
-	return join(comm, c, s, &fault);
+		return alone(comm, c, s, &fault);
+	return grouped ? join(comm, c, s, &fault)
+	               : launch_one(comm, c, s, &fault);
+}
+
+/* True of what is the same without a group around it. */
+static bool needs_no_group(const struct ncclComm *comm, const struct call *c)
+{
+	return !group_is_open() && !strict_is_on() && !call_is_p2p(c) &&
+	       comm_blocks(comm);
 }
 
 ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
 {
 	ncclResult_t result, ended;
 
+	if (needs_no_group(comm, c))
+		return add(comm, c, stream, false);
 	group_start();
-	result = add(comm, c, stream);
+	result = add(comm, c, stream, true);
 	ended = group_end();
 	return comm_answer(comm, result != ncclSuccess ? result : ended);
 }

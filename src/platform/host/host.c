@@ -19,6 +19,7 @@
 static const struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",
+	.has_no_contexts = true,
 	.starts_are_marked = true,
 #define HOST_ENTRY(since, result, name, parameters, arguments)                 \
 	.name = host_##name,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/type.h"
 #include "platform/host/capture.h"
 #include "platform/host/comm.h"
 #include "platform/host/piece.h"
@@ -129,8 +130,10 @@ void launch_put(struct launch *l)
 {
 	struct ncclComm *comm = l->comm;
 
-	/* Acquire and release: the last one sees what the other did. */
-	if (atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel) > 1)
+	/* Acquire and release: the last one sees what the other did.  Where there is
+	 * one, there will not be another. */
+	if (atomic_load_explicit(&l->users, memory_order_acquire) > 1 &&
+	    atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel) > 1)
 		return;
 	l->next = atomic_load_explicit(&comm->returned, memory_order_relaxed);
 	/* Release: the last use.  All are taken at once, so that it does not
@@ -192,7 +195,7 @@ static uint64_t mix(uint64_t hash, uint64_t what)
  * of the two they are of. */
 static bool goes_on(const struct call *a, const struct call *b)
 {
-	const size_t bytes = a->count * cohort_type_size(a->type);
+	const size_t bytes = a->count * type_size(a->type);
 
 	return b->kind == CALL_ALL_REDUCE && a->kind == b->kind &&
 	       b->send == (const char *)a->send + bytes &&
@@ -270,21 +273,33 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 
 /* ---- queueing --------------------------------------------------------- */
 
+/* True if it would not have to wait for its turn, and ends with its round. */
+static bool can_begin(const struct launch *l)
+{
+	return atomic_load(&l->comm->turn) == l->round && !l->transfer_count &&
+	       !l->fault.kind && !strict_is_on();
+}
+
 /* In its turn, after the launches of the rank before.  The stream is the user that
  * the caller was. */
 static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 {
 	const struct work w = { .step = meet_step, .launch = l };
+	struct ncclComm *comm = l->comm;
 
-	l->round = l->comm->rounds++;
-	l->comm->last = s;
-	atomic_fetch_add_explicit(&l->comm->pending, 1, memory_order_relaxed);
-	stream_push(s, &w, position_out);
+	l->round = atomic_load_explicit(&comm->rounds, memory_order_relaxed);
+	atomic_store_explicit(&comm->rounds, l->round + 1,
+	                      memory_order_relaxed);
+	comm->last = s;
+	if (!position_out && can_begin(l))
+		stream_push_begun(s, &w);
+	else
+		stream_push(s, &w, position_out);
 }
 
 static void queue(struct launch *l, struct stream *s, size_t others)
 {
-	uint64_t position;
+	uint64_t position = 0;
 	size_t i;
 
 	/* Relaxed: the caller is a user. */
@@ -292,7 +307,7 @@ static void queue(struct launch *l, struct stream *s, size_t others)
 		atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
 	for (i = 0; i < others; i++)
 		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
-	push(l, s, &position);
+	push(l, s, others ? &position : NULL);
 	for (i = 0; i < others; i++) {
 		stream_push_wait(l->streams[i], s, position);
 		stream_go(l->streams[i]);

@@ -107,8 +107,11 @@ static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
 		return cudaErrorInvalidValue;
 	if (!s)
 		return cudaErrorInvalidResourceHandle;
-	if (step == mark_step && capture_none() && stream_do_now(s, &w))
+	if (step == mark_step && capture_none() && stream_is_idle(s)) {
+		mark_step(s, &w, NULL);
+		stream_settle();
 		return cudaSuccess;
+	}
 	return stream_submit(s, &w, &mark_kind, NULL);
 }
 

@@ -463,8 +463,8 @@ static void launch_done(struct launch *l)
 
 	launch_put(l);
 	/* Release: all that was written.  Pairs with the acquire in
-	 * comm_sync(), after which the communicator may be freed. */
-	atomic_fetch_sub_explicit(&comm->pending, 1, memory_order_release);
+	 * comm_has_work(), after which the communicator may be freed. */
+	atomic_fetch_add_explicit(&comm->ended, 1, memory_order_release);
 }
 
 static void arrive_on(struct stream *s, struct launch *l)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/type.h"
 #include "platform/host/piece.h"
 #include "platform/host/strict_calls.h"
 
@@ -116,7 +117,7 @@ ncclResult_t p2p_check(const struct launch *l)
 
 static size_t transfer_bytes(const struct transfer *t)
 {
-	return t->count * cohort_type_size(t->type);
+	return t->count * type_size(t->type);
 }
 
 /* What goes over: where the ends differ, NCCL does not say. */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/type.h"
 #include "platform/host/host.h"
 #include "platform/host/reduce.h"
 
@@ -34,7 +35,7 @@ static size_t call_blocks(const struct world *w, const struct call *c)
 /* The bytes of the round that a block takes. */
 static size_t call_stride(const struct call *c)
 {
-	const size_t bytes = c->count * cohort_type_size(c->type);
+	const size_t bytes = c->count * type_size(c->type);
 
 	return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
@@ -87,8 +88,7 @@ static char *rank_recv(const struct round *o, int rank, size_t i)
 /* True if the root's own block is sent from where it is received. */
 static bool skips(const struct round *o, const struct call *c)
 {
-	const size_t own =
-		(size_t)c->root * c->count * cohort_type_size(c->type);
+	const size_t own = (size_t)c->root * c->count * type_size(c->type);
 	const char *send, *recv;
 
 	if (c->kind != CALL_GATHER && c->kind != CALL_SCATTER)
@@ -203,8 +203,7 @@ struct piece {
 /* Where a piece lies in a buffer whose blocks begin @block blocks in. */
 static size_t piece_offset(const struct piece *p, size_t block)
 {
-	return (block * p->call->count + p->first) *
-	       cohort_type_size(p->call->type);
+	return (block * p->call->count + p->first) * type_size(p->call->type);
 }
 
 /* Of blocks that are one rank's each. */
@@ -219,7 +218,7 @@ static int rank_of_block(const struct piece *p)
 static void piece_copy(const struct piece *p, const char *from, char *to)
 {
 	if (to != from)
-		memcpy(to, from, p->count * cohort_type_size(p->call->type));
+		memcpy(to, from, p->count * type_size(p->call->type));
 }
 
 /* Of inputs times the scalar of their rank. */
@@ -358,7 +357,7 @@ static size_t call_at(const struct round *o, size_t at)
 static void call_do(const struct round *o, const struct call *c, size_t number,
                     size_t begin, size_t end)
 {
-	const size_t size = cohort_type_size(c->type), stride = call_stride(c);
+	const size_t size = type_size(c->type), stride = call_stride(c);
 	struct piece p = { .call = c, .number = number };
 	size_t stop, in, upto;
 
@@ -386,8 +385,8 @@ static size_t call_run(const struct round *o, size_t i, struct call *run)
 	if (!o->is_joined || run->run == 1)
 		return i + 1;
 	last = &o->calls[i + run->run - 1];
-	run->count = (last->begin - run->begin) / cohort_type_size(run->type) +
-	             last->count;
+	run->count =
+		(last->begin - run->begin) / type_size(run->type) + last->count;
 	return i + run->run;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/type.h"
 #include "platform/host/comm.h"
 #include "platform/host/host.h"
 
@@ -69,7 +70,7 @@ ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
                                            ncclScalarResidence_t residence,
                                            ncclComm_t comm)
 {
-	const size_t bytes = cohort_type_size((int)type);
+	const size_t bytes = type_size((int)type);
 	struct redops *all;
 	struct redop new = { .live = true, .type = (int)type };
 	ncclResult_t result;

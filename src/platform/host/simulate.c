@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/type.h"
 #include "platform/host/comm.h"
 
 #define LAUNCH_US 5.0F
@@ -30,7 +31,7 @@ ncclResult_t simulate_check(const ncclSimInfo_t *info)
 static float call_bytes(const struct call *c, int n)
 {
 	const float others = (float)(n - 1);
-	const float block = (float)c->count * (float)cohort_type_size(c->type);
+	const float block = (float)c->count * (float)type_size(c->type);
 
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:
@@ -60,7 +61,7 @@ static float launch_us(const struct launch *l)
 		bytes += call_bytes(&l->calls[i], l->comm->world->n);
 	for (i = 0; i < l->transfer_count; i++) {
 		t = &l->transfers[i];
-		bytes += (float)t->count * (float)cohort_type_size(t->type);
+		bytes += (float)t->count * (float)type_size(t->type);
 	}
 	return LAUNCH_US + bytes / BYTES_PER_US;
 }

@@ -180,7 +180,10 @@ struct stream *stream_find_on(int device, cudaStream_t handle)
 
 struct stream *stream_find(cudaStream_t handle)
 {
-	return stream_find_on(device_current(), handle);
+	const bool is_default = !handle || handle == cudaStreamLegacy ||
+	                        handle == cudaStreamPerThread;
+
+	return stream_find_on(is_default ? device_current() : 0, handle);
 }
 
 /* The newest stream; the list behind it never changes. */
@@ -235,6 +238,18 @@ static void wait_a_little(struct stream *s, struct backoff *b)
 	backoff_wait(b, UINT64_MAX);
 }
 
+/* Behind the rest; for which there is room.  Returns the position behind it. */
+static uint64_t put_locked(struct stream *s, const struct work *work)
+{
+	const uint64_t position = s->queued + 1;
+
+	s->ring[s->queued % STREAM_SLOTS] = *work;
+	/* seq_cst: then look whether it is noted.  Release for those who look at
+	 * positions without the lock. */
+	atomic_store(&s->queued, position);
+	return position;
+}
+
 static uint64_t push(struct stream *s, const struct work *work)
 {
 	struct backoff b = BACKOFF;
@@ -248,11 +263,7 @@ static uint64_t push(struct stream *s, const struct work *work)
 		wait_a_little(s, &b);
 		pthread_mutex_lock(&s->lock);
 	}
-	s->ring[s->queued % STREAM_SLOTS] = *work;
-	position = s->queued + 1;
-	/* seq_cst: then look whether it is noted.  Release for those who look at
-	 * positions without the lock. */
-	atomic_store(&s->queued, position);
+	position = put_locked(s, work);
 	pthread_mutex_unlock(&s->lock);
 	return position;
 }
@@ -329,18 +340,36 @@ void stream_push(struct stream *s, const struct work *work,
 		stream_go(s);
 }
 
-bool stream_do_now(struct stream *s, const struct work *work)
+bool stream_is_idle(const struct stream *s)
 {
-	struct stream *l = NULL;
+	const struct stream *l = NULL;
 
-	if (!stream_is_empty(s) || (s->legacy && has_blocking(s->device)))
+	if (!stream_is_done(s, atomic_load_explicit(&s->queued,
+	                                            memory_order_relaxed)) ||
+	    (s->legacy && has_blocking(s->device)))
 		return false;
 	if (s->blocking && !s->legacy)
 		l = atomic_load_explicit(&legacy[s->device],
 		                         memory_order_acquire);
-	if (l && !stream_is_done(l, atomic_load(&l->queued)))
-		return false;
-	return drive_now(s, work);
+	return !l || stream_is_done(l, atomic_load(&l->queued));
+}
+
+bool stream_put(struct stream *s, const struct work *work)
+{
+	bool has_room;
+
+	pthread_mutex_lock(&s->lock);
+	has_room = s->queued - s->done < STREAM_SLOTS;
+	if (has_room)
+		put_locked(s, work);
+	pthread_mutex_unlock(&s->lock);
+	return has_room;
+}
+
+void stream_push_begun(struct stream *s, const struct work *work)
+{
+	if (!stream_is_idle(s) || !drive_first(s, work))
+		stream_push(s, work, NULL);
 }
 
 bool stream_is_done(const struct stream *s, uint64_t position)

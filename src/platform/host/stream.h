@@ -254,9 +254,13 @@ cudaError_t stream_permits_calls(void);
 void stream_push(struct stream *stream, const struct work *work,
                  uint64_t *position_out);
 
-/* Do work that never has to wait at once instead of queueing it, if nothing is
- * queued before it; else false. */
-bool stream_do_now(struct stream *stream, const struct work *work);
+/* The same of work whose step would not have to be kicked, which so is not queued at
+ * all if it can be done at once. */
+void stream_push_begun(struct stream *stream, const struct work *work);
+
+/* True if nothing is left to do before what would be queued now (acquire: what it
+ * did). */
+bool stream_is_idle(const struct stream *stream);
 
 /* Do what is cheap of @stream, after queueing with stream_push_wait(). */
 void stream_go(struct stream *stream);

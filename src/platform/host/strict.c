@@ -112,7 +112,7 @@ void strict_leave(void)
 
 void strict_check_idle(const struct ncclComm *comm, const char *function)
 {
-	if (atomic_load_explicit(&comm->pending, memory_order_relaxed))
+	if (comm_has_work(comm))
 		strict_die(function, comm,
 		           "called while work is outstanding, of %s",
 		           name(&comm->strict.entered_by));
@@ -158,11 +158,6 @@ static bool is_by(const struct ncclComm *comm, const char *function)
 	return by && strcmp(by, function) == 0;
 }
 
-static bool has_work(const struct ncclComm *comm)
-{
-	return atomic_load_explicit(&comm->pending, memory_order_relaxed);
-}
-
 void strict_check_mixed(const struct world *w, const struct ncclComm *comm,
                         const char *function)
 {
@@ -172,7 +167,7 @@ void strict_check_mixed(const struct world *w, const struct ncclComm *comm,
 	for (i = 0; i < w->n; i++) {
 		aborted |= is_by(w->comms[i], "ncclCommAbort");
 		hangs |= is_by(w->comms[i], "ncclCommDestroy") &&
-		         has_work(w->comms[i]);
+		         comm_has_work(w->comms[i]);
 	}
 	if (aborted && hangs)
 		strict_die(function, comm,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/type.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 
@@ -218,7 +219,7 @@ static bool overlap(const char *a, size_t a_bytes, const char *b,
 static void check_overlap(const struct ncclComm *comm, const struct call *c,
                           const struct use *u)
 {
-	const size_t size = cohort_type_size(c->type);
+	const size_t size = type_size(c->type);
 	const char *send = c->send, *recv = c->recv;
 	char text[WORDS];
 
@@ -235,7 +236,7 @@ static void check_overlap(const struct ncclComm *comm, const struct call *c,
 void strict_check_call(const struct ncclComm *comm, const struct call *c)
 {
 	const struct use u = use_of(comm, c);
-	const size_t size = cohort_type_size(c->type);
+	const size_t size = type_size(c->type);
 
 	if (is_struck(comm))
 		return;
@@ -252,8 +253,8 @@ static void check_transfers(const struct ncclComm *comm,
 	const char *buffer = other->is_send ? other->from : other->to;
 	char text[WORDS], other_text[WORDS];
 
-	if (!overlap(recv->to, recv->count * cohort_type_size(recv->type),
-	             buffer, other->count * cohort_type_size(other->type)))
+	if (!overlap(recv->to, recv->count * type_size(recv->type), buffer,
+	             other->count * type_size(other->type)))
 		return;
 	if (other->is_send && buffer == recv->to && recv->peer == comm->rank &&
 	    other->peer == comm->rank)
@@ -292,7 +293,7 @@ void strict_check_arrival_locked(const struct launch *l)
 		else
 			c = as_call(&l->transfers[i - l->call_count]);
 		u = use_of(l->comm, &c);
-		size = cohort_type_size(c.type);
+		size = type_size(c.type);
 		check_freed(l->comm, &c, c.send, u.send * size, "send");
 		check_freed(l->comm, &c, c.recv, u.recv * size, "receive");
 	}

@@ -4,13 +4,14 @@
 
 #include <string.h>
 
+#include "base/type.h"
 #include "platform/host/host.h"
 #include "platform/host/reduce.h"
 
 /* The bytes of a block, and how many of them @rank sends. */
 static size_t block_bytes(const struct call *c)
 {
-	return c->count * cohort_type_size(c->type);
+	return c->count * type_size(c->type);
 }
 
 static size_t blocks_sent(const struct call *c, int rank, int n)
