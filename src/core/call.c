@@ -9,6 +9,7 @@
 
 #include "core/call.h"
 
+#include "base/type.h"
 #include "core/redop.h"
 
 /* True if @op's function is one that the library does not have. */
@@ -40,7 +41,7 @@ static ncclResult_t send_block(const struct cohort_comm *c,
                                const struct cohort_tensor *t, int peer,
                                size_t block, cudaStream_t stream)
 {
-	size_t bytes = t->count * cohort_type_size(t->type);
+	size_t bytes = t->count * type_size(t->type);
 
 	return c->clique->platform->ncclSend(
 		(const char *)t->send + block * bytes, t->count,
@@ -51,7 +52,7 @@ static ncclResult_t recv_block(const struct cohort_comm *c,
                                const struct cohort_tensor *t, int peer,
                                size_t block, cudaStream_t stream)
 {
-	size_t bytes = t->count * cohort_type_size(t->type);
+	size_t bytes = t->count * type_size(t->type);
 
 	return c->clique->platform->ncclRecv((char *)t->recv + block * bytes,
 	                                     t->count, (ncclDataType_t)t->type,

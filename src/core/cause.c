@@ -57,11 +57,6 @@ void cause_put(struct cohort_abort *a)
 	free(a);
 }
 
-const struct cohort_cause *cause_any(const struct cohort_abort *a)
-{
-	return atomic_load(&a->cause); /* seq_cst, see cause.h */
-}
-
 const struct cohort_cause *cause_look(const struct cohort_abort *a)
 {
 	const struct cohort_cause *cause = cause_any(a), *told;

@@ -77,7 +77,10 @@ const struct cohort_cause *cause_look(const struct cohort_abort *a);
 
 /* The same, or the orderly end, of which only the time means something; NULL while
  * there is neither. */
-const struct cohort_cause *cause_any(const struct cohort_abort *a);
+static inline const struct cohort_cause *cause_any(const struct cohort_abort *a)
+{
+	return atomic_load(&a->cause); /* seq_cst, see above */
+}
 
 /* The cause as this thread's error; COHORT_OK for NULL. */
 int cause_error(const struct cohort_cause *cause);

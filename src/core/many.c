@@ -3,6 +3,7 @@
 #include "core/many.h"
 
 #include "base/status.h"
+#include "base/type.h"
 #include "core/call.h"
 #include "core/native.h"
 
@@ -56,7 +57,7 @@ struct many many_for(int platform, const struct many *asked)
 
 static size_t bytes_of(const struct cohort_tensor *t)
 {
-	return t->count * cohort_type_size(t->type);
+	return t->count * type_size(t->type);
 }
 
 static size_t room_of(const struct cohort_tensor *t)
@@ -248,7 +249,7 @@ static void launch_part(struct cohort_comm *c, const struct op *op,
 	const struct cohort_tensor flat = {
 		.send = buffer,
 		.recv = buffer,
-		.count = part->bytes / cohort_type_size(part->type),
+		.count = part->bytes / type_size(part->type),
 		.type = part->type,
 	};
 

@@ -95,13 +95,17 @@ int device_enter(struct device_scope *scope, const struct platform *p,
 	scope->error = p->cudaGetDevice(&scope->before);
 	if (scope->error != cudaSuccess)
 		return native_cuda(p, "cudaGetDevice", scope->error);
+	scope->leaves = scope->before != device;
 	/* Also if it is current already: only this makes its context current,
 	 * which the driver's own functions need. */
+	if (!scope->leaves && p->has_no_contexts)
+		return COHORT_OK;
 	scope->error = p->cudaSetDevice(device);
 	return native_cuda(p, "cudaSetDevice", scope->error);
 }
 
 void device_leave(const struct device_scope *scope)
 {
-	scope->platform->cudaSetDevice(scope->before);
+	if (scope->leaves)
+		scope->platform->cudaSetDevice(scope->before);
 }

@@ -42,7 +42,8 @@ void native_thread(const struct platform *p);
 
 struct device_scope {
 	const struct platform *platform;
-	int before;        /* the device to go back to */
+	int before;        /* the device to go back to, */
+	bool leaves;       /* if it is another */
 	cudaError_t error; /* why it was not entered */
 };
 

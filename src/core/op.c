@@ -159,7 +159,7 @@ const char *redop_name(int redop)
 	return "?";
 }
 
-size_t op_bytes(const struct op *op)
+size_t op_bytes_of_all(const struct op *op)
 {
 	size_t i, n, k, bytes = 0;
 	const struct op *calls = op_calls(op, &n);
@@ -169,7 +169,7 @@ size_t op_bytes(const struct op *op)
 	for (i = 0; i < n; i++)
 		for (k = 0; k < calls[i].n; k++)
 			bytes += calls[i].tensors[k].count *
-			         cohort_type_size(calls[i].tensors[k].type);
+			         type_size(calls[i].tensors[k].type);
 	return bytes;
 }
 
@@ -228,7 +228,7 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 	size_t blocks = op_has_blocks(op->kind) ? (size_t)size : 1;
 	/* A barrier's buffers are the library's own. */
 	bool given = t->count && !op_has_no_tensors(op->kind);
-	size_t bytes = cohort_type_size(t->type), all;
+	size_t bytes = type_size(t->type), all;
 
 	if (!bytes)
 		return TENSOR_ERROR(
@@ -341,11 +341,28 @@ static int alone_check(const struct op *op, int rank)
 	                 op->kind == OP_SEND ? "recv" : "send");
 }
 
+/* Elements that no rank's blocks of any type are too many bytes of. */
+#define FEW ((size_t)1 << 40)
+
+_Static_assert(FEW <= PTRDIFF_MAX / COHORT_MAX_RANKS / 16, "of any type");
+
+/* True of what most calls are, in which there is nothing to be found. */
+static bool is_usual(const struct op *op, int size)
+{
+	const struct cohort_tensor *t = op->tensors;
+
+	return op->kind <= OP_SCATTER && op->n == 1 && t && t->send &&
+	       t->recv && t->count <= FEW && type_size(t->type) &&
+	       op->redop >= COHORT_SUM && op->root >= 0 && op->root < size;
+}
+
 int op_check(const struct op *op, int rank, int size)
 {
 	size_t i;
 	int rc = COHORT_OK;
 
+	if (is_usual(op, size))
+		return COHORT_OK;
 	if (op->kind != OP_BATCH) {
 		rc = op_check_call(op, rank, size);
 		return rc == COHORT_OK ? alone_check(op, rank) : rc;

@@ -11,6 +11,8 @@
 
 #include <cohort/cohort.h>
 
+#include "base/type.h"
+
 struct known;
 struct split_call;
 struct staged;
@@ -132,7 +134,13 @@ const char *op_buffer_name(const struct op *op, const char *what);
 bool op_has_blocks(enum op_kind kind);
 
 /* Bytes of the tensors' @count elements, all together. */
-size_t op_bytes(const struct op *op);
+size_t op_bytes_of_all(const struct op *op);
+static inline size_t op_bytes(const struct op *op)
+{
+	return op->n == 1 && op->kind != OP_BATCH
+	               ? op->tensors->count * type_size(op->tensors->type)
+	               : op_bytes_of_all(op);
+}
 
 /* Whether @op can be carried out as rank @rank of @size.  Pure; COHORT_INVALID
  * names the argument and its value.  Premultiplied sums are only known to the

@@ -19,11 +19,6 @@ static bool key_is_made;
 /* Guarded by lock: communicators that have an owner. */
 static struct cohort_comm *owned;
 
-uintptr_t owner_self(void)
-{
-	return (uintptr_t)pthread_self();
-}
-
 static uintptr_t load_owner(const struct cohort_comm *c)
 {
 	return atomic_load_explicit(&c->owner, memory_order_relaxed);

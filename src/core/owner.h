@@ -12,13 +12,17 @@
  * for ending a clique, which does not block.
  */
 
+#include <pthread.h>
 #include <stdint.h>
 
 struct clique;
 struct cohort_comm;
 
 /* The calling thread, as an owner. */
-uintptr_t owner_self(void);
+static inline uintptr_t owner_self(void)
+{
+	return (uintptr_t)pthread_self();
+}
 
 /* Make the calling thread the owner of @comm, or nobody; inside the gate.
  * COHORT_OK; COHORT_ALREADY; COHORT_SYSTEM if the thread's end cannot be watched

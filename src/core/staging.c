@@ -12,6 +12,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/type.h"
 #include "core/clique.h"
 #include "core/pair.h"
 
@@ -69,7 +70,7 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 
 	*s = (struct staged){
 		.deadline_ns = deadline_ns,
-		.element = cohort_type_size(t->type),
+		.element = type_size(t->type),
 		.chunk = t->count,
 		.chunks = 1,
 	};

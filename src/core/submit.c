@@ -27,6 +27,9 @@
 #include "core/redop.h"
 #include "core/split.h"
 
+/* Of one rank or several: made for each, so that one does not loop over one. */
+#define EACH static inline __attribute__((always_inline))
+
 /* ---- the gate --------------------------------------------------------- */
 
 static int owner_check(const struct cohort_comm *c)
@@ -41,7 +44,7 @@ static int owner_check(const struct cohort_comm *c)
 
 static int gate_check(const struct cohort_comm *c, bool with_cause)
 {
-	const struct cohort_cause *cause;
+	const struct cohort_cause *cause = NULL;
 	int rc = owner_check(c); /* again, inside: now it cannot change */
 
 	if (rc != COHORT_OK)
@@ -50,9 +53,11 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
 		                 c->rank);
-	cause = with_cause ? NULL : clique_whole_cause(c->clique);
-	if (cause &&
-	    (atomic_load(&c->clique->stale) || atomic_load(&c->abandoned)))
+	if (!with_cause && cause_any(c->clique->end))
+		cause = clique_whole_cause(c->clique);
+	if (!cause)
+		return COHORT_OK;
+	if (atomic_load(&c->clique->stale) || atomic_load(&c->abandoned))
 		return error_set(COHORT_STALE,
 		                 "rank %d of generation %d is of the past: %s",
 		                 c->rank, c->clique->generation, cause->text);
@@ -86,13 +91,13 @@ void gate_leave(struct cohort_comm *c)
 	atomic_store_explicit(&c->gate, 0, memory_order_release);
 }
 
-static void leave_all(struct cohort_comm *comms, int n)
+EACH void leave_all(struct cohort_comm *comms, int n)
 {
 	while (n--)
 		gate_leave(&comms[n]);
 }
 
-static int enter_all(struct cohort_comm *comms, int n)
+EACH int enter_all(struct cohort_comm *comms, int n)
 {
 	int i, rc;
 
@@ -112,12 +117,13 @@ static int enter_all(struct cohort_comm *comms, int n)
 static int slot_await(struct cohort_comm *c, uint64_t ticket)
 {
 	struct clique *q = c->clique;
-	struct backoff b = backoff_among(q->world);
 	uint64_t former = ticket - q->slots;
+	struct backoff b;
 	int rc;
 
-	if (ticket <= q->slots)
+	if (ticket <= q->slots || comm_ticket_done(c, former))
 		return COHORT_OK;
+	b = backoff_among(q->world);
 	while (!comm_ticket_done(c, former)) {
 		rc = clique_error(q);
 		if (rc != COHORT_OK)
@@ -128,7 +134,7 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 	return COHORT_OK;
 }
 
-static int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
+EACH int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
 {
 	int i, rc = COHORT_OK;
 
@@ -138,7 +144,7 @@ static int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
 }
 
 /* What only the communicators know, and have to have, with every gate held. */
-static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
+EACH int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 {
 	int i, rc = COHORT_OK;
 
@@ -152,8 +158,7 @@ static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 	return rc;
 }
 
-static int check_all(const struct cohort_comm *comms, int n,
-                     const struct op *ops)
+EACH int check_all(const struct cohort_comm *comms, int n, const struct op *ops)
 {
 	int i, rc = COHORT_OK;
 
@@ -241,8 +246,8 @@ static void note_result(struct failure *f, int rank, struct native_result r)
 
 /* All native calls of all ranks, grouped if there are several.  The group is
  * always ended; the first failure is the one that counts. */
-static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
-                       struct failure *f)
+EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
+                     struct failure *f)
 {
 	const struct platform *p = comms->clique->platform;
 	bool grouped = n > 1 || call_is_several(comms->clique, ops);
@@ -258,7 +263,7 @@ static void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		note_result(f, comms->rank, staging_launch(comms, ops));
 		return;
 	}
-	if (n == 1 && many_is_special(comms, ops, f->captured)) {
+	if (n == 1 && ops->n > 1 && many_is_special(comms, ops, f->captured)) {
 		note_result(f, comms->rank,
 		            many_launch(comms, ops, f->captured));
 		return;
@@ -314,7 +319,7 @@ static void mark_start(struct cohort_comm *c, void *stream, uint64_t ticket,
 }
 
 /* Make the device of one rank of several current. */
-static void go_to(const struct cohort_comm *c, int n, struct failure *f)
+EACH void go_to(const struct cohort_comm *c, int n, struct failure *f)
 {
 	if (n > 1)
 		note_cuda(f, c->rank, "cudaSetDevice",
@@ -323,9 +328,9 @@ static void go_to(const struct cohort_comm *c, int n, struct failure *f)
 
 /* Launch and mark on every rank, each on its device.  After a failure nothing
  * says what a collective has queued, on any of the ranks. */
-static void launch_and_mark(struct cohort_comm *comms, int n,
-                            const struct op *ops, uint64_t ticket,
-                            struct failure *f)
+EACH void launch_and_mark(struct cohort_comm *comms, int n,
+                          const struct op *ops, uint64_t ticket,
+                          struct failure *f)
 {
 	bool starts = op_is_awaited(ops) &&
 	              comms->clique->platform->starts_are_marked;
@@ -383,9 +388,9 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 }
 
 /* Whether all ranks make this call.  A difference is the end of the clique. */
-static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
-                     uint32_t digest, uint64_t ticket, uint64_t now_ns,
-                     struct failure *f)
+EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
+                   uint32_t digest, uint64_t ticket, uint64_t now_ns,
+                   struct failure *f)
 {
 	int i, rc = COHORT_OK;
 
@@ -439,8 +444,8 @@ static int launch_captured(struct cohort_comm *comms, int n,
 }
 
 /* The native part, after which the others wait for this rank. */
-static int launch(struct cohort_comm *comms, int n, const struct op *ops,
-                  uint64_t ticket, struct failure *f)
+EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
+                uint64_t ticket, struct failure *f)
 {
 	if (ops->kind == OP_SPLIT)
 		return launch_split(comms, ops, ticket, f);
@@ -468,8 +473,8 @@ static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 }
 
 /* With every gate held and the first rank's device current. */
-static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
-                         struct failure *f, uint64_t *ticket_out)
+EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
+                       struct failure *f, uint64_t *ticket_out)
 {
 	/* Of several ranks the one thread calls the same for each. */
 	const uint32_t digest = agree_digest(ops);
@@ -480,7 +485,8 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	/* One thread that calls for several ranks has no lists. */
-	rc = n == 1 ? many_prepare(comms, ops, f->captured) : COHORT_OK;
+	if (n == 1 && ops->n > 1)
+		rc = many_prepare(comms, ops, f->captured);
 	if (rc != COHORT_OK)
 		return rc;
 	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
@@ -491,8 +497,11 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	for (i = 0; i < n; i++) {
 		if (ticket > 1)
 			look_back(&comms[i], ticket - 1, now);
+		/* Set by this thread as it entered. */
 		recorder_begin(&comms[i].recorder, ticket, &ops[i], digest,
-		               thread_id(), now);
+		               atomic_load_explicit(&comms[i].tid,
+		                                    memory_order_relaxed),
+		               now);
 	}
 	rc = agree_all(comms, n, ops, digest, ticket, now, f);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
@@ -533,8 +542,8 @@ static void fire_for_device(struct cohort_comm *c, int status,
 	f->ended = true;
 }
 
-int submit(struct cohort_comm *comms, int n, const struct op *ops,
-           uint64_t *ticket_out)
+EACH int submit_ranks(struct cohort_comm *comms, const int n,
+                      const struct op *ops, uint64_t *ticket_out)
 {
 	struct failure f = { .what = NULL };
 	/* One thread that calls for several ranks has no lists. */
@@ -575,4 +584,11 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc == COHORT_OK && ticket_out)
 		*ticket_out = f.captured ? COHORT_CAPTURED : ticket;
 	return rc;
+}
+
+int submit(struct cohort_comm *comms, int n, const struct op *ops,
+           uint64_t *ticket_out)
+{
+	return n == 1 ? submit_ranks(comms, 1, ops, ticket_out)
+	              : submit_ranks(comms, n, ops, ticket_out);
 }
