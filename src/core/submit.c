@@ -318,6 +318,29 @@ static void mark_start(struct cohort_comm *c, void *stream, uint64_t ticket,
 	                            (uint32_t)ticket));
 }
 
+/* True if one native call is all of it, whose ends can be marked with it. */
+static bool has_own_ends(const struct cohort_comm *c, const struct op *op)
+{
+	return op->n == 1 && op->kind <= OP_BARRIER && !op->staged &&
+	       c->clique->world > 1 && c->clique->platform->ends_ahead;
+}
+
+/* Launch one that marks its ends itself. */
+static void launch_with_ends(struct cohort_comm *c, const struct op *op,
+                             uint64_t ticket, struct failure *f)
+{
+	const struct clique *q = c->clique;
+	const uint64_t slot = ticket & (q->slots - 1);
+
+	q->platform->ends_ahead(op->stream, &c->started[slot], &c->done[slot],
+	                        (uint32_t)ticket);
+	launch_all(c, 1, op, f);
+	if (f->what)
+		q->platform->ends_ahead(op->stream, NULL, NULL, 0);
+	else
+		note_cuda(f, c->rank, "mark", q->platform->ends_behind());
+}
+
 /* Make the device of one rank of several current. */
 EACH void go_to(const struct cohort_comm *c, int n, struct failure *f)
 {
@@ -326,17 +349,14 @@ EACH void go_to(const struct cohort_comm *c, int n, struct failure *f)
 		          c->clique->platform->cudaSetDevice(c->device));
 }
 
-/* Launch and mark on every rank, each on its device.  After a failure nothing
- * says what a collective has queued, on any of the ranks. */
-EACH void launch_and_mark(struct cohort_comm *comms, int n,
-                          const struct op *ops, uint64_t ticket,
-                          struct failure *f)
+/* Launch between marks on every rank, each on its device. */
+EACH void launch_between(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint64_t ticket, struct failure *f)
 {
 	bool starts = op_is_awaited(ops) &&
 	              comms->clique->platform->starts_are_marked;
 	int i;
 
-	f->queued = op_is_awaited(ops);
 	for (i = 0; starts && i < n && !f->what; i++) {
 		go_to(&comms[i], n, f);
 		if (!f->what)
@@ -349,6 +369,21 @@ EACH void launch_and_mark(struct cohort_comm *comms, int n,
 		if (!f->what)
 			mark(&comms[i], ops[i].stream, ticket, f);
 	}
+}
+
+/* Launch and mark.  After a failure nothing says what a collective has queued, on any
+ * of the ranks. */
+EACH void launch_and_mark(struct cohort_comm *comms, int n,
+                          const struct op *ops, uint64_t ticket,
+                          struct failure *f)
+{
+	int i;
+
+	f->queued = op_is_awaited(ops);
+	if (n == 1 && has_own_ends(comms, ops))
+		launch_with_ends(comms, ops, ticket, f);
+	else
+		launch_between(comms, n, ops, ticket, f);
 	if (!f->what || !f->queued)
 		return;
 	for (i = 0; i < n; i++) {

@@ -33,8 +33,8 @@ enum platform_function {
 /* clang-format on */
 
 struct platform {
-	int kind;               /* COHORT_PLATFORM_GPU or _HOST */
-	const char *name;       /* "gpu" or "host" */
+	int kind;             /* COHORT_PLATFORM_GPU or _HOST */
+	const char *name;     /* "gpu" or "host" */
 	bool has_no_contexts; /* cudaSetDevice() changes nothing for a device that
 	                         is current already */
 	bool starts_are_marked; /* a mark is cheap enough for one more before
@@ -57,6 +57,18 @@ struct platform {
 	 */
 	cudaError_t (*mark)(cudaStream_t stream, uint32_t *word,
 	                    uint32_t value);
+	/*
+	 * ends_ahead  - have the next call of NCCL's by this thread, which is on
+	 *               @stream, store @value into @started as it begins there and into
+	 *               @done as it ends, as mark() would; a NULL @done: none after all
+	 * ends_behind - after it: mark() both, if it does not, as there was nothing to
+	 *               do
+	 *
+	 * Nobody awaits @started.  NULL where two marks are as good, as on a GPU.
+	 */
+	void (*ends_ahead)(cudaStream_t stream, uint32_t *started,
+	                   uint32_t *done, uint32_t value);
+	cudaError_t (*ends_behind)(void);
 	/*
 	 * Make @stream wait until (int32_t)(*@word - @value) >= 0, for a @word
 	 * that a mark queued earlier will set.

@@ -113,14 +113,10 @@ struct ncclComm {
 
 	/* Owned by the thread that uses the communicator.  The stock is memory
 	 * that costs nothing until it is used, and then no allocation. */
-	struct launch *unused;
+	struct launch *first_given, *last_given;
 	struct launch *stock;
 	size_t stock_used;
 	struct launch *kept; /* see kept.h */
-
-	/* Atomic; launches for which there is no more use: a stack, to which
-	 * all push and of which their owner takes all. */
-	struct launch *_Atomic returned;
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;

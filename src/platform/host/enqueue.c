@@ -138,9 +138,8 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 	if (c->op == CALL_PRE_MUL_SUM)
 		return launch_one(comm, c, s, fault);
 	if (c->send != c->recv)
-		return copied(
-			copy_submit(s, c->recv, c->send,
-		                    c->count * type_size(c->type), NULL));
+		return copied(copy_submit(s, c->recv, c->send,
+		                          c->count * type_size(c->type), NULL));
 	return ncclSuccess;
 }
 

@@ -21,7 +21,7 @@ void *kept_make(ncclComm_t comm)
 	if (!l || !can_be_kept(comm) || l->transfer_count ||
 	    l->stream_count != 1 || l->fault.kind || capture_has(l->streams[0]))
 		return NULL;
-	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
+	launch_keep(l);
 	l->next_kept = comm->kept;
 	comm->kept = l;
 	return l;
@@ -55,7 +55,7 @@ void kept_drop(ncclComm_t comm, void *kept)
 	while (*at != l)
 		at = &(*at)->next_kept;
 	*at = l->next_kept;
-	launch_put(l);
+	launch_unkeep(l);
 }
 
 void kept_free(struct ncclComm *comm)

@@ -58,35 +58,71 @@ static void launch_fini(struct launch *l)
 		free(l->transfers);
 }
 
-/* Those that were put back since they were last taken.  Acquire: the last use. */
-static void take_returned(struct ncclComm *comm)
+/* ---- those of a communicator ------------------------------------------ */
+
+/* All but those that are kept are in a line, the last that was given out at its end.
+ * As launches end in their order, the first is the one to be given out again. */
+static void line_up(struct launch *l)
 {
-	comm->unused = atomic_exchange_explicit(&comm->returned, NULL,
-	                                        memory_order_acquire);
+	struct ncclComm *comm = l->comm;
+
+	l->next_given = NULL;
+	l->is_in_line = true;
+	*(comm->first_given ? &comm->last_given->next_given
+	                    : &comm->first_given) = l;
+	comm->last_given = l;
 }
 
-static void free_unused(struct ncclComm *comm)
+static struct launch *leave_line(struct ncclComm *comm)
 {
-	struct launch *l, *next;
+	struct launch *l = comm->first_given;
 
-	for (l = comm->unused; l; l = next) {
-		next = l->next;
-		launch_fini(l);
-		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
-			free(l);
-	}
+	if (!l)
+		return NULL;
+	comm->first_given = l->next_given;
+	l->is_in_line = false;
+	return l;
 }
 
 void launches_free(struct ncclComm *comm)
 {
-	free_unused(comm);
-	take_returned(comm);
-	free_unused(comm);
+	struct launch *l;
+
+	while ((l = leave_line(comm))) {
+		launch_fini(l);
+		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
+			free(l);
+	}
 	free(comm->stock);
+}
+
+/* True if nobody uses it (acquire: the last use). */
+static bool is_at_rest(const struct launch *l)
+{
+	return !atomic_load_explicit(&l->users, memory_order_acquire);
+}
+
+/* One that is not in the line.  A graph's, or one of many in flight, may be the first
+ * in it for long: it goes to the end. */
+static struct launch *find(struct ncclComm *comm)
+{
+	struct launch *l;
+	int i;
+
+	for (i = 0; i < 2 && (l = leave_line(comm)); i++) {
+		if (is_at_rest(l))
+			return l;
+		if (!l->is_kept)
+			line_up(l);
+	}
+	if (comm->stock_used < COMM_STOCK)
+		return launch_init(&comm->stock[comm->stock_used++]);
+	return launch_init(calloc(1, sizeof(*l)));
 }
 
 void launch_renew(struct launch *l)
 {
+	l->ends.started = l->ends.done = NULL;
 	l->joined = false;
 	l->follows = false;
 	l->patience = 0;
@@ -98,17 +134,8 @@ void launch_renew(struct launch *l)
 
 struct launch *launch_get(struct ncclComm *comm)
 {
-	struct launch *l;
+	struct launch *l = find(comm);
 
-	if (!comm->unused)
-		take_returned(comm);
-	l = comm->unused;
-	if (l)
-		comm->unused = l->next;
-	else if (comm->stock_used < COMM_STOCK)
-		l = launch_init(&comm->stock[comm->stock_used++]);
-	if (!l)
-		l = launch_init(calloc(1, sizeof(*l)));
 	if (!l)
 		return NULL;
 	l->comm = comm;
@@ -123,25 +150,32 @@ struct launch *launch_get(struct ncclComm *comm)
 	l->due_ns = 0;
 	launch_renew(l);
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
+	line_up(l);
 	return l;
 }
 
 void launch_put(struct launch *l)
 {
-	struct ncclComm *comm = l->comm;
-
 	/* Acquire and release: the last one sees what the other did.  Where there is
-	 * one, there will not be another. */
-	if (atomic_load_explicit(&l->users, memory_order_acquire) > 1 &&
-	    atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel) > 1)
-		return;
-	l->next = atomic_load_explicit(&comm->returned, memory_order_relaxed);
-	/* Release: the last use.  All are taken at once, so that it does not
-	 * matter if one was taken and came back meanwhile. */
-	while (!atomic_compare_exchange_weak_explicit(&comm->returned, &l->next,
-	                                              l, memory_order_release,
-	                                              memory_order_relaxed))
-		;
+	 * one, there will not be another.  Release: the last use. */
+	if (atomic_load_explicit(&l->users, memory_order_acquire) == 1)
+		atomic_store_explicit(&l->users, 0, memory_order_release);
+	else
+		atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel);
+}
+
+void launch_keep(struct launch *l)
+{
+	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
+	l->is_kept = true;
+}
+
+void launch_unkeep(struct launch *l)
+{
+	l->is_kept = false;
+	if (!l->is_in_line)
+		line_up(l);
+	launch_put(l);
 }
 
 /* ---- what is in it ---------------------------------------------------- */
@@ -287,6 +321,8 @@ static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 	const struct work w = { .step = meet_step, .launch = l };
 	struct ncclComm *comm = l->comm;
 
+	if (!position_out)
+		l->ends = ends_take(s);
 	l->round = atomic_load_explicit(&comm->rounds, memory_order_relaxed);
 	atomic_store_explicit(&comm->rounds, l->round + 1,
 	                      memory_order_relaxed);

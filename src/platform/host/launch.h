@@ -112,8 +112,14 @@ enum way {
 
 struct launch {
 	struct ncclComm *comm;
-	struct launch *next; /* in the group, or among the unused */
+	struct launch *next; /* in the group */
 	struct launch *next_kept;
+
+	/* Owned by the thread that uses the communicator: see launch.c. */
+	struct launch *next_given;
+	bool is_in_line;
+	bool is_kept;
+
 	uint64_t round; /* which launch of the communicator it is */
 
 	/* The streams named by its calls; it runs on the last, and the others
@@ -141,6 +147,8 @@ struct launch {
 	struct cohort_fault
 		fault;   /* of its last call that had one, or kind 0 */
 	uint64_t due_ns; /* of a delay, once it has begun */
+
+	struct ends ends;
 
 	/* Atomic; who still uses it: the group, and once queued the stream. */
 	atomic_int users;
@@ -192,8 +200,12 @@ struct launch *launch_get(struct ncclComm *comm);
 /* To be queued once more, with the same calls in it. */
 void launch_renew(struct launch *launch);
 
-/* One user less; the last one puts it back for the next. */
+/* One user less; the last one leaves it for the next. */
 void launch_put(struct launch *launch);
+
+/* For the thread that uses the communicator: be a user of it for long, or no more. */
+void launch_keep(struct launch *launch);
+void launch_unkeep(struct launch *launch);
 
 /* Add to it; false without memory. */
 bool launch_add_stream(struct launch *launch, struct stream *stream);

@@ -46,20 +46,25 @@ static bool word_reached(const uint32_t *word, uint32_t value,
 	return true;
 }
 
+void mark_set(uint32_t *word, uint32_t value)
+{
+	/* seq_cst, see word_follower_count; also the release of everything
+	 * that the stream did before. */
+	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	if (!atomic_load(&word_follower_count))
+		return;
+	pthread_mutex_lock(&words_lock);
+	atomic_store(&word_follower_count, 0);
+	stream_kick_all_locked(&word_followers);
+	pthread_mutex_unlock(&words_lock);
+}
+
 static enum step mark_step(struct stream *s, struct work *w,
                            const struct drive *d)
 {
 	(void)s;
 	(void)d;
-	/* seq_cst, see word_follower_count; also the release of everything
-	 * that the stream did before. */
-	__atomic_store_n(w->mark.word, w->mark.value, __ATOMIC_SEQ_CST);
-	if (atomic_load(&word_follower_count)) {
-		pthread_mutex_lock(&words_lock);
-		atomic_store(&word_follower_count, 0);
-		stream_kick_all_locked(&word_followers);
-		pthread_mutex_unlock(&words_lock);
-	}
+	mark_set(w->mark.word, w->mark.value);
 	return STEP_DONE;
 }
 
@@ -108,7 +113,7 @@ static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
 	if (!s)
 		return cudaErrorInvalidResourceHandle;
 	if (step == mark_step && capture_none() && stream_is_idle(s)) {
-		mark_step(s, &w, NULL);
+		mark_set(word, value);
 		stream_settle();
 		return cudaSuccess;
 	}
@@ -118,6 +123,47 @@ static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 {
 	return device_error(push_mark(stream, mark_step, word, value, 0));
+}
+
+/* ---- of launches ------------------------------------------------------ */
+
+/* Owned by the thread: for its next launch. */
+static _Thread_local struct {
+	struct ends ends; /* without done: nothing */
+	const struct stream *stream;
+	cudaStream_t handle;
+} ahead;
+
+void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
+                       uint32_t value)
+{
+	ahead.ends = (struct ends){ started, done, value };
+	ahead.stream = done ? stream_find(stream) : NULL;
+	ahead.handle = stream;
+}
+
+struct ends ends_take(const struct stream *s)
+{
+	const struct ends ends = ahead.ends;
+
+	if (!ends.done || ahead.stream != s)
+		return (struct ends){ .done = NULL };
+	ahead.ends.done = NULL;
+	return ends;
+}
+
+cudaError_t stream_ends_behind(void)
+{
+	const struct ends ends = ahead.ends;
+	cudaError_t error;
+
+	if (!ends.done)
+		return cudaSuccess;
+	ahead.ends.done = NULL;
+	error = stream_mark(ahead.handle, ends.started, ends.value);
+	if (error == cudaSuccess)
+		error = stream_mark(ahead.handle, ends.done, ends.value);
+	return error;
 }
 
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,

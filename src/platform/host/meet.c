@@ -479,6 +479,14 @@ static void arrive_on(struct stream *s, struct launch *l)
 		round_begin(w, l->comm->rank);
 }
 
+/* The stream has come to it. */
+static void set_started(struct launch *l)
+{
+	/* Release: what the stream did before. */
+	__atomic_store_n(l->ends.started, l->ends.value, __ATOMIC_RELEASE);
+	l->ends.started = NULL;
+}
+
 enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 {
 	struct launch *l = work->launch;
@@ -486,6 +494,8 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 	struct world *w = comm->world;
 	bool left = false;
 
+	if (l->ends.started)
+		set_started(l);
 	if (!l->joined && !comm_is_aborted(comm)) {
 		if (!may_join(l) && follow(s, l))
 			return l->due_ns ? stream_timer(s, l->due_ns, d)
@@ -504,6 +514,8 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 	if (!atomic_load(&l->over))
 		return left ? STEP_LEFT : STEP_WATCH;
 	unfollow(s, l);
+	if (l->ends.done)
+		mark_set(l->ends.done, l->ends.value);
 	launch_done(l);
 	return STEP_DONE;
 }

@@ -335,8 +335,22 @@ void stream_settle(void);
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
                        const struct drive *drive);
 
+/* Words that a launch sets as it begins and as it ends; NULL: none. */
+struct ends {
+	uint32_t *started, *done;
+	uint32_t value;
+};
+
+/* What the calling thread's next launch, which is on @stream and is now queued, shall
+ * set; and set a word that may be awaited. */
+struct ends ends_take(const struct stream *stream);
+void mark_set(uint32_t *word, uint32_t value);
+
 /* The functions of the table that are ours: mark.c. */
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
+void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
+                       uint32_t value);
+cudaError_t stream_ends_behind(void);
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value);
 /* The driver's: @address is of memory that was given out or registered, and
