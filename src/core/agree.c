@@ -86,12 +86,15 @@ _Atomic uint64_t *agree_words(unsigned slots, int ranks)
 	return words ? memset(words, 0, bytes) : NULL;
 }
 
+/* Those of all ranks. */
+static _Atomic uint64_t *words_of(const struct clique *q, uint64_t number)
+{
+	return &q->agreed[(number & (q->slots - 1)) * row(q->size)];
+}
+
 static _Atomic uint64_t *word_at(const struct cohort_comm *c, uint64_t number)
 {
-	const struct clique *q = c->clique;
-
-	return &q->agreed[(number & (q->slots - 1)) * row(q->size) +
-	                  (size_t)(c - q->comms)];
+	return words_of(c->clique, number) + (c - c->clique->comms);
 }
 
 struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
@@ -165,24 +168,28 @@ static int await_ranks(struct cohort_comm *c, uint64_t number)
 
 /* ---- differences ------------------------------------------------------ */
 
-/* True if @other has made this call, too, and another one. */
+/* True if @theirs is of this call, too, and of another one. */
+static bool word_differs(uint64_t theirs, uint64_t number, uint64_t word)
+{
+	return theirs != word && word_is_of(theirs, number);
+}
+
+/* The same of the word of @other. */
 static bool differs(const struct cohort_comm *other, uint64_t number,
                     uint64_t word)
 {
-	uint64_t theirs = load_word(other, number);
-
-	return word_is_of(theirs, number) && theirs != word;
+	return word_differs(load_word(other, number), number, word);
 }
 
-static bool any_differs(const struct cohort_comm *c, uint64_t number,
-                        uint64_t word)
+/* The same of any rank's but that whose @word it is. */
+static bool any_differs(const struct clique *q, uint64_t number, uint64_t word)
 {
-	const struct clique *q = c->clique;
+	const _Atomic uint64_t *words = words_of(q, number);
 	int r;
 
 	for (r = 0; r < q->size; r++)
-		if (&q->comms[r] != c && differs(&q->comms[r], number, word))
-			return true;
+		if (word_differs(atomic_load(&words[r]), number, word))
+			return true; /* seq_cst, see agree.h */
 	return false;
 }
 
@@ -392,7 +399,7 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 	if (rc != COHORT_OK)
 		return rc;
 	publish(c, op, number, word, ticket, now_ns);
-	if (any_differs(c, number, word)) {
+	if (any_differs(c->clique, number, word)) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);
 	}
