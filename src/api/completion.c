@@ -65,31 +65,34 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 /* Help that takes longer has carried something on. */
 #define HELPED_NS 20000
 
-/* Of a ticket that was not done when it was first asked about.  Who has helped waits
- * for the next thing to do, not for as long as for all of them. */
+/* Carry @ticket on for a little, and ask again. */
+static int help(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
+{
+	comm_ticket_help(c, ticket, deadline);
+	return ask(c, ticket);
+}
+
+/* Of a ticket that was not done when it was last asked about.  Who has helped waits for
+ * the next thing to do, not for as long as for all of them. */
 static int await_answer(struct cohort_comm *c, uint64_t ticket,
                         uint64_t deadline)
 {
 	struct backoff b = backoff_among(c->clique->world);
-	uint64_t from = 0, now;
-	int rc;
+	uint64_t from, now = clock_now();
+	int rc = COHORT_TIMED_OUT;
 
-	for (;;) {
-		comm_ticket_help(c, ticket, deadline);
-		rc = ask(c, ticket);
-		if (rc != COHORT_TIMED_OUT)
-			return rc;
-		now = clock_now();
-		if (now >= deadline)
-			return rc;
-		if (now - from > HELPED_NS)
-			b = backoff_among(c->clique->world);
+	while (rc == COHORT_TIMED_OUT && now < deadline) {
 		backoff_wait(&b, deadline);
 		rc = ask(c, ticket);
 		if (rc != COHORT_TIMED_OUT)
-			return rc;
+			break;
 		from = clock_now();
+		rc = help(c, ticket, deadline);
+		now = clock_now();
+		if (now - from > HELPED_NS)
+			b = backoff_among(c->clique->world);
 	}
+	return rc;
 }
 
 int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
@@ -99,8 +102,11 @@ int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = ask(c, ticket);
+	if (rc == COHORT_TIMED_OUT)
+		rc = help(c, ticket, deadline);
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
+	/* Long enough to be told of. */
 	atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
 	rc = await_answer(c, ticket, deadline);
 	atomic_fetch_add_explicit(&c->waits_ended, 1, memory_order_relaxed);
@@ -113,10 +119,7 @@ int comm_carry_on(struct cohort_comm *c, uint64_t ticket, uint64_t until)
 
 	if (rc == COHORT_OK)
 		rc = ask(c, ticket);
-	if (rc != COHORT_TIMED_OUT)
-		return rc;
-	comm_ticket_help(c, ticket, until);
-	return ask(c, ticket);
+	return rc == COHORT_TIMED_OUT ? help(c, ticket, until) : rc;
 }
 
 void comm_flush(struct cohort_comm *c)

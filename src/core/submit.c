@@ -244,6 +244,13 @@ static void note_result(struct failure *f, int rank, struct native_result r)
 		note(f, rank, r.what, r.nccl, r.cuda);
 }
 
+/* Of one rank: launched otherwise than in one call or group. */
+static bool is_special(const struct cohort_comm *c, const struct op *op,
+                       bool captured)
+{
+	return op->n > 1 && many_is_special(c, op, captured);
+}
+
 /* All native calls of all ranks, grouped if there are several.  The group is
  * always ended; the first failure is the one that counts. */
 EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
@@ -263,7 +270,7 @@ EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		note_result(f, comms->rank, staging_launch(comms, ops));
 		return;
 	}
-	if (n == 1 && ops->n > 1 && many_is_special(comms, ops, f->captured)) {
+	if (n == 1 && is_special(comms, ops, f->captured)) {
 		note_result(f, comms->rank,
 		            many_launch(comms, ops, f->captured));
 		return;
@@ -318,11 +325,12 @@ static void mark_start(struct cohort_comm *c, void *stream, uint64_t ticket,
 	                            (uint32_t)ticket));
 }
 
-/* True if one native call is all of it, whose ends can be marked with it. */
+/* True if one native call or group is all of it, whose ends can be marked with it; where
+ * they can, that is so with host memory, too. */
 static bool has_own_ends(const struct cohort_comm *c, const struct op *op)
 {
-	return op->n == 1 && op->kind <= OP_BARRIER && !op->staged &&
-	       c->clique->world > 1 && c->clique->platform->ends_ahead;
+	return op->kind <= OP_BARRIER && c->clique->world > 1 &&
+	       c->clique->platform->ends_ahead && !is_special(c, op, false);
 }
 
 /* Launch one that marks its ends itself. */

@@ -58,9 +58,10 @@ struct platform {
 	cudaError_t (*mark)(cudaStream_t stream, uint32_t *word,
 	                    uint32_t value);
 	/*
-	 * ends_ahead  - have the next call of NCCL's by this thread, which is on
-	 *               @stream, store @value into @started as it begins there and into
-	 *               @done as it ends, as mark() would; a NULL @done: none after all
+	 * ends_ahead  - have the next call of NCCL's by this thread, or group of
+	 *               calls, which is on @stream, store @value into @started as it
+	 *               begins there and into @done as it ends, as mark() would; a
+	 *               NULL @done: none after all
 	 * ends_behind - after it: mark() both, if it does not, as there was nothing to
 	 *               do
 	 *

@@ -172,19 +172,19 @@ static void pop(struct stream *s)
  * Called with busy set. */
 static enum step drive_busy(struct stream *s, const struct drive *d)
 {
+	const uint64_t before = s->done;
 	struct work *w;
 	enum step r;
 
 	while (!stream_is_empty(s)) {
 		w = &s->ring[s->done % STREAM_SLOTS];
-		if (d != &cheap && has_come(d, s->done))
+		if (d != &cheap && (has_come(d, s->done) ||
+		                    (s->done != before && drive_is_late(d))))
 			d = &cheap;
 		r = w->step(s, w, d);
 		if (r != STEP_DONE)
 			return r;
 		pop(s);
-		if (d != &cheap && drive_is_late(d))
-			d = &cheap;
 	}
 	return STEP_DONE;
 }
