@@ -217,7 +217,8 @@ platform_sources := \
   tests/platform/arguments.c tests/platform/calls.c tests/platform/capture.c \
   tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
   tests/platform/copy2d.c tests/platform/device.c \
-  tests/platform/differential.c tests/platform/entry.c tests/platform/fault.c \
+  tests/platform/differential.c tests/platform/ends.c tests/platform/entry.c \
+  tests/platform/fault.c \
   tests/platform/group.c tests/platform/join.c tests/platform/mark.c \
   tests/platform/matching.c tests/platform/memory.c tests/platform/minder.c \
   tests/platform/neighbours.c tests/platform/nonblocking.c \
@@ -237,7 +238,7 @@ support_sources := \
 # In each suite itself.
 skip_sources := tests/support/skip.c
 fault_tests := gradients memory native steady
-stress_tests := collectives generations joins owner recorder recycled reducer stack streams
+stress_tests := collectives generations joins owner recorder recycled reducer shared stack streams
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits flush handles host_memory lives messages mix prober \
               respawn siblings splits stalls

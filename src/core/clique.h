@@ -128,8 +128,8 @@ struct cohort_comm {
 	 * 0: none was.  Relaxed: for people. */
 	atomic_int tid;
 
-	/* Atomic; waits for tickets that were not done at once: begun, and ended.
-	 * Relaxed: for people. */
+	/* Atomic; waits for tickets for which some looks were not enough: begun, and
+	 * ended.  Relaxed: for people. */
 	_Atomic uint64_t waits;
 	_Atomic uint64_t waits_ended;
 
