@@ -21,7 +21,7 @@ void *kept_make(ncclComm_t comm)
 	if (!l || !can_be_kept(comm) || l->transfer_count ||
 	    l->stream_count != 1 || l->fault.kind || capture_has(l->streams[0]))
 		return NULL;
-	launch_keep(l);
+	l->is_kept = true;
 	l->next_kept = comm->kept;
 	comm->kept = l;
 	return l;
@@ -35,15 +35,14 @@ bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
 	if (!s || s->device != comm->device || capture_has(s) ||
 	    group_is_open() || !can_be_kept(comm))
 		return false;
-	/* Acquire: the last use. */
-	if (atomic_load_explicit(&l->users, memory_order_acquire) != 1 ||
+	if (!launch_is_at_rest(l) ||
 	    comm_use(comm, "ncclGroupEnd") != ncclSuccess ||
 	    capture_check_together(&s, 1) != ncclSuccess)
 		return false;
 	launch_renew(l);
 	l->streams[0] = s;
 	comm->operations += l->call_count;
-	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
+	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
 	launch_queue(l);
 	return true;
 }

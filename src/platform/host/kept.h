@@ -5,8 +5,7 @@
 /*
  * Launches that are kept, to be queued again with the same calls (platform.h)
  *
- * One that is kept has a user more, who never lets it go back to the others; with no
- * other user it is at rest.
+ * One that is kept is not given out for anything else, in flight or at rest.
  */
 
 #include "platform/host/launch.h"

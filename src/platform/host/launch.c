@@ -96,12 +96,6 @@ void launches_free(struct ncclComm *comm)
 	free(comm->stock);
 }
 
-/* True if nobody uses it (acquire: the last use). */
-static bool is_at_rest(const struct launch *l)
-{
-	return !atomic_load_explicit(&l->users, memory_order_acquire);
-}
-
 /* One that is not in the line.  A graph's, or one of many in flight, may be the first
  * in it for long: it goes to the end. */
 static struct launch *find(struct ncclComm *comm)
@@ -110,10 +104,11 @@ static struct launch *find(struct ncclComm *comm)
 	int i;
 
 	for (i = 0; i < 2 && (l = leave_line(comm)); i++) {
-		if (is_at_rest(l))
+		if (l->is_kept)
+			continue;
+		if (launch_is_at_rest(l))
 			return l;
-		if (!l->is_kept)
-			line_up(l);
+		line_up(l);
 	}
 	if (comm->stock_used < COMM_STOCK)
 		return launch_init(&comm->stock[comm->stock_used++]);
@@ -164,18 +159,11 @@ void launch_put(struct launch *l)
 		atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel);
 }
 
-void launch_keep(struct launch *l)
-{
-	atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
-	l->is_kept = true;
-}
-
 void launch_unkeep(struct launch *l)
 {
 	l->is_kept = false;
 	if (!l->is_in_line)
 		line_up(l);
-	launch_put(l);
 }
 
 /* ---- what is in it ---------------------------------------------------- */

@@ -118,7 +118,7 @@ struct launch {
 	/* Owned by the thread that uses the communicator: see launch.c. */
 	struct launch *next_given;
 	bool is_in_line;
-	bool is_kept;
+	bool is_kept; /* not to be given out */
 
 	uint64_t round; /* which launch of the communicator it is */
 
@@ -203,9 +203,14 @@ void launch_renew(struct launch *launch);
 /* One user less; the last one leaves it for the next. */
 void launch_put(struct launch *launch);
 
-/* For the thread that uses the communicator: be a user of it for long, or no more. */
-void launch_keep(struct launch *launch);
+/* It may be given out again, which it was not while it was kept. */
 void launch_unkeep(struct launch *launch);
+
+/* True if nobody uses it (acquire: the last use). */
+static inline bool launch_is_at_rest(const struct launch *l)
+{
+	return !atomic_load_explicit(&l->users, memory_order_acquire);
+}
 
 /* Add to it; false without memory. */
 bool launch_add_stream(struct launch *launch, struct stream *stream);
