@@ -11,7 +11,7 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-#define RANKS 3
+#define RANKS 3 /* and fewer: with a core for each they go other ways */
 #define MOST_CALLS 6
 #define UNTOUCHED (-77)
 
@@ -27,9 +27,11 @@ struct shape {
 struct gaps {
 	size_t send[RANKS][MOST_CALLS];
 	size_t recv[RANKS][MOST_CALLS];
+	size_t group[RANKS]; /* calls of each of its groups; 0: all in one */
 };
 
 struct list {
+	int ranks;
 	const struct shape *shapes;
 	size_t n;
 	const struct gaps *gaps;
@@ -56,13 +58,15 @@ static int get(const int32_t *at, ncclDataType_t type)
 	return type == ncclFloat32 ? (int)*(const float *)at : (int)*at;
 }
 
-static int expected(const struct shape *s, size_t call, size_t i)
+static int expected(const struct list *l, size_t call, size_t i)
 {
-	const int first = number(0, call, i), last = number(RANKS - 1, call, i);
+	const struct shape *s = &l->shapes[call];
+	const int first = number(0, call, i),
+		  last = number(l->ranks - 1, call, i);
 
 	if (s->is_broadcast)
 		return number(1, call, i);
-	return s->op == ncclMax ? last : (first + last) * RANKS / 2;
+	return s->op == ncclMax ? last : (first + last) * l->ranks / 2;
 }
 
 static size_t begin_of(const struct list *l, const size_t gaps[MOST_CALLS],
@@ -95,6 +99,7 @@ static void fill(struct list *l, int r)
 static void call(const struct list *l, const struct native_clique *clique,
                  int r)
 {
+	const size_t group = l->gaps->group[r] ? l->gaps->group[r] : l->n;
 	const struct platform *p = clique->p;
 	const struct shape *s;
 	const int32_t *send;
@@ -103,6 +108,10 @@ static void call(const struct list *l, const struct native_clique *clique,
 
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (k = 0; k < l->n; k++) {
+		if (k && k % group == 0) {
+			cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+			cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+		}
 		s = &l->shapes[k];
 		send = &l->send[r][begin_of(l, l->gaps->send[r], k)];
 		recv = &l->recv[r][begin_of(l, l->gaps->recv[r], k)];
@@ -131,11 +140,11 @@ static void check(struct list *l, int r)
 		s = &l->shapes[k];
 		at = &l->recv[r][begin_of(l, l->gaps->recv[r], k)];
 		for (i = 0; i < s->count; i++) {
-			cr_assert_eq(get(&at[i], s->type), expected(s, k, i),
+			cr_assert_eq(get(&at[i], s->type), expected(l, k, i),
 			             "rank %d, call %zu, element %zu: %d, not "
 			             "%d",
 			             r, k, i, get(&at[i], s->type),
-			             expected(s, k, i));
+			             expected(l, k, i));
 			at[i] = UNTOUCHED;
 		}
 	}
@@ -144,30 +153,42 @@ static void check(struct list *l, int r)
 		             r, i);
 }
 
-static void run(const struct shape *shapes, size_t n, const struct gaps *gaps)
+static void run_on(int ranks, const struct shape *shapes, size_t n,
+                   const struct gaps *gaps)
 {
-	struct list l = { .shapes = shapes, .n = n, .gaps = gaps, .room = 64 };
+	struct list l = { ranks, shapes, n, gaps, .room = 64 };
 	struct native_clique clique;
 	size_t k;
 	int r;
 
 	for (k = 0; k < n; k++)
 		l.room += shapes[k].count + 64;
-	native_clique_open(&clique, native_open(RANKS), RANKS);
-	for (r = 0; r < RANKS; r++)
+	native_clique_open(&clique, native_open(RANKS), ranks);
+	for (r = 0; r < ranks; r++)
 		fill(&l, r);
-	for (r = 0; r < RANKS; r++)
-		call(&l, &clique, r);
-	for (r = 0; r < RANKS; r++)
-		cr_assert_eq(clique.p->cudaStreamSynchronize(clique.stream[r]),
-		             cudaSuccess);
-	for (r = 0; r < RANKS; r++)
-		check(&l, r);
+	for (k = 0; k < 3; k++) {
+		for (r = 0; r < ranks; r++)
+			call(&l, &clique, (r + (int)k) % ranks);
+		for (r = 0; r < ranks; r++)
+			cr_assert_eq(clique.p->cudaStreamSynchronize(
+					     clique.stream[r]),
+			             cudaSuccess);
+		for (r = 0; r < ranks; r++)
+			check(&l, r);
+	}
 	native_clique_destroy(&clique);
-	for (r = 0; r < RANKS; r++) {
+	for (r = 0; r < ranks; r++) {
 		free(l.send[r]);
 		free(l.recv[r]);
 	}
+}
+
+static void run(const struct shape *shapes, size_t n, const struct gaps *gaps)
+{
+	int ranks;
+
+	for (ranks = 2; ranks <= RANKS; ranks++)
+		run_on(ranks, shapes, n, gaps);
 }
 
 static const struct gaps none;
@@ -188,8 +209,16 @@ static void run_sizes(const struct gaps *gaps)
 		{ 64, ncclFloat32, ncclSum, false },
 	};
 
+	static const struct shape rising[] = {
+		{ 64, ncclFloat32, ncclSum, false },
+		{ 4096, ncclFloat32, ncclSum, false },
+		{ 48, ncclFloat32, ncclSum, false },
+		{ 30000, ncclFloat32, ncclSum, false },
+	};
+
 	run(small, 3, gaps);
 	run(large, 5, gaps);
+	run(rising, 4, gaps);
 }
 
 Test(neighbours, on_every_rank, .timeout = 30)
@@ -249,4 +278,14 @@ Test(neighbours, of_other_kinds, .timeout = 30)
 {
 	run_kinds(16);
 	run_kinds(2000);
+}
+
+/* The same calls, of which each rank makes other groups; also where they do not lie side
+ * by side for all. */
+Test(neighbours, that_are_grouped_differently, .timeout = 30)
+{
+	run_sizes(&(struct gaps){ .group = { 0, 1, 2 } });
+	run_sizes(&(struct gaps){ .group = { 2, 0, 1 } });
+	run_sizes(&(struct gaps){ .group = { 3, 2, 0 } });
+	run_sizes(&(struct gaps){ .send = { { 0, 16 } }, .group = { 0, 2 } });
 }

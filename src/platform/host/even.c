@@ -3,6 +3,7 @@
 #include "platform/host/even.h"
 
 #include "base/backoff.h"
+#include "base/type.h"
 #include "platform/host/host.h"
 
 /* ---- words ------------------------------------------------------------ */
@@ -66,7 +67,39 @@ void even_arrive(const struct world *w, struct launch *l)
 
 	mine->at.send = c->send;
 	mine->at.recv = c->recv;
+	mine->at.hash = 0;
 	line_send(mine, l);
+}
+
+bool even_fits_run(const struct world *w, const struct launch *l)
+{
+	return w->evens && !strict_is_on() && l->call_count > 1 &&
+	       !l->calls_done && l->calls->run == l->call_count && l->hash &&
+	       l->bytes > pieces_at_once(w);
+}
+
+void even_bring_run(const struct world *w, struct launch *l)
+{
+	const struct call *last = &l->calls[l->call_count - 1];
+	struct line *mine = line_next(w, l);
+	struct call all = *l->calls;
+
+	all.count = last->begin / type_size(all.type) + last->count;
+	mine->what = call_what(&all);
+	mine->at.send = all.send;
+	mine->at.recv = all.recv;
+	mine->at.hash = l->hash;
+	line_send(mine, l);
+}
+
+bool even_is_run(const struct world *w, const struct launch *l)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (line_of(w, l->line, r)->at.hash != l->hash)
+			return false;
+	return lines_are_one(w, l);
 }
 
 /* ---- the round -------------------------------------------------------- */

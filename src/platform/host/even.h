@@ -11,6 +11,12 @@
  * cores, one each way at the beginning and at the end, and no rank waits for another
  * to open or to close anything.  Who has waited a while takes pieces from the shares
  * of others.
+ *
+ * Several calls that are one run in memory are so much like one call.  But others may
+ * group the same calls differently, or have them elsewhere, and arrive by the counter:
+ * so who has such a run does that, and brings a line.  If all have, which each finds
+ * out for itself, it is an even round of all the calls; else a round is opened, as
+ * without lines.
  */
 
 #include "platform/host/line.h"
@@ -50,6 +56,13 @@ bool even_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, which fits. */
 void even_arrive(const struct world *world, struct launch *launch);
+
+/* The same for calls that are one run, and large enough; but before the counter. */
+bool even_fits_run(const struct world *world, const struct launch *launch);
+void even_bring_run(const struct world *world, struct launch *launch);
+
+/* With all lines there: true if each has brought the same run. */
+bool even_is_run(const struct world *world, const struct launch *launch);
 
 /* With all there, and one and the same call: do pieces of the rank's own share, and
  * if it @steals of others', until there are none, a rank was aborted, or the driver's

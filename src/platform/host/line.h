@@ -34,7 +34,8 @@ struct line {
 		struct {
 			const void *send;
 			void *recv;
-		} at; /* of an even one */
+			uint64_t hash; /* of the calls that are one here */
+		} at;                  /* of an even one */
 	};
 };
 
@@ -52,7 +53,7 @@ static inline const struct call *line_call(const struct launch *l)
 }
 
 /* The line that a launch now writes, to send it off with line_send(): what it calls
- * is in it, MANY_CALLS if there are more. */
+ * is in it, MANY_CALLS if there are more.  Who arrives without one counts on, too. */
 static inline struct line *line_next(const struct world *w, struct launch *l)
 {
 	struct line *mine = line_of(w, ++l->comm->lines, l->comm->rank);
@@ -60,6 +61,11 @@ static inline struct line *line_next(const struct world *w, struct launch *l)
 	l->line = l->comm->lines;
 	mine->what = launch_place(l).what;
 	return mine;
+}
+
+static inline void line_skip(struct launch *l)
+{
+	l->line = ++l->comm->lines;
 }
 
 static inline void line_send(struct line *mine, const struct launch *l)

@@ -25,9 +25,9 @@
  * who drives its stream: a thread that waits for it, one that waits in vain for what
  * comes of it, or the minder.
  *
- * Of few ranks, each does its own part of a round of one call: from what the others
- * bring with them if that is some bytes (tiny.c), and of larger ones its share
- * (even.c).
+ * Of few ranks, each does its own part of a round of one call, or of calls that are as
+ * one: from what the others bring with them if that is some bytes (tiny.c), and of
+ * larger ones its share (even.c).
  *
  *  A. A thread touches the buffers of others' ranks only while it is counted: in the
  *     gate in a round, in both ends of a transfer.
@@ -132,6 +132,14 @@ static bool all_are_elsewhere(const struct world *w, int rank)
 	return true;
 }
 
+/* Of who has come with a run: whether all have, as far as that is known yet. */
+static bool goes_whole(const struct world *w, struct launch *l)
+{
+	if (l->way == WAY_LISTED && lines_are_met(w, l))
+		l->way = even_is_run(w, l) ? WAY_WHOLE : WAY_COUNTED;
+	return l->way == WAY_WHOLE;
+}
+
 /* For the round of the next call, or calls.  True if that was the last to arrive, who
  * owes round_begin(). */
 static bool arrive(struct world *w, struct launch *l)
@@ -156,10 +164,16 @@ static bool arrive(struct world *w, struct launch *l)
 	}
 	l->way = WAY_COUNTED;
 	w->places[l->comm->rank] = launch_place(l);
+	if (even_fits_run(w, l)) {
+		l->way = WAY_LISTED;
+		even_bring_run(w, l);
+	} else {
+		line_skip(l);
+	}
 	/* Acquire and release: what each rank brings, for the last one. */
 	before =
 		atomic_fetch_add_explicit(&w->arrived, 1, memory_order_acq_rel);
-	return (before + 1) % (uint64_t)w->n == 0;
+	return (before + 1) % (uint64_t)w->n == 0 && !goes_whole(w, l);
 }
 
 /* On @s.  True if the caller owes round_begin(). */
@@ -243,9 +257,11 @@ static void unfollow(struct stream *s, struct launch *l)
  * written if there can only be one. */
 static size_t span_of(const struct world *w, const struct launch *l)
 {
-	return l->way != WAY_COUNTED || l->call_count - l->calls_done == 1
-	               ? 1
-	               : w->round.span;
+	const size_t left = l->call_count - l->calls_done;
+
+	if (l->way == WAY_WHOLE)
+		return left;
+	return l->way != WAY_COUNTED || left == 1 ? 1 : w->round.span;
 }
 
 size_t launch_calls_done(const struct launch *l)
@@ -379,6 +395,33 @@ static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
 	return atomic_load(&w->phase) >= l->phase;
 }
 
+/* Of who has come with a run: true if it is known which round it is, as all lines have
+ * come, or another has opened one. */
+static bool is_settled(struct world *w, struct launch *l)
+{
+	uint64_t phase;
+
+	if (goes_whole(w, l))
+		return true;
+	phase = atomic_load(&w->phase);
+	if (phase >= l->phase || (phase & PHASE_OPEN))
+		l->way = WAY_COUNTED;
+	return l->way == WAY_COUNTED;
+}
+
+/* The same, perhaps after a while. */
+static bool settle(struct world *w, struct launch *l, const struct drive *d)
+{
+	int i;
+
+	for (i = 0; i < 64 && !is_settled(w, l) && may_watch(w, l, d); i++)
+		cpu_pause();
+	if (l->way == WAY_LISTED && d->effort == EFFORT_HELP && !d->attends &&
+	    is_urgent(w, l))
+		round_kick_others(w, l->comm->rank);
+	return l->way != WAY_LISTED;
+}
+
 /* Do what can be done of the round that the launch has arrived for.  True if it is
  * over.  One for which the ranks have not brought a single call becomes one that is
  * done together. */
@@ -386,8 +429,12 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
 	*left = false;
+	if (l->way == WAY_LISTED && !settle(w, l, d))
+		return false;
 	if (l->way == WAY_COUNTED)
 		return do_counted(w, l, d, left);
+	if (l->way == WAY_WHOLE)
+		return !world_is_broken(w) && do_even(w, l, d, left);
 	if (!meet_lines(w, l, d) || world_is_broken(w))
 		return false;
 	if (!lines_are_one(w, l)) {
