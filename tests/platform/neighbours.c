@@ -32,6 +32,7 @@ struct gaps {
 
 struct list {
 	int ranks;
+	bool in_place;
 	const struct shape *shapes;
 	size_t n;
 	const struct gaps *gaps;
@@ -79,21 +80,33 @@ static size_t begin_of(const struct list *l, const size_t gaps[MOST_CALLS],
 	return at;
 }
 
+static void make(struct list *l, int r)
+{
+	size_t i;
+
+	l->send[r] = malloc(l->room * sizeof(int32_t));
+	l->recv[r] =
+		l->in_place ? l->send[r] : malloc(l->room * sizeof(int32_t));
+	cr_assert(l->send[r] && l->recv[r]);
+	for (i = 0; i < l->room; i++)
+		l->send[r][i] = l->recv[r][i] = UNTOUCHED;
+}
+
 static void fill(struct list *l, int r)
 {
 	size_t k, i, at;
 
-	l->send[r] = malloc(l->room * sizeof(int32_t));
-	l->recv[r] = malloc(l->room * sizeof(int32_t));
-	cr_assert(l->send[r] && l->recv[r]);
-	for (i = 0; i < l->room; i++)
-		l->send[r][i] = l->recv[r][i] = UNTOUCHED;
 	for (k = 0; k < l->n; k++) {
 		at = begin_of(l, l->gaps->send[r], k);
 		for (i = 0; i < l->shapes[k].count; i++)
 			put(&l->send[r][at + i], l->shapes[k].type,
 			    number(r, k, i));
 	}
+}
+
+static const size_t *recv_gaps(const struct list *l, int r)
+{
+	return l->in_place ? l->gaps->send[r] : l->gaps->recv[r];
 }
 
 static void call(const struct list *l, const struct native_clique *clique,
@@ -114,7 +127,7 @@ static void call(const struct list *l, const struct native_clique *clique,
 		}
 		s = &l->shapes[k];
 		send = &l->send[r][begin_of(l, l->gaps->send[r], k)];
-		recv = &l->recv[r][begin_of(l, l->gaps->recv[r], k)];
+		recv = &l->recv[r][begin_of(l, recv_gaps(l, r), k)];
 		cr_assert_eq(s->is_broadcast
 		                     ? p->ncclBroadcast(send, recv, s->count,
 		                                        s->type, 1,
@@ -138,7 +151,7 @@ static void check(struct list *l, int r)
 
 	for (k = 0; k < l->n; k++) {
 		s = &l->shapes[k];
-		at = &l->recv[r][begin_of(l, l->gaps->recv[r], k)];
+		at = &l->recv[r][begin_of(l, recv_gaps(l, r), k)];
 		for (i = 0; i < s->count; i++) {
 			cr_assert_eq(get(&at[i], s->type), expected(l, k, i),
 			             "rank %d, call %zu, element %zu: %d, not "
@@ -153,10 +166,10 @@ static void check(struct list *l, int r)
 		             r, i);
 }
 
-static void run_on(int ranks, const struct shape *shapes, size_t n,
-                   const struct gaps *gaps)
+static void run_on(int ranks, bool in_place, const struct shape *shapes,
+                   size_t n, const struct gaps *gaps)
 {
-	struct list l = { ranks, shapes, n, gaps, .room = 64 };
+	struct list l = { ranks, in_place, shapes, n, gaps, .room = 64 };
 	struct native_clique clique;
 	size_t k;
 	int r;
@@ -165,8 +178,10 @@ static void run_on(int ranks, const struct shape *shapes, size_t n,
 		l.room += shapes[k].count + 64;
 	native_clique_open(&clique, native_open(RANKS), ranks);
 	for (r = 0; r < ranks; r++)
-		fill(&l, r);
+		make(&l, r);
 	for (k = 0; k < 3; k++) {
+		for (r = 0; r < ranks; r++)
+			fill(&l, r);
 		for (r = 0; r < ranks; r++)
 			call(&l, &clique, (r + (int)k) % ranks);
 		for (r = 0; r < ranks; r++)
@@ -179,7 +194,8 @@ static void run_on(int ranks, const struct shape *shapes, size_t n,
 	native_clique_destroy(&clique);
 	for (r = 0; r < ranks; r++) {
 		free(l.send[r]);
-		free(l.recv[r]);
+		if (!in_place)
+			free(l.recv[r]);
 	}
 }
 
@@ -187,8 +203,10 @@ static void run(const struct shape *shapes, size_t n, const struct gaps *gaps)
 {
 	int ranks;
 
-	for (ranks = 2; ranks <= RANKS; ranks++)
-		run_on(ranks, shapes, n, gaps);
+	for (ranks = 2; ranks <= RANKS; ranks++) {
+		run_on(ranks, false, shapes, n, gaps);
+		run_on(ranks, true, shapes, n, gaps);
+	}
 }
 
 static const struct gaps none;
