@@ -187,9 +187,9 @@ static bool any_differs(const struct clique *q, uint64_t number, uint64_t word)
 	const _Atomic uint64_t *words = words_of(q, number);
 	int r;
 
-	for (r = 0; r < q->size; r++)
+	for (r = 0; r < q->size; r++) /* seq_cst, see agree.h */
 		if (word_differs(atomic_load(&words[r]), number, word))
-			return true; /* seq_cst, see agree.h */
+			return true;
 	return false;
 }
 

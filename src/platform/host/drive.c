@@ -267,6 +267,7 @@ static bool look(struct stream *s, const struct drive *d)
 	end_look(s, d, drive_busy(s, d));
 	return true;
 }
+
 uint64_t stream_done(const struct stream *s)
 {
 	return atomic_load(&s->done);
