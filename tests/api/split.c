@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -209,6 +210,8 @@ Test(split, a_childs_end_is_its_own)
 	run(abort_child, NULL);
 }
 
+static atomic_int have_come;
+
 static int hang_in_grandchild(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *child, *grandchild;
@@ -218,11 +221,15 @@ static int hang_in_grandchild(struct cohort_comm *c, void *user)
 
 	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
 	ranks_must(cohort_comm_split(child, 0, 0, &grandchild), "split again");
-	sum_origins(c); /* all have come as far */
+	sum_origins(c);
 	if (rank == 3) {
+		/* Not before all have been told of that sum. */
+		while (atomic_load(&have_come) < RANKS - 1)
+			sched_yield();
 		cohort_group_abort(user, "all of it");
 		return 0;
 	}
+	atomic_fetch_add(&have_come, 1);
 	if (rank == 2)
 		rc = ranks_sum_wait(grandchild, &x);
 	else
