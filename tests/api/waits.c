@@ -22,7 +22,7 @@ static void be_lenient(void)
 TestSuite(waits, .init = be_lenient, .timeout = 60);
 
 #define MS UINT64_C(1000000)
-#define SHORT (50 * MS)
+#define SHORT (100 * MS)
 #define MAX_RANKS 4
 
 static struct cohort_group_options o;
