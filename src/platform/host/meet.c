@@ -507,11 +507,15 @@ static void cut(struct world *w, struct launch *l)
 static void launch_done(struct launch *l)
 {
 	struct ncclComm *comm = l->comm;
+	const struct ends ends = l->ends;
 
 	launch_put(l);
 	/* Release: all that was written.  Pairs with the acquire in
 	 * comm_has_work(), after which the communicator may be freed. */
 	atomic_fetch_add_explicit(&comm->ended, 1, memory_order_release);
+	/* Who has waited for it finds nothing outstanding any more. */
+	if (ends.done)
+		mark_set(ends.done, ends.value);
 }
 
 static void arrive_on(struct stream *s, struct launch *l)
@@ -561,8 +565,6 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 	if (!atomic_load(&l->over))
 		return left ? STEP_LEFT : STEP_WATCH;
 	unfollow(s, l);
-	if (l->ends.done)
-		mark_set(l->ends.done, l->ends.value);
 	launch_done(l);
 	return STEP_DONE;
 }
