@@ -90,7 +90,8 @@ struct ncclComm {
 	 * before a look at the abort flag, read by who has raised one. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
-	/* Owned by who drives its launch: the rounds it has come to with a line. */
+	/* Owned by who drives its launch: the rounds it has come to, of which a line
+	 * has the number. */
 	uint64_t lines;
 
 	/* The last launch that has joined: read by the last rank to arrive and by
@@ -191,8 +192,8 @@ struct world {
 	 * round, whether it is open, and whether all is broken. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t gate;
 
-	/* Atomic; how many have arrived, ever, but with lines.  Acquire and
-	 * release: what they bring. */
+	/* Atomic; how many have arrived, ever, but with nothing else than lines.
+	 * Acquire and release: what they bring. */
 	_Atomic uint64_t arrived;
 
 	/* Atomic; the last round for which all came with lines and that somebody

@@ -164,7 +164,7 @@ struct launch {
 	uint64_t phase; /* of the world when the round it waits for is over */
 	size_t calls_done;
 	enum way way;  /* how it has arrived */
-	uint64_t line; /* the number of the round, unless counted */
+	uint64_t line; /* the number of the round, of lines */
 
 	/* Atomic; all is done.  Set under the world's lock if there are
 	 * transfers. */
