@@ -70,7 +70,10 @@ static void read_one(uint64_t t)
 	    (r.finished_ns && r.finished_ns != t * 5 + t % 11))
 		stress_fail("record %lu has another's times", (unsigned long)t);
 	tag_read(&recorder.tags, r.tag, tag);
-	if (*tag && atoi(tag + strlen("tag ")) != (int)(t % TAGS))
+	/* Who was away for 65,536 texts meanwhile finds another one's, and the record
+	 * gone. */
+	if (*tag && atoi(tag + strlen("tag ")) != (int)(t % TAGS) &&
+	    recorder_read(&recorder, t, &r))
 		stress_fail("record %lu has tag %s", (unsigned long)t, tag);
 	if (r.outcome != COHORT_OK && r.outcome != COHORT_TIMED_OUT)
 		stress_fail("record %lu has outcome %d", (unsigned long)t,
