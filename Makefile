@@ -123,7 +123,7 @@ library_sources := \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
-  src/core/config.c src/core/connect.c src/core/end.c src/core/explain.c src/core/family.c \
+  src/core/config.c src/core/connect.c src/core/end.c src/core/explain.c src/core/family.c src/core/gate.c \
   src/core/known.c src/core/many.c src/core/native.c src/core/op.c src/core/outline.c \
   src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \

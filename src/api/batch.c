@@ -6,6 +6,7 @@
 
 #include "core/batch.h"
 #include "api/comm.h"
+#include "core/gate.h"
 #include "core/submit.h"
 
 int comm_submit(struct cohort_comm *comm, const struct op *op, uint64_t *ticket)

@@ -13,7 +13,7 @@
 #include "core/batch.h"
 #include "core/native.h"
 #include "core/owner.h"
-#include "core/submit.h"
+#include "core/gate.h"
 
 int comm_check(const struct cohort_comm *comm)
 {

@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "core/capture.h"
 #include "core/native.h"
-#include "core/submit.h"
+#include "core/gate.h"
 
 /* @ticket is done, or not yet, and nothing has ended: note what is seen. */
 static void note(struct cohort_comm *c, uint64_t ticket, bool done)

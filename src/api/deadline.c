@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/pair.h"
-#include "core/submit.h"
+#include "core/gate.h"
 #include "guard/guard.h"
 
 /* What can be pushed is how long calls may take. */

@@ -7,7 +7,7 @@
 #include "api/comm.h"
 #include "base/status.h"
 #include "core/native.h"
-#include "core/submit.h"
+#include "core/gate.h"
 
 static int sum_check(const void *scalar, int type, int residence, const int *op)
 {

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "core/batch.h"
 #include "core/owner.h"
-#include "core/submit.h"
+#include "core/gate.h"
 
 int reducer_check_open(const struct cohort_reducer *r)
 {

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/native.h"
-#include "core/submit.h"
+#include "core/gate.h"
 
 int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
                     void **registration)

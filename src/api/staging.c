@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/batch.h"
 #include "core/native.h"
+#include "core/gate.h"
 #include "core/submit.h"
 
 /* For each stream in turn. */

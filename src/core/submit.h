@@ -18,12 +18,4 @@
 int submit(struct cohort_comm *comms, int n, const struct op *ops,
            uint64_t *ticket_out);
 
-/*
- * Be the one thread inside: COHORT_BUSY if another is, COHORT_OWNER if it is
- * bound to another, COHORT_STATE if it is closed, and if @with_cause is false
- * the status of the clique's cause, if it has one.  Never blocks.
- */
-int gate_enter(struct cohort_comm *comm, bool with_cause);
-void gate_leave(struct cohort_comm *comm);
-
 #endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_GATE_H
+#define CORE_GATE_H
+
+/*
+ * The gate of a communicator, which lets one thread in at a time
+ */
+
+#include "core/clique.h"
+
+/*
+ * Be the one thread inside: COHORT_BUSY if another is, COHORT_OWNER if it is
+ * bound to another, COHORT_STATE if it is closed, and if @with_cause is false
+ * the status of the clique's cause, if it has one.  Never blocks.
+ */
+int gate_enter(struct cohort_comm *comm, bool with_cause);
+void gate_leave(struct cohort_comm *comm);
+
+#endif
