@@ -11,9 +11,9 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "core/batch.h"
+#include "core/gate.h"
 #include "core/native.h"
 #include "core/owner.h"
-#include "core/gate.h"
 
 int comm_check(const struct cohort_comm *comm)
 {

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/capture.h"
-#include "core/native.h"
 #include "core/gate.h"
+#include "core/native.h"
 
 /* @ticket is done, or not yet, and nothing has ended: note what is seen. */
 static void note(struct cohort_comm *c, uint64_t ticket, bool done)
@@ -95,15 +95,11 @@ static int await_answer(struct cohort_comm *c, uint64_t ticket,
 	return rc;
 }
 
-int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
+/* The same of one that was just asked about for the first time. */
+static int await_rest(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
-	int rc = ticket_check(c, ticket);
+	int rc = help(c, ticket, deadline);
 
-	if (rc != COHORT_OK)
-		return rc;
-	rc = ask(c, ticket);
-	if (rc == COHORT_TIMED_OUT)
-		rc = help(c, ticket, deadline);
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
 	/* Long enough to be told of. */
@@ -113,12 +109,25 @@ int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 	return rc;
 }
 
-int comm_carry_on(struct cohort_comm *c, uint64_t ticket, uint64_t until)
+/* The answer now. */
+static int ask_first(struct cohort_comm *c, uint64_t ticket)
 {
 	int rc = ticket_check(c, ticket);
 
-	if (rc == COHORT_OK)
-		rc = ask(c, ticket);
+	return rc == COHORT_OK ? ask(c, ticket) : rc;
+}
+
+int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
+{
+	int rc = ask_first(c, ticket);
+
+	return rc == COHORT_TIMED_OUT ? await_rest(c, ticket, deadline) : rc;
+}
+
+int comm_carry_on(struct cohort_comm *c, uint64_t ticket, uint64_t until)
+{
+	int rc = ask_first(c, ticket);
+
 	return rc == COHORT_TIMED_OUT ? help(c, ticket, until) : rc;
 }
 
@@ -150,9 +159,13 @@ int cohort_wait(struct cohort_comm *comm, uint64_t ticket, uint64_t timeout_ns)
 {
 	int rc = comm_check(comm);
 
-	return rc == COHORT_OK
-	               ? comm_await(comm, ticket, clock_deadline(timeout_ns))
-	               : rc;
+	if (rc == COHORT_OK)
+		rc = ask_first(comm, ticket);
+	/* The clock is read by who has to wait, not by who comes last. */
+	if (rc == COHORT_TIMED_OUT)
+		rc = await_rest(comm, ticket,
+		                timeout_ns ? clock_deadline(timeout_ns) : 0);
+	return rc;
 }
 
 int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)

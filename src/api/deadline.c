@@ -7,8 +7,8 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/pair.h"
 #include "core/gate.h"
+#include "core/pair.h"
 #include "guard/guard.h"
 
 /* What can be pushed is how long calls may take. */

@@ -9,9 +9,9 @@
 
 #include "api/comm.h"
 #include "base/status.h"
+#include "core/gate.h"
 #include "core/native.h"
 #include "core/register.h"
-#include "core/gate.h"
 
 /* Allocate @bytes, or free *@memory if @bytes is 0. */
 static int change(struct cohort_comm *c, size_t bytes, void **memory)

@@ -6,8 +6,8 @@
 
 #include "api/comm.h"
 #include "base/status.h"
-#include "core/native.h"
 #include "core/gate.h"
+#include "core/native.h"
 
 static int sum_check(const void *scalar, int type, int residence, const int *op)
 {

@@ -9,8 +9,8 @@
 #include "api/reducer.h"
 #include "base/status.h"
 #include "core/batch.h"
-#include "core/owner.h"
 #include "core/gate.h"
+#include "core/owner.h"
 
 int reducer_check_open(const struct cohort_reducer *r)
 {

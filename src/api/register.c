@@ -9,8 +9,8 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/native.h"
 #include "core/gate.h"
+#include "core/native.h"
 
 int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
                     void **registration)

@@ -80,8 +80,8 @@ struct platform {
 	 * For who waits, until (int32_t)(*@word - @value) >= 0 or the clock
 	 * (clock_now()) shows @until_ns: run what can be run of @stream, or of
 	 * the default stream of @device, on the calling thread, and look out a
-	 * few microseconds for what it waits for.  With @until_ns in the past
-	 * only what is cheap is run; who gives up waiting owes such a call.
+	 * few microseconds for what it waits for.  With 0 for @until_ns only
+	 * what is cheap is run.
 	 * Does nothing on a GPU.  @stream may have been destroyed meanwhile.
 	 */
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,

@@ -23,6 +23,14 @@ static uint64_t word_count(uint64_t word, uint64_t number)
 	return word >> COUNT_BITS == number ? word % (1 << COUNT_BITS) : 0;
 }
 
+/* True if nobody has claimed the last piece of a share that has @pieces. */
+static bool is_left(const struct even *e, uint64_t number, uint64_t pieces)
+{
+	return word_count(atomic_load_explicit(&e->claimed,
+	                                       memory_order_relaxed),
+	                  number) < pieces;
+}
+
 /* Claim the next piece of a share that has @pieces; false if there is none. */
 static bool claim(struct even *e, uint64_t number, uint64_t pieces,
                   uint64_t *index_out)
@@ -141,7 +149,8 @@ static size_t share_do(struct cut *c, int rank, size_t n, const struct drive *d)
 	size_t begin, end;
 	uint64_t i;
 
-	while (!world_is_broken(w) && !(n && drive_is_late(d)) &&
+	while (is_left(e, c->number, c->shares[rank].pieces) &&
+	       !world_is_broken(w) && !(n && drive_is_late(d)) &&
 	       claim(e, c->number, c->shares[rank].pieces, &i)) {
 		begin = c->shares[rank].begin + i * PIECE_BYTES;
 		end = begin + PIECE_BYTES;

@@ -215,7 +215,7 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
 
 	if (!s || atomic_load_explicit(&s->blocked, memory_order_relaxed))
 		return;
-	if (!drive_is_late(&d)) {
+	if (until_ns) {
 		stream_attend(s, &d);
 		return;
 	}

@@ -443,8 +443,8 @@ static size_t share_do(struct world *w, const struct round *o, int rank,
 	size_t begin, end;
 	long left;
 
-	while (!world_is_broken(w) && !(n && drive_is_late(d)) &&
-	       pieces_are_left_to(w, rank)) {
+	while (pieces_are_left_to(w, rank) && !world_is_broken(w) &&
+	       !(n && drive_is_late(d))) {
 		left = atomic_fetch_sub_explicit(&s->left, 1,
 		                                 memory_order_relaxed);
 		if (left <= 0)

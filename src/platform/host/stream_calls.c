@@ -112,8 +112,11 @@ cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 	if (s->legacy) {
 		idle = legacy_is_idle(s);
 	} else {
-		stream_help(s, s->queued);
 		idle = stream_is_done(s, s->queued);
+		if (!idle) {
+			stream_help(s, s->queued);
+			idle = stream_is_done(s, s->queued);
+		}
 	}
 	return device_error(idle ? cudaSuccess : cudaErrorNotReady);
 }
