@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/batch.h"
-#include "core/native.h"
 #include "core/gate.h"
+#include "core/native.h"
 #include "core/submit.h"
 
 /* For each stream in turn. */
@@ -19,21 +19,17 @@
 
 /* ---- the staging memory is one caller's ------------------------------- */
 
-/* Inside the gate, so that an intruder cannot keep the owner out. */
 static int take(struct cohort_comm *c, const struct op *op)
 {
-	int rc = gate_enter(c, false);
+	int rc = gate_check_owner(c); /* an intruder must not keep it out */
 
-	if (rc != COHORT_OK)
-		return rc;
 	/* Acquire: pairs with the release in leave(). */
-	if (atomic_exchange_explicit(&c->staging.taken, 1,
-	                             memory_order_acquire))
+	if (rc == COHORT_OK && atomic_exchange_explicit(&c->staging.taken, 1,
+	                                                memory_order_acquire))
 		rc = error_set(COHORT_BUSY,
 		               "%s: another thread is inside a call with host "
 		               "memory of rank %d",
 		               op_name_of(op), c->rank);
-	gate_leave(c);
 	return rc;
 }
 
@@ -48,11 +44,8 @@ static int await_former(struct cohort_comm *c, const struct op *op,
                         uint64_t deadline)
 {
 	struct staging *g = &c->staging;
-	int rc;
+	int rc = comm_await(c, g->ticket, deadline);
 
-	if (!g->ticket)
-		return COHORT_OK;
-	rc = comm_await(c, g->ticket, deadline);
 	if (rc == COHORT_TIMED_OUT)
 		return error_set(COHORT_BUSY,
 		                 "%s: an earlier call with host memory, ticket "
@@ -145,17 +138,27 @@ static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	return rc;
 }
 
+/* What works with the caller's memory, and cannot be made not to. */
+static bool is_waited_for(const struct staged *s)
+{
+	return (s->sends_direct || s->recvs_direct) && !s->lent;
+}
+
 /* With the staging memory taken. */
-static int run(struct cohort_comm *c, struct op *op, uint64_t deadline)
+static int run(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 {
 	struct staging *g = &c->staging;
 	struct staged s;
 	uint64_t ticket;
-	int rc = await_former(c, op, deadline);
+	int rc = COHORT_OK;
 
+	staging_plan(&s, c, op, timeout_ns);
+	if (g->ticket) {
+		s.deadline_ns = clock_deadline(timeout_ns);
+		rc = await_former(c, op, s.deadline_ns);
+	}
 	if (rc != COHORT_OK)
 		return rc;
-	staging_plan(&s, c, op, deadline);
 	op->staged = &s;
 	rc = prepare(c, op);
 	if (rc == COHORT_OK)
@@ -163,10 +166,11 @@ static int run(struct cohort_comm *c, struct op *op, uint64_t deadline)
 	if (rc != COHORT_OK)
 		return rc;
 	g->ticket = ticket;
-	/* What works with the caller's memory is waited for. */
-	if (s.sends_direct || s.recvs_direct)
-		deadline = UINT64_MAX;
-	rc = finish(c, op, ticket, deadline);
+	rc = finish(c, op, ticket,
+	            is_waited_for(&s) ? COHORT_FOREVER : s.deadline_ns);
+	if (rc == COHORT_TIMED_OUT && s.lent &&
+	    !staging_take_back(c, op, ticket))
+		rc = finish(c, op, ticket, COHORT_FOREVER);
 	if (rc != COHORT_TIMED_OUT)
 		g->ticket = 0;
 	return rc;
@@ -184,7 +188,7 @@ static int refuse_batch(const struct cohort_comm *c, const struct op *op)
 
 int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 {
-	uint64_t ticket, deadline;
+	uint64_t ticket;
 	int rc = comm_check(c);
 
 	if (rc != COHORT_OK)
@@ -194,19 +198,18 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	op->stream = c->stream;
 	if (batch_is_open(c))
 		return refuse_batch(c, op);
-	deadline = clock_deadline(timeout_ns);
 	/* As the device's call, and a wait. */
-	if (deadline == UINT64_MAX &&
+	if (timeout_ns == COHORT_FOREVER &&
 	    c->clique->platform->kind == COHORT_PLATFORM_HOST) {
 		rc = submit(c, 1, op, &ticket);
-		return rc == COHORT_OK ? comm_await(c, ticket, deadline) : rc;
+		return rc == COHORT_OK ? comm_await(c, ticket, timeout_ns) : rc;
 	}
 	rc = op_check(op, c->rank, c->clique->world);
 	if (rc == COHORT_OK)
 		rc = take(c, op);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = run(c, op, deadline);
+	rc = run(c, op, timeout_ns);
 	leave(c);
 	return rc;
 }

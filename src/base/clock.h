@@ -23,15 +23,19 @@ static inline uint64_t clock_now(void)
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* The time @timeout_ns from now; UINT64_MAX stays "never". */
+/* The time @timeout_ns after @now_ns; UINT64_MAX stays "never". */
+static inline uint64_t clock_after(uint64_t now_ns, uint64_t timeout_ns)
+{
+	return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX
+	                                        : now_ns + timeout_ns;
+}
+
+/* The same from now on. */
 static inline uint64_t clock_deadline(uint64_t timeout_ns)
 {
-	uint64_t now;
-
 	if (timeout_ns == UINT64_MAX) /* the clock takes its time, too */
 		return UINT64_MAX;
-	now = clock_now();
-	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+	return clock_after(clock_now(), timeout_ns);
 }
 
 /* A time of the clock for the system, which takes no more than this. */

@@ -23,6 +23,9 @@
  * numbers that meet are never as far apart as those would allow. */
 #define DIGEST_BITS 32
 
+/* What no collective has as its digest: of a call that is not to be launched now. */
+#define WITHHELD 0
+
 /* ---- words ------------------------------------------------------------ */
 
 _Static_assert(ncclNumTypes <= 1 << 4, "a type has four bits");
@@ -47,6 +50,7 @@ uint32_t agree_digest(const struct op *op)
 {
 	const struct op *calls;
 	uint64_t hash = 0;
+	uint32_t digest;
 	size_t i, n;
 
 	if (op->known)
@@ -55,7 +59,8 @@ uint32_t agree_digest(const struct op *op)
 	for (i = 0; i < n; i++)
 		if (op_is_collective(&calls[i]))
 			hash = mix_call(hash, &calls[i]);
-	return (uint32_t)(hash >> (64 - DIGEST_BITS));
+	digest = (uint32_t)(hash >> (64 - DIGEST_BITS));
+	return hash && digest == WITHHELD ? WITHHELD + 1 : digest;
 }
 
 static uint64_t word_make(uint64_t number, uint64_t digest)
@@ -102,14 +107,18 @@ struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
 	return &c->agreed[number & (c->clique->slots - 1)];
 }
 
+/* What is withheld is not known: as if it were not there yet. */
 static uint64_t load_word(const struct cohort_comm *c, uint64_t number)
 {
-	return atomic_load(word_at(c, number)); /* seq_cst, see agree.h */
+	uint64_t word =
+		atomic_load(word_at(c, number)); /* seq_cst, see agree.h */
+
+	return word == word_make(number, WITHHELD) ? 0 : word;
 }
 
 bool agree_has(const struct cohort_comm *c, uint64_t number)
 {
-	return word_is_of(load_word(c, number), number);
+	return word_is_of(atomic_load(word_at(c, number)), number);
 }
 
 uint64_t agree_called(const struct cohort_comm *c)
@@ -181,16 +190,26 @@ static bool differs(const struct cohort_comm *other, uint64_t number,
 	return word_differs(load_word(other, number), number, word);
 }
 
-/* The same of any rank's but that whose @word it is. */
-static bool any_differs(const struct clique *q, uint64_t number, uint64_t word)
+enum comparison { SAME, UNKNOWN, DIFFERENT };
+
+/* The words that are there with @word: UNKNOWN if all that differ are withheld. */
+static enum comparison compare(const struct clique *q, uint64_t number,
+                               uint64_t word)
 {
 	const _Atomic uint64_t *words = words_of(q, number);
+	enum comparison all = SAME;
+	uint64_t theirs;
 	int r;
 
-	for (r = 0; r < q->size; r++) /* seq_cst, see agree.h */
-		if (word_differs(atomic_load(&words[r]), number, word))
-			return true;
-	return false;
+	for (r = 0; r < q->size; r++) {
+		theirs = atomic_load(&words[r]); /* seq_cst, see agree.h */
+		if (!word_differs(theirs, number, word))
+			continue;
+		if (theirs != word_make(number, WITHHELD))
+			return DIFFERENT;
+		all = UNKNOWN;
+	}
+	return all;
 }
 
 static int ranks_here(const struct clique *q, uint64_t number)
@@ -198,7 +217,7 @@ static int ranks_here(const struct clique *q, uint64_t number)
 	int r, n = 0;
 
 	for (r = 0; r < q->size; r++)
-		n += agree_has(&q->comms[r], number);
+		n += word_is_of(load_word(&q->comms[r], number), number);
 	return n;
 }
 
@@ -388,6 +407,25 @@ static void publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 	atomic_store(at, word); /* seq_cst, see agree.h */
 }
 
+/* ---- agreeing --------------------------------------------------------- */
+
+/* Not before those that withhold theirs. */
+static int await_known(struct clique *q, uint64_t number, uint64_t word,
+                       bool *differs_out)
+{
+	enum comparison with_all = compare(q, number, word);
+	struct backoff b = BACKOFF;
+	int rc = COHORT_OK;
+
+	while (with_all == UNKNOWN && rc == COHORT_OK) {
+		backoff_wait(&b, UINT64_MAX);
+		with_all = compare(q, number, word);
+		rc = clique_error(q);
+	}
+	*differs_out = with_all == DIFFERENT;
+	return rc;
+}
+
 int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
           uint64_t ticket, uint64_t now_ns)
 {
@@ -395,11 +433,15 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		atomic_load_explicit(&c->collectives, memory_order_relaxed) + 1;
 	uint64_t word = word_make(number, digest);
 	int rc = await_ranks(c, number);
+	bool differs;
 
 	if (rc != COHORT_OK)
 		return rc;
 	publish(c, op, number, word, ticket, now_ns);
-	if (any_differs(c->clique, number, word)) {
+	rc = await_known(c->clique, number, word, &differs);
+	if (rc != COHORT_OK)
+		return rc;
+	if (differs) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);
 	}
@@ -407,4 +449,42 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 	 * the acquire in await_rank() and agree_called(). */
 	atomic_store_explicit(&c->collectives, number, memory_order_release);
 	return COHORT_OK;
+}
+
+/* ---- giving up -------------------------------------------------------- */
+
+static bool all_have(const struct clique *q, uint64_t number)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		if (!agree_has(&q->comms[r], number))
+			return false;
+	return true;
+}
+
+uint64_t agree_withhold(struct cohort_comm *c, uint64_t number)
+{
+	_Atomic uint64_t *at = word_at(c, number);
+	uint64_t word = load_word(c, number);
+
+	/* seq_cst, as the words: who has not called yet will see it.  If it is of
+	 * another call, all have compared this one. */
+	if (!word_is_of(word, number) ||
+	    !atomic_compare_exchange_strong(at, &word,
+	                                    word_make(number, WITHHELD)))
+		return 0;
+	if (!all_have(c->clique, number))
+		return word;
+	agree_restore(c, number, word);
+	return 0;
+}
+
+void agree_restore(struct cohort_comm *c, uint64_t number, uint64_t word)
+{
+	uint64_t withheld = word_make(number, WITHHELD);
+
+	/* Release: what was done meanwhile.  All may have called since, and a later
+	 * call have taken its place. */
+	atomic_compare_exchange_strong(word_at(c, number), &withheld, word);
 }

@@ -10,8 +10,8 @@
  * word for its call, number and digest, then loads the others' words of that
  * number (seq_cst), so that of two ranks whose calls differ at least one sees the
  * difference.  (The words of one number are together, eight in a cache line, which
- * so comes once for the store and the loads.)  That one does not launch.  It waits a moment for the other ranks,
- * to tell who is the odd one, and ends the clique.
+ * so comes once for the store and the loads.)  That one does not launch.  It waits a
+ * moment for the other ranks, to tell who is the odd one, and ends the clique.
  *
  *  A. Calls that differ in kind, operation, root, or in the count or type of any
  *     tensor are an error on every rank, not a hang.
@@ -19,6 +19,9 @@
  *  C. A word is stored over an older one only when every rank has compared with
  *     that: a rank cannot have more in flight than there are words, and waits
  *     for those that are further behind.
+ *  D. A rank that has called may withhold its word while others have not: as it does
+ *     that with another word (seq_cst) before it looks for theirs, they see that when
+ *     they come, and do not launch until the word is back.
  */
 
 #include <stdatomic.h>
@@ -65,5 +68,17 @@ uint64_t agree_called(const struct cohort_comm *comm);
  */
 int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,
           uint64_t ticket, uint64_t now_ns);
+
+/*
+ * agree_withhold - keep those that have not called collective @number, which @comm
+ *                  has, from launching it: the word to be restored, or 0 if all have
+ *                  called, and nothing is withheld
+ * agree_restore  - let them
+ *
+ * By one thread of @comm, which has not seen the call's end; soon after each other, as
+ * others wait in their call.
+ */
+uint64_t agree_withhold(struct cohort_comm *comm, uint64_t number);
+void agree_restore(struct cohort_comm *comm, uint64_t number, uint64_t word);
 
 #endif

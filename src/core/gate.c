@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "core/owner.h"
 
-static int owner_check(const struct cohort_comm *c)
+int gate_check_owner(const struct cohort_comm *c)
 {
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
 
@@ -19,7 +19,7 @@ static int owner_check(const struct cohort_comm *c)
 static int gate_check(const struct cohort_comm *c, bool with_cause)
 {
 	const struct cohort_cause *cause = NULL;
-	int rc = owner_check(c); /* again, inside: now it cannot change */
+	int rc = gate_check_owner(c); /* again, inside: now it cannot change */
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -40,7 +40,8 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 
 int gate_enter(struct cohort_comm *c, bool with_cause)
 {
-	int rc = owner_check(c); /* an intruder must not keep the owner out */
+	int rc = gate_check_owner(
+		c); /* an intruder must not keep the owner out */
 
 	if (rc != COHORT_OK)
 		return rc;

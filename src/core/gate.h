@@ -16,4 +16,7 @@
 int gate_enter(struct cohort_comm *comm, bool with_cause);
 void gate_leave(struct cohort_comm *comm);
 
+/* COHORT_OWNER if it is bound to another thread. */
+int gate_check_owner(const struct cohort_comm *comm);
+
 #endif

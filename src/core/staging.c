@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/type.h"
+#include "core/agree.h"
+#include "core/call.h"
 #include "core/clique.h"
 #include "core/pair.h"
 
@@ -62,14 +64,14 @@ static size_t chunk_of(size_t count, size_t bytes_per_element)
 }
 
 void staging_plan(struct staged *s, const struct cohort_comm *c,
-                  const struct op *op, uint64_t deadline_ns)
+                  const struct op *op, uint64_t timeout_ns)
 {
 	const size_t world = (size_t)c->clique->world;
 	const struct cohort_tensor *t = op->tensors;
 	size_t blocks = op_has_blocks(op->kind) ? world : 1;
 
 	*s = (struct staged){
-		.deadline_ns = deadline_ns,
+		.timeout_ns = timeout_ns,
 		.element = type_size(t->type),
 		.chunk = t->count,
 		.chunks = 1,
@@ -142,8 +144,8 @@ static int look_at_both(const struct cohort_comm *c, const struct op *op,
 	if (rc != COHORT_OK)
 		return rc;
 	/* A copy may be under way when the caller's patience ends. */
-	s->sends_direct = sends_pinned && s->deadline_ns == UINT64_MAX;
-	s->recvs_direct = recvs_pinned && s->deadline_ns == UINT64_MAX;
+	s->sends_direct = sends_pinned && s->timeout_ns == COHORT_FOREVER;
+	s->recvs_direct = recvs_pinned && s->timeout_ns == COHORT_FOREVER;
 	return COHORT_OK;
 }
 
@@ -341,13 +343,35 @@ static bool all_have_called(const struct cohort_comm *c, const struct op *op)
 	return q->size == q->world;
 }
 
-int staging_await(struct cohort_comm *c, const struct op *op)
+/* True if nothing works with the memory before all ranks have called, and it can be
+ * exchanged until then: with nothing before it on its stream, which would keep that from
+ * being changed for as long as it takes. */
+static bool can_be_lent(const struct cohort_comm *c, const struct op *op)
+{
+	const struct clique *q = c->clique;
+
+	return q->platform->redirect && q->world > 1 && q->size == q->world &&
+	       !op_has_peer(op->kind) && !call_is_several(q, op) &&
+	       q->platform->cudaStreamQuery(op->stream) == cudaSuccess;
+}
+
+int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns)
 {
 	struct staged *s = op->staged;
 	struct backoff b = backoff_among(c->clique->world);
 	int rc;
 
-	if (is_on_device(c) || s->slot_bytes <= SMALL_BYTES)
+	if (!s->deadline_ns)
+		s->deadline_ns = clock_after(now_ns, s->timeout_ns);
+	if (is_on_device(c))
+		return COHORT_OK;
+	if (can_be_lent(c, op)) {
+		s->sends_direct = s->recvs_direct = true;
+		s->lent = atomic_load_explicit(&c->collectives,
+		                               memory_order_relaxed);
+		return COHORT_OK;
+	}
+	if (s->slot_bytes <= SMALL_BYTES)
 		return COHORT_OK;
 	while (!all_have_called(c, op)) {
 		rc = clique_error(c->clique);

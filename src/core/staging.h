@@ -18,9 +18,12 @@
  * To the other ranks, the watchdog and the recorder it is one operation, whose mark is
  * behind all of it.
  *
- * On the host platform the collective works with the caller's memory itself, once all
- * ranks have called: from then on it comes to its end.  If that takes longer than the
- * caller wants to wait, it works with a copy of it, in the staging memory.
+ * On the host platform the collective works with the caller's memory itself: once all
+ * ranks have called, it comes to its end.  If that takes longer than the caller wants to
+ * wait, it is made to work with a copy of it, in the staging memory, while those that
+ * have not called are kept from launching it (agree_withhold()).  Where that cannot be,
+ * as of what is sent to a peer or may run before all have called, the call waits for the
+ * others before it is launched, and has the copy if they do not come.
  */
 
 #include <stdatomic.h>
@@ -37,7 +40,10 @@ struct cohort_comm;
 
 /* One call, on its caller's stack. */
 struct staged {
-	uint64_t deadline_ns; /* how long the caller waits */
+	/* How long the caller waits, and until when, from the call that others may
+	 * wait for; 0: that has not been made. */
+	uint64_t timeout_ns;
+	uint64_t deadline_ns;
 
 	/* Whether the caller's memory itself is copied from, and to, by the
 	 * device; on the host platform both, for the collective. */
@@ -52,6 +58,10 @@ struct staged {
 	size_t slot_bytes;  /* and on the device */
 
 	uint32_t number; /* what the words are set to */
+
+	/* It can be made to work with other memory, until all ranks have called: which
+	 * collective of the rank it is, 0: it cannot. */
+	uint64_t lent;
 
 	/* The streams could not be put in order: nothing tells when what was
 	 * queued is done. */
@@ -80,7 +90,7 @@ struct staging {
 
 /* How @op, which has been checked, is carried out by @c.  Pure. */
 void staging_plan(struct staged *s, const struct cohort_comm *c,
-                  const struct op *op, uint64_t deadline_ns);
+                  const struct op *op, uint64_t timeout_ns);
 
 /* Bytes of a chunk from now on, 0: the default; for tests, with no call under way. */
 void staging_set_chunk(size_t bytes);
@@ -94,10 +104,15 @@ bool staging_is_ready(const struct cohort_comm *c, const struct staged *s);
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
 
-/* Before a call that others wait for is launched: see whether the caller's memory can
- * be used.  The status of a cause that has come meanwhile.  Inside the gate; blocks up
- * to the deadline. */
-int staging_await(struct cohort_comm *c, const struct op *op);
+/* Before a call that others wait for since @now_ns is launched: see whether the caller's
+ * memory can be used.  The status of a cause that has come meanwhile.  Inside the gate;
+ * blocks up to the deadline. */
+int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns);
+
+/* For who gives up a call that is @ticket: false if it works with the caller's memory
+ * until its end, which it comes to as all have called; else it does not any more. */
+bool staging_take_back(struct cohort_comm *c, const struct op *op,
+                       uint64_t ticket);
 
 /* Launch the call, and have its stream wait for all of it; up to the first native call
  * that fails. */

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "core/agree.h"
 #include "core/call.h"
 #include "core/clique.h"
 #include "core/staging.h"
@@ -292,6 +293,25 @@ static struct native_result launch_whole(struct cohort_comm *c,
 	}
 	work(&l, &t);
 	return l.r;
+}
+
+bool staging_take_back(struct cohort_comm *c, const struct op *op,
+                       uint64_t ticket)
+{
+	const struct clique *q = c->clique;
+	struct staged *s = op->staged;
+	const uint64_t word = s->lent ? agree_withhold(c, s->lent) : 0;
+	struct cohort_tensor t;
+
+	if (!word)
+		return false;
+	t = tensor_at(c, op, c->staging.memory, op->tensors->count);
+	copy_in(op, (char *)(uintptr_t)t.send, 0);
+	q->platform->redirect(op->stream, &c->done[ticket & (q->slots - 1)],
+	                      (uint32_t)ticket, t.send, t.recv);
+	agree_restore(c, s->lent, word);
+	s->lent = 0;
+	return true;
 }
 
 struct native_result staging_launch(struct cohort_comm *c, const struct op *op)

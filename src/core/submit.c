@@ -206,7 +206,7 @@ EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		launch_copy(comms, ops, f);
 		return;
 	}
-	if (ops->staged) {
+	if (ops->staged && !ops->staged->lent) {
 		note_result(f, comms->rank, staging_launch(comms, ops));
 		return;
 	}
@@ -428,14 +428,14 @@ static int launch_captured(struct cohort_comm *comms, int n,
 
 /* The native part, after which the others wait for this rank. */
 EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
-                uint64_t ticket, struct failure *f)
+                uint64_t ticket, uint64_t now, struct failure *f)
 {
 	if (ops->kind == OP_SPLIT)
 		return launch_split(comms, ops, ticket, f);
 	if (f->captured)
 		return launch_captured(comms, n, ops, ticket, f);
 	if (ops->staged) {
-		int rc = staging_await(comms, ops);
+		int rc = staging_await(comms, ops, now);
 
 		f->ended = rc != COHORT_OK;
 		if (f->ended)
@@ -491,7 +491,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		if (!op_is_plain(&ops[i]))
 			pair_publish(&comms[i], &ops[i], ticket, now);
 	if (rc == COHORT_OK)
-		rc = launch(comms, n, ops, ticket, f);
+		rc = launch(comms, n, ops, ticket, now, f);
 	for (i = 0; i < n; i++) {
 		recorder_end(&comms[i].recorder, ticket, rc);
 		/* Nothing was before it. */
@@ -536,7 +536,8 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	struct op list;
 	int rc;
 
-	rc = is_list ? COHORT_OK : check_all(comms, n, ops);
+	/* What is staged was checked before that. */
+	rc = is_list || ops->staged ? COHORT_OK : check_all(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_all(comms, n);
 	if (rc != COHORT_OK)

@@ -96,6 +96,14 @@ struct platform {
 	 */
 	void (*flush)(int device, cudaStream_t stream);
 	/*
+	 * For a collective called on @stream whose end will set @word to @value, while
+	 * some rank has not called it and will not before this returns: have it work
+	 * with @send and @recv from now on, and not touch any more what it was called
+	 * with.  Nothing if there is none.  NULL where that cannot be, as on a GPU.
+	 */
+	void (*redirect)(cudaStream_t stream, const uint32_t *word,
+	                 uint32_t value, const void *send, void *recv);
+	/*
 	 * keep   - have the calls of the group that is open kept, which are all of
 	 *          @comm and on one stream, once they are queued: what they are kept
 	 *          as, or NULL if they are not

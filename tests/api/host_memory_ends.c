@@ -14,6 +14,7 @@
 #include "core/staging.h"
 #include "support/expect.h"
 #include "support/failing.h"
+#include "support/native.h"
 #include "support/ranks.h"
 
 #define RANKS 2
@@ -173,6 +174,28 @@ Test(host_memory_ends, while_one_goes_on_the_next_is_refused)
 	cr_assert_eq(sum(comms[1], data, RANKS_SOON), COHORT_OK);
 	both_are_well();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(data);
+}
+
+/* As long as a program's own work does, which comes to its end only later. */
+Test(host_memory_ends, what_is_before_it_on_the_stream_does_not_keep_the_caller)
+{
+	const struct platform *p = native_open(RANKS);
+	int32_t *data = data_of(1), *late = data_of(2);
+	struct native_gate gate;
+
+	open_ranks();
+	native_gate_hold(p, &gate, cohort_comm_stream(comms[0]));
+	native_gate_reached(&gate);
+	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_TIMED_OUT);
+	memset(data, 0x55, COUNT * sizeof(*data));
+	native_gate_open(&gate);
+	cr_assert_eq(sum(comms[1], late, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert(is_all(data, 0x55555555));
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(late);
 	free(data);
 }
 

@@ -31,6 +31,7 @@ static const struct platform host_platform = {
 	.await_mark = stream_await_mark,
 	.progress = stream_progress,
 	.flush = stream_flush,
+	.redirect = stream_redirect,
 	.keep = kept_make,
 	.again = kept_again,
 	.forget = kept_drop,
