@@ -294,22 +294,24 @@ static bool advance(struct world *w, struct launch *l)
 }
 
 /* Each rank's own share first.  Those who wait leave the others' to them for a
- * while, as then each core has its own part of the buffers in its caches. */
-static bool may_steal(const struct world *w, struct launch *l,
-                      const struct drive *d)
+ * while, as then each core has its own part of the buffers in its caches: where ranks
+ * share a core, all of theirs. */
+static enum reach reach_of(const struct world *w, struct launch *l,
+                           const struct drive *d)
 {
-	return w->is_crowded || d->effort == EFFORT_OWN ||
-	       ++l->patience > PATIENCE;
+	if (d->effort == EFFORT_OWN ||
+	    ++l->patience > (w->seats ? PATIENCE_CROWDED : PATIENCE))
+		return REACH_ALL;
+	return w->seats ? REACH_NEAR : REACH_OWN;
 }
 
 static void work(struct world *w, struct launch *l, const struct drive *d)
 {
 	const int rank = l->comm->rank;
-	const bool steals = may_steal(w, l, d);
+	const enum reach reach = reach_of(w, l, d);
 
-	if ((pieces_are_left_to(w, rank) || (steals && pieces_are_left(w))) &&
-	    round_enter(w))
-		round_leave(w, rank, pieces_do(w, rank, steals, d));
+	if (pieces_are_left(w, rank, reach) && round_enter(w))
+		round_leave(w, rank, pieces_do(w, rank, reach, d));
 }
 
 /* Look at nothing but the phase for about a microsecond, or until it changes. */
@@ -387,7 +389,8 @@ static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
 	if (atomic_load(&w->phase) & PHASE_OPEN) {
 		if (d->effort != EFFORT_ENQUEUE)
 			work(w, l, d);
-		*left = pieces_are_left(w) && !world_is_broken(w) &&
+		*left = pieces_are_left(w, l->comm->rank, REACH_ALL) &&
+		        !world_is_broken(w) &&
 		        (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
 	} else if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l)) {
 		round_kick_others(w, l->comm->rank);

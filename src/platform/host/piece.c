@@ -419,18 +419,31 @@ bool pieces_do_all(const struct world *w, int rank)
 
 /* ---- claiming --------------------------------------------------------- */
 
-bool pieces_are_left_to(const struct world *w, int rank)
+/* Relaxed: a hint. */
+static int core_of(const struct world *w, int rank)
+{
+	return atomic_load_explicit(&w->seats[rank].core, memory_order_relaxed);
+}
+
+/* True if the share of @other is in @reach for @rank. */
+static bool is_in(enum reach reach, const struct world *w, int rank, int other)
+{
+	return reach == REACH_ALL || other == rank ||
+	       (reach == REACH_NEAR && core_of(w, other) == core_of(w, rank));
+}
+
+static bool share_is_left(const struct world *w, int rank)
 {
 	return atomic_load_explicit(&w->shares[rank].left,
 	                            memory_order_relaxed) > 0;
 }
 
-bool pieces_are_left(const struct world *w)
+bool pieces_are_left(const struct world *w, int rank, enum reach reach)
 {
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		if (pieces_are_left_to(w, r))
+		if (is_in(reach, w, rank, r) && share_is_left(w, r))
 			return true;
 	return false;
 }
@@ -443,7 +456,7 @@ static size_t share_do(struct world *w, const struct round *o, int rank,
 	size_t begin, end;
 	long left;
 
-	while (pieces_are_left_to(w, rank) && !world_is_broken(w) &&
+	while (share_is_left(w, rank) && !world_is_broken(w) &&
 	       !(n && drive_is_late(d))) {
 		left = atomic_fetch_sub_explicit(&s->left, 1,
 		                                 memory_order_relaxed);
@@ -458,13 +471,17 @@ static size_t share_do(struct world *w, const struct round *o, int rank,
 	return n;
 }
 
-size_t pieces_do(struct world *w, int rank, bool steals, const struct drive *d)
+size_t pieces_do(struct world *w, int rank, enum reach reach,
+                 const struct drive *d)
 {
 	const struct round o = round_of(w, rank);
-	size_t n = share_do(w, &o, rank, 0, d);
-	int r;
+	size_t n = 0;
+	int r, other;
 
-	for (r = 1; steals && r < w->n; r++)
-		n = share_do(w, &o, (rank + r) % w->n, n, d);
+	for (r = 0; r < w->n; r++) {
+		other = (rank + r) % w->n;
+		if (is_in(reach, w, rank, other))
+			n = share_do(w, &o, other, n, d);
+	}
 	return n;
 }

@@ -21,8 +21,17 @@
 /* What a call that queues work may spend on doing it. */
 #define ENQUEUE_BYTES ((size_t)8 * 1024)
 
-/* Looks of who waits before it takes from others' shares. */
+/* Looks of who waits before it takes from others' shares; and where ranks wait for
+ * cores, from those of ranks on other ones. */
 #define PATIENCE 64
+#define PATIENCE_CROWDED 16
+
+/* From whose shares somebody takes. */
+enum reach {
+	REACH_OWN,
+	REACH_NEAR, /* and those of ranks that were on the same core as they arrived */
+	REACH_ALL,
+};
 
 /* The bytes of a round that @call takes. */
 size_t call_bytes(const struct world *world, const struct call *call);
@@ -47,15 +56,13 @@ void pieces_cut(struct world *world, int rank);
 size_t pieces_at_once(const struct world *world);
 bool pieces_do_all(const struct world *world, int rank);
 
-/* True if nobody has claimed some pieces, of any share or of that of @rank.  Any
- * thread. */
-bool pieces_are_left(const struct world *world);
-bool pieces_are_left_to(const struct world *world, int rank);
+/* True if nobody has claimed some pieces that are in @reach for @rank.  Any thread. */
+bool pieces_are_left(const struct world *world, int rank, enum reach reach);
 
-/* As the driver of @rank, claim pieces, of its share and if it @steals of the others,
- * until there are none, a rank was aborted, or the driver's time is over.  Returns how
- * many were done.  For a thread that is inside. */
-size_t pieces_do(struct world *world, int rank, bool steals,
+/* As the driver of @rank, claim pieces in @reach, its own first, until there are none,
+ * a rank was aborted, or the driver's time is over.  Returns how many were done.  For a
+ * thread that is inside. */
+size_t pieces_do(struct world *world, int rank, enum reach reach,
                  const struct drive *drive);
 
 #endif
