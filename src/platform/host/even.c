@@ -6,6 +6,10 @@
 #include "base/type.h"
 #include "platform/host/host.h"
 
+/* With a core for each rank few pieces change hands, and each costs lines that both
+ * write. */
+#define EVEN_PIECE_BYTES (4 * PIECE_BYTES)
+
 /* ---- words ------------------------------------------------------------ */
 
 /* The low bits of a word: of pieces there are fewer than memory has. */
@@ -136,8 +140,9 @@ static struct cut *cut_of(const struct world *w, const struct launch *l)
 	c->round.places = c->places;
 	round_cut(&c->round);
 	for (r = 0; r < w->n; r++)
-		c->shares[r].pieces = round_share(
-			&c->round, r, &c->shares[r].begin, &c->shares[r].end);
+		c->shares[r].pieces =
+			round_share(&c->round, r, EVEN_PIECE_BYTES,
+		                    &c->shares[r].begin, &c->shares[r].end);
 	return c;
 }
 
@@ -152,8 +157,8 @@ static size_t share_do(struct cut *c, int rank, size_t n, const struct drive *d)
 	while (is_left(e, c->number, c->shares[rank].pieces) &&
 	       !world_is_broken(w) && !(n && drive_is_late(d)) &&
 	       claim(e, c->number, c->shares[rank].pieces, &i)) {
-		begin = c->shares[rank].begin + i * PIECE_BYTES;
-		end = begin + PIECE_BYTES;
+		begin = c->shares[rank].begin + i * EVEN_PIECE_BYTES;
+		end = begin + EVEN_PIECE_BYTES;
 		if (end > c->shares[rank].end)
 			end = c->shares[rank].end;
 		if (!round_do(&c->round, begin, end))

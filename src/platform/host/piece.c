@@ -152,21 +152,23 @@ static struct round round_of(const struct world *w, int rank)
 	return o;
 }
 
-size_t round_share(const struct round *o, int rank, size_t *begin, size_t *end)
+size_t round_share(const struct round *o, int rank, size_t piece, size_t *begin,
+                   size_t *end)
 {
 	const size_t lines = o->bytes / CACHE_LINE;
 	const size_t n = (size_t)o->world->n, r = (size_t)rank;
 
 	*begin = (lines / n * r + lines % n * r / n) * CACHE_LINE;
 	*end = (lines / n * (r + 1) + lines % n * (r + 1) / n) * CACHE_LINE;
-	return (*end - *begin + PIECE_BYTES - 1) / PIECE_BYTES;
+	return (*end - *begin + piece - 1) / piece;
 }
 
 static void cut_share(struct world *w, int rank)
 {
 	struct share *s = &w->shares[rank];
 
-	s->pieces = (long)round_share(&w->round, rank, &s->begin, &s->end);
+	s->pieces = (long)round_share(&w->round, rank, PIECE_BYTES, &s->begin,
+	                              &s->end);
 	w->pieces += (size_t)s->pieces;
 	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
 }

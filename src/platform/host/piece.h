@@ -39,12 +39,13 @@ size_t call_bytes(const struct world *world, const struct call *call);
 /*
  * round_cut   - cut a round, of which span and is_single are set, and places, or of
  *               several calls those of a rank: all ranks get the same
- * round_share - where the share of @rank begins and ends; returns its pieces
+ * round_share - where the share of @rank begins and ends; returns how many pieces of
+ *               @piece bytes that is
  * round_do    - do a part of it; false if a rank was aborted before all was done
  */
 void round_cut(struct round *round);
-size_t round_share(const struct round *round, int rank, size_t *begin_out,
-                   size_t *end_out);
+size_t round_share(const struct round *round, int rank, size_t piece,
+                   size_t *begin_out, size_t *end_out);
 bool round_do(const struct round *round, size_t begin, size_t end);
 
 /* Cut the next round of a world, its next span calls, as the driver of @rank, who
