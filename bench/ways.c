@@ -8,8 +8,8 @@
 
 #include "api/comm.h"
 #include "base/clock.h"
+#include "core/gate.h"
 #include "core/native.h"
-#include "core/submit.h"
 
 /* A cache line, so that the ranks' words are not neighbours. */
 #define WORDS_BYTES 64
