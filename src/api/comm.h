@@ -28,7 +28,8 @@ int comm_submit(struct cohort_comm *comm, const struct op *op,
 int comm_submit_tagged(struct cohort_comm *comm, const struct op *op,
                        const char *tag, uint64_t *ticket);
 
-/* cohort_wait() up to a deadline; and for all tickets given out so far. */
+/* cohort_wait() up to a deadline, 0: do what is cheap, and see; and for all tickets
+ * given out so far. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
