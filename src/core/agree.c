@@ -130,6 +130,17 @@ uint64_t agree_called(const struct cohort_comm *c)
 	return number + agree_has(c, number + 1);
 }
 
+bool agree_all_called(const struct clique *q, uint64_t number)
+{
+	const struct cohort_comm *c;
+
+	/* The word first, seq_cst; without it, it may be that of a later call. */
+	for (c = q->comms; c < q->comms + q->size; c++)
+		if (!agree_has(c, number) && agree_called(c) < number)
+			return false;
+	return true;
+}
+
 /* ---- running ahead ---------------------------------------------------- */
 
 /* Wait until @other has compared the call whose word this one's replaces, and
@@ -453,16 +464,6 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 
 /* ---- giving up -------------------------------------------------------- */
 
-static bool all_have(const struct clique *q, uint64_t number)
-{
-	int r;
-
-	for (r = 0; r < q->size; r++)
-		if (!agree_has(&q->comms[r], number))
-			return false;
-	return true;
-}
-
 uint64_t agree_withhold(struct cohort_comm *c, uint64_t number)
 {
 	_Atomic uint64_t *at = word_at(c, number);
@@ -474,7 +475,7 @@ uint64_t agree_withhold(struct cohort_comm *c, uint64_t number)
 	    !atomic_compare_exchange_strong(at, &word,
 	                                    word_make(number, WITHHELD)))
 		return 0;
-	if (!all_have(c->clique, number))
+	if (!agree_all_called(c->clique, number))
 		return word;
 	agree_restore(c, number, word);
 	return 0;

@@ -28,6 +28,7 @@
 
 #include "core/op.h"
 
+struct clique;
 struct cohort_comm;
 
 /* More of what a rank has called, by number modulo the clique's slots. */
@@ -58,6 +59,9 @@ bool agree_has(const struct cohort_comm *comm, uint64_t number);
 /* The number of the last collective that @comm has called, also if it has not
  * been compared yet. */
 uint64_t agree_called(const struct cohort_comm *comm);
+
+/* True if all ranks of @clique have called collective @number. */
+bool agree_all_called(const struct clique *clique, uint64_t number);
 
 /*
  * Agree on the next collective of @comm, with that digest, whose record is @ticket,

@@ -40,8 +40,8 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 
 int gate_enter(struct cohort_comm *c, bool with_cause)
 {
-	int rc = gate_check_owner(
-		c); /* an intruder must not keep the owner out */
+	/* An intruder must not keep the owner out. */
+	int rc = gate_check_owner(c);
 
 	if (rc != COHORT_OK)
 		return rc;

@@ -332,15 +332,10 @@ static bool peer_has_called(const struct cohort_comm *c, const struct op *op)
 static bool all_have_called(const struct cohort_comm *c, const struct op *op)
 {
 	const struct clique *q = c->clique;
-	uint64_t number = agree_called(c);
-	int r;
 
 	if (op_has_peer(op->kind))
 		return peer_has_called(c, op);
-	for (r = 0; r < q->size; r++)
-		if (agree_called(&q->comms[r]) < number)
-			return false;
-	return q->size == q->world;
+	return q->size == q->world && agree_all_called(q, agree_called(c));
 }
 
 /* True if nothing works with the memory before all ranks have called, and it can be

@@ -109,8 +109,9 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
  * blocks up to the deadline. */
 int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns);
 
-/* For who gives up a call that is @ticket: false if it works with the caller's memory
- * until its end, which it comes to as all have called; else it does not any more. */
+/* For who gives up a call that is lent, and @ticket: false if it works with the caller's
+ * memory until its end, which it comes to as all have called; else it does not any
+ * more. */
 bool staging_take_back(struct cohort_comm *c, const struct op *op,
                        uint64_t ticket);
 

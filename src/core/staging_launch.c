@@ -299,8 +299,8 @@ bool staging_take_back(struct cohort_comm *c, const struct op *op,
                        uint64_t ticket)
 {
 	const struct clique *q = c->clique;
-	struct staged *s = op->staged;
-	const uint64_t word = s->lent ? agree_withhold(c, s->lent) : 0;
+	const uint64_t number = op->staged->lent;
+	const uint64_t word = agree_withhold(c, number);
 	struct cohort_tensor t;
 
 	if (!word)
@@ -309,8 +309,7 @@ bool staging_take_back(struct cohort_comm *c, const struct op *op,
 	copy_in(op, (char *)(uintptr_t)t.send, 0);
 	q->platform->redirect(op->stream, &c->done[ticket & (q->slots - 1)],
 	                      (uint32_t)ticket, t.send, t.recv);
-	agree_restore(c, s->lent, word);
-	s->lent = 0;
+	agree_restore(c, number, word);
 	return true;
 }
 
