@@ -162,18 +162,45 @@ DEFINE_ACCESS(f64v, double)
 
 /* ---- the loops ---------------------------------------------------------- */
 
-/* Two ranks in place are the common case: without loops over ranks, and two steps
- * at a time. */
+/*
+ * Two vectors at a time, as long as there are so many.  @n and @outs are constants
+ * where two ranks reduce to one of them or to both, the common cases: no loop over
+ * ranks is left there, and no pointer is read again in case a store changed it.
+ */
 #define DEFINE_FOLD(name, elements, widen, op, finish, narrow)                 \
-	INLINE elements name##_step(const char *a, const char *b,              \
-	                            const struct divisor *d)                   \
+	INLINE elements name##_at(const void *const src[], int n, size_t at,   \
+	                          size_t take, const struct divisor *d)        \
 	{                                                                      \
-		const size_t step = sizeof(elements);                          \
+		__typeof__(widen((elements){})) r;                             \
                                                                                \
 		(void)d;                                                       \
-		return narrow(finish(op(widen(elements##_load(a, step)),       \
-		                        widen(elements##_load(b, step))),      \
-		                     d));                                      \
+		r = widen(elements##_load((const char *)src[0] + at, take));   \
+		for (int k = 1; k < n; k++)                                    \
+			r = op(r, widen(elements##_load(                       \
+					  (const char *)src[k] + at, take)));  \
+		return narrow(finish(r, d));                                   \
+	}                                                                      \
+	INLINE size_t name##_pairs(void *const out[], int outs,                \
+	                           const void *const src[], int n,             \
+	                           size_t bytes)                               \
+	{                                                                      \
+		const size_t step = sizeof(elements);                          \
+		const struct divisor d = divisor_of(n);                        \
+		size_t at = 0;                                                 \
+                                                                               \
+		for (; bytes - at >= 2 * step; at += 2 * step) {               \
+			const elements x = name##_at(src, n, at, step, &d);    \
+			const elements y =                                     \
+				name##_at(src, n, at + step, step, &d);        \
+                                                                               \
+			for (int k = 0; k < outs; k++) {                       \
+				char *const to = (char *)out[k] + at;          \
+                                                                               \
+				elements##_store(to, x, step);                 \
+				elements##_store(to + step, y, step);          \
+			}                                                      \
+		}                                                              \
+		return at;                                                     \
 	}                                                                      \
 	static void name(void *const out[], int outs, const void *const src[], \
 	                 int n, size_t count)                                  \
@@ -181,42 +208,26 @@ DEFINE_ACCESS(f64v, double)
 		const size_t bytes = count * sizeof((elements){}[0]);          \
 		const size_t step = sizeof(elements);                          \
 		const struct divisor d = divisor_of(n);                        \
-		size_t at = 0;                                                 \
+		size_t at;                                                     \
                                                                                \
-		if (n == 2 && outs == 2) {                                     \
-			const char *const a = src[0], *const b = src[1];       \
-			char *const x = out[0], *const y = out[1];             \
+		if (n == 2 && outs <= 2) {                                     \
+			const void *const from[] = { src[0], src[1] };         \
+			void *const to[] = { out[0], out[outs - 1] };          \
                                                                                \
-			for (; bytes - at >= 2 * step; at += 2 * step) {       \
-				const elements r =                             \
-					name##_step(a + at, b + at, &d);       \
-				const elements s = name##_step(                \
-					a + at + step, b + at + step, &d);     \
-                                                                               \
-				elements##_store(x + at, r, step);             \
-				elements##_store(x + at + step, s, step);      \
-				elements##_store(y + at, r, step);             \
-				elements##_store(y + at + step, s, step);      \
-			}                                                      \
+			at = outs == 2 ? name##_pairs(to, 2, from, 2, bytes)   \
+			               : name##_pairs(to, 1, from, 2, bytes);  \
+		} else {                                                       \
+			at = name##_pairs(out, outs, src, n, bytes);           \
 		}                                                              \
 		for (; at < bytes; at += step) {                               \
 			const size_t left = bytes - at;                        \
 			const size_t take = left < step ? left : step;         \
-			__typeof__(widen((elements){})) r;                     \
-			elements whole;                                        \
+			const elements x = name##_at(src, n, at, take, &d);    \
                                                                                \
-			r = widen(elements##_load((const char *)src[0] + at,   \
-			                          take));                      \
-			for (int k = 1; k < n; k++)                            \
-				r = op(r, widen(elements##_load(               \
-						  (const char *)src[k] + at,   \
-						  take)));                     \
-			whole = narrow(finish(r, &d));                         \
 			for (int k = 0; k < outs; k++)                         \
-				elements##_store((char *)out[k] + at, whole,   \
+				elements##_store((char *)out[k] + at, x,       \
 				                 take);                        \
 		}                                                              \
-		(void)d;                                                       \
 	}
 
 /* Each source is multiplied by its scalar first, and that rounded. */
