@@ -186,6 +186,41 @@ Test(p2p, large_messages_go_both_ways_at_once)
 	native_clique_destroy(&c);
 }
 
+/* With nobody waiting for it. */
+Test(p2p, a_small_message_goes_over_as_its_ends_meet)
+{
+	struct native_clique c;
+	int32_t out = 7, in = 0;
+
+	native_clique_open(&c, p, 2);
+	cr_assert_eq(send(&c, 0, 1, &out, 1), ncclSuccess);
+	cr_assert_eq(receive(&c, 1, 0, &in, 1), ncclSuccess);
+	cr_assert_eq(in, 7);
+	finish(&c, 0);
+	finish(&c, 1);
+	native_clique_destroy(&c);
+}
+
+/* Those who look for it have no time for more than a piece. */
+Test(p2p, a_large_message_goes_on_where_it_was_left)
+{
+	static int32_t out[MANY], in[MANY];
+	struct native_clique c;
+	size_t i;
+
+	native_clique_open(&c, p, 2);
+	for (i = 0; i < MANY; i++)
+		out[i] = (int32_t)i;
+	cr_assert_eq(send(&c, 0, 1, out, MANY), ncclSuccess);
+	cr_assert_eq(receive(&c, 1, 0, in, MANY), ncclSuccess);
+	for (i = 0; i < 4; i++)
+		p->progress((int)i % 2, c.stream[i % 2], NULL, 0, 1);
+	finish(&c, 1);
+	finish(&c, 0);
+	cr_assert_eq(memcmp(in, out, sizeof(in)), 0);
+	native_clique_destroy(&c);
+}
+
 /* ---- waiting ---------------------------------------------------------- */
 
 Test(p2p, ungrouped_sends_to_each_other_hold_the_streams_not_the_host)

@@ -125,6 +125,7 @@ void launch_renew(struct launch *l)
 	atomic_store_explicit(&l->over, false, memory_order_relaxed);
 	l->calls_done = 0;
 	l->transfers_done = 0;
+	atomic_store_explicit(&l->ready, 0, memory_order_relaxed);
 }
 
 struct launch *launch_get(struct ncclComm *comm)

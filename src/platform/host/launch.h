@@ -170,6 +170,10 @@ struct launch {
 	 * transfers. */
 	atomic_bool over;
 
+	/* Atomic; how many of its transfers can go on: written with the world's lock
+	 * held.  Relaxed: who finds some takes it, and nobody else needs to. */
+	atomic_int ready;
+
 	/* Guarded by the world's lock. */
 	size_t transfers_done;
 };

@@ -483,6 +483,8 @@ static bool do_transfers(struct world *w, struct launch *l,
 {
 	bool left;
 
+	if (!p2p_is_ready(l))
+		return false;
 	pthread_mutex_lock(&w->lock);
 	left = p2p_work_locked(l, d);
 	pthread_mutex_unlock(&w->lock);

@@ -63,29 +63,20 @@ static void lane_add(struct lane *lane, struct transfer *t)
 	lane->last = t;
 }
 
-static void match_locked(struct transfer *t)
+/* One more of @l's transfers can go on, or one less. */
+static void change_ready(struct launch *l, int by)
 {
-	struct ncclComm *comm = t->launch->comm;
-	struct ncclComm *peer = comm->world->comms[t->peer];
-	struct transfer *other =
-		lane_take(lane_of(peer, !t->is_send, comm->rank));
+	const int before =
+		atomic_load_explicit(&l->ready, memory_order_relaxed);
 
-	if (!other) {
-		lane_add(lane_of(comm, t->is_send, t->peer), t);
-		return;
-	}
-	t->partner = other;
-	other->partner = t;
-	if (strict_is_on())
-		strict_check_message_locked(t->is_send ? t : other);
+	atomic_store_explicit(&l->ready, before + by, memory_order_relaxed);
 }
 
-void p2p_join_locked(struct launch *l)
+/* The same of both ends of a message. */
+static void change_both(const struct transfer *t, int by)
 {
-	size_t i;
-
-	for (i = 0; i < l->transfer_count; i++)
-		match_locked(&l->transfers[i]);
+	change_ready(t->launch, by);
+	change_ready(t->partner->launch, by);
 }
 
 void p2p_leave_locked(struct launch *l)
@@ -96,8 +87,10 @@ void p2p_leave_locked(struct launch *l)
 	for (i = 0; i < l->transfer_count; i++) {
 		t = &l->transfers[i];
 		lane_of(l->comm, t->is_send, t->peer)->first = NULL;
-		if (t->partner && !t->done)
-			t->partner->partner = NULL;
+		if (!t->partner || t->done)
+			continue;
+		change_both(t, -1);
+		t->partner->partner = NULL;
 	}
 }
 
@@ -145,18 +138,24 @@ static struct transfer *ready_send(struct transfer *t)
 	return send;
 }
 
+static void put(const struct transfer *send, size_t at, size_t bytes)
+{
+	char *to = send->partner->to;
+
+	if (to != send->from && bytes)
+		memcpy(to + at, send->from + at, bytes);
+}
+
 /* Copy pieces until all is there, an end is aborted, or the driver's time is
  * over.  Returns how far the message has come.  For a thread that is inside. */
 static size_t copy(const struct transfer *send, const struct drive *d)
 {
-	const struct transfer *recv = send->partner;
 	const size_t bytes = message_bytes(send);
 	size_t at = send->copied, n;
 
 	while (at < bytes && !either_is_aborted(send)) {
 		n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-		if (recv->to != send->from)
-			memcpy(recv->to + at, send->from + at, n);
+		put(send, at, n);
 		at += n;
 		if (drive_is_late(d))
 			break;
@@ -179,6 +178,47 @@ static void end_locked(struct transfer *send)
 		launch_end_locked(to);
 }
 
+/* A small message goes over as its ends meet, while there is @room for such. */
+static void copy_small_locked(struct transfer *send, size_t *room)
+{
+	const size_t bytes = message_bytes(send);
+
+	if (bytes > *room || either_is_aborted(send))
+		return;
+	*room -= bytes;
+	put(send, 0, bytes);
+	change_both(send, -1);
+	end_locked(send);
+}
+
+static void match_locked(struct transfer *t, size_t *room)
+{
+	struct ncclComm *comm = t->launch->comm;
+	struct ncclComm *peer = comm->world->comms[t->peer];
+	struct transfer *other =
+		lane_take(lane_of(peer, !t->is_send, comm->rank));
+
+	if (!other) {
+		lane_add(lane_of(comm, t->is_send, t->peer), t);
+		return;
+	}
+	t->partner = other;
+	other->partner = t;
+	change_both(t, 1);
+	if (strict_is_on())
+		strict_check_message_locked(t->is_send ? t : other);
+	copy_small_locked(t->is_send ? t : other, room);
+}
+
+void p2p_join_locked(struct launch *l)
+{
+	size_t room = ENQUEUE_BYTES;
+	size_t i;
+
+	for (i = 0; i < l->transfer_count; i++)
+		match_locked(&l->transfers[i], &room);
+}
+
 /* Releases and re-acquires the lock. */
 static void copy_locked(struct transfer *send, const struct drive *d)
 {
@@ -187,6 +227,7 @@ static void copy_locked(struct transfer *send, const struct drive *d)
 	size_t copied;
 
 	send->busy = true;
+	change_both(send, -1);
 	from->inside++;
 	to->inside++;
 	pthread_mutex_unlock(&from->world->lock);
@@ -198,6 +239,8 @@ static void copy_locked(struct transfer *send, const struct drive *d)
 	send->copied = copied;
 	if (copied == message_bytes(send))
 		end_locked(send);
+	else
+		change_both(send, 1);
 	/* Who is aborted waits for nobody inside. */
 	if (comm_is_aborted(from))
 		comm_kick_locked(from);
@@ -207,20 +250,16 @@ static void copy_locked(struct transfer *send, const struct drive *d)
 
 bool p2p_work_locked(struct launch *l, const struct drive *d)
 {
-	size_t budget = d->effort == EFFORT_ENQUEUE ? ENQUEUE_BYTES : SIZE_MAX;
-	struct transfer *send;
-	size_t i, bytes;
+	struct transfer *t, *send;
 
-	for (i = 0; i < l->transfer_count; i++) {
-		send = ready_send(&l->transfers[i]);
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
+		send = ready_send(t);
 		if (!send)
 			continue;
-		bytes = message_bytes(send) - send->copied;
-		if (bytes > budget)
+		if (d->effort == EFFORT_ENQUEUE)
 			return true;
-		budget -= bytes;
 		copy_locked(send, d);
-		if (ready_send(&l->transfers[i]))
+		if (ready_send(t))
 			return true;
 	}
 	return false;

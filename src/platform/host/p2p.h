@@ -17,6 +17,13 @@ bool p2p_init(struct ncclComm *comm);
 /* Let the transfers of a launch that arrives find their partners. */
 void p2p_join_locked(struct launch *launch);
 
+/* True if something can be done of a launch's transfers.  Needs no lock: who has made
+ * that so does it, or comes back. */
+static inline bool p2p_is_ready(const struct launch *l)
+{
+	return atomic_load_explicit(&l->ready, memory_order_relaxed) > 0;
+}
+
 /* Do what can be done of a launch's transfers; releases and re-acquires the
  * lock.  True if this driver leaves some of that. */
 bool p2p_work_locked(struct launch *launch, const struct drive *drive);
