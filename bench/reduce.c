@@ -72,7 +72,7 @@ DEFINE_PLAIN(plain_avx512, 64, __attribute__((target("avx512f"))))
 static plain_fn *plain_of(const struct reduce_level *level)
 {
 #ifdef __x86_64__
-	if (level == &reduce_avx512)
+	if (level == &reduce_avx512 || level == &reduce_avx512_bf16)
 		return plain_avx512;
 	if (level == &reduce_avx2)
 		return plain_avx2;
@@ -84,7 +84,8 @@ static plain_fn *plain_of(const struct reduce_level *level)
 /* ---- measuring ---------------------------------------------------------- */
 
 struct bench {
-	const struct reduce_level *level;
+	const char *only; /* this level; NULL: the best one for each type */
+	const struct reduce_level *level; /* of the type that is measured */
 	plain_fn *plain;
 	int rounds;
 	int ranks;
@@ -104,7 +105,6 @@ static void set_up(struct bench *b)
 	size_t bytes = sizes[SIZES - 1], all;
 	char *memory;
 
-	b->plain = plain_of(b->level);
 	all = bytes * (size_t)b->ranks;
 	memory = aligned_alloc(4096, all);
 	if (!memory) {
@@ -116,6 +116,18 @@ static void set_up(struct bench *b)
 		b->at[r] = memory + (size_t)r * bytes;
 		b->src[r] = b->out[r] = b->at[r];
 	}
+}
+
+/* For @type; false if there is no such level. */
+static bool aim(struct bench *b, int type)
+{
+	int nth = 0;
+
+	do
+		b->level = reduce_level(type, nth++);
+	while (b->level && b->only && strcmp(b->level->name, b->only) != 0);
+	b->plain = b->level ? plain_of(b->level) : NULL;
+	return b->level;
 }
 
 static void fold(const struct bench *b, int type, int op, size_t bytes)
@@ -202,7 +214,8 @@ static void print_head(const struct bench *b)
 	       "        16 MiB\n"
 	       "type      op         ns    GB/s   plain  times    GB/s   plain "
 	       " times    GB/s   plain  times\n",
-	       cohort_version(), __VERSION__, b->level->name, b->ranks,
+	       cohort_version(), __VERSION__,
+	       b->only ? b->only : "the best level of each type", b->ranks,
 	       b->rounds);
 }
 
@@ -238,7 +251,7 @@ static void json_result(struct json *json, const struct bench *b, int type,
 	json_close(json, '}');
 }
 
-static void run(const struct bench *b, bool as_json)
+static void run(struct bench *b, bool as_json)
 {
 	struct json json = { .out = stdout };
 	struct result r;
@@ -248,7 +261,7 @@ static void run(const struct bench *b, bool as_json)
 	else
 		print_head(b);
 	for (int type = 0; type < ncclNumTypes; type++)
-		for (int op = 0; op < ncclNumOps; op++) {
+		for (int op = 0; aim(b, type) && op < ncclNumOps; op++) {
 			r = measure(b, type, op);
 			if (as_json)
 				json_result(&json, b, type, op, &r);
@@ -261,21 +274,12 @@ static void run(const struct bench *b, bool as_json)
 	}
 }
 
-static const struct reduce_level *find_level(const char *name)
-{
-	const struct reduce_level *level;
-
-	for (int nth = 0; (level = reduce_level(nth)); nth++)
-		if (!name || strcmp(level->name, name) == 0)
-			return level;
-	return NULL;
-}
-
 static int usage(void)
 {
 	fprintf(stderr,
 	        "usage: reduce [--rounds 1..%d] [--ranks 2..%d] "
-	        "[--level avx512|avx2|base] [--json]\n",
+	        "[--level avx512_bf16|avx512|avx2|base] "
+	        "[--json]\n",
 	        MAX_ROUNDS, MAX_RANKS);
 	return 2;
 }
@@ -283,7 +287,6 @@ static int usage(void)
 int main(int argc, char **argv)
 {
 	static struct bench b = { .rounds = 21, .ranks = 2 };
-	const char *level = NULL;
 	bool as_json = false;
 
 	for (int i = 1; i < argc; i++) {
@@ -294,13 +297,13 @@ int main(int argc, char **argv)
 		else if (strcmp(argv[i], "--ranks") == 0 && i + 1 < argc)
 			b.ranks = atoi(argv[++i]);
 		else if (strcmp(argv[i], "--level") == 0 && i + 1 < argc)
-			level = argv[++i];
+			b.only = argv[++i];
 		else
 			return usage();
 	}
-	b.level = find_level(level);
-	if (!b.level || b.rounds < 1 || b.rounds > MAX_ROUNDS || b.ranks < 2 ||
-	    b.ranks > MAX_RANKS)
+	/* Every level has this type. */
+	if (!aim(&b, ncclBfloat16) || b.rounds < 1 || b.rounds > MAX_ROUNDS ||
+	    b.ranks < 2 || b.ranks > MAX_RANKS)
 		return usage();
 	set_up(&b);
 	run(&b, as_json);

@@ -559,7 +559,7 @@ ParameterizedTest(struct fold_case *c, reduce, equals_the_reference)
 {
 	const struct reduce_level *level;
 
-	for (int nth = 0; (level = reduce_level(nth)); nth++)
+	for (int nth = 0; (level = reduce_level(c->type, nth)); nth++)
 		check_level(level, c);
 }
 

@@ -172,7 +172,7 @@ ParameterizedTest(struct fold_case *c, reduce_levels, agree_on_every_shape)
 	static const size_t counts[] = { 0, 1, 2, 3, 7, 17, 64, 129, LENGTH };
 	const struct reduce_level *level;
 
-	for (int nth = 0; (level = reduce_level(nth)); nth++)
+	for (int nth = 0; (level = reduce_level(c->type, nth)); nth++)
 		for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
 			for (size_t j = 0;
 			     j < sizeof(counts) / sizeof(counts[0]); j++)
@@ -191,7 +191,7 @@ ParameterizedTest(struct fold_case *c, reduce_levels,
 	const int outs = c->op < ncclNumOps ? 5 : 1;
 	const struct reduce_level *level;
 
-	for (int nth = 0; (level = reduce_level(nth)); nth++) {
+	for (int nth = 0; (level = reduce_level(c->type, nth)); nth++) {
 		set(&got, c->type, 5, true, 3);
 		fold_by(level, &got, outs, 5, LENGTH, c);
 		set(&want, c->type, 5, false, 0);
@@ -249,7 +249,7 @@ ParameterizedTest(struct fold_case *c, reduce_levels, agree_on_all_pairs)
 
 	if (c->op == ncclNumOps || cohort_type_size(c->type) > 2)
 		return;
-	for (int nth = 0; (level = reduce_level(nth)); nth++)
+	for (int nth = 0; (level = reduce_level(c->type, nth)); nth++)
 		check_pairs(level, c);
 }
 
@@ -302,8 +302,8 @@ Test(reduce_levels, divide_integers)
 {
 	const struct reduce_level *level;
 
-	for (int nth = 0; (level = reduce_level(nth)); nth++)
-		for (int type = 0; type <= ncclUint64; type++)
+	for (int type = 0; type <= ncclUint64; type++)
+		for (int nth = 0; (level = reduce_level(type, nth)); nth++)
 			for (int n = 1; n <= MAX_DIVISOR; n++)
 				check_quotients(level, type, n);
 }
@@ -316,7 +316,7 @@ Test(reduce_levels, a_scalar_of_minus_zero_keeps_its_sign)
 	const struct reduce_level *level;
 	float out;
 
-	for (int nth = 0; (level = reduce_level(nth)); nth++) {
+	for (int nth = 0; (level = reduce_level(ncclFloat32, nth)); nth++) {
 		out = 1;
 		level->scaled[ncclFloat32](&out, src, scalars, 1, 1);
 		cr_assert(out == 0 && signbit(out), "%s: %g", level->name,
@@ -324,17 +324,22 @@ Test(reduce_levels, a_scalar_of_minus_zero_keeps_its_sign)
 	}
 }
 
+static void check_all_there(const struct reduce_level *level, int type)
+{
+	cr_assert(level->scaled[type]);
+	for (int op = 0; op < ncclNumOps; op++)
+		cr_assert(level->fold[type][op]);
+}
+
 Test(reduce_levels, are_there)
 {
 	const struct reduce_level *level, *last = NULL;
 
-	for (int nth = 0; (level = reduce_level(nth)); nth++) {
-		last = level;
-		for (int type = 0; type < ncclNumTypes; type++) {
-			cr_assert(level->scaled[type]);
-			for (int op = 0; op < ncclNumOps; op++)
-				cr_assert(level->fold[type][op]);
+	for (int type = 0; type < ncclNumTypes; type++) {
+		for (int nth = 0; (level = reduce_level(type, nth)); nth++) {
+			last = level;
+			check_all_there(level, type);
 		}
+		cr_assert(last == &reduce_base);
 	}
-	cr_assert(last == &reduce_base);
 }

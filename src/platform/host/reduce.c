@@ -30,6 +30,11 @@ static bool has_avx512(void)
 	       __builtin_cpu_supports("avx512vl") &&
 	       __builtin_cpu_supports("avx512vbmi");
 }
+
+static bool has_avx512_bf16(void)
+{
+	return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
 #endif
 
 static bool has_base(void)
@@ -42,31 +47,33 @@ static const struct {
 	bool (*is_there)(void);
 } levels[] = {
 #ifdef __x86_64__
+	{ &reduce_avx512_bf16, has_avx512_bf16 },
 	{ &reduce_avx512, has_avx512 },
 	{ &reduce_avx2, has_avx2 },
 #endif
 	{ &reduce_base, has_base },
 };
 
-const struct reduce_level *reduce_level(int nth)
+const struct reduce_level *reduce_level(int type, int nth)
 {
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (levels[i].is_there() && nth-- == 0)
+		if (levels[i].level->scaled[type] && levels[i].is_there() &&
+		    nth-- == 0)
 			return levels[i].level;
 	return NULL;
 }
 
-/* The best one, found once. */
-static const struct reduce_level *best_level(void)
+/* The best one for @type, found once. */
+static const struct reduce_level *best_level(int type)
 {
 	/* Atomic, relaxed: whoever finds NULL finds out the same. */
-	static _Atomic(const struct reduce_level *) best;
+	static _Atomic(const struct reduce_level *) best[ncclNumTypes];
 	const struct reduce_level *level =
-		atomic_load_explicit(&best, memory_order_relaxed);
+		atomic_load_explicit(&best[type], memory_order_relaxed);
 
 	if (!level) {
-		level = reduce_level(0);
-		atomic_store_explicit(&best, level, memory_order_relaxed);
+		level = reduce_level(type, 0);
+		atomic_store_explicit(&best[type], level, memory_order_relaxed);
 	}
 	return level;
 }
@@ -79,7 +86,7 @@ void reduce_fold_to(void *const out[], int outs, const void *const src[], int n,
 	assert(type >= 0 && type < ncclNumTypes);
 	assert(op >= 0 && op < ncclNumOps);
 
-	best_level()->fold[type][op](out, outs, src, n, count);
+	best_level(type)->fold[type][op](out, outs, src, n, count);
 }
 
 void reduce_fold(void *out, const void *const src[], int n, size_t count,
@@ -95,5 +102,5 @@ void reduce_fold_scaled(void *out, const void *const src[],
 	assert(n >= 1);
 	assert(type >= 0 && type < ncclNumTypes);
 
-	best_level()->scaled[type](out, src, scalars, n, count);
+	best_level(type)->scaled[type](out, src, scalars, n, count);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reductions with AVX-512
+ * Reductions with AVX-512, and those of bf16 with its own instruction for it
  */
 
 #ifdef __x86_64__
@@ -15,11 +15,11 @@
 
 #ifdef __clang__
 #pragma clang attribute push(                                                  \
-	__attribute__((                                                        \
-		target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi"))),     \
+	__attribute__((target(                                                 \
+		"avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16"))), \
 	apply_to = function)
 #else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16")
 #endif
 
 #define LEVEL reduce_avx512
@@ -191,6 +191,50 @@ INLINE struct quad e5m2_widen(u8v x)
 }
 
 #include "platform/host/reduce_loops.h"
+
+/* ---- bf16 by its own instruction ---------------------------------------- */
+
+/*
+ * It rounds two vectors at once, to the nearest and even, but makes subnormal numbers
+ * zero and keeps the payloads of NaNs: vectors with such go the long way.
+ */
+#define QUIET_NAN 0x01
+#define SUBNORMAL 0x20
+#define SIGNALLING_NAN 0x80
+#define LONG_WAY (QUIET_NAN | SUBNORMAL | SIGNALLING_NAN)
+
+/* The 16 low lanes to the even places, the 16 high ones to the odd. */
+#define LANES(i) (i), 16 + (i)
+#define LANES_4(i) LANES(i), LANES((i) + 1), LANES((i) + 2), LANES((i) + 3)
+static const u16v lanes = { LANES_4(0), LANES_4(4), LANES_4(8), LANES_4(12) };
+
+INLINE u16v own_narrow(struct pair x)
+{
+	const __m512 a = (__m512)x.a, b = (__m512)x.b;
+	const int special = _mm512_fpclass_ps_mask(a, LONG_WAY) |
+	                    _mm512_fpclass_ps_mask(b, LONG_WAY);
+
+	if (__builtin_expect(special, 0))
+		return bf16_narrow(x);
+	return (u16v)_mm512_permutexvar_epi16(
+		(__m512i)lanes, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+}
+
+DEFINE_TYPE(own, u16v, pair, bf16_widen, own_narrow, u16v, pair_sum)
+
+const struct reduce_level reduce_avx512_bf16 = {
+	.name = "avx512_bf16",
+	.fold = {
+		[ncclBfloat16] = {
+			[ncclSum] = own_fold_sum,
+			[ncclProd] = own_fold_prod,
+			[ncclMax] = bf16_fold_max,
+			[ncclMin] = bf16_fold_min,
+			[ncclAvg] = own_fold_avg,
+		},
+	},
+	.scaled = { [ncclBfloat16] = own_fold_scaled },
+};
 
 #ifdef __clang__
 #pragma clang attribute pop

@@ -7,7 +7,8 @@
  *
  * A level is all of it, compiled from the same source (reduce_loops.h) for other
  * instructions.  Which one runs is chosen at run time; what comes out is the
- * same, bit for bit.
+ * same, bit for bit.  One that has instructions for a single type is that alone: the
+ * next one does the rest.
  */
 
 #include <stddef.h>
@@ -22,6 +23,7 @@ typedef void reduce_scaled_fn(void *out, const void *const src[],
 
 struct reduce_level {
 	const char *name;
+	/* All of a type, or NULL. */
 	reduce_fold_fn *fold[ncclNumTypes][ncclNumOps];
 	reduce_scaled_fn *scaled[ncclNumTypes];
 };
@@ -32,9 +34,11 @@ extern const struct reduce_level reduce_base;
 #ifdef __x86_64__
 extern const struct reduce_level reduce_avx2;
 extern const struct reduce_level reduce_avx512;
+extern const struct reduce_level reduce_avx512_bf16;
 #endif
 
-/* The @nth level that this CPU can run, the best one first, or NULL. */
-const struct reduce_level *reduce_level(int nth);
+/* The @nth level that has @type and that this CPU can run, the best one first, or
+ * NULL. */
+const struct reduce_level *reduce_level(int type, int nth);
 
 #endif
