@@ -212,19 +212,33 @@ static void watch(const struct cut *c)
 		cpu_pause();
 }
 
+/* True if a driver does the share of @rank: one that queues only a small one. */
+static bool is_for(const struct cut *c, int rank, const struct drive *d)
+{
+	return d->effort != EFFORT_ENQUEUE ||
+	       c->shares[rank].end - c->shares[rank].begin <= ENQUEUE_BYTES;
+}
+
 bool even_do(const struct world *w, const struct launch *l, bool steals,
              const struct drive *d, bool *left_out)
 {
 	struct cut *c = cut_of(w, l);
+	const int rank = l->comm->rank;
 
-	if (d->effort != EFFORT_ENQUEUE)
-		work(c, l->comm->rank, steals, d);
+	if (is_for(c, rank, d)) {
+		work(c, rank, steals, d);
+	} else if (is_left(&w->evens[rank], c->number,
+	                   c->shares[rank].pieces)) {
+		/* Without a look at the words of others, who write them. */
+		*left_out = true;
+		return false;
+	}
 	if (d->attends)
 		watch(c);
 	if (all_are(c, true))
 		return true;
-	*left_out = !all_are(c, false) &&
-	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
+	*left_out = (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&
+	            !all_are(c, false);
 	return false;
 }
 

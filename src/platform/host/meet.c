@@ -370,9 +370,11 @@ static bool meet_lines(struct world *w, struct launch *l, const struct drive *d)
 static bool do_even(struct world *w, struct launch *l, const struct drive *d,
                     bool *left)
 {
-	const bool over = even_do(
-		w, l, d->effort == EFFORT_OWN || ++l->patience > EVEN_PATIENCE,
-		d, left);
+	const bool steals =
+		d->effort == EFFORT_OWN ||
+		(d->effort == EFFORT_HELP && ++l->patience > EVEN_PATIENCE);
+	const bool over = even_do(w, l, steals, d, left);
+
 	if (world_is_broken(w)) /* those who wait for nobody to be inside */
 		round_kick_all(w);
 	return over;

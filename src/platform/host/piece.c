@@ -157,9 +157,11 @@ size_t round_share(const struct round *o, int rank, size_t piece, size_t *begin,
 {
 	const size_t lines = o->bytes / CACHE_LINE;
 	const size_t n = (size_t)o->world->n, r = (size_t)rank;
+	const size_t each = lines / n, more = lines % n;
 
-	*begin = (lines / n * r + lines % n * r / n) * CACHE_LINE;
-	*end = (lines / n * (r + 1) + lines % n * (r + 1) / n) * CACHE_LINE;
+	/* The last ones have one line more. */
+	*begin = (each * r + (r + more > n ? r + more - n : 0)) * CACHE_LINE;
+	*end = *begin + (each + (r + more >= n)) * CACHE_LINE;
 	return (*end - *begin + piece - 1) / piece;
 }
 
