@@ -6,10 +6,11 @@
  * Lines: how the ranks of a small world arrive for rounds that each does its own
  * part of (tiny.c, even.c)
  *
- * To arrive is to write one cache line of one's own, and a rank that sees the lines
- * of all is told nothing more: nobody writes what another one writes.  There are two
- * lines a rank, used in turn: who arrives for a round has seen the one before end,
- * for which all had arrived who have read the lines of the one before that.
+ * To arrive is to write a line of one's own, and a rank that sees the lines of all is
+ * told nothing more: nobody writes what another one writes.  A line is one cache line,
+ * or with more data several.  There are two lines a rank, used in turn: who arrives for
+ * a round has seen the one before end, for which all had arrived who have read the
+ * lines of the one before that.
  *
  * Which way a rank arrives depends on nothing but its next call and the world, so
  * that those who call the same go the same way.  If it turns out that they group
@@ -21,7 +22,8 @@
 
 /* More lines are not worth to be read. */
 #define LINE_RANKS 8
-#define LINE_BYTES (CACHE_LINE - 2 * sizeof(uint64_t))
+/* Of more data, all ranks together read them more slowly than one does for all. */
+#define LINE_BYTES (9 * CACHE_LINE - 2 * sizeof(uint64_t))
 
 /* What a rank brings. */
 struct line {
