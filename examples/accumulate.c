@@ -35,7 +35,7 @@ static int train(struct cohort_comm *comm, void *user)
 	float w[3] = { 0.0f, 0.0f, 0.0f }, gradient[3];
 	const struct cohort_parameter list = { "w", gradient, 3, COHORT_F32 };
 	struct cohort_reducer_options options;
-	struct cohort_reducer *reducer;
+	struct cohort_reducer *reducer = NULL;
 	int step, pass, k, rank = cohort_comm_rank(comm), skipped = 0, rc;
 
 	(void)user;

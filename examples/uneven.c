@@ -37,7 +37,7 @@ static int train(struct cohort_comm *comm, void *user)
 	float w = 0.0f, gradient = 0.0f;
 	const struct cohort_parameter list = { "w", &gradient, 1, COHORT_F32 };
 	struct cohort_reducer_options options;
-	struct cohort_reducer *reducer;
+	struct cohort_reducer *reducer = NULL;
 
 	(void)user;
 	cohort_reducer_options_init(&options);

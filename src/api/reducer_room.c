@@ -188,7 +188,8 @@ int reducer_free_device(struct cohort_reducer *r)
 	for (k = 0; k < REDUCER_FLOATS && rc == COHORT_OK; k++) {
 		if (r->premul[k])
 			rc = cohort_op_destroy(r->comm, r->premul[k]);
-		if (rc == COHORT_OK)
+		/* What NCCL would not take back is none any more, too. */
+		if (rc == COHORT_OK || rc == COHORT_NCCL)
 			r->premul[k] = 0;
 	}
 	for (k = 0; k < 3 && rc == COHORT_OK; k++) {

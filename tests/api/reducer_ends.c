@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "support/expect.h"
+#include "support/failing.h"
 #include "support/model.h"
+#include "support/place.h"
 #include "support/ranks.h"
 
 TestSuite(reducer_ends, .timeout = 60);
@@ -403,5 +405,20 @@ Test(reducer_ends, busy_is_told_inside_of_native_calls)
 		for (left = 0, k = 0; k < RANKS; k++)
 			left += cohort_reducer_finish(ranks[k].reducer, 0) ==
 			        COHORT_TIMED_OUT;
+	close_all();
+}
+
+/* What could not be given back is gone all the same, and free goes on with the rest. */
+Test(reducer_ends, free_goes_on_after_a_sum_that_nccl_keeps)
+{
+	int rc;
+
+	platform_override(failing_wrap(place_table()));
+	model = model_of(RANKS);
+	model.options.weighted = 1;
+	open_all();
+	failing_at("ncclRedOpDestroy", 1, ncclInternalError, 0);
+	rc = cohort_reducer_free(ranks[0].reducer);
+	cr_assert_eq(rc, COHORT_NCCL, "%d: %s", rc, cohort_last_error());
 	close_all();
 }
