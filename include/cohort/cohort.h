@@ -69,6 +69,11 @@
  * them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
  * cohort_comm_join()) may overlap with everything.
  *
+ * The library starts threads of its own, with every signal blocked: for each
+ * generation of a group and for each split three that watch, one that tells if there is
+ * a callback, one that dumps if there is a directory, one that asks for stacks if there
+ * is a signal for that.
+ *
  * Blocking: a function blocks only where its comment says so, and on what.
  * The caller's current CUDA device is the same before and after every call.
  *
@@ -169,7 +174,9 @@ COHORT_API const char *cohort_version(void);
 /*
  * Element types: name, value (NCCL's), bytes, spelling.  8-bit floats are the
  * OCP formats: E4M3 has no infinity, and results beyond the range of either,
- * infinities among them, saturate to the largest finite value.
+ * infinities among them, saturate to the largest finite value.  On the gpu platform
+ * they are as NCCL and the devices have them: a call that these refuse ends the group
+ * with COHORT_NCCL.
  */
 #define COHORT_TYPE_LIST(X)                                                    \
 	X(COHORT_I8, 0, 1, "int8")                                             \
@@ -293,8 +300,8 @@ struct cohort_comm;
  * of an abort such time counts.
  */
 struct cohort_deadlines {
-	uint64_t init_ns;  /* to connect the ranks, at open and respawn; default
-	                      120 s */
+	uint64_t init_ns;  /* to connect the ranks, at open, respawn, join and
+	                      split; default 120 s */
 	uint64_t first_ns; /* in place of each of join_ns and exec_ns, for the
 	                      first collective of each rank in a generation,
 	                      which may have connections to set up; default
@@ -308,8 +315,8 @@ struct cohort_deadlines {
 	uint64_t close_ns; /* that close waits for what is in flight before it
 	                      aborts; default 60 s */
 	uint64_t abort_ns; /* that an abort may take before it is given up as
-	                      wedged; also that on_verdict has to answer, that
-	                      NCCL has to answer whether it has failed, and that
+	                      wedged; also that on_verdict has to answer, that NCCL
+	                      and CUDA have to answer whether they have failed, and that
 	                      a run waits for its workers after a cause; default
 	                      10 s */
 	uint64_t reserved[10];
@@ -351,7 +358,9 @@ enum cohort_policy {
  *  NATIVE_ERROR    a native call of NCCL's by @rank has failed
  *  CUDA_ERROR      one of the CUDA runtime's
  *  DEVICE_LOST     the device of @rank has failed: nothing runs on it any more
- *  INIT_STUCK      only in the text of COHORT_INIT_TIMEOUT: no group, no verdict
+ *  INIT_STUCK      ncclCommSplit() has not returned within init_ns: the end of the
+ *                  communicator that is split; @rank is -1.  Of open, respawn and join
+ *                  only in the text of COHORT_INIT_TIMEOUT: no group, no verdict
  *  WEDGED          on_verdict only: the end was not complete in the abort deadline;
  *                  so are the next two
  *  CLOSE_STUCK     the same of an end in peace
@@ -366,9 +375,9 @@ enum cohort_policy {
  *                  waits in the other one; @rank is -1 where no majority tells
  *  REMOTE          no rank of this process is missing: @missing are of other
  *                  processes; @rank is -1, of a send or receive the peer
- *  PROBER_STUCK    on_verdict only: ncclCommGetAsyncError() of @rank, which a thread
- *                  of the library asks now and then, has not returned within the
- *                  abort deadline.  Nothing has ended
+ *  PROBER_STUCK    on_verdict only: ncclCommGetAsyncError() of @rank, or a question
+ *                  about its device, which a thread of the library asks now and then,
+ *                  has not returned within the abort deadline.  Nothing has ended
  */
 #define COHORT_VERDICT_LIST(X)                                                 \
 	X(COHORT_VERDICT_NONE, 0, "none")                                      \
@@ -507,15 +516,17 @@ enum cohort_many {
  * set fields; a field that is 0 or NULL has its default.
  */
 struct cohort_group_options {
-	size_t size;             /* set by init; says which version */
-	const char *name;        /* in texts and thread names, copied;
-	                              default "cohort" */
-	int platform;            /* enum cohort_platform; default _AUTO */
+	size_t size;      /* set by init; says which version */
+	const char *name; /* in texts, and the first 8 bytes or so in thread
+	                              names; copied, up to 63 bytes; default
+	                              "cohort" */
+	int platform;     /* enum cohort_platform; default _AUTO */
 	unsigned recorder_slots; /* operations a rank may have in flight and
 	                              the recorder keeps; a power of two from 16
 	                              to 65536, default 2048 */
 	struct cohort_deadlines deadlines;
-	int policy;            /* enum cohort_policy; default _ABORT */
+	int policy;            /* enum cohort_policy; default _ABORT; for _ASK
+	                              there must be an on_verdict */
 	unsigned warn_percent; /* of a collective's deadline, when on_verdict is
 	                              warned; 100: never; default 50 */
 	cohort_verdict_fn
@@ -539,10 +550,14 @@ struct cohort_group_options {
 	                      refused */
 
 	/* Dumps of the flight recorder, see cohort_dump(), without a call.  Texts
-	 * are copied, relative paths are seen from where the process is now. */
+	 * are copied, relative paths are seen from where the process is now.  What
+	 * cannot be is COHORT_INVALID at open: a signal that has a handler or is
+	 * stack_signal, a path that is no FIFO, a signal or a FIFO without any
+	 * directory.  One that cannot be written later is not told of. */
 	int dump_signal; /* write one when the process gets this signal, which
 	                    must not have a handler; default that in
-	                    COHORT_DUMP_SIGNAL of the environment, else none */
+	                    COHORT_DUMP_SIGNAL of the environment, a number, else
+	                    none */
 	const char *dump_directory; /* where to, and write one with each verdict
 	                               that is no warning; default
 	                               COHORT_DUMP_DIR, else nothing is written
@@ -759,8 +774,8 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  * COHORT_OK if every worker returned 0; COHORT_WORKER if one returned anything
  * else (@cause->worker, @cause->rank); the cause's status if something else
  * ended the group; COHORT_INVALID; COHORT_STATE if the group has a cause
- * already, a run or a respawn is under way, or a communicator was closed, is bound
- * or was entered for native calls;
+ * already, a run or a respawn is under way, or a communicator was closed, is bound,
+ * was entered for native calls, or has an open batch;
  * COHORT_SYSTEM or COHORT_NO_MEMORY if the threads could not be started (no
  * worker has run, the group is as before).
  */
@@ -791,13 +806,14 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * its device: respawned with its rank, two threads work for that.
  *
  * One thread at a time; no thread may be inside a split or group-level call.
- * Blocks until the former generation is reclaimed, up to the abort deadline; then as
- * cohort_group_open() does; then for an on_verdict that is running, up to the abort
+ * Blocks until the former generation is reclaimed, up to the abort deadline, and again
+ * for what was split from it; then as cohort_group_open() does; then for an on_verdict that is running, up to the abort
  * deadline.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_STATE while there is no cause, a run or another
- * respawn is under way, the former generation is not reclaimed, or is wedged on a device that would
- * be used again (drop those ranks), or if called by on_verdict; COHORT_NO_MEMORY,
+ * respawn is under way, the former generation or what was split from it is not
+ * reclaimed, or is wedged on a device that would be used again (drop those ranks), or if
+ * called by on_verdict; COHORT_NO_MEMORY,
  * COHORT_SYSTEM, COHORT_INIT_TIMEOUT, COHORT_CUDA, COHORT_NCCL.  On error the group
  * is as before.
  */
@@ -1047,7 +1063,8 @@ COHORT_API int cohort_tag(struct cohort_comm *comm, const char *text);
  * collective.
  *
  * What is new has its own deadlines (the same), watchdog, cause and abort handles,
- * and a name of its own, with a dot and the color behind this one's; its end is
+ * calls the same functions with the same @user as this one does, on a thread of its
+ * own and maybe at the same time, and has a name of its own, with a dot and the color behind this one's; its end is
  * not that of this one.  But the end of this one is its end: before a close, and
  * with a cause; and after cohort_group_respawn() its calls answer COHORT_STALE.
  * cohort_comm_close() of its last rank in this process ends it, in peace or not, and
@@ -1248,7 +1265,8 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * @count, @type, @op and @root.  Each call is compared with the other ranks' of
  * the same number before it is launched: a difference ends the group with
  * COHORT_MISMATCH, and the cause spells out the calls and names the odd rank, if
- * there is a majority.  (A call with a @count of 0 may be done before there is
+ * there is a majority.  (Compared are 32 bits of a hash of all that, and the number of
+ * the call: one difference in four thousand million is not seen.)  (A call with a @count of 0 may be done before there is
  * anything to compare it with.)  A call returns once the operation is queued
  * on @stream (NULL: the legacy default stream of the rank's device); it does
  * not wait for peers.  It blocks only while too much is in flight: as many
@@ -1278,7 +1296,9 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
  * abort deadline has passed.  COHORT_NO_MEMORY stands for COHORT_CUDA where CUDA
- * says so.  COHORT_MISMATCH likewise.  What goes wrong later is the ticket's
+ * says so.  COHORT_MISMATCH likewise, after up
+ * to a second in which the call waits for those of others, to tell who differs.  What
+ * goes wrong later is the ticket's
  * answer; COHORT_STALLED among that, with the watchdog's verdict, when a deadline
  * of the call has passed (struct cohort_deadlines).
  */
@@ -1777,7 +1797,8 @@ COHORT_API int cohort_deregister(struct cohort_comm *comm, void *registration);
  * cudaMemcpyAsync() with the direction found from the pointers, then a ticket
  * that is not handed out but that cohort_synchronize() waits for.  Pageable
  * host memory may make it block as CUDA says.  Results as for the collectives,
- * except that peers are not involved.
+ * except that peers are not involved: of COHORT_CUDA and COHORT_NO_MEMORY nothing was
+ * copied and the group goes on, unless only the ticket has failed, behind the copy.
  */
 COHORT_API int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
                            size_t bytes, void *stream);

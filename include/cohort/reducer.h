@@ -152,8 +152,8 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  *
  * Allocates all that steps need: where the gradients are that the reducer has (zeroed,
  * each aligned to 64 bytes), and some 250 bytes for each parameter, 64 more with
- * shards; with a transport half as much as the float32 gradients.  Every rank makes its own; no rank waits
- * for another.  A submitting call; blocks as cohort_alloc() may, and on the gpu
+ * shards; with a transport half as much as the float32 gradients; on the gpu platform
+ * 512 KiB of pinned memory.  Every rank makes its own; no rank waits for another.  A submitting call; blocks as cohort_alloc() may, and on the gpu
  * platform until what the communicator's own stream has is done.
  *
  * About the options, with their sources and errors:
@@ -191,8 +191,8 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  * another order.
  *
  * COHORT_OK; COHORT_INVALID with the parameter or the option and its value;
- * COHORT_UNSUPPORTED; COHORT_NO_MEMORY; as cohort_alloc(), and for weights as
- * cohort_premul_sum_create().
+ * COHORT_UNSUPPORTED; COHORT_NO_MEMORY; as cohort_alloc() and cohort_copy(), and for
+ * weights as cohort_premul_sum_create().
  */
 COHORT_API int
 cohort_reducer_create(struct cohort_comm *comm,
@@ -207,9 +207,10 @@ cohort_reducer_create(struct cohort_comm *comm,
  * Blocks while what it has launched is being cut short, up to the abort deadline.
  *
  * COHORT_OK; COHORT_STATE while a step is open, or what it has launched is not
- * done, and the group goes on (nothing happened); COHORT_WEDGED: an abort did not
- * complete, device memory stays as it may be written to; COHORT_BUSY, COHORT_OWNER
- * as cohort_free() (nothing happened).
+ * done, and the group goes on, or if the communicator is closed (nothing happened);
+ * COHORT_WEDGED: an abort did not complete, device memory stays as it may be written to;
+ * COHORT_BUSY, COHORT_OWNER as cohort_free() (nothing happened); COHORT_NCCL,
+ * COHORT_CUDA: something could not be given back; it is still there, call it again.
  */
 COHORT_API int cohort_reducer_free(struct cohort_reducer *reducer);
 
@@ -222,10 +223,11 @@ COHORT_API int cohort_reducer_free(struct cohort_reducer *reducer);
  *          is nothing to wait for
  * @weight: 0 or more: the samples of this rank's batch, say.  Of a rank with
  *          weight 0 the gradients are zeroed, whatever is in them.  If all
- *          weights are 0, finish answers COHORT_SKIP
+ *          weights are 0, finish answers COHORT_SKIP, and they are as they were
  *
- * Every rank must begin and finish the same steps.  The first and second do not
- * block; after cohort_reducer_finish_on() the next begin may wait for rank 0's order.
+ * Every rank must begin and finish the same steps.  cohort_reducer_begin() does not
+ * block, cohort_reducer_begin_weighted() no more than a collective; after
+ * cohort_reducer_finish_on() either may wait for rank 0's order.
  *
  * COHORT_OK; COHORT_INVALID, also for a begin without a weight of a weighted
  * reducer, or the other way round; COHORT_STATE if a step is open, of this or
@@ -295,8 +297,8 @@ COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
  * COHORT_OK; COHORT_SKIP: gradients are not finite (check_finite, max_norm), or all
  * weights are 0: the same on every rank, none should update its weights; they are as
  * they came out, not clipped; COHORT_TIMED_OUT; COHORT_STATE if no step is open, or,
- * without find_unused, some gradients are not ready: the text names them, and nothing
- * has happened; COHORT_OWNER if another thread has begun the step; COHORT_BUSY as ready;
+ * without find_unused or in a pass of cohort_reducer_accumulate(), some gradients are not
+ * ready: the text names them, and nothing has happened; COHORT_OWNER if another thread has begun the step; COHORT_BUSY as ready;
  * as cohort_wait() and the collectives.
  */
 COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
@@ -307,12 +309,15 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
  * @stream: of the rank's device; what is queued on it from now on finds the
  *          gradients of all ranks
  *
- * Owner only; does not block.  A step that is cut short is told of by the next
- * call, or by cohort_comm_cause(): the stream goes on.
+ * Owner only.  Blocks no more than the collectives, and while a helper launches.  A step
+ * that is cut short is told of by the next call, or by cohort_comm_cause(): the stream
+ * goes on.
  *
  * COHORT_OK; COHORT_STATE as finish; COHORT_UNSUPPORTED with weighted, transport,
  * find_unused, check_finite or max_norm, which need the thread: nothing has happened,
- * finish will do; as cohort_stream_after() and the collectives.
+ * finish will do; COHORT_OWNER, COHORT_BUSY as finish; as cohort_stream_after() and the
+ * collectives: the step goes for nothing and is still open, cohort_reducer_finish() ends
+ * it.
  */
 COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
                                         void *stream);
@@ -329,11 +334,13 @@ COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
  *		if (rc == COHORT_OK)
  *			... update the weights ...
  *
- * Owner only, while no step is open.  Blocks as cohort_reducer_finish() does; after
+ * Owner only, while no step is open.  The gradients are zeroed at once: nothing may
+ * still read them, an update that is queued on a stream either
+ * (cohort_after_stream()).  Blocks as cohort_reducer_finish() does; after
  * COHORT_TIMED_OUT, call it again.
  *
- * As finish; and COHORT_JOINED when every rank called this: that was no step,
- * and every rank is told so.
+ * As finish; COHORT_INVALID of a reducer that is not weighted; and COHORT_JOINED when
+ * every rank called this: that was no step, and every rank is told so.
  */
 COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
                                    uint64_t timeout_ns);
@@ -347,14 +354,15 @@ COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
  * @stream:     on which the shards were computed, as of cohort_reducer_begin()
  *
  * Of a sharded reducer, while no step is open, of this or another reducer of the
- * communicator; every rank must call it between the same steps.  A submitting call.  Bucket by bucket, the one that was ready last first, which is what a forward
- * pass begins with.  Blocks up to @timeout_ns for all other ranks; after
+ * communicator; every rank must call it between the same steps.  A submitting call.
+ * Bucket by bucket, the one that was ready last first, which is what a forward pass
+ * begins with.  Blocks up to @timeout_ns for all other ranks; after
  * COHORT_TIMED_OUT or COHORT_BUSY it goes on, call it again with the same parameters
  * before the next step.  After an error the parameters are undefined.
  *
  * COHORT_OK: every rank's shards are in @parameters; COHORT_TIMED_OUT; COHORT_INVALID,
- * also if the reducer is not sharded; COHORT_STATE if a step is open, or a former one
- * ended with an error; as cohort_wait() and the collectives.
+ * also if the reducer is not sharded; COHORT_STATE if a step or a batch is open, or a
+ * former step ended with an error; as cohort_wait() and the collectives.
  */
 COHORT_API int cohort_reducer_gather(struct cohort_reducer *reducer,
                                      void *const *parameters, void *stream,
@@ -378,7 +386,8 @@ COHORT_API int cohort_reducer_shard(const struct cohort_reducer *reducer,
  * cohort_reducer_used    - whether any rank had the gradient of @i ready in the last
  *                          step that was finished: 1 or 0, the same on every rank;
  *                          -1 without find_unused, or if there is no such one.  What
- *                          no rank used came out as zeros
+ *                          no rank used came out as zeros.  After a step in which all
+ *                          weights were 0: whether this rank had it ready
  * cohort_reducer_norm    - of the gradients that the last step came out with, before
  *                          clipping; 0 without check_finite and max_norm
  * cohort_reducer_buckets - how many there are in the plan

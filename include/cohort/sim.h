@@ -16,8 +16,10 @@
  * first use of the host platform, what NCCL leaves undefined ends the program by
  * abort(), with a line on stderr that names the function, the communicator and
  * what is wrong: a communicator aborted or destroyed twice, used after it was
- * freed, or with two threads inside; one that is freed while a thread is inside;
- * a thread that ends with its group open; ranks whose collectives differ, or whose
+ * freed, or with two threads inside; one that is freed while a thread is inside or may
+ * touch its buffers, or while a graph has calls of it; one rank destroyed and another
+ * aborted while work is in flight; a split with work outstanding; a thread that ends
+ * with its group open; ranks whose collectives differ, or whose
  * messages differ in count or type; a buffer that is NULL, freed, too small, memory
  * of another device, or overlaps another but as in place; ranks that wait for each
  * other in a circle; and a program of one thread that waits for what it has yet to
