@@ -209,3 +209,27 @@ Test(unwatched, what_was_flushed_can_be_aborted)
 	native_clique_open(&clique, p, RANKS);
 	free_buffers();
 }
+
+/* Those who wait so for what may never come tell each other nothing, and leave the
+ * platform's threads to the rest. */
+Test(unwatched, flushed_receives_keep_nobody_from_other_work)
+{
+	struct native_clique waiting = clique;
+	static int32_t in[RANKS];
+	int r;
+
+	for (r = 0; r < RANKS; r++) {
+		native_must(p->ncclRecv(&in[r], 1, ncclInt32, 1 - r,
+		                        waiting.comm[r], waiting.stream[r]),
+		            "ncclRecv");
+		p->flush(r, waiting.stream[r]);
+	}
+	native_clique_open(&clique, p, RANKS);
+	make_buffers(COUNT);
+	for (r = 0; r < RANKS; r++)
+		queue_sum(r, COUNT, 1);
+	read_all_until(1);
+	check_sum(COUNT);
+	native_clique_abort(&waiting);
+	free_buffers();
+}

@@ -467,15 +467,16 @@ static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
 
 /* What goes on by itself does on all ranks as soon as it can, not when the minder looks:
  * let the others' own threads be woken by the one that comes last, and its last call
- * end for all. */
-static void tell_others(const struct stream *s, struct launch *l, bool left)
+ * end for all.  @ended: with this look; who were told at every look would tell back. */
+static void tell_others(const struct stream *s, struct launch *l, bool left,
+                        bool ended)
 {
 	if (!stream_is_flushed(s))
 		return;
 	if (left && !l->is_told) {
 		l->is_told = true;
 		round_kick_others(l->comm->world, l->comm->rank);
-	} else if (!has_calls(l)) {
+	} else if (ended) {
 		round_kick_others(l->comm->world, l->comm->rank);
 	}
 }
@@ -562,8 +563,10 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 			arrive_on(s, l);
 	}
 	if (l->joined && !atomic_load(&l->over)) {
+		const bool had = has_calls(l);
+
 		left = do_calls(w, l, d);
-		tell_others(s, l, left);
+		tell_others(s, l, left, had && !has_calls(l));
 		if (l->transfer_count)
 			left = do_transfers(w, l, d) || left;
 	}
