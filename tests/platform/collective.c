@@ -10,8 +10,10 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "platform/host/comm.h"
 #include "platform/platform.h"
 #include "support/native.h"
+#include "support/place.h"
 
 /* ---- argument checks -------------------------------------------------- */
 
@@ -309,4 +311,35 @@ Test(collective, reduce_writes_on_the_root_only, .timeout = 10)
 	cr_assert_eq(native_wrong(&clique, 2), 0);
 	cr_assert_eq(native_touched(&clique, 1), 0);
 	native_clique_destroy(&clique);
+}
+
+/* ---- after years ------------------------------------------------------ */
+
+/* Rounds are numbered in words that have other things in them, too: the numbers come
+ * again after 2^40. */
+Test(collective, numbers_of_rounds_may_come_again, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	static float x[2][4096];
+	struct native_clique c;
+	int r, i;
+
+	place_need_built_in("a look inside");
+	native_clique_open(&c, p, 2);
+	for (r = 0; r < 2; r++)
+		c.comm[r]->lines = (UINT64_C(1) << 40) - 3;
+	for (i = 0; i < 6; i++) {
+		x[0][4095] = 1, x[1][4095] = 2;
+		for (r = 0; r < 2; r++)
+			native_must(p->ncclAllReduce(x[r], x[r], 4096,
+			                             ncclFloat32, ncclSum,
+			                             c.comm[r], c.stream[r]),
+			            "ncclAllReduce");
+		for (r = 0; r < 2; r++)
+			native_must(p->cudaStreamSynchronize(c.stream[r]),
+			            "cudaStreamSynchronize");
+		cr_assert_eq(x[0][4095], 3);
+		cr_assert_eq(x[1][4095], 3);
+	}
+	native_clique_destroy(&c);
 }

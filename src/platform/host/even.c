@@ -12,7 +12,8 @@
 
 /* ---- words ------------------------------------------------------------ */
 
-/* The low bits of a word: of pieces there are fewer than memory has. */
+/* The low bits of a word: of pieces there are fewer than memory has.  The rest is the
+ * low bits of a number, which come again after some 10^12 rounds. */
 #define COUNT_BITS 24
 
 static uint64_t word_make(uint64_t number, uint64_t count)
@@ -24,7 +25,9 @@ static uint64_t word_make(uint64_t number, uint64_t count)
 static uint64_t word_count(uint64_t word, uint64_t number)
 {
 	/* Another number is that of a round before. */
-	return word >> COUNT_BITS == number ? word % (1 << COUNT_BITS) : 0;
+	return (word ^ number << COUNT_BITS) >> COUNT_BITS
+	               ? 0
+	               : word % (1 << COUNT_BITS);
 }
 
 /* True if nobody has claimed the last piece of a share that has @pieces. */
