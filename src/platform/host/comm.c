@@ -147,6 +147,22 @@ void comm_pulse(struct ncclComm *comm)
 	raise_all(comm, true);
 }
 
+bool comm_kin_is_cut(struct ncclComm *comm)
+{
+	struct ncclComm *kin = comm;
+	struct world *w;
+	bool is_cut;
+
+	pthread_mutex_lock(&kin_lock);
+	do {
+		w = join_world(kin);
+		is_cut = w && world_is_broken(w) && comm_has_work(kin);
+		kin = kin->next_kin;
+	} while (!is_cut && kin != comm);
+	pthread_mutex_unlock(&kin_lock);
+	return is_cut;
+}
+
 void comm_lower(struct ncclComm *comm)
 {
 	struct ncclComm *kin = comm;

@@ -235,8 +235,9 @@ void world_free(struct world *world);
 void comm_raise(struct ncclComm *comm);
 
 /* The same to end what is under way, if anything is, and no more: comm_lower()
- * then takes the flags back. */
+ * then takes the flags back, once nothing of @comm or its kin is being cut short. */
 void comm_pulse(struct ncclComm *comm);
+bool comm_kin_is_cut(struct ncclComm *comm);
 void comm_lower(struct ncclComm *comm);
 
 /* True if children of @comm are its kin: if it is configured so and not revoked. */

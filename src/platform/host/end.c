@@ -174,11 +174,15 @@ ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 
 /* ---- revoke ----------------------------------------------------------- */
 
-/* What was under way has been cut short; the flags are down again. */
+/* What was under way has been cut short; the flags are down again.  Of its kin other
+ * threads may be at it, who would not find them up any more. */
 static ncclResult_t comm_quiesce(struct ncclComm *comm)
 {
 	ncclResult_t result = comm_drain(comm);
+	struct backoff b = BACKOFF;
 
+	while (comm_kin_is_cut(comm))
+		backoff_wait(&b, UINT64_MAX);
 	comm_lower(comm);
 	return result;
 }
