@@ -347,7 +347,7 @@ static bool can_be_lent(const struct cohort_comm *c, const struct op *op)
 
 	return q->platform->redirect && q->world > 1 && q->size == q->world &&
 	       !op_has_peer(op->kind) && !call_is_several(q, op) &&
-	       q->platform->cudaStreamQuery(op->stream) == cudaSuccess;
+	       q->platform->is_idle(op->stream);
 }
 
 int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns)

@@ -103,6 +103,10 @@ struct platform {
 	 */
 	void (*redirect)(cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, const void *send, void *recv);
+	/* With it: true if nothing is left to do before what would be queued on
+	 * @stream now, for which redirect() may have to wait.  Only asks: nothing is
+	 * done for that. */
+	bool (*is_idle)(cudaStream_t stream);
 	/*
 	 * keep   - have the calls of the group that is open kept, which are all of
 	 *          @comm and on one stream, once they are queued: what they are kept

@@ -179,6 +179,23 @@ Test(redirect, what_waits_behind_another_works_with_it)
 	close_ranks();
 }
 
+/* To ask for that is no question to CUDA, which would leave its answer behind. */
+Test(redirect, a_stream_is_idle_while_it_has_nothing_to_do)
+{
+	static int32_t send[2], recv[2];
+	const struct shape s = { .ranks = 2, .count = 1 };
+
+	open_ranks(2);
+	cr_assert(p->is_idle(q.stream[0]));
+	call(&s, 0, &send[0], &recv[0]);
+	cr_assert_not(p->is_idle(q.stream[0]));
+	cr_assert_eq(p->cudaGetLastError(), cudaSuccess);
+	call(&s, 1, &send[1], &recv[1]);
+	sync_all(2);
+	cr_assert(p->is_idle(q.stream[0]));
+	close_ranks();
+}
+
 /* Of the words that it will set, no other launch's. */
 Test(redirect, another_launch_is_left_alone)
 {

@@ -151,6 +151,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.progress = behind->progress;
 	table.flush = behind->flush;
 	table.redirect = behind->redirect;
+	table.is_idle = behind->is_idle;
 	table.keep = behind->keep;
 	table.again = behind->again;
 	table.forget = behind->forget;

@@ -32,6 +32,7 @@ static const struct platform host_platform = {
 	.progress = stream_progress,
 	.flush = stream_flush,
 	.redirect = stream_redirect,
+	.is_idle = stream_has_nothing,
 	.keep = kept_make,
 	.again = kept_again,
 	.forget = kept_drop,

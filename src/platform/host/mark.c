@@ -193,6 +193,13 @@ void stream_redirect(cudaStream_t stream, const uint32_t *word, uint32_t value,
 		stream_change(s, redirect, &r);
 }
 
+bool stream_has_nothing(cudaStream_t stream)
+{
+	const struct stream *s = stream_find(stream);
+
+	return s && stream_is_idle(s);
+}
+
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value)
 {

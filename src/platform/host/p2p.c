@@ -178,7 +178,9 @@ static void end_locked(struct transfer *send)
 		launch_end_locked(to);
 }
 
-/* A small message goes over as its ends meet, while there is @room for such. */
+/* A small message goes over as its ends meet, while there is @room for such.  With the
+ * lock held: memory whose pages never come would keep it, but no memory that CUDA gives
+ * out is such. */
 static void copy_small_locked(struct transfer *send, size_t *room)
 {
 	const size_t bytes = message_bytes(send);

@@ -372,5 +372,6 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
 void stream_flush(int device, cudaStream_t stream);
 void stream_redirect(cudaStream_t stream, const uint32_t *word, uint32_t value,
                      const void *send, void *recv);
+bool stream_has_nothing(cudaStream_t stream);
 
 #endif
