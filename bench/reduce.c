@@ -72,7 +72,7 @@ DEFINE_PLAIN(plain_avx512, 64, __attribute__((target("avx512f"))))
 static plain_fn *plain_of(const struct reduce_level *level)
 {
 #ifdef __x86_64__
-	if (level == &reduce_avx512 || level == &reduce_avx512_bf16)
+	if (strncmp(level->name, "avx512", strlen("avx512")) == 0)
 		return plain_avx512;
 	if (level == &reduce_avx2)
 		return plain_avx2;

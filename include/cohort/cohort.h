@@ -512,8 +512,8 @@ enum cohort_many {
 };
 
 /*
- * Options of cohort_group_open() and cohort_comm_join().  Start from cohort_group_options_init() and
- * set fields; a field that is 0 or NULL has its default.
+ * Options of cohort_group_open() and cohort_comm_join().  Start from
+ * cohort_group_options_init() and set fields; a field that is 0 or NULL has its default.
  */
 struct cohort_group_options {
 	size_t size;      /* set by init; says which version */
@@ -807,8 +807,8 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  *
  * One thread at a time; no thread may be inside a split or group-level call.
  * Blocks until the former generation is reclaimed, up to the abort deadline, and again
- * for what was split from it; then as cohort_group_open() does; then for an on_verdict that is running, up to the abort
- * deadline.
+ * for what was split from it; then as cohort_group_open() does; then for an on_verdict
+ * that is running, up to the abort deadline.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_STATE while there is no cause, a run or another
  * respawn is under way, the former generation or what was split from it is not
@@ -1019,8 +1019,8 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * The exit of a thread that has a communicator bound to it ends the group at once,
  * with COHORT_THREAD_EXITED and that rank as the cause: it could never make its
  * next call.  Unbind first to leave in peace.  Workers of cohort_group_run() are
- * bound already, and unbound when they return.  (If the thread exits inside a native call, the
- * others are told COHORT_WEDGED when the abort deadline has passed.)  Neither
+ * bound already, and unbound when they return.  (If the thread exits inside a native
+ * call, the others are told COHORT_WEDGED when the abort deadline has passed.)  Neither
  * blocks.
  *
  * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not
@@ -1064,13 +1064,13 @@ COHORT_API int cohort_tag(struct cohort_comm *comm, const char *text);
  *
  * What is new has its own deadlines (the same), watchdog, cause and abort handles,
  * calls the same functions with the same @user as this one does, on a thread of its
- * own and maybe at the same time, and has a name of its own, with a dot and the color behind this one's; its end is
- * not that of this one.  But the end of this one is its end: before a close, and
- * with a cause; and after cohort_group_respawn() its calls answer COHORT_STALE.
- * cohort_comm_close() of its last rank in this process ends it, in peace or not, and
- * no call may use it after that; it gives back what it has when the device comes to
- * it.  Else it goes when this one's group is closed, or this one if its ranks have
- * joined by id.  It can be split, too.  cohort_comm_origin() is that of the
+ * own and maybe at the same time, and has a name of its own, with a dot and the color
+ * behind this one's; its end is not that of this one.  But the end of this one is its
+ * end: before a close, and with a cause; and after cohort_group_respawn() its calls
+ * answer COHORT_STALE.  cohort_comm_close() of its last rank in this process ends it, in
+ * peace or not, and no call may use it after that; it gives back what it has when the
+ * device comes to it.  Else it goes when this one's group is closed, or this one if its
+ * ranks have joined by id.  It can be split, too.  cohort_comm_origin() is that of the
  * rank it was split from.  It works for ranks of several processes, where NCCL does.
  *
  * COHORT_OK; COHORT_INVALID with the argument and its value; COHORT_STATE if
@@ -1219,8 +1219,8 @@ struct cohort_abort;
  *
  * A reference, to be given back by cohort_abort_put(); it may outlive the
  * communicator and the group.  Any handle of any rank ends all ranks of this
- * generation: the others could never finish.  Any thread; does not block.  NULL for a NULL @comm, and in
- * the child of a fork.
+ * generation: the others could never finish.  Any thread; does not block.  NULL for a
+ * NULL @comm, and in the child of a fork.
  */
 COHORT_API struct cohort_abort *
 cohort_comm_abort_handle(struct cohort_comm *comm);
@@ -1266,17 +1266,16 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * the same number before it is launched: a difference ends the group with
  * COHORT_MISMATCH, and the cause spells out the calls and names the odd rank, if
  * there is a majority.  (Compared are 32 bits of a hash of all that, and the number of
- * the call: one difference in four thousand million is not seen.)  (A call with a @count of 0 may be done before there is
- * anything to compare it with.)  A call returns once the operation is queued
- * on @stream (NULL: the legacy default stream of the rank's device); it does
- * not wait for peers.  It blocks only while too much is in flight: as many
- * operations of this rank, or calls ahead of the slowest rank, as the recorder
- * has slots, or more on @stream than
- * its queue holds (about 1,000 launches on a GPU, 500 operations on the host
- * platform), until the oldest is done or the group has a cause.  So a thread
- * that submits for several ranks, one after the other, must not run one of
- * them further ahead.  On the gpu platform the first call of a kind may also
- * wait for connections to be set up.
+ * the call: one difference in four thousand million is not seen.  A call with a @count
+ * of 0 may be done before there is anything to compare it with.)  A call returns once
+ * the operation is queued on @stream (NULL: the legacy default stream of the rank's
+ * device); it does not wait for peers.  It blocks only while too much is in flight: as
+ * many operations of this rank, or calls ahead of the slowest rank, as the recorder has
+ * slots, or more on @stream than its queue holds (about 1,000 launches on a GPU, 500
+ * operations on the host platform), until the oldest is done or the group has a cause.
+ * So a thread that submits for several ranks, one after the other, must not run one of
+ * them further ahead.  On the gpu platform the first call of a kind may also wait for
+ * connections to be set up.
  *
  * Buffers are device memory of the rank's device (cohort_alloc(), or from
  * cudaMalloc()), borrowed until the ticket is answered.  A @count of 0 is
@@ -1296,9 +1295,8 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
  * abort deadline has passed.  COHORT_NO_MEMORY stands for COHORT_CUDA where CUDA
- * says so.  COHORT_MISMATCH likewise, after up
- * to a second in which the call waits for those of others, to tell who differs.  What
- * goes wrong later is the ticket's
+ * says so.  COHORT_MISMATCH likewise, after up to a second in which the call waits for
+ * those of others, to tell who differs.  What goes wrong later is the ticket's
  * answer; COHORT_STALLED among that, with the watchdog's verdict, when a deadline
  * of the call has passed (struct cohort_deadlines).
  */
@@ -1414,12 +1412,12 @@ COHORT_API int cohort_all_to_all(struct cohort_comm *comm, const void *send,
  * Of two ranks the k-th send to the other and its k-th receive are one transfer,
  * whatever else is called in between; but a gather, scatter or all-to-all, which NCCL
  * makes of such transfers, must be called after the same ones on both.  (Not so in one
- * batch: there the calls that all ranks make come first.)  These calls have no place in the sequence of
- * calls that all ranks must make, and their arguments are not compared.  Transfers
- * that are to go on side by side, in both directions or with several peers, belong
- * into one batch: on one stream a send keeps what is queued behind it from starting
- * until its peer receives.  One with a @count of 0 is a real transfer, too, which
- * waits for its peer.
+ * batch: there the calls that all ranks make come first.)  These calls have no place in
+ * the sequence of calls that all ranks must make, and their arguments are not compared.
+ * Transfers that are to go on side by side, in both directions or with several peers,
+ * belong into one batch: on one stream a send keeps what is queued behind it from
+ * starting until its peer receives.  One with a @count of 0 is a real transfer, too,
+ * which waits for its peer.
  *
  * The clocks of deadlines run as those of a collective of the two ranks, in a batch
  * of the rank and all its peers there, first_ns for a rank's first send to, or receive

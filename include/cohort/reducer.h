@@ -48,12 +48,12 @@
  *
  * Either where the caller has them, or, if the pointer is NULL, in the reducer, which
  * hands out where (cohort_reducer_view()).  Those of a bucket are next to each other
- * there, so that it is one tensor (with shards it is a list).  They never move: a new plan changes what is
- * launched together, and a bucket whose gradients are not neighbours any more is a
- * list of pieces, which costs next to nothing on the host platform and a few
- * operations in one native group on the gpu platform; pointers that a framework has
- * kept would cost wrong results.  The list, the types, the counts, which of the
- * pointers are NULL, and the options must be the same on all ranks.
+ * there, so that it is one tensor (with shards it is a list).  They never move: a new
+ * plan changes what is launched together, and a bucket whose gradients are not
+ * neighbours any more is a list of pieces, which costs next to nothing on the host
+ * platform and a few operations in one native group on the gpu platform; pointers that a
+ * framework has kept would cost wrong results.  The list, the types, the counts, which
+ * of the pointers are NULL, and the options must be the same on all ranks.
  *
  * Threads
  *
@@ -153,8 +153,9 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  * Allocates all that steps need: where the gradients are that the reducer has (zeroed,
  * each aligned to 64 bytes), and some 250 bytes for each parameter, 64 more with
  * shards; with a transport half as much as the float32 gradients; on the gpu platform
- * 512 KiB of pinned memory.  Every rank makes its own; no rank waits for another.  A submitting call; blocks as cohort_alloc() may, and on the gpu
- * platform until what the communicator's own stream has is done.
+ * 512 KiB of pinned memory.  Every rank makes its own; no rank waits for another.  A
+ * submitting call; blocks as cohort_alloc() may, and on the gpu platform until what the
+ * communicator's own stream has is done.
  *
  * About the options, with their sources and errors:
  *
@@ -298,8 +299,8 @@ COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
  * weights are 0: the same on every rank, none should update its weights; they are as
  * they came out, not clipped; COHORT_TIMED_OUT; COHORT_STATE if no step is open, or,
  * without find_unused or in a pass of cohort_reducer_accumulate(), some gradients are not
- * ready: the text names them, and nothing has happened; COHORT_OWNER if another thread has begun the step; COHORT_BUSY as ready;
- * as cohort_wait() and the collectives.
+ * ready: the text names them, and nothing has happened; COHORT_OWNER if another thread
+ * has begun the step; COHORT_BUSY as ready; as cohort_wait() and the collectives.
  */
 COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
                                      uint64_t timeout_ns);

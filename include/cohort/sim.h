@@ -109,8 +109,8 @@ struct cohort_fault {
  * environment variable COHORT_FAULTS adds faults at first use, as a list like
  * "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck" (rank@operation:kind; times
  * in ns, us, ms or s); the others are die, async=CODE, hung, init, init=TIME,
- * memory, argument, init-error=CODE and device=CODE.  A list that cannot be read makes opening the platform
- * fail and names the part.  Any thread; neither blocks.
+ * memory, argument, init-error=CODE and device=CODE.  A list that cannot be read makes
+ * opening the platform fail and names the part.  Any thread; neither blocks.
  *
  * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_NO_MEMORY
  * when 64 are waiting.

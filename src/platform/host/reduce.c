@@ -31,10 +31,12 @@ static bool has_avx512(void)
 	       __builtin_cpu_supports("avx512vbmi");
 }
 
+#ifdef REDUCE_AVX512_BF16
 static bool has_avx512_bf16(void)
 {
 	return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
+#endif
 #endif
 
 static bool has_base(void)
@@ -47,7 +49,9 @@ static const struct {
 	bool (*is_there)(void);
 } levels[] = {
 #ifdef __x86_64__
+#ifdef REDUCE_AVX512_BF16
 	{ &reduce_avx512_bf16, has_avx512_bf16 },
+#endif
 	{ &reduce_avx512, has_avx512 },
 	{ &reduce_avx2, has_avx2 },
 #endif

@@ -18,8 +18,10 @@
 	__attribute__((target(                                                 \
 		"avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16"))), \
 	apply_to = function)
-#else
+#elif defined(REDUCE_AVX512_BF16)
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16")
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")
 #endif
 
 #define LEVEL reduce_avx512
@@ -194,6 +196,7 @@ INLINE struct quad e5m2_widen(u8v x)
 
 /* ---- bf16 by its own instruction ---------------------------------------- */
 
+#ifdef REDUCE_AVX512_BF16
 /*
  * It rounds two vectors at once, to the nearest and even, but makes subnormal numbers
  * zero and keeps the payloads of NaNs: vectors with such go the long way.
@@ -235,6 +238,7 @@ const struct reduce_level reduce_avx512_bf16 = {
 	},
 	.scaled = { [ncclBfloat16] = own_fold_scaled },
 };
+#endif
 
 #ifdef __clang__
 #pragma clang attribute pop

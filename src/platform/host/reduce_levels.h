@@ -34,7 +34,10 @@ extern const struct reduce_level reduce_base;
 #ifdef __x86_64__
 extern const struct reduce_level reduce_avx2;
 extern const struct reduce_level reduce_avx512;
+#if defined(__clang__) || __GNUC__ >= 10
+#define REDUCE_AVX512_BF16
 extern const struct reduce_level reduce_avx512_bf16;
+#endif
 #endif
 
 /* The @nth level that has @type and that this CPU can run, the best one first, or
