@@ -60,21 +60,11 @@ Test(revoke, is_of_one_rank)
 	native_clique_destroy(&c);
 }
 
-struct held {
-	struct native_clique *c;
-	ncclResult_t result;
-	pid_t task;
-	sem_t calls;
-};
-
-static void *revoke_held(void *user)
+static ncclResult_t revoke_first(void *user)
 {
-	struct held *h = user;
+	struct native_clique *c = user;
 
-	h->task = gettid();
-	sem_post(&h->calls);
-	h->result = h->c->p->ncclCommRevoke(h->c->comm[0], 0);
-	return NULL;
+	return c->p->ncclCommRevoke(c->comm[0], 0);
 }
 
 /* It waits for what is queued ahead of the operation that it ends. */
@@ -83,22 +73,17 @@ Test(revoke, waits_for_what_is_ahead_on_the_stream)
 	const struct platform *p = native_open(2);
 	struct native_clique c;
 	struct native_gate gate;
-	struct held h = { .c = &c };
-	pthread_t thread;
+	struct native_call call;
 
-	sem_init(&h.calls, 0, 0);
 	native_clique_open(&c, p, 2);
 	native_gate_hold(p, &gate, c.stream[0]);
 	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
-	pthread_create(&thread, NULL, revoke_held, &h);
-	while (sem_wait(&h.calls) != 0)
-		continue;
+	native_call_begin(&call, revoke_first, &c);
 	native_gate_reached(&gate);
-	native_await_sleep(h.task);
+	native_await_sleep(call.task);
 	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaErrorNotReady);
 	native_gate_open(&gate);
-	pthread_join(thread, NULL);
-	cr_assert_eq(h.result, ncclSuccess);
+	cr_assert_eq(native_call_end(&call), ncclSuccess);
 	cr_assert_eq(p->cudaStreamSynchronize(c.stream[0]), cudaSuccess);
 	cr_assert_eq(native_touched(&c, 0), 0);
 	native_clique_abort(&c);

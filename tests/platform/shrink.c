@@ -139,22 +139,15 @@ Test(shrink, with_abort_of_an_idle_parent_leaves_it_be)
 struct held {
 	struct native_clique *parent;
 	ncclComm_t child;
-	ncclResult_t result;
-	pid_t task;
-	sem_t calls;
 };
 
-static void *shrink_held(void *user)
+static ncclResult_t shrink_held(void *user)
 {
 	struct held *h = user;
 	int lost[] = { 2 };
 
-	h->task = gettid();
-	sem_post(&h->calls);
-	h->result = h->parent->p->ncclCommShrink(h->parent->comm[0], lost, 1,
-	                                         &h->child, NULL,
-	                                         NCCL_SHRINK_ABORT);
-	return NULL;
+	return h->parent->p->ncclCommShrink(h->parent->comm[0], lost, 1,
+	                                    &h->child, NULL, NCCL_SHRINK_ABORT);
 }
 
 /* Not even by a shrink that has raised the flag itself, and lowers it when what
@@ -165,24 +158,20 @@ Test(shrink, does_not_take_back_an_abort)
 	struct native_clique parent;
 	struct native_gate gate;
 	struct held h = { .parent = &parent };
-	pthread_t thread;
+	struct native_call call;
 	int r;
 
-	sem_init(&h.calls, 0, 0);
 	native_clique_open(&parent, p, 3);
 	native_gate_hold(p, &gate, parent.stream[0]);
 	cr_assert_eq(native_sum(&parent, 0), ncclSuccess);
-	pthread_create(&thread, NULL, shrink_held, &h);
-	while (sem_wait(&h.calls) != 0)
-		continue;
+	native_call_begin(&call, shrink_held, &h);
 	native_gate_reached(&gate);
-	native_await_sleep(h.task);
+	native_await_sleep(call.task);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (r = 0; r < 3; r++)
 		cr_assert_eq(p->ncclCommAbort(parent.comm[r]), ncclSuccess);
 	native_gate_open(&gate);
-	pthread_join(thread, NULL);
-	cr_assert_eq(h.result, ncclInternalError);
+	cr_assert_eq(native_call_end(&call), ncclInternalError);
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 	cr_assert_eq(p->ncclCommAbort(h.child), ncclSuccess);
 }

@@ -425,35 +425,37 @@ Test(split, with_splitShare_aborts_its_parent)
 	native_clique_abort(&parent);
 }
 
-struct revoking {
-	const struct platform *p;
-	ncclComm_t comm;
-	ncclResult_t result;
-	pid_t task;
-	sem_t calls;
-};
-
-static void *revoke_it(void *user)
+static ncclResult_t revoke_first(void *user)
 {
-	struct revoking *r = user;
+	struct native_clique *c = user;
 
-	r->task = gettid();
-	sem_post(&r->calls);
-	r->result = r->p->ncclCommRevoke(r->comm, NCCL_REVOKE_DEFAULT);
-	return NULL;
+	return c->p->ncclCommRevoke(c->comm[0], NCCL_REVOKE_DEFAULT);
 }
 
-/* What it ends of the child is over before the flags are taken back, though another
- * thread is at the child's stream and not yet there. */
-Test(split, with_splitShare_a_revoke_of_its_parent_waits_for_it)
+/* To rank 0 alone. */
+static ncclResult_t shrink_first(void *user)
+{
+	struct native_clique *c = user;
+	ncclComm_t child = NULL;
+	int lost[] = { 1 };
+	ncclResult_t result = c->p->ncclCommShrink(c->comm[0], lost, 1, &child,
+	                                           NULL, NCCL_SHRINK_ABORT);
+
+	if (child)
+		c->p->ncclCommDestroy(child);
+	return result;
+}
+
+/* What @call on the parent ends of the child is over before the flags are taken back,
+ * though another thread is at the child's stream and not yet there. */
+static void end_what_the_child_does(native_call_fn *call_on_parent)
 {
 	const struct platform *p = native_open(2);
 	const int order[] = { 0, 1 };
 	struct native_clique parent, c;
+	struct native_call call;
 	struct native_gate gate;
-	struct revoking r = { .p = p };
 	ncclComm_t child[2];
-	pthread_t thread;
 
 	open_sharing(&parent, p, 2, 1);
 	cr_assert_eq(split_all(&parent, same, same, child, NULL), ncclSuccess);
@@ -462,19 +464,24 @@ Test(split, with_splitShare_a_revoke_of_its_parent_waits_for_it)
 	native_gate_hold(p, &gate, c.stream[0]);
 	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
 	native_gate_reached(&gate);
-	r.comm = parent.comm[0];
-	sem_init(&r.calls, 0, 0);
-	pthread_create(&thread, NULL, revoke_it, &r);
-	while (sem_wait(&r.calls) != 0)
-		continue;
-	native_await_sleep(r.task);
+	native_call_begin(&call, call_on_parent, &parent);
+	native_await_sleep(call.task);
 	native_gate_open(&gate);
-	pthread_join(thread, NULL);
-	cr_assert_eq(r.result, ncclSuccess);
+	cr_assert_eq(native_call_end(&call), ncclSuccess);
 	cr_assert_eq(p->cudaStreamSynchronize(c.stream[0]), cudaSuccess);
 	cr_assert_eq(native_touched(&c, 0), 0);
 	native_clique_abort(&c);
 	native_clique_abort(&parent);
+}
+
+Test(split, with_splitShare_a_revoke_of_its_parent_waits_for_it)
+{
+	end_what_the_child_does(revoke_first);
+}
+
+Test(split, with_splitShare_a_shrink_of_its_parent_waits_for_it)
+{
+	end_what_the_child_does(shrink_first);
 }
 
 /* A child inherits what its parent has, or has its own. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "support/place.h"
 
@@ -80,6 +81,32 @@ void native_gate_reached(struct native_gate *gate)
 void native_gate_open(struct native_gate *gate)
 {
 	sem_post(&gate->open);
+}
+
+static void *native_call_run(void *user)
+{
+	struct native_call *c = user;
+
+	c->task = gettid();
+	sem_post(&c->begins);
+	c->result = c->call(c->user);
+	return NULL;
+}
+
+void native_call_begin(struct native_call *c, native_call_fn *fn, void *user)
+{
+	c->call = fn;
+	c->user = user;
+	native_must(sem_init(&c->begins, 0, 0), "sem_init");
+	native_must(pthread_create(&c->thread, NULL, native_call_run, c),
+	            "pthread_create");
+	native_wait(&c->begins);
+}
+
+ncclResult_t native_call_end(struct native_call *c)
+{
+	native_must(pthread_join(c->thread, NULL), "pthread_join");
+	return c->result;
 }
 
 void native_clique_open(struct native_clique *clique, const struct platform *p,

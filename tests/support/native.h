@@ -9,6 +9,7 @@
  * of a test, not its subject.
  */
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +43,25 @@ void native_gate_hold(const struct platform *p, struct native_gate *gate,
                       cudaStream_t stream);
 void native_gate_reached(struct native_gate *gate);
 void native_gate_open(struct native_gate *gate);
+
+/*
+ * A call on a thread of its own: native_call_begin() returns as that is about to make
+ * it, native_call_end() waits for it and returns what it did.
+ */
+typedef ncclResult_t native_call_fn(void *user);
+
+struct native_call {
+	native_call_fn *call;
+	void *user;
+	pid_t task; /* for native_await_sleep() */
+	sem_t begins;
+	pthread_t thread;
+	ncclResult_t result;
+};
+
+void native_call_begin(struct native_call *call, native_call_fn *fn,
+                       void *user);
+ncclResult_t native_call_end(struct native_call *call);
 
 /*
  * A clique: rank r on device r, with a stream and two buffers of its own.

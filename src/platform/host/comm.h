@@ -234,9 +234,11 @@ void world_free(struct world *world);
  * no lock may be held. */
 void comm_raise(struct ncclComm *comm);
 
-/* The same to end what is under way, if anything is, and no more: comm_lower()
- * then takes the flags back, once nothing of @comm or its kin is being cut short. */
+/* The same to end what is under way, if anything is, and no more: comm_quiesce() waits
+ * for that, of its kin, too, and takes the flags back.  It is made of the rest: true
+ * while anything of them is being cut short, and take them back. */
 void comm_pulse(struct ncclComm *comm);
+ncclResult_t comm_quiesce(struct ncclComm *comm);
 bool comm_kin_is_cut(struct ncclComm *comm);
 void comm_lower(struct ncclComm *comm);
 
@@ -251,9 +253,8 @@ static inline bool comm_has_work(const struct ncclComm *comm)
 	       atomic_load_explicit(&comm->rounds, memory_order_relaxed);
 }
 
-/* Wait until everything that this rank launched is done; and for the end of every
- * graph that has captured its work, too. */
-ncclResult_t comm_drain(struct ncclComm *comm);
+/* Wait until everything that this rank launched is done, and for the end of every graph
+ * that has captured its work. */
 ncclResult_t comm_sync(struct ncclComm *comm);
 
 /*

@@ -13,7 +13,8 @@
 #include "platform/host/host.h"
 #include "platform/host/strict_calls.h"
 
-ncclResult_t comm_drain(struct ncclComm *comm)
+/* Wait until everything that this rank launched is done. */
+static ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
@@ -174,13 +175,12 @@ ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 
 /* ---- revoke ----------------------------------------------------------- */
 
-/* What was under way has been cut short; the flags are down again.  Of its kin other
- * threads may be at it, who would not find them up any more. */
-static ncclResult_t comm_quiesce(struct ncclComm *comm)
+ncclResult_t comm_quiesce(struct ncclComm *comm)
 {
 	ncclResult_t result = comm_drain(comm);
 	struct backoff b = BACKOFF;
 
+	/* Other threads may be at those, who would not find the flags up any more. */
 	while (comm_kin_is_cut(comm))
 		backoff_wait(&b, UINT64_MAX);
 	comm_lower(comm);

@@ -221,16 +221,12 @@ ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
 /* End what is under way on the parent, if asked to. */
 static ncclResult_t stop(struct ncclComm *comm, int flags)
 {
-	ncclResult_t result;
-
 	if (!(flags & NCCL_SHRINK_ABORT))
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommShrink"))
 		return group_fail(ncclInvalidArgument, "not a communicator");
 	comm_pulse(comm);
-	result = comm_drain(comm);
-	comm_lower(comm);
-	return result;
+	return comm_quiesce(comm);
 }
 
 ncclResult_t host_ncclCommShrink(ncclComm_t comm, int *excluded,
