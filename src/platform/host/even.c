@@ -24,10 +24,10 @@ static uint64_t word_make(uint64_t number, uint64_t count)
 /* How many pieces the word says for round @number. */
 static uint64_t word_count(uint64_t word, uint64_t number)
 {
+	const uint64_t count = word - word_make(number, 0);
+
 	/* Another number is that of a round before. */
-	return (word ^ number << COUNT_BITS) >> COUNT_BITS
-	               ? 0
-	               : word % (1 << COUNT_BITS);
+	return count >> COUNT_BITS ? 0 : count;
 }
 
 /* True if nobody has claimed the last piece of a share that has @pieces. */

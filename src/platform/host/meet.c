@@ -471,27 +471,10 @@ static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
 static void tell_others(const struct stream *s, struct launch *l, bool left,
                         bool ended)
 {
-	if (!stream_is_flushed(s))
+	if (!stream_is_flushed(s) || !(ended || (left && !l->is_told)))
 		return;
-	if (left && !l->is_told) {
-		l->is_told = true;
-		round_kick_others(l->comm->world, l->comm->rank);
-	} else if (ended) {
-		round_kick_others(l->comm->world, l->comm->rank);
-	}
-}
-
-static bool do_transfers(struct world *w, struct launch *l,
-                         const struct drive *d)
-{
-	bool left;
-
-	if (!p2p_is_ready(l))
-		return false;
-	pthread_mutex_lock(&w->lock);
-	left = p2p_work_locked(l, d);
-	pthread_mutex_unlock(&w->lock);
-	return left;
+	l->is_told = true;
+	round_kick_others(l->comm->world, l->comm->rank);
 }
 
 /* End a launch whose rank was aborted, unless its buffers may be in use. */
@@ -568,7 +551,7 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 		left = do_calls(w, l, d);
 		tell_others(s, l, left, had && !has_calls(l));
 		if (l->transfer_count)
-			left = do_transfers(w, l, d) || left;
+			left = p2p_work(l, d) || left;
 	}
 	if (comm_is_aborted(comm) && !atomic_load(&l->over))
 		cut(w, l);

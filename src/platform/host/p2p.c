@@ -250,7 +250,8 @@ static void copy_locked(struct transfer *send, const struct drive *d)
 		comm_kick_locked(to);
 }
 
-bool p2p_work_locked(struct launch *l, const struct drive *d)
+/* Releases and re-acquires the lock, too. */
+static bool work_locked(struct launch *l, const struct drive *d)
 {
 	struct transfer *t, *send;
 
@@ -265,4 +266,18 @@ bool p2p_work_locked(struct launch *l, const struct drive *d)
 			return true;
 	}
 	return false;
+}
+
+bool p2p_work(struct launch *l, const struct drive *d)
+{
+	pthread_mutex_t *lock = &l->comm->world->lock;
+	bool left;
+
+	/* Who has made something ready meanwhile does it, or comes back. */
+	if (!atomic_load_explicit(&l->ready, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(lock);
+	left = work_locked(l, d);
+	pthread_mutex_unlock(lock);
+	return left;
 }

@@ -6,7 +6,7 @@
  * Sends and receives: the k-th of one rank to another meets the k-th receive of
  * that one from it, whatever the other ranks do
  *
- * Called by meet.c with the world's lock held.
+ * Called by meet.c.
  */
 
 #include "platform/host/comm.h"
@@ -17,16 +17,9 @@ bool p2p_init(struct ncclComm *comm);
 /* Let the transfers of a launch that arrives find their partners. */
 void p2p_join_locked(struct launch *launch);
 
-/* True if something can be done of a launch's transfers.  Needs no lock: who has made
- * that so does it, or comes back. */
-static inline bool p2p_is_ready(const struct launch *l)
-{
-	return atomic_load_explicit(&l->ready, memory_order_relaxed) > 0;
-}
-
-/* Do what can be done of a launch's transfers; releases and re-acquires the
- * lock.  True if this driver leaves some of that. */
-bool p2p_work_locked(struct launch *launch, const struct drive *drive);
+/* Do what can be done of a launch's transfers; without the lock, which is taken if
+ * there is anything.  True if this driver leaves some of that. */
+bool p2p_work(struct launch *launch, const struct drive *drive);
 
 /* Take the transfers of a launch that is cut short from their partners, which
  * will never get another.  Nobody may be inside. */

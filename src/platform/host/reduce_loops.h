@@ -182,16 +182,15 @@ DEFINE_ACCESS(f64v, double)
 	}                                                                      \
 	INLINE size_t name##_pairs(void *const out[], int outs,                \
 	                           const void *const src[], int n,             \
-	                           size_t bytes)                               \
+	                           size_t bytes, const struct divisor *d)      \
 	{                                                                      \
 		const size_t step = sizeof(elements);                          \
-		const struct divisor d = divisor_of(n);                        \
 		size_t at = 0;                                                 \
                                                                                \
 		for (; bytes - at >= 2 * step; at += 2 * step) {               \
-			const elements x = name##_at(src, n, at, step, &d);    \
+			const elements x = name##_at(src, n, at, step, d);     \
 			const elements y =                                     \
-				name##_at(src, n, at + step, step, &d);        \
+				name##_at(src, n, at + step, step, d);         \
                                                                                \
 			for (int k = 0; k < outs; k++) {                       \
 				char *const to = (char *)out[k] + at;          \
@@ -214,10 +213,12 @@ DEFINE_ACCESS(f64v, double)
 			const void *const from[] = { src[0], src[1] };         \
 			void *const to[] = { out[0], out[outs - 1] };          \
                                                                                \
-			at = outs == 2 ? name##_pairs(to, 2, from, 2, bytes)   \
-			               : name##_pairs(to, 1, from, 2, bytes);  \
+			at = outs == 2                                         \
+			             ? name##_pairs(to, 2, from, 2, bytes, &d) \
+			             : name##_pairs(to, 1, from, 2, bytes,     \
+			                            &d);                       \
 		} else {                                                       \
-			at = name##_pairs(out, outs, src, n, bytes);           \
+			at = name##_pairs(out, outs, src, n, bytes, &d);       \
 		}                                                              \
 		for (; at < bytes; at += step) {                               \
 			const size_t left = bytes - at;                        \
