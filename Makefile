@@ -32,6 +32,7 @@
 #   VARIANT=release|debug|asan|tsan|fuzz   what to build; all live side by side
 #   V=1  WERROR=1                     show commands; warnings are errors
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     yours, added last
+#   lto=                              compile the library's files one by one
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   of libFuzzer  CLANG=clang
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
@@ -78,6 +79,13 @@ cflags   := -std=gnu11 $(flags.$(VARIANT)) $(warnings) \
             $(if $(filter 1,$(WERROR)),-Werror) \
             -fPIC -fvisibility=hidden -ffp-contract=off -pthread
 libs     := -pthread -ldl -lm
+
+# The library is compiled as a whole where the compiler can make one object of it:
+# a call goes through thirty small functions of as many files.
+lto := -flto=auto -flinker-output=nolto-rel
+lto := $(and $(filter release,$(VARIANT)),\
+         $(shell echo 'int i;' | $(CC) $(CFLAGS) $(lto) -r -nostdlib -x c \
+           -o /dev/null - >/dev/null 2>&1 && echo '$(lto)'))
 # Sanitizers leave symbols to be found in the program.
 defs     := $(if $(findstring -fsanitize,$(cflags)),,-Wl,-z,defs)
 
@@ -275,11 +283,12 @@ mutate_objects  := $(call objects,$(mutate_sources))
 MAKEFLAGS += --no-builtin-rules
 
 # What objects were compiled with; rewritten, and they with it, on change.
-quote = '$(subst ','\'',$1)'
+quote     = '$(subst ','\'',$1)'
+all_flags = $(compile) $(lto) $(LDFLAGS) $(cuda)
 $(dir)/flags: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' $(call quote,$(compile) $(LDFLAGS) $(cuda)) | \
-	  cmp -s - $@ || printf '%s\n' $(call quote,$(compile) $(LDFLAGS) $(cuda)) >$@
+	@printf '%s\n' $(call quote,$(all_flags)) | \
+	  cmp -s - $@ || printf '%s\n' $(call quote,$(all_flags)) >$@
 
 $(dir)/%.o: %.c $(dir)/flags
 	$(call say,CC,$<)
@@ -292,7 +301,8 @@ $(dir)/%.o: %.S $(dir)/flags
 	$(Q)$(compile) -Isrc/cli -c -o $@ $<
 
 # The fuzzer shall look for new ways through the library, not through its tests.
-$(library_objects): extra = $(if $(filter fuzz,$(VARIANT)),\
+$(library_objects): extra = $(filter -flto%,$(lto)) \
+                            $(if $(filter fuzz,$(VARIANT)),\
                               -fsanitize=fuzzer-no-link)
 
 $(dir)/src/cli/digits_data.o: src/cli/data/digits.csv
@@ -315,28 +325,33 @@ $(dir)/optional: FORCE
 	@mkdir -p $(@D)
 	@echo '$(optional)' | cmp -s - $@ || echo '$(optional)' >$@
 
-$(out)/cohort: $(command_objects) $(library_objects)
+# Each file has had its warnings; of what is seen through several, they are wrong.
+whole := $(dir)/whole.o
+$(whole): $(library_objects)
+	$(call say,LINK,$@)
+	$(Q)$(if $(lto),$(CC) $(cflags) $(CFLAGS) $(lto) -w -nostdlib,$(LD)) \
+	  -r -o $@ $^
+
+$(out)/cohort: $(command_objects) $(whole)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ \
 	  $(if $(optional),$(shell pkg-config --libs $(optional))) $(libs)
 
-$(shared): $(library_objects) src/cohort.map
+$(shared): $(whole) src/cohort.map
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(link) -shared -Wl,-soname,libcohort.so.$(major) -Wl,-z,nodelete \
-	  $(defs) -Wl,--version-script,src/cohort.map -o $@ $(library_objects) \
-	  $(libs)
+	  $(defs) -Wl,--version-script,src/cohort.map -o $@ $< $(libs)
 
 $(lib)/libcohort.so.$(major) $(lib)/libcohort.so: $(shared)
 	$(Q)ln -sf $(<F) $@
 
 # One object with hidden symbols made local: our short internal names cannot
 # collide with a program's.
-$(lib)/libcohort.a: $(library_objects)
+$(lib)/libcohort.a: $(whole)
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
-	$(Q)$(LD) -r -o $(dir)/libcohort.o $^
-	$(Q)$(OBJCOPY) --localize-hidden $(dir)/libcohort.o
+	$(Q)$(OBJCOPY) --localize-hidden $< $(dir)/libcohort.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(dir)/libcohort.o
 
 $(lib)/cohort.pc: src/cohort.pc.in include/cohort/version.h FORCE
@@ -536,7 +551,7 @@ $(platform): $(call objects,$(platform_sources))
 # Its functions are to be found by their names, in stacks.
 $(api) $(tests)/stress/stack: link += -rdynamic
 $(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
-                            $(library_objects) $(support)
+                            $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
 
@@ -546,14 +561,14 @@ $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
 # Its rounds are programs of the fuzzer's.
 $(tests)/stress/mix: $(fuzz_objects)
-$(fault) $(stress) $(races) $(gpu) $(soak): %: %.o $(library_objects) $(support)
+$(fault) $(stress) $(races) $(gpu) $(soak): %: %.o $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wrap) -o $@ $(filter %.o,$^) $(support) $(libs)
 
 $(corpus): $(replay_objects)
 $(fuzz): $(mutate_objects)
 $(fuzz): libs += -fsanitize=fuzzer
-$(corpus) $(fuzz): $(fuzz_objects) $(library_objects) $(support)
+$(corpus) $(fuzz): $(fuzz_objects) $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ $(libs)
 
@@ -606,7 +621,7 @@ AVERAGE_FLAGS ?=
 bench-average: $(out)/cohort
 	$(Q)bench/average.py --out $(out) $(AVERAGE_FLAGS) $<
 
-$(bench): %: %.o $(bench_objects) $(library_objects)
+$(bench): %: %.o $(bench_objects) $(whole)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ $(libs)
 
