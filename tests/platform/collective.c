@@ -313,6 +313,36 @@ Test(collective, reduce_writes_on_the_root_only, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
+/* A gather of as many as the one before may find the root's own block elsewhere. */
+Test(collective, gather_in_place_and_elsewhere_by_turns, .timeout = 10)
+{
+	enum { COUNT = 4096 };
+	const struct platform *p = native_open(2);
+	static int32_t own[COUNT], other[COUNT], all[2 * COUNT];
+	struct native_clique clique;
+	int i;
+
+	native_clique_open(&clique, p, 2);
+	for (i = 0; i < 4; i++) {
+		const int32_t *mine = i % 2 ? own : all;
+
+		all[COUNT - 1] = 10 + i;
+		own[COUNT - 1] = 20 + i;
+		other[COUNT - 1] = 30 + i;
+		native_must(p->ncclGather(mine, all, COUNT, ncclInt32, 0,
+		                          clique.comm[0], clique.stream[0]),
+		            "ncclGather");
+		native_must(p->ncclGather(other, NULL, COUNT, ncclInt32, 0,
+		                          clique.comm[1], clique.stream[1]),
+		            "ncclGather");
+		native_must(p->cudaStreamSynchronize(clique.stream[0]),
+		            "cudaStreamSynchronize");
+		cr_assert_eq(all[COUNT - 1], (i % 2 ? 20 : 10) + i);
+		cr_assert_eq(all[2 * COUNT - 1], 30 + i);
+	}
+	native_clique_destroy(&clique);
+}
+
 /* ---- after years ------------------------------------------------------ */
 
 /* Rounds are numbered in words that have other things in them, too: the numbers come

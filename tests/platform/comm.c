@@ -524,28 +524,33 @@ static void wait_inside(int signal)
 		continue;
 }
 
-static int32_t *page_closed(void)
+static size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* @pages of memory, of which the first is closed. */
+static int32_t *pages_closed(size_t pages)
 {
 	/* Once: another fault, or one elsewhere, ends the test. */
 	const struct sigaction action = {
 		.sa_handler = wait_inside,
 		.sa_flags = (int)SA_RESETHAND,
 	};
-	void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE,
+	char *page = mmap(NULL, pages * page_bytes(), PROT_READ | PROT_WRITE,
 	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert_neq(page, MAP_FAILED);
+	cr_assert_eq(mprotect(page, page_bytes(), PROT_NONE), 0);
 	sem_init(&inside.reached, 0, 0);
 	sem_init(&inside.open, 0, 0);
 	cr_assert_eq(sigaction(SIGSEGV, &action, NULL), 0);
-	return page;
+	return (int32_t *)page;
 }
 
 static void page_open(void *page)
 {
-	cr_assert_eq(mprotect(page, (size_t)sysconf(_SC_PAGESIZE),
-	                      PROT_READ | PROT_WRITE),
-	             0);
+	cr_assert_eq(mprotect(page, page_bytes(), PROT_READ | PROT_WRITE), 0);
 	native_gate_open(&inside);
 }
 
@@ -578,7 +583,7 @@ static void *last_to_come(void *user)
 Test(abort, waits_for_who_is_inside_and_begins_nothing_more, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
-	int32_t *page = page_closed();
+	int32_t *page = pages_closed(1);
 	struct native_clique clique;
 	pthread_t thread;
 
@@ -595,4 +600,65 @@ Test(abort, waits_for_who_is_inside_and_begins_nothing_more, .timeout = 10)
 	cr_assert_eq(native_touched(&clique, 1), 0);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
 	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+}
+
+/* Rank 1's sum of as many bytes as so many pages have, waited for. */
+struct sum_of_pages {
+	struct native_clique clique;
+	size_t pages;
+};
+
+static void *sum_pages(void *user)
+{
+	struct sum_of_pages *sum = user;
+	const struct platform *p = sum->clique.p;
+	size_t count = sum->pages * page_bytes() / sizeof(int32_t);
+	int32_t *own = calloc(count, sizeof(*own));
+
+	native_must(p->ncclAllReduce(own, own, count, ncclInt32, ncclSum,
+	                             sum->clique.comm[1],
+	                             sum->clique.stream[1]),
+	            "ncclAllReduce");
+	p->cudaStreamSynchronize(sum->clique.stream[1]);
+	free(own);
+	return NULL;
+}
+
+/* Rank 0 is aborted as rank 1's thread is at its memory, of which the first page is
+ * closed: with a core for each, half of it is rank 1's to do. */
+static void expect_waits_for_page(size_t pages)
+{
+	static struct sum_of_pages sum;
+	const struct platform *p = native_open(4);
+	int32_t *memory = pages_closed(pages);
+	pthread_t thread;
+
+	native_clique_open(&sum.clique, p, 2);
+	sum.pages = pages;
+	native_must(p->ncclAllReduce(memory, memory,
+	                             pages * page_bytes() / sizeof(int32_t),
+	                             ncclInt32, ncclSum, sum.clique.comm[0],
+	                             sum.clique.stream[0]),
+	            "ncclAllReduce");
+	pthread_create(&thread, NULL, sum_pages, &sum);
+	native_gate_reached(&inside);
+	cr_assert_eq(p->ncclCommAbort(sum.clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(sum.clique.stream[0]),
+	             cudaErrorNotReady);
+	page_open(memory);
+	cr_assert_eq(p->cudaStreamSynchronize(sum.clique.stream[0]),
+	             cudaSuccess);
+	cr_assert_eq(p->ncclCommAbort(sum.clique.comm[1]), ncclSuccess);
+	pthread_join(thread, NULL);
+}
+
+Test(abort, waits_for_who_is_at_its_own_share, .timeout = 10)
+{
+	expect_waits_for_page(1);
+}
+
+/* Its own is behind the page, and who waits takes from the other's. */
+Test(abort, waits_for_who_is_at_a_share_of_another, .timeout = 10)
+{
+	expect_waits_for_page(2);
 }

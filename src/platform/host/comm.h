@@ -110,7 +110,10 @@ struct ncclComm {
 	/* Guarded by the world's lock. */
 	int inside; /* threads that may touch its transfers' buffers */
 	struct stream *followers; /* their first work waits for any of this */
-	struct lane *lanes;       /* its transfers without a partner: p2p.c */
+
+	/* Its transfers without a partner: p2p.c.  Guarded by the world's lock; set
+	 * once, by the thread that uses the communicator. */
+	struct lane *lanes;
 
 	/* Owned by the thread that uses the communicator.  The stock is memory
 	 * that costs nothing until it is used, and then no allocation. */

@@ -16,6 +16,9 @@
  * low bits of a number, which come again after some 10^12 rounds. */
 #define COUNT_BITS 24
 
+/* Of the word of what is claimed one more: who drives the rank's stream is inside. */
+#define INSIDE (UINT64_C(1) << (COUNT_BITS - 1))
+
 static uint64_t word_make(uint64_t number, uint64_t count)
 {
 	return number << COUNT_BITS | count;
@@ -24,7 +27,7 @@ static uint64_t word_make(uint64_t number, uint64_t count)
 /* How many pieces the word says for round @number. */
 static uint64_t word_count(uint64_t word, uint64_t number)
 {
-	const uint64_t count = word - word_make(number, 0);
+	const uint64_t count = (word & ~INSIDE) - word_make(number, 0);
 
 	/* Another number is that of a round before. */
 	return count >> COUNT_BITS ? 0 : count;
@@ -38,9 +41,10 @@ static bool is_left(const struct even *e, uint64_t number, uint64_t pieces)
 	                  number) < pieces;
 }
 
-/* Claim the next piece of a share that has @pieces; false if there is none. */
+/* Claim the next piece of a share that has @pieces, its rank's driver with INSIDE for
+ * @also, others with 0; false if there is none. */
 static bool claim(struct even *e, uint64_t number, uint64_t pieces,
-                  uint64_t *index_out)
+                  uint64_t also, uint64_t *index_out)
 {
 	uint64_t word = atomic_load_explicit(&e->claimed, memory_order_relaxed);
 
@@ -48,23 +52,37 @@ static bool claim(struct even *e, uint64_t number, uint64_t pieces,
 		*index_out = word_count(word, number);
 		if (*index_out >= pieces)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(
-		&e->claimed, &word, word_make(number, *index_out + 1),
-		memory_order_relaxed, memory_order_relaxed));
+		/* seq_cst, see go_inside(). */
+	} while (!atomic_compare_exchange_weak(
+		&e->claimed, &word,
+		word_make(number, *index_out + 1) | (word & INSIDE) | also));
 	return true;
 }
 
-/* Acquire, too: who finds all finished sees what everybody wrote. */
+/* As the driver of the rank, unless it is by a claim.  seq_cst: then look whether all
+ * is broken; who has broken it looks for those inside. */
+static void go_inside(struct even *e)
+{
+	if (!(atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE))
+		atomic_fetch_or(&e->claimed, INSIDE);
+}
+
+static void go_outside(struct even *e)
+{
+	if (atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE)
+		atomic_fetch_and(&e->claimed, ~INSIDE);
+}
+
+/* One more piece by the driver of the rank, whosever it was. */
 static void finish(struct even *e, uint64_t number)
 {
 	uint64_t word =
 		atomic_load_explicit(&e->finished, memory_order_relaxed);
 
-	while (!atomic_compare_exchange_weak_explicit(
-		&e->finished, &word,
-		word_make(number, word_count(word, number) + 1),
-		memory_order_acq_rel, memory_order_relaxed))
-		;
+	/* Release: what was written. */
+	atomic_store_explicit(&e->finished,
+	                      word_make(number, word_count(word, number) + 1),
+	                      memory_order_release);
 }
 
 /* ---- arriving --------------------------------------------------------- */
@@ -124,10 +142,13 @@ static struct cut *cut_of(const struct world *w, const struct launch *l)
 {
 	struct cut *c = &w->evens[l->comm->rank].cut;
 	const struct line *line;
+	uint64_t what = MANY_CALLS; /* of the one before */
 	int r;
 
 	if (c->number == l->line)
 		return c;
+	if (c->number)
+		what = c->places->what;
 	c->number = l->line;
 	for (r = 0; r < w->n; r++) {
 		line = line_of(w, l->line, r);
@@ -141,78 +162,102 @@ static struct cut *cut_of(const struct world *w, const struct launch *l)
 	c->round.span = 1;
 	c->round.is_single = true;
 	c->round.places = c->places;
+	if (c->places->what == what && round_keeps(&c->round))
+		return c;
 	round_cut(&c->round);
-	for (r = 0; r < w->n; r++)
+	c->pieces = 0;
+	for (r = 0; r < w->n; r++) {
 		c->shares[r].pieces =
 			round_share(&c->round, r, EVEN_PIECE_BYTES,
 		                    &c->shares[r].begin, &c->shares[r].end);
+		c->pieces += c->shares[r].pieces;
+	}
 	return c;
 }
 
-/* Of one share, behind @n pieces of others; how many then are done.  From inside. */
-static size_t share_do(struct cut *c, int rank, size_t n, const struct drive *d)
+/* Do the @index-th piece of a share; false if a rank was aborted. */
+static bool piece_do(const struct cut *c, int share, uint64_t index)
+{
+	const size_t begin = c->shares[share].begin + index * EVEN_PIECE_BYTES;
+	const size_t end = begin + EVEN_PIECE_BYTES;
+
+	return round_do(&c->round, begin,
+	                end < c->shares[share].end ? end
+	                                           : c->shares[share].end);
+}
+
+/* As the driver of @rank, do what is left of a share, behind @n pieces of others; how
+ * many then are done. */
+static size_t share_do(const struct cut *c, int rank, int share, size_t n,
+                       const struct drive *d)
 {
 	const struct world *w = c->round.world;
-	struct even *e = &w->evens[rank];
-	size_t begin, end;
+	const uint64_t pieces = c->shares[share].pieces;
+	struct even *mine = &w->evens[rank], *e = &w->evens[share];
 	uint64_t i;
 
-	while (is_left(e, c->number, c->shares[rank].pieces) &&
-	       !world_is_broken(w) && !(n && drive_is_late(d)) &&
-	       claim(e, c->number, c->shares[rank].pieces, &i)) {
-		begin = c->shares[rank].begin + i * EVEN_PIECE_BYTES;
-		end = begin + EVEN_PIECE_BYTES;
-		if (end > c->shares[rank].end)
-			end = c->shares[rank].end;
-		if (!round_do(&c->round, begin, end))
+	while (is_left(e, c->number, pieces) && !(n && drive_is_late(d))) {
+		if (share != rank)
+			go_inside(mine);
+		if (!claim(e, c->number, pieces, share == rank ? INSIDE : 0,
+		           &i) ||
+		    !piece_do(c, share, i))
 			break;
-		finish(e, c->number);
+		finish(mine, c->number);
 		n++;
 	}
 	return n;
 }
 
-/* As the driver of @rank. */
-static void work(struct cut *c, int rank, bool steals, const struct drive *d)
+/* As the driver of @rank.  It stays inside. */
+static void work(const struct cut *c, int rank, bool steals,
+                 const struct drive *d)
 {
-	const struct world *w = c->round.world;
-	size_t n;
+	const int ranks = c->round.world->n;
+	size_t n = share_do(c, rank, rank, 0, d);
 	int r;
 
-	/* seq_cst: then look whether all is broken; who has broken it looks for
-	 * those inside. */
-	atomic_store(&w->evens[rank].inside, true);
-	n = share_do(c, rank, 0, d);
-	for (r = 1; steals && r < w->n; r++)
-		n = share_do(c, (rank + r) % w->n, n, d);
-	atomic_store(&w->evens[rank].inside, false);
+	for (r = 1; steals && r < ranks; r++)
+		n = share_do(c, rank, (rank + r) % ranks, n, d);
 }
 
-/* True if all pieces are claimed, or if asked finished. */
-static bool all_are(const struct cut *c, bool finished)
+static bool all_are_claimed(const struct cut *c)
 {
-	const struct even *e;
-	uint64_t word;
+	const struct world *w = c->round.world;
 	int r;
 
-	for (r = 0; r < c->round.world->n; r++) {
-		e = &c->round.world->evens[r];
-		word = atomic_load_explicit(finished ? &e->finished
-		                                     : &e->claimed,
-		                            memory_order_acquire);
-		if (word_count(word, c->number) < c->shares[r].pieces)
+	for (r = 0; r < w->n; r++)
+		if (is_left(&w->evens[r], c->number, c->shares[r].pieces))
 			return false;
-	}
 	return true;
 }
 
-/* Look for a while whether the others have finished theirs. */
-static void watch(const struct cut *c)
+static bool all_are_finished(const struct cut *c)
+{
+	const struct world *w = c->round.world;
+	uint64_t word, n = 0;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		/* Acquire: what was written. */
+		word = atomic_load_explicit(&w->evens[r].finished,
+		                            memory_order_acquire);
+		n += word_count(word, c->number);
+	}
+	return n == c->pieces;
+}
+
+/* The same, or if it attends look for a while whether the others finish theirs. */
+static bool finishes(const struct cut *c, const struct drive *d)
 {
 	int i;
 
-	for (i = 0; i < 64 && !all_are(c, true); i++)
+	for (i = 0; d->attends && i < 64; i++) {
+		if (all_are_finished(c))
+			return true;
 		cpu_pause();
+	}
+	return all_are_finished(c);
 }
 
 /* True if a driver does the share of @rank: one that queues only a small one. */
@@ -225,24 +270,25 @@ static bool is_for(const struct cut *c, int rank, const struct drive *d)
 bool even_do(const struct world *w, const struct launch *l, bool steals,
              const struct drive *d, bool *left_out)
 {
-	struct cut *c = cut_of(w, l);
+	const struct cut *c = cut_of(w, l);
 	const int rank = l->comm->rank;
+	struct even *mine = &w->evens[rank];
+	bool over;
 
 	if (is_for(c, rank, d)) {
 		work(c, rank, steals, d);
-	} else if (is_left(&w->evens[rank], c->number,
-	                   c->shares[rank].pieces)) {
+	} else if (is_left(mine, c->number, c->shares[rank].pieces)) {
 		/* Without a look at the words of others, who write them. */
 		*left_out = true;
 		return false;
 	}
-	if (d->attends)
-		watch(c);
-	if (all_are(c, true))
-		return true;
-	*left_out = (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&
-	            !all_are(c, false);
-	return false;
+	over = finishes(c, d);
+	/* Only now, when what was written is there: this waits for it. */
+	go_outside(mine);
+	*left_out = !over &&
+	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&
+	            !all_are_claimed(c);
+	return over;
 }
 
 int even_inside(const struct world *w)
@@ -250,6 +296,6 @@ int even_inside(const struct world *w)
 	int r, n = 0;
 
 	for (r = 0; w->evens && r < w->n; r++)
-		n += atomic_load(&w->evens[r].inside);
+		n += atomic_load(&w->evens[r].claimed) & INSIDE ? 1 : 0;
 	return n;
 }

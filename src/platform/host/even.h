@@ -30,19 +30,18 @@ struct cut {
 		size_t begin, end;
 		uint64_t pieces;
 	} shares[LINE_RANKS];
+	uint64_t pieces; /* of all */
 };
 
-/* The share of a rank.  A word is the round's number and so many of its pieces. */
+/* What a rank has to do with it.  A word is the round's number and so many pieces. */
 struct even {
-	/* Atomic; claimed.  Relaxed: a claim is not what makes buffers known. */
+	/* Atomic; of its share, claimed; and whether who drives its stream may touch
+	 * the buffers of others, which is set (seq_cst) before a look at whether all
+	 * is broken. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t claimed;
 
-	/* Atomic, seq_cst; who drives the rank's stream may touch the buffers of
-	 * others: set before a look at whether all is broken. */
-	atomic_bool inside;
-
-	/* Atomic; finished.  Release: what was written.  Acquire: who has found
-	 * all finished. */
+	/* Atomic; of any share, finished by who drives its stream, who writes it.
+	 * Release: what was written.  Acquire: who has found all finished. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t finished;
 
 	/* Owned by who drives the rank's launch: the last one. */

@@ -24,14 +24,14 @@ struct lane {
 bool p2p_init(struct ncclComm *comm)
 {
 	struct world *w = comm->world;
-	bool ok;
 
+	/* Nobody else makes them. */
+	if (comm->lanes)
+		return true;
 	pthread_mutex_lock(&w->lock);
-	if (!comm->lanes)
-		comm->lanes = calloc(2 * (size_t)w->n, sizeof(*comm->lanes));
-	ok = comm->lanes;
+	comm->lanes = calloc(2 * (size_t)w->n, sizeof(*comm->lanes));
 	pthread_mutex_unlock(&w->lock);
-	return ok;
+	return comm->lanes;
 }
 
 /* ---- matching --------------------------------------------------------- */

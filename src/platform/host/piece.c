@@ -141,6 +141,11 @@ void round_cut(struct round *o)
 	o->bytes = call_begin(o, o->span - 1) + call_bytes(o->world, last);
 }
 
+bool round_keeps(const struct round *o)
+{
+	return o->only.skips == skips(o, &o->only);
+}
+
 /* The round that is open, as the driver of @rank has it. */
 static struct round round_of(const struct world *w, int rank)
 {
@@ -394,7 +399,8 @@ static size_t call_run(const struct round *o, size_t i, struct call *run)
 	return i + run->run;
 }
 
-bool round_do(const struct round *o, size_t begin, size_t end)
+/* Of a round of several calls. */
+static bool calls_do(const struct round *o, size_t begin, size_t end)
 {
 	size_t i = call_at(o, begin), next, from, stop;
 	struct call run;
@@ -411,6 +417,16 @@ bool round_do(const struct round *o, size_t begin, size_t end)
 			stop = end;
 		call_do(o, &run, i, begin - from, stop - from);
 	}
+	return true;
+}
+
+bool round_do(const struct round *o, size_t begin, size_t end)
+{
+	if (!o->is_single)
+		return calls_do(o, begin, end);
+	if (world_is_broken(o->world))
+		return false;
+	call_do(o, &o->only, 0, begin, end);
 	return true;
 }
 

@@ -39,11 +39,14 @@ size_t call_bytes(const struct world *world, const struct call *call);
 /*
  * round_cut   - cut a round, of which span and is_single are set, and places, or of
  *               several calls those of a rank: all ranks get the same
+ * round_keeps - true if one that was cut is cut the same with the places it has now,
+ *               which say the same
  * round_share - where the share of @rank begins and ends; returns how many pieces of
  *               @piece bytes that is
  * round_do    - do a part of it; false if a rank was aborted before all was done
  */
 void round_cut(struct round *round);
+bool round_keeps(const struct round *round);
 size_t round_share(const struct round *round, int rank, size_t piece,
                    size_t *begin_out, size_t *end_out);
 bool round_do(const struct round *round, size_t begin, size_t end);
