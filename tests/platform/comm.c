@@ -662,3 +662,41 @@ Test(abort, waits_for_who_is_at_a_share_of_another, .timeout = 10)
 {
 	expect_waits_for_page(2);
 }
+
+#define MESSAGE_PAGES 3 /* more than goes over at the call */
+
+static void *receive_pages(void *user)
+{
+	struct native_clique *clique = user;
+	const struct platform *p = clique->p;
+	const size_t bytes = MESSAGE_PAGES * page_bytes();
+	char *own = malloc(bytes);
+
+	native_must(p->ncclRecv(own, bytes, ncclInt8, 0, clique->comm[1],
+	                        clique->stream[1]),
+	            "ncclRecv");
+	p->cudaStreamSynchronize(clique->stream[1]);
+	free(own);
+	return NULL;
+}
+
+Test(abort, waits_for_who_copies_a_message, .timeout = 10)
+{
+	static struct native_clique clique;
+	const struct platform *p = native_open(4);
+	int32_t *memory = pages_closed(MESSAGE_PAGES);
+	pthread_t thread;
+
+	native_clique_open(&clique, p, 2);
+	native_must(p->ncclSend(memory, MESSAGE_PAGES * page_bytes(), ncclInt8,
+	                        1, clique.comm[0], clique.stream[0]),
+	            "ncclSend");
+	pthread_create(&thread, NULL, receive_pages, &clique);
+	native_gate_reached(&inside);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	page_open(memory);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	pthread_join(thread, NULL);
+}

@@ -108,7 +108,6 @@ struct ncclComm {
 	atomic_bool followed;
 
 	/* Guarded by the world's lock. */
-	int inside; /* threads that may touch its transfers' buffers */
 	struct stream *followers; /* their first work waits for any of this */
 
 	/* Its transfers without a partner: p2p.c.  Guarded by the world's lock; set
@@ -169,16 +168,18 @@ struct world {
 	/* Atomic; how many were aborted or destroyed. */
 	atomic_int released;
 
-	/* Guards what is said to be guarded by the world's lock; in strict mode
-	 * all of the world but the work on pieces. */
-	pthread_mutex_t lock;
-
 	/* By rank; as long as the world.  The shares are as the round. */
 	struct ncclComm **comms;
 	struct share *shares;
 	struct seat *seats; /* NULL: there is a core for each */
 	struct line *lines; /* two a rank, or NULL: see line.h */
 	struct even *evens; /* NULL: there are no even rounds, see even.h */
+
+	/* Guards what is said to be guarded by the world's lock; in strict mode
+	 * all of the world but the work on pieces.  With what is written under it,
+	 * in no cache line with what all read. */
+	_Alignas(CACHE_LINE) pthread_mutex_t lock;
+	int copying; /* threads that may touch buffers of messages */
 
 	/* The round.  Written by who opens it before it is open, read by those
 	 * inside, and until the next one by those who were. */

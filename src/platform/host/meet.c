@@ -480,14 +480,12 @@ static void tell_others(const struct stream *s, struct launch *l, bool left,
 /* End a launch whose rank was aborted, unless its buffers may be in use. */
 static void cut(struct world *w, struct launch *l)
 {
-	struct ncclComm *comm = l->comm;
-
 	/* Its part of the round is gone with it. */
 	world_break(w);
 	if (l->joined && world_inside(w))
 		return;
 	pthread_mutex_lock(&w->lock);
-	if (!atomic_load(&l->over) && !(l->joined && comm->inside)) {
+	if (!atomic_load(&l->over) && !(l->joined && p2p_is_busy_locked(l))) {
 		if (l->joined)
 			p2p_leave_locked(l);
 		finish_locked(l);

@@ -94,6 +94,18 @@ void p2p_leave_locked(struct launch *l)
 	}
 }
 
+bool p2p_is_busy_locked(const struct launch *l)
+{
+	const struct transfer *t, *send;
+
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
+		send = t->is_send ? t : t->partner;
+		if (send && !t->done && send->busy)
+			return true;
+	}
+	return false;
+}
+
 ncclResult_t p2p_check(const struct launch *l)
 {
 	if (!l->to_self)
@@ -147,7 +159,7 @@ static void put(const struct transfer *send, size_t at, size_t bytes)
 }
 
 /* Copy pieces until all is there, an end is aborted, or the driver's time is
- * over.  Returns how far the message has come.  For a thread that is inside. */
+ * over.  Returns how far the message has come.  For a thread that has made it busy. */
 static size_t copy(const struct transfer *send, const struct drive *d)
 {
 	const size_t bytes = message_bytes(send);
@@ -226,24 +238,23 @@ static void copy_locked(struct transfer *send, const struct drive *d)
 {
 	struct ncclComm *from = send->launch->comm;
 	struct ncclComm *to = send->partner->launch->comm;
+	struct world *w = from->world;
 	size_t copied;
 
 	send->busy = true;
+	w->copying++;
 	change_both(send, -1);
-	from->inside++;
-	to->inside++;
-	pthread_mutex_unlock(&from->world->lock);
+	pthread_mutex_unlock(&w->lock);
 	copied = copy(send, d);
-	pthread_mutex_lock(&from->world->lock);
-	from->inside--;
-	to->inside--;
+	pthread_mutex_lock(&w->lock);
+	w->copying--;
 	send->busy = false;
 	send->copied = copied;
 	if (copied == message_bytes(send))
 		end_locked(send);
 	else
 		change_both(send, 1);
-	/* Who is aborted waits for nobody inside. */
+	/* Who is aborted waits for this thread. */
 	if (comm_is_aborted(from))
 		comm_kick_locked(from);
 	if (comm_is_aborted(to))
@@ -259,8 +270,6 @@ static bool work_locked(struct launch *l, const struct drive *d)
 		send = ready_send(t);
 		if (!send)
 			continue;
-		if (d->effort == EFFORT_ENQUEUE)
-			return true;
 		copy_locked(send, d);
 		if (ready_send(t))
 			return true;
@@ -276,6 +285,8 @@ bool p2p_work(struct launch *l, const struct drive *d)
 	/* Who has made something ready meanwhile does it, or comes back. */
 	if (!atomic_load_explicit(&l->ready, memory_order_relaxed))
 		return false;
+	if (d->effort == EFFORT_ENQUEUE)
+		return true;
 	pthread_mutex_lock(lock);
 	left = work_locked(l, d);
 	pthread_mutex_unlock(lock);

@@ -21,9 +21,13 @@ void p2p_join_locked(struct launch *launch);
  * there is anything.  True if this driver leaves some of that. */
 bool p2p_work(struct launch *launch, const struct drive *drive);
 
-/* Take the transfers of a launch that is cut short from their partners, which
- * will never get another.  Nobody may be inside. */
+/*
+ * p2p_leave_locked   - take the transfers of a launch that is cut short from their
+ *                      partners, which will never get another
+ * p2p_is_busy_locked - true if a thread may touch their buffers: not now
+ */
 void p2p_leave_locked(struct launch *launch);
+bool p2p_is_busy_locked(const struct launch *launch);
 
 /* ncclInvalidUsage if a rank's sends to itself in a group do not match its
  * receives. */

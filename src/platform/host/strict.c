@@ -203,12 +203,10 @@ void strict_check_free(const struct world *w, const char *function)
 
 void strict_check_buffers(struct world *w, const char *function)
 {
-	int i, n;
+	int n;
 
 	pthread_mutex_lock(&w->lock);
-	n = world_inside(w);
-	for (i = 0; i < w->n; i++)
-		n += w->comms[i]->inside;
+	n = world_inside(w) + w->copying;
 	pthread_mutex_unlock(&w->lock);
 	if (n)
 		strict_die(function, w->comms[0],
