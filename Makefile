@@ -81,11 +81,12 @@ cflags   := -std=gnu11 $(flags.$(VARIANT)) $(warnings) \
 libs     := -pthread -ldl -lm
 
 # The library is compiled as a whole where the compiler can make one object of it:
-# a call goes through thirty small functions of as many files.
+# a call goes through sixty small functions of thirty files.
 lto := -flto=auto -flinker-output=nolto-rel
 lto := $(and $(filter release,$(VARIANT)),\
          $(shell echo 'int i;' | $(CC) $(CFLAGS) $(lto) -r -nostdlib -x c \
            -o /dev/null - >/dev/null 2>&1 && echo '$(lto)'))
+
 # Sanitizers leave symbols to be found in the program.
 defs     := $(if $(findstring -fsanitize,$(cflags)),,-Wl,-z,defs)
 

@@ -663,6 +663,67 @@ Test(abort, waits_for_who_is_at_a_share_of_another, .timeout = 10)
 	expect_waits_for_page(2);
 }
 
+/* Rank 1 is through with a sum of @count, with nobody at rank 0's stream since that has
+ * called, and is aborted: rank 0 gets the same. */
+static void expect_result_behind_abort(size_t count)
+{
+	const struct platform *p = native_open(4);
+	int32_t *x[2] = { calloc(count, sizeof(**x)),
+		          calloc(count, sizeof(**x)) };
+	struct native_clique clique;
+	cudaError_t error = cudaErrorNotReady;
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	for (r = 0; r < 2; r++) {
+		x[r][count - 1] = r + 1;
+		native_must(p->ncclAllReduce(x[r], x[r], count, ncclInt32,
+		                             ncclSum, clique.comm[r],
+		                             clique.stream[r]),
+		            "ncclAllReduce");
+	}
+	while (error == cudaErrorNotReady)
+		error = p->cudaStreamQuery(clique.stream[1]);
+	cr_assert_eq(error, cudaSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(x[r][count - 1], 3);
+		free(x[r]);
+	}
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+}
+
+Test(abort, of_who_is_through_takes_no_result_from_another, .timeout = 10)
+{
+	expect_result_behind_abort(1);
+	expect_result_behind_abort(1024);
+	expect_result_behind_abort(100000);
+}
+
+/* What is called later has nothing of what was done before. */
+Test(abort, of_another_lets_nothing_end_that_comes_later, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	struct native_clique clique;
+	int i, r;
+
+	native_clique_open(&clique, p, 2);
+	for (i = 0; i < 3; i++) {
+		for (r = 0; r < 2; r++)
+			native_must(native_sum(&clique, r), "ncclAllReduce");
+		for (r = 0; r < 2; r++)
+			native_must(p->cudaStreamSynchronize(clique.stream[r]),
+			            "cudaStreamSynchronize");
+	}
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	native_fill(&clique);
+	native_must(native_sum(&clique, 0), "ncclAllReduce");
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(native_touched(&clique, 0), 0);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+}
+
 #define MESSAGE_PAGES 3 /* more than goes over at the call */
 
 static void *receive_pages(void *user)

@@ -291,6 +291,11 @@ bool even_do(const struct world *w, const struct launch *l, bool steals,
 	return over;
 }
 
+bool even_is_over(const struct world *w, const struct launch *l)
+{
+	return all_are_finished(cut_of(w, l));
+}
+
 int even_inside(const struct world *w)
 {
 	int r, n = 0;

@@ -70,6 +70,9 @@ bool even_is_run(const struct world *world, const struct launch *launch);
 bool even_do(const struct world *world, const struct launch *launch,
              bool steals, const struct drive *drive, bool *left_out);
 
+/* The same without doing any. */
+bool even_is_over(const struct world *world, const struct launch *launch);
+
 /* The ranks whose drivers are inside. */
 int even_inside(const struct world *world);
 

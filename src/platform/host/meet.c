@@ -184,7 +184,9 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 	const bool broken = world_is_broken(w);
 
 	l->joined = true;
+	/* Until it has arrived it waits for nothing that comes. */
 	l->phase = UINT64_MAX;
+	l->way = WAY_COUNTED;
 	if (!broken)
 		comm->joined = l;
 	if (atomic_load(&comm->at) != s)
@@ -373,8 +375,11 @@ static bool do_even(struct world *w, struct launch *l, const struct drive *d,
 	const bool steals =
 		d->effort == EFFORT_OWN ||
 		(d->effort == EFFORT_HELP && ++l->patience > EVEN_PATIENCE);
-	const bool over = even_do(w, l, steals, d, left);
+	bool over;
 
+	if (world_is_broken(w))
+		return even_is_over(w, l);
+	over = even_do(w, l, steals, d, left);
 	if (world_is_broken(w)) /* those who wait for nobody to be inside */
 		round_kick_all(w);
 	return over;
@@ -438,11 +443,15 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
 		return false;
 	if (l->way == WAY_COUNTED)
 		return do_counted(w, l, d, left);
+	/* What all have come for is done also if another is aborted then: that one
+	 * may have been through with it. */
 	if (l->way == WAY_WHOLE)
-		return !world_is_broken(w) && do_even(w, l, d, left);
-	if (!meet_lines(w, l, d) || world_is_broken(w))
+		return !comm_is_aborted(l->comm) && do_even(w, l, d, left);
+	if (!meet_lines(w, l, d) || comm_is_aborted(l->comm))
 		return false;
 	if (!lines_are_one(w, l)) {
+		if (world_is_broken(w))
+			return false;
 		l->way = WAY_COUNTED;
 		if (line_opens(w, l))
 			round_open(w, l->comm->rank);
