@@ -63,7 +63,7 @@ static int prepare(struct cohort_comm *c, const struct op *op)
 	struct device_scope scope;
 	int rc;
 
-	if (staging_is_ready(c, op->staged))
+	if (staging_is_ready(c, op))
 		return COHORT_OK;
 	rc = comm_enter_on_device(c, false, &scope);
 	if (rc != COHORT_OK)
@@ -119,7 +119,7 @@ static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                   uint64_t deadline)
 {
 	const struct staged *s = op->staged;
-	bool copies = s->recv_blocks && !s->recvs_direct;
+	const bool copies = !s->recvs_direct && s->recv_blocks;
 	size_t k;
 	int rc = COHORT_OK;
 
@@ -152,7 +152,10 @@ static int run(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	uint64_t ticket;
 	int rc = COHORT_OK;
 
-	staging_plan(&s, c, op, timeout_ns);
+	/* Not all of it: what the plan is. */
+	s.timeout_ns = timeout_ns;
+	s.deadline_ns = s.lent = 0;
+	s.sends_direct = s.recvs_direct = s.is_lost = false;
 	if (g->ticket) {
 		s.deadline_ns = clock_deadline(timeout_ns);
 		rc = await_former(c, op, s.deadline_ns);

@@ -63,26 +63,31 @@ static size_t chunk_of(size_t count, size_t bytes_per_element)
 	return chunk ? chunk : CHUNK_MULTIPLE;
 }
 
-void staging_plan(struct staged *s, const struct cohort_comm *c,
-                  const struct op *op, uint64_t timeout_ns)
+/* Blocks of count elements that the collective works with. */
+static size_t all_blocks(const struct cohort_comm *c, const struct op *op)
 {
 	const size_t world = (size_t)c->clique->world;
-	const struct cohort_tensor *t = op->tensors;
-	size_t blocks = op_has_blocks(op->kind) ? world : 1;
 
-	*s = (struct staged){
-		.timeout_ns = timeout_ns,
-		.element = type_size(t->type),
-		.chunk = t->count,
-		.chunks = 1,
-	};
-	op_blocks(op, c->rank, (int)world, &s->send_blocks, &s->recv_blocks);
+	/* Both ends of what cannot be in place. */
+	if (op->kind == OP_ALL_TO_ALL)
+		return 2 * world;
+	return op_has_blocks(op->kind) ? world : 1;
+}
+
+void staging_plan(struct staged *s, const struct cohort_comm *c,
+                  const struct op *op)
+{
+	const struct cohort_tensor *t = op->tensors;
+	const size_t blocks = all_blocks(c, op);
+
+	op_blocks(op, c->rank, c->clique->world, &s->send_blocks,
+	          &s->recv_blocks);
 	/* In place, it is there already. */
 	if (op->kind == OP_BROADCAST && c->rank == op->root)
 		s->recv_blocks = 0;
-	/* Both ends of what cannot be in place. */
-	if (op->kind == OP_ALL_TO_ALL)
-		blocks *= 2;
+	s->element = type_size(t->type);
+	s->chunk = t->count;
+	s->chunks = 1;
 	if (is_on_device(c))
 		s->chunk = chunk_of(t->count, s->element * blocks);
 	if (s->chunk < t->count)
@@ -260,9 +265,13 @@ static int make_order(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-bool staging_is_ready(const struct cohort_comm *c, const struct staged *s)
+bool staging_is_ready(const struct cohort_comm *c, const struct op *op)
 {
-	return !is_on_device(c) && s->chunk_bytes <= c->staging.bytes;
+	const struct cohort_tensor *t = op->tensors;
+
+	return !is_on_device(c) &&
+	       t->count * type_size(t->type) * all_blocks(c, op) <=
+	               c->staging.bytes;
 }
 
 int staging_prepare(struct cohort_comm *c, const struct op *op,
@@ -271,6 +280,7 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	size_t blocks;
 	int rc;
 
+	staging_plan(s, c, op);
 	if (!is_on_device(c))
 		return grow_memory(c, s->chunk_bytes);
 	rc = look_at_both(c, op, s);
@@ -366,6 +376,7 @@ int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns)
 		                               memory_order_relaxed);
 		return COHORT_OK;
 	}
+	staging_plan(s, c, op);
 	if (s->slot_bytes <= SMALL_BYTES)
 		return COHORT_OK;
 	while (!all_have_called(c, op)) {

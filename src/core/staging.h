@@ -49,13 +49,9 @@ struct staged {
 	 * device; on the host platform both, for the collective. */
 	bool sends_direct, recvs_direct;
 
-	/* Blocks of count elements that this rank sends from, and receives into;
-	 * the elements' size, how many there are in a chunk of each block, and how
-	 * many chunks. */
-	size_t send_blocks, recv_blocks;
-	size_t element, chunk, chunks;
-	size_t chunk_bytes; /* room for a chunk in the staging memory, */
-	size_t slot_bytes;  /* and on the device */
+	/* The streams could not be put in order: nothing tells when what was
+	 * queued is done. */
+	bool is_lost;
 
 	uint32_t number; /* what the words are set to */
 
@@ -63,9 +59,15 @@ struct staged {
 	 * collective of the rank it is, 0: it cannot. */
 	uint64_t lent;
 
-	/* The streams could not be put in order: nothing tells when what was
-	 * queued is done. */
-	bool is_lost;
+	/* The plan, on the host platform made only when something is to be copied.
+	 *
+	 * Blocks of count elements that this rank sends from, and receives into;
+	 * the elements' size, how many there are in a chunk of each block, and how
+	 * many chunks. */
+	size_t send_blocks, recv_blocks;
+	size_t element, chunk, chunks;
+	size_t chunk_bytes; /* room for a chunk in the staging memory, */
+	size_t slot_bytes;  /* and on the device */
 };
 
 /* What a communicator has for such calls: made by the first, for the one that has it
@@ -88,17 +90,17 @@ struct staging {
 	cudaEvent_t stored[STAGING_RING]; /* and is back */
 };
 
-/* How @op, which has been checked, is carried out by @c.  Pure. */
+/* How @op, which has been checked, is carried out by @c: sets the plan.  Pure. */
 void staging_plan(struct staged *s, const struct cohort_comm *c,
-                  const struct op *op, uint64_t timeout_ns);
+                  const struct op *op);
 
 /* Bytes of a chunk from now on, 0: the default; for tests, with no call under way. */
 void staging_set_chunk(size_t bytes);
 
 /* True if there is nothing to see or make: on the host platform, with room. */
-bool staging_is_ready(const struct cohort_comm *c, const struct staged *s);
+bool staging_is_ready(const struct cohort_comm *c, const struct op *op);
 
-/* See what kind of memory it is: COHORT_INVALID for a device's.  And make room, with
+/* Plan; see what kind of memory it is: COHORT_INVALID for a device's.  And make room, with
  * no call under way: COHORT_NO_MEMORY, or COHORT_CUDA.  Inside the gate, on the rank's
  * device. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,

@@ -305,6 +305,7 @@ bool staging_take_back(struct cohort_comm *c, const struct op *op,
 
 	if (!word)
 		return false;
+	staging_plan(op->staged, c, op);
 	t = tensor_at(c, op, c->staging.memory, op->tensors->count);
 	copy_in(op, (char *)(uintptr_t)t.send, 0);
 	q->platform->redirect(op->stream, &c->done[ticket & (q->slots - 1)],
