@@ -515,6 +515,10 @@ void stream_count_thread(void)
 	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
 }
 
+/* How often a stream's own thread looks at what was flushed: some 0.1 ms, as long as the
+ * others may be kept from their last piece; to sleep and be woken takes as long. */
+#define OWN_LOOKS 40
+
 /* Do what can be done of @s.  What was flushed is looked at for as long as the other
  * ranks' own threads may take to come to the same, which are at it, too, and left to
  * who comes to wait for it. */
@@ -532,7 +536,7 @@ static void own_drive(struct stream *s)
 
 	stream_drive(s, &d);
 	stream_settle();
-	for (i = 0; d.attends && i < ATTEND_LOOKS && !is_relieved(&d) &&
+	for (i = 0; d.attends && i < OWN_LOOKS && !is_relieved(&d) &&
 	            stream_is_flushed(s);
 	     i++) {
 		cpu_pause();

@@ -486,6 +486,16 @@ static void tell_others(const struct stream *s, struct launch *l, bool left,
 	round_kick_others(l->comm->world, l->comm->rank);
 }
 
+/* The same by who goes on until nothing is left: after that it would be too late. */
+static void call_others(const struct stream *s, struct launch *l,
+                        const struct drive *d)
+{
+	if (d->effort != EFFORT_OWN || l->is_told)
+		return;
+	tell_others(s, l, true, false);
+	stream_settle();
+}
+
 /* End a launch whose rank was aborted, unless its buffers may be in use. */
 static void cut(struct world *w, struct launch *l)
 {
@@ -555,6 +565,7 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 	if (l->joined && !atomic_load(&l->over)) {
 		const bool had = has_calls(l);
 
+		call_others(s, l, d);
 		left = do_calls(w, l, d);
 		tell_others(s, l, left, had && !has_calls(l));
 		if (l->transfer_count)
