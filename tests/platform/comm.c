@@ -726,38 +726,89 @@ Test(abort, of_another_lets_nothing_end_that_comes_later, .timeout = 10)
 
 #define MESSAGE_PAGES 3 /* more than goes over at the call */
 
-static void *receive_pages(void *user)
+/* Rank @r's end of a message from rank 0 to rank 1. */
+static void call_message(struct native_clique *clique, int r, void *memory)
 {
-	struct native_clique *clique = user;
 	const struct platform *p = clique->p;
 	const size_t bytes = MESSAGE_PAGES * page_bytes();
-	char *own = malloc(bytes);
 
-	native_must(p->ncclRecv(own, bytes, ncclInt8, 0, clique->comm[1],
-	                        clique->stream[1]),
-	            "ncclRecv");
-	p->cudaStreamSynchronize(clique->stream[1]);
+	native_must(r ? p->ncclRecv(memory, bytes, ncclInt8, 0, clique->comm[1],
+	                            clique->stream[1])
+	              : p->ncclSend(memory, bytes, ncclInt8, 1, clique->comm[0],
+	                            clique->stream[0]),
+	            r ? "ncclRecv" : "ncclSend");
+}
+
+/* What a thread does for a rank. */
+struct end {
+	struct native_clique clique;
+	int rank;
+};
+
+static void *wait_for_message(void *user)
+{
+	struct end *end = user;
+	char *own = malloc(MESSAGE_PAGES * page_bytes());
+
+	call_message(&end->clique, end->rank, own);
+	end->clique.p->cudaStreamSynchronize(end->clique.stream[end->rank]);
 	free(own);
 	return NULL;
 }
 
-Test(abort, waits_for_who_copies_a_message, .timeout = 10)
+/* Rank @r is aborted as the other's thread is at its memory. */
+static void expect_waits_for_message(int r)
 {
-	static struct native_clique clique;
+	static struct end end;
 	const struct platform *p = native_open(4);
+	struct native_clique *clique = &end.clique;
 	int32_t *memory = pages_closed(MESSAGE_PAGES);
 	pthread_t thread;
 
-	native_clique_open(&clique, p, 2);
-	native_must(p->ncclSend(memory, MESSAGE_PAGES * page_bytes(), ncclInt8,
-	                        1, clique.comm[0], clique.stream[0]),
-	            "ncclSend");
-	pthread_create(&thread, NULL, receive_pages, &clique);
+	native_clique_open(clique, p, 2);
+	call_message(clique, r, memory);
+	end.rank = 1 - r;
+	pthread_create(&thread, NULL, wait_for_message, &end);
 	native_gate_reached(&inside);
-	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
-	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cr_assert_eq(p->ncclCommAbort(clique->comm[r]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique->stream[r]), cudaErrorNotReady);
 	page_open(memory);
-	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
-	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique->stream[r]), cudaSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique->comm[1 - r]), ncclSuccess);
 	pthread_join(thread, NULL);
+}
+
+/* Which is the sender's to do; a receiver that waits does it after a while. */
+Test(abort, of_a_sender_waits_for_who_copies_the_message, .timeout = 10)
+{
+	expect_waits_for_message(0);
+}
+
+Test(abort, of_a_receiver_waits_for_who_copies_the_message, .timeout = 10)
+{
+	expect_waits_for_message(1);
+}
+
+/* It waits for nobody who has not begun, and then nobody does. */
+Test(abort, takes_back_a_message_that_nobody_copies, .timeout = 10)
+{
+	const struct platform *p = native_open(4);
+	const size_t bytes = MESSAGE_PAGES * page_bytes();
+	char *to = calloc(bytes, 1), *from = malloc(bytes);
+	struct native_clique clique;
+	size_t i;
+
+	memset(from, 1, bytes);
+	native_clique_open(&clique, p, 2);
+	call_message(&clique, 0, from);
+	call_message(&clique, 1, to);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[1]), cudaSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	for (i = 0; i < bytes; i++)
+		cr_assert_eq(to[i], 0);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	free(to);
+	free(from);
 }

@@ -288,8 +288,7 @@ struct ncclComm *comm_create(int device, const ncclConfig_t *config)
 	comm->number = NO_WORLD;
 	comm->next_kin = comm->last_kin = comm;
 	atomic_store_explicit(&comm->users, 1, memory_order_relaxed);
-	comm->stock = calloc(COMM_STOCK, sizeof(*comm->stock));
-	if (!comm->stock) {
+	if (!launches_init(comm)) {
 		free(comm);
 		return NULL;
 	}

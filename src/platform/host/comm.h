@@ -16,8 +16,6 @@
 #include "platform/host/redop.h"
 #include "platform/host/strict.h"
 
-#define CACHE_LINE 64
-
 struct ncclComm {
 	/* Constant after creation. */
 	uint64_t magic;
@@ -119,6 +117,7 @@ struct ncclComm {
 	struct launch *first_given, *last_given;
 	struct launch *stock;
 	size_t stock_used;
+	void *stock_memory;  /* what to free */
 	struct launch *kept; /* see kept.h */
 
 	/* Guarded by lock. */
@@ -179,7 +178,9 @@ struct world {
 	 * all of the world but the work on pieces.  With what is written under it,
 	 * in no cache line with what all read. */
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
-	int copying; /* threads that may touch buffers of messages */
+	atomic_int
+		copying; /* threads that may touch buffers of messages: counted
+	                     * in strict mode only */
 
 	/* The round.  Written by who opens it before it is open, read by those
 	 * inside, and until the next one by those who were. */
@@ -284,9 +285,9 @@ ncclResult_t comm_state(const struct ncclComm *comm);
 enum step meet_step(struct stream *stream, struct work *work,
                     const struct drive *drive);
 
-/* Something of a joined launch that has transfers was done: if that was all, the
- * next launch of its rank has its turn.  With the world's lock held. */
-void launch_end_locked(struct launch *launch);
+/* One of what is left of a launch is done, by the driver of a stream of @by: if that was
+ * all, the next launch of its rank has its turn.  With the world's lock held. */
+void launch_end_locked(struct launch *launch, const struct ncclComm *by);
 
 /* How many collectives of a launch that has arrived are done, also if nobody has
  * looked yet.  In strict mode, with the world's lock held. */

@@ -93,7 +93,21 @@ void launches_free(struct ncclComm *comm)
 		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
 			free(l);
 	}
-	free(comm->stock);
+	free(comm->stock_memory);
+}
+
+bool launches_init(struct ncclComm *comm)
+{
+	uintptr_t at;
+
+	/* Not aligned_alloc(): this is zero without being touched. */
+	comm->stock_memory =
+		calloc(1, COMM_STOCK * sizeof(*comm->stock) + CACHE_LINE);
+	if (!comm->stock_memory)
+		return false;
+	at = (uintptr_t)comm->stock_memory + CACHE_LINE - 1;
+	comm->stock = (struct launch *)(at - at % CACHE_LINE);
+	return true;
 }
 
 /* One that is not in the line.  A graph's, or one of many in flight, may be the first
@@ -112,7 +126,8 @@ static struct launch *find(struct ncclComm *comm)
 	}
 	if (comm->stock_used < COMM_STOCK)
 		return launch_init(&comm->stock[comm->stock_used++]);
-	return launch_init(calloc(1, sizeof(*l)));
+	l = aligned_alloc(CACHE_LINE, sizeof(*l));
+	return launch_init(l ? memset(l, 0, sizeof(*l)) : NULL);
 }
 
 void launch_renew(struct launch *l)
@@ -124,8 +139,8 @@ void launch_renew(struct launch *l)
 	l->is_told = false;
 	atomic_store_explicit(&l->over, false, memory_order_relaxed);
 	l->calls_done = 0;
-	l->transfers_done = 0;
 	atomic_store_explicit(&l->ready, 0, memory_order_relaxed);
+	atomic_store_explicit(&l->given, 0, memory_order_relaxed);
 }
 
 struct launch *launch_get(struct ncclComm *comm)
@@ -282,8 +297,7 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 		return false;
 	l->transfers[l->transfer_count++] = (struct transfer){
 		.launch = l,
-		.from = c->send,
-		.to = c->recv,
+		.buffer = is_send ? (char *)(uintptr_t)c->send : c->recv,
 		.is_send = is_send,
 		.peer = c->root,
 		.type = c->type,
@@ -364,23 +378,16 @@ static void drop_launch(struct work *w)
 /* The same calls once more; the matching of transfers begins anew. */
 static bool copy_calls(struct launch *to, const struct launch *from)
 {
+	struct call c;
 	bool ok = true;
 	size_t i;
 
 	for (i = 0; ok && i < from->call_count; i++)
 		ok = launch_add_call(to, &from->calls[i]);
-	for (i = 0; ok && i < from->transfer_count; i++)
-		ok = launch_add_transfer(
-			to,
-			&(struct call){
-				.kind = from->transfers[i].is_send ? CALL_SEND
-		                                                   : CALL_RECV,
-				.send = from->transfers[i].from,
-				.recv = from->transfers[i].to,
-				.count = from->transfers[i].count,
-				.type = from->transfers[i].type,
-				.root = from->transfers[i].peer,
-			});
+	for (i = 0; ok && i < from->transfer_count; i++) {
+		c = transfer_call(&from->transfers[i]);
+		ok = launch_add_transfer(to, &c);
+	}
 	return ok;
 }
 

@@ -16,6 +16,8 @@
 
 #include "platform/host/stream.h"
 
+#define CACHE_LINE 64
+
 enum call_kind {
 	CALL_ALL_REDUCE,
 	CALL_BROADCAST,
@@ -84,24 +86,48 @@ static inline bool call_is_same(const struct call *a, const struct call *b)
 	       a->type == b->type && a->op == b->op && a->root == b->root;
 }
 
-/* One end of a message: a send or a receive of one rank. */
+/* Whose turn it is to copy a message that has both ends. */
+enum claim {
+	CLAIM_OPEN, /* the driver's of either end, who holds the world's lock */
+	CLAIM_GIVEN, /* so, or without the lock that of the send */
+	CLAIM_TAKEN, /* a thread copies */
+};
+
+/* One end of a message: a send or a receive of one rank.  A cache line, as those of the
+ * other end look at it. */
 struct transfer {
 	/* Constant once queued. */
 	struct launch *launch;
-	const char *from; /* of a send */
-	char *to;         /* of a receive */
-	bool is_send;
-	int peer;
-	int type;
+	char *buffer; /* of a send only read */
 	size_t count;
+	int type;
+	int peer;
+	bool is_send;
+	bool done; /* guarded by the world's lock */
 
-	/* Guarded by the world's lock. */
+	/* Atomic; an enum claim, of a send.  To TAKEN from GIVEN by an exchange, else
+	 * written with the world's lock held. */
+	atomic_int claim;
+
+	/* Guarded by the world's lock; what a message that is taken is made of, and
+	 * copied, is for who has taken it. */
 	struct transfer *next;    /* that waits for the same peer */
 	struct transfer *partner; /* the other end, once there is one */
-	bool done;
-	bool busy;     /* a thread copies; in the send */
-	size_t copied; /* bytes; in the send */
+	size_t copied;            /* bytes; in the send */
 };
+
+/* The call that it was. */
+static inline struct call transfer_call(const struct transfer *t)
+{
+	return (struct call){
+		.kind = t->is_send ? CALL_SEND : CALL_RECV,
+		.send = t->is_send ? t->buffer : NULL,
+		.recv = t->is_send ? NULL : t->buffer,
+		.count = t->count,
+		.type = t->type,
+		.root = t->peer,
+	};
+}
 
 /* How a rank arrives for a round. */
 enum way {
@@ -113,7 +139,6 @@ enum way {
 };
 
 struct launch {
-	struct ncclComm *comm;
 	struct launch *next; /* in the group */
 	struct launch *next_kept;
 
@@ -144,7 +169,6 @@ struct launch {
 	struct stream *own_streams[2];
 	struct call own_calls[4];
 	struct place own_places[4];
-	struct transfer own_transfers[2];
 
 	struct cohort_fault
 		fault;   /* of its last call that had one, or kind 0 */
@@ -166,17 +190,31 @@ struct launch {
 	enum way way;  /* how it has arrived */
 	uint64_t line; /* the number of the round, of lines */
 
-	/* Atomic; all is done.  Set under the world's lock if there are
-	 * transfers. */
+	/* All that those at the other ends of its transfers look at, and write, in as
+	 * few cache lines as can be. */
+	_Alignas(CACHE_LINE) struct transfer own_transfers[2];
+
+	struct ncclComm *comm;
+
+	/* Atomic; all is done.  Acquire and release, and with transfers set under the
+	 * world's lock. */
 	atomic_bool over;
 
-	/* Atomic; how many of its transfers can go on: written with the world's lock
-	 * held.  Relaxed: who finds some takes it, and nobody else needs to. */
-	atomic_int ready;
+	/* Atomic; how many of its transfers can go on, and of how many receives the
+	 * sender is to do that: written with the world's lock held.  Relaxed: who
+	 * finds some takes it, or looks at the claim. */
+	atomic_int ready, given;
 
-	/* Guarded by the world's lock. */
-	size_t transfers_done;
+	/* Guarded by the world's lock, of a launch that has joined with it: transfers
+	 * that are not done, and one for its collectives. */
+	size_t left;
 };
+
+static inline bool launch_is_over(const struct launch *l)
+{
+	/* Acquire: what was written, and the turn. */
+	return atomic_load_explicit(&l->over, memory_order_acquire);
+}
 
 /* What a launch brings to a round: its next call, said to be one of several if there
  * are more. */
@@ -231,7 +269,8 @@ ncclResult_t launch_check(const struct launch *launch);
 /* Queue a launch on its stream, or capture it, and put it. */
 void launch_queue(struct launch *launch);
 
-/* The launches that @comm has kept are freed with it. */
+/* The launches of @comm, which are kept for it: false without memory. */
+bool launches_init(struct ncclComm *comm);
 void launches_free(struct ncclComm *comm);
 
 #endif

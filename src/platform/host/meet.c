@@ -30,7 +30,7 @@
  * larger ones its share (even.c).
  *
  *  A. A thread touches the buffers of others' ranks only while it is counted: in the
- *     gate in a round, in both ends of a transfer.
+ *     gate in a round, in the claim of a message.
  *  B. A round ends, and the launches of its ranks are over, only with nobody else
  *     inside.  So is a launch that is cut short by an abort.
  *  C. An abort is seen before the next piece is claimed.
@@ -51,26 +51,38 @@
 
 /* ---- the end of a launch ---------------------------------------------- */
 
+static void kick_followers_locked(struct ncclComm *comm)
+{
+	if (!comm->followers)
+		return;
+	atomic_store(&comm->followed, false);
+	stream_kick_all_locked(&comm->followers);
+}
+
 void comm_kick_locked(struct ncclComm *comm)
 {
 	struct stream *at = atomic_load(&comm->at);
 
-	atomic_store(&comm->followed, false);
-	stream_kick_all_locked(&comm->followers);
+	kick_followers_locked(comm);
 	if (at)
 		stream_kick(at);
 }
 
-/* The next launch of the rank has its turn. */
-static void finish_locked(struct launch *l)
+/* The next launch of the rank has its turn.  By the driver of a stream of @by, which
+ * sees it. */
+static void finish_locked(struct launch *l, const struct ncclComm *by)
 {
 	struct ncclComm *comm = l->comm;
 
-	if (l->joined)
+	if (comm->joined == l)
 		comm->joined = NULL;
-	atomic_store(&l->over, true);
+	/* Release: what was written. */
+	atomic_store_explicit(&l->over, true, memory_order_release);
 	/* Before the next one joins elsewhere; who follows looks again. */
-	comm_kick_locked(comm);
+	if (comm == by)
+		kick_followers_locked(comm);
+	else
+		comm_kick_locked(comm);
 	atomic_fetch_add(&comm->turn, 1);
 }
 
@@ -79,10 +91,10 @@ static bool has_calls(const struct launch *l)
 	return l->calls_done < l->call_count;
 }
 
-void launch_end_locked(struct launch *l)
+void launch_end_locked(struct launch *l, const struct ncclComm *by)
 {
-	if (!has_calls(l) && l->transfers_done == l->transfer_count)
-		finish_locked(l);
+	if (--l->left == 0)
+		finish_locked(l, by);
 }
 
 /* The same of a launch without transfers, of which no other thread knows. */
@@ -187,6 +199,7 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 	/* Until it has arrived it waits for nothing that comes. */
 	l->phase = UINT64_MAX;
 	l->way = WAY_COUNTED;
+	l->left = l->transfer_count + has_calls(l);
 	if (!broken)
 		comm->joined = l;
 	if (atomic_load(&comm->at) != s)
@@ -285,8 +298,8 @@ static bool advance(struct world *w, struct launch *l)
 	if (locks)
 		pthread_mutex_lock(&w->lock);
 	l->calls_done += span_of(w, l);
-	if (locks)
-		launch_end_locked(l);
+	if (!has_calls(l) && locks)
+		launch_end_locked(l, l->comm);
 	else if (!has_calls(l))
 		finish(l);
 	last = has_calls(l) && arrive(w, l);
@@ -504,10 +517,10 @@ static void cut(struct world *w, struct launch *l)
 	if (l->joined && world_inside(w))
 		return;
 	pthread_mutex_lock(&w->lock);
-	if (!atomic_load(&l->over) && !(l->joined && p2p_is_busy_locked(l))) {
+	if (!launch_is_over(l) && (!l->joined || p2p_close_locked(l))) {
 		if (l->joined)
 			p2p_leave_locked(l);
-		finish_locked(l);
+		finish_locked(l, l->comm);
 	}
 	pthread_mutex_unlock(&w->lock);
 }
@@ -562,7 +575,7 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 		if (!comm_is_aborted(comm))
 			arrive_on(s, l);
 	}
-	if (l->joined && !atomic_load(&l->over)) {
+	if (l->joined && !launch_is_over(l)) {
 		const bool had = has_calls(l);
 
 		call_others(s, l, d);
@@ -571,9 +584,9 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 		if (l->transfer_count)
 			left = p2p_work(l, d) || left;
 	}
-	if (comm_is_aborted(comm) && !atomic_load(&l->over))
+	if (comm_is_aborted(comm) && !launch_is_over(l))
 		cut(w, l);
-	if (!atomic_load(&l->over))
+	if (!launch_is_over(l))
 		return left ? STEP_LEFT : STEP_WATCH;
 	unfollow(s, l);
 	launch_done(l);

@@ -3,8 +3,12 @@
 /*
  * A transfer, one end of a message, waits in the lane of its rank, direction and
  * peer until the other end arrives.  As the launches of a rank take turns, a lane
- * holds transfers of one launch only, in the order called.  A pair is copied by
- * one thread at a time, in pieces, whoever drives the stream of either end.
+ * holds transfers of one launch only, in the order called.
+ *
+ * A pair is copied by one thread at a time, in pieces.  As its ends meet it is given to
+ * the driver of the send, who takes it without the lock: of two ranks that exchange
+ * messages each copies its own.  The driver of the receive, if it waits in vain for a
+ * while, takes it with the lock held.  An abort takes it back, unless it is taken.
  */
 
 #include "platform/host/p2p.h"
@@ -63,47 +67,82 @@ static void lane_add(struct lane *lane, struct transfer *t)
 	lane->last = t;
 }
 
-/* One more of @l's transfers can go on, or one less. */
-static void change_ready(struct launch *l, int by)
+static void change(atomic_int *count, int by)
 {
-	const int before =
-		atomic_load_explicit(&l->ready, memory_order_relaxed);
-
-	atomic_store_explicit(&l->ready, before + by, memory_order_relaxed);
+	atomic_store_explicit(
+		count, atomic_load_explicit(count, memory_order_relaxed) + by,
+		memory_order_relaxed);
 }
 
-/* The same of both ends of a message. */
-static void change_both(const struct transfer *t, int by)
+/* Count a message that can go on for those who may, or no more. */
+static void count_locked(const struct transfer *send, int claim, int by)
 {
-	change_ready(t->launch, by);
-	change_ready(t->partner->launch, by);
+	change(&send->launch->ready, by);
+	change(claim == CLAIM_GIVEN ? &send->partner->launch->given
+	                            : &send->partner->launch->ready,
+	       by);
+}
+
+static void set_claim(struct transfer *send, int claim)
+{
+	/* Release: what the message is.  Pairs with take(). */
+	atomic_store_explicit(&send->claim, claim, memory_order_release);
+}
+
+/* Make a message that was @claim another one's; false if it no more is that. */
+static bool take(struct transfer *send, int claim, int next)
+{
+	return atomic_compare_exchange_strong_explicit(&send->claim, &claim,
+	                                               next,
+	                                               memory_order_acquire,
+	                                               memory_order_relaxed);
+}
+
+/* Of a message with both ends that is not done.  False if a thread copies it; else
+ * nobody begins that any more without the lock. */
+static bool open_locked(struct transfer *send)
+{
+	if (take(send, CLAIM_GIVEN, CLAIM_OPEN)) {
+		count_locked(send, CLAIM_GIVEN, -1);
+		count_locked(send, CLAIM_OPEN, 1);
+	}
+	return atomic_load_explicit(&send->claim, memory_order_relaxed) ==
+	       CLAIM_OPEN;
+}
+
+/* The message of @t if it has both ends and is not done, or NULL. */
+static struct transfer *open_send(struct transfer *t)
+{
+	if (t->done || !t->partner)
+		return NULL;
+	return t->is_send ? t : t->partner;
 }
 
 void p2p_leave_locked(struct launch *l)
 {
-	struct transfer *t;
-	size_t i;
+	struct transfer *t, *send;
 
-	for (i = 0; i < l->transfer_count; i++) {
-		t = &l->transfers[i];
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
 		lane_of(l->comm, t->is_send, t->peer)->first = NULL;
-		if (!t->partner || t->done)
+		send = open_send(t);
+		if (!send)
 			continue;
-		change_both(t, -1);
+		count_locked(send, CLAIM_OPEN, -1);
 		t->partner->partner = NULL;
 	}
 }
 
-bool p2p_is_busy_locked(const struct launch *l)
+bool p2p_close_locked(struct launch *l)
 {
-	const struct transfer *t, *send;
+	struct transfer *t, *send;
+	bool closed = true;
 
 	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
-		send = t->is_send ? t : t->partner;
-		if (send && !t->done && send->busy)
-			return true;
+		send = open_send(t);
+		if (send && !open_locked(send))
+			closed = false;
 	}
-	return false;
+	return closed;
 }
 
 ncclResult_t p2p_check(const struct launch *l)
@@ -140,22 +179,12 @@ static bool either_is_aborted(const struct transfer *send)
 	       comm_is_aborted(send->partner->launch->comm);
 }
 
-/* The send of a transfer that can go on, or NULL. */
-static struct transfer *ready_send(struct transfer *t)
-{
-	struct transfer *send = t->is_send ? t : t->partner;
-
-	if (t->done || !t->partner || send->busy || either_is_aborted(send))
-		return NULL;
-	return send;
-}
-
 static void put(const struct transfer *send, size_t at, size_t bytes)
 {
-	char *to = send->partner->to;
+	char *to = send->partner->buffer;
 
-	if (to != send->from && bytes)
-		memcpy(to + at, send->from + at, bytes);
+	if (to != send->buffer && bytes)
+		memcpy(to + at, send->buffer + at, bytes);
 }
 
 /* Copy pieces until all is there, an end is aborted, or the driver's time is
@@ -175,7 +204,8 @@ static size_t copy(const struct transfer *send, const struct drive *d)
 	return at;
 }
 
-static void end_locked(struct transfer *send)
+/* By the driver of a stream of @by. */
+static void end_locked(struct transfer *send, const struct ncclComm *by)
 {
 	struct transfer *recv = send->partner;
 	/* A launch that is over, and its transfers, may be used again. */
@@ -183,26 +213,24 @@ static void end_locked(struct transfer *send)
 
 	send->done = true;
 	recv->done = true;
-	from->transfers_done++;
-	to->transfers_done++;
-	launch_end_locked(from);
-	if (to != from)
-		launch_end_locked(to);
+	launch_end_locked(from, by);
+	launch_end_locked(to, by);
 }
 
 /* A small message goes over as its ends meet, while there is @room for such.  With the
  * lock held: memory whose pages never come would keep it, but no memory that CUDA gives
  * out is such. */
-static void copy_small_locked(struct transfer *send, size_t *room)
+static bool copy_small_locked(struct transfer *send, size_t *room,
+                              const struct ncclComm *by)
 {
 	const size_t bytes = message_bytes(send);
 
 	if (bytes > *room || either_is_aborted(send))
-		return;
+		return false;
 	*room -= bytes;
 	put(send, 0, bytes);
-	change_both(send, -1);
-	end_locked(send);
+	end_locked(send, by);
+	return true;
 }
 
 static void match_locked(struct transfer *t, size_t *room)
@@ -211,6 +239,7 @@ static void match_locked(struct transfer *t, size_t *room)
 	struct ncclComm *peer = comm->world->comms[t->peer];
 	struct transfer *other =
 		lane_take(lane_of(peer, !t->is_send, comm->rank));
+	struct transfer *send = t->is_send ? t : other;
 
 	if (!other) {
 		lane_add(lane_of(comm, t->is_send, t->peer), t);
@@ -218,10 +247,12 @@ static void match_locked(struct transfer *t, size_t *room)
 	}
 	t->partner = other;
 	other->partner = t;
-	change_both(t, 1);
 	if (strict_is_on())
-		strict_check_message_locked(t->is_send ? t : other);
-	copy_small_locked(t->is_send ? t : other, room);
+		strict_check_message_locked(send);
+	if (copy_small_locked(send, room, comm))
+		return;
+	count_locked(send, CLAIM_GIVEN, 1);
+	set_claim(send, CLAIM_GIVEN);
 }
 
 void p2p_join_locked(struct launch *l)
@@ -233,48 +264,99 @@ void p2p_join_locked(struct launch *l)
 		match_locked(&l->transfers[i], &room);
 }
 
-/* Releases and re-acquires the lock. */
-static void copy_locked(struct transfer *send, const struct drive *d)
+/* A thread touches buffers, or no more. */
+static void count_copying(struct world *w, int by)
+{
+	if (strict_is_on())
+		atomic_fetch_add(&w->copying, by);
+}
+
+/* A message that is taken, and not counted, has come as far as @copied.  True if it is
+ * not all there, and can go on. */
+static bool leave_locked(struct transfer *send, size_t copied,
+                         const struct ncclComm *by)
 {
 	struct ncclComm *from = send->launch->comm;
 	struct ncclComm *to = send->partner->launch->comm;
-	struct world *w = from->world;
-	size_t copied;
+	const bool left = copied < message_bytes(send);
+	const bool cut = either_is_aborted(send);
 
-	send->busy = true;
-	w->copying++;
-	change_both(send, -1);
-	pthread_mutex_unlock(&w->lock);
-	copied = copy(send, d);
-	pthread_mutex_lock(&w->lock);
-	w->copying--;
-	send->busy = false;
 	send->copied = copied;
-	if (copied == message_bytes(send))
-		end_locked(send);
-	else
-		change_both(send, 1);
+	if (left) {
+		count_locked(send, CLAIM_OPEN, 1);
+		set_claim(send, CLAIM_OPEN);
+	} else {
+		end_locked(send, by);
+	}
 	/* Who is aborted waits for this thread. */
 	if (comm_is_aborted(from))
 		comm_kick_locked(from);
 	if (comm_is_aborted(to))
 		comm_kick_locked(to);
+	return left && !cut;
 }
 
-/* Releases and re-acquires the lock, too. */
-static bool work_locked(struct launch *l, const struct drive *d)
+/* What was given to this end, without the lock.  True if some is left. */
+static bool work_given(struct launch *l, const struct drive *d)
 {
-	struct transfer *t, *send;
+	struct world *w = l->comm->world;
+	struct transfer *t;
+	size_t copied;
+	bool left = false;
 
 	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
-		send = ready_send(t);
-		if (!send)
+		if (!t->is_send || !take(t, CLAIM_GIVEN, CLAIM_TAKEN))
 			continue;
-		copy_locked(send, d);
-		if (ready_send(t))
-			return true;
+		count_copying(w, 1);
+		copied = copy(t, d);
+		count_copying(w, -1);
+		pthread_mutex_lock(&w->lock);
+		count_locked(t, CLAIM_GIVEN, -1);
+		left = leave_locked(t, copied, l->comm);
+		pthread_mutex_unlock(&w->lock);
+		if (left)
+			break;
 	}
-	return false;
+	return left;
+}
+
+/* What is for either end, and what the other has not begun.  Releases and re-acquires
+ * the lock. */
+static bool work_locked(struct launch *l, const struct drive *d)
+{
+	struct world *w = l->comm->world;
+	struct transfer *t, *send;
+	size_t copied;
+	bool left = false;
+
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
+		send = open_send(t);
+		if (!send || either_is_aborted(send) || !open_locked(send))
+			continue;
+		count_locked(send, CLAIM_OPEN, -1);
+		set_claim(send, CLAIM_TAKEN);
+		count_copying(w, 1);
+		pthread_mutex_unlock(&w->lock);
+		copied = copy(send, d);
+		pthread_mutex_lock(&w->lock);
+		count_copying(w, -1);
+		left = leave_locked(send, copied, l->comm);
+		if (left)
+			break;
+	}
+	return left;
+}
+
+/* Looks of who waits before it does what is the sender's. */
+#define P2P_PATIENCE 64
+
+/* True if there is something for the driver to do with the lock held. */
+static bool needs_lock(struct launch *l, const struct drive *d)
+{
+	if (atomic_load_explicit(&l->ready, memory_order_relaxed))
+		return true;
+	return atomic_load_explicit(&l->given, memory_order_relaxed) &&
+	       (d->effort == EFFORT_OWN || ++l->patience % P2P_PATIENCE == 0);
 }
 
 bool p2p_work(struct launch *l, const struct drive *d)
@@ -282,11 +364,15 @@ bool p2p_work(struct launch *l, const struct drive *d)
 	pthread_mutex_t *lock = &l->comm->world->lock;
 	bool left;
 
-	/* Who has made something ready meanwhile does it, or comes back. */
-	if (!atomic_load_explicit(&l->ready, memory_order_relaxed))
-		return false;
 	if (d->effort == EFFORT_ENQUEUE)
+		return atomic_load_explicit(&l->ready, memory_order_relaxed) ||
+		       atomic_load_explicit(&l->given, memory_order_relaxed);
+	/* Who has made something ready meanwhile does it, or comes back. */
+	if (atomic_load_explicit(&l->ready, memory_order_relaxed) &&
+	    work_given(l, d))
 		return true;
+	if (!needs_lock(l, d))
+		return false;
 	pthread_mutex_lock(lock);
 	left = work_locked(l, d);
 	pthread_mutex_unlock(lock);

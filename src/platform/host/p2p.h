@@ -22,12 +22,13 @@ void p2p_join_locked(struct launch *launch);
 bool p2p_work(struct launch *launch, const struct drive *drive);
 
 /*
- * p2p_leave_locked   - take the transfers of a launch that is cut short from their
- *                      partners, which will never get another
- * p2p_is_busy_locked - true if a thread may touch their buffers: not now
+ * p2p_close_locked - let nobody begin to copy without the lock; false if a thread may
+ *                    touch their buffers now
+ * p2p_leave_locked - then: take the transfers of a launch that is cut short from their
+ *                    partners, which will never get another
  */
+bool p2p_close_locked(struct launch *launch);
 void p2p_leave_locked(struct launch *launch);
-bool p2p_is_busy_locked(const struct launch *launch);
 
 /* ncclInvalidUsage if a rank's sends to itself in a group do not match its
  * receives. */

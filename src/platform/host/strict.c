@@ -206,7 +206,7 @@ void strict_check_buffers(struct world *w, const char *function)
 	int n;
 
 	pthread_mutex_lock(&w->lock);
-	n = world_inside(w) + w->copying;
+	n = world_inside(w) + atomic_load(&w->copying);
 	pthread_mutex_unlock(&w->lock);
 	if (n)
 		strict_die(function, w->comms[0],

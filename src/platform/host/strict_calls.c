@@ -98,19 +98,6 @@ static const char *words(const struct call *c, char text[WORDS])
 	return text;
 }
 
-/* A transfer as the call it was. */
-static struct call as_call(const struct transfer *t)
-{
-	return (struct call){
-		.kind = t->is_send ? CALL_SEND : CALL_RECV,
-		.send = t->from,
-		.recv = t->to,
-		.count = t->count,
-		.type = t->type,
-		.root = t->peer,
-	};
-}
-
 /* ---- buffers ---------------------------------------------------------- */
 
 /* What a rank uses of a call's buffers: elements, 0 of one it does not use, and
@@ -249,15 +236,14 @@ static void check_transfers(const struct ncclComm *comm,
                             const struct transfer *recv,
                             const struct transfer *other)
 {
-	const struct call c = as_call(recv), d = as_call(other);
-	const char *buffer = other->is_send ? other->from : other->to;
+	const struct call c = transfer_call(recv), d = transfer_call(other);
 	char text[WORDS], other_text[WORDS];
 
-	if (!overlap(recv->to, recv->count * type_size(recv->type), buffer,
-	             other->count * type_size(other->type)))
+	if (!overlap(recv->buffer, recv->count * type_size(recv->type),
+	             other->buffer, other->count * type_size(other->type)))
 		return;
-	if (other->is_send && buffer == recv->to && recv->peer == comm->rank &&
-	    other->peer == comm->rank)
+	if (other->is_send && other->buffer == recv->buffer &&
+	    recv->peer == comm->rank && other->peer == comm->rank)
 		return;
 	strict_die("ncclRecv", comm,
 	           "the buffer of %s overlaps that of %s in the same group",
@@ -273,7 +259,7 @@ void strict_check_launch(const struct launch *l)
 	for (i = 0; i < l->call_count; i++)
 		strict_check_call(l->comm, &l->calls[i]);
 	for (i = 0; i < l->transfer_count; i++) {
-		c = as_call(&t[i]);
+		c = transfer_call(&t[i]);
 		strict_check_call(l->comm, &c);
 		for (k = 0; !t[i].is_send && k < l->transfer_count; k++)
 			if (t[k].is_send || k < i)
@@ -291,7 +277,7 @@ void strict_check_arrival_locked(const struct launch *l)
 		if (i < l->call_count)
 			c = l->calls[i];
 		else
-			c = as_call(&l->transfers[i - l->call_count]);
+			c = transfer_call(&l->transfers[i - l->call_count]);
 		u = use_of(l->comm, &c);
 		size = type_size(c.type);
 		check_freed(l->comm, &c, c.send, u.send * size, "send");
@@ -337,7 +323,7 @@ void strict_check_round_locked(const struct world *w, size_t same)
 void strict_check_message_locked(const struct transfer *send)
 {
 	const struct transfer *recv = send->partner;
-	const struct call c = as_call(send), d = as_call(recv);
+	const struct call c = transfer_call(send), d = transfer_call(recv);
 	const struct ncclComm *to = recv->launch->comm;
 	char text[WORDS], other[WORDS];
 
@@ -359,7 +345,7 @@ static bool waits_for(const struct launch *l, const struct launch *other,
 	for (i = 0; i < l->transfer_count; i++)
 		if (l->transfers[i].peer == other->comm->rank &&
 		    !l->transfers[i].partner) {
-			*why = as_call(&l->transfers[i]);
+			*why = transfer_call(&l->transfers[i]);
 			return true;
 		}
 	if (launch_calls_done(l) == l->call_count ||
@@ -445,7 +431,7 @@ static bool needs_locked(const struct launch *l, const struct ncclComm *other,
 	for (i = 0; i < l->transfer_count; i++)
 		if (l->transfers[i].peer == other->rank &&
 		    !l->transfers[i].partner) {
-			*why = as_call(&l->transfers[i]);
+			*why = transfer_call(&l->transfers[i]);
 			return true;
 		}
 	if (launch_calls_done(l) == l->call_count)
@@ -478,7 +464,7 @@ static void look(const struct launch *l)
 	struct world *w = l->comm->world;
 
 	pthread_mutex_lock(&w->lock);
-	if (l->joined && !atomic_load(&l->over) && !world_is_broken(w))
+	if (l->joined && !launch_is_over(l) && !world_is_broken(w))
 		look_locked(l);
 	pthread_mutex_unlock(&w->lock);
 }
