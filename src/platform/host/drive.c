@@ -416,18 +416,29 @@ bool stream_is_crowded(void)
 /* How often who waits looks before it comes again. */
 #define ATTEND_LOOKS 8
 
+/* True if there is what a driver came for. */
+static bool watch(struct stream *s, const struct drive *d)
+{
+	bool has = false;
+	int i;
+
+	set_hint(&s->is_watched, true);
+	for (i = 0; i < ATTEND_LOOKS && !has; i++) {
+		poll(s, d);
+		has = has_come(d, s->done);
+		if (!has)
+			cpu_pause();
+	}
+	set_hint(&s->is_watched, false);
+	return has;
+}
+
 /* Drive as who waits: a few looks, and one like that of who does not come again. */
 static void attend(struct stream *s, struct drive *d)
 {
-	int i;
-
 	d->attends = !stream_is_crowded();
-	for (i = 0; d->attends && i < ATTEND_LOOKS; i++) {
-		poll(s, d);
-		if (has_come(d, s->done))
-			return;
-		cpu_pause();
-	}
+	if (d->attends && watch(s, d))
+		return;
 	d->attends = false;
 	stream_drive(s, d);
 	stream_settle();

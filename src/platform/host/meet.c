@@ -73,16 +73,16 @@ void comm_kick_locked(struct ncclComm *comm)
 static void finish_locked(struct launch *l, const struct ncclComm *by)
 {
 	struct ncclComm *comm = l->comm;
+	struct stream *at = atomic_load(&comm->at);
 
 	if (comm->joined == l)
 		comm->joined = NULL;
 	/* Release: what was written. */
 	atomic_store_explicit(&l->over, true, memory_order_release);
 	/* Before the next one joins elsewhere; who follows looks again. */
-	if (comm == by)
-		kick_followers_locked(comm);
-	else
-		comm_kick_locked(comm);
+	kick_followers_locked(comm);
+	if (comm != by && at && !stream_is_watched(at))
+		stream_kick(at);
 	atomic_fetch_add(&comm->turn, 1);
 }
 

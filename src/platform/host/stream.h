@@ -181,6 +181,10 @@ struct stream {
 	 * end if it is out of date. */
 	atomic_bool is_attended;
 
+	/* Atomic; somebody who waits for it looks all the time, and so need not be told
+	 * that something is over.  Relaxed: a hint, as above. */
+	atomic_bool is_watched;
+
 	/* Atomic; when somebody who waits last looked at what was flushed.  Relaxed:
 	 * a number. */
 	_Atomic uint64_t attended_ns;
@@ -292,6 +296,12 @@ void stream_kick_all_locked(struct stream **list);
 
 /* Note that the first work of @stream may go on.  Takes no lock. */
 void stream_kick(struct stream *stream);
+
+/* True if that would only be in the way of who looks already. */
+static inline bool stream_is_watched(const struct stream *stream)
+{
+	return atomic_load_explicit(&stream->is_watched, memory_order_relaxed);
+}
 
 /* For who asks for @position of @stream: do what can be done for that now, if
  * anything can.  No lock may be held. */
