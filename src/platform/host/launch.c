@@ -299,8 +299,8 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 		.launch = l,
 		.buffer = is_send ? (char *)(uintptr_t)c->send : c->recv,
 		.is_send = is_send,
-		.peer = c->root,
-		.type = c->type,
+		.peer = (short)c->root,
+		.type = (unsigned char)c->type,
 		.count = c->count,
 	};
 	if (c->root == l->comm->rank)

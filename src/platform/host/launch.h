@@ -12,6 +12,8 @@
  * and its sends and receives, of which each waits for its partner alone (p2p.c).
  */
 
+#include <limits.h>
+
 #include <cohort/sim.h>
 
 #include "platform/host/stream.h"
@@ -91,6 +93,7 @@ enum claim {
 	CLAIM_OPEN, /* the driver's of either end, who holds the world's lock */
 	CLAIM_GIVEN, /* so, or without the lock that of the send */
 	CLAIM_TAKEN, /* a thread copies */
+	CLAIM_DONE,  /* nobody's any more */
 };
 
 /* One end of a message: a send or a receive of one rank.  A cache line, as those of the
@@ -100,21 +103,28 @@ struct transfer {
 	struct launch *launch;
 	char *buffer; /* of a send only read */
 	size_t count;
-	int type;
-	int peer;
+	short peer;
+	unsigned char type;
 	bool is_send;
-	bool done; /* guarded by the world's lock */
 
-	/* Atomic; an enum claim, of a send.  To TAKEN from GIVEN by an exchange, else
-	 * written with the world's lock held. */
+	/* Atomic; an enum claim, of a receive only whether it is done.  To TAKEN from
+	 * GIVEN by an exchange, else written with the world's lock held. */
 	atomic_int claim;
 
 	/* Guarded by the world's lock; what a message that is taken is made of, and
 	 * copied, is for who has taken it. */
-	struct transfer *next;    /* that waits for the same peer */
 	struct transfer *partner; /* the other end, once there is one */
-	size_t copied;            /* bytes; in the send */
+	union {
+		struct transfer *next; /* until then: that waits for it, too */
+		char *to;              /* then, of a send: where it goes */
+	};
+	size_t bytes, copied; /* of a send, with a partner */
 };
+
+_Static_assert(sizeof(struct transfer) <= CACHE_LINE &&
+                       COHORT_SIM_MAX_DEVICES <= SHRT_MAX &&
+                       ncclNumTypes <= UCHAR_MAX,
+               "it is one, and all fits");
 
 /* The call that it was. */
 static inline struct call transfer_call(const struct transfer *t)

@@ -113,7 +113,8 @@ static bool open_locked(struct transfer *send)
 /* The message of @t if it has both ends and is not done, or NULL. */
 static struct transfer *open_send(struct transfer *t)
 {
-	if (t->done || !t->partner)
+	if (!t->partner ||
+	    atomic_load_explicit(&t->claim, memory_order_relaxed) == CLAIM_DONE)
 		return NULL;
 	return t->is_send ? t : t->partner;
 }
@@ -173,25 +174,33 @@ static size_t message_bytes(const struct transfer *send)
 	return sent < room ? sent : room;
 }
 
+/* The two communicators of a message: without a look at what others write. */
+static struct ncclComm *sender(const struct transfer *send)
+{
+	return send->launch->comm;
+}
+
+static struct ncclComm *receiver(const struct transfer *send)
+{
+	return sender(send)->world->comms[send->peer];
+}
+
 static bool either_is_aborted(const struct transfer *send)
 {
-	return comm_is_aborted(send->launch->comm) ||
-	       comm_is_aborted(send->partner->launch->comm);
+	return comm_is_aborted(sender(send)) || comm_is_aborted(receiver(send));
 }
 
 static void put(const struct transfer *send, size_t at, size_t bytes)
 {
-	char *to = send->partner->buffer;
-
-	if (to != send->buffer && bytes)
-		memcpy(to + at, send->buffer + at, bytes);
+	if (send->to != send->buffer && bytes)
+		memcpy(send->to + at, send->buffer + at, bytes);
 }
 
 /* Copy pieces until all is there, an end is aborted, or the driver's time is
  * over.  Returns how far the message has come.  For a thread that has made it busy. */
 static size_t copy(const struct transfer *send, const struct drive *d)
 {
-	const size_t bytes = message_bytes(send);
+	const size_t bytes = send->bytes;
 	size_t at = send->copied, n;
 
 	while (at < bytes && !either_is_aborted(send)) {
@@ -211,8 +220,8 @@ static void end_locked(struct transfer *send, const struct ncclComm *by)
 	/* A launch that is over, and its transfers, may be used again. */
 	struct launch *from = send->launch, *to = recv->launch;
 
-	send->done = true;
-	recv->done = true;
+	set_claim(send, CLAIM_DONE);
+	set_claim(recv, CLAIM_DONE);
 	launch_end_locked(from, by);
 	launch_end_locked(to, by);
 }
@@ -223,12 +232,10 @@ static void end_locked(struct transfer *send, const struct ncclComm *by)
 static bool copy_small_locked(struct transfer *send, size_t *room,
                               const struct ncclComm *by)
 {
-	const size_t bytes = message_bytes(send);
-
-	if (bytes > *room || either_is_aborted(send))
+	if (send->bytes > *room || either_is_aborted(send))
 		return false;
-	*room -= bytes;
-	put(send, 0, bytes);
+	*room -= send->bytes;
+	put(send, 0, send->bytes);
 	end_locked(send, by);
 	return true;
 }
@@ -249,6 +256,8 @@ static void match_locked(struct transfer *t, size_t *room)
 	other->partner = t;
 	if (strict_is_on())
 		strict_check_message_locked(send);
+	send->to = send->partner->buffer;
+	send->bytes = message_bytes(send);
 	if (copy_small_locked(send, room, comm))
 		return;
 	count_locked(send, CLAIM_GIVEN, 1);
@@ -276,9 +285,8 @@ static void count_copying(struct world *w, int by)
 static bool leave_locked(struct transfer *send, size_t copied,
                          const struct ncclComm *by)
 {
-	struct ncclComm *from = send->launch->comm;
-	struct ncclComm *to = send->partner->launch->comm;
-	const bool left = copied < message_bytes(send);
+	struct ncclComm *from = sender(send), *to = receiver(send);
+	const bool left = copied < send->bytes;
 	const bool cut = either_is_aborted(send);
 
 	send->copied = copied;
