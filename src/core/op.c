@@ -358,16 +358,12 @@ static bool is_usual(const struct op *op, int size)
 
 int op_check(const struct op *op, int rank, int size)
 {
-	size_t i;
-	int rc = COHORT_OK;
+	int rc;
 
 	if (is_usual(op, size))
 		return COHORT_OK;
-	if (op->kind != OP_BATCH) {
-		rc = op_check_call(op, rank, size);
-		return rc == COHORT_OK ? alone_check(op, rank) : rc;
-	}
-	for (i = 0; i < op->n && rc == COHORT_OK; i++)
-		rc = op_check_call(&op->calls[i], rank, size);
-	return rc == COHORT_OK ? own_check(op, rank) : rc;
+	if (op->kind == OP_BATCH)
+		return own_check(op, rank);
+	rc = op_check_call(op, rank, size);
+	return rc == COHORT_OK ? alone_check(op, rank) : rc;
 }

@@ -147,7 +147,8 @@ static inline size_t op_bytes(const struct op *op)
  * communicator: see redop.h. */
 int op_check(const struct op *op, int rank, int size);
 
-/* The same of one call of a batch. */
+/* The same of one call of a batch; op_check() of the batch looks at how they go together
+ * only. */
 int op_check_call(const struct op *call, int rank, int size);
 
 #endif

@@ -269,7 +269,7 @@ static void mark_start(struct cohort_comm *c, void *stream, uint64_t ticket,
  * they can, that is so with host memory, too. */
 static bool has_own_ends(const struct cohort_comm *c, const struct op *op)
 {
-	return op->kind <= OP_BARRIER && c->clique->world > 1 &&
+	return op_is_awaited(op) && c->clique->world > 1 &&
 	       c->clique->platform->ends_ahead && !is_special(c, op, false);
 }
 
