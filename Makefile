@@ -247,7 +247,8 @@ support_sources := \
 # In each suite itself.
 skip_sources := tests/support/skip.c
 fault_tests := gradients memory native steady
-stress_tests := collectives generations joins owner recorder recycled reducer shared stack streams
+stress_tests := collectives generations joins owner recorder recycled reducer shared stack streams \
+                turns
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits flush handles host_memory lives messages mix prober \
               respawn siblings splits stalls

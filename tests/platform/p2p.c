@@ -202,6 +202,29 @@ Test(p2p, a_small_message_goes_over_as_its_ends_meet)
 }
 
 /* Those who look for it have no time for more than a piece. */
+/* It is the sender's to copy, who need not be there. */
+Test(p2p, a_large_message_goes_over_when_either_end_is_asked)
+{
+	enum { COUNT = 100000 };
+	int32_t *out = malloc(COUNT * sizeof(*out)),
+		*in = calloc(COUNT, sizeof(*in));
+	struct native_clique c;
+	int asked;
+
+	native_clique_open(&c, p, 2);
+	for (asked = 0; asked < 2; asked++) {
+		out[COUNT - 1] = asked + 1;
+		cr_assert_eq(receive(&c, 1, 0, in, COUNT), ncclSuccess);
+		cr_assert_eq(send(&c, 0, 1, out, COUNT), ncclSuccess);
+		cr_assert_eq(state(&c, asked), cudaSuccess);
+		cr_assert_eq(state(&c, 1 - asked), cudaSuccess);
+		cr_assert_eq(in[COUNT - 1], asked + 1);
+	}
+	native_clique_destroy(&c);
+	free(out);
+	free(in);
+}
+
 Test(p2p, a_large_message_goes_on_where_it_was_left)
 {
 	static int32_t out[MANY], in[MANY];

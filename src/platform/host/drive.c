@@ -416,7 +416,7 @@ bool stream_is_crowded(void)
 /* How often who waits looks before it comes again. */
 #define ATTEND_LOOKS 8
 
-/* True if there is what a driver came for. */
+/* Look for a while; true if there is what a driver came for. */
 static bool watch(struct stream *s, const struct drive *d)
 {
 	bool has = false;
@@ -430,6 +430,9 @@ static bool watch(struct stream *s, const struct drive *d)
 			cpu_pause();
 	}
 	set_hint(&s->is_watched, false);
+	/* What nobody was told of meanwhile. */
+	if (has && stream_done(s) != atomic_load(&s->queued))
+		stream_go(s);
 	return has;
 }
 

@@ -96,8 +96,8 @@ enum claim {
 	CLAIM_DONE,  /* nobody's any more */
 };
 
-/* One end of a message: a send or a receive of one rank.  A cache line, as those of the
- * other end look at it. */
+/* One end of a message: a send or a receive of one rank.  No more than a cache line, as
+ * those of the other end look at it. */
 struct transfer {
 	/* Constant once queued. */
 	struct launch *launch;

@@ -53,7 +53,7 @@
 
 static void kick_followers_locked(struct ncclComm *comm)
 {
-	if (!comm->followers)
+	if (!atomic_load(&comm->followed))
 		return;
 	atomic_store(&comm->followed, false);
 	stream_kick_all_locked(&comm->followers);
@@ -75,8 +75,6 @@ static void finish_locked(struct launch *l, const struct ncclComm *by)
 	struct ncclComm *comm = l->comm;
 	struct stream *at = atomic_load(&comm->at);
 
-	if (comm->joined == l)
-		comm->joined = NULL;
 	/* Release: what was written. */
 	atomic_store_explicit(&l->over, true, memory_order_release);
 	/* Before the next one joins elsewhere; who follows looks again. */
@@ -93,8 +91,10 @@ static bool has_calls(const struct launch *l)
 
 void launch_end_locked(struct launch *l, const struct ncclComm *by)
 {
-	if (--l->left == 0)
-		finish_locked(l, by);
+	if (--l->left)
+		return;
+	l->comm->joined = NULL;
+	finish_locked(l, by);
 }
 
 /* The same of a launch without transfers, of which no other thread knows. */
@@ -518,8 +518,10 @@ static void cut(struct world *w, struct launch *l)
 		return;
 	pthread_mutex_lock(&w->lock);
 	if (!launch_is_over(l) && (!l->joined || p2p_close_locked(l))) {
-		if (l->joined)
+		if (l->joined) {
 			p2p_leave_locked(l);
+			l->comm->joined = NULL;
+		}
 		finish_locked(l, l->comm);
 	}
 	pthread_mutex_unlock(&w->lock);

@@ -7,8 +7,9 @@
  *
  * A pair is copied by one thread at a time, in pieces.  As its ends meet it is given to
  * the driver of the send, who takes it without the lock: of two ranks that exchange
- * messages each copies its own.  The driver of the receive, if it waits in vain for a
- * while, takes it with the lock held.  An abort takes it back, unless it is taken.
+ * messages each copies its own.  The driver of the receive takes it, too, with the lock
+ * held, but for the first looks while it waits.  An abort takes it back, unless it is
+ * taken.
  */
 
 #include "platform/host/p2p.h"
@@ -197,7 +198,7 @@ static void put(const struct transfer *send, size_t at, size_t bytes)
 }
 
 /* Copy pieces until all is there, an end is aborted, or the driver's time is
- * over.  Returns how far the message has come.  For a thread that has made it busy. */
+ * over.  Returns how far the message has come.  For who has taken it. */
 static size_t copy(const struct transfer *send, const struct drive *d)
 {
 	const size_t bytes = send->bytes;
@@ -355,16 +356,14 @@ static bool work_locked(struct launch *l, const struct drive *d)
 	return left;
 }
 
-/* Looks of who waits before it does what is the sender's. */
-#define P2P_PATIENCE 64
-
-/* True if there is something for the driver to do with the lock held. */
-static bool needs_lock(struct launch *l, const struct drive *d)
+/* True if there is something for the driver to do with the lock held.  While it looks
+ * all the time it leaves to a sender what that has been given. */
+static bool needs_lock(const struct launch *l, const struct drive *d)
 {
 	if (atomic_load_explicit(&l->ready, memory_order_relaxed))
 		return true;
 	return atomic_load_explicit(&l->given, memory_order_relaxed) &&
-	       (d->effort == EFFORT_OWN || ++l->patience % P2P_PATIENCE == 0);
+	       (d->effort == EFFORT_OWN || !d->attends);
 }
 
 bool p2p_work(struct launch *l, const struct drive *d)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launches of one communicator that take turns on two streams, against its abort
+ *
+ * The first is held by its stream, and the second waits for it on another.  As the
+ * first goes on the communicator is aborted: each has its end, whichever comes first.
+ */
+
+#include <stdio.h>
+
+#include "support/native.h"
+#include "support/stress.h"
+
+static const struct platform *p;
+
+static void sum_on(struct native_clique *c, cudaStream_t stream)
+{
+	native_must(p->ncclAllReduce(c->send[0], c->recv[0], NATIVE_COUNT,
+	                             ncclInt32, ncclSum, c->comm[0], stream),
+	            "ncclAllReduce");
+}
+
+static void run_round(cudaStream_t other, uint64_t *seed)
+{
+	struct native_clique c;
+	struct native_gate gate;
+
+	native_clique_open(&c, p, 2);
+	native_gate_hold(p, &gate, c.stream[0]);
+	sum_on(&c, c.stream[0]);
+	sum_on(&c, other);
+	native_gate_reached(&gate);
+	native_gate_open(&gate);
+	stress_spin(stress_random(seed) % 5000);
+	native_clique_abort(&c);
+	native_must((int)p->cudaStreamSynchronize(other), "other stream");
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds = 0;
+	cudaStream_t other;
+	uint64_t seed = 1;
+
+	p = native_open(2);
+	other = native_stream(p, 0);
+	for (; stress_go_on(argc, argv); rounds++)
+		run_round(other, &seed);
+	printf("%lu rounds\n", rounds);
+	return 0;
+}
