@@ -161,8 +161,8 @@ library_sources := \
   src/platform/host/group.c src/platform/host/host.c src/platform/host/init.c \
   src/platform/host/ipc.c src/platform/host/join.c src/platform/host/kept.c src/platform/host/launch.c \
   src/platform/host/mark.c src/platform/host/meet.c \
-  src/platform/host/memory.c src/platform/host/minder.c src/platform/host/p2p.c \
-  src/platform/host/piece.c src/platform/host/pool.c \
+  src/platform/host/memory.c src/platform/host/minder.c src/platform/host/own.c \
+  src/platform/host/p2p.c src/platform/host/piece.c src/platform/host/pool.c \
   src/platform/host/properties.c src/platform/host/redop.c \
   src/platform/host/reduce.c src/platform/host/reduce_avx2.c \
   src/platform/host/reduce_avx512.c src/platform/host/reduce_base.c \

@@ -13,7 +13,6 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/thread.h"
 #include "platform/host/comm.h"
 #include "platform/host/minder.h"
 
@@ -91,44 +90,14 @@ void stream_unfollow_locked(struct stream **list, struct stream *s)
 	s->follows = false;
 }
 
-static void *own_main(void *arg);
-
-/* Have the stream's own thread drive it.  False if it has none: out of threads. */
-static bool wake_own(struct stream *s)
-{
-	pthread_t thread;
-	bool start;
-	int device;
-
-	pthread_mutex_lock(&s->lock);
-	device = s->device;
-	start = !s->own_started;
-	s->own_wanted = true;
-	s->own_started = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	if (!start)
-		return true;
-	if (thread_start(&thread, own_main, s, "stream:%d", device) == 0) {
-		pthread_detach(thread);
-		return true;
-	}
-	pthread_mutex_lock(&s->lock);
-	s->own_started = false;
-	pthread_mutex_unlock(&s->lock);
-	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
-	return false;
-}
-
-/* True if somebody else is there to go on. */
-static bool is_relieved(const struct drive *d)
+bool drive_is_relieved(const struct drive *d)
 {
 	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
 }
 
 bool drive_is_late(const struct drive *d)
 {
-	return is_relieved(d) ||
+	return drive_is_relieved(d) ||
 	       (d->until_ns != UINT64_MAX && clock_now() >= d->until_ns);
 }
 
@@ -189,17 +158,6 @@ static enum step drive_busy(struct stream *s, const struct drive *d)
 	return STEP_DONE;
 }
 
-/* What its own thread could not do, and no timer will have it do, need not be left
- * to it. */
-static void give_up_own(struct stream *s)
-{
-	pthread_mutex_lock(&s->lock);
-	if (!s->timer_ns)
-		atomic_store_explicit(&s->own_next, false,
-		                      memory_order_relaxed);
-	pthread_mutex_unlock(&s->lock);
-}
-
 #define OWN_LOOK_NS 1000000
 
 /* Have the minder look at @s, or without one its own thread. */
@@ -211,7 +169,7 @@ static void note(struct stream *s, bool is_left, const struct drive *d)
 	if (d->effort == EFFORT_OWN)
 		stream_timer(s, clock_now() + OWN_LOOK_NS, d);
 	else
-		wake_own(s);
+		own_wake(s);
 }
 
 /* True if all that can be done is for the stream's own thread, which comes. */
@@ -226,7 +184,7 @@ static bool is_left_to_own(const struct stream *s, const struct drive *d)
 static void let_go(struct stream *s, bool wanted, const struct drive *d)
 {
 	atomic_store(&s->busy, false);
-	if ((wanted || is_left_to_own(s, d)) && !wake_own(s))
+	if ((wanted || is_left_to_own(s, d)) && !own_wake(s))
 		note(s, true, d);
 	if (!atomic_load(&s->live))
 		stream_park(s);
@@ -246,12 +204,12 @@ static void end_look(struct stream *s, const struct drive *d, enum step r)
 	    !drive_is_over(d, s->done))
 		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
 	if (r != STEP_DONE && d->effort == EFFORT_OWN)
-		give_up_own(s);
+		own_give_up(s);
 	if (d->effort == EFFORT_HELP)
 		set_hint(&s->is_attended, d->stays && stream_is_flushed(s) &&
 		                                  !drive_is_over(d, s->done));
 	let_go(s, r == STEP_LATER, d);
-	if (r == STEP_LEFT && is_for_own(s, d) && wake_own(s))
+	if (r == STEP_LEFT && is_for_own(s, d) && own_wake(s))
 		return;
 	if (r == STEP_LEFT || r == STEP_WATCH)
 		note(s, r == STEP_LEFT, d);
@@ -277,7 +235,8 @@ uint64_t stream_done(const struct stream *s)
  * takes over. */
 static void look_again(struct stream *s, const struct drive *d)
 {
-	while (atomic_load(&s->again) && look(s, is_relieved(d) ? &cheap : d))
+	while (atomic_load(&s->again) &&
+	       look(s, drive_is_relieved(d) ? &cheap : d))
 		;
 }
 
@@ -324,16 +283,6 @@ bool stream_is_flushed(const struct stream *s)
 	       atomic_load_explicit(&s->flushed, memory_order_relaxed);
 }
 
-static bool has_own(struct stream *s)
-{
-	bool has;
-
-	pthread_mutex_lock(&s->lock);
-	has = s->own_started;
-	pthread_mutex_unlock(&s->lock);
-	return has;
-}
-
 void stream_go_by_itself(struct stream *s)
 {
 	atomic_store_explicit(&s->flushed, atomic_load(&s->queued),
@@ -342,8 +291,8 @@ void stream_go_by_itself(struct stream *s)
 	set_hint(&s->is_attended, false);
 	/* A thread runs on the cores of who has started it: the rank, not
 	 * whichever comes last. */
-	if (!has_own(s))
-		wake_own(s);
+	if (!own_has_begun(s))
+		own_wake(s);
 	stream_go(s);
 }
 
@@ -351,7 +300,7 @@ void stream_urge(struct stream *s)
 {
 	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
 	    !atomic_load(&s->busy))
-		wake_own(s);
+		own_wake(s);
 }
 
 void stream_look_after(struct stream *s, uint64_t done)
@@ -370,15 +319,13 @@ void stream_look_after(struct stream *s, uint64_t done)
 		stream_drive(s, &cheap);
 	} else {
 		set_hint(&s->is_attended, false);
-		if (!wake_own(s))
+		if (!own_wake(s))
 			stream_drive(s, &all);
 	}
 	stream_settle();
 }
 
-/* The same of somebody who has changed nothing: it does not matter if another is
- * at it. */
-static void poll(struct stream *s, const struct drive *d)
+void stream_poll(struct stream *s, const struct drive *d)
 {
 	if (atomic_load_explicit(&s->blocked, memory_order_relaxed) ||
 	    atomic_load_explicit(&s->busy, memory_order_relaxed))
@@ -396,7 +343,7 @@ void stream_help(struct stream *s, uint64_t position)
 		.until_ns = UINT64_MAX,
 	};
 
-	poll(s, &d);
+	stream_poll(s, &d);
 }
 
 /* Atomic; worlds with more ranks than there are cores, where a spinning thread
@@ -424,7 +371,7 @@ static bool watch(struct stream *s, const struct drive *d)
 
 	set_hint(&s->is_watched, true);
 	for (i = 0; i < ATTEND_LOOKS && !has; i++) {
-		poll(s, d);
+		stream_poll(s, d);
 		has = has_come(d, s->done);
 		if (!has)
 			cpu_pause();
@@ -484,93 +431,6 @@ void stream_leave(struct stream *s)
 		return;
 	set_hint(&s->is_attended, false);
 	stream_urge(s);
-}
-
-enum step stream_timer(struct stream *s, uint64_t when_ns,
-                       const struct drive *d)
-{
-	pthread_mutex_lock(&s->lock);
-	s->timer_ns = when_ns;
-	pthread_mutex_unlock(&s->lock);
-	return d->effort == EFFORT_OWN ? STEP_BLOCKED : STEP_LATER;
-}
-
-/* Wait until the own thread is wanted or its timer has come.  Called with the
- * lock held; releases and re-acquires it. */
-static void own_sleep_locked(struct stream *s)
-{
-	struct timespec t;
-
-	while (!s->own_wanted) {
-		if (!s->timer_ns) {
-			pthread_cond_wait(&s->wake, &s->lock);
-			continue;
-		}
-		if (clock_now() >= s->timer_ns)
-			break;
-		t.tv_sec = (time_t)(s->timer_ns / NS_PER_S);
-		t.tv_nsec = (long)(s->timer_ns % NS_PER_S);
-		pthread_cond_timedwait(&s->wake, &s->lock, &t);
-	}
-	s->own_wanted = false;
-	s->timer_ns = 0;
-}
-
-/* Atomic; those that have begun.  Relaxed: a number. */
-static atomic_int own_threads;
-
-int stream_own_threads(void)
-{
-	return atomic_load_explicit(&own_threads, memory_order_relaxed);
-}
-
-void stream_count_thread(void)
-{
-	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
-}
-
-/* How often a stream's own thread looks at what was flushed: some 0.1 ms, as long as the
- * others may be kept from their last piece; to sleep and be woken takes as long. */
-#define OWN_LOOKS 40
-
-/* Do what can be done of @s.  What was flushed is looked at for as long as the other
- * ranks' own threads may take to come to the same, which are at it, too, and left to
- * who comes to wait for it. */
-static void own_drive(struct stream *s)
-{
-	const bool flushed = stream_is_flushed(s);
-	struct drive d = {
-		.effort = EFFORT_OWN,
-		.position = UINT64_MAX,
-		.until_ns = UINT64_MAX,
-		.attends = flushed && !stream_is_crowded(),
-		.stop = flushed ? &s->is_attended : NULL,
-	};
-	int i;
-
-	stream_drive(s, &d);
-	stream_settle();
-	for (i = 0; d.attends && i < OWN_LOOKS && !is_relieved(&d) &&
-	            stream_is_flushed(s);
-	     i++) {
-		cpu_pause();
-		poll(s, &d);
-	}
-}
-
-/* The stream's own thread; lives as long as the process, as the stream does. */
-static void *own_main(void *arg)
-{
-	struct stream *s = arg;
-
-	stream_count_thread();
-	for (;;) {
-		pthread_mutex_lock(&s->lock);
-		own_sleep_locked(s);
-		pthread_mutex_unlock(&s->lock);
-		own_drive(s);
-	}
-	return NULL;
 }
 
 /* ---- launches that are queued ----------------------------------------- */

@@ -3,8 +3,8 @@
 #define HOST_DRIVE_H
 
 /*
- * What stream.c (which streams there are, and what is queued) and drive.c (who does
- * it) have of each other
+ * What stream.c (which streams there are, and what is queued), drive.c (who does it)
+ * and own.c (their own threads) have of each other
  */
 
 #include "platform/host/stream.h"
@@ -37,5 +37,23 @@ void stream_urge(struct stream *stream);
 
 /* True if spinning only keeps others from running. */
 bool stream_is_crowded(void);
+
+/* Drive @stream as somebody who has changed nothing: it does not matter if another is
+ * at it. */
+void stream_poll(struct stream *stream, const struct drive *drive);
+
+/* True if somebody else is there to go on. */
+bool drive_is_relieved(const struct drive *drive);
+
+/*
+ * own_wake      - have the stream's own thread drive it; false if it has none: out of
+ *                 threads
+ * own_has_begun - true if it has one
+ * own_give_up   - what that could not do, and no timer will have it do, need not be
+ *                 left to it
+ */
+bool own_wake(struct stream *stream);
+bool own_has_begun(struct stream *stream);
+void own_give_up(struct stream *stream);
 
 #endif
