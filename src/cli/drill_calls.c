@@ -183,11 +183,13 @@ static int call_split(struct drill_rank *k)
 	int rc = COHORT_OK, closed;
 	uint64_t ticket;
 
+	/* If it comes first, it is told by its wait. */
+	if (drill_is_odd(k, BY_OPERATION))
+		return use_parent(k);
 	/* A split waits for what is before it. */
-	if (drill_is_odd(k, BY_OPERATION) ||
-	    drill_is_asked_for(k->run->trouble))
+	if (drill_is_asked_for(k->run->trouble))
 		rc = reduce(k, &ticket);
-	if (rc == COHORT_OK && !drill_is_odd(k, BY_OPERATION))
+	if (rc == COHORT_OK)
 		rc = cohort_comm_split(k->comm, 0, k->number, &child);
 	if (!child)
 		return rc;
