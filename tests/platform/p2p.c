@@ -201,7 +201,6 @@ Test(p2p, a_small_message_goes_over_as_its_ends_meet)
 	native_clique_destroy(&c);
 }
 
-/* Those who look for it have no time for more than a piece. */
 /* It is the sender's to copy, who need not be there. */
 Test(p2p, a_large_message_goes_over_when_either_end_is_asked)
 {
@@ -225,6 +224,7 @@ Test(p2p, a_large_message_goes_over_when_either_end_is_asked)
 	free(in);
 }
 
+/* Those who look for it have no time for more than a piece. */
 Test(p2p, a_large_message_goes_on_where_it_was_left)
 {
 	static int32_t out[MANY], in[MANY];

@@ -178,9 +178,9 @@ struct world {
 	 * all of the world but the work on pieces.  With what is written under it,
 	 * in no cache line with what all read. */
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
-	atomic_int
-		copying; /* threads that may touch buffers of messages: counted
-	                     * in strict mode only */
+
+	/* Atomic; threads that may touch buffers of messages, in strict mode. */
+	atomic_int copying;
 
 	/* The round.  Written by who opens it before it is open, read by those
 	 * inside, and until the next one by those who were. */
