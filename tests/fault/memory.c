@@ -28,12 +28,13 @@ int main(void)
 	int rc, closed, bad = 0;
 	long live;
 
-	scenario_stock();
 	if (scenario(&closed) != COHORT_OK || scenario(&closed) != COHORT_OK) {
 		printf("without a fault: %s\n", cohort_last_error());
 		return 1;
 	}
 	for (n = 1;; n++) {
+		/* Anew: what an earlier life leaked is missing. */
+		scenario_stock();
 		live = live_blocks();
 		heap_fail_at(n);
 		rc = scenario(&closed);
@@ -50,9 +51,6 @@ int main(void)
 			       n, live_blocks() - live, rc);
 			bad++;
 		}
-		/* What was leaked is missing from the platform's stock. */
-		if (closed == COHORT_WEDGED)
-			scenario(&closed);
 	}
 	printf("%lu allocations, %lu runs failed cleanly, %lu wedged\n", n - 1,
 	       errors, wedged);
