@@ -134,6 +134,7 @@ Test(matching, calls_that_differ_wait_for_ever_behind_those_that_do_not)
 struct ranker {
 	struct native_clique *c;
 	int rank;
+	uint64_t seed; /* of the groups */
 	int wrong;
 	int32_t value[CALLS][MOST];
 };
@@ -147,34 +148,57 @@ static size_t count_of(int i)
 	return counts[i % 7];
 }
 
+/* Of a collective of blocks: the elements of each. */
+static size_t block_of(const struct ranker *x, int i)
+{
+	const size_t most = MOST / (size_t)x->c->n, count = count_of(i);
+
+	return count < most ? count : most;
+}
+
 /* The i-th call; the same of all ranks. */
 static void call(struct ranker *x, int i)
 {
 	struct native_clique *c = x->c;
-	const size_t count = count_of(i);
-	int32_t *v = x->value[i];
+	const size_t count = count_of(i), block = block_of(x, i);
+	const ncclComm_t comm = c->comm[x->rank];
+	const cudaStream_t stream = c->stream[x->rank];
+	int32_t *v = x->value[i], *own = v + (size_t)x->rank * block;
 
-	if (i % 3 == 0)
-		p->ncclAllReduce(v, v, count, ncclInt32, ncclSum,
-		                 c->comm[x->rank], c->stream[x->rank]);
-	else if (i % 3 == 1)
-		p->ncclBcast(v, count, ncclInt32, i % c->n, c->comm[x->rank],
-		             c->stream[x->rank]);
+	if (i % 5 == 0)
+		p->ncclAllReduce(v, v, count, ncclInt32, ncclSum, comm, stream);
+	else if (i % 5 == 1)
+		p->ncclBcast(v, count, ncclInt32, i % c->n, comm, stream);
+	else if (i % 5 == 2)
+		p->ncclReduce(v, v, count, ncclInt32, ncclMax, i % c->n, comm,
+		              stream);
+	else if (i % 5 == 3)
+		p->ncclAllGather(own, v, block, ncclInt32, comm, stream);
 	else
-		p->ncclReduce(v, v, count, ncclInt32, ncclMax, i % c->n,
-		              c->comm[x->rank], c->stream[x->rank]);
+		p->ncclReduceScatter(v, own, block, ncclInt32, ncclSum, comm,
+		                     stream);
 }
 
-/* Every element begins as the call's number and the rank. */
-static int32_t expected(const struct ranker *x, int i)
+/* Every element begins as the call's number and the rank: what the @k-th then is. */
+static int32_t expected(const struct ranker *x, int i, int k)
 {
-	const int n = x->c->n;
+	const int n = x->c->n, block = k / (int)block_of(x, i);
+	const int32_t before = i + x->rank, sum = n * i + n * (n - 1) / 2;
 
-	if (i % 3 == 0)
-		return n * i + n * (n - 1) / 2;
-	if (i % 3 == 1)
+	if (i % 5 < 3 && k >= (int)count_of(i))
+		return before;
+	switch (i % 5) {
+	case 0:
+		return sum;
+	case 1:
 		return i + i % n;
-	return x->rank == i % n ? i + n - 1 : i + x->rank;
+	case 2:
+		return x->rank == i % n ? i + n - 1 : before;
+	case 3:
+		return block < n ? i + block : before;
+	default:
+		return block == x->rank ? sum : before;
+	}
 }
 
 static int wrong_of(const struct ranker *x, int i)
@@ -182,16 +206,15 @@ static int wrong_of(const struct ranker *x, int i)
 	int k, wrong = 0;
 
 	for (k = 0; k < MOST; k++)
-		wrong += x->value[i][k] !=
-		         (k < (int)count_of(i) ? expected(x, i) : i + x->rank);
+		wrong += x->value[i][k] != expected(x, i, k);
 	return wrong;
 }
 
-/* In groups of 0 to 6 calls, at random, and each rank otherwise. */
+/* In groups of 0 to 6 calls, at random. */
 static void *call_in_groups(void *user)
 {
 	struct ranker *x = user;
-	uint64_t seed = (uint64_t)x->rank;
+	uint64_t seed = x->seed;
 	int i, k, left = 0;
 
 	p->ncclGroupStart();
@@ -213,7 +236,8 @@ static void *call_in_groups(void *user)
 	return NULL;
 }
 
-static void random_groups(int n)
+/* The same of all ranks, or each others. */
+static void random_groups(int n, bool are_alike)
 {
 	static struct ranker x[NATIVE_RANKS];
 	struct native_clique c;
@@ -224,6 +248,7 @@ static void random_groups(int n)
 	for (r = 0; r < n; r++) {
 		x[r].c = &c;
 		x[r].rank = r;
+		x[r].seed = are_alike ? 0 : (uint64_t)r;
 		pthread_create(&threads[r], NULL, call_in_groups, &x[r]);
 	}
 	for (r = 0; r < n; r++) {
@@ -235,10 +260,20 @@ static void random_groups(int n)
 
 Test(matching, random_groups_of_two_threads)
 {
-	random_groups(2);
+	random_groups(2, false);
+}
+
+Test(matching, random_groups_that_two_threads_make_alike)
+{
+	random_groups(2, true);
 }
 
 Test(matching, random_groups_of_eight_threads)
 {
-	random_groups(NATIVE_RANKS);
+	random_groups(NATIVE_RANKS, false);
+}
+
+Test(matching, random_groups_that_eight_threads_make_alike)
+{
+	random_groups(NATIVE_RANKS, true);
 }

@@ -27,7 +27,8 @@ struct shape {
 struct gaps {
 	size_t send[RANKS][MOST_CALLS];
 	size_t recv[RANKS][MOST_CALLS];
-	size_t group[RANKS]; /* calls of each of its groups; 0: all in one */
+	size_t first[RANKS]; /* calls in a group ahead of the others */
+	size_t group[RANKS]; /* calls of each of those; 0: all in one */
 };
 
 struct list {
@@ -113,6 +114,7 @@ static void call(const struct list *l, const struct native_clique *clique,
                  int r)
 {
 	const size_t group = l->gaps->group[r] ? l->gaps->group[r] : l->n;
+	const size_t first = l->gaps->first[r];
 	const struct platform *p = clique->p;
 	const struct shape *s;
 	const int32_t *send;
@@ -121,7 +123,7 @@ static void call(const struct list *l, const struct native_clique *clique,
 
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (k = 0; k < l->n; k++) {
-		if (k && k % group == 0) {
+		if (k && k >= first && (k - first) % group == 0) {
 			cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 			cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 		}
@@ -306,4 +308,22 @@ Test(neighbours, that_are_grouped_differently, .timeout = 30)
 	run_sizes(&(struct gaps){ .group = { 2, 0, 1 } });
 	run_sizes(&(struct gaps){ .group = { 3, 2, 0 } });
 	run_sizes(&(struct gaps){ .send = { { 0, 16 } }, .group = { 0, 2 } });
+}
+
+/* The calls are all alike, and so are the groups but for where they begin. */
+Test(neighbours, that_are_alike_and_grouped_one_later, .timeout = 30)
+{
+	static const struct shape shapes[] = {
+		{ 1000, ncclInt32, ncclSum, false },
+		{ 1000, ncclInt32, ncclSum, false },
+		{ 1000, ncclInt32, ncclSum, false },
+		{ 1000, ncclInt32, ncclSum, false },
+		{ 1000, ncclInt32, ncclSum, false },
+		{ 1000, ncclInt32, ncclSum, false },
+	};
+
+	run(shapes, 6,
+	    &(struct gaps){ .first = { 0, 1 }, .group = { 3, 3, 3 } });
+	run(shapes, 6,
+	    &(struct gaps){ .first = { 2, 0, 1 }, .group = { 3, 3, 3 } });
 }

@@ -324,6 +324,7 @@ static void world_clear(struct world *w)
 {
 	free(w->comms);
 	free(w->shares);
+	free(w->lists);
 	free(w->lines);
 	free(w->evens);
 	free(w->seats);
@@ -349,6 +350,7 @@ struct world *world_create(int n)
 	if (!w)
 		return NULL;
 	w->shares = get_lines((size_t)n * sizeof(*w->shares));
+	w->lists = get_lines((size_t)n * sizeof(*w->lists));
 	w->comms = get_lines((size_t)n * sizeof(*w->comms));
 	if (is_crowded)
 		w->seats = get_lines((size_t)n * sizeof(*w->seats));
@@ -356,7 +358,7 @@ struct world *world_create(int n)
 		w->lines = get_lines(2 * (size_t)n * sizeof(*w->lines));
 	if (is_small && !is_crowded)
 		w->evens = get_lines((size_t)n * sizeof(*w->evens));
-	if (!w->shares || !w->comms || (is_crowded && !w->seats) ||
+	if (!w->shares || !w->lists || !w->comms || (is_crowded && !w->seats) ||
 	    (is_small && !w->lines) || (is_small && !is_crowded && !w->evens)) {
 		world_clear(w);
 		return NULL;
@@ -365,6 +367,7 @@ struct world *world_create(int n)
 	w->is_crowded = is_crowded;
 	w->round.world = w;
 	w->round.places = w->places;
+	w->round.lists = w->lists;
 	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
 	lock_init(&w->lock);
 	stream_crowd(w->is_crowded);

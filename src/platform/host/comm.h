@@ -155,6 +155,7 @@ struct round {
 	struct call only;
 	const struct place *places; /* by rank */
 	const struct call *calls;   /* several, as one of the ranks has them */
+	const struct place *const *lists; /* and the places of each rank's */
 };
 
 /* Where the ranks meet. */
@@ -167,9 +168,10 @@ struct world {
 	/* Atomic; how many were aborted or destroyed. */
 	atomic_int released;
 
-	/* By rank; as long as the world.  The shares are as the round. */
+	/* By rank; as long as the world.  The shares and lists are as the round. */
 	struct ncclComm **comms;
 	struct share *shares;
+	const struct place **lists;
 	struct seat *seats; /* NULL: there is a core for each */
 	struct line *lines; /* two a rank, or NULL: see line.h */
 	struct even *evens; /* NULL: there are no even rounds, see even.h */

@@ -100,56 +100,50 @@ void even_arrive(const struct world *w, struct launch *l)
 
 	mine->at.send = c->send;
 	mine->at.recv = c->recv;
-	mine->at.hash = 0;
+	even_list(w, l, mine);
 	line_send(mine, l);
 }
 
-bool even_fits_run(const struct world *w, const struct launch *l)
+bool even_fits_list(const struct world *w, const struct launch *l)
 {
-	return w->evens && !strict_is_on() && l->call_count > 1 &&
-	       !l->calls_done && l->calls->run == l->call_count && l->hash &&
-	       l->bytes > pieces_at_once(w);
+	return l->call_count > 1 && w->evens && !strict_is_on() &&
+	       !l->calls_done && l->hash && l->bytes > pieces_at_once(w);
 }
 
-void even_bring_run(const struct world *w, struct launch *l)
+void even_list(const struct world *w, const struct launch *l, struct line *mine)
 {
-	const struct call *last = &l->calls[l->call_count - 1];
-	struct line *mine = line_next(w, l);
-	struct call all = *l->calls;
-
-	all.count = last->begin / type_size(all.type) + last->count;
-	mine->what = call_what(&all);
-	mine->at.send = all.send;
-	mine->at.recv = all.recv;
-	mine->at.hash = l->hash;
-	line_send(mine, l);
+	if (mine->what != MANY_CALLS)
+		return;
+	mine->at.hash = even_fits_list(w, l) ? l->hash : 0;
+	mine->at.runs = l->runs;
+	mine->at.places = l->places;
 }
 
-bool even_is_run(const struct world *w, const struct launch *l)
+bool even_is_list(const struct world *w, const struct launch *l)
 {
+	const struct line *line;
 	int r;
 
-	for (r = 0; r < w->n; r++)
-		if (line_of(w, l->line, r)->at.hash != l->hash)
+	if (!even_fits_list(w, l))
+		return false;
+	for (r = 0; r < w->n; r++) {
+		line = line_of(w, l->line, r);
+		if (line->what != MANY_CALLS || line->at.hash != l->hash)
 			return false;
-	return lines_are_one(w, l);
+	}
+	return true;
 }
 
 /* ---- the round -------------------------------------------------------- */
 
-/* The round of a launch, cut when it is first looked at. */
-static struct cut *cut_of(const struct world *w, const struct launch *l)
+/* One call: what the lines bring.  True if that is cut as the round before. */
+static bool set_call(struct cut *c, const struct world *w,
+                     const struct launch *l)
 {
-	struct cut *c = &w->evens[l->comm->rank].cut;
+	const uint64_t what = c->round.is_single ? c->places->what : MANY_CALLS;
 	const struct line *line;
-	uint64_t what = MANY_CALLS; /* of the one before */
 	int r;
 
-	if (c->number == l->line)
-		return c;
-	if (c->number)
-		what = c->places->what;
-	c->number = l->line;
 	for (r = 0; r < w->n; r++) {
 		line = line_of(w, l->line, r);
 		c->places[r] = (struct place){
@@ -158,20 +152,62 @@ static struct cut *cut_of(const struct world *w, const struct launch *l)
 			.what = line->what,
 		};
 	}
-	c->round.world = w;
+	c->round.places = c->places;
 	c->round.span = 1;
 	c->round.is_single = true;
-	c->round.places = c->places;
-	if (c->places->what == what && round_keeps(&c->round))
-		return c;
-	round_cut(&c->round);
-	c->pieces = 0;
+	return c->places->what == what && round_keeps(&c->round);
+}
+
+/* All the calls of a launch.  Nothing is read but lines, as who comes late does not
+ * find the launches of others. */
+static void set_list(struct cut *c, const struct world *w,
+                     const struct launch *l)
+{
+	const struct line *line;
+	int r;
+
+	c->round.calls = l->calls;
+	c->round.lists = c->lists;
+	c->round.span = l->call_count;
+	c->round.is_single = false;
+	c->round.is_joined = true;
 	for (r = 0; r < w->n; r++) {
+		line = line_of(w, l->line, r);
+		c->lists[r] = line->at.places;
+		c->round.is_joined &= line->at.runs == l->runs;
+	}
+}
+
+static void cut_shares(struct cut *c)
+{
+	int r;
+
+	c->pieces = 0;
+	for (r = 0; r < c->round.world->n; r++) {
 		c->shares[r].pieces =
 			round_share(&c->round, r, EVEN_PIECE_BYTES,
 		                    &c->shares[r].begin, &c->shares[r].end);
 		c->pieces += c->shares[r].pieces;
 	}
+}
+
+/* The round of a launch, cut when it is first looked at. */
+static struct cut *cut_of(const struct world *w, const struct launch *l)
+{
+	struct cut *c = &w->evens[l->comm->rank].cut;
+	const size_t bytes = c->round.bytes;
+
+	if (c->number == l->line)
+		return c;
+	c->number = l->line;
+	c->round.world = w;
+	if (l->way == WAY_WHOLE)
+		set_list(c, w, l);
+	else if (set_call(c, w, l))
+		return c;
+	round_cut(&c->round);
+	if (c->round.bytes != bytes)
+		cut_shares(c);
 	return c;
 }
 

@@ -3,20 +3,19 @@
 #define HOST_EVEN_H
 
 /*
- * Rounds of one call that every rank cuts and does its own share of
+ * Rounds that every rank cuts and does its own share of
  *
- * Each rank brings its pointers in a line, cuts the round for itself, as every other
- * does, works on its share and says when that is finished.  The round is over for a
- * rank when it sees that all shares are.  So two lines a rank cross between the
- * cores, one each way at the beginning and at the end, and no rank waits for another
- * to open or to close anything.  Who has waited a while takes pieces from the shares
- * of others.
+ * Of one call each rank brings its pointers in a line, cuts the round for itself, as
+ * every other does, works on its share and says when that is finished.  The round is
+ * over for a rank when it sees that all shares are.  So two lines a rank cross between
+ * the cores, one each way at the beginning and at the end, and no rank waits for
+ * another to open or to close anything.  Who has waited a while takes pieces from the
+ * shares of others.
  *
- * Several calls that are one run in memory are so much like one call.  But others may
- * group the same calls differently, or have them elsewhere, and arrive by the counter:
- * so who has such a run does that, and brings a line.  If all have, which each finds
- * out for itself, it is an even round of all the calls; else a round is opened, as
- * without lines.
+ * Of several calls each brings where they are, and a hash of them.  If all bring the
+ * same, which each finds out for itself, it is an even round of all the calls; but
+ * others may group them differently: then a round is opened, as without lines.  Of
+ * calls whose first one goes by the counter a rank arrives by both.
  */
 
 #include "platform/host/line.h"
@@ -25,7 +24,8 @@
 struct cut {
 	uint64_t number;
 	struct round round;
-	struct place places[LINE_RANKS];
+	struct place places[LINE_RANKS];       /* of one call */
+	const struct place *lists[LINE_RANKS]; /* of several */
 	struct {
 		size_t begin, end;
 		uint64_t pieces;
@@ -56,17 +56,21 @@ bool even_fits(const struct world *world, const struct launch *launch);
 /* Arrive with the launch's next call, which fits. */
 void even_arrive(const struct world *world, struct launch *launch);
 
-/* The same for calls that are one run, and large enough; but before the counter. */
-bool even_fits_run(const struct world *world, const struct launch *launch);
-void even_bring_run(const struct world *world, struct launch *launch);
+/* True if the calls of a launch, if all have the same, are done in such a round, however
+ * it arrives: they are several, none of them is done, and they are large enough. */
+bool even_fits_list(const struct world *world, const struct launch *launch);
 
-/* With all lines there: true if each has brought the same run. */
-bool even_is_run(const struct world *world, const struct launch *launch);
+/* Say in the line of a launch where its calls are, if they are several. */
+void even_list(const struct world *world, const struct launch *launch,
+               struct line *line);
 
-/* With all there, and one and the same call: do pieces of the rank's own share, and
- * if it @steals of others', until there are none, a rank was aborted, or the driver's
- * time is over.  True if the round is over; else *@left_out if this driver leaves
- * pieces and does not come again. */
+/* With all lines there: true if each has brought the same list, which fits. */
+bool even_is_list(const struct world *world, const struct launch *launch);
+
+/* With all there, and one and the same call or list: do pieces of the rank's own
+ * share, and if it @steals of others', until there are none, a rank was aborted, or the
+ * driver's time is over.  True if the round is over; else *@left_out if this driver
+ * leaves pieces and does not come again. */
 bool even_do(const struct world *world, const struct launch *launch,
              bool steals, const struct drive *drive, bool *left_out);
 

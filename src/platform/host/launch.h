@@ -144,8 +144,8 @@ enum way {
 	WAY_COUNTED, /* by a counter; also of a round that another one opens */
 	WAY_TINY,    /* with a line: tiny.h */
 	WAY_EVEN,    /* the same: even.h */
-	WAY_LISTED,  /* by both, with calls that are one run: even.h */
-	WAY_WHOLE,   /* so, and all have: an even round of all the calls */
+	WAY_LISTED,  /* by both, with several calls: even.h */
+	WAY_WHOLE, /* with a line, and all with the same calls: an even round */
 };
 
 struct launch {

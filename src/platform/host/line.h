@@ -36,8 +36,14 @@ struct line {
 		struct {
 			const void *send;
 			void *recv;
-			uint64_t hash; /* of the calls that are one here */
-		} at;                  /* of an even one */
+
+			/* Of several calls: a hash of what they are, or 0 if
+			 * they are not for an even round, one of where their
+			 * runs begin, and where all are. */
+			uint64_t hash;
+			uint64_t runs;
+			const struct place *places;
+		} at; /* of an even one */
 	};
 };
 

@@ -25,9 +25,9 @@
  * who drives its stream: a thread that waits for it, one that waits in vain for what
  * comes of it, or the minder.
  *
- * Of few ranks, each does its own part of a round of one call, or of calls that are as
- * one: from what the others bring with them if that is some bytes (tiny.c), and of
- * larger ones its share (even.c).
+ * Of few ranks, each does its own part of a round of one call, or of a launch that is
+ * the same on all: from what the others bring with them if that is one call of some
+ * bytes (tiny.c), and of larger ones its share (even.c).
  *
  *  A. A thread touches the buffers of others' ranks only while it is counted: in the
  *     gate in a round, in the claim of a message.
@@ -144,11 +144,11 @@ static bool all_are_elsewhere(const struct world *w, int rank)
 	return true;
 }
 
-/* Of who has come with a run: whether all have, as far as that is known yet. */
+/* Of who has come by both: whether all have the same, as far as that is known yet. */
 static bool goes_whole(const struct world *w, struct launch *l)
 {
 	if (l->way == WAY_LISTED && lines_are_met(w, l))
-		l->way = even_is_run(w, l) ? WAY_WHOLE : WAY_COUNTED;
+		l->way = even_is_list(w, l) ? WAY_WHOLE : WAY_COUNTED;
 	return l->way == WAY_WHOLE;
 }
 
@@ -176,9 +176,9 @@ static bool arrive(struct world *w, struct launch *l)
 	}
 	l->way = WAY_COUNTED;
 	w->places[l->comm->rank] = launch_place(l);
-	if (even_fits_run(w, l)) {
+	if (even_fits_list(w, l)) {
 		l->way = WAY_LISTED;
-		even_bring_run(w, l);
+		even_arrive(w, l);
 	} else {
 		line_skip(l);
 	}
@@ -418,7 +418,7 @@ static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
 	return atomic_load(&w->phase) >= l->phase;
 }
 
-/* Of who has come with a run: true if it is known which round it is, as all lines have
+/* Of who has come by both: true if it is known which round it is, as all lines have
  * come, or another has opened one. */
 static bool is_settled(struct world *w, struct launch *l)
 {
@@ -445,9 +445,33 @@ static bool settle(struct world *w, struct launch *l, const struct drive *d)
 	return l->way != WAY_LISTED;
 }
 
+/* The same of a round for which all have come with lines. */
+static bool do_lines(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
+{
+	/* What all have come for is done also if another is aborted then: that one
+	 * may have been through with it. */
+	if (l->way == WAY_WHOLE || even_is_list(w, l)) {
+		l->way = WAY_WHOLE;
+		return do_even(w, l, d, left);
+	}
+	if (lines_are_one(w, l)) {
+		if (l->way == WAY_EVEN)
+			return do_even(w, l, d, left);
+		tiny_do(w, l);
+		return true;
+	}
+	if (world_is_broken(w))
+		return false;
+	l->way = WAY_COUNTED;
+	if (line_opens(w, l))
+		round_open(w, l->comm->rank);
+	return do_counted(w, l, d, left);
+}
+
 /* Do what can be done of the round that the launch has arrived for.  True if it is
- * over.  One for which the ranks have not brought a single call becomes one that is
- * done together. */
+ * over.  One for which the ranks have not brought the same becomes one that is done
+ * together. */
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
@@ -456,24 +480,9 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
 		return false;
 	if (l->way == WAY_COUNTED)
 		return do_counted(w, l, d, left);
-	/* What all have come for is done also if another is aborted then: that one
-	 * may have been through with it. */
-	if (l->way == WAY_WHOLE)
-		return !comm_is_aborted(l->comm) && do_even(w, l, d, left);
-	if (!meet_lines(w, l, d) || comm_is_aborted(l->comm))
+	if (l->way != WAY_WHOLE && !meet_lines(w, l, d))
 		return false;
-	if (!lines_are_one(w, l)) {
-		if (world_is_broken(w))
-			return false;
-		l->way = WAY_COUNTED;
-		if (line_opens(w, l))
-			round_open(w, l->comm->rank);
-		return do_counted(w, l, d, left);
-	}
-	if (l->way == WAY_EVEN)
-		return do_even(w, l, d, left);
-	tiny_do(w, l);
-	return true;
+	return !comm_is_aborted(l->comm) && do_lines(w, l, d, left);
 }
 
 /* True if this driver leaves something and does not come again. */

@@ -67,12 +67,7 @@ static const struct call *rank_call(const struct round *o, int rank, size_t i)
 
 static const struct place *rank_place(const struct round *o, int rank, size_t i)
 {
-	const struct launch *l;
-
-	if (o->is_single)
-		return &o->places[rank];
-	l = o->world->comms[rank]->joined;
-	return &l->places[l->calls_done + i];
+	return o->is_single ? &o->places[rank] : &o->lists[rank][i];
 }
 
 static const char *rank_send(const struct round *o, int rank, size_t i)
@@ -180,11 +175,25 @@ static void cut_share(struct world *w, int rank)
 	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
 }
 
+/* Where the ranks have what all call together. */
+static void set_lists(struct world *w)
+{
+	const struct launch *l;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		l = w->comms[r]->joined;
+		w->lists[r] = &l->places[l->calls_done];
+	}
+}
+
 void pieces_cut(struct world *w, int rank)
 {
 	int r;
 
 	w->round = round_of(w, rank);
+	if (!w->round.is_single)
+		set_lists(w);
 	round_cut(&w->round);
 	if (w->round.bytes <= pieces_at_once(w))
 		return;

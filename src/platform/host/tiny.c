@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/type.h"
+#include "platform/host/even.h"
 #include "platform/host/host.h"
 #include "platform/host/reduce.h"
 
@@ -52,6 +53,7 @@ void tiny_arrive(const struct world *w, struct launch *l)
 		blocks_sent(c, l->comm->rank, w->n) * block_bytes(c);
 	struct line *mine = line_next(w, l);
 
+	even_list(w, l, mine);
 	/* Who sends nothing may pass NULL. */
 	if (bytes && mine->what != MANY_CALLS)
 		memcpy(mine->data, c->send, bytes);
