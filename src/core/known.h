@@ -20,7 +20,8 @@ struct cohort_comm;
 
 struct known {
 	struct op op; /* its tensors: where the caller had them */
-	struct cohort_tensor *tensors; /* as they were */
+	struct cohort_tensor *tensors; /* as they were, in memory for so many: */
+	char *memory;
 	size_t room;
 	uint32_t digest;
 	size_t bytes;

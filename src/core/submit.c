@@ -319,6 +319,25 @@ EACH void launch_between(struct cohort_comm *comms, int n, const struct op *ops,
 	}
 }
 
+/* Nobody waits for the device: it is done when the call is. */
+static void set_done(struct cohort_comm *c, uint64_t ticket)
+{
+	unsigned slot = ticket & (c->clique->slots - 1);
+
+	/* Release: pairs with the acquire in comm_ticket_done(). */
+	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
+}
+
+/* True if there is nothing to do for it and nothing left to do before it. */
+static bool is_over(const struct cohort_comm *c, const struct op *op)
+{
+	const struct platform *p = c->clique->platform;
+
+	return op->known && op->known->is_nothing && p->is_idle &&
+	       p->is_idle(op->stream);
+}
+
 /* Launch and mark.  After a failure nothing says what a collective has queued, on any
  * of the ranks. */
 EACH void launch_and_mark(struct cohort_comm *comms, int n,
@@ -328,7 +347,9 @@ EACH void launch_and_mark(struct cohort_comm *comms, int n,
 	int i;
 
 	f->queued = op_is_awaited(ops);
-	if (n == 1 && has_own_ends(comms, ops))
+	if (n == 1 && is_over(comms, ops))
+		set_done(comms, ticket);
+	else if (n == 1 && has_own_ends(comms, ops))
 		launch_with_ends(comms, ops, ticket, f);
 	else
 		launch_between(comms, n, ops, ticket, f);
@@ -382,16 +403,6 @@ EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns);
 	f->ended = rc == COHORT_MISMATCH;
 	return rc;
-}
-
-/* Nobody waits for the device: it is done when the call is. */
-static void set_done(struct cohort_comm *c, uint64_t ticket)
-{
-	unsigned slot = ticket & (c->clique->slots - 1);
-
-	/* Release: pairs with the acquire in comm_ticket_done(). */
-	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
-	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
 }
 
 /* Nothing is queued. */

@@ -12,6 +12,7 @@
 
 #include "support/expect.h"
 #include "support/failing.h"
+#include "support/native.h"
 #include "support/ranks.h"
 
 #define RANKS 2
@@ -342,6 +343,29 @@ Test(known, of_one_rank_are_nothing)
 	             COHORT_OK);
 	cr_assert_eq(cohort_wait(alone, ticket, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(data[1][0][0][2], 3002);
+	close_group();
+}
+
+/* Done at once where nothing is before them, else when that is. */
+Test(known, of_one_rank_are_done_when_their_stream_comes_to_them)
+{
+	const struct platform *p = place_table();
+	struct cohort_comm *alone;
+	struct native_gate gate;
+	uint64_t ticket;
+	int i;
+
+	group = ranks_split(1, NULL, &alone);
+	for (i = 0; i < 3; i++) {
+		native_gate_hold(p, &gate, cohort_comm_stream(alone));
+		cr_assert_eq(cohort_all_reduce_many(
+				     alone, list[0][0], TENSORS, COHORT_SUM,
+				     cohort_comm_stream(alone), &ticket),
+		             COHORT_OK);
+		cr_assert_eq(cohort_wait(alone, ticket, 0), COHORT_TIMED_OUT);
+		native_gate_open(&gate);
+		cr_assert_eq(cohort_wait(alone, ticket, RANKS_SOON), COHORT_OK);
+	}
 	close_group();
 }
 
