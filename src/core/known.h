@@ -20,9 +20,12 @@ struct cohort_comm;
 
 struct known {
 	struct op op; /* its tensors: where the caller had them */
-	struct cohort_tensor *tensors; /* as they were, in memory for so many: */
+
+	/* As they were, in memory for so many. */
+	struct cohort_tensor *tensors;
 	char *memory;
 	size_t room;
+
 	uint32_t digest;
 	size_t bytes;
 	uint64_t outline; /* OUTLINE_NONE: nowhere yet */

@@ -324,9 +324,10 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 {
 	unsigned slot = ticket & (c->clique->slots - 1);
 
-	/* Release: pairs with the acquire in comm_ticket_done(). */
+	/* Release: pairs with the acquire in comm_ticket_done().  seq_cst, as a
+	 * mark is: before a look at the state of the clique, which answers by it. */
 	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
-	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
 }
 
 /* True if there is nothing to do for it and nothing left to do before it. */

@@ -104,8 +104,8 @@ struct platform {
 	void (*redirect)(cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, const void *send, void *recv);
 	/* With it: true if nothing is left to do before what would be queued on
-	 * @stream now, for which redirect() may have to wait.  Only asks: nothing is
-	 * done for that. */
+	 * @stream now: redirect() need not wait for that, and what would do nothing
+	 * is done.  Only asks: nothing is done for that. */
 	bool (*is_idle)(cudaStream_t stream);
 	/*
 	 * keep   - have the calls of the group that is open kept, which are all of

@@ -126,6 +126,7 @@ bool even_is_list(const struct world *w, const struct launch *l)
 
 	if (!even_fits_list(w, l))
 		return false;
+	/* A hash is of counts and of how many they are, too. */
 	for (r = 0; r < w->n; r++) {
 		line = line_of(w, l->line, r);
 		if (line->what != MANY_CALLS || line->at.hash != l->hash)

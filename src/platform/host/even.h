@@ -60,7 +60,8 @@ void even_arrive(const struct world *world, struct launch *launch);
  * it arrives: they are several, none of them is done, and they are large enough. */
 bool even_fits_list(const struct world *world, const struct launch *launch);
 
-/* Say in the line of a launch where its calls are, if they are several. */
+/* Say in the line of a launch where its calls are, if it does not say what they are:
+ * several, or one that a place cannot say, which is not for such a round. */
 void even_list(const struct world *world, const struct launch *launch,
                struct line *line);
 

@@ -13,9 +13,9 @@
  * lines of the one before that.
  *
  * Which way a rank arrives depends on nothing but its next call and the world, so
- * that those who call the same go the same way.  If it turns out that they group
- * their calls differently, or several are to be done together, one of them opens a
- * round like any other (meet.c).
+ * that those who call the same go the same way; but of several calls one that goes by
+ * the counter may bring a line besides.  If it turns out that they group their calls
+ * differently, one of them opens a round like any other (meet.c).
  */
 
 #include "platform/host/piece.h"

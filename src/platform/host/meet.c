@@ -29,10 +29,12 @@
  * the same on all: from what the others bring with them if that is one call of some
  * bytes (tiny.c), and of larger ones its share (even.c).
  *
- *  A. A thread touches the buffers of others' ranks only while it is counted: in the
- *     gate in a round, in the claim of a message.
- *  B. A round ends, and the launches of its ranks are over, only with nobody else
- *     inside.  So is a launch that is cut short by an abort.
+ *  A. A thread touches the buffers of others' ranks, and what their launches say of
+ *     them, only while it is counted: in the gate in a round, in the word of its own
+ *     rank in an even one, in the claim of a message.
+ *  B. A round ends, and the launches of its ranks are over, only when nobody does
+ *     anything of it any more: all is finished, or nobody is inside.  So is a launch
+ *     that is cut short by an abort.
  *  C. An abort is seen before the next piece is claimed.
  *
  * No lock is taken on the way of a launch without transfers, but for strict mode.
@@ -445,12 +447,12 @@ static bool settle(struct world *w, struct launch *l, const struct drive *d)
 	return l->way != WAY_LISTED;
 }
 
-/* The same of a round for which all have come with lines. */
+/* True if a round is over for which all have come with lines.  If they have brought the
+ * same, it is done also if another rank is aborted then: that one may have been through
+ * with it. */
 static bool do_lines(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
-	/* What all have come for is done also if another is aborted then: that one
-	 * may have been through with it. */
 	if (l->way == WAY_WHOLE || even_is_list(w, l)) {
 		l->way = WAY_WHOLE;
 		return do_even(w, l, d, left);

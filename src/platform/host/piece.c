@@ -58,13 +58,6 @@ static size_t call_begin(const struct round *o, size_t i)
 	return o->is_single ? 0 : o->calls[i].begin - o->calls->begin;
 }
 
-static const struct call *rank_call(const struct round *o, int rank, size_t i)
-{
-	const struct launch *l = o->world->comms[rank]->joined;
-
-	return &l->calls[l->calls_done + i];
-}
-
 static const struct place *rank_place(const struct round *o, int rank, size_t i)
 {
 	return o->is_single ? &o->places[rank] : &o->lists[rank][i];
@@ -245,11 +238,13 @@ static void piece_fold_scaled(const struct round *o, const struct piece *p,
 {
 	const void *from[HOST_MAX_RANKS] = { NULL };
 	const void *scalars[HOST_MAX_RANKS] = { NULL };
+	const struct launch *l;
 	const struct call *c;
 	int r;
 
 	for (r = 0; r < o->world->n; r++) {
-		c = rank_call(o, r, p->number);
+		l = o->world->comms[r]->joined;
+		c = &l->calls[l->calls_done + p->number];
 		from[r] = (const char *)c->send + at;
 		scalars[r] = c->scalar.at ? c->scalar.at : c->scalar.value;
 	}
