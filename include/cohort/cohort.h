@@ -69,7 +69,8 @@
  * them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
  * cohort_comm_join()) may overlap with everything.
  *
- * The library starts threads of its own, with every signal blocked: for each
+ * The library starts threads of its own, with every signal blocked but those of a fault
+ * of their own (SIGSEGV and the like), of which the program's handlers hear: for each
  * generation of a group and for each split three that watch, one that tells if there is
  * a callback, one that dumps if there is a directory, one that asks for stacks if there
  * is a signal for that.

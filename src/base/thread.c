@@ -14,11 +14,25 @@
 
 #include "base/text.h"
 
+/* All signals but those that an instruction of the thread itself raises: were they
+ * blocked, the kernel would end the process past the program's handler. */
+static void not_faults(sigset_t *set)
+{
+	static const int faults[] = {
+		SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
+	};
+	size_t i;
+
+	sigfillset(set);
+	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(set, faults[i]);
+}
+
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...)
 {
 	char name[THREAD_NAME_SIZE];
-	sigset_t all, old;
+	sigset_t blocked, old;
 	va_list args;
 	int err;
 
@@ -26,8 +40,8 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
 	vsnprintf(name, sizeof(name), format, args);
 	va_end(args);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	not_faults(&blocked);
+	pthread_sigmask(SIG_SETMASK, &blocked, &old);
 	err = pthread_create(thread, NULL, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)

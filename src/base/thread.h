@@ -3,8 +3,8 @@
 #define BASE_THREAD_H
 
 /*
- * Threads of the library: named, and with every signal blocked, so that
- * handlers of the program run on the program's threads; and their locks
+ * Threads of the library: named, and with every signal blocked but those of its own
+ * faults, so that handlers of the program run on the program's threads; and their locks
  */
 
 #include <pthread.h>

@@ -529,23 +529,31 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* @pages of memory, of which the first is closed. */
-static int32_t *pages_closed(size_t pages)
+/* The @k-th page of @memory. */
+static void *page_of(int32_t *memory, size_t k)
+{
+	return (char *)memory + k * page_bytes();
+}
+
+/* @pages of memory, of which the @closed-th is closed. */
+static int32_t *page_closed(size_t pages, size_t closed)
 {
 	/* Once: another fault, or one elsewhere, ends the test. */
 	const struct sigaction action = {
 		.sa_handler = wait_inside,
 		.sa_flags = (int)SA_RESETHAND,
 	};
-	char *page = mmap(NULL, pages * page_bytes(), PROT_READ | PROT_WRITE,
-	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int32_t *memory =
+		mmap(NULL, pages * page_bytes(), PROT_READ | PROT_WRITE,
+	             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	cr_assert_neq(page, MAP_FAILED);
-	cr_assert_eq(mprotect(page, page_bytes(), PROT_NONE), 0);
+	cr_assert_neq(memory, MAP_FAILED);
+	cr_assert_eq(mprotect(page_of(memory, closed), page_bytes(), PROT_NONE),
+	             0);
 	sem_init(&inside.reached, 0, 0);
 	sem_init(&inside.open, 0, 0);
 	cr_assert_eq(sigaction(SIGSEGV, &action, NULL), 0);
-	return (int32_t *)page;
+	return memory;
 }
 
 static void page_open(void *page)
@@ -583,7 +591,7 @@ static void *last_to_come(void *user)
 Test(abort, waits_for_who_is_inside_and_begins_nothing_more, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
-	int32_t *page = pages_closed(1);
+	int32_t *page = page_closed(1, 0);
 	struct native_clique clique;
 	pthread_t thread;
 
@@ -602,53 +610,51 @@ Test(abort, waits_for_who_is_inside_and_begins_nothing_more, .timeout = 10)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 }
 
-/* Rank 1's sum of as many bytes as so many pages have, waited for. */
-struct sum_of_pages {
-	struct native_clique clique;
-	size_t pages;
-};
-
-static void *sum_pages(void *user)
+/* A rank's sum of two pages. */
+static void sum_pages(struct native_clique *clique, int r, int32_t *memory)
 {
-	struct sum_of_pages *sum = user;
-	const struct platform *p = sum->clique.p;
-	size_t count = sum->pages * page_bytes() / sizeof(int32_t);
-	int32_t *own = calloc(count, sizeof(*own));
-
-	native_must(p->ncclAllReduce(own, own, count, ncclInt32, ncclSum,
-	                             sum->clique.comm[1],
-	                             sum->clique.stream[1]),
+	native_must(clique->p->ncclAllReduce(
+			    memory, memory, 2 * page_bytes() / sizeof(*memory),
+			    ncclInt32, ncclSum, clique->comm[r],
+			    clique->stream[r]),
 	            "ncclAllReduce");
-	p->cudaStreamSynchronize(sum->clique.stream[1]);
+}
+
+/* Rank 1's call has returned. */
+static sem_t called;
+
+static void *wait_for_pages(void *user)
+{
+	struct native_clique *clique = user;
+	int32_t *own = calloc(2, page_bytes());
+
+	sum_pages(clique, 1, own);
+	sem_post(&called);
+	clique->p->cudaStreamSynchronize(clique->stream[1]);
 	free(own);
 	return NULL;
 }
 
-/* Rank 0 is aborted as rank 1's thread is at its memory, of which the first page is
- * closed: with a core for each, half of it is rank 1's to do. */
-static void expect_waits_for_page(size_t pages)
+/* Rank 0 is aborted as somebody is at a page of its memory: with a core for each the
+ * first is its own share, also for the minder, and the other one rank 1's. */
+static void expect_waits_for_page(size_t closed)
 {
-	static struct sum_of_pages sum;
+	static struct native_clique clique;
 	const struct platform *p = native_open(4);
-	int32_t *memory = pages_closed(pages);
+	int32_t *memory = page_closed(2, closed);
 	pthread_t thread;
 
-	native_clique_open(&sum.clique, p, 2);
-	sum.pages = pages;
-	native_must(p->ncclAllReduce(memory, memory,
-	                             pages * page_bytes() / sizeof(int32_t),
-	                             ncclInt32, ncclSum, sum.clique.comm[0],
-	                             sum.clique.stream[0]),
-	            "ncclAllReduce");
-	pthread_create(&thread, NULL, sum_pages, &sum);
+	native_clique_open(&clique, p, 2);
+	sem_init(&called, 0, 0);
+	sum_pages(&clique, 0, memory);
+	pthread_create(&thread, NULL, wait_for_pages, &clique);
 	native_gate_reached(&inside);
-	cr_assert_eq(p->ncclCommAbort(sum.clique.comm[0]), ncclSuccess);
-	cr_assert_eq(p->cudaStreamQuery(sum.clique.stream[0]),
-	             cudaErrorNotReady);
-	page_open(memory);
-	cr_assert_eq(p->cudaStreamSynchronize(sum.clique.stream[0]),
-	             cudaSuccess);
-	cr_assert_eq(p->ncclCommAbort(sum.clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	page_open(page_of(memory, closed));
+	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
+	sem_wait(&called);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 	pthread_join(thread, NULL);
 }
 
@@ -657,10 +663,10 @@ Test(abort, waits_for_who_is_at_its_own_share, .timeout = 10)
 	expect_waits_for_page(1);
 }
 
-/* Its own is behind the page, and who waits takes from the other's. */
+/* Who waits takes from the other's. */
 Test(abort, waits_for_who_is_at_a_share_of_another, .timeout = 10)
 {
-	expect_waits_for_page(2);
+	expect_waits_for_page(0);
 }
 
 /* Rank 1 is through with a sum of @count, with nobody at rank 0's stream since that has
@@ -762,7 +768,7 @@ static void expect_waits_for_message(int r)
 	static struct end end;
 	const struct platform *p = native_open(4);
 	struct native_clique *clique = &end.clique;
-	int32_t *memory = pages_closed(MESSAGE_PAGES);
+	int32_t *memory = page_closed(MESSAGE_PAGES, 0);
 	pthread_t thread;
 
 	native_clique_open(clique, p, 2);

@@ -9,7 +9,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/thread.h"
 
@@ -41,6 +44,42 @@ Test(thread, that_has_exited_does_not_live)
 	while (thread_lives(id, name))
 		sched_yield(); /* the system is a little behind */
 	cr_assert_str_eq(name, "");
+}
+
+/* ---- signals ---------------------------------------------------------- */
+
+static char *page;
+
+static void open_page(int signal)
+{
+	(void)signal;
+	mprotect(page, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
+}
+
+static void *write_to_page(void *blocked)
+{
+	*(bool *)blocked = thread_blocks(thread_id(), SIGTERM) &&
+	                   thread_blocks(thread_id(), SIGUSR1);
+	*(volatile char *)page = 1;
+	return NULL;
+}
+
+/* What the library's threads call may be the program's. */
+Test(thread, of_the_library_hears_of_its_own_faults_alone)
+{
+	const struct sigaction action = { .sa_handler = open_page };
+	pthread_t thread;
+	bool blocked;
+
+	page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE,
+	            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(page, MAP_FAILED);
+	cr_assert_eq(sigaction(SIGSEGV, &action, NULL), 0);
+	cr_assert_eq(thread_start(&thread, write_to_page, &blocked, "faults"),
+	             0);
+	pthread_join(thread, NULL);
+	cr_assert_eq(*page, 1);
+	cr_assert(blocked);
 }
 
 /* Which the system tells before its signals, at any length. */
