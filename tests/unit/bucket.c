@@ -204,6 +204,9 @@ Test(bucket, if_even_is_hidden_by_passes_of_any_length)
 
 /* ---- properties ------------------------------------------------------- */
 
+/* Where an item is in the order of use. */
+static size_t places[MOST];
+
 static size_t randomise(uint64_t *seed)
 {
 	size_t i, j, n = stress_random(seed) % MOST;
@@ -222,17 +225,9 @@ static size_t randomise(uint64_t *seed)
 		use[i - 1] = use[j];
 		use[j] = swap;
 	}
+	for (i = 0; i < n; i++)
+		places[use[i]] = i;
 	return n;
-}
-
-/* Where an item is in the order of use. */
-static size_t place(uint32_t item)
-{
-	size_t k = 0;
-
-	while (use[k] != item)
-		k++;
-	return k;
 }
 
 /* Of a bucket that is not the first of its type. */
@@ -243,7 +238,7 @@ static size_t limit_of_others(size_t b, size_t n,
 
 	for (k = 0; k < n; k++) {
 		all += items[use[k]].bytes;
-		if (k >= place(order[begin[b]]) &&
+		if (k >= places[order[begin[b]]] &&
 		    items[use[k]].type == items[order[begin[b]]].type)
 			left += items[use[k]].bytes;
 	}
@@ -272,11 +267,11 @@ static void check_bucket(size_t b, size_t n, const struct bucket_limits *limits)
 		if (items[order[k]].bytes > largest)
 			largest = items[order[k]].bytes;
 		if (k > begin[b])
-			cr_assert_lt(place(order[k - 1]), place(order[k]));
+			cr_assert_lt(places[order[k - 1]], places[order[k]]);
 	}
 	if (bytes_in(b) > limit)
 		cr_assert_eq(bytes_in(b), largest, "more than one item");
-	for (next = place(order[begin[b + 1] - 1]) + 1; next < n; next++)
+	for (next = places[order[begin[b + 1] - 1]] + 1; next < n; next++)
 		if (items[use[next]].type == type)
 			break;
 	if (next < n)
@@ -313,8 +308,8 @@ Test(bucket, holds_for_random_lists)
 		for (k = 0; k < plan.buckets; k++) {
 			check_bucket(k, n, &limits);
 			if (k)
-				cr_assert_lt(place(order[begin[k] - 1]),
-				             place(order[begin[k + 1] - 1]));
+				cr_assert_lt(places[order[begin[k] - 1]],
+				             places[order[begin[k + 1] - 1]]);
 		}
 	}
 }
