@@ -3,7 +3,7 @@
 #define BASE_THREAD_H
 
 /*
- * Threads of the library: named, and with every signal blocked but those of its own
+ * Threads of the library: named, and with every signal blocked but those of their own
  * faults, so that handlers of the program run on the program's threads; and their locks
  */
 

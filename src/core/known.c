@@ -10,7 +10,7 @@
 #include "core/call.h"
 #include "core/clique.h"
 
-#define LINE_BYTES 64 /* of a cache line, nearly everywhere */
+#define CACHE_LINE 64 /* bytes, nearly everywhere */
 
 bool known_applies(const struct op *op)
 {
@@ -57,15 +57,15 @@ static bool make_room(struct known *k, const struct op *op)
 	void *bigger;
 
 	if (op->n > k->room) {
-		bigger = op->n < SIZE_MAX / size - LINE_BYTES
-		                 ? realloc(k->memory, op->n * size + LINE_BYTES)
+		bigger = op->n < SIZE_MAX / size - CACHE_LINE
+		                 ? realloc(k->memory, op->n * size + CACHE_LINE)
 		                 : NULL;
 		if (!bigger)
 			return false;
 		k->memory = bigger;
 		k->room = op->n;
 	}
-	shift = ((uintptr_t)op->tensors - (uintptr_t)k->memory) % LINE_BYTES;
+	shift = ((uintptr_t)op->tensors - (uintptr_t)k->memory) % CACHE_LINE;
 	k->tensors = (void *)(k->memory + shift);
 	return true;
 }

@@ -3,7 +3,6 @@
 #include "platform/host/even.h"
 
 #include "base/backoff.h"
-#include "base/type.h"
 #include "platform/host/host.h"
 
 /* With a core for each rank few pieces change hands, and each costs lines that both
