@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A call that queues a collective asks nothing of the system
+ *
+ * The kernel sends SIGSYS instead of doing what a thread asks for, while a byte of the
+ * thread's says so (Linux 5.11, Documentation/admin-guide/syscall-user-dispatch.rst).
+ */
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "support/ranks.h"
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_ON 1
+#endif
+
+#define MAX_RANKS 4
+#define QUEUED 16 /* before each wait */
+#define TURNS 20
+#define MOST ((size_t)16384) /* elements: pieces of work for all */
+
+/* Of a thread: 0 if it may ask, and how often it did while it might not. */
+static _Thread_local volatile char guard;
+static _Thread_local volatile int asked;
+
+/* Of all ranks. */
+static atomic_int asked_by_all, last_number;
+
+/* Count it, and let it be done. */
+static void on_call(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	guard = 0;
+	asked++;
+	atomic_store(&last_number, info->si_syscall);
+#ifdef __x86_64__
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] -= 2;
+#else
+	(void)context;
+#endif
+}
+
+static void be_lenient(void)
+{
+	struct sigaction action = { .sa_sigaction = on_call,
+		                    .sa_flags = SA_SIGINFO };
+
+	/* Strict mode takes locks. */
+	unsetenv("COHORT_HOST_STRICT");
+	sigaction(SIGSYS, &action, NULL);
+}
+
+TestSuite(enqueue, .init = be_lenient, .timeout = 120);
+
+/* Have the calling thread guarded.  False if the kernel cannot, or has to be asked what
+ * time it is. */
+static bool can_guard(void)
+{
+	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0,
+	          &guard))
+		return false;
+	guard = 1;
+	clock_now();
+	guard = 0;
+	return !asked;
+}
+
+/* True if it is noticed that a thread asks. */
+static bool is_guarded(void)
+{
+	guard = 1;
+	getppid();
+	guard = 0;
+	return asked-- == 1;
+}
+
+static float buffers[MAX_RANKS][2][MAX_RANKS * MOST];
+
+enum { KINDS = 5 };
+
+static int queue(struct cohort_comm *c, int kind, size_t count)
+{
+	const int rank = cohort_comm_rank(c);
+	void *stream = cohort_comm_stream(c);
+	float *send = buffers[rank][0], *recv = buffers[rank][1];
+
+	switch (kind) {
+	case 0:
+		return cohort_all_reduce(c, send, send, count, COHORT_F32,
+		                         COHORT_SUM, stream, NULL);
+	case 1:
+		return cohort_reduce(c, send, recv, count, COHORT_F32,
+		                     COHORT_MAX, 0, stream, NULL);
+	case 2:
+		return cohort_broadcast(c, send, recv, count, COHORT_F32, 1,
+		                        stream, NULL);
+	case 3:
+		return cohort_all_gather(c, send, recv, count, COHORT_F32,
+		                         stream, NULL);
+	default:
+		return cohort_reduce_scatter(c, send, recv, count, COHORT_F32,
+		                             COHORT_SUM, stream, NULL);
+	}
+}
+
+/* Queue some of one kind, and wait. */
+static void queue_some(struct cohort_comm *c, int kind, size_t count)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < QUEUED && rc == COHORT_OK; i++) {
+		guard = 1;
+		rc = queue(c, kind, count);
+		guard = 0;
+	}
+	ranks_must(rc, "queueing");
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "waiting");
+}
+
+enum { UNGUARDED = 1, UNNOTICED };
+
+static int queue_all(struct cohort_comm *c, void *user)
+{
+	static const size_t counts[] = { 1, 512, MOST };
+	int turn, kind;
+	size_t n;
+
+	(void)user;
+	if (!can_guard())
+		return UNGUARDED;
+	if (!is_guarded())
+		return UNNOTICED;
+	/* What is made at the first use is kept. */
+	for (kind = 0; kind < KINDS; kind++)
+		queue_some(c, kind, MOST);
+	asked = 0;
+	for (turn = 0; turn < TURNS; turn++)
+		for (n = 0; n < sizeof(counts) / sizeof(*counts); n++)
+			for (kind = 0; kind < KINDS; kind++)
+				queue_some(c, kind, counts[n]);
+	atomic_fetch_add(&asked_by_all, asked);
+	return 0;
+}
+
+static void ask_for_nothing(int n)
+{
+	struct cohort_group *group;
+	struct cohort_cause cause;
+
+	place_need_built_in("calls that ask nothing of the system");
+	group = ranks_open(n, NULL);
+	cohort_group_run(group, queue_all, NULL, &cause);
+	if (cause.worker == UNGUARDED)
+		place_skip("a thread cannot be guarded");
+	cr_assert_eq(cause.status, COHORT_OK, "%s", cause.text);
+	cr_assert_eq(atomic_load(&asked_by_all), 0,
+	             "%d times, the last for system call %d",
+	             atomic_load(&asked_by_all), atomic_load(&last_number));
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(enqueue, of_two_ranks_asks_nothing_of_the_system)
+{
+	ask_for_nothing(2);
+}
+
+Test(enqueue, of_more_ranks_than_cores_asks_nothing_of_the_system)
+{
+	ask_for_nothing(4);
+}
