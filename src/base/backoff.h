@@ -43,6 +43,17 @@ static inline void cpu_pause(void)
 #endif
 }
 
+/* Have the cache line at @p fetched to be written.  (gcc's own builtin fetches it to be
+ * read, unless told which processor it is for.) */
+static inline void cpu_fetch_to_write(const void *p)
+{
+#ifdef __x86_64__
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 /* Wait a little: at most a millisecond, and not past @deadline_ns. */
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);
 

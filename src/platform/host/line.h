@@ -18,12 +18,15 @@
  * differently, one of them opens a round like any other (meet.c).
  */
 
+#include "base/backoff.h"
 #include "platform/host/piece.h"
 
 /* More lines are not worth to be read. */
 #define LINE_RANKS 8
-/* Of more data, all ranks together read them more slowly than one does for all. */
-#define LINE_BYTES (9 * CACHE_LINE - 2 * sizeof(uint64_t))
+
+/* The data that so many cache lines have room for; and in one line of a rank. */
+#define LINES_BYTES(n) ((n)*CACHE_LINE - 2 * sizeof(uint64_t))
+#define LINE_BYTES LINES_BYTES(17)
 
 /* What a rank brings. */
 struct line {
@@ -79,6 +82,14 @@ static inline void line_skip(struct launch *l)
 static inline void line_send(struct line *mine, const struct launch *l)
 {
 	atomic_store_explicit(&mine->number, l->line, memory_order_release);
+}
+
+/* With all there: have the line that the rank writes next be its own again, which the
+ * others have read. */
+static inline void line_fetch_next(const struct world *w,
+                                   const struct launch *l)
+{
+	cpu_fetch_to_write(line_of(w, l->line + 1, l->comm->rank));
 }
 
 /* True if all have arrived. */

@@ -453,6 +453,7 @@ static bool settle(struct world *w, struct launch *l, const struct drive *d)
 static bool do_lines(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
+	line_fetch_next(w, l);
 	if (l->way == WAY_WHOLE || even_is_list(w, l)) {
 		l->way = WAY_WHOLE;
 		return do_even(w, l, d, left);

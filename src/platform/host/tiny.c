@@ -36,13 +36,29 @@ static size_t blocks_sent(const struct call *c, int rank, int n)
 	return 1;
 }
 
+/* The most that a rank brings with it, as measured with two: of more, who comes last does
+ * it for all sooner, from where the data are.  That is so of little where each reads all
+ * that the others bring, and of more where only the root does. */
+static size_t most_bytes(const struct call *c)
+{
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		return LINES_BYTES(5);
+	case CALL_REDUCE:
+		return LINE_BYTES;
+	default:
+		return LINES_BYTES(9);
+	}
+}
+
 bool tiny_fits(const struct world *w, const struct launch *l)
 {
 	const struct call *c = line_call(l);
 
 	/* The root sends the most. */
 	return w->lines && !strict_is_on() && c->count <= LINE_BYTES &&
-	       blocks_sent(c, c->root, w->n) * block_bytes(c) <= LINE_BYTES &&
+	       blocks_sent(c, c->root, w->n) * block_bytes(c) <=
+	               most_bytes(c) &&
 	       l->places[l->calls_done].what != MANY_CALLS;
 }
 
