@@ -134,15 +134,24 @@ bool round_keeps(const struct round *o)
 	return o->only.skips == skips(o, &o->only);
 }
 
-/* The round that is open, as the driver of @rank has it. */
-static struct round round_of(const struct world *w, int rank)
+/* The calls that the driver of @rank has before it. */
+static const struct call *calls_of(const struct world *w, int rank)
 {
 	const struct launch *l = w->comms[rank]->joined;
-	struct round o = w->round;
 
-	if (!o.is_single)
-		o.calls = &l->calls[l->calls_done];
-	return o;
+	return &l->calls[l->calls_done];
+}
+
+/* The round that is open, as the driver of @rank has it: of several calls in @own.  (What
+ * was written in parts only now is not copied as a whole without a wait.) */
+static const struct round *round_of(const struct world *w, int rank,
+                                    struct round *own)
+{
+	if (w->round.is_single)
+		return &w->round;
+	*own = w->round;
+	own->calls = calls_of(w, rank);
+	return own;
 }
 
 size_t round_share(const struct round *o, int rank, size_t piece, size_t *begin,
@@ -184,9 +193,10 @@ void pieces_cut(struct world *w, int rank)
 {
 	int r;
 
-	w->round = round_of(w, rank);
-	if (!w->round.is_single)
+	if (!w->round.is_single) {
+		w->round.calls = calls_of(w, rank);
 		set_lists(w);
+	}
 	round_cut(&w->round);
 	if (w->round.bytes <= pieces_at_once(w))
 		return;
@@ -436,9 +446,10 @@ bool round_do(const struct round *o, size_t begin, size_t end)
 
 bool pieces_do_all(const struct world *w, int rank)
 {
-	const struct round o = round_of(w, rank);
+	struct round own;
+	const struct round *o = round_of(w, rank, &own);
 
-	return round_do(&o, 0, o.bytes);
+	return round_do(o, 0, o->bytes);
 }
 
 /* ---- claiming --------------------------------------------------------- */
@@ -498,14 +509,15 @@ static size_t share_do(struct world *w, const struct round *o, int rank,
 size_t pieces_do(struct world *w, int rank, enum reach reach,
                  const struct drive *d)
 {
-	const struct round o = round_of(w, rank);
+	struct round own;
+	const struct round *o = round_of(w, rank, &own);
 	size_t n = 0;
 	int r, other;
 
 	for (r = 0; r < w->n; r++) {
 		other = (rank + r) % w->n;
 		if (is_in(reach, w, rank, other))
-			n = share_do(w, &o, other, n, d);
+			n = share_do(w, o, other, n, d);
 	}
 	return n;
 }
