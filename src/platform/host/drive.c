@@ -253,9 +253,8 @@ void stream_go(struct stream *s)
 	stream_settle();
 }
 
-bool drive_first(struct stream *s, const struct work *work)
+bool drive_first(struct stream *s, struct work *w)
 {
-	struct work w = *work;
 	enum step r;
 	bool is_queued;
 
@@ -267,13 +266,13 @@ bool drive_first(struct stream *s, const struct work *work)
 		stream_settle();
 		return false;
 	}
-	r = w.step(s, &w, &cheap);
-	is_queued = r == STEP_DONE || stream_put(s, &w);
+	r = w->step(s, w, &cheap);
+	is_queued = r == STEP_DONE || stream_put(s, w);
 	end_look(s, &cheap, is_queued ? r : STEP_DONE);
 	look_again(s, &cheap);
 	stream_settle();
 	if (!is_queued)
-		stream_push(s, &w, NULL);
+		stream_push(s, w, NULL);
 	return true;
 }
 

@@ -26,7 +26,7 @@ enum step stream_wait_step(struct stream *stream, struct work *work,
 
 /* Begin with @work, and queue it unless that was all.  False, and nothing has
  * happened, if something is queued before it or somebody is at the stream. */
-bool drive_first(struct stream *stream, const struct work *work);
+bool drive_first(struct stream *stream, struct work *work);
 
 /* Queue @work without a look at it.  False if there is no room. */
 bool stream_put(struct stream *stream, const struct work *work);

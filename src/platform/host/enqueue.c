@@ -179,12 +179,15 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 {
 	ncclResult_t result = check(comm, c);
 	struct cohort_fault fault;
-	uint64_t script;
+	uint64_t script, operation;
 	struct stream *s;
 
 	if (result != ncclSuccess)
 		return result;
-	fault = fault_take(comm->rank, comm->operations++, &script);
+	operation = comm->operations++;
+	fault.kind = 0;
+	if (fault_is_scripted())
+		fault = fault_take(comm->rank, operation, &script);
 	if (fault.kind)
 		result = strike(comm, c, &fault, script);
 	if (result != ncclSuccess)

@@ -321,7 +321,7 @@ static bool can_begin(const struct launch *l)
  * the caller was. */
 static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 {
-	const struct work w = { .step = meet_step, .launch = l };
+	struct work w = { .step = meet_step, .launch = l };
 	struct ncclComm *comm = l->comm;
 
 	if (!position_out)

@@ -366,7 +366,7 @@ bool stream_put(struct stream *s, const struct work *work)
 	return has_room;
 }
 
-void stream_push_begun(struct stream *s, const struct work *work)
+void stream_push_begun(struct stream *s, struct work *work)
 {
 	if (!stream_is_idle(s) || !drive_first(s, work))
 		stream_push(s, work, NULL);

@@ -260,7 +260,7 @@ void stream_push(struct stream *stream, const struct work *work,
 
 /* The same of work whose step would not have to be kicked, which so is not queued at
  * all if it can be done at once. */
-void stream_push_begun(struct stream *stream, const struct work *work);
+void stream_push_begun(struct stream *stream, struct work *work);
 
 /* True if nothing is left to do before what would be queued now (acquire: what it
  * did). */
