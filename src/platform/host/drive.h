@@ -24,8 +24,8 @@ void stream_park(struct stream *stream);
 enum step stream_wait_step(struct stream *stream, struct work *work,
                            const struct drive *drive);
 
-/* Begin with @work, and queue it unless that was all.  False, and nothing has
- * happened, if something is queued before it or somebody is at the stream. */
+/* Begin with @work, which that may change, and queue it unless that was all.  False, and
+ * nothing has happened, if something is queued before it or somebody is at the stream. */
 bool drive_first(struct stream *stream, struct work *work);
 
 /* Queue @work without a look at it.  False if there is no room. */
