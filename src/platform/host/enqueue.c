@@ -179,15 +179,12 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 {
 	ncclResult_t result = check(comm, c);
 	struct cohort_fault fault;
-	uint64_t script, operation;
+	uint64_t script;
 	struct stream *s;
 
 	if (result != ncclSuccess)
 		return result;
-	operation = comm->operations++;
-	fault.kind = 0;
-	if (fault_is_scripted())
-		fault = fault_take(comm->rank, operation, &script);
+	fault = fault_take(comm->rank, comm->operations++, &script);
 	if (fault.kind)
 		result = strike(comm, c, &fault, script);
 	if (result != ncclSuccess)
