@@ -23,8 +23,18 @@
  * numbers that meet are never as far apart as those would allow. */
 #define DIGEST_BITS 32
 
-/* What no collective has as its digest: of a call that is not to be launched now. */
-#define WITHHELD 0
+/*
+ * A number's word: above the digest how many have called, how many of them withhold
+ * their call, and how often the number's slot was taken before, of which three values
+ * can meet (C).
+ */
+#define COUNT_BITS 11
+#define CALLED (UINT64_C(1) << DIGEST_BITS)
+#define WITHHELD (CALLED << COUNT_BITS)
+#define LAP (WITHHELD << COUNT_BITS)
+#define LAPS (UINT64_MAX / LAP + 1)
+
+_Static_assert(COHORT_MAX_RANKS < 1 << COUNT_BITS, "all ranks can be counted");
 
 /* ---- words ------------------------------------------------------------ */
 
@@ -60,7 +70,7 @@ uint32_t agree_digest(const struct op *op)
 		if (op_is_collective(&calls[i]))
 			hash = mix_call(hash, &calls[i]);
 	digest = (uint32_t)(hash >> (64 - DIGEST_BITS));
-	return hash && digest == WITHHELD ? WITHHELD + 1 : digest;
+	return hash && !digest ? 1 : digest;
 }
 
 static uint64_t word_make(uint64_t number, uint64_t digest)
@@ -74,51 +84,21 @@ static bool word_is_of(uint64_t word, uint64_t number)
 	return (uint32_t)(word >> DIGEST_BITS) == (uint32_t)number;
 }
 
-#define LINE 64
-#define LINE_WORDS (LINE / sizeof(uint64_t))
-
-/* From the words of one number to those of the next, in whole lines. */
-static size_t row(int ranks)
-{
-	return ((size_t)ranks + LINE_WORDS - 1) / LINE_WORDS * LINE_WORDS;
-}
-
-_Atomic uint64_t *agree_words(unsigned slots, int ranks)
-{
-	const size_t bytes = slots * row(ranks) * sizeof(uint64_t);
-	void *words = aligned_alloc(LINE, bytes);
-
-	return words ? memset(words, 0, bytes) : NULL;
-}
-
-/* Those of all ranks. */
-static _Atomic uint64_t *words_of(const struct clique *q, uint64_t number)
-{
-	return &q->agreed[(number & (q->slots - 1)) * row(q->size)];
-}
-
-static _Atomic uint64_t *word_at(const struct cohort_comm *c, uint64_t number)
-{
-	return words_of(c->clique, number) + (c - c->clique->comms);
-}
-
 struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
 {
 	return &c->agreed[number & (c->clique->slots - 1)];
 }
 
-/* What is withheld is not known: as if it were not there yet. */
 static uint64_t load_word(const struct cohort_comm *c, uint64_t number)
 {
-	uint64_t word =
-		atomic_load(word_at(c, number)); /* seq_cst, see agree.h */
-
-	return word == word_make(number, WITHHELD) ? 0 : word;
+	/* Acquire: the rest of the slot, and the record. */
+	return atomic_load_explicit(&agree_slot(c, number)->word,
+	                            memory_order_acquire);
 }
 
 bool agree_has(const struct cohort_comm *c, uint64_t number)
 {
-	return word_is_of(atomic_load(word_at(c, number)), number);
+	return word_is_of(load_word(c, number), number);
 }
 
 uint64_t agree_called(const struct cohort_comm *c)
@@ -130,15 +110,87 @@ uint64_t agree_called(const struct cohort_comm *c)
 	return number + agree_has(c, number + 1);
 }
 
+/* ---- the words that are shared ---------------------------------------- */
+
+/* Of eight numbers they are in one cache line: of the next call it is one that the ranks
+ * have had lately. */
+_Atomic uint64_t *agree_words(unsigned slots)
+{
+	const size_t bytes = slots * sizeof(uint64_t);
+	void *words = aligned_alloc(64, bytes);
+
+	return words ? memset(words, 0, bytes) : NULL;
+}
+
+/* That of a number, the same for all ranks. */
+static _Atomic uint64_t *shared_at(const struct clique *q, uint64_t number)
+{
+	return &q->agreed[(number - 1) & (q->slots - 1)];
+}
+
+/* How often all words were taken with it, 0 for none. */
+static uint64_t lap_of(const struct clique *q, uint64_t number)
+{
+	return ((number - 1) >> __builtin_ctz(q->slots)) + 1;
+}
+
+/* As the first caller of @number begins it. */
+static uint64_t shared_make(const struct clique *q, uint64_t number,
+                            uint32_t digest)
+{
+	return lap_of(q, number) * LAP | CALLED | digest;
+}
+
+/* The laps from that of the word to that of @number: 0 or 1, or if a later one has
+ * taken it the most. */
+static uint64_t laps_to(const struct clique *q, uint64_t word, uint64_t number)
+{
+	return (lap_of(q, number) - word / LAP) % LAPS;
+}
+
+static int called_of(uint64_t word)
+{
+	return (int)(word / CALLED % (1 << COUNT_BITS));
+}
+
+static uint64_t withheld_of(uint64_t word)
+{
+	return word / WITHHELD % (1 << COUNT_BITS);
+}
+
 bool agree_all_called(const struct clique *q, uint64_t number)
 {
-	const struct cohort_comm *c;
+	/* Acquire: what they did before. */
+	const uint64_t word = atomic_load_explicit(shared_at(q, number),
+	                                           memory_order_acquire);
 
-	/* The word first, seq_cst; without it, it may be that of a later call. */
-	for (c = q->comms; c < q->comms + q->size; c++)
-		if (!agree_has(c, number) && agree_called(c) < number)
-			return false;
-	return true;
+	switch (laps_to(q, word, number)) {
+	case 0:
+		return called_of(word) == q->size;
+	case 1:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Be counted, as one that calls what @digest says.  Returns the word with it: as what
+ * the first one called, perhaps of others that withhold their call. */
+static uint64_t count_in(const struct cohort_comm *c, uint64_t number,
+                         uint32_t digest)
+{
+	const struct clique *q = c->clique;
+	_Atomic uint64_t *at = shared_at(q, number);
+	uint64_t word = atomic_load_explicit(at, memory_order_relaxed), with;
+
+	/* Release: what is published of the call, for all that are counted behind
+	 * it.  Acquire: likewise. */
+	do
+		with = laps_to(q, word, number) ? shared_make(q, number, digest)
+		                                : word + CALLED;
+	while (!atomic_compare_exchange_weak_explicit(
+		at, &word, with, memory_order_acq_rel, memory_order_relaxed));
+	return with;
 }
 
 /* ---- running ahead ---------------------------------------------------- */
@@ -188,39 +240,13 @@ static int await_ranks(struct cohort_comm *c, uint64_t number)
 
 /* ---- differences ------------------------------------------------------ */
 
-/* True if @theirs is of this call, too, and of another one. */
-static bool word_differs(uint64_t theirs, uint64_t number, uint64_t word)
-{
-	return theirs != word && word_is_of(theirs, number);
-}
-
-/* The same of the word of @other. */
+/* True if @other has called the number, too, and something else. */
 static bool differs(const struct cohort_comm *other, uint64_t number,
                     uint64_t word)
 {
-	return word_differs(load_word(other, number), number, word);
-}
+	const uint64_t theirs = load_word(other, number);
 
-enum comparison { SAME, UNKNOWN, DIFFERENT };
-
-/* The words that are there with @word: UNKNOWN if all that differ are withheld. */
-static enum comparison compare(const struct clique *q, uint64_t number,
-                               uint64_t word)
-{
-	const _Atomic uint64_t *words = words_of(q, number);
-	enum comparison all = SAME;
-	uint64_t theirs;
-	int r;
-
-	for (r = 0; r < q->size; r++) {
-		theirs = atomic_load(&words[r]); /* seq_cst, see agree.h */
-		if (!word_differs(theirs, number, word))
-			continue;
-		if (theirs != word_make(number, WITHHELD))
-			return DIFFERENT;
-		all = UNKNOWN;
-	}
-	return all;
+	return theirs != word && word_is_of(theirs, number);
 }
 
 static int ranks_here(const struct clique *q, uint64_t number)
@@ -395,15 +421,14 @@ static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 
 /* Say what this rank calls, for the others and for the watchdog. */
 static void publish(struct cohort_comm *c, const struct op *op, uint64_t number,
-                    uint64_t word, uint64_t ticket, uint64_t now_ns)
+                    uint32_t digest, uint64_t ticket, uint64_t now_ns)
 {
 	struct agree_slot *slot = agree_slot(c, number);
-	_Atomic uint64_t *at = word_at(c, number);
 	struct limits limits = comm_limits(c, number == 1);
 
 	/* The former call's no more, which all have compared; nor yet this
 	 * one's.  Of no number that is looked for in this slot. */
-	atomic_store_explicit(at, word_make(number + 1, 0),
+	atomic_store_explicit(&slot->word, word_make(number + 1, 0),
 	                      memory_order_relaxed);
 	/* Release: whoever sees one of these sees that, too; and the record is
 	 * there for whoever sees the ticket. */
@@ -415,44 +440,55 @@ static void publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 	atomic_store_explicit(&slot->outline, outline_keep(&c->outlines, op),
 	                      memory_order_release);
 	atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
-	atomic_store(at, word); /* seq_cst, see agree.h */
+	atomic_store_explicit(&slot->word, word_make(number, digest),
+	                      memory_order_release);
 }
 
 /* ---- agreeing --------------------------------------------------------- */
 
-/* Not before those that withhold theirs. */
-static int await_known(struct clique *q, uint64_t number, uint64_t word,
-                       bool *differs_out)
+/* Not before those that withhold their call. */
+static int await_restored(struct clique *q, uint64_t number)
 {
-	enum comparison with_all = compare(q, number, word);
 	struct backoff b = BACKOFF;
 	int rc = COHORT_OK;
 
-	while (with_all == UNKNOWN && rc == COHORT_OK) {
+	/* Acquire: what they did meanwhile. */
+	while (withheld_of(atomic_load_explicit(shared_at(q, number),
+	                                        memory_order_acquire)) &&
+	       rc == COHORT_OK) {
 		backoff_wait(&b, UINT64_MAX);
-		with_all = compare(q, number, word);
 		rc = clique_error(q);
 	}
-	*differs_out = with_all == DIFFERENT;
 	return rc;
+}
+
+/* The number of the next collective, for the thread inside the gate. */
+static uint64_t next_number(const struct cohort_comm *c)
+{
+	return atomic_load_explicit(&c->collectives, memory_order_relaxed) + 1;
+}
+
+void agree_fetch(const struct cohort_comm *c)
+{
+	cpu_fetch_to_write(shared_at(c->clique, next_number(c)));
 }
 
 int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
           uint64_t ticket, uint64_t now_ns)
 {
-	uint64_t number =
-		atomic_load_explicit(&c->collectives, memory_order_relaxed) + 1;
-	uint64_t word = word_make(number, digest);
+	const uint64_t number = next_number(c);
 	int rc = await_ranks(c, number);
-	bool differs;
+	uint64_t word;
 
 	if (rc != COHORT_OK)
 		return rc;
-	publish(c, op, number, word, ticket, now_ns);
-	rc = await_known(c->clique, number, word, &differs);
+	publish(c, op, number, digest, ticket, now_ns);
+	word = count_in(c, number, digest);
+	if (withheld_of(word))
+		rc = await_restored(c->clique, number);
 	if (rc != COHORT_OK)
 		return rc;
-	if (differs) {
+	if ((uint32_t)word != digest) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);
 	}
@@ -464,28 +500,25 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 
 /* ---- giving up -------------------------------------------------------- */
 
-uint64_t agree_withhold(struct cohort_comm *c, uint64_t number)
+bool agree_withhold(struct cohort_comm *c, uint64_t number)
 {
-	_Atomic uint64_t *at = word_at(c, number);
-	uint64_t word = load_word(c, number);
+	const struct clique *q = c->clique;
+	_Atomic uint64_t *at = shared_at(q, number);
+	uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
 
-	/* seq_cst, as the words: who has not called yet will see it.  If it is of
-	 * another call, all have compared this one. */
-	if (!word_is_of(word, number) ||
-	    !atomic_compare_exchange_strong(at, &word,
-	                                    word_make(number, WITHHELD)))
-		return 0;
-	if (!agree_all_called(c->clique, number))
-		return word;
-	agree_restore(c, number, word);
-	return 0;
+	/* Relaxed: who is counted behind it sees it in the same word. */
+	do
+		if (laps_to(q, word, number) || called_of(word) == q->size)
+			return false;
+	while (!atomic_compare_exchange_weak_explicit(
+		at, &word, word + WITHHELD, memory_order_acq_rel,
+		memory_order_relaxed));
+	return true;
 }
 
-void agree_restore(struct cohort_comm *c, uint64_t number, uint64_t word)
+void agree_restore(struct cohort_comm *c, uint64_t number)
 {
-	uint64_t withheld = word_make(number, WITHHELD);
-
-	/* Release: what was done meanwhile.  All may have called since, and a later
-	 * call have taken its place. */
-	atomic_compare_exchange_strong(word_at(c, number), &withheld, word);
+	/* Release: what was done meanwhile. */
+	atomic_fetch_sub_explicit(shared_at(c->clique, number), WITHHELD,
+	                          memory_order_release);
 }

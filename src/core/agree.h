@@ -6,22 +6,21 @@
  * Agreement: before a collective is launched, it is compared with what the other
  * ranks called under the same number
  *
- * Collectives have numbers of their own on each rank, from 1.  A rank stores one
- * word for its call, number and digest, then loads the others' words of that
- * number (seq_cst), so that of two ranks whose calls differ at least one sees the
- * difference.  (The words of one number are together, eight in a cache line, which
- * so comes once for the store and the loads.)  That one does not launch.  It waits a
- * moment for the other ranks, to tell who is the odd one, and ends the clique.
+ * Collectives have numbers of their own on each rank, from 1.  The ranks share a word
+ * for each number: what its first caller calls, as a digest, and how many have called.
+ * A rank is counted in it and sees what the first one called in one exchange, so that
+ * the word crosses between cores once for each of them.  A rank whose call differs does
+ * not launch.  It waits a moment for the other ranks, to tell who is the odd one, and
+ * ends the clique.
  *
  *  A. Calls that differ in kind, operation, root, or in the count or type of any
  *     tensor are an error on every rank, not a hang.
- *  B. A rank that has launched has seen no call that differs from its own.
- *  C. A word is stored over an older one only when every rank has compared with
- *     that: a rank cannot have more in flight than there are words, and waits
- *     for those that are further behind.
- *  D. A rank that has called may withhold its word while others have not: as it does
- *     that with another word (seq_cst) before it looks for theirs, they see that when
- *     they come, and do not launch until the word is back.
+ *  B. Ranks that have launched have called the same, the first included.
+ *  C. A word is taken for a later number only when every rank has compared with it: a
+ *     rank cannot have more in flight than there are words, and waits for those that
+ *     are further behind.
+ *  D. A rank that has called may withhold its call while others have not, which it says
+ *     in the same word: they see it when they come, and do not launch until it is back.
  */
 
 #include <stdatomic.h>
@@ -31,8 +30,11 @@
 struct clique;
 struct cohort_comm;
 
-/* More of what a rank has called, by number modulo the clique's slots. */
+/* What a rank has called, by number modulo the clique's slots. */
 struct agree_slot {
+	/* Atomic; number and digest.  Release: the rest. */
+	_Atomic uint64_t word;
+
 	/* Atomic; of the record with the whole call, stored before the word; and
 	 * when the call was made and how long it may take, likewise. */
 	_Atomic uint64_t ticket;
@@ -47,9 +49,9 @@ struct agree_slot {
 uint32_t agree_digest(const struct op *op);
 
 /* The words of a clique, or NULL without memory; free() them. */
-_Atomic uint64_t *agree_words(unsigned slots, int ranks);
+_Atomic uint64_t *agree_words(unsigned slots);
 
-/* More of what @comm has called under a number, by number modulo the slots. */
+/* What @comm has called under a number, by number modulo the slots. */
 struct agree_slot *agree_slot(const struct cohort_comm *comm, uint64_t number);
 
 /* True if that is what is in the slot: a later call may have taken it.  What was
@@ -63,6 +65,10 @@ uint64_t agree_called(const struct cohort_comm *comm);
 /* True if all ranks of @clique have called collective @number. */
 bool agree_all_called(const struct clique *clique, uint64_t number);
 
+/* Have the word of the next collective of @comm fetched to be written, which takes a
+ * while: before what can be done meanwhile.  Inside the gate. */
+void agree_fetch(const struct cohort_comm *comm);
+
 /*
  * Agree on the next collective of @comm, with that digest, whose record is @ticket,
  * called at @now_ns.  COHORT_OK; or
@@ -75,14 +81,14 @@ int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,
 
 /*
  * agree_withhold - keep those that have not called collective @number, which @comm
- *                  has, from launching it: the word to be restored, or 0 if all have
- *                  called, and nothing is withheld
- * agree_restore  - let them
+ *                  has, from launching it; false if all have called, and nothing is
+ *                  withheld
+ * agree_restore  - let them, after that
  *
  * By one thread of @comm, which has not seen the call's end; soon after each other, as
  * others wait in their call.
  */
-uint64_t agree_withhold(struct cohort_comm *comm, uint64_t number);
-void agree_restore(struct cohort_comm *comm, uint64_t number, uint64_t word);
+bool agree_withhold(struct cohort_comm *comm, uint64_t number);
+void agree_restore(struct cohort_comm *comm, uint64_t number);
 
 #endif

@@ -292,7 +292,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	}
 	sem_init(&q->unused, 0, 0);
 	q->end = cause_create();
-	q->agreed = agree_words(q->slots, n);
+	q->agreed = agree_words(q->slots);
 	if (q->end && q->agreed)
 		return q;
 	clique_free(q, 0);

@@ -300,17 +300,16 @@ bool staging_take_back(struct cohort_comm *c, const struct op *op,
 {
 	const struct clique *q = c->clique;
 	const uint64_t number = op->staged->lent;
-	const uint64_t word = agree_withhold(c, number);
 	struct cohort_tensor t;
 
-	if (!word)
+	if (!agree_withhold(c, number))
 		return false;
 	staging_plan(op->staged, c, op);
 	t = tensor_at(c, op, c->staging.memory, op->tensors->count);
 	copy_in(op, (char *)(uintptr_t)t.send, 0);
 	q->platform->redirect(op->stream, &c->done[ticket & (q->slots - 1)],
 	                      (uint32_t)ticket, t.send, t.recv);
-	agree_restore(c, number, word);
+	agree_restore(c, number);
 	return true;
 }
 
