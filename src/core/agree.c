@@ -19,19 +19,20 @@
 #define QUORUM_NS (5 * UINT64_C(1000000))
 #define NO_QUORUM_NS UINT64_C(1000000000)
 
-/* The other bits are of the call's number: as slots are 65,536 at the most, two
- * numbers that meet are never as far apart as those would allow. */
+/* The other bits of a rank's own word are of the call's number: as slots are 65,536 at
+ * the most, two numbers that meet are never as far apart as those would allow. */
 #define DIGEST_BITS 32
 
 /*
- * A number's word: above the digest how many have called, how many of them withhold
- * their call, and how often the number's slot was taken before, of which three values
- * can meet (C).
+ * The word that is shared: above the first one's digest how many have called, how many
+ * of them withhold their call, whether any calls something else, and which lap over the
+ * words it is, of which three can meet (C).
  */
 #define COUNT_BITS 11
 #define CALLED (UINT64_C(1) << DIGEST_BITS)
 #define WITHHELD (CALLED << COUNT_BITS)
-#define LAP (WITHHELD << COUNT_BITS)
+#define DIFFERS (WITHHELD << COUNT_BITS)
+#define LAP (DIFFERS << 1)
 #define LAPS (UINT64_MAX / LAP + 1)
 
 _Static_assert(COHORT_MAX_RANKS < 1 << COUNT_BITS, "all ranks can be counted");
@@ -128,7 +129,7 @@ static _Atomic uint64_t *shared_at(const struct clique *q, uint64_t number)
 	return &q->agreed[(number - 1) & (q->slots - 1)];
 }
 
-/* How often all words were taken with it, 0 for none. */
+/* Its lap, from 1: in the word before that is none. */
 static uint64_t lap_of(const struct clique *q, uint64_t number)
 {
 	return ((number - 1) >> __builtin_ctz(q->slots)) + 1;
@@ -158,7 +159,7 @@ static uint64_t withheld_of(uint64_t word)
 	return word / WITHHELD % (1 << COUNT_BITS);
 }
 
-bool agree_all_called(const struct clique *q, uint64_t number)
+int agree_count(const struct clique *q, uint64_t number)
 {
 	/* Acquire: what they did before. */
 	const uint64_t word = atomic_load_explicit(shared_at(q, number),
@@ -166,16 +167,21 @@ bool agree_all_called(const struct clique *q, uint64_t number)
 
 	switch (laps_to(q, word, number)) {
 	case 0:
-		return called_of(word) == q->size;
+		return called_of(word);
 	case 1:
-		return false;
+		return 0;
 	default:
-		return true;
+		return q->size;
 	}
 }
 
-/* Be counted, as one that calls what @digest says.  Returns the word with it: as what
- * the first one called, perhaps of others that withhold their call. */
+/* A shared word with one more that has called, what @digest says. */
+static uint64_t shared_add(uint64_t word, uint32_t digest)
+{
+	return (word + CALLED) | ((uint32_t)word == digest ? 0 : DIFFERS);
+}
+
+/* Be counted, as one that calls what @digest says.  Returns the shared word then. */
 static uint64_t count_in(const struct cohort_comm *c, uint64_t number,
                          uint32_t digest)
 {
@@ -187,7 +193,7 @@ static uint64_t count_in(const struct cohort_comm *c, uint64_t number,
 	 * it.  Acquire: likewise. */
 	do
 		with = laps_to(q, word, number) ? shared_make(q, number, digest)
-		                                : word + CALLED;
+		                                : shared_add(word, digest);
 	while (!atomic_compare_exchange_weak_explicit(
 		at, &word, with, memory_order_acq_rel, memory_order_relaxed));
 	return with;
@@ -488,11 +494,11 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		rc = await_restored(c->clique, number);
 	if (rc != COHORT_OK)
 		return rc;
-	if ((uint32_t)word != digest) {
+	if (word & DIFFERS) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);
 	}
-	/* Release: compared; the others may replace their words.  Pairs with
+	/* Release: compared; the words may be taken for later numbers.  Pairs with
 	 * the acquire in await_rank() and agree_called(). */
 	atomic_store_explicit(&c->collectives, number, memory_order_release);
 	return COHORT_OK;
@@ -506,12 +512,15 @@ bool agree_withhold(struct cohort_comm *c, uint64_t number)
 	_Atomic uint64_t *at = shared_at(q, number);
 	uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
 
-	/* Relaxed: who is counted behind it sees it in the same word. */
+	/* It may have been long ago. */
+	if (!agree_has(c, number))
+		return false;
+	/* Relaxed: who is counted after it sees that much. */
 	do
 		if (laps_to(q, word, number) || called_of(word) == q->size)
 			return false;
 	while (!atomic_compare_exchange_weak_explicit(
-		at, &word, word + WITHHELD, memory_order_acq_rel,
+		at, &word, word + WITHHELD, memory_order_relaxed,
 		memory_order_relaxed));
 	return true;
 }

@@ -7,15 +7,15 @@
  * ranks called under the same number
  *
  * Collectives have numbers of their own on each rank, from 1.  The ranks share a word
- * for each number: what its first caller calls, as a digest, and how many have called.
- * A rank is counted in it and sees what the first one called in one exchange, so that
- * the word crosses between cores once for each of them.  A rank whose call differs does
- * not launch.  It waits a moment for the other ranks, to tell who is the odd one, and
- * ends the clique.
+ * for each number: what its first caller calls, as a digest, how many have called, and
+ * whether any of them calls something else.  A rank is counted in it and sees all that
+ * in one exchange, so that the word crosses between cores once for each of them.  A rank
+ * that sees a difference does not launch.  It waits a moment for the other ranks, to
+ * tell who is the odd one, and ends the clique.
  *
  *  A. Calls that differ in kind, operation, root, or in the count or type of any
  *     tensor are an error on every rank, not a hang.
- *  B. Ranks that have launched have called the same, the first included.
+ *  B. Ranks that have launched have called the same, and before any that differs.
  *  C. A word is taken for a later number only when every rank has compared with it: a
  *     rank cannot have more in flight than there are words, and waits for those that
  *     are further behind.
@@ -62,8 +62,8 @@ bool agree_has(const struct cohort_comm *comm, uint64_t number);
  * been compared yet. */
 uint64_t agree_called(const struct cohort_comm *comm);
 
-/* True if all ranks of @clique have called collective @number. */
-bool agree_all_called(const struct clique *clique, uint64_t number);
+/* How many ranks of @clique have called collective @number, and are counted. */
+int agree_count(const struct clique *clique, uint64_t number);
 
 /* Have the word of the next collective of @comm fetched to be written, which takes a
  * while: before what can be done meanwhile.  Inside the gate. */
@@ -74,7 +74,8 @@ void agree_fetch(const struct cohort_comm *comm);
  * called at @now_ns.  COHORT_OK; or
  * COHORT_MISMATCH, and the clique has been ended with the calls spelled out; or
  * the status of a cause that came meanwhile.  Inside the gate.  Blocks while the
- * rank is too far ahead, and when there is a difference for at most 15 ms.
+ * rank is too far ahead, while another withholds its call, and when there is a
+ * difference for at most a second.
  */
 int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,
           uint64_t ticket, uint64_t now_ns);

@@ -111,9 +111,8 @@ struct cohort_comm {
 	struct outlines outlines; /* atomic words inside; see outline.h */
 
 	/* Atomic; collectives called and compared with the other ranks'.
-	 * Written inside the gate, read by the others.  What is above is read by
-	 * them with every call, and so not in a cache line that this rank
-	 * writes to. */
+	 * Written inside the gate, read by the others: in no cache line with what
+	 * they read of this rank otherwise. */
 	_Alignas(64) _Atomic uint64_t collectives;
 
 	/* Owned by the thread inside the gate: every other rank had compared

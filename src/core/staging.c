@@ -345,7 +345,8 @@ static bool all_have_called(const struct cohort_comm *c, const struct op *op)
 
 	if (op_has_peer(op->kind))
 		return peer_has_called(c, op);
-	return q->size == q->world && agree_all_called(q, agree_called(c));
+	return q->size == q->world &&
+	       agree_count(q, agree_called(c)) == q->size;
 }
 
 /* True if nothing works with the memory before all ranks have called, and it can be

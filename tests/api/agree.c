@@ -6,8 +6,11 @@
  */
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
+#include "core/clique.h"
 #include "support/ranks.h"
 
 #define MAX_RANKS 4
@@ -355,6 +358,42 @@ Test(mismatch, is_told_without_the_ranks_that_have_not_called)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.rank, -1);
 	cr_assert_eq(a, 1, "it was launched");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static void *call_maximum(void *comm)
+{
+	static int32_t value;
+	int rc = cohort_all_reduce(comm, &value, &value, 1, COHORT_I32,
+	                           COHORT_MAX, NULL, NULL);
+
+	return (void *)(intptr_t)rc;
+}
+
+/* Who calls what the first one called, but when there is a difference already, launches
+ * nothing either. */
+Test(mismatch, is_told_at_the_call_behind_it)
+{
+	struct cohort_comm *c[3];
+	struct cohort_group *group = ranks_split(3, NULL, c);
+	const _Atomic uint64_t *word = &c[0]->clique->agreed[0];
+	struct cohort_cause cause;
+	int32_t a = 1, b = 1;
+	uint64_t t = ranks_sum(c[0], &a), before = atomic_load(word);
+	pthread_t other;
+	void *rc;
+
+	pthread_create(&other, NULL, call_maximum, c[1]);
+	while (atomic_load(word) == before)
+		sched_yield();
+	cr_assert_eq(cohort_all_reduce(c[2], &b, &b, 1, COHORT_I32, COHORT_SUM,
+	                               NULL, NULL),
+	             COHORT_MISMATCH);
+	pthread_join(other, &rc);
+	cr_assert_eq((intptr_t)rc, COHORT_MISMATCH);
+	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_MISMATCH);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
