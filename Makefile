@@ -128,7 +128,7 @@ library_sources := \
   src/api/reducer_plan.c src/api/reducer_room.c \
   src/api/reducer_shard.c src/api/reducer_step.c \
   src/api/register.c src/api/respawn.c src/api/split.c \
-  src/api/staging.c   src/api/stats.c src/api/worker.c src/base/backoff.c src/base/json.c src/base/outfile.c \
+  src/api/staging.c   src/api/stats.c src/api/worker.c src/base/backoff.c src/base/clock.c src/base/json.c src/base/outfile.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \
@@ -199,8 +199,8 @@ drop_in_sources := \
 public_headers := cohort.h reducer.h sim.h version.h
 
 unit_sources := \
-  tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c tests/unit/drill.c \
-  tests/unit/estimate.c tests/unit/half.c \
+  tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c \
+  tests/unit/clock.c tests/unit/drill.c tests/unit/estimate.c tests/unit/half.c \
   tests/unit/json.c tests/unit/need.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/stack.c tests/unit/stops.c tests/unit/tag.c \

@@ -22,7 +22,7 @@
 static void note(struct cohort_comm *c, uint64_t ticket, bool done)
 {
 	if (done && !recorder_has_finished(&c->recorder, ticket))
-		comm_saw_done(c, ticket, clock_now());
+		comm_saw_done(c, ticket, clock_quick());
 	else if (!done && !recorder_has_started(&c->recorder, ticket) &&
 	         comm_ticket_started(c, ticket))
 		recorder_saw_started(&c->recorder, ticket, clock_now());

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "base/clock.h"
+
+#ifdef CLOCK_TICKS
+
+#include <cpuid.h>
+
+/* The most ticks that a comparison takes if nothing comes between; and the fewest and the
+ * most that a rate is measured over, some milliseconds and a tenth of a second, after
+ * which what was before does not count any more. */
+#define LOOK_TICKS 512
+#define MEASURE_TICKS (UINT64_C(1) << 22)
+#define RENEW_TICKS (UINT64_C(1) << 28)
+
+/* More nanoseconds a tick are none of a processor's. */
+#define MOST_RATE 8
+
+_Thread_local struct clock_base clock_base;
+
+/* True if the counter goes on at one rate whatever the processor does, as it says. */
+static bool is_steady(void)
+{
+	/* Atomic; 0: not asked yet.  Relaxed: all come to the same. */
+	static atomic_int answer;
+	int known = atomic_load_explicit(&answer, memory_order_relaxed);
+	unsigned a, b, c, d;
+
+	if (!known) {
+		known = __get_cpuid(0x80000007, &a, &b, &c, &d) && d >> 8 & 1
+		                ? 1
+		                : -1;
+		atomic_store_explicit(&answer, known, memory_order_relaxed);
+	}
+	return known > 0;
+}
+
+uint64_t clock_compare(void)
+{
+	struct clock_base *b = &clock_base;
+	const uint64_t before = clock_ticks(), now_ns = clock_now();
+	const uint64_t ticks = clock_ticks(), elapsed = ticks - b->since_ticks;
+	const uint64_t elapsed_ns = now_ns - b->since_ns;
+
+	if (ticks - before > LOOK_TICKS || !is_steady())
+		return now_ns;
+	if (elapsed > RENEW_TICKS || elapsed_ns > MOST_RATE * elapsed) {
+		b->since_ticks = ticks;
+		b->since_ns = now_ns;
+	} else if (elapsed >= MEASURE_TICKS) {
+		b->rate = (elapsed_ns << 32) / elapsed;
+		/* Rather behind than ahead, also if the clock is adjusted. */
+		b->rate -= b->rate >> 10;
+	}
+	if (b->rate) {
+		b->ticks = ticks;
+		b->ns = now_ns;
+	}
+	return now_ns;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The clock of every call beside the one that it stands for
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+TestSuite(quick, .timeout = 60);
+
+/* A counter has no fewer ticks in a second. */
+#define SLOWEST_HZ 100000000
+#define BEHIND_NS (100000 * (NS_PER_S / SLOWEST_HZ))
+
+/* Long enough that its rate is known, and has been measured again and again. */
+#define LONG_NS (300 * UINT64_C(1000000))
+
+static uint64_t check_once(uint64_t last)
+{
+	const uint64_t before = clock_now(), quick = clock_quick();
+	const uint64_t after = clock_now();
+
+	cr_assert_leq(quick, after, "ahead by %llu ns",
+	              (unsigned long long)(quick - after));
+	cr_assert_geq(quick + BEHIND_NS, before, "behind by %llu ns",
+	              (unsigned long long)(before - quick));
+	cr_assert_geq(quick, last, "back by %llu ns",
+	              (unsigned long long)(last - quick));
+	return quick;
+}
+
+static void *check(void *arg)
+{
+	const uint64_t until = clock_now() + LONG_NS;
+	uint64_t last = 0;
+
+	(void)arg;
+	while (last < until)
+		last = check_once(last);
+	return NULL;
+}
+
+Test(quick, is_the_time_and_never_ahead_of_it)
+{
+	check(NULL);
+}
+
+/* More threads than cores, which are interrupted in the middle of it. */
+Test(quick, is_that_in_threads_that_wait_for_a_core)
+{
+	pthread_t threads[6];
+	int i;
+
+	for (i = 0; i < 6; i++)
+		pthread_create(&threads[i], NULL, check, NULL);
+	for (i = 0; i < 6; i++)
+		pthread_join(threads[i], NULL);
+}
+
+#ifdef CLOCK_TICKS
+/* A counter that has stood still, was set back, or runs at another rate, as it may
+ * when a machine is moved to another host: what is wrong is so for a while only. */
+static void change(uint64_t ticks, uint64_t rate_by)
+{
+	uint64_t last = 0, until;
+
+	check(NULL);
+	clock_base.ticks += ticks;
+	clock_base.since_ticks += ticks;
+	clock_base.rate = clock_base.rate * rate_by / 16;
+	until = clock_now() + LONG_NS;
+	while (clock_now() < until)
+		last = clock_quick();
+	cr_assert_gt(last + BEHIND_NS, until);
+	check(NULL);
+}
+
+Test(quick, comes_back_from_a_counter_that_was_set)
+{
+	change(UINT64_C(1) << 40, 16);
+	change(-(UINT64_C(1) << 40), 16);
+	change(50000, 16);
+	change(0, 24);
+	change(0, 8);
+}
+#endif
