@@ -7,10 +7,10 @@
 #include <cpuid.h>
 
 /* The most ticks that a comparison takes if nothing comes between; and the fewest and the
- * most that a rate is measured over, some milliseconds and a tenth of a second, after
- * which what was before does not count any more. */
-#define LOOK_TICKS 512
-#define MEASURE_TICKS (UINT64_C(1) << 22)
+ * most that a rate is measured over: a fraction of a millisecond, and a tenth of a
+ * second, after which what was before does not count any more. */
+#define LOOK_TICKS 256
+#define MEASURE_TICKS (UINT64_C(1) << 19)
 #define RENEW_TICKS (UINT64_C(1) << 28)
 
 /* More nanoseconds a tick are none of a processor's. */
