@@ -21,6 +21,11 @@
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
 
+/* Looks in the shortest deadline.  What was called behind something else is the oldest
+ * from the last look at which it was not, for all that is known: so it is blamed sooner
+ * by no more of its deadline than lies between two. */
+#define LOOKS 8
+
 /*
  * How late it has to wake up for a sign that the process, or the machine, did not run.
  * One that only sleeps is woken within milliseconds on a busy machine, too, on one with
@@ -163,7 +168,7 @@ static uint64_t period(const struct guard *g)
 
 	if (ns == COHORT_FOREVER && !g->options.slow_ns)
 		return ns;
-	ns = ns / 100 * g->options.warn_percent;
+	ns = earlier(ns / 100 * g->options.warn_percent, ns / LOOKS);
 	/* Nor slow for long before it is told. */
 	if (g->options.slow_ns)
 		ns = earlier(ns, g->options.slow_ns);

@@ -363,6 +363,29 @@ Test(watch, a_stream_that_is_busy_with_other_work_is_named)
 	close_group();
 }
 
+/* Of two calls the second waits for the late rank from when the first is done, and not
+ * from when it was made; whatever the watchdog looks for besides. */
+Test(watch, what_was_called_behind_something_else_has_its_time_from_then_on)
+{
+	const uint64_t late = 1500 * MS;
+	int32_t second = 0;
+	uint64_t t, u;
+
+	defaults();
+	o.deadlines.join_ns = 2000 * MS;
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	u = ranks_sum(comms[0], &second);
+	cr_assert_eq(cohort_wait(comms[0], t, late), COHORT_TIMED_OUT);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[0], u, late), COHORT_TIMED_OUT, "%s",
+	             cohort_last_error());
+	ranks_sum(comms[1], &values[2]);
+	cr_assert_eq(cohort_wait(comms[0], u, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
 /* ---- deadlines of one's own ------------------------------------------- */
 
 static void push(int rank, uint64_t join_ns, uint64_t exec_ns)
