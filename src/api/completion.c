@@ -25,7 +25,7 @@ static void note(struct cohort_comm *c, uint64_t ticket, bool done)
 		comm_saw_done(c, ticket, clock_quick());
 	else if (!done && !recorder_has_started(&c->recorder, ticket) &&
 	         comm_ticket_started(c, ticket))
-		recorder_saw_started(&c->recorder, ticket, clock_now());
+		recorder_saw_started(&c->recorder, ticket, clock_quick());
 }
 
 /* The answer now, COHORT_TIMED_OUT: there is none yet. */

@@ -5,6 +5,7 @@
 #ifdef CLOCK_TICKS
 
 #include <cpuid.h>
+#include <stdatomic.h>
 
 /* The most ticks that a comparison takes if nothing comes between; and the fewest and the
  * most that a rate is measured over: a fraction of a millisecond, and a tenth of a

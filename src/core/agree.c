@@ -159,11 +159,15 @@ static uint64_t withheld_of(uint64_t word)
 	return word / WITHHELD % (1 << COUNT_BITS);
 }
 
+static uint64_t load_shared(const struct clique *q, uint64_t number)
+{
+	/* Acquire: what those did before who have called, or restored. */
+	return atomic_load_explicit(shared_at(q, number), memory_order_acquire);
+}
+
 int agree_count(const struct clique *q, uint64_t number)
 {
-	/* Acquire: what they did before. */
-	const uint64_t word = atomic_load_explicit(shared_at(q, number),
-	                                           memory_order_acquire);
+	const uint64_t word = load_shared(q, number);
 
 	switch (laps_to(q, word, number)) {
 	case 0:
@@ -458,10 +462,7 @@ static int await_restored(struct clique *q, uint64_t number)
 	struct backoff b = BACKOFF;
 	int rc = COHORT_OK;
 
-	/* Acquire: what they did meanwhile. */
-	while (withheld_of(atomic_load_explicit(shared_at(q, number),
-	                                        memory_order_acquire)) &&
-	       rc == COHORT_OK) {
+	while (withheld_of(load_shared(q, number)) && rc == COHORT_OK) {
 		backoff_wait(&b, UINT64_MAX);
 		rc = clique_error(q);
 	}

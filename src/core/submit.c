@@ -488,7 +488,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	rc = slot_await_all(comms, n, ticket);
 	if (rc != COHORT_OK)
 		return rc;
-	if (op_is_collective(ops))
+	if (digest)
 		agree_fetch(comms);
 	now = clock_quick();
 	for (i = 0; i < n; i++) {

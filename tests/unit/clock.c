@@ -6,7 +6,6 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "base/clock.h"
 
