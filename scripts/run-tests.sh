@@ -9,7 +9,8 @@
 # suite, which is known by its last line and counts each of its tests, or a
 # program that counts as one test: exit status 0 passed, 77 skipped with the
 # reason in its first line, anything else failed.  A command whose interpreter
-# is not installed is skipped too.
+# is not installed is skipped too.  A program that leaves out a part says so in a line
+# "[SKIP] part: reason", which counts as one skipped test.
 #
 # A sanitizer's report fails the program it is about.  AddressSanitizer writes
 # to a file for that, as Criterion does not look at how its children end once
@@ -18,7 +19,8 @@
 # A program whose last line begins "N rounds" is shown with it, and those are added
 # up, too.
 #
-# TEST_SHOW: a program whose command has this in it is shown with all that it
+# TEST_NO_CRITERION: suites that could not be built without Criterion; commands that
+# run them are skipped.  TEST_SHOW: a program whose command has this in it is shown with all that it
 # prints.  TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a
 # time, 2 if unset: most of them wait more than they compute.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
@@ -58,7 +60,7 @@ count_criterion() {
 # count_program - from the exit status $1
 count_program() {
 	case $1 in
-	0) p=1 ;;
+	0) p=1 s=$(grep -c '^\[SKIP\] ' "$output") ;;
 	77) s=1 ;;
 	*) f=1 ;;
 	esac
@@ -102,6 +104,17 @@ show_rounds() {
 	rounds=${BASH_REMATCH[1]}
 }
 
+# hindrance WORD... - why the command of these words cannot be run, if it cannot
+hindrance() {
+	local word
+
+	for word; do
+		[[ " ${TEST_NO_CRITERION:-} " != *" $word "* ]] ||
+			echo "Criterion is missing"
+	done
+	[[ $1 == */* ]] || command -v "$1" >/dev/null || echo "$1 is not installed"
+}
+
 # run COMMAND SCRATCH - what is to be shown goes to SCRATCH/shown, the counts behind it
 run() {
 	local rc word begin
@@ -113,9 +126,8 @@ run() {
 	p=0 f=0 s=0 rounds=0
 	export ASAN_OPTIONS="log_path=$scratch/report:$asan_options"
 	begin=$SECONDS
-	word=${words[0]}
-	if [[ $word != */* ]] && ! command -v "$word" >/dev/null; then
-		echo "$word is not installed" >"$output"
+	hindrance "${words[@]}" >"$output"
+	if [ -s "$output" ]; then
 		rc=77
 	else
 		timeout -k 10 "$limit" "${words[@]}" >"$output" 2>&1 </dev/null &

@@ -293,6 +293,8 @@ if command -v python3 >/dev/null 2>&1; then
 		    busbw = algbw * factors[c["collective"]]
 		    assert abs(c["busbw"] / busbw - 1) < 1e-9, c
 	EOF
+else
+	echo '[SKIP] whether JSON is valid, and bandwidths: there is no python3'
 fi
 
 # Memory that the processor may not be able to reach: through the drop-in libraries.
@@ -352,7 +354,7 @@ if command -v gnuplot >/dev/null 2>&1; then
 	quiet "$what"
 	grep -q '</svg>' "$dir/figure.svg" || fail "$what: no figure"
 else
-	echo "command.sh: no gnuplot: a real figure is not tried"
+	echo '[SKIP] a real figure: there is no gnuplot'
 fi
 
 # A rank that fails ends it, with one line.

@@ -9,7 +9,6 @@
 
 set -u
 cohort=${1:?usage: drill.sh COHORT}
-command -v python3 >/dev/null || { echo "drill.sh: no python3: skipped"; exit 77; }
 
 unset COHORT_HOST_DEVICES COHORT_FAULTS COHORT_PLATFORM
 dir=$(mktemp -d) || exit 1
@@ -39,7 +38,8 @@ grep -c -e '-  [A-Z].*\.$' "$dir/out" >"$dir/impossible"
 
 run 0 --ranks 2 --deadline 150 --slack 5000 --json
 [ ! -s "$dir/err" ] || fail "--json: wrote to standard error"
-python3 - "$dir/out" "$dir/impossible" <<'END' || fail "--json: not as it should be"
+if command -v python3 >/dev/null; then
+	python3 - "$dir/out" "$dir/impossible" <<'END' || fail "--json: not as it should be"
 import json, sys
 
 result = json.load(open(sys.argv[1]))
@@ -64,6 +64,9 @@ for c in cells:
     assert c["detected_ms"] >= (c["bound_ms"] if c["bound_ms"] > 50 else 0), c
 assert timed > 60, timed
 END
+else
+	echo '[SKIP] what the JSON has: there is no python3'
+fi
 
 # What is not in time does not hold; and where there are faults already there is no
 # drill.

@@ -38,6 +38,8 @@ if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_SYSROOT_DIR=$root
 	read -ra flags < <(pkg-config --cflags --libs cohort)
 	build "${flags[@]}"
+else
+	echo '[SKIP] cohort.pc: there is no pkg-config'
 fi
 
 "$make" --no-print-directory uninstall "${places[@]}"

@@ -42,7 +42,16 @@ while read -r line; do
 		'make drill-load'*) continue ;;
 	'build/cohort trace'*)
 		# It may have been built without what it needs.
-		build/cohort trace /dev/null 2>&1 | grep -q json-c && continue
+		if build/cohort trace /dev/null 2>&1 | grep -q json-c; then
+			echo "[SKIP] $command: built without json-c"
+			continue
+		fi
+		;;
+	scripts/*.py*)
+		if ! command -v python3 >/dev/null; then
+			echo "[SKIP] $command: there is no python3"
+			continue
+		fi
 		;;
 	'make install'*) command="$command DESTDIR=$scratch/installed" ;;
 	'scripts/compare-hang.sh '*) command="${command/.sh/.sh --timeout 3}" ;;
