@@ -112,8 +112,8 @@ cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
 # What the command uses where it is: libdw, for files and lines of stacks; json-c,
 # for cohort trace.  Compiled with it again when it comes, or goes.
-optional := $(foreach p,json-c libdw,\
-              $(shell pkg-config --exists $p 2>/dev/null && echo $p))
+optional := $(strip $(foreach p,json-c libdw,\
+              $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
 # ---- sources ----------------------------------------------------------------
