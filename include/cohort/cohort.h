@@ -583,7 +583,10 @@ struct cohort_group_options {
 	                     a tenth of a second; what has finished by then is not
 	                     told of.  The handler is
 	                     there only then, or until one that has not answered
-	                     does, and never takes the place of yours.
+	                     does, and never takes the place of yours.  A thread
+	                     is not asked if its alternate signal stack has no
+	                     room for a handler: it must have that, or none, when
+	                     it first calls.
 	                     Calls of those threads that sleep or poll may be
 	                     interrupted (EINTR).  0: they are not asked */
 

@@ -209,8 +209,11 @@ static void *worker_main(void *arg)
 	pthread_cleanup_push(worker_ends, w);
 	if (worker_may_go(w->run)) {
 		pthread_sigmask(SIG_SETMASK, &w->run->signals, NULL);
-		if (worker_bind(w->comm))
+		if (worker_bind(w->comm)) {
+			/* The user's function may give it a signal stack. */
+			thread_look_again();
 			worker_run(w->comm, w->run);
+		}
 		worker_leave(w->comm);
 	}
 	pthread_cleanup_pop(1);

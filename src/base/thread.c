@@ -2,17 +2,35 @@
 
 #include "base/thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/text.h"
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
+/* What a handler needs beside the kernel's frame, if it calls hardly anything. */
+#define HANDLER_ROOM 1024
+
+/* Atomic; threads whose alternate signal stack is too small, 0: none.  Each is put in
+ * by itself, before others know its number. */
+#define CRAMPED 64
+static atomic_int cramped[CRAMPED];
+
+/* Atomic; there was no room for one, and any may be such a thread. */
+static atomic_bool too_many_cramped;
 
 /* All signals but those that an instruction of the thread itself raises: were they
  * blocked, the kernel would end the process past the program's handler. */
@@ -49,13 +67,69 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
 	return err;
 }
 
+static bool has_small_signal_stack(void)
+{
+	size_t least = (size_t)getauxval(AT_MINSIGSTKSZ);
+	stack_t stack;
+
+	if (!least)
+		least = 4096; /* an older kernel: as much as AVX-512 takes */
+	return !sigaltstack(NULL, &stack) && !(stack.ss_flags & SS_DISABLE) &&
+	       stack.ss_size < least + HANDLER_ROOM;
+}
+
+static bool has_ended(int tid)
+{
+	return syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
+}
+
+static void note_signal_stack(int tid)
+{
+	int i, there;
+
+	/* A thread that has ended may have had this number. */
+	for (i = 0; i < CRAMPED; i++) {
+		there = tid;
+		atomic_compare_exchange_strong(&cramped[i], &there, 0);
+	}
+	if (!has_small_signal_stack())
+		return;
+	for (i = 0; i < CRAMPED; i++) {
+		there = atomic_load(&cramped[i]);
+		if ((!there || has_ended(there)) &&
+		    atomic_compare_exchange_strong(&cramped[i], &there, tid))
+			return;
+	}
+	atomic_store(&too_many_cramped, true);
+}
+
+bool thread_is_cramped(int tid)
+{
+	int i;
+
+	for (i = 0; i < CRAMPED; i++)
+		if (atomic_load(&cramped[i]) == tid)
+			return true;
+	return atomic_load(&too_many_cramped);
+}
+
+static _Thread_local int id; /* 0: not asked for yet */
+
 int thread_id(void)
 {
-	static _Thread_local int id; /* 0: not asked for yet */
+	int error = errno;
 
-	if (!id)
+	if (!id) {
 		id = (int)syscall(SYS_gettid);
+		note_signal_stack(id);
+		errno = error;
+	}
 	return id;
+}
+
+void thread_look_again(void)
+{
+	id = 0;
 }
 
 /* Open a file about a thread: no memory is taken, as the thread may be stuck with the

@@ -35,6 +35,13 @@ void thread_state(int tid, char state[THREAD_STATE_SIZE]);
 /* True if it has signal @signo blocked. */
 bool thread_blocks(int tid, int signo);
 
+/* True if, when the thread first asked for its number, its alternate signal stack had
+ * no room for a handler: a signal with one that runs there would end the process.
+ * Nobody else can see a thread's alternate stack.  thread_look_again(): as if the
+ * thread had not asked yet. */
+bool thread_is_cramped(int tid);
+void thread_look_again(void);
+
 /* A mutex for short critical sections: waiting for it spins a little before it
  * sleeps. */
 void lock_init(pthread_mutex_t *lock);

@@ -23,6 +23,10 @@
 /* The handler's own frames. */
 #define OWN_FRAMES 4
 
+/* Bytes of stack: some 1700 are what the unwinder takes, and more for functions of
+ * which it keeps several states. */
+#define WALK_ROOM 4096
+
 /* One that was given up while the thread was at it is not used before it is done. */
 #define QUESTIONS 16
 
@@ -101,6 +105,15 @@ static void take_out(uint64_t signal)
 	}
 }
 
+/* False if this is the thread's alternate stack and the unwinder would overrun it. */
+static bool has_room(const ucontext_t *context)
+{
+	uintptr_t room = (uintptr_t)__builtin_frame_address(0) -
+	                 (uintptr_t)context->uc_stack.ss_sp;
+
+	return room >= WALK_ROOM || room >= context->uc_stack.ss_size;
+}
+
 static void answer_one(struct question *q, int tid, const ucontext_t *context)
 {
 	uint64_t word = question_word(tid, ASKED);
@@ -110,7 +123,8 @@ static void answer_one(struct question *q, int tid, const ucontext_t *context)
 		return;
 	q->place = place_of(context);
 	q->count = 0;
-	if (atomic_load_explicit(&may_walk, memory_order_relaxed))
+	if (atomic_load_explicit(&may_walk, memory_order_relaxed) &&
+	    has_room(context))
 		q->count = backtrace(q->frames, STACK_FRAMES + OWN_FRAMES);
 	atomic_store(&q->word, question_word(tid, ANSWERED));
 }
@@ -337,6 +351,16 @@ static void ask_all(int signo, struct stack *stacks, int n,
 	uninstall(signo);
 }
 
+/* NULL, or why the thread is not asked. */
+static const char *hindrance(int tid, int signo)
+{
+	if (thread_blocks(tid, signo))
+		return "it blocks the signal";
+	if (thread_is_cramped(tid))
+		return "its alternate signal stack is too small";
+	return NULL;
+}
+
 void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns)
 {
 	struct timespec until = clock_timespec(deadline_ns);
@@ -347,9 +371,7 @@ void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns)
 		return;
 	}
 	for (i = 0; i < n; i++)
-		stacks[i].why = thread_blocks(stacks[i].tid, signo)
-		                        ? "it blocks the signal"
-		                        : NULL;
+		stacks[i].why = hindrance(stacks[i].tid, signo);
 	ask_all(signo, stacks, n, deadline_ns);
 	pthread_mutex_unlock(&asking);
 }

@@ -16,6 +16,15 @@
  *  B. The handler stays while a signal that was sent has not come: as it then would
  *     end the process.  It never takes the place of one of the program's.
  *  C. A thread that answers too late stores nothing where anybody looks.
+ *  D. The handler overruns no alternate stack.  Without room for the unwinder it stores
+ *     the one place where the thread is.  A thread whose alternate stack does not even
+ *     take the kernel's frame is not asked.
+ *
+ * The handler runs on the alternate stack where a thread has one.  Programs have one
+ * because their own stacks are small: a goroutine's has a few KiB, with other memory
+ * of the program right below it, and a handler there would overwrite that in silence.
+ * An alternate stack that is too small is rare, and a thread sees its own before it is
+ * asked (base/thread.h).
  */
 
 #include <stdint.h>

@@ -8,13 +8,19 @@
  */
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+#include "guard/stack.h"
 #include "support/ranks.h"
 #include "support/silent.h"
 
@@ -63,6 +69,8 @@ int go_there(struct cohort_comm *c, void *user)
 	return 0;
 }
 
+static cohort_worker_fn worker = go_there;
+
 /* Names are told if they are found in time, which a busy machine may not give: then
  * once more, but not for ever. */
 #define ATTEMPTS 5
@@ -85,7 +93,7 @@ static void stall_once(void (*place)(void), int signal)
 	o.stack_signal = signal;
 	o.on_verdict = keep_stack;
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, go_there, &place, &cause),
+	cr_assert_eq(cohort_group_run(group, worker, &place, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
@@ -276,6 +284,125 @@ Test(stack, signals_of_others_are_no_answers)
 	signals_of_others = 2;
 	stall_two();
 	is_default(SIGNAL);
+}
+
+/* ---- alternate stacks ------------------------------------------------- */
+
+#define LARGEST 16384
+#define STEP 256
+#define PAGE 4096
+#define TOO_SMALL "its alternate signal stack is too small"
+
+/* What the kernel takes at the least, and may write. */
+static size_t least(void)
+{
+	size_t frame = (size_t)getauxval(51 /* AT_MINSIGSTKSZ */);
+
+	return frame > 2048 ? frame : 2048;
+}
+
+/* And with what a handler needs that does nothing. */
+static size_t enough(void)
+{
+	return (size_t)getauxval(51) + 1024;
+}
+
+/* What is below it cannot be written. */
+static void *guarded_stack(size_t size)
+{
+	char *memory = mmap(NULL, PAGE + LARGEST, PROT_NONE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	stack_t stack = { .ss_sp = memory + PAGE, .ss_size = size };
+
+	cr_assert_neq((void *)memory, MAP_FAILED);
+	mprotect(memory + PAGE, LARGEST, PROT_READ | PROT_WRITE);
+	cr_assert_eq(sigaltstack(&stack, NULL), 0);
+	return memory;
+}
+
+static void no_stack(void *memory)
+{
+	sigaltstack(&(stack_t){ .ss_flags = SS_DISABLE }, NULL);
+	munmap(memory, PAGE + LARGEST);
+}
+
+struct guarded {
+	size_t size;
+	atomic_int tid; /* 0: it is not there yet */
+};
+
+static bool is_in_there(void *place)
+{
+	Dl_info info;
+
+	return dladdr(place, &info) && info.dli_sname &&
+	       strcmp(info.dli_sname, "spinning_in_here") == 0;
+}
+
+static void *spin_on_guarded(void *arg)
+{
+	struct guarded *g = arg;
+	void *memory = guarded_stack(g->size);
+
+	atomic_store(&g->tid, thread_id());
+	spinning_in_here();
+	no_stack(memory);
+	return NULL;
+}
+
+static void ask_guarded(size_t size, struct stack *stack)
+{
+	struct guarded g = { .size = size };
+	pthread_t thread;
+
+	atomic_store(&is_there, false);
+	atomic_store(&may_go, false);
+	cr_assert_eq(pthread_create(&thread, NULL, spin_on_guarded, &g), 0);
+	while (!atomic_load(&is_there))
+		sched_yield();
+	stack->tid = atomic_load(&g.tid);
+	stack_take(SIGNAL, stack, 1, UINT64_MAX);
+	atomic_store(&may_go, true);
+	pthread_join(thread, NULL);
+}
+
+Test(stack, handler_overruns_no_alternate_stack)
+{
+	int walked = dlsym(RTLD_DEFAULT, "_dl_find_object") ? 2 : 1;
+	struct stack stack;
+	size_t size;
+
+	stack_prepare();
+	for (size = least(); size <= LARGEST; size += STEP) {
+		ask_guarded(size, &stack);
+		if (size < enough()) {
+			cr_assert_str_eq(stack.why, TOO_SMALL, "%zu", size);
+			continue;
+		}
+		cr_assert_null(stack.why, "%zu: %s", size, stack.why);
+		/* The place alone where there is no room for the unwinder. */
+		cr_assert_geq(stack.count, size < enough() + 8192 ? 1 : walked,
+		              "%zu", size);
+		cr_assert(is_in_there(stack.frames[0]), "%zu", size);
+	}
+}
+
+/* As a runtime does that starts threads of its own: before any call. */
+static int go_guarded(struct cohort_comm *c, void *user)
+{
+	void *memory = guarded_stack(least());
+	int rc = go_there(c, user);
+
+	no_stack(memory);
+	return rc;
+}
+
+Test(stack, of_a_thread_with_too_small_an_alternate_stack_is_not_to_be_had)
+{
+	worker = go_guarded;
+	stall(spinning_in_here, SIGNAL);
+	says("; stack unavailable: " TOO_SMALL);
+	cr_assert_str_eq(told, "stack unavailable: " TOO_SMALL);
 }
 
 /* ---- several verdicts ------------------------------------------------- */
