@@ -559,7 +559,7 @@ $(unit): $(call objects,$(unit_sources)) \
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
 # Its functions are to be found by their names, in stacks.
-$(api) $(tests)/stress/stack: link += -rdynamic
+$(unit) $(api) $(tests)/stress/stack: link += -rdynamic
 $(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
                             $(whole) $(support)
 	$(call say,LINK,$@)

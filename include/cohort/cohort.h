@@ -434,7 +434,9 @@ struct cohort_rank_report {
 		[64]; /* of the thread, as the system tells: "asleep in futex",
 	                    "running"; or "" */
 	const char *stack; /* where the thread was when the deadline passed, the
-	                      innermost first: "f (a.c:12) < g < main"; or "stack
+	                      program's innermost function first, without what
+	                      that called in the C library and in this one:
+	                      "f (a.c:12) < g < main"; or "stack
 	                      unavailable: " and why; "" if it was not asked
 	                      (stack_signal) */
 	uint64_t reserved[4];

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 /* Of one thread, and of threads at a time. */
-#define STACK_FRAMES 40
+#define STACK_FRAMES 64
 #define STACKS 8
 
 struct stack {

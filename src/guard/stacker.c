@@ -17,34 +17,48 @@
 #define NAME_NS (45 * UINT64_C(1000000))
 
 /* Frames of the short form. */
-#define BRIEF 4
+#define BRIEF 8
 
 /* ---- names ------------------------------------------------------------ */
 
-static void add_frame(struct text *t, const struct stack *stack, int i,
-                      bool more)
+/* Of a return address the call before it. */
+static uintptr_t address_of(const struct stack *stack, int i)
 {
-	/* Of a return address the call before it. */
-	uintptr_t address = (uintptr_t)stack->frames[i] - (i > 0);
+	return (uintptr_t)stack->frames[i] - (i > 0);
+}
 
-	if (i)
-		text_add(t, " < ");
+/* The innermost frame of the program; 0: there is none. */
+static int first_of_program(const struct stack *stack)
+{
+	int i = 0;
+
+	while (i < stack->count && symbol_is_plumbing(address_of(stack, i)))
+		i++;
+	return i < stack->count ? i : 0;
+}
+
+static void add_frame(struct text *t, uintptr_t address, bool more)
+{
 	if (!more || !symbol_more(t, address))
 		symbol_add(t, address);
 }
 
-static void name_one(const struct stack *stack, struct stack_report *out,
-                     bool more)
+void stacker_name(const struct stack *stack, struct stack_report *out,
+                  bool more)
 {
 	struct text t = { out->text, sizeof(out->text) };
 	struct text brief = { out->brief, sizeof(out->brief) };
+	int i, first = first_of_program(stack);
 	char *end = out->text;
-	int i;
 
 	out->text[0] = out->brief[0] = '\0';
-	for (i = 0; i < stack->count; i++) {
-		add_frame(&t, stack, i, more);
-		if (i < BRIEF)
+	/* More than fit are not looked up. */
+	for (i = first; i < stack->count && t.room > 1; i++) {
+		if (i > first)
+			text_add(&t, " < ");
+		add_frame(&t, address_of(stack, i), more);
+		if (i == first || (i < first + BRIEF &&
+		                   t.at - out->text < (long)sizeof(out->brief)))
 			end = t.at;
 	}
 	text_add(&brief, "%.*s", (int)(end - out->text), out->text);
@@ -56,7 +70,7 @@ static void name_all(struct stacker *s, bool more)
 
 	for (i = 0; i < s->n; i++)
 		if (!s->stacks[i].why)
-			name_one(&s->stacks[i], &s->names[more][i], more);
+			stacker_name(&s->stacks[i], &s->names[more][i], more);
 }
 
 static void *stacker_main(void *arg)

@@ -27,9 +27,10 @@
 struct stack_report {
 	int rank;
 	int tid;         /* its thread's */
-	char text[1000]; /* frames, the innermost first: "f (a.c:1) < g < main";
-	                    or STACK_UNAVAILABLE and why */
-	char brief[160]; /* the first of them */
+	char text[1000]; /* frames from the program's innermost on:
+	                    "f (a.c:1) < g < main"; or STACK_UNAVAILABLE and
+	                    why */
+	char brief[192]; /* the first of them */
 };
 
 struct stacker {
@@ -57,6 +58,12 @@ int stacker_start(struct stacker *s, int signo, const char *group);
 /* The stacks of @n threads, at most STACK_RANKS, into reports of which only the rank
  * and the thread are set.  Blocks for at most a tenth of a second.  One thread at a time. */
 void stacker_report(struct stacker *s, struct stack_report *reports, int n);
+
+/* Put the names of @stack's frames into @out, with what symbol_more tells if @more.
+ * Frames of the C library and of this one before the first of the program are left
+ * out, unless there are no others. */
+void stacker_name(const struct stack *stack, struct stack_report *out,
+                  bool more);
 
 /* Stop; false if it hangs in names until then. */
 bool stacker_stop(struct stacker *s, uint64_t deadline_ns);

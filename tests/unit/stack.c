@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that are asked for their stacks while others have not answered
+ * Threads that are asked for their stacks while others have not answered; and what is
+ * told of a stack
  */
 
 #include <criterion/criterion.h>
@@ -11,10 +12,12 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "guard/stack.h"
+#include "guard/stacker.h"
 #include "support/silent.h"
 
 TestSuite(stack, .timeout = 60);
@@ -225,4 +228,87 @@ Test(stack, has_room_for_so_many_threads_that_are_at_their_answers)
 	end(&spinning);
 	for (i = 0; i < QUESTIONS; i++)
 		end(&walking[i]);
+}
+
+/* ---- what is told ------------------------------------------------------ */
+
+/* Functions of the program, to be found by their names. */
+#define FUNCTION(n)                                                            \
+	__attribute__((visibility("default"), noinline)) int f##n(void);       \
+	int f##n(void)                                                         \
+	{                                                                      \
+		static volatile int number = n;                                \
+                                                                               \
+		return number;                                                 \
+	}
+
+FUNCTION(1)
+FUNCTION(2)
+FUNCTION(3)
+FUNCTION(4)
+FUNCTION(5)
+FUNCTION(6)
+FUNCTION(7)
+FUNCTION(8)
+FUNCTION(9)
+
+/* Where a call returns to in a function. */
+static void call_from(struct stack *stack, void *function)
+{
+	cr_assert_not_null(function);
+	stack->frames[stack->count++] = (char *)function + 1;
+}
+
+static void call_from_libc(struct stack *stack, const char *name)
+{
+	call_from(stack, dlsym(RTLD_NEXT, name));
+}
+
+static void call_from_nine(struct stack *stack)
+{
+	int (*const functions[])(void) = { f1, f2, f3, f4, f5, f6, f7, f8, f9 };
+	size_t i;
+
+	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		call_from(stack, (void *)functions[i]);
+}
+
+Test(stack, is_told_from_the_first_function_of_the_program_on)
+{
+	struct stack stack = { 0 };
+	struct stack_report told;
+	int i;
+
+	/* As many as there ever were, and more. */
+	for (i = 0; i < STACK_FRAMES - 12; i++)
+		call_from_libc(&stack, i % 2 ? "nanosleep" : "syscall");
+	call_from_nine(&stack);
+	call_from_libc(&stack, "qsort");
+	stacker_name(&stack, &told, false);
+	cr_assert_str_eq(told.brief, "f1 < f2 < f3 < f4 < f5 < f6 < f7 < f8");
+	cr_assert_str_eq(told.text, "f1 < f2 < f3 < f4 < f5 < f6 < f7 < f8 < "
+	                            "f9 < qsort");
+}
+
+Test(stack, is_told_with_what_calls_back)
+{
+	struct stack stack = { 0 };
+	struct stack_report told;
+
+	call_from(&stack, (void *)f1);
+	call_from_libc(&stack, "qsort");
+	call_from(&stack, (void *)f2);
+	stacker_name(&stack, &told, false);
+	cr_assert_str_eq(told.text, "f1 < qsort < f2");
+}
+
+Test(stack, without_the_program_is_told_as_it_is)
+{
+	struct stack stack = { 0 };
+	struct stack_report told;
+
+	call_from_libc(&stack, "syscall");
+	call_from_libc(&stack, "qsort");
+	stacker_name(&stack, &told, false);
+	cr_assert_str_eq(told.text, "syscall < qsort");
 }
