@@ -52,6 +52,7 @@
  *  [2] submit, other rank           -   -   -   -   -   X
  *  [3] wait, synchronize, cause     -   -   -   -   -   X
  *  [4] cohort_group_abort           -   -   -   -   -   X
+ *      cohort_comm_fail             -   -   -   -   -   X
  *      cohort_abort_fire, _fired    -   -   -   -   -   -
  *  [5] cohort_comm_close            B   -   -   -   B   X
  *  [6] cohort_group_close           X   X   X   X   X   X
@@ -367,7 +368,8 @@ enum cohort_policy {
  *  CLOSE_STUCK     the same of an end in peace
  *  GRAPH_ALIVE     the same, and calls were captured into CUDA graphs, which NCCL
  *                  waits for; @rank is the first that has
- *  WORKER          the worker of @rank returned an error, or could not be bound
+ *  WORKER          the worker of @rank returned an error, or could not be bound; or the
+ *                  rank gave up (cohort_comm_fail())
  *  ABORTED         cohort_group_abort(), a handle, or a close whose time was up
  *  CYCLE           ranks wait for each other in sends and receives: each for the
  *                  next, and the last for the first; @rank is -1
@@ -668,7 +670,8 @@ struct cohort_cause {
 	                    several; -1: none */
 	int nccl;        /* ncclResult_t where one was involved, else 0 */
 	int cuda;        /* cudaError_t where one was involved, else 0 */
-	int worker;      /* what the rank's worker returned, else 0 */
+	int worker;      /* what the rank's worker returned, or gave to
+	                    cohort_comm_fail(); else 0 */
 	uint64_t ticket; /* of the operation it came from, 0: none */
 	uint64_t collective; /* its number among the rank's, from 1; 0: none */
 	uint64_t time_ns;    /* when it was set, on CLOCK_MONOTONIC */
@@ -1036,6 +1039,29 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  */
 COHORT_API int cohort_comm_bind(struct cohort_comm *comm);
 COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
+
+/*
+ * cohort_comm_fail - this rank gives up, for a reason of its own
+ * @code: the program's, not 0
+ * @text: for people, copied (up to 200 bytes); NULL: none
+ *
+ * Ends the group, as cohort_group_abort() does, with this rank to blame: the cause's
+ * status is COHORT_WORKER, its kind COHORT_VERDICT_WORKER, @rank this one, @worker
+ * @code, and its text like "rank 1 gave up with -7: shard 12 is unreadable".  Nothing is
+ * asked of the other ranks, whose calls and waits answer with the cause.  In
+ * cohort_group_run() what the worker returns afterwards changes nothing: the first cause
+ * counts.
+ *
+ * Any thread, also for a communicator that is bound to another, that another thread is
+ * inside of, or that was closed while its group is open; not a signal handler, which has
+ * cohort_abort_fire().  Does not block.
+ *
+ * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one, so also
+ * for a former generation and a rank that was abandoned; COHORT_INVALID for a @code of
+ * 0.
+ */
+COHORT_API int cohort_comm_fail(struct cohort_comm *comm, int code,
+                                const char *text);
 
 /*
  * cohort_tag - a label for this rank's calls from now on

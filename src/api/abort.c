@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles: references to the block that holds a clique's cause
+ * Abort handles: references to the block that holds a clique's cause; and a rank that
+ * gives up
  *
- * Firing and asking take no lock, no memory and no thread-local storage (so no
+ * Firing a handle and asking it take no lock, no memory and no thread-local storage (so no
  * text for cohort_last_error() either): a signal handler may.
  */
 
 #include "api/comm.h"
 #include "base/process.h"
+#include "base/status.h"
 
 struct cohort_abort *cohort_comm_abort_handle(struct cohort_comm *comm)
 {
@@ -35,4 +37,25 @@ void cohort_abort_put(struct cohort_abort *handle)
 {
 	if (handle)
 		cause_put(handle);
+}
+
+int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
+{
+	const struct cohort_cause cause = {
+		.status = COHORT_WORKER,
+		.kind = COHORT_VERDICT_WORKER,
+		.rank = comm ? comm->rank : -1,
+		.worker = code,
+	};
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!code)
+		return error_set(COHORT_INVALID,
+		                 "code is 0, which is no failure");
+	return clique_fire(comm->clique, &cause,
+	                   "rank %d gave up with %d%s%.*s", comm->rank, code,
+	                   text ? ": " : "", CAUSE_MAX_REASON,
+	                   text ? text : "");
 }

@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-#define MAX_REASON 200
-
 void rank_set_spell(struct text *t, const uint64_t *set)
 {
 	const char *gap = "";
@@ -116,10 +114,11 @@ int cause_set_aborted(struct cohort_abort *a, const char *reason)
 		.kind = COHORT_VERDICT_ABORTED,
 		.rank = -1,
 	};
-	char *end = append(what.text, "aborted", MAX_REASON);
+	char *end = append(what.text, "aborted", CAUSE_MAX_REASON);
 
 	if (reason)
-		append(append(end, ": ", MAX_REASON), reason, MAX_REASON);
+		append(append(end, ": ", CAUSE_MAX_REASON), reason,
+		       CAUSE_MAX_REASON);
 	return cause_set(a, &what);
 }
 

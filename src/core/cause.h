@@ -25,6 +25,9 @@
 
 #define CAUSE_SLOTS 8
 
+/* Bytes of a caller's text that go into a cause. */
+#define CAUSE_MAX_REASON 200
+
 struct cohort_abort {
 	/* Atomic; the clique's, and one per handle. */
 	atomic_uint references;

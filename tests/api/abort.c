@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles: who fires, when, and what is left
+ * Abort handles: who fires, when, and what is left; and ranks that give up
  */
 
 #include <criterion/criterion.h>
@@ -145,5 +145,123 @@ Test(handle, keeps_no_reference_to_the_reason)
 	memset(reason, '-', sizeof(reason) - 1);
 	cohort_group_cause(group, &cause);
 	expect_ending(cause.text, "aborted: mine");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- a rank that gives up --------------------------------------------- */
+
+Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason)
+{
+	int32_t a = 1;
+	uint64_t t = ranks_sum(comms[0], &a);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_comm_fail(comms[1], -7, "shard 12 is unreadable"),
+	             COHORT_OK);
+	cr_assert_eq(cohort_abort_fired(handle), 1);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_WORKER);
+	cohort_comm_cause(comms[0], &cause);
+	cr_assert_eq(cause.status, COHORT_WORKER);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_WORKER);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.worker, -7);
+	expect_ending(cause.text,
+	              "rank 1 gave up with -7: shard 12 is unreadable");
+	cr_assert_eq(cohort_comm_fail(comms[0], 3, NULL), COHORT_ALREADY);
+	cohort_comm_cause(comms[0], &cause);
+	cr_assert_eq(cause.worker, -7);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, a_rank_gives_up_with_something_and_of_a_communicator)
+{
+	expect(cohort_comm_fail(comms[0], 0, "nothing"), COHORT_INVALID,
+	       "code is 0");
+	expect(cohort_comm_fail(NULL, 1, NULL), COHORT_INVALID, "comm is NULL");
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, a_rank_may_give_up_without_a_text_or_with_a_long_one)
+{
+	char text[1000];
+	struct cohort_cause cause;
+
+	memset(text, 'x', sizeof(text)); /* and no zero behind it */
+	cr_assert_eq(cohort_comm_fail(comms[1], 5, text), COHORT_OK);
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(strspn(strchr(cause.text, 'x'), "x"), 200);
+	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
+	cr_assert_eq(cohort_comm_fail(comms[0], 6, NULL), COHORT_ALREADY);
+	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
+	cr_assert_eq(cohort_comm_fail(comms[0], 6, NULL), COHORT_OK);
+	cohort_group_cause(group, &cause);
+	expect_ending(cause.text, "rank 0 gave up with 6");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static void *give_up_elsewhere(void *comm)
+{
+	return cohort_comm_fail(comm, 9, NULL) == COHORT_OK ? NULL : comm;
+}
+
+static void give_up_from_another_thread(struct cohort_comm *comm)
+{
+	pthread_t thread;
+	void *failed;
+
+	pthread_create(&thread, NULL, give_up_elsewhere, comm);
+	pthread_join(thread, &failed);
+	cr_assert_null(failed, "%s", cohort_last_error());
+}
+
+Test(handle, any_thread_may_give_up_for_a_bound_rank_that_is_inside)
+{
+	void *native;
+
+	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);
+	give_up_from_another_thread(comms[0]);
+	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_WORKER);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(handle, a_rank_that_has_left_may_still_give_up)
+{
+	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
+	give_up_from_another_thread(comms[1]);
+	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_WORKER);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+struct split {
+	struct cohort_comm *comm, **child;
+};
+
+static void *split_other(void *arg)
+{
+	struct split *s = arg;
+
+	ranks_must(cohort_comm_split(s->comm, 0, 0, s->child), "split");
+	return NULL;
+}
+
+Test(handle, a_rank_of_a_split_communicator_gives_up_for_that_alone)
+{
+	struct cohort_abort *of_child;
+	struct cohort_comm *children[2];
+	struct split other = { comms[1], &children[1] };
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, split_other, &other);
+	cr_assert_eq(cohort_comm_split(comms[0], 0, 0, &children[0]),
+	             COHORT_OK);
+	pthread_join(thread, NULL);
+	of_child = cohort_comm_abort_handle(children[0]);
+	cr_assert_eq(cohort_comm_fail(children[1], 9, NULL), COHORT_OK);
+	cr_assert_eq(cohort_abort_fired(of_child), 1);
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	cohort_abort_put(of_child);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
