@@ -756,8 +756,12 @@ COHORT_API int cohort_group_split(struct cohort_group *group,
 /*
  * What a rank's thread runs.  Its communicator is bound to the thread and its
  * current device is the rank's.  Anything but 0 ends the group: the other
- * ranks are unblocked with COHORT_WORKER as the cause.  No exception, panic or
- * longjmp() may leave it; pthread_exit() is the exit of a thread that is bound (see
+ * ranks are unblocked with COHORT_WORKER as the cause.  The cause's text has what was
+ * returned, and if that is the result of the last call of this thread that failed, its
+ * cohort_last_error(), too: "the worker of rank 1 returned -1: root is 9, not 0 to 3".
+ * It has not if the rank has queued something since: that error was dealt with.  A
+ * worker with a reason of its own calls cohort_comm_fail() first.  No exception, panic
+ * or longjmp() may leave it; pthread_exit() is the exit of a thread that is bound (see
  * cohort_comm_bind()).
  */
 typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);

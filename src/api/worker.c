@@ -116,6 +116,21 @@ static void decide(struct run *run, int go)
 	pthread_mutex_unlock(&run->lock);
 }
 
+/* The text that goes with what a worker has returned: of this thread's last error, if
+ * that had the same status and the rank has queued nothing since; else "". */
+static const char *reason(const struct cohort_comm *comm, int returned)
+{
+	uint64_t last = atomic_load(&comm->last), error_ns;
+	struct record record;
+
+	if (error_status(&error_ns) != returned)
+		return "";
+	if (recorder_read(&comm->recorder, last, &record) &&
+	    record.submitted_ns > error_ns)
+		return ""; /* it was dealt with */
+	return cohort_last_error();
+}
+
 /* Bound, on its device, run the user's function. */
 static void worker_run(struct cohort_comm *comm, struct run *run)
 {
@@ -125,6 +140,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		.rank = comm->rank,
 	};
 	cudaError_t error = p->cudaSetDevice(comm->device);
+	const char *why;
 
 	if (error != cudaSuccess) {
 		cause.status = native_cuda(p, "cudaSetDevice", error);
@@ -134,13 +150,16 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		            cohort_last_error());
 		return;
 	}
+	error_forget(); /* what was in the way of the bind */
 	cause.worker = run->fn(comm, run->user);
 	if (!cause.worker)
 		return;
 	cause.status = COHORT_WORKER;
 	cause.kind = COHORT_VERDICT_WORKER;
-	clique_fire(comm->clique, &cause, "the worker of rank %d returned %d",
-	            comm->rank, cause.worker);
+	why = reason(comm, cause.worker);
+	clique_fire(comm->clique, &cause,
+	            "the worker of rank %d returned %d%s%s", comm->rank,
+	            cause.worker, *why ? ": " : "", why);
 }
 
 /* Without an owner the rank cannot be run: its thread's end would not be seen. */

@@ -9,11 +9,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/type.h"
 
 #define TEXT_SIZE 1024
 
 static _Thread_local char last_error[TEXT_SIZE];
+static _Thread_local int last_status;
+static _Thread_local uint64_t last_ns;
 
 int error_set(int status, const char *format, ...)
 {
@@ -24,7 +27,21 @@ int error_set(int status, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	snprintf(last_error, sizeof(last_error), "%s", text);
+	last_status = status;
+	last_ns = clock_quick();
 	return status;
+}
+
+int error_status(uint64_t *time_ns)
+{
+	*time_ns = last_ns;
+	return last_status;
+}
+
+void error_forget(void)
+{
+	last_error[0] = '\0';
+	last_status = COHORT_OK;
 }
 
 const char *cohort_last_error(void)

@@ -14,4 +14,9 @@
 int error_set(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* The status that this thread last gave to error_set(), and when it did, by
+ * clock_quick(); COHORT_OK if it never has, or has forgotten it. */
+int error_status(uint64_t *time_ns);
+void error_forget(void);
+
 #endif

@@ -152,6 +152,57 @@ Test(run, any_failing_rank_is_found_also_the_first)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* ---- what the cause says of a worker that returned an error ------------ */
+
+enum fault { REFUSED, REFUSED_ONCE, OTHER_CODE, GIVES_UP };
+
+/* Rank 1 has a call refused, and makes of that what it is told. */
+static int fail_by_a_call(struct cohort_comm *comm, void *user)
+{
+	enum fault fault = *(enum fault *)user;
+	int32_t value = 1;
+	int rc = COHORT_OK;
+
+	if (cohort_comm_rank(comm) == 1)
+		rc = cohort_broadcast(comm, &value, &value, 1, COHORT_I32, 9,
+		                      NULL, NULL);
+	if (fault == REFUSED_ONCE || rc == COHORT_OK)
+		if (ranks_sum_wait(comm, &value) != COHORT_OK)
+			return COHORT_SYSTEM;
+	if (rc != COHORT_OK && fault == GIVES_UP)
+		cohort_comm_fail(comm, 77, "no such root");
+	return fault == OTHER_CODE && rc != COHORT_OK ? 77 : rc;
+}
+
+static void expect_cause(enum fault fault, const char *text)
+{
+	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, fail_by_a_call, &fault, &cause),
+	             COHORT_WORKER);
+	cr_assert_eq(cause.rank, 1);
+	expect_ending(cause.text, text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(run, the_text_of_the_error_that_a_worker_returned_is_in_the_cause)
+{
+	expect_cause(REFUSED, "the worker of rank 1 returned -1: broadcast: "
+	                      "root is 9, not 0 to 1");
+}
+
+Test(run, an_error_that_a_worker_dealt_with_is_not_in_the_cause)
+{
+	expect_cause(REFUSED_ONCE, "the worker of rank 1 returned -1");
+	expect_cause(OTHER_CODE, "the worker of rank 1 returned 77");
+}
+
+Test(run, a_reason_that_a_worker_gave_counts_and_not_what_it_returned)
+{
+	expect_cause(GIVES_UP, "rank 1 gave up with 77: no such root");
+}
+
 static int stuck_or_wait(struct cohort_comm *comm, void *user)
 {
 	struct shared *s = user;
