@@ -225,6 +225,17 @@ enum cohort_op {
 #undef COHORT_OP_ENUM
 };
 
+/*
+ * cohort_status_name, cohort_type_name, cohort_op_name - the names of values
+ *
+ * "COHORT_STALLED", "float32", "sum"; "premul sum" for every number that
+ * cohort_premul_sum_create() may give.  Never NULL: for a value this version does not
+ * know, a text that says so.  Any thread; none blocks.
+ */
+COHORT_API const char *cohort_status_name(int status);
+COHORT_API const char *cohort_type_name(int type);
+COHORT_API const char *cohort_op_name(int op);
+
 /* cohort_type_size - bytes of one element of a type; 0 for no such type.  Any
  * thread; does not block. */
 COHORT_API size_t cohort_type_size(int type);

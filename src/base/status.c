@@ -49,6 +49,21 @@ const char *cohort_last_error(void)
 	return last_error;
 }
 
+static const char unknown[] =
+	"a status that this version of cohort does not know";
+
+const char *cohort_status_name(int status)
+{
+	switch (status) {
+#define STATUS_NAME(name, value, text)                                         \
+	case value:                                                            \
+		return #name;
+		COHORT_STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+	}
+	return unknown;
+}
+
 const char *cohort_status_text(int status)
 {
 	switch (status) {
@@ -58,7 +73,7 @@ const char *cohort_status_text(int status)
 		COHORT_STATUS_LIST(STATUS_CASE)
 #undef STATUS_CASE
 	}
-	return "a status that this version of cohort does not know";
+	return unknown;
 }
 
 #define STRING(x) #x

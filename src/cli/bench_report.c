@@ -64,13 +64,7 @@ void bench_evaluate(struct bench_plan *plan)
 
 const char *bench_type_name(int type)
 {
-	static const char *const names[] = {
-#define TYPE_NAME(name, value, bytes, text) [name] = text,
-		COHORT_TYPE_LIST(TYPE_NAME)
-#undef TYPE_NAME
-	};
-
-	return names[type];
+	return cohort_type_name(type);
 }
 
 const char *bench_op_name(int op)

@@ -133,7 +133,7 @@ bool op_has_root(enum op_kind kind)
 	return kinds[kind].rooted;
 }
 
-const char *type_name(int type)
+const char *cohort_type_name(int type)
 {
 	switch (type) {
 #define TYPE_NAME(name, value, bytes, text)                                    \
@@ -142,21 +142,21 @@ const char *type_name(int type)
 		COHORT_TYPE_LIST(TYPE_NAME)
 #undef TYPE_NAME
 	}
-	return "?";
+	return "a type that this version of cohort does not know";
 }
 
-const char *redop_name(int redop)
+const char *cohort_op_name(int op)
 {
-	switch (redop) {
+	switch (op) {
 #define REDOP_NAME(name, value, text)                                          \
 	case value:                                                            \
 		return text;
 		COHORT_OP_LIST(REDOP_NAME)
 #undef REDOP_NAME
-	case REDOP_PREMUL_SUM:
-		return "premul sum";
 	}
-	return "?";
+	if (op >= REDOP_FIRST_NUMBER)
+		return "premul sum";
+	return "an op that this version of cohort does not know";
 }
 
 size_t op_bytes_of_all(const struct op *op)

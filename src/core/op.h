@@ -62,6 +62,10 @@ static inline bool op_has_no_tensors(enum op_kind kind)
  * may differ between ranks. */
 #define REDOP_PREMUL_SUM (COHORT_AVG + 1)
 
+/* That of the first of them for the program: far from the built-in ones, and from those
+ * of NCCL to come. */
+#define REDOP_FIRST_NUMBER 4096
+
 /* The enum cohort_op that @redop is, or REDOP_PREMUL_SUM. */
 static inline int redop_kind(int redop)
 {
@@ -94,9 +98,17 @@ static inline const char *op_name_of(const struct op *op)
 /* The native function that does it: "ncclAllReduce". */
 const char *op_native_name(enum op_kind kind);
 
-/* Names for people: "float32", "sum"; "?" for no such thing. */
-const char *type_name(int type);
-const char *redop_name(int redop);
+/* Names for people: "float32", "sum". */
+static inline const char *type_name(int type)
+{
+	return cohort_type_name(type);
+}
+
+static inline const char *redop_name(int kind)
+{
+	return cohort_op_name(kind == REDOP_PREMUL_SUM ? REDOP_FIRST_NUMBER
+	                                               : kind);
+}
 
 bool op_has_redop(enum op_kind kind);
 bool op_has_root(enum op_kind kind);

@@ -8,9 +8,6 @@
 #include "core/clique.h"
 #include "core/native.h"
 
-/* Far from the built-in ones, and from those of NCCL to come. */
-#define FIRST_NUMBER 4096
-
 /* Numbers of one place of the table are that far apart. */
 static struct redop *place_of(struct cohort_comm *c, int number)
 {
@@ -41,7 +38,7 @@ static int new_number(struct cohort_comm *c)
 	int number;
 
 	do
-		number = FIRST_NUMBER +
+		number = REDOP_FIRST_NUMBER +
 		         (int)(atomic_fetch_add_explicit(&numbers, 1,
 		                                         memory_order_relaxed) %
 		               (1u << 30));

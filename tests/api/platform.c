@@ -126,10 +126,22 @@ Test(facts, drop_in_libraries_name_themselves)
 	cr_assert_gt(info.nccl_version, 20000);
 }
 
-Test(facts, texts_and_sizes)
+Test(facts, texts_names_and_sizes)
 {
 	cr_assert_str_eq(cohort_status_text(COHORT_OK), "success");
 	cr_assert_not_null(strstr(cohort_status_text(-12345), "not know"));
+	cr_assert_str_eq(cohort_status_name(COHORT_STALLED), "COHORT_STALLED");
+	cr_assert_str_eq(cohort_status_name(COHORT_OK), "COHORT_OK");
+	cr_assert_not_null(strstr(cohort_status_name(5), "not know"));
+	cr_assert_str_eq(cohort_type_name(COHORT_F32), "float32");
+	cr_assert_str_eq(cohort_type_name(COHORT_I8), "int8");
+	cr_assert_not_null(strstr(cohort_type_name(12), "not know"));
+	cr_assert_not_null(strstr(cohort_type_name(-1), "not know"));
+	cr_assert_str_eq(cohort_op_name(COHORT_SUM), "sum");
+	cr_assert_str_eq(cohort_op_name(COHORT_AVG), "avg");
+	cr_assert_str_eq(cohort_op_name(1 << 20), "premul sum");
+	cr_assert_not_null(strstr(cohort_op_name(-1), "not know"));
+	cr_assert_not_null(strstr(cohort_op_name(COHORT_AVG + 1), "not know"));
 	cr_assert_eq(cohort_type_size(COHORT_F8E4M3), 1);
 	cr_assert_eq(cohort_type_size(COHORT_BF16), 2);
 	cr_assert_eq(cohort_type_size(COHORT_F64), 8);
