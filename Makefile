@@ -211,7 +211,7 @@ api_sources := \
   tests/api/abort.c tests/api/adaptive.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
   tests/api/dump.c tests/api/enqueue.c \
-  tests/api/group.c tests/api/guard.c tests/api/host_memory.c \
+  tests/api/group.c tests/api/guard.c tests/api/host_memory.c tests/api/hung.c \
   tests/api/host_memory_ends.c tests/api/host_memory_order.c tests/api/join.c tests/api/known.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
@@ -251,7 +251,7 @@ fault_tests := gradients memory native steady
 stress_tests := collectives generations joins owner recorder recycled reducer shared stack streams \
                 turns
 # Those of which each round opens a group and ends it.
-race_tests := abort agree buffers dumps exits flush handles host_memory lives messages mix prober \
+race_tests := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
               respawn siblings splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \

@@ -21,10 +21,12 @@
  *     or free.  If it fails, nothing was stored and nothing is owed.
  *  2. A communicator belongs to its group: cohort_comm_close() leaves early,
  *     cohort_group_close() closes those that are left.  No call may use a
- *     communicator after its group was closed, but for those of workers that a
- *     run left behind, by these.  Joined ranks have no group: the last of them
- *     in the process that is closed closes it.  A stream that still waits for a
- *     ticket (cohort_stream_after()) may go on.
+ *     communicator after its group was closed, with two exceptions: a worker that
+ *     a run left behind may, and so may a thread that a communicator was bound to
+ *     (cohort_comm_bind()), until it unbinds that.  Both may use the communicators
+ *     that were split from theirs, too, and are told COHORT_STALE.  Joined ranks
+ *     have no group: the last of them in the process that is closed closes it.  A
+ *     stream that still waits for a ticket (cohort_stream_after()) may go on.
  *  3. Buffers passed to a collective are borrowed until its ticket is answered.
  *  4. A ticket is a number: nothing to release, ask as often as you like.
  *  5. A ticket that answers with a cause leaves its output buffers undefined,
@@ -734,8 +736,12 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  * native communicators, all in one group of calls; if the wait expires or the
  * group gets a cause, it aborts them instead.  Former generations go, too.  No
  * other call may be using the group or its communicators (COHORT_STATE is answered
- * where that is seen), but for workers that a run left behind: their communicators
- * stay until they return.  After the abort it waits up to the abort deadline each for
+ * where that is seen), with the two exceptions of rule 2, for threads that hang: if the
+ * group has a cause, they may make a call at any time, also during the close.  So
+ * abort first what has a rank that hangs.  The communicators of workers that a run left
+ * behind stay in memory until these return, those that are bound to other threads until
+ * these unbind them or exit, each with its group's.  What is bound to the calling thread
+ * is unbound.  After the abort it waits up to the abort deadline each for
  * an on_verdict that is running and for the device to give memory back.
  *
  * COHORT_OK; COHORT_STATE while cohort_group_run() is running or a call is
@@ -1044,13 +1050,19 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * with COHORT_THREAD_EXITED and that rank as the cause: it could never make its
  * next call.  Unbind first to leave in peace.  Workers of cohort_group_run() are
  * bound already, and unbound when they return.  (If the thread exits inside a native
- * call, the others are told COHORT_WEDGED when the abort deadline has passed.)  Neither
- * blocks.
+ * call, the others are told COHORT_WEDGED when the abort deadline has passed.)
+ *
+ * The group of a bound communicator may be closed by another thread, after an abort also
+ * while its own thread hangs.  That thread may then still use the communicator: calls
+ * that queue something answer COHORT_STALE, tickets and the cause answer as before.  Its
+ * cohort_comm_unbind(), or its exit, gives the memory back, and may wait for the device
+ * to do so; no call may use the communicator after that.  Otherwise neither blocks.
  *
  * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not
  * bound at all; COHORT_OWNER if it is bound to another thread; COHORT_BUSY if
- * another thread is inside; COHORT_STATE if closed; COHORT_SYSTEM if the thread's
- * end cannot be watched; COHORT_INVALID.
+ * another thread is inside; COHORT_INVALID.  Bind only: COHORT_STATE if it was closed,
+ * COHORT_STALE if its group was respawned or closed, COHORT_SYSTEM if the thread's end
+ * cannot be watched.
  */
 COHORT_API int cohort_comm_bind(struct cohort_comm *comm);
 COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
@@ -1139,14 +1151,17 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  * communicator lives until the group is closed, as NCCL frees all of a
  * process's ranks together.  Of ranks that have joined by id the last one to be
  * closed ends them all, and waits for that as cohort_group_close() does; then no call
- * may use any of them.  A rank that a thread is stuck inside (COHORT_BUSY) keeps them
- * open.
+ * may use any of them, but as rule 2 says.  A rank that a thread is stuck inside
+ * (COHORT_BUSY) keeps them open.  Once there is a cause any thread may close a rank that
+ * is bound to another, which may hang.  A rank that is closed by the thread it is
+ * bound to is unbound.
  *
  * COHORT_OK; COHORT_TIMED_OUT if a ticket was not answered in time (nothing
  * changed); the cause, or COHORT_WEDGED, if that is what its tickets answered
- * (closed all the same); COHORT_OWNER; COHORT_BUSY; COHORT_STATE if closed
- * already; COHORT_INVALID.  The last joined rank: also what cohort_group_close()
- * answers; a joined rank: COHORT_STATE if called by on_verdict.
+ * (closed all the same); COHORT_OWNER if it is bound to another thread and there is
+ * no cause; COHORT_BUSY; COHORT_STATE if closed already; COHORT_INVALID.  The last
+ * joined rank: also what cohort_group_close() answers; a joined rank: COHORT_STATE if
+ * called by on_verdict.
  */
 COHORT_API int cohort_comm_close(struct cohort_comm *comm);
 

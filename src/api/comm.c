@@ -110,7 +110,24 @@ int cohort_comm_bind(struct cohort_comm *comm)
 
 int cohort_comm_unbind(struct cohort_comm *comm)
 {
-	return comm_inside(comm, owner_unbind);
+	struct clique *q;
+	bool is_open;
+	int rc = comm_check(comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	q = comm->clique;
+	is_open = comm_is_open(comm); /* else nobody is inside any more */
+	if (is_open)
+		rc = gate_enter(comm, true);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = owner_unbind(comm);
+	if (is_open)
+		gate_leave(comm);
+	if (rc == COHORT_OK)
+		clique_put(q); /* with @comm, if its group was closed */
+	return rc;
 }
 
 /* Ranks that are of no group: the last one to leave ends them all. */
@@ -142,6 +159,7 @@ static bool is_ended_by_parent(const struct clique *q)
 int cohort_comm_close(struct cohort_comm *comm)
 {
 	struct clique *q;
+	bool is_owner;
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
@@ -149,7 +167,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 	q = comm->clique;
 	if (q->ends_with_last && guard_is_telling(q))
 		return error_set(COHORT_STATE, "called by on_verdict");
-	rc = gate_enter(comm, true);
+	rc = gate_enter_to_close(comm);
 	if (rc != COHORT_OK)
 		return rc;
 	/* From here on nothing is submitted any more. */
@@ -164,10 +182,14 @@ int cohort_comm_close(struct cohort_comm *comm)
 	}
 	deadlines_forget(comm); /* closed, it is as good as inside */
 	batch_drop(comm);
-	if (atomic_fetch_sub(&q->open, 1) > 1 || !q->ends_with_last ||
-	    is_ended_by_parent(q))
-		return rc;
-	return end_all(q->keeper, rc);
+	is_owner = owner_is_self(comm);
+	if (atomic_fetch_sub(&q->open, 1) == 1 && q->ends_with_last &&
+	    !is_ended_by_parent(q))
+		return end_all(q->keeper, rc);
+	/* Another thread may be freeing it: only what is bound is still there. */
+	if (is_owner && owner_unbind(comm) == COHORT_OK)
+		clique_put(q);
+	return rc;
 }
 
 int cohort_tag(struct cohort_comm *comm, const char *text)

@@ -185,7 +185,7 @@ int generation_end_later(struct generation *g)
 	int rc = generation_end(g);
 
 	atomic_store(&g->clique->stale, true);
-	owner_forget(g->clique);
+	owner_keep(g->clique);
 	/* The last that is done with it here. */
 	atomic_store(&g->clique->over, OVER_CLOSED);
 	return rc;
@@ -210,7 +210,6 @@ void generation_pass(struct generation *g)
 	for (child = first_child(g); child; child = next_child(child))
 		generation_pass(child);
 	atomic_store(&g->clique->stale, true);
-	owner_forget(g->clique);
 	unguard(g);
 }
 
@@ -234,8 +233,6 @@ static int free_one(struct generation *g)
 	int generation = q->generation, rc = COHORT_OK;
 	bool unguarded;
 
-	owner_forget(q);
-	atomic_store(&q->stale, true);
 	if (!clique_is_reclaimed(clique_await(q, CLIQUE_RECLAIMED, deadline)))
 		rc = explain(g);
 	unguarded = unguard(g);
@@ -257,11 +254,23 @@ static int free_one(struct generation *g)
 	return rc;
 }
 
+/* Before any of the family is freed: an owner in one of them may use the others. */
+static void keep_owned(struct generation *g)
+{
+	struct generation *child;
+
+	for (child = first_child(g); child; child = next_child(child))
+		keep_owned(child);
+	atomic_store(&g->clique->stale, true);
+	owner_keep(g->clique);
+}
+
 int generation_free(struct generation *g)
 {
 	struct generation *child;
 	int rc = COHORT_OK, freed;
 
+	keep_owned(g);
 	/* Each takes itself out of the list. */
 	while ((child = first_child(g))) {
 		freed = generation_free(child);

@@ -55,7 +55,7 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 	if (rc != COHORT_OK)
 		return rc;
 	/* Inside, and so before the native communicator is freed. */
-	rc = redop_destroy(comm, op, clique_cause(comm->clique));
+	rc = redop_destroy(comm, op, cause_any(comm->clique->end));
 	gate_leave(comm);
 	return rc;
 }

@@ -52,7 +52,7 @@ int cohort_deregister(struct cohort_comm *comm, void *registration)
 			"%d",
 			registration, comm->rank);
 	else
-		rc = register_remove(comm, r, clique_cause(comm->clique));
+		rc = register_remove(comm, r, cause_any(comm->clique->end));
 	gate_leave(comm);
 	return rc;
 }

@@ -16,7 +16,6 @@
 #include "core/connect.h"
 #include "core/family.h"
 #include "core/native.h"
-#include "core/owner.h"
 #include "core/pair.h"
 #include "core/register.h"
 
@@ -136,8 +135,8 @@ static bool has_stragglers(const struct clique *q)
 }
 
 /* Give back what comm_init_device() made, however far it came, once.  Stragglers may
- * ask about their tickets, or be copying: the last one gives the words back, and the
- * staging memory. */
+ * ask about their tickets, and help their stream meanwhile, or be copying: the last one
+ * gives back the words, the stream, and the staging memory. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -152,11 +151,12 @@ static void comm_release(struct cohort_comm *c)
 		many_release(c);
 	if (c->event && !c->is_released)
 		p->cudaEventDestroy(c->event);
-	if (c->stream && !c->is_released)
-		p->cudaStreamDestroy(c->stream);
 	c->is_released = true;
 	if (!is_left_in) {
 		staging_release(c);
+		if (c->stream)
+			p->cudaStreamDestroy(c->stream);
+		c->stream = NULL;
 		free_words(c);
 	}
 	device_leave(&scope);
@@ -341,8 +341,6 @@ void clique_put(struct clique *q)
 	/* Acquire and release: the last one sees what the others did. */
 	if (atomic_fetch_sub_explicit(&q->users, 1, memory_order_acq_rel) > 1)
 		return;
-	/* A straggler may have bound itself anew. */
-	owner_forget(q);
 	clique_free(q, q->size);
 }
 

@@ -92,10 +92,10 @@ struct cohort_comm {
 	int origin; /* its rank in the first generation */
 	int device;
 	ncclComm_t native;
-	cudaStream_t stream; /* its own */
+	cudaStream_t stream; /* its own; until nobody can use it any more */
 	cudaEvent_t event;   /* for cohort_after_stream(), inside the gate */
 	void *barrier;       /* device memory that barriers reduce */
-	bool is_released;    /* the last three are given back; by the reaper,
+	bool is_released;    /* the last two are given back; by the reaper,
 	                        then by whoever frees the clique */
 
 	/* Pinned; slot ticket & mask holds the low half of the newest ticket of
@@ -190,6 +190,10 @@ struct cohort_comm {
 	 * end of that thread.  The list is guarded by the lock of owner.c. */
 	_Atomic uintptr_t owner;
 	struct cohort_comm *next_owned;
+
+	/* Guarded by that lock: the clique that this thread keeps as one that was left
+	 * behind, as the group was closed; NULL: none. */
+	struct clique *kept_by;
 
 	/* Atomic inside: what it waits for before its next call. */
 	struct awaited_slot awaited;
@@ -362,8 +366,8 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 void clique_get(struct clique *q);
 void clique_put(struct clique *q);
 
-/* The same for a thread that was left behind in a worker: it may use the clique and
- * all that was split from it. */
+/* The same for a thread that was left behind, in a worker or bound to a rank: it may
+ * use the clique and all that was split from it. */
 void clique_get_straggler(struct clique *q);
 void clique_put_straggler(struct clique *q);
 

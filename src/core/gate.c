@@ -6,20 +6,43 @@
 #include "base/thread.h"
 #include "core/owner.h"
 
+enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
+
+/* Of the past every thread may ask, and give back. */
 int gate_check_owner(const struct cohort_comm *c)
 {
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
 
-	if (owner && owner != owner_self())
-		return error_set(COHORT_OWNER,
-		                 "rank %d is bound to another thread", c->rank);
+	if (owner && owner != owner_self() && !atomic_load(&c->clique->stale))
+		return owner_refuse(c);
 	return COHORT_OK;
 }
 
-static int gate_check(const struct cohort_comm *c, bool with_cause)
+static int check_owner(const struct cohort_comm *c, enum purpose purpose)
 {
-	const struct cohort_cause *cause = NULL;
-	int rc = gate_check_owner(c); /* again, inside: now it cannot change */
+	return purpose == TO_CLOSE && clique_cause(c->clique)
+	               ? COHORT_OK
+	               : gate_check_owner(c);
+}
+
+/* The clique has a cause, or was closed in peace. */
+static int refuse_ended(const struct cohort_comm *c)
+{
+	const struct cohort_cause *cause = clique_whole_cause(c->clique);
+
+	if (cause && !atomic_load(&c->clique->stale) &&
+	    !atomic_load(&c->abandoned))
+		return cause_error(cause);
+	return error_set(COHORT_STALE,
+	                 "rank %d of generation %d is of the past: %s", c->rank,
+	                 c->clique->generation,
+	                 cause ? cause->text : "the group was closed");
+}
+
+static int gate_check(const struct cohort_comm *c, enum purpose purpose)
+{
+	/* Again, inside: now it cannot change. */
+	int rc = check_owner(c, purpose);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -27,21 +50,15 @@ static int gate_check(const struct cohort_comm *c, bool with_cause)
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
 		                 c->rank);
-	if (!with_cause && cause_any(c->clique->end))
-		cause = clique_whole_cause(c->clique);
-	if (!cause)
-		return COHORT_OK;
-	if (atomic_load(&c->clique->stale) || atomic_load(&c->abandoned))
-		return error_set(COHORT_STALE,
-		                 "rank %d of generation %d is of the past: %s",
-		                 c->rank, c->clique->generation, cause->text);
-	return cause_error(cause);
+	return purpose == TO_SUBMIT && cause_any(c->clique->end)
+	               ? refuse_ended(c)
+	               : COHORT_OK;
 }
 
-int gate_enter(struct cohort_comm *c, bool with_cause)
+static int enter(struct cohort_comm *c, enum purpose purpose)
 {
 	/* An intruder must not keep the owner out. */
-	int rc = gate_check_owner(c);
+	int rc = check_owner(c, purpose);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -51,13 +68,23 @@ int gate_enter(struct cohort_comm *c, bool with_cause)
 		                 "another thread is inside the communicator of "
 		                 "rank %d",
 		                 c->rank);
-	rc = gate_check(c, with_cause);
+	rc = gate_check(c, purpose);
 	if (rc != COHORT_OK)
 		gate_leave(c);
 	else
 		atomic_store_explicit(&c->tid, thread_id(),
 		                      memory_order_relaxed);
 	return rc;
+}
+
+int gate_enter(struct cohort_comm *c, bool with_cause)
+{
+	return enter(c, with_cause ? WITH_CAUSE : TO_SUBMIT);
+}
+
+int gate_enter_to_close(struct cohort_comm *c)
+{
+	return enter(c, TO_CLOSE);
 }
 
 void gate_leave(struct cohort_comm *c)

@@ -11,9 +11,14 @@
 /*
  * Be the one thread inside: COHORT_BUSY if another is, COHORT_OWNER if it is
  * bound to another, COHORT_STATE if it is closed, and if @with_cause is false
- * the status of the clique's cause, if it has one.  Never blocks.
+ * the status of the clique's cause, if it has one, or COHORT_STALE.  Never blocks.
  */
 int gate_enter(struct cohort_comm *comm, bool with_cause);
+
+/* The same to close it, with a cause or without: once there is one, also for another
+ * thread than its owner, who may never come. */
+int gate_enter_to_close(struct cohort_comm *comm);
+
 void gate_leave(struct cohort_comm *comm);
 
 /* COHORT_OWNER if it is bound to another thread. */

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/clique.h"
+#include "core/family.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -68,23 +69,35 @@ static void fire(struct cohort_comm *c)
  * occupied stays so, and the abort will find it wedged. */
 static void thread_exits(void *unused)
 {
-	struct cohort_comm **at = &owned;
+	struct cohort_comm **at = &owned, *kept = NULL, *c;
+	struct clique *kept_by;
 
 	(void)unused;
 	if (process_is_forked())
 		return; /* the lock may be held by a thread that is not here */
 	pthread_mutex_lock(&lock);
-	while (*at) {
-		if (load_owner(*at) != owner_self()) {
-			at = &(*at)->next_owned;
+	while ((c = *at)) {
+		if (load_owner(c) != owner_self()) {
+			at = &c->next_owned;
 			continue;
 		}
 		/* A rank that was closed has no next call to make. */
-		if (!atomic_load(&(*at)->closed))
-			fire(*at);
+		if (!atomic_load(&c->closed))
+			fire(c);
 		unlink_locked(at);
+		if (c->kept_by) {
+			c->next_owned = kept;
+			kept = c;
+		}
 	}
 	pthread_mutex_unlock(&lock);
+	/* Without the lock: each may be the last of its family to go. */
+	while ((c = kept)) {
+		kept = c->next_owned;
+		kept_by = c->kept_by;
+		c->kept_by = NULL;
+		clique_put_straggler(kept_by);
+	}
 }
 
 static void make_key(void)
@@ -100,45 +113,76 @@ static bool watch_this_thread(void)
 	return key_is_made && pthread_setspecific(key, &lock) == 0;
 }
 
+bool owner_is_self(const struct cohort_comm *c)
+{
+	return load_owner(c) == owner_self();
+}
+
+int owner_refuse(const struct cohort_comm *c)
+{
+	return error_set(COHORT_OWNER, "rank %d is bound to another thread",
+	                 c->rank);
+}
+
+/* Of a former generation the gate lets others in, too. */
 int owner_bind(struct cohort_comm *c)
 {
-	if (load_owner(c) == owner_self())
-		return COHORT_ALREADY;
+	uintptr_t owner = load_owner(c);
+	bool is_stale;
+
+	if (owner)
+		return owner == owner_self() ? COHORT_ALREADY : owner_refuse(c);
 	if (!watch_this_thread())
 		return error_set(COHORT_SYSTEM,
 		                 "cannot watch for the end of this thread");
 	pthread_mutex_lock(&lock);
-	c->next_owned = owned;
-	owned = c;
-	store_owner(c, owner_self());
+	is_stale = atomic_load(&c->clique->stale);
+	if (!is_stale) {
+		c->next_owned = owned;
+		owned = c;
+		store_owner(c, owner_self());
+	}
 	pthread_mutex_unlock(&lock);
-	return COHORT_OK;
+	return is_stale ? error_set(COHORT_STALE,
+	                            "rank %d of generation %d is of the past",
+	                            c->rank, c->clique->generation)
+	                : COHORT_OK;
 }
 
 int owner_unbind(struct cohort_comm *c)
 {
-	struct cohort_comm **at;
+	uintptr_t owner = load_owner(c);
+	struct clique *kept_by;
 
-	if (!load_owner(c))
-		return COHORT_ALREADY;
+	if (owner != owner_self())
+		return owner ? owner_refuse(c) : COHORT_ALREADY;
 	pthread_mutex_lock(&lock);
-	at = find_locked(c);
-	if (*at) /* else its group was closed meanwhile */
-		unlink_locked(at);
+	clique_get(c->clique);
+	unlink_locked(find_locked(c));
+	kept_by = c->kept_by;
+	c->kept_by = NULL;
 	pthread_mutex_unlock(&lock);
+	if (kept_by)
+		clique_put_straggler(kept_by);
 	return COHORT_OK;
 }
 
-void owner_forget(struct clique *q)
+void owner_keep(struct clique *q)
 {
-	struct cohort_comm **at = &owned;
+	struct clique *root = family_root(q);
+	struct cohort_comm **at = &owned, *c;
 
 	pthread_mutex_lock(&lock);
-	while (*at) {
-		if ((*at)->clique == q)
-			unlink_locked(at);
-		else
-			at = &(*at)->next_owned;
+	while ((c = *at)) {
+		if (c->clique == q && !c->kept_by) {
+			if (load_owner(c) == owner_self()) {
+				unlink_locked(at);
+				continue;
+			}
+			clique_get_straggler(root);
+			c->kept_by = root;
+		}
+		at = &c->next_owned;
 	}
 	pthread_mutex_unlock(&lock);
 }

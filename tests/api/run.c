@@ -387,7 +387,7 @@ static int bind_and_exit(struct cohort_comm *comm, void *user)
 	pthread_exit(NULL);
 }
 
-Test(run, a_worker_left_behind_may_bind_itself_and_exit)
+Test(run, a_worker_left_behind_may_unbind_itself_for_good_and_exit)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -404,7 +404,8 @@ Test(run, a_worker_left_behind_may_bind_itself_and_exit)
 	sem_post(&away.may_go_on);
 	while (thread_lives(away.tid, name))
 		sched_yield();
-	cr_assert_eq(away.answers[1], COHORT_OK);
+	cr_assert_eq(away.answers[0], COHORT_OK);
+	cr_assert_eq(away.answers[1], COHORT_STALE);
 }
 
 /* First rank 1 pauses, and ends by pthread_exit() without having unbound itself or

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Threads of the program's own that hang while their group is closed: what they have
+ * bound stays until they unbind it or exit
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "support/expect.h"
+#include "support/ranks.h"
+
+TestSuite(hung, .timeout = 60);
+
+static struct cohort_group *group;
+static struct cohort_comm *comms[2], *children[2];
+
+/* Rank 1's thread; everything but the semaphores is the other side's once it is
+ * away, and its own again once it may go on. */
+static struct {
+	pthread_t thread;
+	sem_t is_away, may_go_on;
+	bool exits; /* without unbinding */
+	bool splits;
+	uint64_t ticket;
+	void *memory;
+	int premul;
+} hung;
+
+static void await(sem_t *sem)
+{
+	while (sem_wait(sem))
+		continue;
+}
+
+/* Bind rank 1, leave something of everything there, and hang. */
+static void hang(struct cohort_comm *comm)
+{
+	const int32_t two = 2;
+	int32_t value = 1;
+
+	ranks_must(cohort_comm_bind(comm), "bind");
+	if (hung.splits)
+		ranks_must(cohort_comm_split(comm, 0, 0, &children[1]),
+		           "split");
+	ranks_must(cohort_alloc_registered(comm, 64, &hung.memory), "alloc");
+	ranks_must(cohort_premul_sum_create(comm, &two, COHORT_I32,
+	                                    COHORT_SCALAR_HOST, &hung.premul),
+	           "premul_sum_create");
+	ranks_must(cohort_pause(comm), "pause");
+	hung.ticket = ranks_sum(comm, &value);
+	ranks_must(cohort_wait(comm, hung.ticket, RANKS_SOON), "wait");
+	sem_post(&hung.is_away);
+	await(&hung.may_go_on);
+}
+
+/* What each kind of call answers once the group is closed, and that it is let go. */
+static void go_on(struct cohort_comm *comm)
+{
+	struct cohort_stats stats = { .size = sizeof(stats) };
+	struct cohort_cause cause;
+	int32_t value = 1;
+
+	expect(cohort_barrier(comm, NULL, NULL), COHORT_STALE,
+	       "rank 1 of generation 1 is of the past");
+	cr_assert_eq(cohort_all_reduce_host(comm, &value, 1, COHORT_I32,
+	                                    COHORT_SUM, RANKS_SOON),
+	             COHORT_STALE);
+	if (hung.splits)
+		cr_assert_eq(cohort_barrier(children[1], NULL, NULL),
+		             COHORT_STALE);
+	cr_assert_eq(cohort_wait(comm, hung.ticket, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_comm_rank(comm), 1);
+	cr_assert_eq(cohort_comm_cause(comm, &cause), COHORT_OK);
+	cr_assert_eq(cohort_comm_fail(comm, 1, NULL), COHORT_ALREADY);
+	cr_assert_eq(cohort_stats(comm, &stats), COHORT_OK);
+	cr_assert_eq(cohort_tag(comm, "late"), COHORT_OK);
+	cr_assert_eq(cohort_resume(comm), COHORT_OK);
+	cr_assert_eq(cohort_op_destroy(comm, hung.premul), COHORT_OK);
+	cr_assert_eq(cohort_free(comm, hung.memory), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(cohort_comm_bind(comm), COHORT_ALREADY);
+	if (!hung.exits)
+		cr_assert_eq(cohort_comm_unbind(comm), COHORT_OK);
+}
+
+static void *hung_main(void *comm)
+{
+	hang(comm);
+	go_on(comm);
+	return NULL;
+}
+
+/* Split a group of two, of which rank 1's thread is away when this returns. */
+static void open_with_one_hung(void)
+{
+	int32_t value = 1;
+
+	group = ranks_split(2, NULL, comms);
+	sem_init(&hung.is_away, 0, 0);
+	sem_init(&hung.may_go_on, 0, 0);
+	pthread_create(&hung.thread, NULL, hung_main, comms[1]);
+	if (hung.splits)
+		ranks_must(cohort_comm_split(comms[0], 0, 0, &children[0]),
+		           "split");
+	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
+	await(&hung.is_away);
+}
+
+static void let_go_on(void)
+{
+	sem_post(&hung.may_go_on);
+	pthread_join(hung.thread, NULL);
+}
+
+static void close_while_it_hangs(void)
+{
+	open_with_one_hung();
+	cr_assert_eq(cohort_group_abort(group, "rank 1 hangs"), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	let_go_on();
+}
+
+Test(hung, a_group_is_closed_while_the_thread_of_a_bound_rank_hangs)
+{
+	close_while_it_hangs();
+}
+
+Test(hung, a_thread_may_exit_instead_of_unbinding_what_was_closed)
+{
+	hung.exits = true;
+	close_while_it_hangs();
+}
+
+Test(hung, what_was_split_from_a_bound_communicator_stays_with_it)
+{
+	hung.splits = true;
+	close_while_it_hangs();
+}
+
+/* The native communicators were destroyed, and no cause tells of that. */
+Test(hung, a_group_is_closed_in_peace_beside_a_bound_thread)
+{
+	open_with_one_hung();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	let_go_on();
+}
+
+Test(hung, a_thread_of_a_former_generation_may_hang_until_after_the_close)
+{
+	const int lost = 1;
+	int32_t value = 1;
+
+	open_with_one_hung();
+	cr_assert_eq(cohort_group_abort(group, "rank 1 hangs"), COHORT_OK);
+	cr_assert_eq(cohort_group_respawn(group, &lost, 1), COHORT_OK);
+	/* Of the past others may use it, but not take it away. */
+	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_STALE);
+	cr_assert_eq(cohort_tag(comms[1], "theirs"), COHORT_OK);
+	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OWNER);
+	cr_assert_eq(cohort_comm_unbind(comms[1]), COHORT_OWNER);
+	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
+	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	let_go_on();
+}
+
+Test(hung, what_is_bound_to_the_thread_that_closes_is_unbound)
+{
+	group = ranks_split(2, NULL, comms);
+	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
+	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- ranks that have joined ------------------------------------------- */
+
+static struct cohort_unique_id id;
+
+static void join_rank(int rank)
+{
+	ranks_must(cohort_comm_join(&id, 2, rank, rank, NULL, &comms[rank]),
+	           "join");
+}
+
+static void *hung_joined(void *unused)
+{
+	(void)unused;
+	join_rank(1);
+	hang(comms[1]);
+	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_STATE);
+	cr_assert_eq(cohort_wait(comms[1], hung.ticket, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_STATE);
+	if (!hung.exits)
+		cr_assert_eq(cohort_comm_unbind(comms[1]), COHORT_OK);
+	return NULL;
+}
+
+static void close_joined_while_one_hangs(void)
+{
+	struct cohort_abort *handle;
+	int32_t value = 1;
+
+	place_need(2);
+	ranks_must(cohort_unique_id(&id), "unique_id");
+	sem_init(&hung.is_away, 0, 0);
+	sem_init(&hung.may_go_on, 0, 0);
+	pthread_create(&hung.thread, NULL, hung_joined, NULL);
+	join_rank(0);
+	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
+	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
+	await(&hung.is_away);
+	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OWNER);
+	handle = cohort_comm_abort_handle(comms[0]);
+	cr_assert_eq(cohort_abort_fire(handle, "rank 1 hangs"), COHORT_OK);
+	cohort_abort_put(handle);
+	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_OK, "%s",
+	             cohort_last_error());
+	let_go_on();
+}
+
+Test(hung, joined_ranks_are_closed_while_the_thread_of_one_hangs)
+{
+	close_joined_while_one_hangs();
+}
+
+Test(hung, the_thread_of_a_joined_rank_may_exit_after_it_was_closed)
+{
+	hung.exits = true;
+	close_joined_while_one_hangs();
+}
+
+Test(hung, a_rank_that_its_thread_closes_is_bound_no_more)
+{
+	group = ranks_split(2, NULL, comms);
+	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
+	cr_assert_eq(cohort_comm_unbind(comms[1]), COHORT_ALREADY);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
