@@ -75,6 +75,12 @@ lost: rank 1 of generation 1
 rank 1, outside the library: end it
 rank 1, outside the library: wait on
 END
+prints threads <<'END'
+aborted: rank 1 is in trouble
+rank 0: 5 sums, then COHORT_ABORTED
+rank 1: 5 sums, then COHORT_OK
+rank 2: 5 sums, then COHORT_ABORTED
+END
 if ! lacks python3 examples/average.py; then
 	timeout 60 python3 examples/average.py "$lib/libcohort.so" >"$scratch/out"
 	printf 'rank 0: 0.5\nrank 1: 0.5\n' |

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Ranks on threads of the program's own, and a supervisor that ends them
+ *
+ * Each thread binds its rank and adds numbers up with the others.  After five sums rank 1
+ * is in trouble: it tells the supervisor, and makes no more calls.  The supervisor fires
+ * its abort handle, which brings the other ranks back from the sum that they wait in.
+ *
+ *	cc threads.c -lcohort -lpthread && ./a.out
+ */
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cohort/cohort.h>
+
+#define RANKS 3
+#define ROUNDS 10
+
+struct supervisor {
+	struct cohort_abort *handle;
+	sem_t news;
+	int troubled; /* the rank that is in trouble; -1: none, all is over */
+	pthread_t thread;
+};
+
+struct rank {
+	struct cohort_comm *comm;
+	struct supervisor *supervisor;
+	int sums;
+	int result;
+	pthread_t thread;
+};
+
+static void *supervise(void *arg)
+{
+	struct supervisor *s = arg;
+	char reason[64];
+
+	while (sem_wait(&s->news))
+		;
+	if (s->troubled < 0)
+		return NULL;
+	snprintf(reason, sizeof(reason), "rank %d is in trouble", s->troubled);
+	cohort_abort_fire(s->handle, reason);
+	return NULL;
+}
+
+static void tell(struct supervisor *s, int troubled)
+{
+	s->troubled = troubled;
+	sem_post(&s->news);
+}
+
+/* The sum of a number of each rank. */
+static int add(struct cohort_comm *comm, int *memory)
+{
+	uint64_t ticket;
+	int rc;
+
+	*memory = cohort_comm_rank(comm); /* the host's, on the host platform */
+	rc = cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
+	                       cohort_comm_stream(comm), &ticket);
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, COHORT_FOREVER) : rc;
+}
+
+static void work(struct rank *r)
+{
+	void *memory;
+
+	r->result = cohort_alloc(r->comm, sizeof(int), &memory);
+	if (r->result != COHORT_OK)
+		return;
+	while (r->result == COHORT_OK && r->sums < ROUNDS) {
+		if (cohort_comm_rank(r->comm) == 1 && r->sums == 5) {
+			tell(r->supervisor, 1);
+			break;
+		}
+		r->result = add(r->comm, memory);
+		if (r->result == COHORT_OK)
+			r->sums++;
+	}
+	/* The answer of a wait is not given before nothing can touch it. */
+	cohort_free(r->comm, memory);
+}
+
+/* Without the bind the exit of this thread would be nobody's business. */
+static void *rank_main(void *arg)
+{
+	struct rank *r = arg;
+
+	r->result = cohort_comm_bind(r->comm);
+	if (r->result != COHORT_OK)
+		return NULL;
+	work(r);
+	cohort_comm_unbind(r->comm);
+	return NULL;
+}
+
+static void run(struct supervisor *s, struct cohort_comm *comms[])
+{
+	struct rank ranks[RANKS];
+	int i;
+
+	for (i = 0; i < RANKS; i++) {
+		ranks[i] = (struct rank){ .comm = comms[i], .supervisor = s };
+		pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
+	}
+	for (i = 0; i < RANKS; i++) {
+		pthread_join(ranks[i].thread, NULL);
+		printf("rank %d: %d sums, then %s\n", i, ranks[i].sums,
+		       cohort_status_name(ranks[i].result));
+	}
+}
+
+int main(void)
+{
+	struct cohort_group_options options;
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	struct supervisor s;
+
+	cohort_group_options_init(&options);
+	options.platform = COHORT_PLATFORM_HOST;
+	if (cohort_group_open(NULL, RANKS, &options, &group) != COHORT_OK ||
+	    cohort_group_split(group, comms) != COHORT_OK) {
+		fprintf(stderr, "%s\n", cohort_last_error());
+		return 1;
+	}
+	s.handle = cohort_comm_abort_handle(comms[0]);
+	sem_init(&s.news, 0, 0);
+	pthread_create(&s.thread, NULL, supervise, &s);
+	run(&s, comms);
+	if (!cohort_abort_fired(s.handle))
+		tell(&s, -1);
+	pthread_join(s.thread, NULL);
+	cohort_abort_put(s.handle);
+	cohort_group_cause(group, &cause);
+	printf("%.*s\n", (int)strcspn(cause.text, ";"), cause.text);
+	return cohort_group_close(group) == COHORT_OK ? 0 : 1;
+}
