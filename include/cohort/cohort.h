@@ -254,6 +254,7 @@ enum cohort_platform {
 
 /* What cohort_platform_probe() found. */
 struct cohort_platform_info {
+	size_t size;         /* set by the caller: sizeof */
 	int platform;        /* COHORT_PLATFORM_GPU or _HOST */
 	int status;          /* COHORT_OK: usable; else why not, as a code */
 	char reason[256];    /* why not, as a text; "" when usable */
@@ -278,7 +279,7 @@ struct cohort_platform_info {
  * cohort_platform_probe - what is there, or why not
  * @platform: COHORT_PLATFORM_GPU, _HOST, or _AUTO for the one that a group
  *            opened now with no choice of its own would get
- * @info:     filled
+ * @info:     its size is set; the rest is filled, as far as it goes
  *
  * "Not installed" is a normal answer: COHORT_OK with @info->status
  * COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE, COHORT_CUDA or
@@ -289,9 +290,10 @@ struct cohort_platform_info {
  * COHORT_GPU_LIBRARIES of the environment, if that is set.
  *
  * COHORT_OK; COHORT_INVALID for a @platform that is none of the three, a NULL
- * @info, or with _AUTO an environment variable COHORT_PLATFORM that is neither
- * "gpu" nor "host"; @info is then untouched.  The host platform's @info->status
- * may be COHORT_INVALID, for an environment that cannot be read.
+ * @info or one whose size was not set, or with _AUTO an environment variable
+ * COHORT_PLATFORM that is neither "gpu" nor "host"; @info is then untouched.  The
+ * host platform's @info->status may be COHORT_INVALID, for an environment that
+ * cannot be read.
  */
 COHORT_API int cohort_platform_probe(int platform,
                                      struct cohort_platform_info *info);
@@ -334,7 +336,7 @@ struct cohort_deadlines {
 	                      and CUDA have to answer whether they have failed, and that
 	                      a run waits for its workers after a cause; default
 	                      10 s */
-	uint64_t reserved[10];
+	uint64_t reserved[10]; /* 0; room for what later versions add */
 };
 
 /* What the watchdog does about a collective whose deadline has passed. */
@@ -700,7 +702,7 @@ struct cohort_cause {
 	                                        cause that is of no operation it
 	                                        ends with the calls that the ranks
 	                                        were in, and had not finished */
-	uint64_t reserved[16];
+	uint64_t reserved[16]; /* room for what later versions add */
 };
 
 /*

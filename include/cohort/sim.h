@@ -86,7 +86,7 @@ enum cohort_fault_kind {
 	                                 back does that, and answers as ever */
 };
 
-/* One scripted fault.  It strikes once. */
+/* One scripted fault.  It strikes once.  Later versions add kinds, not fields. */
 struct cohort_fault {
 	int rank;           /* of the communicator; -1: any */
 	uint64_t operation; /* the rank's native collectives, sends and

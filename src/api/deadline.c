@@ -6,6 +6,7 @@
 
 #include "api/comm.h"
 #include "base/clock.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "core/gate.h"
 #include "core/pair.h"
@@ -33,7 +34,8 @@ static int pushed_check(const struct cohort_deadlines *d)
 				"the group's",
 				of_the_group[i].name,
 				(unsigned long long)of_the_group[i].ns);
-	return COHORT_OK;
+	return reserved_check("deadlines", d->reserved,
+	                      sizeof(d->reserved) / sizeof(d->reserved[0]));
 }
 
 /* Of two deadlines; 0 is none. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "guard/dump.h"
@@ -54,16 +55,16 @@ static int options_merge(const struct cohort_group_options *given,
 {
 	const unsigned char *bytes = (const unsigned char *)given;
 	size_t i;
+	int rc;
 
 	cohort_group_options_init(o);
 	if (!given)
 		return COHORT_OK;
-	if (given->size < offsetof(struct cohort_group_options, platform) ||
-	    given->size > 4096)
-		return error_set(COHORT_INVALID,
-		                 "options->size is %zu; was "
-		                 "cohort_group_options_init() called?",
-		                 given->size);
+	rc = sized_check("options", given->size,
+	                 offsetof(struct cohort_group_options, platform),
+	                 "was cohort_group_options_init() called?");
+	if (rc != COHORT_OK)
+		return rc;
 	for (i = sizeof(*o); i < given->size; i++)
 		if (bytes[i])
 			return error_set(COHORT_INVALID,

@@ -10,6 +10,7 @@
 
 #include "api/comm.h"
 #include "api/group.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/pair.h"
@@ -49,25 +50,21 @@ static void fill(const struct cohort_comm *c, struct cohort_stats *s)
 
 int cohort_stats(struct cohort_comm *comm, struct cohort_stats *stats)
 {
-	struct cohort_stats all = { .size = sizeof(all) };
+	struct cohort_stats all = { .size = 0 };
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
 		return rc;
 	if (!stats)
 		return error_set(COHORT_INVALID, "stats is NULL");
-	if (stats->size < offsetof(struct cohort_stats, bytes) ||
-	    stats->size > 4096)
-		return error_set(COHORT_INVALID,
-		                 "stats->size is %zu, not sizeof(*stats)",
-		                 stats->size);
+	rc = sized_check("stats", stats->size,
+	                 offsetof(struct cohort_stats, bytes),
+	                 "was it set to sizeof(*stats)?");
+	if (rc != COHORT_OK)
+		return rc;
 	fill(comm, &all);
 	all.size = stats->size;
-	if (stats->size > sizeof(all))
-		memset((char *)stats + sizeof(all), 0,
-		       stats->size - sizeof(all));
-	memcpy(stats, &all,
-	       stats->size < sizeof(all) ? stats->size : sizeof(all));
+	sized_fill(stats, stats->size, &all, sizeof(all));
 	return COHORT_OK;
 }
 

@@ -48,6 +48,7 @@ int bench_settle_devices(int platform, int ranks,
 	int devices =
 		ranks > DEFAULT_HOST_DEVICES ? ranks : DEFAULT_HOST_DEVICES;
 
+	info->size = sizeof(*info);
 	if ((getenv("COHORT_HOST_DEVICES") ||
 	     cohort_sim_set_devices(devices) == COHORT_OK) &&
 	    cohort_platform_probe(platform, info) == COHORT_OK)

@@ -228,7 +228,7 @@ static int parse_option(int c, char **argv, struct demo_options *options)
  */
 static int settle_ranks(struct demo_options *options)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	int devices = options->ranks > DEFAULT_HOST_DEVICES
 	                      ? options->ranks
 	                      : DEFAULT_HOST_DEVICES;

@@ -30,7 +30,7 @@ struct findings {
 
 static void probe_choice(struct findings *found)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	found->chosen = NULL;
 	found->reason[0] = '\0';
@@ -47,8 +47,10 @@ static void probe_choice(struct findings *found)
 static int probe(struct findings *found)
 {
 	for (int i = 0; i < N_KINDS; i++) {
-		int rc = cohort_platform_probe(kinds[i], &found->platforms[i]);
+		int rc;
 
+		found->platforms[i].size = sizeof(found->platforms[i]);
+		rc = cohort_platform_probe(kinds[i], &found->platforms[i]);
 		if (rc != COHORT_OK) {
 			cli_complain("info", "%s", cohort_last_error());
 			return CLI_FAILED;

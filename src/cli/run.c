@@ -222,7 +222,7 @@ static int set_ranks(const char *text)
 /* What the program would find, it can be told now. */
 static int check_environment(void)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	const char *why = NULL;
 
 	if (cohort_platform_probe(COHORT_PLATFORM_HOST, &info) != COHORT_OK)

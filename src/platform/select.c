@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/process.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "platform/platform.h"
 
@@ -112,6 +113,7 @@ static int probe(struct cohort_platform_info *info, const struct platform **p)
 
 int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 {
+	struct cohort_platform_info all = { .notes = "" };
 	const struct platform *p;
 	int rc;
 
@@ -120,13 +122,18 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 	process_watch();
 	rc = process_check();
 	if (rc == COHORT_OK)
+		rc = sized_check("info", info->size,
+		                 offsetof(struct cohort_platform_info, devices),
+		                 "was it set to sizeof(*info)?");
+	if (rc == COHORT_OK)
 		rc = resolve(&platform);
 	if (rc != COHORT_OK)
 		return rc;
-	*info = (struct cohort_platform_info){ .platform = platform,
-		                               .notes = "" };
-	info->status = probe(info, &p);
-	if (info->status == COHORT_OK)
-		fill_versions(p, info);
+	all.size = info->size;
+	all.platform = platform;
+	all.status = probe(&all, &p);
+	if (all.status == COHORT_OK)
+		fill_versions(p, &all);
+	sized_fill(info, info->size, &all, sizeof(all));
 	return COHORT_OK;
 }

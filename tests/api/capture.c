@@ -45,7 +45,7 @@ static struct cohort_comm *comms[RANKS];
 /* Those of the libraries that the gpu platform stands on. */
 static void find_graphs(void)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	void **entry = (void **)&graphs;
 	void *runtime;
 	size_t i;

@@ -25,7 +25,7 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
                         struct cohort_abort *handle)
 {
 	struct cohort_group *another;
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	struct cohort_cause cause;
 	int32_t x = 1;
 	void *memory;
@@ -113,7 +113,7 @@ Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
 
 Test(guard, a_probe_is_use_too)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	struct cohort_group *group;
 	int status = -1;
 	pid_t child;

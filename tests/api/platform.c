@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 
 TestSuite(facts, .timeout = 30);
 
 Test(facts, the_host_platform_is_always_there)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	place_need_host("the number of devices");
 	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
@@ -28,7 +29,7 @@ Test(facts, the_host_platform_is_always_there)
 
 Test(facts, a_gpu_that_cannot_be_used_has_a_reason)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_GPU, &info),
 	             COHORT_OK);
@@ -41,16 +42,46 @@ Test(facts, a_gpu_that_cannot_be_used_has_a_reason)
 
 Test(facts, probes_are_for_platforms_that_exist)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	cr_assert_eq(cohort_platform_probe(3, &info), COHORT_INVALID);
 	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_HOST, NULL),
 	             COHORT_INVALID);
 }
 
+Test(facts, a_probe_fills_as_much_as_the_caller_has_and_not_what_has_no_size)
+{
+	struct {
+		struct cohort_platform_info info;
+		uint64_t later;
+	} newer = { .info.size = sizeof(newer), .later = 7 };
+	struct cohort_platform_info info = {
+		.size = offsetof(struct cohort_platform_info, nccl_version),
+		.nccl_version = -7,
+	};
+
+	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
+	             COHORT_OK);
+	cr_assert_gt(info.devices, 0);
+	cr_assert_eq(info.nccl_version, -7);
+	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_HOST, &newer.info),
+	             COHORT_OK);
+	cr_assert_gt(newer.info.nccl_version, 20000);
+	cr_assert_eq(newer.info.size, sizeof(newer));
+	cr_assert_eq(newer.later, 0);
+	info.size = 0;
+	info.devices = -7;
+	expect(cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
+	       COHORT_INVALID, "info->size is 0");
+	info.size = 100000;
+	expect(cohort_platform_probe(COHORT_PLATFORM_HOST, &info),
+	       COHORT_INVALID, "info->size is 100000");
+	cr_assert_eq(info.devices, -7);
+}
+
 Test(facts, the_environment_chooses)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	setenv("COHORT_PLATFORM", "host", 1);
 	cr_assert_eq(cohort_platform_probe(COHORT_PLATFORM_AUTO, &info),
@@ -66,7 +97,7 @@ Test(facts, an_unusable_gpu_says_how_to_do_without)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	int rc;
 
 	cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
@@ -81,7 +112,7 @@ Test(facts, an_unusable_gpu_says_how_to_do_without)
 
 Test(facts, devices_of_the_host_can_be_chosen_before_use)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	cr_assert_eq(cohort_sim_set_devices(0), COHORT_INVALID);
 	cr_assert_eq(cohort_sim_set_devices(1025), COHORT_INVALID);
@@ -95,7 +126,7 @@ Test(facts, devices_of_the_host_can_be_chosen_before_use)
 /* The gpu platform, if it stands on the drop-in libraries. */
 static struct cohort_platform_info must_be_drop_in(void)
 {
-	struct cohort_platform_info info = { .platform = 0 };
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	if (place_platform() == COHORT_PLATFORM_GPU)
 		cohort_platform_probe(COHORT_PLATFORM_GPU, &info);

@@ -613,6 +613,18 @@ Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
 	close_group();
 }
 
+Test(watch, deadlines_that_ask_for_what_is_not_known_are_refused)
+{
+	struct cohort_deadlines d = { .join_ns = 1, .reserved = { [9] = 7 } };
+
+	defaults();
+	open_warm(1);
+	expect(cohort_deadline_push(comms[0], &d), COHORT_INVALID,
+	       "deadlines->reserved[9] is 7");
+	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
+	close_group();
+}
+
 static int push_and_pause(struct cohort_comm *comm, void *unused)
 {
 	const struct cohort_deadlines d = { .join_ns = 1 };

@@ -57,6 +57,7 @@ class Options(ctypes.Structure):
 
 class PlatformInfo(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("platform", ctypes.c_int),
         ("status", ctypes.c_int),
         ("reason", ctypes.c_char * 256),
@@ -106,7 +107,7 @@ def check_facts(lib):
     expect("size of float32", lib.cohort_type_size(F32), 4)
     expect("size of no type", lib.cohort_type_size(99), 0)
 
-    info = PlatformInfo()
+    info = PlatformInfo(size=ctypes.sizeof(PlatformInfo))
     expect("probe", lib.cohort_platform_probe(HOST, ctypes.byref(info)), OK)
     expect("probed platform", info.platform, HOST)
     expect("probed status", info.status, OK)

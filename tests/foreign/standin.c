@@ -310,7 +310,7 @@ static int share(struct cohort_comm *comm, void *user)
 /* By cohort run: what the program calls itself and what libcohort calls is one. */
 static void together(void)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	struct cohort_group *group;
 
 	CHECK(cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) == COHORT_OK);
@@ -323,7 +323,7 @@ static void together(void)
 /* Unless it is told otherwise. */
 static void apart(void)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	CHECK(cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) == COHORT_OK);
 	CHECK(info.platform == COHORT_PLATFORM_HOST);

@@ -185,7 +185,7 @@ static void must(int rc, const char *what)
 /* Put all that in front, once. */
 static void install_reach(const struct platform *p)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	void *runtime;
 
 	if (real)
@@ -251,7 +251,7 @@ void place_need(int devices)
 
 void place_need_world(int ranks)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	/* These join ranks of one process. */
 	if (cohort_platform_probe(place_platform(), &info) == COHORT_OK &&

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_SIZED_H
+#define BASE_SIZED_H
+
+/*
+ * Structures of the caller's that begin with their size, or have reserved words: of an
+ * older version, which has less, or of a newer one, which has more
+ */
+
+#include <string.h>
+
+#include "base/status.h"
+
+/* No version has more; so a size that was never set is seen, as a rule. */
+#define SIZED_MOST 4096
+
+/* COHORT_INVALID unless argument @name has a size of some version's, which is @least or
+ * more.  @hint: how it is set. */
+static inline int sized_check(const char *name, size_t size, size_t least,
+                              const char *hint)
+{
+	return size < least || size > SIZED_MOST
+	               ? error_set(COHORT_INVALID, "%s->size is %zu; %s", name,
+	                           size, hint)
+	               : COHORT_OK;
+}
+
+/* Fill the caller's @to of @size bytes, which was checked, from @from of @known bytes:
+ * as far as both go, and with zeros beyond. */
+static inline void sized_fill(void *to, size_t size, const void *from,
+                              size_t known)
+{
+	if (size > known)
+		memset((char *)to + known, 0, size - known);
+	memcpy(to, from, size < known ? size : known);
+}
+
+/* COHORT_INVALID unless the @n reserved words of argument @name are 0: what they ask for
+ * is of a later version. */
+static inline int reserved_check(const char *name, const uint64_t *words,
+                                 size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (words[i])
+			return error_set(COHORT_INVALID,
+			                 "%s->reserved[%zu] is %llu, not 0: "
+			                 "version %s does not know what that "
+			                 "asks for",
+			                 name, i, (unsigned long long)words[i],
+			                 cohort_version());
+	return COHORT_OK;
+}
+
+#endif
