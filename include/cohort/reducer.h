@@ -191,7 +191,8 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  * to the bit what an all-reduce leaves there; on the gpu platform NCCL may add in
  * another order.
  *
- * COHORT_OK; COHORT_INVALID with the parameter or the option and its value;
+ * COHORT_OK; COHORT_INVALID with the parameter or the option and its value, also where
+ * the counts come to more bytes than there can be;
  * COHORT_UNSUPPORTED; COHORT_NO_MEMORY; as cohort_alloc() and cohort_copy(), and for
  * weights as cohort_premul_sum_create().
  */

@@ -90,8 +90,28 @@ static const char *float_option(const struct cohort_reducer_options *o)
 	                           : NULL;
 }
 
+/* Its room is added to that of those before it. */
+static int room_check(const struct cohort_parameter *p, size_t i, size_t bytes,
+                      size_t *room)
+{
+	const char *name = p->name ? p->name : "";
+	uintptr_t end;
+
+	if (__builtin_add_overflow(*room, reducer_align(bytes), room))
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu] '%.40s': count is %zu, which "
+		                 "with those before it is too many bytes",
+		                 i, name, p->count);
+	if (__builtin_add_overflow((uintptr_t)p->gradient, bytes, &end))
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu] '%.40s': count is %zu, which "
+		                 "is more than there can be at %p",
+		                 i, name, p->count, p->gradient);
+	return COHORT_OK;
+}
+
 static int parameter_check(const struct cohort_parameter *p, size_t i,
-                           const struct cohort_reducer_options *o)
+                           const struct cohort_reducer_options *o, size_t *room)
 {
 	size_t size = cohort_type_size(p->type);
 
@@ -109,7 +129,7 @@ static int parameter_check(const struct cohort_parameter *p, size_t i,
 		                 "parameters[%zu].type is %s, which %s cannot "
 		                 "be",
 		                 i, type_name(p->type), float_option(o));
-	return COHORT_OK;
+	return room_check(p, i, p->count * size, room);
 }
 
 static int check(const struct cohort_comm *comm,
@@ -117,7 +137,7 @@ static int check(const struct cohort_comm *comm,
                  const struct cohort_reducer_options *o,
                  struct cohort_reducer **out)
 {
-	size_t i;
+	size_t i, room = 0;
 	int rc = COHORT_OK;
 
 	if (!parameters || !out)
@@ -136,7 +156,7 @@ static int check(const struct cohort_comm *comm,
 		return error_set(COHORT_UNSUPPORTED,
 		                 "options->sharded with a transport");
 	for (i = 0; i < n && rc == COHORT_OK; i++)
-		rc = parameter_check(&parameters[i], i, o);
+		rc = parameter_check(&parameters[i], i, o, &room);
 	return rc;
 }
 

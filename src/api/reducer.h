@@ -244,6 +244,10 @@ unsigned reducer_float(int type);
 void reducer_order(struct cohort_reducer *r, const uint32_t *use);
 void reducer_plan(struct cohort_reducer *r, const uint32_t *use);
 
+/* The room that a gradient of @bytes takes there.  Create has checked that of all to
+ * add up: no sum of bytes, or of elements, of some of them overflows. */
+size_t reducer_align(size_t bytes);
+
 /* Lay out the gradients that the reducer has: bytes of them, if @arena is NULL. */
 size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena);
 

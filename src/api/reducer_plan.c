@@ -12,7 +12,7 @@
 /* What the reducer has is aligned to this, which every type's size divides. */
 #define ALIGN ((size_t)64)
 
-static size_t align(size_t bytes)
+size_t reducer_align(size_t bytes)
 {
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -44,7 +44,7 @@ size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena)
 			continue;
 		if (arena)
 			item->gradient = arena + bytes;
-		bytes += align(item->bytes);
+		bytes += reducer_align(item->bytes);
 	}
 	return bytes;
 }
@@ -66,7 +66,7 @@ static bool extend(const struct reducer_item *item, struct cohort_tensor *last,
 	size_t size = cohort_type_size(item->type);
 
 	if (!item->is_view || !before || !before->is_view ||
-	    before->gradient + align(before->bytes) != item->gradient)
+	    before->gradient + reducer_align(before->bytes) != item->gradient)
 		return false;
 	last->count = (size_t)(item->gradient - begin) / size + item->count;
 	return true;

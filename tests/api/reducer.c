@@ -7,12 +7,14 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/expect.h"
 #include "support/model.h"
 #include "support/ranks.h"
+#include "support/stress.h"
 
 TestSuite(reducer, .timeout = 60);
 
@@ -403,6 +405,85 @@ Test(reducer, create_names_what_is_wrong)
 	p[1] = p[0];
 	p[1].count = SIZE_MAX / 2;
 	refuse(p, 2, &o0, COHORT_INVALID, "parameters[1].count is");
+	p[1].gradient = (void *)(UINTPTR_MAX - 63);
+	p[1].count = 16;
+	refuse(p, 2, &o0, COHORT_INVALID, "more than there can be at");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+#define MANY 12
+
+/* A few elements, or more than there is room for, up to what one may have. */
+static size_t huge(uint64_t *seed, size_t size)
+{
+	unsigned bits = (unsigned)(stress_random(seed) % 3);
+
+	if (stress_random(seed) % 3 == 0)
+		return stress_random(seed) % 100;
+	return (SIZE_MAX / 4 / size >> bits) - stress_random(seed) % 100;
+}
+
+/* What create must say of @n parameters that the reducer is to have. */
+static int judge(const struct cohort_parameter *p, size_t n, char *text,
+                 size_t size)
+{
+	size_t i, room = 0, bytes;
+
+	for (i = 0; i < n; i++) {
+		bytes = p[i].count * cohort_type_size(p[i].type);
+		bytes = (bytes + 63) / 64 * 64;
+		snprintf(text, size,
+		         "parameters[%zu] '%s': count is %zu, which with", i,
+		         p[i].name, p[i].count);
+		if (bytes > SIZE_MAX - room)
+			return COHORT_INVALID;
+		room += bytes;
+	}
+	*text = '\0';
+	/* No process has so many addresses. */
+	return room >> 58 ? COHORT_NO_MEMORY : COHORT_OK;
+}
+
+Test(reducer, counts_that_are_too_large_together_are_refused)
+{
+	static const char *const names[MANY] = { "a", "b", "c", "d", "e", "f",
+		                                 "g", "h", "i", "j", "k", "l" };
+	static const int types[] = { COHORT_U8, COHORT_F16, COHORT_F32,
+		                     COHORT_F64 };
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	int k, rc, told[3] = { 0 };
+	struct cohort_parameter p[MANY];
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r;
+	uint64_t seed = 1;
+	char text[128];
+	size_t i, n;
+
+	for (k = 0; k < 400; k++) {
+		n = 1 + stress_random(&seed) % MANY;
+		for (i = 0; i < n; i++) {
+			p[i].type = types[stress_random(&seed) % 4];
+			p[i].name = names[i];
+			p[i].gradient = NULL;
+			p[i].count = huge(&seed, cohort_type_size(p[i].type));
+		}
+		cohort_reducer_options_init(&o);
+		o.sharded = stress_random(&seed) % 2;
+		o.full_buckets = stress_random(&seed) % 2;
+		if (stress_random(&seed) % 2)
+			o.first_bytes = o.bucket_bytes = SIZE_MAX;
+		rc = judge(p, n, text, sizeof(text));
+		told[rc == COHORT_OK ? 0 : rc == COHORT_INVALID ? 1 : 2]++;
+		if (rc != COHORT_OK) {
+			refuse(p, n, &o, rc, text);
+			continue;
+		}
+		cr_assert_eq(cohort_reducer_create(comms[0], p, n, &o, &r),
+		             COHORT_OK, "%s", cohort_last_error());
+		cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
+	}
+	for (k = 0; k < 3; k++)
+		cr_assert_gt(told[k], 9, "%d: %d", k, told[k]);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
