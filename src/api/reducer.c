@@ -47,7 +47,8 @@ static int options_check(const struct cohort_reducer_options *o)
 	return COHORT_OK;
 }
 
-/* The caller's over the defaults, whatever the caller's version. */
+/* The caller's over the defaults.  An older caller's structure is shorter, a newer
+ * one's may be longer if what is beyond asks for nothing. */
 static int options_merge(const struct cohort_reducer_options *given,
                          struct cohort_reducer_options *o)
 {
@@ -57,7 +58,8 @@ static int options_merge(const struct cohort_reducer_options *given,
 	cohort_reducer_options_init(o);
 	if (!given)
 		return COHORT_OK;
-	if (given->size < offsetof(struct cohort_reducer_options, reserved) ||
+	if (given->size <
+	            offsetof(struct cohort_reducer_options, bucket_bytes) ||
 	    given->size > 4096)
 		return error_set(COHORT_INVALID,
 		                 "options->size is %zu; was "
@@ -70,8 +72,23 @@ static int options_merge(const struct cohort_reducer_options *given,
 			                 "options asks for something that "
 			                 "version %s does not know (byte %zu)",
 			                 cohort_version(), i);
-	memcpy(o, given, offsetof(struct cohort_reducer_options, reserved));
-	o->size = sizeof(*o);
+#define READ(field)                                                            \
+	if (given->size >=                                                     \
+	    offsetof(struct cohort_reducer_options, field) + sizeof(o->field)) \
+		o->field = given->field;
+	READ(first_bytes)
+	READ(bucket_bytes)
+	READ(op)
+	READ(weighted)
+	READ(transport)
+	READ(find_unused)
+	READ(check_finite)
+	READ(max_norm)
+	READ(keep_plan)
+	READ(helpers_launch)
+	READ(sharded)
+	READ(full_buckets)
+#undef READ
 	if (!o->first_bytes)
 		o->first_bytes = MIB;
 	if (!o->bucket_bytes)

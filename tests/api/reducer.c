@@ -487,6 +487,80 @@ Test(reducer, counts_that_are_too_large_together_are_refused)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* ---- callers of other versions ---------------------------------------- */
+
+/* Room for those of a later version. */
+union options {
+	struct cohort_reducer_options o;
+	unsigned char bytes[sizeof(struct cohort_reducer_options) + 64];
+};
+
+static int create(const union options *u, struct cohort_reducer **r)
+{
+	static const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
+
+	*r = NULL;
+	return cohort_reducer_create(comms[0], &p, 1, &u->o, r);
+}
+
+/* What is beyond its size is nobody's. */
+static union options options_up_to(size_t size)
+{
+	union options u;
+
+	memset(&u, 0x5a, sizeof(u));
+	cohort_reducer_options_init(&u.o);
+	memset(u.bytes + size, 0x5a, sizeof(u) - size);
+	u.o.size = size;
+	return u;
+}
+
+Test(reducer, options_of_a_caller_of_another_version)
+{
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	const size_t whole = sizeof(struct cohort_reducer_options);
+	const size_t reserved =
+		offsetof(struct cohort_reducer_options, reserved);
+	struct cohort_reducer *r;
+	union options u;
+	size_t size;
+
+	/* Of an older one, and of none: some of it, to the byte. */
+	for (size = sizeof(size_t); size <= whole; size++) {
+		u = options_up_to(size);
+		if (size < 2 * sizeof(size_t)) {
+			expect(create(&u, &r), COHORT_INVALID,
+			       "options->size is");
+			continue;
+		}
+		cr_assert_eq(create(&u, &r), COHORT_OK, "%zu: %s", size,
+		             cohort_last_error());
+		cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
+	}
+	/* Of a newer one. */
+	u = options_up_to(whole);
+	memset(u.bytes + whole, 0, sizeof(u) - whole);
+	u.o.size = sizeof(u);
+	cr_assert_eq(create(&u, &r), COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
+	u.bytes[whole + 1] = 1;
+	expect(create(&u, &r), COHORT_INVALID, "does not know");
+	u.bytes[whole + 1] = 0;
+	u.bytes[reserved] = 1;
+	expect(create(&u, &r), COHORT_INVALID, "does not know");
+	/* Never set. */
+	u = options_up_to(whole);
+	u.o.size = 0;
+	expect(create(&u, &r), COHORT_INVALID, "options->size is 0");
+	u.o.size = SIZE_MAX;
+	expect(create(&u, &r), COHORT_INVALID, "options->size is 184467");
+	/* What an older one has asked for counts. */
+	u = options_up_to(offsetof(struct cohort_reducer_options, weighted));
+	u.o.op = COHORT_MAX;
+	expect(create(&u, &r), COHORT_INVALID, "options->op is 2");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 Test(reducer, calls_out_of_place_are_refused)
 {
 	struct cohort_group *group = ranks_split(2, NULL, comms);
