@@ -457,6 +457,8 @@ struct cohort_rank_report {
 	                      unavailable: " and why; "" if it was not asked
 	                      (stack_signal) */
 	uint64_t reserved[4];
+	char label[48]; /* what the library made that call for: "bucket 2/5:
+	                   fc.weight and 1 more" of a reducer; or "" */
 };
 
 enum cohort_stage {
@@ -1099,8 +1101,9 @@ COHORT_API int cohort_comm_fail(struct cohort_comm *comm, int code,
  *
  * Kept with every call until the next tag, and shown with it in verdicts.  Each rank
  * has its own, and need not give the same.  The last 64 different texts are kept: a
- * tag that is used again and again costs no more than comparing it.  One submitting
- * thread at a time; does not block.
+ * tag that is used again and again costs no more than comparing it.  A reducer's calls
+ * have a label of their own beside it.  One submitting thread at a time; does not
+ * block.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE if closed.
  */

@@ -19,29 +19,6 @@ int comm_submit(struct cohort_comm *comm, const struct op *op, uint64_t *ticket)
 	                           : submit(comm, 1, op, ticket);
 }
 
-int comm_submit_tagged(struct cohort_comm *comm, const struct op *op,
-                       const char *tag, uint64_t *ticket)
-{
-	unsigned former;
-	int rc;
-
-	if (!tag)
-		return comm_submit(comm, op, ticket);
-	rc = gate_enter(comm, true);
-	if (rc != COHORT_OK)
-		return rc;
-	former = comm->recorder.tags.now;
-	tag_set(&comm->recorder.tags, tag);
-	gate_leave(comm);
-	rc = comm_submit(comm, op, ticket);
-	/* If another thread is inside by now, it is its tag that is lost. */
-	if (gate_enter(comm, true) == COHORT_OK) {
-		comm->recorder.tags.now = former;
-		gate_leave(comm);
-	}
-	return rc;
-}
-
 int cohort_batch_begin(struct cohort_comm *comm)
 {
 	int rc = comm_check(comm);

@@ -24,10 +24,6 @@ void comm_leave_on_device(struct cohort_comm *comm,
 int comm_submit(struct cohort_comm *comm, const struct op *op,
                 uint64_t *ticket);
 
-/* The same with @tag in place of the caller's, for this call; NULL: as it is. */
-int comm_submit_tagged(struct cohort_comm *comm, const struct op *op,
-                       const char *tag, uint64_t *ticket);
-
 /* cohort_wait() up to a deadline, 0: do what is cheap, and see; and for all tickets
  * given out so far. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);

@@ -266,7 +266,7 @@ int reducer_check_open(const struct cohort_reducer *r);
 
 /* Submit on the communicator's own stream, by that label, and remember the
  * ticket. */
-int reducer_submit(struct cohort_reducer *r, struct op *op, const char *tag,
+int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
                    uint64_t *ticket);
 
 /* Take note that launching has failed; returns @rc. */

@@ -26,14 +26,15 @@ int reducer_check(const struct cohort_reducer *r)
 	return comm_check(r->comm);
 }
 
-int reducer_submit(struct cohort_reducer *r, struct op *op, const char *tag,
+int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
                    uint64_t *ticket_out)
 {
 	uint64_t ticket;
 	int rc;
 
 	op->stream = r->comm->stream;
-	rc = comm_submit_tagged(r->comm, op, tag, &ticket);
+	op->label = label;
+	rc = comm_submit(r->comm, op, &ticket);
 	if (rc != COHORT_OK)
 		return rc;
 	/* Release: who waits for it at the end may be another thread. */

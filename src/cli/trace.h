@@ -59,11 +59,11 @@ struct trace_late {
 	struct trace_spread late;
 };
 
-/* The calls of one kind, type, count and tag. */
+/* The calls of one kind, type, count, tag and label. */
 struct trace_site {
 	const char *call;
 	struct record record; /* of one of them */
-	const char *tag;
+	const char *tag, *label;
 	size_t calls;
 	struct trace_spread queueing, waiting, execution, between;
 };

@@ -161,22 +161,23 @@ struct sites {
 };
 
 static bool is_same(const struct trace_site *s, const struct record *r,
-                    const char *tag)
+                    const char *tag, const char *label)
 {
 	return s->record.kind == r->kind && s->record.is_batch == r->is_batch &&
 	       s->record.type == r->type && s->record.count == r->count &&
-	       s->record.n == r->n && strcmp(s->tag, tag) == 0;
+	       s->record.n == r->n && strcmp(s->tag, tag) == 0 &&
+	       strcmp(s->label, label) == 0;
 }
 
 /* The site of a call, made if need be; NULL without memory. */
 static struct site *find_site(struct sites *sites, const struct record *r,
-                              const char *tag)
+                              const char *tag, const char *label)
 {
 	struct site *more;
 	size_t i;
 
 	for (i = 0; i < sites->n; i++)
-		if (is_same(&sites->at[i].s, r, tag))
+		if (is_same(&sites->at[i].s, r, tag, label))
 			return &sites->at[i];
 	if (sites->n == sites->room) {
 		i = sites->room ? 2 * sites->room : 16;
@@ -187,7 +188,10 @@ static struct site *find_site(struct sites *sites, const struct record *r,
 		sites->room = i;
 	}
 	sites->at[sites->n] = (struct site){
-		.s = { .call = record_name(r), .record = *r, .tag = tag },
+		.s = { .call = record_name(r),
+		       .record = *r,
+		       .tag = tag,
+		       .label = label },
 	};
 	return &sites->at[sites->n++];
 }
@@ -222,7 +226,8 @@ static bool add_rank(struct sites *sites, const struct flight *f,
 	for (op = r->ops; op < r->ops + r->n; op++) {
 		if (!op->r.finished_ns)
 			continue;
-		site = find_site(sites, &op->r, flight_tag(r, op));
+		site = find_site(sites, &op->r, flight_tag(r, op),
+		                 flight_label(r, op));
 		if (!site || !add_call(site, f, op, busy_until_ns))
 			return false;
 		if (op->r.finished_ns > busy_until_ns)

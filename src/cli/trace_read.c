@@ -159,19 +159,19 @@ static void get_set(object *o, const char *key, uint64_t *set)
 /* ---- entries ---------------------------------------------------------- */
 
 /* The number of a tag, which is new if need be; 0: none. */
-static unsigned tag_number(struct flight_rank *r, const char *text)
+static unsigned tag_number(struct flight_tag *tags, const char *text)
 {
 	unsigned i;
 
 	if (!*text)
 		return 0;
-	for (i = 0; i < TAG_SLOTS && r->tags[i].number; i++)
-		if (strcmp(r->tags[i].text, text) == 0)
+	for (i = 0; i < TAG_SLOTS && tags[i].number; i++)
+		if (strcmp(tags[i].text, text) == 0)
 			return i + 1;
 	if (i == TAG_SLOTS)
 		return 0;
-	r->tags[i].number = i + 1;
-	snprintf(r->tags[i].text, sizeof(r->tags[i].text), "%s", text);
+	tags[i].number = i + 1;
+	snprintf(tags[i].text, sizeof(tags[i].text), "%s", text);
 	return i + 1;
 }
 
@@ -222,7 +222,8 @@ static bool read_entry(struct flight_rank *r, object *o, struct flight_op *op)
 			.bytes = get_uint(o, "bytes"),
 			.outcome = get_int(o, "outcome", COHORT_OK),
 			.tid = atoi(get_text(o, "thread_id")),
-			.tag = tag_number(r, get_text(o, "tag")),
+			.tag = tag_number(r->tags, get_text(o, "tag")),
+			.label = tag_number(r->labels, get_text(o, "label")),
 		},
 		.number = get_uint(o, "collective"),
 		.pair = get_uint(o, "pair_seq_id"),

@@ -236,11 +236,20 @@ static void print_window(const struct trace *t)
 	               : "; times: behind the first rank's call");
 }
 
+/* Beside the call, if the line holds both. */
+static void print_name(const char *call, const char *what, const char *name)
+{
+	if (*name)
+		printf("%s %s \"%s\"",
+		       strlen(call) + strlen(name) > 38 ? "\n               "
+		                                        : ",",
+		       what, name);
+}
+
 static void print_last(const struct flight *f)
 {
 	const struct flight_rank *r;
 	const struct flight_op *op;
-	const char *tag;
 	char call[128];
 
 	printf("\n %-5s %-8s %-16s last call\n", "rank", "thread", "state");
@@ -256,13 +265,8 @@ static void print_last(const struct flight *f)
 		       : op->r.outcome < 0                 ? "failed"
 		                           : flight_state_name(op->state),
 		       call);
-		tag = op ? flight_tag(r, op) : "";
-		if (*tag) /* beside the call, if the line holds both */
-			printf("%s tag \"%s\"",
-			       strlen(call) + strlen(tag) > 38
-			               ? "\n               "
-			               : ",",
-			       tag);
+		print_name(call, "tag", op ? flight_tag(r, op) : "");
+		print_name(call, "label", op ? flight_label(r, op) : "");
 		printf("\n");
 	}
 }
@@ -297,8 +301,10 @@ static void print_site(const struct trace_site *s)
 	char call[128];
 
 	record_add(&(struct text){ call, sizeof(call) }, &s->record);
-	printf("\n %s%s%s%s, %zu call%s\n", call, *s->tag ? ", tag \"" : "",
-	       s->tag, *s->tag ? "\"" : "", s->calls, s->calls == 1 ? "" : "s");
+	printf("\n %s%s%s%s%s%s%s, %zu call%s\n", call,
+	       *s->tag ? ", tag \"" : "", s->tag, *s->tag ? "\"" : "",
+	       *s->label ? ", label \"" : "", s->label, *s->label ? "\"" : "",
+	       s->calls, s->calls == 1 ? "" : "s");
 	print_spread("behind others (queueing)", &s->queueing);
 	print_spread("for the last rank", &s->waiting);
 	print_spread("execution", &s->execution);
@@ -407,6 +413,7 @@ static void put_site(struct json *j, const struct trace_site *s)
 	json_uint(j, "count", s->record.count);
 	json_uint(j, "tensors", s->record.n);
 	json_string(j, "tag", s->tag);
+	json_string(j, "label", s->label);
 	json_uint(j, "calls", s->calls);
 	put_spread(j, "queueing_ns", &s->queueing);
 	put_spread(j, "waiting_ns", &s->waiting);

@@ -50,6 +50,8 @@ struct op {
 	                          the device's, too: see staging.h */
 	struct known *known;   /* of a list that was called before; set by
 	                          submit() */
+	const char *label; /* what it is for, beside the caller's tag; NULL: no
+	                      more to say */
 };
 
 /* True of what has no tensors of the caller's. */

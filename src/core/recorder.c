@@ -15,8 +15,8 @@ enum {
 	WORD_COUNT,
 	WORD_BYTES,
 	WORD_STREAM,
-	WORD_OUTCOME, /* changes once more, by recorder_end(); and the thread,
-	                 in the high half */
+	WORD_OUTCOME, /* of 16 bits, changes once more, by recorder_end(); the
+	                 label, of 16; and the thread, in the high half */
 };
 
 /* A time in record_times: below the number of the slot's use. */
@@ -99,9 +99,20 @@ static struct record_times *times_of(const struct recorder *r, uint64_t ticket)
 	return &r->times[ticket & r->mask];
 }
 
-static uint64_t pack_outcome(int outcome, uint64_t tid)
+#define OUTCOME_MASK UINT64_C(0xffff)
+
+static uint64_t pack_outcome(int outcome, unsigned label, unsigned tid)
 {
-	return (uint32_t)outcome | tid << 32;
+	return (uint16_t)outcome | (uint64_t)label << 16 | (uint64_t)tid << 32;
+}
+
+/* The number of @op's label, 0: it has none. */
+static unsigned label_of(struct recorder *r, const struct op *op)
+{
+	if (!op->label)
+		return 0;
+	tag_set(&r->labels, op->label);
+	return r->labels.now;
 }
 
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
@@ -126,7 +137,8 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 		atomic_load_explicit(&r->bytes, memory_order_relaxed) + bytes,
 		memory_order_relaxed);
 	put(s, WORD_STREAM, (uintptr_t)op->stream);
-	put(s, WORD_OUTCOME, pack_outcome(COHORT_TIMED_OUT, (unsigned)tid));
+	put(s, WORD_OUTCOME,
+	    pack_outcome(COHORT_TIMED_OUT, label_of(r, op), (unsigned)tid));
 	/* Release: the words before the ticket.  Pairs with the acquire in
 	 * recorder_read(). */
 	atomic_store_explicit(&s->ticket, ticket, memory_order_release);
@@ -136,7 +148,8 @@ void recorder_end(struct recorder *r, uint64_t ticket, int outcome)
 {
 	struct record_slot *s = slot_of(r, ticket);
 
-	put(s, WORD_OUTCOME, pack_outcome(outcome, get(s, WORD_OUTCOME) >> 32));
+	put(s, WORD_OUTCOME,
+	    (get(s, WORD_OUTCOME) & ~OUTCOME_MASK) | (uint16_t)outcome);
 }
 
 void recorder_set_captured(struct recorder *r, uint64_t ticket)
@@ -251,7 +264,8 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.count = get(s, WORD_COUNT),
 		.bytes = get(s, WORD_BYTES),
 		.stream = (void *)(uintptr_t)get(s, WORD_STREAM),
-		.outcome = (int)(uint32_t)outcome,
+		.label = (unsigned)(outcome >> 16 & 0xffff),
+		.outcome = (int16_t)(outcome & OUTCOME_MASK),
 		.tid = (int)(outcome >> 32),
 		.started_ns = time_of(r, ticket, &t->started, submitted),
 		.finished_ns = time_of(r, ticket, &t->finished, submitted),

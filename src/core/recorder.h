@@ -52,8 +52,10 @@ struct recorder {
 	 * people.  In no cache line with what others read. */
 	_Alignas(64) _Atomic uint64_t bytes;
 
-	/* Atomic words inside; see tag.h. */
+	/* Atomic words inside; see tag.h.  The caller's tags, and the library's own
+	 * labels, so that these never take the place of those. */
 	struct tags tags;
+	struct tags labels;
 };
 
 /* What a record says. */
@@ -72,11 +74,12 @@ struct record {
 	size_t count;    /* elements of the first tensor */
 	size_t bytes;    /* of all */
 	void *stream;
-	unsigned tag;  /* number of the caller's tag, see tag.h; 0: none */
-	bool captured; /* it went into a CUDA graph, and did not run */
-	int outcome;   /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
+	unsigned tag;   /* number of the caller's tag, see tag.h; 0: none */
+	unsigned label; /* likewise, of the library's label */
+	bool captured;  /* it went into a CUDA graph, and did not run */
+	int outcome;    /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
 	                 queued; else how it failed */
-	int tid;       /* of the thread that called */
+	int tid;        /* of the thread that called */
 	uint64_t started_ns;  /* when it was seen to have started, and to be */
 	uint64_t finished_ns; /* done; 0: it was not */
 };

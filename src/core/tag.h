@@ -3,8 +3,8 @@
 #define CORE_TAG_H
 
 /*
- * Tags: the caller's labels of what it does, each kept once, by a number that a
- * record has room for
+ * Tags: labels of what is done, the caller's or the library's own, each kept once, by
+ * a number that a record has room for
  *
  * Written by the one thread that is inside the rank's gate, read by any thread at any
  * time, without a lock.

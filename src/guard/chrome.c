@@ -44,6 +44,7 @@ static void put_arguments(const struct track *t, const struct flight_op *op)
 	json_uint(t->json, "collective", op->number);
 	json_string(t->json, "state", flight_state_name(op->state));
 	json_string(t->json, "tag", flight_tag(t->rank, op));
+	json_string(t->json, "label", flight_label(t->rank, op));
 	json_close(t->json, '}');
 }
 

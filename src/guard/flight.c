@@ -151,15 +151,13 @@ static void take_pairs(struct flight_rank *r, const struct cohort_comm *c)
 	}
 }
 
-static void take_tags(struct flight_rank *r, const struct cohort_comm *c)
+static void take_tags(struct flight_tag *out, const struct tags *tags)
 {
-	const struct tags *tags = &c->recorder.tags;
 	int i;
 
 	for (i = 0; i < TAG_SLOTS; i++) {
-		r->tags[i].number =
-			(unsigned)atomic_load(&tags->slots[i].number);
-		tag_read(tags, r->tags[i].number, r->tags[i].text);
+		out[i].number = (unsigned)atomic_load(&tags->slots[i].number);
+		tag_read(tags, out[i].number, out[i].text);
 	}
 }
 
@@ -242,7 +240,8 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 	take_records(r, c);
 	take_numbers(r, c);
 	take_pairs(r, c);
-	take_tags(r, c);
+	take_tags(r->tags, &c->recorder.tags);
+	take_tags(r->labels, &c->recorder.labels);
 	take_states(r, c, state == CLIQUE_LIVE);
 	/* What looked done meanwhile may be what was cut short. */
 	if (state == CLIQUE_LIVE && clique_look(c->clique) != CLIQUE_LIVE)
@@ -395,14 +394,25 @@ struct flight_span flight_span(const struct flight *f,
 	return s;
 }
 
-const char *flight_tag(const struct flight_rank *r, const struct flight_op *op)
+static const char *find_tag(const struct flight_tag *tags, unsigned number)
 {
 	int i;
 
-	for (i = 0; op->r.tag && i < TAG_SLOTS; i++)
-		if (r->tags[i].number == op->r.tag)
-			return r->tags[i].text;
+	for (i = 0; number && i < TAG_SLOTS; i++)
+		if (tags[i].number == number)
+			return tags[i].text;
 	return "";
+}
+
+const char *flight_tag(const struct flight_rank *r, const struct flight_op *op)
+{
+	return find_tag(r->tags, op->r.tag);
+}
+
+const char *flight_label(const struct flight_rank *r,
+                         const struct flight_op *op)
+{
+	return find_tag(r->labels, op->r.label);
 }
 
 uint64_t flight_wall(const struct flight *f, uint64_t time_ns)

@@ -48,7 +48,7 @@ struct flight_rank {
 	uint64_t lost; /* operations that are not in @ops any more */
 	size_t n;
 	struct flight_op *ops; /* in the order of their calls */
-	struct flight_tag tags[TAG_SLOTS];
+	struct flight_tag tags[TAG_SLOTS], labels[TAG_SLOTS];
 
 	/* Numbers of collectives, 0: none has. */
 	uint64_t last_enqueued, last_started, last_completed;
@@ -129,9 +129,11 @@ struct flight_span flight_span(const struct flight *flight,
                                const struct flight_op *op,
                                uint64_t busy_until_ns, uint64_t end_ns);
 
-/* The tag of an operation of @rank, "": none. */
+/* The tag of an operation of @rank, and its label; "": none. */
 const char *flight_tag(const struct flight_rank *rank,
                        const struct flight_op *op);
+const char *flight_label(const struct flight_rank *rank,
+                         const struct flight_op *op);
 
 /* The time of the other clock for one of this; 0 stays 0. */
 uint64_t flight_wall(const struct flight *flight, uint64_t time_ns);

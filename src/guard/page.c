@@ -173,6 +173,7 @@ static void put_ours(const struct page *p, const struct flight_op *op)
 	json_uint(j, "collective", op->number);
 	json_uint(j, "pair_seq_id", op->pair);
 	json_string(j, "tag", flight_tag(p->rank, op));
+	json_string(j, "label", flight_label(p->rank, op));
 	json_int(j, "outcome", r->outcome);
 	json_uint(j, "submitted_ns", r->submitted_ns);
 	json_uint(j, "started_ns", r->started_ns);

@@ -63,6 +63,8 @@ static void add_last(struct text *t, const struct snapshot *s,
 	text_add(t, " (ticket %llu", (unsigned long long)r->last.ticket);
 	if (*r->tag)
 		text_add(t, ", tag \"%s\"", r->tag);
+	if (*r->label)
+		text_add(t, ", label \"%s\"", r->label);
 	text_add(t, "), was ");
 	phrase_age(t, s, r->last.submitted_ns);
 	text_add(t, " ago");

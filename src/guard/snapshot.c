@@ -157,6 +157,8 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		r->last.ticket = 0;
 	if (r->last.ticket && r->last.tag)
 		tag_read(&c->recorder.tags, r->last.tag, r->tag);
+	if (r->last.ticket && r->last.label)
+		tag_read(&c->recorder.labels, r->last.label, r->label);
 }
 
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *c,

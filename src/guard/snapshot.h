@@ -38,9 +38,10 @@ struct rank_snapshot {
 	bool native;  /* and that is between native enter and leave */
 	bool idle;    /* nobody is inside and nothing is in flight */
 	bool closed;
-	struct record last; /* the last call of any kind; ticket 0: none */
-	char tag[TAG_SIZE]; /* of that */
-	uint64_t captured;  /* calls that went into CUDA graphs */
+	struct record last;   /* the last call of any kind; ticket 0: none */
+	char tag[TAG_SIZE];   /* of that */
+	char label[TAG_SIZE]; /* likewise */
+	uint64_t captured;    /* calls that went into CUDA graphs */
 
 	/* Of its oldest operation with sends or receives in flight, if it is at
 	 * that: the call, ticket 0: none, and the peers that have not called their

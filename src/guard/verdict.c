@@ -80,6 +80,7 @@ static void report_rank(const struct snapshot *s, const struct rank_snapshot *r,
 	out->age_ns = s->now_ns - r->last.submitted_ns;
 	record_add(&t, &r->last);
 	memcpy(out->tag, r->tag, sizeof(out->tag));
+	memcpy(out->label, r->label, sizeof(out->label));
 }
 
 static void report_ranks(const struct snapshot *s, struct verdict *out)

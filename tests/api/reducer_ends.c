@@ -26,13 +26,19 @@ static struct cohort_group *group;
 static struct cohort_comm *comms[RANKS];
 static struct model model;
 static struct model_rank ranks[RANKS];
-static char text[1024];
+static char text[1024], tag[48], label[48];
 
+/* The tag and the label are the last rank's. */
 static int keep(const struct cohort_verdict *v, void *user)
 {
+	const struct cohort_rank_report *last = &v->ranks[RANKS - 1];
+
 	(void)user;
-	if (v->stage == COHORT_STAGE_ENDED)
-		snprintf(text, sizeof(text), "%s", v->text);
+	if (v->stage != COHORT_STAGE_ENDED)
+		return 0;
+	snprintf(text, sizeof(text), "%s", v->text);
+	snprintf(tag, sizeof(tag), "%s", last->tag);
+	snprintf(label, sizeof(label), "%s", last->label);
 	return 0;
 }
 
@@ -169,9 +175,7 @@ Test(reducer_ends, a_verdict_tells_that_the_owner_does_not_launch)
 	close_all();
 }
 
-/* A call of the launch carries the bucket's name, and the caller's tag comes
- * back. */
-Test(reducer_ends, launches_have_labels)
+Test(reducer_ends, a_verdict_tells_the_tag_the_bucket_and_the_parameter)
 {
 	struct cohort_cause cause;
 
@@ -183,9 +187,122 @@ Test(reducer_ends, launches_have_labels)
 	expect_end(COHORT_STALLED);
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_not_null(strstr(cause.text,
-	                          "tag \"bucket 2/5: fc.weight and 1 more\""),
+	                          ", tag \"mine\", label "
+	                          "\"bucket 2/5: fc.weight and 1 more\")"),
 	                   "%s", cause.text);
-	cr_assert_null(strstr(cause.text, "mine"), "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, "waits for parameter "
+	                                      "'layer4.conv2.weight' (and "),
+	                   "%s", cause.text);
+	close_all();
+	cr_assert_str_eq(tag, "mine");
+	cr_assert_str_eq(label, "bucket 2/5: fc.weight and 1 more");
+}
+
+/* More than there are texts kept. */
+#define MANY 100
+
+static void create_many(struct cohort_reducer *r[RANKS])
+{
+	static float gradients[RANKS][MANY];
+	struct cohort_parameter p[MANY] = { { NULL } };
+	struct cohort_reducer_options o;
+	int i, k;
+
+	cohort_reducer_options_init(&o);
+	o.first_bytes = o.bucket_bytes = 1;
+	o.full_buckets = o.keep_plan = 1;
+	for (i = 0; i < RANKS; i++) {
+		for (k = 0; k < MANY; k++) {
+			p[k].gradient = &gradients[i][k];
+			p[k].count = 1;
+			p[k].type = COHORT_F32;
+		}
+		cr_assert_eq(cohort_reducer_create(comms[i], p, MANY, &o,
+		                                   &r[i]),
+		             COHORT_OK);
+		cr_assert_eq(cohort_reducer_buckets(r[i]), MANY);
+	}
+}
+
+static void mark_many(struct cohort_reducer *const r[RANKS], int from, int to)
+{
+	int i, k;
+
+	for (i = 0; i < RANKS; i++)
+		for (k = from; k > to; k--)
+			cr_assert_eq(cohort_reducer_ready(r[i], (size_t)k - 1),
+			             COHORT_OK);
+}
+
+static void finish_many(struct cohort_reducer *const r[RANKS])
+{
+	int i, left;
+
+	for (left = RANKS; left;)
+		for (left = 0, i = 0; i < RANKS; i++)
+			left += cohort_reducer_finish(r[i], 0) ==
+			        COHORT_TIMED_OUT;
+}
+
+/* The verdict on the last rank, which makes no call. */
+static void expect_last_call(const char *in_text)
+{
+	const struct cohort_deadlines soon = { .join_ns = 100 * MS };
+	struct cohort_cause cause;
+	static int32_t x;
+
+	cr_assert_eq(cohort_deadline_push(comms[0], &soon), COHORT_OK);
+	ranks_sum(comms[0], &x);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_not_null(strstr(cause.text, in_text), "%s", cause.text);
+}
+
+static void make_a_step_of_many(struct cohort_reducer *r[RANKS], bool tags)
+{
+	int i;
+
+	cr_assert_eq(cohort_tag(comms[RANKS - 1], "step 12"), COHORT_OK);
+	create_many(r);
+	for (i = 0; i < RANKS; i++)
+		cr_assert_eq(cohort_reducer_begin(r[i], NULL), COHORT_OK);
+	mark_many(r, MANY, MANY / 2);
+	if (tags)
+		cr_assert_eq(cohort_tag(comms[RANKS - 1], "step 12, back half"),
+		             COHORT_OK);
+	mark_many(r, MANY / 2, 0);
+	finish_many(r);
+}
+
+Test(reducer_ends, a_tag_of_the_program_outlives_all_labels)
+{
+	struct cohort_reducer *r[RANKS];
+	int i;
+
+	model = model_of(RANKS);
+	open_all();
+	make_a_step_of_many(r, false);
+	expect_last_call(", tag \"step 12\", label \"bucket 100/100: 0\")");
+	for (i = 0; i < RANKS; i++)
+		cr_assert_eq(cohort_reducer_free(r[i]), COHORT_OK);
+	close_all();
+}
+
+Test(reducer_ends, a_tag_set_in_the_middle_of_a_step_stays_after_the_reducer)
+{
+	struct cohort_reducer *r[RANKS];
+	static int32_t x;
+	int i;
+
+	model = model_of(RANKS);
+	open_all();
+	make_a_step_of_many(r, true);
+	for (i = 0; i < RANKS; i++)
+		cr_assert_eq(cohort_reducer_free(r[i]), COHORT_OK);
+	cr_assert_eq(cohort_copy(comms[RANKS - 1], &x, &x, 0,
+	                         cohort_comm_stream(comms[RANKS - 1])),
+	             COHORT_OK);
+	expect_last_call(", tag \"step 12, back half\")");
 	close_all();
 }
 

@@ -53,6 +53,7 @@ OURS = {
     "collective": int,
     "pair_seq_id": int,
     "tag": str,
+    "label": str,
     "outcome": int,
     "submitted_ns": int,
     "started_ns": int,

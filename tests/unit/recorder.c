@@ -33,6 +33,7 @@ static void begin(uint64_t ticket)
 		.tensors = list,
 		.n = 2,
 		.stream = &recorder,
+		.label = ticket % 2 ? "bucket 1" : NULL,
 	};
 
 	recorder_begin(&recorder, ticket, &op, (uint32_t)ticket, 42,
@@ -48,6 +49,8 @@ Test(recorder, keeps_the_whole_call)
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.ticket, 5);
 	cr_assert_eq(r.tag, recorder.tags.now);
+	cr_assert_eq(r.label, recorder.labels.now);
+	cr_assert_neq(r.label, 0);
 	cr_assert_eq(r.submitted_ns, 105);
 	cr_assert_eq(r.kind, OP_REDUCE);
 	cr_assert_eq(r.type, COHORT_BF16);
@@ -63,15 +66,19 @@ Test(recorder, keeps_the_whole_call)
 	cr_assert_eq(r.finished_ns, 0);
 }
 
-Test(recorder, keeps_the_thread_beside_the_outcome)
+Test(recorder, keeps_the_thread_and_the_label_beside_the_outcome)
 {
 	struct record r;
 
+	begin(4);
+	cr_assert(recorder_read(&recorder, 4, &r));
+	cr_assert_eq(r.label, 0);
 	begin(5);
 	recorder_end(&recorder, 5, COHORT_NCCL);
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.outcome, COHORT_NCCL);
 	cr_assert_eq(r.tid, 42);
+	cr_assert_eq(r.label, recorder.labels.now);
 }
 
 /* ---- times ------------------------------------------------------------ */
