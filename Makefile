@@ -122,7 +122,7 @@ library_sources := \
   src/api/abort.c src/api/batch.c src/api/bucket.c src/api/collective.c src/api/comm.c \
   src/api/completion.c src/api/deadline.c src/api/dump.c src/api/generation.c \
   src/api/group.c src/api/host_memory.c src/api/join.c src/api/memory.c src/api/options.c \
-  src/api/redop.c src/api/reducer.c \
+  src/api/redop.c src/api/reducer.c src/api/reducer_cancel.c \
   src/api/reducer_finish.c src/api/reducer_found.c \
   src/api/reducer_launch.c src/api/reducer_memory.c \
   src/api/reducer_plan.c src/api/reducer_room.c \
@@ -215,7 +215,7 @@ api_sources := \
   tests/api/host_memory_ends.c tests/api/host_memory_order.c tests/api/join.c tests/api/known.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \
-  tests/api/reducer_ends.c tests/api/reducer_flush.c tests/api/reducer_found.c \
+  tests/api/reducer_cancel.c tests/api/reducer_ends.c tests/api/reducer_flush.c tests/api/reducer_found.c \
   tests/api/reducer_progress.c tests/api/reducer_shard.c tests/api/reducer_weights.c \
   tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \

@@ -83,6 +83,9 @@
  *
  * Ends
  *
+ * A rank whose backward pass fails gives up its step by cohort_reducer_cancel().  Then
+ * no rank may use what came out, each is told so by COHORT_SKIP, and the group goes on.
+ *
  * If the communicator ends in the middle of a step, each call that launches or waits
  * answers so; finish does when no gradient can be touched any
  * more, or with COHORT_WEDGED.  The gradients are then undefined, and the reducer is
@@ -227,7 +230,8 @@ COHORT_API int cohort_reducer_free(struct cohort_reducer *reducer);
  *          weight 0 the gradients are zeroed, whatever is in them.  If all
  *          weights are 0, finish answers COHORT_SKIP, and they are as they were
  *
- * Every rank must begin and finish the same steps.  cohort_reducer_begin() does not
+ * Every rank must begin the same steps, and finish or cancel each.
+ * cohort_reducer_begin() does not
  * block, cohort_reducer_begin_weighted() no more than a collective; after
  * cohort_reducer_finish_on() either may wait for rank 0's order.
  *
@@ -297,13 +301,52 @@ COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
  * COHORT_STATE, COHORT_BUSY and COHORT_OWNER, no step is open.
  *
  * COHORT_OK; COHORT_SKIP: gradients are not finite (check_finite, max_norm), or all
- * weights are 0: the same on every rank, none should update its weights; they are as
- * they came out, not clipped; COHORT_TIMED_OUT; COHORT_STATE if no step is open, or,
+ * weights are 0, or a rank has cancelled the step: the same on every rank, none should
+ * update its weights; gradients are as they came out, not clipped, and undefined if a
+ * rank has cancelled; COHORT_TIMED_OUT; COHORT_STATE if no step is open, or,
  * without find_unused or in a pass of cohort_reducer_accumulate(), some gradients are not
  * ready: the text names them, and nothing has happened; COHORT_OWNER if another thread
  * has begun the step; COHORT_BUSY as ready; as cohort_wait() and the collectives.
  */
 COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
+                                     uint64_t timeout_ns);
+
+/*
+ * cohort_reducer_cancel - give up a step that this rank cannot complete
+ *
+ * For a rank whose backward pass has failed in the middle of the step, while the group
+ * is well.  Gradients that are not ready take part as zeros, so that every rank makes
+ * the same calls; the step ends as by cohort_reducer_finish(), but counts on no rank:
+ *
+ *	if (... the backward pass has failed ...)
+ *		rc = cohort_reducer_cancel(r, COHORT_FOREVER);
+ *	else if ((rc = cohort_reducer_finish(r, COHORT_FOREVER)) == COHORT_OK)
+ *		... update the weights ...
+ *
+ * The other ranks do nothing for it.  cohort_reducer_finish() and cohort_reducer_join()
+ * of that step answer COHORT_SKIP on each of them, and cohort_reducer_cancel() answers
+ * COHORT_OK on each rank that calls it.  The plan is not made anew from that step.  In a
+ * pass of cohort_reducer_accumulate() no other rank takes part, and none is told: the
+ * rank that then lacks a gradient cancels the next step, too.
+ *
+ * A stream cannot be told.  If a rank finishes the same step by
+ * cohort_reducer_finish_on(), before or after, the group ends: COHORT_ABORTED, and the
+ * cause names both ranks.
+ *
+ * Owner only.  Helpers must be done, and nothing may still write gradients on the host.
+ * Blocks up to @timeout_ns, for all other ranks.  After COHORT_TIMED_OUT or COHORT_BUSY
+ * the step is cancelled and goes on: call it again, or cohort_reducer_finish(), which
+ * then answers COHORT_SKIP.  Afterwards no step is open, the gradients are undefined,
+ * and the next step may begin.
+ *
+ * COHORT_OK; COHORT_TIMED_OUT; COHORT_ALREADY if every gradient that has elements is
+ * ready, or finish has taken those that are not for unused: the other ranks get what is
+ * right, and the step stands: finish it; COHORT_STATE if no step is open;
+ * COHORT_UNSUPPORTED if the communicator has ranks of other processes, which cannot be
+ * told: nothing has happened, cohort_abort_fire() ends the group; COHORT_OWNER,
+ * COHORT_BUSY as finish; as cohort_wait() and the collectives.
+ */
+COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,
                                      uint64_t timeout_ns);
 
 /*
@@ -315,9 +358,10 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
  * that is cut short is told of by the next call, or by cohort_comm_cause(): the stream
  * goes on.
  *
- * COHORT_OK; COHORT_STATE as finish; COHORT_UNSUPPORTED with weighted, transport,
- * find_unused, check_finite or max_norm, which need the thread: nothing has happened,
- * finish will do; COHORT_OWNER, COHORT_BUSY as finish; as cohort_stream_after() and the
+ * COHORT_OK; COHORT_STATE as finish, and if this rank has cancelled the step;
+ * COHORT_ABORTED if another rank has: the group ends; COHORT_UNSUPPORTED with weighted,
+ * transport, find_unused, check_finite or max_norm, which need the thread: nothing has
+ * happened, finish will do; COHORT_OWNER, COHORT_BUSY as finish; as cohort_stream_after() and the
  * collectives: the step goes for nothing and is still open, cohort_reducer_finish() ends
  * it.
  */

@@ -11,6 +11,7 @@
  *	reducer_launch.c  ready, progress: what is marked, and launched by it
  *	reducer_step.c    begin, join
  *	reducer_finish.c  finish
+ *	reducer_cancel.c  cancel, and who is told of it
  *	reducer_found.c   the norm and what is not finite, agreed by all
  *	reducer_shard.c   what is left to each rank, and gathered again
  *	reducer_memory.c  arithmetic on gradients, wherever they are
@@ -137,7 +138,10 @@ struct cohort_reducer {
 	atomic_int broken;
 	char why[256];
 
-	/* Atomic; the last ticket; written by who launches. */
+	/* Atomic; numbers of the first and the newest collective of the step, 0: it
+	 * has none yet; and the last ticket.  Written by who launches, in this order
+	 * (release). */
+	_Atomic uint64_t first, newest;
 	_Atomic uint64_t last;
 
 	/* Written by the owner before the step is open; constant during it. */
@@ -146,6 +150,7 @@ struct cohort_reducer {
 	bool is_local;  /* nothing is launched */
 	bool is_absent; /* with weight 0, or joined */
 	bool is_joined;
+	bool is_cancelled; /* by this rank; in the middle of the step */
 	bool helpers_launch;
 	bool carried_on; /* in the step before; see carries_on */
 	void *stream;    /* NULL with @awaits_stream false */
@@ -299,6 +304,20 @@ void reducer_add_awaited(const struct awaited *awaited, struct text *t);
 
 /* Whether a step, or what goes in its place, may begin now. */
 int reducer_check_begin(struct cohort_reducer *r, bool is_local);
+
+/* ---- reducer_finish.c ------------------------------------------------- */
+
+/* Go on with the end of a step that is not local. */
+int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline_ns);
+
+/* ---- reducer_cancel.c ------------------------------------------------- */
+
+/* True if any rank has given up the step, of which all that is launched is done. */
+bool reducer_was_cancelled(const struct cohort_reducer *r);
+
+/* The step is finished on a stream: the end of the group, and its error, if any rank
+ * has given it up. */
+int reducer_stream(struct cohort_reducer *r);
 
 /* ---- reducer_shard.c -------------------------------------------------- */
 

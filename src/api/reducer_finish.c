@@ -66,7 +66,7 @@ static int check_marks(struct cohort_reducer *r)
 
 	if (r->phase != REDUCER_FILL)
 		return COHORT_OK;
-	if (r->options.find_unused && !r->is_local)
+	if ((r->options.find_unused || r->is_cancelled) && !r->is_local)
 		return fill(r, step);
 	if (atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n)
 		return COHORT_OK;
@@ -138,7 +138,11 @@ static int await(struct cohort_reducer *r, uint64_t deadline)
 		rc = reducer_pull(r, r->host.used, r->device.used, r->n);
 	if (rc == COHORT_OK)
 		widen(r);
-	return rc;
+	if (rc != COHORT_OK || !reducer_was_cancelled(r))
+		return rc;
+	/* Rank 0's order is that of no whole step: the next one tells it again. */
+	r->reordered = 0;
+	return COHORT_SKIP;
 }
 
 /* One phase; COHORT_OK: on to the next. */
@@ -184,7 +188,7 @@ static bool is_not_now(const struct cohort_reducer *r, int rc)
 	       atomic_load(&r->comm->native_user) != owner_self();
 }
 
-static int finish_step(struct cohort_reducer *r, uint64_t deadline)
+int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline)
 {
 	struct backoff b = BACKOFF;
 	int rc = atomic_load_explicit(&r->broken, memory_order_acquire);
@@ -222,7 +226,7 @@ int cohort_reducer_finish(struct cohort_reducer *r, uint64_t timeout_ns)
 	if (rc == COHORT_OK)
 		rc = reducer_check_open(r);
 	if (rc == COHORT_OK && !r->is_local)
-		return finish_step(r, clock_deadline(timeout_ns));
+		return reducer_finish_step(r, clock_deadline(timeout_ns));
 	if (rc == COHORT_OK)
 		rc = check_marks(r);
 	if (rc != COHORT_OK)
@@ -258,6 +262,8 @@ static int finish_on(struct cohort_reducer *r, void *stream)
 		rc = tell(r);
 	if (rc == COHORT_OK)
 		reducer_flush(r);
+	if (rc == COHORT_OK)
+		rc = reducer_stream(r);
 	last = atomic_load_explicit(&r->last, memory_order_acquire);
 	if (rc == COHORT_OK && last)
 		rc = cohort_stream_after(r->comm, last, stream);
@@ -276,6 +282,9 @@ int cohort_reducer_finish_on(struct cohort_reducer *r, void *stream)
 		rc = reducer_check_open(r);
 	if (rc == COHORT_OK)
 		rc = check_finish_on(r);
+	if (rc == COHORT_OK && r->is_cancelled)
+		rc = error_set(COHORT_STATE,
+		               "finish_on: this rank has cancelled the step");
 	if (rc == COHORT_OK)
 		rc = check_marks(r);
 	if (rc != COHORT_OK)

@@ -26,6 +26,18 @@ int reducer_check(const struct cohort_reducer *r)
 	return comm_check(r->comm);
 }
 
+/* Note the number of the collective that was submitted last. */
+static void note_number(struct cohort_reducer *r)
+{
+	uint64_t number = atomic_load_explicit(&r->comm->collectives,
+	                                       memory_order_relaxed);
+
+	/* Release: an owner that cancels may look while a helper launches. */
+	if (!atomic_load_explicit(&r->first, memory_order_relaxed))
+		atomic_store_explicit(&r->first, number, memory_order_release);
+	atomic_store_explicit(&r->newest, number, memory_order_release);
+}
+
 int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
                    uint64_t *ticket_out)
 {
@@ -37,6 +49,8 @@ int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
 	rc = comm_submit(r->comm, op, &ticket);
 	if (rc != COHORT_OK)
 		return rc;
+	if (op_is_collective(op))
+		note_number(r);
 	/* Release: who waits for it at the end may be another thread. */
 	atomic_store_explicit(&r->last, ticket, memory_order_release);
 	if (ticket_out)

@@ -75,6 +75,9 @@ enum over {
 /* Waits of streams for tickets that are told apart. */
 #define AFTER_WORDS 32
 
+/* Steps of a reducer that a rank has cancelled and that others may look for. */
+#define CANCELLED 2
+
 /* Deadlines that a rank may have pushed. */
 #define MAX_PUSHED 16
 
@@ -104,6 +107,13 @@ struct cohort_comm {
 
 	/* Likewise: the newest collective that has started. */
 	uint32_t *started;
+
+	/* Atomic, both; each step by the number of a collective in it, 0: none: those
+	 * that this rank's reducers have cancelled last, and the last that they have
+	 * finished on a stream.  Rarely written, next to what is constant.  seq_cst,
+	 * see reducer_cancel.c. */
+	_Atomic uint64_t cancelled[CANCELLED];
+	_Atomic uint64_t streamed;
 
 	/* Atomic words inside; see recorder.h and agree.h. */
 	struct recorder recorder;

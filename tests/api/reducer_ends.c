@@ -199,7 +199,7 @@ Test(reducer_ends, a_verdict_tells_the_tag_the_bucket_and_the_parameter)
 }
 
 /* More than there are texts kept. */
-#define MANY 100
+#define MANY 200
 
 static void create_many(struct cohort_reducer *r[RANKS])
 {
@@ -282,7 +282,7 @@ Test(reducer_ends, a_tag_of_the_program_outlives_all_labels)
 	model = model_of(RANKS);
 	open_all();
 	make_a_step_of_many(r, false);
-	expect_last_call(", tag \"step 12\", label \"bucket 100/100: 0\")");
+	expect_last_call(", tag \"step 12\", label \"bucket 200/200: 0\")");
 	for (i = 0; i < RANKS; i++)
 		cr_assert_eq(cohort_reducer_free(r[i]), COHORT_OK);
 	close_all();
