@@ -368,9 +368,10 @@ enum cohort_policy {
  *  NOT_STARTED     @rank has called, but is inside the native call, or its stream
  *                  is busy with what was queued before
  *  NOT_FINISHED    it runs; @rank is -1 if on all
- *  OUTSIDE         the thread of @rank lives, and is in no call, or between
+ *  OUTSIDE         no thread is inside a call of @rank, or one is between
  *                  cohort_comm_native_enter() and _leave()
- *  THREAD_EXITED   the thread that @rank was bound to, or that called last, is gone
+ *  THREAD_EXITED   the thread that @rank was bound to is gone, or one that was inside
+ *                  a call
  *  ASYNC_ERROR     ncclCommGetAsyncError() of @rank has said so
  *  NATIVE_ERROR    a native call of NCCL's by @rank has failed
  *  CUDA_ERROR      one of the CUDA runtime's
@@ -456,9 +457,12 @@ struct cohort_rank_report {
 	                      "f (a.c:12) < g < main"; or "stack
 	                      unavailable: " and why; "" if it was not asked
 	                      (stack_signal) */
-	uint64_t reserved[4];
+	int bound; /* 1: the rank is bound to that thread.  0: any thread may make
+	              the rank's next call, and whether this one lives says
+	              nothing of the rank */
 	char label[48]; /* what the library made that call for: "bucket 2/5:
 	                   fc.weight and 1 more" of a reducer; or "" */
+	uint64_t reserved[3];
 };
 
 enum cohort_stage {

@@ -205,6 +205,9 @@ struct cohort_comm {
 	 * behind, as the group was closed; NULL: none. */
 	struct clique *kept_by;
 
+	/* Atomic; the thread that it was bound to has exited. */
+	atomic_bool orphaned;
+
 	/* Atomic inside: what it waits for before its next call. */
 	struct awaited_slot awaited;
 

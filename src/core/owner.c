@@ -81,6 +81,7 @@ static void thread_exits(void *unused)
 			at = &c->next_owned;
 			continue;
 		}
+		atomic_store(&(*at)->orphaned, true);
 		/* A rank that was closed has no next call to make. */
 		if (!atomic_load(&c->closed))
 			fire(c);

@@ -20,19 +20,41 @@ void phrase_age(struct text *t, const struct snapshot *s, uint64_t time_ns)
 	phrase_time(t, s->now_ns > time_ns ? s->now_ns - time_ns : 0);
 }
 
+static void add_thread(struct text *t, const struct rank_snapshot *r)
+{
+	text_add(t, "thread %d", r->tid);
+	if (*r->thread)
+		text_add(t, " \"%s\"", r->thread);
+}
+
+/* Any thread may make the next call: that this one lives, or does not, says nothing of
+ * the rank. */
+static void add_last_seen(struct text *t, const struct rank_snapshot *r)
+{
+	text_add(t, ", last seen in ");
+	add_thread(t, r);
+	if (r->alive >= 0)
+		text_add(t, r->alive ? ", which is alive"
+		                     : ", which has exited");
+}
+
 void phrase_name(struct text *t, const struct rank_snapshot *r)
 {
 	text_add(t, "rank %d (", r->rank);
-	if (r->tid)
-		text_add(t, "thread %d", r->tid);
-	if (*r->thread)
-		text_add(t, " \"%s\"", r->thread);
-	text_add(t, "%sdevice %d)", r->tid ? ", " : "", r->device);
+	if (!rank_has_thread(r)) {
+		text_add(t, "device %d", r->device);
+		if (r->tid)
+			add_last_seen(t, r);
+	} else {
+		add_thread(t, r);
+		text_add(t, ", device %d", r->device);
+	}
+	text_add(t, ")");
 }
 
 void phrase_place(struct text *t, const struct rank_snapshot *r)
 {
-	if (r->alive >= 0)
+	if (rank_has_thread(r) && r->alive >= 0)
 		text_add(t, r->alive ? " is alive, "
 		                     : " is dead (that thread has exited), ");
 	else
@@ -45,7 +67,8 @@ void phrase_place(struct text *t, const struct rank_snapshot *r)
 void phrase_thread(struct text *t, const struct rank_snapshot *r)
 {
 	if (*r->state)
-		text_add(t, "; its thread is %s", r->state);
+		text_add(t, "; %s thread is %s",
+		         rank_has_thread(r) ? "its" : "that", r->state);
 	if (r->stack)
 		text_add(t, "; %s%s",
 		         strncmp(r->stack->brief, STACK_UNAVAILABLE,

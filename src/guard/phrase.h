@@ -12,10 +12,11 @@
 void phrase_time(struct text *t, uint64_t ns);
 void phrase_age(struct text *t, const struct snapshot *s, uint64_t time_ns);
 
-/* "rank 2 (thread 4711 "dp/2", device 2)". */
+/* "rank 2 (thread 4711 "dp/2", device 2)"; where any thread may call: "rank 2 (device 2,
+ * last seen in thread 4711 "loader/1", which is alive)". */
 void phrase_name(struct text *t, const struct rank_snapshot *r);
 
-/* Whether its thread lives, and where it is. */
+/* Whether its thread lives, if it has one, and where the rank is. */
 void phrase_place(struct text *t, const struct rank_snapshot *r);
 
 /* What its thread is doing, and its stack: "; its thread is asleep in futex; its stack:

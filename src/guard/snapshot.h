@@ -52,6 +52,7 @@ struct rank_snapshot {
 
 	/* Of the thread it is bound to, else of the last that called; by
 	 * snapshot_threads(). */
+	bool bound;
 	int tid;   /* 0: none has called */
 	int alive; /* 1, 0; -1: not looked at */
 	char thread[THREAD_NAME_SIZE];
@@ -63,6 +64,13 @@ struct rank_snapshot {
 	 * snapshot_awaited(). */
 	char awaits[AWAITED_SIZE];
 };
+
+/* True if that thread is the rank's: no other may call, or it is inside a call.  Else
+ * the rank's next call may come from any thread. */
+static inline bool rank_has_thread(const struct rank_snapshot *r)
+{
+	return r->tid && (r->bound || r->inside);
+}
 
 /* Of the transfers in flight the one whose time is up first, of those in each rank's
  * oldest operation with any. */

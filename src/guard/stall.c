@@ -26,7 +26,7 @@ static bool is_waited_for(const struct snapshot *s,
 
 int stall_absence(const struct rank_snapshot *r)
 {
-	if (r->tid && !r->alive)
+	if (rank_has_thread(r) && !r->alive)
 		return COHORT_VERDICT_THREAD_EXITED;
 	if (r->closed || !r->last.ticket)
 		return COHORT_VERDICT_NEVER_CALLED;

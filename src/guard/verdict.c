@@ -70,6 +70,7 @@ static void report_rank(const struct snapshot *s, const struct rank_snapshot *r,
 		.alive = r->alive,
 		.inside = r->inside,
 		.tid = r->tid,
+		.bound = r->bound,
 		.ticket = r->last.ticket,
 		.stack = r->stack ? r->stack->text : "",
 	};

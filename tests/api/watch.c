@@ -10,9 +10,11 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/native.h"
@@ -92,7 +94,7 @@ Test(watch, a_rank_that_never_calls_is_named_to_those_who_wait)
 	                          "library; waited for "));
 	cr_assert_not_null(strstr(cause.text,
 	                          "allowed are 20 ms; joined: 0; missing: 1; "
-	                          "rank 1 (thread "));
+	                          "rank 1 (device 1, last seen in thread "));
 	close_group();
 }
 
@@ -159,6 +161,48 @@ Test(watch, the_thread_of_a_bound_rank_is_named)
 			    "int32, sum (ticket 1), was "));
 	sem_post(&go_home);
 	pthread_join(thread, NULL);
+	close_group();
+}
+
+static void *call_and_exit(void *tid)
+{
+	pthread_setname_np(pthread_self(), "loader/1");
+	*(int *)tid = thread_id();
+	ranks_sum_wait(comms[1], &values[1]);
+	return NULL;
+}
+
+/* As a thread of a pool may, which shrinks. */
+Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
+{
+	struct cohort_cause cause;
+	const struct cohort_verdict *v;
+	pthread_t thread;
+	uint64_t t;
+	char name[128];
+	int tid;
+
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	verdicts_attach(&told, &o);
+	group = ranks_split(2, &o, comms);
+	pthread_create(&thread, NULL, call_and_exit, &tid);
+	ranks_sum_wait(comms[0], &values[0]);
+	pthread_join(thread, NULL);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
+	cr_assert_eq(cause.rank, 1);
+	snprintf(name, sizeof(name),
+	         "rank 1 (device 1, last seen in thread %d, which has exited) "
+	         "is outside the library; its last call, all_reduce of 1 ",
+	         tid);
+	cr_assert_not_null(strstr(cause.text, name), "%s", cause.text);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->ranks[1].bound, 0);
+	cr_assert_eq(v->ranks[1].tid, tid);
+	cr_assert_eq(v->ranks[1].alive, 0);
 	close_group();
 }
 
@@ -917,6 +961,8 @@ Test(watch, the_exit_of_a_thread_is_told)
 	pthread_join(thread, NULL);
 	cause = cause_now();
 	expect_told(COHORT_VERDICT_THREAD_EXITED, 1, cause.text);
+	cr_assert_eq(told.seen[0].ranks[1].bound, 1);
+	cr_assert_eq(told.seen[0].ranks[1].alive, 0);
 }
 
 /* What on_verdict may do, and what not. */

@@ -9,12 +9,16 @@
 
 static void keep(struct verdicts *all, const struct cohort_verdict *v)
 {
-	int i = atomic_load(&all->count);
+	int r, i = atomic_load(&all->count);
 
 	if (i == VERDICTS_ROOM)
 		return;
 	all->seen[i] = *v;
-	all->seen[i].ranks = NULL;
+	for (r = 0; r < v->size && r < VERDICTS_RANKS; r++) {
+		all->ranks[i][r] = v->ranks[r];
+		all->ranks[i][r].stack = NULL;
+	}
+	all->seen[i].ranks = all->ranks[i];
 	snprintf(all->texts[i], sizeof(all->texts[i]), "%s", v->text);
 	all->seen[i].text = all->texts[i];
 	atomic_store(&all->count, i + 1);

@@ -12,6 +12,7 @@
 #include "support/ranks.h"
 
 #define VERDICTS_ROOM 64
+#define VERDICTS_RANKS 4
 
 struct verdicts {
 	/* Set before the group is opened. */
@@ -29,7 +30,10 @@ struct verdicts {
 	char group[64];
 	atomic_int count;
 	int read;                                  /* by verdicts_next() */
-	struct cohort_verdict seen[VERDICTS_ROOM]; /* without the reports */
+	struct cohort_verdict seen[VERDICTS_ROOM];
+
+	/* Of the first ranks, without the stacks. */
+	struct cohort_rank_report ranks[VERDICTS_ROOM][VERDICTS_RANKS];
 	char texts[VERDICTS_ROOM][1024];
 };
 

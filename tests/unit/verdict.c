@@ -60,6 +60,7 @@ static void given(int n)
 		r->rank = (int)(r - ranks);
 		r->device = r->rank;
 		r->last = call(12, 60 * S);
+		r->bound = true;
 		r->tid = 4000 + r->rank;
 		r->alive = 1;
 		snprintf(r->thread, sizeof(r->thread), "dp/%d", r->rank);
@@ -510,6 +511,50 @@ Test(verdict, a_rank_whose_thread_has_exited)
 	                 "thread exited" TIMES "joined: 0; missing: 1; "
 	                 "rank 1 (thread 4001, device 1) is dead (that thread "
 	                 "has exited), outside the library" LAST);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
+}
+
+Test(verdict, a_rank_that_any_thread_may_call_for)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].bound = false;
+	snprintf(ranks[1].state, sizeof(ranks[1].state), "asleep in futex");
+	cr_assert_str_eq(stalled(), FRONT
+	                 "outside the library" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (device 1, last seen in thread 4001 \"dp/1\", "
+	                 "which is alive) is outside the library" LAST
+	                 "; that thread is asleep in futex");
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(out.v.ranks[0].bound, 1);
+	cr_assert_eq(out.v.ranks[1].bound, 0);
+}
+
+Test(verdict, the_exit_of_the_last_caller_is_not_that_of_an_unbound_rank)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].bound = false;
+	ranks[1].alive = 0;
+	ranks[1].thread[0] = '\0';
+	cr_assert_str_eq(stalled(), FRONT
+	                 "outside the library" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (device 1, last seen in thread 4001, which "
+	                 "has exited) is outside the library" LAST);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+}
+
+Test(verdict, a_thread_that_has_exited_inside_a_call_is_the_ranks)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].bound = false;
+	ranks[1].inside = true;
+	ranks[1].alive = 0;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "thread exited" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is dead "
+	                 "(that thread has exited), inside another call" LAST);
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
 }
 

@@ -97,6 +97,7 @@ static void random_rank(struct rank_snapshot *r, int rank, unsigned percent)
 		.idle = maybe(50),
 		.closed = maybe(5),
 		.last = random_call(12),
+		.bound = maybe(50),
 		.tid = maybe(90) ? 4000 + rank : 0,
 		.alive = maybe(80) ? 1 : (int)below(3) - 1,
 		.captured = maybe(10),
