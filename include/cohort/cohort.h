@@ -440,7 +440,8 @@ struct cohort_rank_report {
 	                platform does not tell */
 	int done;    /* 1: that is done */
 	int alive;   /* 1: the thread lives; 0: it does not; -1: not known */
-	int inside;  /* 1: a thread is inside a call of the communicator */
+	int inside;  /* 1: a thread is inside a call of the communicator, or waits
+	                in one with host memory */
 	int tid;     /* of the thread it is bound to, else of the last that
 	                called; 0: none has */
 	char thread[16]; /* its name */
@@ -1644,12 +1645,13 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  * other ranks' calls first, or are copied at once if that is a few hundred bytes.
  *
  * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
- * it is queued.  Threads as for the collectives: one at a time for a communicator.  Not
- * in a batch (COHORT_STATE), nor while the communicator's own stream is being captured
+ * it is queued.  Threads as for the collectives: one at a time for a communicator, which
+ * is inside until the call returns, also while it waits; an abort does not wait for it
+ * then.  Not in a batch (COHORT_STATE), nor while the communicator's own stream is being captured
  * (COHORT_UNSUPPORTED).
  *
  * COHORT_OK: done, the output may be read; COHORT_TIMED_OUT; COHORT_INVALID with the
- * argument and its value; COHORT_BUSY, also while another thread is inside such a call;
+ * argument and its value; COHORT_BUSY, also after a call that has timed out, see above;
  * COHORT_NO_MEMORY or COHORT_CUDA if the staging memory could not be made (nothing has
  * happened); COHORT_WEDGED: an abort did not complete, and buffers must not be freed; the
  * others as for the collectives and cohort_wait().

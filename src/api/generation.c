@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/family.h"
+#include "core/gate.h"
 #include "core/owner.h"
 
 /* Have the reaper give back what the ranks have, and free a clique that is reclaimed,
@@ -75,6 +76,13 @@ static struct generation *next_child(const struct generation *g)
 	return generation_of(family_next(g->clique));
 }
 
+/* Who waits in a call with host memory comes back from a cause. */
+static bool is_occupied(const struct cohort_comm *c)
+{
+	return cause_any(c->clique->end) ? atomic_load(&c->gate)
+	                                 : gate_is_taken(c);
+}
+
 /* Whoever was inside when the abort was given up will stay there; and who was left
  * behind is not waited for. */
 static const struct cohort_comm *occupied(struct clique *q)
@@ -84,7 +92,7 @@ static const struct cohort_comm *occupied(struct clique *q)
 	if (clique_look(q) == CLIQUE_WEDGED)
 		return NULL;
 	for (i = 0; i < q->size; i++)
-		if (atomic_load(&q->comms[i].gate) &&
+		if (is_occupied(&q->comms[i]) &&
 		    !atomic_load(&q->comms[i].abandoned))
 			return &q->comms[i];
 	return NULL;

@@ -17,26 +17,18 @@
 /* For each stream in turn. */
 #define HELP_NS UINT64_C(20000)
 
-/* ---- the staging memory is one caller's ------------------------------- */
+/* ---- before the call -------------------------------------------------- */
 
-static int take(struct cohort_comm *c, const struct op *op)
+/* The staging memory is this thread's from now on. */
+static int take(struct cohort_comm *c)
 {
-	int rc = gate_check_owner(c); /* an intruder must not keep it out */
+	int rc = gate_enter(c, true);
 
-	/* Acquire: pairs with the release in leave(). */
-	if (rc == COHORT_OK && atomic_exchange_explicit(&c->staging.taken, 1,
-	                                                memory_order_acquire))
-		rc = error_set(COHORT_BUSY,
-		               "%s: another thread is inside a call with host "
-		               "memory of rank %d",
-		               op_name_of(op), c->rank);
-	return rc;
-}
-
-static void leave(struct cohort_comm *c)
-{
-	/* Release: what is in the staging memory, and what is known of it. */
-	atomic_store_explicit(&c->staging.taken, 0, memory_order_release);
+	if (rc != COHORT_OK)
+		return rc;
+	gate_keep(c);
+	gate_leave(c);
+	return COHORT_OK;
 }
 
 /* Wait for an earlier call that has timed out. */
@@ -205,14 +197,17 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	if (timeout_ns == COHORT_FOREVER &&
 	    c->clique->platform->kind == COHORT_PLATFORM_HOST) {
 		rc = submit(c, 1, op, &ticket);
-		return rc == COHORT_OK ? comm_await(c, ticket, timeout_ns) : rc;
+		if (rc == COHORT_OK)
+			rc = comm_await(c, ticket, timeout_ns);
+		gate_unkeep(c);
+		return rc;
 	}
 	rc = op_check(op, c->rank, c->clique->world);
 	if (rc == COHORT_OK)
-		rc = take(c, op);
+		rc = take(c);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = run(c, op, timeout_ns);
-	leave(c);
+	gate_unkeep(c);
 	return rc;
 }

@@ -133,6 +133,11 @@ struct cohort_comm {
 	 * one.  seq_cst, see cause.h. */
 	_Alignas(64) atomic_int gate;
 
+	/* Atomic; the thread in a call with host memory, 0: none is.  While it waits
+	 * there the gate is empty, so that an abort need not wait for it, but lets no
+	 * other thread in.  See gate_keep(). */
+	_Atomic uintptr_t keeper;
+
 	/* Atomic; the last thread that was inside, by its number in the system,
 	 * 0: none was.  Relaxed: for people. */
 	atomic_int tid;

@@ -2,6 +2,8 @@
 
 #include "core/gate.h"
 
+#include <sched.h>
+
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/owner.h"
@@ -16,6 +18,34 @@ int gate_check_owner(const struct cohort_comm *c)
 	if (owner && owner != owner_self() && !atomic_load(&c->clique->stale))
 		return owner_refuse(c);
 	return COHORT_OK;
+}
+
+static uintptr_t load_keeper(const struct cohort_comm *c)
+{
+	/* Acquire: what the call before has done.  Pairs with gate_unkeep(). */
+	return atomic_load_explicit(&c->keeper, memory_order_acquire);
+}
+
+void gate_keep(struct cohort_comm *c)
+{
+	/* Relaxed: the gate orders it. */
+	atomic_store_explicit(&c->keeper, owner_self(), memory_order_relaxed);
+}
+
+void gate_unkeep(struct cohort_comm *c)
+{
+	if (load_keeper(c) == owner_self())
+		atomic_store_explicit(&c->keeper, 0, memory_order_release);
+}
+
+bool gate_is_kept(const struct cohort_comm *c)
+{
+	return load_keeper(c);
+}
+
+bool gate_is_taken(const struct cohort_comm *c)
+{
+	return atomic_load(&c->gate) || gate_is_kept(c);
 }
 
 static int check_owner(const struct cohort_comm *c, enum purpose purpose)
@@ -43,9 +73,15 @@ static int gate_check(const struct cohort_comm *c, enum purpose purpose)
 {
 	/* Again, inside: now it cannot change. */
 	int rc = check_owner(c, purpose);
+	uintptr_t keeper = load_keeper(c);
 
 	if (rc != COHORT_OK)
 		return rc;
+	if (keeper && keeper != owner_self())
+		return error_set(COHORT_BUSY,
+		                 "another thread is inside a call with host "
+		                 "memory of rank %d",
+		                 c->rank);
 	if (atomic_load_explicit(&c->closed, memory_order_relaxed))
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
@@ -63,11 +99,14 @@ static int enter(struct cohort_comm *c, enum purpose purpose)
 	if (rc != COHORT_OK)
 		return rc;
 	/* seq_cst, see cause.h: in first, then look at the cause. */
-	if (atomic_exchange(&c->gate, 1))
-		return error_set(COHORT_BUSY,
-		                 "another thread is inside the communicator of "
-		                 "rank %d",
-		                 c->rank);
+	while (atomic_exchange(&c->gate, 1)) {
+		if (load_keeper(c) != owner_self())
+			return error_set(COHORT_BUSY,
+			                 "another thread is inside the "
+			                 "communicator of rank %d",
+			                 c->rank);
+		sched_yield(); /* it will be sent away at once */
+	}
 	rc = gate_check(c, purpose);
 	if (rc != COHORT_OK)
 		gate_leave(c);

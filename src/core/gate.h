@@ -21,6 +21,17 @@ int gate_enter_to_close(struct cohort_comm *comm);
 
 void gate_leave(struct cohort_comm *comm);
 
+/*
+ * Let only this thread in from now on, also while it is not inside itself; said inside
+ * the gate.  The end of that, if it is this thread that is let in: at any time.
+ */
+void gate_keep(struct cohort_comm *comm);
+void gate_unkeep(struct cohort_comm *comm);
+
+/* True if a thread has said so; and if one has, or is inside. */
+bool gate_is_kept(const struct cohort_comm *comm);
+bool gate_is_taken(const struct cohort_comm *comm);
+
 /* COHORT_OWNER if it is bound to another thread. */
 int gate_check_owner(const struct cohort_comm *comm);
 

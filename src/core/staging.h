@@ -70,13 +70,9 @@ struct staged {
 	size_t slot_bytes;  /* and on the device */
 };
 
-/* What a communicator has for such calls: made by the first, for the one that has it
- * taken, and given back with the stream of the communicator. */
+/* What a communicator has for such calls: made by the first, owned by the thread that is
+ * inside one (see gate_keep()), and given back with the stream of the communicator. */
 struct staging {
-	/* Atomic; 1: a thread is inside such a call. */
-	atomic_int taken;
-
-	/* Owned by that thread. */
 	uint64_t ticket; /* of the last call that uses what is below, 0: none */
 	uint32_t number; /* of that call */
 	char *memory;    /* pinned */

@@ -556,6 +556,8 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 		rc = enter_all(comms, n);
 	if (rc != COHORT_OK)
 		return is_list ? blame_list(comms, ops, rc) : rc;
+	if (n == 1 && ops->from_host)
+		gate_keep(comms);
 	if (is_list) {
 		list = *ops;
 		rc = check_list(comms, &list);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "core/gate.h"
 #include "core/pair.h"
 
 const char *flight_state_name(enum flight_state state)
@@ -232,7 +233,7 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 
 	r->rank = c->rank;
 	r->device = c->device;
-	r->inside = atomic_load(&c->gate);
+	r->inside = gate_is_taken(c);
 	r->tid = atomic_load(&c->tid);
 	r->alive = r->tid ? thread_lives(r->tid, r->thread) : -1;
 	if (state == CLIQUE_LIVE)

@@ -60,6 +60,7 @@ void phrase_place(struct text *t, const struct rank_snapshot *r)
 	else
 		text_add(t, " is ");
 	text_add(t, r->native   ? "inside its native communicator"
+	            : r->staged ? "waiting inside a call with host memory"
 	            : r->inside ? "inside another call"
 	                        : "outside the library");
 }

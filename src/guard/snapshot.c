@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "core/gate.h"
 
 bool snapshot_init(struct snapshot *s, const struct clique *q)
 {
@@ -137,6 +138,7 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		.rank = c->rank,
 		.device = c->device,
 		.inside = atomic_load(&c->gate),
+		.staged = gate_is_kept(c),
 		.waiting =
 			atomic_load(&c->waits) > atomic_load(&c->waits_ended),
 		.idle = comm_is_idle(c),
@@ -146,6 +148,8 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		.alive = -1,
 		.captured = atomic_load(&c->captured),
 	};
+	r->staged &= !r->inside;
+	r->inside |= r->staged;
 	r->native = r->inside && atomic_load(&c->native_user);
 	if (r->tid == former->tid) {
 		r->alive = former->alive;

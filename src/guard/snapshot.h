@@ -34,8 +34,9 @@ struct rank_snapshot {
 	struct record call;
 
 	bool inside;  /* a thread is inside a call of the communicator */
-	bool waiting; /* one waits for a ticket */
-	bool native;  /* and that is between native enter and leave */
+	bool staged;  /* that only waits there, in one with host memory */
+	bool native;  /* that is between native enter and leave */
+	bool waiting; /* a thread waits for a ticket */
 	bool idle;    /* nobody is inside and nothing is in flight */
 	bool closed;
 	struct record last;   /* the last call of any kind; ticket 0: none */

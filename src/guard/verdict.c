@@ -133,21 +133,23 @@ void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
 static void add_blocker(struct text *t, const struct snapshot *s,
                         const struct rank_snapshot *r)
 {
+	const bool is_in = r->inside && !r->staged;
+
 	phrase_name(t, r);
 	if (r->native) {
 		text_add(t, " is inside its native communicator");
-	} else if (r->inside && r->last.ticket &&
+	} else if (is_in && r->last.ticket &&
 	           r->last.outcome == COHORT_TIMED_OUT) {
 		text_add(t, " has been inside %s for ", record_name(&r->last));
 		phrase_age(t, s, r->last.submitted_ns);
 	} else {
-		text_add(t, r->inside ? " is inside a call"
-		                      : " has an operation in flight that "
-		                        "does not end");
+		text_add(t, is_in ? " is inside a call"
+		                  : " has an operation in flight that does "
+		                    "not end");
 	}
-	if (r->inside && !r->alive)
+	if (is_in && !r->alive)
 		text_add(t, ", and its thread has exited");
-	else if (r->inside)
+	else if (is_in)
 		phrase_thread(t, r);
 }
 

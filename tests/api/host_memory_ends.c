@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/staging.h"
+#include "core/clique.h"
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/native.h"
@@ -350,6 +350,99 @@ Test(host_memory_ends, a_second_caller_is_told)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	free(data);
 	free(b);
+}
+
+static void *tag_rank_0(void *unused)
+{
+	cr_assert_eq(cohort_tag(comms[0], "mine"), COHORT_OK, "%s",
+	             cohort_last_error());
+	return unused;
+}
+
+/* Wait until rank @rank is not inside a native call any more. */
+static void await_out(int rank)
+{
+	while (atomic_load(&comms[rank]->gate))
+		sched_yield();
+}
+
+static void all_are_busy(struct cohort_comm *c)
+{
+	const char *why = "another thread is inside a call with host memory of "
+			  "rank 0";
+	static int32_t d;
+	void *memory;
+
+	expect(cohort_all_reduce(c, &d, &d, 1, COHORT_I32, COHORT_SUM, NULL,
+	                         NULL),
+	       COHORT_BUSY, why);
+	expect(cohort_all_reduce_host(c, &d, 1, COHORT_I32, COHORT_SUM,
+	                              COHORT_FOREVER),
+	       COHORT_BUSY, why);
+	expect(cohort_all_reduce_host(c, &d, 1, COHORT_I32, COHORT_SUM, 0),
+	       COHORT_BUSY, why);
+	expect(cohort_batch_begin(c), COHORT_BUSY, why);
+	expect(cohort_alloc(c, 64, &memory), COHORT_BUSY, why);
+	expect(cohort_after_stream(c, NULL), COHORT_BUSY, why);
+	expect(cohort_comm_bind(c), COHORT_BUSY, why);
+	expect(cohort_tag(c, "mine"), COHORT_BUSY, why);
+	expect(cohort_pause(c), COHORT_BUSY, why);
+	expect(cohort_comm_close(c), COHORT_BUSY, why);
+	expect(cohort_group_close(group), COHORT_STATE,
+	       "a thread is inside the communicator of rank 0");
+}
+
+static void all_calls_are_told(uint64_t timeout)
+{
+	int32_t *data = data_of(1), *b = data_of(2);
+	struct cohort_stats stats = { .size = sizeof(stats) };
+	struct cohort_abort *handle;
+	struct other t;
+
+	open_ranks();
+	begin(&t, 0, data, timeout);
+	await_call(0, 1);
+	await_out(0);
+	all_are_busy(comms[0]);
+	cr_assert_eq(cohort_wait(comms[0], 1, 0), COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_stats(comms[0], &stats), COHORT_OK);
+	handle = cohort_comm_abort_handle(comms[0]);
+	cr_assert_not(cohort_abort_fired(handle));
+	cohort_abort_put(handle);
+	cr_assert_eq(sum(comms[1], b, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(end(&t), COHORT_OK);
+	cr_assert(is_all(data, 3));
+	cr_assert_eq(cohort_tag(comms[0], "mine"), COHORT_OK);
+	both_are_well();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(data);
+	free(b);
+}
+
+Test(host_memory_ends, another_thread_may_submit_nothing_while_one_waits)
+{
+	all_calls_are_told(COHORT_FOREVER);
+	all_calls_are_told(RANKS_SOON);
+}
+
+Test(host_memory_ends, a_call_that_was_refused_lets_others_in)
+{
+	int32_t *data = data_of(1);
+	pthread_t thread;
+
+	open_ranks();
+	cr_assert_eq(cohort_all_reduce_host(comms[0], data, 4, 99, COHORT_SUM,
+	                                    COHORT_FOREVER),
+	             COHORT_INVALID);
+	cr_assert_eq(cohort_all_reduce_host(comms[0], data, 4, COHORT_I32, 77,
+	                                    COHORT_FOREVER),
+	             COHORT_INVALID);
+	cr_assert_eq(sum(comms[0], data, 0), COHORT_TIMED_OUT);
+	pthread_create(&thread, NULL, tag_rank_0, NULL);
+	pthread_join(thread, NULL);
+	cr_assert_eq(sum(comms[1], data, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(data);
 }
 
 Test(host_memory_ends, wrong_arguments_are_named)

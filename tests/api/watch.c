@@ -206,6 +206,47 @@ Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 	close_group();
 }
 
+static void *receive_from_rank_2(void *unused)
+{
+	cr_assert_eq(cohort_recv_host(comms[1], &values[1], 1, COHORT_I32, 2,
+	                              COHORT_FOREVER),
+	             COHORT_ABORTED);
+	return unused;
+}
+
+Test(watch, a_rank_that_waits_in_a_call_with_host_memory_is_inside)
+{
+	const struct cohort_deadlines soon = { .join_ns = SHORT };
+	struct cohort_stats stats = { .size = sizeof(stats) };
+	const struct cohort_verdict *v;
+	pthread_t thread;
+	uint64_t t;
+
+	defaults();
+	o.policy = COHORT_POLICY_REPORT;
+	verdicts_attach(&told, &o);
+	group = ranks_split(3, &o, comms);
+	pthread_create(&thread, NULL, receive_from_rank_2, NULL);
+	while (!stats.transfers)
+		ranks_must(cohort_stats(comms[1], &stats), "stats");
+	ranks_must(cohort_deadline_push(comms[0], &soon), "push");
+	t = ranks_sum(comms[0], &values[0]);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->kind, COHORT_VERDICT_DIFFERENT_CALL, "%s", v->text);
+	cr_assert_eq(v->rank, 1);
+	cr_assert_eq(v->ranks[1].inside, 1);
+	cr_assert_eq(v->ranks[2].inside, 0);
+	cr_assert_not_null(strstr(v->text,
+	                          "device 1) is alive, waiting inside a call "
+	                          "with host memory; its last call, recv_host "
+	                          "of 1 int32 from rank 2 (ticket 1), was "),
+	                   "%s", v->text);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	pthread_join(thread, NULL);
+	close_group();
+}
+
 Test(watch, a_rank_that_comes_in_time_is_not_blamed)
 {
 	const struct cohort_verdict *v;

@@ -489,6 +489,19 @@ Test(verdict, a_rank_in_native_calls)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
+Test(verdict, a_rank_that_waits_in_a_call_with_host_memory)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].inside = ranks[1].staged = true;
+	cr_assert_str_eq(stalled(), FRONT
+	                 "different call" TIMES "joined: 0; missing: 1; "
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is alive, "
+	                 "waiting inside a call with host memory" LAST);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
+	cr_assert_eq(out.v.ranks[1].inside, 1);
+}
+
 Test(verdict, a_rank_inside_another_call)
 {
 	given(2);
@@ -934,6 +947,18 @@ Test(verdict, a_call_that_is_not_recorded_is_not_taken_for_the_last_that_was)
 	cr_assert_str_eq(out.text, WEDGED
 	                 "; rank 1 (thread 4001 \"dp/1\", device 1) is inside "
 	                 "a call");
+}
+
+/* An abort does not wait for a thread that only waits. */
+Test(verdict, an_operation_in_flight_is_what_a_call_with_host_memory_waits_for)
+{
+	all_idle(2);
+	ranks[1].idle = false;
+	ranks[1].inside = ranks[1].staged = true;
+	verdict_wedged(&s, &out);
+	cr_assert_str_eq(out.text, WEDGED
+	                 "; rank 1 (thread 4001 \"dp/1\", device 1) has an "
+	                 "operation in flight that does not end");
 }
 
 Test(verdict, a_thread_that_died_inside_a_call)

@@ -102,6 +102,7 @@ static void random_rank(struct rank_snapshot *r, int rank, unsigned percent)
 		.alive = maybe(80) ? 1 : (int)below(3) - 1,
 		.captured = maybe(10),
 	};
+	r->staged = r->inside && !r->native && maybe(30);
 	random_front_of(r, percent);
 }
 
