@@ -36,7 +36,8 @@
  *     being closed and after, until cohort_abort_put().  It is of one
  *     generation: take a new one after cohort_group_respawn().
  *  7. A text that a function returns is the library's; the one of
- *     cohort_last_error() lasts until the thread's next call.
+ *     cohort_last_error() lasts until the thread's next call.  One that did not
+ *     fit into its room ends in "...".
  *  8. cohort_group_close() waits for what is in flight, up to the close
  *     deadline; call cohort_group_abort() first if you do not want to wait.
  *  9. Libraries that were opened for the gpu platform stay open for the life

@@ -74,7 +74,7 @@ static int dump_all(struct clique *q, const char *directory)
 
 	for (i = 0; i < n; i++) {
 		if (rc != COHORT_OK)
-			snprintf(error, sizeof(error), "%s",
+			text_set(error, sizeof(error), "%s",
 			         cohort_last_error());
 		next = dump_child(children[i], directory);
 		clique_put(children[i]);

@@ -214,7 +214,7 @@ static void fail_locked(struct meeting *m, int status)
 	if (m->status != COHORT_OK)
 		return;
 	m->status = status;
-	snprintf(m->error, sizeof(m->error), "%s", cohort_last_error());
+	text_set(m->error, sizeof(m->error), "%s", cohort_last_error());
 	unlist_locked(m);
 	pthread_cond_broadcast(&m->changed);
 }
@@ -318,7 +318,7 @@ static void add_absent_locked(const struct meeting *m)
 	rank_set_spell(&t, here);
 	text_add(&t, "; that have not, or are of others: ");
 	rank_set_spell(&t, absent);
-	snprintf(error, sizeof(error), "%s", cohort_last_error());
+	text_set(error, sizeof(error), "%s", cohort_last_error());
 	error_set(COHORT_INIT_TIMEOUT, "%s; %s", error, list);
 }
 

@@ -282,7 +282,7 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	if (rc != COHORT_OK) {
 		char why[256];
 
-		snprintf(why, sizeof(why), "%s", cohort_last_error());
+		text_set(why, sizeof(why), "%s", cohort_last_error());
 		await_last(r, COHORT_FOREVER);
 		reducer_free_device(r);
 		reducer_free_host(r);

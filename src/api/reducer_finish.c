@@ -18,6 +18,14 @@
 
 #define NAMED 3
 
+static void add_name(struct text *t, const char *before, const char *name)
+{
+	char start[41];
+
+	text_set(start, sizeof(start), "%s", name);
+	text_add(t, "%s'%s'", before, start);
+}
+
 /* An error that names what is not ready. */
 static int complain(const struct cohort_reducer *r, uint64_t step)
 {
@@ -29,8 +37,7 @@ static int complain(const struct cohort_reducer *r, uint64_t step)
 		if (atomic_load_explicit(&r->marked[i], memory_order_relaxed) !=
 		            step &&
 		    ++n <= NAMED)
-			text_add(&t, "%s'%.40s'", n > 1 ? ", " : "",
-			         r->items[i].name);
+			add_name(&t, n > 1 ? ", " : "", r->items[i].name);
 	if (n > NAMED)
 		text_add(&t, " and %zu more", n - NAMED);
 	return error_set(COHORT_STATE, "%zu of %zu gradients are not ready: %s",

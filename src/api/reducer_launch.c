@@ -63,7 +63,7 @@ int reducer_break(struct cohort_reducer *r, int rc)
 	/* The owner may come upon it while a helper that launches does. */
 	if (atomic_exchange(&r->is_breaking, true))
 		return rc;
-	snprintf(r->why, sizeof(r->why), "%s", cohort_last_error());
+	text_set(r->why, sizeof(r->why), "%s", cohort_last_error());
 	/* Release: pairs with the acquire of who finds it broken. */
 	atomic_store_explicit(&r->broken, rc, memory_order_release);
 	return rc;
@@ -402,6 +402,7 @@ void reducer_add_awaited(const struct awaited *awaited, struct text *t)
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_acquire);
 	uint32_t n, next = atomic_load_explicit(&r->next, memory_order_acquire);
 	const char *first = "";
+	char name[65];
 
 	if (!step)
 		return;
@@ -411,8 +412,9 @@ void reducer_add_awaited(const struct awaited *awaited, struct text *t)
 		text_add(t, "cohort_reducer_finish() to be called");
 	} else {
 		n = count_missing(r, next, step, &first);
+		text_set(name, sizeof(name), "%s", first);
 		if (n)
-			text_add(t, "parameter '%.64s'", first);
+			text_add(t, "parameter '%s'", name);
 		else
 			text_add(t, "cohort_reducer_progress() or _finish() to "
 			            "be called: what helpers have completed");

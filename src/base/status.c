@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/type.h"
 
 #define TEXT_SIZE 1024
@@ -24,7 +25,7 @@ int error_set(int status, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	text_vadd(&(struct text){ text, sizeof(text) }, format, args);
 	va_end(args);
 	snprintf(last_error, sizeof(last_error), "%s", text);
 	last_status = status;

@@ -4,21 +4,38 @@
 
 /*
  * Text of bounded length, put together piece by piece; what does not fit is cut
- * off
+ * off, which the end of the text then says: "..."
  *
  *	char buffer[100];
  *	struct text t = { buffer, sizeof(buffer) };
  *	text_add(&t, "%d", 1);
  */
 
+#include <stdarg.h>
 #include <stddef.h>
+
+/* What a text ends with that was cut, behind a whole word where that is near. */
+#define TEXT_CUT "..."
+
+/* The fewest bytes that a buffer may have. */
+#define TEXT_LEAST 32
 
 struct text {
 	char *at;
-	size_t room;
+	size_t room; /* with the zero; 0: it was cut, and takes no more */
 };
 
 void text_add(struct text *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+void text_vadd(struct text *t, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
+
+/* A text of one piece. */
+void text_set(char *to, size_t room, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Cut a text that fills its buffer up to @end, the place of its zero; its new end.  May
+ * be called by a signal handler. */
+char *text_cut(char *end);
 
 #endif

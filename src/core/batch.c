@@ -134,7 +134,7 @@ int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket)
 		rc = keep(b, call);
 	if (rc != COHORT_OK && b->status == COHORT_OK) {
 		b->status = rc;
-		snprintf(b->error, sizeof(b->error), "batch: call %zu: %s",
+		text_set(b->error, sizeof(b->error), "batch: call %zu: %s",
 		         b->n + 1, cohort_last_error());
 	}
 	return rc;

@@ -7,10 +7,13 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+/* Of ranks that are spelled out in a text: who wants all has the set. */
+#define MAX_SPANS 16
+
 void rank_set_spell(struct text *t, const uint64_t *set)
 {
 	const char *gap = "";
-	int first, last;
+	int first, last, spans = 0, more = 0;
 
 	for (first = 0; first < COHORT_MAX_RANKS; first = last + 1) {
 		last = first;
@@ -18,10 +21,16 @@ void rank_set_spell(struct text *t, const uint64_t *set)
 			continue;
 		while (rank_set_has(set, last + 1))
 			last++;
+		if (++spans > MAX_SPANS) {
+			more += last - first + 1;
+			continue;
+		}
 		text_add(t, last > first ? "%s%d-%d" : "%s%d", gap, first,
 		         last);
 		gap = " ";
 	}
+	if (more)
+		text_add(t, " and %d more", more);
 	if (!*gap)
 		text_add(t, "none");
 }
@@ -101,10 +110,10 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what)
 /* Copy up to @room bytes of @from, and a zero. */
 static char *append(char *to, const char *from, size_t room)
 {
-	while (room-- && *from)
+	while (*from && room--)
 		*to++ = *from++;
 	*to = '\0';
-	return to;
+	return *from ? text_cut(to) : to;
 }
 
 int cause_set_aborted(struct cohort_abort *a, const char *reason)

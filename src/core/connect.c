@@ -222,7 +222,7 @@ static int all_at_once(struct connection *c)
 
 	if (rc == COHORT_OK)
 		return rc;
-	snprintf(error, sizeof(error), "%s", cohort_last_error());
+	text_set(error, sizeof(error), "%s", cohort_last_error());
 	add_ranks(&t, c);
 	return error_set(rc, "%s; of %s: NCCL does not say of which", error,
 	                 list);

@@ -40,7 +40,7 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(what.text, sizeof(what.text), format, args);
+	text_vadd(&(struct text){ what.text, sizeof(what.text) }, format, args);
 	va_end(args);
 	return cause_set(q->end, &what);
 }

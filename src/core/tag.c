@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 /* Numbers are of 16 bits, 0 is none. */
 #define NUMBERS UINT64_C(65535)
 
@@ -20,9 +22,13 @@ static struct tag_slot *slot_of(struct tags *tags, uint64_t count)
 /* A text as words, filled up with zeros. */
 static void pack(uint64_t words[TAG_WORDS], const char *text)
 {
-	char bytes[TAG_SIZE] = "";
+	char bytes[TAG_SIZE] = "", *end = bytes + TAG_SIZE - 1;
 
 	strncpy(bytes, text, TAG_SIZE - 1);
+	if (strnlen(text, TAG_SIZE) == TAG_SIZE) {
+		end = text_cut(end);
+		memset(end, 0, (size_t)(bytes + TAG_SIZE - end));
+	}
 	memcpy(words, bytes, TAG_SIZE);
 }
 

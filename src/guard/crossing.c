@@ -122,7 +122,7 @@ static void visit_ended(struct snapshot *s, const struct clique *other,
 	s->crossing.exists = true;
 	snprintf(s->crossing.group, sizeof(s->crossing.group), "%s",
 	         other->name);
-	snprintf(s->crossing.ended, sizeof(s->crossing.ended), "%.511s",
+	text_set(s->crossing.ended, sizeof(s->crossing.ended), "%s",
 	         cause->text);
 }
 

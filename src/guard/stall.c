@@ -186,28 +186,45 @@ static void add_order(struct text *t, const struct snapshot *s)
 	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");
 }
 
-/* The ranks in @set, the first few at length, and one stack of them: what is said
- * last is cut off first. */
+/* What says that not all are described. */
+#define NOT_ALL "; the first %d of %d are described"
+#define NOT_ALL_ROOM (sizeof(NOT_ALL) + 8)
+
+/* The ranks in @set: the first at length, with its stack, and those behind it of which
+ * there is room for all that is to be said. */
 static void add_ranks(struct text *t, const struct snapshot *s,
                       const uint64_t *set)
 {
+	char texts[sizeof(((struct cohort_cause *)NULL)->text)];
+	struct text all = { texts, TEXT_LEAST }, more;
 	struct rank_snapshot r;
-	int i, n = 0, all = 0;
+	int i, n = 0, told = 0;
 
-	for (i = 0; i < s->size; i++)
-		all += rank_set_has(set, s->ranks[i].rank);
-	if (all > MAX_DESCRIBED)
-		text_add(t, "; the first %d of %d are described", MAX_DESCRIBED,
-		         all);
-	for (i = 0; i < s->size && n < MAX_DESCRIBED; i++) {
+	if (t->room > NOT_ALL_ROOM + TEXT_LEAST)
+		all.room = t->room - NOT_ALL_ROOM;
+	texts[0] = '\0';
+	for (i = 0; i < s->size; i++) {
 		r = s->ranks[i];
-		if (!rank_set_has(set, r.rank))
+		if (!rank_set_has(set, r.rank) || n++ > told ||
+		    told == MAX_DESCRIBED)
 			continue;
-		if (n++)
+		if (told)
 			r.stack = NULL;
-		text_add(t, "; ");
-		add_rank(t, s, &r);
+		more = all;
+		text_add(&more, "; ");
+		add_rank(&more, s, &r);
+		if (told && !more.room) {
+			*all.at = '\0';
+			continue;
+		}
+		all = more;
+		told++;
 	}
+	if (n > told && told > 1)
+		text_add(t, NOT_ALL, told, n);
+	else if (n > told)
+		text_add(t, "; the first of %d is described", n);
+	text_add(t, "%s", texts);
 }
 
 void stall_add_kind(struct text *t, const struct snapshot *s,

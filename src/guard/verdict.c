@@ -129,6 +129,10 @@ void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
 	text_add(&t, "%s", cause->text);
 }
 
+/* Of ranks that keep an end from coming and are told of one by one: what else does is
+ * behind them. */
+#define MAX_BLOCKERS 4
+
 /* What keeps one rank from being quiet. */
 static void add_blocker(struct text *t, const struct snapshot *s,
                         const struct rank_snapshot *r)
@@ -190,7 +194,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	struct text t = verdict_start(s, out);
 	struct cohort_verdict *v = &out->v;
 	struct rank_snapshot r;
-	int i;
+	int i, n = 0;
 
 	report_ranks(s, out);
 	v->kind = kind_of_wedge(s);
@@ -208,9 +212,13 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		else
 			r.stack = NULL; /* there is room for one */
 		rank_set_add(v->missing, r.rank);
+		if (++n > MAX_BLOCKERS)
+			continue;
 		text_add(&t, "; ");
 		add_blocker(&t, s, &r);
 	}
+	if (n > MAX_BLOCKERS)
+		text_add(&t, "; and %d more ranks", n - MAX_BLOCKERS);
 	if (captor(s)) {
 		v->rank = captor(s)->rank;
 		add_captor(&t, captor(s));

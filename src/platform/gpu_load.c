@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "platform/gpu.h"
 #include "platform/sim.h"
 
@@ -42,7 +43,7 @@ static void *open_any(const char *folder, const char *const *names, int flags,
 		if (library)
 			return library;
 		if (!i)
-			snprintf(why, 256, "%s", dlerror());
+			text_set(why, 256, "%s", dlerror());
 	}
 	return NULL;
 }

@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "platform/platform.h"
 
 /* Atomic; see platform_override(). */
@@ -66,7 +67,7 @@ static int open_gpu(const struct platform **out)
 
 	if (rc == COHORT_OK)
 		return rc;
-	snprintf(why, sizeof(why), "%s", cohort_last_error());
+	text_set(why, sizeof(why), "%s", cohort_last_error());
 	return error_set(rc, "%s (COHORT_PLATFORM=host runs without a GPU)",
 	                 why);
 }
@@ -103,7 +104,7 @@ static int probe(struct cohort_platform_info *info, const struct platform **p)
 	                 : gpu_platform_open(p, &info->devices);
 
 	if (rc != COHORT_OK)
-		snprintf(info->reason, sizeof(info->reason), "%s",
+		text_set(info->reason, sizeof(info->reason), "%s",
 		         cohort_last_error());
 	/* What it finds wrong is no news. */
 	if (info->platform == COHORT_PLATFORM_GPU)
