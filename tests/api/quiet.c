@@ -11,8 +11,9 @@
 #include "support/witness.h"
 
 #define MS UINT64_C(1000000)
-#define SPAN (300 * MS)   /* some looks of every thread that looks */
-#define OVERDUE (10 * MS) /* well below what is asked about */
+#define SPAN (300 * MS) /* some looks of every thread that looks */
+#define LATE (25 * MS) /* the least between two looks that find the same call */
+#define CALLS 4        /* after a look: two of each rank */
 
 TestSuite(quiet, .init = witness_install, .timeout = 120);
 
@@ -33,33 +34,23 @@ static uint64_t sum(struct cohort_group *group)
 	return clock_now() - began;
 }
 
-/* Calls of other threads while there was always something under way; -1 if the
- * machine was so busy that something was overdue. */
-static long calls_while_busy(struct cohort_group *group, const char **last)
-{
-	const unsigned long before = witness_calls(last);
-	const uint64_t until = clock_now() + SPAN;
-	uint64_t longest = 0, took;
-
-	while (clock_now() < until) {
-		took = sum(group);
-		if (took > longest)
-			longest = took;
-	}
-	return longest > OVERDUE ? -1 : (long)(witness_calls(last) - before);
-}
-
+/* There is always something under way.  It is overdue only where this thread was kept
+ * from a core meanwhile. */
 Test(quiet, nobody_is_asked_while_nothing_is_overdue)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
+	unsigned long before, calls, allowed;
 	const char *last;
-	long calls = -1;
-	int i;
+	uint64_t until;
 
 	witness_ignore();
-	sum(group);
-	for (i = 0; calls < 0 && i < 100; i++)
-		calls = calls_while_busy(group, &last);
-	cr_assert_eq(calls, 0, "%ld calls, the last of %s", calls, last);
+	before = witness_calls(&last); /* of those that have opened it */
+	allowed = CALLS * (sum(group) / LATE);
+	until = clock_now() + SPAN;
+	while (clock_now() < until)
+		allowed += CALLS * (sum(group) / LATE);
+	calls = witness_calls(&last) - before;
+	cr_assert_leq(calls, allowed, "%lu calls, the last of %s; %lu allowed",
+	              calls, last, allowed);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
