@@ -6,12 +6,14 @@
  */
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
 
 #include "base/backoff.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/verdicts.h"
 
 #define RANKS 4
 #define COUNT 3
@@ -407,8 +409,12 @@ Test(p2p, differences_are_found)
 /* ---- those that do not go on ------------------------------------------ */
 
 #define SHORT (100 * 1000 * 1000)
+#define MOMENT (1000 * 1000)
 
 static struct cohort_cause cause;
+
+/* Where the two ranks meet. */
+static pthread_barrier_t both;
 
 static const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
 	                                         .exec_ns = RANKS_SOON };
@@ -426,6 +432,8 @@ static int alone(struct cohort_comm *c, void *user)
 	ranks_must(cohort_barrier(c, NULL, NULL), "barrier");
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	ranks_must(cohort_deadline_pop(c), "pop");
+	/* Rank 1 is outside then. */
+	pthread_barrier_wait(&both);
 	if (rank == 0) {
 		rc = *(const int *)user
 		             ? cohort_send(c, x, 1, COHORT_I32, 1, NULL, NULL)
@@ -448,6 +456,7 @@ static void stall(cohort_worker_fn worker, void *user,
 
 	cohort_group_options_init(&o);
 	o.deadlines = deadlines;
+	pthread_barrier_init(&both, NULL, 2);
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
@@ -457,8 +466,8 @@ static void stall(cohort_worker_fn worker, void *user,
 
 static void says(const char *text)
 {
-	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
-	                   text, cause.text);
+	cr_assert(verdict_says(cause.text, text), "\"%s\" is not in %s", text,
+	          cause.text);
 }
 
 Test(p2p, a_send_without_its_recv_names_both)
@@ -513,17 +522,21 @@ Test(p2p, the_second_has_the_usual_deadline)
 	says("by rank 0 to rank 1 (number 2, ");
 }
 
+/* No clock runs before both have started. */
 static int both_call(struct cohort_comm *c, void *user)
 {
 	int32_t x = 0;
-	int rank = cohort_comm_rank(c);
-	int rc = rank ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
-	              : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL);
 
 	(void)user;
-	if (rc == COHORT_OK)
-		rc = cohort_synchronize(c, RANKS_SOON);
-	return rc != COHORT_STALLED;
+	ranks_must(cohort_pause(c), "pause");
+	ranks_must(cohort_comm_rank(c)
+	                   ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
+	                   : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
+	           "transfer");
+	cr_assert_eq(cohort_synchronize(c, MOMENT), COHORT_TIMED_OUT);
+	pthread_barrier_wait(&both);
+	ranks_must(cohort_resume(c), "resume");
+	return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
 }
 
 Test(p2p, one_that_both_have_called_is_told_apart)
@@ -585,15 +598,19 @@ Test(p2p, of_several_in_a_batch_the_one_that_is_missing_is_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Rank 0, the last to call, has its send in one batch with the sum. */
+/* Rank 0, the last to call, has its send in one batch with the sum.  No clock runs
+ * before that. */
 static int sum_and_send(struct cohort_comm *c, void *user)
 {
 	struct cohort_cause now = { .status = COHORT_OK };
 	struct backoff b = BACKOFF;
 	int32_t sum = 1, x = 0;
 
+	(void)user;
 	if (cohort_comm_rank(c) == 0)
-		sem_wait(user);
+		pthread_barrier_wait(&both);
+	else
+		ranks_must(cohort_pause(c), "pause");
 	ranks_must(cohort_batch_begin(c), "batch");
 	ranks_must(cohort_all_reduce(c, &sum, &sum, 1, COHORT_I32, COHORT_SUM,
 	                             NULL, NULL),
@@ -602,9 +619,11 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 		ranks_must(cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
 		           "send");
 	ranks_must(cohort_batch_end(c, NULL, NULL), "batch");
+	pthread_barrier_wait(&both);
 	if (cohort_comm_rank(c) == 0)
 		return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
-	sem_post(user);
+	pthread_barrier_wait(&both);
+	ranks_must(cohort_resume(c), "resume");
 	while (now.status == COHORT_OK) {
 		backoff_wait(&b, UINT64_MAX);
 		cohort_comm_cause(c, &now);
@@ -614,23 +633,23 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 
 Test(p2p, in_a_batch_with_a_collective_it_is_still_the_one_that_is_missing)
 {
-	sem_t ready;
-
-	sem_init(&ready, 0, 0);
-	stall(sum_and_send, &ready,
+	stall(sum_and_send, NULL,
 	      (struct cohort_deadlines){ .first_ns = SHORT });
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	says("has not called its recv: ");
 }
 
+/* Rank 0 does not call before rank 1 is about to. */
 static int stuck_call(struct cohort_comm *c, void *user)
 {
 	int32_t x = 0;
-	int rc = cohort_comm_rank(c)
-	                 ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
-	                 : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL);
+	int rc;
 
 	(void)user;
+	pthread_barrier_wait(&both);
+	rc = cohort_comm_rank(c)
+	             ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
+	             : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL);
 	if (rc == COHORT_OK)
 		rc = cohort_synchronize(c, RANKS_SOON);
 	return rc != COHORT_STALLED;

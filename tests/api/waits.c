@@ -8,10 +8,12 @@
  */
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/ranks.h"
+#include "support/verdicts.h"
 
 /* Strict mode stops where ranks wait in a circle: that is the subject here. */
 static void be_lenient(void)
@@ -28,6 +30,7 @@ TestSuite(waits, .init = be_lenient, .timeout = 60);
 static struct cohort_group_options o;
 static struct cohort_cause cause;
 static int32_t values[MAX_RANKS];
+static pthread_barrier_t have_called;
 
 /* Run @worker on @n ranks of a group with short deadlines, up to its cause. */
 static void stall(int n, cohort_worker_fn worker, void *user)
@@ -40,6 +43,7 @@ static void stall(int n, cohort_worker_fn worker, void *user)
 	o.deadlines.join_ns = SHORT;
 	o.deadlines.exec_ns = SHORT;
 	group = ranks_open(n, &o);
+	pthread_barrier_init(&have_called, NULL, (unsigned)n);
 	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
@@ -48,13 +52,29 @@ static void stall(int n, cohort_worker_fn worker, void *user)
 
 static void says(const char *text)
 {
-	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
-	                   text, cause.text);
+	cr_assert(verdict_says(cause.text, text), "\"%s\" is not in %s", text,
+	          cause.text);
+}
+
+/* Before a rank's first call: no clock runs until all have made theirs. */
+static void pause(struct cohort_comm *c)
+{
+	ranks_must(cohort_pause(c), "pause");
+}
+
+/* Wait in @in, where this rank has made its calls, for the end of @c's group. */
+static int await_in(struct cohort_comm *in, struct cohort_comm *c)
+{
+	/* What can start has started then. */
+	cr_assert_eq(cohort_synchronize(in, MS), COHORT_TIMED_OUT);
+	pthread_barrier_wait(&have_called);
+	ranks_must(cohort_resume(c), "resume");
+	return cohort_synchronize(in, RANKS_SOON) == COHORT_STALLED ? 0 : 1;
 }
 
 static int await(struct cohort_comm *c)
 {
-	return cohort_synchronize(c, RANKS_SOON) == COHORT_STALLED ? 0 : 1;
+	return await_in(c, c);
 }
 
 /* ---- sends and receives ----------------------------------------------- */
@@ -65,6 +85,7 @@ static int send_first(struct cohort_comm *c, void *user)
 	int rank = cohort_comm_rank(c), n = cohort_comm_size(c);
 
 	(void)user;
+	pause(c);
 	ranks_must(cohort_send(c, &values[rank], 1, COHORT_I32, (rank + 1) % n,
 	                       cohort_comm_stream(c), NULL),
 	           "send");
@@ -88,14 +109,15 @@ static int send_before_recv(struct cohort_comm *c, void *user)
 	int rank = cohort_comm_rank(c), peer = !rank;
 	void *stream = cohort_comm_stream(c);
 	int32_t got;
-	int rc;
 
 	(void)user;
+	pause(c);
 	ranks_must(cohort_send(c, &values[rank], 1, COHORT_I32, peer, stream,
 	                       NULL),
 	           "send");
-	rc = cohort_recv(c, &got, 1, COHORT_I32, peer, stream, NULL);
-	return rc == COHORT_OK ? await(c) : rc != COHORT_STALLED;
+	ranks_must(cohort_recv(c, &got, 1, COHORT_I32, peer, stream, NULL),
+	           "recv");
+	return await(c);
 }
 
 Test(waits, receives_that_are_queued_behind_the_sends_do_not_help)
@@ -113,6 +135,7 @@ static int recv_before_sum(struct cohort_comm *c, void *user)
 	void *stream = cohort_comm_stream(c);
 
 	(void)user;
+	pause(c);
 	if (rank == 0)
 		ranks_must(cohort_recv(c, &values[2], 1, COHORT_I32, 1, stream,
 		                       NULL),
@@ -144,25 +167,29 @@ static int each_awaited(struct cohort_comm *c, void *user)
 	struct cohort_comm *other = others[rank];
 
 	(void)user;
+	pause(c);
 	if (rank == 1)
 		ranks_sum(other, &more[rank]);
 	else
 		ranks_sum(c, &values[rank]);
-	return await(rank == 1 ? other : c);
+	return await_in(rank == 1 ? other : c, c);
 }
 
 /* On one stream, where the first of the two keeps the second from starting. */
 static int both_queued(struct cohort_comm *c, void *user)
 {
-	int i, rank = cohort_comm_rank(c), rc = COHORT_OK;
+	int i, rank = cohort_comm_rank(c);
 	void *stream = cohort_comm_stream(c);
 
 	(void)user;
-	for (i = 0; i < 2 && rc == COHORT_OK; i++)
-		rc = cohort_all_reduce(i == (rank == 1) ? c : others[rank],
-		                       &more[rank], &more[rank], 1, COHORT_I32,
-		                       COHORT_SUM, stream, NULL);
-	return rc == COHORT_OK ? await(c) : rc != COHORT_STALLED;
+	pause(c);
+	for (i = 0; i < 2; i++)
+		ranks_must(
+			cohort_all_reduce(i == (rank == 1) ? c : others[rank],
+		                          &more[rank], &more[rank], 1,
+		                          COHORT_I32, COHORT_SUM, stream, NULL),
+			"all_reduce");
+	return await(c);
 }
 
 /* The other's clocks are not to run out. */
@@ -234,9 +261,11 @@ Test(waits, the_order_of_what_is_queued_counts_too)
 /* The other is made of the first by the ranks themselves. */
 static int split_first(struct cohort_comm *c, void *user)
 {
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
 	int rank = cohort_comm_rank(c);
 
 	ranks_must(cohort_comm_split(c, 0, 0, &others[rank]), "split");
+	ranks_must(cohort_deadline_push(others[rank], &patient), "push");
 	return each_awaited(c, user);
 }
 

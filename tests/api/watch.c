@@ -92,9 +92,10 @@ Test(watch, a_rank_that_never_calls_is_named_to_those_who_wait)
 	                          "all_reduce of 1 int32, sum (collective 2, "
 	                          "group \"dp\", generation 1): outside the "
 	                          "library; waited for "));
-	cr_assert_not_null(strstr(cause.text,
-	                          "allowed are 20 ms; joined: 0; missing: 1; "
-	                          "rank 1 (device 1, last seen in thread "));
+	cr_assert(verdict_says(cause.text,
+	                       "allowed are 20 ms; joined: 0; missing: 1; "
+	                       "rank 1 (device 1, last seen in thread "),
+	          "%s", cause.text);
 	close_group();
 }
 
@@ -150,6 +151,8 @@ Test(watch, the_thread_of_a_bound_rank_is_named)
 	group = ranks_split(2, &o, comms);
 	pthread_create(&thread, NULL, bind_and_stay_away, comms[1]);
 	ranks_sum(comms[0], &values[0]);
+	while (sem_wait(&is_away))
+		continue;
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cause = cause_now();
@@ -339,6 +342,20 @@ static int sum_with_fault(int kind, uint64_t value)
 	return ranks_sum_wait(comms[1], &values[1]);
 }
 
+/* The same, and no clock runs before both have started. */
+static int start_both_with_fault(int kind, uint64_t value)
+{
+	uint64_t t;
+
+	ranks_fault(1, 1, kind, value);
+	ranks_must(cohort_pause(comms[0]), "pause");
+	start_rank_0();
+	t = ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[1], t, SHORT), COHORT_TIMED_OUT);
+	ranks_must(cohort_resume(comms[0]), "resume");
+	return cohort_wait(comms[1], t, RANKS_SOON);
+}
+
 Test(watch, what_all_have_started_and_none_finishes_is_nobodys_fault)
 {
 	struct cohort_cause cause;
@@ -346,7 +363,8 @@ Test(watch, what_all_have_started_and_none_finishes_is_nobodys_fault)
 	defaults();
 	o.deadlines.exec_ns = SHORT;
 	open_warm(2);
-	cr_assert_eq(sum_with_fault(COHORT_FAULT_NEVER, 0), COHORT_STALLED);
+	cr_assert_eq(start_both_with_fault(COHORT_FAULT_NEVER, 0),
+	             COHORT_STALLED);
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_FINISHED);
 	cr_assert_eq(cause.rank, -1);
@@ -514,10 +532,12 @@ Test(watch, a_rank_as_far_ahead_as_the_ring_is_long_does_not_hide_the_other)
 	group = ranks_split(2, &o, comms);
 	p = must_mark_starts();
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
+	ranks_must(cohort_pause(comms[1]), "pause");
 	call_nothing(comms[1]);
 	for (i = 0; i < 17; i++)
 		t = call_nothing(comms[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	ranks_must(cohort_resume(comms[1]), "resume");
 	v = verdicts_next(&told);
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
 	cr_assert_eq(v->kind, COHORT_VERDICT_NOT_STARTED);
@@ -541,8 +561,10 @@ Test(watch, a_push_leaves_the_first_collective_the_other_deadline)
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
 	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_OK);
 	cr_assert_eq(cohort_deadline_push(comms[1], &d), COHORT_OK);
+	ranks_must(cohort_pause(comms[0]), "pause");
 	ranks_sum(comms[0], &values[0]);
 	ranks_sum(comms[1], &values[1]);
+	ranks_must(cohort_resume(comms[0]), "resume");
 	cr_assert_eq(verdicts_next(&told)->deadline_ns, SHORT);
 	native_gate_open(&gate);
 	close_group();

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 
@@ -86,4 +87,19 @@ const char *verdicts_let_go(struct verdicts *all)
 	sem_post(&all->go_on);
 	await(&all->gone_on, "the end of on_verdict");
 	return all->group;
+}
+
+bool verdict_says(const char *text, const char *part)
+{
+	static const char begin[] = "; not counted are ";
+	static const char end[] = " in which this process did not run";
+	const char *from = strstr(text, begin);
+	const char *to = from ? strstr(from, end) : NULL;
+	char without[sizeof(((struct verdicts *)0)->texts[0])];
+
+	if (strstr(text, part) || !to)
+		return strstr(text, part);
+	snprintf(without, sizeof(without), "%.*s%s", (int)(from - text), text,
+	         to + sizeof(end) - 1);
+	return strstr(without, part);
 }

@@ -8,6 +8,7 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "support/ranks.h"
 
@@ -53,5 +54,9 @@ void verdicts_await_block(struct verdicts *verdicts);
 
 /* Let it go on: the name of the group, as its verdict then says. */
 const char *verdicts_let_go(struct verdicts *verdicts);
+
+/* True if @part is in @text, but for what a text may say in the middle of it: that time
+ * does not count in which the process did not run.  A busy machine looks like that. */
+bool verdict_says(const char *text, const char *part);
 
 #endif
