@@ -63,6 +63,13 @@ static void open_all(void)
 	open_for(RANKS_SOON);
 }
 
+/* Ranks are to stall: in a moment, but not before expect_stall(). */
+static void open_to_stall(void)
+{
+	open_for(100 * MS);
+	ranks_must(cohort_pause(comms[RANKS - 1]), "pause");
+}
+
 static void close_all(void)
 {
 	int r;
@@ -108,6 +115,12 @@ static void expect_end(int status)
 	}
 }
 
+static void expect_stall(void)
+{
+	ranks_must(cohort_resume(comms[RANKS - 1]), "resume");
+	expect_end(COHORT_STALLED);
+}
+
 /* ---- a rank that does not come ---------------------------------------- */
 
 Test(reducer_ends, a_verdict_names_the_parameter)
@@ -115,10 +128,10 @@ Test(reducer_ends, a_verdict_names_the_parameter)
 	struct cohort_cause cause;
 
 	model = model_of(RANKS);
-	open_for(100 * MS);
+	open_to_stall();
 	/* The last, and all after it: number 5 is in a bucket with 4 and 3. */
 	begin_all(6);
-	expect_end(COHORT_STALLED);
+	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_eq(cause.rank, RANKS - 1);
 	cr_assert_not_null(strstr(cause.text, "; it waits for parameter "
@@ -136,9 +149,9 @@ Test(reducer_ends, a_verdict_tells_that_finish_is_not_called)
 
 	model = model_of(RANKS);
 	model.options.find_unused = 1;
-	open_for(100 * MS);
+	open_to_stall();
 	begin_all(0);
-	expect_end(COHORT_STALLED);
+	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_not_null(strstr(cause.text,
 	                          "waits for cohort_reducer_finish() to be"),
@@ -164,11 +177,11 @@ Test(reducer_ends, a_verdict_tells_that_the_owner_does_not_launch)
 	pthread_t helper;
 
 	model = model_of(RANKS);
-	open_for(100 * MS);
+	open_to_stall();
 	begin_all(6);
 	pthread_create(&helper, NULL, mark_rest, NULL);
 	pthread_join(helper, NULL);
-	expect_end(COHORT_STALLED);
+	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_not_null(strstr(cause.text, "cohort_reducer_progress()"),
 	                   "%s", cause.text);
@@ -181,10 +194,10 @@ Test(reducer_ends, a_verdict_tells_the_tag_the_bucket_and_the_parameter)
 
 	model = model_of(RANKS);
 	model.options.full_buckets = 1;
-	open_for(100 * MS);
+	open_to_stall();
 	cr_assert_eq(cohort_tag(comms[RANKS - 1], "mine"), COHORT_OK);
 	begin_all(6);
-	expect_end(COHORT_STALLED);
+	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_not_null(strstr(cause.text,
 	                          ", tag \"mine\", label "

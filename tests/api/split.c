@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -316,6 +317,19 @@ Test(split, with_work_that_hangs_is_cut_short_at_the_close)
 
 /* ---- verdicts --------------------------------------------------------- */
 
+/* No clock runs before the others are about to make their call. */
+static sem_t others_come;
+
+static void await_others(struct cohort_comm *c)
+{
+	int i;
+
+	for (i = 0; i < RANKS - 1; i++)
+		while (sem_wait(&others_come))
+			continue;
+	ranks_must(cohort_resume(c), "resume");
+}
+
 static int rank_3_stays_away(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *child = c;
@@ -323,16 +337,21 @@ static int rank_3_stays_away(struct cohort_comm *c, void *user)
 	int rc;
 
 	(void)user;
+	if (cohort_comm_rank(c) == 3)
+		ranks_must(cohort_pause(c), "pause");
 	ranks_must(cohort_barrier(c, NULL, NULL), "barrier");
 	if (cohort_comm_rank(c) == 3) {
 		struct cohort_cause cause = { .status = COHORT_OK };
 
+		await_others(c);
 		while (cause.status == COHORT_OK) {
 			backoff_wait(&b, UINT64_MAX);
 			cohort_comm_cause(c, &cause);
 		}
 		return 0;
 	}
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+	sem_post(&others_come);
 	rc = cohort_comm_split(c, 0, 0, &child);
 	cr_assert_eq(child, c, "there is a child");
 	return rc != COHORT_STALLED;
@@ -344,8 +363,9 @@ Test(split, without_a_rank_names_it)
 	struct cohort_group *group;
 	struct cohort_cause cause;
 
+	sem_init(&others_come, 0, 0);
 	cohort_group_options_init(&o);
-	o.deadlines.join_ns = 30 * 1000 * 1000;
+	o.deadlines.join_ns = 100 * 1000 * 1000;
 	group = ranks_open(RANKS, &o);
 	cr_assert_eq(cohort_group_run(group, rank_3_stays_away, NULL, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
@@ -390,10 +410,16 @@ static int child_stalls(struct cohort_comm *c, void *user)
 	(void)user;
 	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
 	ranks_must(cohort_deadline_push(c, &patience), "push");
+	if (cohort_comm_rank(c) == 2)
+		ranks_must(cohort_pause(child), "pause");
 	ranks_must(cohort_barrier(child, NULL, NULL), "barrier");
 	ranks_must(cohort_synchronize(child, RANKS_SOON), "synchronize");
-	if (cohort_comm_rank(c) != 2)
+	if (cohort_comm_rank(c) == 2) {
+		await_others(child);
+	} else {
+		sem_post(&others_come);
 		cr_assert_eq(ranks_sum_wait(child, &x), COHORT_STALLED);
+	}
 	cr_assert_eq(sum_origins(c), 6);
 	cohort_comm_cause(child, &cause);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
@@ -407,8 +433,9 @@ Test(split, has_a_watchdog_of_its_own)
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
+	sem_init(&others_come, 0, 0);
 	cohort_group_options_init(&o);
-	o.deadlines.join_ns = 30 * 1000 * 1000;
+	o.deadlines.join_ns = 100 * 1000 * 1000;
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	group = ranks_open(RANKS, &o);
 	cr_assert_eq(cohort_group_run(group, child_stalls, NULL, NULL),
