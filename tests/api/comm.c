@@ -354,6 +354,7 @@ Test(leaving, is_undone_if_a_ticket_is_not_answered_in_time)
 	ranks_sum(comms[1], &b);
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

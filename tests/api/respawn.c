@@ -397,7 +397,7 @@ Test(respawn, drops_the_rank_that_a_wedged_generation_hangs_on)
 	uint64_t t;
 	void *rc;
 
-	o.deadlines.abort_ns = 60 * MS;
+	o.deadlines.abort_ns = 400 * MS;
 	stuck_install();
 	group = ranks_split(3, &o, comms);
 	stuck_at("ncclAllReduce", 1);
@@ -408,7 +408,7 @@ Test(respawn, drops_the_rank_that_a_wedged_generation_hangs_on)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_WEDGED);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
 	text = cohort_last_error();
-	cr_assert_not_null(strstr(text, "could not be ended within 60 ms; "
+	cr_assert_not_null(strstr(text, "could not be ended within 400 ms; "
 	                                "rank 1 (thread "));
 	cr_assert_null(strstr(text, "rank 0"));
 	cr_assert_eq(cohort_group_respawn(group, (const int[]){ 2 }, 1),
@@ -426,7 +426,7 @@ Test(respawn, drops_the_rank_that_a_wedged_generation_hangs_on)
 
 Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
 {
-	o.deadlines.abort_ns = 60 * MS;
+	o.deadlines.abort_ns = 400 * MS;
 	stuck_install();
 	group = ranks_split(3, &o, comms);
 	stuck_at("ncclCommAbort", 1);
