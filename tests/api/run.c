@@ -518,14 +518,29 @@ Test(run, can_go_on_without_a_worker_that_was_left_behind)
 	let_it_end();
 }
 
+static pthread_barrier_t others_called;
+
+/* The end comes when all others have called, and rank 1 is stuck in its call. */
 static int sum_and_remember(struct cohort_comm *comm, void *user)
 {
 	struct shared *s = user;
 	int rank = cohort_comm_rank(comm);
+	struct cohort_abort *end;
+	uint64_t t;
 
-	if (rank == 1)
+	if (rank == 1) {
 		away.tid = thread_id();
-	s->rcs[rank] = ranks_sum_wait(comm, &s->sums[rank]);
+		return s->rcs[1] = ranks_sum_wait(comm, &s->sums[1]);
+	}
+	t = ranks_sum(comm, &s->sums[rank]);
+	pthread_barrier_wait(&others_called);
+	if (rank == 0) {
+		stuck_await();
+		end = cohort_comm_abort_handle(comm);
+		cohort_abort_fire(end, NULL);
+		cohort_abort_put(end);
+	}
+	s->rcs[rank] = cohort_wait(comm, t, RANKS_SOON);
 	return s->rcs[rank];
 }
 
@@ -540,13 +555,13 @@ Test(run, leaves_nobody_behind_but_who_hangs)
 	int ranks[4];
 
 	cohort_group_options_init(&o);
-	o.deadlines.first_ns = 20 * MS;
 	o.deadlines.abort_ns = 20 * MS;
 	stuck_install();
+	pthread_barrier_init(&others_called, NULL, 3);
 	group = ranks_open(4, &o);
 	stuck_at("ncclAllReduce", 1);
 	cr_assert_eq(cohort_group_run(group, sum_and_remember, &s, NULL),
-	             COHORT_STALLED);
+	             COHORT_ABORTED);
 	cr_assert_eq(cohort_group_abandoned(group, ranks, 4), 1);
 	cr_assert_eq(ranks[0], 1);
 	cr_assert_eq(s.rcs[0], COHORT_WEDGED);
