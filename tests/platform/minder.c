@@ -182,7 +182,8 @@ static double sum_ms(uint32_t value, bool flushes)
 	return native_now_ms() - from;
 }
 
-/* The minder sleeps at least once between two looks, and takes two. */
+/* The minder sleeps at least once between two looks, and takes two.  On a busy machine
+ * it takes more than a few to find one that nobody has kept from a core. */
 Test(unwatched, what_was_flushed_does_not_wait_for_a_look)
 {
 	double ms, fastest[2] = { 1e9, 1e9 };
@@ -190,7 +191,9 @@ Test(unwatched, what_was_flushed_does_not_wait_for_a_look)
 
 	place_need_built_in("a minder");
 	make_buffers(SOME);
-	for (i = 0; i < 2 * TIMES; i++) {
+	for (i = 0;
+	     i < 2 * TIMES || (i < 100 * TIMES && 2 * fastest[1] >= fastest[0]);
+	     i++) {
 		ms = sum_ms(i + 1, i % 2);
 		if (ms < fastest[i % 2])
 			fastest[i % 2] = ms;
