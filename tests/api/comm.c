@@ -73,12 +73,15 @@ static int count_busy(struct cohort_comm *comm, void *user)
 	void *stream = cohort_comm_stream(comm);
 	int i, rc;
 
-	for (i = 0; i < 200; i++)
-		while ((rc = cohort_barrier(comm, stream, NULL)) != COHORT_OK) {
-			if (rc != COHORT_BUSY)
-				return rc;
-			atomic_fetch_add((atomic_int *)user, 1);
-		}
+	for (i = 0; i < 200; i++) {
+		rc = cohort_barrier(comm, stream, NULL);
+		atomic_fetch_add((atomic_int *)user, rc == COHORT_BUSY);
+		/* For as long as it is kept from a core in there. */
+		while (rc == COHORT_BUSY)
+			rc = cohort_barrier(comm, stream, NULL);
+		if (rc != COHORT_OK)
+			return rc;
+	}
 	return cohort_synchronize(comm, RANKS_SOON);
 }
 
