@@ -211,7 +211,7 @@ api_sources := \
   tests/api/abort.c tests/api/adaptive.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
   tests/api/dump.c tests/api/enqueue.c \
-  tests/api/group.c tests/api/guard.c tests/api/host_memory.c tests/api/hung.c \
+  tests/api/group.c tests/api/group_calls.c tests/api/guard.c tests/api/host_memory.c tests/api/hung.c \
   tests/api/host_memory_ends.c tests/api/host_memory_order.c tests/api/join.c tests/api/known.c tests/api/many.c tests/api/many_ways.c \
   tests/api/neighbours.c tests/api/p2p.c tests/api/platform.c \
   tests/api/quiet.c tests/api/redop.c tests/api/reducer.c \

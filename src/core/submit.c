@@ -571,6 +571,8 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	}
 	rc = device_enter(&scope, comms->clique->platform, comms->device);
 	if (rc == COHORT_OK) {
+		/* With several ranks, go_to() leaves the first one's device. */
+		scope.leaves |= n > 1;
 		rc = submit_inside(comms, n, ops, &f, &ticket);
 		device_leave(&scope);
 	} else if (op_is_awaited(ops)) {
