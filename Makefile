@@ -137,7 +137,7 @@ library_sources := \
   src/core/known.c src/core/many.c src/core/native.c src/core/op.c src/core/outline.c \
   src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
-  src/core/staging.c src/core/staging_launch.c \
+  src/core/staging.c src/core/staging_launch.c src/core/stream.c \
   src/core/submit.c src/core/tag.c src/core/ticket.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
   src/guard/dumper.c src/guard/estimate.c src/guard/flight.c src/guard/guard.c \
@@ -220,7 +220,7 @@ api_sources := \
   tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
-  tests/api/stopped.c tests/api/stuck.c tests/api/tag.c \
+  tests/api/stopped.c tests/api/stream_device.c tests/api/stuck.c tests/api/tag.c \
   tests/api/ticket.c \
   tests/api/waits.c tests/api/watch.c
 platform_sources := \

@@ -1352,7 +1352,9 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  *
  * Buffers are device memory of the rank's device (cohort_alloc(), or from
  * cudaMalloc()), borrowed until the ticket is answered.  A @count of 0 is
- * allowed, buffers are then not looked at.
+ * allowed, buffers are then not looked at.  A stream of another device is
+ * COHORT_INVALID; a CUDA runtime before 12.8 does not tell in a capture, and there
+ * the native call fails.
  *
  * While a batch is open (cohort_batch_begin()) a call is only checked and kept for
  * cohort_batch_end(): see there.

@@ -358,7 +358,8 @@ COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,
  * that is cut short is told of by the next call, or by cohort_comm_cause(): the stream
  * goes on.
  *
- * COHORT_OK; COHORT_STATE as finish, and if this rank has cancelled the step;
+ * COHORT_OK; COHORT_INVALID for a stream of another device (nothing has happened);
+ * COHORT_STATE as finish, and if this rank has cancelled the step;
  * COHORT_ABORTED if another rank has: the group ends; COHORT_UNSUPPORTED with weighted,
  * transport, find_unused, check_finite or max_norm, which need the thread: nothing has
  * happened, finish will do; COHORT_OWNER, COHORT_BUSY as finish; as cohort_stream_after() and the

@@ -17,6 +17,7 @@
 #include "core/capture.h"
 #include "core/gate.h"
 #include "core/native.h"
+#include "core/stream.h"
 
 /* @ticket is done, or not yet, and nothing has ended: note what is seen. */
 static void note(struct cohort_comm *c, uint64_t ticket, bool done)
@@ -204,9 +205,10 @@ static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 static int await_ticket(struct cohort_comm *c, uint64_t ticket, void *stream)
 {
 	struct device_scope scope;
-	int rc;
+	int rc = stream_check(c, stream, -1);
 
-	rc = device_enter(&scope, c->clique->platform, c->device);
+	if (rc == COHORT_OK)
+		rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = capture_refuse(c->clique->platform, stream, "stream_after");
@@ -235,8 +237,10 @@ static int await_stream(struct cohort_comm *c, void *stream)
 {
 	const struct platform *p = c->clique->platform;
 	struct device_scope scope;
-	int rc = device_enter(&scope, p, c->device);
+	int rc = stream_check(c, stream, -1);
 
+	if (rc == COHORT_OK)
+		rc = device_enter(&scope, p, c->device);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = capture_refuse(p, stream, "after_stream");

@@ -312,6 +312,7 @@ static int submit_group(struct cohort_group *group, const struct op *shared,
 		ops[i] = *shared;
 		ops[i].tensors = &tensors[i];
 		ops[i].n = 1;
+		ops[i].is_of_all = true;
 		ops[i].stream = streams ? streams[i] : q->comms[i].stream;
 	}
 	rc = tensors && ops ? submit(q->comms, q->size, ops, ticket)

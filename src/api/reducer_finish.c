@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/owner.h"
+#include "core/stream.h"
 
 /* ---- marks ------------------------------------------------------------ */
 
@@ -292,6 +293,8 @@ int cohort_reducer_finish_on(struct cohort_reducer *r, void *stream)
 	if (rc == COHORT_OK && r->is_cancelled)
 		rc = error_set(COHORT_STATE,
 		               "finish_on: this rank has cancelled the step");
+	if (rc == COHORT_OK)
+		rc = stream_check_outside(r->comm, stream);
 	if (rc == COHORT_OK)
 		rc = check_marks(r);
 	if (rc != COHORT_OK)

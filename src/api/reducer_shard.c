@@ -12,6 +12,7 @@
 #include "api/reducer.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/stream.h"
 
 /* ---- parts ------------------------------------------------------------ */
 
@@ -181,6 +182,8 @@ int cohort_reducer_gather(struct cohort_reducer *r, void *const *parameters,
 	uint64_t deadline = clock_deadline(timeout_ns);
 	int rc = check(r, parameters);
 
+	if (rc == COHORT_OK)
+		rc = stream_check_outside(r->comm, stream);
 	/* Others may have the new plan already. */
 	if (rc == COHORT_OK)
 		rc = reducer_replan(r, deadline);

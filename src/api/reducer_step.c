@@ -11,6 +11,7 @@
 #include "core/batch.h"
 #include "core/gate.h"
 #include "core/owner.h"
+#include "core/stream.h"
 
 int reducer_check_open(const struct cohort_reducer *r)
 {
@@ -127,6 +128,8 @@ static int begin_step(struct cohort_reducer *r, double weight, void *stream)
 {
 	int rc = reducer_check_begin(r, false);
 
+	if (rc == COHORT_OK)
+		rc = stream_check_outside(r->comm, stream);
 	if (rc != COHORT_OK)
 		return rc;
 	r->is_local = r->is_joined = false;

@@ -25,6 +25,7 @@
 #include "core/pair.h"
 #include "core/redop.h"
 #include "core/split.h"
+#include "core/stream.h"
 
 /* Of one rank or several: made for each, so that one does not loop over one. */
 #define EACH static inline __attribute__((always_inline))
@@ -95,6 +96,18 @@ EACH int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 		if (rc == COHORT_OK)
 			rc = pair_prepare(&comms[i], &ops[i]);
 	}
+	return rc;
+}
+
+EACH int check_streams(const struct cohort_comm *comms, int n,
+                       const struct op *ops)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		if (!stream_is_known(&comms[i], ops[i].stream))
+			rc = stream_check(&comms[i], ops[i].stream,
+			                  ops[i].is_of_all ? i : -1);
 	return rc;
 }
 
@@ -558,11 +571,12 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 		return is_list ? blame_list(comms, ops, rc) : rc;
 	if (n == 1 && ops->from_host)
 		gate_keep(comms);
-	if (is_list) {
+	rc = check_streams(comms, n, ops);
+	if (rc == COHORT_OK && is_list) {
 		list = *ops;
 		rc = check_list(comms, &list);
 		ops = &list;
-	} else {
+	} else if (rc == COHORT_OK) {
 		rc = check_inside(comms, n, ops);
 	}
 	if (rc != COHORT_OK) {

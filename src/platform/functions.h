@@ -164,6 +164,8 @@
 	X(0, cudaError_t, cudaStreamDestroy, (cudaStream_t stream), (stream)) \
 	X(0, cudaError_t, cudaStreamSynchronize, (cudaStream_t stream), (stream)) \
 	X(0, cudaError_t, cudaStreamQuery, (cudaStream_t stream), (stream)) \
+	X(12080, cudaError_t, cudaStreamGetDevice, \
+	  (cudaStream_t stream, int *device), (stream, device)) \
 	X(0, cudaError_t, cudaStreamIsCapturing, \
 	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status), \
 	  (stream, status)) \

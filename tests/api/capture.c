@@ -139,19 +139,22 @@ Test(capture, is_refused_and_goes_on)
 Test(capture, waits_for_no_ticket)
 {
 	int32_t values[RANKS] = { 1, 2 };
+	cudaStream_t other;
 	uint64_t ticket;
 
 	group = ranks_split(RANKS, &o, comms);
+	cr_assert_eq(table.cudaStreamCreate(&other), cudaSuccess);
 	ticket = ranks_sum(comms[0], &values[0]);
-	begin(own(1));
-	refused(cohort_stream_after(comms[0], ticket, own(1)), "stream_after");
-	cr_assert_eq(graphs.destroy(end(own(1))), cudaSuccess);
+	begin(other);
+	refused(cohort_stream_after(comms[0], ticket, other), "stream_after");
+	cr_assert_eq(graphs.destroy(end(other)), cudaSuccess);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
-	begin(own(1));
-	refused(cohort_stream_after(comms[0], ticket, own(1)), "stream_after");
-	cr_assert_eq(graphs.destroy(end(own(1))), cudaSuccess);
+	begin(other);
+	refused(cohort_stream_after(comms[0], ticket, other), "stream_after");
+	cr_assert_eq(graphs.destroy(end(other)), cudaSuccess);
 	close_group();
+	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
 }
 
 /* What was captured, to be launched. */

@@ -151,8 +151,6 @@
 	  (cudaStream_t stream, int *priority), (stream, priority)) \
 	X(0, cudaError_t, cudaStreamGetId, \
 	  (cudaStream_t stream, unsigned long long *id), (stream, id)) \
-	X(12080, cudaError_t, cudaStreamGetDevice, \
-	  (cudaStream_t stream, int *device), (stream, device)) \
 	X(0, cudaError_t, cudaStreamCopyAttributes, \
 	  (cudaStream_t dst, cudaStream_t src), (dst, src)) \
 	X(0, cudaError_t, cudaStreamGetAttribute, \

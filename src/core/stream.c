@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/stream.h"
+
+#include <stdio.h>
+
+#include "base/status.h"
+#include "core/gate.h"
+
+/* @of says which device the stream is of. */
+static int refuse(const struct cohort_comm *c, const void *stream, int i,
+                  const char *of)
+{
+	char name[24] = "stream";
+
+	if (i >= 0)
+		snprintf(name, sizeof(name), "streams[%d]", i);
+	return error_set(COHORT_INVALID,
+	                 "%s is %p, a stream of %s, but rank %d is on device "
+	                 "%d",
+	                 name, stream, of, c->rank, c->device);
+}
+
+/* Runtimes before 12.8 cannot be asked; but they do not record an event of one device
+ * on a stream of another.  In a capture that would leave the event in it: then the call
+ * itself finds out. */
+static int try_event(const struct cohort_comm *c, void *stream, int i)
+{
+	const struct platform *p = c->clique->platform;
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	cudaError_t error = cudaSuccess;
+
+	if (p->has_captures)
+		error = p->cudaStreamIsCapturing(stream, &status);
+	if (error == cudaSuccess && status == cudaStreamCaptureStatusNone)
+		error = p->cudaEventRecord(c->event, stream);
+	if (error != cudaSuccess)
+		p->cudaGetLastError();
+	return error == cudaErrorInvalidResourceHandle
+	               ? refuse(c, stream, i, "another device")
+	               : COHORT_OK;
+}
+
+int stream_check(const struct cohort_comm *c, void *stream, int i)
+{
+	const struct platform *p = c->clique->platform;
+	int device = c->device;
+	char of[24];
+
+	if (stream_is_known(c, stream))
+		return COHORT_OK;
+	if (!platform_has(p, FUNCTION_cudaStreamGetDevice))
+		return try_event(c, stream, i);
+	/* Whatever else is wrong with it, the call itself will tell. */
+	if (p->cudaStreamGetDevice(stream, &device) != cudaSuccess)
+		p->cudaGetLastError();
+	if (device == c->device)
+		return COHORT_OK;
+	snprintf(of, sizeof(of), "device %d", device);
+	return refuse(c, stream, i, of);
+}
+
+int stream_check_outside(struct cohort_comm *c, void *stream)
+{
+	int rc;
+
+	if (stream_is_known(c, stream) ||
+	    platform_has(c->clique->platform, FUNCTION_cudaStreamGetDevice))
+		return stream_check(c, stream, -1);
+	rc = gate_enter(c, true); /* for the event */
+	if (rc != COHORT_OK)
+		return rc;
+	rc = stream_check(c, stream, -1);
+	gate_leave(c);
+	return rc;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A stream of another device is refused by every call that takes one, and nothing has
+ * happened
+ */
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include <cohort/reducer.h>
+
+#include "platform/host/host.h"
+#include "support/expect.h"
+#include "support/ranks.h"
+
+TestSuite(stream_device, .timeout = 60);
+
+#define RANKS 3
+
+static struct cohort_group *group;
+static struct cohort_comm *c[RANKS];
+static void *foreign;     /* a stream of device 1 */
+static uint64_t next = 1; /* the next ticket of each rank; 0: they differ */
+
+static void make_foreign(const struct platform *p)
+{
+	cudaStream_t stream = NULL;
+
+	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
+	cr_assert_eq(p->cudaStreamCreateWithFlags(&stream,
+	                                          cudaStreamNonBlocking),
+	             cudaSuccess);
+	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
+	foreign = stream;
+}
+
+static void give_foreign_back(const struct platform *p)
+{
+	cr_assert_eq(p->cudaStreamDestroy(foreign), cudaSuccess);
+}
+
+/* @rc is the refusal of @name, which is @foreign. */
+static void refused(int rc, const char *name)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "%s is %p, a stream of device 1, but",
+	         name, foreign);
+	expect(rc, COHORT_INVALID, text);
+	expect(rc, COHORT_INVALID, "rank 0 is on device 0");
+}
+
+/* The group works as if nothing had been. */
+static void expect_works(void)
+{
+	int32_t value[RANKS] = { 1, 2, 3 };
+	uint64_t ticket[RANKS];
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		ticket[r] = ranks_sum(c[r], &value[r]);
+	for (r = 0; r < RANKS; r++) {
+		cr_assert(!next || ticket[r] == next, "a ticket was taken");
+		cr_assert_eq(cohort_wait(c[r], ticket[r], RANKS_SOON),
+		             COHORT_OK, "%s", cohort_last_error());
+		cr_assert_eq(value[r], 6);
+	}
+	next += next != 0;
+}
+
+static void open_split(void)
+{
+	make_foreign(place_open(RANKS));
+	group = ranks_split(RANKS, NULL, c);
+}
+
+static void close_split(void)
+{
+	expect_works();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	give_foreign_back(place_table());
+}
+
+Test(stream_device, of_another_is_refused_by_collectives)
+{
+	int32_t x[RANKS] = { 0 }, y[RANKS] = { 0 };
+	uint64_t ticket = 77;
+
+	open_split();
+	refused(cohort_all_reduce(c[0], x, x, 1, COHORT_I32, COHORT_SUM,
+	                          foreign, &ticket),
+	        "stream");
+	refused(cohort_broadcast(c[0], x, x, 1, COHORT_I32, 0, foreign,
+	                         &ticket),
+	        "stream");
+	refused(cohort_all_gather(c[0], x, y, 1, COHORT_I32, foreign, &ticket),
+	        "stream");
+	refused(cohort_barrier(c[0], foreign, &ticket), "stream");
+	cr_assert_eq(ticket, 77);
+	close_split();
+}
+
+Test(stream_device, of_another_is_refused_by_sends_batches_lists_and_copies)
+{
+	int32_t x[2] = { 1, 2 }, y[2] = { 0, 0 };
+	const struct cohort_tensor list[] = {
+		{ &x[0], &y[0], 1, COHORT_I32 },
+		{ &x[1], &y[1], 1, COHORT_I32 },
+	};
+	uint64_t ticket = 77;
+
+	open_split();
+	refused(cohort_send(c[0], x, 1, COHORT_I32, 1, foreign, &ticket),
+	        "stream");
+	refused(cohort_recv(c[0], x, 1, COHORT_I32, 1, foreign, &ticket),
+	        "stream");
+	refused(cohort_all_reduce_many(c[0], list, 2, COHORT_SUM, foreign,
+	                               &ticket),
+	        "stream");
+	refused(cohort_copy(c[0], y, x, sizeof(x), foreign), "stream");
+	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
+	cr_assert_eq(cohort_all_reduce(c[0], x, y, 1, COHORT_I32, COHORT_SUM,
+	                               NULL, NULL),
+	             COHORT_OK);
+	refused(cohort_batch_end(c[0], foreign, &ticket), "stream");
+	cr_assert_eq(ticket, 77);
+	cr_assert_eq(y[0], 0);
+	close_split();
+}
+
+Test(stream_device, of_another_is_refused_by_waits_of_streams)
+{
+	open_split();
+	expect_works();
+	refused(cohort_stream_after(c[0], 1, foreign), "stream");
+	refused(cohort_after_stream(c[0], foreign), "stream");
+	close_split();
+}
+
+Test(stream_device, of_another_is_refused_by_reducers)
+{
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r[RANKS];
+	float gradient[RANKS][8] = { { 1 } }, *parameter[RANKS];
+	int i;
+
+	open_split();
+	next = 0;
+	cohort_reducer_options_init(&o);
+	o.sharded = 1;
+	for (i = 0; i < RANKS; i++) {
+		const struct cohort_parameter p = { NULL, gradient[i], 8,
+			                            COHORT_F32 };
+
+		parameter[i] = gradient[i];
+		ranks_must(cohort_reducer_create(c[i], &p, 1, &o, &r[i]),
+		           "reducer");
+	}
+	refused(cohort_reducer_begin(r[0], foreign), "stream");
+	for (i = 0; i < RANKS; i++) {
+		cr_assert_eq(cohort_reducer_begin(r[i],
+		                                  cohort_comm_stream(c[i])),
+		             COHORT_OK);
+		cr_assert_eq(cohort_reducer_ready(r[i], 0), COHORT_OK);
+	}
+	refused(cohort_reducer_finish_on(r[0], foreign), "stream");
+	for (i = 0; i < RANKS; i++)
+		cr_assert_eq(cohort_reducer_finish_on(r[i], NULL), COHORT_OK);
+	refused(cohort_reducer_gather(r[0], (void **)&parameter[0], foreign,
+	                              RANKS_SOON),
+	        "stream");
+	for (i = 0; i < RANKS; i++)
+		ranks_must(cohort_synchronize(c[i], RANKS_SOON), "synchronize");
+	for (i = 0; i < RANKS; i++)
+		ranks_must(cohort_reducer_free(r[i]), "free");
+	close_split();
+}
+
+Test(stream_device, of_another_is_refused_in_a_capture_which_goes_on)
+{
+	cudaError_t (*begin)(cudaStream_t, enum cudaStreamCaptureMode) =
+		host_cudaStreamBeginCapture;
+	cudaError_t (*end)(cudaStream_t, cudaGraph_t *) =
+		host_cudaStreamEndCapture;
+	cudaError_t (*destroy)(cudaGraph_t) = host_cudaGraphDestroy;
+	static struct platform table;
+	struct cohort_platform_info info;
+	cudaGraph_t graph = NULL;
+	int32_t x = 0;
+	void *runtime;
+
+	table = *place_open(RANKS);
+	table.has_captures = true;
+	platform_override(&table);
+	if (table.kind == COHORT_PLATFORM_GPU) {
+		cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
+		runtime = dlopen(info.runtime_file, RTLD_NOW);
+		cr_assert_not_null(runtime);
+		*(void **)&begin = dlsym(runtime, "cudaStreamBeginCapture");
+		*(void **)&end = dlsym(runtime, "cudaStreamEndCapture");
+		*(void **)&destroy = dlsym(runtime, "cudaGraphDestroy");
+	}
+	make_foreign(&table);
+	group = ranks_split(RANKS, NULL, c);
+	expect_works();
+	cr_assert_eq(begin(foreign, cudaStreamCaptureModeGlobal), cudaSuccess);
+	refused(cohort_all_reduce(c[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
+	                          foreign, NULL),
+	        "stream");
+	refused(cohort_stream_after(c[0], 1, foreign), "stream");
+	refused(cohort_after_stream(c[0], foreign), "stream");
+	cr_assert_eq(end(foreign, &graph), cudaSuccess);
+	cr_assert_eq(destroy(graph), cudaSuccess);
+	close_split();
+}
+
+/* Before CUDA 12.8 nobody says which device a stream is of. */
+Test(stream_device, of_another_is_refused_by_older_runtimes)
+{
+	static bool lacks[FUNCTIONS] = { [FUNCTION_cudaStreamGetDevice] =
+		                                 true };
+	static struct platform table;
+	int32_t x = 0;
+
+	table = *place_open(RANKS);
+	table.lacks = lacks;
+	table.cudaStreamGetDevice = NULL;
+	platform_override(&table);
+	open_split();
+	expect(cohort_all_reduce(c[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
+	                         foreign, NULL),
+	       COHORT_INVALID, "a stream of another device, but rank 0 is on");
+	expect(cohort_barrier(c[0], foreign, NULL), COHORT_INVALID,
+	       "stream is 0x");
+	expect(cohort_after_stream(c[0], foreign), COHORT_INVALID,
+	       "another device");
+	cr_assert_eq(cohort_after_stream(c[1], foreign), COHORT_OK);
+	close_split();
+}
+
+/* ---- all ranks from one thread ---------------------------------------- */
+
+static void refuse_at(int n, int wrong, int32_t *value)
+{
+	const void *send[RANKS];
+	void *recv[RANKS], *streams[RANKS] = { NULL };
+	uint64_t ticket = 77;
+	char name[80];
+	int r;
+
+	for (r = 0; r < n; r++)
+		send[r] = recv[r] = &value[r];
+	streams[wrong] = foreign;
+	snprintf(name, sizeof(name),
+	         "streams[%d] is %p, a stream of device 1, but rank %d is on "
+	         "device %d",
+	         wrong, foreign, wrong, wrong);
+	expect(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                               COHORT_SUM, streams, &ticket),
+	       COHORT_INVALID, name);
+	expect(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
+	                              streams, &ticket),
+	       COHORT_INVALID, name);
+	cr_assert_eq(ticket, 77);
+	streams[wrong] = NULL;
+	ranks_must(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                   COHORT_SUM, streams, &ticket),
+	           "all_reduce");
+	cr_assert_eq(ticket, 1);
+	ranks_must(cohort_group_wait(group, ticket, RANKS_SOON), "wait");
+}
+
+Test(stream_device, of_another_is_named_by_calls_for_all_ranks)
+{
+	int32_t value[RANKS] = { 1, 2, 3 };
+
+	make_foreign(place_open(RANKS));
+	group = ranks_open(RANKS, NULL);
+	refuse_at(RANKS, 2, value);
+	cr_assert_eq(value[2], 6);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	group = ranks_open(1, NULL);
+	refuse_at(1, 0, value);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	give_foreign_back(place_table());
+}
