@@ -44,9 +44,9 @@ struct op {
 	void *stream;
 	const struct op *calls; /* of a batch, none of them one; else unused */
 	const struct split_call *split; /* of a split; else unused */
-	bool from_host;        /* a call of its own for the other ranks, and for
+	bool from_host; /* a call of its own for the other ranks, and for
 	                   people: tensors are plain host memory */
-	bool is_of_all;        /* one thread calls for all ranks: the stream is one
+	bool is_of_all; /* one thread calls for all ranks: the stream is one
 	                          of the caller's streams[] */
 	struct staged *staged; /* how that gets there, if it is not simply
 	                          the device's, too: see staging.h */
