@@ -80,7 +80,7 @@ ncclUniqueId join_native_id(const struct cohort_unique_id *bytes,
 struct member {
 	int rank;
 	int device;
-	ncclComm_t native; /* NULL: is not connected */
+	struct connected connected; /* without a communicator: is not */
 };
 
 /* The ranks of this process that join by one id. */
@@ -225,39 +225,40 @@ static int make_clique(struct meeting *m, struct generation **out)
 {
 	size_t n = (size_t)m->joined;
 	int *devices = malloc(2 * n * sizeof(*devices));
-	ncclComm_t *native = malloc(n * sizeof(*native));
+	struct connected *connected = malloc(n * sizeof(*connected));
 	struct clique_options options = options_of_clique(&m->options);
 	const struct guard_options guard = options_of_guard(&m->options);
 	int i, rc = COHORT_NO_MEMORY;
 
-	if (!devices || !native) {
+	if (!devices || !connected) {
 		error_set(rc, "no memory for %d ranks", m->joined);
 		goto out;
 	}
 	for (i = 0; i < m->joined; i++) {
 		devices[i] = m->members[i].device;
 		devices[n + (size_t)i] = m->members[i].rank;
-		native[i] = m->members[i].native;
-		m->members[i].native = NULL;
+		connected[i] = m->members[i].connected;
+		m->members[i].connected.native = NULL;
 	}
-	options.native = native;
+	options.connected = connected;
 	options.ranks = devices + n;
 	options.world = m->size;
 	rc = generation_open(m->platform, devices, m->joined, &options, &guard,
 	                     out);
 out:
-	free(native);
+	free(connected);
 	free(devices);
 	return rc;
 }
 
 /* This rank is connected; the last one makes the clique. */
-static void connected_locked(struct meeting *m, int rank, ncclComm_t native)
+static void connected_locked(struct meeting *m, int rank,
+                             const struct connected *connected)
 {
 	struct generation *g = NULL;
 	int rc;
 
-	member_locked(m, rank)->native = native;
+	member_locked(m, rank)->connected = *connected;
 	if (++m->connected < m->joined || m->status != COHORT_OK)
 		return;
 	/* Nobody comes any more, and those who are here wait. */
@@ -279,10 +280,11 @@ static void take_back(struct meeting *m)
 	const struct platform *p = m->platform;
 	int i;
 
-	p->ncclGroupStart();
+	p->ncclGroupStart(); /* around those of each rank */
 	for (i = 0; i < m->joined; i++)
-		if (m->members[i].native)
-			p->ncclCommAbort(m->members[i].native);
+		if (m->members[i].connected.native)
+			connect_discard(p, &m->members[i].device, 1,
+			                &m->members[i].connected);
 	p->ncclGroupEnd();
 }
 
@@ -331,7 +333,7 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 	int i;
 
 	for (i = 0; i < m->joined; i++)
-		if (!m->members[i].native)
+		if (!m->members[i].connected.native)
 			rank_set_add(late, m->members[i].rank);
 	rank_set_spell(&t, late);
 	fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
@@ -349,17 +351,17 @@ static int meet(struct meeting *m, int rank, int device,
 	const struct clique_options options = options_of_clique(&m->options);
 	uint64_t timeout = m->options.deadlines.init_ns;
 	struct timespec until = clock_timespec(clock_deadline(timeout));
-	ncclComm_t native;
+	struct connected connected;
 	int err = 0;
 	int rc = connect_rank(m->platform, &m->id.native, m->size, rank, device,
-	                      &options.config, timeout, m->options.name,
-	                      &native);
+	                      &options.config, clique_words(options.slots),
+	                      timeout, m->options.name, &connected);
 
 	pthread_mutex_lock(&lock);
 	if (rc == COHORT_INIT_TIMEOUT)
 		add_absent_locked(m);
 	if (rc == COHORT_OK)
-		connected_locked(m, rank, native);
+		connected_locked(m, rank, &connected);
 	else
 		fail_locked(m, rc);
 	/* While the clique is made that is not to be given up. */

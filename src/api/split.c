@@ -26,13 +26,13 @@ struct members {
 	int *device;
 	int *rank;
 	int *origin;
-	ncclComm_t *native;
+	struct connected *connected;
 };
 
 static void members_free(struct members *m)
 {
 	free(m->index);
-	free(m->native);
+	free(m->connected);
 }
 
 static bool members_init(struct members *m, int most)
@@ -41,9 +41,9 @@ static bool members_init(struct members *m, int most)
 
 	*m = (struct members){
 		.index = malloc(4 * n * sizeof(int)),
-		.native = malloc(n * sizeof(ncclComm_t)),
+		.connected = malloc(n * sizeof(struct connected)),
 	};
-	if (!m->index || !m->native) {
+	if (!m->index || !m->connected) {
 		members_free(m);
 		return false;
 	}
@@ -64,13 +64,13 @@ static void members_add(struct members *m, const struct clique *parent,
 		m->device[k] = m->device[k - 1];
 		m->rank[k] = m->rank[k - 1];
 		m->origin[k] = m->origin[k - 1];
-		m->native[k] = m->native[k - 1];
+		m->connected[k] = m->connected[k - 1];
 	}
 	m->index[k] = i;
 	m->device[k] = ranks[i].device;
 	m->rank[k] = ranks[i].rank;
 	m->origin[k] = parent->comms[i].origin;
-	m->native[k] = ranks[i].native;
+	m->connected[k] = ranks[i].connected;
 }
 
 static int open_child(struct clique *parent, const struct members *m, int color,
@@ -87,7 +87,7 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 		.config = parent->config,
 		.many = parent->many_asked,
 		.origins = m->origin,
-		.native = m->native,
+		.connected = m->connected,
 		.ranks = m->rank,
 		.world = world,
 	};
@@ -112,7 +112,8 @@ static bool is_repeated(const struct split_rank *ranks, int i)
 	int k;
 
 	for (k = 0; k < i; k++)
-		if (ranks[k].native && ranks[k].color == ranks[i].color)
+		if (ranks[k].connected.native &&
+		    ranks[k].color == ranks[i].color)
 			return true;
 	return false;
 }
@@ -128,11 +129,12 @@ static int open_children(struct clique *parent, const struct split_rank *ranks,
 	if (!members_init(&m, n))
 		return split_discard(parent, ranks, n);
 	for (i = 0; i < n; i++) {
-		if (!ranks[i].native || is_repeated(ranks, i))
+		if (!ranks[i].connected.native || is_repeated(ranks, i))
 			continue;
 		m.n = 0;
 		for (k = i; k < n; k++)
-			if (ranks[k].native && ranks[k].color == ranks[i].color)
+			if (ranks[k].connected.native &&
+			    ranks[k].color == ranks[i].color)
 				members_add(&m, parent, ranks, k);
 		rc = open_child(parent, &m, ranks[i].color, ranks[i].size);
 		if (first == COHORT_OK)

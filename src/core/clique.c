@@ -21,12 +21,15 @@
 
 /* ---- ranks ------------------------------------------------------------ */
 
-static int comm_init_memory(struct cohort_comm *c)
+static int comm_init(struct cohort_comm *c)
 {
 	struct clique *q = c->clique;
 	size_t bytes = q->slots * sizeof(uint32_t);
-	int rc = recorder_init(&c->recorder, q->slots);
+	int rc;
 
+	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
+	atomic_store(&c->popped_shortest_ns, COHORT_FOREVER);
+	rc = recorder_init(&c->recorder, q->slots);
 	if (rc == COHORT_OK)
 		rc = outlines_init(&c->outlines, q->slots);
 	if (rc != COHORT_OK)
@@ -39,68 +42,16 @@ static int comm_init_memory(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-/* The words that the device writes. */
-static int comm_init_words(struct cohort_comm *c)
+/* What it has got is the rank's. */
+static void take_over(struct cohort_comm *c, const struct connected *from)
 {
-	const struct platform *p = c->clique->platform;
-	size_t bytes = (2 * c->clique->slots + AFTER_WORDS) * sizeof(uint32_t);
-	void *words;
-	int rc = native_cuda(p, "cudaHostAlloc",
-	                     p->cudaHostAlloc(&words, bytes,
-	                                      cudaHostAllocPortable |
-	                                              cudaHostAllocMapped));
-
-	if (rc != COHORT_OK)
-		return rc;
-	memset(words, 0, bytes);
-	c->done = words;
+	c->native = from->native;
+	c->stream = from->stream;
+	c->event = from->event;
+	c->barrier = from->barrier;
+	c->done = from->words;
 	c->started = c->done + c->clique->slots;
 	c->after = c->started + c->clique->slots;
-	return COHORT_OK;
-}
-
-/* Called with the rank's device current. */
-static int comm_init_device(struct cohort_comm *c)
-{
-	const struct platform *p = c->clique->platform;
-	int rc = comm_init_words(c);
-
-	if (rc != COHORT_OK)
-		return rc;
-	rc = native_cuda(p, "cudaStreamCreateWithFlags",
-	                 p->cudaStreamCreateWithFlags(&c->stream,
-	                                              cudaStreamNonBlocking));
-	if (rc != COHORT_OK)
-		return rc;
-	rc = native_cuda(p, "cudaEventCreateWithFlags",
-	                 p->cudaEventCreateWithFlags(&c->event,
-	                                             cudaEventDisableTiming));
-	if (rc != COHORT_OK)
-		return rc;
-	rc = native_cuda(p, "cudaMalloc",
-	                 p->cudaMalloc(&c->barrier, sizeof(int32_t)));
-	if (rc != COHORT_OK)
-		return rc;
-	return native_cuda(p, "cudaMemset",
-	                   p->cudaMemset(c->barrier, 0, sizeof(int32_t)));
-}
-
-static int comm_init(struct cohort_comm *c)
-{
-	struct device_scope scope;
-	int rc;
-
-	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
-	atomic_store(&c->popped_shortest_ns, COHORT_FOREVER);
-	rc = comm_init_memory(c);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = device_enter(&scope, c->clique->platform, c->device);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = comm_init_device(c);
-	device_leave(&scope);
-	return rc;
 }
 
 /* True while a stream may still look at a done word. */
@@ -134,23 +85,22 @@ static bool has_stragglers(const struct clique *q)
 	return atomic_load(&family_root(q)->stragglers) > 0;
 }
 
-/* Give back what comm_init_device() made, however far it came, once.  Stragglers may
- * ask about their tickets, and help their stream meanwhile, or be copying: the last one
- * gives back the words, the stream, and the staging memory. */
+/* Give back what was taken over, if it was, once.  Stragglers may ask about their
+ * tickets, and help their stream meanwhile, or be copying: the last one gives back the
+ * words, the stream, and the staging memory. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 	bool is_left_in = has_stragglers(c->clique);
 	struct device_scope scope;
 
-	if (device_enter(&scope, p, c->device) != COHORT_OK)
+	if (!c->stream || device_enter(&scope, p, c->device) != COHORT_OK)
 		return;
-	if (c->barrier && !c->is_released)
+	if (!c->is_released) {
 		p->cudaFree(c->barrier);
-	if (!c->is_released)
 		many_release(c);
-	if (c->event && !c->is_released)
 		p->cudaEventDestroy(c->event);
+	}
 	c->is_released = true;
 	if (!is_left_in) {
 		staging_release(c);
@@ -188,17 +138,19 @@ void clique_release(struct clique *q)
 
 static int open_native(struct clique *q, const int *devices)
 {
-	ncclComm_t *native = calloc((size_t)q->size, sizeof(*native));
+	struct connected *connected =
+		calloc((size_t)q->size, sizeof(*connected));
 	int i, rc;
 
-	if (!native)
+	if (!connected)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
 	rc = connect_all(q->platform, devices, q->size, &q->config,
-	                 q->deadlines.init_ns, q->name, native);
+	                 clique_words(q->slots), q->deadlines.init_ns, q->name,
+	                 connected);
 	for (i = 0; rc == COHORT_OK && i < q->size; i++)
-		q->comms[i].native = native[i];
-	free(native);
+		take_over(&q->comms[i], &connected[i]);
+	free(connected);
 	return rc;
 }
 
@@ -214,21 +166,11 @@ static int start_reaper(struct clique *q)
 	return COHORT_OK;
 }
 
-/* Destroy native communicators that nobody has used: those that were given, or
- * the clique's. */
-static void close_native(const struct platform *p, const int *devices, int n,
-                         const ncclComm_t *given, const struct clique *q)
+/* Of a reaper that has nothing to reap. */
+static void stop_reaper(struct clique *q)
 {
-	struct device_scope scope;
-	int i;
-
-	if (device_enter(&scope, p, devices[0]) != COHORT_OK)
-		return;
-	p->ncclGroupStart();
-	for (i = 0; i < n; i++)
-		p->ncclCommDestroy(given ? given[i] : q->comms[i].native);
-	p->ncclGroupEnd();
-	device_leave(&scope);
+	sem_post(&q->end->caused);
+	pthread_join(q->reaper, NULL);
 }
 
 static void clique_free(struct clique *q, int comms)
@@ -272,7 +214,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->platform = platform;
 	q->serial = next_serial();
 	q->size = n;
-	q->world = options->native ? options->world : n;
+	q->world = options->connected ? options->world : n;
 	q->slots = options->slots;
 	q->allow_capture = options->allow_capture;
 	q->deadlines = options->deadlines;
@@ -286,9 +228,8 @@ static struct clique *clique_alloc(const struct platform *platform,
 	for (i = 0, c = q->comms; i < n; i++, c++) {
 		c->clique = q;
 		c->device = devices[i];
-		c->rank = options->native ? options->ranks[i] : i;
+		c->rank = options->connected ? options->ranks[i] : i;
 		c->origin = options->origins ? options->origins[i] : c->rank;
-		c->native = options->native ? options->native[i] : NULL;
 	}
 	sem_init(&q->unused, 0, 0);
 	q->end = cause_create();
@@ -299,32 +240,47 @@ static struct clique *clique_alloc(const struct platform *platform,
 	return NULL;
 }
 
+/* All that may fail behind the connecting, which nobody could undo in time. */
+static int prepare(struct clique *q, int *made)
+{
+	int rc = COHORT_OK;
+
+	while (rc == COHORT_OK && *made < q->size)
+		rc = comm_init(&q->comms[(*made)++]); /* undone if half made */
+	return rc == COHORT_OK ? start_reaper(q) : rc;
+}
+
+static int connect_ranks(struct clique *q, const int *devices,
+                         const struct connected *connected)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; connected && i < q->size; i++)
+		take_over(&q->comms[i], &connected[i]);
+	if (!connected)
+		rc = open_native(q, devices);
+	if (rc != COHORT_OK)
+		stop_reaper(q);
+	return rc;
+}
+
 int clique_create(const struct platform *platform, const int *devices, int n,
                   const struct clique_options *options, struct clique **out)
 {
 	struct clique *q = clique_alloc(platform, devices, n, options);
-	bool is_connected = options->native;
-	int made = 0, rc = COHORT_OK;
+	int made = 0, rc;
 
-	if (!q)
-		rc = error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
-	/* First, so that there is nothing to give back if that takes too long:
-	 * it might wait for what is stuck. */
-	if (rc == COHORT_OK && !is_connected) {
-		rc = open_native(q, devices);
-		is_connected = rc == COHORT_OK;
-	}
-	while (rc == COHORT_OK && made < n)
-		rc = comm_init(&q->comms[made++]); /* undone if half made */
+	rc = q ? prepare(q, &made)
+	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
+	if (rc != COHORT_OK && options->connected)
+		connect_discard(platform, devices, n, options->connected);
 	if (rc == COHORT_OK)
-		rc = start_reaper(q);
+		rc = connect_ranks(q, devices, options->connected);
 	if (rc == COHORT_OK) {
 		family_enter(q);
 		*out = q;
 		return COHORT_OK;
 	}
-	if (is_connected)
-		close_native(platform, devices, n, options->native, q);
 	if (q)
 		clique_free(q, made);
 	return rc;

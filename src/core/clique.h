@@ -49,6 +49,7 @@
 #include "platform/platform.h"
 
 struct batch;
+struct connected;
 struct pairs;
 struct registration;
 
@@ -367,13 +368,19 @@ struct clique_options {
 	struct many many;   /* 0: the platform's */
 	const int *origins; /* of each rank, NULL: the rank itself */
 
-	/* Of ranks that are connected already: the communicators, which are the
+	/* Of ranks that are connected already: what they have got, which is the
 	 * clique's from now on, also if it cannot be made; their ranks, and of
 	 * how many.  NULL and 0: connect them. */
-	const ncclComm_t *native;
+	const struct connected *connected;
 	const int *ranks;
 	int world;
 };
+
+/* How many words a rank with @slots needs that the device writes. */
+static inline size_t clique_words(unsigned slots)
+{
+	return 2 * (size_t)slots + AFTER_WORDS;
+}
 
 /* Open native communicators over @devices and start the reaper.  On error
  * nothing is left. */

@@ -24,6 +24,7 @@ struct connection {
 	int size;        /* and of how many; 0: all at once */
 	struct comm_config config;
 	char name[64];
+	size_t words;             /* that each rank gets */
 	struct split_rank *split; /* NULL: not that */
 	pthread_t thread;
 
@@ -31,16 +32,23 @@ struct connection {
 	 * Relaxed: for people. */
 	atomic_int tid;
 
+	/* Atomic; the CUDA function that the thread is in, and for which rank; NULL:
+	 * it is with NCCL.  Written in the opposite order.  Relaxed: for people. */
+	const char *_Atomic at;
+	atomic_int at_rank;
+
 	/* Written by the thread before it is done. */
 	ncclComm_t *native;
+	struct connected *made;
 	int status;
 	char error[512];
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* done */
-	bool done;
-	bool left; /* the caller has: the thread cleans up */
+	pthread_cond_t changed; /* any of them */
+	bool done;  /* by the thread, which then waits for one of the others */
+	bool taken; /* the caller has what it got, and the rest */
+	bool left;  /* the caller has: the thread cleans up */
 };
 
 static void connection_free(struct connection *c)
@@ -49,6 +57,7 @@ static void connection_free(struct connection *c)
 	pthread_mutex_destroy(&c->lock);
 	free(c->devices);
 	free(c->native);
+	free(c->made);
 	free(c->split);
 	free(c);
 }
@@ -56,7 +65,7 @@ static void connection_free(struct connection *c)
 static struct connection *connection_create(const struct platform *p,
                                             const int *devices, int n,
                                             const struct comm_config *config,
-                                            const char *name)
+                                            size_t words, const char *name)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
@@ -67,10 +76,12 @@ static struct connection *connection_create(const struct platform *p,
 	c->platform = p;
 	c->n = n;
 	c->config = *config;
+	c->words = words;
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	c->devices = malloc((size_t)n * sizeof(*c->devices));
 	c->native = calloc((size_t)n, sizeof(*c->native));
-	if (!c->devices || !c->native) {
+	c->made = calloc((size_t)n, sizeof(*c->made));
+	if (!c->devices || !c->native || !c->made) {
 		connection_free(c);
 		return NULL;
 	}
@@ -78,18 +89,76 @@ static struct connection *connection_create(const struct platform *p,
 	return c;
 }
 
-/* Abort what is open, all together. */
-static void take_back(struct connection *c)
+/* ---- taking back ------------------------------------------------------ */
+
+/* Say where the thread is. */
+static void at(struct connection *c, const char *function, int i)
 {
-	const struct platform *p = c->platform;
+	atomic_store_explicit(&c->at_rank, i, memory_order_relaxed);
+	atomic_store_explicit(&c->at, function, memory_order_relaxed);
+}
+
+/* Abort what is open, all together. */
+static void abort_all(const struct platform *p, const struct connected *made,
+                      int n)
+{
 	int i;
 
 	p->ncclGroupStart();
-	for (i = 0; i < c->n; i++)
-		if (c->native[i])
-			p->ncclCommAbort(c->native[i]);
+	for (i = 0; i < n; i++)
+		if (made[i].native)
+			p->ncclCommAbort(made[i].native);
 	p->ncclGroupEnd();
 }
+
+/* Give back what is there of a rank's, but for the communicator. */
+static void give_back(const struct platform *p, int device,
+                      const struct connected *made)
+{
+	if (!made->words && !made->stream)
+		return;
+	if (p->cudaSetDevice(device) != cudaSuccess)
+		return;
+	if (made->barrier)
+		p->cudaFree(made->barrier);
+	if (made->event)
+		p->cudaEventDestroy(made->event);
+	if (made->stream)
+		p->cudaStreamDestroy(made->stream);
+	if (made->words)
+		p->cudaFreeHost(made->words);
+}
+
+void connect_discard(const struct platform *p, const int *devices, int n,
+                     const struct connected *made)
+{
+	struct device_scope scope;
+	int i;
+
+	if (device_enter(&scope, p, devices[0]) != COHORT_OK)
+		return;
+	scope.leaves = true; /* abort_all() may leave another, too */
+	abort_all(p, made, n);
+	for (i = 0; i < n; i++)
+		give_back(p, devices[i], &made[i]);
+	device_leave(&scope);
+}
+
+static void take_back(struct connection *c)
+{
+	int i;
+
+	at(c, NULL, -1);
+	for (i = 0; i < c->n; i++)
+		c->made[i].native = c->native[i];
+	abort_all(c->platform, c->made, c->n);
+	for (i = 0; i < c->n; i++) {
+		at(c, "cudaFree", i);
+		give_back(c->platform, c->devices[i], &c->made[i]);
+	}
+}
+
+/* ---- connecting ------------------------------------------------------- */
 
 /* One rank, of all or of those that join, with a config if there is one. */
 static int init_rank(struct connection *c, int i)
@@ -149,17 +218,17 @@ static int find_place(struct connection *c, int i)
 {
 	const struct platform *p = c->platform;
 	struct split_rank *r = &c->split[i];
+	ncclComm_t native = c->native[i];
 	int rc;
 
-	r->native = c->native[i];
-	if (!r->native)
+	if (!native)
 		return COHORT_OK;
-	rc = native_nccl(p, "ncclCommUserRank", r->native,
-	                 p->ncclCommUserRank(r->native, &r->rank));
+	rc = native_nccl(p, "ncclCommUserRank", native,
+	                 p->ncclCommUserRank(native, &r->rank));
 	if (rc != COHORT_OK)
 		return rc;
-	return native_nccl(p, "ncclCommCount", r->native,
-	                   p->ncclCommCount(r->native, &r->size));
+	return native_nccl(p, "ncclCommCount", native,
+	                   p->ncclCommCount(native, &r->size));
 }
 
 static int split_rank(struct connection *c, int i)
@@ -239,6 +308,76 @@ static int init(struct connection *c)
 	return all_at_once(c);
 }
 
+/* ---- what a rank needs of its device ---------------------------------- */
+
+#define CALL(function, arguments)                                              \
+	(at(c, #function, i),                                                  \
+	 native_cuda(c->platform, #function, c->platform->function arguments))
+
+static int make_words(struct connection *c, int i)
+{
+	const size_t bytes = c->words * sizeof(uint32_t);
+	void *words;
+	int rc = CALL(cudaHostAlloc,
+	              (&words, bytes,
+	               cudaHostAllocPortable | cudaHostAllocMapped));
+
+	if (rc == COHORT_OK)
+		c->made[i].words = memset(words, 0, bytes);
+	return rc;
+}
+
+/* On its own stream: on the legacy default stream it would wait for all that the
+ * program has on the device. */
+static int clear_barrier(struct connection *c, int i)
+{
+	const struct connected *made = &c->made[i];
+	int rc = CALL(cudaMemsetAsync,
+	              (made->barrier, 0, sizeof(int32_t), made->stream));
+
+	return rc == COHORT_OK ? CALL(cudaStreamSynchronize, (made->stream))
+	                       : rc;
+}
+
+/* Each of them may wait for what hangs on the device. */
+static int make_rest(struct connection *c, int i)
+{
+	struct connected *made = &c->made[i];
+	int rc = CALL(cudaSetDevice, (c->devices[i]));
+
+	if (rc == COHORT_OK)
+		rc = make_words(c, i);
+	if (rc == COHORT_OK)
+		rc = CALL(cudaStreamCreateWithFlags,
+		          (&made->stream, cudaStreamNonBlocking));
+	if (rc == COHORT_OK)
+		rc = CALL(cudaEventCreateWithFlags,
+		          (&made->event, cudaEventDisableTiming));
+	if (rc == COHORT_OK)
+		rc = CALL(cudaMalloc, (&made->barrier, sizeof(int32_t)));
+	if (rc == COHORT_OK)
+		rc = clear_barrier(c, i);
+	if (rc == COHORT_OK)
+		made->native = c->native[i];
+	else if (c->split)
+		c->split[i].has_failed = true;
+	return rc;
+}
+
+#undef CALL
+
+static int make_all_rest(struct connection *c)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+		if (c->native[i])
+			rc = make_rest(c, i);
+	return rc;
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
 /* After a failure NCCL may have left some half open. */
 static int open_all(struct connection *c)
 {
@@ -249,6 +388,8 @@ static int open_all(struct connection *c)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = init(c);
+	if (rc == COHORT_OK)
+		rc = make_all_rest(c);
 	if (rc != COHORT_OK)
 		take_back(c);
 	return rc;
@@ -266,8 +407,10 @@ static void *connect_main(void *arg)
 	         cohort_last_error());
 	pthread_mutex_lock(&c->lock);
 	c->done = true;
-	left = c->left;
 	pthread_cond_signal(&c->changed);
+	while (!c->taken && !c->left)
+		pthread_cond_wait(&c->changed, &c->lock);
+	left = c->left;
 	pthread_mutex_unlock(&c->lock);
 	if (!left)
 		return NULL;
@@ -289,26 +432,46 @@ static void add_thread(struct text *t, const struct connection *c)
 		text_add(t, "; thread %d, which is in it, is %s", tid, state);
 }
 
+/* What of NCCL's it is in. */
+static void add_native(struct text *t, const struct connection *c)
+{
+	if (c->size) {
+		text_add(t, "ncclCommInitRank of rank %d of %d, on device %d,",
+		         c->rank, c->size, c->devices[0]);
+		return;
+	}
+	text_add(t, "%s of ",
+	         config_is_default(&c->config) ? "ncclCommInitAll"
+	                                       : "ncclCommInitRankConfig");
+	add_ranks(t, c);
+}
+
+int connect_place(const struct connection *c, char *text, size_t size)
+{
+	const char *at = atomic_load_explicit(&c->at, memory_order_relaxed);
+	int i = atomic_load_explicit(&c->at_rank, memory_order_relaxed);
+
+	if (!at || i < 0)
+		return -1;
+	snprintf(text, size, "%s on device %d", at, c->devices[i]);
+	return i;
+}
+
 static int timed_out(const struct connection *c, uint64_t timeout_ns)
 {
-	char text[512];
+	char text[512], place[64];
 	struct text t = { text, sizeof(text) };
+	int i = connect_place(c, place, sizeof(place));
 
 	text_add(&t, "%s: ", cohort_verdict_text(COHORT_VERDICT_INIT_STUCK));
-	if (c->size) {
-		text_add(&t, "ncclCommInitRank of rank %d of %d, on device %d,",
-		         c->rank, c->size, c->devices[0]);
-	} else {
-		text_add(&t, "%s of ",
-		         config_is_default(&c->config)
-		                 ? "ncclCommInitAll"
-		                 : "ncclCommInitRankConfig");
-		add_ranks(&t, c);
-	}
+	if (i < 0)
+		add_native(&t, c);
+	else
+		text_add(&t, "%s, for rank %d,", place, c->size ? c->rank : i);
 	text_add(&t, " has not returned within %llu ms",
 	         (unsigned long long)(timeout_ns / 1000000));
 	add_thread(&t, c);
-	if (!c->size && c->n > 1)
+	if (i < 0 && !c->size && c->n > 1)
 		text_add(&t, "; which of them it waits for, NCCL does not say");
 	return error_set(COHORT_INIT_TIMEOUT, "%s", text);
 }
@@ -328,20 +491,17 @@ static bool await(struct connection *c, uint64_t timeout_ns)
 	return done;
 }
 
-/* The connection is the thread's from now on; false if that is done just now, and
- * will not look at it again. */
-static bool leave(struct connection *c)
+/* The connection is the thread's from now on, which takes back what it gets: that may
+ * wait for the device, which the caller must not. */
+static void leave(struct connection *c)
 {
 	pthread_t thread = c->thread;
-	bool done;
 
 	pthread_mutex_lock(&c->lock);
-	done = c->done;
-	c->left = !done;
+	c->left = true;
+	pthread_cond_signal(&c->changed);
 	pthread_mutex_unlock(&c->lock);
-	if (!done)
-		pthread_detach(thread);
-	return !done;
+	pthread_detach(thread);
 }
 
 /* Have a thread open @c, which is freed if there is none. */
@@ -363,6 +523,10 @@ static int start(struct connection *c)
 /* The end of one whose thread is done, and what that found. */
 static int end(struct connection *c)
 {
+	pthread_mutex_lock(&c->lock);
+	c->taken = true;
+	pthread_cond_signal(&c->changed);
+	pthread_mutex_unlock(&c->lock);
 	pthread_join(c->thread, NULL);
 	return c->status == COHORT_OK ? COHORT_OK
 	                              : error_set(c->status, "%s", c->error);
@@ -370,44 +534,47 @@ static int end(struct connection *c)
 
 /* Have a thread open @c, which it or this frees. */
 static int connect_by(struct connection *c, uint64_t timeout_ns,
-                      ncclComm_t *native)
+                      struct connected *connected)
 {
 	int rc = start(c);
 
 	if (rc != COHORT_OK)
 		return rc;
 	if (!await(c, timeout_ns)) {
-		timed_out(c, timeout_ns); /* while it is ours */
-		if (leave(c))
-			return COHORT_INIT_TIMEOUT;
+		rc = timed_out(c, timeout_ns); /* while it is ours */
+		leave(c);
+		return rc;
 	}
 	rc = end(c);
 	if (rc == COHORT_OK)
-		memcpy(native, c->native, (size_t)c->n * sizeof(*native));
+		memcpy(connected, c->made, (size_t)c->n * sizeof(*connected));
 	connection_free(c);
 	return rc;
 }
 
 int connect_all(const struct platform *p, const int *devices, int n,
-                const struct comm_config *config, uint64_t timeout_ns,
-                const char *name, ncclComm_t *native)
+                const struct comm_config *config, size_t words,
+                uint64_t timeout_ns, const char *name,
+                struct connected *connected)
 {
-	return connect_by(connection_create(p, devices, n, config, name),
-	                  timeout_ns, native);
+	return connect_by(connection_create(p, devices, n, config, words, name),
+	                  timeout_ns, connected);
 }
 
 int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
                  int rank, int device, const struct comm_config *config,
-                 uint64_t timeout_ns, const char *name, ncclComm_t *native)
+                 size_t words, uint64_t timeout_ns, const char *name,
+                 struct connected *connected)
 {
-	struct connection *c = connection_create(p, &device, 1, config, name);
+	struct connection *c =
+		connection_create(p, &device, 1, config, words, name);
 
 	if (c) {
 		c->id = *id;
 		c->rank = rank;
 		c->size = size;
 	}
-	return connect_by(c, timeout_ns, native);
+	return connect_by(c, timeout_ns, connected);
 }
 
 /* ---- splitting -------------------------------------------------------- */
@@ -416,21 +583,23 @@ int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
 #define LOOK_NS (5 * UINT64_C(1000000))
 
 int connect_split(const struct platform *p, const struct split_rank *ranks,
-                  int n, const struct comm_config *config, const char *name,
-                  struct connection **out)
+                  int n, const struct comm_config *config, size_t words,
+                  const char *name, struct connection **out)
 {
-	struct connection *c =
-		connection_create(p, &ranks->device, 1, config, name);
-	int rc;
+	int *devices = malloc((size_t)n * sizeof(*devices));
+	struct connection *c = NULL;
+	int i, rc;
 
-	if (!c)
-		return error_set(COHORT_NO_MEMORY, "no memory to connect");
-	free(c->native);
-	c->n = n;
-	c->native = calloc((size_t)n, sizeof(*c->native));
-	c->split = malloc((size_t)n * sizeof(*c->split));
-	if (!c->native || !c->split) {
-		connection_free(c);
+	for (i = 0; devices && i < n; i++)
+		devices[i] = ranks[i].device;
+	if (devices)
+		c = connection_create(p, devices, n, config, words, name);
+	free(devices);
+	if (c)
+		c->split = malloc((size_t)n * sizeof(*c->split));
+	if (!c || !c->split) {
+		if (c)
+			connection_free(c);
 		return error_set(COHORT_NO_MEMORY, "no memory to connect");
 	}
 	memcpy(c->split, ranks, (size_t)n * sizeof(*ranks));
@@ -447,8 +616,10 @@ bool connect_is_done(struct connection *c)
 
 int connect_end(struct connection *c, struct split_rank *ranks)
 {
-	int rc = end(c);
+	int i, rc = end(c);
 
+	for (i = 0; i < c->n; i++)
+		c->split[i].connected = c->made[i];
 	memcpy(ranks, c->split, (size_t)c->n * sizeof(*ranks));
 	connection_free(c);
 	return rc;
@@ -456,10 +627,5 @@ int connect_end(struct connection *c, struct split_rank *ranks)
 
 void connect_leave(struct connection *c)
 {
-	if (leave(c))
-		return;
-	end(c);
-	if (c->status == COHORT_OK)
-		take_back(c);
-	connection_free(c);
+	leave(c);
 }

@@ -185,8 +185,11 @@ void *reaper_main(void *arg)
 {
 	struct clique *q = arg;
 
-	native_thread(q->platform);
 	await_post(&q->end->caused);
+	/* It has not come about. */
+	if (!q->comms->native)
+		return NULL;
+	native_thread(q->platform);
 	if (clique_cause(q))
 		reap_by_abort(q);
 	else

@@ -60,31 +60,54 @@ static struct split_rank *collect(const struct clique *q)
 }
 
 /* Its time is up: end the clique, which is to let the thread go. */
-static void fire_late(struct clique *q)
+static void fire_late(struct clique *q, const struct connection *connection)
 {
-	const struct cohort_cause cause = {
+	struct cohort_cause cause = {
 		.status = COHORT_INIT_TIMEOUT,
 		.kind = COHORT_VERDICT_INIT_STUCK,
 		.rank = -1,
 	};
+	unsigned long long ms = q->deadlines.init_ns / 1000000;
+	const char *stuck = cohort_verdict_text(COHORT_VERDICT_INIT_STUCK);
+	char place[64];
+	int i = connect_place(connection, place, sizeof(place));
 
+	if (i < 0) {
+		clique_fire(q, &cause,
+		            "%s: ncclCommSplit of %d ranks has not returned "
+		            "within %llu ms; which of them it waits for, NCCL "
+		            "does not say",
+		            stuck, q->size, ms);
+		return;
+	}
+	cause.rank = q->comms[i].rank;
 	clique_fire(q, &cause,
-	            "%s: ncclCommSplit of %d ranks has not returned within "
-	            "%llu ms; which of them it waits for, NCCL does not say",
-	            cohort_verdict_text(COHORT_VERDICT_INIT_STUCK), q->size,
-	            (unsigned long long)(q->deadlines.init_ns / 1000000));
+	            "%s: comm_split: %s, for rank %d, has not returned within "
+	            "%llu ms",
+	            stuck, place, cause.rank, ms);
 }
 
-/* Wait for the thread; false if the clique has become WEDGED before. */
+/* True if nothing of the parent keeps the thread, nor the thread that from its end:
+ * the children's communicators are made, only a device hangs. */
+static bool may_be_left(struct clique *q, const struct connection *connection)
+{
+	char place[64];
+
+	return clique_cause(q) &&
+	       connect_place(connection, place, sizeof(place)) >= 0;
+}
+
+/* Wait for the thread; false if the clique ends before, and it is to be left. */
 static bool await_thread(struct clique *q, struct connection *connection)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.init_ns);
 
 	while (!connect_is_done(connection)) {
-		if (clique_look(q) == CLIQUE_WEDGED)
+		if (clique_look(q) == CLIQUE_WEDGED ||
+		    may_be_left(q, connection))
 			return false;
 		if (clock_now() >= deadline && !clique_cause(q))
-			fire_late(q);
+			fire_late(q, connection);
 	}
 	return true;
 }
@@ -129,11 +152,10 @@ static void lead(struct cohort_comm *c, const struct split_call *call)
 		                         "no memory for %d ranks", q->size));
 		return;
 	}
-	rc = connect_split(q->platform, ranks, q->size, &q->config, q->name,
-	                   &connection);
+	rc = connect_split(q->platform, ranks, q->size, &q->config,
+	                   clique_words(q->slots), q->name, &connection);
 	if (rc == COHORT_OK && !await_thread(q, connection)) {
 		connect_leave(connection);
-		rc = COHORT_WEDGED;
 	} else if (rc == COHORT_OK) {
 		rc = connect_end(connection, ranks);
 		if (rc == COHORT_OK)
@@ -203,10 +225,11 @@ int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
 	const struct platform *p = parent->platform;
 	int i;
 
-	p->ncclGroupStart();
+	p->ncclGroupStart(); /* around those of each rank */
 	for (i = 0; i < n; i++)
-		if (ranks[i].native)
-			p->ncclCommAbort(ranks[i].native);
+		if (ranks[i].connected.native)
+			connect_discard(p, &ranks[i].device, 1,
+			                &ranks[i].connected);
 	p->ncclGroupEnd();
 	return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 }

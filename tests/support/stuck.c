@@ -23,7 +23,7 @@ static atomic_int chosen_rank;
 static atomic_int async_rank = -1;
 static atomic_int async_code;
 
-static atomic_int opened, aborted;
+static atomic_int opened, aborted, held;
 
 static void await(sem_t *sem, const char *what)
 {
@@ -42,20 +42,24 @@ static int rank_of(ncclComm_t comm)
 	return rank;
 }
 
-/* Stay here if this is the call.  True if it was. */
-static bool stay(const char *function, ncclComm_t comm)
+/* Stay here if this is the call, of @rank.  True if it was. */
+static bool stay_at(const char *function, int rank)
 {
 	const char *name = chosen;
-	int rank = chosen_rank;
 
 	if (!name || strcmp(name, function) != 0 ||
-	    (rank >= 0 && rank != rank_of(comm)) ||
+	    (chosen_rank >= 0 && rank != chosen_rank) ||
 	    !atomic_compare_exchange_strong(&chosen, &name, NULL))
 		return false;
 	sem_post(&reached);
 	while (sem_wait(&go_on))
 		continue;
 	return true;
+}
+
+static bool stay(const char *function, ncclComm_t comm)
+{
+	return stay_at(function, rank_of(comm));
 }
 
 static ncclResult_t leave(bool stayed, ncclResult_t result)
@@ -128,6 +132,63 @@ static ncclResult_t comm_abort(ncclComm_t comm)
 	return leave(stayed, real->ncclCommAbort(comm));
 }
 
+/* ---- what a rank has of its device ------------------------------------ */
+
+static int current(void)
+{
+	int device = -1;
+
+	real->cudaGetDevice(&device);
+	return device;
+}
+
+/* A function that makes something, or gives it back. */
+#define COUNTED(name, change, parameters, arguments)                           \
+	static cudaError_t counted_##name parameters                           \
+	{                                                                      \
+		bool stayed = stay_at(#name, current());                       \
+		cudaError_t error = real->name arguments;                      \
+                                                                               \
+		if (error == cudaSuccess)                                      \
+			held += change;                                        \
+		leave(stayed, ncclSuccess);                                    \
+		return error;                                                  \
+	}
+
+COUNTED(cudaHostAlloc, 1, (void **m, size_t bytes, unsigned flags),
+        (m, bytes, flags))
+COUNTED(cudaStreamCreateWithFlags, 1, (cudaStream_t * s, unsigned flags),
+        (s, flags))
+COUNTED(cudaEventCreateWithFlags, 1, (cudaEvent_t * e, unsigned flags),
+        (e, flags))
+COUNTED(cudaMalloc, 1, (void **m, size_t bytes), (m, bytes))
+COUNTED(cudaMemsetAsync, 0, (void *m, int v, size_t n, cudaStream_t s),
+        (m, v, n, s))
+COUNTED(cudaStreamSynchronize, 0, (cudaStream_t s), (s))
+COUNTED(cudaFreeHost, -1, (void *m), (m))
+COUNTED(cudaStreamDestroy, -1, (cudaStream_t s), (s))
+COUNTED(cudaEventDestroy, -1, (cudaEvent_t e), (e))
+COUNTED(cudaFree, -1, (void *m), (m))
+
+static void install_counted(void)
+{
+	table.cudaHostAlloc = counted_cudaHostAlloc;
+	table.cudaStreamCreateWithFlags = counted_cudaStreamCreateWithFlags;
+	table.cudaEventCreateWithFlags = counted_cudaEventCreateWithFlags;
+	table.cudaMalloc = counted_cudaMalloc;
+	table.cudaMemsetAsync = counted_cudaMemsetAsync;
+	table.cudaStreamSynchronize = counted_cudaStreamSynchronize;
+	table.cudaFreeHost = counted_cudaFreeHost;
+	table.cudaStreamDestroy = counted_cudaStreamDestroy;
+	table.cudaEventDestroy = counted_cudaEventDestroy;
+	table.cudaFree = counted_cudaFree;
+}
+
+int stuck_held(void)
+{
+	return held;
+}
+
 void stuck_install(void)
 {
 	real = place_table();
@@ -142,6 +203,7 @@ void stuck_install(void)
 	table.ncclCommGetAsyncError = get_async_error;
 	table.ncclCommAbort = comm_abort;
 	table.cudaEventQuery = event_query;
+	install_counted();
 	platform_override(&table);
 }
 

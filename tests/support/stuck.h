@@ -16,7 +16,9 @@ void stuck_install(void);
 
 /* The next call of @function ("ncclCommInitAll", "ncclCommSplit", "ncclAllReduce",
  * "ncclGroupEnd", "ncclCommAbort", "ncclCommGetAsyncError" or "cudaEventQuery") for
- * @rank's communicator (-1: for any, or none) is stuck before it does anything. */
+ * @rank's communicator (-1: for any, or none) is stuck before it does anything; or of
+ * a CUDA function that makes or frees what a rank has, "cudaMemsetAsync" or
+ * "cudaStreamSynchronize", with device @rank current. */
 void stuck_at(const char *function, int rank);
 
 /* Wait until it is. */
@@ -27,6 +29,9 @@ void stuck_let_go(void);
 
 /* From now on ncclCommGetAsyncError() tells of @code for @rank. */
 void stuck_async_error(int rank, ncclResult_t code);
+
+/* How many streams, events and pieces of memory were made and not given back. */
+int stuck_held(void);
 
 /* How many communicators were opened, and how many aborted. */
 int stuck_opened(void);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A device that hangs while ranks are made: whoever opens, respawns, splits or joins
+ * is told in time, and everything is given back
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "support/expect.h"
+#include "support/ranks.h"
+#include "support/stuck.h"
+
+#define MS UINT64_C(1000000)
+#define RANKS 3
+
+static struct cohort_group_options o;
+
+static void set_up(void)
+{
+	place_open(RANKS);
+	stuck_install();
+	cohort_group_options_init(&o);
+	o.platform = place_platform();
+	o.name = "dp";
+}
+
+TestSuite(stuck_device, .init = set_up, .timeout = 60);
+
+/* Until what was left behind has given everything back. */
+static void await_nothing_held(void)
+{
+	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	struct backoff b = BACKOFF;
+
+	while (stuck_held() && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	cr_assert_eq(stuck_held(), 0, "%d are left", stuck_held());
+}
+
+static int open_group(struct cohort_group **group)
+{
+	return cohort_group_open(NULL, RANKS, &o, group);
+}
+
+/* ---- the legacy default stream hangs ---------------------------------- */
+
+static sem_t over;
+
+static void hang(void *unused)
+{
+	(void)unused;
+	while (sem_wait(&over))
+		continue;
+}
+
+static void hang_device(const struct platform *p, int device)
+{
+	cr_assert_eq(p->cudaSetDevice(device), cudaSuccess);
+	cr_assert_eq(p->cudaLaunchHostFunc(NULL, hang, NULL), cudaSuccess);
+	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
+}
+
+static void let_device_go(const struct platform *p, int device)
+{
+	sem_post(&over);
+	cr_assert_eq(p->cudaSetDevice(device), cudaSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(NULL), cudaSuccess);
+}
+
+static void *split_rank(void *arg)
+{
+	struct cohort_comm *comm = arg, *child = NULL;
+	int32_t value = 1;
+
+	if (cohort_comm_split(comm, 0, 0, &child) != COHORT_OK)
+		return NULL;
+	if (ranks_sum_wait(child, &value) != COHORT_OK || value != RANKS)
+		return NULL;
+	return child;
+}
+
+static void split_all(struct cohort_comm *comms[], bool works)
+{
+	pthread_t threads[RANKS];
+	void *child;
+	int r;
+
+	for (r = 0; r < RANKS; r++)
+		pthread_create(&threads[r], NULL, split_rank, comms[r]);
+	for (r = 0; r < RANKS; r++) {
+		pthread_join(threads[r], &child);
+		cr_assert_eq(child != NULL, works);
+	}
+}
+
+Test(stuck_device, whose_default_stream_hangs_is_opened_respawned_and_split)
+{
+	const struct platform *p = place_table();
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group;
+
+	sem_init(&over, 0, 0);
+	hang_device(p, 1);
+	ranks_must(open_group(&group), "open");
+	cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
+	ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
+	ranks_must(cohort_group_split(group, comms), "split");
+	split_all(comms, true);
+	let_device_go(p, 1);
+	ranks_must(cohort_group_close(group), "close");
+	await_nothing_held();
+}
+
+struct joiner {
+	const struct cohort_unique_id *id;
+	int rank;
+};
+
+static void *join(void *arg)
+{
+	const struct joiner *j = arg;
+	struct cohort_comm *comm;
+
+	ranks_must(cohort_comm_join(j->id, 2, j->rank, j->rank, &o, &comm),
+	           "join");
+	return comm;
+}
+
+Test(stuck_device, whose_default_stream_hangs_is_joined)
+{
+	const struct platform *p = place_table();
+	struct cohort_unique_id id;
+	struct joiner j[2];
+	pthread_t threads[2];
+	void *comm[2];
+	int r;
+
+	sem_init(&over, 0, 0);
+	hang_device(p, 1);
+	place_choose();
+	ranks_must(cohort_unique_id(&id), "id");
+	for (r = 0; r < 2; r++) {
+		j[r] = (struct joiner){ &id, r };
+		pthread_create(&threads[r], NULL, join, &j[r]);
+	}
+	for (r = 0; r < 2; r++)
+		pthread_join(threads[r], &comm[r]);
+	let_device_go(p, 1);
+	for (r = 0; r < 2; r++)
+		ranks_must(cohort_comm_close(comm[r]), "close");
+	await_nothing_held();
+}
+
+/* ---- a native call does not return ------------------------------------ */
+
+static const char *const functions[] = {
+	"cudaHostAlloc",
+	"cudaStreamCreateWithFlags",
+	"cudaEventCreateWithFlags",
+	"cudaMalloc",
+	"cudaMemsetAsync",
+	"cudaStreamSynchronize",
+};
+
+#define FUNCTIONS_STUCK (sizeof(functions) / sizeof(functions[0]))
+
+static const char *place_text(const char *function)
+{
+	static char text[128];
+
+	snprintf(text, sizeof(text), "%s on device 2, for rank 2,", function);
+	return text;
+}
+
+Test(stuck_device, ends_an_open_in_time_which_names_it)
+{
+	struct cohort_group *group;
+	size_t i;
+
+	o.deadlines.init_ns = 500 * MS;
+	for (i = 0; i < FUNCTIONS_STUCK; i++) {
+		stuck_at(functions[i], 2);
+		expect(open_group(&group), COHORT_INIT_TIMEOUT,
+		       place_text(functions[i]));
+		stuck_await();
+		stuck_let_go();
+		await_nothing_held();
+		cr_assert_eq(stuck_opened(), stuck_aborted());
+	}
+	o.deadlines.init_ns = 0;
+	ranks_must(open_group(&group), "open");
+	ranks_must(cohort_group_close(group), "close");
+	await_nothing_held();
+}
+
+Test(stuck_device, ends_a_respawn_in_time_and_the_next_one_works)
+{
+	struct cohort_group *group;
+
+	o.deadlines.init_ns = 2000 * MS;
+	ranks_must(open_group(&group), "open");
+	cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
+	stuck_at("cudaMalloc", 2);
+	expect(cohort_group_respawn(group, NULL, 0), COHORT_INIT_TIMEOUT,
+	       place_text("cudaMalloc"));
+	stuck_await();
+	ranks_must(cohort_group_respawn(group, (int[]){ 2 }, 1), "respawn");
+	stuck_let_go();
+	ranks_must(cohort_group_close(group), "close");
+	await_nothing_held();
+}
+
+Test(stuck_device, ends_a_split_in_time_and_its_parent_comes_to_its_end)
+{
+	struct cohort_comm *comms[RANKS];
+	struct cohort_cause cause;
+	struct cohort_group *group;
+
+	o.deadlines.init_ns = 2000 * MS;
+	ranks_must(open_group(&group), "open");
+	ranks_must(cohort_group_split(group, comms), "split");
+	stuck_at("cudaMalloc", 2);
+	split_all(comms, false);
+	stuck_await();
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_INIT_STUCK, "%s", cause.text);
+	cr_assert_eq(cause.status, COHORT_INIT_TIMEOUT);
+	cr_assert_eq(cause.rank, 2);
+	cr_assert_not_null(strstr(cause.text, place_text("cudaMalloc")), "%s",
+	                   cause.text);
+	ranks_must(cohort_group_close(group), "close");
+	stuck_let_go();
+	await_nothing_held();
+}
+
+Test(stuck_device, ends_with_the_parent_that_is_aborted)
+{
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group;
+	pthread_t threads[RANKS];
+	void *child;
+	int r;
+
+	ranks_must(open_group(&group), "open");
+	ranks_must(cohort_group_split(group, comms), "split");
+	stuck_at("cudaMemsetAsync", 1);
+	for (r = 0; r < RANKS; r++)
+		pthread_create(&threads[r], NULL, split_rank, comms[r]);
+	stuck_await();
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	for (r = 0; r < RANKS; r++) {
+		pthread_join(threads[r], &child);
+		cr_assert_null(child);
+	}
+	ranks_must(cohort_group_close(group), "close");
+	stuck_let_go();
+	await_nothing_held();
+}
