@@ -66,7 +66,8 @@
  * cohort_register() and _deregister(), cohort_comm_bind() and _unbind(),
  * cohort_comm_native_enter() and _leave(), cohort_tag(), cohort_deadline_push() and
  * _pop(), cohort_pause() and cohort_resume().  Split, run, respawn and the group-level
- * collectives are for one thread at a time, which submits for all ranks.  Facts of a
+ * calls (collectives, cohort_group_alloc(), _free() and _copy()) are for one thread at a
+ * time, which submits for all ranks.  Facts of a
  * group or a communicator, cohort_group_wait(), cohort_group_abandoned(),
  * cohort_comm_abort_handle(), cohort_stats(), cohort_stats_write() and cohort_dump() are
  * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all of
@@ -377,8 +378,9 @@ enum cohort_policy {
  *  NATIVE_ERROR    a native call of NCCL's by @rank has failed
  *  CUDA_ERROR      one of the CUDA runtime's
  *  DEVICE_LOST     the device of @rank has failed: nothing runs on it any more
- *  INIT_STUCK      ncclCommSplit() has not returned within init_ns: the end of the
- *                  communicator that is split; @rank is -1.  Of open, respawn and join
+ *  INIT_STUCK      ncclCommSplit() has not returned within init_ns (@rank is -1), or
+ *                  the device of @rank has not made what a rank needs: the end of the
+ *                  communicator that is split.  Of open, respawn and join
  *                  only in the text of COHORT_INIT_TIMEOUT: no group, no verdict
  *  WEDGED          on_verdict only: the end was not complete in the abort deadline;
  *                  so are the next two
@@ -722,14 +724,15 @@ struct cohort_cause {
  * @options: NULL for the defaults; borrowed for the call
  * @group:   the new group, to be closed by cohort_group_close()
  *
- * Opens the platform, then all ranks in one ncclCommInitAll(), on a thread of its
- * own.  Any thread; blocks until the platform has connected the ranks, or the init
- * deadline has passed.
+ * Opens the platform, then all ranks in one ncclCommInitAll(), and what each needs of
+ * its device, on a thread of its own.  Any thread; blocks until that is done, or the
+ * init deadline has passed.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
  * NCCL_COMM_SPLIT_SHARE_RESOURCES=1); COHORT_NO_MEMORY; COHORT_SYSTEM (a thread
- * could not be started); COHORT_INIT_TIMEOUT, which names the devices; from the gpu
+ * could not be started); COHORT_INIT_TIMEOUT, which names the devices, or the one that
+ * hangs and the CUDA call that it is in; from the gpu
  * platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE,
  * COHORT_UNSUPPORTED, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and @group
  * is untouched; what a call that timed out opens after all is taken back.
@@ -963,7 +966,54 @@ COHORT_API int cohort_group_broadcast(struct cohort_group *group,
                                       uint64_t *ticket);
 
 /*
- * cohort_group_wait - wait for a group-level collective on every rank
+ * cohort_group_alloc - memory on the device of every rank
+ * cohort_group_free  - give it back
+ * @bytes:  at least 1, on each rank
+ * @memory: room for one pointer per rank; of free: one per rank, NULL allowed, and each
+ *          is set to NULL once it is given back
+ *
+ * As cohort_alloc() and cohort_free() on each rank, before the split and after it.
+ * Alloc is all or nothing: on error @memory is untouched.  After an error of free, what
+ * is not NULL is still there: call it again.
+ *
+ * The memory is the program's until it is given back: a split, a run, an abort and a
+ * respawn leave it as it is, and cohort_group_close() does not free it.
+ * cohort_free() of a rank's communicator takes it, too.  After a respawn the ranks are
+ * those of the new generation; memory of a rank that was lost may be in the place of
+ * any.
+ *
+ * Results and blocking as for cohort_alloc() and cohort_free().
+ */
+COHORT_API int cohort_group_alloc(struct cohort_group *group, size_t bytes,
+                                  void *memory[]);
+COHORT_API int cohort_group_free(struct cohort_group *group, void *memory[]);
+
+/*
+ * cohort_group_copy - copy bytes on every rank, in stream order
+ * @dst, @src: one pointer per rank, each @bytes of host memory or of that rank's
+ *             device; borrowed until the copies are done
+ * @streams:   one per rank, of that rank's device; NULL: the ranks' own
+ * @ticket:    one for all ranks, for cohort_group_wait(); may be NULL
+ *
+ * As cohort_copy() on each rank, before the split only (COHORT_STATE).  If the first
+ * rank's copy fails nothing was copied and the group goes on; if a later one's does,
+ * that is the end of the group, as of a collective.
+ */
+COHORT_API int cohort_group_copy(struct cohort_group *group, void *const dst[],
+                                 const void *const src[], size_t bytes,
+                                 void *const streams[], uint64_t *ticket);
+
+/*
+ * cohort_group_stream - rank @rank's own stream, as cohort_comm_stream()
+ *
+ * Which group-level calls go to without @streams.  Any thread; does not block.  Valid
+ * until the group is respawned or closed.  NULL without a group or such a rank.
+ */
+COHORT_API void *cohort_group_stream(const struct cohort_group *group,
+                                     int rank);
+
+/*
+ * cohort_group_wait - wait for a group-level call on every rank
  *
  * As cohort_wait(), for the ticket of a group-level call.
  */

@@ -322,6 +322,15 @@ static int submit_group(struct cohort_group *group, const struct op *shared,
 	return rc;
 }
 
+static int speaks_check(const struct cohort_group *group)
+{
+	if (atomic_load(&group->split))
+		return error_set(COHORT_STATE,
+		                 "the group was split: each rank speaks for "
+		                 "itself");
+	return COHORT_OK;
+}
+
 static int submit_group_check(const struct cohort_group *group,
                               const void *send, const void *recv)
 {
@@ -332,11 +341,7 @@ static int submit_group_check(const struct cohort_group *group,
 	if (!send || !recv)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 send ? "recv" : "send");
-	if (atomic_load(&group->split))
-		return error_set(COHORT_STATE,
-		                 "the group was split: each rank speaks for "
-		                 "itself");
-	return COHORT_OK;
+	return speaks_check(group);
 }
 
 int cohort_group_all_reduce(struct cohort_group *group,
@@ -363,6 +368,37 @@ int cohort_group_broadcast(struct cohort_group *group, const void *const send[],
 	if (rc != COHORT_OK)
 		return rc;
 	return submit_group(group, &shared, send, recv, count, type, streams,
+	                    ticket);
+}
+
+static int copy_check(const struct cohort_group *group, void *const dst[],
+                      const void *const src[], size_t bytes)
+{
+	int i, rc = group_check(group);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!dst || !src)
+		return error_set(COHORT_INVALID, "%s is NULL",
+		                 dst ? "src" : "dst");
+	for (i = 0; bytes && i < group_clique(group)->size; i++)
+		if (!dst[i] || !src[i])
+			return error_set(COHORT_INVALID,
+			                 "copy: %s[%d] is NULL with %zu bytes",
+			                 dst[i] ? "src" : "dst", i, bytes);
+	return speaks_check(group);
+}
+
+int cohort_group_copy(struct cohort_group *group, void *const dst[],
+                      const void *const src[], size_t bytes,
+                      void *const streams[], uint64_t *ticket)
+{
+	const struct op shared = { .kind = OP_COPY };
+	int rc = copy_check(group, dst, src, bytes);
+
+	if (rc != COHORT_OK)
+		return rc;
+	return submit_group(group, &shared, src, dst, bytes, COHORT_U8, streams,
 	                    ticket);
 }
 

@@ -191,6 +191,28 @@ static void launch_copy(const struct cohort_comm *c, const struct op *op,
 			  op->stream));
 }
 
+/* Make the device of one rank of several current. */
+EACH void go_to(const struct cohort_comm *c, int n, struct failure *f)
+{
+	if (n > 1)
+		note_cuda(f, c->rank, "cudaSetDevice",
+		          c->clique->platform->cudaSetDevice(c->device));
+}
+
+/* Those of all ranks: once the first one is queued, what fails is the end of all. */
+EACH void launch_copies(const struct cohort_comm *comms, int n,
+                        const struct op *ops, struct failure *f)
+{
+	int i;
+
+	for (i = 0; i < n && !f->what; i++) {
+		go_to(&comms[i], n, f);
+		if (!f->what)
+			launch_copy(&comms[i], &ops[i], f);
+		f->queued |= n > 1 && !f->what;
+	}
+}
+
 static void note_result(struct failure *f, int rank, struct native_result r)
 {
 	if (r.what)
@@ -216,7 +238,7 @@ EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 	int i;
 
 	if (ops->kind == OP_COPY) {
-		launch_copy(comms, ops, f);
+		launch_copies(comms, n, ops, f);
 		return;
 	}
 	if (ops->staged && !ops->staged->lent) {
@@ -300,14 +322,6 @@ static void launch_with_ends(struct cohort_comm *c, const struct op *op,
 		q->platform->ends_ahead(op->stream, NULL, NULL, 0);
 	else
 		note_cuda(f, c->rank, "mark", q->platform->ends_behind());
-}
-
-/* Make the device of one rank of several current. */
-EACH void go_to(const struct cohort_comm *c, int n, struct failure *f)
-{
-	if (n > 1)
-		note_cuda(f, c->rank, "cudaSetDevice",
-		          c->clique->platform->cudaSetDevice(c->device));
 }
 
 /* Launch between marks on every rank, each on its device. */

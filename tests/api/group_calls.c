@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What one thread calls for all ranks of a group: the device that is current
+ * What one thread calls for all ranks of a group: the device that is current, memory
+ * and copies
  */
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "platform/platform.h"
 #include "support/expect.h"
@@ -124,4 +126,245 @@ Test(group_calls, that_fail_leave_the_callers_device_current)
 	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		for (d = 0; d < RANKS; d++)
 			fail_each(real, d, functions[i]);
+}
+
+/* ---- memory and copies ------------------------------------------------ */
+
+#define COUNT 100
+
+static int32_t in[RANKS][COUNT], out[RANKS][COUNT];
+
+/* The pointers of copies in and out. */
+static const void *from[RANKS];
+static void *to[RANKS];
+
+static void fill_plain(void)
+{
+	int r, i;
+
+	for (r = 0; r < RANKS; r++) {
+		for (i = 0; i < COUNT; i++)
+			in[r][i] = i + r;
+		from[r] = in[r];
+		to[r] = out[r];
+	}
+}
+
+static int copy_in(struct cohort_group *group, void *memory[],
+                   void *const streams[])
+{
+	return cohort_group_copy(group, memory, from, sizeof(in[0]), streams,
+	                         NULL);
+}
+
+static int copy_out(struct cohort_group *group, void *memory[], int n,
+                    void *const streams[])
+{
+	const void *device[RANKS];
+	uint64_t ticket;
+	int r, rc;
+
+	for (r = 0; r < n; r++)
+		device[r] = memory[r];
+	rc = cohort_group_copy(group, to, device, sizeof(out[0]), streams,
+	                       &ticket);
+	return rc == COHORT_OK ? cohort_group_wait(group, ticket, RANKS_SOON)
+	                       : rc;
+}
+
+static int sum_memory(struct cohort_group *group, void *memory[], int n,
+                      void *const streams[])
+{
+	const void *device[RANKS];
+	int r;
+
+	for (r = 0; r < n; r++)
+		device[r] = memory[r];
+	return cohort_group_all_reduce(group, device, memory, COUNT, COHORT_I32,
+	                               COHORT_SUM, streams, NULL);
+}
+
+static void expect_sums(int n)
+{
+	int r, i;
+
+	for (r = 0; r < n; r++)
+		for (i = 0; i < COUNT; i++)
+			cr_assert_eq(out[r][i], n * i + n * (n - 1) / 2,
+			             "rank %d: %d at %d", r, out[r][i], i);
+}
+
+static void expect_round_trip(struct cohort_group *group, void *memory[], int n,
+                              void *const streams[])
+{
+	memset(out, 0, sizeof(out));
+	ranks_must(copy_in(group, memory, streams), "copy in");
+	ranks_must(sum_memory(group, memory, n, streams), "all_reduce");
+	ranks_must(copy_out(group, memory, n, streams), "copy out");
+	expect_sums(n);
+}
+
+Test(group_calls, copy_to_memory_of_all_ranks_and_back)
+{
+	void *memory[RANKS], *none[RANKS] = { NULL }, *own[RANKS];
+	const struct platform *p = place_open(RANKS);
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+	struct cudaPointerAttributes a;
+	int r;
+
+	fill_plain();
+	ranks_must(cohort_group_alloc(group, sizeof(in[0]), memory), "alloc");
+	for (r = 0; r < RANKS; r++) {
+		cr_assert_eq(p->cudaPointerGetAttributes(&a, memory[r]),
+		             cudaSuccess);
+		cr_assert_eq(a.device, r);
+		own[r] = cohort_group_stream(group, r);
+		cr_assert_not_null(own[r]);
+	}
+	cr_assert_null(cohort_group_stream(group, RANKS));
+	cr_assert_null(cohort_group_stream(group, -1));
+	cr_assert_null(cohort_group_stream(NULL, 0));
+	expect_round_trip(group, memory, RANKS, NULL);
+	expect_round_trip(group, memory, RANKS, own);
+	expect_round_trip(group, memory, RANKS, none);
+	ranks_must(cohort_group_free(group, memory), "free");
+	for (r = 0; r < RANKS; r++)
+		cr_assert_null(memory[r]);
+	ranks_must(cohort_group_free(group, memory), "free of nothing");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group_calls, with_memory_name_bad_arguments)
+{
+	void *memory[2] = { &in[0], &in[1] };
+	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_comm *comms[2];
+
+	fill_plain();
+	expect(cohort_group_alloc(group, 0, memory), COHORT_INVALID,
+	       "bytes is 0");
+	expect(cohort_group_alloc(group, 1, NULL), COHORT_INVALID,
+	       "memory is NULL");
+	expect(cohort_group_alloc(NULL, 1, memory), COHORT_INVALID,
+	       "group is NULL");
+	expect(cohort_group_free(group, NULL), COHORT_INVALID,
+	       "memory is NULL");
+	expect(cohort_group_free(NULL, memory), COHORT_INVALID,
+	       "group is NULL");
+	expect(cohort_group_copy(group, NULL, from, 1, NULL, NULL),
+	       COHORT_INVALID, "dst is NULL");
+	expect(cohort_group_copy(group, memory, NULL, 1, NULL, NULL),
+	       COHORT_INVALID, "src is NULL");
+	from[1] = NULL;
+	expect(cohort_group_copy(group, memory, from, 5, NULL, NULL),
+	       COHORT_INVALID, "copy: src[1] is NULL with 5 bytes");
+	cr_assert_eq(memory[1], &in[1]);
+	ranks_must(cohort_group_split(group, comms), "split");
+	from[1] = in[1];
+	expect(cohort_group_copy(group, memory, from, 1, NULL, NULL),
+	       COHORT_STATE, "was split");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group_calls, allocate_on_all_ranks_or_on_none)
+{
+	static char before[1];
+	void *memory[RANKS] = { before, before, before, before };
+	struct cohort_group *group;
+	int r;
+
+	platform_override(failing_wrap(place_open(RANKS)));
+	group = ranks_open(RANKS, NULL);
+	failing_at("cudaMalloc", 3, 0, cudaErrorMemoryAllocation);
+	expect(cohort_group_alloc(group, 100, memory), COHORT_NO_MEMORY,
+	       "cudaMalloc");
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(memory[r], before);
+	cr_assert_eq(failing_calls("cudaFree"), 2);
+	ranks_must(cohort_group_alloc(group, 100, memory), "alloc");
+	failing_at("cudaFree", 2, 0, cudaErrorInvalidValue);
+	expect(cohort_group_free(group, memory), COHORT_CUDA, "cudaFree");
+	cr_assert_null(memory[0]);
+	cr_assert_not_null(memory[1]);
+	ranks_must(cohort_group_free(group, memory), "the rest");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static int free_own(struct cohort_comm *comm, void *user)
+{
+	void **memory = user;
+	int r = cohort_comm_rank(comm);
+	int rc = cohort_free(comm, memory[r]);
+
+	if (rc == COHORT_OK)
+		memory[r] = NULL;
+	return rc;
+}
+
+Test(group_calls, leave_memory_that_outlives_a_split_an_abort_and_a_respawn)
+{
+	void *first[RANKS], *second[RANKS], *lost[RANKS] = { NULL };
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+
+	fill_plain();
+	ranks_must(cohort_group_alloc(group, sizeof(in[0]), first), "alloc");
+	ranks_must(cohort_group_alloc(group, sizeof(in[0]), second), "alloc");
+	ranks_must(copy_in(group, first, NULL), "copy in");
+	ranks_must(cohort_group_run(group, free_own, second, NULL), "run");
+	cr_assert_null(second[RANKS - 1]);
+	cr_assert_eq(cohort_group_abort(group, "on"), COHORT_OK);
+	ranks_must(cohort_group_respawn(group, (int[]){ 1 }, 1), "respawn");
+	/* The others move up. */
+	lost[0] = first[1];
+	first[1] = first[2];
+	first[2] = first[3];
+	expect_round_trip(group, first, RANKS - 1, NULL);
+	ranks_must(cohort_group_free(group, first), "free");
+	ranks_must(cohort_group_free(group, lost), "free what is lost");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group_calls, that_copy_nothing_leave_the_group_as_it_is)
+{
+	void *memory[RANKS];
+	struct cohort_group *group;
+
+	fill_plain();
+	platform_override(failing_wrap(place_open(RANKS)));
+	group = ranks_open(RANKS, NULL);
+	ranks_must(cohort_group_alloc(group, sizeof(in[0]), memory), "alloc");
+	failing_at("cudaMemcpyAsync", 1, 0, cudaErrorInvalidValue);
+	expect(copy_in(group, memory, NULL), COHORT_CUDA, "cudaMemcpyAsync");
+	expect_round_trip(group, memory, RANKS, NULL);
+	ranks_must(cohort_group_free(group, memory), "free");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(group_calls, that_copy_only_some_end_the_group)
+{
+	const struct platform *real = place_open(RANKS);
+	struct cohort_cause cause;
+	struct cohort_group *group;
+	void *memory[RANKS];
+	int d;
+
+	fill_plain();
+	platform_override(failing_wrap(real));
+	for (d = 0; d < RANKS; d++) {
+		cr_assert_eq(real->cudaSetDevice(d), cudaSuccess);
+		group = ranks_open(RANKS, NULL);
+		ranks_must(cohort_group_alloc(group, sizeof(in[0]), memory),
+		           "alloc");
+		expect_device(d, "alloc");
+		failing_at("cudaMemcpyAsync", 2, 0, cudaErrorInvalidValue);
+		expect(copy_in(group, memory, NULL), COHORT_CUDA,
+		       "rank 1, copy, ticket 1: cudaMemcpyAsync");
+		expect_device(d, "copy");
+		cohort_group_cause(group, &cause);
+		cr_assert_eq(cause.rank, 1);
+		cr_assert_eq(cause.cuda, cudaErrorInvalidValue);
+		ranks_must(cohort_group_free(group, memory), "free");
+		expect_device(d, "free");
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
 }

@@ -68,6 +68,11 @@ rank 0: mean loss 0.010 of 300
 rank 1: mean loss 0.010 of 300
 rank 2: mean loss 0.010 of 300
 END
+prints group_level <<'END'
+rank 0: 6
+rank 1: 6
+rank 2: 6
+END
 prints supervisor <<'END'
 generation 2, rank 0, which was 0: 56
 generation 2, rank 1, which was 2: 56

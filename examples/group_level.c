@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * All GPUs from one thread: memory on each of them, values copied there, their sum on
+ * every one, copied back
+ *
+ * No split and no thread per rank: one call is for all ranks, with a pointer for each.
+ *
+ *	cc group_level.c -lcohort && ./a.out
+ */
+
+#include <stdio.h>
+
+#include <cohort/cohort.h>
+
+#define RANKS 3
+#define COUNT 1000
+#define SECOND UINT64_C(1000000000)
+
+static float in[RANKS][COUNT], out[RANKS][COUNT];
+
+/* Rank r has r + 1, so that the sum is 1 + 2 + ... + RANKS. */
+static void fill(void)
+{
+	int r, i;
+
+	for (r = 0; r < RANKS; r++)
+		for (i = 0; i < COUNT; i++)
+			in[r][i] = (float)(r + 1);
+}
+
+static int check(void)
+{
+	int r, i, wrong = 0;
+
+	for (r = 0; r < RANKS; r++) {
+		for (i = 0; i < COUNT; i++)
+			wrong += out[r][i] != RANKS * (RANKS + 1) / 2;
+		printf("rank %d: %.0f\n", r, out[r][0]);
+	}
+	return wrong;
+}
+
+/* Each is queued behind the one before on the ranks' own streams: only the last is
+ * waited for. */
+static int sum(struct cohort_group *group, void *memory[RANKS])
+{
+	const void *from[RANKS], *device[RANKS];
+	void *to[RANKS];
+	uint64_t ticket;
+	int r, rc;
+
+	for (r = 0; r < RANKS; r++) {
+		from[r] = in[r];
+		device[r] = memory[r];
+		to[r] = out[r];
+	}
+	rc = cohort_group_copy(group, memory, from, sizeof(in[0]), NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_group_all_reduce(group, device, memory, COUNT,
+		                             COHORT_F32, COHORT_SUM, NULL,
+		                             NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_group_copy(group, to, device, sizeof(out[0]), NULL,
+		                       &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_group_wait(group, ticket, 60 * SECOND);
+	return rc;
+}
+
+int main(void)
+{
+	struct cohort_group_options options;
+	struct cohort_group *group;
+	void *memory[RANKS];
+	int rc;
+
+	cohort_group_options_init(&options);
+	options.platform = COHORT_PLATFORM_HOST; /* or _AUTO */
+	if (cohort_group_open(NULL, RANKS, &options, &group) != COHORT_OK)
+		return 1;
+	fill();
+	rc = cohort_group_alloc(group, sizeof(in[0]), memory);
+	if (rc == COHORT_OK) {
+		rc = sum(group, memory);
+		/* Not while something may still write to it. */
+		if (rc != COHORT_WEDGED && rc != COHORT_TIMED_OUT)
+			cohort_group_free(group, memory);
+	}
+	if (rc != COHORT_OK)
+		fprintf(stderr, "%s\n", cohort_last_error());
+	return cohort_group_close(group) != COHORT_OK || rc != COHORT_OK ||
+	       check();
+}
