@@ -19,8 +19,10 @@ what has completed but another rank no longer has.  It drops entries by record_i
 if all ranks had counted alike, so that they are numbered anew, from 0.
 
 FOLDER may have dumps of several groups and generations: of one group, the last
-generation is taken unless told otherwise.  OF is HOST.PID.SERIAL; if several have the
-same rank, only files with TEXT in that are taken.  Exit status 0, or 1 with the reason.
+generation is taken unless told otherwise.  OF is HOST.PID.SERIAL, and _vN or
+_asked behind it, see cohort_dump(); if several processes have the same rank, only files
+with TEXT in that are taken.  A process's first verdict is taken if there are several
+dumps of it.  Exit status 0, or 1 with the reason.
 """
 
 import argparse
@@ -59,15 +61,26 @@ def load(path):
 
 def name_of(dump):
     """What tells dumps of one name and generation apart."""
+    number = dump["cohort"]["verdict_number"]
+    return process_of(dump) + {0: "_asked", 1: ""}.get(number, f"_v{number}")
+
+
+def process_of(dump):
     facts = dump["cohort"]
     return f"{facts['host']}.{facts['pid']}.{facts['serial']}"
 
 
+def by_worth(dump):
+    """The first verdict first, and what was asked for last."""
+    number = dump["cohort"]["verdict_number"]
+    return number == 0, number
+
+
 def by_rank(dumps):
     chosen = {}
-    for dump in dumps:
+    for dump in sorted(dumps, key=by_worth):
         other = chosen.setdefault(dump["cohort"]["rank"], dump)
-        if other is not dump:
+        if process_of(other) != process_of(dump):
             raise Wrong(
                 f"rank {dump['cohort']['rank']} is of {name_of(other)} and "
                 f"of {name_of(dump)}: choose one, --of"

@@ -918,8 +918,16 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * ranks, fr_NAME_gGENERATION_OF_merged.json, with the verdict or the cause, and
  * fr_NAME_gGENERATION_OF_chrome.json, trace events.  OF is HOST.PID.SERIAL, where the
  * serial number tells groups, generations and splits of a process apart.  `cohort
- * trace` reads them.  A later dump of the same replaces them, each as a whole or not
- * at all.  When something started and
+ * trace` reads them.
+ *
+ * These are the names of the files that are written with a generation's first verdict
+ * (options.dump_directory).  With its second verdict OF ends in "_v2", and so on up to
+ * "_v16", which later ones share; a stall that is told again has its files replaced.
+ * Without a verdict, by this call, a signal or the FIFO, OF ends in "_asked": such a
+ * dump replaces the last one that was asked for, and never a verdict's.  Each file is
+ * replaced as a whole or not at all.
+ *
+ * When something started and
  * finished is told by whoever saw it first: the rank's next call, a wait, or a thread
  * of the library that looks every 25 ms.
  *

@@ -20,10 +20,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guard/dump.h"
+
 typedef struct json_object object;
 
-/* Room for what tells dumps of one name apart: HOST.PID.SERIAL. */
-#define OF_SIZE 96
+/* Room for what tells dumps of one name apart, see dump.h. */
+#define OF_SIZE 112
+
+/* Which dump something is from. */
+struct source {
+	char process[96]; /* HOST.PID.SERIAL */
+	unsigned verdict; /* its number, 0: it was asked for */
+	char of[OF_SIZE]; /* all of that */
+};
 
 /* A rank as it is put together. */
 struct part {
@@ -31,18 +40,19 @@ struct part {
 	size_t room;
 	size_t recorded; /* entries that its file says it has */
 	bool is_whole;   /* from a file of its own, not from a merged one */
-	char of[OF_SIZE];
+	struct source source;
 };
 
 struct reader {
 	struct trace *trace;
 	bool has_facts;
+	struct source facts; /* where they are from */
 	int n;
 	struct part *parts; /* room for COHORT_MAX_RANKS */
 
 	/* Of the file that is being read. */
 	const char *file;
-	char of[OF_SIZE];
+	struct source source;
 	struct part *part; /* that entries are of, NULL: of none to be kept */
 	size_t damaged;
 	bool is_whole;
@@ -286,6 +296,25 @@ static void read_verdict(struct flight *f, object *o)
 	snprintf(f->text, sizeof(f->text), "%s", get_text(o, "text"));
 }
 
+static void read_source(struct source *s, object *o)
+{
+	char mark[DUMP_MARK];
+
+	snprintf(s->process, sizeof(s->process), "%.63s.%d.%d",
+	         get_text(o, "host"), get_int(o, "pid", 0),
+	         get_int(o, "serial", 0));
+	s->verdict = (unsigned)get_uint(o, "verdict_number");
+	snprintf(s->of, sizeof(s->of), "%s%s", s->process,
+	         dump_mark(s->verdict, mark));
+}
+
+/* The first verdict tells most, and what was asked for least: 0 less 1 is the greatest
+ * number. */
+static bool is_better(const struct source *a, const struct source *b)
+{
+	return a->verdict - 1 < b->verdict - 1;
+}
+
 /* What all files have to agree about; false: this one is of something else. */
 static bool read_facts(struct reader *r, object *o)
 {
@@ -293,16 +322,17 @@ static bool read_facts(struct reader *r, object *o)
 	const char *group = get_text(o, "group");
 	int generation = get_int(o, "generation", 0);
 
-	snprintf(r->of, sizeof(r->of), "%.63s.%d.%d", get_text(o, "host"),
-	         get_int(o, "pid", 0), get_int(o, "serial", 0));
-	if (r->has_facts) {
-		if (strcmp(group, f->group) == 0 && generation == f->generation)
-			return true;
+	read_source(&r->source, o);
+	if (r->has_facts &&
+	    (strcmp(group, f->group) != 0 || generation != f->generation)) {
 		problem(r, "is of group \"%s\", generation %d: left out", group,
 		        generation);
 		return false;
 	}
+	if (r->has_facts && !is_better(&r->source, &r->facts))
+		return true;
 	r->has_facts = true;
+	r->facts = r->source;
 	snprintf(f->group, sizeof(f->group), "%s", group);
 	snprintf(f->host, sizeof(f->host), "%s", get_text(o, "host"));
 	f->generation = generation;
@@ -330,6 +360,23 @@ static struct part *find_part(struct reader *r, int rank)
 	return &r->parts[r->n++];
 }
 
+/* True if the file's dump is the one to take a rank from, which may be of another
+ * already; else that is told. */
+static bool choose_source(struct reader *r, struct part *p)
+{
+	const struct source *now = &r->source, *other = &p->source;
+	bool is_it = strcmp(now->process, other->process) == 0 &&
+	             is_better(now, other);
+
+	if (!*other->of || strcmp(now->of, other->of) == 0)
+		return true;
+	problem(r, "rank %d is of %s, not %s: %s left out", p->rank.rank,
+	        now->of, other->of, is_it ? "the latter is" : "it is");
+	if (is_it)
+		p->rank.n = 0;
+	return is_it;
+}
+
 /* Entries are of this rank from now on; those of its own file are more. */
 static void read_rank(struct reader *r, object *o)
 {
@@ -342,14 +389,9 @@ static void read_rank(struct reader *r, object *o)
 		return;
 	}
 	p = find_part(r, rank);
-	if (*p->of && strcmp(p->of, r->of) != 0) {
-		problem(r, "rank %d is of %s, not %s: left out", rank, r->of,
-		        p->of);
+	if (!choose_source(r, p) || (p->rank.n && !r->is_whole))
 		return;
-	}
-	if (p->rank.n && !r->is_whole)
-		return;
-	snprintf(p->of, sizeof(p->of), "%s", r->of);
+	p->source = r->source;
 	p->rank.n = 0;
 	p->is_whole = r->is_whole;
 	p->recorded = get_uint(o, "recorded");

@@ -138,11 +138,24 @@ static void sweep_directory(const struct dump *d)
 	sweep(d->dir, host);
 }
 
+const char *dump_mark(unsigned verdict_number, char mark[DUMP_MARK])
+{
+	snprintf(mark, DUMP_MARK,
+	         verdict_number == 0   ? "_asked"
+	         : verdict_number == 1 ? ""
+	                               : "_v%u",
+	         verdict_number);
+	return mark;
+}
+
 void dump_name(const struct flight *f, const char *what, char *name,
                size_t size)
 {
-	snprintf(name, size, "fr_%s_g%d_%s.%d.%u_%s.json", f->group,
-	         f->generation, f->host, f->pid, f->serial, what);
+	char mark[DUMP_MARK];
+
+	snprintf(name, size, "fr_%s_g%d_%s.%d.%u%s_%s.json", f->group,
+	         f->generation, f->host, f->pid, f->serial,
+	         dump_mark(f->verdict_number, mark), what);
 	make_plain(name);
 }
 

@@ -13,13 +13,21 @@
  *	fr_NAME_gGENERATION_OF_chrome.json     those as Chrome trace events
  *
  * OF is HOST.PID.SERIAL: names are the program's, and need not differ, neither in a
- * process nor where several write to one directory.
+ * process nor where several write to one directory.  It has "_vN" behind it for a
+ * clique's N-th verdict from the second on, and "_asked" if there is no verdict: what
+ * is asked for never replaces what was written with a verdict.
  *
  * Each is there as a whole or as it was before, see base/outfile.h.  An entry is a
  * line, so that a file that was damaged later can be read around the damage.
  */
 
 #include "guard/flight.h"
+
+/* Room for what stands behind OF. */
+#define DUMP_MARK 16
+
+/* "", "_v2" and so on, or "_asked" for 0. */
+const char *dump_mark(unsigned verdict_number, char mark[DUMP_MARK]);
 
 /* Entries of the last two kinds, of all ranks together. */
 #define DUMP_MERGED 16384

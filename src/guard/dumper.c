@@ -10,6 +10,16 @@
 #include "guard/dump.h"
 #include "guard/trigger.h"
 
+/* Verdicts that have files of their own: each from the last of these on replaces the one
+ * before. */
+#define VERDICTS 16
+
+/* What tells verdicts apart: of a stall that is told again and again there is one. */
+struct topic {
+	int stage, rank;
+	uint64_t number; /* of the collective, else since when */
+};
+
 struct dumper {
 	/* Constant after the start. */
 	struct dump_options options;
@@ -19,6 +29,8 @@ struct dumper {
 	/* Owned by the thread. */
 	struct flight flight;
 	struct verdict told;
+	struct topic topics[VERDICTS]; /* that were told of */
+	unsigned topics_count;
 
 	/* Held while the clique is copied; inside it may come the other. */
 	pthread_mutex_t looking;
@@ -72,6 +84,31 @@ static bool take(struct dumper *d, const char *trigger,
 	return taken;
 }
 
+static bool is_same(const struct topic *a, const struct topic *b)
+{
+	return a->stage == b->stage && a->rank == b->rank &&
+	       a->number == b->number;
+}
+
+/* The number of a verdict, from 1: that of one before on the same. */
+static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
+{
+	struct topic topic = { .stage = v->stage,
+		               .rank = v->collective ? -1 : v->rank,
+		               .number = v->collective ? v->collective
+		                                       : v->since_ns };
+	unsigned i;
+
+	for (i = 0; i < d->topics_count; i++)
+		if (v->stage == COHORT_STAGE_EXPIRED &&
+		    is_same(&d->topics[i], &topic))
+			return i + 1;
+	if (d->topics_count < VERDICTS)
+		d->topics_count++;
+	d->topics[d->topics_count - 1] = topic;
+	return d->topics_count;
+}
+
 /* A dump that fails has nobody to tell. */
 static void dump(struct dumper *d, const char *trigger,
                  const struct verdict *verdict)
@@ -80,6 +117,8 @@ static void dump(struct dumper *d, const char *trigger,
 
 	if (!take(d, trigger, verdict))
 		return;
+	if (verdict)
+		d->flight.verdict_number = number_of(d, &verdict->v);
 	dump_write(&d->flight, d->options.directory, what, sizeof(what));
 	flight_fini(&d->flight);
 }
@@ -89,7 +128,7 @@ static void attend(struct dumper *d, int triggers)
 {
 	if (take_verdict(d))
 		dump(d, "verdict", &d->told);
-	else if (triggers & TRIGGER_SIGNAL)
+	if (triggers & TRIGGER_SIGNAL)
 		dump(d, "signal", NULL);
 	else if (triggers & TRIGGER_FIFO)
 		dump(d, "fifo", NULL);

@@ -73,6 +73,8 @@ struct flight {
 	int pid;
 	unsigned serial;     /* of the clique in that process */
 	const char *trigger; /* "verdict", "call", "signal", "fifo" */
+	unsigned
+		verdict_number; /* in the clique, from 1; 0: it was asked for */
 
 	/* The same moment by two clocks. */
 	uint64_t now_ns;

@@ -290,6 +290,7 @@ static void put_facts(struct json *j, const struct flight *f)
 	json_int(j, "pid", f->pid);
 	json_uint(j, "serial", f->serial);
 	json_string(j, "trigger", f->trigger);
+	json_uint(j, "verdict_number", f->verdict_number);
 	json_uint(j, "wall_ns", f->wall_ns);
 	json_uint(j, "monotonic_ns", f->now_ns);
 	put_cause(j, &f->cause);

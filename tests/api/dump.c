@@ -63,7 +63,7 @@ TestSuite(dump, .init = make, .fini = unmake, .timeout = 60);
 /* ---- looking ---------------------------------------------------------- */
 
 /* Where the only file is that is called so: of a dump without the part of its name
- * that tells processes apart. */
+ * that tells processes apart; with the serial number or without. */
 static bool find_file(const char *name, char *path, size_t size)
 {
 	const char *g = strstr(name, "_g1_");
@@ -71,8 +71,9 @@ static bool find_file(const char *name, char *path, size_t size)
 	bool any;
 
 	if (g)
-		snprintf(path, size, "%s/%.*s_g1_*.%d.*%s", folder,
-		         (int)(g - name), name, (int)getpid(), g + 3);
+		snprintf(path, size, "%s/%.*s_g1_*.%d.%s%s", folder,
+		         (int)(g - name), name, (int)getpid(),
+		         g[4] == '1' ? "" : "*", g + (g[4] == '1' ? 4 : 3));
 	else
 		snprintf(path, size, "%s/%s", folder, name);
 	any = !glob(path, 0, NULL, &found);
@@ -111,6 +112,38 @@ static const char *await_file(const char *name)
 	while (!(text = read_file(name)) && clock_now() < deadline)
 		backoff_wait(&b, deadline);
 	return text;
+}
+
+/* Until it has @what in it. */
+static void await_text(const char *name, const char *what)
+{
+	struct backoff b = BACKOFF;
+	uint64_t deadline = clock_deadline(RANKS_SOON);
+	const char *text;
+
+	while ((!(text = read_file(name)) || !strstr(text, what)) &&
+	       clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	cr_assert_lt(clock_now(), deadline, "no %s in %s", what, name);
+}
+
+/* Until it is of a later moment than @before, which is told. */
+static uint64_t await_later(const char *name, uint64_t before)
+{
+	static const char key[] = "\"monotonic_ns\":";
+	struct backoff b = BACKOFF;
+	uint64_t deadline = clock_deadline(RANKS_SOON), moment = 0;
+	const char *text;
+
+	while (moment <= before && clock_now() < deadline) {
+		text = read_file(name);
+		text = text ? strstr(text, key) : NULL;
+		if (text)
+			moment = strtoull(text + sizeof(key) - 1, NULL, 10);
+		backoff_wait(&b, deadline);
+	}
+	cr_assert_gt(moment, before, "no later %s", name);
+	return moment;
 }
 
 static void has(const char *name, const char *what)
@@ -472,6 +505,64 @@ Test(dump, is_written_with_a_verdict)
 	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"state\":\"completed\""),
 	             1);
 	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"record_id\""), 2);
+}
+
+/* A first look at a stall is evidence: nothing that is asked for later destroys it. */
+Test(dump, of_a_verdict_is_not_replaced_by_what_is_asked_for)
+{
+	static const char merged[] = "fr_dp_g1_1_merged.json";
+	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
+	int fd;
+
+	o.dump_directory = folder;
+	o.dump_fifo = fifo;
+	o.dump_signal = SIGUSR2;
+	o.policy = COHORT_POLICY_REPORT;
+	o.deadlines.join_ns = RANKS_SOON / 10;
+	group = ranks_split(2, &o, comms);
+	sum_all(2); /* the first may take longer */
+	ranks_sum(comms[0], &values[0]);
+	await_text(merged, "\"missing\":[1]");
+	/* It goes on: the verdict is not told again. */
+	ranks_sum(comms[1], &values[1]);
+	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
+	cr_assert_eq(cohort_dump(group, NULL), COHORT_OK);
+	has(merged, "\"trigger\":\"verdict\"");
+	has(asked, "\"trigger\":\"call\"");
+	has(asked, "\"verdict\":null");
+	raise(SIGUSR2);
+	await_text(asked, "\"trigger\":\"signal\"");
+	fd = open(fifo, O_WRONLY | O_CLOEXEC);
+	cr_assert_eq(write(fd, "\n", 1), 1);
+	close(fd);
+	await_text(asked, "\"trigger\":\"fifo\"");
+	has(merged, "\"missing\":[1]");
+	close_group();
+}
+
+/* A stall, told of again and again, and then the end, which somebody has asked for:
+ * two verdicts. */
+Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
+{
+	static const char merged[] = "fr_dp_g1_1_merged.json";
+	uint64_t before = 0;
+	int i;
+
+	o.dump_directory = folder;
+	o.policy = COHORT_POLICY_REPORT;
+	o.deadlines.join_ns = 20000000;
+	group = ranks_split(2, &o, comms);
+	sum_all(2); /* the first may take longer */
+	ranks_sum(comms[0], &values[0]);
+	for (i = 0; i < 3; i++)
+		before = await_later(merged, before);
+	cohort_group_abort(group, "enough");
+	close_group();
+	has(merged, "\"missing\":[1]");
+	has(merged, "\"stage\":\"expired\"");
+	has("fr_dp_g1_1_v2_merged.json", "\"stage\":\"ended\"");
+	has("fr_dp_g1_1_v2_merged.json", "enough");
+	cr_assert_not(is_there("fr_dp_g1_1_v3_merged.json"));
 }
 
 Test(dump, is_not_written_at_a_peaceful_end)

@@ -69,6 +69,7 @@ FACTS = {
     "pid": int,
     "serial": int,
     "trigger": str,
+    "verdict_number": int,
     "wall_ns": int,
     "monotonic_ns": int,
     "cause": (dict, type(None)),

@@ -145,6 +145,26 @@ def check_refusals(script, dumps, scratch):
     refuses(script, several, scratch + "/out2")
 
 
+def check_verdict(script, dumps, scratch):
+    """Beside what was asked for a verdict is taken."""
+    folder = scratch + "/verdict"
+    shutil.copytree(dumps, folder)
+    for path in glob.glob(folder + "/fr_*_asked_rank_*.json"):
+        with open(path, encoding="utf-8") as file:
+            dump = json.load(file)
+        dump["cohort"].update(trigger="verdict", verdict_number=1)
+        dump["comm_lib_version"] = "a verdict's"
+        with open(path.replace("_asked_", "_"), "w", encoding="utf-8") as file:
+            json.dump(dump, file)
+    for choice, wanted in (("", True), ("_asked", False)):
+        out = scratch + "/out4" + choice
+        subprocess.run([sys.executable, script, "--of", choice, folder, out], check=True)
+        ranks = load(out)
+        check(ranks)
+        for dump in ranks.values():
+            assert (dump["comm_lib_version"] == "a verdict's") == wanted, choice
+
+
 def check_open_batch(script, dumps, scratch):
     """The same, as if rank 1 still waited for what is in a batch of rank 0."""
     folder = scratch + "/open"
@@ -173,6 +193,7 @@ def main():
     numbered = check(ranks)
     check_refusals(script, dumps, scratch)
     check_open_batch(script, dumps, scratch)
+    check_verdict(script, dumps, scratch)
     if importlib.util.find_spec("torch"):
         subprocess.run(
             [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace",

@@ -130,6 +130,28 @@ def check_parts(trace):
     assert "no dump of rank 1-3" in text, text
 
 
+def check_asked(trace):
+    """Beside what was asked for the verdict counts, in whatever order they come."""
+    whole = trace.json(*trace.files())
+    files = trace.files("rank_*") + trace.files("merged")
+    asked = []
+    for path in files:
+        text = read(path).replace('"verdict_number":1', '"verdict_number":0')
+        text = re.sub(r'"verdict":{[^}]*}', '"verdict":null', text, count=1)
+        text = text.replace('"tid":', '"tid":7')
+        asked.append(path.replace("_rank_", "_asked_rank_").replace(
+            "_merged", "_asked_merged"))
+        write(asked[-1], text)
+    for order in (files + asked, asked + files):
+        found = trace.json(*order)
+        for key in ("verdict", "window", "ranks", "sites"):
+            assert found[key] == whole[key], key
+        assert any("_asked" in p for p in found["problems"]), found["problems"]
+    assert trace.json(*asked)["verdict"] != whole["verdict"]
+    for path in asked:
+        os.unlink(path)
+
+
 def check_chrome(trace):
     out = trace.folder + "/out.json"
     trace.run("--chrome", out, *trace.files("rank_*"))
@@ -213,6 +235,7 @@ def main():
         check_whole(trace)
         check_text(trace)
         check_parts(trace)
+        check_asked(trace)
         check_chrome(trace)
         check_damaged(trace)
         check_truncated(trace, "rank_0")
