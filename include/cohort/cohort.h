@@ -581,9 +581,10 @@ struct cohort_group_options {
 
 	/* Dumps of the flight recorder, see cohort_dump(), without a call.  Texts
 	 * are copied, relative paths are seen from where the process is now.  What
-	 * cannot be is COHORT_INVALID at open: a signal that has a handler or is
-	 * stack_signal, a path that is no FIFO, a signal or a FIFO without any
-	 * directory.  One that cannot be written later is not told of. */
+	 * cannot be is COHORT_INVALID at open: a signal that has a handler, is
+	 * stack_signal, reports a fault or an abort (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+	 * SIGTRAP, SIGSYS, SIGABRT), SIGCHLD, SIGKILL or SIGSTOP; a path that is no
+	 * FIFO; a signal or a FIFO without any directory.  One that cannot be written later is not told of. */
 	int dump_signal; /* write one when the process gets this signal, which
 	                    must not have a handler; default that in
 	                    COHORT_DUMP_SIGNAL of the environment, a number, else

@@ -144,6 +144,29 @@ static int config_check(const struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
+/* Why a signal may not ask for dumps, NULL: it may.  With a handler that returns, a
+ * fault would be raised for ever. */
+static const char *signal_refused(int number)
+{
+	switch (number) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGSYS:
+		return "a fault, which has to end the process";
+	case SIGABRT:
+		return "SIGABRT, which has to end the process";
+	case SIGCHLD:
+		return "SIGCHLD, which the end of each child sends";
+	case SIGKILL:
+	case SIGSTOP:
+		return "which cannot be handled";
+	}
+	return NULL;
+}
+
 /* What the environment asks for where the program does not. */
 static int dump_merge(struct cohort_group_options *o)
 {
@@ -164,6 +187,11 @@ static int dump_merge(struct cohort_group_options *o)
 		                 "COHORT_DUMP_SIGNAL is \"%s\" in the "
 		                 "environment, not a signal's number",
 		                 signal);
+	if (signal_refused(o->dump_signal))
+		return error_set(COHORT_INVALID,
+		                 "COHORT_DUMP_SIGNAL is \"%s\" in the "
+		                 "environment: %s",
+		                 signal, signal_refused(o->dump_signal));
 	return COHORT_OK;
 }
 
@@ -253,6 +281,11 @@ static int dump_check(const struct cohort_group_options *o)
 		rc = path_check("dump_fifo", o->dump_fifo);
 	if (rc != COHORT_OK)
 		return rc;
+	if (signal_refused(o->dump_signal))
+		return error_set(COHORT_INVALID,
+		                 "options->dump_signal is %d: %s",
+		                 o->dump_signal,
+		                 signal_refused(o->dump_signal));
 	if (o->dump_signal && o->dump_signal == o->stack_signal)
 		return error_set(COHORT_INVALID,
 		                 "options->dump_signal is %d, but stack_signal "

@@ -659,6 +659,39 @@ Test(dump, leaves_a_signal_to_the_handler_that_it_has)
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
 }
 
+/* A handler that returns would have a fault raised for ever. */
+Test(dump, leaves_faults_and_what_the_system_sends_of_itself_alone)
+{
+	static const int refused[] = { SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
+		                       SIGTRAP, SIGSYS, SIGABRT, SIGCHLD,
+		                       SIGKILL, SIGSTOP };
+	char number[8], option[32], variable[32];
+	struct sigaction before, now;
+	size_t i;
+
+	o.dump_directory = folder;
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		sigaction(refused[i], NULL, &before);
+		snprintf(number, sizeof(number), "%d", refused[i]);
+		snprintf(option, sizeof(option),
+		         "dump_signal is %d: ", refused[i]);
+		snprintf(variable, sizeof(variable), "DUMP_SIGNAL is \"%d\" ",
+		         refused[i]);
+		o.dump_signal = refused[i];
+		cr_assert_eq(cohort_group_open(NULL, 1, &o, &group),
+		             COHORT_INVALID, "signal %s", number);
+		cr_assert_not_null(strstr(cohort_last_error(), option));
+		o.dump_signal = 0;
+		setenv("COHORT_DUMP_SIGNAL", number, 1);
+		cr_assert_eq(cohort_group_open(NULL, 1, &o, &group),
+		             COHORT_INVALID, "signal %s", number);
+		cr_assert_not_null(strstr(cohort_last_error(), variable));
+		unsetenv("COHORT_DUMP_SIGNAL");
+		sigaction(refused[i], NULL, &now);
+		cr_assert_eq(now.sa_handler, before.sa_handler);
+	}
+}
+
 /* One write is for all groups that have the FIFO. */
 Test(dump, is_written_by_all_at_a_write_to_a_fifo)
 {
