@@ -4,21 +4,42 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
-/* Atomic; set by the fork, when there is one thread.  Relaxed: nobody else. */
-static atomic_bool forked;
+/* Of a process that is not watched, or whose kernel does not wipe pages. */
+static atomic_bool unwiped = true;
+
+/* Atomic; where it says that this is no child.  Once it is watched, in a page that the
+ * kernel wipes for every child, in whatever way it is made (Linux 4.14). */
+static atomic_bool *_Atomic original = &unwiped;
 
 static void in_child(void)
 {
-	atomic_store_explicit(&forked, true, memory_order_relaxed);
+	atomic_bool *at = atomic_load_explicit(&original, memory_order_relaxed);
+
+	atomic_store_explicit(at, false, memory_order_relaxed);
 }
 
 static void watch_once(void)
 {
+	const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	atomic_bool *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	/* Whatever else cannot be done, fork() itself is seen. */
 	pthread_atfork(NULL, NULL, in_child);
+	if (page == MAP_FAILED)
+		return;
+	if (madvise(page, bytes, MADV_WIPEONFORK)) {
+		munmap(page, bytes);
+		return;
+	}
+	atomic_init(page, true);
+	atomic_store_explicit(&original, page, memory_order_release);
 }
 
 void process_watch(void)
@@ -30,7 +51,9 @@ void process_watch(void)
 
 bool process_is_forked(void)
 {
-	return atomic_load_explicit(&forked, memory_order_relaxed);
+	atomic_bool *at = atomic_load_explicit(&original, memory_order_acquire);
+
+	return !atomic_load_explicit(at, memory_order_relaxed);
 }
 
 uint64_t process_number(void)

@@ -13,8 +13,8 @@
 /* Watch for forks from now on.  Any number of times. */
 void process_watch(void);
 
-/* True in a child of a process that was watched.  Any thread, any signal
- * handler. */
+/* True in a child of a process that was watched, but one that shares its memory.  Two
+ * loads, no system call.  Any thread, any signal handler. */
 bool process_is_forked(void);
 
 /* A random number that tells this process from others, also from former ones with its

@@ -7,9 +7,12 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +36,8 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 	struct cohort_unique_id id = { { 0 } };
 	struct cohort_comm *joined;
 	int i, wrong = 0;
+	/* What is let in may wait for ever. */
+	const unsigned none = alarm(30);
 	const int rcs[] = {
 		cohort_group_open(NULL, 1, NULL, &another),
 		cohort_group_close(group),
@@ -83,7 +88,58 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 	for (i = 0; i < (int)(sizeof(rcs) / sizeof(rcs[0])); i++)
 		if (rcs[i] != COHORT_FORKED)
 			wrong = wrong ? wrong : i + 1;
-	return wrong;
+	return none ? -1 : wrong;
+}
+
+/* Ways to a child.  Only the first runs the handlers of pthread_atfork(). */
+static pid_t by_fork(void)
+{
+	return fork();
+}
+
+static pid_t by_bare_fork(void)
+{
+#if __GLIBC_PREREQ(2, 34)
+	return _Fork();
+#else
+	return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+#endif
+}
+
+static pid_t by_clone(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static pid_t by_system_call(void)
+{
+#ifdef SYS_fork
+	return (pid_t)syscall(SYS_fork);
+#else
+	return by_clone();
+#endif
+}
+
+static pid_t (*const ways[])(void) = {
+	by_fork,
+	by_bare_fork,
+	by_clone,
+	by_system_call,
+};
+
+static void is_refused(pid_t (*way)(void), struct cohort_group *group,
+                       struct cohort_comm *comm, struct cohort_abort *handle)
+{
+	int status = -1;
+	pid_t child = way();
+
+	if (child == 0)
+		_exit(forked_calls(group, comm, handle));
+	cr_assert_gt(child, 0);
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "call number %d is let in",
+	             WEXITSTATUS(status));
 }
 
 Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
@@ -92,17 +148,11 @@ Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 	struct cohort_abort *handle = cohort_comm_abort_handle(comms[0]);
 	int32_t a = 1, b = 2;
-	int status = -1;
-	pid_t child;
+	size_t i;
 
 	ranks_sum(comms[0], &a);
-	child = fork();
-	if (child == 0)
-		_exit(forked_calls(group, comms[0], handle));
-	waitpid(child, &status, 0);
-	cr_assert(WIFEXITED(status));
-	cr_assert_eq(WEXITSTATUS(status), 0, "call number %d is let in",
-	             WEXITSTATUS(status));
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		is_refused(ways[i], group, comms[0], handle);
 	ranks_sum(comms[1], &b);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(a, 3);
@@ -126,6 +176,40 @@ Test(guard, a_probe_is_use_too)
 	waitpid(child, &status, 0);
 	cr_assert(WIFEXITED(status));
 	cr_assert_eq(WEXITSTATUS(status), 0);
+}
+
+struct call {
+	struct cohort_group *group;
+	struct cohort_comm *comm;
+	struct cohort_abort *handle;
+};
+
+static int in_clone(void *arg)
+{
+	const struct call *call = arg;
+
+	return forked_calls(call->group, call->comm, call->handle);
+}
+
+/* By libc's clone(), on a stack of its own. */
+Test(guard, a_cloned_child_is_refused)
+{
+	static _Alignas(64) char stack[1 << 18];
+	struct cohort_comm *comms[1];
+	struct call call = { .group = ranks_split(1, NULL, comms) };
+	int status = -1;
+	pid_t child;
+
+	call.comm = comms[0];
+	call.handle = cohort_comm_abort_handle(comms[0]);
+	child = clone(in_clone, stack + sizeof(stack), SIGCHLD, &call);
+	cr_assert_gt(child, 0);
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "call number %d is let in",
+	             WEXITSTATUS(status));
+	cohort_abort_put(call.handle);
+	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
 }
 
 static void end_child(void *unused)
