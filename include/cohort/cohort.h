@@ -80,6 +80,10 @@
  * a callback, one that dumps if there is a directory, one that asks for stacks if there
  * is a signal for that.
  *
+ * It keeps no file descriptor open but one for each options.dump_fifo (NCCL and CUDA
+ * have their own).  That one it reads and closes only while it is the FIFO, and opens
+ * the FIFO again if the program has closed it, by close_range() for example.
+ *
  * Blocking: a function blocks only where its comment says so, and on what.
  * The caller's current CUDA device is the same before and after every call.
  *
@@ -599,7 +603,8 @@ struct cohort_group_options {
 	                               COHORT_INVALID if nothing can be written
 	                               to it now */
 	const char *dump_fifo; /* write one when anything is written to this
-	                          FIFO, which is made if it is missing; default
+	                          FIFO, which is made if it is missing, and
+	                          looked at ten times a second; default
 	                          COHORT_DUMP_FIFO, else none */
 	cohort_cause_fn
 		on_abort; /* told of each generation's cause; default none */

@@ -187,13 +187,10 @@ static void dumper_free(struct dumper *d)
 static void *dumper_main(void *arg)
 {
 	struct dumper *d = arg;
-	int triggers = 0;
 	bool is_left;
 
-	while (!is_over(d) && !(triggers & TRIGGER_GONE)) {
-		triggers = waker_wait(d->waker);
-		attend(d, triggers);
-	}
+	while (!is_over(d))
+		attend(d, waker_wait(d->waker));
 	pthread_mutex_lock(&d->lock);
 	d->has_ended = true;
 	is_left = d->is_left;

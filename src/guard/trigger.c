@@ -4,22 +4,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 
-/* What a descriptor counts: each trigger in bits of its own. */
-#define COUNT_CALL (UINT64_C(1) << 40)
-#define COUNT_FIFO (UINT64_C(1) << 20)
-#define COUNT_SIGNAL UINT64_C(1)
+/* Between looks at a FIFO: nothing else of a waker is a descriptor. */
+#define LOOK_NS (NS_PER_S / 10)
 
 /* Reads of a FIFO for one trigger. */
 #define DRAINS 256
@@ -43,12 +40,11 @@ static struct sigaction former[NSIG];
 
 /* ---- waking ----------------------------------------------------------- */
 
-static void add(const struct waker *w, uint64_t count)
+/* It has been posted already for what it has not taken yet. */
+static void add(struct waker *w, unsigned what)
 {
-	/* If it cannot be counted it has been woken already. */
-	if (!atomic_load(&w->is_gone) &&
-	    write(w->fd, &count, sizeof(count)) < 0)
-		return;
+	if (!(atomic_fetch_or(&w->triggers, what) & what))
+		sem_post(&w->posted);
 }
 
 /* Anything may be interrupted by this. */
@@ -64,13 +60,13 @@ static void handle(int number)
 	     w = w->next)
 		if (atomic_load_explicit(&w->signal, memory_order_relaxed) ==
 		    number)
-			add(w, COUNT_SIGNAL);
+			add(w, TRIGGER_SIGNAL);
 	errno = err;
 }
 
 void waker_wake(struct waker *w)
 {
-	add(w, COUNT_CALL);
+	add(w, TRIGGER_CALL);
 }
 
 /* One reader gets what was written, and it is meant for all. */
@@ -82,7 +78,7 @@ static void pass_on(const struct waker *from)
 	for (w = all; w; w = w->next)
 		if (w->is_used && w->fifo >= 0 && w->device == from->device &&
 		    w->inode == from->inode)
-			add(w, COUNT_FIFO);
+			add(w, TRIGGER_FIFO);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -97,40 +93,57 @@ static bool drain(int fd)
 	return n;
 }
 
-/* What a program that closes descriptors of others has closed will never be ready,
- * and may be another's later. */
-static int give_up(struct waker *w, bool is_fifo)
+static bool is_file(const struct stat *s, dev_t device, ino_t inode)
+{
+	return s->st_dev == device && s->st_ino == inode;
+}
+
+/* False if the program has closed it: the number may be another file's by now, and so
+ * may that of the inode. */
+static bool has_fifo(const struct waker *w, int fd)
+{
+	struct stat status;
+
+	return fd >= 0 && !fstat(fd, &status) && S_ISFIFO(status.st_mode) &&
+	       is_file(&status, w->device, w->inode);
+}
+
+static void set_fifo(struct waker *w, int fd)
 {
 	pthread_mutex_lock(&lock);
-	if (is_fifo)
-		w->fifo = -1;
-	else
-		atomic_store(&w->is_gone, true);
+	w->fifo = fd;
 	pthread_mutex_unlock(&lock);
-	return is_fifo ? 0 : TRIGGER_GONE;
+}
+
+/* Only by who waits: nobody else changes which descriptor it is meanwhile. */
+static void look_at_fifo(struct waker *w)
+{
+	int fd;
+
+	if (w->fifo < 0)
+		return;
+	if (!has_fifo(w, w->fifo)) {
+		fd = open(w->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+		if (fd >= 0 && !has_fifo(w, fd)) {
+			close(fd);
+			fd = -1;
+		}
+		set_fifo(w, fd);
+	}
+	if (w->fifo >= 0 && drain(w->fifo))
+		pass_on(w);
 }
 
 int waker_wait(struct waker *w)
 {
-	struct pollfd fds[] = { { .fd = w->fd, .events = POLLIN },
-		                { .fd = w->fifo, .events = POLLIN } };
-	uint64_t count = 0;
-	int what = 0;
+	int what;
 
-	while (poll(fds, 2, -1) < 0 && errno == EINTR)
-		continue;
-	if ((fds[0].revents | fds[1].revents) & POLLNVAL)
-		return give_up(w, !(fds[0].revents & POLLNVAL));
-	if (fds[1].revents && drain(w->fifo))
-		pass_on(w);
-	if (read(w->fd, &count, sizeof(count)) != sizeof(count))
-		return 0;
-	if (count >= COUNT_CALL)
-		what |= TRIGGER_CALL;
-	if (count % COUNT_CALL >= COUNT_FIFO)
-		what |= TRIGGER_FIFO;
-	if (count % COUNT_FIFO)
-		what |= TRIGGER_SIGNAL;
+	do {
+		clock_await(&w->posted,
+		            w->fifo < 0 ? UINT64_MAX : clock_deadline(LOOK_NS));
+		look_at_fifo(w);
+		what = (int)atomic_exchange(&w->triggers, 0);
+	} while (!what);
 	return what;
 }
 
@@ -251,9 +264,10 @@ static void close_fifo(const struct waker *w)
 	struct stat status;
 
 	if (w->made_fifo && !lstat(w->path, &status) &&
-	    status.st_dev == w->device && status.st_ino == w->inode)
+	    is_file(&status, w->device, w->inode))
 		unlink(w->path);
-	close(w->fifo);
+	if (has_fifo(w, w->fifo))
+		close(w->fifo);
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -264,16 +278,13 @@ static struct waker *find_locked(void)
 	struct waker *w;
 
 	for (w = all; w; w = w->next)
-		if (!w->is_used && !atomic_load(&w->is_gone))
+		if (!w->is_used)
 			return w;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->fd < 0) {
-		free(w);
-		return NULL;
-	}
+	sem_init(&w->posted, 0, 0);
+	w->fifo = -1;
 	w->next = all;
 	atomic_store_explicit(&all, w, memory_order_release);
 	return w;
@@ -286,9 +297,11 @@ static int get_locked(int signal, const char *path, const struct fifo *f,
 	int rc;
 
 	if (!w)
-		return error_set(COHORT_SYSTEM,
-		                 "no memory or descriptor for a waker");
-	drain(w->fd); /* what was meant for another */
+		return error_set(COHORT_NO_MEMORY, "no memory for a waker");
+	/* What was meant for another. */
+	atomic_store(&w->triggers, 0);
+	while (!sem_trywait(&w->posted))
+		continue;
 	rc = signal ? install_locked(signal) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
@@ -341,7 +354,7 @@ static struct waker put(struct waker *w)
 	signal = atomic_exchange(&w->signal, 0);
 	w->is_used = false;
 	restore_locked(signal);
-	if (w->fifo >= 0 && w->made_fifo && pass_fifo_locked(w))
+	if (w->made_fifo && pass_fifo_locked(w))
 		w->made_fifo = false;
 	had = *w;
 	w->fifo = -1;
@@ -359,7 +372,6 @@ void waker_put(struct waker *w)
 	}
 	pthread_mutex_lock(&fifo_lock);
 	had = put(w);
-	if (had.fifo >= 0)
-		close_fifo(&had);
+	close_fifo(&had);
 	pthread_mutex_unlock(&fifo_lock);
 }

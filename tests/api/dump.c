@@ -23,7 +23,6 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/thread.h"
 #include "core/clique.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
@@ -114,8 +113,8 @@ static const char *await_file(const char *name)
 	return text;
 }
 
-/* Until it has @what in it. */
-static void await_text(const char *name, const char *what)
+/* Until it has @what in it; false: it never has. */
+static bool wait_for_text(const char *name, const char *what)
 {
 	struct backoff b = BACKOFF;
 	uint64_t deadline = clock_deadline(RANKS_SOON);
@@ -124,7 +123,12 @@ static void await_text(const char *name, const char *what)
 	while ((!(text = read_file(name)) || !strstr(text, what)) &&
 	       clock_now() < deadline)
 		backoff_wait(&b, deadline);
-	cr_assert_lt(clock_now(), deadline, "no %s in %s", what, name);
+	return text && strstr(text, what);
+}
+
+static void await_text(const char *name, const char *what)
+{
+	cr_assert(wait_for_text(name, what), "no %s in %s", what, name);
 }
 
 /* Until it is of a later moment than @before, which is told. */
@@ -792,64 +796,125 @@ Test(dump, a_fifo_that_is_never_empty_keeps_nobody)
 	close(fd);
 }
 
-/* True while there is a thread of that name. */
-static bool has_thread(const char *name)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	char is[THREAD_NAME_SIZE];
-	struct dirent *task;
-	bool found = false;
+/* Descriptors that are looked at. */
+#define DESCRIPTORS 64
 
-	while ((task = readdir(tasks)))
-		found |= thread_lives(atoi(task->d_name), is) &&
-		         strcmp(is, name) == 0;
-	closedir(tasks);
-	return found;
-}
-
-/* A set of open descriptors that are events. */
-static uint64_t event_descriptors(void)
+static uint64_t open_descriptors(void)
 {
-	char path[64], what[64];
 	uint64_t set = 0;
 	int fd;
 
-	for (fd = 0; fd < 64; fd++) {
-		ssize_t n;
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		n = readlink(path, what, sizeof(what) - 1);
-		what[n > 0 ? n : 0] = '\0';
-		if (strcmp(what, "anon_inode:[eventfd]") == 0)
+	for (fd = 0; fd < DESCRIPTORS; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
 			set |= UINT64_C(1) << fd;
-	}
 	return set;
 }
 
-/* Of a program that closes descriptors that are not its own. */
-Test(dump, ends_with_its_descriptor)
+/* What is not there cannot be closed by others. */
+Test(dump, keeps_no_descriptor_but_that_of_the_fifo)
 {
-	uint64_t before = event_descriptors(), ours;
-	struct backoff b = BACKOFF;
-	int fd, other;
+	uint64_t before, with;
+
+	place_need_built_in("a platform without descriptors of its own");
+	before = open_descriptors();
+	o.dump_directory = folder;
+	o.dump_signal = SIGUSR2;
+	o.stack_signal = SIGRTMIN + 1;
+	group = ranks_split(2, &o, comms);
+	sum_all(2);
+	cr_assert_eq(open_descriptors(), before);
+	close_group();
+	o.dump_fifo = fifo;
+	group = ranks_split(2, &o, comms);
+	sum_all(2);
+	with = open_descriptors() & ~before;
+	cr_assert_neq(with, 0);
+	cr_assert_eq(with & (with - 1), 0, "more than one");
+	close_group();
+	cr_assert_eq(open_descriptors(), before);
+}
+
+/* A file of the program's, one for each number from 3 on. */
+static ino_t own_files[DESCRIPTORS];
+
+static void own_all_descriptors(void)
+{
+	char path[64];
+	struct stat status;
+	int fd;
+
+	for (fd = 3; fd < 1024; fd++)
+		close(fd);
+	snprintf(path, sizeof(path), "%s/own", folder);
+	do {
+		fd = open(path, O_RDWR | O_CREAT, 0600);
+		ranks_must(fd < 0 || fstat(fd, &status) ? COHORT_SYSTEM : 0,
+		           "a file");
+		own_files[fd] = status.st_ino;
+		unlink(path);
+	} while (fd < DESCRIPTORS - 1);
+}
+
+/* The number of files that are not as they were. */
+static int changed_files(void)
+{
+	struct stat status;
+	int fd, n = 0;
+
+	for (fd = 3; fd < DESCRIPTORS; fd++)
+		n += fstat(fd, &status) || status.st_ino != own_files[fd] ||
+		     status.st_size || lseek(fd, 0, SEEK_CUR);
+	return n;
+}
+
+/* In a child: what reports of a test has descriptors, too. */
+static int close_all_and_go_on(void)
+{
+	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
+	int fd;
 
 	o.dump_directory = folder;
 	o.dump_fifo = fifo;
-	group = ranks_split(1, &o, comms);
-	cr_assert(has_thread("dp/dump"));
-	ours = event_descriptors() & ~before;
-	cr_assert_neq(ours, 0);
-	for (fd = 0; fd < 64; fd++)
-		if (ours >> fd & 1)
-			close(fd);
-	/* It has to look. */
-	other = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	cr_assert_eq(write(other, "x", 1), 1);
-	close(other);
-	/* Else it would find that out for ever. */
-	while (has_thread("dp/dump"))
-		backoff_wait(&b, UINT64_MAX);
-	close_group();
+	o.dump_signal = SIGUSR2;
+	o.stack_signal = SIGRTMIN + 1;
+	o.policy = COHORT_POLICY_REPORT;
+	o.deadlines.join_ns = 20000000;
+	group = ranks_split(2, &o, comms);
+	sum_all(2);
+	own_all_descriptors();
+	ranks_sum(comms[0], &values[0]);
+	if (!await_file("fr_dp_g1_1_merged.json"))
+		return 1;
+	raise(SIGUSR2);
+	if (!wait_for_text(asked, "\"trigger\":\"signal\""))
+		return 2;
+	fd = open(fifo, O_WRONLY | O_CLOEXEC);
+	if (write(fd, "\n", 1) != 1)
+		return 3;
+	if (!wait_for_text(asked, "\"trigger\":\"fifo\""))
+		return 4;
+	close(fd);
+	cohort_group_abort(group, NULL);
+	if (cohort_group_close(group) != COHORT_OK)
+		return 5;
+	return changed_files() ? 6 : is_there("fifo") ? 7 : 0;
+}
+
+/* Of a program that closes descriptors that are not its own. */
+Test(dump, leaves_the_program_s_files_alone_that_have_its_numbers)
+{
+	int status = -1;
+	pid_t child;
+
+	place_need_built_in("a platform without descriptors of its own");
+	child = fork();
+	if (!child) {
+		alarm(50); /* less than the test may take */
+		_exit(close_all_and_go_on());
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
 }
 
 /* What has the name of the FIFO by then is another's. */
