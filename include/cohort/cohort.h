@@ -554,7 +554,8 @@ enum cohort_many {
 struct cohort_group_options {
 	size_t size;      /* set by init; says which version */
 	const char *name; /* in texts, and the first 8 bytes or so in thread
-	                              names; copied, up to 63 bytes; default
+	                              names; copied, up to 63 bytes, whole
+	                              characters of UTF-8; default
 	                              "cohort" */
 	int platform;     /* enum cohort_platform; default _AUTO */
 	unsigned recorder_slots; /* operations a rank may have in flight and
@@ -1338,7 +1339,8 @@ struct cohort_stats {
  * @fd:    where to write; may be a file, a pipe or a socket
  *
  * Read from memory without a lock, whatever any rank's thread is doing; the counters
- * need not be of the same moment.  Any thread; cohort_stats() does not block,
+ * need not be of the same moment.  The text is UTF-8 whatever the group's name is: a
+ * byte that is none is U+FFFD, as in dumps.  Any thread; cohort_stats() does not block,
  * cohort_stats_write() only as write() does.
  *
  * COHORT_OK; COHORT_INVALID, also for a @stats whose size was not set;

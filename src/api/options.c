@@ -370,7 +370,7 @@ static const char *own_path(char to[DUMP_PATH], const char *path)
 
 void options_own(struct cohort_group_options *o, struct option_texts *t)
 {
-	snprintf(t->name, sizeof(t->name), "%s", o->name);
+	text_copy(t->name, sizeof(t->name), o->name);
 	o->name = t->name;
 	if (o->net_name) {
 		snprintf(t->net_name, sizeof(t->net_name), "%s", o->net_name);

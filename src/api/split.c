@@ -10,10 +10,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/comm.h"
 #include "api/generation.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "core/batch.h"
 #include "core/family.h"
 #include "core/split.h"
@@ -73,11 +75,14 @@ static void members_add(struct members *m, const struct clique *parent,
 	m->connected[k] = ranks[i].connected;
 }
 
+/* Room for a color behind its parent's name, with the zero. */
+#define COLOR_SIZE 15
+
 static int open_child(struct clique *parent, const struct members *m, int color,
                       int world)
 {
 	const struct generation *of = parent->keeper;
-	char name[sizeof(parent->name)];
+	char name[sizeof(parent->name)]; /* the parent's, and the color */
 	const struct clique_options options = {
 		.name = name,
 		.slots = parent->slots,
@@ -94,7 +99,9 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 	struct generation *g;
 	int i, rc;
 
-	snprintf(name, sizeof(name), "%.48s.%d", parent->name, color);
+	text_copy(name, sizeof(name) - COLOR_SIZE, parent->name);
+	text_add(&(struct text){ name + strlen(name), COLOR_SIZE }, ".%d",
+	         color);
 	rc = generation_open(parent->platform, m->device, m->n, &options,
 	                     &of->options, &g);
 	if (rc != COHORT_OK)

@@ -91,15 +91,22 @@ static void flush(struct output *o, const struct text *t)
 	}
 }
 
-/* A label's value: the name of the group is the caller's. */
+/* A label's value: the name of the group is the caller's, and may be no UTF-8. */
 static void add_name(struct text *t, const char *name)
 {
-	for (; *name; name++)
-		text_add(t,
-		         *name == '\n'                   ? "\\n"
-		         : *name == '"' || *name == '\\' ? "\\%c"
-		                                         : "%c",
-		         *name);
+	int n;
+
+	for (; *name; name += n ? n : 1) {
+		n = text_character(name);
+		if (!n)
+			text_add(t, TEXT_NO_CHARACTER);
+		else if (*name == '\n')
+			text_add(t, "\\n");
+		else if (*name == '"' || *name == '\\')
+			text_add(t, "\\%c", *name);
+		else
+			text_add(t, "%.*s", n, name);
+	}
 }
 
 static void add_labels(struct text *t, const struct clique *q)

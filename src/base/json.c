@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/outfile.h"
+#include "base/text.h"
 
 static void put(struct json *json, const char *bytes, size_t n)
 {
@@ -21,23 +22,6 @@ static void put(struct json *json, const char *bytes, size_t n)
 static void put_char(struct json *json, char c)
 {
 	put(json, &c, 1);
-}
-
-/* Bytes of the UTF-8 character at @s, or 0 if there is none.  The second byte
- * tells overlong forms, surrogates and what is beyond U+10FFFF. */
-static int utf8_length(const unsigned char *s)
-{
-	int n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-
-	if (s[0] >= 0x80 && (s[0] < 0xc2 || s[0] > 0xf4))
-		return 0;
-	for (int i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
 }
 
 /* True if the byte stands for itself. */
@@ -82,7 +66,7 @@ static void put_text(struct json *json, const char *text)
 		put(json, (const char *)from, (size_t)(s - from));
 		if (!*s)
 			break;
-		n = utf8_length(s);
+		n = text_character((const char *)s);
 		put_special(json, s, n);
 		s += n ? n : 1;
 	}

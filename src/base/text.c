@@ -54,3 +54,35 @@ void text_set(char *to, size_t room, const char *format, ...)
 	text_vadd(&t, format, args);
 	va_end(args);
 }
+
+/* The second byte tells overlong forms, surrogates and what is beyond U+10FFFF. */
+int text_character(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	int n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+	if (s[0] >= 0x80 && (s[0] < 0xc2 || s[0] > 0xf4))
+		return 0;
+	for (int i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+void text_copy(char *to, size_t size, const char *from)
+{
+	size_t n = strnlen(from, size), back = 1;
+
+	if (n == size) {
+		n--;
+		while (back < 4 && back <= n && (from[n - back] & 0xc0) == 0x80)
+			back++;
+		if (back <= n && text_character(from + n - back) > (int)back)
+			n -= back;
+	}
+	memcpy(to, from, n);
+	to[n] = '\0';
+}

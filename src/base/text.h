@@ -38,4 +38,14 @@ void text_set(char *to, size_t room, const char *format, ...)
  * be called by a signal handler. */
 char *text_cut(char *end);
 
+/* Bytes of the UTF-8 character at @text; 0: there is none, but a byte of its own. */
+int text_character(const char *text);
+
+/* What stands for such a byte where text has to be UTF-8. */
+#define TEXT_NO_CHARACTER "\xef\xbf\xbd" /* U+FFFD */
+
+/* Copy @from to the @size bytes at @to; what does not fit is cut off between two
+ * characters. */
+void text_copy(char *to, size_t size, const char *from);
+
 #endif

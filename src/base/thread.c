@@ -46,6 +46,18 @@ static void not_faults(sigset_t *set)
 		sigdelset(set, faults[i]);
 }
 
+/* A '?' for each byte that is not UTF-8, or was left of a character that was cut. */
+static void mend(char *name)
+{
+	int n;
+
+	for (; *name; name += n ? n : 1) {
+		n = text_character(name);
+		if (!n)
+			*name = '?';
+	}
+}
+
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...)
 {
@@ -57,6 +69,7 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
 	va_start(args, format);
 	vsnprintf(name, sizeof(name), format, args);
 	va_end(args);
+	mend(name);
 
 	not_faults(&blocked);
 	pthread_sigmask(SIG_SETMASK, &blocked, &old);

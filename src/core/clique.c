@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "core/batch.h"
 #include "core/connect.h"
@@ -224,7 +225,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->many = many_for(platform->kind, &options->many);
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
-	snprintf(q->name, sizeof(q->name), "%s", options->name);
+	text_copy(q->name, sizeof(q->name), options->name);
 	for (i = 0, c = q->comms; i < n; i++, c++) {
 		c->clique = q;
 		c->device = devices[i];

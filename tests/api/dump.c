@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -324,6 +326,39 @@ Test(dump, makes_a_file_name_of_any_name)
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	has("fr_a_.._b_c_g1_rank_0.json", "\"group\":\"a/../b c\"");
+	close_group();
+}
+
+static void is_utf8(const char *name)
+{
+	const char *text = read_file(name);
+	mbstate_t state = { 0 };
+
+	cr_assert_not_null(text, "there is no %s", name);
+	cr_assert_neq(mbsrtowcs(NULL, &text, 0, &state), (size_t)-1, "%s",
+	              name);
+}
+
+/* Names of groups, threads and calls may be no text at all, or be cut. */
+Test(dump, is_utf8_whatever_names_are)
+{
+	const char *tag =
+		"a tag of 46 bytes, and then another character \u20ac";
+
+	cr_assert_not_null(setlocale(LC_CTYPE, "C.UTF-8"));
+	o.name = "\xff\xe2\x82";
+	group = ranks_split(1, &o, comms);
+	pthread_setname_np(pthread_self(), "half: \xc3");
+	cr_assert_eq(cohort_tag(comms[0], tag), COHORT_OK);
+	sum_all(1);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	is_utf8("fr_____g1_rank_0.json");
+	is_utf8("fr_____g1_merged.json");
+	is_utf8("fr_____g1_chrome.json");
+	has("fr_____g1_rank_0.json", "\"group\":\"\\ufffd\\ufffd\\ufffd\"");
+	has("fr_____g1_rank_0.json", "\"thread\":\"half: \\ufffd\"");
+	/* The rest of the tag is whole. */
+	has("fr_____g1_rank_0.json", "another character \"");
 	close_group();
 }
 

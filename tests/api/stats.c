@@ -5,14 +5,18 @@
  */
 
 #include <criterion/criterion.h>
+#include <locale.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "base/clock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/stress.h"
 
 TestSuite(stats, .timeout = 60);
 
@@ -165,6 +169,103 @@ Test(stats, are_text_for_prometheus)
 	cr_assert_eq(cohort_stats_write(NULL, 1), COHORT_INVALID);
 	ranks_must(cohort_comm_native_leave(comms[1]), "leave");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* Bytes such as names may have, so that some are characters and some their parts. */
+static void make_name(char *name, size_t size, uint64_t *seed)
+{
+	static const unsigned char some[] = { 'a',  '"',  '\\', '\n', 0xc3,
+		                              0xa9, 0xe2, 0x82, 0xac, 0xf0,
+		                              0x9f, 0x98, 0x80, 0xed, 0xff,
+		                              0xc0, 0x7f, 0x01 };
+	size_t i, n = 1 + stress_random(seed) % (size - 1);
+
+	for (i = 0; i < n; i++)
+		name[i] =
+			stress_random(seed) % 3
+				? (char)some[stress_random(seed) % sizeof(some)]
+				: (char)(1 + stress_random(seed) % 255);
+	name[n] = '\0';
+}
+
+/* As libc has it, which is strict. */
+static bool is_utf8(const char *bytes)
+{
+	mbstate_t state = { 0 };
+
+	return mbsrtowcs(NULL, &bytes, 0, &state) != (size_t)-1;
+}
+
+/* The length of a label's value, up to its quote, 0: that does not come. */
+static size_t label_length(const char *at)
+{
+	size_t n = 0;
+
+	while (at[n] && at[n] != '"' && at[n] != '\n')
+		n += at[n] == '\\' && at[n + 1] ? 2 : 1;
+	return at[n] == '"' ? n : 0;
+}
+
+static void check_names(const char *name)
+{
+	static const char label[] = "{group=\"";
+	struct cohort_group *group;
+	const char *at;
+	int lines = 0;
+
+	o.name = name;
+	group = ranks_split(1, &o, comms);
+	write_text(group);
+	cr_assert(is_utf8(text), "%s", text);
+	for (at = text; (at = strstr(at, label)); lines++) {
+		at += sizeof(label) - 1;
+		cr_assert_gt(label_length(at), 0, "%s", text);
+		at += label_length(at);
+		cr_assert_eq(strncmp(at, "\",generation=\"1\"", 16), 0,
+		             "%.200s", at);
+	}
+	cr_assert_gt(lines, 10);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(stats, are_utf8_whatever_the_name_is)
+{
+	uint64_t seed = 1;
+	char name[100];
+	int i;
+
+	cr_assert_not_null(setlocale(LC_CTYPE, "C.UTF-8"));
+	cohort_group_options_init(&o);
+	o.recorder_slots = 16;
+	check_names("\xff");
+	check_names("half of one: \xe2\x82");
+	for (i = 0; i < 100; i++) {
+		make_name(name, sizeof(name), &seed);
+		check_names(name);
+	}
+}
+
+/* At 63 bytes, between two characters. */
+Test(stats, a_long_name_is_cut_at_a_character)
+{
+	char name[100], wanted[100];
+	struct cohort_group *group;
+	int before;
+
+	cohort_group_options_init(&o);
+	o.name = name;
+	for (before = 59; before < 64; before++) {
+		snprintf(name, sizeof(name), "%.*s\xf0\x9f\x98\x80!", before,
+		         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		         "aaa"
+		         "aaaaaaaaaaaaaaa");
+		snprintf(wanted, sizeof(wanted), "{group=\"%.*s\",",
+		         before == 59 ? 63 : before, name);
+		group = ranks_split(1, &o, comms);
+		write_text(group);
+		has_line(wanted);
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
 }
 
 /* ---- callbacks -------------------------------------------------------- */
