@@ -29,16 +29,11 @@ struct trace {
 int trace_read(struct trace *trace, char *const *files, int n);
 void trace_free(struct trace *trace);
 
-/* The number of the collective that it is about: that of the verdict, else the first
- * that is not done on all ranks, else the last; 0: there is none. */
-uint64_t trace_front(const struct trace *trace);
-
-/* The collectives around it. */
+/* The collectives around the one that it is about. */
 struct trace_window {
+	uint64_t front; /* that one; 0: there is none */
 	uint64_t first, last;
 };
-
-struct trace_window trace_window(const struct trace *trace);
 
 /* What a rank has of a collective; NULL: not on record. */
 const struct flight_op *trace_find(const struct flight_rank *rank,
@@ -59,16 +54,20 @@ struct trace_late {
 	struct trace_spread late;
 };
 
-/* The calls of one kind, type, count, tag and label. */
+/* The calls of one kind, type, count, tag and label.  Tags that differ only in their numbers
+ * are one, with '#' for a number that is not the same in all. */
 struct trace_site {
 	const char *call;
 	struct record record; /* of one of them */
-	const char *tag, *label;
+	char tag[TAG_SIZE];
+	const char *label;
 	size_t calls;
+	uint64_t total_ns; /* of all of them, without what was between */
 	struct trace_spread queueing, waiting, execution, between;
 };
 
 struct trace_figures {
+	struct trace_window window;
 	int n_late;
 	struct trace_late *late; /* by rank */
 	size_t n_sites;

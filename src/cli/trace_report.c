@@ -84,7 +84,7 @@ static void print_head(const struct trace *t)
 	         "\"%s\", generation %d, %d rank%s; host %s, process %d; "
 	         "written at a %s, %s",
 	         f->group, f->generation, f->world, f->world == 1 ? "" : "s",
-	         f->host, f->pid, f->trigger, when);
+	         f->host, f->pid, f->trigger ? f->trigger : "?", when);
 	print_line("group", line);
 }
 
@@ -217,18 +217,17 @@ static void print_ranks(const struct flight *f)
 	putchar('\n');
 }
 
-static void print_window(const struct trace *t)
+static void print_window(const struct trace *t, const struct trace_window *w)
 {
-	struct trace_window w = trace_window(t);
-	uint64_t number, front = trace_front(t);
+	uint64_t number;
 
-	if (!front) {
+	if (!w->front) {
 		printf("\nno collective is on record\n");
 		return;
 	}
 	print_ranks(&t->flight);
-	for (number = w.first; number <= w.last; number++)
-		print_row(&t->flight, number, number == front);
+	for (number = w->first; number <= w->last; number++)
+		print_row(&t->flight, number, number == w->front);
 	printf(" # done, > running, = queued, . not called, ! another call or "
 	       "failed,\n ? not on record%s\n",
 	       t->flight.size > FEW_RANKS
@@ -331,7 +330,7 @@ void trace_print(const struct trace *t, const struct trace_figures *figures)
 	print_head(t);
 	print_verdict(&t->flight);
 	print_problems(t);
-	print_window(t);
+	print_window(t, &figures->window);
 	print_last(&t->flight);
 	if (t->flight.size > 1)
 		print_late(figures);
@@ -422,14 +421,14 @@ static void put_site(struct json *j, const struct trace_site *s)
 	json_close(j, '}');
 }
 
-static void put_window(struct json *j, const struct trace *t)
+static void put_window(struct json *j, const struct trace *t,
+                       const struct trace_window *w)
 {
-	struct trace_window w = trace_window(t);
 	uint64_t number;
 
-	json_uint(j, "stalled_at", trace_front(t));
+	json_uint(j, "stalled_at", w->front);
 	json_open(j, "window", '[');
-	for (number = w.first; number && number <= w.last; number++)
+	for (number = w->first; number && number <= w->last; number++)
 		put_row(j, &t->flight, number);
 	json_close(j, ']');
 }
@@ -451,7 +450,7 @@ void trace_json(struct json *j, const struct trace *t,
 	for (r = 0; r < t->n_problems; r++)
 		json_string(j, NULL, t->problems[r]);
 	json_close(j, ']');
-	put_window(j, t);
+	put_window(j, t, &figures->window);
 	json_open(j, "ranks", '[');
 	for (r = 0; r < f->size; r++)
 		put_rank(j, &f->ranks[r], &figures->late[r]);

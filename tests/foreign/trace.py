@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -160,6 +161,79 @@ def check_chrome(trace):
     trace.run("--chrome", "/dev/null/x", trace.path("merged"), status=1)
 
 
+def change_entries(trace, path, change):
+    """Rank 0's dump with the entries that @change makes of one of them."""
+    dump = json.loads(read(trace.path("rank_0")))
+    one = next(e for e in dump["entries"] if e["finished_ns"] and e["collective"])
+    dump["entries"] = change(one)
+    dump["cohort"].update(cause=None, verdict=None, recorded=len(dump["entries"]))
+    dump["cohort"]["last_enqueued"] = len(dump["entries"])
+    write(path, json.dumps(dump))
+
+
+def numbered(one, i, **other):
+    return dict(one, record_id=i + 1, collective=i + 1, **other)
+
+
+def check_kinds(trace):
+    """Tags that differ only in numbers are one kind of calls, other tags are not."""
+    path = trace.folder + "/kinds.json"
+    tags = ["step 8 of epoch 3", "step 9 of epoch 3", "step 10 of epoch 3", "eval 1"]
+    change_entries(
+        trace, path, lambda e: [numbered(e, i, tag=tags[i % 4]) for i in range(40)]
+    )
+    calls = {s["tag"]: s["calls"] for s in trace.json(path)["sites"]}
+    assert calls == {"step # of epoch 3": 30, "eval 1": 10}, calls
+    text = trace.run(path).stdout
+    assert 'tag "step # of epoch 3", 30 calls' in text, text
+
+
+# Of an entry, so that reading the rest takes no time.
+READ = """record_id call first_call dtype reduce_op tensors count bytes tag outcome
+          collective state submitted_ns started_ns finished_ns""".split()
+
+
+def seconds_of_kinds(trace, n, **other):
+    """What the processor takes for @n calls, each of a kind of its own."""
+
+    def make(one):
+        one = {key: one[key] for key in READ}
+        return [numbered(one, i, count=i + 1, **other) for i in range(n)]
+
+    path = trace.folder + "/kinds.json"
+    change_entries(trace, path, make)
+    begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    trace.run("--json", path)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin
+
+
+def check_many_kinds(trace, **other):
+    """Four times as many kinds take four times as long, not sixteen times."""
+    few = max(seconds_of_kinds(trace, 10000, **other) for _ in range(2))
+    many = min(seconds_of_kinds(trace, 40000, **other) for _ in range(2))
+    assert many < 8 * few, (few, many)
+
+
+def check_front(trace):
+    """Of collectives that none has done the first is the one that it is about."""
+    path = trace.folder + "/kinds.json"
+    change_entries(
+        trace,
+        path,
+        lambda e: [
+            numbered(e, i, state="started" if i >= 3 else "completed", finished_ns=0)
+            for i in range(9)
+        ],
+    )
+    assert trace.json(path)["stalled_at"] == 4
+    change_entries(
+        trace,
+        path,
+        lambda e: [numbered(e, i, state="started", finished_ns=0) for i in range(9)],
+    )
+    assert trace.json(path)["stalled_at"] == 1
+
+
 def check_damaged(trace):
     path = trace.folder + "/damaged.json"
     lines = read(trace.path("rank_0")).split("\n")
@@ -237,6 +311,10 @@ def main():
         check_parts(trace)
         check_asked(trace)
         check_chrome(trace)
+        check_kinds(trace)
+        check_many_kinds(trace)
+        check_many_kinds(trace, state="started", finished_ns=0)
+        check_front(trace)
         check_damaged(trace)
         check_truncated(trace, "rank_0")
         check_truncated(trace, "merged")
