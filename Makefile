@@ -189,7 +189,8 @@ command_sources := \
   src/cli/overlap_report.c src/cli/overlap_run.c src/cli/progress.c \
   src/cli/report.c \
   src/cli/run.c src/cli/supervise.c src/cli/symbols.c src/cli/trace.c \
-  src/cli/trace_figures.c src/cli/trace_read.c src/cli/trace_report.c \
+  src/cli/trace_entry.c src/cli/trace_figures.c src/cli/trace_read.c \
+  src/cli/trace_report.c src/cli/trace_value.c \
   src/cli/train.c
 # The drop-in libraries: those of the host platform's sources, and forwarders.
 drop_in_sources := \
@@ -322,8 +323,9 @@ demo: $(out)/cohort
 	$(Q)$< demo
 
 $(dir)/src/cli/symbols.o: extra = $(call with,libdw,-DHAVE_LIBDW)
-$(dir)/src/cli/trace_read.o: extra = $(call with,json-c,-DHAVE_JSON_C)
-$(dir)/src/cli/symbols.o $(dir)/src/cli/trace_read.o: $(dir)/optional
+json_objects := $(addprefix $(dir)/src/cli/trace_,entry.o read.o value.o)
+$(json_objects): extra = $(call with,json-c,-DHAVE_JSON_C)
+$(dir)/src/cli/symbols.o $(json_objects): $(dir)/optional
 $(dir)/optional: FORCE
 	@mkdir -p $(@D)
 	@echo '$(optional)' | cmp -s - $@ || echo '$(optional)' >$@

@@ -12,8 +12,6 @@
 
 struct json;
 
-#define TRACE_PROBLEMS 64
-
 /* What the files had in them, put together. */
 struct trace {
 	struct flight flight; /* of the ranks that there are, in their order */
@@ -21,7 +19,7 @@ struct trace {
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
 
 	/* What is wrong with the files, a line for each. */
-	char problems[TRACE_PROBLEMS][256];
+	char **problems;
 	int n_problems;
 };
 

@@ -9,73 +9,52 @@
 
 #include "trace.h"
 
+#include <stdlib.h>
+
 #include "cli.h"
 
 #ifdef HAVE_JSON_C
 
 #include <errno.h>
-#include <json-c/json.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "guard/dump.h"
+#include "trace_value.h"
 
 typedef struct json_object object;
 
-/* Room for what tells dumps of one name apart, see dump.h. */
-#define OF_SIZE 112
+/* Room for what tells dumps of one name apart: HOST.PID.SERIAL. */
+#define OF_SIZE 96
 
-/* Which dump something is from. */
-struct source {
-	char process[96]; /* HOST.PID.SERIAL */
-	unsigned verdict; /* its number, 0: it was asked for */
-	char of[OF_SIZE]; /* all of that */
-};
+/* Bytes of a file that are read. */
+#define FILE_MOST ((size_t)1 << 30)
 
 /* A rank as it is put together. */
 struct part {
 	struct flight_rank rank;
 	size_t room;
 	size_t recorded; /* entries that its file says it has */
-	bool is_whole;   /* from a file of its own, not from a merged one */
-	struct source source;
+	char of[OF_SIZE];
 };
 
 struct reader {
 	struct trace *trace;
-	bool has_facts;
-	struct source facts; /* where they are from */
 	int n;
 	struct part *parts; /* room for COHORT_MAX_RANKS */
 
 	/* Of the file that is being read. */
 	const char *file;
-	struct source source;
-	struct part *part; /* that entries are of, NULL: of none to be kept */
-	size_t damaged;
-	bool is_whole;
+	struct values values;
+	char of[OF_SIZE];
+	struct part now; /* that entries are of, */
+	bool has_part;   /* false: of none to be kept */
+	bool is_whole;   /* it is of one rank, and not a merged one */
+	size_t damaged;  /* lines */
+	size_t left_out; /* entries with wrong values */
 };
-
-static void problem(struct reader *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void problem(struct reader *r, const char *format, ...)
-{
-	struct trace *t = r->trace;
-	struct text text;
-	va_list args;
-	int i = t->n_problems < TRACE_PROBLEMS ? t->n_problems++
-	                                       : TRACE_PROBLEMS - 1;
-	char line[200];
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	text = (struct text){ t->problems[i], sizeof(t->problems[i]) };
-	text_add(&text, "%s: %s", r->file, line);
-}
 
 /* Memory that was asked for, or the end. */
 static void *need(void *memory)
@@ -87,265 +66,185 @@ static void *need(void *memory)
 	return memory;
 }
 
+static void problem(struct reader *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void problem(struct reader *r, const char *format, ...)
+{
+	struct trace *t = r->trace;
+	size_t size = ((size_t)t->n_problems + 1) * sizeof(*t->problems);
+	char line[256], *text;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	size = strlen(r->file) + strlen(line) + sizeof(": ");
+	text = need(malloc(size));
+	snprintf(text, size, "%s: %s", r->file, line);
+	t->problems = need(realloc(t->problems, ((size_t)t->n_problems + 1) *
+	                                                sizeof(*t->problems)));
+	t->problems[t->n_problems++] = text;
+}
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* ---- values ----------------------------------------------------------- */
 
-static object *member(object *o, const char *key)
+static const char *trigger_name(int trigger)
 {
-	object *value = NULL;
+	static const char *const names[] = { "verdict", "call", "signal",
+		                             "fifo" };
 
-	if (json_object_is_type(o, json_type_object))
-		json_object_object_get_ex(o, key, &value);
-	return value;
+	return names[trigger];
 }
 
-static uint64_t get_uint(object *o, const char *key)
+static int get_verdict(struct values *v, object *o)
 {
-	object *value = member(o, key);
-
-	return json_object_is_type(value, json_type_int)
-	               ? json_object_get_uint64(value)
-	               : 0;
+	return value_name(v, o, "kind", cohort_verdict_text, 256, "verdict");
 }
 
-static int get_int(object *o, const char *key, int otherwise)
+static void get_set(struct values *v, object *o, const char *key, uint64_t *set)
 {
-	object *value = member(o, key);
-
-	return json_object_is_type(value, json_type_int)
-	               ? json_object_get_int(value)
-	               : otherwise;
-}
-
-static const char *get_text(object *o, const char *key)
-{
-	object *value = member(o, key);
-
-	return json_object_is_type(value, json_type_string)
-	               ? json_object_get_string(value)
-	               : "";
-}
-
-/* The number of a name in a list, -1: it has none. */
-static int find_name(const char *name, const char *(*name_of)(int), int n)
-{
-	int i;
-
-	for (i = 0; i < n; i++)
-		if (strcmp(name, name_of(i)) == 0)
-			return i;
-	return -1;
-}
-
-static const char *kind_name(int kind)
-{
-	return op_name((enum op_kind)kind);
-}
-
-static int find_verdict(const char *name)
-{
-	int kind;
-
-	for (kind = 0; kind < 256; kind++)
-		if (strcmp(name, cohort_verdict_text(kind)) == 0)
-			return kind;
-	return COHORT_VERDICT_NONE;
-}
-
-static void get_set(object *o, const char *key, uint64_t *set)
-{
-	object *list = member(o, key);
-	size_t i;
+	object *list = value_list(v, o, key);
+	size_t i, n = list ? json_object_array_length(list) : 0;
 	int rank;
 
-	if (!json_object_is_type(list, json_type_array))
-		return;
-	for (i = 0; i < json_object_array_length(list); i++) {
-		rank = json_object_get_int(json_object_array_get_idx(list, i));
-		if (rank >= 0 && rank < COHORT_MAX_RANKS)
+	for (i = 0; i < n; i++) {
+		rank = value_int_at(v, list, key, i, 0, COHORT_MAX_RANKS - 1,
+		                    -1);
+		if (rank >= 0)
 			rank_set_add(set, rank);
 	}
 }
 
 /* ---- entries ---------------------------------------------------------- */
 
-/* The number of a tag, which is new if need be; 0: none. */
-static unsigned tag_number(struct flight_tag *tags, const char *text)
-{
-	unsigned i;
-
-	if (!*text)
-		return 0;
-	for (i = 0; i < TAG_SLOTS && tags[i].number; i++)
-		if (strcmp(tags[i].text, text) == 0)
-			return i + 1;
-	if (i == TAG_SLOTS)
-		return 0;
-	tags[i].number = i + 1;
-	snprintf(tags[i].text, sizeof(tags[i].text), "%s", text);
-	return i + 1;
-}
-
-static enum flight_state get_state(object *o)
-{
-	const char *state = get_text(o, "state");
-
-	return strcmp(state, "completed") == 0 ? FLIGHT_COMPLETED
-	       : strcmp(state, "started") == 0 ? FLIGHT_STARTED
-	                                       : FLIGHT_SCHEDULED;
-}
-
-/* True of the name of a call with host memory. */
-static bool is_from_host(const char *call)
-{
-	static const char end[] = "_host";
-	const size_t n = strlen(call), of = sizeof(end) - 1;
-
-	return n > of && strcmp(call + n - of, end) == 0;
-}
-
-/* False if it is no entry. */
-static bool read_entry(struct flight_rank *r, object *o, struct flight_op *op)
-{
-	int kind =
-		find_name(get_text(o, "first_call"), kind_name, OP_BATCH + 1);
-	int type =
-		find_name(get_text(o, "dtype"), type_name, COHORT_F8E5M2 + 1);
-	int redop = find_name(get_text(o, "reduce_op"), redop_name,
-	                      REDOP_PREMUL_SUM + 1);
-
-	if (kind < 0 || !get_uint(o, "record_id"))
-		return false;
-	*op = (struct flight_op){
-		.r = {
-			.ticket = get_uint(o, "record_id"),
-			.submitted_ns = get_uint(o, "submitted_ns"),
-			.started_ns = get_uint(o, "started_ns"),
-			.finished_ns = get_uint(o, "finished_ns"),
-			.is_batch = strcmp(get_text(o, "call"), "batch") == 0,
-			.from_host = is_from_host(get_text(o, "call")),
-			.kind = (enum op_kind)kind,
-			.type = type < 0 ? 0 : type,
-			.redop = redop < 0 ? 0 : redop,
-			.root = get_int(o, "root", get_int(o, "peer", 0)),
-			.n = get_uint(o, "tensors"),
-			.count = get_uint(o, "count"),
-			.bytes = get_uint(o, "bytes"),
-			.outcome = get_int(o, "outcome", COHORT_OK),
-			.tid = atoi(get_text(o, "thread_id")),
-			.tag = tag_number(r->tags, get_text(o, "tag")),
-			.label = tag_number(r->labels, get_text(o, "label")),
-		},
-		.number = get_uint(o, "collective"),
-		.pair = get_uint(o, "pair_seq_id"),
-		.timeout_ns = get_uint(o, "timeout_ms") * 1000000,
-		.state = get_state(o),
-	};
-	return true;
-}
-
 static void add_entry(struct reader *r, object *o)
 {
-	struct part *p = r->part;
+	struct part *p = &r->now;
 
-	if (!p)
+	if (!r->has_part)
 		return;
 	if (p->rank.n == p->room) {
 		p->room = p->room ? 2 * p->room : 256;
 		p->rank.ops = need(
 			realloc(p->rank.ops, p->room * sizeof(*p->rank.ops)));
 	}
-	if (read_entry(&p->rank, o, &p->rank.ops[p->rank.n]))
+	if (trace_entry(&r->values, &p->rank, o, &p->rank.ops[p->rank.n]))
 		p->rank.n++;
 	else
-		r->damaged++;
+		r->left_out++;
 }
 
-static void add_entries(struct reader *r, object *list)
+static void add_entries(struct reader *r, object *o)
 {
-	size_t i;
+	object *list = value_list(&r->values, o, "entries"), *one;
+	size_t i, n = list ? json_object_array_length(list) : 0;
 
-	if (!json_object_is_type(list, json_type_array))
-		return;
-	for (i = 0; i < json_object_array_length(list); i++)
-		add_entry(r, json_object_array_get_idx(list, i));
+	for (i = 0; i < n; i++) {
+		one = value_object_at(&r->values, list, "entries", i);
+		if (one)
+			add_entry(r, one);
+		else
+			r->left_out++;
+	}
 }
 
 /* ---- heads ------------------------------------------------------------ */
 
-static void read_cause(struct flight *f, object *o)
+static void read_cause(struct values *v, struct flight *f, object *o)
 {
-	f->cause.status = get_int(o, "status", COHORT_OK);
-	f->cause.kind = find_verdict(get_text(o, "kind"));
-	f->cause.rank = get_int(o, "rank", -1);
-	f->cause.collective = get_uint(o, "collective");
-	snprintf(f->cause.text, sizeof(f->cause.text), "%s",
-	         get_text(o, "text"));
+	f->cause.status =
+		value_int(v, o, "status", INT32_MIN, INT32_MAX, COHORT_SYSTEM);
+	f->cause.kind = get_verdict(v, o);
+	f->cause.rank = value_rank(v, o, "rank", -1);
+	f->cause.collective = value_count(v, o, "collective");
+	value_text(v, o, "text", f->cause.text, sizeof(f->cause.text));
 }
 
-static void read_verdict(struct flight *f, object *o)
+static void read_verdict(struct values *v, struct flight *f, object *o)
 {
-	if (!json_object_is_type(o, json_type_object))
+	f->has_verdict = true;
+	f->verdict.kind = get_verdict(v, o);
+	f->verdict.rank = value_rank(v, o, "rank", -1);
+	f->verdict.collective = value_count(v, o, "collective");
+	get_set(v, o, "joined", f->verdict.joined);
+	get_set(v, o, "missing", f->verdict.missing);
+	value_text(v, o, "text", f->text, sizeof(f->text));
+}
+
+/* What is 0 or empty in @f is not known. */
+static void read_facts(struct values *v, object *o, struct flight *f)
+{
+	object *cause = value_maybe(v, o, "cause");
+	object *verdict = value_maybe(v, o, "verdict");
+	int trigger;
+
+	value_text(v, o, "group", f->group, sizeof(f->group));
+	value_text(v, o, "host", f->host, sizeof(f->host));
+	f->generation = value_int(v, o, "generation", 1, INT32_MAX, 0);
+	f->world = value_int(v, o, "world", 1, COHORT_MAX_RANKS, 0);
+	f->pid = value_int(v, o, "pid", 1, INT32_MAX, 0);
+	f->serial = (unsigned)value_int(v, o, "serial", 0, INT32_MAX, 0);
+	f->now_ns = value_count(v, o, "monotonic_ns");
+	f->wall_ns = value_count(v, o, "wall_ns");
+	trigger = value_name(v, o, "trigger", trigger_name, 4, "trigger");
+	f->trigger = trigger < 0 ? NULL : trigger_name(trigger);
+	f->cause.rank = -1;
+	if (cause)
+		read_cause(v, f, cause);
+	if (verdict)
+		read_verdict(v, f, verdict);
+}
+
+/* Take from @one what is not known of all. */
+static void add_facts(struct flight *f, const struct flight *one)
+{
+	if (!*f->group)
+		memcpy(f->group, one->group, sizeof(f->group));
+	if (!f->generation)
+		f->generation = one->generation;
+	if (!f->world)
+		f->world = one->world;
+	if (!*f->host)
+		memcpy(f->host, one->host, sizeof(f->host));
+	if (!f->pid)
+		f->pid = one->pid;
+	if (!f->now_ns)
+		f->now_ns = one->now_ns;
+	if (!f->wall_ns)
+		f->wall_ns = one->wall_ns;
+	if (!f->trigger)
+		f->trigger = one->trigger;
+	if (f->cause.status == COHORT_OK)
+		f->cause = one->cause;
+	if (f->has_verdict || !one->has_verdict)
 		return;
 	f->has_verdict = true;
-	f->verdict.kind = find_verdict(get_text(o, "kind"));
-	f->verdict.rank = get_int(o, "rank", -1);
-	f->verdict.collective = get_uint(o, "collective");
-	f->verdict.deadline_ns = get_uint(o, "deadline_ns");
-	get_set(o, "joined", f->verdict.joined);
-	get_set(o, "missing", f->verdict.missing);
-	snprintf(f->text, sizeof(f->text), "%s", get_text(o, "text"));
-}
-
-static void read_source(struct source *s, object *o)
-{
-	char mark[DUMP_MARK];
-
-	snprintf(s->process, sizeof(s->process), "%.63s.%d.%d",
-	         get_text(o, "host"), get_int(o, "pid", 0),
-	         get_int(o, "serial", 0));
-	s->verdict = (unsigned)get_uint(o, "verdict_number");
-	snprintf(s->of, sizeof(s->of), "%s%s", s->process,
-	         dump_mark(s->verdict, mark));
-}
-
-/* The first verdict tells most, and what was asked for least: 0 less 1 is the greatest
- * number. */
-static bool is_better(const struct source *a, const struct source *b)
-{
-	return a->verdict - 1 < b->verdict - 1;
+	f->verdict = one->verdict;
+	memcpy(f->text, one->text, sizeof(f->text));
 }
 
 /* What all files have to agree about; false: this one is of something else. */
-static bool read_facts(struct reader *r, object *o)
+static bool meet_facts(struct reader *r, object *o)
 {
-	struct flight *f = &r->trace->flight;
-	const char *group = get_text(o, "group");
-	int generation = get_int(o, "generation", 0);
+	struct flight *f = &r->trace->flight, one = { .size = 0 };
 
-	read_source(&r->source, o);
-	if (r->has_facts &&
-	    (strcmp(group, f->group) != 0 || generation != f->generation)) {
-		problem(r, "is of group \"%s\", generation %d: left out", group,
-		        generation);
+	read_facts(&r->values, o, &one);
+	snprintf(r->of, sizeof(r->of), "%s.%d.%u", one.host, one.pid,
+	         one.serial);
+	if ((*one.group && *f->group && strcmp(one.group, f->group) != 0) ||
+	    (one.generation && f->generation &&
+	     one.generation != f->generation)) {
+		problem(r, "is of group \"%s\", generation %d: left out",
+		        one.group, one.generation);
 		return false;
 	}
-	if (r->has_facts && !is_better(&r->source, &r->facts))
-		return true;
-	r->has_facts = true;
-	r->facts = r->source;
-	snprintf(f->group, sizeof(f->group), "%s", group);
-	snprintf(f->host, sizeof(f->host), "%s", get_text(o, "host"));
-	f->generation = generation;
-	f->world = get_int(o, "world", 0);
-	f->pid = get_int(o, "pid", 0);
-	f->now_ns = get_uint(o, "monotonic_ns");
-	f->wall_ns = get_uint(o, "wall_ns");
-	f->trigger = strcmp(get_text(o, "trigger"), "verdict") == 0  ? "verdict"
-	             : strcmp(get_text(o, "trigger"), "signal") == 0 ? "signal"
-	             : strcmp(get_text(o, "trigger"), "fifo") == 0   ? "FIFO"
-	                                                             : "call";
-	read_cause(f, member(o, "cause"));
-	read_verdict(f, member(o, "verdict"));
+	add_facts(f, &one);
 	return true;
 }
 
@@ -360,115 +259,190 @@ static struct part *find_part(struct reader *r, int rank)
 	return &r->parts[r->n++];
 }
 
-/* True if the file's dump is the one to take a rank from, which may be of another
- * already; else that is told. */
-static bool choose_source(struct reader *r, struct part *p)
+/* Entries are of this rank from now on, until end_rank(). */
+static void begin_rank(struct reader *r, object *o)
 {
-	const struct source *now = &r->source, *other = &p->source;
-	bool is_it = strcmp(now->process, other->process) == 0 &&
-	             is_better(now, other);
+	struct values *v = &r->values;
+	int rank = value_rank(v, o, "rank", 0);
+	const struct part *other;
 
-	if (!*other->of || strcmp(now->of, other->of) == 0)
-		return true;
-	problem(r, "rank %d is of %s, not %s: %s left out", p->rank.rank,
-	        now->of, other->of, is_it ? "the latter is" : "it is");
-	if (is_it)
-		p->rank.n = 0;
-	return is_it;
-}
-
-/* Entries are of this rank from now on; those of its own file are more. */
-static void read_rank(struct reader *r, object *o)
-{
-	int rank = get_int(o, "rank", -1);
-	struct part *p;
-
-	r->part = NULL;
-	if (rank < 0 || rank >= COHORT_MAX_RANKS) {
-		r->damaged++;
+	if (rank < 0)
+		return;
+	other = find_part(r, rank);
+	if (*other->of && strcmp(other->of, r->of) != 0) {
+		problem(r, "rank %d is of %s, not %s: left out", rank, r->of,
+		        other->of);
 		return;
 	}
-	p = find_part(r, rank);
-	if (!choose_source(r, p) || (p->rank.n && !r->is_whole))
+	if (r->trace->flight.world && rank >= r->trace->flight.world)
+		problem(r, "is of rank %d, of a group of %d", rank,
+		        r->trace->flight.world);
+	r->has_part = true;
+	r->now = (struct part){
+		.rank = {
+			.rank = rank,
+			.device = value_int(v, o, "device", -1, INT32_MAX, -1),
+			.tid = value_int(v, o, "tid", 0, INT32_MAX, 0),
+			.lost = value_count(v, o, "lost"),
+			.last_enqueued = value_uint(v, o, "last_enqueued", 0,
+			                            VALUE_MOST, VALUE_MOST),
+		},
+		.recorded = value_count(v, o, "recorded"),
+	};
+	memcpy(r->now.of, r->of, sizeof(r->of));
+}
+
+static int by_ticket(const void *a, const void *b)
+{
+	uint64_t x = ((const struct flight_op *)a)->r.ticket;
+	uint64_t y = ((const struct flight_op *)b)->r.ticket;
+
+	return (x > y) - (x < y);
+}
+
+/* Have the operations in their order, each once. */
+static void sort_rank(struct reader *r)
+{
+	struct flight_rank *rank = &r->now.rank;
+	struct flight_op *ops = rank->ops;
+	size_t i, kept = 0;
+
+	if (rank->n)
+		qsort(ops, rank->n, sizeof(*ops), by_ticket);
+	for (i = 0; i < rank->n; i++)
+		if (!kept || ops[kept - 1].r.ticket != ops[i].r.ticket)
+			ops[kept++] = ops[i];
+	if (kept < rank->n)
+		problem(r, "%zu operation%s of rank %d %s there twice",
+		        rank->n - kept, plural(rank->n - kept), rank->rank,
+		        rank->n - kept == 1 ? "is" : "are");
+	rank->n = kept;
+}
+
+/* Of several files with a rank the one with most of its operations counts. */
+static void end_rank(struct reader *r)
+{
+	struct part *p;
+
+	if (!r->has_part)
 		return;
-	p->source = r->source;
-	p->rank.n = 0;
-	p->is_whole = r->is_whole;
-	p->recorded = get_uint(o, "recorded");
-	p->rank.device = get_int(o, "device", -1);
-	p->rank.tid = get_int(o, "tid", 0);
-	p->rank.alive = get_int(o, "alive", -1);
-	p->rank.lost = get_uint(o, "lost");
-	p->rank.last_enqueued = get_uint(o, "last_enqueued");
-	snprintf(p->rank.thread, sizeof(p->rank.thread), "%s",
-	         get_text(o, "thread"));
-	r->part = p;
+	r->has_part = false;
+	sort_rank(r);
+	if (r->is_whole && r->now.rank.n < r->now.recorded)
+		problem(r, "%zu of rank %d's %zu operations are missing",
+		        r->now.recorded - r->now.rank.n, r->now.rank.rank,
+		        r->now.recorded);
+	p = find_part(r, r->now.rank.rank);
+	if (*p->of && r->now.rank.n <= p->rank.n) {
+		free(r->now.rank.ops);
+		return;
+	}
+	free(p->rank.ops);
+	*p = r->now;
+}
+
+/* The ranks of a merged file. */
+static void read_ranks(struct reader *r, object *o)
+{
+	object *ranks = value_list(&r->values, o, "ranks"), *one;
+	size_t i, n = ranks ? json_object_array_length(ranks) : 0;
+
+	for (i = 0; i < n; i++) {
+		one = value_object_at(&r->values, ranks, "ranks", i);
+		if (!one)
+			continue;
+		begin_rank(r, one);
+		add_entries(r, one);
+		end_rank(r);
+	}
 }
 
 /* A head, or a whole file.  False if there is nothing to be had from it. */
 static bool read_head(struct reader *r, object *o)
 {
-	object *facts = member(o, "cohort"), *ranks = member(o, "ranks"), *one;
-	size_t i;
+	object *facts;
 
-	if (member(o, "traceEvents"))
+	if (json_object_object_get_ex(o, "traceEvents", NULL))
 		return false;
-	if (!facts) {
+	if (!json_object_object_get_ex(o, "cohort", NULL)) {
 		problem(r, "is no dump");
 		return false;
 	}
-	if (!read_facts(r, facts))
+	facts = value_object(&r->values, o, "cohort");
+	if (!facts || !meet_facts(r, facts))
 		return false;
-	r->is_whole = !ranks;
-	if (r->is_whole)
-		read_rank(r, facts);
-	add_entries(r, member(o, "entries"));
-	for (i = 0; ranks && i < json_object_array_length(ranks); i++) {
-		one = json_object_array_get_idx(ranks, i);
-		read_rank(r, one);
-		add_entries(r, member(one, "entries"));
+	r->is_whole = !json_object_object_get_ex(o, "ranks", NULL);
+	if (r->is_whole) {
+		begin_rank(r, facts);
+		add_entries(r, o);
+	} else {
+		read_ranks(r, o);
 	}
 	return true;
 }
 
 /* ---- files ------------------------------------------------------------ */
 
+/* @text, whose end is a zero, as JSON, NULL if it is none.  @rest_out: what is behind
+ * it. */
+static object *parse(const char *text, size_t n, const char **rest_out)
+{
+	json_tokener *tokener = need(json_tokener_new());
+	object *o = json_tokener_parse_ex(tokener, text, (int)n + 1);
+	size_t end = json_tokener_get_parse_end(tokener);
+
+	*rest_out = text + (end < n ? end : n);
+	json_tokener_free(tokener);
+	return o;
+}
+
 /* @line as JSON, with @end behind it if it is the begin of something; NULL if it is
- * neither. */
+ * no object. */
 static object *parse_line(const char *line, const char *end)
 {
 	size_t n = strlen(line);
 	char *text = need(malloc(n + strlen(end) + 1));
+	const char *rest;
 	object *o;
 
 	strcpy(text, line);
 	if (!*end && n && text[n - 1] == ',')
 		text[n - 1] = '\0';
 	strcat(text, end);
-	o = json_tokener_parse(text);
+	o = parse(text, strlen(text), &rest);
+	if (!json_object_is_type(o, json_type_object) || *rest) {
+		json_object_put(o);
+		o = NULL;
+	}
 	free(text);
 	return o;
 }
 
-/* Behind the head.  False: it is an end. */
-static bool read_line(struct reader *r, const char *line)
+static bool begins_with(const char *line, const char *begin)
 {
-	bool is_rank = strncmp(line, "{\"rank\":", 8) == 0;
-	object *o;
+	return strncmp(line, begin, strlen(begin)) == 0;
+}
 
-	if (*line == ']' || !*line)
-		return *line == ']' && line[1] == '}' && !line[2];
-	o = parse_line(line, is_rank ? "]}" : "");
-	if (!o) {
-		r->damaged++;
-		return true;
+/* Behind the head. */
+static void read_line(struct reader *r, const char *line)
+{
+	bool is_rank = !r->is_whole && begins_with(line, "{\"rank\":");
+	bool is_end = *line == ']';
+	object *o = NULL;
+
+	if (*line && !is_end) {
+		o = parse_line(line, is_rank ? "]}" : "");
+		r->damaged += !o;
 	}
-	if (is_rank)
-		read_rank(r, o);
-	else
+	/* What cannot be read may have been the begin of another rank. */
+	if (is_rank || is_end || (!o && !begins_with(line, "{\"record_id\":")))
+		if (!r->is_whole)
+			end_rank(r);
+	if (o && is_rank)
+		begin_rank(r, o);
+	else if (o)
 		add_entry(r, o);
 	json_object_put(o);
-	return true;
 }
 
 /* What is left of a file that is no JSON. */
@@ -487,56 +461,119 @@ static void salvage(struct reader *r, char *text)
 		problem(r, "is damaged, or ends in the middle");
 }
 
-static char *load(const char *file)
+/* A FIFO that nobody writes to is empty: nothing waits for a writer. */
+static int open_file(const char *file)
 {
-	FILE *f = fopen(file, "re");
-	char *text = NULL;
-	size_t n = 0, room = 0;
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	if (!f)
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, 0);
+	return fd;
+}
+
+/* All of a file and a zero; NULL if it cannot be read, with errno. */
+static char *load(const char *file, size_t *n_out)
+{
+	size_t n = 0, room = 1 << 16;
+	int fd = open_file(file), err;
+	ssize_t got;
+	char *text;
+
+	if (fd < 0)
 		return NULL;
+	text = need(malloc(room + 1));
 	do {
-		room = room ? 2 * room : 1 << 16;
-		text = need(realloc(text, room + 1));
-		n += fread(text + n, 1, room - n, f);
-	} while (n == room);
-	if (ferror(f)) {
+		if (n == room) {
+			room *= 2;
+			text = need(realloc(text, room + 1));
+		}
+		got = read(fd, text + n, room - n);
+		n += got > 0 ? (size_t)got : 0;
+	} while ((got > 0 && n < FILE_MOST) || (got < 0 && errno == EINTR));
+	err = got < 0 ? errno : got ? EFBIG : 0;
+	close(fd);
+	if (err) {
 		free(text);
-		text = NULL;
-	} else {
-		/* A zero ends what can be read. */
-		text[n] = '\0';
+		errno = err;
+		return NULL;
 	}
-	fclose(f);
+	text[n] = '\0';
+	*n_out = n;
 	return text;
+}
+
+/* A zero ends no text: what was on a disk that lost power may have many. */
+static void replace_zeros(char *text, size_t n)
+{
+	char *zero;
+
+	while ((zero = memchr(text, '\0', n))) {
+		*zero = '\1';
+		n -= (size_t)(zero + 1 - text);
+		text = zero + 1;
+	}
+}
+
+static void read_text(struct reader *r, char *text, size_t n)
+{
+	const char *rest;
+	object *o;
+
+	replace_zeros(text, n);
+	o = parse(text, n, &rest);
+	if (json_object_is_type(o, json_type_object)) {
+		read_head(r, o);
+		if (rest[strspn(rest, " \t\r\n")])
+			problem(r, "has more behind its end, which is not "
+			           "read");
+	} else {
+		salvage(r, text);
+	}
+	json_object_put(o);
+	end_rank(r);
+}
+
+/* What was wrong with the file. */
+static void tell(struct reader *r)
+{
+	const struct value_wrong *w = r->values.keys;
+	size_t more = r->values.wrong;
+
+	for (; w < r->values.keys + r->values.n; w++) {
+		more -= w->n;
+		if (w->n > 1)
+			problem(r, "%s, and %zu more", w->text, w->n - 1);
+		else
+			problem(r, "%s", w->text);
+	}
+	if (more)
+		problem(r, "%zu value%s of other keys %s wrong", more,
+		        plural(more), more == 1 ? "is" : "are");
+	if (r->left_out)
+		problem(r, "%zu operation%s with wrong values %s left out",
+		        r->left_out, plural(r->left_out),
+		        r->left_out == 1 ? "is" : "are");
+	if (r->damaged)
+		problem(r, "%zu line%s cannot be read", r->damaged,
+		        plural(r->damaged));
 }
 
 static void read_file(struct reader *r, const char *file)
 {
-	char *text = load(file);
-	object *o;
+	size_t n = 0;
+	char *text = load(file, &n);
 
 	r->file = file;
-	r->part = NULL;
-	r->damaged = 0;
-	if (!text) {
+	r->values = (struct values){ .n = 0 };
+	r->damaged = r->left_out = 0;
+	if (!text)
 		problem(r, "%s", strerror(errno));
-		return;
-	}
-	o = json_tokener_parse(text);
-	if (o)
-		read_head(r, o);
+	else if (!n)
+		problem(r, "is empty");
 	else
-		salvage(r, text);
-	json_object_put(o);
+		read_text(r, text, n);
+	tell(r);
 	free(text);
-	if (r->damaged)
-		problem(r, "%zu line%s cannot be read", r->damaged,
-		        r->damaged > 1 ? "s" : "");
-	if (r->part && r->is_whole && r->part->rank.n < r->part->recorded)
-		problem(r, "%zu of rank %d's %zu operations are missing",
-		        r->part->recorded - r->part->rank.n, r->part->rank.rank,
-		        r->part->recorded);
 }
 
 /* ---- putting it together ---------------------------------------------- */
@@ -545,14 +582,6 @@ static int by_rank(const void *a, const void *b)
 {
 	return ((const struct part *)a)->rank.rank -
 	       ((const struct part *)b)->rank.rank;
-}
-
-static int by_ticket(const void *a, const void *b)
-{
-	uint64_t x = ((const struct flight_op *)a)->r.ticket;
-	uint64_t y = ((const struct flight_op *)b)->r.ticket;
-
-	return (x > y) - (x < y);
 }
 
 static void put_together(struct reader *r)
@@ -581,7 +610,6 @@ static void put_together(struct reader *r)
 			       r->parts[i].rank.n * sizeof(*ops));
 		f->ranks[i] = r->parts[i].rank;
 		f->ranks[i].ops = ops;
-		qsort(ops, f->ranks[i].n, sizeof(*ops), by_ticket);
 	}
 	flight_meet(f);
 }
@@ -640,5 +668,10 @@ int trace_read(struct trace *trace, char *const *files, int n)
 
 void trace_free(struct trace *trace)
 {
+	int i;
+
+	for (i = 0; i < trace->n_problems; i++)
+		free(trace->problems[i]);
+	free(trace->problems);
 	flight_fini(&trace->flight);
 }

@@ -30,6 +30,7 @@ class Trace:
             capture_output=True,
             text=True,
             check=False,
+            timeout=100,
         )
         assert made.returncode == status, (arguments, made)
         return made
@@ -258,6 +259,122 @@ def check_damaged(trace):
     assert any("rank 1 is of" in p for p in found["problems"]), found
 
 
+def change(trace, what, old, new):
+    """What is found in a dump with one value of it changed."""
+    path = trace.folder + "/wrong.json"
+    text = read(trace.path(what))
+    assert old in text, old
+    write(path, text.replace(old, new, 1))
+    return trace.json(path)
+
+
+def check_wrong(trace):
+    """A wrong value is told, with its key, and the rest is read."""
+    count = len(json.loads(read(trace.path("rank_0")))["entries"])
+    found = change(trace, "rank_0", '"generation":1', '"generation":[]')
+    assert '"generation" is an array, not a whole number' in found["problems"][0]
+    assert found["ranks"][0]["operations"] == count and found["verdict"]["rank"] == 2
+    found = change(trace, "rank_0", '"verdict":{', '"verdict":7,"other":{')
+    assert '"verdict" is 7, not an object' in found["problems"][0], found
+    assert found["verdict"]["rank"] == 2, "of the cause"
+    found = change(trace, "rank_0", '"joined":[0', '"joined":[-1,true,5000,0')
+    assert '"joined" is -1, not from 0 to 1023, and 2 more' in found["problems"][0]
+    assert found["verdict"]["joined"] == [0, 1, 3], found
+    for old, new, told in (
+        ('"submitted_ns":', '"submitted_ns":-', '"submitted_ns" is -'),
+        ('"count":', '"count":1.0,"x":', '"count" is 1.0, not a whole number'),
+        ('"dtype":"', '"dtype":"x', "which is no type"),
+        ('"tensors":', '"x":', '"tensors" is missing'),
+    ):
+        found = change(trace, "rank_0", old, new)
+        assert told in found["problems"][1], (told, found["problems"])
+        assert f"1 of rank 0's {count} operations are" in found["problems"][0]
+        assert found["ranks"][0]["operations"] == count - 1, found["ranks"]
+    path = trace.folder + "/wrong.json"
+    write(path, '{"cohort":{},"ranks":5}')
+    assert '"ranks" is 5, not an array' in trace.run(path, status=1).stderr
+    write(path, read(trace.path("rank_1")) + "{}")
+    assert "has more behind its end" in trace.json(path)["problems"][0]
+
+
+def check_huge(trace):
+    """Numbers near 2^64 are no numbers of collectives, and nothing is endless."""
+    text = re.sub(r'("verdict":.*?"collective":)\d+', rf"\g<1>{2**64 - 4}",
+                  read(trace.path("rank_0")), count=1)
+    head, entries = text.split("\n", 1)
+    numbers = r'("(?:collective|last_enqueued)":)(\d+)'
+    last = max(int(n) for _, n in re.findall(numbers, entries))
+    entries = re.sub(numbers, lambda m: m[1] + str(
+        int(m[2]) and int(m[2]) + 2**64 - 1 - last), entries)
+    head = re.sub('"last_enqueued":[0-9]+', f'"last_enqueued":{2**64 - 1}', head)
+    path = trace.folder + "/wrong.json"
+    write(path, head + "\n" + entries)
+    assert len(trace.run(path).stdout) < 10000
+    for key in ("collective", "last_enqueued"):
+        told = f'"{key}" is {2**64 - 1 if key == "last_enqueued" else 2**64 - 4}, not'
+        assert any(told in p for p in trace.json(path)["problems"]), key
+
+
+def check_once(trace):
+    """A file that is given twice counts once, and a whole one more than its ruin."""
+    whole = trace.json(*trace.files())
+    again = trace.json(*trace.files(), *trace.files())
+    assert again == whole
+    path = trace.folder + "/half.json"
+    text = read(trace.path("rank_1"))
+    write(path, text[: len(text) // 2])
+    for files in ([path, *trace.files()], [*trace.files(), path]):
+        found = trace.json(*files)
+        assert found["ranks"] == whole["ranks"] and found["problems"], found
+    lines = text.split("\n")
+    write(path, "\n".join([lines[0], lines[1], *lines[1:]]))
+    found = trace.json(path)
+    assert "1 operation of rank 1 is there twice" in found["problems"][0], found
+    assert found["ranks"][0]["operations"] == len(lines) - 3
+
+
+def check_merged_head(trace):
+    """Entries behind the damaged head of a rank are not taken for another rank's."""
+    path = trace.folder + "/merged.json"
+    text = read(trace.path("merged"))
+    write(path, text.replace('{"rank":1,', '{"rank":1,,', 1))
+    found = trace.json(path)
+    assert [r["rank"] for r in found["ranks"]] == [0, 2, 3], found["ranks"]
+    whole = trace.json(trace.path("merged"))
+    assert found["ranks"][0]["operations"] == whole["ranks"][0]["operations"]
+    assert any("1 line cannot be read" in p for p in found["problems"])
+
+
+def check_no_files(trace):
+    """What is not a file that has something in it."""
+    path = trace.folder + "/fifo"
+    os.mkfifo(path)
+    empty = trace.folder + "/empty"
+    write(empty, "")
+    for file, told in (
+        (path, "is empty"),
+        (empty, "is empty"),
+        ("/dev/null", "is empty"),
+        (trace.folder, "Is a directory"),
+        ("", "No such file or directory"),
+        (trace.folder + "/" + "x" * 300, "File name too long"),
+    ):
+        made = trace.run(file, status=1)
+        assert f"{file}: {told}" in made.stderr, (file, made)
+        assert f"{file}: {told}" in trace.json(file, trace.path("merged"))["problems"]
+    if os.geteuid():
+        os.chmod(empty, 0)
+        assert "Permission denied" in trace.run(empty, status=1).stderr
+    with subprocess.Popen(["cat", trace.path("merged")], stdout=subprocess.PIPE) as cat:
+        made = subprocess.run(
+            [trace.cohort, "trace", "--json", "/dev/stdin"],
+            stdin=cat.stdout,
+            capture_output=True,
+            check=True,
+        )
+    assert json.loads(made.stdout) == trace.json(trace.path("merged"))
+
+
 def check_truncated(trace, what):
     """Cut anywhere: an answer or a complaint, and no more than there is."""
     path = trace.folder + "/cut.json"
@@ -316,6 +433,11 @@ def main():
         check_many_kinds(trace, state="started", finished_ns=0)
         check_front(trace)
         check_damaged(trace)
+        check_wrong(trace)
+        check_huge(trace)
+        check_once(trace)
+        check_merged_head(trace)
+        check_no_files(trace)
         check_truncated(trace, "rank_0")
         check_truncated(trace, "merged")
         check_garbage(trace)
