@@ -22,14 +22,17 @@ FOLDER may have dumps of several groups and generations: of one group, the last
 generation is taken unless told otherwise.  OF is HOST.PID.SERIAL, and _vN or
 _asked behind it, see cohort_dump(); if several processes have the same rank, only files
 with TEXT in that are taken.  A process's first verdict is taken if there are several
-dumps of it.  Exit status 0, or 1 with the reason.
+dumps of it.  Exit status 0, or 1 with the reason in one line: a file that is no dump, or
+has a wrong value, is named, and nothing is made.
 """
 
 import argparse
 import glob
 import json
+import math
 import os
 import pickle
+import re
 import sys
 
 TIMES = ("time_discovered_started_ns", "time_discovered_completed_ns")
@@ -46,17 +49,164 @@ class Wrong(Exception):
     """What keeps the files from being made, for people."""
 
 
+# ---- what a dump has to have -----------------------------------------------
+
+MOST_RANKS = 1024
+
+
+def is_whole(value, least=0, most=2**63 - 1):
+    return type(value) is int and least <= value <= most
+
+
+def is_text(value):
+    return isinstance(value, str)
+
+
+def is_list_of(value, check):
+    return isinstance(value, list) and all(map(check, value))
+
+
+def is_rank(value):
+    return is_whole(value, 0, MOST_RANKS - 1)
+
+
+def is_number_text(value):
+    return is_text(value) and re.fullmatch("[0-9]{1,19}", value, re.ASCII)
+
+
+def is_time(value):
+    return is_whole(value) or isinstance(value, float) and math.isfinite(value)
+
+
+TEXT = ("a string", is_text)
+WHOLE = ("a whole number from 0", is_whole)
+BOOL = ("true or false", lambda value: isinstance(value, bool))
+OBJECT = ("an object", lambda value: isinstance(value, dict))
+SIZES = (
+    "a list of lists of whole numbers",
+    lambda value: is_list_of(value, lambda size: is_list_of(size, is_whole)),
+)
+TYPES = ("a list of strings", lambda value: is_list_of(value, is_text))
+RANK = (f"a rank from 0 to {MOST_RANKS - 1}", is_rank)
+
+HEAD = {
+    "version": TEXT,
+    "comm_lib_version": TEXT,
+    "pg_config": OBJECT,
+    "pg_status": OBJECT,
+    "cohort": OBJECT,
+    "entries": ("a list", lambda value: isinstance(value, list)),
+}
+GROUP = {"name": TEXT, "desc": TEXT, "ranks": TEXT}
+STATUS = {
+    f"last_{what}_collective": ("a whole number as text", is_number_text)
+    for what in ("enqueued", "started", "completed")
+}
+FACTS = {
+    "group": TEXT,
+    "generation": WHOLE,
+    "host": TEXT,
+    "pid": WHOLE,
+    "serial": WHOLE,
+    "verdict_number": WHOLE,
+    "rank": RANK,
+    "world": (
+        f"a number of ranks from 1 to {MOST_RANKS}",
+        lambda value: is_whole(value, 1, MOST_RANKS),
+    ),
+    "lost": WHOLE,
+}
+ENTRY = {
+    "record_id": WHOLE,
+    "pg_id": WHOLE,
+    "process_group": (
+        "a list of two strings",
+        lambda value: is_list_of(value, is_text) and len(value) == 2,
+    ),
+    "thread_name": TEXT,
+    "thread_id": TEXT,
+    "collective_seq_id": WHOLE,
+    "p2p_seq_id": WHOLE,
+    "op_id": WHOLE,
+    "profiling_name": TEXT,
+    "time_created_ns": WHOLE,
+    "input_sizes": SIZES,
+    "input_dtypes": TYPES,
+    "output_sizes": SIZES,
+    "output_dtypes": TYPES,
+    "state": (
+        "a state",
+        lambda value: value in ("scheduled", "started", "completed"),
+    ),
+    "time_discovered_started_ns": WHOLE,
+    "time_discovered_completed_ns": WHOLE,
+    "retired": BOOL,
+    "timeout_ms": WHOLE,
+    "is_p2p": BOOL,
+    "collective": WHOLE,
+    "pair_seq_id": WHOLE,
+}
+
+
+def spell(value):
+    """A value on one line, cut where it is long."""
+    text = json.dumps(value) if not isinstance(value, (dict, list)) else (
+        "an object" if isinstance(value, dict) else "a list"
+    )
+    return text if len(text) <= 60 else text[:60] + "..."
+
+
+def check(path, where, value, keys):
+    """Raise Wrong unless @value is an object with @keys as they have to be."""
+    if not isinstance(value, dict):
+        raise Wrong(f"{path}: {where} is {spell(value)}, not an object")
+    for key, (what, is_right) in keys.items():
+        name = f'{where} "{key}"'.lstrip()
+        if key not in value:
+            raise Wrong(f"{path}: {name} is missing")
+        if not is_right(value[key]):
+            raise Wrong(f"{path}: {name} is {spell(value[key])}, not {what}")
+
+
+def check_entry(path, number, entry):
+    where = f"entry {number}:"
+    check(path, where, entry, ENTRY)
+    if "duration_ms" in entry:
+        check(path, where, entry, {"duration_ms": ("a time", is_time)})
+    if entry["is_p2p"]:
+        check(path, where, entry, {"peer": RANK})
+
+
+def check_dump(path, dump):
+    check(path, "", dump, HEAD)
+    if dump["version"].split(".")[0] != "2":
+        raise Wrong(f'{path}: "version" is {spell(dump["version"])}, not 2.x')
+    check(path, '"cohort":', dump["cohort"], FACTS)
+    for name, group in dump["pg_config"].items():
+        check(path, f'"pg_config": {spell(name)}:', group, GROUP)
+    for name, counts in dump["pg_status"].items():
+        check(path, f'"pg_status": {spell(name)}:', counts, STATUS)
+    for number, entry in enumerate(dump["entries"]):
+        check_entry(path, number, entry)
+
+
 def load(path):
+    if not os.path.isfile(path):
+        raise Wrong(f"{path}: not a regular file")
     try:
         with open(path, encoding="utf-8") as file:
             dump = json.load(file)
+    except RecursionError as error:
+        raise Wrong(f"{path}: too deeply nested") from error
     except (OSError, ValueError) as error:
         raise Wrong(f"{path}: {error}") from error
-    if not isinstance(dump, dict) or "cohort" not in dump or "entries" not in dump:
+    if not isinstance(dump, dict) or "cohort" not in dump:
         raise Wrong(f"{path}: not a dump of a rank")
-    if dump["version"].split(".")[0] != "2":
-        raise Wrong(f"{path}: version {dump['version']}, not 2.x")
+    check_dump(path, dump)
     return dump
+
+
+# ---- which dumps -----------------------------------------------------------
 
 
 def name_of(dump):
@@ -103,6 +253,9 @@ def choose(dumps, group, generation):
     if not chosen:
         raise Wrong(f"no dump of group {group}, generation {generation}")
     return chosen
+
+
+# ---- what is made ----------------------------------------------------------
 
 
 def direction(entry, rank):
@@ -208,7 +361,7 @@ def groups_of(dump, entries):
 
 def convert(dump, entries):
     status = {
-        pg: {key: int(value) for key, value in counts.items()}
+        pg: {key: int(counts[key]) for key in STATUS}
         for pg, counts in dump["pg_status"].items()
     }
     return {
@@ -243,7 +396,12 @@ def run(options):
         with open(os.path.join(options.out, f"rank_{rank}"), "wb") as file:
             pickle.dump(convert(dump, entries[rank]), file)
     warn_of_missing(chosen)
-    print(f"{len(chosen)} files in {options.out}")
+    print(f"{len(chosen)} files in {one_line(options.out)}")
+
+
+def one_line(what):
+    """As text that any terminal shows: names come from files."""
+    return "".join(c if c.isprintable() else "?" for c in str(what))
 
 
 def main():
@@ -258,7 +416,7 @@ def main():
     try:
         run(parser.parse_args())
     except (Wrong, OSError) as error:
-        print(f"fr2pickle.py: {error}", file=sys.stderr)
+        print(f"fr2pickle.py: {one_line(error)}", file=sys.stderr)
         return 1
     return 0
 

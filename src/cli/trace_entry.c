@@ -22,19 +22,19 @@ static const char *state_name(int state)
 }
 
 /* The number of a tag, which is new if need be; 0: none. */
-static unsigned tag_number(struct flight_rank *r, const char *text)
+static unsigned tag_number(struct flight_tag *tags, const char *text)
 {
 	unsigned i;
 
 	if (!*text)
 		return 0;
-	for (i = 0; i < TAG_SLOTS && r->tags[i].number; i++)
-		if (strcmp(r->tags[i].text, text) == 0)
+	for (i = 0; i < TAG_SLOTS && tags[i].number; i++)
+		if (strcmp(tags[i].text, text) == 0)
 			return i + 1;
 	if (i == TAG_SLOTS)
 		return 0;
-	r->tags[i].number = i + 1;
-	snprintf(r->tags[i].text, sizeof(r->tags[i].text), "%s", text);
+	tags[i].number = i + 1;
+	snprintf(tags[i].text, sizeof(tags[i].text), "%s", text);
 	return i + 1;
 }
 
@@ -78,7 +78,7 @@ bool trace_entry(struct values *v, struct flight_rank *r, object *o,
                  struct flight_op *op)
 {
 	size_t wrong = v->wrong;
-	char tag[TAG_SIZE];
+	char tag[TAG_SIZE], label[TAG_SIZE];
 	int state;
 
 	*op = (struct flight_op){ .r = { .ticket = 0 } };
@@ -92,10 +92,12 @@ bool trace_entry(struct values *v, struct flight_rank *r, object *o,
 	state = value_name(v, o, "state", state_name, FLIGHT_COMPLETED + 1,
 	                   "state");
 	value_text(v, o, "tag", tag, sizeof(tag));
+	value_text(v, o, "label", label, sizeof(label));
 	if (v->wrong > wrong)
 		return false;
 	op->state = (enum flight_state)state;
-	op->r.tag = tag_number(r, tag);
+	op->r.tag = tag_number(r->tags, tag);
+	op->r.label = tag_number(r->labels, label);
 	return true;
 }
 

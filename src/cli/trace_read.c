@@ -24,10 +24,16 @@
 
 #include "trace_value.h"
 
+#include "guard/dump.h"
+
 typedef struct json_object object;
 
-/* Room for what tells dumps of one name apart: HOST.PID.SERIAL. */
-#define OF_SIZE 96
+/* Which dump something is from. */
+struct source {
+	char process[96];        /* HOST.PID.SERIAL; "": from none */
+	unsigned verdict;        /* its number, 0: it was asked for */
+	char of[96 + DUMP_MARK]; /* all of that, see dump.h */
+};
 
 /* Bytes of a file that are read. */
 #define FILE_MOST ((size_t)1 << 30)
@@ -37,18 +43,19 @@ struct part {
 	struct flight_rank rank;
 	size_t room;
 	size_t recorded; /* entries that its file says it has */
-	char of[OF_SIZE];
+	struct source source;
 };
 
 struct reader {
 	struct trace *trace;
+	struct source facts; /* where the trace's are from */
 	int n;
 	struct part *parts; /* room for COHORT_MAX_RANKS */
 
 	/* Of the file that is being read. */
 	const char *file;
 	struct values values;
-	char of[OF_SIZE];
+	struct source source;
 	struct part now; /* that entries are of, */
 	bool has_part;   /* false: of none to be kept */
 	bool is_whole;   /* it is of one rank, and not a merged one */
@@ -190,6 +197,8 @@ static void read_facts(struct values *v, object *o, struct flight *f)
 	f->world = value_int(v, o, "world", 1, COHORT_MAX_RANKS, 0);
 	f->pid = value_int(v, o, "pid", 1, INT32_MAX, 0);
 	f->serial = (unsigned)value_int(v, o, "serial", 0, INT32_MAX, 0);
+	f->verdict_number =
+		(unsigned)value_int(v, o, "verdict_number", 0, INT32_MAX, 0);
 	f->now_ns = value_count(v, o, "monotonic_ns");
 	f->wall_ns = value_count(v, o, "wall_ns");
 	trigger = value_name(v, o, "trigger", trigger_name, 4, "trigger");
@@ -229,20 +238,44 @@ static void add_facts(struct flight *f, const struct flight *one)
 	memcpy(f->text, one->text, sizeof(f->text));
 }
 
+static struct source source_of(const struct flight *f)
+{
+	struct source s = { .verdict = f->verdict_number };
+	char mark[DUMP_MARK];
+
+	snprintf(s.process, sizeof(s.process), "%.63s.%d.%u", f->host, f->pid,
+	         f->serial);
+	snprintf(s.of, sizeof(s.of), "%s%s", s.process,
+	         dump_mark(s.verdict, mark));
+	return s;
+}
+
+/* The first verdict tells most, and what was asked for least: 0 less 1 is the greatest
+ * number. */
+static bool is_better(const struct source *a, const struct source *b)
+{
+	return a->verdict - 1 < b->verdict - 1;
+}
+
 /* What all files have to agree about; false: this one is of something else. */
 static bool meet_facts(struct reader *r, object *o)
 {
-	struct flight *f = &r->trace->flight, one = { .size = 0 };
+	struct flight *f = &r->trace->flight, one = { .size = 0 }, former;
 
 	read_facts(&r->values, o, &one);
-	snprintf(r->of, sizeof(r->of), "%s.%d.%u", one.host, one.pid,
-	         one.serial);
+	r->source = source_of(&one);
 	if ((*one.group && *f->group && strcmp(one.group, f->group) != 0) ||
 	    (one.generation && f->generation &&
 	     one.generation != f->generation)) {
 		problem(r, "is of group \"%s\", generation %d: left out",
 		        one.group, one.generation);
 		return false;
+	}
+	if (!*r->facts.of || is_better(&r->source, &r->facts)) {
+		r->facts = r->source;
+		former = *f;
+		*f = one;
+		one = former;
 	}
 	add_facts(f, &one);
 	return true;
@@ -259,21 +292,33 @@ static struct part *find_part(struct reader *r, int rank)
 	return &r->parts[r->n++];
 }
 
+/* True if the file's dump is the one to take @p from, which may be of another already:
+ * then that is told, and the worse one dropped. */
+static bool choose_source(struct reader *r, struct part *p)
+{
+	const struct source *now = &r->source, *other = &p->source;
+	bool is_it = strcmp(now->process, other->process) == 0 &&
+	             is_better(now, other);
+
+	if (!*other->of || strcmp(now->of, other->of) == 0)
+		return true;
+	problem(r, "rank %d is of %s, not %s: %s left out", p->rank.rank,
+	        now->of, other->of, is_it ? "the latter is" : "it is");
+	if (!is_it)
+		return false;
+	free(p->rank.ops);
+	*p = (struct part){ .rank = { .rank = p->rank.rank } };
+	return true;
+}
+
 /* Entries are of this rank from now on, until end_rank(). */
 static void begin_rank(struct reader *r, object *o)
 {
 	struct values *v = &r->values;
 	int rank = value_rank(v, o, "rank", 0);
-	const struct part *other;
 
-	if (rank < 0)
+	if (rank < 0 || !choose_source(r, find_part(r, rank)))
 		return;
-	other = find_part(r, rank);
-	if (*other->of && strcmp(other->of, r->of) != 0) {
-		problem(r, "rank %d is of %s, not %s: left out", rank, r->of,
-		        other->of);
-		return;
-	}
 	if (r->trace->flight.world && rank >= r->trace->flight.world)
 		problem(r, "is of rank %d, of a group of %d", rank,
 		        r->trace->flight.world);
@@ -288,8 +333,8 @@ static void begin_rank(struct reader *r, object *o)
 			                            VALUE_MOST, VALUE_MOST),
 		},
 		.recorded = value_count(v, o, "recorded"),
+		.source = r->source,
 	};
-	memcpy(r->now.of, r->of, sizeof(r->of));
 }
 
 static int by_ticket(const void *a, const void *b)
@@ -333,7 +378,7 @@ static void end_rank(struct reader *r)
 		        r->now.recorded - r->now.rank.n, r->now.rank.rank,
 		        r->now.recorded);
 	p = find_part(r, r->now.rank.rank);
-	if (*p->of && r->now.rank.n <= p->rank.n) {
+	if (*p->source.of && r->now.rank.n <= p->rank.n) {
 		free(r->now.rank.ops);
 		return;
 	}
