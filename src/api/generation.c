@@ -103,6 +103,8 @@ const struct cohort_comm *generation_occupied(const struct generation *g)
 	const struct cohort_comm *c = occupied(g->clique);
 	const struct generation *child;
 
+	if (c) /* which may be making a child */
+		return c;
 	for (child = first_child(g); child && !c; child = next_child(child))
 		c = generation_occupied(child);
 	return c;
