@@ -34,8 +34,8 @@ static int pushed_check(const struct cohort_deadlines *d)
 				"the group's",
 				of_the_group[i].name,
 				(unsigned long long)of_the_group[i].ns);
-	return reserved_check("deadlines", d->reserved,
-	                      sizeof(d->reserved) / sizeof(d->reserved[0]));
+	return reserved_check("deadlines->", d->reserved,
+	                      RESERVED_WORDS(d->reserved));
 }
 
 /* Of two deadlines; 0 is none. */

@@ -48,6 +48,21 @@ void cohort_group_options_init(struct cohort_group_options *options)
 	};
 }
 
+/* As far as an older caller has them. */
+static int options_check_reserved(const struct cohort_group_options *given)
+{
+	int rc = COHORT_OK;
+
+	if (given->size >= offsetof(struct cohort_group_options, policy))
+		rc = reserved_check("options->deadlines.",
+		                    given->deadlines.reserved,
+		                    RESERVED_WORDS(given->deadlines.reserved));
+	if (rc == COHORT_OK && given->size >= sizeof(*given))
+		rc = reserved_check("options->", given->reserved,
+		                    RESERVED_WORDS(given->reserved));
+	return rc;
+}
+
 /* The caller's options over the defaults.  An older caller's structure is
  * shorter, a newer one's may be longer if what is beyond asks for nothing. */
 static int options_merge(const struct cohort_group_options *given,
@@ -71,6 +86,9 @@ static int options_merge(const struct cohort_group_options *given,
 			                 "options asks for something that "
 			                 "version %s does not know (byte %zu)",
 			                 cohort_version(), i);
+	rc = options_check_reserved(given);
+	if (rc != COHORT_OK)
+		return rc;
 #define READ(field)                                                            \
 	if (given->size >= offsetof(struct cohort_group_options, field) +      \
 	                           sizeof(o->field) &&                         \

@@ -11,6 +11,8 @@
 
 #include "base/status.h"
 
+#define RESERVED_WORDS(array) (sizeof(array) / sizeof((array)[0]))
+
 /* No version has more; so a size that was never set is seen, as a rule. */
 #define SIZED_MOST 4096
 
@@ -35,8 +37,8 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 	memcpy(to, from, size < known ? size : known);
 }
 
-/* COHORT_INVALID unless the @n reserved words of argument @name are 0: what they ask for
- * is of a later version. */
+/* COHORT_INVALID unless the @n reserved words behind @name, "options->", are 0: what they
+ * ask for is of a later version. */
 static inline int reserved_check(const char *name, const uint64_t *words,
                                  size_t n)
 {
@@ -45,7 +47,7 @@ static inline int reserved_check(const char *name, const uint64_t *words,
 	for (i = 0; i < n; i++)
 		if (words[i])
 			return error_set(COHORT_INVALID,
-			                 "%s->reserved[%zu] is %llu, not 0: "
+			                 "%sreserved[%zu] is %llu, not 0: "
 			                 "version %s does not know what that "
 			                 "asks for",
 			                 name, i, (unsigned long long)words[i],
