@@ -9,7 +9,8 @@
  * order of its own, some by its own thread and some by helpers.  What comes out must
  * be, to the bit, what one thread makes of it.  In some rounds ranks are left with
  * their shards: those must be the same, and so must be, on every rank, what is then
- * gathered of them.  In some rounds delays are scripted, in some a rank aborts in the
+ * gathered of them.  In some rounds ranks give up steps by chance: nobody may count
+ * such a step, and everybody must count the others.  In some rounds delays are scripted, in some a rank aborts in the
  * middle of a step, or behind it: then nobody may touch gradients once finish has
  * answered, nor parameters once gather has.  However short the time that it is given,
  * 10,000 steps are done.
@@ -40,6 +41,9 @@ struct round {
 	struct cohort_reducer_options options;
 	struct chance chance;
 	bool views;
+	unsigned cancels; /* one step in so many, of each rank; 0: none */
+	/* Atomic; by how many ranks each step was given up, and counted. */
+	atomic_int cancelled[STEPS], counted[STEPS];
 	int abort_rank; /* -1: none */
 	uint64_t abort_step;
 	bool aborts_late; /* when the step is over */
@@ -58,14 +62,16 @@ struct helper {
 };
 
 struct rank {
-	const struct round *round;
+	struct round *round;
 	struct cohort_comm *comm;
 	struct cohort_reducer *reducer;
 	struct buffer *gradients[PARAMETERS];
 	struct buffer *parameters[PARAMETERS]; /* to be gathered */
 	struct helper helpers[HELPERS];
 	uint64_t step;
-	bool is_over; /* written while the helpers wait */
+	int fails_at; /* where in its order the owner stops; -1: it does not */
+	bool is_skipped; /* the step */
+	bool is_over;    /* written while the helpers wait */
 };
 
 /* ---- values ----------------------------------------------------------- */
@@ -138,6 +144,8 @@ static int mark(struct rank *rank, int who)
 	}
 	for (j = 0; j < PARAMETERS && rc >= COHORT_OK; j++) {
 		i = order[j];
+		if (!who && j == rank->fails_at)
+			break;
 		if (chance_mix(rank->step, (uint64_t)i, (uint64_t)r) %
 		                    (HELPERS + 1) !=
 		            (uint64_t)who ||
@@ -216,36 +224,88 @@ static void abort_if(const struct rank *rank, bool late)
 	cohort_abort_put(handle);
 }
 
-static int step(struct rank *rank)
+/* Whether and where this rank's pass fails. */
+static void choose_failure(struct rank *rank)
 {
-	const struct round *round = rank->round;
-	bool counts = round->options.find_unused;
+	uint64_t x = chance_mix(rank->round->chance.seed + 7, rank->step,
+	                        (uint64_t)cohort_comm_rank(rank->comm));
+
+	rank->fails_at = -1;
+	if (rank->round->cancels && x % rank->round->cancels == 0)
+		rank->fails_at = (int)(x / 64 % (PARAMETERS / 2));
+}
+
+/* Give up; true if that was not too late.  Sometimes in small parts, of which the last
+ * are a finish. */
+static bool cancel(struct rank *rank, int *rc)
+{
+	struct round *round = rank->round;
+	uint64_t timeout = rank->step % 3 ? COHORT_FOREVER : 20000;
+
+	*rc = cohort_reducer_cancel(rank->reducer, timeout);
+	if (*rc == COHORT_ALREADY)
+		return false;
+	atomic_fetch_add(&round->cancelled[rank->step], 1);
+	while (*rc == COHORT_TIMED_OUT)
+		*rc = rank->step % 2
+		              ? cohort_reducer_finish(rank->reducer, timeout)
+		              : cohort_reducer_cancel(rank->reducer, timeout);
+	if (*rc == COHORT_OK)
+		*rc = COHORT_SKIP;
+	return true;
+}
+
+static int finish_or_cancel(struct rank *rank)
+{
+	int rc;
+
+	if (rank->fails_at >= 0 && cancel(rank, &rc))
+		return rc;
+	return finish(rank);
+}
+
+/* What finish has answered. */
+static void judge(struct rank *rank, int rc)
+{
+	struct round *round = rank->round;
 	float factor[RANKS];
 	bool any = chance_factors(&round->chance, rank->step, factor);
+
+	rank->is_skipped = rc == COHORT_SKIP;
+	if (rc == COHORT_OK) {
+		atomic_fetch_add(&round->counted[rank->step], 1);
+		if (round->options.weighted && !any)
+			stress_fail("step %lu counts, without any weight",
+			            (unsigned long)rank->step);
+		check(rank, factor);
+	}
+}
+
+static int step(struct rank *rank)
+{
+	bool counts = rank->round->options.find_unused;
 	int k, rc = begin(rank);
 
 	if (rc != COHORT_OK)
 		return rc;
+	choose_failure(rank);
 	for (k = 0; k < HELPERS; k++)
 		sem_post(&rank->helpers[k].begin);
 	rc = mark(rank, 0);
 	abort_if(rank, false);
 	/* What is not used is marked by nobody: helpers have to be done before the
-	 * finish.  Else they may be on their way out of ready meanwhile. */
-	if (counts)
+	 * finish, or the cancel.  Else they may be on their way out of ready
+	 * meanwhile. */
+	if (counts || rank->fails_at >= 0)
 		await_helpers(rank);
 	else if (rc == COHORT_OK)
 		rc = cohort_reducer_progress(rank->reducer, COHORT_FOREVER);
-	rc = finish(rank);
-	if (!counts)
+	rc = finish_or_cancel(rank);
+	if (!counts && rank->fails_at < 0)
 		await_helpers(rank);
 	abort_if(rank, true);
-	if (rc == (round->options.weighted && !any ? COHORT_SKIP : COHORT_OK)) {
-		if (rc == COHORT_OK)
-			check(rank, factor);
-		rc = COHORT_OK;
-	}
-	return rc;
+	judge(rank, rc);
+	return rc == COHORT_SKIP ? COHORT_OK : rc;
 }
 
 /* ---- parameters of shards --------------------------------------------- */
@@ -271,9 +331,9 @@ static int gather(struct rank *rank)
 	int i, rc;
 
 	if (!rank->round->options.sharded || rank->step % 4 == 3 ||
-	    (!chance_factors(&rank->round->chance, rank->step, factor) &&
-	     rank->round->options.weighted))
+	    rank->is_skipped)
 		return COHORT_OK;
+	chance_factors(&rank->round->chance, rank->step, factor);
 	for (i = 0; i < PARAMETERS; i++) {
 		at[i] = chance_count(i) ? rank->parameters[i]->data : NULL;
 		set_parameter(rank, i);
@@ -386,10 +446,33 @@ static void choose(struct round *round, uint64_t *seed)
 		round->abort_step = stress_random(seed) % STEPS;
 		round->aborts_late = stress_random(seed) % 2;
 	}
+	round->cancels =
+		stress_random(seed) % 2 * (1 + stress_random(seed) % 8);
+	for (k = 0; k < STEPS; k++)
+		round->cancelled[k] = round->counted[k] = 0;
 	for (k = 0; k < 8; k++)
 		ranks_fault((int)(stress_random(seed) % RANKS),
 		            stress_random(seed) % (STEPS * 4),
 		            COHORT_FAULT_DELAY, stress_random(seed) % 500000);
+}
+
+/* A step counts on all ranks or on none, and on none if any has given it up. */
+static void check_counted(struct round *round)
+{
+	float factor[RANKS];
+	int k;
+
+	for (k = 0; k < STEPS; k++) {
+		bool any = chance_factors(&round->chance, (uint64_t)k, factor);
+		bool counts = (any || !round->options.weighted) &&
+		              !round->cancelled[k];
+
+		if ((round->abort_rank < 0 || !counts) &&
+		    round->counted[k] != (counts ? RANKS : 0))
+			stress_fail("step %d: %d ranks have given it up, on %d "
+			            "it counts",
+			            k, round->cancelled[k], round->counted[k]);
+	}
 }
 
 /* Who asks for a number of rounds gets that. */
@@ -417,6 +500,7 @@ int main(int argc, char **argv)
 		if (rc != (round.abort_rank < 0 ? COHORT_OK : COHORT_ABORTED))
 			stress_fail("run: %d, %s", rc, cause.text);
 		ranks_must(cohort_group_close(group), "close");
+		check_counted(&round);
 		buffers_check();
 		cohort_sim_faults_clear();
 	}
