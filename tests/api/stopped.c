@@ -23,7 +23,7 @@ TestSuite(stopped, .timeout = 60);
 
 #define MS UINT64_C(1000000)
 #define DEADLINE (2000 * MS)
-#define STOP (2 * DEADLINE)
+#define STOP (DEADLINE + DEADLINE / 2)
 
 static struct cohort_group_options o;
 static struct cohort_group *group;
