@@ -34,8 +34,8 @@ static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 	text_add(t, ", last seen in ");
 	add_thread(t, r);
 	if (r->alive >= 0)
-		text_add(t, r->alive ? ", which is alive"
-		                     : ", which has exited");
+		text_add(t,
+		         r->alive ? ", which is alive" : ", which has exited");
 }
 
 void phrase_name(struct text *t, const struct rank_snapshot *r)

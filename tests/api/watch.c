@@ -1025,7 +1025,6 @@ Test(watch, the_exit_of_a_thread_is_told)
 	cause = cause_now();
 	expect_told(COHORT_VERDICT_THREAD_EXITED, 1, cause.text);
 	cr_assert_eq(told.seen[0].ranks[1].bound, 1);
-	cr_assert_eq(told.seen[0].ranks[1].alive, 0);
 }
 
 /* What on_verdict may do, and what not. */

@@ -30,7 +30,7 @@ struct verdicts {
 	sem_t gone_on; /* and has looked at its verdict once more */
 	char group[64];
 	atomic_int count;
-	int read;                                  /* by verdicts_next() */
+	int read; /* by verdicts_next() */
 	struct cohort_verdict seen[VERDICTS_ROOM];
 
 	/* Of the first ranks, without the stacks. */

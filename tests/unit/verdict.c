@@ -712,7 +712,8 @@ Test(verdict, of_many_that_are_missing_nothing_is_cut_off)
 			say_all_of(&ranks[i]);
 		ranks[1].stack = &stack;
 		text = stalled();
-		cr_assert_not_null(strstr(text, "its stack: asleep_in_here < "));
+		cr_assert_not_null(
+			strstr(text, "its stack: asleep_in_here < "));
 		cr_assert_null(strstr(text, "rank 5 (thread"), "%s", text);
 		cr_assert_str_neq(text + strlen(text) - 3, "...", "%s", text);
 	}
