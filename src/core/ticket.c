@@ -6,10 +6,11 @@
 
 #include "core/clique.h"
 
-/* @word is the newest done ticket of @ticket's slot, when @last was the last
- * given out.  A slot is taken again only when its operation is done. */
-static bool is_done(const struct clique *q, uint64_t ticket, uint32_t word,
-                    uint64_t last)
+/* @word is the newest ticket of @ticket's slot that has come so far, started or done,
+ * when @last was the last given out.  A slot is taken again only when its operation is
+ * done; how old that is, the 32 bits of the word do not tell. */
+static bool has_come(const struct clique *q, uint64_t ticket, uint32_t word,
+                     uint64_t last)
 {
 	if (last >= ticket && last - ticket >= q->slots)
 		return true;
@@ -24,16 +25,18 @@ bool comm_ticket_done(const struct cohort_comm *c, uint64_t ticket)
 	                                __ATOMIC_ACQUIRE);
 	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
 
-	return is_done(q, ticket, word, last);
+	return has_come(q, ticket, word, last);
 }
 
 bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
 {
+	const struct clique *q = c->clique;
 	/* Acquire: what came before in the stream.  Pairs with the mark. */
-	uint32_t word = __atomic_load_n(
-		&c->started[ticket & (c->clique->slots - 1)], __ATOMIC_ACQUIRE);
+	uint32_t word = __atomic_load_n(&c->started[ticket & (q->slots - 1)],
+	                                __ATOMIC_ACQUIRE);
+	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
 
-	return (int32_t)(word - (uint32_t)ticket) >= 0;
+	return has_come(q, ticket, word, last);
 }
 
 void comm_saw_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
@@ -83,8 +86,8 @@ bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)
 {
 	const struct clique *q = c->clique;
 
-	return is_done(q, ticket, c->done_then[ticket & (q->slots - 1)],
-	               c->last_then);
+	return has_come(q, ticket, c->done_then[ticket & (q->slots - 1)],
+	                c->last_then);
 }
 
 void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)

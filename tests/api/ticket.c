@@ -9,6 +9,7 @@
 #include <semaphore.h>
 #include <string.h>
 
+#include "core/clique.h"
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/failing.h"
@@ -184,6 +185,28 @@ Test(ticket, an_abort_releases_who_has_run_ahead)
 	cohort_group_abort(group, "enough");
 	pthread_join(thread, NULL);
 	cr_assert_eq(rc, COHORT_ABORTED);
+}
+
+/* After 2^31 tickets in between, which the words do not tell from 2^31 before. */
+Test(ticket, what_is_long_past_has_started_and_is_done_whatever_the_words_say)
+{
+	int32_t a = 1, b = 2;
+	uint64_t t = 0;
+	int i;
+
+	for (i = 0; i < 17; i++) {
+		ranks_sum(comms[1], &b);
+		t = ranks_sum(comms[0], &a);
+	}
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert(comm_ticket_started(comms[0], 1));
+	comms[0]->started[1] += UINT32_C(1) << 31;
+	comms[0]->done[1] += UINT32_C(1) << 31;
+	cr_assert(comm_ticket_done(comms[0], 1));
+	cr_assert(comm_ticket_started(comms[0], 1));
+	cr_assert(!comm_ticket_started(comms[0], t + 1));
+	comms[0]->started[1] -= UINT32_C(1) << 31;
+	comms[0]->done[1] -= UINT32_C(1) << 31;
 }
 
 /* ---- causes ----------------------------------------------------------- */
