@@ -127,7 +127,7 @@ library_sources := \
   src/api/reducer_launch.c src/api/reducer_memory.c \
   src/api/reducer_plan.c src/api/reducer_room.c \
   src/api/reducer_shard.c src/api/reducer_step.c \
-  src/api/register.c src/api/respawn.c src/api/split.c \
+  src/api/register.c src/api/respawn.c src/api/snapshot.c src/api/split.c \
   src/api/staging.c src/api/stats.c src/api/worker.c \
   src/base/backoff.c src/base/clock.c src/base/json.c src/base/outfile.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
@@ -223,7 +223,7 @@ api_sources := \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
   tests/api/stopped.c tests/api/stream_device.c tests/api/stuck.c tests/api/stuck_device.c tests/api/tag.c \
   tests/api/ticket.c \
-  tests/api/waits.c tests/api/watch.c
+  tests/api/snapshot.c tests/api/waits.c tests/api/watch.c
 platform_sources := \
   tests/platform/arguments.c tests/platform/calls.c tests/platform/capture.c \
   tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
@@ -253,7 +253,7 @@ stress_tests := collectives generations joins owner recorder recycled reducer sh
                 turns
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
-              respawn siblings splits stalls
+              respawn siblings snapshots splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \
   tests/fuzz/cuda.c tests/fuzz/extra.c tests/fuzz/life.c \

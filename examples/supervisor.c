@@ -5,11 +5,13 @@
  *
  * Ranks add numbers up.  In its third round rank 1 is busy with something that takes
  * longer than the deadline: the watchdog asks, and is told to wait on.  In its fifth
- * it is lost: then the group is ended, and goes on without the rank.
+ * it is lost: then the group is ended, and goes on without the rank.  Before that, a
+ * thread of the program's own prints what the ranks are doing.
  *
  *	cc supervisor.c -lcohort && ./a.out
  */
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,7 +27,31 @@ enum { WELL, BUSY, LOST };
 struct run {
 	atomic_int state;
 	sem_t go_on;
+
+	struct cohort_group *group;
+	sem_t look; /* the supervisor shall */
+	atomic_bool is_over;
 };
+
+/* A supervisor looks whenever it likes; this one, when a rank is away. */
+static void *supervise(void *arg)
+{
+	struct cohort_rank_report ranks[RANKS];
+	struct run *run = arg;
+	int r;
+
+	for (;;) {
+		while (sem_wait(&run->look))
+			;
+		if (atomic_load(&run->is_over))
+			return NULL;
+		if (cohort_group_snapshot(run->group, ranks, RANKS,
+		                          sizeof(ranks[0])) != COHORT_OK)
+			fprintf(stderr, "%s\n", cohort_last_error());
+		for (r = 0; r < cohort_group_size(run->group); r++)
+			fprintf(stderr, "%s\n", ranks[r].text);
+	}
+}
 
 /* On a thread of the group, with no lock held.  0: wait on. */
 static int decide(const struct cohort_verdict *verdict, void *user)
@@ -48,6 +74,7 @@ static int decide(const struct cohort_verdict *verdict, void *user)
 static void be_away(struct run *run, int state)
 {
 	atomic_store(&run->state, state);
+	sem_post(&run->look);
 	while (sem_wait(&run->go_on))
 		;
 }
@@ -87,9 +114,11 @@ int main(void)
 	struct cohort_group *group;
 	struct cohort_cause cause;
 	static struct run run;
+	pthread_t supervisor;
 	int rc;
 
 	sem_init(&run.go_on, 0, 0);
+	sem_init(&run.look, 0, 0);
 	cohort_group_options_init(&options);
 	options.platform = COHORT_PLATFORM_HOST;
 	options.policy = COHORT_POLICY_ASK;
@@ -100,6 +129,9 @@ int main(void)
 		fprintf(stderr, "%s\n", cohort_last_error());
 		return 1;
 	}
+	run.group = group;
+	if (pthread_create(&supervisor, NULL, supervise, &run))
+		return 1;
 	while ((rc = cohort_group_run(group, work, &run, &cause)) !=
 	       COHORT_OK) {
 		printf("lost: rank %d of generation %d\n", cause.rank,
@@ -108,6 +140,9 @@ int main(void)
 		    cohort_group_respawn(group, &cause.rank, 1) != COHORT_OK)
 			break;
 	}
+	atomic_store(&run.is_over, true);
+	sem_post(&run.look);
+	pthread_join(supervisor, NULL);
 	return cohort_group_close(group) == COHORT_OK && rc == COHORT_OK ? 0
 	                                                                 : 1;
 }

@@ -69,7 +69,8 @@
  * calls (collectives, cohort_group_alloc(), _free() and _copy()) are for one thread at a
  * time, which submits for all ranks.  Facts of a
  * group or a communicator, cohort_group_wait(), cohort_group_abandoned(),
- * cohort_comm_abort_handle(), cohort_stats(), cohort_stats_write() and cohort_dump() are
+ * cohort_comm_abort_handle(), cohort_stats(), cohort_stats_write(), cohort_dump(),
+ * cohort_group_snapshot() and cohort_comm_snapshot() are
  * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all of
  * them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
  * cohort_comm_join()) may overlap with everything.
@@ -440,7 +441,7 @@ enum cohort_verdict_kind {
  * version does not know, a text that says so.  Any thread; does not block. */
 COHORT_API const char *cohort_verdict_text(int kind);
 
-/* What a verdict says of one rank. */
+/* What a verdict, or a snapshot, says of one rank. */
 struct cohort_rank_report {
 	int rank;
 	int device;
@@ -449,8 +450,8 @@ struct cohort_rank_report {
 	                platform does not tell */
 	int done;    /* 1: that is done */
 	int alive;   /* 1: the thread lives; 0: it does not; -1: not known */
-	int inside;  /* 1: a thread is inside a call of the communicator, or waits
-	                in one with host memory */
+	int inside;  /* 1: a thread is inside a call of the communicator, also
+	                while it only waits in one with host memory */
 	int tid;     /* of the thread it is bound to, else of the last that
 	                called; 0: none has */
 	char thread[16]; /* its name */
@@ -472,6 +473,10 @@ struct cohort_rank_report {
 	              nothing of the rank */
 	char label[48]; /* what the library made that call for: "bucket 2/5:
 	                   fc.weight and 1 more" of a reducer; or "" */
+
+	/* What the rank is doing, for people: "rank 2 (thread 4711 "dp/2", device 2)
+	 * is alive, outside the library; its last call, ..." */
+	char text[512];
 	uint64_t reserved[3];
 };
 
@@ -956,6 +961,34 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * others may have been written.
  */
 COHORT_API int cohort_dump(struct cohort_group *group, const char *directory);
+
+/*
+ * cohort_group_snapshot - what each rank of the generation that counts is doing now
+ * cohort_comm_snapshot  - what the ranks are doing that @comm is one of: those of this
+ *                         process
+ * @ranks:     filled by rank, as those of a verdict; where there is no rank, the report's
+ *             is -1
+ * @room:      how many reports; at least as many as there are ranks here, for which
+ *             cohort_group_size() or cohort_comm_size() is enough
+ * @rank_size: sizeof(struct cohort_rank_report)
+ *
+ * For a supervisor that does not wait for a verdict.  The collective that the reports
+ * tell of is the oldest that is not done on every rank; if none is in flight, no rank
+ * has joined one.  No thread is asked for its stack.  The ranks are looked at one after
+ * the other, whatever they are doing: also in a hang, during an abort and after a
+ * cause, when what was cut short may seem done.
+ *
+ * Any thread; takes no lock, makes no native call, and does not block.  Other ranks need
+ * not do anything.
+ *
+ * COHORT_OK; COHORT_INVALID with the argument and its value, and nothing is stored.
+ */
+COHORT_API int cohort_group_snapshot(struct cohort_group *group,
+                                     struct cohort_rank_report *ranks, int room,
+                                     size_t rank_size);
+COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
+                                    struct cohort_rank_report *ranks, int room,
+                                    size_t rank_size);
 
 /*
  * cohort_group_all_reduce - all ranks' all-reduce from one thread

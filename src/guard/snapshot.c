@@ -262,27 +262,49 @@ const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank)
 	return NULL;
 }
 
+static void take_thread(struct rank_snapshot *r)
+{
+	if (!r->tid)
+		return;
+	r->alive = thread_lives(r->tid, r->thread);
+	thread_state(r->tid, r->state);
+}
+
+static void take_awaited(struct rank_snapshot *r, struct cohort_comm *c)
+{
+	struct text t = { r->awaits, sizeof(r->awaits) };
+
+	r->awaits[0] = '\0';
+	awaited_add(&c->awaited, &t);
+}
+
 void snapshot_threads(struct snapshot *s)
 {
 	struct rank_snapshot *r;
 
-	for (r = s->ranks; r < s->ranks + s->size; r++) {
-		if (!r->tid)
-			continue;
-		r->alive = thread_lives(r->tid, r->thread);
-		thread_state(r->tid, r->state);
-	}
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		take_thread(r);
 }
 
 void snapshot_awaited(struct snapshot *s, struct clique *q)
 {
 	int r;
 
-	for (r = 0; r < q->size; r++) {
-		struct text t = { s->ranks[r].awaits,
-			          sizeof(s->ranks[r].awaits) };
+	for (r = 0; r < q->size; r++)
+		take_awaited(&s->ranks[r], &q->comms[r]);
+}
 
-		s->ranks[r].awaits[0] = '\0';
-		awaited_add(&q->comms[r].awaited, &t);
-	}
+void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *c,
+                      uint64_t front)
+{
+	const struct rank_snapshot none = { .rank = -1 };
+	struct rank_snapshot former;
+
+	/* To ask the system takes its time: what the rank does is looked at last. */
+	take_rank(&former, c, &none);
+	take_thread(&former);
+	take_rank(r, c, &former);
+	if (front)
+		take_part(r, c, front, &none);
+	take_awaited(r, c);
 }

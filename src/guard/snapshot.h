@@ -207,6 +207,11 @@ uint64_t snapshot_front(const struct clique *clique);
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *comm,
                    uint64_t front);
 
+/* The same with what its thread is doing, and what it waits for: all that is known of a
+ * rank but for transfers and its stack. */
+void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *comm,
+                      uint64_t front);
+
 /* What is known of rank @rank; NULL: it is of another process. */
 const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
 

@@ -132,8 +132,8 @@ static void add_progress(struct text *t, const struct snapshot *s,
 	}
 }
 
-static void add_rank(struct text *t, const struct snapshot *s,
-                     const struct rank_snapshot *r)
+void stall_add_rank(struct text *t, const struct snapshot *s,
+                    const struct rank_snapshot *r)
 {
 	phrase_name(t, r);
 	if (!r->joined) {
@@ -212,7 +212,7 @@ static void add_ranks(struct text *t, const struct snapshot *s,
 			r.stack = NULL;
 		more = all;
 		text_add(&more, "; ");
-		add_rank(&more, s, &r);
+		stall_add_rank(&more, s, &r);
 		if (told && !more.room) {
 			*all.at = '\0';
 			continue;

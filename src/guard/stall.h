@@ -31,6 +31,10 @@ void stall_add_circle(struct text *t, const struct snapshot *s,
 void stall_add_kind(struct text *t, const struct snapshot *s,
                     const struct due *due, const struct cohort_verdict *v);
 
+/* What a rank is doing: about the front, if it has called that. */
+void stall_add_rank(struct text *t, const struct snapshot *s,
+                    const struct rank_snapshot *r);
+
 /* What keeps a rank from calling. */
 int stall_absence(const struct rank_snapshot *r);
 

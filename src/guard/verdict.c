@@ -56,10 +56,11 @@ static struct text verdict_start(const struct snapshot *s, struct verdict *out)
 	return (struct text){ out->text, sizeof(out->text) };
 }
 
-static void report_rank(const struct snapshot *s, const struct rank_snapshot *r,
-                        struct cohort_rank_report *out)
+void verdict_report(const struct snapshot *s, const struct rank_snapshot *r,
+                    struct cohort_rank_report *out)
 {
 	struct text t = { out->call, sizeof(out->call) };
+	struct text what = { out->text, sizeof(out->text) };
 
 	*out = (struct cohort_rank_report){
 		.rank = r->rank,
@@ -76,9 +77,11 @@ static void report_rank(const struct snapshot *s, const struct rank_snapshot *r,
 	};
 	memcpy(out->state, r->state, sizeof(out->state));
 	memcpy(out->thread, r->thread, sizeof(out->thread));
+	stall_add_rank(&what, s, r);
 	if (!r->last.ticket)
 		return;
-	out->age_ns = s->now_ns - r->last.submitted_ns;
+	if (s->now_ns > r->last.submitted_ns)
+		out->age_ns = s->now_ns - r->last.submitted_ns;
 	record_add(&t, &r->last);
 	memcpy(out->tag, r->tag, sizeof(out->tag));
 	memcpy(out->label, r->label, sizeof(out->label));
@@ -89,7 +92,7 @@ static void report_ranks(const struct snapshot *s, struct verdict *out)
 	int i;
 
 	for (i = 0; i < s->size; i++)
-		report_rank(s, &s->ranks[i], &out->ranks[i]);
+		verdict_report(s, &s->ranks[i], &out->ranks[i]);
 }
 
 void verdict_stalled(const struct snapshot *s, const struct due *due,

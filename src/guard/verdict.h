@@ -23,6 +23,10 @@ struct verdict {
 bool verdict_init(struct verdict *verdict, int size);
 void verdict_fini(struct verdict *verdict);
 
+/* What is said of one rank, of which @s tells when that was. */
+void verdict_report(const struct snapshot *s, const struct rank_snapshot *r,
+                    struct cohort_rank_report *out);
+
 /* Why what is due does not go on. */
 void verdict_stalled(const struct snapshot *s, const struct due *due,
                      struct verdict *out);

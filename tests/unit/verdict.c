@@ -893,6 +893,12 @@ Test(verdict, every_rank_has_its_report)
 	cr_assert_str_eq(r->thread, "dp/1");
 	cr_assert_eq(r->age_ns, 60 * S);
 	cr_assert_str_eq(r->call, "all_reduce of 1000 float32, sum");
+	cr_assert_str_eq(r->text,
+	                 "rank 1 (thread 4001 \"dp/1\", device 1) is inside "
+	                 "another call" LAST);
+	cr_assert_str_eq(out.v.ranks[0].text,
+	                 "rank 0 (thread 4000 \"dp/0\", device 0) has started, "
+	                 "and not finished");
 }
 
 Test(verdict, a_report_without_a_call_has_none)

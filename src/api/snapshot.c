@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What ranks are doing, for a program that asks: as a verdict tells it, from memory and
+ * the system, without a lock
+ */
+
+#include "guard/snapshot.h"
+
+#include <string.h>
+
+#include "api/comm.h"
+#include "api/group.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "guard/verdict.h"
+
+/* Later versions are longer; in an array they must be aligned. */
+#define MAX_SIZE 4096
+
+static int check(const struct clique *q, const struct cohort_rank_report *ranks,
+                 int room, size_t rank_size)
+{
+	if (!ranks)
+		return error_set(COHORT_INVALID, "ranks is NULL");
+	if (room < q->size)
+		return error_set(COHORT_INVALID,
+		                 "room is %d, less than the %d ranks", room,
+		                 q->size);
+	if (rank_size < offsetof(struct cohort_rank_report, reserved) ||
+	    rank_size > MAX_SIZE ||
+	    rank_size % _Alignof(struct cohort_rank_report))
+		return error_set(COHORT_INVALID,
+		                 "rank_size is %zu, not sizeof(struct "
+		                 "cohort_rank_report)",
+		                 rank_size);
+	return COHORT_OK;
+}
+
+static void store(char *to, size_t size,
+                  const struct cohort_rank_report *report)
+{
+	size_t n = size < sizeof(*report) ? size : sizeof(*report);
+
+	memcpy(to, report, n);
+	memset(to + n, 0, size - n);
+}
+
+static int take(struct clique *q, struct cohort_rank_report *ranks, int room,
+                size_t rank_size)
+{
+	const struct cohort_rank_report none = { .rank = -1, .stack = "" };
+	struct snapshot s = {
+		.starts_are_marked = q->platform->starts_are_marked,
+	};
+	struct cohort_rank_report report;
+	struct rank_snapshot r;
+	char *to = (char *)ranks;
+	int i, rc = check(q, ranks, room, rank_size);
+
+	if (rc != COHORT_OK)
+		return rc;
+	s.front = snapshot_front(q);
+	for (i = 0; i < room; i++, to += rank_size) {
+		if (i < q->size) {
+			snapshot_closely(&r, &q->comms[i], s.front);
+			s.now_ns = clock_now();
+			verdict_report(&s, &r, &report);
+		}
+		store(to, rank_size, i < q->size ? &report : &none);
+	}
+	return COHORT_OK;
+}
+
+int cohort_group_snapshot(struct cohort_group *group,
+                          struct cohort_rank_report *ranks, int room,
+                          size_t rank_size)
+{
+	int rc = group_check(group);
+
+	return rc == COHORT_OK
+	               ? take(group_clique(group), ranks, room, rank_size)
+	               : rc;
+}
+
+int cohort_comm_snapshot(struct cohort_comm *comm,
+                         struct cohort_rank_report *ranks, int room,
+                         size_t rank_size)
+{
+	int rc = comm_check(comm);
+
+	return rc == COHORT_OK ? take(comm->clique, ranks, room, rank_size)
+	                       : rc;
+}
