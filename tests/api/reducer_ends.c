@@ -217,7 +217,7 @@ Test(reducer_ends, a_verdict_tells_the_tag_the_bucket_and_the_parameter)
 static void create_many(struct cohort_reducer *r[RANKS])
 {
 	static float gradients[RANKS][MANY];
-	struct cohort_parameter p[MANY] = { { NULL } };
+	static struct cohort_parameter p[MANY];
 	struct cohort_reducer_options o;
 	int i, k;
 
