@@ -220,7 +220,8 @@ void generation_pass(struct generation *g)
 	for (child = first_child(g); child; child = next_child(child))
 		generation_pass(child);
 	atomic_store(&g->clique->stale, true);
-	unguard(g);
+	if (unguard(g))
+		clique_forget_calls(g->clique);
 }
 
 /* Why it has not come to its end, as this thread's error. */

@@ -135,6 +135,16 @@ void clique_release(struct clique *q)
 		comm_release(&q->comms[r]);
 }
 
+void clique_forget_calls(struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size && clique_look(q) == CLIQUE_RECLAIMED; r++) {
+		known_free(&q->comms[r].known);
+		outlines_fini(&q->comms[r].outlines);
+	}
+}
+
 /* ---- the clique ------------------------------------------------------- */
 
 static int open_native(struct clique *q, const int *devices)

@@ -30,6 +30,7 @@ int outlines_init(struct outlines *o, unsigned slots)
 void outlines_fini(struct outlines *o)
 {
 	free(o->words);
+	o->words = NULL;
 }
 
 /* ---- writing ---------------------------------------------------------- */

@@ -5,6 +5,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -440,4 +441,37 @@ Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
 	it_works();
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
 	stuck_let_go();
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+#define TIMES 8
+
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+Test(respawn, keeps_less_of_the_past_than_what_a_group_takes)
+{
+	struct cohort_group *first = ranks_open(4, NULL);
+	size_t before = heap_bytes(), whole, kept;
+	int i;
+
+	if (!before)
+		cr_skip("this allocator does not say what it has given out");
+	group = ranks_open(4, NULL);
+	whole = heap_bytes() - before;
+	before = heap_bytes();
+	for (i = 0; i < TIMES; i++) {
+		cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
+		ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
+	}
+	kept = (heap_bytes() - before) / TIMES;
+	cr_assert_lt(kept, whole / 5 * 4, "%zu of %zu bytes are kept", kept,
+	             whole);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_eq(cohort_group_close(first), COHORT_OK);
 }
