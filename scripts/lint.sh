@@ -69,6 +69,23 @@ spaces() {
 	return 0
 }
 
+# The variables that are read, and those that environment.c knows.
+variables() {
+	local read known
+
+	read=$(pick '^(src|tests)/.*\.[ch]$' | grep -v '^src/base/environment.c$' |
+		xargs grep -hoE '(getenv|number_merge)\("COHORT_[A-Z0-9_]*"' |
+		grep -oE 'COHORT_[A-Z0-9_]*'
+		pick '^scripts/.*\.sh$' | xargs grep -hoE '\$\{?COHORT_[A-Z0-9_]*' |
+			grep -oE 'COHORT_[A-Z0-9_]*'
+		pick '\.py$' | xargs grep -hoE \
+			'(environ(\.get)?[[(]|getenv\()"COHORT_[A-Z0-9_]*"' |
+			grep -oE 'COHORT_[A-Z0-9_]*')
+	known=$(grep -oE '"COHORT_[A-Z0-9_]+"' src/base/environment.c | tr -d '"')
+	diff <(sort -u <<<"$read") <(sort <<<"$known") |
+		sed -n 's/^[<>] \(.*\)/\1: read, or known to environment.c, not both/p'
+}
+
 licences() {
 	local file
 
@@ -183,6 +200,7 @@ level() {
 
 check "clang-format" layout
 check "no space at the end of a line" spaces
+check "environment variables are known" variables
 check "licence lines" licences
 check "no paths of a machine" places
 check "include guards" guards

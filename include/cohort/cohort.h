@@ -273,9 +273,11 @@ struct cohort_platform_info {
 	int driver_version;  /* of CUDA, likewise, or 0 */
 
 	/* Of the gpu platform's libraries, as far as they could be opened, else
-	 * NULL: the files; and what is known to be wrong with such versions, or
-	 * that they are not what they seem, in sentences, "" for nothing.  The
-	 * texts last as long as the process. */
+	 * NULL: the files.  The notes are sentences, "" for nothing: what is known
+	 * to be wrong with such versions, or that they are not what they seem;
+	 * with _AUTO, that NVIDIA's libraries are here but no GPU, so that the host
+	 * platform was chosen; variables COHORT_... of the environment that mean
+	 * nothing.  The texts last as long as the process. */
 	const char *nccl_file;
 	const char *runtime_file;
 	const char *notes;
@@ -296,7 +298,8 @@ struct cohort_platform_info {
  * missing.  Never crashes and never prints.  Any thread.  The first probe of the
  * gpu platform opens its libraries, and may block on the driver's start: those
  * that the process has loaded already, else the system's; only those in the folder
- * COHORT_GPU_LIBRARIES of the environment, if that is set.
+ * COHORT_GPU_LIBRARIES of the environment, if that is set.  With _AUTO and no GPU
+ * libcuda.so.1, or else NCCL, is opened too, to see whether it is there.
  *
  * COHORT_OK; COHORT_INVALID for a @platform that is none of the three, a NULL
  * @info or one whose size was not set, or with _AUTO an environment variable

@@ -11,6 +11,7 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cohort/cohort.h>
 
@@ -26,6 +27,7 @@ struct findings {
 	struct cohort_platform_info platforms[N_KINDS];
 	const char *chosen; /* the platform of a group opened now, or NULL */
 	char reason[512];   /* why there is none */
+	const char *notes;  /* on the choice */
 };
 
 static void probe_choice(struct findings *found)
@@ -34,10 +36,15 @@ static void probe_choice(struct findings *found)
 
 	found->chosen = NULL;
 	found->reason[0] = '\0';
+	found->notes = "";
 	if (cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) != COHORT_OK)
 		snprintf(found->reason, sizeof(found->reason), "%s",
 		         cohort_last_error());
-	else if (info.status != COHORT_OK)
+	else
+		found->notes = info.notes;
+	if (found->reason[0])
+		return;
+	if (info.status != COHORT_OK)
 		snprintf(found->reason, sizeof(found->reason), "%s: %s",
 		         cli_platform_name(info.platform), info.reason);
 	else
@@ -102,6 +109,7 @@ static void write_json(const struct findings *found)
 	else
 		json_null(&json, "default");
 	json_string(&json, "default_reason", found->reason);
+	json_string(&json, "default_notes", found->notes);
 	json_close(&json, '}');
 	putchar('\n');
 }
@@ -146,8 +154,13 @@ static void print_libraries(const struct cohort_platform_info *info)
 	if (info->is_drop_in)
 		printf("           Cohort's own drop-in libraries: no GPU, the "
 		       "host's devices\n");
-	if (*info->notes)
-		printf("           %s\n", info->notes);
+}
+
+/* But what the last one has said. */
+static void print_notes(const char *notes, const char *told)
+{
+	if (*notes && strcmp(notes, told) != 0)
+		printf("           %s\n", notes);
 }
 
 static void print_platform(const struct cohort_platform_info *info)
@@ -166,13 +179,19 @@ static void print_platform(const struct cohort_platform_info *info)
 
 static void print_text(const struct findings *found)
 {
+	const char *told = "";
+
 	printf("cohort   %s\n", cohort_version());
-	for (int i = 0; i < N_KINDS; i++)
+	for (int i = 0; i < N_KINDS; i++) {
 		print_platform(&found->platforms[i]);
+		print_notes(found->platforms[i].notes, told);
+		told = found->platforms[i].notes;
+	}
 	if (found->chosen)
 		printf("default  %s\n", found->chosen);
 	else
 		printf("default  none: %s\n", found->reason);
+	print_notes(found->notes, told);
 }
 
 static void print_help(void)

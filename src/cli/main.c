@@ -16,6 +16,8 @@
 
 #include <cohort/cohort.h>
 
+#include "base/environment.h"
+
 static const struct command {
 	const char *name;
 	int (*main)(int argc, char **argv);
@@ -91,6 +93,18 @@ static int dispatch(int argc, char **argv)
 	return run_command(argc - optind, argv + optind);
 }
 
+/* A variable that was misspelt would do nothing, and say nothing. */
+static void complain_of_environment(void)
+{
+	char unknown[4096] = "", *rest = unknown, *line;
+	struct text t = { unknown, sizeof(unknown) };
+
+	environment_add_unknown(&t, "\n");
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			cli_complain(NULL, "%s", line);
+}
+
 int main(int argc, char **argv)
 {
 	int status;
@@ -98,6 +112,7 @@ int main(int argc, char **argv)
 	/* Only what the characters on the terminal depend on: numbers keep
 	 * their decimal point. */
 	setlocale(LC_CTYPE, "");
+	complain_of_environment();
 	status = dispatch(argc, argv);
 	if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK) {
 		cli_complain(NULL, "standard output: %s", strerror(errno));

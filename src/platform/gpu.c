@@ -34,6 +34,16 @@ bool gpu_platform_present(void)
 	       access("/usr/lib/wsl/lib/libcuda.so.1", F_OK) == 0;
 }
 
+const char *gpu_platform_library(void)
+{
+	const char *file;
+
+	pthread_mutex_lock(&lock);
+	file = gpu_find_library();
+	pthread_mutex_unlock(&lock);
+	return file;
+}
+
 static int count_devices(int *devices_out)
 {
 	cudaError_t error = table.cudaGetDeviceCount(devices_out);

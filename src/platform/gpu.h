@@ -29,6 +29,10 @@ int gpu_load_nccl(struct gpu_libraries *libraries, struct platform *table);
 int gpu_check_cuda(const struct gpu_libraries *libraries);
 int gpu_check_nccl(const struct gpu_libraries *libraries);
 
+/* The file of a library of NVIDIA's, of the driver or else of NCCL, which is opened;
+ * NULL: none is here. */
+const char *gpu_find_library(void);
+
 /* What is known of libraries that will do, in sentences; "" for nothing.  One
  * thread at a time; the text stays as the first call made it. */
 const char *gpu_notes(const struct gpu_libraries *libraries,

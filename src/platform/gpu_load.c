@@ -95,6 +95,21 @@ static int join(struct gpu_libraries *l, void *library)
 	return sim_join(l->knobs);
 }
 
+const char *gpu_find_library(void)
+{
+	static const char *const driver_names[] = { "libcuda.so.1", NULL };
+	char why[256];
+	void *library = open_any(NULL, driver_names, 0, why), *nccl = NULL;
+
+	if (library)
+		return file_of(library);
+	if (open_library(cudart_names, &library) == COHORT_OK &&
+	    open_library(nccl_names, &nccl) == COHORT_OK && !is_ours(library) &&
+	    !is_ours(nccl))
+		return file_of(nccl);
+	return NULL;
+}
+
 /* ---- functions -------------------------------------------------------- */
 
 #pragma GCC diagnostic push

@@ -165,4 +165,7 @@ void gpu_platform_describe(struct cohort_platform_info *info);
 /* True if the machine has an NVIDIA GPU, as far as its device files tell. */
 bool gpu_platform_present(void);
 
+/* The file of a library of NVIDIA's, which is opened; NULL: none is here. */
+const char *gpu_platform_library(void);
+
 #endif

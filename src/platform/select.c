@@ -8,11 +8,13 @@
  * is missing, never a silent detour over its CPUs.
  */
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/process.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -112,11 +114,66 @@ static int probe(struct cohort_platform_info *info, const struct platform **p)
 	return rc;
 }
 
+/* @text, for as long as the process: the same is there once. */
+static const char *keep(const char *text)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct kept {
+		struct kept *next;
+		char text[];
+	} * all; /* guarded by lock */
+	struct kept *k;
+
+	pthread_mutex_lock(&lock);
+	for (k = all; k && strcmp(k->text, text) != 0;)
+		k = k->next;
+	if (!k && (k = malloc(sizeof(*k) + strlen(text) + 1))) {
+		strcpy(k->text, text);
+		k->next = all;
+		all = k;
+	}
+	pthread_mutex_unlock(&lock);
+	return k ? k->text : "";
+}
+
+/* A library of NVIDIA's, if nobody has chosen the host platform but that there is no
+ * GPU; NULL: none. */
+static const char *detour_from(int asked, int platform)
+{
+	const char *text = getenv("COHORT_PLATFORM");
+
+	return asked == COHORT_PLATFORM_AUTO && (!text || !*text) &&
+	                       platform == COHORT_PLATFORM_HOST
+	               ? gpu_platform_library()
+	               : NULL;
+}
+
+/* What is known of the platform, of the choice, and of the environment. */
+static const char *notes_of(const char *platform, const char *detour)
+{
+	char notes[4096] = "";
+	struct text t = { notes, sizeof(notes) };
+
+	if (*platform)
+		text_add(&t, "%s ", platform);
+	if (detour)
+		text_add(&t,
+		         "NVIDIA's libraries are here (%s), but no GPU: "
+		         "/dev/nvidiactl is missing, so the host platform was "
+		         "chosen; options.platform = COHORT_PLATFORM_GPU, or "
+		         "COHORT_PLATFORM=gpu, requires one. ",
+		         detour);
+	environment_add_unknown(&t, " ");
+	if (t.at > notes)
+		t.at[-1] = '\0';
+	return keep(notes);
+}
+
 int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 {
 	struct cohort_platform_info all = { .notes = "" };
 	const struct platform *p;
-	int rc;
+	int rc, asked = platform;
 
 	if (!info)
 		return error_set(COHORT_INVALID, "info is NULL");
@@ -135,6 +192,7 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 	all.status = probe(&all, &p);
 	if (all.status == COHORT_OK)
 		fill_versions(p, &all);
+	all.notes = notes_of(all.notes, detour_from(asked, platform));
 	sized_fill(info, info->size, &all, sizeof(all));
 	return COHORT_OK;
 }

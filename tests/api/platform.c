@@ -40,6 +40,36 @@ Test(facts, a_gpu_that_cannot_be_used_has_a_reason)
 		cr_assert_gt(strlen(info.reason), 10);
 }
 
+/* A variable that is misspelt does nothing; whoever asks is told. */
+Test(facts, a_probe_tells_of_variables_that_mean_nothing)
+{
+	static const char typo[] =
+		"COHORT_PLATFROM is set in the environment but means nothing; "
+		"did you mean COHORT_PLATFORM?";
+	struct cohort_platform_info info;
+	const char *notes;
+
+	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
+	cr_assert_null(strstr(info.notes, "means nothing"), "%s", info.notes);
+	setenv("COHORT_PLATFROM", "gpu", 1);
+	setenv("COHORT_UNLIKE_ANY_OTHER", "", 1);
+	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
+	notes = info.notes;
+	cr_assert_not_null(strstr(notes, typo), "%s", notes);
+	cr_assert_not_null(strstr(notes, "COHORT_UNLIKE_ANY_OTHER is set in "
+	                                 "the environment but means nothing."),
+	                   "%s", notes);
+	cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
+	cr_assert_not_null(strstr(info.notes, typo), "%s", info.notes);
+	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
+	cr_assert_eq(info.notes, notes, "made anew with each probe");
+	unsetenv("COHORT_PLATFROM");
+	unsetenv("COHORT_UNLIKE_ANY_OTHER");
+	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
+	cr_assert_str_eq(info.notes, "");
+	cr_assert_not_null(strstr(notes, typo));
+}
+
 Test(facts, probes_are_for_platforms_that_exist)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };

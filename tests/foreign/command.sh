@@ -93,6 +93,35 @@ for command in info demo bench drill run trace; do
 	narrow "cohort $command --help"
 done
 
+# ---- environment -----------------------------------------------------------
+
+# told TEXT: the command says that on standard error, once
+told()
+{
+	[ "$(grep -cF "$1" "$dir/err")" = 1 ] || fail "not once: $1"
+}
+
+# With everything that is read set, there is nothing to tell.
+(
+	export COHORT_DUMP_DIR="$dir/dumps" COHORT_DUMP_FIFO="$dir/fifo"
+	export COHORT_DUMP_SIGNAL=10 COHORT_FAULTS='' COHORT_GPU_LIBRARIES=''
+	export COHORT_GPU_MARKS='' COHORT_HOST_DEVICES=2 COHORT_HOST_QUIET=1
+	export COHORT_HOST_STRICT=0 COHORT_MANY=auto COHORT_MANY_FLAT_BELOW=1
+	export COHORT_MANY_GROUP_MOST=1
+	run 0 --version
+	quiet 'known variables'
+	exit $failures
+) || failures=$((failures + 1))
+export COHORT_PLATFROM=host COHORT_DEVICES=2
+run 0 --version
+told 'cohort: COHORT_PLATFROM is set in the environment but means nothing; did you mean COHORT_PLATFORM?'
+told 'cohort: COHORT_DEVICES is set in the environment but means nothing; did you mean COHORT_HOST_DEVICES?'
+run 0 info --json
+told COHORT_PLATFROM
+grep -q '"notes":"[^"]*did you mean COHORT_PLATFORM?' "$dir/out" ||
+	fail 'info: no note on COHORT_PLATFROM'
+unset COHORT_PLATFROM COHORT_DEVICES
+
 # ---- wrong use -------------------------------------------------------------
 
 refuses command

@@ -50,6 +50,31 @@ expect() {
 	esac
 }
 
+# chosen DIR PATTERN [VARIABLE=VALUE...] - what it says of its choice; nothing: does not
+chosen() {
+	local dir=$scratch/$1 text=$2
+	shift 2
+
+	said=$(env -u COHORT_PLATFORM "$@" LD_LIBRARY_PATH="$dir" \
+		"$cohort" info --json | sed 's/.*"default":/"default":/')
+	# shellcheck disable=SC2053
+	[[ $said == '"default":"host"'*$text* ]] || {
+		echo "in $(basename "$dir"): not $text:"
+		echo "  $said"
+		failed=1
+	}
+}
+nothing() {
+	local failed_before=$failed
+
+	chosen "$@" >/dev/null
+	[ "$failed" = 1 ] || {
+		echo "in $1: $said"
+		failed_before=1
+	}
+	failed=$failed_before
+}
+
 cudart="libcudart.so.13 libcudart.so.12 libcudart.so"
 nccl="libnccl.so.2 libnccl.so"
 
@@ -128,6 +153,20 @@ nccl() {
 	cuda usable -DDROP_IN
 	nccl usable -DDROP_IN
 	expect usable 0 '"drop_in":true' LOADER_DEVICES=2
+
+	# Nobody has chosen the host platform, and the machine has a driver.
+	if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/nvhost-ctrl-gpu ] &&
+		[ ! -e /usr/lib/wsl/lib/libcuda.so.1 ]; then
+		detour="NVIDIA's libraries are here"
+		missing="/dev/nvidiactl is missing"
+		library driver libcuda.so.1
+		chosen driver "$detour ($scratch/driver/libcuda.so.1)*$missing"
+		nothing driver "$detour" COHORT_PLATFORM=host
+		cuda beside
+		nccl beside
+		chosen beside "$detour ($scratch/beside/libnccl.so.2)*$missing"
+		nothing usable "$detour"
+	fi
 
 	# The folder of the environment is searched, and nothing else.
 	expect usable -7 "cannot open libcudart.so.13: " \

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "base/environment.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define PREFIX "COHORT_"
+
+/* Of names that are compared; longer ones resemble none. */
+#define NAME_SIZE 64
+
+/* All of them: scripts/lint.sh looks for others. */
+static const char *const known[] = {
+	"COHORT_DUMP_DIR",        "COHORT_DUMP_FIFO",
+	"COHORT_DUMP_SIGNAL",     "COHORT_FAULTS",
+	"COHORT_GPU_LIBRARIES",   "COHORT_GPU_MARKS",
+	"COHORT_HOST_DEVICES",    "COHORT_HOST_QUIET",
+	"COHORT_HOST_STRICT",     "COHORT_MANY",
+	"COHORT_MANY_FLAT_BELOW", "COHORT_MANY_GROUP_MOST",
+	"COHORT_PLATFORM",
+};
+
+#define N_KNOWN (sizeof(known) / sizeof(known[0]))
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many bytes are to be added, left out or replaced. */
+static size_t distance(const char *a, size_t n, const char *b)
+{
+	size_t row[NAME_SIZE], i, k, above, left;
+
+	for (i = 0; i <= n; i++)
+		row[i] = i;
+	for (k = 0; b[k]; k++) {
+		above = row[0];
+		row[0] = k + 1;
+		for (i = 1; i <= n; i++) {
+			left = least(row[i - 1], row[i]) + 1;
+			left = least(left, above + (a[i - 1] != b[k]));
+			above = row[i];
+			row[i] = left;
+		}
+	}
+	return row[n];
+}
+
+/* The one that is most like it, if a third is another at the most; NULL: none is.
+ * Itself, if it is one. */
+static const char *resembled(const char *name, size_t n)
+{
+	const char *best = NULL;
+	size_t i, d, least_d = NAME_SIZE;
+
+	for (i = 0; n < NAME_SIZE && i < N_KNOWN; i++) {
+		d = distance(name, n, known[i]);
+		if (d < least_d && 3 * d <= strlen(known[i])) {
+			best = known[i];
+			least_d = d;
+		}
+	}
+	return best;
+}
+
+static void add(struct text *t, const char *name, size_t n, const char *end)
+{
+	const char *meant = resembled(name, n);
+
+	if (meant && strlen(meant) == n && strncmp(name, meant, n) == 0)
+		return;
+	text_add(t, "%.*s is set in the environment but means nothing", (int)n,
+	         name);
+	if (meant)
+		text_add(t, "; did you mean %s?%s", meant, end);
+	else
+		text_add(t, ".%s", end);
+}
+
+void environment_add_unknown(struct text *t, const char *end)
+{
+	char **at;
+
+	for (at = environ; at && *at; at++)
+		if (strncmp(*at, PREFIX, sizeof(PREFIX) - 1) == 0)
+			add(t, *at, strcspn(*at, "=\n"), end);
+}
