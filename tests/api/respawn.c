@@ -454,7 +454,7 @@ static size_t heap_bytes(void)
 	return m.uordblks + m.hblkhd;
 }
 
-Test(respawn, keeps_less_of_the_past_than_what_a_group_takes)
+Test(respawn, keeps_little_of_what_a_group_takes)
 {
 	struct cohort_group *first = ranks_open(4, NULL);
 	size_t before = heap_bytes(), whole, kept;
@@ -470,7 +470,8 @@ Test(respawn, keeps_less_of_the_past_than_what_a_group_takes)
 		ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
 	}
 	kept = (heap_bytes() - before) / TIMES;
-	cr_assert_lt(kept, whole / 5 * 4, "%zu of %zu bytes are kept", kept,
+	/* The rings of recorders and tickets, which are a fifth of it. */
+	cr_assert_lt(kept, whole / 100 * 27, "%zu of %zu bytes are kept", kept,
 	             whole);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
