@@ -140,7 +140,7 @@ int main(void)
 		    cohort_group_respawn(group, &cause.rank, 1) != COHORT_OK)
 			break;
 	}
-	atomic_store(&run.is_over, true);
+	atomic_store(&run.is_over, 1);
 	sem_post(&run.look);
 	pthread_join(supervisor, NULL);
 	return cohort_group_close(group) == COHORT_OK && rc == COHORT_OK ? 0

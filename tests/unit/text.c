@@ -71,8 +71,9 @@ Test(text, a_long_word_is_cut_at_a_character)
 
 Test(text, every_length_ends_in_whole_words_or_is_whole)
 {
-	static const char whole[] = "a verdict may be longer than its room, and "
-				    "then ends with what there is room for";
+	static const char whole[] =
+		"a verdict may be longer than its room, and "
+		"then ends with what there is room for";
 	char small[sizeof(whole) + 1];
 	size_t room;
 
@@ -115,12 +116,15 @@ Test(text, a_reason_and_a_tag_that_are_too_long_say_so)
 	cr_assert_eq(strlen(cause_look(a)->text), strlen("aborted: ") + 193);
 	cr_assert_str_eq(cause_look(a)->text + 199 - 3, "rrr...");
 	cause_put(a);
-	tag_set(&tags, "step 12, the gradients of the last layer but one of all");
+	tag_set(&tags,
+	        "step 12, the gradients of the last layer but one of all");
 	tag_read(&tags, tags.now, tag);
-	cr_assert_str_eq(tag, "step 12, the gradients of the last layer but...");
+	cr_assert_str_eq(tag,
+	                 "step 12, the gradients of the last layer but...");
 	tag_set(&tags, "step 12, the gradients of the last layers, 46 b");
 	tag_read(&tags, tags.now, tag);
-	cr_assert_str_eq(tag, "step 12, the gradients of the last layers, 46 b");
+	cr_assert_str_eq(tag,
+	                 "step 12, the gradients of the last layers, 46 b");
 }
 
 Test(text, many_ranks_are_counted_behind_the_first)
