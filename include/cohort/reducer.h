@@ -343,7 +343,7 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
  * ready, or finish has taken those that are not for unused: the other ranks get what is
  * right, and the step stands: finish it; COHORT_STATE if no step is open;
  * COHORT_UNSUPPORTED if the communicator has ranks of other processes, which cannot be
- * told: nothing has happened, cohort_abort_fire() ends the group; COHORT_OWNER,
+ * told: nothing has happened, cohort_comm_fail() ends the group; COHORT_OWNER,
  * COHORT_BUSY as finish; as cohort_wait() and the collectives.
  */
 COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,

@@ -11,6 +11,7 @@
 #include "api/comm.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/text.h"
 
 struct cohort_abort *cohort_comm_abort_handle(struct cohort_comm *comm)
 {
@@ -47,6 +48,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 		.rank = comm ? comm->rank : -1,
 		.worker = code,
 	};
+	char reason[CAUSE_MAX_REASON + 1] = "";
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
@@ -54,8 +56,9 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 	if (!code)
 		return error_set(COHORT_INVALID,
 		                 "code is 0, which is no failure");
-	return clique_fire(comm->clique, &cause,
-	                   "rank %d gave up with %d%s%.*s", comm->rank, code,
-	                   text ? ": " : "", CAUSE_MAX_REASON,
-	                   text ? text : "");
+	if (text)
+		text_set(reason, sizeof(reason), "%.*s", CAUSE_MAX_REASON + 1,
+		         text);
+	return clique_fire(comm->clique, &cause, "rank %d gave up with %d%s%s",
+	                   comm->rank, code, *reason ? ": " : "", reason);
 }
