@@ -10,15 +10,14 @@
 
 char *text_cut(char *end)
 {
-	char *at = end - strlen(TEXT_CUT), *word = at;
+	char *at = end - strlen(TEXT_CUT), *word = at, *character = at;
 
 	while (word > at - LONGEST_WORD && *word != ' ')
 		word--;
-	if (*word == ' ')
-		at = word;
-	else /* not inside a character of UTF-8 */
-		while ((*at & 0xc0) == 0x80)
-			at--;
+	/* Not inside a character of UTF-8, which has at most three more bytes. */
+	while (character > at - 3 && (*character & 0xc0) == 0x80)
+		character--;
+	at = *word == ' ' ? word : character;
 	memcpy(at, TEXT_CUT, sizeof(TEXT_CUT));
 	return at + strlen(TEXT_CUT);
 }

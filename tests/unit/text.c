@@ -69,6 +69,19 @@ Test(text, a_long_word_is_cut_at_a_character)
 	}
 }
 
+Test(text, what_is_no_utf8_is_cut_within_its_buffer)
+{
+	char around[16 + TEXT_LEAST], *middle = around + 16, bytes[64];
+
+	memset(bytes, 0x80, sizeof(bytes) - 1);
+	bytes[sizeof(bytes) - 1] = '\0';
+	memset(around, 0x80, sizeof(around));
+	text_set(middle, TEXT_LEAST, "%s", bytes);
+	cr_assert_eq(memchr(around, '.', 16), NULL);
+	cr_assert_eq(strlen(middle), TEXT_LEAST - 4);
+	cr_assert_str_eq(middle + strlen(middle) - 3, "...");
+}
+
 Test(text, every_length_ends_in_whole_words_or_is_whole)
 {
 	static const char whole[] =
