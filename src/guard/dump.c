@@ -140,11 +140,11 @@ static void sweep_directory(const struct dump *d)
 
 const char *dump_mark(unsigned verdict_number, char mark[DUMP_MARK])
 {
-	snprintf(mark, DUMP_MARK,
-	         verdict_number == 0   ? "_asked"
-	         : verdict_number == 1 ? ""
-	                               : "_v%u",
-	         verdict_number);
+	mark[0] = '\0';
+	if (!verdict_number)
+		snprintf(mark, DUMP_MARK, "_asked");
+	else if (verdict_number > 1)
+		snprintf(mark, DUMP_MARK, "_v%u", verdict_number);
 	return mark;
 }
 
