@@ -79,7 +79,11 @@
  * of their own (SIGSEGV and the like), of which the program's handlers hear: for each
  * generation of a group and for each split three that watch, one that tells if there is
  * a callback, one that dumps if there is a directory, one that asks for stacks if there
- * is a signal for that.
+ * is a signal for that.  While a group is open they keep the process alive, as all
+ * threads do: if main() ends by pthread_exit(), the process ends once the group is
+ * closed and the program's own threads have ended.  If no thread of the program is left
+ * to close it, it never ends, and only SIGKILL ends it.  A return from main(), or
+ * exit(), ends the process as always.
  *
  * It keeps no file descriptor open but one for each options.dump_fifo (NCCL and CUDA
  * have their own).  That one it reads and closes only while it is the FIFO, and opens

@@ -10,12 +10,14 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "platform/platform.h"
 #include "support/ranks.h"
 
@@ -240,6 +242,85 @@ Test(guard, a_bound_thread_may_end_in_a_forked_child)
 	cr_assert(WIFEXITED(status));
 	cr_assert_eq(cohort_comm_unbind(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- main() that ends by pthread_exit() --------------------------------- */
+
+/* What /proc says of a process behind @key, a line's start; "": nothing. */
+static const char *status_of(pid_t pid, const char *key)
+{
+	static char text[4096];
+	char path[64];
+	const char *at;
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	if (f) {
+		n = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+	}
+	text[n] = '\0';
+	at = strstr(text, key);
+	return at ? at + strlen(key) + 1 : "";
+}
+
+static void await_end_of_main(pid_t pid)
+{
+	struct backoff b = BACKOFF;
+
+	while (*status_of(pid, "\nState:") != 'Z')
+		backoff_wait(&b, UINT64_MAX);
+}
+
+static void *close_without_main(void *group)
+{
+	await_end_of_main(getpid());
+	ranks_must(cohort_group_close(group), "close");
+	return NULL;
+}
+
+static _Noreturn void leave_main(bool closes)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group = ranks_split(2, NULL, comms);
+	pthread_t thread;
+
+	if (closes)
+		pthread_create(&thread, NULL, close_without_main, group);
+	pthread_exit(NULL);
+}
+
+Test(guard, a_process_without_main_ends_once_its_group_is_closed)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		leave_main(true);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0);
+}
+
+/* The library's threads are left, which take no signal. */
+Test(guard, a_process_without_main_lives_while_its_group_is_open)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		leave_main(false);
+	await_end_of_main(child);
+	cr_assert_gt(atoi(status_of(child, "\nThreads:")), 1);
+	cr_assert_eq(kill(child, SIGTERM), 0);
+	cr_assert_eq(strtoull(status_of(child, "\nShdPnd:"), NULL, 16) >>
+	                     (SIGTERM - 1),
+	             1);
+	cr_assert_eq(waitpid(child, &status, WNOHANG), 0);
+	kill(child, SIGKILL);
+	cr_assert_eq(waitpid(child, &status, 0), child);
 }
 
 /* ---- environment ------------------------------------------------------ */
