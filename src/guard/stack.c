@@ -24,8 +24,10 @@
 #define OWN_FRAMES 4
 
 /* Bytes of stack: some 1700 are what the unwinder takes, and more for functions of
- * which it keeps several states. */
+ * which it keeps several states; 6000 where AddressSanitizer is between it and the C
+ * library. */
 #define WALK_ROOM 4096
+#define WALK_ROOM_ASAN 16384
 
 /* One that was given up while the thread was at it is not used before it is done. */
 #define QUESTIONS 16
@@ -60,8 +62,9 @@ static struct question questions[QUESTIONS];
  * first, so that one that is still in here is seen to the question. */
 static _Atomic uint64_t under_way[SIGNALS];
 
-/* Atomic, as each start sets it, to the same; relaxed.  The unwinder takes no lock. */
-static atomic_bool may_walk;
+/* Atomic, as each start sets it, to the same; relaxed.  What the unwinder needs on a
+ * stack; 0: it takes a lock, and is not used. */
+static atomic_size_t walk_room;
 
 static uint64_t question_word(int tid, int state)
 {
@@ -105,13 +108,15 @@ static void take_out(uint64_t signal)
 	}
 }
 
-/* False if this is the thread's alternate stack and the unwinder would overrun it. */
-static bool has_room(const ucontext_t *context)
+/* False if the unwinder would take a lock, or overrun the thread's alternate stack,
+ * where this is on that. */
+static bool may_walk(const ucontext_t *context)
 {
 	uintptr_t room = (uintptr_t)__builtin_frame_address(0) -
 	                 (uintptr_t)context->uc_stack.ss_sp;
+	size_t needed = atomic_load_explicit(&walk_room, memory_order_relaxed);
 
-	return room >= WALK_ROOM || room >= context->uc_stack.ss_size;
+	return needed && (room >= needed || room >= context->uc_stack.ss_size);
 }
 
 static void answer_one(struct question *q, int tid, const ucontext_t *context)
@@ -123,8 +128,7 @@ static void answer_one(struct question *q, int tid, const ucontext_t *context)
 		return;
 	q->place = place_of(context);
 	q->count = 0;
-	if (atomic_load_explicit(&may_walk, memory_order_relaxed) &&
-	    has_room(context))
+	if (may_walk(context))
 		q->count = backtrace(q->frames, STACK_FRAMES + OWN_FRAMES);
 	atomic_store(&q->word, question_word(tid, ANSWERED));
 }
@@ -147,9 +151,12 @@ void stack_prepare(void)
 {
 	void *frame;
 
-	atomic_store_explicit(&may_walk,
-	                      dlsym(RTLD_DEFAULT, "_dl_find_object") != NULL,
-	                      memory_order_relaxed);
+	size_t room =
+		dlsym(RTLD_DEFAULT, "__asan_init") ? WALK_ROOM_ASAN : WALK_ROOM;
+
+	if (!dlsym(RTLD_DEFAULT, "_dl_find_object"))
+		room = 0;
+	atomic_store_explicit(&walk_room, room, memory_order_relaxed);
 	backtrace(&frame, 1); /* opens a library */
 }
 
