@@ -46,7 +46,7 @@ Test(facts, a_probe_tells_of_variables_that_mean_nothing)
 	static const char typo[] =
 		"COHORT_PLATFROM is set in the environment but means nothing; "
 		"did you mean COHORT_PLATFORM?";
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	const char *notes;
 
 	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);

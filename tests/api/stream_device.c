@@ -187,7 +187,7 @@ Test(stream_device, of_another_is_refused_in_a_capture_which_goes_on)
 		host_cudaStreamEndCapture;
 	cudaError_t (*destroy)(cudaGraph_t) = host_cudaGraphDestroy;
 	static struct platform table;
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	cudaGraph_t graph = NULL;
 	int32_t x = 0;
 	void *runtime;

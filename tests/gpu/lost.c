@@ -116,7 +116,7 @@ static void lose(const struct platform *p, struct cohort_comm *comm)
 
 int main(void)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	const struct platform *p;
 	struct cohort_group_options o;
 	struct cohort_group *group;

@@ -115,7 +115,7 @@ static void abort_pair(void)
 /* Where the ranks are. */
 static void choose_devices(void)
 {
-	struct cohort_platform_info info;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	int version = 0;
 
 	must(cohort_platform_probe(place_platform(), &info), "probe");
