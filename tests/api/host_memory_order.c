@@ -147,6 +147,7 @@ static void set_up(void)
 	platform_override(&table);
 	staging_set_chunk(CHUNK);
 	group = ranks_split(RANKS, NULL, comms);
+	atomic_store(&waits, 0); /* of those that open it */
 }
 
 TestSuite(host_memory_order, .init = set_up, .timeout = 60);
