@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include <cohort/reducer.h>
@@ -239,6 +240,45 @@ Test(stream_device, of_another_is_refused_by_older_runtimes)
 	       "another device");
 	cr_assert_eq(cohort_after_stream(c[1], foreign), COHORT_OK);
 	close_split();
+}
+
+static atomic_int records; /* of events on that stream */
+static cudaError_t (*record)(cudaEvent_t, cudaStream_t);
+
+static cudaError_t count_records(cudaEvent_t event, cudaStream_t stream)
+{
+	atomic_fetch_add(&records, stream == foreign);
+	return record(event, stream);
+}
+
+/* By that event the reaper may be waiting for what an operation that failed has queued. */
+Test(stream_device, is_not_tried_with_the_event_once_there_is_a_cause)
+{
+	static bool lacks[FUNCTIONS] = { [FUNCTION_cudaStreamGetDevice] =
+		                                 true };
+	static struct platform table;
+	float gradient[8] = { 1 };
+	const struct cohort_parameter p = { NULL, gradient, 8, COHORT_F32 };
+	struct cohort_reducer *r;
+
+	table = *place_open(RANKS);
+	table.lacks = lacks;
+	table.cudaStreamGetDevice = NULL;
+	record = table.cudaEventRecord;
+	table.cudaEventRecord = count_records;
+	platform_override(&table);
+	open_split();
+	ranks_must(cohort_reducer_create(c[1], &p, 1, NULL, &r), "reducer");
+	ranks_must(cohort_reducer_begin(r, cohort_comm_stream(c[1])), "begin");
+	ranks_must(cohort_reducer_ready(r, 0), "ready");
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(cohort_reducer_finish_on(r, foreign), COHORT_ABORTED, "%s",
+	             cohort_last_error());
+	cr_assert_eq(atomic_load(&records), 0);
+	cr_assert_eq(cohort_reducer_finish(r, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	give_foreign_back(place_table());
 }
 
 /* ---- all ranks from one thread ---------------------------------------- */
