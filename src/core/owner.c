@@ -172,18 +172,23 @@ void owner_keep(struct clique *q)
 {
 	struct clique *root = family_root(q);
 	struct cohort_comm **at = &owned, *c;
+	int kept = 0;
 
 	pthread_mutex_lock(&lock);
 	while ((c = *at)) {
+		if (c->clique == q && load_owner(c) == owner_self()) {
+			kept += c->kept_by != NULL; /* by @root */
+			c->kept_by = NULL;
+			unlink_locked(at);
+			continue;
+		}
 		if (c->clique == q && !c->kept_by) {
-			if (load_owner(c) == owner_self()) {
-				unlink_locked(at);
-				continue;
-			}
 			clique_get_straggler(root);
 			c->kept_by = root;
 		}
 		at = &c->next_owned;
 	}
 	pthread_mutex_unlock(&lock);
+	while (kept--)
+		clique_put_straggler(root);
 }

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -177,6 +178,67 @@ Test(hung, what_is_bound_to_the_thread_that_closes_is_unbound)
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static atomic_int streams; /* that there are more than destroyed */
+static struct platform table, real;
+
+static cudaError_t make_stream(cudaStream_t *stream, unsigned flags)
+{
+	atomic_fetch_add(&streams, 1);
+	return real.cudaStreamCreateWithFlags(stream, flags);
+}
+
+static cudaError_t destroy_stream(cudaStream_t stream)
+{
+	atomic_fetch_sub(&streams, 1);
+	return real.cudaStreamDestroy(stream);
+}
+
+static void count_streams(void)
+{
+	table = real = *place_open(2);
+	table.cudaStreamCreateWithFlags = make_stream;
+	table.cudaStreamDestroy = destroy_stream;
+	platform_override(&table);
+}
+
+/* Close what was split, whose first rank another thread has bound. */
+static void *close_children(void *unused)
+{
+	(void)unused;
+	cr_assert_eq(cohort_comm_close(children[0]), COHORT_OK);
+	cr_assert_eq(cohort_comm_close(children[1]), COHORT_OK);
+	return NULL;
+}
+
+static void *split_second(void *unused)
+{
+	(void)unused;
+	ranks_must(cohort_comm_split(comms[1], 0, 0, &children[1]), "split");
+	return NULL;
+}
+
+Test(hung, what_was_kept_for_the_thread_that_closes_is_given_back)
+{
+	struct cohort_abort *handle;
+	pthread_t thread;
+
+	count_streams();
+	group = ranks_split(2, NULL, comms);
+	pthread_create(&thread, NULL, split_second, NULL);
+	ranks_must(cohort_comm_split(comms[0], 0, 0, &children[0]), "split");
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_comm_bind(children[0]), COHORT_OK);
+	handle = cohort_comm_abort_handle(children[0]);
+	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_OK);
+	cohort_abort_put(handle);
+	pthread_create(&thread, NULL, close_children, NULL);
+	pthread_join(thread, NULL);
+	cr_assert_gt(atomic_load(&streams), 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(atomic_load(&streams), 0);
 }
 
 /* ---- ranks that have joined ------------------------------------------- */
