@@ -86,8 +86,9 @@
  * exit(), ends the process as always.
  *
  * It keeps no file descriptor open but one for each options.dump_fifo (NCCL and CUDA
- * have their own).  That one it reads and closes only while it is the FIFO, and opens
- * the FIFO again if the program has closed it, by close_range() for example.
+ * have their own).  Before it reads or closes that descriptor, it looks whether it is
+ * still the FIFO.  If the program has closed it, by close_range() for example, the FIFO
+ * is opened again.
  *
  * Blocking: a function blocks only where its comment says so, and on what.
  * The caller's current CUDA device is the same before and after every call.
@@ -277,11 +278,12 @@ struct cohort_platform_info {
 	int driver_version;  /* of CUDA, likewise, or 0 */
 
 	/* Of the gpu platform's libraries, as far as they could be opened, else
-	 * NULL: the files.  The notes are sentences, "" for nothing: what is known
-	 * to be wrong with such versions, or that they are not what they seem;
-	 * with _AUTO, that NVIDIA's libraries are here but no GPU, so that the host
-	 * platform was chosen; variables COHORT_... of the environment that mean
-	 * nothing.  The texts last as long as the process. */
+	 * NULL: the files.  The notes are sentences, or "".  They tell what is known
+	 * to be wrong with such versions, that the libraries are not what they seem,
+	 * and which variables COHORT_... of the environment mean nothing.  With
+	 * _AUTO they also tell if the host platform was chosen because there is no
+	 * GPU, although NVIDIA's libraries are here.  The texts last as long as the
+	 * process. */
 	const char *nccl_file;
 	const char *runtime_file;
 	const char *notes;
@@ -294,7 +296,7 @@ struct cohort_platform_info {
  * cohort_platform_probe - what is there, or why not
  * @platform: COHORT_PLATFORM_GPU, _HOST, or _AUTO for the one that a group
  *            opened now with no choice of its own would get
- * @info:     its size is set; the rest is filled, as far as it goes
+ * @info:     the caller has set its size; the rest is filled, up to that size
  *
  * "Not installed" is a normal answer: COHORT_OK with @info->status
  * COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE, COHORT_CUDA or
@@ -386,16 +388,16 @@ enum cohort_policy {
  *  NOT_FINISHED    it runs; @rank is -1 if on all
  *  OUTSIDE         no thread is inside a call of @rank, or one is between
  *                  cohort_comm_native_enter() and _leave()
- *  THREAD_EXITED   the thread that @rank was bound to is gone, or one that was inside
- *                  a call
+ *  THREAD_EXITED   the thread that @rank was bound to has exited, or one that was
+ *                  inside a call of @rank
  *  ASYNC_ERROR     ncclCommGetAsyncError() of @rank has said so
  *  NATIVE_ERROR    a native call of NCCL's by @rank has failed
  *  CUDA_ERROR      one of the CUDA runtime's
  *  DEVICE_LOST     the device of @rank has failed: nothing runs on it any more
  *  INIT_STUCK      ncclCommSplit() has not returned within init_ns (@rank is -1), or
- *                  the device of @rank has not made what a rank needs: the end of the
- *                  communicator that is split.  Of open, respawn and join
- *                  only in the text of COHORT_INIT_TIMEOUT: no group, no verdict
+ *                  a CUDA call behind it, on the device of @rank.  That ends the
+ *                  communicator that is split.  Open, respawn and join have no group
+ *                  for a verdict: only the text of COHORT_INIT_TIMEOUT says it
  *  WEDGED          on_verdict only: the end was not complete in the abort deadline;
  *                  so are the next two
  *  CLOSE_STUCK     the same of an end in peace
@@ -599,11 +601,12 @@ struct cohort_group_options {
 	                      refused */
 
 	/* Dumps of the flight recorder, see cohort_dump(), without a call.  Texts
-	 * are copied, relative paths are seen from where the process is now.  What
-	 * cannot be is COHORT_INVALID at open: a signal that has a handler, is
-	 * stack_signal, reports a fault or an abort (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-	 * SIGTRAP, SIGSYS, SIGABRT), SIGCHLD, SIGKILL or SIGSTOP; a path that is no
-	 * FIFO; a signal or a FIFO without any directory.  One that cannot be written later is not told of. */
+	 * are copied, relative paths are seen from where the process is now.  Open
+	 * answers COHORT_INVALID for a signal that has a handler or is stack_signal;
+	 * for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGCHLD,
+	 * SIGKILL and SIGSTOP; for a path that is no FIFO; and for a signal or a FIFO
+	 * without any directory.  A dump that cannot be written later is not told
+	 * of. */
 	int dump_signal; /* write one when the process gets this signal, which
 	                    must not have a handler; default that in
 	                    COHORT_DUMP_SIGNAL of the environment, a number, else
@@ -635,8 +638,8 @@ struct cohort_group_options {
 	                     there only then, or until one that has not answered
 	                     does, and never takes the place of yours.  A thread
 	                     is not asked if its alternate signal stack has no
-	                     room for a handler: it must have that, or none, when
-	                     it first calls.
+	                     room for a handler: that stack must be set before
+	                     the thread's first call.
 	                     Calls of those threads that sleep or poll may be
 	                     interrupted (EINTR).  0: they are not asked */
 
@@ -745,9 +748,9 @@ struct cohort_cause {
  * @options: NULL for the defaults; borrowed for the call
  * @group:   the new group, to be closed by cohort_group_close()
  *
- * Opens the platform, then all ranks in one ncclCommInitAll(), and what each needs of
- * its device, on a thread of its own.  Any thread; blocks until that is done, or the
- * init deadline has passed.
+ * Opens the platform.  Then a thread of the library connects all ranks in one
+ * ncclCommInitAll(), and makes what each needs on its device.  Any thread; blocks until
+ * that is done, or the init deadline has passed.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
@@ -769,13 +772,13 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  * Waits up to the close deadline for what is in flight, then destroys the
  * native communicators, all in one group of calls; if the wait expires or the
  * group gets a cause, it aborts them instead.  Former generations go, too.  No
- * other call may be using the group or its communicators (COHORT_STATE is answered
- * where that is seen), with the two exceptions of rule 2, for threads that hang: if the
- * group has a cause, they may make a call at any time, also during the close.  So
- * abort first what has a rank that hangs.  The communicators of workers that a run left
- * behind stay in memory until these return, those that are bound to other threads until
- * these unbind them or exit, each with its group's.  What is bound to the calling thread
- * is unbound.  After the abort it waits up to the abort deadline each for
+ * other call may be using the group or its communicators: COHORT_STATE where that is
+ * seen.  The threads of rule 2 are excepted, as they may hang: once the group has a
+ * cause, they may make a call at any time, also during the close.  So abort first if a
+ * rank hangs.  The group's communicators stay in memory until each worker that a run
+ * left behind has returned, and until each other thread that has bound one of them has
+ * unbound it or exited.  A communicator that is bound to the calling thread is unbound.
+ * After the abort it waits up to the abort deadline each for
  * an on_verdict that is running and for the device to give memory back.
  *
  * COHORT_OK; COHORT_STATE while cohort_group_run() is running or a call is
@@ -808,9 +811,9 @@ COHORT_API int cohort_group_split(struct cohort_group *group,
  * What a rank's thread runs.  Its communicator is bound to the thread and its
  * current device is the rank's.  Anything but 0 ends the group: the other
  * ranks are unblocked with COHORT_WORKER as the cause.  The cause's text has what was
- * returned, and if that is the result of the last call of this thread that failed, its
- * cohort_last_error(), too: "the worker of rank 1 returned -1: root is 9, not 0 to 3".
- * It has not if the rank has queued something since: that error was dealt with.  A
+ * returned.  If that is the result of the thread's last call that failed, and the rank
+ * has queued nothing since, the text has its cohort_last_error(), too: "the worker of
+ * rank 1 returned -1: root is 9, not 0 to 3".  A
  * worker with a reason of its own calls cohort_comm_fail() first.  No exception, panic
  * or longjmp() may leave it; pthread_exit() is the exit of a thread that is bound (see
  * cohort_comm_bind()).
@@ -971,19 +974,19 @@ COHORT_API int cohort_dump(struct cohort_group *group, const char *directory);
 
 /*
  * cohort_group_snapshot - what each rank of the generation that counts is doing now
- * cohort_comm_snapshot  - what the ranks are doing that @comm is one of: those of this
- *                         process
- * @ranks:     filled by rank, as those of a verdict; where there is no rank, the report's
- *             is -1
- * @room:      how many reports; at least as many as there are ranks here, for which
- *             cohort_group_size() or cohort_comm_size() is enough
+ * cohort_comm_snapshot  - what @comm and the other ranks of its group or split are doing,
+ *                         those of this process
+ * @ranks:     filled in the order of the ranks, as in a verdict; a report that is left
+ *             over has the rank -1
+ * @room:      how many reports there are: at least the ranks of this process;
+ *             cohort_group_size() or cohort_comm_size() is always enough
  * @rank_size: sizeof(struct cohort_rank_report)
  *
- * For a supervisor that does not wait for a verdict.  The collective that the reports
- * tell of is the oldest that is not done on every rank; if none is in flight, no rank
- * has joined one.  No thread is asked for its stack.  The ranks are looked at one after
- * the other, whatever they are doing: also in a hang, during an abort and after a
- * cause, when what was cut short may seem done.
+ * For a supervisor that does not wait for a verdict.  The fields joined, started and
+ * done are about the oldest collective that is not done on every rank; if none is in
+ * flight, joined is 0 on every rank.  No thread is asked for its stack.  The ranks are
+ * looked at one after the other, also in a hang, during an abort and after a cause.
+ * Once there is a cause, what was cut short may seem done.
  *
  * Any thread; takes no lock, makes no native call, and does not block.  Other ranks need
  * not do anything.
@@ -1035,9 +1038,9 @@ COHORT_API int cohort_group_broadcast(struct cohort_group *group,
  *
  * The memory is the program's until it is given back: a split, a run, an abort and a
  * respawn leave it as it is, and cohort_group_close() does not free it.
- * cohort_free() of a rank's communicator takes it, too.  After a respawn the ranks are
- * those of the new generation; memory of a rank that was lost may be in the place of
- * any.
+ * cohort_free() of a rank's communicator takes it, too.  After a respawn @memory has one
+ * pointer for each rank of the new generation; the memory of a rank that was lost may be
+ * given back in the place of any rank's.
  *
  * Results and blocking as for cohort_alloc() and cohort_free().
  */
@@ -1169,11 +1172,12 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * bound already, and unbound when they return.  (If the thread exits inside a native
  * call, the others are told COHORT_WEDGED when the abort deadline has passed.)
  *
- * The group of a bound communicator may be closed by another thread, after an abort also
- * while its own thread hangs.  That thread may then still use the communicator: calls
- * that queue something answer COHORT_STALE, tickets and the cause answer as before.  Its
- * cohort_comm_unbind(), or its exit, gives the memory back, and may wait for the device
- * to do so; no call may use the communicator after that.  Otherwise neither blocks.
+ * Another thread may close the group of a bound communicator; after an abort it may do
+ * so while the communicator's thread hangs.  That thread may then still use the
+ * communicator: calls that queue something answer COHORT_STALE, tickets and the cause
+ * answer as before.  Its cohort_comm_unbind(), or its exit, gives the memory back, and
+ * may wait for the device to do so.  After that no call may use the communicator.
+ * Otherwise neither blocks.
  *
  * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not
  * bound at all; COHORT_OWNER if it is bound to another thread; COHORT_BUSY if
@@ -1196,9 +1200,9 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  * cohort_group_run() what the worker returns afterwards changes nothing: the first cause
  * counts.
  *
- * Any thread, also for a communicator that is bound to another, that another thread is
- * inside of, or that was closed while its group is open; not a signal handler, which has
- * cohort_abort_fire().  Does not block.
+ * Any thread may call it, also if the communicator is bound to another thread, if another
+ * thread is inside, or if it was closed while its group is open.  A signal handler may
+ * not: it has cohort_abort_fire().  Does not block.
  *
  * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one, so also
  * for a former generation and a rank that was abandoned; COHORT_INVALID for a @code of
@@ -1269,7 +1273,7 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  * communicator lives until the group is closed, as NCCL frees all of a
  * process's ranks together.  Of ranks that have joined by id the last one to be
  * closed ends them all, and waits for that as cohort_group_close() does; then no call
- * may use any of them, but as rule 2 says.  A rank that a thread is stuck inside
+ * may use any of them, with the exceptions of rule 2.  A rank that a thread is stuck inside
  * (COHORT_BUSY) keeps them open.  Once there is a cause any thread may close a rank that
  * is bound to another, which may hang.  A rank that is closed by the thread it is
  * bound to is unbound.
@@ -1379,8 +1383,8 @@ struct cohort_stats {
  * @fd:    where to write; may be a file, a pipe or a socket
  *
  * Read from memory without a lock, whatever any rank's thread is doing; the counters
- * need not be of the same moment.  The text is UTF-8 whatever the group's name is: a
- * byte that is none is U+FFFD, as in dumps.  Any thread; cohort_stats() does not block,
+ * need not be of the same moment.  The text is always UTF-8: U+FFFD stands for each byte
+ * of the group's name that is not, as in dumps.  Any thread; cohort_stats() does not block,
  * cohort_stats_write() only as write() does.
  *
  * COHORT_OK; COHORT_INVALID, also for a @stats whose size was not set;
@@ -1461,8 +1465,8 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * Buffers are device memory of the rank's device (cohort_alloc(), or from
  * cudaMalloc()), borrowed until the ticket is answered.  A @count of 0 is
  * allowed, buffers are then not looked at.  A stream of another device is
- * COHORT_INVALID; a CUDA runtime before 12.8 does not tell in a capture, and there
- * the native call fails.
+ * COHORT_INVALID.  A CUDA runtime before 12.8 cannot tell the device of a stream that is
+ * being captured: then the native call fails.
  *
  * While a batch is open (cohort_batch_begin()) a call is only checked and kept for
  * cohort_batch_end(): see there.
@@ -1756,10 +1760,10 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  * other ranks' calls first, or are copied at once if that is a few hundred bytes.
  *
  * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
- * it is queued.  Threads as for the collectives: one at a time for a communicator, which
- * is inside until the call returns, also while it waits; an abort does not wait for it
- * then.  Not in a batch (COHORT_STATE), nor while the communicator's own stream is being captured
- * (COHORT_UNSUPPORTED).
+ * it is queued.  Threads as for the collectives: one at a time for a communicator.  The
+ * thread is inside until the call returns, also while it waits, but an abort does not
+ * wait for a thread that waits.  Not in a batch (COHORT_STATE), nor while the
+ * communicator's own stream is being captured (COHORT_UNSUPPORTED).
  *
  * COHORT_OK: done, the output may be read; COHORT_TIMED_OUT; COHORT_INVALID with the
  * argument and its value; COHORT_BUSY, also after a call that has timed out, see above;

@@ -316,7 +316,8 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
  *
  * For a rank whose backward pass has failed in the middle of the step, while the group
  * is well.  Gradients that are not ready take part as zeros, so that every rank makes
- * the same calls; the step ends as by cohort_reducer_finish(), but counts on no rank:
+ * the same calls.  The step ends as by cohort_reducer_finish(), but no rank may use what
+ * came out:
  *
  *	if (... the backward pass has failed ...)
  *		rc = cohort_reducer_cancel(r, COHORT_FOREVER);
@@ -340,8 +341,8 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
  * and the next step may begin.
  *
  * COHORT_OK; COHORT_TIMED_OUT; COHORT_ALREADY if every gradient that has elements is
- * ready, or finish has taken those that are not for unused: the other ranks get what is
- * right, and the step stands: finish it; COHORT_STATE if no step is open;
+ * ready, or if finish has already taken those that are not for unused: the sums are
+ * right, so finish the step; COHORT_STATE if no step is open;
  * COHORT_UNSUPPORTED if the communicator has ranks of other processes, which cannot be
  * told: nothing has happened, cohort_comm_fail() ends the group; COHORT_OWNER,
  * COHORT_BUSY as finish; as cohort_wait() and the collectives.
