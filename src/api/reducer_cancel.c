@@ -88,6 +88,8 @@ int reducer_stream(struct cohort_reducer *r)
 		atomic_load_explicit(&r->newest, memory_order_acquire);
 	const struct cohort_comm *canceller;
 
+	if (!newest) /* it has nothing to give up */
+		return COHORT_OK;
 	/* seq_cst, both here and in publish(): each stores, then looks, so that one
 	 * sees the other. */
 	atomic_store(&r->comm->streamed, newest);

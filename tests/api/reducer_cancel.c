@@ -468,6 +468,35 @@ Test(reducer_cancel, a_step_that_is_finished_on_a_stream_ends_the_group)
 	expect_that_all_ends();
 }
 
+/* Rank 0 goes on with a reducer that has nothing to launch. */
+Test(reducer_cancel, and_one_behind_which_a_step_has_no_collective)
+{
+	const struct cohort_parameter none = { NULL, NULL, 0, COHORT_F32 };
+	struct cohort_reducer_options o;
+	struct cohort_reducer *empty;
+	int r;
+
+	cohort_reducer_options_init(&o);
+	o.keep_plan = 1;
+	model = model_of(RANKS);
+	open_all();
+	expect_whole_step(1);
+	ranks_must(cohort_reducer_create(comms[0], &none, 1, &o, &empty),
+	           "create");
+	for (r = 0; r < RANKS; r++) {
+		begin(r, 2);
+		mark(r, r == LAST ? 6 : 0);
+	}
+	cr_assert_eq(cohort_reducer_finish_on(reducer(0), NULL), COHORT_OK);
+	ranks_must(cohort_reducer_begin(empty, NULL), "begin");
+	ranks_must(cohort_reducer_ready(empty, 0), "ready");
+	ranks_must(cohort_reducer_finish_on(empty, NULL), "finish_on");
+	expect(cohort_reducer_cancel(reducer(LAST), RANKS_SOON), COHORT_ABORTED,
+	       "has cancelled a step");
+	cr_assert_eq(cohort_reducer_free(empty), COHORT_OK);
+	expect_that_all_ends();
+}
+
 Test(reducer_cancel, and_one_that_is_so_later)
 {
 	int i;
