@@ -161,10 +161,10 @@ static const char *notes_of(const char *platform, const char *detour)
 		         "NVIDIA's libraries are here (%s), but no GPU: "
 		         "/dev/nvidiactl is missing, so the host platform was "
 		         "chosen; options.platform = COHORT_PLATFORM_GPU, or "
-		         "COHORT_PLATFORM=gpu, requires one. ",
+		         "COHORT_PLATFORM=gpu, requires a GPU. ",
 		         detour);
 	environment_add_unknown(&t, " ");
-	if (t.at > notes)
+	if (t.at > notes && t.room) /* not of what was cut */
 		t.at[-1] = '\0';
 	return keep(notes);
 }
