@@ -176,7 +176,9 @@ void owner_keep(struct clique *q)
 
 	pthread_mutex_lock(&lock);
 	while ((c = *at)) {
-		if (c->clique == q && load_owner(c) == owner_self()) {
+		/* Also of what was split from it and closed before it. */
+		if ((c->clique == q || c->kept_by == q) &&
+		    load_owner(c) == owner_self()) {
 			kept += c->kept_by != NULL; /* by @root */
 			c->kept_by = NULL;
 			unlink_locked(at);
