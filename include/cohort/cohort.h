@@ -1273,8 +1273,8 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  * communicator lives until the group is closed, as NCCL frees all of a
  * process's ranks together.  Of ranks that have joined by id the last one to be
  * closed ends them all, and waits for that as cohort_group_close() does; then no call
- * may use any of them, with the exceptions of rule 2.  A rank that a thread is stuck inside
- * (COHORT_BUSY) keeps them open.  Once there is a cause any thread may close a rank that
+ * may use any of them, with the exceptions of rule 2.  A rank that a thread is stuck
+ * inside (COHORT_BUSY) keeps them open.  Once there is a cause any thread may close a rank that
  * is bound to another, which may hang.  A rank that is closed by the thread it is
  * bound to is unbound.
  *
@@ -1384,8 +1384,8 @@ struct cohort_stats {
  *
  * Read from memory without a lock, whatever any rank's thread is doing; the counters
  * need not be of the same moment.  The text is always UTF-8: U+FFFD stands for each byte
- * of the group's name that is not, as in dumps.  Any thread; cohort_stats() does not block,
- * cohort_stats_write() only as write() does.
+ * of the group's name that is not, as in dumps.  Any thread; cohort_stats() does not
+ * block, cohort_stats_write() only as write() does.
  *
  * COHORT_OK; COHORT_INVALID, also for a @stats whose size was not set;
  * cohort_stats_write(): COHORT_SYSTEM if it cannot write, which may be after a part of
