@@ -243,7 +243,7 @@ Test(event_mark, groups_work_and_end)
 	cr_assert_eq(ranks_sum_wait(comms[1], &b), COHORT_OK);
 	cr_assert_eq(b, 3);
 	cr_assert_eq(cohort_stream_after(comms[1], 1,
-	                                 cohort_comm_stream(comms[0])),
+	                                 cohort_comm_stream(comms[1])),
 	             COHORT_OK);
 	ranks_sum(comms[0], &a); /* nobody else comes */
 	cohort_group_abort(group, NULL);
