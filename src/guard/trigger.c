@@ -76,7 +76,7 @@ static void pass_on(const struct waker *from)
 
 	pthread_mutex_lock(&lock);
 	for (w = all; w; w = w->next)
-		if (w->is_used && w->fifo >= 0 && w->device == from->device &&
+		if (w->is_used && *w->path && w->device == from->device &&
 		    w->inode == from->inode)
 			add(w, TRIGGER_FIFO);
 	pthread_mutex_unlock(&lock);
@@ -115,21 +115,29 @@ static void set_fifo(struct waker *w, int fd)
 	pthread_mutex_unlock(&lock);
 }
 
+/* -1 if it cannot be had now.  What else has its name by then is not opened. */
+static int open_again(const struct waker *w)
+{
+	struct stat status;
+	int fd;
+
+	if (stat(w->path, &status) || !S_ISFIFO(status.st_mode) ||
+	    !is_file(&status, w->device, w->inode))
+		return -1;
+	fd = open(w->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || has_fifo(w, fd))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /* Only by who waits: nobody else changes which descriptor it is meanwhile. */
 static void look_at_fifo(struct waker *w)
 {
-	int fd;
-
-	if (w->fifo < 0)
+	if (!*w->path)
 		return;
-	if (!has_fifo(w, w->fifo)) {
-		fd = open(w->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-		if (fd >= 0 && !has_fifo(w, fd)) {
-			close(fd);
-			fd = -1;
-		}
-		set_fifo(w, fd);
-	}
+	if (!has_fifo(w, w->fifo))
+		set_fifo(w, open_again(w));
 	if (w->fifo >= 0 && drain(w->fifo))
 		pass_on(w);
 }
@@ -140,7 +148,7 @@ int waker_wait(struct waker *w)
 
 	do {
 		clock_await(&w->posted,
-		            w->fifo < 0 ? UINT64_MAX : clock_deadline(LOOK_NS));
+		            *w->path ? clock_deadline(LOOK_NS) : UINT64_MAX);
 		look_at_fifo(w);
 		what = (int)atomic_exchange(&w->triggers, 0);
 	} while (!what);
@@ -250,7 +258,7 @@ static bool pass_fifo_locked(const struct waker *w)
 	struct waker *other;
 
 	for (other = all; other; other = other->next)
-		if (other != w && other->is_used && other->fifo >= 0 &&
+		if (other != w && other->is_used && *other->path &&
 		    other->device == w->device && other->inode == w->inode) {
 			other->made_fifo = true;
 			return true;

@@ -35,9 +35,9 @@ struct waker {
 
 	/* Guarded by the lock of trigger.c. */
 	bool is_used;
-	int fifo; /* -1: none; which one it is */
+	int fifo; /* -1: none now; which one it is */
 	bool made_fifo;
-	char path[512];
+	char path[512]; /* "": it has no FIFO; constant while it is used */
 	dev_t device;
 	ino_t inode;
 

@@ -952,6 +952,54 @@ Test(dump, leaves_the_program_s_files_alone_that_have_its_numbers)
 	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
 }
 
+/* As close_all_and_go_on(). */
+static int close_all_while_the_fifo_is_away(void)
+{
+	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
+	char away[sizeof(fifo) + 5];
+	int fd;
+
+	snprintf(away, sizeof(away), "%s.away", fifo);
+	o.dump_directory = folder;
+	o.dump_fifo = fifo;
+	o.dump_signal = SIGUSR2;
+	group = ranks_split(2, &o, comms);
+	if (rename(fifo, away))
+		return 1;
+	own_all_descriptors();
+	raise(SIGUSR2);
+	/* Before it is written the FIFO is looked at. */
+	if (!wait_for_text(asked, "\"trigger\":\"signal\""))
+		return 2;
+	if (rename(away, fifo))
+		return 3;
+	fd = open(fifo, O_WRONLY | O_CLOEXEC); /* waits for a reader */
+	if (write(fd, "\n", 1) != 1)
+		return 4;
+	if (!wait_for_text(asked, "\"trigger\":\"fifo\""))
+		return 5;
+	close(fd);
+	if (cohort_group_close(group) != COHORT_OK)
+		return 6;
+	return is_there("fifo") ? 7 : 0;
+}
+
+Test(dump, a_fifo_that_cannot_be_opened_again_at_once_is_later)
+{
+	int status = -1;
+	pid_t child;
+
+	place_need_built_in("a platform without descriptors of its own");
+	child = fork();
+	if (!child) {
+		alarm(50); /* less than the test may take */
+		_exit(close_all_while_the_fifo_is_away());
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status), "signal %d", WTERMSIG(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
+}
+
 /* What has the name of the FIFO by then is another's. */
 Test(dump, takes_away_only_the_fifo_that_it_made)
 {
