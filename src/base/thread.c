@@ -91,11 +91,6 @@ static bool has_small_signal_stack(void)
 	       stack.ss_size < least + HANDLER_ROOM;
 }
 
-static bool has_ended(int tid)
-{
-	return syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH;
-}
-
 static void note_signal_stack(int tid)
 {
 	int i, there;
@@ -109,7 +104,7 @@ static void note_signal_stack(int tid)
 		return;
 	for (i = 0; i < CRAMPED; i++) {
 		there = atomic_load(&cramped[i]);
-		if ((!there || has_ended(there)) &&
+		if ((!there || thread_has_ended(there)) &&
 		    atomic_compare_exchange_strong(&cramped[i], &there, tid))
 			return;
 	}
@@ -168,11 +163,30 @@ static void read_about(int tid, const char *what, char *text, size_t room)
 	text[n > 0 ? n : 0] = '\0';
 }
 
+/* The letter of its state, 0: not known. */
+static char state_of(int tid)
+{
+	char stat[128];
+	const char *name_end;
+
+	read_about(tid, "stat", stat, sizeof(stat));
+	name_end = strrchr(stat, ')');
+	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+}
+
+/* Asked of the system itself: files may have run out.  A process's first thread is there
+ * until its last has ended. */
+bool thread_has_ended(int tid)
+{
+	if (syscall(SYS_tgkill, getpid(), tid, 0))
+		return errno == ESRCH;
+	return tid == getpid() && state_of(tid) == 'Z';
+}
+
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
 {
 	name[0] = '\0';
-	/* Asked of the system itself: files may have run out. */
-	if (syscall(SYS_tgkill, getpid(), tid, 0))
+	if (thread_has_ended(tid))
 		return false;
 	read_about(tid, "comm", name, THREAD_NAME_SIZE);
 	name[strcspn(name, "\n")] = '\0';
@@ -259,16 +273,13 @@ static void add_call(struct text *t, int tid)
 void thread_state(int tid, char state[THREAD_STATE_SIZE])
 {
 	struct text t = { state, THREAD_STATE_SIZE };
-	char stat[128];
-	const char *name_end;
+	char letter = state_of(tid);
 
 	state[0] = '\0';
-	read_about(tid, "stat", stat, sizeof(stat));
-	name_end = strrchr(stat, ')');
-	if (!name_end || name_end[1] != ' ')
+	if (!letter || letter == 'Z')
 		return;
-	text_add(&t, "%s", state_name(name_end[2]));
-	if (name_end[2] != 'R')
+	text_add(&t, "%s", state_name(letter));
+	if (letter != 'R')
 		add_call(&t, tid);
 }
 

@@ -22,6 +22,10 @@ int thread_id(void);
 
 #define THREAD_NAME_SIZE 16 /* the kernel's, with the zero */
 
+/* True if a thread of this process has ended, by that number: also the first one, which
+ * the system keeps as a zombie. */
+bool thread_has_ended(int tid);
+
 /* Whether a thread of this process lives, by that number, and its name; "" if it
  * does not or that cannot be read. */
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);

@@ -210,8 +210,7 @@ static bool is_under_way(int signo)
 		word = atomic_load(&under_way[i]);
 		if ((int)(word & 0xff) != signo)
 			continue;
-		if (syscall(SYS_tgkill, getpid(), (int)(word >> 8), 0) &&
-		    errno == ESRCH)
+		if (thread_has_ended((int)(word >> 8)))
 			atomic_compare_exchange_strong(&under_way[i], &word, 0);
 		else
 			any = true;

@@ -10,8 +10,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -112,4 +115,47 @@ Test(thread, lives_also_where_no_file_can_be_opened)
 	setrlimit(RLIMIT_NOFILE, &some);
 	cr_assert(lives);
 	cr_assert_str_eq(name, "");
+}
+
+/* Whether the system shows the process's first thread as a zombie. */
+static bool first_is_zombie(void)
+{
+	char line[256] = "";
+	const char *end;
+	FILE *f = fopen("/proc/self/stat", "re");
+
+	if (!f)
+		return false;
+	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return end && end[2] == 'Z';
+}
+
+static void *look_at_first(void *arg)
+{
+	char state[THREAD_STATE_SIZE];
+
+	(void)arg;
+	while (!first_is_zombie())
+		sched_yield();
+	if (thread_lives(getpid(), name))
+		_exit(1);
+	thread_state(getpid(), state);
+	_exit(*state ? 2 : thread_lives(thread_id(), name) ? 0 : 3);
+}
+
+/* The system keeps it, and lets it be sent signals, until the last one has ended. */
+Test(thread, that_is_the_first_and_has_ended_does_not_live)
+{
+	pthread_t thread;
+	int status = -1;
+	pid_t child = fork();
+
+	if (!child) {
+		pthread_create(&thread, NULL, look_at_first, NULL);
+		pthread_exit(NULL);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
 }
