@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "base/process.h"
 #include "base/status.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
@@ -47,8 +48,10 @@ int sim_join(const struct host_knobs *knobs)
 
 int cohort_sim_set_devices(int n)
 {
-	int rc;
+	int rc = process_check();
 
+	if (rc != COHORT_OK)
+		return rc;
 	pthread_mutex_lock(&lock);
 	rc = device_want(n);
 	if (rc == COHORT_OK && drop_in && drop_in->set_devices(n) != COHORT_OK)
@@ -62,8 +65,10 @@ int cohort_sim_set_devices(int n)
 
 int cohort_sim_fault_add(const struct cohort_fault *fault)
 {
-	int rc = COHORT_OK;
+	int rc = process_check();
 
+	if (rc != COHORT_OK)
+		return rc;
 	pthread_mutex_lock(&lock);
 	if (is_meant())
 		rc = fault_add(fault);

@@ -31,6 +31,7 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 {
 	struct cohort_group *another;
 	struct cohort_platform_info info = { .size = sizeof(info) };
+	const struct cohort_fault fault = { .rank = -1 };
 	struct cohort_cause cause;
 	int32_t x = 1;
 	void *memory;
@@ -85,6 +86,8 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 		cohort_resume(comm),
 		cohort_unique_id(&id),
 		cohort_comm_join(&id, 1, 0, 0, NULL, &joined),
+		cohort_sim_set_devices(8),
+		cohort_sim_fault_add(&fault),
 	};
 
 	for (i = 0; i < (int)(sizeof(rcs) / sizeof(rcs[0])); i++)
