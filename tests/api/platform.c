@@ -5,6 +5,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,24 @@ Test(facts, a_gpu_that_cannot_be_used_has_a_reason)
 		cr_assert_gt(info.devices, 0);
 	else
 		cr_assert_gt(strlen(info.reason), 10);
+}
+
+/* As every text that does not fit. */
+Test(facts, notes_that_are_cut_end_in_an_ellipsis)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+	const char *end;
+	char name[32];
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "COHORT_DUMP_DR%d", i);
+		setenv(name, "", 1);
+	}
+	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
+	end = info.notes + strlen(info.notes) - 4;
+	cr_assert_str_eq(end + 1, "...");
+	cr_assert_neq(*end, '.');
 }
 
 /* A variable that is misspelt does nothing; whoever asks is told. */
