@@ -56,6 +56,8 @@ struct reader {
 	const char *file;
 	struct values values;
 	struct source source;
+	struct flight one; /* its facts */
+
 	struct part now; /* that entries are of, */
 	bool has_part;   /* false: of none to be kept */
 	bool is_whole;   /* it is of one rank, and not a merged one */
@@ -260,25 +262,33 @@ static bool is_better(const struct source *a, const struct source *b)
 /* What all files have to agree about; false: this one is of something else. */
 static bool meet_facts(struct reader *r, object *o)
 {
-	struct flight *f = &r->trace->flight, one = { .size = 0 }, former;
+	struct flight *f = &r->trace->flight, *one = &r->one;
 
-	read_facts(&r->values, o, &one);
-	r->source = source_of(&one);
-	if ((*one.group && *f->group && strcmp(one.group, f->group) != 0) ||
-	    (one.generation && f->generation &&
-	     one.generation != f->generation)) {
-		problem(r, "is of group \"%s\", generation %d: left out",
-		        one.group, one.generation);
-		return false;
-	}
+	*one = (struct flight){ .size = 0 };
+	read_facts(&r->values, o, one);
+	r->source = source_of(one);
+	if ((!*one->group || !*f->group || strcmp(one->group, f->group) == 0) &&
+	    (!one->generation || !f->generation ||
+	     one->generation == f->generation))
+		return true;
+	problem(r, "is of group \"%s\", generation %d: left out", one->group,
+	        one->generation);
+	return false;
+}
+
+/* The file's facts count once a rank of it does: the verdict of a process whose ranks
+ * are left out is not that of the others. */
+static void take_facts(struct reader *r)
+{
+	struct flight *f = &r->trace->flight, former = *f;
+
 	if (!*r->facts.of || is_better(&r->source, &r->facts)) {
 		r->facts = r->source;
-		former = *f;
-		*f = one;
-		one = former;
+		*f = r->one;
+		add_facts(f, &former);
+	} else {
+		add_facts(f, &r->one);
 	}
-	add_facts(f, &one);
-	return true;
 }
 
 static struct part *find_part(struct reader *r, int rank)
@@ -319,6 +329,7 @@ static void begin_rank(struct reader *r, object *o)
 
 	if (rank < 0 || !choose_source(r, find_part(r, rank)))
 		return;
+	take_facts(r);
 	if (r->trace->flight.world && rank >= r->trace->flight.world)
 		problem(r, "is of rank %d, of a group of %d", rank,
 		        r->trace->flight.world);

@@ -154,6 +154,19 @@ def check_asked(trace):
         os.unlink(path)
 
 
+def check_processes(trace):
+    """The verdict of a process whose ranks are left out is not that of the others."""
+    path = trace.folder + "/other.json"
+    dump = json.loads(read(trace.path("rank_0")))
+    dump["cohort"].update(serial=9, verdict_number=0, verdict=None, cause=None)
+    write(path, json.dumps(dump))
+    found = trace.json(path, trace.path("rank_0"))
+    assert found["verdict"] is None, found["verdict"]
+    assert len(found["problems"]) == 1, found["problems"]
+    found = trace.json(trace.path("rank_0"), path)
+    assert found["verdict"]["rank"] == 2, found["verdict"]
+
+
 def check_chrome(trace):
     out = trace.folder + "/out.json"
     trace.run("--chrome", out, *trace.files("rank_*"))
@@ -427,6 +440,7 @@ def main():
         check_text(trace)
         check_parts(trace)
         check_asked(trace)
+        check_processes(trace)
         check_chrome(trace)
         check_kinds(trace)
         check_many_kinds(trace)
