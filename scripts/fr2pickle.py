@@ -351,7 +351,10 @@ def entries_of(chosen):
 
 def groups_of(dump, entries):
     """The process groups, and those of the pairs that send and receive."""
-    groups = dict(dump["pg_config"])
+    groups = {
+        name: {key: group[key] for key in GROUP}
+        for name, group in dump["pg_config"].items()
+    }
     for made in (e for e in entries if e["is_p2p"]):
         name, desc = made["process_group"]
         ranks = str(sorted(pair_of(made)))
@@ -385,7 +388,12 @@ def warn_of_missing(chosen):
 
 
 def run(options):
-    paths = sorted(glob.glob(os.path.join(options.folder, "fr_*_rank_*.json")))
+    # A group's name may have "_rank_" in it, and then so has what is of all ranks.
+    paths = sorted(
+        path
+        for path in glob.glob(os.path.join(glob.escape(options.folder), "fr_*.json"))
+        if re.search(r"_rank_[0-9]+\.json$", path)
+    )
     if not paths:
         raise Wrong(f"{options.folder}: no files fr_*_rank_*.json")
     dumps = [d for d in map(load, paths) if options.of in name_of(d)]

@@ -145,6 +145,21 @@ def check_refusals(script, dumps, scratch):
     refuses(script, several, scratch + "/out2")
 
 
+def check_names(script, dumps, scratch):
+    """Whatever folders, groups and keys that are not known are called and have."""
+    folder = scratch + "/[1]"
+    shutil.copytree(dumps, folder)
+    for path in glob.glob(dumps + "/fr_*_merged.json"):
+        shutil.copy(path, folder + "/fr_a_rank_1_g1_h.1.1_merged.json")
+    for path in glob.glob(glob.escape(folder) + "/fr_*_rank_0.json"):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace('"desc":', f'"x":{"[" * 900}{"]" * 900},"desc":', 1))
+    subprocess.run([sys.executable, script, folder, scratch + "/out5"], check=True)
+    check(load(scratch + "/out5"))
+
+
 def check_verdict(script, dumps, scratch):
     """Beside what was asked for a verdict is taken."""
     folder = scratch + "/verdict"
@@ -194,6 +209,7 @@ def main():
     check_refusals(script, dumps, scratch)
     check_open_batch(script, dumps, scratch)
     check_verdict(script, dumps, scratch)
+    check_names(script, dumps, scratch)
     if importlib.util.find_spec("torch"):
         subprocess.run(
             [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace",
