@@ -13,6 +13,8 @@
 
 #include <cohort/cohort.h>
 
+#include "base/text.h"
+
 typedef struct json_object object;
 
 /* Words for a value. */
@@ -46,10 +48,15 @@ static void wrong(struct values *v, const char *key, const char *format, ...)
 
 static void copy_plain(char *to, size_t size, const char *from)
 {
-	snprintf(to, size, "%s", from);
-	for (; *to; to++)
-		if ((unsigned char)*to < ' ' || *to == 0x7f)
-			*to = '?';
+	const unsigned char *s = (const unsigned char *)to;
+	size_t n;
+
+	text_copy(to, size, from);
+	for (; *s; s += n, to += n) {
+		n = (size_t)text_character(to);
+		if (!n || *s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
+			memset(to, '?', n = n ? n : 1);
+	}
 }
 
 static struct found found(object *o)

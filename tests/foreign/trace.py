@@ -310,6 +310,19 @@ def check_wrong(trace):
     assert "has more behind its end" in trace.json(path)["problems"][0]
 
 
+def check_characters(trace):
+    """Text is cut between characters, and no terminal obeys it."""
+    for text, told in (
+        ("e" * 62 + "\u00e9", "e" * 62),
+        ("\u65e5" * 40, "\u65e5" * 21),
+        ("\U0001f600" * 40, "\U0001f600" * 15),
+        ("\x9b2J", "??2J"),
+        ("\x85\u00a0\x7f", "??\u00a0?"),
+    ):
+        found = change(trace, "rank_0", '"group":"demo"', f'"group":"{text}"')
+        assert found["group"] == told, (text, found["group"])
+
+
 def check_huge(trace):
     """Numbers near 2^64 are no numbers of collectives, and nothing is endless."""
     text = re.sub(r'("verdict":.*?"collective":)\d+', rf"\g<1>{2**64 - 4}",
@@ -448,6 +461,7 @@ def main():
         check_front(trace)
         check_damaged(trace)
         check_wrong(trace)
+        check_characters(trace)
         check_huge(trace)
         check_once(trace)
         check_merged_head(trace)
