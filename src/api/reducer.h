@@ -315,6 +315,9 @@ int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline_ns);
 /* True if any rank has given up the step, of which all that is launched is done. */
 bool reducer_was_cancelled(const struct cohort_reducer *r);
 
+/* Say that this rank gives up the step: before each try to launch the first of it. */
+void reducer_publish(struct cohort_reducer *r);
+
 /* The step is finished on a stream: the end of the group, and its error, if any rank
  * has given it up. */
 int reducer_stream(struct cohort_reducer *r);

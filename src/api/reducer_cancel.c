@@ -35,7 +35,7 @@ static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
 	uint64_t number;
 	int k;
 
-	/* seq_cst: pairs with publish(), as said in reducer_stream(); else what
+	/* seq_cst: pairs with reducer_publish(), as said in reducer_stream(); else what
 	 * happens between them orders them, see A. */
 	for (k = 0; k < CANCELLED; k++) {
 		number = atomic_load(&c->cancelled[k]);
@@ -90,7 +90,7 @@ int reducer_stream(struct cohort_reducer *r)
 
 	if (!newest) /* it has nothing to give up */
 		return COHORT_OK;
-	/* seq_cst, both here and in publish(): each stores, then looks, so that one
+	/* seq_cst, both here and in reducer_publish(): each stores, then looks, so that one
 	 * sees the other. */
 	atomic_store(&r->comm->streamed, newest);
 	canceller = find_canceller(r);
@@ -118,8 +118,9 @@ static bool is_incomplete(struct cohort_reducer *r, uint64_t step)
 	return false;
 }
 
-/* Say that the step is given up, and end the group if another rank has gone on. */
-static void publish(struct cohort_reducer *r)
+/* Say that the step is given up, and end the group if another rank has gone on.  Once
+ * more if nothing of it is out: what the program has called since took the number. */
+void reducer_publish(struct cohort_reducer *r)
 {
 	struct cohort_comm *c = r->comm;
 	const struct clique *q = c->clique;
@@ -129,8 +130,9 @@ static void publish(struct cohort_reducer *r)
 	uint64_t number = first ? first : atomic_load(&c->collectives) + 1;
 	int k, older = c->cancelled[0] > c->cancelled[1];
 
+	/* What was said of the same step is the newer one. */
+	atomic_store(&c->cancelled[r->is_cancelled ? !older : older], number);
 	r->is_cancelled = true;
-	atomic_store(&c->cancelled[older], number);
 	for (k = 0; k < q->size; k++)
 		if (atomic_load(&q->comms[k].streamed) >= number)
 			end_group(r, c->rank, q->comms[k].rank);
@@ -148,7 +150,7 @@ static int give_up(struct cohort_reducer *r)
 		                 q->world - q->size, q->world);
 	if (!is_incomplete(r, step))
 		return COHORT_ALREADY;
-	publish(r);
+	reducer_publish(r);
 	return COHORT_OK;
 }
 

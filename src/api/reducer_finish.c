@@ -92,6 +92,8 @@ static int launch_all(struct cohort_reducer *r, uint64_t deadline)
 	int rc;
 
 	for (;;) {
+		if (r->is_cancelled)
+			reducer_publish(r);
 		rc = reducer_pump(r);
 		if (rc != COHORT_OK || reducer_is_launched(r))
 			return rc;

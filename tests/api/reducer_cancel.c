@@ -406,6 +406,32 @@ Test(reducer_cancel, one_that_has_timed_out_can_be_finished)
 	close_all();
 }
 
+Test(reducer_cancel,
+     one_that_was_busy_is_told_of_whatever_is_called_before_it_goes_on)
+{
+	const int last[RANKS] = { [LAST] = 1 };
+	int r, rc[RANKS];
+	void *native;
+
+	model = model_of(RANKS);
+	open_all();
+	for (r = 0; r < RANKS; r++)
+		begin(r, 1);
+	ranks_must(cohort_comm_native_enter(comms[LAST], &native), "enter");
+	cr_assert_eq(cohort_reducer_cancel(reducer(LAST), 0), COHORT_BUSY);
+	ranks_must(cohort_comm_native_leave(comms[LAST]), "leave");
+	for (r = 0; r < RANKS; r++) {
+		ranks_must(cohort_barrier(comms[r], NULL, NULL), "barrier");
+		mark(r, last[r] ? MODEL_PARAMETERS : 0);
+	}
+	end_all(last, rc);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(rc[r], last[r] ? COHORT_OK : COHORT_SKIP,
+		             "rank %d: %d", r, rc[r]);
+	expect_whole_step(2);
+	close_all();
+}
+
 /* ---- ends ------------------------------------------------------------- */
 
 Test(reducer_cancel, an_end_of_the_group_is_told_as_by_finish)
