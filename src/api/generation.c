@@ -76,11 +76,13 @@ static struct generation *next_child(const struct generation *g)
 	return generation_of(family_next(g->clique));
 }
 
-/* Who waits in a call with host memory comes back from a cause. */
+/* Who waits in a call with host memory comes back from a cause: that may be after the
+ * close if the rank is bound, as it is kept. */
 static bool is_occupied(const struct cohort_comm *c)
 {
-	return cause_any(c->clique->end) ? atomic_load(&c->gate)
-	                                 : gate_is_taken(c);
+	return cause_any(c->clique->end) && atomic_load(&c->owner)
+	               ? atomic_load(&c->gate)
+	               : gate_is_taken(c);
 }
 
 /* Whoever was inside when the abort was given up will stay there; and who was left

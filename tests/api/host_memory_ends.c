@@ -419,6 +419,18 @@ static void all_calls_are_told(uint64_t timeout)
 	free(b);
 }
 
+Test(host_memory_ends, keep_the_group_open_until_a_cause_has_brought_them_back)
+{
+	open_ranks();
+	/* As while a thread waits. */
+	atomic_store(&comms[0]->keeper, 1);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	expect(cohort_group_close(group), COHORT_STATE,
+	       "a thread is inside the communicator of rank 0");
+	atomic_store(&comms[0]->keeper, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 Test(host_memory_ends, another_thread_may_submit_nothing_while_one_waits)
 {
 	all_calls_are_told(COHORT_FOREVER);
