@@ -158,6 +158,9 @@ int generation_end(struct generation *g)
 	struct generation *child;
 	int rc = COHORT_OK, ended;
 
+	/* Its reaper may not have told them of the cause yet. */
+	if (clique_cause(g->clique))
+		family_end(g->clique);
 	for (child = first_child(g); child; child = next_child(child)) {
 		ended = generation_end(child);
 		if (ended != COHORT_OK)

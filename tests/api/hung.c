@@ -144,6 +144,40 @@ Test(hung, what_was_split_from_a_bound_communicator_stays_with_it)
 	close_while_it_hangs();
 }
 
+static struct cohort_comm *child; /* of one rank */
+
+static void *keep_child(void *comm)
+{
+	struct cohort_cause cause;
+
+	ranks_must(cohort_comm_split(comm, 0, 0, &child), "split");
+	ranks_must(cohort_comm_bind(child), "bind");
+	sem_post(&hung.is_away);
+	await(&hung.may_go_on);
+	cr_assert_eq(cohort_barrier(child, NULL, NULL), COHORT_STALE);
+	cr_assert_eq(cohort_comm_cause(child, &cause), COHORT_OK);
+	cr_assert_eq(cause.status, COHORT_ABORTED);
+	cr_assert_eq(cohort_comm_unbind(child), COHORT_OK);
+	return NULL;
+}
+
+/* However soon the close is behind the abort. */
+Test(hung, what_was_split_has_the_cause_of_its_parent)
+{
+	int i;
+
+	sem_init(&hung.is_away, 0, 0);
+	sem_init(&hung.may_go_on, 0, 0);
+	for (i = 0; i < 20; i++) {
+		group = ranks_split(1, NULL, comms);
+		pthread_create(&hung.thread, NULL, keep_child, comms[0]);
+		await(&hung.is_away);
+		cohort_group_abort(group, "enough");
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		let_go_on();
+	}
+}
+
 /* The native communicators were destroyed, and no cause tells of that. */
 Test(hung, a_group_is_closed_in_peace_beside_a_bound_thread)
 {
