@@ -121,6 +121,9 @@ told COHORT_PLATFROM
 grep -q '"notes":"[^"]*did you mean COHORT_PLATFORM?' "$dir/out" ||
 	fail 'info: no note on COHORT_PLATFROM'
 unset COHORT_PLATFROM COHORT_DEVICES
+env "COHORT_$(printf %05000d 0)=1" "$cohort" info --json >"$dir/out" 2>"$dir/err" ||
+	fail 'info: a long variable'
+grep -q '"notes":"[^"]*0\.\.\."' "$dir/out" || fail 'info: a note is cut without "..."'
 
 # ---- wrong use -------------------------------------------------------------
 
