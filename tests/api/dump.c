@@ -343,7 +343,8 @@ static void is_utf8(const char *name)
 Test(dump, is_utf8_whatever_names_are)
 {
 	const char *tag =
-		"a tag of one long word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
+		"a tag of one long "
+	        "word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
 
 	cr_assert_not_null(setlocale(LC_CTYPE, "C.UTF-8"));
 	o.name = "\xff\xe2\x82";
@@ -358,7 +359,8 @@ Test(dump, is_utf8_whatever_names_are)
 	has("fr_____g1_rank_0.json", "\"group\":\"\\ufffd\\ufffd\\ufffd\"");
 	has("fr_____g1_rank_0.json", "\"thread\":\"half: \\ufffd\"");
 	/* What is left of the tag are whole characters. */
-	has("fr_____g1_rank_0.json", "word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac...\"");
+	has("fr_____g1_rank_0.json",
+	    "word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac...\"");
 	close_group();
 }
 
