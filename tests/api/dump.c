@@ -344,7 +344,7 @@ Test(dump, is_utf8_whatever_names_are)
 {
 	const char *tag =
 		"a tag of one long "
-	        "word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
+		"word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
 
 	cr_assert_not_null(setlocale(LC_CTYPE, "C.UTF-8"));
 	o.name = "\xff\xe2\x82";
