@@ -298,8 +298,12 @@ static _Noreturn void leave_main(bool closes)
 Test(guard, a_process_without_main_ends_once_its_group_is_closed)
 {
 	int status = -1;
-	pid_t child = fork();
+	pid_t child;
 
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip("the search for leaks cannot stop a thread that has ended");
+#endif
+	child = fork();
 	if (child == 0)
 		leave_main(true);
 	cr_assert_eq(waitpid(child, &status, 0), child);
