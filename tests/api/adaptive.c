@@ -17,7 +17,7 @@
 #include "support/verdicts.h"
 
 #define MS UINT64_C(1000000)
-#define FLOOR (200 * MS) /* longer than a thread is kept from a busy machine */
+#define FLOOR (500 * MS) /* longer than a thread is kept from a busy machine */
 #define FACTOR 4
 #define WARMUP 20
 #define WARM 40 /* calls, with which the warm-up is over */
@@ -104,7 +104,7 @@ static struct cohort_cause stall(void)
 	cr_assert_not_null(
 		strstr(cause.text,
 	               " all_reduce operations of up to 4 bytes; at least "
-	               "200 ms, at most 300.0 s)"),
+	               "500 ms, at most 300.0 s)"),
 		"%s", cause.text);
 	/* On a busy machine there may be more in between. */
 	cr_assert_not_null(strstr(cause.text, "; joined: 0; missing: 1"), "%s",
