@@ -125,9 +125,10 @@ static _Thread_local int id; /* 0: not asked for yet */
 
 int thread_id(void)
 {
-	int error = errno;
+	int error;
 
 	if (!id) {
+		error = errno;
 		id = (int)syscall(SYS_gettid);
 		note_signal_stack(id);
 		errno = error;
