@@ -68,8 +68,6 @@ static int options_check_reserved(const struct cohort_group_options *given)
 static int options_merge(const struct cohort_group_options *given,
                          struct cohort_group_options *o)
 {
-	const unsigned char *bytes = (const unsigned char *)given;
-	size_t i;
 	int rc;
 
 	cohort_group_options_init(o);
@@ -78,15 +76,11 @@ static int options_merge(const struct cohort_group_options *given,
 	rc = sized_check("options", given->size,
 	                 offsetof(struct cohort_group_options, platform),
 	                 "was cohort_group_options_init() called?");
-	if (rc != COHORT_OK)
-		return rc;
-	for (i = sizeof(*o); i < given->size; i++)
-		if (bytes[i])
-			return error_set(COHORT_INVALID,
-			                 "options asks for something that "
-			                 "version %s does not know (byte %zu)",
-			                 cohort_version(), i);
-	rc = options_check_reserved(given);
+	if (rc == COHORT_OK)
+		rc = sized_check_rest("options", given, sizeof(*o),
+		                      given->size);
+	if (rc == COHORT_OK)
+		rc = options_check_reserved(given);
 	if (rc != COHORT_OK)
 		return rc;
 #define READ(field)                                                            \

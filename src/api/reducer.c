@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/status.h"
 
 #define MIB ((size_t)1024 * 1024)
@@ -52,26 +53,21 @@ static int options_check(const struct cohort_reducer_options *o)
 static int options_merge(const struct cohort_reducer_options *given,
                          struct cohort_reducer_options *o)
 {
-	const unsigned char *bytes = (const unsigned char *)given;
-	size_t i;
+	int rc;
 
 	cohort_reducer_options_init(o);
 	if (!given)
 		return COHORT_OK;
-	if (given->size <
-	            offsetof(struct cohort_reducer_options, bucket_bytes) ||
-	    given->size > 4096)
-		return error_set(COHORT_INVALID,
-		                 "options->size is %zu; was "
-		                 "cohort_reducer_options_init() called?",
-		                 given->size);
-	for (i = offsetof(struct cohort_reducer_options, reserved);
-	     i < given->size; i++)
-		if (bytes[i])
-			return error_set(COHORT_INVALID,
-			                 "options asks for something that "
-			                 "version %s does not know (byte %zu)",
-			                 cohort_version(), i);
+	rc = sized_check("options", given->size,
+	                 offsetof(struct cohort_reducer_options, bucket_bytes),
+	                 "was cohort_reducer_options_init() called?");
+	if (rc == COHORT_OK)
+		rc = sized_check_rest("options", given,
+		                      offsetof(struct cohort_reducer_options,
+		                               reserved),
+		                      given->size);
+	if (rc != COHORT_OK)
+		return rc;
 #define READ(field)                                                            \
 	if (given->size >=                                                     \
 	    offsetof(struct cohort_reducer_options, field) + sizeof(o->field)) \

@@ -7,16 +7,12 @@
 
 #include "guard/snapshot.h"
 
-#include <string.h>
-
 #include "api/comm.h"
 #include "api/group.h"
 #include "base/clock.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "guard/verdict.h"
-
-/* Later versions are longer; in an array they must be aligned. */
-#define MAX_SIZE 4096
 
 static int check(const struct clique *q, const struct cohort_rank_report *ranks,
                  int room, size_t rank_size)
@@ -28,22 +24,13 @@ static int check(const struct clique *q, const struct cohort_rank_report *ranks,
 		                 "room is %d, less than the %d ranks", room,
 		                 q->size);
 	if (rank_size < offsetof(struct cohort_rank_report, reserved) ||
-	    rank_size > MAX_SIZE ||
+	    rank_size > SIZED_MOST || /* in an array they must be aligned */
 	    rank_size % _Alignof(struct cohort_rank_report))
 		return error_set(COHORT_INVALID,
 		                 "rank_size is %zu, not sizeof(struct "
 		                 "cohort_rank_report)",
 		                 rank_size);
 	return COHORT_OK;
-}
-
-static void store(char *to, size_t size,
-                  const struct cohort_rank_report *report)
-{
-	size_t n = size < sizeof(*report) ? size : sizeof(*report);
-
-	memcpy(to, report, n);
-	memset(to + n, 0, size - n);
 }
 
 static int take(struct clique *q, struct cohort_rank_report *ranks, int room,
@@ -67,7 +54,8 @@ static int take(struct clique *q, struct cohort_rank_report *ranks, int room,
 			s.now_ns = clock_now();
 			verdict_report(&s, &r, &report);
 		}
-		store(to, rank_size, i < q->size ? &report : &none);
+		sized_fill(to, rank_size, i < q->size ? &report : &none,
+		           sizeof(report));
 	}
 	return COHORT_OK;
 }

@@ -37,6 +37,23 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 	memcpy(to, from, size < known ? size : known);
 }
 
+/* COHORT_INVALID if a byte of argument @name from @known on is not 0: it is of a later
+ * version, and asks for what this one does not have. */
+static inline int sized_check_rest(const char *name, const void *given,
+                                   size_t known, size_t size)
+{
+	const unsigned char *bytes = given;
+	size_t i;
+
+	for (i = known; i < size; i++)
+		if (bytes[i])
+			return error_set(COHORT_INVALID,
+			                 "%s asks for something that version "
+			                 "%s does not know (byte %zu)",
+			                 name, cohort_version(), i);
+	return COHORT_OK;
+}
+
 /* COHORT_INVALID unless the @n reserved words behind @name, "options->", are 0: what they
  * ask for is of a later version. */
 static inline int reserved_check(const char *name, const uint64_t *words,
