@@ -76,8 +76,8 @@ static struct generation *next_child(const struct generation *g)
 	return generation_of(family_next(g->clique));
 }
 
-/* Who waits in a call with host memory comes back from a cause: that may be after the
- * close if the rank is bound, as it is kept. */
+/* A cause brings back a thread that waits in a call with host memory.  If the rank is
+ * bound, that may be after the close: the rank is kept. */
 static bool is_occupied(const struct cohort_comm *c)
 {
 	return cause_any(c->clique->end) && atomic_load(&c->owner)

@@ -7,7 +7,7 @@
 
 #define PREFIX "COHORT_"
 
-/* Of names that are compared; longer ones resemble none. */
+/* Room for a name that is compared.  Longer names resemble none. */
 #define NAME_SIZE 64
 
 /* All of them: scripts/lint.sh looks for others. */

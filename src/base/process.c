@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-/* Of a process that is not watched, or whose kernel does not wipe pages. */
+/* Used while the process is not watched, and where the kernel does not wipe pages. */
 static atomic_bool unwiped = true;
 
 /* Atomic; where it says that this is no child.  Once it is watched, in a page that the

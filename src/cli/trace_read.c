@@ -375,7 +375,7 @@ static void sort_rank(struct reader *r)
 	rank->n = kept;
 }
 
-/* Of several files with a rank the one with most of its operations counts. */
+/* If several files have a rank, the file with most of its operations counts. */
 static void end_rank(struct reader *r)
 {
 	struct part *p;

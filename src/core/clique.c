@@ -177,7 +177,7 @@ static int start_reaper(struct clique *q)
 	return COHORT_OK;
 }
 
-/* Of a reaper that has nothing to reap. */
+/* End a reaper that has nothing to reap. */
 static void stop_reaper(struct clique *q)
 {
 	sem_post(&q->end->caused);

@@ -10,7 +10,7 @@
 
 enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
 
-/* Of the past every thread may ask, and give back. */
+/* Once the clique is stale, any thread may ask, and give back. */
 int gate_check_owner(const struct cohort_comm *c)
 {
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);

@@ -125,7 +125,7 @@ int owner_refuse(const struct cohort_comm *c)
 	                 c->rank);
 }
 
-/* Of a former generation the gate lets others in, too. */
+/* The gate lets any thread in once the clique is stale. */
 int owner_bind(struct cohort_comm *c)
 {
 	uintptr_t owner = load_owner(c);

@@ -70,8 +70,8 @@ int stream_check_outside(struct cohort_comm *c, void *stream)
 	rc = gate_enter(c, true); /* for the event */
 	if (rc != COHORT_OK)
 		return rc;
-	/* With a cause the event is the reaper's, who waits for what it marks the end
-	 * of; and nothing is queued on the stream any more. */
+	/* After a cause the reaper may be waiting for the event, and nothing is queued
+	 * on the stream any more. */
 	if (!cause_any(c->clique->end))
 		rc = stream_check(c, stream, -1);
 	gate_leave(c);
