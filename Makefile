@@ -130,7 +130,7 @@ library_sources := \
   src/api/register.c src/api/respawn.c src/api/snapshot.c src/api/split.c \
   src/api/staging.c src/api/stats.c src/api/worker.c \
   src/base/backoff.c src/base/clock.c src/base/environment.c \
-  src/base/json.c src/base/outfile.c \
+  src/base/json.c src/base/outfile.c src/base/pages.c \
   src/base/process.c src/base/status.c src/base/text.c src/base/thread.c \
   src/core/agree.c src/core/awaited.c src/core/batch.c \
   src/core/call.c src/core/capture.c src/core/cause.c src/core/clique.c \

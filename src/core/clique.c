@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -36,7 +37,7 @@ static int comm_init(struct cohort_comm *c)
 	if (rc != COHORT_OK)
 		return rc;
 	c->done_then = malloc(bytes);
-	c->agreed = calloc(q->slots, sizeof(*c->agreed));
+	c->agreed = pages_alloc(q->slots * sizeof(*c->agreed));
 	if (!c->done_then || !c->agreed)
 		return error_set(COHORT_NO_MEMORY, "no memory for %u tickets",
 		                 q->slots);
@@ -120,7 +121,7 @@ static void comm_fini(struct cohort_comm *c)
 	batch_free(c->batch);
 	pairs_free(c->pairs);
 	register_free_all(c->registrations);
-	free(c->agreed);
+	pages_free(c->agreed, c->clique->slots * sizeof(*c->agreed));
 	free(c->done_then);
 	known_free(&c->known);
 	outlines_fini(&c->outlines);
@@ -137,11 +138,15 @@ void clique_release(struct clique *q)
 
 void clique_forget_calls(struct clique *q)
 {
-	int r;
+	struct cohort_comm *c = q->comms;
 
-	for (r = 0; r < q->size && clique_look(q) == CLIQUE_RECLAIMED; r++) {
-		known_free(&q->comms[r].known);
-		outlines_fini(&q->comms[r].outlines);
+	if (clique_look(q) != CLIQUE_RECLAIMED)
+		return;
+	for (; c < q->comms + q->size; c++) {
+		known_free(&c->known);
+		outlines_forget(&c->outlines);
+		recorder_forget(&c->recorder);
+		pages_forget(c->agreed, q->slots * sizeof(*c->agreed));
 	}
 }
 

@@ -447,8 +447,9 @@ bool comm_is_idle(const struct cohort_comm *comm);
 /* Give back what the ranks have of the platform.  Reaper only. */
 void clique_release(struct clique *q);
 
-/* Give back what only calls need, of a clique that nobody can call on any more: it is
- * RECLAIMED, so that nobody is inside, and has a cause.  Nothing happens to any other. */
+/* Give back what only calls and the watchdog need, of a clique that nobody can call on
+ * any more: it is RECLAIMED, so that nobody is inside, has a cause, and is not watched.
+ * Its tickets keep their answers.  Nothing happens to any other. */
 void clique_forget_calls(struct clique *q);
 
 /* What a clique with a cause in @state answers to whoever has work in it: the

@@ -2,8 +2,7 @@
 
 #include "core/outline.h"
 
-#include <stdlib.h>
-
+#include "base/pages.h"
 #include "base/status.h"
 #include "core/known.h"
 
@@ -20,7 +19,7 @@
 int outlines_init(struct outlines *o, unsigned slots)
 {
 	o->room = (size_t)slots * WORDS_PER_SLOT;
-	o->words = calloc(o->room, sizeof(*o->words));
+	o->words = pages_alloc(o->room * sizeof(*o->words));
 	return o->words
 	               ? COHORT_OK
 	               : error_set(COHORT_NO_MEMORY,
@@ -29,8 +28,12 @@ int outlines_init(struct outlines *o, unsigned slots)
 
 void outlines_fini(struct outlines *o)
 {
-	free(o->words);
-	o->words = NULL;
+	pages_free(o->words, o->room * sizeof(*o->words));
+}
+
+void outlines_forget(struct outlines *o)
+{
+	pages_forget(o->words, o->room * sizeof(*o->words));
 }
 
 /* ---- writing ---------------------------------------------------------- */

@@ -35,6 +35,9 @@ struct outlines {
 int outlines_init(struct outlines *o, unsigned slots);
 void outlines_fini(struct outlines *o);
 
+/* Nobody will compare them any more: give back their memory. */
+void outlines_forget(struct outlines *o);
+
 /* Keep one, of a list or a batch.  Where it is, or OUTLINE_NONE: for a call of one
  * tensor its record is enough, and what is longer than the ring is not kept.  That of a
  * known list is not written again while it is in the newer half of the ring.  Owner of

@@ -2,8 +2,7 @@
 
 #include "core/recorder.h"
 
-#include <stdlib.h>
-
+#include "base/pages.h"
 #include "base/status.h"
 
 /* The words of a slot. */
@@ -27,18 +26,24 @@ int recorder_init(struct recorder *r, unsigned slots)
 {
 	r->mask = slots - 1;
 	r->bits = (unsigned)__builtin_ctz(slots);
-	r->slots = calloc(slots, sizeof(*r->slots));
-	r->times = calloc(slots, sizeof(*r->times));
+	r->slots = pages_alloc(slots * sizeof(*r->slots));
+	r->times = pages_alloc(slots * sizeof(*r->times));
 	if (!r->slots || !r->times)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for %u recorder slots", slots);
 	return COHORT_OK;
 }
 
+void recorder_forget(struct recorder *r)
+{
+	pages_forget(r->times, (r->mask + 1) * sizeof(*r->times));
+	pages_forget(r->slots, (r->mask + 1) * sizeof(*r->slots));
+}
+
 void recorder_fini(struct recorder *r)
 {
-	free(r->times);
-	free(r->slots);
+	pages_free(r->times, (r->mask + 1) * sizeof(*r->times));
+	pages_free(r->slots, (r->mask + 1) * sizeof(*r->slots));
 }
 
 static struct record_slot *slot_of(const struct recorder *r, uint64_t ticket)

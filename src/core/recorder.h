@@ -88,6 +88,9 @@ struct record {
 int recorder_init(struct recorder *r, unsigned slots);
 void recorder_fini(struct recorder *r);
 
+/* Nobody will ask for its records any more: give back their memory, and have none. */
+void recorder_forget(struct recorder *r);
+
 /* Owner of the gate only, who is thread @tid. */
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
                     uint32_t digest, int tid, uint64_t now_ns);
