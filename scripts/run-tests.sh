@@ -20,9 +20,11 @@
 # up, too.
 #
 # TEST_NO_CRITERION: suites that could not be built without Criterion; commands that
-# run them are skipped.  TEST_SHOW: a program whose command has this in it is shown with all that it
-# prints.  TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a
-# time, 2 if unset: most of them wait more than they compute.  The last line is always
+# run them are skipped.  TEST_SHOW: a program whose command has this in it is shown with
+# all that it prints.  TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS:
+# programs at a time, 2 if unset: most of them wait more than they compute.
+#
+# Each test that failed is named once more at the end.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
 set -u
@@ -70,6 +72,12 @@ count_program() {
 show_output() {
 	grep -v -e '^\[RUN \]' -e '^\[PASS\]' -e '^\[SKIP\]' "$output" |
 		tail -n 200 | sed 's/^/    /'
+}
+
+# failures COMMAND - its tests that failed, as far as they are named
+failures() {
+	sed -nE 's/^\[FAIL\] ([^ ]+::[^ :]+).*/\1/p' "$output" | sort -u |
+		sed "s|\$| in $1|" | grep . || echo "$1"
 }
 
 show_reports() {
@@ -173,6 +181,7 @@ run() {
 		[ "$rc" -eq 0 ] || echo "    exit status $rc"
 	fi
 	echo "$p $f $s $rounds" >"$scratch/counts"
+	[ "$f" -eq 0 ] || failures "$1" >"$scratch/failures"
 }
 
 commands=("$@")
@@ -187,6 +196,7 @@ show() {
 
 	wait "${pids[$1]}"
 	cat "$scratch/shown"
+	cat "$scratch/failures" >>"$root/failures" 2>/dev/null
 	# A shell that was killed has counted nothing.
 	read -r p f s rounds 2>/dev/null <"$scratch/counts" ||
 		p=0 f=1 s=0 rounds=0
@@ -216,5 +226,6 @@ while [ "$shown" -lt "${#commands[@]}" ]; do
 	shown=$((shown + 1))
 done
 [ "$all_rounds" -eq 0 ] || echo "$all_rounds rounds"
+[ ! -s "$root/failures" ] || sed 's/^/failed: /' "$root/failures"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
