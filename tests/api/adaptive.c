@@ -17,14 +17,14 @@
 #include "support/verdicts.h"
 
 #define MS UINT64_C(1000000)
-#define FLOOR (500 * MS) /* longer than a thread is kept from a busy machine */
+#define FLOOR (1000 * MS) /* longer than a thread is kept from a busy machine */
 #define FACTOR 4
 #define WARMUP 20
 #define WARM 40 /* calls, with which the warm-up is over */
 #define LARGE 100000
 
 /* Long enough for a verdict, if there were to be one, and short enough for a test. */
-#define LONG (4 * FLOOR)
+#define LONG (2 * FLOOR)
 
 static struct verdicts told;
 static struct cohort_group_options o;
@@ -104,7 +104,7 @@ static struct cohort_cause stall(void)
 	cr_assert_not_null(
 		strstr(cause.text,
 	               " all_reduce operations of up to 4 bytes; at least "
-	               "500 ms, at most 300.0 s)"),
+	               "1.0 s, at most 300.0 s)"),
 		"%s", cause.text);
 	/* On a busy machine there may be more in between. */
 	cr_assert_not_null(strstr(cause.text, "; joined: 0; missing: 1"), "%s",
@@ -229,7 +229,7 @@ Test(adaptive, of_another_kind_nothing_is_known)
 /* One that takes long in the warm-up, and one that takes twice as long after it. */
 Test(adaptive, what_was_late_once_may_be_again)
 {
-	const uint64_t late = 3 * FLOOR;
+	const uint64_t late = 3 * FLOOR / 2;
 
 	ranks_fault(1, WARMUP / 2, COHORT_FAULT_DELAY, late);
 	ranks_fault(1, WARM, COHORT_FAULT_DELAY, 2 * late);

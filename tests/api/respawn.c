@@ -447,7 +447,7 @@ Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
 
 /* ---- memory ----------------------------------------------------------- */
 
-#define TIMES 8
+#define TIMES 16
 
 /* Resident, of the process. */
 static size_t bytes_in_memory(void)
@@ -484,6 +484,9 @@ Test(respawn, keeps_little_of_what_a_group_takes)
 
 	if (!mallinfo2().uordblks)
 		cr_skip("an allocator that keeps what is freed");
+	/* What is freed is reused, or goes back to the system. */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 1 << 16);
 	fill_rings(ranks_open(4, &o));
 	before = bytes_in_memory();
 	group = ranks_open(4, &o);
