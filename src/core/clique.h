@@ -344,6 +344,9 @@ struct clique {
 	atomic_int split_arrived;
 	atomic_uint splits;
 
+	/* Guarded by the lock of window.c: the number of its stay there, 0: none. */
+	unsigned window;
+
 	/* Guarded by the lock of family.c; the parent is constant once it is
 	 * set, until both are closed. */
 	struct clique *next_entered;
