@@ -66,9 +66,9 @@ struct split_rank {
 struct connection;
 
 /* Begin ncclCommSplit() of all of @ranks in one group, on a thread of its own; it is
- * the caller's to wait. */
+ * the caller's to wait.  @is_alone: they are all that there are, in any process. */
 int connect_split(const struct platform *platform,
-                  const struct split_rank *ranks, int n,
+                  const struct split_rank *ranks, int n, bool is_alone,
                   const struct comm_config *config, size_t words,
                   const char *name, struct connection **out);
 

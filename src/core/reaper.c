@@ -20,6 +20,7 @@
 #include "core/clique.h"
 #include "core/family.h"
 #include "core/native.h"
+#include "core/window.h"
 
 /* Say where the reaper is: in @function, for @rank or for none (-1). */
 static void at(struct clique *q, const char *function, int rank)
@@ -120,7 +121,7 @@ static ncclResult_t release_all(struct clique *q, const char *function,
 	return first;
 }
 
-/* End the group, which frees if everything in it went well. */
+/* End the group, which frees if everything in it went well: in a memory section. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
 {
 	ncclResult_t ended;
@@ -158,10 +159,13 @@ static void reap_by_abort(struct clique *q)
 	clique_note(q);
 	/* Also when it is too late: it may release somebody. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
+	window_close(q); /* a launch that is stuck in it goes on, or never will */
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
 	await_neighbours(q);
+	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED, released);
+	window_memory_end();
 }
 
 /* Everything is done and nobody is inside: an orderly end. */
@@ -170,9 +174,11 @@ static void reap_by_destroy(struct clique *q)
 	clique_note(q);
 	if (!await_prober(q) || !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
+	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED,
 	        release_all(q, "ncclCommDestroy",
 	                    q->platform->ncclCommDestroy));
+	window_memory_end();
 }
 
 static void await_post(sem_t *sem)
