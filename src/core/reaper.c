@@ -159,7 +159,8 @@ static void reap_by_abort(struct clique *q)
 	clique_note(q);
 	/* Also when it is too late: it may release somebody. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
-	window_close(q); /* a launch that is stuck in it goes on, or never will */
+	window_close(
+		q); /* a launch that is stuck in it goes on, or never will */
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
 	await_neighbours(q);
