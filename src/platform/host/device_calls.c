@@ -293,6 +293,7 @@ cudaError_t host_cudaDeviceReset(void)
 	stream_wait_device(device, false);
 	memory_reset(device);
 	sync_unload(device);
+	device_end_context(device);
 	pthread_mutex_lock(&lock);
 	settings[device] = (struct settings){ .flags = 0 };
 	pthread_mutex_unlock(&lock);
