@@ -299,7 +299,8 @@ struct clique {
 	struct comm_config config;
 	struct many many, many_asked;
 	_Atomic uint64_t *agreed; /* words: see agree.h */
-	atomic_int split_tid; /* atomic; the thread that has split the group, 0: none
+	atomic_int
+		split_tid; /* atomic; the thread that has split the group, 0: none
 	                         has.  Relaxed: for people */
 	char name[64];
 	pthread_t reaper;
@@ -354,6 +355,11 @@ struct clique {
 
 	/* Guarded by the lock of window.c: the number of its stay there, 0: none. */
 	unsigned window;
+
+	/* Atomic; by rank, the native communicators of a split that has failed, NULL:
+	 * none.  Set once; the reaper takes it and leaves a value that is none.
+	 * Release and acquire: what is in it. */
+	ncclComm_t *_Atomic orphans;
 
 	/* Guarded by the lock of family.c; the parent is constant once it is
 	 * set, until both are closed. */
@@ -458,6 +464,16 @@ uint64_t comm_oldest(const struct cohort_comm *comm);
 /* True if nobody is inside @comm and nothing of it is in flight, as far as words
  * tell. */
 bool comm_is_idle(const struct cohort_comm *comm);
+
+/*
+ * Leave @natives, one for each rank and some of them NULL, to the reaper, which aborts
+ * them behind the ranks' own and frees the array.  False: it was there already, all
+ * flags are up, and they are still the caller's.
+ *
+ * clique_take_orphans() - what was left, or NULL; nothing can be left from now on
+ */
+bool clique_leave_orphans(struct clique *q, ncclComm_t *natives);
+ncclComm_t *clique_take_orphans(struct clique *q);
 
 /* Give back what the ranks have of the platform.  Reaper only. */
 void clique_release(struct clique *q);
