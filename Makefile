@@ -139,7 +139,7 @@ library_sources := \
   src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
   src/core/staging.c src/core/staging_launch.c src/core/stream.c \
-  src/core/submit.c src/core/tag.c src/core/ticket.c src/core/together.c src/core/window.c src/guard/chrome.c src/guard/circle.c \
+  src/core/submit.c src/core/tag.c src/core/ticket.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
   src/guard/dumper.c src/guard/estimate.c src/guard/flight.c src/guard/guard.c \
   src/guard/notifier.c src/guard/observe.c src/guard/page.c \
@@ -172,7 +172,7 @@ library_sources := \
   src/platform/host/simulate.c src/platform/host/split.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/stream_info.c src/platform/host/stream_thread.c \
-  src/platform/host/strict.c src/platform/host/strict_calls.c src/platform/host/sync.c \
+  src/platform/host/strict.c src/platform/host/strict_calls.c \
   src/platform/host/tiny.c \
   src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
@@ -208,7 +208,7 @@ unit_sources := \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/stack.c tests/unit/stops.c tests/unit/tag.c \
   tests/unit/text.c tests/unit/thread.c \
-  tests/unit/verdict.c tests/unit/verdict_random.c tests/unit/window.c
+  tests/unit/verdict.c tests/unit/verdict_random.c
 api_sources := \
   tests/api/abort.c tests/api/adaptive.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \
@@ -222,9 +222,9 @@ api_sources := \
   tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
-  tests/api/contexts.c tests/api/stopped.c tests/api/stream_device.c tests/api/stuck.c tests/api/stuck_device.c tests/api/sync_device.c tests/api/tag.c \
+  tests/api/stopped.c tests/api/stream_device.c tests/api/stuck.c tests/api/stuck_device.c tests/api/tag.c \
   tests/api/ticket.c \
-  tests/api/snapshot.c tests/api/together.c tests/api/waits.c tests/api/watch.c tests/api/window.c
+  tests/api/snapshot.c tests/api/waits.c tests/api/watch.c
 platform_sources := \
   tests/platform/arguments.c tests/platform/calls.c tests/platform/capture.c \
   tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \
@@ -236,10 +236,10 @@ platform_sources := \
   tests/platform/neighbours.c tests/platform/nonblocking.c \
   tests/platform/order.c tests/platform/p2p.c \
   tests/platform/properties.c tests/platform/redop.c tests/platform/register.c \
-  tests/platform/relief.c \
+  tests/platform/redirect.c tests/platform/relief.c \
   tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
   tests/platform/split.c tests/platform/stream.c tests/platform/stream_info.c \
-  tests/platform/strict.c tests/platform/strict_calls.c tests/platform/sync.c
+  tests/platform/strict.c tests/platform/strict_calls.c
 support_sources := \
   tests/support/buffer.c tests/support/calls.c tests/support/chance.c tests/support/contest.c \
   tests/support/crew.c tests/support/failing.c \
@@ -250,11 +250,11 @@ support_sources := \
 # In each suite itself, as these need Criterion.
 skip_sources := tests/support/doomed.c tests/support/skip.c
 fault_tests := gradients memory native steady
-stress_tests := collectives generations joins memory owner recorder recycled reducer shared stack streams \
+stress_tests := collectives generations joins owner recorder recycled reducer shared stack streams \
                 turns
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
-              respawn siblings snapshots splits stalls together windows
+              respawn siblings snapshots splits stalls
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \
   tests/fuzz/cuda.c tests/fuzz/extra.c tests/fuzz/life.c \

@@ -73,7 +73,7 @@
  * cohort_group_snapshot() and cohort_comm_snapshot() are
  * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all of
  * them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
- * cohort_comm_join(), cohort_quiet_begin() and _end()) may overlap with everything.
+ * cohort_comm_join()) may overlap with everything.
  *
  * The library starts threads of its own, with every signal blocked but those of a fault
  * of their own (SIGSEGV and the like), of which the program's handlers hear: for each
@@ -91,10 +91,7 @@
  * is opened again.
  *
  * Blocking: a function blocks only where its comment says so, and on what.
- * The caller's current CUDA device is the same before and after every call, unless
- * that device has no context, for example device 0 in a thread that never set one: to go
- * back would make a context of some 500 MiB there.  Such a thread stays on the rank's
- * device.  No thread of the library makes a context on a device that is no rank's.
+ * The caller's current CUDA device is the same before and after every call.
  *
  * In the child of a fork, once the library was used in the parent, every call that
  * returns a result answers COHORT_FORKED and does nothing: its threads are gone
@@ -292,10 +289,6 @@ struct cohort_platform_info {
 	const char *notes;
 	int is_drop_in; /* 1: they are this project's drop-in libraries, and the
 	                   devices the host's */
-	int launch; /* how the ranks of a group opened there now launch, if it
-	               has no choice of its own: COHORT_LAUNCH_TOGETHER or
-	               _AHEAD; 0 when not usable, or COHORT_LAUNCH in the
-	               environment is neither */
 	uint64_t reserved[4];
 };
 
@@ -568,16 +561,6 @@ enum cohort_many {
 	COHORT_MANY_ALONE = 3, /* one native call after the other */
 };
 
-/* When a rank's collective is launched: see "Launching together". */
-enum cohort_launch {
-	COHORT_LAUNCH_DEFAULT = 0, /* as COHORT_LAUNCH in the environment says,
-	                              else on the gpu platform together, on the
-	                              host platform ahead */
-	COHORT_LAUNCH_TOGETHER =
-		1, /* once all ranks of this process have called it */
-	COHORT_LAUNCH_AHEAD = 2, /* at once */
-};
-
 /*
  * Options of cohort_group_open() and cohort_comm_join().  Start from
  * cohort_group_options_init() and set fields; a field that is 0 or NULL has its default.
@@ -678,51 +661,8 @@ struct cohort_group_options {
 	unsigned adaptive_warmup; /* collectives; default 100 */
 	uint64_t adaptive_floor_ns; /* default 10 s */
 
-	int launch; /* enum cohort_launch, the same on all ranks; else
-	               COHORT_LAUNCH in the environment ("together", "ahead"),
-	               else as is best for the platform */
-
-	uint64_t reserved[1]; /* 0; room for what later versions add */
+	uint64_t reserved[2]; /* 0; room for what later versions add */
 };
-
-/*
- * Launching together
- *
- * In one process each device may wait for every other: to allocate or free memory, to
- * pin it, to load a kernel, or to copy pageable memory may wait until the kernels on
- * all devices are done.  A collective's kernel is done when the kernels of all ranks
- * have come.  So if one rank launches its part of a collective while the thread of
- * another rank is still in such an operation, both wait for ever.
- *
- * With COHORT_LAUNCH_TOGETHER nothing of a collective, a list of tensors, or a batch
- * that has collectives is launched before all ranks of this process have called it:
- *
- *  - A program may allocate, free, copy and load kernels between its collectives.
- *  - Of a collective that some rank never called nothing was launched.  Its outputs are
- *    untouched, its buffers are free as soon as the call has answered with the cause,
- *    and an abort has no kernel of it to end.
- *  - The library's own operations of that kind do not come between the first and the
- *    last rank's launch of a collective, in any group of the process.
- *
- * The price is that the call waits for the other ranks' calls:
- *
- *  - The call returns a cause that comes meanwhile, and deadlines run as for every
- *    collective: a rank that does not come is COHORT_STALLED.
- *  - No rank may wait, before it calls, for what another one does after its call.
- *  - One thread that calls for several ranks in turn never gets beyond the first.  Use
- *    the group-level calls (cohort_group_all_reduce() and the like), a thread for each
- *    rank, or COHORT_LAUNCH_AHEAD.  The verdict on such a thread says so.
- *
- * Not covered are sends and receives, alone or in batches without collectives: they are
- * launched at once.  A call with host memory whose timeout passes while it waits for the
- * others is launched ahead of them, as it has to go on without its caller.  Ranks of
- * other processes are not waited for.  A call that is captured into a graph launches
- * nothing and waits for nobody; there all ranks must capture (COHORT_MISMATCH).
- *
- * With COHORT_LAUNCH_AHEAD each rank launches at once, so that a thread may run ahead of
- * the others and call for several ranks in turn.  On GPUs such a program must make no
- * such operation while any rank has a collective in flight.
- */
 
 /*
  * Adaptive deadlines
@@ -814,8 +754,7 @@ struct cohort_cause {
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
- * NCCL_COMM_SPLIT_SHARE_RESOURCES=1), or for such a line in one of NCCL's files of
- * settings (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf); COHORT_NO_MEMORY; COHORT_SYSTEM (a thread
+ * NCCL_COMM_SPLIT_SHARE_RESOURCES=1); COHORT_NO_MEMORY; COHORT_SYSTEM (a thread
  * could not be started); COHORT_INIT_TIMEOUT, which names the devices, or the one that
  * hangs and the CUDA call that it is in; from the gpu
  * platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE,
@@ -975,7 +914,6 @@ COHORT_API int cohort_group_abort(struct cohort_group *group,
  *                         filled in rank order; COHORT_OK
  * cohort_group_cause    - @cause is filled; COHORT_OK whether or not there is
  *                         one (then its status is COHORT_OK)
- * cohort_group_launch   - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in force
  * cohort_group_generation - 1, and 1 more with each cohort_group_respawn()
  * cohort_group_abandoned  - how many ranks the last run of this generation has left
  *                         behind, also if they have returned since; the first
@@ -989,7 +927,6 @@ COHORT_API int cohort_group_devices(const struct cohort_group *group,
                                     int *devices);
 COHORT_API int cohort_group_cause(const struct cohort_group *group,
                                   struct cohort_cause *cause);
-COHORT_API int cohort_group_launch(const struct cohort_group *group);
 COHORT_API int cohort_group_generation(const struct cohort_group *group);
 COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
                                       int *ranks, int room);
@@ -1074,11 +1011,8 @@ COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
  * @ticket:      one for all ranks, for cohort_group_wait(); may be NULL
  *
  * Before the split only.  Queued and recorded on every rank in one native
- * group: all or nothing.  As all ranks call at once, it never waits for other calls.
- * Results and blocking otherwise as for cohort_all_reduce(), and with nothing queued
- * COHORT_STATE after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED if a stream is
- * being captured, or if CUDA_LAUNCH_BLOCKING was set in the environment when a group of
- * several ranks was opened: each launch would wait for the next.
+ * group: all or nothing.  Results and blocking as for cohort_all_reduce(), and
+ * COHORT_STATE after a split, COHORT_NO_MEMORY with nothing queued.
  */
 COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
                                        const void *const send[],
@@ -1208,7 +1142,6 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
  * cohort_comm_rank   - this rank, 0 to size - 1
  * cohort_comm_size   - number of ranks
  * cohort_comm_device - its device
- * cohort_comm_launch - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in force
  * cohort_comm_generation - of the group, from 1
  * cohort_comm_origin - its rank in generation 1
  * cohort_comm_stream - its own stream, which does not synchronize with the
@@ -1217,7 +1150,6 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
 COHORT_API int cohort_comm_rank(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_size(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_device(const struct cohort_comm *comm);
-COHORT_API int cohort_comm_launch(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_generation(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_origin(const struct cohort_comm *comm);
 COHORT_API void *cohort_comm_stream(struct cohort_comm *comm);
@@ -1522,14 +1454,12 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * the call: one difference in four thousand million is not seen.  A call with a @count
  * of 0 may be done before there is anything to compare it with.)  A call returns once
  * the operation is queued on @stream (NULL: the legacy default stream of the rank's
- * device).  With COHORT_LAUNCH_TOGETHER it blocks until all ranks of this process have
- * called, or the group has a cause; with COHORT_LAUNCH_AHEAD it does not wait for
- * peers.  Besides, it blocks while too much is in flight: as
+ * device); it does not wait for peers.  It blocks only while too much is in flight: as
  * many operations of this rank, or calls ahead of the slowest rank, as the recorder has
  * slots, or more on @stream than its queue holds (about 1,000 launches on a GPU, 500
  * operations on the host platform), until the oldest is done or the group has a cause.
- * So a thread that submits for several ranks, one after the other, which takes
- * COHORT_LAUNCH_AHEAD, must not run one of them further ahead.  On the gpu platform the first call of a kind may also wait for
+ * So a thread that submits for several ranks, one after the other, must not run one of
+ * them further ahead.  On the gpu platform the first call of a kind may also wait for
  * connections to be set up.
  *
  * Buffers are device memory of the rank's device (cohort_alloc(), or from
@@ -1545,10 +1475,9 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  *
  * COHORT_OK; COHORT_INVALID with the argument and its value in the text;
  * COHORT_BUSY; COHORT_OWNER; COHORT_STATE if the communicator is closed; the
- * cause's status if the group has one, or gets one while the call waits for the other
- * ranks' calls; COHORT_STALE if the group was respawned or
- * has abandoned this rank.  On these nothing was queued, @ticket and the buffers are
- * untouched, and the group goes on as it was.  COHORT_NCCL or COHORT_CUDA if
+ * cause's status if the group has one; COHORT_STALE if the group was respawned or
+ * has abandoned this rank.  On these nothing was queued, @ticket
+ * is untouched and the group goes on as it was.  COHORT_NCCL or COHORT_CUDA if
  * a native call failed: as the other ranks are already waiting for this one,
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
@@ -1567,20 +1496,9 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * cohort_after_stream().  With allow_capture in the options it becomes part of the
  * graph, and its ticket is COHORT_CAPTURED, which cannot be waited for: nothing tells
  * when it runs, or how often.  All ranks must capture it, and all launch the graph.
- * The call is compared with those of the other ranks when it is captured, and that is
- * all.  Group-level calls and copies of all ranks are never captured.
- *
- * A launch of the graph is not watched, recorded or counted.  So of launches
- *  - no deadline holds, and a hang in one has no verdict;
- *  - a cause does not say that the buffers are free: a launch that was queued before may
- *    write to them still.  Wait for the streams of all launches before you free;
- *  - an abort ends those that run, without a word about it: what they leave in their
- *    outputs is undefined, and looks complete;
- *  - one after an abort, a close or a respawn is undefined.
- * Destroy graphs before their group is closed, respawned or aborted: the end of NCCL's
- * communicators waits for that.  NVIDIA advises against graphs of collectives on several
- * GPUs of one process: the launches of graphs are not ordered between devices, and may
- * wait for each other for ever.
+ * The call is compared with those of the other ranks; the launches are not watched,
+ * and not recorded, and no deadline is theirs.  Destroy graphs before their group is
+ * closed, respawned or aborted: the end of NCCL's communicators waits for that.
  */
 #define COHORT_CAPTURED UINT64_MAX
 
@@ -1833,12 +1751,16 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  * is pinned already (cudaHostAlloc(), cudaHostRegister()) is not copied on the way, if
  * @timeout_ns is COHORT_FOREVER.  Memory of a device is COHORT_INVALID.
  *
- * On the host platform the collective works with the caller's memory, without a copy, if
- * @timeout_ns is COHORT_FOREVER; else with a copy of it in the staging memory.
+ * On the host platform the caller's memory goes to the collective without a copy.  Once
+ * every rank has called (of a send or receive, the peer) it is waited for to its end,
+ * even past the timeout.  If not every rank has called in time, the input is copied to
+ * memory of the library's, which the operation goes on with; who calls during that copy
+ * waits for it.  A send, a receive, and what is called while other work is on the
+ * communicator's own stream, take a little longer with a @timeout_ns: they wait for the
+ * other ranks' calls first, or are copied at once if that is a few hundred bytes.
  *
  * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
- * it is queued, but with COHORT_LAUNCH_TOGETHER for the other ranks' calls no longer
- * than @timeout_ns.  Threads as for the collectives: one at a time for a communicator.  The
+ * it is queued.  Threads as for the collectives: one at a time for a communicator.  The
  * thread is inside until the call returns, also while it waits, but an abort does not
  * wait for a thread that waits.  Not in a batch (COHORT_STATE), nor while the
  * communicator's own stream is being captured (COHORT_UNSUPPORTED).
@@ -2009,8 +1931,7 @@ COHORT_API int cohort_after_stream(struct cohort_comm *comm, void *stream);
  *
  * So that one program runs on both platforms: cudaMalloc() and cudaFree() on
  * the rank's device.  Memory must not be freed while an operation uses it.
- * cohort_free() may block as cudaFree() may: on work of the device.  Both wait while a
- * collective is being launched, as cohort_quiet_begin() does.
+ * cohort_free() may block as cudaFree() may: on work of the device.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_NO_MEMORY; COHORT_CUDA; COHORT_BUSY;
  * COHORT_OWNER; COHORT_STATE.  Both work after the group has ended with a
@@ -2019,40 +1940,6 @@ COHORT_API int cohort_after_stream(struct cohort_comm *comm, void *stream);
 COHORT_API int cohort_alloc(struct cohort_comm *comm, size_t bytes,
                             void **memory);
 COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
-
-/*
- * cohort_quiet_begin - keep collectives of this process from being launched
- * cohort_quiet_end   - let them
- *
- * For a program's own memory operations while ranks are at work in other threads:
- * cudaMalloc(), cudaFree(), cudaHostAlloc(), cudaDeviceEnablePeerAccess(), a copy of
- * pageable memory, the first launch of a kernel.  On one device they may wait for
- * kernels on all devices of the process.  Between the launches of a collective's first
- * and last rank such a wait would never end.  The library keeps its own memory
- * operations out of that time, and these two keep the program's out:
- *
- *	cohort_quiet_begin();
- *	cudaFree(old);
- *	cohort_quiet_end();
- *
- * They are for threads outside of the library, mostly such as are no rank's.  They nest,
- * and any number of threads may be between them.  They are of the thread: end in the
- * one that began.  Groups with options.launch `ahead` are not kept from launching, nor
- * are sends and receives alone.
- *
- * Between them keep it short, and wait for no other thread.  Calls of the library that
- * would wait for the end are refused with COHORT_STATE, and nothing has happened:
- * collectives, also in a batch, cohort_comm_split(), _join() and _close(),
- * cohort_group_open(), _run(), _respawn() and _close(), and cohort_free() of registered
- * memory after an abort.  What was not ended within 30 s is not waited for any more.
- *
- * Begin blocks while a collective is being launched, which is short; if a launch hangs,
- * until its group is aborted, a minute at most.
- *
- * COHORT_OK; end: COHORT_STATE without a begin of this thread.
- */
-COHORT_API int cohort_quiet_begin(void);
-COHORT_API int cohort_quiet_end(void);
 
 /*
  * cohort_alloc_registered - memory of NCCL's own, registered with the communicator

@@ -14,7 +14,6 @@
 #include "core/gate.h"
 #include "core/native.h"
 #include "core/owner.h"
-#include "core/window.h"
 
 int comm_check(const struct cohort_comm *comm)
 {
@@ -47,11 +46,6 @@ int cohort_comm_device(const struct cohort_comm *comm)
 int cohort_comm_generation(const struct cohort_comm *comm)
 {
 	return comm_is_open(comm) ? comm->clique->generation : -1;
-}
-
-int cohort_comm_launch(const struct cohort_comm *comm)
-{
-	return comm_is_open(comm) ? clique_launch(comm->clique) : -1;
 }
 
 int cohort_comm_origin(const struct cohort_comm *comm)
@@ -168,8 +162,6 @@ int cohort_comm_close(struct cohort_comm *comm)
 	bool is_owner;
 	int rc = comm_check(comm);
 
-	if (rc == COHORT_OK)
-		rc = window_check("comm_close");
 	if (rc != COHORT_OK)
 		return rc;
 	q = comm->clique;

@@ -15,11 +15,9 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/submit.h"
-#include "core/window.h"
 
 int group_check(const struct cohort_group *group)
 {
@@ -102,20 +100,11 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	return COHORT_OK;
 }
 
-/* As CUDA sees it at its start. */
-static bool launches_block(void)
-{
-	const char *text = getenv("CUDA_LAUNCH_BLOCKING");
-
-	return text && atoi(text) != 0;
-}
-
 static int open_first(struct cohort_group *g, const int *devices, int n)
 {
 	int *list = NULL;
 	int rc = environment_check();
 
-	g->launches_block = launches_block();
 	if (rc == COHORT_OK)
 		rc = platform_open(g->options.platform, &g->platform);
 	if (rc == COHORT_OK)
@@ -137,8 +126,6 @@ int cohort_group_open(const int *devices, int n,
 		return error_set(COHORT_INVALID, "group is NULL");
 	process_watch();
 	rc = process_check();
-	if (rc == COHORT_OK)
-		rc = window_check("group_open");
 	if (rc != COHORT_OK)
 		return rc;
 	g = calloc(1, sizeof(*g));
@@ -175,7 +162,6 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 	if (atomic_exchange(&group->split, true))
 		return error_set(COHORT_STATE,
 		                 "the group has been split already");
-	atomic_store_explicit(&q->split_tid, thread_id(), memory_order_relaxed);
 	for (i = 0; i < q->size; i++)
 		comms[i] = &q->comms[i];
 	return COHORT_OK;
@@ -210,8 +196,6 @@ int cohort_group_close(struct cohort_group *group)
 	if (!group)
 		return COHORT_OK;
 	rc = process_check();
-	if (rc == COHORT_OK)
-		rc = window_check("group_close");
 	if (rc == COHORT_OK)
 		rc = close_check(group);
 	if (rc != COHORT_OK)
@@ -267,11 +251,6 @@ int cohort_group_devices(const struct cohort_group *group, int *devices)
 int cohort_group_generation(const struct cohort_group *group)
 {
 	return group ? group_clique(group)->generation : -1;
-}
-
-int cohort_group_launch(const struct cohort_group *group)
-{
-	return group ? clique_launch(group_clique(group)) : -1;
 }
 
 int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
@@ -362,12 +341,6 @@ static int submit_group_check(const struct cohort_group *group,
 	if (!send || !recv)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 send ? "recv" : "send");
-	/* The launch for the first rank would wait for the others'. */
-	if (group->launches_block && group_clique(group)->size > 1)
-		return error_set(COHORT_UNSUPPORTED,
-		                 "CUDA_LAUNCH_BLOCKING is set in the "
-		                 "environment: one thread cannot launch for "
-		                 "several ranks");
 	return speaks_check(group);
 }
 

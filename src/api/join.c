@@ -24,7 +24,6 @@
 #include "base/status.h"
 #include "core/connect.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* ---- ids -------------------------------------------------------------- */
 
@@ -281,14 +280,12 @@ static void take_back(struct meeting *m)
 	const struct platform *p = m->platform;
 	int i;
 
-	window_memory_begin();
 	p->ncclGroupStart(); /* around those of each rank */
 	for (i = 0; i < m->joined; i++)
 		if (m->members[i].connected.native)
 			connect_discard(p, &m->members[i].device, 1,
 			                &m->members[i].connected);
 	p->ncclGroupEnd();
-	window_memory_end();
 }
 
 /* Leave the meeting, with the lock, which is given back. */
@@ -448,8 +445,6 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 		                 id ? "comm" : "id");
 	process_watch();
 	rc = process_check();
-	if (rc == COHORT_OK)
-		rc = window_check("comm_join");
 	if (rc == COHORT_OK)
 		rc = options_read(options, &o);
 	if (rc == COHORT_OK)

@@ -4,19 +4,16 @@
  * Device memory of a rank
  *
  * Inside the gate, as NCCL may be looking at the device; also with a cause, so
- * that a worker can clean up.  In a memory section, which is waited for outside of the
- * gate: an abort waits for that to be empty.
+ * that a worker can clean up.
  */
 
 #include "api/comm.h"
-#include "base/process.h"
 #include "base/status.h"
 #include "core/gate.h"
 #include "core/native.h"
 #include "core/register.h"
-#include "core/window.h"
 
-/* Allocate @bytes, or free *@memory if @bytes is 0.  Inside the gate. */
+/* Allocate @bytes, or free *@memory if @bytes is 0. */
 static int change(struct cohort_comm *c, size_t bytes, void **memory)
 {
 	const struct platform *p = c->clique->platform;
@@ -31,29 +28,6 @@ static int change(struct cohort_comm *c, size_t bytes, void **memory)
 	return rc;
 }
 
-int cohort_quiet_begin(void)
-{
-	int rc = process_check();
-
-	if (rc == COHORT_OK)
-		window_memory_begin();
-	return rc;
-}
-
-int cohort_quiet_end(void)
-{
-	int rc = process_check();
-
-	if (rc != COHORT_OK)
-		return rc;
-	if (!window_is_memory())
-		return error_set(COHORT_STATE,
-		                 "quiet_end: this thread has not called "
-		                 "cohort_quiet_begin()");
-	window_memory_end();
-	return COHORT_OK;
-}
-
 int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 {
 	void *made = NULL;
@@ -64,13 +38,11 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	if (!bytes || !memory)
 		return error_set(COHORT_INVALID, "%s",
 		                 memory ? "bytes is 0" : "memory is NULL");
-	window_memory_begin();
 	rc = gate_enter(comm, true);
-	if (rc == COHORT_OK) {
-		rc = change(comm, bytes, &made);
-		gate_leave(comm);
-	}
-	window_memory_end();
+	if (rc != COHORT_OK)
+		return rc;
+	rc = change(comm, bytes, &made);
+	gate_leave(comm);
 	if (rc == COHORT_OK)
 		*memory = made;
 	return rc;
@@ -95,31 +67,21 @@ static int give_back(struct cohort_comm *c, struct registration *r,
 	return rc;
 }
 
-static int free_once(struct cohort_comm *c, void *memory)
-{
-	struct registration *r;
-	int rc;
-
-	window_memory_begin();
-	rc = gate_enter(c, true);
-	if (rc == COHORT_OK) {
-		r = register_find(c, memory);
-		rc = r ? give_back(c, r, memory) : change(c, 0, &memory);
-		gate_leave(c);
-	}
-	window_memory_end();
-	return rc;
-}
-
 int cohort_free(struct cohort_comm *comm, void *memory)
 {
+	struct registration *r;
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK || !memory)
 		return rc;
 	do {
-		rc = free_once(comm, memory);
-		/* Outside the gate and the section: the end needs both. */
+		rc = gate_enter(comm, true);
+		if (rc != COHORT_OK)
+			return rc;
+		r = register_find(comm, memory);
+		rc = r ? give_back(comm, r, memory) : change(comm, 0, &memory);
+		gate_leave(comm);
+		/* Outside the gate: an abort waits for that to be empty. */
 	} while (rc == COHORT_TIMED_OUT &&
 	         (rc = comm_await_reclaim(comm)) == COHORT_OK);
 	return rc;

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -121,7 +120,6 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(adaptive_factor)
 	READ(adaptive_floor_ns)
 	READ(adaptive_warmup)
-	READ(launch)
 #undef READ
 	return COHORT_OK;
 }
@@ -337,12 +335,6 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->many is %d, not an enum cohort_many",
 		                 o->many);
-	if (o->launch < COHORT_LAUNCH_DEFAULT ||
-	    o->launch > COHORT_LAUNCH_AHEAD)
-		return error_set(COHORT_INVALID,
-		                 "options->launch is %d, not an enum "
-		                 "cohort_launch",
-		                 o->launch);
 	if (o->warn_percent > 100)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
@@ -371,8 +363,6 @@ int options_read(const struct cohort_group_options *given,
 		rc = dump_merge(o);
 	if (rc == COHORT_OK)
 		rc = many_merge(o);
-	if (rc == COHORT_OK && !o->launch)
-		rc = environment_launch(&o->launch);
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
@@ -408,7 +398,6 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.name = o->name,
 		.slots = o->recorder_slots,
 		.allow_capture = o->allow_capture,
-		.launch = o->launch,
 		.deadlines = o->deadlines,
 		.generation = 1,
 		.config = {
@@ -456,4 +445,32 @@ struct guard_options options_of_guard(const struct cohort_group_options *o)
 		snprintf(options.dump.fifo, sizeof(options.dump.fifo), "%s",
 		         o->dump_fifo);
 	return options;
+}
+
+/* What would change the meaning of NCCL's calls behind our back. */
+int environment_check(void)
+{
+	static const struct {
+		const char *name, *value, *why;
+	} refused[] = {
+		{ "NCCL_COMM_BLOCKING", "0",
+		  "calls would return before they are done" },
+		{ "NCCL_LAUNCH_MODE", "GROUP",
+		  "ranks would wait for each other where no abort reaches" },
+		{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
+		  "what is split from a communicator would be aborted with "
+		  "it" },
+	};
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		value = getenv(refused[i].name);
+		if (value && strcmp(value, refused[i].value) == 0)
+			return error_set(COHORT_INVALID,
+			                 "%s is \"%s\" in the environment: %s",
+			                 refused[i].name, value,
+			                 refused[i].why);
+	}
+	return COHORT_OK;
 }

@@ -10,7 +10,6 @@
 #include "api/reducer.h"
 #include "base/status.h"
 #include "core/native.h"
-#include "core/window.h"
 
 static size_t words_bytes(size_t n, int size)
 {
@@ -52,16 +51,12 @@ static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 {
 	const struct platform *p = r->comm->clique->platform;
 	struct device_scope scope;
-	int rc;
+	int rc = comm_enter_on_device(r->comm, true, &scope);
 
-	window_memory_begin();
-	rc = comm_enter_on_device(r->comm, true, &scope);
-	if (rc == COHORT_OK) {
-		rc = native_cuda(p, "cudaMallocHost",
-		                 p->cudaMallocHost(out, bytes));
-		comm_leave_on_device(r->comm, &scope);
-	}
-	window_memory_end();
+	if (rc != COHORT_OK)
+		return rc;
+	rc = native_cuda(p, "cudaMallocHost", p->cudaMallocHost(out, bytes));
+	comm_leave_on_device(r->comm, &scope);
 	return rc;
 }
 
@@ -73,14 +68,11 @@ static int free_pinned(struct cohort_reducer *r)
 
 	if (!r->host.memory)
 		return COHORT_OK;
-	window_memory_begin();
 	rc = comm_enter_on_device(r->comm, true, &scope);
-	if (rc == COHORT_OK) {
-		rc = native_cuda(p, "cudaFreeHost",
-		                 p->cudaFreeHost(r->host.memory));
-		comm_leave_on_device(r->comm, &scope);
-	}
-	window_memory_end();
+	if (rc != COHORT_OK)
+		return rc;
+	rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(r->host.memory));
+	comm_leave_on_device(r->comm, &scope);
 	if (rc == COHORT_OK)
 		r->host.memory = NULL;
 	return rc;
@@ -90,7 +82,7 @@ static int free_pinned(struct cohort_reducer *r)
 static int alloc_image(struct cohort_reducer *r)
 {
 	size_t words = (r->words_bytes + 63) / 64 * 64;
-	size_t bytes = words + 2 * r->piece + REDUCER_ZEROS_BYTES;
+	size_t bytes = words + 2 * REDUCER_STAGE_BYTES;
 	void *image = NULL;
 	int rc = COHORT_OK;
 
@@ -107,7 +99,7 @@ static int alloc_image(struct cohort_reducer *r)
 		return COHORT_OK;
 	memset(image, 0, bytes);
 	r->stage = r->host.memory + words;
-	r->zeros = r->stage + 2 * r->piece;
+	r->zeros = r->stage + REDUCER_STAGE_BYTES;
 	return COHORT_OK;
 }
 

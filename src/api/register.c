@@ -11,7 +11,6 @@
 #include "base/status.h"
 #include "core/gate.h"
 #include "core/native.h"
-#include "core/window.h"
 
 int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
                     void **registration)
@@ -27,40 +26,34 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 		                 !memory  ? "memory is NULL"
 		                 : !bytes ? "bytes is 0"
 		                          : "registration is NULL");
-	window_memory_begin();
 	rc = comm_enter_on_device(comm, false, &scope);
-	if (rc == COHORT_OK) {
-		rc = register_add(comm, memory, bytes, &r);
-		comm_leave_on_device(comm, &scope);
-	}
-	window_memory_end();
+	if (rc != COHORT_OK)
+		return rc;
+	rc = register_add(comm, memory, bytes, &r);
+	comm_leave_on_device(comm, &scope);
 	if (rc == COHORT_OK)
 		*registration = r;
 	return rc;
 }
 
-static int deregister_inside(struct cohort_comm *c, struct registration *r)
-{
-	if (register_has(c, r) && !r->is_allocated)
-		return register_remove(c, r, cause_any(c->clique->end));
-	return error_set(COHORT_INVALID,
-	                 "deregister: registration is %p, not one of rank %d",
-	                 (void *)r, c->rank);
-}
-
 int cohort_deregister(struct cohort_comm *comm, void *registration)
 {
+	struct registration *r = registration;
 	int rc = comm_check(comm);
 
+	if (rc == COHORT_OK)
+		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	window_memory_begin();
-	rc = gate_enter(comm, true);
-	if (rc == COHORT_OK) {
-		rc = deregister_inside(comm, registration);
-		gate_leave(comm);
-	}
-	window_memory_end();
+	if (!register_has(comm, r) || r->is_allocated)
+		rc = error_set(
+			COHORT_INVALID,
+			"deregister: registration is %p, not one of rank "
+			"%d",
+			registration, comm->rank);
+	else
+		rc = register_remove(comm, r, cause_any(comm->clique->end));
+	gate_leave(comm);
 	return rc;
 }
 
@@ -95,13 +88,11 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	if (!bytes || !memory)
 		return error_set(COHORT_INVALID, "alloc_registered: %s",
 		                 memory ? "bytes is 0" : "memory is NULL");
-	window_memory_begin();
 	rc = comm_enter_on_device(comm, false, &scope);
-	if (rc == COHORT_OK) {
-		rc = alloc_inside(comm, bytes, &made);
-		comm_leave_on_device(comm, &scope);
-	}
-	window_memory_end();
+	if (rc != COHORT_OK)
+		return rc;
+	rc = alloc_inside(comm, bytes, &made);
+	comm_leave_on_device(comm, &scope);
 	if (rc == COHORT_OK)
 		*memory = made;
 	return rc;
@@ -110,10 +101,7 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 int comm_await_reclaim(struct cohort_comm *c)
 {
 	struct clique *q = c->clique;
-	int rc = window_check("free, of memory that is registered");
 
-	if (rc != COHORT_OK)
-		return rc;
 	/* NCCL's side of the registration goes with the communicator. */
 	if (clique_is_reclaimed(
 		    clique_await(q, CLIQUE_RECLAIMED,

@@ -23,7 +23,6 @@
 #include "base/thread.h"
 #include "core/batch.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* How often a run looks whether the clique has ended. */
 #define LOOK_NS (20 * UINT64_C(1000000))
@@ -147,9 +146,8 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		cause.status = native_cuda(p, "cudaSetDevice", error);
 		cause.kind = native_kind(error);
 		cause.cuda = (int)error;
-		if (!native_is_exit(error))
-			clique_fire(comm->clique, &cause, "rank %d: %s",
-			            comm->rank, cohort_last_error());
+		clique_fire(comm->clique, &cause, "rank %d: %s", comm->rank,
+		            cohort_last_error());
 		return;
 	}
 	error_forget(); /* what was in the way of the bind */
@@ -386,8 +384,6 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 group ? "worker" : "group");
 	rc = process_check();
-	if (rc == COHORT_OK)
-		rc = window_check("group_run");
 	if (rc != COHORT_OK)
 		return rc;
 	q = group_clique(group);

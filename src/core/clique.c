@@ -20,7 +20,6 @@
 #include "core/native.h"
 #include "core/pair.h"
 #include "core/register.h"
-#include "core/window.h"
 
 /* ---- ranks ------------------------------------------------------------ */
 
@@ -97,13 +96,8 @@ static void comm_release(struct cohort_comm *c)
 	bool is_left_in = has_stragglers(c->clique);
 	struct device_scope scope;
 
-	if (!c->stream)
+	if (!c->stream || device_enter(&scope, p, c->device) != COHORT_OK)
 		return;
-	window_memory_begin();
-	if (device_enter(&scope, p, c->device) != COHORT_OK) {
-		window_memory_end();
-		return;
-	}
 	if (!c->is_released) {
 		p->cudaFree(c->barrier);
 		many_release(c);
@@ -118,7 +112,6 @@ static void comm_release(struct cohort_comm *c)
 		free_words(c);
 	}
 	device_leave(&scope);
-	window_memory_end();
 }
 
 /* Undo comm_init(), however far it came. */
@@ -158,23 +151,6 @@ void clique_forget_calls(struct clique *q)
 }
 
 /* ---- the clique ------------------------------------------------------- */
-
-/* Where nothing can be left any more. */
-static ncclComm_t no_orphans[1];
-
-bool clique_leave_orphans(struct clique *q, ncclComm_t *natives)
-{
-	ncclComm_t *none = NULL;
-
-	return atomic_compare_exchange_strong(&q->orphans, &none, natives);
-}
-
-ncclComm_t *clique_take_orphans(struct clique *q)
-{
-	ncclComm_t *natives = atomic_exchange(&q->orphans, no_orphans);
-
-	return natives == no_orphans ? NULL : natives;
-}
 
 static int open_native(struct clique *q, const int *devices)
 {
@@ -223,7 +199,6 @@ static void clique_free(struct clique *q, int comms)
 	sem_destroy(&q->unused);
 	if (q->end)
 		cause_put(q->end);
-	free(clique_take_orphans(q));
 	free(q->agreed);
 	free(q);
 	if (parent)
@@ -258,10 +233,6 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->world = options->connected ? options->world : n;
 	q->slots = options->slots;
 	q->allow_capture = options->allow_capture;
-	q->launch_asked = options->launch;
-	q->together = options->launch
-	                      ? options->launch == COHORT_LAUNCH_TOGETHER
-	                      : !platform->launches_ahead;
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
 	q->config = options->config;

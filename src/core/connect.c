@@ -12,9 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "core/clique.h"
 #include "core/native.h"
-#include "core/window.h"
 
 struct connection {
 	/* Constant while the thread runs. */
@@ -28,8 +26,6 @@ struct connection {
 	char name[64];
 	size_t words;             /* that each rank gets */
 	struct split_rank *split; /* NULL: not that */
-	bool is_alone;         /* it takes no other process to come to an end */
-	struct clique *parent; /* which is split; a reference */
 	pthread_t thread;
 
 	/* Atomic; the thread, by its number in the system, 0: it has not begun.
@@ -40,10 +36,6 @@ struct connection {
 	 * it is with NCCL.  Written in the opposite order.  Relaxed: for people. */
 	const char *_Atomic at;
 	atomic_int at_rank;
-
-	/* Atomic; the thread's memory section, 0: none.  Exchanged by whoever ends it:
-	 * the thread, or the caller, when it leaves. */
-	atomic_uint section;
 
 	/* Written by the thread before it is done. */
 	ncclComm_t *native;
@@ -67,8 +59,6 @@ static void connection_free(struct connection *c)
 	free(c->native);
 	free(c->made);
 	free(c->split);
-	if (c->parent)
-		clique_put(c->parent);
 	free(c);
 }
 
@@ -108,17 +98,6 @@ static void at(struct connection *c, const char *function, int i)
 	atomic_store_explicit(&c->at, function, memory_order_relaxed);
 }
 
-/* A memory section of the thread, until its end or the caller's leaving. */
-static void begin_section(struct connection *c)
-{
-	atomic_store(&c->section, window_take());
-}
-
-static void end_section(struct connection *c)
-{
-	window_give(atomic_exchange(&c->section, 0));
-}
-
 /* Abort what is open, all together. */
 static void abort_all(const struct platform *p, const struct connected *made,
                       int n)
@@ -156,24 +135,13 @@ void connect_discard(const struct platform *p, const int *devices, int n,
 	struct device_scope scope;
 	int i;
 
-	window_memory_begin();
-	if (device_enter(&scope, p, devices[0]) == COHORT_OK) {
-		scope.leaves = true; /* abort_all() may leave another, too */
-		abort_all(p, made, n);
-		for (i = 0; i < n; i++)
-			give_back(p, devices[i], &made[i]);
-		device_leave(&scope);
-	}
-	window_memory_end();
-}
-
-/* True if the reaper of the clique that is split aborts the communicators. */
-static bool hand_over(struct connection *c)
-{
-	if (!c->parent || !clique_leave_orphans(c->parent, c->native))
-		return false;
-	c->native = NULL;
-	return true;
+	if (device_enter(&scope, p, devices[0]) != COHORT_OK)
+		return;
+	scope.leaves = true; /* abort_all() may leave another, too */
+	abort_all(p, made, n);
+	for (i = 0; i < n; i++)
+		give_back(p, devices[i], &made[i]);
+	device_leave(&scope);
 }
 
 static void take_back(struct connection *c)
@@ -183,8 +151,7 @@ static void take_back(struct connection *c)
 	at(c, NULL, -1);
 	for (i = 0; i < c->n; i++)
 		c->made[i].native = c->native[i];
-	if (!hand_over(c))
-		abort_all(c->platform, c->made, c->n);
+	abort_all(c->platform, c->made, c->n);
 	for (i = 0; i < c->n; i++) {
 		at(c, "cudaFree", i);
 		give_back(c->platform, c->devices[i], &c->made[i]);
@@ -313,46 +280,17 @@ static void add_ranks(struct text *t, const struct connection *c)
 		text_add(t, " %d", c->devices[i]);
 }
 
-/* Each listed device, once: ncclCommInitAll() leaves its group open if one cannot be
- * made current. */
-static int visit_devices(struct connection *c)
-{
-	const struct platform *p = c->platform;
-	char error[384];
-	int i, rc = COHORT_OK;
-
-	for (i = 0; i < c->n && rc == COHORT_OK; i++)
-		rc = native_cuda(p, "cudaSetDevice",
-		                 p->cudaSetDevice(c->devices[i]));
-	if (rc == COHORT_OK)
-		return rc;
-	text_set(error, sizeof(error), "%s", cohort_last_error());
-	return error_set(rc, "rank %d, device %d: %s", i - 1, c->devices[i - 1],
-	                 error);
-}
-
-/* Without one this does nothing: then the group's end is refused. */
-static void end_group_left_open(struct connection *c)
-{
-	spoil_group(c);
-	c->platform->ncclGroupEnd();
-}
-
 /* What has failed there is told of none of them. */
 static int all_at_once(struct connection *c)
 {
 	const struct platform *p = c->platform;
 	char error[384], list[512];
 	struct text t = { list, sizeof(list) };
-	int rc = visit_devices(c);
+	int rc = native_nccl(p, "ncclCommInitAll", NULL,
+	                     p->ncclCommInitAll(c->native, c->n, c->devices));
 
-	if (rc != COHORT_OK)
-		return rc;
-	rc = native_nccl(p, "ncclCommInitAll", NULL,
-	                 p->ncclCommInitAll(c->native, c->n, c->devices));
 	if (rc == COHORT_OK)
 		return rc;
-	end_group_left_open(c);
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	add_ranks(&t, c);
 	return error_set(rc, "%s; of %s: NCCL does not say of which", error,
@@ -440,47 +378,20 @@ static int make_all_rest(struct connection *c)
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* init() outside of the section where it waits for other processes, which may wait for
- * a collective with this one. */
-static int init_in_section(struct connection *c)
-{
-	int rc;
-
-	if (c->is_alone)
-		return init(c);
-	end_section(c);
-	rc = init(c);
-	begin_section(c);
-	return rc;
-}
-
 /* After a failure NCCL may have left some half open. */
-static int open_in_section(struct connection *c)
+static int open_all(struct connection *c)
 {
 	const struct platform *p = c->platform;
 	int rc = native_cuda(p, "cudaSetDevice",
-	                     native_thread(p, c->devices[0]));
+	                     p->cudaSetDevice(c->devices[0]));
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = init_in_section(c);
-	/* NCCL's first call has read its files of settings. */
-	if (environment_check() != COHORT_OK)
-		rc = COHORT_INVALID;
+	rc = init(c);
 	if (rc == COHORT_OK)
 		rc = make_all_rest(c);
 	if (rc != COHORT_OK)
 		take_back(c);
-	return rc;
-}
-
-static int open_all(struct connection *c)
-{
-	int rc;
-
-	begin_section(c);
-	rc = open_in_section(c);
-	end_section(c);
 	return rc;
 }
 
@@ -490,6 +401,7 @@ static void *connect_main(void *arg)
 	bool left;
 
 	atomic_store_explicit(&c->tid, thread_id(), memory_order_relaxed);
+	native_thread(c->platform);
 	c->status = open_all(c);
 	text_add(&(struct text){ c->error, sizeof(c->error) }, "%s",
 	         cohort_last_error());
@@ -502,11 +414,8 @@ static void *connect_main(void *arg)
 	pthread_mutex_unlock(&c->lock);
 	if (!left)
 		return NULL;
-	if (c->status == COHORT_OK) {
-		window_memory_begin();
+	if (c->status == COHORT_OK)
 		take_back(c);
-		window_memory_end();
-	}
 	connection_free(c);
 	return NULL;
 }
@@ -588,7 +497,6 @@ static void leave(struct connection *c)
 {
 	pthread_t thread = c->thread;
 
-	end_section(c); /* what the thread is in may never end */
 	pthread_mutex_lock(&c->lock);
 	c->left = true;
 	pthread_cond_signal(&c->changed);
@@ -649,12 +557,8 @@ int connect_all(const struct platform *p, const int *devices, int n,
                 uint64_t timeout_ns, const char *name,
                 struct connected *connected)
 {
-	struct connection *c =
-		connection_create(p, devices, n, config, words, name);
-
-	if (c)
-		c->is_alone = true;
-	return connect_by(c, timeout_ns, connected);
+	return connect_by(connection_create(p, devices, n, config, words, name),
+	                  timeout_ns, connected);
 }
 
 int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
@@ -678,34 +582,27 @@ int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
 /* How long connect_is_done() waits. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
-int connect_split(struct clique *parent, const struct split_rank *ranks,
-                  struct connection **out)
+int connect_split(const struct platform *p, const struct split_rank *ranks,
+                  int n, const struct comm_config *config, size_t words,
+                  const char *name, struct connection **out)
 {
-	const size_t n = (size_t)parent->size;
-	int *devices = malloc(n * sizeof(*devices));
+	int *devices = malloc((size_t)n * sizeof(*devices));
 	struct connection *c = NULL;
-	size_t i;
-	int rc;
+	int i, rc;
 
 	for (i = 0; devices && i < n; i++)
 		devices[i] = ranks[i].device;
 	if (devices)
-		c = connection_create(parent->platform, devices, parent->size,
-		                      &parent->config,
-		                      clique_words(parent->slots),
-		                      parent->name);
+		c = connection_create(p, devices, n, config, words, name);
 	free(devices);
 	if (c)
-		c->split = malloc(n * sizeof(*c->split));
+		c->split = malloc((size_t)n * sizeof(*c->split));
 	if (!c || !c->split) {
 		if (c)
 			connection_free(c);
 		return error_set(COHORT_NO_MEMORY, "no memory to connect");
 	}
-	memcpy(c->split, ranks, n * sizeof(*ranks));
-	c->is_alone = parent->size == parent->world;
-	clique_get(parent);
-	c->parent = parent;
+	memcpy(c->split, ranks, (size_t)n * sizeof(*ranks));
 	rc = start(c);
 	if (rc == COHORT_OK)
 		*out = c;

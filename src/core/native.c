@@ -81,22 +81,11 @@ int native_kind(cudaError_t error)
 	                      : COHORT_VERDICT_CUDA_ERROR;
 }
 
-cudaError_t native_thread(const struct platform *p, int device)
+void native_thread(const struct platform *p)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-	cudaError_t error = p->cudaSetDevice(device);
 
 	p->cudaThreadExchangeStreamCaptureMode(&mode);
-	return error;
-}
-
-/* Where it cannot be asked: yes. */
-static bool has_context(const struct platform *p, int device)
-{
-	unsigned int flags;
-	int active;
-
-	return p->cuDevicePrimaryCtxGetState(device, &flags, &active) || active;
 }
 
 int device_enter(struct device_scope *scope, const struct platform *p,
@@ -117,6 +106,6 @@ int device_enter(struct device_scope *scope, const struct platform *p,
 
 void device_leave(const struct device_scope *scope)
 {
-	if (scope->leaves && has_context(scope->platform, scope->before))
+	if (scope->leaves)
 		scope->platform->cudaSetDevice(scope->before);
 }

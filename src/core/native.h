@@ -32,21 +32,13 @@ void native_note_nccl(struct native_result *r, const char *what,
 void native_note_cuda(struct native_result *r, const char *what,
                       cudaError_t error);
 
-/* True if the process is at its exit, and the runtime gone: no device has failed, and
- * nobody is to be told. */
-static inline bool native_is_exit(cudaError_t error)
-{
-	return error == cudaErrorCudartUnloading;
-}
-
 /* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was not one
  * of the CUDA runtime's. */
 int native_kind(cudaError_t error);
 
-/* This thread is the library's, for @device: what it calls makes no context on another
- * device and breaks no capture of the program's, on whatever stream.  Before its
- * first native call.  What cudaSetDevice() answers. */
-cudaError_t native_thread(const struct platform *p, int device);
+/* This thread is the library's: what it calls breaks no capture of the program's,
+ * on whatever stream.  On its device, if it has one. */
+void native_thread(const struct platform *p);
 
 struct device_scope {
 	const struct platform *platform;
@@ -55,10 +47,7 @@ struct device_scope {
 	cudaError_t error; /* why it was not entered */
 };
 
-/* Make @device current until device_leave().  On error nothing has changed.
- *
- * Since CUDA 12 cudaSetDevice() makes a context, some 500 MiB, where there is none.
- * device_leave() does not go back to a device without one: the caller stays here. */
+/* Make @device current until device_leave().  On error nothing has changed. */
 int device_enter(struct device_scope *scope, const struct platform *p,
                  int device);
 void device_leave(const struct device_scope *scope);

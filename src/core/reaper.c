@@ -13,7 +13,6 @@
  */
 
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
@@ -21,7 +20,6 @@
 #include "core/clique.h"
 #include "core/family.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* Say where the reaper is: in @function, for @rank or for none (-1). */
 static void at(struct clique *q, const char *function, int rank)
@@ -35,8 +33,6 @@ static bool event_is_done(const struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 
-	if (c->unmarked_event)
-		p->cudaSetDevice(c->device);
 	return c->unmarked_event && p->cudaEventQuery(c->event) == cudaSuccess;
 }
 
@@ -124,24 +120,7 @@ static ncclResult_t release_all(struct clique *q, const char *function,
 	return first;
 }
 
-/* What a split that has failed left behind, in the same group and behind the ranks: the
- * abort of a rank writes to its child. */
-static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
-{
-	ncclResult_t first = ncclSuccess, result;
-	int r;
-
-	for (r = 0; natives && r < q->size; r++) {
-		at(q, "ncclCommAbort", r);
-		result = q->platform->ncclCommAbort(natives[r]);
-		if (first == ncclSuccess)
-			first = result;
-	}
-	at(q, NULL, -1);
-	return first;
-}
-
-/* End the group, which frees if everything in it went well: in a memory section. */
+/* End the group, which frees if everything in it went well. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
 {
 	ncclResult_t ended;
@@ -173,26 +152,16 @@ static void await_neighbours(const struct clique *q)
 
 static void reap_by_abort(struct clique *q)
 {
-	ncclResult_t released, orphans;
-	ncclComm_t *natives;
+	ncclResult_t released;
 
 	family_end(q);
 	clique_note(q);
 	/* Also when it is too late: it may release somebody. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
-	natives = clique_take_orphans(q);
-	orphans = abort_orphans(q, natives);
-	if (released == ncclSuccess)
-		released = orphans;
-	/* A launch that is stuck in it goes on now, or never will. */
-	window_close(q);
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
 	await_neighbours(q);
-	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED, released);
-	window_memory_end();
-	free(natives);
 }
 
 /* Everything is done and nobody is inside: an orderly end. */
@@ -201,11 +170,9 @@ static void reap_by_destroy(struct clique *q)
 	clique_note(q);
 	if (!await_prober(q) || !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
-	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED,
 	        release_all(q, "ncclCommDestroy",
 	                    q->platform->ncclCommDestroy));
-	window_memory_end();
 }
 
 static void await_post(sem_t *sem)
@@ -222,7 +189,7 @@ void *reaper_main(void *arg)
 	/* It has not come about. */
 	if (!q->comms->native)
 		return NULL;
-	native_thread(q->platform, q->comms->device);
+	native_thread(q->platform);
 	if (clique_cause(q))
 		reap_by_abort(q);
 	else

@@ -7,7 +7,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/window.h"
 
 /* ---- before ----------------------------------------------------------- */
 
@@ -153,7 +152,8 @@ static void lead(struct cohort_comm *c, const struct split_call *call)
 		                         "no memory for %d ranks", q->size));
 		return;
 	}
-	rc = connect_split(q, ranks, &connection);
+	rc = connect_split(q->platform, ranks, q->size, &q->config,
+	                   clique_words(q->slots), q->name, &connection);
 	if (rc == COHORT_OK && !await_thread(q, connection)) {
 		connect_leave(connection);
 	} else if (rc == COHORT_OK) {
@@ -225,14 +225,12 @@ int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
 	const struct platform *p = parent->platform;
 	int i;
 
-	window_memory_begin();
 	p->ncclGroupStart(); /* around those of each rank */
 	for (i = 0; i < n; i++)
 		if (ranks[i].connected.native)
 			connect_discard(p, &ranks[i].device, 1,
 			                &ranks[i].connected);
 	p->ncclGroupEnd();
-	window_memory_end();
 	return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 }
 

@@ -9,10 +9,14 @@
 
 #include <string.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/type.h"
+#include "core/agree.h"
+#include "core/call.h"
 #include "core/clique.h"
-#include "core/window.h"
+#include "core/pair.h"
 
 /* Bytes of a chunk on the device.  To launch the copies and the collective of a chunk
  * takes tens of microseconds, in which a copy engine moves half a megabyte: of chunks
@@ -23,8 +27,7 @@
 /* Elements; so that chunks begin as well aligned as the whole. */
 #define CHUNK_MULTIPLE 128
 
-/* Memory begins with a power of two up to here, then with a multiple, and grows to twice
- * as much at least: what is kept of it is at most as much again. */
+/* Memory grows to powers of two up to here, then by as much. */
 #define GROW_STEP ((size_t)64 << 20)
 
 /* Constant while any call is under way. */
@@ -35,11 +38,14 @@ void staging_set_chunk(size_t bytes)
 	chunk_wanted = bytes ? bytes : CHUNK_BYTES;
 }
 
-/* True if collectives work with slots on the device, not with the staging memory. */
-static bool has_slots(const struct cohort_comm *c)
+static bool is_on_device(const struct cohort_comm *c)
 {
-	return !c->clique->platform->memory_is_host;
+	return c->clique->platform->kind == COHORT_PLATFORM_GPU;
 }
+
+/* On the host platform, memory of this size is copied in less time than it takes to
+ * hear of the other ranks first. */
+#define SMALL_BYTES 256
 
 /* ---- how it is cut ---------------------------------------------------- */
 
@@ -82,7 +88,7 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 	s->element = type_size(t->type);
 	s->chunk = t->count;
 	s->chunks = 1;
-	if (has_slots(c))
+	if (is_on_device(c))
 		s->chunk = chunk_of(t->count, s->element * blocks);
 	if (s->chunk < t->count)
 		s->chunks = (t->count + s->chunk - 1) / s->chunk;
@@ -150,13 +156,10 @@ static int look_at_both(const struct cohort_comm *c, const struct op *op,
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Room for @bytes, after @former. */
-static size_t room_for(size_t bytes, size_t former)
+static size_t room_for(size_t bytes)
 {
 	size_t room = 4096;
 
-	if (bytes < 2 * former)
-		bytes = 2 * former;
 	if (bytes > GROW_STEP)
 		return round_up(bytes, GROW_STEP);
 	while (room < bytes)
@@ -173,14 +176,16 @@ static int grow_memory(struct cohort_comm *c, size_t bytes)
 
 	if (bytes <= g->bytes)
 		return COHORT_OK;
-	bytes = room_for(bytes, g->bytes);
+	if (g->memory)
+		p->cudaFreeHost(g->memory);
+	g->memory = NULL;
+	g->bytes = 0;
+	bytes = room_for(bytes);
 	rc = native_cuda(p, "cudaHostAlloc",
 	                 p->cudaHostAlloc(&memory, bytes,
 	                                  cudaHostAllocPortable));
 	if (rc != COHORT_OK)
 		return rc;
-	if (g->memory)
-		g->kept[g->kept_n++] = g->memory;
 	g->memory = memory;
 	g->bytes = bytes;
 	return COHORT_OK;
@@ -195,13 +200,15 @@ static int grow_ring(struct cohort_comm *c, size_t slot_bytes)
 
 	if (slot_bytes <= g->slot_bytes)
 		return COHORT_OK;
-	slot_bytes = room_for(slot_bytes, g->slot_bytes);
+	if (g->ring)
+		p->cudaFree(g->ring);
+	g->ring = NULL;
+	g->slot_bytes = 0;
+	slot_bytes = room_for(slot_bytes);
 	rc = native_cuda(p, "cudaMalloc",
 	                 p->cudaMalloc(&ring, STAGING_RING * slot_bytes));
 	if (rc != COHORT_OK)
 		return rc;
-	if (g->ring)
-		g->kept_rings[g->kept_rings_n++] = g->ring;
 	g->ring = ring;
 	g->slot_bytes = slot_bytes;
 	return COHORT_OK;
@@ -258,52 +265,24 @@ static int make_order(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-/* What a call takes. */
-struct room {
-	size_t bytes;
-	size_t slot_bytes; /* 0: nothing on the device */
-	bool in_order;
-};
-
-static bool has_room(const struct staging *g, const struct room *room)
+bool staging_is_ready(const struct cohort_comm *c, const struct op *op)
 {
-	return room->bytes <= g->bytes && room->slot_bytes <= g->slot_bytes &&
-	       (!room->in_order || g->words);
-}
+	const struct cohort_tensor *t = op->tensors;
 
-/* In a memory section, if there is anything to do.  What there was is kept: to free
- * it would wait for the device. */
-static int make_room(struct cohort_comm *c, const struct room *room)
-{
-	int rc = COHORT_OK;
-
-	if (has_room(&c->staging, room))
-		return rc;
-	rc = window_memory_enter(c->clique);
-	if (rc != COHORT_OK)
-		return rc;
-	if (room->in_order)
-		rc = make_order(c);
-	if (rc == COHORT_OK)
-		rc = grow_memory(c, room->bytes);
-	if (rc == COHORT_OK)
-		rc = grow_ring(c, room->slot_bytes);
-	window_memory_end();
-	return rc;
+	return !is_on_device(c) &&
+	       t->count * type_size(t->type) * all_blocks(c, op) <=
+	               c->staging.bytes;
 }
 
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s)
 {
-	struct room room = { .bytes = 0 };
 	size_t blocks;
 	int rc;
 
 	staging_plan(s, c, op);
-	/* Also of a call of nothing: it needs an address. */
-	room.bytes = s->slot_bytes + !s->slot_bytes;
-	if (!has_slots(c))
-		return make_room(c, &room);
+	if (!is_on_device(c))
+		return grow_memory(c, s->chunk_bytes);
 	rc = look_at_both(c, op, s);
 	if (rc != COHORT_OK)
 		return rc;
@@ -311,11 +290,12 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	if (!s->recvs_direct && s->recv_blocks > blocks)
 		blocks = s->recv_blocks;
 	s->chunk_bytes = s->chunk * s->element * blocks;
-	room.bytes = s->chunks * s->chunk_bytes;
+	rc = s->chunks > 1 ? make_order(c) : COHORT_OK;
+	if (rc == COHORT_OK)
+		rc = grow_memory(c, s->chunks * s->chunk_bytes);
 	/* Also of a call of nothing: it needs an address. */
-	room.slot_bytes = s->slot_bytes + !s->slot_bytes;
-	room.in_order = s->chunks > 1;
-	return make_room(c, &room);
+	return rc == COHORT_OK ? grow_ring(c, s->slot_bytes + !s->slot_bytes)
+	                       : rc;
 }
 
 static void destroy_events(const struct platform *p, cudaEvent_t *events)
@@ -341,13 +321,73 @@ void staging_release(struct cohort_comm *c)
 		p->cudaStreamDestroy(g->out);
 	if (g->words)
 		p->cudaFreeHost(g->words);
-	while (g->kept_rings_n)
-		p->cudaFree(g->kept_rings[--g->kept_rings_n]);
-	while (g->kept_n)
-		p->cudaFreeHost(g->kept[--g->kept_n]);
 	if (g->ring)
 		p->cudaFree(g->ring);
 	if (g->memory)
 		p->cudaFreeHost(g->memory);
 	memset(g, 0, sizeof(*g));
+}
+
+/* ---- whether the caller's memory can be used -------------------------- */
+
+static bool peer_has_called(const struct cohort_comm *c, const struct op *op)
+{
+	const struct cohort_comm *peer = clique_rank(c->clique, op->root);
+	bool sends = op->kind == OP_SEND;
+
+	return peer && pair_number(peer, !sends, c->rank) >=
+	                       pair_number(c, sends, op->root);
+}
+
+static bool all_have_called(const struct cohort_comm *c, const struct op *op)
+{
+	const struct clique *q = c->clique;
+
+	if (op_has_peer(op->kind))
+		return peer_has_called(c, op);
+	return q->size == q->world &&
+	       agree_count(q, agree_called(c)) == q->size;
+}
+
+/* True if nothing works with the memory before all ranks have called, and it can be
+ * exchanged until then: with nothing before it on its stream, which would keep that from
+ * being changed for as long as it takes. */
+static bool can_be_lent(const struct cohort_comm *c, const struct op *op)
+{
+	const struct clique *q = c->clique;
+
+	return q->platform->redirect && q->world > 1 && q->size == q->world &&
+	       !op_has_peer(op->kind) && !call_is_several(q, op) &&
+	       q->platform->is_idle(op->stream);
+}
+
+int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns)
+{
+	struct staged *s = op->staged;
+	struct backoff b = backoff_among(c->clique->world);
+	int rc;
+
+	if (!s->deadline_ns)
+		s->deadline_ns = clock_after(now_ns, s->timeout_ns);
+	if (is_on_device(c))
+		return COHORT_OK;
+	if (can_be_lent(c, op)) {
+		s->sends_direct = s->recvs_direct = true;
+		s->lent = atomic_load_explicit(&c->collectives,
+		                               memory_order_relaxed);
+		return COHORT_OK;
+	}
+	staging_plan(s, c, op);
+	if (s->slot_bytes <= SMALL_BYTES)
+		return COHORT_OK;
+	while (!all_have_called(c, op)) {
+		rc = clique_error(c->clique);
+		if (rc != COHORT_OK)
+			return rc;
+		if (clock_now() >= s->deadline_ns)
+			return COHORT_OK;
+		backoff_wait(&b, s->deadline_ns);
+	}
+	s->sends_direct = s->recvs_direct = true;
+	return COHORT_OK;
 }

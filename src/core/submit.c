@@ -26,8 +26,6 @@
 #include "core/redop.h"
 #include "core/split.h"
 #include "core/stream.h"
-#include "core/together.h"
-#include "core/window.h"
 
 /* Of one rank or several: made for each, so that one does not loop over one. */
 #define EACH static inline __attribute__((always_inline))
@@ -156,8 +154,6 @@ struct failure {
 	bool captured; /* the streams are being captured: nothing runs now */
 	bool queued;   /* something may have been queued, on any of the ranks */
 	bool ended;    /* so that it had to be the end of the clique */
-	bool meets;    /* all ranks of the process launch it, or none */
-	bool comes_last; /* with this call all have called it */
 };
 
 /* Keep the first. */
@@ -245,7 +241,7 @@ EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		launch_copies(comms, n, ops, f);
 		return;
 	}
-	if (ops->staged) {
+	if (ops->staged && !ops->staged->lent) {
 		note_result(f, comms->rank, staging_launch(comms, ops));
 		return;
 	}
@@ -361,6 +357,15 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
 }
 
+/* True if there is nothing to do for it and nothing left to do before it. */
+static bool is_over(const struct cohort_comm *c, const struct op *op)
+{
+	const struct platform *p = c->clique->platform;
+
+	return op->known && op->known->is_nothing && p->is_idle &&
+	       p->is_idle(op->stream);
+}
+
 /* Launch and mark.  After a failure nothing says what a collective has queued, on any
  * of the ranks. */
 EACH void launch_and_mark(struct cohort_comm *comms, int n,
@@ -370,7 +375,9 @@ EACH void launch_and_mark(struct cohort_comm *comms, int n,
 	int i;
 
 	f->queued = op_is_awaited(ops);
-	if (n == 1 && has_own_ends(comms, ops))
+	if (n == 1 && is_over(comms, ops))
+		set_done(comms, ticket);
+	else if (n == 1 && has_own_ends(comms, ops))
 		launch_with_ends(comms, ops, ticket, f);
 	else
 		launch_between(comms, n, ops, ticket, f);
@@ -401,7 +408,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	cause.status = f->cuda != cudaSuccess
 	                       ? native_cuda(p, f->what, f->cuda)
 	                       : native_nccl(p, f->what, c->native, f->nccl);
-	if (!f->queued || native_is_exit(f->cuda))
+	if (!f->queued)
 		return cause.status;
 	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
@@ -421,8 +428,7 @@ EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (op_is_collective(&ops[i]))
-			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns,
-			           &f->comes_last);
+			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns);
 	f->ended = rc == COHORT_MISMATCH;
 	return rc;
 }
@@ -451,6 +457,7 @@ static int launch_captured(struct cohort_comm *comms, int n,
 	if (f->what)
 		return fail(comms, ops, ticket, f);
 	for (i = 0; i < n; i++) {
+		recorder_set_captured(&comms[i].recorder, ticket);
 		set_done(&comms[i], ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,
 		                          memory_order_relaxed);
@@ -458,49 +465,23 @@ static int launch_captured(struct cohort_comm *comms, int n,
 	return COHORT_OK;
 }
 
-/* Wait until all ranks of the process have called, but no longer than a caller with
- * host memory wants to wait: its call has to go on without it. */
-EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
-              struct failure *f)
-{
-	int rc = together_await(
-		comms, n,
-		atomic_load_explicit(&comms->collectives, memory_order_relaxed),
-		f->comes_last,
-		ops->staged ? ops->staged->deadline_ns : COHORT_FOREVER);
-
-	if (rc != COHORT_TIMED_OUT)
-		return rc;
-	f->meets = false;
-	return COHORT_OK;
-}
-
-/* With all ranks met, or where they need not. */
-EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
-                    uint64_t ticket, struct failure *f)
-{
-	launch_and_mark(comms, n, ops, ticket, f);
-	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
-}
-
 /* The native part, after which the others wait for this rank. */
 EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
-                uint64_t ticket, struct failure *f)
+                uint64_t ticket, uint64_t now, struct failure *f)
 {
-	int rc = COHORT_OK;
-
 	if (ops->kind == OP_SPLIT)
 		return launch_split(comms, ops, ticket, f);
 	if (f->captured)
 		return launch_captured(comms, n, ops, ticket, f);
-	if (f->meets)
-		rc = meet(comms, n, ops, f);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = launch_now(comms, n, ops, ticket, f);
-	if (f->meets)
-		together_leave(comms->clique, n);
-	return rc;
+	if (ops->staged) {
+		int rc = staging_await(comms, ops, now);
+
+		f->ended = rc != COHORT_OK;
+		if (f->ended)
+			return rc;
+	}
+	launch_and_mark(comms, n, ops, ticket, f);
+	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
 }
 
 /* Note what is done of what was called before. */
@@ -518,18 +499,13 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
                        struct failure *f, uint64_t *ticket_out)
 {
 	/* Of several ranks the one thread calls the same for each. */
-	const struct clique *q = comms->clique;
-	uint32_t digest = agree_digest(ops);
+	const uint32_t digest = agree_digest(ops);
 	uint64_t now, ticket;
 	int i, rc = COHORT_OK;
 
 	rc = capture_check(comms, n, ops, &f->captured);
 	if (rc != COHORT_OK)
 		return rc;
-	f->meets = q->together && digest && !f->captured && q->world > 1;
-	/* Others would wait for a launch that does not come now. */
-	if (q->together && digest && f->captured)
-		digest += digest < UINT32_MAX ? 1 : 2;
 	/* One thread that calls for several ranks has no lists. */
 	if (n == 1 && ops->n > 1)
 		rc = many_prepare(comms, ops, f->captured);
@@ -550,17 +526,13 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		               atomic_load_explicit(&comms[i].tid,
 		                                    memory_order_relaxed),
 		               now);
-		if (f->captured)
-			recorder_set_captured(&comms[i].recorder, ticket);
 	}
 	rc = agree_all(comms, n, ops, digest, ticket, now, f);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (!op_is_plain(&ops[i]))
 			pair_publish(&comms[i], &ops[i], ticket, now);
 	if (rc == COHORT_OK)
-		rc = launch(comms, n, ops, ticket, f);
-	if (f->meets)
-		now = clock_quick();
+		rc = launch(comms, n, ops, ticket, now, f);
 	for (i = 0; i < n; i++) {
 		recorder_end(&comms[i].recorder, ticket, rc);
 		/* Nothing was before it. */
@@ -605,9 +577,6 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	struct op list;
 	int rc;
 
-	rc = op_is_collective(ops) ? window_check(op_name_of(ops)) : COHORT_OK;
-	if (rc != COHORT_OK)
-		return rc;
 	/* What is staged was checked before that. */
 	rc = is_list || ops->staged ? COHORT_OK : check_all(comms, n, ops);
 	if (rc == COHORT_OK)
@@ -634,7 +603,7 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 		scope.leaves |= n > 1;
 		rc = submit_inside(comms, n, ops, &f, &ticket);
 		device_leave(&scope);
-	} else if (op_is_awaited(ops) && !native_is_exit(scope.error)) {
+	} else if (op_is_awaited(ops)) {
 		fire_for_device(comms, rc, scope.error, &f);
 	}
 	leave_all(comms, n);

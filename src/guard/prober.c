@@ -48,8 +48,7 @@ static void ask_device(struct cohort_comm *c)
 		.cuda = (int)error,
 	};
 
-	if (error == cudaSuccess || error == cudaErrorNotReady ||
-	    native_is_exit(error))
+	if (error == cudaSuccess || error == cudaErrorNotReady)
 		return;
 	clique_fire(c->clique, &cause, "rank %d: device %d has failed: %s (%d)",
 	            c->rank, c->device, p->cudaGetErrorString(error),
@@ -83,8 +82,6 @@ static void probe_rank(struct prober *p, struct cohort_comm *c)
 	/* seq_cst, see cause.h: in first, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_any(q->end)) {
-		/* Each device answers for itself; one that is lost says so below. */
-		q->platform->cudaSetDevice(c->device);
 		ask_nccl(c);
 		ask(p, "cudaEventQuery");
 		ask_device(c);
@@ -125,7 +122,7 @@ static void *prober_main(void *arg)
 	struct clique *q = p->clique;
 	int r;
 
-	native_thread(q->platform, q->comms->device);
+	native_thread(q->platform);
 	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
 		clock_await(&p->wake, clock_deadline(LOOK_NS));
 		if (!any_is_late(p))

@@ -29,16 +29,7 @@ static void close_two(void)
 
 TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 
-/* For tests that call for the ranks in turn. */
-static void in_turn(void)
-{
-	close_two();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-	group = ranks_ahead(2, NULL, comms);
-	handle = cohort_comm_abort_handle(comms[1]);
-}
-
-Test(handle, ends_what_is_in_flight_on_every_rank, .init = in_turn)
+Test(handle, ends_what_is_in_flight_on_every_rank)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);
@@ -159,8 +150,7 @@ Test(handle, keeps_no_reference_to_the_reason)
 
 /* ---- a rank that gives up --------------------------------------------- */
 
-Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason,
-     .init = in_turn)
+Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);

@@ -172,10 +172,10 @@ Test(group, refuses_options_that_ask_for_what_is_not_known)
 
 	cohort_group_options_init(&o);
 	o.platform = place_platform();
-	o.reserved[0] = 7;
+	o.reserved[1] = 7;
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
-	       "options->reserved[0] is 7, not 0");
-	o.reserved[0] = 0;
+	       "options->reserved[1] is 7, not 0");
+	o.reserved[1] = 0;
 	o.deadlines.reserved[0] = 8;
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
 	       "options->deadlines.reserved[0] is 8, not 0");
@@ -363,12 +363,10 @@ Test(group, splits_after_group_calls_and_tickets_go_on)
 	int32_t value[2] = { 1, 2 };
 	const void *send[] = { &value[0], &value[1] };
 	void *recv[] = { &value[0], &value[1] };
-	struct cohort_group *group;
+	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_comm *comms[2];
 	uint64_t before = 0, after;
 
-	ranks_launch_ahead();
-	group = ranks_open(2, NULL);
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, NULL, &before),
 	             COHORT_OK);
@@ -387,7 +385,7 @@ Test(group, splits_after_group_calls_and_tickets_go_on)
 Test(group, close_waits_for_what_is_in_flight)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_ahead(2, NULL, comms);
+	struct cohort_group *group = ranks_split(2, NULL, comms);
 	int32_t a = 1, b = 2;
 
 	ranks_fault(1, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
@@ -407,7 +405,7 @@ Test(group, close_aborts_what_does_not_finish_in_time)
 
 	cohort_group_options_init(&o);
 	o.deadlines.close_ns = 1000 * 1000;
-	group = ranks_ahead(2, &o, comms);
+	group = ranks_split(2, &o, comms);
 	ranks_sum(comms[1], &a);
 	expect(cohort_group_close(group), COHORT_ABORTED, "rank 1 in flight");
 }

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,6 @@
 
 #include "base/backoff.h"
 #include "platform/platform.h"
-#include "support/failing.h"
 #include "support/ranks.h"
 
 TestSuite(guard, .timeout = 60);
@@ -152,7 +150,7 @@ static void is_refused(pid_t (*way)(void), struct cohort_group *group,
 Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_ahead(2, NULL, comms);
+	struct cohort_group *group = ranks_split(2, NULL, comms);
 	struct cohort_abort *handle = cohort_comm_abort_handle(comms[0]);
 	int32_t a = 1, b = 2;
 	size_t i;
@@ -403,196 +401,6 @@ Test(guard, a_lost_device_ends_the_group_with_its_rank)
 	cohort_group_close(group);
 }
 
-static atomic_int asked;
-
-/* As from the thread that is in exit(), behind the runtime's own end. */
-static cudaError_t unloading(cudaEvent_t event)
-{
-	(void)event;
-	atomic_fetch_add(&asked, 1);
-	return cudaErrorCudartUnloading;
-}
-
-Test(guard, a_runtime_that_is_unloaded_is_no_lost_device)
-{
-	static struct platform table;
-	struct cohort_comm *comms[2];
-	struct cohort_group *group;
-	struct cohort_cause cause;
-	int32_t values[2] = { 1, 2 };
-	uint64_t ticket;
-
-	table = *place_table();
-	table.cudaEventQuery = unloading;
-	platform_override(&table);
-	ranks_launch_ahead();
-	group = ranks_split(2, NULL, comms);
-	ticket = ranks_sum(comms[0], &values[0]);
-	while (atomic_load(&asked) < 4)
-		sched_yield();
-	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK, "%s",
-	             cohort_last_error());
-	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
-	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-}
-
-Test(guard, a_call_behind_the_runtimes_end_fails_and_ends_nothing)
-{
-	struct cohort_comm *comms[2];
-	struct cohort_group *group;
-	struct cohort_cause cause;
-	int32_t value = 1;
-
-	platform_override(failing_wrap(place_table()));
-	ranks_launch_ahead();
-	group = ranks_split(2, NULL, comms);
-	failing_at("cudaMemcpyAsync", 1, ncclSuccess, cudaErrorCudartUnloading);
-	cr_assert_eq(cohort_copy(comms[0], &value, &value, sizeof(value),
-	                         cohort_comm_stream(comms[0])),
-	             COHORT_CUDA);
-	failing_at("mark", 1, ncclSuccess, cudaErrorCudartUnloading);
-	cr_assert_eq(cohort_barrier(comms[0], cohort_comm_stream(comms[0]),
-	                            NULL),
-	             failing_fired() ? COHORT_CUDA : COHORT_OK);
-	cr_assert_eq(cohort_comm_cause(comms[1], &cause), COHORT_OK);
-	ranks_must(cohort_group_abort(group, "enough"), "abort");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-}
-
-/* ---- opening ---------------------------------------------------------- */
-
-static const struct platform *real;
-static _Thread_local int depth;
-static atomic_int left_open, opened;
-
-/* As NCCL, which has begun with the first rank when it cannot go to the next
- * device. */
-static ncclResult_t fail_inside(ncclComm_t *comms, int n, const int *devices)
-{
-	ncclUniqueId id;
-
-	(void)devices;
-	real->ncclGetUniqueId(&id);
-	real->ncclGroupStart();
-	real->ncclCommInitRank(&comms[0], n, id, 0);
-	atomic_store(&left_open, 1);
-	depth = 1;
-	return ncclUnhandledCudaError;
-}
-
-static ncclResult_t note_end(void)
-{
-	if (depth) {
-		depth = 0;
-		atomic_store(&left_open, 0);
-	}
-	return real->ncclGroupEnd();
-}
-
-Test(guard, a_group_that_nccl_leaves_open_is_ended_on_its_thread)
-{
-	static struct platform table;
-	struct cohort_group *group;
-
-	real = place_open(2);
-	table = *real;
-	table.ncclCommInitAll = fail_inside;
-	table.ncclGroupEnd = note_end;
-	platform_override(&table);
-	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_NCCL);
-	cr_assert_not_null(strstr(cohort_last_error(), "ncclCommInitAll"));
-	cr_assert_eq(atomic_load(&left_open), 0);
-	table = *real;
-	group = ranks_open(2, NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-}
-
-static cudaError_t refuse_device_1(int device)
-{
-	return device == 1 ? cudaErrorDevicesUnavailable
-	                   : real->cudaSetDevice(device);
-}
-
-static ncclResult_t count_open(ncclComm_t *comms, int n, const int *devices)
-{
-	atomic_fetch_add(&opened, 1);
-	return real->ncclCommInitAll(comms, n, devices);
-}
-
-Test(guard, a_device_that_cannot_be_current_is_named_before_nccl_is_called)
-{
-	static struct platform table;
-	struct cohort_group *group;
-
-	real = place_open(2);
-	table = *real;
-	table.cudaSetDevice = refuse_device_1;
-	table.ncclCommInitAll = count_open;
-	platform_override(&table);
-	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_CUDA);
-	cr_assert_not_null(strstr(cohort_last_error(), "rank 1, device 1: "
-	                                               "cudaSetDevice: "),
-	                   "%s", cohort_last_error());
-	cr_assert_eq(atomic_load(&opened), 0);
-}
-
-/* As NCCL's first call, with such a line in ~/.nccl.conf. */
-static ncclResult_t read_settings(ncclComm_t *comms, int n, const int *devices)
-{
-	setenv("NCCL_LAUNCH_MODE", "GROUP", 0);
-	return real->ncclCommInitAll(comms, n, devices);
-}
-
-static ncclResult_t count_abort(ncclComm_t comm)
-{
-	atomic_fetch_sub(&opened, 1);
-	return real->ncclCommAbort(comm);
-}
-
-Test(guard, an_environment_that_comes_of_nccls_files_is_refused)
-{
-	static struct platform table;
-	struct cohort_group *group;
-
-	real = place_open(2);
-	table = *real;
-	table.ncclCommInitAll = read_settings;
-	table.ncclCommAbort = count_abort;
-	platform_override(&table);
-	opened = 2;
-	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(),
-	                          "NCCL_LAUNCH_MODE is \"GROUP\""),
-	                   "%s", cohort_last_error());
-	cr_assert_eq(atomic_load(&opened), 0, "a communicator is open");
-}
-
-Test(guard, group_level_calls_are_refused_where_launches_block)
-{
-	int32_t values[2] = { 1, 2 };
-	const void *send[2] = { &values[0], &values[1] };
-	void *recv[2] = { &values[0], &values[1] };
-	struct cohort_comm *comms[2];
-	struct cohort_group *group;
-
-	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
-	ranks_launch_ahead();
-	group = ranks_open(2, NULL);
-	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
-	                                     COHORT_SUM, NULL, NULL),
-	             COHORT_UNSUPPORTED);
-	cr_assert_not_null(strstr(cohort_last_error(), "CUDA_LAUNCH_BLOCKING"));
-	cr_assert_eq(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
-	                                    NULL, NULL),
-	             COHORT_UNSUPPORTED);
-	ranks_must(cohort_group_split(group, comms), "split");
-	ranks_sum(comms[0], &values[0]);
-	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
-	cr_assert_eq(values[1], 3);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-}
-
 /* ---- native calls ----------------------------------------------------- */
 
 static void *leave_elsewhere(void *comm)
@@ -628,7 +436,7 @@ Test(guard, native_calls_are_let_in_one_thread_at_a_time)
 Test(guard, an_abort_waits_for_who_is_in_native_calls)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_ahead(2, NULL, comms);
+	struct cohort_group *group = ranks_split(2, NULL, comms);
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[1], &a);
 	void *native;
@@ -669,7 +477,7 @@ static void *bind_and_exit(void *arg)
 Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_ahead(2, NULL, comms);
+	struct cohort_group *group = ranks_split(2, NULL, comms);
 	struct mortal m = { .comm = comms[1] };
 	struct cohort_cause cause;
 	int32_t a = 1, b = 2;
@@ -696,7 +504,7 @@ Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
 Test(guard, a_thread_that_has_unbound_leaves_in_peace)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_ahead(2, NULL, comms);
+	struct cohort_group *group = ranks_split(2, NULL, comms);
 	struct mortal m = { .comm = comms[1], .unbind = true };
 	int32_t a = 1;
 	pthread_t thread;

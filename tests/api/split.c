@@ -159,7 +159,7 @@ Test(split, waits_for_what_is_in_flight)
 Test(split, refuses_bad_arguments_by_name_and_value)
 {
 	struct cohort_comm *c[2], *child = NULL;
-	struct cohort_group *group = ranks_ahead(2, NULL, c);
+	struct cohort_group *group = ranks_split(2, NULL, c);
 	int32_t a = 1, b = 2;
 
 	expect(cohort_comm_split(NULL, 0, 0, &child), COHORT_INVALID,
@@ -290,11 +290,9 @@ Test(split, of_a_former_generation_is_stale)
 /* The group's close does what the child's would. */
 Test(split, with_work_in_flight_is_waited_for_at_the_close)
 {
-	struct cohort_group *group;
+	struct cohort_group *group = ranks_open(2, NULL);
 	int32_t x[2] = { 1, 2 };
 
-	ranks_launch_ahead();
-	group = ranks_open(2, NULL);
 	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
 	ranks_sum(children[0], &x[0]);
 	ranks_sum(children[1], &x[1]);
@@ -309,7 +307,6 @@ Test(split, with_work_that_hangs_is_cut_short_at_the_close)
 	struct cohort_group *group;
 	int32_t x = 1;
 
-	ranks_launch_ahead();
 	cohort_group_options_init(&o);
 	o.deadlines.close_ns = 5 * 1000 * 1000;
 	group = ranks_open(2, &o);
@@ -555,85 +552,6 @@ Test(split, that_hangs_ends_in_its_time)
 	                 "comm_split (collective 1)");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
-}
-
-/* ---- what a failed split leaves ---------------------------------------- */
-
-static struct {
-	ncclComm_t parents[RANKS], *places[RANKS], children[RANKS];
-	int split; /* in the open group of the thread that splits */
-	atomic_int parents_raised; /* aborted */
-	atomic_int children_raised, in_vain;
-} left;
-
-static ncclResult_t split_and_note(ncclComm_t comm, int color, int key,
-                                   ncclComm_t *child, ncclConfig_t *config)
-{
-	left.parents[left.split] = comm;
-	left.places[left.split++] = child;
-	has_split = true;
-	return host->ncclCommSplit(comm, color, key, child, config);
-}
-
-/* The children are there, and have failed. */
-static ncclResult_t end_in_failure(void)
-{
-	ncclResult_t result = host->ncclGroupEnd();
-	int i;
-
-	if (!has_split)
-		return result;
-	has_split = false;
-	for (i = 0; i < RANKS; i++)
-		left.children[i] = *left.places[i];
-	return ncclSystemError;
-}
-
-static bool is_of(ncclComm_t comm, const ncclComm_t *comms)
-{
-	int i;
-
-	for (i = 0; i < RANKS; i++)
-		if (comms[i] == comm)
-			return true;
-	return false;
-}
-
-/* A parent writes to its child's flags. */
-static ncclResult_t abort_in_order(ncclComm_t comm)
-{
-	if (is_of(comm, left.parents)) {
-		left.in_vain += left.children_raised;
-		left.parents_raised++;
-	} else if (is_of(comm, left.children)) {
-		left.in_vain += left.parents_raised != RANKS;
-		left.children_raised++;
-	}
-	return host->ncclCommAbort(comm);
-}
-
-Test(split, that_fails_leaves_its_children_to_be_aborted_behind_their_parents)
-{
-	struct cohort_group *group;
-	struct platform table;
-	int r, rcs[RANKS];
-
-	host = place_table();
-	table = *host;
-	table.ncclCommSplit = split_and_note;
-	table.ncclCommAbort = abort_in_order;
-	table.ncclGroupEnd = end_in_failure;
-	platform_override(&table);
-	group = ranks_open(RANKS, NULL);
-	cr_assert_eq(cohort_group_run(group, just_split, rcs, NULL),
-	             COHORT_NCCL, "%s", cohort_last_error());
-	for (r = 0; r < RANKS; r++)
-		cr_assert_eq(rcs[r], COHORT_NCCL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-	cr_assert_eq(left.parents_raised, RANKS);
-	cr_assert_eq(left.children_raised, RANKS, "a child was not aborted");
-	cr_assert_eq(left.in_vain, 0, "a child was aborted before its parent");
 }
 
 static void *abort_soon(void *group)

@@ -147,7 +147,6 @@ static int recv_before_sum(struct cohort_comm *c, void *user)
 
 Test(waits, a_collective_may_be_part_of_a_cycle)
 {
-	ranks_launch_ahead();
 	stall(2, recv_before_sum, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
 	says(" waits for rank 1 in recv of 1 int32 from rank 1");
@@ -193,15 +192,13 @@ static int both_queued(struct cohort_comm *c, void *user)
 	return await(c);
 }
 
-/* The other's clocks are not to run out.  Ranks that have called in one of them tell the
- * others so: they launch ahead. */
+/* The other's clocks are not to run out. */
 static struct cohort_group *open_other(int n)
 {
 	struct cohort_group_options other;
 
 	cohort_group_options_init(&other);
 	other.name = "tp";
-	ranks_launch_ahead();
 	return ranks_split(n, &other, others);
 }
 
@@ -274,7 +271,6 @@ static int split_first(struct cohort_comm *c, void *user)
 
 Test(waits, children_in_a_different_order_are_told_of_too)
 {
-	ranks_launch_ahead();
 	stall(2, split_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	says("group \"dp.0\"");

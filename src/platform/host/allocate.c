@@ -12,12 +12,10 @@
 
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
-#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 #include "platform/host/pool.h"
 #include "platform/host/stream.h"
-#include "platform/host/sync.h"
 
 #define PITCH 512
 
@@ -39,15 +37,12 @@ static cudaError_t allocate(void **memory, size_t bytes, enum memory_kind kind,
 	if (!memory)
 		return device_error(cudaErrorInvalidValue);
 	error = capture_permits_unsafe();
-	if (error == cudaSuccess)
-		error = fault_sticky(m.device);
 	if (error != cudaSuccess)
 		return device_error(error);
 	if (!bytes) {
 		*memory = NULL;
 		return cudaSuccess;
 	}
-	sync_memory(m.device);
 	if (!memory_allocate(&m))
 		return device_error(cudaErrorMemoryAllocation);
 	*memory = m.start;
@@ -60,20 +55,19 @@ static cudaError_t release(void *memory, unsigned int kinds)
 	struct memory m;
 
 	if (!memory)
-		return device_error(fault_sticky(device_current()));
+		return cudaSuccess;
 	error = capture_permits_unsafe();
 	if (error != cudaSuccess)
 		return device_error(error);
 	if (!memory_find(memory, &m) || m.freed || m.start != memory ||
 	    !(kinds >> m.kind & 1))
 		return device_error(cudaErrorInvalidValue);
-	sync_memory(m.device);
 	stream_wait_device(m.device, false);
 	if (!memory_take(memory, kinds, &m))
 		return device_error(cudaErrorInvalidValue);
 	pool_returned(&m);
 	memory_discard(&m);
-	return device_error(fault_sticky(m.device));
+	return cudaSuccess;
 }
 
 cudaError_t host_cudaMalloc(void **memory, size_t bytes)
@@ -152,13 +146,10 @@ cudaError_t host_cudaHostRegister(void *memory, size_t bytes,
 	if (!memory || !bytes || (flags & ~all))
 		return device_error(cudaErrorInvalidValue);
 	error = capture_permits_unsafe();
-	if (error == cudaSuccess)
-		error = fault_sticky(m.device);
 	if (error != cudaSuccess)
 		return device_error(error);
 	if (memory_overlaps(memory, bytes))
 		return device_error(cudaErrorHostMemoryAlreadyRegistered);
-	sync_memory(m.device);
 	if (!memory_enter(&m))
 		return device_error(cudaErrorMemoryAllocation);
 	return cudaSuccess;
@@ -174,10 +165,9 @@ cudaError_t host_cudaHostUnregister(void *memory)
 	error = capture_permits_unsafe();
 	if (error != cudaSuccess)
 		return device_error(error);
-	sync_memory(device_current());
 	if (!memory_take(memory, 1U << MEMORY_REGISTERED, &m))
 		return device_error(cudaErrorHostMemoryNotRegistered);
-	return device_error(fault_sticky(device_current()));
+	return cudaSuccess;
 }
 
 /* ---- what it is ------------------------------------------------------- */

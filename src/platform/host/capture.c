@@ -10,9 +10,7 @@
 #include <string.h>
 
 #include "platform/host/device.h"
-#include "platform/host/fault.h"
 #include "platform/host/host.h"
-#include "platform/host/sync.h"
 
 struct capture {
 	/* Constant. */
@@ -267,10 +265,10 @@ static cudaError_t add_node_locked(struct captured *d, const struct work *work,
 cudaError_t stream_submit(struct stream *s, const struct work *work,
                           const struct graph_kind *kind, uint64_t *position_out)
 {
-	cudaError_t error = fault_sticky(s->device);
+	cudaError_t error = cudaSuccess;
 	struct captured *d = NULL;
 
-	if (error == cudaSuccess && !capture_none()) {
+	if (!capture_none()) {
 		pthread_mutex_lock(&lock);
 		d = of_locked(s);
 		error = d ? add_node_locked(d, work, kind)
@@ -279,10 +277,8 @@ cudaError_t stream_submit(struct stream *s, const struct work *work,
 	}
 	if (d && position_out)
 		*position_out = 0;
-	if (!d && error == cudaSuccess) {
-		sync_launch(s->device);
+	if (!d && error == cudaSuccess)
 		stream_push(s, work, position_out);
-	}
 	return error;
 }
 

@@ -12,11 +12,9 @@
 
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
-#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 #include "platform/host/stream.h"
-#include "platform/host/sync.h"
 
 #define GREATEST_PRIORITY (-5)
 #define LIMITS (cudaLimitPersistingL2CacheSize + 1)
@@ -45,22 +43,17 @@ cudaError_t host_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-/* Change to @enabled; or @error if it was so. */
-static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
+/* Change to @enabled; false if it was so. */
+static bool set_peer(int peer, bool enabled)
 {
 	bool *is = &settings[device_current()].peers[peer];
-	const cudaError_t sticky = fault_sticky(device_current());
 	bool changed;
 
-	if (sticky != cudaSuccess)
-		return device_error(sticky);
-
-	sync_memory(device_current());
 	pthread_mutex_lock(&lock);
 	changed = *is != enabled;
 	*is = enabled;
 	pthread_mutex_unlock(&lock);
-	return changed ? cudaSuccess : device_error(error);
+	return changed;
 }
 
 cudaError_t host_cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
@@ -69,14 +62,18 @@ cudaError_t host_cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 		return device_error(cudaErrorInvalidValue);
 	if (!device_is_valid(peer) || peer == device_current())
 		return device_error(cudaErrorInvalidDevice);
-	return set_peer(peer, true, cudaErrorPeerAccessAlreadyEnabled);
+	return set_peer(peer, true)
+	               ? cudaSuccess
+	               : device_error(cudaErrorPeerAccessAlreadyEnabled);
 }
 
 cudaError_t host_cudaDeviceDisablePeerAccess(int peer)
 {
 	if (!device_is_valid(peer))
 		return device_error(cudaErrorInvalidDevice);
-	return set_peer(peer, false, cudaErrorPeerAccessNotEnabled);
+	return set_peer(peer, false)
+	               ? cudaSuccess
+	               : device_error(cudaErrorPeerAccessNotEnabled);
 }
 
 cudaError_t host_cudaDeviceGetP2PAttribute(int *value,
@@ -289,11 +286,8 @@ cudaError_t host_cudaDeviceReset(void)
 
 	if (error != cudaSuccess)
 		return device_error(error);
-	sync_memory(device);
 	stream_wait_device(device, false);
 	memory_reset(device);
-	sync_unload(device);
-	device_end_context(device);
 	pthread_mutex_lock(&lock);
 	settings[device] = (struct settings){ .flags = 0 };
 	pthread_mutex_unlock(&lock);

@@ -15,26 +15,24 @@
 #include "platform/host/kept.h"
 #include "platform/host/stream.h"
 #include "platform/host/strict.h"
-#include "platform/host/sync.h"
 
 static const struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",
 	.has_no_contexts = true,
 	.starts_are_marked = true,
-	.memory_is_host = true,
-	.launches_ahead = true,
 #define HOST_ENTRY(since, result, name, parameters, arguments)                 \
 	.name = host_##name,
 	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)
 #undef HOST_ENTRY
-		.cuDevicePrimaryCtxGetState = device_context_state,
-	.mark = stream_mark,
+		.mark = stream_mark,
 	.ends_ahead = stream_ends_ahead,
 	.ends_behind = stream_ends_behind,
 	.await_mark = stream_await_mark,
 	.progress = stream_progress,
 	.flush = stream_flush,
+	.redirect = stream_redirect,
+	.is_idle = stream_has_nothing,
 	.keep = kept_make,
 	.again = kept_again,
 	.forget = kept_drop,
@@ -46,8 +44,6 @@ int host_platform_open(const struct platform **out, int *devices_out)
 
 	if (rc == COHORT_OK)
 		rc = fault_init();
-	if (rc == COHORT_OK)
-		rc = sync_init();
 	if (rc != COHORT_OK)
 		return rc;
 	strict_init();

@@ -18,9 +18,7 @@
 #include "platform/host/census.h"
 #include "platform/host/fault.h"
 #include "platform/host/group.h"
-#include "platform/host/host.h"
 #include "platform/host/register.h"
-#include "platform/host/sync.h"
 
 struct meeting {
 	enum join_kind kind; /* constant, */
@@ -484,15 +482,6 @@ static void abort_all(struct join *first)
 			comm_raise(first->comm);
 }
 
-/* Those that are made are aborted by themselves, as in NCCL. */
-static void forget_children(struct join *first)
-{
-	for (; first; first = first->next)
-		if (first->parent)
-			atomic_store_explicit(&first->parent->strict.child,
-			                      NULL, memory_order_relaxed);
-}
-
 /* A child has an owner from now on. */
 static void hand_over(const struct join *j)
 {
@@ -513,31 +502,13 @@ ncclResult_t join_strike(struct join *j, int rank, uint64_t operation)
 	return ncclSuccess;
 }
 
-/* As NCCL, whose first call of CUDA fails. */
-static ncclResult_t check_devices(const struct join *first)
-{
-	const struct join *j;
-	cudaError_t error;
-
-	for (j = first; j; j = j->next) {
-		error = j->comm ? fault_sticky(j->comm->device) : cudaSuccess;
-		if (error != cudaSuccess)
-			return comm_error(ncclUnhandledCudaError,
-			                  host_cudaGetErrorString(error));
-	}
-	return ncclSuccess;
-}
-
-static ncclResult_t meet(struct join *first)
+ncclResult_t join_run(struct join *first)
 {
 	ncclResult_t result;
 	struct join *j;
 
 	for (j = first; j; j = j->next)
 		fault_hold(j->script, j->until_ns);
-	for (j = first; j; j = j->next)
-		if (j->comm)
-			sync_memory(j->comm->device);
 	pthread_mutex_lock(&lock);
 	result = arrive_all_locked(first);
 	if (result == ncclSuccess) {
@@ -545,20 +516,8 @@ static ncclResult_t meet(struct join *first)
 		result = wait_locked(first);
 	}
 	pthread_mutex_unlock(&lock);
-	return result;
-}
-
-ncclResult_t join_run(struct join *first)
-{
-	ncclResult_t result = check_devices(first);
-	struct join *j;
-
-	if (result == ncclSuccess)
-		result = meet(first);
 	if (result != ncclSuccess)
 		abort_all(first);
-	else
-		forget_children(first);
 	for (j = first; j; j = j->next)
 		if (j->out)
 			hand_over(j);

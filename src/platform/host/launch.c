@@ -9,10 +9,7 @@
 #include "base/type.h"
 #include "platform/host/capture.h"
 #include "platform/host/comm.h"
-#include "platform/host/fault.h"
-#include "platform/host/host.h"
 #include "platform/host/piece.h"
-#include "platform/host/sync.h"
 
 const char *call_function(enum call_kind kind)
 {
@@ -438,12 +435,6 @@ ncclResult_t launch_check(const struct launch *l)
 {
 	size_t i;
 
-	/* What makes it fail is launched. */
-	if (l->fault.kind != COHORT_FAULT_DEVICE &&
-	    fault_sticky(l->comm->device) != cudaSuccess)
-		return comm_error(
-			ncclUnhandledCudaError,
-			host_cudaGetErrorString(fault_sticky(l->comm->device)));
 	for (i = 0; i < l->stream_count; i++)
 		if (l->streams[i]->device != l->comm->device)
 			return comm_error(ncclUnhandledCudaError,
@@ -456,10 +447,8 @@ void launch_queue(struct launch *l)
 	const size_t others = l->stream_count - 1;
 	struct stream *s = l->streams[others];
 
-	if (capture_has(s)) {
+	if (capture_has(s))
 		capture(l, s, others);
-		return;
-	}
-	sync_launch(l->comm->device);
-	queue(l, s, others);
+	else
+		queue(l, s, others);
 }

@@ -15,7 +15,6 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
-#include "platform/host/sync.h"
 
 #define PAGE ((uintptr_t)4096)
 
@@ -96,10 +95,8 @@ static bool leave(struct ncclComm *comm, const void *handle,
 	if (last)
 		*at = r->next;
 	pthread_mutex_unlock(&comm->lock);
-	if (last) {
-		sync_memory(comm->device);
+	if (last)
 		free(r);
-	}
 	return r;
 }
 
@@ -140,12 +137,10 @@ ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
 	if (!r)
 		return comm_error(ncclSystemError, "out of memory");
 	same = find(comm, r);
-	if (same) {
+	if (same)
 		free(r);
-	} else {
-		sync_memory(comm->device);
+	else
 		enter(comm, r);
-	}
 	*handle = same ? same : r;
 	return ncclSuccess;
 }
@@ -224,8 +219,6 @@ static ncclResult_t make_window(struct ncclComm *comm, void *memory,
 		                  "ncclCommWindowRegister: window is NULL");
 	*window = NULL;
 	result = check_memory(memory, bytes);
-	if (result == ncclSuccess)
-		sync_memory(comm->device);
 	return result == ncclSuccess ? add_window(comm, memory, bytes, window)
 	                             : result;
 }

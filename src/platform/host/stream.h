@@ -242,9 +242,6 @@ void stream_destroy(struct stream *stream);
 struct stream *stream_next_of(struct stream *after, int device,
                               bool only_blocking, uint64_t *position_out);
 
-/* The same of all devices. */
-struct stream *stream_next(struct stream *after, uint64_t *position_out);
-
 /* Wait for all that is queued on the streams of @device now; if asked only those
  * that synchronize with the legacy default stream. */
 void stream_wait_device(int device, bool only_blocking);
@@ -331,6 +328,12 @@ void stream_crowd(int change);
 void stream_first_launch(struct stream *stream,
                          void (*look)(const struct launch *launch));
 
+/* Call @change with each launch that is queued on @stream and not done, and @arg, with
+ * nobody at it meanwhile: once who is at it has let go. */
+void stream_change(struct stream *stream,
+                   void (*change)(struct launch *launch, const void *arg),
+                   const void *arg);
+
 /* How many threads of ours there are at least, and that the caller is one more. */
 int stream_own_threads(void);
 void stream_count_thread(void);
@@ -377,5 +380,8 @@ cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
 void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
                      uint32_t value, uint64_t until_ns);
 void stream_flush(int device, cudaStream_t stream);
+void stream_redirect(cudaStream_t stream, const uint32_t *word, uint32_t value,
+                     const void *send, void *recv);
+bool stream_has_nothing(cudaStream_t stream);
 
 #endif
