@@ -14,7 +14,7 @@ void *pages_alloc(size_t bytes)
 
 void pages_forget(void *pages, size_t bytes)
 {
-	/* Of private anonymous memory: the next access finds a page of zeros. */
+	/* Private and anonymous: the next access finds a page of zeros. */
 	madvise(pages, bytes, MADV_DONTNEED);
 }
 

@@ -44,6 +44,14 @@ static void set_up(void)
 
 TestSuite(adaptive, .init = set_up, .timeout = 60);
 
+static void synchronize_all(int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++)
+		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
+}
+
 /* All ranks call, and it is done. */
 static void sum_of_all(int n)
 {
@@ -51,8 +59,7 @@ static void sum_of_all(int n)
 
 	for (r = 0; r < n; r++)
 		ranks_sum(comms[r], &values[r]);
-	for (r = 0; r < n; r++)
-		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
+	synchronize_all(n);
 }
 
 static void warm(int n, int times)
@@ -81,8 +88,8 @@ static uint64_t cpu_time(void)
 	return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
 }
 
-/* Two ranks' calls, none of which waits.  False if there was a verdict, as this thread
- * was kept from a core for so long that rank 1 was late. */
+/* Two ranks' calls, none of which waits.  False if this thread was kept from a core for
+ * so long that rank 1 was late: then there may be a verdict. */
 static bool call_both(void)
 {
 	const uint64_t began = clock_now(), cpu = cpu_time();
@@ -102,14 +109,11 @@ static bool call_both(void)
 static bool call_until_seen(void)
 {
 	uint64_t until = clock_deadline(LONG);
-	int r;
 
 	while (clock_now() < until) {
 		if (!call_both())
 			return false;
-		for (r = 0; r < 2; r++)
-			ranks_must(cohort_synchronize(comms[r], RANKS_SOON),
-			           "sum");
+		synchronize_all(2);
 	}
 	return true;
 }
