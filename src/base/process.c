@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/pages.h"
 #include "base/status.h"
 
 /* Used while the process is not watched, and where the kernel does not wipe pages. */
@@ -27,15 +28,14 @@ static void in_child(void)
 static void watch_once(void)
 {
 	const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-	atomic_bool *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-	                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	atomic_bool *page = pages_alloc(bytes);
 
 	/* Whatever else cannot be done, fork() itself is seen. */
 	pthread_atfork(NULL, NULL, in_child);
-	if (page == MAP_FAILED)
+	if (!page)
 		return;
 	if (madvise(page, bytes, MADV_WIPEONFORK)) {
-		munmap(page, bytes);
+		pages_free(page, bytes);
 		return;
 	}
 	atomic_init(page, true);

@@ -7,12 +7,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json.h"
 #include "base/outfile.h"
+#include "base/pages.h"
 #include "guard/chrome.h"
 #include "guard/page.h"
 #include "guard/sweep.h"
@@ -255,12 +255,11 @@ int dump_write(const struct flight *f, const char *directory, char *what,
 	d.dir = open_directory(directory);
 	if (d.dir < 0)
 		return -d.dir;
-	d.space = mmap(NULL, sizeof(*d.space), PROT_READ | PROT_WRITE,
-	               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (d.space != MAP_FAILED) {
+	d.space = pages_alloc(sizeof(*d.space));
+	if (d.space) {
 		write_all(&d);
 		sweep_directory(&d);
-		munmap(d.space, sizeof(*d.space));
+		pages_free(d.space, sizeof(*d.space));
 	} else {
 		d.err = ENOMEM;
 	}
