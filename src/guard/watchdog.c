@@ -180,7 +180,11 @@ static uint64_t period(const struct guard *g)
 
 /* ---- stops ------------------------------------------------------------ */
 
-/* It runs now; by @asked_ns it meant to. */
+/*
+ * It runs now; by @asked_ns it meant to.  Between two of these no other reading of the
+ * clock decides anything: a stop before that reading would count, and be noted late
+ * or, if the next @asked_ns comes of it, never.
+ */
 static void run_again(struct guard *g, uint64_t asked_ns)
 {
 	uint64_t now = clock_now();
@@ -342,7 +346,7 @@ static uint64_t judge_prober(struct guard *g)
 	if (!since || g->prober_is_told)
 		return UINT64_MAX;
 	due = due_after(g, since, g->clique->deadlines.abort_ns);
-	if (clock_now() < due)
+	if (g->ran_ns < due)
 		return due;
 	look_closely(g, &g->now);
 	if (g->now.probing < 0)
@@ -363,7 +367,7 @@ static uint64_t judge_question(struct guard *g)
 		g->question = 0;
 	if (!g->question)
 		return UINT64_MAX;
-	if (clock_now() < due)
+	if (g->ran_ns < due)
 		return due;
 	text_add(&(struct text){ g->asked.text + used,
 	                         sizeof(g->asked.text) - used },
@@ -385,7 +389,9 @@ static uint64_t watch(struct guard *g)
 	next = earlier(next, judge(g));
 	next = earlier(next, judge_prober(g));
 	next = earlier(next, judge_question(g));
-	soon = clock_deadline(MIN_PERIOD_NS);
+	/* From now on a stop makes it late for what it returns here. */
+	run_again(g, g->ran_ns);
+	soon = g->ran_ns + MIN_PERIOD_NS;
 	return next > soon ? next : soon;
 }
 
