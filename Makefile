@@ -236,7 +236,7 @@ platform_sources := \
   tests/platform/neighbours.c tests/platform/nonblocking.c \
   tests/platform/order.c tests/platform/p2p.c \
   tests/platform/properties.c tests/platform/redop.c tests/platform/register.c \
-  tests/platform/redirect.c tests/platform/relief.c \
+  tests/platform/relief.c \
   tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
   tests/platform/split.c tests/platform/stream.c tests/platform/stream_info.c \
   tests/platform/strict.c tests/platform/strict_calls.c

@@ -1751,13 +1751,8 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  * is pinned already (cudaHostAlloc(), cudaHostRegister()) is not copied on the way, if
  * @timeout_ns is COHORT_FOREVER.  Memory of a device is COHORT_INVALID.
  *
- * On the host platform the caller's memory goes to the collective without a copy.  Once
- * every rank has called (of a send or receive, the peer) it is waited for to its end,
- * even past the timeout.  If not every rank has called in time, the input is copied to
- * memory of the library's, which the operation goes on with; who calls during that copy
- * waits for it.  A send, a receive, and what is called while other work is on the
- * communicator's own stream, take a little longer with a @timeout_ns: they wait for the
- * other ranks' calls first, or are copied at once if that is a few hundred bytes.
+ * On the host platform the collective works with the caller's memory, without a copy, if
+ * @timeout_ns is COHORT_FOREVER; else with a copy of it in the staging memory.
  *
  * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
  * it is queued.  Threads as for the collectives: one at a time for a communicator.  The

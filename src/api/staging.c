@@ -55,8 +55,6 @@ static int prepare(struct cohort_comm *c, const struct op *op)
 	struct device_scope scope;
 	int rc;
 
-	if (staging_is_ready(c, op))
-		return COHORT_OK;
 	rc = comm_enter_on_device(c, false, &scope);
 	if (rc != COHORT_OK)
 		return rc;
@@ -130,28 +128,19 @@ static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	return rc;
 }
 
-/* What works with the caller's memory, and cannot be made not to. */
-static bool is_waited_for(const struct staged *s)
-{
-	return (s->sends_direct || s->recvs_direct) && !s->lent;
-}
-
 /* With the staging memory taken. */
 static int run(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 {
 	struct staging *g = &c->staging;
-	struct staged s;
+	struct staged s = {
+		.timeout_ns = timeout_ns,
+		.deadline_ns = clock_deadline(timeout_ns),
+	};
 	uint64_t ticket;
 	int rc = COHORT_OK;
 
-	/* Not all of it: what the plan is. */
-	s.timeout_ns = timeout_ns;
-	s.deadline_ns = s.lent = 0;
-	s.sends_direct = s.recvs_direct = s.is_lost = false;
-	if (g->ticket) {
-		s.deadline_ns = clock_deadline(timeout_ns);
+	if (g->ticket)
 		rc = await_former(c, op, s.deadline_ns);
-	}
 	if (rc != COHORT_OK)
 		return rc;
 	op->staged = &s;
@@ -161,11 +150,7 @@ static int run(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	if (rc != COHORT_OK)
 		return rc;
 	g->ticket = ticket;
-	rc = finish(c, op, ticket,
-	            is_waited_for(&s) ? COHORT_FOREVER : s.deadline_ns);
-	if (rc == COHORT_TIMED_OUT && s.lent &&
-	    !staging_take_back(c, op, ticket))
-		rc = finish(c, op, ticket, COHORT_FOREVER);
+	rc = finish(c, op, ticket, s.deadline_ns);
 	if (rc != COHORT_TIMED_OUT)
 		g->ticket = 0;
 	return rc;
@@ -195,7 +180,7 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 		return refuse_batch(c, op);
 	/* As the device's call, and a wait. */
 	if (timeout_ns == COHORT_FOREVER &&
-	    c->clique->platform->kind == COHORT_PLATFORM_HOST) {
+	    c->clique->platform->memory_is_host) {
 		rc = submit(c, 1, op, &ticket);
 		if (rc == COHORT_OK)
 			rc = comm_await(c, ticket, timeout_ns);

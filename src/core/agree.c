@@ -24,14 +24,12 @@
 #define DIGEST_BITS 32
 
 /*
- * The word that is shared: above the first one's digest how many have called, how many
- * of them withhold their call, whether any calls something else, and which lap over the
- * words it is, of which three can meet (C).
+ * The word that is shared: above the first one's digest how many have called, whether any
+ * calls something else, and which lap over the words it is, of which three can meet (C).
  */
 #define COUNT_BITS 11
 #define CALLED (UINT64_C(1) << DIGEST_BITS)
-#define WITHHELD (CALLED << COUNT_BITS)
-#define DIFFERS (WITHHELD << COUNT_BITS)
+#define DIFFERS (CALLED << COUNT_BITS)
 #define LAP (DIFFERS << 1)
 #define LAPS (UINT64_MAX / LAP + 1)
 
@@ -154,14 +152,9 @@ static int called_of(uint64_t word)
 	return (int)(word / CALLED % (1 << COUNT_BITS));
 }
 
-static uint64_t withheld_of(uint64_t word)
-{
-	return word / WITHHELD % (1 << COUNT_BITS);
-}
-
 static uint64_t load_shared(const struct clique *q, uint64_t number)
 {
-	/* Acquire: what those did before who have called, or restored. */
+	/* Acquire: what those did before who have called. */
 	return atomic_load_explicit(shared_at(q, number), memory_order_acquire);
 }
 
@@ -456,19 +449,6 @@ static void publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 
 /* ---- agreeing --------------------------------------------------------- */
 
-/* Not before those that withhold their call. */
-static int await_restored(struct clique *q, uint64_t number)
-{
-	struct backoff b = BACKOFF;
-	int rc = COHORT_OK;
-
-	while (withheld_of(load_shared(q, number)) && rc == COHORT_OK) {
-		backoff_wait(&b, UINT64_MAX);
-		rc = clique_error(q);
-	}
-	return rc;
-}
-
 /* The number of the next collective, for the thread inside the gate. */
 static uint64_t next_number(const struct cohort_comm *c)
 {
@@ -491,10 +471,6 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		return rc;
 	publish(c, op, number, digest, ticket, now_ns);
 	word = count_in(c, number, digest);
-	if (withheld_of(word))
-		rc = await_restored(c->clique, number);
-	if (rc != COHORT_OK)
-		return rc;
 	if (word & DIFFERS) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);
@@ -503,32 +479,4 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 	 * the acquire in await_rank() and agree_called(). */
 	atomic_store_explicit(&c->collectives, number, memory_order_release);
 	return COHORT_OK;
-}
-
-/* ---- giving up -------------------------------------------------------- */
-
-bool agree_withhold(struct cohort_comm *c, uint64_t number)
-{
-	const struct clique *q = c->clique;
-	_Atomic uint64_t *at = shared_at(q, number);
-	uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
-
-	/* It may have been long ago. */
-	if (!agree_has(c, number))
-		return false;
-	/* Relaxed: who is counted after it sees that much. */
-	do
-		if (laps_to(q, word, number) || called_of(word) == q->size)
-			return false;
-	while (!atomic_compare_exchange_weak_explicit(
-		at, &word, word + WITHHELD, memory_order_relaxed,
-		memory_order_relaxed));
-	return true;
-}
-
-void agree_restore(struct cohort_comm *c, uint64_t number)
-{
-	/* Release: what was done meanwhile. */
-	atomic_fetch_sub_explicit(shared_at(c->clique, number), WITHHELD,
-	                          memory_order_release);
 }

@@ -19,8 +19,6 @@
  *  C. A word is taken for a later number only when every rank has compared with it: a
  *     rank cannot have more in flight than there are words, and waits for those that
  *     are further behind.
- *  D. A rank that has called may withhold its call while others have not, which it says
- *     in the same word: they see it when they come, and do not launch until it is back.
  */
 
 #include <stdatomic.h>
@@ -74,22 +72,9 @@ void agree_fetch(const struct cohort_comm *comm);
  * called at @now_ns.  COHORT_OK; or
  * COHORT_MISMATCH, and the clique has been ended with the calls spelled out; or
  * the status of a cause that came meanwhile.  Inside the gate.  Blocks while the
- * rank is too far ahead, while another withholds its call, and when there is a
- * difference for at most a second.
+ * rank is too far ahead, and when there is a difference for at most a second.
  */
 int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,
           uint64_t ticket, uint64_t now_ns);
-
-/*
- * agree_withhold - keep those that have not called collective @number, which @comm
- *                  has, from launching it; false if all have called, and nothing is
- *                  withheld
- * agree_restore  - let them, after that
- *
- * By one thread of @comm, which has not seen the call's end; soon after each other, as
- * others wait in their call.
- */
-bool agree_withhold(struct cohort_comm *comm, uint64_t number);
-void agree_restore(struct cohort_comm *comm, uint64_t number);
 
 #endif

@@ -9,14 +9,9 @@
 
 #include <string.h>
 
-#include "base/backoff.h"
-#include "base/clock.h"
 #include "base/status.h"
 #include "base/type.h"
-#include "core/agree.h"
-#include "core/call.h"
 #include "core/clique.h"
-#include "core/pair.h"
 
 /* Bytes of a chunk on the device.  To launch the copies and the collective of a chunk
  * takes tens of microseconds, in which a copy engine moves half a megabyte: of chunks
@@ -38,14 +33,11 @@ void staging_set_chunk(size_t bytes)
 	chunk_wanted = bytes ? bytes : CHUNK_BYTES;
 }
 
-static bool is_on_device(const struct cohort_comm *c)
+/* True if collectives work with slots on the device, not with the staging memory. */
+static bool has_slots(const struct cohort_comm *c)
 {
-	return c->clique->platform->kind == COHORT_PLATFORM_GPU;
+	return !c->clique->platform->memory_is_host;
 }
-
-/* On the host platform, memory of this size is copied in less time than it takes to
- * hear of the other ranks first. */
-#define SMALL_BYTES 256
 
 /* ---- how it is cut ---------------------------------------------------- */
 
@@ -88,7 +80,7 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 	s->element = type_size(t->type);
 	s->chunk = t->count;
 	s->chunks = 1;
-	if (is_on_device(c))
+	if (has_slots(c))
 		s->chunk = chunk_of(t->count, s->element * blocks);
 	if (s->chunk < t->count)
 		s->chunks = (t->count + s->chunk - 1) / s->chunk;
@@ -265,15 +257,6 @@ static int make_order(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-bool staging_is_ready(const struct cohort_comm *c, const struct op *op)
-{
-	const struct cohort_tensor *t = op->tensors;
-
-	return !is_on_device(c) &&
-	       t->count * type_size(t->type) * all_blocks(c, op) <=
-	               c->staging.bytes;
-}
-
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s)
 {
@@ -281,8 +264,9 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	int rc;
 
 	staging_plan(s, c, op);
-	if (!is_on_device(c))
-		return grow_memory(c, s->chunk_bytes);
+	/* Also of a call of nothing: it needs an address. */
+	if (!has_slots(c))
+		return grow_memory(c, s->slot_bytes + !s->slot_bytes);
 	rc = look_at_both(c, op, s);
 	if (rc != COHORT_OK)
 		return rc;
@@ -293,7 +277,6 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	rc = s->chunks > 1 ? make_order(c) : COHORT_OK;
 	if (rc == COHORT_OK)
 		rc = grow_memory(c, s->chunks * s->chunk_bytes);
-	/* Also of a call of nothing: it needs an address. */
 	return rc == COHORT_OK ? grow_ring(c, s->slot_bytes + !s->slot_bytes)
 	                       : rc;
 }
@@ -326,68 +309,4 @@ void staging_release(struct cohort_comm *c)
 	if (g->memory)
 		p->cudaFreeHost(g->memory);
 	memset(g, 0, sizeof(*g));
-}
-
-/* ---- whether the caller's memory can be used -------------------------- */
-
-static bool peer_has_called(const struct cohort_comm *c, const struct op *op)
-{
-	const struct cohort_comm *peer = clique_rank(c->clique, op->root);
-	bool sends = op->kind == OP_SEND;
-
-	return peer && pair_number(peer, !sends, c->rank) >=
-	                       pair_number(c, sends, op->root);
-}
-
-static bool all_have_called(const struct cohort_comm *c, const struct op *op)
-{
-	const struct clique *q = c->clique;
-
-	if (op_has_peer(op->kind))
-		return peer_has_called(c, op);
-	return q->size == q->world &&
-	       agree_count(q, agree_called(c)) == q->size;
-}
-
-/* True if nothing works with the memory before all ranks have called, and it can be
- * exchanged until then: with nothing before it on its stream, which would keep that from
- * being changed for as long as it takes. */
-static bool can_be_lent(const struct cohort_comm *c, const struct op *op)
-{
-	const struct clique *q = c->clique;
-
-	return q->platform->redirect && q->world > 1 && q->size == q->world &&
-	       !op_has_peer(op->kind) && !call_is_several(q, op) &&
-	       q->platform->is_idle(op->stream);
-}
-
-int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns)
-{
-	struct staged *s = op->staged;
-	struct backoff b = backoff_among(c->clique->world);
-	int rc;
-
-	if (!s->deadline_ns)
-		s->deadline_ns = clock_after(now_ns, s->timeout_ns);
-	if (is_on_device(c))
-		return COHORT_OK;
-	if (can_be_lent(c, op)) {
-		s->sends_direct = s->recvs_direct = true;
-		s->lent = atomic_load_explicit(&c->collectives,
-		                               memory_order_relaxed);
-		return COHORT_OK;
-	}
-	staging_plan(s, c, op);
-	if (s->slot_bytes <= SMALL_BYTES)
-		return COHORT_OK;
-	while (!all_have_called(c, op)) {
-		rc = clique_error(c->clique);
-		if (rc != COHORT_OK)
-			return rc;
-		if (clock_now() >= s->deadline_ns)
-			return COHORT_OK;
-		backoff_wait(&b, s->deadline_ns);
-	}
-	s->sends_direct = s->recvs_direct = true;
-	return COHORT_OK;
 }

@@ -5,7 +5,7 @@
 /*
  * Calls with plain host memory: how it gets to the device and back
  *
- * On a device, in chunks: the caller's memory is copied into the staging memory, which
+ * In chunks: the caller's memory is copied into the staging memory, which
  * is pinned and has room for the whole call; from there by the copy engines into a ring
  * of chunks on the device, which the collectives work in; and back the same way.  Each
  * of the three has a stream, so that while one chunk is being reduced the next one is
@@ -18,12 +18,8 @@
  * To the other ranks, the watchdog and the recorder it is one operation, whose mark is
  * behind all of it.
  *
- * On the host platform the collective works with the caller's memory itself: once all
- * ranks have called, it comes to its end.  If that takes longer than the caller wants to
- * wait, it is made to work with a copy of it, in the staging memory, while those that
- * have not called are kept from launching it (agree_withhold()).  Where that cannot be,
- * as of what is sent to a peer or may run before all have called, the call waits for the
- * others before it is launched, and has the copy if they do not come.
+ * Where a device's memory is the host's, a call is one chunk, and the staging memory is
+ * its slot.  There a call whose caller waits until the end is the device's call.
  */
 
 #include <stdatomic.h>
@@ -40,13 +36,12 @@ struct cohort_comm;
 
 /* One call, on its caller's stack. */
 struct staged {
-	/* How long the caller waits, and until when, from the call that others may
-	 * wait for; 0: that has not been made. */
+	/* How long the caller waits, and until when. */
 	uint64_t timeout_ns;
 	uint64_t deadline_ns;
 
 	/* Whether the caller's memory itself is copied from, and to, by the
-	 * device; on the host platform both, for the collective. */
+	 * device. */
 	bool sends_direct, recvs_direct;
 
 	/* The streams could not be put in order: nothing tells when what was
@@ -55,11 +50,7 @@ struct staged {
 
 	uint32_t number; /* what the words are set to */
 
-	/* It can be made to work with other memory, until all ranks have called: which
-	 * collective of the rank it is, 0: it cannot. */
-	uint64_t lent;
-
-	/* The plan, on the host platform made only when something is to be copied.
+	/* The plan.
 	 *
 	 * Blocks of count elements that this rank sends from, and receives into;
 	 * the elements' size, how many there are in a chunk of each block, and how
@@ -77,7 +68,7 @@ struct staging {
 	uint32_t number; /* of that call */
 	char *memory;    /* pinned */
 	size_t bytes;
-	char *ring; /* on the device; NULL on the host platform, as the rest */
+	char *ring; /* on the device; NULL if slots are in memory */
 	size_t slot_bytes;
 	uint32_t *words; /* pinned; one for each chunk, set when it is back */
 	cudaStream_t in, out;
@@ -93,25 +84,11 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 /* Bytes of a chunk from now on, 0: the default; for tests, with no call under way. */
 void staging_set_chunk(size_t bytes);
 
-/* True if there is nothing to see or make: on the host platform, with room. */
-bool staging_is_ready(const struct cohort_comm *c, const struct op *op);
-
 /* Plan; see what kind of memory it is: COHORT_INVALID for a device's.  And make room, with
  * no call under way: COHORT_NO_MEMORY, or COHORT_CUDA.  Inside the gate, on the rank's
  * device. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
-
-/* Before a call that others wait for since @now_ns is launched: see whether the caller's
- * memory can be used.  The status of a cause that has come meanwhile.  Inside the gate;
- * blocks up to the deadline. */
-int staging_await(struct cohort_comm *c, const struct op *op, uint64_t now_ns);
-
-/* For who gives up a call that is lent, and @ticket: false if it works with the caller's
- * memory until its end, which it comes to as all have called; else it does not any
- * more. */
-bool staging_take_back(struct cohort_comm *c, const struct op *op,
-                       uint64_t ticket);
 
 /* Launch the call, and have its stream wait for all of it; up to the first native call
  * that fails. */

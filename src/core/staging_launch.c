@@ -16,7 +16,6 @@
 
 #include <string.h>
 
-#include "core/agree.h"
 #include "core/call.h"
 #include "core/clique.h"
 #include "core/staging.h"
@@ -45,12 +44,22 @@ static char *staging_at(const struct cohort_comm *c, const struct staged *s,
 	return c->staging.memory + k * s->chunk_bytes;
 }
 
-/* What a collective of @count elements works with at @base, in place where it can. */
-static struct cohort_tensor tensor_at(const struct cohort_comm *c,
-                                      const struct op *op, char *base,
-                                      size_t count)
+/* Where chunk @k is while it is worked with. */
+static char *slot_at(const struct cohort_comm *c, const struct staged *s,
+                     size_t k)
 {
+	const struct staging *g = &c->staging;
+
+	return g->ring ? g->ring + k % STAGING_RING * s->slot_bytes : g->memory;
+}
+
+/* What the collective of chunk @k works with, in place where it can. */
+static struct cohort_tensor tensor_at(const struct cohort_comm *c,
+                                      const struct op *op, size_t k)
+{
+	const size_t count = chunk_count(op, k);
 	const size_t block = count * op->staged->element;
+	char *base = slot_at(c, op->staged, k);
 	const size_t own = (size_t)c->rank * block;
 	char *send = base, *recv = base;
 
@@ -79,14 +88,11 @@ void staging_copy_out(const struct cohort_comm *c, const struct op *op,
 {
 	const struct staged *s = op->staged;
 	size_t b, bytes = chunk_count(op, k) * s->element;
-	const char *from = staging_at(c, s, k);
+	const char *from = c->staging.ring ? staging_at(c, s, k)
+	                                   : tensor_at(c, op, k).recv;
 
 	if (s->recvs_direct || !bytes)
 		return;
-	/* On the host platform the collective has worked here. */
-	if (!c->staging.ring)
-		from = tensor_at(c, op, c->staging.memory, op->tensors->count)
-		               .recv;
 	for (b = 0; b < s->recv_blocks; b++)
 		memcpy(at(op, op->tensors->recv, b, k), from + b * bytes,
 		       bytes);
@@ -139,11 +145,11 @@ static void await_slot(struct line *l, cudaStream_t stream, size_t k)
 	                                           0));
 }
 
-/* Queue a copy between a slot and the host's memory. */
+/* Queue a copy between a slot and the host's memory, if they are not the same. */
 static void copy(struct line *l, void *to, const void *from, size_t bytes,
                  enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-	if (bytes && !l->r.what)
+	if (bytes && l->c->staging.ring && !l->r.what)
 		native_note_cuda(&l->r, "cudaMemcpyAsync",
 		                 l->p->cudaMemcpyAsync(to, from, bytes, kind,
 		                                       stream));
@@ -156,7 +162,7 @@ static void load(struct line *l, size_t k, const struct cohort_tensor *t)
 	char *to = (char *)(uintptr_t)t->send, *from;
 	size_t b;
 
-	from = staging_at(l->c, s, k);
+	from = l->c->staging.ring ? staging_at(l->c, s, k) : to;
 	if (!s->sends_direct)
 		copy_in(l->op, from, k);
 	await_slot(l, l->in, k);
@@ -218,9 +224,7 @@ static void launch_chunk(struct line *l, size_t k)
 	const struct staged *s = l->op->staged;
 	const size_t slot = k % STAGING_RING;
 	struct staging *g = &l->c->staging;
-	const struct cohort_tensor t =
-		tensor_at(l->c, l->op, g->ring + slot * s->slot_bytes,
-	                  chunk_count(l->op, k));
+	const struct cohort_tensor t = tensor_at(l->c, l->op, k);
 
 	if (s->send_blocks)
 		load(l, k, &t);
@@ -250,8 +254,7 @@ static bool join(const struct line *l)
 	return !rest.r.what;
 }
 
-static struct native_result launch_chunks(struct cohort_comm *c,
-                                          const struct op *op)
+struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 {
 	struct staged *s = op->staged;
 	struct line l = {
@@ -278,44 +281,4 @@ static struct native_result launch_chunks(struct cohort_comm *c,
 	if (s->is_lost)
 		native_note_cuda(&l.r, "cudaStreamWaitEvent", cudaErrorUnknown);
 	return l.r;
-}
-
-/* On the host platform the collective works with the caller's memory, or a copy. */
-static struct native_result launch_whole(struct cohort_comm *c,
-                                         const struct op *op)
-{
-	struct line l = { .c = c, .op = op, .p = c->clique->platform };
-	struct cohort_tensor t = *op->tensors;
-
-	if (!op->staged->sends_direct) {
-		t = tensor_at(c, op, c->staging.memory, t.count);
-		copy_in(op, (char *)(uintptr_t)t.send, 0);
-	}
-	work(&l, &t);
-	return l.r;
-}
-
-bool staging_take_back(struct cohort_comm *c, const struct op *op,
-                       uint64_t ticket)
-{
-	const struct clique *q = c->clique;
-	const uint64_t number = op->staged->lent;
-	struct cohort_tensor t;
-
-	if (!agree_withhold(c, number))
-		return false;
-	staging_plan(op->staged, c, op);
-	t = tensor_at(c, op, c->staging.memory, op->tensors->count);
-	copy_in(op, (char *)(uintptr_t)t.send, 0);
-	q->platform->redirect(op->stream, &c->done[ticket & (q->slots - 1)],
-	                      (uint32_t)ticket, t.send, t.recv);
-	agree_restore(c, number);
-	return true;
-}
-
-struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
-{
-	return c->clique->platform->kind == COHORT_PLATFORM_GPU
-	               ? launch_chunks(c, op)
-	               : launch_whole(c, op);
 }

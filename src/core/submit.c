@@ -241,7 +241,7 @@ EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 		launch_copies(comms, n, ops, f);
 		return;
 	}
-	if (ops->staged && !ops->staged->lent) {
+	if (ops->staged) {
 		note_result(f, comms->rank, staging_launch(comms, ops));
 		return;
 	}
@@ -357,15 +357,6 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
 }
 
-/* True if there is nothing to do for it and nothing left to do before it. */
-static bool is_over(const struct cohort_comm *c, const struct op *op)
-{
-	const struct platform *p = c->clique->platform;
-
-	return op->known && op->known->is_nothing && p->is_idle &&
-	       p->is_idle(op->stream);
-}
-
 /* Launch and mark.  After a failure nothing says what a collective has queued, on any
  * of the ranks. */
 EACH void launch_and_mark(struct cohort_comm *comms, int n,
@@ -375,9 +366,7 @@ EACH void launch_and_mark(struct cohort_comm *comms, int n,
 	int i;
 
 	f->queued = op_is_awaited(ops);
-	if (n == 1 && is_over(comms, ops))
-		set_done(comms, ticket);
-	else if (n == 1 && has_own_ends(comms, ops))
+	if (n == 1 && has_own_ends(comms, ops))
 		launch_with_ends(comms, ops, ticket, f);
 	else
 		launch_between(comms, n, ops, ticket, f);
@@ -467,19 +456,12 @@ static int launch_captured(struct cohort_comm *comms, int n,
 
 /* The native part, after which the others wait for this rank. */
 EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
-                uint64_t ticket, uint64_t now, struct failure *f)
+                uint64_t ticket, struct failure *f)
 {
 	if (ops->kind == OP_SPLIT)
 		return launch_split(comms, ops, ticket, f);
 	if (f->captured)
 		return launch_captured(comms, n, ops, ticket, f);
-	if (ops->staged) {
-		int rc = staging_await(comms, ops, now);
-
-		f->ended = rc != COHORT_OK;
-		if (f->ended)
-			return rc;
-	}
 	launch_and_mark(comms, n, ops, ticket, f);
 	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
 }
@@ -532,7 +514,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		if (!op_is_plain(&ops[i]))
 			pair_publish(&comms[i], &ops[i], ticket, now);
 	if (rc == COHORT_OK)
-		rc = launch(comms, n, ops, ticket, now, f);
+		rc = launch(comms, n, ops, ticket, f);
 	for (i = 0; i < n; i++) {
 		recorder_end(&comms[i].recorder, ticket, rc);
 		/* Nothing was before it. */

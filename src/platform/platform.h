@@ -41,7 +41,9 @@ struct platform {
 	                           each collective */
 	bool has_captures;      /* the program may capture its streams into
 	                           graphs */
-	const bool *lacks; /* by number: is not there, and its entry answers
+	bool memory_is_host; /* a device's memory is the host's, and what works
+	                           with the one works with the other */
+	const bool *lacks;   /* by number: is not there, and its entry answers
 	                           an error; NULL: all are there */
 
 #define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
@@ -95,18 +97,6 @@ struct platform {
 	 * been destroyed meanwhile.
 	 */
 	void (*flush)(int device, cudaStream_t stream);
-	/*
-	 * For a collective called on @stream whose end will set @word to @value, while
-	 * some rank has not called it and will not before this returns: have it work
-	 * with @send and @recv from now on, and not touch any more what it was called
-	 * with.  Nothing if there is none.  NULL where that cannot be, as on a GPU.
-	 */
-	void (*redirect)(cudaStream_t stream, const uint32_t *word,
-	                 uint32_t value, const void *send, void *recv);
-	/* With it: true if nothing is left to do before what would be queued on
-	 * @stream now: redirect() need not wait for that, and what would do nothing
-	 * is done.  Only asks: nothing is done for that. */
-	bool (*is_idle)(cudaStream_t stream);
 	/*
 	 * keep   - have the calls of the group that is open kept, which are all of
 	 *          @comm and on one stream, once they are queued: what they are kept

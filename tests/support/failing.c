@@ -150,8 +150,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.lacks = behind->lacks;
 	table.progress = behind->progress;
 	table.flush = behind->flush;
-	table.redirect = behind->redirect;
-	table.is_idle = behind->is_idle;
+	table.memory_is_host = behind->memory_is_host;
 	table.keep = behind->keep;
 	table.again = behind->again;
 	table.forget = behind->forget;

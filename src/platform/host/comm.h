@@ -313,10 +313,6 @@ static inline bool comm_is_aborted(const struct ncclComm *comm)
  * without any lock. */
 void meet_break(struct world *world);
 
-/* By who is its only driver meanwhile: have a launch of one collective, for which not
- * all have arrived, work with other memory. */
-void meet_redirect(struct launch *launch, const void *send, void *recv);
-
 /* Remember @text for ncclGetLastError() and return @result.  @text lives for
  * ever. */
 ncclResult_t comm_error(ncclResult_t result, const char *text);

@@ -434,26 +434,6 @@ void stream_leave(struct stream *s)
 
 /* ---- launches that are queued ----------------------------------------- */
 
-void stream_change(struct stream *s,
-                   void (*change)(struct launch *, const void *),
-                   const void *arg)
-{
-	struct backoff b = BACKOFF;
-	const struct work *w;
-	uint64_t i;
-
-	while (atomic_exchange(&s->busy, true))
-		backoff_wait(&b, UINT64_MAX);
-	for (i = s->done; i < atomic_load(&s->queued); i++) {
-		w = &s->ring[i % STREAM_SLOTS];
-		if (w->step == meet_step)
-			change(w->launch, arg);
-	}
-	let_go(s, false, &cheap);
-	look_again(s, &cheap);
-	stream_settle();
-}
-
 void stream_first_launch(struct stream *s,
                          void (*look_at)(const struct launch *))
 {

@@ -21,6 +21,7 @@ static const struct platform host_platform = {
 	.name = "host",
 	.has_no_contexts = true,
 	.starts_are_marked = true,
+	.memory_is_host = true,
 #define HOST_ENTRY(since, result, name, parameters, arguments)                 \
 	.name = host_##name,
 	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)
@@ -31,8 +32,6 @@ static const struct platform host_platform = {
 	.await_mark = stream_await_mark,
 	.progress = stream_progress,
 	.flush = stream_flush,
-	.redirect = stream_redirect,
-	.is_idle = stream_has_nothing,
 	.keep = kept_make,
 	.again = kept_again,
 	.forget = kept_drop,

@@ -167,39 +167,6 @@ cudaError_t stream_ends_behind(void)
 	return error;
 }
 
-/* A launch, by the word of its end, and what it shall work with. */
-struct redirection {
-	const uint32_t *word;
-	uint32_t value;
-	const void *send;
-	void *recv;
-};
-
-static void redirect(struct launch *l, const void *arg)
-{
-	const struct redirection *r = arg;
-
-	if (l->ends.done == r->word && l->ends.value == r->value)
-		meet_redirect(l, r->send, r->recv);
-}
-
-void stream_redirect(cudaStream_t stream, const uint32_t *word, uint32_t value,
-                     const void *send, void *recv)
-{
-	const struct redirection r = { word, value, send, recv };
-	struct stream *s = stream_find(stream);
-
-	if (s)
-		stream_change(s, redirect, &r);
-}
-
-bool stream_has_nothing(cudaStream_t stream)
-{
-	const struct stream *s = stream_find(stream);
-
-	return s && stream_is_idle(s);
-}
-
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value)
 {

@@ -612,23 +612,3 @@ void meet_break(struct world *w)
 	world_break(w);
 	round_kick_all(w);
 }
-
-void meet_redirect(struct launch *l, const void *send, void *recv)
-{
-	struct world *w = l->comm->world;
-	struct line *line;
-
-	/* What the others read, if it has arrived, they do once all have; and in strict
-	 * mode with the lock held. */
-	pthread_mutex_lock(&w->lock);
-	l->calls->send = l->places->send = send;
-	l->calls->recv = l->places->recv = recv;
-	if (l->joined && l->way == WAY_COUNTED) {
-		w->places[l->comm->rank] = launch_place(l);
-	} else if (l->joined && l->way == WAY_EVEN) {
-		line = line_of(w, l->line, l->comm->rank);
-		line->at.send = send;
-		line->at.recv = recv;
-	}
-	pthread_mutex_unlock(&w->lock);
-}

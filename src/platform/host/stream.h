@@ -328,12 +328,6 @@ void stream_crowd(int change);
 void stream_first_launch(struct stream *stream,
                          void (*look)(const struct launch *launch));
 
-/* Call @change with each launch that is queued on @stream and not done, and @arg, with
- * nobody at it meanwhile: once who is at it has let go. */
-void stream_change(struct stream *stream,
-                   void (*change)(struct launch *launch, const void *arg),
-                   const void *arg);
-
 /* How many threads of ours there are at least, and that the caller is one more. */
 int stream_own_threads(void);
 void stream_count_thread(void);
@@ -380,8 +374,5 @@ cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
 void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
                      uint32_t value, uint64_t until_ns);
 void stream_flush(int device, cudaStream_t stream);
-void stream_redirect(cudaStream_t stream, const uint32_t *word, uint32_t value,
-                     const void *send, void *recv);
-bool stream_has_nothing(cudaStream_t stream);
 
 #endif
