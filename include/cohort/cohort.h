@@ -91,7 +91,10 @@
  * is opened again.
  *
  * Blocking: a function blocks only where its comment says so, and on what.
- * The caller's current CUDA device is the same before and after every call.
+ * The caller's current CUDA device is the same before and after every call, unless
+ * that device has no context, for example device 0 in a thread that never set one: to go
+ * back would make a context of some 500 MiB there.  Such a thread stays on the rank's
+ * device.  No thread of the library makes a context on a device that is no rank's.
  *
  * In the child of a fork, once the library was used in the parent, every call that
  * returns a result answers COHORT_FORKED and does nothing: its threads are gone

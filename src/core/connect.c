@@ -383,7 +383,7 @@ static int open_all(struct connection *c)
 {
 	const struct platform *p = c->platform;
 	int rc = native_cuda(p, "cudaSetDevice",
-	                     p->cudaSetDevice(c->devices[0]));
+	                     native_thread(p, c->devices[0]));
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -401,7 +401,6 @@ static void *connect_main(void *arg)
 	bool left;
 
 	atomic_store_explicit(&c->tid, thread_id(), memory_order_relaxed);
-	native_thread(c->platform);
 	c->status = open_all(c);
 	text_add(&(struct text){ c->error, sizeof(c->error) }, "%s",
 	         cohort_last_error());

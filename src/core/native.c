@@ -81,11 +81,22 @@ int native_kind(cudaError_t error)
 	                      : COHORT_VERDICT_CUDA_ERROR;
 }
 
-void native_thread(const struct platform *p)
+cudaError_t native_thread(const struct platform *p, int device)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	cudaError_t error = p->cudaSetDevice(device);
 
 	p->cudaThreadExchangeStreamCaptureMode(&mode);
+	return error;
+}
+
+/* Where it cannot be asked: yes. */
+static bool has_context(const struct platform *p, int device)
+{
+	unsigned int flags;
+	int active;
+
+	return p->cuDevicePrimaryCtxGetState(device, &flags, &active) || active;
 }
 
 int device_enter(struct device_scope *scope, const struct platform *p,
@@ -106,6 +117,6 @@ int device_enter(struct device_scope *scope, const struct platform *p,
 
 void device_leave(const struct device_scope *scope)
 {
-	if (scope->leaves)
+	if (scope->leaves && has_context(scope->platform, scope->before))
 		scope->platform->cudaSetDevice(scope->before);
 }

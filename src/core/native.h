@@ -36,9 +36,10 @@ void native_note_cuda(struct native_result *r, const char *what,
  * of the CUDA runtime's. */
 int native_kind(cudaError_t error);
 
-/* This thread is the library's: what it calls breaks no capture of the program's,
- * on whatever stream.  On its device, if it has one. */
-void native_thread(const struct platform *p);
+/* This thread is the library's, for @device: what it calls makes no context on another
+ * device and breaks no capture of the program's, on whatever stream.  Before its
+ * first native call.  What cudaSetDevice() answers. */
+cudaError_t native_thread(const struct platform *p, int device);
 
 struct device_scope {
 	const struct platform *platform;
@@ -47,7 +48,10 @@ struct device_scope {
 	cudaError_t error; /* why it was not entered */
 };
 
-/* Make @device current until device_leave().  On error nothing has changed. */
+/* Make @device current until device_leave().  On error nothing has changed.
+ *
+ * Since CUDA 12 cudaSetDevice() makes a context, some 500 MiB, where there is none.
+ * device_leave() does not go back to a device without one: the caller stays here. */
 int device_enter(struct device_scope *scope, const struct platform *p,
                  int device);
 void device_leave(const struct device_scope *scope);

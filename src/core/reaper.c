@@ -33,6 +33,8 @@ static bool event_is_done(const struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 
+	if (c->unmarked_event)
+		p->cudaSetDevice(c->device);
 	return c->unmarked_event && p->cudaEventQuery(c->event) == cudaSuccess;
 }
 
@@ -189,7 +191,7 @@ void *reaper_main(void *arg)
 	/* It has not come about. */
 	if (!q->comms->native)
 		return NULL;
-	native_thread(q->platform);
+	native_thread(q->platform, q->comms->device);
 	if (clique_cause(q))
 		reap_by_abort(q);
 	else

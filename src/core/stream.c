@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "core/gate.h"
+#include "core/native.h"
 
 /* @of says which device the stream is of. */
 static int refuse(const struct cohort_comm *c, const void *stream, int i,
@@ -41,14 +42,12 @@ static int try_event(const struct cohort_comm *c, void *stream, int i)
 	               : COHORT_OK;
 }
 
-int stream_check(const struct cohort_comm *c, void *stream, int i)
+static int check_on_device(const struct cohort_comm *c, void *stream, int i)
 {
 	const struct platform *p = c->clique->platform;
 	int device = c->device;
 	char of[24];
 
-	if (stream_is_known(c, stream))
-		return COHORT_OK;
 	if (!platform_has(p, FUNCTION_cudaStreamGetDevice))
 		return try_event(c, stream, i);
 	/* Whatever else is wrong with it, the call itself will tell. */
@@ -58,6 +57,24 @@ int stream_check(const struct cohort_comm *c, void *stream, int i)
 		return COHORT_OK;
 	snprintf(of, sizeof(of), "device %d", device);
 	return refuse(c, stream, i, of);
+}
+
+int stream_check(const struct cohort_comm *c, void *stream, int i)
+{
+	const struct platform *p = c->clique->platform;
+	struct device_scope scope;
+	int device, rc;
+
+	if (stream_is_known(c, stream))
+		return COHORT_OK;
+	if (p->cudaGetDevice(&device) == cudaSuccess && device == c->device)
+		return check_on_device(c, stream, i);
+	/* What a lost device answers is for the call itself to tell. */
+	if (device_enter(&scope, p, c->device) != COHORT_OK)
+		return COHORT_OK;
+	rc = check_on_device(c, stream, i);
+	device_leave(&scope);
+	return rc;
 }
 
 int stream_check_outside(struct cohort_comm *c, void *stream)

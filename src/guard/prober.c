@@ -82,6 +82,8 @@ static void probe_rank(struct prober *p, struct cohort_comm *c)
 	/* seq_cst, see cause.h: in first, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_any(q->end)) {
+		/* Each device answers for itself; one that is lost says so below. */
+		q->platform->cudaSetDevice(c->device);
 		ask_nccl(c);
 		ask(p, "cudaEventQuery");
 		ask_device(c);
@@ -122,7 +124,7 @@ static void *prober_main(void *arg)
 	struct clique *q = p->clique;
 	int r;
 
-	native_thread(q->platform);
+	native_thread(q->platform, q->comms->device);
 	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
 		clock_await(&p->wake, clock_deadline(LOOK_NS));
 		if (!any_is_late(p))

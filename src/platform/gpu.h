@@ -38,7 +38,7 @@ const char *gpu_find_library(void);
 const char *gpu_notes(const struct gpu_libraries *libraries,
                       const struct platform *table);
 
-/* Fill in the marks, for @devices; after the CUDA runtime. */
+/* Fill in what the driver has, and the marks, for @devices; after the CUDA runtime. */
 int gpu_find_marks(struct gpu_libraries *libraries, struct platform *table,
                    int devices);
 

@@ -113,6 +113,14 @@ static bool devices_can(void *cudart, int n)
 	return can;
 }
 
+static int no_context_state(int device, unsigned int *flags, int *active)
+{
+	(void)device;
+	(void)flags;
+	(void)active;
+	return cudaErrorNotSupported;
+}
+
 static bool events_are_asked_for(void)
 {
 	const char *text = getenv("COHORT_GPU_MARKS");
@@ -142,6 +150,9 @@ int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
 {
 	int rc = find_marks(l, table, n);
 
+	if (!find_in_driver(l->cudart, "cuDevicePrimaryCtxGetState",
+	                    &table->cuDevicePrimaryCtxGetState))
+		table->cuDevicePrimaryCtxGetState = no_context_state;
 	if (rc == COHORT_OK && l->knobs) {
 		table->progress = l->knobs->progress;
 		table->flush = l->knobs->flush;

@@ -51,6 +51,11 @@ struct platform {
 	NCCL_FUNCTIONS(PLATFORM_ENTRY)
 	CUDA_FUNCTIONS(PLATFORM_ENTRY)
 #undef PLATFORM_ENTRY
+	/* The driver's function, which the runtime hands out: whether @device has a
+	 * context, which it does not make.  Where there is none, it answers an
+	 * error. */
+	int (*cuDevicePrimaryCtxGetState)(int device, unsigned int *flags,
+	                                  int *active);
 
 	/*
 	 * In stream order, store @value into @word, which is memory from

@@ -235,6 +235,36 @@ Test(entry, devices_and_contexts)
 	cr_assert_eq(set_current(&device), cudaErrorDeviceUninitialized);
 }
 
+/* The test's own thread has set no device, and calls that need none make no context. */
+TestSuite(contexts_of_host, .timeout = 20);
+
+Test(contexts_of_host, are_made_by_the_first_use)
+{
+	int (*get_state)(int device, unsigned int *flags, int *active) = NULL;
+	unsigned int flags;
+	void *memory;
+	int active = -1, n;
+
+	p = native_open_host(2);
+	get("cuDevicePrimaryCtxGetState", &get_state);
+	cr_assert_eq(p->cudaGetDevice(&n), cudaSuccess);
+	cr_assert_eq(p->cudaGetDeviceCount(&n), cudaSuccess);
+	cr_assert_eq(get_state(0, &flags, &active), 0);
+	cr_assert_eq(active, 0);
+	p->cudaSetDevice(1);
+	cr_assert_eq(get_state(1, &flags, &active), 0);
+	cr_assert_eq(active, 1);
+	native_must(p->cudaMalloc(&memory, 1), "cudaMalloc");
+	native_must(p->cudaFree(memory), "cudaFree");
+	cr_assert_eq(get_state(0, &flags, &active), 0);
+	cr_assert_eq(active, 0);
+	cr_assert_eq(host_cudaDeviceReset(), cudaSuccess);
+	cr_assert_eq(get_state(1, &flags, &active), 0);
+	cr_assert_eq(active, 0);
+	cr_assert_eq(get_state(n, &flags, &active), cudaErrorInvalidDevice);
+	cr_assert_eq(get_state(0, NULL, &active), cudaErrorInvalidValue);
+}
+
 Test(entry, errors_have_texts)
 {
 	int (*get_string)(int error, const char **text) = NULL;

@@ -148,6 +148,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.starts_are_marked = behind->starts_are_marked;
 	table.has_captures = behind->has_captures;
 	table.lacks = behind->lacks;
+	table.cuDevicePrimaryCtxGetState = behind->cuDevicePrimaryCtxGetState;
 	table.progress = behind->progress;
 	table.flush = behind->flush;
 	table.memory_is_host = behind->memory_is_host;

@@ -119,11 +119,45 @@ bool device_is_valid(int device)
 	return device >= 0 && device < device_count();
 }
 
+/* Atomic; by device.  Relaxed: nothing is behind them. */
+static atomic_bool has_context[COHORT_SIM_MAX_DEVICES];
+
+static void make_context(int device)
+{
+	if (!atomic_load_explicit(&has_context[device], memory_order_relaxed))
+		atomic_store_explicit(&has_context[device], true,
+		                      memory_order_relaxed);
+}
+
+void device_end_context(int device)
+{
+	atomic_store_explicit(&has_context[device], false,
+	                      memory_order_relaxed);
+}
+
+int device_context_state(int device, unsigned int *flags, int *active)
+{
+	if (!flags || !active)
+		return cudaErrorInvalidValue;
+	if (!device_is_valid(device))
+		return cudaErrorInvalidDevice;
+	*flags = 0;
+	*active = atomic_load_explicit(&has_context[device],
+	                               memory_order_relaxed);
+	return cudaSuccess;
+}
+
+static int first(void)
+{
+	return atomic_load_explicit(&first_device, memory_order_relaxed);
+}
+
 int device_current(void)
 {
-	return current >= 0 ? current
-	                    : atomic_load_explicit(&first_device,
-	                                           memory_order_relaxed);
+	if (current >= 0)
+		return current;
+	make_context(first());
+	return first();
 }
 
 cudaError_t host_cudaRuntimeGetVersion(int *version)
@@ -151,7 +185,7 @@ cudaError_t host_cudaGetDevice(int *device)
 {
 	if (!device)
 		return device_error(cudaErrorInvalidValue);
-	*device = device_current();
+	*device = current >= 0 ? current : first();
 	return cudaSuccess;
 }
 
@@ -160,6 +194,7 @@ cudaError_t host_cudaSetDevice(int device)
 	if (!device_is_valid(device))
 		return device_error(cudaErrorInvalidDevice);
 	current = device;
+	make_context(device);
 	return cudaSuccess;
 }
 

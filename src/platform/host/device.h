@@ -24,6 +24,12 @@ bool device_is_valid(int device);
 /* The calling thread's current device. */
 int device_current(void);
 
+/* The driver's cuDevicePrimaryCtxGetState(): a context is made by cudaSetDevice(), and by
+ * the first call that needs a device of a thread which has set none; there are no
+ * flags.  cudaDeviceReset() (device_end_context()) is its end. */
+int device_context_state(int device, unsigned int *flags, int *active);
+void device_end_context(int device);
+
 /* Remember @error as the calling thread's last CUDA error unless it is
  * cudaSuccess, and return it. */
 cudaError_t device_error(cudaError_t error);

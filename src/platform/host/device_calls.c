@@ -288,6 +288,7 @@ cudaError_t host_cudaDeviceReset(void)
 		return device_error(error);
 	stream_wait_device(device, false);
 	memory_reset(device);
+	device_end_context(device);
 	pthread_mutex_lock(&lock);
 	settings[device] = (struct settings){ .flags = 0 };
 	pthread_mutex_unlock(&lock);

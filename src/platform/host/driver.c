@@ -180,6 +180,8 @@ static const struct entry {
 	{ "cuDeviceGetCount", 2000, (function)device_get_count, NULL },
 	{ "cuDeviceGet", 2000, (function)device_get, NULL },
 	{ "cuDeviceGetAttribute", 2000, (function)device_get_attribute, NULL },
+	{ "cuDevicePrimaryCtxGetState", 7000, (function)device_context_state,
+	  NULL },
 	{ "cuCtxGetCurrent", 4000, (function)context_get_current, NULL },
 	{ "cuCtxSetCurrent", 4000, (function)context_set_current, NULL },
 	{ "cuCtxGetDevice", 2000, (function)context_get_device, NULL },

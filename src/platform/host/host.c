@@ -26,7 +26,8 @@ static const struct platform host_platform = {
 	.name = host_##name,
 	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)
 #undef HOST_ENTRY
-		.mark = stream_mark,
+		.cuDevicePrimaryCtxGetState = device_context_state,
+	.mark = stream_mark,
 	.ends_ahead = stream_ends_ahead,
 	.ends_behind = stream_ends_behind,
 	.await_mark = stream_await_mark,
