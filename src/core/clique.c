@@ -152,6 +152,23 @@ void clique_forget_calls(struct clique *q)
 
 /* ---- the clique ------------------------------------------------------- */
 
+/* Where nothing can be left any more. */
+static ncclComm_t no_orphans[1];
+
+bool clique_leave_orphans(struct clique *q, ncclComm_t *natives)
+{
+	ncclComm_t *none = NULL;
+
+	return atomic_compare_exchange_strong(&q->orphans, &none, natives);
+}
+
+ncclComm_t *clique_take_orphans(struct clique *q)
+{
+	ncclComm_t *natives = atomic_exchange(&q->orphans, no_orphans);
+
+	return natives == no_orphans ? NULL : natives;
+}
+
 static int open_native(struct clique *q, const int *devices)
 {
 	struct connected *connected =
@@ -199,6 +216,7 @@ static void clique_free(struct clique *q, int comms)
 	sem_destroy(&q->unused);
 	if (q->end)
 		cause_put(q->end);
+	free(clique_take_orphans(q));
 	free(q->agreed);
 	free(q);
 	if (parent)

@@ -344,6 +344,11 @@ struct clique {
 	atomic_int split_arrived;
 	atomic_uint splits;
 
+	/* Atomic; by rank, the native communicators of a split that has failed, NULL:
+	 * none.  Set once; the reaper takes it and leaves a value that is none.
+	 * Release and acquire: what is in it. */
+	ncclComm_t *_Atomic orphans;
+
 	/* Guarded by the lock of family.c; the parent is constant once it is
 	 * set, until both are closed. */
 	struct clique *next_entered;
@@ -443,6 +448,16 @@ uint64_t comm_oldest(const struct cohort_comm *comm);
 /* True if nobody is inside @comm and nothing of it is in flight, as far as words
  * tell. */
 bool comm_is_idle(const struct cohort_comm *comm);
+
+/*
+ * Leave @natives, one for each rank and some of them NULL, to the reaper, which aborts
+ * them behind the ranks' own and frees the array.  False: it was there already, all
+ * flags are up, and they are still the caller's.
+ *
+ * clique_take_orphans() - what was left, or NULL; nothing can be left from now on
+ */
+bool clique_leave_orphans(struct clique *q, ncclComm_t *natives);
+ncclComm_t *clique_take_orphans(struct clique *q);
 
 /* Give back what the ranks have of the platform.  Reaper only. */
 void clique_release(struct clique *q);

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "core/clique.h"
 #include "core/native.h"
 
 struct connection {
@@ -26,6 +27,7 @@ struct connection {
 	char name[64];
 	size_t words;             /* that each rank gets */
 	struct split_rank *split; /* NULL: not that */
+	struct clique *parent;    /* which is split; a reference */
 	pthread_t thread;
 
 	/* Atomic; the thread, by its number in the system, 0: it has not begun.
@@ -59,6 +61,8 @@ static void connection_free(struct connection *c)
 	free(c->native);
 	free(c->made);
 	free(c->split);
+	if (c->parent)
+		clique_put(c->parent);
 	free(c);
 }
 
@@ -144,6 +148,15 @@ void connect_discard(const struct platform *p, const int *devices, int n,
 	device_leave(&scope);
 }
 
+/* True if the reaper of the clique that is split aborts the communicators. */
+static bool hand_over(struct connection *c)
+{
+	if (!c->parent || !clique_leave_orphans(c->parent, c->native))
+		return false;
+	c->native = NULL;
+	return true;
+}
+
 static void take_back(struct connection *c)
 {
 	int i;
@@ -151,7 +164,8 @@ static void take_back(struct connection *c)
 	at(c, NULL, -1);
 	for (i = 0; i < c->n; i++)
 		c->made[i].native = c->native[i];
-	abort_all(c->platform, c->made, c->n);
+	if (!hand_over(c))
+		abort_all(c->platform, c->made, c->n);
 	for (i = 0; i < c->n; i++) {
 		at(c, "cudaFree", i);
 		give_back(c->platform, c->devices[i], &c->made[i]);
@@ -581,27 +595,33 @@ int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
 /* How long connect_is_done() waits. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
-int connect_split(const struct platform *p, const struct split_rank *ranks,
-                  int n, const struct comm_config *config, size_t words,
-                  const char *name, struct connection **out)
+int connect_split(struct clique *parent, const struct split_rank *ranks,
+                  struct connection **out)
 {
-	int *devices = malloc((size_t)n * sizeof(*devices));
+	const size_t n = (size_t)parent->size;
+	int *devices = malloc(n * sizeof(*devices));
 	struct connection *c = NULL;
-	int i, rc;
+	size_t i;
+	int rc;
 
 	for (i = 0; devices && i < n; i++)
 		devices[i] = ranks[i].device;
 	if (devices)
-		c = connection_create(p, devices, n, config, words, name);
+		c = connection_create(parent->platform, devices, parent->size,
+		                      &parent->config,
+		                      clique_words(parent->slots),
+		                      parent->name);
 	free(devices);
 	if (c)
-		c->split = malloc((size_t)n * sizeof(*c->split));
+		c->split = malloc(n * sizeof(*c->split));
 	if (!c || !c->split) {
 		if (c)
 			connection_free(c);
 		return error_set(COHORT_NO_MEMORY, "no memory to connect");
 	}
-	memcpy(c->split, ranks, (size_t)n * sizeof(*ranks));
+	memcpy(c->split, ranks, n * sizeof(*ranks));
+	clique_get(parent);
+	c->parent = parent;
 	rc = start(c);
 	if (rc == COHORT_OK)
 		*out = c;

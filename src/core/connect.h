@@ -63,14 +63,19 @@ struct split_rank {
 	int size; /* and of how many */
 };
 
+struct clique;
 struct connection;
 
-/* Begin ncclCommSplit() of all of @ranks in one group, on a thread of its own; it is
- * the caller's to wait. */
-int connect_split(const struct platform *platform,
-                  const struct split_rank *ranks, int n,
-                  const struct comm_config *config, size_t words,
-                  const char *name, struct connection **out);
+/*
+ * Begin ncclCommSplit() of all of @parent's ranks in one group, on a thread of its own;
+ * it is the caller's to wait.
+ *
+ * NCCL's abort of a communicator whose split has failed writes to the abort flags of the
+ * child.  So what is made of a split that fails is left to the parent's reaper
+ * (clique_leave_orphans()): the caller must end the parent.
+ */
+int connect_split(struct clique *parent, const struct split_rank *ranks,
+                  struct connection **out);
 
 /* True if that is done, waiting for a moment. */
 bool connect_is_done(struct connection *connection);

@@ -13,6 +13,7 @@
  */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
@@ -122,6 +123,23 @@ static ncclResult_t release_all(struct clique *q, const char *function,
 	return first;
 }
 
+/* What a split that has failed left behind, in the same group and behind the ranks: the
+ * abort of a rank writes to its child. */
+static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
+{
+	ncclResult_t first = ncclSuccess, result;
+	int r;
+
+	for (r = 0; natives && r < q->size; r++) {
+		at(q, "ncclCommAbort", r);
+		result = q->platform->ncclCommAbort(natives[r]);
+		if (first == ncclSuccess)
+			first = result;
+	}
+	at(q, NULL, -1);
+	return first;
+}
+
 /* End the group, which frees if everything in it went well. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
 {
@@ -154,16 +172,22 @@ static void await_neighbours(const struct clique *q)
 
 static void reap_by_abort(struct clique *q)
 {
-	ncclResult_t released;
+	ncclResult_t released, orphans;
+	ncclComm_t *natives;
 
 	family_end(q);
 	clique_note(q);
 	/* Also when it is too late: it may release somebody. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
+	natives = clique_take_orphans(q);
+	orphans = abort_orphans(q, natives);
+	if (released == ncclSuccess)
+		released = orphans;
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
 	await_neighbours(q);
 	reclaim(q, CLIQUE_QUIESCED, released);
+	free(natives);
 }
 
 /* Everything is done and nobody is inside: an orderly end. */

@@ -152,8 +152,7 @@ static void lead(struct cohort_comm *c, const struct split_call *call)
 		                         "no memory for %d ranks", q->size));
 		return;
 	}
-	rc = connect_split(q->platform, ranks, q->size, &q->config,
-	                   clique_words(q->slots), q->name, &connection);
+	rc = connect_split(q, ranks, &connection);
 	if (rc == COHORT_OK && !await_thread(q, connection)) {
 		connect_leave(connection);
 	} else if (rc == COHORT_OK) {

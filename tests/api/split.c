@@ -554,6 +554,85 @@ Test(split, that_hangs_ends_in_its_time)
 	             cohort_last_error());
 }
 
+/* ---- what a failed split leaves ---------------------------------------- */
+
+static struct {
+	ncclComm_t parents[RANKS], *places[RANKS], children[RANKS];
+	int split;                 /* in the open group of the thread that splits */
+	atomic_int parents_raised; /* aborted */
+	atomic_int children_raised, in_vain;
+} left;
+
+static ncclResult_t split_and_note(ncclComm_t comm, int color, int key,
+                                   ncclComm_t *child, ncclConfig_t *config)
+{
+	left.parents[left.split] = comm;
+	left.places[left.split++] = child;
+	has_split = true;
+	return host->ncclCommSplit(comm, color, key, child, config);
+}
+
+/* The children are there, and have failed. */
+static ncclResult_t end_in_failure(void)
+{
+	ncclResult_t result = host->ncclGroupEnd();
+	int i;
+
+	if (!has_split)
+		return result;
+	has_split = false;
+	for (i = 0; i < RANKS; i++)
+		left.children[i] = *left.places[i];
+	return ncclSystemError;
+}
+
+static bool is_of(ncclComm_t comm, const ncclComm_t *comms)
+{
+	int i;
+
+	for (i = 0; i < RANKS; i++)
+		if (comms[i] == comm)
+			return true;
+	return false;
+}
+
+/* A parent writes to its child's flags. */
+static ncclResult_t abort_in_order(ncclComm_t comm)
+{
+	if (is_of(comm, left.parents)) {
+		left.in_vain += left.children_raised;
+		left.parents_raised++;
+	} else if (is_of(comm, left.children)) {
+		left.in_vain += left.parents_raised != RANKS;
+		left.children_raised++;
+	}
+	return host->ncclCommAbort(comm);
+}
+
+Test(split, that_fails_leaves_its_children_to_be_aborted_behind_their_parents)
+{
+	struct cohort_group *group;
+	struct platform table;
+	int r, rcs[RANKS];
+
+	host = place_table();
+	table = *host;
+	table.ncclCommSplit = split_and_note;
+	table.ncclCommAbort = abort_in_order;
+	table.ncclGroupEnd = end_in_failure;
+	platform_override(&table);
+	group = ranks_open(RANKS, NULL);
+	cr_assert_eq(cohort_group_run(group, just_split, rcs, NULL),
+	             COHORT_NCCL, "%s", cohort_last_error());
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(rcs[r], COHORT_NCCL);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(left.parents_raised, RANKS);
+	cr_assert_eq(left.children_raised, RANKS, "a child was not aborted");
+	cr_assert_eq(left.in_vain, 0, "a child was aborted before its parent");
+}
+
 static void *abort_soon(void *group)
 {
 	stuck_await();

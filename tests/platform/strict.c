@@ -294,6 +294,77 @@ Test(strict, names_a_free_under_a_thread_that_died_inside, .timeout = 10)
 	              "freed while a thread is inside, in ncclAllReduce");
 }
 
+/* ---- a child that was not made ---------------------------------------- */
+
+struct split_in_group {
+	struct native_clique *clique;
+	ncclComm_t children[3];
+};
+
+static ncclResult_t split_all(void *user)
+{
+	struct split_in_group *s = user;
+	const struct platform *p = s->clique->p;
+	int r;
+
+	p->ncclGroupStart();
+	for (r = 0; r < 3; r++)
+		p->ncclCommSplit(s->clique->comm[r], 0, r, &s->children[r],
+		                 NULL);
+	return p->ncclGroupEnd();
+}
+
+/* Rank 2 does not come, and the abort of rank 0 is the end of the split. */
+static void fail_to_split(struct split_in_group *s)
+{
+	struct native_call call;
+
+	native_must(cohort_sim_fault_add(&(struct cohort_fault){ 2, 1, COHORT_FAULT_INIT, 0 }), "fault");
+	native_call_begin(&call, split_all, s);
+	native_await_sleep(call.task);
+	s->clique->p->ncclGroupStart();
+	s->clique->p->ncclCommAbort(s->clique->comm[0]);
+	cohort_sim_faults_clear();
+	native_must(native_call_end(&call) == ncclSuccess, "a split");
+}
+
+static void free_children_first(struct native_clique *c)
+{
+	struct split_in_group s = { .clique = c };
+	int r;
+
+	fail_to_split(&s);
+	for (r = 0; r < 3; r++)
+		c->p->ncclCommAbort(s.children[r]);
+	c->p->ncclGroupEnd();
+	c->p->ncclCommAbort(c->comm[1]);
+}
+
+static void free_children_last(struct native_clique *c)
+{
+	struct split_in_group s = { .clique = c };
+	int r;
+
+	fail_to_split(&s);
+	for (r = 1; r < 3; r++)
+		c->p->ncclCommAbort(c->comm[r]);
+	for (r = 0; r < 3; r++)
+		c->p->ncclCommAbort(s.children[r]);
+	c->p->ncclGroupEnd();
+	for (r = 0; r < 3; r++)
+		native_must(c->p->cudaStreamDestroy(c->stream[r]),
+		            "cudaStreamDestroy");
+}
+
+Test(strict, names_a_failed_child_that_is_freed_before_its_parent, .timeout = 10)
+{
+	doomed_expect(free_children_first,
+	              "ncclCommAbort: rank 1, device 1, world 0: writes to the "
+	              "flags of the child that its split failed to make, which "
+	              "was released by ncclCommAbort");
+	doomed_expect_legal(free_children_last);
+}
+
 /* ---- a child while work is outstanding -------------------------------- */
 
 static void split_busy(struct native_clique *c)

@@ -133,6 +133,8 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommAbort: not a communicator");
 	group_start();
+	if (strict_is_on())
+		strict_check_child(comm, "ncclCommAbort");
 	comm_raise(comm);
 	background_end(comm);
 	set_ending(comm);

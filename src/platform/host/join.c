@@ -482,6 +482,15 @@ static void abort_all(struct join *first)
 			comm_raise(first->comm);
 }
 
+/* Those that are made are aborted by themselves, as in NCCL. */
+static void forget_children(struct join *first)
+{
+	for (; first; first = first->next)
+		if (first->parent)
+			atomic_store_explicit(&first->parent->strict.child,
+			                      NULL, memory_order_relaxed);
+}
+
 /* A child has an owner from now on. */
 static void hand_over(const struct join *j)
 {
@@ -518,6 +527,8 @@ ncclResult_t join_run(struct join *first)
 	pthread_mutex_unlock(&lock);
 	if (result != ncclSuccess)
 		abort_all(first);
+	else
+		forget_children(first);
 	for (j = first; j; j = j->next)
 		if (j->out)
 			hand_over(j);

@@ -169,6 +169,9 @@ static ncclResult_t add(const struct request *r)
 		j->comm->join = j;
 		if (r->shares)
 			comm_make_kin(r->parent, j->comm);
+		else
+			atomic_store_explicit(&r->parent->strict.child, j->comm,
+			                      memory_order_relaxed);
 	}
 	return group_join(j);
 }

@@ -150,6 +150,22 @@ void strict_release(struct ncclComm *comm, const char *function)
 		leave(link);
 }
 
+void strict_check_child(const struct ncclComm *comm, const char *function)
+{
+	const struct ncclComm *child = atomic_load_explicit(
+		&comm->strict.child, memory_order_relaxed);
+	const char *by = child ? atomic_load_explicit(
+					 &child->strict.released_by,
+					 memory_order_relaxed)
+	                       : NULL;
+
+	if (by)
+		strict_die(function, comm,
+		           "writes to the flags of the child that its split "
+		           "failed to make, which was released by %s",
+		           by);
+}
+
 static bool is_by(const struct ncclComm *comm, const char *function)
 {
 	const char *by = atomic_load_explicit(&comm->strict.released_by,

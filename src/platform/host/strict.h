@@ -34,6 +34,10 @@ struct strict {
 	/* Atomic; a scripted fault has made a call of its fail. */
 	atomic_bool struck;
 
+	/* Atomic; the child that is being made of it, or whose making has failed:
+	 * whose flags its abort writes to, as NCCL's does. */
+	struct ncclComm *_Atomic child;
+
 	/* Owned by the thread that is inside: what else it is inside of. */
 	struct ncclComm *next_inside;
 
@@ -82,6 +86,9 @@ void strict_check_mixed(const struct world *world, const struct ncclComm *comm,
  * done. */
 void strict_check_free(const struct world *world, const char *function);
 void strict_check_buffers(struct world *world, const char *function);
+
+/* @comm is about to be aborted: a child that it failed to make is still there. */
+void strict_check_child(const struct ncclComm *comm, const char *function);
 
 /* Keep a communicator that is freed; how many there are. */
 void strict_bury(struct ncclComm *comm);
