@@ -2,8 +2,8 @@
 
 /*
  * Marks on a GPU: the driver's stream memory operations, which the runtime hands
- * out, or events (gpu_event.c) where it does not, a device has none, or
- * COHORT_GPU_MARKS=events in the environment says so
+ * out, or events (gpu_event.c) where it does not or COHORT_GPU_MARKS=events in the
+ * environment says so
  */
 
 #include <dlfcn.h>
@@ -13,8 +13,10 @@
 #include "platform/dropin/calls.h"
 #include "platform/gpu.h"
 
-/* The driver's stream memory operations (CUresult is int, CUstream is
- * cudaStream_t, CUdeviceptr is 64 bits). */
+/* The driver's stream memory operations, in their second version (DRIVER_VERSION).
+ * Those of 32 bits work on every device and have no attribute: there are attributes for
+ * the first version (92) and for 64 bits (122).  CUresult is int, CUstream is
+ * cudaStream_t, CUdeviceptr is 64 bits. */
 typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
                                uint32_t value, unsigned int flags);
 
@@ -97,22 +99,6 @@ static bool find_in_driver(void *cudart, const char *name, void *entry)
 	return true;
 }
 
-#define CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS 122
-
-/* False if any of @n devices says that it cannot. */
-static bool devices_can(void *cudart, int n)
-{
-	int (*get)(int *value, int attribute, int device);
-	int i, can = 1;
-
-	if (!find_in_driver(cudart, "cuDeviceGetAttribute", &get))
-		return true;
-	for (i = 0; i < n && can; i++)
-		if (get(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS, i))
-			can = 1;
-	return can;
-}
-
 static int no_context_state(int device, unsigned int *flags, int *active)
 {
 	(void)device;
@@ -134,8 +120,7 @@ static int find_marks(struct gpu_libraries *l, struct platform *table, int n)
 	                      !find_in_driver(l->cudart, "cuStreamWriteValue32",
 	                                      &write_value) ||
 	                      !find_in_driver(l->cudart, "cuStreamWaitValue32",
-	                                      &wait_value) ||
-	                      !devices_can(l->cudart, n);
+	                                      &wait_value);
 	table->flush = gpu_flush;
 	table->starts_are_marked = !l->marks_are_events;
 	if (l->marks_are_events)

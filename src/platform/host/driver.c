@@ -94,8 +94,8 @@ static CUresult device_get(CUdevice *device, int number)
 }
 
 /* Those of streams that only the driver numbers. */
-#define CAN_USE_STREAM_MEM_OPS 92
-#define CAN_USE_STREAM_MEM_OPS_V2 122
+#define CAN_USE_STREAM_MEM_OPS_V1 92
+#define CAN_USE_64_BIT_STREAM_MEM_OPS 122
 #define CAN_USE_STREAM_WAIT_VALUE_NOR 123
 
 static CUresult device_get_attribute(int *value, int attribute, CUdevice device)
@@ -105,8 +105,10 @@ static CUresult device_get_attribute(int *value, int attribute, CUdevice device)
 	if (!device_is_valid(device))
 		return cudaErrorInvalidDevice;
 	switch (attribute) {
-	case CAN_USE_STREAM_MEM_OPS:
-	case CAN_USE_STREAM_MEM_OPS_V2:
+	case CAN_USE_64_BIT_STREAM_MEM_OPS:
+		*value = 0;
+		return cudaSuccess;
+	case CAN_USE_STREAM_MEM_OPS_V1:
 	case CAN_USE_STREAM_WAIT_VALUE_NOR:
 		*value = 1;
 		return cudaSuccess;
