@@ -181,6 +181,20 @@ static size_t name_size(const struct cohort_parameter *p)
 	return p->name && *p->name ? strlen(p->name) + 1 : NUMBER_SIZE;
 }
 
+/* No more than the largest gradient needs. */
+static size_t piece_bytes(const struct cohort_parameter *parameters, size_t n)
+{
+	size_t i, bytes, most = 0;
+
+	for (i = 0; i < n; i++) {
+		bytes = parameters[i].count *
+		        cohort_type_size(parameters[i].type);
+		most = bytes > most ? bytes : most;
+	}
+	return most < REDUCER_PIECE_BYTES ? (most + 63) / 64 * 64
+	                                  : REDUCER_PIECE_BYTES;
+}
+
 static void set_items(struct cohort_reducer *r,
                       const struct cohort_parameter *parameters)
 {
@@ -231,6 +245,7 @@ static int fill_in(struct cohort_reducer *r,
 
 	for (i = 0; i < r->n; i++)
 		names += name_size(&parameters[i]);
+	r->piece = piece_bytes(parameters, r->n);
 	rc = reducer_alloc_host(r, names);
 	if (rc != COHORT_OK)
 		return rc;

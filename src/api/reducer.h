@@ -91,8 +91,10 @@ struct cohort_reducer {
 	bool is_looked_at;    /* gradients: check_finite or max_norm */
 	unsigned char *arena; /* device memory: gradients that are here */
 	unsigned char *wire;  /* likewise: what travels as halves */
-	unsigned char *stage; /* pinned, to do arithmetic in; not if is_host */
-	unsigned char *zeros; /* likewise, as many bytes */
+	unsigned char *stage; /* pinned, two pieces to do arithmetic in; not if
+	                         is_host */
+	size_t piece;         /* bytes of each, a multiple of 64 */
+	unsigned char *zeros; /* likewise, REDUCER_ZEROS_BYTES */
 	struct reducer_words device, host;
 	int premul[REDUCER_FLOATS]; /* of each type that occurs; 0: none */
 	size_t words_bytes;
@@ -200,17 +202,16 @@ int reducer_free_device(struct cohort_reducer *r);
 
 typedef void (*reducer_fn)(void *memory, size_t count, void *user);
 
-/* Of the stage, where there is one. */
-#define REDUCER_STAGE_BYTES ((size_t)256 * 1024)
-
-/* What a look at device memory does with it. */
-enum { REDUCER_READ = 1, REDUCER_WRITE = 2 };
+/* Of a piece at the most, and of the zeros. */
+#define REDUCER_PIECE_BYTES ((size_t)4 * 1024 * 1024)
+#define REDUCER_ZEROS_BYTES ((size_t)256 * 1024)
 
 /* Call @fn for @count elements of @size bytes of device memory, in pieces where that
  * is not the host's: then it goes to and from there, behind what the communicator's
- * stream has. */
+ * stream has, and the next piece comes while @fn has one.  Each piece but the last is of
+ * a multiple of 8 elements. */
 int reducer_visit(struct cohort_reducer *r, void *device, size_t count,
-                  size_t size, int how, reducer_fn fn, void *user);
+                  size_t size, bool is_changed, reducer_fn fn, void *user);
 
 /* Between the words' image and the device, behind what the stream has; a pull is
  * waited for, a push is not. */

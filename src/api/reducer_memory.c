@@ -52,29 +52,75 @@ int reducer_pull(struct cohort_reducer *r, void *host, const void *device,
 	return COHORT_OK;
 }
 
-int reducer_visit(struct cohort_reducer *r, void *device, size_t count,
-                  size_t size, int how, reducer_fn fn, void *user)
-{
-	unsigned char *at = device;
-	size_t k, n = REDUCER_STAGE_BYTES / size;
-	int rc = COHORT_OK;
+/* Where piece @k of device memory goes, and how many bytes that are. */
+struct visit {
+	struct cohort_reducer *r;
+	unsigned char *device;
+	size_t bytes; /* in all */
+};
 
-	if (r->is_host) {
-		fn(device, count, user);
-		return COHORT_OK;
-	}
-	for (k = 0; k < count && rc == COHORT_OK; k += n) {
-		if (n > count - k)
-			n = count - k;
-		if (how & REDUCER_READ)
-			rc = copy_wait(r, r->stage, at + k * size, n * size);
+static size_t piece_of(const struct visit *v, size_t k)
+{
+	size_t left = v->bytes - k * v->r->piece;
+
+	return left < v->r->piece ? left : v->r->piece;
+}
+
+static unsigned char *stage_of(const struct visit *v, size_t k)
+{
+	return v->r->stage + k % 2 * v->r->piece;
+}
+
+/* On the communicator's stream, behind what was done with the stage before. */
+static int fetch(const struct visit *v, size_t k, uint64_t *ticket)
+{
+	return copy(v->r, stage_of(v, k), v->device + k * v->r->piece,
+	            piece_of(v, k), ticket);
+}
+
+static int store(const struct visit *v, size_t k, uint64_t *ticket)
+{
+	return copy(v->r, v->device + k * v->r->piece, stage_of(v, k),
+	            piece_of(v, k), ticket);
+}
+
+/* While @fn has a piece, the next one is on its way into the other half of the stage,
+ * and the former one back out of it. */
+static int visit_pieces(const struct visit *v, size_t size, bool is_changed,
+                        reducer_fn fn, void *user)
+{
+	const size_t n = (v->bytes + v->r->piece - 1) / v->r->piece;
+	uint64_t fetched[2], stored = 0;
+	size_t k;
+	int rc = fetch(v, 0, &fetched[0]);
+
+	for (k = 0; k < n && rc == COHORT_OK; k++) {
+		if (k + 1 < n)
+			rc = fetch(v, k + 1, &fetched[(k + 1) % 2]);
+		if (rc == COHORT_OK)
+			rc = comm_await(v->r->comm, fetched[k % 2],
+			                COHORT_FOREVER);
 		if (rc != COHORT_OK)
 			return rc;
-		fn(r->stage, n, user);
-		if (how & REDUCER_WRITE)
-			rc = copy_wait(r, at + k * size, r->stage, n * size);
+		fn(stage_of(v, k), piece_of(v, k) / size, user);
+		if (is_changed)
+			rc = store(v, k, &stored);
 	}
-	return rc;
+	return rc == COHORT_OK && stored
+	               ? comm_await(v->r->comm, stored, COHORT_FOREVER)
+	               : rc;
+}
+
+int reducer_visit(struct cohort_reducer *r, void *device, size_t count,
+                  size_t size, bool is_changed, reducer_fn fn, void *user)
+{
+	const struct visit v = { r, device, count * size };
+
+	if (!r->is_host)
+		return count ? visit_pieces(&v, size, is_changed, fn, user)
+		             : COHORT_OK;
+	fn(device, count, user);
+	return COHORT_OK;
 }
 
 /* ---- zero ------------------------------------------------------------- */
@@ -82,7 +128,7 @@ int reducer_visit(struct cohort_reducer *r, void *device, size_t count,
 int reducer_clear(struct cohort_reducer *r, void *device, size_t bytes)
 {
 	unsigned char *at = device;
-	size_t k, n = REDUCER_STAGE_BYTES;
+	size_t k, n = REDUCER_ZEROS_BYTES;
 	int rc = COHORT_OK;
 
 	if (r->is_host) {
@@ -137,8 +183,7 @@ int reducer_scale(struct cohort_reducer *r, const struct reducer_item *item,
 		                                          scale_f64 };
 
 	return reducer_visit(r, item->gradient, item->count,
-	                     cohort_type_size(item->type),
-	                     REDUCER_READ | REDUCER_WRITE,
+	                     cohort_type_size(item->type), true,
 	                     scale[reducer_float(item->type)], &factor);
 }
 
@@ -178,17 +223,23 @@ void reducer_widen(struct cohort_reducer *r, const struct reducer_item *item)
 
 #define LANES 8
 
+struct measuring {
+	double lane[LANES];
+	uint64_t infinite;
+};
+
 /* Eight sums side by side, then these in order: one order of additions, whatever
- * the compiler makes of it. */
+ * the compiler makes of it, and into whatever pieces it is cut. */
 #define MEASURE(name, type, load, bad)                                         \
 	static void measure_##name(void *memory, size_t count, void *user)     \
 	{                                                                      \
 		const type *x = memory;                                        \
-		struct reducer_found *found = user;                            \
-		double lane[LANES] = { 0.0 }, y;                               \
+		struct measuring *m = user;                                    \
+		double lane[LANES], y;                                         \
 		uint64_t infinite = 0;                                         \
 		size_t i, k;                                                   \
                                                                                \
+		memcpy(lane, m->lane, sizeof(lane));                           \
 		for (i = 0; i + LANES <= count; i += LANES)                    \
 			for (k = 0; k < LANES; k++) {                          \
 				y = (double)load(x[i + k]);                    \
@@ -200,9 +251,8 @@ void reducer_widen(struct cohort_reducer *r, const struct reducer_item *item)
 			lane[k] += y * y;                                      \
 			infinite += bad(y);                                    \
 		}                                                              \
-		for (k = 0; k < LANES; k++)                                    \
-			found->squares += lane[k];                             \
-		found->infinite += (double)infinite;                           \
+		memcpy(m->lane, lane, sizeof(lane));                           \
+		m->infinite += infinite;                                       \
 	}
 
 /* Of other types than float64 no square overflows: the sum tells. */
@@ -221,12 +271,16 @@ int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
 		measure_f16, measure_bf16, measure_f32, measure_f64
 	};
 	struct reducer_found here = { 0.0, 0.0 };
+	struct measuring m = { .infinite = 0 };
 	size_t size = cohort_type_size(item->type);
-	int rc;
+	int k, rc;
 
 	rc = reducer_visit(r, item->gradient + begin * size, end - begin, size,
-	                   REDUCER_READ, measure[reducer_float(item->type)],
-	                   &here);
+	                   false, measure[reducer_float(item->type)],
+	                   &m);
+	for (k = 0; k < LANES; k++)
+		here.squares += m.lane[k];
+	here.infinite = (double)m.infinite;
 	if (item->type != COHORT_F64 && !isfinite(here.squares))
 		here.infinite = 1.0;
 	found->squares += here.squares;

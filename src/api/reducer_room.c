@@ -82,7 +82,7 @@ static int free_pinned(struct cohort_reducer *r)
 static int alloc_image(struct cohort_reducer *r)
 {
 	size_t words = (r->words_bytes + 63) / 64 * 64;
-	size_t bytes = words + 2 * REDUCER_STAGE_BYTES;
+	size_t bytes = words + 2 * r->piece + REDUCER_ZEROS_BYTES;
 	void *image = NULL;
 	int rc = COHORT_OK;
 
@@ -99,7 +99,7 @@ static int alloc_image(struct cohort_reducer *r)
 		return COHORT_OK;
 	memset(image, 0, bytes);
 	r->stage = r->host.memory + words;
-	r->zeros = r->stage + REDUCER_STAGE_BYTES;
+	r->zeros = r->stage + 2 * r->piece;
 	return COHORT_OK;
 }
 

@@ -214,3 +214,83 @@ Test(reducer_found, what_is_too_large_for_halves_is_skipped)
 	             COHORT_OK, "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
+
+/* ---- in pieces -------------------------------------------------------- */
+
+#define FLOATS ((size_t)3 * 1024 * 1024 + 5)
+#define PIECES 4
+
+static const struct platform *native;
+static float *gradients[2];
+static char order[2][4 * PIECES + 1]; /* by rank: fetched, stored */
+
+/* Copies of gradients to and from the host's stage. */
+static cudaError_t note_copy(void *dst, const void *src, size_t bytes,
+                             enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	int r;
+
+	for (r = 0; r < 2 && bytes > 1024; r++) {
+		const float *g = gradients[r];
+		const bool from = (const float *)src >= g &&
+		                  (const float *)src < g + FLOATS;
+		const bool to = (float *)dst >= g && (float *)dst < g + FLOATS;
+
+		if ((from || to) && strlen(order[r]) < sizeof(order[r]) - 1)
+			strcat(order[r], from ? "f" : "s");
+	}
+	return native->cudaMemcpyAsync(dst, src, bytes, kind, stream);
+}
+
+static int clip_a_large_one(struct cohort_comm *comm, void *user)
+{
+	const int rank = cohort_comm_rank(comm);
+	struct cohort_parameter p = { .count = FLOATS, .type = COHORT_F32 };
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r;
+	float *g;
+	size_t i;
+
+	(void)user;
+	cohort_reducer_options_init(&o);
+	o.max_norm = 1.0;
+	ranks_must(cohort_alloc(comm, FLOATS * sizeof(float), &p.gradient),
+	           "alloc");
+	g = gradients[rank] = p.gradient;
+	for (i = 0; i < FLOATS; i++)
+		g[i] = 1.0F;
+	ranks_must(cohort_reducer_create(comm, &p, 1, &o, &r), "create");
+	ranks_must(cohort_reducer_begin(r, NULL), "begin");
+	ranks_must(cohort_reducer_ready(r, 0), "ready");
+	ranks_must(cohort_reducer_finish(r, RANKS_SOON), "finish");
+	cr_assert_eq(cohort_reducer_norm(r), sqrt((double)FLOATS));
+	for (i = 0; i < FLOATS; i++)
+		if (g[i] != (float)(1.0 / sqrt((double)FLOATS)))
+			return 100;
+	ranks_must(cohort_reducer_free(r), "free");
+	gradients[rank] = NULL;
+	return cohort_free(comm, g);
+}
+
+/* The norm fetches all; clipping fetches the next before it stores one. */
+Test(reducer_found, gradients_go_through_the_host_in_pieces_two_at_a_time)
+{
+	static struct platform table;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int r;
+
+	if (place_platform() != COHORT_PLATFORM_GPU)
+		place_skip("the host's memory is looked at where it is");
+	place_need_host("memory of a device that the test reads");
+	native = place_table();
+	table = *native;
+	table.cudaMemcpyAsync = note_copy;
+	platform_override(&table);
+	group = ranks_open(2, NULL);
+	cr_assert_eq(cohort_group_run(group, clip_a_large_one, NULL, &cause),
+	             COHORT_OK, "%s", cause.text);
+	for (r = 0; r < 2; r++)
+		cr_assert_str_eq(order[r], "ffffffsfsfss");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
