@@ -146,8 +146,9 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		cause.status = native_cuda(p, "cudaSetDevice", error);
 		cause.kind = native_kind(error);
 		cause.cuda = (int)error;
-		clique_fire(comm->clique, &cause, "rank %d: %s", comm->rank,
-		            cohort_last_error());
+		if (!native_is_exit(error))
+			clique_fire(comm->clique, &cause, "rank %d: %s",
+			            comm->rank, cohort_last_error());
 		return;
 	}
 	error_forget(); /* what was in the way of the bind */

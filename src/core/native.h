@@ -32,6 +32,13 @@ void native_note_nccl(struct native_result *r, const char *what,
 void native_note_cuda(struct native_result *r, const char *what,
                       cudaError_t error);
 
+/* True if the process is at its exit, and the runtime gone: no device has failed, and
+ * nobody is to be told. */
+static inline bool native_is_exit(cudaError_t error)
+{
+	return error == cudaErrorCudartUnloading;
+}
+
 /* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was not one
  * of the CUDA runtime's. */
 int native_kind(cudaError_t error);

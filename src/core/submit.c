@@ -397,7 +397,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	cause.status = f->cuda != cudaSuccess
 	                       ? native_cuda(p, f->what, f->cuda)
 	                       : native_nccl(p, f->what, c->native, f->nccl);
-	if (!f->queued)
+	if (!f->queued || native_is_exit(f->cuda))
 		return cause.status;
 	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
@@ -585,7 +585,7 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 		scope.leaves |= n > 1;
 		rc = submit_inside(comms, n, ops, &f, &ticket);
 		device_leave(&scope);
-	} else if (op_is_awaited(ops)) {
+	} else if (op_is_awaited(ops) && !native_is_exit(scope.error)) {
 		fire_for_device(comms, rc, scope.error, &f);
 	}
 	leave_all(comms, n);

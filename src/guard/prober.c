@@ -48,7 +48,8 @@ static void ask_device(struct cohort_comm *c)
 		.cuda = (int)error,
 	};
 
-	if (error == cudaSuccess || error == cudaErrorNotReady)
+	if (error == cudaSuccess || error == cudaErrorNotReady ||
+	    native_is_exit(error))
 		return;
 	clique_fire(c->clique, &cause, "rank %d: device %d has failed: %s (%d)",
 	            c->rank, c->device, p->cudaGetErrorString(error),

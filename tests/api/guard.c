@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 
 #include "base/backoff.h"
 #include "platform/platform.h"
+#include "support/failing.h"
 #include "support/ranks.h"
 
 TestSuite(guard, .timeout = 60);
@@ -399,6 +401,61 @@ Test(guard, a_lost_device_ends_the_group_with_its_rank)
 	cr_assert_not_null(strstr(cause.text, "device 0 has failed"), "%s",
 	                   cause.text);
 	cohort_group_close(group);
+}
+
+static atomic_int asked;
+
+/* As from the thread that is in exit(), behind the runtime's own end. */
+static cudaError_t unloading(cudaEvent_t event)
+{
+	(void)event;
+	atomic_fetch_add(&asked, 1);
+	return cudaErrorCudartUnloading;
+}
+
+Test(guard, a_runtime_that_is_unloaded_is_no_lost_device)
+{
+	static struct platform table;
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int32_t values[2] = { 1, 2 };
+	uint64_t ticket;
+
+	table = *place_table();
+	table.cudaEventQuery = unloading;
+	platform_override(&table);
+	group = ranks_split(2, NULL, comms);
+	ticket = ranks_sum(comms[0], &values[0]);
+	while (atomic_load(&asked) < 4)
+		sched_yield();
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(guard, a_call_behind_the_runtimes_end_fails_and_ends_nothing)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int32_t value = 1;
+
+	platform_override(failing_wrap(place_table()));
+	group = ranks_split(2, NULL, comms);
+	failing_at("cudaMemcpyAsync", 1, ncclSuccess, cudaErrorCudartUnloading);
+	cr_assert_eq(cohort_copy(comms[0], &value, &value, sizeof(value),
+	                         cohort_comm_stream(comms[0])),
+	             COHORT_CUDA);
+	failing_at("mark", 1, ncclSuccess, cudaErrorCudartUnloading);
+	cr_assert_eq(cohort_barrier(comms[0], cohort_comm_stream(comms[0]),
+	                            NULL),
+	             failing_fired() ? COHORT_CUDA : COHORT_OK);
+	cr_assert_eq(cohort_comm_cause(comms[1], &cause), COHORT_OK);
+	ranks_must(cohort_group_abort(group, "enough"), "abort");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /* ---- native calls ----------------------------------------------------- */
