@@ -1014,8 +1014,9 @@ COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
  * @ticket:      one for all ranks, for cohort_group_wait(); may be NULL
  *
  * Before the split only.  Queued and recorded on every rank in one native
- * group: all or nothing.  Results and blocking as for cohort_all_reduce(), and
- * COHORT_STATE after a split, COHORT_NO_MEMORY with nothing queued.
+ * group: all or nothing.
+ * Results and blocking as for cohort_all_reduce(), and with nothing queued COHORT_STATE
+ * after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED if a stream is being captured.
  */
 COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
                                        const void *const send[],
@@ -1499,9 +1500,20 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * cohort_after_stream().  With allow_capture in the options it becomes part of the
  * graph, and its ticket is COHORT_CAPTURED, which cannot be waited for: nothing tells
  * when it runs, or how often.  All ranks must capture it, and all launch the graph.
- * The call is compared with those of the other ranks; the launches are not watched,
- * and not recorded, and no deadline is theirs.  Destroy graphs before their group is
- * closed, respawned or aborted: the end of NCCL's communicators waits for that.
+ * The call is compared with those of the other ranks when it is captured, and that is
+ * all.  Group-level calls and copies of all ranks are never captured.
+ *
+ * A launch of the graph is not watched, recorded or counted.  So of launches
+ *  - no deadline holds, and a hang in one has no verdict;
+ *  - a cause does not say that the buffers are free: a launch that was queued before may
+ *    write to them still.  Wait for the streams of all launches before you free;
+ *  - an abort ends those that run, without a word about it: what they leave in their
+ *    outputs is undefined, and looks complete;
+ *  - one after an abort, a close or a respawn is undefined.
+ * Destroy graphs before their group is closed, respawned or aborted: the end of NCCL's
+ * communicators waits for that.  NVIDIA advises against graphs of collectives on several
+ * GPUs of one process: the launches of graphs are not ordered between devices, and may
+ * wait for each other for ever.
  */
 #define COHORT_CAPTURED UINT64_MAX
 

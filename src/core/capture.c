@@ -63,6 +63,11 @@ int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
 			                 what);
 		first = captured;
 	}
+	if (first && ops->is_of_all)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "%s: the streams of a group-level call are "
+		                 "being captured",
+		                 what);
 	if (first && ops->from_host)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "%s: the communicator's own stream is being "

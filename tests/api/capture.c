@@ -544,7 +544,7 @@ Test(capture, is_agreed_upon)
 	cohort_group_close(group);
 }
 
-Test(capture, of_some_ranks_only_is_refused)
+Test(capture, of_a_group_level_call_is_refused_also_of_some_ranks_only)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	const void *send[RANKS] = { &values[0], &values[1] };
@@ -569,6 +569,17 @@ Test(capture, of_some_ranks_only_is_refused)
 	refused(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                COHORT_SUM, streams, NULL),
 	        "only some of the ranks");
+	begin(streams[1]);
+	refused(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                COHORT_SUM, streams, NULL),
+	        "all_reduce: the streams of a group-level call are being "
+	        "captured");
+	refused(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
+	                               streams, NULL),
+	        "broadcast: the streams of a group-level call");
+	refused(cohort_group_copy(group, recv, send, 4, streams, NULL),
+	        "copy: the streams of a group-level call");
+	cr_assert_eq(graphs.destroy(end(streams[1])), cudaSuccess);
 	cr_assert_eq(graphs.destroy(end(streams[0])), cudaSuccess);
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, streams, &ticket),
