@@ -294,17 +294,46 @@ static void add_ranks(struct text *t, const struct connection *c)
 		text_add(t, " %d", c->devices[i]);
 }
 
+/* Each listed device, once: ncclCommInitAll() leaves its group open if one cannot be
+ * made current. */
+static int visit_devices(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	char error[384];
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+		rc = native_cuda(p, "cudaSetDevice",
+		                 p->cudaSetDevice(c->devices[i]));
+	if (rc == COHORT_OK)
+		return rc;
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	return error_set(rc, "rank %d, device %d: %s", i - 1, c->devices[i - 1],
+	                 error);
+}
+
+/* Without one this does nothing: then the group's end is refused. */
+static void end_group_left_open(struct connection *c)
+{
+	spoil_group(c);
+	c->platform->ncclGroupEnd();
+}
+
 /* What has failed there is told of none of them. */
 static int all_at_once(struct connection *c)
 {
 	const struct platform *p = c->platform;
 	char error[384], list[512];
 	struct text t = { list, sizeof(list) };
-	int rc = native_nccl(p, "ncclCommInitAll", NULL,
-	                     p->ncclCommInitAll(c->native, c->n, c->devices));
+	int rc = visit_devices(c);
 
+	if (rc != COHORT_OK)
+		return rc;
+	rc = native_nccl(p, "ncclCommInitAll", NULL,
+	                 p->ncclCommInitAll(c->native, c->n, c->devices));
 	if (rc == COHORT_OK)
 		return rc;
+	end_group_left_open(c);
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	add_ranks(&t, c);
 	return error_set(rc, "%s; of %s: NCCL does not say of which", error,

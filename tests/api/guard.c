@@ -458,6 +458,83 @@ Test(guard, a_call_behind_the_runtimes_end_fails_and_ends_nothing)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* ---- opening ---------------------------------------------------------- */
+
+static const struct platform *real;
+static _Thread_local int depth;
+static atomic_int left_open, opened;
+
+/* As NCCL, which has begun with the first rank when it cannot go to the next
+ * device. */
+static ncclResult_t fail_inside(ncclComm_t *comms, int n, const int *devices)
+{
+	ncclUniqueId id;
+
+	(void)devices;
+	real->ncclGetUniqueId(&id);
+	real->ncclGroupStart();
+	real->ncclCommInitRank(&comms[0], n, id, 0);
+	atomic_store(&left_open, 1);
+	depth = 1;
+	return ncclUnhandledCudaError;
+}
+
+static ncclResult_t note_end(void)
+{
+	if (depth) {
+		depth = 0;
+		atomic_store(&left_open, 0);
+	}
+	return real->ncclGroupEnd();
+}
+
+Test(guard, a_group_that_nccl_leaves_open_is_ended_on_its_thread)
+{
+	static struct platform table;
+	struct cohort_group *group;
+
+	real = place_open(2);
+	table = *real;
+	table.ncclCommInitAll = fail_inside;
+	table.ncclGroupEnd = note_end;
+	platform_override(&table);
+	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_NCCL);
+	cr_assert_not_null(strstr(cohort_last_error(), "ncclCommInitAll"));
+	cr_assert_eq(atomic_load(&left_open), 0);
+	table = *real;
+	group = ranks_open(2, NULL);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static cudaError_t refuse_device_1(int device)
+{
+	return device == 1 ? cudaErrorDevicesUnavailable
+	                   : real->cudaSetDevice(device);
+}
+
+static ncclResult_t count_open(ncclComm_t *comms, int n, const int *devices)
+{
+	atomic_fetch_add(&opened, 1);
+	return real->ncclCommInitAll(comms, n, devices);
+}
+
+Test(guard, a_device_that_cannot_be_current_is_named_before_nccl_is_called)
+{
+	static struct platform table;
+	struct cohort_group *group;
+
+	real = place_open(2);
+	table = *real;
+	table.cudaSetDevice = refuse_device_1;
+	table.ncclCommInitAll = count_open;
+	platform_override(&table);
+	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_CUDA);
+	cr_assert_not_null(strstr(cohort_last_error(), "rank 1, device 1: "
+	                                               "cudaSetDevice: "),
+	                   "%s", cohort_last_error());
+	cr_assert_eq(atomic_load(&opened), 0);
+}
+
 /* ---- native calls ----------------------------------------------------- */
 
 static void *leave_elsewhere(void *comm)
