@@ -100,11 +100,20 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	return COHORT_OK;
 }
 
+/* As CUDA sees it at its start. */
+static bool launches_block(void)
+{
+	const char *text = getenv("CUDA_LAUNCH_BLOCKING");
+
+	return text && atoi(text) != 0;
+}
+
 static int open_first(struct cohort_group *g, const int *devices, int n)
 {
 	int *list = NULL;
 	int rc = environment_check();
 
+	g->launches_block = launches_block();
 	if (rc == COHORT_OK)
 		rc = platform_open(g->options.platform, &g->platform);
 	if (rc == COHORT_OK)
@@ -341,6 +350,12 @@ static int submit_group_check(const struct cohort_group *group,
 	if (!send || !recv)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 send ? "recv" : "send");
+	/* The launch for the first rank would wait for the others'. */
+	if (group->launches_block && group_clique(group)->size > 1)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "CUDA_LAUNCH_BLOCKING is set in the "
+		                 "environment: one thread cannot launch for "
+		                 "several ranks");
 	return speaks_check(group);
 }
 

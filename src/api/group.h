@@ -10,6 +10,7 @@ struct cohort_group {
 	const struct platform *platform;
 	struct cohort_group_options options;
 	struct option_texts texts; /* what they point to */
+	bool launches_block;       /* CUDA_LAUNCH_BLOCKING was set */
 
 	/* Atomic; the generation that counts.  Its former ones stay as long as
 	 * the group. */

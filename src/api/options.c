@@ -446,31 +446,3 @@ struct guard_options options_of_guard(const struct cohort_group_options *o)
 		         o->dump_fifo);
 	return options;
 }
-
-/* What would change the meaning of NCCL's calls behind our back. */
-int environment_check(void)
-{
-	static const struct {
-		const char *name, *value, *why;
-	} refused[] = {
-		{ "NCCL_COMM_BLOCKING", "0",
-		  "calls would return before they are done" },
-		{ "NCCL_LAUNCH_MODE", "GROUP",
-		  "ranks would wait for each other where no abort reaches" },
-		{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
-		  "what is split from a communicator would be aborted with "
-		  "it" },
-	};
-	const char *value;
-	size_t i;
-
-	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		value = getenv(refused[i].name);
-		if (value && strcmp(value, refused[i].value) == 0)
-			return error_set(COHORT_INVALID,
-			                 "%s is \"%s\" in the environment: %s",
-			                 refused[i].name, value,
-			                 refused[i].why);
-	}
-	return COHORT_OK;
-}

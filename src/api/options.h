@@ -8,9 +8,6 @@
 int options_read(const struct cohort_group_options *given,
                  struct cohort_group_options *out);
 
-/* COHORT_INVALID if the environment changes what NCCL's calls mean. */
-int environment_check(void);
-
 /* Texts that options point to. */
 struct option_texts {
 	char name[64];

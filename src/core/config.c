@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
+
 bool config_is_default(const struct comm_config *c)
 {
 	return !c->min_ctas && !c->max_ctas && !c->cga_cluster_size &&
@@ -60,4 +62,33 @@ ncclConfig_t config_native(const struct comm_config *c, const char *name)
 		*c->net_name ? keep(c->net_name) : NCCL_CONFIG_UNDEF_PTR;
 	native.commName = keep(name);
 	return native;
+}
+
+/* What would change the meaning of NCCL's calls behind our back. */
+int environment_check(void)
+{
+	static const struct {
+		const char *name, *value, *why;
+	} refused[] = {
+		{ "NCCL_COMM_BLOCKING", "0",
+		  "calls would return before they are done" },
+		{ "NCCL_LAUNCH_MODE", "GROUP",
+		  "ranks would wait for each other where no abort reaches" },
+		{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
+		  "what is split from a communicator would be aborted with "
+		  "it" },
+	};
+	const char *value;
+	size_t i;
+
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		value = getenv(refused[i].name);
+		if (value && strcmp(value, refused[i].value) == 0)
+			return error_set(COHORT_INVALID,
+			                 "%s is \"%s\" in the environment, or in a "
+			                 "file of NCCL's settings: %s",
+			                 refused[i].name, value,
+			                 refused[i].why);
+	}
+	return COHORT_OK;
 }

@@ -27,4 +27,9 @@ bool config_is_default(const struct comm_config *config);
  * ever: NCCL may keep a pointer for as long as it keeps the communicator. */
 ncclConfig_t config_native(const struct comm_config *config, const char *name);
 
+/* COHORT_INVALID for an environment that would change the meaning of NCCL's calls behind
+ * our back.  NCCL's first call adds to the environment what its files of settings say
+ * (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf). */
+int environment_check(void);
+
 #endif

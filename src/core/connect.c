@@ -431,6 +431,9 @@ static int open_all(struct connection *c)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = init(c);
+	/* NCCL's first call has read its files of settings. */
+	if (environment_check() != COHORT_OK)
+		rc = COHORT_INVALID;
 	if (rc == COHORT_OK)
 		rc = make_all_rest(c);
 	if (rc != COHORT_OK)

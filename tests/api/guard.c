@@ -535,6 +535,62 @@ Test(guard, a_device_that_cannot_be_current_is_named_before_nccl_is_called)
 	cr_assert_eq(atomic_load(&opened), 0);
 }
 
+/* As NCCL's first call, with such a line in ~/.nccl.conf. */
+static ncclResult_t read_settings(ncclComm_t *comms, int n, const int *devices)
+{
+	setenv("NCCL_LAUNCH_MODE", "GROUP", 0);
+	return real->ncclCommInitAll(comms, n, devices);
+}
+
+static ncclResult_t count_abort(ncclComm_t comm)
+{
+	atomic_fetch_sub(&opened, 1);
+	return real->ncclCommAbort(comm);
+}
+
+Test(guard, an_environment_that_comes_of_nccls_files_is_refused)
+{
+	static struct platform table;
+	struct cohort_group *group;
+
+	real = place_open(2);
+	table = *real;
+	table.ncclCommInitAll = read_settings;
+	table.ncclCommAbort = count_abort;
+	platform_override(&table);
+	opened = 2;
+	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          "NCCL_LAUNCH_MODE is \"GROUP\""),
+	                   "%s", cohort_last_error());
+	cr_assert_eq(atomic_load(&opened), 0, "a communicator is open");
+}
+
+Test(guard, group_level_calls_are_refused_where_launches_block)
+{
+	int32_t values[2] = { 1, 2 };
+	const void *send[2] = { &values[0], &values[1] };
+	void *recv[2] = { &values[0], &values[1] };
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+
+	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+	group = ranks_open(2, NULL);
+	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                     COHORT_SUM, NULL, NULL),
+	             COHORT_UNSUPPORTED);
+	cr_assert_not_null(
+		strstr(cohort_last_error(), "CUDA_LAUNCH_BLOCKING"));
+	cr_assert_eq(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
+	                                    NULL, NULL),
+	             COHORT_UNSUPPORTED);
+	ranks_must(cohort_group_split(group, comms), "split");
+	ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
+	cr_assert_eq(values[1], 3);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 /* ---- native calls ----------------------------------------------------- */
 
 static void *leave_elsewhere(void *comm)
