@@ -276,8 +276,7 @@ int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
 	int k, rc;
 
 	rc = reducer_visit(r, item->gradient + begin * size, end - begin, size,
-	                   false, measure[reducer_float(item->type)],
-	                   &m);
+	                   false, measure[reducer_float(item->type)], &m);
 	for (k = 0; k < LANES; k++)
 		here.squares += m.lane[k];
 	here.infinite = (double)m.infinite;

@@ -84,11 +84,11 @@ int environment_check(void)
 	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		value = getenv(refused[i].name);
 		if (value && strcmp(value, refused[i].value) == 0)
-			return error_set(COHORT_INVALID,
-			                 "%s is \"%s\" in the environment, or in a "
-			                 "file of NCCL's settings: %s",
-			                 refused[i].name, value,
-			                 refused[i].why);
+			return error_set(
+				COHORT_INVALID,
+				"%s is \"%s\" in the environment, or in a "
+				"file of NCCL's settings: %s",
+				refused[i].name, value, refused[i].why);
 	}
 	return COHORT_OK;
 }

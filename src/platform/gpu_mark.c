@@ -116,11 +116,11 @@ static bool events_are_asked_for(void)
 
 static int find_marks(struct gpu_libraries *l, struct platform *table, int n)
 {
-	l->marks_are_events = events_are_asked_for() ||
-	                      !find_in_driver(l->cudart, "cuStreamWriteValue32",
-	                                      &write_value) ||
-	                      !find_in_driver(l->cudart, "cuStreamWaitValue32",
-	                                      &wait_value);
+	l->marks_are_events =
+		events_are_asked_for() ||
+		!find_in_driver(l->cudart, "cuStreamWriteValue32",
+	                        &write_value) ||
+		!find_in_driver(l->cudart, "cuStreamWaitValue32", &wait_value);
 	table->flush = gpu_flush;
 	table->starts_are_marked = !l->marks_are_events;
 	if (l->marks_are_events)

@@ -135,6 +135,11 @@ const char *gpu_notes(const struct gpu_libraries *l,
 		         "driver's stream memory operations.");
 	if (l->are_ours)
 		return notes;
+	add_note(&t, notes,
+	         "With several GPUs in one process, memory operations and the "
+	         "first use of a kernel may wait for kernels on all of them; "
+	         "set CUDA_MODULE_LOADING=EAGER, and allocate before the "
+	         "collectives begin.");
 	if (has(l->nccl, "mscclLoadAlgo"))
 		add_note(&t, notes, "It is MSCCL, a variant of NCCL.");
 	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -32,7 +32,8 @@ static struct cohort_comm *comms[RANKS];
 static _Thread_local int current = -1; /* -1: none was set */
 static atomic_bool has_context[DEVICES];
 static const char *_Atomic made_by[DEVICES]; /* the function */
-static atomic_int asked[DEVICES]; /* cudaEventQuery() with it as the current one */
+static atomic_int
+	asked[DEVICES]; /* cudaEventQuery() with it as the current one */
 
 /* Calls that need no context. */
 static bool is_free(const char *name)
@@ -218,8 +219,7 @@ static void *call_with_all(void *arg)
 	                         stream, NULL),
 	       COHORT_INVALID, "a stream of");
 	ranks_must(cohort_alloc(comms[0], 64, &memory), "alloc");
-	ranks_must(cohort_copy(comms[0], memory, x, sizeof(x), stream),
-	           "copy");
+	ranks_must(cohort_copy(comms[0], memory, x, sizeof(x), stream), "copy");
 	ranks_must(cohort_after_stream(comms[0], stream), "after_stream");
 	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
 	ranks_must(cohort_free(comms[0], memory), "free");

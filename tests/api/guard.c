@@ -579,8 +579,7 @@ Test(guard, group_level_calls_are_refused_where_launches_block)
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, NULL, NULL),
 	             COHORT_UNSUPPORTED);
-	cr_assert_not_null(
-		strstr(cohort_last_error(), "CUDA_LAUNCH_BLOCKING"));
+	cr_assert_not_null(strstr(cohort_last_error(), "CUDA_LAUNCH_BLOCKING"));
 	cr_assert_eq(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
 	                                    NULL, NULL),
 	             COHORT_UNSUPPORTED);

@@ -558,7 +558,7 @@ Test(split, that_hangs_ends_in_its_time)
 
 static struct {
 	ncclComm_t parents[RANKS], *places[RANKS], children[RANKS];
-	int split;                 /* in the open group of the thread that splits */
+	int split; /* in the open group of the thread that splits */
 	atomic_int parents_raised; /* aborted */
 	atomic_int children_raised, in_vain;
 } left;

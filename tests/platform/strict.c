@@ -319,7 +319,9 @@ static void fail_to_split(struct split_in_group *s)
 {
 	struct native_call call;
 
-	native_must(cohort_sim_fault_add(&(struct cohort_fault){ 2, 1, COHORT_FAULT_INIT, 0 }), "fault");
+	native_must(cohort_sim_fault_add(&(struct cohort_fault){
+			    2, 1, COHORT_FAULT_INIT, 0 }),
+	            "fault");
 	native_call_begin(&call, split_all, s);
 	native_await_sleep(call.task);
 	s->clique->p->ncclGroupStart();
@@ -356,7 +358,8 @@ static void free_children_last(struct native_clique *c)
 		            "cudaStreamDestroy");
 }
 
-Test(strict, names_a_failed_child_that_is_freed_before_its_parent, .timeout = 10)
+Test(strict, names_a_failed_child_that_is_freed_before_its_parent,
+     .timeout = 10)
 {
 	doomed_expect(free_children_first,
 	              "ncclCommAbort: rank 1, device 1, world 0: writes to the "

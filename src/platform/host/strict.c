@@ -152,12 +152,12 @@ void strict_release(struct ncclComm *comm, const char *function)
 
 void strict_check_child(const struct ncclComm *comm, const char *function)
 {
-	const struct ncclComm *child = atomic_load_explicit(
-		&comm->strict.child, memory_order_relaxed);
-	const char *by = child ? atomic_load_explicit(
-					 &child->strict.released_by,
-					 memory_order_relaxed)
-	                       : NULL;
+	const struct ncclComm *child =
+		atomic_load_explicit(&comm->strict.child, memory_order_relaxed);
+	const char *by =
+		child ? atomic_load_explicit(&child->strict.released_by,
+	                                     memory_order_relaxed)
+		      : NULL;
 
 	if (by)
 		strict_die(function, comm,
