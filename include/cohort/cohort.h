@@ -758,9 +758,9 @@ struct cohort_cause {
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
  * NCCL_COMM_SPLIT_SHARE_RESOURCES=1), or for such a line in one of NCCL's files of
- * settings (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf); COHORT_NO_MEMORY; COHORT_SYSTEM (a thread
- * could not be started); COHORT_INIT_TIMEOUT, which names the devices, or the one that
- * hangs and the CUDA call that it is in; from the gpu
+ * settings (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf); COHORT_NO_MEMORY;
+ * COHORT_SYSTEM (a thread could not be started); COHORT_INIT_TIMEOUT, which names the
+ * devices, or the one that hangs and the CUDA call that it is in; from the gpu
  * platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE,
  * COHORT_UNSUPPORTED, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and @group
  * is untouched; what a call that timed out opens after all is taken back.
@@ -1015,11 +1015,10 @@ COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
  * @ticket:      one for all ranks, for cohort_group_wait(); may be NULL
  *
  * Before the split only.  Queued and recorded on every rank in one native
- * group: all or nothing.
- * Results and blocking as for cohort_all_reduce(), and with nothing queued COHORT_STATE
- * after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED if a stream is being captured,
- * or if CUDA_LAUNCH_BLOCKING was set in the environment when a group of several ranks
- * was opened: each launch would wait for the next.
+ * group: all or nothing.  Results and blocking as for cohort_all_reduce(), and with
+ * nothing queued COHORT_STATE after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED
+ * if a stream is being captured, or if CUDA_LAUNCH_BLOCKING was set in the environment
+ * when a group of several ranks was opened: each launch would wait for the next.
  */
 COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
                                        const void *const send[],

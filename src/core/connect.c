@@ -195,7 +195,7 @@ static int init_rank(struct connection *c, int i)
  * in it.  Else that would wait for the ranks that are missing. */
 static void spoil_group(struct connection *c)
 {
-	ncclComm_t none;
+	ncclComm_t none = NULL; /* NCCL looks at it also where it fails */
 
 	c->platform->ncclCommInitRankConfig(&none, c->n, c->id, -1, NULL);
 }
