@@ -16,10 +16,16 @@ static _Thread_local bool is_ignored;
 static atomic_ulong calls;
 static const char *_Atomic last = "none";
 
-/* Every thread of the library sets its own mode once, when it begins. */
+/* Every thread of the library goes to a device and sets its own mode when it begins,
+ * which may be late on a busy machine. */
 static bool is_of_begin(const char *name)
 {
-	return strcmp(name, "cudaThreadExchangeStreamCaptureMode") == 0;
+	static _Thread_local bool has_begun;
+
+	if (has_begun)
+		return false;
+	has_begun = strcmp(name, "cudaThreadExchangeStreamCaptureMode") == 0;
+	return has_begun || strcmp(name, "cudaSetDevice") == 0;
 }
 
 static void take_note(const char *name)

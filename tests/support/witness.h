@@ -13,7 +13,8 @@ void witness_install(void);
 /* The calling thread is the test's. */
 void witness_ignore(void);
 
-/* How many calls others have made, but for the one at the beginning of a thread, and the name of the last one, or "none". */
+/* How many calls others have made, but for those by which a thread begins, and the name
+ * of the last one, or "none". */
 unsigned long witness_calls(const char **last_out);
 
 #endif
