@@ -348,6 +348,8 @@ struct clique {
 	 * none.  Set once; the reaper takes it and leaves a value that is none.
 	 * Release and acquire: what is in it. */
 	ncclComm_t *_Atomic orphans;
+	/* Guarded by the lock of window.c: the number of its stay there, 0: none. */
+	unsigned window;
 
 	/* Guarded by the lock of family.c; the parent is constant once it is
 	 * set, until both are closed. */

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/window.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "core/clique.h"
+
+/* Those who stay on one side, and those who wait for it.  Somebody waits only while one
+ * is inside on the other side, or inside on this one with somebody waiting over there. */
+struct side {
+	unsigned inside, waiting;
+	unsigned newest;     /* the number of the stays that count */
+	unsigned let_as;     /* what it was when those who waited were let in */
+	uint64_t entered_ns; /* when one came in last */
+	_Atomic uint64_t let; /* how often those who waited were let in; written
+	                         under the lock, read by them without it */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock. */
+static struct side launches = { .newest = 1 }, memory = { .newest = 1 };
+
+/* Atomic.  Relaxed: it orders nothing. */
+static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
+
+/* The number of a stay that does not count: of none. */
+#define FORGOTTEN UINT_MAX
+
+/* This thread's memory sections, and the number of its stay. */
+static _Thread_local unsigned depth, stay;
+
+void window_set_limit(uint64_t ns)
+{
+	atomic_store_explicit(&limit_ns, ns, memory_order_relaxed);
+}
+
+static struct side *other_of(const struct side *s)
+{
+	return s == &launches ? &memory : &launches;
+}
+
+/* ---- under the lock --------------------------------------------------- */
+
+static void let_in_locked(struct side *s)
+{
+	if (!s->waiting)
+		return;
+	s->inside += s->waiting;
+	s->waiting = 0;
+	s->let_as = s->newest;
+	s->entered_ns = clock_quick();
+	/* Release: what those who have left did. */
+	atomic_fetch_add_explicit(&s->let, 1, memory_order_release);
+}
+
+/* True if a newcomer is inside at once. */
+static bool come_locked(struct side *s)
+{
+	const struct side *other = other_of(s);
+
+	if (other->inside || other->waiting) {
+		s->waiting++;
+		return false;
+	}
+	s->inside++;
+	s->entered_ns = clock_quick();
+	return true;
+}
+
+static void leave_locked(struct side *s, unsigned number)
+{
+	if (number == s->newest && --s->inside == 0)
+		let_in_locked(other_of(s));
+}
+
+/* One who waits goes away. */
+static void give_up_locked(struct side *s)
+{
+	struct side *other = other_of(s);
+
+	/* The others came behind it, and have nobody to wait for now. */
+	if (--s->waiting == 0 && other->inside)
+		let_in_locked(other);
+}
+
+/* The stays of a side do not count any more. */
+static void forget_locked(struct side *s)
+{
+	s->inside = 0;
+	s->newest++;
+	let_in_locked(other_of(s));
+}
+
+/* ---- waiting ---------------------------------------------------------- */
+
+/* Forget whoever has kept side @s out for too long. */
+static void look_at_limit(const struct side *s)
+{
+	const uint64_t limit =
+		atomic_load_explicit(&limit_ns, memory_order_relaxed);
+	struct side *other = other_of(s);
+
+	pthread_mutex_lock(&lock);
+	if (s->waiting && other->inside &&
+	    clock_now() >= clock_after(other->entered_ns, limit))
+		forget_locked(other);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_let_in(const struct side *s, uint64_t let)
+{
+	return atomic_load_explicit(&s->let, memory_order_acquire) != let;
+}
+
+/* Stop waiting; false if it was let in meanwhile. */
+static bool give_up(struct side *s, uint64_t let)
+{
+	bool gave_up;
+
+	pthread_mutex_lock(&lock);
+	gave_up = !is_let_in(s, let);
+	if (gave_up)
+		give_up_locked(s);
+	pthread_mutex_unlock(&lock);
+	return gave_up;
+}
+
+/* Wait, until @q has a cause; false if that came first. */
+static bool await_side(struct side *s, uint64_t let, const struct clique *q)
+{
+	const uint64_t deadline = clock_deadline(
+		atomic_load_explicit(&limit_ns, memory_order_relaxed));
+	struct backoff b = BACKOFF;
+
+	while (!is_let_in(s, let)) {
+		if (q && clique_cause(q) && give_up(s, let))
+			return false;
+		if (clock_now() >= deadline)
+			look_at_limit(s);
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return true;
+}
+
+/* The number of a stay that began with a wait.  Nobody is let in after it, as long as
+ * it counts. */
+static unsigned number_of(const struct side *s, uint64_t let)
+{
+	unsigned number;
+
+	pthread_mutex_lock(&lock);
+	number = is_let_in(s, let + 1) ? FORGOTTEN : s->let_as;
+	pthread_mutex_unlock(&lock);
+	return number;
+}
+
+/* Enter a side: the number of the stay, or 0: @q has a cause (NULL: nobody's). */
+static unsigned enter(struct side *s, const struct clique *q)
+{
+	unsigned number;
+	uint64_t let;
+	bool inside;
+
+	pthread_mutex_lock(&lock);
+	let = atomic_load_explicit(&s->let, memory_order_relaxed);
+	number = s->newest;
+	inside = come_locked(s);
+	pthread_mutex_unlock(&lock);
+	if (inside)
+		return number;
+	return await_side(s, let, q) ? number_of(s, let) : 0;
+}
+
+/* ---- launches --------------------------------------------------------- */
+
+int window_open(struct clique *q)
+{
+	const unsigned number = enter(&launches, q);
+	bool has_ended;
+
+	if (!number)
+		return clique_error(q);
+	pthread_mutex_lock(&lock);
+	/* Under the lock: either a cause is seen here, or the reaper, which closes
+	 * after it, finds the window open. */
+	has_ended = clique_cause(q);
+	if (has_ended)
+		leave_locked(&launches, number);
+	else
+		q->window = number;
+	pthread_mutex_unlock(&lock);
+	return has_ended ? clique_error(q) : COHORT_OK;
+}
+
+void window_close(struct clique *q)
+{
+	pthread_mutex_lock(&lock);
+	if (q->window)
+		leave_locked(&launches, q->window);
+	q->window = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+int window_memory_enter(struct clique *q)
+{
+	if (!depth)
+		stay = enter(&memory, q);
+	if (!stay)
+		return clique_error(q);
+	depth++;
+	return COHORT_OK;
+}
+
+void window_memory_begin(void)
+{
+	window_memory_enter(NULL);
+}
+
+void window_memory_end(void)
+{
+	if (--depth)
+		return;
+	pthread_mutex_lock(&lock);
+	leave_locked(&memory, stay);
+	pthread_mutex_unlock(&lock);
+}
+
+bool window_is_memory(void)
+{
+	return depth;
+}

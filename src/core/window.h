@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_WINDOW_H
+#define CORE_WINDOW_H
+
+/*
+ * The launch window: collectives that are being launched, and memory operations, keep
+ * each other out, in the whole process
+ *
+ * A memory operation on one device (to allocate, to free, to pin, to destroy a stream
+ * or a communicator) may wait for kernels on all devices of the process.  A kernel of a
+ * collective spins until the other ranks' kernels have come.  So no memory operation
+ * may come between the first and the last launch of a collective.  There are two sides,
+ * and any number may stay on one of them while nobody stays on the other.
+ *
+ *  A. While a window is open no memory section is begun, and no window is opened while
+ *     a memory section lasts, but for D.
+ *  B. Neither side starves: once somebody waits for the other side, newcomers wait
+ *     behind it; when the last one leaves, all who wait on the other side come in.
+ *  C. Who is inside never waits here: not the ranks of an open window, and not a
+ *     thread that begins another memory section inside its own.
+ *  D. A stay of more than WINDOW_LIMIT_NS is not counted any more once somebody waits
+ *     for its end.
+ *
+ * Why nobody waits here for ever
+ *
+ * The lock is held for a few assignments, never across a call.  A wait for entry ends
+ * when the other side has left (B), when the limit has passed (D), or, for a window and
+ * for a rank's call, with the clique's cause.  As no newcomer passes by one who waits,
+ * it waits for one stay of the other side, or if it came behind one who waits, for one
+ * of each side: no longer than twice the limit, whatever hangs where.  So a circle of
+ * waits that leads through here is cut, also one through other processes.
+ *
+ * The limit is for what hangs.  Without it:
+ *  - An open window does not wait for memory sections: its ranks have done all that
+ *    allocates before they were counted in, and now only launch.  The last one closes
+ *    it.  If a launch never returns, the clique gets its cause, and its reaper closes
+ *    the window once the abort flags are up: from then on its kernels exit.  If the
+ *    flags cannot be raised (WEDGED, or nothing has a deadline), the limit does it.
+ *  - A memory section does not wait for windows: kernels that the operation may wait
+ *    for are launched on every rank of the process, and run.  What they may wait for
+ *    else is not the window's: ranks of other processes, sends and receives, groups
+ *    that launch ahead, work of the program.  The ends of these are their deadlines;
+ *    a window that waits meanwhile goes on with the limit.
+ *  - No thread in a memory section waits for another thread that begins one, as a
+ *    newcomer waits behind a window that waits for the first.  Where the library needs
+ *    a helper thread for it (init), the thread that waits has the section, and gives it
+ *    back when it abandons the helper.  A program's quiet section refuses calls that
+ *    wait for the group.
+ *  - A thread that aborts a clique raises the flags outside of any section, and begins
+ *    one only to free.
+ *
+ * cohort_abort_fire() does not come here, so that a signal handler may call it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct clique;
+
+/* No operation that goes well takes so long, and deadlines of groups are longer. */
+#define WINDOW_LIMIT_NS UINT64_C(30000000000)
+
+/* Another limit, for tests. */
+void window_set_limit(uint64_t ns);
+
+/*
+ * window_open  - for a collective of @q whose ranks have all come: wait until no memory
+ *                section lasts.  COHORT_OK, or @q's cause, and nothing is open
+ * window_close - the last rank has launched, or @q's abort flags are up: nothing if no
+ *                window of @q is open
+ *
+ * Any thread; a clique has one window at a time.
+ */
+int window_open(struct clique *q);
+void window_close(struct clique *q);
+
+/*
+ * A memory section of this thread; they nest.
+ *
+ * window_memory_begin - wait until no window is open
+ * window_memory_enter - the same in a call of a rank of @q: COHORT_OK, or @q's cause,
+ *                       and none is begun
+ * window_memory_end   - the end of the one that was begun last
+ * window_is_memory    - true between them
+ */
+void window_memory_begin(void);
+int window_memory_enter(struct clique *q);
+void window_memory_end(void);
+bool window_is_memory(void);
+
+#endif
