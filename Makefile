@@ -139,7 +139,7 @@ library_sources := \
   src/core/owner.c src/core/pair.c src/core/reaper.c \
   src/core/recorder.c src/core/redop.c src/core/register.c src/core/split.c \
   src/core/staging.c src/core/staging_launch.c src/core/stream.c \
-  src/core/submit.c src/core/tag.c src/core/ticket.c src/core/window.c src/guard/chrome.c src/guard/circle.c \
+  src/core/submit.c src/core/tag.c src/core/ticket.c src/core/together.c src/core/window.c src/guard/chrome.c src/guard/circle.c \
   src/guard/crossing.c src/guard/cycle.c src/guard/due.c src/guard/dump.c \
   src/guard/dumper.c src/guard/estimate.c src/guard/flight.c src/guard/guard.c \
   src/guard/notifier.c src/guard/observe.c src/guard/page.c \

@@ -292,6 +292,10 @@ struct cohort_platform_info {
 	const char *notes;
 	int is_drop_in; /* 1: they are this project's drop-in libraries, and the
 	                   devices the host's */
+	int launch; /* how the ranks of a group opened there now launch, if it
+	               has no choice of its own: COHORT_LAUNCH_TOGETHER or
+	               _AHEAD; 0 when not usable, or COHORT_LAUNCH in the
+	               environment is neither */
 	uint64_t reserved[4];
 };
 
@@ -564,6 +568,16 @@ enum cohort_many {
 	COHORT_MANY_ALONE = 3, /* one native call after the other */
 };
 
+/* When a rank's collective is launched: see "Launching together". */
+enum cohort_launch {
+	COHORT_LAUNCH_DEFAULT = 0, /* as COHORT_LAUNCH in the environment says,
+	                              else on the gpu platform together, on the
+	                              host platform ahead */
+	COHORT_LAUNCH_TOGETHER =
+		1, /* once all ranks of this process have called it */
+	COHORT_LAUNCH_AHEAD = 2, /* at once */
+};
+
 /*
  * Options of cohort_group_open() and cohort_comm_join().  Start from
  * cohort_group_options_init() and set fields; a field that is 0 or NULL has its default.
@@ -664,8 +678,51 @@ struct cohort_group_options {
 	unsigned adaptive_warmup; /* collectives; default 100 */
 	uint64_t adaptive_floor_ns; /* default 10 s */
 
-	uint64_t reserved[2]; /* 0; room for what later versions add */
+	int launch; /* enum cohort_launch, the same on all ranks; else
+	               COHORT_LAUNCH in the environment ("together", "ahead"),
+	               else as is best for the platform */
+
+	uint64_t reserved[1]; /* 0; room for what later versions add */
 };
+
+/*
+ * Launching together
+ *
+ * In one process each device may wait for every other: to allocate or free memory, to
+ * pin it, to load a kernel, or to copy pageable memory may wait until the kernels on
+ * all devices are done.  A collective's kernel is done when the kernels of all ranks
+ * have come.  So if one rank launches its part of a collective while the thread of
+ * another rank is still in such an operation, both wait for ever.
+ *
+ * With COHORT_LAUNCH_TOGETHER nothing of a collective, a list of tensors, or a batch
+ * that has collectives is launched before all ranks of this process have called it:
+ *
+ *  - A program may allocate, free, copy and load kernels between its collectives.
+ *  - Of a collective that some rank never called nothing was launched.  Its outputs are
+ *    untouched, its buffers are free as soon as the call has answered with the cause,
+ *    and an abort has no kernel of it to end.
+ *  - The library's own operations of that kind do not come between the first and the
+ *    last rank's launch of a collective, in any group of the process.
+ *
+ * The price is that the call waits for the other ranks' calls:
+ *
+ *  - The call returns a cause that comes meanwhile, and deadlines run as for every
+ *    collective: a rank that does not come is COHORT_STALLED.
+ *  - No rank may wait, before it calls, for what another one does after its call.
+ *  - One thread that calls for several ranks in turn never gets beyond the first.  Use
+ *    the group-level calls (cohort_group_all_reduce() and the like), a thread for each
+ *    rank, or COHORT_LAUNCH_AHEAD.  The verdict on such a thread says so.
+ *
+ * Not covered are sends and receives, alone or in batches without collectives: they are
+ * launched at once.  A call with host memory whose timeout passes while it waits for the
+ * others is launched ahead of them, as it has to go on without its caller.  Ranks of
+ * other processes are not waited for.  A call that is captured into a graph launches
+ * nothing and waits for nobody; there all ranks must capture (COHORT_MISMATCH).
+ *
+ * With COHORT_LAUNCH_AHEAD each rank launches at once, so that a thread may run ahead of
+ * the others and call for several ranks in turn.  On GPUs such a program must make no
+ * such operation while any rank has a collective in flight.
+ */
 
 /*
  * Adaptive deadlines
@@ -918,6 +975,7 @@ COHORT_API int cohort_group_abort(struct cohort_group *group,
  *                         filled in rank order; COHORT_OK
  * cohort_group_cause    - @cause is filled; COHORT_OK whether or not there is
  *                         one (then its status is COHORT_OK)
+ * cohort_group_launch   - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in force
  * cohort_group_generation - 1, and 1 more with each cohort_group_respawn()
  * cohort_group_abandoned  - how many ranks the last run of this generation has left
  *                         behind, also if they have returned since; the first
@@ -931,6 +989,7 @@ COHORT_API int cohort_group_devices(const struct cohort_group *group,
                                     int *devices);
 COHORT_API int cohort_group_cause(const struct cohort_group *group,
                                   struct cohort_cause *cause);
+COHORT_API int cohort_group_launch(const struct cohort_group *group);
 COHORT_API int cohort_group_generation(const struct cohort_group *group);
 COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
                                       int *ranks, int room);
@@ -1015,10 +1074,11 @@ COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
  * @ticket:      one for all ranks, for cohort_group_wait(); may be NULL
  *
  * Before the split only.  Queued and recorded on every rank in one native
- * group: all or nothing.  Results and blocking as for cohort_all_reduce(), and with
- * nothing queued COHORT_STATE after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED
- * if a stream is being captured, or if CUDA_LAUNCH_BLOCKING was set in the environment
- * when a group of several ranks was opened: each launch would wait for the next.
+ * group: all or nothing.  Never waits for other calls, as all ranks call at once.
+ * Results and blocking as for cohort_all_reduce(), and with nothing queued COHORT_STATE
+ * after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED if a stream is being captured,
+ * or if CUDA_LAUNCH_BLOCKING was set in the environment when a group of several ranks
+ * was opened: each launch would wait for the next.
  */
 COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
                                        const void *const send[],
@@ -1148,6 +1208,7 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
  * cohort_comm_rank   - this rank, 0 to size - 1
  * cohort_comm_size   - number of ranks
  * cohort_comm_device - its device
+ * cohort_comm_launch - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in force
  * cohort_comm_generation - of the group, from 1
  * cohort_comm_origin - its rank in generation 1
  * cohort_comm_stream - its own stream, which does not synchronize with the
@@ -1156,6 +1217,7 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
 COHORT_API int cohort_comm_rank(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_size(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_device(const struct cohort_comm *comm);
+COHORT_API int cohort_comm_launch(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_generation(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_origin(const struct cohort_comm *comm);
 COHORT_API void *cohort_comm_stream(struct cohort_comm *comm);
@@ -1460,12 +1522,14 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * the call: one difference in four thousand million is not seen.  A call with a @count
  * of 0 may be done before there is anything to compare it with.)  A call returns once
  * the operation is queued on @stream (NULL: the legacy default stream of the rank's
- * device); it does not wait for peers.  It blocks only while too much is in flight: as
+ * device).  With COHORT_LAUNCH_TOGETHER it blocks until all ranks of this process have
+ * called, or the group has a cause; with COHORT_LAUNCH_AHEAD it does not wait for
+ * peers.  Besides, it blocks while too much is in flight: as
  * many operations of this rank, or calls ahead of the slowest rank, as the recorder has
  * slots, or more on @stream than its queue holds (about 1,000 launches on a GPU, 500
  * operations on the host platform), until the oldest is done or the group has a cause.
- * So a thread that submits for several ranks, one after the other, must not run one of
- * them further ahead.  On the gpu platform the first call of a kind may also wait for
+ * So a thread that submits for several ranks, one after the other, which takes
+ * COHORT_LAUNCH_AHEAD, must not run one of them further ahead.  On the gpu platform the first call of a kind may also wait for
  * connections to be set up.
  *
  * Buffers are device memory of the rank's device (cohort_alloc(), or from
@@ -1481,9 +1545,10 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  *
  * COHORT_OK; COHORT_INVALID with the argument and its value in the text;
  * COHORT_BUSY; COHORT_OWNER; COHORT_STATE if the communicator is closed; the
- * cause's status if the group has one; COHORT_STALE if the group was respawned or
- * has abandoned this rank.  On these nothing was queued, @ticket
- * is untouched and the group goes on as it was.  COHORT_NCCL or COHORT_CUDA if
+ * cause's status if the group has one, or gets one while the call waits for the other
+ * ranks' calls; COHORT_STALE if the group was respawned or
+ * has abandoned this rank.  On these nothing was queued, @ticket and the buffers are
+ * untouched, and the group goes on as it was.  COHORT_NCCL or COHORT_CUDA if
  * a native call failed: as the other ranks are already waiting for this one,
  * that becomes the cause and ends the group.  The call then returns as a wait
  * would, once no buffer can be touched any more, or with COHORT_WEDGED when the
@@ -1772,7 +1837,8 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  * @timeout_ns is COHORT_FOREVER; else with a copy of it in the staging memory.
  *
  * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
- * it is queued.  Threads as for the collectives: one at a time for a communicator.  The
+ * it is queued, but with COHORT_LAUNCH_TOGETHER for the other ranks' calls no longer
+ * than @timeout_ns.  Threads as for the collectives: one at a time for a communicator.  The
  * thread is inside until the call returns, also while it waits, but an abort does not
  * wait for a thread that waits.  Not in a batch (COHORT_STATE), nor while the
  * communicator's own stream is being captured (COHORT_UNSUPPORTED).

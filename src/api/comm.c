@@ -48,6 +48,11 @@ int cohort_comm_generation(const struct cohort_comm *comm)
 	return comm_is_open(comm) ? comm->clique->generation : -1;
 }
 
+int cohort_comm_launch(const struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? clique_launch(comm->clique) : -1;
+}
+
 int cohort_comm_origin(const struct cohort_comm *comm)
 {
 	return comm_is_open(comm) ? comm->origin : -1;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/submit.h"
@@ -171,6 +172,7 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 	if (atomic_exchange(&group->split, true))
 		return error_set(COHORT_STATE,
 		                 "the group has been split already");
+	atomic_store_explicit(&q->split_tid, thread_id(), memory_order_relaxed);
 	for (i = 0; i < q->size; i++)
 		comms[i] = &q->comms[i];
 	return COHORT_OK;
@@ -260,6 +262,11 @@ int cohort_group_devices(const struct cohort_group *group, int *devices)
 int cohort_group_generation(const struct cohort_group *group)
 {
 	return group ? group_clique(group)->generation : -1;
+}
+
+int cohort_group_launch(const struct cohort_group *group)
+{
+	return group ? clique_launch(group_clique(group)) : -1;
 }
 
 int cohort_group_abandoned(const struct cohort_group *group, int *ranks,

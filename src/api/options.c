@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -120,6 +121,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(adaptive_factor)
 	READ(adaptive_floor_ns)
 	READ(adaptive_warmup)
+	READ(launch)
 #undef READ
 	return COHORT_OK;
 }
@@ -335,6 +337,11 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->many is %d, not an enum cohort_many",
 		                 o->many);
+	if (o->launch < COHORT_LAUNCH_DEFAULT || o->launch > COHORT_LAUNCH_AHEAD)
+		return error_set(COHORT_INVALID,
+		                 "options->launch is %d, not an enum "
+		                 "cohort_launch",
+		                 o->launch);
 	if (o->warn_percent > 100)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
@@ -363,6 +370,8 @@ int options_read(const struct cohort_group_options *given,
 		rc = dump_merge(o);
 	if (rc == COHORT_OK)
 		rc = many_merge(o);
+	if (rc == COHORT_OK && !o->launch)
+		rc = environment_launch(&o->launch);
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
@@ -398,6 +407,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.name = o->name,
 		.slots = o->recorder_slots,
 		.allow_capture = o->allow_capture,
+		.launch = o->launch,
 		.deadlines = o->deadlines,
 		.generation = 1,
 		.config = {

@@ -2,8 +2,11 @@
 
 #include "base/environment.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/status.h"
 
 #define PREFIX "COHORT_"
 
@@ -16,9 +19,9 @@ static const char *const known[] = {
 	"COHORT_DUMP_SIGNAL",     "COHORT_FAULTS",
 	"COHORT_GPU_LIBRARIES",   "COHORT_GPU_MARKS",
 	"COHORT_HOST_DEVICES",    "COHORT_HOST_QUIET",
-	"COHORT_HOST_STRICT",     "COHORT_MANY",
-	"COHORT_MANY_FLAT_BELOW", "COHORT_MANY_GROUP_MOST",
-	"COHORT_PLATFORM",
+	"COHORT_HOST_STRICT",     "COHORT_LAUNCH",
+	"COHORT_MANY",            "COHORT_MANY_FLAT_BELOW",
+	"COHORT_MANY_GROUP_MOST", "COHORT_PLATFORM",
 };
 
 #define N_KNOWN (sizeof(known) / sizeof(known[0]))
@@ -77,6 +80,24 @@ static void add(struct text *t, const char *name, size_t n, const char *end)
 		text_add(t, "; did you mean %s?%s", meant, end);
 	else
 		text_add(t, ".%s", end);
+}
+
+int environment_launch(int *launch)
+{
+	const char *text = getenv("COHORT_LAUNCH");
+
+	if (!text || !*text)
+		return COHORT_OK;
+	if (strcmp(text, "together") == 0)
+		*launch = COHORT_LAUNCH_TOGETHER;
+	else if (strcmp(text, "ahead") == 0)
+		*launch = COHORT_LAUNCH_AHEAD;
+	else
+		return error_set(COHORT_INVALID,
+		                 "COHORT_LAUNCH is \"%s\" in the environment, "
+		                 "not together or ahead",
+		                 text);
+	return COHORT_OK;
 }
 
 void environment_add_unknown(struct text *t, const char *end)

@@ -8,6 +8,10 @@
 
 #include "base/text.h"
 
+/* What COHORT_LAUNCH asks for, an enum cohort_launch; untouched if it is not set.
+ * COHORT_INVALID for another value. */
+int environment_launch(int *launch);
+
 /* Add a sentence, and @end, for each variable COHORT_... in the environment that means
  * nothing, with the one that may have been meant. */
 void environment_add_unknown(struct text *t, const char *end);

@@ -461,7 +461,7 @@ void agree_fetch(const struct cohort_comm *c)
 }
 
 int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
-          uint64_t ticket, uint64_t now_ns)
+          uint64_t ticket, uint64_t now_ns, bool *comes_last)
 {
 	const uint64_t number = next_number(c);
 	int rc = await_ranks(c, number);
@@ -471,6 +471,7 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		return rc;
 	publish(c, op, number, digest, ticket, now_ns);
 	word = count_in(c, number, digest);
+	*comes_last = called_of(word) == c->clique->size;
 	if (word & DIFFERS) {
 		await_quorum(c->clique, number);
 		return fire(c, number, ticket);

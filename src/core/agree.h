@@ -71,10 +71,11 @@ void agree_fetch(const struct cohort_comm *comm);
  * Agree on the next collective of @comm, with that digest, whose record is @ticket,
  * called at @now_ns.  COHORT_OK; or
  * COHORT_MISMATCH, and the clique has been ended with the calls spelled out; or
- * the status of a cause that came meanwhile.  Inside the gate.  Blocks while the
+ * the status of a cause that came meanwhile.  @comes_last: whether all ranks of the
+ * clique are counted with this one.  Inside the gate.  Blocks while the
  * rank is too far ahead, and when there is a difference for at most a second.
  */
 int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,
-          uint64_t ticket, uint64_t now_ns);
+          uint64_t ticket, uint64_t now_ns, bool *comes_last);
 
 #endif

@@ -130,6 +130,10 @@ struct cohort_comm {
 	 * this many when it was last looked at. */
 	uint64_t compared;
 
+	/* Atomic; the collective that it waits to launch, until all ranks have called
+	 * it, 0: none.  Written inside the gate.  Relaxed: for people. */
+	_Atomic uint64_t meeting;
+
 	/* Atomic; 1 while a thread is inside a native call or about to make
 	 * one.  seq_cst, see cause.h. */
 	_Alignas(64) atomic_int gate;
@@ -284,6 +288,8 @@ struct clique {
 	unsigned serial;    /* no other of this process has it */
 	unsigned slots;     /* per rank, a power of two */
 	bool allow_capture; /* calls on streams that are being captured */
+	bool together;      /* no rank launches before all have called */
+	int launch_asked;   /* enum cohort_launch */
 	void *keeper; /* the generation that it is of; constant once it is in
 	                   use */
 	bool ends_with_last; /* when the last rank is closed: there is no group
@@ -293,6 +299,8 @@ struct clique {
 	struct comm_config config;
 	struct many many, many_asked;
 	_Atomic uint64_t *agreed; /* words: see agree.h */
+	atomic_int split_tid; /* atomic; the thread that has split the group, 0: none
+	                         has.  Relaxed: for people */
 	char name[64];
 	pthread_t reaper;
 	struct cohort_abort *end; /* the cause; a reference */
@@ -348,6 +356,7 @@ struct clique {
 	 * none.  Set once; the reaper takes it and leaves a value that is none.
 	 * Release and acquire: what is in it. */
 	ncclComm_t *_Atomic orphans;
+
 	/* Guarded by the lock of window.c: the number of its stay there, 0: none. */
 	unsigned window;
 
@@ -361,6 +370,9 @@ struct clique {
 	/* Guarded by the list of those that were leaked. */
 	struct clique *next_leaked;
 
+	/* Atomic; see together.c.  In no cache line with anything else. */
+	_Alignas(64) _Atomic uint64_t opened;
+
 	struct cohort_comm comms[];
 };
 
@@ -369,6 +381,7 @@ struct clique_options {
 	const char *name;
 	unsigned slots;
 	bool allow_capture;
+	int launch; /* enum cohort_launch */
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;
@@ -500,6 +513,12 @@ void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
 
 /* How long the next call of @comm may take, if that is its first. */
 struct limits comm_limits(const struct cohort_comm *comm, bool is_first);
+
+/* How its ranks launch: COHORT_LAUNCH_TOGETHER or _AHEAD. */
+static inline int clique_launch(const struct clique *q)
+{
+	return q->together ? COHORT_LAUNCH_TOGETHER : COHORT_LAUNCH_AHEAD;
+}
 
 /* The rank of that number, NULL: it is not of this process. */
 const struct cohort_comm *clique_rank(const struct clique *q, int rank);

@@ -312,6 +312,8 @@ void record_add(struct text *t, const struct record *r)
 	if (op_has_redop(r->kind))
 		text_add(t, ", %s", redop_name(r->redop));
 	add_root(t, r);
+	if (r->captured)
+		text_add(t, ", captured");
 }
 
 const char *record_name(const struct record *r)

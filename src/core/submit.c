@@ -26,6 +26,7 @@
 #include "core/redop.h"
 #include "core/split.h"
 #include "core/stream.h"
+#include "core/together.h"
 
 /* Of one rank or several: made for each, so that one does not loop over one. */
 #define EACH static inline __attribute__((always_inline))
@@ -154,6 +155,8 @@ struct failure {
 	bool captured; /* the streams are being captured: nothing runs now */
 	bool queued;   /* something may have been queued, on any of the ranks */
 	bool ended;    /* so that it had to be the end of the clique */
+	bool meets;    /* all ranks of the process launch it, or none */
+	bool comes_last; /* with this call all have called it */
 };
 
 /* Keep the first. */
@@ -417,7 +420,8 @@ EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (op_is_collective(&ops[i]))
-			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns);
+			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns,
+			           &f->comes_last);
 	f->ended = rc == COHORT_MISMATCH;
 	return rc;
 }
@@ -446,7 +450,6 @@ static int launch_captured(struct cohort_comm *comms, int n,
 	if (f->what)
 		return fail(comms, ops, ticket, f);
 	for (i = 0; i < n; i++) {
-		recorder_set_captured(&comms[i].recorder, ticket);
 		set_done(&comms[i], ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,
 		                          memory_order_relaxed);
@@ -454,16 +457,50 @@ static int launch_captured(struct cohort_comm *comms, int n,
 	return COHORT_OK;
 }
 
+/* Wait until all ranks of the process have called, but no longer than a caller with
+ * host memory wants to wait: its call has to go on without it. */
+EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
+              struct failure *f)
+{
+	int rc = together_await(comms, n,
+	                        atomic_load_explicit(&comms->collectives,
+	                                             memory_order_relaxed),
+	                        f->comes_last,
+	                        ops->staged ? ops->staged->deadline_ns
+	                                    : COHORT_FOREVER);
+
+	if (rc != COHORT_TIMED_OUT)
+		return rc;
+	f->meets = false;
+	return COHORT_OK;
+}
+
+/* With all ranks met, or where they need not. */
+EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
+                    uint64_t ticket, struct failure *f)
+{
+	launch_and_mark(comms, n, ops, ticket, f);
+	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
+}
+
 /* The native part, after which the others wait for this rank. */
 EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
                 uint64_t ticket, struct failure *f)
 {
+	int rc = COHORT_OK;
+
 	if (ops->kind == OP_SPLIT)
 		return launch_split(comms, ops, ticket, f);
 	if (f->captured)
 		return launch_captured(comms, n, ops, ticket, f);
-	launch_and_mark(comms, n, ops, ticket, f);
-	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
+	if (f->meets)
+		rc = meet(comms, n, ops, f);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = launch_now(comms, n, ops, ticket, f);
+	if (f->meets)
+		together_leave(comms->clique, n);
+	return rc;
 }
 
 /* Note what is done of what was called before. */
@@ -481,13 +518,18 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
                        struct failure *f, uint64_t *ticket_out)
 {
 	/* Of several ranks the one thread calls the same for each. */
-	const uint32_t digest = agree_digest(ops);
+	const struct clique *q = comms->clique;
+	uint32_t digest = agree_digest(ops);
 	uint64_t now, ticket;
 	int i, rc = COHORT_OK;
 
 	rc = capture_check(comms, n, ops, &f->captured);
 	if (rc != COHORT_OK)
 		return rc;
+	f->meets = q->together && digest && !f->captured && q->world > 1;
+	/* Others would wait for a launch that does not come now. */
+	if (q->together && digest && f->captured)
+		digest += digest < UINT32_MAX ? 1 : 2;
 	/* One thread that calls for several ranks has no lists. */
 	if (n == 1 && ops->n > 1)
 		rc = many_prepare(comms, ops, f->captured);
@@ -508,6 +550,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		               atomic_load_explicit(&comms[i].tid,
 		                                    memory_order_relaxed),
 		               now);
+		if (f->captured)
+			recorder_set_captured(&comms[i].recorder, ticket);
 	}
 	rc = agree_all(comms, n, ops, digest, ticket, now, f);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
@@ -515,6 +559,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 			pair_publish(&comms[i], &ops[i], ticket, now);
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, f);
+	if (f->meets)
+		now = clock_quick();
 	for (i = 0; i < n; i++) {
 		recorder_end(&comms[i].recorder, ticket, rc);
 		/* Nothing was before it. */

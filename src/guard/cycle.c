@@ -11,7 +11,7 @@ static bool is_held(const struct rank_snapshot *r)
 /* True if @r has come to the front, which it has called. */
 static bool is_at_front(const struct snapshot *s, const struct rank_snapshot *r)
 {
-	return r->started || r->in_call || !s->starts_are_marked;
+	return r->started || r->in_call || r->meets || !s->starts_are_marked;
 }
 
 static bool waits_in_front(const struct snapshot *s,

@@ -116,12 +116,14 @@ static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	/* A record that is gone is of an operation that is done. */
 	if (recorder_read(&c->recorder, ticket, &r->call))
 		r->in_call = r->call.outcome == COHORT_TIMED_OUT;
+	r->meets = r->in_call && atomic_load(&c->meeting) == front;
+	r->in_call &= !r->meets;
 	r->done = comm_ticket_done(c, ticket);
 	if (!is_there || !agree_has(c, front)) {
 		/* The call that is so many later has taken the slot: this one
 		 * is done. */
 		r->done = true;
-		r->in_call = false;
+		r->in_call = r->meets = false;
 		r->call.ticket = 0;
 		r->arrived_ns = former->arrived_ns;
 		r->limits = (struct limits){ COHORT_FOREVER, COHORT_FOREVER };
@@ -227,6 +229,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->paused = atomic_load(&q->paused) > 0;
 	s->resumed_ns = atomic_load(&q->resumed_ns);
 	take(s, q);
+	s->split_tid = atomic_load(&q->split_tid);
 	s->closing = cause_any(q->end) && !clique_cause(q);
 	s->reaping = atomic_load(&q->reaping);
 	s->reaping_rank = atomic_load(&q->reaping_rank);

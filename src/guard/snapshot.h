@@ -26,6 +26,7 @@ struct rank_snapshot {
 
 	/* Of the front. */
 	bool joined;  /* has called it; the rest is 0 if not */
+	bool meets;   /* waits for the other ranks' calls before it launches */
 	bool in_call; /* its native call has not returned */
 	bool started;
 	bool done;
@@ -152,6 +153,7 @@ struct snapshot {
 	int size;  /* ranks in this process */
 	int world; /* ranks in all */
 	uint64_t abort_ns;
+	int split_tid; /* the thread that has split the group, 0: none has */
 	unsigned warn_percent;
 	uint64_t slow_ns; /* 0: nothing is */
 	bool starts_are_marked;

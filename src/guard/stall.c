@@ -39,7 +39,7 @@ static int kind_of(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	if (!r->joined)
 		return stall_absence(r);
-	if (r->in_call || (s->starts_are_marked && !r->started))
+	if (r->in_call || r->meets || (s->starts_are_marked && !r->started))
 		return COHORT_VERDICT_NOT_STARTED;
 	return COHORT_VERDICT_NOT_FINISHED;
 }
@@ -116,7 +116,12 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 static void add_progress(struct text *t, const struct snapshot *s,
                          const struct rank_snapshot *r)
 {
-	if (r->in_call) {
+	if (r->meets) {
+		text_add(t, s->all_joined
+		                    ? " has called, and is about to launch"
+		                    : " has called, and waits for the other "
+		                      "ranks' calls to launch it with them");
+	} else if (r->in_call) {
 		text_add(t, " has been inside %s for ",
 		         record_native_name(&r->call));
 		phrase_age(t, s, r->arrived_ns);
@@ -184,6 +189,44 @@ static void add_order(struct text *t, const struct snapshot *s)
 	text_add(t, " has called that, ");
 	phrase_age(t, s, b->there_ns);
 	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");
+}
+
+/* The first rank that is missing only as the thread that would call for it waits in
+ * the call of another one, which is *@caller; NULL: none is. */
+static const struct rank_snapshot *
+find_held(const struct snapshot *s, const struct rank_snapshot **caller)
+{
+	const struct rank_snapshot *r, *end = s->ranks + s->size;
+	int tid;
+
+	for (r = s->ranks; r < end; r++) {
+		tid = r->tid ? r->tid : s->split_tid;
+		for (*caller = s->ranks; *caller < end && !r->joined; ++*caller)
+			if ((*caller)->meets && (*caller)->tid == tid)
+				return r;
+	}
+	return NULL;
+}
+
+/* One thread that calls for several ranks in turn cannot meet itself. */
+static void add_held(struct text *t, const struct snapshot *s)
+{
+	const struct rank_snapshot *caller, *r = find_held(s, &caller);
+
+	if (!r)
+		return;
+	if (r->tid)
+		text_add(t, "; rank %d was last called by this very thread",
+		         r->rank);
+	else
+		text_add(t,
+		         "; rank %d was never called, and this very thread has "
+		         "split the group",
+		         r->rank);
+	text_add(t,
+	         ", which waits in the call of rank %d: one thread for several "
+	         "ranks takes a group-level call, or options.launch ahead",
+	         caller->rank);
 }
 
 /* What says that not all are described. */
@@ -293,6 +336,7 @@ void stall_front(const struct snapshot *s, const struct due *due,
 	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
 	rank_set_spell(t, v->missing);
 	add_others(t, s, v);
+	add_held(t, s);
 	if (circle.n)
 		stall_add_circle(t, s, &circle);
 	else if (v->kind == COHORT_VERDICT_ORDER)

@@ -39,6 +39,8 @@ struct platform {
 	                         is current already */
 	bool starts_are_marked; /* a mark is cheap enough for one more before
 	                           each collective */
+	bool launches_ahead; /* a rank's collective that waits for its peers keeps
+	                        no memory operation from its end */
 	bool has_captures;      /* the program may capture its streams into
 	                           graphs */
 	bool memory_is_host; /* a device's memory is the host's, and what works

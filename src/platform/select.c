@@ -190,8 +190,13 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 	all.size = info->size;
 	all.platform = platform;
 	all.status = probe(&all, &p);
-	if (all.status == COHORT_OK)
+	if (all.status == COHORT_OK) {
 		fill_versions(p, &all);
+		all.launch = p->launches_ahead ? COHORT_LAUNCH_AHEAD
+		                               : COHORT_LAUNCH_TOGETHER;
+		if (environment_launch(&all.launch) != COHORT_OK)
+			all.launch = COHORT_LAUNCH_DEFAULT;
+	}
 	all.notes = notes_of(all.notes, detour_from(asked, platform));
 	sized_fill(info, info->size, &all, sizeof(all));
 	return COHORT_OK;

@@ -22,6 +22,7 @@ static const struct platform host_platform = {
 	.has_no_contexts = true,
 	.starts_are_marked = true,
 	.memory_is_host = true,
+	.launches_ahead = true,
 #define HOST_ENTRY(since, result, name, parameters, arguments)                 \
 	.name = host_##name,
 	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/together.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "core/clique.h"
+#include "core/window.h"
+
+/*
+ * The word: above how many ranks are left to launch the collective that was opened
+ * last, how many have launched the next one ahead, whether all is cancelled, and the
+ * number of the one that was opened.
+ */
+#define COUNT_BITS 11
+#define LEFT UINT64_C(1)
+#define AHEAD (LEFT << COUNT_BITS)
+#define GIVEN_UP (AHEAD << COUNT_BITS)
+#define NUMBER (GIVEN_UP << 1)
+
+_Static_assert(COHORT_MAX_RANKS < 1 << COUNT_BITS, "all ranks can be counted");
+
+static uint64_t left_of(uint64_t word)
+{
+	return word / LEFT % (1 << COUNT_BITS);
+}
+
+static uint64_t ahead_of(uint64_t word)
+{
+	return word / AHEAD % (1 << COUNT_BITS);
+}
+
+/* True if @number, or a later one, was opened: they are never far apart. */
+static bool has_opened(uint64_t word, uint64_t number)
+{
+	return (int64_t)(word / NUMBER * NUMBER - number * NUMBER) >= 0;
+}
+
+static uint64_t load_word(const struct clique *q)
+{
+	/* Acquire: what the others did before they were counted in. */
+	return atomic_load_explicit(&q->opened, memory_order_acquire);
+}
+
+/* Store @with in place of *@word, or what it is now in that. */
+static bool swap(struct clique *q, uint64_t *word, uint64_t with)
+{
+	return atomic_compare_exchange_weak(&q->opened, word, with);
+}
+
+/* False if a rank has cancelled it. */
+static bool set_opened(struct clique *q, uint64_t number)
+{
+	uint64_t word = load_word(q), left;
+
+	do {
+		if (word & GIVEN_UP)
+			return false;
+		left = (uint64_t)q->size - ahead_of(word);
+	} while (!swap(q, &word, number * NUMBER | left * LEFT));
+	return true;
+}
+
+/* False if it was opened first. */
+static bool cancel(struct clique *q, uint64_t number)
+{
+	uint64_t word = load_word(q);
+
+	do
+		if (has_opened(word, number))
+			return false;
+	while (!swap(q, &word, word | GIVEN_UP));
+	return true;
+}
+
+/* Not wait any more; false if it was opened, or cancelled, first. */
+static bool go_ahead(struct clique *q, uint64_t number)
+{
+	uint64_t word = load_word(q);
+
+	do
+		if (has_opened(word, number) || word & GIVEN_UP)
+			return false;
+	while (!swap(q, &word, word + AHEAD));
+	return true;
+}
+
+static int open_for_all(struct clique *q, uint64_t number)
+{
+	int rc = window_open(q);
+
+	if (rc != COHORT_OK) {
+		cancel(q, number);
+		return rc;
+	}
+	if (set_opened(q, number))
+		return COHORT_OK;
+	window_close(q);
+	return clique_error(q);
+}
+
+static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
+{
+	struct backoff b = backoff_among(q->world);
+
+	while (!has_opened(load_word(q), number)) {
+		if (clique_cause(q) && cancel(q, number))
+			return clique_error(q);
+		if (deadline_ns != COHORT_FOREVER &&
+		    clock_now() >= deadline_ns && go_ahead(q, number))
+			return COHORT_TIMED_OUT;
+		backoff_wait(&b, deadline_ns);
+	}
+	return COHORT_OK;
+}
+
+/* For the watchdog.  Relaxed: what a rank does is looked at again. */
+static void set_meeting(struct cohort_comm *comms, int n, uint64_t number)
+{
+	while (n--)
+		atomic_store_explicit(&comms[n].meeting, number,
+		                      memory_order_relaxed);
+}
+
+int together_await(struct cohort_comm *comms, int n, uint64_t number,
+                   bool comes_last, uint64_t deadline_ns)
+{
+	struct clique *q = comms->clique;
+	int rc;
+
+	set_meeting(comms, n, number);
+	rc = comes_last ? open_for_all(q, number)
+	                : await_opened(q, number, deadline_ns);
+	set_meeting(comms, n, 0);
+	return rc;
+}
+
+void together_leave(struct clique *q, int n)
+{
+	/* Acquire and release: the last one closes after all have launched. */
+	const uint64_t word =
+		atomic_fetch_sub_explicit(&q->opened, (uint64_t)n * LEFT,
+	                                  memory_order_acq_rel);
+
+	if (left_of(word) == (uint64_t)n)
+		window_close(q);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_TOGETHER_H
+#define CORE_TOGETHER_H
+
+/*
+ * Ranks launch together: nothing of a collective is launched before all ranks of the
+ * process have called it
+ *
+ * The ranks of a clique share one word.  The rank that is counted in last (agree())
+ * opens the launch window, then stores the collective's number in the word.  A rank
+ * that finds a cause while it waits stores that all is cancelled.  Both are one
+ * exchange of the word, and who comes second follows the first:
+ *
+ *	           last to call                 each rank counts down as
+ *	WAITING ----------------> OPENED k, n left ------------------> WAITING, k + 1
+ *	   |                                     it has launched
+ *	   | cause
+ *	   v
+ *	GIVEN_UP, for ever: the clique has ended
+ *
+ *  A. All ranks of the process launch a collective, or none of them does.
+ *  B. Before a collective is opened nothing of it is queued: an abort has no kernel to
+ *     end, and its buffers are free as soon as the call has answered.
+ *  C. From "opened" until the last rank has launched, the window is open (window.h):
+ *     no memory operation of the library comes in between.
+ *  D. A rank that gives up waiting at the deadline of its own call launches ahead of
+ *     the others: the one exception from A and B.  It is not counted among those left.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct clique;
+struct cohort_comm;
+
+/*
+ * together_await  - wait until all ranks of the process have called collective @number,
+ *                   as @comms, @n neighbouring ranks, have; @comes_last: they are the
+ *                   last that were counted in, and open it.  COHORT_OK: launch it, then
+ *                   together_leave(); the status of a cause: nothing of it is launched;
+ *                   COHORT_TIMED_OUT: it is @deadline_ns, launch it ahead
+ * together_leave  - these ranks have launched it, or failed to
+ *
+ * Inside the gates, one thread.
+ */
+int together_await(struct cohort_comm *comms, int n, uint64_t number,
+                   bool comes_last, uint64_t deadline_ns);
+void together_leave(struct clique *clique, int n);
+
+#endif
