@@ -29,7 +29,14 @@ static void close_two(void)
 
 TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 
-Test(handle, ends_what_is_in_flight_on_every_rank)
+/* For tests that call for the ranks in turn. */
+static void in_turn(void)
+{
+	close_two();
+	group = ranks_ahead(2, NULL, comms);
+}
+
+Test(handle, ends_what_is_in_flight_on_every_rank, .init = in_turn)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);
@@ -150,7 +157,7 @@ Test(handle, keeps_no_reference_to_the_reason)
 
 /* ---- a rank that gives up --------------------------------------------- */
 
-Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason)
+Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason, .init = in_turn)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);

@@ -70,7 +70,7 @@ static void warm(int n, int times)
 
 static void open_warm(int n)
 {
-	group = ranks_split(n, &o, comms);
+	group = ranks_ahead(n, &o, comms);
 	warm(n, WARM);
 }
 
@@ -454,10 +454,10 @@ Test(adaptive, the_configured_deadline_stays_the_limit)
 	o.deadlines.join_ns = FLOOR / 2;
 	o.deadlines.exec_ns = RANKS_SOON;
 	o.deadlines.first_ns = RANKS_SOON;
-	group = ranks_split(1, &o, comms);
+	group = ranks_ahead(1, &o, comms);
 	warm(1, WARM);
 	close_group();
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	t = ranks_sum(comms[0], &values[0]);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);

@@ -345,7 +345,7 @@ Test(mismatch, of_three_sides_names_them_all)
 Test(mismatch, is_told_without_the_ranks_that_have_not_called)
 {
 	struct cohort_comm *c[3];
-	struct cohort_group *group = ranks_split(3, NULL, c);
+	struct cohort_group *group = ranks_ahead(3, NULL, c);
 	struct cohort_cause cause;
 	int32_t a = 1, b = 2;
 	uint64_t t = ranks_sum(c[0], &a);
@@ -375,7 +375,7 @@ static void *call_maximum(void *comm)
 Test(mismatch, is_told_at_the_call_behind_it)
 {
 	struct cohort_comm *c[3];
-	struct cohort_group *group = ranks_split(3, NULL, c);
+	struct cohort_group *group = ranks_ahead(3, NULL, c);
 	const _Atomic uint64_t *word = &c[0]->clique->agreed[0];
 	struct cohort_cause cause;
 	int32_t a = 1, b = 1;

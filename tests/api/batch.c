@@ -31,6 +31,13 @@ static void close_all(void)
 
 TestSuite(batch, .init = open_all, .fini = close_all, .timeout = 60);
 
+/* For tests that call for the ranks in turn. */
+static void in_turn(void)
+{
+	close_all();
+	group = ranks_ahead(RANKS, NULL, c);
+}
+
 static int sum(struct cohort_comm *comm, int32_t *x)
 {
 	return cohort_all_reduce(comm, x, x, 1, COHORT_I32, COHORT_SUM, NULL,
@@ -39,7 +46,7 @@ static int sum(struct cohort_comm *comm, int32_t *x)
 
 /* ---- what it does ----------------------------------------------------- */
 
-Test(batch, is_one_operation_with_one_ticket)
+Test(batch, is_one_operation_with_one_ticket, .init = in_turn)
 {
 	int32_t a[RANKS] = { 1, 2, 3 }, b[RANKS] = { 40, 50, 60 },
 		all[RANKS][3];
@@ -80,7 +87,7 @@ Test(batch, is_one_operation_with_one_ticket)
 	}
 }
 
-Test(batch, of_nothing_is_done_in_stream_order)
+Test(batch, of_nothing_is_done_in_stream_order, .init = in_turn)
 {
 	uint64_t ticket;
 
@@ -136,7 +143,7 @@ static void barrier_of_all(void)
 		cr_assert_eq(cohort_synchronize(c[r], RANKS_SOON), COHORT_OK);
 }
 
-Test(batch, with_a_bad_call_is_refused_as_a_whole)
+Test(batch, with_a_bad_call_is_refused_as_a_whole, .init = in_turn)
 {
 	int32_t x = 7;
 	uint64_t ticket = 77;
@@ -157,7 +164,7 @@ Test(batch, with_a_bad_call_is_refused_as_a_whole)
 	cr_assert_eq(x, 7);
 }
 
-Test(batch, is_of_one_stream)
+Test(batch, is_of_one_stream, .init = in_turn)
 {
 	int32_t x = 7;
 	void *stream = cohort_comm_stream(c[0]);
@@ -171,7 +178,7 @@ Test(batch, is_of_one_stream)
 	barrier_of_all();
 }
 
-Test(batch, has_one_ticket)
+Test(batch, has_one_ticket, .init = in_turn)
 {
 	int32_t x = 7;
 	uint64_t ticket = 77;
@@ -186,7 +193,7 @@ Test(batch, has_one_ticket)
 	barrier_of_all();
 }
 
-Test(batch, is_not_for_copies)
+Test(batch, is_not_for_copies, .init = in_turn)
 {
 	int32_t x = 7, y = 8;
 
@@ -229,7 +236,7 @@ static void *intrude(void *arg)
 	return NULL;
 }
 
-Test(batch, is_its_threads)
+Test(batch, is_its_threads, .init = in_turn)
 {
 	pthread_t thread;
 
@@ -255,7 +262,7 @@ static void *bind_for_a_while(void *arg)
 	return NULL;
 }
 
-Test(batch, is_still_open_after_an_end_that_another_owner_refuses)
+Test(batch, is_still_open_after_an_end_that_another_owner_refuses, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 2, 3 };
 	pthread_t thread;
@@ -430,7 +437,7 @@ static void fail_at(const char *function, unsigned long n, const char *says)
 
 	real = place_table();
 	platform_override(failing_wrap(real));
-	g = ranks_split(2, NULL, comm);
+	g = ranks_ahead(2, NULL, comm);
 	cr_assert_eq(three_sums(comm[1], x[1]), COHORT_OK);
 	failing_at(function, n, ncclSystemError, cudaErrorLaunchFailure);
 	cr_assert_neq(three_sums(comm[0], x[0]), COHORT_OK);

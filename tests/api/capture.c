@@ -142,7 +142,7 @@ Test(capture, waits_for_no_ticket)
 	cudaStream_t other;
 	uint64_t ticket;
 
-	group = ranks_split(RANKS, &o, comms);
+	group = ranks_ahead(RANKS, &o, comms);
 	cr_assert_eq(table.cudaStreamCreate(&other), cudaSuccess);
 	ticket = ranks_sum(comms[0], &values[0]);
 	begin(other);
@@ -188,7 +188,7 @@ Test(capture, is_part_of_the_graph_where_it_is_allowed)
 	int r, i;
 
 	o.allow_capture = 1;
-	group = ranks_split(RANKS, &o, comms);
+	group = ranks_ahead(RANKS, &o, comms);
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
@@ -445,7 +445,7 @@ Test(capture, lists_of_a_graph_are_not_packed_into_what_others_use)
 
 	o.allow_capture = 1;
 	o.many = COHORT_MANY_FLAT;
-	group = ranks_split(RANKS, &o, comms);
+	group = ranks_ahead(RANKS, &o, comms);
 	for (r = 0; r < RANKS; r++) {
 		cr_assert_eq(table.cudaSetDevice(r), cudaSuccess);
 		cr_assert_eq(table.cudaStreamCreateWithFlags(
@@ -483,7 +483,7 @@ Test(capture, says_nothing_of_how_long_calls_take)
 	o.adaptive_factor = 2;
 	o.adaptive_warmup = 1;
 	o.adaptive_floor_ns = floor_ns;
-	group = ranks_split(RANKS, &o, comms);
+	group = ranks_ahead(RANKS, &o, comms);
 	for (r = 0; r < RANKS; r++) {
 		begin(own(r));
 		for (i = 0; i < 20; i++)

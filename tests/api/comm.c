@@ -29,6 +29,13 @@ static void close_two(void)
 
 TestSuite(comm, .init = open_two, .fini = close_two, .timeout = 30);
 
+/* For tests that call for the ranks in turn. */
+static void in_turn(void)
+{
+	close_two();
+	group = ranks_ahead(2, NULL, comms);
+}
+
 /* ---- ownership -------------------------------------------------------- */
 
 static void *call_barrier(void *rc)
@@ -47,7 +54,7 @@ static int from_another_thread(void *(*call)(void *))
 	return rc;
 }
 
-Test(comm, bound_is_for_its_thread_only)
+Test(comm, bound_is_for_its_thread_only, .init = in_turn)
 {
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_ALREADY);
@@ -157,7 +164,7 @@ static int reduce(const void *send, void *recv, size_t count, int type, int op,
 	return rc;
 }
 
-Test(comm, refuses_bad_arguments_by_name_and_value)
+Test(comm, refuses_bad_arguments_by_name_and_value, .init = in_turn)
 {
 	int32_t x = 0;
 
@@ -204,7 +211,7 @@ Test(comm, says_which_tensor_of_a_list_is_wrong)
 	       COHORT_INVALID, "tensors is NULL");
 }
 
-Test(comm, looks_only_at_the_buffers_that_a_rank_has)
+Test(comm, looks_only_at_the_buffers_that_a_rank_has, .init = in_turn)
 {
 	int32_t x = 9, y = 0;
 
@@ -225,7 +232,7 @@ Test(comm, looks_only_at_the_buffers_that_a_rank_has)
 	cr_assert_eq(y, 18);
 }
 
-Test(comm, takes_a_count_of_0_without_buffers)
+Test(comm, takes_a_count_of_0_without_buffers, .init = in_turn)
 {
 	uint64_t a, b;
 
@@ -241,7 +248,7 @@ Test(comm, takes_a_count_of_0_without_buffers)
 
 /* ---- barrier ---------------------------------------------------------- */
 
-Test(comm, a_barrier_holds_for_the_late_rank)
+Test(comm, a_barrier_holds_for_the_late_rank, .init = in_turn)
 {
 	uint64_t ticket, late;
 
@@ -296,7 +303,7 @@ Test(comm, memory_can_be_freed_after_an_abort)
 
 /* ---- the caller's device ---------------------------------------------- */
 
-Test(comm, leaves_the_current_device_alone)
+Test(comm, leaves_the_current_device_alone, .init = in_turn)
 {
 	const struct platform *p;
 	int32_t a = 1, b = 2;
@@ -323,7 +330,7 @@ Test(comm, leaves_the_current_device_alone)
 
 /* ---- leaving ---------------------------------------------------------- */
 
-Test(comm, closed_answers_state)
+Test(comm, closed_answers_state, .init = in_turn)
 {
 	int32_t a = 1, b = 2;
 	void *memory;
@@ -350,7 +357,7 @@ Test(leaving, is_undone_if_a_ticket_is_not_answered_in_time)
 
 	cohort_group_options_init(&o);
 	o.deadlines.close_ns = 1000 * 1000;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	ranks_sum(comms[0], &a);
 	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_TIMED_OUT);
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_OK);

@@ -201,7 +201,7 @@ static void close_group(void)
 
 Test(dump, has_what_is_done_and_what_is_not)
 {
-	group = ranks_split(3, &o, comms);
+	group = ranks_ahead(3, &o, comms);
 	sum_all(3);
 	cohort_tag(comms[0], "step \"2\"");
 	ranks_sum(comms[0], &values[0]);
@@ -246,7 +246,7 @@ Test(dump, tells_what_is_behind_what_hangs_in_every_stream)
 	uint64_t t;
 	int i;
 
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	cr_assert_eq(p->cudaSetDevice(cohort_comm_device(comms[0])),
 	             cudaSuccess);
 	cr_assert_eq(p->cudaStreamCreateWithFlags(&stream,
@@ -393,7 +393,7 @@ Test(dump, goes_on_behind_a_file_that_cannot_be_written)
 {
 	char path[512];
 
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	cr_assert(find_file("fr_dp_g1_rank_0.json", path, sizeof(path)));
 	cr_assert_eq(unlink(path), 0);
@@ -531,7 +531,7 @@ Test(dump, is_written_with_a_verdict)
 
 	o.dump_directory = folder;
 	o.deadlines.join_ns = 20000000;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
@@ -560,7 +560,7 @@ Test(dump, of_a_verdict_is_not_replaced_by_what_is_asked_for)
 	o.dump_signal = SIGUSR2;
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = RANKS_SOON / 10;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2); /* the first may take longer */
 	ranks_sum(comms[0], &values[0]);
 	await_text(merged, "\"missing\":[1]");
@@ -592,7 +592,7 @@ Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 	o.dump_directory = folder;
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = 20000000;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2); /* the first may take longer */
 	ranks_sum(comms[0], &values[0]);
 	for (i = 0; i < 3; i++)
@@ -609,7 +609,7 @@ Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 Test(dump, is_not_written_at_a_peaceful_end)
 {
 	o.dump_directory = folder;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	close_group();
 	cr_assert_not(is_there("fr_dp_g1_merged.json"));

@@ -367,6 +367,7 @@ Test(group, splits_after_group_calls_and_tickets_go_on)
 	struct cohort_comm *comms[2];
 	uint64_t before = 0, after;
 
+	ranks_launch_ahead();
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, NULL, &before),
 	             COHORT_OK);
@@ -385,7 +386,7 @@ Test(group, splits_after_group_calls_and_tickets_go_on)
 Test(group, close_waits_for_what_is_in_flight)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	int32_t a = 1, b = 2;
 
 	ranks_fault(1, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
@@ -405,7 +406,7 @@ Test(group, close_aborts_what_does_not_finish_in_time)
 
 	cohort_group_options_init(&o);
 	o.deadlines.close_ns = 1000 * 1000;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	ranks_sum(comms[1], &a);
 	expect(cohort_group_close(group), COHORT_ABORTED, "rank 1 in flight");
 }

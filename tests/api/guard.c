@@ -152,7 +152,7 @@ static void is_refused(pid_t (*way)(void), struct cohort_group *group,
 Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	struct cohort_abort *handle = cohort_comm_abort_handle(comms[0]);
 	int32_t a = 1, b = 2;
 	size_t i;
@@ -625,7 +625,7 @@ Test(guard, native_calls_are_let_in_one_thread_at_a_time)
 Test(guard, an_abort_waits_for_who_is_in_native_calls)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[1], &a);
 	void *native;
@@ -666,7 +666,7 @@ static void *bind_and_exit(void *arg)
 Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	struct mortal m = { .comm = comms[1] };
 	struct cohort_cause cause;
 	int32_t a = 1, b = 2;
@@ -693,7 +693,7 @@ Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
 Test(guard, a_thread_that_has_unbound_leaves_in_peace)
 {
 	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	struct mortal m = { .comm = comms[1], .unbind = true };
 	int32_t a = 1;
 	pthread_t thread;

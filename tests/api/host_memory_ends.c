@@ -35,7 +35,7 @@ TestSuite(host_memory_ends, .init = set_up, .timeout = 60);
 
 static void open_ranks(void)
 {
-	group = ranks_split(RANKS, &o, comms);
+	group = ranks_ahead(RANKS, &o, comms);
 }
 
 static int32_t *data_of(int32_t value)

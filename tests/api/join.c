@@ -95,6 +95,7 @@ Test(join, ranks_in_threads_are_one_communicator)
 	int32_t x[3];
 	int r;
 
+	ranks_launch_ahead();
 	start_all(j, 3, &id);
 	join_all(j, 3);
 	for (r = 0; r < 3; r++) {
@@ -152,6 +153,7 @@ Test(join, any_handle_ends_all)
 	int32_t x = 1;
 	uint64_t t;
 
+	ranks_launch_ahead();
 	start_all(j, 2, &id);
 	join_all(j, 2);
 	t = ranks_sum(j[0].comm, &x);
@@ -173,6 +175,7 @@ Test(join, the_watchdog_and_the_agreement_know_ranks_by_their_numbers)
 	uint64_t t;
 	int r;
 
+	ranks_launch_ahead();
 	for (r = 0; r < 3; r++)
 		j[r].join_ns = 20000000;
 	start_all(j, 3, &id[0]);

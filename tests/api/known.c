@@ -142,7 +142,7 @@ Test(known, are_not_called_natively_where_the_platform_keeps_them)
 {
 	int i;
 
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	cr_assert_eq(reductions(0, COHORT_SUM), TENSORS);
 	for (i = 0; i < 10; i++)
 		cr_assert_eq(reductions(0, COHORT_SUM), again());
@@ -154,7 +154,7 @@ Test(known, are_known_one_beside_the_other)
 	unsigned long calls = 0;
 	int i, at;
 
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	for (i = 0; i < 3; i++)
 		for (at = 0; at < 8; at++)
 			calls += reductions(at, COHORT_SUM);
@@ -167,7 +167,7 @@ Test(known, are_forgotten_for_others)
 {
 	int i, at;
 
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	for (i = 0; i < 2; i++)
 		for (at = 0; at < LISTS; at++)
 			reductions(at, COHORT_SUM);
@@ -178,7 +178,7 @@ Test(known, are_new_when_anything_in_them_is)
 {
 	int r;
 
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	reductions(0, COHORT_SUM);
 	cr_assert_eq(reductions(0, COHORT_MAX), TENSORS);
 	cr_assert_eq(reductions(0, COHORT_MAX), again());
@@ -201,7 +201,7 @@ Test(known, are_called_while_they_are_in_flight)
 	uint64_t tickets[RANKS];
 	int i, r;
 
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	reductions(0, COHORT_SUM);
 	for (i = 0; i < 3; i++) {
 		for (r = 0; r < RANKS; r++)
@@ -224,7 +224,7 @@ Test(known, are_on_the_stream_of_the_call)
 	cudaStream_t other[RANKS];
 	int i, r;
 
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	for (r = 0; r < RANKS; r++) {
 		cr_assert_eq(p->cudaSetDevice(cohort_comm_device(c[r])),
 		             cudaSuccess);
@@ -254,7 +254,7 @@ Test(known, are_on_the_stream_of_the_call)
 
 Test(known, are_checked_when_they_have_changed)
 {
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	reductions(0, COHORT_SUM);
 	reductions(0, COHORT_SUM);
 	list[0][0][4].type = 99;
@@ -280,7 +280,7 @@ Test(known, differences_are_told_by_the_tensor)
 
 	cohort_group_options_init(&o);
 	o.recorder_slots = 16;
-	group = ranks_split(RANKS, &o, c);
+	group = ranks_ahead(RANKS, &o, c);
 	for (i = 0; i < 100; i++)
 		reductions(i % 3, COHORT_SUM);
 	for (i = 0; i < 100; i++)
@@ -305,7 +305,7 @@ Test(known, faults_find_their_operation)
 	uint64_t ticket;
 	int i;
 
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	for (i = 0; i < 4; i++)
 		reductions(0, COHORT_SUM);
 	ranks_fault(1, 5 * TENSORS + 7, COHORT_FAULT_ERROR, 1);

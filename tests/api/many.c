@@ -403,7 +403,7 @@ Test(many, of_three_ranks_in_all_ways)
 Test(many, is_refused_with_the_tensor_named)
 {
 	struct cohort_comm *c[2];
-	struct cohort_group *group = ranks_split(2, NULL, c);
+	struct cohort_group *group = ranks_ahead(2, NULL, c);
 	int32_t x[8] = { 0 };
 	struct cohort_tensor list[] = { { x, x, 1, COHORT_I32 },
 		                        { x + 1, x + 1, 1, COHORT_I32 },

@@ -48,7 +48,7 @@ TestSuite(many_ways, .init = set_up, .timeout = 60);
 
 static void open_all(void)
 {
-	group = ranks_split(2, &o, c);
+	group = ranks_ahead(2, &o, c);
 }
 
 static int reduce(int rank, size_t n, void *stream, uint64_t *ticket)

@@ -56,8 +56,8 @@ Test(neighbours, work_side_by_side)
 Test(neighbours, end_each_by_itself)
 {
 	struct cohort_comm *a[RANKS], *b[RANKS];
-	struct cohort_group *first = ranks_split(RANKS, NULL, a);
-	struct cohort_group *second = ranks_split(RANKS, NULL, b);
+	struct cohort_group *first = ranks_ahead(RANKS, NULL, a);
+	struct cohort_group *second = ranks_ahead(RANKS, NULL, b);
 	int32_t x = 1, y = 2, z = 3;
 	uint64_t hung = ranks_sum(a[0], &x), t;
 
@@ -130,8 +130,8 @@ Test(neighbours, that_are_aborted_have_raised_their_flags_before_any_is_freed)
 	int i;
 
 	install();
-	first = ranks_split(RANKS, NULL, a);
-	second = ranks_split(RANKS, NULL, b);
+	first = ranks_ahead(RANKS, NULL, a);
+	second = ranks_ahead(RANKS, NULL, b);
 	hung = ranks_sum(b[0], &y);
 	is_held = true;
 	cohort_group_abort(first, "first");

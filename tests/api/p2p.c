@@ -331,7 +331,7 @@ Test(p2p, of_a_count_of_0_waits_for_its_peer)
 Test(p2p, refuses_bad_arguments_by_name_and_value)
 {
 	struct cohort_comm *c[2];
-	struct cohort_group *group = ranks_split(2, NULL, c);
+	struct cohort_group *group = ranks_ahead(2, NULL, c);
 	int32_t x[4] = { 0 };
 	uint64_t ticket = 77;
 
@@ -633,6 +633,7 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 
 Test(p2p, in_a_batch_with_a_collective_it_is_still_the_one_that_is_missing)
 {
+	ranks_launch_ahead();
 	stall(sum_and_send, NULL,
 	      (struct cohort_deadlines){ .first_ns = SHORT });
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
@@ -738,7 +739,7 @@ Test(p2p, an_abort_ends_every_call)
 	uint64_t ticket = 0;
 
 	for (i = 0; i < 5; i++) {
-		group = ranks_split(2, NULL, c);
+		group = ranks_ahead(2, NULL, c);
 		if (i == 0)
 			rc = cohort_gather(c[0], memory[0].send, memory[0].recv,
 			                   1, COHORT_I32, 0, NULL, &ticket);

@@ -28,6 +28,13 @@ static void close_all(void)
 
 TestSuite(redop, .init = open_all, .fini = close_all, .timeout = 60);
 
+/* For tests that call for the ranks in turn. */
+static void in_turn(void)
+{
+	close_all();
+	group = ranks_ahead(RANKS, NULL, c);
+}
+
 static int create(int r, int32_t factor)
 {
 	int op = -1;
@@ -44,7 +51,7 @@ static int all_reduce(int r, int32_t *x, int op)
 	                         cohort_comm_stream(c[r]), NULL);
 }
 
-Test(redop, multiplies_each_ranks_part_by_its_own)
+Test(redop, multiplies_each_ranks_part_by_its_own, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 2, 3 };
 	int r, op[RANKS];
@@ -62,7 +69,7 @@ Test(redop, multiplies_each_ranks_part_by_its_own)
 	}
 }
 
-Test(redop, works_in_every_reduction_and_in_a_batch)
+Test(redop, works_in_every_reduction_and_in_a_batch, .init = in_turn)
 {
 	int32_t x[RANKS][RANKS], y[RANKS] = { -1, -1, -1 }, z[RANKS];
 	int r, i, op[RANKS];
@@ -89,7 +96,7 @@ Test(redop, works_in_every_reduction_and_in_a_batch)
 }
 
 /* The scalar is on the device, and read when the operation runs. */
-Test(redop, reads_a_scalar_of_the_device_when_it_runs)
+Test(redop, reads_a_scalar_of_the_device_when_it_runs, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 1, 1 }, five = 5;
 	void *scalar[RANKS];

@@ -578,7 +578,7 @@ Test(reducer, options_of_a_caller_of_another_version)
 
 Test(reducer, calls_out_of_place_are_refused)
 {
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	const struct cohort_parameter p[2] = { { "a", NULL, 1, COHORT_F32 },
 		                               { "b", NULL, 1, COHORT_F32 } };
 	struct cohort_reducer *r, *other;

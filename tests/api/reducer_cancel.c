@@ -31,7 +31,7 @@ static void open_all(void)
 {
 	int r;
 
-	group = ranks_split(RANKS, NULL, comms);
+	group = ranks_ahead(RANKS, NULL, comms);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(model_open(&ranks[r], &model, comms[r]), COHORT_OK,
 		             "%s", cohort_last_error());

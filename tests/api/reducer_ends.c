@@ -52,7 +52,7 @@ static void open_for(uint64_t join_ns)
 	o.deadlines.first_ns = o.deadlines.join_ns = join_ns;
 	o.on_verdict = keep;
 	o.warn_percent = 100;
-	group = ranks_split(RANKS, &o, comms);
+	group = ranks_ahead(RANKS, &o, comms);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(model_open(&ranks[r], &model, comms[r]), COHORT_OK,
 		             "%s", cohort_last_error());
@@ -429,7 +429,7 @@ Test(reducer_ends, lists_that_differ)
 	struct cohort_reducer *r[RANKS];
 	int k, rc;
 
-	group = ranks_split(RANKS, NULL, comms);
+	group = ranks_ahead(RANKS, NULL, comms);
 	for (k = 0; k < RANKS; k++) {
 		p.gradient = x[k];
 		p.count = k == 1 ? 4 : 3;

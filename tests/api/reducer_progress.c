@@ -67,7 +67,7 @@ static void open_all(void)
 	table.progress = progress;
 	table.flush = flush; /* nothing goes on at once by itself */
 	platform_override(&table);
-	group = ranks_split(RANKS, NULL, comms);
+	group = ranks_ahead(RANKS, NULL, comms);
 	cohort_reducer_options_init(&o);
 	o.first_bytes = 1; /* the last has a bucket for itself */
 	o.keep_plan = 1;

@@ -85,6 +85,13 @@ static void close_all(void)
 
 TestSuite(registered, .init = open_all, .fini = close_all, .timeout = 60);
 
+/* For tests that call for the ranks in turn. */
+static void in_turn(void)
+{
+	close_all();
+	group = ranks_ahead(RANKS, NULL, c);
+}
+
 Test(registered, memory_is_freed_after_nccl_was_told)
 {
 	void *memory = NULL;
@@ -117,7 +124,7 @@ Test(registered, memory_of_the_callers_is_deregistered_once)
 	cr_assert_eq(removed, 1);
 }
 
-Test(registered, is_nothing_that_nccl_refuses)
+Test(registered, is_nothing_that_nccl_refuses, .init = in_turn)
 {
 	void *memory = NULL, *registration = NULL;
 	char own[10];
@@ -157,7 +164,7 @@ Test(registered, refuses_bad_arguments_by_name_and_value)
 }
 
 /* What was registered goes with the communicator: nothing is asked of that. */
-Test(registered, memory_is_freed_after_an_abort)
+Test(registered, memory_is_freed_after_an_abort, .init = in_turn)
 {
 	void *memory, *registration, *none = NULL;
 	int32_t x = 1;

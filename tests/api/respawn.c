@@ -37,7 +37,7 @@ TestSuite(respawn, .init = set_up, .timeout = 60);
 
 static void open_ended(int n)
 {
-	group = ranks_split(n, &o, comms);
+	group = ranks_ahead(n, &o, comms);
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
 }
 
@@ -84,6 +84,7 @@ Test(respawn, renumbers_the_ranks_that_are_left)
 	const int devices[] = { 7, 1, 5, 3 };
 	int now[4], r;
 
+	ranks_launch_ahead();
 	place_need(8);
 	o.platform = place_platform();
 	ranks_must(cohort_group_open(devices, 4, &o, &group), "open");
@@ -193,7 +194,7 @@ Test(respawn, leaves_former_tickets_their_answers)
 	uint64_t done, cut;
 	void *memory;
 
-	group = ranks_split(2, &o, former);
+	group = ranks_ahead(2, &o, former);
 	ranks_must(cohort_alloc(former[0], 16, &memory), "alloc");
 	done = ranks_sum(former[0], &values[0]);
 	ranks_sum(former[1], &values[1]);
@@ -293,7 +294,7 @@ static void expect_refused(int rc, const int *lost, int n, const char *text)
 
 Test(respawn, is_refused_while_the_group_lives)
 {
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	expect_refused(COHORT_STATE, NULL, 0,
 	               "the group has not ended: there is nothing to respawn");
 	ranks_sum(comms[0], &values[0]);
@@ -402,7 +403,7 @@ Test(respawn, drops_the_rank_that_a_wedged_generation_hangs_on)
 
 	o.deadlines.abort_ns = 400 * MS;
 	stuck_install();
-	group = ranks_split(3, &o, comms);
+	group = ranks_ahead(3, &o, comms);
 	stuck_at("ncclAllReduce", 1);
 	pthread_create(&thread, NULL, sum_on_rank_1, comms[1]);
 	stuck_await();
@@ -431,7 +432,7 @@ Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
 {
 	o.deadlines.abort_ns = 400 * MS;
 	stuck_install();
-	group = ranks_split(3, &o, comms);
+	group = ranks_ahead(3, &o, comms);
 	stuck_at("ncclCommAbort", 1);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
 	stuck_await();

@@ -27,7 +27,7 @@ TestSuite(snapshot, .timeout = 60);
 
 static void open_ranks(void)
 {
-	group = ranks_split(RANKS, NULL, comms);
+	group = ranks_ahead(RANKS, NULL, comms);
 }
 
 static void look(void)

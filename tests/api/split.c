@@ -159,7 +159,7 @@ Test(split, waits_for_what_is_in_flight)
 Test(split, refuses_bad_arguments_by_name_and_value)
 {
 	struct cohort_comm *c[2], *child = NULL;
-	struct cohort_group *group = ranks_split(2, NULL, c);
+	struct cohort_group *group = ranks_ahead(2, NULL, c);
 	int32_t a = 1, b = 2;
 
 	expect(cohort_comm_split(NULL, 0, 0, &child), COHORT_INVALID,
@@ -293,6 +293,7 @@ Test(split, with_work_in_flight_is_waited_for_at_the_close)
 	struct cohort_group *group = ranks_open(2, NULL);
 	int32_t x[2] = { 1, 2 };
 
+	ranks_launch_ahead();
 	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
 	ranks_sum(children[0], &x[0]);
 	ranks_sum(children[1], &x[1]);
@@ -307,6 +308,7 @@ Test(split, with_work_that_hangs_is_cut_short_at_the_close)
 	struct cohort_group *group;
 	int32_t x = 1;
 
+	ranks_launch_ahead();
 	cohort_group_options_init(&o);
 	o.deadlines.close_ns = 5 * 1000 * 1000;
 	group = ranks_open(2, &o);

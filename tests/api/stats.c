@@ -43,7 +43,7 @@ static void sum_of_both(void)
 
 Test(stats, count_what_a_rank_has_called)
 {
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	struct cohort_stats s;
 	int32_t x = 0;
 	int i;
@@ -72,7 +72,7 @@ Test(stats, count_what_the_recorder_has_lost)
 
 	cohort_group_options_init(&o);
 	o.recorder_slots = 16;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	for (i = 0; i < 20; i++)
 		sum_of_both();
 	cr_assert_eq(stats_of(1).lost_records, 4);
@@ -87,7 +87,7 @@ Test(stats, count_verdicts_by_their_kind)
 
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 20 * MS;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_of_both();
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
@@ -102,7 +102,7 @@ Test(stats, count_verdicts_by_their_kind)
 
 Test(stats, know_older_and_newer_callers)
 {
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	struct {
 		struct cohort_stats s;
 		uint64_t more;
@@ -153,7 +153,7 @@ Test(stats, are_text_for_prometheus)
 
 	cohort_group_options_init(&o);
 	o.name = "d\"p";
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_of_both();
 	ranks_must(cohort_comm_native_enter(comms[1], &native), "enter");
 	write_text(group);
@@ -307,7 +307,7 @@ Test(stats, what_is_slow_is_told_once_and_goes_on)
 	o.slow_ns = 20 * MS;
 	o.deadlines.first_ns = COHORT_FOREVER;
 	o.deadlines.join_ns = COHORT_FOREVER;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	ranks_sum(comms[0], &values[0]);
 	await_told();
 	cr_assert_eq(slow.stage, COHORT_STAGE_SLOW);
@@ -347,7 +347,7 @@ Test(stats, an_end_in_peace_is_told_to_nobody)
 	sem_init(&is_told, 0, 0);
 	o.on_abort = keep_cause;
 	o.user = &is_told;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_of_both();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	cr_assert_eq(ended.status, COHORT_OK);

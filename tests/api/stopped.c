@@ -51,7 +51,7 @@ static void open_warm(void)
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = o.deadlines.exec_ns = DEADLINE;
 	o.warn_percent = 100;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	for (r = 0; r < 2; r++)
 		ranks_sum(comms[r], &values[r]);
 	for (r = 0; r < 2; r++)

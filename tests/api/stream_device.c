@@ -74,7 +74,7 @@ static void expect_works(void)
 static void open_split(void)
 {
 	make_foreign(place_open(RANKS));
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 }
 
 static void close_split(void)
@@ -205,7 +205,7 @@ Test(stream_device, of_another_is_refused_in_a_capture_which_goes_on)
 		*(void **)&destroy = dlsym(runtime, "cudaGraphDestroy");
 	}
 	make_foreign(&table);
-	group = ranks_split(RANKS, NULL, c);
+	group = ranks_ahead(RANKS, NULL, c);
 	expect_works();
 	cr_assert_eq(begin(foreign, cudaStreamCaptureModeGlobal), cudaSuccess);
 	refused(cohort_all_reduce(c[0], &x, &x, 1, COHORT_I32, COHORT_SUM,

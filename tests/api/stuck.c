@@ -43,7 +43,7 @@ TestSuite(stuck, .init = set_up, .timeout = 60);
 static void another_group_works(void)
 {
 	struct cohort_comm *two[2];
-	struct cohort_group *another = ranks_split(2, NULL, two);
+	struct cohort_group *another = ranks_ahead(2, NULL, two);
 	int32_t a = 1, b = 2;
 
 	ranks_sum(two[0], &a);
@@ -87,7 +87,7 @@ Test(stuck, a_rank_inside_a_native_call)
 	void *rc;
 
 	o.deadlines.first_ns = SHORT;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	stuck_at("ncclAllReduce", 1);
 	ranks_must(cohort_pause(comms[0]), "pause");
 	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
@@ -116,7 +116,7 @@ Test(stuck, a_rank_inside_a_native_call_keeps_what_is_registered)
 	pthread_t thread;
 	void *memory;
 
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	ranks_must(cohort_alloc_registered(comms[0], 100, &memory), "alloc");
 	stuck_at("ncclAllReduce", 1);
 	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
@@ -137,7 +137,7 @@ Test(stuck, the_reaper_of_an_abort)
 	const struct cohort_verdict *v;
 	uint64_t t;
 
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	t = ranks_sum(comms[0], &values[0]);
 	stuck_at("ncclGroupEnd", -1);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
@@ -158,7 +158,7 @@ Test(stuck, the_reaper_of_an_abort)
 
 Test(stuck, the_reaper_of_an_orderly_end)
 {
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	stuck_at("ncclGroupEnd", -1);
 	close_says("the reaper is inside ncclGroupEnd");
 	cr_assert_eq(next_of_kind(COHORT_VERDICT_CLOSE_STUCK)->rank, -1);
@@ -173,7 +173,7 @@ Test(stuck, the_prober)
 	const struct cohort_verdict *v;
 	uint64_t t;
 
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	stuck_at("ncclCommGetAsyncError", 1);
 	t = ranks_sum(comms[0], &values[0]);
 	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
@@ -198,7 +198,7 @@ Test(stuck, the_prober_at_the_device)
 	const struct cohort_verdict *v;
 	uint64_t t;
 
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	stuck_at("cudaEventQuery", -1);
 	t = ranks_sum(comms[0], &values[0]);
 	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
@@ -217,7 +217,7 @@ Test(stuck, an_asynchronous_error_is_the_end)
 	struct cohort_cause cause;
 	uint64_t t;
 
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	t = ranks_sum(comms[0], &values[0]);
 	stuck_async_error(1, ncclRemoteError);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_NCCL);
@@ -244,7 +244,7 @@ Test(stuck, on_verdict_told_of_the_end)
 	uint64_t t;
 
 	told.block_stage = COHORT_STAGE_ENDED;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	t = ranks_sum(comms[0], &values[0]);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
@@ -294,7 +294,7 @@ Test(stuck, on_verdict_that_was_asked_has_said_yes)
 	o.deadlines.first_ns = SHORT;
 	o.policy = COHORT_POLICY_ASK;
 	told.block_stage = COHORT_STAGE_EXPIRED;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cohort_group_cause(group, &cause);
@@ -309,7 +309,7 @@ Test(stuck, on_verdict_that_was_asked_has_said_yes)
 Test(stuck, on_verdict_keeps_a_respawn_only_for_its_time)
 {
 	told.block_stage = COHORT_STAGE_ENDED;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
 	verdicts_await_block(&told);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK, "%s",

@@ -35,7 +35,7 @@ Test(tag, of_the_last_call_is_in_the_verdict)
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 20 * MS;
 	o.on_verdict = keep_tag;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	ranks_must(cohort_tag(comms[1], "step 3, \"gradients\""), "tag");
 	ranks_sum(comms[0], &values[0]);
 	ranks_sum_wait(comms[1], &values[1]);

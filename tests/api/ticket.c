@@ -29,7 +29,7 @@ static void open_two(void)
 	cohort_group_options_init(&o);
 	o.recorder_slots = 16;
 	o.deadlines.abort_ns = RANKS_SOON;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	p = place_table();
 }
 
@@ -473,7 +473,7 @@ Test(failing, a_rank_that_cannot_go_to_its_device)
 Test(ticket, a_stream_that_waits_for_a_ticket_may_outlive_the_group)
 {
 	struct cohort_comm *c[2];
-	struct cohort_group *gone = ranks_split(2, NULL, c);
+	struct cohort_group *gone = ranks_ahead(2, NULL, c);
 	cudaStream_t stream = native_stream(p, 0);
 	struct native_gate gate;
 	int32_t a = 1, b = 2;
@@ -594,7 +594,7 @@ Test(wedged, is_told_and_close_says_so)
 
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = 20 * MS;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	p = place_table();
 	/* The user's own work ahead on the stream never ends. */
 	stream = cohort_comm_stream(comms[0]);

@@ -147,6 +147,7 @@ static int recv_before_sum(struct cohort_comm *c, void *user)
 
 Test(waits, a_collective_may_be_part_of_a_cycle)
 {
+	ranks_launch_ahead();
 	stall(2, recv_before_sum, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
 	says(" waits for rank 1 in recv of 1 int32 from rank 1");
@@ -199,7 +200,7 @@ static struct cohort_group *open_other(int n)
 
 	cohort_group_options_init(&other);
 	other.name = "tp";
-	return ranks_split(n, &other, others);
+	return ranks_ahead(n, &other, others);
 }
 
 /* Also the one whose worker waits in the other. */
@@ -271,6 +272,7 @@ static int split_first(struct cohort_comm *c, void *user)
 
 Test(waits, children_in_a_different_order_are_told_of_too)
 {
+	ranks_launch_ahead();
 	stall(2, split_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	says("group \"dp.0\"");

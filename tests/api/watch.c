@@ -45,7 +45,7 @@ static void open_warm(int n)
 {
 	int r;
 
-	group = ranks_split(n, &o, comms);
+	group = ranks_ahead(n, &o, comms);
 	for (r = 0; r < n; r++)
 		ranks_sum(comms[r], &values[r]);
 	for (r = 0; r < n; r++)
@@ -106,7 +106,7 @@ Test(watch, the_first_collective_has_a_deadline_of_its_own)
 
 	defaults();
 	o.deadlines.first_ns = SHORT;
-	group = ranks_split(3, &o, comms);
+	group = ranks_ahead(3, &o, comms);
 	t = ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_STALLED);
 	cause = cause_now();
@@ -148,7 +148,7 @@ Test(watch, the_thread_of_a_bound_rank_is_named)
 	o.deadlines.join_ns = SHORT;
 	sem_init(&is_away, 0, 0);
 	sem_init(&go_home, 0, 0);
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	pthread_create(&thread, NULL, bind_and_stay_away, comms[1]);
 	ranks_sum(comms[0], &values[0]);
 	while (sem_wait(&is_away))
@@ -188,7 +188,7 @@ Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 	defaults();
 	o.deadlines.join_ns = SHORT;
 	verdicts_attach(&told, &o);
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	pthread_create(&thread, NULL, call_and_exit, &tid);
 	ranks_sum_wait(comms[0], &values[0]);
 	pthread_join(thread, NULL);
@@ -228,7 +228,7 @@ Test(watch, a_rank_that_waits_in_a_call_with_host_memory_is_inside)
 	defaults();
 	o.policy = COHORT_POLICY_REPORT;
 	verdicts_attach(&told, &o);
-	group = ranks_split(3, &o, comms);
+	group = ranks_ahead(3, &o, comms);
 	pthread_create(&thread, NULL, receive_from_rank_2, NULL);
 	while (!stats.transfers)
 		ranks_must(cohort_stats(comms[1], &stats), "stats");
@@ -307,7 +307,7 @@ Test(watch, a_call_whose_record_is_gone_has_its_time_all_the_same)
 	o.policy = COHORT_POLICY_REPORT;
 	o.warn_percent = 1;
 	verdicts_attach(&told, &o);
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	ranks_must(cohort_all_reduce(comms[0], NULL, NULL, 0, COHORT_I32,
 	                             COHORT_SUM, NULL, NULL),
 	           "all_reduce");
@@ -529,7 +529,7 @@ Test(watch, a_rank_as_far_ahead_as_the_ring_is_long_does_not_hide_the_other)
 	o.recorder_slots = 16;
 	o.deadlines.first_ns = SHORT;
 	verdicts_attach(&told, &o);
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	p = must_mark_starts();
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
 	ranks_must(cohort_pause(comms[1]), "pause");
@@ -556,7 +556,7 @@ Test(watch, a_push_leaves_the_first_collective_the_other_deadline)
 	defaults();
 	o.deadlines.first_ns = SHORT;
 	verdicts_attach(&told, &o);
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	p = place_table();
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
 	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_OK);

@@ -40,6 +40,25 @@ struct cohort_group *ranks_split(int n,
 	return group;
 }
 
+struct cohort_group *ranks_ahead(int n,
+                                 const struct cohort_group_options *options,
+                                 struct cohort_comm *comms[])
+{
+	struct cohort_group_options o;
+
+	if (options)
+		o = *options;
+	else
+		cohort_group_options_init(&o);
+	o.launch = COHORT_LAUNCH_AHEAD;
+	return ranks_split(n, &o, comms);
+}
+
+void ranks_launch_ahead(void)
+{
+	setenv("COHORT_LAUNCH", "ahead", 1);
+}
+
 struct cohort_group *ranks_small(int n, struct cohort_comm *comms[])
 {
 	struct cohort_group_options o;

@@ -30,7 +30,16 @@ struct cohort_group *ranks_split(int n,
                                  const struct cohort_group_options *options,
                                  struct cohort_comm *comms[]);
 
-/* The same with little memory, for those that come and go. */
+/* The same where each rank launches ahead of the others: for tests whose one thread calls
+ * for several ranks in turn, or that are about running ahead. */
+struct cohort_group *ranks_ahead(int n,
+                                 const struct cohort_group_options *options,
+                                 struct cohort_comm *comms[]);
+
+/* The same, by the environment, for groups that are opened from now on. */
+void ranks_launch_ahead(void);
+
+/* ranks_split() with little memory, for those that come and go. */
 struct cohort_group *ranks_small(int n, struct cohort_comm *comms[]);
 
 /* Script a fault; the test is skipped where nobody can. */
