@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "core/connect.h"
 #include "core/native.h"
+#include "core/window.h"
 
 /* ---- ids -------------------------------------------------------------- */
 
@@ -280,12 +281,14 @@ static void take_back(struct meeting *m)
 	const struct platform *p = m->platform;
 	int i;
 
+	window_memory_begin();
 	p->ncclGroupStart(); /* around those of each rank */
 	for (i = 0; i < m->joined; i++)
 		if (m->members[i].connected.native)
 			connect_discard(p, &m->members[i].device, 1,
 			                &m->members[i].connected);
 	p->ncclGroupEnd();
+	window_memory_end();
 }
 
 /* Leave the meeting, with the lock, which is given back. */

@@ -4,7 +4,8 @@
  * Device memory of a rank
  *
  * Inside the gate, as NCCL may be looking at the device; also with a cause, so
- * that a worker can clean up.
+ * that a worker can clean up.  In a memory section, which is waited for outside of the
+ * gate: an abort waits for that to be empty.
  */
 
 #include "api/comm.h"
@@ -12,8 +13,9 @@
 #include "core/gate.h"
 #include "core/native.h"
 #include "core/register.h"
+#include "core/window.h"
 
-/* Allocate @bytes, or free *@memory if @bytes is 0. */
+/* Allocate @bytes, or free *@memory if @bytes is 0.  Inside the gate. */
 static int change(struct cohort_comm *c, size_t bytes, void **memory)
 {
 	const struct platform *p = c->clique->platform;
@@ -38,11 +40,13 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	if (!bytes || !memory)
 		return error_set(COHORT_INVALID, "%s",
 		                 memory ? "bytes is 0" : "memory is NULL");
+	window_memory_begin();
 	rc = gate_enter(comm, true);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = change(comm, bytes, &made);
-	gate_leave(comm);
+	if (rc == COHORT_OK) {
+		rc = change(comm, bytes, &made);
+		gate_leave(comm);
+	}
+	window_memory_end();
 	if (rc == COHORT_OK)
 		*memory = made;
 	return rc;
@@ -67,21 +71,31 @@ static int give_back(struct cohort_comm *c, struct registration *r,
 	return rc;
 }
 
-int cohort_free(struct cohort_comm *comm, void *memory)
+static int free_once(struct cohort_comm *c, void *memory)
 {
 	struct registration *r;
+	int rc;
+
+	window_memory_begin();
+	rc = gate_enter(c, true);
+	if (rc == COHORT_OK) {
+		r = register_find(c, memory);
+		rc = r ? give_back(c, r, memory) : change(c, 0, &memory);
+		gate_leave(c);
+	}
+	window_memory_end();
+	return rc;
+}
+
+int cohort_free(struct cohort_comm *comm, void *memory)
+{
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK || !memory)
 		return rc;
 	do {
-		rc = gate_enter(comm, true);
-		if (rc != COHORT_OK)
-			return rc;
-		r = register_find(comm, memory);
-		rc = r ? give_back(comm, r, memory) : change(comm, 0, &memory);
-		gate_leave(comm);
-		/* Outside the gate: an abort waits for that to be empty. */
+		rc = free_once(comm, memory);
+		/* Outside the gate and the section: the end needs both. */
 	} while (rc == COHORT_TIMED_OUT &&
 	         (rc = comm_await_reclaim(comm)) == COHORT_OK);
 	return rc;

@@ -10,6 +10,7 @@
 #include "api/reducer.h"
 #include "base/status.h"
 #include "core/native.h"
+#include "core/window.h"
 
 static size_t words_bytes(size_t n, int size)
 {
@@ -51,12 +52,16 @@ static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 {
 	const struct platform *p = r->comm->clique->platform;
 	struct device_scope scope;
-	int rc = comm_enter_on_device(r->comm, true, &scope);
+	int rc;
 
-	if (rc != COHORT_OK)
-		return rc;
-	rc = native_cuda(p, "cudaMallocHost", p->cudaMallocHost(out, bytes));
-	comm_leave_on_device(r->comm, &scope);
+	window_memory_begin();
+	rc = comm_enter_on_device(r->comm, true, &scope);
+	if (rc == COHORT_OK) {
+		rc = native_cuda(p, "cudaMallocHost",
+		                 p->cudaMallocHost(out, bytes));
+		comm_leave_on_device(r->comm, &scope);
+	}
+	window_memory_end();
 	return rc;
 }
 
@@ -68,11 +73,14 @@ static int free_pinned(struct cohort_reducer *r)
 
 	if (!r->host.memory)
 		return COHORT_OK;
+	window_memory_begin();
 	rc = comm_enter_on_device(r->comm, true, &scope);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(r->host.memory));
-	comm_leave_on_device(r->comm, &scope);
+	if (rc == COHORT_OK) {
+		rc = native_cuda(p, "cudaFreeHost",
+		                 p->cudaFreeHost(r->host.memory));
+		comm_leave_on_device(r->comm, &scope);
+	}
+	window_memory_end();
 	if (rc == COHORT_OK)
 		r->host.memory = NULL;
 	return rc;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "core/gate.h"
 #include "core/native.h"
+#include "core/window.h"
 
 int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
                     void **registration)
@@ -26,34 +27,40 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 		                 !memory  ? "memory is NULL"
 		                 : !bytes ? "bytes is 0"
 		                          : "registration is NULL");
+	window_memory_begin();
 	rc = comm_enter_on_device(comm, false, &scope);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = register_add(comm, memory, bytes, &r);
-	comm_leave_on_device(comm, &scope);
+	if (rc == COHORT_OK) {
+		rc = register_add(comm, memory, bytes, &r);
+		comm_leave_on_device(comm, &scope);
+	}
+	window_memory_end();
 	if (rc == COHORT_OK)
 		*registration = r;
 	return rc;
 }
 
+static int deregister_inside(struct cohort_comm *c, struct registration *r)
+{
+	if (register_has(c, r) && !r->is_allocated)
+		return register_remove(c, r, cause_any(c->clique->end));
+	return error_set(COHORT_INVALID,
+	                 "deregister: registration is %p, not one of rank %d",
+	                 (void *)r, c->rank);
+}
+
 int cohort_deregister(struct cohort_comm *comm, void *registration)
 {
-	struct registration *r = registration;
 	int rc = comm_check(comm);
 
-	if (rc == COHORT_OK)
-		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	if (!register_has(comm, r) || r->is_allocated)
-		rc = error_set(
-			COHORT_INVALID,
-			"deregister: registration is %p, not one of rank "
-			"%d",
-			registration, comm->rank);
-	else
-		rc = register_remove(comm, r, cause_any(comm->clique->end));
-	gate_leave(comm);
+	window_memory_begin();
+	rc = gate_enter(comm, true);
+	if (rc == COHORT_OK) {
+		rc = deregister_inside(comm, registration);
+		gate_leave(comm);
+	}
+	window_memory_end();
 	return rc;
 }
 
@@ -88,11 +95,13 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	if (!bytes || !memory)
 		return error_set(COHORT_INVALID, "alloc_registered: %s",
 		                 memory ? "bytes is 0" : "memory is NULL");
+	window_memory_begin();
 	rc = comm_enter_on_device(comm, false, &scope);
-	if (rc != COHORT_OK)
-		return rc;
-	rc = alloc_inside(comm, bytes, &made);
-	comm_leave_on_device(comm, &scope);
+	if (rc == COHORT_OK) {
+		rc = alloc_inside(comm, bytes, &made);
+		comm_leave_on_device(comm, &scope);
+	}
+	window_memory_end();
 	if (rc == COHORT_OK)
 		*memory = made;
 	return rc;

@@ -20,6 +20,7 @@
 #include "core/native.h"
 #include "core/pair.h"
 #include "core/register.h"
+#include "core/window.h"
 
 /* ---- ranks ------------------------------------------------------------ */
 
@@ -96,8 +97,13 @@ static void comm_release(struct cohort_comm *c)
 	bool is_left_in = has_stragglers(c->clique);
 	struct device_scope scope;
 
-	if (!c->stream || device_enter(&scope, p, c->device) != COHORT_OK)
+	if (!c->stream)
 		return;
+	window_memory_begin();
+	if (device_enter(&scope, p, c->device) != COHORT_OK) {
+		window_memory_end();
+		return;
+	}
 	if (!c->is_released) {
 		p->cudaFree(c->barrier);
 		many_release(c);
@@ -112,6 +118,7 @@ static void comm_release(struct cohort_comm *c)
 		free_words(c);
 	}
 	device_leave(&scope);
+	window_memory_end();
 }
 
 /* Undo comm_init(), however far it came. */

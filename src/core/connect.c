@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "core/clique.h"
 #include "core/native.h"
+#include "core/window.h"
 
 struct connection {
 	/* Constant while the thread runs. */
@@ -27,7 +28,8 @@ struct connection {
 	char name[64];
 	size_t words;             /* that each rank gets */
 	struct split_rank *split; /* NULL: not that */
-	struct clique *parent;    /* which is split; a reference */
+	bool is_alone;         /* it takes no other process to come to an end */
+	struct clique *parent; /* which is split; a reference */
 	pthread_t thread;
 
 	/* Atomic; the thread, by its number in the system, 0: it has not begun.
@@ -38,6 +40,10 @@ struct connection {
 	 * it is with NCCL.  Written in the opposite order.  Relaxed: for people. */
 	const char *_Atomic at;
 	atomic_int at_rank;
+
+	/* Atomic; the thread's memory section, 0: none.  Exchanged by whoever ends it:
+	 * the thread, or the caller, when it leaves. */
+	atomic_uint section;
 
 	/* Written by the thread before it is done. */
 	ncclComm_t *native;
@@ -102,6 +108,17 @@ static void at(struct connection *c, const char *function, int i)
 	atomic_store_explicit(&c->at, function, memory_order_relaxed);
 }
 
+/* A memory section of the thread, until its end or the caller's leaving. */
+static void begin_section(struct connection *c)
+{
+	atomic_store(&c->section, window_take());
+}
+
+static void end_section(struct connection *c)
+{
+	window_give(atomic_exchange(&c->section, 0));
+}
+
 /* Abort what is open, all together. */
 static void abort_all(const struct platform *p, const struct connected *made,
                       int n)
@@ -139,13 +156,15 @@ void connect_discard(const struct platform *p, const int *devices, int n,
 	struct device_scope scope;
 	int i;
 
-	if (device_enter(&scope, p, devices[0]) != COHORT_OK)
-		return;
-	scope.leaves = true; /* abort_all() may leave another, too */
-	abort_all(p, made, n);
-	for (i = 0; i < n; i++)
-		give_back(p, devices[i], &made[i]);
-	device_leave(&scope);
+	window_memory_begin();
+	if (device_enter(&scope, p, devices[0]) == COHORT_OK) {
+		scope.leaves = true; /* abort_all() may leave another, too */
+		abort_all(p, made, n);
+		for (i = 0; i < n; i++)
+			give_back(p, devices[i], &made[i]);
+		device_leave(&scope);
+	}
+	window_memory_end();
 }
 
 /* True if the reaper of the clique that is split aborts the communicators. */
@@ -421,8 +440,22 @@ static int make_all_rest(struct connection *c)
 
 /* ---- the thread ------------------------------------------------------- */
 
+/* init() outside of the section where it waits for other processes, which may wait for
+ * a collective with this one. */
+static int init_in_section(struct connection *c)
+{
+	int rc;
+
+	if (c->is_alone)
+		return init(c);
+	end_section(c);
+	rc = init(c);
+	begin_section(c);
+	return rc;
+}
+
 /* After a failure NCCL may have left some half open. */
-static int open_all(struct connection *c)
+static int open_in_section(struct connection *c)
 {
 	const struct platform *p = c->platform;
 	int rc = native_cuda(p, "cudaSetDevice",
@@ -430,7 +463,7 @@ static int open_all(struct connection *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = init(c);
+	rc = init_in_section(c);
 	/* NCCL's first call has read its files of settings. */
 	if (environment_check() != COHORT_OK)
 		rc = COHORT_INVALID;
@@ -438,6 +471,16 @@ static int open_all(struct connection *c)
 		rc = make_all_rest(c);
 	if (rc != COHORT_OK)
 		take_back(c);
+	return rc;
+}
+
+static int open_all(struct connection *c)
+{
+	int rc;
+
+	begin_section(c);
+	rc = open_in_section(c);
+	end_section(c);
 	return rc;
 }
 
@@ -459,8 +502,11 @@ static void *connect_main(void *arg)
 	pthread_mutex_unlock(&c->lock);
 	if (!left)
 		return NULL;
-	if (c->status == COHORT_OK)
+	if (c->status == COHORT_OK) {
+		window_memory_begin();
 		take_back(c);
+		window_memory_end();
+	}
 	connection_free(c);
 	return NULL;
 }
@@ -542,6 +588,7 @@ static void leave(struct connection *c)
 {
 	pthread_t thread = c->thread;
 
+	end_section(c); /* what the thread is in may never end */
 	pthread_mutex_lock(&c->lock);
 	c->left = true;
 	pthread_cond_signal(&c->changed);
@@ -602,8 +649,12 @@ int connect_all(const struct platform *p, const int *devices, int n,
                 uint64_t timeout_ns, const char *name,
                 struct connected *connected)
 {
-	return connect_by(connection_create(p, devices, n, config, words, name),
-	                  timeout_ns, connected);
+	struct connection *c =
+		connection_create(p, devices, n, config, words, name);
+
+	if (c)
+		c->is_alone = true;
+	return connect_by(c, timeout_ns, connected);
 }
 
 int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
@@ -652,6 +703,7 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 		return error_set(COHORT_NO_MEMORY, "no memory to connect");
 	}
 	memcpy(c->split, ranks, n * sizeof(*ranks));
+	c->is_alone = parent->size == parent->world;
 	clique_get(parent);
 	c->parent = parent;
 	rc = start(c);

@@ -6,6 +6,7 @@
 #include "base/type.h"
 #include "core/call.h"
 #include "core/native.h"
+#include "core/window.h"
 
 /*
  * The thresholds, by platform
@@ -135,7 +136,8 @@ static bool next_part(const struct many *m, const struct op *op, struct part *p)
 
 /* ---- before ----------------------------------------------------------- */
 
-static int grow(struct cohort_comm *c, size_t bytes)
+/* In a memory section; the former memory is kept until the end. */
+static int grow_inside(struct cohort_comm *c, size_t bytes)
 {
 	const struct platform *p = c->clique->platform;
 	struct flats *f = &c->flats;
@@ -158,6 +160,17 @@ static int grow(struct cohort_comm *c, size_t bytes)
 	f->memory[f->n++] = memory;
 	f->room = room;
 	return COHORT_OK;
+}
+
+static int grow(struct cohort_comm *c, size_t bytes)
+{
+	int rc = window_memory_enter(c->clique);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = grow_inside(c, bytes);
+	window_memory_end();
+	return rc;
 }
 
 int many_prepare(struct cohort_comm *c, const struct op *op, bool captured)

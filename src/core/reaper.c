@@ -21,6 +21,7 @@
 #include "core/clique.h"
 #include "core/family.h"
 #include "core/native.h"
+#include "core/window.h"
 
 /* Say where the reaper is: in @function, for @rank or for none (-1). */
 static void at(struct clique *q, const char *function, int rank)
@@ -140,7 +141,7 @@ static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 	return first;
 }
 
-/* End the group, which frees if everything in it went well. */
+/* End the group, which frees if everything in it went well: in a memory section. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
 {
 	ncclResult_t ended;
@@ -183,10 +184,14 @@ static void reap_by_abort(struct clique *q)
 	orphans = abort_orphans(q, natives);
 	if (released == ncclSuccess)
 		released = orphans;
+	/* A launch that is stuck in it goes on now, or never will. */
+	window_close(q);
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
 	await_neighbours(q);
+	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED, released);
+	window_memory_end();
 	free(natives);
 }
 
@@ -196,9 +201,11 @@ static void reap_by_destroy(struct clique *q)
 	clique_note(q);
 	if (!await_prober(q) || !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
+	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED,
 	        release_all(q, "ncclCommDestroy",
 	                    q->platform->ncclCommDestroy));
+	window_memory_end();
 }
 
 static void await_post(sem_t *sem)

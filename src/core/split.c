@@ -7,6 +7,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/window.h"
 
 /* ---- before ----------------------------------------------------------- */
 
@@ -224,12 +225,14 @@ int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
 	const struct platform *p = parent->platform;
 	int i;
 
+	window_memory_begin();
 	p->ncclGroupStart(); /* around those of each rank */
 	for (i = 0; i < n; i++)
 		if (ranks[i].connected.native)
 			connect_discard(p, &ranks[i].device, 1,
 			                &ranks[i].connected);
 	p->ncclGroupEnd();
+	window_memory_end();
 	return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 }
 

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/type.h"
 #include "core/clique.h"
+#include "core/window.h"
 
 /* Bytes of a chunk on the device.  To launch the copies and the collective of a chunk
  * takes tens of microseconds, in which a copy engine moves half a megabyte: of chunks
@@ -22,7 +23,8 @@
 /* Elements; so that chunks begin as well aligned as the whole. */
 #define CHUNK_MULTIPLE 128
 
-/* Memory grows to powers of two up to here, then by as much. */
+/* Memory begins with a power of two up to here, then with a multiple, and grows to twice
+ * as much at least: what is kept of it is at most as much again. */
 #define GROW_STEP ((size_t)64 << 20)
 
 /* Constant while any call is under way. */
@@ -148,10 +150,13 @@ static int look_at_both(const struct cohort_comm *c, const struct op *op,
 
 /* ---- memory ----------------------------------------------------------- */
 
-static size_t room_for(size_t bytes)
+/* Room for @bytes, after @former. */
+static size_t room_for(size_t bytes, size_t former)
 {
 	size_t room = 4096;
 
+	if (bytes < 2 * former)
+		bytes = 2 * former;
 	if (bytes > GROW_STEP)
 		return round_up(bytes, GROW_STEP);
 	while (room < bytes)
@@ -168,16 +173,14 @@ static int grow_memory(struct cohort_comm *c, size_t bytes)
 
 	if (bytes <= g->bytes)
 		return COHORT_OK;
-	if (g->memory)
-		p->cudaFreeHost(g->memory);
-	g->memory = NULL;
-	g->bytes = 0;
-	bytes = room_for(bytes);
+	bytes = room_for(bytes, g->bytes);
 	rc = native_cuda(p, "cudaHostAlloc",
 	                 p->cudaHostAlloc(&memory, bytes,
 	                                  cudaHostAllocPortable));
 	if (rc != COHORT_OK)
 		return rc;
+	if (g->memory)
+		g->kept[g->kept_n++] = g->memory;
 	g->memory = memory;
 	g->bytes = bytes;
 	return COHORT_OK;
@@ -192,15 +195,13 @@ static int grow_ring(struct cohort_comm *c, size_t slot_bytes)
 
 	if (slot_bytes <= g->slot_bytes)
 		return COHORT_OK;
-	if (g->ring)
-		p->cudaFree(g->ring);
-	g->ring = NULL;
-	g->slot_bytes = 0;
-	slot_bytes = room_for(slot_bytes);
+	slot_bytes = room_for(slot_bytes, g->slot_bytes);
 	rc = native_cuda(p, "cudaMalloc",
 	                 p->cudaMalloc(&ring, STAGING_RING * slot_bytes));
 	if (rc != COHORT_OK)
 		return rc;
+	if (g->ring)
+		g->kept_rings[g->kept_rings_n++] = g->ring;
 	g->ring = ring;
 	g->slot_bytes = slot_bytes;
 	return COHORT_OK;
@@ -257,6 +258,40 @@ static int make_order(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
+/* What a call takes. */
+struct room {
+	size_t bytes;
+	size_t slot_bytes; /* 0: nothing on the device */
+	bool in_order;
+};
+
+static bool has_room(const struct staging *g, const struct room *room)
+{
+	return room->bytes <= g->bytes && room->slot_bytes <= g->slot_bytes &&
+	       (!room->in_order || g->words);
+}
+
+/* In a memory section, if there is anything to do.  What there was is kept: to free
+ * it would wait for the device. */
+static int make_room(struct cohort_comm *c, const struct room *room)
+{
+	int rc = COHORT_OK;
+
+	if (has_room(&c->staging, room))
+		return rc;
+	rc = window_memory_enter(c->clique);
+	if (rc != COHORT_OK)
+		return rc;
+	if (room->in_order)
+		rc = make_order(c);
+	if (rc == COHORT_OK)
+		rc = grow_memory(c, room->bytes);
+	if (rc == COHORT_OK)
+		rc = grow_ring(c, room->slot_bytes);
+	window_memory_end();
+	return rc;
+}
+
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s)
 {
@@ -266,7 +301,8 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	staging_plan(s, c, op);
 	/* Also of a call of nothing: it needs an address. */
 	if (!has_slots(c))
-		return grow_memory(c, s->slot_bytes + !s->slot_bytes);
+		return make_room(c, &(struct room){ .bytes = s->slot_bytes +
+		                                             !s->slot_bytes });
 	rc = look_at_both(c, op, s);
 	if (rc != COHORT_OK)
 		return rc;
@@ -274,11 +310,14 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	if (!s->recvs_direct && s->recv_blocks > blocks)
 		blocks = s->recv_blocks;
 	s->chunk_bytes = s->chunk * s->element * blocks;
-	rc = s->chunks > 1 ? make_order(c) : COHORT_OK;
-	if (rc == COHORT_OK)
-		rc = grow_memory(c, s->chunks * s->chunk_bytes);
-	return rc == COHORT_OK ? grow_ring(c, s->slot_bytes + !s->slot_bytes)
-	                       : rc;
+	return make_room(c,
+	                 &(struct room){
+				 .bytes = s->chunks * s->chunk_bytes,
+				 /* Also of a call of nothing: it needs an
+	                             * address. */
+				 .slot_bytes = s->slot_bytes + !s->slot_bytes,
+				 .in_order = s->chunks > 1,
+			 });
 }
 
 static void destroy_events(const struct platform *p, cudaEvent_t *events)
@@ -304,6 +343,10 @@ void staging_release(struct cohort_comm *c)
 		p->cudaStreamDestroy(g->out);
 	if (g->words)
 		p->cudaFreeHost(g->words);
+	while (g->kept_rings_n)
+		p->cudaFree(g->kept_rings[--g->kept_rings_n]);
+	while (g->kept_n)
+		p->cudaFreeHost(g->kept[--g->kept_n]);
 	if (g->ring)
 		p->cudaFree(g->ring);
 	if (g->memory)

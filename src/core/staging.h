@@ -34,6 +34,9 @@ struct cohort_comm;
 #define STAGING_CHUNKS 64
 #define STAGING_RING 3
 
+/* Former memory, each half as large as the next at most. */
+#define STAGING_KEPT 48
+
 /* One call, on its caller's stack. */
 struct staged {
 	/* How long the caller waits, and until when. */
@@ -70,6 +73,9 @@ struct staging {
 	size_t bytes;
 	char *ring; /* on the device; NULL if slots are in memory */
 	size_t slot_bytes;
+	void *kept[STAGING_KEPT]; /* what was in use before, in order */
+	void *kept_rings[STAGING_KEPT];
+	int kept_n, kept_rings_n;
 	uint32_t *words; /* pinned; one for each chunk, set when it is back */
 	cudaStream_t in, out;
 	cudaEvent_t loaded[STAGING_RING]; /* a chunk is on the device, */

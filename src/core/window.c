@@ -209,6 +209,19 @@ void window_close(struct clique *q)
 
 /* ---- memory ----------------------------------------------------------- */
 
+unsigned window_take(void)
+{
+	return enter(&memory, NULL);
+}
+
+void window_give(unsigned taken)
+{
+	pthread_mutex_lock(&lock);
+	if (taken)
+		leave_locked(&memory, taken);
+	pthread_mutex_unlock(&lock);
+}
+
 int window_memory_enter(struct clique *q)
 {
 	if (!depth)
@@ -226,11 +239,8 @@ void window_memory_begin(void)
 
 void window_memory_end(void)
 {
-	if (--depth)
-		return;
-	pthread_mutex_lock(&lock);
-	leave_locked(&memory, stay);
-	pthread_mutex_unlock(&lock);
+	if (!--depth)
+		window_give(stay);
 }
 
 bool window_is_memory(void)

@@ -42,10 +42,12 @@
  *    that launch ahead, work of the program.  The ends of these are their deadlines;
  *    a window that waits meanwhile goes on with the limit.
  *  - No thread in a memory section waits for another thread that begins one, as a
- *    newcomer waits behind a window that waits for the first.  Where the library needs
- *    a helper thread for it (init), the thread that waits has the section, and gives it
- *    back when it abandons the helper.  A program's quiet section refuses calls that
- *    wait for the group.
+ *    newcomer waits behind a window that waits for the first.  A program's quiet section
+ *    refuses the calls that wait for the library's threads.
+ *  - An init whose ranks are all of this process is one section, of its helper thread;
+ *    whoever abandons that gives the section back.  An init together with other
+ *    processes waits for them, and they may wait for a collective with this one: only
+ *    what comes behind the native init is a section.  So it is with a split.
  *  - A thread that aborts a clique raises the flags outside of any section, and begins
  *    one only to free.
  *
@@ -87,5 +89,14 @@ void window_memory_begin(void);
 int window_memory_enter(struct clique *q);
 void window_memory_end(void);
 bool window_is_memory(void);
+
+/*
+ * A memory section of no thread, for what a helper thread does and another may give up.
+ *
+ * window_take - begin it, as above: its number, not 0
+ * window_give - the end of that one, once; nothing for 0
+ */
+unsigned window_take(void);
+void window_give(unsigned taken);
 
 #endif
