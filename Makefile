@@ -208,7 +208,7 @@ unit_sources := \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/stack.c tests/unit/stops.c tests/unit/tag.c \
   tests/unit/text.c tests/unit/thread.c \
-  tests/unit/verdict.c tests/unit/verdict_random.c
+  tests/unit/verdict.c tests/unit/verdict_random.c tests/unit/window.c
 api_sources := \
   tests/api/abort.c tests/api/adaptive.c tests/api/agree.c tests/api/batch.c tests/api/capture.c \
   tests/api/comm.c tests/api/config.c tests/api/differential.c \

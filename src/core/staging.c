@@ -295,14 +295,15 @@ static int make_room(struct cohort_comm *c, const struct room *room)
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s)
 {
+	struct room room = { .bytes = 0 };
 	size_t blocks;
 	int rc;
 
 	staging_plan(s, c, op);
 	/* Also of a call of nothing: it needs an address. */
+	room.bytes = s->slot_bytes + !s->slot_bytes;
 	if (!has_slots(c))
-		return make_room(c, &(struct room){ .bytes = s->slot_bytes +
-		                                             !s->slot_bytes });
+		return make_room(c, &room);
 	rc = look_at_both(c, op, s);
 	if (rc != COHORT_OK)
 		return rc;
@@ -310,14 +311,11 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	if (!s->recvs_direct && s->recv_blocks > blocks)
 		blocks = s->recv_blocks;
 	s->chunk_bytes = s->chunk * s->element * blocks;
-	return make_room(c,
-	                 &(struct room){
-				 .bytes = s->chunks * s->chunk_bytes,
-				 /* Also of a call of nothing: it needs an
-	                             * address. */
-				 .slot_bytes = s->slot_bytes + !s->slot_bytes,
-				 .in_order = s->chunks > 1,
-			 });
+	room.bytes = s->chunks * s->chunk_bytes;
+	/* Also of a call of nothing: it needs an address. */
+	room.slot_bytes = s->slot_bytes + !s->slot_bytes;
+	room.in_order = s->chunks > 1;
+	return make_room(c, &room);
 }
 
 static void destroy_events(const struct platform *p, cudaEvent_t *events)

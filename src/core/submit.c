@@ -27,6 +27,7 @@
 #include "core/split.h"
 #include "core/stream.h"
 #include "core/together.h"
+#include "core/window.h"
 
 /* Of one rank or several: made for each, so that one does not loop over one. */
 #define EACH static inline __attribute__((always_inline))
@@ -605,6 +606,9 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	struct op list;
 	int rc;
 
+	rc = op_is_collective(ops) ? window_check(op_name_of(ops)) : COHORT_OK;
+	if (rc != COHORT_OK)
+		return rc;
 	/* What is staged was checked before that. */
 	rc = is_list || ops->staged ? COHORT_OK : check_all(comms, n, ops);
 	if (rc == COHORT_OK)

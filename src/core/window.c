@@ -8,6 +8,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/status.h"
 #include "core/clique.h"
 
 /* Those who stay on one side, and those who wait for it.  Somebody waits only while one
@@ -38,6 +39,16 @@ static _Thread_local unsigned depth, stay;
 void window_set_limit(uint64_t ns)
 {
 	atomic_store_explicit(&limit_ns, ns, memory_order_relaxed);
+}
+
+unsigned window_waiting(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&lock);
+	n = launches.waiting + memory.waiting;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 static struct side *other_of(const struct side *s)
@@ -208,6 +219,16 @@ void window_close(struct clique *q)
 }
 
 /* ---- memory ----------------------------------------------------------- */
+
+int window_check(const char *name)
+{
+	if (!depth)
+		return COHORT_OK;
+	return error_set(COHORT_STATE,
+	                 "%s: called between cohort_quiet_begin() and "
+	                 "cohort_quiet_end(), which it would wait for",
+	                 name);
+}
 
 unsigned window_take(void)
 {

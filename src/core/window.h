@@ -62,8 +62,9 @@ struct clique;
 /* No operation that goes well takes so long, and deadlines of groups are longer. */
 #define WINDOW_LIMIT_NS UINT64_C(30000000000)
 
-/* Another limit, for tests. */
+/* For tests: another limit, and how many threads wait. */
 void window_set_limit(uint64_t ns);
+unsigned window_waiting(void);
 
 /*
  * window_open  - for a collective of @q whose ranks have all come: wait until no memory
@@ -89,6 +90,10 @@ void window_memory_begin(void);
 int window_memory_enter(struct clique *q);
 void window_memory_end(void);
 bool window_is_memory(void);
+
+/* COHORT_STATE in a memory section of this thread, for a function of the program's,
+ * @name, that would wait for its end. */
+int window_check(const char *name);
 
 /*
  * A memory section of no thread, for what a helper thread does and another may give up.

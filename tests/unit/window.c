@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The launch window
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clique.h"
+#include "core/window.h"
+
+TestSuite(window, .timeout = 60);
+
+/* A clique of no ranks that nobody watches over. */
+static struct clique *make_clique(void)
+{
+	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
+
+	cr_assert(q);
+	memset(q, 0, sizeof(*q));
+	q->end = cause_create();
+	cr_assert(q->end);
+	return q;
+}
+
+static void free_clique(struct clique *q)
+{
+	cause_put(q->end);
+	free(q);
+}
+
+/* A thread that opens a window, or begins a section for @q or for nobody. */
+struct visit {
+	pthread_t thread;
+	struct clique *q;
+	bool opens;
+	int rc;
+	atomic_bool is_in, may_leave;
+};
+
+static void *visit_main(void *arg)
+{
+	struct visit *v = arg;
+
+	if (v->opens)
+		v->rc = window_open(v->q);
+	else
+		v->rc = window_memory_enter(v->q);
+	atomic_store(&v->is_in, true);
+	while (!v->opens && v->rc == COHORT_OK && !atomic_load(&v->may_leave))
+		sched_yield();
+	if (!v->opens && v->rc == COHORT_OK)
+		window_memory_end();
+	return NULL;
+}
+
+static void visit_start(struct visit *v)
+{
+	cr_assert_eq(pthread_create(&v->thread, NULL, visit_main, v), 0);
+}
+
+static void await_in(struct visit *v)
+{
+	while (!atomic_load(&v->is_in))
+		sched_yield();
+}
+
+static void await_waiting(unsigned n)
+{
+	while (window_waiting() != n)
+		sched_yield();
+}
+
+static void visit_end(struct visit *v)
+{
+	atomic_store(&v->may_leave, true);
+	pthread_join(v->thread, NULL);
+}
+
+Test(window, several_are_open_at_once)
+{
+	struct clique *a = make_clique(), *b = make_clique();
+
+	cr_assert_eq(window_open(a), COHORT_OK);
+	cr_assert_eq(window_open(b), COHORT_OK);
+	window_close(b);
+	window_close(a);
+	free_clique(a);
+	free_clique(b);
+}
+
+Test(window, keeps_memory_sections_out_until_the_last_one_is_closed)
+{
+	struct clique *a = make_clique(), *b = make_clique();
+	struct visit section = { .q = NULL };
+
+	cr_assert_eq(window_open(a), COHORT_OK);
+	cr_assert_eq(window_open(b), COHORT_OK);
+	visit_start(&section);
+	await_waiting(1);
+	window_close(a);
+	cr_assert_eq(window_waiting(), 1);
+	cr_assert_not(atomic_load(&section.is_in));
+	window_close(b);
+	visit_end(&section);
+	cr_assert_eq(section.rc, COHORT_OK);
+	free_clique(a);
+	free_clique(b);
+}
+
+Test(window, waits_for_memory_sections)
+{
+	struct clique *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+
+	window_memory_begin();
+	visit_start(&window);
+	await_waiting(1);
+	cr_assert_not(atomic_load(&window.is_in));
+	window_memory_end();
+	visit_end(&window);
+	cr_assert_eq(window.rc, COHORT_OK);
+	window_close(q);
+	free_clique(q);
+}
+
+Test(window, that_waits_comes_before_newcomers_and_after_it_all_of_them_come)
+{
+	struct clique *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+	struct visit newcomers[2] = { { .q = NULL }, { .q = NULL } };
+
+	window_memory_begin();
+	visit_start(&window);
+	await_waiting(1);
+	visit_start(&newcomers[0]);
+	visit_start(&newcomers[1]);
+	await_waiting(3);
+	window_memory_end();
+	await_in(&window);
+	cr_assert_eq(window_waiting(), 2);
+	window_close(q);
+	await_in(&newcomers[0]); /* at once, both */
+	await_in(&newcomers[1]);
+	visit_end(&newcomers[0]);
+	visit_end(&newcomers[1]);
+	visit_end(&window);
+	free_clique(q);
+}
+
+Test(window, that_waits_lets_a_thread_inside_begin_another_section)
+{
+	struct clique *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+
+	window_memory_begin();
+	visit_start(&window);
+	await_waiting(1);
+	window_memory_begin();
+	window_memory_end();
+	cr_assert(window_is_memory());
+	cr_assert_eq(window_waiting(), 1);
+	window_memory_end();
+	cr_assert_not(window_is_memory());
+	visit_end(&window);
+	window_close(q);
+	free_clique(q);
+}
+
+Test(window, that_waits_gives_up_with_the_cause_and_newcomers_come_in)
+{
+	struct clique *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+	struct visit newcomer = { .q = NULL };
+
+	window_memory_begin();
+	visit_start(&window);
+	await_waiting(1);
+	visit_start(&newcomer);
+	await_waiting(2);
+	cause_set_aborted(q->end, "enough");
+	await_in(&newcomer);
+	visit_end(&newcomer);
+	visit_end(&window);
+	cr_assert_eq(window.rc, COHORT_ABORTED);
+	window_memory_end();
+	free_clique(q);
+}
+
+Test(window, makes_a_call_that_waits_for_it_give_up_with_the_cause)
+{
+	struct clique *q = make_clique(), *other = make_clique();
+	struct visit section = { .q = q };
+
+	cr_assert_eq(window_open(other), COHORT_OK);
+	visit_start(&section);
+	await_waiting(1);
+	cause_set_aborted(q->end, "enough");
+	visit_end(&section);
+	cr_assert_eq(section.rc, COHORT_ABORTED);
+	cr_assert_eq(window_waiting(), 0);
+	window_close(other);
+	free_clique(other);
+	free_clique(q);
+}
+
+Test(window, of_a_clique_with_a_cause_is_not_opened)
+{
+	struct clique *q = make_clique();
+
+	cause_set_aborted(q->end, "enough");
+	window_close(q); /* as the reaper does, which may come first */
+	cr_assert_eq(window_open(q), COHORT_ABORTED);
+	window_memory_begin(); /* would wait */
+	window_memory_end();
+	free_clique(q);
+}
+
+Test(window, is_closed_once_whoever_comes_first)
+{
+	struct clique *a = make_clique(), *b = make_clique();
+	struct visit section = { .q = NULL };
+
+	cr_assert_eq(window_open(a), COHORT_OK);
+	cr_assert_eq(window_open(b), COHORT_OK);
+	window_close(a);
+	window_close(a);
+	visit_start(&section);
+	await_waiting(1); /* for the other one */
+	window_close(b);
+	visit_end(&section);
+	free_clique(a);
+	free_clique(b);
+}
+
+Test(window, that_is_never_closed_is_not_waited_for_any_more_after_the_limit)
+{
+	struct clique *stuck = make_clique(), *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+	struct visit section = { .q = NULL };
+
+	cr_assert_eq(window_open(stuck), COHORT_OK);
+	window_set_limit(1);
+	window_memory_begin();
+	window_set_limit(WINDOW_LIMIT_NS);
+	/* And its late end is not that of another. */
+	visit_start(&window);
+	await_waiting(1);
+	window_memory_end();
+	await_in(&window);
+	window_close(stuck);
+	visit_end(&window);
+	visit_start(&section);
+	await_waiting(1);
+	window_close(q);
+	visit_end(&section);
+	free_clique(stuck);
+	free_clique(q);
+}
+
+Test(window,
+     does_not_wait_any_more_after_the_limit_for_a_section_that_never_ends)
+{
+	struct clique *q = make_clique();
+	struct visit stuck = { .q = NULL }, section = { .q = NULL };
+
+	visit_start(&stuck);
+	await_in(&stuck);
+	window_set_limit(1);
+	cr_assert_eq(window_open(q), COHORT_OK);
+	window_set_limit(WINDOW_LIMIT_NS);
+	visit_start(&section);
+	await_waiting(1);
+	visit_end(&stuck); /* whose end is not that of another */
+	window_close(q);
+	await_in(&section);
+	visit_end(&section);
+	free_clique(q);
+}
+
+static void *give(void *arg)
+{
+	window_give(*(unsigned *)arg);
+	return NULL;
+}
+
+Test(window, waits_for_a_section_that_another_thread_ends)
+{
+	struct clique *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+	unsigned taken = window_take();
+	pthread_t thread;
+
+	cr_assert_not(window_is_memory());
+	visit_start(&window);
+	await_waiting(1);
+	pthread_create(&thread, NULL, give, &taken);
+	pthread_join(thread, NULL);
+	visit_end(&window);
+	cr_assert_eq(window.rc, COHORT_OK);
+	window_close(q);
+	window_give(0);
+	free_clique(q);
+}
