@@ -73,7 +73,7 @@
  * cohort_group_snapshot() and cohort_comm_snapshot() are
  * [3].  The cohort_comm_close() of the last joined rank of a process is [6] for all of
  * them.  Calls that are about no group (options, texts, probe, cohort_unique_id(),
- * cohort_comm_join()) may overlap with everything.
+ * cohort_comm_join(), cohort_quiet_begin() and _end()) may overlap with everything.
  *
  * The library starts threads of its own, with every signal blocked but those of a fault
  * of their own (SIGSEGV and the like), of which the program's handlers hear: for each
@@ -2009,7 +2009,8 @@ COHORT_API int cohort_after_stream(struct cohort_comm *comm, void *stream);
  *
  * So that one program runs on both platforms: cudaMalloc() and cudaFree() on
  * the rank's device.  Memory must not be freed while an operation uses it.
- * cohort_free() may block as cudaFree() may: on work of the device.
+ * cohort_free() may block as cudaFree() may: on work of the device.  Both wait while a
+ * collective is being launched, as cohort_quiet_begin() does.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_NO_MEMORY; COHORT_CUDA; COHORT_BUSY;
  * COHORT_OWNER; COHORT_STATE.  Both work after the group has ended with a
@@ -2018,6 +2019,40 @@ COHORT_API int cohort_after_stream(struct cohort_comm *comm, void *stream);
 COHORT_API int cohort_alloc(struct cohort_comm *comm, size_t bytes,
                             void **memory);
 COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
+
+/*
+ * cohort_quiet_begin - keep collectives of this process from being launched
+ * cohort_quiet_end   - let them
+ *
+ * For a program's own memory operations while ranks are at work in other threads:
+ * cudaMalloc(), cudaFree(), cudaHostAlloc(), cudaDeviceEnablePeerAccess(), a copy of
+ * pageable memory, the first launch of a kernel.  On one device they may wait for
+ * kernels on all devices of the process.  Between the launches of a collective's first
+ * and last rank such a wait would never end.  The library keeps its own memory
+ * operations out of that time, and these two keep the program's out:
+ *
+ *	cohort_quiet_begin();
+ *	cudaFree(old);
+ *	cohort_quiet_end();
+ *
+ * They are for threads outside of the library, mostly such as are no rank's.  They nest,
+ * and any number of threads may be between them.  They are of the thread: end in the
+ * one that began.  Groups with options.launch `ahead` are not kept from launching, nor
+ * are sends and receives alone.
+ *
+ * Between them keep it short, and wait for no other thread.  Calls of the library that
+ * would wait for the end are refused with COHORT_STATE, and nothing has happened:
+ * collectives, also in a batch, cohort_comm_split(), _join() and _close(),
+ * cohort_group_open(), _run(), _respawn() and _close(), and cohort_free() of registered
+ * memory after an abort.  What was not ended within 30 s is not waited for any more.
+ *
+ * Begin blocks while a collective is being launched, which is short; if a launch hangs,
+ * until its group is aborted, a minute at most.
+ *
+ * COHORT_OK; end: COHORT_STATE without a begin of this thread.
+ */
+COHORT_API int cohort_quiet_begin(void);
+COHORT_API int cohort_quiet_end(void);
 
 /*
  * cohort_alloc_registered - memory of NCCL's own, registered with the communicator

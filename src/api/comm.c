@@ -14,6 +14,7 @@
 #include "core/gate.h"
 #include "core/native.h"
 #include "core/owner.h"
+#include "core/window.h"
 
 int comm_check(const struct cohort_comm *comm)
 {
@@ -167,6 +168,8 @@ int cohort_comm_close(struct cohort_comm *comm)
 	bool is_owner;
 	int rc = comm_check(comm);
 
+	if (rc == COHORT_OK)
+		rc = window_check("comm_close");
 	if (rc != COHORT_OK)
 		return rc;
 	q = comm->clique;

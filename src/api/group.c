@@ -19,6 +19,7 @@
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/submit.h"
+#include "core/window.h"
 
 int group_check(const struct cohort_group *group)
 {
@@ -136,6 +137,8 @@ int cohort_group_open(const int *devices, int n,
 		return error_set(COHORT_INVALID, "group is NULL");
 	process_watch();
 	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = window_check("group_open");
 	if (rc != COHORT_OK)
 		return rc;
 	g = calloc(1, sizeof(*g));
@@ -207,6 +210,8 @@ int cohort_group_close(struct cohort_group *group)
 	if (!group)
 		return COHORT_OK;
 	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = window_check("group_close");
 	if (rc == COHORT_OK)
 		rc = close_check(group);
 	if (rc != COHORT_OK)

@@ -449,6 +449,8 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 	process_watch();
 	rc = process_check();
 	if (rc == COHORT_OK)
+		rc = window_check("comm_join");
+	if (rc == COHORT_OK)
 		rc = options_read(options, &o);
 	if (rc == COHORT_OK)
 		rc = environment_check();

@@ -9,6 +9,7 @@
  */
 
 #include "api/comm.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "core/gate.h"
 #include "core/native.h"
@@ -28,6 +29,29 @@ static int change(struct cohort_comm *c, size_t bytes, void **memory)
 	           : native_cuda(p, "cudaFree", p->cudaFree(*memory));
 	device_leave(&scope);
 	return rc;
+}
+
+int cohort_quiet_begin(void)
+{
+	int rc = process_check();
+
+	if (rc == COHORT_OK)
+		window_memory_begin();
+	return rc;
+}
+
+int cohort_quiet_end(void)
+{
+	int rc = process_check();
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!window_is_memory())
+		return error_set(COHORT_STATE,
+		                 "quiet_end: this thread has not called "
+		                 "cohort_quiet_begin()");
+	window_memory_end();
+	return COHORT_OK;
 }
 
 int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)

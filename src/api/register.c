@@ -110,7 +110,10 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 int comm_await_reclaim(struct cohort_comm *c)
 {
 	struct clique *q = c->clique;
+	int rc = window_check("free, of memory that is registered");
 
+	if (rc != COHORT_OK)
+		return rc;
 	/* NCCL's side of the registration goes with the communicator. */
 	if (clique_is_reclaimed(
 		    clique_await(q, CLIQUE_RECLAIMED,

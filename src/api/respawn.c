@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/family.h"
+#include "core/window.h"
 
 /* Mark in @is_lost, one per rank, those in @lost. */
 static int lost_check(const struct clique *q, const int *lost, int n,
@@ -169,6 +170,8 @@ int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
 {
 	int rc = group_check(group);
 
+	if (rc == COHORT_OK)
+		rc = window_check("group_respawn");
 	if (rc != COHORT_OK)
 		return rc;
 	if (atomic_exchange(&group->running, true))

@@ -23,6 +23,7 @@
 #include "base/thread.h"
 #include "core/batch.h"
 #include "core/native.h"
+#include "core/window.h"
 
 /* How often a run looks whether the clique has ended. */
 #define LOOK_NS (20 * UINT64_C(1000000))
@@ -385,6 +386,8 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 group ? "worker" : "group");
 	rc = process_check();
+	if (rc == COHORT_OK)
+		rc = window_check("group_run");
 	if (rc != COHORT_OK)
 		return rc;
 	q = group_clique(group);
