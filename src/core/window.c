@@ -51,6 +51,16 @@ unsigned window_waiting(void)
 	return n;
 }
 
+unsigned window_sections(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&lock);
+	n = memory.inside;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
 static struct side *other_of(const struct side *s)
 {
 	return s == &launches ? &memory : &launches;

@@ -62,9 +62,10 @@ struct clique;
 /* No operation that goes well takes so long, and deadlines of groups are longer. */
 #define WINDOW_LIMIT_NS UINT64_C(30000000000)
 
-/* For tests: another limit, and how many threads wait. */
+/* For tests: another limit; how many threads wait, and memory sections last. */
 void window_set_limit(uint64_t ns);
 unsigned window_waiting(void);
+unsigned window_sections(void);
 
 /*
  * window_open  - for a collective of @q whose ranks have all come: wait until no memory

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory operations and the launch window: what the library does inside a section, what
+ * it keeps until the close, and what programs may do between cohort_quiet_begin() and
+ * _end()
+ *
+ * In front of the platform's functions are some that look whether a section lasts.
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/clique.h"
+#include "core/window.h"
+#include "support/expect.h"
+#include "support/ranks.h"
+
+#define RANKS 2
+
+/* ---- a table that looks ----------------------------------------------- */
+
+/* Those that belong into a section, always. */
+static const char *const guarded[] = {
+	"cudaMalloc",        "cudaFree",
+	"cudaHostAlloc",     "cudaMallocHost",
+	"cudaFreeHost",      "cudaStreamCreateWithFlags",
+	"cudaStreamDestroy", "cudaEventCreateWithFlags",
+	"cudaEventDestroy",  "ncclCommInitAll",
+	"ncclCommSplit",     "ncclCommDestroy",
+	"ncclCommRegister",  "ncclCommDeregister",
+	"ncclMemAlloc",      "ncclMemFree",
+};
+
+#define GUARDED (sizeof(guarded) / sizeof(*guarded))
+
+static const struct platform *real;
+static struct platform table;
+static atomic_ulong calls[GUARDED];
+static _Atomic(const char *) unguarded; /* one that was outside */
+
+/* Flags are raised outside of a section, and the end of that group frees. */
+static _Thread_local bool frees;
+
+static void look(const char *name)
+{
+	size_t i;
+
+	if (strcmp(name, "ncclCommAbort") == 0)
+		frees = true;
+	if (strcmp(name, "ncclGroupEnd") == 0 && frees) {
+		frees = false;
+		if (!window_sections())
+			atomic_store(&unguarded, "ncclGroupEnd");
+	}
+	for (i = 0; i < GUARDED; i++) {
+		if (strcmp(name, guarded[i]) != 0)
+			continue;
+		atomic_fetch_add(&calls[i], 1);
+		if (!window_sections())
+			atomic_store(&unguarded, guarded[i]);
+	}
+}
+
+static unsigned long called(const char *name)
+{
+	size_t i = 0;
+
+	while (strcmp(name, guarded[i]) != 0)
+		cr_assert_lt(++i, GUARDED);
+	return atomic_load(&calls[i]);
+}
+
+/* clang-format off */
+#define LOOKING(since, result, name, parameters, arguments)                    \
+	static result look_##name parameters                                   \
+	{                                                                      \
+		look(#name);                                                   \
+		return real->name arguments;                                   \
+	}
+NCCL_FUNCTIONS(LOOKING)
+CUDA_FUNCTIONS(LOOKING)
+
+static void install(void)
+{
+	real = place_open(RANKS);
+	table = *real;
+#define LOOK(since, result, name, parameters, arguments)                       \
+	table.name = look_##name;
+	NCCL_FUNCTIONS(LOOK)
+	CUDA_FUNCTIONS(LOOK)
+#undef LOOK
+	platform_override(&table);
+}
+/* clang-format on */
+
+static void check_guarded(void)
+{
+	const char *name = atomic_load(&unguarded);
+
+	cr_assert_null(name, "%s was called outside of a memory section", name);
+}
+
+TestSuite(window, .init = install, .fini = check_guarded, .timeout = 120);
+
+/* ---- what the library does -------------------------------------------- */
+
+#define TENSORS 3
+#define MOST ((size_t)1 << 20)
+
+/* A list of small tensors, packed, of @count elements in all. */
+static int call_list(struct cohort_comm *comm, float *memory, size_t count)
+{
+	struct cohort_tensor tensors[TENSORS];
+	uint64_t ticket;
+	int i, rc;
+
+	for (i = 0; i < TENSORS; i++) {
+		tensors[i] = (struct cohort_tensor){ .count = count / TENSORS,
+			                             .type = COHORT_F32 };
+		tensors[i].send = tensors[i].recv =
+			memory + (size_t)i * (count / TENSORS);
+	}
+	rc = cohort_all_reduce_many(comm, tensors, TENSORS, COHORT_SUM,
+	                            cohort_comm_stream(comm), &ticket);
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, RANKS_SOON) : rc;
+}
+
+/* Calls with host memory and lists that grow, of memory on the device. */
+static int grow_with(struct cohort_comm *comm, void *device)
+{
+	float *host = calloc(MOST, sizeof(*host));
+	size_t count;
+	int rc = COHORT_OK;
+
+	for (count = 1000; count < MOST && rc == COHORT_OK; count *= 6) {
+		rc = cohort_all_reduce_host(comm, host, count, COHORT_F32,
+		                            COHORT_SUM, RANKS_SOON);
+		if (rc == COHORT_OK)
+			rc = call_list(comm, device, count);
+	}
+	free(host);
+	return rc;
+}
+
+static int grow(struct cohort_comm *comm)
+{
+	void *device = NULL;
+	int rc = cohort_alloc(comm, MOST * sizeof(float), &device);
+
+	if (rc == COHORT_OK)
+		rc = grow_with(comm, device);
+	return rc == COHORT_OK ? cohort_free(comm, device) : rc;
+}
+
+static struct cohort_group *open_packing(void)
+{
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.many = COHORT_MANY_FLAT;
+	o.many_flat_below = MOST * sizeof(float);
+	return ranks_open(RANKS, &o);
+}
+
+static int live(struct cohort_comm *comm, void *unused)
+{
+	struct cohort_comm *child = NULL;
+	void *memory = NULL;
+	int rc = grow(comm);
+
+	(void)unused;
+	if (rc == COHORT_OK)
+		rc = cohort_comm_split(comm, 0, 0, &child);
+	if (rc == COHORT_OK)
+		rc = grow(child);
+	if (rc == COHORT_OK)
+		rc = cohort_comm_close(child);
+	if (rc == COHORT_OK)
+		rc = cohort_alloc_registered(comm, 4096, &memory);
+	if (rc == COHORT_OK)
+		rc = cohort_free(comm, memory);
+	return rc;
+}
+
+static void run(struct cohort_group *group, cohort_worker_fn worker, void *user)
+{
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
+	             "%s", cause.text);
+}
+
+static void close_group(struct cohort_group *group)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+Test(window, the_library_makes_its_memory_operations_in_sections)
+{
+	struct cohort_group *group = open_packing();
+
+	run(group, live, NULL);
+	close_group(group);
+	cr_assert_gt(called("cudaMalloc"), 0);
+	cr_assert_gt(called("ncclCommSplit"), 0);
+	cr_assert_gt(called("ncclCommDestroy"), 0);
+	cr_assert_eq(window_sections(), 0);
+}
+
+Test(window, an_aborted_group_is_freed_in_a_section)
+{
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
+
+	ranks_must(cohort_group_abort(group, "enough"), "abort");
+	cohort_group_close(group);
+	cr_assert_gt(called("cudaFree"), 0);
+	cr_assert_eq(window_sections(), 0);
+}
+
+/* By rank. */
+static void *buffers[RANKS];
+
+static int begin_growing(struct cohort_comm *comm, void *unused)
+{
+	(void)unused;
+	return cohort_alloc(comm, MOST * sizeof(float),
+	                    &buffers[cohort_comm_rank(comm)]);
+}
+
+static int go_on_growing(struct cohort_comm *comm, void *unused)
+{
+	(void)unused;
+	return grow_with(comm, buffers[cohort_comm_rank(comm)]);
+}
+
+static int end_growing(struct cohort_comm *comm, void *unused)
+{
+	(void)unused;
+	return cohort_free(comm, buffers[cohort_comm_rank(comm)]);
+}
+
+Test(window, memory_that_grows_is_kept_until_the_close)
+{
+	struct cohort_group *group = open_packing();
+	unsigned long made, pinned, freed, unpinned;
+
+	run(group, begin_growing, NULL);
+	made = called("cudaMalloc");
+	pinned = called("cudaHostAlloc");
+	freed = called("cudaFree");
+	unpinned = called("cudaFreeHost");
+	run(group, go_on_growing, NULL);
+	/* It has grown, more than once. */
+	cr_assert_geq(called("cudaMalloc") + called("cudaHostAlloc"),
+	              made + pinned + 2 * RANKS);
+	cr_assert_eq(called("cudaFree"), freed);
+	cr_assert_eq(called("cudaFreeHost"), unpinned);
+	run(group, end_growing, NULL);
+	close_group(group);
+	cr_assert_eq(called("cudaMalloc"), called("cudaFree"));
+	cr_assert_eq(called("cudaHostAlloc"), called("cudaFreeHost"));
+}
+
+/* ---- programs' sections ----------------------------------------------- */
+
+Test(window, a_quiet_section_ends_on_the_thread_that_began_it)
+{
+	expect(cohort_quiet_end(), COHORT_STATE, "cohort_quiet_begin()");
+	ranks_must(cohort_quiet_begin(), "begin");
+	ranks_must(cohort_quiet_begin(), "begin");
+	ranks_must(cohort_quiet_end(), "end");
+	cr_assert_eq(window_sections(), 1);
+	ranks_must(cohort_quiet_end(), "end");
+	cr_assert_eq(window_sections(), 0);
+	expect(cohort_quiet_end(), COHORT_STATE, "cohort_quiet_begin()");
+}
+
+static void *be_quiet(void *done)
+{
+	ranks_must(cohort_quiet_begin(), "begin");
+	atomic_store((atomic_bool *)done, true);
+	ranks_must(cohort_quiet_end(), "end");
+	return NULL;
+}
+
+Test(window, a_quiet_section_waits_for_a_launch_and_not_for_one_that_is_aborted)
+{
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
+	atomic_bool done = false;
+	pthread_t thread;
+
+	/* As while rank 1 launches, which takes its time. */
+	cr_assert_eq(window_open(comms[0]->clique), COHORT_OK);
+	pthread_create(&thread, NULL, be_quiet, &done);
+	while (!window_waiting())
+		sched_yield();
+	cr_assert_not(atomic_load(&done));
+	ranks_must(cohort_group_abort(group, "it never launches"), "abort");
+	pthread_join(thread, NULL);
+	cohort_group_close(group);
+}
+
+Test(window, calls_that_would_wait_for_a_quiet_section_are_refused_inside)
+{
+	static const char text[] = "called between cohort_quiet_begin() and";
+	struct cohort_unique_id id;
+	struct cohort_comm *comms[RANKS], *child = NULL;
+	struct cohort_group *group = ranks_split(RANKS, NULL, comms), *other;
+	int32_t value = 1;
+	uint64_t ticket;
+	const int lost = 1;
+	void *memory;
+
+	ranks_must(cohort_unique_id(&id), "unique_id");
+	ranks_must(cohort_alloc(comms[0], sizeof(value), &memory), "alloc");
+	ranks_must(cohort_quiet_begin(), "begin");
+	expect(cohort_all_reduce(comms[0], memory, memory, 1, COHORT_I32,
+	                         COHORT_SUM, NULL, &ticket),
+	       COHORT_STATE, text);
+	expect(cohort_all_reduce(comms[0], memory, memory, 1, COHORT_I32,
+	                         COHORT_SUM, NULL, &ticket),
+	       COHORT_STATE, "all_reduce: ");
+	expect(cohort_barrier(comms[0], NULL, NULL), COHORT_STATE, text);
+	expect(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
+	                              COHORT_SUM, COHORT_FOREVER),
+	       COHORT_STATE, text);
+	expect(cohort_comm_split(comms[0], 0, 0, &child), COHORT_STATE, text);
+	expect(cohort_comm_close(comms[0]), COHORT_STATE, text);
+	expect(cohort_comm_join(&id, 1, 0, 0, NULL, &child), COHORT_STATE,
+	       text);
+	expect(cohort_group_run(group, end_growing, NULL, NULL), COHORT_STATE,
+	       text);
+	expect(cohort_group_respawn(group, &lost, 1), COHORT_STATE, text);
+	expect(cohort_group_open(NULL, 1, NULL, &other), COHORT_STATE, text);
+	expect(cohort_group_close(group), COHORT_STATE, text);
+	/* These would not. */
+	ranks_must(cohort_copy(comms[0], memory, &value, sizeof(value), NULL),
+	           "copy");
+	ranks_must(cohort_synchronize(comms[0], COHORT_FOREVER), "synchronize");
+	ranks_must(cohort_free(comms[0], memory), "free");
+	ranks_must(cohort_quiet_end(), "end");
+	/* Nothing had happened. */
+	close_group(group);
+}
+
+static int try_in_child(int (*fn)(void))
+{
+	int status = 0;
+	pid_t child = fork();
+
+	cr_assert_geq(child, 0);
+	if (!child)
+		_exit(fn() == COHORT_FORKED ? 7 : 1);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Test(window, a_quiet_section_is_none_after_a_fork)
+{
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
+
+	cr_assert_eq(try_in_child(cohort_quiet_begin), 7);
+	cr_assert_eq(try_in_child(cohort_quiet_end), 7);
+	close_group(group);
+}
