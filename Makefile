@@ -224,7 +224,7 @@ api_sources := \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
   tests/api/contexts.c tests/api/stopped.c tests/api/stream_device.c tests/api/stuck.c tests/api/stuck_device.c tests/api/tag.c \
   tests/api/ticket.c \
-  tests/api/snapshot.c tests/api/waits.c tests/api/watch.c tests/api/window.c
+  tests/api/snapshot.c tests/api/together.c tests/api/waits.c tests/api/watch.c tests/api/window.c
 platform_sources := \
   tests/platform/arguments.c tests/platform/calls.c tests/platform/capture.c \
   tests/platform/collective.c tests/platform/comm.c tests/platform/config.c \

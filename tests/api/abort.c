@@ -33,7 +33,9 @@ TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 static void in_turn(void)
 {
 	close_two();
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	group = ranks_ahead(2, NULL, comms);
+	handle = cohort_comm_abort_handle(comms[1]);
 }
 
 Test(handle, ends_what_is_in_flight_on_every_rank, .init = in_turn)

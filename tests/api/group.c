@@ -363,11 +363,12 @@ Test(group, splits_after_group_calls_and_tickets_go_on)
 	int32_t value[2] = { 1, 2 };
 	const void *send[] = { &value[0], &value[1] };
 	void *recv[] = { &value[0], &value[1] };
-	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_group *group;
 	struct cohort_comm *comms[2];
 	uint64_t before = 0, after;
 
 	ranks_launch_ahead();
+	group = ranks_open(2, NULL);
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, NULL, &before),
 	             COHORT_OK);

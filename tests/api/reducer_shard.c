@@ -440,5 +440,7 @@ Test(reducer_shard, gather_can_be_waited_for_again)
 {
 	struct model m = sharded(2);
 
+	/* The peer is told of the first wait before it calls. */
+	ranks_launch_ahead();
 	expect_run(m.size, waits, &m);
 }

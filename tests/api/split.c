@@ -290,10 +290,11 @@ Test(split, of_a_former_generation_is_stale)
 /* The group's close does what the child's would. */
 Test(split, with_work_in_flight_is_waited_for_at_the_close)
 {
-	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_group *group;
 	int32_t x[2] = { 1, 2 };
 
 	ranks_launch_ahead();
+	group = ranks_open(2, NULL);
 	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
 	ranks_sum(children[0], &x[0]);
 	ranks_sum(children[1], &x[1]);

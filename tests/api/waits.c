@@ -193,14 +193,16 @@ static int both_queued(struct cohort_comm *c, void *user)
 	return await(c);
 }
 
-/* The other's clocks are not to run out. */
+/* The other's clocks are not to run out.  Ranks that have called in one of them tell the
+ * others so: they launch ahead. */
 static struct cohort_group *open_other(int n)
 {
 	struct cohort_group_options other;
 
 	cohort_group_options_init(&other);
 	other.name = "tp";
-	return ranks_ahead(n, &other, others);
+	ranks_launch_ahead();
+	return ranks_split(n, &other, others);
 }
 
 /* Also the one whose worker waits in the other. */

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Ranks that launch together: nothing of a collective is launched before all ranks
+ * have called it, and how the wait for that ends
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clique.h"
+#include "platform/platform.h"
+#include "support/expect.h"
+#include "support/ranks.h"
+
+TestSuite(together, .timeout = 60);
+
+#define MS UINT64_C(1000000)
+#define SHORT (20 * MS)
+#define COUNT 64
+#define MOST 8
+
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_comm *comms[MOST];
+static int32_t *sent[MOST], *got[MOST];
+static int32_t plain[MOST][COUNT];
+
+/* Of the native calls that launch anything. */
+static struct platform table;
+static const struct platform *real;
+static atomic_int launches;
+
+static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+	atomic_fetch_add(&launches, 1);
+	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
+}
+
+static ncclResult_t broadcast(const void *send, void *recv, size_t count,
+                              ncclDataType_t type, int root, ncclComm_t comm,
+                              cudaStream_t stream)
+{
+	atomic_fetch_add(&launches, 1);
+	return real->ncclBroadcast(send, recv, count, type, root, comm, stream);
+}
+
+static void options(int launch)
+{
+	cohort_group_options_init(&o);
+	o.name = "dp";
+	o.launch = launch;
+}
+
+static void make_buffers(int n)
+{
+	size_t i, bytes = COUNT * sizeof(int32_t);
+	int r;
+
+	for (r = 0; r < n; r++) {
+		ranks_must(cohort_alloc(comms[r], bytes, (void **)&sent[r]),
+		           "alloc");
+		ranks_must(cohort_alloc(comms[r], bytes, (void **)&got[r]),
+		           "alloc");
+		for (i = 0; i < COUNT; i++) {
+			sent[r][i] = r + 1;
+			got[r][i] = -1;
+		}
+	}
+}
+
+static void open_ranks(int n)
+{
+	place_need_host("memory that this thread can read, and");
+	real = place_table();
+	table = *real;
+	table.ncclAllReduce = all_reduce;
+	table.ncclBroadcast = broadcast;
+	/* What was kept would be launched without a native call. */
+	table.keep = NULL;
+	platform_override(&table);
+	group = ranks_split(n, &o, comms);
+	make_buffers(n);
+}
+
+static void close_ranks(int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++) {
+		cr_assert_eq(cohort_free(comms[r], sent[r]), COHORT_OK, "%s",
+		             cohort_last_error());
+		cr_assert_eq(cohort_free(comms[r], got[r]), COHORT_OK);
+	}
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+enum kind { ONE, LIST, BATCH, HOST, TIMED_HOST, BARRIER, KINDS };
+
+static int make(enum kind kind, int r, uint64_t *ticket)
+{
+	struct cohort_comm *c = comms[r];
+	void *stream = cohort_comm_stream(c);
+	const struct cohort_tensor list[] = {
+		{ sent[r], got[r], COUNT / 2, COHORT_I32 },
+		{ sent[r] + COUNT / 2, got[r] + COUNT / 2, COUNT / 2,
+		  COHORT_I32 },
+	};
+	int rc;
+
+	*ticket = 0;
+	switch (kind) {
+	case LIST:
+		return cohort_all_reduce_many(c, list, 2, COHORT_SUM, stream,
+		                              ticket);
+	case BATCH:
+		rc = cohort_batch_begin(c);
+		if (rc == COHORT_OK)
+			rc = cohort_all_reduce(c, sent[r], got[r], COUNT,
+			                       COHORT_I32, COHORT_SUM, NULL,
+			                       NULL);
+		return rc == COHORT_OK ? cohort_batch_end(c, stream, ticket)
+		                       : rc;
+	case HOST:
+	case TIMED_HOST:
+		memcpy(plain[r], sent[r], COUNT * sizeof(int32_t));
+		return cohort_all_reduce_host(c, plain[r], COUNT, COHORT_I32,
+		                              COHORT_SUM,
+		                              kind == HOST ? COHORT_FOREVER
+		                                           : RANKS_SOON);
+	case BARRIER:
+		return cohort_barrier(c, stream, ticket);
+	default:
+		return cohort_all_reduce(c, sent[r], got[r], COUNT, COHORT_I32,
+		                         COHORT_SUM, stream, ticket);
+	}
+}
+
+/* A call of one rank on a thread of its own. */
+struct caller {
+	int rank;
+	enum kind kind;
+	bool binds;
+	int rc;
+	uint64_t ticket;
+	pthread_t thread;
+	char error[1024];
+};
+
+static void *call(void *arg)
+{
+	struct caller *c = arg;
+
+	if (c->binds)
+		ranks_must(cohort_comm_bind(comms[c->rank]), "bind");
+	c->rc = make(c->kind, c->rank, &c->ticket);
+	snprintf(c->error, sizeof(c->error), "%s", cohort_last_error());
+	if (c->binds)
+		cohort_comm_unbind(comms[c->rank]);
+	return NULL;
+}
+
+static void begin(struct caller *c, int rank, enum kind kind)
+{
+	*c = (struct caller){ .rank = rank, .kind = kind };
+	cr_assert_eq(pthread_create(&c->thread, NULL, call, c), 0);
+}
+
+static void await_meeting(int rank)
+{
+	while (!atomic_load(&comms[rank]->meeting))
+		sched_yield();
+}
+
+static int end(const struct caller *c)
+{
+	pthread_join(c->thread, NULL);
+	return c->rc;
+}
+
+/* ---- nothing is launched ---------------------------------------------- */
+
+static bool stream_is_empty(int rank)
+{
+	return real->cudaStreamQuery(cohort_comm_stream(comms[rank])) ==
+	       cudaSuccess;
+}
+
+static void expect_untouched(int rank)
+{
+	int i;
+
+	cr_assert_eq(atomic_load(&launches), 0);
+	cr_assert(stream_is_empty(rank));
+	for (i = 0; i < COUNT; i++)
+		cr_assert_eq(got[rank][i], -1);
+}
+
+Test(together, of_a_collective_that_a_rank_never_calls_nothing_is_launched)
+{
+	struct caller c;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	begin(&c, 0, ONE);
+	await_meeting(0);
+	expect_untouched(0);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(end(&c), COHORT_ABORTED, "%s", c.error);
+	cr_assert_eq(c.ticket, 0);
+	expect_untouched(0);
+	close_ranks(2);
+}
+
+/* The test above is about something: that is what ahead does. */
+Test(together, with_ahead_it_is_launched)
+{
+	uint64_t ticket;
+
+	options(COHORT_LAUNCH_AHEAD);
+	open_ranks(2);
+	cr_assert_eq(make(ONE, 0, &ticket), COHORT_OK);
+	cr_assert_eq(atomic_load(&launches), 1);
+	cr_assert_not(stream_is_empty(0));
+	cr_assert_eq(make(ONE, 1, &ticket), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[0], 1, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[1], 1, RANKS_SOON), COHORT_OK);
+	close_ranks(2);
+}
+
+static void expect_sum(const int32_t *data, int32_t sum)
+{
+	int i;
+
+	for (i = 0; i < COUNT; i++)
+		cr_assert_eq(data[i], sum);
+}
+
+static bool is_host(enum kind kind)
+{
+	return kind == HOST || kind == TIMED_HOST;
+}
+
+/* Rank 1 calls when the others have been waiting. */
+static void meet(enum kind kind)
+{
+	struct caller c[3];
+	uint64_t ticket;
+	int r;
+
+	for (r = 0; r < 3; r++) {
+		begin(&c[r], r == 1 ? 2 : r / 2 * 3, kind);
+		await_meeting(c[r].rank);
+		expect_untouched(c[r].rank);
+	}
+	cr_assert_eq(make(kind, 1, &ticket), COHORT_OK, "%d: %s", kind,
+	             cohort_last_error());
+	for (r = 0; r < 3; r++)
+		cr_assert_eq(end(&c[r]), COHORT_OK, "%d: %s", kind, c[r].error);
+	for (r = 0; r < 4; r++) {
+		cr_assert_eq(cohort_synchronize(comms[r], RANKS_SOON),
+		             COHORT_OK);
+		if (kind != BARRIER)
+			expect_sum(is_host(kind) ? plain[r] : got[r], 10);
+		memset(got[r], -1, COUNT * sizeof(*got[r]));
+	}
+	atomic_store(&launches, 0);
+}
+
+Test(together, is_what_all_kinds_of_collectives_are_launched)
+{
+	int kind;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(4);
+	for (kind = 0; kind < KINDS; kind++)
+		meet(kind);
+	close_ranks(4);
+}
+
+/* Packed into a buffer, which is made before. */
+Test(together, lists_that_are_packed_are_launched)
+{
+	options(COHORT_LAUNCH_TOGETHER);
+	o.many = COHORT_MANY_FLAT;
+	open_ranks(4);
+	meet(LIST);
+	meet(LIST);
+	close_ranks(4);
+}
+
+Test(together, calls_of_all_ranks_do_not_wait_for_themselves)
+{
+	int32_t value[3] = { 1, 2, 3 };
+	const void *send[] = { &value[0], &value[1], &value[2] };
+	void *recv[] = { &value[0], &value[1], &value[2] };
+	uint64_t ticket;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	group = ranks_open(3, &o);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1,
+		                                     COHORT_I32, COHORT_MAX,
+		                                     NULL, &ticket),
+		             COHORT_OK, "%s", cohort_last_error());
+		cr_assert_eq(cohort_group_wait(group, ticket, RANKS_SOON),
+		             COHORT_OK);
+	}
+	cr_assert_eq(value[0], 3);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- how the wait ends ------------------------------------------------ */
+
+static struct cohort_cause cause_now(void)
+{
+	struct cohort_cause cause;
+
+	cohort_group_cause(group, &cause);
+	return cause;
+}
+
+Test(together, a_handle_ends_the_wait_of_all)
+{
+	struct cohort_abort *handle;
+	struct caller c[3];
+	int r;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(4);
+	handle = cohort_comm_abort_handle(comms[3]);
+	for (r = 0; r < 3; r++)
+		begin(&c[r], r, r % 2 ? LIST : ONE);
+	/* Those that differ are told so, if they come to it first. */
+	await_meeting(0);
+	cohort_abort_fire(handle, "by hand");
+	for (r = 0; r < 3; r++)
+		cr_assert(end(&c[r]) == COHORT_ABORTED ||
+		                  c[r].rc == COHORT_MISMATCH,
+		          "%s", c[r].error);
+	cr_assert_eq(atomic_load(&launches), 0);
+	cohort_abort_put(handle);
+	close_ranks(4);
+}
+
+Test(together, the_rank_that_does_not_come_is_named_when_the_time_is_up)
+{
+	struct cohort_cause cause;
+	struct caller c;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	o.deadlines.first_ns = SHORT;
+	open_ranks(2);
+	begin(&c, 0, ONE);
+	cr_assert_eq(end(&c), COHORT_STALLED, "%s", c.error);
+	cause = cause_now();
+	cr_assert_str_eq(c.error, cause.text);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.joined[0], 1);
+	cr_assert_eq(cause.missing[0], 2);
+	expect_untouched(0);
+	close_ranks(2);
+}
+
+Test(together, a_snapshot_says_who_waits_for_the_others)
+{
+	struct cohort_rank_report ranks[2];
+	struct caller c;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	begin(&c, 0, ONE);
+	await_meeting(0);
+	cr_assert_eq(cohort_group_snapshot(group, ranks, 2, sizeof(*ranks)),
+	             COHORT_OK);
+	cr_assert(ranks[0].joined && !ranks[1].joined);
+	cr_assert_not_null(strstr(ranks[0].text,
+	                          " has called, and waits for the other ranks' "
+	                          "calls to launch it with them"),
+	                   "%s", ranks[0].text);
+	cohort_group_abort(group, NULL);
+	cr_assert_eq(end(&c), COHORT_ABORTED);
+	close_ranks(2);
+}
+
+Test(together, one_thread_that_calls_in_turn_is_told_so)
+{
+	uint64_t ticket;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	o.deadlines.first_ns = SHORT;
+	open_ranks(2);
+	expect(make(ONE, 0, &ticket), COHORT_STALLED,
+	       "; rank 1 was last called by this very thread, which waits in "
+	       "the call of rank 0: one thread for several ranks takes a "
+	       "group-level call, or options.launch ahead");
+	close_ranks(2);
+}
+
+Test(together, a_thread_that_has_only_split_the_group_is_told_so)
+{
+	int32_t x = 1;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	o.deadlines.first_ns = SHORT;
+	group = ranks_split(2, &o, comms);
+	expect(cohort_all_reduce(comms[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
+	                         cohort_comm_stream(comms[0]), NULL),
+	       COHORT_STALLED,
+	       "; rank 1 was never called, and this very thread has split the "
+	       "group, which waits in the call of rank 0");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* Each rank has its thread: there is nothing to say of that. */
+Test(together, other_threads_are_not_told_so)
+{
+	struct caller c;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	o.deadlines.first_ns = SHORT;
+	open_ranks(2);
+	begin(&c, 0, ONE);
+	cr_assert_eq(end(&c), COHORT_STALLED);
+	cr_assert_null(strstr(c.error, "this very thread"), "%s", c.error);
+	close_ranks(2);
+}
+
+Test(together, different_calls_end_the_wait)
+{
+	struct caller c;
+	uint64_t ticket;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	begin(&c, 0, ONE);
+	await_meeting(0);
+	cr_assert_eq(make(LIST, 1, &ticket), COHORT_MISMATCH, "%s",
+	             cohort_last_error());
+	cr_assert_eq(end(&c), COHORT_MISMATCH, "%s", c.error);
+	expect_untouched(0);
+	close_ranks(2);
+}
+
+static void *bind_and_exit(void *comm)
+{
+	ranks_must(cohort_comm_bind(comm), "bind");
+	return NULL;
+}
+
+Test(together, a_thread_that_exits_ends_the_wait)
+{
+	pthread_t thread;
+	struct caller c;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	begin(&c, 0, ONE);
+	await_meeting(0);
+	pthread_create(&thread, NULL, bind_and_exit, comms[1]);
+	pthread_join(thread, NULL);
+	cr_assert_eq(end(&c), COHORT_THREAD_EXITED, "%s", c.error);
+	cr_assert_eq(cause_now().rank, 1);
+	expect_untouched(0);
+	close_ranks(2);
+}
+
+/* It goes on without its caller, ahead of the others. */
+Test(together, a_timed_call_with_host_memory_is_given_up_in_its_time)
+{
+	int32_t a[COUNT], b[COUNT];
+	int i;
+
+	for (i = 0; i < COUNT; i++) {
+		a[i] = 1;
+		b[i] = 2;
+	}
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	cr_assert_eq(cohort_all_reduce_host(comms[0], a, COUNT, COHORT_I32,
+	                                    COHORT_SUM, SHORT),
+	             COHORT_TIMED_OUT);
+	memset(a, 0, sizeof(a));
+	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
+	                                    COHORT_SUM, RANKS_SOON),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	for (i = 0; i < COUNT; i++)
+		cr_assert(a[i] == 0 && b[i] == 3);
+	close_ranks(2);
+}
+
+/* ---- many rounds ------------------------------------------------------ */
+
+#define ROUNDS 200
+
+static int work(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c), n = cohort_comm_size(c);
+	unsigned seed = (unsigned)rank;
+	int32_t x;
+	int i, k;
+
+	(void)user;
+	for (i = 0; i < ROUNDS; i++) {
+		for (k = rand_r(&seed) % 3; k; k--)
+			sched_yield();
+		x = rank + i;
+		if (ranks_sum_wait(c, &x) != COHORT_OK)
+			return 1;
+		if (x != n * i + n * (n - 1) / 2)
+			return 2;
+	}
+	return 0;
+}
+
+Test(together, ranks_meet_again_and_again)
+{
+	struct cohort_cause cause;
+	int n;
+
+	for (n = 1; n <= MOST; n *= 2) {
+		options(COHORT_LAUNCH_TOGETHER);
+		group = ranks_open(n, &o);
+		cr_assert_eq(cohort_group_run(group, work, NULL, &cause),
+		             COHORT_OK, "%d ranks: %s", n, cause.text);
+		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	}
+}
+
+static int split(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, cohort_comm_rank(c) % 2, 0, &child),
+	           "split");
+	if (cohort_comm_launch(child) != cohort_comm_launch(c))
+		return 3;
+	return work(child, NULL);
+}
+
+Test(together, children_launch_as_their_parents)
+{
+	struct cohort_cause cause;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	group = ranks_open(4, &o);
+	cr_assert_eq(cohort_group_run(group, split, NULL, &cause), COHORT_OK,
+	             "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- the choice ------------------------------------------------------- */
+
+static int launch_of(int launch)
+{
+	options(launch);
+	group = ranks_open(1, &o);
+	launch = cohort_group_launch(group);
+	ranks_must(cohort_group_split(group, comms), "split");
+	cr_assert_eq(cohort_comm_launch(comms[0]), launch);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	return launch;
+}
+
+static int probed(void)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+
+	ranks_must(cohort_platform_probe(place_platform(), &info), "probe");
+	return info.launch;
+}
+
+Test(together, is_the_default_where_ranks_must_not_launch_ahead)
+{
+	const int usual = place_table()->launches_ahead
+	                          ? COHORT_LAUNCH_AHEAD
+	                          : COHORT_LAUNCH_TOGETHER;
+
+	unsetenv("COHORT_LAUNCH");
+	cr_assert_eq(launch_of(COHORT_LAUNCH_DEFAULT), usual);
+	cr_assert_eq(probed(), usual);
+	cr_assert_eq(launch_of(COHORT_LAUNCH_AHEAD), COHORT_LAUNCH_AHEAD);
+	cr_assert_eq(launch_of(COHORT_LAUNCH_TOGETHER), COHORT_LAUNCH_TOGETHER);
+}
+
+Test(together, is_chosen_by_the_environment_where_the_program_does_not)
+{
+	setenv("COHORT_LAUNCH", "together", 1);
+	cr_assert_eq(launch_of(COHORT_LAUNCH_DEFAULT), COHORT_LAUNCH_TOGETHER);
+	cr_assert_eq(probed(), COHORT_LAUNCH_TOGETHER);
+	cr_assert_eq(launch_of(COHORT_LAUNCH_AHEAD), COHORT_LAUNCH_AHEAD);
+	setenv("COHORT_LAUNCH", "ahead", 1);
+	cr_assert_eq(launch_of(COHORT_LAUNCH_DEFAULT), COHORT_LAUNCH_AHEAD);
+	cr_assert_eq(launch_of(COHORT_LAUNCH_TOGETHER), COHORT_LAUNCH_TOGETHER);
+}
+
+Test(together, or_ahead_are_all_that_can_be_chosen)
+{
+	options(3);
+	o.platform = place_platform();
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "options->launch is 3, not an enum cohort_launch");
+	o.launch = -1;
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "options->launch is -1");
+	o.launch = COHORT_LAUNCH_DEFAULT;
+	setenv("COHORT_LAUNCH", "apart", 1);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "COHORT_LAUNCH is \"apart\" in the environment, not together or "
+	       "ahead");
+	cr_assert_eq(probed(), COHORT_LAUNCH_DEFAULT);
+	cr_assert_eq(cohort_group_launch(NULL), -1);
+	cr_assert_eq(cohort_comm_launch(NULL), -1);
+}
