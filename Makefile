@@ -172,7 +172,7 @@ library_sources := \
   src/platform/host/simulate.c src/platform/host/split.c \
   src/platform/host/stream.c src/platform/host/stream_calls.c \
   src/platform/host/stream_info.c src/platform/host/stream_thread.c \
-  src/platform/host/strict.c src/platform/host/strict_calls.c \
+  src/platform/host/strict.c src/platform/host/strict_calls.c src/platform/host/sync.c \
   src/platform/host/tiny.c \
   src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
@@ -239,7 +239,7 @@ platform_sources := \
   tests/platform/relief.c \
   tests/platform/revoke.c tests/platform/shrink.c tests/platform/simulate.c \
   tests/platform/split.c tests/platform/stream.c tests/platform/stream_info.c \
-  tests/platform/strict.c tests/platform/strict_calls.c
+  tests/platform/strict.c tests/platform/strict_calls.c tests/platform/sync.c
 support_sources := \
   tests/support/buffer.c tests/support/calls.c tests/support/chance.c tests/support/contest.c \
   tests/support/crew.c tests/support/failing.c \

@@ -51,6 +51,37 @@ extern "C" {
  */
 COHORT_API int cohort_sim_set_devices(int n);
 
+/* What the host platform's memory functions wait for. */
+enum cohort_sim_sync {
+	COHORT_SIM_SYNC_NONE = 1, /* cudaFree() for the work of its device, the
+	                               others for nothing */
+	COHORT_SIM_SYNC_DEVICE =
+		2, /* for all that was launched before, on every
+	                               device of the process */
+};
+
+/*
+ * cohort_sim_set_sync - how unforgiving the devices of the host platform are
+ * @sync: an enum cohort_sim_sync
+ *
+ * With COHORT_SIM_SYNC_DEVICE the host platform waits wherever real devices of one
+ * process may wait.  These calls wait for everything that was launched before, on
+ * every device: those that allocate, free, register or map memory, of CUDA and of
+ * NCCL; peer access; copies that are synchronous or pageable; the init, the split
+ * and the last release of a communicator; and the first use of a collective's
+ * kernel on a device.  While such a call waits, launches of other threads on its
+ * device block.  A program that deadlocks on GPUs so deadlocks here, too, until an
+ * abort ends the collective that is waited for.
+ *
+ * Overrides COHORT_HOST_SYNC of the environment, which is "device" or "none"; the
+ * default is none.  Only before the first use of the host platform in the process.
+ * Any thread; does not block.
+ *
+ * COHORT_OK; COHORT_INVALID with the value; COHORT_STATE once the platform is in
+ * use (unless it is in that mode already).
+ */
+COHORT_API int cohort_sim_set_sync(int sync);
+
 enum cohort_fault_kind {
 	COHORT_FAULT_NEVER = 1,  /* the call succeeds, the rank never arrives */
 	COHORT_FAULT_DELAY = 2,  /* it arrives @value nanoseconds late */

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
+#include "platform/host/sync.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -35,6 +36,8 @@ int sim_join(const struct host_knobs *knobs)
 		drop_in = knobs;
 		if (device_wanted())
 			knobs->set_devices(device_wanted());
+		if (sync_wanted())
+			knobs->set_sync(sync_wanted());
 		fault_tell(knobs->fault_add);
 		if (!is_meant())
 			fault_clear_all();
@@ -59,6 +62,23 @@ int cohort_sim_set_devices(int n)
 		               "n is %d, but the drop-in libraries are in use "
 		               "with another number of devices",
 		               n);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int cohort_sim_set_sync(int sync)
+{
+	int rc = process_check();
+
+	if (rc != COHORT_OK)
+		return rc;
+	pthread_mutex_lock(&lock);
+	rc = sync_want(sync);
+	if (rc == COHORT_OK && drop_in && drop_in->set_sync(sync) != COHORT_OK)
+		rc = error_set(COHORT_STATE,
+		               "sync is %d, but the drop-in libraries are in "
+		               "use with another value",
+		               sync);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }

@@ -44,7 +44,7 @@ struct host_calls {
 };
 
 /* The functions of this process's drop-in platform, which is set up by the first
- * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT and COHORT_FAULTS.  Never
+ * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and COHORT_FAULTS.  Never
  * NULL, constant.  Any thread. */
 COHORT_API const struct host_calls *cohort_host_calls(void);
 
@@ -56,6 +56,7 @@ struct host_knobs {
 	void (*flush)(int device, cudaStream_t stream);
 	int (*open)(void); /* whether the environment can be read */
 	int (*set_devices)(int n);
+	int (*set_sync)(int sync);
 	int (*fault_add)(const struct cohort_fault *fault);
 	void (*faults_clear)(void);
 	const char *(*last_error)(void); /* of the calling thread's, there */

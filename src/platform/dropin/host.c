@@ -11,6 +11,7 @@
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
 #include "platform/host/stream.h"
+#include "platform/host/sync.h"
 
 /* Constant once set_up() has run, but for a fork: in the child, where the threads
  * of the streams are missing, the one thread that there is refuses. */
@@ -64,6 +65,7 @@ const struct host_knobs *cohort_host_knobs(void)
 		.flush = stream_flush,
 		.open = open_host,
 		.set_devices = device_want,
+		.set_sync = sync_want,
 		.fault_add = fault_add,
 		.faults_clear = fault_clear_all,
 		.last_error = cohort_last_error,

@@ -16,6 +16,7 @@
 #include "platform/host/memory.h"
 #include "platform/host/pool.h"
 #include "platform/host/stream.h"
+#include "platform/host/sync.h"
 
 #define PITCH 512
 
@@ -43,6 +44,7 @@ static cudaError_t allocate(void **memory, size_t bytes, enum memory_kind kind,
 		*memory = NULL;
 		return cudaSuccess;
 	}
+	sync_memory(m.device);
 	if (!memory_allocate(&m))
 		return device_error(cudaErrorMemoryAllocation);
 	*memory = m.start;
@@ -62,6 +64,7 @@ static cudaError_t release(void *memory, unsigned int kinds)
 	if (!memory_find(memory, &m) || m.freed || m.start != memory ||
 	    !(kinds >> m.kind & 1))
 		return device_error(cudaErrorInvalidValue);
+	sync_memory(m.device);
 	stream_wait_device(m.device, false);
 	if (!memory_take(memory, kinds, &m))
 		return device_error(cudaErrorInvalidValue);
@@ -150,6 +153,7 @@ cudaError_t host_cudaHostRegister(void *memory, size_t bytes,
 		return device_error(error);
 	if (memory_overlaps(memory, bytes))
 		return device_error(cudaErrorHostMemoryAlreadyRegistered);
+	sync_memory(m.device);
 	if (!memory_enter(&m))
 		return device_error(cudaErrorMemoryAllocation);
 	return cudaSuccess;
@@ -165,6 +169,7 @@ cudaError_t host_cudaHostUnregister(void *memory)
 	error = capture_permits_unsafe();
 	if (error != cudaSuccess)
 		return device_error(error);
+	sync_memory(device_current());
 	if (!memory_take(memory, 1U << MEMORY_REGISTERED, &m))
 		return device_error(cudaErrorHostMemoryNotRegistered);
 	return cudaSuccess;

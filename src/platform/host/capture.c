@@ -11,6 +11,7 @@
 
 #include "platform/host/device.h"
 #include "platform/host/host.h"
+#include "platform/host/sync.h"
 
 struct capture {
 	/* Constant. */
@@ -277,8 +278,10 @@ cudaError_t stream_submit(struct stream *s, const struct work *work,
 	}
 	if (d && position_out)
 		*position_out = 0;
-	if (!d && error == cudaSuccess)
+	if (!d && error == cudaSuccess) {
+		sync_launch(s->device);
 		stream_push(s, work, position_out);
+	}
 	return error;
 }
 

@@ -15,6 +15,7 @@
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
+#include "platform/host/sync.h"
 
 /* Between two of these a driver looks at the clock. */
 #define PIECE_BYTES ((size_t)1024 * 1024)
@@ -132,11 +133,14 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 	if (!bytes)
 		return cudaSuccess;
 	error = wait ? copy_may_wait(s) : stream_permits_calls();
+	wait = wait || may_wait(dst, src, bytes, kind);
+	if (error == cudaSuccess && wait && !capture_has(s))
+		sync_memory(s->device);
 	if (error == cudaSuccess)
 		error = copy_submit(s, dst, src, bytes, &position);
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (wait || may_wait(dst, src, bytes, kind))
+	if (wait)
 		stream_wait(s, position);
 	return cudaSuccess;
 }

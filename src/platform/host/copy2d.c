@@ -16,6 +16,7 @@
 #include "platform/host/device.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
+#include "platform/host/sync.h"
 
 #define MAX_PITCH ((size_t)2147483647)
 
@@ -160,6 +161,14 @@ static cudaError_t check_pitch(size_t pitch, size_t width)
 	                                          : cudaSuccess;
 }
 
+static void wait_for_devices(cudaStream_t stream)
+{
+	const struct stream *s = stream_find(stream);
+
+	if (s && !capture_has(s))
+		sync_wait(s->device);
+}
+
 /* @wait: the call is to be done when it returns. */
 static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
                              cudaStream_t stream, bool wait)
@@ -174,6 +183,8 @@ static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
 		return device_error(cudaErrorInvalidMemcpyDirection);
 	if (r->width && r->height && (!r->dst || !r->src))
 		return device_error(cudaErrorInvalidValue);
+	if (r->width && r->height && sync_is_on() && (wait || is_pageable(r)))
+		wait_for_devices(stream);
 	error = push_rows(r, stream, wait);
 	/* Pageable memory is the caller's again. */
 	if (error == cudaSuccess && !wait && is_pageable(r) &&

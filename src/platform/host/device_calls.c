@@ -15,6 +15,7 @@
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 #include "platform/host/stream.h"
+#include "platform/host/sync.h"
 
 #define GREATEST_PRIORITY (-5)
 #define LIMITS (cudaLimitPersistingL2CacheSize + 1)
@@ -49,6 +50,7 @@ static bool set_peer(int peer, bool enabled)
 	bool *is = &settings[device_current()].peers[peer];
 	bool changed;
 
+	sync_memory(device_current());
 	pthread_mutex_lock(&lock);
 	changed = *is != enabled;
 	*is = enabled;
@@ -286,9 +288,11 @@ cudaError_t host_cudaDeviceReset(void)
 
 	if (error != cudaSuccess)
 		return device_error(error);
+	sync_memory(device);
 	stream_wait_device(device, false);
 	memory_reset(device);
 	device_end_context(device);
+	sync_unload(device);
 	pthread_mutex_lock(&lock);
 	settings[device] = (struct settings){ .flags = 0 };
 	pthread_mutex_unlock(&lock);

@@ -12,6 +12,7 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/strict_calls.h"
+#include "platform/host/sync.h"
 
 /* Wait until everything that this rank launched is done. */
 static ncclResult_t comm_drain(struct ncclComm *comm)
@@ -48,6 +49,8 @@ static void end_world(struct world *w, const char *function)
 		strict_check_free(w, function);
 	for (i = 0; i < w->n; i++)
 		comm_sync(w->comms[i]);
+	for (i = 0; i < w->n; i++)
+		sync_memory(w->comms[i]->device);
 	if (strict_is_on())
 		strict_check_buffers(w, function);
 	world_free(w);

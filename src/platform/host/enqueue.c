@@ -4,6 +4,7 @@
 
 #include "base/backoff.h"
 #include "base/type.h"
+#include "platform/host/capture.h"
 #include "platform/host/copy.h"
 #include "platform/host/device.h"
 #include "platform/host/fault.h"
@@ -11,6 +12,7 @@
 #include "platform/host/host.h"
 #include "platform/host/p2p.h"
 #include "platform/host/strict_calls.h"
+#include "platform/host/sync.h"
 
 /*
  * In NCCL's order; a count of 0 is checked like any other.  What NCCL does not
@@ -122,6 +124,8 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 		result = group_note(launch_check(l));
 	else
 		result = group_fail(ncclSystemError, "out of memory");
+	if (result == ncclSuccess && sync_is_on() && !capture_has(s))
+		sync_load(l);
 	if (result == ncclSuccess)
 		launch_queue(l);
 	else

@@ -17,6 +17,7 @@
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
 #include "platform/host/host.h"
+#include "platform/host/sync.h"
 
 struct exec {
 	/* Constant. */
@@ -370,6 +371,7 @@ cudaError_t host_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 	error = capture_permits(s);
 	if (error != cudaSuccess)
 		return device_error(error);
+	sync_launch(s->device);
 	pthread_mutex_lock(&e->lock);
 	ok = replay_locked(e, s);
 	pthread_mutex_unlock(&e->lock);

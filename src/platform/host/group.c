@@ -9,10 +9,12 @@
 #include <stdlib.h>
 
 #include "platform/host/background.h"
+#include "platform/host/capture.h"
 #include "platform/host/host.h"
 #include "platform/host/p2p.h"
 #include "platform/host/simulate.h"
 #include "platform/host/strict_calls.h"
+#include "platform/host/sync.h"
 
 /* How the end of a group is done. */
 enum mode {
@@ -205,6 +207,13 @@ static ncclResult_t check_launches(const struct launch *l)
 	return result;
 }
 
+static void load_kernels(const struct launch *l)
+{
+	for (; l; l = l->next)
+		if (!capture_has(l->streams[0]))
+			sync_load(l);
+}
+
 /* @info: NULL, or where to store what the launches would take if they were
  * queued, which they are not then. */
 static ncclResult_t run(struct batch *batch, ncclResult_t error,
@@ -219,6 +228,8 @@ static ncclResult_t run(struct batch *batch, ncclResult_t error,
 		error = check_launches(b.first);
 	if (error == ncclSuccess && info)
 		simulate_launches(b.first, info);
+	else if (error == ncclSuccess && sync_is_on())
+		load_kernels(b.first);
 	end_launches(b.first, error == ncclSuccess && !info);
 	result = end_jobs(&b, error == ncclSuccess);
 	return error != ncclSuccess ? error : result;

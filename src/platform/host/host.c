@@ -15,6 +15,7 @@
 #include "platform/host/kept.h"
 #include "platform/host/stream.h"
 #include "platform/host/strict.h"
+#include "platform/host/sync.h"
 
 static const struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
@@ -45,6 +46,8 @@ int host_platform_open(const struct platform **out, int *devices_out)
 
 	if (rc == COHORT_OK)
 		rc = fault_init();
+	if (rc == COHORT_OK)
+		rc = sync_init();
 	if (rc != COHORT_OK)
 		return rc;
 	strict_init();

@@ -19,6 +19,7 @@
 #include "platform/host/fault.h"
 #include "platform/host/group.h"
 #include "platform/host/register.h"
+#include "platform/host/sync.h"
 
 struct meeting {
 	enum join_kind kind; /* constant, */
@@ -518,6 +519,9 @@ ncclResult_t join_run(struct join *first)
 
 	for (j = first; j; j = j->next)
 		fault_hold(j->script, j->until_ns);
+	for (j = first; j; j = j->next)
+		if (j->comm)
+			sync_memory(j->comm->device);
 	pthread_mutex_lock(&lock);
 	result = arrive_all_locked(first);
 	if (result == ncclSuccess) {

@@ -10,6 +10,7 @@
 #include "platform/host/capture.h"
 #include "platform/host/comm.h"
 #include "platform/host/piece.h"
+#include "platform/host/sync.h"
 
 const char *call_function(enum call_kind kind)
 {
@@ -447,8 +448,10 @@ void launch_queue(struct launch *l)
 	const size_t others = l->stream_count - 1;
 	struct stream *s = l->streams[others];
 
-	if (capture_has(s))
+	if (capture_has(s)) {
 		capture(l, s, others);
-	else
-		queue(l, s, others);
+		return;
+	}
+	sync_launch(l->comm->device);
+	queue(l, s, others);
 }

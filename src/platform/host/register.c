@@ -15,6 +15,7 @@
 #include "platform/host/group.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
+#include "platform/host/sync.h"
 
 #define PAGE ((uintptr_t)4096)
 
@@ -95,8 +96,10 @@ static bool leave(struct ncclComm *comm, const void *handle,
 	if (last)
 		*at = r->next;
 	pthread_mutex_unlock(&comm->lock);
-	if (last)
+	if (last) {
+		sync_memory(comm->device);
 		free(r);
+	}
 	return r;
 }
 
@@ -137,10 +140,12 @@ ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
 	if (!r)
 		return comm_error(ncclSystemError, "out of memory");
 	same = find(comm, r);
-	if (same)
+	if (same) {
 		free(r);
-	else
+	} else {
+		sync_memory(comm->device);
 		enter(comm, r);
+	}
 	*handle = same ? same : r;
 	return ncclSuccess;
 }
@@ -219,6 +224,8 @@ static ncclResult_t make_window(struct ncclComm *comm, void *memory,
 		                  "ncclCommWindowRegister: window is NULL");
 	*window = NULL;
 	result = check_memory(memory, bytes);
+	if (result == ncclSuccess)
+		sync_memory(comm->device);
 	return result == ncclSuccess ? add_window(comm, memory, bytes, window)
 	                             : result;
 }

@@ -214,6 +214,17 @@ struct stream *stream_next_of(struct stream *after, int device,
 	return s;
 }
 
+struct stream *stream_next(struct stream *after, uint64_t *position_out)
+{
+	struct stream *s = after ? after->next : newest();
+
+	/* Acquire: what was launched before by whoever told us. */
+	if (s)
+		*position_out =
+			atomic_load_explicit(&s->queued, memory_order_acquire);
+	return s;
+}
+
 size_t stream_live(void)
 {
 	struct stream *s;

@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * COHORT_HOST_SYNC=device: what waits for what, and what does not (host/sync.h)
+ *
+ * In most tests a collective of ranks 0 and 1, on devices 0 and 1, hangs as rank 1
+ * has not called it yet.
+ */
+
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/sim.h>
+
+#include "platform/host/host.h"
+#include "platform/host/sync.h"
+#include "support/native.h"
+#include "support/place.h"
+
+TestSuite(sync, .timeout = 20);
+
+#define DEVICES 6
+#define BYTES 256
+
+/* What a test has made ready before anything hangs. */
+struct scene {
+	const struct platform *p;
+	struct native_clique c, other; /* of devices 0 and 1, and of 2 and 3 */
+	cudaStream_t stream;           /* of device 2 */
+	char *device[2], *pinned;      /* of device 2 */
+	void *mapped, *handle;
+	ncclWindow_t window;
+};
+
+static char own[8192] __attribute__((aligned(4096)));
+static char own_registered[8192] __attribute__((aligned(4096)));
+
+/* All ranks by device; a thread that is on device 2. */
+static void open_clique(struct native_clique *c, const struct platform *p,
+                        int first, int n)
+{
+	int devices[NATIVE_RANKS];
+	int r;
+
+	memset(c, 0, sizeof(*c));
+	c->p = p;
+	c->n = n;
+	for (r = 0; r < n; r++)
+		devices[r] = first + r;
+	native_must(p->ncclCommInitAll(c->comm, n, devices), "ncclCommInitAll");
+	for (r = 0; r < n; r++)
+		c->stream[r] = native_stream(p, first + r);
+	native_fill(c);
+}
+
+static void open_scene(struct scene *s)
+{
+	const struct platform *p;
+
+	memset(s, 0, sizeof(*s));
+	native_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	s->p = p = native_open_host(DEVICES);
+	open_clique(&s->c, p, 0, 2);
+	open_clique(&s->other, p, 2, 2);
+	native_must(p->cudaSetDevice(2), "cudaSetDevice");
+	s->stream = native_stream(p, 2);
+	native_must(p->cudaMalloc((void **)&s->device[0], BYTES), "cudaMalloc");
+	native_must(p->cudaMalloc((void **)&s->device[1], BYTES), "cudaMalloc");
+	native_must(p->cudaMallocHost((void **)&s->pinned, BYTES),
+	            "cudaMallocHost");
+	native_must(p->ncclMemAlloc(&s->mapped, 2 * 4096), "ncclMemAlloc");
+	native_must(p->ncclCommRegister(s->other.comm[0], s->mapped, BYTES,
+	                                &s->handle),
+	            "ncclCommRegister");
+	native_must(host_cudaHostRegister(own_registered,
+	                                  sizeof(own_registered), 0),
+	            "cudaHostRegister");
+	/* Their kernels are loaded, also of sends and receives. */
+	native_sum_all(&s->c);
+	native_sum_all(&s->other);
+	native_fill(&s->c);
+	native_fill(&s->other);
+}
+
+/* ---- what waits ------------------------------------------------------- */
+
+static int do_malloc(struct scene *s)
+{
+	void *memory;
+
+	return (int)s->p->cudaMalloc(&memory, 1);
+}
+
+static int do_malloc_host(struct scene *s)
+{
+	void *memory;
+
+	return (int)s->p->cudaMallocHost(&memory, 1);
+}
+
+static int do_host_alloc(struct scene *s)
+{
+	void *memory;
+
+	return (int)s->p->cudaHostAlloc(&memory, 1, cudaHostAllocPortable);
+}
+
+static int do_malloc_managed(struct scene *s)
+{
+	void *memory;
+
+	(void)s;
+	return (int)host_cudaMallocManaged(&memory, 1, cudaMemAttachGlobal);
+}
+
+static int do_malloc_pitch(struct scene *s)
+{
+	void *memory;
+	size_t pitch;
+
+	(void)s;
+	return (int)host_cudaMallocPitch(&memory, &pitch, 1, 1);
+}
+
+static int do_free(struct scene *s)
+{
+	return (int)s->p->cudaFree(s->device[0]);
+}
+
+static int do_free_host(struct scene *s)
+{
+	return (int)s->p->cudaFreeHost(s->pinned);
+}
+
+static int do_host_register(struct scene *s)
+{
+	(void)s;
+	return (int)host_cudaHostRegister(own, sizeof(own), 0);
+}
+
+static int do_host_unregister(struct scene *s)
+{
+	(void)s;
+	return (int)host_cudaHostUnregister(own_registered);
+}
+
+static int do_enable_peer(struct scene *s)
+{
+	(void)s;
+	return (int)host_cudaDeviceEnablePeerAccess(3, 0);
+}
+
+static int do_reset(struct scene *s)
+{
+	(void)s;
+	native_must(host_cudaSetDevice(5), "cudaSetDevice");
+	return (int)host_cudaDeviceReset();
+}
+
+static int do_nccl_alloc(struct scene *s)
+{
+	void *memory;
+
+	return (int)s->p->ncclMemAlloc(&memory, 1);
+}
+
+static int do_nccl_free(struct scene *s)
+{
+	return (int)s->p->ncclMemFree(s->device[0]);
+}
+
+static int do_nccl_register(struct scene *s)
+{
+	void *handle;
+
+	return (int)s->p->ncclCommRegister(
+		s->other.comm[0], (char *)s->mapped + 4096, 1, &handle);
+}
+
+static int do_nccl_deregister(struct scene *s)
+{
+	return (int)s->p->ncclCommDeregister(s->other.comm[0], s->handle);
+}
+
+static int do_copy(struct scene *s)
+{
+	return (int)s->p->cudaMemcpy(s->device[0], s->device[1], BYTES,
+	                             cudaMemcpyDeviceToDevice);
+}
+
+static int do_pageable_copy(struct scene *s)
+{
+	return (int)s->p->cudaMemcpyAsync(s->device[0], own, BYTES,
+	                                  cudaMemcpyHostToDevice, s->stream);
+}
+
+static int do_pageable_copy_back(struct scene *s)
+{
+	return (int)s->p->cudaMemcpyAsync(own, s->device[0], BYTES,
+	                                  cudaMemcpyDeviceToHost, s->stream);
+}
+
+static int do_copy_2d(struct scene *s)
+{
+	return (int)host_cudaMemcpy2D(s->device[0], 16, s->device[1], 16, 16, 2,
+	                              cudaMemcpyDeviceToDevice);
+}
+
+static int do_pageable_copy_2d(struct scene *s)
+{
+	return (int)host_cudaMemcpy2DAsync(s->device[0], 16, own, 16, 16, 2,
+	                                   cudaMemcpyHostToDevice, s->stream);
+}
+
+static int do_init(struct scene *s)
+{
+	const int devices[] = { 4, 5 };
+	ncclComm_t comm[2];
+
+	return (int)s->p->ncclCommInitAll(comm, 2, devices);
+}
+
+static int do_destroy(struct scene *s)
+{
+	s->p->ncclGroupStart();
+	s->p->ncclCommDestroy(s->other.comm[0]);
+	s->p->ncclCommDestroy(s->other.comm[1]);
+	return (int)s->p->ncclGroupEnd();
+}
+
+/* A kernel that no device of that communicator has used. */
+static int do_first_use(struct scene *s)
+{
+	return (int)s->p->ncclBroadcast(s->other.send[0], s->other.recv[0],
+	                                NATIVE_COUNT, ncclInt32, 0,
+	                                s->other.comm[0], s->other.stream[0]);
+}
+
+static int do_first_send(struct scene *s)
+{
+	return (int)s->p->ncclSend(s->other.send[0], 1, ncclInt32, 1,
+	                           s->other.comm[0], s->other.stream[0]);
+}
+
+/* A call on a thread of its own, on device 2, which then stays. */
+struct visitor {
+	int (*call)(struct scene *s);
+	struct scene *s;
+	struct native_call thread;
+	atomic_bool is_back;
+	sem_t leave;
+	int result;
+};
+
+static ncclResult_t visit(void *user)
+{
+	struct visitor *v = user;
+
+	native_must(v->s->p->cudaSetDevice(2), "cudaSetDevice");
+	v->result = v->call(v->s);
+	atomic_store(&v->is_back, true);
+	while (sem_wait(&v->leave) != 0)
+		continue;
+	return ncclSuccess;
+}
+
+static void visitor_begin(struct visitor *v, int (*call)(struct scene *),
+                          struct scene *s)
+{
+	*v = (struct visitor){ .call = call, .s = s };
+	native_must(sem_init(&v->leave, 0, 0), "sem_init");
+	native_call_begin(&v->thread, visit, v);
+}
+
+static bool a_device_is_held(void)
+{
+	bool held = false;
+	int i;
+
+	for (i = 0; i < DEVICES; i++)
+		held |= sync_is_held(i);
+	return held;
+}
+
+/* The same of a memory function, which waits. */
+static void visitor_waits(struct visitor *v, int (*call)(struct scene *),
+                          struct scene *s)
+{
+	visitor_begin(v, call, s);
+	while (!a_device_is_held())
+		sched_yield();
+	cr_assert_not(atomic_load(&v->is_back), "it does not wait");
+}
+
+static int visitor_end(struct visitor *v)
+{
+	sem_post(&v->leave);
+	native_call_end(&v->thread);
+	return v->result;
+}
+
+static void hang(struct scene *s)
+{
+	native_must(native_sum(&s->c, 0), "ncclAllReduce");
+}
+
+static void go_on(struct scene *s)
+{
+	native_must(native_sum(&s->c, 1), "ncclAllReduce");
+	native_must(s->p->cudaStreamSynchronize(s->c.stream[0]), "the work");
+	cr_assert_eq(native_wrong(&s->c, 0), 0);
+}
+
+/* It comes back when the other rank's kernel has come. */
+static void check_waits(int (*call)(struct scene *))
+{
+	struct visitor v;
+	struct scene s;
+
+	open_scene(&s);
+	hang(&s);
+	visitor_waits(&v, call, &s);
+	go_on(&s);
+	cr_assert_eq(visitor_end(&v), 0);
+}
+
+#define WAITS(what)                                                            \
+	Test(sync, what##_waits_for_kernels_of_other_devices)                  \
+	{                                                                      \
+		check_waits(do_##what);                                        \
+	}
+
+WAITS(malloc)
+WAITS(malloc_host)
+WAITS(host_alloc)
+WAITS(malloc_managed)
+WAITS(malloc_pitch)
+WAITS(free)
+WAITS(free_host)
+WAITS(host_register)
+WAITS(host_unregister)
+WAITS(enable_peer)
+WAITS(reset)
+WAITS(nccl_alloc)
+WAITS(nccl_free)
+WAITS(nccl_register)
+WAITS(nccl_deregister)
+WAITS(copy)
+WAITS(pageable_copy)
+WAITS(pageable_copy_back)
+WAITS(copy_2d)
+WAITS(pageable_copy_2d)
+WAITS(init)
+WAITS(destroy)
+WAITS(first_use)
+WAITS(first_send)
+
+Test(sync, abort_ends_what_is_waited_for)
+{
+	struct visitor v;
+	struct scene s;
+
+	open_scene(&s);
+	hang(&s);
+	visitor_waits(&v, do_malloc, &s);
+	native_clique_abort(&s.c);
+	cr_assert_eq(visitor_end(&v), 0);
+}
+
+Test(sync, host_functions_are_waited_for)
+{
+	struct native_gate gate;
+	struct visitor v;
+	struct scene s;
+
+	open_scene(&s);
+	native_gate_hold(s.p, &gate, s.c.stream[1]);
+	native_gate_reached(&gate);
+	visitor_waits(&v, do_malloc, &s);
+	native_gate_open(&gate);
+	cr_assert_eq(visitor_end(&v), 0);
+}
+
+Test(sync, what_is_launched_later_is_not_waited_for)
+{
+	struct visitor v;
+	struct scene s;
+
+	open_scene(&s);
+	hang(&s);
+	visitor_waits(&v, do_malloc, &s);
+	/* On device 3, which the call does not hold. */
+	native_must(native_sum(&s.other, 1), "ncclAllReduce");
+	go_on(&s);
+	cr_assert_eq(visitor_end(&v), 0);
+	cr_assert_eq(s.p->cudaStreamQuery(s.other.stream[1]),
+	             cudaErrorNotReady);
+	native_must(native_sum(&s.other, 0), "ncclAllReduce");
+}
+
+/* ---- what does not wait ----------------------------------------------- */
+
+static int do_pinned_copy(struct scene *s)
+{
+	int error =
+		(int)s->p->cudaMemcpyAsync(s->device[0], s->pinned, BYTES,
+	                                   cudaMemcpyHostToDevice, s->stream);
+
+	return error ? error : (int)s->p->cudaStreamSynchronize(s->stream);
+}
+
+static int do_memset(struct scene *s)
+{
+	return (int)s->p->cudaMemsetAsync(s->device[0], 0, BYTES, s->stream);
+}
+
+static int do_event(struct scene *s)
+{
+	cudaEvent_t event;
+
+	native_must(s->p->cudaEventCreate(&event), "cudaEventCreate");
+	native_must(s->p->cudaEventRecord(event, s->stream), "cudaEventRecord");
+	return (int)s->p->cudaEventSynchronize(event);
+}
+
+static int do_query(struct scene *s)
+{
+	return s->p->cudaStreamQuery(s->c.stream[0]) != cudaErrorNotReady;
+}
+
+static int do_collective(struct scene *s)
+{
+	native_sum_all(&s->other);
+	return 0;
+}
+
+static int do_registered_again(struct scene *s)
+{
+	void *handle;
+
+	return (int)s->p->ncclCommRegister(s->other.comm[0], s->mapped, BYTES,
+	                                   &handle);
+}
+
+static int do_free_nothing(struct scene *s)
+{
+	return (int)s->p->cudaFree(NULL);
+}
+
+static void check_goes_on(int (*call)(struct scene *))
+{
+	struct visitor v;
+	struct scene s;
+
+	open_scene(&s);
+	hang(&s);
+	visitor_begin(&v, call, &s);
+	cr_assert_eq(visitor_end(&v), 0);
+	go_on(&s);
+}
+
+#define GOES_ON(what)                                                          \
+	Test(sync, what##_does_not_wait_for_other_devices)                     \
+	{                                                                      \
+		check_goes_on(do_##what);                                      \
+	}
+
+GOES_ON(pinned_copy)
+GOES_ON(memset)
+GOES_ON(event)
+GOES_ON(query)
+GOES_ON(collective)
+GOES_ON(registered_again)
+GOES_ON(free_nothing)
+
+/* ---- what is held ----------------------------------------------------- */
+
+static int launch_on_2(struct scene *s)
+{
+	return (int)native_sum(&s->other, 0);
+}
+
+static int launch_on_3(struct scene *s)
+{
+	return (int)native_sum(&s->other, 1);
+}
+
+static int host_function_on_2(struct scene *s)
+{
+	struct native_gate gate;
+
+	native_gate_hold(s->p, &gate, s->stream);
+	native_gate_open(&gate);
+	return (int)s->p->cudaStreamSynchronize(s->stream);
+}
+
+static void check_held(int (*launch)(struct scene *), bool held)
+{
+	struct visitor memory, launcher;
+	struct scene s;
+
+	open_scene(&s);
+	hang(&s);
+	visitor_waits(&memory, do_malloc, &s);
+	visitor_begin(&launcher, launch, &s);
+	if (held) {
+		native_await_sleep(launcher.thread.task);
+		cr_assert_not(atomic_load(&launcher.is_back));
+	} else {
+		cr_assert_eq(visitor_end(&launcher), 0);
+	}
+	go_on(&s);
+	cr_assert_eq(visitor_end(&memory), 0);
+	if (held)
+		cr_assert_eq(visitor_end(&launcher), 0);
+	if (launch != host_function_on_2)
+		native_must(native_sum(&s.other, launch == launch_on_2),
+		            "rest");
+}
+
+Test(sync, a_collective_is_held_while_its_device_is_in_a_memory_function)
+{
+	check_held(launch_on_2, true);
+}
+
+Test(sync, a_copy_is_held_while_its_device_is_in_a_memory_function)
+{
+	check_held(do_memset, true);
+}
+
+Test(sync, a_host_function_is_held_while_its_device_is_in_a_memory_function)
+{
+	check_held(host_function_on_2, true);
+}
+
+Test(sync, another_device_is_not_held)
+{
+	check_held(launch_on_3, false);
+}
+
+/* The deadlock that all this is for: of two ranks one has launched, and the
+ * device of the other is in a memory function. */
+Test(sync, abort_lets_a_launch_go_that_waits_for_itself)
+{
+	struct visitor memory, launcher;
+	struct scene s;
+
+	open_scene(&s);
+	native_must(native_sum(&s.other, 1), "ncclAllReduce");
+	visitor_waits(&memory, do_malloc, &s);
+	visitor_begin(&launcher, launch_on_2, &s);
+	native_await_sleep(launcher.thread.task);
+	/* Flags now, the rest once nobody is inside. */
+	native_must(s.p->ncclGroupStart(), "ncclGroupStart");
+	native_must(s.p->ncclCommAbort(s.other.comm[0]), "ncclCommAbort");
+	native_must(s.p->ncclCommAbort(s.other.comm[1]), "ncclCommAbort");
+	cr_assert_eq(visitor_end(&memory), 0);
+	visitor_end(&launcher);
+	native_must(s.p->ncclGroupEnd(), "ncclGroupEnd");
+}
+
+/* ---- kernels ---------------------------------------------------------- */
+
+Test(sync, the_first_use_loads_a_kernel_for_all_ranks)
+{
+	struct scene s;
+
+	open_scene(&s);
+	native_must(do_first_use(&s), "ncclBroadcast");
+	/* Would wait for rank 0 for ever. */
+	native_must(s.p->ncclBroadcast(s.other.send[1], s.other.recv[1],
+	                               NATIVE_COUNT, ncclInt32, 0,
+	                               s.other.comm[1], s.other.stream[1]),
+	            "ncclBroadcast");
+	native_must(s.p->cudaStreamSynchronize(s.other.stream[1]), "the work");
+	cr_assert_arr_eq(s.other.recv[1], s.other.send[0],
+	                 sizeof(s.other.send[0]));
+}
+
+/* ---- the setting ------------------------------------------------------ */
+
+Test(sync, without_the_mode_memory_does_not_wait)
+{
+	const struct platform *p;
+	struct native_clique c;
+	void *memory;
+
+	unsetenv("COHORT_HOST_SYNC");
+	p = native_open_host(2);
+	native_clique_open(&c, p, 2);
+	native_must(native_sum(&c, 0), "ncclAllReduce");
+	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
+	cr_assert_eq(p->cudaMalloc(&memory, 1), cudaSuccess);
+	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
+	cr_assert_eq(host_cudaDeviceEnablePeerAccess(0, 0), cudaSuccess);
+	native_must(native_sum(&c, 1), "ncclAllReduce");
+	native_clique_destroy(&c);
+}
+
+static int open_with(const char *value)
+{
+	const struct platform *p;
+
+	setenv("COHORT_HOST_SYNC", value, 1);
+	return platform_open(COHORT_PLATFORM_HOST, &p);
+}
+
+Test(sync, a_bad_value_in_the_environment_is_named)
+{
+	place_need_built_in("a variable of the environment");
+	cr_assert_eq(open_with("devices"), COHORT_INVALID);
+	cr_assert_str_eq(cohort_last_error(),
+	                 "COHORT_HOST_SYNC is \"devices\", not device or none");
+	cr_assert_eq(open_with("none"), COHORT_OK);
+	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), COHORT_STATE);
+}
+
+Test(sync, the_environment_sets_the_mode)
+{
+	place_need_built_in("a variable of the environment");
+	cr_assert_eq(open_with("device"), COHORT_OK);
+	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_NONE), COHORT_STATE);
+	cr_assert_str_eq(cohort_last_error(),
+	                 "sync is 1, but the host platform is in use with 2");
+	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), COHORT_OK);
+}
+
+Test(sync, the_option_overrides_the_environment)
+{
+	place_need_built_in("a variable of the environment");
+	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), COHORT_OK);
+	cr_assert_eq(open_with("none"), COHORT_OK);
+	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_NONE), COHORT_STATE);
+}
+
+Test(sync, the_option_is_checked)
+{
+	cr_assert_eq(cohort_sim_set_sync(0), COHORT_INVALID);
+	cr_assert_str_eq(cohort_last_error(),
+	                 "sync is 0, not an enum cohort_sim_sync");
+	cr_assert_eq(cohort_sim_set_sync(3), COHORT_INVALID);
+}
+
+static ncclResult_t malloc_on_2(void *user)
+{
+	const struct platform *p = user;
+	void *memory;
+
+	native_must(p->cudaSetDevice(2), "cudaSetDevice");
+	return (ncclResult_t)p->cudaMalloc(&memory, 1);
+}
+
+Test(sync, the_option_is_for_the_drop_in_libraries_too)
+{
+	const struct platform *p;
+	struct native_call call;
+	struct native_clique c;
+
+	native_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	p = native_open(3);
+	place_need_host("a device that always waits");
+	native_clique_open(&c, p, 2);
+	native_sum_all(&c);
+	native_must(native_sum(&c, 0), "ncclAllReduce");
+	native_call_begin(&call, malloc_on_2, (void *)(uintptr_t)p);
+	native_await_sleep(call.task);
+	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaErrorNotReady);
+	native_must(native_sum(&c, 1), "ncclAllReduce");
+	cr_assert_eq(native_call_end(&call), 0);
+	native_clique_destroy(&c);
+}
