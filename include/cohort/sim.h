@@ -113,9 +113,20 @@ enum cohort_fault_kind {
 	                                 cudaStreamSynchronize,
 	                                 cudaDeviceSynchronize), answers
 	                                 cudaError_t @value, until
-	                                 cohort_sim_faults_clear(); what gives
-	                                 back does that, and answers as ever */
+	                                 cohort_sim_faults_clear(); with errors
+	                                 that are sticky, every later CUDA
+	                                 call on that device does, and NCCL's
+	                                 fail, see below */
 };
+
+/*
+ * Sticky errors are those after which CUDA answers every later call on the device with
+ * the same error: cudaErrorIllegalAddress, cudaErrorLaunchFailure and the others that
+ * cohort names a lost device.  cudaGetLastError() does not clear them.  Calls that give
+ * something back do that and answer the error.  What needs no work of the device
+ * answers as ever: cudaSetDevice(), the attributes of devices and memory, and NCCL's
+ * ncclCommAbort() and ncclCommDestroy().
+ */
 
 /* One scripted fault.  It strikes once.  Later versions add kinds, not fields. */
 struct cohort_fault {

@@ -441,6 +441,109 @@ Test(fault, a_device_answers_with_its_error_until_it_is_well, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
+/* Rank 1's device fails with @error, in a call that hangs. */
+static void lose_device_1(struct native_clique *clique, cudaError_t error)
+{
+	const struct platform *p = native_open(3);
+
+	native_clique_open(clique, p, 2);
+	add(1, 0, COHORT_FAULT_DEVICE, (uint64_t)error);
+	cr_assert_eq(native_sum(clique, 1), ncclSuccess);
+	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
+}
+
+static void never_run(void *user)
+{
+	(void)user;
+	abort();
+}
+
+#define IS_LOST(call) cr_assert_eq(call, cudaErrorIllegalAddress, #call)
+
+Test(fault, a_sticky_error_is_the_answer_to_every_call, .timeout = 10)
+{
+	static char host[8];
+	struct native_clique clique;
+	const struct platform *p = native_open(3);
+	cudaStream_t stream = native_stream(p, 1), other;
+	cudaEvent_t event, another;
+	char *memory;
+
+	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
+	cr_assert_eq(p->cudaMalloc((void **)&memory, 8), cudaSuccess);
+	cr_assert_eq(p->cudaEventCreate(&event), cudaSuccess);
+	lose_device_1(&clique, cudaErrorIllegalAddress);
+	IS_LOST(p->cudaMalloc((void **)&memory, 8));
+	IS_LOST(p->cudaMallocHost((void **)&memory, 8));
+	IS_LOST(p->cudaMemcpy(memory, host, 8, cudaMemcpyDefault));
+	IS_LOST(p->cudaMemcpyAsync(memory, host, 8, cudaMemcpyDefault, stream));
+	IS_LOST(p->cudaMemset(memory, 0, 8));
+	IS_LOST(p->cudaMemsetAsync(memory, 0, 8, stream));
+	IS_LOST(p->cudaStreamCreate(&other));
+	IS_LOST(p->cudaStreamQuery(stream));
+	IS_LOST(p->cudaStreamSynchronize(stream));
+	IS_LOST(p->cudaStreamWaitEvent(stream, event, 0));
+	IS_LOST(p->cudaLaunchHostFunc(stream, never_run, NULL));
+	IS_LOST(p->cudaEventCreate(&another));
+	IS_LOST(p->cudaEventRecord(event, stream));
+	IS_LOST(p->cudaEventQuery(event));
+	IS_LOST(p->cudaEventSynchronize(event));
+	IS_LOST(p->cudaDeviceSynchronize());
+	IS_LOST(p->cudaGetLastError());
+	IS_LOST(p->cudaGetLastError());
+	IS_LOST(p->cudaPeekAtLastError());
+	cr_assert_eq(native_sum(&clique, 1), ncclUnhandledCudaError);
+	cr_assert_eq(p->ncclMemAlloc((void **)&memory, 8),
+	             ncclUnhandledCudaError);
+	IS_LOST(p->cudaEventDestroy(event));
+	IS_LOST(p->cudaStreamDestroy(stream));
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	IS_LOST(p->cudaFree(memory));
+}
+
+Test(fault, a_sticky_error_is_of_its_device_alone, .timeout = 10)
+{
+	static const int devices[] = { 0, 2 }, lost[] = { 0, 1 };
+	struct native_clique clique, other = { .n = 2 };
+	const struct platform *p;
+	void *memory;
+
+	lose_device_1(&clique, cudaErrorIllegalAddress);
+	p = other.p = clique.p;
+	cr_assert_eq(p->ncclCommInitAll(other.comm, 2, lost),
+	             ncclUnhandledCudaError);
+	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
+	cr_assert_eq(p->cudaGetLastError(), cudaSuccess);
+	cr_assert_eq(p->cudaMalloc(&memory, 8), cudaSuccess);
+	cr_assert_eq(p->ncclCommInitAll(other.comm, 2, devices), ncclSuccess);
+	other.stream[0] = native_stream(p, 0);
+	other.stream[1] = native_stream(p, 2);
+	native_sum_all(&other);
+	native_clique_destroy(&other);
+	cohort_sim_faults_clear();
+	native_clique_abort(&clique);
+	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
+}
+
+Test(fault, other_errors_are_not_sticky, .timeout = 10)
+{
+	struct native_clique clique;
+	const struct platform *p;
+	void *memory;
+
+	lose_device_1(&clique, cudaErrorUnknown);
+	p = clique.p;
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorUnknown);
+	cr_assert_eq(p->cudaMalloc(&memory, 8), cudaSuccess);
+	cr_assert_eq(p->cudaGetLastError(), cudaErrorUnknown);
+	cr_assert_eq(p->cudaGetLastError(), cudaSuccess);
+	native_clique_abort(&clique);
+	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
+}
+
 /* ---- hung ------------------------------------------------------------- */
 
 Test(fault, hung_call_outlasts_the_abort, .timeout = 10)

@@ -12,6 +12,7 @@
 
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 #include "platform/host/pool.h"
@@ -38,6 +39,8 @@ static cudaError_t allocate(void **memory, size_t bytes, enum memory_kind kind,
 	if (!memory)
 		return device_error(cudaErrorInvalidValue);
 	error = capture_permits_unsafe();
+	if (error == cudaSuccess)
+		error = fault_sticky(m.device);
 	if (error != cudaSuccess)
 		return device_error(error);
 	if (!bytes) {
@@ -57,7 +60,7 @@ static cudaError_t release(void *memory, unsigned int kinds)
 	struct memory m;
 
 	if (!memory)
-		return cudaSuccess;
+		return device_error(fault_sticky(device_current()));
 	error = capture_permits_unsafe();
 	if (error != cudaSuccess)
 		return device_error(error);
@@ -70,7 +73,7 @@ static cudaError_t release(void *memory, unsigned int kinds)
 		return device_error(cudaErrorInvalidValue);
 	pool_returned(&m);
 	memory_discard(&m);
-	return cudaSuccess;
+	return device_error(fault_sticky(m.device));
 }
 
 cudaError_t host_cudaMalloc(void **memory, size_t bytes)
@@ -149,6 +152,8 @@ cudaError_t host_cudaHostRegister(void *memory, size_t bytes,
 	if (!memory || !bytes || (flags & ~all))
 		return device_error(cudaErrorInvalidValue);
 	error = capture_permits_unsafe();
+	if (error == cudaSuccess)
+		error = fault_sticky(m.device);
 	if (error != cudaSuccess)
 		return device_error(error);
 	if (memory_overlaps(memory, bytes))
@@ -172,7 +177,7 @@ cudaError_t host_cudaHostUnregister(void *memory)
 	sync_memory(device_current());
 	if (!memory_take(memory, 1U << MEMORY_REGISTERED, &m))
 		return device_error(cudaErrorHostMemoryNotRegistered);
-	return cudaSuccess;
+	return device_error(fault_sticky(device_current()));
 }
 
 /* ---- what it is ------------------------------------------------------- */

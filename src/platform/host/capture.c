@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/sync.h"
 
@@ -266,10 +267,10 @@ static cudaError_t add_node_locked(struct captured *d, const struct work *work,
 cudaError_t stream_submit(struct stream *s, const struct work *work,
                           const struct graph_kind *kind, uint64_t *position_out)
 {
-	cudaError_t error = cudaSuccess;
+	cudaError_t error = fault_sticky(s->device);
 	struct captured *d = NULL;
 
-	if (!capture_none()) {
+	if (error == cudaSuccess && !capture_none()) {
 		pthread_mutex_lock(&lock);
 		d = of_locked(s);
 		error = d ? add_node_locked(d, work, kind)

@@ -12,6 +12,7 @@
 
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/memory.h"
 #include "platform/host/stream.h"
@@ -44,18 +45,22 @@ cudaError_t host_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-/* Change to @enabled; false if it was so. */
-static bool set_peer(int peer, bool enabled)
+/* Change to @enabled; or @error if it was so. */
+static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
 {
 	bool *is = &settings[device_current()].peers[peer];
+	const cudaError_t sticky = fault_sticky(device_current());
 	bool changed;
+
+	if (sticky != cudaSuccess)
+		return device_error(sticky);
 
 	sync_memory(device_current());
 	pthread_mutex_lock(&lock);
 	changed = *is != enabled;
 	*is = enabled;
 	pthread_mutex_unlock(&lock);
-	return changed;
+	return changed ? cudaSuccess : device_error(error);
 }
 
 cudaError_t host_cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
@@ -64,18 +69,14 @@ cudaError_t host_cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 		return device_error(cudaErrorInvalidValue);
 	if (!device_is_valid(peer) || peer == device_current())
 		return device_error(cudaErrorInvalidDevice);
-	return set_peer(peer, true)
-	               ? cudaSuccess
-	               : device_error(cudaErrorPeerAccessAlreadyEnabled);
+	return set_peer(peer, true, cudaErrorPeerAccessAlreadyEnabled);
 }
 
 cudaError_t host_cudaDeviceDisablePeerAccess(int peer)
 {
 	if (!device_is_valid(peer))
 		return device_error(cudaErrorInvalidDevice);
-	return set_peer(peer, false)
-	               ? cudaSuccess
-	               : device_error(cudaErrorPeerAccessNotEnabled);
+	return set_peer(peer, false, cudaErrorPeerAccessNotEnabled);
 }
 
 cudaError_t host_cudaDeviceGetP2PAttribute(int *value,

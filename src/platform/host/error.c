@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 
 static _Thread_local cudaError_t last_error;
@@ -19,17 +20,19 @@ cudaError_t device_error(cudaError_t error)
 	return error;
 }
 
+cudaError_t host_cudaPeekAtLastError(void)
+{
+	const cudaError_t sticky = fault_sticky(device_current());
+
+	return sticky != cudaSuccess ? sticky : last_error;
+}
+
 cudaError_t host_cudaGetLastError(void)
 {
-	cudaError_t error = last_error;
+	const cudaError_t error = host_cudaPeekAtLastError();
 
 	last_error = cudaSuccess;
 	return error;
-}
-
-cudaError_t host_cudaPeekAtLastError(void)
-{
-	return last_error;
 }
 
 #define NAME_AND_TEXT(name, value, text) { name, #name, text },

@@ -129,6 +129,8 @@ cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
 	    ((flags & cudaEventInterprocess) &&
 	     !(flags & cudaEventDisableTiming)))
 		return device_error(cudaErrorInvalidValue);
+	if (fault_sticky(device_current()) != cudaSuccess)
+		return device_error(fault_sticky(device_current()));
 	e = event_get();
 	if (!e)
 		return device_error(cudaErrorMemoryAllocation);
@@ -151,8 +153,9 @@ cudaError_t host_cudaEventCreate(cudaEvent_t *event)
 cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 {
 	struct event *e = (struct event *)event;
+	const struct moment m = event_moment(event);
 
-	if (!event_moment(event).live)
+	if (!m.live)
 		return device_error(cudaErrorInvalidResourceHandle);
 	pthread_mutex_lock(&e->lock);
 	e->live = false;
@@ -163,7 +166,7 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 	e->next_free = unused;
 	unused = e;
 	pthread_mutex_unlock(&table_lock);
-	return cudaSuccess;
+	return device_error(fault_sticky(m.device));
 }
 
 static enum step record_step(struct stream *s, struct work *w,
@@ -263,6 +266,8 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 		return device_error(cudaErrorInvalidValue);
 	if (!s || !m.live || m.device != s->device)
 		return device_error(cudaErrorInvalidResourceHandle);
+	if (fault_sticky(s->device) != cudaSuccess)
+		return device_error(fault_sticky(s->device));
 	if (flags)
 		return capture_external(e, s, &record_kind);
 	error = capture_point(s, &point);
@@ -339,6 +344,8 @@ cudaError_t host_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 		return device_error(cudaErrorInvalidValue);
 	if (!s || !m.live)
 		return device_error(cudaErrorInvalidResourceHandle);
+	if (fault_sticky(s->device) != cudaSuccess)
+		return device_error(fault_sticky(s->device));
 	if (flags)
 		return capture_external(e, s, &wait_kind);
 	pthread_mutex_lock(&e->lock);
@@ -360,6 +367,8 @@ cudaError_t host_cudaEventElapsedTime(float *ms, cudaEvent_t start,
 		return device_error(cudaErrorInvalidValue);
 	if (a.capture || b.capture)
 		return device_error(cudaErrorCapturedEvent);
+	if (a.live && fault_sticky(a.device) != cudaSuccess)
+		return device_error(fault_sticky(a.device));
 	if (!a.live || !b.live || !a.timed || !b.timed || !a.stream ||
 	    !b.stream)
 		return device_error(cudaErrorInvalidResourceHandle);

@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/sync.h"
 
@@ -369,6 +370,8 @@ cudaError_t host_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 	if (!e)
 		return device_error(cudaErrorInvalidValue);
 	error = capture_permits(s);
+	if (error == cudaSuccess)
+		error = fault_sticky(s->device);
 	if (error != cudaSuccess)
 		return device_error(error);
 	sync_launch(s->device);

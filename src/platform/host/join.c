@@ -18,6 +18,7 @@
 #include "platform/host/census.h"
 #include "platform/host/fault.h"
 #include "platform/host/group.h"
+#include "platform/host/host.h"
 #include "platform/host/register.h"
 #include "platform/host/sync.h"
 
@@ -512,7 +513,22 @@ ncclResult_t join_strike(struct join *j, int rank, uint64_t operation)
 	return ncclSuccess;
 }
 
-ncclResult_t join_run(struct join *first)
+/* As NCCL, whose first call of CUDA fails. */
+static ncclResult_t check_devices(const struct join *first)
+{
+	const struct join *j;
+	cudaError_t error;
+
+	for (j = first; j; j = j->next) {
+		error = j->comm ? fault_sticky(j->comm->device) : cudaSuccess;
+		if (error != cudaSuccess)
+			return comm_error(ncclUnhandledCudaError,
+			                  host_cudaGetErrorString(error));
+	}
+	return ncclSuccess;
+}
+
+static ncclResult_t meet(struct join *first)
 {
 	ncclResult_t result;
 	struct join *j;
@@ -529,6 +545,16 @@ ncclResult_t join_run(struct join *first)
 		result = wait_locked(first);
 	}
 	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+ncclResult_t join_run(struct join *first)
+{
+	ncclResult_t result = check_devices(first);
+	struct join *j;
+
+	if (result == ncclSuccess)
+		result = meet(first);
 	if (result != ncclSuccess)
 		abort_all(first);
 	else

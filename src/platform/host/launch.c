@@ -9,6 +9,8 @@
 #include "base/type.h"
 #include "platform/host/capture.h"
 #include "platform/host/comm.h"
+#include "platform/host/fault.h"
+#include "platform/host/host.h"
 #include "platform/host/piece.h"
 #include "platform/host/sync.h"
 
@@ -436,6 +438,12 @@ ncclResult_t launch_check(const struct launch *l)
 {
 	size_t i;
 
+	/* What makes it fail is launched. */
+	if (l->fault.kind != COHORT_FAULT_DEVICE &&
+	    fault_sticky(l->comm->device) != cudaSuccess)
+		return comm_error(
+			ncclUnhandledCudaError,
+			host_cudaGetErrorString(fault_sticky(l->comm->device)));
 	for (i = 0; i < l->stream_count; i++)
 		if (l->streams[i]->device != l->comm->device)
 			return comm_error(ncclUnhandledCudaError,

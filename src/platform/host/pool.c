@@ -18,6 +18,7 @@
 
 #include "platform/host/capture.h"
 #include "platform/host/device.h"
+#include "platform/host/fault.h"
 #include "platform/host/host.h"
 #include "platform/host/stream.h"
 
@@ -358,6 +359,8 @@ static cudaError_t allocate(void **memory, size_t bytes, struct pool *p)
 		.pool = p,
 	};
 
+	if (fault_sticky(p->device) != cudaSuccess)
+		return device_error(fault_sticky(p->device));
 	if (!bytes) {
 		*memory = NULL;
 		return cudaSuccess;
@@ -429,5 +432,5 @@ cudaError_t host_cudaFreeAsync(void *memory, cudaStream_t stream)
 	if (!memory || !memory_end(memory, 1U << MEMORY_DEVICE))
 		return device_error(cudaErrorInvalidValue);
 	stream_push(s, &w, NULL);
-	return cudaSuccess;
+	return device_error(fault_sticky(s->device));
 }

@@ -20,6 +20,8 @@ cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
 		return device_error(cudaErrorInvalidValue);
 	if (stream_permits_calls() != cudaSuccess)
 		return device_error(cudaErrorNotPermitted);
+	if (fault_sticky(device_current()) != cudaSuccess)
+		return device_error(fault_sticky(device_current()));
 	s = stream_create(device_current(), !(flags & cudaStreamNonBlocking));
 	if (!s)
 		return device_error(cudaErrorMemoryAllocation);
@@ -51,8 +53,9 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	error = capture_permits(s);
 	if (error != cudaSuccess)
 		return device_error(error);
+	error = fault_sticky(s->device); /* it may be another device's soon */
 	stream_destroy(s);
-	return cudaSuccess;
+	return device_error(error);
 }
 
 /* What keeps the calling thread from asking of @s, or waiting for it. */
