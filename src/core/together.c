@@ -138,9 +138,8 @@ int together_await(struct cohort_comm *comms, int n, uint64_t number,
 void together_leave(struct clique *q, int n)
 {
 	/* Acquire and release: the last one closes after all have launched. */
-	const uint64_t word =
-		atomic_fetch_sub_explicit(&q->opened, (uint64_t)n * LEFT,
-	                                  memory_order_acq_rel);
+	const uint64_t word = atomic_fetch_sub_explicit(
+		&q->opened, (uint64_t)n * LEFT, memory_order_acq_rel);
 
 	if (left_of(word) == (uint64_t)n)
 		window_close(q);

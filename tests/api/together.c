@@ -133,10 +133,9 @@ static int make(enum kind kind, int r, uint64_t *ticket)
 	case HOST:
 	case TIMED_HOST:
 		memcpy(plain[r], sent[r], COUNT * sizeof(int32_t));
-		return cohort_all_reduce_host(c, plain[r], COUNT, COHORT_I32,
-		                              COHORT_SUM,
-		                              kind == HOST ? COHORT_FOREVER
-		                                           : RANKS_SOON);
+		return cohort_all_reduce_host(
+			c, plain[r], COUNT, COHORT_I32, COHORT_SUM,
+			kind == HOST ? COHORT_FOREVER : RANKS_SOON);
 	case BARRIER:
 		return cohort_barrier(c, stream, ticket);
 	default:
