@@ -9,6 +9,8 @@
  * was; the output is freed at once.
  */
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@
 #include "support/stress.h"
 
 #define RANKS 3
-#define CALLS 200
+#define CALLS 60
 #define UNTOUCHED INT32_C(-77)
 
 struct round {
@@ -94,15 +96,8 @@ static int worker(struct cohort_comm *c, void *user)
 		if (rank == round->quits && i == round->quits_at)
 			break;
 		stress_spin(stress_random(&seed) % 3000);
+		atomic_fetch_add(&round->called, 1);
 		rc = make(c, i);
-		/* Sometimes while the others are in a call, or on their way. */
-		if (atomic_fetch_add(&round->called, 1) == CALLS)
-			cohort_abort_fire(round->handle, "at random");
-	}
-	/* Then nobody else makes as many calls. */
-	if (rank == round->quits) {
-		stress_spin(stress_random(&seed) % 100000);
-		cohort_abort_fire(round->handle, "a rank has quit");
 	}
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
 		stress_fail("rank %d is told %d: %s", rank, rc,
@@ -111,11 +106,27 @@ static int worker(struct cohort_comm *c, void *user)
 	return 0;
 }
 
+/* While ranks are in a call, or on their way, or wait for the one that has quit. */
+static void *fire(void *arg)
+{
+	struct round *round = arg;
+	uint64_t seed = round->number;
+	const int at = round->quits < 0 ? (int)(stress_random(&seed) % CALLS)
+	                                : round->quits_at * RANKS;
+
+	while (atomic_load(&round->called) <= at)
+		sched_yield();
+	stress_spin(stress_random(&seed) % 10000);
+	cohort_abort_fire(round->handle, "at random");
+	return NULL;
+}
+
 static void run(struct round *round)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group;
+	pthread_t thread;
 	int r;
 
 	cohort_group_options_init(&o);
@@ -123,8 +134,11 @@ static void run(struct round *round)
 	o.recorder_slots = 16;
 	group = ranks_split(RANKS, &o, comms);
 	round->handle = cohort_comm_abort_handle(comms[0]);
+	if (pthread_create(&thread, NULL, fire, round))
+		stress_fail("no thread");
 	if (cohort_group_run(group, worker, round, NULL) != COHORT_ABORTED)
 		stress_fail("run: %s", cohort_last_error());
+	pthread_join(thread, NULL);
 	for (r = 1; r < RANKS; r++)
 		if (round->launched[r] != round->launched[0])
 			stress_fail("rank 0 has launched %d, rank %d %d",
@@ -149,7 +163,6 @@ int main(int argc, char **argv)
 			.quits = n % 3 ? -1
 			               : (int)(stress_random(&seed) % RANKS),
 			.quits_at = (int)(stress_random(&seed) % 20),
-			.called = (int)(stress_random(&seed) % CALLS),
 		};
 
 		run(&round);
