@@ -222,7 +222,7 @@ api_sources := \
   tests/api/register.c tests/api/respawn.c \
   tests/api/run.c \
   tests/api/split.c tests/api/stack.c tests/api/stats.c \
-  tests/api/contexts.c tests/api/stopped.c tests/api/stream_device.c tests/api/stuck.c tests/api/stuck_device.c tests/api/tag.c \
+  tests/api/contexts.c tests/api/stopped.c tests/api/stream_device.c tests/api/stuck.c tests/api/stuck_device.c tests/api/sync_device.c tests/api/tag.c \
   tests/api/ticket.c \
   tests/api/snapshot.c tests/api/together.c tests/api/waits.c tests/api/watch.c tests/api/window.c
 platform_sources := \
