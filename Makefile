@@ -250,7 +250,7 @@ support_sources := \
 # In each suite itself, as these need Criterion.
 skip_sources := tests/support/doomed.c tests/support/skip.c
 fault_tests := gradients memory native steady
-stress_tests := collectives generations joins owner recorder recycled reducer shared stack streams \
+stress_tests := collectives generations joins memory owner recorder recycled reducer shared stack streams \
                 turns
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
