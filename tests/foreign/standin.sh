@@ -35,7 +35,7 @@ expect() {
 
 by=()
 unset COHORT_PLATFORM COHORT_GPU_LIBRARIES
-unset COHORT_HOST_DEVICES COHORT_HOST_STRICT COHORT_HOST_QUIET COHORT_FAULTS
+unset COHORT_HOST_DEVICES COHORT_HOST_STRICT COHORT_HOST_SYNC COHORT_HOST_QUIET COHORT_FAULTS
 expect kernels <<END
 cohort: _Z5scalePf: the host platform runs no kernels
 cohort: a kernel: the host platform runs no kernels

@@ -44,8 +44,8 @@ struct host_calls {
 };
 
 /* The functions of this process's drop-in platform, which is set up by the first
- * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and COHORT_FAULTS.  Never
- * NULL, constant.  Any thread. */
+ * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and
+ * COHORT_FAULTS.  Never NULL, constant.  Any thread. */
 COHORT_API const struct host_calls *cohort_host_calls(void);
 
 /* What sim.h says, of this platform; unlike the functions, before its first use.
