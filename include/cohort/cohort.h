@@ -1074,11 +1074,11 @@ COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
  * @ticket:      one for all ranks, for cohort_group_wait(); may be NULL
  *
  * Before the split only.  Queued and recorded on every rank in one native
- * group: all or nothing.  Never waits for other calls, as all ranks call at once.
- * Results and blocking as for cohort_all_reduce(), and with nothing queued COHORT_STATE
- * after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED if a stream is being captured,
- * or if CUDA_LAUNCH_BLOCKING was set in the environment when a group of several ranks
- * was opened: each launch would wait for the next.
+ * group: all or nothing.  As all ranks call at once, it never waits for other calls.
+ * Results and blocking otherwise as for cohort_all_reduce(), and with nothing queued
+ * COHORT_STATE after a split, COHORT_NO_MEMORY, and COHORT_UNSUPPORTED if a stream is
+ * being captured, or if CUDA_LAUNCH_BLOCKING was set in the environment when a group of
+ * several ranks was opened: each launch would wait for the next.
  */
 COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
                                        const void *const send[],
