@@ -254,7 +254,7 @@ stress_tests := collectives generations joins memory owner recorder recycled red
                 turns
 # Those of which each round opens a group and ends it.
 race_tests := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
-              respawn siblings snapshots splits stalls together
+              respawn siblings snapshots splits stalls together windows
 fuzz_sources := \
   tests/fuzz/calls.c tests/fuzz/captured.c tests/fuzz/children.c \
   tests/fuzz/cuda.c tests/fuzz/extra.c tests/fuzz/life.c \

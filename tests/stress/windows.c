@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launch windows of many cliques against memory sections, while the cliques are ended:
+ * none overlaps another, all come to an end, and nobody is left inside
+ *
+ * In each round every clique has a thread that opens its window again and again, and one
+ * that ends it at some time and closes its window as the reaper does.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clique.h"
+#include "core/window.h"
+#include "support/stress.h"
+
+#define CLIQUES 3
+#define SECTIONS 3 /* threads that begin them */
+#define PER_ROUND 200
+
+static struct clique *cliques[CLIQUES];
+static atomic_bool launches[CLIQUES]; /* its window is open */
+static atomic_int sections;           /* that last */
+static atomic_ulong opened, ended, begun;
+
+static struct clique *make_clique(void)
+{
+	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
+
+	if (!q)
+		stress_fail("no memory");
+	memset(q, 0, sizeof(*q));
+	q->end = cause_create();
+	if (!q->end)
+		stress_fail("no memory");
+	return q;
+}
+
+static void free_clique(struct clique *q)
+{
+	cause_put(q->end);
+	free(q);
+}
+
+static void *launcher(void *arg)
+{
+	const size_t k = (size_t)(uintptr_t)arg;
+	struct clique *q = cliques[k];
+	uint64_t seed = k + atomic_load(&opened);
+
+	while (window_open(q) == COHORT_OK) {
+		atomic_store(&launches[k], true);
+		/* Once it has ended, its window may have been closed. */
+		if (atomic_load(&sections) && !clique_cause(q))
+			stress_fail("a window is open in a memory section");
+		stress_spin(stress_random(&seed) % 500);
+		if (atomic_load(&sections) && !clique_cause(q))
+			stress_fail("a memory section began in a window");
+		atomic_store(&launches[k], false);
+		window_close(q);
+		atomic_fetch_add(&opened, 1);
+		stress_spin(stress_random(&seed) % 500);
+	}
+	return NULL;
+}
+
+static void *reaper(void *arg)
+{
+	const size_t k = (size_t)(uintptr_t)arg;
+	uint64_t seed = 77 * k + atomic_load(&opened);
+
+	stress_spin(stress_random(&seed) % 100000);
+	cause_set_aborted(cliques[k]->end, "as planned");
+	window_close(cliques[k]);
+	atomic_fetch_add(&ended, 1);
+	return NULL;
+}
+
+static void look_inside(uint64_t *seed)
+{
+	size_t k;
+
+	atomic_fetch_add(&sections, 1);
+	for (k = 0; k < CLIQUES; k++)
+		if (atomic_load(&launches[k]) && !clique_cause(cliques[k]))
+			stress_fail("a memory section lasts in a window");
+	stress_spin(stress_random(seed) % 500);
+	window_memory_begin(); /* never waits */
+	window_memory_end();
+	atomic_fetch_sub(&sections, 1);
+	atomic_fetch_add(&begun, 1);
+}
+
+/* One section in each of three ways: as the thread's, as a rank's call, as nobody's. */
+static void have_section(unsigned way, struct clique *q, uint64_t *seed)
+{
+	unsigned taken;
+
+	if (way == 0) {
+		taken = window_take();
+		atomic_fetch_add(&sections, 1);
+		stress_spin(stress_random(seed) % 500);
+		atomic_fetch_sub(&sections, 1);
+		window_give(taken);
+		return;
+	}
+	if (way == 1)
+		window_memory_begin();
+	else if (window_memory_enter(q) != COHORT_OK)
+		return;
+	look_inside(seed);
+	window_memory_end();
+}
+
+static void *allocator(void *arg)
+{
+	uint64_t seed = 1000 + (uint64_t)(uintptr_t)arg + atomic_load(&begun);
+	int i;
+
+	for (i = 0; i < PER_ROUND; i++)
+		have_section(stress_random(&seed) % 3,
+		             cliques[stress_random(&seed) % CLIQUES], &seed);
+	return NULL;
+}
+
+static void start(pthread_t *thread, void *(*fn)(void *), size_t k)
+{
+	if (pthread_create(thread, NULL, fn, (void *)(uintptr_t)k))
+		stress_fail("no thread");
+}
+
+static void round_of_all(void)
+{
+	pthread_t threads[2 * CLIQUES + SECTIONS];
+	size_t k, n = 0;
+
+	for (k = 0; k < CLIQUES; k++)
+		cliques[k] = make_clique();
+	for (k = 0; k < SECTIONS; k++)
+		start(&threads[n++], allocator, k);
+	for (k = 0; k < CLIQUES; k++) {
+		start(&threads[n++], launcher, k);
+		start(&threads[n++], reaper, k);
+	}
+	while (n--)
+		pthread_join(threads[n], NULL);
+	if (window_waiting() || window_sections())
+		stress_fail("somebody is left");
+	for (k = 0; k < CLIQUES; k++) {
+		if (cliques[k]->window)
+			stress_fail("a window is left open");
+		free_clique(cliques[k]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds = 0;
+
+	while (stress_go_on(argc, argv)) {
+		round_of_all();
+		rounds++;
+	}
+	printf("%lu rounds: %lu windows, %lu sections, %lu cliques ended\n",
+	       rounds, atomic_load(&opened), atomic_load(&begun),
+	       atomic_load(&ended));
+	return 0;
+}
