@@ -15,11 +15,11 @@
  * is inside on the other side, or inside on this one with somebody waiting over there. */
 struct side {
 	unsigned inside, waiting;
-	unsigned newest;     /* the number of the stays that count */
-	unsigned let_as;     /* what it was when those who waited were let in */
-	uint64_t entered_ns; /* when one came in last */
+	unsigned newest;      /* the number of the stays that count */
+	uint64_t entered_ns;  /* when one came in last */
 	_Atomic uint64_t let; /* how often those who waited were let in; written
 	                         under the lock, read by them without it */
+	uint64_t forgot;      /* what that was when stays were last forgotten */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +74,6 @@ static void let_in_locked(struct side *s)
 		return;
 	s->inside += s->waiting;
 	s->waiting = 0;
-	s->let_as = s->newest;
 	s->entered_ns = clock_quick();
 	/* Release: what those who have left did. */
 	atomic_fetch_add_explicit(&s->let, 1, memory_order_release);
@@ -115,6 +114,7 @@ static void forget_locked(struct side *s)
 {
 	s->inside = 0;
 	s->newest++;
+	s->forgot = atomic_load_explicit(&s->let, memory_order_relaxed);
 	let_in_locked(other_of(s));
 }
 
@@ -169,14 +169,13 @@ static bool await_side(struct side *s, uint64_t let, const struct clique *q)
 	return true;
 }
 
-/* The number of a stay that began with a wait.  Nobody is let in after it, as long as
- * it counts. */
+/* The number of a stay that began with a wait, from @let on. */
 static unsigned number_of(const struct side *s, uint64_t let)
 {
 	unsigned number;
 
 	pthread_mutex_lock(&lock);
-	number = is_let_in(s, let + 1) ? FORGOTTEN : s->let_as;
+	number = let < s->forgot ? FORGOTTEN : s->newest;
 	pthread_mutex_unlock(&lock);
 	return number;
 }
