@@ -173,7 +173,10 @@ static void part_mark_start(struct runner *r)
 
 static void part_agree(struct runner *r)
 {
-	must(agree(r->comm, &r->op, agree_digest(&r->op), r->ticket, 0),
+	bool comes_last;
+
+	must(agree(r->comm, &r->op, agree_digest(&r->op), r->ticket, 0,
+	           &comes_last),
 	     "agree");
 }
 

@@ -73,7 +73,7 @@ spaces() {
 variables() {
 	local read known
 
-	read=$(pick '^(src|tests)/.*\.[ch]$' | grep -v '^src/base/environment.c$' |
+	read=$(pick '^(src|tests)/.*\.[ch]$' |
 		xargs grep -hoE '(getenv|number_merge)\("COHORT_[A-Z0-9_]*"' |
 		grep -oE 'COHORT_[A-Z0-9_]*'
 		pick '^scripts/.*\.sh$' | xargs grep -hoE '\$\{?COHORT_[A-Z0-9_]*' |
@@ -81,7 +81,8 @@ variables() {
 		pick '\.py$' | xargs grep -hoE \
 			'(environ(\.get)?[[(]|getenv\()"COHORT_[A-Z0-9_]*"' |
 			grep -oE 'COHORT_[A-Z0-9_]*')
-	known=$(grep -oE '"COHORT_[A-Z0-9_]+"' src/base/environment.c | tr -d '"')
+	known=$(grep -v getenv src/base/environment.c |
+		grep -oE '"COHORT_[A-Z0-9_]+"' | tr -d '"')
 	diff <(sort -u <<<"$read") <(sort <<<"$known") |
 		sed -n 's/^[<>] \(.*\)/\1: read, or known to environment.c, not both/p'
 }

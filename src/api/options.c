@@ -337,7 +337,8 @@ static int options_check(const struct cohort_group_options *o)
 		return error_set(COHORT_INVALID,
 		                 "options->many is %d, not an enum cohort_many",
 		                 o->many);
-	if (o->launch < COHORT_LAUNCH_DEFAULT || o->launch > COHORT_LAUNCH_AHEAD)
+	if (o->launch < COHORT_LAUNCH_DEFAULT ||
+	    o->launch > COHORT_LAUNCH_AHEAD)
 		return error_set(COHORT_INVALID,
 		                 "options->launch is %d, not an enum "
 		                 "cohort_launch",

@@ -259,8 +259,9 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->slots = options->slots;
 	q->allow_capture = options->allow_capture;
 	q->launch_asked = options->launch;
-	q->together = options->launch ? options->launch == COHORT_LAUNCH_TOGETHER
-	                              : !platform->launches_ahead;
+	q->together = options->launch
+	                      ? options->launch == COHORT_LAUNCH_TOGETHER
+	                      : !platform->launches_ahead;
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
 	q->config = options->config;

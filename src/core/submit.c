@@ -463,12 +463,11 @@ static int launch_captured(struct cohort_comm *comms, int n,
 EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
               struct failure *f)
 {
-	int rc = together_await(comms, n,
-	                        atomic_load_explicit(&comms->collectives,
-	                                             memory_order_relaxed),
-	                        f->comes_last,
-	                        ops->staged ? ops->staged->deadline_ns
-	                                    : COHORT_FOREVER);
+	int rc = together_await(
+		comms, n,
+		atomic_load_explicit(&comms->collectives, memory_order_relaxed),
+		f->comes_last,
+		ops->staged ? ops->staged->deadline_ns : COHORT_FOREVER);
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;

@@ -41,7 +41,7 @@ struct platform {
 	                           each collective */
 	bool launches_ahead; /* a rank's collective that waits for its peers keeps
 	                        no memory operation from its end */
-	bool has_captures;      /* the program may capture its streams into
+	bool has_captures;   /* the program may capture its streams into
 	                           graphs */
 	bool memory_is_host; /* a device's memory is the host's, and what works
 	                           with the one works with the other */

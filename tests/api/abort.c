@@ -159,7 +159,8 @@ Test(handle, keeps_no_reference_to_the_reason)
 
 /* ---- a rank that gives up --------------------------------------------- */
 
-Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason, .init = in_turn)
+Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason,
+     .init = in_turn)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);

@@ -262,7 +262,8 @@ static void *bind_for_a_while(void *arg)
 	return NULL;
 }
 
-Test(batch, is_still_open_after_an_end_that_another_owner_refuses, .init = in_turn)
+Test(batch, is_still_open_after_an_end_that_another_owner_refuses,
+     .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 2, 3 };
 	pthread_t thread;
