@@ -12,7 +12,8 @@ for tool in spin "${CC:=cc}"; do
 	exit 77
 done
 
-model=$(cd "$(dirname "$0")" && pwd)/abort.pml
+models=$(cd "$(dirname "$0")" && pwd)
+model=$models/abort.pml
 work=$(mktemp -d) || exit 1
 broken=
 trap 'rm -rf "$work"' EXIT
@@ -116,6 +117,9 @@ check_right()
 		-DNO_FAILURES -DPATIENT
 	holds 'straggler and prober, no cycle' -DNP -DSTRAGGLER -DPROBER \
 		-DFIRERS=0 -DNO_FAILURES -DPATIENT
+	model=$models/window.pml
+	holds 'window' -DSAFETY
+	[ -z "$FULL" ] || holds 'window, two sections' -DSAFETY -DQUIET=2
 }
 
 check_broken()
@@ -145,6 +149,12 @@ check_broken()
 	breaks BREAK_STRAGGLER_UNCOUNTED STRAGGLER
 	breaks BREAK_WORDS_GIVEN_BACK STRAGGLER
 	breaks BREAK_PUT_FREES STRAGGLER
+	model=$models/window.pml
+	breaks BREAK_NO_WINDOW
+	breaks BREAK_NOT_CANCELLED
+	breaks BREAK_NESTED_WAITS PATIENT
+	breaks BREAK_GIVE_UP_FORGETS QUIET=2 PATIENT
+	breaks BREAK_LET_IN_TWICE QUIET=2 PATIENT
 }
 
 # Side by side.
@@ -155,8 +165,8 @@ wait "$broken"
 cat "$work/broken.out"
 
 passed=$(cat "$work"/*.out | grep -c '^ok ')
-expected=36
-[ -z "$FULL" ] || expected=39
+expected=42
+[ -z "$FULL" ] || expected=46
 failed=$((expected - passed))
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

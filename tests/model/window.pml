@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A model of the launch window: ranks that meet before they launch, memory
+ * sections, and aborts
+ *
+ * Clique A has two ranks, each with a thread that allocates, is counted in, and
+ * launches once both are.  Somebody may end A at any time, and its reaper raises
+ * the flags, closes the window, and frees.  Clique B only opens windows, twice.
+ * A thread of the program has a memory section with another one inside.
+ *
+ *	enter, leave, close, give_up    src/core/window.c; what is done there
+ *	                                under the lock is one step here
+ *	rank       together_await(), together_leave(): src/core/together.c
+ *	reaper     reap_by_abort(): src/core/reaper.c
+ *	quiet      cohort_quiet_begin() and _end(): src/api/memory.c
+ *
+ * As on devices: a kernel of A runs until the other rank's has come or the flags
+ * are up; a memory operation does not end before it; and nothing is launched
+ * while a memory operation goes on.
+ *
+ * What never returns, and the limit of a stay, are left out.
+ *
+ * What is checked:
+ *
+ *  A. No memory operation goes on while a rank of A has launched and the other
+ *     has not, unless the flags are up.
+ *  B. Both ranks launch or none.
+ *  C. Everybody comes to an end.
+ *  D. In the end nobody is inside on either side who has left, and nobody waits.
+ *
+ * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
+ */
+
+#define LAUNCH 0
+#define MEMORY 1
+
+/* ---- src/core/window.c ------------------------------------------------ */
+
+byte inside[2], waiting[2], let[2];
+
+byte window[2]; /* of A and B: the number of the stay, plus 1; 0: none */
+
+inline let_in(side)
+{
+	if
+	:: waiting[side] ->
+		inside[side] = inside[side] + waiting[side];
+		waiting[side] = 0;
+		let[side]++
+	:: else
+	fi
+}
+
+inline leave_locked(side, its)
+{
+	if
+	:: its == 0 ->
+		assert(inside[side]);
+		inside[side]--;
+		if
+		:: !inside[side] -> let_in(1 - side)
+		:: else
+		fi
+	:: else
+	fi
+}
+
+inline give_up_locked(side)
+{
+	waiting[side]--;
+	if
+#ifndef BREAK_GIVE_UP_FORGETS
+	:: !waiting[side] && inside[1 - side] -> let_in(1 - side)
+#endif
+	:: else
+	fi
+}
+
+#ifdef BREAK_NO_WINDOW
+#define MAY_COME(side) true
+#else
+#define MAY_COME(side) (!inside[1 - (side)] && !waiting[1 - (side)])
+#endif
+
+/* Sets @its, plus 1, or 0 if @until came true first. */
+inline enter(side, its, seen, until)
+{
+	atomic {
+		seen = let[side];
+		its = 1;
+		if
+		:: MAY_COME(side) -> inside[side]++
+		:: else -> waiting[side]++; its = 0
+		fi
+	}
+	if
+	:: its
+	:: else ->
+		if
+		:: atomic {
+			let[side] != seen ->
+			if
+#ifdef BREAK_LET_IN_TWICE
+			:: let[side] != seen + 1 -> its = 255
+#else
+			:: false
+#endif
+			:: else -> its = 1
+			fi
+		   }
+		:: atomic { until && let[side] == seen -> give_up_locked(side) }
+		fi
+	fi
+}
+
+inline leave(side, its)
+{
+	atomic { leave_locked(side, its - 1) }
+}
+
+inline close(q)
+{
+	atomic {
+		if
+		:: window[q] -> leave_locked(LAUNCH, window[q] - 1)
+		:: else
+		fi;
+		window[q] = 0
+	}
+}
+
+/* ---- the rest of the library ------------------------------------------ */
+
+bit cause;   /* A's */
+bit flag;    /* its abort flags */
+byte counted;
+bit opened, given_up;
+byte left = 2;
+bit gate[2] = 1;
+
+/* ---- the outside ------------------------------------------------------ */
+
+bit launched[2];
+byte operations; /* memory operations that go on */
+#ifndef QUIET
+#define QUIET 1 /* threads with sections of the program's */
+#endif
+#define THREADS (3 + QUIET)
+
+byte ended;      /* threads that have come to their end */
+bit reaped;      /* and the reaper */
+
+#define SPINS (launched[0] != launched[1] && !flag)
+
+inline operate()
+{
+	atomic {
+		assert(!SPINS); /* A */
+		operations++
+	}
+	if
+	:: atomic { !SPINS -> operations-- }
+	fi
+}
+
+/* ---- threads ---------------------------------------------------------- */
+
+proctype rank(byte r)
+{
+	byte number, mine;
+	bit last;
+
+	enter(MEMORY, number, mine, cause);
+	if
+	:: number ->
+		operate();
+		leave(MEMORY, number)
+	:: else -> goto out
+	fi;
+	atomic { counted++; last = (counted == 2) }
+	if
+	:: last ->
+		enter(LAUNCH, number, mine, cause);
+		if
+		:: !number -> atomic { given_up = 1 }; goto out
+		:: else
+		fi;
+		atomic {
+			if
+			:: cause ->
+				leave_locked(LAUNCH, number - 1);
+				given_up = 1;
+				goto out
+			:: else -> window[0] = number
+			fi
+		}
+		atomic {
+			if
+#ifndef BREAK_NOT_CANCELLED
+			:: given_up -> skip
+#endif
+			:: else -> opened = 1
+			fi
+		}
+		if
+		:: !opened -> close(0); goto out
+		:: else
+		fi
+	:: else ->
+		if
+		:: opened
+		:: atomic { cause && !opened -> given_up = 1 } goto out
+		fi
+	fi;
+	if
+	:: atomic {
+		!operations || flag ->
+		launched[r] = 1
+	   }
+	fi;
+	atomic { left-- }
+	if
+	:: !left -> close(0)
+	:: else
+	fi;
+out:
+	gate[r] = 0;
+	ended++
+}
+
+proctype neighbour()
+{
+	byte number, mine, round;
+
+	do
+	:: round < 2 ->
+		enter(LAUNCH, number, mine, false);
+		atomic { window[1] = number }
+		close(1);
+		round++
+	:: else -> break
+	od;
+	ended++
+}
+
+proctype quiet()
+{
+	byte number, mine, nested;
+
+	enter(MEMORY, number, mine, false);
+#ifdef BREAK_NESTED_WAITS
+	enter(MEMORY, nested, mine, false);
+	leave(MEMORY, nested);
+#endif
+	operate();
+	leave(MEMORY, number);
+	ended++
+}
+
+proctype reaper()
+{
+	byte number, mine;
+
+	if
+	:: cause
+	:: ended == THREADS -> goto out
+	fi;
+	flag = 1;
+	close(0);
+	if
+	:: !gate[0] && !gate[1]
+	fi;
+	assert(launched[0] == launched[1]); /* B */
+	enter(MEMORY, number, mine, false);
+	operate();
+	leave(MEMORY, number);
+out:
+	reaped = 1
+}
+
+proctype firer()
+{
+	if
+	:: cause = 1
+	:: ended == THREADS
+	fi
+}
+
+init
+{
+	atomic {
+		run rank(0);
+		run rank(1);
+		run neighbour();
+		run quiet();
+#if QUIET == 2
+		run quiet(); /* one may come behind a window that gives up */
+#endif
+		run reaper();
+		run firer()
+	}
+	ended == THREADS && reaped;
+	/* D */
+	assert(!inside[0] && !inside[1] && !waiting[0] && !waiting[1] &&
+	       !window[0] && !window[1])
+}
