@@ -243,6 +243,7 @@ Test(contexts, the_prober_asks_each_device_on_its_own)
 	uint64_t tickets[RANKS];
 	int r;
 
+	ranks_launch_ahead();
 	open_ranks();
 	tickets[0] = ranks_sum(comms[0], &values[0]);
 	for (r = 0; r < RANKS; r++)

@@ -425,6 +425,7 @@ Test(guard, a_runtime_that_is_unloaded_is_no_lost_device)
 	table = *place_table();
 	table.cudaEventQuery = unloading;
 	platform_override(&table);
+	ranks_launch_ahead();
 	group = ranks_split(2, NULL, comms);
 	ticket = ranks_sum(comms[0], &values[0]);
 	while (atomic_load(&asked) < 4)
@@ -444,6 +445,7 @@ Test(guard, a_call_behind_the_runtimes_end_fails_and_ends_nothing)
 	int32_t value = 1;
 
 	platform_override(failing_wrap(place_table()));
+	ranks_launch_ahead();
 	group = ranks_split(2, NULL, comms);
 	failing_at("cudaMemcpyAsync", 1, ncclSuccess, cudaErrorCudartUnloading);
 	cr_assert_eq(cohort_copy(comms[0], &value, &value, sizeof(value),
