@@ -577,6 +577,7 @@ Test(guard, group_level_calls_are_refused_where_launches_block)
 	struct cohort_group *group;
 
 	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+	ranks_launch_ahead();
 	group = ranks_open(2, NULL);
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, NULL, NULL),
