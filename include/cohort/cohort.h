@@ -715,8 +715,9 @@ struct cohort_group_options {
  *
  * Not covered are sends and receives, alone or in batches without collectives: they are
  * launched at once.  A call with host memory whose timeout passes while it waits for the
- * others is launched ahead of them, as it has to go on without its caller.  Ranks of
- * other processes are not waited for.  A call that is captured into a graph launches
+ * others returns COHORT_TIMED_OUT, and nothing of it was launched; a thread of the
+ * library's launches it once all have called.  Ranks of other processes are not waited
+ * for.  A call that is captured into a graph launches
  * nothing and waits for nobody; there all ranks must capture (COHORT_MISMATCH).
  *
  * With COHORT_LAUNCH_AHEAD each rank launches at once, so that a thread may run ahead of
@@ -1820,6 +1821,11 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  * cohort_synchronize() waits for the end of the operation.  The next call with host
  * memory waits for it, too, up to its own timeout, and then answers COHORT_BUSY: it
  * was not made, and nothing has happened.
+ *
+ * With COHORT_LAUNCH_TOGETHER the operation is launched when all ranks have called it.
+ * Until then other calls of this rank that take a stream, make or end a reduction or
+ * register memory wait for that too, or for a cause, whatever their kind.  What the
+ * program itself queues on the stream meanwhile comes before the operation.
  *
  * So after every answer but COHORT_WEDGED neither a thread nor a device reads or
  * writes the caller's buffers; also after a cause, of which an output is undefined.

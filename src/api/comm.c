@@ -96,7 +96,11 @@ int comm_enter_on_device(struct cohort_comm *c, bool with_cause,
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = device_enter(scope, c->clique->platform, c->device);
+	rc = gate_await_left(c);
+	if (with_cause)
+		rc = COHORT_OK;
+	if (rc == COHORT_OK)
+		rc = device_enter(scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
 		gate_leave(c);
 	return rc;

@@ -54,6 +54,7 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
+	gate_await_left(comm);
 	/* Inside, and so before the native communicator is freed. */
 	rc = redop_destroy(comm, op, cause_any(comm->clique->end));
 	gate_leave(comm);

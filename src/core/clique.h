@@ -176,6 +176,12 @@ struct cohort_comm {
 	/* Likewise, for calls with host memory: see there. */
 	struct staging staging;
 
+	/* Atomic; a thread of the library's is to launch a call whose caller has left,
+	 * which is that thread's until then.  Set inside the gate.  seq_cst, see cause.h:
+	 * as the gate, for the reaper. */
+	atomic_bool is_left;
+	struct left_call left;
+
 	/* Owned by the thread inside the gate, and while it waits there by the rank
 	 * that came last: what it is to be split by, and what came of it. */
 	int split_color, split_key;

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include "base/backoff.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/owner.h"
@@ -130,4 +131,16 @@ void gate_leave(struct cohort_comm *c)
 {
 	/* Release: what was done inside.  Nothing is looked at after it. */
 	atomic_store_explicit(&c->gate, 0, memory_order_release);
+}
+
+int gate_await_left(struct cohort_comm *c)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&c->is_left)) {
+		if (clique_cause(c->clique))
+			return clique_error(c->clique);
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return COHORT_OK;
 }

@@ -32,6 +32,10 @@ void gate_unkeep(struct cohort_comm *comm);
 bool gate_is_kept(const struct cohort_comm *comm);
 bool gate_is_taken(const struct cohort_comm *comm);
 
+/* Inside, before a native call or the next ticket: wait until a call whose caller has left
+ * is launched.  COHORT_OK, or the status of a cause. */
+int gate_await_left(struct cohort_comm *comm);
+
 /* COHORT_OWNER if it is bound to another thread. */
 int gate_check_owner(const struct cohort_comm *comm);
 

@@ -45,8 +45,8 @@ static bool is_quiet(struct cohort_comm *c)
 {
 	uint64_t ticket, last;
 
-	/* seq_cst, see cause.h. */
-	if (atomic_load(&c->gate))
+	/* seq_cst, see cause.h.  A call is left inside the gate. */
+	if (atomic_load(&c->gate) || atomic_load(&c->is_left))
 		return false;
 	last = atomic_load_explicit(&c->last, memory_order_acquire);
 	for (ticket = last; ticket && last - ticket < c->clique->slots;
@@ -71,6 +71,22 @@ static bool await_prober(struct clique *q)
 			return false;
 		backoff_wait(&b, UINT64_MAX);
 	}
+	return true;
+}
+
+/* Wait until no thread of the library's is in a call whose caller has left; false if the
+ * clique became WEDGED. */
+static bool await_left(struct clique *q)
+{
+	struct backoff b = BACKOFF;
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		while (atomic_load(&q->comms[r].is_left)) {
+			if (clique_look(q) == CLIQUE_WEDGED)
+				return false;
+			backoff_wait(&b, UINT64_MAX);
+		}
 	return true;
 }
 
@@ -199,7 +215,8 @@ static void reap_by_abort(struct clique *q)
 static void reap_by_destroy(struct clique *q)
 {
 	clique_note(q);
-	if (!await_prober(q) || !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
+	if (!await_prober(q) || !await_left(q) ||
+	    !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
 	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED,

@@ -300,6 +300,7 @@ int staging_prepare(struct cohort_comm *c, const struct op *op,
 	int rc;
 
 	staging_plan(s, c, op);
+	s->number = ++c->staging.number;
 	/* Also of a call of nothing: it needs an address. */
 	room.bytes = s->slot_bytes + !s->slot_bytes;
 	if (!has_slots(c))

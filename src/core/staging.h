@@ -51,6 +51,9 @@ struct staged {
 	 * queued is done. */
 	bool is_lost;
 
+	/* What is sent is in the staging memory already: the caller may be gone. */
+	bool is_taken;
+
 	uint32_t number; /* what the words are set to */
 
 	/* The plan.
@@ -62,6 +65,15 @@ struct staged {
 	size_t element, chunk, chunks;
 	size_t chunk_bytes; /* room for a chunk in the staging memory, */
 	size_t slot_bytes;  /* and on the device */
+};
+
+/* A call whose caller has left before all ranks had called (together.h). */
+struct left_call {
+	struct op op;
+	struct cohort_tensor tensor;
+	struct staged staged;
+	uint64_t ticket;
+	uint64_t number; /* of the collective */
 };
 
 /* What a communicator has for such calls: made by the first, owned by the thread that is
@@ -95,6 +107,9 @@ void staging_set_chunk(size_t bytes);
  * device. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
+
+/* Copy all that is to be sent into the staging memory. */
+void staging_take(struct cohort_comm *c, const struct op *op);
 
 /* Launch the call, and have its stream wait for all of it; up to the first native call
  * that fails. */

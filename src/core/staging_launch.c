@@ -83,6 +83,20 @@ static void copy_in(const struct op *op, char *to, size_t k)
 		memcpy(to + b * bytes, at(op, op->tensors->send, b, k), bytes);
 }
 
+void staging_take(struct cohort_comm *c, const struct op *op)
+{
+	struct staged *s = op->staged;
+	const void *to;
+	size_t k;
+
+	for (k = 0; k < s->chunks; k++) {
+		to = c->staging.ring ? staging_at(c, s, k)
+		                     : tensor_at(c, op, k).send;
+		copy_in(op, (char *)(uintptr_t)to, k);
+	}
+	s->is_taken = true;
+}
+
 void staging_copy_out(const struct cohort_comm *c, const struct op *op,
                       size_t k)
 {
@@ -163,7 +177,7 @@ static void load(struct line *l, size_t k, const struct cohort_tensor *t)
 	size_t b;
 
 	from = l->c->staging.ring ? staging_at(l->c, s, k) : to;
-	if (!s->sends_direct)
+	if (!s->sends_direct && !s->is_taken)
 		copy_in(l->op, from, k);
 	await_slot(l, l->in, k);
 	if (!s->sends_direct)
@@ -267,7 +281,6 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 	};
 	size_t k;
 
-	s->number = ++c->staging.number;
 	for (k = 0; k < s->chunks && !l.r.what; k++) {
 		/* Nobody waits for the rest any more. */
 		if (clique_cause(c->clique))

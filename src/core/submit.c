@@ -16,6 +16,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/call.h"
 #include "core/capture.h"
 #include "core/gate.h"
@@ -158,6 +159,7 @@ struct failure {
 	bool ended;    /* so that it had to be the end of the clique */
 	bool meets;    /* all ranks of the process launch it, or none */
 	bool comes_last; /* with this call all have called it */
+	bool left;       /* and a thread of the library's launches it */
 };
 
 /* Keep the first. */
@@ -427,6 +429,22 @@ EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
+/* The rank cannot even go to its device, and the others wait for it. */
+static void fire_for_device(struct cohort_comm *c, int status,
+                            cudaError_t error, struct failure *f)
+{
+	const struct cohort_cause cause = {
+		.status = status,
+		.kind = native_kind(error),
+		.rank = c->rank,
+		.cuda = (int)error,
+	};
+
+	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
+	            cohort_last_error());
+	f->ended = true;
+}
+
 /* Nothing is queued. */
 static int launch_split(struct cohort_comm *c, const struct op *op,
                         uint64_t ticket, struct failure *f)
@@ -458,23 +476,6 @@ static int launch_captured(struct cohort_comm *comms, int n,
 	return COHORT_OK;
 }
 
-/* Wait until all ranks of the process have called, but no longer than a caller with
- * host memory wants to wait: its call has to go on without it. */
-EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
-              struct failure *f)
-{
-	int rc = together_await(
-		comms, n,
-		atomic_load_explicit(&comms->collectives, memory_order_relaxed),
-		f->comes_last,
-		ops->staged ? ops->staged->deadline_ns : COHORT_FOREVER);
-
-	if (rc != COHORT_TIMED_OUT)
-		return rc;
-	f->meets = false;
-	return COHORT_OK;
-}
-
 /* With all ranks met, or where they need not. */
 EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
                     uint64_t ticket, struct failure *f)
@@ -482,6 +483,87 @@ EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
 	launch_and_mark(comms, n, ops, ticket, f);
 	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
 }
+
+/* ---- calls whose callers leave ---------------------------------------- */
+
+/* With all ranks met: on this thread, which is at @error if it is not on the device. */
+static int launch_in_place(struct cohort_comm *c, cudaError_t error,
+                           struct failure *f)
+{
+	int rc = native_cuda(c->clique->platform, "cudaSetDevice", error);
+
+	if (rc == COHORT_OK)
+		return launch_now(c, 1, &c->left.op, c->left.ticket, f);
+	if (!native_is_exit(error))
+		fire_for_device(c, rc, error, f);
+	return rc;
+}
+
+/* The thread that is there in place of a caller. */
+static void *late_main(void *arg)
+{
+	struct cohort_comm *c = arg;
+	struct clique *q = c->clique;
+	const uint64_t ticket = c->left.ticket;
+	const cudaError_t error = native_thread(q->platform, c->device);
+	struct failure f = { .what = NULL };
+	int rc;
+
+	rc = together_await(c, 1, c->left.number, false, COHORT_FOREVER);
+	if (rc == COHORT_OK) {
+		rc = launch_in_place(c, error, &f);
+		together_leave(q, 1);
+	}
+	recorder_end(&c->recorder, ticket, rc);
+	/* No mark comes.  The answer is in the notes, then; and what may have been
+	 * queued all the same is looked for otherwise. */
+	if (rc != COHORT_OK && clique_whole_cause(q))
+		set_done(c, ticket);
+	atomic_store(&c->is_left, false);
+	return NULL;
+}
+
+/* False: there is no thread for it. */
+static bool leave_call(struct cohort_comm *c, const struct op *op,
+                       uint64_t ticket, uint64_t number)
+{
+	struct left_call *l = &c->left;
+	pthread_t thread;
+
+	staging_take(c, op);
+	*l = (struct left_call){ *op, *op->tensors, *op->staged, ticket,
+		                 number };
+	l->op.tensors = &l->tensor;
+	l->op.staged = &l->staged;
+	atomic_store(&c->is_left, true);
+	if (thread_start(&thread, late_main, c, "%.8s/late", c->clique->name)) {
+		atomic_store(&c->is_left, false);
+		return false;
+	}
+	pthread_detach(thread);
+	return true;
+}
+
+/* Wait until all ranks of the process have called, but no longer than a caller with
+ * host memory wants to wait: its call has to go on without it. */
+EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
+              uint64_t ticket, struct failure *f)
+{
+	const uint64_t number = atomic_load_explicit(&comms->collectives,
+	                                             memory_order_relaxed);
+	int rc = together_await(
+		comms, n, number, f->comes_last,
+		ops->staged ? ops->staged->deadline_ns : COHORT_FOREVER);
+
+	if (rc != COHORT_TIMED_OUT)
+		return rc;
+	f->left = leave_call(comms, ops, ticket, number);
+	return f->left ? COHORT_OK
+	               : together_await(comms, n, number, false,
+	                                COHORT_FOREVER);
+}
+
+/* ---- the native part -------------------------------------------------- */
 
 /* The native part, after which the others wait for this rank. */
 EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
@@ -494,8 +576,8 @@ EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
 	if (f->captured)
 		return launch_captured(comms, n, ops, ticket, f);
 	if (f->meets)
-		rc = meet(comms, n, ops, f);
-	if (rc != COHORT_OK)
+		rc = meet(comms, n, ops, ticket, f);
+	if (rc != COHORT_OK || f->left)
 		return rc;
 	rc = launch_now(comms, n, ops, ticket, f);
 	if (f->meets)
@@ -535,6 +617,10 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		rc = many_prepare(comms, ops, f->captured);
 	if (rc != COHORT_OK)
 		return rc;
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		rc = gate_await_left(&comms[i]);
+	if (rc != COHORT_OK)
+		return rc;
 	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
 	rc = slot_await_all(comms, n, ticket);
 	if (rc != COHORT_OK)
@@ -562,7 +648,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (f->meets)
 		now = clock_quick();
 	for (i = 0; i < n; i++) {
-		recorder_end(&comms[i].recorder, ticket, rc);
+		if (!f->left)
+			recorder_end(&comms[i].recorder, ticket, rc);
 		/* Nothing was before it. */
 		if (comm_ticket_started(&comms[i], ticket))
 			recorder_set_started(&comms[i].recorder, ticket, now);
@@ -576,22 +663,6 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc == COHORT_OK)
 		*ticket_out = ticket;
 	return rc;
-}
-
-/* The rank cannot even go to its device, and the others wait for it. */
-static void fire_for_device(struct cohort_comm *c, int status,
-                            cudaError_t error, struct failure *f)
-{
-	const struct cohort_cause cause = {
-		.status = status,
-		.kind = native_kind(error),
-		.rank = c->rank,
-		.cuda = (int)error,
-	};
-
-	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
-	            cohort_last_error());
-	f->ended = true;
 }
 
 EACH int submit_ranks(struct cohort_comm *comms, const int n,

@@ -9,13 +9,11 @@
 
 /*
  * The word: above how many ranks are left to launch the collective that was opened
- * last, how many have launched the next one ahead, whether all is cancelled, and the
- * number of the one that was opened.
+ * last, whether all is cancelled, and the number of the one that was opened.
  */
 #define COUNT_BITS 11
 #define LEFT UINT64_C(1)
-#define AHEAD (LEFT << COUNT_BITS)
-#define GIVEN_UP (AHEAD << COUNT_BITS)
+#define GIVEN_UP (LEFT << COUNT_BITS)
 #define NUMBER (GIVEN_UP << 1)
 
 _Static_assert(COHORT_MAX_RANKS < 1 << COUNT_BITS, "all ranks can be counted");
@@ -23,11 +21,6 @@ _Static_assert(COHORT_MAX_RANKS < 1 << COUNT_BITS, "all ranks can be counted");
 static uint64_t left_of(uint64_t word)
 {
 	return word / LEFT % (1 << COUNT_BITS);
-}
-
-static uint64_t ahead_of(uint64_t word)
-{
-	return word / AHEAD % (1 << COUNT_BITS);
 }
 
 /* True if @number, or a later one, was opened: they are never far apart. */
@@ -51,13 +44,13 @@ static bool swap(struct clique *q, uint64_t *word, uint64_t with)
 /* False if a rank has cancelled it. */
 static bool set_opened(struct clique *q, uint64_t number)
 {
-	uint64_t word = load_word(q), left;
+	const uint64_t with = number * NUMBER | (uint64_t)q->size * LEFT;
+	uint64_t word = load_word(q);
 
-	do {
+	do
 		if (word & GIVEN_UP)
 			return false;
-		left = (uint64_t)q->size - ahead_of(word);
-	} while (!swap(q, &word, number * NUMBER | left * LEFT));
+	while (!swap(q, &word, with));
 	return true;
 }
 
@@ -70,18 +63,6 @@ static bool cancel(struct clique *q, uint64_t number)
 		if (has_opened(word, number))
 			return false;
 	while (!swap(q, &word, word | GIVEN_UP));
-	return true;
-}
-
-/* Not wait any more; false if it was opened, or cancelled, first. */
-static bool go_ahead(struct clique *q, uint64_t number)
-{
-	uint64_t word = load_word(q);
-
-	do
-		if (has_opened(word, number) || word & GIVEN_UP)
-			return false;
-	while (!swap(q, &word, word + AHEAD));
 	return true;
 }
 
@@ -106,8 +87,7 @@ static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 	while (!has_opened(load_word(q), number)) {
 		if (clique_cause(q) && cancel(q, number))
 			return clique_error(q);
-		if (deadline_ns != COHORT_FOREVER &&
-		    clock_now() >= deadline_ns && go_ahead(q, number))
+		if (deadline_ns != COHORT_FOREVER && clock_now() >= deadline_ns)
 			return COHORT_TIMED_OUT;
 		backoff_wait(&b, deadline_ns);
 	}
@@ -131,7 +111,8 @@ int together_await(struct cohort_comm *comms, int n, uint64_t number,
 	set_meeting(comms, n, number);
 	rc = comes_last ? open_for_all(q, number)
 	                : await_opened(q, number, deadline_ns);
-	set_meeting(comms, n, 0);
+	if (rc != COHORT_TIMED_OUT)
+		set_meeting(comms, n, 0);
 	return rc;
 }
 

@@ -23,8 +23,8 @@
  *     end, and its buffers are free as soon as the call has answered.
  *  C. From "opened" until the last rank has launched, the window is open (window.h):
  *     no memory operation of the library comes in between.
- *  D. A rank that gives up waiting at the deadline of its own call launches ahead of
- *     the others: the one exception from A and B.  It is not counted among those left.
+ *  D. A caller that stops waiting at the deadline of its own call leaves the rest to a
+ *     thread of the library's, which waits and launches in its place (submit.c).
  */
 
 #include <stdbool.h>
@@ -38,10 +38,11 @@ struct cohort_comm;
  *                   as @comms, @n neighbouring ranks, have; @comes_last: they are the
  *                   last that were counted in, and open it.  COHORT_OK: launch it, then
  *                   together_leave(); the status of a cause: nothing of it is launched;
- *                   COHORT_TIMED_OUT: it is @deadline_ns, launch it ahead
+ *                   COHORT_TIMED_OUT: it is @deadline_ns.  They are still counted in:
+ *                   somebody has to go on waiting for them
  * together_leave  - these ranks have launched it, or failed to
  *
- * Inside the gates, one thread.
+ * One thread at a time: inside the gates, or the one of a call that was left.
  */
 int together_await(struct cohort_comm *comms, int n, uint64_t number,
                    bool comes_last, uint64_t deadline_ns);

@@ -202,7 +202,8 @@ find_held(const struct snapshot *s, const struct rank_snapshot **caller)
 	for (r = s->ranks; r < end; r++) {
 		tid = r->tid ? r->tid : s->split_tid;
 		for (*caller = s->ranks; *caller < end && !r->joined; ++*caller)
-			if ((*caller)->meets && (*caller)->tid == tid)
+			if ((*caller)->meets && (*caller)->inside &&
+			    (*caller)->tid == tid)
 				return r;
 	}
 	return NULL;

@@ -472,28 +472,114 @@ Test(together, a_thread_that_exits_ends_the_wait)
 	close_ranks(2);
 }
 
-/* It goes on without its caller, ahead of the others. */
-Test(together, a_timed_call_with_host_memory_is_given_up_in_its_time)
+/* Rank 0's call, which is left at its deadline. */
+static void leave_call(int32_t *data, uint64_t timeout_ns)
+{
+	int i;
+
+	for (i = 0; i < COUNT; i++)
+		data[i] = 1;
+	cr_assert_eq(cohort_all_reduce_host(comms[0], data, COUNT, COHORT_I32,
+	                                    COHORT_SUM, timeout_ns),
+	             COHORT_TIMED_OUT);
+	expect_untouched(0);
+	/* It is the caller's again. */
+	memset(data, 0, COUNT * sizeof(*data));
+}
+
+static void expect_all(const int32_t *data, int32_t value)
+{
+	int i;
+
+	for (i = 0; i < COUNT; i++)
+		cr_assert_eq(data[i], value);
+}
+
+/* It goes on without its caller, when the others have called. */
+static void come_late(uint64_t timeout_ns)
 {
 	int32_t a[COUNT], b[COUNT];
 	int i;
 
-	for (i = 0; i < COUNT; i++) {
-		a[i] = 1;
+	for (i = 0; i < COUNT; i++)
 		b[i] = 2;
-	}
-	options(COHORT_LAUNCH_TOGETHER);
-	open_ranks(2);
-	cr_assert_eq(cohort_all_reduce_host(comms[0], a, COUNT, COHORT_I32,
-	                                    COHORT_SUM, SHORT),
-	             COHORT_TIMED_OUT);
-	memset(a, 0, sizeof(a));
+	leave_call(a, timeout_ns);
+	cr_assert_eq(cohort_synchronize(comms[0], 0), COHORT_TIMED_OUT);
+	expect_untouched(0);
 	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
 	                                    COHORT_SUM, RANKS_SOON),
 	             COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
-	for (i = 0; i < COUNT; i++)
-		cr_assert(a[i] == 0 && b[i] == 3);
+	expect_all(a, 0);
+	expect_all(b, 3);
+	cr_assert_eq(atomic_load(&launches), 2);
+	atomic_store(&launches, 0);
+}
+
+Test(together, a_timed_call_with_host_memory_is_not_launched_before_the_others)
+{
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	come_late(SHORT);
+	come_late(0);
+	come_late(0);
+	close_ranks(2);
+}
+
+Test(together, a_call_that_was_left_is_ended_by_a_cause_and_never_launched)
+{
+	int32_t a[COUNT];
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	leave_call(a, 0);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_ABORTED,
+	             "%s", cohort_last_error());
+	expect_untouched(0);
+	expect_all(a, 0);
+	close_ranks(2);
+}
+
+Test(together, the_rank_that_never_comes_to_a_call_that_was_left_is_named)
+{
+	struct cohort_cause cause;
+	int32_t a[COUNT];
+
+	options(COHORT_LAUNCH_TOGETHER);
+	o.deadlines.first_ns = SHORT;
+	open_ranks(2);
+	leave_call(a, 0);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED,
+	             "%s", cohort_last_error());
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.rank, 1);
+	cr_assert_null(strstr(cause.text, "this very thread"), "%s",
+	               cause.text);
+	expect_untouched(0);
+	close_ranks(2);
+}
+
+/* Its launch comes first, also if the next call comes before it. */
+Test(together, calls_behind_one_that_was_left_wait_for_its_launch)
+{
+	int32_t a[COUNT], b[COUNT] = { 2 };
+	struct caller c;
+	uint64_t ticket;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	leave_call(a, 0);
+	begin(&c, 0, ONE);
+	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
+	                                    COHORT_SUM, RANKS_SOON),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(b[0], 3);
+	cr_assert_eq(make(ONE, 1, &ticket), COHORT_OK);
+	cr_assert_eq(end(&c), COHORT_OK, "%s", c.error);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
+	expect_all(got[0], 3);
 	close_ranks(2);
 }
 
