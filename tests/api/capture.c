@@ -7,9 +7,12 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clique.h"
 #include "platform/host/host.h"
 #include "support/ranks.h"
 
@@ -540,6 +543,64 @@ Test(capture, is_agreed_upon)
 	begin(own(0));
 	ranks_sum(comms[0], &value);
 	cr_assert_eq(cohort_barrier(comms[1], own(1), NULL), COHORT_MISMATCH);
+	graphs.destroy(end(own(0)));
+	cohort_group_close(group);
+}
+
+struct caller {
+	int32_t value;
+	int rc;
+};
+
+static void *sum_of_rank_1(void *arg)
+{
+	struct caller *c = arg;
+
+	c->rc = ranks_sum_wait(comms[1], &c->value);
+	return NULL;
+}
+
+static void open_together(void)
+{
+	o.allow_capture = 1;
+	o.launch = COHORT_LAUNCH_TOGETHER;
+	group = ranks_split(RANKS, &o, comms);
+}
+
+/* Such a call is launched by its graph, for which nobody can wait. */
+Test(capture, where_ranks_launch_together_is_by_all_ranks_or_none)
+{
+	int32_t values[RANKS] = { 1, 2 };
+	cudaGraph_t graph;
+
+	open_together();
+	begin(own(0));
+	ranks_sum(comms[0], &values[0]);
+	graph = end(own(0));
+	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_MISMATCH,
+	             "%s", cohort_last_error());
+	cr_assert_eq(values[1], 2);
+	graphs.destroy(graph);
+	cohort_group_close(group);
+}
+
+Test(capture, ends_the_wait_of_a_rank_that_does_not_capture)
+{
+	struct caller c = { .value = 2 };
+	int32_t value = 1;
+	pthread_t thread;
+
+	open_together();
+	begin(own(0));
+	pthread_create(&thread, NULL, sum_of_rank_1, &c);
+	while (!atomic_load(&comms[1]->meeting))
+		sched_yield();
+	cr_assert_eq(cohort_all_reduce(comms[0], &value, &value, 1, COHORT_I32,
+	                               COHORT_SUM, own(0), NULL),
+	             COHORT_MISMATCH, "%s", cohort_last_error());
+	pthread_join(thread, NULL);
+	cr_assert_eq(c.rc, COHORT_MISMATCH);
+	cr_assert_eq(c.value, 2);
 	graphs.destroy(end(own(0)));
 	cohort_group_close(group);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/clique.h"
+#include "core/window.h"
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
@@ -35,20 +36,29 @@ static struct platform table;
 static const struct platform *real;
 static atomic_int launches;
 
-static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
-                               ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream)
+/* What the first that launches does there. */
+static void (*when_launching)(void);
+
+static void launch_one(void)
 {
-	atomic_fetch_add(&launches, 1);
-	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
+	if (!atomic_fetch_add(&launches, 1) && when_launching)
+		when_launching();
 }
 
 static ncclResult_t broadcast(const void *send, void *recv, size_t count,
                               ncclDataType_t type, int root, ncclComm_t comm,
                               cudaStream_t stream)
 {
-	atomic_fetch_add(&launches, 1);
+	launch_one();
 	return real->ncclBroadcast(send, recv, count, type, root, comm, stream);
+}
+
+static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+	launch_one();
+	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
 }
 
 static void options(int launch)
@@ -220,6 +230,27 @@ Test(together, of_a_collective_that_a_rank_never_calls_nothing_is_launched)
 	close_ranks(2);
 }
 
+/* Also before the abort has come to its end. */
+Test(together, what_was_not_launched_leaves_its_buffers_free_with_the_answer)
+{
+	struct caller c;
+	uint64_t ticket;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	begin(&c, 0, LIST);
+	await_meeting(0);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(end(&c), COHORT_ABORTED, "%s", c.error);
+	expect_untouched(0);
+	cr_assert_eq(cohort_free(comms[0], sent[0]), COHORT_OK);
+	cr_assert_eq(cohort_free(comms[0], got[0]), COHORT_OK);
+	sent[0] = got[0] = NULL;
+	cr_assert_eq(make(LIST, 1, &ticket), COHORT_ABORTED);
+	expect_untouched(1);
+	close_ranks(2);
+}
+
 /* The test above is about something: that is what ahead does. */
 Test(together, with_ahead_it_is_launched)
 {
@@ -316,6 +347,66 @@ Test(together, calls_of_all_ranks_do_not_wait_for_themselves)
 	}
 	cr_assert_eq(value[0], 3);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- all or none ------------------------------------------------------ */
+
+static void await_waiting(unsigned n)
+{
+	while (window_waiting() < n)
+		sched_yield();
+}
+
+/* The last rank is counted in, and held before it opens: then all give up. */
+Test(together, a_cause_before_the_last_rank_opens_has_nobody_launch)
+{
+	struct caller c[2];
+	int r;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	cr_assert_eq(cohort_quiet_begin(), COHORT_OK);
+	begin(&c[0], 0, ONE);
+	await_meeting(0);
+	begin(&c[1], 1, ONE);
+	await_waiting(1);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(end(&c[r]), COHORT_ABORTED, "%s", c[r].error);
+	cr_assert_eq(cohort_quiet_end(), COHORT_OK);
+	expect_untouched(0);
+	expect_untouched(1);
+	cr_assert_eq(window_waiting(), 0);
+	close_ranks(2);
+}
+
+static void end_group(void)
+{
+	cohort_group_abort(group, "while it is launched");
+}
+
+/* The cause is there before the others have looked whether it is opened. */
+Test(together, a_cause_once_it_is_opened_has_all_launch)
+{
+	struct caller c[3];
+	uint64_t ticket;
+	int r;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(4);
+	when_launching = end_group;
+	for (r = 0; r < 3; r++) {
+		begin(&c[r], r, ONE);
+		await_meeting(r);
+	}
+	make(ONE, 3, &ticket);
+	for (r = 0; r < 3; r++)
+		end(&c[r]);
+	cr_assert_eq(atomic_load(&launches), 4);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(window_waiting(), 0);
+	cr_assert_eq(comms[0]->clique->window, 0);
+	close_ranks(4);
 }
 
 /* ---- how the wait ends ------------------------------------------------ */
@@ -447,6 +538,51 @@ Test(together, different_calls_end_the_wait)
 	cr_assert_eq(end(&c), COHORT_MISMATCH, "%s", c.error);
 	expect_untouched(0);
 	close_ranks(2);
+}
+
+static void *sum_once(void *comm)
+{
+	int32_t x = 1;
+
+	return (void *)(intptr_t)ranks_sum_wait(comm, &x);
+}
+
+static void begin_sum(pthread_t *thread, struct cohort_comm *comm)
+{
+	cr_assert_eq(pthread_create(thread, NULL, sum_once, comm), 0);
+	while (!atomic_load(&comm->meeting))
+		sched_yield();
+}
+
+static int end_sum(pthread_t thread)
+{
+	void *rc;
+
+	pthread_join(thread, &rc);
+	return (int)(intptr_t)rc;
+}
+
+/* Each waits in its first call for the other's. */
+Test(together, communicators_in_a_different_order_are_told_of)
+{
+	struct cohort_group *other;
+	struct cohort_comm *others[2];
+	struct cohort_cause cause;
+	pthread_t threads[2];
+
+	options(COHORT_LAUNCH_TOGETHER);
+	other = ranks_split(2, &o, others);
+	o.deadlines.first_ns = SHORT;
+	group = ranks_split(2, &o, comms);
+	begin_sum(&threads[1], others[1]);
+	begin_sum(&threads[0], comms[0]);
+	cr_assert_eq(end_sum(threads[0]), COHORT_STALLED);
+	cause = cause_now();
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cohort_group_abort(other, NULL);
+	cr_assert_eq(end_sum(threads[1]), COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(other), COHORT_OK);
 }
 
 static void *bind_and_exit(void *comm)
