@@ -282,8 +282,9 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 	size_t k;
 
 	for (k = 0; k < s->chunks && !l.r.what; k++) {
-		/* Nobody waits for the rest any more. */
-		if (clique_cause(c->clique))
+		/* Nobody waits for the rest any more.  The first one all ranks launch,
+		 * or none. */
+		if (k && clique_cause(c->clique))
 			native_note_nccl(&l.r, op_native_name(op->kind),
 			                 ncclInProgress);
 		else

@@ -26,19 +26,23 @@ struct round {
 	unsigned long number;
 	int quits;    /* a rank, or -1 */
 	int quits_at; /* its call */
-	int launched[RANKS];
 	struct cohort_abort *handle;
 	atomic_int called;
+	atomic_bool ended;
 };
 
 static const struct platform *real;
-static _Thread_local int launched;
+static atomic_int launched[RANKS];
 
 static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
                                ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream)
 {
-	launched++;
+	int rank;
+
+	if (real->ncclCommUserRank(comm, &rank) != ncclSuccess)
+		stress_fail("a launch of no rank");
+	atomic_fetch_add(&launched[rank], 1);
 	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
 }
 
@@ -58,22 +62,50 @@ static int call(struct cohort_comm *c, bool in_batch, const int32_t *send,
 	return rc == COHORT_OK ? cohort_batch_end(c, stream, ticket) : rc;
 }
 
+static int32_t *make_number(int32_t value)
+{
+	int32_t *number = malloc(sizeof(*number));
+
+	if (!number)
+		stress_fail("no memory");
+	*number = value;
+	return number;
+}
+
+/* One with host memory, whose caller may leave; what it or the wait behind it answers. */
+static int make_timed(struct cohort_comm *c, int i, uint64_t timeout_ns)
+{
+	const int rank = cohort_comm_rank(c);
+	const int before = atomic_load(&launched[rank]);
+	int32_t *number = make_number(i);
+	int rc = cohort_all_reduce_host(c, number, 1, COHORT_I32, COHORT_SUM,
+	                                timeout_ns);
+
+	if (rc == COHORT_OK && *number != RANKS * i)
+		stress_fail("sum %d is %d", i, *number);
+	free(number);
+	if (rc == COHORT_TIMED_OUT)
+		rc = cohort_synchronize(c, RANKS_SOON);
+	if (rc == COHORT_OK && atomic_load(&launched[rank]) == before)
+		stress_fail("rank %d has not launched call %d", rank, i);
+	return rc;
+}
+
 /* One call with an output of its own; what it or its wait answers. */
 static int make(struct cohort_comm *c, int i)
 {
-	int32_t *recv = malloc(sizeof(*recv)), send = i;
-	const int before = launched;
+	const int rank = cohort_comm_rank(c);
+	const int before = atomic_load(&launched[rank]);
+	int32_t *recv = make_number(UNTOUCHED), send = i;
+	bool has_launched;
 	uint64_t ticket;
 	int rc;
 
-	if (!recv)
-		stress_fail("no memory");
-	*recv = UNTOUCHED;
 	rc = call(c, i % 4 == 3, &send, recv, &ticket);
-	if (rc == COHORT_OK && launched == before)
-		stress_fail("rank %d has not launched call %d",
-		            cohort_comm_rank(c), i);
-	if (rc != COHORT_OK && launched == before && *recv != UNTOUCHED)
+	has_launched = atomic_load(&launched[rank]) != before;
+	if (rc == COHORT_OK && !has_launched)
+		stress_fail("rank %d has not launched call %d", rank, i);
+	if (rc != COHORT_OK && !has_launched && *recv != UNTOUCHED)
 		stress_fail("rank %d: the output of call %d is %d",
 		            cohort_comm_rank(c), i, *recv);
 	if (rc == COHORT_OK)
@@ -91,19 +123,33 @@ static int worker(struct cohort_comm *c, void *user)
 	uint64_t seed = round->number << 8 | (unsigned)rank;
 	int i, rc = COHORT_OK;
 
-	launched = 0;
 	for (i = 0; rc == COHORT_OK; i++) {
 		if (rank == round->quits && i == round->quits_at)
 			break;
 		stress_spin(stress_random(&seed) % 3000);
 		atomic_fetch_add(&round->called, 1);
-		rc = make(c, i);
+		rc = i % 4 == 1 ? make_timed(c, i, stress_random(&seed) % 50000)
+		                : make(c, i);
 	}
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
 		stress_fail("rank %d is told %d: %s", rank, rc,
 		            cohort_last_error());
-	round->launched[rank] = launched;
 	return 0;
+}
+
+/* Hold whoever comes last between being counted in and opening, now and then. */
+static void *hold(void *arg)
+{
+	struct round *round = arg;
+	uint64_t seed = round->number + 99;
+
+	while (!atomic_load(&round->ended)) {
+		ranks_must(cohort_quiet_begin(), "quiet_begin");
+		stress_spin(stress_random(&seed) % 5000);
+		ranks_must(cohort_quiet_end(), "quiet_end");
+		stress_spin(stress_random(&seed) % 20000);
+	}
+	return NULL;
 }
 
 /* While ranks are in a call, or on their way, or wait for the one that has quit. */
@@ -126,25 +172,32 @@ static void run(struct round *round)
 	struct cohort_group_options o;
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group;
-	pthread_t thread;
+	pthread_t firer, holder;
 	int r;
 
+	for (r = 0; r < RANKS; r++)
+		atomic_store(&launched[r], 0);
 	cohort_group_options_init(&o);
 	o.launch = COHORT_LAUNCH_TOGETHER;
 	o.recorder_slots = 16;
 	group = ranks_split(RANKS, &o, comms);
 	round->handle = cohort_comm_abort_handle(comms[0]);
-	if (pthread_create(&thread, NULL, fire, round))
+	if (pthread_create(&firer, NULL, fire, round) ||
+	    pthread_create(&holder, NULL, hold, round))
 		stress_fail("no thread");
 	if (cohort_group_run(group, worker, round, NULL) != COHORT_ABORTED)
 		stress_fail("run: %s", cohort_last_error());
-	pthread_join(thread, NULL);
-	for (r = 1; r < RANKS; r++)
-		if (round->launched[r] != round->launched[0])
-			stress_fail("rank 0 has launched %d, rank %d %d",
-			            round->launched[0], r, round->launched[r]);
+	pthread_join(firer, NULL);
+	atomic_store(&round->ended, true);
+	pthread_join(holder, NULL);
 	ranks_must(cohort_group_close(group), "close");
 	cohort_abort_put(round->handle);
+	/* All ranks, or none: now also those whose callers have left. */
+	for (r = 1; r < RANKS; r++)
+		if (atomic_load(&launched[r]) != atomic_load(&launched[0]))
+			stress_fail("rank 0 has launched %d, rank %d %d",
+			            atomic_load(&launched[0]), r,
+			            atomic_load(&launched[r]));
 }
 
 int main(int argc, char **argv)
