@@ -66,6 +66,14 @@ static bool cancel(struct clique *q, uint64_t number)
 	return true;
 }
 
+/* Constant while any call is under way. */
+static void (*pause_before)(void);
+
+void together_set_pause(void (*pause)(void))
+{
+	pause_before = pause;
+}
+
 static int open_for_all(struct clique *q, uint64_t number)
 {
 	int rc = window_open(q);
@@ -74,6 +82,8 @@ static int open_for_all(struct clique *q, uint64_t number)
 		cancel(q, number);
 		return rc;
 	}
+	if (pause_before)
+		pause_before();
 	if (set_opened(q, number))
 		return COHORT_OK;
 	window_close(q);

@@ -48,4 +48,8 @@ int together_await(struct cohort_comm *comms, int n, uint64_t number,
                    bool comes_last, uint64_t deadline_ns);
 void together_leave(struct clique *clique, int n);
 
+/* For tests, with no call under way: what the last rank does between being counted in and
+ * opening, with its window open already; NULL: nothing. */
+void together_set_pause(void (*pause)(void));
+
 #endif

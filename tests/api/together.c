@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/clique.h"
+#include "core/together.h"
 #include "core/window.h"
 #include "platform/platform.h"
 #include "support/expect.h"
@@ -380,6 +381,31 @@ Test(together, a_cause_before_the_last_rank_opens_has_nobody_launch)
 	close_ranks(2);
 }
 
+static void end_group_and_await_rank_0(void)
+{
+	cohort_group_abort(group, "enough");
+	while (atomic_load(&comms[0]->meeting))
+		sched_yield();
+}
+
+/* The last rank is inside its window by then, and has seen no cause. */
+Test(together, what_a_rank_has_given_up_is_opened_by_no_other)
+{
+	struct caller c;
+	uint64_t ticket;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	together_set_pause(end_group_and_await_rank_0);
+	begin(&c, 0, ONE);
+	await_meeting(0);
+	cr_assert_eq(make(ONE, 1, &ticket), COHORT_ABORTED);
+	cr_assert_eq(end(&c), COHORT_ABORTED, "%s", c.error);
+	expect_untouched(0);
+	expect_untouched(1);
+	close_ranks(2);
+}
+
 static void end_group(void)
 {
 	cohort_group_abort(group, "while it is launched");
@@ -407,6 +433,42 @@ Test(together, a_cause_once_it_is_opened_has_all_launch)
 	cr_assert_eq(window_waiting(), 0);
 	cr_assert_eq(comms[0]->clique->window, 0);
 	close_ranks(4);
+}
+
+static atomic_bool is_stuck, is_let_go;
+
+static void stay(void)
+{
+	atomic_store(&is_stuck, true);
+	while (!atomic_load(&is_let_go))
+		sched_yield();
+}
+
+/* Its window is closed when the flags are up, whatever it does. */
+Test(together, a_launch_that_is_stuck_holds_no_memory_operation_of_others)
+{
+	struct caller c[2];
+	int r;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	window_set_limit(COHORT_FOREVER);
+	when_launching = stay;
+	for (r = 0; r < 2; r++)
+		begin(&c[r], r, ONE);
+	while (!atomic_load(&is_stuck))
+		sched_yield();
+	cr_assert_neq(comms[0]->clique->window, 0);
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	cr_assert_eq(cohort_quiet_begin(), COHORT_OK);
+	cr_assert_eq(cohort_quiet_end(), COHORT_OK);
+	atomic_store(&is_let_go, true);
+	for (r = 0; r < 2; r++)
+		end(&c[r]);
+	cr_assert_eq(atomic_load(&launches), 2);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_ABORTED,
+	             "%s", cohort_last_error());
+	close_ranks(2);
 }
 
 /* ---- how the wait ends ------------------------------------------------ */

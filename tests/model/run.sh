@@ -119,6 +119,7 @@ check_right()
 		-DFIRERS=0 -DNO_FAILURES -DPATIENT
 	model=$models/window.pml
 	holds 'window' -DSAFETY
+	holds 'window, stuck' -DSAFETY -DSTUCK
 	[ -z "$FULL" ] || holds 'window, two sections' -DSAFETY -DQUIET=2
 }
 
@@ -155,6 +156,7 @@ check_broken()
 	breaks BREAK_NESTED_WAITS PATIENT
 	breaks BREAK_GIVE_UP_FORGETS QUIET=2 PATIENT
 	breaks BREAK_LET_IN_TWICE QUIET=2 PATIENT
+	breaks BREAK_LEFT_OPEN STUCK
 }
 
 # Side by side.
@@ -165,8 +167,8 @@ wait "$broken"
 cat "$work/broken.out"
 
 passed=$(cat "$work"/*.out | grep -c '^ok ')
-expected=42
-[ -z "$FULL" ] || expected=46
+expected=44
+[ -z "$FULL" ] || expected=48
 failed=$((expected - passed))
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

@@ -19,14 +19,16 @@
  * are up; a memory operation does not end before it; and nothing is launched
  * while a memory operation goes on.
  *
- * What never returns, and the limit of a stay, are left out.
+ * With STUCK one of A's ranks may stay in its native launch for ever, which is a cause in
+ * the end; nothing of A is freed then.  The limit of a stay is left out: it is for cliques
+ * that nothing ends.
  *
  * What is checked:
  *
  *  A. No memory operation goes on while a rank of A has launched and the other
  *     has not, unless the flags are up.
  *  B. Both ranks launch or none.
- *  C. Everybody comes to an end.
+ *  C. Everybody comes to an end, but a rank that is stuck.
  *  D. In the end nobody is inside on either side who has left, and nobody waits.
  *
  * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
@@ -148,7 +150,8 @@ byte operations; /* memory operations that go on */
 #endif
 #define THREADS (3 + QUIET)
 
-byte ended;      /* threads that have come to their end */
+byte ended;      /* threads that have come to their end, or are stuck */
+bit stuck;       /* one of them is */
 bit reaped;      /* and the reaper */
 
 #define SPINS (launched[0] != launched[1] && !flag)
@@ -218,6 +221,9 @@ proctype rank(byte r)
 		!operations || flag ->
 		launched[r] = 1
 	   }
+#ifdef STUCK
+	:: atomic { !stuck -> stuck = 1; ended++ } goto lost
+#endif
 	fi;
 	atomic { left-- }
 	if
@@ -226,7 +232,9 @@ proctype rank(byte r)
 	fi;
 out:
 	gate[r] = 0;
-	ended++
+	ended++;
+lost:
+	skip
 }
 
 proctype neighbour()
@@ -264,12 +272,15 @@ proctype reaper()
 
 	if
 	:: cause
-	:: ended == THREADS -> goto out
+	:: ended == THREADS && !stuck -> goto out
 	fi;
 	flag = 1;
+#ifndef BREAK_LEFT_OPEN
 	close(0);
+#endif
 	if
 	:: !gate[0] && !gate[1]
+	:: stuck -> goto out /* WEDGED */
 	fi;
 	assert(launched[0] == launched[1]); /* B */
 	enter(MEMORY, number, mine, false);
@@ -283,7 +294,7 @@ proctype firer()
 {
 	if
 	:: cause = 1
-	:: ended == THREADS
+	:: ended == THREADS && !stuck
 	fi
 }
 
