@@ -265,7 +265,7 @@ fuzz_sources := \
 replay_sources := tests/fuzz/replay.c
 mutate_sources := tests/fuzz/mutate.c
 gpu_tests := init lost pair
-bench_programs := reduce walk
+bench_programs := reduce walk together
 bench_support  := empty ways
 
 objects = $(patsubst %,$(dir)/%.o,$(basename $1))
