@@ -154,7 +154,8 @@ static void report(void)
 		ratios[i] = times[TOGETHER][i] / times[AHEAD][i];
 	sort(ratios);
 	printf("%5d  %7.0f  %11.2f  %8.2f  %5.3f [%.3f, %.3f]\n", scene->ranks,
-	       (double)scene->late_ns / 1000, sort(times[TOGETHER])[n / 2] / 1000,
+	       (double)scene->late_ns / 1000,
+	       sort(times[TOGETHER])[n / 2] / 1000,
 	       sort(times[AHEAD])[n / 2] / 1000, ratios[n / 2], ratios[n / 20],
 	       ratios[n - 1 - n / 20]);
 }

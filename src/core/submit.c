@@ -549,11 +549,11 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
               uint64_t ticket, struct failure *f)
 {
-	const uint64_t number = atomic_load_explicit(&comms->collectives,
-	                                             memory_order_relaxed);
-	int rc = together_await(
-		comms, n, number, f->comes_last,
-		ops->staged ? ops->staged->deadline_ns : COHORT_FOREVER);
+	const uint64_t number =
+		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
+	int rc = together_await(comms, n, number, f->comes_last,
+	                        ops->staged ? ops->staged->deadline_ns
+	                                    : COHORT_FOREVER);
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;

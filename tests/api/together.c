@@ -429,7 +429,6 @@ Test(together, a_cause_once_it_is_opened_has_all_launch)
 	for (r = 0; r < 3; r++)
 		end(&c[r]);
 	cr_assert_eq(atomic_load(&launches), 4);
-	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_ABORTED);
 	cr_assert_eq(window_waiting(), 0);
 	cr_assert_eq(comms[0]->clique->window, 0);
 	close_ranks(4);

@@ -68,6 +68,11 @@ rank 0: mean loss 0.010 of 300
 rank 1: mean loss 0.010 of 300
 rank 2: mean loss 0.010 of 300
 END
+prints quiet <<'END'
+rank 0: 3
+rank 1: 3
+rank 2: 3
+END
 prints group_level <<'END'
 rank 0: 6
 rank 1: 6

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A thread that is no rank's, and allocates and frees on the ranks' devices while they
+ * are at work
+ *
+ * Such a call may wait for kernels on all devices, so it must not come between the
+ * launches of a collective's first and last rank.  Ranks that launch together and a
+ * quiet section see to that.  On GPUs memory would be cudaMalloc()'s.
+ *
+ *	cc quiet.c -lcohort && ./a.out
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cohort/cohort.h>
+
+#define RANKS 3
+#define STEPS 200
+#define SECOND UINT64_C(1000000000)
+
+/* What a cache does that loads data for the steps to come. */
+static void *fill_cache(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < STEPS; i++) {
+		if (cohort_quiet_begin() != COHORT_OK)
+			break;
+		free(malloc(1 << 20)); /* cudaMalloc(), cudaFree() */
+		cohort_quiet_end();
+	}
+	return NULL;
+}
+
+static int steps(struct cohort_comm *comm, void *user)
+{
+	int rank = cohort_comm_rank(comm), i, rc = COHORT_OK;
+	float *sum = NULL;
+	uint64_t ticket;
+
+	(void)user;
+	rc = cohort_alloc(comm, sizeof(*sum), (void **)&sum);
+	for (i = 0; i < STEPS && rc == COHORT_OK; i++) {
+		*sum = (float)rank;
+		rc = cohort_all_reduce(comm, sum, sum, 1, COHORT_F32,
+		                       COHORT_SUM, cohort_comm_stream(comm),
+		                       &ticket);
+		if (rc == COHORT_OK)
+			rc = cohort_wait(comm, ticket, 10 * SECOND);
+	}
+	if (rc == COHORT_OK)
+		printf("rank %d: %g\n", rank, (double)*sum);
+	else
+		fprintf(stderr, "rank %d: %s\n", rank, cohort_last_error());
+	cohort_free(comm, sum);
+	return rc;
+}
+
+int main(void)
+{
+	struct cohort_group_options options;
+	struct cohort_group *group;
+	pthread_t cache;
+	int rc;
+
+	cohort_group_options_init(&options);
+	options.platform = COHORT_PLATFORM_HOST; /* where *sum can be written */
+	options.launch = COHORT_LAUNCH_TOGETHER; /* the default on GPUs */
+	if (cohort_group_open(NULL, RANKS, &options, &group) != COHORT_OK)
+		return 1;
+	if (pthread_create(&cache, NULL, fill_cache, NULL) != 0)
+		return 1;
+	rc = cohort_group_run(group, steps, NULL, NULL);
+	pthread_join(cache, NULL);
+	return cohort_group_close(group) != COHORT_OK || rc != COHORT_OK;
+}
