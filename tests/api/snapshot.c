@@ -27,7 +27,7 @@ TestSuite(snapshot, .timeout = 60);
 
 static void open_ranks(void)
 {
-	group = ranks_ahead(RANKS, NULL, comms);
+	group = ranks_split(RANKS, NULL, comms);
 }
 
 static void look(void)
@@ -83,7 +83,8 @@ static void *bind_and_wait(void *tid)
 	return NULL;
 }
 
-Test(snapshot, tells_who_has_come_and_in_which_thread_it_is)
+Test(snapshot, tells_who_has_come_and_in_which_thread_it_is,
+     .init = ranks_launch_ahead)
 {
 	pthread_t thread;
 	char text[128];
@@ -131,7 +132,8 @@ static void *sum_on_rank_1(void *unused)
 }
 
 /* A rank that is stuck in its native call, and then a cause. */
-Test(snapshot, is_to_be_had_in_a_hang_and_after_a_cause)
+Test(snapshot, is_to_be_had_in_a_hang_and_after_a_cause,
+     .init = ranks_launch_ahead)
 {
 	pthread_t thread;
 
