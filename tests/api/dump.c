@@ -283,7 +283,7 @@ Test(dump, is_not_held_up_by_a_thread_inside_a_native_call)
 
 	place_need_built_in("functions that are stuck");
 	stuck_install();
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	stuck_at("ncclAllReduce", 1);
 	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
@@ -857,12 +857,12 @@ Test(dump, keeps_no_descriptor_but_that_of_the_fifo)
 	o.dump_directory = folder;
 	o.dump_signal = SIGUSR2;
 	o.stack_signal = SIGRTMIN + 1;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	cr_assert_eq(open_descriptors(), before);
 	close_group();
 	o.dump_fifo = fifo;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	with = open_descriptors() & ~before;
 	cr_assert_neq(with, 0);
@@ -916,7 +916,7 @@ static int close_all_and_go_on(void)
 	o.stack_signal = SIGRTMIN + 1;
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = 20000000;
-	group = ranks_split(2, &o, comms);
+	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	own_all_descriptors();
 	ranks_sum(comms[0], &values[0]);
