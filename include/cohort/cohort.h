@@ -714,11 +714,14 @@ struct cohort_group_options {
  *    rank, or COHORT_LAUNCH_AHEAD.  The verdict on such a thread says so.
  *
  * Not covered are sends and receives, alone or in batches without collectives: they are
- * launched at once.  A call with host memory whose timeout passes while it waits for the
- * others returns COHORT_TIMED_OUT, and nothing of it was launched; a thread of the
- * library's launches it once all have called.  Ranks of other processes are not waited
- * for.  A call that is captured into a graph launches
- * nothing and waits for nobody; there all ranks must capture (COHORT_MISMATCH).
+ * launched at once.  Ranks of other processes are not waited for.  A call that is
+ * captured into a graph launches nothing and waits for nobody; there all ranks must
+ * capture (COHORT_MISMATCH).
+ *
+ * A call with host memory whose timeout passes while it waits for the others returns
+ * COHORT_TIMED_OUT, and nothing of it was launched; a thread of the library launches it
+ * once all have called.  If that thread cannot be started, the call waits for the others
+ * as if it had no timeout.
  *
  * With COHORT_LAUNCH_AHEAD each rank launches at once, so that a thread may run ahead of
  * the others and call for several ranks in turn.  On GPUs such a program must make no
@@ -1524,14 +1527,13 @@ COHORT_API void cohort_abort_put(struct cohort_abort *handle);
  * of 0 may be done before there is anything to compare it with.)  A call returns once
  * the operation is queued on @stream (NULL: the legacy default stream of the rank's
  * device).  With COHORT_LAUNCH_TOGETHER it blocks until all ranks of this process have
- * called, or the group has a cause; with COHORT_LAUNCH_AHEAD it does not wait for
- * peers.  Besides, it blocks while too much is in flight: as
- * many operations of this rank, or calls ahead of the slowest rank, as the recorder has
- * slots, or more on @stream than its queue holds (about 1,000 launches on a GPU, 500
- * operations on the host platform), until the oldest is done or the group has a cause.
- * So a thread that submits for several ranks, one after the other, which takes
- * COHORT_LAUNCH_AHEAD, must not run one of them further ahead.  On the gpu platform the first call of a kind may also wait for
- * connections to be set up.
+ * called, or the group has a cause; with COHORT_LAUNCH_AHEAD it does not wait for peers.
+ * It also blocks while too much is in flight, until the oldest is done or the group has
+ * a cause: as many operations of this rank, or calls ahead of the slowest rank, as the
+ * recorder has slots, or more on @stream than its queue holds (about 1,000 launches on a
+ * GPU, 500 operations on the host platform).  So a thread that launches ahead and calls
+ * for several ranks in turn must not run one of them further ahead.  On the gpu platform
+ * the first call of a kind may also wait for connections to be set up.
  *
  * Buffers are device memory of the rank's device (cohort_alloc(), or from
  * cudaMalloc()), borrowed until the ticket is answered.  A @count of 0 is
@@ -1844,9 +1846,9 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  *
  * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
  * it is queued, but with COHORT_LAUNCH_TOGETHER for the other ranks' calls no longer
- * than @timeout_ns.  Threads as for the collectives: one at a time for a communicator.  The
- * thread is inside until the call returns, also while it waits, but an abort does not
- * wait for a thread that waits.  Not in a batch (COHORT_STATE), nor while the
+ * than @timeout_ns.  Threads as for the collectives: one at a time for a communicator.
+ * The thread is inside until the call returns, also while it waits, but an abort does
+ * not wait for a thread that waits.  Not in a batch (COHORT_STATE), nor while the
  * communicator's own stream is being captured (COHORT_UNSUPPORTED).
  *
  * COHORT_OK: done, the output may be read; COHORT_TIMED_OUT; COHORT_INVALID with the

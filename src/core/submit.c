@@ -609,7 +609,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	f->meets = q->together && digest && !f->captured && q->world > 1;
-	/* Others would wait for a launch that does not come now. */
+	/* The others would wait for a launch that does not come now: a captured call
+	 * agrees with no call that is launched. */
 	if (q->together && digest && f->captured)
 		digest += digest < UINT32_MAX ? 1 : 2;
 	/* One thread that calls for several ranks has no lists. */
