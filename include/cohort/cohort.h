@@ -718,6 +718,11 @@ struct cohort_group_options {
  * captured into a graph launches nothing and waits for nobody; there all ranks must
  * capture (COHORT_MISMATCH).
  *
+ * Nor is what NCCL allocates itself as it launches: from 2.22 on the first collective of
+ * a kind connects the ranks, beside the launches of other groups.  If several groups
+ * work at once, set NCCL_RUNTIME_CONNECT=0 in the environment, and the init connects
+ * them.
+ *
  * A call with host memory whose timeout passes while it waits for the others returns
  * COHORT_TIMED_OUT, and nothing of it was launched; a thread of the library launches it
  * once all have called.  If that thread cannot be started, the call waits for the others

@@ -26,6 +26,10 @@ static const struct {
 	int first, last;
 	const char *note;
 } known[] = {
+	{ 22203, 29999,
+	  "The first collective of a kind connects the ranks, which allocates: "
+	  "with several groups at work set NCCL_RUNTIME_CONNECT=0, and the "
+	  "init connects them." },
 	{ OLDEST_NCCL, 22601,
 	  "Aborts are slow and may hang (fixed in 2.26.2)." },
 	{ OLDEST_NCCL, 22705,
