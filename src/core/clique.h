@@ -305,7 +305,8 @@ struct clique {
 	struct comm_config config;
 	struct many many, many_asked;
 	_Atomic uint64_t *agreed; /* words: see agree.h */
-	atomic_int split_tid; /* atomic; the thread that has split the group, 0: none
+	atomic_int
+		split_tid; /* atomic; the thread that has split the group, 0: none
 	                         has.  Relaxed: for people */
 	char name[64];
 	pthread_t reaper;
