@@ -30,14 +30,19 @@ static void at(struct clique *q, const char *function, int rank)
 	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
 }
 
-/* True if everything that no mark tells the end of is done. */
+/* True if everything that no mark tells the end of is done.  On a device that is lost
+ * nothing runs any more. */
 static bool event_is_done(const struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
+	cudaError_t error;
 
-	if (c->unmarked_event)
-		p->cudaSetDevice(c->device);
-	return c->unmarked_event && p->cudaEventQuery(c->event) == cudaSuccess;
+	if (!c->unmarked_event)
+		return false;
+	p->cudaSetDevice(c->device);
+	error = p->cudaEventQuery(c->event);
+	return error == cudaSuccess ||
+	       native_kind(error) == COHORT_VERDICT_DEVICE_LOST;
 }
 
 /* True if nobody is inside @c and nothing of it is in flight. */

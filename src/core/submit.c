@@ -272,14 +272,17 @@ EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
 }
 
 /* Nothing tells when what this rank may have queued is done: have the event do
- * it, behind all that. */
+ * it, behind all that.  On a device that is lost nothing runs any more. */
 static void set_unmarked(struct cohort_comm *c, const struct op *op)
 {
+	cudaError_t error;
+
 	c->unmarked = true;
-	c->unmarked_event =
-		!(op->staged && op->staged->is_lost) &&
-		c->clique->platform->cudaEventRecord(c->event, op->stream) ==
-			cudaSuccess;
+	if (op->staged && op->staged->is_lost)
+		return;
+	error = c->clique->platform->cudaEventRecord(c->event, op->stream);
+	c->unmarked_event = error == cudaSuccess;
+	c->unmarked = native_kind(error) != COHORT_VERDICT_DEVICE_LOST;
 }
 
 /* Mark the end of one rank's part. */
@@ -407,7 +410,11 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 		return cause.status;
 	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
-	clique_fire(c->clique, &cause, "rank %d, %s, ticket %llu: %s", f->rank,
+	clique_fire(c->clique, &cause, "rank %d%s, %s, ticket %llu: %s",
+	            f->rank,
+	            cause.kind == COHORT_VERDICT_DEVICE_LOST
+	                    ? ", whose device has failed"
+	                    : "",
 	            op_name_of(op), (unsigned long long)ticket,
 	            cohort_last_error());
 	f->ended = true;

@@ -99,7 +99,8 @@ static void fail_each(const struct platform *real, int device,
 	for (n = 1;; n++) {
 		cr_assert_eq(real->cudaSetDevice(device), cudaSuccess);
 		group = ranks_open(RANKS, NULL);
-		failing_at(function, n, ncclSystemError, cudaErrorInvalidValue);
+		failing_here(function, n, ncclSystemError,
+		             cudaErrorInvalidValue);
 		rc = sum(group, NULL, NULL);
 		failing_at(NULL, 0, 0, 0);
 		if (rc == COHORT_OK)

@@ -515,6 +515,10 @@ Test(fault, a_sticky_error_is_of_its_device_alone, .timeout = 10)
 	p = other.p = clique.p;
 	cr_assert_eq(p->ncclCommInitAll(other.comm, 2, lost),
 	             ncclUnhandledCudaError);
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	cr_assert_eq(p->ncclCommAbort(other.comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(other.comm[1]), ncclSuccess);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
 	cr_assert_eq(p->cudaGetLastError(), cudaSuccess);
 	cr_assert_eq(p->cudaMalloc(&memory, 8), cudaSuccess);

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 /* clang-format off */
 enum failing_index {
 #define FAILING_INDEX(since, result, name, parameters, arguments) failing_of_##name,
@@ -45,6 +47,7 @@ static atomic_ulong calls[failing_functions];
 static atomic_int chosen; /* an index, or failing_functions for any */
 static atomic_int nccl_code;
 static atomic_int cuda_code;
+static atomic_int thread; /* whose calls fail, 0: anybody's */
 
 static atomic_long countdown; /* the call that takes it from 1 to 0 fails */
 static _Atomic(const char *) fired;
@@ -54,6 +57,8 @@ static bool failing_strikes(int index)
 {
 	atomic_fetch_add_explicit(&calls[index], 1, memory_order_relaxed);
 	if (chosen != failing_functions && chosen != index)
+		return false;
+	if (thread && thread != thread_id())
 		return false;
 	if (atomic_load_explicit(&countdown, memory_order_relaxed) <= 0)
 		return false;
@@ -166,7 +171,15 @@ void failing_at(const char *only, unsigned long n, int nccl, int cuda)
 	chosen = only ? failing_find(only) : failing_functions;
 	nccl_code = nccl;
 	cuda_code = cuda;
+	thread = 0;
 	atomic_store_explicit(&fired, NULL, memory_order_relaxed);
+	atomic_store_explicit(&countdown, (long)n, memory_order_relaxed);
+}
+
+void failing_here(const char *only, unsigned long n, int nccl, int cuda)
+{
+	failing_at(only, 0, nccl, cuda);
+	thread = thread_id();
 	atomic_store_explicit(&countdown, (long)n, memory_order_relaxed);
 }
 

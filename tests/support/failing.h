@@ -32,7 +32,10 @@ const struct platform *failing_wrap(const struct platform *real);
  */
 void failing_at(const char *only, unsigned long n, int nccl, int cuda);
 
-/* The function that failed; NULL if none has since failing_at(). */
+/* The same for calls of this thread alone. */
+void failing_here(const char *only, unsigned long n, int nccl, int cuda);
+
+/* The function that failed; NULL if none has since it was asked for. */
 const char *failing_fired(void);
 
 /* Calls since failing_wrap(): of @only, or of all with NULL. */

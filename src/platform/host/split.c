@@ -170,8 +170,9 @@ static ncclResult_t add(const struct request *r)
 		if (r->shares)
 			comm_make_kin(r->parent, j->comm);
 		else
+			/* Release: whoever aborts the parent looks into it. */
 			atomic_store_explicit(&r->parent->strict.child, j->comm,
-			                      memory_order_relaxed);
+			                      memory_order_release);
 	}
 	return group_join(j);
 }

@@ -153,7 +153,7 @@ void strict_release(struct ncclComm *comm, const char *function)
 void strict_check_child(const struct ncclComm *comm, const char *function)
 {
 	const struct ncclComm *child =
-		atomic_load_explicit(&comm->strict.child, memory_order_relaxed);
+		atomic_load_explicit(&comm->strict.child, memory_order_acquire);
 	const char *by =
 		child ? atomic_load_explicit(&child->strict.released_by,
 	                                     memory_order_relaxed)
