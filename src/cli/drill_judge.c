@@ -69,8 +69,10 @@ static bool names_all(const struct drill_run *run, const char *text)
 
 	if (!strstr(text, "rank"))
 		return false;
+	/* What fails in a call names it by its ticket. */
 	if (run->place == AT_OPEN || run->place == AT_RESPAWN ||
-	    run->cell->kind == COHORT_VERDICT_NATIVE_ERROR)
+	    run->cell->kind == COHORT_VERDICT_NATIVE_ERROR ||
+	    strstr(text, ", ticket "))
 		return true;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (strstr(text, calls[i]))
