@@ -207,17 +207,25 @@ static bool is_in_call(enum trouble trouble)
 	       trouble == BY_MEMORY;
 }
 
+/* True if calls of the place return when all ranks have called. */
+static bool meets(const struct drill_rank *k)
+{
+	return k->run->place == AT_SPLIT ||
+	       (k->run->place != AT_TRANSFER &&
+	        cohort_comm_launch(k->comm) == COHORT_LAUNCH_TOGETHER);
+}
+
 /* Call what the place is about; which tickets it gave, 0: none. */
 int drill_act(struct drill_rank *k, uint64_t tickets[2])
 {
 	struct drill_run *run = k->run;
 	enum trouble by = run->trouble;
+	const bool waits = meets(k);
 	int rc = run->place == AT_FIRST ? drill_fill(k) : COHORT_OK;
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* It takes until all have called. */
-	if (run->place == AT_SPLIT)
+	if (waits)
 		atomic_fetch_add(&run->called, 1);
 	if (k->number == drill_victim(run) && is_in_call(by))
 		drill_strike(run);
@@ -229,7 +237,7 @@ int drill_act(struct drill_rank *k, uint64_t tickets[2])
 		rc = call_split(k);
 	else
 		rc = call(k, by == BY_ORDER || by == BY_ROOT, tickets);
-	if (run->place != AT_SPLIT)
+	if (!waits)
 		atomic_fetch_add(&run->called, 1);
 	return rc;
 }
