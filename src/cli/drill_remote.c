@@ -134,6 +134,43 @@ static int call(struct drill_rank *k, uint64_t *ticket)
 	}
 }
 
+struct caller {
+	struct drill_rank *k;
+	int (*call)(struct drill_rank *k, uint64_t *ticket);
+	uint64_t *ticket;
+};
+
+static void *call_main(void *arg)
+{
+	const struct caller *c = arg;
+
+	drill_must(c->k->run, c->call(c->k, c->ticket), "call");
+	return NULL;
+}
+
+/* Of each rank but the one elsewhere, in a thread of its own. */
+static void call_each(struct drill_run *run,
+                      int (*make)(struct drill_rank *k, uint64_t *ticket),
+                      uint64_t tickets[])
+{
+	struct caller callers[DRILL_MOST_RANKS];
+	int r, n;
+
+	for (n = 0; n < run->n - 1; n++) {
+		struct drill_rank *k = &run->ranks[n];
+
+		tickets[n] = 0;
+		callers[n] = (struct caller){ k, make, &tickets[n] };
+		if (thread_start(&k->thread, call_main, &callers[n], "drill/%d",
+		                 n)) {
+			drill_complain(run, "a thread could not be started");
+			break;
+		}
+	}
+	for (r = 0; r < n; r++)
+		pthread_join(run->ranks[r].thread, NULL);
+}
+
 /* All take part, also the one elsewhere, so that the first deadline does not count any
  * more. */
 static bool warm_up(struct drill_run *run, struct stranger *s)
@@ -143,8 +180,7 @@ static bool warm_up(struct drill_run *run, struct stranger *s)
 
 	if (run->place == AT_FIRST || run->place == AT_TRANSFER)
 		return true;
-	for (r = 0; r < run->n - 1 && rc == COHORT_OK; r++)
-		rc = reduce(&run->ranks[r], &tickets[r]);
+	call_each(run, reduce, tickets);
 	if (s->platform->ncclAllReduce(s->tensor, s->tensor, DRILL_COUNT,
 	                               ncclFloat32, ncclSum, s->comm,
 	                               s->stream) != ncclSuccess)
@@ -157,14 +193,12 @@ static bool warm_up(struct drill_run *run, struct stranger *s)
 /* All but the one elsewhere call, and are told. */
 static void call_all(struct drill_run *run)
 {
-	uint64_t tickets[DRILL_MOST_RANKS] = { 0 };
+	uint64_t tickets[DRILL_MOST_RANKS];
 	struct cohort_cause cause = { .status = COHORT_OK };
-	int r, rc = COHORT_OK;
+	int r, rc;
 
 	atomic_store(&run->began_ns, clock_now());
-	for (r = 0; r < run->n - 1 && rc == COHORT_OK; r++)
-		rc = call(&run->ranks[r], &tickets[r]);
-	drill_must(run, rc, "call");
+	call_each(run, call, tickets);
 	for (r = 0; r < run->n - 1; r++) {
 		if (!tickets[r])
 			continue;
