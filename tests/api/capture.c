@@ -14,6 +14,7 @@
 
 #include "core/clique.h"
 #include "platform/host/host.h"
+#include "support/place.h"
 #include "support/ranks.h"
 
 #define RANKS 2
@@ -446,6 +447,8 @@ Test(capture, lists_of_a_graph_are_not_packed_into_what_others_use)
 	cudaStream_t streams[RANKS];
 	int r, k;
 
+	place_need_no_sync("one thread packs the lists of all ranks, and the "
+	                   "memory of one waits for the other's launch");
 	o.allow_capture = 1;
 	o.many = COHORT_MANY_FLAT;
 	group = ranks_ahead(RANKS, &o, comms);

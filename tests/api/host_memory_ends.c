@@ -15,6 +15,7 @@
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/native.h"
+#include "support/place.h"
 #include "support/ranks.h"
 
 #define RANKS 2
@@ -35,7 +36,7 @@ TestSuite(host_memory_ends, .init = set_up, .timeout = 60);
 
 static void open_ranks(void)
 {
-	group = ranks_ahead(RANKS, &o, comms);
+	group = ranks_split(RANKS, &o, comms);
 }
 
 static int32_t *data_of(int32_t value)
@@ -185,6 +186,7 @@ Test(host_memory_ends, what_is_before_it_on_the_stream_does_not_keep_the_caller)
 	struct native_gate gate;
 
 	open_ranks();
+	both_are_well(); /* which makes the memory */
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[0]));
 	native_gate_reached(&gate);
 	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_TIMED_OUT);
@@ -399,7 +401,7 @@ static void all_calls_are_told(uint64_t timeout)
 	struct cohort_abort *handle;
 	struct other t;
 
-	open_ranks();
+	group = ranks_ahead(RANKS, &o, comms);
 	begin(&t, 0, data, timeout);
 	await_call(0, 1);
 	await_out(0);
@@ -433,6 +435,8 @@ Test(host_memory_ends, keep_the_group_open_until_a_cause_has_brought_them_back)
 
 Test(host_memory_ends, another_thread_may_submit_nothing_while_one_waits)
 {
+	place_need_no_sync("ranks that launch ahead make memory beside a "
+	                   "launch");
 	all_calls_are_told(COHORT_FOREVER);
 	all_calls_are_told(RANKS_SOON);
 }

@@ -284,6 +284,14 @@ void place_need_host(const char *what)
 		skip_what(what);
 }
 
+void place_need_no_sync(const char *why)
+{
+	const char *sync = getenv("COHORT_HOST_SYNC");
+
+	if (sync && strcmp(sync, "device") == 0)
+		place_skip(why);
+}
+
 void place_need_built_in(const char *what)
 {
 	if (place_platform() != COHORT_PLATFORM_HOST)
