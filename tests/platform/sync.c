@@ -220,8 +220,14 @@ static int do_init(struct scene *s)
 {
 	const int devices[] = { 4, 5 };
 	ncclComm_t comm[2];
+	ncclResult_t result = s->p->ncclCommInitAll(comm, 2, devices);
 
-	return (int)s->p->ncclCommInitAll(comm, 2, devices);
+	if (result != ncclSuccess)
+		return (int)result;
+	s->p->ncclGroupStart();
+	s->p->ncclCommDestroy(comm[0]);
+	s->p->ncclCommDestroy(comm[1]);
+	return (int)s->p->ncclGroupEnd();
 }
 
 static int do_destroy(struct scene *s)
@@ -581,6 +587,7 @@ Test(sync, the_first_use_loads_a_kernel_for_all_ranks)
 	                               NATIVE_COUNT, ncclInt32, 0,
 	                               s.other.comm[1], s.other.stream[1]),
 	            "ncclBroadcast");
+	native_must(s.p->cudaStreamSynchronize(s.other.stream[0]), "the work");
 	native_must(s.p->cudaStreamSynchronize(s.other.stream[1]), "the work");
 	cr_assert_arr_eq(s.other.recv[1], s.other.send[0],
 	                 sizeof(s.other.send[0]));
