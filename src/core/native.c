@@ -46,39 +46,12 @@ void native_note_cuda(struct native_result *r, const char *what,
 	r->cuda = error;
 }
 
-/* Errors after which the device, or what this process has of it, is of no use any
- * more: every later call says so again. */
-static bool is_lost(cudaError_t error)
-{
-	switch (error) {
-	case cudaErrorDevicesUnavailable:
-	case cudaErrorDeviceUninitialized:
-	case cudaErrorECCUncorrectable:
-	case cudaErrorNvlinkUncorrectable:
-	case cudaErrorContained:
-	case cudaErrorIllegalAddress:
-	case cudaErrorLaunchTimeout:
-	case cudaErrorContextIsDestroyed:
-	case cudaErrorAssert:
-	case cudaErrorHardwareStackError:
-	case cudaErrorIllegalInstruction:
-	case cudaErrorMisalignedAddress:
-	case cudaErrorInvalidAddressSpace:
-	case cudaErrorInvalidPc:
-	case cudaErrorLaunchFailure:
-	case cudaErrorTensorMemoryLeak:
-		return true;
-	default:
-		return false;
-	}
-}
-
 int native_kind(cudaError_t error)
 {
 	if (error == cudaSuccess)
 		return COHORT_VERDICT_NATIVE_ERROR;
-	return is_lost(error) ? COHORT_VERDICT_DEVICE_LOST
-	                      : COHORT_VERDICT_CUDA_ERROR;
+	return cuda_error_is_sticky(error) ? COHORT_VERDICT_DEVICE_LOST
+	                                   : COHORT_VERDICT_CUDA_ERROR;
 }
 
 cudaError_t native_thread(const struct platform *p, int device)

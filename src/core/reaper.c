@@ -41,8 +41,7 @@ static bool event_is_done(const struct cohort_comm *c)
 		return false;
 	p->cudaSetDevice(c->device);
 	error = p->cudaEventQuery(c->event);
-	return error == cudaSuccess ||
-	       native_kind(error) == COHORT_VERDICT_DEVICE_LOST;
+	return error == cudaSuccess || cuda_error_is_sticky(error);
 }
 
 /* True if nobody is inside @c and nothing of it is in flight. */

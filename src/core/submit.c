@@ -275,14 +275,13 @@ EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
  * it, behind all that.  On a device that is lost nothing runs any more. */
 static void set_unmarked(struct cohort_comm *c, const struct op *op)
 {
-	cudaError_t error;
+	cudaError_t error = cudaErrorUnknown;
 
-	c->unmarked = true;
-	if (op->staged && op->staged->is_lost)
-		return;
-	error = c->clique->platform->cudaEventRecord(c->event, op->stream);
+	if (!op->staged || !op->staged->is_lost)
+		error = c->clique->platform->cudaEventRecord(c->event,
+		                                             op->stream);
 	c->unmarked_event = error == cudaSuccess;
-	c->unmarked = native_kind(error) != COHORT_VERDICT_DEVICE_LOST;
+	c->unmarked = !cuda_error_is_sticky(error);
 }
 
 /* Mark the end of one rank's part. */

@@ -9,6 +9,7 @@
  * what differs in CUDA 12 is noted beside it.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "platform/cuda_attributes.h"
@@ -18,6 +19,33 @@
 #define CUDA_ERROR_VALUE(name, value, text) name = (value),
 typedef enum cudaError { CUDA_ERRORS(CUDA_ERROR_VALUE) } cudaError_t;
 #undef CUDA_ERROR_VALUE
+
+/* True if CUDA answers every later call on the device with the error, too: the device, or
+ * what this process has of it, is of no use any more. */
+static inline bool cuda_error_is_sticky(cudaError_t error)
+{
+	switch (error) {
+	case cudaErrorDevicesUnavailable:
+	case cudaErrorDeviceUninitialized:
+	case cudaErrorECCUncorrectable:
+	case cudaErrorNvlinkUncorrectable:
+	case cudaErrorContained:
+	case cudaErrorIllegalAddress:
+	case cudaErrorLaunchTimeout:
+	case cudaErrorContextIsDestroyed:
+	case cudaErrorAssert:
+	case cudaErrorHardwareStackError:
+	case cudaErrorIllegalInstruction:
+	case cudaErrorMisalignedAddress:
+	case cudaErrorInvalidAddressSpace:
+	case cudaErrorInvalidPc:
+	case cudaErrorLaunchFailure:
+	case cudaErrorTensorMemoryLeak:
+		return true;
+	default:
+		return false;
+	}
+}
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;

@@ -126,37 +126,11 @@ cudaError_t fault_of_device(int device)
 	               : cudaSuccess;
 }
 
-/* As CUDA says of each: the process must end to use the device again. */
-static bool is_sticky(cudaError_t error)
-{
-	switch (error) {
-	case cudaErrorDevicesUnavailable:
-	case cudaErrorDeviceUninitialized:
-	case cudaErrorECCUncorrectable:
-	case cudaErrorNvlinkUncorrectable:
-	case cudaErrorContained:
-	case cudaErrorIllegalAddress:
-	case cudaErrorLaunchTimeout:
-	case cudaErrorContextIsDestroyed:
-	case cudaErrorAssert:
-	case cudaErrorHardwareStackError:
-	case cudaErrorIllegalInstruction:
-	case cudaErrorMisalignedAddress:
-	case cudaErrorInvalidAddressSpace:
-	case cudaErrorInvalidPc:
-	case cudaErrorLaunchFailure:
-	case cudaErrorTensorMemoryLeak:
-		return true;
-	default:
-		return false;
-	}
-}
-
 cudaError_t fault_sticky(int device)
 {
 	const cudaError_t error = fault_of_device(device);
 
-	return is_sticky(error) ? error : cudaSuccess;
+	return cuda_error_is_sticky(error) ? error : cudaSuccess;
 }
 
 static void heal_devices_locked(void)
