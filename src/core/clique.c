@@ -258,7 +258,6 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->world = options->connected ? options->world : n;
 	q->slots = options->slots;
 	q->allow_capture = options->allow_capture;
-	q->launch_asked = options->launch;
 	q->together = options->launch
 	                      ? options->launch == COHORT_LAUNCH_TOGETHER
 	                      : !platform->launches_ahead;

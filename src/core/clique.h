@@ -295,7 +295,6 @@ struct clique {
 	unsigned slots;     /* per rank, a power of two */
 	bool allow_capture; /* calls on streams that are being captured */
 	bool together;      /* no rank launches before all have called */
-	int launch_asked;   /* enum cohort_launch */
 	void *keeper; /* the generation that it is of; constant once it is in
 	                   use */
 	bool ends_with_last; /* when the last rank is closed: there is no group
