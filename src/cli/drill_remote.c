@@ -148,7 +148,7 @@ static void *call_main(void *arg)
 	return NULL;
 }
 
-/* Of each rank but the one elsewhere, in a thread of its own. */
+/* Have each rank but the one elsewhere call, in a thread of its own. */
 static void call_each(struct drill_run *run,
                       int (*make)(struct drill_rank *k, uint64_t *ticket),
                       uint64_t tickets[])

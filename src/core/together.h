@@ -9,7 +9,7 @@
  * The ranks of a clique share one word.  The rank that is counted in last (agree())
  * opens the launch window, then stores the collective's number in the word.  A rank
  * that finds a cause while it waits stores that all is cancelled.  Both are one
- * exchange of the word, and who comes second follows the first:
+ * exchange of the word, and the second to come follows the first:
  *
  *	           last to call                 each rank counts down as
  *	WAITING ----------------> OPENED k, n left ------------------> WAITING, k + 1

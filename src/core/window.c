@@ -99,7 +99,7 @@ static void leave_locked(struct side *s, unsigned number)
 		let_in_locked(other_of(s));
 }
 
-/* One who waits goes away. */
+/* A thread that waits gives up. */
 static void give_up_locked(struct side *s)
 {
 	struct side *other = other_of(s);

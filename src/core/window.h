@@ -25,10 +25,11 @@
  *
  * The lock is held for a few assignments, never across a call.  A wait for entry ends
  * when the other side has left (B), when the limit has passed (D), or, for a window and
- * for a rank's call, with the clique's cause.  As no newcomer passes by one who waits,
- * it waits for one stay of the other side, or if it came behind one who waits, for one
- * of each side: no longer than twice the limit, whatever hangs where.  So a circle of
- * waits that leads through here is cut, also one through other processes.
+ * for a rank's call, with the clique's cause.  A newcomer never overtakes a thread that
+ * waits.  So a thread waits for one stay of the other side or, if somebody waited
+ * before it came, for one stay of each side: no longer than twice the limit, whatever
+ * hangs where.  That cuts every circle of waits that leads through here, also one
+ * through other processes.
  *
  * The limit is for what hangs.  Without it:
  *  - An open window does not wait for memory sections: its ranks have done all that

@@ -36,7 +36,7 @@ struct scene {
 
 	struct cohort_group *others; /* of devices 2 and 3, not split */
 
-	/* Of rank 1's device. */
+	/* On rank 1's device. */
 	void *device, *pinned, *memory;
 	cudaStream_t stream;
 

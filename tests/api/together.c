@@ -32,7 +32,7 @@ static struct cohort_comm *comms[MOST];
 static int32_t *sent[MOST], *got[MOST];
 static int32_t plain[MOST][COUNT];
 
-/* Of the native calls that launch anything. */
+/* A table that counts the native calls which launch anything. */
 static struct platform table;
 static const struct platform *real;
 static atomic_int launches;

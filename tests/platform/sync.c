@@ -292,7 +292,7 @@ static bool a_device_is_held(void)
 	return held;
 }
 
-/* The same of a memory function, which waits. */
+/* A visitor that calls a memory function, and waits in it. */
 static void visitor_waits(struct visitor *v, int (*call)(struct scene *),
                           struct scene *s)
 {

@@ -32,7 +32,7 @@ const struct platform *failing_wrap(const struct platform *real);
  */
 void failing_at(const char *only, unsigned long n, int nccl, int cuda);
 
-/* The same for calls of this thread alone. */
+/* As failing_at(), but only calls of this thread count and fail. */
 void failing_here(const char *only, unsigned long n, int nccl, int cuda);
 
 /* The function that failed; NULL if none has since it was asked for. */

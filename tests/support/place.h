@@ -46,7 +46,8 @@ void place_need_built_in(const char *what);
 /* Skip the test.  Of a plain program this is the end, with exit status 77. */
 void place_skip(const char *why);
 
-/* The same where memory functions wait for all that was launched (COHORT_HOST_SYNC). */
+/* Skip the test where memory functions wait for all that was launched
+ * (COHORT_HOST_SYNC). */
 void place_need_no_sync(const char *why);
 
 #endif

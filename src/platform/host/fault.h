@@ -41,8 +41,7 @@ struct cohort_fault fault_take_init(int rank, uint64_t operation,
 void fault_fail_device(int device, int error);
 cudaError_t fault_of_device(int device);
 
-/* The same of errors that leave a device's context of no use, with which CUDA answers
- * every later call. */
+/* That error if it is one with which CUDA answers every later call, else cudaSuccess. */
 cudaError_t fault_sticky(int device);
 
 /* Wait until the script that a fault was taken from is cleared, or the clock

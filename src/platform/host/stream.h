@@ -242,7 +242,7 @@ void stream_destroy(struct stream *stream);
 struct stream *stream_next_of(struct stream *after, int device,
                               bool only_blocking, uint64_t *position_out);
 
-/* The same of all devices. */
+/* As above, for the streams of all devices. */
 struct stream *stream_next(struct stream *after, uint64_t *position_out);
 
 /* Wait for all that is queued on the streams of @device now; if asked only those

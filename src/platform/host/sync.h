@@ -67,7 +67,7 @@ int sync_init(void);
  * @device meanwhile. */
 void sync_wait(int device);
 
-/* The same where it may not be on. */
+/* sync_wait(), if the mode is on. */
 static inline void sync_memory(int device)
 {
 	if (sync_is_on())
@@ -78,7 +78,7 @@ static inline void sync_memory(int device)
 void sync_gate(int device);
 bool sync_is_held(int device);
 
-/* The same where it may not be on. */
+/* sync_gate(), if the mode is on. */
 static inline void sync_launch(int device)
 {
 	if (sync_is_on())
