@@ -174,7 +174,7 @@ library_sources := \
   src/platform/host/stream_info.c src/platform/host/stream_thread.c \
   src/platform/host/strict.c src/platform/host/strict_calls.c src/platform/host/sync.c \
   src/platform/host/tiny.c \
-  src/platform/need.c src/platform/select.c src/platform/sim.c
+  src/platform/launch.c src/platform/need.c src/platform/select.c src/platform/sim.c
 command_sources := \
   src/cli/average.c src/cli/average_report.c src/cli/average_run.c \
   src/cli/average_shapes.c \
@@ -378,7 +378,7 @@ cudart        := $(cudart_majors:%=$(drop_in)/libcudart.so.%)
 drop_in_links := $(drop_in)/libnccl.so $(drop_in)/libcudart.so
 drop_ins      := $(host_library) $(nccl_library) $(cudart) $(drop_in_links)
 
-host_objects   := $(filter $(dir)/src/base/% $(dir)/src/platform/host/%,\
+host_objects   := $(filter $(dir)/src/base/% $(dir)/src/platform/host/% $(dir)/src/platform/launch.o,\
                     $(library_objects)) $d/host.o
 nccl_objects   := $d/nccl.o $d/marker.o
 cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o

@@ -419,8 +419,8 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		},
 		.many = {
 			.way = o->many,
-			.group_most = o->many_group_most,
-			.flat_below = o->many_flat_below,
+			.limits = { .group_most = o->many_group_most,
+				    .flat_below = o->many_flat_below },
 		},
 	};
 

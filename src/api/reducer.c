@@ -285,7 +285,7 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	r->comm = comm;
 	r->options = o;
 	r->n = n;
-	r->is_host = comm->clique->platform->kind == COHORT_PLATFORM_HOST;
+	r->is_host = comm->clique->platform->memory_is_host;
 	r->is_looked_at = o.check_finite || o.max_norm > 0.0;
 	r->is_final = o.keep_plan;
 	r->awaited.add = reducer_add_awaited;

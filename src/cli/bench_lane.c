@@ -307,7 +307,7 @@ static bool allocate(struct lane *lane)
 			            cohort_last_error());
 		lane->buffer[i] = memory;
 	}
-	if (b->platform->kind == COHORT_PLATFORM_HOST)
+	if (b->platform->memory_is_host)
 		return true;
 	lane->staging = malloc(bytes);
 	ok = lane->staging;

@@ -198,13 +198,44 @@ static ncclResult_t call_each(const struct cohort_comm *c, const struct op *op,
 /* Blocks of an all-to-all and the like are transfers for NCCL, too, of which the
  * k-th from one rank to another finds the k-th receive there.  So those come first,
  * whatever the order in which each rank has put its own sends between. */
-ncclResult_t call_make(const struct cohort_comm *c, const struct op *op,
-                       const char **what)
+void call_make(const struct cohort_comm *c, const struct op *op,
+               struct native_result *r)
 {
+	const char *what = NULL;
 	ncclResult_t result;
 
-	if (op->kind != OP_BATCH)
-		return call_one(c, op, what);
-	result = call_each(c, op, true, what);
-	return result == ncclSuccess ? call_each(c, op, false, what) : result;
+	if (op->kind != OP_BATCH) {
+		result = call_one(c, op, &what);
+	} else {
+		result = call_each(c, op, true, &what);
+		if (result == ncclSuccess)
+			result = call_each(c, op, false, &what);
+	}
+	native_note_nccl(r, what, result);
+}
+
+static void make(const struct native_launch *native, struct native_result *r)
+{
+	const struct rank_launch *l = (const struct rank_launch *)native;
+
+	call_make(l->comm, l->op, r);
+}
+
+struct native_launch *call_launch(struct cohort_comm *c, const struct op *op)
+{
+	struct native_launch *l = &c->launch.native;
+
+	c->launch.comm = c;
+	c->launch.op = op;
+	l->rank = c->rank;
+	l->device = c->device;
+	l->comm = c->native;
+	l->stream = op->stream;
+	l->call = make;
+	l->is_group = call_is_several(c->clique, op);
+	l->started = l->done = NULL;
+	l->kept = NULL;
+	l->repeats = false;
+	l->next = NULL;
+	return l;
 }

@@ -17,9 +17,12 @@ bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
                      const struct cohort_tensor *tensor);
 
 /* Make the native calls of @op, which is no copy, for @c, up to the first that
- * fails: its result, and its name in *@what.  Inside the gate, and inside a native
- * group if it takes several. */
-ncclResult_t call_make(const struct cohort_comm *c, const struct op *op,
-                       const char **what);
+ * fails.  Inside the gate, and inside a native group if it takes several. */
+void call_make(const struct cohort_comm *c, const struct op *op,
+               struct native_result *r);
+
+/* @c's own launch, of the native calls of @op, which must stay until it was launched;
+ * without words, and to be launched once.  Inside the gate. */
+struct native_launch *call_launch(struct cohort_comm *c, const struct op *op);
 
 #endif

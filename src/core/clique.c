@@ -265,7 +265,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->generation = options->generation;
 	q->config = options->config;
 	q->many_asked = options->many;
-	q->many = many_for(platform->kind, &options->many);
+	q->many = many_for(&platform->lists, &options->many);
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
 	text_copy(q->name, sizeof(q->name), options->name);

@@ -88,6 +88,13 @@ struct limits {
 	uint64_t exec_ns;
 };
 
+/* What a rank hands to the platform; the platform's part is first. */
+struct rank_launch {
+	struct native_launch native;
+	const struct cohort_comm *comm;
+	const struct op *op;
+};
+
 /* One rank. */
 struct cohort_comm {
 	/* Constant after creation. */
@@ -160,6 +167,9 @@ struct cohort_comm {
 	struct limits pushed[MAX_PUSHED];
 	unsigned pushed_count;
 	unsigned paused;
+
+	/* Owned by the thread inside the gate: what it launches; see call.h. */
+	struct rank_launch launch;
 
 	/* Owned by the thread inside the gate: reductions of its own, and memory
 	 * that is registered. */

@@ -40,14 +40,6 @@ struct known *known_find(const struct cohort_comm *c, const struct op *op)
 	return k;
 }
 
-static void forget(const struct cohort_comm *c, struct known *k)
-{
-	k->op.n = 0;
-	if (k->kept)
-		c->clique->platform->forget(c->native, k->kept);
-	k->kept = NULL;
-}
-
 /* Room for a copy of @op's tensors that begins as far into a cache line as they do:
  * two that are shifted against each other take a third longer to compare. */
 static bool make_room(struct known *k, const struct op *op)
@@ -90,7 +82,7 @@ struct known *known_add(struct cohort_comm *c, const struct op *op)
 	if (!c->known.all)
 		return NULL;
 	k = place_of(c, op);
-	forget(c, k);
+	k->op.n = 0;
 	if (!make_room(k, op))
 		return NULL;
 	memcpy(k->tensors, op->tensors, op->n * sizeof(*op->tensors));
@@ -99,24 +91,8 @@ struct known *known_add(struct cohort_comm *c, const struct op *op)
 	k->bytes = op_bytes(op);
 	k->outline = OUTLINE_NONE;
 	k->is_nothing = is_nothing(c, op);
+	k->was_launched = false;
 	return k;
-}
-
-bool known_launch(const struct cohort_comm *c, const struct op *op)
-{
-	const struct known *k = op->known;
-
-	if (!k)
-		return false;
-	return k->is_nothing ||
-	       (k->kept &&
-	        c->clique->platform->again(c->native, k->kept, op->stream));
-}
-
-void known_keep(const struct cohort_comm *c, const struct op *op)
-{
-	if (op->known && !op->known->kept && c->clique->platform->keep)
-		op->known->kept = c->clique->platform->keep(c->native);
 }
 
 void known_free(struct known_lists *lists)

@@ -30,7 +30,11 @@ struct known {
 	size_t bytes;
 	uint64_t outline; /* OUTLINE_NONE: nowhere yet */
 	bool is_nothing;  /* every element is where it belongs */
-	void *kept;       /* by the platform, or NULL */
+
+	/* By the platform, of the list that was launched here last; and whether
+	 * that is this one. */
+	void *kept;
+	bool was_launched;
 };
 
 /* Of a rank; of the thread inside the gate. */
@@ -49,13 +53,6 @@ struct known *known_find(const struct cohort_comm *c, const struct op *op);
 /* Know @op from now on, which was found to be right.  NULL without memory, which does
  * not matter. */
 struct known *known_add(struct cohort_comm *c, const struct op *op);
-
-/* Launch @op if it is known.  False if its native calls have to be made. */
-bool known_launch(const struct cohort_comm *c, const struct op *op);
-
-/* In the group of its native calls: have the platform keep them for the next time, if
- * @op is known. */
-void known_keep(const struct cohort_comm *c, const struct op *op);
 
 /* With nobody inside. */
 void known_free(struct known_lists *lists);

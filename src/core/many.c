@@ -8,48 +8,21 @@
 #include "core/native.h"
 #include "core/window.h"
 
-/*
- * The thresholds, by platform
- *
- * Host: as measured by
- *
- *	cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2
- *
- * and with the other files there, 1, 2 and 4 ranks: one group is one meeting, whose
- * bytes are cut evenly whatever the tensors are, and was never behind what packs or
- * what calls one by one.
- *
- * Gpu: not measured.  NVIDIA/nccl#725 tells of a group of 980 reduce-scatters of 21
- * MiB together, about 21 KiB each, that took 70 times as long as one of all
- * (NCCL 2.13.4), and NVIDIA's advice there is to concatenate; packing many small
- * tensors and limiting groups follows it.  25 MiB is what PyTorch's buckets have.
- */
-static const struct many table[] = {
-	[COHORT_PLATFORM_HOST] = { .group_most = SIZE_MAX,
-	                           .flat_below = 0,
-	                           .flat_from = SIZE_MAX,
-	                           .flat_most = (size_t)25 << 20 },
-	[COHORT_PLATFORM_GPU] = { .group_most = 64,
-	                          .flat_below = (size_t)64 << 10,
-	                          .flat_from = 32,
-	                          .flat_most = (size_t)25 << 20 },
-};
-
 /* Where a tensor begins in the buffer: whole elements of any type. */
 #define ALIGN ((size_t)16)
 
-struct many many_for(int platform, const struct many *asked)
+struct many many_for(const struct list_limits *platform,
+                     const struct many *asked)
 {
-	struct many m = table[platform];
+	struct many m = { .way = asked->way, .limits = *platform };
 
-	m.way = asked->way;
 	if (m.way == COHORT_MANY_GROUP)
-		m.group_most = SIZE_MAX;
-	if (asked->group_most)
-		m.group_most = asked->group_most;
-	if (asked->flat_below) {
-		m.flat_below = asked->flat_below;
-		m.flat_from = 2;
+		m.limits.group_most = SIZE_MAX;
+	if (asked->limits.group_most)
+		m.limits.group_most = asked->limits.group_most;
+	if (asked->limits.flat_below) {
+		m.limits.flat_below = asked->limits.flat_below;
+		m.limits.flat_from = 2;
 	}
 	return m;
 }
@@ -68,7 +41,7 @@ static size_t room_of(const struct cohort_tensor *t)
 
 static bool is_small(const struct many *m, const struct cohort_tensor *t)
 {
-	return m->way == COHORT_MANY_FLAT || bytes_of(t) < m->flat_below;
+	return m->way == COHORT_MANY_FLAT || bytes_of(t) < m->limits.flat_below;
 }
 
 /* How many tensors of @op are packed: 0 if there are too few, or it is not done. */
@@ -79,11 +52,11 @@ static size_t packed(const struct many *m, const struct op *op, bool captured)
 	if (captured || (op->kind != OP_ALL_REDUCE && op->kind != OP_BROADCAST))
 		return 0;
 	if (m->way == COHORT_MANY_GROUP || m->way == COHORT_MANY_ALONE ||
-	    (m->way == COHORT_MANY_AUTO && op->n < m->flat_from))
+	    (m->way == COHORT_MANY_AUTO && op->n < m->limits.flat_from))
 		return 0;
 	for (i = 0; i < op->n; i++)
 		n += is_small(m, &op->tensors[i]);
-	return m->way == COHORT_MANY_FLAT || n >= m->flat_from ? n : 0;
+	return m->way == COHORT_MANY_FLAT || n >= m->limits.flat_from ? n : 0;
 }
 
 bool many_is_special(const struct cohort_comm *c, const struct op *op,
@@ -94,7 +67,7 @@ bool many_is_special(const struct cohort_comm *c, const struct op *op,
 	/* Of a rank on its own there is hardly anything to launch. */
 	if (op->kind == OP_BATCH || op->n < 2 || c->clique->world == 1)
 		return false;
-	return m->way == COHORT_MANY_ALONE || op->n > m->group_most ||
+	return m->way == COHORT_MANY_ALONE || op->n > m->limits.group_most ||
 	       packed(m, op, captured);
 }
 
@@ -124,7 +97,8 @@ static bool next_part(const struct many *m, const struct op *op, struct part *p)
 			t = &op->tensors[i];
 			if (t->type != p->type || !is_small(m, t))
 				continue;
-			if (p->bytes && p->bytes + room_of(t) > m->flat_most)
+			if (p->bytes &&
+			    p->bytes + room_of(t) > m->limits.flat_most)
 				break;
 			p->bytes += room_of(t);
 		}
@@ -179,7 +153,7 @@ int many_prepare(struct cohort_comm *c, const struct op *op, bool captured)
 	struct part p = { .type = -1, .end = op->n };
 	size_t most = 0;
 
-	if (!many_is_special(c, op, captured) || !packed(m, op, captured))
+	if (!packed(m, op, captured))
 		return COHORT_OK;
 	while (next_part(m, op, &p))
 		if (p.bytes > most)
@@ -193,13 +167,10 @@ static void call(struct cohort_comm *c, const struct op *op,
                  const struct cohort_tensor *tensor, struct native_result *r)
 {
 	struct op one = *op;
-	const char *what = NULL;
-	ncclResult_t result;
 
 	one.tensors = tensor;
 	one.n = 1;
-	result = call_make(c, &one, &what);
-	native_note_nccl(r, what, result);
+	call_make(c, &one, r);
 }
 
 /* Those that are not packed, in groups of @most, or of 1 without one. */
@@ -208,7 +179,8 @@ static void launch_groups(struct cohort_comm *c, const struct op *op,
 {
 	const struct platform *p = c->clique->platform;
 	const struct many *m = &c->clique->many;
-	const size_t most = m->way == COHORT_MANY_ALONE ? 1 : m->group_most;
+	const size_t most =
+		m->way == COHORT_MANY_ALONE ? 1 : m->limits.group_most;
 	size_t i, n = 0;
 
 	for (i = 0; i < op->n && !r->what; i++) {
@@ -304,7 +276,7 @@ struct native_result many_launch(struct cohort_comm *c, const struct op *op,
                                  bool captured)
 {
 	const bool packs = packed(&c->clique->many, op, captured);
-	struct native_result r = { .what = NULL };
+	struct native_result r = { .rank = c->rank };
 
 	if (packs)
 		launch_flat(c, op, &r);

@@ -20,18 +20,15 @@
 
 struct cohort_comm;
 
-/* What decides; see the table in many.c. */
+/* What decides. */
 struct many {
-	int way;           /* enum cohort_many */
-	size_t group_most; /* tensors in one native group */
-	size_t flat_below; /* smaller tensors, in bytes, are packed, */
-	size_t flat_from;  /* if there are so many of them */
-	size_t flat_most;  /* bytes of a packed buffer; a larger tensor that
-	                      must be packed has one of its own */
+	int way; /* enum cohort_many */
+	struct list_limits limits;
 };
 
-/* The platform's, with what @asked has that is not 0. */
-struct many many_for(int platform, const struct many *asked);
+/* @asked, with the platform's limits where it has none. */
+struct many many_for(const struct list_limits *platform,
+                     const struct many *asked);
 
 /* A communicator's buffer; of the thread inside the gate. */
 #define MAX_FLATS 40 /* each twice as large as the one before */
@@ -42,14 +39,14 @@ struct flats {
 	cudaEvent_t used; /* behind the last use */
 };
 
-/* Before a list is agreed on: what it will need.  @captured: into a graph, which may
- * run when the buffer is another call's; nothing is packed then.  COHORT_NO_MEMORY or
- * COHORT_CUDA: nothing has happened.  Inside the gate, on the rank's device. */
-int many_prepare(struct cohort_comm *c, const struct op *op, bool captured);
-
-/* True if it is launched otherwise than in one group. */
+/* True if it is launched otherwise than in one group.  @captured: into a graph, which may
+ * run when the buffer is another call's; nothing is packed then. */
 bool many_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
+
+/* Before a special one is agreed on: what it will need.  COHORT_NO_MEMORY or
+ * COHORT_CUDA: nothing has happened.  Inside the gate, on the rank's device. */
+int many_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 
 /* Launch a special one, up to the first call that fails.  No group is open. */
 struct native_result many_launch(struct cohort_comm *c, const struct op *op,

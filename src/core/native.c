@@ -28,24 +28,6 @@ int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
 	                 detail && *detail ? detail : "no more is known");
 }
 
-void native_note_nccl(struct native_result *r, const char *what,
-                      ncclResult_t result)
-{
-	if (r->what || result == ncclSuccess)
-		return;
-	r->what = what;
-	r->nccl = result;
-}
-
-void native_note_cuda(struct native_result *r, const char *what,
-                      cudaError_t error)
-{
-	if (r->what || error == cudaSuccess)
-		return;
-	r->what = what;
-	r->cuda = error;
-}
-
 int native_kind(cudaError_t error)
 {
 	if (error == cudaSuccess)

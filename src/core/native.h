@@ -19,19 +19,6 @@ int native_cuda(const struct platform *p, const char *what, cudaError_t error);
 int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
                 ncclResult_t result);
 
-/* What native calls have answered: both 0, or one of them. */
-struct native_result {
-	const char *what; /* the function that failed first, NULL: none */
-	ncclResult_t nccl;
-	cudaError_t cuda;
-};
-
-/* Keep the first failure. */
-void native_note_nccl(struct native_result *r, const char *what,
-                      ncclResult_t result);
-void native_note_cuda(struct native_result *r, const char *what,
-                      cudaError_t error);
-
 /* True if the process is at its exit, and the runtime gone: no device has failed, and
  * nobody is to be told. */
 static inline bool native_is_exit(cudaError_t error)

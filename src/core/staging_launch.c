@@ -212,25 +212,14 @@ static void store(struct line *l, size_t k, const struct cohort_tensor *t)
 	                                       l->out));
 }
 
-/* The native call, of several a group. */
 static void work(struct line *l, const struct cohort_tensor *t)
 {
-	const char *what = NULL;
 	struct op op = *l->op;
-	ncclResult_t result;
-	bool grouped;
 
 	if (l->r.what)
 		return;
 	op.tensors = t;
-	grouped = call_is_several(l->c->clique, &op);
-	if (grouped)
-		native_note_nccl(&l->r, "ncclGroupStart",
-		                 l->p->ncclGroupStart());
-	result = call_make(l->c, &op, &what);
-	native_note_nccl(&l->r, what, result);
-	if (grouped)
-		native_note_nccl(&l->r, "ncclGroupEnd", l->p->ncclGroupEnd());
+	l->r = l->p->launch(l->p, call_launch(l->c, &op));
 }
 
 static void launch_chunk(struct line *l, size_t k)
@@ -275,6 +264,7 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 		.c = c,
 		.op = op,
 		.p = c->clique->platform,
+		.r = { .rank = c->rank },
 		.in = s->chunks > 1 ? c->staging.in : op->stream,
 		.stream = op->stream,
 		.out = s->chunks > 1 ? c->staging.out : op->stream,

@@ -146,212 +146,162 @@ static int blame_list(const struct cohort_comm *c, const struct op *list,
 	return rc == COHORT_OK ? status : rc;
 }
 
-/* ---- the native calls ------------------------------------------------- */
+/* ---- one submission --------------------------------------------------- */
 
-/* What went wrong in the native part, if anything did. */
-struct failure {
-	const char *what; /* the function, NULL: nothing */
-	int rank;
-	ncclResult_t nccl;
-	cudaError_t cuda;
-	bool captured; /* the streams are being captured: nothing runs now */
-	bool queued;   /* something may have been queued, on any of the ranks */
-	bool ended;    /* so that it had to be the end of the clique */
-	bool meets;    /* all ranks of the process launch it, or none */
-	bool comes_last; /* with this call all have called it */
-	bool left;       /* and a thread of the library's launches it */
+/* How an operation is launched. */
+enum plan {
+	PLAN_CALLS,  /* one native call, or one group of them */
+	PLAN_LIST,   /* several groups, or packed into buffers */
+	PLAN_STAGED, /* with host memory, chunk by chunk */
+	PLAN_COPY,   /* copies, which no other rank waits for */
+	PLAN_SPLIT,  /* the ranks meet, and nothing is queued */
 };
 
-/* Keep the first. */
-static void note(struct failure *f, int rank, const char *what,
-                 ncclResult_t nccl, cudaError_t cuda)
+/* What becomes of one operation. */
+struct submission {
+	enum plan plan;
+	bool captured;   /* the streams are being captured: nothing runs now */
+	bool meets;      /* all ranks of the process launch it, or none */
+	bool comes_last; /* with this call all have called it */
+	bool left;       /* and a thread of the library's launches it */
+
+	struct native_result
+		r;   /* what failed in the native part, if anything */
+	bool queued; /* something may have been queued, on any of the ranks */
+	bool ended;  /* so that it had to be the end of the clique */
+};
+
+EACH enum plan plan_of(const struct cohort_comm *comms, int n,
+                       const struct op *ops, bool captured)
 {
-	if (f->what || (nccl == ncclSuccess && cuda == cudaSuccess))
-		return;
-	f->what = what;
-	f->rank = rank;
-	f->nccl = nccl;
-	f->cuda = cuda;
+	if (ops->kind == OP_SPLIT)
+		return PLAN_SPLIT;
+	if (ops->kind == OP_COPY)
+		return PLAN_COPY;
+	if (ops->staged)
+		return PLAN_STAGED;
+	/* One thread that calls for several ranks has no lists. */
+	return n == 1 && ops->n > 1 && many_is_special(comms, ops, captured)
+	               ? PLAN_LIST
+	               : PLAN_CALLS;
 }
 
-static void note_nccl(struct failure *f, int rank, const char *what,
-                      ncclResult_t result)
-{
-	note(f, rank, what, result, cudaSuccess);
-}
-
-static void note_cuda(struct failure *f, int rank, const char *what,
-                      cudaError_t error)
-{
-	note(f, rank, what, ncclSuccess, error);
-}
-
-static void launch_copy(const struct cohort_comm *c, const struct op *op,
-                        struct failure *f)
-{
-	const struct cohort_tensor *t = op->tensors;
-
-	note_cuda(f, c->rank, op_native_name(op->kind),
-	          c->clique->platform->cudaMemcpyAsync(
-			  t->recv, t->send, t->count, cudaMemcpyDefault,
-			  op->stream));
-}
+/* ---- the native calls ------------------------------------------------- */
 
 /* Make the device of one rank of several current. */
-EACH void go_to(const struct cohort_comm *c, int n, struct failure *f)
+EACH void go_to(const struct cohort_comm *c, int n, struct native_result *r)
 {
-	if (n > 1)
-		note_cuda(f, c->rank, "cudaSetDevice",
-		          c->clique->platform->cudaSetDevice(c->device));
+	if (n > 1 && !r->what) {
+		r->rank = c->rank;
+		native_note_cuda(r, "cudaSetDevice",
+		                 c->clique->platform->cudaSetDevice(c->device));
+	}
+}
+
+/* Mark one of a rank's words, unless the mark would go into a graph. */
+static void mark(struct cohort_comm *c, uint32_t *words, void *stream,
+                 uint64_t ticket, struct submission *s)
+{
+	uint32_t *word = &words[ticket & (c->clique->slots - 1)];
+
+	if (s->captured || s->r.what)
+		return;
+	native_note_cuda(&s->r, "mark",
+	                 c->clique->platform->mark(stream, word,
+	                                           (uint32_t)ticket));
+	s->queued = true;
 }
 
 /* Those of all ranks: once the first one is queued, what fails is the end of all. */
-EACH void launch_copies(const struct cohort_comm *comms, int n,
-                        const struct op *ops, struct failure *f)
-{
-	int i;
-
-	for (i = 0; i < n && !f->what; i++) {
-		go_to(&comms[i], n, f);
-		if (!f->what)
-			launch_copy(&comms[i], &ops[i], f);
-		f->queued |= n > 1 && !f->what;
-	}
-}
-
-static void note_result(struct failure *f, int rank, struct native_result r)
-{
-	if (r.what)
-		note(f, rank, r.what, r.nccl, r.cuda);
-}
-
-/* Of one rank: launched otherwise than in one call or group. */
-static bool is_special(const struct cohort_comm *c, const struct op *op,
-                       bool captured)
-{
-	return op->n > 1 && many_is_special(c, op, captured);
-}
-
-/* All native calls of all ranks, grouped if there are several.  The group is
- * always ended; the first failure is the one that counts. */
-EACH void launch_all(struct cohort_comm *comms, int n, const struct op *ops,
-                     struct failure *f)
+EACH void launch_copies(struct cohort_comm *comms, int n, const struct op *ops,
+                        uint64_t ticket, struct submission *s)
 {
 	const struct platform *p = comms->clique->platform;
-	bool grouped = n > 1 || call_is_several(comms->clique, ops);
-	const char *what = NULL;
-	ncclResult_t result;
+	const struct cohort_tensor *t;
 	int i;
 
-	if (ops->kind == OP_COPY) {
-		launch_copies(comms, n, ops, f);
-		return;
+	for (i = 0; i < n && !s->r.what; i++) {
+		t = ops[i].tensors;
+		go_to(&comms[i], n, &s->r);
+		if (!s->r.what)
+			native_note_cuda(&s->r, op_native_name(ops->kind),
+			                 p->cudaMemcpyAsync(t->recv, t->send,
+			                                    t->count,
+			                                    cudaMemcpyDefault,
+			                                    ops[i].stream));
+		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
 	}
-	if (ops->staged) {
-		note_result(f, comms->rank, staging_launch(comms, ops));
-		return;
+}
+
+/* What is more than one native launch, between marks. */
+static void launch_parts(struct cohort_comm *c, const struct op *op,
+                         uint64_t ticket, struct submission *s)
+{
+	if (c->clique->platform->starts_are_marked)
+		mark(c, c->started, op->stream, ticket, s);
+	if (!s->r.what)
+		s->r = s->plan == PLAN_STAGED ? staging_launch(c, op)
+		                              : many_launch(c, op, s->captured);
+	mark(c, c->done, op->stream, ticket, s);
+}
+
+static void call_none(const struct native_launch *l, struct native_result *r)
+{
+	(void)l;
+	(void)r;
+}
+
+/* What is known of a list spares some of its launch. */
+static void use_known(struct known *k, struct native_launch *l)
+{
+	l->kept = &k->kept;
+	l->repeats = k->was_launched;
+	if (k->is_nothing) {
+		l->call = call_none;
+		l->is_group = false;
 	}
-	if (n == 1 && is_special(comms, ops, f->captured)) {
-		note_result(f, comms->rank,
-		            many_launch(comms, ops, f->captured));
-		return;
+}
+
+EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
+                       uint64_t ticket, struct submission *s)
+{
+	const struct clique *q = comms->clique;
+	const uint64_t slot = ticket & (q->slots - 1);
+	const bool starts =
+		q->platform->starts_are_marked && op_is_awaited(ops);
+	struct known *k = ops->known;
+	struct native_launch *l;
+	int i;
+
+	for (i = n - 1; i >= 0; i--) {
+		l = call_launch(&comms[i], &ops[i]);
+		l->next = i + 1 < n ? &comms[i + 1].launch.native : NULL;
+		if (s->captured)
+			continue;
+		l->started = starts ? &comms[i].started[slot] : NULL;
+		l->done = &comms[i].done[slot];
+		l->value = (uint32_t)ticket;
 	}
-	if (known_launch(comms, ops))
-		return;
-	if (grouped)
-		note_nccl(f, comms->rank, "ncclGroupStart",
-		          p->ncclGroupStart());
-	for (i = 0; i < n && !f->what; i++) {
-		result = call_make(&comms[i], &ops[i], &what);
-		note_nccl(f, comms[i].rank, what, result);
-	}
-	if (!f->captured && !f->what)
-		known_keep(comms, ops);
-	if (grouped)
-		note_nccl(f, comms->rank, "ncclGroupEnd", p->ncclGroupEnd());
+	if (k)
+		use_known(k, l);
+	s->r = q->platform->launch(q->platform, l);
+	if (k && !s->captured)
+		k->was_launched = !s->r.what;
 }
 
 /* Nothing tells when what this rank may have queued is done: have the event do
  * it, behind all that.  On a device that is lost nothing runs any more. */
-static void set_unmarked(struct cohort_comm *c, const struct op *op)
+static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
 {
+	const struct platform *p = c->clique->platform;
 	cudaError_t error = cudaErrorUnknown;
 
+	if (n > 1)
+		p->cudaSetDevice(c->device);
 	if (!op->staged || !op->staged->is_lost)
-		error = c->clique->platform->cudaEventRecord(c->event,
-		                                             op->stream);
+		error = p->cudaEventRecord(c->event, op->stream);
 	c->unmarked_event = error == cudaSuccess;
 	c->unmarked = !cuda_error_is_sticky(error);
-}
-
-/* Mark the end of one rank's part. */
-static void mark(struct cohort_comm *c, void *stream, uint64_t ticket,
-                 struct failure *f)
-{
-	const struct clique *q = c->clique;
-
-	note_cuda(f, c->rank, "mark",
-	          q->platform->mark(stream, &c->done[ticket & (q->slots - 1)],
-	                            (uint32_t)ticket));
-	f->queued = true;
-}
-
-/* Mark the start of one rank's part. */
-static void mark_start(struct cohort_comm *c, void *stream, uint64_t ticket,
-                       struct failure *f)
-{
-	const struct clique *q = c->clique;
-
-	note_cuda(f, c->rank, "mark",
-	          q->platform->mark(stream,
-	                            &c->started[ticket & (q->slots - 1)],
-	                            (uint32_t)ticket));
-}
-
-/* True if one native call or group is all of it, whose ends can be marked with it; where
- * they can, that is so with host memory, too. */
-static bool has_own_ends(const struct cohort_comm *c, const struct op *op)
-{
-	return op_is_awaited(op) && c->clique->world > 1 &&
-	       c->clique->platform->ends_ahead && !is_special(c, op, false);
-}
-
-/* Launch one that marks its ends itself. */
-static void launch_with_ends(struct cohort_comm *c, const struct op *op,
-                             uint64_t ticket, struct failure *f)
-{
-	const struct clique *q = c->clique;
-	const uint64_t slot = ticket & (q->slots - 1);
-
-	q->platform->ends_ahead(op->stream, &c->started[slot], &c->done[slot],
-	                        (uint32_t)ticket);
-	launch_all(c, 1, op, f);
-	if (f->what)
-		q->platform->ends_ahead(op->stream, NULL, NULL, 0);
-	else
-		note_cuda(f, c->rank, "mark", q->platform->ends_behind());
-}
-
-/* Launch between marks on every rank, each on its device. */
-EACH void launch_between(struct cohort_comm *comms, int n, const struct op *ops,
-                         uint64_t ticket, struct failure *f)
-{
-	bool starts = op_is_awaited(ops) &&
-	              comms->clique->platform->starts_are_marked;
-	int i;
-
-	for (i = 0; starts && i < n && !f->what; i++) {
-		go_to(&comms[i], n, f);
-		if (!f->what)
-			mark_start(&comms[i], ops[i].stream, ticket, f);
-	}
-	if (!f->what)
-		launch_all(comms, n, ops, f);
-	for (i = 0; i < n && !f->what; i++) {
-		go_to(&comms[i], n, f);
-		if (!f->what)
-			mark(&comms[i], ops[i].stream, ticket, f);
-	}
 }
 
 /* Nobody waits for the device: it is done when the call is. */
@@ -365,25 +315,31 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
 }
 
-/* Launch and mark.  After a failure nothing says what a collective has queued, on any
- * of the ranks. */
-EACH void launch_and_mark(struct cohort_comm *comms, int n,
-                          const struct op *ops, uint64_t ticket,
-                          struct failure *f)
+/* By its plan.  After a failure nothing says what a collective has queued, on any of the
+ * ranks. */
+EACH void launch_by_plan(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint64_t ticket, struct submission *s)
 {
 	int i;
 
-	f->queued = op_is_awaited(ops);
-	if (n == 1 && has_own_ends(comms, ops))
-		launch_with_ends(comms, ops, ticket, f);
-	else
-		launch_between(comms, n, ops, ticket, f);
-	if (!f->what || !f->queued)
-		return;
-	for (i = 0; i < n; i++) {
-		go_to(&comms[i], n, f);
-		set_unmarked(&comms[i], &ops[i]);
+	s->queued = op_is_awaited(ops);
+	s->r.rank = comms->rank;
+	switch (s->plan) {
+	case PLAN_CALLS:
+		launch_calls(comms, n, ops, ticket, s);
+		break;
+	case PLAN_LIST:
+	case PLAN_STAGED:
+		launch_parts(comms, ops, ticket, s);
+		break;
+	case PLAN_COPY:
+		launch_copies(comms, n, ops, ticket, s);
+		break;
+	case PLAN_SPLIT:
+		break;
 	}
+	for (i = 0; s->r.what && s->queued && !s->captured && i < n; i++)
+		set_unmarked(&comms[i], n, &ops[i]);
 }
 
 /* ---- after ------------------------------------------------------------ */
@@ -391,53 +347,54 @@ EACH void launch_and_mark(struct cohort_comm *comms, int n,
 /* The failure as this thread's error, and as the cause unless nothing was queued
  * and no other rank waits. */
 static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
-                struct failure *f)
+                struct submission *s)
 {
 	const struct platform *p = c->clique->platform;
 	struct cohort_cause cause = {
-		.kind = native_kind(f->cuda),
-		.rank = f->rank,
+		.kind = native_kind(s->r.cuda),
+		.rank = s->r.rank,
 		.ticket = ticket,
-		.nccl = (int)f->nccl,
-		.cuda = (int)f->cuda,
+		.nccl = (int)s->r.nccl,
+		.cuda = (int)s->r.cuda,
 	};
 
-	cause.status = f->cuda != cudaSuccess
-	                       ? native_cuda(p, f->what, f->cuda)
-	                       : native_nccl(p, f->what, c->native, f->nccl);
-	if (!f->queued || native_is_exit(f->cuda))
+	cause.status =
+		s->r.cuda != cudaSuccess
+			? native_cuda(p, s->r.what, s->r.cuda)
+			: native_nccl(p, s->r.what, c->native, s->r.nccl);
+	if (!s->queued || native_is_exit(s->r.cuda))
 		return cause.status;
 	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
 	clique_fire(c->clique, &cause, "rank %d%s, %s, ticket %llu: %s",
-	            f->rank,
+	            s->r.rank,
 	            cause.kind == COHORT_VERDICT_DEVICE_LOST
 	                    ? ", whose device has failed"
 	                    : "",
 	            op_name_of(op), (unsigned long long)ticket,
 	            cohort_last_error());
-	f->ended = true;
+	s->ended = true;
 	return cause.status;
 }
 
 /* Whether all ranks make this call.  A difference is the end of the clique. */
 EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
                    uint32_t digest, uint64_t ticket, uint64_t now_ns,
-                   struct failure *f)
+                   struct submission *s)
 {
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (op_is_collective(&ops[i]))
 			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns,
-			           &f->comes_last);
-	f->ended = rc == COHORT_MISMATCH;
+			           &s->comes_last);
+	s->ended = rc == COHORT_MISMATCH;
 	return rc;
 }
 
 /* The rank cannot even go to its device, and the others wait for it. */
 static void fire_for_device(struct cohort_comm *c, int status,
-                            cudaError_t error, struct failure *f)
+                            cudaError_t error, struct submission *s)
 {
 	const struct cohort_cause cause = {
 		.status = status,
@@ -448,16 +405,16 @@ static void fire_for_device(struct cohort_comm *c, int status,
 
 	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
 	            cohort_last_error());
-	f->ended = true;
+	s->ended = true;
 }
 
 /* Nothing is queued. */
 static int launch_split(struct cohort_comm *c, const struct op *op,
-                        uint64_t ticket, struct failure *f)
+                        uint64_t ticket, struct submission *s)
 {
 	int rc = split_run(c, op->split);
 
-	f->ended = rc != COHORT_OK;
+	s->ended = rc != COHORT_OK;
 	if (rc == COHORT_OK)
 		set_done(c, ticket);
 	return rc;
@@ -466,14 +423,13 @@ static int launch_split(struct cohort_comm *c, const struct op *op,
 /* Nothing runs now.  A mark would be set by each launch of the graph. */
 static int launch_captured(struct cohort_comm *comms, int n,
                            const struct op *ops, uint64_t ticket,
-                           struct failure *f)
+                           struct submission *s)
 {
 	int i;
 
-	f->queued = op_is_awaited(ops);
-	launch_all(comms, n, ops, f);
-	if (f->what)
-		return fail(comms, ops, ticket, f);
+	launch_by_plan(comms, n, ops, ticket, s);
+	if (s->r.what)
+		return fail(comms, ops, ticket, s);
 	for (i = 0; i < n; i++) {
 		set_done(&comms[i], ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,
@@ -484,24 +440,24 @@ static int launch_captured(struct cohort_comm *comms, int n,
 
 /* With all ranks met, or where they need not. */
 EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
-                    uint64_t ticket, struct failure *f)
+                    uint64_t ticket, struct submission *s)
 {
-	launch_and_mark(comms, n, ops, ticket, f);
-	return f->what ? fail(comms, ops, ticket, f) : COHORT_OK;
+	launch_by_plan(comms, n, ops, ticket, s);
+	return s->r.what ? fail(comms, ops, ticket, s) : COHORT_OK;
 }
 
 /* ---- calls whose callers leave ---------------------------------------- */
 
 /* With all ranks met: on this thread, which is at @error if it is not on the device. */
 static int launch_in_place(struct cohort_comm *c, cudaError_t error,
-                           struct failure *f)
+                           struct submission *s)
 {
 	int rc = native_cuda(c->clique->platform, "cudaSetDevice", error);
 
 	if (rc == COHORT_OK)
-		return launch_now(c, 1, &c->left.op, c->left.ticket, f);
+		return launch_now(c, 1, &c->left.op, c->left.ticket, s);
 	if (!native_is_exit(error))
-		fire_for_device(c, rc, error, f);
+		fire_for_device(c, rc, error, s);
 	return rc;
 }
 
@@ -512,12 +468,12 @@ static void *late_main(void *arg)
 	struct clique *q = c->clique;
 	const uint64_t ticket = c->left.ticket;
 	const cudaError_t error = native_thread(q->platform, c->device);
-	struct failure f = { .what = NULL };
+	struct submission s = { .plan = PLAN_STAGED };
 	int rc;
 
 	rc = together_await(c, 1, c->left.number, false, COHORT_FOREVER);
 	if (rc == COHORT_OK) {
-		rc = launch_in_place(c, error, &f);
+		rc = launch_in_place(c, error, &s);
 		together_leave(q, 1);
 	}
 	recorder_end(&c->recorder, ticket, rc);
@@ -553,18 +509,18 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 /* Wait until all ranks of the process have called, but no longer than a caller with
  * host memory wants to wait: its call has to go on without it. */
 EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
-              uint64_t ticket, struct failure *f)
+              uint64_t ticket, struct submission *s)
 {
 	const uint64_t number =
 		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
-	int rc = together_await(comms, n, number, f->comes_last,
+	int rc = together_await(comms, n, number, s->comes_last,
 	                        ops->staged ? ops->staged->deadline_ns
 	                                    : COHORT_FOREVER);
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
-	f->left = leave_call(comms, ops, ticket, number);
-	return f->left ? COHORT_OK
+	s->left = leave_call(comms, ops, ticket, number);
+	return s->left ? COHORT_OK
 	               : together_await(comms, n, number, false,
 	                                COHORT_FOREVER);
 }
@@ -573,20 +529,20 @@ EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* The native part, after which the others wait for this rank. */
 EACH int launch(struct cohort_comm *comms, int n, const struct op *ops,
-                uint64_t ticket, struct failure *f)
+                uint64_t ticket, struct submission *s)
 {
 	int rc = COHORT_OK;
 
-	if (ops->kind == OP_SPLIT)
-		return launch_split(comms, ops, ticket, f);
-	if (f->captured)
-		return launch_captured(comms, n, ops, ticket, f);
-	if (f->meets)
-		rc = meet(comms, n, ops, ticket, f);
-	if (rc != COHORT_OK || f->left)
+	if (s->plan == PLAN_SPLIT)
+		return launch_split(comms, ops, ticket, s);
+	if (s->captured)
+		return launch_captured(comms, n, ops, ticket, s);
+	if (s->meets)
+		rc = meet(comms, n, ops, ticket, s);
+	if (rc != COHORT_OK || s->left)
 		return rc;
-	rc = launch_now(comms, n, ops, ticket, f);
-	if (f->meets)
+	rc = launch_now(comms, n, ops, ticket, s);
+	if (s->meets)
 		together_leave(comms->clique, n);
 	return rc;
 }
@@ -603,7 +559,7 @@ static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 
 /* With every gate held and the first rank's device current. */
 EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
-                       struct failure *f, uint64_t *ticket_out)
+                       struct submission *s, uint64_t *ticket_out)
 {
 	/* Of several ranks the one thread calls the same for each. */
 	const struct clique *q = comms->clique;
@@ -611,17 +567,17 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	uint64_t now, ticket;
 	int i, rc = COHORT_OK;
 
-	rc = capture_check(comms, n, ops, &f->captured);
+	rc = capture_check(comms, n, ops, &s->captured);
 	if (rc != COHORT_OK)
 		return rc;
-	f->meets = q->together && digest && !f->captured && q->world > 1;
+	s->meets = q->together && digest && !s->captured && q->world > 1;
 	/* The others would wait for a launch that does not come now: a captured call
 	 * agrees with no call that is launched. */
-	if (q->together && digest && f->captured)
+	if (q->together && digest && s->captured)
 		digest += digest < UINT32_MAX ? 1 : 2;
-	/* One thread that calls for several ranks has no lists. */
-	if (n == 1 && ops->n > 1)
-		rc = many_prepare(comms, ops, f->captured);
+	s->plan = plan_of(comms, n, ops, s->captured);
+	if (s->plan == PLAN_LIST)
+		rc = many_prepare(comms, ops, s->captured);
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < n && rc == COHORT_OK; i++)
@@ -643,19 +599,19 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		               atomic_load_explicit(&comms[i].tid,
 		                                    memory_order_relaxed),
 		               now);
-		if (f->captured)
+		if (s->captured)
 			recorder_set_captured(&comms[i].recorder, ticket);
 	}
-	rc = agree_all(comms, n, ops, digest, ticket, now, f);
+	rc = agree_all(comms, n, ops, digest, ticket, now, s);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (!op_is_plain(&ops[i]))
 			pair_publish(&comms[i], &ops[i], ticket, now);
 	if (rc == COHORT_OK)
-		rc = launch(comms, n, ops, ticket, f);
-	if (f->meets)
+		rc = launch(comms, n, ops, ticket, s);
+	if (s->meets)
 		now = clock_quick();
 	for (i = 0; i < n; i++) {
-		if (!f->left)
+		if (!s->left)
 			recorder_end(&comms[i].recorder, ticket, rc);
 		/* Nothing was before it. */
 		if (comm_ticket_started(&comms[i], ticket))
@@ -675,7 +631,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 EACH int submit_ranks(struct cohort_comm *comms, const int n,
                       const struct op *ops, uint64_t *ticket_out)
 {
-	struct failure f = { .what = NULL };
+	struct submission s = { .captured = false };
 	/* One thread that calls for several ranks has no lists. */
 	const bool is_list = n == 1 && known_applies(ops);
 	struct device_scope scope;
@@ -710,18 +666,18 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	if (rc == COHORT_OK) {
 		/* With several ranks, go_to() leaves the first one's device. */
 		scope.leaves |= n > 1;
-		rc = submit_inside(comms, n, ops, &f, &ticket);
+		rc = submit_inside(comms, n, ops, &s, &ticket);
 		device_leave(&scope);
 	} else if (op_is_awaited(ops) && !native_is_exit(scope.error)) {
-		fire_for_device(comms, rc, scope.error, &f);
+		fire_for_device(comms, rc, scope.error, &s);
 	}
 	leave_all(comms, n);
 	/* There is no ticket to wait for what a failed call may have queued:
 	 * the buffers must be safe when it returns. */
-	if (f.ended)
+	if (s.ended)
 		return clique_await_answer(comms->clique);
 	if (rc == COHORT_OK && ticket_out)
-		*ticket_out = f.captured ? COHORT_CAPTURED : ticket;
+		*ticket_out = s.captured ? COHORT_CAPTURED : ticket;
 	return rc;
 }
 

@@ -4,7 +4,7 @@
 
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
- * real names and signatures, and four functions of ours.  The core is written
+ * real names and signatures, and five functions of ours.  The core is written
  * against this table and does not know whether the real libraries (gpu*.c) or
  * the host platform (host/) filled it.  No entry is ever NULL.
  */
@@ -32,6 +32,61 @@ enum platform_function {
 };
 /* clang-format on */
 
+/* What native calls have answered: both codes 0, or one of them. */
+struct native_result {
+	int rank;         /* whose call failed first, */
+	const char *what; /* of this function; NULL: none failed */
+	ncclResult_t nccl;
+	cudaError_t cuda;
+};
+
+/* Keep the first failure. */
+void native_note_nccl(struct native_result *r, const char *what,
+                      ncclResult_t result);
+void native_note_cuda(struct native_result *r, const char *what,
+                      cudaError_t error);
+
+/*
+ * A launch: the native calls that one operation takes on one rank, and the words
+ * that tell the host where its stream is.
+ */
+struct native_launch {
+	int rank, device;
+	ncclComm_t comm;
+	cudaStream_t stream;
+
+	/* Make the calls, up to the first that fails. */
+	void (*call)(const struct native_launch *launch,
+	             struct native_result *r);
+	bool is_group; /* they need an NCCL group around them */
+
+	/* Set to @value by the stream, as mark() does, when it comes to the calls,
+	 * and when it is done with them.  NULL: not set.  Both are NULL in a stream
+	 * that is being captured. */
+	uint32_t *started, *done;
+	uint32_t value;
+
+	/* Where the platform may keep what lets it repeat the calls, which
+	 * @repeats says are those that were kept there, on any stream of the device;
+	 * NULL: they will not come again.  *@kept is NULL before the first launch, and
+	 * goes with the communicator. */
+	void **kept;
+	bool repeats;
+
+	/* The next rank's part; NULL: it is the last.  Then all calls are in one
+	 * group, and each device is made current to mark its words. */
+	struct native_launch *next;
+};
+
+/* The bounds of a list's groups and packed buffers; see many.h. */
+struct list_limits {
+	size_t group_most; /* tensors in one native group */
+	size_t flat_below; /* smaller tensors, in bytes, are packed, */
+	size_t flat_from;  /* if there are so many of them */
+	size_t flat_most;  /* bytes of a packed buffer; a larger tensor that
+	                      must be packed has one of its own */
+};
+
 struct platform {
 	int kind;             /* COHORT_PLATFORM_GPU or _HOST */
 	const char *name;     /* "gpu" or "host" */
@@ -45,7 +100,8 @@ struct platform {
 	                           graphs */
 	bool memory_is_host; /* a device's memory is the host's, and what works
 	                           with the one works with the other */
-	const bool *lacks;   /* by number: is not there, and its entry answers
+	struct list_limits lists;
+	const bool *lacks; /* by number: is not there, and its entry answers
 	                           an error; NULL: all are there */
 
 #define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
@@ -67,18 +123,14 @@ struct platform {
 	cudaError_t (*mark)(cudaStream_t stream, uint32_t *word,
 	                    uint32_t value);
 	/*
-	 * ends_ahead  - have the next call of NCCL's by this thread, or group of
-	 *               calls, which is on @stream, store @value into @started as it
-	 *               begins there and into @done as it ends, as mark() would; a
-	 *               NULL @done: none after all
-	 * ends_behind - after it: mark() both, if it does not, as there was nothing to
-	 *               do
-	 *
-	 * Nobody awaits @started.  NULL where two marks are as good, as on a GPU.
+	 * Launch @launch: set the words, make the calls, set the words, in the
+	 * order of each rank's stream.  An NCCL group that was begun is ended,
+	 * whatever fails.  Native functions are called through @table, which may
+	 * stand in front of this one.  After a failure nothing is known of the
+	 * words, nor of what was queued.
 	 */
-	void (*ends_ahead)(cudaStream_t stream, uint32_t *started,
-	                   uint32_t *done, uint32_t value);
-	cudaError_t (*ends_behind)(void);
+	struct native_result (*launch)(const struct platform *table,
+	                               struct native_launch *launch);
 	/*
 	 * Make @stream wait until (int32_t)(*@word - @value) >= 0, for a @word
 	 * that a mark queued earlier will set.
@@ -104,21 +156,6 @@ struct platform {
 	 * been destroyed meanwhile.
 	 */
 	void (*flush)(int device, cudaStream_t stream);
-	/*
-	 * keep   - have the calls of the group that is open kept, which are all of
-	 *          @comm and on one stream, once they are queued: what they are kept
-	 *          as, or NULL if they are not
-	 * again  - call them once more, on any stream of the device, as a group of
-	 *          their own.  False: nothing has happened, and they have to be
-	 *          made; while they are in flight, for one reason
-	 * forget - keep them no more
-	 *
-	 * For the thread that uses @comm, with which they are gone.  NULL where
-	 * nothing is kept, as on a GPU.
-	 */
-	void *(*keep)(ncclComm_t comm);
-	bool (*again)(ncclComm_t comm, void *kept, cudaStream_t stream);
-	void (*forget)(ncclComm_t comm, void *kept);
 };
 
 /* True if @function is there. */
@@ -129,6 +166,10 @@ bool platform_has(const struct platform *platform,
  * it needs and the one that this is. */
 int platform_need(const struct platform *platform,
                   enum platform_function function);
+
+/* The launch of a platform without quicker ways: marks around the calls. */
+struct native_result launch_between_marks(const struct platform *table,
+                                          struct native_launch *launch);
 
 /* Room for a version's text. */
 #define VERSION_TEXT_SIZE 32

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Words that a launch of the host platform sets as it begins and as it ends
+ * Launches of the host platform: the words that they set as they begin and as they end
  */
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "support/native.h"
 
@@ -42,9 +43,65 @@ static uint32_t done(void)
 	return __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
 }
 
-static void ahead(uint32_t value)
+/* What a launch calls. */
+static void sum(const struct native_launch *l, struct native_result *r)
 {
-	p->ends_ahead(q.stream[0], &words[0], &words[1], value);
+	native_note_nccl(r, "ncclAllReduce", native_sum(&q, l->rank));
+}
+
+static void sum_thrice(const struct native_launch *l, struct native_result *r)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		sum(l, r);
+	cr_assert_eq(started(), 0);
+}
+
+static void sum_after_rank_1(const struct native_launch *l,
+                             struct native_result *r)
+{
+	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
+	sum(l, r);
+}
+
+static void sum_nothing(const struct native_launch *l, struct native_result *r)
+{
+	native_note_nccl(r, "ncclAllReduce",
+	                 p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
+	                                  l->comm, l->stream));
+}
+
+static void sum_wrongly(const struct native_launch *l, struct native_result *r)
+{
+	native_note_nccl(r, "ncclAllReduce",
+	                 p->ncclAllReduce(q.send[0], q.recv[0], 1, ncclInt32,
+	                                  (ncclRedOp_t)99, l->comm, l->stream));
+}
+
+/* Rank 0's. */
+static struct native_result launch(void (*call)(const struct native_launch *,
+                                                struct native_result *),
+                                   uint32_t value)
+{
+	struct native_launch l = {
+		.comm = q.comm[0],
+		.stream = q.stream[0],
+		.call = call,
+		.is_group = call == sum_thrice,
+		.started = &words[0],
+		.done = &words[1],
+		.value = value,
+	};
+
+	return p->launch(p, &l);
+}
+
+static void launched(void (*call)(const struct native_launch *,
+                                  struct native_result *),
+                     uint32_t value)
+{
+	cr_assert_null(launch(call, value).what);
 }
 
 static void sync_both(void)
@@ -56,9 +113,7 @@ static void sync_both(void)
 Test(ends, are_set_as_the_stream_comes_to_each)
 {
 	native_gate_hold(p, &gate, q.stream[0]);
-	ahead(7);
-	cr_assert_eq(native_sum(&q, 0), ncclSuccess);
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
+	launched(sum, 7);
 	native_gate_reached(&gate);
 	cr_assert_eq(started(), 0);
 	native_gate_open(&gate);
@@ -74,12 +129,10 @@ Test(ends, are_set_as_the_stream_comes_to_each)
 Test(ends, of_the_last_to_come_are_set_by_its_call)
 {
 	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
-	ahead(9);
-	cr_assert_eq(native_sum(&q, 0), ncclSuccess);
+	launched(sum, 9);
 	cr_assert_eq(started(), 9);
 	cr_assert_eq(done(), 9);
 	cr_assert_eq(native_wrong(&q, 0), 0);
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
 	sync_both();
 }
 
@@ -87,13 +140,7 @@ Test(ends, of_a_group_are_those_of_all_its_calls)
 {
 	int i;
 
-	ahead(3);
-	p->ncclGroupStart();
-	for (i = 0; i < 3; i++)
-		cr_assert_eq(native_sum(&q, 0), ncclSuccess);
-	cr_assert_eq(started(), 0);
-	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
+	launched(sum_thrice, 3);
 	cr_assert_eq(started(), 3);
 	for (i = 0; i < 3; i++) {
 		cr_assert_eq(done(), 0);
@@ -107,11 +154,7 @@ Test(ends, of_a_group_are_those_of_all_its_calls)
 Test(ends, of_nothing_are_marked)
 {
 	native_gate_hold(p, &gate, q.stream[0]);
-	ahead(4);
-	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
-	                              q.comm[0], q.stream[0]),
-	             ncclSuccess);
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
+	launched(sum_nothing, 4);
 	native_gate_reached(&gate);
 	cr_assert_eq(started(), 0, "what is before it is not done");
 	native_gate_open(&gate);
@@ -120,15 +163,13 @@ Test(ends, of_nothing_are_marked)
 	cr_assert_eq(done(), 4);
 }
 
-/* Of a call that has failed: the next one is another's. */
-Test(ends, that_are_taken_back_are_not_set)
+/* The next call is another launch's. */
+Test(ends, of_a_call_that_fails_are_not_set)
 {
-	ahead(5);
-	cr_assert_eq(p->ncclAllReduce(q.send[0], q.recv[0], 1, ncclInt32,
-	                              (ncclRedOp_t)99, q.comm[0], q.stream[0]),
-	             ncclInvalidArgument);
-	p->ends_ahead(q.stream[0], NULL, NULL, 0);
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
+	const struct native_result r = launch(sum_wrongly, 5);
+
+	cr_assert_str_eq(r.what, "ncclAllReduce");
+	cr_assert_eq(r.nccl, ncclInvalidArgument);
 	native_sum_all(&q);
 	cr_assert_eq(started(), 0);
 	cr_assert_eq(done(), 0);
@@ -136,11 +177,8 @@ Test(ends, that_are_taken_back_are_not_set)
 
 Test(ends, are_of_the_stream_alone)
 {
-	ahead(6);
-	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
-	cr_assert_eq(native_sum(&q, 0), ncclSuccess);
+	launched(sum_after_rank_1, 6);
 	cr_assert_eq(done(), 6, "its own launch has set it");
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
 	sync_both();
 }
 
@@ -149,9 +187,7 @@ Test(ends, are_awaited_as_marks_are)
 {
 	cudaStream_t other = native_stream(p, 0);
 
-	ahead(8);
-	cr_assert_eq(native_sum(&q, 0), ncclSuccess);
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
+	launched(sum, 8);
 	cr_assert_eq(p->await_mark(other, &words[1], 8), cudaSuccess);
 	cr_assert_eq(p->cudaStreamQuery(other), cudaErrorNotReady);
 	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
@@ -164,13 +200,30 @@ Test(ends, are_awaited_as_marks_are)
 /* The stream comes to a launch of a rank that was aborted, too. */
 Test(ends, are_set_when_an_abort_ends_it)
 {
-	ahead(2);
-	cr_assert_eq(native_sum(&q, 0), ncclSuccess);
-	cr_assert_eq(p->ends_behind(), cudaSuccess);
+	launched(sum, 2);
 	cr_assert_eq(done(), 0);
 	cr_assert_eq(p->ncclCommAbort(q.comm[0]), ncclSuccess);
 	cr_assert_eq(p->cudaStreamSynchronize(q.stream[0]), cudaSuccess);
 	cr_assert_eq(done(), 2);
 	cr_assert_eq(p->ncclCommAbort(q.comm[1]), ncclSuccess);
 	native_clique_open(&q, p, 2);
+}
+
+/* Who calls an entry asks of none whether it is there. */
+Test(table, has_every_entry_and_few_of_ours, .timeout = 10)
+{
+	const struct platform *table = native_open(1);
+	const char *from = (const char *)&table->ncclGetVersion;
+	const char *ours = (const char *)&table->mark;
+	const char *end = (const char *)(table + 1);
+	void (*entry)(void);
+	const char *at;
+
+	for (at = from; at < end; at += sizeof(entry)) {
+		memcpy(&entry, at, sizeof(entry));
+		cr_assert(entry, "entry %zu of %zu is NULL",
+		          (size_t)(at - from) / sizeof(entry),
+		          (size_t)(end - from) / sizeof(entry));
+	}
+	cr_assert_leq((size_t)(end - ours) / sizeof(entry), 6);
 }

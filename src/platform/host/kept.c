@@ -14,17 +14,32 @@ static bool can_be_kept(const struct ncclComm *comm)
 	return !strict_is_on() && !fault_is_scripted() && comm->config.blocking;
 }
 
-void *kept_make(ncclComm_t comm)
+static void drop(struct ncclComm *comm, struct launch *l)
+{
+	struct launch **at = &comm->kept;
+
+	while (*at != l)
+		at = &(*at)->next_kept;
+	*at = l->next_kept;
+	launch_unkeep(l);
+}
+
+void kept_make(ncclComm_t comm, void **kept, bool is_same)
 {
 	struct launch *l = comm->open;
 
+	if (*kept && is_same) /* in flight */
+		return;
+	if (*kept)
+		drop(comm, *kept);
+	*kept = NULL;
 	if (!l || !can_be_kept(comm) || l->transfer_count ||
 	    l->stream_count != 1 || l->fault.kind || capture_has(l->streams[0]))
-		return NULL;
+		return;
 	l->is_kept = true;
 	l->next_kept = comm->kept;
 	comm->kept = l;
-	return l;
+	*kept = l;
 }
 
 bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
@@ -47,18 +62,8 @@ bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
 	return true;
 }
 
-void kept_drop(ncclComm_t comm, void *kept)
-{
-	struct launch **at = &comm->kept, *l = kept;
-
-	while (*at != l)
-		at = &(*at)->next_kept;
-	*at = l->next_kept;
-	launch_unkeep(l);
-}
-
 void kept_free(struct ncclComm *comm)
 {
 	while (comm->kept)
-		kept_drop(comm, comm->kept);
+		drop(comm, comm->kept);
 }

@@ -161,7 +161,9 @@ cudaError_t stream_ends_behind(void)
 	if (!ends.done)
 		return cudaSuccess;
 	ahead.ends.done = NULL;
-	error = stream_mark(ahead.handle, ends.started, ends.value);
+	error = ends.started
+	                ? stream_mark(ahead.handle, ends.started, ends.value)
+	                : cudaSuccess;
 	if (error == cudaSuccess)
 		error = stream_mark(ahead.handle, ends.done, ends.value);
 	return error;
