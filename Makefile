@@ -460,15 +460,9 @@ run.api      := '$(strict)$(api) --jobs=1 --verbose' \
 run.platform := '$(platform) --jobs=1 --verbose' \
                 '$(on_gpu) $(platform) --jobs=1 --verbose'
 run.fault    := $(fault:%='$(strict)%')
-# Strict mode does not take all ways in which ranks meet (host/line.h).
-loose        := $(if $(strict),\
-                  '$(tests)/stress/collectives $(STRESS_SECONDS)' \
-                  $(patsubst %,'$(tests)/stress/% $(race_length)',\
-                    abort buffers flush mix))
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
-                $(patsubst %,'$(strict)% $(race_length)',$(races)) $(loose)
-run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus' \
-                $(if $(strict),'$(corpus) tests/fuzz/corpus')
+                $(patsubst %,'$(strict)% $(race_length)',$(races))
+run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
 run.abi      := '$(abi)'
 run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \

@@ -270,7 +270,7 @@ EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 	const bool starts =
 		q->platform->starts_are_marked && op_is_awaited(ops);
 	struct known *k = ops->known;
-	struct native_launch *l;
+	struct native_launch *l = NULL;
 	int i;
 
 	for (i = n - 1; i >= 0; i--) {

@@ -50,8 +50,6 @@ static void set_up(void)
 	static struct platform table;
 	int at;
 
-	/* Where nothing is kept. */
-	unsetenv("COHORT_HOST_STRICT");
 	table = *failing_wrap(place_table());
 	table.launch = place_table()->launch;
 	platform_override(&table);

@@ -126,6 +126,8 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 		result = group_fail(ncclSystemError, "out of memory");
 	if (result == ncclSuccess && sync_is_on() && !capture_has(s))
 		sync_load(l);
+	if (result == ncclSuccess && strict_is_on())
+		strict_check_launch(l);
 	if (result == ncclSuccess)
 		launch_queue(l);
 	else
@@ -210,16 +212,19 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 /* True of what is the same without a group around it. */
 static bool needs_no_group(const struct ncclComm *comm, const struct call *c)
 {
-	return !group_is_open() && !strict_is_on() && !call_is_p2p(c) &&
-	       comm_blocks(comm);
+	return !group_is_open() && !call_is_p2p(c) && comm_blocks(comm);
 }
 
 ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
 {
 	ncclResult_t result, ended;
 
-	if (needs_no_group(comm, c))
-		return add(comm, c, stream, false);
+	if (needs_no_group(comm, c)) {
+		result = add(comm, c, stream, false);
+		if (strict_is_on())
+			strict_leave();
+		return result;
+	}
 	group_start();
 	result = add(comm, c, stream, true);
 	ended = group_end();

@@ -88,8 +88,7 @@ static void finish(struct even *e, uint64_t number)
 
 bool even_fits(const struct world *w, const struct launch *l)
 {
-	return w->evens && !strict_is_on() &&
-	       call_bytes(w, line_call(l)) > pieces_at_once(w);
+	return w->evens && call_bytes(w, line_call(l)) > pieces_at_once(w);
 }
 
 void even_arrive(const struct world *w, struct launch *l)
@@ -105,8 +104,8 @@ void even_arrive(const struct world *w, struct launch *l)
 
 bool even_fits_list(const struct world *w, const struct launch *l)
 {
-	return l->call_count > 1 && w->evens && !strict_is_on() &&
-	       !l->calls_done && l->hash && l->bytes > pieces_at_once(w);
+	return l->call_count > 1 && w->evens && !l->calls_done && l->hash &&
+	       l->bytes > pieces_at_once(w);
 }
 
 void even_list(const struct world *w, const struct launch *l, struct line *mine)
@@ -201,7 +200,7 @@ static struct cut *cut_of(const struct world *w, const struct launch *l)
 		return c;
 	c->number = l->line;
 	c->round.world = w;
-	if (l->way == WAY_WHOLE)
+	if (launch_way(l) == WAY_WHOLE)
 		set_list(c, w, l);
 	else if (set_call(c, w, l))
 		return c;

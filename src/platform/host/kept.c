@@ -6,12 +6,13 @@
 #include "platform/host/comm.h"
 #include "platform/host/fault.h"
 #include "platform/host/group.h"
+#include "platform/host/strict_calls.h"
 
-/* What a scripted fault, strict mode or a thread of the group's own would do to each
- * call is done to calls that are made. */
+/* What a scripted fault or a thread of the group's own would do to each call is done to
+ * calls that are made. */
 static bool can_be_kept(const struct ncclComm *comm)
 {
-	return !strict_is_on() && !fault_is_scripted() && comm->config.blocking;
+	return !fault_is_scripted() && comm->config.blocking;
 }
 
 static void drop(struct ncclComm *comm, struct launch *l)
@@ -42,10 +43,9 @@ void kept_make(ncclComm_t comm, void **kept, bool is_same)
 	*kept = l;
 }
 
-bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
+static bool again(ncclComm_t comm, struct launch *l, cudaStream_t stream)
 {
 	struct stream *s = stream_find_on(comm->device, stream);
-	struct launch *l = kept;
 
 	if (!s || s->device != comm->device || capture_has(s) ||
 	    group_is_open() || !can_be_kept(comm))
@@ -54,12 +54,24 @@ bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
 	    comm_use(comm, "ncclGroupEnd") != ncclSuccess ||
 	    capture_check_together(&s, 1) != ncclSuccess)
 		return false;
+	if (strict_is_on())
+		strict_check_launch(l);
 	launch_renew(l);
 	l->streams[0] = s;
 	comm->operations += l->call_count;
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
 	launch_queue(l);
 	return true;
+}
+
+bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
+{
+	const bool queued = again(comm, kept, stream);
+
+	/* In an open group it has not entered. */
+	if (strict_is_on() && !group_is_open())
+		strict_leave();
+	return queued;
 }
 
 void kept_free(struct ncclComm *comm)

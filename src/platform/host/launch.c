@@ -317,7 +317,7 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 static bool can_begin(const struct launch *l)
 {
 	return atomic_load(&l->comm->turn) == l->round && !l->transfer_count &&
-	       !l->fault.kind && !strict_is_on();
+	       !l->fault.kind;
 }
 
 /* In its turn, after the launches of the rank before.  The stream is the user that

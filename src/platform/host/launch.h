@@ -197,7 +197,9 @@ struct launch {
 	unsigned patience; /* looks at pieces left to others */
 	uint64_t phase; /* of the world when the round it waits for is over */
 	size_t calls_done;
-	enum way way;  /* how it has arrived */
+	_Atomic enum way
+		way;   /* atomic; how it has arrived.  Relaxed: strict mode
+	                         asks, too */
 	uint64_t line; /* the number of the round, of lines */
 
 	/* All that those at the other ends of its transfers look at, and write, in as
@@ -219,6 +221,16 @@ struct launch {
 	 * that are not done, and one for its collectives. */
 	size_t left;
 };
+
+static inline enum way launch_way(const struct launch *l)
+{
+	return atomic_load_explicit(&l->way, memory_order_relaxed);
+}
+
+static inline void launch_set_way(struct launch *l, enum way way)
+{
+	atomic_store_explicit(&l->way, way, memory_order_relaxed);
+}
 
 static inline bool launch_is_over(const struct launch *l)
 {

@@ -37,7 +37,8 @@
  *     that is cut short by an abort.
  *  C. An abort is seen before the next piece is claimed.
  *
- * No lock is taken on the way of a launch without transfers, but for strict mode.
+ * No lock is taken on the way of a launch without transfers, but for strict mode, which
+ * takes the same ways with the world's lock around them.
  */
 
 #include <sched.h>
@@ -149,9 +150,9 @@ static bool all_are_elsewhere(const struct world *w, int rank)
 /* Of who has come by both: whether all have the same, as far as that is known yet. */
 static bool goes_whole(const struct world *w, struct launch *l)
 {
-	if (l->way == WAY_LISTED && lines_are_met(w, l))
-		l->way = even_is_list(w, l) ? WAY_WHOLE : WAY_COUNTED;
-	return l->way == WAY_WHOLE;
+	if (launch_way(l) == WAY_LISTED && lines_are_met(w, l))
+		launch_set_way(l, even_is_list(w, l) ? WAY_WHOLE : WAY_COUNTED);
+	return launch_way(l) == WAY_WHOLE;
 }
 
 /* For the round of the next call, or calls.  True if that was the last to arrive, who
@@ -165,21 +166,21 @@ static bool arrive(struct world *w, struct launch *l)
 	/* No round is open while this one is not there. */
 	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
 	if (tiny_fits(w, l)) {
-		l->way = WAY_TINY;
+		launch_set_way(l, WAY_TINY);
 		tiny_arrive(w, l);
 		if (w->is_crowded && lines_are_met(w, l))
 			round_kick_others(w, l->comm->rank);
 		return false;
 	}
 	if (even_fits(w, l)) {
-		l->way = WAY_EVEN;
+		launch_set_way(l, WAY_EVEN);
 		even_arrive(w, l);
 		return false;
 	}
-	l->way = WAY_COUNTED;
+	launch_set_way(l, WAY_COUNTED);
 	w->places[l->comm->rank] = launch_place(l);
 	if (even_fits_list(w, l)) {
-		l->way = WAY_LISTED;
+		launch_set_way(l, WAY_LISTED);
 		even_arrive(w, l);
 	} else {
 		line_skip(l);
@@ -200,7 +201,7 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 	l->joined = true;
 	/* Until it has arrived it waits for nothing that comes. */
 	l->phase = UINT64_MAX;
-	l->way = WAY_COUNTED;
+	launch_set_way(l, WAY_COUNTED);
 	l->left = l->transfer_count + has_calls(l);
 	if (!broken)
 		comm->joined = l;
@@ -270,24 +271,40 @@ static void unfollow(struct stream *s, struct launch *l)
 
 /* ---- stepping --------------------------------------------------------- */
 
-/* The calls of the round that is over; without a look at what another thread has
- * written if there can only be one. */
-static size_t span_of(const struct world *w, const struct launch *l)
+/* The calls of the round that is over, by how the rank has arrived; without a look at
+ * what another thread has written if there can only be one. */
+static size_t span_of(const struct world *w, const struct launch *l,
+                      enum way way)
 {
 	const size_t left = l->call_count - l->calls_done;
 
-	if (l->way == WAY_WHOLE)
+	if (way == WAY_WHOLE)
 		return left;
-	return l->way != WAY_COUNTED || left == 1 ? 1 : w->round.span;
+	return way != WAY_COUNTED || left == 1 ? 1 : w->round.span;
 }
 
-size_t launch_calls_done(const struct launch *l)
+/* How a round is done for which all lines have come; WAY_COUNTED if a rank opens one. */
+static enum way way_of_lines(const struct world *w, const struct launch *l)
+{
+	if (even_is_list(w, l))
+		return WAY_WHOLE;
+	return lines_are_one(w, l) ? WAY_EVEN : WAY_COUNTED;
+}
+
+size_t launch_calls_met(const struct launch *l)
 {
 	const struct world *w = l->comm->world;
+	enum way way = launch_way(l);
 
-	if (!has_calls(l) || !l->joined || atomic_load(&w->phase) < l->phase)
+	if (!has_calls(l) || !l->joined)
 		return l->calls_done;
-	return l->calls_done + span_of(w, l);
+	if (way != WAY_COUNTED && lines_are_met(w, l))
+		way = way_of_lines(w, l);
+	else if (way != WAY_COUNTED)
+		return l->calls_done;
+	if (way == WAY_COUNTED && atomic_load(&w->phase) < l->phase)
+		return l->calls_done;
+	return l->calls_done + span_of(w, l, way);
 }
 
 /* The round is over: some of the calls of a launch are done.  With calls left it
@@ -299,7 +316,7 @@ static bool advance(struct world *w, struct launch *l)
 
 	if (locks)
 		pthread_mutex_lock(&w->lock);
-	l->calls_done += span_of(w, l);
+	l->calls_done += span_of(w, l, launch_way(l));
 	if (!has_calls(l) && locks)
 		launch_end_locked(l, l->comm);
 	else if (!has_calls(l))
@@ -430,8 +447,8 @@ static bool is_settled(struct world *w, struct launch *l)
 		return true;
 	phase = atomic_load(&w->phase);
 	if (phase >= l->phase || (phase & PHASE_OPEN))
-		l->way = WAY_COUNTED;
-	return l->way == WAY_COUNTED;
+		launch_set_way(l, WAY_COUNTED);
+	return launch_way(l) == WAY_COUNTED;
 }
 
 /* The same, perhaps after a while. */
@@ -441,10 +458,10 @@ static bool settle(struct world *w, struct launch *l, const struct drive *d)
 
 	for (i = 0; i < 64 && !is_settled(w, l) && may_watch(w, l, d); i++)
 		cpu_pause();
-	if (l->way == WAY_LISTED && d->effort == EFFORT_HELP && !d->attends &&
-	    is_urgent(w, l))
+	if (launch_way(l) == WAY_LISTED && d->effort == EFFORT_HELP &&
+	    !d->attends && is_urgent(w, l))
 		round_kick_others(w, l->comm->rank);
-	return l->way != WAY_LISTED;
+	return launch_way(l) != WAY_LISTED;
 }
 
 /* True if a round is over for which all have come with lines.  If they have brought the
@@ -454,19 +471,19 @@ static bool do_lines(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
 	line_fetch_next(w, l);
-	if (l->way == WAY_WHOLE || even_is_list(w, l)) {
-		l->way = WAY_WHOLE;
+	if (launch_way(l) == WAY_WHOLE || even_is_list(w, l)) {
+		launch_set_way(l, WAY_WHOLE);
 		return do_even(w, l, d, left);
 	}
 	if (lines_are_one(w, l)) {
-		if (l->way == WAY_EVEN)
+		if (launch_way(l) == WAY_EVEN)
 			return do_even(w, l, d, left);
 		tiny_do(w, l);
 		return true;
 	}
 	if (world_is_broken(w))
 		return false;
-	l->way = WAY_COUNTED;
+	launch_set_way(l, WAY_COUNTED);
 	if (line_opens(w, l))
 		round_open(w, l->comm->rank);
 	return do_counted(w, l, d, left);
@@ -479,11 +496,11 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
 	*left = false;
-	if (l->way == WAY_LISTED && !settle(w, l, d))
+	if (launch_way(l) == WAY_LISTED && !settle(w, l, d))
 		return false;
-	if (l->way == WAY_COUNTED)
+	if (launch_way(l) == WAY_COUNTED)
 		return do_counted(w, l, d, left);
-	if (l->way != WAY_WHOLE && !meet_lines(w, l, d))
+	if (launch_way(l) != WAY_WHOLE && !meet_lines(w, l, d))
 		return false;
 	return !comm_is_aborted(l->comm) && do_lines(w, l, d, left);
 }

@@ -348,10 +348,10 @@ static bool waits_for(const struct launch *l, const struct launch *other,
 			*why = transfer_call(&l->transfers[i]);
 			return true;
 		}
-	if (launch_calls_done(l) == l->call_count ||
-	    launch_calls_done(other) < other->call_count)
+	if (launch_calls_met(l) == l->call_count ||
+	    launch_calls_met(other) < other->call_count)
 		return false;
-	*why = l->calls[launch_calls_done(l)];
+	*why = l->calls[launch_calls_met(l)];
 	return true;
 }
 
@@ -434,9 +434,9 @@ static bool needs_locked(const struct launch *l, const struct ncclComm *other,
 			*why = transfer_call(&l->transfers[i]);
 			return true;
 		}
-	if (launch_calls_done(l) == l->call_count)
+	if (launch_calls_met(l) == l->call_count)
 		return false;
-	*why = l->calls[launch_calls_done(l)];
+	*why = l->calls[launch_calls_met(l)];
 	return true;
 }
 

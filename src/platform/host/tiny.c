@@ -56,7 +56,7 @@ bool tiny_fits(const struct world *w, const struct launch *l)
 	const struct call *c = line_call(l);
 
 	/* The root sends the most. */
-	return w->lines && !strict_is_on() && c->count <= LINE_BYTES &&
+	return w->lines && c->count <= LINE_BYTES &&
 	       blocks_sent(c, c->root, w->n) * block_bytes(c) <=
 	               most_bytes(c) &&
 	       l->places[l->calls_done].what != MANY_CALLS;
