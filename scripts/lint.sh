@@ -103,6 +103,13 @@ places() {
 }
 
 # The first #ifndef is followed by its #define; no two headers share one.
+# The rest of the library goes by what a platform is like.
+platforms() {
+	pick '^src/(api|base|core|guard|reducer|watch|dump)/.*\.[ch]$' |
+		xargs grep -En 'COHORT_PLATFORM_(HOST|GPU)|platform/(host|gpu)'
+	return 0
+}
+
 guards() {
 	local file guard twice
 
@@ -204,6 +211,7 @@ check "no space at the end of a line" spaces
 check "environment variables are known" variables
 check "licence lines" licences
 check "no paths of a machine" places
+check "only src/platform asks which platform it is" platforms
 check "include guards" guards
 check "headers stand alone" headers
 check "no warnings" warnings

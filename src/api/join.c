@@ -394,6 +394,8 @@ static int id_read(const struct cohort_unique_id *bytes,
                    const struct cohort_group_options *o, struct id *id,
                    const struct platform **platform_out)
 {
+	int rc;
+
 	memcpy(id, bytes->bytes, sizeof(*id));
 	if (id->magic != ID_MAGIC)
 		return error_set(COHORT_INVALID,
@@ -404,13 +406,15 @@ static int id_read(const struct cohort_unique_id *bytes,
 		                 "options->platform is %d, but the id is of "
 		                 "platform %d",
 		                 o->platform, id->platform);
-	if (id->platform == COHORT_PLATFORM_HOST &&
+	rc = platform_open(id->platform, platform_out);
+	if (rc == COHORT_OK && (*platform_out)->is_one_process &&
 	    (id->process != getpid() || id->instance != process_number()))
 		return error_set(COHORT_UNSUPPORTED,
 		                 "the id is of process %lld, this is %lld: the "
-		                 "host platform joins ranks of one process",
-		                 (long long)id->process, (long long)getpid());
-	return platform_open(id->platform, platform_out);
+		                 "%s platform joins ranks of one process",
+		                 (long long)id->process, (long long)getpid(),
+		                 (*platform_out)->name);
+	return rc;
 }
 
 static int place_check(const struct platform *p, int size, int rank, int device)

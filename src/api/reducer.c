@@ -159,12 +159,12 @@ static int check(const struct cohort_comm *comm,
 	if (!n || n > UINT32_MAX / 8)
 		return error_set(COHORT_INVALID, "n is %zu, not 1 to %u", n,
 		                 UINT32_MAX / 8);
-	if (o->transport &&
-	    comm->clique->platform->kind != COHORT_PLATFORM_HOST)
+	if (o->transport && !comm->clique->platform->memory_is_host)
 		return error_set(COHORT_UNSUPPORTED,
-		                 "options->transport is %s: the gpu platform "
+		                 "options->transport is %s: the %s platform "
 		                 "has no kernels to convert by",
-		                 type_name(o->transport));
+		                 type_name(o->transport),
+		                 comm->clique->platform->name);
 	if (o->sharded && o->transport)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "options->sharded with a transport");

@@ -100,6 +100,7 @@ struct platform {
 	                           graphs */
 	bool memory_is_host; /* a device's memory is the host's, and what works
 	                           with the one works with the other */
+	bool is_one_process; /* an id joins ranks of the process that made it */
 	struct list_limits lists;
 	const bool *lacks; /* by number: is not there, and its entry answers
 	                           an error; NULL: all are there */

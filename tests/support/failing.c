@@ -157,6 +157,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.progress = behind->progress;
 	table.flush = behind->flush;
 	table.memory_is_host = behind->memory_is_host;
+	table.is_one_process = behind->is_one_process;
 	table.lists = behind->lists;
 	/* So that each function that a launch takes can fail. */
 	table.launch = launch_between_marks;

@@ -59,6 +59,7 @@ static const struct platform host_platform = {
 	.starts_are_marked = true,
 	.memory_is_host = true,
 	.launches_ahead = true,
+	.is_one_process = true,
 	/* As measured by
 	 *
 	 *	cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2
