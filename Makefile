@@ -488,6 +488,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/standin.sh $(lib) $(out)/cohort' \
                 'tests/foreign/readme.sh $(lib)' \
                 'tests/foreign/examples.sh $(lib)' \
+                'tests/foreign/bare.sh' \
                 'python3 tests/foreign/python.py $(shared)'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 

@@ -8,23 +8,23 @@
 #
 # That machine is a root of Debian SUITE that debootstrap makes, in a temporary folder.
 # Its packages come from DEBIAN_MIRROR, else from where this machine has its own of
-# Debian, else from debootstrap's default.  Without debootstrap, root or a mirror it is
-# skipped.  The last line is that of make test.
+# Debian, else from debootstrap's default.  Without debootstrap, root or a mirror it
+# fails, as then nothing is proved.  The last line is that of make test.
 
 set -euo pipefail
 
 suite=${1:?usage: bare.sh SUITE}
 cd "$(dirname "$0")/.."
 
-# skip WHY
-skip() {
-	echo "skipped: $*"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
+# fail WHY
+fail() {
+	echo "no root of Debian $suite: $*"
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
 }
 
-[ "$(id -u)" -eq 0 ] || skip "a root is made by root only"
-command -v debootstrap >/dev/null || skip "debootstrap is not installed"
+[ "$(id -u)" -eq 0 ] || fail "a root is made by root only"
+command -v debootstrap >/dev/null || fail "debootstrap is not installed"
 
 root=$(mktemp -d)
 trap 'rm -rf --one-file-system "$root"' EXIT
@@ -34,7 +34,7 @@ trap 'exit 1' INT TERM
 apart() {
 	unshare --mount --pid --fork --kill-child --mount-proc "$@"
 }
-apart true 2>"$root/log" || skip "no mounts of our own: $(tail -n 1 "$root/log")"
+apart true 2>"$root/log" || fail "no mounts of our own: $(tail -n 1 "$root/log")"
 
 # shellcheck disable=SC2016 # apt's
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' \
@@ -43,7 +43,7 @@ begin=$SECONDS
 # shellcheck disable=SC2086 # none, if there is none
 apart debootstrap --variant=minbase --include=gcc,libc6-dev,make,git \
 	"$suite" "$root/root" $mirror >"$root/log" 2>&1 ||
-	skip "debootstrap: $(tail -n 1 "$root/log")"
+	fail "debootstrap: $(tail -n 1 "$root/log")"
 echo "Debian $suite after $((SECONDS - begin)) s"
 
 # What this machine's apt needs to reach anything, without what it runs.
