@@ -27,6 +27,7 @@
 struct stack_report {
 	int rank;
 	int tid;         /* its thread's */
+	bool bound;      /* it was bound to that thread when this was asked */
 	char text[1000]; /* frames from the program's innermost on:
 	                    "f (a.c:1) < g < main"; or STACK_UNAVAILABLE and
 	                    why */

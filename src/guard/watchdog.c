@@ -91,12 +91,24 @@ static void take_stacks(struct guard *g, struct snapshot *s,
 		    s->ranks[i].alive != 1)
 			continue;
 		g->stacks[n].rank = s->ranks[i].rank;
+		g->stacks[n].bound = s->ranks[i].bound;
 		g->stacks[n++].tid = s->ranks[i].tid;
 	}
 	if (n)
 		stacker_report(&g->stacker, g->stacks, n);
 	g->stack_count = n;
 	add_stacks(g, s);
+}
+
+/* The signal may have ended a sleep, and with that a worker, whose rank is bound to no
+ * thread then.  A verdict tells of the thread that was asked as it was. */
+static void restore_bound(struct snapshot *s)
+{
+	struct rank_snapshot *r;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		if (r->stack)
+			r->bound |= r->stack->bound;
 }
 
 /* The watchdog's own snapshot. */
@@ -309,6 +321,7 @@ static bool add_evidence(struct guard *g, struct due *due)
 	}
 	g->subject = subject_of(&g->now, due);
 	add_stacks(g, &g->now);
+	restore_bound(&g->now);
 	verdict_stalled(&g->now, due, &g->verdict);
 	return true;
 }

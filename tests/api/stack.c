@@ -217,6 +217,27 @@ static void keep(char to[1200], const char *stack)
 		snprintf(to, 1200, "%s", *stack ? stack : "none");
 }
 
+/* The signal wakes it, and the worker returns. */
+static void napping_in_here(void)
+{
+	const struct timespec long_after = { .tv_sec = 60 };
+
+	atomic_store(&is_there, true);
+	nanosleep(&long_after, NULL);
+}
+
+Test(stack, of_a_thread_that_the_signal_wakes_is_of_the_one_that_was_bound)
+{
+	int i;
+
+	for (i = 0; i < ATTEMPTS; i++) {
+		stall_once(napping_in_here, SIGNAL);
+		says("rank 1 (thread ");
+		cr_assert_null(strstr(cause.text, "last seen"), "%s",
+		               cause.text);
+	}
+}
+
 /* ---- threads that do not answer --------------------------------------- */
 
 static atomic_int times_told;
