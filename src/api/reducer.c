@@ -103,23 +103,33 @@ static const char *float_option(const struct cohort_reducer_options *o)
 	                           : NULL;
 }
 
+/* Of a parameter's name in a text. */
+#define NAME_ROOM 41
+
+static const char *name_of(const struct cohort_parameter *p,
+                           char name[NAME_ROOM])
+{
+	text_set(name, NAME_ROOM, "%s", p->name ? p->name : "");
+	return name;
+}
+
 /* Its room is added to that of those before it. */
 static int room_check(const struct cohort_parameter *p, size_t i, size_t bytes,
                       size_t *room)
 {
-	const char *name = p->name ? p->name : "";
+	char name[NAME_ROOM];
 	uintptr_t end;
 
 	if (__builtin_add_overflow(*room, reducer_align(bytes), room))
 		return error_set(COHORT_INVALID,
-		                 "parameters[%zu] '%.40s': count is %zu, which "
+		                 "parameters[%zu] '%s': count is %zu, which "
 		                 "with those before it is too many bytes",
-		                 i, name, p->count);
+		                 i, name_of(p, name), p->count);
 	if (__builtin_add_overflow((uintptr_t)p->gradient, bytes, &end))
 		return error_set(COHORT_INVALID,
-		                 "parameters[%zu] '%.40s': count is %zu, which "
+		                 "parameters[%zu] '%s': count is %zu, which "
 		                 "is more than there can be at %p",
-		                 i, name, p->count, p->gradient);
+		                 i, name_of(p, name), p->count, p->gradient);
 	return COHORT_OK;
 }
 

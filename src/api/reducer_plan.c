@@ -111,15 +111,19 @@ static uint32_t add_halves(struct cohort_reducer *r, size_t bucket,
 	return 1;
 }
 
+/* Bytes of a parameter's name in a label. */
+#define NAME_MOST 20
+
 static void label(const struct cohort_reducer *r, size_t bucket,
                   struct reducer_bucket *b)
 {
 	uint32_t first = r->plan.begin[bucket];
 	uint32_t more = r->plan.begin[bucket + 1] - first - 1;
+	const char *name = r->items[r->plan.order[first]].name;
 	struct text t = { b->tag, sizeof(b->tag) };
 
 	text_add(&t, "bucket %zu/%zu: ", bucket + 1, r->plan.buckets);
-	text_add(&t, "%.20s", r->items[r->plan.order[first]].name);
+	text_add_short(&t, name, strlen(name), NAME_MOST);
 	if (more)
 		text_add(&t, " and %u more", more);
 }

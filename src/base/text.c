@@ -44,6 +44,21 @@ void text_add(struct text *t, const char *format, ...)
 	va_end(args);
 }
 
+void text_add_short(struct text *t, const char *from, size_t n, size_t most)
+{
+	const size_t room = most - strlen(TEXT_CUT);
+	size_t kept = room;
+
+	if (n <= most) {
+		text_add(t, "%.*s", (int)n, from);
+		return;
+	}
+	/* As in text_cut(). */
+	while (kept && kept + 3 > room && (from[kept] & 0xc0) == 0x80)
+		kept--;
+	text_add(t, "%.*s" TEXT_CUT, (int)kept, from);
+}
+
 void text_set(char *to, size_t room, const char *format, ...)
 {
 	struct text t = { to, room };

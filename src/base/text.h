@@ -30,6 +30,10 @@ void text_add(struct text *t, const char *format, ...)
 void text_vadd(struct text *t, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
+/* Add the @n bytes at @from; of more than @most, which are at least those of TEXT_CUT,
+ * the first whole characters that leave room for that, and it. */
+void text_add_short(struct text *t, const char *from, size_t n, size_t most);
+
 /* A text of one piece. */
 void text_set(char *to, size_t room, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

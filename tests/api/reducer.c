@@ -409,6 +409,9 @@ Test(reducer, create_names_what_is_wrong)
 	p[1].gradient = (void *)(UINTPTR_MAX - 63);
 	p[1].count = 16;
 	refuse(p, 2, &o0, COHORT_INVALID, "more than there can be at");
+	p[1].name = "model.encoder.日本語日本語.日本語日本語.weight";
+	refuse(p, 2, &o0, COHORT_INVALID,
+	       "parameters[1] 'model.encoder.日本語日本語.日...': count");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -257,6 +257,49 @@ static void finish_many(struct cohort_reducer *const r[RANKS])
 			        COHORT_TIMED_OUT;
 }
 
+/* A step of one parameter of that name; the label of its call. */
+static const char *label_of(const char *name)
+{
+	static struct cohort_rank_report reports[RANKS];
+	static float gradients[RANKS];
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r[RANKS];
+	struct cohort_parameter p = { .name = name,
+		                      .count = 1,
+		                      .type = COHORT_F32 };
+	int i;
+
+	cohort_reducer_options_init(&o);
+	o.keep_plan = 1;
+	for (i = 0; i < RANKS; i++) {
+		p.gradient = &gradients[i];
+		cr_assert_eq(cohort_reducer_create(comms[i], &p, 1, &o, &r[i]),
+		             COHORT_OK);
+		cr_assert_eq(cohort_reducer_begin(r[i], NULL), COHORT_OK);
+		cr_assert_eq(cohort_reducer_ready(r[i], 0), COHORT_OK);
+	}
+	finish_many(r);
+	cr_assert_eq(cohort_comm_snapshot(comms[0], reports, RANKS,
+	                                  sizeof(*reports)),
+	             COHORT_OK);
+	for (i = 0; i < RANKS; i++)
+		cr_assert_eq(cohort_reducer_free(r[i]), COHORT_OK);
+	return reports[0].label;
+}
+
+Test(reducer_ends, a_label_has_whole_characters_of_a_name)
+{
+	model = model_of(RANKS);
+	open_all();
+	cr_assert_str_eq(label_of("twenty.bytes.of.name"),
+	                 "bucket 1/1: twenty.bytes.of.name");
+	cr_assert_str_eq(label_of("encoder.日本語日本語.weight"),
+	                 "bucket 1/1: encoder.日本語...");
+	cr_assert_str_eq(label_of("encoder1.日本語日本語.weight"),
+	                 "bucket 1/1: encoder1.日本...");
+	close_all();
+}
+
 /* The verdict on the last rank, which makes no call. */
 static void expect_last_call(const char *in_text)
 {
