@@ -100,7 +100,9 @@
  * returns a result answers COHORT_FORKED and does nothing: its threads are gone
  * and the devices are the parent's.  That holds for fork(), and since Linux 4.14 for
  * _Fork(), clone() and the system calls, too.  A child that shares the parent's memory
- * (vfork(), CLONE_VM) cannot be told from it, and must not call the library.
+ * (vfork(), CLONE_VM) is told by its process number, by the calls that open, join,
+ * split, bind, unbind, run, respawn, fail, abort or close.  It must make no other call,
+ * and none at all before the parent has made one.
  *
  * Results: int, one of COHORT_STATUS_LIST; 0 is success, a positive value is
  * not an error but not the whole of what was asked for, a negative one is an

@@ -25,8 +25,8 @@ int cohort_abort_fire(struct cohort_abort *handle, const char *reason)
 {
 	if (!handle)
 		return COHORT_INVALID;
-	return process_is_forked() ? COHORT_FORKED
-	                           : cause_set_aborted(handle, reason);
+	return process_is_child() ? COHORT_FORKED
+	                          : cause_set_aborted(handle, reason);
 }
 
 int cohort_abort_fired(const struct cohort_abort *handle)
@@ -49,7 +49,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 		.worker = code,
 	};
 	char reason[CAUSE_MAX_REASON + 1] = "";
-	int rc = comm_check(comm);
+	int rc = comm_check_closely(comm);
 
 	if (rc != COHORT_OK)
 		return rc;

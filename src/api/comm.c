@@ -23,6 +23,13 @@ int comm_check(const struct cohort_comm *comm)
 	return process_check();
 }
 
+int comm_check_closely(const struct cohort_comm *comm)
+{
+	int rc = comm_check(comm);
+
+	return rc == COHORT_OK ? process_check_closely() : rc;
+}
+
 static bool comm_is_open(const struct cohort_comm *comm)
 {
 	return comm &&
@@ -115,14 +122,16 @@ void comm_leave_on_device(struct cohort_comm *c,
 
 int cohort_comm_bind(struct cohort_comm *comm)
 {
-	return comm_inside(comm, owner_bind);
+	int rc = comm_check_closely(comm);
+
+	return rc == COHORT_OK ? comm_inside(comm, owner_bind) : rc;
 }
 
 int cohort_comm_unbind(struct cohort_comm *comm)
 {
 	struct clique *q;
 	bool is_open;
-	int rc = comm_check(comm);
+	int rc = comm_check_closely(comm);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -170,7 +179,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 {
 	struct clique *q;
 	bool is_owner;
-	int rc = comm_check(comm);
+	int rc = comm_check_closely(comm);
 
 	if (rc == COHORT_OK)
 		rc = window_check("comm_close");

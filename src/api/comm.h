@@ -4,8 +4,9 @@
 
 #include "core/clique.h"
 
-/* COHORT_INVALID for NULL. */
+/* COHORT_INVALID for NULL; COHORT_FORKED, see base/process.h. */
 int comm_check(const struct cohort_comm *comm);
+int comm_check_closely(const struct cohort_comm *comm);
 
 /* What @fn does inside the gate, also of a clique that has ended. */
 int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));

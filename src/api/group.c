@@ -28,6 +28,13 @@ int group_check(const struct cohort_group *group)
 	return process_check();
 }
 
+int group_check_closely(const struct cohort_group *group)
+{
+	int rc = group_check(group);
+
+	return rc == COHORT_OK ? process_check_closely() : rc;
+}
+
 struct clique *group_clique(const struct cohort_group *group)
 {
 	return atomic_load(&group->now)->clique;
@@ -136,7 +143,7 @@ int cohort_group_open(const int *devices, int n,
 	if (!group)
 		return error_set(COHORT_INVALID, "group is NULL");
 	process_watch();
-	rc = process_check();
+	rc = process_check_closely();
 	if (rc == COHORT_OK)
 		rc = window_check("group_open");
 	if (rc != COHORT_OK)
@@ -161,7 +168,7 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 {
 	const struct cohort_cause *cause;
 	struct clique *q;
-	int i, rc = group_check(group);
+	int i, rc = group_check_closely(group);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -209,7 +216,7 @@ int cohort_group_close(struct cohort_group *group)
 
 	if (!group)
 		return COHORT_OK;
-	rc = process_check();
+	rc = process_check_closely();
 	if (rc == COHORT_OK)
 		rc = window_check("group_close");
 	if (rc == COHORT_OK)
@@ -230,7 +237,7 @@ int cohort_group_close(struct cohort_group *group)
 
 int cohort_group_abort(struct cohort_group *group, const char *reason)
 {
-	int rc = group_check(group);
+	int rc = group_check_closely(group);
 
 	return rc == COHORT_OK
 	               ? cause_set_aborted(group_clique(group)->end, reason)

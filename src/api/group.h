@@ -23,8 +23,9 @@ struct cohort_group {
 	atomic_bool running;
 };
 
-/* COHORT_INVALID for NULL. */
+/* COHORT_INVALID for NULL; COHORT_FORKED, see base/process.h. */
 int group_check(const struct cohort_group *group);
+int group_check_closely(const struct cohort_group *group);
 
 /* Open one more generation over @devices, in front of the others.  @origins: of
  * each rank its first number; NULL: the same. */

@@ -51,7 +51,7 @@ int cohort_unique_id(struct cohort_unique_id *out)
 	if (!out)
 		return error_set(COHORT_INVALID, "id is NULL");
 	process_watch();
-	rc = process_check();
+	rc = process_check_closely();
 	if (rc == COHORT_OK)
 		rc = platform_open(COHORT_PLATFORM_AUTO, &p);
 	if (rc == COHORT_OK)
@@ -451,7 +451,7 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 id ? "comm" : "id");
 	process_watch();
-	rc = process_check();
+	rc = process_check_closely();
 	if (rc == COHORT_OK)
 		rc = window_check("comm_join");
 	if (rc == COHORT_OK)

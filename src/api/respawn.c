@@ -168,7 +168,7 @@ static int respawn(struct cohort_group *group, const int *lost, int n)
 int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
                          int n)
 {
-	int rc = group_check(group);
+	int rc = group_check_closely(group);
 
 	if (rc == COHORT_OK)
 		rc = window_check("group_respawn");

@@ -163,7 +163,7 @@ int cohort_comm_split(struct cohort_comm *comm, int color, int key,
 		.n = 1,
 		.split = &call,
 	};
-	int rc = comm_check(comm);
+	int rc = comm_check_closely(comm);
 
 	if (rc != COHORT_OK)
 		return rc;

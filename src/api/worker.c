@@ -385,7 +385,7 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 	if (!group || !worker)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 group ? "worker" : "group");
-	rc = process_check();
+	rc = process_check_closely();
 	if (rc == COHORT_OK)
 		rc = window_check("group_run");
 	if (rc != COHORT_OK)

@@ -14,6 +14,9 @@
 /* Used while the process is not watched, and where the kernel does not wipe pages. */
 static atomic_bool unwiped = true;
 
+/* Atomic; whose number that is; 0: it is not watched. */
+static _Atomic pid_t watched;
+
 /* Atomic; where it says that this is no child.  Once it is watched, in a page that the
  * kernel wipes for every child, in whatever way it is made (Linux 4.14). */
 static atomic_bool *_Atomic original = &unwiped;
@@ -30,6 +33,7 @@ static void watch_once(void)
 	const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	atomic_bool *page = pages_alloc(bytes);
 
+	atomic_store_explicit(&watched, getpid(), memory_order_release);
 	/* Whatever else cannot be done, fork() itself is seen. */
 	pthread_atfork(NULL, NULL, in_child);
 	if (!page)
@@ -49,11 +53,24 @@ void process_watch(void)
 	pthread_once(&once, watch_once);
 }
 
+static bool is_another(void)
+{
+	pid_t pid = atomic_load_explicit(&watched, memory_order_acquire);
+
+	return pid && pid != getpid();
+}
+
 bool process_is_forked(void)
 {
 	atomic_bool *at = atomic_load_explicit(&original, memory_order_acquire);
 
-	return !atomic_load_explicit(at, memory_order_relaxed);
+	return !atomic_load_explicit(at, memory_order_relaxed) ||
+	       (at == &unwiped && is_another());
+}
+
+bool process_is_child(void)
+{
+	return process_is_forked() || is_another();
 }
 
 uint64_t process_number(void)
@@ -71,9 +88,19 @@ uint64_t process_number(void)
 	return drawn;
 }
 
-int process_check(void)
+static int check(bool is_child)
 {
-	if (!process_is_forked())
+	if (!is_child)
 		return COHORT_OK;
 	return error_set(COHORT_FORKED, "in the child of a fork");
+}
+
+int process_check(void)
+{
+	return check(process_is_forked());
+}
+
+int process_check_closely(void)
+{
+	return check(process_is_child());
 }

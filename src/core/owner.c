@@ -73,7 +73,7 @@ static void thread_exits(void *unused)
 	struct clique *kept_by;
 
 	(void)unused;
-	if (process_is_forked())
+	if (process_is_child())
 		return; /* the lock may be held by a thread that is not here */
 	pthread_mutex_lock(&lock);
 	while ((c = *at)) {

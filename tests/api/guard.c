@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +187,13 @@ Test(guard, a_probe_is_use_too)
 	cr_assert_eq(WEXITSTATUS(status), 0);
 }
 
+static int nothing(struct cohort_comm *comm, void *user)
+{
+	(void)comm;
+	(void)user;
+	return 0;
+}
+
 struct call {
 	struct cohort_group *group;
 	struct cohort_comm *comm;
@@ -217,6 +226,88 @@ Test(guard, a_cloned_child_is_refused)
 	             WEXITSTATUS(status));
 	cohort_abort_put(call.handle);
 	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
+}
+
+/* The calls that compare the process's number, in a child that shares the memory; the
+ * first one that is let in. */
+static int in_sharing_clone(void *arg)
+{
+	const struct call *call = arg;
+	struct cohort_unique_id id = { { 0 } };
+	struct cohort_group *another;
+	struct cohort_comm *joined;
+	int called = 0;
+
+#define IS_REFUSED(rc)                                                         \
+	if (called++, (rc) != COHORT_FORKED)                                   \
+		return called;
+	IS_REFUSED(cohort_comm_bind(call->comm))
+	IS_REFUSED(cohort_comm_unbind(call->comm))
+	IS_REFUSED(cohort_group_split(call->group, &joined))
+	IS_REFUSED(cohort_comm_split(call->comm, 0, 0, &joined))
+	IS_REFUSED(cohort_group_run(call->group, nothing, NULL, NULL))
+	IS_REFUSED(cohort_group_respawn(call->group, NULL, 0))
+	IS_REFUSED(cohort_group_open(NULL, 1, NULL, &another))
+	IS_REFUSED(cohort_unique_id(&id))
+	IS_REFUSED(cohort_comm_join(&id, 1, 0, 0, NULL, &joined))
+	IS_REFUSED(cohort_comm_close(call->comm))
+	IS_REFUSED(cohort_group_close(call->group))
+	IS_REFUSED(cohort_comm_fail(call->comm, 1, NULL))
+	IS_REFUSED(cohort_group_abort(call->group, NULL))
+	IS_REFUSED(cohort_abort_fire(call->handle, NULL))
+#undef IS_REFUSED
+	return 0;
+}
+
+Test(guard, a_child_that_shares_the_memory_ends_nothing)
+{
+	static _Alignas(64) char stack[1 << 18];
+	struct cohort_comm *comms[1];
+	struct call call = { .group = ranks_split(1, NULL, comms) };
+	int status = -1;
+	pid_t child;
+
+	call.comm = comms[0];
+	call.handle = cohort_comm_abort_handle(comms[0]);
+	child = clone(in_sharing_clone, stack + sizeof(stack),
+	              CLONE_VM | CLONE_VFORK | SIGCHLD, &call);
+	cr_assert_gt(child, 0);
+	waitpid(child, &status, 0);
+	cr_assert(WIFEXITED(status));
+	cr_assert_eq(WEXITSTATUS(status), 0, "call number %d is let in",
+	             WEXITSTATUS(status));
+	cr_assert_eq(cohort_abort_fired(call.handle), 0);
+	cohort_abort_put(call.handle);
+	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
+}
+
+static bool never_wipes;
+
+/* Instead of the C library's. */
+int madvise(void *memory, size_t bytes, int advice)
+{
+	if (never_wipes && advice == MADV_WIPEONFORK) {
+		errno = EINVAL;
+		return -1;
+	}
+	return (int)syscall(SYS_madvise, memory, bytes, advice);
+}
+
+/* Before Linux 4.14. */
+Test(guard, a_child_is_refused_where_no_page_is_wiped)
+{
+	struct cohort_comm *comms[1];
+	struct cohort_group *group;
+	struct cohort_abort *handle;
+	size_t i;
+
+	never_wipes = true;
+	group = ranks_split(1, NULL, comms);
+	handle = cohort_comm_abort_handle(comms[0]);
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		is_refused(ways[i], group, comms[0], handle);
+	cohort_abort_put(handle);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 static void end_child(void *unused)
