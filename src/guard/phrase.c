@@ -7,6 +7,11 @@
 #include "base/clock.h"
 #include "guard/stacker.h"
 
+/* Bytes of a stack at the least, where there is room, and of what may be told behind one:
+ * another rank, say. */
+#define LEAST_STACK 192
+#define BEHIND_STACK 256
+
 void phrase_time(struct text *t, uint64_t ns)
 {
 	if (ns < NS_PER_S)
@@ -65,18 +70,26 @@ void phrase_place(struct text *t, const struct rank_snapshot *r)
 	                        : "outside the library");
 }
 
+/* Some is left for what is told behind it. */
+static size_t room_of_stack(const struct text *t)
+{
+	return t->room > LEAST_STACK + BEHIND_STACK ? t->room - BEHIND_STACK
+	                                            : LEAST_STACK;
+}
+
 void phrase_thread(struct text *t, const struct rank_snapshot *r)
 {
 	if (*r->state)
 		text_add(t, "; %s thread is %s",
 		         rank_has_thread(r) ? "its" : "that", r->state);
-	if (r->stack)
-		text_add(t, "; %s%s",
-		         strncmp(r->stack->brief, STACK_UNAVAILABLE,
-		                 strlen(STACK_UNAVAILABLE)) == 0
-		                 ? ""
-		                 : "its stack: ",
-		         r->stack->brief);
+	if (!r->stack)
+		return;
+	text_add(t, "; %s",
+	         strncmp(r->stack->brief, STACK_UNAVAILABLE,
+	                 strlen(STACK_UNAVAILABLE)) == 0
+	                 ? ""
+	                 : "its stack: ");
+	stacker_add(t, r->stack->brief, room_of_stack(t));
 }
 
 static void add_last(struct text *t, const struct snapshot *s,

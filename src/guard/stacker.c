@@ -16,8 +16,17 @@
 #define TAKE_NS (50 * UINT64_C(1000000))
 #define NAME_NS (45 * UINT64_C(1000000))
 
-/* Frames of the short form. */
+/* Frames of the program in the short form. */
 #define BRIEF 8
+
+/* Between two frames. */
+#define CALLER " < "
+
+/* Room for a name, for all that are in the short form, and of the shortest that is
+ * left of one that is cut. */
+#define NAME_ROOM 512
+#define ALL_ROOM 8192
+#define LEAST 8
 
 /* ---- names ------------------------------------------------------------ */
 
@@ -27,41 +36,101 @@ static uintptr_t address_of(const struct stack *stack, int i)
 	return (uintptr_t)stack->frames[i] - (i > 0);
 }
 
-/* The innermost frame of the program; 0: there is none. */
+static bool is_of_program(const struct stack *stack, int i)
+{
+	return !symbol_is_plumbing(address_of(stack, i));
+}
+
+/* The innermost frame of the program; the number of frames: there is none. */
 static int first_of_program(const struct stack *stack)
 {
 	int i = 0;
 
-	while (i < stack->count && symbol_is_plumbing(address_of(stack, i)))
+	while (i < stack->count && !is_of_program(stack, i))
 		i++;
-	return i < stack->count ? i : 0;
+	return i;
 }
 
 static void add_frame(struct text *t, uintptr_t address, bool more)
 {
-	if (!more || !symbol_more(t, address))
-		symbol_add(t, address);
+	char name[NAME_ROOM] = "";
+	struct text one = { name, sizeof(name) };
+
+	if (!more || !symbol_more(&one, address))
+		symbol_add(&one, address);
+	text_add(t, "%s", name);
+}
+
+/* Where the frame at @at ends. */
+static const char *end_of(const char *at)
+{
+	const char *end = strstr(at, CALLER);
+
+	return end ? end : at + strlen(at);
+}
+
+/* Bytes of @frames with names of at most @most. */
+static size_t length_of(const char *frames, size_t most)
+{
+	size_t bytes = 0, n;
+	const char *end;
+
+	for (;; frames = end + strlen(CALLER)) {
+		end = end_of(frames);
+		n = (size_t)(end - frames);
+		bytes += n < most ? n : most;
+		if (!*end)
+			return bytes;
+		bytes += strlen(CALLER);
+	}
+}
+
+void stacker_add(struct text *t, const char *frames, size_t room)
+{
+	size_t most = strlen(frames);
+	struct text part = *t;
+	const char *end;
+
+	if (part.room > room + 1)
+		part.room = room + 1;
+	while (most > LEAST && length_of(frames, most) >= part.room)
+		most--;
+	for (;; frames = end + strlen(CALLER)) {
+		end = end_of(frames);
+		text_add_short(&part, frames, (size_t)(end - frames), most);
+		if (!*end)
+			break;
+		text_add(&part, CALLER);
+	}
+	t->room = t->room > (size_t)(part.at - t->at)
+	                  ? t->room - (size_t)(part.at - t->at)
+	                  : 0;
+	t->at = part.at;
 }
 
 void stacker_name(const struct stack *stack, struct stack_report *out,
                   bool more)
 {
+	const int program = first_of_program(stack);
+	const bool is_there = program < stack->count;
+	char all[ALL_ROOM] = "";
+	struct text names = { all, sizeof(all) };
 	struct text t = { out->text, sizeof(out->text) };
-	struct text brief = { out->brief, sizeof(out->brief) };
-	int i, first = first_of_program(stack);
-	char *end = out->text;
+	int i, n = 0;
 
-	out->text[0] = out->brief[0] = '\0';
 	/* More than fit are not looked up. */
-	for (i = first; i < stack->count && t.room > 1; i++) {
-		if (i > first)
-			text_add(&t, " < ");
-		add_frame(&t, address_of(stack, i), more);
-		if (i == first || (i < first + BRIEF &&
-		                   t.at - out->text < (long)sizeof(out->brief)))
-			end = t.at;
+	for (i = is_there ? program : 0; i < stack->count && n < BRIEF; i++) {
+		if (*all)
+			text_add(&names, CALLER);
+		add_frame(&names, address_of(stack, i), more);
+		n += !is_there || is_of_program(stack, i);
 	}
-	text_add(&brief, "%.*s", (int)(end - out->text), out->text);
+	stacker_add(&t, all, sizeof(out->text) - 1);
+	text_copy(out->brief, sizeof(out->brief), out->text);
+	for (; i < stack->count && t.room > 1; i++) {
+		text_add(&t, CALLER);
+		add_frame(&t, address_of(stack, i), more);
+	}
 }
 
 static void name_all(struct stacker *s, bool more)

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/text.h"
 #include "guard/stack.h"
 
 /* Of so many ranks at a time. */
@@ -29,9 +30,12 @@ struct stack_report {
 	int tid;         /* its thread's */
 	bool bound;      /* it was bound to that thread when this was asked */
 	char text[1000]; /* frames from the program's innermost on:
-	                    "f (a.c:1) < g < main"; or STACK_UNAVAILABLE and
-	                    why */
-	char brief[192]; /* the first of them */
+	                     "f (a.c:1) < g < main"; or STACK_UNAVAILABLE and
+	                     why */
+	char brief
+		[1000]; /* the first of them, eight of the program's among them;
+	                     of names that are too long together the longest are
+	                     cut */
 };
 
 struct stacker {
@@ -65,6 +69,10 @@ void stacker_report(struct stacker *s, struct stack_report *reports, int n);
  * out, unless there are no others. */
 void stacker_name(const struct stack *stack, struct stack_report *out,
                   bool more);
+
+/* Add frames, or why there are none, in @room bytes: the longest names are cut until all
+ * fit.  What is cut ends in "...". */
+void stacker_add(struct text *t, const char *frames, size_t room);
 
 /* Stop; false if it hangs in names until then. */
 bool stacker_stop(struct stacker *s, uint64_t deadline_ns);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "guard/stack.h"
 #include "guard/stacker.h"
@@ -233,14 +234,15 @@ Test(stack, has_room_for_so_many_threads_that_are_at_their_answers)
 /* ---- what is told ------------------------------------------------------ */
 
 /* Functions of the program, to be found by their names. */
-#define FUNCTION(n)                                                            \
-	__attribute__((visibility("default"), noinline)) int f##n(void);       \
-	int f##n(void)                                                         \
+#define FUNCTION_NAMED(name, n)                                                \
+	__attribute__((visibility("default"), noinline)) int name(void);       \
+	int name(void)                                                         \
 	{                                                                      \
 		static volatile int number = n;                                \
                                                                                \
 		return number;                                                 \
 	}
+#define FUNCTION(n) FUNCTION_NAMED(f##n, n)
 
 FUNCTION(1)
 FUNCTION(2)
@@ -251,6 +253,22 @@ FUNCTION(6)
 FUNCTION(7)
 FUNCTION(8)
 FUNCTION(9)
+
+/* Names of 100 bytes. */
+#define REST_A "_of_a_name_that_is_as_long_as_those_that_compiler"
+#define REST_B "s_make_of_templates_and_of_namespaces_in_cplusplu"
+#define LONG(n)                                                                \
+	f##n##_of_a_name_that_is_as_long_as_those_that_compiler##s_make_of_templates_and_of_namespaces_in_cplusplu
+#define FUNCTION_LONG(n) FUNCTION_NAMED(LONG(n), 100 + n)
+
+FUNCTION_LONG(1)
+FUNCTION_LONG(2)
+FUNCTION_LONG(3)
+FUNCTION_LONG(4)
+FUNCTION_LONG(5)
+FUNCTION_LONG(6)
+FUNCTION_LONG(7)
+FUNCTION_LONG(8)
 
 /* Where a call returns to in a function. */
 static void call_from(struct stack *stack, void *function)
@@ -313,4 +331,53 @@ Test(stack, without_the_program_is_told_as_it_is)
 	call_from_libc(&stack, "qsort");
 	stacker_name(&stack, &told, false);
 	cr_assert_str_eq(told.text, "syscall < qsort");
+}
+
+Test(stack, is_told_with_eight_of_the_program_whatever_is_between)
+{
+	struct stack stack = { 0 };
+	struct stack_report told;
+
+	call_from(&stack, (void *)f1);
+	call_from_libc(&stack, "qsort");
+	call_from(&stack, (void *)f2);
+	call_from_libc(&stack, "qsort");
+	call_from_libc(&stack, "syscall");
+	call_from_nine(&stack);
+	stacker_name(&stack, &told, false);
+	cr_assert_str_eq(told.brief, "f1 < qsort < f2 < qsort < syscall < f1 < "
+	                             "f2 < f3 < f4 < f5 < f6");
+}
+
+Test(stack, is_told_with_eight_long_names)
+{
+	int (*const functions[])(void) = { LONG(1), LONG(2), LONG(3), LONG(4),
+		                           LONG(5), LONG(6), LONG(7), LONG(8) };
+	struct stack stack = { 0 };
+	struct stack_report told;
+	char wanted[1000] = "";
+	struct text t = { wanted, sizeof(wanted) };
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		call_from(&stack, (void *)functions[i]);
+		text_add(&t, "%sf%d" REST_A REST_B, i ? " < " : "", i + 1);
+	}
+	stacker_name(&stack, &told, false);
+	cr_assert_str_eq(told.brief, wanted);
+}
+
+Test(stack, is_told_in_less_room_with_the_longest_names_cut)
+{
+	char text[100] = "";
+	struct text t = { text, sizeof(text) };
+
+	stacker_add(&t,
+	            "f1 < f2_is_longer_than_its_share < f3_is_not < "
+	            "f4_is_too_long_as_well",
+	            54);
+	text_add(&t, ".");
+	cr_assert_str_eq(
+		text,
+		"f1 < f2_is_longer_t... < f3_is_not < f4_is_too_long....");
 }

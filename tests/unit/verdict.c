@@ -799,6 +799,33 @@ Test(verdict, with_the_longest_stack_nothing_is_cut_off)
 		cr_assert_str_eq(out.v.ranks[i].stack, stacks[i].text);
 }
 
+/* Names of 100 bytes, each of which gets its share. */
+Test(verdict, eight_frames_are_told_however_long_their_names_are)
+{
+	static struct stack_report stack;
+	struct text t = { stack.brief, sizeof(stack.brief) };
+	char name[101], start[16];
+	int i;
+
+	given(2);
+	joins(0, 10 * S);
+	say_all_of(&ranks[1]);
+	ranks[1].stack = &stack;
+	for (i = 0; i < 8; i++) {
+		memset(name, 'a' + i, sizeof(name) - 1);
+		name[100] = '\0';
+		text_add(&t, "%s%s", i ? " < " : "", name);
+	}
+	stalled();
+	for (i = 0; i < 8; i++) {
+		memset(start, 'a' + i, sizeof(start) - 1);
+		start[15] = '\0';
+		cr_assert_not_null(strstr(out.text, start), "%s", out.text);
+	}
+	cr_assert_not_null(strstr(out.text, "aaa... < bbb"), "%s", out.text);
+	cr_assert_str_eq(out.text + strlen(out.text) - 6, "hhh...");
+}
+
 Test(verdict, a_function_that_is_called_stack_is_no_excuse)
 {
 	static struct stack_report stack;
