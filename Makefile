@@ -121,7 +121,7 @@ with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 library_sources := \
   src/api/abort.c src/api/batch.c src/api/bucket.c src/api/collective.c src/api/comm.c \
   src/api/completion.c src/api/deadline.c src/api/dump.c src/api/generation.c \
-  src/api/group.c src/api/group_memory.c src/api/host_memory.c src/api/join.c src/api/memory.c src/api/options.c \
+  src/api/group.c src/api/group_memory.c src/api/host_memory.c src/api/join.c src/api/memory.c src/api/note.c src/api/options.c \
   src/api/redop.c src/api/reducer.c src/api/reducer_cancel.c \
   src/api/reducer_finish.c src/api/reducer_found.c \
   src/api/reducer_launch.c src/api/reducer_memory.c \

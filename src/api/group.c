@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api/comm.h"
+#include "api/note.h"
 #include "api/options.h"
 #include "base/clock.h"
 #include "base/process.h"
@@ -153,6 +154,7 @@ int cohort_group_open(const int *devices, int n,
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	rc = options_read(options, &g->options);
 	if (rc == COHORT_OK) {
+		note_environment();
 		options_own(&g->options, &g->texts);
 		rc = open_first(g, devices, n);
 	}

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "api/generation.h"
+#include "api/note.h"
 #include "api/options.h"
 #include "base/clock.h"
 #include "base/process.h"
@@ -456,8 +457,10 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 		rc = window_check("comm_join");
 	if (rc == COHORT_OK)
 		rc = options_read(options, &o);
-	if (rc == COHORT_OK)
-		rc = environment_check();
+	if (rc != COHORT_OK)
+		return rc;
+	note_environment();
+	rc = environment_check();
 	if (rc == COHORT_OK)
 		rc = id_read(id, &o, &read, &p);
 	if (rc == COHORT_OK)
