@@ -54,14 +54,14 @@ static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 	struct device_scope scope;
 	int rc;
 
-	window_memory_begin();
 	rc = comm_enter_on_device(r->comm, true, &scope);
-	if (rc == COHORT_OK) {
-		rc = native_cuda(p, "cudaMallocHost",
-		                 p->cudaMallocHost(out, bytes));
-		comm_leave_on_device(r->comm, &scope);
-	}
+	if (rc != COHORT_OK)
+		return rc;
+	/* Inside the gate, where what was left has been launched. */
+	window_memory_begin();
+	rc = native_cuda(p, "cudaMallocHost", p->cudaMallocHost(out, bytes));
 	window_memory_end();
+	comm_leave_on_device(r->comm, &scope);
 	return rc;
 }
 
@@ -73,14 +73,13 @@ static int free_pinned(struct cohort_reducer *r)
 
 	if (!r->host.memory)
 		return COHORT_OK;
-	window_memory_begin();
 	rc = comm_enter_on_device(r->comm, true, &scope);
-	if (rc == COHORT_OK) {
-		rc = native_cuda(p, "cudaFreeHost",
-		                 p->cudaFreeHost(r->host.memory));
-		comm_leave_on_device(r->comm, &scope);
-	}
+	if (rc != COHORT_OK)
+		return rc;
+	window_memory_begin();
+	rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(r->host.memory));
 	window_memory_end();
+	comm_leave_on_device(r->comm, &scope);
 	if (rc == COHORT_OK)
 		r->host.memory = NULL;
 	return rc;

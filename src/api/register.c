@@ -13,6 +13,27 @@
 #include "core/native.h"
 #include "core/window.h"
 
+/* Into the gate, and then into a memory section: inside the gate it waits for the launch
+ * of a call that was left, which waits for every section's end. */
+static int enter_to_register(struct cohort_comm *c, struct device_scope *scope)
+{
+	int rc = comm_enter_on_device(c, false, scope);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = window_memory_enter(c->clique);
+	if (rc != COHORT_OK)
+		comm_leave_on_device(c, scope);
+	return rc;
+}
+
+static void leave_registered(struct cohort_comm *c,
+                             const struct device_scope *scope)
+{
+	window_memory_end();
+	comm_leave_on_device(c, scope);
+}
+
 int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
                     void **registration)
 {
@@ -27,13 +48,11 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 		                 !memory  ? "memory is NULL"
 		                 : !bytes ? "bytes is 0"
 		                          : "registration is NULL");
-	window_memory_begin();
-	rc = comm_enter_on_device(comm, false, &scope);
+	rc = enter_to_register(comm, &scope);
 	if (rc == COHORT_OK) {
 		rc = register_add(comm, memory, bytes, &r);
-		comm_leave_on_device(comm, &scope);
+		leave_registered(comm, &scope);
 	}
-	window_memory_end();
 	if (rc == COHORT_OK)
 		*registration = r;
 	return rc;
@@ -95,13 +114,11 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	if (!bytes || !memory)
 		return error_set(COHORT_INVALID, "alloc_registered: %s",
 		                 memory ? "bytes is 0" : "memory is NULL");
-	window_memory_begin();
-	rc = comm_enter_on_device(comm, false, &scope);
+	rc = enter_to_register(comm, &scope);
 	if (rc == COHORT_OK) {
 		rc = alloc_inside(comm, bytes, &made);
-		comm_leave_on_device(comm, &scope);
+		leave_registered(comm, &scope);
 	}
-	window_memory_end();
 	if (rc == COHORT_OK)
 		*memory = made;
 	return rc;

@@ -780,6 +780,63 @@ Test(together, calls_behind_one_that_was_left_wait_for_its_launch)
 	close_ranks(2);
 }
 
+/* A memory operation of a rank's. */
+struct operation {
+	bool allocates;
+	void *memory; /* that it registers, or has allocated */
+	void *registration;
+	int rc;
+};
+
+static void *operate(void *arg)
+{
+	struct operation *o0 = arg;
+
+	if (o0->allocates)
+		o0->rc = cohort_alloc_registered(comms[0], 64, &o0->memory);
+	else
+		o0->rc = cohort_register(comms[0], o0->memory, 64,
+		                         &o0->registration);
+	return NULL;
+}
+
+/* It waits inside the gate for that launch, in which no memory section may last. */
+static void register_behind(struct operation *o0)
+{
+	int32_t a[COUNT], b[COUNT] = { 2 };
+	pthread_t thread;
+
+	leave_call(a, 0);
+	cr_assert_eq(pthread_create(&thread, NULL, operate, o0), 0);
+	while (!atomic_load(&comms[0]->gate))
+		sched_yield();
+	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
+	                                    COHORT_SUM, RANKS_SOON),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(b[0], 3);
+	pthread_join(thread, NULL);
+	cr_assert_eq(o0->rc, COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
+	atomic_store(&launches, 0);
+}
+
+Test(together, memory_is_registered_behind_a_call_that_was_left)
+{
+	struct operation one = { .allocates = false };
+	struct operation two = { .allocates = true };
+
+	options(COHORT_LAUNCH_TOGETHER);
+	/* So that the limit of a section is no way out. */
+	o.deadlines.first_ns = o.deadlines.exec_ns = RANKS_SOON;
+	open_ranks(2);
+	one.memory = sent[0];
+	register_behind(&one);
+	cr_assert_eq(cohort_deregister(comms[0], one.registration), COHORT_OK);
+	register_behind(&two);
+	cr_assert_eq(cohort_free(comms[0], two.memory), COHORT_OK);
+	close_ranks(2);
+}
+
 /* ---- many rounds ------------------------------------------------------ */
 
 #define ROUNDS 200
