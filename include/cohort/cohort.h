@@ -2081,8 +2081,9 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  * Between them keep it short, and wait for no other thread.  Calls of the library that
  * would wait for the end are refused with COHORT_STATE, and nothing has happened:
  * collectives, also in a batch, cohort_comm_split(), _join() and _close(),
- * cohort_group_open(), _run(), _respawn() and _close(), and cohort_free() of registered
- * memory after an abort.  What was not ended within 30 s is not waited for any more.
+ * cohort_group_open(), _run(), _respawn() and _close(), cohort_free() of registered
+ * memory after an abort, and what waits for the launch of a call with host memory that
+ * has timed out.  What was not ended within 30 s is not waited for any more.
  *
  * Begin blocks while a collective is being launched, which is short; if a launch hangs,
  * until its group is aborted, a minute at most.

@@ -54,9 +54,10 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	gate_await_left(comm);
+	rc = gate_await_left(comm);
 	/* Inside, and so before the native communicator is freed. */
-	rc = redop_destroy(comm, op, cause_any(comm->clique->end));
+	if (rc != COHORT_STATE)
+		rc = redop_destroy(comm, op, cause_any(comm->clique->end));
 	gate_leave(comm);
 	return rc;
 }

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/owner.h"
+#include "core/window.h"
 
 enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
 
@@ -133,6 +134,16 @@ void gate_leave(struct cohort_comm *c)
 	atomic_store_explicit(&c->gate, 0, memory_order_release);
 }
 
+/* Its launch waits for the end of this thread's section. */
+static int refuse_left(const struct cohort_comm *c)
+{
+	return error_set(COHORT_STATE,
+	                 "called between cohort_quiet_begin() and "
+	                 "cohort_quiet_end(), while ticket %llu of rank %d, a call "
+	                 "with host memory that timed out, is not launched",
+	                 (unsigned long long)c->left.ticket, c->rank);
+}
+
 int gate_await_left(struct cohort_comm *c)
 {
 	struct backoff b = BACKOFF;
@@ -140,6 +151,8 @@ int gate_await_left(struct cohort_comm *c)
 	while (atomic_load(&c->is_left)) {
 		if (clique_cause(c->clique))
 			return clique_error(c->clique);
+		if (window_is_memory())
+			return refuse_left(c);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return COHORT_OK;

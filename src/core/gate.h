@@ -33,7 +33,8 @@ bool gate_is_kept(const struct cohort_comm *comm);
 bool gate_is_taken(const struct cohort_comm *comm);
 
 /* Inside, before a native call or the next ticket: wait until a call whose caller has left
- * is launched.  COHORT_OK, or the status of a cause. */
+ * is launched.  COHORT_OK; the status of a cause; COHORT_STATE in a memory section of
+ * this thread's, whose end that launch would wait for. */
 int gate_await_left(struct cohort_comm *comm);
 
 /* COHORT_OWNER if it is bound to another thread. */

@@ -837,6 +837,45 @@ Test(together, memory_is_registered_behind_a_call_that_was_left)
 	close_ranks(2);
 }
 
+static void refuse_quietly(int rc)
+{
+	expect(rc, COHORT_STATE, "a call with host memory that timed out");
+}
+
+/* Its launch would wait for the end of the section. */
+Test(together, what_waits_for_a_call_that_was_left_is_refused_in_a_quiet_section)
+{
+	int32_t a[COUNT], b[COUNT] = { 2 };
+	void *registration, *memory;
+	int32_t factor = 1;
+	int op, other;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	ranks_must(cohort_premul_sum_create(comms[0], &factor, COHORT_I32,
+	                                    COHORT_SCALAR_HOST, &op),
+	           "premul_sum_create");
+	leave_call(a, 0);
+	ranks_must(cohort_quiet_begin(), "quiet_begin");
+	refuse_quietly(cohort_copy(comms[0], got[0], sent[0], 4, NULL));
+	refuse_quietly(cohort_send(comms[0], sent[0], 1, COHORT_I32, 1, NULL,
+	                           NULL));
+	refuse_quietly(cohort_register(comms[0], sent[0], 64, &registration));
+	refuse_quietly(cohort_alloc_registered(comms[0], 64, &memory));
+	refuse_quietly(cohort_premul_sum_create(
+		comms[0], &factor, COHORT_I32, COHORT_SCALAR_HOST, &other));
+	refuse_quietly(cohort_op_destroy(comms[0], op));
+	ranks_must(cohort_quiet_end(), "quiet_end");
+	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
+	                                    COHORT_SUM, RANKS_SOON),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(b[0], 3);
+	/* Nothing had happened. */
+	ranks_must(cohort_op_destroy(comms[0], op), "op_destroy");
+	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
+	close_ranks(2);
+}
+
 /* ---- many rounds ------------------------------------------------------ */
 
 #define ROUNDS 200
