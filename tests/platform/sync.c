@@ -593,6 +593,23 @@ Test(sync, the_first_use_loads_a_kernel_for_all_ranks)
 	                 sizeof(s.other.send[0]));
 }
 
+/* By a communicator of others: it is loaded before the first rank launches. */
+Test(sync, a_kernel_that_some_ranks_have_used_is_loaded_for_the_rest)
+{
+	struct native_clique mixed;
+	struct scene s;
+
+	open_scene(&s);
+	open_clique(&mixed, s.p, 3, 2);
+	native_must(native_sum(&mixed, 0), "ncclAllReduce");
+	/* Would wait for rank 0 for ever. */
+	native_must(native_sum(&mixed, 1), "ncclAllReduce");
+	native_must(s.p->cudaStreamSynchronize(mixed.stream[0]), "the work");
+	native_must(s.p->cudaStreamSynchronize(mixed.stream[1]), "the work");
+	cr_assert_eq(native_wrong(&mixed, 0), 0);
+	cr_assert_eq(native_wrong(&mixed, 1), 0);
+}
+
 /* ---- the setting ------------------------------------------------------ */
 
 Test(sync, without_the_mode_memory_does_not_wait)

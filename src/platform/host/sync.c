@@ -167,6 +167,17 @@ static bool are_loaded(int device, uint32_t kernels)
 	         ~atomic_load_explicit(&loaded[device], memory_order_acquire));
 }
 
+/* For all ranks: one may have loaded them for another communicator. */
+static bool are_loaded_for(const struct world *w, uint32_t kernels)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (!are_loaded(w->comms[r]->device, kernels))
+			return false;
+	return true;
+}
+
 /* The ranks of a communicator do not wait for each other's kernels here: the first
  * is not launched before the lock is free again, and all then find theirs loaded. */
 void sync_load(const struct launch *l)
@@ -175,10 +186,10 @@ void sync_load(const struct launch *l)
 	const uint32_t kernels = kernels_of(l);
 	int r;
 
-	if (are_loaded(l->comm->device, kernels))
+	if (are_loaded_for(w, kernels))
 		return;
 	pthread_mutex_lock(&loading);
-	if (!are_loaded(l->comm->device, kernels)) {
+	if (!are_loaded_for(w, kernels)) {
 		sync_wait(l->comm->device);
 		for (r = 0; r < w->n; r++)
 			atomic_fetch_or_explicit(&loaded[w->comms[r]->device],
