@@ -1403,7 +1403,8 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  * the thread must not wait for tickets of the group or submit for other ranks: if
  * the group ends meanwhile, they wait for it.  Neither call blocks.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER (also for a leave by
+ * COHORT_OK; COHORT_INVALID; COHORT_BUSY (enter: also while a call with host memory
+ * that has timed out is not launched); COHORT_OWNER (also for a leave by
  * another thread than entered); COHORT_STATE if closed, or for a leave without
  * an enter; enter: the cause, or COHORT_STALE, as the collectives do.
  */

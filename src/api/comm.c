@@ -237,6 +237,16 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 	rc = gate_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
+	/* A thread of the library's is about to launch it. */
+	if (atomic_load(&comm->is_left)) {
+		rc = error_set(COHORT_BUSY,
+		               "native_enter: ticket %llu of rank %d, a call with "
+		               "host memory that timed out, is not launched",
+		               (unsigned long long)comm->left.ticket,
+		               comm->rank);
+		gate_leave(comm);
+		return rc;
+	}
 	/* Relaxed: only the thread that stored it acts on it. */
 	atomic_store_explicit(&comm->native_user, owner_self(),
 	                      memory_order_relaxed);

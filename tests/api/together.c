@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/clique.h"
 #include "core/together.h"
@@ -843,7 +844,8 @@ static void refuse_quietly(int rc)
 }
 
 /* Its launch would wait for the end of the section. */
-Test(together, what_waits_for_a_call_that_was_left_is_refused_in_a_quiet_section)
+Test(together,
+     what_waits_for_a_call_that_was_left_is_refused_in_a_quiet_section)
 {
 	int32_t a[COUNT], b[COUNT] = { 2 };
 	void *registration, *memory;
@@ -858,12 +860,12 @@ Test(together, what_waits_for_a_call_that_was_left_is_refused_in_a_quiet_section
 	leave_call(a, 0);
 	ranks_must(cohort_quiet_begin(), "quiet_begin");
 	refuse_quietly(cohort_copy(comms[0], got[0], sent[0], 4, NULL));
-	refuse_quietly(cohort_send(comms[0], sent[0], 1, COHORT_I32, 1, NULL,
-	                           NULL));
+	refuse_quietly(
+		cohort_send(comms[0], sent[0], 1, COHORT_I32, 1, NULL, NULL));
 	refuse_quietly(cohort_register(comms[0], sent[0], 64, &registration));
 	refuse_quietly(cohort_alloc_registered(comms[0], 64, &memory));
-	refuse_quietly(cohort_premul_sum_create(
-		comms[0], &factor, COHORT_I32, COHORT_SCALAR_HOST, &other));
+	refuse_quietly(cohort_premul_sum_create(comms[0], &factor, COHORT_I32,
+	                                        COHORT_SCALAR_HOST, &other));
 	refuse_quietly(cohort_op_destroy(comms[0], op));
 	ranks_must(cohort_quiet_end(), "quiet_end");
 	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
@@ -873,6 +875,31 @@ Test(together, what_waits_for_a_call_that_was_left_is_refused_in_a_quiet_section
 	/* Nothing had happened. */
 	ranks_must(cohort_op_destroy(comms[0], op), "op_destroy");
 	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
+	close_ranks(2);
+}
+
+/* Else two threads would be in it. */
+Test(together,
+     the_native_communicator_is_busy_until_a_call_that_was_left_is_launched)
+{
+	int32_t a[COUNT], b[COUNT] = { 2 };
+	void *native = NULL;
+
+	options(COHORT_LAUNCH_TOGETHER);
+	open_ranks(2);
+	leave_call(a, 0);
+	expect(cohort_comm_native_enter(comms[0], &native), COHORT_BUSY,
+	       "native_enter: ticket 1 of rank 0");
+	cr_assert_null(native);
+	expect(cohort_comm_native_leave(comms[0]), COHORT_STATE, "not entered");
+	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
+	                                    COHORT_SUM, RANKS_SOON),
+	             COHORT_OK, "%s", cohort_last_error());
+	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
+	while (cohort_comm_native_enter(comms[0], &native) == COHORT_BUSY)
+		sched_yield();
+	cr_assert_not_null(native);
+	ranks_must(cohort_comm_native_leave(comms[0]), "native_leave");
 	close_ranks(2);
 }
 
