@@ -94,8 +94,10 @@ int cohort_dump(struct cohort_group *group, const char *directory)
 		return rc;
 	if (!directory)
 		directory = group->options.dump_directory;
-	if (!directory || !*directory)
+	if (!directory)
 		return error_set(COHORT_INVALID, "directory is NULL, and so is "
 		                                 "options->dump_directory");
+	if (!*directory)
+		return error_set(COHORT_INVALID, "directory is \"\"");
 	return dump_all(group_clique(group), directory);
 }

@@ -316,6 +316,8 @@ Test(dump, says_which_file_cannot_be_written)
 	cr_assert_eq(cohort_dump(NULL, folder), COHORT_INVALID);
 	cr_assert_eq(cohort_dump(group, "/dev/null/x"), COHORT_SYSTEM);
 	cr_assert_not_null(strstr(cohort_last_error(), "/dev/null/x"));
+	cr_assert_eq(cohort_dump(group, ""), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(), "directory is \"\""));
 	close_group();
 }
 
