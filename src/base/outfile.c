@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Temporary names that may be taken. */
@@ -58,12 +61,37 @@ void outfile_begin(struct outfile *f, int dir, const char *name, char *buffer,
 		fail(f);
 }
 
+/* That a file may not grow beyond a limit of the process is told by the result, not by a
+ * signal that would end the program. */
+static ssize_t write_some(int fd, const char *bytes, size_t n)
+{
+	const struct timespec now = { 0, 0 };
+	sigset_t limit, former, pending;
+	ssize_t written;
+	int err;
+
+	sigemptyset(&limit);
+	sigaddset(&limit, SIGXFSZ);
+	sigemptyset(&pending);
+	pthread_sigmask(SIG_BLOCK, &limit, &former);
+	sigpending(&pending);
+	written = write(fd, bytes, n);
+	err = errno;
+	/* This thread's own, unless somebody else's is there. */
+	if (written < 0 && err == EFBIG && !sigismember(&pending, SIGXFSZ))
+		while (sigtimedwait(&limit, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
+	errno = err;
+	return written;
+}
+
 static void write_all(struct outfile *f, const char *bytes, size_t n)
 {
 	ssize_t written;
 
 	while (n && !f->err) {
-		written = write(f->fd, bytes, n);
+		written = write_some(f->fd, bytes, n);
 		if (written > 0) {
 			bytes += written;
 			n -= (size_t)written;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -318,6 +319,28 @@ Test(dump, says_which_file_cannot_be_written)
 	cr_assert_not_null(strstr(cohort_last_error(), "/dev/null/x"));
 	cr_assert_eq(cohort_dump(group, ""), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(), "directory is \"\""));
+	close_group();
+}
+
+/* The process may write files of that size at the most, or is sent a signal. */
+Test(dump, that_is_too_large_is_an_error_and_no_signal)
+{
+	struct rlimit limit, few;
+	sigset_t pending;
+	int rc;
+
+	group = ranks_split(1, &o, comms);
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	few = (struct rlimit){ 100, limit.rlim_max };
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
+	rc = cohort_dump(group, folder);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cr_assert_eq(rc, COHORT_SYSTEM);
+	cr_assert_not_null(strstr(cohort_last_error(), "File too large"), "%s",
+	                   cohort_last_error());
+	sigpending(&pending);
+	cr_assert_not(sigismember(&pending, SIGXFSZ));
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	close_group();
 }
 
