@@ -154,6 +154,8 @@ Test(registered, refuses_bad_arguments_by_name_and_value)
 	       "bytes is 0");
 	expect(cohort_register(c[0], own, 10, NULL), COHORT_INVALID,
 	       "registration is NULL");
+	expect(cohort_register(c[0], own, SIZE_MAX, &out), COHORT_INVALID,
+	       "bytes is 18446744073709551615");
 	expect(cohort_alloc_registered(c[0], 0, &out), COHORT_INVALID,
 	       "bytes is 0");
 	expect(cohort_alloc_registered(c[0], 1, NULL), COHORT_INVALID,
