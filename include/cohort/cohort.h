@@ -2076,7 +2076,7 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  *
  * They are for threads outside of the library, mostly such as are no rank's.  They nest,
  * and any number of threads may be between them.  They are of the thread: end in the
- * one that began.  Groups with options.launch `ahead` are not kept from launching, nor
+ * one that began; its exit ends all.  Groups with options.launch `ahead` are not kept from launching, nor
  * are sends and receives alone.
  *
  * Between them keep it short, and wait for no other thread.  Calls of the library that

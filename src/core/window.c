@@ -8,6 +8,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "core/clique.h"
 
@@ -35,6 +36,10 @@ static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
 
 /* This thread's memory sections, and the number of its stay. */
 static _Thread_local unsigned depth, stay;
+
+/* What this thread waits for: the side, and what its count was; NULL: for nothing. */
+static _Thread_local struct side *awaited;
+static _Thread_local uint64_t awaited_from;
 
 void window_set_limit(uint64_t ns)
 {
@@ -169,6 +174,58 @@ static bool await_side(struct side *s, uint64_t let, const struct clique *q)
 	return true;
 }
 
+/* ---- threads that exit ------------------------------------------------- */
+
+static unsigned number_of(const struct side *s, uint64_t let);
+
+/* Also by cancellation, in a wait or inside a section: it neither stays nor waits any
+ * more. */
+static void thread_exits(void *unused)
+{
+	struct side *s = awaited;
+
+	(void)unused;
+	if (process_is_forked())
+		return; /* the lock may be held by a thread that is not here */
+	awaited = NULL;
+	if (s && !give_up(s, awaited_from)) {
+		const unsigned number = number_of(s, awaited_from);
+
+		pthread_mutex_lock(&lock);
+		leave_locked(s, number);
+		pthread_mutex_unlock(&lock);
+	}
+	if (depth)
+		window_give(stay);
+	depth = 0;
+}
+
+/* Constant after the first wait or section; its value in a thread is only there so that
+ * the destructor runs. */
+static pthread_key_t key;
+static bool key_is_made;
+
+static void make_key(void)
+{
+	key_is_made = pthread_key_create(&key, thread_exits) == 0;
+}
+
+/* Where that cannot be, there is the limit. */
+static void watch_this_thread(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static _Thread_local bool is_watched;
+
+	if (is_watched)
+		return;
+	is_watched = true;
+	pthread_once(&once, make_key);
+	if (key_is_made)
+		pthread_setspecific(key, &is_watched);
+}
+
+/* ---- entering ---------------------------------------------------------- */
+
 /* The number of a stay that began with a wait, from @let on. */
 static unsigned number_of(const struct side *s, uint64_t let)
 {
@@ -187,6 +244,7 @@ static unsigned enter(struct side *s, const struct clique *q)
 	uint64_t let;
 	bool inside;
 
+	watch_this_thread();
 	pthread_mutex_lock(&lock);
 	let = atomic_load_explicit(&s->let, memory_order_relaxed);
 	number = s->newest;
@@ -194,7 +252,11 @@ static unsigned enter(struct side *s, const struct clique *q)
 	pthread_mutex_unlock(&lock);
 	if (inside)
 		return number;
-	return await_side(s, let, q) ? number_of(s, let) : 0;
+	awaited_from = let;
+	awaited = s;
+	inside = await_side(s, let, q);
+	awaited = NULL;
+	return inside ? number_of(s, let) : 0;
 }
 
 /* ---- launches --------------------------------------------------------- */

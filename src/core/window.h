@@ -20,6 +20,7 @@
  *     thread that begins another memory section inside its own.
  *  D. A stay of more than WINDOW_LIMIT_NS is not counted any more once somebody waits
  *     for its end.
+ *  E. The exit of a thread ends its memory section, or its wait.
  *
  * Why nobody waits here for ever
  *

@@ -307,3 +307,66 @@ Test(window, waits_for_a_section_that_another_thread_ends)
 	window_give(0);
 	free_clique(q);
 }
+
+/* ---- threads that exit ------------------------------------------------- */
+
+static void *begin_and_exit(void *unused)
+{
+	(void)unused;
+	window_memory_begin();
+	window_memory_begin();
+	return NULL;
+}
+
+Test(window, is_not_kept_out_by_the_section_of_a_thread_that_has_exited)
+{
+	struct clique *q = make_clique();
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, begin_and_exit, NULL), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert_eq(window_sections(), 0);
+	cr_assert_eq(window_open(q), COHORT_OK);
+	window_close(q);
+	free_clique(q);
+}
+
+/* Cancelled in its wait, whether it is let in first or not. */
+static void cancel_one(bool opens)
+{
+	struct clique *q = make_clique(), *other = make_clique();
+	struct visit v = { .q = q, .opens = opens };
+
+	if (opens)
+		window_memory_begin();
+	else
+		cr_assert_eq(window_open(other), COHORT_OK);
+	cr_assert_eq(pthread_create(&v.thread, NULL, visit_main, &v), 0);
+	while (!window_waiting())
+		sched_yield();
+	cr_assert_eq(pthread_cancel(v.thread), 0);
+	cr_assert_eq(pthread_join(v.thread, NULL), 0);
+	cr_assert_not(atomic_load(&v.is_in));
+	cr_assert_eq(window_waiting(), 0);
+	if (opens)
+		window_memory_end();
+	else
+		window_close(other);
+	/* Nobody is left inside. */
+	cr_assert_eq(window_open(other), COHORT_OK);
+	window_close(other);
+	window_memory_begin();
+	window_memory_end();
+	free_clique(q);
+	free_clique(other);
+}
+
+Test(window, that_waits_goes_with_its_thread)
+{
+	cancel_one(true);
+}
+
+Test(window, a_section_that_waits_goes_with_its_thread)
+{
+	cancel_one(false);
+}
