@@ -49,10 +49,11 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 		                 : !bytes ? "bytes is 0"
 		                          : "registration is NULL");
 	if (bytes > UINTPTR_MAX - (uintptr_t)memory)
-		return error_set(COHORT_INVALID,
-		                 "register: bytes is %zu, of memory at %p: there are "
-		                 "no such addresses",
-		                 bytes, memory);
+		return error_set(
+			COHORT_INVALID,
+			"register: bytes is %zu, of memory at %p: there are "
+			"no such addresses",
+			bytes, memory);
 	rc = enter_to_register(comm, &scope);
 	if (rc == COHORT_OK) {
 		rc = register_add(comm, memory, bytes, &r);

@@ -137,11 +137,12 @@ void gate_leave(struct cohort_comm *c)
 /* Its launch waits for the end of this thread's section. */
 static int refuse_left(const struct cohort_comm *c)
 {
-	return error_set(COHORT_STATE,
-	                 "called between cohort_quiet_begin() and "
-	                 "cohort_quiet_end(), while ticket %llu of rank %d, a call "
-	                 "with host memory that timed out, is not launched",
-	                 (unsigned long long)c->left.ticket, c->rank);
+	return error_set(
+		COHORT_STATE,
+		"called between cohort_quiet_begin() and "
+		"cohort_quiet_end(), while ticket %llu of rank %d, a call "
+		"with host memory that timed out, is not launched",
+		(unsigned long long)c->left.ticket, c->rank);
 }
 
 int gate_await_left(struct cohort_comm *c)
