@@ -73,18 +73,30 @@ static void ask(struct prober *p, const char *function)
 	atomic_store(&p->since_ns, clock_now());
 }
 
+/* Each device answers for itself.  One that is lost says so when it is asked. */
+static void go_to(struct prober *p, const struct cohort_comm *c)
+{
+	const struct platform *platform = p->clique->platform;
+
+	if (p->has_begun)
+		platform->cudaSetDevice(c->device);
+	else
+		native_thread(platform, c->device);
+	p->has_begun = true;
+}
+
 /* Ask about one rank, unless the clique has ended: then its communicator is no
  * longer to be touched. */
 static void probe_rank(struct prober *p, struct cohort_comm *c)
 {
 	struct clique *q = p->clique;
 
-	ask(p, "ncclCommGetAsyncError");
+	ask(p, "cudaSetDevice");
 	/* seq_cst, see cause.h: in first, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_any(q->end)) {
-		/* Each device answers for itself; one that is lost says so below. */
-		q->platform->cudaSetDevice(c->device);
+		go_to(p, c);
+		ask(p, "ncclCommGetAsyncError");
 		ask_nccl(c);
 		ask(p, "cudaEventQuery");
 		ask_device(c);
@@ -119,13 +131,14 @@ static bool any_is_late(const struct prober *p)
 	return any;
 }
 
+/* Every native call, also its first, is one of probe_rank()'s: prober_stop() waits for
+ * the others of this thread without a deadline. */
 static void *prober_main(void *arg)
 {
 	struct prober *p = arg;
 	struct clique *q = p->clique;
 	int r;
 
-	native_thread(q->platform, q->comms->device);
 	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
 		clock_await(&p->wake, clock_deadline(LOOK_NS));
 		if (!any_is_late(p))

@@ -22,6 +22,7 @@ struct prober {
 
 	sem_t wake;
 	atomic_bool stop;
+	bool has_begun; /* the thread, to make native calls; its own */
 
 	/* Atomic; since when a question is not answered, 0: none is open; and the
 	 * native function that was asked last.  Written in the order: function,

@@ -212,6 +212,37 @@ Test(stuck, the_prober_at_the_device)
 	stuck_let_go();
 }
 
+/* Its first native call, before any question. */
+Test(stuck, the_prober_at_its_start)
+{
+	stuck_at("cudaSetDevice", 0);
+	group = ranks_ahead(2, &o, comms);
+	ranks_sum(comms[0], &values[0]);
+	stuck_await();
+	ranks_sum(comms[1], &values[1]);
+	close_says("; the prober is inside cudaSetDevice of rank 0");
+	stuck_let_go();
+}
+
+Test(stuck, the_prober_at_the_next_device)
+{
+	const struct cohort_verdict *v;
+	uint64_t t;
+
+	stuck_at("cudaSetDevice", 1);
+	group = ranks_ahead(2, &o, comms);
+	t = ranks_sum(comms[0], &values[0]);
+	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
+	cr_assert_eq(v->rank, 1);
+	cr_assert_not_null(strstr(v->text,
+	                          "the prober of group \"dp\" has been inside "
+	                          "cudaSetDevice of rank 1 for "));
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_says("; the prober is inside cudaSetDevice of rank 1");
+	stuck_let_go();
+}
+
 Test(stuck, an_asynchronous_error_is_the_end)
 {
 	struct cohort_cause cause;

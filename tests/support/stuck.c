@@ -2,6 +2,7 @@
 
 #include "support/stuck.h"
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -124,6 +125,23 @@ static cudaError_t event_query(cudaEvent_t event)
 	return error;
 }
 
+static bool is_prober(void)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	return strstr(name, "/probe");
+}
+
+static cudaError_t set_device(int device)
+{
+	bool stayed = is_prober() && stay_at("cudaSetDevice", device);
+	cudaError_t error = real->cudaSetDevice(device);
+
+	leave(stayed, ncclSuccess);
+	return error;
+}
+
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
 	bool stayed = stay("ncclCommAbort", comm);
@@ -203,6 +221,7 @@ void stuck_install(void)
 	table.ncclCommGetAsyncError = get_async_error;
 	table.ncclCommAbort = comm_abort;
 	table.cudaEventQuery = event_query;
+	table.cudaSetDevice = set_device;
 	install_counted();
 	platform_override(&table);
 }

@@ -18,7 +18,8 @@ void stuck_install(void);
  * "ncclGroupEnd", "ncclCommAbort", "ncclCommGetAsyncError" or "cudaEventQuery") for
  * @rank's communicator (-1: for any, or none) is stuck before it does anything; or of
  * a CUDA function that makes or frees what a rank has, "cudaMemsetAsync" or
- * "cudaStreamSynchronize", with device @rank current. */
+ * "cudaStreamSynchronize", with device @rank current; or of "cudaSetDevice" of device
+ * @rank, by a prober's thread. */
 void stuck_at(const char *function, int rank);
 
 /* Wait until it is. */
