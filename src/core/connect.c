@@ -119,6 +119,14 @@ static void end_section(struct connection *c)
 	window_give(atomic_exchange(&c->section, 0));
 }
 
+/* Before each step: if the caller has left meanwhile, it has given the section back, and
+ * the thread goes on in another, which nobody gives back but the thread. */
+static void keep_section(struct connection *c)
+{
+	if (!atomic_load(&c->section))
+		begin_section(c);
+}
+
 /* Abort what is open, all together. */
 static void abort_all(const struct platform *p, const struct connected *made,
                       int n)
@@ -183,9 +191,11 @@ static void take_back(struct connection *c)
 	at(c, NULL, -1);
 	for (i = 0; i < c->n; i++)
 		c->made[i].native = c->native[i];
+	keep_section(c);
 	if (!hand_over(c))
 		abort_all(c->platform, c->made, c->n);
 	for (i = 0; i < c->n; i++) {
+		keep_section(c);
 		at(c, "cudaFree", i);
 		give_back(c->platform, c->devices[i], &c->made[i]);
 	}
@@ -373,7 +383,7 @@ static int init(struct connection *c)
 /* ---- what a rank needs of its device ---------------------------------- */
 
 #define CALL(function, arguments)                                              \
-	(at(c, #function, i),                                                  \
+	(keep_section(c), at(c, #function, i),                                 \
 	 native_cuda(c->platform, #function, c->platform->function arguments))
 
 static int make_words(struct connection *c, int i)
@@ -503,9 +513,8 @@ static void *connect_main(void *arg)
 	if (!left)
 		return NULL;
 	if (c->status == COHORT_OK) {
-		window_memory_begin();
 		take_back(c);
-		window_memory_end();
+		end_section(c);
 	}
 	connection_free(c);
 	return NULL;

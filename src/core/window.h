@@ -47,9 +47,11 @@
  *    newcomer waits behind a window that waits for the first.  A program's quiet section
  *    refuses the calls that wait for the library's threads.
  *  - An init whose ranks are all of this process is one section, of its helper thread;
- *    whoever abandons that gives the section back.  An init together with other
- *    processes waits for them, and they may wait for a collective with this one: only
- *    what comes behind the native init is a section.  So it is with a split.
+ *    whoever abandons that gives the section back.  A thread that comes back from the
+ *    call that it was abandoned in begins another section for what it still makes or
+ *    takes back.  An init together with other processes waits for them, and they may
+ *    wait for a collective with this one: only what comes behind the native init is a
+ *    section.  So it is with a split.
  *  - A thread that aborts a clique raises the flags outside of any section, and begins
  *    one only to free.
  *

@@ -10,17 +10,22 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/clique.h"
 #include "core/window.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 
 #define RANKS 2
+
+/* An init that takes longer is given up. */
+#define LATE UINT64_C(400000000)
 
 /* ---- a table that looks ----------------------------------------------- */
 
@@ -46,6 +51,22 @@ static _Atomic(const char *) unguarded; /* one that was outside */
 /* Flags are raised outside of a section, and the end of that group frees. */
 static _Thread_local bool frees;
 
+/* The function whose next call is held, once it was looked at; NULL: none. */
+static const char *_Atomic held;
+static sem_t is_held, go_on;
+
+static void hold(const char *name)
+{
+	const char *which = atomic_load(&held);
+
+	if (!which || strcmp(name, which) != 0 ||
+	    !atomic_compare_exchange_strong(&held, &which, NULL))
+		return;
+	sem_post(&is_held);
+	while (sem_wait(&go_on))
+		continue;
+}
+
 static void look(const char *name)
 {
 	size_t i;
@@ -60,10 +81,11 @@ static void look(const char *name)
 	for (i = 0; i < GUARDED; i++) {
 		if (strcmp(name, guarded[i]) != 0)
 			continue;
-		atomic_fetch_add(&calls[i], 1);
 		if (!window_sections())
 			atomic_store(&unguarded, guarded[i]);
+		atomic_fetch_add(&calls[i], 1);
 	}
+	hold(name);
 }
 
 static unsigned long called(const char *name)
@@ -224,6 +246,40 @@ Test(window, an_aborted_group_is_freed_in_a_section)
 	cr_assert_gt(called("cudaFree"), 0);
 	check_guarded();
 	cr_assert_eq(window_sections(), 0);
+}
+
+/* An init that comes to @function in time, and goes on only once its caller has left. */
+static void open_late(const char *function)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	sem_init(&is_held, 0, 0);
+	sem_init(&go_on, 0, 0);
+	atomic_store(&held, function);
+	cohort_group_options_init(&o);
+	o.platform = place_platform();
+	o.deadlines.init_ns = LATE;
+	cr_assert_eq(cohort_group_open(NULL, RANKS, &o, &group),
+	             COHORT_INIT_TIMEOUT);
+	cr_assert(clock_await(&is_held, clock_deadline(RANKS_SOON)));
+	sem_post(&go_on);
+	/* What it takes back last, of each rank. */
+	while (called("cudaFreeHost") < RANKS)
+		sched_yield();
+	check_guarded();
+	while (window_sections())
+		sched_yield();
+}
+
+Test(window, an_init_that_was_given_up_goes_on_in_a_section)
+{
+	open_late("ncclCommInitAll");
+}
+
+Test(window, a_rank_whose_init_was_given_up_is_made_and_taken_back_in_a_section)
+{
+	open_late("cudaHostAlloc");
 }
 
 /* By rank. */
