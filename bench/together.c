@@ -4,9 +4,11 @@
  * What it costs that ranks launch together: a call and a wait for it in a group of
  * each kind, by turns, in one run on the same threads
  *
- * The ranks call in step, or the last one comes some time later each time.  What is shown
- * is the median time of one call and its wait on rank 0, from when it calls, and the
- * median, 5th and 95th percentile of the ratios within a round.
+ * The ranks call in step, or the last one comes some time later each time: lateness is
+ * measured here and nowhere else.  (`cohort bench --launch` has every collective and
+ * size, with ranks in step.)  What is shown is the median time of one call and its wait
+ * on rank 0, from when it calls, and the median, 5th and 95th percentile of the ratios
+ * within a round.
  *
  *	build/release/bench/together [--rounds N] [--bytes N] [--platform host|gpu]
  */

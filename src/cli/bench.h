@@ -60,6 +60,7 @@ struct bench_options {
 	const struct collective *collective; /* NULL: all */
 	int ranks;                           /* 0: not given */
 	int platform;                        /* enum cohort_platform */
+	int launch;                          /* enum cohort_launch */
 	int type;                            /* -1: all */
 	int op;                              /* likewise */
 	int root;
@@ -125,6 +126,7 @@ struct bench_plan {
 	bool needs_two;   /* buffers per rank */
 	bool needs_plain; /* memory for calls with host memory */
 	int platform;     /* that it ran on */
+	int launch;       /* how ranks launched; by rank 0's thread */
 	int cores;
 };
 

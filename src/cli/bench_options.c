@@ -35,6 +35,7 @@ enum {
 	OPTION_ROUNDS,
 	OPTION_SIZES,
 	OPTION_PLATFORM,
+	OPTION_LAUNCH,
 	OPTION_NO_PIN,
 	OPTION_JSON,
 	OPTION_PLOT,
@@ -72,6 +73,7 @@ static const struct option long_options[] = {
 	{ "rounds", required_argument, NULL, OPTION_ROUNDS },
 	{ "sizes", required_argument, NULL, OPTION_SIZES },
 	{ "platform", required_argument, NULL, OPTION_PLATFORM },
+	{ "launch", required_argument, NULL, OPTION_LAUNCH },
 	{ "no-pin", no_argument, NULL, OPTION_NO_PIN },
 	{ "json", no_argument, NULL, OPTION_JSON },
 	{ "plot", required_argument, NULL, OPTION_PLOT },
@@ -330,6 +332,8 @@ static int parse_long(int c, char **argv, struct reader *reader)
 		return parse_sizes(reader);
 	case OPTION_PLATFORM:
 		return cli_platform("bench", optarg, &o->platform);
+	case OPTION_LAUNCH:
+		return cli_launch("bench", optarg, &o->launch);
 	case OPTION_NO_PIN:
 		o->pin = false;
 		break;

@@ -90,12 +90,12 @@ static void print_head(const struct bench_plan *plan)
 {
 	const struct bench_options *o = plan->options;
 
-	printf("# cohort %s, %s platform, %d rank%s on %d core%s%s, %llu "
-	       "rounds\n",
+	printf("# cohort %s, %s platform, %d rank%s on %d core%s%s, ranks "
+	       "launch %s, %llu rounds\n",
 	       cohort_version(), cli_platform_name(plan->platform), o->ranks,
 	       o->ranks == 1 ? "" : "s", plan->cores,
 	       plan->cores == 1 ? "" : "s", o->pin ? " (pinned)" : "",
-	       (unsigned long long)o->rounds);
+	       cli_launch_name(plan->launch), (unsigned long long)o->rounds);
 	printf("# times in us: median, 5th and 95th percentile of the rounds; "
 	       "bandwidths in GB/s\n");
 }

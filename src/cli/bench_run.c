@@ -288,6 +288,8 @@ static int worker(struct cohort_comm *comm, void *user)
 	struct bench *b = user;
 	struct lane *lane = b->lanes[cohort_comm_rank(comm)];
 
+	if (!cohort_comm_rank(comm))
+		b->plan->launch = cohort_comm_launch(comm);
 	/* The others may wait for this one: no time to give anything back. */
 	if (!lane_open(lane, comm) || !lane_learn(lane) || !run_rounds(lane))
 		return -1;
@@ -342,6 +344,7 @@ static int open_group(struct bench *b)
 	cohort_group_options_init(&options);
 	options.name = "bench";
 	options.platform = b->plan->options->platform;
+	options.launch = b->plan->options->launch;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
 	options.stack_signal = CLI_STACK_SIGNAL;
 	if (cohort_group_open(NULL, b->ranks, &options, &b->group) !=

@@ -97,3 +97,26 @@ int cli_platform(const char *command, const char *text, int *platform_out)
 	cli_complain(command, "--platform: '%s' is neither gpu nor host", text);
 	return CLI_USAGE;
 }
+
+const char *cli_launch_name(int launch)
+{
+	return launch == COHORT_LAUNCH_TOGETHER ? "together"
+	       : launch == COHORT_LAUNCH_AHEAD  ? "ahead"
+	                                        : NULL;
+}
+
+int cli_launch(const char *command, const char *text, int *launch_out)
+{
+	static const int kinds[] = { COHORT_LAUNCH_TOGETHER,
+		                     COHORT_LAUNCH_AHEAD };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!strcmp(text, cli_launch_name(kinds[i]))) {
+			*launch_out = kinds[i];
+			return CLI_OK;
+		}
+	}
+	cli_complain(command, "--launch: '%s' is neither together nor ahead",
+	             text);
+	return CLI_USAGE;
+}

@@ -60,4 +60,10 @@ const char *cli_platform_name(int platform);
  * that names @text. */
 int cli_platform(const char *command, const char *text, int *platform_out);
 
+/* "together" or "ahead"; of anything else NULL. */
+const char *cli_launch_name(int launch);
+
+/* The other way round, what --launch says: as cli_platform(). */
+int cli_launch(const char *command, const char *text, int *launch_out);
+
 #endif

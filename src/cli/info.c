@@ -75,14 +75,6 @@ static void write_text(struct json *json, const char *name, const char *text)
 		json_null(json, name);
 }
 
-/* NULL: there is none. */
-static const char *launch_name(int launch)
-{
-	return launch == COHORT_LAUNCH_TOGETHER ? "together"
-	       : launch == COHORT_LAUNCH_AHEAD  ? "ahead"
-	                                        : NULL;
-}
-
 static void write_platform(struct json *json,
                            const struct cohort_platform_info *info)
 {
@@ -98,7 +90,7 @@ static void write_platform(struct json *json,
 	write_text(json, "nccl_file", info->nccl_file);
 	write_text(json, "runtime_file", info->runtime_file);
 	json_bool(json, "drop_in", info->is_drop_in);
-	write_text(json, "launch", launch_name(info->launch));
+	write_text(json, "launch", cli_launch_name(info->launch));
 	json_string(json, "notes", info->notes);
 	json_close(json, '}');
 }
@@ -181,8 +173,9 @@ static void print_platform(const struct cohort_platform_info *info)
 		printf("%d device%s", info->devices,
 		       info->devices == 1 ? "" : "s");
 		print_versions(info);
-		if (launch_name(info->launch))
-			printf(", ranks launch %s", launch_name(info->launch));
+		if (cli_launch_name(info->launch))
+			printf(", ranks launch %s",
+			       cli_launch_name(info->launch));
 		putchar('\n');
 	}
 	print_libraries(info);

@@ -204,6 +204,7 @@ refuses "-c: '2'" bench all -c 2
 refuses "-r: '-1'" bench all -r -1
 refuses '-r: 2: there are ranks 0 to 1' bench all -g 2 -r 2
 refuses "--platform: 'cpu'" bench all --platform cpu
+refuses "--launch: 'late' is neither together nor ahead" bench all --launch late
 
 refuses 'no program' run
 refuses 'no program' run -n 2 --strict --
@@ -282,6 +283,27 @@ for ranks in 1 2 8; do
 	# With host memory 8 collectives, that are not queued.
 	lines $((2 * 5 * 3 * 9 + 2 * 3 * 2 * 8))
 done
+
+# As the environment says, or the option, which comes first.
+what='cohort bench --launch'
+run 0 bench --help
+grep -q -e '--launch L  *together or ahead' "$dir/out" || fail "$what: not in the help"
+for launch in together ahead; do
+	# shellcheck disable=SC2086
+	run 0 bench all_reduce -g 2 --sizes 4 $quick --launch $launch
+	quiet "$what"
+	grep -q "^# cohort .*, ranks launch $launch, " "$dir/out" ||
+		fail "$what $launch: not told in the table"
+done
+COHORT_LAUNCH=together
+export COHORT_LAUNCH
+# shellcheck disable=SC2086
+run 0 bench all_reduce -g 2 --sizes 4 $quick
+grep -q 'ranks launch together, ' "$dir/out" || fail "$what: not COHORT_LAUNCH"
+# shellcheck disable=SC2086
+run 0 bench all_reduce -g 2 --sizes 4 $quick --launch ahead
+grep -q 'ranks launch ahead, ' "$dir/out" || fail "$what: COHORT_LAUNCH goes first"
+unset COHORT_LAUNCH
 
 what='cohort bench --json'
 # shellcheck disable=SC2086
