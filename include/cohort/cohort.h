@@ -722,7 +722,9 @@ struct cohort_group_options {
  * With COHORT_LAUNCH_TOGETHER nothing of a collective, a list of tensors, or a batch
  * that has collectives is launched before all ranks of this process have called it:
  *
- *  - A program may allocate, free, copy and load kernels between its collectives.
+ *  - A program may allocate, free, copy and load kernels between its collectives, in
+ *    the thread that calls for that device.  For other threads see "Several threads for
+ *    a device" below.
  *  - Of a collective that some rank never called nothing was launched.  Its outputs are
  *    untouched, its buffers are free as soon as the call has answered with the cause,
  *    and an abort has no kernel of it to end.
@@ -752,6 +754,22 @@ struct cohort_group_options {
  * COHORT_TIMED_OUT, and nothing of it was launched; a thread of the library launches it
  * once all have called.  If that thread cannot be started, the call waits for the others
  * as if it had no timeout.
+ *
+ * Several threads for a device.  While a thread calls for a rank it does nothing else.
+ * But another thread may be at work on that rank's device: for a rank of another group,
+ * or for none.  If its operation begins between the first and the last rank's launch of
+ * the collective, it waits for the kernel of the first and may hold the launch of the
+ * last on its device meanwhile: a deadlock.  The library keeps its own operations out of
+ * that time (above), but not those of the program, be it in the thread of a rank, and
+ * not cohort_copy() and cohort_group_copy() of pageable memory.  Such a copy may wait
+ * for all that is queued before it, say for a receive whose sender is to call a
+ * collective first, so that it must not keep collectives from being launched.  In a
+ * program with several groups or threads at a device, therefore,
+ *
+ *  - put memory operations between cohort_quiet_begin() and cohort_quiet_end(), in
+ *    threads of ranks, too;
+ *  - copy pinned memory, or wait for what is queued before (cohort_synchronize(), or
+ *    cudaStreamSynchronize() of the stream), and then copy between these two.
  *
  * With COHORT_LAUNCH_AHEAD each rank launches at once, so that a thread may run ahead of
  * the others and call for several ranks in turn.  On GPUs such a program must make no
@@ -2074,14 +2092,16 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  *	cudaFree(old);
  *	cohort_quiet_end();
  *
- * They are for threads outside of the library, mostly such as are no rank's.  They nest,
- * and any number of threads may be between them.  They are of the thread: end in the
- * one that began; its exit ends all.  Groups with options.launch `ahead` are not kept from launching, nor
- * are sends and receives alone.
+ * They are for threads that are no rank's, and for those of ranks where several groups
+ * work on a device (see "Launching together").  They nest, and any number of threads may
+ * be between them.  They are of the thread: end in the one that began; its exit ends
+ * all.  Groups with options.launch `ahead` are not kept from launching, nor are sends and
+ * receives alone.
  *
- * Between them keep it short, and wait for no other thread.  Calls of the library that
- * would wait for the end are refused with COHORT_STATE, and nothing has happened:
- * collectives, also in a batch, cohort_comm_split(), _join() and _close(),
+ * Between them keep it short, and wait for no other thread, nor for work of a device that
+ * does: before a copy of pageable memory wait for what its stream has to do.  Calls of
+ * the library that would wait for the end are refused with COHORT_STATE, and nothing has
+ * happened: collectives, also in a batch, cohort_comm_split(), _join() and _close(),
  * cohort_group_open(), _run(), _respawn() and _close(), cohort_free() of registered
  * memory after an abort, and what waits for the launch of a call with host memory that
  * has timed out.  What was not ended within 30 s is not waited for any more.
@@ -2135,7 +2155,8 @@ COHORT_API int cohort_deregister(struct cohort_comm *comm, void *registration);
  *
  * cudaMemcpyAsync() with the direction found from the pointers, then a ticket
  * that is not handed out but that cohort_synchronize() waits for.  Pageable
- * host memory may make it block as CUDA says.  Results as for the collectives,
+ * host memory may make it block as CUDA says, and in a program with several groups
+ * wants a quiet section (see "Launching together").  Results as for the collectives,
  * except that peers are not involved: of COHORT_CUDA and COHORT_NO_MEMORY nothing was
  * copied and the group goes on, unless only the ticket has failed, behind the copy.
  */

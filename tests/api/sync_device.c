@@ -13,10 +13,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/window.h"
 #include "support/native.h"
 #include "support/ranks.h"
 
@@ -349,4 +351,275 @@ OPERATIONS(TOGETHER)
 Test(sync_device, growing_host_memory_is_none_where_ranks_launch_together)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_nothing, true);
+}
+
+/* ---- two groups on the same devices ----------------------------------- */
+
+/*
+ * Group a's rank 0 has launched, and as its rank 1 is about to, a thread of group b's
+ * does something on rank 1's device
+ */
+struct beside {
+	void (*operation)(struct beside *b);
+	bool is_quiet;
+	struct cohort_group *groups[2];
+	struct cohort_comm *a[2], *b[2];
+	void *memory, *stream; /* of rank 1's device */
+	char pageable[SMALL];
+};
+
+static struct beside *beside;
+static const struct platform *real;
+
+/* Whether launches are of interest, and the first was made. */
+static atomic_bool is_armed, has_launched;
+
+/* The thread that is about to do the operation; 0: none yet. */
+static atomic_int operating;
+
+/* Wait until a thread waits, for longer than for a lock. */
+static void await_wait(const atomic_int *thread)
+{
+	int i;
+
+	while (!atomic_load(thread))
+		sched_yield();
+	for (i = 0; i < 20; i++) {
+		native_await_sleep(atomic_load(thread));
+		usleep(1000);
+	}
+}
+
+/* The operation holds device 1's launches, or waits to begin. */
+static void await_operation(void)
+{
+	if (!beside->is_quiet)
+		await_wait(&operating);
+	while (beside->is_quiet && !window_waiting())
+		sched_yield();
+}
+
+static ncclResult_t launch_in_turn(const void *send, void *recv, size_t count,
+                                   ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t comm, cudaStream_t stream)
+{
+	ncclResult_t result;
+	int rank;
+
+	real->ncclCommUserRank(comm, &rank);
+	if (atomic_load(&is_armed) && rank == 1)
+		await_operation();
+	result = real->ncclAllReduce(send, recv, count, type, op, comm, stream);
+	if (atomic_load(&is_armed) && rank == 0)
+		atomic_store(&has_launched, true);
+	return result;
+}
+
+static void beside_copy(struct beside *b)
+{
+	ranks_must(cohort_copy(b->b[1], b->memory, b->pageable, SMALL,
+	                       b->stream),
+	           "copy");
+}
+
+static void beside_malloc(struct beside *b)
+{
+	void *memory;
+
+	(void)b;
+	native_must(real->cudaMalloc(&memory, SMALL), "cudaMalloc");
+}
+
+static void *operate(void *unused)
+{
+	(void)unused;
+	native_must(real->cudaSetDevice(1), "cudaSetDevice");
+	while (!atomic_load(&has_launched))
+		sched_yield();
+	if (beside->is_quiet)
+		ranks_must(cohort_quiet_begin(), "begin");
+	atomic_store(&operating, gettid());
+	beside->operation(beside);
+	if (beside->is_quiet)
+		ranks_must(cohort_quiet_end(), "end");
+	return NULL;
+}
+
+static void *sum_once(void *comm)
+{
+	int32_t value = 1;
+	int rc = ranks_sum_wait(comm, &value);
+
+	return (void *)(intptr_t)rc;
+}
+
+/* What the two answer. */
+static void sum_both(struct cohort_comm *comms[2], int rc[2])
+{
+	pthread_t threads[2];
+	void *answer;
+	int r;
+
+	for (r = 0; r < 2; r++)
+		native_must(pthread_create(&threads[r], NULL, sum_once,
+		                           comms[r]),
+		            "thread");
+	for (r = 0; r < 2; r++) {
+		pthread_join(threads[r], &answer);
+		rc[r] = (int)(intptr_t)answer;
+	}
+}
+
+static void open_beside(void)
+{
+	static struct platform table;
+	struct cohort_group_options o;
+
+	place_need_host("devices that always wait for each other");
+	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	real = native_open(2);
+	table = *real;
+	table.ncclAllReduce = launch_in_turn;
+	platform_override(&table);
+	cohort_group_options_init(&o);
+	o.launch = COHORT_LAUNCH_TOGETHER;
+	o.deadlines.exec_ns = beside->is_quiet ? RANKS_SOON : 4 * DEADLINE;
+	beside->groups[0] = ranks_split(2, &o, beside->a);
+	beside->groups[1] = ranks_split(2, &o, beside->b);
+	beside->stream = cohort_comm_stream(beside->b[1]);
+	ranks_must(cohort_alloc(beside->b[1], SMALL, &beside->memory), "alloc");
+}
+
+/* @expected: what the collective answers that was called meanwhile. */
+static void run_beside(struct beside *b, int expected)
+{
+	pthread_t thread;
+	int r, rc[2];
+
+	beside = b;
+	open_beside();
+	sum_both(b->a, rc); /* its kernel is loaded */
+	atomic_store(&is_armed, true);
+	native_must(pthread_create(&thread, NULL, operate, NULL), "thread");
+	sum_both(b->a, rc);
+	pthread_join(thread, NULL);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(rc[r], expected, "rank %d: %s", r,
+		             cohort_status_text(rc[r]));
+	ranks_must(cohort_synchronize(b->b[1], RANKS_SOON), "synchronize");
+	ranks_must(cohort_free(b->b[1], b->memory), "free");
+	for (r = 0; r < 2; r++)
+		ranks_must(cohort_group_close(b->groups[r]), "close");
+}
+
+/* As the header says. */
+#define BESIDE(what)                                                           \
+	Test(sync_device, what##_of_another_group_is_a_deadlock)               \
+	{                                                                      \
+		run_beside(&(struct beside){ .operation = beside_##what },     \
+		           COHORT_STALLED);                                    \
+	}                                                                      \
+	Test(sync_device, what##_of_another_group_is_none_in_a_quiet_section)  \
+	{                                                                      \
+		run_beside(&(struct beside){ .operation = beside_##what,       \
+		                             .is_quiet = true },               \
+		           COHORT_OK);                                         \
+	}
+BESIDE(copy)
+BESIDE(malloc)
+
+/*
+ * Why cohort_copy() takes no memory section by itself
+ *
+ * A copy on device 0 waits for a receive before it, whose sender, on device 1, first
+ * makes a collective with device 2.  While a section lasted, that would not be launched.
+ */
+struct chain {
+	struct cohort_group *groups[2];
+	struct cohort_comm *pair[2], *others[2];
+	atomic_int copying; /* the thread; 0: none yet */
+	void *memory;       /* of device 0 */
+};
+
+static void *receive_and_copy(void *user)
+{
+	struct chain *c = user;
+	void *stream = cohort_comm_stream(c->pair[0]);
+	int32_t value = 0;
+
+	ranks_must(cohort_recv(c->pair[0], c->memory, 1, COHORT_I32, 1, stream,
+	                       NULL),
+	           "recv");
+	atomic_store(&c->copying, gettid());
+	ranks_must(cohort_copy(c->pair[0], &value, c->memory, sizeof(value),
+	                       stream),
+	           "copy");
+	ranks_must(cohort_synchronize(c->pair[0], RANKS_SOON), "receive");
+	return (void *)(intptr_t)value;
+}
+
+static void open_chain(struct chain *c)
+{
+	const int devices[] = { 1, 2 };
+	struct cohort_group_options o;
+
+	place_need_host("devices that always wait for each other");
+	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	native_open(3);
+	cohort_group_options_init(&o);
+	o.launch = COHORT_LAUNCH_TOGETHER;
+	/* Before a window that waits goes on all the same. */
+	o.deadlines.first_ns = WINDOW_LIMIT_NS / 3;
+	o.deadlines.join_ns = o.deadlines.exec_ns = WINDOW_LIMIT_NS / 3;
+	c->groups[0] = ranks_split(2, &o, c->pair);
+	o.platform = place_platform();
+	ranks_must(cohort_group_open(devices, 2, &o, &c->groups[1]), "open");
+	ranks_must(cohort_group_split(c->groups[1], c->others), "split");
+	ranks_must(cohort_alloc(c->pair[0], sizeof(int32_t), &c->memory),
+	           "alloc");
+}
+
+/* Both kernels are loaded. */
+static void warm_chain(struct chain *c)
+{
+	pthread_t thread;
+	int32_t value = 1;
+	void *copied;
+	int rc[2];
+
+	sum_both(c->others, rc);
+	ranks_must(rc[0], "warm up");
+	native_must(pthread_create(&thread, NULL, receive_and_copy, c),
+	            "thread");
+	ranks_must(cohort_send(c->pair[1], &value, 1, COHORT_I32, 0,
+	                       cohort_comm_stream(c->pair[1]), NULL),
+	           "send");
+	pthread_join(thread, &copied);
+	atomic_store(&c->copying, 0);
+}
+
+Test(sync_device, a_copy_behind_a_receive_keeps_no_collective_from_launching)
+{
+	struct chain c = { .copying = 0 };
+	int32_t value = 7;
+	pthread_t thread;
+	void *copied;
+	int r, rc[2];
+
+	open_chain(&c);
+	warm_chain(&c);
+	native_must(pthread_create(&thread, NULL, receive_and_copy, &c),
+	            "thread");
+	await_wait(&c.copying);
+	sum_both(c.others, rc);
+	for (r = 0; r < 2; r++)
+		ranks_must(rc[r], "the collective");
+	ranks_must(cohort_send(c.pair[1], &value, 1, COHORT_I32, 0,
+	                       cohort_comm_stream(c.pair[1]), NULL),
+	           "send");
+	pthread_join(thread, &copied);
+	cr_assert_eq((intptr_t)copied, 7);
+	ranks_must(cohort_free(c.pair[0], c.memory), "free");
+	for (r = 0; r < 2; r++)
+		ranks_must(cohort_group_close(c.groups[r]), "close");
 }
