@@ -741,14 +741,19 @@ struct cohort_group_options {
  *    rank, or COHORT_LAUNCH_AHEAD.  The verdict on such a thread says so.
  *
  * Not covered are sends and receives, alone or in batches without collectives: they are
- * launched at once.  Ranks of other processes are not waited for.  A call that is
- * captured into a graph launches nothing and waits for nobody; there all ranks must
- * capture (COHORT_MISMATCH).
+ * launched at once.  So one with host memory that makes its staging memory, or has it
+ * grow, may wait for the kernel of a peer that waits for just this call.  After a
+ * cohort_all_reduce_host() of as many elements in plain memory there is nothing to make.
+ * Ranks of other processes are not waited for.  A call that is captured into a graph
+ * launches nothing and waits for nobody; there all ranks must capture (COHORT_MISMATCH).
  *
  * Nor is what NCCL allocates itself as it launches: from 2.22 on the first collective of
  * a kind connects the ranks, beside the launches of other groups.  If several groups
  * work at once, set NCCL_RUNTIME_CONNECT=0 in the environment, and the init connects
- * them.
+ * them.  And what NCCL allocates as ranks join by id (cohort_comm_join()) may come
+ * between the launches of other groups, also if all the ranks are of this process: an
+ * init that may wait for other processes keeps nobody from launching.  Have ranks join
+ * while no other group has a collective in flight.
  *
  * A call with host memory whose timeout passes while it waits for the others returns
  * COHORT_TIMED_OUT, and nothing of it was launched; a thread of the library launches it
@@ -1886,7 +1891,8 @@ COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
  * collectives and copies out overlap.  The staging memory is as large as the largest
  * call so far, since a call that is given up must go on, and three chunks are on the
  * device; both are made by the first call and by larger ones, which may block as
- * cudaMalloc() and cudaFree() may, and are kept until the group is closed.  Memory that
+ * cudaMalloc() and cudaFree() may, for a send or receive also on a peer's kernel (see
+ * "Launching together"), and are kept until the group is closed.  Memory that
  * is pinned already (cudaHostAlloc(), cudaHostRegister()) is not copied on the way, if
  * @timeout_ns is COHORT_FOREVER.  Memory of a device is COHORT_INVALID.
  *

@@ -69,6 +69,10 @@
  * are for the owner.  A communicator may have several reducers, in a step one at a
  * time.
  *
+ * Where ranks launch together (cohort.h, "Launching together"), each call that launches
+ * a bucket waits until all ranks of the process have come to that bucket, or for a
+ * cause: ready and progress, too, whatever the timeout.
+ *
  * Shards
  *
  * With options.sharded a bucket is reduce-scattered instead: after the finish each
@@ -261,7 +265,8 @@ COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
  * @i: its number in the list
  *
  * It must not be touched from now on until the step is finished.  Any thread,
- * lock-free; on one that launches (see above) not without the collectives' costs.
+ * lock-free; on one that launches (see above) not without the collectives' costs, nor,
+ * where ranks launch together, without a wait for the others' calls.
  *
  * COHORT_OK; COHORT_ALREADY if it was ready in this step; COHORT_INVALID;
  * COHORT_STATE if no step is open; from a thread that launches, as the
@@ -276,7 +281,8 @@ COHORT_API int cohort_reducer_ready(struct cohort_reducer *reducer, size_t i);
  * cohort_reducer_progress - launch what helpers have completed, and carry on what is
  *                           launched
  * @timeout_ns: 0: launch and return; else wait for helpers, launch and carry on, until
- *              every gradient is ready
+ *              every gradient is ready.  Where ranks launch together, to launch may
+ *              take longer: until the others have called, too
  *
  * What is launched goes on by itself: on a GPU there, on the host platform on a thread
  * of each rank's, which is woken for it once the last rank has launched it too, and
@@ -296,9 +302,10 @@ COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
  * cohort_reducer_finish - wait until the step's gradients are those of all ranks
  *
  * Owner only.  Helpers must be done with their part (cohort_reducer_progress() waits
- * for them).  Blocks up to @timeout_ns, for all other ranks; after COHORT_TIMED_OUT
- * the step goes on, call it again.  Afterwards, but for COHORT_TIMED_OUT,
- * COHORT_STATE, COHORT_BUSY and COHORT_OWNER, no step is open.
+ * for them).  Blocks up to @timeout_ns, for all other ranks, and longer only where what
+ * is still to be launched has to wait for them (see above); after COHORT_TIMED_OUT the
+ * step goes on, call it again.  Afterwards, but for COHORT_TIMED_OUT, COHORT_STATE,
+ * COHORT_BUSY and COHORT_OWNER, no step is open.
  *
  * COHORT_OK; COHORT_SKIP: gradients are not finite (check_finite, max_norm), or all
  * weights are 0, or a rank has cancelled the step: the same on every rank, none should

@@ -146,6 +146,10 @@ nccl() {
 	expect usable 0 "Completion is seen by events" LOADER_DEVICES=2
 	expect usable 0 "Kernels on symmetric windows cannot be aborted" \
 		LOADER_DEVICES=2
+	note="With several GPUs in one process, memory operations and the first use of"
+	note="$note a kernel may wait for kernels on all of them; set"
+	note="$note CUDA_MODULE_LOADING=EAGER, and allocate before the collectives begin."
+	expect usable 0 "$note" LOADER_DEVICES=2
 	nccl usable -DOLDER
 	expect usable 0 '"notes":"It has no ncclAlltoAll. ' LOADER_DEVICES=2
 	nccl usable -DMSCCL
@@ -153,6 +157,8 @@ nccl() {
 	cuda usable -DDROP_IN
 	nccl usable -DDROP_IN
 	expect usable 0 '"drop_in":true' LOADER_DEVICES=2
+	# Nothing that is known of NVIDIA's.
+	expect usable 0 "the driver's stream memory operations.\"}" LOADER_DEVICES=2
 
 	# Nobody has chosen the host platform, and the machine has a driver.
 	if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/nvhost-ctrl-gpu ] &&
