@@ -3,7 +3,7 @@
 #
 # The drill with two ranks: that all of its cells hold, what its JSON has, and that
 # one which does not hold is found.  Times are not tested here: the machine may be
-# busy; make drill-load and the figures of README.md are about those.
+# busy; make drill-load and the figures of docs/benchmarks.md are about those.
 #
 # usage: drill.sh COHORT          exit status 0 passed, 1 failed, 77 skipped
 

@@ -1,11 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Do what README.md says: compile its first complete C program against the shared
-# library in directory $1 and run it on the host platform, then run the commands
-# of its sh blocks, but for those that are about the tests themselves or that measure
-# for minutes.  The verdict that it opens with is what the comparison prints, but for
-# numbers.
+# Do what README.md and the pages in docs/ say, on the host platform, with the shared
+# library in directory $1.
+#
+#  ```c    A block with main() is a program: it is compiled, and run.  Any other block is
+#          part of one: it is compiled inside a function that has the names below.
+#  ```sh   Each line is a command and is run, once, though several pages may have it.
+#          "# needs WHAT" behind one says what this machine need not have: it is skipped
+#          and counted.  Commands that are tests themselves, or that measure for minutes,
+#          are left out.
+#  ```text printed-by: COMMAND
+#          Is part of what that command of some page prints, but for numbers, and for
+#          what not every system tells of a thread.  A line "..." stands for any lines.
 
 set -eu
 
@@ -13,75 +20,191 @@ lib=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export COHORT_PLATFORM=host
+pages=(README.md docs/*.md)
+programs=0 fragments=0 count=0 run=0 printed=0
 
-# Each block into a file of its own.
-awk -v base="$scratch/block" '
-	/^```(c|sh|text)$/ { n++; inside = substr($0, 4); next }
-	/^```/        { inside = "" }
-	inside        { print >(base n "." inside) }' README.md
+# Each block into a file of its own, whose first line says where it is from.
+for page in "${pages[@]}"; do
+	name=${page//\//.}
+	awk -v base="$scratch/block.$name." -v page="$page" '
+		!inside && /^```(c|sh|text)( .*)?$/ {
+			split(substr($0, 4), words, " ")
+			inside = words[1]
+			file = sprintf("%s%03d.%s", base, ++n, inside)
+			print page ":" NR > file
+			if (sub(/^```text printed-by: /, ""))
+				print > (file ".by")
+			next
+		}
+		/^```/ { inside = "" }
+		inside { print > file }' "$page"
+done
 
-program=$(grep -l 'int main(' "$scratch"/block*.c | head -n 1) || true
-if [ -z "$program" ]; then
-	echo "README.md has no C program"
+fail() {
+	echo "$*"
 	exit 1
-fi
-# shellcheck disable=SC2086
-${CC:-cc} -std=c11 -Wall -Wextra -Werror -Iinclude "$program" \
-	-o "$scratch/program" -L"$lib" -lcohort
-LD_LIBRARY_PATH=$lib "$scratch/program" | sort >"$scratch/out"
-for rank in 0 1 2 3 4 5 6 7; do
-	echo "rank $rank: 4.5"
-done | diff - "$scratch/out"
+}
 
-run=0
-while read -r line; do
-	command=${line%%#*}
-	case $command in
-	'' | 'make bench-peers'* | 'make test'* | 'make asan'* | 'make tsan'* | \
-		'make fuzz'* | 'make lint'* | 'make model'* | 'make soak'* | \
-		'make drill-load'*) continue ;;
-	'build/cohort trace'*)
-		# It may have been built without what it needs.
-		if build/cohort trace /dev/null 2>&1 | grep -q json-c; then
-			echo "[SKIP] $command: built without json-c"
-			continue
+# ---- C ------------------------------------------------------------------------
+
+# The names that fragments may use.
+cat >"$scratch/names.h" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cohort/cohort.h>
+#include <cohort/reducer.h>
+#include <cohort/sim.h>
+#define SECOND UINT64_C(1000000000)
+END
+names='struct cohort_comm *comm, struct cohort_group *group, struct cohort_reducer *reducer,
+	struct cohort_group_options options, struct cohort_deadlines deadlines,
+	struct cohort_cause cause, const struct cohort_verdict *verdict, void *stream,
+	void *buffer, void *old, double *losses, size_t n, size_t i, uint64_t ticket, int rc,
+	int lost[], int n_lost, struct cohort_unique_id id'
+
+for block in "$scratch"/block.*.c; do
+	where=$(head -n 1 "$block")
+	sed -i 1d "$block"
+	if grep -q 'int main(' "$block"; then
+		# shellcheck disable=SC2086 # a compiler with options
+		${CC:-cc} -std=c11 -Wall -Wextra -Werror -Iinclude "$block" \
+			-o "$scratch/program" -L"$lib" -lcohort -pthread
+		LD_LIBRARY_PATH=$lib "$scratch/program" >"$scratch/out" ||
+			fail "$where: the program has failed"
+		programs=$((programs + 1))
+		[[ $where != README.md:* ]] || cp "$block" "$scratch/program.c"
+		if [[ $where == README.md:* ]]; then
+			for rank in 0 1 2 3 4 5 6 7; do
+				echo "rank $rank: 4.5"
+			done | diff - <(sort "$scratch/out") || exit 1
 		fi
-		;;
-	scripts/*.py*)
-		if ! command -v python3 >/dev/null; then
-			echo "[SKIP] $command: there is no python3"
-			continue
-		fi
-		;;
-	'make install'*) command="$command DESTDIR=$scratch/installed" ;;
-	'scripts/compare-hang.sh '*) command="${command/.sh/.sh --timeout 3}" ;;
-	'build/cohort drill'*) command="${command/drill/drill --slack 5000}" ;;
-	esac
-	if ! bash -ec "$command" >"$scratch/log" 2>&1 </dev/null; then
-		echo "README.md: $command"
-		cat "$scratch/log"
-		exit 1
+	else
+		{
+			cat "$scratch/names.h"
+			echo "int fragment($names);"
+			echo "int fragment($names)"
+			echo "{"
+			cat "$block"
+			echo "return rc; }"
+		} >"$scratch/fragment.c"
+		# shellcheck disable=SC2086
+		${CC:-cc} -std=c11 -Wall -Wno-unused -Werror -Iinclude \
+			-fsyntax-only "$scratch/fragment.c" ||
+			fail "$where: this does not compile"
+		fragments=$((fragments + 1))
 	fi
-	run=$((run + 1))
-	[[ $command != scripts/compare-hang.sh* ]] || cp "$scratch/log" "$scratch/hang"
-done < <(cat "$scratch"/block*.sh)
-# plain FILE - as one line, without its numbers, and without what not every system
+done
+[ -e "$scratch/program.c" ] || fail "README.md has no C program"
+
+# ---- commands -----------------------------------------------------------------
+
+# What make install gives a program to be compiled with, without installing.
+sed -e "s|@includedir@|$PWD/include|" -e "s|@libdir@|$PWD/$lib|" \
+	-e 's|@prefix@||; s|@version@|0|; s|@libs@||' src/cohort.pc.in >"$scratch/cohort.pc"
+export PKG_CONFIG_PATH=$scratch
+
+declare -A seen
+# plain TEXT - as one line, without its numbers, and without what not every system
 # tells of a thread
 plain() {
-	tr -s '[:space:]' ' ' <"$1" |
-		sed 's/[0-9][0-9.]*/N/g; s/; its thread is.*//; s/ $//'
+	tr -s '[:space:]' ' ' |
+		sed 's/[0-9][0-9.]*/N/g; s/; its thread is.*\( N the last rank\)/\1/
+			s/; its thread is.*//; s/^ //; s/ $//'
 }
-verdict=$(find "$scratch" -name 'block*.text' | sort -V | head -n 1)
-if [[ $(plain "$scratch/hang") != *"$(plain "$verdict")"* ]]; then
-	echo "README.md opens with"
-	cat "$verdict"
-	echo "but the comparison says"
-	cat "$scratch/hang"
-	exit 1
-fi
 
-if [ "$run" -lt 6 ]; then
-	echo "README.md: only $run commands were found"
-	exit 1
-fi
-echo "the program and $run commands"
+# skip WHY - the command of this page
+skip() {
+	echo "[SKIP] $page: $said: $1"
+}
+
+for block in "$scratch"/block.*.sh; do
+	page=$(head -n 1 "$block")
+	page=${page%:*}
+	while read -r line; do
+		said=${line%%#*}
+		said=${said%"${said##*[![:space:]]}"}
+		if [ -z "$said" ] || [ -n "${seen[$said]-}" ]; then
+			continue
+		fi
+		count=$((count + 1))
+		seen[$said]=$count
+		command=$said
+		if [[ $line =~ \#\ needs\ (.*) ]]; then
+			skip "needs ${BASH_REMATCH[1]}"
+			continue
+		fi
+		case $command in
+		'make bench'* | 'make test'* | 'make asan'* | 'make tsan'* | \
+			'make stress'* | 'make fuzz'* | 'make lint'* | 'make model'* | \
+			'make soak'* | 'make drill-load'* | '.ci/run'*) continue ;;
+		'build/cohort trace'*)
+			# It may have been built without what it needs.
+			if build/cohort trace /dev/null 2>&1 | grep -q json-c; then
+				skip "built without json-c"
+				continue
+			fi
+			;;
+		scripts/*.py* | bench/*.py*)
+			if ! command -v python3 >/dev/null; then
+				skip "there is no python3"
+				continue
+			fi
+			;;
+		*pkg-config*)
+			if ! command -v pkg-config >/dev/null; then
+				skip "there is no pkg-config"
+				continue
+			fi
+			command=${command//program/"$scratch/program"}
+			;;
+		'make install'*) command="$command DESTDIR=$scratch/installed" ;;
+		'scripts/compare-hang.sh '*) command="${command/.sh/.sh --timeout 3}" ;;
+		'build/cohort drill'*) command="${command/drill/drill --slack 5000}" ;;
+		esac
+		if ! bash -ec "$command" >"$scratch/log" 2>&1 </dev/null; then
+			echo "$page: $command"
+			cat "$scratch/log"
+			exit 1
+		fi
+		run=$((run + 1))
+		mv "$scratch/log" "$scratch/log.$count"
+	done < <(sed 1d "$block")
+done
+[ "$run" -ge 20 ] || fail "only $run commands were found"
+
+# ---- what they print ------------------------------------------------------------
+
+for by in "$scratch"/block.*.by; do
+	block=${by%.by}
+	where=$(head -n 1 "$block")
+	said=$(cat "$by")
+	log=$scratch/log.${seen[$said]-none}
+	if [ -z "${seen[$said]-}" ]; then
+		fail "$where: no page has the command \"$said\""
+	elif [ ! -e "$log" ]; then
+		echo "[SKIP] $where: printed by $said, which was not run"
+		continue
+	fi
+	rest=$(plain <"$log")
+	part=
+	while IFS= read -r line; do
+		if [ "$line" != ... ]; then
+			part+=$line$'\n'
+			continue
+		fi
+		wanted=$(plain <<<"$part")
+		part=
+		if [[ $rest != *"$wanted"* ]]; then
+			echo "$where has"
+			echo "$wanted"
+			echo "but $said prints"
+			cat "$log"
+			exit 1
+		fi
+		rest=${rest#*"$wanted"}
+	done < <(sed 1d "$block"; echo ...)
+	printed=$((printed + 1))
+done
+
+echo "programs: $programs, and parts: $fragments; commands: $run; outputs: $printed"
