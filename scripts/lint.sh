@@ -206,6 +206,12 @@ level() {
 		echo "src/cohort.map ends with $map, version.h says $header"
 }
 
+# Links, anchors, tables, and what the pages name.
+pages() {
+	need python3 || return 77
+	scripts/check-docs.py
+}
+
 check "clang-format" layout
 check "no space at the end of a line" spaces
 check "environment variables are known" variables
@@ -218,6 +224,7 @@ check "no warnings" warnings
 check "no warnings of clang, thread annotations" clang_warnings
 check "shellcheck" shell
 check "every source is in the Makefile" listed
+check "Markdown" pages
 check "exported symbols are the declared ones" symbols
 check "version of the symbol map" level
 exit $failed
