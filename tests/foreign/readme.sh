@@ -102,7 +102,6 @@ done
 # What make install gives a program to be compiled with, without installing.
 sed -e "s|@includedir@|$PWD/include|" -e "s|@libdir@|$PWD/$lib|" \
 	-e 's|@prefix@||; s|@version@|0|; s|@libs@||' src/cohort.pc.in >"$scratch/cohort.pc"
-export PKG_CONFIG_PATH=$scratch
 
 declare -A seen
 # plain TEXT - as one line, without its numbers, and without what not every system
@@ -156,7 +155,8 @@ for block in "$scratch"/block.*.sh; do
 				skip "there is no pkg-config"
 				continue
 			fi
-			command=${command//program/"$scratch/program"}
+			command="export PKG_CONFIG_PATH=$scratch
+				${command//program/"$scratch/program"}"
 			;;
 		'make install'*) command="$command DESTDIR=$scratch/installed" ;;
 		'scripts/compare-hang.sh '*) command="${command/.sh/.sh --timeout 3}" ;;
