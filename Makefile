@@ -12,7 +12,7 @@
 #   make fuzz         random calls for FUZZ_SECONDS, with libFuzzer (clang)
 #   make test-gpu     what a machine with GPUs can test on its own NCCL and CUDA, or
 #                     on those in GPU_LIBRARIES=FOLDER
-#   make lint         style, headers, warnings, thread annotations, symbols
+#   make lint         style, headers, warnings, thread annotations, symbols, docs
 #   make bench        build and run the benchmarks; OVERLAP_FLAGS=... of cohort
 #                     bench overlap
 #   make soak         eight ranks that call and sleep at random for SOAK_SECONDS, by
