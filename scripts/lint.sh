@@ -102,7 +102,6 @@ places() {
 	return 0
 }
 
-# The first #ifndef is followed by its #define; no two headers share one.
 # The rest of the library goes by what a platform is like.
 platforms() {
 	pick '^src/(api|base|core|guard|reducer|watch|dump)/.*\.[ch]$' |
@@ -110,6 +109,7 @@ platforms() {
 	return 0
 }
 
+# The first #ifndef is followed by its #define; no two headers share one.
 guards() {
 	local file guard twice
 
