@@ -219,7 +219,7 @@ static void work(struct line *l, const struct cohort_tensor *t)
 	if (l->r.what)
 		return;
 	op.tensors = t;
-	l->r = l->p->launch(l->p, call_launch(l->c, &op));
+	l->p->launch(l->p, call_launch(l->c, &op), &l->r);
 }
 
 static void launch_chunk(struct line *l, size_t k)

@@ -284,7 +284,7 @@ EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 	}
 	if (k)
 		use_known(k, l);
-	s->r = q->platform->launch(q->platform, l);
+	q->platform->launch(q->platform, l, &s->r);
 	if (k && !s->captured)
 		k->was_launched = !s->r.what;
 }

@@ -60,18 +60,15 @@ static void call_in_group(const struct platform *p,
 	native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }
 
-struct native_result launch_between_marks(const struct platform *p,
-                                          struct native_launch *l)
+void launch_between_marks(const struct platform *p, struct native_launch *l,
+                          struct native_result *r)
 {
-	struct native_result r = { .rank = l->rank };
-
-	mark(p, l, false, &r);
-	if (r.what)
-		return r;
+	mark(p, l, false, r);
+	if (r->what)
+		return;
 	if (l->is_group || l->next)
-		call_in_group(p, l, &r);
+		call_in_group(p, l, r);
 	else
-		l->call(l, &r);
-	mark(p, l, true, &r);
-	return r;
+		l->call(l, r);
+	mark(p, l, true, r);
 }

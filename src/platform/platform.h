@@ -130,8 +130,8 @@ struct platform {
 	 * stand in front of this one.  After a failure nothing is known of the
 	 * words, nor of what was queued.
 	 */
-	struct native_result (*launch)(const struct platform *table,
-	                               struct native_launch *launch);
+	void (*launch)(const struct platform *table,
+	               struct native_launch *launch, struct native_result *r);
 	/*
 	 * Make @stream wait until (int32_t)(*@word - @value) >= 0, for a @word
 	 * that a mark queued earlier will set.
@@ -169,8 +169,9 @@ int platform_need(const struct platform *platform,
                   enum platform_function function);
 
 /* The launch of a platform without quicker ways: marks around the calls. */
-struct native_result launch_between_marks(const struct platform *table,
-                                          struct native_launch *launch);
+void launch_between_marks(const struct platform *table,
+                          struct native_launch *launch,
+                          struct native_result *r);
 
 /* Room for a version's text. */
 #define VERSION_TEXT_SIZE 32

@@ -93,8 +93,10 @@ static struct native_result launch(void (*call)(const struct native_launch *,
 		.done = &words[1],
 		.value = value,
 	};
+	struct native_result r = { .rank = 0 };
 
-	return p->launch(p, &l);
+	p->launch(p, &l, &r);
+	return r;
 }
 
 static void launched(void (*call)(const struct native_launch *,

@@ -36,20 +36,19 @@ static void make_calls(const struct platform *p, struct native_launch *l,
 
 /* The calls of one rank that has peers are one piece of work, which sets the words
  * itself. */
-static struct native_result host_launch(const struct platform *p,
-                                        struct native_launch *l)
+static void host_launch(const struct platform *p, struct native_launch *l,
+                        struct native_result *r)
 {
-	struct native_result r = { .rank = l->rank };
-
-	if (!l->done || l->next || l->comm->world->n == 1)
-		return launch_between_marks(p, l);
+	if (!l->done || l->next || l->comm->world->n == 1) {
+		launch_between_marks(p, l, r);
+		return;
+	}
 	stream_ends_ahead(l->stream, l->started, l->done, l->value);
-	make_calls(p, l, &r);
-	if (r.what)
+	make_calls(p, l, r);
+	if (r->what)
 		stream_ends_ahead(l->stream, NULL, NULL, 0);
 	else
-		native_note_cuda(&r, "mark", stream_ends_behind());
-	return r;
+		native_note_cuda(r, "mark", stream_ends_behind());
 }
 
 static const struct platform host_platform = {
