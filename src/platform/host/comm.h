@@ -291,11 +291,6 @@ enum step meet_step(struct stream *stream, struct work *work,
  * all, the next launch of its rank has its turn.  With the world's lock held. */
 void launch_end_locked(struct launch *launch, const struct ncclComm *by);
 
-/* How many collectives of a launch that has arrived need no other rank to arrive any
- * more, whether or not somebody has seen that yet.  In strict mode, with the world's lock
- * held. */
-size_t launch_calls_met(const struct launch *launch);
-
 /* Threads that may touch buffers of a round; and whether a rank was aborted, so
  * that nothing more is started. */
 int world_inside(const struct world *world);

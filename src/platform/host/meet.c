@@ -271,40 +271,15 @@ static void unfollow(struct stream *s, struct launch *l)
 
 /* ---- stepping --------------------------------------------------------- */
 
-/* The calls of the round that is over, by how the rank has arrived; without a look at
- * what another thread has written if there can only be one. */
-static size_t span_of(const struct world *w, const struct launch *l,
-                      enum way way)
+/* The calls of the round that is over; without a look at what another thread has
+ * written if there can only be one. */
+static size_t span_of(const struct world *w, const struct launch *l)
 {
 	const size_t left = l->call_count - l->calls_done;
 
-	if (way == WAY_WHOLE)
+	if (launch_way(l) == WAY_WHOLE)
 		return left;
-	return way != WAY_COUNTED || left == 1 ? 1 : w->round.span;
-}
-
-/* How a round is done for which all lines have come; WAY_COUNTED if a rank opens one. */
-static enum way way_of_lines(const struct world *w, const struct launch *l)
-{
-	if (even_is_list(w, l))
-		return WAY_WHOLE;
-	return lines_are_one(w, l) ? WAY_EVEN : WAY_COUNTED;
-}
-
-size_t launch_calls_met(const struct launch *l)
-{
-	const struct world *w = l->comm->world;
-	enum way way = launch_way(l);
-
-	if (!has_calls(l) || !l->joined)
-		return l->calls_done;
-	if (way != WAY_COUNTED && lines_are_met(w, l))
-		way = way_of_lines(w, l);
-	else if (way != WAY_COUNTED)
-		return l->calls_done;
-	if (way == WAY_COUNTED && atomic_load(&w->phase) < l->phase)
-		return l->calls_done;
-	return l->calls_done + span_of(w, l, way);
+	return launch_way(l) != WAY_COUNTED || left == 1 ? 1 : w->round.span;
 }
 
 /* The round is over: some of the calls of a launch are done.  With calls left it
@@ -316,7 +291,7 @@ static bool advance(struct world *w, struct launch *l)
 
 	if (locks)
 		pthread_mutex_lock(&w->lock);
-	l->calls_done += span_of(w, l, launch_way(l));
+	l->calls_done += span_of(w, l);
 	if (!has_calls(l) && locks)
 		launch_end_locked(l, l->comm);
 	else if (!has_calls(l))

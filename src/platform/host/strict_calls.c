@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "base/type.h"
+#include "platform/host/even.h"
 #include "platform/host/host.h"
+#include "platform/host/line.h"
 #include "platform/host/memory.h"
 
 /* Looking memory up takes a lock, which would put threads in an order that they
@@ -335,6 +337,31 @@ void strict_check_message_locked(const struct transfer *send)
 	           words(&d, other), to->rank, to->device);
 }
 
+/* The collectives of the round for which all lines of @l have come; 0 if they are not the
+ * same, so that a rank opens a round. */
+static size_t lined_up(const struct world *w, const struct launch *l)
+{
+	if (even_is_list(w, l))
+		return l->call_count;
+	return lines_are_one(w, l) ? 1 : 0;
+}
+
+/* How many collectives of a launch that has arrived need no other rank to arrive any
+ * more, whether or not somebody has seen that yet. */
+static size_t calls_met(const struct launch *l)
+{
+	const struct world *w = l->comm->world;
+	size_t n = 0;
+
+	if (l->calls_done == l->call_count || !l->joined)
+		return l->calls_done;
+	if (launch_way(l) != WAY_COUNTED)
+		n = lines_are_met(w, l) ? lined_up(w, l) : 0;
+	if (!n && atomic_load(&w->phase) >= l->phase)
+		n = l->call_count - l->calls_done == 1 ? 1 : w->round.span;
+	return l->calls_done + n;
+}
+
 /* What keeps @l from its end until the launch @other of another rank, which has
  * arrived too, has come to its own: false if nothing. */
 static bool waits_for(const struct launch *l, const struct launch *other,
@@ -348,10 +375,10 @@ static bool waits_for(const struct launch *l, const struct launch *other,
 			*why = transfer_call(&l->transfers[i]);
 			return true;
 		}
-	if (launch_calls_met(l) == l->call_count ||
-	    launch_calls_met(other) < other->call_count)
+	if (calls_met(l) == l->call_count ||
+	    calls_met(other) < other->call_count)
 		return false;
-	*why = l->calls[launch_calls_met(l)];
+	*why = l->calls[calls_met(l)];
 	return true;
 }
 
@@ -434,9 +461,9 @@ static bool needs_locked(const struct launch *l, const struct ncclComm *other,
 			*why = transfer_call(&l->transfers[i]);
 			return true;
 		}
-	if (launch_calls_met(l) == l->call_count)
+	if (calls_met(l) == l->call_count)
 		return false;
-	*why = l->calls[launch_calls_met(l)];
+	*why = l->calls[calls_met(l)];
 	return true;
 }
 
