@@ -161,19 +161,19 @@ static uint32_t kernels_of(const struct launch *l)
 	return kernels;
 }
 
-static bool are_loaded(int device, uint32_t kernels)
+static bool is_loaded(int device, uint32_t kernels)
 {
 	return !(kernels &
 	         ~atomic_load_explicit(&loaded[device], memory_order_acquire));
 }
 
-/* For all ranks: one may have loaded them for another communicator. */
-static bool are_loaded_for(const struct world *w, uint32_t kernels)
+/* On all devices of the ranks: a smaller communicator may have used only some. */
+static bool are_loaded(const struct world *w, uint32_t kernels)
 {
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		if (!are_loaded(w->comms[r]->device, kernels))
+		if (!is_loaded(w->comms[r]->device, kernels))
 			return false;
 	return true;
 }
@@ -186,10 +186,10 @@ void sync_load(const struct launch *l)
 	const uint32_t kernels = kernels_of(l);
 	int r;
 
-	if (are_loaded_for(w, kernels))
+	if (are_loaded(w, kernels))
 		return;
 	pthread_mutex_lock(&loading);
-	if (!are_loaded_for(w, kernels)) {
+	if (!are_loaded(w, kernels)) {
 		sync_wait(l->comm->device);
 		for (r = 0; r < w->n; r++)
 			atomic_fetch_or_explicit(&loaded[w->comms[r]->device],

@@ -27,9 +27,11 @@
  * the call blocks until it is over.  A launch is a collective, a send or receive,
  * a copy, a memset, a host function, a memory operation of a stream, or a graph.
  *
- * NCCL loads kernels for all ranks of a communicator before it launches for one: as
- * it initializes, or as it connects, where the ranks meet.  So the first use by one
- * rank loads a kernel on all devices of the communicator.
+ * CUDA loads a kernel on each device at its first use there, but no rank of a
+ * communicator comes to that after another has launched: NCCL's init asks for the
+ * attributes of its kernels, which loads them, and when the first collective connects
+ * the ranks, which allocates, all ranks meet before one of them launches.  So here the
+ * first rank to launch loads what is not loaded yet on any device of the communicator.
  *
  * What goes on: work that was launched before, on every stream.  So the wait ends
  * where it ends on a device: when the kernels have met their peers, or the abort
@@ -85,7 +87,7 @@ static inline void sync_launch(int device)
 		sync_gate(device);
 }
 
-/* Load the kernels of @launch that its device has not used yet. */
+/* Load the kernels of @launch that some device of its communicator has not used yet. */
 void sync_load(const struct launch *launch);
 
 /* All kernels of @device are to be loaded anew. */
