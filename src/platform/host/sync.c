@@ -178,17 +178,30 @@ static bool are_loaded(const struct world *w, uint32_t kernels)
 	return true;
 }
 
+/* Wait for the lock; false if another rank has loaded them meanwhile.  Who has the lock
+ * may wait for that rank's kernel, and so for a launch of who would wait here. */
+static bool begin_loading(const struct world *w, uint32_t kernels)
+{
+	struct backoff b = BACKOFF;
+
+	while (pthread_mutex_trylock(&loading) != 0) {
+		if (are_loaded(w, kernels))
+			return false;
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return true;
+}
+
 /* The ranks of a communicator do not wait for each other's kernels here: the first
- * is not launched before the lock is free again, and all then find theirs loaded. */
+ * is not launched before all are loaded, which the others find at once. */
 void sync_load(const struct launch *l)
 {
 	const struct world *w = l->comm->world;
 	const uint32_t kernels = kernels_of(l);
 	int r;
 
-	if (are_loaded(w, kernels))
+	if (are_loaded(w, kernels) || !begin_loading(w, kernels))
 		return;
-	pthread_mutex_lock(&loading);
 	if (!are_loaded(w, kernels)) {
 		sync_wait(l->comm->device);
 		for (r = 0; r < w->n; r++)
