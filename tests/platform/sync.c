@@ -619,6 +619,41 @@ Test(sync, a_rank_loads_nothing_once_ranks_on_other_devices_have_launched)
 	}
 }
 
+/* Blocks for all, and on ranks 0 and 1 a transfer with them. */
+static void spread(struct native_clique *c, int r)
+{
+	const struct platform *p = c->p;
+
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	native_must(p->ncclAlltoAll(c->send[r], c->recv[r], 1, ncclInt32,
+	                            c->comm[r], c->stream[r]),
+	            "ncclAlltoAll");
+	if (r == 0)
+		native_must(p->ncclSend(&c->send[r][4], 1, ncclInt32, 1,
+		                        c->comm[r], c->stream[r]),
+		            "ncclSend");
+	else if (r == 1)
+		native_must(p->ncclRecv(&c->recv[r][4], 1, ncclInt32, 0,
+		                        c->comm[r], c->stream[r]),
+		            "ncclRecv");
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+}
+
+Test(sync, sends_have_the_kernel_of_what_is_made_of_sends)
+{
+	struct scene s;
+	int r;
+
+	open_scene(&s);
+	/* The last one has no transfer, and ranks 0 and 1 find theirs loaded. */
+	for (r = 2; r >= 0; r--)
+		spread(&s.wider, r);
+	for (r = 0; r < 3; r++)
+		native_must(s.p->cudaStreamSynchronize(s.wider.stream[r]),
+		            "the work");
+	cr_assert_eq(s.wider.recv[1][4], s.wider.send[0][4]);
+}
+
 /* ---- the setting ------------------------------------------------------ */
 
 Test(sync, without_the_mode_memory_does_not_wait)

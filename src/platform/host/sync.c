@@ -146,6 +146,20 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
  * loading held.  Acquire and release: they are loaded. */
 static _Atomic uint32_t loaded[COHORT_SIM_MAX_DEVICES];
 
+/* Sends, receives, and what NCCL makes of them have one kernel. */
+static unsigned kernel_of(enum call_kind kind)
+{
+	switch (kind) {
+	case CALL_RECV:
+	case CALL_ALL_TO_ALL:
+	case CALL_GATHER:
+	case CALL_SCATTER:
+		return CALL_SEND;
+	default:
+		return kind;
+	}
+}
+
 static uint32_t kernels_of(const struct launch *l)
 {
 	uint32_t kernels = 0;
@@ -154,10 +168,9 @@ static uint32_t kernels_of(const struct launch *l)
 	if (l->comm->world->n == 1)
 		return UINT32_C(1) << KERNEL_ALONE;
 	for (i = 0; i < l->call_count; i++)
-		kernels |= UINT32_C(1) << l->calls[i].kind;
-	/* Sends and receives have one kernel. */
+		kernels |= UINT32_C(1) << kernel_of(l->calls[i].kind);
 	if (l->transfer_count)
-		kernels |= UINT32_C(1) << CALL_SEND;
+		kernels |= UINT32_C(1) << kernel_of(CALL_SEND);
 	return kernels;
 }
 
