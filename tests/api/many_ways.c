@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,12 @@ TestSuite(many_ways, .init = set_up, .timeout = 60);
 
 static void open_all(void)
 {
+	group = ranks_split(2, &o, c);
+}
+
+/* For one thread that calls for both ranks in turn. */
+static void open_ahead(void)
+{
 	group = ranks_ahead(2, &o, c);
 }
 
@@ -57,19 +64,50 @@ static int reduce(int rank, size_t n, void *stream, uint64_t *ticket)
 	                              stream, ticket);
 }
 
-/* Both ranks' list; nothing of the other tensors is touched. */
+/* A rank's list, on a thread of its own. */
+struct part {
+	pthread_t thread;
+	int rank, rc;
+	size_t n;
+};
+
+static void *reduce_part(void *arg)
+{
+	struct part *part = arg;
+	struct cohort_comm *comm = c[part->rank];
+	uint64_t ticket;
+
+	part->rc =
+		reduce(part->rank, part->n, cohort_comm_stream(comm), &ticket);
+	if (part->rc == COHORT_OK)
+		part->rc = cohort_wait(comm, ticket, RANKS_SOON);
+	return NULL;
+}
+
+/* Both ranks' list. */
+static void reduce_both(size_t n)
+{
+	struct part parts[2];
+	int r;
+
+	for (r = 0; r < 2; r++) {
+		parts[r] = (struct part){ .rank = r, .n = n };
+		pthread_create(&parts[r].thread, NULL, reduce_part, &parts[r]);
+	}
+	for (r = 0; r < 2; r++) {
+		pthread_join(parts[r].thread, NULL);
+		cr_assert_eq(parts[r].rc, COHORT_OK, "%s",
+		             cohort_status_text(parts[r].rc));
+	}
+}
+
+/* The same; nothing of the other tensors is touched. */
 static void reduce_all(size_t n)
 {
-	uint64_t ticket[2];
 	size_t i;
 	int r;
 
-	for (r = 0; r < 2; r++)
-		cr_assert_eq(reduce(r, n, cohort_comm_stream(c[r]), &ticket[r]),
-		             COHORT_OK, "%s", cohort_last_error());
-	for (r = 0; r < 2; r++)
-		cr_assert_eq(cohort_wait(c[r], ticket[r], RANKS_SOON),
-		             COHORT_OK);
+	reduce_both(n);
 	for (r = 0; r < 2; r++)
 		for (i = 0; i < TENSORS; i++) {
 			float is = (float)(i < n ? 2 * i + 1 : i + (size_t)r);
@@ -149,10 +187,7 @@ Test(many_ways, packed_by_type)
 	/* Small numbers as bits of integers are not their sum. */
 	for (i = 0; i < 10; i++)
 		list[0][i].count = list[1][i].count = 0;
-	for (i = 0; i < 2; i++)
-		reduce(i, TENSORS, NULL, NULL);
-	for (i = 0; i < 2; i++)
-		cr_assert_eq(cohort_synchronize(c[i], RANKS_SOON), COHORT_OK);
+	reduce_both(TENSORS);
 	cr_assert_eq(data[0][49][0], 99);
 	cr_assert_eq(data[0][50][0], 50);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -182,8 +217,10 @@ Test(many_ways, packs_on_any_stream)
 	cudaStream_t other[2];
 	int i, r;
 
+	place_need_no_sync("one thread packs the lists of both ranks, and the "
+	                   "memory of one waits for the other's launch");
 	o.many = COHORT_MANY_FLAT;
-	open_all();
+	open_ahead();
 	for (r = 0; r < 2; r++) {
 		cr_assert_eq(table->cudaSetDevice(cohort_comm_device(c[r])),
 		             cudaSuccess);
@@ -291,7 +328,7 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 	struct cohort_cause cause;
 
 	fill();
-	open_all();
+	open_ahead();
 	if (o.many == COHORT_MANY_FLAT)
 		reduce_all(TENSORS);
 	cr_assert_eq(reduce(0, TENSORS, cohort_comm_stream(c[0]), NULL),
@@ -327,6 +364,8 @@ Test(many_ways, that_fail_alone_end_all)
 
 Test(many_ways, that_fail_packed_end_all)
 {
+	place_need_no_sync("one thread packs the lists of both ranks, and the "
+	                   "copies of one wait for the other's launch");
 	o.many = COHORT_MANY_FLAT;
 	ends_all("ncclAllReduce", 1, "ncclAllReduce");
 	ends_all("cudaMemcpyAsync", 50, "cudaMemcpyAsync");
@@ -349,7 +388,7 @@ Test(many_ways, that_are_aborted_leave_the_tensors_alone)
 		uint64_t ticket;
 
 		o.many = ways[k];
-		open_all();
+		open_ahead();
 		for (i = 0; i < TENSORS; i++)
 			mine[i] = (struct cohort_tensor){
 				calloc(EACH, sizeof(float)),

@@ -31,6 +31,8 @@ static void open_all(void)
 {
 	int r;
 
+	place_need_no_sync("one thread gives the gradients of all ranks, and "
+	                   "its copies for one wait for the other's launch");
 	group = ranks_ahead(RANKS, NULL, comms);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(model_open(&ranks[r], &model, comms[r]), COHORT_OK,

@@ -440,6 +440,9 @@ Test(reducer_shard, gather_can_be_waited_for_again)
 {
 	struct model m = sharded(2);
 
+	place_need_no_sync(
+		"a rank that launches ahead loads kernels beside its "
+		"own launch");
 	/* The peer is told of the first wait before it calls. */
 	ranks_launch_ahead();
 	expect_run(m.size, waits, &m);

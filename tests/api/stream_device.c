@@ -148,6 +148,9 @@ Test(stream_device, of_another_is_refused_by_reducers)
 	float gradient[RANKS][8] = { { 1 } }, *parameter[RANKS];
 	int i;
 
+	place_need_no_sync(
+		"one thread steps the reducers of all ranks, and the "
+		"memory of one waits for the other's launch");
 	open_split();
 	next = 0;
 	cohort_reducer_options_init(&o);

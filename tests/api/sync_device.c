@@ -18,17 +18,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/window.h"
+#include "platform/host/host.h"
 #include "support/native.h"
 #include "support/ranks.h"
 
 TestSuite(sync_device, .timeout = 60);
 
-/* To find a deadlock; and more than rank 1 takes where there is none. */
+/* To find a deadlock; and by how much later rank 0 is told on a machine that is busy. */
 #define DEADLINE UINT64_C(300000000)
+#define LATE UINT64_C(5000000000)
 
 #define SMALL 16
 #define LARGE (1024 * 1024)
+#define TENSORS 4
+
+/* What the two ranks call. */
+enum collective { ONE, LIST, HOST_MEMORY };
 
 struct scene {
 	const struct platform *p;
@@ -37,6 +44,8 @@ struct scene {
 	struct cohort_comm *comms[2];
 
 	struct cohort_group *others; /* of devices 2 and 3, not split */
+	struct cohort_comm
+		*child; /* of rank 1, the last of its clique to close */
 
 	/* On rank 1's device. */
 	void *device, *pinned, *memory;
@@ -44,12 +53,13 @@ struct scene {
 
 	int32_t *data[2]; /* host memory */
 	size_t count;
-	bool in_host_memory; /* the collective is */
+	enum collective collective;
 	void (*operation)(struct scene *s);
 
 	pid_t first; /* the thread of rank 0 */
 	sem_t is_up;
-	int rc[2]; /* what the collective answers */
+	int rc[2];        /* what the collective answers */
+	uint64_t took_ns; /* rank 0 */
 };
 
 /* ---- what rank 1 does meanwhile --------------------------------------- */
@@ -135,6 +145,36 @@ static void do_close(struct scene *s)
 	s->others = NULL;
 }
 
+static void do_close_child(struct scene *s)
+{
+	ranks_must(cohort_comm_close(s->child), "close");
+	s->child = NULL;
+}
+
+/* The end of one that is aborted frees, too. */
+static void do_abort(struct scene *s)
+{
+	ranks_must(cohort_group_abort(s->others, "over"), "abort");
+	do_close(s);
+}
+
+static char own[8192] __attribute__((aligned(4096)));
+
+static void do_host_register(struct scene *s)
+{
+	check(s, "cudaHostRegister",
+	      host_cudaHostRegister(own, sizeof(own), 0));
+	check(s, "cudaHostUnregister", host_cudaHostUnregister(own));
+}
+
+static void do_peer_access(struct scene *s)
+{
+	check(s, "cudaDeviceEnablePeerAccess",
+	      host_cudaDeviceEnablePeerAccess(2, 0));
+	check(s, "cudaDeviceDisablePeerAccess",
+	      host_cudaDeviceDisablePeerAccess(2));
+}
+
 static void do_nothing(struct scene *s)
 {
 	(void)s;
@@ -155,29 +195,51 @@ static void do_open(struct scene *s)
 
 /* ---- the two ranks ---------------------------------------------------- */
 
-static int sum(struct scene *s, int r)
+static int reduce(struct scene *s, int r, enum collective collective,
+                  uint64_t *ticket)
 {
 	struct cohort_comm *comm = s->comms[r];
+	void *stream = cohort_comm_stream(comm);
+	const size_t each = s->count / TENSORS;
+	struct cohort_tensor list[TENSORS];
+	size_t i;
+
+	if (collective == ONE)
+		return cohort_all_reduce(comm, s->data[r], s->data[r], s->count,
+		                         COHORT_I32, COHORT_SUM, stream,
+		                         ticket);
+	for (i = 0; i < TENSORS; i++)
+		list[i] = (struct cohort_tensor){ s->data[r] + i * each,
+			                          s->data[r] + i * each, each,
+			                          COHORT_I32 };
+	return cohort_all_reduce_many(comm, list, TENSORS, COHORT_SUM, stream,
+	                              ticket);
+}
+
+static int sum(struct scene *s, int r, enum collective collective)
+{
 	uint64_t ticket;
 	int rc;
 
-	if (s->in_host_memory)
-		return cohort_all_reduce_host(comm, s->data[r], s->count,
+	if (collective == HOST_MEMORY)
+		return cohort_all_reduce_host(s->comms[r], s->data[r], s->count,
 		                              COHORT_I32, COHORT_SUM,
 		                              RANKS_SOON);
-	rc = cohort_all_reduce(comm, s->data[r], s->data[r], s->count,
-	                       COHORT_I32, COHORT_SUM, cohort_comm_stream(comm),
-	                       &ticket);
-	return rc == COHORT_OK ? cohort_wait(comm, ticket, RANKS_SOON) : rc;
+	rc = reduce(s, r, collective, &ticket);
+	return rc == COHORT_OK ? cohort_wait(s->comms[r], ticket, RANKS_SOON)
+	                       : rc;
 }
 
 static void *first_rank(void *user)
 {
 	struct scene *s = user;
+	uint64_t began_ns;
 
 	s->first = gettid();
 	sem_post(&s->is_up);
-	s->rc[0] = sum(s, 0);
+	began_ns = clock_now();
+	s->rc[0] = sum(s, 0, s->collective);
+	s->took_ns = clock_now() - began_ns;
 	return NULL;
 }
 
@@ -200,20 +262,33 @@ static void *second_rank(void *user)
 	native_must(s->p->cudaSetDevice(1), "cudaSetDevice");
 	await_first(s);
 	s->operation(s);
-	s->rc[1] = sum(s, 1);
+	s->rc[1] = sum(s, 1, s->collective);
 	return NULL;
 }
 
-static void *set_up_rank(void *user)
+/* A first call, and a child of which rank 0 has nothing any more. */
+static void set_up(struct scene *s, int r)
 {
-	struct scene *s = user;
+	struct cohort_comm *child;
 
-	s->rc[1] = sum(s, 1);
+	s->rc[r] = sum(s, r, ONE);
+	if (s->rc[r] == COHORT_OK && s->launch == COHORT_LAUNCH_TOGETHER)
+		s->rc[r] = sum(s, r, s->collective);
+	ranks_must(cohort_comm_split(s->comms[r], 0, 0, &child), "split");
+	if (r == 0)
+		ranks_must(cohort_comm_close(child), "close");
+	else
+		s->child = child;
+}
+
+static void *set_up_second(void *user)
+{
+	set_up(user, 1);
 	return NULL;
 }
 
-/* A first call, after which the kernel is loaded and host memory has blocks that are
- * too small. */
+/* After this the kernel is loaded; and where that is no deadlock, the library's memory
+ * has blocks that are too small. */
 static void warm_up(struct scene *s)
 {
 	pthread_t thread;
@@ -222,12 +297,12 @@ static void warm_up(struct scene *s)
 	for (r = 0; r < 2; r++)
 		s->data[r] = calloc(LARGE, sizeof(int32_t));
 	s->count = SMALL;
-	native_must(pthread_create(&thread, NULL, set_up_rank, s), "thread");
-	s->rc[0] = sum(s, 0);
+	native_must(pthread_create(&thread, NULL, set_up_second, s), "thread");
+	set_up(s, 0);
 	pthread_join(thread, NULL);
 	ranks_must(s->rc[0], "warm up");
 	ranks_must(s->rc[1], "warm up");
-	s->count = s->in_host_memory ? LARGE : SMALL;
+	s->count = s->collective == ONE ? SMALL : LARGE;
 	for (r = 0; r < 2; r++)
 		s->data[r][s->count - 1] = r + 1;
 }
@@ -242,6 +317,7 @@ static void open_scene(struct scene *s)
 	s->p = native_open(4);
 	cohort_group_options_init(&o);
 	o.launch = s->launch;
+	o.many = COHORT_MANY_FLAT;
 	o.deadlines.join_ns =
 		s->launch == COHORT_LAUNCH_AHEAD ? DEADLINE : RANKS_SOON;
 	s->group = ranks_split(2, &o, s->comms);
@@ -264,6 +340,8 @@ static void close_scene(struct scene *s)
 	native_must(s->p->cudaFree(s->device), "cudaFree");
 	native_must(s->p->cudaFreeHost(s->pinned), "cudaFreeHost");
 	ranks_must(cohort_free(s->comms[1], s->memory), "free");
+	if (s->child)
+		ranks_must(cohort_comm_close(s->child), "close");
 	ranks_must(cohort_group_close(s->others), "close");
 	ranks_must(cohort_group_close(s->group), "close");
 }
@@ -281,6 +359,8 @@ static void check_deadlock(struct scene *s)
 		             cohort_status_text(s->rc[r]), cause.text);
 	cr_assert_eq(cause.status, COHORT_STALLED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	cr_assert_geq(s->took_ns, DEADLINE);
+	cr_assert_lt(s->took_ns, DEADLINE + LATE);
 }
 
 static void check_sums(const struct scene *s)
@@ -294,12 +374,12 @@ static void check_sums(const struct scene *s)
 }
 
 static void run(int launch, void (*operation)(struct scene *s),
-                bool in_host_memory)
+                enum collective collective)
 {
 	struct scene s = {
 		.launch = launch,
 		.operation = operation,
-		.in_host_memory = in_host_memory,
+		.collective = collective,
 	};
 	pthread_t threads[2];
 
@@ -332,25 +412,68 @@ static void run(int launch, void (*operation)(struct scene *s),
 	X(cohort_free)                                                         \
 	X(lazy_loading)                                                        \
 	X(close)                                                               \
+	X(abort)                                                               \
 	X(open)
 
 #define AHEAD(what)                                                            \
 	Test(sync_device, what##_is_a_deadlock_where_ranks_launch_ahead)       \
 	{                                                                      \
-		run(COHORT_LAUNCH_AHEAD, do_##what, false);                    \
+		run(COHORT_LAUNCH_AHEAD, do_##what, ONE);                      \
 	}
 OPERATIONS(AHEAD)
 
 #define TOGETHER(what)                                                         \
 	Test(sync_device, what##_is_none_where_ranks_launch_together)          \
 	{                                                                      \
-		run(COHORT_LAUNCH_TOGETHER, do_##what, false);                 \
+		run(COHORT_LAUNCH_TOGETHER, do_##what, ONE);                   \
 	}
 OPERATIONS(TOGETHER)
 
-Test(sync_device, growing_host_memory_is_none_where_ranks_launch_together)
+/* What the library's table does not have, but programs call. */
+#define BUILT_IN(X)                                                            \
+	X(host_register)                                                       \
+	X(peer_access)
+
+#define BUILT_IN_BOTH(what)                                                    \
+	Test(sync_device, what##_is_a_deadlock_where_ranks_launch_ahead)       \
+	{                                                                      \
+		place_need_built_in("a function that the table has not");      \
+		run(COHORT_LAUNCH_AHEAD, do_##what, ONE);                      \
+	}                                                                      \
+	Test(sync_device, what##_is_none_where_ranks_launch_together)          \
+	{                                                                      \
+		place_need_built_in("a function that the table has not");      \
+		run(COHORT_LAUNCH_TOGETHER, do_##what, ONE);                   \
+	}
+BUILT_IN(BUILT_IN_BOTH)
+
+/* A child that is split is ended by its reaper, for which its last rank does not wait
+ * beside its call: no deadlock either way. */
+Test(sync_device, a_child_is_closed_while_its_parents_call_waits)
 {
-	run(COHORT_LAUNCH_TOGETHER, do_nothing, true);
+	run(COHORT_LAUNCH_TOGETHER, do_close_child, ONE);
+}
+
+/* The library's own memory, which is made, or grows, in the call. */
+
+Test(sync_device, memory_of_host_calls_is_a_deadlock_where_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_nothing, HOST_MEMORY);
+}
+
+Test(sync_device, memory_of_host_calls_is_none_where_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_nothing, HOST_MEMORY);
+}
+
+Test(sync_device, memory_of_lists_is_a_deadlock_where_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_nothing, LIST);
+}
+
+Test(sync_device, memory_of_lists_is_none_where_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_nothing, LIST);
 }
 
 /* ---- two groups on the same devices ----------------------------------- */

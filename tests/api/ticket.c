@@ -38,6 +38,17 @@ static void close_two(void)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* A first collective, which may load its kernel, before a stream is held. */
+static void warm_up(void)
+{
+	int32_t a = 1, b = 2;
+	uint64_t t = ranks_sum(comms[0], &a);
+
+	ranks_sum(comms[1], &b);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
+}
+
 TestSuite(ticket, .init = open_two, .fini = close_two, .timeout = 60);
 
 /* ---- waiting ---------------------------------------------------------- */
@@ -528,6 +539,7 @@ Test(ticket, the_own_stream_waits_for_a_stream)
 	cudaStream_t stream = native_stream(p, 0);
 	uint64_t t;
 
+	warm_up();
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(cohort_after_stream(comms[0], stream), COHORT_OK);
 	t = ranks_sum(comms[0], &a);
@@ -596,6 +608,7 @@ Test(wedged, is_told_and_close_says_so)
 	o.deadlines.abort_ns = 20 * MS;
 	group = ranks_ahead(2, &o, comms);
 	p = place_table();
+	warm_up();
 	/* The user's own work ahead on the stream never ends. */
 	stream = cohort_comm_stream(comms[0]);
 	native_gate_hold(p, &gate, stream);

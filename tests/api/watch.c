@@ -225,6 +225,7 @@ Test(watch, a_rank_that_waits_in_a_call_with_host_memory_is_inside)
 	pthread_t thread;
 	uint64_t t;
 
+	place_need_no_sync("a sum's kernel is loaded beside a receive");
 	defaults();
 	o.policy = COHORT_POLICY_REPORT;
 	verdicts_attach(&told, &o);
@@ -553,6 +554,9 @@ Test(watch, a_push_leaves_the_first_collective_the_other_deadline)
 	const struct platform *p;
 	struct native_gate gate;
 
+	place_need_no_sync(
+		"the first collective's kernel is loaded behind work "
+		"that is held");
 	defaults();
 	o.deadlines.first_ns = SHORT;
 	verdicts_attach(&told, &o);

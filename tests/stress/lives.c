@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "support/native.h"
+#include "support/place.h"
 #include "support/stress.h"
 
 #define RANKS 4
@@ -363,9 +364,12 @@ static void one_round(const struct platform *p, unsigned long number)
 
 int main(int argc, char **argv)
 {
-	const struct platform *p = native_open(RANKS);
+	const struct platform *p;
 	unsigned long rounds;
 
+	place_need_no_sync("nothing orders launches and memory functions of "
+	                   "native communicators");
+	p = native_open(RANKS);
 	for (rounds = 0; stress_go_on(argc, argv); rounds++)
 		one_round(p, rounds);
 	printf("%lu rounds\n", rounds);

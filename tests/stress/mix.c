@@ -14,6 +14,7 @@
 
 #include "fuzz/fuzz.h"
 #include "fuzz/program.h"
+#include "support/place.h"
 #include "support/stress.h"
 
 #define STEPS 40
@@ -42,6 +43,8 @@ int main(int argc, char **argv)
 	uint64_t seed = 1;
 	int i;
 
+	place_need_no_sync("nothing orders launches and memory functions of "
+	                   "native communicators");
 	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
 		make_header(data, &seed);
 		for (i = 0; i < STEPS; i++)

@@ -123,6 +123,8 @@ int main(int argc, char **argv)
 	uint32_t *word;
 	int i;
 
+	place_need_no_sync(
+		"copies that wait for a device wait for all devices");
 	p = native_open_host(2);
 	/* The legacy default stream waits for others while there are any. */
 	make_streams(0, blocking);

@@ -284,11 +284,16 @@ void place_need_host(const char *what)
 		skip_what(what);
 }
 
-void place_need_no_sync(const char *why)
+bool place_has_sync(void)
 {
 	const char *sync = getenv("COHORT_HOST_SYNC");
 
-	if (sync && strcmp(sync, "device") == 0)
+	return sync && strcmp(sync, "device") == 0;
+}
+
+void place_need_no_sync(const char *why)
+{
+	if (place_has_sync())
 		place_skip(why);
 }
 

@@ -46,8 +46,9 @@ void place_need_built_in(const char *what);
 /* Skip the test.  Of a plain program this is the end, with exit status 77. */
 void place_skip(const char *why);
 
-/* Skip the test where memory functions wait for all that was launched
- * (COHORT_HOST_SYNC). */
+/* True where memory functions wait for all that was launched (COHORT_HOST_SYNC); and
+ * skip the test there. */
+bool place_has_sync(void);
 void place_need_no_sync(const char *why);
 
 #endif
