@@ -447,8 +447,8 @@ OPERATIONS(TOGETHER)
 	}
 BUILT_IN(BUILT_IN_BOTH)
 
-/* A child that is split is ended by its reaper, for which its last rank does not wait
- * beside its call: no deadlock either way. */
+/* By its last rank, which does not wait for the reaper that frees it.  So rank 1 can
+ * launch, its device is not held, and no launch ahead is a deadlock. */
 Test(sync_device, a_child_is_closed_while_its_parents_call_waits)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_close_child, ONE);
