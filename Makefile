@@ -17,6 +17,10 @@
 #                     bench overlap
 #   make soak         eight ranks that call and sleep at random for SOAK_SECONDS, by
 #                     SOAK_SEED: no verdict may come of it
+#   make device       ranks that launch together on devices that wait for each other:
+#                     the api suite, the demo, the drill, soak, and memory operations
+#                     at random for DEVICE_SECONDS; or DEVICE_ROUNDS of those without
+#                     the suite
 #   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for
 #                     DRILL_SECONDS at the most
 #   make bench-peers  all_reduce beside Open MPI and MPICH, if they are there;
@@ -36,6 +40,7 @@
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   of libFuzzer  CLANG=clang
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
+#   DEVICE_SECONDS=30  DEVICE_ROUNDS=...
 #   CUDA_HOME=...                     real headers for the ABI test
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir
 #
@@ -60,7 +65,7 @@ $(if $(flags.$(VARIANT)),,$(error VARIANT=$(VARIANT): no such variant, \
 
 # Criterion does not run under ThreadSanitizer; the foreign programs are not
 # sanitized.
-rings.release := unit api platform fault stress corpus abi foreign
+rings.release := unit api platform fault stress device corpus abi foreign
 rings.debug   := unit api platform fault stress corpus abi
 rings.asan    := unit api platform fault stress corpus
 rings.tsan    := fault stress corpus
@@ -281,7 +286,7 @@ mutate_objects  := $(call objects,$(mutate_sources))
 
 # ---- objects ----------------------------------------------------------------
 
-.PHONY: all demo test test-gpu asan tsan stress soak drill-load fuzz fuzz-here lint model bench bench-peers bench-average install \
+.PHONY: all demo test test-gpu asan tsan stress soak device drill-load fuzz fuzz-here lint model bench bench-peers bench-average install \
         uninstall deps clean help criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -464,6 +469,12 @@ run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))
 run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
 run.abi      := '$(abi)'
+# The fault and stress programs on devices that wait for each other; what cannot run
+# there is skipped, and says why.
+on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
+run.device   := $(fault:%='$(on_device) $(strict)%') \
+                $(stress:%='$(on_device) $(strict)% $(STRESS_SECONDS)') \
+                $(races:%='$(on_device) $(strict)% $(race_length)')
 run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
                 'tests/foreign/symbols.sh $(lib) $(cuda)' \
@@ -519,6 +530,20 @@ SOAK_SEED    ?= 1
 soak: $(soak)
 	$(Q)TEST_SHOW=soak TEST_TIMEOUT=$$(($(SOAK_SECONDS) + 120)) \
 	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
+
+# Ranks come late by up to 10 ms.  How late verdicts are is judged elsewhere.
+DEVICE_SECONDS ?= 30
+device_length  := $(if $(DEVICE_ROUNDS),$(DEVICE_ROUNDS)r,$(DEVICE_SECONDS))
+device: $(out)/cohort $(soak) $(tests)/stress/memory
+	$(Q)! CC='$(CC)' scripts/deps.sh || $(MAKE) --no-print-directory $(api)
+	$(Q)CC='$(CC)' scripts/deps.sh --check || \
+	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
+	    '$(on_device) $(strict)$(api) --jobs=1 --verbose' \
+	    'env COHORT_LAUNCH=together $(strict)$(api) --jobs=1 --verbose') \
+	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
+	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \
+	  '$(on_device) $< demo --verify' \
+	  $(foreach n,2 4 8,'$(on_device) $< drill --ranks $n --slack 1000')
 
 DRILL_ROUNDS  ?= 20
 DRILL_SECONDS ?= 1200
