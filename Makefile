@@ -67,8 +67,8 @@ $(if $(flags.$(VARIANT)),,$(error VARIANT=$(VARIANT): no such variant, \
 # sanitized.
 rings.release := unit api platform fault stress device corpus abi foreign
 rings.debug   := unit api platform fault stress corpus abi
-rings.asan    := unit api platform fault stress corpus
-rings.tsan    := fault stress corpus
+rings.asan    := unit api platform fault stress together corpus
+rings.tsan    := fault stress together corpus
 
 dir := build/$(VARIANT)
 out := $(if $(filter release,$(VARIANT)),build,$(dir))
@@ -469,6 +469,10 @@ run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))
 run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
 run.abi      := '$(abi)'
+# Those of groups that end, where ranks launch together; the programs mix and lives call
+# native functions, which launch at once anyway.
+run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stress/% \
+                   $(race_length)',abort siblings splits)
 # The fault and stress programs on devices that wait for each other; what cannot run
 # there is skipped, and says why.
 on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
