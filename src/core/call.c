@@ -221,26 +221,21 @@ static void make(const struct native_launch *native, struct native_result *r)
 	call_make(l->comm, l->op, r);
 }
 
-void call_init(struct cohort_comm *c)
-{
-	c->launch = (struct rank_launch){
-		.native = { .rank = c->rank,
-			    .device = c->device,
-			    .comm = c->native },
-		.comm = c,
-	};
-}
-
 struct native_launch *call_launch(struct cohort_comm *c, const struct op *op)
 {
 	struct native_launch *l = &c->launch.native;
 
+	c->launch.comm = c;
 	c->launch.op = op;
+	l->rank = c->rank;
+	l->device = c->device;
+	l->comm = c->native;
 	l->stream = op->stream;
 	l->call = make;
 	l->is_group = call_is_several(c->clique, op);
 	l->started = l->done = NULL;
 	l->kept = NULL;
+	l->repeats = false;
 	l->next = NULL;
 	return l;
 }

@@ -21,9 +21,6 @@ bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
 void call_make(const struct cohort_comm *c, const struct op *op,
                struct native_result *r);
 
-/* Set what stays in @c's launch, once it has its native communicator. */
-void call_init(struct cohort_comm *c);
-
 /* @c's own launch, of the native calls of @op, which must stay until it was launched;
  * without words, and to be launched once.  Inside the gate. */
 struct native_launch *call_launch(struct cohort_comm *c, const struct op *op);

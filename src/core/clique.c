@@ -4,7 +4,6 @@
  * Making and unmaking a clique
  */
 
-#include "core/call.h"
 #include "core/clique.h"
 
 #include <stdio.h>
@@ -56,7 +55,6 @@ static void take_over(struct cohort_comm *c, const struct connected *from)
 	c->done = from->words;
 	c->started = c->done + c->clique->slots;
 	c->after = c->started + c->clique->slots;
-	call_init(c);
 }
 
 /* True while a stream may still look at a done word. */
