@@ -275,6 +275,8 @@ static const char *label_of(const char *name)
 		p.gradient = &gradients[i];
 		cr_assert_eq(cohort_reducer_create(comms[i], &p, 1, &o, &r[i]),
 		             COHORT_OK);
+	}
+	for (i = 0; i < RANKS; i++) {
 		cr_assert_eq(cohort_reducer_begin(r[i], NULL), COHORT_OK);
 		cr_assert_eq(cohort_reducer_ready(r[i], 0), COHORT_OK);
 	}
