@@ -103,7 +103,7 @@ static const char *float_option(const struct cohort_reducer_options *o)
 	                           : NULL;
 }
 
-/* Of a parameter's name in a text. */
+/* Room for a parameter's name in an error text. */
 #define NAME_ROOM 41
 
 static const char *name_of(const struct cohort_parameter *p,

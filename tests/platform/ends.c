@@ -211,7 +211,7 @@ Test(ends, are_set_when_an_abort_ends_it)
 	native_clique_open(&q, p, 2);
 }
 
-/* Who calls an entry asks of none whether it is there. */
+/* Callers use every entry without a check. */
 Test(table, has_every_entry_and_few_of_ours, .timeout = 10)
 {
 	const struct platform *table = native_open(1);
