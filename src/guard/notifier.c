@@ -59,14 +59,18 @@ static int call(struct notifier *n, const struct cohort_verdict *v)
 static void tell(struct notifier *n)
 {
 	const struct cohort_verdict *v = &n->told.v;
+	const bool asks = n->options->policy == COHORT_POLICY_ASK &&
+	                  v->stage == COHORT_STAGE_EXPIRED;
 	struct cohort_cause cause;
-	int answer;
+	int answer = 0;
 
-	atomic_store(&n->since_ns, clock_now());
-	answer = call(n, v);
-	atomic_store(&n->since_ns, 0);
-	if (answer && n->options->policy == COHORT_POLICY_ASK &&
-	    v->stage == COHORT_STAGE_EXPIRED) {
+	/* Nobody is asked whether to end what has ended. */
+	if (!asks || !cause_look(n->end)) {
+		atomic_store(&n->since_ns, clock_now());
+		answer = call(n, v);
+		atomic_store(&n->since_ns, 0);
+	}
+	if (asks && answer) {
 		cause = verdict_cause(&n->told);
 		cause_set(n->end, &cause);
 	}

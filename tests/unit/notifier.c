@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The thread that tells verdicts
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "guard/notifier.h"
+
+#define S UINT64_C(1000000000)
+
+TestSuite(notifier, .timeout = 60);
+
+static struct notifier n;
+static struct verdict question;
+static int calls;
+
+static int ask_again_and_end(const struct cohort_verdict *v, void *user)
+{
+	(void)v;
+	(void)user;
+	calls++;
+	notifier_tell(&n, &question);
+	return 1;
+}
+
+/* The watchdog may repeat its question before it sees the answer. */
+Test(notifier, a_question_that_the_end_has_answered_is_not_asked)
+{
+	const struct guard_options options = {
+		.policy = COHORT_POLICY_ASK,
+		.on_verdict = ask_again_and_end,
+	};
+	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
+
+	cr_assert(q);
+	memset(q, 0, sizeof(*q));
+	q->size = 1;
+	q->end = cause_create();
+	cr_assert(q->end && verdict_init(&question, 1));
+	question.v.stage = COHORT_STAGE_EXPIRED;
+	question.v.kind = COHORT_VERDICT_OUTSIDE;
+	cr_assert_eq(notifier_start(&n, &options, q), COHORT_OK);
+	cr_assert_eq(notifier_tell(&n, &question), 1);
+	cr_assert(notifier_stop(&n, clock_deadline(30 * S)));
+	cr_assert_eq(calls, 1);
+	cr_assert_eq(cause_look(q->end)->kind, COHORT_VERDICT_OUTSIDE);
+	verdict_fini(&question);
+	cause_put(q->end);
+	free(q);
+}
