@@ -18,9 +18,10 @@
 #   make soak         eight ranks that call and sleep at random for SOAK_SECONDS, by
 #                     SOAK_SEED: no verdict may come of it
 #   make device       ranks that launch together on devices that wait for each other:
-#                     the api suite, the demo, the drill, soak, and memory operations
-#                     at random for DEVICE_SECONDS; or DEVICE_ROUNDS of those without
-#                     the suite
+#                     the demo, the drill, soak, and memory operations at random for
+#                     DEVICE_SECONDS; the api suite on the platforms and devices on
+#                     which make test does not run it; or DEVICE_ROUNDS of memory
+#                     operations without the suite
 #   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for
 #                     DRILL_SECONDS at the most
 #   make bench-peers  all_reduce beside Open MPI and MPICH, if they are there;
@@ -209,7 +210,7 @@ public_headers := cohort.h reducer.h sim.h version.h
 unit_sources := \
   tests/unit/backoff.c tests/unit/bench.c tests/unit/bucket.c \
   tests/unit/clock.c tests/unit/drill.c tests/unit/estimate.c tests/unit/half.c \
-  tests/unit/json.c tests/unit/need.c tests/unit/op.c \
+  tests/unit/json.c tests/unit/need.c tests/unit/notifier.c tests/unit/op.c \
   tests/unit/recorder.c tests/unit/reduce.c \
   tests/unit/reduce_levels.c tests/unit/stack.c tests/unit/stops.c tests/unit/tag.c \
   tests/unit/text.c tests/unit/thread.c \
@@ -459,9 +460,11 @@ foreign_programs := abort.c exchange.c graph.c groups.c hello.cc nonblocking.c \
 strict       := $(if $(filter asan,$(VARIANT)),,env COHORT_HOST_STRICT=1 )
 # And the gpu platform stands on the drop-in libraries.
 on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
+# With devices that wait for each other, as GPUs do.
+on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
 run.unit     := '$(unit) --jobs=1 --verbose'
 run.api      := '$(strict)$(api) --jobs=1 --verbose' \
-                '$(strict)$(on_gpu) $(api) --jobs=1 --verbose'
+                '$(on_device) $(strict)$(on_gpu) $(api) --jobs=1 --verbose'
 run.platform := '$(platform) --jobs=1 --verbose' \
                 '$(on_gpu) $(platform) --jobs=1 --verbose'
 run.fault    := $(fault:%='$(strict)%')
@@ -475,7 +478,6 @@ run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stres
                    $(race_length)',abort siblings splits)
 # The fault and stress programs on devices that wait for each other; what cannot run
 # there is skipped, and says why.
-on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
 run.device   := $(fault:%='$(on_device) $(strict)%') \
                 $(stress:%='$(on_device) $(strict)% $(STRESS_SECONDS)') \
                 $(races:%='$(on_device) $(strict)% $(race_length)')
@@ -543,6 +545,7 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	$(Q)CC='$(CC)' scripts/deps.sh --check || \
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
 	    '$(on_device) $(strict)$(api) --jobs=1 --verbose' \
+	    '$(strict)$(on_gpu) $(api) --jobs=1 --verbose' \
 	    'env COHORT_LAUNCH=together $(strict)$(api) --jobs=1 --verbose') \
 	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
 	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \

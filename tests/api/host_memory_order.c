@@ -212,6 +212,8 @@ static void await_queued(enum what what, int n)
 
 static void set_up_ahead(void)
 {
+	place_need_no_sync("a rank that launches ahead loads its kernel behind "
+	                   "the copies of its first chunk");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	group = ranks_ahead(RANKS, NULL, comms);
 	atomic_store(&waits, 0);
