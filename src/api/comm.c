@@ -239,11 +239,7 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 		return rc;
 	/* A thread of the library's is about to launch it. */
 	if (atomic_load(&comm->is_left)) {
-		rc = error_set(
-			COHORT_BUSY,
-			"native_enter: ticket %llu of rank %d, a call with "
-			"host memory that timed out, is not launched",
-			(unsigned long long)comm->left.ticket, comm->rank);
+		rc = gate_refuse_left(comm, COHORT_BUSY, "native_enter");
 		gate_leave(comm);
 		return rc;
 	}

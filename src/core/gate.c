@@ -134,15 +134,12 @@ void gate_leave(struct cohort_comm *c)
 	atomic_store_explicit(&c->gate, 0, memory_order_release);
 }
 
-/* Its launch waits for the end of this thread's section. */
-static int refuse_left(const struct cohort_comm *c)
+int gate_refuse_left(const struct cohort_comm *c, int status, const char *what)
 {
-	return error_set(
-		COHORT_STATE,
-		"called between cohort_quiet_begin() and "
-		"cohort_quiet_end(), while ticket %llu of rank %d, a call "
-		"with host memory that timed out, is not launched",
-		(unsigned long long)c->left.ticket, c->rank);
+	return error_set(status,
+	                 "%s: ticket %llu of rank %d, a call with host memory "
+	                 "that timed out, is not launched",
+	                 what, (unsigned long long)c->left.ticket, c->rank);
 }
 
 int gate_await_left(struct cohort_comm *c)
@@ -152,8 +149,12 @@ int gate_await_left(struct cohort_comm *c)
 	while (atomic_load(&c->is_left)) {
 		if (clique_cause(c->clique))
 			return clique_error(c->clique);
+		/* Its launch waits for the end of this thread's section. */
 		if (window_is_memory())
-			return refuse_left(c);
+			return gate_refuse_left(
+				c, COHORT_STATE,
+				"called between cohort_quiet_begin() and "
+				"cohort_quiet_end()");
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return COHORT_OK;

@@ -37,6 +37,10 @@ bool gate_is_taken(const struct cohort_comm *comm);
  * this thread's, whose end that launch would wait for. */
 int gate_await_left(struct cohort_comm *comm);
 
+/* @what cannot be while a call whose caller has left is not launched: @status. */
+int gate_refuse_left(const struct cohort_comm *comm, int status,
+                     const char *what);
+
 /* COHORT_OWNER if it is bound to another thread. */
 int gate_check_owner(const struct cohort_comm *comm);
 
