@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "platform/host/reduce_levels.h"
+#include "sim/exec/reduce_levels.h"
 
 #define MAX_ROUNDS 1000
 #define MAX_RANKS 16

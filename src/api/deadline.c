@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "core/gate.h"
 #include "core/pair.h"
-#include "guard/guard.h"
+#include "watch/watch.h"
 
 /* What can be pushed is how long calls may take. */
 static int pushed_check(const struct cohort_deadlines *d)

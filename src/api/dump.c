@@ -9,8 +9,8 @@
 
 #include "api/group.h"
 #include "base/status.h"
-#include "core/family.h"
-#include "guard/dump.h"
+#include "core/clique_tree.h"
+#include "dump/dump.h"
 
 /* Of what was split from a group, at the most. */
 #define MAX_CHILDREN 256

@@ -7,7 +7,7 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/family.h"
+#include "core/clique_tree.h"
 #include "core/gate.h"
 #include "core/owner.h"
 

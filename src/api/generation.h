@@ -10,7 +10,7 @@
  * generation, too, and goes with it: whatever is done here is done to those first.
  */
 
-#include "guard/guard.h"
+#include "watch/watch.h"
 
 struct generation {
 	/* Constant. */

@@ -18,7 +18,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "guard/dump.h"
+#include "dump/dump.h"
 
 #define DEFAULT_SLOTS 2048
 #define MAX_FACTOR 1000

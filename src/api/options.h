@@ -2,7 +2,7 @@
 #ifndef API_OPTIONS_H
 #define API_OPTIONS_H
 
-#include "guard/guard.h"
+#include "watch/watch.h"
 
 /* The caller's options over the defaults, checked. */
 int options_read(const struct cohort_group_options *given,

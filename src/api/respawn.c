@@ -12,7 +12,7 @@
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/family.h"
+#include "core/clique_tree.h"
 #include "core/window.h"
 
 /* Mark in @is_lost, one per rank, those in @lost. */

@@ -5,14 +5,14 @@
  * the system, without a lock
  */
 
-#include "guard/snapshot.h"
+#include "watch/snapshot.h"
 
 #include "api/comm.h"
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "guard/verdict.h"
+#include "watch/verdict.h"
 
 static int check(const struct clique *q, const struct cohort_rank_report *ranks,
                  int room, size_t rank_size)

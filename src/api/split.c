@@ -4,7 +4,7 @@
  * cohort_comm_split(): communicators of some of a communicator's ranks
  *
  * The child is a clique with all that watches over it, which goes when its parent
- * does (core/family.h), and otherwise like one of ranks that have joined by id: the
+ * does (core/clique_tree.h), and otherwise like one of ranks that have joined by id: the
  * last rank that closes it ends it.
  */
 
@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/batch.h"
-#include "core/family.h"
+#include "core/clique_tree.h"
 #include "core/split.h"
 #include "core/submit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef JSON_H
-#define JSON_H
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
 
 /*
  * A writer of JSON, straight to a stream, or to a file of outfile.h, for which it

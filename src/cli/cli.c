@@ -2,7 +2,7 @@
 
 /* What the commands share, see cli.h. */
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -6,7 +6,7 @@
  * That a platform cannot be used is an answer and not a failure.
  */
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <getopt.h>
 #include <stdbool.h>

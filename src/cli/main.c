@@ -6,7 +6,7 @@
  * Exit codes: 0 fine, 1 failed, 2 used wrongly; see enum cli_exit.
  */
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -2,7 +2,7 @@
 
 /* A bar on stderr, see progress.h. */
 
-#include "progress.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <sys/ioctl.h>

@@ -7,7 +7,7 @@
  * front of the loader's path, and the program takes this process over.
  */
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "symbols.h"
+#include "cli/symbols.h"
 
 #ifdef HAVE_LIBDW
 
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "guard/symbol.h"
+#include "watch/symbol.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

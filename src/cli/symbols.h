@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SYMBOLS_H
-#define SYMBOLS_H
+#ifndef CLI_SYMBOLS_H
+#define CLI_SYMBOLS_H
 
 /*
  * Names in the stacks that verdicts of this command have: with file and line where

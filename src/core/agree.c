@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "core/clique.h"
-#include "core/known.h"
+#include "core/list_cache.h"
 
 /* How long to wait for the other ranks' calls before blaming one: when most have
  * called the same; and when it is not known yet who is the odd one, which on a busy

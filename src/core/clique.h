@@ -37,15 +37,15 @@
 #include <stdatomic.h>
 
 #include "core/agree.h"
-#include "core/awaited.h"
+#include "core/call_shape.h"
 #include "core/cause.h"
 #include "core/config.h"
-#include "core/known.h"
-#include "core/many.h"
-#include "core/outline.h"
+#include "core/list_cache.h"
+#include "core/list_launch.h"
 #include "core/recorder.h"
 #include "core/redop.h"
 #include "core/staging.h"
+#include "core/wait_reason.h"
 #include "platform/platform.h"
 
 struct batch;
@@ -119,14 +119,14 @@ struct cohort_comm {
 	/* Atomic, both; each step by the number of a collective in it, 0: none: those
 	 * that this rank's reducers have cancelled last, and the last that they have
 	 * finished on a stream.  Rarely written, next to what is constant.  seq_cst,
-	 * see reducer_cancel.c. */
+	 * see cancel.c. */
 	_Atomic uint64_t cancelled[CANCELLED];
 	_Atomic uint64_t streamed;
 
 	/* Atomic words inside; see recorder.h and agree.h. */
 	struct recorder recorder;
 	struct agree_slot *agreed;
-	struct outlines outlines; /* atomic words inside; see outline.h */
+	struct outlines outlines; /* atomic words inside; see call_shape.h */
 
 	/* Atomic; collectives called and compared with the other ranks'.
 	 * Written inside the gate, read by the others: in no cache line with what
@@ -359,7 +359,7 @@ struct clique {
 	/* Atomic; there is a later generation, or the group was closed. */
 	atomic_bool stale;
 
-	/* Atomic; enum over.  Written under the lock of family.c or by whoever has
+	/* Atomic; enum over.  Written under the lock of clique_tree.c or by whoever has
 	 * taken it. */
 	atomic_int over;
 
@@ -376,7 +376,7 @@ struct clique {
 	/* Guarded by the lock of window.c: the number of its stay there, 0: none. */
 	unsigned window;
 
-	/* Guarded by the lock of family.c; the parent is constant once it is
+	/* Guarded by the lock of clique_tree.c; the parent is constant once it is
 	 * set, until both are closed. */
 	struct clique *next_entered;
 	struct clique *parent;

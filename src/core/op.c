@@ -11,7 +11,7 @@
 #include "core/op.h"
 
 #include "base/status.h"
-#include "core/known.h"
+#include "core/list_cache.h"
 
 /* What each kind takes. */
 static const struct {

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/clique.h"
-#include "core/family.h"
+#include "core/clique_tree.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -19,7 +19,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "core/clique.h"
-#include "core/family.h"
+#include "core/clique_tree.h"
 #include "core/native.h"
 #include "core/window.h"
 

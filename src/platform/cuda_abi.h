@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDA_ABI_H
-#define CUDA_ABI_H
+#ifndef PLATFORM_CUDA_ABI_H
+#define PLATFORM_CUDA_ABI_H
 
 /*
  * The part of the CUDA runtime's stable C ABI that is used here, so that

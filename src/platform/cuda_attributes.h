@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDA_ATTRIBUTES_H
-#define CUDA_ATTRIBUTES_H
+#ifndef PLATFORM_CUDA_ATTRIBUTES_H
+#define PLATFORM_CUDA_ATTRIBUTES_H
 
 /*
  * What cudaDeviceGetAttribute() is asked for: X(name, value, expression), where

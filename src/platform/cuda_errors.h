@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDA_ERRORS_H
-#define CUDA_ERRORS_H
+#ifndef PLATFORM_CUDA_ERRORS_H
+#define PLATFORM_CUDA_ERRORS_H
 
 /*
  * The error codes of the CUDA runtime, once: X(name, value, text), where the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CUDA_PROPERTIES_H
-#define CUDA_PROPERTIES_H
+#ifndef PLATFORM_CUDA_PROPERTIES_H
+#define PLATFORM_CUDA_PROPERTIES_H
 
 /*
  * What cudaGetDeviceProperties() fills, in the layouts of CUDA 13 and of CUDA

@@ -12,7 +12,7 @@
  * missing the table's entry answers that it is.
  *
  * From these lists come the table (platform.h), its filling from the real
- * libraries (gpu_load.c) and from the host platform (host/host.c), the tables that
+ * libraries (load.c) and from the host platform (host/host.c), the tables that
  * tests put in between, and the check of every signature against the real
  * headers (tests/abi).  No types are declared here: the list means the same
  * after our ABI headers and after the real ones.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef NCCL_ABI_H
-#define NCCL_ABI_H
+#ifndef PLATFORM_NCCL_ABI_H
+#define PLATFORM_NCCL_ABI_H
 
 /*
  * The part of NCCL's stable C ABI that is used here, so that nothing needs

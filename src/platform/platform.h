@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PLATFORM_H
-#define PLATFORM_H
+#ifndef PLATFORM_PLATFORM_H
+#define PLATFORM_PLATFORM_H
 
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
@@ -78,7 +78,7 @@ struct native_launch {
 	struct native_launch *next;
 };
 
-/* The bounds of a list's groups and packed buffers; see many.h. */
+/* The bounds of a list's groups and packed buffers; see list_launch.h. */
 struct list_limits {
 	size_t group_most; /* tensors in one native group */
 	size_t flat_below; /* smaller tensors, in bytes, are packed, */

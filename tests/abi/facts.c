@@ -30,7 +30,7 @@
 #include "platform/cuda_errors.h"
 #include "platform/cuda_properties.h"
 #include "platform/functions.h"
-#include "platform/host/exports.h"
+#include "sim/exports.h"
 
 #if defined(ABI_REAL)
 /* The first line fails for a function that the real headers do not have, the

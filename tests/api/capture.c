@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/clique.h"
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/place.h"
 #include "support/ranks.h"
 

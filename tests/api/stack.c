@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "guard/stack.h"
 #include "support/ranks.h"
 #include "support/silent.h"
+#include "watch/stack.h"
 
 TestSuite(stack, .timeout = 60);
 

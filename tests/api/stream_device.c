@@ -12,7 +12,7 @@
 
 #include <cohort/reducer.h>
 
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 

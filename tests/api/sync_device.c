@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "core/window.h"
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/native.h"
 #include "support/ranks.h"
 

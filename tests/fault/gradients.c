@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "platform/host/memory.h"
+#include "sim/cuda/memory.h"
 #include "support/heap.h"
 #include "support/model.h"
 #include "support/ranks.h"

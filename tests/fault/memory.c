@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 
-#include "platform/host/memory.h"
-#include "platform/host/strict.h"
+#include "sim/cuda/memory.h"
+#include "sim/strict/strict.h"
 #include "support/heap.h"
 #include "support/scenario.h"
 

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "platform/host/memory.h"
-#include "platform/host/strict.h"
+#include "sim/cuda/memory.h"
+#include "sim/strict/strict.h"
 #include "support/failing.h"
 #include "support/heap.h"
 #include "support/ranks.h"

@@ -41,8 +41,8 @@ done
 # names TEXT - TEXT after the preprocessor, a sorted list of names
 names() {
 	printf '%s\n' '#include "platform/functions.h"' \
-		'#include "platform/host/exports.h"' \
-		'#include "platform/dropin/names.h"' \
+		'#include "sim/exports.h"' \
+		'#include "sim/dropin/names.h"' \
 		'#define LISTED(since, result, name, parameters, arguments) name' \
 		'#define NAME(name) name' "$1" |
 		${CC:-cc} -E -P -Isrc -x c - | tr -s '[:space:]' '\n' | grep . | sort -u

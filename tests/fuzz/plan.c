@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fuzz/plan.h"
-#include "platform/host/strict.h"
+#include "sim/strict/strict.h"
 
 /* ---- what hangs ------------------------------------------------------- */
 

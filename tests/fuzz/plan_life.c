@@ -5,7 +5,7 @@
  */
 
 #include "fuzz/plan.h"
-#include "platform/host/strict.h"
+#include "sim/strict/strict.h"
 
 /* ---- inits ------------------------------------------------------------ */
 

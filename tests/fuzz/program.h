@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "platform/host/host.h"
+#include "sim/host.h"
 
 #define STEP_BYTES 8
 #define HEADER_BYTES 2

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "fuzz/program.h"
-#include "platform/host/census.h"
+#include "sim/strict/census.h"
 #include "support/crew.h"
 
 void fuzz_fail(const char *format, ...)

@@ -17,7 +17,7 @@
  *	firers     cause_set(): src/core/cause.c; alike, so that they are counted
  *	reaper     reaper_main(): src/core/reaper.c
  *	looker     clique_look() after the deadline: src/core/clique.c
- *	prober     probe_rank(): src/guard/prober.c
+ *	prober     probe_rank(): src/watch/prober.c
  *	closer     cohort_group_close(): src/api/group.c, generation.c
  *	waiter     cohort_wait(): src/api/completion.c
  *	run_end    cohort_group_run()'s end: src/api/worker.c
@@ -796,7 +796,7 @@ gone:
 	skip
 }
 
-/* ---- src/guard/prober.c ----------------------------------------------- */
+/* ---- src/watch/prober.c ----------------------------------------------- */
 
 /* Something is in flight, so it will ask. */
 inline enter_probe()

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/native.h"
 
 static const struct platform *p;

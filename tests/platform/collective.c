@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "platform/host/comm.h"
 #include "platform/platform.h"
+#include "sim/nccl/comm.h"
 #include "support/native.h"
 #include "support/place.h"
 

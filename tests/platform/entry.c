@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/native.h"
 
 typedef int (*value_fn)(cudaStream_t stream, unsigned long long address,

@@ -13,8 +13,8 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "platform/gpu.h"
-#include "platform/host/host.h"
+#include "platform/gpu/gpu.h"
+#include "sim/host.h"
 #include "support/native.h"
 #include "support/ranks.h"
 

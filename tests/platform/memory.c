@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/host/host.h"
-#include "platform/host/memory.h"
+#include "sim/cuda/memory.h"
+#include "sim/host.h"
 #include "support/native.h"
 
 /* AddressSanitizer writes a report about an allocation of too many bytes. */

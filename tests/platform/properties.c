@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/native.h"
 
 static const struct platform *p;

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "platform/host/census.h"
-#include "platform/host/host.h"
+#include "sim/host.h"
+#include "sim/strict/census.h"
 #include "support/native.h"
 
 static const struct platform *p;

@@ -18,7 +18,7 @@
 
 #include <cohort/sim.h>
 
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/doomed.h"
 #include "support/native.h"
 #include "support/place.h"

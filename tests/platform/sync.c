@@ -16,8 +16,8 @@
 
 #include <cohort/sim.h>
 
-#include "platform/host/host.h"
-#include "platform/host/sync.h"
+#include "sim/cuda/sync.h"
+#include "sim/host.h"
 #include "support/native.h"
 #include "support/place.h"
 

@@ -14,12 +14,12 @@
 
 #include "base/clock.h"
 #include "core/clique.h"
-#include "guard/prober.h"
 #include "support/contest.h"
 #include "support/crew.h"
 #include "support/ledger.h"
 #include "support/ranks.h"
 #include "support/stress.h"
+#include "watch/prober.h"
 
 #define RANKS 2
 #define SUMS 20

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "platform/host/host.h"
+#include "sim/host.h"
 #include "support/native.h"
 #include "support/ranks.h"
 #include "support/stress.h"

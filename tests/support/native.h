@@ -21,7 +21,7 @@
 const struct platform *native_open(int devices);
 
 /* The one of the host platform that is built in, wherever the other tests are: for
- * those that call its functions beyond the table (platform/host/host.h). */
+ * those that call its functions beyond the table (sim/host.h). */
 const struct platform *native_open_host(int devices);
 
 /* End the program with a message unless @result is 0. */

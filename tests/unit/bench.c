@@ -5,7 +5,7 @@
  * result which is wrong is found
  */
 
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 
 #include <criterion/criterion.h>
 #include <getopt.h>
@@ -14,8 +14,8 @@
 
 #include <cohort/cohort.h>
 
-#include "cli/bench_data.h"
-#include "cli/bench_limit.h"
+#include "cli/bench/data.h"
+#include "cli/bench/limit.h"
 #include "cli/cli.h"
 #include "support/reference.h"
 

@@ -4,7 +4,7 @@
  * The plan of buckets
  */
 
-#include "api/bucket.h"
+#include "reducer/bucket.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * or with the reason why it cannot be
  */
 
-#include "cli/drill.h"
+#include "cli/drill/drill.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

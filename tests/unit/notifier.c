@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "guard/notifier.h"
+#include "watch/notifier.h"
 
 #define S UINT64_C(1000000000)
 

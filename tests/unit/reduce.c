@@ -9,7 +9,7 @@
  * and integers are folded in 128 bits.  Comparison is always of bits.
  */
 
-#include "platform/host/reduce.h"
+#include "sim/exec/reduce.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -22,9 +22,9 @@
 
 #include <cohort/cohort.h>
 
-#include "platform/host/convert.h"
-#include "platform/host/reduce_levels.h"
 #include "platform/nccl_abi.h"
+#include "sim/exec/convert.h"
+#include "sim/exec/reduce_levels.h"
 
 #define MAX_RANKS 8
 

@@ -17,8 +17,8 @@
 
 #include <cohort/cohort.h>
 
-#include "platform/host/reduce.h"
-#include "platform/host/reduce_levels.h"
+#include "sim/exec/reduce.h"
+#include "sim/exec/reduce_levels.h"
 
 #define MAX_RANKS 16
 #define LENGTH 331

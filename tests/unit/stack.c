@@ -17,15 +17,15 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "guard/stack.h"
-#include "guard/stacker.h"
 #include "support/silent.h"
+#include "watch/stack.h"
+#include "watch/stacker.h"
 
 TestSuite(stack, .timeout = 60);
 
 #define SIGNAL (SIGRTMIN + 3)
 
-/* Of guard/stack.c. */
+/* Of watch/stack.c. */
 #define QUESTIONS 16
 #define SIGNALS 64
 #define SIGNALS_EACH 2

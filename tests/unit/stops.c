@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-#include "guard/stops.h"
+#include "watch/stops.h"
 
 #define GROSS 100
 

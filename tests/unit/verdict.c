@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guard/stacker.h"
-#include "guard/verdict.h"
+#include "watch/stacker.h"
+#include "watch/verdict.h"
 
 #define MS UINT64_C(1000000)
 #define S (1000 * MS)

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard/verdict.h"
+#include "watch/verdict.h"
 
 #define ROUNDS 300000
 #define MAX_SIZE 9

@@ -13,7 +13,7 @@
 
 #include "platform/cuda_abi.h"
 #include "platform/functions.h"
-#include "platform/host/exports.h"
+#include "sim/exports.h"
 
 #define CUDA_RUNTIME_DECLARE(since, result, name, parameters, arguments)       \
 	result name parameters;

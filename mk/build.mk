@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Objects, the libraries and the command
+
+# What objects were compiled with; rewritten, and they with it, on change.
+quote     = '$(subst ','\'',$1)'
+all_flags = $(compile) $(lto) $(LDFLAGS) $(cuda)
+$(dir)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' $(call quote,$(all_flags)) | \
+	  cmp -s - $@ || printf '%s\n' $(call quote,$(all_flags)) >$@
+
+$(dir)/%.o: %.c $(dir)/flags
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(compile) $(extra) -c -o $@ $<
+
+$(dir)/%.o: %.S $(dir)/flags
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(compile) -Isrc/cli/demo -c -o $@ $<
+
+# The fuzzer shall look for new ways through the library, not through its tests.
+$(library_objects): extra = $(filter -flto%,$(lto)) \
+                            $(if $(filter fuzz,$(VARIANT)),\
+                              -fsanitize=fuzzer-no-link)
+
+$(dir)/src/cli/demo/digits_data.o: src/cli/demo/data/digits.csv
+
+shared  := $(lib)/libcohort.so.$(version)
+library := $(shared) $(lib)/libcohort.so.$(major) $(lib)/libcohort.so \
+           $(lib)/libcohort.a $(lib)/cohort.pc
+
+all: $(out)/cohort $(library)
+
+demo: $(out)/cohort
+	$(Q)$< demo
+
+$(dir)/src/cli/symbols.o: extra = $(call with,libdw,-DHAVE_LIBDW)
+json_objects := $(addprefix $(dir)/src/cli/trace/,entry.o read.o value.o)
+$(json_objects): extra = $(call with,json-c,-DHAVE_JSON_C)
+$(dir)/src/cli/symbols.o $(json_objects): $(dir)/optional
+$(dir)/optional: FORCE
+	@mkdir -p $(@D)
+	@echo '$(optional)' | cmp -s - $@ || echo '$(optional)' >$@
+
+# Each file has had its warnings; of what is seen through several, they are wrong.
+whole := $(dir)/whole.o
+$(whole): $(library_objects)
+	$(call say,LINK,$@)
+	$(Q)$(if $(lto),$(CC) $(cflags) $(CFLAGS) $(lto) -w -nostdlib,$(LD)) \
+	  -r -o $@ $^
+
+$(out)/cohort: $(command_objects) $(whole)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^ \
+	  $(if $(optional),$(shell pkg-config --libs $(optional))) $(libs)
+
+$(shared): $(whole) src/cohort.map
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(link) -shared -Wl,-soname,libcohort.so.$(major) -Wl,-z,nodelete \
+	  $(defs) -Wl,--version-script,src/cohort.map -o $@ $< $(libs)
+
+$(lib)/libcohort.so.$(major) $(lib)/libcohort.so: $(shared)
+	$(Q)ln -sf $(<F) $@
+
+# One object with hidden symbols made local: our short internal names cannot
+# collide with a program's.
+$(lib)/libcohort.a: $(whole)
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)$(OBJCOPY) --localize-hidden $< $(dir)/libcohort.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(dir)/libcohort.o
+
+$(lib)/cohort.pc: src/cohort.pc.in include/cohort/version.h FORCE
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@prefix@|$(prefix)|' -e 's|@includedir@|$(includedir)|' \
+	  -e 's|@libdir@|$(libdir)|' -e 's|@version@|$(version)|' \
+	  -e 's|@libs@|$(libs)|' $< >$@
+
+drop_in := $(lib)/drop-in
+d       := $(dir)/src/sim/dropin
+
+cudart_majors := 12 13
+host_library  := $(drop_in)/libcohort-host.so
+nccl_library  := $(drop_in)/libnccl.so.2
+cudart        := $(cudart_majors:%=$(drop_in)/libcudart.so.%)
+drop_in_links := $(drop_in)/libnccl.so $(drop_in)/libcudart.so
+drop_ins      := $(host_library) $(nccl_library) $(cudart) $(drop_in_links)
+
+host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
+                    $(dir)/src/sim/% $(dir)/src/platform/launch.o,$(library_objects))) $d/host.o
+nccl_objects   := $d/nccl.o $d/marker.o
+cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
+# Of these there is one for each major.
+major_objects  := $(foreach m,$(cudart_majors),$d/absent.$m.o $d/cudart.$m.o)
+drop_in_objects := $(host_objects) $(nccl_objects) $(cudart_objects) \
+                   $(major_objects)
+
+# The drop-in libraries.
+all: $(drop_ins)
+
+$(host_library): $(host_objects)
+$(nccl_library): $(nccl_objects) $(host_library)
+$(cudart): $(drop_in)/libcudart.so.%: $d/absent.%.o $d/cudart.%.o \
+                                      $(cudart_objects) $(host_library)
+
+# What a library exports is in a file of its name.  The host platform's is found
+# beside the others.
+$(host_library) $(nccl_library) $(cudart): $(drop_in)/%: \
+                                           src/sim/dropin/%.map
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(link) -shared -Wl,-soname,$(@F) -Wl,-z,nodelete $(defs) \
+	  -Wl,--version-script,$< -Wl,--enable-new-dtags \
+	  -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o %.so,$^) $(libs)
+
+define compile_major
+	$(call say,CC,$< ($(@F)))
+	@mkdir -p $(@D)
+	$(Q)$(compile) -DCUDART=$(patsubst $d/$*.%.o,%,$@) -c -o $@ $<
+endef
+$(filter %.12.o,$(major_objects)): $d/%.12.o: src/sim/dropin/%.c \
+                                             $(dir)/flags
+	$(compile_major)
+$(filter %.13.o,$(major_objects)): $d/%.13.o: src/sim/dropin/%.c \
+                                             $(dir)/flags
+	$(compile_major)
+
+$(drop_in)/libnccl.so: $(nccl_library)
+	$(Q)ln -sf $(<F) $@
+
+$(drop_in)/libcudart.so: $(drop_in)/libcudart.so.13
+	$(Q)ln -sf $(<F) $@

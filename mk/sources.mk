@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Source lists: a folder is listed by what is in it
+
+sorted = $(sort $(wildcard $1))
+
+library_sources := $(call sorted,$(patsubst %,src/%/*.c,api base core dump \
+                     platform platform/gpu reducer sim sim/cuda sim/exec sim/nccl \
+                     sim/strict watch))
+command_sources := $(call sorted,src/cli/*.c src/cli/*/*.[cS])
+# The drop-in libraries: the simulator's sources, and forwarders.
+drop_in_sources := $(call sorted,src/sim/dropin/*.c)
+public_headers  := $(notdir $(call sorted,include/cohort/*.h))
+
+unit_sources     := $(call sorted,tests/unit/*.c)
+api_sources      := $(call sorted,tests/api/*.c)
+platform_sources := $(call sorted,tests/platform/*.c)
+# Linked into each suite, as these need Criterion; the rest of their folder does not.
+skip_sources     := tests/support/doomed.c tests/support/skip.c
+support_sources  := $(filter-out $(skip_sources),$(call sorted,tests/support/*.c))
+replay_sources   := tests/fuzz/replay.c
+mutate_sources   := tests/fuzz/mutate.c
+fuzz_sources     := $(filter-out $(replay_sources) $(mutate_sources),\
+                      $(call sorted,tests/fuzz/*.c))
+
+# One program for each source.
+programs = $(patsubst %.c,%,$(notdir $(call sorted,$1)))
+fault_tests  := $(call programs,tests/fault/*.c)
+gpu_tests    := $(call programs,tests/gpu/*.c)
+# Each round of these opens a group and ends it.
+race_tests   := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
+              respawn siblings snapshots splits stalls together windows
+stress_tests := $(filter-out $(race_tests),$(call programs,tests/stress/*.c))
+bench_support  := empty ways
+bench_programs := $(filter-out $(bench_support) peer average_peer,\
+                    $(call programs,bench/*.c))
+
+objects = $(patsubst %,$(dir)/%.o,$(basename $1))
+
+library_objects := $(call objects,$(library_sources))
+command_objects := $(call objects,$(command_sources))
+suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
+                     $(platform_sources) $(skip_sources))
+support_objects := $(call objects,$(support_sources))
+fuzz_objects    := $(call objects,$(fuzz_sources))
+replay_objects  := $(call objects,$(replay_sources))
+mutate_objects  := $(call objects,$(mutate_sources))

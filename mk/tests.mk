@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests, benchmarks and checks
+
+# Criterion does not run under ThreadSanitizer; the foreign programs are not
+# sanitized.
+rings.release := unit api platform fault stress device corpus abi foreign
+rings.debug   := unit api platform fault stress corpus abi
+rings.asan    := unit api platform fault stress together corpus
+rings.tsan    := fault stress together corpus
+
+STRESS_SECONDS ?= 1
+race_length    := $(if $(STRESS_ROUNDS),$(STRESS_ROUNDS)r,$(STRESS_SECONDS))
+
+tests    := $(dir)/tests
+support  := $(tests)/support.a
+unit     := $(tests)/unit/unit
+api      := $(tests)/api/api
+platform := $(tests)/platform/platform
+fault    := $(fault_tests:%=$(tests)/fault/%)
+stress   := $(stress_tests:%=$(tests)/stress/%)
+races    := $(race_tests:%=$(tests)/stress/%)
+gpu      := $(gpu_tests:%=$(tests)/gpu/%)
+soak     := $(tests)/soak/soak
+corpus   := $(tests)/fuzz/replay
+fuzz     := $(tests)/fuzz/platform
+abi      := $(tests)/abi/abi
+walk     := $(dir)/bench/walk
+foreign  := $(out)/cohort $(library) $(drop_ins) $(gpu) $(walk)
+
+# Of these the drop-in libraries are tried with.
+foreign_programs := abort.c exchange.c graph.c groups.c hello.cc nonblocking.c \
+  registered.c ring.c runtime.c scaled.c split.c threads.c
+
+# How each ring is run, one quoted command per program.  Criterion 2.4.1 loses
+# count when two tests at a time run into their timeouts: one at a time.
+# What stands on the host platform has to be legal NCCL, which strict mode checks;
+# but what that keeps, AddressSanitizer could not find used after it was freed.
+strict       := $(if $(filter asan,$(VARIANT)),,env COHORT_HOST_STRICT=1 )
+# And the gpu platform stands on the drop-in libraries.
+on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
+# With devices that wait for each other, as GPUs do.
+on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
+run.unit     := '$(unit) --jobs=1 --verbose'
+run.api      := '$(strict)$(api) --jobs=1 --verbose' \
+                '$(on_device) $(strict)$(on_gpu) $(api) --jobs=1 --verbose'
+run.platform := '$(platform) --jobs=1 --verbose' \
+                '$(on_gpu) $(platform) --jobs=1 --verbose'
+run.fault    := $(fault:%='$(strict)%')
+run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
+                $(patsubst %,'$(strict)% $(race_length)',$(races))
+run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
+run.abi      := '$(abi)'
+# Those of groups that end, where ranks launch together; the programs mix and lives call
+# native functions, which launch at once anyway.
+run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stress/% \
+                   $(race_length)',abort siblings splits)
+# The fault and stress programs on devices that wait for each other; what cannot run
+# there is skipped, and says why.
+run.device   := $(fault:%='$(on_device) $(strict)%') \
+                $(stress:%='$(on_device) $(strict)% $(STRESS_SECONDS)') \
+                $(races:%='$(on_device) $(strict)% $(race_length)')
+run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
+                'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
+                'tests/foreign/symbols.sh $(lib) $(cuda)' \
+                'tests/foreign/install.sh' \
+                'tests/foreign/loader.sh $(out)/cohort' \
+                'tests/foreign/real.sh $(out)/cohort $(lib) $(cuda)' \
+                'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
+                   $(gpu)' \
+                'tests/foreign/command.sh $(out)/cohort' \
+                'tests/foreign/average.sh $(out)/cohort $(drop_in)' \
+                'tests/foreign/overlap.sh $(out)/cohort $(drop_in)' \
+                'tests/foreign/drill.sh $(out)/cohort' \
+                'tests/foreign/dump.sh $(out)/cohort $(lib)' \
+                'tests/foreign/hang.sh $(out)/cohort' \
+                'python3 tests/foreign/trace.py $(out)/cohort' \
+                'python3 tests/foreign/dump_mutations.py $(out)/cohort' \
+                'python3 tests/foreign/debuginfod.py $(out)/cohort' \
+                'tests/foreign/peers.sh $(out)/cohort' \
+                $(foreach p,$(foreign_programs),\
+                  'tests/foreign/dropin.sh tests/foreign/programs/$p \
+                   $(out) $(cuda)') \
+                'tests/foreign/standin.sh $(lib) $(out)/cohort' \
+                'tests/foreign/readme.sh $(lib)' \
+                'tests/foreign/examples.sh $(lib)' \
+                'tests/foreign/bare.sh' \
+                'python3 tests/foreign/python.py $(shared)'
+run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
+
+# The suites need Criterion, the rest nothing but a compiler.  Those that cannot be
+# built are skipped.
+suites := $(foreach ring,$(filter unit api platform,$(rings.$(VARIANT))),$($(ring)))
+test: $(if $(filter api,$(rings.$(VARIANT))),$(drop_ins)) \
+      $(filter-out $(suites),$(foreach ring,$(rings.$(VARIANT)),$($(ring)))) $(races)
+	$(Q)$(if $(suites),CC='$(CC)' scripts/deps.sh || :)
+	$(Q)$(if $(suites),! CC='$(CC)' scripts/deps.sh --check || \
+	  $(MAKE) --no-print-directory $(suites))
+	$(Q)$(if $(suites),CC='$(CC)' scripts/deps.sh --check || \
+	  export TEST_NO_CRITERION='$(suites)'; )$(run) \
+	  $(foreach ring,$(rings.$(VARIANT)),$(run.$(ring)))
+
+test-gpu: $(out)/cohort $(gpu) $(walk)
+	$(Q)! CC='$(CC)' scripts/deps.sh >/dev/null 2>&1 || \
+	  $(MAKE) --no-print-directory $(api) $(platform)
+	$(Q)$(if $(GPU_LIBRARIES),COHORT_GPU_LIBRARIES='$(abspath $(GPU_LIBRARIES))') \
+	  scripts/test-gpu.sh $(out)/cohort '$(api) $(platform)' '$(gpu)' \
+	  '$(walk) --gpu --rounds 51'
+
+stress: $(stress) $(races)
+	$(Q)$(run) $(run.stress)
+
+SOAK_SECONDS ?= 60
+SOAK_SEED    ?= 1
+soak: $(soak)
+	$(Q)TEST_SHOW=soak TEST_TIMEOUT=$$(($(SOAK_SECONDS) + 120)) \
+	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
+
+# Ranks come late by up to 10 ms.  How late verdicts are is judged elsewhere.
+DEVICE_SECONDS ?= 30
+device_length  := $(if $(DEVICE_ROUNDS),$(DEVICE_ROUNDS)r,$(DEVICE_SECONDS))
+device: $(out)/cohort $(soak) $(tests)/stress/memory
+	$(Q)! CC='$(CC)' scripts/deps.sh || $(MAKE) --no-print-directory $(api)
+	$(Q)CC='$(CC)' scripts/deps.sh --check || \
+	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
+	    '$(on_device) $(strict)$(api) --jobs=1 --verbose' \
+	    '$(strict)$(on_gpu) $(api) --jobs=1 --verbose' \
+	    'env COHORT_LAUNCH=together $(strict)$(api) --jobs=1 --verbose') \
+	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
+	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \
+	  '$(on_device) $< demo --verify' \
+	  $(foreach n,2 4 8,'$(on_device) $< drill --ranks $n --slack 1000')
+
+DRILL_ROUNDS  ?= 20
+DRILL_SECONDS ?= 1200
+drill-load: $(out)/cohort
+	$(Q)TEST_SHOW=drill TEST_TIMEOUT=$$(($(DRILL_SECONDS) + 300)) \
+	  $(run) 'scripts/drill-load.sh $< $(DRILL_ROUNDS) $(DRILL_SECONDS)'
+
+# With clang, whatever the rest is built with.
+CLANG        ?= clang
+FUZZ_SECONDS ?= 60
+fuzz:
+	$(Q)scripts/fuzz.sh --check '$(CLANG)'
+	$(Q)$(MAKE) --no-print-directory VARIANT=fuzz CC='$(CLANG)' fuzz-here
+
+fuzz-here: $(fuzz)
+	$(Q)scripts/fuzz.sh $< tests/fuzz/corpus $(FUZZ_SECONDS) $(FUZZ_FLAGS)
+
+asan tsan:
+	$(Q)$(MAKE) --no-print-directory VARIANT=$@ test
+
+deps criterion:
+	$(Q)CC='$(CC)' scripts/deps.sh
+
+# Looked up when a recipe runs, after Criterion was installed.
+criterion_cflags = $(shell pkg-config --cflags criterion 2>/dev/null)
+criterion_libs   = $(or $(shell pkg-config --libs criterion 2>/dev/null),\
+                     -lcriterion)
+
+$(tests)/%.o: extra = -Itests
+$(suite_objects): extra = -Itests $(criterion_cflags)
+$(suite_objects): | criterion
+
+# What measures is measured, too.
+$(unit): $(call objects,$(unit_sources)) \
+         $(filter-out $(patsubst %,$(dir)/src/cli/bench/%,bench.o average% overlap%),\
+           $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
+         $(call objects,src/cli/cli.c src/cli/drill/table.c src/cli/progress.c)
+$(api): $(call objects,$(api_sources))
+$(platform): $(call objects,$(platform_sources))
+# Its functions are to be found by their names, in stacks.
+$(unit) $(api) $(tests)/stress/stack: link += -rdynamic
+$(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
+                            $(whole) $(support)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
+
+# Every allocation of these goes through tests/support/heap.c.
+comma := ,
+$(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
+                   aligned_alloc posix_memalign free)
+# Its rounds are programs of the fuzzer's.
+$(tests)/stress/mix: $(fuzz_objects)
+$(fault) $(stress) $(races) $(gpu) $(soak): %: %.o $(whole) $(support)
+	$(call say,LINK,$@)
+	$(Q)$(link) $(wrap) -o $@ $(filter %.o,$^) $(support) $(libs)
+
+$(corpus): $(replay_objects)
+$(fuzz): $(mutate_objects)
+$(fuzz): libs += -fsanitize=fuzzer
+$(corpus) $(fuzz): $(fuzz_objects) $(whole) $(support)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^ $(libs)
+
+# An archive, so that a program takes only the helpers that it uses.
+$(support): $(support_objects)
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# facts.c is compiled against our headers, and against the real ones where
+# there are any; the program compares.
+$(tests)/abi/main.o: extra = $(if $(cuda),,-DABI_NO_REAL)
+$(tests)/abi/facts_ours.o: extra = -DABI_OURS
+$(tests)/abi/facts_real.o: extra = -DABI_REAL -isystem $(cuda)/include
+$(tests)/abi/facts_ours.o $(tests)/abi/facts_real.o: tests/abi/facts.c \
+                                                     $(dir)/flags
+	$(call say,CC,$< ($(@F)))
+	@mkdir -p $(@D)
+	$(Q)$(compile) $(extra) -c -o $@ $<
+
+$(abi): $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
+        $(if $(cuda),$(tests)/abi/facts_real.o)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^
+
+model:
+	$(Q)CC='$(CC)' tests/model/run.sh
+
+bench := $(bench_programs:%=$(dir)/bench/%)
+bench_objects := $(bench_support:%=$(dir)/bench/%.o)
+
+# The last is a figure, where there is a gnuplot.
+OVERLAP_FLAGS ?= --shapes bench/shapes/resnet50.tsv \
+  --backward x0.25,x0.5,x0.75,x1,x1.5,x2,x3
+bench: $(bench) $(out)/cohort
+	$(Q)set -e; for program in $(bench); do $$program; done
+	$(Q)if command -v gnuplot >/dev/null; then \
+	  set -- --plot $(out)/overlap.svg; fi; \
+	$(out)/cohort bench overlap $(OVERLAP_FLAGS) "$$@"
+
+# What bench/peer.c needs to be compiled, bench/peers.py looks for.
+PEER_FLAGS ?=
+bench-peers: $(out)/cohort
+	$(Q)bench/peers.py --out $(out) $(PEER_FLAGS) $<
+
+# Likewise bench/average_peer.c, and bench/average.py.
+AVERAGE_FLAGS ?=
+bench-average: $(out)/cohort
+	$(Q)bench/average.py --out $(out) $(AVERAGE_FLAGS) $<
+
+$(bench): %: %.o $(bench_objects) $(whole)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^ $(libs)
+
+lint: $(library) $(drop_ins)
+	$(Q)CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib) $(cuda)

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A rank of a measurement, see lane.h. */
+
+#include "cli/bench/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* In the place of results before they are checked. */
+#define POISON 0xa5
+
+/* Of calls with one; none takes that long. */
+#define TIMEOUT_NS (UINT64_C(600) * 1000000000)
+
+#define fail(lane, ...) meeting_fail(&(lane)->bench->meeting, __VA_ARGS__)
+
+bool lane_meet(struct lane *lane)
+{
+	return meeting_meet(&lane->bench->meeting, &lane->met,
+	                    lane->caller.comm);
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+bool lane_enter(struct lane *lane, enum who who)
+{
+	void *native;
+
+	lane->who = who;
+	if (who != WHO_TABLE)
+		return true;
+	if (cohort_comm_native_enter(lane->caller.comm, &native) != COHORT_OK)
+		return fail(lane, "rank %d: %s", lane->caller.rank,
+		            cohort_last_error());
+	lane->caller.native = native;
+	return true;
+}
+
+void lane_leave(struct lane *lane)
+{
+	if (lane->who == WHO_TABLE)
+		cohort_comm_native_leave(lane->caller.comm);
+}
+
+/* Both; what they answer was 0, or it is told. */
+bool lane_explain(struct lane *lane, int submitted, int finished)
+{
+	const struct platform *p = lane->caller.platform;
+	const char *why;
+
+	if (!submitted && !finished)
+		return true;
+	if (lane->who == WHO_DIRECT)
+		return false;
+	if (lane->who == WHO_API || lane->who == WHO_HOST ||
+	    lane->who == WHO_TIMED)
+		why = cohort_last_error();
+	else if (submitted)
+		why = p->ncclGetErrorString((ncclResult_t)submitted);
+	else
+		why = p->cudaGetErrorString((cudaError_t)finished);
+	return fail(lane, "rank %d, %s: %s", lane->caller.rank,
+	            lane->collective->name, why);
+}
+
+int lane_direct(struct lane *lane)
+{
+	const struct caller *w = &lane->caller;
+
+	if (!lane_meet(lane))
+		return -1;
+	direct_run(lane->collective, lane->bench->places, w->rank, w->ranks,
+	           &lane->call);
+	return lane_meet(lane) ? 0 : -1;
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+/* Where @bytes for @at are to be written, or have been read. */
+static char *host_side(struct lane *lane, char *at)
+{
+	return lane->staging && !lane->is_plain ? lane->staging : at;
+}
+
+/* What the case works with. */
+static char *memory(const struct lane *lane, int i)
+{
+	return lane->staging && lane->is_plain ? lane->plain[i]
+	                                       : lane->buffer[i];
+}
+
+static bool transfer(struct lane *lane, void *to, const void *from,
+                     size_t bytes)
+{
+	const struct platform *p = lane->caller.platform;
+	cudaError_t err;
+
+	if (!lane->staging || lane->is_plain)
+		return true;
+	err = p->cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+	if (err == cudaSuccess)
+		err = p->cudaDeviceSynchronize();
+	return err == cudaSuccess ||
+	       fail(lane, "rank %d, copy: %s", lane->caller.rank,
+	            p->cudaGetErrorString(err));
+}
+
+/* What the rank sends. */
+bool lane_rewrite(struct lane *lane)
+{
+	size_t blocks =
+		collective_send_blocks(lane->collective, lane->caller.ranks);
+	char *at = host_side(lane, lane->send);
+
+	pattern_put(&lane->pattern, at, blocks * lane->call.count);
+	return transfer(lane, lane->send, at, blocks * lane->block);
+}
+
+/* All that the case uses. */
+bool lane_wipe(struct lane *lane, int byte)
+{
+	const struct collective *c = lane->collective;
+	size_t ranks = (size_t)lane->caller.ranks;
+	size_t bytes = lane->block *
+	               (c->sends_blocks || c->receives_blocks ? ranks : 1);
+
+	for (int i = 0; i < 2; i++) {
+		char *at = host_side(lane, memory(lane, i));
+
+		if (!memory(lane, i))
+			continue;
+		memset(at, byte, bytes);
+		if (!transfer(lane, memory(lane, i), at, bytes))
+			return false;
+	}
+	return true;
+}
+
+/* Get ready for a case. */
+void lane_aim(struct lane *lane, const struct bench_case *c)
+{
+	const struct caller *w = &lane->caller;
+	size_t block = c->count * cohort_type_size(c->type);
+	char *base, *recv;
+
+	lane->is_plain = bench_path_waits(c->mode.path);
+	base = recv = memory(lane, 0);
+	lane->send = memory(lane, 1);
+	if (c->mode.in_place) {
+		lane->send = base + collective_send_offset(c->collective,
+		                                           w->rank, block);
+		recv += collective_recv_offset(c->collective, w->rank, block);
+	}
+	lane->collective = c->collective;
+	lane->block = block;
+	lane->call = (struct call){
+		.send = lane->send,
+		.recv = recv,
+		.count = c->count,
+		.type = c->type,
+		.op = c->op < 0 ? COHORT_SUM : c->op,
+		.root = lane->bench->plan->options->root,
+		.timeout = c->mode.path == PATH_TIMED ? TIMEOUT_NS
+		                                      : COHORT_FOREVER,
+	};
+	lane->bench->places[w->rank] = (struct limit_place){ lane->send, recv };
+	pattern_of_rank(&lane->pattern, c->type, c->op, w->rank, w->ranks);
+}
+
+/* ---- work ------------------------------------------------------------- */
+
+/* One pass over the values. */
+static void pass(float *values)
+{
+	for (int i = 0; i < WORK_VALUES; i++)
+		values[i] = values[i] * 0.999f + 1.0f;
+}
+
+static void work(struct lane *lane, uint64_t passes)
+{
+	while (passes--) {
+		pass(lane->values);
+		/* So that no pass is left out. */
+		__asm__ volatile("" : : "r"(lane->values) : "memory");
+	}
+}
+
+void lane_work(struct lane *lane)
+{
+	work(lane, lane->work);
+}
+
+/* Passes in a microsecond, of the least disturbed of some tries. */
+static double measure_work(struct lane *lane)
+{
+	double most = 0.0;
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t from = clock_now(), ns;
+
+		work(lane, 2000);
+		ns = clock_now() - from;
+		if (2000e3 / (double)(ns + 1) > most)
+			most = 2000e3 / (double)(ns + 1);
+	}
+	return most;
+}
+
+bool lane_learn(struct lane *lane)
+{
+	struct bench *b = lane->bench;
+	const struct bench_options *o = b->plan->options;
+	double us = (double)o->compute_us;
+
+	if (!o->paces[PACE_COMPUTE])
+		return true;
+	if (lane->caller.rank == 0)
+		b->work_per_us = measure_work(lane);
+	if (!lane_meet(lane))
+		return false;
+	if (o->unbalanced)
+		us *= 2.0 * (lane->caller.rank + 1) / (b->ranks + 1);
+	lane->work = (uint64_t)(us * b->work_per_us) + 1;
+	return true;
+}
+
+/* ---- checking --------------------------------------------------------- */
+
+/* What is to be in block @b of the result. */
+static void expect(struct lane *lane, const struct bench_case *c, int b)
+{
+	int rank = lane->caller.rank, ranks = lane->caller.ranks, from = b;
+
+	switch (c->collective->source) {
+	case SOURCE_FOLD:
+		pattern_of_fold(&lane->expected, c->type, c->op, ranks);
+		return;
+	case SOURCE_ROOT:
+		from = lane->call.root;
+		break;
+	case SOURCE_EACH:
+		break;
+	case SOURCE_PREVIOUS:
+		from = (rank + ranks - 1) % ranks;
+		break;
+	}
+	pattern_of_rank(&lane->expected, c->type, c->op, from, ranks);
+}
+
+static bool count_wrong(struct lane *lane, struct bench_case *c)
+{
+	int rank = lane->caller.rank, ranks = lane->caller.ranks;
+	int blocks = c->collective->receives_blocks ? ranks : 1;
+	size_t first =
+		c->collective->sends_blocks ? (size_t)rank * c->count : 0;
+	char *at = host_side(lane, lane->call.recv);
+	size_t wrong = 0;
+
+	if (c->collective->only_root && rank != lane->call.root)
+		return true;
+	if (!transfer(lane, at, lane->call.recv, (size_t)blocks * lane->block))
+		return false;
+	for (int b = 0; b < blocks; b++) {
+		expect(lane, c, b);
+		wrong += pattern_wrong(&lane->expected,
+		                       at + (size_t)b * lane->block, first,
+		                       c->count);
+	}
+	/* Relaxed: a sum that is read after the threads have ended. */
+	atomic_fetch_add_explicit(&c->wrong, wrong, memory_order_relaxed);
+	return true;
+}
+
+/* Once with values that tell; what they were before could be right, too. */
+bool lane_check(struct lane *lane, struct bench_case *c, enum who who)
+{
+	int submitted, finished;
+	bool ok = lane_wipe(lane, POISON) && lane_rewrite(lane) &&
+	          lane_meet(lane) && lane_enter(lane, who);
+
+	if (!ok)
+		return false;
+	submitted = lane_submit(lane);
+	finished = submitted ? 0 : lane_finish(lane);
+	lane_leave(lane);
+	return lane_explain(lane, submitted, finished) && count_wrong(lane, c);
+}
+
+/* ---- begin and end ----------------------------------------------------- */
+
+static bool allocate(struct lane *lane)
+{
+	struct bench *b = lane->bench;
+	size_t bytes = b->plan->bytes;
+	bool ok;
+
+	for (int i = 0; i < (b->plan->needs_two ? 2 : 1); i++) {
+		void *memory;
+
+		if (cohort_alloc(lane->caller.comm, bytes, &memory) !=
+		    COHORT_OK)
+			return fail(lane, "rank %d, %zu bytes: %s",
+			            lane->caller.rank, bytes,
+			            cohort_last_error());
+		lane->buffer[i] = memory;
+	}
+	if (b->platform->memory_is_host)
+		return true;
+	lane->staging = malloc(bytes);
+	ok = lane->staging;
+	for (int i = 0; i < 2 && b->plan->needs_plain; i++)
+		if (lane->buffer[i])
+			ok = (lane->plain[i] = malloc(bytes)) && ok;
+	return ok || fail(lane, "out of memory: %zu bytes", bytes);
+}
+
+bool lane_open(struct lane *lane, struct cohort_comm *comm)
+{
+	struct bench *b = lane->bench;
+
+	lane->caller = (struct caller){
+		.comm = comm,
+		.platform = b->platform,
+		.stream = cohort_comm_stream(comm),
+		.rank = cohort_comm_rank(comm),
+		.ranks = b->ranks,
+	};
+	if (b->plan->options->pin)
+		meeting_pin(lane->caller.rank, b->cores);
+	return allocate(lane);
+}
+
+void lane_close(struct lane *lane)
+{
+	for (int i = 0; i < 2; i++)
+		cohort_free(lane->caller.comm, lane->buffer[i]);
+}
+
+void lane_destroy(struct lane *lane)
+{
+	if (!lane)
+		return;
+	free(lane->staging);
+	free(lane->plain[0]);
+	free(lane->plain[1]);
+	free(lane->begins);
+	free(lane->ends);
+	free(lane);
+}
+
+struct lane *lane_create(struct bench *b, size_t samples)
+{
+	struct lane *lane = aligned_alloc(64, (sizeof(*lane) + 63) / 64 * 64);
+
+	if (!lane)
+		return NULL;
+	memset(lane, 0, sizeof(*lane));
+	lane->bench = b;
+	lane->begins = calloc(samples, sizeof(*lane->begins));
+	lane->ends = calloc(samples, sizeof(*lane->ends));
+	if (lane->begins && lane->ends)
+		return lane;
+	lane_destroy(lane);
+	return NULL;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The cases of cohort bench: every collective, type, operation, mode and size that was
+ * asked for, in this order
+ */
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+
+/* Counted first, then made. */
+struct maker {
+	struct bench_plan *plan;
+	bool counts_only;
+	bool failed;
+};
+
+static bool is_blockwise(const struct collective *c)
+{
+	return c->sends_blocks || c->receives_blocks;
+}
+
+/* Of @bytes, or what is next below: whole elements, in as many blocks as there are
+ * ranks if it takes those; at least one. */
+static void set_size(struct bench_case *c, size_t bytes, int ranks)
+{
+	size_t blocks = is_blockwise(c->collective) ? (size_t)ranks : 1;
+	size_t size = cohort_type_size(c->type);
+
+	c->count = bytes / size / blocks;
+	if (c->count == 0)
+		c->count = 1;
+	c->bytes = c->count * size * blocks;
+}
+
+/* For each round. */
+static double *make_times(struct maker *m)
+{
+	double *times = calloc(m->plan->options->rounds, sizeof(double));
+
+	m->failed |= !times;
+	return times;
+}
+
+static void add_case(struct maker *m, const struct bench_case *like,
+                     size_t bytes)
+{
+	const struct bench_options *o = m->plan->options;
+	enum bench_pace pace = like->mode.pace;
+	struct bench_case *c;
+
+	m->plan->count++;
+	if (m->counts_only || m->failed)
+		return;
+	c = &m->plan->cases[m->plan->count - 1];
+	*c = *like;
+	set_size(c, bytes, o->ranks);
+	c->iterations = (o->iterations + o->depth[pace] - 1) / o->depth[pace] *
+	                o->depth[pace];
+	c->limit_iterations = c->iterations;
+	c->times_ns = make_times(m);
+	/* A call that only queues something moves nothing. */
+	if (o->limit && pace != PACE_ENQUEUE)
+		c->limits_ns = make_times(m);
+	if (c->bytes > m->plan->bytes)
+		m->plan->bytes = c->bytes;
+	m->plan->needs_two |= !c->mode.in_place;
+	m->plan->needs_plain |= bench_path_waits(c->mode.path);
+}
+
+static void add_sizes(struct maker *m, const struct bench_case *like)
+{
+	const struct bench_options *o = m->plan->options;
+
+	for (size_t i = 0; i < o->size_count; i++)
+		add_case(m, like, o->sizes[i]);
+}
+
+/* What has no form in place is always measured in the other one, once. */
+static void add_places(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->plan->options;
+	bool can = like.collective->has_in_place;
+	bool must = bench_path_waits(like.mode.path) &&
+	            like.collective->host_in_place;
+
+	like.mode.in_place = true;
+	if ((o->in_place && can) || must)
+		add_sizes(m, &like);
+	like.mode.in_place = false;
+	if ((o->out_of_place || !can) && !must)
+		add_sizes(m, &like);
+}
+
+/* What waits by itself is not queued; and not every collective is there so. */
+static bool can_take(const struct bench_case *like, enum bench_path path)
+{
+	const enum bench_pace pace = like->mode.pace;
+
+	return !bench_path_waits(path) ||
+	       (like->collective->by_host && pace != PACE_QUEUED &&
+	        pace != PACE_ENQUEUE);
+}
+
+static void add_modes(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->plan->options;
+
+	for (int pace = 0; pace < BENCH_PACES; pace++) {
+		if (!o->paces[pace])
+			continue;
+		like.mode.pace = (enum bench_pace)pace;
+		for (int path = 0; path < BENCH_PATHS; path++) {
+			like.mode.path = (enum bench_path)path;
+			if (o->paths[path] &&
+			    can_take(&like, (enum bench_path)path))
+				add_places(m, like);
+		}
+	}
+}
+
+static void add_ops(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->plan->options;
+
+	if (!like.collective->has_op) {
+		like.op = -1;
+		add_modes(m, like);
+		return;
+	}
+	for (like.op = COHORT_SUM; like.op <= COHORT_AVG; like.op++)
+		if (o->op < 0 || like.op == o->op)
+			add_modes(m, like);
+}
+
+static void add_all(struct maker *m)
+{
+	const struct bench_options *o = m->plan->options;
+
+	m->plan->count = 0;
+	for (size_t i = 0; i < collective_count; i++) {
+		struct bench_case like = { .collective = &collectives[i] };
+
+		if (o->collective && o->collective != like.collective)
+			continue;
+		for (like.type = 0; like.type <= COHORT_F8E5M2; like.type++)
+			if (o->type < 0 || like.type == o->type)
+				add_ops(m, like);
+	}
+}
+
+bool bench_plan_init(struct bench_plan *plan,
+                     const struct bench_options *options)
+{
+	struct maker m = { .plan = plan, .counts_only = true };
+
+	*plan = (struct bench_plan){ .options = options };
+	add_all(&m);
+	plan->cases = calloc(plan->count, sizeof(*plan->cases));
+	if (!plan->cases)
+		return false;
+	m.counts_only = false;
+	add_all(&m);
+	return !m.failed;
+}
+
+void bench_plan_fini(struct bench_plan *plan)
+{
+	for (size_t i = 0; plan->cases && i < plan->count; i++) {
+		free(plan->cases[i].times_ns);
+		free(plan->cases[i].limits_ns);
+	}
+	free(plan->cases);
+}
+
+/* What the pace's name needs to mean something. */
+static void describe(const struct bench_options *options, enum bench_pace pace,
+                     char text[BENCH_MODE_TEXT])
+{
+	unsigned long long depth = options->depth[pace];
+
+	*text = '\0';
+	if (pace == PACE_QUEUED || pace == PACE_ENQUEUE)
+		snprintf(text, BENCH_MODE_TEXT, " %llu", depth);
+	if (pace == PACE_COMPUTE)
+		snprintf(text, BENCH_MODE_TEXT, " %llu%s",
+		         (unsigned long long)options->compute_us,
+		         options->unbalanced ? " unbalanced" : "");
+}
+
+const char *bench_mode_text(const struct bench_options *options,
+                            const struct bench_mode *mode,
+                            char text[BENCH_MODE_TEXT])
+{
+	static const char *const names[BENCH_PACES] = {
+		[PACE_LOOP] = "loop",       [PACE_REWRITE] = "rewrite",
+		[PACE_QUEUED] = "queued",   [PACE_ENQUEUE] = "enqueue",
+		[PACE_COMPUTE] = "compute",
+	};
+	static const char *const paths[BENCH_PATHS] = {
+		[PATH_API] = "",
+		[PATH_RAW] = " raw",
+		[PATH_DIRECT] = " direct",
+		[PATH_HOST] = " host",
+		[PATH_TIMED] = " host timed",
+	};
+	char more[BENCH_MODE_TEXT];
+
+	describe(options, mode->pace, more);
+	snprintf(text, BENCH_MODE_TEXT, "%s%s%s%s", names[mode->pace], more,
+	         paths[mode->path], mode->in_place ? "" : " out-of-place");
+	return text;
+}

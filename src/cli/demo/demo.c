@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort demo: trains a perceptron on handwritten digits, one thread per rank
+ *
+ * Here are the options, the group and the order of things; train.c is what the
+ * ranks do, report.c what is shown.
+ */
+
+#include "cli/demo/demo.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/cohort.h>
+#include <cohort/sim.h>
+
+#include "cli/cli.h"
+#include "cli/demo/digits.h"
+#include "cli/demo/mlp.h"
+#include "cli/demo/supervise.h"
+#include "cli/symbols.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* After which the run does not wait for a rank that stalls. */
+#define ABORT_DEADLINE_NS (1000 * NS_PER_MS)
+
+/* Of what all have called.  Less than a rank waits for its step. */
+#define EXEC_DEADLINE_NS (5000 * NS_PER_MS)
+
+enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
+
+/* ---- options ---------------------------------------------------------- */
+
+enum {
+	OPTION_RANKS = CLI_LONG_OPTION,
+	OPTION_EPOCHS,
+	OPTION_SEED,
+	OPTION_LR,
+	OPTION_BATCH,
+	OPTION_PLATFORM,
+	OPTION_VERIFY,
+	OPTION_JSON,
+	OPTION_STALL,
+	OPTION_DIE,
+	OPTION_MISMATCH,
+	OPTION_NO_FAULT,
+	OPTION_JOIN_DEADLINE,
+};
+
+static const struct option long_options[] = {
+	{ "help", no_argument, NULL, 'h' },
+	{ "ranks", required_argument, NULL, OPTION_RANKS },
+	{ "epochs", required_argument, NULL, OPTION_EPOCHS },
+	{ "seed", required_argument, NULL, OPTION_SEED },
+	{ "lr", required_argument, NULL, OPTION_LR },
+	{ "batch", required_argument, NULL, OPTION_BATCH },
+	{ "platform", required_argument, NULL, OPTION_PLATFORM },
+	{ "verify", no_argument, NULL, OPTION_VERIFY },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "stall", required_argument, NULL, OPTION_STALL },
+	{ "die", required_argument, NULL, OPTION_DIE },
+	{ "mismatch", required_argument, NULL, OPTION_MISMATCH },
+	{ "no-fault", no_argument, NULL, OPTION_NO_FAULT },
+	{ "join-deadline", required_argument, NULL, OPTION_JOIN_DEADLINE },
+	{ 0 },
+};
+
+static const struct demo_options defaults = {
+	.platform = COHORT_PLATFORM_AUTO,
+	.epochs = 30,
+	.batch = 64,
+	.seed = 1,
+	.lr = 0.1f,
+	.momentum = 0.9f,
+	.join_deadline_ns = 500 * NS_PER_MS,
+};
+
+static void print_help(void)
+{
+	printf("usage: cohort demo [OPTION]...\n"
+	       "\n"
+	       "Trains a perceptron (%d-%d-%d) on %d images of handwritten "
+	       "digits with\n"
+	       "one thread per rank, and tests it on %d others.  Half-way one "
+	       "rank fails;\n"
+	       "the rest goes on without it.\n"
+	       "\n",
+	       MLP_INPUTS, MLP_HIDDEN, MLP_OUTPUTS, DIGITS_TRAIN,
+	       DIGITS_HELD_OUT);
+	printf("  --ranks N         number of ranks (default %d, or all "
+	       "devices if fewer)\n"
+	       "  --epochs N        passes over the images (default %zu)\n"
+	       "  --batch N         images per step, of all ranks together "
+	       "(default %zu)\n"
+	       "  --lr X            learning rate (default %g)\n"
+	       "  --seed N          of the weights and the order (default "
+	       "%llu)\n",
+	       DEFAULT_RANKS, defaults.epochs, defaults.batch,
+	       (double)defaults.lr, (unsigned long long)defaults.seed);
+	puts("  --platform P      gpu or host (default: what cohort info "
+	     "tells)\n"
+	     "  --stall R@S       rank R waits outside the library at step S, "
+	     "from 0\n"
+	     "                    (default: rank 2, or the last, half-way)\n"
+	     "  --die R@S         the thread of rank R exits at step S\n"
+	     "  --mismatch R@S    rank R makes another call than the others\n"
+	     "  --no-fault        no rank fails\n"
+	     "  --join-deadline MS  how long a rank is waited for (default "
+	     "500)\n"
+	     "  --verify          compare with a single run without the "
+	     "library\n"
+	     "  --json            one JSON object instead of text\n"
+	     "  --help            this text");
+}
+
+static int parse_rate(const char *text, float *lr_out)
+{
+	char *end;
+	float lr = strtof(text, &end);
+
+	if (end == text || *end || !isfinite(lr) || lr <= 0.0f) {
+		cli_complain("demo", "--lr: '%s' is not a number above 0",
+		             text);
+		return CLI_USAGE;
+	}
+	*lr_out = lr;
+	return CLI_OK;
+}
+
+/* "R@STEP"; whether there are such is seen later. */
+static int parse_fault(int option, struct demo_options *options)
+{
+	const char *name = option == OPTION_STALL ? "stall"
+	                   : option == OPTION_DIE ? "die"
+	                                          : "mismatch";
+	const char *at = strchr(optarg, '@');
+	char rank[24];
+	uint64_t number;
+
+	if (!at || (size_t)(at - optarg) >= sizeof(rank)) {
+		cli_complain("demo", "--%s: '%s' is not RANK@STEP", name,
+		             optarg);
+		return CLI_USAGE;
+	}
+	snprintf(rank, sizeof(rank), "%.*s", (int)(at - optarg), optarg);
+	if (cli_number("demo", name, rank, 0, COHORT_SIM_MAX_DEVICES - 1,
+	               &number) != CLI_OK ||
+	    cli_number("demo", name, at + 1, 0, UINT64_MAX,
+	               &options->fault_step) != CLI_OK)
+		return CLI_USAGE;
+	options->fault = option == OPTION_STALL ? FAULT_STALL
+	                 : option == OPTION_DIE ? FAULT_DIE
+	                                        : FAULT_MISMATCH;
+	options->fault_rank = (int)number;
+	return CLI_OK;
+}
+
+/* A number from @min to @max, narrowed by the caller. */
+static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
+                             int *status)
+{
+	uint64_t value = 0;
+
+	*status = cli_number("demo", option, optarg, min, max, &value);
+	return value;
+}
+
+static int parse_option(int c, char **argv, struct demo_options *options)
+{
+	int status = CLI_OK;
+
+	switch (c) {
+	case OPTION_RANKS:
+		options->ranks = (int)parse_number(
+			"ranks", 1, COHORT_SIM_MAX_DEVICES, &status);
+		break;
+	case OPTION_EPOCHS:
+		options->epochs =
+			parse_number("epochs", 1, MAX_EPOCHS, &status);
+		break;
+	case OPTION_SEED:
+		options->seed = parse_number("seed", 0, UINT64_MAX, &status);
+		break;
+	case OPTION_LR:
+		status = parse_rate(optarg, &options->lr);
+		break;
+	case OPTION_BATCH:
+		options->batch =
+			parse_number("batch", 1, DIGITS_TRAIN, &status);
+		break;
+	case OPTION_PLATFORM:
+		status = cli_platform("demo", optarg, &options->platform);
+		break;
+	case OPTION_VERIFY:
+		options->verify = true;
+		break;
+	case OPTION_JSON:
+		options->json = true;
+		break;
+	case OPTION_STALL:
+	case OPTION_DIE:
+	case OPTION_MISMATCH:
+		status = parse_fault(c, options);
+		break;
+	case OPTION_NO_FAULT:
+		options->fault = FAULT_NONE;
+		break;
+	case OPTION_JOIN_DEADLINE:
+		options->join_deadline_ns =
+			NS_PER_MS *
+			parse_number("join-deadline", 1, 1000000, &status);
+		break;
+	default:
+		cli_bad_option("demo", argv, c);
+		status = CLI_USAGE;
+	}
+	return status;
+}
+
+/*
+ * How many ranks, and on the host platform as many devices.  That number must
+ * be set before anything asks the host platform, and has no effect on GPUs.
+ */
+static int settle_ranks(struct demo_options *options)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+	int devices = options->ranks > DEFAULT_HOST_DEVICES
+	                      ? options->ranks
+	                      : DEFAULT_HOST_DEVICES;
+
+	if (!getenv("COHORT_HOST_DEVICES") &&
+	    cohort_sim_set_devices(devices) != COHORT_OK)
+		goto failed;
+	if (options->ranks)
+		return CLI_OK;
+	if (cohort_platform_probe(options->platform, &info) != COHORT_OK)
+		goto failed;
+	/* An unusable platform is left for the opening to explain. */
+	options->ranks = DEFAULT_RANKS;
+	if (info.status == COHORT_OK && info.devices > 0 &&
+	    info.devices < DEFAULT_RANKS)
+		options->ranks = info.devices;
+	return CLI_OK;
+failed:
+	cli_complain("demo", "%s", cohort_last_error());
+	return CLI_FAILED;
+}
+
+/* Which rank fails when, now that both numbers are known. */
+static int settle_fault(struct demo_options *options)
+{
+	uint64_t steps = train_steps(options);
+
+	if (options->fault == FAULT_UNSAID && options->ranks == 1)
+		options->fault = FAULT_NONE;
+	if (options->fault == FAULT_UNSAID) {
+		options->fault = FAULT_STALL;
+		options->fault_rank = options->ranks > 2 ? 2 : 1;
+		options->fault_step = steps / 2;
+	}
+	if (options->fault == FAULT_NONE)
+		return CLI_OK;
+	if (options->ranks == 1) {
+		cli_complain("demo", "a single rank cannot fail: nobody is "
+		                     "left, or waits for it");
+		return CLI_USAGE;
+	}
+	if (options->fault_rank >= options->ranks ||
+	    options->fault_step >= steps) {
+		cli_complain("demo",
+		             "%d@%llu: there are ranks 0 to %d and steps 0 to "
+		             "%llu",
+		             options->fault_rank,
+		             (unsigned long long)options->fault_step,
+		             options->ranks - 1, (unsigned long long)steps - 1);
+		return CLI_USAGE;
+	}
+	return CLI_OK;
+}
+
+/* ---- run: open, train, close ------------------------------------------ */
+
+static int run_group(struct plan *plan, struct demo_result *result)
+{
+	int status;
+
+	result->platform = cohort_group_platform(plan->group);
+	cohort_group_devices(plan->group, result->devices);
+	progress_start(&plan->progress);
+	result->start_ns = demo_ns();
+	status = supervise(plan, result);
+	result->end_ns = demo_ns();
+	progress_erase(&plan->progress);
+	supervise_release(plan);
+	return status;
+}
+
+static int open_group(struct plan *plan)
+{
+	struct cohort_group_options options;
+
+	cohort_group_options_init(&options);
+	options.name = "demo";
+	options.platform = plan->options->platform;
+	options.deadlines.join_ns = plan->options->join_deadline_ns;
+	options.deadlines.first_ns = EXEC_DEADLINE_NS;
+	options.deadlines.exec_ns = EXEC_DEADLINE_NS;
+	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
+	options.stack_signal = CLI_STACK_SIGNAL;
+	symbols_use();
+	if (cohort_group_open(NULL, plan->options->ranks, &options,
+	                      &plan->group) == COHORT_OK)
+		return CLI_OK;
+	cli_complain("demo", "%s", cohort_last_error());
+	return CLI_FAILED;
+}
+
+static int train(struct plan *plan, struct demo_result *result)
+{
+	int closed, status = open_group(plan);
+
+	if (status != CLI_OK)
+		return status;
+	status = run_group(plan, result);
+	closed = cohort_group_close(plan->group);
+	if (closed != COHORT_OK)
+		snprintf(result->complaint, sizeof(result->complaint), "%s",
+		         cohort_last_error());
+	for (int r = 0; closed == COHORT_WEDGED && r < plan->options->ranks;
+	     r++)
+		plan->ranks[r]->wedged = true;
+	return status;
+}
+
+/* ---- report ----------------------------------------------------------- */
+
+static int run_plan(struct plan *plan)
+{
+	const struct demo_options *options = plan->options;
+	struct demo_result result = {
+		.devices = calloc((size_t)options->ranks, sizeof(int)),
+		.curve = calloc(options->epochs, sizeof(double)),
+		.abandoned = calloc((size_t)options->ranks, sizeof(int)),
+	};
+	int status = CLI_FAILED;
+
+	if (!result.devices || !result.curve || !result.abandoned) {
+		cli_complain("demo", "out of memory");
+		goto out;
+	}
+	status = train(plan, &result);
+	if (status != CLI_OK)
+		goto out;
+	train_collect(plan, &result);
+	if (options->verify)
+		status = train_compare(plan, &result.difference);
+	if (status != CLI_OK)
+		goto out;
+	if (options->json)
+		report_json(options, &result);
+	else
+		report_print(options, &result);
+	if (*result.complaint) {
+		cli_complain("demo", "%s", result.complaint);
+		status = CLI_FAILED;
+	}
+out:
+	free(result.abandoned);
+	free(result.curve);
+	free(result.devices);
+	return status;
+}
+
+static int demo(const struct demo_options *options)
+{
+	const char *error = "";
+	struct digits *digits = digits_load(&error);
+	struct plan plan;
+	int status;
+
+	if (!digits) {
+		cli_complain("demo", "%s", error);
+		return CLI_FAILED;
+	}
+	status = plan_init(&plan, options, digits);
+	if (status == CLI_OK) {
+		status = run_plan(&plan);
+		plan_fini(&plan);
+	}
+	free(digits);
+	return status;
+}
+
+int demo_main(int argc, char **argv)
+{
+	struct demo_options options = defaults;
+	int c, status;
+
+	while ((c = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+		if (c == 'h') {
+			print_help();
+			return CLI_OK;
+		}
+		status = parse_option(c, argv, &options);
+		if (status != CLI_OK)
+			return status;
+	}
+	if (cli_no_operands("demo", argc, argv) != CLI_OK)
+		return CLI_USAGE;
+	status = settle_ranks(&options);
+	if (status == CLI_OK)
+		status = settle_fault(&options);
+	return status == CLI_OK ? demo(&options) : status;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_DEMO_DEMO_H
+#define CLI_DEMO_DEMO_H
+
+/*
+ * The demo's options and results, and how they are shown at the end (report.c): as
+ * text or a JSON object
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cohort/cohort.h>
+
+enum demo_fault {
+	FAULT_UNSAID, /* a stall, if there is more than one rank */
+	FAULT_NONE,
+	FAULT_STALL,    /* the rank waits outside the library */
+	FAULT_DIE,      /* its thread exits */
+	FAULT_MISMATCH, /* it makes another call than the others */
+};
+
+struct demo_options {
+	int ranks;    /* 0: not given */
+	int platform; /* enum cohort_platform */
+	size_t epochs;
+	size_t batch; /* images per step, of all ranks together */
+	uint64_t seed;
+	float lr;
+	float momentum;
+	enum demo_fault fault;
+	int fault_rank;
+	uint64_t fault_step;
+	uint64_t join_deadline_ns;
+	bool verify;
+	bool json;
+};
+
+struct demo_result {
+	int platform;
+	int *devices;    /* of each rank */
+	double *curve;   /* mean training loss of each epoch */
+	double accuracy; /* on the held-out images */
+	uint64_t steps;
+	double compute_seconds; /* mean over ranks */
+	double comm_seconds;    /* likewise: copies, reduction and waiting */
+	double difference;      /* with verify: from a single run */
+
+	/* The generations it took: how many, the last one, the second. */
+	int generation_count;
+	int final_ranks;
+	int resumed_ranks;
+	uint64_t resumed_step;
+
+	/* What ended the first one: status COHORT_OK if nothing did.  Times of
+	 * CLOCK_MONOTONIC, 0: did not happen. */
+	struct cohort_cause cause;
+	uint64_t start_ns;
+	uint64_t fault_ns;     /* the rank has begun to fail */
+	uint64_t unblocked_ns; /* the last rank inside the library was told */
+	uint64_t returned_ns;  /* the run was over */
+	uint64_t respawned_ns; /* the next generation was there */
+	uint64_t end_ns;
+	int *abandoned;       /* ranks that were left behind */
+	char complaint[1024]; /* of the close, "" if there was none */
+	int abandoned_count;
+};
+
+/* A clock that only goes forward, CLOCK_MONOTONIC. */
+uint64_t demo_ns(void);
+double demo_seconds(void);
+
+/* On stdout. */
+void report_print(const struct demo_options *options,
+                  const struct demo_result *result);
+void report_json(const struct demo_options *options,
+                 const struct demo_result *result);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_DEMO_MLP_H
+#define CLI_DEMO_MLP_H
+
+/*
+ * A multilayer perceptron of one hidden layer, and what training it takes
+ *
+ * Plain functions of their arguments: no state, no allocation, no threads.
+ * Every sum is taken in an order that depends on the arguments alone, so the
+ * same arguments give the same bits on any thread.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	MLP_INPUTS = 64,
+	MLP_HIDDEN = 128,
+	MLP_OUTPUTS = 10,
+	MLP_TENSORS = 4,
+};
+
+/*
+ * The parameters, or a gradient or momentum of them.  Weights are stored by
+ * input, so that the inner loops run over neighbours.  All of it is floats
+ * without padding and may be treated as one array of MLP_FLOATS.
+ */
+struct mlp {
+	float w1[MLP_INPUTS][MLP_HIDDEN];
+	float b1[MLP_HIDDEN];
+	float w2[MLP_HIDDEN][MLP_OUTPUTS];
+	float b2[MLP_OUTPUTS];
+};
+
+#define MLP_FLOATS (sizeof(struct mlp) / sizeof(float))
+
+/* Where each tensor lies in a struct mlp, in floats. */
+extern const struct mlp_tensor {
+	size_t offset;
+	size_t count;
+} mlp_tensors[MLP_TENSORS];
+
+/* One image and its class. */
+struct mlp_sample {
+	float inputs[MLP_INPUTS];
+	int label;
+};
+
+/* Sums over samples. */
+struct mlp_score {
+	double loss;
+	unsigned correct;
+	unsigned count;
+};
+
+/* Random weights, biases of zero. */
+void mlp_init(struct mlp *m, uint64_t seed);
+
+/* Fill @order with 0 to @n - 1 in the random order of this @epoch. */
+void mlp_shuffle(uint16_t *order, size_t n, uint64_t seed, uint64_t epoch);
+
+/*
+ * The gradients of the samples @samples[@order[0]] to [@order[@n - 1]], summed
+ * and divided by @batch; zeros if @n is 0.  Their loss and correct answers are
+ * added to @score.
+ */
+void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
+                   const uint16_t *order, size_t n, size_t batch,
+                   struct mlp *gradients, struct mlp_score *score);
+
+/* Add @other to @sum, element by element. */
+void mlp_add(struct mlp *sum, const struct mlp *other);
+
+/* One step of gradient descent with momentum. */
+void mlp_update(struct mlp *m, struct mlp *momentum,
+                const struct mlp *gradients, float lr, float decay);
+
+/* How many of @n samples are classified correctly. */
+unsigned mlp_correct(const struct mlp *m, const struct mlp_sample *samples,
+                     size_t n);
+
+/* The largest absolute difference of two parameters, NaNs being equal to each
+ * other; NaN if only one of two is. */
+double mlp_difference(const struct mlp *a, const struct mlp *b);
+
+#endif

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Training with one thread per rank
+ *
+ * Every rank has its own copy of the weights, which only rank 0 initialises;
+ * the others get them by a broadcast.  A step takes a batch of images, cuts it
+ * in one shard per rank, and every rank computes the gradients of its shard,
+ * divided by the size of the whole batch.  A reducer sums them, and every rank
+ * makes the same update, so that the weights stay equal.
+ *
+ * The comparison does the same with one thread and without the library: it
+ * adds the gradients of the shards in rank order, which is the order in which
+ * the host platform adds, so that there the weights must agree to the last
+ * bit.
+ */
+
+#include "cli/demo/train.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+#define STEP_TIMEOUT_NS (30 * UINT64_C(1000000000))
+
+/* ---- plan: what all ranks share --------------------------------------- */
+
+static void rank_destroy(struct rank *rank)
+{
+	if (!rank || rank->wedged)
+		return;
+	free(rank->scores);
+	free(rank);
+}
+
+static struct rank *rank_create(size_t epochs)
+{
+	struct rank *rank = calloc(1, sizeof(*rank));
+
+	if (!rank)
+		return NULL;
+	rank->scores = calloc(epochs, sizeof(*rank->scores));
+	if (!rank->scores) {
+		free(rank);
+		return NULL;
+	}
+	return rank;
+}
+
+void plan_fini(struct plan *plan)
+{
+	for (int r = 0; plan->ranks && r < plan->options->ranks; r++)
+		rank_destroy(plan->ranks[r]);
+	free(plan->ranks);
+	free(plan->now);
+	sem_destroy(&plan->release);
+	sem_destroy(&plan->released);
+}
+
+static uint64_t epoch_steps(const struct demo_options *options)
+{
+	return (DIGITS_TRAIN + options->batch - 1) / options->batch;
+}
+
+uint64_t train_steps(const struct demo_options *options)
+{
+	return epoch_steps(options) * options->epochs;
+}
+
+int plan_init(struct plan *plan, const struct demo_options *options,
+              const struct digits *digits)
+{
+	*plan = (struct plan){ .options = options, .digits = digits };
+	plan->epoch_steps = epoch_steps(options);
+	plan->steps = train_steps(options);
+	sem_init(&plan->release, 0, 0);
+	sem_init(&plan->released, 0, 0);
+	plan->now_size = options->ranks;
+	plan->now = calloc((size_t)options->ranks, sizeof(*plan->now));
+	plan->ranks = calloc((size_t)options->ranks, sizeof(*plan->ranks));
+	if (!plan->ranks || !plan->now)
+		goto no_memory;
+	for (int r = 0; r < options->ranks; r++) {
+		plan->ranks[r] = rank_create(options->epochs);
+		if (!plan->ranks[r])
+			goto no_memory;
+		plan->now[r] = r;
+	}
+	mlp_init(&plan->ranks[0]->weights, options->seed);
+	return CLI_OK;
+no_memory:
+	plan_fini(plan);
+	cli_complain("demo", "out of memory");
+	return CLI_FAILED;
+}
+
+/* The images of one step, or a rank's part of them: where they start in the
+ * order of the epoch, and how many. */
+struct slice {
+	size_t begin;
+	size_t count;
+};
+
+/* The last batch of an epoch may be smaller. */
+static struct slice slice_batch(const struct plan *plan, uint64_t step)
+{
+	size_t batch = plan->options->batch;
+	size_t begin = (size_t)(step % plan->epoch_steps) * batch;
+	size_t left = DIGITS_TRAIN - begin;
+
+	return (struct slice){ begin, left < batch ? left : batch };
+}
+
+/* Shards are contiguous and differ by at most one image; some are empty if
+ * there are more ranks than images. */
+static struct slice slice_shard(struct slice batch, size_t rank, size_t ranks)
+{
+	size_t each = batch.count / ranks;
+	size_t more = batch.count % ranks;
+
+	return (struct slice){
+		batch.begin + rank * each + (rank < more ? rank : more),
+		each + (rank < more),
+	};
+}
+
+/* ---- worker: what a rank's thread does -------------------------------- */
+
+static int copy_out(struct rank *rank, const struct mlp *from)
+{
+	return cohort_copy(rank->comm, rank->device, from, sizeof(*from),
+	                   cohort_comm_stream(rank->comm));
+}
+
+/*
+ * Wait for the collective and fetch what it left.  In this order, since a copy
+ * to pageable memory may block until all before it in the stream is done, and
+ * a peer that never comes must end in the wait's timeout.
+ */
+static int copy_in(struct rank *rank, uint64_t ticket, struct mlp *to)
+{
+	int rc = cohort_wait(rank->comm, ticket, STEP_TIMEOUT_NS);
+
+	if (rc == COHORT_OK)
+		rc = cohort_copy(rank->comm, to, rank->device, sizeof(*to),
+		                 cohort_comm_stream(rank->comm));
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(rank->comm, STEP_TIMEOUT_NS);
+	return rc;
+}
+
+/* From the rank that has them to all. */
+static int receive(struct plan *plan, struct rank *rank, struct mlp *values)
+{
+	uint64_t ticket;
+	int rc = COHORT_OK;
+
+	if (cohort_comm_rank(rank->comm) == plan->root)
+		rc = copy_out(rank, values);
+	if (rc == COHORT_OK)
+		rc = cohort_broadcast(rank->comm, rank->device, rank->device,
+		                      MLP_FLOATS, COHORT_F32, plan->root,
+		                      cohort_comm_stream(rank->comm), &ticket);
+	return rc == COHORT_OK ? copy_in(rank, ticket, values) : rc;
+}
+
+/* Where the generation starts. */
+static int receive_state(struct plan *plan, struct rank *rank)
+{
+	int rc = receive(plan, rank, &rank->weights);
+
+	if (rc == COHORT_OK)
+		rc = receive(plan, rank, &rank->momentum);
+	rank->step = plan->first_step;
+	if (rank->step % plan->epoch_steps == 0)
+		rank->running = (struct mlp_score){ 0 };
+	return rc;
+}
+
+/* The gradients lie in device memory as the weights do in a struct mlp, which the
+ * caller's copies fill as a whole. */
+static int create_reducer(struct rank *rank)
+{
+	static const char *const names[MLP_TENSORS] = { "w1", "b1", "w2",
+		                                        "b2" };
+	struct cohort_parameter parameters[MLP_TENSORS];
+	struct cohort_reducer_options options;
+
+	for (int i = 0; i < MLP_TENSORS; i++)
+		parameters[i] = (struct cohort_parameter){
+			.name = names[i],
+			.gradient =
+				(float *)rank->device + mlp_tensors[i].offset,
+			.count = mlp_tensors[i].count,
+			.type = COHORT_F32,
+		};
+	cohort_reducer_options_init(&options);
+	options.op = COHORT_SUM; /* they are divided by the batch already */
+	return cohort_reducer_create(rank->comm, parameters, MLP_TENSORS,
+	                             &options, &rank->reducer);
+}
+
+/* A backward pass ends with the first layer. */
+static int reduce_gradients(struct rank *rank)
+{
+	int rc = COHORT_OK;
+
+	for (int i = MLP_TENSORS - 1; i >= 0 && rc == COHORT_OK; i--)
+		rc = cohort_reducer_ready(rank->reducer, (size_t)i);
+	if (rc == COHORT_OK)
+		rc = cohort_reducer_finish(rank->reducer, STEP_TIMEOUT_NS);
+	if (rc == COHORT_OK)
+		rc = cohort_copy(rank->comm, &rank->gradients, rank->device,
+		                 sizeof(rank->gradients),
+		                 cohort_comm_stream(rank->comm));
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(rank->comm, STEP_TIMEOUT_NS);
+	return rc;
+}
+
+/* What a rank does that is made to call something else than the others. */
+static int call_otherwise(struct rank *rank)
+{
+	return cohort_all_reduce(rank->comm, rank->device, rank->device,
+	                         MLP_FLOATS, COHORT_F32, COHORT_MAX,
+	                         cohort_comm_stream(rank->comm), NULL);
+}
+
+/* The scores of an epoch, of all who took part, as means per image. */
+static void mean_score(const struct plan *plan, size_t epoch, double *loss_out,
+                       double *accuracy_out)
+{
+	double loss = 0.0;
+	unsigned correct = 0, count = 0;
+
+	for (int r = 0; r < plan->options->ranks; r++) {
+		struct epoch_score *score = &plan->ranks[r]->scores[epoch];
+
+		/* Acquire: pairs with the release in publish_score(). */
+		loss += atomic_load_explicit(&score->loss,
+		                             memory_order_acquire);
+		correct += atomic_load_explicit(&score->correct,
+		                                memory_order_acquire);
+		count += atomic_load_explicit(&score->count,
+		                              memory_order_acquire);
+	}
+	*loss_out = loss / count;
+	*accuracy_out = (double)correct / count;
+}
+
+/* Before the last reduction of the epoch, so that a rank that is past that
+ * finds the scores of all.  Release: pairs with the acquire in mean_score(). */
+static void publish_score(struct rank *rank, size_t epoch)
+{
+	struct epoch_score *score = &rank->scores[epoch];
+
+	atomic_store_explicit(&score->loss, rank->running.loss,
+	                      memory_order_release);
+	atomic_store_explicit(&score->correct, rank->running.correct,
+	                      memory_order_release);
+	atomic_store_explicit(&score->count, rank->running.count,
+	                      memory_order_release);
+}
+
+/* The part of @part in @parts of the batch of the rank's step. */
+static void compute_gradients(const struct plan *plan, struct rank *rank,
+                              size_t part, size_t parts)
+{
+	struct slice batch = slice_batch(plan, rank->step);
+	struct slice shard = slice_shard(batch, part, parts);
+
+	if (batch.begin == 0)
+		mlp_shuffle(rank->order, DIGITS_TRAIN, plan->options->seed,
+		            rank->step / plan->epoch_steps);
+	mlp_gradients(&rank->weights, plan->digits->train,
+	              rank->order + shard.begin, shard.count, batch.count,
+	              &rank->gradients, &rank->running);
+}
+
+/* ---- faults: what a rank can be made to do ---------------------------- */
+
+/* Wait outside the library until the supervisor lets go. */
+static void stall(struct plan *plan)
+{
+	atomic_store(&plan->is_stalled, true);
+	while (sem_wait(&plan->release))
+		;
+}
+
+static void die(struct rank *rank)
+{
+	rank->has_died = true;
+	pthread_exit(NULL);
+}
+
+/* Fail at the step that was asked for, once.  True if that is to be by another call
+ * than that of the others. */
+static bool fail_on_purpose(struct plan *plan, struct rank *rank)
+{
+	const struct demo_options *options = plan->options;
+
+	if (cohort_comm_generation(rank->comm) > 1 ||
+	    cohort_comm_rank(rank->comm) != options->fault_rank ||
+	    rank->step != options->fault_step || options->fault == FAULT_NONE)
+		return false;
+	atomic_store(&plan->fault_ns, demo_ns());
+	if (options->fault == FAULT_STALL)
+		stall(plan);
+	if (options->fault == FAULT_DIE)
+		die(rank);
+	return options->fault == FAULT_MISMATCH;
+}
+
+/* ---- steps ------------------------------------------------------------ */
+
+/* Compute and reduce; COHORT_OK, or the step is as if it had not begun. */
+static int reduce_step(struct plan *plan, struct rank *rank, bool last)
+{
+	struct mlp_score before = rank->running;
+	double start = demo_seconds(), computed;
+	int rc = cohort_reducer_begin(rank->reducer,
+	                              cohort_comm_stream(rank->comm));
+
+	compute_gradients(plan, rank, (size_t)cohort_comm_rank(rank->comm),
+	                  (size_t)cohort_comm_size(rank->comm));
+	if (last)
+		publish_score(rank, (size_t)(rank->step / plan->epoch_steps));
+	computed = demo_seconds();
+	if (rc == COHORT_OK)
+		rc = copy_out(rank, &rank->gradients);
+	if (fail_on_purpose(plan, rank))
+		rc = call_otherwise(rank);
+	rank->called_ns = demo_ns();
+	if (rc == COHORT_OK)
+		rc = reduce_gradients(rank);
+	rank->compute_seconds += computed - start;
+	rank->comm_seconds += demo_seconds() - computed;
+	if (rc == COHORT_OK)
+		return COHORT_OK;
+	rank->answered_ns = demo_ns();
+	rank->running = before;
+	return rc;
+}
+
+static void show_progress(struct plan *plan, size_t epoch)
+{
+	size_t epochs = plan->options->epochs;
+	double loss, accuracy;
+	char text[128];
+
+	if (!progress_is_due(&plan->progress))
+		return;
+	mean_score(plan, epoch, &loss, &accuracy);
+	snprintf(text, sizeof(text), "epoch %zu/%zu  loss %.4f  accuracy %.3f",
+	         epoch + 1, epochs, loss, accuracy);
+	progress_draw(&plan->progress, epoch + 1, epochs, text);
+}
+
+static int train_step(struct plan *plan, struct rank *rank)
+{
+	bool last = (rank->step + 1) % plan->epoch_steps == 0;
+	double start;
+	int rc = reduce_step(plan, rank, last);
+
+	if (rc != COHORT_OK)
+		return rc;
+	start = demo_seconds();
+	mlp_update(&rank->weights, &rank->momentum, &rank->gradients,
+	           plan->options->lr, plan->options->momentum);
+	if (last)
+		rank->running = (struct mlp_score){ 0 };
+	rank->step++;
+	rank->compute_seconds += demo_seconds() - start;
+	if (last && cohort_comm_rank(rank->comm) == 0)
+		show_progress(plan,
+		              (size_t)((rank->step - 1) / plan->epoch_steps));
+	return COHORT_OK;
+}
+
+/*
+ * After a failure no buffer may be released while an operation may use it: end
+ * the communicators, which is how the other ranks learn of it if they do not know
+ * yet, and wait for the rank's operations to be answered.  That is bounded by the
+ * group's abort deadline.  By the handle, not the group: that may be a generation
+ * further.
+ */
+static void give_up(struct rank *rank, int rc)
+{
+	struct cohort_abort *handle = cohort_comm_abort_handle(rank->comm);
+	char reason[200];
+
+	snprintf(reason, sizeof(reason), "rank %d, step %llu: %s",
+	         cohort_comm_rank(rank->comm), (unsigned long long)rank->step,
+	         rc < 0 ? cohort_last_error() : cohort_status_text(rc));
+	cohort_abort_fire(handle, reason);
+	cohort_abort_put(handle);
+	rc = cohort_synchronize(rank->comm, COHORT_FOREVER);
+	rank->wedged = rc == COHORT_WEDGED;
+}
+
+/* A rank of a generation that is of the past has nobody to tell. */
+static void leave(struct plan *plan, struct rank *rank)
+{
+	rank->reducer = NULL;
+	rank->device = NULL;
+	rank->comm = NULL;
+	if (atomic_load(&plan->is_stalled) &&
+	    rank == plan->ranks[plan->options->fault_rank])
+		sem_post(&plan->released);
+}
+
+int train_worker(struct cohort_comm *comm, void *user)
+{
+	struct plan *plan = user;
+	struct rank *rank = plan->ranks[cohort_comm_origin(comm)];
+	int rc;
+
+	rank->comm = comm;
+	rc = cohort_alloc(comm, sizeof(struct mlp), &rank->device);
+	if (rc == COHORT_OK)
+		rc = receive_state(plan, rank);
+	if (rc == COHORT_OK)
+		rc = create_reducer(rank);
+	while (rc == COHORT_OK && rank->step < plan->steps)
+		rc = train_step(plan, rank);
+
+	if (rc != COHORT_OK)
+		give_up(rank, rc);
+	if (!rank->wedged) {
+		int freed = cohort_reducer_free(rank->reducer);
+
+		if (freed == COHORT_OK)
+			freed = cohort_free(comm, rank->device);
+		rc = rc == COHORT_OK ? freed : rc;
+	}
+	leave(plan, rank);
+	return rc;
+}
+
+void train_collect(const struct plan *plan, struct demo_result *result)
+{
+	const struct digits *digits = plan->digits;
+	const struct demo_options *options = plan->options;
+	double ignored;
+
+	for (size_t i = 0; i < options->epochs; i++)
+		mean_score(plan, i, &result->curve[i], &ignored);
+	for (int r = 0; r < plan->now_size; r++) {
+		const struct rank *rank = plan->ranks[plan->now[r]];
+
+		result->compute_seconds +=
+			rank->compute_seconds / plan->now_size;
+		result->comm_seconds += rank->comm_seconds / plan->now_size;
+	}
+	result->accuracy = mlp_correct(&plan->ranks[plan->now[0]]->weights,
+	                               digits->held_out, DIGITS_HELD_OUT) /
+	                   (double)DIGITS_HELD_OUT;
+	result->steps = plan->steps;
+}
+
+/* ---- the same without the library ------------------------------------- */
+
+/* How many ranks did a step in the end. */
+static int ranks_at(const struct plan *plan, uint64_t step)
+{
+	int g = plan->generation_count - 1;
+
+	while (g && plan->generations[g].first_step > step)
+		g--;
+	return plan->generations[g].ranks;
+}
+
+/* Train @single with the gradients of every shard, added in rank order. */
+static void train_single(const struct plan *plan, struct rank *single,
+                         struct mlp *sum)
+{
+	const struct demo_options *options = plan->options;
+
+	mlp_init(&single->weights, options->seed);
+	while (single->step < plan->steps) {
+		int ranks = ranks_at(plan, single->step);
+
+		for (int r = 0; r < ranks; r++) {
+			compute_gradients(plan, single, (size_t)r,
+			                  (size_t)ranks);
+			if (r == 0)
+				*sum = single->gradients;
+			else
+				mlp_add(sum, &single->gradients);
+		}
+		mlp_update(&single->weights, &single->momentum, sum,
+		           options->lr, options->momentum);
+		single->step++;
+	}
+}
+
+int train_compare(const struct plan *plan, double *difference_out)
+{
+	struct rank *single = rank_create(1);
+	struct mlp *sum = malloc(sizeof(*sum));
+	double most = 0.0;
+	int status = CLI_FAILED;
+
+	if (!single || !sum) {
+		cli_complain("demo", "out of memory");
+		goto out;
+	}
+	train_single(plan, single, sum);
+	for (int r = 0; r < plan->now_size; r++) {
+		double d = mlp_difference(&plan->ranks[plan->now[r]]->weights,
+		                          &single->weights);
+
+		/* A NaN stays. */
+		if (!(d <= most))
+			most = d;
+		if (isnan(d))
+			break;
+	}
+	*difference_out = most;
+	status = CLI_OK;
+out:
+	free(sum);
+	rank_destroy(single);
+	return status;
+}

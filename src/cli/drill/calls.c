@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a rank with a thread of its own calls in a cell, sound or odd, and whether what
+ * came of it is right
+ */
+
+#include "cli/drill/drill.h"
+
+#include "base/clock.h"
+
+#define TOO_LONG_NS (30 * NS_PER_S)
+
+/* ---- one rank's memory ------------------------------------------------ */
+
+float *drill_tensor(struct drill_rank *k, int i)
+{
+	return k->tensors + (size_t)i * DRILL_COUNT;
+}
+
+/* What a rank gives: its number and one in each element. */
+int drill_fill(struct drill_rank *k)
+{
+	float values[2 * DRILL_COUNT];
+	int i, rc;
+
+	for (i = 0; i < 2 * DRILL_COUNT; i++)
+		values[i] = (float)k->number + 1.0f;
+	rc = cohort_copy(k->comm, k->tensors, values, sizeof(values),
+	                 cohort_comm_stream(k->comm));
+	return rc == COHORT_OK ? cohort_synchronize(k->comm, TOO_LONG_NS) : rc;
+}
+
+/* What tensor @i is to hold at the end. */
+static float expected(const struct drill_rank *k, int i)
+{
+	int n = k->run->n;
+
+	if (k->run->place == AT_TRANSFER)
+		return (float)k->number + (k->number % 2 == 0);
+	return i ? 1.0f : (float)(n * (n + 1)) / 2.0f;
+}
+
+void drill_check(struct drill_rank *k, int tensors)
+{
+	float values[2 * DRILL_COUNT];
+	int i, rc;
+
+	rc = cohort_copy(k->comm, values, k->tensors, sizeof(values),
+	                 cohort_comm_stream(k->comm));
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(k->comm, TOO_LONG_NS);
+	drill_must(k->run, rc, "copy");
+	for (i = 0; rc == COHORT_OK && i < tensors * DRILL_COUNT; i++) {
+		if (values[i] == expected(k, i / DRILL_COUNT))
+			continue;
+		drill_complain(k->run, "element %d of rank %d is %g, not %g", i,
+		               k->number, (double)values[i],
+		               (double)expected(k, i / DRILL_COUNT));
+		return;
+	}
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+/* Whether @k is what makes the cell, by @trouble. */
+bool drill_is_odd(const struct drill_rank *k, enum trouble trouble)
+{
+	return k->run->trouble == trouble && k->number == drill_victim(k->run);
+}
+
+static int reduce(struct drill_rank *k, uint64_t *ticket)
+{
+	float *t = drill_tensor(k, 0);
+
+	return cohort_all_reduce(
+		k->comm, t, t, DRILL_COUNT - drill_is_odd(k, BY_COUNT),
+		drill_is_odd(k, BY_TYPE) ? COHORT_I32 : COHORT_F32,
+		drill_is_odd(k, BY_OPERATION) ? COHORT_MAX : COHORT_SUM,
+		ticket ? cohort_comm_stream(k->comm) : NULL, ticket);
+}
+
+static int spread(struct drill_rank *k, uint64_t *ticket)
+{
+	float *t = drill_tensor(k, 1);
+
+	return cohort_broadcast(k->comm, t, t, DRILL_COUNT, COHORT_F32,
+	                        drill_is_odd(k, BY_ROOT),
+	                        ticket ? cohort_comm_stream(k->comm) : NULL,
+	                        ticket);
+}
+
+/* A collective; two where their order or their roots are to differ.  In a batch
+ * without tickets. */
+static int call(struct drill_rank *k, bool two, uint64_t tickets[2])
+{
+	uint64_t *first = tickets, *second = tickets ? tickets + 1 : NULL;
+	int rc;
+
+	if (!two)
+		return reduce(k, first);
+	if (drill_is_odd(k, BY_ORDER) && k->run->place != AT_WAIT) {
+		rc = spread(k, first);
+		return rc == COHORT_OK ? reduce(k, second) : rc;
+	}
+	rc = reduce(k, first);
+	return rc == COHORT_OK ? spread(k, second) : rc;
+}
+
+static int call_batch(struct drill_rank *k, uint64_t *ticket)
+{
+	int ended, rc = cohort_batch_begin(k->comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = call(k, true, NULL);
+	/* With its batch open, and all in it. */
+	if (drill_is_odd(k, BY_ABSENCE))
+		drill_await_cause(k->run);
+	ended = cohort_batch_end(k->comm, cohort_comm_stream(k->comm), ticket);
+	return rc != COHORT_OK ? rc : ended;
+}
+
+/* Even ranks send to the next, which receive; where the order is to differ there and
+ * back. */
+static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
+{
+	bool sends = k->number % 2 == 0, back = k->run->trouble == BY_ORDER;
+	int peer = sends ? k->number + 1 : k->number - 1, i, rc = COHORT_OK;
+	void *stream = cohort_comm_stream(k->comm);
+
+	if (drill_is_odd(k, BY_ROOT))
+		peer = 0;
+	sends ^= drill_is_odd(k, BY_OPERATION) || drill_is_odd(k, BY_ORDER);
+	for (i = 0; i < 1 + back && rc == COHORT_OK; i++, sends = !sends)
+		rc = sends ? cohort_send(k->comm, drill_tensor(k, i),
+		                         DRILL_COUNT, COHORT_F32, peer, stream,
+		                         &tickets[i])
+		           : cohort_recv(k->comm, drill_tensor(k, i),
+		                         DRILL_COUNT, COHORT_F32, peer, stream,
+		                         &tickets[i]);
+	return rc;
+}
+
+/* The new communicator works. */
+static int use_child(struct drill_rank *k, struct cohort_comm *child)
+{
+	float *t = drill_tensor(k, 0);
+	uint64_t ticket;
+	int rc = cohort_all_reduce(child, t, t, DRILL_COUNT, COHORT_F32,
+	                           COHORT_SUM, cohort_comm_stream(child),
+	                           &ticket);
+
+	return rc == COHORT_OK ? cohort_wait(child, ticket, TOO_LONG_NS) : rc;
+}
+
+/* The former one still works, too. */
+static int use_parent(struct drill_rank *k)
+{
+	uint64_t ticket;
+	int rc = reduce(k, &ticket);
+
+	return rc == COHORT_OK ? cohort_wait(k->comm, ticket, TOO_LONG_NS) : rc;
+}
+
+/* Both in turn, which is to be the same on all ranks. */
+static int use_both(struct drill_rank *k, struct cohort_comm *child)
+{
+	int rc;
+
+	if (!drill_is_odd(k, BY_ORDER)) {
+		rc = use_parent(k);
+		return rc == COHORT_OK ? use_child(k, child) : rc;
+	}
+	/* Why is told by the one that the others wait for. */
+	use_child(k, child);
+	return use_parent(k);
+}
+
+static int call_split(struct drill_rank *k)
+{
+	struct cohort_comm *child = NULL;
+	int rc = COHORT_OK, closed;
+	uint64_t ticket;
+
+	/* If it comes first, it is told by its wait. */
+	if (drill_is_odd(k, BY_OPERATION))
+		return use_parent(k);
+	/* A split waits for what is before it. */
+	if (drill_is_asked_for(k->run->trouble))
+		rc = reduce(k, &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_comm_split(k->comm, 0, k->number, &child);
+	if (!child)
+		return rc;
+	rc = use_both(k, child);
+	closed = cohort_comm_close(child);
+	if (rc == COHORT_OK)
+		drill_must(k->run, closed, "close of a child");
+	return rc;
+}
+
+/* Whether the fault is in the call itself. */
+static bool is_in_call(enum trouble trouble)
+{
+	return (trouble >= BY_COUNT && trouble <= BY_STUCK) ||
+	       trouble == BY_MEMORY;
+}
+
+/* True if calls of the place return when all ranks have called. */
+static bool meets(const struct drill_rank *k)
+{
+	return k->run->place == AT_SPLIT ||
+	       (k->run->place != AT_TRANSFER &&
+	        cohort_comm_launch(k->comm) == COHORT_LAUNCH_TOGETHER);
+}
+
+/* Call what the place is about; which tickets it gave, 0: none. */
+int drill_act(struct drill_rank *k, uint64_t tickets[2])
+{
+	struct drill_run *run = k->run;
+	enum trouble by = run->trouble;
+	const bool waits = meets(k);
+	int rc = run->place == AT_FIRST ? drill_fill(k) : COHORT_OK;
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (waits)
+		atomic_fetch_add(&run->called, 1);
+	if (k->number == drill_victim(run) && is_in_call(by))
+		drill_strike(run);
+	if (run->place == AT_BATCH)
+		rc = call_batch(k, &tickets[0]);
+	else if (run->place == AT_TRANSFER)
+		rc = call_transfer(k, tickets);
+	else if (run->place == AT_SPLIT)
+		rc = call_split(k);
+	else
+		rc = call(k, by == BY_ORDER || by == BY_ROOT, tickets);
+	if (!waits)
+		atomic_fetch_add(&run->called, 1);
+	return rc;
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One cell of the drill: what all places have in common
+ */
+
+#include "cli/drill/drill.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/sim.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "platform/cuda_abi.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* Deadlines that are not to pass, and what nothing in a cell may take. */
+#define LONG_NS (10 * NS_PER_S)
+#define LIMIT_NS (30 * NS_PER_S)
+
+/* ---- what is noted ---------------------------------------------------- */
+
+void drill_complain(struct drill_run *run, const char *format, ...)
+{
+	va_list args;
+
+	pthread_mutex_lock(&run->lock);
+	va_start(args, format);
+	if (!*run->complaint)
+		vsnprintf(run->complaint, sizeof(run->complaint), format, args);
+	va_end(args);
+	pthread_mutex_unlock(&run->lock);
+}
+
+bool drill_must(struct drill_run *run, int status, const char *what)
+{
+	if (status == COHORT_OK)
+		return true;
+	drill_complain(run, "%s: %s", what, cohort_last_error());
+	return false;
+}
+
+void drill_note(struct drill_run *run, int kind, const char *text,
+                uint64_t began_ns)
+{
+	struct drill_verdict *v = &run->verdict;
+
+	pthread_mutex_lock(&run->lock);
+	if (v->kind == COHORT_VERDICT_NONE) {
+		v->kind = kind;
+		v->rank = -1;
+		v->since_ns = began_ns;
+		v->deadline_ns = run->group_options.deadlines.init_ns;
+		v->time_ns = clock_now();
+		snprintf(v->text, sizeof(v->text), "%s", text);
+	}
+	pthread_mutex_unlock(&run->lock);
+}
+
+void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
+{
+	struct drill_verdict *v = &run->verdict;
+
+	pthread_mutex_lock(&run->lock);
+	v->kind = cause->kind;
+	v->rank = cause->rank;
+	v->since_ns = cause->since_ns;
+	v->deadline_ns = cause->deadline_ns;
+	v->time_ns = cause->time_ns;
+	memcpy(v->text, cause->text, sizeof(v->text));
+	pthread_mutex_unlock(&run->lock);
+}
+
+void drill_keep_cause(struct drill_run *run)
+{
+	struct cohort_cause cause;
+
+	if (cohort_group_cause(run->group, &cause) == COHORT_OK &&
+	    cause.status != COHORT_OK)
+		drill_keep(run, &cause);
+}
+
+/* The end is told of to whoever closes the group while there is none. */
+static int keep_verdict(const struct cohort_verdict *told, void *user)
+{
+	struct drill_run *run = user;
+	struct drill_verdict *v = &run->verdict;
+
+	if (told->stage == COHORT_STAGE_WARNING) {
+		if (told->kind == COHORT_VERDICT_NOT_STARTED)
+			atomic_store(&run->is_stuck, true);
+		return 0;
+	}
+	/* That which a respawn begins with. */
+	if (run->place == AT_RESPAWN && told->generation == 1)
+		return 0;
+	if (told->kind == COHORT_VERDICT_WEDGED)
+		drill_complain(run, "wedged: %s", told->text);
+	pthread_mutex_lock(&run->lock);
+	if (v->kind == COHORT_VERDICT_NONE) {
+		v->kind = told->kind;
+		v->rank = told->rank;
+		v->since_ns = told->since_ns;
+		v->deadline_ns = told->deadline_ns;
+		v->time_ns = told->time_ns;
+		snprintf(v->text, sizeof(v->text), "%s", told->text);
+	}
+	pthread_mutex_unlock(&run->lock);
+	return 0;
+}
+
+/* ---- faults ----------------------------------------------------------- */
+
+void drill_strike(struct drill_run *run)
+{
+	atomic_store(&run->fault_ns, clock_now());
+}
+
+void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
+                 uint64_t value)
+{
+	const struct cohort_fault fault = {
+		.rank = rank,
+		.operation = operation,
+		.kind = kind,
+		.value = value,
+	};
+
+	drill_must(run, cohort_sim_fault_add(&fault), "fault");
+}
+
+void drill_arm(struct drill_run *run, uint64_t operation)
+{
+	static const struct {
+		int kind;
+		uint64_t value;
+	} faults[TROUBLES] = {
+		[BY_ERROR] = { COHORT_FAULT_ERROR, 3 },
+		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, 6 },
+		[BY_CUDA_ERROR] = { COHORT_FAULT_DEVICE, cudaErrorUnknown },
+		[BY_DEVICE_LOST] = { COHORT_FAULT_DEVICE,
+		                     cudaErrorLaunchFailure },
+		[BY_STUCK] = { COHORT_FAULT_STUCK, 0 },
+		[BY_MEMORY] = { COHORT_FAULT_MEMORY, 0 },
+	};
+
+	if (faults[run->trouble].kind)
+		drill_fault(run, drill_victim(run), operation,
+		            faults[run->trouble].kind,
+		            faults[run->trouble].value);
+}
+
+void drill_arm_init(struct drill_run *run, int rank, uint64_t operation)
+{
+	switch (run->trouble) {
+	case BY_STUCK:
+		drill_fault(run, rank, operation, COHORT_FAULT_INIT, 0);
+		break;
+	case BY_ERROR:
+		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 3);
+		break;
+	case BY_MEMORY: /* what NCCL then says */
+		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 2);
+		break;
+	default:
+		break;
+	}
+}
+
+static uint64_t lateness(const struct drill_run *run)
+{
+	return run->options->deadline_ns / 2;
+}
+
+void drill_dawdle(const struct drill_run *run)
+{
+	const uint64_t ns = lateness(run);
+	const struct timespec t = clock_timespec(ns);
+
+	nanosleep(&t, NULL);
+}
+
+/* ---- waiting ---------------------------------------------------------- */
+
+/* A wait for something, for a while. */
+struct patience {
+	uint64_t deadline;
+	struct backoff backoff;
+};
+
+static struct patience patience(void)
+{
+	return (struct patience){ clock_deadline(LIMIT_NS), BACKOFF };
+}
+
+/* Wait a little; false, and a complaint, once it was too long. */
+static bool go_on(struct drill_run *run, struct patience *p, const char *what)
+{
+	if (clock_now() >= p->deadline) {
+		drill_complain(run, "%s", what);
+		return false;
+	}
+	backoff_wait(&p->backoff, p->deadline);
+	return true;
+}
+
+bool drill_await_counted(struct drill_run *run, const atomic_int *count, int n)
+{
+	struct patience p = patience();
+
+	while (atomic_load(count) < n)
+		if (!go_on(run, &p, "the others do not call"))
+			return false;
+	return true;
+}
+
+bool drill_await_cause(struct drill_run *run)
+{
+	struct patience p = patience();
+
+	while (!cohort_abort_fired(run->handle))
+		if (!go_on(run, &p, "nothing is noticed"))
+			return false;
+	return true;
+}
+
+bool drill_await(struct drill_run *run, const atomic_bool *flag,
+                 const char *what)
+{
+	struct patience p = patience();
+
+	while (!atomic_load(flag))
+		if (!go_on(run, &p, what))
+			return false;
+	return true;
+}
+
+/* ---- aborts ----------------------------------------------------------- */
+
+/* Atomic; whose handle the signal handler fires. */
+static struct drill_run *_Atomic firing;
+
+void drill_fire(struct drill_run *run)
+{
+	if (cohort_abort_fire(run->handle, "drill") == COHORT_OK)
+		atomic_fetch_add(&run->fired, 1);
+	atomic_fetch_add(&run->fires, 1);
+}
+
+static void handle_signal(int signal)
+{
+	(void)signal;
+	drill_fire(atomic_load(&firing));
+}
+
+void drill_fire_by_signal(struct drill_run *run, pthread_t thread)
+{
+	const struct sigaction action = { .sa_handler = handle_signal };
+	struct patience p = patience();
+	int fires = atomic_load(&run->fires);
+
+	atomic_store(&firing, run);
+	sigaction(DRILL_SIGNAL, &action, NULL);
+	pthread_kill(thread, DRILL_SIGNAL);
+	while (atomic_load(&run->fires) == fires)
+		if (!go_on(run, &p, "the signal is not handled"))
+			return;
+}
+
+/* ---- groups ----------------------------------------------------------- */
+
+/* True if the group is opened with the deadline that is then to pass. */
+static bool opens_by_deadline(const struct drill_run *run)
+{
+	return run->place == AT_RESPAWN ||
+	       (run->place == AT_SPLIT && run->trouble == BY_STUCK);
+}
+
+static void set_deadlines(struct drill_run *run)
+{
+	struct cohort_deadlines *d = &run->group_options.deadlines;
+	uint64_t ns = run->cell->bound == BY_DEADLINE ? run->deadline_ns
+	              : run->trouble == BY_LATE ? 5 * run->options->deadline_ns
+	                                        : LONG_NS;
+
+	d->init_ns = d->first_ns = d->join_ns = d->exec_ns = LONG_NS;
+	d->close_ns = d->abort_ns = LONG_NS;
+	switch (run->place) {
+	case AT_OPEN:
+	case AT_RESPAWN:
+		d->init_ns = ns;
+		break;
+	case AT_FIRST:
+		d->first_ns = ns;
+		break;
+	case AT_CLOSE:
+		if (run->trouble == BY_STUCK)
+			d->exec_ns = ns;
+		else
+			d->close_ns = ns;
+		break;
+	case AT_ABORT:
+		if (run->trouble == BY_TOO_LATE)
+			d->abort_ns = run->options->deadline_ns;
+		if (run->trouble == BY_STUCK)
+			d->exec_ns = 5 * run->options->deadline_ns;
+		break;
+	case AT_SPLIT:
+		d->join_ns = d->exec_ns = ns;
+		if (run->trouble == BY_STUCK) {
+			d->init_ns = ns;
+			d->join_ns = d->exec_ns = LONG_NS;
+		}
+		break;
+	default:
+		d->join_ns = d->exec_ns = ns;
+	}
+}
+
+bool drill_open(struct drill_run *run)
+{
+	return drill_must(run,
+	                  cohort_group_open(NULL, run->n, &run->group_options,
+	                                    &run->group),
+	                  "open");
+}
+
+bool drill_split(struct drill_run *run, struct cohort_comm **comms)
+{
+	if (!drill_must(run, cohort_group_split(run->group, comms), "split"))
+		return false;
+	if (!run->handle)
+		run->handle = cohort_comm_abort_handle(comms[0]);
+	return true;
+}
+
+void drill_close(struct drill_run *run, int status)
+{
+	int rc;
+
+	if (!run->group)
+		return;
+	rc = cohort_group_close(run->group);
+	if (rc != status)
+		drill_complain(run, "close answers %s, %s",
+		               cohort_status_text(rc),
+		               rc < 0 ? cohort_last_error() : "");
+	run->group = NULL;
+}
+
+/* One rank's part of a sum of ones. */
+struct part_of_sum {
+	struct drill_run *run;
+	struct cohort_comm *comm;
+	pthread_t thread;
+	float value;
+};
+
+static int add_one(struct cohort_comm *c, float *value)
+{
+	void *stream = cohort_comm_stream(c), *sum;
+	int rc = cohort_alloc(c, sizeof(float), &sum), freed;
+
+	if (rc != COHORT_OK)
+		return rc;
+	*value = 1.0f;
+	rc = cohort_copy(c, sum, value, sizeof(float), stream);
+	if (rc == COHORT_OK)
+		rc = cohort_all_reduce(c, sum, sum, 1, COHORT_F32, COHORT_SUM,
+		                       stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_copy(c, value, sum, sizeof(float), stream);
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(c, LIMIT_NS);
+	freed = cohort_free(c, sum);
+	return rc == COHORT_OK ? freed : rc;
+}
+
+static void *sum_main(void *arg)
+{
+	struct part_of_sum *p = arg;
+
+	drill_must(p->run, add_one(p->comm, &p->value), "a sum");
+	return NULL;
+}
+
+void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n)
+{
+	struct part_of_sum parts[DRILL_MOST_RANKS];
+	int r, started = 0;
+
+	for (r = 0; r < n; r++) {
+		parts[r] = (struct part_of_sum){ .run = run, .comm = comms[r] };
+		if (pthread_create(&parts[r].thread, NULL, sum_main, &parts[r]))
+			break;
+		started++;
+	}
+	if (started < n) {
+		drill_complain(run, "a thread for a sum cannot be started");
+		cohort_group_abort(run->group, "drill");
+	}
+	for (r = 0; r < started; r++) {
+		pthread_join(parts[r].thread, NULL);
+		if (started == n && parts[r].value != (float)n)
+			drill_complain(run, "a sum is %g, not %d",
+			               (double)parts[r].value, n);
+	}
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
+static struct drill_run *create(const struct drill_options *options,
+                                enum place place, enum trouble trouble)
+{
+	struct drill_run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return NULL;
+	run->options = options;
+	run->cell = drill_cell(place, trouble);
+	run->place = place;
+	run->trouble = trouble;
+	run->n = options->ranks;
+	run->deadline_ns =
+		options->deadline_ns * (opens_by_deadline(run) ? 5 : 1);
+	run->verdict.rank = -1;
+	pthread_mutex_init(&run->lock, NULL);
+	cohort_group_options_init(&run->group_options);
+	run->group_options.name = "drill";
+	run->group_options.platform = options->platform;
+	run->group_options.on_verdict = keep_verdict;
+	run->group_options.user = run;
+	run->group_options.stack_signal = DRILL_STACK_SIGNAL;
+	/* The close finds a call in flight that nobody waits in. */
+	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
+		run->group_options.launch = COHORT_LAUNCH_AHEAD;
+	set_deadlines(run);
+	return run;
+}
+
+/* Unless threads of it are left. */
+static void destroy(struct drill_run *run)
+{
+	cohort_abort_put(run->handle);
+	if (run->is_hung)
+		return;
+	pthread_mutex_destroy(&run->lock);
+	free(run);
+}
+
+void drill_run(const struct drill_options *options,
+               const struct drill_memory *memory, enum place place,
+               enum trouble trouble, struct drill_result *result)
+{
+	struct drill_run *run = create(options, place, trouble);
+	int r;
+
+	*result = (struct drill_result){
+		.place = place,
+		.trouble = trouble,
+		.ranks = options->ranks,
+	};
+	if (!run) {
+		snprintf(result->got, sizeof(result->got), "out of memory");
+		return;
+	}
+	for (r = 0; r < run->n; r++)
+		run->ranks[r].tensors = memory->tensors[r];
+	if (trouble == BY_REMOTE) {
+		drill_with_remote(run);
+		goto out;
+	}
+	switch (place) {
+	case AT_OPEN:
+		drill_at_open(run);
+		break;
+	case AT_GROUP:
+		drill_at_group(run);
+		break;
+	case AT_RESPAWN:
+		drill_at_respawn(run);
+		break;
+	default:
+		drill_by_ranks(run);
+	}
+out:
+	cohort_sim_faults_clear();
+	drill_judge(run, result);
+	destroy(run);
+}

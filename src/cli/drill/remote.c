@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The cells of the drill where the rank that is missing is of another process
+ *
+ * The simulated devices connect ranks of one process only: so the victim joins by
+ * NCCL's own functions, of which the library knows as much as of a rank elsewhere.  The
+ * other ranks join by id, and one thread calls for all of them.
+ */
+
+#include "cli/drill/drill.h"
+
+#include "api/join.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+#define TOO_LONG_NS (30 * NS_PER_S)
+
+/* The rank that is elsewhere. */
+struct stranger {
+	const struct platform *platform;
+	ncclUniqueId id;
+	ncclComm_t comm;
+	cudaStream_t stream;
+	float *tensor;
+};
+
+struct joiner {
+	struct drill_rank *rank;
+	const struct cohort_unique_id *id;
+};
+
+/* ---- joining ---------------------------------------------------------- */
+
+static void *join_main(void *arg)
+{
+	struct joiner *j = arg;
+	struct drill_rank *k = j->rank;
+	struct drill_run *run = k->run;
+
+	drill_must(run,
+	           cohort_comm_join(j->id, run->n, k->number, k->number,
+	                            &run->group_options, &k->comm),
+	           "join");
+	return NULL;
+}
+
+/* Connect, which takes until all have. */
+static bool connect(struct drill_run *run, struct stranger *s)
+{
+	const struct platform *p = s->platform;
+	int victim = drill_victim(run);
+
+	if (p->cudaSetDevice(victim) == cudaSuccess &&
+	    p->cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking) ==
+	            cudaSuccess &&
+	    p->ncclCommInitRank(&s->comm, run->n, s->id, victim) == ncclSuccess)
+		return true;
+	drill_complain(run, "the rank elsewhere cannot join");
+	return false;
+}
+
+static bool join_all(struct drill_run *run, struct stranger *s)
+{
+	struct joiner joiners[DRILL_MOST_RANKS];
+	struct cohort_unique_id id;
+	bool connected;
+	int r, n;
+
+	if (!drill_must(run, cohort_unique_id(&id), "an id"))
+		return false;
+	s->id = join_native_id(&id, &s->platform);
+	for (n = 0; n < run->n - 1; n++) {
+		struct drill_rank *k = &run->ranks[n];
+
+		k->run = run;
+		k->number = n;
+		joiners[n] = (struct joiner){ k, &id };
+		if (thread_start(&k->thread, join_main, &joiners[n], "drill/%d",
+		                 n)) {
+			drill_complain(run, "a thread could not be started");
+			break;
+		}
+	}
+	connected = connect(run, s);
+	for (r = 0; r < n; r++)
+		pthread_join(run->ranks[r].thread, NULL);
+	for (r = 0; r < run->n - 1; r++)
+		connected &= run->ranks[r].comm != NULL;
+	return connected;
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+static int reduce(struct drill_rank *k, uint64_t *ticket)
+{
+	float *t = drill_tensor(k, 0);
+
+	return cohort_all_reduce(k->comm, t, t, DRILL_COUNT, COHORT_F32,
+	                         COHORT_SUM,
+	                         ticket ? cohort_comm_stream(k->comm) : NULL,
+	                         ticket);
+}
+
+static int call_batch(struct drill_rank *k, uint64_t *ticket)
+{
+	int ended, rc = cohort_batch_begin(k->comm);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = reduce(k, NULL);
+	if (rc == COHORT_OK)
+		rc = reduce(k, NULL);
+	ended = cohort_batch_end(k->comm, cohort_comm_stream(k->comm), ticket);
+	return rc != COHORT_OK ? rc : ended;
+}
+
+/* What the place is about. */
+static int call(struct drill_rank *k, uint64_t *ticket)
+{
+	struct drill_run *run = k->run;
+
+	switch (run->place) {
+	case AT_BATCH:
+		return call_batch(k, ticket);
+	case AT_TRANSFER:
+		if (k->number < drill_victim(run) - 1)
+			return COHORT_OK;
+		return cohort_send(k->comm, drill_tensor(k, 0), DRILL_COUNT,
+		                   COHORT_F32, drill_victim(run),
+		                   cohort_comm_stream(k->comm), ticket);
+	default:
+		return reduce(k, ticket);
+	}
+}
+
+struct caller {
+	struct drill_rank *k;
+	int (*call)(struct drill_rank *k, uint64_t *ticket);
+	uint64_t *ticket;
+};
+
+static void *call_main(void *arg)
+{
+	const struct caller *c = arg;
+
+	drill_must(c->k->run, c->call(c->k, c->ticket), "call");
+	return NULL;
+}
+
+/* Have each rank but the one elsewhere call, in a thread of its own. */
+static void call_each(struct drill_run *run,
+                      int (*make)(struct drill_rank *k, uint64_t *ticket),
+                      uint64_t tickets[])
+{
+	struct caller callers[DRILL_MOST_RANKS];
+	int r, n;
+
+	for (n = 0; n < run->n - 1; n++) {
+		struct drill_rank *k = &run->ranks[n];
+
+		tickets[n] = 0;
+		callers[n] = (struct caller){ k, make, &tickets[n] };
+		if (thread_start(&k->thread, call_main, &callers[n], "drill/%d",
+		                 n)) {
+			drill_complain(run, "a thread could not be started");
+			break;
+		}
+	}
+	for (r = 0; r < n; r++)
+		pthread_join(run->ranks[r].thread, NULL);
+}
+
+/* All take part, also the one elsewhere, so that the first deadline does not count any
+ * more. */
+static bool warm_up(struct drill_run *run, struct stranger *s)
+{
+	uint64_t tickets[DRILL_MOST_RANKS];
+	int r, rc = COHORT_OK;
+
+	if (run->place == AT_FIRST || run->place == AT_TRANSFER)
+		return true;
+	call_each(run, reduce, tickets);
+	if (s->platform->ncclAllReduce(s->tensor, s->tensor, DRILL_COUNT,
+	                               ncclFloat32, ncclSum, s->comm,
+	                               s->stream) != ncclSuccess)
+		drill_complain(run, "the rank elsewhere cannot call");
+	for (r = 0; r < run->n - 1 && rc == COHORT_OK; r++)
+		rc = cohort_wait(run->ranks[r].comm, tickets[r], TOO_LONG_NS);
+	return drill_must(run, rc, "warm up");
+}
+
+/* All but the one elsewhere call, and are told. */
+static void call_all(struct drill_run *run)
+{
+	uint64_t tickets[DRILL_MOST_RANKS];
+	struct cohort_cause cause = { .status = COHORT_OK };
+	int r, rc;
+
+	atomic_store(&run->began_ns, clock_now());
+	call_each(run, call, tickets);
+	for (r = 0; r < run->n - 1; r++) {
+		if (!tickets[r])
+			continue;
+		rc = cohort_wait(run->ranks[r].comm, tickets[r], TOO_LONG_NS);
+		if (rc != COHORT_STALLED)
+			drill_complain(run, "rank %d was told %s", r,
+			               cohort_status_text(rc));
+	}
+	cohort_comm_cause(run->ranks[0].comm, &cause);
+	if (cause.status != COHORT_OK)
+		drill_keep(run, &cause);
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
+/* It is freed with those of the others, when the last of all is given back. */
+static void leave(struct stranger *s)
+{
+	if (s->comm)
+		s->platform->ncclCommAbort(s->comm);
+	if (s->stream)
+		s->platform->cudaStreamDestroy(s->stream);
+}
+
+/* Which answers with the cause. */
+static void close_rank(struct drill_run *run, struct cohort_comm *comm)
+{
+	int rc = cohort_comm_close(comm);
+
+	if (rc != COHORT_STALLED)
+		drill_must(run, rc, "close");
+}
+
+void drill_with_remote(struct drill_run *run)
+{
+	struct stranger s = { .tensor = run->ranks[drill_victim(run)].tensors };
+	int r;
+
+	/* That is its first, of either kind. */
+	if (run->place == AT_TRANSFER)
+		run->group_options.deadlines.first_ns = run->deadline_ns;
+	if (join_all(run, &s) && warm_up(run, &s))
+		call_all(run);
+	leave(&s);
+	for (r = 0; r < run->n - 1; r++)
+		if (run->ranks[r].comm)
+			close_rank(run, run->ranks[r].comm);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What every fault in every place is to come to, or why it cannot be there
+ */
+
+#include "cli/drill/drill.h"
+
+#define PEACE                                                                  \
+	{                                                                      \
+		.kind = COHORT_VERDICT_NONE                                    \
+	}
+#define ENDS(kind_, blame_, bound_, says_)                                     \
+	{                                                                      \
+		.kind = COHORT_VERDICT_##kind_, .blame = (blame_),             \
+		.bound = (bound_), .says = (says_)                             \
+	}
+#define CANNOT(why)                                                            \
+	{                                                                      \
+		.impossible = (why)                                            \
+	}
+
+/* What is so wherever a rank calls something. */
+#define ABORTS                                                                 \
+	[BY_TWO_ABORTS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),             \
+	[BY_SIGNAL] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill")
+#define EXITS [BY_EXIT] = ENDS(THREAD_EXITED, VICTIM, AT_ONCE, "has exited")
+#define ASYNC_ERRORS                                                           \
+	[BY_ASYNC_ERROR] = ENDS(ASYNC_ERROR, VICTIM, BY_PROBER,                \
+	                        "native communicator has failed"),             \
+	[BY_CUDA_ERROR] = ENDS(CUDA_ERROR, VICTIM, BY_PROBER, "has failed"),   \
+	[BY_DEVICE_LOST] = ENDS(DEVICE_LOST, VICTIM, BY_PROBER, "has failed")
+#define REMOTE(blame_, says_) ENDS(REMOTE, blame_, BY_DEADLINE, says_)
+#define MISMATCHES(first, second)                                              \
+	[BY_COUNT] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),            \
+	[BY_TYPE] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),             \
+	[BY_OPERATION] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),        \
+	[BY_ROOT] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, second),            \
+	[BY_ORDER] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first)
+
+static const struct cell table[PLACES][TROUBLES] = {
+	[AT_OPEN] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                    "ncclCommInitRank"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                     "ncclCommInitAll"),
+		[BY_COUNT] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                  "ncclCommInitRank"),
+		[BY_TYPE] = CANNOT("Connecting has no element type."),
+		[BY_OPERATION] = CANNOT("Connecting has no operation."),
+		[BY_ROOT] = CANNOT("Connecting has no root."),
+		[BY_ORDER] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                  "ncclCommInitRank"),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                  "ncclCommInitAll: internal error"),
+		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
+		                          "could be asked for its error."),
+		[BY_CUDA_ERROR] = CANNOT("There is no work yet that its device "
+		                         "could be asked about."),
+		[BY_DEVICE_LOST] = CANNOT("There is no work yet that its device "
+		                          "could be asked about."),
+		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                  "ncclCommInitAll"),
+		[BY_EXIT] = CANNOT("No thread is bound to a rank before that is "
+		                   "open; one that exits before it joins is an "
+		                   "absent one."),
+		[BY_TWO_ABORTS] = CANNOT("There is no handle before the group is "
+		                         "open."),
+		[BY_SIGNAL] = CANNOT("There is no handle before the group is "
+		                     "open."),
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                   "ncclCommInitAll: unhandled system error"),
+		[BY_REMOTE] = CANNOT("A rank that does not come to open is a missing one, wherever it is."),
+		[BY_GRAPH] = CANNOT("What is opened has captured nothing yet."),
+	},
+	[AT_FIRST] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(NEVER_CALLED, VICTIM, BY_DEADLINE,
+		                    "all_reduce"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(NEVER_CALLED, VICTIM, BY_DEADLINE,
+		                     "all_reduce"),
+		MISMATCHES("all_reduce", "broadcast"),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
+		                  "all_reduce"),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
+		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+	},
+	[AT_CALL] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
+		                     "all_reduce"),
+		MISMATCHES("all_reduce", "broadcast"),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
+		                  "all_reduce"),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
+		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+	},
+	[AT_BATCH] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
+		                     "all_reduce"),
+		MISMATCHES("batch", "batch"),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "batch"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
+		                  "all_reduce"),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
+		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+	},
+	[AT_GROUP] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
+		                    "all_reduce"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
+		                     "all_reduce"),
+		[BY_COUNT] = CANNOT("One count is given for all ranks."),
+		[BY_TYPE] = CANNOT("One type is given for all ranks."),
+		[BY_OPERATION] = CANNOT("One operation is given for all ranks."),
+		[BY_ROOT] = CANNOT("One root is given for all ranks."),
+		[BY_ORDER] = CANNOT("The ranks' calls have the one order in "
+		                    "which the thread makes them."),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(NOT_STARTED, FIRST, BY_DEADLINE,
+		                  "all_reduce"),
+		[BY_EXIT] = CANNOT("The thread that calls for all ranks is bound "
+		                   "to none of them."),
+		[BY_TWO_ABORTS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_SIGNAL] = CANNOT("A handle is had from a communicator, and a "
+		                     "group that was split takes no group "
+		                     "calls."),
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
+		                   "out of memory"),
+		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+	},
+	[AT_TRANSFER] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
+		[BY_COUNT] = CANNOT("NCCL leaves undefined what becomes of a "
+		                    "transfer of two sizes, and arguments of "
+		                    "transfers are not compared."),
+		[BY_TYPE] = CANNOT("NCCL leaves undefined what becomes of a "
+		                   "transfer of two types, and arguments of "
+		                   "transfers are not compared."),
+		[BY_OPERATION] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
+		[BY_ROOT] = { .kind = COHORT_VERDICT_OUTSIDE,
+		              .blame = VICTIM,
+		              .bound = BY_DEADLINE,
+		              .says = "send",
+		              .least = 4 },
+		[BY_ORDER] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "recv"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "send"),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
+		                   "out of memory"),
+		[BY_REMOTE] = REMOTE(VICTIM, "send"),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+	},
+	[AT_WAIT] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
+		                    "all_reduce"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
+		                     "all_reduce"),
+		[BY_COUNT] = CANNOT("A wait has a ticket and nothing else."),
+		[BY_TYPE] = CANNOT("A wait has a ticket and nothing else."),
+		[BY_OPERATION] = CANNOT("A wait has a ticket and nothing else."),
+		[BY_ROOT] = CANNOT("A wait has a ticket and nothing else."),
+		[BY_ORDER] = PEACE,
+		[BY_ERROR] = CANNOT("A wait makes no native call that could "
+		                    "fail on the simulated devices."),
+		ASYNC_ERRORS,
+		[BY_STUCK] = CANNOT("A wait makes no native call that could be "
+		                    "stuck on the simulated devices."),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = CANNOT("A wait takes no memory."),
+		[BY_REMOTE] = CANNOT("Whether a rank elsewhere has called cannot be told: that is a call that it is missing in."),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+	},
+	[AT_SPLIT] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "comm_split"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
+		                     "comm_split"),
+		[BY_COUNT] = CANNOT("A split has no count, and colors and keys "
+		                    "may differ."),
+		[BY_TYPE] = CANNOT("A split has no element type."),
+		[BY_OPERATION] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE,
+		                      "comm_split"),
+		[BY_ROOT] = CANNOT("A split has no root."),
+		/* Of the new communicator and the former one. */
+		[BY_ORDER] =
+			ENDS(ORDER, ODD_ONE, BY_DEADLINE, "all_reduce"),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                  "ncclCommSplit"),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
+		[BY_REMOTE] = CANNOT("Ranks that split connect, and one that does not come elsewhere is a stuck native call here."),
+		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+	},
+	[AT_RESPAWN] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = CANNOT("One thread respawns for all ranks."),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                     "ncclCommInitAll"),
+		[BY_COUNT] = CANNOT("One thread respawns for all ranks."),
+		[BY_TYPE] = CANNOT("A respawn has no element type."),
+		[BY_OPERATION] = CANNOT("A respawn has no operation."),
+		[BY_ROOT] = CANNOT("A respawn has no root."),
+		[BY_ORDER] = CANNOT("One thread respawns for all ranks."),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                  "ncclCommInitAll: internal error"),
+		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
+		                          "could be asked for its error."),
+		[BY_CUDA_ERROR] = CANNOT("There is no work yet that its device "
+		                         "could be asked about."),
+		[BY_DEVICE_LOST] = CANNOT("There is no work yet that its device "
+		                          "could be asked about."),
+		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
+		                  "ncclCommInitAll"),
+		[BY_EXIT] = PEACE,
+		[BY_TWO_ABORTS] = PEACE,
+		[BY_SIGNAL] = PEACE,
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+		                   "ncclCommInitAll: unhandled system error"),
+		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
+		[BY_GRAPH] = CANNOT("What is opened has captured nothing yet."),
+	},
+	[AT_CLOSE] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(ABORTED, FIRST, BY_DEADLINE, "closed after"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(ABORTED, FIRST, BY_DEADLINE,
+		                     "closed after"),
+		[BY_COUNT] = CANNOT("A close has a group and nothing else."),
+		[BY_TYPE] = CANNOT("A close has a group and nothing else."),
+		[BY_OPERATION] =
+			CANNOT("A close has a group and nothing else."),
+		[BY_ROOT] = CANNOT("A close has a group and nothing else."),
+		[BY_ORDER] = CANNOT("One thread closes all ranks."),
+		[BY_ERROR] = CANNOT("The simulated devices have no error that "
+		                    "strikes an end."),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
+		                  "all_reduce"),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = CANNOT("A close takes no memory that it could "
+		                     "want."),
+		[BY_REMOTE] = CANNOT("A close ends what it waits for alike, wherever the missing rank is."),
+		[BY_GRAPH] = CANNOT("It ends wedged, which gives nothing back, and a cell is to leave nothing behind."),
+	},
+	[AT_ABORT] = {
+		[BY_NOTHING] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_ABSENCE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_LATE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_TOO_LATE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_COUNT] = CANNOT("After an abort calls are not compared any "
+		                    "more."),
+		[BY_TYPE] = CANNOT("After an abort calls are not compared any "
+		                   "more."),
+		[BY_OPERATION] = CANNOT("After an abort calls are not compared "
+		                        "any more."),
+		[BY_ROOT] = CANNOT("After an abort calls are not compared any "
+		                   "more."),
+		[BY_ORDER] = CANNOT("After an abort calls are not compared any "
+		                    "more."),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_EXIT] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		ABORTS,
+		[BY_MEMORY] = CANNOT("An abort takes no memory."),
+		[BY_REMOTE] = CANNOT("An abort ends what is waited for alike, wherever the missing rank is."),
+		[BY_GRAPH] = CANNOT("It ends wedged, which gives nothing back, and a cell is to leave nothing behind."),
+	},
+};
+
+const struct cell *drill_cell(enum place place, enum trouble trouble)
+{
+	return &table[place][trouble];
+}
+
+const char *drill_place_name(enum place place)
+{
+	static const char *const names[PLACES] = {
+		[AT_OPEN] = "open",        [AT_FIRST] = "first call",
+		[AT_CALL] = "call",        [AT_BATCH] = "batch",
+		[AT_GROUP] = "group call", [AT_TRANSFER] = "send/recv",
+		[AT_WAIT] = "wait",        [AT_SPLIT] = "split",
+		[AT_RESPAWN] = "respawn",  [AT_CLOSE] = "close",
+		[AT_ABORT] = "abort",
+	};
+
+	return names[place];
+}
+
+const char *drill_trouble_name(enum trouble trouble)
+{
+	static const char *const names[TROUBLES] = {
+		[BY_NOTHING] = "none",
+		[BY_ABSENCE] = "missing rank",
+		[BY_LATE] = "late rank under deadline",
+		[BY_TOO_LATE] = "late rank over deadline",
+		[BY_COUNT] = "different count",
+		[BY_TYPE] = "different type",
+		[BY_OPERATION] = "different operation",
+		[BY_ROOT] = "different root",
+		[BY_ORDER] = "different order",
+		[BY_ERROR] = "native error",
+		[BY_ASYNC_ERROR] = "asynchronous error",
+		[BY_CUDA_ERROR] = "CUDA error",
+		[BY_DEVICE_LOST] = "device lost",
+		[BY_STUCK] = "stuck native call",
+		[BY_EXIT] = "thread exit",
+		[BY_TWO_ABORTS] = "double abort",
+		[BY_SIGNAL] = "abort by signal handler",
+		[BY_MEMORY] = "allocation failure",
+		[BY_REMOTE] = "remote stall",
+		[BY_GRAPH] = "graph alive",
+	};
+
+	return names[trouble];
+}
+
+int drill_expected_rank(const struct cell *cell, int ranks)
+{
+	switch (cell->blame) {
+	case NOBODY:
+		break;
+	case VICTIM:
+		return ranks - 1;
+	case ODD_ONE:
+		return ranks > 2 ? ranks - 1 : -1;
+	case FIRST:
+		return 0;
+	}
+	return -1;
+}

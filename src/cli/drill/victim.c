@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the ranks of a cell do: those that are sound call and wait, the victim does what
+ * the cell is about
+ */
+
+#include "cli/drill/drill.h"
+
+#include "base/clock.h"
+
+#define TOO_LONG_NS (30 * NS_PER_S)
+
+static int await_both(struct drill_rank *k, const uint64_t tickets[2])
+{
+	int i, rc = COHORT_OK, backwards = drill_is_odd(k, BY_ORDER);
+
+	for (i = 0; i < 2 && rc == COHORT_OK; i++)
+		if (tickets[i ^ backwards])
+			rc = cohort_wait(k->comm, tickets[i ^ backwards],
+			                 TOO_LONG_NS);
+	return rc;
+}
+
+/* Its thread is done with the communicator. */
+void drill_leave(struct drill_rank *k)
+{
+	cohort_comm_unbind(k->comm);
+	atomic_fetch_add(&k->run->left, 1);
+}
+
+/* What a sound rank does. */
+void drill_act_and_wait(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+	uint64_t tickets[2] = { 0, 0 };
+
+	k->status = drill_act(k, tickets);
+	if (k->status != COHORT_OK || run->place == AT_CLOSE)
+		return;
+	/* The place is where all have called. */
+	if (run->place == AT_WAIT)
+		drill_await_counted(run, &run->called, run->n);
+	k->status = await_both(k, tickets);
+	if (k->status == COHORT_OK && run->place != AT_SPLIT &&
+	    run->cell->kind == COHORT_VERDICT_NONE)
+		drill_check(k, run->place == AT_BATCH || tickets[1] ? 2 : 1);
+}
+
+/* Of a rank that waits for the victim. */
+pthread_t drill_waiting_thread(const struct drill_run *run)
+{
+	int rank = run->place == AT_TRANSFER ? drill_victim(run) - 1 : 0;
+
+	return run->ranks[rank].thread;
+}
+
+/* End the group from outside. */
+void drill_abort_it(struct drill_run *run, pthread_t thread)
+{
+	drill_strike(run);
+	if (run->trouble == BY_SIGNAL)
+		drill_fire_by_signal(run, thread);
+	else
+		drill_fire(run);
+	if (run->trouble == BY_TWO_ABORTS)
+		drill_fire(run);
+}
+
+/* Where the others call, and wait for the victim. */
+static void fail_at_call(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+
+	switch (run->trouble) {
+	case BY_ABSENCE:
+		/* There it has begun, and does not end. */
+		if (run->place == AT_BATCH)
+			drill_act_and_wait(k);
+		else
+			drill_await_cause(run);
+		return;
+	case BY_LATE:
+		drill_dawdle(run);
+		break;
+	case BY_TOO_LATE:
+		drill_await_cause(run);
+		break;
+	case BY_EXIT:
+		drill_await_counted(run, &run->called, run->n - 1);
+		drill_strike(run);
+		return;
+	case BY_TWO_ABORTS:
+	case BY_SIGNAL:
+		drill_await_counted(run, &run->called, run->n - 1);
+		drill_abort_it(run, drill_waiting_thread(run));
+		break;
+	default:
+		/* The others' clocks are older than its own. */
+		drill_await_counted(run, &run->called, run->n - 1);
+	}
+	drill_act_and_wait(k);
+}
+
+/* Where all have called, and what they wait for does not end before the fault. */
+static void fail_at_wait(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+	uint64_t tickets[2] = { 0, 0 };
+
+	if (run->trouble != BY_EXIT && run->trouble != BY_TWO_ABORTS &&
+	    run->trouble != BY_SIGNAL) {
+		drill_act_and_wait(k);
+		return;
+	}
+	k->status = drill_act(k, tickets);
+	drill_await_counted(run, &run->called, run->n);
+	if (run->trouble == BY_EXIT) {
+		drill_strike(run);
+		return;
+	}
+	drill_abort_it(run, drill_waiting_thread(run));
+	k->status = await_both(k, tickets);
+}
+
+/* The same while the main thread closes: nobody may use a communicator then. */
+static void fail_at_close(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+
+	if (run->trouble != BY_ABSENCE)
+		drill_act_and_wait(k);
+	/* Bound as it is. */
+	if (run->trouble == BY_EXIT)
+		atomic_fetch_add(&run->left, 1);
+	else
+		drill_leave(k);
+	if (run->trouble != BY_EXIT && run->trouble != BY_TWO_ABORTS &&
+	    run->trouble != BY_SIGNAL)
+		return;
+	drill_await(run, &run->is_closing, "nobody closes");
+	drill_dawdle(run);
+	if (run->trouble == BY_EXIT)
+		drill_strike(run);
+	else
+		drill_abort_it(run, run->main);
+}
+
+/* Where the main thread aborts. */
+static void fail_at_abort(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+
+	switch (run->trouble) {
+	case BY_ERROR:
+	case BY_ASYNC_ERROR:
+	case BY_CUDA_ERROR:
+	case BY_DEVICE_LOST:
+	case BY_STUCK:
+		break;
+	case BY_ABSENCE:
+	case BY_EXIT:
+		drill_await_cause(run);
+		return;
+	case BY_TOO_LATE:
+		drill_await_cause(run);
+		drill_dawdle(run);
+		drill_dawdle(run);
+		drill_dawdle(run);
+		break;
+	default:
+		drill_await_cause(run);
+	}
+	drill_act_and_wait(k);
+}
+
+void drill_act_as_victim(struct drill_rank *k)
+{
+	switch (k->run->place) {
+	case AT_WAIT:
+		fail_at_wait(k);
+		break;
+	case AT_CLOSE:
+		fail_at_close(k);
+		break;
+	case AT_ABORT:
+		fail_at_abort(k);
+		break;
+	default:
+		if (k->run->trouble == BY_NOTHING)
+			drill_act_and_wait(k);
+		else
+			fail_at_call(k);
+	}
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* cohort trace: values of a dump, see value.h */
+
+#ifdef HAVE_JSON_C
+
+#include "cli/trace/value.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cohort/cohort.h>
+
+#include "base/text.h"
+
+typedef struct json_object object;
+
+/* Words for a value. */
+struct found {
+	char text[64];
+};
+
+/* ---- what is wrong ---------------------------------------------------- */
+
+static void wrong(struct values *v, const char *key, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void wrong(struct values *v, const char *key, const char *format, ...)
+{
+	struct value_wrong *w = v->keys, *end = v->keys + v->n;
+	va_list args;
+
+	v->wrong++;
+	while (w < end && strcmp(w->key, key) != 0)
+		w++;
+	if (w == v->keys + VALUE_KEYS)
+		return;
+	if (w->n++)
+		return;
+	v->n++;
+	w->key = key;
+	va_start(args, format);
+	vsnprintf(w->text, sizeof(w->text), format, args);
+	va_end(args);
+}
+
+static void copy_plain(char *to, size_t size, const char *from)
+{
+	const unsigned char *s = (const unsigned char *)to;
+	size_t n;
+
+	text_copy(to, size, from);
+	for (; *s; s += n, to += n) {
+		n = (size_t)text_character(to);
+		if (!n || *s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
+			memset(to, '?', n = n ? n : 1);
+	}
+}
+
+static struct found found(object *o)
+{
+	enum json_type type = json_object_get_type(o);
+	struct found f;
+	char text[40];
+
+	if (type == json_type_array)
+		return (struct found){ "an array" };
+	if (type == json_type_object)
+		return (struct found){ "an object" };
+	if (type == json_type_null)
+		return (struct found){ "null" };
+	copy_plain(text, sizeof(text), json_object_get_string(o));
+	snprintf(f.text, sizeof(f.text),
+	         type == json_type_string ? "the string \"%s\"" : "%s", text);
+	return f;
+}
+
+static const char *wanted(enum json_type type)
+{
+	return type == json_type_array    ? "an array"
+	       : type == json_type_object ? "an object"
+	       : type == json_type_string ? "a string"
+	                                  : "a whole number";
+}
+
+/* ---- types ------------------------------------------------------------ */
+
+static object *typed(struct values *v, object *o, const char *key,
+                     enum json_type type)
+{
+	object *value;
+
+	if (!json_object_object_get_ex(o, key, &value))
+		wrong(v, key, "\"%s\" is missing", key);
+	else if (!json_object_is_type(value, type))
+		wrong(v, key, "\"%s\" is %s, not %s", key, found(value).text,
+		      wanted(type));
+	else
+		return value;
+	return NULL;
+}
+
+object *value_object(struct values *v, object *o, const char *key)
+{
+	return typed(v, o, key, json_type_object);
+}
+
+object *value_list(struct values *v, object *o, const char *key)
+{
+	return typed(v, o, key, json_type_array);
+}
+
+object *value_maybe(struct values *v, object *o, const char *key)
+{
+	object *value;
+
+	if (json_object_object_get_ex(o, key, &value) && !value)
+		return NULL;
+	return value_object(v, o, key);
+}
+
+/* False if it is out of range. */
+static bool in_range(struct values *v, const char *key, object *value,
+                     int64_t min, int64_t max)
+{
+	/* What does not fit is the most or the least that does. */
+	int64_t x = json_object_get_int64(value);
+
+	if (x >= min && x <= max)
+		return true;
+	wrong(v, key, "\"%s\" is %s, not from %" PRId64 " to %" PRId64, key,
+	      found(value).text, min, max);
+	return false;
+}
+
+uint64_t value_uint(struct values *v, object *o, const char *key,
+                    uint64_t least, uint64_t most, uint64_t otherwise)
+{
+	object *value = typed(v, o, key, json_type_int);
+
+	return value && in_range(v, key, value, (int64_t)least, (int64_t)most)
+	               ? (uint64_t)json_object_get_int64(value)
+	               : otherwise;
+}
+
+int value_int(struct values *v, object *o, const char *key, int min, int max,
+              int otherwise)
+{
+	object *value = typed(v, o, key, json_type_int);
+
+	return value && in_range(v, key, value, min, max)
+	               ? json_object_get_int(value)
+	               : otherwise;
+}
+
+uint64_t value_count(struct values *v, object *o, const char *key)
+{
+	return value_uint(v, o, key, 0, VALUE_MOST, 0);
+}
+
+int value_rank(struct values *v, object *o, const char *key, int least)
+{
+	return value_int(v, o, key, least, COHORT_MAX_RANKS - 1, -1);
+}
+
+char *value_text(struct values *v, object *o, const char *key, char *to,
+                 size_t size)
+{
+	object *value = typed(v, o, key, json_type_string);
+
+	copy_plain(to, size, value ? json_object_get_string(value) : "");
+	return to;
+}
+
+int value_name(struct values *v, object *o, const char *key,
+               const char *(*name_of)(int), int n, const char *what)
+{
+	object *value = typed(v, o, key, json_type_string);
+	int i;
+
+	for (i = 0; value && i < n; i++)
+		if (strcmp(json_object_get_string(value), name_of(i)) == 0)
+			return i;
+	if (value)
+		wrong(v, key, "\"%s\" is %s, which is no %s", key,
+		      found(value).text, what);
+	return -1;
+}
+
+/* ---- lists ------------------------------------------------------------ */
+
+static object *typed_at(struct values *v, object *list, const char *key,
+                        size_t i, enum json_type type)
+{
+	object *value = json_object_array_get_idx(list, i);
+
+	if (json_object_is_type(value, type))
+		return value;
+	wrong(v, key, "\"%s\" has %s in it, where %s belongs", key,
+	      found(value).text, wanted(type));
+	return NULL;
+}
+
+object *value_object_at(struct values *v, object *list, const char *key,
+                        size_t i)
+{
+	return typed_at(v, list, key, i, json_type_object);
+}
+
+int value_int_at(struct values *v, object *list, const char *key, size_t i,
+                 int min, int max, int otherwise)
+{
+	object *value = typed_at(v, list, key, i, json_type_int);
+
+	return value && in_range(v, key, value, min, max)
+	               ? json_object_get_int(value)
+	               : otherwise;
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/call_shape.h"
+
+#include "base/pages.h"
+#include "base/status.h"
+#include "core/list_cache.h"
+
+/* Words for each recorder slot, of which most calls need none. */
+#define WORDS_PER_SLOT 8
+
+/* A call of a batch: the highest bit, 8 bits of kind, 8 of reduction, 15 of root,
+ * and how many tensors follow.  A tensor: its type, and its count in the bits above,
+ * which is enough for all that is in memory. */
+#define CALL_BIT (UINT64_C(1) << 63)
+#define TYPE_BITS 4
+#define MOST_COUNT ((UINT64_C(1) << 59) - 1)
+
+int outlines_init(struct outlines *o, unsigned slots)
+{
+	o->room = (size_t)slots * WORDS_PER_SLOT;
+	o->words = pages_alloc(o->room * sizeof(*o->words));
+	return o->words
+	               ? COHORT_OK
+	               : error_set(COHORT_NO_MEMORY,
+	                           "no memory for outlines of %u calls", slots);
+}
+
+void outlines_fini(struct outlines *o)
+{
+	pages_free(o->words, o->room * sizeof(*o->words));
+}
+
+void outlines_forget(struct outlines *o)
+{
+	pages_forget(o->words, o->room * sizeof(*o->words));
+}
+
+/* ---- writing ---------------------------------------------------------- */
+
+static uint64_t call_word(const struct op *c)
+{
+	return CALL_BIT | (uint64_t)c->kind |
+	       (uint64_t)redop_kind(c->redop) << 8 |
+	       (uint64_t)(c->root & 0x7fff) << 16 |
+	       (uint64_t)(uint32_t)c->n << 31;
+}
+
+static uint64_t tensor_word(const struct cohort_tensor *t)
+{
+	return (uint64_t)t->type |
+	       (t->count < MOST_COUNT ? t->count : MOST_COUNT) << TYPE_BITS;
+}
+
+/* Of its calls that all ranks make, and their end. */
+static size_t words_of(const struct op *op)
+{
+	size_t i, n, words = 1;
+	const struct op *calls = op_calls(op, &n);
+
+	for (i = 0; i < n; i++)
+		if (op_is_collective(&calls[i]))
+			words += 1 + calls[i].n;
+	return words;
+}
+
+/* Release: who sees the word sees that what was there before is over. */
+static void put(struct outlines *o, uint64_t at, uint64_t word)
+{
+	atomic_store_explicit(&o->words[at & (o->room - 1)], word,
+	                      memory_order_release);
+}
+
+/* True if an outline is there, and will be for half a ring. */
+static bool is_fresh(const struct outlines *o, uint64_t at)
+{
+	return at != OUTLINE_NONE &&
+	       atomic_load_explicit(&o->begun, memory_order_relaxed) - at <=
+	               o->room / 2;
+}
+
+uint64_t outline_keep(struct outlines *o, const struct op *op)
+{
+	uint64_t at, first;
+	const struct op *calls;
+	size_t i, k, n, words;
+
+	if (op->kind != OP_BATCH && op->n < 2)
+		return OUTLINE_NONE;
+	words = words_of(op);
+	if (words > o->room)
+		return OUTLINE_NONE;
+	first = at = atomic_load_explicit(&o->begun, memory_order_relaxed);
+	if (op->known && is_fresh(o, op->known->outline))
+		return op->known->outline;
+	atomic_store_explicit(&o->begun, at + words, memory_order_relaxed);
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++) {
+		if (!op_is_collective(&calls[i]))
+			continue;
+		put(o, at++, call_word(&calls[i]));
+		for (k = 0; k < calls[i].n; k++)
+			put(o, at++, tensor_word(&calls[i].tensors[k]));
+	}
+	put(o, at, 0);
+	if (op->known)
+		op->known->outline = first;
+	return first;
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+/* False if it is not there any more. */
+static bool get(const struct outline *o, uint64_t at, uint64_t *word)
+{
+	const struct outlines *of = o->of;
+
+	/* Acquire: pairs with put(). */
+	*word = atomic_load_explicit(&of->words[(o->at + at) & (of->room - 1)],
+	                             memory_order_acquire);
+	return atomic_load_explicit(&of->begun, memory_order_relaxed) <=
+	       o->at + of->room;
+}
+
+static void add_tensor(struct text *t, uint64_t word, int rank)
+{
+	if (word)
+		text_add(t, "%llu %s on rank %d",
+		         (unsigned long long)(word >> TYPE_BITS),
+		         type_name((int)(word % (1 << TYPE_BITS))), rank);
+	else
+		text_add(t, "not there on rank %d", rank);
+}
+
+static void add_call(struct text *t, uint64_t word, int rank)
+{
+	const enum op_kind kind = (enum op_kind)(word & 0xff);
+
+	if (!word) {
+		text_add(t, "not there on rank %d", rank);
+		return;
+	}
+	text_add(t, "%s", op_name(kind));
+	if (op_has_redop(kind))
+		text_add(t, ", %s,", redop_name((int)(word >> 8 & 0xff)));
+	if (op_has_root(kind))
+		text_add(t, ", root %d,", (int)(word >> 16 & 0x7fff));
+	text_add(t, " on rank %d", rank);
+}
+
+/* What is left of a list, or of a batch, ends: there is no tensor any more. */
+static uint64_t or_end(uint64_t word)
+{
+	return word & CALL_BIT ? 0 : word;
+}
+
+/* The same but for how many tensors there are. */
+static bool is_same_call(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a << 1) == (uint32_t)(b << 1) && (a & b & CALL_BIT);
+}
+
+void outline_compare(struct text *t, const struct outline *a,
+                     const struct outline *b)
+{
+	uint64_t at, x, y, call = 0, tensor = 0;
+
+	if (a->at == OUTLINE_NONE || b->at == OUTLINE_NONE)
+		return;
+	for (at = 0;; at++) {
+		if (!get(a, at, &x) || !get(b, at, &y) || (!x && !y))
+			return;
+		if (x == y || is_same_call(x, y)) {
+			tensor = x & CALL_BIT ? 0 : tensor + 1;
+			call += x >> 63;
+			continue;
+		}
+		break;
+	}
+	if ((x & CALL_BIT || !x) && (y & CALL_BIT || !y)) {
+		/* Of a list the calls themselves have been told of. */
+		if (!call)
+			return;
+		text_add(t, ": call %llu is ", (unsigned long long)call + 1);
+		add_call(t, x, a->rank);
+		text_add(t, ", ");
+		add_call(t, y, b->rank);
+		return;
+	}
+	text_add(t, ": ");
+	if (call > 1)
+		text_add(t, "call %llu: ", (unsigned long long)call);
+	text_add(t, "tensors[%llu] is ", (unsigned long long)tensor);
+	add_tensor(t, or_end(x), a->rank);
+	text_add(t, ", ");
+	add_tensor(t, or_end(y), b->rank);
+}

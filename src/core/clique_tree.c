@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/clique_tree.h"
+
+#include <pthread.h>
+
+#include "core/clique.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock: all that are not closed. */
+static struct clique *all;
+
+/* ---- neighbours ------------------------------------------------------- */
+
+void family_enter(struct clique *q)
+{
+	pthread_mutex_lock(&lock);
+	q->next_entered = all;
+	all = q;
+	pthread_mutex_unlock(&lock);
+}
+
+void family_leave(struct clique *q)
+{
+	struct clique **at = &all;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != q)
+		at = &(*at)->next_entered;
+	if (*at)
+		*at = q->next_entered;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool share_a_device(const struct clique *a, const struct clique *b)
+{
+	int i, k;
+
+	for (i = 0; i < a->size; i++)
+		for (k = 0; k < b->size; k++)
+			if (a->comms[i].device == b->comms[k].device)
+				return true;
+	return false;
+}
+
+/* True if flags are going to be raised that are not up yet. */
+static bool is_being_flagged(const struct clique *q)
+{
+	return clique_cause(q) && atomic_load(&q->state) < CLIQUE_FLAGGED;
+}
+
+bool family_is_flagged(const struct clique *q)
+{
+	const struct clique *other;
+	bool is_flagged = true;
+
+	pthread_mutex_lock(&lock);
+	for (other = all; other && is_flagged; other = other->next_entered)
+		is_flagged = other == q || other->platform != q->platform ||
+		             !is_being_flagged(other) ||
+		             !share_a_device(q, other);
+	pthread_mutex_unlock(&lock);
+	return is_flagged;
+}
+
+void family_visit(const struct clique *q,
+                  void (*fn)(const struct clique *other, void *arg), void *arg)
+{
+	const struct clique *other;
+
+	pthread_mutex_lock(&lock);
+	for (other = all; other; other = other->next_entered)
+		if (other != q && other->platform == q->platform &&
+		    share_a_device(q, other))
+			fn(other, arg);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- children --------------------------------------------------------- */
+
+static void end_child(const struct clique *parent, struct clique *child)
+{
+	const struct cohort_cause *cause = clique_cause(parent);
+	struct cohort_cause what = {
+		.status = cause->status,
+		.kind = cause->kind,
+		.rank = -1,
+		.nccl = cause->nccl,
+		.cuda = cause->cuda,
+		.worker = cause->worker,
+	};
+
+	clique_fire(child, &what,
+	            "\"%s\", from which this was split, has "
+	            "ended: %s",
+	            parent->name, cause->text);
+}
+
+void family_end(struct clique *q)
+{
+	struct clique *child;
+
+	pthread_mutex_lock(&lock);
+	for (child = q->children; child; child = child->next_child)
+		end_child(q, child);
+	pthread_mutex_unlock(&lock);
+}
+
+void family_adopt(struct clique *parent, struct clique *child)
+{
+	clique_get(parent);
+	pthread_mutex_lock(&lock);
+	child->parent = parent;
+	child->next_child = parent->children;
+	parent->children = child;
+	/* Its reaper may have gone through the list already: that came after
+	 * the cause, and this comes after that. */
+	if (clique_cause(parent))
+		end_child(parent, child);
+	pthread_mutex_unlock(&lock);
+}
+
+void family_part(struct clique *child)
+{
+	struct clique **at;
+
+	if (!child->parent)
+		return;
+	pthread_mutex_lock(&lock);
+	at = &child->parent->children;
+	while (*at != child)
+		at = &(*at)->next_child;
+	*at = child->next_child;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool is_at_locked(const struct clique *q, int state)
+{
+	const struct clique *child;
+
+	/* Acquire: what the reaper did before. */
+	if (atomic_load_explicit(&q->state, memory_order_acquire) != state)
+		return false;
+	for (child = q->children; child; child = child->next_child)
+		if (!is_at_locked(child, state))
+			return false;
+	return true;
+}
+
+struct clique *family_take(struct clique *parent, int over, int state)
+{
+	struct clique *child;
+
+	pthread_mutex_lock(&lock);
+	for (child = parent->children; child; child = child->next_child)
+		if (atomic_load(&child->over) == over &&
+		    is_at_locked(child, state))
+			break;
+	if (child)
+		atomic_store(&child->over, OVER_TAKEN);
+	pthread_mutex_unlock(&lock);
+	return child;
+}
+
+/* How many there are with those at @out. */
+static int get_all_locked(struct clique *q, struct clique **out, int n,
+                          int most)
+{
+	struct clique *child;
+
+	for (child = q->children; child && n < most;
+	     child = child->next_child) {
+		clique_get(child);
+		out[n++] = child;
+		n = get_all_locked(child, out, n, most);
+	}
+	return n;
+}
+
+int family_get_all(struct clique *q, struct clique **out, int most)
+{
+	int n;
+
+	pthread_mutex_lock(&lock);
+	n = get_all_locked(q, out, 0, most);
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+bool family_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
+                 void *arg)
+{
+	struct clique *other;
+
+	pthread_mutex_lock(&lock);
+	for (other = all; other && other != q; other = other->next_entered)
+		;
+	if (other)
+		fn(q, arg);
+	pthread_mutex_unlock(&lock);
+	return other;
+}
+
+static bool has_locked(const struct clique *q, const struct cohort_abort *end)
+{
+	const struct clique *child;
+
+	if (q->end == end)
+		return true;
+	for (child = q->children; child; child = child->next_child)
+		if (has_locked(child, end))
+			return true;
+	return false;
+}
+
+bool family_has(const struct clique *q, const struct cohort_abort *end)
+{
+	bool has;
+
+	pthread_mutex_lock(&lock);
+	has = has_locked(q, end);
+	pthread_mutex_unlock(&lock);
+	return has;
+}
+
+struct clique *family_first(const struct clique *parent)
+{
+	return parent->children;
+}
+
+struct clique *family_next(const struct clique *child)
+{
+	return child->next_child;
+}
+
+struct clique *family_root(const struct clique *q)
+{
+	while (q->parent)
+		q = q->parent;
+	return (struct clique *)(uintptr_t)q; /* the caller's as @q is */
+}
+
+void family_keep(struct clique *root, struct clique *child)
+{
+	struct clique *parent = child->parent;
+
+	pthread_mutex_lock(&lock);
+	child->parent = NULL; /* which may go before it */
+	child->next_child = root->kept;
+	root->kept = child;
+	pthread_mutex_unlock(&lock);
+	clique_put(parent); /* its own group has it still */
+}
+
+void family_free(struct clique *root)
+{
+	struct clique *child, *next;
+
+	for (child = root->kept; child; child = next) {
+		next = child->next_child;
+		clique_put(child);
+	}
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/list_launch.h"
+
+#include "base/status.h"
+#include "base/type.h"
+#include "core/call.h"
+#include "core/native.h"
+#include "core/window.h"
+
+/* Where a tensor begins in the buffer: whole elements of any type. */
+#define ALIGN ((size_t)16)
+
+struct many many_for(const struct list_limits *platform,
+                     const struct many *asked)
+{
+	struct many m = { .way = asked->way, .limits = *platform };
+
+	if (m.way == COHORT_MANY_GROUP)
+		m.limits.group_most = SIZE_MAX;
+	if (asked->limits.group_most)
+		m.limits.group_most = asked->limits.group_most;
+	if (asked->limits.flat_below) {
+		m.limits.flat_below = asked->limits.flat_below;
+		m.limits.flat_from = 2;
+	}
+	return m;
+}
+
+/* ---- the plan --------------------------------------------------------- */
+
+static size_t bytes_of(const struct cohort_tensor *t)
+{
+	return t->count * type_size(t->type);
+}
+
+static size_t room_of(const struct cohort_tensor *t)
+{
+	return (bytes_of(t) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static bool is_small(const struct many *m, const struct cohort_tensor *t)
+{
+	return m->way == COHORT_MANY_FLAT || bytes_of(t) < m->limits.flat_below;
+}
+
+/* How many tensors of @op are packed: 0 if there are too few, or it is not done. */
+static size_t packed(const struct many *m, const struct op *op, bool captured)
+{
+	size_t i, n = 0;
+
+	if (captured || (op->kind != OP_ALL_REDUCE && op->kind != OP_BROADCAST))
+		return 0;
+	if (m->way == COHORT_MANY_GROUP || m->way == COHORT_MANY_ALONE ||
+	    (m->way == COHORT_MANY_AUTO && op->n < m->limits.flat_from))
+		return 0;
+	for (i = 0; i < op->n; i++)
+		n += is_small(m, &op->tensors[i]);
+	return m->way == COHORT_MANY_FLAT || n >= m->limits.flat_from ? n : 0;
+}
+
+bool many_is_special(const struct cohort_comm *c, const struct op *op,
+                     bool captured)
+{
+	const struct many *m = &c->clique->many;
+
+	/* Of a rank on its own there is hardly anything to launch. */
+	if (op->kind == OP_BATCH || op->n < 2 || c->clique->world == 1)
+		return false;
+	return m->way == COHORT_MANY_ALONE || op->n > m->limits.group_most ||
+	       packed(m, op, captured);
+}
+
+/* One buffer's worth: tensors of a type, from @first on, up to @end. */
+struct part {
+	int type;
+	size_t first, end;
+	size_t bytes;
+};
+
+/* The next part behind @p, of the same type or the next one that is there; false if
+ * there is none.  Begin with type -1 and an end of n. */
+static bool next_part(const struct many *m, const struct op *op, struct part *p)
+{
+	const struct cohort_tensor *t;
+	size_t i;
+
+	for (;;) {
+		p->first = p->end;
+		if (p->first >= op->n) {
+			if (++p->type >= ncclNumTypes)
+				return false;
+			p->first = 0;
+		}
+		p->bytes = 0;
+		for (i = p->first; i < op->n; i++) {
+			t = &op->tensors[i];
+			if (t->type != p->type || !is_small(m, t))
+				continue;
+			if (p->bytes &&
+			    p->bytes + room_of(t) > m->limits.flat_most)
+				break;
+			p->bytes += room_of(t);
+		}
+		p->end = i;
+		if (p->bytes)
+			return true;
+	}
+}
+
+/* ---- before ----------------------------------------------------------- */
+
+/* In a memory section; the former memory is kept until the end. */
+static int grow_inside(struct cohort_comm *c, size_t bytes)
+{
+	const struct platform *p = c->clique->platform;
+	struct flats *f = &c->flats;
+	size_t room = f->room ? 2 * f->room : (size_t)1 << 20;
+	void *memory;
+	int rc;
+
+	while (room < bytes)
+		room *= 2;
+	if (!f->used) {
+		rc = native_cuda(p, "cudaEventCreateWithFlags",
+		                 p->cudaEventCreateWithFlags(
+					 &f->used, cudaEventDisableTiming));
+		if (rc != COHORT_OK)
+			return rc;
+	}
+	rc = native_cuda(p, "cudaMalloc", p->cudaMalloc(&memory, room));
+	if (rc != COHORT_OK)
+		return rc;
+	f->memory[f->n++] = memory;
+	f->room = room;
+	return COHORT_OK;
+}
+
+static int grow(struct cohort_comm *c, size_t bytes)
+{
+	int rc = window_memory_enter(c->clique);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = grow_inside(c, bytes);
+	window_memory_end();
+	return rc;
+}
+
+int many_prepare(struct cohort_comm *c, const struct op *op, bool captured)
+{
+	const struct many *m = &c->clique->many;
+	struct part p = { .type = -1, .end = op->n };
+	size_t most = 0;
+
+	if (!packed(m, op, captured))
+		return COHORT_OK;
+	while (next_part(m, op, &p))
+		if (p.bytes > most)
+			most = p.bytes;
+	return most <= c->flats.room ? COHORT_OK : grow(c, most);
+}
+
+/* ---- launching -------------------------------------------------------- */
+
+static void call(struct cohort_comm *c, const struct op *op,
+                 const struct cohort_tensor *tensor, struct native_result *r)
+{
+	struct op one = *op;
+
+	one.tensors = tensor;
+	one.n = 1;
+	call_make(c, &one, r);
+}
+
+/* Those that are not packed, in groups of @most, or of 1 without one. */
+static void launch_groups(struct cohort_comm *c, const struct op *op,
+                          bool skips_small, struct native_result *r)
+{
+	const struct platform *p = c->clique->platform;
+	const struct many *m = &c->clique->many;
+	const size_t most =
+		m->way == COHORT_MANY_ALONE ? 1 : m->limits.group_most;
+	size_t i, n = 0;
+
+	for (i = 0; i < op->n && !r->what; i++) {
+		if (skips_small && is_small(m, &op->tensors[i]))
+			continue;
+		if (!n && most > 1)
+			native_note_nccl(r, "ncclGroupStart",
+			                 p->ncclGroupStart());
+		if (!r->what)
+			call(c, op, &op->tensors[i], r);
+		if (++n < most)
+			continue;
+		if (most > 1)
+			native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+		n = 0;
+	}
+	if (n)
+		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+}
+
+/* Copy the tensors of a part into the buffer, or out of it. */
+static void copy_part(struct cohort_comm *c, const struct op *op,
+                      const struct part *part, char *buffer, bool in,
+                      struct native_result *r)
+{
+	const struct platform *p = c->clique->platform;
+	const struct many *m = &c->clique->many;
+	const struct cohort_tensor *t;
+	size_t i;
+
+	for (i = part->first; i < part->end && !r->what; i++) {
+		t = &op->tensors[i];
+		if (t->type != part->type || !is_small(m, t) || !t->count)
+			continue;
+		native_note_cuda(
+			r, "cudaMemcpyAsync",
+			in ? p->cudaMemcpyAsync(buffer, t->send, bytes_of(t),
+		                                cudaMemcpyDeviceToDevice,
+		                                op->stream)
+			   : p->cudaMemcpyAsync(t->recv, buffer, bytes_of(t),
+		                                cudaMemcpyDeviceToDevice,
+		                                op->stream));
+		buffer += room_of(t);
+	}
+}
+
+static void launch_part(struct cohort_comm *c, const struct op *op,
+                        const struct part *part, struct native_result *r)
+{
+	char *buffer = c->flats.memory[c->flats.n - 1];
+	const struct cohort_tensor flat = {
+		.send = buffer,
+		.recv = buffer,
+		.count = part->bytes / type_size(part->type),
+		.type = part->type,
+	};
+
+	if (op->kind != OP_BROADCAST || c->rank == op->root)
+		copy_part(c, op, part, buffer, true, r);
+	if (!r->what)
+		call(c, op, &flat, r);
+	copy_part(c, op, part, buffer, false, r);
+}
+
+/* What another stream still does with the buffer comes first. */
+static void take_buffer(struct cohort_comm *c, cudaStream_t stream,
+                        struct native_result *r)
+{
+	const struct platform *p = c->clique->platform;
+
+	native_note_cuda(r, "cudaStreamWaitEvent",
+	                 p->cudaStreamWaitEvent(stream, c->flats.used, 0));
+}
+
+static void launch_flat(struct cohort_comm *c, const struct op *op,
+                        struct native_result *r)
+{
+	const struct platform *p = c->clique->platform;
+	const struct many *m = &c->clique->many;
+	struct part part = { .type = -1, .end = op->n };
+
+	if (!c->flats.n) /* nothing but tensors of nothing */
+		return;
+	take_buffer(c, op->stream, r);
+	while (!r->what && next_part(m, op, &part))
+		launch_part(c, op, &part, r);
+	if (!r->what)
+		native_note_cuda(r, "cudaEventRecord",
+		                 p->cudaEventRecord(c->flats.used, op->stream));
+}
+
+struct native_result many_launch(struct cohort_comm *c, const struct op *op,
+                                 bool captured)
+{
+	const bool packs = packed(&c->clique->many, op, captured);
+	struct native_result r = { .rank = c->rank };
+
+	if (packs)
+		launch_flat(c, op, &r);
+	launch_groups(c, op, packs, &r);
+	return r;
+}
+
+void many_release(struct cohort_comm *c)
+{
+	const struct platform *p = c->clique->platform;
+
+	while (c->flats.n)
+		p->cudaFree(c->flats.memory[--c->flats.n]);
+	if (c->flats.used)
+		p->cudaEventDestroy(c->flats.used);
+	c->flats = (struct flats){ .n = 0 };
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_LIST_LAUNCH_H
+#define CORE_LIST_LAUNCH_H
+
+/*
+ * How a list of tensors is launched: in native groups, packed into a buffer, or each
+ * alone
+ *
+ * That is a function of the list, the options and the platform, none of which may
+ * differ between ranks: they all make the same native calls.
+ *
+ * Packed means, in stream order: tensors of one type are copied into a buffer of the
+ * communicator, which is one native call, and out of it.  The buffer is made by the
+ * first call that packs, and again by one that needs more; the former ones stay until
+ * the communicators are freed, so that nothing is taken from what is in flight.
+ */
+
+#include "core/native.h"
+#include "core/op.h"
+
+struct cohort_comm;
+
+/* What decides. */
+struct many {
+	int way; /* enum cohort_many */
+	struct list_limits limits;
+};
+
+/* @asked, with the platform's limits where it has none. */
+struct many many_for(const struct list_limits *platform,
+                     const struct many *asked);
+
+/* A communicator's buffer; of the thread inside the gate. */
+#define MAX_FLATS 40 /* each twice as large as the one before */
+struct flats {
+	void *memory[MAX_FLATS]; /* the last one is in use */
+	int n;
+	size_t room;
+	cudaEvent_t used; /* behind the last use */
+};
+
+/* True if it is launched otherwise than in one group.  @captured: into a graph, which may
+ * run when the buffer is another call's; nothing is packed then. */
+bool many_is_special(const struct cohort_comm *c, const struct op *op,
+                     bool captured);
+
+/* Before a special one is agreed on: what it will need.  COHORT_NO_MEMORY or
+ * COHORT_CUDA: nothing has happened.  Inside the gate, on the rank's device. */
+int many_prepare(struct cohort_comm *c, const struct op *op, bool captured);
+
+/* Launch a special one, up to the first call that fails.  No group is open. */
+struct native_result many_launch(struct cohort_comm *c, const struct op *op,
+                                 bool captured);
+
+/* Give the buffers back, with nothing in flight, on the rank's device. */
+void many_release(struct cohort_comm *c);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "dump/dump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/outfile.h"
+#include "base/pages.h"
+#include "dump/chrome.h"
+#include "dump/page.h"
+#include "dump/sweep.h"
+
+/* What is made in a directory, and taken away, to see whether that can be done. */
+#define PROBE "fr_probe"
+
+#define BUFFER_BYTES ((size_t)1 << 20)
+
+/* Files that are open at a time: one by one each would wait for the disk. */
+#define OPEN_FILES 32
+
+/* ---- files ------------------------------------------------------------ */
+
+/* What takes too much room for a stack. */
+struct workspace {
+	char buffer[BUFFER_BYTES];
+
+	/* Written, and to be ended, in this order. */
+	struct outfile files[OPEN_FILES];
+	int n;
+};
+
+struct dump {
+	const struct flight *flight;
+	int dir;
+	struct workspace *space;
+	size_t most; /* entries of each rank in what is of all */
+	char description[32];
+	int err;    /* the first, 0: none, */
+	char *what; /* and what it is about */
+	size_t what_size;
+};
+
+static void write_rank(const struct dump *d, struct json *j,
+                       const struct flight_rank *r)
+{
+	page_rank(j, d->flight, r, d->description);
+}
+
+static void write_merged(const struct dump *d, struct json *j,
+                         const struct flight_rank *none)
+{
+	(void)none;
+	page_merged(j, d->flight, d->most, d->description);
+}
+
+static void write_chrome(const struct dump *d, struct json *j,
+                         const struct flight_rank *none)
+{
+	(void)none;
+	chrome_write(j, d->flight, d->most);
+}
+
+typedef void (*writer_fn)(const struct dump *d, struct json *j,
+                          const struct flight_rank *rank);
+
+/* Flush the files that are open, and give them their names. */
+static void end_files(struct dump *d)
+{
+	struct workspace *w = d->space;
+	int i, err;
+
+	for (i = 0; i < w->n; i++) {
+		err = outfile_end(&w->files[i]);
+		if (!err || d->err)
+			continue;
+		d->err = err;
+		snprintf(d->what, d->what_size, "%s", w->files[i].name);
+	}
+	w->n = 0;
+}
+
+/* The next file; those before are ended if that makes room. */
+static struct outfile *begin_file(struct dump *d, const char *name)
+{
+	struct workspace *w = d->space;
+	struct outfile *file;
+
+	if (w->n == OPEN_FILES)
+		end_files(d);
+	file = &w->files[w->n];
+	outfile_begin(file, d->dir, name, w->buffer, BUFFER_BYTES);
+	if (file->err && w->n) {
+		end_files(d);
+		file = &w->files[0];
+		outfile_begin(file, d->dir, name, w->buffer, BUFFER_BYTES);
+	}
+	w->n++;
+	return file;
+}
+
+static void write_file(struct dump *d, const char *what, writer_fn fn,
+                       const struct flight_rank *rank)
+{
+	struct json json = { .out = NULL };
+	char name[sizeof(json.file->name)];
+
+	dump_name(d->flight, what, name, sizeof(name));
+	json.file = begin_file(d, name);
+	fn(d, &json, rank);
+	outfile_put(json.file, "\n", 1);
+	outfile_send(json.file);
+}
+
+/* A name is the caller's, and may have anything in it. */
+static void make_plain(char *at)
+{
+	for (; *at; at++)
+		if (!(*at >= 'a' && *at <= 'z') &&
+		    !(*at >= 'A' && *at <= 'Z') &&
+		    !(*at >= '0' && *at <= '9') && !strchr("._-", *at))
+			*at = '_';
+}
+
+/* What processes of this machine have left that are gone. */
+static void sweep_directory(const struct dump *d)
+{
+	char host[sizeof(d->flight->host)];
+
+	snprintf(host, sizeof(host), "%s", d->flight->host);
+	make_plain(host);
+	sweep(d->dir, host);
+}
+
+const char *dump_mark(unsigned verdict_number, char mark[DUMP_MARK])
+{
+	mark[0] = '\0';
+	if (!verdict_number)
+		snprintf(mark, DUMP_MARK, "_asked");
+	else if (verdict_number > 1)
+		snprintf(mark, DUMP_MARK, "_v%u", verdict_number);
+	return mark;
+}
+
+void dump_name(const struct flight *f, const char *what, char *name,
+               size_t size)
+{
+	char mark[DUMP_MARK];
+
+	snprintf(name, size, "fr_%s_g%d_%s.%d.%u%s_%s.json", f->group,
+	         f->generation, f->host, f->pid, f->serial,
+	         dump_mark(f->verdict_number, mark), what);
+	make_plain(name);
+}
+
+/* Not every file system has that for directories. */
+static int flush_directory(int dir)
+{
+	if (!fsync(dir) || errno == EINVAL || errno == ENOTSUP ||
+	    errno == EOPNOTSUPP)
+		return 0;
+	return errno;
+}
+
+/* What cannot be written keeps nothing else from it; ranks, of which the rest can be
+ * made, come first. */
+static void write_all(struct dump *d)
+{
+	const struct flight_rank *r;
+	char what[32];
+
+	for (r = d->flight->ranks; r < d->flight->ranks + d->flight->size;
+	     r++) {
+		snprintf(what, sizeof(what), "rank_%d", r->rank);
+		write_file(d, what, write_rank, r);
+	}
+	write_file(d, "merged", write_merged, NULL);
+	write_file(d, "chrome", write_chrome, NULL);
+	end_files(d);
+	/* The names, too. */
+	if (!d->err)
+		d->err = flush_directory(d->dir);
+}
+
+/* ---- directories ------------------------------------------------------ */
+
+/* 0, or an errno. */
+static int make_one(const char *path)
+{
+	return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
+}
+
+/* With its parents; what went wrong first, which may be of one that is there. */
+static int make_directory(const char *path)
+{
+	char part[PATH_MAX];
+	char *at;
+	int err = 0;
+
+	if (strlen(path) >= sizeof(part))
+		return ENAMETOOLONG;
+	strcpy(part, path);
+	for (at = part + 1; *part && *at && !err; at++) {
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		err = make_one(part);
+		*at = '/';
+	}
+	return err ? err : make_one(path);
+}
+
+/* Made if it is missing; a negative errno. */
+static int open_directory(const char *path)
+{
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (dir >= 0 || errno != ENOENT)
+		return dir >= 0 ? dir : -errno;
+	err = make_directory(path);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0)
+		return dir;
+	return err ? -err : -errno;
+}
+
+int dump_try(const char *directory)
+{
+	int dir = open_directory(directory), err;
+	struct outfile probe;
+
+	if (dir < 0)
+		return -dir;
+	outfile_begin(&probe, dir, PROBE, NULL, 0);
+	err = outfile_drop(&probe);
+	close(dir);
+	return err;
+}
+
+int dump_write(const struct flight *f, const char *directory, char *what,
+               size_t size)
+{
+	struct dump d = { .flight = f, .what = what, .what_size = size };
+
+	snprintf(what, size, "%s", directory);
+	d.most = DUMP_MERGED / (size_t)f->size;
+	snprintf(d.description, sizeof(d.description), "generation %d",
+	         f->generation);
+	d.dir = open_directory(directory);
+	if (d.dir < 0)
+		return -d.dir;
+	d.space = pages_alloc(sizeof(*d.space));
+	if (d.space) {
+		write_all(&d);
+		sweep_directory(&d);
+		pages_free(d.space, sizeof(*d.space));
+	} else {
+		d.err = ENOMEM;
+	}
+	close(d.dir);
+	return d.err;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "dump/dumper.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "dump/dump.h"
+#include "dump/trigger.h"
+
+/* Verdicts that have files of their own: each from the last of these on replaces the one
+ * before. */
+#define VERDICTS 16
+
+/* What tells verdicts apart: of a stall that is told again and again there is one. */
+struct topic {
+	int stage, rank;
+	uint64_t number; /* of the collective, else since when */
+};
+
+struct dumper {
+	/* Constant after the start. */
+	struct dump_options options;
+	struct waker *waker;
+	pthread_t thread;
+
+	/* Owned by the thread. */
+	struct flight flight;
+	struct verdict told;
+	struct topic topics[VERDICTS]; /* that were told of */
+	unsigned topics_count;
+
+	/* Held while the clique is copied; inside it may come the other. */
+	pthread_mutex_t looking;
+
+	/* Guarded by looking. */
+	struct clique *clique; /* NULL: not to be looked at any more */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* has_ended */
+
+	/* Guarded by lock. */
+	struct verdict waiting;
+	bool is_waiting; /* one is there */
+	bool stop;
+	bool has_ended;
+	bool is_left; /* nobody waits for it: the thread gives all back */
+
+	/* Guarded by the lock of those that were left behind. */
+	struct dumper *next_left;
+};
+
+/* ---- the thread ------------------------------------------------------- */
+
+/* The verdict that is waiting, as the thread's own; false: none is. */
+static bool take_verdict(struct dumper *d)
+{
+	bool is_waiting;
+
+	pthread_mutex_lock(&d->lock);
+	is_waiting = d->is_waiting;
+	if (is_waiting)
+		verdict_copy(&d->told, &d->waiting);
+	d->is_waiting = false;
+	pthread_mutex_unlock(&d->lock);
+	return is_waiting;
+}
+
+/* Copy what there is, if the clique is there. */
+static bool take(struct dumper *d, const char *trigger,
+                 const struct verdict *verdict)
+{
+	struct clique *q;
+	bool taken;
+
+	pthread_mutex_lock(&d->looking);
+	q = d->clique;
+	taken = q && flight_init(&d->flight, q->size, q->slots);
+	if (taken)
+		flight_take(&d->flight, q, trigger, verdict);
+	pthread_mutex_unlock(&d->looking);
+	return taken;
+}
+
+static bool is_same(const struct topic *a, const struct topic *b)
+{
+	return a->stage == b->stage && a->rank == b->rank &&
+	       a->number == b->number;
+}
+
+/* The number of a verdict, from 1: that of one before on the same. */
+static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
+{
+	struct topic topic = { .stage = v->stage,
+		               .rank = v->collective ? -1 : v->rank,
+		               .number = v->collective ? v->collective
+		                                       : v->since_ns };
+	unsigned i;
+
+	for (i = 0; i < d->topics_count; i++)
+		if (v->stage == COHORT_STAGE_EXPIRED &&
+		    is_same(&d->topics[i], &topic))
+			return i + 1;
+	if (d->topics_count < VERDICTS)
+		d->topics_count++;
+	d->topics[d->topics_count - 1] = topic;
+	return d->topics_count;
+}
+
+/* A dump that fails has nobody to tell. */
+static void dump(struct dumper *d, const char *trigger,
+                 const struct verdict *verdict)
+{
+	char what[DUMP_PATH];
+
+	if (!take(d, trigger, verdict))
+		return;
+	if (verdict)
+		d->flight.verdict_number = number_of(d, &verdict->v);
+	dump_write(&d->flight, d->options.directory, what, sizeof(what));
+	flight_fini(&d->flight);
+}
+
+/* Do what it was woken for. */
+static void attend(struct dumper *d, int triggers)
+{
+	if (take_verdict(d))
+		dump(d, "verdict", &d->told);
+	if (triggers & TRIGGER_SIGNAL)
+		dump(d, "signal", NULL);
+	else if (triggers & TRIGGER_FIFO)
+		dump(d, "fifo", NULL);
+}
+
+/* True if there is nothing more to come. */
+static bool is_over(struct dumper *d)
+{
+	bool over;
+
+	pthread_mutex_lock(&d->lock);
+	over = d->stop && !d->is_waiting;
+	pthread_mutex_unlock(&d->lock);
+	return over;
+}
+
+/* ---- its end ---------------------------------------------------------- */
+
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by left_lock: kept, so that a leak checker can tell one that is left behind
+ * from a mistake. */
+static struct dumper *left;
+
+static void leave(struct dumper *d)
+{
+	pthread_mutex_lock(&left_lock);
+	d->next_left = left;
+	left = d;
+	pthread_mutex_unlock(&left_lock);
+}
+
+static void come_back(struct dumper *d)
+{
+	struct dumper **at = &left;
+
+	pthread_mutex_lock(&left_lock);
+	while (*at != d)
+		at = &(*at)->next_left;
+	*at = d->next_left;
+	pthread_mutex_unlock(&left_lock);
+}
+
+static void dumper_free(struct dumper *d)
+{
+	if (d->waker)
+		waker_put(d->waker);
+	verdict_fini(&d->waiting);
+	verdict_fini(&d->told);
+	pthread_cond_destroy(&d->changed);
+	pthread_mutex_destroy(&d->lock);
+	pthread_mutex_destroy(&d->looking);
+	free(d);
+}
+
+static void *dumper_main(void *arg)
+{
+	struct dumper *d = arg;
+	bool is_left;
+
+	while (!is_over(d))
+		attend(d, waker_wait(d->waker));
+	pthread_mutex_lock(&d->lock);
+	d->has_ended = true;
+	is_left = d->is_left;
+	pthread_cond_broadcast(&d->changed);
+	pthread_mutex_unlock(&d->lock);
+	if (is_left) {
+		come_back(d);
+		dumper_free(d);
+	}
+	return NULL;
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static struct dumper *dumper_alloc(struct clique *q,
+                                   const struct dump_options *options)
+{
+	struct dumper *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->options = *options;
+	d->clique = q;
+	pthread_mutex_init(&d->looking, NULL);
+	pthread_mutex_init(&d->lock, NULL);
+	clock_cond_init(&d->changed);
+	/* Both, so that dumper_free() may undo both. */
+	if (!verdict_init(&d->waiting, q->size) +
+	    !verdict_init(&d->told, q->size)) {
+		dumper_free(d);
+		return NULL;
+	}
+	return d;
+}
+
+int dumper_start(struct clique *q, const struct dump_options *options,
+                 struct dumper **out)
+{
+	struct dumper *d;
+	int err, rc;
+
+	*out = NULL;
+	if (!*options->directory)
+		return COHORT_OK;
+	d = dumper_alloc(q, options);
+	if (!d)
+		return error_set(COHORT_NO_MEMORY, "no memory for dumps");
+	rc = waker_get(options->signal, options->fifo, &d->waker);
+	if (rc != COHORT_OK)
+		goto err;
+	err = thread_start(&d->thread, dumper_main, d, "%.8s/dump", q->name);
+	if (err) {
+		rc = error_set(COHORT_SYSTEM,
+		               "cannot start the dumper's thread: %s",
+		               strerror(err));
+		goto err;
+	}
+	*out = d;
+	return COHORT_OK;
+
+err:
+	dumper_free(d);
+	return rc;
+}
+
+void dumper_tell(struct dumper *d, const struct verdict *verdict)
+{
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	verdict_copy(&d->waiting, verdict);
+	d->is_waiting = true;
+	pthread_mutex_unlock(&d->lock);
+	waker_wake(d->waker);
+}
+
+void dumper_end(struct dumper *d)
+{
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->stop = true;
+	pthread_mutex_unlock(&d->lock);
+	waker_wake(d->waker);
+}
+
+/* Wait for its end; at the deadline have it not look at the clique any more, and leave
+ * it behind.  False: it was. */
+static bool await_end(struct dumper *d, uint64_t deadline_ns)
+{
+	struct timespec until = clock_timespec(deadline_ns);
+	bool has_ended;
+	int err = 0;
+
+	pthread_mutex_lock(&d->lock);
+	while (!d->has_ended && !err)
+		err = pthread_cond_timedwait(&d->changed, &d->lock, &until);
+	pthread_mutex_unlock(&d->lock);
+	pthread_mutex_lock(&d->looking);
+	d->clique = NULL;
+	pthread_mutex_unlock(&d->looking);
+	pthread_mutex_lock(&d->lock);
+	has_ended = d->has_ended;
+	if (!has_ended) {
+		pthread_detach(d->thread);
+		leave(d);
+		d->is_left = true; /* and is the thread's from the unlock on */
+	}
+	pthread_mutex_unlock(&d->lock);
+	return has_ended;
+}
+
+void dumper_stop(struct dumper *d, uint64_t deadline_ns)
+{
+	if (!d)
+		return;
+	dumper_end(d);
+	if (!await_end(d, deadline_ns))
+		return;
+	pthread_join(d->thread, NULL);
+	dumper_free(d);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DUMP_TRIGGER_H
+#define DUMP_TRIGGER_H
+
+/*
+ * Wakers of threads: by the library, by a signal, by a write to a FIFO
+ *
+ *  A. A waker is never freed: a signal handler may find it at any time.  It is used
+ *     again.
+ *  B. The handler only posts the semaphores of those with its signal.
+ *  C. A program may close descriptors that are not its own, and open its files under
+ *     their numbers.  So there is none but the FIFO's, which is looked at before it is
+ *     read or closed, and opened again if it is gone.
+ */
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum trigger {
+	TRIGGER_CALL = 1, /* by the library itself */
+	TRIGGER_SIGNAL = 2,
+	TRIGGER_FIFO = 4,
+};
+
+struct waker {
+	sem_t posted;
+
+	/* Atomic; those that have come. */
+	atomic_uint triggers;
+
+	/* Atomic; the signal that wakes it, 0: none.  Read by the handler. */
+	atomic_int signal;
+
+	/* Guarded by the lock of trigger.c. */
+	bool is_used;
+	int fifo; /* -1: none now; which one it is */
+	bool made_fifo;
+	char path[512]; /* "": it has no FIFO; constant while it is used */
+	dev_t device;
+	ino_t inode;
+
+	/* Constant once it is in the list. */
+	struct waker *next;
+};
+
+/* A waker for @signal (0: none) and the FIFO at @fifo ("": none), which is made if it
+ * is missing.  COHORT_INVALID for a signal that has a handler already, or cannot have
+ * one, and for a file that is no FIFO; COHORT_NO_MEMORY. */
+int waker_get(int signal, const char *fifo, struct waker **out);
+void waker_put(struct waker *waker);
+
+/* Wake it.  Any thread. */
+void waker_wake(struct waker *waker);
+
+/* Sleep until it is woken; which triggers that was.  One thread at a time. */
+int waker_wait(struct waker *waker);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLATFORM_GPU_GPU_H
+#define PLATFORM_GPU_GPU_H
+
+/*
+ * What the files of the gpu platform have in common
+ */
+
+#include "platform/platform.h"
+
+struct host_knobs;
+
+/* The libraries, as far as they could be opened. */
+struct gpu_libraries {
+	void *cudart, *nccl;                 /* handles of dlopen(), or NULL */
+	const char *cudart_file, *nccl_file; /* for people, or NULL */
+	int cudart_version, nccl_version;    /* 0: not known */
+	bool are_ours;                       /* the drop-in libraries */
+	bool marks_are_events;
+	const struct host_knobs *knobs; /* of ours, or NULL */
+};
+
+/* Open the CUDA runtime, or NCCL, and fill its part of @table.  What could be
+ * found is in @libraries also on an error. */
+int gpu_load_cuda(struct gpu_libraries *libraries, struct platform *table);
+int gpu_load_nccl(struct gpu_libraries *libraries, struct platform *table);
+
+/* COHORT_UNSUPPORTED if the library is too old, or not what it seems. */
+int gpu_check_cuda(const struct gpu_libraries *libraries);
+int gpu_check_nccl(const struct gpu_libraries *libraries);
+
+/* The file of a library of NVIDIA's, of the driver or else of NCCL, which is opened;
+ * NULL: none is here. */
+const char *gpu_find_library(void);
+
+/* What is known of libraries that will do, in sentences; "" for nothing.  One
+ * thread at a time; the text stays as the first call made it. */
+const char *gpu_notes(const struct gpu_libraries *libraries,
+                      const struct platform *table);
+
+/* Fill in what the driver has, and the marks, for @devices; after the CUDA runtime. */
+int gpu_find_marks(struct gpu_libraries *libraries, struct platform *table,
+                   int devices);
+
+/* The same, by events. */
+int gpu_mark_by_events(struct platform *table, int devices);
+
+#endif

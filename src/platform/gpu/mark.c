@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Marks on a GPU: the driver's stream memory operations, which the runtime hands
+ * out, or events (event.c) where it does not or COHORT_GPU_MARKS=events in the
+ * environment says so
+ */
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform/gpu/gpu.h"
+#include "sim/dropin/calls.h"
+
+/* The driver's stream memory operations, in their second version (DRIVER_VERSION).
+ * Those of 32 bits work on every device and have no attribute: there are attributes for
+ * the first version (92) and for 64 bits (122).  CUresult is int, CUstream is
+ * cudaStream_t, CUdeviceptr is 64 bits. */
+typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
+                               uint32_t value, unsigned int flags);
+
+#define CU_STREAM_WAIT_VALUE_GEQ 0
+#define CU_STREAM_WRITE_VALUE_DEFAULT 0
+
+/* Constant once the platform is open. */
+static stream_value_fn write_value, wait_value;
+
+static cudaError_t driver_result(int result)
+{
+	/* The runtime's codes are the driver's, where both have one. */
+	return (cudaError_t)result;
+}
+
+static cudaError_t gpu_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
+{
+	return driver_result(write_value(stream, (uintptr_t)word, value,
+	                                 CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+static cudaError_t gpu_await_mark(cudaStream_t stream, uint32_t *word,
+                                  uint32_t value)
+{
+	return driver_result(wait_value(stream, (uintptr_t)word, value,
+	                                CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static void gpu_progress(int device, cudaStream_t stream, const uint32_t *word,
+                         uint32_t value, uint64_t until_ns)
+{
+	/* The device needs no help. */
+	(void)device;
+	(void)stream;
+	(void)word;
+	(void)value;
+	(void)until_ns;
+}
+
+static void gpu_flush(int device, cudaStream_t stream)
+{
+	/* What is queued has begun. */
+	(void)device;
+	(void)stream;
+}
+
+/* How the runtime hands out the driver's functions: from 12.5 on by version,
+ * before that by its own version, which is new enough. */
+typedef cudaError_t (*by_version_fn)(const char *symbol, void **function,
+                                     unsigned int version,
+                                     unsigned long long flags, int *result);
+typedef cudaError_t (*by_name_fn)(const char *symbol, void **function,
+                                  unsigned long long flags, int *result);
+
+#define DRIVER_VERSION 12000 /* of the signatures above */
+
+static cudaError_t ask_driver(void *cudart, const char *name, void **function)
+{
+	by_version_fn by_version;
+	by_name_fn by_name;
+	int found;
+
+	*(void **)&by_version =
+		dlsym(cudart, "cudaGetDriverEntryPointByVersion");
+	if (by_version)
+		return by_version(name, function, DRIVER_VERSION, 0, &found);
+	*(void **)&by_name = dlsym(cudart, "cudaGetDriverEntryPoint");
+	if (by_name)
+		return by_name(name, function, 0, &found);
+	return cudaErrorSymbolNotFound;
+}
+
+static bool find_in_driver(void *cudart, const char *name, void *entry)
+{
+	void *function = NULL;
+
+	if (ask_driver(cudart, name, &function) != cudaSuccess || !function)
+		return false;
+	*(void **)entry = function;
+	return true;
+}
+
+static int no_context_state(int device, unsigned int *flags, int *active)
+{
+	(void)device;
+	(void)flags;
+	(void)active;
+	return cudaErrorNotSupported;
+}
+
+static bool events_are_asked_for(void)
+{
+	const char *text = getenv("COHORT_GPU_MARKS");
+
+	return text && strcmp(text, "events") == 0;
+}
+
+static int find_marks(struct gpu_libraries *l, struct platform *table, int n)
+{
+	l->marks_are_events =
+		events_are_asked_for() ||
+		!find_in_driver(l->cudart, "cuStreamWriteValue32",
+	                        &write_value) ||
+		!find_in_driver(l->cudart, "cuStreamWaitValue32", &wait_value);
+	table->flush = gpu_flush;
+	table->starts_are_marked = !l->marks_are_events;
+	if (l->marks_are_events)
+		return gpu_mark_by_events(table, n);
+	table->mark = gpu_mark;
+	table->await_mark = gpu_await_mark;
+	table->progress = gpu_progress;
+	return COHORT_OK;
+}
+
+int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
+{
+	int rc = find_marks(l, table, n);
+
+	if (!find_in_driver(l->cudart, "cuDevicePrimaryCtxGetState",
+	                    &table->cuDevicePrimaryCtxGetState))
+		table->cuDevicePrimaryCtxGetState = no_context_state;
+	if (rc == COHORT_OK && l->knobs) {
+		table->progress = l->knobs->progress;
+		table->flush = l->knobs->flush;
+	}
+	return rc;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which versions of NCCL and CUDA will do, what is known of those that will, and
+ * libraries that only look like NCCL
+ */
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "platform/gpu/gpu.h"
+
+/* From here on all ranks of a process can be aborted in one group. */
+#define OLDEST_NCCL 22203
+
+/* From here on the driver's stream memory operations need no opt-in. */
+#define OLDEST_CUDA 12000
+
+/* What is known of NCCL's versions, from @first to @last.  Nothing that would
+ * keep them from being used as they are used here, but something may be slow,
+ * or not end in time. */
+static const struct {
+	int first, last;
+	const char *note;
+} known[] = {
+	{ 22203, 29999,
+	  "The first collective of a kind connects the ranks, which allocates: "
+	  "with several groups at work set NCCL_RUNTIME_CONNECT=0, and the "
+	  "init connects them." },
+	{ OLDEST_NCCL, 22601,
+	  "Aborts are slow and may hang (fixed in 2.26.2)." },
+	{ OLDEST_NCCL, 22705,
+	  "ncclCommDestroy and ncclCommAbort leave another device current for "
+	  "those who call them themselves (fixed in 2.27.6)." },
+	{ 22703, 29999,
+	  "Collectives of copy engines (windows and a CTA policy of zero) "
+	  "cannot "
+	  "be aborted." },
+	{ 22703, 22906,
+	  "Kernels on symmetric windows cannot be aborted (fixed in 2.29.7)." },
+	{ OLDEST_NCCL, 22901,
+	  "After a CUDA error that stays, a call may spin for ever in NCCL's "
+	  "work "
+	  "queue (fixed in 2.29.2)." },
+};
+
+static bool has(void *library, const char *symbol)
+{
+	return dlsym(library, symbol);
+}
+
+/* What the library is in truth, or NULL. */
+static const char *lookalike(const struct gpu_libraries *l)
+{
+	/* Also found in what a library needs. */
+	if (has(l->nccl, "hipGetDeviceCount"))
+		return "RCCL, for AMD's devices";
+	/* NCCL's own versions have been above this since 2015. */
+	if (l->nccl_version > 0 && l->nccl_version < 1000)
+		return "no NCCL: MSCCL++ counts its versions so";
+	return NULL;
+}
+
+int gpu_check_cuda(const struct gpu_libraries *l)
+{
+	char is[VERSION_TEXT_SIZE], oldest[VERSION_TEXT_SIZE];
+
+	if (!l->cudart_version)
+		return error_set(COHORT_NO_SYMBOL,
+		                 "libcudart (%s) does not tell its version",
+		                 l->cudart_file);
+	if (l->cudart_version >= OLDEST_CUDA)
+		return COHORT_OK;
+	return error_set(COHORT_UNSUPPORTED,
+	                 "%s is CUDA %s; %s or newer is needed", l->cudart_file,
+	                 cuda_version_text(l->cudart_version, is),
+	                 cuda_version_text(OLDEST_CUDA, oldest));
+}
+
+int gpu_check_nccl(const struct gpu_libraries *l)
+{
+	char is[VERSION_TEXT_SIZE], oldest[VERSION_TEXT_SIZE];
+	const char *truth = lookalike(l);
+
+	if (truth)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "%s is %s (version %d); NCCL is needed",
+		                 l->nccl_file, truth, l->nccl_version);
+	if (!l->nccl_version)
+		return error_set(COHORT_NO_SYMBOL,
+		                 "libnccl (%s) does not tell its version",
+		                 l->nccl_file);
+	if (l->nccl_version >= OLDEST_NCCL)
+		return COHORT_OK;
+	return error_set(COHORT_UNSUPPORTED,
+	                 "%s is NCCL %s; %s or newer is needed", l->nccl_file,
+	                 nccl_version_text(l->nccl_version, is),
+	                 nccl_version_text(OLDEST_NCCL, oldest));
+}
+
+static void add_note(struct text *t, const char *notes, const char *note)
+{
+	text_add(t, "%s%s", *notes ? " " : "", note);
+}
+
+/* Name those functions of NCCL that are not there. */
+static void add_lacks(struct text *t, const struct platform *table)
+{
+	const char *before = "It has no";
+
+#define ADD_LACKS(since, result, name, parameters, arguments)                  \
+	if (!platform_has(table, FUNCTION_##name)) {                           \
+		text_add(t, "%s %s", before, #name);                           \
+		before = ",";                                                  \
+	}
+	NCCL_FUNCTIONS(ADD_LACKS)
+#undef ADD_LACKS
+	if (*before == ',')
+		text_add(t, ".");
+}
+
+const char *gpu_notes(const struct gpu_libraries *l,
+                      const struct platform *table)
+{
+	static char notes[2048]; /* guarded by the caller's lock */
+	struct text t = { notes, sizeof(notes) };
+	size_t i;
+
+	if (notes[0])
+		return notes;
+	add_lacks(&t, table);
+	if (l->marks_are_events)
+		add_note(&t, notes,
+		         "Completion is seen by events, which cost more than "
+		         "the "
+		         "driver's stream memory operations.");
+	if (l->are_ours)
+		return notes;
+	add_note(&t, notes,
+	         "With several GPUs in one process, memory operations and the "
+	         "first use of a kernel may wait for kernels on all of them; "
+	         "set CUDA_MODULE_LOADING=EAGER, and allocate before the "
+	         "collectives begin.");
+	if (has(l->nccl, "mscclLoadAlgo"))
+		add_note(&t, notes, "It is MSCCL, a variant of NCCL.");
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (l->nccl_version >= known[i].first &&
+		    l->nccl_version <= known[i].last)
+			add_note(&t, notes, known[i].note);
+	return notes;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "reducer/bucket.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define TYPES 16
+
+/* The bucket of a type that is being filled. */
+struct open_bucket {
+	bool exists;
+	uint32_t number; /* of those that were opened */
+	size_t bytes;
+	size_t limit;
+	size_t left; /* bytes of the type that are in no bucket */
+};
+
+static bool fits(const struct open_bucket *o, size_t bytes)
+{
+	return o->exists &&
+	       (o->bytes == 0 || bytes <= o->limit - o->bytes || bytes == 0);
+}
+
+/* No bucket has more of all bytes than one of so many. */
+#define PARTS 16
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Of a bucket behind the first of its type, of which @left bytes are in none yet. */
+static size_t limit_of(const struct bucket_limits *limits, size_t all,
+                       size_t left)
+{
+	size_t even = smaller(all / PARTS, left / 2);
+
+	if (!limits->evens)
+		return limits->most;
+	return smaller(even > limits->first ? even : limits->first,
+	               limits->most);
+}
+
+/* How many bytes there are, and of each type. */
+static size_t add_up(const struct bucket_item *items, size_t n,
+                     struct open_bucket open[TYPES])
+{
+	size_t k, all = 0;
+
+	for (k = 0; k < n; k++) {
+		open[(unsigned)items[k].type % TYPES].left += items[k].bytes;
+		all += items[k].bytes;
+	}
+	return all;
+}
+
+/* Number buckets as they are opened; of each keep in @plan->begin where its last
+ * item is in @use. */
+static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
+                 const struct bucket_limits *limits, struct bucket_plan *plan)
+{
+	struct open_bucket open[TYPES] = { { .exists = false } };
+	const size_t all = add_up(items, n, open);
+	struct open_bucket *o;
+	size_t k, bytes;
+
+	plan->buckets = 0;
+	for (k = 0; k < n; k++) {
+		o = &open[(unsigned)items[use[k]].type % TYPES];
+		bytes = items[use[k]].bytes;
+		if (!fits(o, bytes))
+			*o = (struct open_bucket){
+				.exists = true,
+				.number = (uint32_t)plan->buckets++,
+				.limit = o->exists ? limit_of(limits, all,
+				                              o->left)
+				                   : limits->first,
+				.left = o->left,
+			};
+		o->bytes += bytes;
+		o->left -= bytes;
+		/* It is full, and what is left of its limit no less than 0. */
+		if (o->bytes > o->limit)
+			o->limit = o->bytes;
+		plan->bucket_of[use[k]] = o->number;
+		plan->begin[o->number] = (uint32_t)k;
+	}
+}
+
+/* Number them by their last items instead. */
+static void renumber(size_t n, const uint32_t *use, struct bucket_plan *plan)
+{
+	uint32_t next = 0;
+	size_t k;
+
+	/* What is written over the place of a last item is never looked at as
+	 * one: no later item is of that bucket. */
+	for (k = 0; k < n; k++)
+		if (plan->begin[plan->bucket_of[use[k]]] == k)
+			plan->begin[plan->bucket_of[use[k]]] = next++;
+	for (k = 0; k < n; k++)
+		plan->bucket_of[k] = plan->begin[plan->bucket_of[k]];
+}
+
+void bucket_plan(const struct bucket_item *items, size_t n, const uint32_t *use,
+                 const struct bucket_limits *limits, struct bucket_plan *plan)
+{
+	uint32_t *begin = plan->begin;
+	size_t k, b;
+
+	fill(items, n, use, limits, plan);
+	renumber(n, use, plan);
+	memset(begin, 0, (plan->buckets + 1) * sizeof(*begin));
+	for (k = 0; k < n; k++)
+		begin[plan->bucket_of[k] + 1]++;
+	for (b = 0; b < plan->buckets; b++)
+		begin[b + 1] += begin[b];
+	for (k = 0; k < n; k++)
+		plan->order[begin[plan->bucket_of[use[k]]]++] = use[k];
+	/* Each has become the next one's. */
+	for (b = plan->buckets; b > 0; b--)
+		begin[b] = begin[b - 1];
+	begin[0] = 0;
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What is ready, and what is launched by it
+ *
+ * Marking is for any thread: a gradient is marked once in a step, and taken off its
+ * bucket's count.  Launching is for one thread at a time, in the order of the plan: who
+ * comes while another is at it leaves word, and that one looks again.
+ */
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/half.h"
+#include "base/status.h"
+#include "core/owner.h"
+#include "reducer/reducer.h"
+
+int reducer_check(const struct cohort_reducer *r)
+{
+	if (!r)
+		return error_set(COHORT_INVALID, "reducer is NULL");
+	return comm_check(r->comm);
+}
+
+/* Note the number of the collective that was submitted last. */
+static void note_number(struct cohort_reducer *r)
+{
+	uint64_t number = atomic_load_explicit(&r->comm->collectives,
+	                                       memory_order_relaxed);
+
+	/* Release: an owner that cancels may look while a helper launches. */
+	if (!atomic_load_explicit(&r->first, memory_order_relaxed))
+		atomic_store_explicit(&r->first, number, memory_order_release);
+	atomic_store_explicit(&r->newest, number, memory_order_release);
+}
+
+int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
+                   uint64_t *ticket_out)
+{
+	uint64_t ticket;
+	int rc;
+
+	op->stream = r->comm->stream;
+	op->label = label;
+	rc = comm_submit(r->comm, op, &ticket);
+	if (rc != COHORT_OK)
+		return rc;
+	if (op_is_collective(op))
+		note_number(r);
+	/* Release: who waits for it at the end may be another thread. */
+	atomic_store_explicit(&r->last, ticket, memory_order_release);
+	if (ticket_out)
+		*ticket_out = ticket;
+	return COHORT_OK;
+}
+
+int reducer_break(struct cohort_reducer *r, int rc)
+{
+	/* The owner may come upon it while a helper that launches does. */
+	if (atomic_exchange(&r->is_breaking, true))
+		return rc;
+	text_set(r->why, sizeof(r->why), "%s", cohort_last_error());
+	/* Release: pairs with the acquire of who finds it broken. */
+	atomic_store_explicit(&r->broken, rc, memory_order_release);
+	return rc;
+}
+
+/* ---- weights ---------------------------------------------------------- */
+
+/* The factor as one element of a type that gradients have. */
+static void set_scalar(struct cohort_reducer *r, unsigned k)
+{
+	double *at = &r->host.scalars[k];
+	float odd = f32_to_odd(r->factor);
+
+	switch (k) {
+	case 0:
+		*(uint16_t *)(void *)at = f16_from_f32(odd);
+		break;
+	case 1:
+		*(uint16_t *)(void *)at = bf16_from_f32(odd);
+		break;
+	case 2:
+		*(float *)(void *)at = (float)r->factor;
+		break;
+	default:
+		*at = r->factor;
+	}
+}
+
+static int set_factor(struct cohort_reducer *r)
+{
+	double sum = r->host.weight[0];
+	unsigned k;
+
+	r->is_over = r->host.weight[1] == 0.0;
+	r->is_skipped = !(sum > 0.0 && isfinite(sum));
+	if (r->is_skipped)
+		return COHORT_OK;
+	r->factor = r->options.op == COHORT_AVG ? r->weight / sum : r->weight;
+	for (k = 0; k < REDUCER_FLOATS; k++)
+		set_scalar(r, k);
+	return reducer_push(r, r->device.scalars, r->host.scalars,
+	                    REDUCER_FLOATS * sizeof(double));
+}
+
+int reducer_settle_weights(struct cohort_reducer *r, uint64_t deadline)
+{
+	int rc;
+
+	if (!r->weights)
+		return COHORT_OK;
+	rc = comm_await(r->comm, r->weights, deadline);
+	if (rc == COHORT_OK)
+		rc = reducer_pull(r, r->host.weight, r->device.weight,
+		                  2 * sizeof(double));
+	if (rc == COHORT_OK)
+		rc = set_factor(r);
+	if (rc == COHORT_OK)
+		r->weights = 0;
+	return rc;
+}
+
+/* ---- launching -------------------------------------------------------- */
+
+/* Behind the stream that computes gradients, have those of the bucket as they are to
+ * be read.  May be done again. */
+static int prepare(struct cohort_reducer *r, uint32_t bucket)
+{
+	uint32_t k;
+	int rc = COHORT_OK;
+
+	if (r->awaits_stream)
+		rc = cohort_after_stream(r->comm, r->stream);
+	for (k = r->plan.begin[bucket];
+	     k < r->plan.begin[bucket + 1] && rc == COHORT_OK; k++) {
+		const struct reducer_item *item = &r->items[r->plan.order[k]];
+
+		if (r->is_absent)
+			rc = reducer_zero(r, item);
+		if (rc == COHORT_OK && item->is_half)
+			reducer_narrow(r, item, r->factor);
+	}
+	return rc;
+}
+
+static int launch_tensors(struct cohort_reducer *r,
+                          const struct reducer_bucket *b, enum op_kind kind,
+                          uint32_t first, uint32_t n)
+{
+	struct op op = {
+		.kind = kind,
+		.redop = r->options.op,
+		.tensors = &r->tensors[first],
+		.n = n,
+	};
+
+	if (!n)
+		return COHORT_OK;
+	/* Halves were multiplied already. */
+	if (r->options.weighted)
+		op.redop = b->is_half ? COHORT_SUM
+		                      : r->premul[reducer_float(b->type)];
+	return reducer_submit(r, &op, b->tag, NULL);
+}
+
+/* Shards take two calls, of which the first is not made again if the second could not
+ * be made yet. */
+static int launch(struct cohort_reducer *r, uint32_t bucket)
+{
+	const struct reducer_bucket *b = &r->buckets[bucket];
+	enum op_kind kind =
+		r->options.sharded ? OP_REDUCE_SCATTER : OP_ALL_REDUCE;
+	int rc = COHORT_OK;
+
+	if (r->scattered == bucket) {
+		rc = prepare(r, bucket);
+		if (rc == COHORT_OK)
+			rc = launch_tensors(r, b, kind, b->first, b->n);
+		if (rc != COHORT_OK)
+			return rc;
+		r->scattered = bucket + 1;
+	}
+	return launch_tensors(r, b, OP_ALL_REDUCE, b->first + b->n, b->ends);
+}
+
+/* The next bucket, if it is full: COHORT_TIMED_OUT if it is not, or not now. */
+static int launch_next(struct cohort_reducer *r)
+{
+	uint32_t next = atomic_load_explicit(&r->next, memory_order_relaxed);
+	int rc;
+
+	if (next == r->plan.buckets ||
+	    atomic_load_explicit(&r->buckets[next].pending,
+	                         memory_order_acquire))
+		return COHORT_TIMED_OUT;
+	rc = reducer_settle_weights(r, 0);
+	if (rc == COHORT_OK && !r->is_skipped)
+		rc = launch(r, next);
+	/* Another thread of the caller's is inside. */
+	if (rc == COHORT_BUSY &&
+	    atomic_load(&r->comm->native_user) != owner_self())
+		return COHORT_TIMED_OUT;
+	if (rc == COHORT_OK) {
+		r->unflushed += r->buckets[next].bytes;
+		atomic_store_explicit(&r->next, next + 1, memory_order_release);
+	}
+	return rc;
+}
+
+static bool are_all_ready(const struct cohort_reducer *r)
+{
+	return atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n;
+}
+
+/* Less is not worth that a thread is woken for it. */
+#define FLUSH_BYTES ((size_t)128 * 1024)
+
+void reducer_flush(struct cohort_reducer *r)
+{
+	if (r->unflushed < FLUSH_BYTES)
+		return;
+	r->unflushed = 0;
+	comm_flush(r->comm);
+}
+
+/* True if nobody is likely to carry on soon what is launched: the owner does not while
+ * it waits for gradients, and has not come to wait for the rest. */
+static bool is_left_alone(const struct cohort_reducer *r)
+{
+	return !r->carried_on &&
+	       !atomic_load_explicit(&r->carries_on, memory_order_relaxed) &&
+	       !are_all_ready(r);
+}
+
+static int launch_all_full(struct cohort_reducer *r)
+{
+	int rc = atomic_load_explicit(&r->broken, memory_order_acquire);
+
+	if (rc != COHORT_OK)
+		return error_set(rc, "%s", r->why);
+	while (rc == COHORT_OK)
+		rc = launch_next(r);
+	if (is_left_alone(r))
+		reducer_flush(r);
+	return rc < 0 && rc != COHORT_BUSY ? reducer_break(r, rc) : rc;
+}
+
+int reducer_pump(struct cohort_reducer *r)
+{
+	unsigned seen = 1;
+	int rc;
+
+	/* seq_cst: who leaves word has taken its gradient off before. */
+	if (atomic_fetch_add(&r->pumps, 1))
+		return COHORT_OK;
+	do {
+		rc = launch_all_full(r);
+	} while (!atomic_compare_exchange_strong(&r->pumps, &seen, 0));
+	return rc == COHORT_TIMED_OUT ? COHORT_OK : rc;
+}
+
+bool reducer_is_launched(const struct cohort_reducer *r)
+{
+	return atomic_load_explicit(&r->next, memory_order_acquire) ==
+	       r->plan.buckets;
+}
+
+/* ---- marking ---------------------------------------------------------- */
+
+int reducer_mark(struct cohort_reducer *r, uint32_t i, uint64_t step)
+{
+	uint32_t k;
+
+	if (atomic_exchange_explicit(&r->marked[i], step,
+	                             memory_order_relaxed) == step)
+		return COHORT_ALREADY;
+	k = atomic_fetch_add_explicit(&r->ready, 1, memory_order_relaxed);
+	r->observed[k] = i;
+	atomic_fetch_sub_explicit(&r->buckets[r->plan.bucket_of[i]].pending, 1,
+	                          memory_order_acq_rel);
+	return COHORT_OK;
+}
+
+void reducer_await_helpers(struct cohort_reducer *r)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&r->inside))
+		backoff_wait(&b, UINT64_MAX);
+}
+
+void reducer_close(struct cohort_reducer *r)
+{
+	if (!r->is_local)
+		awaited_set(&r->comm->awaited, NULL);
+	atomic_store(&r->step, 0);
+	reducer_await_helpers(r);
+}
+
+static int ready(struct cohort_reducer *r, uint32_t i)
+{
+	uint64_t step = atomic_load(&r->step);
+	int rc;
+
+	if (!step)
+		return error_set(COHORT_STATE,
+		                 "parameter '%s' is ready, but no step is open",
+		                 r->items[i].name);
+	rc = reducer_mark(r, i, step);
+	if (rc != COHORT_OK || r->is_local ||
+	    (!r->helpers_launch && r->owner != owner_self()))
+		return rc;
+	return reducer_pump(r);
+}
+
+int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
+{
+	int rc = reducer_check(r);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (i >= r->n)
+		return error_set(COHORT_INVALID,
+		                 "i is %zu, there are %zu parameters", i, r->n);
+	atomic_fetch_add(&r->inside, 1);
+	rc = ready(r, (uint32_t)i);
+	atomic_fetch_sub(&r->inside, 1);
+	return rc;
+}
+
+/* What is launched goes on by itself on a GPU; on the host platform somebody has to
+ * carry it out, and who waits here has nothing else to do.  If it has ended, finish
+ * tells. */
+static void carry_on(struct cohort_reducer *r, uint64_t until,
+                     struct backoff *b)
+{
+	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
+
+	if (last)
+		comm_carry_on(r->comm, last, until);
+	if (clock_now() < until)
+		backoff_wait(b, until);
+}
+
+int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
+{
+	uint64_t deadline = clock_deadline(timeout_ns);
+	struct backoff b = BACKOFF;
+	int rc = reducer_check(r);
+
+	if (rc == COHORT_OK)
+		rc = reducer_check_open(r);
+	if (rc == COHORT_OK && timeout_ns)
+		atomic_store_explicit(&r->carries_on, true,
+		                      memory_order_relaxed);
+	while (rc == COHORT_OK) {
+		if (!r->is_local)
+			rc = reducer_pump(r);
+		if (rc != COHORT_OK || are_all_ready(r))
+			return rc;
+		/* Or it would wait for helpers that nobody needs any more. */
+		if (!r->is_local)
+			rc = clique_error(r->comm->clique);
+		if (rc != COHORT_OK)
+			return rc;
+		carry_on(r, deadline, &b);
+		if (clock_now() >= deadline)
+			return COHORT_TIMED_OUT;
+	}
+	return rc;
+}
+
+/* ---- for the watchdog ------------------------------------------------- */
+
+/* Of a bucket: how many gradients are not ready, and the first. */
+static uint32_t count_missing(const struct cohort_reducer *r, uint32_t bucket,
+                              uint64_t step, const char **first)
+{
+	uint32_t k, i, n = 0;
+
+	for (k = r->plan.begin[bucket]; k < r->plan.begin[bucket + 1]; k++) {
+		i = r->plan.order[k];
+		if (atomic_load_explicit(&r->marked[i], memory_order_relaxed) ==
+		    step)
+			continue;
+		if (!n++)
+			*first = r->items[i].name;
+	}
+	return n;
+}
+
+void reducer_add_awaited(const struct awaited *awaited, struct text *t)
+{
+	const struct cohort_reducer *r =
+		(const void *)((const char *)awaited -
+	                       offsetof(struct cohort_reducer, awaited));
+	uint64_t step = atomic_load_explicit(&r->step, memory_order_acquire);
+	uint32_t n, next = atomic_load_explicit(&r->next, memory_order_acquire);
+	const char *first = "";
+	char name[65];
+
+	if (!step)
+		return;
+	if (atomic_load_explicit(&r->broken, memory_order_acquire)) {
+		text_add(t, "its program: a step of the reducer has failed");
+	} else if (next == r->plan.buckets) {
+		text_add(t, "cohort_reducer_finish() to be called");
+	} else {
+		n = count_missing(r, next, step, &first);
+		text_set(name, sizeof(name), "%s", first);
+		if (n)
+			text_add(t, "parameter '%s'", name);
+		else
+			text_add(t, "cohort_reducer_progress() or _finish() to "
+			            "be called: what helpers have completed");
+		if (n > 1)
+			text_add(t, " (and %u more)", n - 1);
+		if (n)
+			text_add(t, " to be marked ready");
+	}
+}

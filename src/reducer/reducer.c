@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reducer: options, creation, end, facts
+ */
+
+#include "reducer/reducer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sized.h"
+#include "base/status.h"
+
+#define MIB ((size_t)1024 * 1024)
+
+/* ---- options ---------------------------------------------------------- */
+
+void cohort_reducer_options_init(struct cohort_reducer_options *options)
+{
+	*options = (struct cohort_reducer_options){
+		.size = sizeof(*options),
+		.first_bytes = MIB,
+		.bucket_bytes = 25 * MIB,
+		.op = COHORT_AVG,
+	};
+}
+
+static int options_check(const struct cohort_reducer_options *o)
+{
+	if (o->op != COHORT_AVG && o->op != COHORT_SUM)
+		return error_set(COHORT_INVALID,
+		                 "options->op is %d, neither COHORT_AVG nor "
+		                 "COHORT_SUM",
+		                 o->op);
+	if (o->transport && o->transport != COHORT_F16 &&
+	    o->transport != COHORT_BF16)
+		return error_set(COHORT_INVALID,
+		                 "options->transport is %d, neither 0, "
+		                 "COHORT_F16 nor COHORT_BF16",
+		                 o->transport);
+	if (!(o->max_norm >= 0.0) || !isfinite(o->max_norm))
+		return error_set(COHORT_INVALID,
+		                 "options->max_norm is %g, not 0 or more",
+		                 o->max_norm);
+	return COHORT_OK;
+}
+
+/* The caller's over the defaults.  An older caller's structure is shorter, a newer
+ * one's may be longer if what is beyond asks for nothing. */
+static int options_merge(const struct cohort_reducer_options *given,
+                         struct cohort_reducer_options *o)
+{
+	int rc;
+
+	cohort_reducer_options_init(o);
+	if (!given)
+		return COHORT_OK;
+	rc = sized_check("options", given->size,
+	                 offsetof(struct cohort_reducer_options, bucket_bytes),
+	                 "was cohort_reducer_options_init() called?");
+	if (rc == COHORT_OK)
+		rc = sized_check_rest("options", given,
+		                      offsetof(struct cohort_reducer_options,
+		                               reserved),
+		                      given->size);
+	if (rc != COHORT_OK)
+		return rc;
+#define READ(field)                                                            \
+	if (given->size >=                                                     \
+	    offsetof(struct cohort_reducer_options, field) + sizeof(o->field)) \
+		o->field = given->field;
+	READ(first_bytes)
+	READ(bucket_bytes)
+	READ(op)
+	READ(weighted)
+	READ(transport)
+	READ(find_unused)
+	READ(check_finite)
+	READ(max_norm)
+	READ(keep_plan)
+	READ(helpers_launch)
+	READ(sharded)
+	READ(full_buckets)
+#undef READ
+	if (!o->first_bytes)
+		o->first_bytes = MIB;
+	if (!o->bucket_bytes)
+		o->bucket_bytes = 25 * MIB;
+	return options_check(o);
+}
+
+/* ---- parameters ------------------------------------------------------- */
+
+/* What needs gradients of types that arithmetic is done on. */
+static const char *float_option(const struct cohort_reducer_options *o)
+{
+	return o->weighted         ? "weighted"
+	       : o->check_finite   ? "check_finite"
+	       : o->max_norm > 0.0 ? "max_norm"
+	                           : NULL;
+}
+
+/* Room for a parameter's name in an error text. */
+#define NAME_ROOM 41
+
+static const char *name_of(const struct cohort_parameter *p,
+                           char name[NAME_ROOM])
+{
+	text_set(name, NAME_ROOM, "%s", p->name ? p->name : "");
+	return name;
+}
+
+/* Its room is added to that of those before it. */
+static int room_check(const struct cohort_parameter *p, size_t i, size_t bytes,
+                      size_t *room)
+{
+	char name[NAME_ROOM];
+	uintptr_t end;
+
+	if (__builtin_add_overflow(*room, reducer_align(bytes), room))
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu] '%s': count is %zu, which "
+		                 "with those before it is too many bytes",
+		                 i, name_of(p, name), p->count);
+	if (__builtin_add_overflow((uintptr_t)p->gradient, bytes, &end))
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu] '%s': count is %zu, which "
+		                 "is more than there can be at %p",
+		                 i, name_of(p, name), p->count, p->gradient);
+	return COHORT_OK;
+}
+
+static int parameter_check(const struct cohort_parameter *p, size_t i,
+                           const struct cohort_reducer_options *o, size_t *room)
+{
+	size_t size = cohort_type_size(p->type);
+
+	if (!size)
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].type is %d, not an enum "
+		                 "cohort_type",
+		                 i, p->type);
+	if (p->count > SIZE_MAX / 4 / size)
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].count is %zu, too large", i,
+		                 p->count);
+	if (float_option(o) && reducer_float(p->type) == REDUCER_FLOATS)
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].type is %s, which %s cannot "
+		                 "be",
+		                 i, type_name(p->type), float_option(o));
+	return room_check(p, i, p->count * size, room);
+}
+
+static int check(const struct cohort_comm *comm,
+                 const struct cohort_parameter *parameters, size_t n,
+                 const struct cohort_reducer_options *o,
+                 struct cohort_reducer **out)
+{
+	size_t i, room = 0;
+	int rc = COHORT_OK;
+
+	if (!parameters || !out)
+		return error_set(COHORT_INVALID, "%s is NULL",
+		                 parameters ? "reducer" : "parameters");
+	if (!n || n > UINT32_MAX / 8)
+		return error_set(COHORT_INVALID, "n is %zu, not 1 to %u", n,
+		                 UINT32_MAX / 8);
+	if (o->transport && !comm->clique->platform->memory_is_host)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "options->transport is %s: the %s platform "
+		                 "has no kernels to convert by",
+		                 type_name(o->transport),
+		                 comm->clique->platform->name);
+	if (o->sharded && o->transport)
+		return error_set(COHORT_UNSUPPORTED,
+		                 "options->sharded with a transport");
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		rc = parameter_check(&parameters[i], i, o, &room);
+	return rc;
+}
+
+/* Room for a number. */
+#define NUMBER_SIZE 24
+
+static size_t name_size(const struct cohort_parameter *p)
+{
+	return p->name && *p->name ? strlen(p->name) + 1 : NUMBER_SIZE;
+}
+
+/* No more than the largest gradient needs. */
+static size_t piece_bytes(const struct cohort_parameter *parameters, size_t n)
+{
+	size_t i, bytes, most = 0;
+
+	for (i = 0; i < n; i++) {
+		bytes = parameters[i].count *
+		        cohort_type_size(parameters[i].type);
+		most = bytes > most ? bytes : most;
+	}
+	return most < REDUCER_PIECE_BYTES ? (most + 63) / 64 * 64
+	                                  : REDUCER_PIECE_BYTES;
+}
+
+static void set_items(struct cohort_reducer *r,
+                      const struct cohort_parameter *parameters)
+{
+	char *at = r->names;
+	size_t i;
+
+	for (i = 0; i < r->n; i++) {
+		const struct cohort_parameter *p = &parameters[i];
+		size_t size = cohort_type_size(p->type);
+		bool is_half = p->type == COHORT_F32 && r->options.transport;
+
+		if (p->name && *p->name)
+			memcpy(at, p->name, strlen(p->name) + 1);
+		else
+			snprintf(at, NUMBER_SIZE, "%zu", i);
+		r->items[i] = (struct reducer_item){
+			.name = at,
+			.gradient = p->gradient,
+			.count = p->count,
+			.bytes = p->count * size,
+			.type = p->type,
+			.is_view = !p->gradient,
+			.is_half = is_half,
+		};
+		r->plan_items[i] = (struct bucket_item){
+			.bytes = is_half ? p->count * 2 : p->count * size,
+			.type = p->type,
+		};
+		r->host.order[i] = (uint32_t)(r->n - 1 - i);
+		at += name_size(p);
+	}
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static int await_last(struct cohort_reducer *r, uint64_t deadline)
+{
+	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
+
+	return last ? comm_await(r->comm, last, deadline) : COHORT_OK;
+}
+
+static int fill_in(struct cohort_reducer *r,
+                   const struct cohort_parameter *parameters)
+{
+	size_t i, names = 0;
+	int rc;
+
+	for (i = 0; i < r->n; i++)
+		names += name_size(&parameters[i]);
+	r->piece = piece_bytes(parameters, r->n);
+	rc = reducer_alloc_host(r, names);
+	if (rc != COHORT_OK)
+		return rc;
+	set_items(r, parameters);
+	/* Twice: where the gradients are follows from the plan, and what is
+	 * launched from that. */
+	reducer_order(r, r->host.order);
+	rc = reducer_alloc_device(r);
+	if (rc == COHORT_OK)
+		rc = reducer_create_sums(r);
+	if (rc != COHORT_OK)
+		return rc;
+	reducer_layout(r, r->arena);
+	reducer_plan(r, r->host.order);
+	/* Or what is written there by another stream could be zeroed after. */
+	return r->is_host ? COHORT_OK : await_last(r, COHORT_FOREVER);
+}
+
+int cohort_reducer_create(struct cohort_comm *comm,
+                          const struct cohort_parameter *parameters, size_t n,
+                          const struct cohort_reducer_options *options,
+                          struct cohort_reducer **out)
+{
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r;
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = options_merge(options, &o);
+	if (rc == COHORT_OK)
+		rc = check(comm, parameters, n, &o, out);
+	if (rc != COHORT_OK)
+		return rc;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return error_set(COHORT_NO_MEMORY, "no memory for a reducer");
+	r->comm = comm;
+	r->options = o;
+	r->n = n;
+	r->is_host = comm->clique->platform->memory_is_host;
+	r->is_looked_at = o.check_finite || o.max_norm > 0.0;
+	r->is_final = o.keep_plan;
+	r->awaited.add = reducer_add_awaited;
+	rc = fill_in(r, parameters);
+	if (rc != COHORT_OK) {
+		char why[256];
+
+		text_set(why, sizeof(why), "%s", cohort_last_error());
+		await_last(r, COHORT_FOREVER);
+		reducer_free_device(r);
+		reducer_free_host(r);
+		return error_set(rc, "%s", why);
+	}
+	*out = r;
+	return COHORT_OK;
+}
+
+/* Whether nothing that was launched can touch memory any more. */
+static int await_end(struct cohort_reducer *r)
+{
+	bool has_ended = clique_cause(r->comm->clique);
+	int rc;
+
+	if (!has_ended && atomic_load(&r->step) && !r->is_local)
+		return error_set(COHORT_STATE, "a step is open");
+	rc = await_last(r, has_ended ? COHORT_FOREVER : 0);
+	if (rc == COHORT_TIMED_OUT)
+		return error_set(COHORT_STATE, "what was launched is not done");
+	return rc == COHORT_WEDGED ? rc : COHORT_OK;
+}
+
+int cohort_reducer_free(struct cohort_reducer *r)
+{
+	int rc;
+
+	if (!r)
+		return COHORT_OK;
+	rc = reducer_check(r);
+	if (rc == COHORT_OK)
+		rc = await_end(r);
+	if (rc != COHORT_OK && rc != COHORT_WEDGED)
+		return rc;
+	if (atomic_load(&r->step))
+		reducer_close(r);
+	if (rc == COHORT_OK)
+		rc = reducer_free_device(r);
+	if (rc == COHORT_OK || rc == COHORT_WEDGED)
+		reducer_free_host(r);
+	return rc;
+}
+
+/* ---- facts ------------------------------------------------------------ */
+
+void *cohort_reducer_view(const struct cohort_reducer *r, size_t i)
+{
+	return r && i < r->n ? r->items[i].gradient : NULL;
+}
+
+int cohort_reducer_used(const struct cohort_reducer *r, size_t i)
+{
+	return r && i < r->n && r->options.find_unused ? r->host.used[i] : -1;
+}
+
+double cohort_reducer_norm(const struct cohort_reducer *r)
+{
+	return r ? r->norm : 0.0;
+}
+
+int cohort_reducer_buckets(const struct cohort_reducer *r)
+{
+	return r ? (int)r->plan.buckets : -1;
+}
+
+int cohort_reducer_bucket(const struct cohort_reducer *r, size_t i)
+{
+	return r && i < r->n ? (int)r->plan.bucket_of[i] : -1;
+}

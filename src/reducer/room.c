@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Room for a reducer: all the memory that it ever has
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "core/native.h"
+#include "core/window.h"
+#include "reducer/reducer.h"
+
+static size_t words_bytes(size_t n, int size)
+{
+	return (2 + 2 * (size_t)size + REDUCER_FLOATS) * sizeof(double) +
+	       n * (sizeof(uint32_t) + 1);
+}
+
+/* Lay the words out from @at. */
+static void set_words(struct reducer_words *w, unsigned char *at, size_t n,
+                      int size)
+{
+	w->memory = at;
+	w->weight = (double *)(void *)at;
+	w->found = w->weight + 2;
+	w->scalars = w->found + 2 * (size_t)size;
+	w->order = (uint32_t *)(void *)(w->scalars + REDUCER_FLOATS);
+	w->used = (uint8_t *)(w->order + n);
+}
+
+void reducer_free_host(struct cohort_reducer *r)
+{
+	free(r->items);
+	free(r->names);
+	free(r->plan.order);
+	free(r->plan.begin);
+	free(r->plan.bucket_of);
+	free(r->plan_items);
+	free(r->buckets);
+	free(r->tensors);
+	free(r->marked);
+	free(r->observed);
+	if (r->is_host)
+		free(r->host.memory);
+	free(r);
+}
+
+/* Pinned, or a copy behind a collective would hold the thread until that is done. */
+static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
+{
+	const struct platform *p = r->comm->clique->platform;
+	struct device_scope scope;
+	int rc;
+
+	rc = comm_enter_on_device(r->comm, true, &scope);
+	if (rc != COHORT_OK)
+		return rc;
+	/* Inside the gate, where what was left has been launched. */
+	window_memory_begin();
+	rc = native_cuda(p, "cudaMallocHost", p->cudaMallocHost(out, bytes));
+	window_memory_end();
+	comm_leave_on_device(r->comm, &scope);
+	return rc;
+}
+
+static int free_pinned(struct cohort_reducer *r)
+{
+	const struct platform *p = r->comm->clique->platform;
+	struct device_scope scope;
+	int rc;
+
+	if (!r->host.memory)
+		return COHORT_OK;
+	rc = comm_enter_on_device(r->comm, true, &scope);
+	if (rc != COHORT_OK)
+		return rc;
+	window_memory_begin();
+	rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(r->host.memory));
+	window_memory_end();
+	comm_leave_on_device(r->comm, &scope);
+	if (rc == COHORT_OK)
+		r->host.memory = NULL;
+	return rc;
+}
+
+/* The words' image, and for the gpu platform behind it a stage and zeros. */
+static int alloc_image(struct cohort_reducer *r)
+{
+	size_t words = (r->words_bytes + 63) / 64 * 64;
+	size_t bytes = words + 2 * r->piece + REDUCER_ZEROS_BYTES;
+	void *image = NULL;
+	int rc = COHORT_OK;
+
+	if (r->is_host)
+		image = calloc(1, words);
+	else
+		rc = alloc_pinned(r, bytes, &image);
+	if (rc != COHORT_OK)
+		return rc;
+	if (!image)
+		return error_set(COHORT_NO_MEMORY, "no memory for a reducer");
+	set_words(&r->host, image, r->n, r->comm->clique->world);
+	if (r->is_host)
+		return COHORT_OK;
+	memset(image, 0, bytes);
+	r->stage = r->host.memory + words;
+	r->zeros = r->stage + 2 * r->piece;
+	return COHORT_OK;
+}
+
+int reducer_alloc_host(struct cohort_reducer *r, size_t names)
+{
+	size_t n = r->n;
+	r->words_bytes = words_bytes(n, r->comm->clique->world);
+	r->items = calloc(n, sizeof(*r->items));
+	r->names = calloc(1, names);
+	r->plan.order = calloc(n, sizeof(uint32_t));
+	r->plan.begin = calloc(n + 1, sizeof(uint32_t));
+	r->plan.bucket_of = calloc(n, sizeof(uint32_t));
+	r->plan_items = calloc(n, sizeof(*r->plan_items));
+	r->buckets = calloc(n, sizeof(*r->buckets));
+	r->tensors =
+		calloc(n * (r->options.sharded ? 3 : 1), sizeof(*r->tensors));
+	r->marked = calloc(n, sizeof(*r->marked));
+	r->observed = calloc(n, sizeof(*r->observed));
+	if (r->items && r->names && r->plan.order && r->plan.begin &&
+	    r->plan.bucket_of && r->plan_items && r->buckets && r->tensors &&
+	    r->marked && r->observed)
+		return alloc_image(r);
+	return error_set(COHORT_NO_MEMORY, "no memory for %zu parameters", n);
+}
+
+/* Zeroed device memory; none for no bytes. */
+static int alloc_zeroed(struct cohort_reducer *r, size_t bytes,
+                        unsigned char **out)
+{
+	void *memory = NULL;
+	int rc;
+
+	if (!bytes)
+		return COHORT_OK;
+	rc = cohort_alloc(r->comm, bytes, &memory);
+	if (rc != COHORT_OK)
+		return rc;
+	*out = memory;
+	return reducer_clear(r, memory, bytes);
+}
+
+int reducer_alloc_device(struct cohort_reducer *r)
+{
+	unsigned char *words = NULL;
+	size_t i, halves = 0;
+	int rc;
+
+	for (i = 0; i < r->n; i++)
+		halves += r->items[i].is_half ? r->items[i].count : 0;
+	rc = alloc_zeroed(r, r->words_bytes, &words);
+	if (words)
+		set_words(&r->device, words, r->n, r->comm->clique->world);
+	if (rc == COHORT_OK)
+		rc = alloc_zeroed(r, 2 * halves, &r->wire);
+	if (rc == COHORT_OK)
+		rc = alloc_zeroed(r, reducer_layout(r, NULL), &r->arena);
+	return rc;
+}
+
+/* A premultiplied sum for each type that occurs, by a scalar that each step sets. */
+int reducer_create_sums(struct cohort_reducer *r)
+{
+	size_t i;
+	unsigned k;
+	int rc = COHORT_OK;
+
+	for (i = 0; i < r->n && r->options.weighted && rc == COHORT_OK; i++) {
+		k = reducer_float(r->items[i].type);
+		if (!r->premul[k] && !r->items[i].is_half)
+			rc = cohort_premul_sum_create(r->comm,
+			                              &r->device.scalars[k],
+			                              r->items[i].type,
+			                              COHORT_SCALAR_DEVICE,
+			                              &r->premul[k]);
+	}
+	return rc;
+}
+
+/* Give back what is not yet; may be called again after an error. */
+int reducer_free_device(struct cohort_reducer *r)
+{
+	unsigned char **memory[] = { &r->device.memory, &r->wire, &r->arena };
+	size_t k;
+	int rc = COHORT_OK;
+
+	for (k = 0; k < REDUCER_FLOATS && rc == COHORT_OK; k++) {
+		if (r->premul[k])
+			rc = cohort_op_destroy(r->comm, r->premul[k]);
+		/* What NCCL would not take back is none any more, too. */
+		if (rc == COHORT_OK || rc == COHORT_NCCL)
+			r->premul[k] = 0;
+	}
+	for (k = 0; k < 3 && rc == COHORT_OK; k++) {
+		rc = cohort_free(r->comm, *memory[k]);
+		if (rc == COHORT_OK)
+			*memory[k] = NULL;
+	}
+	if (rc == COHORT_OK && !r->is_host)
+		rc = free_pinned(r);
+	return rc;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies and memset of the host platform
+ *
+ * Where CUDA must go through pageable memory it makes the caller wait, and
+ * programs rely on that (they reuse the source at once): so do we.
+ */
+
+#include "sim/cuda/copy.h"
+
+#include <string.h>
+
+#include "sim/cuda/capture.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
+#include "sim/cuda/sync.h"
+#include "sim/host.h"
+
+/* Between two of these a driver looks at the clock. */
+#define PIECE_BYTES ((size_t)1024 * 1024)
+
+/* How much of @bytes a driver may do now; 0: it must leave it. */
+static size_t allowed(size_t bytes, const struct drive *d)
+{
+	if (d->effort == EFFORT_ENQUEUE && bytes > COPY_ENQUEUE_BYTES)
+		return 0;
+	return bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+}
+
+static bool overlap(const struct work *w)
+{
+	uintptr_t a = (uintptr_t)w->copy.dst, b = (uintptr_t)w->copy.src;
+
+	return (a < b ? b - a : a - b) < w->copy.bytes;
+}
+
+/* What is left of the work stays in it. */
+static enum step copy_step(struct stream *s, struct work *w,
+                           const struct drive *d)
+{
+	size_t n;
+
+	(void)s;
+	/* Overlapping ones must be moved at once. */
+	if (d->effort != EFFORT_ENQUEUE && overlap(w)) {
+		memmove(w->copy.dst, w->copy.src, w->copy.bytes);
+		return STEP_DONE;
+	}
+	while (w->copy.bytes) {
+		n = allowed(w->copy.bytes, d);
+		if (!n)
+			return STEP_LEFT;
+		memmove(w->copy.dst, w->copy.src, n);
+		w->copy.dst = (char *)w->copy.dst + n;
+		w->copy.src = (const char *)w->copy.src + n;
+		w->copy.bytes -= n;
+		if (w->copy.bytes && drive_is_late(d))
+			return STEP_LEFT;
+	}
+	return STEP_DONE;
+}
+
+static enum step set_step(struct stream *s, struct work *w,
+                          const struct drive *d)
+{
+	size_t n;
+
+	(void)s;
+	while (w->set.bytes) {
+		n = allowed(w->set.bytes, d);
+		if (!n)
+			return STEP_LEFT;
+		memset(w->set.memory, w->set.value, n);
+		w->set.memory = (char *)w->set.memory + n;
+		w->set.bytes -= n;
+		if (w->set.bytes && drive_is_late(d))
+			return STEP_LEFT;
+	}
+	return STEP_DONE;
+}
+
+static const struct graph_kind copy_kind = { .type = cudaGraphNodeTypeMemcpy };
+static const struct graph_kind set_kind = { .type = cudaGraphNodeTypeMemset };
+
+cudaError_t copy_submit(struct stream *s, void *dst, const void *src,
+                        size_t bytes, uint64_t *position_out)
+{
+	const struct work w = {
+		.step = copy_step,
+		.copy = { .dst = dst, .src = src, .bytes = bytes },
+	};
+
+	return stream_submit(s, &w, &copy_kind, position_out);
+}
+
+cudaError_t copy_may_wait(struct stream *s)
+{
+	cudaError_t error = capture_permits(s);
+
+	return error == cudaSuccess ? capture_permits_unsafe() : error;
+}
+
+bool copy_kind_is_valid(enum cudaMemcpyKind kind)
+{
+	return (int)kind >= cudaMemcpyHostToHost &&
+	       (int)kind <= cudaMemcpyDefault;
+}
+
+/* Pageable memory of the host makes a copy wait.  What the caller says is a device's
+ * is taken for that, here as in collectives. */
+static bool may_wait(const void *dst, const void *src, size_t bytes,
+                     enum cudaMemcpyKind kind)
+{
+	return kind != cudaMemcpyDeviceToDevice &&
+	       (!memory_is_known(dst, bytes) || !memory_is_known(src, bytes));
+}
+
+static cudaError_t copy(void *dst, const void *src, size_t bytes,
+                        enum cudaMemcpyKind kind, cudaStream_t stream,
+                        bool wait)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error;
+	uint64_t position;
+
+	if (!copy_kind_is_valid(kind))
+		return device_error(cudaErrorInvalidMemcpyDirection);
+	if (bytes && (!dst || !src))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (!bytes)
+		return cudaSuccess;
+	error = wait ? copy_may_wait(s) : stream_permits_calls();
+	wait = wait || may_wait(dst, src, bytes, kind);
+	if (error == cudaSuccess && wait && !capture_has(s))
+		sync_memory(s->device);
+	if (error == cudaSuccess)
+		error = copy_submit(s, dst, src, bytes, &position);
+	if (error != cudaSuccess)
+		return device_error(error);
+	if (wait)
+		stream_wait(s, position);
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
+                                 enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	return copy(dst, src, bytes, kind, stream, false);
+}
+
+cudaError_t host_cudaMemcpy(void *dst, const void *src, size_t bytes,
+                            enum cudaMemcpyKind kind)
+{
+	return copy(dst, src, bytes, kind, cudaStreamLegacy, true);
+}
+
+static cudaError_t set(void *memory, int value, size_t bytes,
+                       cudaStream_t stream, bool wait)
+{
+	struct stream *s = stream_find(stream);
+	const struct work w = {
+		.step = set_step,
+		.set = { .memory = memory, .bytes = bytes, .value = value },
+	};
+	cudaError_t error;
+	uint64_t position;
+
+	if (bytes && !memory)
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (!bytes)
+		return cudaSuccess;
+	error = wait ? copy_may_wait(s) : stream_permits_calls();
+	if (error == cudaSuccess)
+		error = stream_submit(s, &w, &set_kind, &position);
+	if (error != cudaSuccess)
+		return device_error(error);
+	if (wait)
+		stream_wait(s, position);
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaMemsetAsync(void *memory, int value, size_t bytes,
+                                 cudaStream_t stream)
+{
+	return set(memory, value, bytes, stream, false);
+}
+
+cudaError_t host_cudaMemset(void *memory, int value, size_t bytes)
+{
+	return set(memory, value, bytes, cudaStreamLegacy, true);
+}

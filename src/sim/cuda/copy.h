@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_CUDA_COPY_H
+#define SIM_CUDA_COPY_H
+
+#include "sim/exec/stream.h"
+
+/* What a call that queues work may spend on doing it. */
+#define COPY_ENQUEUE_BYTES ((size_t)16 * 1024)
+
+/* What keeps the calling thread from queueing on @stream and waiting for it;
+ * cudaSuccess if nothing. */
+cudaError_t copy_may_wait(struct stream *stream);
+
+bool copy_kind_is_valid(enum cudaMemcpyKind kind);
+
+/* Queue or capture a copy of @bytes; @dst may equal @src. */
+cudaError_t copy_submit(struct stream *stream, void *dst, const void *src,
+                        size_t bytes, uint64_t *position_out);
+
+#endif

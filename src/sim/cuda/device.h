@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_CUDA_DEVICE_H
+#define SIM_CUDA_DEVICE_H
+
+/*
+ * Devices of the host platform and the thread-local state of the CUDA runtime
+ */
+
+#include "platform/platform.h"
+
+/* What cohort_sim_set_devices() does, on this platform alone; and what it was told
+ * before the first use, or 0. */
+int device_want(int n);
+int device_wanted(void);
+
+/* Settle the number of devices: device_want(), else
+ * COHORT_HOST_DEVICES, else 8.  COHORT_INVALID names a bad value. */
+int device_init(void);
+
+/* The number of devices; 0 before device_init(). */
+int device_count(void);
+bool device_is_valid(int device);
+
+/* The calling thread's current device. */
+int device_current(void);
+
+/* The driver's cuDevicePrimaryCtxGetState(): a context is made by cudaSetDevice(), and by
+ * the first call that needs a device of a thread which has set none; there are no
+ * flags.  cudaDeviceReset() (device_end_context()) is its end. */
+int device_context_state(int device, unsigned int *flags, int *active);
+void device_end_context(int device);
+
+/* Remember @error as the calling thread's last CUDA error unless it is
+ * cudaSuccess, and return it. */
+cudaError_t device_error(cudaError_t error);
+
+/* True if CUDA has the code @error. */
+bool error_is_known(cudaError_t error);
+
+/* Store the value of a device attribute; false if there is none of that number. */
+bool device_attribute(int *value, int attribute, int device);
+
+/* The priority that a stream asked to have @priority gets. */
+int device_priority(int priority);
+
+/* On which bus of PCI domain 0 a device is. */
+#define DEVICE_PCI_BUS(device) ((device) + 1)
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The errors of the host platform's CUDA part: the calling thread's last one,
+ * and the names and texts of all
+ */
+
+#include <stdbool.h>
+
+#include "sim/cuda/device.h"
+#include "sim/host.h"
+#include "sim/strict/fault.h"
+
+static _Thread_local cudaError_t last_error;
+
+cudaError_t device_error(cudaError_t error)
+{
+	if (error != cudaSuccess)
+		last_error = error;
+	return error;
+}
+
+cudaError_t host_cudaPeekAtLastError(void)
+{
+	const cudaError_t sticky = fault_sticky(device_current());
+
+	return sticky != cudaSuccess ? sticky : last_error;
+}
+
+cudaError_t host_cudaGetLastError(void)
+{
+	const cudaError_t error = host_cudaPeekAtLastError();
+
+	last_error = cudaSuccess;
+	return error;
+}
+
+#define NAME_AND_TEXT(name, value, text) { name, #name, text },
+static const struct text {
+	cudaError_t error;
+	const char *name;
+	const char *text;
+} texts[] = { CUDA_ERRORS(NAME_AND_TEXT) };
+#undef NAME_AND_TEXT
+
+static const struct text *find(cudaError_t error)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i].error == error)
+			return &texts[i];
+	return NULL;
+}
+
+bool error_is_known(cudaError_t error)
+{
+	return find(error);
+}
+
+#define UNKNOWN "unrecognized error code"
+
+const char *host_cudaGetErrorName(cudaError_t error)
+{
+	const struct text *t = find(error);
+
+	return t ? t->name : UNKNOWN;
+}
+
+const char *host_cudaGetErrorString(cudaError_t error)
+{
+	const struct text *t = find(error);
+
+	return t ? t->text : UNKNOWN;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_CUDA_GRAPH_H
+#define SIM_CUDA_GRAPH_H
+
+/*
+ * Graphs: work that was captured, with what each piece waits for
+ *
+ * Nodes are kept in an order in which each comes behind all it depends on.  The
+ * nodes of one captured stream are one lane, which a replay runs in order on one
+ * stream of its own, so that lanes may wait for each other as the streams did.
+ */
+
+#include "sim/exec/stream.h"
+
+/* What there is to know of captured work; one constant per kind. */
+struct graph_kind {
+	int type; /* enum cudaGraphNodeType, or of the driver */
+
+	/* One more, or one less, has the work, and what it points to.  NULL:
+	 * it points to nothing that ends. */
+	void (*keep)(struct work *work);
+	void (*drop)(struct work *work);
+
+	/* Queue it once more on @stream; NULL: as it is.  False without
+	 * memory. */
+	bool (*replay)(const struct work *work, struct stream *stream);
+};
+
+#define GRAPH_MEMORY_OPERATION 12 /* the driver's type of marks */
+
+struct node {
+	/* Constant. */
+	struct graph *graph;
+	const struct graph_kind *kind;
+	struct work work;
+	int device;
+	int lane;
+	size_t index; /* in the graph */
+
+	/* Guarded by the capture's lock while it is captured. */
+	struct node **after;
+	size_t after_count;
+	bool reached; /* by a search */
+
+	/* Guarded by the lock of the executable graph. */
+	uint64_t position; /* behind its last replay */
+};
+
+struct graph {
+	struct node **nodes;
+	size_t count, room;
+	int lanes;
+	bool capturing; /* is not its owner's yet */
+};
+
+struct graph *graph_create(void);
+void graph_free(struct graph *graph);
+
+/* Add @work, which the graph then has, behind @after; NULL without memory. */
+struct node *graph_add(struct graph *graph, const struct node *like,
+                       struct node *const *after, size_t after_count);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Marks: words that a stream sets when it gets there, and that streams wait for
+ */
+
+#include "base/clock.h"
+#include "sim/cuda/capture.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
+#include "sim/exec/stream.h"
+#include "sim/nccl/comm.h"
+
+static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by words_lock: streams that wait for a word. */
+static struct stream *word_followers;
+
+/* Atomic; how many follow.  seq_cst with the words: either the one who marks
+ * sees the follower, or the follower sees the word. */
+static _Atomic unsigned word_follower_count;
+
+/* What a stream waits for, as the driver numbers it. */
+enum compare {
+	COMPARE_GEQ, /* cyclically */
+	COMPARE_EQ,
+	COMPARE_AND, /* any bit in common */
+	COMPARE_NOR, /* any bit clear in both */
+};
+
+static bool word_reached(const uint32_t *word, uint32_t value,
+                         enum compare compare)
+{
+	/* seq_cst, see word_follower_count. */
+	const uint32_t now = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+
+	switch (compare) {
+	case COMPARE_GEQ:
+		return (int32_t)(now - value) >= 0;
+	case COMPARE_EQ:
+		return now == value;
+	case COMPARE_AND:
+		return now & value;
+	case COMPARE_NOR:
+		return ~(now | value);
+	}
+	return true;
+}
+
+void mark_set(uint32_t *word, uint32_t value)
+{
+	/* seq_cst, see word_follower_count; also the release of everything
+	 * that the stream did before. */
+	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	if (!atomic_load(&word_follower_count))
+		return;
+	pthread_mutex_lock(&words_lock);
+	atomic_store(&word_follower_count, 0);
+	stream_kick_all_locked(&word_followers);
+	pthread_mutex_unlock(&words_lock);
+}
+
+static enum step mark_step(struct stream *s, struct work *w,
+                           const struct drive *d)
+{
+	(void)s;
+	(void)d;
+	mark_set(w->mark.word, w->mark.value);
+	return STEP_DONE;
+}
+
+static enum step await_step(struct stream *s, struct work *w,
+                            const struct drive *d)
+{
+	bool reached;
+
+	(void)d;
+	pthread_mutex_lock(&words_lock);
+	atomic_fetch_add(&word_follower_count, 1);
+	reached = word_reached(w->mark.word, w->mark.value,
+	                       (enum compare)w->mark.compare);
+	if (reached)
+		stream_unfollow_locked(&word_followers, s);
+	else
+		stream_follow_locked(&word_followers, s);
+	pthread_mutex_unlock(&words_lock);
+	return reached ? STEP_DONE : STEP_BLOCKED;
+}
+
+#define POLL_NS 1000000
+
+/* The same for a word that the program may set without a mark. */
+static enum step poll_step(struct stream *s, struct work *w,
+                           const struct drive *d)
+{
+	if (await_step(s, w, d) == STEP_DONE)
+		return STEP_DONE;
+	return stream_timer(s, clock_now() + POLL_NS, d);
+}
+
+static const struct graph_kind mark_kind = { .type = GRAPH_MEMORY_OPERATION };
+
+static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
+                             uint32_t value, enum compare compare)
+{
+	struct stream *s = stream_find(stream);
+	struct work w = {
+		.step = step,
+		.mark = { .word = word, .value = value, .compare = compare },
+	};
+
+	if (!word)
+		return cudaErrorInvalidValue;
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	if (step == mark_step && capture_none() && stream_is_idle(s)) {
+		mark_set(word, value);
+		stream_settle();
+		return cudaSuccess;
+	}
+	return stream_submit(s, &w, &mark_kind, NULL);
+}
+
+cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
+{
+	return device_error(push_mark(stream, mark_step, word, value, 0));
+}
+
+/* ---- of launches ------------------------------------------------------ */
+
+/* Owned by the thread: for its next launch. */
+static _Thread_local struct {
+	struct ends ends; /* without done: nothing */
+	const struct stream *stream;
+	cudaStream_t handle;
+} ahead;
+
+void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
+                       uint32_t value)
+{
+	ahead.ends = (struct ends){ started, done, value };
+	ahead.stream = done ? stream_find(stream) : NULL;
+	ahead.handle = stream;
+}
+
+struct ends ends_take(const struct stream *s)
+{
+	const struct ends ends = ahead.ends;
+
+	if (!ends.done || ahead.stream != s)
+		return (struct ends){ .done = NULL };
+	ahead.ends.done = NULL;
+	return ends;
+}
+
+cudaError_t stream_ends_behind(void)
+{
+	const struct ends ends = ahead.ends;
+	cudaError_t error;
+
+	if (!ends.done)
+		return cudaSuccess;
+	ahead.ends.done = NULL;
+	error = ends.started
+	                ? stream_mark(ahead.handle, ends.started, ends.value)
+	                : cudaSuccess;
+	if (error == cudaSuccess)
+		error = stream_mark(ahead.handle, ends.done, ends.value);
+	return error;
+}
+
+cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
+                              uint32_t value)
+{
+	return device_error(
+		push_mark(stream, await_step, word, value, COMPARE_GEQ));
+}
+
+/* ---- the driver's ----------------------------------------------------- */
+
+/* A word that the driver takes: of memory that a device may use. */
+static bool word_is_valid(uint64_t address)
+{
+	return address % sizeof(uint32_t) == 0 &&
+	       memory_is_known((const void *)(uintptr_t)address,
+	                       sizeof(uint32_t));
+}
+
+cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
+                               uint32_t value)
+{
+	if (!word_is_valid(address))
+		return cudaErrorInvalidValue;
+	return push_mark(stream, mark_step, (uint32_t *)(uintptr_t)address,
+	                 value, 0);
+}
+
+cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
+                              uint32_t value, unsigned int compare)
+{
+	if (compare > COMPARE_NOR || !word_is_valid(address))
+		return cudaErrorInvalidValue;
+	return push_mark(stream, poll_step, (uint32_t *)(uintptr_t)address,
+	                 value, compare);
+}
+
+void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
+                     uint32_t value, uint64_t until_ns)
+{
+	struct stream *s = stream_find_on(device, stream);
+	struct drive d = {
+		.effort = EFFORT_HELP,
+		.position = UINT64_MAX,
+		.word = word,
+		.value = value,
+		.until_ns = until_ns,
+	};
+
+	if (!s || atomic_load_explicit(&s->blocked, memory_order_relaxed))
+		return;
+	if (until_ns) {
+		stream_attend(s, &d);
+		return;
+	}
+	stream_leave(s);
+	d.effort = EFFORT_ENQUEUE;
+	stream_drive(s, &d);
+	stream_settle();
+}
+
+void stream_flush(int device, cudaStream_t stream)
+{
+	struct stream *s = stream_find_on(device, stream);
+
+	if (s)
+		stream_go_by_itself(s);
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory pools, and memory that is allocated and freed in the order of a
+ * stream
+ *
+ * A pool of the host platform keeps nothing back: what is freed goes to the
+ * allocator at once, so that a pool is a count with limits and what was set.
+ * Memory is usable as soon as the call returns, which is earlier than a stream
+ * promises, and given back when the stream gets there.
+ */
+
+#include "sim/cuda/pool.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "sim/cuda/capture.h"
+#include "sim/cuda/device.h"
+#include "sim/exec/stream.h"
+#include "sim/host.h"
+#include "sim/strict/fault.h"
+
+struct pool {
+	/* Constant. */
+	int device;
+	bool is_default;
+	size_t max_bytes; /* 0: no limit */
+
+	/* Guarded by lock. */
+	bool destroyed; /* and to be freed when it is empty */
+	size_t pieces;  /* given out and not returned */
+	uint64_t used, used_high;
+	uint64_t reserved_high;
+	uint64_t threshold;
+	int reuse[3]; /* by attribute */
+	enum cudaMemAccessFlags access[COHORT_SIM_MAX_DEVICES];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock; by device. */
+static struct pool *defaults[COHORT_SIM_MAX_DEVICES];
+static struct pool *currents[COHORT_SIM_MAX_DEVICES]; /* NULL: default */
+
+/* ---- pools ------------------------------------------------------------ */
+
+static struct pool *pool_create(int device, bool is_default, size_t max_bytes)
+{
+	struct pool *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->device = device;
+	p->is_default = is_default;
+	p->max_bytes = max_bytes;
+	p->reuse[0] = p->reuse[1] = p->reuse[2] = 1;
+	p->access[device] = cudaMemAccessFlagsProtReadWrite;
+	return p;
+}
+
+/* The default pool of @device, or NULL without memory. */
+static struct pool *default_locked(int device)
+{
+	if (!defaults[device])
+		defaults[device] = pool_create(device, true, 0);
+	return defaults[device];
+}
+
+static struct pool *current_pool(int device)
+{
+	struct pool *p;
+
+	pthread_mutex_lock(&lock);
+	p = currents[device] ? currents[device] : default_locked(device);
+	pthread_mutex_unlock(&lock);
+	return p;
+}
+
+static bool props_are_valid(const struct cudaMemPoolProps *props)
+{
+	return props->allocType == cudaMemAllocationTypePinned &&
+	       props->location.type == cudaMemLocationTypeDevice;
+}
+
+cudaError_t host_cudaMemPoolCreate(cudaMemPool_t *pool,
+                                   const struct cudaMemPoolProps *props)
+{
+	struct pool *p;
+
+	if (!pool || !props || !props_are_valid(props))
+		return device_error(cudaErrorInvalidValue);
+	if (!device_is_valid(props->location.id))
+		return device_error(cudaErrorInvalidDevice);
+	if (props->handleTypes != cudaMemHandleTypeNone)
+		return device_error(cudaErrorNotSupported);
+	p = pool_create(props->location.id, false, props->maxSize);
+	if (!p)
+		return device_error(cudaErrorMemoryAllocation);
+	*pool = (cudaMemPool_t)p;
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+	struct pool *p = (struct pool *)pool;
+	bool empty;
+
+	if (!p || p->is_default)
+		return device_error(cudaErrorInvalidValue);
+	pthread_mutex_lock(&lock);
+	if (currents[p->device] == p)
+		currents[p->device] = NULL;
+	p->destroyed = true;
+	empty = !p->pieces;
+	pthread_mutex_unlock(&lock);
+	if (empty)
+		free(p);
+	return cudaSuccess;
+}
+
+static cudaError_t get_pool(cudaMemPool_t *pool, int device, bool current)
+{
+	struct pool *p;
+
+	if (!pool)
+		return device_error(cudaErrorInvalidValue);
+	if (!device_is_valid(device))
+		return device_error(cudaErrorInvalidDevice);
+	pthread_mutex_lock(&lock);
+	p = current ? currents[device] : NULL;
+	if (!p)
+		p = default_locked(device);
+	pthread_mutex_unlock(&lock);
+	if (!p)
+		return device_error(cudaErrorMemoryAllocation);
+	*pool = (cudaMemPool_t)p;
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+	return get_pool(pool, device, false);
+}
+
+cudaError_t host_cudaDeviceGetMemPool(cudaMemPool_t *pool, int device)
+{
+	return get_pool(pool, device, true);
+}
+
+cudaError_t host_cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
+{
+	struct pool *p = (struct pool *)pool;
+
+	if (!device_is_valid(device))
+		return device_error(cudaErrorInvalidDevice);
+	if (!p || p->device != device)
+		return device_error(cudaErrorInvalidValue);
+	pthread_mutex_lock(&lock);
+	currents[device] = p;
+	pthread_mutex_unlock(&lock);
+	return cudaSuccess;
+}
+
+/* What it keeps back is nothing. */
+cudaError_t host_cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes)
+{
+	(void)bytes;
+	return pool ? cudaSuccess : device_error(cudaErrorInvalidValue);
+}
+
+/* ---- attributes ------------------------------------------------------- */
+
+static cudaError_t set_attribute_locked(struct pool *p,
+                                        enum cudaMemPoolAttr attribute,
+                                        const void *value)
+{
+	switch (attribute) {
+	case cudaMemPoolReuseFollowEventDependencies:
+	case cudaMemPoolReuseAllowOpportunistic:
+	case cudaMemPoolReuseAllowInternalDependencies:
+		p->reuse[attribute - 1] = *(const int *)value != 0;
+		return cudaSuccess;
+	case cudaMemPoolAttrReleaseThreshold:
+		p->threshold = *(const uint64_t *)value;
+		return cudaSuccess;
+	case cudaMemPoolAttrReservedMemHigh:
+		if (*(const uint64_t *)value)
+			return cudaErrorInvalidValue;
+		p->reserved_high = p->used;
+		return cudaSuccess;
+	case cudaMemPoolAttrUsedMemHigh:
+		if (*(const uint64_t *)value)
+			return cudaErrorInvalidValue;
+		p->used_high = p->used;
+		return cudaSuccess;
+	case cudaMemPoolAttrReservedMemCurrent:
+	case cudaMemPoolAttrUsedMemCurrent:
+		break;
+	}
+	return cudaErrorInvalidValue;
+}
+
+static cudaError_t get_attribute_locked(const struct pool *p,
+                                        enum cudaMemPoolAttr attribute,
+                                        void *value)
+{
+	switch (attribute) {
+	case cudaMemPoolReuseFollowEventDependencies:
+	case cudaMemPoolReuseAllowOpportunistic:
+	case cudaMemPoolReuseAllowInternalDependencies:
+		*(int *)value = p->reuse[attribute - 1];
+		return cudaSuccess;
+	case cudaMemPoolAttrReleaseThreshold:
+		*(uint64_t *)value = p->threshold;
+		return cudaSuccess;
+	case cudaMemPoolAttrReservedMemCurrent:
+	case cudaMemPoolAttrUsedMemCurrent:
+		*(uint64_t *)value = p->used;
+		return cudaSuccess;
+	case cudaMemPoolAttrReservedMemHigh:
+		*(uint64_t *)value = p->reserved_high;
+		return cudaSuccess;
+	case cudaMemPoolAttrUsedMemHigh:
+		*(uint64_t *)value = p->used_high;
+		return cudaSuccess;
+	}
+	return cudaErrorInvalidValue;
+}
+
+cudaError_t host_cudaMemPoolSetAttribute(cudaMemPool_t pool,
+                                         enum cudaMemPoolAttr attribute,
+                                         void *value)
+{
+	cudaError_t error;
+
+	if (!pool || !value)
+		return device_error(cudaErrorInvalidValue);
+	pthread_mutex_lock(&lock);
+	error = set_attribute_locked((struct pool *)pool, attribute, value);
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+cudaError_t host_cudaMemPoolGetAttribute(cudaMemPool_t pool,
+                                         enum cudaMemPoolAttr attribute,
+                                         void *value)
+{
+	cudaError_t error;
+
+	if (!pool || !value)
+		return device_error(cudaErrorInvalidValue);
+	pthread_mutex_lock(&lock);
+	error = get_attribute_locked((struct pool *)pool, attribute, value);
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+/* ---- access, which every device has to all memory --------------------- */
+
+static cudaError_t check_access(const struct pool *p,
+                                const struct cudaMemAccessDesc *d)
+{
+	if (d->location.type != cudaMemLocationTypeDevice)
+		return cudaErrorInvalidValue;
+	if (!device_is_valid(d->location.id))
+		return cudaErrorInvalidDevice;
+	/* The pool's own device keeps it. */
+	return d->location.id == p->device &&
+	                       d->flags != cudaMemAccessFlagsProtReadWrite
+	               ? cudaErrorInvalidDevice
+	               : cudaSuccess;
+}
+
+cudaError_t host_cudaMemPoolSetAccess(cudaMemPool_t pool,
+                                      const struct cudaMemAccessDesc *list,
+                                      size_t count)
+{
+	struct pool *p = (struct pool *)pool;
+	cudaError_t error = cudaSuccess;
+	size_t i;
+
+	if (!p || (count && !list))
+		return device_error(cudaErrorInvalidValue);
+	for (i = 0; i < count && error == cudaSuccess; i++)
+		error = check_access(p, &list[i]);
+	if (error != cudaSuccess)
+		return device_error(error);
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < count; i++)
+		p->access[list[i].location.id] = list[i].flags;
+	pthread_mutex_unlock(&lock);
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags,
+                                      cudaMemPool_t pool,
+                                      struct cudaMemLocation *location)
+{
+	if (!flags || !pool || !location ||
+	    location->type != cudaMemLocationTypeDevice)
+		return device_error(cudaErrorInvalidValue);
+	if (!device_is_valid(location->id))
+		return device_error(cudaErrorInvalidDevice);
+	pthread_mutex_lock(&lock);
+	*flags = ((struct pool *)pool)->access[location->id];
+	pthread_mutex_unlock(&lock);
+	return cudaSuccess;
+}
+
+/* ---- allocations ------------------------------------------------------ */
+
+static void max(uint64_t *high, uint64_t value)
+{
+	if (*high < value)
+		*high = value;
+}
+
+/* Count @bytes more; false if that is over the limit. */
+static bool pool_give(struct pool *p, size_t bytes)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ok = !p->max_bytes ||
+	     (bytes <= p->max_bytes && p->used <= p->max_bytes - bytes);
+	if (ok) {
+		p->pieces++;
+		p->used += bytes;
+		max(&p->used_high, p->used);
+		max(&p->reserved_high, p->used);
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void pool_returned(const struct memory *m)
+{
+	struct pool *p = m->pool;
+	bool over;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&lock);
+	p->used -= m->bytes;
+	over = !--p->pieces && p->destroyed;
+	pthread_mutex_unlock(&lock);
+	if (over)
+		free(p);
+}
+
+static cudaError_t allocate(void **memory, size_t bytes, struct pool *p)
+{
+	struct memory m = {
+		.bytes = bytes,
+		.kind = MEMORY_DEVICE,
+		.device = p->device,
+		.pool = p,
+	};
+
+	if (fault_sticky(p->device) != cudaSuccess)
+		return device_error(fault_sticky(p->device));
+	if (!bytes) {
+		*memory = NULL;
+		return cudaSuccess;
+	}
+	if (!pool_give(p, bytes))
+		return device_error(cudaErrorMemoryAllocation);
+	if (!memory_allocate(&m)) {
+		pool_returned(&m);
+		return device_error(cudaErrorMemoryAllocation);
+	}
+	*memory = m.start;
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaMallocFromPoolAsync(void **memory, size_t bytes,
+                                         cudaMemPool_t pool,
+                                         cudaStream_t stream)
+{
+	cudaError_t error;
+
+	if (!memory || !pool)
+		return device_error(cudaErrorInvalidValue);
+	error = capture_permits(stream_find(stream));
+	if (error != cudaSuccess)
+		return device_error(error);
+	return allocate(memory, bytes, (struct pool *)pool);
+}
+
+cudaError_t host_cudaMallocAsync(void **memory, size_t bytes,
+                                 cudaStream_t stream)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error;
+	struct pool *p;
+
+	if (!memory)
+		return device_error(cudaErrorInvalidValue);
+	error = capture_permits(s);
+	if (error != cudaSuccess)
+		return device_error(error);
+	p = current_pool(s->device);
+	if (!p)
+		return device_error(cudaErrorMemoryAllocation);
+	return allocate(memory, bytes, p);
+}
+
+static enum step free_step(struct stream *s, struct work *w,
+                           const struct drive *d)
+{
+	struct memory m;
+
+	(void)s;
+	(void)d;
+	if (memory_take(w->set.memory, 1U << MEMORY_DEVICE, &m)) {
+		pool_returned(&m);
+		memory_discard(&m);
+	}
+	return STEP_DONE;
+}
+
+cudaError_t host_cudaFreeAsync(void *memory, cudaStream_t stream)
+{
+	struct stream *s = stream_find(stream);
+	struct work w = { .step = free_step, .set = { .memory = memory } };
+	cudaError_t error = capture_permits(s);
+
+	if (error != cudaSuccess)
+		return device_error(error);
+	if (!memory || !memory_end(memory, 1U << MEMORY_DEVICE))
+		return device_error(cudaErrorInvalidValue);
+	stream_push(s, &w, NULL);
+	return device_error(fault_sticky(s->device));
+}

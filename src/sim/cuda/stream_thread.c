@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The default streams of threads: one per thread and device, made when it is
+ * first used and given back when the thread ends
+ *
+ * They are blocking streams like any other.
+ */
+
+#include <stdlib.h>
+
+#include <cohort/sim.h>
+
+#include "sim/exec/stream.h"
+
+/* Owned by the thread. */
+struct own_streams {
+	struct stream *of[COHORT_SIM_MAX_DEVICES]; /* by device */
+};
+
+static _Thread_local struct own_streams *mine;
+
+/* Its value is the thread's own_streams. */
+static pthread_key_t key;
+
+static void streams_end(void *streams)
+{
+	struct own_streams *own = streams;
+	int i;
+
+	for (i = 0; i < COHORT_SIM_MAX_DEVICES; i++)
+		if (own->of[i])
+			stream_destroy(own->of[i]);
+	free(own);
+	mine = NULL;
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, streams_end);
+}
+
+static struct own_streams *streams_begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_key);
+	mine = calloc(1, sizeof(*mine));
+	if (mine)
+		pthread_setspecific(key, mine);
+	return mine;
+}
+
+struct stream *stream_of_thread(int device)
+{
+	struct own_streams *own = mine ? mine : streams_begin();
+
+	if (!own)
+		return NULL;
+	if (!own->of[device])
+		own->of[device] = stream_create(device, true);
+	return own->of[device];
+}

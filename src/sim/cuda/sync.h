@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_CUDA_SYNC_H
+#define SIM_CUDA_SYNC_H
+
+/*
+ * COHORT_HOST_SYNC=device: the waits that devices of one process impose
+ *
+ * Devices that reach each other's memory share a map of it.  A call that changes
+ * the map may wait for everything that was launched before it, on every device of
+ * the process, and holds the driver meanwhile.  CUDA promises neither that it
+ * waits nor that it does not; this mode always waits.
+ *
+ * What waits:
+ *  - cudaMalloc(), cudaMallocPitch(), cudaMallocManaged(), cudaHostAlloc(),
+ *    cudaMallocHost(), cudaFree(), cudaFreeHost(), cudaHostRegister(),
+ *    cudaHostUnregister(), cudaDeviceEnablePeerAccess() and
+ *    cudaDeviceDisablePeerAccess(), cudaDeviceReset();
+ *  - ncclMemAlloc(), ncclMemFree(); ncclCommRegister() and
+ *    ncclCommWindowRegister() of a range that is not mapped yet, and the last
+ *    ncclCommDeregister() or ncclCommWindowDeregister() of one;
+ *  - what NCCL allocates and frees itself: the init and the split of a rank, and
+ *    the release of a communicator's last rank;
+ *  - copies that are synchronous, or go through pageable memory;
+ *  - the first use of a collective's kernel on a device, which loads it.
+ *
+ * What is held: while such a call waits, another thread's launch on the device of
+ * the call blocks until it is over.  A launch is a collective, a send or receive,
+ * a copy, a memset, a host function, a memory operation of a stream, or a graph.
+ *
+ * CUDA loads a kernel on each device at its first use there, but no rank of a
+ * communicator comes to that after another has launched: NCCL's init asks for the
+ * attributes of its kernels, which loads them, and when the first collective connects
+ * the ranks, which allocates, all ranks meet before one of them launches.  So here the
+ * first rank to launch loads what is not loaded yet on any device of the communicator.
+ *
+ * What goes on: work that was launched before, on every stream.  So the wait ends
+ * where it ends on a device: when the kernels have met their peers, or the abort
+ * flag of their communicator has ended them.
+ *
+ * Not modelled: allocations and frees in the order of a stream, which grow a pool
+ * now and then; cudaMemset(); the creation of streams and events; that a call that
+ * records, waits for or asks about an event may block behind the driver, too; and
+ * kernels in graphs, which are loaded when the graph is made.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct launch;
+
+/* Atomic; written once by sync_init().  Relaxed: a constant after that. */
+extern atomic_bool sync_on;
+
+static inline bool sync_is_on(void)
+{
+	return atomic_load_explicit(&sync_on, memory_order_relaxed);
+}
+
+/* What cohort_sim_set_sync() does, on this platform alone; and what it was told
+ * before the first use, or 0. */
+int sync_want(int sync);
+int sync_wanted(void);
+
+/* Settle the mode: sync_want(), else COHORT_HOST_SYNC, else none.  COHORT_INVALID
+ * names a bad value. */
+int sync_init(void);
+
+/* Wait for all that was launched before, on every device, and hold launches on
+ * @device meanwhile. */
+void sync_wait(int device);
+
+/* sync_wait(), if the mode is on. */
+static inline void sync_memory(int device)
+{
+	if (sync_is_on())
+		sync_wait(device);
+}
+
+/* Wait until no memory function holds @device; and whether one does. */
+void sync_gate(int device);
+bool sync_is_held(int device);
+
+/* sync_gate(), if the mode is on. */
+static inline void sync_launch(int device)
+{
+	if (sync_is_on())
+		sync_gate(device);
+}
+
+/* Load the kernels of @launch that some device of its communicator has not used yet. */
+void sync_load(const struct launch *launch);
+
+/* All kernels of @device are to be loaded anew. */
+void sync_unload(int device);
+
+#endif

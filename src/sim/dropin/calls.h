@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_DROPIN_CALLS_H
+#define SIM_DROPIN_CALLS_H
+
+/*
+ * The drop-in libraries: the host platform under the names of NCCL and the CUDA
+ * runtime
+ *
+ * libcohort-host.so holds the host platform and hides all of it but
+ * cohort_host_calls(), which hands out its functions as one table, and
+ * cohort_host_knobs().  libnccl.so.2
+ * (nccl.c) and libcudart.so.13 and .12 (cudart.c, kernels.c) hold nothing but
+ * functions that forward through that table, so that the three share one
+ * platform, and so that a process may have the one built into libcohort beside
+ * it: the two know nothing of each other.
+ *
+ * What is exported follows from the lists of functions, platform/functions.h
+ * and sim/exports.h.
+ */
+
+#include "sim/host.h"
+
+struct host_calls {
+	/* Set if the environment could not be read, which is said on stderr
+	 * then, and in the child of a fork, as CUDA has it: nothing but the
+	 * functions that give texts may be called. */
+	bool refused;
+
+#define CALLS_ENTRY(since, result, name, parameters, arguments)                \
+	result(*name) parameters;
+	NCCL_FUNCTIONS(CALLS_ENTRY)
+	CUDA_FUNCTIONS(CALLS_ENTRY)
+	HOST_CUDA_FUNCTIONS(CALLS_ENTRY)
+#undef CALLS_ENTRY
+
+	/* As CUDA 12 has them. */
+#define CALLS_ENTRY(since, result, name, parameters, arguments)                \
+	result(*name##_12) parameters;
+	HOST_CUDA12_FUNCTIONS(CALLS_ENTRY)
+#undef CALLS_ENTRY
+
+	/* Remember @error as the thread's last CUDA error, and return it. */
+	cudaError_t (*fail)(cudaError_t error);
+};
+
+/* The functions of this process's drop-in platform, which is set up by the first
+ * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and
+ * COHORT_FAULTS.  Never NULL, constant.  Any thread. */
+COHORT_API const struct host_calls *cohort_host_calls(void);
+
+/* What sim.h says, of this platform; unlike the functions, before its first use.
+ * And help for who waits, or does not, which no device needs: platform.h. */
+struct host_knobs {
+	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
+	                 uint32_t value, uint64_t until_ns);
+	void (*flush)(int device, cudaStream_t stream);
+	int (*open)(void); /* whether the environment can be read */
+	int (*set_devices)(int n);
+	int (*set_sync)(int sync);
+	int (*fault_add)(const struct cohort_fault *fault);
+	void (*faults_clear)(void);
+	const char *(*last_error)(void); /* of the calling thread's, there */
+};
+
+/* Never NULL, constant.  Any thread. */
+COHORT_API const struct host_knobs *cohort_host_knobs(void);
+
+/* In each of the drop-in libraries: the version of cohort that it is of.  Tells
+ * it from the real one. */
+COHORT_API const char *cohort_drop_in(void);
+
+/* A text where a function that gives texts is called, an error of the right kind
+ * where another one is and the platform was refused. */
+#define CALLS_FORWARD(result, name, arguments)                                 \
+	const struct host_calls *calls = cohort_host_calls();                  \
+                                                                               \
+	if (calls->refused && CALLS_MAY_REFUSE(result))                        \
+		return (result)CALLS_REFUSAL(result);                          \
+	return calls->name arguments;
+
+/* clang-format off */
+#define CALLS_MAY_REFUSE(result) \
+	_Generic((result)0, const char *: false, default: true)
+#define CALLS_REFUSAL(result) \
+	_Generic((result)0, ncclResult_t: ncclUnhandledCudaError, \
+	         cudaError_t: cudaErrorInitializationError, \
+	         const char *: NULL)
+/* clang-format on */
+
+#endif

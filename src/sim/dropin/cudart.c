@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * libcudart.so.13, or with CUDART 12 libcudart.so.12
+ *
+ * Every function of the lists forwards by its own name.  Those that use a
+ * stream have another form for programs that were compiled for one default
+ * stream per thread, under the names that CUDA's header maps theirs to.
+ */
+
+#include "sim/dropin/cudart.h"
+
+#include "sim/dropin/calls.h"
+
+#define PLAIN(result, name, parameters, arguments)                             \
+	COHORT_API result name parameters;                                     \
+	result name parameters                                                 \
+	{                                                                      \
+		CALLS_FORWARD(result, name, arguments)                         \
+	}
+
+/* With a stream, NULL being the thread's own in the second form. */
+#define STREAM(result, name, parameters, arguments)                            \
+	PLAIN(result, name, parameters, arguments)                             \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		if (!stream)                                                   \
+			stream = cudaStreamPerThread;                          \
+		CALLS_FORWARD(result, name, arguments)                         \
+	}
+
+/* The same with two streams. */
+#define STREAMS(result, name, parameters, arguments)                           \
+	PLAIN(result, name, parameters, arguments)                             \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		if (!dst)                                                      \
+			dst = cudaStreamPerThread;                             \
+		if (!src)                                                      \
+			src = cudaStreamPerThread;                             \
+		CALLS_FORWARD(result, name, arguments)                         \
+	}
+
+/* On the default stream, and waited for: in the second form the one of the
+ * thread, by what there is with "Async". */
+#define WAITS(result, name, parameters, arguments)                             \
+	PLAIN(result, name, parameters, arguments)                             \
+	COHORT_API result name##_ptds parameters;                              \
+	result name##_ptds parameters                                          \
+	{                                                                      \
+		const struct host_calls *calls = cohort_host_calls();          \
+		result error = cudaErrorInitializationError;                   \
+                                                                               \
+		if (!calls->refused)                                           \
+			error = calls->name##Async(BARE arguments,             \
+			                           cudaStreamPerThread);       \
+		return error == cudaSuccess ? calls->cudaStreamSynchronize(    \
+						      cudaStreamPerThread)     \
+		                            : error;                           \
+	}
+#define BARE(...) __VA_ARGS__
+
+/* By name: in the second form the functions of the threads' own streams. */
+#define DRIVER(result, name, parameters, arguments)                            \
+	PLAIN(result, name, parameters, arguments)                             \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		if (flags == cudaEnableDefault)                                \
+			flags = cudaEnablePerThreadDefaultStream;              \
+		CALLS_FORWARD(result, name, arguments)                         \
+	}
+
+/* Written below. */
+#define OWN(result, name, parameters, arguments)
+
+/*
+ * What form a function has: FORM_name is a comma before it, or is not defined,
+ * and then the function is plain.
+ */
+#define FORM_cudaEventRecord , STREAM
+#define FORM_cudaEventRecordWithFlags , STREAM
+#define FORM_cudaFreeAsync , STREAM
+#define FORM_cudaGetDriverEntryPoint , DRIVER
+#define FORM_cudaGetDriverEntryPointByVersion , DRIVER
+#define FORM_cudaGraphLaunch , STREAM
+#define FORM_cudaGraphUpload , STREAM
+#define FORM_cudaLaunchHostFunc , STREAM
+#define FORM_cudaMallocAsync , STREAM
+#define FORM_cudaMallocFromPoolAsync , STREAM
+#define FORM_cudaMemPrefetchAsync , STREAM
+#define FORM_cudaMemcpy , WAITS
+#define FORM_cudaMemcpy2D , WAITS
+#define FORM_cudaMemcpy2DAsync , STREAM
+#define FORM_cudaMemcpy3D , WAITS
+#define FORM_cudaMemcpy3DAsync , STREAM
+#define FORM_cudaMemcpy3DPeer , WAITS
+#define FORM_cudaMemcpy3DPeerAsync , STREAM
+#define FORM_cudaMemcpyAsync , STREAM
+#define FORM_cudaMemset , WAITS
+#define FORM_cudaMemset2D , WAITS
+#define FORM_cudaMemset2DAsync , STREAM
+#define FORM_cudaMemset3D , WAITS
+#define FORM_cudaMemset3DAsync , STREAM
+#define FORM_cudaMemsetAsync , STREAM
+#define FORM_cudaStreamAddCallback , STREAM
+#define FORM_cudaStreamAttachMemAsync , STREAM
+#define FORM_cudaStreamBeginCapture , STREAM
+#define FORM_cudaStreamBeginCaptureToGraph , STREAM
+#define FORM_cudaStreamCopyAttributes , STREAMS
+#define FORM_cudaStreamEndCapture , STREAM
+#define FORM_cudaStreamGetAttribute , STREAM
+#define FORM_cudaStreamGetCaptureInfo , STREAM
+#define FORM_cudaStreamGetDevice , STREAM
+#define FORM_cudaStreamGetFlags , STREAM
+#define FORM_cudaStreamGetId , STREAM
+#define FORM_cudaStreamGetPriority , STREAM
+#define FORM_cudaStreamIsCapturing , STREAM
+#define FORM_cudaStreamQuery , STREAM
+#define FORM_cudaStreamSetAttribute , STREAM
+#define FORM_cudaStreamSynchronize , STREAM
+#define FORM_cudaStreamUpdateCaptureDependencies , STREAM
+#define FORM_cudaStreamWaitEvent , STREAM
+#if CUDART == 12
+#define FORM_cudaRuntimeGetVersion , OWN
+#define FORM_cudaGetDeviceProperties , OWN
+#define FORM_cudaPointerGetAttributes , OWN
+#define FORM_cudaMemAdvise , OWN
+#undef FORM_cudaMemPrefetchAsync
+#define FORM_cudaMemPrefetchAsync , OWN
+#undef FORM_cudaStreamGetCaptureInfo
+#define FORM_cudaStreamGetCaptureInfo , OWN
+#undef FORM_cudaStreamUpdateCaptureDependencies
+#define FORM_cudaStreamUpdateCaptureDependencies , OWN
+#endif
+
+#define SECOND(first, second, ...) second
+#define CHOOSE(...) SECOND(__VA_ARGS__)
+#define FORWARD(since, result, name, parameters, arguments)                    \
+	CHOOSE(FORM_##name, PLAIN, )(result, name, parameters, arguments)
+
+CUDA_FUNCTIONS(FORWARD)
+HOST_CUDA_FUNCTIONS(FORWARD)
+
+#if CUDART == 12
+#define PLAIN_12(result, name, parameters, arguments)                          \
+	COHORT_API result name parameters;                                     \
+	result name parameters                                                 \
+	{                                                                      \
+		CALLS_FORWARD(result, name##_12, arguments)                    \
+	}
+#define STREAM_12(result, name, parameters, arguments)                         \
+	PLAIN_12(result, name, parameters, arguments)                          \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		if (!stream)                                                   \
+			stream = cudaStreamPerThread;                          \
+		CALLS_FORWARD(result, name##_12, arguments)                    \
+	}
+
+#define FORM_12_cudaMemPrefetchAsync , STREAM_12
+#define FORM_12_cudaMemPrefetchAsync_v2 , STREAM_12
+#define FORM_12_cudaStreamGetCaptureInfo , STREAM_12
+#define FORM_12_cudaStreamGetCaptureInfo_v2 , STREAM_12
+#define FORM_12_cudaStreamGetCaptureInfo_v3 , STREAM_12
+#define FORM_12_cudaStreamUpdateCaptureDependencies , STREAM_12
+#define FORM_12_cudaStreamUpdateCaptureDependencies_v2 , STREAM_12
+#define FORWARD_12(since, result, name, parameters, arguments)                 \
+	CHOOSE(FORM_12_##name, PLAIN_12, )(result, name, parameters, arguments)
+
+HOST_CUDA12_FUNCTIONS(FORWARD_12)
+
+/* As 12.9: the last of its major. */
+#define CUDART_VERSION 12090
+
+COHORT_API cudaError_t cudaRuntimeGetVersion(int *version);
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+	const struct host_calls *calls = cohort_host_calls();
+
+	if (calls->refused)
+		return cudaErrorInitializationError;
+	if (!version)
+		return calls->fail(cudaErrorInvalidValue);
+	*version = CUDART_VERSION;
+	return cudaSuccess;
+}
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What libcohort-host.so exports
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "sim/cuda/device.h"
+#include "sim/cuda/sync.h"
+#include "sim/dropin/calls.h"
+#include "sim/exec/stream.h"
+#include "sim/strict/fault.h"
+
+/* Constant once set_up() has run, but for a fork: in the child, where the threads
+ * of the streams are missing, the one thread that there is refuses. */
+static struct host_calls calls = {
+#define HOST_CALL(since, result, name, parameters, arguments)                  \
+	.name = host_##name,
+	NCCL_FUNCTIONS(HOST_CALL) CUDA_FUNCTIONS(HOST_CALL)
+		HOST_CUDA_FUNCTIONS(HOST_CALL)
+#undef HOST_CALL
+#define HOST_CALL(since, result, name, parameters, arguments)                  \
+	.name##_12 = host12_##name,
+			HOST_CUDA12_FUNCTIONS(HOST_CALL)
+#undef HOST_CALL
+				.fail = device_error,
+};
+
+static int open_host(void)
+{
+	const struct platform *table;
+	int devices;
+
+	return host_platform_open(&table, &devices);
+}
+
+static void refuse(void)
+{
+	calls.refused = true;
+}
+
+static void set_up(void)
+{
+	pthread_atfork(NULL, NULL, refuse);
+	if (open_host() == COHORT_OK)
+		return;
+	refuse();
+	fprintf(stderr, "cohort: no host platform: %s\n", cohort_last_error());
+}
+
+const struct host_calls *cohort_host_calls(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, set_up);
+	return &calls;
+}
+
+const struct host_knobs *cohort_host_knobs(void)
+{
+	static const struct host_knobs knobs = {
+		.progress = stream_progress,
+		.flush = stream_flush,
+		.open = open_host,
+		.set_devices = device_want,
+		.set_sync = sync_want,
+		.fault_add = fault_add,
+		.faults_clear = fault_clear_all,
+		.last_error = cohort_last_error,
+	};
+
+	return &knobs;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The mark of a drop-in library: real ones have no such function
+ */
+
+#include "sim/dropin/calls.h"
+
+#include <cohort/version.h>
+
+#define TEXT(number) #number
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+const char *cohort_drop_in(void)
+{
+	return VERSION(COHORT_VERSION_MAJOR, COHORT_VERSION_MINOR,
+	               COHORT_VERSION_PATCH);
+}

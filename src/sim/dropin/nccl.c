@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * libnccl.so.2
+ *
+ * Every function has NCCL's second name for it, pnccl..., and the first is a
+ * weak alias, as in NCCL: a program may put a function of its own in front.
+ */
+
+#include "sim/dropin/calls.h"
+
+#define FORWARD(since, result, name, parameters, arguments)                    \
+	COHORT_API result p##name parameters;                                  \
+	result p##name parameters{ CALLS_FORWARD(                              \
+		result, name, arguments) } COHORT_API result name parameters   \
+		__attribute__((weak, alias("p" #name)));
+
+NCCL_FUNCTIONS(FORWARD)
+
+/* Deprecated, and nothing to do: the environment is read once. */
+COHORT_API void pncclResetDebugInit(void);
+void pncclResetDebugInit(void)
+{
+}
+COHORT_API void ncclResetDebugInit(void)
+	__attribute__((weak, alias("pncclResetDebugInit")));

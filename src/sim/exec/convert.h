@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_EXEC_CONVERT_H
+#define SIM_EXEC_CONVERT_H
+
+/*
+ * The small floating-point formats to and from f32, a vector at a time
+ *
+ * Widening is exact.  Narrowing rounds once, to nearest even, and keeps
+ * subnormals.  What is too large becomes infinity in f16 and bf16 and the
+ * largest finite value in e4m3 and e5m2 (an infinity too); the sign is kept.
+ * Every NaN becomes the format's one NaN, which is positive and quiet.
+ *
+ * Each 32-bit lane holds one number.  What is left to choose is computed both
+ * ways and then picked from.
+ */
+
+#include <stdint.h>
+
+#include "sim/exec/vectors.h"
+
+/*
+ * A format of one sign bit, an exponent and a mantissa, with subnormals.  A
+ * code is the bits without the sign; codes are ordered as their values.
+ */
+struct small_format {
+	int bits;        /* in all */
+	int mantissa;    /* bits of it */
+	int bias;        /* of the exponent */
+	int32_t special; /* first code that is infinity or NaN */
+	int32_t top;     /* as f32: of what is larger becomes the same */
+	int32_t nan;     /* the one NaN of results */
+};
+
+static const struct small_format f16_format = {
+	.bits = 16,
+	.mantissa = 10,
+	.bias = 15,
+	.special = 0x7c00,
+	.top = 0x47800000, /* 65536, whose code is that of infinity */
+	.nan = 0x7e00,
+};
+
+static const struct small_format e4m3_format = {
+	.bits = 8,
+	.mantissa = 3,
+	.bias = 7,
+	.special = 0x7f,
+	.top = 0x43e00000, /* 448 */
+	.nan = 0x7f,
+};
+
+static const struct small_format e5m2_format = {
+	.bits = 8,
+	.mantissa = 2,
+	.bias = 15,
+	.special = 0x7c,
+	.top = 0x47600000, /* 57344 */
+	.nan = 0x7f,
+};
+
+#define F32_INFINITY 0x7f800000
+#define F32_MAGNITUDE 0x7fffffff
+
+/* An exponent as it stands in an f32. */
+#define F32_EXPONENT(e) ((127 + (e)) << 23)
+
+/* What a level does in one instruction it brings along. */
+#ifndef LEVEL_LESSER
+INLINE i32v i32_lesser(i32v a, i32v b)
+{
+	return PICK(a < b, a, b);
+}
+
+INLINE i32v i32_greater(i32v a, i32v b)
+{
+	return PICK(a > b, a, b);
+}
+#endif
+
+/*
+ * A normal number only needs its exponent's bias changed; infinity and NaN
+ * need the exponent filled.  A subnormal is read as the fraction of the least
+ * normal number, and then that is taken away.
+ */
+INLINE f32v small_widen(u32v x, struct small_format f)
+{
+	const u32v sign = x >> (f.bits - 1) << 31;
+	const i32v code = (i32v)(x & ((1u << (f.bits - 1)) - 1));
+	const i32v subnormal = code < (1 << f.mantissa);
+	const i32v infinite = (code >= f.special) & F32_INFINITY;
+	const f32v least = (f32v)(subnormal & F32_EXPONENT(1 - f.bias));
+	i32v bits = (code << (23 - f.mantissa)) + F32_EXPONENT(-f.bias);
+
+	bits += subnormal & (1 << 23);
+	bits = (i32v)((f32v)bits - least);
+	return (f32v)((u32v)(bits | infinite) | sign);
+}
+
+/*
+ * A power of two is added whose last digit is worth that of the result, so that
+ * the addition does the rounding, and the low bits of the sum count the digits.
+ * They include the leading one, which is as much as one step of the exponent;
+ * that of the least normal number is in the way, and so added negated.
+ */
+INLINE u32v small_narrow(f32v x, struct small_format f)
+{
+	const int cut = 23 - f.mantissa, mask = (1 << (f.bits - 1)) - 1;
+	const int origin = -(F32_EXPONENT(1 - f.bias) >> cut) & mask;
+	const i32v least = (i32v){} + F32_EXPONENT(1 - f.bias);
+	const i32v sign = (i32v)((u32v)x >> (32 - f.bits));
+	const i32v whole = (i32v)x & F32_MAGNITUDE;
+	const i32v magnitude = i32_lesser(whole, (i32v){} + f.top);
+	const i32v exponent = i32_greater(magnitude & F32_INFINITY, least);
+	const f32v anchor = (f32v)(exponent + (cut << 23) + origin);
+	const i32v code = (i32v)((f32v)magnitude + anchor) + (exponent >> cut);
+
+	return (u32v)PICK(whole > F32_INFINITY, (i32v){} + f.nan,
+	                  PICK((i32v){} + mask, code, sign));
+}
+
+/*
+ * Which payload a sum of NaNs has depends on the order in which the compiler
+ * puts the operands, so all are made one.
+ */
+#ifndef LEVEL_ONE_NAN
+INLINE f32v f32_one_nan(f32v x)
+{
+	return (f32v)PICK(x != x, (i32v){} + 0x7fc00000, (i32v)x);
+}
+
+INLINE f64v f64_one_nan(f64v x)
+{
+	const int64_t nan = INT64_C(0x7ff8000000000000);
+
+	return (f64v)PICK(x != x, (i64v){} + nan, (i64v)x);
+}
+#endif
+
+#ifndef LEVEL_PAIR_ONE_NAN
+INLINE struct pair pair_one_nan(struct pair x)
+{
+	return (struct pair){ f32_one_nan(x.a), f32_one_nan(x.b) };
+}
+#endif
+
+/* bf16 is the upper half of an f32, so its subnormals need nothing special.
+ * Here it stays there, with anything below. */
+INLINE u32v bf16_round(f32v x)
+{
+	return (u32v)x + 0x7fff + ((u32v)x >> 16 & 1);
+}
+
+INLINE struct pair bf16_widen(u16v x)
+{
+	return (struct pair){
+		(f32v)((u32v)x << 16),
+		(f32v)((u32v)x & 0xffff0000),
+	};
+}
+
+INLINE u16v bf16_narrow(struct pair x)
+{
+	x = pair_one_nan(x);
+	return (u16v)(bf16_round(x.a) >> 16 | (bf16_round(x.b) & 0xffff0000));
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/exec/inline_round.h"
+
+#include <string.h>
+
+#include "base/type.h"
+#include "sim/exec/reduce.h"
+#include "sim/exec/split_round.h"
+#include "sim/host.h"
+
+/* The bytes of a block, and how many of them @rank sends. */
+static size_t block_bytes(const struct call *c)
+{
+	return c->count * type_size(c->type);
+}
+
+static size_t blocks_sent(const struct call *c, int rank, int n)
+{
+	switch (c->kind) {
+	case CALL_REDUCE_SCATTER:
+	case CALL_ALL_TO_ALL:
+		return (size_t)n;
+	case CALL_SCATTER:
+		return rank == c->root ? (size_t)n : 0;
+	case CALL_BROADCAST:
+		return rank == c->root;
+	case CALL_ALL_REDUCE:
+	case CALL_REDUCE:
+	case CALL_ALL_GATHER:
+	case CALL_GATHER:
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+	return 1;
+}
+
+/* The most that a rank brings with it, as measured with two: of more, who comes last does
+ * it for all sooner, from where the data are.  That is so of little where each reads all
+ * that the others bring, and of more where only the root does. */
+static size_t most_bytes(const struct call *c)
+{
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		return LINES_BYTES(5);
+	case CALL_REDUCE:
+		return LINE_BYTES;
+	default:
+		return LINES_BYTES(9);
+	}
+}
+
+bool tiny_fits(const struct world *w, const struct launch *l)
+{
+	const struct call *c = line_call(l);
+
+	/* The root sends the most. */
+	return w->lines && c->count <= LINE_BYTES &&
+	       blocks_sent(c, c->root, w->n) * block_bytes(c) <=
+	               most_bytes(c) &&
+	       l->places[l->calls_done].what != MANY_CALLS;
+}
+
+void tiny_arrive(const struct world *w, struct launch *l)
+{
+	const struct call *c = line_call(l);
+	const size_t bytes =
+		blocks_sent(c, l->comm->rank, w->n) * block_bytes(c);
+	struct line *mine = line_next(w, l);
+
+	even_list(w, l, mine);
+	/* Who sends nothing may pass NULL. */
+	if (bytes && mine->what != MANY_CALLS)
+		memcpy(mine->data, c->send, bytes);
+	line_send(mine, l);
+}
+
+/* Every rank's block of those that it sends. */
+static void fold(const struct world *w, const struct launch *l, size_t block)
+{
+	const struct call *c = line_call(l);
+	const void *from[HOST_MAX_RANKS];
+	void *to = c->recv;
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		from[r] = line_of(w, l->line, r)->data + block * block_bytes(c);
+	reduce_fold_to(&to, 1, from, w->n, c->count, c->type, c->op);
+}
+
+/* The @block-th that @from sends is the @to-th of what the rank gets. */
+static void copy(const struct world *w, const struct launch *l, int from,
+                 size_t block, size_t to)
+{
+	const size_t bytes = block_bytes(line_call(l));
+
+	memcpy((char *)line_call(l)->recv + to * bytes,
+	       line_of(w, l->line, from)->data + block * bytes, bytes);
+}
+
+static void copy_all(const struct world *w, const struct launch *l,
+                     size_t block)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		copy(w, l, r, block, (size_t)r);
+}
+
+void tiny_do(const struct world *w, const struct launch *l)
+{
+	const struct call *c = line_call(l);
+	const int rank = l->comm->rank;
+
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		fold(w, l, 0);
+		break;
+	case CALL_REDUCE:
+		if (rank == c->root)
+			fold(w, l, 0);
+		break;
+	case CALL_REDUCE_SCATTER:
+		fold(w, l, (size_t)rank);
+		break;
+	case CALL_BROADCAST:
+		copy(w, l, c->root, 0, 0);
+		break;
+	case CALL_SCATTER:
+		copy(w, l, c->root, (size_t)rank, 0);
+		break;
+	case CALL_GATHER:
+		if (rank == c->root)
+			copy_all(w, l, 0);
+		break;
+	case CALL_ALL_GATHER:
+		copy_all(w, l, 0);
+		break;
+	case CALL_ALL_TO_ALL:
+		copy_all(w, l, (size_t)rank);
+		break;
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+}

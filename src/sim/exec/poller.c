@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/exec/poller.h"
+
+#include <time.h>
+
+#include "base/thread.h"
+
+/* Between looks; longer while nothing comes of them. */
+#define TICK_NS 1000000
+#define TICK_MOST_NS 8000000
+
+/* Looks in vain before it sleeps. */
+#define IDLE_TICKS 50
+
+/* Atomic; streams that were noted since the last tick, each once: a stack to which
+ * all push (release) and of which the minder takes all (acquire). */
+static struct stream *_Atomic noted;
+
+/* Atomic, seq_cst; the minder sleeps, or is about to: set before a last look at
+ * what is noted, so that it or who notes something sees the other. */
+static atomic_bool asleep;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+
+/* Atomic; written under lock, set once.  Relaxed: nothing goes with it. */
+static atomic_bool started;
+
+static void tick(long ns)
+{
+	const struct timespec t = { .tv_nsec = ns };
+
+	nanosleep(&t, NULL);
+}
+
+static void sleep_until_noted(void)
+{
+	pthread_mutex_lock(&lock);
+	atomic_store(&asleep, true);
+	while (!atomic_load(&noted))
+		pthread_cond_wait(&wake, &lock);
+	atomic_store(&asleep, false);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Those that were noted, as they are now. */
+static struct stream *take_noted(void)
+{
+	struct stream *first = atomic_exchange(&noted, NULL), *s;
+
+	for (s = first; s; s = s->next_noted)
+		s->noted_done = stream_done(s);
+	return first;
+}
+
+/* True if it has gone on, and may have had to be looked after for that: what was flushed
+ * does not. */
+static bool look_after(struct stream *s, uint64_t done)
+{
+	const uint64_t now = stream_done(s);
+	const bool has = now != done && !stream_is_flushed(s);
+
+	stream_look_after(s, done);
+	return has || stream_done(s) != now;
+}
+
+/* True if any of them has gone on. */
+static bool look_after_all(struct stream *first)
+{
+	struct stream *s, *next;
+	bool any = false;
+	uint64_t done;
+
+	for (s = first; s; s = next) {
+		next = s->next_noted;
+		done = s->noted_done;
+		/* Who notes it while it is noted relies on a look from now on. */
+		atomic_store(&s->is_noted, false);
+		any = look_after(s, done) || any;
+	}
+	return any;
+}
+
+static void *minder_main(void *arg)
+{
+	struct stream *first;
+	long ns = TICK_NS;
+	int idle = 0;
+
+	(void)arg;
+	stream_count_thread();
+	for (;;) {
+		if (idle == IDLE_TICKS)
+			sleep_until_noted();
+		first = take_noted();
+		idle = first ? 0 : idle + 1;
+		tick(ns);
+		if (look_after_all(first) || !first)
+			ns = TICK_NS;
+		else if (ns < TICK_MOST_NS)
+			ns *= 2;
+	}
+	return NULL;
+}
+
+static bool start(void)
+{
+	pthread_t thread;
+	bool ok = true;
+
+	pthread_mutex_lock(&lock);
+	if (!atomic_load_explicit(&started, memory_order_relaxed)) {
+		ok = thread_start(&thread, minder_main, NULL, "minder") == 0;
+		if (ok)
+			pthread_detach(thread);
+		atomic_store_explicit(&started, ok, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+static void rouse(void)
+{
+	pthread_mutex_lock(&lock);
+	pthread_cond_signal(&wake);
+	pthread_mutex_unlock(&lock);
+}
+
+bool minder_note(struct stream *s)
+{
+	struct stream *first;
+
+	if (!atomic_load_explicit(&started, memory_order_relaxed) && !start())
+		return false;
+	if (atomic_load(&s->is_noted) || atomic_exchange(&s->is_noted, true))
+		return true;
+	first = atomic_load_explicit(&noted, memory_order_relaxed);
+	do
+		s->next_noted = first;
+	while (!atomic_compare_exchange_weak(&noted, &first, s));
+	if (atomic_load(&asleep))
+		rouse();
+	return true;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reductions with AVX-512, and those of bf16 with its own instruction for it
+ */
+
+#ifdef __x86_64__
+
+#include <float.h>
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "sim/exec/reduce_levels.h"
+
+#ifdef __clang__
+#pragma clang attribute push(                                                  \
+	__attribute__((target(                                                 \
+		"avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16"))), \
+	apply_to = function)
+#elif defined(REDUCE_AVX512_BF16)
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16")
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")
+#endif
+
+#define LEVEL reduce_avx512
+#define NAME "avx512"
+#define WIDTH 64
+#define LEVEL_F16
+
+#include "sim/exec/vectors.h"
+
+/*
+ * One instruction instead of a comparison and a choice.  Its table has four bits
+ * for each class of numbers, quiet and signalling NaNs the first two: 0 takes
+ * the first operand, 1 the second.
+ */
+#define LEVEL_ONE_NAN
+#define FIX_NANS 0x11111100
+
+INLINE f32v f32_one_nan(f32v x)
+{
+	const __m512 nan = (__m512)((i32v){} + 0x7fc00000);
+
+	return (f32v)_mm512_fixupimm_ps(nan, (__m512)x,
+	                                _mm512_set1_epi32(FIX_NANS), 0);
+}
+
+INLINE f64v f64_one_nan(f64v x)
+{
+	const __m512d nan = (__m512d)((i64v){} + INT64_C(0x7ff8000000000000));
+
+	return (f64v)_mm512_fixupimm_pd(nan, (__m512d)x,
+	                                _mm512_set1_epi64(FIX_NANS), 0);
+}
+
+#define LEVEL_LESSER
+
+INLINE i32v i32_lesser(i32v a, i32v b)
+{
+	return (i32v)_mm512_min_epi32((__m512i)a, (__m512i)b);
+}
+
+INLINE i32v i32_greater(i32v a, i32v b)
+{
+	return (i32v)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+#include "sim/exec/convert.h"
+
+INLINE f32v f16_widen(u16h x)
+{
+	return (f32v)_mm512_cvtph_ps((__m256i)x);
+}
+
+/* The instruction would keep payloads. */
+INLINE u16h f16_narrow(f32v x)
+{
+	return (u16h)_mm512_cvtps_ph((__m512)f32_one_nan(x),
+	                             _MM_FROUND_TO_NEAREST_INT);
+}
+
+/* Sanitizers do not see what these read and write. */
+#ifndef SANITIZED
+#define LEVEL_PARTS
+
+INLINE void part_load(void *x, const char *from, size_t size, size_t bytes)
+{
+	const __mmask64 some = ~UINT64_C(0) >> (64 - bytes);
+
+	if (size == WIDTH) {
+		const __m512i y = _mm512_maskz_loadu_epi8(some, from);
+
+		memcpy(x, &y, sizeof(y));
+	} else {
+		const __m256i y =
+			_mm256_maskz_loadu_epi8((__mmask32)some, from);
+
+		memcpy(x, &y, sizeof(y));
+	}
+}
+
+INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
+{
+	const __mmask64 some = ~UINT64_C(0) >> (64 - bytes);
+
+	if (size == WIDTH) {
+		__m512i y;
+
+		memcpy(&y, x, sizeof(y));
+		_mm512_mask_storeu_epi8(to, some, y);
+	} else {
+		__m256i y;
+
+		memcpy(&y, x, sizeof(y));
+		_mm256_mask_storeu_epi8(to, (__mmask32)some, y);
+	}
+}
+#endif
+
+/*
+ * Every value of 8 bits is one of bf16, too: the tables have the halves of it,
+ * for the codes without sign.  That is what VBMI is for.
+ */
+#define LEVEL_WIDEN_BYTES
+
+#define E4M3(c)                                                                \
+	((c) == 127 ? 0x7fc0                                                   \
+	 : (c) > 7  ? ((c) << 4) + (120 << 7)                                  \
+	 : (c) > 3  ? ((c) << 5) + (119 << 7)                                  \
+	 : (c) > 1  ? ((c) << 6) + (118 << 7)                                  \
+	            : (c) * (118 << 7))
+#define E5M2(c)                                                                \
+	((c) > 124    ? 0x7fc0                                                 \
+	 : (c) == 124 ? 0x7f80                                                 \
+	 : (c) > 3    ? ((c) << 5) + (112 << 7)                                \
+	 : (c) > 1    ? ((c) << 6) + (111 << 7)                                \
+	              : (c) * (111 << 7))
+
+#define LOW(format, c) (uint8_t)(format(c))
+#define HIGH(format, c) (uint8_t)(format(c) >> 8)
+#define X4(half, format, c)                                                    \
+	half(format, c), half(format, (c) + 1), half(format, (c) + 2),         \
+		half(format, (c) + 3)
+#define X16(half, format, c)                                                   \
+	X4(half, format, c), X4(half, format, (c) + 4),                        \
+		X4(half, format, (c) + 8), X4(half, format, (c) + 12)
+#define X64(half, format, c)                                                   \
+	X16(half, format, c), X16(half, format, (c) + 16),                     \
+		X16(half, format, (c) + 32), X16(half, format, (c) + 48)
+
+static const u8v e4m3_low[2] = { { X64(LOW, E4M3, 0) },
+	                         { X64(LOW, E4M3, 64) } };
+static const u8v e4m3_high[2] = { { X64(HIGH, E4M3, 0) },
+	                          { X64(HIGH, E4M3, 64) } };
+static const u8v e5m2_low[2] = { { X64(LOW, E5M2, 0) },
+	                         { X64(LOW, E5M2, 64) } };
+static const u8v e5m2_high[2] = { { X64(HIGH, E5M2, 0) },
+	                          { X64(HIGH, E5M2, 64) } };
+
+INLINE u16v look_up(const u8v table[2], u8v x)
+{
+	return (u16v)_mm512_permutex2var_epi8((__m512i)table[0], (__m512i)x,
+	                                      (__m512i)table[1]);
+}
+
+INLINE struct quad widen_by(const u8v low_table[2], const u8v high_table[2],
+                            u8v x)
+{
+	const u16v sign = (u16v)(x & 0x80);
+	const u16v low = look_up(low_table, x);
+	const u16v high = look_up(high_table, x) | sign;
+	const u32v even = (u32v)(high << 8 | (low & 0xff));
+	const u32v odd = (u32v)((high & 0xff00) | low >> 8);
+
+	return (struct quad){
+		(f32v)(even << 16),
+		(f32v)(odd << 16),
+		(f32v)(even & 0xffff0000),
+		(f32v)(odd & 0xffff0000),
+	};
+}
+
+INLINE struct quad e4m3_widen(u8v x)
+{
+	return widen_by(e4m3_low, e4m3_high, x);
+}
+
+INLINE struct quad e5m2_widen(u8v x)
+{
+	return widen_by(e5m2_low, e5m2_high, x);
+}
+
+#include "sim/exec/reduce_loops.h"
+
+/* ---- bf16 by its own instruction ---------------------------------------- */
+
+#ifdef REDUCE_AVX512_BF16
+/*
+ * It rounds two vectors at once, to the nearest and even, but makes subnormal numbers
+ * zero and keeps the payloads of NaNs: vectors with such go the long way.
+ */
+#define QUIET_NAN 0x01
+#define SUBNORMAL 0x20
+#define SIGNALLING_NAN 0x80
+#define LONG_WAY (QUIET_NAN | SUBNORMAL | SIGNALLING_NAN)
+
+/* The 16 low lanes to the even places, the 16 high ones to the odd. */
+#define LANES(i) (i), 16 + (i)
+#define LANES_4(i) LANES(i), LANES((i) + 1), LANES((i) + 2), LANES((i) + 3)
+static const u16v lanes = { LANES_4(0), LANES_4(4), LANES_4(8), LANES_4(12) };
+
+INLINE u16v own_narrow(struct pair x)
+{
+	const __m512 a = (__m512)x.a, b = (__m512)x.b;
+	const int special = _mm512_fpclass_ps_mask(a, LONG_WAY) |
+	                    _mm512_fpclass_ps_mask(b, LONG_WAY);
+
+	if (__builtin_expect(special, 0))
+		return bf16_narrow(x);
+	return (u16v)_mm512_permutexvar_epi16(
+		(__m512i)lanes, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+}
+
+DEFINE_TYPE(own, u16v, pair, bf16_widen, own_narrow, u16v, pair_sum)
+
+const struct reduce_level reduce_avx512_bf16 = {
+	.name = "avx512_bf16",
+	.fold = {
+		[ncclBfloat16] = {
+			[ncclSum] = own_fold_sum,
+			[ncclProd] = own_fold_prod,
+			[ncclMax] = bf16_fold_max,
+			[ncclMin] = bf16_fold_min,
+			[ncclAvg] = own_fold_avg,
+		},
+	},
+	.scaled = { [ncclBfloat16] = own_fold_scaled },
+};
+#endif
+
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
+
+#endif

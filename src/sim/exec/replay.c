@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/exec/replay.h"
+
+#include "sim/cuda/capture.h"
+#include "sim/nccl/comm.h"
+#include "sim/nccl/group.h"
+#include "sim/strict/fault.h"
+#include "sim/strict/strict_calls.h"
+
+/* What a scripted fault or a thread of the group's own would do to each call is done to
+ * calls that are made. */
+static bool can_be_kept(const struct ncclComm *comm)
+{
+	return !fault_is_scripted() && comm->config.blocking;
+}
+
+static void drop(struct ncclComm *comm, struct launch *l)
+{
+	struct launch **at = &comm->kept;
+
+	while (*at != l)
+		at = &(*at)->next_kept;
+	*at = l->next_kept;
+	launch_unkeep(l);
+}
+
+void kept_make(ncclComm_t comm, void **kept, bool is_same)
+{
+	struct launch *l = comm->open;
+
+	if (*kept && is_same) /* in flight */
+		return;
+	if (*kept)
+		drop(comm, *kept);
+	*kept = NULL;
+	if (!l || !can_be_kept(comm) || l->transfer_count ||
+	    l->stream_count != 1 || l->fault.kind || capture_has(l->streams[0]))
+		return;
+	l->is_kept = true;
+	l->next_kept = comm->kept;
+	comm->kept = l;
+	*kept = l;
+}
+
+static bool again(ncclComm_t comm, struct launch *l, cudaStream_t stream)
+{
+	struct stream *s = stream_find_on(comm->device, stream);
+
+	if (!s || s->device != comm->device || capture_has(s) ||
+	    group_is_open() || !can_be_kept(comm))
+		return false;
+	if (!launch_is_at_rest(l) ||
+	    comm_use(comm, "ncclGroupEnd") != ncclSuccess ||
+	    capture_check_together(&s, 1) != ncclSuccess)
+		return false;
+	if (strict_is_on())
+		strict_check_launch(l);
+	launch_renew(l);
+	l->streams[0] = s;
+	comm->operations += l->call_count;
+	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
+	launch_queue(l);
+	return true;
+}
+
+bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
+{
+	const bool queued = again(comm, kept, stream);
+
+	/* In an open group it has not entered. */
+	if (strict_is_on() && !group_is_open())
+		strict_leave();
+	return queued;
+}
+
+void kept_free(struct ncclComm *comm)
+{
+	while (comm->kept)
+		drop(comm, comm->kept);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_EXEC_REPLAY_H
+#define SIM_EXEC_REPLAY_H
+
+/*
+ * Launches that are kept, to be queued again with the same calls (platform.h)
+ *
+ * One that is kept is not given out for anything else, in flight or at rest.
+ */
+
+#include "sim/exec/launch.h"
+
+/*
+ * kept_make()  - have *@kept be the launch of the group that is open on @comm, or NULL if
+ *                it cannot be kept; no change if *@kept @is_same already
+ * kept_again() - queue @kept once more, on any stream of the device.  False: nothing has
+ *                happened, and the calls have to be made; while it is in flight, for
+ *                one reason
+ */
+void kept_make(ncclComm_t comm, void **kept, bool is_same);
+bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream);
+
+/* With @comm, when nobody uses it any more. */
+void kept_free(struct ncclComm *comm);
+
+#endif

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Driving streams (see stream.h for who does and how far)
+ *
+ * One thread at a time drives a stream: the one that has set busy.  Who finds it
+ * set asks for another look, which the driver sees after it has cleared busy, and
+ * tries once more, as it may have cleared it before; so nothing that was changed is
+ * missed, and nobody waits.
+ */
+
+#include "sim/exec/scheduler.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "sim/exec/poller.h"
+#include "sim/nccl/comm.h"
+
+/* ---- kicks ------------------------------------------------------------ */
+
+static _Thread_local struct stream *kicked_by_us;
+
+void stream_kick(struct stream *s)
+{
+	/* Acquire and release: if it was set already, whoever set it clears it
+	 * with the exchange in stream_settle() before driving, and so sees
+	 * what we did. */
+	if (atomic_exchange_explicit(&s->kicked, true, memory_order_acq_rel))
+		return;
+	s->next_kicked = kicked_by_us;
+	kicked_by_us = s;
+}
+
+/* What takes no effort, and all of it. */
+static const struct drive cheap = {
+	.effort = EFFORT_ENQUEUE,
+	.position = UINT64_MAX,
+	.until_ns = UINT64_MAX,
+};
+
+void stream_settle(void)
+{
+	struct stream *s;
+
+	while ((s = kicked_by_us)) {
+		kicked_by_us = s->next_kicked;
+		atomic_exchange_explicit(&s->kicked, false,
+		                         memory_order_acq_rel);
+		atomic_store_explicit(&s->own_next, false,
+		                      memory_order_relaxed);
+		stream_drive(s, &cheap);
+	}
+}
+
+static void set_blocked(struct stream *s, bool blocked)
+{
+	atomic_store_explicit(&s->blocked, blocked, memory_order_relaxed);
+}
+
+void stream_kick_all_locked(struct stream **list)
+{
+	struct stream *s;
+
+	while ((s = *list)) {
+		*list = s->next_follower;
+		s->follows = false;
+		set_blocked(s, false);
+		stream_kick(s);
+	}
+}
+
+void stream_follow_locked(struct stream **list, struct stream *s)
+{
+	set_blocked(s, true);
+	if (s->follows)
+		return;
+	s->follows = true;
+	s->next_follower = *list;
+	*list = s;
+}
+
+void stream_unfollow_locked(struct stream **list, struct stream *s)
+{
+	set_blocked(s, false);
+	if (!s->follows)
+		return;
+	while (*list != s)
+		list = &(*list)->next_follower;
+	*list = s->next_follower;
+	s->follows = false;
+}
+
+bool drive_is_relieved(const struct drive *d)
+{
+	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
+}
+
+bool drive_is_late(const struct drive *d)
+{
+	return drive_is_relieved(d) ||
+	       (d->until_ns != UINT64_MAX && clock_now() >= d->until_ns);
+}
+
+/* True if there is what a driver came for. */
+static bool has_come(const struct drive *d, uint64_t done)
+{
+	return done >= d->position ||
+	       (d->word &&
+	        (int32_t)(__atomic_load_n(d->word, __ATOMIC_ACQUIRE) -
+	                  d->value) >= 0);
+}
+
+static bool drive_is_over(const struct drive *d, uint64_t done)
+{
+	return has_come(d, done) || drive_is_late(d);
+}
+
+/* Of a hint that others read all the time. */
+static void set_hint(atomic_bool *hint, bool value)
+{
+	if (atomic_load_explicit(hint, memory_order_relaxed) != value)
+		atomic_store_explicit(hint, value, memory_order_relaxed);
+}
+
+/* The first work is done. */
+static void pop(struct stream *s)
+{
+	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
+	set_hint(&s->is_left, false);
+	/* The work's results go with it: pairs with stream_is_done(). */
+	atomic_store(&s->done, s->done + 1);
+	if (!atomic_load(&s->followed))
+		return;
+	pthread_mutex_lock(&s->lock);
+	atomic_store(&s->followed, false);
+	stream_kick_all_locked(&s->followers);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Do one work after the other, once there is what @d is for only what is cheap.
+ * Called with busy set. */
+static enum step drive_busy(struct stream *s, const struct drive *d)
+{
+	const uint64_t before = s->done;
+	struct work *w;
+	enum step r;
+
+	while (!stream_is_empty(s)) {
+		w = &s->ring[s->done % STREAM_SLOTS];
+		if (d != &cheap && (has_come(d, s->done) ||
+		                    (s->done != before && drive_is_late(d))))
+			d = &cheap;
+		r = w->step(s, w, d);
+		if (r != STEP_DONE)
+			return r;
+		pop(s);
+	}
+	return STEP_DONE;
+}
+
+#define OWN_LOOK_NS 1000000
+
+/* Have the minder look at @s, or without one its own thread. */
+static void note(struct stream *s, bool is_left, const struct drive *d)
+{
+	set_hint(&s->is_left, is_left);
+	if (minder_note(s))
+		return;
+	if (d->effort == EFFORT_OWN)
+		stream_timer(s, clock_now() + OWN_LOOK_NS, d);
+	else
+		own_wake(s);
+}
+
+/* True if all that can be done is for the stream's own thread, which comes. */
+static bool is_left_to_own(const struct stream *s, const struct drive *d)
+{
+	return d->effort != EFFORT_OWN &&
+	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
+}
+
+/* No more be the driver of @s, whose own thread is wanted if @wanted; also if it
+ * has come meanwhile, and gone as somebody was at it. */
+static void let_go(struct stream *s, bool wanted, const struct drive *d)
+{
+	atomic_store(&s->busy, false);
+	if ((wanted || is_left_to_own(s, d)) && !own_wake(s))
+		note(s, true, d);
+	if (!atomic_load(&s->live))
+		stream_park(s);
+}
+
+/* True if what a driver has left of it is for the own thread, which is not at it. */
+static bool is_for_own(const struct stream *s, const struct drive *d)
+{
+	return d->effort != EFFORT_OWN && stream_is_flushed(s) &&
+	       !atomic_load_explicit(&s->is_attended, memory_order_relaxed);
+}
+
+/* A look came to @r: note who goes on, and let go. */
+static void end_look(struct stream *s, const struct drive *d, enum step r)
+{
+	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
+	    !drive_is_over(d, s->done))
+		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
+	if (r != STEP_DONE && d->effort == EFFORT_OWN)
+		own_give_up(s);
+	if (d->effort == EFFORT_HELP)
+		set_hint(&s->is_attended, d->stays && stream_is_flushed(s) &&
+		                                  !drive_is_over(d, s->done));
+	let_go(s, r == STEP_LATER, d);
+	if (r == STEP_LEFT && is_for_own(s, d) && own_wake(s))
+		return;
+	if (r == STEP_LEFT || r == STEP_WATCH)
+		note(s, r == STEP_LEFT, d);
+}
+
+/* Look at the first work.  False if somebody else is at it, or will be. */
+static bool look(struct stream *s, const struct drive *d)
+{
+	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
+		return false;
+	if (atomic_load(&s->again))
+		atomic_exchange(&s->again, false); /* sees what was changed */
+	end_look(s, d, drive_busy(s, d));
+	return true;
+}
+
+uint64_t stream_done(const struct stream *s)
+{
+	return atomic_load(&s->done);
+}
+
+/* Look for as long as somebody has asked for it meanwhile, who may be the one that
+ * takes over. */
+static void look_again(struct stream *s, const struct drive *d)
+{
+	while (atomic_load(&s->again) &&
+	       look(s, drive_is_relieved(d) ? &cheap : d))
+		;
+}
+
+void stream_drive(struct stream *s, const struct drive *d)
+{
+	if (!look(s, d))
+		atomic_store(&s->again, true);
+	look_again(s, d);
+}
+
+void stream_go(struct stream *s)
+{
+	stream_drive(s, &cheap);
+	stream_settle();
+}
+
+bool drive_first(struct stream *s, struct work *w)
+{
+	enum step r;
+	bool is_queued;
+
+	if (atomic_exchange(&s->busy, true))
+		return false;
+	if (!stream_is_empty(s)) {
+		end_look(s, &cheap, STEP_DONE);
+		look_again(s, &cheap);
+		stream_settle();
+		return false;
+	}
+	r = w->step(s, w, &cheap);
+	is_queued = r == STEP_DONE || stream_put(s, w);
+	end_look(s, &cheap, is_queued ? r : STEP_DONE);
+	look_again(s, &cheap);
+	stream_settle();
+	if (!is_queued)
+		stream_push(s, w, NULL);
+	return true;
+}
+
+bool stream_is_flushed(const struct stream *s)
+{
+	return atomic_load_explicit(&s->done, memory_order_relaxed) <
+	       atomic_load_explicit(&s->flushed, memory_order_relaxed);
+}
+
+void stream_go_by_itself(struct stream *s)
+{
+	atomic_store_explicit(&s->flushed, atomic_load(&s->queued),
+	                      memory_order_relaxed);
+	/* Who stays sets it again. */
+	set_hint(&s->is_attended, false);
+	/* A thread runs on the cores of who has started it: the rank, not
+	 * whichever comes last. */
+	if (!own_has_begun(s))
+		own_wake(s);
+	stream_go(s);
+}
+
+void stream_urge(struct stream *s)
+{
+	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
+	    !atomic_load(&s->busy))
+		own_wake(s);
+}
+
+void stream_look_after(struct stream *s, uint64_t done)
+{
+	/* What there is no thread for. */
+	const struct drive all = {
+		.effort = EFFORT_HELP,
+		.position = UINT64_MAX,
+		.until_ns = clock_now() + OWN_LOOK_NS,
+	};
+
+	if (atomic_load(&s->queued) == atomic_load(&s->done))
+		return;
+	if (!atomic_load_explicit(&s->is_left, memory_order_relaxed) ||
+	    atomic_load(&s->done) != done || atomic_load(&s->busy)) {
+		stream_drive(s, &cheap);
+	} else {
+		set_hint(&s->is_attended, false);
+		if (!own_wake(s))
+			stream_drive(s, &all);
+	}
+	stream_settle();
+}
+
+void stream_poll(struct stream *s, const struct drive *d)
+{
+	if (atomic_load_explicit(&s->blocked, memory_order_relaxed) ||
+	    atomic_load_explicit(&s->busy, memory_order_relaxed))
+		return;
+	if (look(s, d))
+		look_again(s, d);
+	stream_settle();
+}
+
+void stream_help(struct stream *s, uint64_t position)
+{
+	const struct drive d = {
+		.effort = EFFORT_HELP,
+		.position = position,
+		.until_ns = UINT64_MAX,
+	};
+
+	stream_poll(s, &d);
+}
+
+/* Atomic; worlds with more ranks than there are cores, where a spinning thread
+ * keeps the one it waits for from running.  Relaxed: a number. */
+static atomic_int crowds;
+
+void stream_crowd(int change)
+{
+	atomic_fetch_add_explicit(&crowds, change, memory_order_relaxed);
+}
+
+bool stream_is_crowded(void)
+{
+	return atomic_load_explicit(&crowds, memory_order_relaxed);
+}
+
+/* How often who waits looks before it comes again. */
+#define ATTEND_LOOKS 8
+
+/* Look for a while; true if there is what a driver came for. */
+static bool watch(struct stream *s, const struct drive *d)
+{
+	bool has = false;
+	int i;
+
+	set_hint(&s->is_watched, true);
+	for (i = 0; i < ATTEND_LOOKS && !has; i++) {
+		stream_poll(s, d);
+		has = has_come(d, s->done);
+		if (!has)
+			cpu_pause();
+	}
+	set_hint(&s->is_watched, false);
+	/* What nobody was told of meanwhile. */
+	if (has && stream_done(s) != atomic_load(&s->queued))
+		stream_go(s);
+	return has;
+}
+
+/* Drive as who waits: a few looks, and one like that of who does not come again. */
+static void attend(struct stream *s, struct drive *d)
+{
+	d->attends = !stream_is_crowded();
+	if (d->attends && watch(s, d))
+		return;
+	d->attends = false;
+	stream_drive(s, d);
+	stream_settle();
+}
+
+/* Who was away for longer between two looks naps, and what was flushed does not wait
+ * for that. */
+#define STAYS_NS 250000
+
+/* The same of what was flushed, which the stream's own thread may be at.  This one is
+ * awake, and keeps that from its core while it waits: it takes over. */
+static void attend_flushed(struct stream *s, struct drive *d)
+{
+	const uint64_t last =
+		atomic_load_explicit(&s->attended_ns, memory_order_relaxed);
+
+	d->stays = clock_now() - last < STAYS_NS;
+	if (d->stays)
+		set_hint(&s->is_attended, true);
+	attend(s, d);
+	if (drive_is_over(d, s->done))
+		stream_leave(s);
+	atomic_store_explicit(&s->attended_ns, clock_now(),
+	                      memory_order_relaxed);
+}
+
+void stream_attend(struct stream *s, const struct drive *drive)
+{
+	struct drive d = *drive;
+
+	if (stream_is_flushed(s))
+		attend_flushed(s, &d);
+	else
+		attend(s, &d);
+}
+
+void stream_leave(struct stream *s)
+{
+	if (!atomic_load_explicit(&s->is_attended, memory_order_relaxed))
+		return;
+	set_hint(&s->is_attended, false);
+	stream_urge(s);
+}
+
+/* ---- launches that are queued ----------------------------------------- */
+
+void stream_first_launch(struct stream *s,
+                         void (*look_at)(const struct launch *))
+{
+	struct stream *next = NULL;
+	const struct work *first;
+	int i;
+
+	/* Not for ever: streams may wait for each other. */
+	for (i = 0; s && i < 100; i++, s = next) {
+		next = NULL;
+		if (atomic_exchange(&s->busy, true))
+			break;
+		first = &s->ring[s->done % STREAM_SLOTS];
+		if (!stream_is_empty(s) && first->step == meet_step)
+			look_at(first->launch);
+		else if (!stream_is_empty(s) && first->step == stream_wait_step)
+			next = first->wait.on;
+		let_go(s, false, &cheap);
+		look_again(s, &cheap);
+	}
+	stream_settle();
+}

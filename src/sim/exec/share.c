@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/exec/share.h"
+
+#include <string.h>
+
+#include "base/type.h"
+#include "sim/exec/reduce.h"
+#include "sim/host.h"
+
+/* How many blocks of @count elements an operation works through. */
+static size_t call_blocks(const struct world *w, const struct call *c)
+{
+	const size_t n = (size_t)w->n;
+
+	switch (c->kind) {
+	case CALL_ALL_TO_ALL:
+		return n * n;
+	case CALL_ALL_GATHER:
+	case CALL_REDUCE_SCATTER:
+		return n;
+	case CALL_GATHER:
+	case CALL_SCATTER:
+		return n - c->skips;
+	case CALL_ALL_REDUCE:
+	case CALL_BROADCAST:
+	case CALL_REDUCE:
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+	return 1;
+}
+
+/* The bytes of the round that a block takes. */
+static size_t call_stride(const struct call *c)
+{
+	const size_t bytes = c->count * type_size(c->type);
+
+	return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+size_t call_bytes(const struct world *w, const struct call *c)
+{
+	return call_blocks(w, c) * call_stride(c);
+}
+
+/* ---- what a round is -------------------------------------------------- */
+
+static const struct call *round_call(const struct round *o, size_t i)
+{
+	return o->is_single ? &o->only : &o->calls[i];
+}
+
+/* Where a call begins in the bytes of the round. */
+static size_t call_begin(const struct round *o, size_t i)
+{
+	return o->is_single ? 0 : o->calls[i].begin - o->calls->begin;
+}
+
+static const struct place *rank_place(const struct round *o, int rank, size_t i)
+{
+	return o->is_single ? &o->places[rank] : &o->lists[rank][i];
+}
+
+static const char *rank_send(const struct round *o, int rank, size_t i)
+{
+	return rank_place(o, rank, i)->send;
+}
+
+static char *rank_recv(const struct round *o, int rank, size_t i)
+{
+	return rank_place(o, rank, i)->recv;
+}
+
+/* True if the root's own block is sent from where it is received. */
+static bool skips(const struct round *o, const struct call *c)
+{
+	const size_t own = (size_t)c->root * c->count * type_size(c->type);
+	const char *send, *recv;
+
+	if (c->kind != CALL_GATHER && c->kind != CALL_SCATTER)
+		return false;
+	send = rank_send(o, c->root, 0);
+	recv = rank_recv(o, c->root, 0);
+	return c->kind == CALL_GATHER ? send == recv + own : recv == send + own;
+}
+
+/* All that a place says of a call, in one word: 3 bits of operation, 4 of type, 4
+ * of kind, 10 of root, and of the count the 43 that are left. */
+#define WHAT_COUNT 21
+
+uint64_t call_what(const struct call *c)
+{
+	if (c->op >= 8 || c->op == CALL_PRE_MUL_SUM ||
+	    c->count >> (64 - WHAT_COUNT))
+		return MANY_CALLS;
+	return (uint64_t)c->count << WHAT_COUNT | (uint64_t)c->root << 11 |
+	       (uint64_t)c->kind << 7 | (uint64_t)c->type << 3 |
+	       (uint64_t)c->op;
+}
+
+static void set_only(struct round *o)
+{
+	const uint64_t what = o->places->what;
+
+	o->only = (struct call){
+		.kind = (enum call_kind)(what >> 7 & 15),
+		.count = what >> WHAT_COUNT,
+		.type = (int)(what >> 3 & 15),
+		.op = (int)(what & 7),
+		.root = (int)(what >> 11 & 1023),
+	};
+}
+
+_Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
+                       HOST_MAX_RANKS <= 1024,
+               "all fits into its bits");
+
+void round_cut(struct round *o)
+{
+	const struct call *last;
+
+	if (o->is_single) {
+		set_only(o);
+		o->only.skips = skips(o, &o->only);
+	}
+	last = round_call(o, o->span - 1);
+	o->bytes = call_begin(o, o->span - 1) + call_bytes(o->world, last);
+}
+
+bool round_keeps(const struct round *o)
+{
+	return o->only.skips == skips(o, &o->only);
+}
+
+/* The calls that the driver of @rank has before it. */
+static const struct call *calls_of(const struct world *w, int rank)
+{
+	const struct launch *l = w->comms[rank]->joined;
+
+	return &l->calls[l->calls_done];
+}
+
+/* The round that is open, as the driver of @rank has it: of several calls in @own.  (What
+ * was written in parts only now is not copied as a whole without a wait.) */
+static const struct round *round_of(const struct world *w, int rank,
+                                    struct round *own)
+{
+	if (w->round.is_single)
+		return &w->round;
+	*own = w->round;
+	own->calls = calls_of(w, rank);
+	return own;
+}
+
+size_t round_share(const struct round *o, int rank, size_t piece, size_t *begin,
+                   size_t *end)
+{
+	const size_t lines = o->bytes / CACHE_LINE;
+	const size_t n = (size_t)o->world->n, r = (size_t)rank;
+	const size_t each = lines / n, more = lines % n;
+
+	/* The last ones have one line more. */
+	*begin = (each * r + (r + more > n ? r + more - n : 0)) * CACHE_LINE;
+	*end = *begin + (each + (r + more >= n)) * CACHE_LINE;
+	return (*end - *begin + piece - 1) / piece;
+}
+
+static void cut_share(struct world *w, int rank)
+{
+	struct share *s = &w->shares[rank];
+
+	s->pieces = (long)round_share(&w->round, rank, PIECE_BYTES, &s->begin,
+	                              &s->end);
+	w->pieces += (size_t)s->pieces;
+	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
+}
+
+/* Where the ranks have what all call together. */
+static void set_lists(struct world *w)
+{
+	const struct launch *l;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		l = w->comms[r]->joined;
+		w->lists[r] = &l->places[l->calls_done];
+	}
+}
+
+void pieces_cut(struct world *w, int rank)
+{
+	int r;
+
+	if (!w->round.is_single) {
+		w->round.calls = calls_of(w, rank);
+		set_lists(w);
+	}
+	round_cut(&w->round);
+	if (w->round.bytes <= pieces_at_once(w))
+		return;
+	w->pieces = 0;
+	for (r = 0; r < w->n; r++)
+		cut_share(w, r);
+}
+
+size_t pieces_at_once(const struct world *w)
+{
+	return w->is_crowded ? 16384 : 2048;
+}
+
+/* ---- one piece -------------------------------------------------------- */
+
+/* Which call, which block of it, and which elements of the block. */
+struct piece {
+	const struct call *call;
+	size_t number; /* of the call */
+	size_t block;
+	size_t first;
+	size_t count;
+};
+
+/* Where a piece lies in a buffer whose blocks begin @block blocks in. */
+static size_t piece_offset(const struct piece *p, size_t block)
+{
+	return (block * p->call->count + p->first) * type_size(p->call->type);
+}
+
+/* Of blocks that are one rank's each. */
+static int rank_of_block(const struct piece *p)
+{
+	const int block = (int)p->block;
+
+	return block + (p->call->skips && block >= p->call->root);
+}
+
+/* Copy the piece. */
+static void piece_copy(const struct piece *p, const char *from, char *to)
+{
+	if (to != from)
+		memcpy(to, from, p->count * type_size(p->call->type));
+}
+
+/* Of inputs times the scalar of their rank. */
+static void piece_fold_scaled(const struct round *o, const struct piece *p,
+                              size_t at, char *out)
+{
+	const void *from[HOST_MAX_RANKS] = { NULL };
+	const void *scalars[HOST_MAX_RANKS] = { NULL };
+	const struct launch *l;
+	const struct call *c;
+	int r;
+
+	for (r = 0; r < o->world->n; r++) {
+		l = o->world->comms[r]->joined;
+		c = &l->calls[l->calls_done + p->number];
+		from[r] = (const char *)c->send + at;
+		scalars[r] = c->scalar.at ? c->scalar.at : c->scalar.value;
+	}
+	reduce_fold_scaled(out, from, scalars, o->world->n, p->count,
+	                   p->call->type);
+}
+
+/* Fold the piece of every rank's input, at @at bytes, into all of @out. */
+static void piece_fold(const struct round *o, const struct piece *p, size_t at,
+                       void *const out[], int outs)
+{
+	const struct call *c = p->call;
+	const void *from[HOST_MAX_RANKS];
+	int r;
+
+	if (c->op == CALL_PRE_MUL_SUM) {
+		piece_fold_scaled(o, p, at, out[0]);
+		for (r = 1; r < outs; r++)
+			piece_copy(p, out[0], out[r]);
+		return;
+	}
+	for (r = 0; r < o->world->n; r++)
+		from[r] = rank_send(o, r, p->number) + at;
+	reduce_fold_to(out, outs, from, o->world->n, p->count, c->type, c->op);
+}
+
+/* The same into the output of one rank, at @here bytes. */
+static void piece_fold_for(const struct round *o, const struct piece *p,
+                           size_t at, int rank, size_t here)
+{
+	void *out = rank_recv(o, rank, p->number) + here;
+
+	piece_fold(o, p, at, &out, 1);
+}
+
+/* And of all. */
+static void piece_fold_for_all(const struct round *o, const struct piece *p,
+                               size_t at)
+{
+	void *out[HOST_MAX_RANKS];
+	int r;
+
+	out[0] = rank_recv(o, 0, p->number) + at;
+	for (r = 1; r < o->world->n; r++)
+		out[r] = rank_recv(o, r, p->number) + at;
+	piece_fold(o, p, at, out, o->world->n);
+}
+
+/* Copy the piece from @from to @at bytes into every rank's output. */
+static void piece_spread(const struct round *o, const struct piece *p,
+                         const char *from, size_t at)
+{
+	int r;
+
+	for (r = 0; r < o->world->n; r++)
+		piece_copy(p, from, rank_recv(o, r, p->number) + at);
+}
+
+static void piece_do(const struct round *o, const struct piece *p)
+{
+	const struct call *c = p->call;
+	const size_t i = p->number;
+	const int n = o->world->n, block = rank_of_block(p);
+	const size_t here = piece_offset(p, 0);
+	const size_t in_block = piece_offset(p, (size_t)block);
+
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		piece_fold_for_all(o, p, here);
+		break;
+	case CALL_REDUCE:
+		piece_fold_for(o, p, here, c->root, here);
+		break;
+	case CALL_BROADCAST:
+		piece_spread(o, p, rank_send(o, c->root, i) + here, here);
+		break;
+	case CALL_ALL_GATHER:
+		piece_spread(o, p, rank_send(o, block, i) + here, in_block);
+		break;
+	case CALL_REDUCE_SCATTER:
+		piece_fold_for(o, p, in_block, block, here);
+		break;
+	case CALL_GATHER:
+		piece_copy(p, rank_send(o, block, i) + here,
+		           rank_recv(o, c->root, i) + in_block);
+		break;
+	case CALL_SCATTER:
+		piece_copy(p, rank_send(o, c->root, i) + in_block,
+		           rank_recv(o, block, i) + here);
+		break;
+	case CALL_ALL_TO_ALL:
+		/* The blocks that go to the first rank come first. */
+		piece_copy(p,
+		           rank_send(o, block % n, i) +
+		                   piece_offset(p, p->block / (size_t)n),
+		           rank_recv(o, block / n, i) +
+		                   piece_offset(p, p->block % (size_t)n));
+		break;
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+}
+
+/* ---- a range of the round --------------------------------------------- */
+
+/* The call that @at bytes into the round are of. */
+static size_t call_at(const struct round *o, size_t at)
+{
+	size_t low = 0, high = o->span, middle;
+
+	while (high - low > 1) {
+		middle = low + (high - low) / 2;
+		if (call_begin(o, middle) <= at)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The part of the @number-th call, its bytes @begin to @end. */
+static void call_do(const struct round *o, const struct call *c, size_t number,
+                    size_t begin, size_t end)
+{
+	const size_t size = type_size(c->type), stride = call_stride(c);
+	struct piece p = { .call = c, .number = number };
+	size_t stop, in, upto;
+
+	for (; begin < end; begin = stop) {
+		p.block = begin / stride;
+		in = begin - p.block * stride;
+		stop = p.block * stride + stride;
+		if (stop > end)
+			stop = end;
+		upto = stop - p.block * stride;
+		p.first = in / size;
+		p.count = (upto / size < c->count ? upto / size : c->count) -
+		          p.first;
+		piece_do(o, &p);
+	}
+}
+
+/* Call @i of the round, which begins a run, or if that is not so on all ranks the call
+ * alone.  Returns the next one. */
+static size_t call_run(const struct round *o, size_t i, struct call *run)
+{
+	const struct call *last;
+
+	*run = *round_call(o, i);
+	if (!o->is_joined || run->run == 1)
+		return i + 1;
+	last = &o->calls[i + run->run - 1];
+	run->count =
+		(last->begin - run->begin) / type_size(run->type) + last->count;
+	return i + run->run;
+}
+
+/* Of a round of several calls. */
+static bool calls_do(const struct round *o, size_t begin, size_t end)
+{
+	size_t i = call_at(o, begin), next, from, stop;
+	struct call run;
+
+	if (o->is_joined)
+		i -= o->calls[i].back;
+	for (; begin < end; i = next, begin = stop) {
+		if (world_is_broken(o->world))
+			return false;
+		next = call_run(o, i, &run);
+		from = call_begin(o, i);
+		stop = from + call_bytes(o->world, &run);
+		if (stop > end)
+			stop = end;
+		call_do(o, &run, i, begin - from, stop - from);
+	}
+	return true;
+}
+
+bool round_do(const struct round *o, size_t begin, size_t end)
+{
+	if (!o->is_single)
+		return calls_do(o, begin, end);
+	if (world_is_broken(o->world))
+		return false;
+	call_do(o, &o->only, 0, begin, end);
+	return true;
+}
+
+bool pieces_do_all(const struct world *w, int rank)
+{
+	struct round own;
+	const struct round *o = round_of(w, rank, &own);
+
+	return round_do(o, 0, o->bytes);
+}
+
+/* ---- claiming --------------------------------------------------------- */
+
+/* Relaxed: a hint. */
+static int core_of(const struct world *w, int rank)
+{
+	return atomic_load_explicit(&w->seats[rank].core, memory_order_relaxed);
+}
+
+/* True if the share of @other is in @reach for @rank. */
+static bool is_in(enum reach reach, const struct world *w, int rank, int other)
+{
+	return reach == REACH_ALL || other == rank ||
+	       (reach == REACH_NEAR && core_of(w, other) == core_of(w, rank));
+}
+
+static bool share_is_left(const struct world *w, int rank)
+{
+	return atomic_load_explicit(&w->shares[rank].left,
+	                            memory_order_relaxed) > 0;
+}
+
+bool pieces_are_left(const struct world *w, int rank, enum reach reach)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (is_in(reach, w, rank, r) && share_is_left(w, r))
+			return true;
+	return false;
+}
+
+/* Of one share, behind @n pieces of others. */
+static size_t share_do(struct world *w, const struct round *o, int rank,
+                       size_t n, const struct drive *d)
+{
+	struct share *s = &w->shares[rank];
+	size_t begin, end;
+	long left;
+
+	while (share_is_left(w, rank) && !world_is_broken(w) &&
+	       !(n && drive_is_late(d))) {
+		left = atomic_fetch_sub_explicit(&s->left, 1,
+		                                 memory_order_relaxed);
+		if (left <= 0)
+			break;
+		begin = s->begin + (size_t)(s->pieces - left) * PIECE_BYTES;
+		end = begin + PIECE_BYTES;
+		if (!round_do(o, begin, end < s->end ? end : s->end))
+			break;
+		n++;
+	}
+	return n;
+}
+
+size_t pieces_do(struct world *w, int rank, enum reach reach,
+                 const struct drive *d)
+{
+	struct round own;
+	const struct round *o = round_of(w, rank, &own);
+	size_t n = 0;
+	int r, other;
+
+	for (r = 0; r < w->n; r++) {
+		other = (rank + r) % w->n;
+		if (is_in(reach, w, rank, other))
+			n = share_do(w, o, other, n, d);
+	}
+	return n;
+}

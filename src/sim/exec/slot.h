@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_EXEC_SLOT_H
+#define SIM_EXEC_SLOT_H
+
+/*
+ * Lines: how the ranks of a small world arrive for rounds that each does its own
+ * part of (inline_round.c, split_round.c)
+ *
+ * To arrive is to write a line of one's own, and a rank that sees the lines of all is
+ * told nothing more: nobody writes what another one writes.  A line is one cache line,
+ * or with more data several.  There are two lines a rank, used in turn: who arrives for
+ * a round has seen the one before end, for which all had arrived who have read the
+ * lines of the one before that.
+ *
+ * Which way a rank arrives depends on nothing but its next call and the world, so
+ * that those who call the same go the same way; but of several calls one that goes by
+ * the counter may bring a line besides.  If it turns out that they group their calls
+ * differently, one of them opens a round like any other (rendezvous.c).
+ */
+
+#include "base/backoff.h"
+#include "sim/exec/share.h"
+
+/* More lines are not worth to be read. */
+#define LINE_RANKS 8
+
+/* The data that so many cache lines have room for; and in one line of a rank. */
+#define LINES_BYTES(n) ((n)*CACHE_LINE - 2 * sizeof(uint64_t))
+#define LINE_BYTES LINES_BYTES(17)
+
+/* What a rank brings. */
+struct line {
+	/* Atomic; of the round, counted from 1.  Release: the rest.  Acquire:
+	 * who has found it reads that. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t number;
+	uint64_t what;
+	union {
+		char data[LINE_BYTES]; /* of a tiny round */
+		struct {
+			const void *send;
+			void *recv;
+
+			/* Of several calls: a hash of what they are, or 0 if
+			 * they are not for an even round, one of where their
+			 * runs begin, and where all are. */
+			uint64_t hash;
+			uint64_t runs;
+			const struct place *places;
+		} at; /* of an even one */
+	};
+};
+
+/* The line of @rank for round @number. */
+static inline struct line *line_of(const struct world *w, uint64_t number,
+                                   int rank)
+{
+	return &w->lines[number % 2 * (size_t)w->n + (size_t)rank];
+}
+
+/* The next call of a launch. */
+static inline const struct call *line_call(const struct launch *l)
+{
+	return &l->calls[l->calls_done];
+}
+
+/* The line that a launch now writes, to send it off with line_send(): what it calls
+ * is in it, MANY_CALLS if there are more.  Who arrives without one counts on, too. */
+static inline struct line *line_next(const struct world *w, struct launch *l)
+{
+	struct line *mine = line_of(w, ++l->comm->lines, l->comm->rank);
+
+	l->line = l->comm->lines;
+	mine->what = launch_place(l).what;
+	return mine;
+}
+
+static inline void line_skip(struct launch *l)
+{
+	l->line = ++l->comm->lines;
+}
+
+static inline void line_send(struct line *mine, const struct launch *l)
+{
+	atomic_store_explicit(&mine->number, l->line, memory_order_release);
+}
+
+/* With all there: have the line that the rank writes next be its own again, which the
+ * others have read. */
+static inline void line_fetch_next(const struct world *w,
+                                   const struct launch *l)
+{
+	cpu_fetch_to_write(line_of(w, l->line + 1, l->comm->rank));
+}
+
+/* True if all have arrived. */
+static inline bool lines_are_met(const struct world *w, const struct launch *l)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (atomic_load_explicit(&line_of(w, l->line, r)->number,
+		                         memory_order_acquire) != l->line)
+			return false;
+	return true;
+}
+
+/* With all there: true if each has brought one and the same call. */
+static inline bool lines_are_one(const struct world *w, const struct launch *l)
+{
+	const uint64_t what = line_of(w, l->line, 0)->what;
+	int r;
+
+	for (r = 1; r < w->n; r++)
+		if (line_of(w, l->line, r)->what != what)
+			return false;
+	return what != MANY_CALLS;
+}
+
+/* With all there, if that is not so: true for the one who has to open a round. */
+static inline bool line_opens(struct world *w, const struct launch *l)
+{
+	uint64_t last = atomic_load_explicit(&w->opened, memory_order_relaxed);
+
+	return last != l->line &&
+	       atomic_compare_exchange_strong_explicit(&w->opened, &last,
+	                                               l->line,
+	                                               memory_order_relaxed,
+	                                               memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/exec/split_round.h"
+
+#include "base/backoff.h"
+#include "sim/host.h"
+
+/* With a core for each rank few pieces change hands, and each costs lines that both
+ * write. */
+#define EVEN_PIECE_BYTES (4 * PIECE_BYTES)
+
+/* ---- words ------------------------------------------------------------ */
+
+/* The low bits of a word: of pieces there are fewer than memory has.  The rest is the
+ * low bits of a number, which come again after some 10^12 rounds. */
+#define COUNT_BITS 24
+
+/* Of the word of what is claimed one more: who drives the rank's stream is inside. */
+#define INSIDE (UINT64_C(1) << (COUNT_BITS - 1))
+
+static uint64_t word_make(uint64_t number, uint64_t count)
+{
+	return number << COUNT_BITS | count;
+}
+
+/* How many pieces the word says for round @number. */
+static uint64_t word_count(uint64_t word, uint64_t number)
+{
+	const uint64_t count = (word & ~INSIDE) - word_make(number, 0);
+
+	/* Another number is that of a round before. */
+	return count >> COUNT_BITS ? 0 : count;
+}
+
+/* True if nobody has claimed the last piece of a share that has @pieces. */
+static bool is_left(const struct even *e, uint64_t number, uint64_t pieces)
+{
+	return word_count(atomic_load_explicit(&e->claimed,
+	                                       memory_order_relaxed),
+	                  number) < pieces;
+}
+
+/* Claim the next piece of a share that has @pieces, its rank's driver with INSIDE for
+ * @also, others with 0; false if there is none. */
+static bool claim(struct even *e, uint64_t number, uint64_t pieces,
+                  uint64_t also, uint64_t *index_out)
+{
+	uint64_t word = atomic_load_explicit(&e->claimed, memory_order_relaxed);
+
+	do {
+		*index_out = word_count(word, number);
+		if (*index_out >= pieces)
+			return false;
+		/* seq_cst, see go_inside(). */
+	} while (!atomic_compare_exchange_weak(
+		&e->claimed, &word,
+		word_make(number, *index_out + 1) | (word & INSIDE) | also));
+	return true;
+}
+
+/* As the driver of the rank, unless it is by a claim.  seq_cst: then look whether all
+ * is broken; who has broken it looks for those inside. */
+static void go_inside(struct even *e)
+{
+	if (!(atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE))
+		atomic_fetch_or(&e->claimed, INSIDE);
+}
+
+static void go_outside(struct even *e)
+{
+	if (atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE)
+		atomic_fetch_and(&e->claimed, ~INSIDE);
+}
+
+/* One more piece by the driver of the rank, whosever it was. */
+static void finish(struct even *e, uint64_t number)
+{
+	uint64_t word =
+		atomic_load_explicit(&e->finished, memory_order_relaxed);
+
+	/* Release: what was written. */
+	atomic_store_explicit(&e->finished,
+	                      word_make(number, word_count(word, number) + 1),
+	                      memory_order_release);
+}
+
+/* ---- arriving --------------------------------------------------------- */
+
+bool even_fits(const struct world *w, const struct launch *l)
+{
+	return w->evens && call_bytes(w, line_call(l)) > pieces_at_once(w);
+}
+
+void even_arrive(const struct world *w, struct launch *l)
+{
+	const struct call *c = line_call(l);
+	struct line *mine = line_next(w, l);
+
+	mine->at.send = c->send;
+	mine->at.recv = c->recv;
+	even_list(w, l, mine);
+	line_send(mine, l);
+}
+
+bool even_fits_list(const struct world *w, const struct launch *l)
+{
+	return l->call_count > 1 && w->evens && !l->calls_done && l->hash &&
+	       l->bytes > pieces_at_once(w);
+}
+
+void even_list(const struct world *w, const struct launch *l, struct line *mine)
+{
+	if (mine->what != MANY_CALLS)
+		return;
+	mine->at.hash = even_fits_list(w, l) ? l->hash : 0;
+	mine->at.runs = l->runs;
+	mine->at.places = l->places;
+}
+
+bool even_is_list(const struct world *w, const struct launch *l)
+{
+	const struct line *line;
+	int r;
+
+	if (!even_fits_list(w, l))
+		return false;
+	/* A hash is of counts and of how many they are, too. */
+	for (r = 0; r < w->n; r++) {
+		line = line_of(w, l->line, r);
+		if (line->what != MANY_CALLS || line->at.hash != l->hash)
+			return false;
+	}
+	return true;
+}
+
+/* ---- the round -------------------------------------------------------- */
+
+/* One call: what the lines bring.  True if that is cut as the round before. */
+static bool set_call(struct cut *c, const struct world *w,
+                     const struct launch *l)
+{
+	const uint64_t what = c->round.is_single ? c->places->what : MANY_CALLS;
+	const struct line *line;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		line = line_of(w, l->line, r);
+		c->places[r] = (struct place){
+			.send = line->at.send,
+			.recv = line->at.recv,
+			.what = line->what,
+		};
+	}
+	c->round.places = c->places;
+	c->round.span = 1;
+	c->round.is_single = true;
+	return c->places->what == what && round_keeps(&c->round);
+}
+
+/* All the calls of a launch.  Nothing is read but lines, as who comes late does not
+ * find the launches of others. */
+static void set_list(struct cut *c, const struct world *w,
+                     const struct launch *l)
+{
+	const struct line *line;
+	int r;
+
+	c->round.calls = l->calls;
+	c->round.lists = c->lists;
+	c->round.span = l->call_count;
+	c->round.is_single = false;
+	c->round.is_joined = true;
+	for (r = 0; r < w->n; r++) {
+		line = line_of(w, l->line, r);
+		c->lists[r] = line->at.places;
+		c->round.is_joined &= line->at.runs == l->runs;
+	}
+}
+
+static void cut_shares(struct cut *c)
+{
+	int r;
+
+	c->pieces = 0;
+	for (r = 0; r < c->round.world->n; r++) {
+		c->shares[r].pieces =
+			round_share(&c->round, r, EVEN_PIECE_BYTES,
+		                    &c->shares[r].begin, &c->shares[r].end);
+		c->pieces += c->shares[r].pieces;
+	}
+}
+
+/* The round of a launch, cut when it is first looked at. */
+static struct cut *cut_of(const struct world *w, const struct launch *l)
+{
+	struct cut *c = &w->evens[l->comm->rank].cut;
+	const size_t bytes = c->round.bytes;
+
+	if (c->number == l->line)
+		return c;
+	c->number = l->line;
+	c->round.world = w;
+	if (launch_way(l) == WAY_WHOLE)
+		set_list(c, w, l);
+	else if (set_call(c, w, l))
+		return c;
+	round_cut(&c->round);
+	if (c->round.bytes != bytes)
+		cut_shares(c);
+	return c;
+}
+
+/* Do the @index-th piece of a share; false if a rank was aborted. */
+static bool piece_do(const struct cut *c, int share, uint64_t index)
+{
+	const size_t begin = c->shares[share].begin + index * EVEN_PIECE_BYTES;
+	const size_t end = begin + EVEN_PIECE_BYTES;
+
+	return round_do(&c->round, begin,
+	                end < c->shares[share].end ? end
+	                                           : c->shares[share].end);
+}
+
+/* As the driver of @rank, do what is left of a share, behind @n pieces of others; how
+ * many then are done. */
+static size_t share_do(const struct cut *c, int rank, int share, size_t n,
+                       const struct drive *d)
+{
+	const struct world *w = c->round.world;
+	const uint64_t pieces = c->shares[share].pieces;
+	struct even *mine = &w->evens[rank], *e = &w->evens[share];
+	uint64_t i;
+
+	while (is_left(e, c->number, pieces) && !(n && drive_is_late(d))) {
+		if (share != rank)
+			go_inside(mine);
+		if (!claim(e, c->number, pieces, share == rank ? INSIDE : 0,
+		           &i) ||
+		    !piece_do(c, share, i))
+			break;
+		finish(mine, c->number);
+		n++;
+	}
+	return n;
+}
+
+/* As the driver of @rank.  It stays inside. */
+static void work(const struct cut *c, int rank, bool steals,
+                 const struct drive *d)
+{
+	const int ranks = c->round.world->n;
+	size_t n = share_do(c, rank, rank, 0, d);
+	int r;
+
+	for (r = 1; steals && r < ranks; r++)
+		n = share_do(c, rank, (rank + r) % ranks, n, d);
+}
+
+static bool all_are_claimed(const struct cut *c)
+{
+	const struct world *w = c->round.world;
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (is_left(&w->evens[r], c->number, c->shares[r].pieces))
+			return false;
+	return true;
+}
+
+static bool all_are_finished(const struct cut *c)
+{
+	const struct world *w = c->round.world;
+	uint64_t word, n = 0;
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		/* Acquire: what was written. */
+		word = atomic_load_explicit(&w->evens[r].finished,
+		                            memory_order_acquire);
+		n += word_count(word, c->number);
+	}
+	return n == c->pieces;
+}
+
+/* The same, or if it attends look for a while whether the others finish theirs. */
+static bool finishes(const struct cut *c, const struct drive *d)
+{
+	int i;
+
+	for (i = 0; d->attends && i < 64; i++) {
+		if (all_are_finished(c))
+			return true;
+		cpu_pause();
+	}
+	return all_are_finished(c);
+}
+
+/* True if a driver does the share of @rank: one that queues only a small one. */
+static bool is_for(const struct cut *c, int rank, const struct drive *d)
+{
+	return d->effort != EFFORT_ENQUEUE ||
+	       c->shares[rank].end - c->shares[rank].begin <= ENQUEUE_BYTES;
+}
+
+bool even_do(const struct world *w, const struct launch *l, bool steals,
+             const struct drive *d, bool *left_out)
+{
+	const struct cut *c = cut_of(w, l);
+	const int rank = l->comm->rank;
+	struct even *mine = &w->evens[rank];
+	bool over;
+
+	if (is_for(c, rank, d)) {
+		work(c, rank, steals, d);
+	} else if (is_left(mine, c->number, c->shares[rank].pieces)) {
+		/* Without a look at the words of others, who write them. */
+		*left_out = true;
+		return false;
+	}
+	over = finishes(c, d);
+	/* Only now, when what was written is there: this waits for it. */
+	go_outside(mine);
+	*left_out = !over &&
+	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&
+	            !all_are_claimed(c);
+	return over;
+}
+
+bool even_is_over(const struct world *w, const struct launch *l)
+{
+	return all_are_finished(cut_of(w, l));
+}
+
+int even_inside(const struct world *w)
+{
+	int r, n = 0;
+
+	for (r = 0; w->evens && r < w->n; r++)
+		n += atomic_load(&w->evens[r].claimed) & INSIDE ? 1 : 0;
+	return n;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The own threads of streams: for what nobody waits for, and what only they may do
+ *
+ * One is started when it is first wanted, and sleeps while it is not.
+ */
+
+#include "sim/exec/scheduler.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+/* ---- the thread ------------------------------------------------------- */
+
+/* Wait until the own thread is wanted or its timer has come.  Called with the
+ * lock held; releases and re-acquires it. */
+static void own_sleep_locked(struct stream *s)
+{
+	struct timespec t;
+
+	while (!s->own_wanted) {
+		if (!s->timer_ns) {
+			pthread_cond_wait(&s->wake, &s->lock);
+			continue;
+		}
+		if (clock_now() >= s->timer_ns)
+			break;
+		t.tv_sec = (time_t)(s->timer_ns / NS_PER_S);
+		t.tv_nsec = (long)(s->timer_ns % NS_PER_S);
+		pthread_cond_timedwait(&s->wake, &s->lock, &t);
+	}
+	s->own_wanted = false;
+	s->timer_ns = 0;
+}
+
+/* Atomic; those that have begun.  Relaxed: a number. */
+static atomic_int own_threads;
+
+int stream_own_threads(void)
+{
+	return atomic_load_explicit(&own_threads, memory_order_relaxed);
+}
+
+void stream_count_thread(void)
+{
+	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
+}
+
+/* How often a stream's own thread looks at what was flushed: some 0.1 ms, as long as the
+ * others may be kept from their last piece; to sleep and be woken takes as long. */
+#define OWN_LOOKS 40
+
+/* Do what can be done of @s.  What was flushed is looked at for as long as the other
+ * ranks' own threads may take to come to the same, which are at it, too, and left to
+ * who comes to wait for it. */
+static void own_drive(struct stream *s)
+{
+	const bool flushed = stream_is_flushed(s);
+	struct drive d = {
+		.effort = EFFORT_OWN,
+		.position = UINT64_MAX,
+		.until_ns = UINT64_MAX,
+		.attends = flushed && !stream_is_crowded(),
+		.stop = flushed ? &s->is_attended : NULL,
+	};
+	int i;
+
+	stream_drive(s, &d);
+	stream_settle();
+	for (i = 0; d.attends && i < OWN_LOOKS && !drive_is_relieved(&d) &&
+	            stream_is_flushed(s);
+	     i++) {
+		cpu_pause();
+		stream_poll(s, &d);
+	}
+}
+
+/* The stream's own thread; lives as long as the process, as the stream does. */
+static void *own_main(void *arg)
+{
+	struct stream *s = arg;
+
+	stream_count_thread();
+	for (;;) {
+		pthread_mutex_lock(&s->lock);
+		own_sleep_locked(s);
+		pthread_mutex_unlock(&s->lock);
+		own_drive(s);
+	}
+	return NULL;
+}
+
+/* ---- for those who drive ---------------------------------------------- */
+
+bool own_wake(struct stream *s)
+{
+	pthread_t thread;
+	bool start;
+	int device;
+
+	pthread_mutex_lock(&s->lock);
+	device = s->device;
+	start = !s->own_started;
+	s->own_wanted = true;
+	s->own_started = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	if (!start)
+		return true;
+	if (thread_start(&thread, own_main, s, "stream:%d", device) == 0) {
+		pthread_detach(thread);
+		return true;
+	}
+	pthread_mutex_lock(&s->lock);
+	s->own_started = false;
+	pthread_mutex_unlock(&s->lock);
+	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
+	return false;
+}
+
+bool own_has_begun(struct stream *s)
+{
+	bool has;
+
+	pthread_mutex_lock(&s->lock);
+	has = s->own_started;
+	pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
+void own_give_up(struct stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!s->timer_ns)
+		atomic_store_explicit(&s->own_next, false,
+		                      memory_order_relaxed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+enum step stream_timer(struct stream *s, uint64_t when_ns,
+                       const struct drive *d)
+{
+	pthread_mutex_lock(&s->lock);
+	s->timer_ns = when_ns;
+	pthread_mutex_unlock(&s->lock);
+	return d->effort == EFFORT_OWN ? STEP_BLOCKED : STEP_LATER;
+}

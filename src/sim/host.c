@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The host platform: NCCL and the CUDA runtime on CPU threads and host memory
+ *
+ * Not a mock: streams run asynchronously, a collective waits for its peers and
+ * computes with their data, and an abort really releases those that wait.  So
+ * the code that must be right on GPUs is the code that runs in every test.
+ */
+
+#include "sim/host.h"
+
+#include "sim/cuda/device.h"
+#include "sim/cuda/sync.h"
+#include "sim/exec/replay.h"
+#include "sim/exec/stream.h"
+#include "sim/nccl/comm.h"
+#include "sim/strict/fault.h"
+#include "sim/strict/strict.h"
+
+/* Make the calls of @l, as they were kept if they come again. */
+static void make_calls(const struct platform *p, struct native_launch *l,
+                       struct native_result *r)
+{
+	if (l->repeats && *l->kept && kept_again(l->comm, *l->kept, l->stream))
+		return;
+	if (l->is_group)
+		native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
+	if (!r->what)
+		l->call(l, r);
+	if (!r->what && l->kept)
+		kept_make(l->comm, l->kept, l->repeats);
+	if (l->is_group)
+		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+}
+
+/* The calls of one rank that has peers are one piece of work, which sets the words
+ * itself. */
+static void host_launch(const struct platform *p, struct native_launch *l,
+                        struct native_result *r)
+{
+	if (!l->done || l->next || l->comm->world->n == 1) {
+		launch_between_marks(p, l, r);
+		return;
+	}
+	stream_ends_ahead(l->stream, l->started, l->done, l->value);
+	make_calls(p, l, r);
+	if (r->what)
+		stream_ends_ahead(l->stream, NULL, NULL, 0);
+	else
+		native_note_cuda(r, "mark", stream_ends_behind());
+}
+
+static const struct platform host_platform = {
+	.kind = COHORT_PLATFORM_HOST,
+	.name = "host",
+	.has_no_contexts = true,
+	.starts_are_marked = true,
+	.memory_is_host = true,
+	.launches_ahead = true,
+	.is_one_process = true,
+	/* As measured by
+	 *
+	 *	cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2
+	 *
+	 * and with the other files there, 1, 2 and 4 ranks: one group is one
+	 * meeting, whose bytes are cut evenly whatever the tensors are, and was never
+	 * behind what packs or what calls one by one. */
+	.lists = { .group_most = SIZE_MAX,
+	           .flat_from = SIZE_MAX,
+	           .flat_most = (size_t)25 << 20 },
+#define HOST_ENTRY(since, result, name, parameters, arguments)                 \
+	.name = host_##name,
+	NCCL_FUNCTIONS(HOST_ENTRY) CUDA_FUNCTIONS(HOST_ENTRY)
+#undef HOST_ENTRY
+		.cuDevicePrimaryCtxGetState = device_context_state,
+	.mark = stream_mark,
+	.launch = host_launch,
+	.await_mark = stream_await_mark,
+	.progress = stream_progress,
+	.flush = stream_flush,
+};
+
+int host_platform_open(const struct platform **out, int *devices_out)
+{
+	int rc = device_init();
+
+	if (rc == COHORT_OK)
+		rc = fault_init();
+	if (rc == COHORT_OK)
+		rc = sync_init();
+	if (rc != COHORT_OK)
+		return rc;
+	strict_init();
+	*out = &host_platform;
+	*devices_out = device_count();
+	return COHORT_OK;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_HOST_H
+#define SIM_HOST_H
+
+/*
+ * The functions of the host platform, one per line of platform/functions.h:
+ * host_cudaMalloc() stands for cudaMalloc(), with CUDA's signature, semantics
+ * and results.  device.c, memory.c, stream.c, copy.c and event.c hold the CUDA
+ * part, group.c, comm.c and collective.c the NCCL part.
+ */
+
+#include <cohort/sim.h>
+
+#include "platform/platform.h"
+#include "sim/exports.h"
+
+#define HOST_PROTOTYPE(since, result, name, parameters, arguments)             \
+	result host_##name parameters;
+NCCL_FUNCTIONS(HOST_PROTOTYPE)
+CUDA_FUNCTIONS(HOST_PROTOTYPE)
+HOST_CUDA_FUNCTIONS(HOST_PROTOTYPE)
+#undef HOST_PROTOTYPE
+
+#define HOST_PROTOTYPE12(since, result, name, parameters, arguments)           \
+	result host12_##name parameters;
+HOST_CUDA12_FUNCTIONS(HOST_PROTOTYPE12)
+#undef HOST_PROTOTYPE12
+
+/* More ranks than this have no host communicator. */
+#define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
+
+#endif

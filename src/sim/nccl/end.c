@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The end of a communicator: finalize, destroy, abort, revoke
+ *
+ * A release of one rank frees nothing and waits for nothing; the one of the last
+ * rank waits for the work of all and frees all.
+ */
+
+#include "base/backoff.h"
+#include "sim/cuda/sync.h"
+#include "sim/host.h"
+#include "sim/nccl/background.h"
+#include "sim/nccl/group.h"
+#include "sim/strict/strict_calls.h"
+
+/* Wait until everything that this rank launched is done. */
+static ncclResult_t comm_drain(struct ncclComm *comm)
+{
+	struct backoff b = BACKOFF;
+
+	while (comm_has_work(comm)) {
+		stream_help(comm->last, UINT64_MAX);
+		if (strict_is_on() && b.started_ns)
+			strict_check_wait(comm->last, b.started_ns);
+		backoff_wait(&b, UINT64_MAX);
+	}
+	return ncclSuccess;
+}
+
+ncclResult_t comm_sync(struct ncclComm *comm)
+{
+	struct backoff b = BACKOFF;
+
+	comm_drain(comm);
+	/* Acquire: pairs with the release when a graph is destroyed. */
+	while (atomic_load_explicit(&comm->captured, memory_order_acquire))
+		backoff_wait(&b, UINT64_MAX);
+	/* What they have launched meanwhile outlives them. */
+	return comm_drain(comm);
+}
+
+/* All ranks of a world are released. */
+static void end_world(struct world *w, const char *function)
+{
+	int i;
+
+	if (strict_is_on())
+		strict_check_free(w, function);
+	for (i = 0; i < w->n; i++)
+		comm_sync(w->comms[i]);
+	for (i = 0; i < w->n; i++)
+		sync_memory(w->comms[i]->device);
+	if (strict_is_on())
+		strict_check_buffers(w, function);
+	world_free(w);
+}
+
+/* Release one rank; the last one frees all. */
+static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
+{
+	struct world *w = join_world(comm);
+	int n;
+
+	if (strict_is_on())
+		strict_release(comm, function);
+	if (strict_is_on() && w)
+		strict_check_mixed(w, comm, function);
+	if (!w) {
+		comm_put(comm);
+		return ncclSuccess;
+	}
+	n = w->n; /* once released, w may be gone */
+	/* Acquire and release: the last sees what the others did before. */
+	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) ==
+	    n - 1)
+		end_world(w, function);
+	return ncclSuccess;
+}
+
+static ncclResult_t comm_destroy(struct ncclComm *comm)
+{
+	return comm_reclaim(comm, "ncclCommDestroy");
+}
+
+static ncclResult_t comm_abort(struct ncclComm *comm)
+{
+	return comm_reclaim(comm, "ncclCommAbort");
+}
+
+static bool is_ending(const struct ncclComm *comm)
+{
+	return atomic_load_explicit(&comm->ending, memory_order_relaxed);
+}
+
+static void set_ending(struct ncclComm *comm)
+{
+	atomic_store_explicit(&comm->ending, true, memory_order_relaxed);
+}
+
+/* NCCL also refuses one that is not ready, but then leaves the thread inside a
+ * group for good; here only the call fails. */
+static ncclResult_t destroy(struct ncclComm *comm)
+{
+	ncclResult_t result;
+
+	if (strict_is_on())
+		strict_enter(comm, "ncclCommDestroy");
+	set_ending(comm);
+	result = comm_ready(comm);
+	return result == ncclSuccess ? group_job(comm_destroy, comm) : result;
+}
+
+ncclResult_t host_ncclCommDestroy(ncclComm_t comm)
+{
+	ncclResult_t result, ended;
+
+	if (!comm)
+		return ncclSuccess;
+	if (!comm_is_valid(comm, "ncclCommDestroy"))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommDestroy: not a communicator");
+	group_start();
+	result = destroy(comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}
+
+ncclResult_t host_ncclCommAbort(ncclComm_t comm)
+{
+	ncclResult_t result, ended;
+
+	if (!comm)
+		return ncclSuccess;
+	if (!comm_is_valid(comm, "ncclCommAbort"))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommAbort: not a communicator");
+	group_start();
+	if (strict_is_on())
+		strict_check_child(comm, "ncclCommAbort");
+	comm_raise(comm);
+	background_end(comm);
+	set_ending(comm);
+	result = group_job(comm_abort, comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}
+
+static ncclResult_t finalize(struct ncclComm *comm)
+{
+	ncclResult_t result;
+
+	if (strict_is_on())
+		strict_enter(comm, "ncclCommFinalize");
+	result = group_note(comm_ready(comm));
+	if (result != ncclSuccess)
+		return result;
+	if (comm->finalized)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommFinalize: called twice, or after "
+		                  "ncclCommRevoke");
+	comm->finalized = true;
+	return group_job(comm_sync, comm);
+}
+
+ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
+{
+	ncclResult_t result, ended;
+
+	if (!comm)
+		return ncclSuccess;
+	if (!comm_is_valid(comm, "ncclCommFinalize"))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommFinalize: not a communicator");
+	group_start();
+	result = finalize(comm);
+	ended = group_end();
+	return comm_answer(comm, result != ncclSuccess ? result : ended);
+}
+
+/* ---- revoke ----------------------------------------------------------- */
+
+ncclResult_t comm_quiesce(struct ncclComm *comm)
+{
+	ncclResult_t result = comm_drain(comm);
+	struct backoff b = BACKOFF;
+
+	/* Other threads may be at those, who would not find the flags up any more. */
+	while (comm_kin_is_cut(comm))
+		backoff_wait(&b, UINT64_MAX);
+	comm_lower(comm);
+	return result;
+}
+
+/* In NCCL's order. */
+static ncclResult_t check_revoke(struct ncclComm *comm, int flags)
+{
+	if (flags != NCCL_REVOKE_DEFAULT)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommRevoke: flags are not 0");
+	if (!comm_is_valid(comm, "ncclCommRevoke"))
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommRevoke: not a communicator");
+	if (is_ending(comm) || comm->finalized)
+		return group_fail(
+			ncclInvalidArgument,
+			"ncclCommRevoke: the communicator is revoked, "
+			"finalized, destroyed or aborted");
+	return ncclSuccess;
+}
+
+static ncclResult_t revoke(struct ncclComm *comm)
+{
+	if (strict_is_on())
+		strict_enter(comm, "ncclCommRevoke");
+	comm_pulse(comm);
+	/* Relaxed: for its owner, who may do this or call others. */
+	atomic_store_explicit(&comm->revoked, true, memory_order_relaxed);
+	comm->finalized = true;
+	background_end(comm);
+	return group_job(comm_quiesce, comm);
+}
+
+ncclResult_t host_ncclCommRevoke(ncclComm_t comm, int flags)
+{
+	ncclResult_t result, ended;
+
+	if (!comm)
+		return ncclSuccess;
+	group_start();
+	result = check_revoke(comm, flags);
+	if (result == ncclSuccess)
+		result = revoke(comm);
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}

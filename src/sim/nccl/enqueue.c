@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/nccl/enqueue.h"
+
+#include "base/backoff.h"
+#include "base/type.h"
+#include "sim/cuda/capture.h"
+#include "sim/cuda/copy.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/sync.h"
+#include "sim/host.h"
+#include "sim/nccl/group.h"
+#include "sim/nccl/p2p.h"
+#include "sim/strict/fault.h"
+#include "sim/strict/strict_calls.h"
+
+/*
+ * In NCCL's order; a count of 0 is checked like any other.  What NCCL does not
+ * check (NULL buffers, overlaps, what the other ranks call) is not checked here
+ * either.
+ */
+static ncclResult_t check(struct ncclComm *comm, const struct call *c)
+{
+	ncclResult_t result = comm_use(comm, call_function(c->kind));
+
+	if (result != ncclSuccess)
+		return result;
+	if (c->root < 0 || c->root >= comm->world->n)
+		return group_fail(ncclInvalidArgument, "no such root or peer");
+	if (c->type < 0 || c->type >= ncclNumTypes)
+		return group_fail(ncclInvalidArgument, "no such data type");
+	if (c->op < 0 ||
+	    (c->op >= ncclNumOps && !redop_find(&comm->redops, c->op)))
+		return group_fail(ncclInvalidArgument,
+		                  "no such reduction operation");
+	return ncclSuccess;
+}
+
+/* A call that does not return until its communicator is aborted. */
+static ncclResult_t stuck(struct ncclComm *comm)
+{
+	struct backoff b = BACKOFF;
+
+	while (!atomic_load_explicit(&comm->aborted, memory_order_acquire))
+		backoff_wait(&b, UINT64_MAX);
+	return group_fail(ncclInternalError, "aborted while in the call");
+}
+
+/* The thread ends inside the call, and what it had begun with it. */
+__attribute__((noreturn)) static void die(void)
+{
+	group_drop();
+	pthread_exit(NULL);
+}
+
+/* What a scripted fault does at the call, to which it may change @c.  The
+ * others make the rank come late or never: rendezvous.c. */
+static ncclResult_t strike(struct ncclComm *comm, struct call *c,
+                           const struct cohort_fault *fault, uint64_t script)
+{
+	atomic_store_explicit(&comm->strict.struck, true, memory_order_relaxed);
+	switch ((enum cohort_fault_kind)fault->kind) {
+	case COHORT_FAULT_ERROR:
+		return group_fail((ncclResult_t)fault->value, "scripted fault");
+	case COHORT_FAULT_MEMORY:
+		return group_fail(ncclUnhandledCudaError,
+		                  "scripted fault: out of memory");
+	case COHORT_FAULT_STUCK:
+		return stuck(comm);
+	case COHORT_FAULT_HUNG:
+		fault_hold(script, UINT64_MAX);
+		return group_fail(ncclInternalError, "scripted fault: hung");
+	case COHORT_FAULT_DIE:
+		die();
+	case COHORT_FAULT_ASYNC:
+		atomic_store_explicit(&comm->async_error, (int)fault->value,
+		                      memory_order_relaxed);
+		break;
+	case COHORT_FAULT_DEVICE:
+		fault_fail_device(comm->device, (int)fault->value);
+		break;
+	case COHORT_FAULT_ARGUMENT:
+		c->count -= c->count != 0;
+		break;
+	case COHORT_FAULT_NEVER:
+	case COHORT_FAULT_DELAY:
+	case COHORT_FAULT_INIT:
+	case COHORT_FAULT_INIT_ERROR:
+		break;
+	}
+	return ncclSuccess;
+}
+
+static bool launch_add(struct launch *l, const struct call *c, struct stream *s)
+{
+	if (!launch_add_stream(l, s))
+		return false;
+	if (!call_is_p2p(c))
+		return launch_add_call(l, c);
+	return p2p_init(l->comm) && launch_add_transfer(l, c);
+}
+
+static ncclResult_t copied(cudaError_t error)
+{
+	return error == cudaSuccess
+	               ? ncclSuccess
+	               : group_fail(ncclUnhandledCudaError,
+	                            host_cudaGetErrorString(error));
+}
+
+/* A launch of its own, of the one call. */
+static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
+                               struct stream *s,
+                               const struct cohort_fault *fault)
+{
+	struct launch *l = launch_get(comm);
+	ncclResult_t result;
+
+	if (!l)
+		return group_fail(ncclSystemError, "out of memory");
+	if (fault->kind)
+		l->fault = *fault;
+	if (launch_add(l, c, s))
+		result = group_note(launch_check(l));
+	else
+		result = group_fail(ncclSystemError, "out of memory");
+	if (result == ncclSuccess && sync_is_on() && !capture_has(s))
+		sync_load(l);
+	if (result == ncclSuccess && strict_is_on())
+		strict_check_launch(l);
+	if (result == ncclSuccess)
+		launch_queue(l);
+	else
+		launch_put(l);
+	return result;
+}
+
+/* A rank on its own copies at the call, not at the group's end. */
+static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
+                          struct stream *s, const struct cohort_fault *fault)
+{
+	if (strict_is_on())
+		strict_check_call(comm, c);
+	if (c->op == CALL_PRE_MUL_SUM)
+		return launch_one(comm, c, s, fault);
+	if (c->send != c->recv)
+		return copied(copy_submit(s, c->recv, c->send,
+		                          c->count * type_size(c->type), NULL));
+	return ncclSuccess;
+}
+
+/* To be launched with the group. */
+static ncclResult_t join(struct ncclComm *comm, const struct call *c,
+                         struct stream *s, const struct cohort_fault *fault)
+{
+	struct launch *l = group_launch(comm);
+
+	if (!l || !launch_add(l, c, s))
+		return group_fail(ncclSystemError, "out of memory");
+	if (fault->kind)
+		l->fault = *fault;
+	return ncclSuccess;
+}
+
+/* Replace the handle of an operation, which may be destroyed after the call, by
+ * what it stands for. */
+static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
+{
+	const struct redop *op = redop_find(&comm->redops, c->op);
+
+	if (!op)
+		return ncclSuccess;
+	if (op->type != c->type)
+		return group_fail(ncclInvalidArgument,
+		                  "the reduction operation is for another data "
+		                  "type");
+	c->op = CALL_PRE_MUL_SUM;
+	c->scalar = op->scalar;
+	return ncclSuccess;
+}
+
+/* To the group that is open, or at once. */
+static ncclResult_t add(struct ncclComm *comm, struct call *c,
+                        cudaStream_t stream, bool grouped)
+{
+	ncclResult_t result = check(comm, c);
+	struct cohort_fault fault;
+	uint64_t script;
+	struct stream *s;
+
+	if (result != ncclSuccess)
+		return result;
+	fault = fault_take(comm->rank, comm->operations++, &script);
+	if (fault.kind)
+		result = strike(comm, c, &fault, script);
+	if (result != ncclSuccess)
+		return result;
+	if (!c->count && !call_is_p2p(c))
+		return ncclSuccess;
+	result = resolve(comm, c);
+	if (result != ncclSuccess)
+		return result;
+	s = stream_find_on(comm->device, stream);
+	if (!s)
+		return group_fail(ncclUnhandledCudaError, "no such stream");
+	if (comm->world->n == 1 && !fault.kind && !call_is_p2p(c))
+		return alone(comm, c, s, &fault);
+	return grouped ? join(comm, c, s, &fault)
+	               : launch_one(comm, c, s, &fault);
+}
+
+/* True of what is the same without a group around it. */
+static bool needs_no_group(const struct ncclComm *comm, const struct call *c)
+{
+	return !group_is_open() && !call_is_p2p(c) && comm_blocks(comm);
+}
+
+ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
+{
+	ncclResult_t result, ended;
+
+	if (needs_no_group(comm, c)) {
+		result = add(comm, c, stream, false);
+		if (strict_is_on())
+			strict_leave();
+		return result;
+	}
+	group_start();
+	result = add(comm, c, stream, true);
+	ended = group_end();
+	return comm_answer(comm, result != ncclSuccess ? result : ended);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Unique ids, and the calls by which ranks join a communicator
+ *
+ * An id stands for a meeting (join.c).  Ranks are threads of one process here, so
+ * an id is of use only in the process that made it.
+ *
+ * As in NCCL a communicator is stored at the call, before the others have come,
+ * so that another thread can abort an init that waits for ever; and it stays
+ * stored when the init fails later on: it then has to be aborted, once.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "sim/cuda/device.h"
+#include "sim/host.h"
+#include "sim/nccl/group.h"
+#include "sim/strict/fault.h"
+
+/* ---- ids -------------------------------------------------------------- */
+
+/* What is in an id. */
+struct content {
+	uint64_t magic;
+	uint64_t process; /* a random number */
+	uint64_t pid;     /* the child of a fork is another process */
+	uint64_t number;
+};
+
+#define ID_MAGIC UINT64_C(0x636f686f72746964)
+
+ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
+{
+	struct content c = { ID_MAGIC, process_number(), (uint64_t)getpid(),
+		             0 };
+
+	if (!id)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclGetUniqueId: id is NULL");
+	if (c.process)
+		c.number = join_open();
+	if (!c.number)
+		return comm_error(ncclSystemError,
+		                  "ncclGetUniqueId: out of memory or of random "
+		                  "numbers");
+	memset(id, 0, sizeof(*id));
+	memcpy(id, &c, sizeof(c));
+	return ncclSuccess;
+}
+
+/* The number in @id, or 0 if it was not made by this process. */
+static uint64_t id_number(const ncclUniqueId *id)
+{
+	struct content c;
+
+	memcpy(&c, id, sizeof(c));
+	return c.magic == ID_MAGIC && c.process &&
+	                       c.process == process_number() &&
+	                       c.pid == (uint64_t)getpid()
+	               ? c.number
+	               : 0;
+}
+
+/* ---- one rank --------------------------------------------------------- */
+
+/* A rank that wants to join. */
+struct request {
+	ncclComm_t *comm;
+	int n;
+	int rank;
+	int device;
+	const ncclConfig_t *config; /* NULL: the usual */
+	enum join_kind kind;
+	size_t id_count;
+	const char *function;
+};
+
+static bool copy_numbers(struct join *j, const uint64_t *numbers, size_t n)
+{
+	j->number = numbers[0];
+	j->list_count = n - 1;
+	if (!j->list_count)
+		return true;
+	j->list = malloc(j->list_count * sizeof(*j->list));
+	if (j->list)
+		memcpy(j->list, numbers + 1, j->list_count * sizeof(*j->list));
+	return j->list;
+}
+
+static struct join *join_create(const struct request *r,
+                                const uint64_t *numbers,
+                                const ncclConfig_t *config)
+{
+	struct join *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->kind = r->kind;
+	j->n = r->n;
+	j->rank = r->rank;
+	j->comm = comm_create(r->device, config);
+	if (!j->comm || !copy_numbers(j, numbers, r->id_count)) {
+		join_free(j);
+		return NULL;
+	}
+	j->comm->rank = r->rank;
+	j->comm->n = r->n;
+	j->comm->join = j;
+	return j;
+}
+
+static ncclResult_t parse(const struct request *r, ncclConfig_t *out)
+{
+	const ncclConfig_t usual = NCCL_CONFIG_INITIALIZER;
+	const char *error = config_parse(r->config ? r->config : &usual, out);
+
+	return error ? group_fail(ncclInvalidArgument, error) : ncclSuccess;
+}
+
+/* Inside a group; @numbers are those of the ids. */
+static ncclResult_t add(const struct request *r, const uint64_t *numbers,
+                        const ncclConfig_t *config)
+{
+	ncclResult_t result;
+	struct ncclComm *comm;
+	struct join *j = join_create(r, numbers, config);
+
+	if (!j)
+		return group_fail(ncclSystemError, "out of memory");
+	result = join_strike(j, r->rank, FAULT_INIT);
+	if (result != ncclSuccess) {
+		join_free(j);
+		return result;
+	}
+	comm = j->comm;
+	result = group_join(j);
+	if (result != ncclSuccess)
+		return result;
+	if (strict_is_on())
+		strict_enter(comm, r->function);
+	comm_get(comm);
+	/* Release: pairs with the acquire of who wants to abort the init. */
+	__atomic_store_n(r->comm, comm, __ATOMIC_RELEASE);
+	return ncclSuccess;
+}
+
+/* In NCCL's order; what only the host platform refuses comes last. */
+static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
+{
+	ncclResult_t result;
+
+	if (!r->comm)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommInitRank: comm is NULL");
+	/* Relaxed: another thread may look for what comes next. */
+	__atomic_store_n(r->comm, NULL, __ATOMIC_RELAXED);
+	if (r->rank < 0 || r->rank >= r->n)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommInitRank: no such rank");
+	result = parse(r, config_out);
+	if (result != ncclSuccess)
+		return result;
+	if (r->n > device_count())
+		return group_fail(ncclInvalidUsage,
+		                  "ncclCommInitRank: more ranks than devices");
+	return ncclSuccess;
+}
+
+static ncclResult_t check_and_add(const struct request *r,
+                                  const ncclUniqueId *ids)
+{
+	uint64_t numbers[HOST_MAX_RANKS];
+	ncclConfig_t config;
+	ncclResult_t result = check(r, &config);
+	size_t i;
+
+	for (i = 0; result == ncclSuccess && i < r->id_count; i++) {
+		numbers[i] = id_number(&ids[i]);
+		if (!numbers[i])
+			return group_fail(
+				ncclInvalidUsage,
+				"ncclCommInitRank: the id is not of this "
+				"process, and the host platform joins ranks "
+				"of one process only");
+	}
+	return result == ncclSuccess ? add(r, numbers, &config) : result;
+}
+
+static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
+{
+	struct ncclComm *comm;
+	ncclResult_t result;
+
+	group_start();
+	result = check_and_add(r, ids);
+	if (result != ncclSuccess) {
+		group_end();
+		return result;
+	}
+	/* Another thread may abort it. */
+	comm = *r->comm;
+	comm_get(comm);
+	result = comm_answer(comm, group_end());
+	comm_put(comm);
+	return result;
+}
+
+/* As in NCCL this one always waits, but for the end of an open group. */
+static ncclResult_t join_and_wait(const struct request *r,
+                                  const ncclUniqueId *id)
+{
+	const bool inside = group_is_open();
+	ncclResult_t result, ended;
+
+	group_start();
+	result = check_and_add(r, id);
+	if (!inside)
+		group_block();
+	ended = group_end();
+	return result != ncclSuccess ? result : ended;
+}
+
+ncclResult_t host_ncclCommInitRank(ncclComm_t *comm, int nranks,
+                                   ncclUniqueId id, int rank)
+{
+	const struct request r = {
+		.comm = comm,
+		.n = nranks,
+		.rank = rank,
+		.device = device_current(),
+		.id_count = 1,
+		.function = "ncclCommInitRank",
+	};
+
+	/* As in NCCL, this one does not make an open group fail. */
+	if (nranks < 1)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommInitRank: nranks is less than 1");
+	return join_and_wait(&r, &id);
+}
+
+ncclResult_t host_ncclCommInitRankConfig(ncclComm_t *comm, int nranks,
+                                         ncclUniqueId id, int rank,
+                                         ncclConfig_t *config)
+{
+	const struct request r = {
+		.comm = comm,
+		.n = nranks,
+		.rank = rank,
+		.device = device_current(),
+		.config = config,
+		.id_count = 1,
+		.function = "ncclCommInitRankConfig",
+	};
+
+	if (nranks < 1)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommInitRankConfig: nranks is less than "
+		                  "1");
+	return join_rank(&r, &id);
+}
+
+ncclResult_t host_ncclCommInitRankScalable(ncclComm_t *comm, int nranks,
+                                           int rank, int id_count,
+                                           ncclUniqueId *ids,
+                                           ncclConfig_t *config)
+{
+	const struct request r = {
+		.comm = comm,
+		.n = nranks,
+		.rank = rank,
+		.device = device_current(),
+		.config = config,
+		.id_count = (size_t)id_count,
+		.function = "ncclCommInitRankScalable",
+	};
+
+	if (id_count < 1 || id_count > nranks)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommInitRankScalable: the number of ids "
+		                  "is not 1 to nranks");
+	return join_rank(&r, ids);
+}
+
+/* ---- all ranks -------------------------------------------------------- */
+
+/* More ranks than devices, and no list of them, makes NCCL leave the thread
+ * inside a group for good; here it fails like the others. */
+static ncclResult_t check_devices(int n, const int *devices)
+{
+	int i, k;
+
+	for (i = 0; devices && i < n; i++) {
+		if (devices[i] < 0 || devices[i] >= device_count())
+			return comm_error(ncclInvalidArgument,
+			                  "ncclCommInitAll: no such device");
+		for (k = 0; k < i; k++)
+			if (devices[k] == devices[i])
+				return comm_error(ncclInvalidUsage,
+				                  "ncclCommInitAll: duplicate "
+				                  "device");
+	}
+	if (!devices && n > device_count())
+		return comm_error(ncclUnhandledCudaError,
+		                  "ncclCommInitAll: more ranks than devices");
+	return ncclSuccess;
+}
+
+static void add_all(ncclComm_t *comms, int n, const int *devices,
+                    uint64_t number)
+{
+	struct request r = {
+		.n = n,
+		.kind = JOIN_ALL,
+		.id_count = 1,
+		.function = "ncclCommInitAll",
+	};
+	ncclConfig_t config;
+
+	/* Results are ignored: the group's end has the last of them. */
+	for (; r.rank < n; r.rank++) {
+		r.comm = &comms[r.rank];
+		r.device = devices ? devices[r.rank] : r.rank;
+		*r.comm = NULL;
+		if (parse(&r, &config) == ncclSuccess)
+			add(&r, &number, &config);
+	}
+}
+
+ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
+                                  const int *devlist)
+{
+	ncclResult_t result;
+
+	if (!comms)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommInitAll: comms is NULL");
+	if (ndev < 0)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommInitAll: ndev is negative");
+	result = check_devices(ndev, devlist);
+	if (result != ncclSuccess || !ndev)
+		return result;
+	group_start();
+	add_all(comms, ndev, devlist, join_number());
+	return group_end();
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_NCCL_JOIN_H
+#define SIM_NCCL_JOIN_H
+
+/*
+ * Ranks that meet to become communicators: those that join by a unique id, and
+ * those of a communicator that is split or shrunk; or to make a window
+ *
+ * A meeting is complete when all its ranks have arrived; the last of them makes
+ * the worlds.  Until then a rank can leave: when it is aborted (or the parent
+ * that it is a child of), or when another of its group cannot join.
+ */
+
+#include "sim/nccl/comm.h"
+
+enum join_kind {
+	JOIN_BY_ID,
+	JOIN_ALL, /* ncclCommInitAll() */
+	JOIN_SPLIT,
+	JOIN_SHRINK,
+	JOIN_WINDOW, /* all ranks make a window */
+};
+
+/* One rank that wants to join: a call in an open group. */
+struct join {
+	struct join *next; /* in the group */
+
+	/* Constant once in the group. */
+	enum join_kind kind;
+	uint64_t number;   /* of the id or the call, or of the parent's world */
+	size_t list_count; /* how many follow: */
+	uint64_t *list;    /* the further ids, or the ranks that are left out */
+	int n;             /* ranks that there could be, */
+	int rank;          /* and which of them this is */
+	int color;         /* what is of one color is one communicator */
+	int key; /* its ranks are in this order, then in the old one */
+	struct ncclComm *parent; /* a reference, or NULL */
+
+	/* The communicator to be, a reference; NULL for a rank that is in none.
+	 * A child is stored in @out when it is there. */
+	struct ncclComm *comm;
+	ncclComm_t *out;
+
+	/* A window that is to be, and where to store it then. */
+	struct registration *window;
+	ncclWindow_t *window_out;
+
+	/* Atomic; its group is ended by an abort of another in it.  NULL for one
+	 * that nobody but its ranks ends. */
+	const atomic_bool *ended;
+
+	/* Of a scripted fault, 0 without. */
+	uint64_t until_ns;
+	uint64_t script;
+
+	/* Guarded by the lock of all meetings. */
+	struct meeting *meeting; /* once it has arrived */
+	bool left;               /* without the communicator */
+};
+
+/* A new number for an id, by which ranks can meet; 0 without memory. */
+uint64_t join_open(void);
+
+/* A number for ncclCommInitAll(). */
+uint64_t join_number(void);
+
+/* What a scripted fault does to @join, which is an init of @rank or a split
+ * (enum in fault.h): an error, or it takes longer. */
+ncclResult_t join_strike(struct join *join, int rank, uint64_t operation);
+
+/* Let all of a group arrive, or none if one cannot; then wait for the others that
+ * are to come. */
+ncclResult_t join_run(struct join *first);
+
+void join_free(struct join *first);
+
+/* Whoever waits sees what has ended. */
+void join_wake(void);
+
+/* Whoever @comm, whose flag is up, keeps waiting leaves.  Returns its world; NULL
+ * if it is in none and never will be. */
+struct world *join_cut(struct ncclComm *comm);
+
+/* The world of @comm, or NULL; and its world is freed, where others may still hold
+ * the communicator: a group that has not ended. */
+struct world *join_world(const struct ncclComm *comm);
+void join_leave_world(struct ncclComm *comm);
+
+#endif

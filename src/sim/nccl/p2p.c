@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A transfer, one end of a message, waits in the lane of its rank, direction and
+ * peer until the other end arrives.  As the launches of a rank take turns, a lane
+ * holds transfers of one launch only, in the order called.
+ *
+ * A pair is copied by one thread at a time, in pieces.  As its ends meet it is given to
+ * the driver of the send, who takes it without the lock: of two ranks that exchange
+ * messages each copies its own.  The driver of the receive takes it, too, with the lock
+ * held, but for the first looks while it waits.  An abort takes it back, unless it is
+ * taken.
+ */
+
+#include "sim/nccl/p2p.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/type.h"
+#include "sim/exec/share.h"
+#include "sim/strict/strict_calls.h"
+
+/* What waits for the other end, in the order called. */
+struct lane {
+	struct transfer *first, *last;
+};
+
+bool p2p_init(struct ncclComm *comm)
+{
+	struct world *w = comm->world;
+
+	/* Nobody else makes them. */
+	if (comm->lanes)
+		return true;
+	pthread_mutex_lock(&w->lock);
+	comm->lanes = calloc(2 * (size_t)w->n, sizeof(*comm->lanes));
+	pthread_mutex_unlock(&w->lock);
+	return comm->lanes;
+}
+
+/* ---- matching --------------------------------------------------------- */
+
+/* What @comm sends to @peer, or receives from it; NULL if it never has. */
+static struct lane *lane_of(const struct ncclComm *comm, bool sends, int peer)
+{
+	if (!comm->lanes)
+		return NULL;
+	return &comm->lanes[2 * peer + sends];
+}
+
+static struct transfer *lane_take(struct lane *lane)
+{
+	struct transfer *t = lane ? lane->first : NULL;
+
+	if (t)
+		lane->first = t->next;
+	return t;
+}
+
+static void lane_add(struct lane *lane, struct transfer *t)
+{
+	t->next = NULL;
+	if (lane->first)
+		lane->last->next = t;
+	else
+		lane->first = t;
+	lane->last = t;
+}
+
+static void change(atomic_int *count, int by)
+{
+	atomic_store_explicit(
+		count, atomic_load_explicit(count, memory_order_relaxed) + by,
+		memory_order_relaxed);
+}
+
+/* Count a message that can go on for those who may, or no more. */
+static void count_locked(const struct transfer *send, int claim, int by)
+{
+	change(&send->launch->ready, by);
+	change(claim == CLAIM_GIVEN ? &send->partner->launch->given
+	                            : &send->partner->launch->ready,
+	       by);
+}
+
+static void set_claim(struct transfer *send, int claim)
+{
+	/* Release: what the message is.  Pairs with take(). */
+	atomic_store_explicit(&send->claim, claim, memory_order_release);
+}
+
+/* Make a message that was @claim another one's; false if it no more is that. */
+static bool take(struct transfer *send, int claim, int next)
+{
+	return atomic_compare_exchange_strong_explicit(&send->claim, &claim,
+	                                               next,
+	                                               memory_order_acquire,
+	                                               memory_order_relaxed);
+}
+
+/* Of a message with both ends that is not done.  False if a thread copies it; else
+ * nobody begins that any more without the lock. */
+static bool open_locked(struct transfer *send)
+{
+	if (take(send, CLAIM_GIVEN, CLAIM_OPEN)) {
+		count_locked(send, CLAIM_GIVEN, -1);
+		count_locked(send, CLAIM_OPEN, 1);
+	}
+	return atomic_load_explicit(&send->claim, memory_order_relaxed) ==
+	       CLAIM_OPEN;
+}
+
+/* The message of @t if it has both ends and is not done, or NULL. */
+static struct transfer *open_send(struct transfer *t)
+{
+	if (!t->partner ||
+	    atomic_load_explicit(&t->claim, memory_order_relaxed) == CLAIM_DONE)
+		return NULL;
+	return t->is_send ? t : t->partner;
+}
+
+void p2p_leave_locked(struct launch *l)
+{
+	struct transfer *t, *send;
+
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
+		lane_of(l->comm, t->is_send, t->peer)->first = NULL;
+		send = open_send(t);
+		if (!send)
+			continue;
+		count_locked(send, CLAIM_OPEN, -1);
+		t->partner->partner = NULL;
+	}
+}
+
+bool p2p_close_locked(struct launch *l)
+{
+	struct transfer *t, *send;
+	bool closed = true;
+
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
+		send = open_send(t);
+		if (send && !open_locked(send))
+			closed = false;
+	}
+	return closed;
+}
+
+ncclResult_t p2p_check(const struct launch *l)
+{
+	if (!l->to_self)
+		return ncclSuccess;
+	return comm_error(ncclInvalidUsage,
+	                  l->to_self > 0
+	                          ? "send to self without a receive from self "
+	                            "in the same group"
+	                          : "receive from self without a send to self "
+	                            "in the same group");
+}
+
+/* ---- copying ---------------------------------------------------------- */
+
+static size_t transfer_bytes(const struct transfer *t)
+{
+	return t->count * type_size(t->type);
+}
+
+/* What goes over: where the ends differ, NCCL does not say. */
+static size_t message_bytes(const struct transfer *send)
+{
+	const size_t sent = transfer_bytes(send);
+	const size_t room = transfer_bytes(send->partner);
+
+	return sent < room ? sent : room;
+}
+
+/* The two communicators of a message: without a look at what others write. */
+static struct ncclComm *sender(const struct transfer *send)
+{
+	return send->launch->comm;
+}
+
+static struct ncclComm *receiver(const struct transfer *send)
+{
+	return sender(send)->world->comms[send->peer];
+}
+
+static bool either_is_aborted(const struct transfer *send)
+{
+	return comm_is_aborted(sender(send)) || comm_is_aborted(receiver(send));
+}
+
+static void put(const struct transfer *send, size_t at, size_t bytes)
+{
+	if (send->to != send->buffer && bytes)
+		memcpy(send->to + at, send->buffer + at, bytes);
+}
+
+/* Copy pieces until all is there, an end is aborted, or the driver's time is
+ * over.  Returns how far the message has come.  For who has taken it. */
+static size_t copy(const struct transfer *send, const struct drive *d)
+{
+	const size_t bytes = send->bytes;
+	size_t at = send->copied, n;
+
+	while (at < bytes && !either_is_aborted(send)) {
+		n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+		put(send, at, n);
+		at += n;
+		if (drive_is_late(d))
+			break;
+	}
+	return at;
+}
+
+/* By the driver of a stream of @by. */
+static void end_locked(struct transfer *send, const struct ncclComm *by)
+{
+	struct transfer *recv = send->partner;
+	/* A launch that is over, and its transfers, may be used again. */
+	struct launch *from = send->launch, *to = recv->launch;
+
+	set_claim(send, CLAIM_DONE);
+	set_claim(recv, CLAIM_DONE);
+	launch_end_locked(from, by);
+	launch_end_locked(to, by);
+}
+
+/* A small message goes over as its ends meet, while there is @room for such.  With the
+ * lock held: memory whose pages never come would keep it, but no memory that CUDA gives
+ * out is such. */
+static bool copy_small_locked(struct transfer *send, size_t *room,
+                              const struct ncclComm *by)
+{
+	if (send->bytes > *room || either_is_aborted(send))
+		return false;
+	*room -= send->bytes;
+	put(send, 0, send->bytes);
+	end_locked(send, by);
+	return true;
+}
+
+static void match_locked(struct transfer *t, size_t *room)
+{
+	struct ncclComm *comm = t->launch->comm;
+	struct ncclComm *peer = comm->world->comms[t->peer];
+	struct transfer *other =
+		lane_take(lane_of(peer, !t->is_send, comm->rank));
+	struct transfer *send = t->is_send ? t : other;
+
+	if (!other) {
+		lane_add(lane_of(comm, t->is_send, t->peer), t);
+		return;
+	}
+	t->partner = other;
+	other->partner = t;
+	if (strict_is_on())
+		strict_check_message_locked(send);
+	send->to = send->partner->buffer;
+	send->bytes = message_bytes(send);
+	if (copy_small_locked(send, room, comm))
+		return;
+	count_locked(send, CLAIM_GIVEN, 1);
+	set_claim(send, CLAIM_GIVEN);
+}
+
+void p2p_join_locked(struct launch *l)
+{
+	size_t room = ENQUEUE_BYTES;
+	size_t i;
+
+	for (i = 0; i < l->transfer_count; i++)
+		match_locked(&l->transfers[i], &room);
+}
+
+/* A thread touches buffers, or no more. */
+static void count_copying(struct world *w, int by)
+{
+	if (strict_is_on())
+		atomic_fetch_add(&w->copying, by);
+}
+
+/* A message that is taken, and not counted, has come as far as @copied.  True if it is
+ * not all there, and can go on. */
+static bool leave_locked(struct transfer *send, size_t copied,
+                         const struct ncclComm *by)
+{
+	struct ncclComm *from = sender(send), *to = receiver(send);
+	const bool left = copied < send->bytes;
+	const bool cut = either_is_aborted(send);
+
+	send->copied = copied;
+	if (left) {
+		count_locked(send, CLAIM_OPEN, 1);
+		set_claim(send, CLAIM_OPEN);
+	} else {
+		end_locked(send, by);
+	}
+	/* Who is aborted waits for this thread. */
+	if (comm_is_aborted(from))
+		comm_kick_locked(from);
+	if (comm_is_aborted(to))
+		comm_kick_locked(to);
+	return left && !cut;
+}
+
+/* What was given to this end, without the lock.  True if some is left. */
+static bool work_given(struct launch *l, const struct drive *d)
+{
+	struct world *w = l->comm->world;
+	struct transfer *t;
+	size_t copied;
+	bool left = false;
+
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
+		if (!t->is_send || !take(t, CLAIM_GIVEN, CLAIM_TAKEN))
+			continue;
+		count_copying(w, 1);
+		copied = copy(t, d);
+		count_copying(w, -1);
+		pthread_mutex_lock(&w->lock);
+		count_locked(t, CLAIM_GIVEN, -1);
+		left = leave_locked(t, copied, l->comm);
+		pthread_mutex_unlock(&w->lock);
+		if (left)
+			break;
+	}
+	return left;
+}
+
+/* What is for either end, and what the other has not begun.  Releases and re-acquires
+ * the lock. */
+static bool work_locked(struct launch *l, const struct drive *d)
+{
+	struct world *w = l->comm->world;
+	struct transfer *t, *send;
+	size_t copied;
+	bool left = false;
+
+	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
+		send = open_send(t);
+		if (!send || either_is_aborted(send) || !open_locked(send))
+			continue;
+		count_locked(send, CLAIM_OPEN, -1);
+		set_claim(send, CLAIM_TAKEN);
+		count_copying(w, 1);
+		pthread_mutex_unlock(&w->lock);
+		copied = copy(send, d);
+		pthread_mutex_lock(&w->lock);
+		count_copying(w, -1);
+		left = leave_locked(send, copied, l->comm);
+		if (left)
+			break;
+	}
+	return left;
+}
+
+/* True if there is something for the driver to do with the lock held.  While it looks
+ * all the time it leaves to a sender what that has been given. */
+static bool needs_lock(const struct launch *l, const struct drive *d)
+{
+	if (atomic_load_explicit(&l->ready, memory_order_relaxed))
+		return true;
+	return atomic_load_explicit(&l->given, memory_order_relaxed) &&
+	       (d->effort == EFFORT_OWN || !d->attends);
+}
+
+bool p2p_work(struct launch *l, const struct drive *d)
+{
+	pthread_mutex_t *lock = &l->comm->world->lock;
+	bool left;
+
+	if (d->effort == EFFORT_ENQUEUE)
+		return atomic_load_explicit(&l->ready, memory_order_relaxed) ||
+		       atomic_load_explicit(&l->given, memory_order_relaxed);
+	/* Who has made something ready meanwhile does it, or comes back. */
+	if (atomic_load_explicit(&l->ready, memory_order_relaxed) &&
+	    work_given(l, d))
+		return true;
+	if (!needs_lock(l, d))
+		return false;
+	pthread_mutex_lock(lock);
+	left = work_locked(l, d);
+	pthread_mutex_unlock(lock);
+	return left;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/nccl/redop.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/type.h"
+#include "sim/host.h"
+#include "sim/nccl/comm.h"
+
+/* A handle: the communicator's mark, which is not 0, and the operation's place in
+ * its list. */
+#define PLACE_BITS 16
+#define MARKS (1 << (30 - PLACE_BITS))
+
+static int place_of(const struct redops *all, int handle)
+{
+	if (handle < ncclNumOps || handle >> PLACE_BITS != all->mark)
+		return -1;
+	handle &= (1 << PLACE_BITS) - 1;
+	return handle < all->count && all->list[handle].live ? handle : -1;
+}
+
+const struct redop *redop_find(const struct redops *all, int handle)
+{
+	int place = place_of(all, handle);
+
+	return place < 0 ? NULL : &all->list[place];
+}
+
+void redops_free(struct redops *all)
+{
+	free(all->list);
+}
+
+static int new_mark(void)
+{
+	static atomic_uint marks; /* relaxed: a number */
+
+	return 1 + (int)(atomic_fetch_add_explicit(&marks, 1,
+	                                           memory_order_relaxed) %
+	                 (MARKS - 1));
+}
+
+/* A place in the list, or -1 without memory. */
+static int new_place(struct redops *all)
+{
+	int i, more = all->room ? 2 * all->room : 4;
+	struct redop *bigger;
+
+	for (i = 0; i < all->count; i++)
+		if (!all->list[i].live)
+			return i;
+	if (all->count == all->room) {
+		if (more > 1 << PLACE_BITS)
+			return -1;
+		bigger = realloc(all->list, (size_t)more * sizeof(*bigger));
+		if (!bigger)
+			return -1;
+		all->list = bigger;
+		all->room = more;
+	}
+	return all->count++;
+}
+
+ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
+                                           ncclDataType_t type,
+                                           ncclScalarResidence_t residence,
+                                           ncclComm_t comm)
+{
+	const size_t bytes = type_size((int)type);
+	struct redops *all;
+	struct redop new = { .live = true, .type = (int)type };
+	ncclResult_t result;
+	int place;
+
+	if (!comm_is_valid(comm, "ncclRedOpCreatePreMulSum"))
+		return comm_error(ncclInvalidArgument, "not a communicator");
+	result = comm_ready(comm);
+	if (result != ncclSuccess)
+		return result;
+	if (!op || !scalar)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpCreatePreMulSum: op or scalar is "
+		                  "NULL");
+	all = &comm->redops;
+	place = new_place(all);
+	if (place < 0)
+		return comm_error(ncclSystemError, "out of memory");
+	if (!all->mark)
+		all->mark = new_mark();
+	if (residence == ncclScalarHostImmediate)
+		memcpy(new.scalar.value, scalar, bytes);
+	else
+		new.scalar.at = scalar;
+	all->list[place] = new;
+	/* As in NCCL, the place is taken all the same. */
+	if (residence == ncclScalarHostImmediate && !bytes)
+		return comm_error(
+			ncclInternalError,
+			"ncclRedOpCreatePreMulSum: no such data type");
+	*op = (ncclRedOp_t)(all->mark << PLACE_BITS | place);
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
+{
+	int place;
+
+	if ((int)op >= 0 && (int)op < ncclNumOps)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: operation is built in");
+	if ((int)op < 0)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: operation is negative");
+	if (!comm_is_valid(comm, "ncclRedOpDestroy"))
+		return comm_error(ncclInvalidArgument, "not a communicator");
+	place = place_of(&comm->redops, (int)op);
+	if (place < 0)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: no operation of this "
+		                  "communicator");
+	comm->redops.list[place].live = false;
+	return ncclSuccess;
+}

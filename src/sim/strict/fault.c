@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Scripted faults of the host platform: a short list, looked at by every
+ * collective, send and receive as it is called and free of cost while it is empty
+ */
+
+#include "sim/strict/fault.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+#define MAX_FAULTS 64
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock. */
+static struct cohort_fault faults[MAX_FAULTS];
+static bool environment_read;
+
+/* Atomic; written under lock, read without to skip it.  Relaxed: a fault added
+ * while a call is under way may strike it or not. */
+static atomic_int used;
+
+/* Atomic; the number of the script, counted up when it is cleared under lock.
+ * Release and acquire: who was held sees what the one who let it go did. */
+static _Atomic uint64_t script;
+
+/* Atomic, all of them; the cudaError_t of a device that has failed, else 0; and how
+ * many have.  Written under lock.  Relaxed: as above. */
+static atomic_int device_errors[COHORT_SIM_MAX_DEVICES];
+static atomic_int failed;
+
+static bool has_code(const struct cohort_fault *f)
+{
+	return f->kind == COHORT_FAULT_ERROR || f->kind == COHORT_FAULT_ASYNC ||
+	       f->kind == COHORT_FAULT_INIT_ERROR;
+}
+
+static bool is_of_init(const struct cohort_fault *f)
+{
+	return f->kind == COHORT_FAULT_INIT ||
+	       f->kind == COHORT_FAULT_INIT_ERROR;
+}
+
+static int fault_check(const struct cohort_fault *f)
+{
+	if (f->rank < -1)
+		return error_set(COHORT_INVALID,
+		                 "fault->rank is %d, not a rank or -1",
+		                 f->rank);
+	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_DEVICE)
+		return error_set(COHORT_INVALID,
+		                 "fault->kind is %d, not an enum "
+		                 "cohort_fault_kind",
+		                 f->kind);
+	if (is_of_init(f) && f->operation > FAULT_SPLIT)
+		return error_set(COHORT_INVALID,
+		                 "fault->operation is %llu, but of an init it "
+		                 "is 0, and of a split 1",
+		                 (unsigned long long)f->operation);
+	if (has_code(f) && (f->value < 1 || f->value > 1000000))
+		return error_set(COHORT_INVALID,
+		                 "fault->value is %llu, not an ncclResult_t "
+		                 "that is an error",
+		                 (unsigned long long)f->value);
+	if (f->kind == COHORT_FAULT_DEVICE &&
+	    (f->value < 1 || f->value > 1000000))
+		return error_set(COHORT_INVALID,
+		                 "fault->value is %llu, not a cudaError_t that "
+		                 "is an error",
+		                 (unsigned long long)f->value);
+	return COHORT_OK;
+}
+
+static int add_locked(const struct cohort_fault *f)
+{
+	int n = atomic_load_explicit(&used, memory_order_relaxed);
+
+	if (n == MAX_FAULTS)
+		return error_set(COHORT_NO_MEMORY,
+		                 "%d faults are waiting already", n);
+	faults[n] = *f;
+	atomic_store_explicit(&used, n + 1, memory_order_relaxed);
+	return COHORT_OK;
+}
+
+int fault_add(const struct cohort_fault *fault)
+{
+	int rc;
+
+	if (!fault)
+		return error_set(COHORT_INVALID, "fault is NULL");
+	rc = fault_check(fault);
+	if (rc != COHORT_OK)
+		return rc;
+	pthread_mutex_lock(&lock);
+	rc = add_locked(fault);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void fault_fail_device(int device, int error)
+{
+	pthread_mutex_lock(&lock);
+	if (!atomic_exchange(&device_errors[device], error))
+		atomic_fetch_add(&failed, 1);
+	pthread_mutex_unlock(&lock);
+}
+
+cudaError_t fault_of_device(int device)
+{
+	return atomic_load_explicit(&failed, memory_order_relaxed)
+	               ? (cudaError_t)atomic_load_explicit(
+				 &device_errors[device], memory_order_relaxed)
+	               : cudaSuccess;
+}
+
+cudaError_t fault_sticky(int device)
+{
+	const cudaError_t error = fault_of_device(device);
+
+	return cuda_error_is_sticky(error) ? error : cudaSuccess;
+}
+
+static void heal_devices_locked(void)
+{
+	int i;
+
+	for (i = 0; atomic_load(&failed) && i < COHORT_SIM_MAX_DEVICES; i++)
+		atomic_store(&device_errors[i], 0);
+	atomic_store(&failed, 0);
+}
+
+void fault_clear_all(void)
+{
+	pthread_mutex_lock(&lock);
+	heal_devices_locked();
+	atomic_store_explicit(&used, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&script, 1, memory_order_release);
+	pthread_mutex_unlock(&lock);
+}
+
+void fault_tell(int (*add)(const struct cohort_fault *fault))
+{
+	struct cohort_fault waiting[MAX_FAULTS];
+	int i, n;
+
+	pthread_mutex_lock(&lock);
+	n = atomic_load_explicit(&used, memory_order_relaxed);
+	memcpy(waiting, faults, sizeof(waiting));
+	pthread_mutex_unlock(&lock);
+	for (i = 0; i < n; i++)
+		add(&waiting[i]);
+}
+
+/* A number of digits only, at the start of @text; NULL if there is none or it is
+ * too large, else what comes behind it. */
+static const char *parse_number(const char *text, uint64_t max, uint64_t *n)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return NULL;
+	errno = 0;
+	*n = strtoull(text, &end, 10);
+	return errno || *n > max ? NULL : end;
+}
+
+/* "5ms" to nanoseconds. */
+static bool parse_time(const char *text, uint64_t *ns)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {
+		{ "ns", 1 },
+		{ "us", 1000 },
+		{ "ms", 1000000 },
+		{ "s", 1000000000 },
+	};
+	uint64_t n;
+	const char *unit = parse_number(text, UINT64_MAX, &n);
+	size_t i;
+
+	for (i = 0; unit && i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(unit, units[i].unit) == 0) {
+			*ns = n * units[i].ns;
+			return n <= UINT64_MAX / units[i].ns;
+		}
+	return false;
+}
+
+enum parameter {
+	NOTHING, /* the name is all */
+	A_TIME,
+	A_CODE,
+};
+
+static bool parse_parameter(const char *text, enum parameter parameter,
+                            uint64_t *value)
+{
+	switch (parameter) {
+	case NOTHING:
+		return !*text;
+	case A_TIME:
+		return parse_time(text, value);
+	case A_CODE:
+		text = parse_number(text, UINT64_MAX, value);
+		return text && !*text;
+	}
+	return false;
+}
+
+static const struct {
+	const char *name;
+	int kind;
+	enum parameter parameter;
+} kinds[] = {
+	{ "never", COHORT_FAULT_NEVER, NOTHING },
+	{ "delay=", COHORT_FAULT_DELAY, A_TIME },
+	{ "error=", COHORT_FAULT_ERROR, A_CODE },
+	{ "stuck", COHORT_FAULT_STUCK, NOTHING },
+	{ "die", COHORT_FAULT_DIE, NOTHING },
+	{ "async=", COHORT_FAULT_ASYNC, A_CODE },
+	{ "hung", COHORT_FAULT_HUNG, NOTHING },
+	{ "init=", COHORT_FAULT_INIT, A_TIME },
+	{ "init-error=", COHORT_FAULT_INIT_ERROR, A_CODE },
+	{ "init", COHORT_FAULT_INIT, NOTHING },
+	{ "memory", COHORT_FAULT_MEMORY, NOTHING },
+	{ "argument", COHORT_FAULT_ARGUMENT, NOTHING },
+	{ "device=", COHORT_FAULT_DEVICE, A_CODE },
+};
+
+static bool parse_kind(const char *text, struct cohort_fault *f)
+{
+	size_t i, length;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		length = strlen(kinds[i].name);
+		if (strncmp(text, kinds[i].name, length) != 0)
+			continue;
+		f->kind = kinds[i].kind;
+		return parse_parameter(text + length, kinds[i].parameter,
+		                       &f->value);
+	}
+	return false;
+}
+
+/* "RANK@OPERATION:KIND", where a rank of * is any. */
+static bool parse_fault(const char *text, struct cohort_fault *f)
+{
+	uint64_t rank;
+
+	*f = (struct cohort_fault){ .rank = -1 };
+	if (*text == '*') {
+		text++;
+	} else {
+		text = parse_number(text, INT_MAX, &rank);
+		if (!text)
+			return false;
+		f->rank = (int)rank;
+	}
+	if (*text++ != '@')
+		return false;
+	text = parse_number(text, UINT64_MAX, &f->operation);
+	return text && *text == ':' && parse_kind(text + 1, f);
+}
+
+static int parse_list_locked(char *list)
+{
+	struct cohort_fault f;
+	char *part, *rest = NULL;
+	int rc;
+
+	for (part = strtok_r(list, ",", &rest); part;
+	     part = strtok_r(NULL, ",", &rest)) {
+		if (!parse_fault(part, &f))
+			return error_set(COHORT_INVALID,
+			                 "COHORT_FAULTS: cannot read \"%s\"",
+			                 part);
+		rc = fault_check(&f);
+		if (rc == COHORT_OK)
+			rc = add_locked(&f);
+		if (rc != COHORT_OK)
+			return rc;
+	}
+	return COHORT_OK;
+}
+
+/* All of the list or nothing. */
+static int read_environment_locked(const char *text)
+{
+	int before = atomic_load_explicit(&used, memory_order_relaxed);
+	char *copy = strdup(text);
+	int rc = copy ? parse_list_locked(copy)
+	              : error_set(COHORT_NO_MEMORY, "out of memory");
+
+	free(copy);
+	if (rc != COHORT_OK)
+		atomic_store_explicit(&used, before, memory_order_relaxed);
+	return rc;
+}
+
+int fault_init(void)
+{
+	const char *text = getenv("COHORT_FAULTS");
+	int rc = COHORT_OK;
+
+	pthread_mutex_lock(&lock);
+	if (!environment_read && text)
+		rc = read_environment_locked(text);
+	environment_read = rc == COHORT_OK;
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static bool is_for(const struct cohort_fault *f, int rank, bool init,
+                   uint64_t operation)
+{
+	return is_of_init(f) == init && f->operation == operation &&
+	       (f->rank == rank || f->rank == -1);
+}
+
+static struct cohort_fault take(int rank, bool init, uint64_t operation,
+                                uint64_t *script_out)
+{
+	struct cohort_fault f = { .kind = 0 };
+	int i, n;
+
+	if (!atomic_load_explicit(&used, memory_order_relaxed))
+		return f;
+	pthread_mutex_lock(&lock);
+	n = atomic_load_explicit(&used, memory_order_relaxed);
+	for (i = 0; i < n; i++)
+		if (is_for(&faults[i], rank, init, operation))
+			break;
+	if (i < n) {
+		f = faults[i];
+		memmove(&faults[i], &faults[i + 1],
+		        (size_t)(n - i - 1) * sizeof(*faults));
+		atomic_store_explicit(&used, n - 1, memory_order_relaxed);
+		*script_out =
+			atomic_load_explicit(&script, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&lock);
+	return f;
+}
+
+bool fault_is_scripted(void)
+{
+	return atomic_load_explicit(&used, memory_order_relaxed);
+}
+
+struct cohort_fault fault_take(int rank, uint64_t operation,
+                               uint64_t *script_out)
+{
+	return take(rank, false, operation, script_out);
+}
+
+struct cohort_fault fault_take_init(int rank, uint64_t operation,
+                                    uint64_t *script_out)
+{
+	return take(rank, true, operation, script_out);
+}
+
+void fault_hold(uint64_t of, uint64_t until_ns)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load_explicit(&script, memory_order_acquire) == of &&
+	       clock_now() < until_ns)
+		backoff_wait(&b, until_ns);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * When a snapshot's time is up
+ */
+
+#include "watch/expiry.h"
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t saturating_multiply(uint64_t a, uint64_t b)
+{
+	return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+static uint64_t latest(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* True if @r has a clock that runs: it waits for the others to call, or all have
+ * called and it is not done. */
+static bool has_clock(const struct snapshot *s, const struct rank_snapshot *r)
+{
+	return s->all_joined ? !r->done : r->joined;
+}
+
+static uint64_t last_arrival(const struct snapshot *s)
+{
+	uint64_t last = 0;
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		last = latest(last, s->ranks[i].arrived_ns);
+	return last;
+}
+
+/* A clock that runs from @began_ns. */
+static struct due clock_of(const struct snapshot *s, uint64_t began_ns,
+                           uint64_t allowed_ns)
+{
+	uint64_t since = stops_shift(&s->stops, began_ns);
+
+	return (struct due){
+		.next_ns = saturating_add(
+			since, saturating_multiply(allowed_ns, 1 + s->expired)),
+		.since_ns = since,
+		.deadline_ns = allowed_ns,
+		.lost_ns = since - began_ns,
+	};
+}
+
+/* The same of what it may take by what was observed, if that is less; it is not known
+ * exactly when it began to be what is waited for. */
+static struct due adapted_clock(const struct snapshot *s, uint64_t began_ns,
+                                uint64_t allowed_ns)
+{
+	const struct adapted *a = &s->adapted;
+	uint64_t ns = s->all_joined ? a->limits.exec_ns : a->limits.join_ns;
+	struct due due = { .next_ns = UINT64_MAX };
+
+	if (!ns || ns >= allowed_ns)
+		return due;
+	due = clock_of(s, latest(began_ns, a->since_ns), ns);
+	due.is_adapted = true;
+	due.most_ns = allowed_ns;
+	return due;
+}
+
+/* Of all clocks the one that runs out first, at next_ns: never, if none does. */
+static struct due first_clock(const struct snapshot *s)
+{
+	struct due clock, first = { .next_ns = UINT64_MAX };
+	uint64_t began, allowed, last = last_arrival(s);
+	int i;
+
+	for (i = 0; i < s->size; i++) {
+		if (!has_clock(s, &s->ranks[i]))
+			continue;
+		began = s->all_joined ? last : s->ranks[i].arrived_ns;
+		began = latest(latest(began, s->resumed_ns), s->moved_ns);
+		allowed = s->all_joined ? s->ranks[i].limits.exec_ns
+		                        : s->ranks[i].limits.join_ns;
+		clock = clock_of(s, began, allowed);
+		if (clock.next_ns < first.next_ns)
+			first = clock;
+		clock = adapted_clock(s, began, allowed);
+		if (clock.next_ns < first.next_ns)
+			first = clock;
+	}
+	return first;
+}
+
+static struct due transfer_clock(const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	return (struct due){
+		.is_transfer = true,
+		.next_ns = saturating_add(x->since_ns,
+		                          saturating_multiply(x->allowed_ns,
+		                                              1 + x->expired)),
+		.since_ns = x->since_ns,
+		.deadline_ns = x->allowed_ns,
+		.lost_ns = x->lost_ns,
+	};
+}
+
+/* What is to be said of a clock, of which that has been said. */
+static struct due due_of(const struct snapshot *s, struct due due, bool warned,
+                         unsigned expired)
+{
+	uint64_t warning;
+
+	if (due.next_ns == UINT64_MAX)
+		return due;
+	if (s->now_ns >= due.next_ns) {
+		due.what = DUE_VERDICT;
+		return due;
+	}
+	if (warned || expired || s->warn_percent >= 100)
+		return due;
+	warning = due.since_ns + due.deadline_ns / 100 * s->warn_percent;
+	if (s->now_ns >= warning)
+		due.what = DUE_WARNING;
+	else
+		due.next_ns = warning;
+	return due;
+}
+
+/* The graver one, of two like it the one that began first; looking again when any of
+ * them wants that. */
+static struct due graver(struct due a, struct due b)
+{
+	struct due due = b.what > a.what || (b.what && b.what == a.what &&
+	                                     b.since_ns < a.since_ns)
+	                         ? b
+	                         : a;
+
+	due.next_ns = a.next_ns < b.next_ns ? a.next_ns : b.next_ns;
+	return due;
+}
+
+/* When the front has begun to wait for something of its own, 0: not yet. */
+static uint64_t front_began(const struct snapshot *s)
+{
+	uint64_t began = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].arrived_ns < began)
+			began = s->ranks[i].arrived_ns;
+	return latest(latest(began, s->resumed_ns), s->moved_ns);
+}
+
+/* Slow is what is not done that long after it began to wait. */
+static struct due slow_of(const struct snapshot *s, uint64_t began_ns,
+                          uint64_t lost_ns)
+{
+	struct due due = {
+		.next_ns = saturating_add(began_ns, s->slow_ns),
+		.since_ns = began_ns,
+		.deadline_ns = s->slow_ns,
+		.lost_ns = lost_ns,
+	};
+
+	if (s->now_ns >= due.next_ns)
+		due.what = DUE_SLOW;
+	return due;
+}
+
+/* What is to be said of what is slow, which is told once. */
+static struct due add_slow(const struct snapshot *s, struct due due)
+{
+	uint64_t began = front_began(s), since = stops_shift(&s->stops, began);
+	struct due slow;
+
+	if (s->front && !s->slow)
+		due = graver(due, slow_of(s, since, since - began));
+	if (s->transfer.number && !s->transfer.slow) {
+		slow = slow_of(s, s->transfer.since_ns, s->transfer.lost_ns);
+		slow.is_transfer = true;
+		due = graver(due, slow);
+	}
+	return due;
+}
+
+struct due verdict_due(const struct snapshot *s)
+{
+	struct due due = { .next_ns = UINT64_MAX };
+
+	if (s->paused)
+		return due;
+	if (s->front)
+		due = due_of(s, first_clock(s), s->warned, s->expired);
+	if (s->transfer.number)
+		due = graver(due,
+		             due_of(s, transfer_clock(s), s->transfer.warned,
+		                    s->transfer.expired));
+	return s->slow_ns ? add_slow(s, due) : due;
+}

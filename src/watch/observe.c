@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/observe.h"
+
+#include <stdlib.h>
+
+#include "watch/expiry.h"
+#include "watch/phrase.h"
+
+/* No bytes, one, up to 2, 4, ... 2^63. */
+#define SIZES 65
+#define KINDS (OP_BATCH + 1)
+
+/* Observations from one look to the next, of those that were done since. */
+#define MOST_AT_ONCE 64
+
+static uint64_t latest(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The time from one to the other in which the process did run; 0 if it is the other
+ * way round. */
+static uint64_t span(const struct stops *stops, uint64_t from_ns,
+                     uint64_t to_ns)
+{
+	return to_ns > from_ns
+	               ? stops_shift(stops, to_ns) - stops_shift(stops, from_ns)
+	               : 0;
+}
+
+/* ---- what is comparable ----------------------------------------------- */
+
+static int size_class(uint64_t bytes)
+{
+	int log = bytes > 1 ? 64 - __builtin_clzll(bytes - 1) : 0;
+
+	return !bytes ? 0 : log < SIZES - 1 ? log + 1 : SIZES - 1;
+}
+
+/* -1 for what is not to be observed. */
+static int likeness(const struct record *r)
+{
+	enum op_kind kind = r->is_batch ? OP_BATCH : r->kind;
+
+	if (r->captured || kind == OP_SPLIT)
+		return -1;
+	return (int)kind * SIZES + size_class(r->bytes);
+}
+
+static enum op_kind kind_of(int likeness)
+{
+	return (enum op_kind)(likeness / SIZES);
+}
+
+bool observer_init(struct observer *o, const struct adaptive *asked)
+{
+	*o = (struct observer){ .asked = *asked };
+	if (!asked->factor)
+		return true;
+	o->all = calloc(KINDS * SIZES, sizeof(*o->all));
+	return o->all;
+}
+
+void observer_fini(struct observer *o)
+{
+	free(o->all);
+}
+
+/* ---- what is done ----------------------------------------------------- */
+
+/* What is known of a collective that is done on all ranks. */
+struct sample {
+	int likeness;
+	uint64_t first_ns, last_ns; /* call */
+	uint64_t done_ns;           /* at the latest */
+};
+
+/* Add one rank's part; false if that is not on record, or no observation. */
+static bool add_part(struct sample *x, const struct cohort_comm *c,
+                     uint64_t number, uint64_t now_ns)
+{
+	const struct agree_slot *slot = agree_slot(c, number);
+	struct record r;
+	uint64_t arrived;
+	int like;
+
+	if (!agree_has(c, number))
+		return false;
+	arrived = atomic_load(&slot->arrived_ns);
+	if (!recorder_read(&c->recorder, atomic_load(&slot->ticket), &r) ||
+	    !agree_has(c, number))
+		return false;
+	/* It may be done before its call has returned. */
+	if (r.outcome != COHORT_OK && r.outcome != COHORT_TIMED_OUT)
+		return false;
+	like = likeness(&r);
+	if (like < 0 || (x->last_ns && like != x->likeness))
+		return false;
+	x->likeness = like;
+	if (!x->last_ns || arrived < x->first_ns)
+		x->first_ns = arrived;
+	x->last_ns = latest(x->last_ns, arrived);
+	x->done_ns = latest(x->done_ns, r.finished_ns ? r.finished_ns : now_ns);
+	return true;
+}
+
+static bool take_sample(struct sample *x, const struct clique *q,
+                        uint64_t number, uint64_t now_ns)
+{
+	int r;
+
+	*x = (struct sample){ .likeness = -1 };
+	for (r = 0; r < q->size; r++)
+		if (!add_part(x, &q->comms[r], number, now_ns))
+			return false;
+	return true;
+}
+
+/* It was not the front before @began_ns. */
+static void add_sample(struct observer *o, const struct snapshot *s,
+                       const struct sample *x, uint64_t began_ns)
+{
+	struct comparable *c = &o->all[x->likeness];
+	const uint64_t first = latest(x->first_ns, began_ns);
+	const uint64_t last = latest(x->last_ns, began_ns);
+
+	estimate_add(&c->join, span(&s->stops, first, x->last_ns), s->now_ns);
+	estimate_add(&c->exec, span(&s->stops, last, x->done_ns), s->now_ns);
+}
+
+/* The front of the last look is done, and gone from the records: all that is known is
+ * what it was then, and that it is done now. */
+static void learn_gone(struct observer *o, const struct snapshot *s)
+{
+	const struct front *f = &o->front;
+	struct comparable *c = &o->all[f->likeness];
+	const uint64_t first = latest(f->first_ns, f->moved_ns);
+	const uint64_t last =
+		f->all_joined ? latest(f->last_ns, f->moved_ns) : o->looked_ns;
+
+	estimate_add(&c->join,
+	             span(&s->stops, first,
+	                  f->all_joined ? f->last_ns : s->now_ns),
+	             s->now_ns);
+	estimate_add(&c->exec, span(&s->stops, last, s->now_ns), s->now_ns);
+}
+
+static void learn_front(struct observer *o, const struct snapshot *s,
+                        const struct clique *q)
+{
+	struct sample x;
+
+	if (take_sample(&x, q, o->front.number, s->now_ns))
+		add_sample(o, s, &x, o->front.moved_ns);
+	else if (o->front.likeness >= 0)
+		learn_gone(o, s);
+}
+
+static uint64_t done_everywhere(const struct snapshot *s)
+{
+	uint64_t next = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->next[i] < next)
+			next = s->next[i];
+	return next - 1;
+}
+
+/* Observe what is done since the last look, the newest of it. */
+static void learn(struct observer *o, const struct snapshot *s,
+                  const struct clique *q, uint64_t excused)
+{
+	const uint64_t done = done_everywhere(s), front = o->front.number;
+	uint64_t n = latest(o->done, excused) + 1;
+	struct sample x;
+
+	if (front && front > excused && front <= done)
+		learn_front(o, s, q);
+	if (done > MOST_AT_ONCE)
+		n = latest(n, done - MOST_AT_ONCE + 1);
+	for (; n <= done; n++)
+		if (n != front && take_sample(&x, q, n, s->now_ns))
+			/* What is behind the front was not yet it. */
+			add_sample(o, s, &x, front ? o->looked_ns : 0);
+}
+
+/* ---- what is not ------------------------------------------------------ */
+
+/* What the ranks that have called it say it is. */
+static int likeness_of_front(const struct snapshot *s)
+{
+	const struct rank_snapshot *r;
+	int like = -1;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		if (!r->joined || !r->call.ticket)
+			continue;
+		if (like >= 0 && likeness(&r->call) != like)
+			return -1;
+		like = likeness(&r->call);
+		if (like < 0)
+			return -1;
+	}
+	return like;
+}
+
+static struct front look_at_front(const struct observer *o,
+                                  const struct snapshot *s)
+{
+	const struct rank_snapshot *r;
+	struct front f = {
+		.number = s->front,
+		.likeness = likeness_of_front(s),
+		.seen_ns = s->front == o->front.number ? o->front.seen_ns
+		                                       : s->now_ns,
+		.moved_ns = s->moved_ns,
+		.first_ns = UINT64_MAX,
+		.all_joined = s->all_joined,
+	};
+
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		if (!r->joined)
+			continue;
+		if (r->arrived_ns < f.first_ns)
+			f.first_ns = r->arrived_ns;
+		f.last_ns = latest(f.last_ns, r->arrived_ns);
+	}
+	return f;
+}
+
+/* 0: none. */
+static uint64_t limit_of(const struct estimate *e, const struct adaptive *asked)
+{
+	uint64_t ns = estimate_limit(e, asked, UINT64_MAX);
+
+	return ns == UINT64_MAX ? 0 : ns;
+}
+
+static void adapt(const struct observer *o, struct snapshot *s)
+{
+	const struct comparable *c = &o->all[o->front.likeness];
+
+	s->adapted = (struct adapted){
+		.limits = { limit_of(&c->join, &o->asked),
+		            limit_of(&c->exec, &o->asked) },
+		.since_ns = o->front.seen_ns,
+		.asked = o->asked,
+		.join = estimate_window(&c->join),
+		.exec = estimate_window(&c->exec),
+		.likeness = o->front.likeness,
+	};
+}
+
+/* ---- looks ------------------------------------------------------------ */
+
+static uint64_t excused_by(const struct clique *q)
+{
+	uint64_t number = 1;
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		number = latest(number, atomic_load(&q->comms[r].excused));
+	return number;
+}
+
+void observer_look(struct observer *o, struct snapshot *s,
+                   const struct clique *q)
+{
+	bool is_excused;
+	uint64_t excused;
+
+	s->adapted = (struct adapted){ .since_ns = 0 };
+	if (!o->all)
+		return;
+	/* In this order: what ends in between is excused. */
+	is_excused = atomic_load(&q->pushed) > 0 || s->paused ||
+	             atomic_load(&q->paused) > 0;
+	excused = excused_by(q);
+	if (!is_excused && !cause_any(q->end))
+		learn(o, s, q, excused);
+	o->front = look_at_front(o, s);
+	o->done = done_everywhere(s);
+	o->looked_ns = s->now_ns;
+	if (!is_excused && s->front > excused && o->front.likeness >= 0)
+		adapt(o, s);
+}
+
+/* ---- texts ------------------------------------------------------------ */
+
+/* Shorter times than those of deadlines. */
+static void add_span(struct text *t, uint64_t ns)
+{
+	if (ns < 10000000)
+		text_add(t, "%.3g ms", (double)ns / 1e6);
+	else
+		phrase_time(t, ns);
+}
+
+static void add_size(struct text *t, int size)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB",
+		                             "TiB",   "PiB", "EiB" };
+
+	if (size > 0)
+		text_add(t, " of up to %d %s", 1 << (size - 1) % 10,
+		         size == 1 ? "byte" : units[(size - 1) / 10]);
+}
+
+void observe_add(struct text *t, const struct snapshot *s,
+                 const struct due *due)
+{
+	const struct adapted *a = &s->adapted;
+	const struct window *w = s->all_joined ? &a->exec : &a->join;
+
+	if (!due->is_adapted)
+		return;
+	text_add(t, " (%u x ", a->asked.factor);
+	add_span(t, w->longest_ns);
+	text_add(t, ", observed over %llu %s operation%s",
+	         (unsigned long long)w->count, op_name(kind_of(a->likeness)),
+	         w->count == 1 ? "" : "s");
+	add_size(t, a->likeness % SIZES);
+	text_add(t, "; at least ");
+	phrase_time(t, a->asked.floor_ns);
+	text_add(t, ", at most ");
+	phrase_time(t, due->most_ns);
+	text_add(t, ")");
+}

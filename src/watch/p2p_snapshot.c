@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a clique's ranks are doing about sends and receives
+ *
+ * Of each rank the oldest operation with any counts, as that of collectives does: what
+ * is behind it waits for it.  While an older collective is in flight that is what
+ * does not go on.
+ */
+
+#include "core/pair.h"
+#include "watch/snapshot.h"
+
+static uint64_t latest(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t end_of(const struct transfer_snapshot *x)
+{
+	return x->allowed_ns > UINT64_MAX - x->since_ns
+	               ? UINT64_MAX
+	               : x->since_ns + x->allowed_ns;
+}
+
+/* The first from @next on that is not done, or one more than there are. */
+static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
+{
+	uint64_t count = pair_count(c), slots = c->clique->slots;
+	struct transfer t;
+
+	if (count >= slots && next <= count - slots)
+		next = count - slots + 1;
+	/* One that is not kept any more is not watched. */
+	while (next <= count &&
+	       (!pair_read(c, next, &t) || comm_ticket_done(c, t.ticket)))
+		next++;
+	return next;
+}
+
+/* The ticket of the rank's oldest collective in flight, or UINT64_MAX. */
+static uint64_t oldest_collective(const struct cohort_comm *c, uint64_t number)
+{
+	if (agree_called(c) < number || !agree_has(c, number))
+		return UINT64_MAX;
+	return atomic_load(&agree_slot(c, number)->ticket);
+}
+
+static struct half half_of(const struct cohort_comm *c, uint64_t ticket)
+{
+	struct half h = { .done = comm_ticket_done(c, ticket) };
+	struct record r;
+
+	h.started = h.done || comm_ticket_started(c, ticket);
+	if (!h.done && recorder_read(&c->recorder, ticket, &r))
+		h.in_call = r.outcome == COHORT_TIMED_OUT;
+	return h;
+}
+
+/* The other half of @t, that @c has called, in @peer's; false if it is not kept. */
+static bool find_other(const struct cohort_comm *peer, int rank,
+                       const struct transfer *t, struct transfer *out)
+{
+	uint64_t i, count = pair_count(peer), slots = peer->clique->slots;
+
+	for (i = count; i && count - i < slots; i--)
+		if (pair_read(peer, i, out) && out->sends != t->sends &&
+		    out->peer == rank && out->number == t->number)
+			return true;
+	return false;
+}
+
+static struct transfer_snapshot look_at(const struct cohort_comm *c,
+                                        const struct transfer *t)
+{
+	const struct cohort_comm *peer = clique_rank(c->clique, t->peer);
+	struct transfer_snapshot x = {
+		.number = t->number,
+		.rank = c->rank,
+		.peer = t->peer,
+		.sends = t->sends,
+		.count = t->count,
+		.type = t->type,
+		.is_local = peer,
+		.met = !peer ||
+		       pair_number(peer, !t->sends, c->rank) >= t->number,
+		.index = t->index,
+		.ticket = t->ticket,
+		.since_ns = t->arrived_ns,
+		.own = half_of(c, t->ticket),
+	};
+	struct transfer other;
+
+	x.allowed_ns = x.met ? t->limits.exec_ns : t->limits.join_ns;
+	/* One that is not kept any more is done, or as good as. */
+	x.other.done = x.other.started = x.met;
+	if (peer && x.met && find_other(peer, c->rank, t, &other)) {
+		x.since_ns = latest(x.since_ns, other.arrived_ns);
+		x.other = half_of(peer, other.ticket);
+	}
+	return x;
+}
+
+/* True if @a is rather what their operation waits for than @b: one that the peer has
+ * not called before one that it has, one that is not done there before one that is. */
+static bool is_rather(const struct transfer_snapshot *a,
+                      const struct transfer_snapshot *b)
+{
+	bool a_is_over = a->is_local && a->other.done && a->met;
+	bool b_is_over = b->is_local && b->other.done && b->met;
+
+	if (a->met != b->met)
+		return b->met;
+	if (a_is_over != b_is_over)
+		return b_is_over;
+	return end_of(a) < end_of(b);
+}
+
+/* True if the rank itself has come to it, as far as marks tell. */
+static bool is_at(const struct snapshot *s, const struct half *h)
+{
+	return h->in_call || h->started || !s->starts_are_marked;
+}
+
+/* Whom of two ranks @x waits for, if its rank has come to it. */
+static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
+                      const struct transfer_snapshot *x)
+{
+	if (!x->is_local || x->peer == x->rank || !is_at(s, &x->own))
+		return;
+	if (!x->met)
+		rank_set_add(r->awaits_call, x->peer);
+	else if (!x->other.done && !is_at(s, &x->other))
+		rank_set_add(r->awaits_start, x->peer);
+}
+
+/* What operation @ticket of @c waits for, of which @t is the first transfer.  Once
+ * all are met its clock runs from the last. */
+static struct transfer_snapshot look_at_all(const struct snapshot *s,
+                                            const struct cohort_comm *c,
+                                            struct transfer t,
+                                            struct rank_snapshot *r)
+{
+	uint64_t k, count = pair_count(c), ticket = t.ticket, last = 0;
+	struct transfer_snapshot x, worst = { .number = 0 };
+
+	for (k = t.index;
+	     k <= count && pair_read(c, k, &t) && t.ticket == ticket; k++) {
+		x = look_at(c, &t);
+		note_peer(s, r, &x);
+		last = latest(last, x.since_ns);
+		if (!worst.number || is_rather(&x, &worst))
+			worst = x;
+	}
+	if (worst.met)
+		worst.since_ns = last;
+	if (!recorder_read(&c->recorder, ticket, &r->transfers))
+		r->transfers.ticket = 0;
+	return worst;
+}
+
+/* The most urgent of a rank's oldest operation with transfers. */
+static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
+{
+	struct transfer_memory *m = &s->transfers[i];
+	struct transfer_snapshot x;
+	struct transfer t;
+
+	m->next = next_undone(c, m->next);
+	if (!pair_read(c, m->next, &t)) {
+		m->ticket = 0;
+		return;
+	}
+	if ((m->ticket && m->ticket < t.ticket) ||
+	    oldest_collective(c, s->next[i]) < t.ticket)
+		m->held_ns = s->now_ns; /* until the last look at least */
+	m->ticket = t.ticket;
+	if (oldest_collective(c, s->next[i]) < t.ticket)
+		return;
+	x = look_at_all(s, c, t, &s->ranks[i]);
+	if (!x.number)
+		return; /* it has gone on just now */
+	x.since_ns = latest(latest(x.since_ns, m->held_ns), s->resumed_ns);
+	x.lost_ns = stops_shift(&s->stops, x.since_ns) - x.since_ns;
+	x.since_ns += x.lost_ns;
+	if (!s->transfer.number || end_of(&x) < end_of(&s->transfer))
+		s->transfer = x;
+}
+
+void transfer_take(struct snapshot *s, const struct clique *q)
+{
+	int i;
+
+	s->transfer = (struct transfer_snapshot){ .number = 0 };
+	for (i = 0; i < q->size; i++)
+		if (pair_count(&q->comms[i]))
+			take_rank(s, &q->comms[i], i);
+}

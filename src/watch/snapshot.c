@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "core/gate.h"
+
+bool snapshot_init(struct snapshot *s, const struct clique *q)
+{
+	int r;
+
+	*s = (struct snapshot){
+		.group = q->name,
+		.generation = q->generation,
+		.size = q->size,
+		.world = q->world,
+		.abort_ns = q->deadlines.abort_ns,
+		.starts_are_marked = q->platform->starts_are_marked,
+		.probing = -1,
+		.ranks = calloc((size_t)q->size, sizeof(*s->ranks)),
+		.transfers = calloc((size_t)q->size, sizeof(*s->transfers)),
+		.next = calloc((size_t)q->size, sizeof(*s->next)),
+	};
+	if (!s->ranks || !s->transfers || !s->next) {
+		snapshot_fini(s);
+		return false;
+	}
+	for (r = 0; r < q->size; r++)
+		s->next[r] = s->transfers[r].next = 1;
+	return true;
+}
+
+void snapshot_fini(struct snapshot *s)
+{
+	free(s->ranks);
+	free(s->transfers);
+	free(s->next);
+	s->ranks = NULL;
+	s->transfers = NULL;
+	s->next = NULL;
+}
+
+/* True if a collective that was called is done; the slot of such a one may be taken
+ * by a later call. */
+static bool is_done(const struct cohort_comm *c, uint64_t number)
+{
+	uint64_t ticket = atomic_load(&agree_slot(c, number)->ticket);
+
+	return !agree_has(c, number) || comm_ticket_done(c, ticket);
+}
+
+/* The first collective of @c from @next on that is not done, called or not. */
+static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
+{
+	uint64_t called = agree_called(c), slots = c->clique->slots;
+
+	/* It has no more in flight than slots, with the last call's own. */
+	if (called >= slots && next <= called - slots)
+		next = called - slots + 1;
+	while (next <= called && is_done(c, next))
+		next++;
+	return next;
+}
+
+/* What the front is: the oldest that is not done everywhere, if any rank has
+ * called it. */
+static uint64_t find_front(const struct clique *q, uint64_t *next)
+{
+	uint64_t front = UINT64_MAX;
+	int r;
+
+	for (r = 0; r < q->size; r++) {
+		next[r] = next_undone(&q->comms[r], next[r]);
+		if (next[r] < front)
+			front = next[r];
+	}
+	for (r = 0; r < q->size; r++)
+		if (agree_called(&q->comms[r]) >= front)
+			return front;
+	return 0;
+}
+
+uint64_t snapshot_front(const struct clique *q)
+{
+	uint64_t front = UINT64_MAX, called = 0, next;
+	int r;
+
+	for (r = 0; r < q->size; r++) {
+		next = next_undone(&q->comms[r], 1);
+		if (next < front)
+			front = next;
+		if (agree_called(&q->comms[r]) > called)
+			called = agree_called(&q->comms[r]);
+	}
+	return called >= front ? front : 0;
+}
+
+/* A rank's part of the front, of which @former is what was seen last. */
+static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
+                      uint64_t front, const struct rank_snapshot *former)
+{
+	const struct agree_slot *slot = agree_slot(c, front);
+	bool is_there = agree_has(c, front);
+	uint64_t ticket;
+
+	r->joined = agree_called(c) >= front;
+	if (!r->joined)
+		return;
+	ticket = atomic_load(&slot->ticket);
+	r->arrived_ns = atomic_load(&slot->arrived_ns);
+	r->limits.join_ns = atomic_load(&slot->join_ns);
+	r->limits.exec_ns = atomic_load(&slot->exec_ns);
+	/* A record that is gone is of an operation that is done. */
+	if (recorder_read(&c->recorder, ticket, &r->call))
+		r->in_call = r->call.outcome == COHORT_TIMED_OUT;
+	r->meets = r->in_call && atomic_load(&c->meeting) == front;
+	r->in_call &= !r->meets;
+	r->done = comm_ticket_done(c, ticket);
+	if (!is_there || !agree_has(c, front)) {
+		/* The call that is so many later has taken the slot: this one
+		 * is done. */
+		r->done = true;
+		r->in_call = r->meets = false;
+		r->call.ticket = 0;
+		r->arrived_ns = former->arrived_ns;
+		r->limits = (struct limits){ COHORT_FOREVER, COHORT_FOREVER };
+	}
+	r->started = r->done || comm_ticket_started(c, ticket);
+}
+
+static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
+                      const struct rank_snapshot *former)
+{
+	uint64_t last = atomic_load(&c->last);
+
+	*r = (struct rank_snapshot){
+		.rank = c->rank,
+		.device = c->device,
+		.inside = atomic_load(&c->gate),
+		.staged = gate_is_kept(c),
+		.waiting =
+			atomic_load(&c->waits) > atomic_load(&c->waits_ended),
+		.idle = comm_is_idle(c),
+		.closed = atomic_load(&c->closed),
+		.bound = atomic_load(&c->owner) || atomic_load(&c->orphaned),
+		.tid = atomic_load(&c->tid),
+		.alive = -1,
+		.captured = atomic_load(&c->captured),
+	};
+	r->staged &= !r->inside;
+	r->inside |= r->staged;
+	r->native = r->inside && atomic_load(&c->native_user);
+	if (r->tid == former->tid) {
+		r->alive = former->alive;
+		memcpy(r->thread, former->thread, sizeof(r->thread));
+		memcpy(r->state, former->state, sizeof(r->state));
+	}
+	/* The one it is inside of has no ticket yet. */
+	if (!recorder_read(&c->recorder, last + 1, &r->last) &&
+	    !recorder_read(&c->recorder, last, &r->last))
+		r->last.ticket = 0;
+	if (r->last.ticket && r->last.tag)
+		tag_read(&c->recorder.tags, r->last.tag, r->tag);
+	if (r->last.ticket && r->last.label)
+		tag_read(&c->recorder.labels, r->last.label, r->label);
+}
+
+void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *c,
+                   uint64_t front)
+{
+	const struct rank_snapshot none = { .rank = -1 };
+
+	take_rank(r, c, &none);
+	if (front)
+		take_part(r, c, front, &none);
+}
+
+static void take(struct snapshot *s, struct clique *q)
+{
+	const struct rank_snapshot none = { .rank = -1 };
+	struct rank_snapshot former;
+	uint64_t front = find_front(q, s->next);
+	int r;
+
+	s->all_joined = true;
+	for (r = 0; r < q->size; r++) {
+		former = s->ranks[r];
+		take_rank(&s->ranks[r], &q->comms[r], &former);
+		if (front)
+			take_part(&s->ranks[r], &q->comms[r], front,
+			          front == s->front ? &former : &none);
+		s->all_joined &= s->ranks[r].joined;
+	}
+	s->front = front;
+}
+
+/* True if it is the same clock. */
+static bool is_same(const struct transfer_snapshot *a,
+                    const struct transfer_snapshot *b)
+{
+	return a->number && a->rank == b->rank && a->index == b->index &&
+	       a->met == b->met;
+}
+
+/* True if all have called the front, but one in a batch with a transfer whose other
+ * half is missing: that is what is waited for. */
+static bool is_held(const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	int r = 0;
+
+	if (!s->front || !s->all_joined || !x->number || x->met)
+		return false;
+	while (s->ranks[r].rank != x->rank)
+		r++;
+	return s->ranks[r].call.ticket == x->ticket;
+}
+
+void snapshot_take(struct snapshot *s, struct clique *q)
+{
+	uint64_t front = s->front, resumed_ns = s->resumed_ns;
+	struct transfer_snapshot transfer = s->transfer;
+	bool all_joined = s->all_joined;
+
+	/* In this order: one that goes on in between is seen. */
+	s->paused = atomic_load(&q->paused) > 0;
+	s->resumed_ns = atomic_load(&q->resumed_ns);
+	take(s, q);
+	s->split_tid = atomic_load(&q->split_tid);
+	s->closing = cause_any(q->end) && !clique_cause(q);
+	s->reaping = atomic_load(&q->reaping);
+	s->reaping_rank = atomic_load(&q->reaping_rank);
+	s->probing = atomic_load(&q->probing) - 1;
+	/* It has become the oldest since the last look. */
+	if (front && s->front > front)
+		s->moved_ns = s->now_ns;
+	transfer_take(s, q);
+	s->now_ns = clock_now();
+	if (is_held(s))
+		s->moved_ns = s->now_ns;
+	if (s->resumed_ns == resumed_ns && is_same(&s->transfer, &transfer)) {
+		s->transfer.slow = transfer.slow;
+		s->transfer.warned = transfer.warned;
+		s->transfer.expired = transfer.expired;
+	}
+	if (s->front != front)
+		s->slow = false;
+	if (s->front == front && s->all_joined == all_joined &&
+	    s->resumed_ns == resumed_ns)
+		return;
+	s->warned = false;
+	s->expired = 0;
+}
+
+const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank)
+{
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].rank == rank)
+			return &s->ranks[i];
+	return NULL;
+}
+
+static void take_thread(struct rank_snapshot *r)
+{
+	if (!r->tid)
+		return;
+	r->alive = thread_lives(r->tid, r->thread);
+	thread_state(r->tid, r->state);
+}
+
+static void take_awaited(struct rank_snapshot *r, struct cohort_comm *c)
+{
+	struct text t = { r->awaits, sizeof(r->awaits) };
+
+	r->awaits[0] = '\0';
+	awaited_add(&c->awaited, &t);
+}
+
+void snapshot_threads(struct snapshot *s)
+{
+	struct rank_snapshot *r;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		take_thread(r);
+}
+
+void snapshot_awaited(struct snapshot *s, struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		take_awaited(&s->ranks[r], &q->comms[r]);
+}
+
+void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *c,
+                      uint64_t front)
+{
+	const struct rank_snapshot none = { .rank = -1 };
+	struct rank_snapshot former;
+
+	/* To ask the system takes its time: what the rank does is looked at last. */
+	take_rank(&former, c, &none);
+	take_thread(&former);
+	take_rank(r, c, &former);
+	if (front)
+		take_part(r, c, front, &none);
+	take_awaited(r, c);
+}

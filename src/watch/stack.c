@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/stack.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+/* From one look at the answer to the next. */
+#define LOOK_NS UINT64_C(50000)
+
+/* The handler's own frames. */
+#define OWN_FRAMES 4
+
+/* Bytes of stack: some 1700 are what the unwinder takes, and more for functions of
+ * which it keeps several states; 6000 where AddressSanitizer is between it and the C
+ * library. */
+#define WALK_ROOM 4096
+#define WALK_ROOM_ASAN 16384
+
+/* One that was given up while the thread was at it is not used before it is done. */
+#define QUESTIONS 16
+
+/* Signals under way, and those of one number to one thread: a second, as the first
+ * may have been to a thread that had the same id before. */
+#define SIGNALS 64
+#define SIGNALS_EACH 2
+
+enum { FREE, ASKED, ANSWERING, ANSWERED };
+
+struct question {
+	/* Atomic; the thread and one of these states.  To ASKED by who asks; from
+	 * there by compare-and-swap, to ANSWERING and then to ANSWERED by that
+	 * thread, or to FREE by who gives up.  Release and acquire: what
+	 * follows. */
+	_Atomic uint64_t word;
+
+	/* Written by the thread that is asked, in ANSWERING. */
+	void *place;
+	int count;
+	void *frames[STACK_FRAMES + OWN_FRAMES];
+};
+
+/* Held from the questions to the last answer, or the deadline. */
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+
+static struct question questions[QUESTIONS];
+
+/* Atomic; threads and signals, 0: none.  Set by who asks, before it sends; taken out
+ * by the handler, before it looks at the questions (seq_cst): who asks sets those
+ * first, so that one that is still in here is seen to the question. */
+static _Atomic uint64_t under_way[SIGNALS];
+
+/* Atomic, as each start sets it, to the same; relaxed.  What the unwinder needs on a
+ * stack; 0: it takes a lock, and is not used. */
+static atomic_size_t walk_room;
+
+static uint64_t question_word(int tid, int state)
+{
+	return (uint64_t)tid << 2 | (unsigned)state;
+}
+
+static int state_of(uint64_t word)
+{
+	return (int)(word & 3);
+}
+
+static uint64_t signal_word(int tid, int signo)
+{
+	return (uint64_t)tid << 8 | (unsigned)signo;
+}
+
+/* ---- the thread that is asked ----------------------------------------- */
+
+static void *place_of(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+	return (void *)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+	return (void *)context->uc_mcontext.pc;
+#else
+	(void)context;
+	return NULL;
+#endif
+}
+
+/* One such signal is not under way any more. */
+static void take_out(uint64_t signal)
+{
+	uint64_t expected;
+	int i;
+
+	for (i = 0; i < SIGNALS; i++) {
+		expected = signal;
+		if (atomic_compare_exchange_strong(&under_way[i], &expected, 0))
+			return;
+	}
+}
+
+/* False if the unwinder would take a lock, or overrun the thread's alternate stack,
+ * where this is on that. */
+static bool may_walk(const ucontext_t *context)
+{
+	uintptr_t room = (uintptr_t)__builtin_frame_address(0) -
+	                 (uintptr_t)context->uc_stack.ss_sp;
+	size_t needed = atomic_load_explicit(&walk_room, memory_order_relaxed);
+
+	return needed && (room >= needed || room >= context->uc_stack.ss_size);
+}
+
+static void answer_one(struct question *q, int tid, const ucontext_t *context)
+{
+	uint64_t word = question_word(tid, ASKED);
+
+	if (!atomic_compare_exchange_strong(&q->word, &word,
+	                                    question_word(tid, ANSWERING)))
+		return;
+	q->place = place_of(context);
+	q->count = 0;
+	if (may_walk(context))
+		q->count = backtrace(q->frames, STACK_FRAMES + OWN_FRAMES);
+	atomic_store(&q->word, question_word(tid, ANSWERED));
+}
+
+static void answer(int signo, siginfo_t *info, void *context)
+{
+	/* Not thread_id(): thread-local storage may take memory. */
+	int error = errno, tid = (int)syscall(SYS_gettid), i;
+
+	/* Others may send the same one. */
+	if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
+		take_out(signal_word(tid, signo));
+		for (i = 0; i < QUESTIONS; i++)
+			answer_one(&questions[i], tid, context);
+	}
+	errno = error;
+}
+
+void stack_prepare(void)
+{
+	void *frame;
+
+	size_t room =
+		dlsym(RTLD_DEFAULT, "__asan_init") ? WALK_ROOM_ASAN : WALK_ROOM;
+
+	if (!dlsym(RTLD_DEFAULT, "_dl_find_object"))
+		room = 0;
+	atomic_store_explicit(&walk_room, room, memory_order_relaxed);
+	backtrace(&frame, 1); /* opens a library */
+}
+
+/* ---- the handler ------------------------------------------------------ */
+
+static bool is_own(const struct sigaction *action)
+{
+	return (action->sa_flags & SA_SIGINFO) &&
+	       action->sa_sigaction == answer;
+}
+
+static bool is_default(const struct sigaction *action)
+{
+	return !(action->sa_flags & SA_SIGINFO) &&
+	       action->sa_handler == SIG_DFL;
+}
+
+/* False if the program has a handler; also one that has come since it was looked for
+ * is put back. */
+static bool install(int signo)
+{
+	struct sigaction action = { .sa_sigaction = answer,
+		                    .sa_flags = SA_SIGINFO | SA_RESTART |
+		                                SA_ONSTACK };
+	struct sigaction now;
+
+	if (sigaction(signo, NULL, &now))
+		return false;
+	if (is_own(&now))
+		return true;
+	sigfillset(&action.sa_mask);
+	/* What goes wrong in here is for the program's handlers. */
+	sigdelset(&action.sa_mask, SIGSEGV);
+	sigdelset(&action.sa_mask, SIGBUS);
+	if (!is_default(&now) || sigaction(signo, &action, &now))
+		return false;
+	if (is_default(&now) || is_own(&now))
+		return true;
+	sigaction(signo, &now, NULL);
+	return false;
+}
+
+/* True if one is under way; those of threads that have ended are not. */
+static bool is_under_way(int signo)
+{
+	bool any = false;
+	uint64_t word;
+	int i;
+
+	for (i = 0; i < SIGNALS; i++) {
+		word = atomic_load(&under_way[i]);
+		if ((int)(word & 0xff) != signo)
+			continue;
+		if (thread_has_ended((int)(word >> 8)))
+			atomic_compare_exchange_strong(&under_way[i], &word, 0);
+		else
+			any = true;
+	}
+	return any;
+}
+
+/* Unless a signal is still under way, or the program has a handler by now. */
+static void uninstall(int signo)
+{
+	struct sigaction now, none = { .sa_handler = SIG_DFL };
+
+	if (is_under_way(signo) || sigaction(signo, NULL, &now) ||
+	    !is_own(&now) || sigaction(signo, &none, &now))
+		return;
+	if (!is_own(&now))
+		sigaction(signo, &now, NULL);
+}
+
+/* ---- asking ----------------------------------------------------------- */
+
+/* From where it is on; of an unwinder that has not found that, only that. */
+static void copy(struct stack *out, const struct question *q)
+{
+	int i = 0;
+
+	while (i < q->count && q->frames[i] != q->place)
+		i++;
+	if (i == q->count && q->place) {
+		out->count = 1;
+		out->frames[0] = q->place;
+		return;
+	}
+	if (i == q->count)
+		i = 0;
+	out->count = q->count - i < STACK_FRAMES ? q->count - i : STACK_FRAMES;
+	memcpy(out->frames, q->frames + i,
+	       (size_t)out->count * sizeof(*out->frames));
+}
+
+/* The first question from @from on that nobody is at; NULL: there is none. */
+static struct question *find_free(struct question *from)
+{
+	int state;
+
+	for (; from < questions + QUESTIONS; from++) {
+		state = state_of(atomic_load(&from->word));
+		if (state == FREE || state == ANSWERED)
+			return from;
+	}
+	return NULL;
+}
+
+/* NULL, or why it is not sent. */
+static const char *send_signal(int signo, int tid)
+{
+	uint64_t word = signal_word(tid, signo), there;
+	_Atomic uint64_t *room = NULL;
+	int i, n = 0;
+
+	for (i = 0; i < SIGNALS; i++) {
+		there = atomic_load(&under_way[i]);
+		if (!there)
+			room = &under_way[i];
+		n += there == word;
+	}
+	if (n >= SIGNALS_EACH)
+		return NULL; /* one of those will do */
+	if (!room)
+		return "too many have not answered";
+	atomic_store(room, word);
+	if (!syscall(SYS_tgkill, getpid(), tid, signo))
+		return NULL;
+	take_out(word);
+	return "it cannot be asked";
+}
+
+/* Ask those that can be asked; @asked: the questions, NULL: none. */
+static void ask(int signo, struct stack *stacks, int n,
+                struct question *asked[STACKS])
+{
+	struct question *q = questions;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		asked[i] = NULL;
+		if (stacks[i].why)
+			continue;
+		asked[i] = q ? find_free(q) : NULL;
+		q = asked[i] ? asked[i] + 1 : NULL;
+		if (asked[i])
+			atomic_store(&asked[i]->word,
+			             question_word(stacks[i].tid, ASKED));
+		else
+			stacks[i].why = "too many have not answered";
+	}
+	for (i = 0; i < n; i++)
+		if (asked[i])
+			stacks[i].why = send_signal(signo, stacks[i].tid);
+}
+
+/* The answer, if there is one until @deadline_ns; or else the question is taken
+ * back, unless the thread is at it. */
+static void collect(struct question *q, uint64_t deadline_ns, struct stack *out)
+{
+	const struct timespec pause = clock_timespec(LOOK_NS);
+	uint64_t word = question_word(out->tid, ASKED);
+
+	while (!out->why && state_of(atomic_load(&q->word)) != ANSWERED &&
+	       clock_now() < deadline_ns)
+		nanosleep(&pause, NULL);
+	if (!atomic_compare_exchange_strong(&q->word, &word, FREE) &&
+	    state_of(word) == ANSWERED) {
+		copy(out, q);
+		out->why = NULL;
+	} else if (!out->why) {
+		out->why = "it does not answer";
+	}
+}
+
+static void refuse(struct stack *stacks, int n, const char *why)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		stacks[i].why = why;
+}
+
+/* All are asked before any is waited for. */
+static void ask_all(int signo, struct stack *stacks, int n,
+                    uint64_t deadline_ns)
+{
+	struct question *asked[STACKS];
+	int i;
+
+	if (!install(signo)) {
+		refuse(stacks, n, "the program handles the signal");
+		return;
+	}
+	ask(signo, stacks, n, asked);
+	for (i = 0; i < n; i++)
+		if (asked[i])
+			collect(asked[i], deadline_ns, &stacks[i]);
+	uninstall(signo);
+}
+
+/* NULL, or why the thread is not asked. */
+static const char *hindrance(int tid, int signo)
+{
+	if (thread_blocks(tid, signo))
+		return "it blocks the signal";
+	if (thread_is_cramped(tid))
+		return "its alternate signal stack is too small";
+	return NULL;
+}
+
+void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns)
+{
+	struct timespec until = clock_timespec(deadline_ns);
+	int i;
+
+	if (pthread_mutex_clocklock(&asking, CLOCK_MONOTONIC, &until)) {
+		refuse(stacks, n, "others are being asked");
+		return;
+	}
+	for (i = 0; i < n; i++)
+		stacks[i].why = hindrance(stacks[i].tid, signo);
+	ask_all(signo, stacks, n, deadline_ns);
+	pthread_mutex_unlock(&asking);
+}
+
+void stack_retire(int signo)
+{
+	pthread_mutex_lock(&asking);
+	uninstall(signo);
+	pthread_mutex_unlock(&asking);
+}

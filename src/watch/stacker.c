@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/stacker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "watch/symbol.h"
+
+/* All stacks are taken, and have names, within these. */
+#define TAKE_NS (50 * UINT64_C(1000000))
+#define NAME_NS (45 * UINT64_C(1000000))
+
+/* Frames of the program in the short form. */
+#define BRIEF 8
+
+/* Between two frames. */
+#define CALLER " < "
+
+/* Room for a name, for all that are in the short form, and of the shortest that is
+ * left of one that is cut. */
+#define NAME_ROOM 512
+#define ALL_ROOM 8192
+#define LEAST 8
+
+/* ---- names ------------------------------------------------------------ */
+
+/* Of a return address the call before it. */
+static uintptr_t address_of(const struct stack *stack, int i)
+{
+	return (uintptr_t)stack->frames[i] - (i > 0);
+}
+
+static bool is_of_program(const struct stack *stack, int i)
+{
+	return !symbol_is_plumbing(address_of(stack, i));
+}
+
+/* The innermost frame of the program; the number of frames: there is none. */
+static int first_of_program(const struct stack *stack)
+{
+	int i = 0;
+
+	while (i < stack->count && !is_of_program(stack, i))
+		i++;
+	return i;
+}
+
+static void add_frame(struct text *t, uintptr_t address, bool more)
+{
+	char name[NAME_ROOM] = "";
+	struct text one = { name, sizeof(name) };
+
+	if (!more || !symbol_more(&one, address))
+		symbol_add(&one, address);
+	text_add(t, "%s", name);
+}
+
+/* Where the frame at @at ends. */
+static const char *end_of(const char *at)
+{
+	const char *end = strstr(at, CALLER);
+
+	return end ? end : at + strlen(at);
+}
+
+/* Bytes of @frames with names of at most @most. */
+static size_t length_of(const char *frames, size_t most)
+{
+	size_t bytes = 0, n;
+	const char *end;
+
+	for (;; frames = end + strlen(CALLER)) {
+		end = end_of(frames);
+		n = (size_t)(end - frames);
+		bytes += n < most ? n : most;
+		if (!*end)
+			return bytes;
+		bytes += strlen(CALLER);
+	}
+}
+
+void stacker_add(struct text *t, const char *frames, size_t room)
+{
+	size_t most = strlen(frames);
+	struct text part = *t;
+	const char *end;
+
+	if (part.room > room + 1)
+		part.room = room + 1;
+	while (most > LEAST && length_of(frames, most) >= part.room)
+		most--;
+	for (;; frames = end + strlen(CALLER)) {
+		end = end_of(frames);
+		text_add_short(&part, frames, (size_t)(end - frames), most);
+		if (!*end)
+			break;
+		text_add(&part, CALLER);
+	}
+	t->room = t->room > (size_t)(part.at - t->at)
+	                  ? t->room - (size_t)(part.at - t->at)
+	                  : 0;
+	t->at = part.at;
+}
+
+void stacker_name(const struct stack *stack, struct stack_report *out,
+                  bool more)
+{
+	const int program = first_of_program(stack);
+	const bool is_there = program < stack->count;
+	char all[ALL_ROOM] = "";
+	struct text names = { all, sizeof(all) };
+	struct text t = { out->text, sizeof(out->text) };
+	int i, n = 0;
+
+	/* More than fit are not looked up. */
+	for (i = is_there ? program : 0; i < stack->count && n < BRIEF; i++) {
+		if (*all)
+			text_add(&names, CALLER);
+		add_frame(&names, address_of(stack, i), more);
+		n += !is_there || is_of_program(stack, i);
+	}
+	stacker_add(&t, all, sizeof(out->text) - 1);
+	text_copy(out->brief, sizeof(out->brief), out->text);
+	for (; i < stack->count && t.room > 1; i++) {
+		text_add(&t, CALLER);
+		add_frame(&t, address_of(stack, i), more);
+	}
+}
+
+static void name_all(struct stacker *s, bool more)
+{
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		if (!s->stacks[i].why)
+			stacker_name(&s->stacks[i], &s->names[more][i], more);
+}
+
+static void *stacker_main(void *arg)
+{
+	struct stacker *s = arg;
+	unsigned question;
+
+	for (;;) {
+		while (sem_wait(&s->asked))
+			;
+		if (atomic_load(&s->stop))
+			break;
+		question = atomic_load(&s->question);
+		name_all(s, false);
+		atomic_store(&s->simple, question);
+		if (symbol_more)
+			name_all(s, true);
+		atomic_store(&s->best, question);
+	}
+	atomic_store(&s->has_ended, true);
+	return NULL;
+}
+
+/* ---- asking ----------------------------------------------------------- */
+
+static void unavailable(struct stack_report *r, const char *why)
+{
+	snprintf(r->text, sizeof(r->text), STACK_UNAVAILABLE "%s", why);
+	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
+}
+
+/* Wait for names of question @question: 2, the best; 1, the simple; 0: none. */
+static int await(struct stacker *s, unsigned question, uint64_t deadline)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&s->best) != question && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	if (atomic_load(&s->best) == question)
+		return symbol_more ? 2 : 1;
+	return atomic_load(&s->simple) == question;
+}
+
+static void take(struct stacker *s, const struct stack_report *reports, int n)
+{
+	int i;
+
+	s->n = n;
+	for (i = 0; i < n; i++)
+		s->stacks[i].tid = reports[i].tid;
+	stack_take(s->signo, s->stacks, n, clock_deadline(TAKE_NS));
+}
+
+static void copy_names(struct stack_report *to, const struct stack_report *from)
+{
+	memcpy(to->text, from->text, sizeof(to->text));
+	memcpy(to->brief, from->brief, sizeof(to->brief));
+}
+
+void stacker_report(struct stacker *s, struct stack_report *reports, int n)
+{
+	unsigned question = atomic_load(&s->question);
+	int i, found;
+
+	if (atomic_load(&s->best) != question) {
+		for (i = 0; i < n; i++)
+			unavailable(&reports[i], "names are still looked up");
+		return;
+	}
+	take(s, reports, n);
+	atomic_store(&s->question, ++question);
+	sem_post(&s->asked);
+	found = await(s, question, clock_deadline(NAME_NS));
+	for (i = 0; i < n; i++) {
+		if (s->stacks[i].why)
+			unavailable(&reports[i], s->stacks[i].why);
+		else if (found)
+			copy_names(&reports[i], &s->names[found - 1][i]);
+		else
+			unavailable(&reports[i], "no names in time");
+	}
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+int stacker_start(struct stacker *s, int signo, const char *group)
+{
+	int err;
+
+	*s = (struct stacker){ .signo = signo };
+	if (!signo)
+		return COHORT_OK;
+	stack_prepare();
+	sem_init(&s->asked, 0, 0);
+	err = thread_start(&s->thread, stacker_main, s, "%.8s/names", group);
+	if (!err)
+		return COHORT_OK;
+	s->signo = 0;
+	sem_destroy(&s->asked);
+	return error_set(COHORT_SYSTEM,
+	                 "cannot start the thread for stacks: %s",
+	                 strerror(err));
+}
+
+bool stacker_stop(struct stacker *s, uint64_t deadline_ns)
+{
+	struct backoff b = BACKOFF;
+
+	if (!s->signo)
+		return true;
+	stack_retire(s->signo);
+	atomic_store(&s->stop, true);
+	sem_post(&s->asked);
+	while (!atomic_load(&s->has_ended) && clock_now() < deadline_ns)
+		backoff_wait(&b, deadline_ns);
+	if (!atomic_load(&s->has_ended)) {
+		pthread_detach(s->thread);
+		return false;
+	}
+	pthread_join(s->thread, NULL);
+	sem_destroy(&s->asked);
+	return true;
+}

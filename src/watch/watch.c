@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The threads that watch over a clique: they are started and stopped
+ */
+
+#include "watch/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/clique_tree.h"
+#include "watch/watchdog.h"
+
+static void guard_free(struct guard *g)
+{
+	verdict_fini(&g->explanation);
+	verdict_fini(&g->verdict);
+	observer_fini(&g->observer);
+	snapshot_fini(&g->closing);
+	snapshot_fini(&g->now);
+	free(g);
+}
+
+static struct guard *guard_alloc(struct clique *q,
+                                 const struct guard_options *options)
+{
+	struct guard *g = calloc(1, sizeof(*g));
+	bool ok;
+
+	if (!g)
+		return NULL;
+	g->clique = q;
+	g->options = *options;
+	ok = snapshot_init(&g->now, q);
+	ok &= snapshot_init(&g->closing, q);
+	ok &= observer_init(&g->observer, &options->adaptive);
+	ok &= verdict_init(&g->verdict, q->size);
+	ok &= verdict_init(&g->explanation, q->size);
+	if (!ok) {
+		guard_free(g);
+		return NULL;
+	}
+	g->ran_ns = clock_now(); /* as good as: the thread starts at once */
+	g->now.warn_percent = options->warn_percent;
+	g->now.slow_ns = options->slow_ns;
+	return g;
+}
+
+int guard_start(struct clique *q, const struct guard_options *options,
+                struct guard **out)
+{
+	struct guard *g = guard_alloc(q, options);
+	int err, rc;
+
+	if (!g)
+		return error_set(COHORT_NO_MEMORY, "no memory for a watchdog");
+	rc = notifier_start(&g->notifier, &g->options, q);
+	if (rc != COHORT_OK)
+		goto err_after_alloc;
+	rc = stacker_start(&g->stacker, options->stack_signal, q->name);
+	if (rc != COHORT_OK)
+		goto err_after_notifier;
+	rc = dumper_start(q, &options->dump, &g->dumper);
+	if (rc != COHORT_OK)
+		goto err_after_stacker;
+	rc = prober_start(&g->prober, q);
+	if (rc != COHORT_OK)
+		goto err_after_dumper;
+	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",
+	                   q->name);
+	if (err) {
+		rc = error_set(COHORT_SYSTEM,
+		               "cannot start the watchdog's thread: %s",
+		               strerror(err));
+		goto err_after_prober;
+	}
+	*out = g;
+	return COHORT_OK;
+
+err_after_prober:
+	prober_stop(&g->prober, UINT64_MAX);
+err_after_dumper:
+	dumper_stop(g->dumper, UINT64_MAX);
+err_after_stacker:
+	stacker_stop(&g->stacker, UINT64_MAX);
+err_after_notifier:
+	notifier_stop(&g->notifier, UINT64_MAX);
+err_after_alloc:
+	guard_free(g);
+	return rc;
+}
+
+/* Kept, so that a leak checker can tell this from a mistake. */
+static void guard_leave(struct guard *g)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct guard *left; /* guarded by lock */
+
+	pthread_mutex_lock(&lock);
+	g->next_left = left;
+	left = g;
+	pthread_mutex_unlock(&lock);
+}
+
+const char *guard_stop(struct guard *g, uint64_t deadline_ns)
+{
+	const char *left = NULL;
+
+	/* It ends by itself: the clique has. */
+	pthread_join(g->watchdog, NULL);
+	/* What hangs may take all the time: by then the dumper has ended. */
+	dumper_end(g->dumper);
+	if (!prober_stop(&g->prober, deadline_ns))
+		left = "what the prober asks";
+	if (!stacker_stop(&g->stacker, deadline_ns))
+		left = "the search for names of functions";
+	if (!notifier_stop(&g->notifier, deadline_ns))
+		left = "on_verdict";
+	dumper_stop(g->dumper, deadline_ns);
+	if (left)
+		guard_leave(g);
+	else
+		guard_free(g);
+	return left;
+}
+
+bool guard_is_telling(const struct clique *q)
+{
+	const struct cohort_abort *end = notifier_telling();
+
+	return end && family_has(q, end);
+}
+
+void guard_wake(struct clique *q)
+{
+	sem_post(&q->end->watch);
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The watchdog: a thread per clique that sleeps until a deadline could have
+ * passed, looks at memory, and says what it sees
+ *
+ * It makes no native call, takes no lock that a hung call could hold, and calls
+ * nobody who could hang.  A collective that is submitted does not wake it: it
+ * wakes at least once in the shortest time that any may take, so that it has seen
+ * each before that is over, and then sleeps until exactly that.
+ */
+
+#include "watch/watchdog.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* However short a deadline is, the watchdog does not spin. */
+#define MIN_PERIOD_NS UINT64_C(100000)
+
+/* Looks in the shortest deadline.  What was called behind something else is the oldest
+ * from the last look at which it was not, for all that is known: so it is blamed sooner
+ * by no more of its deadline than lies between two. */
+#define LOOKS 8
+
+/*
+ * How late it has to wake up for a sign that the process, or the machine, did not run.
+ * One that only sleeps is woken within milliseconds on a busy machine, too, on one with
+ * far more threads than cores within tenths of a second: it has used so little of its
+ * share that it goes first.  What the threshold misses counts as it does without, and
+ * that is little of a deadline of seconds; of short ones it is no more than half, but
+ * not less than what a busy machine may take.  What it finds too much moves a
+ * deadline by what was overslept, and does not lose it: see stops.h.
+ */
+#define GROSS_NS NS_PER_S
+#define MIN_GROSS_NS (NS_PER_S / 10)
+
+/* So that it oversleeps if the process stops for much longer than that. */
+#define HEARTBEAT_NS NS_PER_S
+
+/* What it may take to tell of something, with stacks. */
+#define TELLING_NS NS_PER_S
+
+/* ---- looking ---------------------------------------------------------- */
+
+/* What the snapshot cannot take from the clique. */
+static void add_guard(const struct guard *g, struct snapshot *s)
+{
+	s->probing_since_ns = atomic_load(&g->prober.since_ns);
+	if (!s->probing_since_ns)
+		s->probing = -1; /* it has come back since */
+	s->asking = atomic_load(&g->prober.asking);
+	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
+}
+
+static void forget_stacks(struct guard *g)
+{
+	g->stack_count = 0;
+	g->subject = (struct subject){ .number = 0 };
+}
+
+/* What was seen of stacks, into a snapshot: each of the thread that its rank has
+ * now. */
+static void add_stacks(const struct guard *g, struct snapshot *s)
+{
+	struct rank_snapshot *r;
+	int k;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		r->stack = NULL;
+		for (k = 0; k < g->stack_count; k++)
+			if (g->stacks[k].rank == r->rank &&
+			    g->stacks[k].tid == r->tid)
+				r->stack = &g->stacks[k];
+	}
+}
+
+/* Ask the threads of the first few ranks in @set where they are. */
+static void take_stacks(struct guard *g, struct snapshot *s,
+                        const uint64_t *set)
+{
+	int i, n = 0;
+
+	forget_stacks(g);
+	for (i = 0; g->options.stack_signal && i < s->size && n < STACK_RANKS;
+	     i++) {
+		if (!rank_set_has(set, s->ranks[i].rank) ||
+		    s->ranks[i].alive != 1)
+			continue;
+		g->stacks[n].rank = s->ranks[i].rank;
+		g->stacks[n].bound = s->ranks[i].bound;
+		g->stacks[n++].tid = s->ranks[i].tid;
+	}
+	if (n)
+		stacker_report(&g->stacker, g->stacks, n);
+	g->stack_count = n;
+	add_stacks(g, s);
+}
+
+/* The signal may have ended a sleep, and with that a worker, whose rank is bound to no
+ * thread then.  A verdict tells of the thread that was asked as it was. */
+static void restore_bound(struct snapshot *s)
+{
+	struct rank_snapshot *r;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		if (r->stack)
+			r->bound |= r->stack->bound;
+}
+
+/* The watchdog's own snapshot. */
+static void look(struct guard *g)
+{
+	snapshot_take(&g->now, g->clique);
+	observer_look(&g->observer, &g->now, g->clique);
+}
+
+/* The same again, but for what threads do, after some time. */
+static void look_again(struct guard *g, struct snapshot *s)
+{
+	if (s == &g->now)
+		look(g);
+	else
+		snapshot_take(s, g->clique);
+	snapshot_awaited(s, g->clique);
+	crossing_take(s, g->clique);
+	add_guard(g, s);
+}
+
+/* A snapshot with all that a text tells but stacks.  What ranks do is looked at
+ * last. */
+static void look_closely(struct guard *g, struct snapshot *s)
+{
+	snapshot_take(s, g->clique);
+	snapshot_threads(s);
+	look_again(g, s);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The shortest deadline of a rank's own that a call in flight may have, or the
+ * next one. */
+static uint64_t shortest_own(const struct guard *g, int rank)
+{
+	const struct cohort_comm *c = &g->clique->comms[rank];
+	uint64_t ns = atomic_load(&c->pushed_shortest_ns);
+
+	if (g->now.next[rank] <= atomic_load(&c->popped_last) ||
+	    g->now.transfers[rank].next <= atomic_load(&c->popped_transfers))
+		ns = earlier(ns, atomic_load(&c->popped_shortest_ns));
+	return ns;
+}
+
+/* Nothing that was called since the last look may be over before the next. */
+static uint64_t shortest(const struct guard *g)
+{
+	const struct cohort_deadlines *d = &g->clique->deadlines;
+	uint64_t ns = earlier(d->first_ns, earlier(d->join_ns, d->exec_ns));
+	int r;
+
+	/* Nor a prober's question, see judge_prober(). */
+	ns = earlier(ns, d->abort_ns);
+	if (g->options.adaptive.factor)
+		ns = earlier(ns, g->options.adaptive.floor_ns);
+	for (r = 0; r < g->clique->size; r++)
+		ns = earlier(ns, shortest_own(g, r));
+	return ns;
+}
+
+/* How long to sleep between looks: a warning comes before the end. */
+static uint64_t period(const struct guard *g)
+{
+	uint64_t ns = shortest(g);
+
+	if (ns == COHORT_FOREVER && !g->options.slow_ns)
+		return ns;
+	ns = earlier(ns / 100 * g->options.warn_percent, ns / LOOKS);
+	/* Nor slow for long before it is told. */
+	if (g->options.slow_ns)
+		ns = earlier(ns, g->options.slow_ns);
+	if (g->options.adaptive.factor)
+		ns = earlier(ns, earlier(OBSERVE_NS,
+		                         g->options.adaptive.floor_ns / 4));
+	return ns > MIN_PERIOD_NS ? ns : MIN_PERIOD_NS;
+}
+
+/* ---- stops ------------------------------------------------------------ */
+
+/*
+ * It runs now; by @asked_ns it meant to.  Between two of these no other reading of the
+ * clock decides anything: a stop before that reading would count, and be noted late
+ * or, if the next @asked_ns comes of it, never.
+ */
+static void run_again(struct guard *g, uint64_t asked_ns)
+{
+	uint64_t now = clock_now();
+	uint64_t gross = earlier(GROSS_NS, shortest(g) / 2);
+
+	if (gross < MIN_GROSS_NS)
+		gross = MIN_GROSS_NS;
+	if (stops_note(&g->now.stops, g->ran_ns, asked_ns, now, gross))
+		count_up(&g->clique->counts.stops);
+	g->ran_ns = now;
+}
+
+/* What is due that long after @since_ns, in time that the process did run. */
+static uint64_t due_after(const struct guard *g, uint64_t since_ns, uint64_t ns)
+{
+	uint64_t since = stops_shift(&g->now.stops, since_ns);
+
+	return ns > UINT64_MAX - since ? UINT64_MAX : since + ns;
+}
+
+/* ---- telling ---------------------------------------------------------- */
+
+/* Count the verdict, for cohort_stats(); only here. */
+static void count(struct guard *g, int stage, int kind)
+{
+	struct clique_counts *n = &g->clique->counts;
+
+	if (stage == COHORT_STAGE_SLOW)
+		count_up(&n->slow);
+	else if (stage == COHORT_STAGE_WARNING)
+		count_up(&n->warnings);
+	else
+		count_up(&n->verdicts[kind % COUNTED_KINDS]);
+}
+
+/* Tell of the verdict; its number, see notifier_tell(). */
+static uint64_t tell(struct guard *g)
+{
+	count(g, g->verdict.v.stage, g->verdict.v.kind);
+	if (g->verdict.v.stage >= COHORT_STAGE_EXPIRED)
+		dumper_tell(g->dumper, &g->verdict);
+	return notifier_tell(&g->notifier, &g->verdict);
+}
+
+/* ---- acting ----------------------------------------------------------- */
+
+/* How often the deadline has passed. */
+static unsigned expirations(const struct snapshot *s, const struct due *due)
+{
+	uint64_t n = (s->now_ns - due->since_ns) / due->deadline_ns;
+
+	return n < UINT_MAX ? (unsigned)n : UINT_MAX;
+}
+
+static void act(struct guard *g, const struct due *due)
+{
+	struct cohort_cause cause;
+	uint64_t number;
+
+	if (due->is_transfer)
+		g->now.transfer.expired = expirations(&g->now, due);
+	else
+		g->now.expired = expirations(&g->now, due);
+	if (g->options.policy == COHORT_POLICY_ABORT) {
+		cause = verdict_cause(&g->verdict);
+		cause_set(g->clique->end, &cause); /* seen, and told, next */
+		return;
+	}
+	number = tell(g);
+	if (g->options.policy != COHORT_POLICY_ASK || g->question)
+		return;
+	g->question = number;
+	g->asked_ns = clock_now();
+	g->asked = verdict_cause(&g->verdict);
+}
+
+/* That it was said, of the front or the transfer. */
+static void remember(struct snapshot *s, const struct due *due)
+{
+	bool *slow = due->is_transfer ? &s->transfer.slow : &s->slow;
+	bool *warned = due->is_transfer ? &s->transfer.warned : &s->warned;
+
+	*(due->what == DUE_SLOW ? slow : warned) = true;
+}
+
+static struct subject subject_of(const struct snapshot *s,
+                                 const struct due *due)
+{
+	return (struct subject){
+		.number = due->is_transfer ? s->transfer.index : s->front,
+		.rank = due->is_transfer ? s->transfer.rank : -1,
+		.since_ns = due->since_ns,
+	};
+}
+
+/* True if that does not go on either by @s. */
+static bool is_stuck(const struct subject *what, const struct snapshot *s)
+{
+	if (what->rank < 0)
+		return what->number == s->front;
+	return s->transfer.number && what->rank == s->transfer.rank &&
+	       what->number == s->transfer.index;
+}
+
+/* Take the stacks for the verdict on what is due.  That takes its time: false if it
+ * has gone on meanwhile, and there is nothing to tell. */
+static bool add_evidence(struct guard *g, struct due *due)
+{
+	struct subject subject = subject_of(&g->now, due);
+
+	take_stacks(g, &g->now, g->verdict.v.missing);
+	if (!g->stack_count)
+		return true;
+	look_again(g, &g->now);
+	run_again(g, g->ran_ns + TELLING_NS);
+	*due = verdict_due(&g->now);
+	if (due->what != DUE_VERDICT ||
+	    due->is_transfer != (subject.rank >= 0) ||
+	    !is_stuck(&subject, &g->now)) {
+		forget_stacks(g);
+		return false;
+	}
+	g->subject = subject_of(&g->now, due);
+	add_stacks(g, &g->now);
+	restore_bound(&g->now);
+	verdict_stalled(&g->now, due, &g->verdict);
+	return true;
+}
+
+/* Say of the front what is to be said; when to look again. */
+static uint64_t judge(struct guard *g)
+{
+	struct due due = verdict_due(&g->now);
+
+	if (due.what == DUE_NOTHING)
+		return due.next_ns;
+	/* It may go on meanwhile: one snapshot decides, and is told of. */
+	look_closely(g, &g->now);
+	run_again(g, g->ran_ns);
+	due = verdict_due(&g->now);
+	if (due.what == DUE_NOTHING)
+		return due.next_ns;
+	verdict_stalled(&g->now, &due, &g->verdict);
+	if (due.what == DUE_VERDICT) {
+		if (!add_evidence(g, &due))
+			return 0; /* something else may be due */
+		act(g, &due);
+	} else {
+		remember(&g->now, &due);
+		tell(g);
+	}
+	return verdict_due(&g->now).next_ns;
+}
+
+/* A prober that does not answer is told of once; when to look again. */
+static uint64_t judge_prober(struct guard *g)
+{
+	uint64_t since = atomic_load(&g->prober.since_ns), due;
+
+	if (!since || g->prober_is_told)
+		return UINT64_MAX;
+	due = due_after(g, since, g->clique->deadlines.abort_ns);
+	if (g->ran_ns < due)
+		return due;
+	look_closely(g, &g->now);
+	if (g->now.probing < 0)
+		return UINT64_MAX;
+	g->prober_is_told = true;
+	verdict_prober(&g->now, &g->verdict);
+	tell(g);
+	return UINT64_MAX;
+}
+
+/* Whoever was asked and does not answer has said yes; when to look again. */
+static uint64_t judge_question(struct guard *g)
+{
+	uint64_t due = due_after(g, g->asked_ns, g->clique->deadlines.abort_ns);
+	size_t used = strlen(g->asked.text);
+
+	if (atomic_load(&g->notifier.answered) >= g->question)
+		g->question = 0;
+	if (!g->question)
+		return UINT64_MAX;
+	if (g->ran_ns < due)
+		return due;
+	text_add(&(struct text){ g->asked.text + used,
+	                         sizeof(g->asked.text) - used },
+	         "; on_verdict has not answered in time");
+	cause_set(g->clique->end, &g->asked);
+	return 0;
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
+/* One look; when to look again. */
+static uint64_t watch(struct guard *g)
+{
+	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
+
+	look(g);
+	run_again(g, g->ran_ns);
+	judge_question(g); /* before the next one */
+	next = earlier(next, judge(g));
+	next = earlier(next, judge_prober(g));
+	next = earlier(next, judge_question(g));
+	/* From now on a stop makes it late for what it returns here. */
+	run_again(g, g->ran_ns);
+	soon = g->ran_ns + MIN_PERIOD_NS;
+	return next > soon ? next : soon;
+}
+
+/* True if the stacks that were taken last are evidence for the end: those of the
+ * verdict that has ended it, or of what still does not go on. */
+static bool has_evidence(const struct guard *g,
+                         const struct cohort_cause *cause)
+{
+	return cause->since_ns == g->subject.since_ns ||
+	       is_stuck(&g->subject, &g->now);
+}
+
+/* Tell of the end. */
+static void tell_end(struct guard *g)
+{
+	const struct cohort_cause *cause = clique_whole_cause(g->clique);
+
+	if (!cause)
+		return;
+	if (!g->notifier.is_started && !g->dumper) {
+		count(g, COHORT_STAGE_ENDED, cause->kind);
+		return;
+	}
+	look_closely(g, &g->now);
+	if (!has_evidence(g, cause))
+		forget_stacks(g);
+	add_stacks(g, &g->now);
+	verdict_ended(&g->now, cause, &g->verdict);
+	tell(g);
+}
+
+static bool has_come_to_end(struct clique *q)
+{
+	return clique_look(q) >= CLIQUE_RECLAIMED &&
+	       clique_look(q) != CLIQUE_WEDGED;
+}
+
+/* Tell if the end does not come to its own end. */
+static void watch_end(struct guard *g)
+{
+	struct clique *q = g->clique;
+	uint64_t ns = q->deadlines.abort_ns, began = cause_any(q->end)->time_ns;
+	uint64_t due = ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
+
+	/* The reaper wakes it when all is given back, or cannot be. */
+	while (clique_look(q) < CLIQUE_RECLAIMED && clock_now() < due)
+		clock_await(&q->end->watch, due);
+	if (has_come_to_end(q))
+		return;
+	look_closely(g, &g->now);
+	verdict_wedged(&g->now, &g->verdict);
+	take_stacks(g, &g->now, g->verdict.v.missing);
+	if (has_come_to_end(q))
+		return;
+	verdict_wedged(&g->now, &g->verdict);
+	tell(g);
+}
+
+void *watchdog_main(void *arg)
+{
+	struct guard *g = arg;
+	struct clique *q = g->clique;
+	uint64_t next = watch(g);
+
+	while (!cause_any(q->end)) {
+		clock_await(&q->end->watch, next);
+		run_again(g, next);
+		next = watch(g);
+	}
+	tell_end(g);
+	watch_end(g);
+	return NULL;
+}
+
+void guard_explain(struct guard *g, char *text, size_t size)
+{
+	/* Without stacks, which are the watchdog's. */
+	look_closely(g, &g->closing);
+	verdict_wedged(&g->closing, &g->explanation);
+	snprintf(text, size, "%s", g->explanation.text);
+}
