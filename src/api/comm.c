@@ -186,7 +186,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 	if (rc != COHORT_OK)
 		return rc;
 	q = comm->clique;
-	if (q->ends_with_last && guard_is_telling(q))
+	if (q->ends_with_last && watch_is_telling(q))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	rc = gate_enter_to_close(comm);
 	if (rc != COHORT_OK)

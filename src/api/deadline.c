@@ -97,7 +97,7 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 	c->pushed[c->pushed_count++] = l;
 	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
 	/* The next call may be over before the watchdog looks of itself. */
-	guard_wake(c->clique);
+	watch_wake(c->clique);
 	return COHORT_OK;
 }
 
@@ -146,7 +146,7 @@ static int resume_rank(struct cohort_comm *c)
 	atomic_store(&c->clique->resumed_ns, clock_now());
 	atomic_fetch_sub(&c->clique->paused, 1);
 	/* The clocks run again. */
-	guard_wake(c->clique);
+	watch_wake(c->clique);
 	return COHORT_OK;
 }
 

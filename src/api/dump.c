@@ -58,7 +58,7 @@ static int dump_child(struct clique *q, const char *directory)
 	if (!flight_init(&flight, q->size, q->slots))
 		return no_memory();
 	flight_take_facts(&flight, q, "call", NULL);
-	if (family_look(q, take_ranks, &flight))
+	if (clique_tree_look(q, take_ranks, &flight))
 		rc = write_down(&flight, directory);
 	flight_fini(&flight);
 	return rc;
@@ -68,7 +68,7 @@ static int dump_child(struct clique *q, const char *directory)
 static int dump_all(struct clique *q, const char *directory)
 {
 	struct clique *children[MAX_CHILDREN];
-	int n = family_get_all(q, children, MAX_CHILDREN);
+	int n = clique_tree_get_all(q, children, MAX_CHILDREN);
 	char error[512];
 	int i, rc = dump(q, directory), next;
 

@@ -35,7 +35,7 @@ static void discard(struct clique *q)
 
 int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct clique_options *options,
-                    const struct guard_options *guard_options,
+                    const struct watch_options *watch_options,
                     struct generation **out)
 {
 	struct generation *g;
@@ -45,7 +45,7 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	if (rc != COHORT_OK)
 		return rc;
 	g = calloc(1, sizeof(*g));
-	rc = g ? guard_start(q, guard_options, &g->guard)
+	rc = g ? watch_start(q, watch_options, &g->guard)
 	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	if (rc != COHORT_OK) {
 		free(g);
@@ -53,7 +53,7 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 		return rc;
 	}
 	g->clique = q;
-	g->options = *guard_options;
+	g->options = *watch_options;
 	q->keeper = g;
 	*out = g;
 	return COHORT_OK;
@@ -68,12 +68,12 @@ static struct generation *generation_of(const struct clique *q)
 
 static struct generation *first_child(const struct generation *g)
 {
-	return generation_of(family_first(g->clique));
+	return generation_of(clique_tree_first(g->clique));
 }
 
 static struct generation *next_child(const struct generation *g)
 {
-	return generation_of(family_next(g->clique));
+	return generation_of(clique_tree_next(g->clique));
 }
 
 /* A cause brings back a thread that waits in a call with host memory.  If the rank is
@@ -160,7 +160,7 @@ int generation_end(struct generation *g)
 
 	/* Its reaper may not have told them of the cause yet. */
 	if (clique_cause(g->clique))
-		family_end(g->clique);
+		clique_tree_end(g->clique);
 	for (child = first_child(g); child; child = next_child(child)) {
 		ended = generation_end(child);
 		if (ended != COHORT_OK)
@@ -177,9 +177,9 @@ static bool unguard(struct generation *g)
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
 
 	if (g->guard && clique_look(g->clique) == CLIQUE_WEDGED)
-		guard_explain(g->guard, g->wedged, sizeof(g->wedged));
+		watch_explain(g->guard, g->wedged, sizeof(g->wedged));
 	if (g->guard)
-		g->left = guard_stop(g->guard, deadline);
+		g->left = watch_stop(g->guard, deadline);
 	g->guard = NULL;
 	return !g->left;
 }
@@ -210,11 +210,11 @@ void generation_sweep(struct clique *parent)
 {
 	struct clique *q;
 
-	while ((q = family_take(parent, OVER_CLOSED, CLIQUE_RECLAIMED))) {
+	while ((q = clique_tree_take(parent, OVER_CLOSED, CLIQUE_RECLAIMED))) {
 		let_go(generation_of(q));
 		atomic_store(&q->over, OVER_UNWATCHED);
 	}
-	while ((q = family_take(parent, OVER_UNWATCHED, CLIQUE_RELEASED)))
+	while ((q = clique_tree_take(parent, OVER_UNWATCHED, CLIQUE_RELEASED)))
 		generation_free(generation_of(q));
 }
 
@@ -238,7 +238,7 @@ static int explain(struct generation *g)
 		                 "could not be freed and are leaked",
 		                 g->clique->generation);
 	if (g->guard)
-		guard_explain(g->guard, g->wedged, sizeof(g->wedged));
+		watch_explain(g->guard, g->wedged, sizeof(g->wedged));
 	return error_set(COHORT_WEDGED, "%s; it is leaked", g->wedged);
 }
 

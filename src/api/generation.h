@@ -16,11 +16,11 @@ struct generation {
 	/* Constant. */
 	struct clique *clique;
 	struct generation *former;
-	struct guard_options options;
+	struct watch_options options;
 
 	/* NULL once it was stopped, or left behind, as it could not be; by
 	 * whoever closes or respawns. */
-	struct guard *guard;
+	struct watch *guard;
 	const char *left; /* what kept it; NULL: nothing has */
 
 	/* Why it had not come to its end when it was respawned; else empty. */
@@ -29,7 +29,7 @@ struct generation {
 
 int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct clique_options *options,
-                    const struct guard_options *guard_options,
+                    const struct watch_options *watch_options,
                     struct generation **out);
 
 /* Wait for what is in flight, as long as close may, and end the clique one way or

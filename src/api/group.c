@@ -97,7 +97,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 {
 	struct generation *now, *former = atomic_load(&g->now);
 	struct clique_options options = options_of_clique(&g->options);
-	const struct guard_options guard = options_of_guard(&g->options);
+	const struct watch_options guard = options_of_guard(&g->options);
 	int rc;
 
 	options.generation = former ? former->clique->generation + 1 : 1;
@@ -200,7 +200,7 @@ static int close_check(const struct cohort_group *group)
 	if (atomic_load(&group->running))
 		return error_set(COHORT_STATE,
 		                 "a run or a respawn is under way");
-	if (guard_is_telling(now->clique))
+	if (watch_is_telling(now->clique))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	c = generation_occupied(now);
 	if (c)

@@ -229,7 +229,7 @@ static int make_clique(struct meeting *m, struct generation **out)
 	int *devices = malloc(2 * n * sizeof(*devices));
 	struct connected *connected = malloc(n * sizeof(*connected));
 	struct clique_options options = options_of_clique(&m->options);
-	const struct guard_options guard = options_of_guard(&m->options);
+	const struct watch_options guard = options_of_guard(&m->options);
 	int i, rc = COHORT_NO_MEMORY;
 
 	if (!devices || !connected) {

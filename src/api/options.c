@@ -417,7 +417,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 			.cga_cluster_size = o->cga_cluster_size,
 			.traffic_class = o->traffic_class,
 		},
-		.many = {
+		.list_policy = {
 			.way = o->many,
 			.limits = { .group_most = o->many_group_most,
 				    .flat_below = o->many_flat_below },
@@ -430,9 +430,9 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 	return options;
 }
 
-struct guard_options options_of_guard(const struct cohort_group_options *o)
+struct watch_options options_of_guard(const struct cohort_group_options *o)
 {
-	struct guard_options options = {
+	struct watch_options options = {
 		.policy = o->policy,
 		.warn_percent = o->warn_percent,
 		.stack_signal = o->stack_signal,

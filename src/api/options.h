@@ -23,6 +23,6 @@ void options_own(struct cohort_group_options *options,
 
 /* What a clique and its guard take of them; the name is borrowed. */
 struct clique_options options_of_clique(const struct cohort_group_options *o);
-struct guard_options options_of_guard(const struct cohort_group_options *o);
+struct watch_options options_of_guard(const struct cohort_group_options *o);
 
 #endif

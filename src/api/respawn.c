@@ -79,8 +79,8 @@ static int children_check(const struct clique *of, const struct clique *q,
 	enum clique_state state;
 	int rc = COHORT_OK;
 
-	for (child = family_first(of); child && rc == COHORT_OK;
-	     child = family_next(child)) {
+	for (child = clique_tree_first(of); child && rc == COHORT_OK;
+	     child = clique_tree_next(child)) {
 		state = clique_await(child, CLIQUE_RECLAIMED, deadline);
 		if ((state < CLIQUE_RECLAIMED || state == CLIQUE_WEDGED) &&
 		    !is_on_lost(child, q, is_lost))
@@ -105,7 +105,7 @@ static int former_check(struct generation *former, const bool *is_lost)
 		return COHORT_OK;
 	if (state == CLIQUE_WEDGED && is_lost_with(q, is_lost))
 		return COHORT_OK;
-	guard_explain(former->guard, text, sizeof(text));
+	watch_explain(former->guard, text, sizeof(text));
 	return error_set(COHORT_STATE, "%s", text);
 }
 
@@ -148,7 +148,7 @@ static int respawn(struct cohort_group *group, const int *lost, int n)
 		return error_set(COHORT_STATE,
 		                 "the group has not ended: there is nothing to "
 		                 "respawn");
-	if (guard_is_telling(q))
+	if (watch_is_telling(q))
 		return error_set(COHORT_STATE, "called by on_verdict");
 	is_lost = calloc((size_t)q->size, sizeof(*is_lost));
 	if (!is_lost)

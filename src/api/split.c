@@ -91,7 +91,7 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 		.deadlines = parent->deadlines,
 		.generation = parent->generation,
 		.config = parent->config,
-		.many = parent->many_asked,
+		.list_policy = parent->list_policy_asked,
 		.origins = m->origin,
 		.connected = m->connected,
 		.ranks = m->rank,
@@ -108,7 +108,7 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 	if (rc != COHORT_OK)
 		return rc;
 	g->clique->ends_with_last = true;
-	family_adopt(parent, g->clique);
+	clique_tree_adopt(parent, g->clique);
 	for (i = 0; i < m->n; i++)
 		split_set_child(parent, m->index[i], &g->clique->comms[i]);
 	return COHORT_OK;

@@ -89,7 +89,8 @@ static const char *const places[] = {
 };
 
 /* The first of @pattern in @folder that has the libraries, into @out. */
-static bool look(const char *folder, const char *pattern, char out[PATH_MAX])
+static bool find_in_folder(const char *folder, const char *pattern,
+                           char out[PATH_MAX])
 {
 	char path[2 * PATH_MAX];
 	bool found;
@@ -115,7 +116,7 @@ static int find_libraries(char out[PATH_MAX])
 		return CLI_FAILED;
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (look(folder, places[i], out))
+		if (find_in_folder(folder, places[i], out))
 			return CLI_OK;
 	cli_complain("run",
 	             "no drop-in libraries: there is no libcohort-host.so in "

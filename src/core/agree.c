@@ -62,8 +62,8 @@ uint32_t agree_digest(const struct op *op)
 	uint32_t digest;
 	size_t i, n;
 
-	if (op->known)
-		return op->known->digest;
+	if (op->cached)
+		return op->cached->digest;
 	calls = op_calls(op, &n);
 	for (i = 0; i < n; i++)
 		if (op_is_collective(&calls[i]))
@@ -354,11 +354,11 @@ static void await_quorum(const struct clique *q, uint64_t number)
 	         clock_now() < deadline);
 }
 
-static struct outline outline_of(const struct cohort_comm *c, uint64_t number)
+static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
 {
-	return (struct outline){ &c->outlines,
-		                 atomic_load(&agree_slot(c, number)->outline),
-		                 c->rank };
+	return (struct call_shape){ &c->shapes,
+		                    atomic_load(&agree_slot(c, number)->shape),
+		                    c->rank };
 }
 
 /* Which tensor of a list it is, or which call of a batch: between one side, @one or
@@ -366,21 +366,21 @@ static struct outline outline_of(const struct cohort_comm *c, uint64_t number)
 static void add_tensors(struct text *t, const struct clique *q, int one,
                         uint64_t number)
 {
-	struct outline a, b;
+	struct call_shape a, b;
 	int r = 0;
 
 	for (; one < 0; r++)
 		if (side_size(q, r, number))
 			one = r;
-	a = outline_of(&q->comms[one], number);
+	a = shape_of(&q->comms[one], number);
 	for (r = 0; r < q->size; r++)
 		if (differs(&q->comms[r], number,
 		            load_word(&q->comms[one], number)))
 			break;
 	if (r == q->size)
 		return;
-	b = outline_of(&q->comms[r], number);
-	outline_compare(t, r < one ? &b : &a, r < one ? &a : &b);
+	b = shape_of(&q->comms[r], number);
+	call_shape_compare(t, r < one ? &b : &a, r < one ? &a : &b);
 }
 
 /* End the clique: every side's call, the odd ones first. */
@@ -440,7 +440,7 @@ static void publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 	                      memory_order_release);
 	atomic_store_explicit(&slot->exec_ns, limits.exec_ns,
 	                      memory_order_release);
-	atomic_store_explicit(&slot->outline, outline_keep(&c->outlines, op),
+	atomic_store_explicit(&slot->shape, call_shape_keep(&c->shapes, op),
 	                      memory_order_release);
 	atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
 	atomic_store_explicit(&slot->word, word_make(number, digest),

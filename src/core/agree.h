@@ -36,7 +36,7 @@ struct agree_slot {
 	/* Atomic; of the record with the whole call, stored before the word; and
 	 * when the call was made and how long it may take, likewise. */
 	_Atomic uint64_t ticket;
-	_Atomic uint64_t outline; /* see call_shape.h */
+	_Atomic uint64_t shape; /* see call_shape.h */
 	_Atomic uint64_t arrived_ns;
 	_Atomic uint64_t join_ns;
 	_Atomic uint64_t exec_ns;

@@ -16,22 +16,21 @@
 #define TYPE_BITS 4
 #define MOST_COUNT ((UINT64_C(1) << 59) - 1)
 
-int outlines_init(struct outlines *o, unsigned slots)
+int call_shapes_init(struct call_shapes *o, unsigned slots)
 {
 	o->room = (size_t)slots * WORDS_PER_SLOT;
 	o->words = pages_alloc(o->room * sizeof(*o->words));
-	return o->words
-	               ? COHORT_OK
-	               : error_set(COHORT_NO_MEMORY,
-	                           "no memory for outlines of %u calls", slots);
+	return o->words ? COHORT_OK
+	                : error_set(COHORT_NO_MEMORY,
+	                            "no memory for shapes of %u calls", slots);
 }
 
-void outlines_fini(struct outlines *o)
+void call_shapes_fini(struct call_shapes *o)
 {
 	pages_free(o->words, o->room * sizeof(*o->words));
 }
 
-void outlines_forget(struct outlines *o)
+void call_shapes_forget(struct call_shapes *o)
 {
 	pages_forget(o->words, o->room * sizeof(*o->words));
 }
@@ -65,34 +64,34 @@ static size_t words_of(const struct op *op)
 }
 
 /* Release: who sees the word sees that what was there before is over. */
-static void put(struct outlines *o, uint64_t at, uint64_t word)
+static void put(struct call_shapes *o, uint64_t at, uint64_t word)
 {
 	atomic_store_explicit(&o->words[at & (o->room - 1)], word,
 	                      memory_order_release);
 }
 
-/* True if an outline is there, and will be for half a ring. */
-static bool is_fresh(const struct outlines *o, uint64_t at)
+/* True if a shape is there, and will be for half a ring. */
+static bool is_fresh(const struct call_shapes *o, uint64_t at)
 {
-	return at != OUTLINE_NONE &&
+	return at != CALL_SHAPE_NONE &&
 	       atomic_load_explicit(&o->begun, memory_order_relaxed) - at <=
 	               o->room / 2;
 }
 
-uint64_t outline_keep(struct outlines *o, const struct op *op)
+uint64_t call_shape_keep(struct call_shapes *o, const struct op *op)
 {
 	uint64_t at, first;
 	const struct op *calls;
 	size_t i, k, n, words;
 
 	if (op->kind != OP_BATCH && op->n < 2)
-		return OUTLINE_NONE;
+		return CALL_SHAPE_NONE;
 	words = words_of(op);
 	if (words > o->room)
-		return OUTLINE_NONE;
+		return CALL_SHAPE_NONE;
 	first = at = atomic_load_explicit(&o->begun, memory_order_relaxed);
-	if (op->known && is_fresh(o, op->known->outline))
-		return op->known->outline;
+	if (op->cached && is_fresh(o, op->cached->shape))
+		return op->cached->shape;
 	atomic_store_explicit(&o->begun, at + words, memory_order_relaxed);
 	calls = op_calls(op, &n);
 	for (i = 0; i < n; i++) {
@@ -103,17 +102,17 @@ uint64_t outline_keep(struct outlines *o, const struct op *op)
 			put(o, at++, tensor_word(&calls[i].tensors[k]));
 	}
 	put(o, at, 0);
-	if (op->known)
-		op->known->outline = first;
+	if (op->cached)
+		op->cached->shape = first;
 	return first;
 }
 
 /* ---- reading ---------------------------------------------------------- */
 
 /* False if it is not there any more. */
-static bool get(const struct outline *o, uint64_t at, uint64_t *word)
+static bool get(const struct call_shape *o, uint64_t at, uint64_t *word)
 {
-	const struct outlines *of = o->of;
+	const struct call_shapes *of = o->of;
 
 	/* Acquire: pairs with put(). */
 	*word = atomic_load_explicit(&of->words[(o->at + at) & (of->room - 1)],
@@ -160,12 +159,12 @@ static bool is_same_call(uint64_t a, uint64_t b)
 	return (uint32_t)(a << 1) == (uint32_t)(b << 1) && (a & b & CALL_BIT);
 }
 
-void outline_compare(struct text *t, const struct outline *a,
-                     const struct outline *b)
+void call_shape_compare(struct text *t, const struct call_shape *a,
+                        const struct call_shape *b)
 {
 	uint64_t at, x, y, call = 0, tensor = 0;
 
-	if (a->at == OUTLINE_NONE || b->at == OUTLINE_NONE)
+	if (a->at == CALL_SHAPE_NONE || b->at == CALL_SHAPE_NONE)
 		return;
 	for (at = 0;; at++) {
 		if (!get(a, at, &x) || !get(b, at, &y) || (!x && !y))

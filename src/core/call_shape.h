@@ -10,8 +10,8 @@
  * each, in a ring that is written inside the gate and read by any thread, without a
  * lock.
  *
- *  A. What outline_compare() finds different was so in the two calls.
- *  B. An outline is there until the ring has been filled once more, that of a known list
+ *  A. What call_shape_compare() finds different was so in the two calls.
+ *  B. A shape is there until the ring has been filled once more, that of a known list
  *     until half of it has been.
  */
 
@@ -21,7 +21,7 @@
 #include "base/text.h"
 #include "core/op.h"
 
-struct outlines {
+struct call_shapes {
 	/* Constant after creation. */
 	size_t room; /* a power of two */
 	_Atomic uint64_t *words;
@@ -32,29 +32,29 @@ struct outlines {
 };
 
 /* For a rank with so many recorder slots.  COHORT_NO_MEMORY, or COHORT_OK. */
-int outlines_init(struct outlines *o, unsigned slots);
-void outlines_fini(struct outlines *o);
+int call_shapes_init(struct call_shapes *o, unsigned slots);
+void call_shapes_fini(struct call_shapes *o);
 
 /* Nobody will compare them any more: give back their memory. */
-void outlines_forget(struct outlines *o);
+void call_shapes_forget(struct call_shapes *o);
 
-/* Keep one, of a list or a batch.  Where it is, or OUTLINE_NONE: for a call of one
+/* Keep one, of a list or a batch.  Where it is, or CALL_SHAPE_NONE: for a call of one
  * tensor its record is enough, and what is longer than the ring is not kept.  That of a
  * known list is not written again while it is in the newer half of the ring.  Owner of
  * the gate only. */
-uint64_t outline_keep(struct outlines *o, const struct op *op);
-#define OUTLINE_NONE UINT64_MAX
+uint64_t call_shape_keep(struct call_shapes *o, const struct op *op);
+#define CALL_SHAPE_NONE UINT64_MAX
 
-/* One of two ranks' outlines. */
-struct outline {
-	const struct outlines *of;
+/* One of two ranks' shapes. */
+struct call_shape {
+	const struct call_shapes *of;
 	uint64_t at;
 	int rank;
 };
 
-/* Say where two outlines differ first: "tensors[3] is 10 float32 on rank 0, 11
+/* Say where two shapes differ first: "tensors[3] is 10 float32 on rank 0, 11
  * float32 on rank 2".  Nothing if one is gone, or they do not differ.  Any thread. */
-void outline_compare(struct text *t, const struct outline *a,
-                     const struct outline *b);
+void call_shape_compare(struct text *t, const struct call_shape *a,
+                        const struct call_shape *b);
 
 #endif

@@ -6,8 +6,8 @@
 
 /* Ask about @stream: COHORT_UNSUPPORTED if it can neither be used nor captured now.
  * An error that is not about captures is left to the call itself. */
-static int look(const struct platform *p, void *stream, const char *what,
-                bool *captured_out)
+static int find_captured(const struct platform *p, void *stream,
+                         const char *what, bool *captured_out)
 {
 	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 	cudaError_t error;
@@ -36,7 +36,7 @@ static int look(const struct platform *p, void *stream, const char *what,
 int capture_refuse(const struct platform *p, void *stream, const char *what)
 {
 	bool captured;
-	int rc = look(p, stream, what, &captured);
+	int rc = find_captured(p, stream, what, &captured);
 
 	if (rc == COHORT_OK && captured)
 		return error_set(COHORT_UNSUPPORTED,
@@ -53,7 +53,7 @@ int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
 	int i, rc;
 
 	for (i = 0; i < n && ops[i].kind != OP_SPLIT; i++) {
-		rc = look(q->platform, ops[i].stream, what, &captured);
+		rc = find_captured(q->platform, ops[i].stream, what, &captured);
 		if (rc != COHORT_OK)
 			return rc;
 		if (i && captured != first)

@@ -34,7 +34,7 @@ static int comm_init(struct cohort_comm *c)
 	atomic_store(&c->popped_shortest_ns, COHORT_FOREVER);
 	rc = recorder_init(&c->recorder, q->slots);
 	if (rc == COHORT_OK)
-		rc = outlines_init(&c->outlines, q->slots);
+		rc = call_shapes_init(&c->shapes, q->slots);
 	if (rc != COHORT_OK)
 		return rc;
 	c->done_then = malloc(bytes);
@@ -85,7 +85,7 @@ static void free_words(struct cohort_comm *c)
 /* True if threads were left behind that may use the clique. */
 static bool has_stragglers(const struct clique *q)
 {
-	return atomic_load(&family_root(q)->stragglers) > 0;
+	return atomic_load(&clique_tree_root(q)->stragglers) > 0;
 }
 
 /* Give back what was taken over, if it was, once.  Stragglers may ask about their
@@ -106,7 +106,7 @@ static void comm_release(struct cohort_comm *c)
 	}
 	if (!c->is_released) {
 		p->cudaFree(c->barrier);
-		many_release(c);
+		list_release(c);
 		p->cudaEventDestroy(c->event);
 	}
 	c->is_released = true;
@@ -130,8 +130,8 @@ static void comm_fini(struct cohort_comm *c)
 	register_free_all(c->registrations);
 	pages_free(c->agreed, c->clique->slots * sizeof(*c->agreed));
 	free(c->done_then);
-	known_free(&c->known);
-	outlines_fini(&c->outlines);
+	list_cache_free(&c->cached);
+	call_shapes_fini(&c->shapes);
 	recorder_fini(&c->recorder);
 }
 
@@ -150,8 +150,8 @@ void clique_forget_calls(struct clique *q)
 	if (clique_look(q) != CLIQUE_RECLAIMED)
 		return;
 	for (; c < q->comms + q->size; c++) {
-		known_free(&c->known);
-		outlines_forget(&c->outlines);
+		list_cache_free(&c->cached);
+		call_shapes_forget(&c->shapes);
 		recorder_forget(&c->recorder);
 		pages_forget(c->agreed, q->slots * sizeof(*c->agreed));
 	}
@@ -217,7 +217,7 @@ static void clique_free(struct clique *q, int comms)
 {
 	struct clique *parent = q->parent;
 
-	family_free(q);
+	clique_tree_free(q);
 	while (comms--)
 		comm_fini(&q->comms[comms]);
 	sem_destroy(&q->unused);
@@ -264,8 +264,9 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
 	q->config = options->config;
-	q->many_asked = options->many;
-	q->many = many_for(&platform->lists, &options->many);
+	q->list_policy_asked = options->list_policy;
+	q->list_policy =
+		list_policy_for(&platform->lists, &options->list_policy);
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
 	text_copy(q->name, sizeof(q->name), options->name);
@@ -321,7 +322,7 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 	if (rc == COHORT_OK)
 		rc = connect_ranks(q, devices, options->connected);
 	if (rc == COHORT_OK) {
-		family_enter(q);
+		clique_tree_enter(q);
 		*out = q;
 		return COHORT_OK;
 	}
@@ -358,13 +359,13 @@ void clique_put_straggler(struct clique *q)
 
 void clique_retire(struct clique *q)
 {
-	struct clique *root = family_root(q);
+	struct clique *root = clique_tree_root(q);
 
 	pthread_join(q->reaper, NULL);
-	family_leave(q);
-	family_part(q);
+	clique_tree_leave(q);
+	clique_tree_part(q);
 	if (root != q && has_stragglers(q))
-		family_keep(root, q);
+		clique_tree_keep(root, q);
 	else
 		clique_put(q);
 }
@@ -376,8 +377,8 @@ void clique_leak(struct clique *q)
 	static struct clique *leaked; /* guarded by lock */
 
 	pthread_detach(q->reaper);
-	family_leave(q);
-	family_part(q);
+	clique_tree_leave(q);
+	clique_tree_part(q);
 	pthread_mutex_lock(&lock);
 	q->next_leaked = leaked;
 	leaked = q;

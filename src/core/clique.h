@@ -126,7 +126,7 @@ struct cohort_comm {
 	/* Atomic words inside; see recorder.h and agree.h. */
 	struct recorder recorder;
 	struct agree_slot *agreed;
-	struct outlines outlines; /* atomic words inside; see call_shape.h */
+	struct call_shapes shapes; /* atomic words inside; see call_shape.h */
 
 	/* Atomic; collectives called and compared with the other ranks'.
 	 * Written inside the gate, read by the others: in no cache line with what
@@ -181,7 +181,7 @@ struct cohort_comm {
 	struct flats flats;
 
 	/* Owned by the thread inside the gate. */
-	struct known_lists known;
+	struct list_cache cached;
 
 	/* Likewise, for calls with host memory: see there. */
 	struct staging staging;
@@ -235,7 +235,7 @@ struct cohort_comm {
 	atomic_bool orphaned;
 
 	/* Atomic inside: what it waits for before its next call. */
-	struct awaited_slot awaited;
+	struct wait_reason_slot wait_reason;
 
 	/* Atomic; written inside the gate. */
 	atomic_bool closed;
@@ -312,7 +312,7 @@ struct clique {
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;
-	struct many many, many_asked;
+	struct list_policy list_policy, list_policy_asked;
 	_Atomic uint64_t *agreed; /* words: see agree.h */
 	atomic_int
 		split_tid; /* atomic; the thread that has split the group, 0: none
@@ -401,7 +401,7 @@ struct clique_options {
 	struct cohort_deadlines deadlines;
 	int generation;
 	struct comm_config config;
-	struct many many;   /* 0: the platform's */
+	struct list_policy list_policy; /* 0: the platform's */
 	const int *origins; /* of each rank, NULL: the rank itself */
 
 	/* Of ranks that are connected already: what they have got, which is the

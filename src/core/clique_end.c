@@ -55,7 +55,7 @@ bool clique_move(struct clique *q, int from, int to)
 }
 
 /* Noting blocks on nothing, so neither does this for longer than that takes. */
-static enum clique_state look(struct clique *q)
+static enum clique_state state_once_noted(struct clique *q)
 {
 	struct backoff b = BACKOFF;
 	int state;
@@ -85,7 +85,8 @@ void clique_note(struct clique *q)
 	int r;
 
 	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING)) {
-		look(q); /* no flag may go up before the notes are whole */
+		state_once_noted(
+			q); /* no flag may go up before the notes are whole */
 		return;
 	}
 	for (r = 0; r < q->size; r++)
@@ -103,14 +104,14 @@ static bool abort_is_overdue(const struct clique *q)
 
 enum clique_state clique_look(struct clique *q)
 {
-	enum clique_state state = look(q);
+	enum clique_state state = state_once_noted(q);
 
 	while (state < CLIQUE_QUIESCED && abort_is_overdue(q)) {
 		if (state == CLIQUE_LIVE)
 			clique_note(q);
 		else if (clique_move(q, state, CLIQUE_WEDGED))
 			return CLIQUE_WEDGED;
-		state = look(q);
+		state = state_once_noted(q);
 	}
 	return state;
 }

@@ -13,7 +13,7 @@ static struct clique *all;
 
 /* ---- neighbours ------------------------------------------------------- */
 
-void family_enter(struct clique *q)
+void clique_tree_enter(struct clique *q)
 {
 	pthread_mutex_lock(&lock);
 	q->next_entered = all;
@@ -21,7 +21,7 @@ void family_enter(struct clique *q)
 	pthread_mutex_unlock(&lock);
 }
 
-void family_leave(struct clique *q)
+void clique_tree_leave(struct clique *q)
 {
 	struct clique **at = &all;
 
@@ -50,7 +50,7 @@ static bool is_being_flagged(const struct clique *q)
 	return clique_cause(q) && atomic_load(&q->state) < CLIQUE_FLAGGED;
 }
 
-bool family_is_flagged(const struct clique *q)
+bool clique_tree_is_flagged(const struct clique *q)
 {
 	const struct clique *other;
 	bool is_flagged = true;
@@ -64,8 +64,9 @@ bool family_is_flagged(const struct clique *q)
 	return is_flagged;
 }
 
-void family_visit(const struct clique *q,
-                  void (*fn)(const struct clique *other, void *arg), void *arg)
+void clique_tree_visit(const struct clique *q,
+                       void (*fn)(const struct clique *other, void *arg),
+                       void *arg)
 {
 	const struct clique *other;
 
@@ -97,7 +98,7 @@ static void end_child(const struct clique *parent, struct clique *child)
 	            parent->name, cause->text);
 }
 
-void family_end(struct clique *q)
+void clique_tree_end(struct clique *q)
 {
 	struct clique *child;
 
@@ -107,7 +108,7 @@ void family_end(struct clique *q)
 	pthread_mutex_unlock(&lock);
 }
 
-void family_adopt(struct clique *parent, struct clique *child)
+void clique_tree_adopt(struct clique *parent, struct clique *child)
 {
 	clique_get(parent);
 	pthread_mutex_lock(&lock);
@@ -121,7 +122,7 @@ void family_adopt(struct clique *parent, struct clique *child)
 	pthread_mutex_unlock(&lock);
 }
 
-void family_part(struct clique *child)
+void clique_tree_part(struct clique *child)
 {
 	struct clique **at;
 
@@ -148,7 +149,7 @@ static bool is_at_locked(const struct clique *q, int state)
 	return true;
 }
 
-struct clique *family_take(struct clique *parent, int over, int state)
+struct clique *clique_tree_take(struct clique *parent, int over, int state)
 {
 	struct clique *child;
 
@@ -178,7 +179,7 @@ static int get_all_locked(struct clique *q, struct clique **out, int n,
 	return n;
 }
 
-int family_get_all(struct clique *q, struct clique **out, int most)
+int clique_tree_get_all(struct clique *q, struct clique **out, int most)
 {
 	int n;
 
@@ -188,8 +189,8 @@ int family_get_all(struct clique *q, struct clique **out, int most)
 	return n;
 }
 
-bool family_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
-                 void *arg)
+bool clique_tree_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
+                      void *arg)
 {
 	struct clique *other;
 
@@ -214,7 +215,7 @@ static bool has_locked(const struct clique *q, const struct cohort_abort *end)
 	return false;
 }
 
-bool family_has(const struct clique *q, const struct cohort_abort *end)
+bool clique_tree_has(const struct clique *q, const struct cohort_abort *end)
 {
 	bool has;
 
@@ -224,24 +225,24 @@ bool family_has(const struct clique *q, const struct cohort_abort *end)
 	return has;
 }
 
-struct clique *family_first(const struct clique *parent)
+struct clique *clique_tree_first(const struct clique *parent)
 {
 	return parent->children;
 }
 
-struct clique *family_next(const struct clique *child)
+struct clique *clique_tree_next(const struct clique *child)
 {
 	return child->next_child;
 }
 
-struct clique *family_root(const struct clique *q)
+struct clique *clique_tree_root(const struct clique *q)
 {
 	while (q->parent)
 		q = q->parent;
 	return (struct clique *)(uintptr_t)q; /* the caller's as @q is */
 }
 
-void family_keep(struct clique *root, struct clique *child)
+void clique_tree_keep(struct clique *root, struct clique *child)
 {
 	struct clique *parent = child->parent;
 
@@ -253,7 +254,7 @@ void family_keep(struct clique *root, struct clique *child)
 	clique_put(parent); /* its own group has it still */
 }
 
-void family_free(struct clique *root)
+void clique_tree_free(struct clique *root)
 {
 	struct clique *child, *next;
 

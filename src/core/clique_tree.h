@@ -20,53 +20,54 @@ struct clique;
 struct cohort_abort;
 
 /* From here on the clique's neighbours know it; and no more. */
-void family_enter(struct clique *q);
-void family_leave(struct clique *q);
+void clique_tree_enter(struct clique *q);
+void clique_tree_leave(struct clique *q);
 
 /* Make @child one of @parent's, whose end is its end, and whose memory it keeps; and
  * no more. */
-void family_adopt(struct clique *parent, struct clique *child);
-void family_part(struct clique *child);
+void clique_tree_adopt(struct clique *parent, struct clique *child);
+void clique_tree_part(struct clique *child);
 
 /* A child that is as far as @over and @state, as is all that was split from it, to
  * take it further: it is OVER_TAKEN until the caller says otherwise; NULL: there is
  * none. */
-struct clique *family_take(struct clique *parent, int over, int state);
+struct clique *clique_tree_take(struct clique *parent, int over, int state);
 
 /* End the children of @q, which has a cause. */
-void family_end(struct clique *q);
+void clique_tree_end(struct clique *q);
 
 /* True if every other clique that is being aborted on any of @q's devices has raised
  * its flags, or never will. */
-bool family_is_flagged(const struct clique *q);
+bool clique_tree_is_flagged(const struct clique *q);
 
 /* Call @fn for every other clique on any of @q's devices, with the lock held: it may
  * look, and not block. */
-void family_visit(const struct clique *q,
-                  void (*fn)(const struct clique *other, void *arg), void *arg);
+void clique_tree_visit(const struct clique *q,
+                       void (*fn)(const struct clique *other, void *arg),
+                       void *arg);
 
 /* References to up to @most of what was split from @q, and from that, before which comes
  * what they were split from; how many. */
-int family_get_all(struct clique *q, struct clique **out, int most);
+int clique_tree_get_all(struct clique *q, struct clique **out, int most);
 
 /* Call @fn for @q with the lock held, if nobody has given back yet what it has: it may
  * look, and not block.  False: somebody has. */
-bool family_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
-                 void *arg);
+bool clique_tree_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
+                      void *arg);
 
 /* True if @end is that of @q, or of what was split from it. */
-bool family_has(const struct clique *q, const struct cohort_abort *end);
+bool clique_tree_has(const struct clique *q, const struct cohort_abort *end);
 
 /* The first child, and the next; NULL: none.  While none is made or closed. */
-struct clique *family_first(const struct clique *parent);
-struct clique *family_next(const struct clique *child);
+struct clique *clique_tree_first(const struct clique *parent);
+struct clique *clique_tree_next(const struct clique *child);
 
 /* The one that no other is the parent of. */
-struct clique *family_root(const struct clique *q);
+struct clique *clique_tree_root(const struct clique *q);
 
 /* Keep the memory of @child, which has ended and has parted, as long as that of
  * @root; and free what is kept so. */
-void family_keep(struct clique *root, struct clique *child);
-void family_free(struct clique *root);
+void clique_tree_keep(struct clique *root, struct clique *child);
+void clique_tree_free(struct clique *root);
 
 #endif

@@ -53,7 +53,7 @@ static void add_call(struct text *t, const struct cohort_comm *c,
 	         (unsigned long long)(number ? number : r->ticket));
 }
 
-static void look(const struct cohort_comm *c, struct doing *out)
+static void find_doing(const struct cohort_comm *c, struct doing *out)
 {
 	struct text t = { out->text, sizeof(out->text) };
 	struct record r;
@@ -78,11 +78,11 @@ static void add_side(struct text *t, const struct clique *q,
 	struct doing doing, other;
 	int i, n = 0;
 
-	look(first, &doing);
+	find_doing(first, &doing);
 	for (i = 0; i < q->size; i++) {
 		if (rank_set_has(told, i))
 			continue;
-		look(&q->comms[i], &other);
+		find_doing(&q->comms[i], &other);
 		if (strcmp(other.text, doing.text) != 0)
 			continue;
 		rank_set_add(told, i);
@@ -106,7 +106,7 @@ static const struct cohort_comm *find_untold(const struct clique *q,
 	for (i = 0; i < q->size; i++) {
 		if (rank_set_has(told, i))
 			continue;
-		look(&q->comms[i], &doing);
+		find_doing(&q->comms[i], &doing);
 		if (doing.unfinished)
 			return &q->comms[i];
 		if (!first)

@@ -12,25 +12,27 @@
 
 #define CACHE_LINE 64 /* bytes, nearly everywhere */
 
-bool known_applies(const struct op *op)
+bool list_cache_applies(const struct op *op)
 {
 	return op->n > 1 && op->tensors && op->kind != OP_BATCH &&
 	       op_is_plain(op) && !op->staged;
 }
 
 /* Where a list is kept, by where the caller has it. */
-static struct known *place_of(const struct cohort_comm *c, const struct op *op)
+static struct cached_list *place_of(const struct cohort_comm *c,
+                                    const struct op *op)
 {
 	const uint64_t hash = hash_step(op->n, (uintptr_t)op->tensors);
 
-	return &c->known.all[hash >> 58];
+	return &c->cached.all[hash >> 58];
 }
 
-_Static_assert(KNOWN_LISTS == UINT64_C(1) << (64 - 58), "the highest bits");
+_Static_assert(LIST_CACHE_SIZE == UINT64_C(1) << (64 - 58), "the highest bits");
 
-struct known *known_find(const struct cohort_comm *c, const struct op *op)
+struct cached_list *list_cache_find(const struct cohort_comm *c,
+                                    const struct op *op)
 {
-	struct known *k = c->known.all ? place_of(c, op) : NULL;
+	struct cached_list *k = c->cached.all ? place_of(c, op) : NULL;
 
 	if (!k || k->op.n != op->n || k->op.kind != op->kind ||
 	    k->op.redop != op->redop || k->op.root != op->root ||
@@ -42,7 +44,7 @@ struct known *known_find(const struct cohort_comm *c, const struct op *op)
 
 /* Room for a copy of @op's tensors that begins as far into a cache line as they do:
  * two that are shifted against each other take a third longer to compare. */
-static bool make_room(struct known *k, const struct op *op)
+static bool make_room(struct cached_list *k, const struct op *op)
 {
 	const size_t size = sizeof(*k->tensors);
 	size_t shift;
@@ -73,13 +75,13 @@ static bool is_nothing(const struct cohort_comm *c, const struct op *op)
 	return true;
 }
 
-struct known *known_add(struct cohort_comm *c, const struct op *op)
+struct cached_list *list_cache_add(struct cohort_comm *c, const struct op *op)
 {
-	struct known *k;
+	struct cached_list *k;
 
-	if (!c->known.all)
-		c->known.all = calloc(KNOWN_LISTS, sizeof(*c->known.all));
-	if (!c->known.all)
+	if (!c->cached.all)
+		c->cached.all = calloc(LIST_CACHE_SIZE, sizeof(*c->cached.all));
+	if (!c->cached.all)
 		return NULL;
 	k = place_of(c, op);
 	k->op.n = 0;
@@ -89,17 +91,17 @@ struct known *known_add(struct cohort_comm *c, const struct op *op)
 	k->op = *op;
 	k->digest = agree_digest(op);
 	k->bytes = op_bytes(op);
-	k->outline = OUTLINE_NONE;
+	k->shape = CALL_SHAPE_NONE;
 	k->is_nothing = is_nothing(c, op);
 	k->was_launched = false;
 	return k;
 }
 
-void known_free(struct known_lists *lists)
+void list_cache_free(struct list_cache *lists)
 {
 	size_t i;
 
-	for (i = 0; lists->all && i < KNOWN_LISTS; i++)
+	for (i = 0; lists->all && i < LIST_CACHE_SIZE; i++)
 		free(lists->all[i].memory);
 	free(lists->all);
 	lists->all = NULL;

@@ -11,10 +11,10 @@
 /* Where a tensor begins in the buffer: whole elements of any type. */
 #define ALIGN ((size_t)16)
 
-struct many many_for(const struct list_limits *platform,
-                     const struct many *asked)
+struct list_policy list_policy_for(const struct list_limits *platform,
+                                   const struct list_policy *asked)
 {
-	struct many m = { .way = asked->way, .limits = *platform };
+	struct list_policy m = { .way = asked->way, .limits = *platform };
 
 	if (m.way == COHORT_MANY_GROUP)
 		m.limits.group_most = SIZE_MAX;
@@ -39,13 +39,14 @@ static size_t room_of(const struct cohort_tensor *t)
 	return (bytes_of(t) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static bool is_small(const struct many *m, const struct cohort_tensor *t)
+static bool is_small(const struct list_policy *m, const struct cohort_tensor *t)
 {
 	return m->way == COHORT_MANY_FLAT || bytes_of(t) < m->limits.flat_below;
 }
 
 /* How many tensors of @op are packed: 0 if there are too few, or it is not done. */
-static size_t packed(const struct many *m, const struct op *op, bool captured)
+static size_t packed(const struct list_policy *m, const struct op *op,
+                     bool captured)
 {
 	size_t i, n = 0;
 
@@ -59,10 +60,10 @@ static size_t packed(const struct many *m, const struct op *op, bool captured)
 	return m->way == COHORT_MANY_FLAT || n >= m->limits.flat_from ? n : 0;
 }
 
-bool many_is_special(const struct cohort_comm *c, const struct op *op,
+bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured)
 {
-	const struct many *m = &c->clique->many;
+	const struct list_policy *m = &c->clique->list_policy;
 
 	/* Of a rank on its own there is hardly anything to launch. */
 	if (op->kind == OP_BATCH || op->n < 2 || c->clique->world == 1)
@@ -80,7 +81,8 @@ struct part {
 
 /* The next part behind @p, of the same type or the next one that is there; false if
  * there is none.  Begin with type -1 and an end of n. */
-static bool next_part(const struct many *m, const struct op *op, struct part *p)
+static bool next_part(const struct list_policy *m, const struct op *op,
+                      struct part *p)
 {
 	const struct cohort_tensor *t;
 	size_t i;
@@ -147,9 +149,9 @@ static int grow(struct cohort_comm *c, size_t bytes)
 	return rc;
 }
 
-int many_prepare(struct cohort_comm *c, const struct op *op, bool captured)
+int list_prepare(struct cohort_comm *c, const struct op *op, bool captured)
 {
-	const struct many *m = &c->clique->many;
+	const struct list_policy *m = &c->clique->list_policy;
 	struct part p = { .type = -1, .end = op->n };
 	size_t most = 0;
 
@@ -178,7 +180,7 @@ static void launch_groups(struct cohort_comm *c, const struct op *op,
                           bool skips_small, struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
-	const struct many *m = &c->clique->many;
+	const struct list_policy *m = &c->clique->list_policy;
 	const size_t most =
 		m->way == COHORT_MANY_ALONE ? 1 : m->limits.group_most;
 	size_t i, n = 0;
@@ -207,7 +209,7 @@ static void copy_part(struct cohort_comm *c, const struct op *op,
                       struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
-	const struct many *m = &c->clique->many;
+	const struct list_policy *m = &c->clique->list_policy;
 	const struct cohort_tensor *t;
 	size_t i;
 
@@ -259,7 +261,7 @@ static void launch_flat(struct cohort_comm *c, const struct op *op,
                         struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
-	const struct many *m = &c->clique->many;
+	const struct list_policy *m = &c->clique->list_policy;
 	struct part part = { .type = -1, .end = op->n };
 
 	if (!c->flats.n) /* nothing but tensors of nothing */
@@ -272,10 +274,10 @@ static void launch_flat(struct cohort_comm *c, const struct op *op,
 		                 p->cudaEventRecord(c->flats.used, op->stream));
 }
 
-struct native_result many_launch(struct cohort_comm *c, const struct op *op,
+struct native_result list_launch(struct cohort_comm *c, const struct op *op,
                                  bool captured)
 {
-	const bool packs = packed(&c->clique->many, op, captured);
+	const bool packs = packed(&c->clique->list_policy, op, captured);
 	struct native_result r = { .rank = c->rank };
 
 	if (packs)
@@ -284,7 +286,7 @@ struct native_result many_launch(struct cohort_comm *c, const struct op *op,
 	return r;
 }
 
-void many_release(struct cohort_comm *c)
+void list_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 

@@ -21,14 +21,14 @@
 struct cohort_comm;
 
 /* What decides. */
-struct many {
+struct list_policy {
 	int way; /* enum cohort_many */
 	struct list_limits limits;
 };
 
 /* @asked, with the platform's limits where it has none. */
-struct many many_for(const struct list_limits *platform,
-                     const struct many *asked);
+struct list_policy list_policy_for(const struct list_limits *platform,
+                                   const struct list_policy *asked);
 
 /* A communicator's buffer; of the thread inside the gate. */
 #define MAX_FLATS 40 /* each twice as large as the one before */
@@ -41,18 +41,18 @@ struct flats {
 
 /* True if it is launched otherwise than in one group.  @captured: into a graph, which may
  * run when the buffer is another call's; nothing is packed then. */
-bool many_is_special(const struct cohort_comm *c, const struct op *op,
+bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
 
 /* Before a special one is agreed on: what it will need.  COHORT_NO_MEMORY or
  * COHORT_CUDA: nothing has happened.  Inside the gate, on the rank's device. */
-int many_prepare(struct cohort_comm *c, const struct op *op, bool captured);
+int list_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 
 /* Launch a special one, up to the first call that fails.  No group is open. */
-struct native_result many_launch(struct cohort_comm *c, const struct op *op,
+struct native_result list_launch(struct cohort_comm *c, const struct op *op,
                                  bool captured);
 
 /* Give the buffers back, with nothing in flight, on the rank's device. */
-void many_release(struct cohort_comm *c);
+void list_release(struct cohort_comm *c);
 
 #endif

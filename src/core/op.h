@@ -13,7 +13,7 @@
 
 #include "base/type.h"
 
-struct known;
+struct cached_list;
 struct split_call;
 struct staged;
 
@@ -48,9 +48,9 @@ struct op {
 	                   people: tensors are plain host memory */
 	bool is_of_all; /* one thread calls for all ranks: the stream is one
 	                          of the caller's streams[] */
-	struct staged *staged; /* how that gets there, if it is not simply
+	struct staged *staged;      /* how that gets there, if it is not simply
 	                          the device's, too: see staging.h */
-	struct known *known;   /* of a list that was called before; set by
+	struct cached_list *cached; /* of a list that was called before; set by
 	                          submit() */
 	const char *label; /* what it is for, beside the caller's tag; NULL: no
 	                      more to say */

@@ -170,7 +170,7 @@ int owner_unbind(struct cohort_comm *c)
 
 void owner_keep(struct clique *q)
 {
-	struct clique *root = family_root(q);
+	struct clique *root = clique_tree_root(q);
 	struct cohort_comm **at = &owned, *c;
 	int kept = 0;
 

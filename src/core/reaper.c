@@ -187,7 +187,7 @@ static void await_neighbours(const struct clique *q)
 	                            : UINT64_MAX;
 	struct backoff b = BACKOFF;
 
-	while (!family_is_flagged(q) && clock_now() < deadline)
+	while (!clique_tree_is_flagged(q) && clock_now() < deadline)
 		backoff_wait(&b, deadline);
 }
 
@@ -196,7 +196,7 @@ static void reap_by_abort(struct clique *q)
 	ncclResult_t released, orphans;
 	ncclComm_t *natives;
 
-	family_end(q);
+	clique_tree_end(q);
 	clique_note(q);
 	/* Also when it is too late: it may release somebody. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
@@ -254,7 +254,7 @@ void *reaper_main(void *arg)
 	 * wait for the device, which close may not. */
 	await_post(&q->unused);
 	at(q, "cudaFree", -1);
-	family_leave(q); /* nobody else looks at the words any more */
+	clique_tree_leave(q); /* nobody else looks at the words any more */
 	clique_release(q);
 	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
 	return NULL;

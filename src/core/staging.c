@@ -107,8 +107,9 @@ static enum cudaMemoryType type_of(const struct platform *p, const void *at)
 
 /* Whether the device can copy @bytes by itself: all of it is pinned.  That its middle
  * is of another kind than its ends takes two registrations with a hole between. */
-static int look(const struct cohort_comm *c, const struct op *op,
-                const char *name, const void *at, size_t bytes, bool *is_pinned)
+static int find_pinned(const struct cohort_comm *c, const struct op *op,
+                       const char *name, const void *at, size_t bytes,
+                       bool *is_pinned)
 {
 	const struct platform *p = c->clique->platform;
 	enum cudaMemoryType first;
@@ -135,11 +136,11 @@ static int look_at_both(const struct cohort_comm *c, const struct op *op,
 	bool sends_pinned, recvs_pinned;
 	int rc;
 
-	rc = look(c, op, op_buffer_name(op, "send"), t->send,
-	          s->send_blocks * block, &sends_pinned);
+	rc = find_pinned(c, op, op_buffer_name(op, "send"), t->send,
+	                 s->send_blocks * block, &sends_pinned);
 	if (rc == COHORT_OK)
-		rc = look(c, op, op_buffer_name(op, "recv"), t->recv,
-		          s->recv_blocks * block, &recvs_pinned);
+		rc = find_pinned(c, op, op_buffer_name(op, "recv"), t->recv,
+		                 s->recv_blocks * block, &recvs_pinned);
 	if (rc != COHORT_OK)
 		return rc;
 	/* A copy may be under way when the caller's patience ends. */

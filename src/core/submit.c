@@ -128,12 +128,12 @@ static int check_list(struct cohort_comm *c, struct op *list)
 {
 	int rc;
 
-	list->known = known_find(c, list);
-	if (list->known)
+	list->cached = list_cache_find(c, list);
+	if (list->cached)
 		return COHORT_OK;
 	rc = op_check(list, c->rank, c->clique->world);
 	if (rc == COHORT_OK)
-		list->known = known_add(c, list);
+		list->cached = list_cache_add(c, list);
 	return rc;
 }
 
@@ -181,7 +181,7 @@ EACH enum plan plan_of(const struct cohort_comm *comms, int n,
 	if (ops->staged)
 		return PLAN_STAGED;
 	/* One thread that calls for several ranks has no lists. */
-	return n == 1 && ops->n > 1 && many_is_special(comms, ops, captured)
+	return n == 1 && ops->n > 1 && list_is_special(comms, ops, captured)
 	               ? PLAN_LIST
 	               : PLAN_CALLS;
 }
@@ -241,7 +241,7 @@ static void launch_parts(struct cohort_comm *c, const struct op *op,
 		mark(c, c->started, op->stream, ticket, s);
 	if (!s->r.what)
 		s->r = s->plan == PLAN_STAGED ? staging_launch(c, op)
-		                              : many_launch(c, op, s->captured);
+		                              : list_launch(c, op, s->captured);
 	mark(c, c->done, op->stream, ticket, s);
 }
 
@@ -252,7 +252,7 @@ static void call_none(const struct native_launch *l, struct native_result *r)
 }
 
 /* What is known of a list spares some of its launch. */
-static void use_known(struct known *k, struct native_launch *l)
+static void use_known(struct cached_list *k, struct native_launch *l)
 {
 	l->kept = &k->kept;
 	l->repeats = k->was_launched;
@@ -269,7 +269,7 @@ EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 	const uint64_t slot = ticket & (q->slots - 1);
 	const bool starts =
 		q->platform->starts_are_marked && op_is_awaited(ops);
-	struct known *k = ops->known;
+	struct cached_list *k = ops->cached;
 	struct native_launch *l = NULL;
 	int i;
 
@@ -577,7 +577,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		digest += digest < UINT32_MAX ? 1 : 2;
 	s->plan = plan_of(comms, n, ops, s->captured);
 	if (s->plan == PLAN_LIST)
-		rc = many_prepare(comms, ops, s->captured);
+		rc = list_prepare(comms, ops, s->captured);
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < n && rc == COHORT_OK; i++)
@@ -633,7 +633,7 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 {
 	struct submission s = { .captured = false };
 	/* One thread that calls for several ranks has no lists. */
-	const bool is_list = n == 1 && known_applies(ops);
+	const bool is_list = n == 1 && list_cache_applies(ops);
 	struct device_scope scope;
 	uint64_t ticket = 0;
 	struct op list;

@@ -4,22 +4,23 @@
 
 #include "base/backoff.h"
 
-void awaited_set(struct awaited_slot *slot, const struct awaited *awaited)
+void wait_reason_set(struct wait_reason_slot *slot,
+                     const struct wait_reason *reason)
 {
 	struct backoff b = BACKOFF;
 
-	atomic_store(&slot->now, awaited);
+	atomic_store(&slot->now, reason);
 	while (atomic_load(&slot->readers))
 		backoff_wait(&b, UINT64_MAX);
 }
 
-void awaited_add(struct awaited_slot *slot, struct text *t)
+void wait_reason_add(struct wait_reason_slot *slot, struct text *t)
 {
-	const struct awaited *awaited;
+	const struct wait_reason *reason;
 
 	atomic_fetch_add(&slot->readers, 1);
-	awaited = atomic_load(&slot->now);
-	if (awaited)
-		awaited->add(awaited, t);
+	reason = atomic_load(&slot->now);
+	if (reason)
+		reason->add(reason, t);
 	atomic_fetch_sub(&slot->readers, 1);
 }

@@ -7,31 +7,32 @@
  * whoever will make that call, asked by the watchdog
  *
  *  A. Who asks takes no lock and is never held up.
- *  B. Once awaited_set() has returned, nobody looks at what was set before.
+ *  B. Once wait_reason_set() has returned, nobody looks at what was set before.
  */
 
 #include <stdatomic.h>
 
 #include "base/text.h"
 
-struct awaited {
+struct wait_reason {
 	/* Add "parameter 'a' to be marked ready", or nothing.  Any thread; does not
 	 * block. */
-	void (*add)(const struct awaited *awaited, struct text *t);
+	void (*add)(const struct wait_reason *reason, struct text *t);
 };
 
-struct awaited_slot {
+struct wait_reason_slot {
 	/* Atomic, both; seq_cst: who asks counts itself in, then looks; who sets
 	 * stores, then looks for who is in. */
-	const struct awaited *_Atomic now; /* NULL: nothing that is known */
+	const struct wait_reason *_Atomic now; /* NULL: nothing that is known */
 	atomic_uint readers;
 };
 
 /* One thread at a time.  Waits for those who are asking, which is a matter of
  * microseconds. */
-void awaited_set(struct awaited_slot *slot, const struct awaited *awaited);
+void wait_reason_set(struct wait_reason_slot *slot,
+                     const struct wait_reason *reason);
 
 /* Any thread. */
-void awaited_add(struct awaited_slot *slot, struct text *t);
+void wait_reason_add(struct wait_reason_slot *slot, struct text *t);
 
 #endif

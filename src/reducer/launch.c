@@ -297,7 +297,7 @@ void reducer_await_helpers(struct cohort_reducer *r)
 void reducer_close(struct cohort_reducer *r)
 {
 	if (!r->is_local)
-		awaited_set(&r->comm->awaited, NULL);
+		wait_reason_set(&r->comm->wait_reason, NULL);
 	atomic_store(&r->step, 0);
 	reducer_await_helpers(r);
 }
@@ -394,11 +394,11 @@ static uint32_t count_missing(const struct cohort_reducer *r, uint32_t bucket,
 	return n;
 }
 
-void reducer_add_awaited(const struct awaited *awaited, struct text *t)
+void reducer_add_wait_reason(const struct wait_reason *awaited, struct text *t)
 {
 	const struct cohort_reducer *r =
 		(const void *)((const char *)awaited -
-	                       offsetof(struct cohort_reducer, awaited));
+	                       offsetof(struct cohort_reducer, wait_reason));
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_acquire);
 	uint32_t n, next = atomic_load_explicit(&r->next, memory_order_acquire);
 	const char *first = "";

@@ -212,7 +212,7 @@ int reducer_replan(struct cohort_reducer *r, uint64_t deadline)
 	r->reordered = 0;
 	r->is_final = true;
 	/* The watchdog would read it. */
-	awaited_set(&r->comm->awaited, NULL);
+	wait_reason_set(&r->comm->wait_reason, NULL);
 	reducer_plan(r, r->host.order);
 	return COHORT_OK;
 }

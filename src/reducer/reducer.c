@@ -298,7 +298,7 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	r->is_host = comm->clique->platform->memory_is_host;
 	r->is_looked_at = o.check_finite || o.max_norm > 0.0;
 	r->is_final = o.keep_plan;
-	r->awaited.add = reducer_add_awaited;
+	r->wait_reason.add = reducer_add_wait_reason;
 	rc = fill_in(r, parameters);
 	if (rc != COHORT_OK) {
 		char why[256];

@@ -109,7 +109,7 @@ struct cohort_reducer {
 	bool is_final; /* it is not made anew any more */
 
 	/* What the watchdog is told by, while a step is open. */
-	struct awaited awaited;
+	struct wait_reason wait_reason;
 
 	/* Atomic; number of the step that is open, 0: none.  Stored by the owner
 	 * once all of the step is prepared. */
@@ -299,7 +299,7 @@ bool reducer_is_launched(const struct cohort_reducer *r);
 int reducer_settle_weights(struct cohort_reducer *r, uint64_t deadline_ns);
 
 /* For the watchdog. */
-void reducer_add_awaited(const struct awaited *awaited, struct text *t);
+void reducer_add_wait_reason(const struct wait_reason *awaited, struct text *t);
 
 /* ---- step.c --------------------------------------------------- */
 

@@ -27,7 +27,7 @@ int reducer_check_open(const struct cohort_reducer *r)
 
 static int check_alone(const struct cohort_reducer *r)
 {
-	if (atomic_load(&r->comm->awaited.now))
+	if (atomic_load(&r->comm->wait_reason.now))
 		return error_set(COHORT_STATE, "a step of another reducer of "
 		                               "the communicator is open");
 	if (batch_is_open(r->comm))
@@ -120,7 +120,7 @@ static int begin(struct cohort_reducer *r)
 		return rc;
 	atomic_store(&r->step, ++r->steps);
 	if (!r->is_local)
-		awaited_set(&r->comm->awaited, &r->awaited);
+		wait_reason_set(&r->comm->wait_reason, &r->wait_reason);
 	return COHORT_OK;
 }
 

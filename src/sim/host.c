@@ -22,14 +22,14 @@
 static void make_calls(const struct platform *p, struct native_launch *l,
                        struct native_result *r)
 {
-	if (l->repeats && *l->kept && kept_again(l->comm, *l->kept, l->stream))
+	if (l->repeats && *l->kept && replay_run(l->comm, *l->kept, l->stream))
 		return;
 	if (l->is_group)
 		native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
 	if (!r->what)
 		l->call(l, r);
 	if (!r->what && l->kept)
-		kept_make(l->comm, l->kept, l->repeats);
+		replay_keep(l->comm, l->kept, l->repeats);
 	if (l->is_group)
 		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }

@@ -165,5 +165,5 @@ void crossing_take(struct snapshot *s, const struct clique *q)
 	s->crossing.exists = false;
 	s->crossing.ended[0] = '\0';
 	if (s->front)
-		family_visit(q, visit, s);
+		clique_tree_visit(q, visit, s);
 }

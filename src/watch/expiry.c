@@ -39,12 +39,12 @@ static uint64_t last_arrival(const struct snapshot *s)
 }
 
 /* A clock that runs from @began_ns. */
-static struct due clock_of(const struct snapshot *s, uint64_t began_ns,
-                           uint64_t allowed_ns)
+static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
+                              uint64_t allowed_ns)
 {
 	uint64_t since = stops_shift(&s->stops, began_ns);
 
-	return (struct due){
+	return (struct expiry){
 		.next_ns = saturating_add(
 			since, saturating_multiply(allowed_ns, 1 + s->expired)),
 		.since_ns = since,
@@ -55,12 +55,12 @@ static struct due clock_of(const struct snapshot *s, uint64_t began_ns,
 
 /* The same of what it may take by what was observed, if that is less; it is not known
  * exactly when it began to be what is waited for. */
-static struct due adapted_clock(const struct snapshot *s, uint64_t began_ns,
-                                uint64_t allowed_ns)
+static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
+                                   uint64_t allowed_ns)
 {
 	const struct adapted *a = &s->adapted;
 	uint64_t ns = s->all_joined ? a->limits.exec_ns : a->limits.join_ns;
-	struct due due = { .next_ns = UINT64_MAX };
+	struct expiry due = { .next_ns = UINT64_MAX };
 
 	if (!ns || ns >= allowed_ns)
 		return due;
@@ -71,9 +71,9 @@ static struct due adapted_clock(const struct snapshot *s, uint64_t began_ns,
 }
 
 /* Of all clocks the one that runs out first, at next_ns: never, if none does. */
-static struct due first_clock(const struct snapshot *s)
+static struct expiry first_clock(const struct snapshot *s)
 {
-	struct due clock, first = { .next_ns = UINT64_MAX };
+	struct expiry clock, first = { .next_ns = UINT64_MAX };
 	uint64_t began, allowed, last = last_arrival(s);
 	int i;
 
@@ -94,11 +94,11 @@ static struct due first_clock(const struct snapshot *s)
 	return first;
 }
 
-static struct due transfer_clock(const struct snapshot *s)
+static struct expiry transfer_clock(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
 
-	return (struct due){
+	return (struct expiry){
 		.is_transfer = true,
 		.next_ns = saturating_add(x->since_ns,
 		                          saturating_multiply(x->allowed_ns,
@@ -110,22 +110,22 @@ static struct due transfer_clock(const struct snapshot *s)
 }
 
 /* What is to be said of a clock, of which that has been said. */
-static struct due due_of(const struct snapshot *s, struct due due, bool warned,
-                         unsigned expired)
+static struct expiry due_of(const struct snapshot *s, struct expiry due,
+                            bool warned, unsigned expired)
 {
 	uint64_t warning;
 
 	if (due.next_ns == UINT64_MAX)
 		return due;
 	if (s->now_ns >= due.next_ns) {
-		due.what = DUE_VERDICT;
+		due.what = EXPIRY_VERDICT;
 		return due;
 	}
 	if (warned || expired || s->warn_percent >= 100)
 		return due;
 	warning = due.since_ns + due.deadline_ns / 100 * s->warn_percent;
 	if (s->now_ns >= warning)
-		due.what = DUE_WARNING;
+		due.what = EXPIRY_WARNING;
 	else
 		due.next_ns = warning;
 	return due;
@@ -133,12 +133,12 @@ static struct due due_of(const struct snapshot *s, struct due due, bool warned,
 
 /* The graver one, of two like it the one that began first; looking again when any of
  * them wants that. */
-static struct due graver(struct due a, struct due b)
+static struct expiry graver(struct expiry a, struct expiry b)
 {
-	struct due due = b.what > a.what || (b.what && b.what == a.what &&
-	                                     b.since_ns < a.since_ns)
-	                         ? b
-	                         : a;
+	struct expiry due = b.what > a.what || (b.what && b.what == a.what &&
+	                                        b.since_ns < a.since_ns)
+	                            ? b
+	                            : a;
 
 	due.next_ns = a.next_ns < b.next_ns ? a.next_ns : b.next_ns;
 	return due;
@@ -157,10 +157,10 @@ static uint64_t front_began(const struct snapshot *s)
 }
 
 /* Slow is what is not done that long after it began to wait. */
-static struct due slow_of(const struct snapshot *s, uint64_t began_ns,
-                          uint64_t lost_ns)
+static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
+                             uint64_t lost_ns)
 {
-	struct due due = {
+	struct expiry due = {
 		.next_ns = saturating_add(began_ns, s->slow_ns),
 		.since_ns = began_ns,
 		.deadline_ns = s->slow_ns,
@@ -168,15 +168,15 @@ static struct due slow_of(const struct snapshot *s, uint64_t began_ns,
 	};
 
 	if (s->now_ns >= due.next_ns)
-		due.what = DUE_SLOW;
+		due.what = EXPIRY_SLOW;
 	return due;
 }
 
 /* What is to be said of what is slow, which is told once. */
-static struct due add_slow(const struct snapshot *s, struct due due)
+static struct expiry add_slow(const struct snapshot *s, struct expiry due)
 {
 	uint64_t began = front_began(s), since = stops_shift(&s->stops, began);
-	struct due slow;
+	struct expiry slow;
 
 	if (s->front && !s->slow)
 		due = graver(due, slow_of(s, since, since - began));
@@ -188,9 +188,9 @@ static struct due add_slow(const struct snapshot *s, struct due due)
 	return due;
 }
 
-struct due verdict_due(const struct snapshot *s)
+struct expiry expiry_next(const struct snapshot *s)
 {
-	struct due due = { .next_ns = UINT64_MAX };
+	struct expiry due = { .next_ns = UINT64_MAX };
 
 	if (s->paused)
 		return due;

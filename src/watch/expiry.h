@@ -9,9 +9,14 @@
 #include "watch/snapshot.h"
 
 /* What is to be said of the front now, or of a transfer. */
-struct due {
+struct expiry {
 	bool is_transfer;
-	enum { DUE_NOTHING, DUE_SLOW, DUE_WARNING, DUE_VERDICT } what;
+	enum {
+		EXPIRY_NOTHING,
+		EXPIRY_SLOW,
+		EXPIRY_WARNING,
+		EXPIRY_VERDICT
+	} what;
 	uint64_t since_ns;    /* the clock that decides, from when it runs */
 	uint64_t deadline_ns; /* and what it allows */
 	uint64_t lost_ns;     /* that it stood still, as the process did */
@@ -22,6 +27,6 @@ struct due {
 };
 
 /* Whether the time of the front, or of a transfer, is up. */
-struct due verdict_due(const struct snapshot *s);
+struct expiry expiry_next(const struct snapshot *s);
 
 #endif

@@ -100,7 +100,7 @@ static void fini(struct notifier *n)
 	cause_put(n->end);
 }
 
-int notifier_start(struct notifier *n, const struct guard_options *options,
+int notifier_start(struct notifier *n, const struct watch_options *options,
                    struct clique *q)
 {
 	int err;

@@ -12,7 +12,7 @@
 
 struct notifier {
 	/* Constant after the start. */
-	const struct guard_options *options;
+	const struct watch_options *options;
 	struct cohort_abort *end; /* what a "yes" sets */
 	pthread_t thread;
 	bool is_started; /* there is somebody to tell */
@@ -37,7 +37,7 @@ struct notifier {
 	struct verdict told;
 };
 
-int notifier_start(struct notifier *n, const struct guard_options *options,
+int notifier_start(struct notifier *n, const struct watch_options *options,
                    struct clique *clique);
 
 /* Tell, and if the policy is to ask, end the clique if the answer is not 0.  The

@@ -309,7 +309,7 @@ static void add_size(struct text *t, int size)
 }
 
 void observe_add(struct text *t, const struct snapshot *s,
-                 const struct due *due)
+                 const struct expiry *due)
 {
 	const struct adapted *a = &s->adapted;
 	const struct window *w = s->all_joined ? &a->exec : &a->join;

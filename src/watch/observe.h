@@ -65,8 +65,8 @@ void observer_look(struct observer *o, struct snapshot *s,
                    const struct clique *q);
 
 /* "8 x 30 ms, observed over 512 all_reduce calls of up to 64 KiB; at least ..." */
-struct due;
+struct expiry;
 void observe_add(struct text *t, const struct snapshot *s,
-                 const struct due *due);
+                 const struct expiry *due);
 
 #endif

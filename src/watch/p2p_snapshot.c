@@ -187,7 +187,7 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 		s->transfer = x;
 }
 
-void transfer_take(struct snapshot *s, const struct clique *q)
+void p2p_snapshot_take(struct snapshot *s, const struct clique *q)
 {
 	int i;
 

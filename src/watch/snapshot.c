@@ -237,7 +237,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	/* It has become the oldest since the last look. */
 	if (front && s->front > front)
 		s->moved_ns = s->now_ns;
-	transfer_take(s, q);
+	p2p_snapshot_take(s, q);
 	s->now_ns = clock_now();
 	if (is_held(s))
 		s->moved_ns = s->now_ns;
@@ -278,7 +278,7 @@ static void take_awaited(struct rank_snapshot *r, struct cohort_comm *c)
 	struct text t = { r->awaits, sizeof(r->awaits) };
 
 	r->awaits[0] = '\0';
-	awaited_add(&c->awaited, &t);
+	wait_reason_add(&c->wait_reason, &t);
 }
 
 void snapshot_threads(struct snapshot *s)

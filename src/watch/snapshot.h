@@ -47,7 +47,7 @@ struct rank_snapshot {
 
 	/* Of its oldest operation with sends or receives in flight, if it is at
 	 * that: the call, ticket 0: none, and the peers that have not called their
-	 * halves, or have and are not at them; by transfer_take(). */
+	 * halves, or have and are not at them; by p2p_snapshot_take(). */
 	struct record transfers;
 	uint64_t awaits_call[COHORT_RANK_WORDS];
 	uint64_t awaits_start[COHORT_RANK_WORDS];
@@ -218,7 +218,7 @@ void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *comm,
 const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
 
 /* What snapshot_take() does about transfers, after the rest. */
-void transfer_take(struct snapshot *s, const struct clique *clique);
+void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
 
 /* Look at the other cliques on these devices, too.  Takes the lock of clique_tree.c. */
 void crossing_take(struct snapshot *s, const struct clique *clique);

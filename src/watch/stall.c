@@ -272,12 +272,12 @@ static void add_ranks(struct text *t, const struct snapshot *s,
 }
 
 void stall_add_kind(struct text *t, const struct snapshot *s,
-                    const struct due *due, const struct cohort_verdict *v)
+                    const struct expiry *due, const struct cohort_verdict *v)
 {
 	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
 	phrase_age(t, s, due->since_ns);
-	text_add(t, due->what == DUE_SLOW ? ", slow is more than "
-	                                  : ", allowed are ");
+	text_add(t, due->what == EXPIRY_SLOW ? ", slow is more than "
+	                                     : ", allowed are ");
 	phrase_time(t, due->deadline_ns);
 	observe_add(t, s, due);
 	if (due->lost_ns) {
@@ -320,7 +320,7 @@ static void add_others(struct text *t, const struct snapshot *s,
 		         s->world - s->size, s->world);
 }
 
-void stall_front(const struct snapshot *s, const struct due *due,
+void stall_front(const struct snapshot *s, const struct expiry *due,
                  struct verdict *out, struct text *t)
 {
 	struct cohort_verdict *v = &out->v;

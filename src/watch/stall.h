@@ -9,9 +9,9 @@
 
 #include "watch/verdict.h"
 
-void stall_front(const struct snapshot *s, const struct due *due,
+void stall_front(const struct snapshot *s, const struct expiry *due,
                  struct verdict *out, struct text *t);
-void stall_transfer(const struct snapshot *s, const struct due *due,
+void stall_transfer(const struct snapshot *s, const struct expiry *due,
                     struct verdict *out, struct text *t);
 
 /* What is so of both: whether ranks wait for each other, which is nobody's fault
@@ -29,7 +29,7 @@ void stall_add_circle(struct text *t, const struct snapshot *s,
 /* ": never called; waited for 10.0 s, allowed are 10.0 s", and whether it is a rank's
  * fault. */
 void stall_add_kind(struct text *t, const struct snapshot *s,
-                    const struct due *due, const struct cohort_verdict *v);
+                    const struct expiry *due, const struct cohort_verdict *v);
 
 /* What a rank is doing: about the front, if it has called that. */
 void stall_add_rank(struct text *t, const struct snapshot *s,

@@ -86,7 +86,7 @@ static void add_peer(struct text *t, const struct snapshot *s)
 	}
 }
 
-void stall_transfer(const struct snapshot *s, const struct due *due,
+void stall_transfer(const struct snapshot *s, const struct expiry *due,
                     struct verdict *out, struct text *t)
 {
 	const struct transfer_snapshot *x = &s->transfer;

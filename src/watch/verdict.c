@@ -95,16 +95,16 @@ static void report_ranks(const struct snapshot *s, struct verdict *out)
 		verdict_report(s, &s->ranks[i], &out->ranks[i]);
 }
 
-void verdict_stalled(const struct snapshot *s, const struct due *due,
+void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out)
 {
 	struct text t = verdict_start(s, out);
 	struct cohort_verdict *v = &out->v;
 
 	report_ranks(s, out);
-	v->stage = due->what == DUE_SLOW      ? COHORT_STAGE_SLOW
-	           : due->what == DUE_WARNING ? COHORT_STAGE_WARNING
-	                                      : COHORT_STAGE_EXPIRED;
+	v->stage = due->what == EXPIRY_SLOW      ? COHORT_STAGE_SLOW
+	           : due->what == EXPIRY_WARNING ? COHORT_STAGE_WARNING
+	                                         : COHORT_STAGE_EXPIRED;
 	v->since_ns = due->since_ns;
 	v->deadline_ns = due->deadline_ns;
 	if (due->is_transfer)

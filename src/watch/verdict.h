@@ -28,7 +28,7 @@ void verdict_report(const struct snapshot *s, const struct rank_snapshot *r,
                     struct cohort_rank_report *out);
 
 /* Why what is due does not go on. */
-void verdict_stalled(const struct snapshot *s, const struct due *due,
+void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out);
 
 /* What ended the clique. */

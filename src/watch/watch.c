@@ -14,7 +14,7 @@
 #include "core/clique_tree.h"
 #include "watch/watchdog.h"
 
-static void guard_free(struct guard *g)
+static void watch_free(struct watch *g)
 {
 	verdict_fini(&g->explanation);
 	verdict_fini(&g->verdict);
@@ -24,10 +24,10 @@ static void guard_free(struct guard *g)
 	free(g);
 }
 
-static struct guard *guard_alloc(struct clique *q,
-                                 const struct guard_options *options)
+static struct watch *watch_alloc(struct clique *q,
+                                 const struct watch_options *options)
 {
-	struct guard *g = calloc(1, sizeof(*g));
+	struct watch *g = calloc(1, sizeof(*g));
 	bool ok;
 
 	if (!g)
@@ -40,7 +40,7 @@ static struct guard *guard_alloc(struct clique *q,
 	ok &= verdict_init(&g->verdict, q->size);
 	ok &= verdict_init(&g->explanation, q->size);
 	if (!ok) {
-		guard_free(g);
+		watch_free(g);
 		return NULL;
 	}
 	g->ran_ns = clock_now(); /* as good as: the thread starts at once */
@@ -49,10 +49,10 @@ static struct guard *guard_alloc(struct clique *q,
 	return g;
 }
 
-int guard_start(struct clique *q, const struct guard_options *options,
-                struct guard **out)
+int watch_start(struct clique *q, const struct watch_options *options,
+                struct watch **out)
 {
-	struct guard *g = guard_alloc(q, options);
+	struct watch *g = watch_alloc(q, options);
 	int err, rc;
 
 	if (!g)
@@ -89,15 +89,15 @@ err_after_stacker:
 err_after_notifier:
 	notifier_stop(&g->notifier, UINT64_MAX);
 err_after_alloc:
-	guard_free(g);
+	watch_free(g);
 	return rc;
 }
 
 /* Kept, so that a leak checker can tell this from a mistake. */
-static void guard_leave(struct guard *g)
+static void watch_leave(struct watch *g)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct guard *left; /* guarded by lock */
+	static struct watch *left; /* guarded by lock */
 
 	pthread_mutex_lock(&lock);
 	g->next_left = left;
@@ -105,7 +105,7 @@ static void guard_leave(struct guard *g)
 	pthread_mutex_unlock(&lock);
 }
 
-const char *guard_stop(struct guard *g, uint64_t deadline_ns)
+const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 {
 	const char *left = NULL;
 
@@ -121,20 +121,20 @@ const char *guard_stop(struct guard *g, uint64_t deadline_ns)
 		left = "on_verdict";
 	dumper_stop(g->dumper, deadline_ns);
 	if (left)
-		guard_leave(g);
+		watch_leave(g);
 	else
-		guard_free(g);
+		watch_free(g);
 	return left;
 }
 
-bool guard_is_telling(const struct clique *q)
+bool watch_is_telling(const struct clique *q)
 {
 	const struct cohort_abort *end = notifier_telling();
 
-	return end && family_has(q, end);
+	return end && clique_tree_has(q, end);
 }
 
-void guard_wake(struct clique *q)
+void watch_wake(struct clique *q)
 {
 	sem_post(&q->end->watch);
 }

@@ -16,7 +16,7 @@
 #include "dump/dumper.h"
 #include "watch/estimate.h"
 
-struct guard_options {
+struct watch_options {
 	int policy;
 	unsigned warn_percent;
 	int stack_signal; /* 0: threads are not asked where they are */
@@ -29,27 +29,27 @@ struct guard_options {
 	struct dump_options dump;
 };
 
-struct guard;
+struct watch;
 
 /* Watch over @clique from now on.  On error nothing is left. */
-int guard_start(struct clique *clique, const struct guard_options *options,
-                struct guard **out);
+int watch_start(struct clique *clique, const struct watch_options *options,
+                struct watch **out);
 
 /*
  * Stop, once the clique has its cause or is closing.  NULL, or what does not come back
  * until @deadline_ns: its thread and the guard stay, for ever, and so must a clique
  * that is not reclaimed.
  */
-const char *guard_stop(struct guard *guard, uint64_t deadline_ns);
+const char *watch_stop(struct watch *guard, uint64_t deadline_ns);
 
 /* True on a thread that calls on_verdict for @clique, or for what was split from
  * it. */
-bool guard_is_telling(const struct clique *clique);
+bool watch_is_telling(const struct clique *clique);
 
 /* Look again at the deadlines: one has become shorter. */
-void guard_wake(struct clique *clique);
+void watch_wake(struct clique *clique);
 
 /* What keeps the clique from its end: "rank 2 is inside ...". */
-void guard_explain(struct guard *guard, char *text, size_t size);
+void watch_explain(struct watch *guard, char *text, size_t size);
 
 #endif

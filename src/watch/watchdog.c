@@ -47,7 +47,7 @@
 /* ---- looking ---------------------------------------------------------- */
 
 /* What the snapshot cannot take from the clique. */
-static void add_guard(const struct guard *g, struct snapshot *s)
+static void add_guard(const struct watch *g, struct snapshot *s)
 {
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
 	if (!s->probing_since_ns)
@@ -56,7 +56,7 @@ static void add_guard(const struct guard *g, struct snapshot *s)
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
 }
 
-static void forget_stacks(struct guard *g)
+static void forget_stacks(struct watch *g)
 {
 	g->stack_count = 0;
 	g->subject = (struct subject){ .number = 0 };
@@ -64,7 +64,7 @@ static void forget_stacks(struct guard *g)
 
 /* What was seen of stacks, into a snapshot: each of the thread that its rank has
  * now. */
-static void add_stacks(const struct guard *g, struct snapshot *s)
+static void add_stacks(const struct watch *g, struct snapshot *s)
 {
 	struct rank_snapshot *r;
 	int k;
@@ -79,7 +79,7 @@ static void add_stacks(const struct guard *g, struct snapshot *s)
 }
 
 /* Ask the threads of the first few ranks in @set where they are. */
-static void take_stacks(struct guard *g, struct snapshot *s,
+static void take_stacks(struct watch *g, struct snapshot *s,
                         const uint64_t *set)
 {
 	int i, n = 0;
@@ -112,17 +112,17 @@ static void restore_bound(struct snapshot *s)
 }
 
 /* The watchdog's own snapshot. */
-static void look(struct guard *g)
+static void sample(struct watch *g)
 {
 	snapshot_take(&g->now, g->clique);
 	observer_look(&g->observer, &g->now, g->clique);
 }
 
 /* The same again, but for what threads do, after some time. */
-static void look_again(struct guard *g, struct snapshot *s)
+static void sample_again(struct watch *g, struct snapshot *s)
 {
 	if (s == &g->now)
-		look(g);
+		sample(g);
 	else
 		snapshot_take(s, g->clique);
 	snapshot_awaited(s, g->clique);
@@ -132,11 +132,11 @@ static void look_again(struct guard *g, struct snapshot *s)
 
 /* A snapshot with all that a text tells but stacks.  What ranks do is looked at
  * last. */
-static void look_closely(struct guard *g, struct snapshot *s)
+static void sample_with_threads(struct watch *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
 	snapshot_threads(s);
-	look_again(g, s);
+	sample_again(g, s);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -146,7 +146,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* The shortest deadline of a rank's own that a call in flight may have, or the
  * next one. */
-static uint64_t shortest_own(const struct guard *g, int rank)
+static uint64_t shortest_own(const struct watch *g, int rank)
 {
 	const struct cohort_comm *c = &g->clique->comms[rank];
 	uint64_t ns = atomic_load(&c->pushed_shortest_ns);
@@ -158,7 +158,7 @@ static uint64_t shortest_own(const struct guard *g, int rank)
 }
 
 /* Nothing that was called since the last look may be over before the next. */
-static uint64_t shortest(const struct guard *g)
+static uint64_t shortest(const struct watch *g)
 {
 	const struct cohort_deadlines *d = &g->clique->deadlines;
 	uint64_t ns = earlier(d->first_ns, earlier(d->join_ns, d->exec_ns));
@@ -174,7 +174,7 @@ static uint64_t shortest(const struct guard *g)
 }
 
 /* How long to sleep between looks: a warning comes before the end. */
-static uint64_t period(const struct guard *g)
+static uint64_t period(const struct watch *g)
 {
 	uint64_t ns = shortest(g);
 
@@ -197,7 +197,7 @@ static uint64_t period(const struct guard *g)
  * clock decides anything: a stop before that reading would count, and be noted late
  * or, if the next @asked_ns comes of it, never.
  */
-static void run_again(struct guard *g, uint64_t asked_ns)
+static void run_again(struct watch *g, uint64_t asked_ns)
 {
 	uint64_t now = clock_now();
 	uint64_t gross = earlier(GROSS_NS, shortest(g) / 2);
@@ -210,7 +210,7 @@ static void run_again(struct guard *g, uint64_t asked_ns)
 }
 
 /* What is due that long after @since_ns, in time that the process did run. */
-static uint64_t due_after(const struct guard *g, uint64_t since_ns, uint64_t ns)
+static uint64_t due_after(const struct watch *g, uint64_t since_ns, uint64_t ns)
 {
 	uint64_t since = stops_shift(&g->now.stops, since_ns);
 
@@ -220,7 +220,7 @@ static uint64_t due_after(const struct guard *g, uint64_t since_ns, uint64_t ns)
 /* ---- telling ---------------------------------------------------------- */
 
 /* Count the verdict, for cohort_stats(); only here. */
-static void count(struct guard *g, int stage, int kind)
+static void count(struct watch *g, int stage, int kind)
 {
 	struct clique_counts *n = &g->clique->counts;
 
@@ -233,7 +233,7 @@ static void count(struct guard *g, int stage, int kind)
 }
 
 /* Tell of the verdict; its number, see notifier_tell(). */
-static uint64_t tell(struct guard *g)
+static uint64_t tell(struct watch *g)
 {
 	count(g, g->verdict.v.stage, g->verdict.v.kind);
 	if (g->verdict.v.stage >= COHORT_STAGE_EXPIRED)
@@ -244,14 +244,14 @@ static uint64_t tell(struct guard *g)
 /* ---- acting ----------------------------------------------------------- */
 
 /* How often the deadline has passed. */
-static unsigned expirations(const struct snapshot *s, const struct due *due)
+static unsigned expirations(const struct snapshot *s, const struct expiry *due)
 {
 	uint64_t n = (s->now_ns - due->since_ns) / due->deadline_ns;
 
 	return n < UINT_MAX ? (unsigned)n : UINT_MAX;
 }
 
-static void act(struct guard *g, const struct due *due)
+static void act(struct watch *g, const struct expiry *due)
 {
 	struct cohort_cause cause;
 	uint64_t number;
@@ -274,16 +274,16 @@ static void act(struct guard *g, const struct due *due)
 }
 
 /* That it was said, of the front or the transfer. */
-static void remember(struct snapshot *s, const struct due *due)
+static void remember(struct snapshot *s, const struct expiry *due)
 {
 	bool *slow = due->is_transfer ? &s->transfer.slow : &s->slow;
 	bool *warned = due->is_transfer ? &s->transfer.warned : &s->warned;
 
-	*(due->what == DUE_SLOW ? slow : warned) = true;
+	*(due->what == EXPIRY_SLOW ? slow : warned) = true;
 }
 
 static struct subject subject_of(const struct snapshot *s,
-                                 const struct due *due)
+                                 const struct expiry *due)
 {
 	return (struct subject){
 		.number = due->is_transfer ? s->transfer.index : s->front,
@@ -303,17 +303,17 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 
 /* Take the stacks for the verdict on what is due.  That takes its time: false if it
  * has gone on meanwhile, and there is nothing to tell. */
-static bool add_evidence(struct guard *g, struct due *due)
+static bool add_evidence(struct watch *g, struct expiry *due)
 {
 	struct subject subject = subject_of(&g->now, due);
 
 	take_stacks(g, &g->now, g->verdict.v.missing);
 	if (!g->stack_count)
 		return true;
-	look_again(g, &g->now);
+	sample_again(g, &g->now);
 	run_again(g, g->ran_ns + TELLING_NS);
-	*due = verdict_due(&g->now);
-	if (due->what != DUE_VERDICT ||
+	*due = expiry_next(&g->now);
+	if (due->what != EXPIRY_VERDICT ||
 	    due->is_transfer != (subject.rank >= 0) ||
 	    !is_stuck(&subject, &g->now)) {
 		forget_stacks(g);
@@ -327,20 +327,20 @@ static bool add_evidence(struct guard *g, struct due *due)
 }
 
 /* Say of the front what is to be said; when to look again. */
-static uint64_t judge(struct guard *g)
+static uint64_t judge(struct watch *g)
 {
-	struct due due = verdict_due(&g->now);
+	struct expiry due = expiry_next(&g->now);
 
-	if (due.what == DUE_NOTHING)
+	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
 	/* It may go on meanwhile: one snapshot decides, and is told of. */
-	look_closely(g, &g->now);
+	sample_with_threads(g, &g->now);
 	run_again(g, g->ran_ns);
-	due = verdict_due(&g->now);
-	if (due.what == DUE_NOTHING)
+	due = expiry_next(&g->now);
+	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
 	verdict_stalled(&g->now, &due, &g->verdict);
-	if (due.what == DUE_VERDICT) {
+	if (due.what == EXPIRY_VERDICT) {
 		if (!add_evidence(g, &due))
 			return 0; /* something else may be due */
 		act(g, &due);
@@ -348,11 +348,11 @@ static uint64_t judge(struct guard *g)
 		remember(&g->now, &due);
 		tell(g);
 	}
-	return verdict_due(&g->now).next_ns;
+	return expiry_next(&g->now).next_ns;
 }
 
 /* A prober that does not answer is told of once; when to look again. */
-static uint64_t judge_prober(struct guard *g)
+static uint64_t judge_prober(struct watch *g)
 {
 	uint64_t since = atomic_load(&g->prober.since_ns), due;
 
@@ -361,7 +361,7 @@ static uint64_t judge_prober(struct guard *g)
 	due = due_after(g, since, g->clique->deadlines.abort_ns);
 	if (g->ran_ns < due)
 		return due;
-	look_closely(g, &g->now);
+	sample_with_threads(g, &g->now);
 	if (g->now.probing < 0)
 		return UINT64_MAX;
 	g->prober_is_told = true;
@@ -371,7 +371,7 @@ static uint64_t judge_prober(struct guard *g)
 }
 
 /* Whoever was asked and does not answer has said yes; when to look again. */
-static uint64_t judge_question(struct guard *g)
+static uint64_t judge_question(struct watch *g)
 {
 	uint64_t due = due_after(g, g->asked_ns, g->clique->deadlines.abort_ns);
 	size_t used = strlen(g->asked.text);
@@ -391,12 +391,12 @@ static uint64_t judge_question(struct guard *g)
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* One look; when to look again. */
-static uint64_t watch(struct guard *g)
+/* One sample; when to look again. */
+static uint64_t sample_and_judge(struct watch *g)
 {
 	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
 
-	look(g);
+	sample(g);
 	run_again(g, g->ran_ns);
 	judge_question(g); /* before the next one */
 	next = earlier(next, judge(g));
@@ -410,7 +410,7 @@ static uint64_t watch(struct guard *g)
 
 /* True if the stacks that were taken last are evidence for the end: those of the
  * verdict that has ended it, or of what still does not go on. */
-static bool has_evidence(const struct guard *g,
+static bool has_evidence(const struct watch *g,
                          const struct cohort_cause *cause)
 {
 	return cause->since_ns == g->subject.since_ns ||
@@ -418,7 +418,7 @@ static bool has_evidence(const struct guard *g,
 }
 
 /* Tell of the end. */
-static void tell_end(struct guard *g)
+static void tell_end(struct watch *g)
 {
 	const struct cohort_cause *cause = clique_whole_cause(g->clique);
 
@@ -428,7 +428,7 @@ static void tell_end(struct guard *g)
 		count(g, COHORT_STAGE_ENDED, cause->kind);
 		return;
 	}
-	look_closely(g, &g->now);
+	sample_with_threads(g, &g->now);
 	if (!has_evidence(g, cause))
 		forget_stacks(g);
 	add_stacks(g, &g->now);
@@ -443,7 +443,7 @@ static bool has_come_to_end(struct clique *q)
 }
 
 /* Tell if the end does not come to its own end. */
-static void watch_end(struct guard *g)
+static void watch_end(struct watch *g)
 {
 	struct clique *q = g->clique;
 	uint64_t ns = q->deadlines.abort_ns, began = cause_any(q->end)->time_ns;
@@ -454,7 +454,7 @@ static void watch_end(struct guard *g)
 		clock_await(&q->end->watch, due);
 	if (has_come_to_end(q))
 		return;
-	look_closely(g, &g->now);
+	sample_with_threads(g, &g->now);
 	verdict_wedged(&g->now, &g->verdict);
 	take_stacks(g, &g->now, g->verdict.v.missing);
 	if (has_come_to_end(q))
@@ -465,24 +465,24 @@ static void watch_end(struct guard *g)
 
 void *watchdog_main(void *arg)
 {
-	struct guard *g = arg;
+	struct watch *g = arg;
 	struct clique *q = g->clique;
-	uint64_t next = watch(g);
+	uint64_t next = sample_and_judge(g);
 
 	while (!cause_any(q->end)) {
 		clock_await(&q->end->watch, next);
 		run_again(g, next);
-		next = watch(g);
+		next = sample_and_judge(g);
 	}
 	tell_end(g);
 	watch_end(g);
 	return NULL;
 }
 
-void guard_explain(struct guard *g, char *text, size_t size)
+void watch_explain(struct watch *g, char *text, size_t size)
 {
 	/* Without stacks, which are the watchdog's. */
-	look_closely(g, &g->closing);
+	sample_with_threads(g, &g->closing);
 	verdict_wedged(&g->closing, &g->explanation);
 	snprintf(text, size, "%s", g->explanation.text);
 }

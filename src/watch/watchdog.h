@@ -20,10 +20,10 @@ struct subject {
 	uint64_t since_ns; /* as its verdict tells */
 };
 
-struct guard {
+struct watch {
 	/* Constant after the start. */
 	struct clique *clique;
-	struct guard_options options;
+	struct watch_options options;
 	pthread_t watchdog;
 
 	struct prober prober;
@@ -52,10 +52,10 @@ struct guard {
 	struct verdict explanation;
 
 	/* Guarded by the list of those that were left behind. */
-	struct guard *next_left;
+	struct watch *next_left;
 };
 
-/* The watchdog's thread, of a struct guard; it ends when the clique has. */
+/* The watchdog's thread, of a struct watch; it ends when the clique has. */
 void *watchdog_main(void *guard);
 
 #endif

@@ -636,7 +636,7 @@ static void *wait_for_pages(void *user)
 }
 
 /* Rank 0 is aborted as somebody is at a page of its memory: with a core for each the
- * first is its own share, also for the minder, and the other one rank 1's. */
+ * first is its own share, also for the poller, and the other one rank 1's. */
 static void expect_waits_for_page(size_t closed)
 {
 	static struct native_clique clique;

@@ -7,7 +7,7 @@
  * A round is a group of two ranks, of which each queues sums of any size, in a while
  * has its stream flushed, and in a while waits, or gives that up.  So a collective may
  * be found by the thread that queues the next, by one that waits, by the streams' own
- * threads, and by the minder, at the same time.  Everything is summed once and for all,
+ * threads, and by the poller, at the same time.  Everything is summed once and for all,
  * or in some rounds up to where a rank aborts.
  */
 

@@ -31,7 +31,7 @@ static int ask_again_and_end(const struct cohort_verdict *v, void *user)
 /* The watchdog may repeat its question before it sees the answer. */
 Test(notifier, a_question_that_the_end_has_answered_is_not_asked)
 {
-	const struct guard_options options = {
+	const struct watch_options options = {
 		.policy = COHORT_POLICY_ASK,
 		.on_verdict = ask_again_and_end,
 	};

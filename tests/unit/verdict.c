@@ -92,17 +92,17 @@ static void all_join(uint64_t ago_ns)
 	s.all_joined = true;
 }
 
-static struct due at(uint64_t now_ns)
+static struct expiry at(uint64_t now_ns)
 {
 	s.now_ns = now_ns;
-	return verdict_due(&s);
+	return expiry_next(&s);
 }
 
 /* What is to be said of the front after its time. */
 static const char *stalled(void)
 {
-	const struct due due = {
-		.what = DUE_VERDICT,
+	const struct expiry due = {
+		.what = EXPIRY_VERDICT,
 		.since_ns = NOW - 10 * S,
 		.deadline_ns = 10 * S,
 	};
@@ -134,8 +134,8 @@ Test(due, nothing_is_due_while_nothing_is_in_flight)
 {
 	given(2);
 	s.front = 0;
-	cr_assert_eq(verdict_due(&s).what, DUE_NOTHING);
-	cr_assert_eq(verdict_due(&s).next_ns, UINT64_MAX);
+	cr_assert_eq(expiry_next(&s).what, EXPIRY_NOTHING);
+	cr_assert_eq(expiry_next(&s).next_ns, UINT64_MAX);
 }
 
 Test(due, a_warning_comes_at_its_part_of_the_time)
@@ -144,9 +144,9 @@ Test(due, a_warning_comes_at_its_part_of_the_time)
 
 	given(2);
 	joins(0, S);
-	cr_assert_eq(at(began + 5 * S - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(began + 5 * S - 1).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(began + 5 * S - 1).next_ns, began + 5 * S);
-	cr_assert_eq(at(began + 5 * S).what, DUE_WARNING);
+	cr_assert_eq(at(began + 5 * S).what, EXPIRY_WARNING);
 	cr_assert_eq(at(began + 5 * S).since_ns, began);
 	cr_assert_eq(at(began + 5 * S).deadline_ns, 10 * S);
 	cr_assert_eq(at(began + 5 * S).next_ns, began + 10 * S);
@@ -157,7 +157,7 @@ Test(due, a_warning_comes_once)
 	given(2);
 	joins(0, 6 * S);
 	s.warned = true;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, NOW + 4 * S);
 }
 
@@ -166,17 +166,17 @@ Test(due, at_100_percent_there_is_no_warning)
 	given(2);
 	joins(0, 10 * S);
 	s.warn_percent = 100;
-	cr_assert_eq(at(NOW - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW - 1).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW - 1).next_ns, NOW);
-	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 }
 
 Test(due, time_is_up_at_the_deadline_exactly)
 {
 	given(2);
 	joins(0, 10 * S);
-	cr_assert_eq(at(NOW - 1).what, DUE_WARNING);
-	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW - 1).what, EXPIRY_WARNING);
+	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW).since_ns, NOW - 10 * S);
 	cr_assert_eq(at(NOW).deadline_ns, 10 * S);
 }
@@ -189,7 +189,7 @@ Test(due, of_several_clocks_the_first_to_run_out_decides)
 	joins(3, 9 * S + 1);
 	cr_assert_eq(at(NOW).next_ns, NOW + S - 1);
 	ranks[1].limits.join_ns = 3 * S;
-	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW).since_ns, NOW - 3 * S);
 	cr_assert_eq(at(NOW).deadline_ns, 3 * S);
 }
@@ -199,8 +199,8 @@ Test(due, when_all_have_joined_the_last_one_starts_the_clock)
 	given(2);
 	all_join(60 * S);
 	joins(1, 20 * S);
-	cr_assert_eq(at(NOW - 1).what, DUE_WARNING);
-	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW - 1).what, EXPIRY_WARNING);
+	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW).since_ns, NOW - 20 * S);
 	cr_assert_eq(at(NOW).deadline_ns, 20 * S);
 }
@@ -211,7 +211,7 @@ Test(due, a_rank_that_is_done_has_no_clock_when_all_have_joined)
 	all_join(30 * S);
 	ranks[0].done = true;
 	ranks[1].limits.exec_ns = 60 * S;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, NOW + MS);
 }
 
@@ -220,7 +220,7 @@ Test(due, a_clock_does_not_run_while_a_rank_is_paused)
 	given(2);
 	joins(0, 60 * S);
 	s.paused = true;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
@@ -229,9 +229,9 @@ Test(due, after_a_pause_the_clock_starts_anew)
 	given(2);
 	joins(0, 60 * S);
 	s.resumed_ns = NOW - 2 * S;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, NOW + 3 * S);
-	cr_assert_eq(at(NOW + 8 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW + 8 * S).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
 }
 
@@ -263,10 +263,10 @@ Test(due, what_was_observed_makes_a_clock_run_out_earlier)
 	joins(0, 4 * S);
 	s.warn_percent = 100;
 	adapts();
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, NOW + 2 * S);
 	cr_assert(at(NOW + 2 * S).is_adapted);
-	cr_assert_eq(at(NOW + 2 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW + 2 * S).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW + 2 * S).since_ns, NOW - S);
 	cr_assert_eq(at(NOW + 2 * S).deadline_ns, 3 * S);
 	cr_assert_eq(at(NOW + 2 * S).most_ns, 10 * S);
@@ -314,7 +314,7 @@ Test(due, what_was_observed_starts_anew_after_a_pause_and_a_stop)
 
 Test(verdict, says_what_a_limit_is_from)
 {
-	struct due due;
+	struct expiry due;
 
 	given(2);
 	joins(0, 4 * S);
@@ -341,7 +341,7 @@ Test(due, for_ever_is_never_and_warns_of_nothing)
 {
 	given(2);
 	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
@@ -350,7 +350,7 @@ Test(due, for_ever_on_one_rank_leaves_the_others_their_clocks)
 	given(3);
 	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
 	joins(1, 10 * S);
-	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW).since_ns, NOW - 10 * S);
 }
 
@@ -358,11 +358,11 @@ Test(due, a_time_beyond_the_clock_is_never)
 {
 	given(2);
 	joins(0, S)->limits.join_ns = UINT64_MAX - NOW;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
-	cr_assert_eq(at(UINT64_MAX - S - 1).what, DUE_WARNING);
-	cr_assert_eq(at(UINT64_MAX - S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
+	cr_assert_eq(at(UINT64_MAX - S - 1).what, EXPIRY_WARNING);
+	cr_assert_eq(at(UINT64_MAX - S).what, EXPIRY_VERDICT);
 	ranks[0].limits.join_ns = UINT64_MAX - NOW + 2 * S;
-	cr_assert_eq(at(UINT64_MAX).what, DUE_NOTHING);
+	cr_assert_eq(at(UINT64_MAX).what, EXPIRY_NOTHING);
 }
 
 Test(due, what_has_expired_is_due_again_with_each_deadline_more)
@@ -370,11 +370,11 @@ Test(due, what_has_expired_is_due_again_with_each_deadline_more)
 	given(2);
 	joins(0, 20 * S);
 	s.expired = 1;
-	cr_assert_eq(at(NOW - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW - 1).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW - 1).next_ns, NOW);
-	cr_assert_eq(at(NOW).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 	s.expired = 2;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, NOW + 10 * S);
 }
 
@@ -383,7 +383,7 @@ Test(due, repeated_expiry_does_not_overflow)
 	given(2);
 	joins(0, 20 * S)->limits.join_ns = UINT64_MAX / 2;
 	s.expired = 2;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
@@ -392,8 +392,8 @@ Test(verdict, what_waited_for_an_older_one_has_its_clock_start_then)
 	given(2);
 	all_join(60 * S);
 	s.moved_ns = NOW - 5 * S;
-	cr_assert_eq(at(NOW).what, DUE_NOTHING);
-	cr_assert_eq(at(NOW + 15 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
+	cr_assert_eq(at(NOW + 15 * S).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW + 15 * S).since_ns, NOW - 5 * S);
 }
 
@@ -855,8 +855,8 @@ Test(verdict, a_call_that_is_not_on_record_any_more)
 
 Test(verdict, a_warning_says_how_long_it_has_been)
 {
-	const struct due due = {
-		.what = DUE_WARNING,
+	const struct expiry due = {
+		.what = EXPIRY_WARNING,
 		.since_ns = NOW - 250 * MS,
 		.deadline_ns = 500 * MS,
 	};
@@ -1200,9 +1200,9 @@ static struct transfer_snapshot *sends(uint64_t ago_ns)
 /* What is to be said of it after its time. */
 static const char *stalled_transfer(void)
 {
-	const struct due due = {
+	const struct expiry due = {
 		.is_transfer = true,
-		.what = DUE_VERDICT,
+		.what = EXPIRY_VERDICT,
 		.since_ns = NOW - 10 * S,
 		.deadline_ns = 10 * S,
 	};
@@ -1221,18 +1221,18 @@ Test(due, a_transfer_has_a_clock_of_its_own)
 
 	given(2);
 	sends(S);
-	cr_assert_eq(at(began + 5 * S - 1).what, DUE_NOTHING);
+	cr_assert_eq(at(began + 5 * S - 1).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(began + 5 * S - 1).next_ns, began + 5 * S);
-	cr_assert_eq(at(began + 5 * S).what, DUE_WARNING);
+	cr_assert_eq(at(began + 5 * S).what, EXPIRY_WARNING);
 	s.transfer.warned = true;
-	cr_assert_eq(at(began + 5 * S).what, DUE_NOTHING);
+	cr_assert_eq(at(began + 5 * S).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(began + 5 * S).next_ns, began + 10 * S);
-	cr_assert_eq(at(began + 10 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(began + 10 * S).what, EXPIRY_VERDICT);
 	cr_assert(at(began + 10 * S).is_transfer);
 	s.transfer.expired = 1;
 	cr_assert_eq(at(began + 10 * S).next_ns, began + 20 * S);
 	s.paused = true;
-	cr_assert_eq(at(began + 10 * S).what, DUE_NOTHING);
+	cr_assert_eq(at(began + 10 * S).what, EXPIRY_NOTHING);
 }
 
 Test(due, of_a_transfer_and_a_collective_the_graver_is_told)
@@ -1242,16 +1242,16 @@ Test(due, of_a_transfer_and_a_collective_the_graver_is_told)
 	s.front = 7;
 	joins(1, 4 * S);
 	/* 8 and 4 s of 10: a warning of each is due, or will be. */
-	cr_assert_eq(at(NOW).what, DUE_WARNING);
+	cr_assert_eq(at(NOW).what, EXPIRY_WARNING);
 	cr_assert(at(NOW).is_transfer);
 	s.transfer.warned = true;
 	cr_assert_eq(at(NOW).next_ns, NOW + S);
-	cr_assert_eq(at(NOW + S).what, DUE_WARNING);
+	cr_assert_eq(at(NOW + S).what, EXPIRY_WARNING);
 	cr_assert_not(at(NOW + S).is_transfer);
-	cr_assert_eq(at(NOW + 2 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW + 2 * S).what, EXPIRY_VERDICT);
 	cr_assert(at(NOW + 2 * S).is_transfer);
 	s.transfer.expired = 1;
-	cr_assert_eq(at(NOW + 6 * S).what, DUE_VERDICT);
+	cr_assert_eq(at(NOW + 6 * S).what, EXPIRY_VERDICT);
 	cr_assert_not(at(NOW + 6 * S).is_transfer);
 }
 

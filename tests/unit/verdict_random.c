@@ -258,9 +258,9 @@ static void check_transfer(void)
 
 static void check(bool is_transfer)
 {
-	const struct due due = {
+	const struct expiry due = {
 		.is_transfer = is_transfer,
-		.what = DUE_VERDICT,
+		.what = EXPIRY_VERDICT,
 		.since_ns = NOW - 10,
 		.deadline_ns = 10,
 	};

@@ -190,7 +190,7 @@ static uint64_t how_often(const struct runner *r, double length)
 }
 
 /* What the averaging takes, and so how long the passes are. */
-static bool look_first(struct lane *l)
+static bool time_averaging(struct lane *l)
 {
 	struct runner *r = l->runner;
 	struct overlap *o = r->overlap;
@@ -358,7 +358,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	bool ok;
 
 	l->comm = comm;
-	ok = lane_open(l) && look_first(l) && run_rounds(l);
+	ok = lane_open(l) && time_averaging(l) && run_rounds(l);
 	cohort_reducer_free(l->reducer);
 	return ok ? 0 : -1;
 }

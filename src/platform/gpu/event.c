@@ -130,7 +130,7 @@ static struct mark *at_locked(struct device *d, struct mark **at)
 
 /* Ask once about every stream; true if a mark was reached.  Only this thread takes
  * marks out of the list; others add at its end. */
-static bool look(struct device *d)
+static bool poll_streams(struct device *d)
 {
 	struct busy busy = { .n = 0 };
 	struct mark **at = &d->pending, *m;
@@ -165,7 +165,7 @@ static void *device_main(void *arg)
 		clock_await(&d->wake, UINT64_MAX);
 		b = (struct backoff)BACKOFF;
 		while (at_locked(d, &d->pending)) {
-			if (look(d))
+			if (poll_streams(d))
 				b = (struct backoff)BACKOFF;
 			else
 				backoff_wait(&b, UINT64_MAX);

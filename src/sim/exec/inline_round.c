@@ -43,49 +43,49 @@ static size_t most_bytes(const struct call *c)
 {
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:
-		return LINES_BYTES(5);
+		return SLOTS_BYTES(5);
 	case CALL_REDUCE:
-		return LINE_BYTES;
+		return SLOT_BYTES;
 	default:
-		return LINES_BYTES(9);
+		return SLOTS_BYTES(9);
 	}
 }
 
-bool tiny_fits(const struct world *w, const struct launch *l)
+bool inline_round_fits(const struct world *w, const struct launch *l)
 {
-	const struct call *c = line_call(l);
+	const struct call *c = slot_call(l);
 
 	/* The root sends the most. */
-	return w->lines && c->count <= LINE_BYTES &&
+	return w->lines && c->count <= SLOT_BYTES &&
 	       blocks_sent(c, c->root, w->n) * block_bytes(c) <=
 	               most_bytes(c) &&
 	       l->places[l->calls_done].what != MANY_CALLS;
 }
 
-void tiny_arrive(const struct world *w, struct launch *l)
+void inline_round_arrive(const struct world *w, struct launch *l)
 {
-	const struct call *c = line_call(l);
+	const struct call *c = slot_call(l);
 	const size_t bytes =
 		blocks_sent(c, l->comm->rank, w->n) * block_bytes(c);
-	struct line *mine = line_next(w, l);
+	struct slot *mine = slot_next(w, l);
 
-	even_list(w, l, mine);
+	split_round_list(w, l, mine);
 	/* Who sends nothing may pass NULL. */
 	if (bytes && mine->what != MANY_CALLS)
 		memcpy(mine->data, c->send, bytes);
-	line_send(mine, l);
+	slot_send(mine, l);
 }
 
 /* Every rank's block of those that it sends. */
 static void fold(const struct world *w, const struct launch *l, size_t block)
 {
-	const struct call *c = line_call(l);
+	const struct call *c = slot_call(l);
 	const void *from[HOST_MAX_RANKS];
 	void *to = c->recv;
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		from[r] = line_of(w, l->line, r)->data + block * block_bytes(c);
+		from[r] = slot_of(w, l->line, r)->data + block * block_bytes(c);
 	reduce_fold_to(&to, 1, from, w->n, c->count, c->type, c->op);
 }
 
@@ -93,10 +93,10 @@ static void fold(const struct world *w, const struct launch *l, size_t block)
 static void copy(const struct world *w, const struct launch *l, int from,
                  size_t block, size_t to)
 {
-	const size_t bytes = block_bytes(line_call(l));
+	const size_t bytes = block_bytes(slot_call(l));
 
-	memcpy((char *)line_call(l)->recv + to * bytes,
-	       line_of(w, l->line, from)->data + block * bytes, bytes);
+	memcpy((char *)slot_call(l)->recv + to * bytes,
+	       slot_of(w, l->line, from)->data + block * bytes, bytes);
 }
 
 static void copy_all(const struct world *w, const struct launch *l,
@@ -108,9 +108,9 @@ static void copy_all(const struct world *w, const struct launch *l,
 		copy(w, l, r, block, (size_t)r);
 }
 
-void tiny_do(const struct world *w, const struct launch *l)
+void inline_round_do(const struct world *w, const struct launch *l)
 {
-	const struct call *c = line_call(l);
+	const struct call *c = slot_call(l);
 	const int rank = l->comm->rank;
 
 	switch (c->kind) {

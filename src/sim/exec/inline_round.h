@@ -14,12 +14,12 @@
 
 /* True if a launch arrives in this way for its next call; none does in strict mode,
  * which looks at the ranks that wait. */
-bool tiny_fits(const struct world *world, const struct launch *launch);
+bool inline_round_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, which fits; what it sends is read now. */
-void tiny_arrive(const struct world *world, struct launch *launch);
+void inline_round_arrive(const struct world *world, struct launch *launch);
 
 /* Do the rank's part, with all there, and one and the same call. */
-void tiny_do(const struct world *world, const struct launch *launch);
+void inline_round_do(const struct world *world, const struct launch *launch);
 
 #endif

@@ -54,7 +54,7 @@ struct call {
 	int root; /* or peer; 0 where there is none */
 	struct scalar scalar;
 
-	/* Of a collective: where it begins in the bytes of its launch (share.h).
+	/* Of a collective: where it begins in the bytes of its launch (piece.h).
 	 * Written by who cuts a round of one call: what is not in them. */
 	size_t begin;
 	bool skips; /* the root's own block, which is where it belongs */
@@ -142,8 +142,8 @@ static inline struct call transfer_call(const struct transfer *t)
 /* How a rank arrives for a round. */
 enum way {
 	WAY_COUNTED, /* by a counter; also of a round that another one opens */
-	WAY_TINY,    /* with a line: inline_round.h */
-	WAY_EVEN,    /* the same: split_round.h */
+	WAY_INLINE,  /* with a line: inline_round.h */
+	WAY_SPLIT,   /* the same: split_round.h */
 	WAY_LISTED,  /* by both, with several calls: split_round.h */
 	WAY_WHOLE, /* with a line, and all with the same calls: an even round */
 };
@@ -176,7 +176,7 @@ struct launch {
 	int to_self; /* sends to itself less receives from itself */
 
 	/* Where all are while they are few. */
-	struct stream *own_streams[2];
+	struct stream *stream_workers[2];
 	struct call own_calls[4];
 	struct place own_places[4];
 

@@ -14,10 +14,10 @@
 #define IDLE_TICKS 50
 
 /* Atomic; streams that were noted since the last tick, each once: a stack to which
- * all push (release) and of which the minder takes all (acquire). */
+ * all push (release) and of which the poller takes all (acquire). */
 static struct stream *_Atomic noted;
 
-/* Atomic, seq_cst; the minder sleeps, or is about to: set before a last look at
+/* Atomic, seq_cst; the poller sleeps, or is about to: set before a last look at
  * what is noted, so that it or who notes something sees the other. */
 static atomic_bool asleep;
 
@@ -56,7 +56,7 @@ static struct stream *take_noted(void)
 
 /* True if it has gone on, and may have had to be looked after for that: what was flushed
  * does not. */
-static bool look_after(struct stream *s, uint64_t done)
+static bool poll_stream(struct stream *s, uint64_t done)
 {
 	const uint64_t now = stream_done(s);
 	const bool has = now != done && !stream_is_flushed(s);
@@ -66,7 +66,7 @@ static bool look_after(struct stream *s, uint64_t done)
 }
 
 /* True if any of them has gone on. */
-static bool look_after_all(struct stream *first)
+static bool poll_streams(struct stream *first)
 {
 	struct stream *s, *next;
 	bool any = false;
@@ -77,12 +77,12 @@ static bool look_after_all(struct stream *first)
 		done = s->noted_done;
 		/* Who notes it while it is noted relies on a look from now on. */
 		atomic_store(&s->is_noted, false);
-		any = look_after(s, done) || any;
+		any = poll_stream(s, done) || any;
 	}
 	return any;
 }
 
-static void *minder_main(void *arg)
+static void *poller_main(void *arg)
 {
 	struct stream *first;
 	long ns = TICK_NS;
@@ -96,7 +96,7 @@ static void *minder_main(void *arg)
 		first = take_noted();
 		idle = first ? 0 : idle + 1;
 		tick(ns);
-		if (look_after_all(first) || !first)
+		if (poll_streams(first) || !first)
 			ns = TICK_NS;
 		else if (ns < TICK_MOST_NS)
 			ns *= 2;
@@ -111,7 +111,7 @@ static bool start(void)
 
 	pthread_mutex_lock(&lock);
 	if (!atomic_load_explicit(&started, memory_order_relaxed)) {
-		ok = thread_start(&thread, minder_main, NULL, "minder") == 0;
+		ok = thread_start(&thread, poller_main, NULL, "poller") == 0;
 		if (ok)
 			pthread_detach(thread);
 		atomic_store_explicit(&started, ok, memory_order_relaxed);
@@ -127,7 +127,7 @@ static void rouse(void)
 	pthread_mutex_unlock(&lock);
 }
 
-bool minder_note(struct stream *s)
+bool poller_note(struct stream *s)
 {
 	struct stream *first;
 

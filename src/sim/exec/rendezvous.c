@@ -20,10 +20,10 @@
  * To arrive is to add one to a counter, which is never reset: the last to arrive
  * is who makes it a multiple of the number of ranks.  That one does a small round
  * by itself, at once.  Of a large one it opens the gate, and whoever drives any of
- * the ranks' streams claims pieces until there are none (share.c).  The end of a
+ * the ranks' streams claims pieces until there are none (piece.c).  The end of a
  * round is one word that all look at; what follows from it for a rank is done by
  * who drives its stream: a thread that waits for it, one that waits in vain for what
- * comes of it, or the minder.
+ * comes of it, or the poller.
  *
  * Of few ranks, each does its own part of a round of one call, or of a launch that is
  * the same on all: from what the others bring with them if that is one call of some
@@ -46,8 +46,8 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "sim/exec/inline_round.h"
+#include "sim/exec/piece.h"
 #include "sim/exec/round.h"
-#include "sim/exec/share.h"
 #include "sim/exec/split_round.h"
 #include "sim/nccl/p2p.h"
 #include "sim/strict/strict_calls.h"
@@ -150,8 +150,9 @@ static bool all_are_elsewhere(const struct world *w, int rank)
 /* Of who has come by both: whether all have the same, as far as that is known yet. */
 static bool goes_whole(const struct world *w, struct launch *l)
 {
-	if (launch_way(l) == WAY_LISTED && lines_are_met(w, l))
-		launch_set_way(l, even_is_list(w, l) ? WAY_WHOLE : WAY_COUNTED);
+	if (launch_way(l) == WAY_LISTED && slots_are_met(w, l))
+		launch_set_way(l, split_round_is_list(w, l) ? WAY_WHOLE
+		                                            : WAY_COUNTED);
 	return launch_way(l) == WAY_WHOLE;
 }
 
@@ -165,25 +166,25 @@ static bool arrive(struct world *w, struct launch *l)
 		sit(w, l->comm->rank);
 	/* No round is open while this one is not there. */
 	l->phase = atomic_load(&w->phase) + PHASE_ROUND;
-	if (tiny_fits(w, l)) {
-		launch_set_way(l, WAY_TINY);
-		tiny_arrive(w, l);
-		if (w->is_crowded && lines_are_met(w, l))
+	if (inline_round_fits(w, l)) {
+		launch_set_way(l, WAY_INLINE);
+		inline_round_arrive(w, l);
+		if (w->is_crowded && slots_are_met(w, l))
 			round_kick_others(w, l->comm->rank);
 		return false;
 	}
-	if (even_fits(w, l)) {
-		launch_set_way(l, WAY_EVEN);
-		even_arrive(w, l);
+	if (split_round_fits(w, l)) {
+		launch_set_way(l, WAY_SPLIT);
+		split_round_arrive(w, l);
 		return false;
 	}
 	launch_set_way(l, WAY_COUNTED);
 	w->places[l->comm->rank] = launch_place(l);
-	if (even_fits_list(w, l)) {
+	if (split_round_fits_list(w, l)) {
 		launch_set_way(l, WAY_LISTED);
-		even_arrive(w, l);
+		split_round_arrive(w, l);
 	} else {
-		line_skip(l);
+		slot_skip(l);
 	}
 	/* Acquire and release: what each rank brings, for the last one. */
 	before =
@@ -306,7 +307,7 @@ static bool advance(struct world *w, struct launch *l)
  * while, as then each core has its own part of the buffers in its caches: where ranks
  * share a core, all of theirs. */
 static enum reach reach_of(const struct world *w, struct launch *l,
-                           const struct drive *d)
+                           const struct scheduler *d)
 {
 	if (d->effort == EFFORT_OWN ||
 	    ++l->patience > (w->seats ? PATIENCE_CROWDED : PATIENCE))
@@ -314,7 +315,7 @@ static enum reach reach_of(const struct world *w, struct launch *l,
 	return w->seats ? REACH_NEAR : REACH_OWN;
 }
 
-static void work(struct world *w, struct launch *l, const struct drive *d)
+static void work(struct world *w, struct launch *l, const struct scheduler *d)
 {
 	const int rank = l->comm->rank;
 	const enum reach reach = reach_of(w, l, d);
@@ -338,7 +339,7 @@ static void watch_phase(const struct world *w, uint64_t over)
 }
 
 /* Looks of who waits in an even round before it takes from others' shares. */
-#define EVEN_PATIENCE 4
+#define SPLIT_PATIENCE 4
 
 /* True if who has waited in vain should see to the other ranks' streams, which may
  * have queued and not looked: not every time where all wait for a core. */
@@ -352,23 +353,24 @@ static bool watch_lines(const struct world *w, const struct launch *l)
 {
 	int i;
 
-	for (i = 0; i < 64 && !lines_are_met(w, l); i++)
+	for (i = 0; i < 64 && !slots_are_met(w, l); i++)
 		cpu_pause();
 	return i < 64;
 }
 
 /* True if who drives should look for a while before it does something else. */
 static bool may_watch(const struct world *w, const struct launch *l,
-                      const struct drive *d)
+                      const struct scheduler *d)
 {
 	return d->attends || (w->seats && d->effort == EFFORT_HELP &&
 	                      all_are_elsewhere(w, l->comm->rank));
 }
 
 /* True if the lines of all have come. */
-static bool meet_lines(struct world *w, struct launch *l, const struct drive *d)
+static bool rendezvous_slots(struct world *w, struct launch *l,
+                             const struct scheduler *d)
 {
-	if (lines_are_met(w, l) || (may_watch(w, l, d) && watch_lines(w, l)))
+	if (slots_are_met(w, l) || (may_watch(w, l, d) && watch_lines(w, l)))
 		return true;
 	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
 		round_kick_others(w, l->comm->rank);
@@ -376,25 +378,25 @@ static bool meet_lines(struct world *w, struct launch *l, const struct drive *d)
 }
 
 /* True if the round is over. */
-static bool do_even(struct world *w, struct launch *l, const struct drive *d,
-                    bool *left)
+static bool do_even(struct world *w, struct launch *l,
+                    const struct scheduler *d, bool *left)
 {
 	const bool steals =
 		d->effort == EFFORT_OWN ||
-		(d->effort == EFFORT_HELP && ++l->patience > EVEN_PATIENCE);
+		(d->effort == EFFORT_HELP && ++l->patience > SPLIT_PATIENCE);
 	bool over;
 
 	if (world_is_broken(w))
-		return even_is_over(w, l);
-	over = even_do(w, l, steals, d, left);
+		return split_round_is_over(w, l);
+	over = split_round_do(w, l, steals, d, left);
 	if (world_is_broken(w)) /* those who wait for nobody to be inside */
 		round_kick_all(w);
 	return over;
 }
 
 /* The same of a round that one rank opens. */
-static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
-                       bool *left)
+static bool do_counted(struct world *w, struct launch *l,
+                       const struct scheduler *d, bool *left)
 {
 	if (atomic_load(&w->phase) < l->phase && may_watch(w, l, d))
 		watch_phase(w, l->phase);
@@ -405,7 +407,7 @@ static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
 			work(w, l, d);
 		*left = pieces_are_left(w, l->comm->rank, REACH_ALL) &&
 		        !world_is_broken(w) &&
-		        (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
+		        (d->effort == EFFORT_ENQUEUE || scheduler_is_late(d));
 	} else if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l)) {
 		round_kick_others(w, l->comm->rank);
 	}
@@ -427,7 +429,7 @@ static bool is_settled(struct world *w, struct launch *l)
 }
 
 /* The same, perhaps after a while. */
-static bool settle(struct world *w, struct launch *l, const struct drive *d)
+static bool settle(struct world *w, struct launch *l, const struct scheduler *d)
 {
 	int i;
 
@@ -442,24 +444,24 @@ static bool settle(struct world *w, struct launch *l, const struct drive *d)
 /* True if a round is over for which all have come with lines.  If they have brought the
  * same, it is done also if another rank is aborted then: that one may have been through
  * with it. */
-static bool do_lines(struct world *w, struct launch *l, const struct drive *d,
-                     bool *left)
+static bool do_lines(struct world *w, struct launch *l,
+                     const struct scheduler *d, bool *left)
 {
-	line_fetch_next(w, l);
-	if (launch_way(l) == WAY_WHOLE || even_is_list(w, l)) {
+	slot_fetch_next(w, l);
+	if (launch_way(l) == WAY_WHOLE || split_round_is_list(w, l)) {
 		launch_set_way(l, WAY_WHOLE);
 		return do_even(w, l, d, left);
 	}
-	if (lines_are_one(w, l)) {
-		if (launch_way(l) == WAY_EVEN)
+	if (slots_are_one(w, l)) {
+		if (launch_way(l) == WAY_SPLIT)
 			return do_even(w, l, d, left);
-		tiny_do(w, l);
+		inline_round_do(w, l);
 		return true;
 	}
 	if (world_is_broken(w))
 		return false;
 	launch_set_way(l, WAY_COUNTED);
-	if (line_opens(w, l))
+	if (slot_opens(w, l))
 		round_open(w, l->comm->rank);
 	return do_counted(w, l, d, left);
 }
@@ -467,21 +469,22 @@ static bool do_lines(struct world *w, struct launch *l, const struct drive *d,
 /* Do what can be done of the round that the launch has arrived for.  True if it is
  * over.  One for which the ranks have not brought the same becomes one that is done
  * together. */
-static bool do_round(struct world *w, struct launch *l, const struct drive *d,
-                     bool *left)
+static bool do_round(struct world *w, struct launch *l,
+                     const struct scheduler *d, bool *left)
 {
 	*left = false;
 	if (launch_way(l) == WAY_LISTED && !settle(w, l, d))
 		return false;
 	if (launch_way(l) == WAY_COUNTED)
 		return do_counted(w, l, d, left);
-	if (launch_way(l) != WAY_WHOLE && !meet_lines(w, l, d))
+	if (launch_way(l) != WAY_WHOLE && !rendezvous_slots(w, l, d))
 		return false;
 	return !comm_is_aborted(l->comm) && do_lines(w, l, d, left);
 }
 
 /* True if this driver leaves something and does not come again. */
-static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
+static bool do_calls(struct world *w, struct launch *l,
+                     const struct scheduler *d)
 {
 	bool left = false;
 
@@ -491,7 +494,7 @@ static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
 	return left;
 }
 
-/* What goes on by itself does on all ranks as soon as it can, not when the minder looks:
+/* What goes on by itself does on all ranks as soon as it can, not when the poller looks:
  * let the others' own threads be woken by the one that comes last, and its last call
  * end for all.  @ended: with this look; who were told at every look would tell back. */
 static void tell_others(const struct stream *s, struct launch *l, bool left,
@@ -505,7 +508,7 @@ static void tell_others(const struct stream *s, struct launch *l, bool left,
 
 /* The same by who goes on until nothing is left: after that it would be too late. */
 static void call_others(const struct stream *s, struct launch *l,
-                        const struct drive *d)
+                        const struct scheduler *d)
 {
 	if (d->effort != EFFORT_OWN || l->is_told)
 		return;
@@ -565,7 +568,8 @@ static void set_started(struct launch *l)
 	l->ends.started = NULL;
 }
 
-enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
+enum step rendezvous_step(struct stream *s, struct work *work,
+                          const struct scheduler *d)
 {
 	struct launch *l = work->launch;
 	struct ncclComm *comm = l->comm;
@@ -599,7 +603,7 @@ enum step meet_step(struct stream *s, struct work *work, const struct drive *d)
 	return STEP_DONE;
 }
 
-void meet_break(struct world *w)
+void rendezvous_break(struct world *w)
 {
 	world_break(w);
 	round_kick_all(w);

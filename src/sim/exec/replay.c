@@ -25,7 +25,7 @@ static void drop(struct ncclComm *comm, struct launch *l)
 	launch_unkeep(l);
 }
 
-void kept_make(ncclComm_t comm, void **kept, bool is_same)
+void replay_keep(ncclComm_t comm, void **kept, bool is_same)
 {
 	struct launch *l = comm->open;
 
@@ -64,7 +64,7 @@ static bool again(ncclComm_t comm, struct launch *l, cudaStream_t stream)
 	return true;
 }
 
-bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
+bool replay_run(ncclComm_t comm, void *kept, cudaStream_t stream)
 {
 	const bool queued = again(comm, kept, stream);
 
@@ -74,7 +74,7 @@ bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream)
 	return queued;
 }
 
-void kept_free(struct ncclComm *comm)
+void replay_free(struct ncclComm *comm)
 {
 	while (comm->kept)
 		drop(comm, comm->kept);

@@ -11,16 +11,16 @@
 #include "sim/exec/launch.h"
 
 /*
- * kept_make()  - have *@kept be the launch of the group that is open on @comm, or NULL if
+ * replay_keep()  - have *@kept be the launch of the group that is open on @comm, or NULL if
  *                it cannot be kept; no change if *@kept @is_same already
- * kept_again() - queue @kept once more, on any stream of the device.  False: nothing has
+ * replay_run() - queue @kept once more, on any stream of the device.  False: nothing has
  *                happened, and the calls have to be made; while it is in flight, for
  *                one reason
  */
-void kept_make(ncclComm_t comm, void **kept, bool is_same);
-bool kept_again(ncclComm_t comm, void *kept, cudaStream_t stream);
+void replay_keep(ncclComm_t comm, void **kept, bool is_same);
+bool replay_run(ncclComm_t comm, void *kept, cudaStream_t stream);
 
 /* With @comm, when nobody uses it any more. */
-void kept_free(struct ncclComm *comm);
+void replay_free(struct ncclComm *comm);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "sim/exec/round.h"
 
-#include "sim/exec/share.h"
+#include "sim/exec/piece.h"
 #include "sim/exec/split_round.h"
 #include "sim/strict/strict_calls.h"
 
@@ -32,7 +32,7 @@ bool world_is_broken(const struct world *w)
 
 int world_inside(const struct world *w)
 {
-	return (int)inside(atomic_load(&w->gate)) + even_inside(w);
+	return (int)inside(atomic_load(&w->gate)) + split_round_inside(w);
 }
 
 void world_break(struct world *w)

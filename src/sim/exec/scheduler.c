@@ -32,7 +32,7 @@ void stream_kick(struct stream *s)
 }
 
 /* What takes no effort, and all of it. */
-static const struct drive cheap = {
+static const struct scheduler cheap = {
 	.effort = EFFORT_ENQUEUE,
 	.position = UINT64_MAX,
 	.until_ns = UINT64_MAX,
@@ -90,19 +90,19 @@ void stream_unfollow_locked(struct stream **list, struct stream *s)
 	s->follows = false;
 }
 
-bool drive_is_relieved(const struct drive *d)
+bool scheduler_is_relieved(const struct scheduler *d)
 {
 	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
 }
 
-bool drive_is_late(const struct drive *d)
+bool scheduler_is_late(const struct scheduler *d)
 {
-	return drive_is_relieved(d) ||
+	return scheduler_is_relieved(d) ||
 	       (d->until_ns != UINT64_MAX && clock_now() >= d->until_ns);
 }
 
 /* True if there is what a driver came for. */
-static bool has_come(const struct drive *d, uint64_t done)
+static bool has_come(const struct scheduler *d, uint64_t done)
 {
 	return done >= d->position ||
 	       (d->word &&
@@ -110,9 +110,9 @@ static bool has_come(const struct drive *d, uint64_t done)
 	                  d->value) >= 0);
 }
 
-static bool drive_is_over(const struct drive *d, uint64_t done)
+static bool scheduler_is_over(const struct scheduler *d, uint64_t done)
 {
-	return has_come(d, done) || drive_is_late(d);
+	return has_come(d, done) || scheduler_is_late(d);
 }
 
 /* Of a hint that others read all the time. */
@@ -139,7 +139,7 @@ static void pop(struct stream *s)
 
 /* Do one work after the other, once there is what @d is for only what is cheap.
  * Called with busy set. */
-static enum step drive_busy(struct stream *s, const struct drive *d)
+static enum step scheduler_busy(struct stream *s, const struct scheduler *d)
 {
 	const uint64_t before = s->done;
 	struct work *w;
@@ -147,8 +147,9 @@ static enum step drive_busy(struct stream *s, const struct drive *d)
 
 	while (!stream_is_empty(s)) {
 		w = &s->ring[s->done % STREAM_SLOTS];
-		if (d != &cheap && (has_come(d, s->done) ||
-		                    (s->done != before && drive_is_late(d))))
+		if (d != &cheap &&
+		    (has_come(d, s->done) ||
+		     (s->done != before && scheduler_is_late(d))))
 			d = &cheap;
 		r = w->step(s, w, d);
 		if (r != STEP_DONE)
@@ -160,20 +161,20 @@ static enum step drive_busy(struct stream *s, const struct drive *d)
 
 #define OWN_LOOK_NS 1000000
 
-/* Have the minder look at @s, or without one its own thread. */
-static void note(struct stream *s, bool is_left, const struct drive *d)
+/* Have the poller look at @s, or without one its own thread. */
+static void note(struct stream *s, bool is_left, const struct scheduler *d)
 {
 	set_hint(&s->is_left, is_left);
-	if (minder_note(s))
+	if (poller_note(s))
 		return;
 	if (d->effort == EFFORT_OWN)
 		stream_timer(s, clock_now() + OWN_LOOK_NS, d);
 	else
-		own_wake(s);
+		worker_wake(s);
 }
 
 /* True if all that can be done is for the stream's own thread, which comes. */
-static bool is_left_to_own(const struct stream *s, const struct drive *d)
+static bool is_left_to_own(const struct stream *s, const struct scheduler *d)
 {
 	return d->effort != EFFORT_OWN &&
 	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
@@ -181,48 +182,49 @@ static bool is_left_to_own(const struct stream *s, const struct drive *d)
 
 /* No more be the driver of @s, whose own thread is wanted if @wanted; also if it
  * has come meanwhile, and gone as somebody was at it. */
-static void let_go(struct stream *s, bool wanted, const struct drive *d)
+static void let_go(struct stream *s, bool wanted, const struct scheduler *d)
 {
 	atomic_store(&s->busy, false);
-	if ((wanted || is_left_to_own(s, d)) && !own_wake(s))
+	if ((wanted || is_left_to_own(s, d)) && !worker_wake(s))
 		note(s, true, d);
 	if (!atomic_load(&s->live))
 		stream_park(s);
 }
 
 /* True if what a driver has left of it is for the own thread, which is not at it. */
-static bool is_for_own(const struct stream *s, const struct drive *d)
+static bool is_for_own(const struct stream *s, const struct scheduler *d)
 {
 	return d->effort != EFFORT_OWN && stream_is_flushed(s) &&
 	       !atomic_load_explicit(&s->is_attended, memory_order_relaxed);
 }
 
 /* A look came to @r: note who goes on, and let go. */
-static void end_look(struct stream *s, const struct drive *d, enum step r)
+static void end_drive(struct stream *s, const struct scheduler *d, enum step r)
 {
 	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
-	    !drive_is_over(d, s->done))
+	    !scheduler_is_over(d, s->done))
 		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
 	if (r != STEP_DONE && d->effort == EFFORT_OWN)
-		own_give_up(s);
+		worker_give_up(s);
 	if (d->effort == EFFORT_HELP)
-		set_hint(&s->is_attended, d->stays && stream_is_flushed(s) &&
-		                                  !drive_is_over(d, s->done));
+		set_hint(&s->is_attended,
+		         d->stays && stream_is_flushed(s) &&
+		                 !scheduler_is_over(d, s->done));
 	let_go(s, r == STEP_LATER, d);
-	if (r == STEP_LEFT && is_for_own(s, d) && own_wake(s))
+	if (r == STEP_LEFT && is_for_own(s, d) && worker_wake(s))
 		return;
 	if (r == STEP_LEFT || r == STEP_WATCH)
 		note(s, r == STEP_LEFT, d);
 }
 
 /* Look at the first work.  False if somebody else is at it, or will be. */
-static bool look(struct stream *s, const struct drive *d)
+static bool try_drive(struct stream *s, const struct scheduler *d)
 {
 	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
 		return false;
 	if (atomic_load(&s->again))
 		atomic_exchange(&s->again, false); /* sees what was changed */
-	end_look(s, d, drive_busy(s, d));
+	end_drive(s, d, scheduler_busy(s, d));
 	return true;
 }
 
@@ -233,18 +235,18 @@ uint64_t stream_done(const struct stream *s)
 
 /* Look for as long as somebody has asked for it meanwhile, who may be the one that
  * takes over. */
-static void look_again(struct stream *s, const struct drive *d)
+static void drive_while_asked(struct stream *s, const struct scheduler *d)
 {
 	while (atomic_load(&s->again) &&
-	       look(s, drive_is_relieved(d) ? &cheap : d))
+	       try_drive(s, scheduler_is_relieved(d) ? &cheap : d))
 		;
 }
 
-void stream_drive(struct stream *s, const struct drive *d)
+void stream_drive(struct stream *s, const struct scheduler *d)
 {
-	if (!look(s, d))
+	if (!try_drive(s, d))
 		atomic_store(&s->again, true);
-	look_again(s, d);
+	drive_while_asked(s, d);
 }
 
 void stream_go(struct stream *s)
@@ -253,7 +255,7 @@ void stream_go(struct stream *s)
 	stream_settle();
 }
 
-bool drive_first(struct stream *s, struct work *w)
+bool scheduler_first(struct stream *s, struct work *w)
 {
 	enum step r;
 	bool is_queued;
@@ -261,15 +263,15 @@ bool drive_first(struct stream *s, struct work *w)
 	if (atomic_exchange(&s->busy, true))
 		return false;
 	if (!stream_is_empty(s)) {
-		end_look(s, &cheap, STEP_DONE);
-		look_again(s, &cheap);
+		end_drive(s, &cheap, STEP_DONE);
+		drive_while_asked(s, &cheap);
 		stream_settle();
 		return false;
 	}
 	r = w->step(s, w, &cheap);
 	is_queued = r == STEP_DONE || stream_put(s, w);
-	end_look(s, &cheap, is_queued ? r : STEP_DONE);
-	look_again(s, &cheap);
+	end_drive(s, &cheap, is_queued ? r : STEP_DONE);
+	drive_while_asked(s, &cheap);
 	stream_settle();
 	if (!is_queued)
 		stream_push(s, w, NULL);
@@ -290,8 +292,8 @@ void stream_go_by_itself(struct stream *s)
 	set_hint(&s->is_attended, false);
 	/* A thread runs on the cores of who has started it: the rank, not
 	 * whichever comes last. */
-	if (!own_has_begun(s))
-		own_wake(s);
+	if (!worker_has_begun(s))
+		worker_wake(s);
 	stream_go(s);
 }
 
@@ -299,13 +301,13 @@ void stream_urge(struct stream *s)
 {
 	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
 	    !atomic_load(&s->busy))
-		own_wake(s);
+		worker_wake(s);
 }
 
 void stream_look_after(struct stream *s, uint64_t done)
 {
 	/* What there is no thread for. */
-	const struct drive all = {
+	const struct scheduler all = {
 		.effort = EFFORT_HELP,
 		.position = UINT64_MAX,
 		.until_ns = clock_now() + OWN_LOOK_NS,
@@ -318,25 +320,25 @@ void stream_look_after(struct stream *s, uint64_t done)
 		stream_drive(s, &cheap);
 	} else {
 		set_hint(&s->is_attended, false);
-		if (!own_wake(s))
+		if (!worker_wake(s))
 			stream_drive(s, &all);
 	}
 	stream_settle();
 }
 
-void stream_poll(struct stream *s, const struct drive *d)
+void stream_poll(struct stream *s, const struct scheduler *d)
 {
 	if (atomic_load_explicit(&s->blocked, memory_order_relaxed) ||
 	    atomic_load_explicit(&s->busy, memory_order_relaxed))
 		return;
-	if (look(s, d))
-		look_again(s, d);
+	if (try_drive(s, d))
+		drive_while_asked(s, d);
 	stream_settle();
 }
 
 void stream_help(struct stream *s, uint64_t position)
 {
-	const struct drive d = {
+	const struct scheduler d = {
 		.effort = EFFORT_HELP,
 		.position = position,
 		.until_ns = UINT64_MAX,
@@ -363,7 +365,7 @@ bool stream_is_crowded(void)
 #define ATTEND_LOOKS 8
 
 /* Look for a while; true if there is what a driver came for. */
-static bool watch(struct stream *s, const struct drive *d)
+static bool watch(struct stream *s, const struct scheduler *d)
 {
 	bool has = false;
 	int i;
@@ -383,7 +385,7 @@ static bool watch(struct stream *s, const struct drive *d)
 }
 
 /* Drive as who waits: a few looks, and one like that of who does not come again. */
-static void attend(struct stream *s, struct drive *d)
+static void attend(struct stream *s, struct scheduler *d)
 {
 	d->attends = !stream_is_crowded();
 	if (d->attends && watch(s, d))
@@ -399,7 +401,7 @@ static void attend(struct stream *s, struct drive *d)
 
 /* The same of what was flushed, which the stream's own thread may be at.  This one is
  * awake, and keeps that from its core while it waits: it takes over. */
-static void attend_flushed(struct stream *s, struct drive *d)
+static void attend_flushed(struct stream *s, struct scheduler *d)
 {
 	const uint64_t last =
 		atomic_load_explicit(&s->attended_ns, memory_order_relaxed);
@@ -408,15 +410,15 @@ static void attend_flushed(struct stream *s, struct drive *d)
 	if (d->stays)
 		set_hint(&s->is_attended, true);
 	attend(s, d);
-	if (drive_is_over(d, s->done))
+	if (scheduler_is_over(d, s->done))
 		stream_leave(s);
 	atomic_store_explicit(&s->attended_ns, clock_now(),
 	                      memory_order_relaxed);
 }
 
-void stream_attend(struct stream *s, const struct drive *drive)
+void stream_attend(struct stream *s, const struct scheduler *drive)
 {
-	struct drive d = *drive;
+	struct scheduler d = *drive;
 
 	if (stream_is_flushed(s))
 		attend_flushed(s, &d);
@@ -447,12 +449,12 @@ void stream_first_launch(struct stream *s,
 		if (atomic_exchange(&s->busy, true))
 			break;
 		first = &s->ring[s->done % STREAM_SLOTS];
-		if (!stream_is_empty(s) && first->step == meet_step)
+		if (!stream_is_empty(s) && first->step == rendezvous_step)
 			look_at(first->launch);
 		else if (!stream_is_empty(s) && first->step == stream_wait_step)
 			next = first->wait.on;
 		let_go(s, false, &cheap);
-		look_again(s, &cheap);
+		drive_while_asked(s, &cheap);
 	}
 	stream_settle();
 }

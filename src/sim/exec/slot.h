@@ -19,23 +19,23 @@
  */
 
 #include "base/backoff.h"
-#include "sim/exec/share.h"
+#include "sim/exec/piece.h"
 
 /* More lines are not worth to be read. */
-#define LINE_RANKS 8
+#define SLOT_RANKS 8
 
 /* The data that so many cache lines have room for; and in one line of a rank. */
-#define LINES_BYTES(n) ((n)*CACHE_LINE - 2 * sizeof(uint64_t))
-#define LINE_BYTES LINES_BYTES(17)
+#define SLOTS_BYTES(n) ((n)*CACHE_LINE - 2 * sizeof(uint64_t))
+#define SLOT_BYTES SLOTS_BYTES(17)
 
 /* What a rank brings. */
-struct line {
+struct slot {
 	/* Atomic; of the round, counted from 1.  Release: the rest.  Acquire:
 	 * who has found it reads that. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
 	uint64_t what;
 	union {
-		char data[LINE_BYTES]; /* of a tiny round */
+		char data[SLOT_BYTES]; /* of a tiny round */
 		struct {
 			const void *send;
 			void *recv;
@@ -51,73 +51,73 @@ struct line {
 };
 
 /* The line of @rank for round @number. */
-static inline struct line *line_of(const struct world *w, uint64_t number,
+static inline struct slot *slot_of(const struct world *w, uint64_t number,
                                    int rank)
 {
 	return &w->lines[number % 2 * (size_t)w->n + (size_t)rank];
 }
 
 /* The next call of a launch. */
-static inline const struct call *line_call(const struct launch *l)
+static inline const struct call *slot_call(const struct launch *l)
 {
 	return &l->calls[l->calls_done];
 }
 
-/* The line that a launch now writes, to send it off with line_send(): what it calls
+/* The line that a launch now writes, to send it off with slot_send(): what it calls
  * is in it, MANY_CALLS if there are more.  Who arrives without one counts on, too. */
-static inline struct line *line_next(const struct world *w, struct launch *l)
+static inline struct slot *slot_next(const struct world *w, struct launch *l)
 {
-	struct line *mine = line_of(w, ++l->comm->lines, l->comm->rank);
+	struct slot *mine = slot_of(w, ++l->comm->lines, l->comm->rank);
 
 	l->line = l->comm->lines;
 	mine->what = launch_place(l).what;
 	return mine;
 }
 
-static inline void line_skip(struct launch *l)
+static inline void slot_skip(struct launch *l)
 {
 	l->line = ++l->comm->lines;
 }
 
-static inline void line_send(struct line *mine, const struct launch *l)
+static inline void slot_send(struct slot *mine, const struct launch *l)
 {
 	atomic_store_explicit(&mine->number, l->line, memory_order_release);
 }
 
 /* With all there: have the line that the rank writes next be its own again, which the
  * others have read. */
-static inline void line_fetch_next(const struct world *w,
+static inline void slot_fetch_next(const struct world *w,
                                    const struct launch *l)
 {
-	cpu_fetch_to_write(line_of(w, l->line + 1, l->comm->rank));
+	cpu_fetch_to_write(slot_of(w, l->line + 1, l->comm->rank));
 }
 
 /* True if all have arrived. */
-static inline bool lines_are_met(const struct world *w, const struct launch *l)
+static inline bool slots_are_met(const struct world *w, const struct launch *l)
 {
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		if (atomic_load_explicit(&line_of(w, l->line, r)->number,
+		if (atomic_load_explicit(&slot_of(w, l->line, r)->number,
 		                         memory_order_acquire) != l->line)
 			return false;
 	return true;
 }
 
 /* With all there: true if each has brought one and the same call. */
-static inline bool lines_are_one(const struct world *w, const struct launch *l)
+static inline bool slots_are_one(const struct world *w, const struct launch *l)
 {
-	const uint64_t what = line_of(w, l->line, 0)->what;
+	const uint64_t what = slot_of(w, l->line, 0)->what;
 	int r;
 
 	for (r = 1; r < w->n; r++)
-		if (line_of(w, l->line, r)->what != what)
+		if (slot_of(w, l->line, r)->what != what)
 			return false;
 	return what != MANY_CALLS;
 }
 
 /* With all there, if that is not so: true for the one who has to open a round. */
-static inline bool line_opens(struct world *w, const struct launch *l)
+static inline bool slot_opens(struct world *w, const struct launch *l)
 {
 	uint64_t last = atomic_load_explicit(&w->opened, memory_order_relaxed);
 

@@ -7,7 +7,7 @@
 
 /* With a core for each rank few pieces change hands, and each costs lines that both
  * write. */
-#define EVEN_PIECE_BYTES (4 * PIECE_BYTES)
+#define SPLIT_PIECE_BYTES (4 * PIECE_BYTES)
 
 /* ---- words ------------------------------------------------------------ */
 
@@ -33,7 +33,8 @@ static uint64_t word_count(uint64_t word, uint64_t number)
 }
 
 /* True if nobody has claimed the last piece of a share that has @pieces. */
-static bool is_left(const struct even *e, uint64_t number, uint64_t pieces)
+static bool is_left(const struct split_round *e, uint64_t number,
+                    uint64_t pieces)
 {
 	return word_count(atomic_load_explicit(&e->claimed,
 	                                       memory_order_relaxed),
@@ -42,7 +43,7 @@ static bool is_left(const struct even *e, uint64_t number, uint64_t pieces)
 
 /* Claim the next piece of a share that has @pieces, its rank's driver with INSIDE for
  * @also, others with 0; false if there is none. */
-static bool claim(struct even *e, uint64_t number, uint64_t pieces,
+static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
                   uint64_t also, uint64_t *index_out)
 {
 	uint64_t word = atomic_load_explicit(&e->claimed, memory_order_relaxed);
@@ -60,20 +61,20 @@ static bool claim(struct even *e, uint64_t number, uint64_t pieces,
 
 /* As the driver of the rank, unless it is by a claim.  seq_cst: then look whether all
  * is broken; who has broken it looks for those inside. */
-static void go_inside(struct even *e)
+static void go_inside(struct split_round *e)
 {
 	if (!(atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE))
 		atomic_fetch_or(&e->claimed, INSIDE);
 }
 
-static void go_outside(struct even *e)
+static void go_outside(struct split_round *e)
 {
 	if (atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE)
 		atomic_fetch_and(&e->claimed, ~INSIDE);
 }
 
 /* One more piece by the driver of the rank, whosever it was. */
-static void finish(struct even *e, uint64_t number)
+static void finish(struct split_round *e, uint64_t number)
 {
 	uint64_t word =
 		atomic_load_explicit(&e->finished, memory_order_relaxed);
@@ -86,47 +87,48 @@ static void finish(struct even *e, uint64_t number)
 
 /* ---- arriving --------------------------------------------------------- */
 
-bool even_fits(const struct world *w, const struct launch *l)
+bool split_round_fits(const struct world *w, const struct launch *l)
 {
-	return w->evens && call_bytes(w, line_call(l)) > pieces_at_once(w);
+	return w->evens && call_bytes(w, slot_call(l)) > pieces_at_once(w);
 }
 
-void even_arrive(const struct world *w, struct launch *l)
+void split_round_arrive(const struct world *w, struct launch *l)
 {
-	const struct call *c = line_call(l);
-	struct line *mine = line_next(w, l);
+	const struct call *c = slot_call(l);
+	struct slot *mine = slot_next(w, l);
 
 	mine->at.send = c->send;
 	mine->at.recv = c->recv;
-	even_list(w, l, mine);
-	line_send(mine, l);
+	split_round_list(w, l, mine);
+	slot_send(mine, l);
 }
 
-bool even_fits_list(const struct world *w, const struct launch *l)
+bool split_round_fits_list(const struct world *w, const struct launch *l)
 {
 	return l->call_count > 1 && w->evens && !l->calls_done && l->hash &&
 	       l->bytes > pieces_at_once(w);
 }
 
-void even_list(const struct world *w, const struct launch *l, struct line *mine)
+void split_round_list(const struct world *w, const struct launch *l,
+                      struct slot *mine)
 {
 	if (mine->what != MANY_CALLS)
 		return;
-	mine->at.hash = even_fits_list(w, l) ? l->hash : 0;
+	mine->at.hash = split_round_fits_list(w, l) ? l->hash : 0;
 	mine->at.runs = l->runs;
 	mine->at.places = l->places;
 }
 
-bool even_is_list(const struct world *w, const struct launch *l)
+bool split_round_is_list(const struct world *w, const struct launch *l)
 {
-	const struct line *line;
+	const struct slot *line;
 	int r;
 
-	if (!even_fits_list(w, l))
+	if (!split_round_fits_list(w, l))
 		return false;
 	/* A hash is of counts and of how many they are, too. */
 	for (r = 0; r < w->n; r++) {
-		line = line_of(w, l->line, r);
+		line = slot_of(w, l->line, r);
 		if (line->what != MANY_CALLS || line->at.hash != l->hash)
 			return false;
 	}
@@ -140,11 +142,11 @@ static bool set_call(struct cut *c, const struct world *w,
                      const struct launch *l)
 {
 	const uint64_t what = c->round.is_single ? c->places->what : MANY_CALLS;
-	const struct line *line;
+	const struct slot *line;
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		line = line_of(w, l->line, r);
+		line = slot_of(w, l->line, r);
 		c->places[r] = (struct place){
 			.send = line->at.send,
 			.recv = line->at.recv,
@@ -162,7 +164,7 @@ static bool set_call(struct cut *c, const struct world *w,
 static void set_list(struct cut *c, const struct world *w,
                      const struct launch *l)
 {
-	const struct line *line;
+	const struct slot *line;
 	int r;
 
 	c->round.calls = l->calls;
@@ -171,7 +173,7 @@ static void set_list(struct cut *c, const struct world *w,
 	c->round.is_single = false;
 	c->round.is_joined = true;
 	for (r = 0; r < w->n; r++) {
-		line = line_of(w, l->line, r);
+		line = slot_of(w, l->line, r);
 		c->lists[r] = line->at.places;
 		c->round.is_joined &= line->at.runs == l->runs;
 	}
@@ -184,7 +186,7 @@ static void cut_shares(struct cut *c)
 	c->pieces = 0;
 	for (r = 0; r < c->round.world->n; r++) {
 		c->shares[r].pieces =
-			round_share(&c->round, r, EVEN_PIECE_BYTES,
+			round_share(&c->round, r, SPLIT_PIECE_BYTES,
 		                    &c->shares[r].begin, &c->shares[r].end);
 		c->pieces += c->shares[r].pieces;
 	}
@@ -213,8 +215,8 @@ static struct cut *cut_of(const struct world *w, const struct launch *l)
 /* Do the @index-th piece of a share; false if a rank was aborted. */
 static bool piece_do(const struct cut *c, int share, uint64_t index)
 {
-	const size_t begin = c->shares[share].begin + index * EVEN_PIECE_BYTES;
-	const size_t end = begin + EVEN_PIECE_BYTES;
+	const size_t begin = c->shares[share].begin + index * SPLIT_PIECE_BYTES;
+	const size_t end = begin + SPLIT_PIECE_BYTES;
 
 	return round_do(&c->round, begin,
 	                end < c->shares[share].end ? end
@@ -224,14 +226,14 @@ static bool piece_do(const struct cut *c, int share, uint64_t index)
 /* As the driver of @rank, do what is left of a share, behind @n pieces of others; how
  * many then are done. */
 static size_t share_do(const struct cut *c, int rank, int share, size_t n,
-                       const struct drive *d)
+                       const struct scheduler *d)
 {
 	const struct world *w = c->round.world;
 	const uint64_t pieces = c->shares[share].pieces;
-	struct even *mine = &w->evens[rank], *e = &w->evens[share];
+	struct split_round *mine = &w->evens[rank], *e = &w->evens[share];
 	uint64_t i;
 
-	while (is_left(e, c->number, pieces) && !(n && drive_is_late(d))) {
+	while (is_left(e, c->number, pieces) && !(n && scheduler_is_late(d))) {
 		if (share != rank)
 			go_inside(mine);
 		if (!claim(e, c->number, pieces, share == rank ? INSIDE : 0,
@@ -246,7 +248,7 @@ static size_t share_do(const struct cut *c, int rank, int share, size_t n,
 
 /* As the driver of @rank.  It stays inside. */
 static void work(const struct cut *c, int rank, bool steals,
-                 const struct drive *d)
+                 const struct scheduler *d)
 {
 	const int ranks = c->round.world->n;
 	size_t n = share_do(c, rank, rank, 0, d);
@@ -283,7 +285,7 @@ static bool all_are_finished(const struct cut *c)
 }
 
 /* The same, or if it attends look for a while whether the others finish theirs. */
-static bool finishes(const struct cut *c, const struct drive *d)
+static bool finishes(const struct cut *c, const struct scheduler *d)
 {
 	int i;
 
@@ -296,18 +298,18 @@ static bool finishes(const struct cut *c, const struct drive *d)
 }
 
 /* True if a driver does the share of @rank: one that queues only a small one. */
-static bool is_for(const struct cut *c, int rank, const struct drive *d)
+static bool is_for(const struct cut *c, int rank, const struct scheduler *d)
 {
 	return d->effort != EFFORT_ENQUEUE ||
 	       c->shares[rank].end - c->shares[rank].begin <= ENQUEUE_BYTES;
 }
 
-bool even_do(const struct world *w, const struct launch *l, bool steals,
-             const struct drive *d, bool *left_out)
+bool split_round_do(const struct world *w, const struct launch *l, bool steals,
+                    const struct scheduler *d, bool *left_out)
 {
 	const struct cut *c = cut_of(w, l);
 	const int rank = l->comm->rank;
-	struct even *mine = &w->evens[rank];
+	struct split_round *mine = &w->evens[rank];
 	bool over;
 
 	if (is_for(c, rank, d)) {
@@ -321,17 +323,17 @@ bool even_do(const struct world *w, const struct launch *l, bool steals,
 	/* Only now, when what was written is there: this waits for it. */
 	go_outside(mine);
 	*left_out = !over &&
-	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&
+	            (d->effort == EFFORT_ENQUEUE || scheduler_is_late(d)) &&
 	            !all_are_claimed(c);
 	return over;
 }
 
-bool even_is_over(const struct world *w, const struct launch *l)
+bool split_round_is_over(const struct world *w, const struct launch *l)
 {
 	return all_are_finished(cut_of(w, l));
 }
 
-int even_inside(const struct world *w)
+int split_round_inside(const struct world *w)
 {
 	int r, n = 0;
 

@@ -24,17 +24,17 @@
 struct cut {
 	uint64_t number;
 	struct round round;
-	struct place places[LINE_RANKS];       /* of one call */
-	const struct place *lists[LINE_RANKS]; /* of several */
+	struct place places[SLOT_RANKS];       /* of one call */
+	const struct place *lists[SLOT_RANKS]; /* of several */
 	struct {
 		size_t begin, end;
 		uint64_t pieces;
-	} shares[LINE_RANKS];
+	} shares[SLOT_RANKS];
 	uint64_t pieces; /* of all */
 };
 
 /* What a rank has to do with it.  A word is the round's number and so many pieces. */
-struct even {
+struct split_round {
 	/* Atomic; of its share, claimed; and whether who drives its stream may touch
 	 * the buffers of others, which is set (seq_cst) before a look at whether all
 	 * is broken. */
@@ -51,34 +51,37 @@ struct even {
 /* True if a launch arrives with a line for its next call, which is not tiny: not in
  * strict mode, which looks at the ranks that wait, nor where they wait for cores, nor
  * for what the last to arrive does at once. */
-bool even_fits(const struct world *world, const struct launch *launch);
+bool split_round_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, which fits. */
-void even_arrive(const struct world *world, struct launch *launch);
+void split_round_arrive(const struct world *world, struct launch *launch);
 
 /* True if the calls of a launch, if all have the same, are done in such a round, however
  * it arrives: they are several, none of them is done, and they are large enough. */
-bool even_fits_list(const struct world *world, const struct launch *launch);
+bool split_round_fits_list(const struct world *world,
+                           const struct launch *launch);
 
 /* Say in the line of a launch where its calls are, if it does not say what they are:
  * several, or one that a place cannot say, which is not for such a round. */
-void even_list(const struct world *world, const struct launch *launch,
-               struct line *line);
+void split_round_list(const struct world *world, const struct launch *launch,
+                      struct slot *line);
 
 /* With all lines there: true if each has brought the same list, which fits. */
-bool even_is_list(const struct world *world, const struct launch *launch);
+bool split_round_is_list(const struct world *world,
+                         const struct launch *launch);
 
 /* With all there, and one and the same call or list: do pieces of the rank's own
  * share, and if it @steals of others', until there are none, a rank was aborted, or the
  * driver's time is over.  True if the round is over; else *@left_out if this driver
  * leaves pieces and does not come again. */
-bool even_do(const struct world *world, const struct launch *launch,
-             bool steals, const struct drive *drive, bool *left_out);
+bool split_round_do(const struct world *world, const struct launch *launch,
+                    bool steals, const struct scheduler *drive, bool *left_out);
 
 /* The same without doing any. */
-bool even_is_over(const struct world *world, const struct launch *launch);
+bool split_round_is_over(const struct world *world,
+                         const struct launch *launch);
 
 /* The ranks whose drivers are inside. */
-int even_inside(const struct world *world);
+int split_round_inside(const struct world *world);
 
 #endif

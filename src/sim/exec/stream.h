@@ -20,7 +20,7 @@
  *     what the work before it wrote.
  *  B. Every stream whose first work can run is being driven, has been kicked by
  *     a thread that will drive it, has woken its own thread, or has been noted by
- *     the minder, who looks every millisecond or so.
+ *     the poller, who looks every millisecond or so.
  *  C. A step function runs with no lock held.
  */
 
@@ -56,7 +56,7 @@ enum effort {
 
 /* A driver: how far it goes, and what it drives for.  It stops when that is
  * reached, and leaves the rest to the stream's own thread. */
-struct drive {
+struct scheduler {
 	enum effort effort;
 	uint64_t position;    /* of the stream */
 	const uint32_t *word; /* NULL, or *word - value not below 0 */
@@ -68,7 +68,7 @@ struct drive {
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,
-                             const struct drive *drive);
+                             const struct scheduler *drive);
 
 struct work {
 	step_fn step;
@@ -131,7 +131,7 @@ struct stream {
 	bool blocking; /* synchronizes with the legacy default stream */
 	bool legacy;   /* is the legacy default stream of its device */
 
-	/* Atomic, seq_cst; the minder will look.  The rest is the minder's, and
+	/* Atomic, seq_cst; the poller will look.  The rest is the poller's, and
 	 * before that of who notes it. */
 	atomic_bool is_noted;
 	struct stream *next_noted;
@@ -177,7 +177,7 @@ struct stream {
 	_Atomic uint64_t flushed;
 
 	/* Atomic; somebody stays who waits for it, and its own thread leaves what
-	 * was flushed to that one.  Relaxed: a hint, to which the minder puts an
+	 * was flushed to that one.  Relaxed: a hint, to which the poller puts an
 	 * end if it is out of date. */
 	atomic_bool is_attended;
 
@@ -283,10 +283,10 @@ void stream_push_wait(struct stream *stream, struct stream *on,
                       uint64_t position);
 
 /* Do what can be done of @stream now.  No lock may be held. */
-void stream_drive(struct stream *stream, const struct drive *drive);
+void stream_drive(struct stream *stream, const struct scheduler *drive);
 
 /* True if the time of a driver is over, or another takes over. */
-bool drive_is_late(const struct drive *drive);
+bool scheduler_is_late(const struct scheduler *drive);
 
 /*
  * Lists of streams whose first work waits for the same thing, for step
@@ -313,7 +313,7 @@ void stream_help(struct stream *stream, uint64_t position);
 /* For who waits: the same for a few microseconds or until there is what @drive is
  * for.  Such a thread comes again until it has that, or drives without much effort
  * before it gives up. */
-void stream_attend(struct stream *stream, const struct drive *drive);
+void stream_attend(struct stream *stream, const struct scheduler *drive);
 
 /* Of who waits and gives up: what was flushed is its own thread's again. */
 void stream_leave(struct stream *stream);
@@ -335,7 +335,7 @@ void stream_first_launch(struct stream *stream,
 int stream_own_threads(void);
 void stream_count_thread(void);
 
-/* For the minder: how much is done of @stream; and look at it, or if that is still
+/* For the poller: how much is done of @stream; and look at it, or if that is still
  * @done and more than a look is needed, wake its own thread. */
 uint64_t stream_done(const struct stream *stream);
 void stream_look_after(struct stream *stream, uint64_t done);
@@ -346,7 +346,7 @@ void stream_settle(void);
 
 /* From a step function: step again at @when_ns on the stream's own thread. */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
-                       const struct drive *drive);
+                       const struct scheduler *drive);
 
 /* Words that a launch sets as it begins and as it ends; NULL: none. */
 struct ends {

@@ -16,7 +16,7 @@
 
 /* Wait until the own thread is wanted or its timer has come.  Called with the
  * lock held; releases and re-acquires it. */
-static void own_sleep_locked(struct stream *s)
+static void worker_sleep_locked(struct stream *s)
 {
 	struct timespec t;
 
@@ -55,10 +55,10 @@ void stream_count_thread(void)
 /* Do what can be done of @s.  What was flushed is looked at for as long as the other
  * ranks' own threads may take to come to the same, which are at it, too, and left to
  * who comes to wait for it. */
-static void own_drive(struct stream *s)
+static void worker_drive(struct stream *s)
 {
 	const bool flushed = stream_is_flushed(s);
-	struct drive d = {
+	struct scheduler d = {
 		.effort = EFFORT_OWN,
 		.position = UINT64_MAX,
 		.until_ns = UINT64_MAX,
@@ -69,7 +69,7 @@ static void own_drive(struct stream *s)
 
 	stream_drive(s, &d);
 	stream_settle();
-	for (i = 0; d.attends && i < OWN_LOOKS && !drive_is_relieved(&d) &&
+	for (i = 0; d.attends && i < OWN_LOOKS && !scheduler_is_relieved(&d) &&
 	            stream_is_flushed(s);
 	     i++) {
 		cpu_pause();
@@ -78,23 +78,23 @@ static void own_drive(struct stream *s)
 }
 
 /* The stream's own thread; lives as long as the process, as the stream does. */
-static void *own_main(void *arg)
+static void *worker_main(void *arg)
 {
 	struct stream *s = arg;
 
 	stream_count_thread();
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
-		own_sleep_locked(s);
+		worker_sleep_locked(s);
 		pthread_mutex_unlock(&s->lock);
-		own_drive(s);
+		worker_drive(s);
 	}
 	return NULL;
 }
 
 /* ---- for those who drive ---------------------------------------------- */
 
-bool own_wake(struct stream *s)
+bool worker_wake(struct stream *s)
 {
 	pthread_t thread;
 	bool start;
@@ -109,7 +109,7 @@ bool own_wake(struct stream *s)
 	pthread_mutex_unlock(&s->lock);
 	if (!start)
 		return true;
-	if (thread_start(&thread, own_main, s, "stream:%d", device) == 0) {
+	if (thread_start(&thread, worker_main, s, "stream:%d", device) == 0) {
 		pthread_detach(thread);
 		return true;
 	}
@@ -120,7 +120,7 @@ bool own_wake(struct stream *s)
 	return false;
 }
 
-bool own_has_begun(struct stream *s)
+bool worker_has_begun(struct stream *s)
 {
 	bool has;
 
@@ -130,7 +130,7 @@ bool own_has_begun(struct stream *s)
 	return has;
 }
 
-void own_give_up(struct stream *s)
+void worker_give_up(struct stream *s)
 {
 	pthread_mutex_lock(&s->lock);
 	if (!s->timer_ns)
@@ -140,7 +140,7 @@ void own_give_up(struct stream *s)
 }
 
 enum step stream_timer(struct stream *s, uint64_t when_ns,
-                       const struct drive *d)
+                       const struct scheduler *d)
 {
 	pthread_mutex_lock(&s->lock);
 	s->timer_ns = when_ns;

@@ -130,7 +130,7 @@ static void raise_all(struct ncclComm *comm, bool pulse)
 		kin->aborted_for_good = kin->aborted_for_good || !pulse;
 		w = join_cut(kin);
 		if (w && (!pulse || comm_has_work(kin)))
-			meet_break(w);
+			rendezvous_break(w);
 		kin = kin->next_kin;
 	} while (kin != comm);
 	pthread_mutex_unlock(&kin_lock);
@@ -262,7 +262,7 @@ static void comm_free(struct ncclComm *comm)
 	leave_kin(comm);
 	background_drop(comm);
 	registered_free(comm->registered);
-	kept_free(comm);
+	replay_free(comm);
 	launches_free(comm);
 	redops_free(&comm->redops);
 	free(comm->lanes);
@@ -343,7 +343,7 @@ static void *get_lines(size_t bytes)
 struct world *world_create(int n)
 {
 	static _Atomic uint64_t worlds; /* relaxed: a number */
-	const bool is_small = n <= LINE_RANKS, is_crowded = n > cpu_count();
+	const bool is_small = n <= SLOT_RANKS, is_crowded = n > cpu_count();
 	struct world *w =
 		get_lines(sizeof(*w) + (size_t)n * sizeof(w->places[0]));
 

@@ -149,7 +149,7 @@ struct seat {
 struct round {
 	const struct world *world;
 	size_t span;    /* calls */
-	size_t bytes;   /* see share.h */
+	size_t bytes;   /* see piece.h */
 	bool is_single; /* one call, of every rank the same: this, and places */
 	bool is_joined; /* several, whose runs are the same on all ranks */
 	struct call only;
@@ -173,8 +173,8 @@ struct world {
 	struct share *shares;
 	const struct place **lists;
 	struct seat *seats; /* NULL: there is a core for each */
-	struct line *lines; /* two a rank, or NULL: see slot.h */
-	struct even
+	struct slot *lines; /* two a rank, or NULL: see slot.h */
+	struct split_round
 		*evens; /* NULL: there are no even rounds, see split_round.h */
 
 	/* Guards what is said to be guarded by the world's lock; in strict mode
@@ -285,8 +285,8 @@ bool comm_blocks(const struct ncclComm *comm);
 ncclResult_t comm_state(const struct ncclComm *comm);
 
 /* The step function of a launch: arrive, and with the others do the work. */
-enum step meet_step(struct stream *stream, struct work *work,
-                    const struct drive *drive);
+enum step rendezvous_step(struct stream *stream, struct work *work,
+                          const struct scheduler *drive);
 
 /* One of what is left of a launch is done, by the driver of a stream of @by: if that was
  * all, the next launch of its rank has its turn.  With the world's lock held. */
@@ -308,7 +308,7 @@ static inline bool comm_is_aborted(const struct ncclComm *comm)
 
 /* A rank's abort flag is up: let everyone see it, once stream_settle() is called
  * without any lock. */
-void meet_break(struct world *world);
+void rendezvous_break(struct world *world);
 
 /* Remember @text for ncclGetLastError() and return @result.  @text lives for
  * ever. */

@@ -341,9 +341,9 @@ void strict_check_message_locked(const struct transfer *send)
  * same, so that a rank opens a round. */
 static size_t lined_up(const struct world *w, const struct launch *l)
 {
-	if (even_is_list(w, l))
+	if (split_round_is_list(w, l))
 		return l->call_count;
-	return lines_are_one(w, l) ? 1 : 0;
+	return slots_are_one(w, l) ? 1 : 0;
 }
 
 /* How many collectives of a launch that has arrived need no other rank to arrive any
@@ -356,7 +356,7 @@ static size_t calls_met(const struct launch *l)
 	if (l->calls_done == l->call_count || !l->joined)
 		return l->calls_done;
 	if (launch_way(l) != WAY_COUNTED)
-		n = lines_are_met(w, l) ? lined_up(w, l) : 0;
+		n = slots_are_met(w, l) ? lined_up(w, l) : 0;
 	if (!n && atomic_load(&w->phase) >= l->phase)
 		n = l->call_count - l->calls_done == 1 ? 1 : w->round.span;
 	return l->calls_done + n;
@@ -467,7 +467,7 @@ static bool needs_locked(const struct launch *l, const struct ncclComm *other,
 	return true;
 }
 
-static void look_locked(const struct launch *l)
+static void check_wait_locked(const struct launch *l)
 {
 	const struct world *w = l->comm->world;
 	const struct ncclComm *other;
@@ -486,18 +486,18 @@ static void look_locked(const struct launch *l)
 	}
 }
 
-static void look(const struct launch *l)
+static void check_wait(const struct launch *l)
 {
 	struct world *w = l->comm->world;
 
 	pthread_mutex_lock(&w->lock);
 	if (l->joined && !launch_is_over(l) && !world_is_broken(w))
-		look_locked(l);
+		check_wait_locked(l);
 	pthread_mutex_unlock(&w->lock);
 }
 
 void strict_check_wait(struct stream *s, uint64_t since_ns)
 {
 	if (clock_now() - since_ns > SOON_NS && is_only_thread())
-		stream_first_launch(s, look);
+		stream_first_launch(s, check_wait);
 }

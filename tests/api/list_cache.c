@@ -57,7 +57,7 @@ static void set_up(void)
 		set_list(at);
 }
 
-TestSuite(known, .init = set_up, .timeout = 60);
+TestSuite(list_cache, .init = set_up, .timeout = 60);
 
 static uint64_t call(int r, int at, int op)
 {
@@ -139,7 +139,7 @@ static void close_group(void)
 	             cohort_last_error());
 }
 
-Test(known, are_not_called_natively_where_the_platform_keeps_them)
+Test(list_cache, are_not_called_natively_where_the_platform_keeps_them)
 {
 	int i;
 
@@ -150,7 +150,7 @@ Test(known, are_not_called_natively_where_the_platform_keeps_them)
 	close_group();
 }
 
-Test(known, are_known_one_beside_the_other)
+Test(list_cache, are_known_one_beside_the_other)
 {
 	unsigned long calls = 0;
 	int i, at;
@@ -164,7 +164,7 @@ Test(known, are_known_one_beside_the_other)
 	close_group();
 }
 
-Test(known, are_forgotten_for_others)
+Test(list_cache, are_forgotten_for_others)
 {
 	int i, at;
 
@@ -175,7 +175,7 @@ Test(known, are_forgotten_for_others)
 	close_group();
 }
 
-Test(known, are_new_when_anything_in_them_is)
+Test(list_cache, are_new_when_anything_in_them_is)
 {
 	int r;
 
@@ -197,7 +197,7 @@ Test(known, are_new_when_anything_in_them_is)
 }
 
 /* In flight on every rank, on the first until the other comes. */
-Test(known, are_called_while_they_are_in_flight)
+Test(list_cache, are_called_while_they_are_in_flight)
 {
 	uint64_t tickets[RANKS];
 	int i, r;
@@ -218,7 +218,7 @@ Test(known, are_called_while_they_are_in_flight)
 	close_group();
 }
 
-Test(known, are_on_the_stream_of_the_call)
+Test(list_cache, are_on_the_stream_of_the_call)
 {
 	const struct platform *p = place_table();
 	uint64_t tickets[RANKS];
@@ -253,7 +253,7 @@ Test(known, are_on_the_stream_of_the_call)
 
 /* ---- what must not be lost -------------------------------------------- */
 
-Test(known, are_checked_when_they_have_changed)
+Test(list_cache, are_checked_when_they_have_changed)
 {
 	group = ranks_ahead(RANKS, NULL, c);
 	reductions(0, COHORT_SUM);
@@ -273,7 +273,7 @@ Test(known, are_checked_when_they_have_changed)
 }
 
 /* After so many that the outline was written again several times. */
-Test(known, differences_are_told_by_the_tensor)
+Test(list_cache, differences_are_told_by_the_tensor)
 {
 	struct cohort_group_options o;
 	struct cohort_cause cause;
@@ -301,7 +301,7 @@ Test(known, differences_are_told_by_the_tensor)
 }
 
 /* Every tensor is an operation for who counts them. */
-Test(known, faults_find_their_operation)
+Test(list_cache, faults_find_their_operation)
 {
 	uint64_t ticket;
 	int i;
@@ -319,7 +319,7 @@ Test(known, faults_find_their_operation)
 	close_group();
 }
 
-Test(known, of_one_rank_are_nothing)
+Test(list_cache, of_one_rank_are_nothing)
 {
 	struct cohort_comm *alone;
 	uint64_t ticket;
@@ -348,7 +348,7 @@ Test(known, of_one_rank_are_nothing)
 }
 
 /* Done at once where nothing is before them, else when that is. */
-Test(known, of_one_rank_are_done_when_their_stream_comes_to_them)
+Test(list_cache, of_one_rank_are_done_when_their_stream_comes_to_them)
 {
 	const struct platform *p = place_table();
 	struct cohort_comm *alone;
@@ -371,7 +371,7 @@ Test(known, of_one_rank_are_done_when_their_stream_comes_to_them)
 }
 
 /* Who is not let in hears first what is wrong with the list, as of other calls. */
-Test(known, wrong_ones_are_told_to_whom_the_group_is_lost)
+Test(list_cache, wrong_ones_are_told_to_whom_the_group_is_lost)
 {
 	group = ranks_split(RANKS, NULL, c);
 	cohort_group_abort(group, "enough");

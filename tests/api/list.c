@@ -332,7 +332,7 @@ static void play(int ranks, const struct cohort_group_options *options,
 	pthread_barrier_destroy(&s.all);
 }
 
-TestSuite(many, .timeout = 240);
+TestSuite(list, .timeout = 240);
 
 static void play_ranks(int ranks)
 {
@@ -342,22 +342,22 @@ static void play_ranks(int ranks)
 	play(ranks, NULL, (unsigned)ranks * 1000);
 }
 
-Test(many, of_one_rank)
+Test(list, of_one_rank)
 {
 	play_ranks(1);
 }
 
-Test(many, of_two_ranks)
+Test(list, of_two_ranks)
 {
 	play_ranks(2);
 }
 
-Test(many, of_three_ranks)
+Test(list, of_three_ranks)
 {
 	play_ranks(3);
 }
 
-Test(many, of_four_ranks)
+Test(list, of_four_ranks)
 {
 	play_ranks(4);
 }
@@ -388,19 +388,19 @@ static void play_ways(int ranks)
 	}
 }
 
-Test(many, of_one_rank_in_all_ways)
+Test(list, of_one_rank_in_all_ways)
 {
 	play_ways(1);
 }
 
-Test(many, of_three_ranks_in_all_ways)
+Test(list, of_three_ranks_in_all_ways)
 {
 	play_ways(3);
 }
 
 /* ---- what is refused -------------------------------------------------- */
 
-Test(many, is_refused_with_the_tensor_named)
+Test(list, is_refused_with_the_tensor_named)
 {
 	struct cohort_comm *c[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, c);

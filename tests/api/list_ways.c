@@ -45,7 +45,7 @@ static void set_up(void)
 	fill();
 }
 
-TestSuite(many_ways, .init = set_up, .timeout = 60);
+TestSuite(list_ways, .init = set_up, .timeout = 60);
 
 static void open_all(void)
 {
@@ -133,7 +133,7 @@ static void comes_to(size_t n, unsigned long groups, unsigned long reductions,
 	cr_assert_eq(failing_calls("cudaMemcpyAsync") - before[2], 2 * copies);
 }
 
-Test(many_ways, of_the_platform)
+Test(list_ways, of_the_platform)
 {
 	open_all();
 	if (table->kind == COHORT_PLATFORM_HOST) {
@@ -146,7 +146,7 @@ Test(many_ways, of_the_platform)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(many_ways, one_group)
+Test(list_ways, one_group)
 {
 	o.many = COHORT_MANY_GROUP;
 	open_all();
@@ -154,7 +154,7 @@ Test(many_ways, one_group)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(many_ways, groups_of_so_many_at_the_most)
+Test(list_ways, groups_of_so_many_at_the_most)
 {
 	o.many = COHORT_MANY_GROUP;
 	o.many_group_most = 30;
@@ -165,7 +165,7 @@ Test(many_ways, groups_of_so_many_at_the_most)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(many_ways, each_alone)
+Test(list_ways, each_alone)
 {
 	o.many = COHORT_MANY_ALONE;
 	open_all();
@@ -173,7 +173,7 @@ Test(many_ways, each_alone)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(many_ways, packed_by_type)
+Test(list_ways, packed_by_type)
 {
 	int i;
 
@@ -193,7 +193,7 @@ Test(many_ways, packed_by_type)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(many_ways, packs_those_below_a_size)
+Test(list_ways, packs_those_below_a_size)
 {
 	int r, i;
 
@@ -211,7 +211,7 @@ Test(many_ways, packs_those_below_a_size)
 }
 
 /* One buffer, which grows, on two streams by turns. */
-Test(many_ways, packs_on_any_stream)
+Test(list_ways, packs_on_any_stream)
 {
 	unsigned long before;
 	cudaStream_t other[2];
@@ -248,7 +248,7 @@ Test(many_ways, packs_on_any_stream)
 }
 
 /* In place there is nothing to do, however it would be launched. */
-Test(many_ways, of_a_rank_on_its_own)
+Test(list_ways, of_a_rank_on_its_own)
 {
 	static const int ways[] = { COHORT_MANY_AUTO, COHORT_MANY_FLAT,
 		                    COHORT_MANY_ALONE };
@@ -272,7 +272,7 @@ Test(many_ways, of_a_rank_on_its_own)
 	}
 }
 
-Test(many_ways, are_chosen_by_the_environment)
+Test(list_ways, are_chosen_by_the_environment)
 {
 	setenv("COHORT_MANY", "flat", 1);
 	open_all();
@@ -305,7 +305,7 @@ Test(many_ways, are_chosen_by_the_environment)
 /* ---- when something fails --------------------------------------------- */
 
 /* Without memory for the buffer nothing has happened. */
-Test(many_ways, without_memory_are_refused)
+Test(list_ways, without_memory_are_refused)
 {
 	uint64_t ticket = 77;
 
@@ -347,7 +347,7 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 	             cohort_last_error());
 }
 
-Test(many_ways, that_fail_in_a_group_end_all)
+Test(list_ways, that_fail_in_a_group_end_all)
 {
 	o.many = COHORT_MANY_GROUP;
 	o.many_group_most = 30;
@@ -356,13 +356,13 @@ Test(many_ways, that_fail_in_a_group_end_all)
 	ends_all("ncclGroupEnd", 3, "ncclGroupEnd");
 }
 
-Test(many_ways, that_fail_alone_end_all)
+Test(list_ways, that_fail_alone_end_all)
 {
 	o.many = COHORT_MANY_ALONE;
 	ends_all("ncclAllReduce", 50, "ncclAllReduce");
 }
 
-Test(many_ways, that_fail_packed_end_all)
+Test(list_ways, that_fail_packed_end_all)
 {
 	place_need_no_sync("one thread packs the lists of both ranks, and the "
 	                   "copies of one wait for the other's launch");
@@ -376,7 +376,7 @@ Test(many_ways, that_fail_packed_end_all)
 
 /* A rank that does not come: once its ticket is answered the other's tensors may be
  * freed, and the copies out of the buffer that come behind do not touch them. */
-Test(many_ways, that_are_aborted_leave_the_tensors_alone)
+Test(list_ways, that_are_aborted_leave_the_tensors_alone)
 {
 	static const int ways[] = { COHORT_MANY_GROUP, COHORT_MANY_FLAT,
 		                    COHORT_MANY_ALONE };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SIM_EXEC_SHARE_H
-#define SIM_EXEC_SHARE_H
+#ifndef SIM_EXEC_PIECE_H
+#define SIM_EXEC_PIECE_H
 
 /*
  * The pieces that collectives are done in
@@ -67,6 +67,6 @@ bool pieces_are_left(const struct world *world, int rank, enum reach reach);
  * a rank was aborted, or the driver's time is over.  Returns how many were done.  For a
  * thread that is inside. */
 size_t pieces_do(struct world *world, int rank, enum reach reach,
-                 const struct drive *drive);
+                 const struct scheduler *drive);
 
 #endif

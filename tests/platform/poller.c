@@ -182,14 +182,14 @@ static double sum_ms(uint32_t value, bool flushes)
 	return native_now_ms() - from;
 }
 
-/* The minder sleeps at least once between two looks, and takes two.  On a busy machine
+/* The poller sleeps at least once between two looks, and takes two.  On a busy machine
  * it takes more than a few to find one that nobody has kept from a core. */
 Test(unwatched, what_was_flushed_does_not_wait_for_a_look)
 {
 	double ms, fastest[2] = { 1e9, 1e9 };
 	uint32_t i;
 
-	place_need_built_in("a minder");
+	place_need_built_in("a poller");
 	make_buffers(SOME);
 	for (i = 0;
 	     i < 2 * TIMES || (i < 100 * TIMES && 2 * fastest[1] >= fastest[0]);
