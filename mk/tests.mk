@@ -244,5 +244,10 @@ $(bench): %: %.o $(bench_objects) $(whole)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ $(libs)
 
+sources := $(library_sources) $(command_sources) $(drop_in_sources) $(unit_sources) \
+  $(api_sources) $(platform_sources) $(skip_sources) $(support_sources) \
+  $(fuzz_sources) $(replay_sources) $(mutate_sources) \
+  $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(races) $(gpu) $(soak) $(bench)) \
+  $(bench_support:%=bench/%.c)
 lint: $(library) $(drop_ins)
-	$(Q)CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib) $(cuda)
+	$(Q)SOURCES='$(sources)' CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib) $(cuda)

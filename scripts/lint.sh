@@ -3,8 +3,8 @@
 #
 # Check what a compiler of a release build does not.  $1 is the directory with
 # the built libraries, $2 a prefix with the real NCCL and CUDA, if there is one;
-# CC and FLAGS are what the Makefile compiles with.  One line per check; a tool
-# that is not installed skips its check and says so.
+# CC and FLAGS are what the Makefile compiles with, SOURCES what it compiles.  One
+# line per check; a tool that is not installed skips its check and says so.
 
 # Functions are called by check().
 # shellcheck disable=SC2016,SC2317
@@ -173,6 +173,17 @@ shell() {
 	pick '(\.sh|^\.ci/run)$' | xargs shellcheck
 }
 
+# A folder that no source list of mk/ has would be left out in silence.
+listed() {
+	local file
+
+	[ -n "${SOURCES:-}" ] || { echo "make lint sets SOURCES" && return 77; }
+	for file in $(pick '^(src|tests|bench)/.*\.[cS]$' |
+		grep -vE '^tests/(abi|foreign)/|^bench/((average_)?peer\.c$|hang/)'); do
+		[[ " $SOURCES " = *" $file "* ]] || echo "$file: in no source list of mk/"
+	done
+}
+
 symbols() {
 	local output
 
@@ -208,6 +219,7 @@ check "no warnings" warnings
 check "no warnings of clang, thread annotations" clang_warnings
 check "shellcheck" shell
 check "Markdown" pages
+check "every source is in a list of mk/" listed
 check "exported symbols are the declared ones" symbols
 check "version of the symbol map" level
 exit $failed
