@@ -115,8 +115,9 @@ optional := $(strip $(foreach p,json-c libdw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
-.PHONY: all demo test test-gpu asan tsan stress soak device drill-load fuzz fuzz-here lint model bench bench-peers bench-average install \
-        uninstall deps clean help criterion FORCE
+.PHONY: all demo test test-gpu asan tsan stress soak device drill-load fuzz fuzz-here \
+        lint model bench bench-peers bench-average install uninstall deps clean help \
+        criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules

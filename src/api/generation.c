@@ -45,7 +45,7 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	if (rc != COHORT_OK)
 		return rc;
 	g = calloc(1, sizeof(*g));
-	rc = g ? watch_start(q, watch_options, &g->guard)
+	rc = g ? watch_start(q, watch_options, &g->watch)
 	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	if (rc != COHORT_OK) {
 		free(g);
@@ -176,11 +176,11 @@ static bool unguard(struct generation *g)
 {
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
 
-	if (g->guard && clique_look(g->clique) == CLIQUE_WEDGED)
-		watch_explain(g->guard, g->wedged, sizeof(g->wedged));
-	if (g->guard)
-		g->left = watch_stop(g->guard, deadline);
-	g->guard = NULL;
+	if (g->watch && clique_look(g->clique) == CLIQUE_WEDGED)
+		watch_explain(g->watch, g->wedged, sizeof(g->wedged));
+	if (g->watch)
+		g->left = watch_stop(g->watch, deadline);
+	g->watch = NULL;
 	return !g->left;
 }
 
@@ -237,8 +237,8 @@ static int explain(struct generation *g)
 		                 "the native communicators of generation %d "
 		                 "could not be freed and are leaked",
 		                 g->clique->generation);
-	if (g->guard)
-		watch_explain(g->guard, g->wedged, sizeof(g->wedged));
+	if (g->watch)
+		watch_explain(g->watch, g->wedged, sizeof(g->wedged));
 	return error_set(COHORT_WEDGED, "%s; it is leaked", g->wedged);
 }
 

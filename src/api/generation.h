@@ -20,7 +20,7 @@ struct generation {
 
 	/* NULL once it was stopped, or left behind, as it could not be; by
 	 * whoever closes or respawns. */
-	struct watch *guard;
+	struct watch *watch;
 	const char *left; /* what kept it; NULL: nothing has */
 
 	/* Why it had not come to its end when it was respawned; else empty. */

@@ -97,12 +97,12 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 {
 	struct generation *now, *former = atomic_load(&g->now);
 	struct clique_options options = options_of_clique(&g->options);
-	const struct watch_options guard = options_of_guard(&g->options);
+	const struct watch_options watch = options_of_watch(&g->options);
 	int rc;
 
 	options.generation = former ? former->clique->generation + 1 : 1;
 	options.origins = origins;
-	rc = generation_open(g->platform, devices, n, &options, &guard, &now);
+	rc = generation_open(g->platform, devices, n, &options, &watch, &now);
 	if (rc != COHORT_OK)
 		return rc;
 	now->former = former;

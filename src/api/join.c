@@ -229,7 +229,7 @@ static int make_clique(struct meeting *m, struct generation **out)
 	int *devices = malloc(2 * n * sizeof(*devices));
 	struct connected *connected = malloc(n * sizeof(*connected));
 	struct clique_options options = options_of_clique(&m->options);
-	const struct watch_options guard = options_of_guard(&m->options);
+	const struct watch_options watch = options_of_watch(&m->options);
 	int i, rc = COHORT_NO_MEMORY;
 
 	if (!devices || !connected) {
@@ -245,7 +245,7 @@ static int make_clique(struct meeting *m, struct generation **out)
 	options.connected = connected;
 	options.ranks = devices + n;
 	options.world = m->size;
-	rc = generation_open(m->platform, devices, m->joined, &options, &guard,
+	rc = generation_open(m->platform, devices, m->joined, &options, &watch,
 	                     out);
 out:
 	free(connected);

@@ -430,7 +430,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 	return options;
 }
 
-struct watch_options options_of_guard(const struct cohort_group_options *o)
+struct watch_options options_of_watch(const struct cohort_group_options *o)
 {
 	struct watch_options options = {
 		.policy = o->policy,

@@ -21,8 +21,8 @@ struct option_texts {
 void options_own(struct cohort_group_options *options,
                  struct option_texts *texts);
 
-/* What a clique and its guard take of them; the name is borrowed. */
+/* What a clique and its watch take of them; the name is borrowed. */
 struct clique_options options_of_clique(const struct cohort_group_options *o);
-struct watch_options options_of_guard(const struct cohort_group_options *o);
+struct watch_options options_of_watch(const struct cohort_group_options *o);
 
 #endif

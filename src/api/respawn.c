@@ -105,7 +105,7 @@ static int former_check(struct generation *former, const bool *is_lost)
 		return COHORT_OK;
 	if (state == CLIQUE_WEDGED && is_lost_with(q, is_lost))
 		return COHORT_OK;
-	watch_explain(former->guard, text, sizeof(text));
+	watch_explain(former->watch, text, sizeof(text));
 	return error_set(COHORT_STATE, "%s", text);
 }
 

@@ -85,8 +85,8 @@ void clique_note(struct clique *q)
 	int r;
 
 	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING)) {
-		state_once_noted(
-			q); /* no flag may go up before the notes are whole */
+		/* No flag may go up before the notes are whole. */
+		state_once_noted(q);
 		return;
 	}
 	for (r = 0; r < q->size; r++)

@@ -252,7 +252,7 @@ static void call_none(const struct native_launch *l, struct native_result *r)
 }
 
 /* What is known of a list spares some of its launch. */
-static void use_known(struct cached_list *k, struct native_launch *l)
+static void use_cached(struct cached_list *k, struct native_launch *l)
 {
 	l->kept = &k->kept;
 	l->repeats = k->was_launched;
@@ -283,7 +283,7 @@ EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 		l->value = (uint32_t)ticket;
 	}
 	if (k)
-		use_known(k, l);
+		use_cached(k, l);
 	q->platform->launch(q->platform, l, &s->r);
 	if (k && !s->captured)
 		k->was_launched = !s->r.what;

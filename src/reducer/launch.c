@@ -394,10 +394,10 @@ static uint32_t count_missing(const struct cohort_reducer *r, uint32_t bucket,
 	return n;
 }
 
-void reducer_add_wait_reason(const struct wait_reason *awaited, struct text *t)
+void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t)
 {
 	const struct cohort_reducer *r =
-		(const void *)((const char *)awaited -
+		(const void *)((const char *)reason -
 	                       offsetof(struct cohort_reducer, wait_reason));
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_acquire);
 	uint32_t n, next = atomic_load_explicit(&r->next, memory_order_acquire);

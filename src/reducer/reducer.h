@@ -183,7 +183,7 @@ struct cohort_reducer {
 	int failed; /* how a former step did; COHORT_OK: none has */
 };
 
-/* ---- room.c --------------------------------------------------- */
+/* ---- room.c --------------------------------------------------------- */
 
 /* Host memory, with @names bytes of names; and the end of all of it. */
 int reducer_alloc_host(struct cohort_reducer *r, size_t names);
@@ -198,7 +198,7 @@ int reducer_create_sums(struct cohort_reducer *r);
 /* Give both back; may be called again after an error. */
 int reducer_free_device(struct cohort_reducer *r);
 
-/* ---- memory.c ------------------------------------------------- */
+/* ---- memory.c ------------------------------------------------------- */
 
 typedef void (*reducer_fn)(void *memory, size_t count, void *user);
 
@@ -241,7 +241,7 @@ struct reducer_found {
 int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
                     size_t begin, size_t end, struct reducer_found *found);
 
-/* ---- plan.c --------------------------------------------------- */
+/* ---- plan.c --------------------------------------------------------- */
 
 /* The place of a type in tables of those; REDUCER_FLOATS: none of them. */
 unsigned reducer_float(int type);
@@ -262,7 +262,7 @@ size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena);
 int reducer_send_order(struct cohort_reducer *r);
 int reducer_replan(struct cohort_reducer *r, uint64_t deadline_ns);
 
-/* ---- launch.c ------------------------------------------------- */
+/* ---- launch.c ------------------------------------------------------- */
 
 /* COHORT_INVALID for NULL; COHORT_FORKED. */
 int reducer_check(const struct cohort_reducer *r);
@@ -299,19 +299,19 @@ bool reducer_is_launched(const struct cohort_reducer *r);
 int reducer_settle_weights(struct cohort_reducer *r, uint64_t deadline_ns);
 
 /* For the watchdog. */
-void reducer_add_wait_reason(const struct wait_reason *awaited, struct text *t);
+void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t);
 
-/* ---- step.c --------------------------------------------------- */
+/* ---- step.c --------------------------------------------------------- */
 
 /* Whether a step, or what goes in its place, may begin now. */
 int reducer_check_begin(struct cohort_reducer *r, bool is_local);
 
-/* ---- finish.c ------------------------------------------------- */
+/* ---- finish.c ------------------------------------------------------- */
 
 /* Go on with the end of a step that is not local. */
 int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline_ns);
 
-/* ---- cancel.c ------------------------------------------------- */
+/* ---- cancel.c ------------------------------------------------------- */
 
 /* True if any rank has given up the step, of which all that is launched is done. */
 bool reducer_was_cancelled(const struct cohort_reducer *r);
@@ -323,7 +323,7 @@ void reducer_publish(struct cohort_reducer *r);
  * has given it up. */
 int reducer_stream(struct cohort_reducer *r);
 
-/* ---- shard.c -------------------------------------------------- */
+/* ---- shard.c -------------------------------------------------------- */
 
 /* Some elements of a gradient. */
 struct reducer_part {
@@ -338,7 +338,7 @@ struct reducer_part reducer_rest(const struct cohort_reducer *r, size_t count);
 void reducer_add_shards(struct cohort_reducer *r, size_t bucket,
                         struct cohort_tensor *tensors);
 
-/* ---- found.c -------------------------------------------------- */
+/* ---- found.c -------------------------------------------------------- */
 
 /* Launch what this rank has found; and with all of it done judge, and clip:
  * COHORT_SKIP if gradients are not finite. */

@@ -28,8 +28,8 @@ struct reducer_part reducer_rest(const struct cohort_reducer *r, size_t count)
 	return (struct reducer_part){ count - rest, rest };
 }
 
-static struct reducer_part split_round_part(const struct cohort_reducer *r,
-                                            size_t count)
+static struct reducer_part even_part(const struct cohort_reducer *r,
+                                     size_t count)
 {
 	size_t each = count / size_of(r);
 
@@ -38,7 +38,7 @@ static struct reducer_part split_round_part(const struct cohort_reducer *r,
 
 struct reducer_part reducer_part(const struct cohort_reducer *r, size_t count)
 {
-	struct reducer_part part = split_round_part(r, count);
+	struct reducer_part part = even_part(r, count);
 
 	if ((size_t)r->comm->rank + 1 == size_of(r))
 		part.count += count % size_of(r);
@@ -99,7 +99,7 @@ static uint32_t add(const struct cohort_reducer *r, size_t bucket,
 		item = &r->items[r->plan.order[k]];
 		memory = from ? from[r->plan.order[k]] : item->gradient;
 		part = portion == LEFT_OVER ? reducer_rest(r, item->count)
-		                            : split_round_part(r, item->count);
+		                            : even_part(r, item->count);
 		if (part.count)
 			tensors[n++] = tensor(item, memory, part, portion);
 	}

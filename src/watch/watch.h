@@ -37,10 +37,10 @@ int watch_start(struct clique *clique, const struct watch_options *options,
 
 /*
  * Stop, once the clique has its cause or is closing.  NULL, or what does not come back
- * until @deadline_ns: its thread and the guard stay, for ever, and so must a clique
+ * until @deadline_ns: its thread and the watch stay, for ever, and so must a clique
  * that is not reclaimed.
  */
-const char *watch_stop(struct watch *guard, uint64_t deadline_ns);
+const char *watch_stop(struct watch *watch, uint64_t deadline_ns);
 
 /* True on a thread that calls on_verdict for @clique, or for what was split from
  * it. */
@@ -50,6 +50,6 @@ bool watch_is_telling(const struct clique *clique);
 void watch_wake(struct clique *clique);
 
 /* What keeps the clique from its end: "rank 2 is inside ...". */
-void watch_explain(struct watch *guard, char *text, size_t size);
+void watch_explain(struct watch *watch, char *text, size_t size);
 
 #endif

@@ -47,7 +47,7 @@
 /* ---- looking ---------------------------------------------------------- */
 
 /* What the snapshot cannot take from the clique. */
-static void add_guard(const struct watch *g, struct snapshot *s)
+static void add_watch(const struct watch *g, struct snapshot *s)
 {
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
 	if (!s->probing_since_ns)
@@ -127,7 +127,7 @@ static void sample_again(struct watch *g, struct snapshot *s)
 		snapshot_take(s, g->clique);
 	snapshot_awaited(s, g->clique);
 	crossing_take(s, g->clique);
-	add_guard(g, s);
+	add_watch(g, s);
 }
 
 /* A snapshot with all that a text tells but stacks.  What ranks do is looked at

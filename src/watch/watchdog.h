@@ -56,6 +56,6 @@ struct watch {
 };
 
 /* The watchdog's thread, of a struct watch; it ends when the clique has. */
-void *watchdog_main(void *guard);
+void *watchdog_main(void *watch);
 
 #endif

@@ -320,11 +320,11 @@ static void empty_graph(const uint8_t *raw)
 /* ---- the thread's own stream ------------------------------------------ */
 
 /* Relaxed: a number. */
-static atomic_size_t stream_workers;
+static atomic_size_t own_streams;
 
 size_t scene_own_streams(void)
 {
-	return atomic_load_explicit(&stream_workers, memory_order_relaxed);
+	return atomic_load_explicit(&own_streams, memory_order_relaxed);
 }
 
 /* It stays as long as the thread. */
@@ -333,7 +333,7 @@ static void count_own_stream(void)
 	static _Thread_local bool counted[DEVICES];
 
 	if (!counted[current()])
-		atomic_fetch_add_explicit(&stream_workers, 1,
+		atomic_fetch_add_explicit(&own_streams, 1,
 		                          memory_order_relaxed);
 	counted[current()] = true;
 }

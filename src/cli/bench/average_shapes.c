@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 
 #define MOST_VALUES (UINT64_C(1) << 40)
-#define SLOT_ROOM 1024
+#define LINE_ROOM 1024
 #define ALIGN 64
 
 /* While it is read. */
@@ -123,14 +123,14 @@ static int read_line(struct reader *r, char *line, uint64_t max_count)
 
 static int read_all(struct reader *r, FILE *in, uint64_t max_count)
 {
-	char line[SLOT_ROOM];
+	char line[LINE_ROOM];
 	int status = CLI_OK;
 
 	while (status == CLI_OK && fgets(line, sizeof(line), in)) {
 		r->line++;
 		if (!strchr(line, '\n') && !feof(in))
 			return COMPLAIN(r, "more than %d characters",
-			                SLOT_ROOM - 2);
+			                LINE_ROOM - 2);
 		status = read_line(r, line, max_count);
 	}
 	if (status == CLI_OK && ferror(in)) {

@@ -53,7 +53,7 @@ static bool is_same_line(const struct bench_case *a, const struct bench_case *b)
 	       a->mode.in_place == b->mode.in_place;
 }
 
-static size_t slot_end(const struct bench_plan *plan, size_t from)
+static size_t line_end(const struct bench_plan *plan, size_t from)
 {
 	size_t end = from + 1;
 
@@ -127,16 +127,16 @@ static void put_lines(FILE *out, const struct bench_plan *plan)
 {
 	int color = 1;
 
-	for (size_t i = 0; i < plan->count; i = slot_end(plan, i), color++) {
+	for (size_t i = 0; i < plan->count; i = line_end(plan, i), color++) {
 		put_line(out, plan, &plan->cases[i], color, false);
 		if (plan->cases[i].limits_ns)
 			put_line(out, plan, &plan->cases[i], color, true);
 	}
 	fputc('\n', out);
-	for (size_t i = 0; i < plan->count; i = slot_end(plan, i)) {
-		put_values(out, plan, i, slot_end(plan, i), false);
+	for (size_t i = 0; i < plan->count; i = line_end(plan, i)) {
+		put_values(out, plan, i, line_end(plan, i), false);
 		if (plan->cases[i].limits_ns)
-			put_values(out, plan, i, slot_end(plan, i), true);
+			put_values(out, plan, i, line_end(plan, i), true);
 	}
 }
 

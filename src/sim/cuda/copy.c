@@ -21,7 +21,7 @@
 #define PIECE_BYTES ((size_t)1024 * 1024)
 
 /* How much of @bytes a driver may do now; 0: it must leave it. */
-static size_t allowed(size_t bytes, const struct scheduler *d)
+static size_t allowed(size_t bytes, const struct drive *d)
 {
 	if (d->effort == EFFORT_ENQUEUE && bytes > COPY_ENQUEUE_BYTES)
 		return 0;
@@ -37,7 +37,7 @@ static bool overlap(const struct work *w)
 
 /* What is left of the work stays in it. */
 static enum step copy_step(struct stream *s, struct work *w,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	size_t n;
 
@@ -55,14 +55,14 @@ static enum step copy_step(struct stream *s, struct work *w,
 		w->copy.dst = (char *)w->copy.dst + n;
 		w->copy.src = (const char *)w->copy.src + n;
 		w->copy.bytes -= n;
-		if (w->copy.bytes && scheduler_is_late(d))
+		if (w->copy.bytes && drive_is_late(d))
 			return STEP_LEFT;
 	}
 	return STEP_DONE;
 }
 
 static enum step set_step(struct stream *s, struct work *w,
-                          const struct scheduler *d)
+                          const struct drive *d)
 {
 	size_t n;
 
@@ -74,7 +74,7 @@ static enum step set_step(struct stream *s, struct work *w,
 		memset(w->set.memory, w->set.value, n);
 		w->set.memory = (char *)w->set.memory + n;
 		w->set.bytes -= n;
-		if (w->set.bytes && scheduler_is_late(d))
+		if (w->set.bytes && drive_is_late(d))
 			return STEP_LEFT;
 	}
 	return STEP_DONE;

@@ -64,7 +64,7 @@ static void row_do(const struct rows *r, size_t row)
 }
 
 static enum step rows_step(struct stream *s, struct work *w,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	struct rows *r = w->rows.what;
 	size_t bytes = 0;
@@ -79,7 +79,7 @@ static enum step rows_step(struct stream *s, struct work *w,
 		if (bytes < PIECE_BYTES)
 			continue;
 		bytes = 0;
-		if (w->rows.done < r->height && scheduler_is_late(d))
+		if (w->rows.done < r->height && drive_is_late(d))
 			return STEP_LEFT;
 	}
 	rows_put(r);

@@ -170,7 +170,7 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 }
 
 static enum step record_step(struct stream *s, struct work *w,
-                             const struct scheduler *d)
+                             const struct drive *d)
 {
 	struct event *e = w->record.event;
 

@@ -289,7 +289,7 @@ cudaError_t host_cudaGraphExecDestroy(cudaGraphExec_t exec)
 /* ---- launches --------------------------------------------------------- */
 
 static enum step nothing_step(struct stream *s, struct work *w,
-                              const struct scheduler *d)
+                              const struct drive *d)
 {
 	(void)s;
 	(void)w;

@@ -61,7 +61,7 @@ void mark_set(uint32_t *word, uint32_t value)
 }
 
 static enum step mark_step(struct stream *s, struct work *w,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	(void)s;
 	(void)d;
@@ -70,7 +70,7 @@ static enum step mark_step(struct stream *s, struct work *w,
 }
 
 static enum step await_step(struct stream *s, struct work *w,
-                            const struct scheduler *d)
+                            const struct drive *d)
 {
 	bool reached;
 
@@ -91,7 +91,7 @@ static enum step await_step(struct stream *s, struct work *w,
 
 /* The same for a word that the program may set without a mark. */
 static enum step poll_step(struct stream *s, struct work *w,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	if (await_step(s, w, d) == STEP_DONE)
 		return STEP_DONE;
@@ -208,7 +208,7 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
                      uint32_t value, uint64_t until_ns)
 {
 	struct stream *s = stream_find_on(device, stream);
-	struct scheduler d = {
+	struct drive d = {
 		.effort = EFFORT_HELP,
 		.position = UINT64_MAX,
 		.word = word,

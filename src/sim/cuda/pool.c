@@ -408,7 +408,7 @@ cudaError_t host_cudaMallocAsync(void **memory, size_t bytes,
 }
 
 static enum step free_step(struct stream *s, struct work *w,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	struct memory m;
 

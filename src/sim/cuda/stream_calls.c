@@ -144,7 +144,7 @@ cudaError_t stream_permits_calls(void)
 }
 
 static enum step host_step(struct stream *s, struct work *w,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	(void)s;
 	if (d->effort != EFFORT_OWN)
@@ -158,7 +158,7 @@ static enum step host_step(struct stream *s, struct work *w,
 }
 
 static enum step callback_step(struct stream *s, struct work *w,
-                               const struct scheduler *d)
+                               const struct drive *d)
 {
 	(void)s;
 	if (d->effort != EFFORT_OWN)

@@ -14,18 +14,18 @@
 #include "sim/exec/stream.h"
 
 /* Owned by the thread. */
-struct stream_workers {
+struct own_streams {
 	struct stream *of[COHORT_SIM_MAX_DEVICES]; /* by device */
 };
 
-static _Thread_local struct stream_workers *mine;
+static _Thread_local struct own_streams *mine;
 
-/* Its value is the thread's stream_workers. */
+/* Its value is the thread's own_streams. */
 static pthread_key_t key;
 
 static void streams_end(void *streams)
 {
-	struct stream_workers *own = streams;
+	struct own_streams *own = streams;
 	int i;
 
 	for (i = 0; i < COHORT_SIM_MAX_DEVICES; i++)
@@ -40,7 +40,7 @@ static void make_key(void)
 	pthread_key_create(&key, streams_end);
 }
 
-static struct stream_workers *streams_begin(void)
+static struct own_streams *streams_begin(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -53,7 +53,7 @@ static struct stream_workers *streams_begin(void)
 
 struct stream *stream_of_thread(int device)
 {
-	struct stream_workers *own = mine ? mine : streams_begin();
+	struct own_streams *own = mine ? mine : streams_begin();
 
 	if (!own)
 		return NULL;

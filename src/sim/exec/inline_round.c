@@ -56,7 +56,7 @@ bool inline_round_fits(const struct world *w, const struct launch *l)
 	const struct call *c = slot_call(l);
 
 	/* The root sends the most. */
-	return w->lines && c->count <= SLOT_BYTES &&
+	return w->slots && c->count <= SLOT_BYTES &&
 	       blocks_sent(c, c->root, w->n) * block_bytes(c) <=
 	               most_bytes(c) &&
 	       l->places[l->calls_done].what != MANY_CALLS;
@@ -85,7 +85,7 @@ static void fold(const struct world *w, const struct launch *l, size_t block)
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		from[r] = slot_of(w, l->line, r)->data + block * block_bytes(c);
+		from[r] = slot_of(w, l->slot, r)->data + block * block_bytes(c);
 	reduce_fold_to(&to, 1, from, w->n, c->count, c->type, c->op);
 }
 
@@ -96,7 +96,7 @@ static void copy(const struct world *w, const struct launch *l, int from,
 	const size_t bytes = block_bytes(slot_call(l));
 
 	memcpy((char *)slot_call(l)->recv + to * bytes,
-	       slot_of(w, l->line, from)->data + block * bytes, bytes);
+	       slot_of(w, l->slot, from)->data + block * bytes, bytes);
 }
 
 static void copy_all(const struct world *w, const struct launch *l,

@@ -5,7 +5,7 @@
 /*
  * Rounds of one call so small that each rank brings its data with it
  *
- * The data are in the lines, and a rank that sees those of all does its own part,
+ * The data are in the slots, and a rank that sees those of all does its own part,
  * from them into its own buffer.  So nobody is told that the round is over, and an
  * abort need not wait for anybody.
  */

@@ -142,10 +142,10 @@ static inline struct call transfer_call(const struct transfer *t)
 /* How a rank arrives for a round. */
 enum way {
 	WAY_COUNTED, /* by a counter; also of a round that another one opens */
-	WAY_INLINE,  /* with a line: inline_round.h */
+	WAY_INLINE,  /* with a slot: inline_round.h */
 	WAY_SPLIT,   /* the same: split_round.h */
 	WAY_LISTED,  /* by both, with several calls: split_round.h */
-	WAY_WHOLE, /* with a line, and all with the same calls: an even round */
+	WAY_WHOLE, /* with a slot, and all with the same calls: a split round */
 };
 
 struct launch {
@@ -176,7 +176,7 @@ struct launch {
 	int to_self; /* sends to itself less receives from itself */
 
 	/* Where all are while they are few. */
-	struct stream *stream_workers[2];
+	struct stream *own_streams[2];
 	struct call own_calls[4];
 	struct place own_places[4];
 
@@ -200,7 +200,7 @@ struct launch {
 	_Atomic enum way
 		way;   /* atomic; how it has arrived.  Relaxed: strict mode
 	                         asks, too */
-	uint64_t line; /* the number of the round, of lines */
+	uint64_t slot; /* the number of the round, of slots */
 
 	/* All that those at the other ends of its transfers look at, and write, in as
 	 * few cache lines as can be. */

@@ -485,14 +485,14 @@ bool pieces_are_left(const struct world *w, int rank, enum reach reach)
 
 /* Of one share, behind @n pieces of others. */
 static size_t share_do(struct world *w, const struct round *o, int rank,
-                       size_t n, const struct scheduler *d)
+                       size_t n, const struct drive *d)
 {
 	struct share *s = &w->shares[rank];
 	size_t begin, end;
 	long left;
 
 	while (share_is_left(w, rank) && !world_is_broken(w) &&
-	       !(n && scheduler_is_late(d))) {
+	       !(n && drive_is_late(d))) {
 		left = atomic_fetch_sub_explicit(&s->left, 1,
 		                                 memory_order_relaxed);
 		if (left <= 0)
@@ -507,7 +507,7 @@ static size_t share_do(struct world *w, const struct round *o, int rank,
 }
 
 size_t pieces_do(struct world *w, int rank, enum reach reach,
-                 const struct scheduler *d)
+                 const struct drive *d)
 {
 	struct round own;
 	const struct round *o = round_of(w, rank, &own);

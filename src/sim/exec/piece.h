@@ -67,6 +67,6 @@ bool pieces_are_left(const struct world *world, int rank, enum reach reach);
  * a rank was aborted, or the driver's time is over.  Returns how many were done.  For a
  * thread that is inside. */
 size_t pieces_do(struct world *world, int rank, enum reach reach,
-                 const struct scheduler *drive);
+                 const struct drive *drive);
 
 #endif

@@ -31,7 +31,7 @@
  *
  *  A. A thread touches the buffers of others' ranks, and what their launches say of
  *     them, only while it is counted: in the gate in a round, in the word of its own
- *     rank in an even one, in the claim of a message.
+ *     rank in a split one, in the claim of a message.
  *  B. A round ends, and the launches of its ranks are over, only when nobody does
  *     anything of it any more: all is finished, or nobody is inside.  So is a launch
  *     that is cut short by an abort.
@@ -307,7 +307,7 @@ static bool advance(struct world *w, struct launch *l)
  * while, as then each core has its own part of the buffers in its caches: where ranks
  * share a core, all of theirs. */
 static enum reach reach_of(const struct world *w, struct launch *l,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	if (d->effort == EFFORT_OWN ||
 	    ++l->patience > (w->seats ? PATIENCE_CROWDED : PATIENCE))
@@ -315,7 +315,7 @@ static enum reach reach_of(const struct world *w, struct launch *l,
 	return w->seats ? REACH_NEAR : REACH_OWN;
 }
 
-static void work(struct world *w, struct launch *l, const struct scheduler *d)
+static void work(struct world *w, struct launch *l, const struct drive *d)
 {
 	const int rank = l->comm->rank;
 	const enum reach reach = reach_of(w, l, d);
@@ -338,7 +338,7 @@ static void watch_phase(const struct world *w, uint64_t over)
 	}
 }
 
-/* Looks of who waits in an even round before it takes from others' shares. */
+/* Looks of who waits in a split round before it takes from others' shares. */
 #define SPLIT_PATIENCE 4
 
 /* True if who has waited in vain should see to the other ranks' streams, which may
@@ -348,8 +348,8 @@ static bool is_urgent(const struct world *w, struct launch *l)
 	return !w->is_crowded || ++l->patience % 8 == 0;
 }
 
-/* The same for the lines of all. */
-static bool watch_lines(const struct world *w, const struct launch *l)
+/* The same for the slots of all. */
+static bool watch_slots(const struct world *w, const struct launch *l)
 {
 	int i;
 
@@ -360,17 +360,17 @@ static bool watch_lines(const struct world *w, const struct launch *l)
 
 /* True if who drives should look for a while before it does something else. */
 static bool may_watch(const struct world *w, const struct launch *l,
-                      const struct scheduler *d)
+                      const struct drive *d)
 {
 	return d->attends || (w->seats && d->effort == EFFORT_HELP &&
 	                      all_are_elsewhere(w, l->comm->rank));
 }
 
-/* True if the lines of all have come. */
+/* True if the slots of all have come. */
 static bool rendezvous_slots(struct world *w, struct launch *l,
-                             const struct scheduler *d)
+                             const struct drive *d)
 {
-	if (slots_are_met(w, l) || (may_watch(w, l, d) && watch_lines(w, l)))
+	if (slots_are_met(w, l) || (may_watch(w, l, d) && watch_slots(w, l)))
 		return true;
 	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
 		round_kick_others(w, l->comm->rank);
@@ -378,8 +378,8 @@ static bool rendezvous_slots(struct world *w, struct launch *l,
 }
 
 /* True if the round is over. */
-static bool do_even(struct world *w, struct launch *l,
-                    const struct scheduler *d, bool *left)
+static bool do_split(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
 {
 	const bool steals =
 		d->effort == EFFORT_OWN ||
@@ -395,8 +395,8 @@ static bool do_even(struct world *w, struct launch *l,
 }
 
 /* The same of a round that one rank opens. */
-static bool do_counted(struct world *w, struct launch *l,
-                       const struct scheduler *d, bool *left)
+static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
+                       bool *left)
 {
 	if (atomic_load(&w->phase) < l->phase && may_watch(w, l, d))
 		watch_phase(w, l->phase);
@@ -407,14 +407,14 @@ static bool do_counted(struct world *w, struct launch *l,
 			work(w, l, d);
 		*left = pieces_are_left(w, l->comm->rank, REACH_ALL) &&
 		        !world_is_broken(w) &&
-		        (d->effort == EFFORT_ENQUEUE || scheduler_is_late(d));
+		        (d->effort == EFFORT_ENQUEUE || drive_is_late(d));
 	} else if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l)) {
 		round_kick_others(w, l->comm->rank);
 	}
 	return atomic_load(&w->phase) >= l->phase;
 }
 
-/* Of who has come by both: true if it is known which round it is, as all lines have
+/* Of who has come by both: true if it is known which round it is, as all slots have
  * come, or another has opened one. */
 static bool is_settled(struct world *w, struct launch *l)
 {
@@ -429,7 +429,7 @@ static bool is_settled(struct world *w, struct launch *l)
 }
 
 /* The same, perhaps after a while. */
-static bool settle(struct world *w, struct launch *l, const struct scheduler *d)
+static bool settle(struct world *w, struct launch *l, const struct drive *d)
 {
 	int i;
 
@@ -441,20 +441,20 @@ static bool settle(struct world *w, struct launch *l, const struct scheduler *d)
 	return launch_way(l) != WAY_LISTED;
 }
 
-/* True if a round is over for which all have come with lines.  If they have brought the
+/* True if a round is over for which all have come with slots.  If they have brought the
  * same, it is done also if another rank is aborted then: that one may have been through
  * with it. */
-static bool do_lines(struct world *w, struct launch *l,
-                     const struct scheduler *d, bool *left)
+static bool do_slots(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
 {
 	slot_fetch_next(w, l);
 	if (launch_way(l) == WAY_WHOLE || split_round_is_list(w, l)) {
 		launch_set_way(l, WAY_WHOLE);
-		return do_even(w, l, d, left);
+		return do_split(w, l, d, left);
 	}
 	if (slots_are_one(w, l)) {
 		if (launch_way(l) == WAY_SPLIT)
-			return do_even(w, l, d, left);
+			return do_split(w, l, d, left);
 		inline_round_do(w, l);
 		return true;
 	}
@@ -469,8 +469,8 @@ static bool do_lines(struct world *w, struct launch *l,
 /* Do what can be done of the round that the launch has arrived for.  True if it is
  * over.  One for which the ranks have not brought the same becomes one that is done
  * together. */
-static bool do_round(struct world *w, struct launch *l,
-                     const struct scheduler *d, bool *left)
+static bool do_round(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
 {
 	*left = false;
 	if (launch_way(l) == WAY_LISTED && !settle(w, l, d))
@@ -479,12 +479,11 @@ static bool do_round(struct world *w, struct launch *l,
 		return do_counted(w, l, d, left);
 	if (launch_way(l) != WAY_WHOLE && !rendezvous_slots(w, l, d))
 		return false;
-	return !comm_is_aborted(l->comm) && do_lines(w, l, d, left);
+	return !comm_is_aborted(l->comm) && do_slots(w, l, d, left);
 }
 
 /* True if this driver leaves something and does not come again. */
-static bool do_calls(struct world *w, struct launch *l,
-                     const struct scheduler *d)
+static bool do_calls(struct world *w, struct launch *l, const struct drive *d)
 {
 	bool left = false;
 
@@ -508,7 +507,7 @@ static void tell_others(const struct stream *s, struct launch *l, bool left,
 
 /* The same by who goes on until nothing is left: after that it would be too late. */
 static void call_others(const struct stream *s, struct launch *l,
-                        const struct scheduler *d)
+                        const struct drive *d)
 {
 	if (d->effort != EFFORT_OWN || l->is_told)
 		return;
@@ -569,7 +568,7 @@ static void set_started(struct launch *l)
 }
 
 enum step rendezvous_step(struct stream *s, struct work *work,
-                          const struct scheduler *d)
+                          const struct drive *d)
 {
 	struct launch *l = work->launch;
 	struct ncclComm *comm = l->comm;

@@ -17,7 +17,7 @@
  * so that no rank is cut short meanwhile. */
 void round_begin(struct world *world, int rank);
 
-/* The same by who has to where all have come with lines. */
+/* The same by who has to where all have come with slots. */
 void round_open(struct world *world, int rank);
 
 /* Go inside the round that is open; false if none is, or all is broken. */

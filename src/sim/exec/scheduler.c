@@ -32,7 +32,7 @@ void stream_kick(struct stream *s)
 }
 
 /* What takes no effort, and all of it. */
-static const struct scheduler cheap = {
+static const struct drive cheap = {
 	.effort = EFFORT_ENQUEUE,
 	.position = UINT64_MAX,
 	.until_ns = UINT64_MAX,
@@ -90,19 +90,19 @@ void stream_unfollow_locked(struct stream **list, struct stream *s)
 	s->follows = false;
 }
 
-bool scheduler_is_relieved(const struct scheduler *d)
+bool drive_is_relieved(const struct drive *d)
 {
 	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
 }
 
-bool scheduler_is_late(const struct scheduler *d)
+bool drive_is_late(const struct drive *d)
 {
-	return scheduler_is_relieved(d) ||
+	return drive_is_relieved(d) ||
 	       (d->until_ns != UINT64_MAX && clock_now() >= d->until_ns);
 }
 
 /* True if there is what a driver came for. */
-static bool has_come(const struct scheduler *d, uint64_t done)
+static bool has_come(const struct drive *d, uint64_t done)
 {
 	return done >= d->position ||
 	       (d->word &&
@@ -110,9 +110,9 @@ static bool has_come(const struct scheduler *d, uint64_t done)
 	                  d->value) >= 0);
 }
 
-static bool scheduler_is_over(const struct scheduler *d, uint64_t done)
+static bool drive_is_over(const struct drive *d, uint64_t done)
 {
-	return has_come(d, done) || scheduler_is_late(d);
+	return has_come(d, done) || drive_is_late(d);
 }
 
 /* Of a hint that others read all the time. */
@@ -139,7 +139,7 @@ static void pop(struct stream *s)
 
 /* Do one work after the other, once there is what @d is for only what is cheap.
  * Called with busy set. */
-static enum step scheduler_busy(struct stream *s, const struct scheduler *d)
+static enum step drive_busy(struct stream *s, const struct drive *d)
 {
 	const uint64_t before = s->done;
 	struct work *w;
@@ -147,9 +147,8 @@ static enum step scheduler_busy(struct stream *s, const struct scheduler *d)
 
 	while (!stream_is_empty(s)) {
 		w = &s->ring[s->done % STREAM_SLOTS];
-		if (d != &cheap &&
-		    (has_come(d, s->done) ||
-		     (s->done != before && scheduler_is_late(d))))
+		if (d != &cheap && (has_come(d, s->done) ||
+		                    (s->done != before && drive_is_late(d))))
 			d = &cheap;
 		r = w->step(s, w, d);
 		if (r != STEP_DONE)
@@ -162,7 +161,7 @@ static enum step scheduler_busy(struct stream *s, const struct scheduler *d)
 #define OWN_LOOK_NS 1000000
 
 /* Have the poller look at @s, or without one its own thread. */
-static void note(struct stream *s, bool is_left, const struct scheduler *d)
+static void note(struct stream *s, bool is_left, const struct drive *d)
 {
 	set_hint(&s->is_left, is_left);
 	if (poller_note(s))
@@ -174,7 +173,7 @@ static void note(struct stream *s, bool is_left, const struct scheduler *d)
 }
 
 /* True if all that can be done is for the stream's own thread, which comes. */
-static bool is_left_to_own(const struct stream *s, const struct scheduler *d)
+static bool is_left_to_own(const struct stream *s, const struct drive *d)
 {
 	return d->effort != EFFORT_OWN &&
 	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
@@ -182,7 +181,7 @@ static bool is_left_to_own(const struct stream *s, const struct scheduler *d)
 
 /* No more be the driver of @s, whose own thread is wanted if @wanted; also if it
  * has come meanwhile, and gone as somebody was at it. */
-static void let_go(struct stream *s, bool wanted, const struct scheduler *d)
+static void let_go(struct stream *s, bool wanted, const struct drive *d)
 {
 	atomic_store(&s->busy, false);
 	if ((wanted || is_left_to_own(s, d)) && !worker_wake(s))
@@ -192,24 +191,23 @@ static void let_go(struct stream *s, bool wanted, const struct scheduler *d)
 }
 
 /* True if what a driver has left of it is for the own thread, which is not at it. */
-static bool is_for_own(const struct stream *s, const struct scheduler *d)
+static bool is_for_own(const struct stream *s, const struct drive *d)
 {
 	return d->effort != EFFORT_OWN && stream_is_flushed(s) &&
 	       !atomic_load_explicit(&s->is_attended, memory_order_relaxed);
 }
 
 /* A look came to @r: note who goes on, and let go. */
-static void end_drive(struct stream *s, const struct scheduler *d, enum step r)
+static void end_drive(struct stream *s, const struct drive *d, enum step r)
 {
 	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
-	    !scheduler_is_over(d, s->done))
+	    !drive_is_over(d, s->done))
 		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
 	if (r != STEP_DONE && d->effort == EFFORT_OWN)
 		worker_give_up(s);
 	if (d->effort == EFFORT_HELP)
-		set_hint(&s->is_attended,
-		         d->stays && stream_is_flushed(s) &&
-		                 !scheduler_is_over(d, s->done));
+		set_hint(&s->is_attended, d->stays && stream_is_flushed(s) &&
+		                                  !drive_is_over(d, s->done));
 	let_go(s, r == STEP_LATER, d);
 	if (r == STEP_LEFT && is_for_own(s, d) && worker_wake(s))
 		return;
@@ -218,13 +216,13 @@ static void end_drive(struct stream *s, const struct scheduler *d, enum step r)
 }
 
 /* Look at the first work.  False if somebody else is at it, or will be. */
-static bool try_drive(struct stream *s, const struct scheduler *d)
+static bool try_drive(struct stream *s, const struct drive *d)
 {
 	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
 		return false;
 	if (atomic_load(&s->again))
 		atomic_exchange(&s->again, false); /* sees what was changed */
-	end_drive(s, d, scheduler_busy(s, d));
+	end_drive(s, d, drive_busy(s, d));
 	return true;
 }
 
@@ -235,14 +233,14 @@ uint64_t stream_done(const struct stream *s)
 
 /* Look for as long as somebody has asked for it meanwhile, who may be the one that
  * takes over. */
-static void drive_while_asked(struct stream *s, const struct scheduler *d)
+static void drive_while_asked(struct stream *s, const struct drive *d)
 {
 	while (atomic_load(&s->again) &&
-	       try_drive(s, scheduler_is_relieved(d) ? &cheap : d))
+	       try_drive(s, drive_is_relieved(d) ? &cheap : d))
 		;
 }
 
-void stream_drive(struct stream *s, const struct scheduler *d)
+void stream_drive(struct stream *s, const struct drive *d)
 {
 	if (!try_drive(s, d))
 		atomic_store(&s->again, true);
@@ -255,7 +253,7 @@ void stream_go(struct stream *s)
 	stream_settle();
 }
 
-bool scheduler_first(struct stream *s, struct work *w)
+bool drive_first(struct stream *s, struct work *w)
 {
 	enum step r;
 	bool is_queued;
@@ -307,7 +305,7 @@ void stream_urge(struct stream *s)
 void stream_look_after(struct stream *s, uint64_t done)
 {
 	/* What there is no thread for. */
-	const struct scheduler all = {
+	const struct drive all = {
 		.effort = EFFORT_HELP,
 		.position = UINT64_MAX,
 		.until_ns = clock_now() + OWN_LOOK_NS,
@@ -326,7 +324,7 @@ void stream_look_after(struct stream *s, uint64_t done)
 	stream_settle();
 }
 
-void stream_poll(struct stream *s, const struct scheduler *d)
+void stream_poll(struct stream *s, const struct drive *d)
 {
 	if (atomic_load_explicit(&s->blocked, memory_order_relaxed) ||
 	    atomic_load_explicit(&s->busy, memory_order_relaxed))
@@ -338,7 +336,7 @@ void stream_poll(struct stream *s, const struct scheduler *d)
 
 void stream_help(struct stream *s, uint64_t position)
 {
-	const struct scheduler d = {
+	const struct drive d = {
 		.effort = EFFORT_HELP,
 		.position = position,
 		.until_ns = UINT64_MAX,
@@ -365,7 +363,7 @@ bool stream_is_crowded(void)
 #define ATTEND_LOOKS 8
 
 /* Look for a while; true if there is what a driver came for. */
-static bool watch(struct stream *s, const struct scheduler *d)
+static bool watch(struct stream *s, const struct drive *d)
 {
 	bool has = false;
 	int i;
@@ -385,7 +383,7 @@ static bool watch(struct stream *s, const struct scheduler *d)
 }
 
 /* Drive as who waits: a few looks, and one like that of who does not come again. */
-static void attend(struct stream *s, struct scheduler *d)
+static void attend(struct stream *s, struct drive *d)
 {
 	d->attends = !stream_is_crowded();
 	if (d->attends && watch(s, d))
@@ -401,7 +399,7 @@ static void attend(struct stream *s, struct scheduler *d)
 
 /* The same of what was flushed, which the stream's own thread may be at.  This one is
  * awake, and keeps that from its core while it waits: it takes over. */
-static void attend_flushed(struct stream *s, struct scheduler *d)
+static void attend_flushed(struct stream *s, struct drive *d)
 {
 	const uint64_t last =
 		atomic_load_explicit(&s->attended_ns, memory_order_relaxed);
@@ -410,15 +408,15 @@ static void attend_flushed(struct stream *s, struct scheduler *d)
 	if (d->stays)
 		set_hint(&s->is_attended, true);
 	attend(s, d);
-	if (scheduler_is_over(d, s->done))
+	if (drive_is_over(d, s->done))
 		stream_leave(s);
 	atomic_store_explicit(&s->attended_ns, clock_now(),
 	                      memory_order_relaxed);
 }
 
-void stream_attend(struct stream *s, const struct scheduler *drive)
+void stream_attend(struct stream *s, const struct drive *drive)
 {
-	struct scheduler d = *drive;
+	struct drive d = *drive;
 
 	if (stream_is_flushed(s))
 		attend_flushed(s, &d);

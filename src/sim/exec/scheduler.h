@@ -22,11 +22,11 @@ void stream_park(struct stream *stream);
 
 /* The step of a wait for another stream. */
 enum step stream_wait_step(struct stream *stream, struct work *work,
-                           const struct scheduler *drive);
+                           const struct drive *drive);
 
 /* Begin with @work, which that may change, and queue it unless that was all.  False, and
  * nothing has happened, if something is queued before it or somebody is at the stream. */
-bool scheduler_first(struct stream *stream, struct work *work);
+bool drive_first(struct stream *stream, struct work *work);
 
 /* Queue @work without a look at it.  False if there is no room. */
 bool stream_put(struct stream *stream, const struct work *work);
@@ -40,17 +40,17 @@ bool stream_is_crowded(void);
 
 /* Drive @stream as somebody who has changed nothing: it does not matter if another is
  * at it. */
-void stream_poll(struct stream *stream, const struct scheduler *drive);
+void stream_poll(struct stream *stream, const struct drive *drive);
 
 /* True if somebody else is there to go on. */
-bool scheduler_is_relieved(const struct scheduler *drive);
+bool drive_is_relieved(const struct drive *drive);
 
 /*
  * worker_wake      - have the stream's own thread drive it; false if it has none: out of
- *                 threads
+ *                    threads
  * worker_has_begun - true if it has one
  * worker_give_up   - what that could not do, and no timer will have it do, need not be
- *                 left to it
+ *                    left to it
  */
 bool worker_wake(struct stream *stream);
 bool worker_has_begun(struct stream *stream);

@@ -89,7 +89,8 @@ static void finish(struct split_round *e, uint64_t number)
 
 bool split_round_fits(const struct world *w, const struct launch *l)
 {
-	return w->evens && call_bytes(w, slot_call(l)) > pieces_at_once(w);
+	return w->split_rounds &&
+	       call_bytes(w, slot_call(l)) > pieces_at_once(w);
 }
 
 void split_round_arrive(const struct world *w, struct launch *l)
@@ -105,8 +106,8 @@ void split_round_arrive(const struct world *w, struct launch *l)
 
 bool split_round_fits_list(const struct world *w, const struct launch *l)
 {
-	return l->call_count > 1 && w->evens && !l->calls_done && l->hash &&
-	       l->bytes > pieces_at_once(w);
+	return l->call_count > 1 && w->split_rounds && !l->calls_done &&
+	       l->hash && l->bytes > pieces_at_once(w);
 }
 
 void split_round_list(const struct world *w, const struct launch *l,
@@ -121,15 +122,15 @@ void split_round_list(const struct world *w, const struct launch *l,
 
 bool split_round_is_list(const struct world *w, const struct launch *l)
 {
-	const struct slot *line;
+	const struct slot *slot;
 	int r;
 
 	if (!split_round_fits_list(w, l))
 		return false;
 	/* A hash is of counts and of how many they are, too. */
 	for (r = 0; r < w->n; r++) {
-		line = slot_of(w, l->line, r);
-		if (line->what != MANY_CALLS || line->at.hash != l->hash)
+		slot = slot_of(w, l->slot, r);
+		if (slot->what != MANY_CALLS || slot->at.hash != l->hash)
 			return false;
 	}
 	return true;
@@ -137,20 +138,20 @@ bool split_round_is_list(const struct world *w, const struct launch *l)
 
 /* ---- the round -------------------------------------------------------- */
 
-/* One call: what the lines bring.  True if that is cut as the round before. */
+/* One call: what the slots bring.  True if that is cut as the round before. */
 static bool set_call(struct cut *c, const struct world *w,
                      const struct launch *l)
 {
 	const uint64_t what = c->round.is_single ? c->places->what : MANY_CALLS;
-	const struct slot *line;
+	const struct slot *slot;
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		line = slot_of(w, l->line, r);
+		slot = slot_of(w, l->slot, r);
 		c->places[r] = (struct place){
-			.send = line->at.send,
-			.recv = line->at.recv,
-			.what = line->what,
+			.send = slot->at.send,
+			.recv = slot->at.recv,
+			.what = slot->what,
 		};
 	}
 	c->round.places = c->places;
@@ -159,12 +160,12 @@ static bool set_call(struct cut *c, const struct world *w,
 	return c->places->what == what && round_keeps(&c->round);
 }
 
-/* All the calls of a launch.  Nothing is read but lines, as who comes late does not
+/* All the calls of a launch.  Nothing is read but slots, as who comes late does not
  * find the launches of others. */
 static void set_list(struct cut *c, const struct world *w,
                      const struct launch *l)
 {
-	const struct slot *line;
+	const struct slot *slot;
 	int r;
 
 	c->round.calls = l->calls;
@@ -173,9 +174,9 @@ static void set_list(struct cut *c, const struct world *w,
 	c->round.is_single = false;
 	c->round.is_joined = true;
 	for (r = 0; r < w->n; r++) {
-		line = slot_of(w, l->line, r);
-		c->lists[r] = line->at.places;
-		c->round.is_joined &= line->at.runs == l->runs;
+		slot = slot_of(w, l->slot, r);
+		c->lists[r] = slot->at.places;
+		c->round.is_joined &= slot->at.runs == l->runs;
 	}
 }
 
@@ -195,12 +196,12 @@ static void cut_shares(struct cut *c)
 /* The round of a launch, cut when it is first looked at. */
 static struct cut *cut_of(const struct world *w, const struct launch *l)
 {
-	struct cut *c = &w->evens[l->comm->rank].cut;
+	struct cut *c = &w->split_rounds[l->comm->rank].cut;
 	const size_t bytes = c->round.bytes;
 
-	if (c->number == l->line)
+	if (c->number == l->slot)
 		return c;
-	c->number = l->line;
+	c->number = l->slot;
 	c->round.world = w;
 	if (launch_way(l) == WAY_WHOLE)
 		set_list(c, w, l);
@@ -226,14 +227,15 @@ static bool piece_do(const struct cut *c, int share, uint64_t index)
 /* As the driver of @rank, do what is left of a share, behind @n pieces of others; how
  * many then are done. */
 static size_t share_do(const struct cut *c, int rank, int share, size_t n,
-                       const struct scheduler *d)
+                       const struct drive *d)
 {
 	const struct world *w = c->round.world;
 	const uint64_t pieces = c->shares[share].pieces;
-	struct split_round *mine = &w->evens[rank], *e = &w->evens[share];
+	struct split_round *mine = &w->split_rounds[rank],
+			   *e = &w->split_rounds[share];
 	uint64_t i;
 
-	while (is_left(e, c->number, pieces) && !(n && scheduler_is_late(d))) {
+	while (is_left(e, c->number, pieces) && !(n && drive_is_late(d))) {
 		if (share != rank)
 			go_inside(mine);
 		if (!claim(e, c->number, pieces, share == rank ? INSIDE : 0,
@@ -248,7 +250,7 @@ static size_t share_do(const struct cut *c, int rank, int share, size_t n,
 
 /* As the driver of @rank.  It stays inside. */
 static void work(const struct cut *c, int rank, bool steals,
-                 const struct scheduler *d)
+                 const struct drive *d)
 {
 	const int ranks = c->round.world->n;
 	size_t n = share_do(c, rank, rank, 0, d);
@@ -264,7 +266,8 @@ static bool all_are_claimed(const struct cut *c)
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		if (is_left(&w->evens[r], c->number, c->shares[r].pieces))
+		if (is_left(&w->split_rounds[r], c->number,
+		            c->shares[r].pieces))
 			return false;
 	return true;
 }
@@ -277,7 +280,7 @@ static bool all_are_finished(const struct cut *c)
 
 	for (r = 0; r < w->n; r++) {
 		/* Acquire: what was written. */
-		word = atomic_load_explicit(&w->evens[r].finished,
+		word = atomic_load_explicit(&w->split_rounds[r].finished,
 		                            memory_order_acquire);
 		n += word_count(word, c->number);
 	}
@@ -285,7 +288,7 @@ static bool all_are_finished(const struct cut *c)
 }
 
 /* The same, or if it attends look for a while whether the others finish theirs. */
-static bool finishes(const struct cut *c, const struct scheduler *d)
+static bool finishes(const struct cut *c, const struct drive *d)
 {
 	int i;
 
@@ -298,18 +301,18 @@ static bool finishes(const struct cut *c, const struct scheduler *d)
 }
 
 /* True if a driver does the share of @rank: one that queues only a small one. */
-static bool is_for(const struct cut *c, int rank, const struct scheduler *d)
+static bool is_for(const struct cut *c, int rank, const struct drive *d)
 {
 	return d->effort != EFFORT_ENQUEUE ||
 	       c->shares[rank].end - c->shares[rank].begin <= ENQUEUE_BYTES;
 }
 
 bool split_round_do(const struct world *w, const struct launch *l, bool steals,
-                    const struct scheduler *d, bool *left_out)
+                    const struct drive *d, bool *left_out)
 {
 	const struct cut *c = cut_of(w, l);
 	const int rank = l->comm->rank;
-	struct split_round *mine = &w->evens[rank];
+	struct split_round *mine = &w->split_rounds[rank];
 	bool over;
 
 	if (is_for(c, rank, d)) {
@@ -323,7 +326,7 @@ bool split_round_do(const struct world *w, const struct launch *l, bool steals,
 	/* Only now, when what was written is there: this waits for it. */
 	go_outside(mine);
 	*left_out = !over &&
-	            (d->effort == EFFORT_ENQUEUE || scheduler_is_late(d)) &&
+	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&
 	            !all_are_claimed(c);
 	return over;
 }
@@ -337,7 +340,7 @@ int split_round_inside(const struct world *w)
 {
 	int r, n = 0;
 
-	for (r = 0; w->evens && r < w->n; r++)
-		n += atomic_load(&w->evens[r].claimed) & INSIDE ? 1 : 0;
+	for (r = 0; w->split_rounds && r < w->n; r++)
+		n += atomic_load(&w->split_rounds[r].claimed) & INSIDE ? 1 : 0;
 	return n;
 }

@@ -5,16 +5,16 @@
 /*
  * Rounds that every rank cuts and does its own share of
  *
- * Of one call each rank brings its pointers in a line, cuts the round for itself, as
+ * Of one call each rank brings its pointers in a slot, cuts the round for itself, as
  * every other does, works on its share and says when that is finished.  The round is
- * over for a rank when it sees that all shares are.  So two lines a rank cross between
+ * over for a rank when it sees that all shares are.  So two slots a rank cross between
  * the cores, one each way at the beginning and at the end, and no rank waits for
  * another to open or to close anything.  Who has waited a while takes pieces from the
  * shares of others.
  *
  * Of several calls each brings where they are, and a hash of them.  If all bring the
- * same, which each finds out for itself, it is an even round of all the calls; but
- * others may group them differently: then a round is opened, as without lines.  Of
+ * same, which each finds out for itself, it is a split round of all the calls; but
+ * others may group them differently: then a round is opened, as without slots.  Of
  * calls whose first one goes by the counter a rank arrives by both.
  */
 
@@ -48,7 +48,7 @@ struct split_round {
 	_Alignas(CACHE_LINE) struct cut cut;
 };
 
-/* True if a launch arrives with a line for its next call, which is not tiny: not in
+/* True if a launch arrives with a slot for its next call, which is not inline: not in
  * strict mode, which looks at the ranks that wait, nor where they wait for cores, nor
  * for what the last to arrive does at once. */
 bool split_round_fits(const struct world *world, const struct launch *launch);
@@ -61,12 +61,12 @@ void split_round_arrive(const struct world *world, struct launch *launch);
 bool split_round_fits_list(const struct world *world,
                            const struct launch *launch);
 
-/* Say in the line of a launch where its calls are, if it does not say what they are:
+/* Say in the slot of a launch where its calls are, if it does not say what they are:
  * several, or one that a place cannot say, which is not for such a round. */
 void split_round_list(const struct world *world, const struct launch *launch,
-                      struct slot *line);
+                      struct slot *slot);
 
-/* With all lines there: true if each has brought the same list, which fits. */
+/* With all slots there: true if each has brought the same list, which fits. */
 bool split_round_is_list(const struct world *world,
                          const struct launch *launch);
 
@@ -75,7 +75,7 @@ bool split_round_is_list(const struct world *world,
  * driver's time is over.  True if the round is over; else *@left_out if this driver
  * leaves pieces and does not come again. */
 bool split_round_do(const struct world *world, const struct launch *launch,
-                    bool steals, const struct scheduler *drive, bool *left_out);
+                    bool steals, const struct drive *drive, bool *left_out);
 
 /* The same without doing any. */
 bool split_round_is_over(const struct world *world,

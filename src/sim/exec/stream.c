@@ -280,7 +280,7 @@ static uint64_t push(struct stream *s, const struct work *work)
 }
 
 enum step stream_wait_step(struct stream *s, struct work *w,
-                           const struct scheduler *d)
+                           const struct drive *d)
 {
 	struct stream *on = w->wait.on;
 	bool done;
@@ -379,7 +379,7 @@ bool stream_put(struct stream *s, const struct work *work)
 
 void stream_push_begun(struct stream *s, struct work *work)
 {
-	if (!stream_is_idle(s) || !scheduler_first(s, work))
+	if (!stream_is_idle(s) || !drive_first(s, work))
 		stream_push(s, work, NULL);
 }
 
@@ -392,7 +392,7 @@ bool stream_is_done(const struct stream *s, uint64_t position)
 
 void stream_wait(struct stream *s, uint64_t position)
 {
-	const struct scheduler d = {
+	const struct drive d = {
 		.effort = EFFORT_HELP,
 		.position = position,
 		.until_ns = UINT64_MAX,

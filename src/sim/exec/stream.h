@@ -56,7 +56,7 @@ enum effort {
 
 /* A driver: how far it goes, and what it drives for.  It stops when that is
  * reached, and leaves the rest to the stream's own thread. */
-struct scheduler {
+struct drive {
 	enum effort effort;
 	uint64_t position;    /* of the stream */
 	const uint32_t *word; /* NULL, or *word - value not below 0 */
@@ -68,7 +68,7 @@ struct scheduler {
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,
-                             const struct scheduler *drive);
+                             const struct drive *drive);
 
 struct work {
 	step_fn step;
@@ -283,10 +283,10 @@ void stream_push_wait(struct stream *stream, struct stream *on,
                       uint64_t position);
 
 /* Do what can be done of @stream now.  No lock may be held. */
-void stream_drive(struct stream *stream, const struct scheduler *drive);
+void stream_drive(struct stream *stream, const struct drive *drive);
 
 /* True if the time of a driver is over, or another takes over. */
-bool scheduler_is_late(const struct scheduler *drive);
+bool drive_is_late(const struct drive *drive);
 
 /*
  * Lists of streams whose first work waits for the same thing, for step
@@ -313,7 +313,7 @@ void stream_help(struct stream *stream, uint64_t position);
 /* For who waits: the same for a few microseconds or until there is what @drive is
  * for.  Such a thread comes again until it has that, or drives without much effort
  * before it gives up. */
-void stream_attend(struct stream *stream, const struct scheduler *drive);
+void stream_attend(struct stream *stream, const struct drive *drive);
 
 /* Of who waits and gives up: what was flushed is its own thread's again. */
 void stream_leave(struct stream *stream);
@@ -346,7 +346,7 @@ void stream_settle(void);
 
 /* From a step function: step again at @when_ns on the stream's own thread. */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
-                       const struct scheduler *drive);
+                       const struct drive *drive);
 
 /* Words that a launch sets as it begins and as it ends; NULL: none. */
 struct ends {

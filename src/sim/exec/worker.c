@@ -58,7 +58,7 @@ void stream_count_thread(void)
 static void worker_drive(struct stream *s)
 {
 	const bool flushed = stream_is_flushed(s);
-	struct scheduler d = {
+	struct drive d = {
 		.effort = EFFORT_OWN,
 		.position = UINT64_MAX,
 		.until_ns = UINT64_MAX,
@@ -69,7 +69,7 @@ static void worker_drive(struct stream *s)
 
 	stream_drive(s, &d);
 	stream_settle();
-	for (i = 0; d.attends && i < OWN_LOOKS && !scheduler_is_relieved(&d) &&
+	for (i = 0; d.attends && i < OWN_LOOKS && !drive_is_relieved(&d) &&
 	            stream_is_flushed(s);
 	     i++) {
 		cpu_pause();
@@ -140,7 +140,7 @@ void worker_give_up(struct stream *s)
 }
 
 enum step stream_timer(struct stream *s, uint64_t when_ns,
-                       const struct scheduler *d)
+                       const struct drive *d)
 {
 	pthread_mutex_lock(&s->lock);
 	s->timer_ns = when_ns;

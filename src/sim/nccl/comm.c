@@ -325,8 +325,8 @@ static void world_clear(struct world *w)
 	free(w->comms);
 	free(w->shares);
 	free(w->lists);
-	free(w->lines);
-	free(w->evens);
+	free(w->slots);
+	free(w->split_rounds);
 	free(w->seats);
 	free(w);
 }
@@ -355,11 +355,13 @@ struct world *world_create(int n)
 	if (is_crowded)
 		w->seats = get_lines((size_t)n * sizeof(*w->seats));
 	if (is_small)
-		w->lines = get_lines(2 * (size_t)n * sizeof(*w->lines));
+		w->slots = get_lines(2 * (size_t)n * sizeof(*w->slots));
 	if (is_small && !is_crowded)
-		w->evens = get_lines((size_t)n * sizeof(*w->evens));
+		w->split_rounds =
+			get_lines((size_t)n * sizeof(*w->split_rounds));
 	if (!w->shares || !w->lists || !w->comms || (is_crowded && !w->seats) ||
-	    (is_small && !w->lines) || (is_small && !is_crowded && !w->evens)) {
+	    (is_small && !w->slots) ||
+	    (is_small && !is_crowded && !w->split_rounds)) {
 		world_clear(w);
 		return NULL;
 	}

@@ -88,9 +88,9 @@ struct ncclComm {
 	 * before a look at the abort flag, read by who has raised one. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
-	/* Owned by who drives its launch: the rounds it has come to, of which a line
+	/* Owned by who drives its launch: the rounds it has come to, of which a slot
 	 * has the number. */
-	uint64_t lines;
+	uint64_t slots;
 
 	/* The last launch that has joined: read by the last rank to arrive and by
 	 * those inside; NULL once it is over where that is asked, in strict mode
@@ -172,10 +172,9 @@ struct world {
 	struct ncclComm **comms;
 	struct share *shares;
 	const struct place **lists;
-	struct seat *seats; /* NULL: there is a core for each */
-	struct slot *lines; /* two a rank, or NULL: see slot.h */
-	struct split_round
-		*evens; /* NULL: there are no even rounds, see split_round.h */
+	struct seat *seats;               /* NULL: there is a core for each */
+	struct slot *slots;               /* two a rank, or NULL: see slot.h */
+	struct split_round *split_rounds; /* NULL: there are none */
 
 	/* Guards what is said to be guarded by the world's lock; in strict mode
 	 * all of the world but the work on pieces.  With what is written under it,
@@ -200,11 +199,11 @@ struct world {
 	 * round, whether it is open, and whether all is broken. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t gate;
 
-	/* Atomic; how many have arrived, ever, but with nothing else than lines.
+	/* Atomic; how many have arrived, ever, but with nothing else than slots.
 	 * Acquire and release: what they bring. */
 	_Atomic uint64_t arrived;
 
-	/* Atomic; the last round for which all came with lines and that somebody
+	/* Atomic; the last round for which all came with slots and that somebody
 	 * has to open.  Relaxed: who has changed it does. */
 	_Atomic uint64_t opened;
 
@@ -286,7 +285,7 @@ ncclResult_t comm_state(const struct ncclComm *comm);
 
 /* The step function of a launch: arrive, and with the others do the work. */
 enum step rendezvous_step(struct stream *stream, struct work *work,
-                          const struct scheduler *drive);
+                          const struct drive *drive);
 
 /* One of what is left of a launch is done, by the driver of a stream of @by: if that was
  * all, the next launch of its rank has its turn.  With the world's lock held. */

@@ -41,9 +41,8 @@ static struct launch *launch_init(struct launch *l)
 	l->call_room = sizeof(l->own_calls) / sizeof(l->own_calls[0]);
 	l->places = l->own_places;
 	l->place_room = sizeof(l->own_places) / sizeof(l->own_places[0]);
-	l->streams = l->stream_workers;
-	l->stream_room =
-		sizeof(l->stream_workers) / sizeof(l->stream_workers[0]);
+	l->streams = l->own_streams;
+	l->stream_room = sizeof(l->own_streams) / sizeof(l->own_streams[0]);
 	l->transfers = l->own_transfers;
 	l->transfer_room =
 		sizeof(l->own_transfers) / sizeof(l->own_transfers[0]);
@@ -52,7 +51,7 @@ static struct launch *launch_init(struct launch *l)
 
 static void launch_fini(struct launch *l)
 {
-	if (l->streams != l->stream_workers)
+	if (l->streams != l->own_streams)
 		free(l->streams);
 	if (l->calls != l->own_calls)
 		free(l->calls);
@@ -66,7 +65,7 @@ static void launch_fini(struct launch *l)
 
 /* All but those that are kept are in a line, the last that was given out at its end.
  * As launches end in their order, the first is the one to be given out again. */
-static void slot_up(struct launch *l)
+static void line_up(struct launch *l)
 {
 	struct ncclComm *comm = l->comm;
 
@@ -126,7 +125,7 @@ static struct launch *find(struct ncclComm *comm)
 			continue;
 		if (launch_is_at_rest(l))
 			return l;
-		slot_up(l);
+		line_up(l);
 	}
 	if (comm->stock_used < COMM_STOCK)
 		return launch_init(&comm->stock[comm->stock_used++]);
@@ -165,7 +164,7 @@ struct launch *launch_get(struct ncclComm *comm)
 	l->due_ns = 0;
 	launch_renew(l);
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
-	slot_up(l);
+	line_up(l);
 	return l;
 }
 
@@ -183,7 +182,7 @@ void launch_unkeep(struct launch *l)
 {
 	l->is_kept = false;
 	if (!l->is_in_line)
-		slot_up(l);
+		line_up(l);
 }
 
 /* ---- what is in it ---------------------------------------------------- */
@@ -216,7 +215,7 @@ bool launch_add_stream(struct launch *l, struct stream *s)
 	for (i = 0; i < l->stream_count; i++)
 		if (l->streams[i] == s)
 			return true;
-	ok = grow(&streams, l->stream_workers, l->stream_count, &l->stream_room,
+	ok = grow(&streams, l->own_streams, l->stream_count, &l->stream_room,
 	          sizeof(s));
 	l->streams = streams;
 	if (ok)

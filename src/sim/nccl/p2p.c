@@ -199,7 +199,7 @@ static void put(const struct transfer *send, size_t at, size_t bytes)
 
 /* Copy pieces until all is there, an end is aborted, or the driver's time is
  * over.  Returns how far the message has come.  For who has taken it. */
-static size_t copy(const struct transfer *send, const struct scheduler *d)
+static size_t copy(const struct transfer *send, const struct drive *d)
 {
 	const size_t bytes = send->bytes;
 	size_t at = send->copied, n;
@@ -208,7 +208,7 @@ static size_t copy(const struct transfer *send, const struct scheduler *d)
 		n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
 		put(send, at, n);
 		at += n;
-		if (scheduler_is_late(d))
+		if (drive_is_late(d))
 			break;
 	}
 	return at;
@@ -306,7 +306,7 @@ static bool leave_locked(struct transfer *send, size_t copied,
 }
 
 /* What was given to this end, without the lock.  True if some is left. */
-static bool work_given(struct launch *l, const struct scheduler *d)
+static bool work_given(struct launch *l, const struct drive *d)
 {
 	struct world *w = l->comm->world;
 	struct transfer *t;
@@ -331,7 +331,7 @@ static bool work_given(struct launch *l, const struct scheduler *d)
 
 /* What is for either end, and what the other has not begun.  Releases and re-acquires
  * the lock. */
-static bool work_locked(struct launch *l, const struct scheduler *d)
+static bool work_locked(struct launch *l, const struct drive *d)
 {
 	struct world *w = l->comm->world;
 	struct transfer *t, *send;
@@ -358,7 +358,7 @@ static bool work_locked(struct launch *l, const struct scheduler *d)
 
 /* True if there is something for the driver to do with the lock held.  While it looks
  * all the time it leaves to a sender what that has been given. */
-static bool needs_lock(const struct launch *l, const struct scheduler *d)
+static bool needs_lock(const struct launch *l, const struct drive *d)
 {
 	if (atomic_load_explicit(&l->ready, memory_order_relaxed))
 		return true;
@@ -366,7 +366,7 @@ static bool needs_lock(const struct launch *l, const struct scheduler *d)
 	       (d->effort == EFFORT_OWN || !d->attends);
 }
 
-bool p2p_work(struct launch *l, const struct scheduler *d)
+bool p2p_work(struct launch *l, const struct drive *d)
 {
 	pthread_mutex_t *lock = &l->comm->world->lock;
 	bool left;

@@ -19,7 +19,7 @@ void p2p_join_locked(struct launch *launch);
 
 /* Do what can be done of a launch's transfers; without the lock, which is taken if
  * there is anything.  True if this driver leaves some of that. */
-bool p2p_work(struct launch *launch, const struct scheduler *drive);
+bool p2p_work(struct launch *launch, const struct drive *drive);
 
 /*
  * p2p_close_locked - let nobody begin to copy without the lock; false if a thread may

@@ -337,7 +337,7 @@ void strict_check_message_locked(const struct transfer *send)
 	           words(&d, other), to->rank, to->device);
 }
 
-/* The collectives of the round for which all lines of @l have come; 0 if they are not the
+/* The collectives of the round for which all slots of @l have come; 0 if they are not the
  * same, so that a rank opens a round. */
 static size_t lined_up(const struct world *w, const struct launch *l)
 {
