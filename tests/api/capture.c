@@ -481,7 +481,7 @@ Test(capture, lists_of_a_graph_are_not_packed_into_what_others_use)
 Test(capture, says_nothing_of_how_long_calls_take)
 {
 	const uint64_t floor_ns = UINT64_C(20000000);
-	int32_t values[RANKS] = { 1, 2 };
+	static int32_t values[RANKS] = { 1, 2 };
 	uint64_t ticket;
 	int i, r;
 

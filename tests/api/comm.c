@@ -306,7 +306,7 @@ Test(comm, memory_can_be_freed_after_an_abort)
 Test(comm, leaves_the_current_device_alone, .init = in_turn)
 {
 	const struct platform *p;
-	int32_t a = 1, b = 2;
+	static int32_t a = 1, b = 2;
 	void *memory;
 	uint64_t ticket;
 	int device = -1;
@@ -332,7 +332,7 @@ Test(comm, leaves_the_current_device_alone, .init = in_turn)
 
 Test(comm, closed_answers_state, .init = in_turn)
 {
-	int32_t a = 1, b = 2;
+	static int32_t a = 1, b = 2;
 	void *memory;
 
 	ranks_sum(comms[0], &a);

@@ -239,7 +239,7 @@ Test(contexts, memory_copies_and_streams_make_none_elsewhere)
 /* The prober asks only of what is late: here rank 1, which has not come. */
 Test(contexts, the_prober_asks_each_device_on_its_own)
 {
-	int32_t values[RANKS] = { 1, 2 };
+	static int32_t values[RANKS] = { 1, 2 };
 	uint64_t tickets[RANKS];
 	int r;
 

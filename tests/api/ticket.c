@@ -55,7 +55,7 @@ TestSuite(ticket, .init = open_two, .fini = close_two, .timeout = 60);
 
 Test(ticket, times_out_without_a_peer_and_changes_nothing)
 {
-	int32_t a = 1, b = 2;
+	static int32_t a = 1, b = 2;
 	uint64_t t = ranks_sum(comms[0], &a);
 
 	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_TIMED_OUT);
@@ -69,7 +69,7 @@ Test(ticket, times_out_without_a_peer_and_changes_nothing)
 
 Test(ticket, answers_as_often_as_asked)
 {
-	int32_t a = 1, b = 2;
+	static int32_t a = 1, b = 2;
 	uint64_t t = ranks_sum(comms[0], &a);
 	int i;
 
@@ -105,7 +105,7 @@ Test(ticket, may_be_waited_for_by_several_threads)
 {
 	struct waiter w[4];
 	pthread_t thread[4];
-	int32_t a = 1, b = 2;
+	static int32_t a = 1, b = 2;
 	uint64_t t = ranks_sum(comms[0], &a);
 	int i;
 
@@ -210,6 +210,7 @@ Test(ticket, what_is_long_past_has_started_and_is_done_whatever_the_words_say)
 		t = ranks_sum(comms[0], &a);
 	}
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	cr_assert(comm_ticket_started(comms[0], 1));
 	comms[0]->started[1] += UINT32_C(1) << 31;
 	comms[0]->done[1] += UINT32_C(1) << 31;
@@ -516,7 +517,7 @@ static void look(void *arg)
 
 Test(ticket, a_stream_waits_for_a_ticket_on_the_device)
 {
-	int32_t a = 1, b = 2;
+	static int32_t a = 1, b = 2;
 	struct order o = { .value = &a };
 	cudaStream_t stream = native_stream(p, 0);
 	uint64_t t = ranks_sum(comms[0], &a);

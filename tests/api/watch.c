@@ -472,7 +472,7 @@ Test(watch, a_stream_that_is_busy_with_other_work_is_named)
 Test(watch, what_was_called_behind_something_else_has_its_time_from_then_on)
 {
 	const uint64_t late = 1700 * MS;
-	int32_t second = 0;
+	static int32_t second = 0;
 	uint64_t t, u;
 
 	defaults();
