@@ -33,7 +33,7 @@ prints() {
 	lacks "${compile[0]}" "$source" && return
 	"${compile[@]}" -Wall -Wextra -Werror -Iinclude -pthread \
 		-o "$scratch/$name" "$source" -L"$lib" -lcohort -lm
-	LD_LIBRARY_PATH=$lib timeout 60 "$scratch/$name" | sort >"$scratch/out" ||
+	LD_LIBRARY_PATH=$lib timeout 300 "$scratch/$name" | sort >"$scratch/out" ||
 		failed=1
 	diff --label wanted --label "$source" -u - "$scratch/out" ||
 		failed=1
@@ -92,7 +92,7 @@ rank 1: 5 sums, then COHORT_OK
 rank 2: 5 sums, then COHORT_ABORTED
 END
 if ! lacks python3 examples/average.py; then
-	timeout 60 python3 examples/average.py "$lib/libcohort.so" >"$scratch/out"
+	timeout 300 python3 examples/average.py "$lib/libcohort.so" >"$scratch/out"
 	printf 'rank 0: 0.5\nrank 1: 0.5\n' |
 		diff --label wanted --label examples/average.py -u - "$scratch/out" ||
 		failed=1

@@ -31,7 +31,7 @@ overlap()
 {
 	want=$1
 	shift
-	timeout 60 "$cohort" bench overlap "$@" >"$dir/out" 2>"$dir/err" \
+	timeout 300 "$cohort" bench overlap "$@" >"$dir/out" 2>"$dir/err" \
 		</dev/null
 	got=$?
 	[ $got -eq "$want" ] || fail "$*: exit $got, not $want"

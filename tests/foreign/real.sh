@@ -69,7 +69,7 @@ ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -Iinclude tests/foreign/real.c \
 # refused VARIABLE=VALUE... - a group on the gpu platform is
 refused() {
 	env LD_LIBRARY_PATH="$lib" COHORT_GPU_LIBRARIES="$folder" "$@" \
-		timeout 60 "$scratch/real" >"$scratch/out" 2>&1
+		timeout 300 "$scratch/real" >"$scratch/out" 2>&1
 	rc=$?
 	[ "$rc" -eq 0 ] && [ "$(cat "$scratch/out")" = OK ] && return
 	echo "a group, $*: exit status $rc"

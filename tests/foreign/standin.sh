@@ -23,7 +23,7 @@ expect() {
 	local name=$1
 	shift
 
-	if ! env LD_LIBRARY_PATH="$lib/drop-in:$lib" "$@" timeout 60 \
+	if ! env LD_LIBRARY_PATH="$lib/drop-in:$lib" "$@" timeout 300 \
 		"${by[@]}" "$scratch/standin" "$name" >"$scratch/out" 2>"$scratch/err" ||
 		[ "$(cat "$scratch/out")" != OK ] ||
 		! diff - "$scratch/err"; then
