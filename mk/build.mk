@@ -90,7 +90,7 @@ drop_in_links := $(drop_in)/libnccl.so $(drop_in)/libcudart.so
 drop_ins      := $(host_library) $(nccl_library) $(cudart) $(drop_in_links)
 
 host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
-                    $(dir)/src/sim/% $(dir)/src/platform/launch.o,$(library_objects))) $d/host.o
+                    $(dir)/src/sim/% $(dir)/src/platform/table/launch.o,$(library_objects))) $d/host.o
 nccl_objects   := $d/nccl.o $d/marker.o
 cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
 # Of these there is one for each major.

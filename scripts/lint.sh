@@ -106,6 +106,7 @@ places() {
 platforms() {
 	pick '^src/(api|base|core|dump|reducer|watch)/.*\.[ch]$' |
 		xargs grep -En 'COHORT_PLATFORM_(HOST|GPU)|"(platform/gpu|sim)/'
+	pick '^src/platform/.*\.[ch]$' | xargs grep -En '"sim/'
 	return 0
 }
 
@@ -212,7 +213,7 @@ check "no space at the end of a line" spaces
 check "environment variables are known" variables
 check "licence lines" licences
 check "no paths of a machine" places
-check "only src/platform asks which platform it is" platforms
+check "only src/platform asks which platform it is, none knows sim" platforms
 check "include guards" guards
 check "headers stand alone" headers
 check "no warnings" warnings

@@ -5,8 +5,10 @@
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
  * real names and signatures, and five functions of ours.  The core is written
- * against this table and does not know whether the real libraries (gpu*.c) or
- * the host platform (host/) filled it.  No entry is ever NULL.
+ * against this table and does not know whether the real libraries (platform/gpu/)
+ * or the simulator (sim/) filled it.  No entry is ever NULL.
+ *
+ * platform/table/ has what both of them use; platform/select.c chooses one of them.
  */
 
 #include <stdbool.h>
@@ -193,10 +195,23 @@ int platform_open(int kind, const struct platform **out);
  * again if @table is NULL: to put one's own functions in front. */
 void platform_override(const struct platform *table);
 
-/* What each platform provides: open libraries if need be, store the table and
- * the number of devices.  Any thread, any number of times. */
-int gpu_platform_open(const struct platform **out, int *devices_out);
+struct host_knobs;
+
+/*
+ * What each platform provides: open its libraries if it has any, store the table
+ * and the number of devices.  Any thread, any number of times.
+ *
+ * @join: called with the functions of the drop-in libraries (drop_in.h) when these
+ * are what the gpu platform opens, before their first use; its error is the answer
+ */
+int gpu_platform_open(const struct platform **out, int *devices_out,
+                      int (*join)(const struct host_knobs *knobs));
 int host_platform_open(const struct platform **out, int *devices_out);
+
+/* Repeat to @knobs all that cohort/sim.h has been told, and from now on all that it
+ * is told; and have these libraries read the environment: their error if they
+ * cannot be used. */
+int host_platform_join(const struct host_knobs *knobs);
 
 /* What there is to say of the gpu platform's libraries, as far as they could be
  * opened. */

@@ -65,7 +65,7 @@ static int resolve(int *kind)
 static int open_gpu(const struct platform **out)
 {
 	char why[512];
-	int devices, rc = gpu_platform_open(out, &devices);
+	int devices, rc = gpu_platform_open(out, &devices, host_platform_join);
 
 	if (rc == COHORT_OK)
 		return rc;
@@ -103,7 +103,8 @@ static int probe(struct cohort_platform_info *info, const struct platform **p)
 {
 	int rc = info->platform == COHORT_PLATFORM_HOST
 	                 ? host_platform_open(p, &info->devices)
-	                 : gpu_platform_open(p, &info->devices);
+	                 : gpu_platform_open(p, &info->devices,
+	                                     host_platform_join);
 
 	if (rc != COHORT_OK)
 		text_set(info->reason, sizeof(info->reason), "%s",

@@ -5,12 +5,14 @@
  * the drop-in libraries once the gpu platform stands on them
  */
 
-#include "sim/knobs.h"
-
 #include <pthread.h>
+
+#include <cohort/sim.h>
 
 #include "base/process.h"
 #include "base/status.h"
+#include "platform/drop_in.h"
+#include "platform/platform.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/sync.h"
 #include "sim/strict/fault.h"
@@ -27,7 +29,7 @@ static bool is_meant(void)
 	return !drop_in || device_count();
 }
 
-int sim_join(const struct host_knobs *knobs)
+int host_platform_join(const struct host_knobs *knobs)
 {
 	int rc;
 

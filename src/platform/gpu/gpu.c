@@ -79,9 +79,10 @@ static int count_devices(int *devices_out)
 	}
 }
 
-static int open_locked(int *devices_out)
+static int open_locked(int *devices_out,
+                       int (*join)(const struct host_knobs *knobs))
 {
-	int rc = gpu_load_cuda(&libraries, &table);
+	int rc = gpu_load_cuda(&libraries, &table, join);
 
 	if (rc == COHORT_OK)
 		rc = count_devices(devices_out);
@@ -94,12 +95,13 @@ static int open_locked(int *devices_out)
 	return rc;
 }
 
-int gpu_platform_open(const struct platform **out, int *devices_out)
+int gpu_platform_open(const struct platform **out, int *devices_out,
+                      int (*join)(const struct host_knobs *knobs))
 {
 	int rc, devices = 0;
 
 	pthread_mutex_lock(&lock);
-	rc = opened ? count_devices(&devices) : open_locked(&devices);
+	rc = opened ? count_devices(&devices) : open_locked(&devices, join);
 	opened = opened || rc == COHORT_OK;
 	pthread_mutex_unlock(&lock);
 	if (rc != COHORT_OK)

@@ -8,8 +8,6 @@
 
 #include "platform/platform.h"
 
-struct host_knobs;
-
 /* The libraries, as far as they could be opened. */
 struct gpu_libraries {
 	void *cudart, *nccl;                 /* handles of dlopen(), or NULL */
@@ -22,7 +20,8 @@ struct gpu_libraries {
 
 /* Open the CUDA runtime, or NCCL, and fill its part of @table.  What could be
  * found is in @libraries also on an error. */
-int gpu_load_cuda(struct gpu_libraries *libraries, struct platform *table);
+int gpu_load_cuda(struct gpu_libraries *libraries, struct platform *table,
+                  int (*join)(const struct host_knobs *knobs));
 int gpu_load_nccl(struct gpu_libraries *libraries, struct platform *table);
 
 /* COHORT_UNSUPPORTED if the library is too old, or not what it seems. */

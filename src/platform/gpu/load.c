@@ -19,7 +19,6 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "platform/gpu/gpu.h"
-#include "sim/knobs.h"
 
 static const char *const cudart_names[] = { "libcudart.so.13",
 	                                    "libcudart.so.12", "libcudart.so",
@@ -79,9 +78,9 @@ static bool is_ours(void *library)
 	return dlsym(library, "cohort_drop_in");
 }
 
-/* Tell our own libraries what the built-in host platform was told, and have them
- * look at the environment. */
-static int join(struct gpu_libraries *l, void *library)
+/* What the drop-in libraries have and NVIDIA's have not; NULL for those of another
+ * version of cohort. */
+static const struct host_knobs *find_knobs(void *library)
 {
 	const char *(*version)(void);
 	const struct host_knobs *(*knobs)(void);
@@ -90,9 +89,8 @@ static int join(struct gpu_libraries *l, void *library)
 	/* Also found in what a library needs. */
 	*(void **)&knobs = dlsym(library, "cohort_host_knobs");
 	if (!knobs || strcmp(version(), cohort_version()) != 0)
-		return COHORT_OK;
-	l->knobs = knobs();
-	return sim_join(l->knobs);
+		return NULL;
+	return knobs();
 }
 
 const char *gpu_find_library(void)
@@ -192,7 +190,8 @@ static int ask_version(void *library, const char *name)
 
 /* ---- both ------------------------------------------------------------- */
 
-int gpu_load_cuda(struct gpu_libraries *l, struct platform *table)
+int gpu_load_cuda(struct gpu_libraries *l, struct platform *table,
+                  int (*join)(const struct host_knobs *knobs))
 {
 	int rc = open_library(cudart_names, &l->cudart);
 
@@ -202,7 +201,9 @@ int gpu_load_cuda(struct gpu_libraries *l, struct platform *table)
 	l->cudart_file = file_of(l->cudart);
 	l->are_ours = is_ours(l->cudart);
 	if (l->are_ours)
-		rc = join(l, l->cudart);
+		l->knobs = find_knobs(l->cudart);
+	if (l->knobs)
+		rc = join(l->knobs);
 	if (rc != COHORT_OK)
 		return rc;
 	l->cudart_version = ask_version(l->cudart, "cudaRuntimeGetVersion");

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/drop_in.h"
 #include "platform/gpu/gpu.h"
-#include "sim/dropin/calls.h"
 
 /* The driver's stream memory operations, in their second version (DRIVER_VERSION).
  * Those of 32 bits work on every device and have no attribute: there are attributes for

@@ -18,6 +18,7 @@
  * and sim/exports.h.
  */
 
+#include "platform/drop_in.h"
 #include "sim/host.h"
 
 struct host_calls {
@@ -47,20 +48,6 @@ struct host_calls {
  * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and
  * COHORT_FAULTS.  Never NULL, constant.  Any thread. */
 COHORT_API const struct host_calls *cohort_host_calls(void);
-
-/* What sim.h says, of this platform; unlike the functions, before its first use.
- * And help for who waits, or does not, which no device needs: platform.h. */
-struct host_knobs {
-	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
-	                 uint32_t value, uint64_t until_ns);
-	void (*flush)(int device, cudaStream_t stream);
-	int (*open)(void); /* whether the environment can be read */
-	int (*set_devices)(int n);
-	int (*set_sync)(int sync);
-	int (*fault_add)(const struct cohort_fault *fault);
-	void (*faults_clear)(void);
-	const char *(*last_error)(void); /* of the calling thread's, there */
-};
 
 /* Never NULL, constant.  Any thread. */
 COHORT_API const struct host_knobs *cohort_host_knobs(void);
