@@ -8,6 +8,9 @@
 int comm_check(const struct cohort_comm *comm);
 int comm_check_closely(const struct cohort_comm *comm);
 
+/* Copy the clique's cause; its status is COHORT_OK if there is none. */
+void cause_copy(struct clique *clique, struct cohort_cause *out);
+
 /* What @fn does inside the gate, also of a clique that has ended. */
 int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
 

@@ -300,13 +300,6 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 	return n;
 }
 
-void cause_copy(struct clique *clique, struct cohort_cause *out)
-{
-	const struct cohort_cause *cause = clique_whole_cause(clique);
-
-	*out = cause ? *cause : (struct cohort_cause){ .rank = -1 };
-}
-
 int cohort_group_cause(const struct cohort_group *group,
                        struct cohort_cause *cause)
 {

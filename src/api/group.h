@@ -35,7 +35,4 @@ int group_open_generation(struct cohort_group *group, const int *devices, int n,
 /* The clique of the generation that counts. */
 struct clique *group_clique(const struct cohort_group *group);
 
-/* Copy the clique's cause, status COHORT_OK if there is none. */
-void cause_copy(struct clique *clique, struct cohort_cause *out);
-
 #endif

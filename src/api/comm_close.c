@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Closing a communicator, and with the last one of a split or a join its generation
+ */
+
+#include "api/comm.h"
+#include "api/generation.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/batch.h"
+#include "core/gate.h"
+#include "core/owner.h"
+#include "core/window.h"
+
+/* Ranks that are of no group: the last one to leave ends them all. */
+static int end_all(struct generation *g, int rc)
+{
+	struct clique *parent = g->clique->parent;
+	int ended, freed = COHORT_OK;
+
+	if (parent) {
+		ended = generation_end_later(g);
+		generation_sweep(parent);
+	} else {
+		ended = generation_end(g);
+		freed = generation_free(g);
+	}
+	return freed != COHORT_OK ? freed : ended != COHORT_OK ? ended : rc;
+}
+
+/* True of what was split from a clique that has ended: whoever closes or respawns
+ * that group ends this one, too, perhaps just now, or has done so, while a worker
+ * that was left behind is still closing it. */
+static bool is_ended_by_parent(const struct clique *q)
+{
+	const struct clique *parent = q->parent; /* not any more once stale */
+
+	return atomic_load(&q->stale) || (parent && clique_cause(parent));
+}
+
+int cohort_comm_close(struct cohort_comm *comm)
+{
+	struct clique *q;
+	bool is_owner;
+	int rc = comm_check_closely(comm);
+
+	if (rc == COHORT_OK)
+		rc = window_check("comm_close");
+	if (rc != COHORT_OK)
+		return rc;
+	q = comm->clique;
+	if (q->ends_with_last && watch_is_telling(q))
+		return error_set(COHORT_STATE, "called by on_verdict");
+	rc = gate_enter_to_close(comm);
+	if (rc != COHORT_OK)
+		return rc;
+	/* From here on nothing is submitted any more. */
+	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
+	gate_leave(comm);
+	/* Outside the gate: an abort waits for that to be empty. */
+	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
+	if (rc == COHORT_TIMED_OUT) {
+		atomic_store_explicit(&comm->closed, false,
+		                      memory_order_relaxed);
+		return rc;
+	}
+	deadlines_forget(comm); /* closed, it is as good as inside */
+	batch_drop(comm);
+	is_owner = owner_is_self(comm);
+	if (atomic_fetch_sub(&q->open, 1) == 1 && q->ends_with_last &&
+	    !is_ended_by_parent(q))
+		return end_all(q->keeper, rc);
+	/* Another thread may be freeing it: only what is bound is still there. */
+	if (is_owner && owner_unbind(comm) == COHORT_OK)
+		clique_put(q);
+	return rc;
+}
