@@ -8,6 +8,7 @@
 
 #include "api/comm.h"
 #include "base/clock.h"
+#include "core/agree.h"
 #include "core/gate.h"
 #include "core/native.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making and unmaking a clique
+ * Making a clique
  */
 
 #include "core/clique.h"
@@ -14,13 +14,8 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "core/batch.h"
 #include "core/clique_tree.h"
 #include "core/connect.h"
-#include "core/native.h"
-#include "core/pair.h"
-#include "core/register.h"
-#include "core/window.h"
 
 /* ---- ranks ------------------------------------------------------------ */
 
@@ -45,7 +40,7 @@ static int comm_init(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-/* What it has got is the rank's. */
+/* What was connected is the rank's from now on. */
 static void take_over(struct cohort_comm *c, const struct connected *from)
 {
 	c->native = from->native;
@@ -57,124 +52,7 @@ static void take_over(struct cohort_comm *c, const struct connected *from)
 	c->after = c->started + c->clique->slots;
 }
 
-/* True while a stream may still look at a done word. */
-static bool words_are_awaited(const struct cohort_comm *c)
-{
-	uint32_t k, first = c->after_count > AFTER_WORDS
-	                            ? c->after_count - AFTER_WORDS + 1
-	                            : 1;
-
-	if (c->after_lost)
-		return true;
-	for (k = first; k <= c->after_count; k++)
-		if (__atomic_load_n(&c->after[k % AFTER_WORDS],
-		                    __ATOMIC_ACQUIRE) != k)
-			return true;
-	return false;
-}
-
-/* Give back the words.  What a stream still waits for stays: all of it is as far as
- * it is waited for. */
-static void free_words(struct cohort_comm *c)
-{
-	if (c->done && !words_are_awaited(c))
-		c->clique->platform->cudaFreeHost(c->done);
-	c->done = NULL;
-}
-
-/* True if threads were left behind that may use the clique. */
-static bool has_stragglers(const struct clique *q)
-{
-	return atomic_load(&clique_tree_root(q)->stragglers) > 0;
-}
-
-/* Give back what was taken over, if it was, once.  Stragglers may ask about their
- * tickets, and help their stream meanwhile, or be copying: the last one gives back the
- * words, the stream, and the staging memory. */
-static void comm_release(struct cohort_comm *c)
-{
-	const struct platform *p = c->clique->platform;
-	bool is_left_in = has_stragglers(c->clique);
-	struct device_scope scope;
-
-	if (!c->stream)
-		return;
-	window_memory_begin();
-	if (device_enter(&scope, p, c->device) != COHORT_OK) {
-		window_memory_end();
-		return;
-	}
-	if (!c->is_released) {
-		p->cudaFree(c->barrier);
-		list_release(c);
-		p->cudaEventDestroy(c->event);
-	}
-	c->is_released = true;
-	if (!is_left_in) {
-		staging_release(c);
-		if (c->stream)
-			p->cudaStreamDestroy(c->stream);
-		c->stream = NULL;
-		free_words(c);
-	}
-	device_leave(&scope);
-	window_memory_end();
-}
-
-/* Undo comm_init(), however far it came. */
-static void comm_fini(struct cohort_comm *c)
-{
-	comm_release(c);
-	batch_free(c->batch);
-	pairs_free(c->pairs);
-	register_free_all(c->registrations);
-	pages_free(c->agreed, c->clique->slots * sizeof(*c->agreed));
-	free(c->done_then);
-	list_cache_free(&c->cached);
-	call_shapes_fini(&c->shapes);
-	recorder_fini(&c->recorder);
-}
-
-void clique_release(struct clique *q)
-{
-	int r;
-
-	for (r = 0; r < q->size; r++)
-		comm_release(&q->comms[r]);
-}
-
-void clique_forget_calls(struct clique *q)
-{
-	struct cohort_comm *c = q->comms;
-
-	if (clique_look(q) != CLIQUE_RECLAIMED)
-		return;
-	for (; c < q->comms + q->size; c++) {
-		list_cache_free(&c->cached);
-		call_shapes_forget(&c->shapes);
-		recorder_forget(&c->recorder);
-		pages_forget(c->agreed, q->slots * sizeof(*c->agreed));
-	}
-}
-
 /* ---- the clique ------------------------------------------------------- */
-
-/* Where nothing can be left any more. */
-static ncclComm_t no_orphans[1];
-
-bool clique_leave_orphans(struct clique *q, ncclComm_t *natives)
-{
-	ncclComm_t *none = NULL;
-
-	return atomic_compare_exchange_strong(&q->orphans, &none, natives);
-}
-
-ncclComm_t *clique_take_orphans(struct clique *q)
-{
-	ncclComm_t *natives = atomic_exchange(&q->orphans, no_orphans);
-
-	return natives == no_orphans ? NULL : natives;
-}
 
 static int open_native(struct clique *q, const int *devices)
 {
@@ -213,24 +91,7 @@ static void stop_reaper(struct clique *q)
 	pthread_join(q->reaper, NULL);
 }
 
-static void clique_free(struct clique *q, int comms)
-{
-	struct clique *parent = q->parent;
-
-	clique_tree_free(q);
-	while (comms--)
-		comm_fini(&q->comms[comms]);
-	sem_destroy(&q->unused);
-	if (q->end)
-		cause_put(q->end);
-	free(clique_take_orphans(q));
-	free(q->agreed);
-	free(q);
-	if (parent)
-		clique_put(parent);
-}
-
-/* A number of its own, for what is told of it outside of the process. */
+/* A number that no other clique of the process has: dumps name it. */
 static unsigned next_serial(void)
 {
 	/* Atomic; the last one.  Relaxed: it orders nothing. */
@@ -285,7 +146,8 @@ static struct clique *clique_alloc(const struct platform *platform,
 	return NULL;
 }
 
-/* All that may fail behind the connecting, which nobody could undo in time. */
+/* All that may fail comes before the ranks are connected, which nobody could undo in
+ * time. */
 static int prepare(struct clique *q, int *made)
 {
 	int rc = COHORT_OK;
@@ -329,89 +191,4 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 	if (q)
 		clique_free(q, made);
 	return rc;
-}
-
-void clique_get(struct clique *q)
-{
-	/* Relaxed: the caller's reference keeps it alive. */
-	atomic_fetch_add_explicit(&q->users, 1, memory_order_relaxed);
-}
-
-void clique_put(struct clique *q)
-{
-	/* Acquire and release: the last one sees what the others did. */
-	if (atomic_fetch_sub_explicit(&q->users, 1, memory_order_acq_rel) > 1)
-		return;
-	clique_free(q, q->size);
-}
-
-void clique_get_straggler(struct clique *q)
-{
-	clique_get(q);
-	atomic_fetch_add(&q->stragglers, 1);
-}
-
-void clique_put_straggler(struct clique *q)
-{
-	atomic_fetch_sub(&q->stragglers, 1);
-	clique_put(q);
-}
-
-void clique_retire(struct clique *q)
-{
-	struct clique *root = clique_tree_root(q);
-
-	pthread_join(q->reaper, NULL);
-	clique_tree_leave(q);
-	clique_tree_part(q);
-	if (root != q && has_stragglers(q))
-		clique_tree_keep(root, q);
-	else
-		clique_put(q);
-}
-
-/* Kept, so that a leak checker can tell this from a mistake. */
-void clique_leak(struct clique *q)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct clique *leaked; /* guarded by lock */
-
-	pthread_detach(q->reaper);
-	clique_tree_leave(q);
-	clique_tree_part(q);
-	pthread_mutex_lock(&lock);
-	q->next_leaked = leaked;
-	leaked = q;
-	pthread_mutex_unlock(&lock);
-}
-
-/* ---- ranks' calls ----------------------------------------------------- */
-
-struct limits comm_limits(const struct cohort_comm *c, bool is_first)
-{
-	const struct cohort_deadlines *d = &c->clique->deadlines;
-	struct limits pushed = { 0, 0 }, l = { d->join_ns, d->exec_ns };
-
-	if (is_first)
-		l = (struct limits){ d->first_ns, d->first_ns };
-	if (c->pushed_count)
-		pushed = c->pushed[c->pushed_count - 1];
-	if (pushed.join_ns)
-		l.join_ns = pushed.join_ns;
-	if (pushed.exec_ns)
-		l.exec_ns = pushed.exec_ns;
-	return l;
-}
-
-const struct cohort_comm *clique_rank(const struct clique *q, int rank)
-{
-	int i;
-
-	/* Of all ranks each has its own place. */
-	if (rank >= 0 && rank < q->size && q->comms[rank].rank == rank)
-		return &q->comms[rank];
-	for (i = 0; i < q->size; i++)
-		if (q->comms[i].rank == rank)
-			return &q->comms[i];
-	return NULL;
 }

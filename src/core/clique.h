@@ -36,7 +36,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/agree.h"
+#include "core/agree_words.h"
 #include "core/call_shape.h"
 #include "core/cause.h"
 #include "core/config.h"
@@ -123,7 +123,7 @@ struct cohort_comm {
 	_Atomic uint64_t cancelled[CANCELLED];
 	_Atomic uint64_t streamed;
 
-	/* Atomic words inside; see recorder.h and agree.h. */
+	/* Atomic words inside; see recorder.h and agree_words.h. */
 	struct recorder recorder;
 	struct agree_slot *agreed;
 	struct call_shapes shapes; /* atomic words inside; see call_shape.h */
@@ -313,7 +313,7 @@ struct clique {
 	int generation;
 	struct comm_config config;
 	struct list_policy list_policy, list_policy_asked;
-	_Atomic uint64_t *agreed; /* words: see agree.h */
+	_Atomic uint64_t *agreed; /* words: see agree_words.h */
 	atomic_int
 		split_tid; /* atomic; the thread that has split the group, 0: none
 	                         has.  Relaxed: for people */
@@ -435,6 +435,9 @@ void clique_put_straggler(struct clique *q);
 /* The end of a clique that is RELEASED, but for those references, also of what it
  * was split from; its reaper is joined. */
 void clique_retire(struct clique *q);
+
+/* Free a clique that never came about, with the first @comms ranks made. */
+void clique_free(struct clique *q, int comms);
 
 /* Leave a clique that has come to any other end as it is, for ever. */
 void clique_leak(struct clique *q);

@@ -155,3 +155,22 @@ enum clique_state clique_await(struct clique *q, enum clique_state state,
 		backoff_wait(&b, deadline_ns);
 	return now;
 }
+
+/* ---- communicators of a split that has failed ------------------------- */
+
+/* What q->orphans is once nothing can be left any more. */
+static ncclComm_t no_orphans[1];
+
+bool clique_leave_orphans(struct clique *q, ncclComm_t *natives)
+{
+	ncclComm_t *none = NULL;
+
+	return atomic_compare_exchange_strong(&q->orphans, &none, natives);
+}
+
+ncclComm_t *clique_take_orphans(struct clique *q)
+{
+	ncclComm_t *natives = atomic_exchange(&q->orphans, no_orphans);
+
+	return natives == no_orphans ? NULL : natives;
+}

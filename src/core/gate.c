@@ -12,13 +12,19 @@
 
 enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
 
+int gate_refuse_owner(const struct cohort_comm *c)
+{
+	return error_set(COHORT_OWNER, "rank %d is bound to another thread",
+	                 c->rank);
+}
+
 /* Once the clique is stale, any thread may ask, and give back. */
 int gate_check_owner(const struct cohort_comm *c)
 {
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
 
 	if (owner && owner != owner_self() && !atomic_load(&c->clique->stale))
-		return owner_refuse(c);
+		return gate_refuse_owner(c);
 	return COHORT_OK;
 }
 

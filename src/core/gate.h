@@ -41,7 +41,8 @@ int gate_await_left(struct cohort_comm *comm);
 int gate_refuse_left(const struct cohort_comm *comm, int status,
                      const char *what);
 
-/* COHORT_OWNER if it is bound to another thread. */
+/* COHORT_OWNER if @comm is bound to another thread, and the text for that. */
 int gate_check_owner(const struct cohort_comm *comm);
+int gate_refuse_owner(const struct cohort_comm *comm);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "core/agree.h"
+#include "core/agree_words.h"
 #include "core/call.h"
 #include "core/clique.h"
 

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "core/clique.h"
 #include "core/clique_tree.h"
+#include "core/gate.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -119,12 +120,6 @@ bool owner_is_self(const struct cohort_comm *c)
 	return load_owner(c) == owner_self();
 }
 
-int owner_refuse(const struct cohort_comm *c)
-{
-	return error_set(COHORT_OWNER, "rank %d is bound to another thread",
-	                 c->rank);
-}
-
 /* The gate lets any thread in once the clique is stale. */
 int owner_bind(struct cohort_comm *c)
 {
@@ -132,7 +127,8 @@ int owner_bind(struct cohort_comm *c)
 	bool is_stale;
 
 	if (owner)
-		return owner == owner_self() ? COHORT_ALREADY : owner_refuse(c);
+		return owner == owner_self() ? COHORT_ALREADY
+		                             : gate_refuse_owner(c);
 	if (!watch_this_thread())
 		return error_set(COHORT_SYSTEM,
 		                 "cannot watch for the end of this thread");
@@ -156,7 +152,7 @@ int owner_unbind(struct cohort_comm *c)
 	struct clique *kept_by;
 
 	if (owner != owner_self())
-		return owner ? owner_refuse(c) : COHORT_ALREADY;
+		return owner ? gate_refuse_owner(c) : COHORT_ALREADY;
 	pthread_mutex_lock(&lock);
 	clique_get(c->clique);
 	unlink_locked(find_locked(c));

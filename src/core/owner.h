@@ -33,9 +33,6 @@ static inline uintptr_t owner_self(void)
 /* True if @comm is bound to the calling thread. */
 bool owner_is_self(const struct cohort_comm *comm);
 
-/* COHORT_OWNER, with the text for that: @comm is bound to another thread. */
-int owner_refuse(const struct cohort_comm *comm);
-
 /* Make the calling thread the owner of @comm, inside the gate.  COHORT_OK;
  * COHORT_ALREADY; COHORT_OWNER; COHORT_STALE; COHORT_SYSTEM if the thread's end cannot be
  * watched (nothing has changed). */

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/agree.h"
 #include "core/call.h"
 #include "core/capture.h"
 #include "core/gate.h"

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Unmaking a clique: what its ranks have is given back, and the clique is freed with
+ * its last reference
+ */
+
+#include "core/clique.h"
+
+#include <stdlib.h>
+
+#include "base/pages.h"
+#include "core/batch.h"
+#include "core/clique_tree.h"
+#include "core/native.h"
+#include "core/pair.h"
+#include "core/register.h"
+#include "core/window.h"
+
+/* ---- ranks ------------------------------------------------------------ */
+
+/* True while a stream may still wait for a done word. */
+static bool words_are_awaited(const struct cohort_comm *c)
+{
+	uint32_t k, first = c->after_count > AFTER_WORDS
+	                            ? c->after_count - AFTER_WORDS + 1
+	                            : 1;
+
+	if (c->after_lost)
+		return true;
+	for (k = first; k <= c->after_count; k++)
+		if (__atomic_load_n(&c->after[k % AFTER_WORDS],
+		                    __ATOMIC_ACQUIRE) != k)
+			return true;
+	return false;
+}
+
+/* Give back the words, unless a stream still waits for one of them: then all of them
+ * stay. */
+static void free_words(struct cohort_comm *c)
+{
+	if (c->done && !words_are_awaited(c))
+		c->clique->platform->cudaFreeHost(c->done);
+	c->done = NULL;
+}
+
+/* True if threads were left behind that may use the clique. */
+static bool has_stragglers(const struct clique *q)
+{
+	return atomic_load(&clique_tree_root(q)->stragglers) > 0;
+}
+
+/* Give back what take_over() has got, once.  Stragglers may still ask about their
+ * tickets, help their stream, or copy: while there are any, the words, the stream and
+ * the staging memory stay, until the last of them frees the clique. */
+static void comm_release(struct cohort_comm *c)
+{
+	const struct platform *p = c->clique->platform;
+	bool is_left_in = has_stragglers(c->clique);
+	struct device_scope scope;
+
+	if (!c->stream)
+		return;
+	window_memory_begin();
+	if (device_enter(&scope, p, c->device) != COHORT_OK) {
+		window_memory_end();
+		return;
+	}
+	if (!c->is_released) {
+		p->cudaFree(c->barrier);
+		list_release(c);
+		p->cudaEventDestroy(c->event);
+	}
+	c->is_released = true;
+	if (!is_left_in) {
+		staging_release(c);
+		if (c->stream)
+			p->cudaStreamDestroy(c->stream);
+		c->stream = NULL;
+		free_words(c);
+	}
+	device_leave(&scope);
+	window_memory_end();
+}
+
+/* Undo comm_init(), however far it came, and what calls have added. */
+static void comm_fini(struct cohort_comm *c)
+{
+	comm_release(c);
+	batch_free(c->batch);
+	pairs_free(c->pairs);
+	register_free_all(c->registrations);
+	pages_free(c->agreed, c->clique->slots * sizeof(*c->agreed));
+	free(c->done_then);
+	list_cache_free(&c->cached);
+	call_shapes_fini(&c->shapes);
+	recorder_fini(&c->recorder);
+}
+
+void clique_release(struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		comm_release(&q->comms[r]);
+}
+
+void clique_forget_calls(struct clique *q)
+{
+	struct cohort_comm *c = q->comms;
+
+	if (clique_look(q) != CLIQUE_RECLAIMED)
+		return;
+	for (; c < q->comms + q->size; c++) {
+		list_cache_free(&c->cached);
+		call_shapes_forget(&c->shapes);
+		recorder_forget(&c->recorder);
+		pages_forget(c->agreed, q->slots * sizeof(*c->agreed));
+	}
+}
+
+/* ---- the clique ------------------------------------------------------- */
+
+void clique_free(struct clique *q, int comms)
+{
+	struct clique *parent = q->parent;
+
+	clique_tree_free(q);
+	while (comms--)
+		comm_fini(&q->comms[comms]);
+	sem_destroy(&q->unused);
+	if (q->end)
+		cause_put(q->end);
+	free(clique_take_orphans(q));
+	free(q->agreed);
+	free(q);
+	if (parent)
+		clique_put(parent);
+}
+
+void clique_get(struct clique *q)
+{
+	/* Relaxed: the caller's reference keeps it alive. */
+	atomic_fetch_add_explicit(&q->users, 1, memory_order_relaxed);
+}
+
+void clique_put(struct clique *q)
+{
+	/* Acquire and release: the last one sees what the others did. */
+	if (atomic_fetch_sub_explicit(&q->users, 1, memory_order_acq_rel) > 1)
+		return;
+	clique_free(q, q->size);
+}
+
+void clique_get_straggler(struct clique *q)
+{
+	clique_get(q);
+	atomic_fetch_add(&q->stragglers, 1);
+}
+
+void clique_put_straggler(struct clique *q)
+{
+	atomic_fetch_sub(&q->stragglers, 1);
+	clique_put(q);
+}
+
+void clique_retire(struct clique *q)
+{
+	struct clique *root = clique_tree_root(q);
+
+	pthread_join(q->reaper, NULL);
+	clique_tree_leave(q);
+	clique_tree_part(q);
+	if (root != q && has_stragglers(q))
+		clique_tree_keep(root, q);
+	else
+		clique_put(q);
+}
+
+/* The list lets a leak checker tell this from a mistake. */
+void clique_leak(struct clique *q)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct clique *leaked; /* guarded by lock */
+
+	pthread_detach(q->reaper);
+	clique_tree_leave(q);
+	clique_tree_part(q);
+	pthread_mutex_lock(&lock);
+	q->next_leaked = leaked;
+	leaked = q;
+	pthread_mutex_unlock(&lock);
+}
