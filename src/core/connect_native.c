@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connecting: the calls of NCCL that make communicators, all at once, one rank by an
+ * id, or by a split
+ */
+
+#include "base/status.h"
+#include "core/connection.h"
+#include "core/native.h"
+
+/* Rank @i of all, or the one that joins, with the config if it asks for anything. */
+static int init_rank(struct connection *c, int i)
+{
+	const struct platform *p = c->platform;
+	ncclConfig_t config = config_native(&c->config, c->name);
+	int size = c->size ? c->size : c->n;
+	int rank = c->size ? c->rank : i;
+
+	if (config_is_default(&c->config))
+		return native_nccl(p, "ncclCommInitRank", NULL,
+		                   p->ncclCommInitRank(&c->native[i], size,
+		                                       c->id, rank));
+	return native_nccl(p, "ncclCommInitRankConfig", NULL,
+	                   p->ncclCommInitRankConfig(&c->native[i], size, c->id,
+	                                             rank, &config));
+}
+
+/* Call for a rank that cannot exist, so that the open group fails and its end drops
+ * what is in it.  Otherwise the end would wait for the ranks that are missing. */
+static void spoil_group(struct connection *c)
+{
+	ncclComm_t none = NULL; /* NCCL reads it even when the call fails */
+
+	c->platform->ncclCommInitRankConfig(&none, c->n, c->id, -1, NULL);
+}
+
+/* What ncclCommInitAll() does, but with a config, which that does not take. */
+static int init_group(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	ncclResult_t ended;
+	int i, rc;
+
+	rc = native_nccl(p, "ncclGetUniqueId", NULL,
+	                 p->ncclGetUniqueId(&c->id));
+	if (rc == COHORT_OK)
+		rc = native_nccl(p, "ncclGroupStart", NULL,
+		                 p->ncclGroupStart());
+	if (rc != COHORT_OK)
+		return rc;
+	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
+		rc = native_cuda(p, "cudaSetDevice",
+		                 p->cudaSetDevice(c->devices[i]));
+		if (rc == COHORT_OK)
+			rc = init_rank(c, i);
+	}
+	if (rc != COHORT_OK)
+		spoil_group(c);
+	ended = p->ncclGroupEnd();
+	return rc != COHORT_OK ? rc
+	                       : native_nccl(p, "ncclGroupEnd", NULL, ended);
+}
+
+/* Find out which rank of how many rank @i has become. */
+static int find_place(struct connection *c, int i)
+{
+	const struct platform *p = c->platform;
+	struct split_rank *r = &c->split[i];
+	ncclComm_t native = c->native[i];
+	int rc;
+
+	if (!native)
+		return COHORT_OK;
+	rc = native_nccl(p, "ncclCommUserRank", native,
+	                 p->ncclCommUserRank(native, &r->rank));
+	if (rc != COHORT_OK)
+		return rc;
+	return native_nccl(p, "ncclCommCount", native,
+	                   p->ncclCommCount(native, &r->size));
+}
+
+static int split_rank(struct connection *c, int i)
+{
+	const struct platform *p = c->platform;
+	const struct split_rank *r = &c->split[i];
+	ncclConfig_t config = config_native(&c->config, c->name);
+	int rc = native_cuda(p, "cudaSetDevice", p->cudaSetDevice(r->device));
+
+	if (rc != COHORT_OK)
+		return rc;
+	return native_nccl(p, "ncclCommSplit", r->parent,
+	                   p->ncclCommSplit(r->parent, r->color, r->key,
+	                                    &c->native[i], &config));
+}
+
+/* Split all ranks of this process in one group: a call alone would wait for the other
+ * ranks. */
+static int init_split(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	ncclResult_t ended;
+	int i, rc;
+
+	rc = native_nccl(p, "ncclGroupStart", NULL, p->ncclGroupStart());
+	if (rc != COHORT_OK)
+		return rc;
+	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
+		rc = split_rank(c, i);
+		c->split[i].has_failed = rc != COHORT_OK;
+	}
+	if (rc != COHORT_OK)
+		spoil_group(c);
+	ended = p->ncclGroupEnd();
+	if (rc == COHORT_OK)
+		rc = native_nccl(p, "ncclGroupEnd", NULL, ended);
+	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+		rc = find_place(c, i);
+	return rc;
+}
+
+/* Make each listed device current once: ncclCommInitAll() leaves its group open if that
+ * fails for one of them. */
+static int visit_devices(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	char error[384];
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+		rc = native_cuda(p, "cudaSetDevice",
+		                 p->cudaSetDevice(c->devices[i]));
+	if (rc == COHORT_OK)
+		return rc;
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	return error_set(rc, "rank %d, device %d: %s", i - 1, c->devices[i - 1],
+	                 error);
+}
+
+/* Does nothing if no group is open: NCCL refuses to end one then. */
+static void end_group_left_open(struct connection *c)
+{
+	spoil_group(c);
+	c->platform->ncclGroupEnd();
+}
+
+void connection_add_ranks(struct text *t, const struct connection *c)
+{
+	int i;
+
+	text_add(t, c->n > 1 ? "ranks 0-%d, on devices" : "rank %d, on device",
+	         c->n - 1);
+	for (i = 0; i < c->n; i++)
+		text_add(t, " %d", c->devices[i]);
+}
+
+/* ncclCommInitAll().  Its error says nothing of the rank that has failed. */
+static int all_at_once(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	char error[384], list[512];
+	struct text t = { list, sizeof(list) };
+	int rc = visit_devices(c);
+
+	if (rc != COHORT_OK)
+		return rc;
+	rc = native_nccl(p, "ncclCommInitAll", NULL,
+	                 p->ncclCommInitAll(c->native, c->n, c->devices));
+	if (rc == COHORT_OK)
+		return rc;
+	end_group_left_open(c);
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	connection_add_ranks(&t, c);
+	return error_set(rc, "%s; of %s: NCCL does not say of which", error,
+	                 list);
+}
+
+int connection_init(struct connection *c)
+{
+	if (c->split)
+		return init_split(c);
+	if (c->size)
+		return init_rank(c, 0);
+	if (!config_is_default(&c->config))
+		return init_group(c);
+	return all_at_once(c);
+}

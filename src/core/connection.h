@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_CONNECTION_H
+#define CORE_CONNECTION_H
+
+/*
+ * What the sources of connect.h have in common: a connection that a thread of its own
+ * is making
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/text.h"
+#include "core/connect.h"
+
+struct clique;
+
+struct connection {
+	/* Constant while the thread runs. */
+	const struct platform *platform;
+	int n;
+	int *devices;
+	ncclUniqueId id; /* by which one rank joins, */
+	int rank;        /* its number, */
+	int size; /* and the number of ranks; 0: all ranks connect at once */
+	struct comm_config config;
+	char name[64];
+	size_t words;             /* for each rank */
+	struct split_rank *split; /* the ranks that split; NULL: none do */
+	bool is_alone;            /* no rank of another process takes part */
+	struct clique *parent;    /* the clique that is split; a reference */
+	pthread_t thread;
+
+	/* Atomic; the thread's number in the system, 0: the thread has not begun.
+	 * Relaxed: for people. */
+	atomic_int tid;
+
+	/* Atomic; the CUDA function that the thread is in, NULL: it is in NCCL; and
+	 * the rank that the function is called for, which is written first.
+	 * Relaxed: for people. */
+	const char *_Atomic at;
+	atomic_int at_rank;
+
+	/* Atomic; the thread's memory section, 0: none.  Whoever ends the section
+	 * exchanges it for 0: the thread, or the caller that leaves. */
+	atomic_uint section;
+
+	/* Written by the thread before it is done. */
+	ncclComm_t *native;
+	struct connected *made;
+	int status;
+	char error[512];
+
+	/* Guarded by lock. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* one of the flags below was set */
+	bool done; /* set by the thread, which then waits for one of the others */
+	bool taken; /* the caller has taken what was made, and frees the rest */
+	bool left;  /* the caller has left: the thread gives everything back */
+};
+
+/* ---- connect_native.c ------------------------------------------------- */
+
+/* Have NCCL make the communicators.  After an error some may be half open. */
+int connection_init(struct connection *c);
+
+/* Add "ranks 0-3, on devices 0 1 2 3". */
+void connection_add_ranks(struct text *t, const struct connection *c);
+
+/* ---- connect_device.c ------------------------------------------------- */
+
+/* Begin and end the thread's memory section.  The caller that leaves ends it, too. */
+void connection_begin_section(struct connection *c);
+void connection_end_section(struct connection *c);
+
+/* Make what each rank with a communicator needs of its device. */
+int connection_make(struct connection *c);
+
+/* Give back all that was made, with the communicators. */
+void connection_take_back(struct connection *c);
+
+#endif
