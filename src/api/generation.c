@@ -224,6 +224,7 @@ void generation_pass(struct generation *g)
 
 	for (child = first_child(g); child; child = next_child(child))
 		generation_pass(child);
+	atomic_store(&g->clique->replaced, true);
 	atomic_store(&g->clique->stale, true);
 	if (unguard(g))
 		clique_forget_calls(g->clique);

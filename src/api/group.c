@@ -63,6 +63,17 @@ static int devices_check(const int *devices, int n, int count)
 	return COHORT_OK;
 }
 
+static int refuse_count(const struct platform *p, int n, int count)
+{
+	const char *variable = p->devices_variable;
+
+	return error_set(COHORT_INVALID,
+	                 "n is %d, but the %s platform has %d device%s%s%s%s",
+	                 n, p->name, count, count == 1 ? "" : "s",
+	                 variable ? " (" : "", variable ? variable : "",
+	                 variable ? " sets how many)" : "");
+}
+
 /* The device list to open, in memory of its own. */
 static int devices_list(const struct platform *p, const int *devices, int n,
                         int **list_out, int *n_out)
@@ -76,9 +87,7 @@ static int devices_list(const struct platform *p, const int *devices, int n,
 	if (!devices && !n)
 		n = count;
 	if (n < 1 || n > count)
-		return error_set(COHORT_INVALID,
-		                 "n is %d, but the %s platform has %d device%s",
-		                 n, p->name, count, count == 1 ? "" : "s");
+		return refuse_count(p, n, count);
 	rc = devices ? devices_check(devices, n, count) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;

@@ -306,7 +306,7 @@ static void leave_locked(struct meeting *m)
 	free(m);
 }
 
-/* Who has come, and who not: NCCL waits for all. */
+/* Add which ranks have joined and which have not: NCCL waits for all of them. */
 static void add_absent_locked(const struct meeting *m)
 {
 	uint64_t here[COHORT_RANK_WORDS] = { 0 };
@@ -320,10 +320,16 @@ static void add_absent_locked(const struct meeting *m)
 	for (r = 0; r < m->size; r++)
 		if (!rank_set_has(here, r))
 			rank_set_add(absent, r);
-	text_add(&t, "ranks that have come in this process: ");
+	text_add(&t, m->joined > 1 ? "ranks " : "rank ");
 	rank_set_spell(&t, here);
-	text_add(&t, "; that have not, or are of others: ");
-	rank_set_spell(&t, absent);
+	text_add(&t, m->joined > 1 ? " have joined" : " has joined");
+	if (m->joined < m->size) {
+		text_add(&t, m->size - m->joined > 1 ? "; ranks " : "; rank ");
+		rank_set_spell(&t, absent);
+		text_add(&t, "%s not (or %s in another process)",
+		         m->size - m->joined > 1 ? " have" : " has",
+		         m->size - m->joined > 1 ? "are" : "is");
+	}
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	error_set(COHORT_INIT_TIMEOUT, "%s; %s", error, list);
 }

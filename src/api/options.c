@@ -259,8 +259,16 @@ static bool is_text(const char *text)
 	return text && *text;
 }
 
-/* As long as it may be, with the directory that the process is in. */
-static int path_check(const char *name, const char *path)
+/* What has set @value, which the program could have set as @option: that, or
+ * @variable of the environment. */
+static const char *source_of(const char *value, const char *option,
+                             const char *variable)
+{
+	return value && value == getenv(variable) ? variable : option;
+}
+
+/* Refuse a path that is too long once it begins with the current directory. */
+static int path_check(const char *source, const char *path)
 {
 	char here[DUMP_PATH] = "";
 
@@ -268,31 +276,35 @@ static int path_check(const char *name, const char *path)
 		return COHORT_OK;
 	if (*path != '/' && !getcwd(here, sizeof(here)))
 		return error_set(COHORT_SYSTEM,
-		                 "options->%s is \"%s\": no current directory",
-		                 name, path);
+		                 "%s is \"%s\": no current directory", source,
+		                 path);
 	if (strlen(here) + 1 + strlen(path) >= DUMP_PATH)
-		return error_set(COHORT_INVALID,
-		                 "options->%s is \"%s\", too long", name, path);
+		return error_set(COHORT_INVALID, "%s is \"%s\", too long",
+		                 source, path);
 	return COHORT_OK;
 }
 
-/* Now, while there is somebody to tell. */
-static int directory_check(const char *directory)
+/* Try the directory now, while an error can still be returned. */
+static int directory_check(const char *source, const char *directory)
 {
 	int err = dump_try(directory);
 
-	return err ? error_set(COHORT_INVALID,
-	                       "options->dump_directory is \"%s\": %s",
+	return err ? error_set(COHORT_INVALID, "%s is \"%s\": %s", source,
 	                       directory, strerror(err))
 	           : COHORT_OK;
 }
 
 static int dump_check(const struct cohort_group_options *o)
 {
-	int rc = path_check("dump_directory", o->dump_directory);
+	const char *directory_source =
+		source_of(o->dump_directory, "options->dump_directory",
+	                  "COHORT_DUMP_DIR");
+	int rc = path_check(directory_source, o->dump_directory);
 
 	if (rc == COHORT_OK)
-		rc = path_check("dump_fifo", o->dump_fifo);
+		rc = path_check(source_of(o->dump_fifo, "options->dump_fifo",
+		                          "COHORT_DUMP_FIFO"),
+		                o->dump_fifo);
 	if (rc != COHORT_OK)
 		return rc;
 	if (signal_refused(o->dump_signal))
@@ -306,7 +318,7 @@ static int dump_check(const struct cohort_group_options *o)
 		                 "is %d, too",
 		                 o->dump_signal, o->stack_signal);
 	if (is_text(o->dump_directory))
-		return directory_check(o->dump_directory);
+		return directory_check(directory_source, o->dump_directory);
 	if (o->dump_signal || is_text(o->dump_fifo))
 		return error_set(COHORT_INVALID,
 		                 "options->dump_directory is NULL: nowhere to "

@@ -356,8 +356,10 @@ struct clique {
 	/* Atomic; ranks whose communicator is not closed. */
 	atomic_int open;
 
-	/* Atomic; there is a later generation, or the group was closed. */
+	/* Atomic; there is a later generation, or the group was closed; and which of
+	 * these it is: a respawn sets both, the second one first. */
 	atomic_bool stale;
+	atomic_bool replaced;
 
 	/* Atomic; enum over.  Written under the lock of clique_tree.c or by whoever has
 	 * taken it. */

@@ -63,7 +63,29 @@ static int check_owner(const struct cohort_comm *c, enum purpose purpose)
 	               : gate_check_owner(c);
 }
 
-/* The clique has a cause, or was closed in peace. */
+int gate_refuse_stale(const struct cohort_comm *c)
+{
+	const struct clique *q = c->clique;
+	const struct cohort_cause *cause = clique_cause(q);
+	const char *before = cause ? "; the cause: " : "";
+	const char *text = cause ? cause->text : "";
+
+	if (atomic_load(&q->replaced))
+		return error_set(COHORT_STALE,
+		                 "rank %d: generation %d was replaced by a "
+		                 "respawn; use the communicators of the new "
+		                 "split%s%s",
+		                 c->rank, q->generation, before, text);
+	if (atomic_load(&q->stale) || !cause)
+		return error_set(COHORT_STALE,
+		                 "rank %d: the group was closed%s%s", c->rank,
+		                 before, text);
+	return error_set(COHORT_STALE,
+	                 "rank %d: its worker was left behind; the cause: %s",
+	                 c->rank, text);
+}
+
+/* The clique has a cause, or was closed in order. */
 static int refuse_ended(const struct cohort_comm *c)
 {
 	const struct cohort_cause *cause = clique_whole_cause(c->clique);
@@ -71,10 +93,7 @@ static int refuse_ended(const struct cohort_comm *c)
 	if (cause && !atomic_load(&c->clique->stale) &&
 	    !atomic_load(&c->abandoned))
 		return cause_error(cause);
-	return error_set(COHORT_STALE,
-	                 "rank %d of generation %d is of the past: %s", c->rank,
-	                 c->clique->generation,
-	                 cause ? cause->text : "the group was closed");
+	return gate_refuse_stale(c);
 }
 
 static int gate_check(const struct cohort_comm *c, enum purpose purpose)

@@ -140,10 +140,7 @@ int owner_bind(struct cohort_comm *c)
 		store_owner(c, owner_self());
 	}
 	pthread_mutex_unlock(&lock);
-	return is_stale ? error_set(COHORT_STALE,
-	                            "rank %d of generation %d is of the past",
-	                            c->rank, c->clique->generation)
-	                : COHORT_OK;
+	return is_stale ? gate_refuse_stale(c) : COHORT_OK;
 }
 
 int owner_unbind(struct cohort_comm *c)

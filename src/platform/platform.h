@@ -104,6 +104,8 @@ struct platform {
 	                           with the one works with the other */
 	bool is_one_process; /* an id joins ranks of the process that made it */
 	struct list_limits lists;
+	const char *devices_variable; /* of the environment, which sets how many
+	                                 devices there are; NULL: none does */
 	const bool *lacks; /* by number: is not there, and its entry answers
 	                           an error; NULL: all are there */
 

@@ -59,6 +59,7 @@ static const struct platform host_platform = {
 	.memory_is_host = true,
 	.launches_ahead = true,
 	.is_one_process = true,
+	.devices_variable = "COHORT_HOST_DEVICES",
 	/* As measured by
 	 *
 	 *	cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2

@@ -27,6 +27,7 @@ static struct {
 	sem_t is_away, may_go_on;
 	bool exits; /* without unbinding */
 	bool splits;
+	bool is_replaced; /* its generation, by a respawn */
 	uint64_t ticket;
 	void *memory;
 	int premul;
@@ -67,7 +68,9 @@ static void go_on(struct cohort_comm *comm)
 	int32_t value = 1;
 
 	expect(cohort_barrier(comm, NULL, NULL), COHORT_STALE,
-	       "rank 1 of generation 1 is of the past");
+	       hung.is_replaced
+	               ? "rank 1: generation 1 was replaced by a respawn"
+	               : "rank 1: the group was closed");
 	cr_assert_eq(cohort_all_reduce_host(comm, &value, 1, COHORT_I32,
 	                                    COHORT_SUM, RANKS_SOON),
 	             COHORT_STALE);
@@ -194,6 +197,7 @@ Test(hung, a_thread_of_a_former_generation_may_hang_until_after_the_close)
 
 	open_with_one_hung();
 	cr_assert_eq(cohort_group_abort(group, "rank 1 hangs"), COHORT_OK);
+	hung.is_replaced = true;
 	cr_assert_eq(cohort_group_respawn(group, &lost, 1), COHORT_OK);
 	/* Of the past others may use it, but not take it away. */
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_STALE);

@@ -225,7 +225,9 @@ Test(respawn, refuses_calls_on_former_communicators)
 	respawn_without(0);
 	cr_assert_eq(cohort_barrier(former[1], NULL, NULL), COHORT_STALE);
 	expect_ending(cohort_last_error(),
-	              "rank 1 of generation 1 is of the past: aborted: enough");
+	              "rank 1: generation 1 was replaced by a respawn; use the "
+	              "communicators of the new split; the cause: aborted: "
+	              "enough");
 	cr_assert_eq(cohort_comm_native_enter(former[1], &native),
 	             COHORT_STALE);
 	cr_assert_eq(cohort_after_stream(former[1], NULL), COHORT_STALE);

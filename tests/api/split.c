@@ -281,7 +281,7 @@ Test(split, of_a_former_generation_is_stale)
 	for (r = 0; r < RANKS; r++)
 		expect(cohort_all_reduce(children[r], &x, &x, 1, COHORT_I32,
 		                         COHORT_SUM, NULL, NULL),
-		       COHORT_STALE, "of the past");
+		       COHORT_STALE, "was replaced by a respawn");
 	cr_assert_eq(cohort_group_run(group, by_parity, NULL, NULL), COHORT_OK,
 	             "%s", cohort_last_error());
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
