@@ -364,7 +364,7 @@ static int meet(struct meeting *m, int rank, int device,
 	struct connected connected;
 	int err = 0;
 	int rc = connect_rank(m->platform, &m->id.native, m->size, rank, device,
-	                      &options.config, clique_words(options.slots),
+	                      &options.config, comm_words(options.slots),
 	                      timeout, m->options.name, &connected);
 
 	pthread_mutex_lock(&lock);

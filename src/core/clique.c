@@ -64,7 +64,7 @@ static int open_native(struct clique *q, const int *devices)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
 	rc = connect_all(q->platform, devices, q->size, &q->config,
-	                 clique_words(q->slots), q->deadlines.init_ns, q->name,
+	                 comm_words(q->slots), q->deadlines.init_ns, q->name,
 	                 connected);
 	for (i = 0; rc == COHORT_OK && i < q->size; i++)
 		take_over(&q->comms[i], &connected[i]);

@@ -312,7 +312,7 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 	if (devices)
 		c = connection_create(parent->platform, devices, parent->size,
 		                      &parent->config,
-		                      clique_words(parent->slots),
+		                      comm_words(parent->slots),
 		                      parent->name);
 	free(devices);
 	if (c)

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_COMM_H
+#define CORE_COMM_H
+
+/*
+ * A communicator: one rank of a clique
+ *
+ * The members are grouped by who writes them.  "Inside the gate" is the one thread
+ * that has entered the communicator (gate.h).
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/agree_words.h"
+#include "core/call_shape.h"
+#include "core/list_cache.h"
+#include "core/list_launch.h"
+#include "core/recorder.h"
+#include "core/redop.h"
+#include "core/staging.h"
+#include "core/wait_reason.h"
+#include "platform/platform.h"
+
+struct batch;
+struct clique;
+struct pairs;
+struct registration;
+
+/* How many waits of streams for tickets are told apart. */
+#define AFTER_WORDS 32
+
+/* How many cancelled steps of a rank's reducers other ranks may still look for. */
+#define CANCELLED 2
+
+/* How many deadlines a rank may have pushed. */
+#define MAX_PUSHED 16
+
+/* How long a collective may take; 0 in a pushed one: as long as the group says. */
+struct limits {
+	uint64_t join_ns;
+	uint64_t exec_ns;
+};
+
+/* What a rank hands to the platform; the platform's part is first. */
+struct rank_launch {
+	struct native_launch native;
+	const struct cohort_comm *comm;
+	const struct op *op;
+};
+
+struct cohort_comm {
+	/*
+	 * Written while the clique is made, then constant; read by any thread.
+	 */
+	struct {
+		struct clique *clique;
+		int rank;
+		int origin; /* its rank in the first generation */
+		int device;
+		ncclComm_t native;
+		cudaStream_t stream; /* its own; NULL once nobody can use it */
+		cudaEvent_t event; /* for cohort_after_stream(), in the gate */
+		void *barrier;     /* device memory that barriers reduce */
+
+		/*
+		 * Pinned memory, whose words the device writes by marks, and
+		 * any thread reads with acquire.
+		 *
+		 * done:    word ticket & mask holds the low half of the newest
+		 *          ticket of that slot that is done
+		 * started: the newest collective that has started, by the same
+		 *          slots
+		 * after:   the k-th wait of a stream for a ticket sets word
+		 *          k % AFTER_WORDS to k when it is over.  While a word
+		 *          is missing, done must stay allocated
+		 */
+		uint32_t *done;
+		uint32_t *started;
+		uint32_t *after;
+
+		uint32_t *done_then;       /* see last_then */
+		struct agree_slot *agreed; /* atomic inside: agree_words.h */
+	};
+
+	/*
+	 * Written by the reducers of this rank, read by those of the other
+	 * ranks.  Atomic, seq_cst: see cancel.c.  Rarely written, so that they
+	 * may share a cache line with what is constant.
+	 */
+	struct {
+		/* The collectives in the steps that were cancelled last, and in
+		 * the last step that was finished on a stream; 0: none. */
+		_Atomic uint64_t cancelled[CANCELLED];
+		_Atomic uint64_t streamed;
+	};
+
+	/*
+	 * Written inside the gate, read by any thread without it.  Each of
+	 * these has atomic words inside, and says how they are read.
+	 */
+	struct {
+		struct recorder recorder;
+		struct call_shapes shapes;
+	};
+
+	/*
+	 * Written inside the gate, read by the other ranks: in a cache line of
+	 * its own, so that a call does not slow down who reads anything else of
+	 * this rank.
+	 */
+	struct {
+		/* Atomic; how many collectives were called and compared with
+		 * the other ranks'.  Release, acquire: see agree(). */
+		_Alignas(64) _Atomic uint64_t collectives;
+
+		/* Read inside the gate only: so many collectives every other
+		 * rank had compared when it was last looked at. */
+		uint64_t compared;
+
+		/* Atomic; the collective that this rank waits to launch until
+		 * all ranks have called it, 0: none.  Relaxed: for people. */
+		_Atomic uint64_t meeting;
+	};
+
+	/*
+	 * Written on entering and leaving the gate, or inside it; read by any
+	 * thread that wants to enter, by the reaper and by the watchdog.
+	 * Atomic.  Every call reads this cache line.
+	 */
+	struct {
+		/* 1 while a thread is inside a native call or about to make one.
+		 * seq_cst, see cause.h. */
+		_Alignas(64) atomic_int gate;
+
+		/* The last thread that was inside, by its number in the system,
+		 * 0: none was.  Relaxed: for people. */
+		atomic_int tid;
+
+		/* The thread in a call with host memory, 0: none is.  While that
+		 * thread waits there the gate is empty, so that an abort need
+		 * not wait for it, but no other thread may enter.  See
+		 * gate_keep(). */
+		_Atomic uintptr_t keeper;
+
+		/* The bound thread, 0: none.  Also cleared at the end of that
+		 * thread.  Relaxed. */
+		_Atomic uintptr_t owner;
+
+		/* The thread that holds the gate for native calls of the
+		 * program's, 0: none. */
+		_Atomic uintptr_t native_user;
+
+		/* The thread that has a batch open, 0: none has.  Opened inside
+		 * the gate, and closed by that thread. */
+		_Atomic uintptr_t batching;
+
+		atomic_bool closed;
+
+		/* A thread of the library's is to launch a call whose caller has
+		 * left; until then @left is that thread's.  seq_cst: to the
+		 * reaper it is as the gate, see cause.h. */
+		atomic_bool is_left;
+	};
+
+	/*
+	 * Written inside the gate, after a call has been queued; read by any
+	 * thread that waits for tickets.  Apart from the gate's cache line, or
+	 * those who wait would slow down those who call.
+	 */
+	struct {
+		/* Atomic; the last ticket given out.  Release, acquire: the
+		 * operation and its mark are queued. */
+		_Alignas(64) _Atomic uint64_t last;
+
+		/* Atomic; written by any thread that has waited for all tickets:
+		 * up to here they are done.  Relaxed: a hint. */
+		_Atomic uint64_t all_done;
+
+		/* Read by the reaper, once the gate is empty; written before the
+		 * clique gets its cause.  Something may have been queued whose
+		 * end no mark tells; then the event does, if it could be
+		 * recorded. */
+		bool unmarked;
+		bool unmarked_event;
+	};
+
+	/*
+	 * Written inside the gate, read by the watchdog and by snapshots.
+	 * Atomic.
+	 */
+	struct {
+		/* The shortest deadline that is pushed, else COHORT_FOREVER.
+		 * The watchdog is woken after a change. */
+		_Atomic uint64_t pushed_shortest_ns;
+
+		/* The shortest deadline that was ever popped, else
+		 * COHORT_FOREVER; and the last collective and the last transfer
+		 * that may have been called under it.  Written in this order,
+		 * before the one above. */
+		_Atomic uint64_t popped_shortest_ns;
+		_Atomic uint64_t popped_last;
+		_Atomic uint64_t popped_transfers;
+
+		/* The collective that is called first after deadlines are popped
+		 * or the rank resumes: its time says nothing of how long others
+		 * take, and no adapted deadline is for it. */
+		_Atomic uint64_t excused;
+
+		/* Calls that went into CUDA graphs.  Relaxed: for people. */
+		_Atomic uint64_t captured;
+
+		/* NULL until the first send or recv.  See pair.h. */
+		struct pairs *_Atomic pairs;
+	};
+
+	/*
+	 * Written and read inside the gate only.  What is memory of the device
+	 * is given back by the reaper, with nobody inside.
+	 */
+	struct {
+		/* Deadlines that were pushed, of which the last one counts, and
+		 * how often the rank was paused. */
+		struct limits pushed[MAX_PUSHED];
+		unsigned pushed_count;
+		unsigned paused;
+
+		struct rank_launch launch; /* see call.h */
+		struct redop redops[MAX_REDOPS];
+		struct registration *registrations;
+		struct flats flats;
+		struct list_cache cached;
+		struct staging staging;
+		struct left_call left; /* see is_left */
+
+		/* Waits of streams for tickets, see after; and whether one has
+		 * lost its word to a later wait. */
+		uint32_t after_count;
+		bool after_lost;
+
+		/* While this rank waits inside its gate for the others to split,
+		 * the last rank to come reads and writes these. */
+		int split_color, split_key;
+		struct cohort_comm *split_child;
+		unsigned split_count;
+
+		/* Of the thread that has a batch open, see batching.  Made with
+		 * the first batch. */
+		struct batch *batch;
+	};
+
+	/*
+	 * Written by any thread.
+	 */
+	struct {
+		/* Atomic; waits for tickets that took more than a few looks:
+		 * begun, and ended.  Relaxed: for people. */
+		_Atomic uint64_t waits;
+		_Atomic uint64_t waits_ended;
+
+		/* Atomic inside: what the rank waits for before its next call. */
+		struct wait_reason_slot wait_reason;
+
+		/* Atomic; the thread that it was bound to has exited. */
+		atomic_bool orphaned;
+
+		/* Atomic; its worker was left behind. */
+		atomic_bool abandoned;
+	};
+
+	/*
+	 * Guarded by the lock of owner.c.
+	 */
+	struct {
+		struct cohort_comm *next_owned;
+
+		/* The clique that the bound thread keeps, as it was left behind
+		 * when the group was closed; NULL: none. */
+		struct clique *kept_by;
+	};
+
+	/*
+	 * Written and read by the prober only.
+	 */
+	struct {
+		/* What comm_oldest() was at its last look, and since when. */
+		uint64_t oldest;
+		uint64_t oldest_ns;
+	};
+
+	/*
+	 * Written once, while the clique ends.
+	 */
+	struct {
+		/* By whoever moved the clique to NOTING, as the words of
+		 * done_then are; constant from NOTED on, and read by any thread
+		 * then: what done was before any abort flag was up, and last. */
+		uint64_t last_then;
+
+		/* By the reaper, then by whoever frees the clique: the event and
+		 * the barrier are given back. */
+		bool is_released;
+	};
+};
+
+/* How many words a rank with @slots needs that the device writes. */
+static inline size_t comm_words(unsigned slots)
+{
+	return 2 * (size_t)slots + AFTER_WORDS;
+}
+
+/* The ticket that a rank has been at longest, the next one if a thread is in a call
+ * and nothing is in flight, or 0. */
+uint64_t comm_oldest(const struct cohort_comm *comm);
+
+/* True if nobody is inside @comm and nothing of it is in flight, as far as words
+ * tell. */
+bool comm_is_idle(const struct cohort_comm *comm);
+
+/* True if @ticket is done: by the words as they are, or as they were before any
+ * abort flag was raised (only in a state in which that is known). */
+bool comm_ticket_done(const struct cohort_comm *comm, uint64_t ticket);
+bool comm_ticket_was_done(const struct cohort_comm *comm, uint64_t ticket);
+
+/* True if @ticket's operation has started, as far as marks tell. */
+bool comm_ticket_started(const struct cohort_comm *comm, uint64_t ticket);
+
+/* Record that @ticket and the tickets before it that are done were done at @now_ns,
+ * unless that is recorded already; and the same for all that is in flight, with what
+ * has started.  While the words are allocated. */
+void comm_saw_done(struct cohort_comm *comm, uint64_t ticket, uint64_t now_ns);
+void comm_see(struct cohort_comm *comm, uint64_t now_ns);
+
+/* Help the stream of @ticket's operation until that is done, or until @until_ns. */
+void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
+                      uint64_t until_ns);
+
+/* How long the next call of @comm may take; @is_first: it is the rank's first. */
+struct limits comm_limits(const struct cohort_comm *comm, bool is_first);
+
+#endif
