@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/launch.h"
+
+#include <pthread.h>
+
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/call.h"
+#include "core/list_cache.h"
+#include "core/list_launch.h"
+#include "core/native.h"
+#include "core/split.h"
+#include "core/together.h"
+
+/* For one rank or several: compiled once for each, so that one rank takes no loop. */
+#define EACH static inline __attribute__((always_inline))
+
+enum plan launch_plan(const struct cohort_comm *comms, int n,
+                      const struct op *ops, bool captured)
+{
+	if (ops->kind == OP_SPLIT)
+		return PLAN_SPLIT;
+	if (ops->kind == OP_COPY)
+		return PLAN_COPY;
+	if (ops->staged)
+		return PLAN_STAGED;
+	/* There are no lists in the calls that one thread makes for several ranks. */
+	return n == 1 && ops->n > 1 && list_is_special(comms, ops, captured)
+	               ? PLAN_LIST
+	               : PLAN_CALLS;
+}
+
+/* ---- the native calls ------------------------------------------------- */
+
+/* Make the device of one rank of several current. */
+EACH void go_to(const struct cohort_comm *c, int n, struct native_result *r)
+{
+	if (n > 1 && !r->what) {
+		r->rank = c->rank;
+		native_note_cuda(r, "cudaSetDevice",
+		                 c->clique->platform->cudaSetDevice(c->device));
+	}
+}
+
+/* Mark one of a rank's words, unless the mark would go into a graph. */
+static void mark(struct cohort_comm *c, uint32_t *words, void *stream,
+                 uint64_t ticket, struct submission *s)
+{
+	uint32_t *word = &words[ticket & (c->clique->slots - 1)];
+
+	if (s->captured || s->r.what)
+		return;
+	native_note_cuda(&s->r, "mark",
+	                 c->clique->platform->mark(stream, word,
+	                                           (uint32_t)ticket));
+	s->queued = true;
+}
+
+/* Queue the copies of all ranks: once the first is queued, a failure is the end of all
+ * of them. */
+EACH void launch_copies(struct cohort_comm *comms, int n, const struct op *ops,
+                        uint64_t ticket, struct submission *s)
+{
+	const struct platform *p = comms->clique->platform;
+	const struct cohort_tensor *t;
+	int i;
+
+	for (i = 0; i < n && !s->r.what; i++) {
+		t = ops[i].tensors;
+		go_to(&comms[i], n, &s->r);
+		if (!s->r.what)
+			native_note_cuda(&s->r, op_native_name(ops->kind),
+			                 p->cudaMemcpyAsync(t->recv, t->send,
+			                                    t->count,
+			                                    cudaMemcpyDefault,
+			                                    ops[i].stream));
+		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
+	}
+}
+
+/* A list or a call with host memory: several native launches, between marks. */
+static void launch_parts(struct cohort_comm *c, const struct op *op,
+                         uint64_t ticket, struct submission *s)
+{
+	if (c->clique->platform->starts_are_marked)
+		mark(c, c->started, op->stream, ticket, s);
+	if (!s->r.what)
+		s->r = s->plan == PLAN_STAGED ? staging_launch(c, op)
+		                              : list_launch(c, op, s->captured);
+	mark(c, c->done, op->stream, ticket, s);
+}
+
+static void call_none(const struct native_launch *l, struct native_result *r)
+{
+	(void)l;
+	(void)r;
+}
+
+/* Leave out what is not needed for a list that was called before. */
+static void use_cached(struct cached_list *k, struct native_launch *l)
+{
+	l->kept = &k->kept;
+	l->repeats = k->was_launched;
+	if (k->is_nothing) {
+		l->call = call_none;
+		l->is_group = false;
+	}
+}
+
+EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
+                       uint64_t ticket, struct submission *s)
+{
+	const struct clique *q = comms->clique;
+	const uint64_t slot = ticket & (q->slots - 1);
+	const bool starts =
+		q->platform->starts_are_marked && op_is_awaited(ops);
+	struct cached_list *k = ops->cached;
+	struct native_launch *l = NULL;
+	int i;
+
+	for (i = n - 1; i >= 0; i--) {
+		l = call_launch(&comms[i], &ops[i]);
+		l->next = i + 1 < n ? &comms[i + 1].launch.native : NULL;
+		if (s->captured)
+			continue;
+		l->started = starts ? &comms[i].started[slot] : NULL;
+		l->done = &comms[i].done[slot];
+		l->value = (uint32_t)ticket;
+	}
+	if (k)
+		use_cached(k, l);
+	q->platform->launch(q->platform, l, &s->r);
+	if (k && !s->captured)
+		k->was_launched = !s->r.what;
+}
+
+/* No mark tells when what this rank may have queued is done: record the event after
+ * all of it.  On a lost device nothing runs any more. */
+static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
+{
+	const struct platform *p = c->clique->platform;
+	cudaError_t error = cudaErrorUnknown;
+
+	if (n > 1)
+		p->cudaSetDevice(c->device);
+	if (!op->staged || !op->staged->is_lost)
+		error = p->cudaEventRecord(c->event, op->stream);
+	c->unmarked_event = error == cudaSuccess;
+	c->unmarked = !cuda_error_is_sticky(error);
+}
+
+/* @ticket is done when its call is: nothing of it was queued. */
+static void set_done(struct cohort_comm *c, uint64_t ticket)
+{
+	unsigned slot = ticket & (c->clique->slots - 1);
+
+	/* Release: pairs with the acquire in comm_ticket_done().  The second one is
+	 * seq_cst, as marks are: it comes before any later look at the clique's
+	 * state, by which tickets are answered. */
+	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
+}
+
+/* Launch by the plan.  After a failure nothing tells what a collective has queued, on
+ * any of the ranks. */
+EACH void launch_by_plan(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint64_t ticket, struct submission *s)
+{
+	int i;
+
+	s->queued = op_is_awaited(ops);
+	s->r.rank = comms->rank;
+	switch (s->plan) {
+	case PLAN_CALLS:
+		launch_calls(comms, n, ops, ticket, s);
+		break;
+	case PLAN_LIST:
+	case PLAN_STAGED:
+		launch_parts(comms, ops, ticket, s);
+		break;
+	case PLAN_COPY:
+		launch_copies(comms, n, ops, ticket, s);
+		break;
+	case PLAN_SPLIT:
+		break;
+	}
+	for (i = 0; s->r.what && s->queued && !s->captured && i < n; i++)
+		set_unmarked(&comms[i], n, &ops[i]);
+}
+
+/* ---- after ------------------------------------------------------------ */
+
+/* Make the failure this thread's error, and the clique's cause unless nothing was
+ * queued and no other rank waits. */
+static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+                struct submission *s)
+{
+	const struct platform *p = c->clique->platform;
+	struct cohort_cause cause = {
+		.kind = native_kind(s->r.cuda),
+		.rank = s->r.rank,
+		.ticket = ticket,
+		.nccl = (int)s->r.nccl,
+		.cuda = (int)s->r.cuda,
+	};
+
+	cause.status =
+		s->r.cuda != cudaSuccess
+			? native_cuda(p, s->r.what, s->r.cuda)
+			: native_nccl(p, s->r.what, c->native, s->r.nccl);
+	if (!s->queued || native_is_exit(s->r.cuda))
+		return cause.status;
+	if (op_is_collective(op))
+		cause.collective = atomic_load(&c->collectives);
+	clique_fire(c->clique, &cause, "rank %d%s, %s, ticket %llu: %s",
+	            s->r.rank,
+	            cause.kind == COHORT_VERDICT_DEVICE_LOST
+	                    ? ", whose device has failed"
+	                    : "",
+	            op_name_of(op), (unsigned long long)ticket,
+	            cohort_last_error());
+	s->ended = true;
+	return cause.status;
+}
+
+void launch_fire_for_device(struct cohort_comm *c, int status,
+                            cudaError_t error, struct submission *s)
+{
+	const struct cohort_cause cause = {
+		.status = status,
+		.kind = native_kind(error),
+		.rank = c->rank,
+		.cuda = (int)error,
+	};
+
+	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
+	            cohort_last_error());
+	s->ended = true;
+}
+
+/* Meet the other ranks and split; nothing is queued. */
+static int launch_split(struct cohort_comm *c, const struct op *op,
+                        uint64_t ticket, struct submission *s)
+{
+	int rc = split_run(c, op->split);
+
+	s->ended = rc != COHORT_OK;
+	if (rc == COHORT_OK)
+		set_done(c, ticket);
+	return rc;
+}
+
+/* Put the calls into the graph.  They run later, and a mark would be set by each launch
+ * of the graph: there is none. */
+static int launch_captured(struct cohort_comm *comms, int n,
+                           const struct op *ops, uint64_t ticket,
+                           struct submission *s)
+{
+	int i;
+
+	launch_by_plan(comms, n, ops, ticket, s);
+	if (s->r.what)
+		return fail(comms, ops, ticket, s);
+	for (i = 0; i < n; i++) {
+		set_done(&comms[i], ticket);
+		atomic_fetch_add_explicit(&comms[i].captured, 1,
+		                          memory_order_relaxed);
+	}
+	return COHORT_OK;
+}
+
+/* Launch, once all ranks have called it or if that is not waited for. */
+EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
+                    uint64_t ticket, struct submission *s)
+{
+	launch_by_plan(comms, n, ops, ticket, s);
+	return s->r.what ? fail(comms, ops, ticket, s) : COHORT_OK;
+}
+
+/* ---- calls whose callers leave ---------------------------------------- */
+
+/* Launch a left call on this thread, for which cudaSetDevice() has answered @error. */
+static int launch_in_place(struct cohort_comm *c, cudaError_t error,
+                           struct submission *s)
+{
+	int rc = native_cuda(c->clique->platform, "cudaSetDevice", error);
+
+	if (rc == COHORT_OK)
+		return launch_now(c, 1, &c->left.op, c->left.ticket, s);
+	if (!native_is_exit(error))
+		launch_fire_for_device(c, rc, error, s);
+	return rc;
+}
+
+/* The thread that waits and launches in place of a caller that has left. */
+static void *late_main(void *arg)
+{
+	struct cohort_comm *c = arg;
+	struct clique *q = c->clique;
+	const uint64_t ticket = c->left.ticket;
+	const cudaError_t error = native_thread(q->platform, c->device);
+	struct submission s = { .plan = PLAN_STAGED };
+	int rc;
+
+	rc = together_await(c, 1, c->left.number, false, COHORT_FOREVER);
+	if (rc == COHORT_OK) {
+		rc = launch_in_place(c, error, &s);
+		together_leave(q, 1);
+	}
+	recorder_end(&c->recorder, ticket, rc);
+	/* No mark will come: the notes have the answer, so that this word changes
+	 * none.  What may have been queued all the same, the reaper finds by the
+	 * event. */
+	if (rc != COHORT_OK && clique_whole_cause(q))
+		set_done(c, ticket);
+	atomic_store(&c->is_left, false);
+	return NULL;
+}
+
+/* Leave the call to a thread of the library's.  False: none could be started. */
+static bool leave_call(struct cohort_comm *c, const struct op *op,
+                       uint64_t ticket, uint64_t number)
+{
+	struct left_call *l = &c->left;
+	pthread_t thread;
+
+	staging_take(c, op);
+	*l = (struct left_call){ *op, *op->tensors, *op->staged, ticket,
+		                 number };
+	l->op.tensors = &l->tensor;
+	l->op.staged = &l->staged;
+	atomic_store(&c->is_left, true);
+	if (thread_start(&thread, late_main, c, "%.8s/late", c->clique->name)) {
+		atomic_store(&c->is_left, false);
+		return false;
+	}
+	pthread_detach(thread);
+	return true;
+}
+
+/* Wait until all ranks of the process have called, but no longer than a caller with
+ * host memory wants to wait: after that its call goes on without it. */
+EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
+              uint64_t ticket, struct submission *s)
+{
+	const uint64_t number =
+		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
+	int rc = together_await(comms, n, number, s->comes_last,
+	                        ops->staged ? ops->staged->deadline_ns
+	                                    : COHORT_FOREVER);
+
+	if (rc != COHORT_TIMED_OUT)
+		return rc;
+	s->left = leave_call(comms, ops, ticket, number);
+	return s->left ? COHORT_OK
+	               : together_await(comms, n, number, false,
+	                                COHORT_FOREVER);
+}
+
+/* ---- all of it -------------------------------------------------------- */
+
+EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
+                      uint64_t ticket, struct submission *s)
+{
+	int rc = COHORT_OK;
+
+	if (s->plan == PLAN_SPLIT)
+		return launch_split(comms, ops, ticket, s);
+	if (s->captured)
+		return launch_captured(comms, n, ops, ticket, s);
+	if (s->meets)
+		rc = meet(comms, n, ops, ticket, s);
+	if (rc != COHORT_OK || s->left)
+		return rc;
+	rc = launch_now(comms, n, ops, ticket, s);
+	if (s->meets)
+		together_leave(comms->clique, n);
+	return rc;
+}
+
+int launch(struct cohort_comm *comms, int n, const struct op *ops,
+           uint64_t ticket, struct submission *s)
+{
+	return n == 1 ? launch_ranks(comms, 1, ops, ticket, s)
+	              : launch_ranks(comms, n, ops, ticket, s);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_LAUNCH_H
+#define CORE_LAUNCH_H
+
+/*
+ * Launching: the native part of a call, between its record and its ticket
+ *
+ * Once the native calls have begun, the other ranks may be waiting for this one, so
+ * that a failure is the end of the clique.
+ */
+
+#include "core/clique.h"
+
+/* How an operation is launched. */
+enum plan {
+	PLAN_CALLS,  /* one native call, or one group of them */
+	PLAN_LIST,   /* several groups, or packed into buffers */
+	PLAN_STAGED, /* with host memory, chunk by chunk */
+	PLAN_COPY,   /* copies, for which no other rank waits */
+	PLAN_SPLIT,  /* the ranks meet, and nothing is queued */
+};
+
+/* One operation on its way. */
+struct submission {
+	enum plan plan;
+	bool captured;   /* the streams are being captured: nothing runs now */
+	bool meets;      /* all ranks of the process launch it, or none does */
+	bool comes_last; /* this is the last rank to call it */
+	bool left;       /* a thread of the library's launches it */
+
+	struct native_result
+		r;   /* what failed in the native part, if anything */
+	bool queued; /* something may have been queued, on any of the ranks */
+	bool ended;  /* it has failed, and that was the end of the clique */
+};
+
+/* How @ops, one operation for each of @n neighbouring ranks, is launched. */
+enum plan launch_plan(const struct cohort_comm *comms, int n,
+                      const struct op *ops, bool captured);
+
+/*
+ * Launch @ops under @ticket, on all @n ranks or, in a call with host memory that
+ * times out, on a thread of the library's later (@s->left).  With every gate held and
+ * the first rank's device current.  COHORT_OK, or the status of a failure.
+ */
+int launch(struct cohort_comm *comms, int n, const struct op *ops,
+           uint64_t ticket, struct submission *s);
+
+/* End the clique, as the rank of @comm could not go to its device, for which there is
+ * this thread's error, and the other ranks wait. */
+void launch_fire_for_device(struct cohort_comm *comm, int status,
+                            cudaError_t error, struct submission *s);
+
+#endif
