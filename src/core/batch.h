@@ -20,30 +20,32 @@ struct batch {
 	struct cohort_tensor *tensors; /* of all calls */
 	size_t tensor_count, tensor_room;
 
-	/* Of the first call that was refused; COHORT_OK: none was. */
+	/* Why the first refused call was refused; COHORT_OK: none was. */
 	int status;
 	char error[512];
 };
 
-/* Begin: COHORT_OWNER if another thread has, COHORT_STATE if this one has, or
- * COHORT_NO_MEMORY.  Inside the gate. */
+/* Open a batch: COHORT_OWNER if another thread has one open, COHORT_STATE if
+ * this one has, or COHORT_NO_MEMORY.  Inside the gate. */
 int batch_begin(struct cohort_comm *c);
 
-/* True if any thread has. */
+/* True if any thread has a batch open. */
 bool batch_is_open(const struct cohort_comm *c);
 
-/* Whether this thread has: COHORT_OWNER if another has, COHORT_STATE if none. */
+/* COHORT_OK if this thread has a batch open, COHORT_OWNER if another has,
+ * COHORT_STATE if none has. */
 int batch_check(const struct cohort_comm *c);
 
-/* Check and keep a call with its list of tensors: COHORT_OWNER, or what is wrong
- * with the call, which batch_end() will say again.  It must not ask for a ticket. */
+/* Check a call, and keep it with its list of tensors: COHORT_OWNER, or what is
+ * wrong with the call, which batch_end() will say again.  A call in a batch
+ * must not ask for a ticket. */
 int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket);
 
-/* All calls as one operation on @stream, that is good until this thread's next
- * batch; or why one was refused.  After batch_check(). */
+/* Make all calls one operation on @stream, which is valid until this thread's
+ * next batch; or say why one was refused.  After batch_check(). */
 int batch_end(struct cohort_comm *c, void *stream, struct op *out);
 
-/* Its thread's no more, whoever's it is: what was added is forgotten. */
+/* Close the batch, whichever thread has it open, and forget its calls. */
 void batch_drop(struct cohort_comm *c);
 
 void batch_free(struct batch *batch);

@@ -87,7 +87,8 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 	ncclResult_t result = ncclSuccess;
 	int peer;
 
-	/* As the function would have it: nothing to do, and nobody to meet. */
+	/* NCCL's own function would do the same: nothing to do, and no rank to
+	 * meet. */
 	if (!t->count)
 		return ncclSuccess;
 	for (peer = 0; peer < c->clique->world && result == ncclSuccess; peer++)

@@ -109,7 +109,7 @@ uint64_t call_shape_keep(struct call_shapes *o, const struct op *op)
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* False if it is not there any more. */
+/* False if the word was overwritten. */
 static bool get(const struct call_shape *o, uint64_t at, uint64_t *word)
 {
 	const struct call_shapes *of = o->of;
@@ -147,7 +147,7 @@ static void add_call(struct text *t, uint64_t word, int rank)
 	text_add(t, " on rank %d", rank);
 }
 
-/* What is left of a list, or of a batch, ends: there is no tensor any more. */
+/* The list or the batch ends here: no tensor follows. */
 static uint64_t or_end(uint64_t word)
 {
 	return word & CALL_BIT ? 0 : word;

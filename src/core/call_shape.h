@@ -3,16 +3,16 @@
 #define CORE_CALL_SHAPE_H
 
 /*
- * Outlines: what a rank's last lists and batches consisted of, so that a difference
+ * Shapes: what a rank's last lists and batches consisted of, so that a mismatch
  * can be told by the tensor
  *
- * A record has room for one tensor only.  Here are counts and types of all, a word
- * each, in a ring that is written inside the gate and read by any thread, without a
- * lock.
+ * A record has room for one tensor only.  A shape has the counts and types of
+ * all tensors, a word each, in a ring that is written inside the gate and read
+ * by any thread, without a lock.
  *
- *  A. What call_shape_compare() finds different was so in the two calls.
- *  B. A shape is there until the ring has been filled once more, that of a known list
- *     until half of it has been.
+ *  A. What call_shape_compare() finds different was different in the two calls.
+ *  B. A shape is in the ring until that has been filled once more; the shape of
+ *     a cached list, until half of the ring has been.
  */
 
 #include <stdatomic.h>
@@ -26,8 +26,8 @@ struct call_shapes {
 	size_t room; /* a power of two */
 	_Atomic uint64_t *words;
 
-	/* Atomic; words that were ever begun to be written.  By the owner of the
-	 * gate. */
+	/* Atomic; how many words were ever written, with those being written.
+	 * Written inside the gate. */
 	_Atomic uint64_t begun;
 };
 
@@ -35,13 +35,13 @@ struct call_shapes {
 int call_shapes_init(struct call_shapes *o, unsigned slots);
 void call_shapes_fini(struct call_shapes *o);
 
-/* Nobody will compare them any more: give back their memory. */
+/* Give back the memory: no shape will be compared again. */
 void call_shapes_forget(struct call_shapes *o);
 
-/* Keep one, of a list or a batch.  Where it is, or CALL_SHAPE_NONE: for a call of one
- * tensor its record is enough, and what is longer than the ring is not kept.  That of a
- * known list is not written again while it is in the newer half of the ring.  Owner of
- * the gate only. */
+/* Keep the shape of a list or a batch.  Returns its place, or CALL_SHAPE_NONE:
+ * the record of a call with one tensor is enough, and what is longer than the
+ * ring is not kept.  The shape of a cached list is not written again while it
+ * is in the newer half of the ring.  Inside the gate. */
 uint64_t call_shape_keep(struct call_shapes *o, const struct op *op);
 #define CALL_SHAPE_NONE UINT64_MAX
 
@@ -53,7 +53,8 @@ struct call_shape {
 };
 
 /* Say where two shapes differ first: "tensors[3] is 10 float32 on rank 0, 11
- * float32 on rank 2".  Nothing if one is gone, or they do not differ.  Any thread. */
+ * float32 on rank 2".  Adds nothing if one was overwritten, or if they do not
+ * differ.  Any thread. */
 void call_shape_compare(struct text *t, const struct call_shape *a,
                         const struct call_shape *b);
 

@@ -3,12 +3,12 @@
 #define CORE_CAUSE_H
 
 /*
- * Why a clique ends: a small block of its own, shared by the clique and by abort
- * handles, which may outlive it
+ * Why a clique ends: a small block of its own, shared by the clique and by
+ * abort handles, which may outlive it
  *
- *  A. The cause is set once and never changes, but that once something may be added
- *     to its text, before anybody is told; all who try to set it are told whether
- *     they did.
+ *  A. The cause is set once.  Whoever tries to set it is told whether that was
+ *     the first. Only its text may still grow, once, before any thread is told
+ *     of it.
  *  B. Setting it takes no lock, no memory, no thread-local storage: a signal
  *     handler may.
  *  C. The block lives until the last reference is put.
@@ -32,8 +32,8 @@ struct cohort_abort {
 	/* Atomic; the clique's, and one per handle. */
 	atomic_uint references;
 
-	/* Atomic; NULL, then the winner for ever.  seq_cst: entering a gate is
-	 * the gate's exchange, then the load of this; ending a clique is the
+	/* Atomic; NULL, then the winner for ever.  seq_cst: to enter a gate is
+	 * an exchange of the gate, then a load of this; to end a clique is a
 	 * swap of this, then the reaper's load of the gate.  One of the two
 	 * sees the other. */
 	struct cohort_cause *_Atomic cause;
@@ -41,17 +41,16 @@ struct cohort_abort {
 	/* Atomic; the next free slot. */
 	atomic_uint used;
 	struct cohort_cause slots[CAUSE_SLOTS];
-	struct cohort_cause closing; /* the cause that is no cause: an orderly
-	                                end */
+	struct cohort_cause closing; /* stands for an orderly end */
 
-	/* Atomic; NULL, or for ever the copy of the cause that has more to say.
-	 * Written by the one who notes what is done, see explain.h; the release
-	 * of what it points to. */
+	/* Atomic; NULL, then for ever the copy of the cause whose text says
+	 * more.  Written by whoever notes what is done, see explain.h.
+	 * Release, acquire: what it points to. */
 	struct cohort_cause *_Atomic told;
 	struct cohort_cause explained;
 
-	/* Posted by whoever set the cause: for the reaper, and for the watchdog,
-	 * which is also woken for other things. */
+	/* Posted by whoever sets the cause: for the reaper, and for the
+	 * watchdog, which is also woken for other things. */
 	sem_t caused;
 	sem_t watch;
 };
@@ -67,19 +66,20 @@ static inline bool rank_set_has(const uint64_t *set, int rank)
 	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;
 }
 
-/* Spell a set out: "0 2-5", or "none". */
+/* Add the ranks of a set: "0 2-5", or "none". */
 void rank_set_spell(struct text *t, const uint64_t *set);
 
-/* A block with one reference, or NULL without memory. */
+/* Make a block with one reference, or NULL without memory; take a reference;
+ * put one. */
 struct cohort_abort *cause_create(void);
 void cause_get(struct cohort_abort *a);
 void cause_put(struct cohort_abort *a);
 
-/* The cause, or NULL; an orderly end is none. */
+/* The cause, or NULL; an orderly end is not a cause. */
 const struct cohort_cause *cause_look(const struct cohort_abort *a);
 
-/* The same, or the orderly end, of which only the time means something; NULL while
- * there is neither. */
+/* The cause, or what stands for an orderly end, of which only the time is set;
+ * NULL: the clique has not ended. */
 static inline const struct cohort_cause *cause_any(const struct cohort_abort *a)
 {
 	return atomic_load(&a->cause); /* seq_cst, see above */
@@ -96,10 +96,11 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
  * 200 bytes of @reason (NULL: none). */
 int cause_set_aborted(struct cohort_abort *a, const char *reason);
 
-/* From now on what is in @a->explained is told; once. */
+/* Have cause_look() return @a->explained from now on.  Once. */
 void cause_set_explained(struct cohort_abort *a);
 
-/* Set an orderly end instead: COHORT_OK or COHORT_ALREADY. */
+/* Make this an orderly end, unless the clique has ended already: COHORT_OK or
+ * COHORT_ALREADY. */
 int cause_set_closing(struct cohort_abort *a);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a clique ends: its cause, its states, and what who waits is told
+ * How a clique ends: its cause, its states, and what those who wait are told
  */
 
 #include <stdarg.h>
@@ -54,7 +54,7 @@ bool clique_move(struct clique *q, int from, int to)
 	return atomic_compare_exchange_strong(&q->state, &from, to);
 }
 
-/* Noting blocks on nothing, so neither does this for longer than that takes. */
+/* Noting blocks on nothing, so that this wait is as short. */
 static enum clique_state state_once_noted(struct clique *q)
 {
 	struct backoff b = BACKOFF;
@@ -85,7 +85,7 @@ void clique_note(struct clique *q)
 	int r;
 
 	if (!clique_move(q, CLIQUE_LIVE, CLIQUE_NOTING)) {
-		/* No flag may go up before the notes are whole. */
+		/* No flag may be raised before the notes are complete. */
 		state_once_noted(q);
 		return;
 	}

@@ -115,8 +115,9 @@ void clique_tree_adopt(struct clique *parent, struct clique *child)
 	child->parent = parent;
 	child->next_child = parent->children;
 	parent->children = child;
-	/* Its reaper may have gone through the list already: that came after
-	 * the cause, and this comes after that. */
+	/* The parent's reaper may have gone through the list already.  It did
+	 * so after the cause was set; this look comes after the child was
+	 * added. */
 	if (clique_cause(parent))
 		end_child(parent, child);
 	pthread_mutex_unlock(&lock);

@@ -3,8 +3,8 @@
 #define CORE_CONFIG_H
 
 /*
- * What a program may ask of NCCL for its communicators, as a plain value: whoever
- * connects may stay longer than whoever has asked
+ * What a program may ask of NCCL for its communicators, as a plain value: the
+ * thread that connects may outlive the caller that asked
  */
 
 #include <stdbool.h>
@@ -20,16 +20,16 @@ struct comm_config {
 	char net_name[64];
 };
 
-/* True if nothing is asked for. */
+/* True if @config asks for nothing. */
 bool config_is_default(const struct comm_config *config);
 
-/* The same for NCCL, for a communicator of that name.  What it points to is kept for
- * ever: NCCL may keep a pointer for as long as it keeps the communicator. */
+/* @config in NCCL's form, for a communicator of that name.  What it points to
+ * is kept for ever: NCCL may keep a pointer as long as the communicator. */
 ncclConfig_t config_native(const struct comm_config *config, const char *name);
 
-/* COHORT_INVALID for an environment that would change the meaning of NCCL's calls behind
- * our back.  NCCL's first call adds to the environment what its files of settings say
- * (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf). */
+/* COHORT_INVALID if the environment would change what NCCL's calls mean to the
+ * library. NCCL's first call adds to the environment what its files of settings
+ * say (NCCL_CONF_FILE or /.nccl.conf, /etc/nccl.conf). */
 int environment_check(void);
 
 #endif

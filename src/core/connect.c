@@ -312,8 +312,7 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 	if (devices)
 		c = connection_create(parent->platform, devices, parent->size,
 		                      &parent->config,
-		                      comm_words(parent->slots),
-		                      parent->name);
+		                      comm_words(parent->slots), parent->name);
 	free(devices);
 	if (c)
 		c->split = malloc(n * sizeof(*c->split));

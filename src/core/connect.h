@@ -3,12 +3,12 @@
 #define CORE_CONNECT_H
 
 /*
- * Opening native communicators, and what their ranks need of the device, on a thread
- * of their own, so that a connection that never comes about, or a device that hangs,
- * is an error after its time, not a hang
+ * Connecting: native communicators, and what their ranks need of the device,
+ * are made on a thread of their own, so that a connection that never comes
+ * about, or a device that hangs, is an error after its time, not a hang
  *
- * What that thread works on is its own and its caller's; if the caller has gone,
- * the thread takes back what it got in the end.
+ * The thread works on memory that it shares with its caller only.  If the
+ * caller has left, the thread gives back what it has got.
  */
 
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "core/config.h"
 #include "platform/platform.h"
 
-/* What a rank gets. */
+/* What a rank gets by connecting. */
 struct connected {
 	ncclComm_t native;
 	uint32_t *words; /* pinned, and 0 */
@@ -26,38 +26,40 @@ struct connected {
 };
 
 /*
- * ncclCommInitAll() over @devices, or what that is with a @config that asks for
- * something; and the rest, with @words words.  COHORT_INIT_TIMEOUT after @timeout_ns;
- * COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is
- * open, and nothing stays so.
+ * Connect all ranks: ncclCommInitAll() over @devices or, with a @config that
+ * asks for something, the calls that come to the same; and @words words for
+ * each rank. COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_NCCL, COHORT_CUDA,
+ * COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and nothing stays
+ * so.
  */
 int connect_all(const struct platform *platform, const int *devices, int n,
                 const struct comm_config *config, size_t words,
                 uint64_t timeout_ns, const char *name,
                 struct connected *connected);
 
-/* ncclCommInitRank() of one rank on @device, likewise. */
+/* Connect one rank on @device: ncclCommInitRank(), with the rest as
+ * connect_all(). */
 int connect_rank(const struct platform *platform, const ncclUniqueId *id,
                  int size, int rank, int device,
                  const struct comm_config *config, size_t words,
                  uint64_t timeout_ns, const char *name,
                  struct connected *connected);
 
-/* Abort and give back what @n ranks on @devices have got, those with a communicator,
- * on the calling thread, whose device it leaves as it is. */
+/* Abort the communicators of @n ranks on @devices and give back what these have
+ * got, on the calling thread, whose device stays as it is. */
 void connect_discard(const struct platform *platform, const int *devices, int n,
                      const struct connected *connected);
 
-/* One rank of those that split together. */
+/* One of the ranks that split together. */
 struct split_rank {
 	int device;
 	ncclComm_t parent;
 	int color; /* or NCCL_SPLIT_NOCOLOR */
 	int key;
 
-	bool has_failed; /* its native call has; then the rest says nothing */
+	bool has_failed; /* its native call has failed; the rest means nothing */
 
-	/* What comes of it; without a communicator: nothing. */
+	/* The result; without a communicator the rank is in none. */
 	struct connected connected;
 	int rank; /* in that, */
 	int size; /* and of how many */
@@ -67,29 +69,29 @@ struct clique;
 struct connection;
 
 /*
- * Begin ncclCommSplit() of all of @parent's ranks in one group, on a thread of its own;
- * it is the caller's to wait.
+ * Begin ncclCommSplit() of all of @parent's ranks in one group, on a thread of
+ * its own; the caller waits for it.
  *
- * NCCL's abort of a communicator whose split has failed writes to the abort flags of the
- * child.  So what is made of a split that fails is left to the parent's reaper
- * (clique_leave_orphans()): the caller must end the parent.
+ * NCCL's abort of a communicator whose split has failed writes to the abort
+ * flags of the child.  So what a failed split has made is left to the parent's
+ * reaper (clique_leave_orphans()): the caller must end the parent.
  */
 int connect_split(struct clique *parent, const struct split_rank *ranks,
                   struct connection **out);
 
-/* True if that is done, waiting for a moment. */
+/* True if the split is done; waits for a moment. */
 bool connect_is_done(struct connection *connection);
 
-/* Which of the ranks the thread is at, with the communicators made and only their
- * devices to wait for, and in @text what it is in: "cudaMalloc on device 2".
- * -1: it may be in NCCL. */
+/* Which rank the thread is at, once the communicators are made and only devices
+ * are waited for, and in @text the call: "cudaMalloc on device 2".  -1: the
+ * thread may be in NCCL. */
 int connect_place(const struct connection *connection, char *text, size_t size);
 
-/* The end of one that is done: what came of it in @ranks, or why it failed, and there
- * whose call, if it was that of one. */
+/* End a split that is done: its results in @ranks or, on an error, which rank's
+ * call has failed, if it was one rank's. */
 int connect_end(struct connection *connection, struct split_rank *ranks);
 
-/* Leave one as it is: the thread takes back what comes of it. */
+/* Leave a split to its thread, which gives back what it gets. */
 void connect_leave(struct connection *connection);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "core/clique.h"
 
-/* Of sides that are told apart. */
+/* How many groups of ranks are told apart. */
 #define MAX_SIDES 3
 
 /* What one rank was doing. */
@@ -15,7 +15,8 @@ struct doing {
 	char text[320];
 };
 
-/* The number of the collective that is @ticket, 0: it is none, or long past. */
+/* The number of the collective with @ticket, 0: @ticket is no collective, or is
+ * long past. */
 static uint64_t collective_of(const struct cohort_comm *c, uint64_t ticket)
 {
 	uint64_t number = agree_called(c), n = c->clique->slots;
@@ -27,7 +28,7 @@ static uint64_t collective_of(const struct cohort_comm *c, uint64_t ticket)
 	return 0;
 }
 
-/* The oldest call that was not done; false: all were. */
+/* Find the oldest call that was not done; false: all were done. */
 static bool find_unfinished(const struct cohort_comm *c, struct record *r)
 {
 	uint64_t last = c->last_then, slots = c->clique->slots;
@@ -37,7 +38,7 @@ static bool find_unfinished(const struct cohort_comm *c, struct record *r)
 		if (!comm_ticket_was_done(c, ticket) &&
 		    recorder_read(&c->recorder, ticket, r))
 			return true;
-	/* The one that a thread is inside of has no ticket yet. */
+	/* A call that a thread is inside of has no ticket yet. */
 	return atomic_load(&c->gate) &&
 	       recorder_read(&c->recorder, last + 1, r) &&
 	       r->outcome == COHORT_TIMED_OUT;
@@ -70,7 +71,8 @@ static void find_doing(const struct cohort_comm *c, struct doing *out)
 	}
 }
 
-/* All that were doing the same as @first, which are then in @told. */
+/* Add the ranks that were doing what @first was doing, and put them in @told.
+ * */
 static void add_side(struct text *t, const struct clique *q,
                      const struct cohort_comm *first, uint64_t *told)
 {
@@ -94,8 +96,8 @@ static void add_side(struct text *t, const struct clique *q,
 	text_add(t, " %s", doing.text);
 }
 
-/* The first rank that was not told of, of those with a call unfinished if there are
- * any; NULL: all were. */
+/* The first rank that is not in @told: of those with an unfinished call if
+ * there are any.  NULL: all ranks are in it. */
 static const struct cohort_comm *find_untold(const struct clique *q,
                                              const uint64_t *told)
 {
@@ -115,7 +117,7 @@ static const struct cohort_comm *find_untold(const struct clique *q,
 	return first;
 }
 
-/* First what @rank was doing, if it is one. */
+/* Add all groups of ranks, beginning with @rank's if that is a rank. */
 static void add_sides(struct text *t, const struct clique *q, int rank)
 {
 	uint64_t told[COHORT_RANK_WORDS] = { 0 };
@@ -144,8 +146,8 @@ void explain(struct clique *q)
 	const struct cohort_cause *cause = cause_look(end);
 	size_t used;
 
-	/* What was not done in time has been looked at by the watchdog; and one of
-	 * an operation names that. */
+	/* The watchdog has explained what was not done in time; and the cause
+	 * of an operation names that operation. */
 	if (!cause || cause->status == COHORT_STALLED ||
 	    (cause->ticket && cause->kind != COHORT_VERDICT_ABORTED))
 		return;

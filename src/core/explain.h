@@ -5,14 +5,15 @@
 /*
  * What the ranks were doing when their clique got its cause, for people
  *
- * Whoever ends a clique may be in a signal handler, and says why, not amid what.
- * That is added when what is done is noted: before anybody is told.
+ * A clique may be ended by a signal handler, which says why, but not what the
+ * ranks were doing.  That is added when what is done is noted, before any
+ * thread is told of the cause.
  */
 
 struct clique;
 
-/* Add to the text of a cause that is of no call which calls were unfinished, by the
- * notes.  While NOTING, by whoever made that move. */
+/* Add to the text of a cause that names no call which calls were unfinished, by
+ * the notes.  While NOTING, by the thread that made that move. */
 void explain(struct clique *q);
 
 #endif

@@ -18,7 +18,7 @@ int gate_refuse_owner(const struct cohort_comm *c)
 	                 c->rank);
 }
 
-/* Once the clique is stale, any thread may ask, and give back. */
+/* Once the clique is stale, any thread may ask, and give back what it has. */
 int gate_check_owner(const struct cohort_comm *c)
 {
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
@@ -98,7 +98,7 @@ static int refuse_ended(const struct cohort_comm *c)
 
 static int gate_check(const struct cohort_comm *c, enum purpose purpose)
 {
-	/* Again, inside: now it cannot change. */
+	/* Checked again inside, where the owner cannot change. */
 	int rc = check_owner(c, purpose);
 	uintptr_t keeper = load_keeper(c);
 
@@ -120,19 +120,20 @@ static int gate_check(const struct cohort_comm *c, enum purpose purpose)
 
 static int enter(struct cohort_comm *c, enum purpose purpose)
 {
-	/* An intruder must not keep the owner out. */
+	/* Checked before the gate: a thread that may not enter must not keep
+	 * the owner out. */
 	int rc = check_owner(c, purpose);
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* seq_cst, see cause.h: in first, then look at the cause. */
+	/* seq_cst, see cause.h: first the gate, then the cause. */
 	while (atomic_exchange(&c->gate, 1)) {
 		if (load_keeper(c) != owner_self())
 			return error_set(COHORT_BUSY,
 			                 "another thread is inside the "
 			                 "communicator of rank %d",
 			                 c->rank);
-		sched_yield(); /* it will be sent away at once */
+		sched_yield(); /* the other thread will be refused at once */
 	}
 	rc = gate_check(c, purpose);
 	if (rc != COHORT_OK)
@@ -174,7 +175,8 @@ int gate_await_left(struct cohort_comm *c)
 	while (atomic_load(&c->is_left)) {
 		if (clique_cause(c->clique))
 			return clique_error(c->clique);
-		/* Its launch waits for the end of this thread's section. */
+		/* The launch of that call waits for the end of this thread's
+		 * section. */
 		if (window_is_memory())
 			return gate_refuse_left(
 				c, COHORT_STATE,

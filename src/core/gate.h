@@ -9,35 +9,38 @@
 #include "core/clique.h"
 
 /*
- * Be the one thread inside: COHORT_BUSY if another is, COHORT_OWNER if it is
- * bound to another, COHORT_STATE if it is closed, and if @with_cause is false
- * the status of the clique's cause, if it has one, or COHORT_STALE.  Never blocks.
+ * Be the one thread inside: COHORT_BUSY if another is, COHORT_OWNER if @comm is
+ * bound to another thread, COHORT_STATE if it is closed.  If @with_cause is
+ * false, also the status of the clique's cause, or COHORT_STALE.  Never blocks.
  */
 int gate_enter(struct cohort_comm *comm, bool with_cause);
 
-/* The same to close it, with a cause or without: once there is one, also for another
- * thread than its owner, who may never come. */
+/* Enter to close @comm, also with a cause.  Once there is a cause, a thread
+ * that is not the owner may enter, too: the owner may never come. */
 int gate_enter_to_close(struct cohort_comm *comm);
 
 void gate_leave(struct cohort_comm *comm);
 
 /*
- * Let only this thread in from now on, also while it is not inside itself; said inside
- * the gate.  The end of that, if it is this thread that is let in: at any time.
+ * Let only this thread enter from now on, also while it is not inside; called
+ * inside the gate.  And end that, at any time, if it is this thread that may
+ * enter.
  */
 void gate_keep(struct cohort_comm *comm);
 void gate_unkeep(struct cohort_comm *comm);
 
-/* True if a thread has said so; and if one has, or is inside. */
+/* True if a thread has called gate_keep(); and if one has, or is inside. */
 bool gate_is_kept(const struct cohort_comm *comm);
 bool gate_is_taken(const struct cohort_comm *comm);
 
-/* Inside, before a native call or the next ticket: wait until a call whose caller has left
- * is launched.  COHORT_OK; the status of a cause; COHORT_STATE in a memory section of
- * this thread's, whose end that launch would wait for. */
+/* Inside the gate, before a native call or the next ticket: wait until a call
+ * whose caller has left is launched.  COHORT_OK; the status of a cause;
+ * COHORT_STATE in a memory section of this thread's, for whose end that launch
+ * would wait. */
 int gate_await_left(struct cohort_comm *comm);
 
-/* @what cannot be while a call whose caller has left is not launched: @status. */
+/* Refuse @what with @status: a call whose caller has left is not launched yet.
+ * */
 int gate_refuse_left(const struct cohort_comm *comm, int status,
                      const char *what);
 

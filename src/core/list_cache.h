@@ -5,13 +5,14 @@
 /*
  * Lists that a rank has called before
  *
- * A trainer calls the same lists in every step.  What was found out about one by
- * looking at all its tensors - that it can be carried out, its digest, its bytes,
- * where its shape is, what the platform has kept of its calls - holds for as long as
- * the caller's list says the same, which one comparison of memory tells.
+ * A trainer calls the same lists in every step.  What a look at all tensors of
+ * a list has found out - that it can be carried out, its digest, its bytes,
+ * where its shape is, what the platform has kept of its calls - holds as long
+ * as the caller's list says the same, which one comparison of memory tells.
  *
- * A list is looked for by where the caller has it, so that several that are called in
- * turn are all known.  One that takes the place of another is the new one.
+ * A list is found by the address of its tensors, so that several lists that are
+ * called in turn are all cached.  Of two lists at one place the later one is
+ * cached.
  */
 
 #include "core/op.h"
@@ -19,9 +20,9 @@
 struct cohort_comm;
 
 struct cached_list {
-	struct op op; /* its tensors: where the caller had them */
+	struct op op; /* its tensors: at the caller's address */
 
-	/* As they were, in memory for so many. */
+	/* The tensors as they were, in memory with room for that many. */
 	struct cohort_tensor *tensors;
 	char *memory;
 	size_t room;
@@ -31,28 +32,29 @@ struct cached_list {
 	uint64_t shape;  /* CALL_SHAPE_NONE: nowhere yet */
 	bool is_nothing; /* every element is where it belongs */
 
-	/* By the platform, of the list that was launched here last; and whether
-	 * that is this one. */
+	/* What the platform has kept of the list that was launched from here
+	 * last, and whether that was this list. */
 	void *kept;
 	bool was_launched;
 };
 
-/* Of a rank; of the thread inside the gate. */
+/* The lists of one rank.  Inside the gate only. */
 #define LIST_CACHE_SIZE 64
 struct list_cache {
-	struct cached_list *all; /* so many, or NULL before the first */
+	struct cached_list
+		*all; /* LIST_CACHE_SIZE of them; NULL before the first */
 };
 
-/* True of what is worth to be known. */
+/* True if @op is worth caching. */
 bool list_cache_applies(const struct op *op);
 
-/* What is known of @op, to which it applies; NULL if that differs from what was called
- * before. */
+/* The cached list that equals @op, or NULL.  list_cache_applies() must be true.
+ * */
 struct cached_list *list_cache_find(const struct cohort_comm *c,
                                     const struct op *op);
 
-/* Know @op from now on, which was found to be right.  NULL without memory, which does
- * not matter. */
+/* Cache @op, which has passed op_check().  NULL without memory, which does not
+ * matter. */
 struct cached_list *list_cache_add(struct cohort_comm *c, const struct op *op);
 
 /* With nobody inside. */

@@ -8,7 +8,8 @@
 #include "core/native.h"
 #include "core/window.h"
 
-/* Where a tensor begins in the buffer: whole elements of any type. */
+/* Tensors begin in the buffer at multiples of this: whole elements of any type.
+ * */
 #define ALIGN ((size_t)16)
 
 struct list_policy list_policy_for(const struct list_limits *platform,
@@ -44,7 +45,7 @@ static bool is_small(const struct list_policy *m, const struct cohort_tensor *t)
 	return m->way == COHORT_MANY_FLAT || bytes_of(t) < m->limits.flat_below;
 }
 
-/* How many tensors of @op are packed: 0 if there are too few, or it is not done. */
+/* How many tensors of @op are packed; 0: too few, or packing is off. */
 static size_t packed(const struct list_policy *m, const struct op *op,
                      bool captured)
 {
@@ -65,7 +66,7 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
 {
 	const struct list_policy *m = &c->clique->list_policy;
 
-	/* Of a rank on its own there is hardly anything to launch. */
+	/* A rank on its own has hardly anything to launch. */
 	if (op->kind == OP_BATCH || op->n < 2 || c->clique->world == 1)
 		return false;
 	return m->way == COHORT_MANY_ALONE || op->n > m->limits.group_most ||
@@ -79,8 +80,8 @@ struct part {
 	size_t bytes;
 };
 
-/* The next part behind @p, of the same type or the next one that is there; false if
- * there is none.  Begin with type -1 and an end of n. */
+/* Find the part after @p, of the same type or of the next type that the list
+ * has; false if there is none.  Begin with type -1 and an end of n. */
 static bool next_part(const struct list_policy *m, const struct op *op,
                       struct part *p)
 {
@@ -112,7 +113,8 @@ static bool next_part(const struct list_policy *m, const struct op *op,
 
 /* ---- before ----------------------------------------------------------- */
 
-/* In a memory section; the former memory is kept until the end. */
+/* In a memory section.  The former buffer is kept until the communicator ends.
+ * */
 static int grow_inside(struct cohort_comm *c, size_t bytes)
 {
 	const struct platform *p = c->clique->platform;
@@ -175,7 +177,8 @@ static void call(struct cohort_comm *c, const struct op *op,
 	call_make(c, &one, r);
 }
 
-/* Those that are not packed, in groups of @most, or of 1 without one. */
+/* Launch the tensors that are not packed, in groups of @most; with 1, without
+ * groups. */
 static void launch_groups(struct cohort_comm *c, const struct op *op,
                           bool skips_small, struct native_result *r)
 {
@@ -247,7 +250,7 @@ static void launch_part(struct cohort_comm *c, const struct op *op,
 	copy_part(c, op, part, buffer, false, r);
 }
 
-/* What another stream still does with the buffer comes first. */
+/* Have the stream wait for what another stream still does with the buffer. */
 static void take_buffer(struct cohort_comm *c, cudaStream_t stream,
                         struct native_result *r)
 {
@@ -264,7 +267,7 @@ static void launch_flat(struct cohort_comm *c, const struct op *op,
 	const struct list_policy *m = &c->clique->list_policy;
 	struct part part = { .type = -1, .end = op->n };
 
-	if (!c->flats.n) /* nothing but tensors of nothing */
+	if (!c->flats.n) /* all tensors are empty */
 		return;
 	take_buffer(c, op->stream, r);
 	while (!r->what && next_part(m, op, &part))

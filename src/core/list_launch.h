@@ -20,17 +20,17 @@
 
 struct cohort_comm;
 
-/* What decides. */
+/* What decides how lists are launched. */
 struct list_policy {
 	int way; /* enum cohort_many */
 	struct list_limits limits;
 };
 
-/* @asked, with the platform's limits where it has none. */
+/* @asked, with the platform's limits where @asked has none. */
 struct list_policy list_policy_for(const struct list_limits *platform,
                                    const struct list_policy *asked);
 
-/* A communicator's buffer; of the thread inside the gate. */
+/* The buffers of one communicator.  Inside the gate only. */
 #define MAX_FLATS 40 /* each twice as large as the one before */
 struct flats {
 	void *memory[MAX_FLATS]; /* the last one is in use */
@@ -39,16 +39,18 @@ struct flats {
 	cudaEvent_t used; /* behind the last use */
 };
 
-/* True if it is launched otherwise than in one group.  @captured: into a graph, which may
- * run when the buffer is another call's; nothing is packed then. */
+/* True if @op is launched otherwise than in one group.  @captured: into a
+ * graph, which may run while another call uses the buffer; nothing is packed
+ * then. */
 bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
 
-/* Before a special one is agreed on: what it will need.  COHORT_NO_MEMORY or
- * COHORT_CUDA: nothing has happened.  Inside the gate, on the rank's device. */
+/* Have the memory that a special list will need, before the ranks agree on it:
+ * COHORT_NO_MEMORY or COHORT_CUDA, and nothing has happened.  Inside the gate,
+ * on the rank's device. */
 int list_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 
-/* Launch a special one, up to the first call that fails.  No group is open. */
+/* Launch a special list, up to the first call that fails.  No group is open. */
 struct native_result list_launch(struct cohort_comm *c, const struct op *op,
                                  bool captured);
 

@@ -9,9 +9,9 @@
 
 #include "platform/platform.h"
 
-/* COHORT_OK, or COHORT_CUDA (COHORT_NO_MEMORY for that error) with the name of
- * the function, the code and CUDA's text; the thread's last CUDA error is
- * cleared. */
+/* COHORT_OK, or COHORT_CUDA, COHORT_NO_MEMORY if that is the error: with the
+ * name of the function, the code and CUDA's text.  Clears the thread's last
+ * CUDA error. */
 int native_cuda(const struct platform *p, const char *what, cudaError_t error);
 
 /* COHORT_OK, or COHORT_NCCL with the name of the function, the code, NCCL's
@@ -19,20 +19,20 @@ int native_cuda(const struct platform *p, const char *what, cudaError_t error);
 int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
                 ncclResult_t result);
 
-/* True if the process is at its exit, and the runtime gone: no device has failed, and
- * nobody is to be told. */
+/* True if the process is exiting and the runtime has shut down: no device has
+ * failed, and nobody needs to know. */
 static inline bool native_is_exit(cudaError_t error)
 {
 	return error == cudaErrorCudartUnloading;
 }
 
-/* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was not one
- * of the CUDA runtime's. */
+/* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was a
+ * call of NCCL's. */
 int native_kind(cudaError_t error);
 
-/* This thread is the library's, for @device: what it calls makes no context on another
- * device and breaks no capture of the program's, on whatever stream.  Before its
- * first native call.  What cudaSetDevice() answers. */
+/* Prepare a thread of the library's for @device: its calls make no context on
+ * another device and break no capture of the program's, on any stream.  Before
+ * its first native call.  Returns what cudaSetDevice() answers. */
 cudaError_t native_thread(const struct platform *p, int device);
 
 struct device_scope {
@@ -43,9 +43,10 @@ struct device_scope {
 };
 
 /* Make @device current until device_leave().  On error nothing has changed.
- *
- * Since CUDA 12 cudaSetDevice() makes a context, some 500 MiB, where there is none.
- * device_leave() does not go back to a device without one: the caller stays here. */
+ * 
+ * Since CUDA 12 cudaSetDevice() makes a context, some 500 MiB, where there is
+ * none. device_leave() does not go back to a device without a context: then the
+ * caller stays on @device. */
 int device_enter(struct device_scope *scope, const struct platform *p,
                  int device);
 void device_leave(const struct device_scope *scope);

@@ -36,38 +36,37 @@ enum op_kind {
 
 struct op {
 	enum op_kind kind;
-	int redop; /* enum cohort_op, or what cohort_premul_sum_create() gave;
-	              0 where there is none */
-	int root;  /* of a send or recv the peer; 0 where there is none */
+	int redop; /* enum cohort_op, or a number from cohort_premul_sum_create(); 0 if the kind has none */
+	int root;  /* for a send or recv the peer; 0 if the kind has none */
 	const struct cohort_tensor *tensors;
-	size_t n; /* of them; of a batch: calls */
+	size_t n; /* tensors; in a batch: calls */
 	void *stream;
-	const struct op *calls; /* of a batch, none of them one; else unused */
+	const struct op
+		*calls; /* of a batch, which has no batch in it; else unused */
 	const struct split_call *split; /* of a split; else unused */
-	bool from_host; /* a call of its own for the other ranks, and for
-	                   people: tensors are plain host memory */
+	bool from_host; /* tensors are plain host memory; to the other ranks, and to people, that is another call */
 	bool is_of_all; /* one thread calls for all ranks: the stream is one
 	                          of the caller's streams[] */
-	struct staged *staged;      /* how that gets there, if it is not simply
-	                          the device's, too: see staging.h */
-	struct cached_list *cached; /* of a list that was called before; set by
-	                          submit() */
-	const char *label; /* what it is for, beside the caller's tag; NULL: no
-	                      more to say */
+	struct staged *
+		staged; /* how host memory gets to the device, unless the device can use it: staging.h */
+	struct cached_list
+		*cached; /* if the list was called before; set by submit() */
+	const char *
+		label; /* what the call is for, beside the caller's tag; NULL: not known */
 };
 
-/* True of what has no tensors of the caller's. */
+/* True if calls of this kind have no tensors of the caller's. */
 static inline bool op_has_no_tensors(enum op_kind kind)
 {
 	return kind == OP_BARRIER || kind == OP_SPLIT;
 }
 
-/* Of all premultiplied sums the one number, in digests and records: their scalars
- * may differ between ranks. */
+/* The one number of all premultiplied sums in digests and records: their
+ * scalars may differ between ranks. */
 #define REDOP_PREMUL_SUM (COHORT_AVG + 1)
 
-/* That of the first of them for the program: far from the built-in ones, and from those
- * of NCCL to come. */
+/* The program's number for the first premultiplied sum: far above the built-in
+ * ones, and above those that NCCL may add. */
 #define REDOP_FIRST_NUMBER 4096
 
 /* The enum cohort_op that @redop is, or REDOP_PREMUL_SUM. */
@@ -76,30 +75,30 @@ static inline int redop_kind(int redop)
 	return redop < REDOP_PREMUL_SUM ? redop : REDOP_PREMUL_SUM;
 }
 
-/* The calls that @op consists of: of a batch those in it, else itself. */
+/* The calls in @op if it is a batch, else @op itself. */
 static inline const struct op *op_calls(const struct op *op, size_t *n)
 {
 	*n = op->kind == OP_BATCH ? op->n : 1;
 	return op->kind == OP_BATCH ? op->calls : op;
 }
 
-/* True if nothing in @op is of one communicator only. */
+/* True if nothing in @op depends on the communicator. */
 static inline bool op_is_plain(const struct op *op)
 {
 	return op->kind < OP_SEND && op->redop < REDOP_PREMUL_SUM;
 }
 
-/* The name for people: "all_reduce"; and of one with host memory: "all_reduce_host". */
+/* The name for people: "all_reduce"; with host memory: "all_reduce_host". */
 const char *op_name(enum op_kind kind);
 const char *op_full_name(enum op_kind kind, bool from_host);
 
-/* The same of @op. */
+/* The full name of @op. */
 static inline const char *op_name_of(const struct op *op)
 {
 	return op_full_name(op->kind, op->from_host);
 }
 
-/* The native function that does it: "ncclAllReduce". */
+/* The native function that a call comes to: "ncclAllReduce". */
 const char *op_native_name(enum op_kind kind);
 
 /* Names for people: "float32", "sum". */
@@ -117,14 +116,14 @@ static inline const char *redop_name(int kind)
 bool op_has_redop(enum op_kind kind);
 bool op_has_root(enum op_kind kind);
 
-/* True of sends and receives: the root is a peer. */
+/* True for sends and receives, whose root is a peer. */
 bool op_has_peer(enum op_kind kind);
 
 /* True if there is a call in @batch that all ranks must make. */
 bool op_has_collectives(const struct op *batch);
 
-/* True if all ranks must make the same call; of a batch if that is so of any call
- * in it. */
+/* True if all ranks must make the same call; for a batch, if that is true of
+ * any call in it. */
 static inline bool op_is_collective(const struct op *op)
 {
 	return op->kind == OP_BATCH ? op_has_collectives(op)
@@ -134,12 +133,12 @@ static inline bool op_is_collective(const struct op *op)
 /* True if any other rank waits for this one to do it. */
 static inline bool op_is_awaited(const struct op *op)
 {
-	/* What a batch may have in it is all of that kind. */
+	/* Other ranks wait for every call that a batch may have in it. */
 	return op->kind == OP_BATCH ? op->n > 0 : op->kind != OP_COPY;
 }
 
-/* For how many ranks' blocks, of count elements each, rank @rank of @size is asked to
- * send from, and to receive into, the buffers of a call; 0: that is not looked at. */
+/* How many blocks of count elements rank @rank of @size sends from, and
+ * receives into, the buffers of a call; 0: the buffer is not looked at. */
 void op_blocks(const struct op *call, int rank, int size, size_t *send,
                size_t *recv);
 
@@ -149,7 +148,7 @@ const char *op_buffer_name(const struct op *op, const char *what);
 /* True if a call's buffers hold a block of each rank, on any rank. */
 bool op_has_blocks(enum op_kind kind);
 
-/* Bytes of the tensors' @count elements, all together. */
+/* Bytes of all tensors together. */
 size_t op_bytes_of_all(const struct op *op);
 static inline size_t op_bytes(const struct op *op)
 {
@@ -163,8 +162,8 @@ static inline size_t op_bytes(const struct op *op)
  * communicator: see redop.h. */
 int op_check(const struct op *op, int rank, int size);
 
-/* The same of one call of a batch; op_check() of the batch looks at how they go together
- * only. */
+/* op_check() for one call of a batch.  op_check() of the batch checks only how
+ * its calls go together. */
 int op_check_call(const struct op *call, int rank, int size);
 
 #endif

@@ -83,7 +83,7 @@ static void thread_exits(void *unused)
 			continue;
 		}
 		atomic_store(&(*at)->orphaned, true);
-		/* A rank that was closed has no next call to make. */
+		/* A closed rank has no next call that would be missed. */
 		if (!atomic_load(&c->closed))
 			fire(c);
 		unlink_locked(at);
@@ -93,7 +93,7 @@ static void thread_exits(void *unused)
 		}
 	}
 	pthread_mutex_unlock(&lock);
-	/* Without the lock: each may be the last of its family to go. */
+	/* Without the lock: each may hold the last reference to its family. */
 	while ((c = kept)) {
 		kept = c->next_owned;
 		kept_by = c->kept_by;
@@ -120,7 +120,7 @@ bool owner_is_self(const struct cohort_comm *c)
 	return load_owner(c) == owner_self();
 }
 
-/* The gate lets any thread in once the clique is stale. */
+/* Checked again here: the gate lets any thread in once the clique is stale. */
 int owner_bind(struct cohort_comm *c)
 {
 	uintptr_t owner = load_owner(c);
@@ -169,7 +169,8 @@ void owner_keep(struct clique *q)
 
 	pthread_mutex_lock(&lock);
 	while ((c = *at)) {
-		/* Also of what was split from it and closed before it. */
+		/* Including communicators of what was split from it and closed
+		 * before it. */
 		if ((c->clique == q || c->kept_by == q) &&
 		    load_owner(c) == owner_self()) {
 			kept += c->kept_by != NULL; /* by @root */

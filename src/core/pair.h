@@ -3,17 +3,17 @@
 #define CORE_PAIR_H
 
 /*
- * Sends and receives: numbered per pair of ranks and direction, and kept for the
- * watchdog until newer ones take their place
+ * Sends and receives: numbered per pair of ranks and direction, and kept for
+ * the watchdog until newer ones take their place
  *
- * Of two ranks the k-th send of one to the other and the k-th receive of that from
- * it are one transfer.  They are not compared: a rank says what it calls, before it
- * does, and goes on.
+ * The k-th send of one rank to another and the k-th receive of the other from
+ * it are one transfer.  They are not compared: a rank says what it calls before
+ * the native call, and goes on.
  *
  *  A. A transfer that pair_read() returns is whole.
  *  B. A rank's count of a pair is raised after the transfer can be read.
- *  C. What is kept are the last ones of a rank, as many as it has slots: of a batch
- *     with more the first are not watched.
+ *  C. As many of a rank's transfers are kept as it has slots, the last ones: in
+ *     a batch with more, the first are not watched.
  */
 
 #include <stdatomic.h>
@@ -34,8 +34,8 @@ struct pairs {
 	 * what it counts can be read. */
 	_Atomic uint64_t count;
 
-	/* Atomic; of every rank the sends to it, then the receives from it.  As
-	 * count. */
+	/* Atomic; for every rank the sends to it, then for every rank the
+	 * receives from it. Ordered as the count. */
 	_Atomic uint64_t *numbers;
 
 	struct transfer_slot slots[]; /* by index modulo the clique's slots */
@@ -54,11 +54,12 @@ struct transfer {
 	int type;
 };
 
-/* Have room for what is in @op.  Inside the gate.  COHORT_NO_MEMORY, or COHORT_OK;
- * allocates once in a communicator's life. */
+/* Have room for the transfers in @op.  Inside the gate.  COHORT_NO_MEMORY, or
+ * COHORT_OK; allocates once in a communicator's life. */
 int pair_prepare(struct cohort_comm *c, const struct op *op);
 
-/* Say which sends and receives are in @op, that is prepared.  Inside the gate. */
+/* Publish the sends and receives in @op, which pair_prepare() was called for.
+ * Inside the gate. */
 void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                   uint64_t now_ns);
 
@@ -67,10 +68,10 @@ void pairs_free(struct pairs *pairs);
 /* How many transfers @c has called. */
 uint64_t pair_count(const struct cohort_comm *c);
 
-/* How many of them are sends to, or else receives from, @peer. */
+/* How many of these are sends to @peer, or else receives from it. */
 uint64_t pair_number(const struct cohort_comm *c, bool sends, int peer);
 
-/* Any thread.  False if it is not kept any more. */
+/* Any thread.  False if the transfer was overwritten. */
 bool pair_read(const struct cohort_comm *c, uint64_t index,
                struct transfer *out);
 

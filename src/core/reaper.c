@@ -6,10 +6,10 @@
  *
  * NCCL raises a communicator's abort flags at the call of ncclCommAbort(), also
  * inside an open group, and frees at the group's end; it frees all ranks of a
- * process with the last of them, under whoever is still inside.  So: open a
- * group, abort every rank (kernels exit, blocked calls return), wait until
- * nobody is inside and nothing is in flight, and only then end the group.  What
- * does not come to an end in time is left alone for ever.
+ * process with the last of them, under any thread that is still inside.  So:
+ * open a group, abort every rank (kernels exit, blocked calls return), wait
+ * until nobody is inside and nothing is in flight, and only then end the group.
+ * What does not come to an end in time is left as it is, for ever.
  */
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void at(struct clique *q, const char *function, int rank)
 	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
 }
 
-/* True if everything that no mark tells the end of is done.  On a device that is lost
+/* True if the event tells that what has no mark is done.  On a lost device
  * nothing runs any more. */
 static bool event_is_done(const struct cohort_comm *c)
 {
@@ -49,7 +49,7 @@ static bool is_quiet(struct cohort_comm *c)
 {
 	uint64_t ticket, last;
 
-	/* seq_cst, see cause.h.  A call is left inside the gate. */
+	/* seq_cst, see cause.h.  is_left is set inside the gate. */
 	if (atomic_load(&c->gate) || atomic_load(&c->is_left))
 		return false;
 	last = atomic_load_explicit(&c->last, memory_order_acquire);
@@ -63,8 +63,8 @@ static bool is_quiet(struct cohort_comm *c)
 	return !c->unmarked || event_is_done(c);
 }
 
-/* Wait until the prober is out; false if the clique became WEDGED.  It may come in
- * again, but then sees the cause. */
+/* Wait until the prober is out; false if the clique became WEDGED.  A prober
+ * that comes in later sees the cause. */
 static bool await_prober(struct clique *q)
 {
 	struct backoff b = BACKOFF;
@@ -78,8 +78,8 @@ static bool await_prober(struct clique *q)
 	return true;
 }
 
-/* Wait until no thread of the library's is in a call whose caller has left; false if the
- * clique became WEDGED. */
+/* Wait until every call whose caller has left is launched; false if the clique
+ * became WEDGED. */
 static bool await_left(struct clique *q)
 {
 	struct backoff b = BACKOFF;
@@ -100,8 +100,8 @@ static bool quiesce(struct clique *q)
 	struct backoff b = BACKOFF;
 	int r = 0;
 
-	/* A rank that was quiet stays so: those who come later see the cause
-	 * at the gate. */
+	/* A rank that was quiet stays quiet: a thread that comes later sees the
+	 * cause at the gate. */
 	while (r < q->size) {
 		if (is_quiet(&q->comms[r]))
 			r++;
@@ -114,15 +114,16 @@ static bool quiesce(struct clique *q)
 	       clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
 }
 
-/* Nothing is freed, and a group that is open on this thread stays so. */
+/* Stay here for ever: nothing is freed, and the group that is open on this
+ * thread stays open. */
 static void park(void)
 {
 	for (;;)
 		pause();
 }
 
-/* Abort or destroy every rank; the group is left open.  Without a group nothing
- * is done: the last rank would free all at once. */
+/* Abort or destroy every rank, in a group that is left open.  Without a group
+ * nothing is done: the last rank would free all of them at once. */
 static ncclResult_t release_all(struct clique *q, const char *function,
                                 ncclResult_t (*release)(ncclComm_t comm))
 {
@@ -144,7 +145,7 @@ static ncclResult_t release_all(struct clique *q, const char *function,
 	return first;
 }
 
-/* What a split that has failed left behind, in the same group and behind the ranks: the
+/* Abort what a failed split has left, in the group and after the ranks: the
  * abort of a rank writes to its child. */
 static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 {
@@ -161,7 +162,8 @@ static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 	return first;
 }
 
-/* End the group, which frees if everything in it went well: in a memory section. */
+/* End the group, which frees if all calls in it succeeded.  In a memory
+ * section. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
 {
 	ncclResult_t ended;
@@ -175,9 +177,9 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	sem_post(&q->end->watch);
 }
 
-/* To free may wait for all that runs on a device: others that are being aborted
- * there come first, but raising flags waits for nobody.  What does not come to that
- * in time is not waited for. */
+/* Wait until the other cliques that are being aborted on these devices have
+ * raised their flags: to free may wait for all that runs there.  Raising flags
+ * waits for nobody; after the abort deadline this is not waited for. */
 static void await_neighbours(const struct clique *q)
 {
 	const struct cohort_cause *cause = clique_cause(q);
@@ -198,13 +200,13 @@ static void reap_by_abort(struct clique *q)
 
 	clique_tree_end(q);
 	clique_note(q);
-	/* Also when it is too late: it may release somebody. */
+	/* Also past the deadline: it may release a thread. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
 	natives = clique_take_orphans(q);
 	orphans = abort_orphans(q, natives);
 	if (released == ncclSuccess)
 		released = orphans;
-	/* A launch that is stuck in it goes on now, or never will. */
+	/* A launch that is stuck in the window goes on now, or never will. */
 	window_close(q);
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
@@ -240,7 +242,7 @@ void *reaper_main(void *arg)
 	struct clique *q = arg;
 
 	await_post(&q->end->caused);
-	/* It has not come about. */
+	/* The clique was never connected. */
 	if (!q->comms->native)
 		return NULL;
 	native_thread(q->platform, q->comms->device);
@@ -250,11 +252,11 @@ void *reaper_main(void *arg)
 		reap_by_destroy(q);
 	if (clique_look(q) != CLIQUE_RECLAIMED)
 		return NULL;
-	/* Tickets are asked about until close; and what gives memory back may
-	 * wait for the device, which close may not. */
+	/* Tickets are asked about until the group is closed; and giving memory
+	 * back may wait for the device, which the close may not. */
 	await_post(&q->unused);
 	at(q, "cudaFree", -1);
-	clique_tree_leave(q); /* nobody else looks at the words any more */
+	clique_tree_leave(q); /* no other thread reads the words from here on */
 	clique_release(q);
 	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
 	return NULL;
