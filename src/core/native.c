@@ -45,7 +45,7 @@ cudaError_t native_thread(const struct platform *p, int device)
 	return error;
 }
 
-/* Where it cannot be asked: yes. */
+/* True also where the driver cannot be asked. */
 static bool has_context(const struct platform *p, int device)
 {
 	unsigned int flags;
@@ -62,8 +62,8 @@ int device_enter(struct device_scope *scope, const struct platform *p,
 	if (scope->error != cudaSuccess)
 		return native_cuda(p, "cudaGetDevice", scope->error);
 	scope->leaves = scope->before != device;
-	/* Also if it is current already: only this makes its context current,
-	 * which the driver's own functions need. */
+	/* Set the device also if it is current already: only this makes its
+	 * context current, which functions of the driver need. */
 	if (!scope->leaves && p->has_no_contexts)
 		return COHORT_OK;
 	scope->error = p->cudaSetDevice(device);

@@ -28,8 +28,7 @@ static const struct {
 	bool sends_not; /* @send is not looked at on any rank */
 	bool recvs_not;
 	bool apart; /* @send and @recv must not overlap */
-	bool alike; /* they are of one size: one buffer of a call with host
-	               memory */
+	bool alike; /* both have one size: a call with host memory has one buffer */
 } kinds[] = {
 	[OP_ALL_REDUCE] = { .name = "all_reduce",
 	                    .from_host = "all_reduce_host",
@@ -289,8 +288,8 @@ int op_check_call(const struct op *op, int rank, int size)
 	return COHORT_OK;
 }
 
-/* The first call of @kind from *@at on that rank @rank makes with itself, or NULL;
- * *@at is behind it then. */
+/* The first call of @kind, from *@at on, that rank @rank makes with itself, or
+ * NULL.  *@at is left after it. */
 static const struct op *next_own(const struct op *batch, enum op_kind kind,
                                  int rank, size_t *at)
 {
@@ -329,7 +328,7 @@ static int own_check(const struct op *batch, int rank)
 	}
 }
 
-/* Alone it could never be done. */
+/* Alone the call could never complete. */
 static int alone_check(const struct op *op, int rank)
 {
 	if (!kinds[op->kind].paired || op->root != rank)
@@ -346,7 +345,7 @@ static int alone_check(const struct op *op, int rank)
 
 _Static_assert(FEW <= PTRDIFF_MAX / COHORT_MAX_RANKS / 16, "of any type");
 
-/* True of what most calls are, in which there is nothing to be found. */
+/* True for the most common calls, in which nothing can be wrong. */
 static bool is_usual(const struct op *op, int size)
 {
 	const struct cohort_tensor *t = op->tensors;

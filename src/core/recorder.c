@@ -55,7 +55,7 @@ static struct record_slot *slot_of(const struct recorder *r, uint64_t ticket)
 #define CAPTURED_BIT (UINT64_C(1) << 30)
 #define HOST_BIT (UINT64_C(1) << 29)
 
-/* The first call of @op; of a batch of none that itself. */
+/* The first call of @op; an empty batch itself. */
 static const struct op *first_call(const struct op *op)
 {
 	return op->kind == OP_BATCH && op->n ? op->calls : op;
@@ -128,8 +128,8 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 	uint64_t use = use_of(r, ticket), bytes = op_bytes(op);
 
 	atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
-	/* Release, as the words: a time that belongs to the former use cannot
-	 * be set any more once a word of this one is seen. */
+	/* Release, as the words are: once a reader sees a word of this use of
+	 * the slot, no time of the former use can be set. */
 	atomic_store_explicit(&t->started, use, memory_order_release);
 	atomic_store_explicit(&t->finished, use, memory_order_release);
 	put(s, WORD_SUBMITTED, now_ns);
@@ -174,7 +174,8 @@ static uint64_t time_word(const struct recorder *r, uint64_t ticket,
 	return use_of(r, ticket) | (since < TIME_MOST ? since + 1 : TIME_MOST);
 }
 
-/* Set one of a ticket's times, unless it is set or another's by now. */
+/* Set one of a ticket's times, unless it is set or the slot is another ticket's
+ * by now. */
 static bool saw(struct recorder *r, uint64_t ticket, _Atomic uint64_t *time,
                 uint64_t now_ns)
 {
@@ -183,8 +184,8 @@ static bool saw(struct recorder *r, uint64_t ticket, _Atomic uint64_t *time,
 	/* Acquire: pairs with the release in recorder_begin(). */
 	if (atomic_load_explicit(time, memory_order_acquire) != unset)
 		return false;
-	/* Relaxed: the time is all that is told.  Were it made from the words of
-	 * a later use, this would fail. */
+	/* Relaxed: nothing but the time is published.  This fails if @now_ns
+	 * was compared with the words of a later use. */
 	return atomic_compare_exchange_strong_explicit(
 		time, &unset, time_word(r, ticket, now_ns),
 		memory_order_relaxed, memory_order_relaxed);

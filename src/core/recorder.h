@@ -13,8 +13,9 @@
  *  B. recorder_begin() comes before the native call, so a call that never
  *     returns is in the ring, with COHORT_TIMED_OUT as its outcome.
  *  C. A ticket's record is there until slots more tickets have been begun.
- *  D. When an operation started and finished is told by whoever sees it first:
- *     the next call, a wait, the prober.  It was so then, or some time before.
+ *  D. The thread that first sees that an operation has started, or is done,
+ *     sets the time: the next call, a wait, or the prober.  The event came
+ *     then, or some time before.
  */
 
 #include <stdatomic.h>
@@ -32,7 +33,7 @@ struct record_slot {
 	_Atomic uint64_t words[RECORD_WORDS - 1];
 };
 
-/* When an operation was seen to have started, and to be done. */
+/* When an operation was first seen to have started, and to be done. */
 struct record_times {
 	/* Atomic, both: which use of the slot it is, and the time since the
 	 * call, plus 1; 0: not seen.  Begun inside the gate, set by whoever
@@ -48,12 +49,13 @@ struct recorder {
 	struct record_slot *slots;
 	struct record_times *times;
 
-	/* Atomic; of all operations so far.  Written inside the gate, relaxed: for
-	 * people.  In no cache line with what others read. */
+	/* Atomic; the bytes of all operations so far.  Written inside the gate,
+	 * relaxed: for people.  In no cache line with what other threads read.
+	 * */
 	_Alignas(64) _Atomic uint64_t bytes;
 
-	/* Atomic words inside; see tag.h.  The caller's tags, and the library's own
-	 * labels, so that these never take the place of those. */
+	/* Atomic words inside; see tag.h.  The caller's tags and the library's
+	 * labels are kept apart, so that labels never overwrite tags. */
 	struct tags tags;
 	struct tags labels;
 };
@@ -62,7 +64,7 @@ struct recorder {
 struct record {
 	uint64_t ticket;
 	uint64_t submitted_ns;
-	bool is_batch;     /* of n calls, of which the rest is the first */
+	bool is_batch; /* of n calls; the members below describe the first one */
 	bool from_host;    /* a call with host memory */
 	enum op_kind kind; /* OP_BATCH: of none */
 	int type;          /* of the first tensor */
@@ -88,43 +90,47 @@ struct record {
 int recorder_init(struct recorder *r, unsigned slots);
 void recorder_fini(struct recorder *r);
 
-/* Nobody will ask for its records any more: give back their memory, and have none. */
+/* Give back the memory of the records, which nobody will ask for again: they
+ * read as none. */
 void recorder_forget(struct recorder *r);
 
-/* Owner of the gate only, who is thread @tid. */
+/* Inside the gate only, by thread @tid. */
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
                     uint32_t digest, int tid, uint64_t now_ns);
 void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
 void recorder_set_captured(struct recorder *r, uint64_t ticket);
 
-/* Any thread, of a ticket that was given out: at @now_ns it has started, or is
- * done.  False if that was told before, or the record is gone. */
+/* A ticket that was given out has started, or is done, at @now_ns.  Any thread.
+ * False if that was recorded before, or the record was overwritten. */
 bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 bool recorder_saw_finished(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* The same for the owner of the gate, under whom no slot is taken again, without a
- * look at who was first: cheaper. */
+/* Inside the gate, where no slot is overwritten meanwhile: set these times
+ * without a look whether another thread was first, which is cheaper. */
 void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 void recorder_set_finished(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* True if it is known when that has started, or was done; or the record is gone. */
+/* True if the time of the start, or of the end, is recorded, or the record was
+ * overwritten. */
 bool recorder_has_started(const struct recorder *r, uint64_t ticket);
 bool recorder_has_finished(const struct recorder *r, uint64_t ticket);
 
-/* Any thread.  False if there is no such record (any more). */
+/* Any thread.  False if there is no record of @ticket, or it was overwritten.
+ * */
 bool recorder_read(const struct recorder *r, uint64_t ticket,
                    struct record *out);
 
 /* Spell the call out: "all_reduce of 1000 float32, sum". */
 void record_add(struct text *t, const struct record *r);
 
-/* Its name, "all_reduce", and that of the native function that it is inside of. */
+/* The name of the call, "all_reduce", and of the native function that the call
+ * is inside of. */
 const char *record_name(const struct record *r);
 const char *record_native_name(const struct record *r);
 
-/* The stream of a ticket's operation, NULL if its record is gone. */
+/* The stream of a ticket's operation, NULL if its record was overwritten. */
 void *recorder_stream(const struct recorder *r, uint64_t ticket);
 
 #endif

@@ -8,7 +8,7 @@
 #include "core/clique.h"
 #include "core/native.h"
 
-/* Numbers of one place of the table are that far apart. */
+/* The distance between numbers that share a place of the table. */
 static struct redop *place_of(struct cohort_comm *c, int number)
 {
 	return &c->redops[number % MAX_REDOPS];

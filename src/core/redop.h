@@ -5,8 +5,8 @@
 /*
  * Reductions that a communicator has beyond the built-in ones
  *
- * Each has a number of its own for the program, which is never given out again,
- * and one of NCCL's, which is.  Everything here is for the thread inside the gate.
+ * Each has a number for the program, which is never given out again, and a
+ * number of NCCL's, which is.  Everything here is called inside the gate.
  */
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 struct cohort_comm;
 
-/* Of a communicator, at a time. */
+/* How many a communicator may have at a time. */
 #define MAX_REDOPS 64
 
 struct redop {
@@ -25,12 +25,12 @@ struct redop {
 	ncclRedOp_t native;
 };
 
-/* ncclRedOpCreatePreMulSum(); the number in *@out. */
+/* Call ncclRedOpCreatePreMulSum(), and store the program's number in *@out. */
 int redop_create(struct cohort_comm *c, const void *scalar, int type,
                  int residence, int *out);
 
-/* COHORT_INVALID if there is no such one.  Of a communicator that has ended only
- * forgotten. */
+/* Destroy a reduction: COHORT_INVALID if there is none with that number.  In a
+ * communicator that has ended it is only forgotten. */
 int redop_destroy(struct cohort_comm *c, int number, bool has_ended);
 
 /* Whether all reductions of @op are built in, or @c's and for the type. */

@@ -3,10 +3,10 @@
 #define CORE_REGISTER_H
 
 /*
- * Memory that NCCL has been told of
+ * Memory that is registered with NCCL
  *
- * A list per rank, for the thread inside the gate.  NCCL forgets its side with the
- * communicator; once that has a cause nothing is asked of it any more.
+ * Each rank has a list, for the thread inside the gate.  NCCL forgets its part
+ * with the communicator; once that has a cause, nothing is asked of it.
  */
 
 #include <stdbool.h>
@@ -22,17 +22,17 @@ struct registration {
 	bool is_allocated; /* with the memory, by ncclMemAlloc() */
 };
 
-/* ncclCommRegister(), and the end of that; of a communicator that has ended it is
- * only forgotten. */
+/* Register memory by ncclCommRegister(), and end that.  In a communicator that
+ * has ended it is only forgotten. */
 int register_add(struct cohort_comm *c, void *memory, size_t bytes,
                  struct registration **out);
 int register_remove(struct cohort_comm *c, struct registration *r,
                     bool has_ended);
 
-/* True if @r is one of @c's. */
+/* True if @r is a registration of @c's. */
 bool register_has(const struct cohort_comm *c, const struct registration *r);
 
-/* The one whose memory @memory is in, or NULL. */
+/* The registration that @memory is in, or NULL. */
 struct registration *register_find(const struct cohort_comm *c,
                                    const void *memory);
 

@@ -11,7 +11,7 @@
 
 /* ---- before ----------------------------------------------------------- */
 
-/* NCCL wants nothing in flight on a communicator that is split. */
+/* Wait until nothing of @c is in flight: NCCL wants that before a split. */
 static int await_own(struct cohort_comm *c)
 {
 	uint64_t last = atomic_load_explicit(&c->last, memory_order_relaxed);
@@ -31,7 +31,7 @@ static int await_own(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-/* Leave before all have come; false if they have. */
+/* Leave before all ranks have come; false if they have come. */
 static bool withdraw(struct clique *q, int all)
 {
 	int arrived = atomic_load(&q->split_arrived);
@@ -60,7 +60,7 @@ static struct split_rank *collect(const struct clique *q)
 	return ranks;
 }
 
-/* Its time is up: end the clique, which is to let the thread go. */
+/* The time is up: end the clique, so that the thread's call returns. */
 static void fire_late(struct clique *q, const struct connection *connection)
 {
 	struct cohort_cause cause = {
@@ -88,8 +88,8 @@ static void fire_late(struct clique *q, const struct connection *connection)
 	            stuck, place, cause.rank, ms);
 }
 
-/* True if nothing of the parent keeps the thread, nor the thread that from its end:
- * the children's communicators are made, only a device hangs. */
+/* True if the thread uses nothing of the parent any more: the children's
+ * communicators are made, only a device hangs. */
 static bool may_be_left(struct clique *q, const struct connection *connection)
 {
 	char place[64];
@@ -98,7 +98,8 @@ static bool may_be_left(struct clique *q, const struct connection *connection)
 	       connect_place(connection, place, sizeof(place)) >= 0;
 }
 
-/* Wait for the thread; false if the clique ends before, and it is to be left. */
+/* Wait for the thread; false if the clique has ended before, and the thread is
+ * to be left. */
 static bool await_thread(struct clique *q, struct connection *connection)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.init_ns);
@@ -113,7 +114,8 @@ static bool await_thread(struct clique *q, struct connection *connection)
 	return true;
 }
 
-/* The ranks wait for each other: what fails for one is the end of all. */
+/* End the clique, as the call of @c's rank has failed and the other ranks wait
+ * for it. */
 static void fire_failed(struct cohort_comm *c, int status)
 {
 	const struct cohort_cause cause = {
@@ -127,7 +129,8 @@ static void fire_failed(struct cohort_comm *c, int status)
 	            cohort_last_error());
 }
 
-/* Whose call it was that has failed; @c, which made them all, if that of none. */
+/* The rank whose call has failed; @c, which made all calls, if it was no
+ * rank's. */
 static struct cohort_comm *find_failed(struct cohort_comm *c,
                                        const struct split_rank *ranks)
 {
@@ -168,21 +171,21 @@ static void lead(struct cohort_comm *c, const struct split_call *call)
 
 /* ---- taking part ------------------------------------------------------ */
 
-/* Wait for the last to come, and for what that does. */
+/* Wait until the last rank to come has made the children. */
 static void await_leader(struct clique *q, unsigned round)
 {
 	struct backoff b = BACKOFF;
 
-	/* Acquire: what it has stored for this rank. */
+	/* Acquire: what that rank has stored for this one. */
 	while (atomic_load_explicit(&q->splits, memory_order_acquire) < round) {
-		/* It does not go on either. */
+		/* The other rank does not go on either. */
 		if (clique_look(q) == CLIQUE_WEDGED)
 			return;
 		backoff_wait(&b, UINT64_MAX);
 	}
 }
 
-/* Until all have come; false if the clique has a cause before. */
+/* Wait until all ranks have come; false if the clique has a cause before. */
 static bool await_all(struct clique *q, int all)
 {
 	struct backoff b = BACKOFF;
@@ -226,7 +229,7 @@ int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
 	int i;
 
 	window_memory_begin();
-	p->ncclGroupStart(); /* around those of each rank */
+	p->ncclGroupStart(); /* around the group of each rank */
 	for (i = 0; i < n; i++)
 		if (ranks[i].connected.native)
 			connect_discard(p, &ranks[i].device, 1,

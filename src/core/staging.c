@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with plain host memory: how they are cut, the memory for it, and the copies
- * that this thread makes; staging_launch.c has those of the device
+ * Calls with plain host memory: how they are cut, and the memory for them.
+ * staging_launch.c makes the copies and the launches
  */
 
 #include "core/staging.h"
@@ -14,17 +14,20 @@
 #include "core/clique.h"
 #include "core/window.h"
 
-/* Bytes of a chunk on the device.  To launch the copies and the collective of a chunk
- * takes tens of microseconds, in which a copy engine moves half a megabyte: of chunks
- * of eight times that, little is lost.  And the first chunk's way in and the last one's
- * way out, which overlap with nothing, are to be short beside the rest. */
+/* Bytes of a chunk on the device.  To launch the copies and the collective of a
+ * chunk takes tens of microseconds, in which a copy engine moves half a
+ * megabyte: with chunks of eight times that, little is lost.  And the way in of
+ * the first chunk and the way out of the last one, which overlap with nothing,
+ * must be short beside the rest. */
 #define CHUNK_BYTES ((size_t)4 << 20)
 
-/* Elements; so that chunks begin as well aligned as the whole. */
+/* A chunk has a multiple of so many elements, so that chunks are aligned as
+ * well as the whole. */
 #define CHUNK_MULTIPLE 128
 
-/* Memory begins with a power of two up to here, then with a multiple, and grows to twice
- * as much at least: what is kept of it is at most as much again. */
+/* Up to this size memory is a power of two, above it a multiple of this; it
+ * grows at least to twice its size, so that what is kept of it is at most as
+ * much again. */
 #define GROW_STEP ((size_t)64 << 20)
 
 /* Constant while any call is under way. */
@@ -62,7 +65,7 @@ static size_t all_blocks(const struct cohort_comm *c, const struct op *op)
 {
 	const size_t world = (size_t)c->clique->world;
 
-	/* Both ends of what cannot be in place. */
+	/* Not in place: the blocks that are sent, and those that are received. */
 	if (op->kind == OP_ALL_TO_ALL)
 		return 2 * world;
 	return op_has_blocks(op->kind) ? world : 1;
@@ -76,7 +79,7 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 
 	op_blocks(op, c->rank, c->clique->world, &s->send_blocks,
 	          &s->recv_blocks);
-	/* In place, it is there already. */
+	/* The root's data is in place already. */
 	if (op->kind == OP_BROADCAST && c->rank == op->root)
 		s->recv_blocks = 0;
 	s->element = type_size(t->type);
@@ -94,7 +97,8 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 
 /* ---- what kind of memory it is ---------------------------------------- */
 
-/* As CUDA knows it; what it does not know is plain memory. */
+/* The type of memory as CUDA knows it; what CUDA does not know is plain memory.
+ * */
 static enum cudaMemoryType type_of(const struct platform *p, const void *at)
 {
 	struct cudaPointerAttributes a = { .type = cudaMemoryTypeUnregistered };
@@ -105,8 +109,9 @@ static enum cudaMemoryType type_of(const struct platform *p, const void *at)
 	return cudaMemoryTypeUnregistered;
 }
 
-/* Whether the device can copy @bytes by itself: all of it is pinned.  That its middle
- * is of another kind than its ends takes two registrations with a hole between. */
+/* Find out whether the device can copy the @bytes at @at by itself, as all of
+ * them are pinned.  (Only if two registrations have a hole between them is the
+ * middle of another kind than both ends.) */
 static int find_pinned(const struct cohort_comm *c, const struct op *op,
                        const char *name, const void *at, size_t bytes,
                        bool *is_pinned)
@@ -143,7 +148,8 @@ static int look_at_both(const struct cohort_comm *c, const struct op *op,
 		                 s->recv_blocks * block, &recvs_pinned);
 	if (rc != COHORT_OK)
 		return rc;
-	/* A copy may be under way when the caller's patience ends. */
+	/* A caller that does not wait until the end may leave while a copy is
+	 * under way. */
 	s->sends_direct = sends_pinned && s->timeout_ns == COHORT_FOREVER;
 	s->recvs_direct = recvs_pinned && s->timeout_ns == COHORT_FOREVER;
 	return COHORT_OK;
@@ -151,7 +157,7 @@ static int look_at_both(const struct cohort_comm *c, const struct op *op,
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Room for @bytes, after @former. */
+/* The size of memory for @bytes, after memory of @former bytes. */
 static size_t room_for(size_t bytes, size_t former)
 {
 	size_t room = 4096;
@@ -227,7 +233,7 @@ static cudaError_t make_stream(const struct platform *p, cudaStream_t *stream)
 	                                              cudaStreamNonBlocking);
 }
 
-/* Whatever of it is missing. */
+/* Make what is missing of the streams, events and words. */
 static int make_order(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -272,8 +278,8 @@ static bool has_room(const struct staging *g, const struct room *room)
 	       (!room->in_order || g->words);
 }
 
-/* In a memory section, if there is anything to do.  What there was is kept: to free
- * it would wait for the device. */
+/* In a memory section, if anything is missing.  The former memory is kept: to
+ * free it would wait for the device. */
 static int make_room(struct cohort_comm *c, const struct room *room)
 {
 	int rc = COHORT_OK;

@@ -3,23 +3,25 @@
 #define CORE_STAGING_H
 
 /*
- * Calls with plain host memory: how it gets to the device and back
+ * Calls with plain host memory: how the data gets to the device and back
  *
- * In chunks: the caller's memory is copied into the staging memory, which
- * is pinned and has room for the whole call; from there by the copy engines into a ring
- * of chunks on the device, which the collectives work in; and back the same way.  Each
- * of the three has a stream, so that while one chunk is being reduced the next one is
- * copied in and the former one out.  As all of it can be queued before any peer has
- * come, a call whose caller gives up waiting goes on by itself, and touches only what
- * is the library's.  Memory of the caller's that is pinned already is copied to the
- * device, and from it, directly, but only if the caller waits until the end.
+ * In chunks: the caller's memory is copied into the staging memory, which is
+ * pinned and has room for the whole call; from there by the copy engines into a
+ * ring of chunks on the device, in which the collectives work; and back by the
+ * same steps.  Each of the three has a stream, so that while one chunk is being
+ * reduced the next one is copied in and the former one out.  As all of it can
+ * be queued before any peer has come, a call whose caller gives up waiting goes
+ * on by itself, and touches only memory of the library's.  If the caller's
+ * memory is pinned, the device copies from it and to it directly, but only if
+ * the caller waits until the end.
  *
- * How it is cut is a function of the call and the number of ranks, the same for all.
- * To the other ranks, the watchdog and the recorder it is one operation, whose mark is
- * behind all of it.
+ * How a call is cut is a function of the call and the number of ranks, the same
+ * on all ranks.  To the other ranks, the watchdog and the recorder it is one
+ * operation, whose mark comes after all of it.
  *
- * Where a device's memory is the host's, a call is one chunk, and the staging memory is
- * its slot.  There a call whose caller waits until the end is the device's call.
+ * Where a device's memory is the host's, a call is one chunk, and the staging
+ * memory is its slot.  There a call whose caller waits until the end is
+ * launched as one on device memory.
  */
 
 #include <stdatomic.h>
@@ -29,12 +31,13 @@
 
 struct cohort_comm;
 
-/* The most chunks of a call, and those that are on the device at a time: one being
- * copied in, one being reduced, one being copied out. */
+/* How many chunks a call has at most, and how many are on the device at a time:
+ * one being copied in, one being reduced, one being copied out. */
 #define STAGING_CHUNKS 64
 #define STAGING_RING 3
 
-/* Former memory, each half as large as the next at most. */
+/* How many former blocks of memory may be kept, each at most half as large as
+ * the next. */
 #define STAGING_KEPT 48
 
 /* One call, on its caller's stack. */
@@ -51,16 +54,17 @@ struct staged {
 	 * queued is done. */
 	bool is_lost;
 
-	/* What is sent is in the staging memory already: the caller may be gone. */
+	/* What is sent is in the staging memory already: the caller may have
+	 * left. */
 	bool is_taken;
 
-	uint32_t number; /* what the words are set to */
+	uint32_t number; /* the value that the words are set to */
 
 	/* The plan.
-	 *
-	 * Blocks of count elements that this rank sends from, and receives into;
-	 * the elements' size, how many there are in a chunk of each block, and how
-	 * many chunks. */
+	 * 
+	 * Blocks of count elements that this rank sends from, and receives
+	 * into; the size of an element, the elements of each block in a chunk,
+	 * and the number of chunks. */
 	size_t send_blocks, recv_blocks;
 	size_t element, chunk, chunks;
 	size_t chunk_bytes; /* room for a chunk in the staging memory, */
@@ -76,10 +80,12 @@ struct left_call {
 	uint64_t number; /* of the collective */
 };
 
-/* What a communicator has for such calls: made by the first, owned by the thread that is
- * inside one (see gate_keep()), and given back with the stream of the communicator. */
+/* What a communicator has for calls with host memory: made by the first such
+ * call, owned by the thread that is inside one (see gate_keep()), and given
+ * back with the communicator's stream. */
 struct staging {
-	uint64_t ticket; /* of the last call that uses what is below, 0: none */
+	uint64_t
+		ticket; /* of the last call that uses the members below, 0: none */
 	uint32_t number; /* of that call */
 	char *memory;    /* pinned */
 	size_t bytes;
@@ -95,34 +101,36 @@ struct staging {
 	cudaEvent_t stored[STAGING_RING]; /* and is back */
 };
 
-/* How @op, which has been checked, is carried out by @c: sets the plan.  Pure. */
+/* Set the plan by which @c carries out @op, which has been checked.  Pure. */
 void staging_plan(struct staged *s, const struct cohort_comm *c,
                   const struct op *op);
 
-/* Bytes of a chunk from now on, 0: the default; for tests, with no call under way. */
+/* Set the bytes of a chunk, 0: the default.  For tests, with no call under way.
+ * */
 void staging_set_chunk(size_t bytes);
 
-/* Plan; see what kind of memory it is: COHORT_INVALID for a device's.  And make room, with
- * no call under way: COHORT_NO_MEMORY, or COHORT_CUDA.  Inside the gate, on the rank's
- * device. */
+/* Set the plan, and look what kind of memory the caller has: COHORT_INVALID for
+ * memory of a device.  Then make room, with no call under way:
+ * COHORT_NO_MEMORY, or COHORT_CUDA. Inside the gate, on the rank's device. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
 
 /* Copy all that is to be sent into the staging memory. */
 void staging_take(struct cohort_comm *c, const struct op *op);
 
-/* Launch the call, and have its stream wait for all of it; up to the first native call
- * that fails. */
+/* Launch the call, and have its stream wait for all of it; stops at the first
+ * native call that fails. */
 struct native_result staging_launch(struct cohort_comm *c, const struct op *op);
 
-/* True if chunk @k is back; and copy it to the caller's memory, where it is not by
- * itself. */
+/* True if chunk @k is back in the staging memory.  And copy it to the caller's
+ * memory, unless the device has. */
 bool staging_is_back(const struct cohort_comm *c, const struct staged *s,
                      size_t k);
 void staging_copy_out(const struct cohort_comm *c, const struct op *op,
                       size_t k);
 
-/* Give all back, with nothing in flight, on the rank's device. */
+/* Give back all memory, streams and events, with nothing in flight, on the
+ * rank's device. */
 void staging_release(struct cohort_comm *c);
 
 #endif

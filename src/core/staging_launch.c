@@ -44,7 +44,7 @@ static char *staging_at(const struct cohort_comm *c, const struct staged *s,
 	return c->staging.memory + k * s->chunk_bytes;
 }
 
-/* Where chunk @k is while it is worked with. */
+/* Where chunk @k is while the collective works with it. */
 static char *slot_at(const struct cohort_comm *c, const struct staged *s,
                      size_t k)
 {
@@ -53,7 +53,7 @@ static char *slot_at(const struct cohort_comm *c, const struct staged *s,
 	return g->ring ? g->ring + k % STAGING_RING * s->slot_bytes : g->memory;
 }
 
-/* What the collective of chunk @k works with, in place where it can. */
+/* The tensor of the collective of chunk @k, in place where that is possible. */
 static struct cohort_tensor tensor_at(const struct cohort_comm *c,
                                       const struct op *op, size_t k)
 {
@@ -143,7 +143,7 @@ static void order(struct line *l, cudaStream_t from, cudaEvent_t event,
 	                 l->p->cudaStreamWaitEvent(to, event, 0));
 }
 
-/* @stream waits until the slot of chunk @k is empty. */
+/* Have the stream wait until the slot of chunk @k is empty. */
 static void await_slot(struct line *l, cudaStream_t stream, size_t k)
 {
 	const struct staging *g = &l->c->staging;
@@ -244,8 +244,8 @@ static void launch_chunk(struct line *l, size_t k)
 	}
 }
 
-/* Whatever was queued comes before what is queued on the stream from now on; false if
- * not even that can be said. */
+/* Order all that was queued before what is queued on the stream from now on;
+ * false if even that fails. */
 static bool join(const struct line *l)
 {
 	const struct staging *g = &l->c->staging;
@@ -272,8 +272,8 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 	size_t k;
 
 	for (k = 0; k < s->chunks && !l.r.what; k++) {
-		/* Nobody waits for the rest any more.  The first one all ranks launch,
-		 * or none. */
+		/* No rank waits for the chunks after the first; the first one
+		 * all ranks launch, or none does. */
 		if (k && clique_cause(c->clique))
 			native_note_nccl(&l.r, op_native_name(op->kind),
 			                 ncclInProgress);
@@ -281,7 +281,7 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 			launch_chunk(&l, k);
 	}
 	s->is_lost = !join(&l);
-	/* Then nothing can be queued behind it. */
+	/* Then nothing can be ordered after it. */
 	if (s->is_lost)
 		native_note_cuda(&l.r, "cudaStreamWaitEvent", cudaErrorUnknown);
 	return l.r;

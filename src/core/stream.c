@@ -8,7 +8,7 @@
 #include "core/gate.h"
 #include "core/native.h"
 
-/* @of says which device the stream is of. */
+/* Ask which device the stream is of. */
 static int refuse(const struct cohort_comm *c, const void *stream, int i,
                   const char *of)
 {
@@ -50,7 +50,7 @@ static int check_on_device(const struct cohort_comm *c, void *stream, int i)
 
 	if (!platform_has(p, FUNCTION_cudaStreamGetDevice))
 		return try_event(c, stream, i);
-	/* Whatever else is wrong with it, the call itself will tell. */
+	/* The call itself will report whatever else is wrong with the stream. */
 	if (p->cudaStreamGetDevice(stream, &device) != cudaSuccess)
 		p->cudaGetLastError();
 	if (device == c->device)
@@ -69,7 +69,7 @@ int stream_check(const struct cohort_comm *c, void *stream, int i)
 		return COHORT_OK;
 	if (p->cudaGetDevice(&device) == cudaSuccess && device == c->device)
 		return check_on_device(c, stream, i);
-	/* What a lost device answers is for the call itself to tell. */
+	/* The call itself will report a lost device. */
 	if (device_enter(&scope, p, c->device) != COHORT_OK)
 		return COHORT_OK;
 	rc = check_on_device(c, stream, i);

@@ -84,7 +84,8 @@ EACH int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
 	return rc;
 }
 
-/* What only the communicators know, and have to have, with every gate held. */
+/* Check what only the communicators know, and make what they will need, with
+ * every gate held. */
 EACH int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 {
 	int i, rc = COHORT_OK;
@@ -120,7 +121,8 @@ EACH int check_all(const struct cohort_comm *comms, int n, const struct op *ops)
 	return rc;
 }
 
-/* A list's own check, inside the gate, which knows what it had found before. */
+/* Check a list inside the gate, where lists that were checked before are
+ * cached. */
 static int check_list(struct cohort_comm *c, struct op *list)
 {
 	int rc;
@@ -134,7 +136,8 @@ static int check_list(struct cohort_comm *c, struct op *list)
 	return rc;
 }
 
-/* A list was not let in, for @status: what is wrong with itself comes first. */
+/* The gate has refused a list with @status: report what is wrong with the list
+ * itself first. */
 static int blame_list(const struct cohort_comm *c, const struct op *list,
                       int status)
 {
@@ -145,7 +148,8 @@ static int blame_list(const struct cohort_comm *c, const struct op *list,
 
 /* ---- one submission --------------------------------------------------- */
 
-/* Whether all ranks make this call.  A difference is the end of the clique. */
+/* Compare the call with the other ranks' calls.  A mismatch is the end of the
+ * clique. */
 EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
                    uint32_t digest, uint64_t ticket, uint64_t now_ns,
                    struct submission *s)
@@ -160,7 +164,7 @@ EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* Note what is done of what was called before. */
+/* Record that earlier operations are done, if they are. */
 static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 {
 	if (recorder_has_finished(&c->recorder, ticket) ||
@@ -174,7 +178,7 @@ static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
                        struct submission *s, uint64_t *ticket_out)
 {
-	/* Of several ranks the one thread calls the same for each. */
+	/* One thread calls the same for each of several ranks. */
 	const struct clique *q = comms->clique;
 	uint32_t digest = agree_digest(ops);
 	uint64_t now, ticket;
@@ -184,8 +188,9 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	s->meets = q->together && digest && !s->captured && q->world > 1;
-	/* The others would wait for a launch that does not come now: a captured call
-	 * agrees with no call that is launched. */
+	/* The other ranks would wait for a launch that does not come now: give
+	 * a captured call a digest that agrees with no call that is launched.
+	 * */
 	if (q->together && digest && s->captured)
 		digest += digest < UINT32_MAX ? 1 : 2;
 	s->plan = launch_plan(comms, n, ops, s->captured);
@@ -207,7 +212,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	for (i = 0; i < n; i++) {
 		if (ticket > 1)
 			look_back(&comms[i], ticket - 1, now);
-		/* Set by this thread as it entered. */
+		/* This thread has set tid on entering. */
 		recorder_begin(&comms[i].recorder, ticket, &ops[i], digest,
 		               atomic_load_explicit(&comms[i].tid,
 		                                    memory_order_relaxed),
@@ -226,7 +231,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	for (i = 0; i < n; i++) {
 		if (!s->left)
 			recorder_end(&comms[i].recorder, ticket, rc);
-		/* Nothing was before it. */
+		/* The first ticket has none before it. */
 		if (comm_ticket_started(&comms[i], ticket))
 			recorder_set_started(&comms[i].recorder, ticket, now);
 		/* Release: pairs with the acquire in comm_ticket_done() and
@@ -245,7 +250,8 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
                       const struct op *ops, uint64_t *ticket_out)
 {
 	struct submission s = { .captured = false };
-	/* One thread that calls for several ranks has no lists. */
+	/* There are no lists in the calls that one thread makes for several
+	 * ranks. */
 	const bool is_list = n == 1 && list_cache_applies(ops);
 	struct device_scope scope;
 	uint64_t ticket = 0;
@@ -255,7 +261,7 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	rc = op_is_collective(ops) ? window_check(op_name_of(ops)) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
-	/* What is staged was checked before that. */
+	/* A staged call was checked before it was staged. */
 	rc = is_list || ops->staged ? COHORT_OK : check_all(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_all(comms, n);

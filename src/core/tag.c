@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-/* Numbers are of 16 bits, 0 is none. */
+/* Numbers have 16 bits; 0 stands for no tag. */
 #define NUMBERS UINT64_C(65535)
 
 static unsigned number_of(uint64_t count)
@@ -44,7 +44,7 @@ static bool is_text(const struct tag_slot *s, const uint64_t words[TAG_WORDS])
 	return true;
 }
 
-/* The number that @words have already, 0: none. */
+/* The number under which @words are kept already, 0: they are not. */
 static unsigned find(struct tags *tags, const uint64_t words[TAG_WORDS])
 {
 	uint64_t i, kept = tags->count < TAG_SLOTS ? tags->count : TAG_SLOTS;

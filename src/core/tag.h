@@ -31,18 +31,20 @@ struct tag_slot {
 };
 
 struct tags {
-	/* Owned by the thread inside the gate: texts so far, and the number of the
-	 * one that is set, 0: none.  In no cache line with what others read. */
+	/* Written and read inside the gate only: the number of texts so far,
+	 * and the number of the one that is set, 0: none.  In no cache line
+	 * with what other threads read. */
 	_Alignas(64) uint64_t count;
 	unsigned now;
 
 	struct tag_slot slots[TAG_SLOTS];
 };
 
-/* Set @text, cut to what there is room for; NULL or "": none.  Inside the gate. */
+/* Set @text, cut to the room for it; NULL or "": set none.  Inside the gate. */
 void tag_set(struct tags *tags, const char *text);
 
-/* The text of a number, "" if there is none (any more).  Any thread. */
+/* The text with this number, "" if there is none or it was overwritten.  Any
+ * thread. */
 void tag_read(const struct tags *tags, unsigned number, char text[TAG_SIZE]);
 
 #endif

@@ -23,7 +23,8 @@ static uint64_t left_of(uint64_t word)
 	return word / LEFT % (1 << COUNT_BITS);
 }
 
-/* True if @number, or a later one, was opened: they are never far apart. */
+/* True if @number or a later one was opened.  The two numbers are never far
+ * apart. */
 static bool has_opened(uint64_t word, uint64_t number)
 {
 	return (int64_t)(word / NUMBER * NUMBER - number * NUMBER) >= 0;
@@ -35,7 +36,8 @@ static uint64_t load_word(const struct clique *q)
 	return atomic_load_explicit(&q->opened, memory_order_acquire);
 }
 
-/* Store @with in place of *@word, or what it is now in that. */
+/* Replace *@word by @with; false: the word was another, which is in *@word now.
+ * */
 static bool swap(struct clique *q, uint64_t *word, uint64_t with)
 {
 	return atomic_compare_exchange_weak(&q->opened, word, with);
@@ -54,7 +56,7 @@ static bool set_opened(struct clique *q, uint64_t number)
 	return true;
 }
 
-/* False if it was opened first. */
+/* False if the collective was opened first. */
 static bool cancel(struct clique *q, uint64_t number)
 {
 	uint64_t word = load_word(q);
@@ -104,7 +106,7 @@ static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 	return COHORT_OK;
 }
 
-/* For the watchdog.  Relaxed: what a rank does is looked at again. */
+/* For the watchdog.  Relaxed: the watchdog looks again. */
 static void set_meeting(struct cohort_comm *comms, int n, uint64_t number)
 {
 	while (n--)

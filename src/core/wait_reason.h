@@ -3,11 +3,12 @@
 #define CORE_WAIT_REASON_H
 
 /*
- * What a rank waits for outside the library before it makes its next call: told by
- * whoever will make that call, asked by the watchdog
+ * What a rank waits for outside the library before it makes its next call: set
+ * by the thread that will make the call, read by the watchdog
  *
- *  A. Who asks takes no lock and is never held up.
- *  B. Once wait_reason_set() has returned, nobody looks at what was set before.
+ *  A. A reader takes no lock and is never held up.
+ *  B. Once wait_reason_set() has returned, no thread looks at what was set
+ *     before.
  */
 
 #include <stdatomic.h>
@@ -21,14 +22,14 @@ struct wait_reason {
 };
 
 struct wait_reason_slot {
-	/* Atomic, both; seq_cst: who asks counts itself in, then looks; who sets
-	 * stores, then looks for who is in. */
+	/* Atomic, both; seq_cst: a reader counts itself in, then looks; the
+	 * writer stores, then looks whether a reader is in. */
 	const struct wait_reason *_Atomic now; /* NULL: nothing that is known */
 	atomic_uint readers;
 };
 
-/* One thread at a time.  Waits for those who are asking, which is a matter of
- * microseconds. */
+/* Set what the rank waits for.  One thread at a time.  Waits for readers, which
+ * takes microseconds. */
 void wait_reason_set(struct wait_reason_slot *slot,
                      const struct wait_reason *reason);
 

@@ -12,15 +12,16 @@
 #include "base/status.h"
 #include "core/clique.h"
 
-/* Those who stay on one side, and those who wait for it.  Somebody waits only while one
- * is inside on the other side, or inside on this one with somebody waiting over there. */
+/* The threads that stay on one side, and those that wait for it.  A thread
+ * waits only while another is inside on the other side, or while one is inside
+ * on this side and another waits for the other side. */
 struct side {
 	unsigned inside, waiting;
-	unsigned newest;      /* the number of the stays that count */
-	uint64_t entered_ns;  /* when one came in last */
+	unsigned newest;      /* the number that counted stays have */
+	uint64_t entered_ns;  /* when a thread came in last */
 	_Atomic uint64_t let; /* how often those who waited were let in; written
 	                         under the lock, read by them without it */
-	uint64_t forgot;      /* what that was when stays were last forgotten */
+	uint64_t forgot;      /* what let was when stays were last forgotten */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,13 +32,14 @@ static struct side launches = { .newest = 1 }, memory = { .newest = 1 };
 /* Atomic.  Relaxed: it orders nothing. */
 static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
 
-/* The number of a stay that does not count: of none. */
+/* The number of a stay that does not count. */
 #define FORGOTTEN UINT_MAX
 
 /* This thread's memory sections, and the number of its stay. */
 static _Thread_local unsigned depth, stay;
 
-/* What this thread waits for: the side, and what its count was; NULL: for nothing. */
+/* The side that this thread waits for, and what its count was; NULL: it does
+ * not wait. */
 static _Thread_local struct side *awaited;
 static _Thread_local uint64_t awaited_from;
 
@@ -109,12 +111,12 @@ static void give_up_locked(struct side *s)
 {
 	struct side *other = other_of(s);
 
-	/* The others came behind it, and have nobody to wait for now. */
+	/* Those on this thread's side came after it, and wait for nobody now. */
 	if (--s->waiting == 0 && other->inside)
 		let_in_locked(other);
 }
 
-/* The stays of a side do not count any more. */
+/* Forget the stays of a side: from now on they do not count. */
 static void forget_locked(struct side *s)
 {
 	s->inside = 0;
@@ -125,7 +127,7 @@ static void forget_locked(struct side *s)
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* Forget whoever has kept side @s out for too long. */
+/* Forget the stays that have kept side @s out for too long. */
 static void look_at_limit(const struct side *s)
 {
 	const uint64_t limit =
@@ -157,7 +159,7 @@ static bool give_up(struct side *s, uint64_t let)
 	return gave_up;
 }
 
-/* Wait, until @q has a cause; false if that came first. */
+/* Wait to be let in; false if @q has a cause before. */
 static bool await_side(struct side *s, uint64_t let, const struct clique *q)
 {
 	const uint64_t deadline = clock_deadline(
@@ -178,8 +180,8 @@ static bool await_side(struct side *s, uint64_t let, const struct clique *q)
 
 static unsigned number_of(const struct side *s, uint64_t let);
 
-/* Also by cancellation, in a wait or inside a section: it neither stays nor waits any
- * more. */
+/* The thread exits, perhaps by cancellation, in a wait or inside a section: end
+ * both. */
 static void thread_exits(void *unused)
 {
 	struct side *s = awaited;
@@ -210,7 +212,7 @@ static void make_key(void)
 	key_is_made = pthread_key_create(&key, thread_exits) == 0;
 }
 
-/* Where that cannot be, there is the limit. */
+/* Where that fails, the limit ends what the thread began. */
 static void watch_this_thread(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -226,7 +228,8 @@ static void watch_this_thread(void)
 
 /* ---- entering ---------------------------------------------------------- */
 
-/* The number of a stay that began with a wait, from @let on. */
+/* The number of a stay that began with a wait, when the side's count was @let.
+ * */
 static unsigned number_of(const struct side *s, uint64_t let)
 {
 	unsigned number;
@@ -237,7 +240,8 @@ static unsigned number_of(const struct side *s, uint64_t let)
 	return number;
 }
 
-/* Enter a side: the number of the stay, or 0: @q has a cause (NULL: nobody's). */
+/* Enter a side: returns the number of the stay, or 0 if @q has a cause.  NULL:
+ * no cause ends the wait. */
 static unsigned enter(struct side *s, const struct clique *q)
 {
 	unsigned number;

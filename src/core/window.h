@@ -66,7 +66,8 @@ struct clique;
 /* No operation that goes well takes so long, and deadlines of groups are longer. */
 #define WINDOW_LIMIT_NS UINT64_C(30000000000)
 
-/* For tests: another limit; how many threads wait, and memory sections last. */
+/* For tests: set another limit; how many threads wait; how many memory sections
+ * there are. */
 void window_set_limit(uint64_t ns);
 unsigned window_waiting(void);
 unsigned window_sections(void);
@@ -96,8 +97,8 @@ int window_memory_enter(struct clique *q);
 void window_memory_end(void);
 bool window_is_memory(void);
 
-/* COHORT_STATE in a memory section of this thread, for a function of the program's,
- * @name, that would wait for its end. */
+/* COHORT_STATE in a memory section of this thread, for a call of the program's,
+ * @name, that would wait for the end of the section. */
 int window_check(const char *name);
 
 /*
