@@ -44,7 +44,8 @@ int cohort_batch_end(struct cohort_comm *comm, void *stream, uint64_t *ticket)
 	rc = batch_end(comm, stream, &op);
 	if (rc == COHORT_OK)
 		rc = submit(comm, 1, &op, ticket);
-	/* Of an intruder, or another owner, who may be gone in a moment. */
+	/* BUSY and OWNER are the fault of another thread, which may leave in a
+	 * moment: the batch stays open. */
 	if (rc != COHORT_BUSY && rc != COHORT_OWNER)
 		batch_drop(comm);
 	return rc;

@@ -136,8 +136,8 @@ int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
 		&t, ticket);
 }
 
-/* One element that stays 0, so that there is something to wait for: NCCL does
- * nothing at all for a count of 0. */
+/* One element that stays 0: with a count of 0 NCCL does nothing, and there
+ * would be nothing to wait for. */
 int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
 {
 	struct cohort_tensor t = { .count = 1, .type = COHORT_I32 };

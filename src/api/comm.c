@@ -139,7 +139,7 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 	if (rc != COHORT_OK)
 		return rc;
 	q = comm->clique;
-	is_open = comm_is_open(comm); /* else nobody is inside any more */
+	is_open = comm_is_open(comm); /* once closed, no thread is inside */
 	if (is_open)
 		rc = gate_enter(comm, true);
 	if (rc != COHORT_OK)
@@ -148,7 +148,7 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 	if (is_open)
 		gate_leave(comm);
 	if (rc == COHORT_OK)
-		clique_put(q); /* with @comm, if its group was closed */
+		clique_put(q); /* frees @comm, too, if its group was closed */
 	return rc;
 }
 
@@ -176,7 +176,7 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 	rc = gate_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
-	/* A thread of the library's is about to launch it. */
+	/* A thread of the library's is about to launch a call here. */
 	if (atomic_load(&comm->is_left)) {
 		rc = gate_refuse_left(comm, COHORT_BUSY, "native_enter");
 		gate_leave(comm);

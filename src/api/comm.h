@@ -11,47 +11,50 @@ int comm_check_closely(const struct cohort_comm *comm);
 /* Copy the clique's cause; its status is COHORT_OK if there is none. */
 void cause_copy(struct clique *clique, struct cohort_cause *out);
 
-/* What @fn does inside the gate, also of a clique that has ended. */
+/* Call @fn inside the gate, also if the clique has ended. */
 int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
 
 struct device_scope;
 
-/* Into the gate, as gate_enter() with @with_cause, and to the rank's device; and back
- * out of both.  Nothing is entered unless COHORT_OK. */
+/* Enter the gate, as gate_enter() does with @with_cause, and the rank's device;
+ * and leave both.  On an error neither is entered. */
 int comm_enter_on_device(struct cohort_comm *comm, bool with_cause,
                          struct device_scope *scope);
 void comm_leave_on_device(struct cohort_comm *comm,
                           const struct device_scope *scope);
 
-/* What every call that queues something comes to: it is submitted, or kept while a
- * batch is open. */
+/* Submit @op or, while a batch is open, keep it for the batch's end.  Every
+ * call that queues work comes here. */
 int comm_submit(struct cohort_comm *comm, const struct op *op,
                 uint64_t *ticket);
 
-/* cohort_wait() up to a deadline, 0: do what is cheap, and see; and for all tickets
- * given out so far. */
+/* Wait for a ticket, or for all tickets given out so far, as cohort_wait() does
+ * but up to a deadline.  0: do what is cheap, and look. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
-/* Do what can be done for @ticket until @until_ns, and look: COHORT_TIMED_OUT if it
- * is not done.  For who waits for something else meanwhile. */
+/* Help the operation of @ticket until @until_ns, and look: COHORT_TIMED_OUT if
+ * it is not done.  For a caller that waits for something else meanwhile. */
 int comm_carry_on(struct cohort_comm *comm, uint64_t ticket, uint64_t until_ns);
 
-/* Have what is queued on its own stream go on while nobody waits for it; may make a
- * system call. */
+/* Have what is queued on the communicator's own stream go on while no thread
+ * waits for it.  May make a system call. */
 void comm_flush(struct cohort_comm *comm);
 
 struct registration;
 
-/* Wait until NCCL knows of no memory any more, as the clique has a cause, or
- * COHORT_WEDGED.  And free memory of which it does not, or is told, inside the gate and
- * on the device: COHORT_STATE if it was registered otherwise. */
+/* Wait until NCCL has forgotten all memory, as the clique has a cause:
+ * COHORT_OK, or COHORT_WEDGED.
+ * 
+ * And free memory that NCCL does not know, or whose @registration is ended
+ * here, inside the gate and on the device: COHORT_STATE if the memory was
+ * registered by another call. */
 int comm_await_reclaim(struct cohort_comm *comm);
 int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,
                          bool has_ended);
 
-/* Forget what was pushed and paused: inside the gate; and going through it. */
+/* Undo all pushes and pauses: inside the gate; and entering the gate for it. */
 int deadlines_forget(struct cohort_comm *comm);
 int deadlines_reset(struct cohort_comm *comm);
 

@@ -13,7 +13,7 @@
 #include "core/owner.h"
 #include "core/window.h"
 
-/* Ranks that are of no group: the last one to leave ends them all. */
+/* End a generation that no group owns, as its last rank is closed. */
 static int end_all(struct generation *g, int rc)
 {
 	struct clique *parent = g->clique->parent;
@@ -29,12 +29,13 @@ static int end_all(struct generation *g, int rc)
 	return freed != COHORT_OK ? freed : ended != COHORT_OK ? ended : rc;
 }
 
-/* True of what was split from a clique that has ended: whoever closes or respawns
- * that group ends this one, too, perhaps just now, or has done so, while a worker
- * that was left behind is still closing it. */
+/* True if @q was split from a clique that has ended.  Whoever closes or
+ * respawns that group ends @q, too: perhaps just now; or has ended it, while a
+ * worker that was left behind still closes its rank. */
 static bool is_ended_by_parent(const struct clique *q)
 {
-	const struct clique *parent = q->parent; /* not any more once stale */
+	const struct clique *parent =
+		q->parent; /* not valid once @q is stale */
 
 	return atomic_load(&q->stale) || (parent && clique_cause(parent));
 }
@@ -55,23 +56,25 @@ int cohort_comm_close(struct cohort_comm *comm)
 	rc = gate_enter_to_close(comm);
 	if (rc != COHORT_OK)
 		return rc;
-	/* From here on nothing is submitted any more. */
+	/* From here on no call is submitted. */
 	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
 	gate_leave(comm);
-	/* Outside the gate: an abort waits for that to be empty. */
+	/* Outside the gate: an abort waits until the gate is empty. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
 		atomic_store_explicit(&comm->closed, false,
 		                      memory_order_relaxed);
 		return rc;
 	}
-	deadlines_forget(comm); /* closed, it is as good as inside */
+	deadlines_forget(
+		comm); /* no other thread enters a closed communicator */
 	batch_drop(comm);
 	is_owner = owner_is_self(comm);
 	if (atomic_fetch_sub(&q->open, 1) == 1 && q->ends_with_last &&
 	    !is_ended_by_parent(q))
 		return end_all(q->keeper, rc);
-	/* Another thread may be freeing it: only what is bound is still there. */
+	/* Another thread may be freeing @comm, unless it is bound to this
+	 * thread. */
 	if (is_owner && owner_unbind(comm) == COHORT_OK)
 		clique_put(q);
 	return rc;

@@ -3,11 +3,12 @@
 /*
  * Tickets: asking, waiting, and making streams wait
  *
- * A waiter reads the done word first and the clique's state second.  While it
- * is live no abort flag was up at the first, so that done is done.  Afterwards
- * only what was noted as done before any flag was raised is: an aborted operation
- * also "completes".  The cause itself is told only when no buffer can be touched
- * any more, so that the caller may free them.
+ * A waiter reads the done word first and the clique's state second.  If the
+ * state is LIVE, no abort flag was up when the word was read, and a done word
+ * means done.  Later only what was noted as done before any flag was raised
+ * counts as done: an aborted operation also "completes".  The cause itself is
+ * returned only when no buffer can be touched any more, so that the caller may
+ * free its buffers.
  */
 
 #include "api/comm.h"
@@ -19,7 +20,8 @@
 #include "core/native.h"
 #include "core/stream.h"
 
-/* @ticket is done, or not yet, and nothing has ended: note what is seen. */
+/* Record what is seen of @ticket, which is done or not, while the clique is
+ * LIVE. */
 static void note(struct cohort_comm *c, uint64_t ticket, bool done)
 {
 	if (done && !recorder_has_finished(&c->recorder, ticket))
@@ -35,7 +37,7 @@ static int ask(struct cohort_comm *c, uint64_t ticket)
 	enum clique_state state = clique_look(c->clique);
 	bool done;
 
-	/* The words may be gone when it has ended. */
+	/* The words may be freed once the clique has ended. */
 	if (state == CLIQUE_LIVE) {
 		done = comm_ticket_done(c, ticket);
 		note(c, ticket, done);
@@ -63,18 +65,18 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 	                 (unsigned long long)last);
 }
 
-/* Help that takes longer has carried something on. */
+/* Help that took longer than this has done some work. */
 #define HELPED_NS 20000
 
-/* Carry @ticket on for a little, and ask again. */
+/* Help the operation of @ticket for a little, and ask again. */
 static int help(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
 	comm_ticket_help(c, ticket, deadline);
 	return ask(c, ticket);
 }
 
-/* Of a ticket that was not done when it was last asked about.  Who has helped waits for
- * the next thing to do, not for as long as for all of them. */
+/* Wait for a ticket that was not done at the last look.  After help that has
+ * done some work, the next wait begins with short pauses again. */
 static int await_answer(struct cohort_comm *c, uint64_t ticket,
                         uint64_t deadline)
 {
@@ -96,14 +98,14 @@ static int await_answer(struct cohort_comm *c, uint64_t ticket,
 	return rc;
 }
 
-/* The same of one that was just asked about for the first time. */
+/* Wait for a ticket that was not done at the first look. */
 static int await_rest(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
 	int rc = help(c, ticket, deadline);
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
-	/* Long enough to be told of. */
+	/* This wait is long enough to be counted. */
 	atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
 	rc = await_answer(c, ticket, deadline);
 	atomic_fetch_add_explicit(&c->waits_ended, 1, memory_order_relaxed);
@@ -145,8 +147,8 @@ int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 	uint64_t ticket = last > c->clique->slots ? last - c->clique->slots : 0;
 	int rc = COHORT_OK;
 
-	/* Streams differ, so that any of them may be the last to be done; those
-	 * whose slot was taken again are. */
+	/* On different streams, any ticket may be the last to be done.  Tickets
+	 * whose slot was taken again are done. */
 	if (ticket < known)
 		ticket = known;
 	while (rc == COHORT_OK && ticket < last)
@@ -162,7 +164,7 @@ int cohort_wait(struct cohort_comm *comm, uint64_t ticket, uint64_t timeout_ns)
 
 	if (rc == COHORT_OK)
 		rc = ask_first(comm, ticket);
-	/* The clock is read by who has to wait, not by who comes last. */
+	/* The clock is read only if there is something to wait for. */
 	if (rc == COHORT_TIMED_OUT)
 		rc = await_rest(comm, ticket,
 		                timeout_ns ? clock_deadline(timeout_ns) : 0);
@@ -180,7 +182,7 @@ int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)
 
 /* ---- streams ---------------------------------------------------------- */
 
-/* Queue the wait, and behind it a word that tells that it is over. */
+/* Queue the wait, and after it a mark that tells that the wait is over. */
 static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 {
 	const struct platform *p = c->clique->platform;

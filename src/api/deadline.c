@@ -12,7 +12,7 @@
 #include "core/pair.h"
 #include "watch/watch.h"
 
-/* What can be pushed is how long calls may take. */
+/* Only the deadlines of calls can be pushed. */
 static int pushed_check(const struct cohort_deadlines *d)
 {
 	const struct {
@@ -38,7 +38,7 @@ static int pushed_check(const struct cohort_deadlines *d)
 	                      RESERVED_WORDS(d->reserved));
 }
 
-/* Of two deadlines; 0 is none. */
+/* The shorter of two deadlines; 0: there is none. */
 static uint64_t shorter(uint64_t ns, uint64_t other)
 {
 	return other && other < ns ? other : ns;
@@ -56,13 +56,13 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
-/* The next call comes when this rank is back at it. */
+/* Excuse the next call: when it comes says nothing of how fast the rank is. */
 static void excuse(struct cohort_comm *c)
 {
 	atomic_store(&c->excused, atomic_load(&c->collectives) + 1);
 }
 
-/* Only the first @count are left, but calls in flight keep what they have. */
+/* Keep the first @count deadlines.  Calls in flight keep theirs. */
 static void pop_to(struct cohort_comm *c, unsigned count)
 {
 	uint64_t ns = shortest_pushed(c);
@@ -96,7 +96,7 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 		atomic_fetch_add(&c->clique->pushed, 1);
 	c->pushed[c->pushed_count++] = l;
 	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
-	/* The next call may be over before the watchdog looks of itself. */
+	/* The next call may be over before the watchdog's next look. */
 	watch_wake(c->clique);
 	return COHORT_OK;
 }

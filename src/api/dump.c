@@ -12,7 +12,7 @@
 #include "core/clique_tree.h"
 #include "dump/dump.h"
 
-/* Of what was split from a group, at the most. */
+/* How many cliques that were split from a group are dumped at most. */
 #define MAX_CHILDREN 256
 
 static int write_down(struct flight *flight, const char *directory)
@@ -48,8 +48,8 @@ static void take_ranks(struct clique *q, void *flight)
 	flight_take_ranks(flight, q);
 }
 
-/* The same for what may end meanwhile, and give back what it has: then there is
- * nothing to write. */
+/* Dump a split clique, which may end meanwhile and give back its memory: then
+ * there is nothing to write. */
 static int dump_child(struct clique *q, const char *directory)
 {
 	struct flight flight;
@@ -64,7 +64,8 @@ static int dump_child(struct clique *q, const char *directory)
 	return rc;
 }
 
-/* All of it, also behind what fails; the first error. */
+/* Dump the clique and all that was split from it.  A failure does not stop
+ * that; the first error is returned. */
 static int dump_all(struct clique *q, const char *directory)
 {
 	struct clique *children[MAX_CHILDREN];

@@ -11,8 +11,9 @@
 #include "core/gate.h"
 #include "core/owner.h"
 
-/* Have the reaper give back what the ranks have, and free a clique that is reclaimed,
- * or soon will be.  False if it does not come to that, and is leaked. */
+/* Have the reaper give back what the ranks have, and free a clique that is
+ * RECLAIMED, or soon will be.  False: it does not come to that, and the clique
+ * is leaked. */
 static bool give_back(struct clique *q)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
@@ -26,7 +27,7 @@ static bool give_back(struct clique *q)
 	return true;
 }
 
-/* Unwatched as yet, and nothing was called. */
+/* End a clique that is not watched yet, and on which nothing was called. */
 static void discard(struct clique *q)
 {
 	cause_set_closing(q->end);
@@ -76,8 +77,9 @@ static struct generation *next_child(const struct generation *g)
 	return generation_of(clique_tree_next(g->clique));
 }
 
-/* A cause brings back a thread that waits in a call with host memory.  If the rank is
- * bound, that may be after the close: the rank is kept. */
+/* A thread that waits in a call with host memory comes back once there is a
+ * cause.  If the rank is bound, that may be after the close, as the rank is
+ * kept. */
 static bool is_occupied(const struct cohort_comm *c)
 {
 	return cause_any(c->clique->end) && atomic_load(&c->owner)
@@ -85,8 +87,9 @@ static bool is_occupied(const struct cohort_comm *c)
 	               : gate_is_taken(c);
 }
 
-/* Whoever was inside when the abort was given up will stay there; and who was left
- * behind is not waited for. */
+/* A rank that a thread is inside of.  A thread that was inside when the abort
+ * was given up stays inside, and is not counted; neither is one that was left
+ * behind. */
 static const struct cohort_comm *occupied(struct clique *q)
 {
 	int i;
@@ -105,7 +108,7 @@ const struct cohort_comm *generation_occupied(const struct generation *g)
 	const struct cohort_comm *c = occupied(g->clique);
 	const struct generation *child;
 
-	if (c) /* which may be making a child */
+	if (c) /* and may be making a child */
 		return c;
 	for (child = first_child(g); child && !c; child = next_child(child))
 		c = generation_occupied(child);
@@ -114,7 +117,7 @@ const struct cohort_comm *generation_occupied(const struct generation *g)
 
 /* ---- ending ----------------------------------------------------------- */
 
-/* Wait for every rank's last ticket.  COHORT_TIMED_OUT and the rank if one is
+/* Wait for every rank's last ticket.  COHORT_TIMED_OUT, and the rank, if one is
  * not done in time. */
 static int await_all(struct clique *q, struct cohort_comm **c_out)
 {
@@ -140,7 +143,7 @@ static int end(struct clique *q)
 	if (rc == COHORT_OK)
 		cause_set_closing(q->end);
 	if (rc != COHORT_TIMED_OUT || clique_cause(q))
-		return COHORT_OK; /* it was over already, which is no news */
+		return COHORT_OK; /* the clique had ended already, which its calls have told */
 	cause.rank = c->rank;
 	cause.ticket = atomic_load(&c->last);
 	rc = error_set(COHORT_ABORTED,
@@ -158,7 +161,7 @@ int generation_end(struct generation *g)
 	struct generation *child;
 	int rc = COHORT_OK, ended;
 
-	/* Its reaper may not have told them of the cause yet. */
+	/* The clique's reaper may not have ended the children yet. */
 	if (clique_cause(g->clique))
 		clique_tree_end(g->clique);
 	for (child = first_child(g); child; child = next_child(child)) {
@@ -170,8 +173,8 @@ int generation_end(struct generation *g)
 	return ended != COHORT_OK ? ended : rc;
 }
 
-/* Stop what watches over a clique that has ended; false if it cannot be, and is
- * left as it is. */
+/* Stop the watch over a clique that has ended; false if that is not possible,
+ * and the watch is left as it is. */
 static bool unguard(struct generation *g)
 {
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
@@ -184,7 +187,8 @@ static bool unguard(struct generation *g)
 	return !g->left;
 }
 
-/* Of one that is RECLAIMED: nobody looks at it any more, so it may go. */
+/* End the watch over a RECLAIMED clique and its children, and let their reapers
+ * give back what they have. */
 static void let_go(struct generation *g)
 {
 	struct generation *child;
@@ -201,7 +205,8 @@ int generation_end_later(struct generation *g)
 
 	atomic_store(&g->clique->stale, true);
 	owner_keep(g->clique);
-	/* The last that is done with it here. */
+	/* The last use of the clique here: another thread may free it from now
+	 * on. */
 	atomic_store(&g->clique->over, OVER_CLOSED);
 	return rc;
 }
@@ -230,7 +235,7 @@ void generation_pass(struct generation *g)
 		clique_forget_calls(g->clique);
 }
 
-/* Why it has not come to its end, as this thread's error. */
+/* Set this thread's error to why the generation has not come to its end. */
 static int explain(struct generation *g)
 {
 	if (clique_look(g->clique) == CLIQUE_LEAKED)
@@ -254,7 +259,8 @@ static int free_one(struct generation *g)
 		rc = explain(g);
 	unguarded = unguard(g);
 	if (rc != COHORT_OK) {
-		/* With @g, which a split that is stuck in there looks at. */
+		/* @g is leaked, too: a split that is stuck in the clique looks
+		 * at it. */
 		clique_leak(q);
 		return rc;
 	}
@@ -271,7 +277,8 @@ static int free_one(struct generation *g)
 	return rc;
 }
 
-/* Before any of the family is freed: an owner in one of them may use the others. */
+/* Keep what is bound to other threads, before any of the family is freed: an
+ * owner in one clique may use the others. */
 static void keep_owned(struct generation *g)
 {
 	struct generation *child;
@@ -288,7 +295,7 @@ int generation_free(struct generation *g)
 	int rc = COHORT_OK, freed;
 
 	keep_owned(g);
-	/* Each takes itself out of the list. */
+	/* Each child takes itself out of the list. */
 	while ((child = first_child(g))) {
 		freed = generation_free(child);
 		if (freed != COHORT_OK)

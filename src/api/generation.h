@@ -3,11 +3,12 @@
 #define API_GENERATION_H
 
 /*
- * A generation of a group: a clique and what watches over it
+ * A generation of a group: a clique and its watch
  *
- * A group has one that counts and, once it was respawned, former ones, which
- * answer for their tickets until the group is closed.  What was split from one is a
- * generation, too, and goes with it: whatever is done here is done to those first.
+ * A group has one current generation and, once it was respawned, former ones,
+ * which answer for their tickets until the group is closed.  What was split
+ * from a generation is a generation, too, and ends with it: each function here
+ * acts on those first.
  */
 
 #include "watch/watch.h"
@@ -18,12 +19,13 @@ struct generation {
 	struct generation *former;
 	struct watch_options options;
 
-	/* NULL once it was stopped, or left behind, as it could not be; by
-	 * whoever closes or respawns. */
+	/* Written by whoever closes or respawns.  NULL once the watch was
+	 * stopped, or was left behind, as it could not be stopped. */
 	struct watch *watch;
-	const char *left; /* what kept it; NULL: nothing has */
+	const char *left; /* the thread that did not stop; NULL: all did */
 
-	/* Why it had not come to its end when it was respawned; else empty. */
+	/* Why the generation had not come to its end when the group was
+	 * respawned; else empty. */
 	char wedged[sizeof(((struct cohort_cause *)NULL)->text)];
 };
 
@@ -32,30 +34,35 @@ int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct watch_options *watch_options,
                     struct generation **out);
 
-/* Wait for what is in flight, as long as close may, and end the clique one way or
- * the other.  COHORT_OK, or COHORT_ABORTED if something was cut short. */
+/* Wait for what is in flight, at most for the close deadline, and end the
+ * clique: in order, or by an abort.  COHORT_OK, or COHORT_ABORTED if an
+ * operation was cut short. */
 int generation_end(struct generation *generation);
 
 /*
- * The same for what was split and whose last rank was closed, which must not wait for
- * the device: others may be busy there until its thread has gone on.  It gives back
- * what it has by itself, and is freed by a later sweep, or with its parent.
+ * End a split generation whose last rank was closed, without waiting for the
+ * device: the other ranks may be busy there until this thread has gone on.  Its
+ * reaper gives back what it has, and it is freed by a later sweep, or with its
+ * parent.
  */
 int generation_end_later(struct generation *generation);
 
-/* Free what was split from @parent and is over, as far as that blocks on nothing. */
+/* Free what was split from @parent and has ended, as far as that does not
+ * block. */
 void generation_sweep(struct clique *parent);
 
 /*
- * Free a generation that has ended.  COHORT_OK; COHORT_WEDGED if it does not come
- * to its end in the time an abort may take, and is left as it is.
+ * Free a generation that has ended.  COHORT_OK; COHORT_WEDGED if it does not
+ * come to its end within the abort deadline, and is left as it is.
  */
 int generation_free(struct generation *generation);
 
-/* Its communicators are of the past: it has ended, and there is another. */
+/* Mark a generation that has ended as replaced by another: calls on its
+ * communicators answer COHORT_STALE. */
 void generation_pass(struct generation *generation);
 
-/* A rank that a thread is inside of, also one of a child; NULL: there is none. */
+/* A rank that a thread is inside of, in the generation or in what was split
+ * from it; NULL: there is none. */
 const struct cohort_comm *
 generation_occupied(const struct generation *generation);
 

@@ -43,7 +43,7 @@ struct clique *group_clique(const struct cohort_group *group)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* Refuse what NCCL would take with a leak, or find out late. */
+/* Refuse devices with which NCCL would leak memory, or fail late. */
 static int devices_check(const int *devices, int n, int count)
 {
 	int i, k;
@@ -74,7 +74,7 @@ static int refuse_count(const struct platform *p, int n, int count)
 	                 variable ? " sets how many)" : "");
 }
 
-/* The device list to open, in memory of its own. */
+/* Make the list of devices to open. */
 static int devices_list(const struct platform *p, const int *devices, int n,
                         int **list_out, int *n_out)
 {
@@ -119,7 +119,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	return COHORT_OK;
 }
 
-/* As CUDA sees it at its start. */
+/* As CUDA reads the variable at its start. */
 static bool launches_block(void)
 {
 	const char *text = getenv("CUDA_LAUNCH_BLOCKING");
@@ -373,7 +373,8 @@ static int submit_group_check(const struct cohort_group *group,
 	if (!send || !recv)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 send ? "recv" : "send");
-	/* The launch for the first rank would wait for the others'. */
+	/* The launch for the first rank would wait for the launches for the
+	 * others. */
 	if (group->launches_block && group_clique(group)->size > 1)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "CUDA_LAUNCH_BLOCKING is set in the "

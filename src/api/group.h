@@ -9,11 +9,11 @@ struct cohort_group {
 	/* Constant after creation. */
 	const struct platform *platform;
 	struct cohort_group_options options;
-	struct option_texts texts; /* what they point to */
+	struct option_texts texts; /* what the options point to */
 	bool launches_block;       /* CUDA_LAUNCH_BLOCKING was set */
 
-	/* Atomic; the generation that counts.  Its former ones stay as long as
-	 * the group. */
+	/* Atomic; the current generation.  Former ones stay as long as the
+	 * group. */
 	struct generation *_Atomic now;
 
 	/* Atomic; set by a split or a run of this generation. */
@@ -27,12 +27,12 @@ struct cohort_group {
 int group_check(const struct cohort_group *group);
 int group_check_closely(const struct cohort_group *group);
 
-/* Open one more generation over @devices, in front of the others.  @origins: of
- * each rank its first number; NULL: the same. */
+/* Open a generation over @devices, which is the current one from then on.
+ * @origins: the number of each rank in the first generation; NULL: its own. */
 int group_open_generation(struct cohort_group *group, const int *devices, int n,
                           const int *origins);
 
-/* The clique of the generation that counts. */
+/* The clique of the current generation. */
 struct clique *group_clique(const struct cohort_group *group);
 
 #endif

@@ -19,7 +19,7 @@ static int memory_check(const struct cohort_group *group, void *const memory[])
 	return rc;
 }
 
-/* Free up to the first that cannot be. */
+/* Free the memory of each rank, up to the first that fails. */
 static int free_each(struct clique *q, int n, void *memory[])
 {
 	int i, rc = COHORT_OK;
@@ -32,7 +32,8 @@ static int free_each(struct clique *q, int n, void *memory[])
 	return rc;
 }
 
-/* Take back what was made before one failed, whose error stays. */
+/* Give back what was made before a rank failed.  The error of that rank stays.
+ * */
 static int undo(struct clique *q, int n, void *made[], int status)
 {
 	char error[512];

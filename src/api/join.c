@@ -4,10 +4,10 @@
  * Joining by unique id: a thread or a process per rank, no group
  *
  * NCCL counts all ranks of a process that join by one id as one, and frees them
- * together.  So they become one clique: the ranks of this process meet in a table
- * by their id, each connects on its own, and the last one makes the clique.  No
- * rank connects before all have called, so that whoever is connected finds all
- * ranks of its process in the table.
+ * together.  So they become one clique: the ranks of this process meet in a
+ * table by their id, each connects on its own, and the last one makes the
+ * clique.  No rank connects before all have called: a rank that is connected
+ * finds all ranks of its process in the table.
  */
 
 #include "api/join.h"
@@ -31,12 +31,13 @@
 
 #define ID_MAGIC UINT32_C(0x63684964)
 
-/* What the bytes of a struct cohort_unique_id are. */
+/* The contents of a struct cohort_unique_id. */
 struct id {
 	uint32_t magic;
 	int32_t platform;
-	int64_t process;   /* that made it, */
-	uint64_t instance; /* and a number that tells it from a former one */
+	int64_t process; /* that made it, */
+	uint64_t
+		instance; /* and a number that tells it from an earlier process */
 	ncclUniqueId native;
 };
 
@@ -82,7 +83,7 @@ ncclUniqueId join_native_id(const struct cohort_unique_id *bytes,
 struct member {
 	int rank;
 	int device;
-	struct connected connected; /* without a communicator: is not */
+	struct connected connected; /* not connected without a communicator */
 };
 
 /* The ranks of this process that join by one id. */
@@ -91,17 +92,17 @@ struct meeting {
 	struct id id;
 	const struct platform *platform;
 	int size;
-	struct cohort_group_options options; /* of the first */
-	struct option_texts texts;           /* what they point to */
+	struct cohort_group_options options; /* of the first rank to join */
+	struct option_texts texts;           /* what the options point to */
 
 	/* Guarded by lock. */
 	struct meeting *next;
-	pthread_cond_t changed; /* anything below */
-	int present;            /* members whose thread is here */
+	pthread_cond_t changed; /* a member below was written */
+	int present;            /* members whose thread is in the meeting */
 	int connected;
-	int joined; /* members there are; sorted by rank at the end */
+	int joined; /* members in all; sorted by rank at the end */
 	struct generation *generation;
-	int status; /* why nobody can join any more, COHORT_OK: they can */
+	int status; /* why no rank can join, COHORT_OK: ranks can */
 	char error[512];
 	struct member members[];
 };
@@ -140,7 +141,7 @@ static struct meeting *create_locked(const struct id *id,
 	return m;
 }
 
-/* Nobody finds it any more. */
+/* Take the meeting out of the table. */
 static void unlist_locked(struct meeting *m)
 {
 	struct meeting **at = &meetings;
@@ -151,7 +152,7 @@ static void unlist_locked(struct meeting *m)
 		*at = m->next;
 }
 
-/* What keeps @rank on @device from joining. */
+/* Check whether anything keeps @rank on @device from joining. */
 static int member_check(const struct meeting *m, int size, int rank, int device)
 {
 	int i;
@@ -173,7 +174,7 @@ static int member_check(const struct meeting *m, int size, int rank, int device)
 	return COHORT_OK;
 }
 
-/* Come to the meeting; the member's place, by rank, in *@member. */
+/* Add a member to the meeting, and store its place in *@member. */
 static int enter_locked(const struct id *id, const struct platform *p, int size,
                         int rank, int device,
                         const struct cohort_group_options *o,
@@ -210,7 +211,7 @@ static struct member *member_locked(struct meeting *m, int rank)
 
 /* ---- connecting ------------------------------------------------------- */
 
-/* Nobody joins: for the first reason. */
+/* Fail the meeting for all members; the first reason counts. */
 static void fail_locked(struct meeting *m, int status)
 {
 	if (m->status != COHORT_OK)
@@ -221,8 +222,8 @@ static void fail_locked(struct meeting *m, int status)
 	pthread_cond_broadcast(&m->changed);
 }
 
-/* All are connected: they are one clique.  Whatever comes of it, their native
- * communicators are no longer the meeting's. */
+/* Make one clique of the members, which are all connected.  Takes over their
+ * native communicators, whatever it answers. */
 static int make_clique(struct meeting *m, struct generation **out)
 {
 	size_t n = (size_t)m->joined;
@@ -253,7 +254,7 @@ out:
 	return rc;
 }
 
-/* This rank is connected; the last one makes the clique. */
+/* Note that this rank is connected.  The last rank makes the clique. */
 static void connected_locked(struct meeting *m, int rank,
                              const struct connected *connected)
 {
@@ -276,14 +277,14 @@ static void connected_locked(struct meeting *m, int rank,
 	pthread_cond_broadcast(&m->changed);
 }
 
-/* The last one to go takes back what nobody has joined. */
+/* Give back what was connected, as no clique was made of it. */
 static void take_back(struct meeting *m)
 {
 	const struct platform *p = m->platform;
 	int i;
 
 	window_memory_begin();
-	p->ncclGroupStart(); /* around those of each rank */
+	p->ncclGroupStart(); /* around the group of each rank */
 	for (i = 0; i < m->joined; i++)
 		if (m->members[i].connected.native)
 			connect_discard(p, &m->members[i].device, 1,
@@ -292,7 +293,7 @@ static void take_back(struct meeting *m)
 	window_memory_end();
 }
 
-/* Leave the meeting, with the lock, which is given back. */
+/* Leave the meeting.  Unlocks. */
 static void leave_locked(struct meeting *m)
 {
 	bool last = --m->present == 0;
@@ -334,7 +335,8 @@ static void add_absent_locked(const struct meeting *m)
 	error_set(COHORT_INIT_TIMEOUT, "%s; %s", error, list);
 }
 
-/* The time of @rank is up, which is connected, and others of this process are not. */
+/* Fail the meeting: the time of @rank is up, which is connected, while other
+ * ranks of this process are not. */
 static void fail_unconnected_locked(struct meeting *m, int rank)
 {
 	uint64_t late[COHORT_RANK_WORDS] = { 0 };
@@ -374,7 +376,7 @@ static int meet(struct meeting *m, int rank, int device,
 		connected_locked(m, rank, &connected);
 	else
 		fail_locked(m, rc);
-	/* While the clique is made that is not to be given up. */
+	/* A rank does not give up while the clique is being made. */
 	while (!m->generation && m->status == COHORT_OK &&
 	       (!err || m->connected == m->joined)) {
 		if (err)
@@ -396,7 +398,7 @@ static int meet(struct meeting *m, int rank, int device,
 
 /* ---- joining ---------------------------------------------------------- */
 
-/* Read and check the id; which platform it is of. */
+/* Read and check the id, and open its platform. */
 static int id_read(const struct cohort_unique_id *bytes,
                    const struct cohort_group_options *o, struct id *id,
                    const struct platform **platform_out)

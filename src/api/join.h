@@ -4,8 +4,8 @@
 
 #include "platform/platform.h"
 
-/* What NCCL calls the communicator that ranks join by @id: for a rank that is none of
- * this library's.  The platform is that of the id. */
+/* NCCL's own id in @id, for a rank that joins without this library; and the
+ * platform that the id belongs to. */
 ncclUniqueId join_native_id(const struct cohort_unique_id *id,
                             const struct platform **platform);
 

@@ -3,9 +3,10 @@
 /*
  * Device memory of a rank
  *
- * Inside the gate, as NCCL may be looking at the device; also with a cause, so
- * that a worker can clean up.  In a memory section, which is waited for outside of the
- * gate: an abort waits for that to be empty.
+ * Memory is made and freed inside the gate, as NCCL may be looking at the
+ * device, and also with a cause, so that a worker can clean up; and in a memory
+ * section, which is waited for outside the gate: an abort waits until the gate
+ * is empty.
  */
 
 #include "api/comm.h"
@@ -76,8 +77,9 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	return rc;
 }
 
-/* Memory that is registered is NCCL's to free, and not before it does not know of it
- * any more: COHORT_TIMED_OUT if that is to be waited for. */
+/* Free memory that may be registered.  NCCL frees what it has registered, and
+ * memory that it knows must stay: COHORT_TIMED_OUT if that must be waited for.
+ * */
 static int give_back(struct cohort_comm *c, struct registration *r,
                      void *memory)
 {
@@ -119,7 +121,8 @@ int cohort_free(struct cohort_comm *comm, void *memory)
 		return rc;
 	do {
 		rc = free_once(comm, memory);
-		/* Outside the gate and the section: the end needs both. */
+		/* Outside the gate and the section: the end of the clique needs
+		 * both. */
 	} while (rc == COHORT_TIMED_OUT &&
 	         (rc = comm_await_reclaim(comm)) == COHORT_OK);
 	return rc;

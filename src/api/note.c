@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What may be a mistake, for a program that wants to hear of it
+ * Notes on possible mistakes, for a program that has asked for them
  */
 
 #include "api/note.h"
@@ -46,7 +46,7 @@ void note_environment(void)
 	environment_add_unknown(&t, " ");
 	if (!*text)
 		return;
-	if (t.room) /* not of what was cut */
+	if (t.room) /* unless the text was cut */
 		t.at[-1] = '\0';
 	note(text, user);
 }

@@ -2,8 +2,8 @@
 #ifndef API_NOTE_H
 #define API_NOTE_H
 
-/* Tell of variables that mean nothing, once in a process, if anybody wants to hear of
- * it.  Without a lock that the listener could need. */
+/* Tell the listener, if there is one, of variables that mean nothing; once in a
+ * process.  Holds no lock that the listener could need. */
 void note_environment(void);
 
 #endif

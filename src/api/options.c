@@ -49,7 +49,7 @@ void cohort_group_options_init(struct cohort_group_options *options)
 	};
 }
 
-/* As far as an older caller has them. */
+/* Check the reserved words, as far as an older caller's structure has them. */
 static int options_check_reserved(const struct cohort_group_options *given)
 {
 	int rc = COHORT_OK;
@@ -64,8 +64,9 @@ static int options_check_reserved(const struct cohort_group_options *given)
 	return rc;
 }
 
-/* The caller's options over the defaults.  An older caller's structure is
- * shorter, a newer one's may be longer if what is beyond asks for nothing. */
+/* Put the caller's options over the defaults.  An older caller's structure is
+ * shorter; a newer caller's may be longer if the rest of it asks for nothing.
+ * */
 static int options_merge(const struct cohort_group_options *given,
                          struct cohort_group_options *o)
 {
@@ -126,7 +127,7 @@ static int options_merge(const struct cohort_group_options *given,
 	return COHORT_OK;
 }
 
-/* What NCCL would find wrong, on some rank or other, while it connects them. */
+/* Refuse what NCCL would refuse on one rank or another while it connects. */
 static int config_check(const struct cohort_group_options *o)
 {
 	const struct {
@@ -158,8 +159,8 @@ static int config_check(const struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
-/* Why a signal may not ask for dumps, NULL: it may.  With a handler that returns, a
- * fault would be raised for ever. */
+/* Why a signal may not ask for dumps; NULL: it may.  If the handler of a fault
+ * returned, the fault would be raised for ever. */
 static const char *signal_refused(int number)
 {
 	switch (number) {
@@ -181,7 +182,7 @@ static const char *signal_refused(int number)
 	return NULL;
 }
 
-/* What the environment asks for where the program does not. */
+/* Take from the environment what the program has not asked for. */
 static int dump_merge(struct cohort_group_options *o)
 {
 	const char *signal = getenv("COHORT_DUMP_SIGNAL");
@@ -209,7 +210,7 @@ static int dump_merge(struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
-/* A number of the environment where the program has said nothing. */
+/* Take a number from the environment if the program has set none. */
 static int number_merge(const char *name, size_t most, size_t *value)
 {
 	const char *text = getenv(name);
@@ -388,7 +389,7 @@ int options_read(const struct cohort_group_options *given,
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
-/* A path that was checked. */
+/* Make a path absolute, as path_check() has found possible. */
 static const char *own_path(char to[DUMP_PATH], const char *path)
 {
 	struct text t = { to, DUMP_PATH };

@@ -55,7 +55,7 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = gate_await_left(comm);
-	/* Inside, and so before the native communicator is freed. */
+	/* Inside the gate, and so before the native communicator is freed. */
 	if (rc != COHORT_STATE)
 		rc = redop_destroy(comm, op, cause_any(comm->clique->end));
 	gate_leave(comm);

@@ -13,8 +13,9 @@
 #include "core/native.h"
 #include "core/window.h"
 
-/* Into the gate, and then into a memory section: inside the gate it waits for the launch
- * of a call that was left, which waits for every section's end. */
+/* Enter the gate, then a memory section.  Inside the gate this waits for the
+ * launch of a call whose caller has left, and that launch waits for the end of
+ * every section. */
 static int enter_to_register(struct cohort_comm *c, struct device_scope *scope)
 {
 	int rc = comm_enter_on_device(c, false, scope);
@@ -137,7 +138,7 @@ int comm_await_reclaim(struct cohort_comm *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* NCCL's side of the registration goes with the communicator. */
+	/* NCCL's part of the registration ends with the communicator. */
 	if (clique_is_reclaimed(
 		    clique_await(q, CLIQUE_RECLAIMED,
 	                         clock_deadline(q->deadlines.abort_ns))))

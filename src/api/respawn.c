@@ -3,8 +3,8 @@
 /*
  * Respawning: a new generation over the devices of the ranks that are left
  *
- * The former one stays as it is, to answer for its tickets; whoever calls on its
- * communicators is told that they are of the past.
+ * The former generation stays as it is, to answer for its tickets; a call on
+ * its communicators answers COHORT_STALE.
  */
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "core/clique_tree.h"
 #include "core/window.h"
 
-/* Mark in @is_lost, one per rank, those in @lost. */
+/* Mark the ranks in @lost in @is_lost, which has one entry per rank. */
 static int lost_check(const struct clique *q, const int *lost, int n,
                       bool *is_lost)
 {
@@ -43,7 +43,7 @@ static int lost_check(const struct clique *q, const int *lost, int n,
 	return COHORT_OK;
 }
 
-/* True if what is left of a wedged clique is all on ranks that are lost. */
+/* True if all that is left of a wedged clique is on lost ranks. */
 static bool is_lost_with(const struct clique *q, const bool *is_lost)
 {
 	int r, probing = atomic_load(&q->probing) - 1;
@@ -56,7 +56,7 @@ static bool is_lost_with(const struct clique *q, const bool *is_lost)
 	return !atomic_load(&q->reaping) || (reaping >= 0 && is_lost[reaping]);
 }
 
-/* True if every device of @child is that of a rank of @q that is lost. */
+/* True if every device of @child belongs to a lost rank of @q. */
 static bool is_on_lost(const struct clique *child, const struct clique *q,
                        const bool *is_lost)
 {
@@ -69,8 +69,8 @@ static bool is_on_lost(const struct clique *child, const struct clique *q,
 	return true;
 }
 
-/* Whether what was split from @of is out of the way, waiting for that; @q has the
- * ranks that are lost. */
+/* Wait until what was split from @of is out of the way; an error if that does
+ * not come. @q has the ranks that are lost. */
 static int children_check(const struct clique *of, const struct clique *q,
                           const bool *is_lost)
 {
@@ -93,7 +93,8 @@ static int children_check(const struct clique *of, const struct clique *q,
 	return rc;
 }
 
-/* Whether the former generation is out of the way, waiting for that. */
+/* Wait until the former generation is out of the way; an error if that does not
+ * come. */
 static int former_check(struct generation *former, const bool *is_lost)
 {
 	struct clique *q = former->clique;
@@ -136,7 +137,7 @@ static int succeed(struct cohort_group *group, const bool *is_lost)
 	return COHORT_OK;
 }
 
-/* With the group held. */
+/* While no run and no other respawn is under way. */
 static int respawn(struct cohort_group *group, const int *lost, int n)
 {
 	struct generation *now = atomic_load(&group->now);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What ranks are doing, for a program that asks: as a verdict tells it, from memory and
- * the system, without a lock
+ * What ranks are doing, for a program that asks: the facts of a verdict, from
+ * memory and the system, without a lock
  */
 
 #include "watch/snapshot.h"
@@ -24,7 +24,7 @@ static int check(const struct clique *q, const struct cohort_rank_report *ranks,
 		                 "room is %d, less than the %d ranks", room,
 		                 q->size);
 	if (rank_size < offsetof(struct cohort_rank_report, reserved) ||
-	    rank_size > SIZED_MOST || /* in an array they must be aligned */
+	    rank_size > SIZED_MOST || /* elements of an array must be aligned */
 	    rank_size % _Alignof(struct cohort_rank_report))
 		return error_set(COHORT_INVALID,
 		                 "rank_size is %zu, not sizeof(struct "

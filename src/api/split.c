@@ -3,9 +3,9 @@
 /*
  * cohort_comm_split(): communicators of some of a communicator's ranks
  *
- * The child is a clique with all that watches over it, which goes when its parent
- * does (core/clique_tree.h), and otherwise like one of ranks that have joined by id: the
- * last rank that closes it ends it.
+ * The child is a clique with a watch of its own.  It ends when its parent does
+ * (core/clique_tree.h), and otherwise as the clique of ranks that have joined
+ * by id: when its last rank is closed.
  */
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static bool members_init(struct members *m, int most)
 	return true;
 }
 
-/* Put rank number @i of @parent in its place. */
+/* Give rank number @i of @parent its communicator. */
 static void members_add(struct members *m, const struct clique *parent,
                         const struct split_rank *ranks, int i)
 {
@@ -75,7 +75,7 @@ static void members_add(struct members *m, const struct clique *parent,
 	m->connected[k] = ranks[i].connected;
 }
 
-/* Room for a color behind its parent's name, with the zero. */
+/* Room for a color after the parent's name, with the zero. */
 #define COLOR_SIZE 15
 
 static int open_child(struct clique *parent, const struct members *m, int color,
@@ -126,7 +126,7 @@ static bool is_repeated(const struct split_rank *ranks, int i)
 	return false;
 }
 
-/* Each color is tried, so that none is left with what it has got. */
+/* Each color is opened or given back, also after one has failed. */
 static int open_children(struct clique *parent, const struct split_rank *ranks,
                          int n)
 {

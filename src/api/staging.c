@@ -121,7 +121,7 @@ static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	}
 	if (rc == COHORT_TIMED_OUT)
 		return rc;
-	/* Of a cause: done all the same, or not. */
+	/* After a cause: the answer says whether the call was done before. */
 	rc = comm_await(c, ticket, deadline);
 	for (; copies && rc == COHORT_OK && k < s->chunks; k++)
 		staging_copy_out(c, op, k);
@@ -178,7 +178,7 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	op->stream = c->stream;
 	if (batch_is_open(c))
 		return refuse_batch(c, op);
-	/* As the device's call, and a wait. */
+	/* Submit the call as one on device memory, and wait. */
 	if (timeout_ns == COHORT_FOREVER &&
 	    c->clique->platform->memory_is_host) {
 		rc = submit(c, 1, op, &ticket);

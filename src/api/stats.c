@@ -20,7 +20,7 @@ static uint64_t load(const _Atomic uint64_t *count)
 	return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* What the recorder has overwritten. */
+/* How many records were overwritten. */
 static uint64_t lost_of(const struct cohort_comm *c)
 {
 	uint64_t last = load(&c->last), slots = c->clique->slots;
@@ -70,10 +70,10 @@ int cohort_stats(struct cohort_comm *comm, struct cohort_stats *stats)
 
 /* ---- as text ---------------------------------------------------------- */
 
-/* What is written, piece by piece. */
+/* The file as it is written, piece by piece. */
 struct output {
 	int fd;
-	int error; /* errno of the first that failed */
+	int error; /* errno of the first write that failed */
 	char line[512];
 };
 
@@ -91,7 +91,8 @@ static void flush(struct output *o, const struct text *t)
 	}
 }
 
-/* A label's value: the name of the group is the caller's, and may be no UTF-8. */
+/* Write a label's value.  The group's name is the caller's, and may not be
+ * UTF-8. */
 static void add_name(struct text *t, const char *name)
 {
 	int n;

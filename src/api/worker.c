@@ -3,11 +3,11 @@
 /*
  * cohort_group_run(): a thread per rank
  *
- * All threads are started before any worker runs, so that a run either happens
- * on every rank or on none.  A worker that fails ends the clique before its
- * thread does, which unblocks the others.  One that does not come back after an
- * abort is left behind: it keeps the run's memory and its clique's, until it
- * does.
+ * All threads are started before any worker runs, so that a run happens on
+ * every rank or on none.  A worker that fails ends the clique before its thread
+ * ends, which unblocks the other workers.  A worker that does not return after
+ * an abort is left behind: it keeps the memory of the run and of the clique
+ * until it returns.
  */
 
 #include <sched.h>
@@ -28,8 +28,8 @@
 /* How often a run looks whether the clique has ended. */
 #define LOOK_NS (20 * UINT64_C(1000000))
 
-/* After an abort that was given up: until then others have waited inside the library
- * for their answer, which they now get, and come back. */
+/* How long workers are waited for after an abort was given up: they have waited
+ * inside the library for their answer, get it now, and return. */
 #define RETURN_NS (250 * UINT64_C(1000000))
 
 struct worker {
@@ -40,10 +40,10 @@ struct worker {
 
 	/* Guarded by the run's lock. */
 	bool has_ended;
-	bool is_abandoned; /* the run does not wait for it any more */
+	bool is_abandoned; /* the run has stopped waiting for it */
 };
 
-/* Lives until the last of its workers and its caller is done with it. */
+/* A run.  Freed by the last of its workers and its caller to use it. */
 struct run {
 	/* Constant while threads run. */
 	struct clique *clique;
@@ -53,9 +53,9 @@ struct run {
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* go, running */
+	pthread_cond_t changed; /* go or running has changed */
 	int go;                 /* 1: run; -1: a thread could not be started */
-	int running;            /* workers that have not ended */
+	int running;            /* workers that have not returned */
 	int users;              /* of this memory */
 	struct worker workers[];
 };
@@ -82,7 +82,7 @@ static struct run *run_create(struct clique *q, cohort_worker_fn fn, void *user)
 	return run;
 }
 
-/* With the lock, which is given back. */
+/* Put a reference.  Unlocks. */
 static void run_put_locked(struct run *run)
 {
 	bool last = --run->users == 0;
@@ -117,8 +117,8 @@ static void decide(struct run *run, int go)
 	pthread_mutex_unlock(&run->lock);
 }
 
-/* The text that goes with what a worker has returned: of this thread's last error, if
- * that had the same status and the rank has queued nothing since; else "". */
+/* The text for what a worker has returned: this thread's last error, if that
+ * had the same status and the rank has queued nothing since; else "". */
 static const char *reason(const struct cohort_comm *comm, int returned)
 {
 	uint64_t last = atomic_load(&comm->last), error_ns;
@@ -128,11 +128,11 @@ static const char *reason(const struct cohort_comm *comm, int returned)
 		return "";
 	if (recorder_read(&comm->recorder, last, &record) &&
 	    record.submitted_ns > error_ns)
-		return ""; /* it was dealt with */
+		return ""; /* the worker has handled that error */
 	return cohort_last_error();
 }
 
-/* Bound, on its device, run the user's function. */
+/* Run the user's function, bound and on the rank's device. */
 static void worker_run(struct cohort_comm *comm, struct run *run)
 {
 	const struct platform *p = comm->clique->platform;
@@ -152,7 +152,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 			            comm->rank, cohort_last_error());
 		return;
 	}
-	error_forget(); /* what was in the way of the bind */
+	error_forget(); /* of tries to bind that have failed */
 	cause.worker = run->fn(comm, run->user);
 	if (!cause.worker)
 		return;
@@ -164,7 +164,8 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 	            cause.worker, *why ? ": " : "", why);
 }
 
-/* Without an owner the rank cannot be run: its thread's end would not be seen. */
+/* Bind the rank, which is not run without an owner: the exit of its thread
+ * would not be seen. */
 static bool worker_bind(struct cohort_comm *comm)
 {
 	struct cohort_cause cause = {
@@ -172,7 +173,7 @@ static bool worker_bind(struct cohort_comm *comm)
 		.rank = comm->rank,
 	};
 
-	/* BUSY: an intruder that will be gone in a moment, or hangs. */
+	/* BUSY: another thread is inside, which leaves in a moment, or hangs. */
 	do
 		cause.status = cohort_comm_bind(comm);
 	while (cause.status == COHORT_BUSY && !clique_cause(comm->clique) &&
@@ -184,14 +185,14 @@ static bool worker_bind(struct cohort_comm *comm)
 	return false;
 }
 
-/* What it has begun and not ended was never made. */
+/* Drop a batch that the worker has opened and not ended. */
 static void leave_batch(struct cohort_comm *comm)
 {
 	if (batch_check(comm) == COHORT_OK)
 		batch_drop(comm);
 }
 
-/* The worker's thread ends, by return or by pthread_exit(). */
+/* Runs when the worker's thread ends, by return or by pthread_exit(). */
 static void worker_ends(void *arg)
 {
 	struct worker *w = arg;
@@ -199,7 +200,7 @@ static void worker_ends(void *arg)
 	struct clique *q = run->clique;
 	bool is_abandoned;
 
-	/* If it was left by pthread_exit(), of its own will or not. */
+	/* Needed after pthread_exit() or a cancellation. */
 	deadlines_reset(w->comm);
 	leave_batch(w->comm);
 	pthread_mutex_lock(&run->lock);
@@ -212,8 +213,8 @@ static void worker_ends(void *arg)
 		clique_put_straggler(q);
 }
 
-/* The user's function has come back: it is in no native call any more, and holds
- * nobody up. */
+/* Clean up after the user's function has returned: this thread is in no native
+ * call, and holds up no other. */
 static void worker_leave(struct cohort_comm *comm)
 {
 	cohort_comm_native_leave(comm);
@@ -231,7 +232,8 @@ static void *worker_main(void *arg)
 	if (worker_may_go(w->run)) {
 		pthread_sigmask(SIG_SETMASK, &w->run->signals, NULL);
 		if (worker_bind(w->comm)) {
-			/* The user's function may give it a signal stack. */
+			/* The user's function may give this thread a signal
+			 * stack. */
 			thread_look_again();
 			worker_run(w->comm, w->run);
 		}
@@ -268,7 +270,7 @@ static int start_all(struct run *run)
 	return err;
 }
 
-/* When a run must be over: never, until the clique has a cause. */
+/* When a run must be over; without a cause, never. */
 static uint64_t run_deadline(struct clique *q)
 {
 	const struct cohort_cause *cause = clique_cause(q);
@@ -280,7 +282,7 @@ static uint64_t run_deadline(struct clique *q)
 	       (clique_look(q) == CLIQUE_WEDGED ? RETURN_NS : 0);
 }
 
-/* Wait for the workers, after an abort for as long as that may take. */
+/* Wait for the workers; after an abort, until its deadline. */
 static void await_locked(struct run *run)
 {
 	uint64_t deadline, look;
@@ -288,12 +290,12 @@ static void await_locked(struct run *run)
 
 	while (run->running) {
 		deadline = run_deadline(run->clique);
-		/* Later than that: only then it is wedged. */
+		/* Strictly later: the clique is wedged only then. */
 		if (clock_now() > deadline &&
 		    deadline == run_deadline(run->clique))
 			return;
-		/* Nobody tells a run of a cause, which may come from a signal
-		 * handler: it looks now and then. */
+		/* A cause wakes no run, as it may come from a signal handler:
+		 * look now and then. */
 		look = clock_deadline(LOOK_NS);
 		until = clock_timespec(deadline < look ? deadline : look);
 		pthread_cond_timedwait(&run->changed, &run->lock, &until);
@@ -309,7 +311,7 @@ static void abandon_locked(struct worker *w)
 	pthread_detach(w->thread);
 }
 
-/* Wait for all, and leave those behind that do not come. */
+/* Wait for all workers, and leave behind those that do not return. */
 static void end_all(struct run *run)
 {
 	struct worker *w;
@@ -345,7 +347,7 @@ static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 	return clique_error(q);
 }
 
-/* What keeps a rank from being run, NULL: nothing. */
+/* What keeps a rank from being run; NULL: nothing does. */
 static const char *obstacle(const struct cohort_comm *comm)
 {
 	return atomic_load(&comm->closed)        ? "closed"
@@ -355,7 +357,7 @@ static const char *obstacle(const struct cohort_comm *comm)
 	                                         : NULL;
 }
 
-/* Whether every rank can be run now. */
+/* Check whether every rank can be run now. */
 static int run_check(struct clique *q)
 {
 	const struct cohort_cause *cause = clique_whole_cause(q);
