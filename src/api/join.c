@@ -264,7 +264,7 @@ static void connected_locked(struct meeting *m, int rank,
 	member_locked(m, rank)->connected = *connected;
 	if (++m->connected < m->joined || m->status != COHORT_OK)
 		return;
-	/* Nobody comes any more, and those who are here wait. */
+	/* All ranks have come, and all but this one wait. */
 	unlist_locked(m);
 	pthread_mutex_unlock(&lock);
 	rc = make_clique(m, &g);

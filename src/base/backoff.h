@@ -26,11 +26,11 @@ struct backoff {
 		.rounds = 0                                                    \
 	}
 
-/* The same for one of @threads threads that wait for each other: without the pause
- * where there are more of them than cores. */
+/* A backoff for one of @threads threads that wait for each other: without the
+ * pause if there are more of them than cores. */
 struct backoff backoff_among(int threads);
 
-/* The cores that this process may run on when first asked. */
+/* How many cores this process may run on, as of the first call. */
 int cpu_count(void);
 
 /* Tell the processor that this thread spins. */

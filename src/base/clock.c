@@ -7,22 +7,24 @@
 #include <cpuid.h>
 #include <stdatomic.h>
 
-/* The most ticks that a comparison takes if nothing comes between; and the fewest and the
- * most that a rate is measured over: a fraction of a millisecond, and a tenth of a
- * second, after which what was before does not count any more. */
+/* The most ticks that a comparison takes if nothing interrupts it; and the
+ * shortest and the longest time that a rate is measured over: a fraction of a
+ * millisecond, and a tenth of a second, after which the measurement begins
+ * anew. */
 #define LOOK_TICKS 256
 #define MEASURE_TICKS (UINT64_C(1) << 19)
 #define RENEW_TICKS (UINT64_C(1) << 28)
 
-/* More nanoseconds a tick are none of a processor's. */
+/* No processor's tick has more nanoseconds. */
 #define MOST_RATE 8
 
 _Thread_local struct clock_base clock_base;
 
-/* True if the counter goes on at one rate whatever the processor does, as it says. */
+/* True if the processor says that its counter runs at one rate, whatever it
+ * does. */
 static bool is_steady(void)
 {
-	/* Atomic; 0: not asked yet.  Relaxed: all come to the same. */
+	/* Atomic; 0: not asked yet.  Relaxed: all threads get the same answer. */
 	static atomic_int answer;
 	int known = atomic_load_explicit(&answer, memory_order_relaxed);
 	unsigned a, b, c, d;
@@ -50,7 +52,8 @@ uint64_t clock_compare(void)
 		b->since_ns = now_ns;
 	} else if (elapsed >= MEASURE_TICKS) {
 		b->rate = (elapsed_ns << 32) / elapsed;
-		/* Rather behind than ahead, also if the clock is adjusted. */
+		/* Rather behind the clock than ahead of it, also if the clock
+		 * is adjusted. */
 		b->rate -= b->rate >> 10;
 	}
 	if (b->rate) {

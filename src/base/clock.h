@@ -35,8 +35,9 @@ static inline uint64_t clock_now(void)
 #ifdef __x86_64__
 #define CLOCK_TICKS 100000
 
-/* Where the thread has compared them: the nanoseconds of a tick, with 32 bits of
- * fraction, 0 if they are not known; and what they are measured from. */
+/* Where the thread has compared the two: the nanoseconds of a tick, with 32
+ * bits of fraction, 0 if they are not known; and what they are measured from.
+ * */
 struct clock_base {
 	uint64_t ticks, ns, rate;
 	uint64_t since_ticks, since_ns;
@@ -44,7 +45,7 @@ struct clock_base {
 
 extern _Thread_local struct clock_base clock_base;
 
-/* Compare them; the clock's time. */
+/* Compare the counter with the clock; returns the clock's time. */
 uint64_t clock_compare(void);
 
 static inline uint64_t clock_ticks(void)
@@ -74,15 +75,15 @@ static inline uint64_t clock_after(uint64_t now_ns, uint64_t timeout_ns)
 	                                        : now_ns + timeout_ns;
 }
 
-/* The same from now on. */
+/* The time @timeout_ns from now on; UINT64_MAX stays "never". */
 static inline uint64_t clock_deadline(uint64_t timeout_ns)
 {
-	if (timeout_ns == UINT64_MAX) /* the clock takes its time, too */
+	if (timeout_ns == UINT64_MAX) /* spares the reading of the clock */
 		return UINT64_MAX;
 	return clock_after(clock_now(), timeout_ns);
 }
 
-/* A time of the clock for the system, which takes no more than this. */
+/* A time of this clock for the system, which takes no larger one. */
 static inline struct timespec clock_timespec(uint64_t time_ns)
 {
 	if (time_ns > INT64_MAX)

@@ -13,7 +13,7 @@
 /* Room for a name that is compared.  Longer names resemble none. */
 #define NAME_SIZE 64
 
-/* All of them: scripts/lint.sh looks for others. */
+/* All variables that are read: scripts/lint.sh looks for others. */
 static const char *const known[] = {
 	"COHORT_DUMP_DIR",        "COHORT_DUMP_FIFO",
 	"COHORT_DUMP_SIGNAL",     "COHORT_FAULTS",
@@ -32,7 +32,8 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* How many bytes are to be added, left out or replaced. */
+/* How many bytes must be added, left out or replaced to make one name the
+ * other. */
 static size_t distance(const char *a, size_t n, const char *b)
 {
 	size_t row[NAME_SIZE], i, k, above, left;
@@ -52,8 +53,8 @@ static size_t distance(const char *a, size_t n, const char *b)
 	return row[n];
 }
 
-/* The one that is most like it, if a third is another at the most; NULL: none is.
- * Itself, if it is one. */
+/* The known name that is most like @name, @name itself if it is known; NULL:
+ * more than a third differs in each. */
 static const char *resembled(const char *name, size_t n)
 {
 	const char *best = NULL;

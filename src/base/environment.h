@@ -3,13 +3,13 @@
 #define BASE_ENVIRONMENT_H
 
 /*
- * The variables that this project reads, and those that look like one but are none
+ * The environment variables of this project, and those that only look like one
  */
 
 #include "base/text.h"
 
-/* What COHORT_LAUNCH asks for, an enum cohort_launch; untouched if it is not set.
- * COHORT_INVALID for another value. */
+/* Store what COHORT_LAUNCH asks for, an enum cohort_launch; *@launch is
+ * untouched if the variable is not set.  COHORT_INVALID for another value. */
 int environment_launch(int *launch);
 
 /* Add a sentence, and @end, for each variable COHORT_... in the environment that means

@@ -32,10 +32,11 @@ static inline float f32_of_bits(uint32_t bits)
 
 #define F32_INFINITY UINT32_C(0x7f800000)
 
-/* Rounded to odd: what is not exact has a last bit of 1, so that rounding it again, to
- * a type with at least two bits less, is as rounding @x once (Boldo, Melquiond,
- * "Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding to
- * Odd", IEEE Transactions on Computers 57(4), 2008). */
+/* Round to odd: a result that is not exact has a last bit of 1, so that
+ * rounding it again, to a type with at least two bits less, gives what rounding
+ * @x once does (Boldo, Melquiond, "Emulation of FMA and Correctly Rounded Sums:
+ * Proved Algorithms Using Rounding to Odd", IEEE Transactions on Computers
+ * 57(4), 2008). */
 static inline float f32_to_odd(double x)
 {
 	float f = (float)x;
@@ -43,7 +44,7 @@ static inline float f32_to_odd(double x)
 
 	if ((double)f == x || x != x)
 		return f;
-	/* Of its two neighbours the one nearer to 0, then the odd one. */
+	/* First the neighbour that is nearer to 0, then the odd one. */
 	if (x > 0.0 ? (double)f > x : (double)f < x)
 		bits--;
 	return f32_of_bits(bits | 1);
@@ -67,8 +68,9 @@ static inline uint16_t f16_from_f32(float x)
 {
 	uint32_t bits = f32_bits(x), rest = bits & 0x7fffffff;
 	uint32_t sign = bits >> 16 & 0x8000;
-	/* Rounded by adding half of the last place that stays, less one unless
-	 * that is odd; a carry goes into the exponent, and on to infinity. */
+	/* Round by adding half of the last place that stays, less one unless
+	 * that place is odd; a carry goes into the exponent, and on to
+	 * infinity. */
 	uint32_t normal =
 		(rest - (UINT32_C(112) << 23) + 0xfff + (rest >> 13 & 1)) >> 13;
 	/* The last place of 0.5 is that of subnormals. */

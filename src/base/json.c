@@ -36,7 +36,8 @@ static bool is_plain(unsigned char c)
 	return plain[c];
 }
 
-/* The character at @s that does not, of @n bytes, 0: of none. */
+/* Write the character of @n bytes at @s, escaped if need be; 0: it is not a
+ * character. */
 static void put_special(struct json *json, const unsigned char *s, int n)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -75,8 +76,8 @@ static void put_text(struct json *json, const char *text)
 
 /* ---- short pieces ----------------------------------------------------- */
 
-/* A dump has millions of values: each is put together with what stands before it, in
- * the file's buffer if there is one. */
+/* A value is put together with what stands before it, in the file's buffer if
+ * there is one: a dump has millions of them. */
 struct piece {
 	char *at;
 	char *from;
@@ -84,7 +85,7 @@ struct piece {
 	char own[192];
 };
 
-/* Of text that a piece takes, with its key, both with their quotes. */
+/* Room in a piece for a text with its key, both with their quotes. */
 #define SHORT 64
 
 static void piece_begin(struct json *json, struct piece *p)
@@ -106,7 +107,8 @@ static void piece_end(struct json *json, struct piece *p)
 		outfile_did_put(json->file, n);
 }
 
-/* With its quotes, if it is short and stands for itself; false: it was not added. */
+/* Add a text with its quotes, if it is short and needs no escape; false: it was
+ * not added. */
 static bool add_text(struct piece *p, const char *text)
 {
 	char *at = p->at, *end = at + SHORT;
@@ -121,7 +123,7 @@ static bool add_text(struct piece *p, const char *text)
 	return true;
 }
 
-/* What stands before a value: the comma and the key. */
+/* Add what stands before a value: the comma and the key. */
 static void begin_piece(struct json *json, struct piece *p, const char *key)
 {
 	piece_begin(json, p);
@@ -207,8 +209,8 @@ void json_null(struct json *json, const char *key)
 	put_raw(json, key, "null");
 }
 
-/* printf() would do, but a dump has millions of these.  A point before the last
- * @digits, none for 0. */
+/* Add a number, with a point before the last @digits, or none for 0.  (A dump
+ * has millions of numbers, for which printf() is too slow.) */
 static void put_number(struct json *json, const char *key, uint64_t value,
                        bool is_negative, int digits)
 {

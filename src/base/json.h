@@ -22,10 +22,11 @@ struct json {
 	FILE *out; /* one of the two */
 	struct outfile *file;
 	bool comma; /* before the next value */
-	bool line;  /* and that on a line of its own */
+	bool line;  /* the next value begins a line */
 };
 
-/* The next value begins a line, so that a reader finds it again behind damage. */
+/* Begin a line with the next value, so that a reader can go on there after
+ * damage. */
 void json_line(struct json *json);
 
 void json_open(struct json *json, const char *key, char bracket);
@@ -38,10 +39,10 @@ void json_null(struct json *json, const char *key);
 void json_int(struct json *json, const char *key, int64_t value);
 void json_uint(struct json *json, const char *key, uint64_t value);
 
-/* @value / 10^@digits, to the last digit. */
+/* Write @value / 10^@digits, to the last digit. */
 void json_fixed(struct json *json, const char *key, uint64_t value, int digits);
 
-/* With as many digits as it takes to read back the same value. */
+/* Write as many digits as it takes to read back the same value. */
 void json_float(struct json *json, const char *key, float value);
 void json_double(struct json *json, const char *key, double value);
 

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Temporary names that may be taken. */
+/* How many temporary names are tried if others are taken. */
 #define TRIES 1000
 
 /* Keep the first error. */
@@ -23,11 +23,12 @@ static void fail(struct outfile *f)
 		f->err = errno ? errno : EIO;
 }
 
-/* A file that nobody else has: another machine or container may have its process by
- * the same number. */
+/* Open a file that no other process has: another machine or container may have
+ * a process with the same number. */
 static int open_temporary(struct outfile *f)
 {
-	/* Atomic; of all files of this process.  Relaxed: it orders nothing. */
+	/* Atomic; counts the files of this process.  Relaxed: it orders
+	 * nothing. */
 	static atomic_uint count;
 	int fd, tries = TRIES;
 
@@ -41,7 +42,7 @@ static int open_temporary(struct outfile *f)
 		                    O_CLOEXEC,
 		            0644);
 	} while (fd < 0 && errno == EEXIST && --tries);
-	/* So that others can tell that it is written to. */
+	/* The lock tells others that the file is being written. */
 	if (fd >= 0)
 		flock(fd, LOCK_EX | LOCK_NB);
 	return fd;
@@ -77,7 +78,7 @@ static ssize_t write_some(int fd, const char *bytes, size_t n)
 	sigpending(&pending);
 	written = write(fd, bytes, n);
 	err = errno;
-	/* This thread's own, unless somebody else's is there. */
+	/* Take this thread's own signal, unless another one was pending. */
 	if (written < 0 && err == EFBIG && !sigismember(&pending, SIGXFSZ))
 		while (sigtimedwait(&limit, NULL, &now) < 0 && errno == EINTR)
 			;
@@ -131,7 +132,7 @@ char *outfile_room(struct outfile *f, size_t n)
 void outfile_send(struct outfile *f)
 {
 	flush(f);
-	/* Where that is not known, the end does all of it. */
+	/* Where the call is not known, outfile_end() does all of it. */
 	if (!f->err)
 		sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }

@@ -3,13 +3,13 @@
 #define BASE_OUTFILE_H
 
 /*
- * Files that are there as a whole or not at all: written under another name in the
- * same directory, flushed to the disk, then renamed
+ * Files that are there as a whole or not at all: written under another name in
+ * the same directory, flushed to the disk, then renamed
  *
- * Takes no lock and no memory but a buffer of the caller's.
+ * Takes no lock, and no memory but a buffer of the caller's.
  *
- *  A. Whatever happens, also to the machine, what has the name is what it was
- *     before, or all that was put.
+ *  A. Whatever happens, also to the machine, the file of that name is what it
+ *     was before, or all that was put.
  */
 
 #include <stddef.h>
@@ -25,14 +25,14 @@ struct outfile {
 	                        it locked */
 };
 
-/* Begin @name in the directory @dir; errors are told at the end. */
+/* Begin the file @name in the directory @dir; outfile_end() returns errors. */
 void outfile_begin(struct outfile *file, int dir, const char *name,
                    char *buffer, size_t size);
 
 void outfile_put(struct outfile *file, const char *bytes, size_t n);
 
-/* Room for @n bytes of the next that are put, for outfile_did_put(); NULL: the buffer is
- * too small. */
+/* Room for the next @n bytes, for outfile_did_put(); NULL: the buffer is too
+ * small. */
 char *outfile_room(struct outfile *file, size_t n);
 
 static inline void outfile_did_put(struct outfile *file, size_t n)
@@ -40,16 +40,18 @@ static inline void outfile_did_put(struct outfile *file, size_t n)
 	file->used += n;
 }
 
-/* All has been put: have it written from now on.  The buffer is the caller's again, and
- * may be another file's.  For many files: those of which this was said are flushed
- * together, which takes little longer than for one. */
+/* Have all that was put written from now on.  The buffer is the caller's again,
+ * and may be used for another file.  Many files of which each was sent are
+ * flushed together, which takes little longer than for one. */
 void outfile_send(struct outfile *file);
 
-/* Instead of the end: nothing has changed.  0, or the errno of what went wrong. */
+/* Drop the file instead of ending it: nothing has changed.  0, or the errno of
+ * what went wrong. */
 int outfile_drop(struct outfile *file);
 
-/* 0, or the errno of what went wrong first: then nothing has changed.  The directory
- * itself, fsync(@dir), is the caller's to flush, after any number of files. */
+/* End the file: 0, or the errno of what went wrong first, and nothing has
+ * changed.  The caller flushes the directory, by fsync(@dir), after any number
+ * of files. */
 int outfile_end(struct outfile *file);
 
 #endif

@@ -11,9 +11,10 @@
 /* Zeroed memory of its own pages, or NULL without memory. */
 void *pages_alloc(size_t bytes);
 
-/* Give its contents back to the system: it reads as zero from now on, and takes
- * memory again where it is written.  Any thread, also while others use it; an access
- * at the same time sees the old contents or zeros. */
+/* Give the contents of @pages back to the system: they read as zero from now
+ * on, and take memory again where they are written.  Any thread, also while
+ * others use them; an access at the same time sees the old contents or zeros.
+ * */
 void pages_forget(void *pages, size_t bytes);
 
 /* Does nothing for NULL. */

@@ -14,11 +14,12 @@
 /* Used while the process is not watched, and where the kernel does not wipe pages. */
 static atomic_bool unwiped = true;
 
-/* Atomic; whose number that is; 0: it is not watched. */
+/* Atomic; the number of the process that is watched; 0: none is. */
 static _Atomic pid_t watched;
 
-/* Atomic; where it says that this is no child.  Once it is watched, in a page that the
- * kernel wipes for every child, in whatever way it is made (Linux 4.14). */
+/* Atomic; the address of a word that says that this is not a child.  Once the
+ * process is watched, in a page that the kernel wipes for every child, in
+ * whatever way that is made (Linux 4.14). */
 static atomic_bool *_Atomic original = &unwiped;
 
 static void in_child(void)
@@ -34,7 +35,7 @@ static void watch_once(void)
 	atomic_bool *page = pages_alloc(bytes);
 
 	atomic_store_explicit(&watched, getpid(), memory_order_release);
-	/* Whatever else cannot be done, fork() itself is seen. */
+	/* Whatever else fails, fork() itself is seen. */
 	pthread_atfork(NULL, NULL, in_child);
 	if (!page)
 		return;

@@ -3,8 +3,9 @@
 #define BASE_SIZED_H
 
 /*
- * Structures of the caller's that begin with their size, or have reserved words: of an
- * older version, which has less, or of a newer one, which has more
+ * Structures of the caller's that begin with their size, or have reserved
+ * words: an older version's have less than this one's, a newer version's have
+ * more
  */
 
 #include <string.h>
@@ -13,11 +14,12 @@
 
 #define RESERVED_WORDS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* No version has more; so a size that was never set is seen, as a rule. */
+/* No version's structure is larger, so that a size that was never set is most
+ * often found. */
 #define SIZED_MOST 4096
 
-/* COHORT_INVALID unless argument @name has a size of some version's, which is @least or
- * more.  @hint: how it is set. */
+/* COHORT_INVALID unless argument @name has a size that a version may have,
+ * @least or more.  @hint: how the size is set. */
 static inline int sized_check(const char *name, size_t size, size_t least,
                               const char *hint)
 {
@@ -27,8 +29,8 @@ static inline int sized_check(const char *name, size_t size, size_t least,
 	               : COHORT_OK;
 }
 
-/* Fill the caller's @to of @size bytes, which was checked, from @from of @known bytes:
- * as far as both go, and with zeros beyond. */
+/* Fill the caller's @to of @size bytes, a size that was checked, from @from of
+ * @known bytes: as far as both go, and with zeros beyond. */
 static inline void sized_fill(void *to, size_t size, const void *from,
                               size_t known)
 {
@@ -37,8 +39,8 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 	memcpy(to, from, size < known ? size : known);
 }
 
-/* COHORT_INVALID if a byte of argument @name from @known on is not 0: it is of a later
- * version, and asks for what this one does not have. */
+/* COHORT_INVALID if a byte of argument @name from @known on is not 0: it
+ * belongs to a later version, and asks for what this one does not have. */
 static inline int sized_check_rest(const char *name, const void *given,
                                    size_t known, size_t size)
 {
@@ -54,8 +56,8 @@ static inline int sized_check_rest(const char *name, const void *given,
 	return COHORT_OK;
 }
 
-/* COHORT_INVALID unless the @n reserved words behind @name, "options->", are 0: what they
- * ask for is of a later version. */
+/* COHORT_INVALID unless the @n reserved words of @name, "options->", are 0:
+ * what they ask for belongs to a later version. */
 static inline int reserved_check(const char *name, const uint64_t *words,
                                  size_t n)
 {

@@ -3,9 +3,9 @@
 #define BASE_STATUS_H
 
 /*
- * Errors: a code that travels up by return, and a text that stays with the
- * thread.  Whoever first decides which error it is calls error_set(); everyone
- * above passes the code on.
+ * Errors: a code that is returned upward, and a text that stays with the
+ * thread.  The function that decides which error it is calls error_set(); its
+ * callers pass the code on.
  */
 
 #include <cohort/cohort.h>
@@ -14,8 +14,8 @@
 int error_set(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The status that this thread last gave to error_set(), and when it did, by
- * clock_quick(); COHORT_OK if it never has, or has forgotten it. */
+/* The status of this thread's last error_set(), and its time by clock_quick();
+ * COHORT_OK if there was none.  And forget it. */
 int error_status(uint64_t *time_ns);
 void error_forget(void);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A longer word is cut itself. */
+/* A word longer than this is cut inside. */
 #define LONGEST_WORD 24
 
 char *text_cut(char *end)
@@ -53,7 +53,7 @@ void text_add_short(struct text *t, const char *from, size_t n, size_t most)
 		text_add(t, "%.*s", (int)n, from);
 		return;
 	}
-	/* As in text_cut(). */
+	/* See text_cut(). */
 	while (kept && kept + 3 > room && (from[kept] & 0xc0) == 0x80)
 		kept--;
 	text_add(t, "%.*s" TEXT_CUT, (int)kept, from);
@@ -69,7 +69,8 @@ void text_set(char *to, size_t room, const char *format, ...)
 	va_end(args);
 }
 
-/* The second byte tells overlong forms, surrogates and what is beyond U+10FFFF. */
+/* The second byte tells overlong forms, surrogates and values above U+10FFFF.
+ * */
 int text_character(const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;

@@ -14,10 +14,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* What a text ends with that was cut, behind a whole word where that is near. */
+/* The end of a text that was cut, after a whole word if one ends nearby. */
 #define TEXT_CUT "..."
 
-/* The fewest bytes that a buffer may have. */
+/* The smallest size of a buffer. */
 #define TEXT_LEAST 32
 
 struct text {
@@ -30,22 +30,23 @@ void text_add(struct text *t, const char *format, ...)
 void text_vadd(struct text *t, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
-/* Add the @n bytes at @from; of more than @most, which are at least those of TEXT_CUT,
- * the first whole characters that leave room for that, and it. */
+/* Add the @n bytes at @from or, if these are more than @most, as many whole
+ * characters as leave room for TEXT_CUT, and that.  @most is at least the
+ * length of TEXT_CUT. */
 void text_add_short(struct text *t, const char *from, size_t n, size_t most);
 
-/* A text of one piece. */
+/* Set a text of one piece. */
 void text_set(char *to, size_t room, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Cut a text that fills its buffer up to @end, the place of its zero; its new end.  May
- * be called by a signal handler. */
+/* Cut a text that fills its buffer up to @end, the place of its zero; returns
+ * its new end.  A signal handler may call this. */
 char *text_cut(char *end);
 
-/* Bytes of the UTF-8 character at @text; 0: there is none, but a byte of its own. */
+/* How many bytes the UTF-8 character at @text has; 0: there is none. */
 int text_character(const char *text);
 
-/* What stands for such a byte where text has to be UTF-8. */
+/* Replaces a byte that is not part of a character where text must be UTF-8. */
 #define TEXT_NO_CHARACTER "\xef\xbf\xbd" /* U+FFFD */
 
 /* Copy @from to the @size bytes at @to; what does not fit is cut off between two

@@ -21,19 +21,21 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-/* What a handler needs beside the kernel's frame, if it calls hardly anything. */
+/* What a handler that calls hardly anything needs beside the kernel's frame. */
 #define HANDLER_ROOM 1024
 
-/* Atomic; threads whose alternate signal stack is too small, 0: none.  Each is put in
- * by itself, before others know its number. */
+/* Atomic; threads whose alternate signal stack is too small, 0: none.  Each
+ * thread adds itself before others know its number. */
 #define CRAMPED 64
 static atomic_int cramped[CRAMPED];
 
-/* Atomic; there was no room for one, and any may be such a thread. */
+/* Atomic; a thread found no room there, so that any thread may be one of them.
+ * */
 static atomic_bool too_many_cramped;
 
-/* All signals but those that an instruction of the thread itself raises: were they
- * blocked, the kernel would end the process past the program's handler. */
+/* All signals but those that an instruction of the thread itself raises: if
+ * these were blocked, the kernel would end the process without calling the
+ * program's handler. */
 static void not_faults(sigset_t *set)
 {
 	static const int faults[] = {
@@ -46,7 +48,8 @@ static void not_faults(sigset_t *set)
 		sigdelset(set, faults[i]);
 }
 
-/* A '?' for each byte that is not UTF-8, or was left of a character that was cut. */
+/* Put a '?' for each byte that is not UTF-8, or is left of a character that was
+ * cut. */
 static void mend(char *name)
 {
 	int n;
@@ -86,7 +89,7 @@ static bool has_small_signal_stack(void)
 	stack_t stack;
 
 	if (!least)
-		least = 4096; /* an older kernel: as much as AVX-512 takes */
+		least = 4096; /* an older kernel: what AVX-512 takes */
 	return !sigaltstack(NULL, &stack) && !(stack.ss_flags & SS_DISABLE) &&
 	       stack.ss_size < least + HANDLER_ROOM;
 }
@@ -141,8 +144,8 @@ void thread_look_again(void)
 	id = 0;
 }
 
-/* Open a file about a thread: no memory is taken, as the thread may be stuck with the
- * lock for that. */
+/* Open a file about a thread.  Allocates nothing, as the thread may be stuck
+ * with the allocator's lock. */
 static int open_about(int tid, const char *what)
 {
 	char path[64];
@@ -151,7 +154,7 @@ static int open_about(int tid, const char *what)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Read the start of one; "" if it cannot be read. */
+/* Read the start of a file about a thread; "" if it cannot be read. */
 static void read_about(int tid, const char *what, char *text, size_t room)
 {
 	ssize_t n = -1;
@@ -164,7 +167,7 @@ static void read_about(int tid, const char *what, char *text, size_t room)
 	text[n > 0 ? n : 0] = '\0';
 }
 
-/* The letter of its state, 0: not known. */
+/* The letter of a thread's state, 0: not known. */
 static char state_of(int tid)
 {
 	char stat[128];
@@ -175,8 +178,8 @@ static char state_of(int tid)
 	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
 }
 
-/* Asked of the system itself: files may have run out.  A process's first thread is there
- * until its last has ended. */
+/* Asks the system itself, as files may have run out.  A process's first thread
+ * is there until its last has ended. */
 bool thread_has_ended(int tid)
 {
 	if (syscall(SYS_tgkill, getpid(), tid, 0))
@@ -194,7 +197,7 @@ bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
 	return true;
 }
 
-/* The names of calls in which threads are found. */
+/* The names of system calls in which threads are often found. */
 static const char *call_name(long number)
 {
 	static const struct {
@@ -251,7 +254,8 @@ static const char *state_name(char state)
 	}
 }
 
-/* In which call of the system it is: by its number, else by where it sleeps there. */
+/* Add the system call that the thread is in: by its number, else by where the
+ * thread sleeps in the kernel. */
 static void add_call(struct text *t, int tid)
 {
 	char what[64];
@@ -284,11 +288,11 @@ void thread_state(int tid, char state[THREAD_STATE_SIZE])
 		add_call(&t, tid);
 }
 
-/* The number after @name, a line's start, wherever in the file that is; 0: it is not
- * there. */
+/* The number after @name, which begins a line, wherever in the file that is; 0:
+ * there is no such line. */
 static uint64_t find_mask(int fd, const char *name)
 {
-	enum { LINE = 64 }; /* at most, of those lines */
+	enum { LINE = 64 }; /* the longest such line */
 	char text[1024];
 	const char *mask;
 	size_t used = 0;

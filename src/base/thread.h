@@ -3,8 +3,9 @@
 #define BASE_THREAD_H
 
 /*
- * Threads of the library: named, and with every signal blocked but those of their own
- * faults, so that handlers of the program run on the program's threads; and their locks
+ * Threads of the library: named, and with every signal blocked but those of
+ * their own faults, so that handlers of the program run on the program's
+ * threads; and the library's locks
  */
 
 #include <pthread.h>
@@ -22,27 +23,27 @@ int thread_id(void);
 
 #define THREAD_NAME_SIZE 16 /* the kernel's, with the zero */
 
-/* True if a thread of this process has ended, by that number: also the first one, which
- * the system keeps as a zombie. */
+/* True if the thread of this process with that number has ended; also if it is
+ * the first one, which the system keeps as a zombie. */
 bool thread_has_ended(int tid);
 
-/* Whether a thread of this process lives, by that number, and its name; "" if it
- * does not or that cannot be read. */
+/* Whether the thread of this process with that number lives, and its name; ""
+ * if it does not or the name cannot be read. */
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
 
 #define THREAD_STATE_SIZE 64
 
-/* What such a thread is doing, as far as the system tells: "asleep in futex",
- * "running", or "". */
+/* What a thread of this process is doing, as far as the system tells: "asleep
+ * in futex", "running", or "". */
 void thread_state(int tid, char state[THREAD_STATE_SIZE]);
 
-/* True if it has signal @signo blocked. */
+/* True if thread @tid has signal @signo blocked. */
 bool thread_blocks(int tid, int signo);
 
-/* True if, when the thread first asked for its number, its alternate signal stack had
- * no room for a handler: a signal with one that runs there would end the process.
- * Nobody else can see a thread's alternate stack.  thread_look_again(): as if the
- * thread had not asked yet. */
+/* True if the alternate signal stack of thread @tid had no room for a handler
+ * when the thread first called thread_id(): a signal whose handler runs there
+ * would end the process. No other thread can see an alternate stack.
+ * thread_look_again(): have the next thread_id() of this thread look again. */
 bool thread_is_cramped(int tid);
 void thread_look_again(void);
 

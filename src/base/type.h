@@ -3,7 +3,7 @@
 #define BASE_TYPE_H
 
 /*
- * Types of elements, for what every call looks at
+ * Types of elements: the sizes that every call needs
  */
 
 #include <stddef.h>

@@ -67,7 +67,8 @@ typedef enum {
 #define NCCL_UNDEF_FLOAT (-1.0f)
 #define NCCL_SPLIT_NOCOLOR (-1)
 
-/* Of 2.28; a newer NCCL accepts an older one by its size and version. */
+/* The structure of 2.28; a newer NCCL accepts an older one by its size and
+ * version. */
 typedef struct {
 	size_t size;
 	unsigned int magic;

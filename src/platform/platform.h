@@ -34,15 +34,15 @@ enum platform_function {
 };
 /* clang-format on */
 
-/* What native calls have answered: both codes 0, or one of them. */
+/* The result of native calls: both codes are 0, or one of them is not. */
 struct native_result {
 	int rank;         /* whose call failed first, */
-	const char *what; /* of this function; NULL: none failed */
+	const char *what; /* the function that failed; NULL: none did */
 	ncclResult_t nccl;
 	cudaError_t cuda;
 };
 
-/* Keep the first failure. */
+/* Note a result; the first failure is kept. */
 void native_note_nccl(struct native_result *r, const char *what,
                       ncclResult_t result);
 void native_note_cuda(struct native_result *r, const char *what,
@@ -60,18 +60,18 @@ struct native_launch {
 	/* Make the calls, up to the first that fails. */
 	void (*call)(const struct native_launch *launch,
 	             struct native_result *r);
-	bool is_group; /* they need an NCCL group around them */
+	bool is_group; /* the calls need an NCCL group around them */
 
-	/* Set to @value by the stream, as mark() does, when it comes to the calls,
-	 * and when it is done with them.  NULL: not set.  Both are NULL in a stream
-	 * that is being captured. */
+	/* Words that the stream sets to @value, as mark() does: when it comes
+	 * to the calls, and when it is done with them.  NULL: not set.  Both
+	 * are NULL in a stream that is being captured. */
 	uint32_t *started, *done;
 	uint32_t value;
 
-	/* Where the platform may keep what lets it repeat the calls, which
-	 * @repeats says are those that were kept there, on any stream of the device;
-	 * NULL: they will not come again.  *@kept is NULL before the first launch, and
-	 * goes with the communicator. */
+	/* Where the platform may keep what lets it repeat the calls, on any
+	 * stream of the device; NULL: they will not come again.  @repeats:
+	 * these are the calls that were kept there.  *@kept is NULL before the
+	 * first launch, and is freed with the communicator. */
 	void **kept;
 	bool repeats;
 
@@ -96,27 +96,25 @@ struct platform {
 	                         is current already */
 	bool starts_are_marked; /* a mark is cheap enough for one more before
 	                           each collective */
-	bool launches_ahead; /* a rank's collective that waits for its peers keeps
-	                        no memory operation from its end */
-	bool has_captures;   /* the program may capture its streams into
+	bool launches_ahead; /* a collective that waits for its peers does not hold up memory operations */
+	bool has_captures; /* the program may capture its streams into
 	                           graphs */
-	bool memory_is_host; /* a device's memory is the host's, and what works
-	                           with the one works with the other */
+	bool memory_is_host; /* a device's memory is the host's: what works with one works with the other */
 	bool is_one_process; /* an id joins ranks of the process that made it */
 	struct list_limits lists;
-	const char *devices_variable; /* of the environment, which sets how many
-	                                 devices there are; NULL: none does */
-	const bool *lacks; /* by number: is not there, and its entry answers
-	                           an error; NULL: all are there */
+	const char *
+		devices_variable; /* the environment variable that sets how many devices there are; NULL: none does */
+	const bool *
+		lacks; /* by number: the function is missing, and its entry answers an error; NULL: none is missing */
 
 #define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
 	result(*name) parameters;
 	NCCL_FUNCTIONS(PLATFORM_ENTRY)
 	CUDA_FUNCTIONS(PLATFORM_ENTRY)
 #undef PLATFORM_ENTRY
-	/* The driver's function, which the runtime hands out: whether @device has a
-	 * context, which it does not make.  Where there is none, it answers an
-	 * error. */
+	/* A function of the driver's, which the runtime hands out: whether
+	 * @device has a context.  Makes none.  Where the function is missing,
+	 * the entry answers an error. */
 	int (*cuDevicePrimaryCtxGetState)(int device, unsigned int *flags,
 	                                  int *active);
 
@@ -143,22 +141,22 @@ struct platform {
 	cudaError_t (*await_mark)(cudaStream_t stream, uint32_t *word,
 	                          uint32_t value);
 	/*
-	 * For who waits, until (int32_t)(*@word - @value) >= 0 or the clock
-	 * (clock_now()) shows @until_ns: run what can be run of @stream, or of
-	 * the default stream of @device, on the calling thread, and look out a
-	 * few microseconds for what it waits for.  With 0 for @until_ns only
-	 * what is cheap is run.
+	 * For a thread that waits, until (int32_t)(*@word - @value) >= 0 or the
+	 * clock (clock_now()) shows @until_ns: run what can be run of @stream,
+	 * or of the default stream of @device, on the calling thread, and watch
+	 * for a few microseconds for what the stream waits for.  With 0 for
+	 * @until_ns only what is cheap is run.
 	 * Does nothing on a GPU.  @stream may have been destroyed meanwhile.
 	 */
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);
 	/*
-	 * For who has queued much on @stream, or on the default stream of @device,
-	 * and does not wait for it: have what is queued by now go on by itself, on
-	 * the platform's threads, as soon as it can: a collective when the last
-	 * rank has come, and no thread waits for that.  May make a system call,
-	 * which queueing never does.  Does nothing on a GPU.  @stream may have
-	 * been destroyed meanwhile.
+	 * For a thread that has queued much on @stream, or on the default
+	 * stream of @device, and does not wait for it: have what is queued by
+	 * now go on by itself, on the platform's threads, as soon as possible:
+	 * a collective when its last rank has come, although no thread waits.
+	 * May make a system call, which queueing never does.  Does nothing on a
+	 * GPU.  @stream may have been destroyed meanwhile.
 	 */
 	void (*flush)(int device, cudaStream_t stream);
 };
@@ -167,8 +165,8 @@ struct platform {
 bool platform_has(const struct platform *platform,
                   enum platform_function function);
 
-/* COHORT_OK if @function is there, else COHORT_UNSUPPORTED with the version that
- * it needs and the one that this is. */
+/* COHORT_OK if @function is there, else COHORT_UNSUPPORTED, with the version
+ * that it needs and the version that is in use. */
 int platform_need(const struct platform *platform,
                   enum platform_function function);
 
@@ -193,8 +191,8 @@ const char *cuda_version_text(int version, char text[VERSION_TEXT_SIZE]);
  */
 int platform_open(int kind, const struct platform **out);
 
-/* Have platform_open() store @table for its kind from now on, or the real one
- * again if @table is NULL: to put one's own functions in front. */
+/* Have platform_open() store @table for its kind from now on, or the real table
+ * again if @table is NULL: for functions in front of the real ones. */
 void platform_override(const struct platform *table);
 
 struct host_knobs;
@@ -215,14 +213,13 @@ int host_platform_open(const struct platform **out, int *devices_out);
  * cannot be used. */
 int host_platform_join(const struct host_knobs *knobs);
 
-/* What there is to say of the gpu platform's libraries, as far as they could be
- * opened. */
+/* Describe the gpu platform's libraries, as far as they could be opened. */
 void gpu_platform_describe(struct cohort_platform_info *info);
 
 /* True if the machine has an NVIDIA GPU, as far as its device files tell. */
 bool gpu_platform_present(void);
 
-/* The file of a library of NVIDIA's, which is opened; NULL: none is here. */
+/* Open a library of NVIDIA's.  Returns its file; NULL: there is none. */
 const char *gpu_platform_library(void);
 
 #endif

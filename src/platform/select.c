@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which platform: what the caller says, else COHORT_PLATFORM, else gpu if the
- * machine has one, else host
+ * Which platform: the caller's choice, else COHORT_PLATFORM, else gpu if the
+ * machine has a GPU, else host
  *
  * A machine with a GPU but without a usable NCCL gets an error that says what
- * is missing, never a silent detour over its CPUs.
+ * is missing, never a silent fallback to its CPUs.
  */
 
 #include <pthread.h>
@@ -61,7 +61,7 @@ static int resolve(int *kind)
 	                 "platform is %d, not an enum cohort_platform", *kind);
 }
 
-/* A GPU that cannot be used: say how to do without. */
+/* Open the gpu platform.  The error says how to run without a GPU. */
 static int open_gpu(const struct platform **out)
 {
 	char why[512];
@@ -109,13 +109,13 @@ static int probe(struct cohort_platform_info *info, const struct platform **p)
 	if (rc != COHORT_OK)
 		text_set(info->reason, sizeof(info->reason), "%s",
 		         cohort_last_error());
-	/* What it finds wrong is no news. */
+	/* An error in there is known already. */
 	if (info->platform == COHORT_PLATFORM_GPU)
 		gpu_platform_describe(info);
 	return rc;
 }
 
-/* @text, for as long as the process: the same is there once. */
+/* Keep @text as long as the process lives; equal texts are kept once. */
 static const char *keep(const char *text)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -137,8 +137,8 @@ static const char *keep(const char *text)
 	return k ? k->text : "";
 }
 
-/* A library of NVIDIA's, if nobody has chosen the host platform but that there is no
- * GPU; NULL: none. */
+/* A library of NVIDIA's that is here although the host platform was chosen, for
+ * want of a GPU and not by the caller or the environment; NULL: none. */
 static const char *detour_from(int asked, int platform)
 {
 	const char *text = getenv("COHORT_PLATFORM");
@@ -149,7 +149,7 @@ static const char *detour_from(int asked, int platform)
 	               : NULL;
 }
 
-/* What is known of the platform, of the choice, and of the environment. */
+/* Notes on the platform, the choice, and the environment. */
 static const char *notes_of(const char *platform, const char *detour)
 {
 	char notes[4096] = "";
@@ -165,7 +165,7 @@ static const char *notes_of(const char *platform, const char *detour)
 		         "COHORT_PLATFORM=gpu, requires a GPU. ",
 		         detour);
 	environment_add_unknown(&t, " ");
-	if (t.at > notes && t.room) /* not of what was cut */
+	if (t.at > notes && t.room) /* unless the text was cut */
 		t.at[-1] = '\0';
 	return keep(notes);
 }

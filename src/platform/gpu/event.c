@@ -20,7 +20,8 @@
 #include "base/thread.h"
 #include "platform/gpu/gpu.h"
 
-/* Streams that a look may find busy; of more, marks are asked in vain. */
+/* How many busy streams one look remembers; marks on more streams are asked in
+ * vain. */
 #define MAX_BUSY 32
 
 struct mark {
@@ -31,8 +32,8 @@ struct mark {
 	uint32_t value;
 
 	/* Guarded by the device's lock. */
-	uint32_t *word; /* NULL: nobody wants to know any more */
-	int users;      /* that make a stream wait for the event */
+	uint32_t *word; /* NULL: the word is not to be set */
+	int users;      /* callers that make a stream wait for the event */
 	bool is_over;   /* in no list, and used again without users */
 	struct mark *next;
 };
@@ -50,7 +51,7 @@ struct device {
 	struct mark *unused;
 };
 
-/* Memory that words are in. */
+/* A block of memory that words are in. */
 struct block {
 	char *memory;
 	size_t bytes;
@@ -70,7 +71,8 @@ static struct block *blocks; /* guarded by blocks_lock */
 
 /* ---- the thread of a device ------------------------------------------- */
 
-/* Streams whose oldest mark was found pending: those behind it are, too. */
+/* Streams whose oldest mark was found pending: the later marks of these are
+ * pending, too. */
 struct busy {
 	cudaStream_t streams[MAX_BUSY];
 	int n;
@@ -88,7 +90,7 @@ static bool is_busy(const struct busy *b, cudaStream_t stream)
 
 static void add_busy(struct busy *b, cudaStream_t stream)
 {
-	/* This handle means another stream to each thread. */
+	/* This handle stands for another stream in each thread. */
 	if (b->n < MAX_BUSY && stream != cudaStreamPerThread)
 		b->streams[b->n++] = stream;
 }
@@ -99,8 +101,8 @@ static void put_back_locked(struct device *d, struct mark *m)
 	d->unused = m;
 }
 
-/* Take the mark that *@at points to out of the list.  After an error the device is
- * lost: nobody will be told. */
+/* Take the mark that *@at points to out of the list.  After an error the device
+ * is lost, and no word is set. */
 static void end(struct device *d, struct mark **at, cudaError_t error)
 {
 	struct mark *m = *at;
@@ -159,7 +161,7 @@ static void *device_main(void *arg)
 	struct backoff b;
 
 	gpu->cudaSetDevice(d->number);
-	/* What it asks must break no capture of the program's. */
+	/* This thread's questions must not break a capture of the program's. */
 	gpu->cudaThreadExchangeStreamCaptureMode(&mode);
 	for (;;) {
 		clock_await(&d->wake, UINT64_MAX);
@@ -360,7 +362,7 @@ static struct block *take_block(const void *memory)
 	return b;
 }
 
-/* Words in @b are not to be set any more. */
+/* Have no word in @b set from now on. */
 static void forget(struct device *d, const struct block *b)
 {
 	struct mark *m;
@@ -388,7 +390,7 @@ static void event_progress(int device, cudaStream_t stream,
                            const uint32_t *word, uint32_t value,
                            uint64_t until_ns)
 {
-	/* The device's thread looks after it. */
+	/* The device's thread sets the word. */
 	(void)device;
 	(void)stream;
 	(void)word;

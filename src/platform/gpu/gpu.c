@@ -26,11 +26,11 @@ static struct platform table = {
 	.name = "gpu",
 	.has_captures = true,
 	.launch = launch_between_marks,
-	/* Not measured.  NVIDIA/nccl#725 tells of a group of 980 reduce-scatters of
-	 * 21 MiB together, about 21 KiB each, that took 70 times as long as one of all
-	 * (NCCL 2.13.4), and NVIDIA's advice there is to concatenate; packing many
-	 * small tensors and limiting groups follows it.  25 MiB is what PyTorch's
-	 * buckets have. */
+	/* Not measured.  NVIDIA/nccl#725 reports a group of 980 reduce-scatters
+	 * of 21 MiB together, about 21 KiB each, that took 70 times as long as
+	 * one of all (NCCL 2.13.4), and NVIDIA's advice there is to
+	 * concatenate; packing many small tensors and limiting groups follows
+	 * it.  25 MiB is the size of PyTorch's buckets. */
 	.lists = { .group_most = 64,
 	           .flat_below = (size_t)64 << 10,
 	           .flat_from = 32,
@@ -91,7 +91,7 @@ static int open_locked(int *devices_out,
 	if (rc == COHORT_OK)
 		rc = gpu_find_marks(&libraries, &table, *devices_out);
 	if (rc == COHORT_OK)
-		table.cudaGetLastError(); /* of what is not there */
+		table.cudaGetLastError(); /* of optional functions that are missing */
 	return rc;
 }
 
@@ -114,8 +114,8 @@ int gpu_platform_open(const struct platform **out, int *devices_out,
 void gpu_platform_describe(struct cohort_platform_info *info)
 {
 	pthread_mutex_lock(&lock);
-	/* Without devices it was not opened; but who looks for what is wrong
-	 * wants to know of both. */
+	/* Without devices NCCL was not opened; but whoever looks for what is
+	 * wrong wants to know about both. */
 	if (libraries.cudart && !libraries.nccl)
 		gpu_load_nccl(&libraries, &table);
 	info->nccl_file = libraries.nccl_file;

@@ -3,7 +3,7 @@
 #define PLATFORM_GPU_GPU_H
 
 /*
- * What the files of the gpu platform have in common
+ * What the sources of the gpu platform have in common
  */
 
 #include "platform/platform.h"
@@ -15,33 +15,35 @@ struct gpu_libraries {
 	int cudart_version, nccl_version;    /* 0: not known */
 	bool are_ours;                       /* the drop-in libraries */
 	bool marks_are_events;
-	const struct host_knobs *knobs; /* of ours, or NULL */
+	const struct host_knobs *knobs; /* of the drop-in libraries, or NULL */
 };
 
-/* Open the CUDA runtime, or NCCL, and fill its part of @table.  What could be
- * found is in @libraries also on an error. */
+/* Open the CUDA runtime, or NCCL, and fill its part of @table.  On an error
+ * @libraries has what could be found.  @join: see platform.h. */
 int gpu_load_cuda(struct gpu_libraries *libraries, struct platform *table,
                   int (*join)(const struct host_knobs *knobs));
 int gpu_load_nccl(struct gpu_libraries *libraries, struct platform *table);
 
-/* COHORT_UNSUPPORTED if the library is too old, or not what it seems. */
+/* COHORT_UNSUPPORTED if the library is too old, or only looks like CUDA or
+ * NCCL. */
 int gpu_check_cuda(const struct gpu_libraries *libraries);
 int gpu_check_nccl(const struct gpu_libraries *libraries);
 
-/* The file of a library of NVIDIA's, of the driver or else of NCCL, which is opened;
- * NULL: none is here. */
+/* Open a library of NVIDIA's, the driver or else NCCL.  Returns its file; NULL:
+ * there is none. */
 const char *gpu_find_library(void);
 
-/* What is known of libraries that will do, in sentences; "" for nothing.  One
+/* Sentences about libraries that can be used; "": there is nothing to say.  One
  * thread at a time; the text stays as the first call made it. */
 const char *gpu_notes(const struct gpu_libraries *libraries,
                       const struct platform *table);
 
-/* Fill in what the driver has, and the marks, for @devices; after the CUDA runtime. */
+/* Fill in the driver's functions, and the marks, for @devices; after the CUDA
+ * runtime. */
 int gpu_find_marks(struct gpu_libraries *libraries, struct platform *table,
                    int devices);
 
-/* The same, by events. */
+/* Fill in marks by events. */
 int gpu_mark_by_events(struct platform *table, int devices);
 
 #endif

@@ -27,7 +27,8 @@ static const char *const nccl_names[] = { "libnccl.so.2", "libnccl.so", NULL };
 
 /* ---- libraries -------------------------------------------------------- */
 
-/* Open the first of @names with @flags; NULL: none, and why not the first. */
+/* Open the first of @names that is there, with @flags; NULL: none is, and @why
+ * says why not the first. */
 static void *open_any(const char *folder, const char *const *names, int flags,
                       char why[256])
 {
@@ -113,7 +114,7 @@ const char *gpu_find_library(void)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* What the entries of functions that are not there answer. */
+/* The entries of functions that are missing. */
 #define ABSENT(answer, result, name, parameters)                                 \
 	static result absent_##name parameters                                   \
 	{                                                                        \
@@ -133,8 +134,8 @@ CUDA_FUNCTIONS(ABSENT_CUDA)
 /* By number; constant once the platform is open. */
 static bool lacks[FUNCTIONS];
 
-/* Store the address of @name in @entry, which is a pointer to a function; false:
- * there is none, which only an optional one (@since) may say. */
+/* Store the address of @name in @entry, which is a pointer to a function.
+ * COHORT_NO_SYMBOL if it is missing, unless it is optional (@since). */
 static int find(void *library, const char *soname, const char *name, int since,
                 enum platform_function function, void *entry)
 {
@@ -178,7 +179,8 @@ static int find_nccl(void *library, struct platform *table)
 	return rc;
 }
 
-/* What @name, a function that gives a version, gives; 0 if it does not. */
+/* Call @name, a function that stores a version; 0 if there is none, or it
+ * fails. */
 static int ask_version(void *library, const char *name)
 {
 	int (*get)(int *version);

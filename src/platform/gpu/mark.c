@@ -28,7 +28,7 @@ static stream_value_fn write_value, wait_value;
 
 static cudaError_t driver_result(int result)
 {
-	/* The runtime's codes are the driver's, where both have one. */
+	/* Where the runtime and the driver both have a code, it is the same. */
 	return (cudaError_t)result;
 }
 
@@ -58,7 +58,7 @@ static void gpu_progress(int device, cudaStream_t stream, const uint32_t *word,
 
 static void gpu_flush(int device, cudaStream_t stream)
 {
-	/* What is queued has begun. */
+	/* What is queued on a GPU has begun. */
 	(void)device;
 	(void)stream;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which versions of NCCL and CUDA will do, what is known of those that will, and
- * libraries that only look like NCCL
+ * Which versions of NCCL and CUDA can be used, what is known of those that can,
+ * and libraries that only look like NCCL
  */
 
 #include <dlfcn.h>
@@ -13,15 +13,17 @@
 #include "base/text.h"
 #include "platform/gpu/gpu.h"
 
-/* From here on all ranks of a process can be aborted in one group. */
+/* The first version in which all ranks of a process can be aborted in one
+ * group. */
 #define OLDEST_NCCL 22203
 
-/* From here on the driver's stream memory operations need no opt-in. */
+/* The first version in which the driver's stream memory operations need no
+ * opt-in. */
 #define OLDEST_CUDA 12000
 
-/* What is known of NCCL's versions, from @first to @last.  Nothing that would
- * keep them from being used as they are used here, but something may be slow,
- * or not end in time. */
+/* What is known of NCCL's versions, from @first to @last.  Nothing here
+ * prevents their use as this library uses them, but something may be slow, or
+ * may not end in time. */
 static const struct {
 	int first, last;
 	const char *note;
@@ -52,7 +54,7 @@ static bool has(void *library, const char *symbol)
 	return dlsym(library, symbol);
 }
 
-/* What the library is in truth, or NULL. */
+/* What a library that only looks like NCCL is, or NULL. */
 static const char *lookalike(const struct gpu_libraries *l)
 {
 	/* Also found in what a library needs. */
@@ -106,7 +108,7 @@ static void add_note(struct text *t, const char *notes, const char *note)
 	text_add(t, "%s%s", *notes ? " " : "", note);
 }
 
-/* Name those functions of NCCL that are not there. */
+/* Name the functions of NCCL that are missing. */
 static void add_lacks(struct text *t, const struct platform *table)
 {
 	const char *before = "It has no";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A launch by marks and native calls alone, as a GPU has it
+ * A launch by marks and native calls alone, as on a GPU
  */
 
 #include "platform/platform.h"
@@ -24,7 +24,7 @@ void native_note_cuda(struct native_result *r, const char *what,
 	r->cuda = error;
 }
 
-/* One word of each rank, of several each on its device. */
+/* Mark one word of each rank, on its device if there are several ranks. */
 static inline void mark(const struct platform *p,
                         const struct native_launch *first, bool is_end,
                         struct native_result *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a platform has, and since which version there is what it lacks
+ * Which functions a platform has, and the version that a missing one needs
  */
 
 #include <stdio.h>
