@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Result codes, their texts, and the last error of each thread
+ * Result codes and kinds of verdicts with their texts, and the last error of each
+ * thread
  */
 
 #include "base/status.h"
@@ -75,6 +76,18 @@ const char *cohort_status_text(int status)
 #undef STATUS_CASE
 	}
 	return unknown;
+}
+
+const char *cohort_verdict_text(int kind)
+{
+	switch (kind) {
+#define VERDICT_CASE(name, value, text)                                        \
+	case value:                                                            \
+		return text;
+		COHORT_VERDICT_LIST(VERDICT_CASE)
+#undef VERDICT_CASE
+	}
+	return "a verdict that this version of cohort does not know";
 }
 
 #define STRING(x) #x

@@ -7,12 +7,19 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "dump/dump.h"
 #include "dump/trigger.h"
 
 /* Verdicts that have files of their own: each from the last of these on replaces the one
  * before. */
 #define VERDICTS 16
+
+/* A verdict with its text, and without the rest of what it points to. */
+struct told {
+	struct cohort_verdict v;
+	char text[FLIGHT_TEXT_SIZE];
+};
 
 /* What tells verdicts apart: of a stall that is told again and again there is one. */
 struct topic {
@@ -28,7 +35,7 @@ struct dumper {
 
 	/* Owned by the thread. */
 	struct flight flight;
-	struct verdict told;
+	struct told told;
 	struct topic topics[VERDICTS]; /* that were told of */
 	unsigned topics_count;
 
@@ -42,7 +49,7 @@ struct dumper {
 	pthread_cond_t changed; /* has_ended */
 
 	/* Guarded by lock. */
-	struct verdict waiting;
+	struct told waiting;
 	bool is_waiting; /* one is there */
 	bool stop;
 	bool has_ended;
@@ -54,6 +61,15 @@ struct dumper {
 
 /* ---- the thread ------------------------------------------------------- */
 
+static void keep(struct told *to, const struct cohort_verdict *from)
+{
+	to->v = *from;
+	text_copy(to->text, sizeof(to->text), from->text);
+	to->v.group = NULL;
+	to->v.ranks = NULL;
+	to->v.text = to->text;
+}
+
 /* The verdict that is waiting, as the thread's own; false: none is. */
 static bool take_verdict(struct dumper *d)
 {
@@ -62,7 +78,7 @@ static bool take_verdict(struct dumper *d)
 	pthread_mutex_lock(&d->lock);
 	is_waiting = d->is_waiting;
 	if (is_waiting)
-		verdict_copy(&d->told, &d->waiting);
+		keep(&d->told, &d->waiting.v);
 	d->is_waiting = false;
 	pthread_mutex_unlock(&d->lock);
 	return is_waiting;
@@ -70,7 +86,7 @@ static bool take_verdict(struct dumper *d)
 
 /* Copy what there is, if the clique is there. */
 static bool take(struct dumper *d, const char *trigger,
-                 const struct verdict *verdict)
+                 const struct cohort_verdict *verdict)
 {
 	struct clique *q;
 	bool taken;
@@ -111,14 +127,14 @@ static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
 
 /* A dump that fails has nobody to tell. */
 static void dump(struct dumper *d, const char *trigger,
-                 const struct verdict *verdict)
+                 const struct cohort_verdict *verdict)
 {
 	char what[DUMP_PATH];
 
 	if (!take(d, trigger, verdict))
 		return;
 	if (verdict)
-		d->flight.verdict_number = number_of(d, &verdict->v);
+		d->flight.verdict_number = number_of(d, verdict);
 	dump_write(&d->flight, d->options.directory, what, sizeof(what));
 	flight_fini(&d->flight);
 }
@@ -127,7 +143,7 @@ static void dump(struct dumper *d, const char *trigger,
 static void attend(struct dumper *d, int triggers)
 {
 	if (take_verdict(d))
-		dump(d, "verdict", &d->told);
+		dump(d, "verdict", &d->told.v);
 	if (triggers & TRIGGER_SIGNAL)
 		dump(d, "signal", NULL);
 	else if (triggers & TRIGGER_FIFO)
@@ -176,8 +192,6 @@ static void dumper_free(struct dumper *d)
 {
 	if (d->waker)
 		waker_put(d->waker);
-	verdict_fini(&d->waiting);
-	verdict_fini(&d->told);
 	pthread_cond_destroy(&d->changed);
 	pthread_mutex_destroy(&d->lock);
 	pthread_mutex_destroy(&d->looking);
@@ -217,12 +231,6 @@ static struct dumper *dumper_alloc(struct clique *q,
 	pthread_mutex_init(&d->looking, NULL);
 	pthread_mutex_init(&d->lock, NULL);
 	clock_cond_init(&d->changed);
-	/* Both, so that dumper_free() may undo both. */
-	if (!verdict_init(&d->waiting, q->size) +
-	    !verdict_init(&d->told, q->size)) {
-		dumper_free(d);
-		return NULL;
-	}
 	return d;
 }
 
@@ -256,12 +264,12 @@ err:
 	return rc;
 }
 
-void dumper_tell(struct dumper *d, const struct verdict *verdict)
+void dumper_tell(struct dumper *d, const struct cohort_verdict *verdict)
 {
 	if (!d)
 		return;
 	pthread_mutex_lock(&d->lock);
-	verdict_copy(&d->waiting, verdict);
+	keep(&d->waiting, verdict);
 	d->is_waiting = true;
 	pthread_mutex_unlock(&d->lock);
 	waker_wake(d->waker);

@@ -27,7 +27,7 @@ int dumper_start(struct clique *clique, const struct dump_options *options,
                  struct dumper **out);
 
 /* Have a dump with @verdict written.  NULL: does nothing. */
-void dumper_tell(struct dumper *dumper, const struct verdict *verdict);
+void dumper_tell(struct dumper *dumper, const struct cohort_verdict *verdict);
 
 /* Have it end once it has written what it was told of, and do not wait for that. */
 void dumper_end(struct dumper *dumper);

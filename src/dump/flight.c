@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "core/gate.h"
 #include "core/pair.h"
 
@@ -279,14 +280,14 @@ static void take_facts(struct flight *f, struct clique *q)
 }
 
 void flight_take_facts(struct flight *f, struct clique *q, const char *trigger,
-                       const struct verdict *verdict)
+                       const struct cohort_verdict *verdict)
 {
 	f->trigger = trigger;
 	take_facts(f, q);
 	f->has_verdict = verdict;
 	if (verdict) {
-		f->verdict = verdict->v;
-		memcpy(f->text, verdict->text, sizeof(f->text));
+		f->verdict = *verdict;
+		text_copy(f->text, sizeof(f->text), verdict->text);
 	}
 }
 
@@ -300,7 +301,7 @@ void flight_take_ranks(struct flight *f, struct clique *q)
 }
 
 void flight_take(struct flight *f, struct clique *q, const char *trigger,
-                 const struct verdict *verdict)
+                 const struct cohort_verdict *verdict)
 {
 	flight_take_facts(f, q, trigger, verdict);
 	flight_take_ranks(f, q);

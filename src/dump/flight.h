@@ -10,9 +10,13 @@
  * clique is looked at any more, so that writing it down may take its time.
  */
 
-#include "watch/verdict.h"
+#include "base/thread.h"
+#include "core/clique.h"
 
 struct json;
+
+/* Room for the text of a verdict, which is as long as that of a cause. */
+#define FLIGHT_TEXT_SIZE sizeof(((struct cohort_cause *)NULL)->text)
 
 enum flight_state {
 	FLIGHT_SCHEDULED, /* in its stream, or its call has not returned */
@@ -82,8 +86,10 @@ struct flight {
 
 	struct cohort_cause cause; /* status COHORT_OK: there was none */
 	bool has_verdict;
-	struct cohort_verdict verdict; /* without what it points to */
-	char text[sizeof(((struct verdict *)NULL)->text)]; /* but this */
+	struct cohort_verdict
+		verdict; /* with the text below, and without the rest
+	                                  of what it points to */
+	char text[FLIGHT_TEXT_SIZE];
 
 	struct flight_rank *ranks;
 
@@ -103,12 +109,13 @@ void flight_fini(struct flight *flight);
 /* Fill it, with @verdict if that is why (else NULL).  The clique must stay until it
  * returns, which is soon. */
 void flight_take(struct flight *flight, struct clique *clique,
-                 const char *trigger, const struct verdict *verdict);
+                 const char *trigger, const struct cohort_verdict *verdict);
 
 /* The same in two steps: what is of all and may take its time, and the ranks, which is
  * memory only. */
 void flight_take_facts(struct flight *flight, struct clique *clique,
-                       const char *trigger, const struct verdict *verdict);
+                       const char *trigger,
+                       const struct cohort_verdict *verdict);
 void flight_take_ranks(struct flight *flight, struct clique *clique);
 
 /* Find out how the ranks came to their collectives, from the operations. */

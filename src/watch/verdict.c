@@ -25,18 +25,6 @@ void verdict_fini(struct verdict *verdict)
 	free(verdict->stacks);
 }
 
-const char *cohort_verdict_text(int kind)
-{
-	switch (kind) {
-#define VERDICT_CASE(name, value, text)                                        \
-	case value:                                                            \
-		return text;
-		COHORT_VERDICT_LIST(VERDICT_CASE)
-#undef VERDICT_CASE
-	}
-	return "a verdict that this version of cohort does not know";
-}
-
 /* ---- verdicts --------------------------------------------------------- */
 
 static struct text verdict_start(const struct snapshot *s, struct verdict *out)

@@ -237,7 +237,7 @@ static uint64_t tell(struct watch *g)
 {
 	count(g, g->verdict.v.stage, g->verdict.v.kind);
 	if (g->verdict.v.stage >= COHORT_STAGE_EXPIRED)
-		dumper_tell(g->dumper, &g->verdict);
+		dumper_tell(g->dumper, &g->verdict.v);
 	return notifier_tell(&g->notifier, &g->verdict);
 }
 
