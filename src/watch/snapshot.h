@@ -12,7 +12,7 @@
 
 #include "base/thread.h"
 #include "core/clique.h"
-#include "watch/estimate.h"
+#include "watch/adaptive.h"
 #include "watch/stops.h"
 
 struct stack_report;
@@ -134,16 +134,6 @@ struct crossing {
 	uint64_t collective;         /* the front of that */
 	struct crossing_side first;  /* here first, */
 	struct crossing_side second; /* there first */
-};
-
-/* What collectives like the front have taken, and what it may take by that. */
-struct adapted {
-	struct limits limits; /* 0: no other than it has */
-	uint64_t since_ns; /* their clocks run from then at the earliest: it was
-	                         the front */
-	struct adaptive asked;
-	struct window join, exec;
-	int likeness; /* see observe.c */
 };
 
 struct snapshot {

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
+#include "watch/adaptive.h"
 #include "watch/cycle.h"
-#include "watch/observe.h"
 #include "watch/phrase.h"
 
 /* Of ranks that are described at length in a text. */
@@ -279,7 +279,7 @@ void stall_add_kind(struct text *t, const struct snapshot *s,
 	text_add(t, due->what == EXPIRY_SLOW ? ", slow is more than "
 	                                     : ", allowed are ");
 	phrase_time(t, due->deadline_ns);
-	observe_add(t, s, due);
+	adaptive_add(t, s, due);
 	if (due->lost_ns) {
 		text_add(t, "; not counted are ");
 		phrase_time(t, due->lost_ns);

@@ -14,7 +14,7 @@
 
 #include "core/clique.h"
 #include "dump/dumper.h"
-#include "watch/estimate.h"
+#include "watch/adaptive.h"
 
 struct watch_options {
 	int policy;

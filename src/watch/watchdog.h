@@ -6,8 +6,8 @@
  * What the watchdog has, and what starts and stops it
  */
 
+#include "watch/adaptive.h"
 #include "watch/notifier.h"
-#include "watch/observe.h"
 #include "watch/prober.h"
 #include "watch/stacker.h"
 #include "watch/verdict.h"

@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-#include "watch/estimate.h"
+#include "watch/adaptive.h"
 
 #define MS UINT64_C(1000000)
 #define S (1000 * MS)

@@ -1,26 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "watch/observe.h"
+#include "watch/adaptive.h"
 
 #include <stdlib.h>
 
 #include "watch/expiry.h"
 #include "watch/phrase.h"
 
-/* No bytes, one, up to 2, 4, ... 2^63. */
+/* Classes of sizes: no bytes, one, up to 2, 4, ... 2^63. */
 #define SIZES 65
 #define KINDS (OP_BATCH + 1)
 
-/* Observations from one look to the next, of those that were done since. */
+/* Observations at one sample, at most. */
 #define MOST_AT_ONCE 64
 
-static uint64_t latest(uint64_t a, uint64_t b)
+static uint64_t greater(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
-/* The time from one to the other in which the process did run; 0 if it is the other
- * way round. */
+/* ---- estimates --------------------------------------------------------- */
+
+void estimate_add(struct estimate *e, uint64_t took_ns, uint64_t now_ns)
+{
+	if (!e->is_begun) {
+		e->is_begun = true;
+		e->began_ns = now_ns;
+		return;
+	}
+	if (e->now.count >= WINDOW_COUNT && now_ns - e->began_ns >= WINDOW_NS) {
+		e->before = e->now;
+		e->now = (struct window){ .count = 0 };
+		e->began_ns = now_ns;
+	}
+	e->seen++;
+	e->now.count++;
+	e->now.longest_ns = greater(e->now.longest_ns, took_ns);
+}
+
+struct window estimate_window(const struct estimate *e)
+{
+	return (struct window){
+		.count = e->now.count + e->before.count,
+		.longest_ns = greater(e->now.longest_ns, e->before.longest_ns),
+	};
+}
+
+uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
+                        uint64_t most_ns)
+{
+	uint64_t longest = estimate_window(e).longest_ns, ns;
+
+	if (!a->factor || !e->seen || e->seen < a->warmup)
+		return most_ns;
+	ns = longest > UINT64_MAX / a->factor ? UINT64_MAX
+	                                      : longest * a->factor;
+	ns = greater(ns, a->floor_ns);
+	return ns < most_ns ? ns : most_ns;
+}
+
+/* How long the process ran between the two times; 0 if the second is the earlier
+ * one. */
 static uint64_t span(const struct stops *stops, uint64_t from_ns,
                      uint64_t to_ns)
 {
@@ -38,7 +78,7 @@ static int size_class(uint64_t bytes)
 	return !bytes ? 0 : log < SIZES - 1 ? log + 1 : SIZES - 1;
 }
 
-/* -1 for what is not to be observed. */
+/* The kind and size of an operation as one number; -1: it is not observed. */
 static int likeness(const struct record *r)
 {
 	enum op_kind kind = r->is_batch ? OP_BATCH : r->kind;
@@ -53,30 +93,16 @@ static enum op_kind kind_of(int likeness)
 	return (enum op_kind)(likeness / SIZES);
 }
 
-bool observer_init(struct observer *o, const struct adaptive *asked)
-{
-	*o = (struct observer){ .asked = *asked };
-	if (!asked->factor)
-		return true;
-	o->all = calloc(KINDS * SIZES, sizeof(*o->all));
-	return o->all;
-}
-
-void observer_fini(struct observer *o)
-{
-	free(o->all);
-}
-
 /* ---- what is done ----------------------------------------------------- */
 
-/* What is known of a collective that is done on all ranks. */
+/* What is known of a collective that all ranks are done with. */
 struct sample {
 	int likeness;
-	uint64_t first_ns, last_ns; /* call */
-	uint64_t done_ns;           /* at the latest */
+	uint64_t first_ns, last_ns; /* the first and the last call */
+	uint64_t done_ns;           /* it ended by then */
 };
 
-/* Add one rank's part; false if that is not on record, or no observation. */
+/* Add one rank's part; false if it is no longer recorded, or not to be observed. */
 static bool add_part(struct sample *x, const struct cohort_comm *c,
                      uint64_t number, uint64_t now_ns)
 {
@@ -91,7 +117,7 @@ static bool add_part(struct sample *x, const struct cohort_comm *c,
 	if (!recorder_read(&c->recorder, atomic_load(&slot->ticket), &r) ||
 	    !agree_has(c, number))
 		return false;
-	/* It may be done before its call has returned. */
+	/* An operation may be done before its call has returned. */
 	if (r.outcome != COHORT_OK && r.outcome != COHORT_TIMED_OUT)
 		return false;
 	like = likeness(&r);
@@ -100,8 +126,9 @@ static bool add_part(struct sample *x, const struct cohort_comm *c,
 	x->likeness = like;
 	if (!x->last_ns || arrived < x->first_ns)
 		x->first_ns = arrived;
-	x->last_ns = latest(x->last_ns, arrived);
-	x->done_ns = latest(x->done_ns, r.finished_ns ? r.finished_ns : now_ns);
+	x->last_ns = greater(x->last_ns, arrived);
+	x->done_ns =
+		greater(x->done_ns, r.finished_ns ? r.finished_ns : now_ns);
 	return true;
 }
 
@@ -117,27 +144,27 @@ static bool take_sample(struct sample *x, const struct clique *q,
 	return true;
 }
 
-/* It was not the front before @began_ns. */
+/* Add an observation of an operation that was not the front before @began_ns. */
 static void add_sample(struct observer *o, const struct snapshot *s,
                        const struct sample *x, uint64_t began_ns)
 {
 	struct comparable *c = &o->all[x->likeness];
-	const uint64_t first = latest(x->first_ns, began_ns);
-	const uint64_t last = latest(x->last_ns, began_ns);
+	const uint64_t first = greater(x->first_ns, began_ns);
+	const uint64_t last = greater(x->last_ns, began_ns);
 
 	estimate_add(&c->join, span(&s->stops, first, x->last_ns), s->now_ns);
 	estimate_add(&c->exec, span(&s->stops, last, x->done_ns), s->now_ns);
 }
 
-/* The front of the last look is done, and gone from the records: all that is known is
- * what it was then, and that it is done now. */
+/* The front of the last sample is done, and its record overwritten: all that is known
+ * is what it was at that sample, and that it is done now. */
 static void learn_gone(struct observer *o, const struct snapshot *s)
 {
 	const struct front *f = &o->front;
 	struct comparable *c = &o->all[f->likeness];
-	const uint64_t first = latest(f->first_ns, f->moved_ns);
+	const uint64_t first = greater(f->first_ns, f->moved_ns);
 	const uint64_t last =
-		f->all_joined ? latest(f->last_ns, f->moved_ns) : o->looked_ns;
+		f->all_joined ? greater(f->last_ns, f->moved_ns) : o->looked_ns;
 
 	estimate_add(&c->join,
 	             span(&s->stops, first,
@@ -168,27 +195,28 @@ static uint64_t done_everywhere(const struct snapshot *s)
 	return next - 1;
 }
 
-/* Observe what is done since the last look, the newest of it. */
+/* Observe the newest operations of those that ended since the last sample. */
 static void learn(struct observer *o, const struct snapshot *s,
                   const struct clique *q, uint64_t excused)
 {
 	const uint64_t done = done_everywhere(s), front = o->front.number;
-	uint64_t n = latest(o->done, excused) + 1;
+	uint64_t n = greater(o->done, excused) + 1;
 	struct sample x;
 
 	if (front && front > excused && front <= done)
 		learn_front(o, s, q);
 	if (done > MOST_AT_ONCE)
-		n = latest(n, done - MOST_AT_ONCE + 1);
+		n = greater(n, done - MOST_AT_ONCE + 1);
 	for (; n <= done; n++)
 		if (n != front && take_sample(&x, q, n, s->now_ns))
-			/* What is behind the front was not yet it. */
+			/* The ones behind the front were not it yet. */
 			add_sample(o, s, &x, front ? o->looked_ns : 0);
 }
 
-/* ---- what is not ------------------------------------------------------ */
+/* ---- the front -------------------------------------------------------- */
 
-/* What the ranks that have called it say it is. */
+/* The kind and size by the records of the ranks that have called it; -1 if they
+ * differ. */
 static int likeness_of_front(const struct snapshot *s)
 {
 	const struct rank_snapshot *r;
@@ -225,12 +253,12 @@ static struct front look_at_front(const struct observer *o,
 			continue;
 		if (r->arrived_ns < f.first_ns)
 			f.first_ns = r->arrived_ns;
-		f.last_ns = latest(f.last_ns, r->arrived_ns);
+		f.last_ns = greater(f.last_ns, r->arrived_ns);
 	}
 	return f;
 }
 
-/* 0: none. */
+/* The adaptive limit, 0: none. */
 static uint64_t limit_of(const struct estimate *e, const struct adaptive *asked)
 {
 	uint64_t ns = estimate_limit(e, asked, UINT64_MAX);
@@ -253,15 +281,30 @@ static void adapt(const struct observer *o, struct snapshot *s)
 	};
 }
 
-/* ---- looks ------------------------------------------------------------ */
+/* ---- the observer ------------------------------------------------------ */
 
+bool observer_init(struct observer *o, const struct adaptive *asked)
+{
+	*o = (struct observer){ .asked = *asked };
+	if (!asked->factor)
+		return true;
+	o->all = calloc(KINDS * SIZES, sizeof(*o->all));
+	return o->all;
+}
+
+void observer_fini(struct observer *o)
+{
+	free(o->all);
+}
+
+/* The last collective that is excused, by G. */
 static uint64_t excused_by(const struct clique *q)
 {
 	uint64_t number = 1;
 	int r;
 
 	for (r = 0; r < q->size; r++)
-		number = latest(number, atomic_load(&q->comms[r].excused));
+		number = greater(number, atomic_load(&q->comms[r].excused));
 	return number;
 }
 
@@ -274,7 +317,7 @@ void observer_look(struct observer *o, struct snapshot *s,
 	s->adapted = (struct adapted){ .since_ns = 0 };
 	if (!o->all)
 		return;
-	/* In this order: what ends in between is excused. */
+	/* In this order, so that what ends in between is excused. */
 	is_excused = atomic_load(&q->pushed) > 0 || s->paused ||
 	             atomic_load(&q->paused) > 0;
 	excused = excused_by(q);
@@ -289,7 +332,7 @@ void observer_look(struct observer *o, struct snapshot *s,
 
 /* ---- texts ------------------------------------------------------------ */
 
-/* Shorter times than those of deadlines. */
+/* A time that may be shorter than any deadline. */
 static void add_span(struct text *t, uint64_t ns)
 {
 	if (ns < 10000000)
@@ -308,8 +351,8 @@ static void add_size(struct text *t, int size)
 		         size == 1 ? "byte" : units[(size - 1) / 10]);
 }
 
-void observe_add(struct text *t, const struct snapshot *s,
-                 const struct expiry *due)
+void adaptive_add(struct text *t, const struct snapshot *s,
+                  const struct expiry *due)
 {
 	const struct adapted *a = &s->adapted;
 	const struct window *w = s->all_joined ? &a->exec : &a->join;
