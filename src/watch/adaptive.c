@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
+#include "watch/describe.h"
 #include "watch/expiry.h"
-#include "watch/phrase.h"
 
 /* Classes of sizes: no bytes, one, up to 2, 4, ... 2^63. */
 #define SIZES 65
@@ -338,7 +338,7 @@ static void add_span(struct text *t, uint64_t ns)
 	if (ns < 10000000)
 		text_add(t, "%.3g ms", (double)ns / 1e6);
 	else
-		phrase_time(t, ns);
+		describe_time(t, ns);
 }
 
 static void add_size(struct text *t, int size)
@@ -366,8 +366,8 @@ void adaptive_add(struct text *t, const struct snapshot *s,
 	         w->count == 1 ? "" : "s");
 	add_size(t, a->likeness % SIZES);
 	text_add(t, "; at least ");
-	phrase_time(t, a->asked.floor_ns);
+	describe_time(t, a->asked.floor_ns);
 	text_add(t, ", at most ");
-	phrase_time(t, due->most_ns);
+	describe_time(t, due->most_ns);
 	text_add(t, ")");
 }

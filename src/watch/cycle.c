@@ -2,13 +2,23 @@
 
 #include "watch/cycle.h"
 
+#include <stdio.h>
+
+#include "core/clique_tree.h"
+#include "watch/describe.h"
+
+/* Ranks that a text names, at most. */
+#define MAX_NAMED 6
+
 /* True if the thread of @r is not about to make its next call. */
 static bool is_held(const struct rank_snapshot *r)
 {
 	return r->waiting || r->inside;
 }
 
-/* True if @r has come to the front, which it has called. */
+/* ---- cycles ----------------------------------------------------------- */
+
+/* True if @r, which has called the front, has come to it in its stream. */
 static bool is_at_front(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	return r->started || r->in_call || r->meets || !s->starts_are_marked;
@@ -36,17 +46,17 @@ static bool waits_for(const struct snapshot *s, int a, int b)
 	                  waits_in_front(s, &s->ranks[a], &s->ranks[b]));
 }
 
-const struct record *cycle_call(const struct rank_snapshot *a,
-                                const struct rank_snapshot *b)
+/* The call in which @a waits for @b, which it does. */
+static const struct record *call_of_wait(const struct rank_snapshot *a,
+                                         const struct rank_snapshot *b)
 {
 	return waits_in_transfer(a, b) ? &a->transfers : &a->call;
 }
 
-/* A walk that goes on with the first that was not visited yet, and back where there
- * is none; the way from the start is in @path. */
+/* A depth-first walk: the path from the start, and what has been visited. */
 struct walk {
 	int path[COHORT_MAX_RANKS];
-	int next[COHORT_MAX_RANKS]; /* of each in it, whom to try next */
+	int next[COHORT_MAX_RANKS]; /* of each place in it: the one to try next */
 	int length;
 	bool visited[COHORT_MAX_RANKS];
 };
@@ -58,7 +68,7 @@ static void go(struct walk *w, int place)
 	w->path[w->length++] = place;
 }
 
-/* The place of @place in the way, -1: it is not there. */
+/* The index of @place in the path, -1: it is not there. */
 static int find(const struct walk *w, int place)
 {
 	int i = w->length;
@@ -68,7 +78,8 @@ static int find(const struct walk *w, int place)
 	return i;
 }
 
-/* One step: where in the way a cycle begins, which the last closes; -1: go on. */
+/* One step: the index in the path at which a cycle begins, which the last one closes;
+ * -1: go on. */
 static int step(struct walk *w, const struct snapshot *s)
 {
 	int from = w->path[w->length - 1], *to = &w->next[w->length - 1];
@@ -86,7 +97,7 @@ static int step(struct walk *w, const struct snapshot *s)
 	return find(w, (*to)++);
 }
 
-/* Ranks that are visited and not in the way any more are in no cycle. */
+/* Ranks that were visited and are no longer in the path are in no cycle. */
 static int search(struct walk *w, const struct snapshot *s, int from,
                   int *places)
 {
@@ -103,17 +114,219 @@ static int search(struct walk *w, const struct snapshot *s, int from,
 	return n;
 }
 
-int cycle_find(const struct snapshot *s, bool is_transfer, int *places)
+void cycle_find(const struct snapshot *s, bool is_transfer, struct cycle *cycle)
 {
 	struct walk w = { .length = 0 };
-	int i, n = 0;
+	int i;
 
-	for (i = 0; i < s->size && !n; i++) {
+	cycle->n = 0;
+	for (i = 0; i < s->size && !cycle->n; i++) {
 		if (w.visited[i])
 			continue;
 		if (is_transfer ? s->ranks[i].rank == s->transfer.rank
 		                : s->ranks[i].joined && !s->ranks[i].done)
-			n = search(&w, s, i, places);
+			cycle->n = search(&w, s, i, cycle->places);
 	}
-	return n;
+}
+
+static void add_wait(struct text *t, const struct snapshot *s,
+                     const struct cycle *cycle, int i)
+{
+	const struct rank_snapshot *a = &s->ranks[cycle->places[i]];
+	const struct rank_snapshot *b =
+		&s->ranks[cycle->places[(i + 1) % cycle->n]];
+
+	text_add(t, "; ");
+	describe_name(t, a);
+	text_add(t, " waits for rank %d in ", b->rank);
+	describe_call(t, call_of_wait(a, b));
+}
+
+void cycle_add(struct text *t, const struct snapshot *s,
+               const struct cycle *cycle)
+{
+	int i;
+
+	for (i = 0; i < cycle->n && i < MAX_NAMED; i++)
+		add_wait(t, s, cycle, i);
+	if (cycle->n > MAX_NAMED)
+		text_add(t, "; and so on, %d ranks in all", cycle->n);
+}
+
+/* ---- crossings -------------------------------------------------------- */
+
+/* True if the call of @then keeps the call of @later (0: not made yet) from going on,
+ * because it was made first. */
+static bool keeps(const struct crossing_side *side, uint64_t then,
+                  uint64_t later, bool later_has_started, bool all_joined)
+{
+	if (!then)
+		return false;
+	if (!later)
+		return side->is_held;
+	/* An operation that is marked as started may still wait for room on the
+	 * device. */
+	return later > then && (all_joined || !later_has_started);
+}
+
+static bool is_first(const struct crossing_side *side, bool all_joined)
+{
+	return side->there >= 0 && keeps(side, side->here_ns, side->there_ns,
+	                                 side->started_there, all_joined);
+}
+
+static bool is_second(const struct crossing_side *side, bool all_joined)
+{
+	return side->there >= 0 && keeps(side, side->there_ns, side->here_ns,
+	                                 side->started_here, all_joined);
+}
+
+static const struct cohort_comm *comm_on(const struct clique *q, int device)
+{
+	int i;
+
+	for (i = 0; i < q->size; i++)
+		if (q->comms[i].device == device)
+			return &q->comms[i];
+	return NULL;
+}
+
+static bool is_same_thread(const struct rank_snapshot *a,
+                           const struct rank_snapshot *b)
+{
+	return !a->tid || !b->tid || a->tid == b->tid;
+}
+
+/* When a rank has called the fronts here and there; .there is -1 if it is done with
+ * either. */
+static struct crossing_side side_of(const struct rank_snapshot *here,
+                                    const struct clique *other, uint64_t front)
+{
+	const struct cohort_comm *c = comm_on(other, here->device);
+	struct crossing_side side = { .rank = here->rank, .there = -1 };
+	struct rank_snapshot there;
+
+	if (!c)
+		return side;
+	snapshot_part(&there, c, front);
+	if (there.done || here->done)
+		return side;
+	side.there = there.rank;
+	side.here_ns = here->joined ? here->arrived_ns : 0;
+	side.there_ns = there.joined ? there.arrived_ns : 0;
+	side.is_held = is_same_thread(here, &there) &&
+	               (is_held(here) || is_held(&there));
+	side.started_here = here->started;
+	side.started_there = there.started;
+	side.call_there = there.call;
+	return side;
+}
+
+static bool all_have_called(const struct clique *q, uint64_t front)
+{
+	int i;
+
+	for (i = 0; i < q->size; i++)
+		if (agree_called(&q->comms[i]) < front)
+			return false;
+	return true;
+}
+
+static uint64_t first_arrival(const struct snapshot *s)
+{
+	uint64_t first = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].arrived_ns < first)
+			first = s->ranks[i].arrived_ns;
+	return first;
+}
+
+/* Both groups' watchdogs see the crossing, and one of them ends its group first. */
+static void visit_ended(struct snapshot *s, const struct clique *other,
+                        const struct cohort_cause *cause)
+{
+	if (cause->kind != COHORT_VERDICT_ORDER ||
+	    cause->time_ns < first_arrival(s))
+		return;
+	s->crossing.exists = true;
+	snprintf(s->crossing.group, sizeof(s->crossing.group), "%s",
+	         other->name);
+	text_set(s->crossing.ended, sizeof(s->crossing.ended), "%s",
+	         cause->text);
+}
+
+static void visit(const struct clique *other, void *arg)
+{
+	struct snapshot *s = arg;
+	uint64_t front = 0;
+	struct crossing_side side, first = { .there = -1 }, second = first;
+	bool all_joined;
+	int i;
+
+	if (s->crossing.exists)
+		return;
+	if (clique_cause(other))
+		visit_ended(s, other, clique_cause(other));
+	else if (!cause_any(other->end))
+		front = snapshot_front(other);
+	if (!front)
+		return;
+	all_joined = s->all_joined && all_have_called(other, front);
+	for (i = 0; i < s->size; i++) {
+		side = side_of(&s->ranks[i], other, front);
+		if (first.there < 0 && is_first(&side, all_joined))
+			first = side;
+		if (second.there < 0 && is_second(&side, all_joined))
+			second = side;
+	}
+	if (first.there < 0 || second.there < 0)
+		return;
+	s->crossing.exists = true;
+	s->crossing.collective = front;
+	s->crossing.first = first;
+	s->crossing.second = second;
+	snprintf(s->crossing.group, sizeof(s->crossing.group), "%s",
+	         other->name);
+}
+
+void crossing_take(struct snapshot *s, const struct clique *q)
+{
+	s->crossing.exists = false;
+	s->crossing.ended[0] = '\0';
+	if (s->front)
+		clique_tree_visit(q, visit, s);
+}
+
+static void add_there(struct text *t, const struct snapshot *s,
+                      const struct record *call)
+{
+	describe_call(t, call);
+	text_add(t, " (collective %llu, group \"%s\")",
+	         (unsigned long long)s->crossing.collective, s->crossing.group);
+}
+
+void crossing_add(struct text *t, const struct snapshot *s)
+{
+	const struct crossing_side *a = &s->crossing.first;
+	const struct crossing_side *b = &s->crossing.second;
+	const struct record *there = &b->call_there;
+
+	if (*s->crossing.ended) {
+		text_add(t, "; group \"%s\" has ended by that: %s",
+		         s->crossing.group, s->crossing.ended);
+		return;
+	}
+	text_add(t, "; ");
+	describe_name(t, snapshot_rank(s, a->rank));
+	text_add(t, " has called this, ");
+	describe_age(t, s, a->here_ns);
+	text_add(t, " ago, %s ", a->there_ns ? "then" : "and not yet");
+	add_there(t, s, there);
+	text_add(t, "; ");
+	describe_name(t, snapshot_rank(s, b->rank));
+	text_add(t, " has called that, ");
+	describe_age(t, s, b->there_ns);
+	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");
 }

@@ -3,22 +3,41 @@
 #define WATCH_CYCLE_H
 
 /*
- * Ranks that wait for each other: a pure function
+ * Ranks that wait for each other: in one communicator, or in two
  *
- * A rank waits for another if it has come to an operation that does not go on
- * without that one: which has called it, but not come to it; or has not called it, and
- * will not soon, as it waits for a ticket or is inside another call.
+ * A *cycle* is in one communicator.  Rank A waits for rank B if A has come to an
+ * operation that needs B, and B either has called the operation but has not come to it
+ * yet, or has not called it and will not soon, because its thread waits for a ticket
+ * or is inside another call.
+ *
+ * A *crossing* is between two communicators on the same devices that ranks use in
+ * different orders: each of two ranks waits in one of them for the other rank, which
+ * waits in the other one.
  */
 
 #include "watch/snapshot.h"
 
-/* Find ranks of which each waits for the next, and the last for the first, starting
- * from those that have called the front, or from the one with the transfer.  How many
- * there are, 0: none; their places in @s->ranks, into room for all. */
-int cycle_find(const struct snapshot *s, bool is_transfer, int *places);
+struct cycle {
+	int places[COHORT_MAX_RANKS]; /* in the snapshot's ranks: each waits for
+	                                 the next, the last for the first */
+	int n;                        /* 0: there is no cycle */
+};
 
-/* The call in which @a waits for @b, which it does. */
-const struct record *cycle_call(const struct rank_snapshot *a,
-                                const struct rank_snapshot *b);
+/* Find a cycle, starting from the ranks that have called the front, or from the one
+ * with the transfer.  A pure function. */
+void cycle_find(const struct snapshot *s, bool is_transfer,
+                struct cycle *cycle);
+
+/* "; rank 0 (...) waits for rank 1 in ..." for each rank in the cycle. */
+void cycle_add(struct text *t, const struct snapshot *s,
+               const struct cycle *cycle);
+
+/* Compare @s with the other cliques on these devices, and store the crossing that is
+ * found in @s.  Takes the lock of clique_tree.c. */
+void crossing_take(struct snapshot *s, const struct clique *clique);
+
+/* "; rank 0 (...) has called this, 1.0 s ago, and not yet ..." for both ranks of the
+ * crossing in @s. */
+void crossing_add(struct text *t, const struct snapshot *s);
 
 #endif

@@ -210,14 +210,6 @@ const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
 /* What snapshot_take() does about transfers, after the rest. */
 void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
 
-/* Look at the other cliques on these devices, too.  Takes the lock of clique_tree.c. */
-void crossing_take(struct snapshot *s, const struct clique *clique);
-
-/* True if @first has called here before there, and @second the other way round, so
- * that neither goes on; @all_joined: every rank has called both. */
-bool crossing_is(const struct crossing_side *first,
-                 const struct crossing_side *second, bool all_joined);
-
 /* Look at the ranks' threads, too: asks the system, which takes its time.  What was
  * seen is kept until a rank is called by another thread. */
 void snapshot_threads(struct snapshot *s);

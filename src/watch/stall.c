@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Why a collective does not go on
- */
-
 #include "watch/stall.h"
 
 #include <string.h>
 
 #include "watch/adaptive.h"
 #include "watch/cycle.h"
-#include "watch/phrase.h"
+#include "watch/describe.h"
 
-/* Of ranks that are described at length in a text. */
+/* Ranks that a text describes at length, at most. */
 #define MAX_DESCRIBED 3
 
-/* ---- whose fault ------------------------------------------------------ */
+/* ---- what all stalls have in common ------------------------------------ */
 
-/* True if the front waits for @r: for its call, or for its operation. */
-static bool is_waited_for(const struct snapshot *s,
-                          const struct rank_snapshot *r)
-{
-	return s->all_joined ? !r->done : !r->joined;
-}
-
-int stall_absence(const struct rank_snapshot *r)
+/* What keeps a rank from calling. */
+static int kind_of_absence(const struct rank_snapshot *r)
 {
 	if (rank_has_thread(r) && !r->alive)
 		return COHORT_VERDICT_THREAD_EXITED;
@@ -35,17 +25,63 @@ int stall_absence(const struct rank_snapshot *r)
 	return COHORT_VERDICT_OUTSIDE;
 }
 
+/* Ranks that wait for each other are at fault together: a cycle takes the place of what
+ * was found before. */
+static void find_cycle(const struct snapshot *s, bool is_transfer,
+                       struct cycle *cycle, struct cohort_verdict *v)
+{
+	cycle_find(s, is_transfer, cycle);
+	if (!cycle->n)
+		return;
+	v->kind = COHORT_VERDICT_CYCLE;
+	v->rank = -1;
+}
+
+/* ": never called; waited for 10.0 s, allowed are 10.0 s", and whether one rank is at
+ * fault. */
+static void add_kind(struct text *t, const struct snapshot *s,
+                     const struct expiry *due, const struct cohort_verdict *v)
+{
+	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
+	describe_age(t, s, due->since_ns);
+	text_add(t, due->what == EXPIRY_SLOW ? ", slow is more than "
+	                                     : ", allowed are ");
+	describe_time(t, due->deadline_ns);
+	adaptive_add(t, s, due);
+	if (due->lost_ns) {
+		text_add(t, "; not counted are ");
+		describe_time(t, due->lost_ns);
+		text_add(t, " in which this process did not run");
+	}
+	if (v->rank < 0)
+		text_add(t, "; no rank can be told to be at fault");
+	if (s->probing < 0)
+		return;
+	text_add(t, "; %s of rank %d has not returned for ", s->asking,
+	         s->probing);
+	describe_age(t, s, s->probing_since_ns);
+}
+
+/* ---- the front: whose fault -------------------------------------------- */
+
+/* True if the front waits for the call of @r, or for its operation. */
+static bool is_waited_for(const struct snapshot *s,
+                          const struct rank_snapshot *r)
+{
+	return s->all_joined ? !r->done : !r->joined;
+}
+
 static int kind_of(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	if (!r->joined)
-		return stall_absence(r);
+		return kind_of_absence(r);
 	if (r->in_call || r->meets || (s->starts_are_marked && !r->started))
 		return COHORT_VERDICT_NOT_STARTED;
 	return COHORT_VERDICT_NOT_FINISHED;
 }
 
-/* Whom the front waits for, and why: of those that all have called, those that
- * have not started are what the others wait for. */
+/* Which ranks the front waits for, and why.  Once all have called it, the ranks that
+ * have not started are the ones that the others wait for. */
 static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -66,12 +102,12 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 		if (is_waited_for(s, r) &&
 		    (!s->all_joined || kind_of(s, r) == v->kind))
 			rank_set_add(v->missing, r->rank);
-	/* All have started, none is done: that is nobody's fault. */
+	/* All have started and none is done: that is nobody's fault. */
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED && n == s->size && n > 1)
 		v->rank = -1;
 }
 
-/* The ranks of other processes, of a set of all ranks. */
+/* Add the ranks of other processes to @set. */
 static void add_remote(const struct snapshot *s, uint64_t *set)
 {
 	int r, i;
@@ -84,9 +120,9 @@ static void add_remote(const struct snapshot *s, uint64_t *set)
 	}
 }
 
-/* What is not about one rank: all of this process have come to it, and others may
- * not have; or a rank has come to another communicator first.  The odd one of those
- * is the one that the majority waits for. */
+/* Faults that are not of one rank: ranks use two communicators in different orders; or
+ * all ranks of this process have come to the front, and those of other processes may
+ * not have.  In a crossing a rank is at fault if the majority waits for it. */
 static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r;
@@ -110,89 +146,10 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 	}
 }
 
-/* ---- texts ------------------------------------------------------------ */
+/* ---- the front: texts -------------------------------------------------- */
 
-/* What a rank that has called the front is doing about it. */
-static void add_progress(struct text *t, const struct snapshot *s,
-                         const struct rank_snapshot *r)
-{
-	if (r->meets) {
-		text_add(t, s->all_joined
-		                    ? " has called, and is about to launch"
-		                    : " has called, and waits for the other "
-		                      "ranks' calls to launch it with them");
-	} else if (r->in_call) {
-		text_add(t, " has been inside %s for ",
-		         record_native_name(&r->call));
-		phrase_age(t, s, r->arrived_ns);
-	} else if (r->done) {
-		text_add(t, " is done");
-	} else if (!s->starts_are_marked) {
-		text_add(t, " has queued its operation, which is not done");
-	} else if (r->started) {
-		text_add(t, " has started, and not finished");
-	} else {
-		text_add(t, " has not started: its stream is still busy with "
-		            "what was queued before");
-	}
-}
-
-void stall_add_rank(struct text *t, const struct snapshot *s,
-                    const struct rank_snapshot *r)
-{
-	phrase_name(t, r);
-	if (!r->joined) {
-		phrase_absence(t, s, r);
-		return;
-	}
-	add_progress(t, s, r);
-	if (r->in_call)
-		phrase_thread(t, r);
-}
-
-static void add_call(struct text *t, const struct record *call)
-{
-	if (call->ticket)
-		record_add(t, call);
-	else
-		text_add(t, "a call that is not on record any more");
-}
-
-static void add_there(struct text *t, const struct snapshot *s,
-                      const struct record *call)
-{
-	add_call(t, call);
-	text_add(t, " (collective %llu, group \"%s\")",
-	         (unsigned long long)s->crossing.collective, s->crossing.group);
-}
-
-/* "has called this 1.0 s ago, then" the other, or not yet. */
-static void add_order(struct text *t, const struct snapshot *s)
-{
-	const struct crossing_side *a = &s->crossing.first;
-	const struct crossing_side *b = &s->crossing.second;
-	const struct record *there = &b->call_there;
-
-	if (*s->crossing.ended) {
-		text_add(t, "; group \"%s\" has ended by that: %s",
-		         s->crossing.group, s->crossing.ended);
-		return;
-	}
-	text_add(t, "; ");
-	phrase_name(t, snapshot_rank(s, a->rank));
-	text_add(t, " has called this, ");
-	phrase_age(t, s, a->here_ns);
-	text_add(t, " ago, %s ", a->there_ns ? "then" : "and not yet");
-	add_there(t, s, there);
-	text_add(t, "; ");
-	phrase_name(t, snapshot_rank(s, b->rank));
-	text_add(t, " has called that, ");
-	phrase_age(t, s, b->there_ns);
-	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");
-}
-
-/* The first rank that is missing only as the thread that would call for it waits in
- * the call of another one, which is *@caller; NULL: none is. */
+/* The first rank that is missing only because the thread that would call for it waits
+ * in the call of another rank, which is *@caller; NULL: there is no such rank. */
 static const struct rank_snapshot *
 find_held(const struct snapshot *s, const struct rank_snapshot **caller)
 {
@@ -209,7 +166,7 @@ find_held(const struct snapshot *s, const struct rank_snapshot **caller)
 	return NULL;
 }
 
-/* One thread that calls for several ranks in turn cannot meet itself. */
+/* A thread that calls for several ranks in turn cannot wait in one call for the next. */
 static void add_held(struct text *t, const struct snapshot *s)
 {
 	const struct rank_snapshot *caller, *r = find_held(s, &caller);
@@ -230,12 +187,12 @@ static void add_held(struct text *t, const struct snapshot *s)
 	         caller->rank);
 }
 
-/* What says that not all are described. */
+/* How a text says that it does not describe all ranks. */
 #define NOT_ALL "; the first %d of %d are described"
 #define NOT_ALL_ROOM (sizeof(NOT_ALL) + 8)
 
-/* The ranks in @set: the first at length, with its stack, and those behind it of which
- * there is room for all that is to be said. */
+/* Describe the ranks in @set: the first one with its stack, and those behind it as long
+ * as there is room for the whole description. */
 static void add_ranks(struct text *t, const struct snapshot *s,
                       const uint64_t *set)
 {
@@ -256,7 +213,7 @@ static void add_ranks(struct text *t, const struct snapshot *s,
 			r.stack = NULL;
 		more = all;
 		text_add(&more, "; ");
-		stall_add_rank(&more, s, &r);
+		describe_rank(&more, s, &r);
 		if (told && !more.room) {
 			*all.at = '\0';
 			continue;
@@ -271,30 +228,7 @@ static void add_ranks(struct text *t, const struct snapshot *s,
 	text_add(t, "%s", texts);
 }
 
-void stall_add_kind(struct text *t, const struct snapshot *s,
-                    const struct expiry *due, const struct cohort_verdict *v)
-{
-	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
-	phrase_age(t, s, due->since_ns);
-	text_add(t, due->what == EXPIRY_SLOW ? ", slow is more than "
-	                                     : ", allowed are ");
-	phrase_time(t, due->deadline_ns);
-	adaptive_add(t, s, due);
-	if (due->lost_ns) {
-		text_add(t, "; not counted are ");
-		phrase_time(t, due->lost_ns);
-		text_add(t, " in which this process did not run");
-	}
-	if (v->rank < 0)
-		text_add(t, "; no rank can be told to be at fault");
-	if (s->probing < 0)
-		return;
-	text_add(t, "; %s of rank %d has not returned for ", s->asking,
-	         s->probing);
-	phrase_age(t, s, s->probing_since_ns);
-}
-
-/* The call that does not go on, by the first rank that has made it. */
+/* The call that does not go on, as the first rank has made it. */
 static void add_front(struct text *t, const struct snapshot *s)
 {
 	static const struct record none = { .ticket = 0 };
@@ -303,12 +237,12 @@ static void add_front(struct text *t, const struct snapshot *s)
 	for (i = 0; i < s->size; i++)
 		if (s->ranks[i].joined && s->ranks[i].call.ticket)
 			break;
-	add_call(t, i < s->size ? &s->ranks[i].call : &none);
+	describe_call(t, i < s->size ? &s->ranks[i].call : &none);
 	text_add(t, " (collective %llu, group \"%s\", generation %d)",
 	         (unsigned long long)s->front, s->group, s->generation);
 }
 
-/* Of a group that others are part of. */
+/* What a group that spans several processes needs to have said. */
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
 {
@@ -324,24 +258,129 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
                  struct verdict *out, struct text *t)
 {
 	struct cohort_verdict *v = &out->v;
-	struct circle circle;
+	struct cycle cycle;
 
 	find_missing(s, v);
 	find_others(s, v);
-	stall_find_circle(s, false, &circle, v);
+	find_cycle(s, false, &cycle, v);
 	v->collective = s->front;
 	add_front(t, s);
-	stall_add_kind(t, s, due, v);
+	add_kind(t, s, due, v);
 	text_add(t, "; joined: ");
 	rank_set_spell(t, v->joined);
 	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
 	rank_set_spell(t, v->missing);
 	add_others(t, s, v);
 	add_held(t, s);
-	if (circle.n)
-		stall_add_circle(t, s, &circle);
+	if (cycle.n)
+		cycle_add(t, s, &cycle);
 	else if (v->kind == COHORT_VERDICT_ORDER)
-		add_order(t, s);
+		crossing_add(t, s);
 	else
 		add_ranks(t, s, v->missing);
+}
+
+/* ---- a transfer -------------------------------------------------------- */
+
+static int kind_of_half(const struct snapshot *s, const struct half *h)
+{
+	return h->in_call || (s->starts_are_marked && !h->started)
+	               ? COHORT_VERDICT_NOT_STARTED
+	               : COHORT_VERDICT_NOT_FINISHED;
+}
+
+/* Which ranks the transfer waits for, and why. */
+static void blame(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	rank_set_add(v->joined, x->rank);
+	if (!x->met) {
+		v->kind = kind_of_absence(snapshot_rank(s, x->peer));
+		v->rank = x->peer;
+		rank_set_add(v->missing, x->peer);
+		return;
+	}
+	if (x->is_local)
+		rank_set_add(v->joined, x->peer);
+	v->kind = kind_of_half(s, &x->own);
+	if (!x->is_local && v->kind == COHORT_VERDICT_NOT_FINISHED) {
+		v->kind = COHORT_VERDICT_REMOTE;
+		v->rank = x->peer;
+		rank_set_add(v->missing, x->peer);
+		return;
+	}
+	rank_set_add(v->missing, x->rank);
+	if (v->kind == COHORT_VERDICT_NOT_STARTED)
+		v->rank = x->rank;
+	if (!x->is_local || x->other.done)
+		return;
+	rank_set_add(v->missing, x->peer);
+	/* A transfer that runs is nobody's fault; the other half may keep it from
+	 * running. */
+	if (v->kind == COHORT_VERDICT_NOT_FINISHED)
+		v->kind = kind_of_half(s, &x->other);
+	if (v->kind == COHORT_VERDICT_NOT_STARTED && v->rank < 0)
+		v->rank = x->peer;
+}
+
+static void add_half(struct text *t, const struct snapshot *s, int rank,
+                     const struct half *h)
+{
+	text_add(t, "; ");
+	describe_name(t, snapshot_rank(s, rank));
+	if (h->in_call) {
+		text_add(t, " is inside the native call");
+		describe_thread(t, snapshot_rank(s, rank));
+	} else if (h->done)
+		text_add(t, " is done");
+	else if (!s->starts_are_marked)
+		text_add(t, " has queued it");
+	else if (h->started)
+		text_add(t, " has started, and not finished");
+	else
+		text_add(t, " has not started: its stream is still busy with "
+		            "what was queued before");
+}
+
+static void add_peer(struct text *t, const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	if (!x->is_local) {
+		text_add(t, "; rank %d is of another process", x->peer);
+	} else if (x->met) {
+		add_half(t, s, x->peer, &x->other);
+	} else {
+		text_add(t, "; ");
+		describe_name(t, snapshot_rank(s, x->peer));
+		text_add(t,
+		         " has not called its %s:", x->sends ? "recv" : "send");
+		describe_absence(t, s, snapshot_rank(s, x->peer));
+	}
+}
+
+void stall_transfer(const struct snapshot *s, const struct expiry *due,
+                    struct verdict *out, struct text *t)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	struct cohort_verdict *v = &out->v;
+	struct cycle cycle;
+
+	blame(s, v);
+	find_cycle(s, true, &cycle, v);
+	text_add(t,
+	         "%s of %zu %s by rank %d %s rank %d (number %llu, group "
+	         "\"%s\", generation %d)",
+	         x->sends ? "send" : "recv", x->count, type_name(x->type),
+	         x->rank, x->sends ? "to" : "from", x->peer,
+	         (unsigned long long)x->number, s->group, s->generation);
+	add_kind(t, s, due, v);
+	if (cycle.n) {
+		cycle_add(t, s, &cycle);
+		return;
+	}
+	if (x->met)
+		add_half(t, s, x->rank, &x->own);
+	add_peer(t, s);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watch/phrase.h"
+#include "watch/describe.h"
 #include "watch/stacker.h"
 #include "watch/stall.h"
 
@@ -65,7 +65,7 @@ void verdict_report(const struct snapshot *s, const struct rank_snapshot *r,
 	};
 	memcpy(out->state, r->state, sizeof(out->state));
 	memcpy(out->thread, r->thread, sizeof(out->thread));
-	stall_add_rank(&what, s, r);
+	describe_rank(&what, s, r);
 	if (!r->last.ticket)
 		return;
 	if (s->now_ns > r->last.submitted_ns)
@@ -130,13 +130,13 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 {
 	const bool is_in = r->inside && !r->staged;
 
-	phrase_name(t, r);
+	describe_name(t, r);
 	if (r->native) {
 		text_add(t, " is inside its native communicator");
 	} else if (is_in && r->last.ticket &&
 	           r->last.outcome == COHORT_TIMED_OUT) {
 		text_add(t, " has been inside %s for ", record_name(&r->last));
-		phrase_age(t, s, r->last.submitted_ns);
+		describe_age(t, s, r->last.submitted_ns);
 	} else {
 		text_add(t, is_in ? " is inside a call"
 		                  : " has an operation in flight that does "
@@ -145,7 +145,7 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 	if (is_in && !r->alive)
 		text_add(t, ", and its thread has exited");
 	else if (is_in)
-		phrase_thread(t, r);
+		describe_thread(t, r);
 }
 
 /* Who has captured calls into graphs, which may be alive, and which the end of NCCL's
@@ -173,7 +173,7 @@ static int kind_of_wedge(const struct snapshot *s)
 static void add_captor(struct text *t, const struct rank_snapshot *r)
 {
 	text_add(t, "; ");
-	phrase_name(t, r);
+	describe_name(t, r);
 	text_add(t,
 	         " has captured %llu call%s into CUDA graphs: those that are "
 	         "alive have to be destroyed first",
@@ -193,7 +193,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	v->deadline_ns = s->abort_ns;
 	text_add(&t, "group \"%s\", generation %d could not be ended within ",
 	         s->group, s->generation);
-	phrase_time(&t, s->abort_ns);
+	describe_time(&t, s->abort_ns);
 	for (i = 0; i < s->size; i++) {
 		r = s->ranks[i];
 		if (r.idle)
@@ -223,7 +223,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		         s->probing);
 	if (s->telling_since_ns) {
 		text_add(&t, "; on_verdict has not returned for ");
-		phrase_age(&t, s, s->telling_since_ns);
+		describe_age(&t, s, s->telling_since_ns);
 	}
 }
 
@@ -241,7 +241,7 @@ void verdict_prober(const struct snapshot *s, struct verdict *out)
 	         "the prober of group \"%s\" has been inside %s of rank %d "
 	         "for ",
 	         s->group, s->asking, s->probing);
-	phrase_age(&t, s, s->probing_since_ns);
+	describe_age(&t, s, s->probing_since_ns);
 }
 
 struct cohort_cause verdict_cause(const struct verdict *verdict)

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "watch/cycle.h"
 
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)

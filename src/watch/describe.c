@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "watch/phrase.h"
+#include "watch/describe.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "watch/stacker.h"
 
-/* Bytes of a stack at the least, where there is room, and of what may be told behind one:
- * another rank, say. */
+/* Bytes that a stack gets at the least, where there is room, and bytes that are kept
+ * free behind it, for another rank, say. */
 #define LEAST_STACK 192
 #define BEHIND_STACK 256
 
-void phrase_time(struct text *t, uint64_t ns)
+void describe_time(struct text *t, uint64_t ns)
 {
 	if (ns < NS_PER_S)
 		text_add(t, "%.0f ms", (double)ns / 1e6);
@@ -20,9 +20,9 @@ void phrase_time(struct text *t, uint64_t ns)
 		text_add(t, "%.1f s", (double)ns / 1e9);
 }
 
-void phrase_age(struct text *t, const struct snapshot *s, uint64_t time_ns)
+void describe_age(struct text *t, const struct snapshot *s, uint64_t time_ns)
 {
-	phrase_time(t, s->now_ns > time_ns ? s->now_ns - time_ns : 0);
+	describe_time(t, s->now_ns > time_ns ? s->now_ns - time_ns : 0);
 }
 
 static void add_thread(struct text *t, const struct rank_snapshot *r)
@@ -32,8 +32,8 @@ static void add_thread(struct text *t, const struct rank_snapshot *r)
 		text_add(t, " \"%s\"", r->thread);
 }
 
-/* Any thread may make the next call: that this one lives, or does not, says nothing of
- * the rank. */
+/* Any thread may make the next call, so whether this one lives says nothing about the
+ * rank. */
 static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 {
 	text_add(t, ", last seen in ");
@@ -43,7 +43,7 @@ static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 		         r->alive ? ", which is alive" : ", which has exited");
 }
 
-void phrase_name(struct text *t, const struct rank_snapshot *r)
+void describe_name(struct text *t, const struct rank_snapshot *r)
 {
 	text_add(t, "rank %d (", r->rank);
 	if (!rank_has_thread(r)) {
@@ -57,7 +57,8 @@ void phrase_name(struct text *t, const struct rank_snapshot *r)
 	text_add(t, ")");
 }
 
-void phrase_place(struct text *t, const struct rank_snapshot *r)
+/* Whether the rank's thread lives, if it has one, and where the rank is. */
+static void add_place(struct text *t, const struct rank_snapshot *r)
 {
 	if (rank_has_thread(r) && r->alive >= 0)
 		text_add(t, r->alive ? " is alive, "
@@ -70,14 +71,13 @@ void phrase_place(struct text *t, const struct rank_snapshot *r)
 	                        : "outside the library");
 }
 
-/* Some is left for what is told behind it. */
 static size_t room_of_stack(const struct text *t)
 {
 	return t->room > LEAST_STACK + BEHIND_STACK ? t->room - BEHIND_STACK
 	                                            : LEAST_STACK;
 }
 
-void phrase_thread(struct text *t, const struct rank_snapshot *r)
+void describe_thread(struct text *t, const struct rank_snapshot *r)
 {
 	if (*r->state)
 		text_add(t, "; %s thread is %s",
@@ -92,6 +92,14 @@ void phrase_thread(struct text *t, const struct rank_snapshot *r)
 	stacker_add(t, r->stack->brief, room_of_stack(t));
 }
 
+void describe_call(struct text *t, const struct record *call)
+{
+	if (call->ticket)
+		record_add(t, call);
+	else
+		text_add(t, "a call that is not on record any more");
+}
+
 static void add_last(struct text *t, const struct snapshot *s,
                      const struct rank_snapshot *r)
 {
@@ -103,12 +111,12 @@ static void add_last(struct text *t, const struct snapshot *s,
 	if (*r->label)
 		text_add(t, ", label \"%s\"", r->label);
 	text_add(t, "), was ");
-	phrase_age(t, s, r->last.submitted_ns);
+	describe_age(t, s, r->last.submitted_ns);
 	text_add(t, " ago");
 }
 
-void phrase_absence(struct text *t, const struct snapshot *s,
-                    const struct rank_snapshot *r)
+void describe_absence(struct text *t, const struct snapshot *s,
+                      const struct rank_snapshot *r)
 {
 	if (!r->tid) {
 		text_add(t, " has never called anything");
@@ -117,11 +125,49 @@ void phrase_absence(struct text *t, const struct snapshot *s,
 	if (r->closed)
 		text_add(t, " has left by cohort_comm_close()");
 	else
-		phrase_place(t, r);
+		add_place(t, r);
 	if (*r->awaits)
 		text_add(t, "; it waits for %s", r->awaits);
 	if (r->last.ticket)
 		add_last(t, s, r);
 	if (!r->closed)
-		phrase_thread(t, r);
+		describe_thread(t, r);
+}
+
+/* What a rank that has called the front is doing about the front. */
+static void add_progress(struct text *t, const struct snapshot *s,
+                         const struct rank_snapshot *r)
+{
+	if (r->meets) {
+		text_add(t, s->all_joined
+		                    ? " has called, and is about to launch"
+		                    : " has called, and waits for the other "
+		                      "ranks' calls to launch it with them");
+	} else if (r->in_call) {
+		text_add(t, " has been inside %s for ",
+		         record_native_name(&r->call));
+		describe_age(t, s, r->arrived_ns);
+	} else if (r->done) {
+		text_add(t, " is done");
+	} else if (!s->starts_are_marked) {
+		text_add(t, " has queued its operation, which is not done");
+	} else if (r->started) {
+		text_add(t, " has started, and not finished");
+	} else {
+		text_add(t, " has not started: its stream is still busy with "
+		            "what was queued before");
+	}
+}
+
+void describe_rank(struct text *t, const struct snapshot *s,
+                   const struct rank_snapshot *r)
+{
+	describe_name(t, r);
+	if (!r->joined) {
+		describe_absence(t, s, r);
+		return;
+	}
+	add_progress(t, s, r);
+	if (r->in_call)
+		describe_thread(t, r);
 }
