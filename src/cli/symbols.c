@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "watch/symbol.h"
+#include "watch/symbolizer.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

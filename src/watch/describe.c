@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "watch/stacker.h"
+#include "watch/symbolizer.h"
 
 /* Bytes that a stack gets at the least, where there is room, and bytes that are kept
  * free behind it, for another rank, say. */
@@ -89,7 +89,7 @@ void describe_thread(struct text *t, const struct rank_snapshot *r)
 	                 strlen(STACK_UNAVAILABLE)) == 0
 	                 ? ""
 	                 : "its stack: ");
-	stacker_add(t, r->stack->brief, room_of_stack(t));
+	symbolizer_add(t, r->stack->brief, room_of_stack(t));
 }
 
 void describe_call(struct text *t, const struct record *call)

@@ -60,7 +60,7 @@ struct rank_snapshot {
 	char thread[THREAD_NAME_SIZE];
 	char state[THREAD_STATE_SIZE];
 	const struct stack_report *stack; /* NULL: it was not asked; see
-	                                     stacker.h */
+	                                     symbolizer.h */
 
 	/* What it waits for before its next call, "": not known; by
 	 * snapshot_awaited(). */

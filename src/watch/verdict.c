@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "watch/describe.h"
-#include "watch/stacker.h"
 #include "watch/stall.h"
+#include "watch/symbolizer.h"
 
 bool verdict_init(struct verdict *verdict, int size)
 {

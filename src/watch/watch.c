@@ -60,12 +60,12 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	rc = notifier_start(&g->notifier, &g->options, q);
 	if (rc != COHORT_OK)
 		goto err_after_alloc;
-	rc = stacker_start(&g->stacker, options->stack_signal, q->name);
+	rc = symbolizer_start(&g->symbolizer, options->stack_signal, q->name);
 	if (rc != COHORT_OK)
 		goto err_after_notifier;
 	rc = dumper_start(q, &options->dump, &g->dumper);
 	if (rc != COHORT_OK)
-		goto err_after_stacker;
+		goto err_after_symbolizer;
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
 		goto err_after_dumper;
@@ -84,8 +84,8 @@ err_after_prober:
 	prober_stop(&g->prober, UINT64_MAX);
 err_after_dumper:
 	dumper_stop(g->dumper, UINT64_MAX);
-err_after_stacker:
-	stacker_stop(&g->stacker, UINT64_MAX);
+err_after_symbolizer:
+	symbolizer_stop(&g->symbolizer, UINT64_MAX);
 err_after_notifier:
 	notifier_stop(&g->notifier, UINT64_MAX);
 err_after_alloc:
@@ -115,7 +115,7 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 	dumper_end(g->dumper);
 	if (!prober_stop(&g->prober, deadline_ns))
 		left = "what the prober asks";
-	if (!stacker_stop(&g->stacker, deadline_ns))
+	if (!symbolizer_stop(&g->symbolizer, deadline_ns))
 		left = "the search for names of functions";
 	if (!notifier_stop(&g->notifier, deadline_ns))
 		left = "on_verdict";

@@ -8,7 +8,7 @@
  *	watchdog   looks at memory, decides; nothing can hang it
  *	prober     asks the native library whether it has failed
  *	notifier   calls on_verdict, if there is one
- *	stacker    finds names for the stacks of ranks' threads, if there is a signal
+ *	symbolizer finds names for the stacks of ranks' threads, if there is a signal
  *	dumper     writes files, if there is a directory for them
  */
 

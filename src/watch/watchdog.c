@@ -96,7 +96,7 @@ static void take_stacks(struct watch *g, struct snapshot *s,
 		g->stacks[n++].tid = s->ranks[i].tid;
 	}
 	if (n)
-		stacker_report(&g->stacker, g->stacks, n);
+		symbolizer_report(&g->symbolizer, g->stacks, n);
 	g->stack_count = n;
 	add_stacks(g, s);
 }

@@ -9,7 +9,7 @@
 #include "watch/adaptive.h"
 #include "watch/notifier.h"
 #include "watch/prober.h"
-#include "watch/stacker.h"
+#include "watch/symbolizer.h"
 #include "watch/verdict.h"
 #include "watch/watch.h"
 
@@ -29,7 +29,7 @@ struct watch {
 	struct prober prober;
 	struct notifier notifier;
 	struct dumper *dumper; /* NULL: none */
-	struct stacker stacker;
+	struct symbolizer symbolizer;
 
 	/* Owned by the watchdog. */
 	uint64_t ran_ns; /* when it was last known to run */

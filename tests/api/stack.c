@@ -79,7 +79,7 @@ static bool is_late(const char *stack)
 {
 	return strstr(stack, "no names in time") ||
 	       strstr(stack, "it does not answer") ||
-	       strstr(stack, "names are still looked up");
+	       strstr(stack, "names are still being looked up");
 }
 
 static void stall_once(void (*place)(void), int signal)

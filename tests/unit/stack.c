@@ -19,7 +19,7 @@
 #include "base/thread.h"
 #include "support/silent.h"
 #include "watch/stack.h"
-#include "watch/stacker.h"
+#include "watch/symbolizer.h"
 
 TestSuite(stack, .timeout = 60);
 
@@ -304,7 +304,7 @@ Test(stack, is_told_from_the_first_function_of_the_program_on)
 		call_from_libc(&stack, i % 2 ? "nanosleep" : "syscall");
 	call_from_nine(&stack);
 	call_from_libc(&stack, "qsort");
-	stacker_name(&stack, &told, false);
+	symbolizer_name(&stack, &told, false);
 	cr_assert_str_eq(told.brief, "f1 < f2 < f3 < f4 < f5 < f6 < f7 < f8");
 	cr_assert_str_eq(told.text, "f1 < f2 < f3 < f4 < f5 < f6 < f7 < f8 < "
 	                            "f9 < qsort");
@@ -318,7 +318,7 @@ Test(stack, is_told_with_what_calls_back)
 	call_from(&stack, (void *)f1);
 	call_from_libc(&stack, "qsort");
 	call_from(&stack, (void *)f2);
-	stacker_name(&stack, &told, false);
+	symbolizer_name(&stack, &told, false);
 	cr_assert_str_eq(told.text, "f1 < qsort < f2");
 }
 
@@ -329,7 +329,7 @@ Test(stack, without_the_program_is_told_as_it_is)
 
 	call_from_libc(&stack, "syscall");
 	call_from_libc(&stack, "qsort");
-	stacker_name(&stack, &told, false);
+	symbolizer_name(&stack, &told, false);
 	cr_assert_str_eq(told.text, "syscall < qsort");
 }
 
@@ -344,7 +344,7 @@ Test(stack, is_told_with_eight_of_the_program_whatever_is_between)
 	call_from_libc(&stack, "qsort");
 	call_from_libc(&stack, "syscall");
 	call_from_nine(&stack);
-	stacker_name(&stack, &told, false);
+	symbolizer_name(&stack, &told, false);
 	cr_assert_str_eq(told.brief, "f1 < qsort < f2 < qsort < syscall < f1 < "
 	                             "f2 < f3 < f4 < f5 < f6");
 }
@@ -363,7 +363,7 @@ Test(stack, is_told_with_eight_long_names)
 		call_from(&stack, (void *)functions[i]);
 		text_add(&t, "%sf%d" REST_A REST_B, i ? " < " : "", i + 1);
 	}
-	stacker_name(&stack, &told, false);
+	symbolizer_name(&stack, &told, false);
 	cr_assert_str_eq(told.brief, wanted);
 }
 
@@ -372,10 +372,10 @@ Test(stack, is_told_in_less_room_with_the_longest_names_cut)
 	char text[100] = "";
 	struct text t = { text, sizeof(text) };
 
-	stacker_add(&t,
-	            "f1 < f2_is_longer_than_its_share < f3_is_not < "
-	            "f4_is_too_long_as_well",
-	            54);
+	symbolizer_add(&t,
+	               "f1 < f2_is_longer_than_its_share < f3_is_not < "
+	               "f4_is_too_long_as_well",
+	               54);
 	text_add(&t, ".");
 	cr_assert_str_eq(
 		text,

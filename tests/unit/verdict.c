@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "watch/stacker.h"
+#include "watch/symbolizer.h"
 #include "watch/verdict.h"
 
 #define MS UINT64_C(1000000)

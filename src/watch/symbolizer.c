@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "watch/stacker.h"
+#include "watch/symbolizer.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,27 +11,72 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "watch/symbol.h"
 
-/* All stacks are taken, and have names, within these. */
+/* The time to take all stacks, and the time to name them. */
 #define TAKE_NS (50 * UINT64_C(1000000))
 #define NAME_NS (45 * UINT64_C(1000000))
 
-/* Frames of the program in the short form. */
+/* Frames of the program in the brief form. */
 #define BRIEF 8
 
-/* Between two frames. */
+/* What stands between two frames. */
 #define CALLER " < "
 
-/* Room for a name, for all that are in the short form, and of the shortest that is
- * left of one that is cut. */
+/* Bytes for a name, for all names of the brief form, and the shortest length to which
+ * a name is cut. */
 #define NAME_ROOM 512
 #define ALL_ROOM 8192
 #define LEAST 8
 
-/* ---- names ------------------------------------------------------------ */
+bool (*symbol_more)(struct text *t, uintptr_t address);
 
-/* Of a return address the call before it. */
+/* ---- symbols ----------------------------------------------------------- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* True if the address is in the C library, in the linker or the kernel's page beside it,
+ * or in this library where that is a shared one: not in the program. */
+static bool is_plumbing(uintptr_t address)
+{
+	static const char *const starts[] = {
+		"libc.so",  "libpthread.so", "ld-linux",  "libc.musl",
+		"ld-musl-", "linux-vdso",    "libcohort",
+	};
+	Dl_info info;
+	size_t i;
+
+	if (!dladdr((void *)address, &info) || !info.dli_fname)
+		return false;
+	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (strncmp(base_name(info.dli_fname), starts[i],
+		            strlen(starts[i])) == 0)
+			return true;
+	return false;
+}
+
+/* "function", or "library+0x1234" where the name is not known, from what the dynamic
+ * linker has.  Takes the linker's lock. */
+static void add_symbol(struct text *t, uintptr_t address)
+{
+	Dl_info info;
+
+	if (!dladdr((void *)address, &info) || !info.dli_fname)
+		text_add(t, "0x%zx", (size_t)address);
+	else if (info.dli_sname)
+		text_add(t, "%s", info.dli_sname);
+	else
+		text_add(t, "%s+0x%zx", base_name(info.dli_fname),
+		         (size_t)(address - (uintptr_t)info.dli_fbase));
+}
+
+/* ---- frames ------------------------------------------------------------ */
+
+/* The address of a frame.  A return address stands for the call in front of it. */
 static uintptr_t address_of(const struct stack *stack, int i)
 {
 	return (uintptr_t)stack->frames[i] - (i > 0);
@@ -38,7 +84,7 @@ static uintptr_t address_of(const struct stack *stack, int i)
 
 static bool is_of_program(const struct stack *stack, int i)
 {
-	return !symbol_is_plumbing(address_of(stack, i));
+	return !is_plumbing(address_of(stack, i));
 }
 
 /* The innermost frame of the program; the number of frames: there is none. */
@@ -57,7 +103,7 @@ static void add_frame(struct text *t, uintptr_t address, bool more)
 	struct text one = { name, sizeof(name) };
 
 	if (!more || !symbol_more(&one, address))
-		symbol_add(&one, address);
+		add_symbol(&one, address);
 	text_add(t, "%s", name);
 }
 
@@ -69,7 +115,7 @@ static const char *end_of(const char *at)
 	return end ? end : at + strlen(at);
 }
 
-/* Bytes of @frames with names of at most @most. */
+/* The length of @frames if each name is cut to @most bytes. */
 static size_t length_of(const char *frames, size_t most)
 {
 	size_t bytes = 0, n;
@@ -85,7 +131,7 @@ static size_t length_of(const char *frames, size_t most)
 	}
 }
 
-void stacker_add(struct text *t, const char *frames, size_t room)
+void symbolizer_add(struct text *t, const char *frames, size_t room)
 {
 	size_t most = strlen(frames);
 	struct text part = *t;
@@ -108,8 +154,8 @@ void stacker_add(struct text *t, const char *frames, size_t room)
 	t->at = part.at;
 }
 
-void stacker_name(const struct stack *stack, struct stack_report *out,
-                  bool more)
+void symbolizer_name(const struct stack *stack, struct stack_report *out,
+                     bool more)
 {
 	const int program = first_of_program(stack);
 	const bool is_there = program < stack->count;
@@ -118,14 +164,14 @@ void stacker_name(const struct stack *stack, struct stack_report *out,
 	struct text t = { out->text, sizeof(out->text) };
 	int i, n = 0;
 
-	/* More than fit are not looked up. */
+	/* Only the frames that fit are looked up. */
 	for (i = is_there ? program : 0; i < stack->count && n < BRIEF; i++) {
 		if (*all)
 			text_add(&names, CALLER);
 		add_frame(&names, address_of(stack, i), more);
 		n += !is_there || is_of_program(stack, i);
 	}
-	stacker_add(&t, all, sizeof(out->text) - 1);
+	symbolizer_add(&t, all, sizeof(out->text) - 1);
 	text_copy(out->brief, sizeof(out->brief), out->text);
 	for (; i < stack->count && t.room > 1; i++) {
 		text_add(&t, CALLER);
@@ -133,18 +179,19 @@ void stacker_name(const struct stack *stack, struct stack_report *out,
 	}
 }
 
-static void name_all(struct stacker *s, bool more)
+static void name_all(struct symbolizer *s, bool more)
 {
 	int i;
 
 	for (i = 0; i < s->n; i++)
 		if (!s->stacks[i].why)
-			stacker_name(&s->stacks[i], &s->names[more][i], more);
+			symbolizer_name(&s->stacks[i], &s->names[more][i],
+			                more);
 }
 
-static void *stacker_main(void *arg)
+static void *symbolizer_main(void *arg)
 {
-	struct stacker *s = arg;
+	struct symbolizer *s = arg;
 	unsigned question;
 
 	for (;;) {
@@ -171,8 +218,9 @@ static void unavailable(struct stack_report *r, const char *why)
 	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
-/* Wait for names of question @question: 2, the best; 1, the simple; 0: none. */
-static int await(struct stacker *s, unsigned question, uint64_t deadline)
+/* Wait for the names of question @question.  2: the best ones are there; 1: the simple
+ * ones; 0: none. */
+static int await(struct symbolizer *s, unsigned question, uint64_t deadline)
 {
 	struct backoff b = BACKOFF;
 
@@ -183,7 +231,8 @@ static int await(struct stacker *s, unsigned question, uint64_t deadline)
 	return atomic_load(&s->simple) == question;
 }
 
-static void take(struct stacker *s, const struct stack_report *reports, int n)
+static void take(struct symbolizer *s, const struct stack_report *reports,
+                 int n)
 {
 	int i;
 
@@ -199,14 +248,16 @@ static void copy_names(struct stack_report *to, const struct stack_report *from)
 	memcpy(to->brief, from->brief, sizeof(to->brief));
 }
 
-void stacker_report(struct stacker *s, struct stack_report *reports, int n)
+void symbolizer_report(struct symbolizer *s, struct stack_report *reports,
+                       int n)
 {
 	unsigned question = atomic_load(&s->question);
 	int i, found;
 
 	if (atomic_load(&s->best) != question) {
 		for (i = 0; i < n; i++)
-			unavailable(&reports[i], "names are still looked up");
+			unavailable(&reports[i],
+			            "names are still being looked up");
 		return;
 	}
 	take(s, reports, n);
@@ -225,16 +276,16 @@ void stacker_report(struct stacker *s, struct stack_report *reports, int n)
 
 /* ---- life ------------------------------------------------------------- */
 
-int stacker_start(struct stacker *s, int signo, const char *group)
+int symbolizer_start(struct symbolizer *s, int signo, const char *group)
 {
 	int err;
 
-	*s = (struct stacker){ .signo = signo };
+	*s = (struct symbolizer){ .signo = signo };
 	if (!signo)
 		return COHORT_OK;
 	stack_prepare();
 	sem_init(&s->asked, 0, 0);
-	err = thread_start(&s->thread, stacker_main, s, "%.8s/names", group);
+	err = thread_start(&s->thread, symbolizer_main, s, "%.8s/names", group);
 	if (!err)
 		return COHORT_OK;
 	s->signo = 0;
@@ -244,7 +295,7 @@ int stacker_start(struct stacker *s, int signo, const char *group)
 	                 strerror(err));
 }
 
-bool stacker_stop(struct stacker *s, uint64_t deadline_ns)
+bool symbolizer_stop(struct symbolizer *s, uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;
 
