@@ -19,7 +19,7 @@ static uint64_t greater(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* ---- estimates --------------------------------------------------------- */
+/* ---- estimates -------------------------------------------------------- */
 
 void estimate_add(struct estimate *e, uint64_t took_ns, uint64_t now_ns)
 {
@@ -281,7 +281,7 @@ static void adapt(const struct observer *o, struct snapshot *s)
 	};
 }
 
-/* ---- the observer ------------------------------------------------------ */
+/* ---- the observer ----------------------------------------------------- */
 
 bool observer_init(struct observer *o, const struct adaptive *asked)
 {

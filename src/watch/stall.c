@@ -11,7 +11,7 @@
 /* Ranks that a text describes at length, at most. */
 #define MAX_DESCRIBED 3
 
-/* ---- what all stalls have in common ------------------------------------ */
+/* ---- what all stalls have in common ----------------------------------- */
 
 /* What keeps a rank from calling. */
 static int kind_of_absence(const struct rank_snapshot *r)
@@ -62,7 +62,7 @@ static void add_kind(struct text *t, const struct snapshot *s,
 	describe_age(t, s, s->probing_since_ns);
 }
 
-/* ---- the front: whose fault -------------------------------------------- */
+/* ---- the front: whose fault ------------------------------------------- */
 
 /* True if the front waits for the call of @r, or for its operation. */
 static bool is_waited_for(const struct snapshot *s,
@@ -146,7 +146,7 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 	}
 }
 
-/* ---- the front: texts -------------------------------------------------- */
+/* ---- the front: texts ------------------------------------------------- */
 
 /* The first rank that is missing only because the thread that would call for it waits
  * in the call of another rank, which is *@caller; NULL: there is no such rank. */
@@ -280,7 +280,7 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 		add_ranks(t, s, v->missing);
 }
 
-/* ---- a transfer -------------------------------------------------------- */
+/* ---- a transfer ------------------------------------------------------- */
 
 static int kind_of_half(const struct snapshot *s, const struct half *h)
 {

@@ -30,7 +30,7 @@
 
 bool (*symbol_more)(struct text *t, uintptr_t address);
 
-/* ---- symbols ----------------------------------------------------------- */
+/* ---- symbols ---------------------------------------------------------- */
 
 static const char *base_name(const char *path)
 {
@@ -74,7 +74,7 @@ static void add_symbol(struct text *t, uintptr_t address)
 		         (size_t)(address - (uintptr_t)info.dli_fbase));
 }
 
-/* ---- frames ------------------------------------------------------------ */
+/* ---- frames ----------------------------------------------------------- */
 
 /* The address of a frame.  A return address stands for the call in front of it. */
 static uintptr_t address_of(const struct stack *stack, int i)

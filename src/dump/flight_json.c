@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "dump/page.h"
+#include "dump/flight_json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -363,8 +363,8 @@ static void put_process_groups(const struct page *p)
 
 /* ---- pages ------------------------------------------------------------ */
 
-void page_rank(struct json *j, const struct flight *f,
-               const struct flight_rank *r, const char *description)
+void flight_json_rank(struct json *j, const struct flight *f,
+                      const struct flight_rank *r, const char *description)
 {
 	struct page p = { j, f, r, description, 0 };
 
@@ -379,8 +379,8 @@ void page_rank(struct json *j, const struct flight *f,
 	json_close(j, '}');
 }
 
-void page_merged(struct json *j, const struct flight *f, size_t most,
-                 const char *description)
+void flight_json_merged(struct json *j, const struct flight *f, size_t most,
+                        const char *description)
 {
 	struct page p = { j, f, NULL, description, 0 };
 	const struct flight_rank *r;
