@@ -27,7 +27,7 @@ void rank_set_spell(struct text *t, const uint64_t *set)
 		}
 		text_add(t, last > first ? "%s%d-%d" : "%s%d", gap, first,
 		         last);
-		gap = " ";
+		gap = ", ";
 	}
 	if (more)
 		text_add(t, " and %d more", more);

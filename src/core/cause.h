@@ -66,7 +66,7 @@ static inline bool rank_set_has(const uint64_t *set, int rank)
 	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;
 }
 
-/* Add the ranks of a set: "0 2-5", or "none". */
+/* Add the ranks of a set: "0, 2-5", or "none". */
 void rank_set_spell(struct text *t, const uint64_t *set);
 
 /* Make a block with one reference, or NULL without memory; take a reference;

@@ -314,7 +314,7 @@ void crossing_add(struct text *t, const struct snapshot *s)
 	const struct record *there = &b->call_there;
 
 	if (*s->crossing.ended) {
-		text_add(t, "; group \"%s\" has ended by that: %s",
+		text_add(t, "; group \"%s\" has ended because of that: %s",
 		         s->crossing.group, s->crossing.ended);
 		return;
 	}

@@ -37,24 +37,23 @@ static void find_cycle(const struct snapshot *s, bool is_transfer,
 	v->rank = -1;
 }
 
-/* ": never called; waited for 10.0 s, allowed are 10.0 s", and whether one rank is at
+/* ": never called; waited for 10.0 s, limit 10.0 s", and whether one rank is at
  * fault. */
 static void add_kind(struct text *t, const struct snapshot *s,
                      const struct expiry *due, const struct cohort_verdict *v)
 {
 	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
 	describe_age(t, s, due->since_ns);
-	text_add(t, due->what == EXPIRY_SLOW ? ", slow is more than "
-	                                     : ", allowed are ");
+	text_add(t, due->what == EXPIRY_SLOW ? ", slow after " : ", limit ");
 	describe_time(t, due->deadline_ns);
 	adaptive_add(t, s, due);
 	if (due->lost_ns) {
-		text_add(t, "; not counted are ");
+		text_add(t, "; not counted: ");
 		describe_time(t, due->lost_ns);
 		text_add(t, " in which this process did not run");
 	}
 	if (v->rank < 0)
-		text_add(t, "; no rank can be told to be at fault");
+		text_add(t, "; no single rank can be blamed");
 	if (s->probing < 0)
 		return;
 	text_add(t, "; %s of rank %d has not returned for ", s->asking,
@@ -183,7 +182,7 @@ static void add_held(struct text *t, const struct snapshot *s)
 		         r->rank);
 	text_add(t,
 	         ", which waits in the call of rank %d: one thread for several "
-	         "ranks takes a group-level call, or options.launch ahead",
+	         "ranks needs a group-level call, or options.launch ahead",
 	         caller->rank);
 }
 

@@ -484,7 +484,7 @@ Test(p2p, a_send_without_its_recv_names_both)
 	cr_assert_eq(cause.collective, 0);
 	says("send of 1 int32 by rank 0 to rank 1 (number 1, group \"cohort\", "
 	     "generation 1): outside the library; waited for ");
-	says(", allowed are 100 ms; rank 1 (thread ");
+	says(", limit 100 ms; rank 1 (thread ");
 	says("has not called its recv: is alive, outside the library; its last "
 	     "call, barrier (ticket 1), was ");
 }
@@ -546,7 +546,7 @@ Test(p2p, one_that_both_have_called_is_told_apart)
 	cr_assert_eq(cause.joined[0], 3);
 	says(" rank 0 ");
 	says(" rank 1 ");
-	says("allowed are 100 ms; no rank can be told to be at fault; rank ");
+	says("limit 100 ms; no single rank can be blamed; rank ");
 }
 
 /* Rank 0 sends to both others at once, after rank 1 is ready; rank 2 stays away. */

@@ -552,8 +552,8 @@ Test(together, one_thread_that_calls_in_turn_is_told_so)
 	open_ranks(2);
 	expect(make(ONE, 0, &ticket), COHORT_STALLED,
 	       "; rank 1 was last called by this very thread, which waits in "
-	       "the call of rank 0: one thread for several ranks takes a "
-	       "group-level call, or options.launch ahead");
+	       "the call of rank 0: one thread for several ranks needs "
+	       "a group-level call, or options.launch ahead");
 	close_ranks(2);
 }
 

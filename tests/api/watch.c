@@ -93,7 +93,7 @@ Test(watch, a_rank_that_never_calls_is_named_to_those_who_wait)
 	                          "group \"dp\", generation 1): outside the "
 	                          "library; waited for "));
 	cr_assert(verdict_says(cause.text,
-	                       "allowed are 20 ms; joined: 0; missing: 1; "
+	                       "limit 20 ms; joined: 0; missing: 1; "
 	                       "rank 1 (device 1, last seen in thread "),
 	          "%s", cause.text);
 	close_group();
@@ -117,7 +117,7 @@ Test(watch, the_first_collective_has_a_deadline_of_its_own)
 	cr_assert_eq(cause.joined[0], 2);
 	cr_assert_eq(cause.missing[0], 5);
 	cr_assert_not_null(strstr(
-		cause.text, "joined: 1; missing: 0 2; rank 0 (device 0) "
+		cause.text, "joined: 1; missing: 0, 2; rank 0 (device 0) "
 			    "has never called anything; rank 2 (device 2) "
 			    "has never called anything"));
 	close_group();

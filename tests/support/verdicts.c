@@ -91,7 +91,7 @@ const char *verdicts_let_go(struct verdicts *all)
 
 bool verdict_says(const char *text, const char *part)
 {
-	static const char begin[] = "; not counted are ";
+	static const char begin[] = "; not counted: ";
 	static const char end[] = " in which this process did not run";
 	const char *from = strstr(text, begin);
 	const char *to = from ? strstr(from, end) : NULL;

@@ -150,6 +150,6 @@ Test(text, many_ranks_are_counted_behind_the_first)
 		rank_set_add(set, r);
 	t = (struct text){ ranks, sizeof(ranks) };
 	rank_set_spell(&t, set);
-	cr_assert_str_eq(ranks, "1 3 5 7 9 11 13 15 17 19 21 23 25 27 29 31 "
-	                        "and 16 more");
+	cr_assert_str_eq(ranks, "1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, "
+	                        "25, 27, 29, 31 and 16 more");
 }

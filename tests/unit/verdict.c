@@ -114,8 +114,8 @@ static const char *stalled(void)
 #define FRONT                                                                  \
 	"all_reduce of 1000 float32, sum (collective 7, group \"dp\", "        \
 	"generation 1): "
-#define TIMES "; waited for 10.0 s, allowed are 10.0 s; "
-#define NOBODY "no rank can be told to be at fault; "
+#define TIMES "; waited for 10.0 s, limit 10.0 s; "
+#define NOBODY "no single rank can be blamed; "
 #define LAST                                                                   \
 	"; its last call, all_reduce of 1000 float32, sum (ticket 12), was "   \
 	"60.0 s ago"
@@ -322,7 +322,7 @@ Test(verdict, says_what_a_limit_is_from)
 	due = at(NOW + 2 * S);
 	verdict_stalled(&s, &due, &out);
 	cr_assert_not_null(strstr(out.text,
-	                          "waited for 3.0 s, allowed are 3.0 s (8 x "
+	                          "waited for 3.0 s, limit 3.0 s (8 x "
 	                          "375 ms, observed over 512 all_reduce "
 	                          "operations of up to 64 KiB; at least 1.0 s, "
 	                          "at most 10.0 s); joined: 0"),
@@ -673,7 +673,7 @@ Test(verdict, the_first_of_several_missing_ranks_gives_its_name_to_it)
 	joins(1, 10 * S);
 	ranks[0].inside = true;
 	cr_assert_str_eq(stalled(), FRONT
-	                 "different call" TIMES "joined: 1; missing: 0 2-3; "
+	                 "different call" TIMES "joined: 1; missing: 0, 2-3; "
 	                 "rank 0 (thread 4000 \"dp/0\", device 0) is alive, "
 	                 "inside another call" LAST
 	                 "; rank 2 (thread 4002 \"dp/2\", device 2) is alive, "
@@ -717,8 +717,8 @@ Test(verdict, of_many_that_are_missing_nothing_is_cut_off)
 		cr_assert_null(strstr(text, "rank 5 (thread"), "%s", text);
 		cr_assert_str_neq(text + strlen(text) - 3, "...", "%s", text);
 	}
-	cr_assert_not_null(strstr(text, "; missing: 1 3 5 "), "%s", text);
-	cr_assert_not_null(strstr(text, " 29 31 and 496 more; the first of 512 "
+	cr_assert_not_null(strstr(text, "; missing: 1, 3, 5, "), "%s", text);
+	cr_assert_not_null(strstr(text, " 29, 31 and 496 more; the first of 512 "
 	                                "is described; rank 1 ("),
 	                   "%s", text);
 	cr_assert(rank_set_has(out.v.missing, 1023));
@@ -735,7 +735,7 @@ Test(verdict, three_are_described_and_the_others_counted)
 		ranks[i].last.ticket = 0;
 	text = stalled();
 	cr_assert_not_null(
-		strstr(text, "joined: 3; missing: 0-2 4-7; the first 3 of 7 "
+		strstr(text, "joined: 3; missing: 0-2, 4-7; the first 3 of 7 "
 	                     "are described; rank 0"));
 	cr_assert_not_null(strstr(text, "rank 2 ("));
 	cr_assert_null(strstr(text, "rank 4 ("));
@@ -750,8 +750,8 @@ Test(verdict, sets_of_ranks_are_short)
 		if (i < 4 || i == 5 || i == 63 || i == 64 || i == 129)
 			joins(i, 10 * S);
 	cr_assert_not_null(strstr(stalled(),
-	                          "joined: 0-3 5 63-64 129; missing: 4 6-62 "
-	                          "65-128; "));
+	                          "joined: 0-3, 5, 63-64, 129; missing: 4, "
+	                          "6-62, 65-128; "));
 	cr_assert_eq(out.v.joined[1], 1);
 	cr_assert_eq(out.v.joined[2], 2);
 	cr_assert_eq(out.v.missing[1], ~UINT64_C(1));
@@ -866,10 +866,10 @@ Test(verdict, a_warning_says_how_long_it_has_been)
 	ranks[1] =
 		(struct rank_snapshot){ .rank = 1, .device = 1, .alive = -1 };
 	verdict_stalled(&s, &due, &out);
-	cr_assert_str_eq(out.text, FRONT
-	                 "never called; waited for 250 ms, allowed are 500 ms; "
-	                 "joined: 0; missing: 1; "
-	                 "rank 1 (device 1) has never called anything");
+	cr_assert_str_eq(out.text,
+	                 FRONT "never called; waited for 250 ms, limit 500 ms; "
+	                       "joined: 0; missing: 1; "
+	                       "rank 1 (device 1) has never called anything");
 	cr_assert_eq(out.v.stage, COHORT_STAGE_WARNING);
 	cr_assert_eq(out.v.since_ns, NOW - 250 * MS);
 	cr_assert_eq(out.v.deadline_ns, 500 * MS);
@@ -889,7 +889,7 @@ Test(verdict, a_question_of_the_prober_without_an_answer_is_told_too)
 	s.asking = "ncclCommGetAsyncError";
 	s.probing_since_ns = NOW - 3 * S;
 	cr_assert_not_null(strstr(stalled(),
-	                          "allowed are 10.0 s; ncclCommGetAsyncError "
+	                          "limit 10.0 s; ncclCommGetAsyncError "
 	                          "of rank 1 has not returned for 3.0 s; "));
 }
 
@@ -1261,7 +1261,7 @@ Test(verdict, of_a_transfer_names_who_has_not_called)
 	sends(10 * S);
 	cr_assert_str_eq(stalled_transfer(),
 	                 TRANSFER "outside the library; waited for 10.0 s, "
-	                          "allowed are 10.0 s; rank 1 (thread 4001 "
+	                          "limit 10.0 s; rank 1 (thread 4001 "
 	                          "\"dp/1\", device 1) has not called its "
 	                          "recv: is alive, outside the library" LAST);
 	cr_assert_eq(out.v.rank, 1);

@@ -211,7 +211,7 @@ static void check_text(void)
 	     "the kind is not in the text");
 	snprintf(name, sizeof(name), "rank %d", out.v.rank);
 	if (out.v.rank < 0)
-		must(strstr(out.text, "no rank can be told to be at fault"),
+		must(strstr(out.text, "no single rank can be blamed"),
 		     "nobody is blamed, and it does not say so");
 	else
 		must(strstr(out.text, name), "the rank is not in the text");
