@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * When a snapshot's time is up
- */
-
 #include "watch/expiry.h"
 
 static uint64_t saturating_add(uint64_t a, uint64_t b)
@@ -21,8 +17,8 @@ static uint64_t latest(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* True if @r has a clock that runs: it waits for the others to call, or all have
- * called and it is not done. */
+/* True if a clock runs for @r: it has called and waits for the others to call, or all
+ * have called and it is not done. */
 static bool has_clock(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	return s->all_joined ? !r->done : r->joined;
@@ -38,7 +34,7 @@ static uint64_t last_arrival(const struct snapshot *s)
 	return last;
 }
 
-/* A clock that runs from @began_ns. */
+/* The clock that began to run at @began_ns. */
 static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
                               uint64_t allowed_ns)
 {
@@ -53,8 +49,8 @@ static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
 	};
 }
 
-/* The same of what it may take by what was observed, if that is less; it is not known
- * exactly when it began to be what is waited for. */
+/* The clock of the adaptive limit, if that limit is the smaller one.  The clock starts
+ * at the sample that first saw the front, as its exact start is not known. */
 static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
                                    uint64_t allowed_ns)
 {
@@ -70,7 +66,7 @@ static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
 	return due;
 }
 
-/* Of all clocks the one that runs out first, at next_ns: never, if none does. */
+/* The first clock of the front to expire; its next_ns is UINT64_MAX if none does. */
 static struct expiry first_clock(const struct snapshot *s)
 {
 	struct expiry clock, first = { .next_ns = UINT64_MAX };
@@ -109,7 +105,7 @@ static struct expiry transfer_clock(const struct snapshot *s)
 	};
 }
 
-/* What is to be said of a clock, of which that has been said. */
+/* What is due about a clock that was warned of and has expired as often as given. */
 static struct expiry due_of(const struct snapshot *s, struct expiry due,
                             bool warned, unsigned expired)
 {
@@ -131,8 +127,8 @@ static struct expiry due_of(const struct snapshot *s, struct expiry due,
 	return due;
 }
 
-/* The graver one, of two like it the one that began first; looking again when any of
- * them wants that. */
+/* The graver of the two, or the one that began first if they are equally grave, with
+ * the earlier time to look again. */
 static struct expiry graver(struct expiry a, struct expiry b)
 {
 	struct expiry due = b.what > a.what || (b.what && b.what == a.what &&
@@ -144,7 +140,7 @@ static struct expiry graver(struct expiry a, struct expiry b)
 	return due;
 }
 
-/* When the front has begun to wait for something of its own, 0: not yet. */
+/* When the front became what the ranks wait for. */
 static uint64_t front_began(const struct snapshot *s)
 {
 	uint64_t began = UINT64_MAX;
@@ -156,7 +152,8 @@ static uint64_t front_began(const struct snapshot *s)
 	return latest(latest(began, s->resumed_ns), s->moved_ns);
 }
 
-/* Slow is what is not done that long after it began to wait. */
+/* What is due about an operation that began to wait at @began_ns: it is slow if it is
+ * not done slow_ns later. */
 static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
                              uint64_t lost_ns)
 {
@@ -172,7 +169,7 @@ static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
 	return due;
 }
 
-/* What is to be said of what is slow, which is told once. */
+/* Add what is due about slow operations, each of which is told of once. */
 static struct expiry add_slow(const struct snapshot *s, struct expiry due)
 {
 	uint64_t began = front_began(s), since = stops_shift(&s->stops, began);

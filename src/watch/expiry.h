@@ -3,12 +3,12 @@
 #define WATCH_EXPIRY_H
 
 /*
- * When a snapshot's time is up: a pure function
+ * Which deadline of a snapshot has passed, or passes next: a pure function
  */
 
 #include "watch/snapshot.h"
 
-/* What is to be said of the front now, or of a transfer. */
+/* What is due to be told about the front, or about a transfer. */
 struct expiry {
 	bool is_transfer;
 	enum {
@@ -17,16 +17,16 @@ struct expiry {
 		EXPIRY_WARNING,
 		EXPIRY_VERDICT
 	} what;
-	uint64_t since_ns;    /* the clock that decides, from when it runs */
-	uint64_t deadline_ns; /* and what it allows */
-	uint64_t lost_ns;     /* that it stood still, as the process did */
-	bool is_adapted;      /* by what was observed, from */
-	uint64_t most_ns;     /* what it allows else */
-	uint64_t next_ns;     /* when to look again at the latest, if nothing
+	uint64_t since_ns;    /* when the clock that decides began to run */
+	uint64_t deadline_ns; /* its limit */
+	uint64_t lost_ns;     /* how long it stood still with the process */
+	bool is_adapted;      /* the limit is an adaptive one, in place of */
+	uint64_t most_ns;     /* this one */
+	uint64_t next_ns;     /* the latest time to look again, if nothing
 	                         changes */
 };
 
-/* Whether the time of the front, or of a transfer, is up. */
+/* What is due in @s, about the front or about the transfer. */
 struct expiry expiry_next(const struct snapshot *s);
 
 #endif

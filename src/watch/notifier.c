@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* Of this thread. */
+/* On a notifier's thread: its n->end. */
 static _Thread_local const struct cohort_abort *telling;
 
 const struct cohort_abort *notifier_telling(void)
@@ -15,7 +15,7 @@ const struct cohort_abort *notifier_telling(void)
 	return telling;
 }
 
-/* Take what is waiting; false: stop. */
+/* Wait for a verdict and take it; false: stop. */
 static bool next(struct notifier *n)
 {
 	bool is_waiting;
@@ -32,7 +32,7 @@ static bool next(struct notifier *n)
 	return is_waiting;
 }
 
-/* The end itself, once, with the first verdict on it. */
+/* Call on_abort with the clique's cause, once, before the first verdict on the end. */
 static void tell_cause(struct notifier *n)
 {
 	const struct cohort_cause *cause = cause_look(n->end);
@@ -64,7 +64,7 @@ static void tell(struct notifier *n)
 	struct cohort_cause cause;
 	int answer = 0;
 
-	/* Nobody is asked whether to end what has ended. */
+	/* A clique that has ended needs no question whether to end it. */
 	if (!asks || !cause_look(n->end)) {
 		atomic_store(&n->since_ns, clock_now());
 		answer = call(n, v);
@@ -111,7 +111,7 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 	pthread_mutex_init(&n->lock, NULL);
 	clock_cond_init(&n->changed);
 	cause_get(n->end);
-	/* Both, so that fini() may undo both. */
+	/* Initialize both even if one fails, because fini() undoes both. */
 	if (!verdict_init(&n->waiting, q->size) +
 	    !verdict_init(&n->told, q->size)) {
 		fini(n);
@@ -160,7 +160,7 @@ bool notifier_stop(struct notifier *n, uint64_t deadline_ns)
 	while (!n->has_ended && !err)
 		err = pthread_cond_timedwait(&n->changed, &n->lock, &until);
 	has_ended = n->has_ended;
-	n->is_waiting = false; /* nobody is told any more */
+	n->is_waiting = false; /* from now on nothing is told */
 	pthread_mutex_unlock(&n->lock);
 	if (!has_ended) {
 		pthread_detach(n->thread);

@@ -3,8 +3,9 @@
 #define WATCH_NOTIFIER_H
 
 /*
- * Telling the user: a thread that calls on_verdict, so that nothing else waits
- * for what that does.  At most one verdict waits; a newer one takes its place.
+ * The notifier: a thread that calls on_verdict, on_abort and on_slow, so that nothing
+ * else waits for them.  At most one verdict waits to be told; a newer one replaces it
+ * unless it is of an earlier stage.
  */
 
 #include "watch/verdict.h"
@@ -15,20 +16,22 @@ struct notifier {
 	const struct watch_options *options;
 	struct cohort_abort *end; /* what a "yes" sets */
 	pthread_t thread;
-	bool is_started; /* there is somebody to tell */
+	bool is_started; /* there are callbacks */
 
-	/* Atomic; since when on_verdict is running, 0: it is not; and the number
-	 * of the last verdict that it has returned from. */
+	/* Atomic; when the callback that is running was called, 0: none is
+	 * running; and the number of the last verdict that it has returned
+	 * from. */
 	_Atomic uint64_t since_ns;
 	_Atomic uint64_t answered;
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* any of these */
-	bool is_waiting;        /* there is a verdict to tell */
+	pthread_cond_t changed; /* any of the following fields */
+	bool is_waiting;        /* a verdict waits to be told */
 	bool stop;
 	bool has_ended;
-	uint64_t number; /* of the verdict that waits, or waited last */
+	uint64_t
+		number; /* of the verdict that waits, or was the last to wait */
 	struct verdict waiting;
 
 	/* Owned by the thread. */
@@ -40,14 +43,15 @@ struct notifier {
 int notifier_start(struct notifier *n, const struct watch_options *options,
                    struct clique *clique);
 
-/* Tell, and if the policy is to ask, end the clique if the answer is not 0.  The
- * number of the verdict, from 1; 0 if there is nobody to tell.  Does not block. */
+/* Have the verdict told.  If the policy is to ask, an answer other than 0 ends the
+ * clique.  Returns the number of the verdict, from 1, or 0 if there are no callbacks.
+ * Does not block. */
 uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict);
 
-/* On a notifier's thread the end of the clique that it tells of, else NULL. */
+/* On a notifier's thread: the end of the clique that it tells of.  Elsewhere NULL. */
 const struct cohort_abort *notifier_telling(void);
 
-/* Stop when all is told; false if on_verdict does not return until then. */
+/* Stop once all is told; false if a callback has not returned by @deadline_ns. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 
 #endif

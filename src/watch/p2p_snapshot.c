@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a clique's ranks are doing about sends and receives
+ * The transfers of a snapshot: what ranks are doing about sends and receives.  Declared
+ * in snapshot.h
  *
- * Of each rank the oldest operation with any counts, as that of collectives does: what
- * is behind it waits for it.  While an older collective is in flight that is what
- * does not go on.
+ * The oldest operation of a rank that has transfers counts, because those behind it wait
+ * for it.  As long as an older collective of the rank is in flight, the rank waits for
+ * that and not for the transfer.
  */
 
 #include "core/pair.h"
@@ -23,7 +24,7 @@ static uint64_t end_of(const struct transfer_snapshot *x)
 	               : x->since_ns + x->allowed_ns;
 }
 
-/* The first from @next on that is not done, or one more than there are. */
+/* The first transfer from @next on that is not done, or one more than there are. */
 static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 {
 	uint64_t count = pair_count(c), slots = c->clique->slots;
@@ -31,7 +32,7 @@ static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 
 	if (count >= slots && next <= count - slots)
 		next = count - slots + 1;
-	/* One that is not kept any more is not watched. */
+	/* A transfer whose slot is taken is no longer watched. */
 	while (next <= count &&
 	       (!pair_read(c, next, &t) || comm_ticket_done(c, t.ticket)))
 		next++;
@@ -57,7 +58,8 @@ static struct half half_of(const struct cohort_comm *c, uint64_t ticket)
 	return h;
 }
 
-/* The other half of @t, that @c has called, in @peer's; false if it is not kept. */
+/* The other half of @t, a transfer of @rank, among those of @peer; false if its slot is
+ * taken. */
 static bool find_other(const struct cohort_comm *peer, int rank,
                        const struct transfer *t, struct transfer *out)
 {
@@ -92,7 +94,7 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	struct transfer other;
 
 	x.allowed_ns = x.met ? t->limits.exec_ns : t->limits.join_ns;
-	/* One that is not kept any more is done, or as good as. */
+	/* A half whose slot is taken is done, or as good as done. */
 	x.other.done = x.other.started = x.met;
 	if (peer && x.met && find_other(peer, c->rank, t, &other)) {
 		x.since_ns = latest(x.since_ns, other.arrived_ns);
@@ -101,8 +103,8 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	return x;
 }
 
-/* True if @a is rather what their operation waits for than @b: one that the peer has
- * not called before one that it has, one that is not done there before one that is. */
+/* True if the operation with @a and @b waits for @a rather than for @b: first for halves
+ * that the peer has not called, then for halves that are not done there. */
 static bool is_rather(const struct transfer_snapshot *a,
                       const struct transfer_snapshot *b)
 {
@@ -116,13 +118,13 @@ static bool is_rather(const struct transfer_snapshot *a,
 	return end_of(a) < end_of(b);
 }
 
-/* True if the rank itself has come to it, as far as marks tell. */
+/* True if the rank has come to this half, as far as marks tell. */
 static bool is_at(const struct snapshot *s, const struct half *h)
 {
 	return h->in_call || h->started || !s->starts_are_marked;
 }
 
-/* Whom of two ranks @x waits for, if its rank has come to it. */
+/* Note the peer as awaited if the rank has come to @x and the peer has not. */
 static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
                       const struct transfer_snapshot *x)
 {
@@ -134,8 +136,8 @@ static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
 		rank_set_add(r->awaits_start, x->peer);
 }
 
-/* What operation @ticket of @c waits for, of which @t is the first transfer.  Once
- * all are met its clock runs from the last. */
+/* The transfer that an operation of @c waits for; @t is the operation's first transfer.
+ * Once all halves are called, the clock runs from the last call. */
 static struct transfer_snapshot look_at_all(const struct snapshot *s,
                                             const struct cohort_comm *c,
                                             struct transfer t,
@@ -159,7 +161,7 @@ static struct transfer_snapshot look_at_all(const struct snapshot *s,
 	return worst;
 }
 
-/* The most urgent of a rank's oldest operation with transfers. */
+/* The most urgent transfer of a rank's oldest operation with transfers. */
 static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 {
 	struct transfer_memory *m = &s->transfers[i];
@@ -173,13 +175,13 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 	}
 	if ((m->ticket && m->ticket < t.ticket) ||
 	    oldest_collective(c, s->next[i]) < t.ticket)
-		m->held_ns = s->now_ns; /* until the last look at least */
+		m->held_ns = s->now_ns; /* until the last snapshot at least */
 	m->ticket = t.ticket;
 	if (oldest_collective(c, s->next[i]) < t.ticket)
 		return;
 	x = look_at_all(s, c, t, &s->ranks[i]);
 	if (!x.number)
-		return; /* it has gone on just now */
+		return; /* the operation has ended just now */
 	x.since_ns = latest(latest(x.since_ns, m->held_ns), s->resumed_ns);
 	x.lost_ns = stops_shift(&s->stops, x.since_ns) - x.since_ns;
 	x.since_ns += x.lost_ns;

@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "core/native.h"
 
-/* From one look at what is under way to the next. */
+/* The time from one look at the operations in flight to the next. */
 #define LOOK_NS (25 * UINT64_C(1000000))
 
 static void fire(struct cohort_comm *c, ncclResult_t result)
@@ -24,7 +24,7 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 		.nccl = (int)result,
 	};
 
-	/* NCCL keeps one text for all that it is called for. */
+	/* NCCL keeps only one text, whichever communicator it was for. */
 	clique_fire(
 		c->clique, &cause,
 		"rank %d: the native communicator has failed: %s (%d)%s%s%s",
@@ -35,8 +35,8 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 		more ? more : "", more && *more ? "\"" : "");
 }
 
-/* A device that is lost answers every question with the error that it was lost by.
- * The event is never that of a capture, and what it says of work does not matter. */
+/* A lost device answers every question with the error by which it was lost.  The event
+ * is never part of a capture, and whether its work is done does not matter. */
 static void ask_device(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -66,14 +66,14 @@ static void ask_nccl(struct cohort_comm *c)
 		fire(c, result);
 }
 
-/* Say that @function is asked from now on. */
+/* Note that @function is called from now on. */
 static void ask(struct prober *p, const char *function)
 {
 	atomic_store(&p->asking, function);
 	atomic_store(&p->since_ns, clock_now());
 }
 
-/* Each device answers for itself.  One that is lost says so when it is asked. */
+/* Make the rank's device current: a lost device answers only for itself. */
 static void go_to(struct prober *p, const struct cohort_comm *c)
 {
 	const struct platform *platform = p->clique->platform;
@@ -85,14 +85,14 @@ static void go_to(struct prober *p, const struct cohort_comm *c)
 	p->has_begun = true;
 }
 
-/* Ask about one rank, unless the clique has ended: then its communicator is no
- * longer to be touched. */
+/* Ask about one rank, unless the clique has ended: its communicator must not be touched
+ * after that. */
 static void probe_rank(struct prober *p, struct cohort_comm *c)
 {
 	struct clique *q = p->clique;
 
 	ask(p, "cudaSetDevice");
-	/* seq_cst, see cause.h: in first, then look at the cause. */
+	/* seq_cst, see cause.h: first enter, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_any(q->end)) {
 		go_to(p, c);
@@ -105,7 +105,7 @@ static void probe_rank(struct prober *p, struct cohort_comm *c)
 	atomic_store(&p->since_ns, 0);
 }
 
-/* True if what a rank has been at longest is the same as before, for some time. */
+/* True if the oldest operation of @c has been the same for late_ns. */
 static bool is_late(const struct prober *p, struct cohort_comm *c, uint64_t now)
 {
 	const uint64_t oldest = comm_oldest(c);
@@ -131,8 +131,8 @@ static bool any_is_late(const struct prober *p)
 	return any;
 }
 
-/* Every native call, also its first, is one of probe_rank()'s: prober_stop() waits for
- * the others of this thread without a deadline. */
+/* probe_rank() makes all native calls of this thread, also the first: prober_stop() waits
+ * without a deadline for anything that is done elsewhere. */
 static void *prober_main(void *arg)
 {
 	struct prober *p = arg;
@@ -177,8 +177,8 @@ bool prober_stop(struct prober *p, uint64_t deadline_ns)
 
 	atomic_store(&p->stop, true);
 	sem_post(&p->wake);
-	/* It may come in again, see the cause and go; only before QUIESCED, or
-	 * in a wedged clique, can it be in a native call. */
+	/* The prober may enter again, see the cause and leave.  It can be in a
+	 * native call only before QUIESCED, or in a wedged clique. */
 	while (atomic_load(&p->clique->probing)) {
 		if (clock_now() >= deadline_ns && may_hang(p->clique)) {
 			pthread_detach(p->thread);

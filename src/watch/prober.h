@@ -3,11 +3,11 @@
 #define WATCH_PROBER_H
 
 /*
- * Asking the native library whether it has failed: a thread of its own, as the
- * question itself may hang
+ * The prober: a thread that asks NCCL and CUDA whether they have failed.  The question
+ * itself may hang, so it has a thread of its own
  *
- * Nothing is asked while all goes on: only when something that a rank has been at
- * for some time is still the same.
+ * While all ranks make progress it asks nothing.  It asks once a rank's oldest operation
+ * has been the same for some time.
  */
 
 #include "core/clique.h"
@@ -17,24 +17,24 @@ struct prober {
 	struct clique *clique;
 	pthread_t thread;
 
-	/* How long that is; may be written before the first call of any rank. */
+	/* Atomic; that time.  May be written before the first call of any rank. */
 	_Atomic uint64_t late_ns;
 
 	sem_t wake;
 	atomic_bool stop;
-	bool has_begun; /* the thread, to make native calls; its own */
+	bool has_begun; /* owned by the thread: it has made a native call */
 
-	/* Atomic; since when a question is not answered, 0: none is open; and the
-	 * native function that was asked last.  Written in the order: function,
-	 * time (seq_cst). */
+	/* Atomic; when the open question was asked, 0: none is open; and the native
+	 * function that was called last.  Written in this order: function, time
+	 * (seq_cst). */
 	_Atomic uint64_t since_ns;
 	const char *_Atomic asking;
 };
 
 int prober_start(struct prober *p, struct clique *clique);
 
-/* Stop, once the clique has a cause or is closing; false if a question is not
- * answered until then. */
+/* Stop, once the clique has a cause or is closing; false if a question is still not
+ * answered at @deadline_ns. */
 bool prober_stop(struct prober *p, uint64_t deadline_ns);
 
 #endif

@@ -43,8 +43,8 @@ void snapshot_fini(struct snapshot *s)
 	s->next = NULL;
 }
 
-/* True if a collective that was called is done; the slot of such a one may be taken
- * by a later call. */
+/* True if a collective that was called is done.  A later call may take the slot of one
+ * that is done. */
 static bool is_done(const struct cohort_comm *c, uint64_t number)
 {
 	uint64_t ticket = atomic_load(&agree_slot(c, number)->ticket);
@@ -52,12 +52,12 @@ static bool is_done(const struct cohort_comm *c, uint64_t number)
 	return !agree_has(c, number) || comm_ticket_done(c, ticket);
 }
 
-/* The first collective of @c from @next on that is not done, called or not. */
+/* The first collective of @c from @next on that is not done, whether called or not. */
 static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 {
 	uint64_t called = agree_called(c), slots = c->clique->slots;
 
-	/* It has no more in flight than slots, with the last call's own. */
+	/* A rank has no more in flight than slots, the last call included. */
 	if (called >= slots && next <= called - slots)
 		next = called - slots + 1;
 	while (next <= called && is_done(c, next))
@@ -65,8 +65,8 @@ static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 	return next;
 }
 
-/* What the front is: the oldest that is not done everywhere, if any rank has
- * called it. */
+/* The front: the oldest collective that is not done on every rank, if any rank has
+ * called it; 0: none. */
 static uint64_t find_front(const struct clique *q, uint64_t *next)
 {
 	uint64_t front = UINT64_MAX;
@@ -98,7 +98,7 @@ uint64_t snapshot_front(const struct clique *q)
 	return called >= front ? front : 0;
 }
 
-/* A rank's part of the front, of which @former is what was seen last. */
+/* A rank's part in the front; @former is what the last snapshot showed of it. */
 static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
                       uint64_t front, const struct rank_snapshot *former)
 {
@@ -113,15 +113,14 @@ static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	r->arrived_ns = atomic_load(&slot->arrived_ns);
 	r->limits.join_ns = atomic_load(&slot->join_ns);
 	r->limits.exec_ns = atomic_load(&slot->exec_ns);
-	/* A record that is gone is of an operation that is done. */
+	/* If the record is gone, the operation is done. */
 	if (recorder_read(&c->recorder, ticket, &r->call))
 		r->in_call = r->call.outcome == COHORT_TIMED_OUT;
 	r->meets = r->in_call && atomic_load(&c->meeting) == front;
 	r->in_call &= !r->meets;
 	r->done = comm_ticket_done(c, ticket);
 	if (!is_there || !agree_has(c, front)) {
-		/* The call that is so many later has taken the slot: this one
-		 * is done. */
+		/* A later call has taken the slot, so this one is done. */
 		r->done = true;
 		r->in_call = r->meets = false;
 		r->call.ticket = 0;
@@ -158,7 +157,7 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		memcpy(r->thread, former->thread, sizeof(r->thread));
 		memcpy(r->state, former->state, sizeof(r->state));
 	}
-	/* The one it is inside of has no ticket yet. */
+	/* The call that a thread is inside of has no ticket yet. */
 	if (!recorder_read(&c->recorder, last + 1, &r->last) &&
 	    !recorder_read(&c->recorder, last, &r->last))
 		r->last.ticket = 0;
@@ -197,7 +196,7 @@ static void take(struct snapshot *s, struct clique *q)
 	s->front = front;
 }
 
-/* True if it is the same clock. */
+/* True if the transfers are one, with one clock. */
 static bool is_same(const struct transfer_snapshot *a,
                     const struct transfer_snapshot *b)
 {
@@ -205,8 +204,8 @@ static bool is_same(const struct transfer_snapshot *a,
 	       a->met == b->met;
 }
 
-/* True if all have called the front, but one in a batch with a transfer whose other
- * half is missing: that is what is waited for. */
+/* True if all have called the front, but one of them in a batch with a transfer that its
+ * peer has not called: the batch waits for the peer. */
 static bool is_held(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
@@ -225,7 +224,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	struct transfer_snapshot transfer = s->transfer;
 	bool all_joined = s->all_joined;
 
-	/* In this order: one that goes on in between is seen. */
+	/* In this order, so that a rank that resumes in between is seen. */
 	s->paused = atomic_load(&q->paused) > 0;
 	s->resumed_ns = atomic_load(&q->resumed_ns);
 	take(s, q);
@@ -234,7 +233,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->reaping = atomic_load(&q->reaping);
 	s->reaping_rank = atomic_load(&q->reaping_rank);
 	s->probing = atomic_load(&q->probing) - 1;
-	/* It has become the oldest since the last look. */
+	/* The front has become the oldest since the last snapshot. */
 	if (front && s->front > front)
 		s->moved_ns = s->now_ns;
 	p2p_snapshot_take(s, q);
@@ -303,7 +302,7 @@ void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *c,
 	const struct rank_snapshot none = { .rank = -1 };
 	struct rank_snapshot former;
 
-	/* To ask the system takes its time: what the rank does is looked at last. */
+	/* Asking the system takes time, so what the rank does is read last. */
 	take_rank(&former, c, &none);
 	take_thread(&former);
 	take_rank(r, c, &former);

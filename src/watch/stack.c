@@ -17,33 +17,34 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-/* From one look at the answer to the next. */
+/* The time from one look at an answer to the next. */
 #define LOOK_NS UINT64_C(50000)
 
-/* The handler's own frames. */
+/* Frames that the handler itself has on the stack. */
 #define OWN_FRAMES 4
 
-/* Bytes of stack: some 1700 are what the unwinder takes, and more for functions of
- * which it keeps several states; 6000 where AddressSanitizer is between it and the C
+/* Bytes of stack for the unwinder.  It takes some 1700, and more in functions for which
+ * it keeps several states; it takes 6000 with AddressSanitizer between it and the C
  * library. */
 #define WALK_ROOM 4096
 #define WALK_ROOM_ASAN 16384
 
-/* One that was given up while the thread was at it is not used before it is done. */
+/* Slots for questions.  A question that was given up while the thread was answering it
+ * is not reused before the thread is done. */
 #define QUESTIONS 16
 
-/* Signals under way, and those of one number to one thread: a second, as the first
- * may have been to a thread that had the same id before. */
+/* Signals under way at a time, and how many of them may be of one number to one thread
+ * id: two, because the first may have been for an earlier thread of that id. */
 #define SIGNALS 64
 #define SIGNALS_EACH 2
 
 enum { FREE, ASKED, ANSWERING, ANSWERED };
 
 struct question {
-	/* Atomic; the thread and one of these states.  To ASKED by who asks; from
-	 * there by compare-and-swap, to ANSWERING and then to ANSWERED by that
-	 * thread, or to FREE by who gives up.  Release and acquire: what
-	 * follows. */
+	/* Atomic; the thread's id and one of these states.  The asking thread sets
+	 * ASKED.  From there a compare-and-swap leads to ANSWERING, and on to
+	 * ANSWERED, by the thread that is asked, or to FREE by the asking one, which
+	 * gives up.  Its release and acquire publish the fields below. */
 	_Atomic uint64_t word;
 
 	/* Written by the thread that is asked, in ANSWERING. */
@@ -52,18 +53,19 @@ struct question {
 	void *frames[STACK_FRAMES + OWN_FRAMES];
 };
 
-/* Held from the questions to the last answer, or the deadline. */
+/* Held from the first question to the last answer, or to the deadline. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 static struct question questions[QUESTIONS];
 
-/* Atomic; threads and signals, 0: none.  Set by who asks, before it sends; taken out
- * by the handler, before it looks at the questions (seq_cst): who asks sets those
- * first, so that one that is still in here is seen to the question. */
+/* Atomic; signals under way, each as a thread's id and a number; 0: a free place.  Set by
+ * the asking thread before it sends the signal.  Cleared by the handler before it looks
+ * at the questions (seq_cst), which the asking thread has set earlier: so a handler whose
+ * signal is still in here will see the question. */
 static _Atomic uint64_t under_way[SIGNALS];
 
-/* Atomic, as each start sets it, to the same; relaxed.  What the unwinder needs on a
- * stack; 0: it takes a lock, and is not used. */
+/* Atomic, relaxed, because each start sets it to one value.  What the unwinder needs on a
+ * stack; 0: the unwinder takes a lock and is not used. */
 static atomic_size_t walk_room;
 
 static uint64_t question_word(int tid, int state)
@@ -95,7 +97,7 @@ static void *place_of(const ucontext_t *context)
 #endif
 }
 
-/* One such signal is not under way any more. */
+/* Note that one such signal is no longer under way. */
 static void take_out(uint64_t signal)
 {
 	uint64_t expected;
@@ -108,8 +110,8 @@ static void take_out(uint64_t signal)
 	}
 }
 
-/* False if the unwinder would take a lock, or overrun the thread's alternate stack,
- * where this is on that. */
+/* False if the unwinder would take a lock, or would overrun the alternate stack that the
+ * handler runs on. */
 static bool may_walk(const ucontext_t *context)
 {
 	uintptr_t room = (uintptr_t)__builtin_frame_address(0) -
@@ -138,7 +140,7 @@ static void answer(int signo, siginfo_t *info, void *context)
 	/* Not thread_id(): thread-local storage may take memory. */
 	int error = errno, tid = (int)syscall(SYS_gettid), i;
 
-	/* Others may send the same one. */
+	/* Others may send the signal, too. */
 	if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
 		take_out(signal_word(tid, signo));
 		for (i = 0; i < QUESTIONS; i++)
@@ -174,8 +176,8 @@ static bool is_default(const struct sigaction *action)
 	       action->sa_handler == SIG_DFL;
 }
 
-/* False if the program has a handler; also one that has come since it was looked for
- * is put back. */
+/* Install the handler.  False if the program has one, even if it has set it just now:
+ * then that one is put back. */
 static bool install(int signo)
 {
 	struct sigaction action = { .sa_sigaction = answer,
@@ -188,7 +190,7 @@ static bool install(int signo)
 	if (is_own(&now))
 		return true;
 	sigfillset(&action.sa_mask);
-	/* What goes wrong in here is for the program's handlers. */
+	/* A fault in the handler is for the program's handlers. */
 	sigdelset(&action.sa_mask, SIGSEGV);
 	sigdelset(&action.sa_mask, SIGBUS);
 	if (!is_default(&now) || sigaction(signo, &action, &now))
@@ -199,7 +201,7 @@ static bool install(int signo)
 	return false;
 }
 
-/* True if one is under way; those of threads that have ended are not. */
+/* True if a signal is under way.  A thread that has ended will not get its signal. */
 static bool is_under_way(int signo)
 {
 	bool any = false;
@@ -218,7 +220,7 @@ static bool is_under_way(int signo)
 	return any;
 }
 
-/* Unless a signal is still under way, or the program has a handler by now. */
+/* Remove the handler, unless a signal is under way or the program has set its own. */
 static void uninstall(int signo)
 {
 	struct sigaction now, none = { .sa_handler = SIG_DFL };
@@ -232,7 +234,8 @@ static void uninstall(int signo)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* From where it is on; of an unwinder that has not found that, only that. */
+/* Copy the frames from the thread's place on, or that place alone if the unwinder has
+ * not found it. */
 static void copy(struct stack *out, const struct question *q)
 {
 	int i = 0;
@@ -251,7 +254,7 @@ static void copy(struct stack *out, const struct question *q)
 	       (size_t)out->count * sizeof(*out->frames));
 }
 
-/* The first question from @from on that nobody is at; NULL: there is none. */
+/* The first question from @from on that is not in use; NULL: there is none. */
 static struct question *find_free(struct question *from)
 {
 	int state;
@@ -264,7 +267,7 @@ static struct question *find_free(struct question *from)
 	return NULL;
 }
 
-/* NULL, or why it is not sent. */
+/* Returns NULL, or why the signal is not sent. */
 static const char *send_signal(int signo, int tid)
 {
 	uint64_t word = signal_word(tid, signo), there;
@@ -278,7 +281,7 @@ static const char *send_signal(int signo, int tid)
 		n += there == word;
 	}
 	if (n >= SIGNALS_EACH)
-		return NULL; /* one of those will do */
+		return NULL; /* one of those signals will do */
 	if (!room)
 		return "too many have not answered";
 	atomic_store(room, word);
@@ -288,7 +291,7 @@ static const char *send_signal(int signo, int tid)
 	return "it cannot be asked";
 }
 
-/* Ask those that can be asked; @asked: the questions, NULL: none. */
+/* Ask the threads that can be asked; @asked has their questions, NULL: not asked. */
 static void ask(int signo, struct stack *stacks, int n,
                 struct question *asked[STACKS])
 {
@@ -312,8 +315,8 @@ static void ask(int signo, struct stack *stacks, int n,
 			stacks[i].why = send_signal(signo, stacks[i].tid);
 }
 
-/* The answer, if there is one until @deadline_ns; or else the question is taken
- * back, unless the thread is at it. */
+/* Wait for the answer until @deadline_ns.  Then take the question back, unless the thread
+ * is answering it. */
 static void collect(struct question *q, uint64_t deadline_ns, struct stack *out)
 {
 	const struct timespec pause = clock_timespec(LOOK_NS);
@@ -339,7 +342,7 @@ static void refuse(struct stack *stacks, int n, const char *why)
 		stacks[i].why = why;
 }
 
-/* All are asked before any is waited for. */
+/* Ask all threads before waiting for the first answer. */
 static void ask_all(int signo, struct stack *stacks, int n,
                     uint64_t deadline_ns)
 {
@@ -357,7 +360,7 @@ static void ask_all(int signo, struct stack *stacks, int n,
 	uninstall(signo);
 }
 
-/* NULL, or why the thread is not asked. */
+/* Returns NULL, or why the thread is not asked. */
 static const char *hindrance(int tid, int signo)
 {
 	if (thread_blocks(tid, signo))

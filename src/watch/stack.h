@@ -5,51 +5,52 @@
 /*
  * The stacks of other threads, as addresses
  *
- * A real-time signal is sent to those threads, whose handler stores where they are.  It
- * takes no memory, and no lock where the unwinder takes none: with glibc 2.35 and
- * libgcc 12 or later, and as long as no frames are registered by hand, as some
- * compilers at run time do.  With an older glibc it does not unwind: a stack is then
- * the one place where the thread is.
+ * Each thread is asked by a real-time signal, whose handler stores where the thread is.
+ * The handler takes no memory.  It takes no lock where the unwinder takes none, which is
+ * so with glibc 2.35 and libgcc 12 or later, unless frames are registered by hand, as
+ * some run-time compilers do.  With an older glibc the handler does not unwind: the
+ * stack is then the one address at which the thread is.
  *
- *  A. Whoever asks waits until the deadline and no longer, whatever the threads do;
- *     and of one that does not answer the others know nothing.
- *  B. The handler stays while a signal that was sent has not come: as it then would
- *     end the process.  It never takes the place of one of the program's.
- *  C. A thread that answers too late stores nothing where anybody looks.
+ *  A. The asking thread waits until the deadline and no longer, whatever the others do.
+ *     A thread that does not answer does not affect the rest.
+ *  B. The handler stays installed while a signal is under way, because without a handler
+ *     the signal would end the process.  It never replaces a handler of the program.
+ *  C. A thread that answers too late stores nothing where anything reads.
  *  D. The handler overruns no alternate stack.  Without room for the unwinder it stores
- *     the one place where the thread is.  A thread whose alternate stack does not even
- *     take the kernel's frame is not asked.
+ *     the one address at which the thread is.  A thread whose alternate stack cannot
+ *     even hold the kernel's frame is not asked.
  *
- * The handler runs on the alternate stack where a thread has one.  Programs have one
- * because their own stacks are small: a goroutine's has a few KiB, with other memory
- * of the program right below it, and a handler there would overwrite that in silence.
- * An alternate stack that is too small is rare, and a thread sees its own before it is
- * asked (base/thread.h).
+ * The handler runs on the alternate stack of a thread that has one.  Programs set one
+ * because their own stacks are small: a goroutine's has a few KiB, with other memory of
+ * the program right below it, which a handler on that stack would silently overwrite.
+ * An alternate stack that is too small is rare, and each thread's is looked at before
+ * the thread is asked (base/thread.h).
  */
 
 #include <stdint.h>
 
-/* Of one thread, and of threads at a time. */
+/* Frames of one stack, and stacks that are taken at a time. */
 #define STACK_FRAMES 64
 #define STACKS 8
 
 struct stack {
-	int tid;         /* whose */
-	const char *why; /* there is none, for people; NULL: there is */
+	int tid; /* the thread's id */
+	const char *
+		why; /* why there is no stack, for people; NULL: there is one */
 	int count;
 	void *frames
-		[STACK_FRAMES]; /* the innermost first: where it is, and then
-	                               where calls return to */
+		[STACK_FRAMES]; /* the innermost first: where the thread is, then
+	                               the addresses that calls return to */
 };
 
-/* Be ready: what the first use of the unwinder does is done now. */
+/* Be ready: have the first use of the unwinder done, as it opens a library. */
 void stack_prepare(void);
 
-/* Ask the threads of @n stacks, at most STACKS, by signal @signo, until
- * @deadline_ns.  None of them is the caller. */
+/* Take the stacks of @n threads, at most STACKS, by signal @signo, until @deadline_ns.
+ * None of the threads is the caller. */
 void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns);
 
-/* Take the handler back, if a thread that has answered late has left it there. */
+/* Remove the handler, which may still be there because a thread answered late. */
 void stack_retire(int signo);
 
 #endif

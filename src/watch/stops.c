@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Make room: of the two oldest one, which ends with the second and is as long as
- * both. */
+/* Make room: merge the two oldest stops into one that ends with the second and is as
+ * long as both. */
 static void merge_oldest(struct stops *s)
 {
 	struct stop *a = &s->kept[0], *b = &s->kept[1];
@@ -35,8 +35,8 @@ uint64_t stops_shift(const struct stops *s, uint64_t since_ns)
 {
 	const struct stop *x, *end = s->kept + s->n;
 
-	/* In order: what was shifted by one is not later than the end of it, and
-	 * so not later than the next began. */
+	/* The stops are in order: a start that one stop has moved is not later
+	 * than that stop's end, and so not later than the next stop's begin. */
 	for (x = s->kept; x < end; x++)
 		if (since_ns < x->from_ns)
 			since_ns += x->to_ns - x->from_ns;

@@ -3,16 +3,17 @@
 #define WATCH_STOPS_H
 
 /*
- * When this process did not run, as far as a thread can tell that meant to run
- * meanwhile: stopped by a signal or a debugger, or on a machine that stood still.
- * Such time is nobody's fault, and counts for no deadline.  Pure functions
+ * Stops: when this process did not run, although one of its threads meant to.  A signal
+ * or a debugger stopped it, or the machine stood still.  Such time is nobody's fault and
+ * counts for no deadline.  Pure functions
  *
- *  A. A clock is never moved past the end of the last stop: what hangs is found at
- *     the latest its whole time after that.
- *  B. Only what nobody has watched is given back, so that the clock goes on between
+ *  A. A clock is never moved past the end of the last stop, so a hang is found at most
+ *     one full deadline after that.
+ *  B. A clock is moved only by time that nobody has watched, so it goes on between
  *     stops, however many there are.
- *  C. Who always oversleeps has a busy machine, not a process that was stopped:
- *     after STOPS_IN_A_ROW of them without an ordinary one no more are found.
+ *  C. A thread that always oversleeps is on a busy machine, not in a process that was
+ *     stopped: after STOPS_IN_A_ROW stops without an ordinary sleep in between, no more
+ *     stops are found.
  */
 
 #include <stdbool.h>
@@ -22,25 +23,25 @@
 #define STOPS_IN_A_ROW 64
 
 struct stops {
-	/* The last ones, in order of time, none of them in another. */
+	/* The last stops, in order of time; they do not overlap. */
 	struct stop {
-		uint64_t from_ns; /* the thread was running then, */
-		uint64_t to_ns;   /* and again */
+		uint64_t from_ns; /* the thread ran at this time, */
+		uint64_t to_ns;   /* and next at this one */
 	} kept[STOPS_KEPT];
 	int n;
 	unsigned in_a_row;
 };
 
 /*
- * The thread was running at @from_ns, meant to be again at @asked_ns (the same: did
- * not mean to pause), and is at @now_ns.  If that is more than @gross_ns late, note a
- * stop, and return true.
+ * The thread ran at @from_ns, meant to run again at @asked_ns (equal to @from_ns: it did
+ * not mean to sleep), and runs now, at @now_ns.  If it is more than @gross_ns late, note
+ * a stop and return true.
  */
 bool stops_note(struct stops *s, uint64_t from_ns, uint64_t asked_ns,
                 uint64_t now_ns, uint64_t gross_ns);
 
-/* When a clock that has run since @since_ns would have begun, had it stood still
- * while the process did. */
+/* Move the start of a clock, @since_ns, forward by the time that the process stood still
+ * since then. */
 uint64_t stops_shift(const struct stops *s, uint64_t since_ns);
 
 #endif

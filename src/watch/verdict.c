@@ -120,11 +120,11 @@ void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
 	text_add(&t, "%s", cause->text);
 }
 
-/* Of ranks that keep an end from coming and are told of one by one: what else does is
- * behind them. */
+/* Ranks that keep the clique from its end and are described one by one, at most: the text
+ * needs room for the reaper, the prober and the callback. */
 #define MAX_BLOCKERS 4
 
-/* What keeps one rank from being quiet. */
+/* What keeps the rank from being idle. */
 static void add_blocker(struct text *t, const struct snapshot *s,
                         const struct rank_snapshot *r)
 {
@@ -148,8 +148,8 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 		describe_thread(t, r);
 }
 
-/* Who has captured calls into graphs, which may be alive, and which the end of NCCL's
- * communicators waits for; NULL: nobody, or something else keeps it. */
+/* A rank that has captured calls into CUDA graphs.  If those are alive, the end of NCCL's
+ * communicators waits for them.  NULL: there is none, or something else keeps the end. */
 static const struct rank_snapshot *captor(const struct snapshot *s)
 {
 	int i;
@@ -262,7 +262,7 @@ struct cohort_cause verdict_cause(const struct verdict *verdict)
 	return cause;
 }
 
-/* The texts of stacks, which the reports point to. */
+/* Copy the texts of stacks, which the reports point to. */
 static void copy_stacks(struct verdict *to, const struct verdict *from)
 {
 	int i, n = 0;

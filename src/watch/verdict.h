@@ -3,14 +3,14 @@
 #define WATCH_VERDICT_H
 
 /*
- * What a snapshot means: pure functions, so that every hang can be tested as a
- * few numbers
+ * Verdicts: what a snapshot means.  Pure functions, so that every hang can be tested as
+ * a few numbers
  */
 
 #include "watch/expiry.h"
 
-/* A verdict with what it points to, which is all its own: whoever is told of it may
- * stay longer than the clique. */
+/* A verdict that owns all it points to, because the callback that is told of it may
+ * outlive the clique. */
 struct verdict {
 	struct cohort_verdict v;
 	struct cohort_rank_report *ranks; /* room for all */
@@ -19,15 +19,15 @@ struct verdict {
 	char text[sizeof(((struct cohort_cause *)NULL)->text)];
 };
 
-/* Room for verdicts on @size ranks; false without memory. */
+/* Make room for verdicts on @size ranks; false without memory. */
 bool verdict_init(struct verdict *verdict, int size);
 void verdict_fini(struct verdict *verdict);
 
-/* What is said of one rank, of which @s tells when that was. */
+/* The report on one rank; @s has the front and the time. */
 void verdict_report(const struct snapshot *s, const struct rank_snapshot *r,
                     struct cohort_rank_report *out);
 
-/* Why what is due does not go on. */
+/* Why the front, or the transfer, that is due does not go on. */
 void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out);
 
@@ -35,7 +35,7 @@ void verdict_stalled(const struct snapshot *s, const struct expiry *due,
 void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
                    struct verdict *out);
 
-/* Why the end does not come to its own end. */
+/* Why the clique's end does not complete. */
 void verdict_wedged(const struct snapshot *s, struct verdict *out);
 
 /* Why the prober does not come back. */
@@ -44,7 +44,7 @@ void verdict_prober(const struct snapshot *s, struct verdict *out);
 /* The verdict as the cause of an end. */
 struct cohort_cause verdict_cause(const struct verdict *verdict);
 
-/* A copy, with all that it points to. */
+/* Copy a verdict with all it points to. */
 void verdict_copy(struct verdict *to, const struct verdict *from);
 
 #endif

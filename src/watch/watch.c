@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The threads that watch over a clique: they are started and stopped
+ * Starting and stopping the threads that watch over a clique
  */
 
 #include "watch/watch.h"
@@ -43,7 +43,7 @@ static struct watch *watch_alloc(struct clique *q,
 		watch_free(g);
 		return NULL;
 	}
-	g->ran_ns = clock_now(); /* as good as: the thread starts at once */
+	g->ran_ns = clock_now(); /* or nearly: the thread starts at once */
 	g->now.warn_percent = options->warn_percent;
 	g->now.slow_ns = options->slow_ns;
 	return g;
@@ -93,7 +93,8 @@ err_after_alloc:
 	return rc;
 }
 
-/* Kept, so that a leak checker can tell this from a mistake. */
+/* Keep a watch that is left behind in a list, so that a leak checker does not take it
+ * for a mistake. */
 static void watch_leave(struct watch *g)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -109,9 +110,9 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 {
 	const char *left = NULL;
 
-	/* It ends by itself: the clique has. */
+	/* The watchdog ends by itself, because the clique has ended. */
 	pthread_join(g->watchdog, NULL);
-	/* What hangs may take all the time: by then the dumper has ended. */
+	/* A hang below may take all the time, in which the dumper ends. */
 	dumper_end(g->dumper);
 	if (!prober_stop(&g->prober, deadline_ns))
 		left = "what the prober asks";

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The watchdog: a thread per clique that sleeps until a deadline could have
- * passed, looks at memory, and says what it sees
+ * The watchdog: a thread per clique that sleeps until a deadline may have passed, takes
+ * a sample of memory, and tells what it sees
  *
- * It makes no native call, takes no lock that a hung call could hold, and calls
- * nobody who could hang.  A collective that is submitted does not wake it: it
- * wakes at least once in the shortest time that any may take, so that it has seen
- * each before that is over, and then sleeps until exactly that.
+ * It makes no native call, takes no lock that a hung call could hold, and calls nothing
+ * that could hang.  A collective that is submitted does not wake it.  Instead it wakes
+ * at least once within the shortest deadline, so it sees each collective before that
+ * one's deadline, and then sleeps until exactly the deadline.
  */
 
 #include "watch/watchdog.h"
@@ -22,37 +22,39 @@
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
 
-/* Looks in the shortest deadline.  What was called behind something else is the oldest
- * from the last look at which it was not, for all that is known: so it is blamed sooner
- * by no more of its deadline than lies between two. */
-#define LOOKS 8
+/* Samples within the shortest deadline.  A queued collective's clock starts at the last
+ * sample before it became the oldest, so its verdict is early by the time between two
+ * samples at most. */
+#define SAMPLES 8
 
 /*
- * How late it has to wake up for a sign that the process, or the machine, did not run.
- * One that only sleeps is woken within milliseconds on a busy machine, too, on one with
- * far more threads than cores within tenths of a second: it has used so little of its
- * share that it goes first.  What the threshold misses counts as it does without, and
- * that is little of a deadline of seconds; of short ones it is no more than half, but
- * not less than what a busy machine may take.  What it finds too much moves a
- * deadline by what was overslept, and does not lose it: see stops.h.
+ * How late the watchdog has to wake up to conclude that the process, or the machine, did
+ * not run.  A thread that mostly sleeps is woken within milliseconds on a busy machine,
+ * and within tenths of a second on one with far more threads than cores: it has used so
+ * little of its share that it goes first.
+ *
+ * A stop below the threshold counts against the deadline, which matters little for a
+ * deadline of seconds.  For a short deadline the threshold is half of it, but no less
+ * than a busy machine may need.  An oversleep that is wrongly taken for a stop moves a
+ * deadline by as much, and does not lose it: see stops.h.
  */
 #define GROSS_NS NS_PER_S
 #define MIN_GROSS_NS (NS_PER_S / 10)
 
-/* So that it oversleeps if the process stops for much longer than that. */
+/* The longest sleep, so that any stop much longer than this shows as an oversleep. */
 #define HEARTBEAT_NS NS_PER_S
 
-/* What it may take to tell of something, with stacks. */
+/* The time that a verdict with stacks may take. */
 #define TELLING_NS NS_PER_S
 
-/* ---- looking ---------------------------------------------------------- */
+/* ---- samples ---------------------------------------------------------- */
 
-/* What the snapshot cannot take from the clique. */
+/* Add to the snapshot what is not in the clique. */
 static void add_watch(const struct watch *g, struct snapshot *s)
 {
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
 	if (!s->probing_since_ns)
-		s->probing = -1; /* it has come back since */
+		s->probing = -1; /* the prober has come back since */
 	s->asking = atomic_load(&g->prober.asking);
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
 }
@@ -63,8 +65,7 @@ static void forget_stacks(struct watch *g)
 	g->subject = (struct subject){ .number = 0 };
 }
 
-/* What was seen of stacks, into a snapshot: each of the thread that its rank has
- * now. */
+/* Add the stacks that were taken to the snapshot, if the rank still has the thread. */
 static void add_stacks(const struct watch *g, struct snapshot *s)
 {
 	struct rank_snapshot *r;
@@ -79,7 +80,7 @@ static void add_stacks(const struct watch *g, struct snapshot *s)
 	}
 }
 
-/* Ask the threads of the first few ranks in @set where they are. */
+/* Take the stacks of the threads of the first few ranks in @set. */
 static void take_stacks(struct watch *g, struct snapshot *s,
                         const uint64_t *set)
 {
@@ -101,8 +102,8 @@ static void take_stacks(struct watch *g, struct snapshot *s,
 	add_stacks(g, s);
 }
 
-/* The signal may have ended a sleep, and with that a worker, whose rank is bound to no
- * thread then.  A verdict tells of the thread that was asked as it was. */
+/* The signal may have ended a sleep and by that a worker, whose rank is then bound to no
+ * thread.  The verdict is about the thread as it was when it was asked. */
 static void restore_bound(struct snapshot *s)
 {
 	struct rank_snapshot *r;
@@ -112,14 +113,14 @@ static void restore_bound(struct snapshot *s)
 			r->bound |= r->stack->bound;
 }
 
-/* The watchdog's own snapshot. */
+/* Take the watchdog's own snapshot. */
 static void sample(struct watch *g)
 {
 	snapshot_take(&g->now, g->clique);
 	observer_look(&g->observer, &g->now, g->clique);
 }
 
-/* The same again, but for what threads do, after some time. */
+/* Take the snapshot again, after some time, and keep what it has about threads. */
 static void sample_again(struct watch *g, struct snapshot *s)
 {
 	if (s == &g->now)
@@ -131,8 +132,7 @@ static void sample_again(struct watch *g, struct snapshot *s)
 	add_watch(g, s);
 }
 
-/* A snapshot with all that a text tells but stacks.  What ranks do is looked at
- * last. */
+/* Take a snapshot with all that a text tells but stacks.  What ranks do is read last. */
 static void sample_with_threads(struct watch *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
@@ -145,8 +145,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The shortest deadline of a rank's own that a call in flight may have, or the
- * next one. */
+/* The shortest deadline that the rank has pushed for a call in flight or for its next
+ * one. */
 static uint64_t shortest_own(const struct watch *g, int rank)
 {
 	const struct cohort_comm *c = &g->clique->comms[rank];
@@ -158,14 +158,14 @@ static uint64_t shortest_own(const struct watch *g, int rank)
 	return ns;
 }
 
-/* Nothing that was called since the last look may be over before the next. */
+/* The shortest deadline that a call made since the last sample may have. */
 static uint64_t shortest(const struct watch *g)
 {
 	const struct cohort_deadlines *d = &g->clique->deadlines;
 	uint64_t ns = earlier(d->first_ns, earlier(d->join_ns, d->exec_ns));
 	int r;
 
-	/* Nor a prober's question, see judge_prober(). */
+	/* The prober's questions have one, too: see judge_prober(). */
 	ns = earlier(ns, d->abort_ns);
 	if (g->options.adaptive.factor)
 		ns = earlier(ns, g->options.adaptive.floor_ns);
@@ -174,15 +174,15 @@ static uint64_t shortest(const struct watch *g)
 	return ns;
 }
 
-/* How long to sleep between looks: a warning comes before the end. */
+/* The time between samples, so that a warning comes before the verdict. */
 static uint64_t period(const struct watch *g)
 {
 	uint64_t ns = shortest(g);
 
 	if (ns == COHORT_FOREVER && !g->options.slow_ns)
 		return ns;
-	ns = earlier(ns / 100 * g->options.warn_percent, ns / LOOKS);
-	/* Nor slow for long before it is told. */
+	ns = earlier(ns / 100 * g->options.warn_percent, ns / SAMPLES);
+	/* What is slow is told of soon after it is. */
 	if (g->options.slow_ns)
 		ns = earlier(ns, g->options.slow_ns);
 	if (g->options.adaptive.factor)
@@ -194,9 +194,10 @@ static uint64_t period(const struct watch *g)
 /* ---- stops ------------------------------------------------------------ */
 
 /*
- * It runs now; by @asked_ns it meant to.  Between two of these no other reading of the
- * clock decides anything: a stop before that reading would count, and be noted late
- * or, if the next @asked_ns comes of it, never.
+ * Note that the watchdog runs now and meant to run by @asked_ns.  Between two calls no
+ * other reading of the clock may decide anything: a stop just before such a reading
+ * would count against a deadline.  It would be noted late, or never, if the next
+ * @asked_ns is computed from that reading.
  */
 static void run_again(struct watch *g, uint64_t asked_ns)
 {
@@ -210,7 +211,7 @@ static void run_again(struct watch *g, uint64_t asked_ns)
 	g->ran_ns = now;
 }
 
-/* What is due that long after @since_ns, in time that the process did run. */
+/* The time @ns after @since_ns, where only time in which the process ran counts. */
 static uint64_t due_after(const struct watch *g, uint64_t since_ns, uint64_t ns)
 {
 	uint64_t since = stops_shift(&g->now.stops, since_ns);
@@ -220,7 +221,7 @@ static uint64_t due_after(const struct watch *g, uint64_t since_ns, uint64_t ns)
 
 /* ---- telling ---------------------------------------------------------- */
 
-/* Count the verdict, for cohort_stats(); only here. */
+/* Count a verdict for cohort_stats().  Verdicts are counted only here. */
 static void count(struct watch *g, int stage, int kind)
 {
 	struct clique_counts *n = &g->clique->counts;
@@ -233,7 +234,7 @@ static void count(struct watch *g, int stage, int kind)
 		count_up(&n->verdicts[kind % COUNTED_KINDS]);
 }
 
-/* Tell of the verdict; its number, see notifier_tell(). */
+/* Tell the verdict.  Returns its number, see notifier_tell(). */
 static uint64_t tell(struct watch *g)
 {
 	count(g, g->verdict.v.stage, g->verdict.v.kind);
@@ -274,7 +275,7 @@ static void act(struct watch *g, const struct expiry *due)
 	g->asked = verdict_cause(&g->verdict);
 }
 
-/* That it was said, of the front or the transfer. */
+/* Remember that the front, or the transfer, was told of. */
 static void remember(struct snapshot *s, const struct expiry *due)
 {
 	bool *slow = due->is_transfer ? &s->transfer.slow : &s->slow;
@@ -293,7 +294,7 @@ static struct subject subject_of(const struct snapshot *s,
 	};
 }
 
-/* True if that does not go on either by @s. */
+/* True if the subject still does not go on in @s. */
 static bool is_stuck(const struct subject *what, const struct snapshot *s)
 {
 	if (what->rank < 0)
@@ -302,8 +303,8 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 	       what->number == s->transfer.index;
 }
 
-/* Take the stacks for the verdict on what is due.  That takes its time: false if it
- * has gone on meanwhile, and there is nothing to tell. */
+/* Take the stacks for the verdict on what is due.  That takes its time: false if the
+ * ranks have gone on meanwhile and there is nothing to tell. */
 static bool add_evidence(struct watch *g, struct expiry *due)
 {
 	struct subject subject = subject_of(&g->now, due);
@@ -327,14 +328,15 @@ static bool add_evidence(struct watch *g, struct expiry *due)
 	return true;
 }
 
-/* Say of the front what is to be said; when to look again. */
+/* Tell what is due about the front or a transfer.  Returns when to look again. */
 static uint64_t judge(struct watch *g)
 {
 	struct expiry due = expiry_next(&g->now);
 
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
-	/* It may go on meanwhile: one snapshot decides, and is told of. */
+	/* The ranks may go on meanwhile, so the snapshot that is told of also
+	 * decides. */
 	sample_with_threads(g, &g->now);
 	run_again(g, g->ran_ns);
 	due = expiry_next(&g->now);
@@ -352,7 +354,7 @@ static uint64_t judge(struct watch *g)
 	return expiry_next(&g->now).next_ns;
 }
 
-/* A prober that does not answer is told of once; when to look again. */
+/* Tell, once, of a prober that does not come back.  Returns when to look again. */
 static uint64_t judge_prober(struct watch *g)
 {
 	uint64_t since = atomic_load(&g->prober.since_ns), due;
@@ -371,7 +373,8 @@ static uint64_t judge_prober(struct watch *g)
 	return UINT64_MAX;
 }
 
-/* Whoever was asked and does not answer has said yes; when to look again. */
+/* End the clique if on_verdict was asked and has not answered in time.  Returns when to
+ * look again. */
 static uint64_t judge_question(struct watch *g)
 {
 	uint64_t due = due_after(g, g->asked_ns, g->clique->deadlines.abort_ns);
@@ -392,25 +395,25 @@ static uint64_t judge_question(struct watch *g)
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* One sample; when to look again. */
+/* Take a sample and act on it.  Returns when to take the next one. */
 static uint64_t sample_and_judge(struct watch *g)
 {
 	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
 
 	sample(g);
 	run_again(g, g->ran_ns);
-	judge_question(g); /* before the next one */
+	judge_question(g); /* before judge() asks the next one */
 	next = earlier(next, judge(g));
 	next = earlier(next, judge_prober(g));
 	next = earlier(next, judge_question(g));
-	/* From now on a stop makes it late for what it returns here. */
+	/* A stop from now on makes the watchdog wake after the time it returns. */
 	run_again(g, g->ran_ns);
 	soon = g->ran_ns + MIN_PERIOD_NS;
 	return next > soon ? next : soon;
 }
 
-/* True if the stacks that were taken last are evidence for the end: those of the
- * verdict that has ended it, or of what still does not go on. */
+/* True if the stacks that were taken last are evidence for the end: they are of the
+ * verdict that caused it, or of a subject that still does not go on. */
 static bool has_evidence(const struct watch *g,
                          const struct cohort_cause *cause)
 {
@@ -418,7 +421,7 @@ static bool has_evidence(const struct watch *g,
 	       is_stuck(&g->subject, &g->now);
 }
 
-/* Tell of the end. */
+/* Tell that the clique has ended. */
 static void tell_end(struct watch *g)
 {
 	const struct cohort_cause *cause = clique_whole_cause(g->clique);
@@ -443,14 +446,14 @@ static bool has_come_to_end(struct clique *q)
 	       clique_look(q) != CLIQUE_WEDGED;
 }
 
-/* Tell if the end does not come to its own end. */
+/* Tell if the end does not complete in time. */
 static void watch_end(struct watch *g)
 {
 	struct clique *q = g->clique;
 	uint64_t ns = q->deadlines.abort_ns, began = cause_any(q->end)->time_ns;
 	uint64_t due = ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
 
-	/* The reaper wakes it when all is given back, or cannot be. */
+	/* The reaper wakes the watchdog once all is freed, or cannot be. */
 	while (clique_look(q) < CLIQUE_RECLAIMED && clock_now() < due)
 		clock_await(&q->end->watch, due);
 	if (has_come_to_end(q))

@@ -3,7 +3,7 @@
 #define WATCH_WATCHDOG_H
 
 /*
- * What the watchdog has, and what starts and stops it
+ * The state of the watchdog and of the threads beside it
  */
 
 #include "watch/adaptive.h"
@@ -13,11 +13,11 @@
 #include "watch/verdict.h"
 #include "watch/watch.h"
 
-/* What does not go on: the front, or a transfer. */
+/* What a verdict is about: the front, or a transfer. */
 struct subject {
 	uint64_t number;   /* 0: nothing */
 	int rank;          /* of the transfer, -1: it is the front */
-	uint64_t since_ns; /* as its verdict tells */
+	uint64_t since_ns; /* as in the verdict */
 };
 
 struct watch {
@@ -32,30 +32,31 @@ struct watch {
 	struct symbolizer symbolizer;
 
 	/* Owned by the watchdog. */
-	uint64_t ran_ns; /* when it was last known to run */
+	uint64_t ran_ns; /* when the process was last known to run */
 	struct snapshot now;
 	struct observer observer;
 	struct verdict verdict;
-	bool prober_is_told; /* that it does not answer */
-	uint64_t question;   /* number of the verdict that was asked about, 0:
-	                        none that is open */
-	uint64_t asked_ns;   /* when that was */
-	struct cohort_cause asked; /* what that ends the clique with */
+	bool prober_is_told; /* it was told that the prober does not answer */
+	uint64_t question;   /* number of the verdict that on_verdict is asked
+	                        about, 0: none */
+	uint64_t asked_ns;   /* when it was asked */
+	struct cohort_cause asked; /* the cause if the answer is yes */
 
-	/* Owned by the watchdog: the stacks that were taken last, and what for. */
+	/* Owned by the watchdog: the stacks that were taken last, and the subject
+	 * that they were taken for. */
 	struct stack_report stacks[STACK_RANKS];
 	int stack_count;
 	struct subject subject;
 
-	/* Of whoever closes. */
+	/* Owned by the thread that closes the clique. */
 	struct snapshot closing;
 	struct verdict explanation;
 
-	/* Guarded by the list of those that were left behind. */
+	/* Guarded by the lock of the list in watch_leave(). */
 	struct watch *next_left;
 };
 
-/* The watchdog's thread, of a struct watch; it ends when the clique has. */
+/* The watchdog's thread, of a struct watch.  It ends once the clique has ended. */
 void *watchdog_main(void *watch);
 
 #endif
