@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-/* What is written of one rank. */
+/* The track of one rank, as it is written. */
 struct track {
 	struct json *json;
 	const struct flight *flight;
 	const struct flight_rank *rank;
-	uint64_t busy_until_ns; /* 0: nothing was before */
+	uint64_t busy_until_ns; /* 0: no operation was before */
 };
 
 /* Nanoseconds as microseconds, which the format counts in. */
@@ -18,7 +18,7 @@ static void put_time(struct json *json, const char *key, uint64_t ns)
 	json_fixed(json, key, ns, 3);
 }
 
-/* What every event begins with; it is to be closed. */
+/* Begin an event, which the caller closes. */
 static void open_event(const struct track *t, const char *name,
                        const char *category, const char *phase,
                        uint64_t time_ns)
@@ -48,7 +48,7 @@ static void put_arguments(const struct track *t, const struct flight_op *op)
 	json_close(t->json, '}');
 }
 
-/* Something on the track itself. */
+/* An event on the track itself. */
 static void put_slice(const struct track *t, const struct flight_op *op,
                       const char *name, const char *category, uint64_t from_ns,
                       uint64_t to_ns)
@@ -68,7 +68,7 @@ static void put_arrival(const struct track *t, const struct flight_op *op)
 	json_close(t->json, '}');
 }
 
-/* One end of the time spent behind others. */
+/* The begin or the end of the time spent behind others. */
 static void put_queueing(const struct track *t, const struct flight_op *op,
                          const char *phase, uint64_t time_ns)
 {
@@ -102,7 +102,7 @@ static void put_execution(struct track *t, const struct flight_op *op,
 	t->busy_until_ns = s.end_ns;
 }
 
-/* As yet it is the first that is not done, or behind that. */
+/* An operation that is not done: the first such one, or one behind it. */
 static void put_pending(struct track *t, const struct flight_op *op)
 {
 	uint64_t now = t->flight->now_ns;
@@ -112,7 +112,7 @@ static void put_pending(struct track *t, const struct flight_op *op)
 		return;
 	}
 	put_queueing(t, op, "b", op->r.submitted_ns);
-	/* It may have been called since. */
+	/* The call may be later than the flight's time. */
 	put_queueing(t, op, "e",
 	             now > op->r.submitted_ns ? now : op->r.submitted_ns);
 }

@@ -21,24 +21,24 @@
 #include "dump/chrome.h"
 #include "dump/flight_json.h"
 
-/* What is made in a directory, and taken away, to see whether that can be done. */
+/* A file that is made and removed to see whether files can be made in a directory. */
 #define PROBE "fr_probe"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 
-/* Files that are open at a time: one by one each would wait for the disk. */
+/* Files that are open at a time.  If there was only one, each would wait for the disk. */
 #define OPEN_FILES 32
 
-/* Entries of a directory are read into this much, without the heap's help. */
+/* Bytes for the entries of a directory, which are read without the heap. */
 #define ENTRIES_BYTES 4096
 
 /* ---- files ------------------------------------------------------------ */
 
-/* What takes too much room for a stack. */
+/* What is too large for a thread's stack. */
 struct workspace {
 	char buffer[BUFFER_BYTES];
 
-	/* Written, and to be ended, in this order. */
+	/* Files that are written and not yet ended, in this order. */
 	struct outfile files[OPEN_FILES];
 	int n;
 };
@@ -47,10 +47,10 @@ struct dump {
 	const struct flight *flight;
 	int dir;
 	struct workspace *space;
-	size_t most; /* entries of each rank in what is of all */
+	size_t most; /* entries of each rank in files on all ranks */
 	char description[32];
-	int err;    /* the first, 0: none, */
-	char *what; /* and what it is about */
+	int err;    /* the first error, 0: none */
+	char *what; /* the file or directory with that error */
 	size_t what_size;
 };
 
@@ -77,7 +77,7 @@ static void write_chrome(const struct dump *d, struct json *j,
 typedef void (*writer_fn)(const struct dump *d, struct json *j,
                           const struct flight_rank *rank);
 
-/* Flush the files that are open, and give them their names. */
+/* Flush the open files, and give them their names. */
 static void end_files(struct dump *d)
 {
 	struct workspace *w = d->space;
@@ -93,7 +93,7 @@ static void end_files(struct dump *d)
 	w->n = 0;
 }
 
-/* The next file; those before are ended if that makes room. */
+/* Begin the next file.  If there is no room for it, end the open files first. */
 static struct outfile *begin_file(struct dump *d, const char *name)
 {
 	struct workspace *w = d->space;
@@ -125,7 +125,7 @@ static void write_file(struct dump *d, const char *what, writer_fn fn,
 	outfile_send(json.file);
 }
 
-/* A name is the caller's, and may have anything in it. */
+/* Make a name fit for a file: the program may have put any bytes in it. */
 static void make_plain(char *at)
 {
 	for (; *at; at++)
@@ -156,7 +156,7 @@ void dump_name(const struct flight *f, const char *what, char *name,
 	make_plain(name);
 }
 
-/* Not every file system has that for directories. */
+/* Flush the directory.  Not every file system can. */
 static int flush_directory(int dir)
 {
 	if (!fsync(dir) || errno == EINVAL || errno == ENOTSUP ||
@@ -165,8 +165,8 @@ static int flush_directory(int dir)
 	return errno;
 }
 
-/* What cannot be written keeps nothing else from it; ranks, of which the rest can be
- * made, come first. */
+/* Write all files, also after an error.  Ranks come first, because the other files can be
+ * made from theirs. */
 static void write_all(struct dump *d)
 {
 	const struct flight_rank *r;
@@ -180,20 +180,21 @@ static void write_all(struct dump *d)
 	write_file(d, "merged", write_merged, NULL);
 	write_file(d, "chrome", write_chrome, NULL);
 	end_files(d);
-	/* The names, too. */
+	/* Flush the names of the files, too. */
 	if (!d->err)
 		d->err = flush_directory(d->dir);
 }
 
 /* ---- directories ------------------------------------------------------ */
 
-/* 0, or an errno. */
+/* Make one directory.  Returns 0 or an errno. */
 static int make_one(const char *path)
 {
 	return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
 }
 
-/* With its parents; what went wrong first, which may be of one that is there. */
+/* Make a directory with its parents.  Returns the first errno, which may be about a
+ * parent that is there. */
 static int make_directory(const char *path)
 {
 	char part[PATH_MAX];
@@ -213,7 +214,8 @@ static int make_directory(const char *path)
 	return err ? err : make_one(path);
 }
 
-/* Made if it is missing; a negative errno. */
+/* Open a directory, and make it if it is missing.  Returns a descriptor, or a negative
+ * errno. */
 static int open_directory(const char *path)
 {
 	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
@@ -229,8 +231,8 @@ static int open_directory(const char *path)
 
 /* ---- what dead processes have left ------------------------------------ */
 
-/* A number at the end of the @n bytes at @text, behind @before; its first byte's place,
- * 0: there is none. */
+/* Where a number begins that ends the @n bytes at @text and follows @before; 0: there is
+ * none. */
 static size_t number_at_end(const char *text, size_t n, char before)
 {
 	size_t at = n;
@@ -240,7 +242,8 @@ static size_t number_at_end(const char *text, size_t n, char before)
 	return at < n && at && text[at - 1] == before ? at : 0;
 }
 
-/* The process of ".fr_..._HOST.PID.SERIAL_WHAT.json.PID-COUNT", 0: it is none such. */
+/* The process id in ".fr_..._HOST.PID.SERIAL_WHAT.json.PID-COUNT"; 0: the name is not of
+ * this form. */
 static int process_of(const char *name, const char *host)
 {
 	char of[128];
@@ -263,7 +266,8 @@ static bool is_gone(int pid)
 	return pid > 0 && kill(pid, 0) && errno == ESRCH;
 }
 
-/* Whoever writes it has it locked: also one that cannot be seen from here. */
+/* True if no process writes the file.  Its writer has it locked, even one that cannot be
+ * seen from here. */
 static bool is_free(int dir, const char *name)
 {
 	int fd = openat(dir, name,
@@ -296,7 +300,7 @@ static void sweep(int dir, const char *host)
 		close(fd);
 }
 
-/* What processes of this machine have left that are gone. */
+/* Remove what processes of this machine that are gone have left. */
 static void sweep_directory(const struct dump *d)
 {
 	char host[sizeof(d->flight->host)];

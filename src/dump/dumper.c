@@ -11,8 +11,8 @@
 #include "dump/dump.h"
 #include "dump/trigger.h"
 
-/* Verdicts that have files of their own: each from the last of these on replaces the one
- * before. */
+/* Verdicts with files of their own.  From the last of these on, each verdict replaces the
+ * one before. */
 #define VERDICTS 16
 
 /* A verdict with its text, and without the rest of what it points to. */
@@ -21,10 +21,10 @@ struct told {
 	char text[FLIGHT_TEXT_SIZE];
 };
 
-/* What tells verdicts apart: of a stall that is told again and again there is one. */
+/* What tells verdicts apart.  A stall that is told again and again is one verdict. */
 struct topic {
 	int stage, rank;
-	uint64_t number; /* of the collective, else since when */
+	uint64_t number; /* the collective's, or else since_ns */
 };
 
 struct dumper {
@@ -36,26 +36,26 @@ struct dumper {
 	/* Owned by the thread. */
 	struct flight flight;
 	struct told told;
-	struct topic topics[VERDICTS]; /* that were told of */
+	struct topic topics[VERDICTS]; /* of the verdicts so far */
 	unsigned topics_count;
 
-	/* Held while the clique is copied; inside it may come the other. */
+	/* Held while the clique is copied.  The other lock may be taken inside it. */
 	pthread_mutex_t looking;
 
 	/* Guarded by looking. */
-	struct clique *clique; /* NULL: not to be looked at any more */
+	struct clique *clique; /* NULL: it must not be read any more */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* has_ended */
 
 	/* Guarded by lock. */
 	struct told waiting;
-	bool is_waiting; /* one is there */
+	bool is_waiting; /* a verdict waits */
 	bool stop;
 	bool has_ended;
-	bool is_left; /* nobody waits for it: the thread gives all back */
+	bool is_left; /* no thread waits for the dumper: it frees itself */
 
-	/* Guarded by the lock of those that were left behind. */
+	/* Guarded by left_lock. */
 	struct dumper *next_left;
 };
 
@@ -70,7 +70,7 @@ static void keep(struct told *to, const struct cohort_verdict *from)
 	to->v.text = to->text;
 }
 
-/* The verdict that is waiting, as the thread's own; false: none is. */
+/* Take the verdict that waits; false: none does. */
 static bool take_verdict(struct dumper *d)
 {
 	bool is_waiting;
@@ -84,7 +84,7 @@ static bool take_verdict(struct dumper *d)
 	return is_waiting;
 }
 
-/* Copy what there is, if the clique is there. */
+/* Take a flight; false if the clique must not be read any more. */
 static bool take(struct dumper *d, const char *trigger,
                  const struct cohort_verdict *verdict)
 {
@@ -106,7 +106,8 @@ static bool is_same(const struct topic *a, const struct topic *b)
 	       a->number == b->number;
 }
 
-/* The number of a verdict, from 1: that of one before on the same. */
+/* The number of a verdict, from 1.  A verdict with the topic of an earlier one has its
+ * number. */
 static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
 {
 	struct topic topic = { .stage = v->stage,
@@ -125,7 +126,7 @@ static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
 	return d->topics_count;
 }
 
-/* A dump that fails has nobody to tell. */
+/* Write a dump.  If that fails, there is nowhere to tell it. */
 static void dump(struct dumper *d, const char *trigger,
                  const struct cohort_verdict *verdict)
 {
@@ -139,7 +140,7 @@ static void dump(struct dumper *d, const char *trigger,
 	flight_fini(&d->flight);
 }
 
-/* Do what it was woken for. */
+/* Write what the dumper was woken for. */
 static void attend(struct dumper *d, int triggers)
 {
 	if (take_verdict(d))
@@ -150,7 +151,7 @@ static void attend(struct dumper *d, int triggers)
 		dump(d, "fifo", NULL);
 }
 
-/* True if there is nothing more to come. */
+/* True if the dumper was stopped and has nothing left to write. */
 static bool is_over(struct dumper *d)
 {
 	bool over;
@@ -165,8 +166,8 @@ static bool is_over(struct dumper *d)
 
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by left_lock: kept, so that a leak checker can tell one that is left behind
- * from a mistake. */
+/* Guarded by left_lock; dumpers that were left behind, in a list so that a leak checker
+ * does not take them for a mistake. */
 static struct dumper *left;
 
 static void leave(struct dumper *d)
@@ -285,8 +286,8 @@ void dumper_end(struct dumper *d)
 	waker_wake(d->waker);
 }
 
-/* Wait for its end; at the deadline have it not look at the clique any more, and leave
- * it behind.  False: it was. */
+/* Wait for the dumper to end.  At the deadline keep it from reading the clique, and leave
+ * it behind; false then. */
 static bool await_end(struct dumper *d, uint64_t deadline_ns)
 {
 	struct timespec until = clock_timespec(deadline_ns);
@@ -305,7 +306,7 @@ static bool await_end(struct dumper *d, uint64_t deadline_ns)
 	if (!has_ended) {
 		pthread_detach(d->thread);
 		leave(d);
-		d->is_left = true; /* and is the thread's from the unlock on */
+		d->is_left = true; /* from the unlock on the thread owns it */
 	}
 	pthread_mutex_unlock(&d->lock);
 	return has_ended;

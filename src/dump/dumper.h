@@ -3,11 +3,11 @@
 #define DUMP_DUMPER_H
 
 /*
- * The thread that writes dumps when it is told of a verdict, by a signal, or by a
+ * The dumper: a thread that writes a dump on a verdict, on a signal, or on a write to a
  * FIFO
  *
- * It is there if a directory is.  The disk may hang it, and nobody else: what it
- * writes is a copy, and whoever stops it waits no longer than until a deadline.
+ * It exists if a directory is set.  The disk may hang this thread and no other: it
+ * writes a copy, and the thread that stops it waits until a deadline and no longer.
  */
 
 #include "dump/flight.h"
@@ -22,19 +22,19 @@ struct dump_options {
 
 struct dumper;
 
-/* Store NULL if there is no directory. */
+/* Start the dumper.  Stores NULL if no directory is set. */
 int dumper_start(struct clique *clique, const struct dump_options *options,
                  struct dumper **out);
 
-/* Have a dump with @verdict written.  NULL: does nothing. */
+/* Have a dump with @verdict written.  Does nothing if @dumper is NULL. */
 void dumper_tell(struct dumper *dumper, const struct cohort_verdict *verdict);
 
-/* Have it end once it has written what it was told of, and do not wait for that. */
+/* Have the dumper end once it has written what it was told of.  Does not wait. */
 void dumper_end(struct dumper *dumper);
 
-/* Stop it once it has written what it was told of.  After @deadline_ns it is left
- * behind, to free itself should it come to its end; in any case it does not look at
- * the clique any more. */
+/* Stop the dumper once it has written what it was told of.  After @deadline_ns it is left
+ * behind and frees itself if it ever ends.  In either case it no longer reads the
+ * clique. */
 void dumper_stop(struct dumper *dumper, uint64_t deadline_ns);
 
 #endif

@@ -26,7 +26,8 @@ const char *flight_state_name(enum flight_state state)
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Ranks differ by at most their slots, and each has as many. */
+/* The meetings that a flight has room for.  Ranks are at most their slots apart, and each
+ * has as many numbers. */
 static size_t meetings_of(unsigned slots)
 {
 	return 3 * (size_t)slots;
@@ -43,7 +44,7 @@ bool flight_init(struct flight *f, int size, unsigned slots)
 
 	memset(f, 0, sizeof(*f));
 	f->bytes = ranks + ops + meetings;
-	/* Few rings are full: only what is written to is there. */
+	/* Few rings are full, and only pages that are written to take memory. */
 	f->memory = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE,
 	                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (f->memory == MAP_FAILED) {
@@ -70,8 +71,8 @@ void flight_fini(struct flight *f)
 
 /* ---- a rank ----------------------------------------------------------- */
 
-/* The records that are there, in order, up to the one that has no ticket yet; that
- * and the first are of one slot. */
+/* Copy the records that are there, in order, up to that of the call that has no ticket
+ * yet.  That record and the first one share a slot. */
 static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t last = atomic_load(&c->last) + 1, slots = c->clique->slots;
@@ -84,12 +85,12 @@ static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 		if (recorder_read(&c->recorder, ticket, &r->ops[r->n].r))
 			r->n++;
 		else if (ticket < last)
-			r->lost++; /* overwritten meanwhile */
+			r->lost++; /* it was overwritten meanwhile */
 	}
 }
 
-/* The operation of a ticket, or NULL.  They are in order, with gaps only where they
- * were overwritten. */
+/* The operation of a ticket, or NULL.  Operations are in the order of tickets, with gaps
+ * only where some were overwritten. */
 static struct flight_op *find(struct flight_rank *r, uint64_t ticket)
 {
 	size_t low = 0, high = r->n, middle;
@@ -110,7 +111,7 @@ static uint64_t shorter(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The numbers of collectives. */
+/* Add the numbers of collectives. */
 static void take_numbers(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t called = agree_called(c), slots = c->clique->slots;
@@ -133,7 +134,7 @@ static void take_numbers(struct flight_rank *r, const struct cohort_comm *c)
 	r->last_enqueued = called;
 }
 
-/* And of transfers; of a batch that of the first. */
+/* Add the numbers of transfers; a batch has that of its first one. */
 static void take_pairs(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t count = pair_count(c), slots = c->clique->slots;
@@ -163,7 +164,7 @@ static void take_tags(struct flight_tag *out, const struct tags *tags)
 	}
 }
 
-/* Streams that do not go on, as many as are told apart. */
+/* Streams that do not go on and are told apart, at most. */
 #define STUCK_STREAMS 16
 
 struct stuck {
@@ -181,8 +182,8 @@ static bool is_stuck(const struct stuck *s, const void *stream)
 	return false;
 }
 
-/* Behind what does not go on in the same stream nothing has started, whatever was
- * marked when it was aborted. */
+/* Work out the states.  Behind an operation that does not go on nothing in its stream has
+ * started, whatever the marks say after an abort. */
 static void take_states(struct flight_rank *r, const struct cohort_comm *c,
                         bool is_live)
 {
@@ -194,7 +195,7 @@ static void take_states(struct flight_rank *r, const struct cohort_comm *c,
 		ticket = op->r.ticket;
 		op->state = FLIGHT_SCHEDULED;
 		if (op->r.outcome != COHORT_OK)
-			continue; /* is in the call, or has failed there */
+			continue; /* its call has not returned, or failed */
 		if (is_live ? comm_ticket_done(c, ticket)
 		            : comm_ticket_was_done(c, ticket)) {
 			op->state = FLIGHT_COMPLETED;
@@ -210,7 +211,7 @@ static void take_states(struct flight_rank *r, const struct cohort_comm *c,
 	}
 }
 
-/* Times go with states. */
+/* Make the times agree with the states. */
 static void settle(struct flight_rank *r)
 {
 	struct flight_op *op;
@@ -245,13 +246,13 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 	take_tags(r->tags, &c->recorder.tags);
 	take_tags(r->labels, &c->recorder.labels);
 	take_states(r, c, state == CLIQUE_LIVE);
-	/* What looked done meanwhile may be what was cut short. */
+	/* What looked done may have been cut short by an abort meanwhile. */
 	if (state == CLIQUE_LIVE && clique_look(c->clique) != CLIQUE_LIVE)
 		take_states(r, c, false);
 	settle(r);
 }
 
-/* ---- all of them ------------------------------------------------------ */
+/* ---- the whole clique ------------------------------------------------- */
 
 static uint64_t wall_now(void)
 {
@@ -309,7 +310,7 @@ void flight_take(struct flight *f, struct clique *q, const char *trigger,
 
 /* ---- meetings --------------------------------------------------------- */
 
-/* The range of numbers that ranks have; false: none. */
+/* Find the range of numbers that ranks have; false: they have none. */
 static bool find_range(struct flight *f)
 {
 	const struct flight_op *op;
@@ -327,7 +328,7 @@ static bool find_range(struct flight *f)
 		}
 	if (!highest)
 		return false;
-	/* What is told may be wrong: the newest count. */
+	/* The numbers may come from a damaged file: only the newest count. */
 	if (highest - lowest >= most)
 		lowest = highest - most + 1;
 	f->lowest = lowest;

@@ -10,12 +10,12 @@
 
 #define SCHEMA "2.10"
 
-/* Of ours, raised when what a key means is changed. */
+/* The version of our own keys, raised when the meaning of a key changes. */
 #define FORMAT 1
 
 /* ---- what the schema calls things ------------------------------------- */
 
-/* Element types by the names of PyTorch's. */
+/* PyTorch's name of an element type. */
 static const char *dtype_name(int type)
 {
 	static const char *const names[] = {
@@ -37,7 +37,7 @@ static const char *dtype_name(int type)
 	                                                       : "?";
 }
 
-/* "nccl:all_reduce", "nccl:send 1->2"; a copy is not of NCCL. */
+/* "nccl:all_reduce", "nccl:send 1->2"; NCCL has no copies. */
 static void profiling_name(char *name, size_t size, int rank,
                            const struct record *r)
 {
@@ -57,7 +57,7 @@ static void profiling_name(char *name, size_t size, int rank,
 		snprintf(name, size, "nccl:%s", what);
 }
 
-/* Elements of all tensors, as one. */
+/* The number of elements in all tensors together. */
 static uint64_t elements(const struct record *r)
 {
 	size_t bytes = cohort_type_size(r->type);
@@ -104,13 +104,13 @@ static void put_sizes(struct json *j, const struct record *r, int world)
 
 /* ---- an entry --------------------------------------------------------- */
 
-/* What is of one file, and of all of its entries. */
+/* What the entries of one file have in common. */
 struct page {
 	struct json *json;
 	const struct flight *flight;
 	const struct flight_rank *rank;
 	const char *description; /* of the process group */
-	uint64_t collective;     /* the last number */
+	uint64_t collective;     /* number of the last collective so far */
 };
 
 static void put_group(const struct page *p)
@@ -125,7 +125,7 @@ static void put_times(const struct page *p, const struct flight_op *op)
 {
 	const struct record *r = &op->r;
 	const struct flight *f = p->flight;
-	/* Who finds it done finds it started, too. */
+	/* An operation that was found done had started. */
 	uint64_t started_ns = r->started_ns ? r->started_ns : r->finished_ns;
 
 	json_uint(p->json, "time_created_ns", flight_wall(f, r->submitted_ns));
@@ -142,7 +142,7 @@ static void put_times(const struct page *p, const struct flight_op *op)
 	json_uint(p->json, "timeout_ms", op->timeout_ns / 1000000);
 }
 
-/* Of a rank, or null where there is none. */
+/* A rank, or null if @any is false. */
 static void put_rank_or_null(struct json *j, const char *key, bool any,
                              int rank)
 {
@@ -213,7 +213,7 @@ static void put_entry(struct page *p, const struct flight_op *op)
 	json_close(j, '}');
 }
 
-/* The last @most entries. */
+/* Write the last @most entries. */
 static void put_entries(struct page *p, size_t most)
 {
 	const struct flight_rank *r = p->rank;
@@ -310,7 +310,7 @@ static void put_rank_facts(struct json *j, const struct flight_rank *r)
 	json_uint(j, "last_enqueued", r->last_enqueued);
 }
 
-/* "[0, 1, 2]", as text. */
+/* The ranks as the text "[0, 1, 2]". */
 static void put_world(struct json *j, int world)
 {
 	char list[8 * COHORT_MAX_RANKS];
@@ -332,7 +332,7 @@ static void put_versions(struct json *j, const struct flight *f)
 	            nccl_version_text(f->nccl_version, version));
 }
 
-/* In JSON, PyTorch writes these numbers as text. */
+/* A number as text, as PyTorch writes these. */
 static void put_count(struct json *j, const char *key, uint64_t value)
 {
 	char text[24];

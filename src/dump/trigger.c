@@ -15,39 +15,39 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* Between looks at a FIFO: nothing else of a waker is a descriptor. */
+/* The time between looks at a FIFO.  A waker sleeps on its semaphore, see C. */
 #define LOOK_NS (NS_PER_S / 10)
 
-/* Reads of a FIFO for one trigger. */
+/* Reads of a FIFO for one trigger, at most. */
 #define DRAINS 256
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Held around the other one while FIFOs are opened or given up, which a file system may
- * hang: whoever has none does not take it. */
+/* Held around the other lock while FIFOs are opened or given up, which a file system may
+ * hang.  Wakers without a FIFO do not take it. */
 static pthread_mutex_t fifo_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Atomic; all that were ever made.  Written under the lock, read by handlers: the
- * release of one is the acquire of the other. */
+/* Atomic; all wakers that were ever made.  Written under the lock (release), read by
+ * handlers (acquire). */
 static struct waker *_Atomic all;
 
-/* Atomic; the process that the handler is for: a child of a fork inherits it, and its
- * descriptors.  Relaxed: there is no handler before it is set. */
+/* Atomic; the process that the handler is for, because the child of a fork inherits the
+ * handler and the descriptors.  Relaxed: it is set before there is a handler. */
 static atomic_int process;
 
-/* Guarded by lock: what was there before ours, by signal. */
+/* Guarded by lock; for each signal the action before ours. */
 static struct sigaction former[NSIG];
 
 /* ---- waking ----------------------------------------------------------- */
 
-/* It has been posted already for what it has not taken yet. */
+/* Add a trigger.  The semaphore was posted already for one that was not taken yet. */
 static void add(struct waker *w, unsigned what)
 {
 	if (!(atomic_fetch_or(&w->triggers, what) & what))
 		sem_post(&w->posted);
 }
 
-/* Anything may be interrupted by this. */
+/* The signal handler, which may interrupt anything. */
 static void handle(int number)
 {
 	int err = errno;
@@ -69,7 +69,7 @@ void waker_wake(struct waker *w)
 	add(w, TRIGGER_CALL);
 }
 
-/* One reader gets what was written, and it is meant for all. */
+/* Pass a write on to all wakers of the FIFO, as it is meant for all and one reads it. */
 static void pass_on(const struct waker *from)
 {
 	struct waker *w;
@@ -82,7 +82,7 @@ static void pass_on(const struct waker *from)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Not for ever: somebody may write faster than that. */
+/* Empty the FIFO; false if it was empty.  Reads are limited, as a writer may be faster. */
 static bool drain(int fd)
 {
 	char bytes[256];
@@ -98,8 +98,8 @@ static bool is_file(const struct stat *s, dev_t device, ino_t inode)
 	return s->st_dev == device && s->st_ino == inode;
 }
 
-/* False if the program has closed it: the number may be another file's by now, and so
- * may that of the inode. */
+/* False if the program has closed @fd: the number may be another file's by now, and so
+ * may be the inode's. */
 static bool has_fifo(const struct waker *w, int fd)
 {
 	struct stat status;
@@ -115,7 +115,8 @@ static void set_fifo(struct waker *w, int fd)
 	pthread_mutex_unlock(&lock);
 }
 
-/* -1 if it cannot be had now.  What else has its name by then is not opened. */
+/* Open the FIFO again; -1 if that is not possible now.  Another file of its name is not
+ * opened. */
 static int open_again(const struct waker *w)
 {
 	struct stat status;
@@ -131,7 +132,7 @@ static int open_again(const struct waker *w)
 	return -1;
 }
 
-/* Only by who waits: nobody else changes which descriptor it is meanwhile. */
+/* Called only by the thread that waits, as no other changes the descriptor meanwhile. */
 static void look_at_fifo(struct waker *w)
 {
 	if (!*w->path)
@@ -167,7 +168,7 @@ static bool is_wanted_locked(int number)
 	return false;
 }
 
-/* Have the handler called, unless it is already. */
+/* Install the handler, unless it is installed already. */
 static int install_locked(int number)
 {
 	struct sigaction action = { .sa_handler = handle,
@@ -179,7 +180,7 @@ static int install_locked(int number)
 	if (number < 1 || number >= NSIG ||
 	    sigaction(number, NULL, &former[number]))
 		return error_set(COHORT_INVALID,
-		                 "options->dump_signal is %d, no signal",
+		                 "options->dump_signal is %d, not a signal",
 		                 number);
 	if (former[number].sa_handler != SIG_DFL &&
 	    former[number].sa_handler != SIG_IGN)
@@ -195,7 +196,8 @@ static int install_locked(int number)
 	return COHORT_OK;
 }
 
-/* Nobody wants it any more: as it was before, unless somebody else has it now. */
+/* Restore the former action if no waker wants the signal any more, unless the program has
+ * set another one. */
 static void restore_locked(int number)
 {
 	struct sigaction now;
@@ -207,7 +209,7 @@ static void restore_locked(int number)
 
 /* ---- FIFOs ------------------------------------------------------------ */
 
-/* One that is open, and nobody's yet. */
+/* An open FIFO that no waker owns yet. */
 struct fifo {
 	int fd; /* -1: none */
 	bool is_made;
@@ -224,7 +226,8 @@ static void drop_fifo(struct fifo *f, const char *path)
 	f->fd = -1;
 }
 
-/* Open for both, so that it never is at its end.  With the FIFOs' lock. */
+/* Open the FIFO for reading and writing, so that it never is at its end.  The caller
+ * holds fifo_lock. */
 static int open_fifo(const char *path, struct fifo *f)
 {
 	struct stat status;
@@ -242,7 +245,7 @@ static int open_fifo(const char *path, struct fifo *f)
 	if (!S_ISFIFO(status.st_mode)) {
 		drop_fifo(f, path);
 		return error_set(COHORT_INVALID,
-		                 "options->dump_fifo is \"%s\", which is no "
+		                 "options->dump_fifo is \"%s\", which is not a "
 		                 "FIFO",
 		                 path);
 	}
@@ -251,8 +254,8 @@ static int open_fifo(const char *path, struct fifo *f)
 	return COHORT_OK;
 }
 
-/* Leave it to another waker that has it open, if there is one: whoever made it takes it
- * away. */
+/* Leave the FIFO to another waker that has it open, if there is one: the waker that is
+ * marked as having made it removes it. */
 static bool pass_fifo_locked(const struct waker *w)
 {
 	struct waker *other;
@@ -266,7 +269,8 @@ static bool pass_fifo_locked(const struct waker *w)
 	return false;
 }
 
-/* What @w had, with its path.  The waker may be another's already. */
+/* Close and remove the FIFO that @w had.  @w is a copy, as the waker itself may be in use
+ * again. */
 static void close_fifo(const struct waker *w)
 {
 	struct stat status;
@@ -280,7 +284,7 @@ static void close_fifo(const struct waker *w)
 
 /* ---- life ------------------------------------------------------------- */
 
-/* One that is not used, or a new one. */
+/* Find a waker that is not used, or make one. */
 static struct waker *find_locked(void)
 {
 	struct waker *w;
@@ -306,7 +310,7 @@ static int get_locked(int signal, const char *path, const struct fifo *f,
 
 	if (!w)
 		return error_set(COHORT_NO_MEMORY, "no memory for a waker");
-	/* What was meant for another. */
+	/* Forget what was meant for the former owner. */
 	atomic_store(&w->triggers, 0);
 	while (!sem_trywait(&w->posted))
 		continue;
@@ -352,7 +356,7 @@ int waker_get(int signal, const char *path, struct waker **out)
 	return rc;
 }
 
-/* The waker is nobody's any more; a copy with what is to be closed. */
+/* Give the waker up.  Returns a copy with what is to be closed. */
 static struct waker put(struct waker *w)
 {
 	struct waker had;

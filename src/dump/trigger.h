@@ -3,14 +3,15 @@
 #define DUMP_TRIGGER_H
 
 /*
- * Wakers of threads: by the library, by a signal, by a write to a FIFO
+ * Wakers: a thread sleeps on one until the library, a signal, or a write to a FIFO wakes
+ * it
  *
- *  A. A waker is never freed: a signal handler may find it at any time.  It is used
- *     again.
- *  B. The handler only posts the semaphores of those with its signal.
+ *  A. A waker is never freed, because a signal handler may find it at any time.  It is
+ *     reused.
+ *  B. The handler does nothing but post the semaphores of the wakers with its signal.
  *  C. A program may close descriptors that are not its own, and open its files under
- *     their numbers.  So there is none but the FIFO's, which is looked at before it is
- *     read or closed, and opened again if it is gone.
+ *     their numbers.  So a waker has no descriptor but the FIFO's, which is checked
+ *     before it is read or closed, and opened again if it is gone.
  */
 
 #include <semaphore.h>
@@ -19,7 +20,7 @@
 #include <sys/types.h>
 
 enum trigger {
-	TRIGGER_CALL = 1, /* by the library itself */
+	TRIGGER_CALL = 1, /* the library itself */
 	TRIGGER_SIGNAL = 2,
 	TRIGGER_FIFO = 4,
 };
@@ -27,15 +28,15 @@ enum trigger {
 struct waker {
 	sem_t posted;
 
-	/* Atomic; those that have come. */
+	/* Atomic; the triggers that have come. */
 	atomic_uint triggers;
 
 	/* Atomic; the signal that wakes it, 0: none.  Read by the handler. */
 	atomic_int signal;
 
-	/* Guarded by the lock of trigger.c. */
+	/* Guarded by the lock in trigger.c. */
 	bool is_used;
-	int fifo; /* -1: none now; which one it is */
+	int fifo; /* descriptor, -1: none now */
 	bool made_fifo;
 	char path[512]; /* "": it has no FIFO; constant while it is used */
 	dev_t device;
@@ -45,16 +46,16 @@ struct waker {
 	struct waker *next;
 };
 
-/* A waker for @signal (0: none) and the FIFO at @fifo ("": none), which is made if it
+/* Get a waker for @signal (0: none) and the FIFO at @fifo ("": none), which is made if it
  * is missing.  COHORT_INVALID for a signal that has a handler already, or cannot have
- * one, and for a file that is no FIFO; COHORT_NO_MEMORY. */
+ * one, and for a file that is not a FIFO; COHORT_NO_MEMORY. */
 int waker_get(int signal, const char *fifo, struct waker **out);
 void waker_put(struct waker *waker);
 
-/* Wake it.  Any thread. */
+/* Wake the thread that waits.  Any thread may. */
 void waker_wake(struct waker *waker);
 
-/* Sleep until it is woken; which triggers that was.  One thread at a time. */
+/* Sleep until a trigger comes.  Returns the triggers.  One thread at a time. */
 int waker_wait(struct waker *waker);
 
 #endif
