@@ -93,9 +93,8 @@ uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
 /* What collectives like the front have taken, and what the front may take by that. */
 struct adapted {
 	struct limits limits; /* 0: no adaptive limit */
-	uint64_t
-		since_ns; /* the clocks run from here at the earliest: by then it
-	                      was the front */
+	uint64_t since_ns;    /* when it was first seen as the front: the clocks
+	                         start no earlier */
 	struct adaptive asked;
 	struct window join, exec;
 	int likeness; /* see adaptive.c */

@@ -30,8 +30,7 @@ struct notifier {
 	bool is_waiting;        /* a verdict waits to be told */
 	bool stop;
 	bool has_ended;
-	uint64_t
-		number; /* of the verdict that waits, or was the last to wait */
+	uint64_t number; /* of the last verdict that waited, or waits */
 	struct verdict waiting;
 
 	/* Owned by the thread. */

@@ -132,10 +132,9 @@ struct crossing {
 	char group[64];
 	char ended[512]; /* why the other group has ended, if the crossing was
 	                    found there first; else "", and the rest counts */
-	uint64_t collective;        /* the other communicator's front */
-	struct crossing_side first; /* the rank that has called here first, */
-	struct crossing_side
-		second; /* and the one that has called there first */
+	uint64_t collective;         /* the other communicator's front */
+	struct crossing_side first;  /* the rank that called here first */
+	struct crossing_side second; /* the rank that called there first */
 };
 
 struct snapshot {
@@ -170,9 +169,8 @@ struct snapshot {
 	                        a transfer of its batch that the peer had not
 	                        called */
 	bool all_joined;
-	bool closing; /* the clique ends in peace */
-	const char *
-		reaping; /* the native call that the reaper is in, NULL: none */
+	bool closing;        /* the clique ends in peace */
+	const char *reaping; /* the reaper's native call, NULL: none */
 	int reaping_rank;
 	int probing;        /* the rank that the prober asks about, -1: none */
 	const char *asking; /* the native call that the prober is in */

@@ -34,9 +34,8 @@
 #define STACKS 8
 
 struct stack {
-	int tid; /* the thread's id */
-	const char *
-		why; /* why there is no stack, for people; NULL: there is one */
+	int tid;         /* the thread's id */
+	const char *why; /* for people, why there is no stack; NULL: there is */
 	int count;
 	void *frames
 		[STACK_FRAMES]; /* the innermost first: where the thread is, then
