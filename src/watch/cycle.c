@@ -46,7 +46,7 @@ static bool waits_for(const struct snapshot *s, int a, int b)
 	                  waits_in_front(s, &s->ranks[a], &s->ranks[b]));
 }
 
-/* The call in which @a waits for @b, which it does. */
+/* The call in which @a waits for @b, if it does. */
 static const struct record *call_of_wait(const struct rank_snapshot *a,
                                          const struct rank_snapshot *b)
 {
