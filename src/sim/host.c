@@ -11,9 +11,9 @@
 #include "sim/host.h"
 
 #include "sim/cuda/device.h"
+#include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
 #include "sim/exec/replay.h"
-#include "sim/exec/stream.h"
 #include "sim/nccl/comm.h"
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"

@@ -26,7 +26,4 @@ HOST_CUDA_FUNCTIONS(HOST_PROTOTYPE)
 HOST_CUDA12_FUNCTIONS(HOST_PROTOTYPE12)
 #undef HOST_PROTOTYPE12
 
-/* More ranks than this have no host communicator. */
-#define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
-
 #endif

@@ -14,6 +14,7 @@
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/pool.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Captures (see capture.h), and CUDA's functions on them
+ * Captures (see capture.h; capture_calls.c has CUDA's functions on them)
  */
 
-#include "sim/cuda/capture.h"
+#include "sim/cuda/capture_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +13,6 @@
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
-
-struct capture {
-	/* Constant. */
-	unsigned long long id;
-	enum cudaStreamCaptureMode mode;
-	const void *thread; /* that began it */
-	struct stream *origin;
-	struct graph *graph;
-
-	/* Guarded by lock. */
-	bool invalid;
-	struct captured *streams;
-	int lanes;
-	struct capture *next; /* of all */
-};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -42,10 +27,19 @@ static atomic_int active;
 static _Thread_local enum cudaStreamCaptureMode thread_mode =
 	cudaStreamCaptureModeGlobal;
 
-/* An address that is the thread's own. */
-static const void *this_thread(void)
+enum cudaStreamCaptureMode *capture_thread_mode(void)
 {
 	return &thread_mode;
+}
+
+void capture_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void capture_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
 }
 
 bool capture_none(void)
@@ -56,7 +50,7 @@ bool capture_none(void)
 /* ---- streams of a capture --------------------------------------------- */
 
 /* NULL if it is part of none.  Called with lock held. */
-static struct captured *of_locked(const struct stream *s)
+struct captured *captured_of_locked(const struct stream *s)
 {
 	return atomic_load_explicit(&s->captured, memory_order_relaxed);
 }
@@ -82,7 +76,7 @@ static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 	return d;
 }
 
-static bool has_node(const struct captured *d, const struct node *n)
+bool captured_has_node(const struct captured *d, const struct node *n)
 {
 	size_t i;
 
@@ -98,7 +92,7 @@ static bool add_after_locked(struct captured *d, struct node *n)
 	size_t more = d->room ? 2 * d->room : 4;
 	struct node **bigger;
 
-	if (has_node(d, n))
+	if (captured_has_node(d, n))
 		return true;
 	if (d->count == d->room) {
 		bigger = realloc(d->after, more * sizeof(struct node *));
@@ -111,8 +105,8 @@ static bool add_after_locked(struct captured *d, struct node *n)
 	return true;
 }
 
-static bool add_all_locked(struct captured *d, struct node *const *nodes,
-                           size_t n)
+bool captured_add_all_locked(struct captured *d, struct node *const *nodes,
+                             size_t n)
 {
 	bool ok = true;
 	size_t i;
@@ -125,7 +119,7 @@ static bool add_all_locked(struct captured *d, struct node *const *nodes,
 /* ---- what must not be ------------------------------------------------- */
 
 /* Called with lock held. */
-static cudaError_t fail_locked(struct capture *c, cudaError_t error)
+cudaError_t capture_fail_locked(struct capture *c, cudaError_t error)
 {
 	if (c->invalid)
 		return cudaErrorStreamCaptureInvalidated;
@@ -135,7 +129,7 @@ static cudaError_t fail_locked(struct capture *c, cudaError_t error)
 
 /* The legacy stream waits for blocking streams: it cannot while one of them is
  * part of a capture.  Called with lock held. */
-static struct capture *implicit_locked(int device)
+struct capture *capture_implicit_locked(int device)
 {
 	struct captured *d;
 	struct capture *c;
@@ -150,7 +144,8 @@ static struct capture *implicit_locked(int device)
 /* Called with lock held. */
 static cudaError_t check_legacy_locked(const struct stream *s)
 {
-	struct capture *c = s->legacy ? implicit_locked(s->device) : NULL;
+	struct capture *c =
+		s->legacy ? capture_implicit_locked(s->device) : NULL;
 
 	if (!c)
 		return cudaSuccess;
@@ -161,11 +156,11 @@ static cudaError_t check_legacy_locked(const struct stream *s)
 /* Called with lock held. */
 static cudaError_t refuse_locked(const struct stream *s)
 {
-	struct captured *d = of_locked(s);
+	struct captured *d = captured_of_locked(s);
 
 	if (d)
-		return fail_locked(d->capture,
-		                   cudaErrorStreamCaptureUnsupported);
+		return capture_fail_locked(d->capture,
+		                           cudaErrorStreamCaptureUnsupported);
 	return check_legacy_locked(s);
 }
 
@@ -198,7 +193,7 @@ static bool is_on_device(const struct capture *c, int device)
 /* True if @c keeps the calling thread from what is potentially unsafe. */
 static bool prohibits(const struct capture *c)
 {
-	if (c->thread == this_thread())
+	if (c->thread == capture_thread_mode())
 		return c->mode != cudaStreamCaptureModeRelaxed;
 	return c->mode == cudaStreamCaptureModeGlobal &&
 	       thread_mode == cudaStreamCaptureModeGlobal;
@@ -252,10 +247,11 @@ static cudaError_t add_node_locked(struct captured *d, const struct work *work,
 	struct node *n;
 
 	if (!kind || c->invalid)
-		return fail_locked(c, cudaErrorStreamCaptureUnsupported);
+		return capture_fail_locked(c,
+		                           cudaErrorStreamCaptureUnsupported);
 	n = graph_add(c->graph, &like, d->after, d->count);
 	if (!n)
-		return fail_locked(c, cudaErrorMemoryAllocation);
+		return capture_fail_locked(c, cudaErrorMemoryAllocation);
 	d->count = 0;
 	if (add_after_locked(d, n))
 		return cudaSuccess;
@@ -272,7 +268,7 @@ cudaError_t stream_submit(struct stream *s, const struct work *work,
 
 	if (error == cudaSuccess && !capture_none()) {
 		pthread_mutex_lock(&lock);
-		d = of_locked(s);
+		d = captured_of_locked(s);
 		error = d ? add_node_locked(d, work, kind)
 		          : check_legacy_locked(s);
 		pthread_mutex_unlock(&lock);
@@ -295,9 +291,9 @@ ncclResult_t capture_check_together(struct stream *const *streams, size_t n)
 	if (capture_none())
 		return ncclSuccess;
 	pthread_mutex_lock(&lock);
-	first = of_locked(streams[0]);
+	first = captured_of_locked(streams[0]);
 	for (i = 0; i < n && result == ncclSuccess; i++) {
-		d = of_locked(streams[i]);
+		d = captured_of_locked(streams[i]);
 		if (!d != !first || (d && d->capture != first->capture))
 			result = ncclInvalidUsage;
 		else if ((d && d->capture->invalid) ||
@@ -314,10 +310,10 @@ cudaError_t capture_join(struct stream *to, struct stream *from)
 	bool ok = true;
 
 	pthread_mutex_lock(&lock);
-	a = of_locked(to);
-	b = of_locked(from);
+	a = captured_of_locked(to);
+	b = captured_of_locked(from);
 	if (a && b)
-		ok = add_all_locked(a, b->after, b->count);
+		ok = captured_add_all_locked(a, b->after, b->count);
 	pthread_mutex_unlock(&lock);
 	return ok ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -333,7 +329,8 @@ static cudaError_t point_locked(const struct captured *d,
 		return cudaErrorStreamCaptureInvalidated;
 	out->after = malloc(bytes ? bytes : 1);
 	if (!out->after)
-		return fail_locked(d->capture, cudaErrorMemoryAllocation);
+		return capture_fail_locked(d->capture,
+		                           cudaErrorMemoryAllocation);
 	if (bytes)
 		memcpy(out->after, d->after, bytes);
 	out->count = d->count;
@@ -352,7 +349,7 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 	if (capture_none())
 		return cudaSuccess;
 	pthread_mutex_lock(&lock);
-	d = of_locked(s);
+	d = captured_of_locked(s);
 	error = d ? point_locked(d, out) : check_legacy_locked(s);
 	pthread_mutex_unlock(&lock);
 	return error;
@@ -372,32 +369,34 @@ static struct capture *find_locked(unsigned long long id)
 static cudaError_t follow_locked(struct capture *c, struct stream *s,
                                  const struct capture_point *p)
 {
-	struct captured *d = of_locked(s);
+	struct captured *d = captured_of_locked(s);
 
 	if (c->invalid)
 		return cudaErrorStreamCaptureInvalidated;
 	if (s->legacy)
-		return fail_locked(c, cudaErrorStreamCaptureImplicit);
+		return capture_fail_locked(c, cudaErrorStreamCaptureImplicit);
 	if (!d)
 		d = add_stream_locked(c, s);
-	if (!d || !add_all_locked(d, p->after, p->count))
-		return fail_locked(c, cudaErrorMemoryAllocation);
+	if (!d || !captured_add_all_locked(d, p->after, p->count))
+		return capture_fail_locked(c, cudaErrorMemoryAllocation);
 	return cudaSuccess;
 }
 
 /* Called with lock held. */
 static cudaError_t wait_locked(struct stream *s, const struct capture_point *p)
 {
-	struct captured *d = of_locked(s);
+	struct captured *d = captured_of_locked(s);
 	struct capture *c = find_locked(p->id);
 
 	if (!p->id)
-		return fail_locked(d->capture, cudaErrorStreamCaptureIsolation);
+		return capture_fail_locked(d->capture,
+		                           cudaErrorStreamCaptureIsolation);
 	if (!c)
 		return cudaErrorCapturedEvent;
 	if (d && d->capture != c) {
 		c->invalid = true;
-		return fail_locked(d->capture, cudaErrorStreamCaptureMerge);
+		return capture_fail_locked(d->capture,
+		                           cudaErrorStreamCaptureMerge);
 	}
 	return follow_locked(c, s, p);
 }
@@ -413,7 +412,7 @@ cudaError_t capture_wait(struct stream *s, const struct capture_point *p,
 	if (!p->id && capture_none())
 		return cudaSuccess;
 	pthread_mutex_lock(&lock);
-	*handled = p->id || of_locked(s);
+	*handled = p->id || captured_of_locked(s);
 	error = *handled ? wait_locked(s, p) : check_legacy_locked(s);
 	pthread_mutex_unlock(&lock);
 	return error;
@@ -430,17 +429,11 @@ void capture_invalidate(unsigned long long id)
 	pthread_mutex_unlock(&lock);
 }
 
-/* ---- the beginning ---------------------------------------------------- */
-
-static bool mode_is_valid(enum cudaStreamCaptureMode mode)
-{
-	return (int)mode >= cudaStreamCaptureModeGlobal &&
-	       (int)mode <= cudaStreamCaptureModeRelaxed;
-}
+/* ---- the beginning and the end ---------------------------------------- */
 
 /* Called with lock held. */
-static struct capture *create_locked(struct stream *s,
-                                     enum cudaStreamCaptureMode mode)
+struct capture *capture_create_locked(struct stream *s,
+                                      enum cudaStreamCaptureMode mode)
 {
 	struct capture *c = calloc(1, sizeof(*c));
 
@@ -456,7 +449,7 @@ static struct capture *create_locked(struct stream *s,
 	c->graph->capturing = true;
 	c->id = ++numbers;
 	c->mode = mode;
-	c->thread = this_thread();
+	c->thread = capture_thread_mode();
 	c->origin = s;
 	c->next = captures;
 	captures = c;
@@ -464,74 +457,8 @@ static struct capture *create_locked(struct stream *s,
 	return c;
 }
 
-cudaError_t host_cudaStreamBeginCapture(cudaStream_t stream,
-                                        enum cudaStreamCaptureMode mode)
-{
-	struct stream *s = stream_find(stream);
-	cudaError_t error = cudaSuccess;
-
-	if (!mode_is_valid(mode))
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (s->legacy)
-		return device_error(cudaErrorStreamCaptureUnsupported);
-	pthread_mutex_lock(&lock);
-	if (of_locked(s))
-		error = cudaErrorIllegalState;
-	else if (!create_locked(s, mode))
-		error = cudaErrorMemoryAllocation;
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
-}
-
-cudaError_t
-host_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-	enum cudaStreamCaptureMode before = thread_mode;
-
-	if (!mode || !mode_is_valid(*mode))
-		return device_error(cudaErrorInvalidValue);
-	thread_mode = *mode;
-	*mode = before;
-	return cudaSuccess;
-}
-
-/* ---- the end ---------------------------------------------------------- */
-
-/* Mark all that the nodes of @d come behind, and them. */
-static void reach_locked(const struct captured *d)
-{
-	struct graph *g = d->capture->graph;
-	struct node *n;
-	size_t i, k;
-
-	for (i = 0; i < g->count; i++)
-		g->nodes[i]->reached = has_node(d, g->nodes[i]);
-	for (i = g->count; i-- > 0;) {
-		n = g->nodes[i];
-		for (k = 0; n->reached && k < n->after_count; k++)
-			n->after[k]->reached = true;
-	}
-}
-
-/* True if the origin has waited for the work of every stream.  Called with lock
- * held. */
-static bool is_joined_locked(const struct capture *c)
-{
-	const struct captured *d;
-	size_t i;
-
-	reach_locked(of_locked(c->origin));
-	for (d = c->streams; d; d = d->next)
-		for (i = 0; i < d->count; i++)
-			if (!d->after[i]->reached)
-				return false;
-	return true;
-}
-
 /* Called with lock held. */
-static void remove_locked(struct capture *c)
+void capture_remove_locked(struct capture *c)
 {
 	struct captured *d;
 	struct capture **at = &captures;
@@ -547,199 +474,4 @@ static void remove_locked(struct capture *c)
 		free(d);
 	}
 	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
-}
-
-/* Take the capture that ends on @s out, and store it, and how it ended.  Called
- * with lock held. */
-static cudaError_t end_locked(struct stream *s, struct capture **out)
-{
-	struct captured *d = of_locked(s);
-	cudaError_t error = cudaSuccess;
-	struct capture *c;
-
-	if (!d)
-		return cudaErrorIllegalState;
-	c = d->capture;
-	if (c->origin != s)
-		return fail_locked(c, cudaErrorStreamCaptureUnmatched);
-	if (c->mode != cudaStreamCaptureModeRelaxed &&
-	    c->thread != this_thread())
-		return cudaErrorStreamCaptureWrongThread;
-	if (c->invalid)
-		error = cudaErrorStreamCaptureInvalidated;
-	else if (!is_joined_locked(c))
-		error = cudaErrorStreamCaptureUnjoined;
-	remove_locked(c);
-	*out = c;
-	return error;
-}
-
-cudaError_t host_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
-{
-	struct stream *s = stream_find(stream);
-	struct capture *c = NULL;
-	cudaError_t error;
-
-	if (!graph)
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&lock);
-	error = end_locked(s, &c);
-	pthread_mutex_unlock(&lock);
-	if (!c)
-		return device_error(error);
-	c->graph->capturing = false;
-	*graph = NULL;
-	if (error == cudaSuccess)
-		*graph = (cudaGraph_t)c->graph;
-	else
-		graph_free(c->graph);
-	free(c);
-	return device_error(error);
-}
-
-/* ---- questions -------------------------------------------------------- */
-
-/* How @s stands, to which a question does nothing.  Called with lock held. */
-static cudaError_t status_locked(const struct stream *s,
-                                 enum cudaStreamCaptureStatus *status)
-{
-	const struct captured *d = of_locked(s);
-
-	if (s->legacy && implicit_locked(s->device))
-		return cudaErrorStreamCaptureImplicit;
-	*status = cudaStreamCaptureStatusNone;
-	if (d)
-		*status = d->capture->invalid
-		                  ? cudaStreamCaptureStatusInvalidated
-		                  : cudaStreamCaptureStatusActive;
-	return cudaSuccess;
-}
-
-cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
-                                       enum cudaStreamCaptureStatus *status)
-{
-	return host_cudaStreamGetCaptureInfo(stream, status, NULL, NULL, NULL,
-	                                     NULL, NULL);
-}
-
-/* What is asked for of an active capture. */
-static void info_locked(const struct captured *d, unsigned long long *id,
-                        cudaGraph_t *graph, const cudaGraphNode_t **after,
-                        const cudaGraphEdgeData **edges, size_t *count)
-{
-	if (id)
-		*id = d->capture->id;
-	if (graph)
-		*graph = (cudaGraph_t)d->capture->graph;
-	if (after)
-		*after = (const cudaGraphNode_t *)d->after;
-	if (edges)
-		*edges = NULL; /* all are plain */
-	if (count)
-		*count = d->count;
-}
-
-cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                          enum cudaStreamCaptureStatus *status,
-                                          unsigned long long *id,
-                                          cudaGraph_t *graph,
-                                          const cudaGraphNode_t **after,
-                                          const cudaGraphEdgeData **edges,
-                                          size_t *count)
-{
-	struct stream *s = stream_find(stream);
-	cudaError_t error;
-
-	if (!status || (edges && !after))
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&lock);
-	error = status_locked(s, status);
-	if (error == cudaSuccess && *status == cudaStreamCaptureStatusActive)
-		info_locked(of_locked(s), id, graph, after, edges, count);
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
-}
-
-cudaError_t
-host12_cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                enum cudaStreamCaptureStatus *status,
-                                unsigned long long *id)
-{
-	return host_cudaStreamGetCaptureInfo(stream, status, id, NULL, NULL,
-	                                     NULL, NULL);
-}
-
-cudaError_t
-host12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
-                                   enum cudaStreamCaptureStatus *status,
-                                   unsigned long long *id, cudaGraph_t *graph,
-                                   const cudaGraphNode_t **after, size_t *count)
-{
-	return host_cudaStreamGetCaptureInfo(stream, status, id, graph, after,
-	                                     NULL, count);
-}
-
-cudaError_t host12_cudaStreamGetCaptureInfo_v3(
-	cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-	unsigned long long *id, cudaGraph_t *graph,
-	const cudaGraphNode_t **after, const cudaGraphEdgeData **edges,
-	size_t *count)
-{
-	return host_cudaStreamGetCaptureInfo(stream, status, id, graph, after,
-	                                     edges, count);
-}
-
-/* Called with lock held. */
-static cudaError_t update_locked(struct captured *d, cudaGraphNode_t *nodes,
-                                 size_t count, unsigned int flags)
-{
-	if (!d)
-		return cudaErrorIllegalState;
-	if (d->capture->invalid)
-		return cudaErrorStreamCaptureInvalidated;
-	if (flags == cudaStreamSetCaptureDependencies)
-		d->count = 0;
-	return add_all_locked(d, (struct node *const *)nodes, count)
-	               ? cudaSuccess
-	               : fail_locked(d->capture, cudaErrorMemoryAllocation);
-}
-
-/* What it leaves out of the set need not be joined: it is in the graph. */
-cudaError_t host_cudaStreamUpdateCaptureDependencies(
-	cudaStream_t stream, cudaGraphNode_t *nodes,
-	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)
-{
-	struct stream *s = stream_find(stream);
-	cudaError_t error;
-
-	(void)edges;
-	if (flags > cudaStreamSetCaptureDependencies || (count && !nodes))
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&lock);
-	error = update_locked(of_locked(s), nodes, count, flags);
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
-}
-
-cudaError_t host12_cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
-                                                       cudaGraphNode_t *nodes,
-                                                       size_t count,
-                                                       unsigned int flags)
-{
-	return host_cudaStreamUpdateCaptureDependencies(stream, nodes, NULL,
-	                                                count, flags);
-}
-
-cudaError_t host12_cudaStreamUpdateCaptureDependencies_v2(
-	cudaStream_t stream, cudaGraphNode_t *nodes,
-	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)
-{
-	return host_cudaStreamUpdateCaptureDependencies(stream, nodes, edges,
-	                                                count, flags);
 }

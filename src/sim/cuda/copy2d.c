@@ -15,6 +15,7 @@
 #include "sim/cuda/copy.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 

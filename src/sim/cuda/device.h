@@ -34,6 +34,17 @@ void device_end_context(int device);
  * cudaSuccess, and return it. */
 cudaError_t device_error(cudaError_t error);
 
+/* The calling thread's last CUDA error, to read and to reset. */
+cudaError_t *device_last_error(void);
+
+/* Say that the calling thread is about to run a host function or a callback of a
+ * stream, or has run it. */
+void device_forbid_calls(bool forbidden);
+
+/* cudaErrorNotPermitted if the calling thread runs a host function or callback of
+ * a stream, which must not call CUDA; else cudaSuccess. */
+cudaError_t stream_permits_calls(void);
+
 /* True if CUDA has the code @error. */
 bool error_is_known(cudaError_t error);
 

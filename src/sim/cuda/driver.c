@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sim/cuda/device.h"
+#include "sim/cuda/mark.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 

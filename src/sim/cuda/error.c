@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The errors of the host platform's CUDA part: the calling thread's last one,
- * and the names and texts of all
+ * The errors of the host platform's CUDA part: their names and texts, and the
+ * calling thread's last one as a program asks for it
  */
 
 #include <stdbool.h>
@@ -11,27 +11,18 @@
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 
-static _Thread_local cudaError_t last_error;
-
-cudaError_t device_error(cudaError_t error)
-{
-	if (error != cudaSuccess)
-		last_error = error;
-	return error;
-}
-
 cudaError_t host_cudaPeekAtLastError(void)
 {
 	const cudaError_t sticky = fault_sticky(device_current());
 
-	return sticky != cudaSuccess ? sticky : last_error;
+	return sticky != cudaSuccess ? sticky : *device_last_error();
 }
 
 cudaError_t host_cudaGetLastError(void)
 {
 	const cudaError_t error = host_cudaPeekAtLastError();
 
-	last_error = cudaSuccess;
+	*device_last_error() = cudaSuccess;
 	return error;
 }
 

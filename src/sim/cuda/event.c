@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 #include "sim/strict/census.h"

@@ -60,4 +60,7 @@ void graph_free(struct graph *graph);
 struct node *graph_add(struct graph *graph, const struct node *like,
                        struct node *const *after, size_t after_count);
 
+/* A copy of @graph with the same work; NULL without memory. */
+struct graph *graph_clone(const struct graph *graph);
+
 #endif

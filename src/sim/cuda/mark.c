@@ -1,102 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Marks: words that a stream sets when it gets there, and that streams wait for
+ * Marks (exec/mark.h) on the streams that handles stand for
  */
 
-#include "base/clock.h"
+#include "sim/cuda/mark.h"
+
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
-#include "sim/nccl/comm.h"
-
-static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Guarded by words_lock: streams that wait for a word. */
-static struct stream *word_followers;
-
-/* Atomic; how many follow.  seq_cst with the words: either the one who marks
- * sees the follower, or the follower sees the word. */
-static _Atomic unsigned word_follower_count;
-
-/* What a stream waits for, as the driver numbers it. */
-enum compare {
-	COMPARE_GEQ, /* cyclically */
-	COMPARE_EQ,
-	COMPARE_AND, /* any bit in common */
-	COMPARE_NOR, /* any bit clear in both */
-};
-
-static bool word_reached(const uint32_t *word, uint32_t value,
-                         enum compare compare)
-{
-	/* seq_cst, see word_follower_count. */
-	const uint32_t now = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-
-	switch (compare) {
-	case COMPARE_GEQ:
-		return (int32_t)(now - value) >= 0;
-	case COMPARE_EQ:
-		return now == value;
-	case COMPARE_AND:
-		return now & value;
-	case COMPARE_NOR:
-		return ~(now | value);
-	}
-	return true;
-}
-
-void mark_set(uint32_t *word, uint32_t value)
-{
-	/* seq_cst, see word_follower_count; also the release of everything
-	 * that the stream did before. */
-	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-	if (!atomic_load(&word_follower_count))
-		return;
-	pthread_mutex_lock(&words_lock);
-	atomic_store(&word_follower_count, 0);
-	stream_kick_all_locked(&word_followers);
-	pthread_mutex_unlock(&words_lock);
-}
-
-static enum step mark_step(struct stream *s, struct work *w,
-                           const struct drive *d)
-{
-	(void)s;
-	(void)d;
-	mark_set(w->mark.word, w->mark.value);
-	return STEP_DONE;
-}
-
-static enum step await_step(struct stream *s, struct work *w,
-                            const struct drive *d)
-{
-	bool reached;
-
-	(void)d;
-	pthread_mutex_lock(&words_lock);
-	atomic_fetch_add(&word_follower_count, 1);
-	reached = word_reached(w->mark.word, w->mark.value,
-	                       (enum compare)w->mark.compare);
-	if (reached)
-		stream_unfollow_locked(&word_followers, s);
-	else
-		stream_follow_locked(&word_followers, s);
-	pthread_mutex_unlock(&words_lock);
-	return reached ? STEP_DONE : STEP_BLOCKED;
-}
-
-#define POLL_NS 1000000
-
-/* The same for a word that the program may set without a mark. */
-static enum step poll_step(struct stream *s, struct work *w,
-                           const struct drive *d)
-{
-	if (await_step(s, w, d) == STEP_DONE)
-		return STEP_DONE;
-	return stream_timer(s, clock_now() + POLL_NS, d);
-}
 
 static const struct graph_kind mark_kind = { .type = GRAPH_MEMORY_OPERATION };
 
@@ -173,7 +87,7 @@ cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value)
 {
 	return device_error(
-		push_mark(stream, await_step, word, value, COMPARE_GEQ));
+		push_mark(stream, mark_await_step, word, value, COMPARE_GEQ));
 }
 
 /* ---- the driver's ----------------------------------------------------- */
@@ -200,7 +114,7 @@ cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
 {
 	if (compare > COMPARE_NOR || !word_is_valid(address))
 		return cudaErrorInvalidValue;
-	return push_mark(stream, poll_step, (uint32_t *)(uintptr_t)address,
+	return push_mark(stream, mark_poll_step, (uint32_t *)(uintptr_t)address,
 	                 value, compare);
 }
 

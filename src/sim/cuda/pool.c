@@ -18,6 +18,7 @@
 
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"

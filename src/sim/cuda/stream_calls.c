@@ -7,6 +7,7 @@
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
@@ -64,15 +65,6 @@ static cudaError_t check_question(const struct stream *s)
 	cudaError_t error = capture_permits(s);
 
 	return error != cudaSuccess || !s ? error : fault_of_device(s->device);
-}
-
-void stream_wait_device(int device, bool only_blocking)
-{
-	struct stream *s = NULL;
-	uint64_t position;
-
-	while ((s = stream_next_of(s, device, only_blocking, &position)))
-		stream_wait(s, position);
 }
 
 /* As the legacy default stream orders itself behind the blocking streams and
@@ -134,79 +126,6 @@ cudaError_t host_cudaDeviceSynchronize(void)
 		return device_error(error);
 	stream_wait_device(device_current(), false);
 	return cudaSuccess;
-}
-
-static _Thread_local bool in_host_function;
-
-cudaError_t stream_permits_calls(void)
-{
-	return in_host_function ? cudaErrorNotPermitted : cudaSuccess;
-}
-
-static enum step host_step(struct stream *s, struct work *w,
-                           const struct drive *d)
-{
-	(void)s;
-	if (d->effort != EFFORT_OWN)
-		return STEP_LATER;
-	/* It may take its time: others must not wait for our kicks. */
-	stream_settle();
-	in_host_function = true;
-	w->host.fn(w->host.user);
-	in_host_function = false;
-	return STEP_DONE;
-}
-
-static enum step callback_step(struct stream *s, struct work *w,
-                               const struct drive *d)
-{
-	(void)s;
-	if (d->effort != EFFORT_OWN)
-		return STEP_LATER;
-	stream_settle();
-	in_host_function = true;
-	w->callback.fn(w->callback.handle, cudaSuccess, w->callback.user);
-	in_host_function = false;
-	return STEP_DONE;
-}
-
-static const struct graph_kind host_kind = { .type = cudaGraphNodeTypeHost };
-
-cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
-                                    void *user)
-{
-	struct stream *s = stream_find(stream);
-	struct work w = {
-		.step = host_step,
-		.host = { .fn = fn, .user = user },
-	};
-
-	if (!fn)
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (stream_permits_calls() != cudaSuccess)
-		return device_error(cudaErrorNotPermitted);
-	return device_error(stream_submit(s, &w, &host_kind, NULL));
-}
-
-cudaError_t host_cudaStreamAddCallback(cudaStream_t stream,
-                                       cudaStreamCallback_t fn, void *user,
-                                       unsigned int flags)
-{
-	struct stream *s = stream_find(stream);
-	struct work w = {
-		.step = callback_step,
-		.callback = { .fn = fn, .user = user, .handle = stream },
-	};
-
-	if (!fn || flags)
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (stream_permits_calls() != cudaSuccess)
-		return device_error(cudaErrorNotPermitted);
-	return device_error(stream_submit(s, &w, NULL, NULL));
 }
 
 /* What it changes is nothing here: managed memory is everybody's. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/cuda/device.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 

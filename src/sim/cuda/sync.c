@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cohort/sim.h>
+
 #include "base/backoff.h"
 #include "base/status.h"
-#include "sim/cuda/device.h"
-#include "sim/exec/launch.h"
-#include "sim/nccl/comm.h"
+#include "sim/exec/stream.h"
 
 atomic_bool sync_on;
 
@@ -137,42 +137,11 @@ void sync_gate(int device)
 
 /* ---- kernels ---------------------------------------------------------- */
 
-/* One rank on its own has a kernel for it that the others have not. */
-#define KERNEL_ALONE 31
-
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-/* Atomic; the kernels that are loaded, by device: a set of 1 << kind.  Written with
+/* Atomic; the kernels that are loaded, by device: a set of bits.  Written with
  * loading held.  Acquire and release: they are loaded. */
 static _Atomic uint32_t loaded[COHORT_SIM_MAX_DEVICES];
-
-/* Sends, receives, and what NCCL makes of them have one kernel. */
-static unsigned kernel_of(enum call_kind kind)
-{
-	switch (kind) {
-	case CALL_RECV:
-	case CALL_ALL_TO_ALL:
-	case CALL_GATHER:
-	case CALL_SCATTER:
-		return CALL_SEND;
-	default:
-		return kind;
-	}
-}
-
-static uint32_t kernels_of(const struct launch *l)
-{
-	uint32_t kernels = 0;
-	size_t i;
-
-	if (l->comm->world->n == 1)
-		return UINT32_C(1) << KERNEL_ALONE;
-	for (i = 0; i < l->call_count; i++)
-		kernels |= UINT32_C(1) << kernel_of(l->calls[i].kind);
-	if (l->transfer_count)
-		kernels |= UINT32_C(1) << kernel_of(CALL_SEND);
-	return kernels;
-}
 
 static bool is_loaded(int device, uint32_t kernels)
 {
@@ -180,46 +149,43 @@ static bool is_loaded(int device, uint32_t kernels)
 	         ~atomic_load_explicit(&loaded[device], memory_order_acquire));
 }
 
-/* On all devices of the ranks: a smaller communicator may have used only some. */
-static bool are_loaded(const struct world *w, uint32_t kernels)
+static bool are_loaded(const int *devices, int n, uint32_t kernels)
 {
-	int r;
+	int i;
 
-	for (r = 0; r < w->n; r++)
-		if (!is_loaded(w->comms[r]->device, kernels))
+	for (i = 0; i < n; i++)
+		if (!is_loaded(devices[i], kernels))
 			return false;
 	return true;
 }
 
-/* Wait for the lock; false if another rank has loaded them meanwhile.  Who has the lock
- * may wait for that rank's kernel, and so for a launch of who would wait here. */
-static bool begin_loading(const struct world *w, uint32_t kernels)
+/* Wait for the lock; false if another thread has loaded them meanwhile.  The thread that
+ * has the lock may wait for another rank's kernel, and so for a launch of the thread
+ * that would wait here. */
+static bool begin_loading(const int *devices, int n, uint32_t kernels)
 {
 	struct backoff b = BACKOFF;
 
 	while (pthread_mutex_trylock(&loading) != 0) {
-		if (are_loaded(w, kernels))
+		if (are_loaded(devices, n, kernels))
 			return false;
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return true;
 }
 
-/* The ranks of a communicator do not wait for each other's kernels here: the first
- * is not launched before all are loaded, which the others find at once. */
-void sync_load(const struct launch *l)
+void sync_load(int device, const int *devices, int n, uint32_t kernels)
 {
-	const struct world *w = l->comm->world;
-	const uint32_t kernels = kernels_of(l);
-	int r;
+	int i;
 
-	if (are_loaded(w, kernels) || !begin_loading(w, kernels))
+	if (are_loaded(devices, n, kernels) ||
+	    !begin_loading(devices, n, kernels))
 		return;
-	if (!are_loaded(w, kernels)) {
-		sync_wait(l->comm->device);
-		for (r = 0; r < w->n; r++)
-			atomic_fetch_or_explicit(&loaded[w->comms[r]->device],
-			                         kernels, memory_order_release);
+	if (!are_loaded(devices, n, kernels)) {
+		sync_wait(device);
+		for (i = 0; i < n; i++)
+			atomic_fetch_or_explicit(&loaded[devices[i]], kernels,
+			                         memory_order_release);
 	}
 	pthread_mutex_unlock(&loading);
 }

@@ -45,8 +45,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-
-struct launch;
+#include <stdint.h>
 
 /* Atomic; written once by sync_init().  Relaxed: a constant after that. */
 extern atomic_bool sync_on;
@@ -87,8 +86,9 @@ static inline void sync_launch(int device)
 		sync_gate(device);
 }
 
-/* Load the kernels of @launch that some device of its communicator has not used yet. */
-void sync_load(const struct launch *launch);
+/* For a launch on @device: load those of @kernels, a set of bits, that are not loaded on
+ * each of @devices.  Which bit is which kernel is the caller's choice. */
+void sync_load(int device, const int *devices, int n, uint32_t kernels);
 
 /* All kernels of @device are to be loaded anew. */
 void sync_unload(int device);

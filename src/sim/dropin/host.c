@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "sim/cuda/device.h"
+#include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
 #include "sim/dropin/calls.h"
 #include "sim/exec/stream.h"

@@ -7,7 +7,6 @@
 #include "base/type.h"
 #include "sim/exec/reduce.h"
 #include "sim/exec/split_round.h"
-#include "sim/host.h"
 
 /* The bytes of a block, and how many of them @rank sends. */
 static size_t block_bytes(const struct call *c)

@@ -16,9 +16,13 @@
 
 #include <cohort/sim.h>
 
+#include "sim/exec/mark.h"
 #include "sim/exec/stream.h"
 
 #define CACHE_LINE 64
+
+/* More ranks than this have no host communicator. */
+#define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
 
 enum call_kind {
 	CALL_ALL_REDUCE,

@@ -6,7 +6,6 @@
 
 #include "base/type.h"
 #include "sim/exec/reduce.h"
-#include "sim/host.h"
 
 /* How many blocks of @count elements an operation works through. */
 static size_t call_blocks(const struct world *w, const struct call *c)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "sim/exec/replay.h"
+#include "sim/cuda/stream_handle.h"
 
 #include "sim/cuda/capture.h"
 #include "sim/nccl/comm.h"

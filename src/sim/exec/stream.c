@@ -20,7 +20,6 @@
 
 #include "base/backoff.h"
 #include "base/thread.h"
-#include "sim/cuda/device.h"
 #include "sim/host.h"
 #include "sim/strict/census.h"
 #include "sim/strict/strict_calls.h"
@@ -165,25 +164,6 @@ void stream_destroy(struct stream *s)
 	 * go, that it is not live. */
 	atomic_store(&s->live, false);
 	stream_park(s);
-}
-
-struct stream *stream_find_on(int device, cudaStream_t handle)
-{
-	struct stream *s = (struct stream *)handle;
-
-	if (!handle || handle == cudaStreamLegacy)
-		return stream_legacy(device);
-	if (handle == cudaStreamPerThread)
-		return stream_of_thread(device);
-	return atomic_load_explicit(&s->live, memory_order_relaxed) ? s : NULL;
-}
-
-struct stream *stream_find(cudaStream_t handle)
-{
-	const bool is_default = !handle || handle == cudaStreamLegacy ||
-	                        handle == cudaStreamPerThread;
-
-	return stream_find_on(is_default ? device_current() : 0, handle);
 }
 
 /* The newest stream; the list behind it never changes. */
@@ -405,4 +385,13 @@ void stream_wait(struct stream *s, uint64_t position)
 			wait_a_little(s, &b);
 	}
 	stream_leave(s);
+}
+
+void stream_wait_device(int device, bool only_blocking)
+{
+	struct stream *s = NULL;
+	uint64_t position;
+
+	while ((s = stream_next_of(s, device, only_blocking, &position)))
+		stream_wait(s, position);
 }

@@ -219,16 +219,8 @@ struct stream {
 	struct stream *next_free; /* of those not in use */
 };
 
-/* The stream a handle means to the calling thread, or NULL; and where the default
- * streams are those of @device, whichever is current. */
-struct stream *stream_find(cudaStream_t handle);
-struct stream *stream_find_on(int device, cudaStream_t handle);
-
 /* The legacy default stream of @device, or NULL without memory. */
 struct stream *stream_legacy(int device);
-
-/* The calling thread's own default stream of @device, or NULL without memory. */
-struct stream *stream_of_thread(int device);
 
 /* A new stream, or NULL without memory; and give it back: it goes on until it
  * has nothing left to do. */
@@ -248,10 +240,6 @@ struct stream *stream_next(struct stream *after, uint64_t *position_out);
 /* Wait for all that is queued on the streams of @device now; if asked only those
  * that synchronize with the legacy default stream. */
 void stream_wait_device(int device, bool only_blocking);
-
-/* cudaErrorNotPermitted if the calling thread runs a host function or callback of
- * a stream, from which nothing may be asked of CUDA; else cudaSuccess. */
-cudaError_t stream_permits_calls(void);
 
 /*
  * Queue work at the end of @stream and do what is cheap.  Blocks only while
@@ -347,35 +335,5 @@ void stream_settle(void);
 /* From a step function: step again at @when_ns on the stream's own thread. */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
                        const struct drive *drive);
-
-/* Words that a launch sets as it begins and as it ends; NULL: none. */
-struct ends {
-	uint32_t *started, *done;
-	uint32_t value;
-};
-
-/* What the calling thread's next launch, which is on @stream and is now queued, shall
- * set; and set a word that may be awaited. */
-struct ends ends_take(const struct stream *stream);
-void mark_set(uint32_t *word, uint32_t value);
-
-/* The functions of the table that are ours: mark.c. */
-cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
-void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
-                       uint32_t value);
-cudaError_t stream_ends_behind(void);
-cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
-                              uint32_t value);
-/* The driver's: @address is of memory that was given out or registered, and
- * @compare is as cuStreamWaitValue32() has it.  Set no last error. */
-cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
-                               uint32_t value);
-cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
-                              uint32_t value, unsigned int compare);
-
-/* Of the default streams, those of @device. */
-void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
-                     uint32_t value, uint64_t until_ns);
-void stream_flush(int device, cudaStream_t stream);
 
 #endif

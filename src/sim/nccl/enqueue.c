@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "sim/nccl/enqueue.h"
+#include "sim/cuda/stream_handle.h"
 
 #include "base/backoff.h"
 #include "base/type.h"
@@ -10,6 +11,7 @@
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 #include "sim/nccl/group.h"
+#include "sim/nccl/kernels.h"
 #include "sim/nccl/p2p.h"
 #include "sim/strict/fault.h"
 #include "sim/strict/strict_calls.h"
@@ -125,7 +127,7 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 	else
 		result = group_fail(ncclSystemError, "out of memory");
 	if (result == ncclSuccess && sync_is_on() && !capture_has(s))
-		sync_load(l);
+		kernels_load(l);
 	if (result == ncclSuccess && strict_is_on())
 		strict_check_launch(l);
 	if (result == ncclSuccess)

@@ -12,6 +12,7 @@
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 #include "sim/nccl/background.h"
+#include "sim/nccl/kernels.h"
 #include "sim/nccl/p2p.h"
 #include "sim/nccl/simulate.h"
 #include "sim/strict/strict_calls.h"
@@ -211,7 +212,7 @@ static void load_kernels(const struct launch *l)
 {
 	for (; l; l = l->next)
 		if (!capture_has(l->streams[0]))
-			sync_load(l);
+			kernels_load(l);
 }
 
 /* @info: NULL, or where to store what the launches would take if they were

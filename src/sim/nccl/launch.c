@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/type.h"
 #include "sim/cuda/capture.h"
+#include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
 #include "sim/exec/piece.h"
 #include "sim/host.h"

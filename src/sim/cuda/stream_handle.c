@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The default streams of threads: one per thread and device, made when it is
- * first used and given back when the thread ends
+ * The streams that handles stand for
  *
- * They are blocking streams like any other.
+ * A thread has a default stream of its own on each device, which is created when it
+ * is first used and destroyed when the thread ends.  It is a blocking stream like any
+ * other.
  */
 
+#include "sim/cuda/stream_handle.h"
+
+#include <pthread.h>
 #include <stdlib.h>
 
 #include <cohort/sim.h>
 
+#include "sim/cuda/device.h"
 #include "sim/exec/stream.h"
 
 /* Owned by the thread. */
@@ -51,7 +56,8 @@ static struct own_streams *streams_begin(void)
 	return mine;
 }
 
-struct stream *stream_of_thread(int device)
+/* Returns NULL without memory. */
+static struct stream *stream_of_thread(int device)
 {
 	struct own_streams *own = mine ? mine : streams_begin();
 
@@ -60,4 +66,23 @@ struct stream *stream_of_thread(int device)
 	if (!own->of[device])
 		own->of[device] = stream_create(device, true);
 	return own->of[device];
+}
+
+struct stream *stream_find_on(int device, cudaStream_t handle)
+{
+	struct stream *s = (struct stream *)handle;
+
+	if (!handle || handle == cudaStreamLegacy)
+		return stream_legacy(device);
+	if (handle == cudaStreamPerThread)
+		return stream_of_thread(device);
+	return atomic_load_explicit(&s->live, memory_order_relaxed) ? s : NULL;
+}
+
+struct stream *stream_find(cudaStream_t handle)
+{
+	const bool is_default = !handle || handle == cudaStreamLegacy ||
+	                        handle == cudaStreamPerThread;
+
+	return stream_find_on(is_default ? device_current() : 0, handle);
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_CUDA_STREAM_HANDLE_H
+#define SIM_CUDA_STREAM_HANDLE_H
+
+#include "platform/platform.h"
+
+struct stream;
+
+/* The stream that a handle stands for in the calling thread, or NULL if it is no
+ * stream or there is no memory.  The default streams are those of the current
+ * device. */
+struct stream *stream_find(cudaStream_t handle);
+
+/* The same, where the default streams are those of @device. */
+struct stream *stream_find_on(int device, cudaStream_t handle);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/nccl/kernels.h"
+
+#include "sim/cuda/sync.h"
+#include "sim/nccl/comm.h"
+
+/* One rank on its own has a kernel for it that the others have not. */
+#define KERNEL_ALONE 31
+
+/* Sends, receives, and what NCCL makes of them have one kernel. */
+static unsigned kernel_of(enum call_kind kind)
+{
+	switch (kind) {
+	case CALL_RECV:
+	case CALL_ALL_TO_ALL:
+	case CALL_GATHER:
+	case CALL_SCATTER:
+		return CALL_SEND;
+	default:
+		return kind;
+	}
+}
+
+static uint32_t kernels_of(const struct launch *l)
+{
+	uint32_t kernels = 0;
+	size_t i;
+
+	if (l->comm->world->n == 1)
+		return UINT32_C(1) << KERNEL_ALONE;
+	for (i = 0; i < l->call_count; i++)
+		kernels |= UINT32_C(1) << kernel_of(l->calls[i].kind);
+	if (l->transfer_count)
+		kernels |= UINT32_C(1) << kernel_of(CALL_SEND);
+	return kernels;
+}
+
+/* The ranks of a communicator do not wait for each other's kernels here: the first
+ * is not launched before all are loaded, which the others find at once.  On all devices:
+ * a smaller communicator may have used only some. */
+void kernels_load(const struct launch *l)
+{
+	const struct world *w = l->comm->world;
+	int devices[HOST_MAX_RANKS], r;
+
+	for (r = 0; r < w->n; r++)
+		devices[r] = w->comms[r]->device;
+	sync_load(l->comm->device, devices, w->n, kernels_of(l));
+}
