@@ -13,8 +13,8 @@
 #include "sim/cuda/device.h"
 #include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
-#include "sim/exec/replay.h"
 #include "sim/nccl/comm.h"
+#include "sim/nccl/replay.h"
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
 
@@ -39,7 +39,7 @@ static void make_calls(const struct platform *p, struct native_launch *l,
 static void host_launch(const struct platform *p, struct native_launch *l,
                         struct native_result *r)
 {
-	if (!l->done || l->next || l->comm->world->n == 1) {
+	if (!l->done || l->next || l->comm->member.world->n == 1) {
 		launch_between_marks(p, l, r);
 		return;
 	}
@@ -93,6 +93,7 @@ int host_platform_open(const struct platform **out, int *devices_out)
 	if (rc != COHORT_OK)
 		return rc;
 	strict_init();
+	lifetime_init();
 	*out = &host_platform;
 	*devices_out = device_count();
 	return COHORT_OK;

@@ -12,14 +12,14 @@
 #include <stdio.h>
 
 #include "sim/cuda/memory.h"
-#include "sim/strict/strict.h"
+#include "sim/strict/census.h"
 #include "support/heap.h"
 #include "support/scenario.h"
 
 /* Blocks in use, but for the communicators and the memory that strict mode keeps. */
 static long live_blocks(void)
 {
-	return heap_live() - (long)strict_buried() - (long)memory_kept();
+	return heap_live() - (long)lifetime_buried() - (long)memory_kept();
 }
 
 int main(void)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "sim/cuda/memory.h"
-#include "sim/strict/strict.h"
+#include "sim/strict/census.h"
 #include "support/failing.h"
 #include "support/heap.h"
 #include "support/ranks.h"
@@ -45,7 +45,7 @@ static bool keeps_memory(const char *call)
 /* Blocks in use, but for the communicators and the memory that strict mode keeps. */
 static long live_blocks(void)
 {
-	return heap_live() - (long)strict_buried() - (long)memory_kept();
+	return heap_live() - (long)lifetime_buried() - (long)memory_kept();
 }
 
 static int check(unsigned long n, int rc, int closed, long left)

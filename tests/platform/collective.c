@@ -357,7 +357,7 @@ Test(collective, numbers_of_rounds_may_come_again, .timeout = 10)
 	place_need_built_in("a look inside");
 	native_clique_open(&c, p, 2);
 	for (r = 0; r < 2; r++)
-		c.comm[r]->slots = (UINT64_C(1) << 40) - 3;
+		c.comm[r]->member.slots = (UINT64_C(1) << 40) - 3;
 	for (i = 0; i < 6; i++) {
 		x[0][4095] = 1, x[1][4095] = 2;
 		for (r = 0; r < 2; r++)

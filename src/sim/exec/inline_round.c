@@ -65,7 +65,7 @@ void inline_round_arrive(const struct world *w, struct launch *l)
 {
 	const struct call *c = slot_call(l);
 	const size_t bytes =
-		blocks_sent(c, l->comm->rank, w->n) * block_bytes(c);
+		blocks_sent(c, l->member->rank, w->n) * block_bytes(c);
 	struct slot *mine = slot_next(w, l);
 
 	split_round_list(w, l, mine);
@@ -110,7 +110,7 @@ static void copy_all(const struct world *w, const struct launch *l,
 void inline_round_do(const struct world *w, const struct launch *l)
 {
 	const struct call *c = slot_call(l);
-	const int rank = l->comm->rank;
+	const int rank = l->member->rank;
 
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:

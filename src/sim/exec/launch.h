@@ -12,85 +12,9 @@
  * and its sends and receives, of which each waits for its partner alone (p2p.c).
  */
 
-#include <limits.h>
-
-#include <cohort/sim.h>
-
+#include "sim/exec/call.h"
 #include "sim/exec/mark.h"
 #include "sim/exec/stream.h"
-
-#define CACHE_LINE 64
-
-/* More ranks than this have no host communicator. */
-#define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
-
-enum call_kind {
-	CALL_ALL_REDUCE,
-	CALL_BROADCAST,
-	CALL_REDUCE,
-	CALL_ALL_GATHER,
-	CALL_REDUCE_SCATTER,
-	CALL_ALL_TO_ALL,
-	CALL_GATHER,
-	CALL_SCATTER,
-	CALL_SEND,
-	CALL_RECV,
-};
-
-/* The number that inputs are multiplied by before a sum: where the operation
- * finds it when it runs, or else itself, in the data type. */
-struct scalar {
-	const void *at;
-	unsigned char value[8];
-};
-
-/* The operation of a call that multiplies before it sums. */
-#define CALL_PRE_MUL_SUM ncclNumOps
-
-/* One call of one rank. */
-struct call {
-	enum call_kind kind;
-	const void *send;
-	void *recv;
-	size_t count;
-	int type; /* ncclDataType_t */
-	int op;   /* ncclRedOp_t; 0 where there is none */
-	int root; /* or peer; 0 where there is none */
-	struct scalar scalar;
-
-	/* Of a collective: where it begins in the bytes of its launch (piece.h).
-	 * Written by who cuts a round of one call: what is not in them. */
-	size_t begin;
-	bool skips; /* the root's own block, which is where it belongs */
-
-	/* Of a list: calls whose elements lie side by side in memory and are
-	 * reduced alike are a run, which can be reduced as one. */
-	size_t back; /* calls back to the first of the run */
-	size_t run;  /* calls of it, of the first one */
-};
-
-/* The function of NCCL that it is. */
-const char *call_function(enum call_kind kind);
-
-/* What one rank brings to a round: of a single collective all there is.  Of a list
- * what the other ranks read, without what they do not need. */
-struct place {
-	const void *send;
-	void *recv;
-	uint64_t what; /* MANY_CALLS: the call says it, or there are several */
-};
-
-#define MANY_CALLS UINT64_MAX
-
-/* What a place says of @call, MANY_CALLS if it cannot. */
-uint64_t call_what(const struct call *call);
-
-/* True if two ranks' collectives are one. */
-static inline bool call_is_same(const struct call *a, const struct call *b)
-{
-	return a->kind == b->kind && a->count == b->count &&
-	       a->type == b->type && a->op == b->op && a->root == b->root;
-}
 
 /* Whose turn it is to copy a message that has both ends. */
 enum claim {
@@ -159,7 +83,7 @@ struct launch {
 	/* Owned by the thread that uses the communicator: see launch.c. */
 	struct launch *next_given;
 	bool is_in_line;
-	bool is_kept; /* not to be given out */
+	bool is_kept; /* not to be given out; see replay.h */
 
 	uint64_t round; /* which launch of the communicator it is */
 
@@ -210,7 +134,7 @@ struct launch {
 	 * few cache lines as can be. */
 	_Alignas(CACHE_LINE) struct transfer own_transfers[2];
 
-	struct ncclComm *comm;
+	struct member *member;
 
 	/* Atomic; all is done.  Acquire and release, and with transfers set under the
 	 * world's lock. */
@@ -264,8 +188,8 @@ static inline bool launch_is_same(const struct launch *a,
 	       !a->calls_done && !b->calls_done;
 }
 
-/* A launch for @comm with nothing in it, or NULL without memory. */
-struct launch *launch_get(struct ncclComm *comm);
+/* A launch for @member with nothing in it, or NULL without memory. */
+struct launch *launch_get(struct member *member);
 
 /* To be queued once more, with the same calls in it. */
 void launch_renew(struct launch *launch);
@@ -273,7 +197,9 @@ void launch_renew(struct launch *launch);
 /* One user less; the last one leaves it for the next. */
 void launch_put(struct launch *launch);
 
-/* It may be given out again, which it was not while it was kept. */
+/* Keep it, so that it is not given out for anything else, in flight or at rest; and do
+ * so no more. */
+void launch_keep(struct launch *launch);
 void launch_unkeep(struct launch *launch);
 
 /* True if nobody uses it (acquire: the last use). */
@@ -287,16 +213,32 @@ bool launch_add_stream(struct launch *launch, struct stream *stream);
 bool launch_add_call(struct launch *launch, const struct call *call);
 bool launch_add_transfer(struct launch *launch, const struct call *call);
 
-/* ncclInvalidUsage if some of its streams are captured and others not, or into
- * another graph; ncclUnhandledCudaError if a capture has failed, or if a stream is
- * not of the communicator's device, on which nothing can be launched there. */
-ncclResult_t launch_check(const struct launch *launch);
+/*
+ * The end of a launch
+ *
+ * launch_end_locked - one of what is left of it is done, by the driver of a stream of
+ *                     @by: if that was all, the next launch of its rank has its turn
+ * launch_end_whole  - all of it is done at once: it has no transfers, and no other thread
+ *                     knows of it
+ * launch_cut_locked - it is cut short: what is left is never done
+ * launch_done       - by the driver of its stream, once it is over: the stream uses it
+ *                     no more
+ *
+ * With the world's lock held where the name says so.
+ */
+void launch_end_locked(struct launch *launch, const struct member *by);
+void launch_end_whole(struct launch *launch);
+void launch_cut_locked(struct launch *launch);
+void launch_done(struct launch *launch);
 
-/* Queue a launch on its stream, or capture it, and put it. */
-void launch_queue(struct launch *launch);
+/* True if some of its collectives are not done. */
+static inline bool launch_has_calls(const struct launch *l)
+{
+	return l->calls_done < l->call_count;
+}
 
-/* The launches of @comm, which are kept for it: false without memory. */
-bool launches_init(struct ncclComm *comm);
-void launches_free(struct ncclComm *comm);
+/* The launches of @member, which are its stock: false without memory. */
+bool launches_init(struct member *member);
+void launches_free(struct member *member);
 
 #endif

@@ -7,43 +7,6 @@
 #include "base/type.h"
 #include "sim/exec/reduce.h"
 
-/* How many blocks of @count elements an operation works through. */
-static size_t call_blocks(const struct world *w, const struct call *c)
-{
-	const size_t n = (size_t)w->n;
-
-	switch (c->kind) {
-	case CALL_ALL_TO_ALL:
-		return n * n;
-	case CALL_ALL_GATHER:
-	case CALL_REDUCE_SCATTER:
-		return n;
-	case CALL_GATHER:
-	case CALL_SCATTER:
-		return n - c->skips;
-	case CALL_ALL_REDUCE:
-	case CALL_BROADCAST:
-	case CALL_REDUCE:
-	case CALL_SEND:
-	case CALL_RECV:
-		break;
-	}
-	return 1;
-}
-
-/* The bytes of the round that a block takes. */
-static size_t call_stride(const struct call *c)
-{
-	const size_t bytes = c->count * type_size(c->type);
-
-	return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-}
-
-size_t call_bytes(const struct world *w, const struct call *c)
-{
-	return call_blocks(w, c) * call_stride(c);
-}
-
 /* ---- what a round is -------------------------------------------------- */
 
 static const struct call *round_call(const struct round *o, size_t i)
@@ -85,47 +48,16 @@ static bool skips(const struct round *o, const struct call *c)
 	return c->kind == CALL_GATHER ? send == recv + own : recv == send + own;
 }
 
-/* All that a place says of a call, in one word: 3 bits of operation, 4 of type, 4
- * of kind, 10 of root, and of the count the 43 that are left. */
-#define WHAT_COUNT 21
-
-uint64_t call_what(const struct call *c)
-{
-	if (c->op >= 8 || c->op == CALL_PRE_MUL_SUM ||
-	    c->count >> (64 - WHAT_COUNT))
-		return MANY_CALLS;
-	return (uint64_t)c->count << WHAT_COUNT | (uint64_t)c->root << 11 |
-	       (uint64_t)c->kind << 7 | (uint64_t)c->type << 3 |
-	       (uint64_t)c->op;
-}
-
-static void set_only(struct round *o)
-{
-	const uint64_t what = o->places->what;
-
-	o->only = (struct call){
-		.kind = (enum call_kind)(what >> 7 & 15),
-		.count = what >> WHAT_COUNT,
-		.type = (int)(what >> 3 & 15),
-		.op = (int)(what & 7),
-		.root = (int)(what >> 11 & 1023),
-	};
-}
-
-_Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
-                       HOST_MAX_RANKS <= 1024,
-               "all fits into its bits");
-
 void round_cut(struct round *o)
 {
 	const struct call *last;
 
 	if (o->is_single) {
-		set_only(o);
+		o->only = call_of_what(o->places->what);
 		o->only.skips = skips(o, &o->only);
 	}
 	last = round_call(o, o->span - 1);
-	o->bytes = call_begin(o, o->span - 1) + call_bytes(o->world, last);
+	o->bytes = call_begin(o, o->span - 1) + call_bytes(o->world->n, last);
 }
 
 bool round_keeps(const struct round *o)
@@ -136,7 +68,7 @@ bool round_keeps(const struct round *o)
 /* The calls that the driver of @rank has before it. */
 static const struct call *calls_of(const struct world *w, int rank)
 {
-	const struct launch *l = w->comms[rank]->joined;
+	const struct launch *l = w->members[rank]->joined;
 
 	return &l->calls[l->calls_done];
 }
@@ -183,7 +115,7 @@ static void set_lists(struct world *w)
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		l = w->comms[r]->joined;
+		l = w->members[r]->joined;
 		w->lists[r] = &l->places[l->calls_done];
 	}
 }
@@ -252,7 +184,7 @@ static void piece_fold_scaled(const struct round *o, const struct piece *p,
 	int r;
 
 	for (r = 0; r < o->world->n; r++) {
-		l = o->world->comms[r]->joined;
+		l = o->world->members[r]->joined;
 		c = &l->calls[l->calls_done + p->number];
 		from[r] = (const char *)c->send + at;
 		scalars[r] = c->scalar.at ? c->scalar.at : c->scalar.value;
@@ -425,7 +357,7 @@ static bool calls_do(const struct round *o, size_t begin, size_t end)
 			return false;
 		next = call_run(o, i, &run);
 		from = call_begin(o, i);
-		stop = from + call_bytes(o->world, &run);
+		stop = from + call_bytes(o->world->n, &run);
 		if (stop > end)
 			stop = end;
 		call_do(o, &run, i, begin - from, stop - from);

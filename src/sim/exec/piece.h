@@ -13,7 +13,7 @@
  * what.
  */
 
-#include "sim/nccl/comm.h"
+#include "sim/exec/world.h"
 
 /* The most that is done without looking at the abort flag and the clock. */
 #define PIECE_BYTES ((size_t)64 * 1024)
@@ -32,9 +32,6 @@ enum reach {
 	REACH_NEAR, /* and those of ranks that were on the same core as they arrived */
 	REACH_ALL,
 };
-
-/* The bytes of a round that @call takes. */
-size_t call_bytes(const struct world *world, const struct call *call);
 
 /*
  * round_cut   - cut a round, of which span and is_single are set, and places, or of

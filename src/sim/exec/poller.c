@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/thread.h"
+#include "sim/exec/scheduler.h"
 
 /* Between looks; longer while nothing comes of them. */
 #define TICK_NS 1000000

@@ -2,9 +2,10 @@
 
 #include "sim/exec/round.h"
 
+#include "sim/exec/mismatch.h"
 #include "sim/exec/piece.h"
 #include "sim/exec/split_round.h"
-#include "sim/strict/strict_calls.h"
+#include "sim/strict/strict.h"
 
 /* ---- the gate --------------------------------------------------------- */
 
@@ -13,7 +14,6 @@
 #define INSIDE UINT64_C(1)
 #define FINISHED (UINT64_C(1) << 16)
 #define OPEN (UINT64_C(1) << 62)
-#define BROKEN (UINT64_C(1) << 63)
 
 static uint64_t inside(uint64_t gate)
 {
@@ -25,19 +25,9 @@ static uint64_t finished(uint64_t gate)
 	return gate % OPEN / FINISHED;
 }
 
-bool world_is_broken(const struct world *w)
-{
-	return atomic_load(&w->gate) & BROKEN;
-}
-
-int world_inside(const struct world *w)
+int round_inside(const struct world *w)
 {
 	return (int)inside(atomic_load(&w->gate)) + split_round_inside(w);
-}
-
-void world_break(struct world *w)
-{
-	atomic_fetch_or(&w->gate, BROKEN);
 }
 
 /* Add @what unless all is broken, or if asked unless nothing is open. */
@@ -46,7 +36,7 @@ static bool gate_add(struct world *w, uint64_t what, bool if_open)
 	uint64_t gate = atomic_load(&w->gate);
 
 	do
-		if ((gate & BROKEN) || (if_open && !(gate & OPEN)))
+		if ((gate & GATE_BROKEN) || (if_open && !(gate & OPEN)))
 			return false;
 	while (!atomic_compare_exchange_weak(&w->gate, &gate, gate + what));
 	return true;
@@ -55,30 +45,6 @@ static bool gate_add(struct world *w, uint64_t what, bool if_open)
 bool round_enter(struct world *w)
 {
 	return gate_add(w, INSIDE, true);
-}
-
-/* ---- who waits -------------------------------------------------------- */
-
-void round_kick_all(struct world *w)
-{
-	int r;
-
-	pthread_mutex_lock(&w->lock);
-	for (r = 0; r < w->n; r++)
-		comm_kick_locked(w->comms[r]);
-	pthread_mutex_unlock(&w->lock);
-}
-
-void round_kick_others(const struct world *w, int rank)
-{
-	struct stream *at;
-	int r;
-
-	for (r = 0; r < w->n; r++) {
-		at = r == rank ? NULL : atomic_load(&w->comms[r]->at);
-		if (at)
-			stream_kick(at);
-	}
 }
 
 /* ---- the round ----------------------------------------------------------- */
@@ -90,7 +56,7 @@ static void end_round(struct world *w, int rank)
 	atomic_store(&w->phase,
 	             (atomic_load(&w->phase) | PHASE_OPEN) + PHASE_OPEN);
 	if (w->is_crowded)
-		round_kick_others(w, rank);
+		world_kick_others(w, rank);
 }
 
 void round_leave(struct world *w, int rank, size_t n)
@@ -111,8 +77,8 @@ void round_leave(struct world *w, int rank, size_t n)
 		end_round(w, rank);
 		next = atomic_fetch_sub(&w->gate, INSIDE) - INSIDE;
 	}
-	if ((next & BROKEN) && !inside(next))
-		round_kick_all(w);
+	if ((next & GATE_BROKEN) && !inside(next))
+		world_kick_all(w);
 }
 
 /* True if two calls are one; most of them are told by a word. */
@@ -155,13 +121,13 @@ static bool is_single(const struct world *w)
  * whole launches with the same runs. */
 static size_t common_span(const struct world *w, bool *joined_out)
 {
-	const struct launch *first = w->comms[0]->joined, *l;
+	const struct launch *first = w->members[0]->joined, *l;
 	size_t span = first->call_count - first->calls_done;
 	int r;
 
 	*joined_out = true;
 	for (r = 1; r < w->n; r++) {
-		l = w->comms[r]->joined;
+		l = w->members[r]->joined;
 		*joined_out &=
 			launch_is_same(first, l) && first->runs == l->runs;
 		if (!launch_is_same(first, l))
@@ -183,7 +149,7 @@ static bool find_round(struct world *w)
 		o->span = common_span(w, &o->is_joined);
 	if (strict_is_on()) {
 		pthread_mutex_lock(&w->lock);
-		strict_check_round_locked(w, o->span);
+		mismatch_check_round_locked(w, o->span);
 		pthread_mutex_unlock(&w->lock);
 	}
 	return o->span;

@@ -6,7 +6,7 @@
  * Rounds that one rank opens and all do together, in pieces (see rendezvous.c)
  */
 
-#include "sim/nccl/comm.h"
+#include "sim/exec/world.h"
 
 /* What the phase of a world says: two for each round that has ended, and one if
  * another is open. */
@@ -27,11 +27,7 @@ bool round_enter(struct world *world);
  * and if a rank was aborted tells those who wait for nobody to be inside. */
 void round_leave(struct world *world, int rank, size_t n);
 
-/* Nothing is started any more: a rank was aborted. */
-void world_break(struct world *world);
-
-/* Let every rank see what has changed; let the streams of the others go on. */
-void round_kick_all(struct world *world);
-void round_kick_others(const struct world *world, int rank);
+/* Threads that may touch buffers of a round. */
+int round_inside(const struct world *world);
 
 #endif

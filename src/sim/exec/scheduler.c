@@ -14,22 +14,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "sim/exec/poller.h"
-#include "sim/nccl/comm.h"
-
-/* ---- kicks ------------------------------------------------------------ */
-
-static _Thread_local struct stream *kicked_by_us;
-
-void stream_kick(struct stream *s)
-{
-	/* Acquire and release: if it was set already, whoever set it clears it
-	 * with the exchange in stream_settle() before driving, and so sees
-	 * what we did. */
-	if (atomic_exchange_explicit(&s->kicked, true, memory_order_acq_rel))
-		return;
-	s->next_kicked = kicked_by_us;
-	kicked_by_us = s;
-}
 
 /* What takes no effort, and all of it. */
 static const struct drive cheap = {
@@ -42,52 +26,11 @@ void stream_settle(void)
 {
 	struct stream *s;
 
-	while ((s = kicked_by_us)) {
-		kicked_by_us = s->next_kicked;
-		atomic_exchange_explicit(&s->kicked, false,
-		                         memory_order_acq_rel);
+	while ((s = stream_take_kicked())) {
 		atomic_store_explicit(&s->own_next, false,
 		                      memory_order_relaxed);
 		stream_drive(s, &cheap);
 	}
-}
-
-static void set_blocked(struct stream *s, bool blocked)
-{
-	atomic_store_explicit(&s->blocked, blocked, memory_order_relaxed);
-}
-
-void stream_kick_all_locked(struct stream **list)
-{
-	struct stream *s;
-
-	while ((s = *list)) {
-		*list = s->next_follower;
-		s->follows = false;
-		set_blocked(s, false);
-		stream_kick(s);
-	}
-}
-
-void stream_follow_locked(struct stream **list, struct stream *s)
-{
-	set_blocked(s, true);
-	if (s->follows)
-		return;
-	s->follows = true;
-	s->next_follower = *list;
-	*list = s;
-}
-
-void stream_unfollow_locked(struct stream **list, struct stream *s)
-{
-	set_blocked(s, false);
-	if (!s->follows)
-		return;
-	while (*list != s)
-		list = &(*list)->next_follower;
-	*list = s->next_follower;
-	s->follows = false;
 }
 
 bool drive_is_relieved(const struct drive *d)
@@ -255,6 +198,7 @@ void stream_go(struct stream *s)
 
 bool drive_first(struct stream *s, struct work *w)
 {
+	uint64_t position;
 	enum step r;
 	bool is_queued;
 
@@ -267,13 +211,11 @@ bool drive_first(struct stream *s, struct work *w)
 		return false;
 	}
 	r = w->step(s, w, &cheap);
-	is_queued = r == STEP_DONE || stream_put(s, w);
+	is_queued = r == STEP_DONE || stream_put(s, w, &position);
 	end_drive(s, &cheap, is_queued ? r : STEP_DONE);
 	drive_while_asked(s, &cheap);
 	stream_settle();
-	if (!is_queued)
-		stream_push(s, w, NULL);
-	return true;
+	return is_queued;
 }
 
 bool stream_is_flushed(const struct stream *s)
@@ -343,20 +285,6 @@ void stream_help(struct stream *s, uint64_t position)
 	};
 
 	stream_poll(s, &d);
-}
-
-/* Atomic; worlds with more ranks than there are cores, where a spinning thread
- * keeps the one it waits for from running.  Relaxed: a number. */
-static atomic_int crowds;
-
-void stream_crowd(int change)
-{
-	atomic_fetch_add_explicit(&crowds, change, memory_order_relaxed);
-}
-
-bool stream_is_crowded(void)
-{
-	return atomic_load_explicit(&crowds, memory_order_relaxed);
 }
 
 /* How often who waits looks before it comes again. */
@@ -432,27 +360,42 @@ void stream_leave(struct stream *s)
 	stream_urge(s);
 }
 
-/* ---- launches that are queued ----------------------------------------- */
+/* ---- streams that wait for others ------------------------------------- */
 
-void stream_first_launch(struct stream *s,
-                         void (*look_at)(const struct launch *))
+enum step stream_wait_step(struct stream *s, struct work *w,
+                           const struct drive *d)
 {
-	struct stream *next = NULL;
-	const struct work *first;
-	int i;
+	struct stream *on = w->wait.on;
+	bool done;
 
-	/* Not for ever: streams may wait for each other. */
-	for (i = 0; s && i < 100; i++, s = next) {
-		next = NULL;
-		if (atomic_exchange(&s->busy, true))
-			break;
-		first = &s->ring[s->done % STREAM_SLOTS];
-		if (!stream_is_empty(s) && first->step == rendezvous_step)
-			look_at(first->launch);
-		else if (!stream_is_empty(s) && first->step == stream_wait_step)
-			next = first->wait.on;
-		let_go(s, false, &cheap);
-		drive_while_asked(s, &cheap);
-	}
-	stream_settle();
+	pthread_mutex_lock(&on->lock);
+	stream_follow_locked(&on->followers, s);
+	atomic_store(&on->followed, true);
+	done = atomic_load(&on->done) >= w->wait.position;
+	if (done)
+		stream_unfollow_locked(&on->followers, s);
+	pthread_mutex_unlock(&on->lock);
+	if (done)
+		return STEP_DONE;
+	/* Whoever waits for s may do the work of both, but not all of it. */
+	if (d->effort == EFFORT_HELP)
+		stream_urge(on);
+	stream_kick(on);
+	return STEP_BLOCKED;
+}
+
+bool stream_hold(struct stream *s)
+{
+	return !atomic_exchange(&s->busy, true);
+}
+
+const struct work *stream_first(const struct stream *s)
+{
+	return stream_is_empty(s) ? NULL : &s->ring[s->done % STREAM_SLOTS];
+}
+
+void stream_release(struct stream *s)
+{
+	let_go(s, false, &cheap);
+	drive_while_asked(s, &cheap);
 }

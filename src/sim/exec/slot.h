@@ -67,16 +67,16 @@ static inline const struct call *slot_call(const struct launch *l)
  * is in it, MANY_CALLS if there are more.  Who arrives without one counts on, too. */
 static inline struct slot *slot_next(const struct world *w, struct launch *l)
 {
-	struct slot *mine = slot_of(w, ++l->comm->slots, l->comm->rank);
+	struct slot *mine = slot_of(w, ++l->member->slots, l->member->rank);
 
-	l->slot = l->comm->slots;
+	l->slot = l->member->slots;
 	mine->what = launch_place(l).what;
 	return mine;
 }
 
 static inline void slot_skip(struct launch *l)
 {
-	l->slot = ++l->comm->slots;
+	l->slot = ++l->member->slots;
 }
 
 static inline void slot_send(struct slot *mine, const struct launch *l)
@@ -89,7 +89,7 @@ static inline void slot_send(struct slot *mine, const struct launch *l)
 static inline void slot_fetch_next(const struct world *w,
                                    const struct launch *l)
 {
-	cpu_fetch_to_write(slot_of(w, l->slot + 1, l->comm->rank));
+	cpu_fetch_to_write(slot_of(w, l->slot + 1, l->member->rank));
 }
 
 /* True if all have arrived. */

@@ -3,7 +3,6 @@
 #include "sim/exec/split_round.h"
 
 #include "base/backoff.h"
-#include "sim/host.h"
 
 /* With a core for each rank few pieces change hands, and each costs lines that both
  * write. */
@@ -90,7 +89,7 @@ static void finish(struct split_round *e, uint64_t number)
 bool split_round_fits(const struct world *w, const struct launch *l)
 {
 	return w->split_rounds &&
-	       call_bytes(w, slot_call(l)) > pieces_at_once(w);
+	       call_bytes(w->n, slot_call(l)) > pieces_at_once(w);
 }
 
 void split_round_arrive(const struct world *w, struct launch *l)
@@ -196,7 +195,7 @@ static void cut_shares(struct cut *c)
 /* The round of a launch, cut when it is first looked at. */
 static struct cut *cut_of(const struct world *w, const struct launch *l)
 {
-	struct cut *c = &w->split_rounds[l->comm->rank].cut;
+	struct cut *c = &w->split_rounds[l->member->rank].cut;
 	const size_t bytes = c->round.bytes;
 
 	if (c->number == l->slot)
@@ -311,7 +310,7 @@ bool split_round_do(const struct world *w, const struct launch *l, bool steals,
                     const struct drive *d, bool *left_out)
 {
 	const struct cut *c = cut_of(w, l);
-	const int rank = l->comm->rank;
+	const int rank = l->member->rank;
 	struct split_round *mine = &w->split_rounds[rank];
 	bool over;
 

@@ -15,14 +15,12 @@
 
 #include "sim/exec/scheduler.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
-#include "base/backoff.h"
+#include <cohort/sim.h>
+
 #include "base/thread.h"
-#include "sim/host.h"
 #include "sim/strict/census.h"
-#include "sim/strict/strict_calls.h"
 
 /* ---- all streams ------------------------------------------------------ */
 
@@ -47,7 +45,7 @@ static void count_blocking(const struct stream *s, int change)
 		                          memory_order_acq_rel);
 }
 
-static bool has_blocking(int device)
+bool stream_has_blocking(int device)
 {
 	return atomic_load_explicit(&blocking_streams[device],
 	                            memory_order_acquire);
@@ -148,6 +146,11 @@ struct stream *stream_legacy(int device)
 	return s;
 }
 
+struct stream *stream_legacy_if_any(int device)
+{
+	return atomic_load_explicit(&legacy[device], memory_order_acquire);
+}
+
 struct stream *stream_create(int device, bool blocking)
 {
 	struct stream *s;
@@ -219,14 +222,26 @@ size_t stream_live(void)
 	return n;
 }
 
-/* ---- queueing --------------------------------------------------------- */
+/* ---- what is queued --------------------------------------------------- */
 
-/* Wait a little for what @s has first. */
-static void wait_a_little(struct stream *s, struct backoff *b)
+bool stream_is_done(const struct stream *s, uint64_t position)
 {
-	if (strict_is_on() && b->started_ns)
-		strict_check_wait(s, b->started_ns);
-	backoff_wait(b, UINT64_MAX);
+	/* Acquire: the results of the work.  Pairs with the release in
+	 * stream_drive(). */
+	return atomic_load_explicit(&s->done, memory_order_acquire) >= position;
+}
+
+bool stream_is_idle(const struct stream *s)
+{
+	const struct stream *l = NULL;
+
+	if (!stream_is_done(s, atomic_load_explicit(&s->queued,
+	                                            memory_order_relaxed)) ||
+	    (s->legacy && stream_has_blocking(s->device)))
+		return false;
+	if (s->blocking && !s->legacy)
+		l = stream_legacy_if_any(s->device);
+	return !l || stream_is_done(l, atomic_load(&l->queued));
 }
 
 /* Behind the rest; for which there is room.  Returns the position behind it. */
@@ -241,157 +256,30 @@ static uint64_t put_locked(struct stream *s, const struct work *work)
 	return position;
 }
 
-static uint64_t push(struct stream *s, const struct work *work)
-{
-	struct backoff b = BACKOFF;
-	uint64_t position;
-
-	pthread_mutex_lock(&s->lock);
-	while (s->queued - s->done == STREAM_SLOTS) {
-		position = s->done + 1;
-		pthread_mutex_unlock(&s->lock);
-		stream_help(s, position);
-		wait_a_little(s, &b);
-		pthread_mutex_lock(&s->lock);
-	}
-	position = put_locked(s, work);
-	pthread_mutex_unlock(&s->lock);
-	return position;
-}
-
-enum step stream_wait_step(struct stream *s, struct work *w,
-                           const struct drive *d)
-{
-	struct stream *on = w->wait.on;
-	bool done;
-
-	pthread_mutex_lock(&on->lock);
-	stream_follow_locked(&on->followers, s);
-	atomic_store(&on->followed, true);
-	done = atomic_load(&on->done) >= w->wait.position;
-	if (done)
-		stream_unfollow_locked(&on->followers, s);
-	pthread_mutex_unlock(&on->lock);
-	if (done)
-		return STEP_DONE;
-	/* Whoever waits for s may do the work of both, but not all of it. */
-	if (d->effort == EFFORT_HELP)
-		stream_urge(on);
-	stream_kick(on);
-	return STEP_BLOCKED;
-}
-
-void stream_push_wait(struct stream *s, struct stream *on, uint64_t position)
-{
-	struct work w = {
-		.step = stream_wait_step,
-		.wait = { .on = on, .position = position },
-	};
-
-	if (s != on && !stream_is_done(on, position))
-		push(s, &w);
-}
-
-/* The legacy default stream waits for every blocking stream of its device. */
-static void order_legacy(struct stream *s)
-{
-	struct stream *other = NULL;
-	uint64_t position;
-
-	if (!has_blocking(s->device))
-		return;
-	while ((other = stream_next_of(other, s->device, true, &position)))
-		stream_push_wait(s, other, position);
-}
-
-/* A blocking stream waits for the legacy default stream of its device. */
-static void order_blocking(struct stream *s)
-{
-	struct stream *l =
-		atomic_load_explicit(&legacy[s->device], memory_order_acquire);
-
-	if (l)
-		stream_push_wait(s, l, l->queued);
-}
-
-void stream_push(struct stream *s, const struct work *work,
-                 uint64_t *position_out)
-{
-	uint64_t position;
-
-	if (s->legacy)
-		order_legacy(s);
-	else if (s->blocking)
-		order_blocking(s);
-	position = push(s, work);
-	if (position_out)
-		*position_out = position;
-	/* Behind what only waits to be looked at, that will do. */
-	if (position - stream_done(s) == 1 || !atomic_load(&s->is_noted))
-		stream_go(s);
-}
-
-bool stream_is_idle(const struct stream *s)
-{
-	const struct stream *l = NULL;
-
-	if (!stream_is_done(s, atomic_load_explicit(&s->queued,
-	                                            memory_order_relaxed)) ||
-	    (s->legacy && has_blocking(s->device)))
-		return false;
-	if (s->blocking && !s->legacy)
-		l = atomic_load_explicit(&legacy[s->device],
-		                         memory_order_acquire);
-	return !l || stream_is_done(l, atomic_load(&l->queued));
-}
-
-bool stream_put(struct stream *s, const struct work *work)
+bool stream_put(struct stream *s, const struct work *work,
+                uint64_t *position_out)
 {
 	bool has_room;
 
 	pthread_mutex_lock(&s->lock);
 	has_room = s->queued - s->done < STREAM_SLOTS;
-	if (has_room)
-		put_locked(s, work);
+	*position_out = has_room ? put_locked(s, work) : s->done + 1;
 	pthread_mutex_unlock(&s->lock);
 	return has_room;
 }
 
-void stream_push_begun(struct stream *s, struct work *work)
+/* ---- crowds ----------------------------------------------------------- */
+
+/* Atomic; worlds with more ranks than there are cores, where a spinning thread
+ * keeps the one it waits for from running.  Relaxed: a number. */
+static atomic_int crowds;
+
+void stream_crowd(int change)
 {
-	if (!stream_is_idle(s) || !drive_first(s, work))
-		stream_push(s, work, NULL);
+	atomic_fetch_add_explicit(&crowds, change, memory_order_relaxed);
 }
 
-bool stream_is_done(const struct stream *s, uint64_t position)
+bool stream_is_crowded(void)
 {
-	/* Acquire: the results of the work.  Pairs with the release in
-	 * stream_drive(). */
-	return atomic_load_explicit(&s->done, memory_order_acquire) >= position;
-}
-
-void stream_wait(struct stream *s, uint64_t position)
-{
-	const struct drive d = {
-		.effort = EFFORT_HELP,
-		.position = position,
-		.until_ns = UINT64_MAX,
-	};
-	struct backoff b = backoff_among(stream_is_crowded() ? INT_MAX : 1);
-
-	while (!stream_is_done(s, position)) {
-		stream_attend(s, &d);
-		if (!stream_is_done(s, position))
-			wait_a_little(s, &b);
-	}
-	stream_leave(s);
-}
-
-void stream_wait_device(int device, bool only_blocking)
-{
-	struct stream *s = NULL;
-	uint64_t position;
-
-	while ((s = stream_next_of(s, device, only_blocking, &position)))
-		stream_wait(s, position);
+	return atomic_load_explicit(&crowds, memory_order_relaxed);
 }

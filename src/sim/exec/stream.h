@@ -314,20 +314,6 @@ bool stream_is_flushed(const struct stream *stream);
 /* So many more worlds have more ranks than there are cores. */
 void stream_crowd(int change);
 
-/* Call @look with the launch that @stream has first, or that this waits for by way
- * of other streams, and hold it there meanwhile; not if somebody is at it. */
-void stream_first_launch(struct stream *stream,
-                         void (*look)(const struct launch *launch));
-
-/* How many threads of ours there are at least, and that the caller is one more. */
-int stream_own_threads(void);
-void stream_count_thread(void);
-
-/* For the poller: how much is done of @stream; and look at it, or if that is still
- * @done and more than a look is needed, wake its own thread. */
-uint64_t stream_done(const struct stream *stream);
-void stream_look_after(struct stream *stream, uint64_t done);
-
 /* Drive the streams that this thread has kicked, without much effort.  No lock
  * may be held. */
 void stream_settle(void);

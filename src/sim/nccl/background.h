@@ -11,7 +11,29 @@
  * allowed; then it is the group's result.
  */
 
-#include "sim/nccl/group.h"
+#include "sim/nccl/batch.h"
+
+struct background {
+	/* Owned by the thread; references, as an owner may abort one before the
+	 * group has come so far. */
+	struct batch batch;
+	struct ncclComm **comms; /* that are in progress */
+	size_t count;
+
+	/* Atomic; those of them that have not settled, and the thread.  Acquire
+	 * and release: the last one frees it. */
+	atomic_size_t users;
+
+	/* Atomic; one of them is aborted: what has not met need not wait any
+	 * more (release). */
+	atomic_bool ended;
+
+	/* Atomic; the thread looks at no communicator any more (release). */
+	atomic_bool done;
+};
+
+/* One user less; the last one frees it. */
+void background_put(struct background *background);
 
 /* Start a thread for a batch that is not empty, which is forgotten; it is done at
  * once, and the error returned, if there can be no thread. */

@@ -9,10 +9,12 @@
 
 #include "base/backoff.h"
 #include "sim/cuda/sync.h"
+#include "sim/exec/self_wait.h"
 #include "sim/host.h"
 #include "sim/nccl/background.h"
 #include "sim/nccl/group.h"
-#include "sim/strict/strict_calls.h"
+#include "sim/nccl/meeting.h"
+#include "sim/strict/strict.h"
 
 /* Wait until everything that this rank launched is done. */
 static ncclResult_t comm_drain(struct ncclComm *comm)
@@ -22,7 +24,7 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 	while (comm_has_work(comm)) {
 		stream_help(comm->last, UINT64_MAX);
 		if (strict_is_on() && b.started_ns)
-			strict_check_wait(comm->last, b.started_ns);
+			self_wait_check(comm->last, b.started_ns);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return ncclSuccess;
@@ -46,26 +48,26 @@ static void end_world(struct world *w, const char *function)
 	int i;
 
 	if (strict_is_on())
-		strict_check_free(w, function);
+		lifetime_check_free(w, function);
 	for (i = 0; i < w->n; i++)
-		comm_sync(w->comms[i]);
+		comm_sync(comm_of(w->members[i]));
 	for (i = 0; i < w->n; i++)
-		sync_memory(w->comms[i]->device);
+		sync_memory(w->members[i]->device);
 	if (strict_is_on())
-		strict_check_buffers(w, function);
-	world_free(w);
+		lifetime_check_buffers(w, function);
+	comm_free_world(w);
 }
 
 /* Release one rank; the last one frees all. */
 static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 {
-	struct world *w = join_world(comm);
+	struct world *w = meeting_world(comm);
 	int n;
 
 	if (strict_is_on())
-		strict_release(comm, function);
+		lifetime_release(comm, function);
 	if (strict_is_on() && w)
-		strict_check_mixed(w, comm, function);
+		lifetime_check_mixed(w, comm, function);
 	if (!w) {
 		comm_put(comm);
 		return ncclSuccess;
@@ -105,7 +107,7 @@ static ncclResult_t destroy(struct ncclComm *comm)
 	ncclResult_t result;
 
 	if (strict_is_on())
-		strict_enter(comm, "ncclCommDestroy");
+		lifetime_enter(comm, "ncclCommDestroy");
 	set_ending(comm);
 	result = comm_ready(comm);
 	return result == ncclSuccess ? group_job(comm_destroy, comm) : result;
@@ -137,7 +139,7 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 		                  "ncclCommAbort: not a communicator");
 	group_start();
 	if (strict_is_on())
-		strict_check_child(comm, "ncclCommAbort");
+		lifetime_check_child(comm, "ncclCommAbort");
 	comm_raise(comm);
 	background_end(comm);
 	set_ending(comm);
@@ -151,7 +153,7 @@ static ncclResult_t finalize(struct ncclComm *comm)
 	ncclResult_t result;
 
 	if (strict_is_on())
-		strict_enter(comm, "ncclCommFinalize");
+		lifetime_enter(comm, "ncclCommFinalize");
 	result = group_note(comm_ready(comm));
 	if (result != ncclSuccess)
 		return result;
@@ -212,7 +214,7 @@ static ncclResult_t check_revoke(struct ncclComm *comm, int flags)
 static ncclResult_t revoke(struct ncclComm *comm)
 {
 	if (strict_is_on())
-		strict_enter(comm, "ncclCommRevoke");
+		lifetime_enter(comm, "ncclCommRevoke");
 	comm_pulse(comm);
 	/* Relaxed: for its owner, who may do this or call others. */
 	atomic_store_explicit(&comm->revoked, true, memory_order_relaxed);

@@ -9,12 +9,14 @@
 #include "sim/cuda/copy.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/sync.h"
+#include "sim/exec/p2p.h"
 #include "sim/host.h"
+#include "sim/nccl/buffers.h"
 #include "sim/nccl/group.h"
 #include "sim/nccl/kernels.h"
-#include "sim/nccl/p2p.h"
+#include "sim/nccl/queue.h"
 #include "sim/strict/fault.h"
-#include "sim/strict/strict_calls.h"
+#include "sim/strict/strict.h"
 
 /*
  * In NCCL's order; a count of 0 is checked like any other.  What NCCL does not
@@ -27,7 +29,7 @@ static ncclResult_t check(struct ncclComm *comm, const struct call *c)
 
 	if (result != ncclSuccess)
 		return result;
-	if (c->root < 0 || c->root >= comm->world->n)
+	if (c->root < 0 || c->root >= comm->member.world->n)
 		return group_fail(ncclInvalidArgument, "no such root or peer");
 	if (c->type < 0 || c->type >= ncclNumTypes)
 		return group_fail(ncclInvalidArgument, "no such data type");
@@ -43,7 +45,8 @@ static ncclResult_t stuck(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
-	while (!atomic_load_explicit(&comm->aborted, memory_order_acquire))
+	while (!atomic_load_explicit(&comm->member.aborted,
+	                             memory_order_acquire))
 		backoff_wait(&b, UINT64_MAX);
 	return group_fail(ncclInternalError, "aborted while in the call");
 }
@@ -60,7 +63,7 @@ __attribute__((noreturn)) static void die(void)
 static ncclResult_t strike(struct ncclComm *comm, struct call *c,
                            const struct cohort_fault *fault, uint64_t script)
 {
-	atomic_store_explicit(&comm->strict.struck, true, memory_order_relaxed);
+	atomic_store_explicit(&comm->member.struck, true, memory_order_relaxed);
 	switch ((enum cohort_fault_kind)fault->kind) {
 	case COHORT_FAULT_ERROR:
 		return group_fail((ncclResult_t)fault->value, "scripted fault");
@@ -79,7 +82,7 @@ static ncclResult_t strike(struct ncclComm *comm, struct call *c,
 		                      memory_order_relaxed);
 		break;
 	case COHORT_FAULT_DEVICE:
-		fault_fail_device(comm->device, (int)fault->value);
+		fault_fail_device(comm->member.device, (int)fault->value);
 		break;
 	case COHORT_FAULT_ARGUMENT:
 		c->count -= c->count != 0;
@@ -99,7 +102,7 @@ static bool launch_add(struct launch *l, const struct call *c, struct stream *s)
 		return false;
 	if (!call_is_p2p(c))
 		return launch_add_call(l, c);
-	return p2p_init(l->comm) && launch_add_transfer(l, c);
+	return p2p_init(l->member) && launch_add_transfer(l, c);
 }
 
 static ncclResult_t copied(cudaError_t error)
@@ -115,7 +118,7 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
                                struct stream *s,
                                const struct cohort_fault *fault)
 {
-	struct launch *l = launch_get(comm);
+	struct launch *l = launch_get(&comm->member);
 	ncclResult_t result;
 
 	if (!l)
@@ -129,7 +132,7 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 	if (result == ncclSuccess && sync_is_on() && !capture_has(s))
 		kernels_load(l);
 	if (result == ncclSuccess && strict_is_on())
-		strict_check_launch(l);
+		buffers_check_launch(l);
 	if (result == ncclSuccess)
 		launch_queue(l);
 	else
@@ -142,7 +145,7 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
                           struct stream *s, const struct cohort_fault *fault)
 {
 	if (strict_is_on())
-		strict_check_call(comm, c);
+		buffers_check_call(comm, c);
 	if (c->op == CALL_PRE_MUL_SUM)
 		return launch_one(comm, c, s, fault);
 	if (c->send != c->recv)
@@ -192,7 +195,7 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 
 	if (result != ncclSuccess)
 		return result;
-	fault = fault_take(comm->rank, comm->operations++, &script);
+	fault = fault_take(comm->member.rank, comm->operations++, &script);
 	if (fault.kind)
 		result = strike(comm, c, &fault, script);
 	if (result != ncclSuccess)
@@ -202,10 +205,10 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	result = resolve(comm, c);
 	if (result != ncclSuccess)
 		return result;
-	s = stream_find_on(comm->device, stream);
+	s = stream_find_on(comm->member.device, stream);
 	if (!s)
 		return group_fail(ncclUnhandledCudaError, "no such stream");
-	if (comm->world->n == 1 && !fault.kind && !call_is_p2p(c))
+	if (comm->member.world->n == 1 && !fault.kind && !call_is_p2p(c))
 		return alone(comm, c, s, &fault);
 	return grouped ? join(comm, c, s, &fault)
 	               : launch_one(comm, c, s, &fault);
@@ -224,7 +227,7 @@ ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
 	if (needs_no_group(comm, c)) {
 		result = add(comm, c, stream, false);
 		if (strict_is_on())
-			strict_leave();
+			lifetime_leave();
 		return result;
 	}
 	group_start();

@@ -8,14 +8,10 @@
 
 #include <stdlib.h>
 
-#include "sim/cuda/capture.h"
-#include "sim/cuda/sync.h"
 #include "sim/host.h"
 #include "sim/nccl/background.h"
-#include "sim/nccl/kernels.h"
-#include "sim/nccl/p2p.h"
 #include "sim/nccl/simulate.h"
-#include "sim/strict/strict_calls.h"
+#include "sim/strict/strict.h"
 
 /* How the end of a group is done. */
 enum mode {
@@ -65,9 +61,10 @@ static void insert(struct launch *l)
 	struct batch *b = &group.batch;
 	struct launch **at = &b->first;
 
-	if (b->last && b->last->comm->world->number <= l->comm->world->number)
+	if (b->last &&
+	    b->last->member->world->number <= l->member->world->number)
 		at = &b->last->next;
-	while (*at && (*at)->comm->world->number <= l->comm->world->number)
+	while (*at && (*at)->member->world->number <= l->member->world->number)
 		at = &(*at)->next;
 	l->next = *at;
 	*at = l;
@@ -105,7 +102,7 @@ struct launch *group_launch(struct ncclComm *comm)
 
 	if (l)
 		return l;
-	l = launch_get(comm);
+	l = launch_get(&comm->member);
 	if (!l)
 		return NULL;
 	comm->open = l;
@@ -157,90 +154,6 @@ ncclResult_t group_join(struct join *join)
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* Before the rest, as in NCCL: if a rank cannot join, the group has failed. */
-static ncclResult_t end_joins(struct join *joins, ncclResult_t error)
-{
-	if (error == ncclSuccess && joins)
-		error = join_run(joins);
-	join_free(joins);
-	return error;
-}
-
-static void end_launches(struct launch *l, bool queue)
-{
-	const struct launch *c;
-	struct launch *next;
-
-	for (c = l; c && queue && strict_is_on(); c = c->next)
-		strict_check_launch(c);
-	for (; l; l = next) {
-		next = l->next;
-		if (queue)
-			launch_queue(l);
-		else
-			launch_put(l);
-	}
-}
-
-static ncclResult_t end_jobs(const struct batch *b, bool run)
-{
-	ncclResult_t first = ncclSuccess, r;
-	size_t i;
-
-	for (i = 0; run && i < b->job_count; i++) {
-		r = b->jobs[i].fn(b->jobs[i].comm);
-		if (first == ncclSuccess)
-			first = r;
-	}
-	free(b->jobs);
-	return first;
-}
-
-static ncclResult_t check_launches(const struct launch *l)
-{
-	ncclResult_t result = ncclSuccess;
-
-	for (; l && result == ncclSuccess; l = l->next) {
-		result = p2p_check(l);
-		if (result == ncclSuccess)
-			result = launch_check(l);
-	}
-	return result;
-}
-
-static void load_kernels(const struct launch *l)
-{
-	for (; l; l = l->next)
-		if (!capture_has(l->streams[0]))
-			kernels_load(l);
-}
-
-/* @info: NULL, or where to store what the launches would take if they were
- * queued, which they are not then. */
-static ncclResult_t run(struct batch *batch, ncclResult_t error,
-                        ncclSimInfo_t *info)
-{
-	const struct batch b = *batch;
-	ncclResult_t result;
-
-	*batch = (struct batch){ .first = NULL };
-	error = end_joins(b.joins, error);
-	if (error == ncclSuccess)
-		error = check_launches(b.first);
-	if (error == ncclSuccess && info)
-		simulate_launches(b.first, info);
-	else if (error == ncclSuccess && sync_is_on())
-		load_kernels(b.first);
-	end_launches(b.first, error == ncclSuccess && !info);
-	result = end_jobs(&b, error == ncclSuccess);
-	return error != ncclSuccess ? error : result;
-}
-
-ncclResult_t batch_run(struct batch *batch, ncclResult_t error)
-{
-	return run(batch, error, NULL);
-}
-
 static bool is_empty(const struct batch *b)
 {
 	return !b->first && !b->joins && !b->job_count;
@@ -252,7 +165,7 @@ static void close_launches(void)
 	struct launch *l;
 
 	for (l = group.batch.first; l; l = l->next)
-		l->comm->open = NULL;
+		comm_of(l->member)->open = NULL;
 }
 
 static ncclResult_t end_batch(ncclSimInfo_t *info)
@@ -267,7 +180,7 @@ static ncclResult_t end_batch(ncclSimInfo_t *info)
 	else if (group.mode == MODE_BACKGROUND && !info &&
 	         !is_empty(&group.batch))
 		return background_run(&group.batch);
-	return run(&group.batch, error, info);
+	return batch_finish(&group.batch, error, info);
 }
 
 static ncclResult_t end(ncclSimInfo_t *info)
@@ -281,7 +194,7 @@ static ncclResult_t end(ncclSimInfo_t *info)
 		return ncclSuccess;
 	result = end_batch(info);
 	if (strict_is_on())
-		strict_leave();
+		lifetime_leave();
 	return result;
 }
 
@@ -301,7 +214,7 @@ ncclResult_t host_ncclGroupStart(void)
 {
 	group_start();
 	if (strict_is_on())
-		strict_open_group(&group.depth);
+		lifetime_open_group(&group.depth);
 	return ncclSuccess;
 }
 

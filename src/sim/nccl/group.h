@@ -8,25 +8,7 @@
  * call failed.  Every call is a group of its own when none is open.
  */
 
-#include "sim/nccl/join.h"
-
-typedef ncclResult_t (*group_job_fn)(struct ncclComm *comm);
-
-struct job {
-	group_job_fn fn;
-	struct ncclComm *comm;
-};
-
-/* What is to be done at the end of a group. */
-struct batch {
-	struct launch *first, *last;
-	struct join *joins;
-	struct job *jobs;
-	size_t job_count, job_room;
-};
-
-/* Do it, or if @error is one nothing of it, and forget it. */
-ncclResult_t batch_run(struct batch *batch, ncclResult_t error);
+#include "sim/nccl/batch.h"
 
 /* As the functions of NCCL. */
 void group_start(void);

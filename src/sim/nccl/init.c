@@ -19,6 +19,7 @@
 #include "sim/cuda/device.h"
 #include "sim/host.h"
 #include "sim/nccl/group.h"
+#include "sim/nccl/meeting.h"
 #include "sim/strict/fault.h"
 
 /* ---- ids -------------------------------------------------------------- */
@@ -42,7 +43,7 @@ ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
 		return comm_error(ncclInvalidArgument,
 		                  "ncclGetUniqueId: id is NULL");
 	if (c.process)
-		c.number = join_open();
+		c.number = meeting_open();
 	if (!c.number)
 		return comm_error(ncclSystemError,
 		                  "ncclGetUniqueId: out of memory or of random "
@@ -107,7 +108,7 @@ static struct join *join_create(const struct request *r,
 		join_free(j);
 		return NULL;
 	}
-	j->comm->rank = r->rank;
+	j->comm->member.rank = r->rank;
 	j->comm->n = r->n;
 	j->comm->join = j;
 	return j;
@@ -131,7 +132,7 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers,
 
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
-	result = join_strike(j, r->rank, FAULT_INIT);
+	result = group_note(join_strike(j, r->rank, FAULT_INIT));
 	if (result != ncclSuccess) {
 		join_free(j);
 		return result;
@@ -141,7 +142,7 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers,
 	if (result != ncclSuccess)
 		return result;
 	if (strict_is_on())
-		strict_enter(comm, r->function);
+		lifetime_enter(comm, r->function);
 	comm_get(comm);
 	/* Release: pairs with the acquire of who wants to abort the init. */
 	__atomic_store_n(r->comm, comm, __ATOMIC_RELEASE);
@@ -346,6 +347,6 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	if (result != ncclSuccess || !ndev)
 		return result;
 	group_start();
-	add_all(comms, ndev, devlist, join_number());
+	add_all(comms, ndev, devlist, meeting_number());
 	return group_end();
 }

@@ -5,10 +5,6 @@
 /*
  * Ranks that meet to become communicators: those that join by a unique id, and
  * those of a communicator that is split or shrunk; or to make a window
- *
- * A meeting is complete when all its ranks have arrived; the last of them makes
- * the worlds.  Until then a rank can leave: when it is aborted (or the parent
- * that it is a child of), or when another of its group cannot join.
  */
 
 #include "sim/nccl/comm.h"
@@ -58,12 +54,6 @@ struct join {
 	bool left;               /* without the communicator */
 };
 
-/* A new number for an id, by which ranks can meet; 0 without memory. */
-uint64_t join_open(void);
-
-/* A number for ncclCommInitAll(). */
-uint64_t join_number(void);
-
 /* What a scripted fault does to @join, which is an init of @rank or a split
  * (enum in fault.h): an error, or it takes longer. */
 ncclResult_t join_strike(struct join *join, int rank, uint64_t operation);
@@ -73,17 +63,5 @@ ncclResult_t join_strike(struct join *join, int rank, uint64_t operation);
 ncclResult_t join_run(struct join *first);
 
 void join_free(struct join *first);
-
-/* Whoever waits sees what has ended. */
-void join_wake(void);
-
-/* Whoever @comm, whose flag is up, keeps waiting leaves.  Returns its world; NULL
- * if it is in none and never will be. */
-struct world *join_cut(struct ncclComm *comm);
-
-/* The world of @comm, or NULL; and its world is freed, where others may still hold
- * the communicator: a group that has not ended. */
-struct world *join_world(const struct ncclComm *comm);
-void join_leave_world(struct ncclComm *comm);
 
 #endif

@@ -27,7 +27,7 @@ static uint32_t kernels_of(const struct launch *l)
 	uint32_t kernels = 0;
 	size_t i;
 
-	if (l->comm->world->n == 1)
+	if (l->member->world->n == 1)
 		return UINT32_C(1) << KERNEL_ALONE;
 	for (i = 0; i < l->call_count; i++)
 		kernels |= UINT32_C(1) << kernel_of(l->calls[i].kind);
@@ -41,10 +41,10 @@ static uint32_t kernels_of(const struct launch *l)
  * a smaller communicator may have used only some. */
 void kernels_load(const struct launch *l)
 {
-	const struct world *w = l->comm->world;
+	const struct world *w = l->member->world;
 	int devices[HOST_MAX_RANKS], r;
 
 	for (r = 0; r < w->n; r++)
-		devices[r] = w->comms[r]->device;
-	sync_load(l->comm->device, devices, w->n, kernels_of(l));
+		devices[r] = w->members[r]->device;
+	sync_load(l->member->device, devices, w->n, kernels_of(l));
 }

@@ -4,11 +4,6 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "base/type.h"
-#include "sim/host.h"
-#include "sim/nccl/comm.h"
 
 /* A handle: the communicator's mark, which is not 0, and the operation's place in
  * its list. */
@@ -65,63 +60,24 @@ static int new_place(struct redops *all)
 	return all->count++;
 }
 
-ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
-                                           ncclDataType_t type,
-                                           ncclScalarResidence_t residence,
-                                           ncclComm_t comm)
+int redop_add(struct redops *all, const struct redop *op)
 {
-	const size_t bytes = type_size((int)type);
-	struct redops *all;
-	struct redop new = { .live = true, .type = (int)type };
-	ncclResult_t result;
-	int place;
+	int place = new_place(all);
 
-	if (!comm_is_valid(comm, "ncclRedOpCreatePreMulSum"))
-		return comm_error(ncclInvalidArgument, "not a communicator");
-	result = comm_ready(comm);
-	if (result != ncclSuccess)
-		return result;
-	if (!op || !scalar)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpCreatePreMulSum: op or scalar is "
-		                  "NULL");
-	all = &comm->redops;
-	place = new_place(all);
 	if (place < 0)
-		return comm_error(ncclSystemError, "out of memory");
+		return -1;
 	if (!all->mark)
 		all->mark = new_mark();
-	if (residence == ncclScalarHostImmediate)
-		memcpy(new.scalar.value, scalar, bytes);
-	else
-		new.scalar.at = scalar;
-	all->list[place] = new;
-	/* As in NCCL, the place is taken all the same. */
-	if (residence == ncclScalarHostImmediate && !bytes)
-		return comm_error(
-			ncclInternalError,
-			"ncclRedOpCreatePreMulSum: no such data type");
-	*op = (ncclRedOp_t)(all->mark << PLACE_BITS | place);
-	return ncclSuccess;
+	all->list[place] = *op;
+	return all->mark << PLACE_BITS | place;
 }
 
-ncclResult_t host_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
+bool redop_remove(struct redops *all, int handle)
 {
-	int place;
+	int place = place_of(all, handle);
 
-	if ((int)op >= 0 && (int)op < ncclNumOps)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpDestroy: operation is built in");
-	if ((int)op < 0)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpDestroy: operation is negative");
-	if (!comm_is_valid(comm, "ncclRedOpDestroy"))
-		return comm_error(ncclInvalidArgument, "not a communicator");
-	place = place_of(&comm->redops, (int)op);
 	if (place < 0)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpDestroy: no operation of this "
-		                  "communicator");
-	comm->redops.list[place].live = false;
-	return ncclSuccess;
+		return false;
+	all->list[place].live = false;
+	return true;
 }

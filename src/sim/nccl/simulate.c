@@ -28,7 +28,7 @@ ncclResult_t simulate_check(const ncclSimInfo_t *info)
 
 /* What one rank sends and receives in the plain way of doing a collective: blocks
  * to and from each of the others. */
-static float call_bytes(const struct call *c, int n)
+static float sent_bytes(const struct call *c, int n)
 {
 	const float others = (float)(n - 1);
 	const float block = (float)c->count * (float)type_size(c->type);
@@ -58,7 +58,7 @@ static float launch_us(const struct launch *l)
 	size_t i;
 
 	for (i = 0; i < l->call_count; i++)
-		bytes += call_bytes(&l->calls[i], l->comm->world->n);
+		bytes += sent_bytes(&l->calls[i], l->member->world->n);
 	for (i = 0; i < l->transfer_count; i++) {
 		t = &l->transfers[i];
 		bytes += (float)t->count * (float)type_size(t->type);

@@ -14,6 +14,7 @@
 #include "sim/host.h"
 #include "sim/nccl/group.h"
 #include "sim/nccl/join.h"
+#include "sim/nccl/meeting.h"
 #include "sim/strict/fault.h"
 
 /* A call of one rank. */
@@ -37,7 +38,7 @@ static bool can_leave_out(const struct request *r)
 
 	for (i = 0; i < r->excluded_count; i++)
 		if (r->excluded[i] < 0 || r->excluded[i] >= r->parent->n ||
-		    r->excluded[i] == r->parent->rank ||
+		    r->excluded[i] == r->parent->member.rank ||
 		    (i && r->excluded[i] == r->excluded[i - 1]))
 			return false;
 	return true;
@@ -80,7 +81,7 @@ static ncclResult_t check(const struct request *r)
 		result = check_list(r);
 	if (result == ncclSuccess)
 		result = group_note(comm_ready(r->parent));
-	if (result == ncclSuccess && !join_world(r->parent))
+	if (result == ncclSuccess && !meeting_world(r->parent))
 		result = group_fail(ncclInvalidArgument,
 		                    "the communicator's init has not "
 		                    "succeeded");
@@ -109,15 +110,15 @@ static struct join *join_create(const struct request *r,
 	if (!j)
 		return NULL;
 	j->kind = r->kind;
-	j->number = r->parent->number;
+	j->number = r->parent->member.number;
 	j->n = r->parent->n;
-	j->rank = r->parent->rank;
+	j->rank = r->parent->member.rank;
 	j->color = r->color;
 	j->key = r->key;
 	j->parent = r->parent;
 	comm_get(j->parent);
 	if (config)
-		j->comm = comm_create(r->parent->device, config);
+		j->comm = comm_create(r->parent->member.device, config);
 	if ((config && !j->comm) || !copy_list(j, r)) {
 		join_free(j);
 		return NULL;
@@ -159,7 +160,8 @@ static ncclResult_t add(const struct request *r)
 	j = join_create(r, config);
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
-	result = join_strike(j, r->parent->rank, FAULT_SPLIT);
+	result =
+		group_note(join_strike(j, r->parent->member.rank, FAULT_SPLIT));
 	if (result != ncclSuccess) {
 		join_free(j);
 		return result;
@@ -171,8 +173,8 @@ static ncclResult_t add(const struct request *r)
 			comm_make_kin(r->parent, j->comm);
 		else
 			/* Release: whoever aborts the parent looks into it. */
-			atomic_store_explicit(&r->parent->strict.child, j->comm,
-			                      memory_order_release);
+			atomic_store_explicit(&r->parent->lifetime.child,
+			                      j->comm, memory_order_release);
 	}
 	return group_join(j);
 }
@@ -184,8 +186,8 @@ static ncclResult_t check_and_add(const struct request *r)
 	if (result != ncclSuccess)
 		return result;
 	if (strict_is_on()) {
-		strict_check_idle(r->parent, r->function);
-		strict_enter(r->parent, r->function);
+		lifetime_check_idle(r->parent, r->function);
+		lifetime_enter(r->parent, r->function);
 	}
 	*r->out = NULL;
 	return add(r);

@@ -19,4 +19,8 @@ size_t world_live(void);   /* communicators that are not freed, all the ranks of
                               one together */
 size_t meeting_live(void); /* unique ids whose ranks have not all joined */
 
+unsigned long
+lifetime_buried(void); /* communicators that strict mode keeps, of those
+                              that were freed */
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SIM_NCCL_P2P_H
-#define SIM_NCCL_P2P_H
+#ifndef SIM_EXEC_P2P_H
+#define SIM_EXEC_P2P_H
 
 /*
  * Sends and receives: the k-th of one rank to another meets the k-th receive of
@@ -9,10 +9,10 @@
  * Called by rendezvous.c.
  */
 
-#include "sim/nccl/comm.h"
+#include "sim/exec/world.h"
 
-/* Make room for what @comm will send and receive; false without memory. */
-bool p2p_init(struct ncclComm *comm);
+/* Make room for what @member will send and receive; false without memory. */
+bool p2p_init(struct member *member);
 
 /* Let the transfers of a launch that arrives find their partners. */
 void p2p_join_locked(struct launch *launch);
@@ -29,9 +29,5 @@ bool p2p_work(struct launch *launch, const struct drive *drive);
  */
 bool p2p_close_locked(struct launch *launch);
 void p2p_leave_locked(struct launch *launch);
-
-/* ncclInvalidUsage if a rank's sends to itself in a group do not match its
- * receives. */
-ncclResult_t p2p_check(const struct launch *launch);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SIM_EXEC_REPLAY_H
-#define SIM_EXEC_REPLAY_H
+#ifndef SIM_NCCL_REPLAY_H
+#define SIM_NCCL_REPLAY_H
 
 /*
  * Launches that are kept, to be queued again with the same calls (platform.h)
@@ -8,7 +8,7 @@
  * One that is kept is not given out for anything else, in flight or at rest.
  */
 
-#include "sim/exec/launch.h"
+#include "sim/nccl/comm.h"
 
 /*
  * replay_keep() - have *@kept be the launch of the group that is open on @comm, or NULL
@@ -19,8 +19,5 @@
  */
 void replay_keep(ncclComm_t comm, void **kept, bool is_same);
 bool replay_run(ncclComm_t comm, void *kept, cudaStream_t stream);
-
-/* With @comm, when nobody uses it any more. */
-void replay_free(struct ncclComm *comm);
 
 #endif

@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "sim/exec/replay.h"
+#include "sim/nccl/replay.h"
 #include "sim/cuda/stream_handle.h"
 
 #include "sim/cuda/capture.h"
+#include "sim/nccl/buffers.h"
 #include "sim/nccl/comm.h"
 #include "sim/nccl/group.h"
+#include "sim/nccl/queue.h"
 #include "sim/strict/fault.h"
-#include "sim/strict/strict_calls.h"
+#include "sim/strict/strict.h"
 
 /* What a scripted fault or a thread of the group's own would do to each call is done to
  * calls that are made. */
 static bool can_be_kept(const struct ncclComm *comm)
 {
 	return !fault_is_scripted() && comm->config.blocking;
-}
-
-static void drop(struct ncclComm *comm, struct launch *l)
-{
-	struct launch **at = &comm->kept;
-
-	while (*at != l)
-		at = &(*at)->next_kept;
-	*at = l->next_kept;
-	launch_unkeep(l);
 }
 
 void replay_keep(ncclComm_t comm, void **kept, bool is_same)
@@ -33,22 +25,20 @@ void replay_keep(ncclComm_t comm, void **kept, bool is_same)
 	if (*kept && is_same) /* in flight */
 		return;
 	if (*kept)
-		drop(comm, *kept);
+		launch_unkeep(*kept);
 	*kept = NULL;
 	if (!l || !can_be_kept(comm) || l->transfer_count ||
 	    l->stream_count != 1 || l->fault.kind || capture_has(l->streams[0]))
 		return;
-	l->is_kept = true;
-	l->next_kept = comm->kept;
-	comm->kept = l;
+	launch_keep(l);
 	*kept = l;
 }
 
 static bool again(ncclComm_t comm, struct launch *l, cudaStream_t stream)
 {
-	struct stream *s = stream_find_on(comm->device, stream);
+	struct stream *s = stream_find_on(comm->member.device, stream);
 
-	if (!s || s->device != comm->device || capture_has(s) ||
+	if (!s || s->device != comm->member.device || capture_has(s) ||
 	    group_is_open() || !can_be_kept(comm))
 		return false;
 	if (!launch_is_at_rest(l) ||
@@ -56,7 +46,7 @@ static bool again(ncclComm_t comm, struct launch *l, cudaStream_t stream)
 	    capture_check_together(&s, 1) != ncclSuccess)
 		return false;
 	if (strict_is_on())
-		strict_check_launch(l);
+		buffers_check_launch(l);
 	launch_renew(l);
 	l->streams[0] = s;
 	comm->operations += l->call_count;
@@ -71,12 +61,6 @@ bool replay_run(ncclComm_t comm, void *kept, cudaStream_t stream)
 
 	/* In an open group it has not entered. */
 	if (strict_is_on() && !group_is_open())
-		strict_leave();
+		lifetime_leave();
 	return queued;
-}
-
-void replay_free(struct ncclComm *comm)
-{
-	while (comm->kept)
-		drop(comm, comm->kept);
 }

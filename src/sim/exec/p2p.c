@@ -12,41 +12,42 @@
  * taken.
  */
 
-#include "sim/nccl/p2p.h"
+#include "sim/exec/p2p.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/type.h"
+#include "sim/exec/mismatch.h"
 #include "sim/exec/piece.h"
-#include "sim/strict/strict_calls.h"
+#include "sim/strict/strict.h"
 
 /* What waits for the other end, in the order called. */
 struct lane {
 	struct transfer *first, *last;
 };
 
-bool p2p_init(struct ncclComm *comm)
+bool p2p_init(struct member *m)
 {
-	struct world *w = comm->world;
+	struct world *w = m->world;
 
 	/* Nobody else makes them. */
-	if (comm->lanes)
+	if (m->lanes)
 		return true;
 	pthread_mutex_lock(&w->lock);
-	comm->lanes = calloc(2 * (size_t)w->n, sizeof(*comm->lanes));
+	m->lanes = calloc(2 * (size_t)w->n, sizeof(*m->lanes));
 	pthread_mutex_unlock(&w->lock);
-	return comm->lanes;
+	return m->lanes;
 }
 
 /* ---- matching --------------------------------------------------------- */
 
 /* What @comm sends to @peer, or receives from it; NULL if it never has. */
-static struct lane *lane_of(const struct ncclComm *comm, bool sends, int peer)
+static struct lane *lane_of(const struct member *m, bool sends, int peer)
 {
-	if (!comm->lanes)
+	if (!m->lanes)
 		return NULL;
-	return &comm->lanes[2 * peer + sends];
+	return &m->lanes[2 * peer + sends];
 }
 
 static struct transfer *lane_take(struct lane *lane)
@@ -125,7 +126,7 @@ void p2p_leave_locked(struct launch *l)
 	struct transfer *t, *send;
 
 	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
-		lane_of(l->comm, t->is_send, t->peer)->first = NULL;
+		lane_of(l->member, t->is_send, t->peer)->first = NULL;
 		send = open_send(t);
 		if (!send)
 			continue;
@@ -147,18 +148,6 @@ bool p2p_close_locked(struct launch *l)
 	return closed;
 }
 
-ncclResult_t p2p_check(const struct launch *l)
-{
-	if (!l->to_self)
-		return ncclSuccess;
-	return comm_error(ncclInvalidUsage,
-	                  l->to_self > 0
-	                          ? "send to self without a receive from self "
-	                            "in the same group"
-	                          : "receive from self without a send to self "
-	                            "in the same group");
-}
-
 /* ---- copying ---------------------------------------------------------- */
 
 static size_t transfer_bytes(const struct transfer *t)
@@ -176,19 +165,20 @@ static size_t message_bytes(const struct transfer *send)
 }
 
 /* The two communicators of a message: without a look at what others write. */
-static struct ncclComm *sender(const struct transfer *send)
+static struct member *sender(const struct transfer *send)
 {
-	return send->launch->comm;
+	return send->launch->member;
 }
 
-static struct ncclComm *receiver(const struct transfer *send)
+static struct member *receiver(const struct transfer *send)
 {
-	return sender(send)->world->comms[send->peer];
+	return sender(send)->world->members[send->peer];
 }
 
 static bool either_is_aborted(const struct transfer *send)
 {
-	return comm_is_aborted(sender(send)) || comm_is_aborted(receiver(send));
+	return member_is_aborted(sender(send)) ||
+	       member_is_aborted(receiver(send));
 }
 
 static void put(const struct transfer *send, size_t at, size_t bytes)
@@ -215,7 +205,7 @@ static size_t copy(const struct transfer *send, const struct drive *d)
 }
 
 /* By the driver of a stream of @by. */
-static void end_locked(struct transfer *send, const struct ncclComm *by)
+static void end_locked(struct transfer *send, const struct member *by)
 {
 	struct transfer *recv = send->partner;
 	/* A launch that is over, and its transfers, may be used again. */
@@ -231,7 +221,7 @@ static void end_locked(struct transfer *send, const struct ncclComm *by)
  * lock held: memory whose pages never come would keep it, but no memory that CUDA gives
  * out is such. */
 static bool copy_small_locked(struct transfer *send, size_t *room,
-                              const struct ncclComm *by)
+                              const struct member *by)
 {
 	if (send->bytes > *room || either_is_aborted(send))
 		return false;
@@ -243,23 +233,22 @@ static bool copy_small_locked(struct transfer *send, size_t *room,
 
 static void match_locked(struct transfer *t, size_t *room)
 {
-	struct ncclComm *comm = t->launch->comm;
-	struct ncclComm *peer = comm->world->comms[t->peer];
-	struct transfer *other =
-		lane_take(lane_of(peer, !t->is_send, comm->rank));
+	struct member *m = t->launch->member;
+	struct member *peer = m->world->members[t->peer];
+	struct transfer *other = lane_take(lane_of(peer, !t->is_send, m->rank));
 	struct transfer *send = t->is_send ? t : other;
 
 	if (!other) {
-		lane_add(lane_of(comm, t->is_send, t->peer), t);
+		lane_add(lane_of(m, t->is_send, t->peer), t);
 		return;
 	}
 	t->partner = other;
 	other->partner = t;
 	if (strict_is_on())
-		strict_check_message_locked(send);
+		mismatch_check_message_locked(send);
 	send->to = send->partner->buffer;
 	send->bytes = message_bytes(send);
-	if (copy_small_locked(send, room, comm))
+	if (copy_small_locked(send, room, m))
 		return;
 	count_locked(send, CLAIM_GIVEN, 1);
 	set_claim(send, CLAIM_GIVEN);
@@ -284,9 +273,9 @@ static void count_copying(struct world *w, int by)
 /* A message that is taken, and not counted, has come as far as @copied.  True if it is
  * not all there, and can go on. */
 static bool leave_locked(struct transfer *send, size_t copied,
-                         const struct ncclComm *by)
+                         const struct member *by)
 {
-	struct ncclComm *from = sender(send), *to = receiver(send);
+	struct member *from = sender(send), *to = receiver(send);
 	const bool left = copied < send->bytes;
 	const bool cut = either_is_aborted(send);
 
@@ -298,17 +287,17 @@ static bool leave_locked(struct transfer *send, size_t copied,
 		end_locked(send, by);
 	}
 	/* Who is aborted waits for this thread. */
-	if (comm_is_aborted(from))
-		comm_kick_locked(from);
-	if (comm_is_aborted(to))
-		comm_kick_locked(to);
+	if (member_is_aborted(from))
+		member_kick_locked(from);
+	if (member_is_aborted(to))
+		member_kick_locked(to);
 	return left && !cut;
 }
 
 /* What was given to this end, without the lock.  True if some is left. */
 static bool work_given(struct launch *l, const struct drive *d)
 {
-	struct world *w = l->comm->world;
+	struct world *w = l->member->world;
 	struct transfer *t;
 	size_t copied;
 	bool left = false;
@@ -321,7 +310,7 @@ static bool work_given(struct launch *l, const struct drive *d)
 		count_copying(w, -1);
 		pthread_mutex_lock(&w->lock);
 		count_locked(t, CLAIM_GIVEN, -1);
-		left = leave_locked(t, copied, l->comm);
+		left = leave_locked(t, copied, l->member);
 		pthread_mutex_unlock(&w->lock);
 		if (left)
 			break;
@@ -333,7 +322,7 @@ static bool work_given(struct launch *l, const struct drive *d)
  * the lock. */
 static bool work_locked(struct launch *l, const struct drive *d)
 {
-	struct world *w = l->comm->world;
+	struct world *w = l->member->world;
 	struct transfer *t, *send;
 	size_t copied;
 	bool left = false;
@@ -349,7 +338,7 @@ static bool work_locked(struct launch *l, const struct drive *d)
 		copied = copy(send, d);
 		pthread_mutex_lock(&w->lock);
 		count_copying(w, -1);
-		left = leave_locked(send, copied, l->comm);
+		left = leave_locked(send, copied, l->member);
 		if (left)
 			break;
 	}
@@ -368,7 +357,7 @@ static bool needs_lock(const struct launch *l, const struct drive *d)
 
 bool p2p_work(struct launch *l, const struct drive *d)
 {
-	pthread_mutex_t *lock = &l->comm->world->lock;
+	pthread_mutex_t *lock = &l->member->world->lock;
 	bool left;
 
 	if (d->effort == EFFORT_ENQUEUE)

@@ -1,37 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "sim/exec/launch.h"
+#include "sim/exec/world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/type.h"
-#include "sim/cuda/capture.h"
-#include "sim/cuda/mark.h"
-#include "sim/cuda/sync.h"
-#include "sim/exec/piece.h"
-#include "sim/host.h"
-#include "sim/nccl/comm.h"
-#include "sim/strict/fault.h"
-
-const char *call_function(enum call_kind kind)
-{
-	static const char *const names[] = {
-		[CALL_ALL_REDUCE] = "ncclAllReduce",
-		[CALL_BROADCAST] = "ncclBroadcast",
-		[CALL_REDUCE] = "ncclReduce",
-		[CALL_ALL_GATHER] = "ncclAllGather",
-		[CALL_REDUCE_SCATTER] = "ncclReduceScatter",
-		[CALL_ALL_TO_ALL] = "ncclAlltoAll",
-		[CALL_GATHER] = "ncclGather",
-		[CALL_SCATTER] = "ncclScatter",
-		[CALL_SEND] = "ncclSend",
-		[CALL_RECV] = "ncclRecv",
-	};
-
-	return names[kind];
-}
 
 /* With room of its own for the usual. */
 static struct launch *launch_init(struct launch *l)
@@ -68,68 +43,69 @@ static void launch_fini(struct launch *l)
  * As launches end in their order, the first is the one to be given out again. */
 static void line_up(struct launch *l)
 {
-	struct ncclComm *comm = l->comm;
+	struct member *m = l->member;
 
 	l->next_given = NULL;
 	l->is_in_line = true;
-	*(comm->first_given ? &comm->last_given->next_given
-	                    : &comm->first_given) = l;
-	comm->last_given = l;
+	*(m->first_given ? &m->last_given->next_given : &m->first_given) = l;
+	m->last_given = l;
 }
 
-static struct launch *leave_line(struct ncclComm *comm)
+static struct launch *leave_line(struct member *m)
 {
-	struct launch *l = comm->first_given;
+	struct launch *l = m->first_given;
 
 	if (!l)
 		return NULL;
-	comm->first_given = l->next_given;
+	m->first_given = l->next_given;
 	l->is_in_line = false;
 	return l;
 }
 
-void launches_free(struct ncclComm *comm)
+void launches_free(struct member *m)
 {
 	struct launch *l;
 
-	while ((l = leave_line(comm))) {
+	while (m->kept)
+		launch_unkeep(m->kept);
+	while ((l = leave_line(m))) {
 		launch_fini(l);
-		if (l < comm->stock || l >= comm->stock + COMM_STOCK)
+		if (l < m->stock || l >= m->stock + MEMBER_STOCK)
 			free(l);
 	}
-	free(comm->stock_memory);
+	free(m->stock_memory);
 }
 
-bool launches_init(struct ncclComm *comm)
+bool launches_init(struct member *m)
 {
 	uintptr_t at;
 
 	/* Not aligned_alloc(): this is zero without being touched. */
-	comm->stock_memory =
-		calloc(1, COMM_STOCK * sizeof(*comm->stock) + CACHE_LINE);
-	if (!comm->stock_memory)
+	m->stock_memory =
+		calloc(1, MEMBER_STOCK * sizeof(*m->stock) + CACHE_LINE);
+	if (!m->stock_memory)
 		return false;
-	at = (uintptr_t)comm->stock_memory + CACHE_LINE - 1;
-	comm->stock = (struct launch *)(at - at % CACHE_LINE);
+	at = (uintptr_t)m->stock_memory + CACHE_LINE - 1;
+	m->stock = (struct launch *)(at - at % CACHE_LINE);
 	return true;
 }
 
 /* One that is not in the line.  A graph's, or one of many in flight, may be the first
  * in it for long: it goes to the end. */
-static struct launch *find(struct ncclComm *comm)
+static struct launch *find(struct member *m)
 {
 	struct launch *l;
 	int i;
 
-	for (i = 0; i < 2 && (l = leave_line(comm)); i++) {
+	for (i = 0; i < 2 && (l = leave_line(m)); i++) {
 		if (l->is_kept)
 			continue;
 		if (launch_is_at_rest(l))
 			return l;
 		line_up(l);
 	}
-	if (comm->stock_used < COMM_STOCK)
-		return launch_init(&comm->stock[comm->stock_used++]);
+	if (m->stock_used < MEMBER_STOCK)
+		return launch_init(&m->stock[m->stock_used++]);
 	l = aligned_alloc(CACHE_LINE, sizeof(*l));
 	return launch_init(l ? memset(l, 0, sizeof(*l)) : NULL);
 }
@@ -147,13 +123,13 @@ void launch_renew(struct launch *l)
 	atomic_store_explicit(&l->given, 0, memory_order_relaxed);
 }
 
-struct launch *launch_get(struct ncclComm *comm)
+struct launch *launch_get(struct member *m)
 {
-	struct launch *l = find(comm);
+	struct launch *l = find(m);
 
 	if (!l)
 		return NULL;
-	l->comm = comm;
+	l->member = m;
 	l->call_count = 0;
 	l->bytes = 0;
 	l->hash = 1;
@@ -179,8 +155,20 @@ void launch_put(struct launch *l)
 		atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel);
 }
 
+void launch_keep(struct launch *l)
+{
+	l->is_kept = true;
+	l->next_kept = l->member->kept;
+	l->member->kept = l;
+}
+
 void launch_unkeep(struct launch *l)
 {
+	struct launch **at = &l->member->kept;
+
+	while (*at != l)
+		at = &(*at)->next_kept;
+	*at = l->next_kept;
 	l->is_kept = false;
 	if (!l->is_in_line)
 		line_up(l);
@@ -284,7 +272,7 @@ bool launch_add_call(struct launch *l, const struct call *c)
 	l->calls[l->call_count].begin = l->bytes;
 	set_run(l);
 	l->call_count++;
-	l->bytes += call_bytes(l->comm->world, c);
+	l->bytes += call_bytes(l->member->world->n, c);
 	l->hash = what == MANY_CALLS ? 0 : mix(l->hash, what);
 	return true;
 }
@@ -307,160 +295,68 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 		.type = (unsigned char)c->type,
 		.count = c->count,
 	};
-	if (c->root == l->comm->rank)
+	if (c->root == l->member->rank)
 		l->to_self += is_send ? 1 : -1;
 	return true;
 }
 
-/* ---- queueing --------------------------------------------------------- */
+/* ---- its end ---------------------------------------------------------- */
 
-/* True if it would not have to wait for its turn, and ends with its round. */
-static bool can_begin(const struct launch *l)
+/* The next launch of the rank has its turn.  By the driver of a stream of @by, which
+ * sees it. */
+static void finish_locked(struct launch *l, const struct member *by)
 {
-	return atomic_load(&l->comm->turn) == l->round && !l->transfer_count &&
-	       !l->fault.kind;
+	struct member *m = l->member;
+	struct stream *at = atomic_load(&m->at);
+
+	/* Release: what was written. */
+	atomic_store_explicit(&l->over, true, memory_order_release);
+	/* Before the next one joins elsewhere; who follows looks again. */
+	member_kick_followers_locked(m);
+	if (m != by && at && !stream_is_watched(at))
+		stream_kick(at);
+	atomic_fetch_add(&m->turn, 1);
 }
 
-/* In its turn, after the launches of the rank before.  The stream is the user that
- * the caller was. */
-static void push(struct launch *l, struct stream *s, uint64_t *position_out)
+void launch_end_locked(struct launch *l, const struct member *by)
 {
-	struct work w = { .step = rendezvous_step, .launch = l };
-	struct ncclComm *comm = l->comm;
-
-	if (!position_out)
-		l->ends = ends_take(s);
-	l->round = atomic_load_explicit(&comm->rounds, memory_order_relaxed);
-	atomic_store_explicit(&comm->rounds, l->round + 1,
-	                      memory_order_relaxed);
-	comm->last = s;
-	if (!position_out && can_begin(l))
-		stream_push_begun(s, &w);
-	else
-		stream_push(s, &w, position_out);
-}
-
-static void queue(struct launch *l, struct stream *s, size_t others)
-{
-	uint64_t position = 0;
-	size_t i;
-
-	/* Relaxed: the caller is a user. */
-	if (others)
-		atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
-	for (i = 0; i < others; i++)
-		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
-	push(l, s, others ? &position : NULL);
-	for (i = 0; i < others; i++) {
-		stream_push_wait(l->streams[i], s, position);
-		stream_go(l->streams[i]);
-	}
-	if (others)
-		launch_put(l);
-}
-
-/* ---- in graphs -------------------------------------------------------- */
-
-/* A graph, too, uses the communicator, which cannot be freed before it. */
-static void keep_launch(struct work *w)
-{
-	atomic_fetch_add_explicit(&w->launch->users, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&w->launch->comm->captured, 1,
-	                          memory_order_relaxed);
-}
-
-static void drop_launch(struct work *w)
-{
-	struct ncclComm *comm = w->launch->comm;
-
-	launch_put(w->launch);
-	/* Release: the graph's last use.  Pairs with the acquire of who waits
-	 * for the graphs before it frees the communicator. */
-	atomic_fetch_sub_explicit(&comm->captured, 1, memory_order_release);
-}
-
-/* The same calls once more; the matching of transfers begins anew. */
-static bool copy_calls(struct launch *to, const struct launch *from)
-{
-	struct call c;
-	bool ok = true;
-	size_t i;
-
-	for (i = 0; ok && i < from->call_count; i++)
-		ok = launch_add_call(to, &from->calls[i]);
-	for (i = 0; ok && i < from->transfer_count; i++) {
-		c = transfer_call(&from->transfers[i]);
-		ok = launch_add_transfer(to, &c);
-	}
-	return ok;
-}
-
-static bool replay_launch(const struct work *w, struct stream *s)
-{
-	struct launch *l = launch_get(w->launch->comm);
-
-	if (!l)
-		return false;
-	if (!launch_add_stream(l, s) || !copy_calls(l, w->launch)) {
-		launch_put(l);
-		return false;
-	}
-	l->fault = w->launch->fault;
-	push(l, s, NULL);
-	return true;
-}
-
-static const struct graph_kind launch_kind = {
-	.type = cudaGraphNodeTypeKernel,
-	.keep = keep_launch,
-	.drop = drop_launch,
-	.replay = replay_launch,
-};
-
-/* An error has made the capture invalid, which its end will say. */
-static void capture(struct launch *l, struct stream *s, size_t others)
-{
-	struct work w = { .step = rendezvous_step, .launch = l };
-	size_t i;
-
-	for (i = 0; i < others; i++)
-		capture_join(s, l->streams[i]);
-	keep_launch(&w);
-	if (stream_submit(s, &w, &launch_kind, NULL) != cudaSuccess)
-		drop_launch(&w);
-	for (i = 0; i < others; i++)
-		capture_join(l->streams[i], s);
-	launch_put(l);
-}
-
-/* ---- either ----------------------------------------------------------- */
-
-ncclResult_t launch_check(const struct launch *l)
-{
-	size_t i;
-
-	/* What makes it fail is launched. */
-	if (l->fault.kind != COHORT_FAULT_DEVICE &&
-	    fault_sticky(l->comm->device) != cudaSuccess)
-		return comm_error(
-			ncclUnhandledCudaError,
-			host_cudaGetErrorString(fault_sticky(l->comm->device)));
-	for (i = 0; i < l->stream_count; i++)
-		if (l->streams[i]->device != l->comm->device)
-			return comm_error(ncclUnhandledCudaError,
-			                  "the stream is of another device");
-	return capture_check_together(l->streams, l->stream_count);
-}
-
-void launch_queue(struct launch *l)
-{
-	const size_t others = l->stream_count - 1;
-	struct stream *s = l->streams[others];
-
-	if (capture_has(s)) {
-		capture(l, s, others);
+	if (--l->left)
 		return;
-	}
-	sync_launch(l->comm->device);
-	queue(l, s, others);
+	l->member->joined = NULL;
+	finish_locked(l, by);
+}
+
+/* The same of a launch without transfers, of which no other thread knows. */
+void launch_end_whole(struct launch *l)
+{
+	struct member *m = l->member;
+
+	atomic_fetch_add(&m->turn, 1);
+	atomic_store_explicit(&l->over, true, memory_order_relaxed);
+	if (!atomic_load(&m->followed))
+		return;
+	pthread_mutex_lock(&m->world->lock);
+	member_kick_locked(m);
+	pthread_mutex_unlock(&m->world->lock);
+}
+
+void launch_cut_locked(struct launch *l)
+{
+	if (l->joined)
+		l->member->joined = NULL;
+	finish_locked(l, l->member);
+}
+
+void launch_done(struct launch *l)
+{
+	struct member *m = l->member;
+	const struct ends ends = l->ends;
+
+	launch_put(l);
+	/* Release: all that was written.  Pairs with the acquire in
+	 * member_has_work(), after which the communicator may be freed. */
+	atomic_fetch_add_explicit(&m->ended, 1, memory_order_release);
+	/* Who has waited for it finds nothing outstanding any more. */
+	if (ends.done)
+		mark_set(ends.done, ends.value);
 }

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/nccl/buffers.h"
+
+#include "base/type.h"
+#include "sim/cuda/memory.h"
+
+/* Looking memory up takes a lock, which would put threads in an order that they
+ * do not have, where ThreadSanitizer looks for races. */
+#if defined(__SANITIZE_THREAD__)
+static const bool looks_memory_up = false;
+#else
+static const bool looks_memory_up = true;
+#endif
+
+/* What a rank uses of a call's buffers: elements, 0 of one it does not use, and
+ * where one may lie in the other. */
+struct use {
+	size_t send, recv;
+	bool may_be_in_place;
+	size_t send_at, recv_at; /* elements into the other one */
+};
+
+static struct use use_of(const struct member *m, const struct call *c)
+{
+	const size_t n = (size_t)m->world->n, rank = (size_t)m->rank;
+	const bool is_root = c->root == m->rank;
+	struct use u = { c->count, c->count, .may_be_in_place = true };
+
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		break;
+	case CALL_BROADCAST:
+		u.send = is_root ? c->count : 0;
+		break;
+	case CALL_REDUCE:
+		u.recv = is_root ? c->count : 0;
+		break;
+	case CALL_ALL_GATHER:
+		u.recv = n * c->count;
+		u.send_at = rank * c->count;
+		break;
+	case CALL_REDUCE_SCATTER:
+		u.send = n * c->count;
+		u.recv_at = rank * c->count;
+		break;
+	case CALL_ALL_TO_ALL:
+		u.send = u.recv = n * c->count;
+		u.may_be_in_place = n == 1;
+		break;
+	case CALL_GATHER:
+		u.recv = is_root ? n * c->count : 0;
+		u.send_at = rank * c->count;
+		break;
+	case CALL_SCATTER:
+		u.send = is_root ? n * c->count : 0;
+		u.recv_at = rank * c->count;
+		break;
+	case CALL_SEND:
+		u.recv = 0;
+		break;
+	case CALL_RECV:
+		u.send = 0;
+		break;
+	}
+	return u;
+}
+
+static void check_freed(const struct member *m, const struct call *c,
+                        const void *p, size_t bytes, const char *which)
+{
+	struct memory found;
+	char text[CALL_WORDS];
+
+	if (bytes && looks_memory_up && memory_find(p, &found) && found.freed)
+		member_die(call_function(c->kind), m,
+		           "the %s buffer of %s was freed", which,
+		           call_words(c, text));
+}
+
+static void check_memory(const struct member *m, const struct call *c,
+                         const void *p, size_t bytes, const char *which)
+{
+	const char *function = call_function(c->kind);
+	struct memory found;
+	char text[CALL_WORDS];
+	size_t room;
+
+	if (!bytes)
+		return;
+	call_words(c, text);
+	if (!p)
+		member_die(function, m, "the %s buffer of %s is NULL", which,
+		           text);
+	if (!looks_memory_up || !memory_find(p, &found))
+		return;
+	if (found.freed || found.ending)
+		member_die(function, m, "the %s buffer of %s was freed", which,
+		           text);
+	room = found.bytes - (size_t)((const char *)p - found.start);
+	if (room < bytes && found.kind != MEMORY_REGISTERED)
+		member_die(function, m,
+		           "the %s buffer of %s has %zu bytes, which is less "
+		           "than %zu",
+		           which, text, room, bytes);
+	if (found.kind == MEMORY_DEVICE && found.device != m->device)
+		member_die(function, m,
+		           "the %s buffer of %s is memory of device %d", which,
+		           text, found.device);
+}
+
+static bool overlap(const char *a, size_t a_bytes, const char *b,
+                    size_t b_bytes)
+{
+	return a_bytes && b_bytes && (uintptr_t)a < (uintptr_t)b + b_bytes &&
+	       (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+static void check_overlap(const struct member *m, const struct call *c,
+                          const struct use *u)
+{
+	const size_t size = type_size(c->type);
+	const char *send = c->send, *recv = c->recv;
+	char text[CALL_WORDS];
+
+	if (!overlap(send, u->send * size, recv, u->recv * size))
+		return;
+	if (u->may_be_in_place &&
+	    send + u->recv_at * size == recv + u->send_at * size)
+		return;
+	member_die(call_function(c->kind), m,
+	           "the buffers of %s overlap, and not as in place",
+	           call_words(c, text));
+}
+
+static void check_call(const struct member *m, const struct call *c)
+{
+	const struct use u = use_of(m, c);
+	const size_t size = type_size(c->type);
+
+	if (member_is_struck(m))
+		return;
+	check_memory(m, c, c->send, u.send * size, "send");
+	check_memory(m, c, c->recv, u.recv * size, "receive");
+	check_overlap(m, c, &u);
+}
+
+void buffers_check_call(const struct ncclComm *comm, const struct call *c)
+{
+	check_call(&comm->member, c);
+}
+
+static void check_transfers(const struct member *m, const struct transfer *recv,
+                            const struct transfer *other)
+{
+	const struct call c = transfer_call(recv), d = transfer_call(other);
+	char text[CALL_WORDS], other_text[CALL_WORDS];
+
+	if (!overlap(recv->buffer, recv->count * type_size(recv->type),
+	             other->buffer, other->count * type_size(other->type)))
+		return;
+	if (other->is_send && other->buffer == recv->buffer &&
+	    recv->peer == m->rank && other->peer == m->rank)
+		return;
+	member_die("ncclRecv", m,
+	           "the buffer of %s overlaps that of %s in the same group",
+	           call_words(&c, text), call_words(&d, other_text));
+}
+
+void buffers_check_launch(const struct launch *l)
+{
+	const struct transfer *t = l->transfers;
+	struct call c;
+	size_t i, k;
+
+	for (i = 0; i < l->call_count; i++)
+		check_call(l->member, &l->calls[i]);
+	for (i = 0; i < l->transfer_count; i++) {
+		c = transfer_call(&t[i]);
+		check_call(l->member, &c);
+		for (k = 0; !t[i].is_send && k < l->transfer_count; k++)
+			if (t[k].is_send || k < i)
+				check_transfers(l->member, &t[i], &t[k]);
+	}
+}
+
+void buffers_check_arrival(const struct launch *l)
+{
+	struct use u;
+	struct call c;
+	size_t i, size;
+
+	for (i = 0; i < l->call_count + l->transfer_count; i++) {
+		if (i < l->call_count)
+			c = l->calls[i];
+		else
+			c = transfer_call(&l->transfers[i - l->call_count]);
+		u = use_of(l->member, &c);
+		size = type_size(c.type);
+		check_freed(l->member, &c, c.send, u.send * size, "send");
+		check_freed(l->member, &c, c.recv, u.recv * size, "receive");
+	}
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_NCCL_BUFFERS_H
+#define SIM_NCCL_BUFFERS_H
+
+/*
+ * Strict mode: buffers of calls that are not there, too small, or overlap, end the program
+ * and are named
+ *
+ * For use in strict mode only.  A communicator that a scripted fault has struck is
+ * not looked at: its calls may have changed.
+ */
+
+#include "sim/nccl/comm.h"
+
+/*
+ * A call is about to be queued: of its buffers that the rank uses none is NULL,
+ * freed, too small or memory of another device, and they overlap only where NCCL
+ * says so.  What the simulator did not give out is the program's own, of which
+ * nothing is known.
+ */
+void buffers_check_call(const struct ncclComm *comm, const struct call *call);
+
+/* The same of all calls in a launch, and that no receive of it overlaps its other
+ * buffers. */
+void buffers_check_launch(const struct launch *launch);
+
+/* A launch arrives, whose memory may have been freed since. */
+void buffers_check_arrival(const struct launch *launch);
+
+#endif

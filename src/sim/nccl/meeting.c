@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Meetings (see meeting.h)
+ *
+ * One lock guards them all.  A meeting by an id is there from the making of the
+ * id until it is complete, and the others while somebody is there.
+ * A rank's k-th split meets the others' k-th: it goes to the oldest meeting that
+ * it has not been to.
+ */
+
+#include "sim/nccl/meeting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/nccl/worlds.h"
+#include "sim/strict/census.h"
+
+struct meeting {
+	enum join_kind kind; /* constant, */
+	uint64_t number;     /* as this */
+
+	/* Guarded by lock. */
+	struct meeting *next;
+	int n;                /* of the first that came */
+	int awaited;          /* not yet arrived */
+	struct join **places; /* by rank; NULL while nobody is there */
+	bool complete;        /* and not in the list any more */
+	ncclResult_t result;  /* once complete */
+	int staying;          /* those that have not looked at it */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+/* Guarded by lock. */
+static struct meeting *meetings; /* oldest last for ids, first for the others */
+static uint64_t numbers;         /* given out */
+
+/* ---- meetings --------------------------------------------------------- */
+
+static struct meeting *meeting_create_locked(enum join_kind kind,
+                                             uint64_t number)
+{
+	struct meeting **at = &meetings;
+	struct meeting *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->kind = kind;
+	m->number = number;
+	while (kind != JOIN_BY_ID && *at)
+		at = &(*at)->next;
+	m->next = *at;
+	*at = m;
+	return m;
+}
+
+static void meeting_unlink_locked(const struct meeting *m)
+{
+	struct meeting **at = &meetings;
+
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
+}
+
+size_t meeting_live(void)
+{
+	const struct meeting *m;
+	size_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (m = meetings; m; m = m->next)
+		n += m->kind == JOIN_BY_ID;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+uint64_t meeting_open(void)
+{
+	uint64_t number = 0;
+
+	pthread_mutex_lock(&lock);
+	if (meeting_create_locked(JOIN_BY_ID, numbers + 1))
+		number = ++numbers;
+	pthread_mutex_unlock(&lock);
+	return number;
+}
+
+uint64_t meeting_number(void)
+{
+	uint64_t number;
+
+	pthread_mutex_lock(&lock);
+	number = ++numbers;
+	pthread_mutex_unlock(&lock);
+	return number;
+}
+
+/* Anybody who is there. */
+static const struct join *anybody_locked(const struct meeting *m)
+{
+	int i = 0;
+
+	while (!m->places[i])
+		i++;
+	return m->places[i];
+}
+
+static bool same_list(const struct join *a, const struct join *b)
+{
+	return a->list_count == b->list_count &&
+	       (!a->list_count ||
+	        memcmp(a->list, b->list, a->list_count * sizeof(*a->list)) ==
+	                0);
+}
+
+static bool is_for_locked(const struct meeting *m, const struct join *j)
+{
+	if (m->kind != j->kind || m->number != j->number)
+		return false;
+	return j->kind == JOIN_BY_ID ||
+	       (!m->places[j->rank] && same_list(anybody_locked(m), j));
+}
+
+static struct meeting *find_locked(const struct join *j)
+{
+	struct meeting *m = meetings;
+
+	while (m && !is_for_locked(m, j))
+		m = m->next;
+	return m;
+}
+
+/* ---- arriving and leaving --------------------------------------------- */
+
+static ncclResult_t check_place_locked(const struct meeting *m,
+                                       const struct join *j)
+{
+	if (m->n != j->n)
+		return comm_error(ncclInvalidUsage,
+		                  "ncclCommInitRank: another rank has another "
+		                  "number of ranks");
+	if (!same_list(anybody_locked(m), j))
+		return comm_error(ncclInvalidUsage,
+		                  "ncclCommInitRankScalable: another rank has "
+		                  "other ids");
+	if (m->places[j->rank])
+		return comm_error(
+			ncclInvalidUsage,
+			"ncclCommInitRank: the rank is there already");
+	return ncclSuccess;
+}
+
+/* Where @j goes, with room for it. */
+static ncclResult_t enter_locked(const struct join *j, struct meeting **out)
+{
+	struct meeting *m = find_locked(j);
+
+	if (!m && j->kind == JOIN_BY_ID)
+		return comm_error(ncclInvalidUsage,
+		                  "ncclCommInitRank: the id was used before");
+	if (!m)
+		m = meeting_create_locked(j->kind, j->number);
+	*out = m;
+	if (!m)
+		return comm_error(ncclSystemError, "out of memory");
+	if (m->places)
+		return j->kind == JOIN_BY_ID ? check_place_locked(m, j)
+		                             : ncclSuccess;
+	m->places = calloc((size_t)j->n, sizeof(struct join *));
+	if (m->places) {
+		m->n = j->n;
+		m->awaited = j->n;
+		if (j->kind == JOIN_SHRINK)
+			m->awaited -= (int)j->list_count;
+		m->staying = m->awaited;
+		return ncclSuccess;
+	}
+	if (j->kind != JOIN_BY_ID) {
+		meeting_unlink_locked(m);
+		free(m);
+	}
+	return comm_error(ncclSystemError, "out of memory");
+}
+
+static ncclResult_t arrive_locked(struct join *j)
+{
+	struct meeting *m = NULL;
+	ncclResult_t result = enter_locked(j, &m);
+
+	if (result != ncclSuccess)
+		return result;
+	m->places[j->rank] = j;
+	m->awaited--;
+	j->meeting = m;
+	return ncclSuccess;
+}
+
+static bool is_empty_locked(const struct meeting *m)
+{
+	return m->awaited == m->staying;
+}
+
+/* Leave a meeting that is not complete. */
+static void leave_locked(struct join *j)
+{
+	struct meeting *m = j->meeting;
+
+	j->left = true;
+	j->meeting = NULL;
+	m->places[j->rank] = NULL;
+	m->awaited++;
+	if (!is_empty_locked(m))
+		return;
+	free(m->places);
+	m->places = NULL;
+	if (m->kind == JOIN_BY_ID)
+		return;
+	meeting_unlink_locked(m);
+	free(m);
+}
+
+static bool is_up(const struct ncclComm *comm)
+{
+	return comm && atomic_load_explicit(&comm->member.aborted,
+	                                    memory_order_acquire);
+}
+
+/* Acquire: pairs with the release of who ends it. */
+static bool is_ended(const struct join *j)
+{
+	return j->ended && atomic_load_explicit(j->ended, memory_order_acquire);
+}
+
+/* True if @j shall wait no more. */
+static bool is_cut_locked(const struct join *j)
+{
+	return j->left || is_up(j->comm) || is_up(j->parent) || is_ended(j);
+}
+
+/* All of a group or none. */
+static ncclResult_t arrive_all_locked(struct join *first)
+{
+	ncclResult_t result = ncclSuccess;
+	struct join *j, *k;
+
+	for (j = first; j && result == ncclSuccess; j = j->next) {
+		if (is_cut_locked(j))
+			result = comm_error(ncclInternalError,
+			                    "aborted before it could join");
+		else
+			result = arrive_locked(j);
+	}
+	if (result != ncclSuccess)
+		for (k = first; k != j; k = k->next)
+			if (k->meeting)
+				leave_locked(k);
+	return result;
+}
+
+/* ---- the end of a meeting --------------------------------------------- */
+
+static bool has_device_twice_locked(const struct meeting *m)
+{
+	int i, k;
+
+	for (i = 0; i < m->n; i++)
+		for (k = 0; k < i; k++)
+			if (m->places[i]->comm->member.device ==
+			    m->places[k]->comm->member.device)
+				return true;
+	return false;
+}
+
+/* As in NCCL, ranks hear of each other's devices when all have come. */
+static ncclResult_t end_locked(struct meeting *m)
+{
+	if (m->kind == JOIN_BY_ID && has_device_twice_locked(m))
+		return comm_error(ncclInvalidUsage,
+		                  "ncclCommInitRank: duplicate device");
+	return worlds_make(m->places, m->n);
+}
+
+/* An id that was used for a complete meeting is used up. */
+static void use_up_locked(const struct join *j)
+{
+	struct join further = { .kind = JOIN_BY_ID };
+	struct meeting *m;
+	size_t i;
+
+	for (i = 0; j->kind == JOIN_BY_ID && i < j->list_count; i++) {
+		further.number = j->list[i];
+		m = find_locked(&further);
+		if (!m || m->places)
+			continue;
+		meeting_unlink_locked(m);
+		free(m);
+	}
+}
+
+/* End the meetings of a group that are complete. */
+static void complete_locked(const struct join *first)
+{
+	const struct join *j;
+	struct meeting *m;
+
+	for (j = first; j; j = j->next) {
+		m = j->meeting;
+		if (m->complete || m->awaited)
+			continue;
+		use_up_locked(j);
+		meeting_unlink_locked(m);
+		m->result = end_locked(m);
+		m->complete = true;
+		pthread_cond_broadcast(&changed);
+	}
+}
+
+static bool has_met_locked(const struct join *j)
+{
+	return j->meeting && j->meeting->complete;
+}
+
+/* True if the rest of the group of @j need not meet. */
+static bool ends_group_locked(const struct join *j)
+{
+	if (!has_met_locked(j))
+		return is_cut_locked(j);
+	return j->meeting->result != ncclSuccess;
+}
+
+/* True if all of a group have met, or never will. */
+static bool is_over_locked(const struct join *first)
+{
+	const struct join *j;
+	bool all = true;
+
+	for (j = first; j; j = j->next) {
+		if (ends_group_locked(j))
+			return true;
+		all = all && has_met_locked(j);
+	}
+	return all;
+}
+
+/* What came of @j's meeting, which the last to ask frees. */
+static ncclResult_t result_locked(struct join *j)
+{
+	struct meeting *m = j->meeting;
+	ncclResult_t result;
+
+	if (!has_met_locked(j)) {
+		if (m)
+			leave_locked(j);
+		return comm_error(ncclInternalError,
+		                  "aborted while waiting for other ranks");
+	}
+	result = m->result;
+	j->meeting = NULL;
+	if (--m->staying)
+		return result;
+	free(m->places);
+	free(m);
+	return result;
+}
+
+/* Wait for the other ranks of all in a group, or until one of it is aborted.
+ * Called with the lock held; releases and re-acquires it. */
+static ncclResult_t wait_locked(struct join *first)
+{
+	ncclResult_t result = ncclSuccess, r;
+	struct join *j;
+
+	while (!is_over_locked(first))
+		pthread_cond_wait(&changed, &lock);
+	for (j = first; j; j = j->next) {
+		r = result_locked(j);
+		/* Rather why one has failed than that others were cut off. */
+		if (r != ncclSuccess &&
+		    (result == ncclSuccess || r != ncclInternalError))
+			result = r;
+	}
+	return result;
+}
+
+struct world *meeting_world(const struct ncclComm *comm)
+{
+	struct world *w;
+
+	pthread_mutex_lock(&lock);
+	w = comm->member.world;
+	pthread_mutex_unlock(&lock);
+	return w;
+}
+
+void meeting_leave_world(struct ncclComm *comm)
+{
+	pthread_mutex_lock(&lock);
+	comm->member.world = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- those that wait -------------------------------------------------- */
+
+ncclResult_t meeting_run(struct join *first)
+{
+	ncclResult_t result;
+
+	pthread_mutex_lock(&lock);
+	result = arrive_all_locked(first);
+	if (result == ncclSuccess) {
+		complete_locked(first);
+		result = wait_locked(first);
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+void meeting_wake(void)
+{
+	pthread_mutex_lock(&lock);
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+struct world *meeting_cut(struct ncclComm *comm)
+{
+	struct world *w;
+
+	pthread_mutex_lock(&lock);
+	w = comm->member.world;
+	if (!w && comm->join && !has_met_locked(comm->join)) {
+		comm->join->left = true;
+		if (comm->join->meeting)
+			leave_locked(comm->join);
+	}
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return w;
+}
+
+void meeting_forget(struct ncclComm *comm)
+{
+	pthread_mutex_lock(&lock);
+	comm->join = NULL;
+	pthread_mutex_unlock(&lock);
+}

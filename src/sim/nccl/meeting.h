@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_NCCL_MEETING_H
+#define SIM_NCCL_MEETING_H
+
+/*
+ * Meetings of ranks that want to join (join.h)
+ *
+ * A meeting is complete when all its ranks have arrived; the last of them makes
+ * the worlds.  Until then a rank can leave: when it is aborted (or the parent
+ * that it is a child of), or when another of its group cannot join.
+ */
+
+#include "sim/nccl/join.h"
+
+/* A new number for an id, by which ranks can meet; 0 without memory. */
+uint64_t meeting_open(void);
+
+/* A number for ncclCommInitAll(). */
+uint64_t meeting_number(void);
+
+/* Let all of a group arrive, or none if one cannot; then wait for the others that
+ * are to come. */
+ncclResult_t meeting_run(struct join *first);
+
+/* Wake the ranks that wait, so that they see what has ended. */
+void meeting_wake(void);
+
+/* Take the rank that @comm, whose flag is up, keeps waiting from its meeting.  Returns
+ * the communicator's world; NULL if it is in none and never will be. */
+struct world *meeting_cut(struct ncclComm *comm);
+
+/* The join of @comm is freed. */
+void meeting_forget(struct ncclComm *comm);
+
+/* The world of @comm, or NULL; and its world is freed, where others may still hold
+ * the communicator: a group that has not ended. */
+struct world *meeting_world(const struct ncclComm *comm);
+void meeting_leave_world(struct ncclComm *comm);
+
+#endif

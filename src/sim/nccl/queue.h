@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_NCCL_QUEUE_H
+#define SIM_NCCL_QUEUE_H
+
+/*
+ * Launches on their way to their stream, or into the graph that it is captured into
+ */
+
+#include "platform/nccl_abi.h"
+#include "sim/exec/launch.h"
+
+/* ncclInvalidUsage if a rank's sends to itself in a group do not match its
+ * receives. */
+ncclResult_t launch_check_self(const struct launch *launch);
+
+/* ncclInvalidUsage if some of its streams are captured and others not, or into
+ * another graph; ncclUnhandledCudaError if a capture has failed, or if a stream is
+ * not of the communicator's device, on which nothing can be launched there. */
+ncclResult_t launch_check(const struct launch *launch);
+
+/* Queue a launch on its stream, or capture it, and put it. */
+void launch_queue(struct launch *launch);
+
+#endif
