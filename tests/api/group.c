@@ -249,7 +249,8 @@ Test(group, refuses_a_fault_list_it_cannot_read)
 {
 	place_need_host("faults");
 	place_choose();
-	refuse_faults("0@1:never,1@x:stuck", "cannot read \"1@x:stuck\"");
+	refuse_faults("0@1:never,1@x:stuck",
+	              "\"1@x:stuck\" does not begin with RANK@OPERATION:");
 	refuse_faults("4294967296@0:never", "\"4294967296@0:never\"");
 	refuse_faults("0@-1:never", "\"0@-1:never\"");
 	refuse_faults("0@99999999999999999999:never", "99999999999999999999");

@@ -213,7 +213,8 @@ refuses -n run -n
 for value in 0 -1 1025 four ''; do
 	refuses "--ranks: '$value'" run -n "$value" -- true
 done
-refuses 'COHORT_FAULTS: cannot read "1@"' run --faults 1@ true
+refuses 'COHORT_FAULTS: "1@" does not begin with RANK@OPERATION:' run --faults 1@ true
+refuses 'COHORT_FAULTS: "nevr" is no fault; there are: never, delay=TIME' run --faults 1@2:nevr true
 
 # ---- run -------------------------------------------------------------------
 

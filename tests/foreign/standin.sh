@@ -52,7 +52,7 @@ expect refused COHORT_HOST_DEVICES=0 <<END
 cohort: no host platform: COHORT_HOST_DEVICES is 0, not 1 to 1024
 END
 expect refused COHORT_FAULTS=1@nonsense <<END
-cohort: no host platform: COHORT_FAULTS: cannot read "1@nonsense"
+cohort: no host platform: COHORT_FAULTS: "1@nonsense" does not begin with RANK@OPERATION:
 END
 expect forks </dev/null
 expect majors </dev/null

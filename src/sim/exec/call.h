@@ -17,7 +17,7 @@
 
 #define CACHE_LINE 64
 
-/* More ranks than this have no host communicator. */
+/* The most ranks of a world. */
 #define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
 
 enum call_kind {
@@ -33,14 +33,14 @@ enum call_kind {
 	CALL_RECV,
 };
 
-/* The number that inputs are multiplied by before a sum: where the operation
- * finds it when it runs, or else itself, in the data type. */
+/* The number that inputs are multiplied by before a sum: where it will be when the operation
+ * runs, or else (NULL) the number itself, in the data type. */
 struct scalar {
 	const void *at;
 	unsigned char value[8];
 };
 
-/* The operation of a call that multiplies before it sums. */
+/* The operation that multiplies before it sums. */
 #define CALL_PRE_MUL_SUM ncclNumOps
 
 /* One call of one rank. */
@@ -54,18 +54,18 @@ struct call {
 	int root; /* or peer; 0 where there is none */
 	struct scalar scalar;
 
-	/* Of a collective: where it begins in the bytes of its launch (piece.h).
-	 * Written by who cuts a round of one call: what is not in them. */
+	/* Of a collective: where it begins in the bytes of its launch (piece.h), */
 	size_t begin;
-	bool skips; /* the root's own block, which is where it belongs */
+	bool skips; /* and that they lack the root's own block, which is where it
+	               belongs: written when a round of one call is cut */
 
-	/* Of a list: calls whose elements lie side by side in memory and are
-	 * reduced alike are a run, which can be reduced as one. */
+	/* In a list: calls whose elements lie side by side in memory and are reduced alike
+	 * are a run, which can be reduced as one call. */
 	size_t back; /* calls back to the first of the run */
-	size_t run;  /* calls of it, of the first one */
+	size_t run;  /* in the first one: how many calls the run has */
 };
 
-/* The function of NCCL that it is. */
+/* The name of the function that a program calls for it. */
 const char *call_function(enum call_kind kind);
 
 /* The bytes that a block of a call takes in a round, and that the call takes of @ranks
@@ -78,23 +78,25 @@ size_t call_bytes(int ranks, const struct call *call);
 /* As in "ncclReduce(count 5, float32, sum, root 1)"; returns @text. */
 const char *call_words(const struct call *call, char text[CALL_WORDS]);
 
-/* What one rank brings to a round: of a single collective all there is.  Of a list
- * what the other ranks read, without what they do not need. */
+/* What one rank brings to a round: all of a single collective; of each call in a list only
+ * what the other ranks read. */
 struct place {
 	const void *send;
 	void *recv;
-	uint64_t what; /* MANY_CALLS: the call says it, or there are several */
+	uint64_t
+		what; /* the call without its buffers, in one word, or MANY_CALLS */
 };
 
+/* There are several calls, or one that does not fit in a word: look at the calls. */
 #define MANY_CALLS UINT64_MAX
 
-/* What a place says of @call, MANY_CALLS if it cannot. */
+/* What a place says of @call; MANY_CALLS if that does not fit in a word. */
 uint64_t call_what(const struct call *call);
 
 /* The call of which a place says @what, but for its buffers. */
 struct call call_of_what(uint64_t what);
 
-/* True if two ranks' collectives are one. */
+/* True if two ranks call the same collective. */
 static inline bool call_is_same(const struct call *a, const struct call *b)
 {
 	return a->kind == b->kind && a->count == b->count &&

@@ -5,27 +5,26 @@
 /*
  * Launches: what one rank calls in one group on one communicator, queued on a
  * stream as one piece of work
- *
- * The launches of a communicator take their turns in the order queued, on
- * whatever streams.  A launch has two parts, which do not wait for each other: its
- * collectives, which the ranks do one after the other and all together (rendezvous.c),
- * and its sends and receives, of which each waits for its partner alone (p2p.c).
+ * The launches of a communicator take turns in the order queued, whatever streams they are
+ * on.  A launch has two parts, which do not wait for each other: its collectives, which all
+ * ranks do together, one after the other (rendezvous.c), and its sends and receives, each
+ * of which waits only for its partner (p2p.c).
  */
 
 #include "sim/exec/call.h"
 #include "sim/exec/mark.h"
 #include "sim/exec/stream.h"
 
-/* Whose turn it is to copy a message that has both ends. */
+/* Who may copy a message that has both ends. */
 enum claim {
-	CLAIM_OPEN, /* the driver's of either end, who holds the world's lock */
-	CLAIM_GIVEN, /* so, or without the lock that of the send */
-	CLAIM_TAKEN, /* a thread copies */
-	CLAIM_DONE,  /* nobody's any more */
+	CLAIM_OPEN, /* the driver of either end, with the world's lock held */
+	CLAIM_GIVEN, /* as CLAIM_OPEN, or the driver of the send without the lock */
+	CLAIM_TAKEN, /* the thread that has taken it, and copies */
+	CLAIM_DONE,  /* nobody any more */
 };
 
 /* One end of a message: a send or a receive of one rank.  No more than a cache line, as
- * those of the other end look at it. */
+ * the driver of the other end looks at it. */
 struct transfer {
 	/* Constant once queued. */
 	struct launch *launch;
@@ -35,26 +34,26 @@ struct transfer {
 	unsigned char type;
 	bool is_send;
 
-	/* Atomic; an enum claim, of a receive only whether it is done.  To TAKEN from
-	 * GIVEN by an exchange, else written with the world's lock held. */
+	/* Atomic; an enum claim; in a receive it only says whether it is done.  Goes from
+	 * GIVEN to TAKEN by an exchange, is written else with the world's lock held. */
 	atomic_int claim;
 
-	/* Guarded by the world's lock; what a message that is taken is made of, and
-	 * copied, is for who has taken it. */
+	/* Guarded by the world's lock; once a message is taken, its partner, to, bytes and
+	 * copied are for the thread that has taken it. */
 	struct transfer *partner; /* the other end, once there is one */
 	union {
-		struct transfer *next; /* until then: that waits for it, too */
+		struct transfer *next; /* until then: the next in the lane */
 		char *to;              /* then, of a send: where it goes */
 	};
 	size_t bytes, copied; /* of a send, with a partner */
 };
 
-_Static_assert(sizeof(struct transfer) <= CACHE_LINE &&
-                       COHORT_SIM_MAX_DEVICES <= SHRT_MAX &&
-                       ncclNumTypes <= UCHAR_MAX,
-               "it is one, and all fits");
+_Static_assert(
+	sizeof(struct transfer) <= CACHE_LINE &&
+		COHORT_SIM_MAX_DEVICES <= SHRT_MAX && ncclNumTypes <= UCHAR_MAX,
+	"a transfer is one cache line, and its members hold what they must");
 
-/* The call that it was. */
+/* The call that a transfer was made of. */
 static inline struct call transfer_call(const struct transfer *t)
 {
 	return (struct call){
@@ -69,11 +68,11 @@ static inline struct call transfer_call(const struct transfer *t)
 
 /* How a rank arrives for a round. */
 enum way {
-	WAY_COUNTED, /* by a counter; also of a round that another one opens */
+	WAY_COUNTED, /* by a counter; also for a round that another rank opens */
 	WAY_INLINE,  /* with a slot: inline_round.h */
-	WAY_SPLIT,   /* the same: split_round.h */
+	WAY_SPLIT,   /* with a slot: split_round.h */
 	WAY_LISTED,  /* by both, with several calls: split_round.h */
-	WAY_WHOLE, /* with a slot, and all with the same calls: a split round */
+	WAY_WHOLE, /* with a slot, and all ranks have the same calls: split_round.h */
 };
 
 struct launch {
@@ -85,7 +84,8 @@ struct launch {
 	bool is_in_line;
 	bool is_kept; /* not to be given out; see replay.h */
 
-	uint64_t round; /* which launch of the communicator it is */
+	uint64_t
+		round; /* the number of this launch among those of its communicator */
 
 	/* The streams named by its calls; it runs on the last, and the others
 	 * are joined before and after. */
@@ -95,58 +95,59 @@ struct launch {
 	struct call *calls;   /* collectives */
 	struct place *places; /* of each */
 	size_t call_count, call_room, place_room;
-	size_t bytes;  /* of all of them */
-	uint64_t hash; /* of what all places say; see launch_is_same() */
-	uint64_t runs; /* of where they begin */
+	size_t bytes;  /* of all calls */
+	uint64_t hash; /* of what all places say: see launch_is_same() */
+	uint64_t runs; /* a hash of where the runs begin */
 
 	struct transfer *transfers;
 	size_t transfer_count, transfer_room;
 	int to_self; /* sends to itself less receives from itself */
 
-	/* Where all are while they are few. */
+	/* Room for all of these while they are few. */
 	struct stream *own_streams[2];
 	struct call own_calls[4];
 	struct place own_places[4];
 
 	struct cohort_fault
-		fault;   /* of its last call that had one, or kind 0 */
+		fault; /* the fault of its last call that had one, or kind 0 */
 	uint64_t due_ns; /* of a delay, once it has begun */
 
 	struct ends ends;
 
-	/* Atomic; who still uses it: the group, and once queued the stream. */
+	/* Atomic; how many use it: the group and, once it is queued, the stream. */
 	atomic_int users;
 
-	/* Owned by who drives its stream; calls_done, if there are transfers and in
-	 * strict mode, written with the world's lock held. */
+	/* Owned by the driver of its stream.  calls_done is written with the world's lock
+	 * held if there are transfers, and in strict mode. */
 	bool joined;
-	bool follows; /* maybe: the stream waits in the list of its communicator */
-	bool is_told;      /* to the others: that it is for their own threads */
-	unsigned patience; /* looks at pieces left to others */
-	uint64_t phase; /* of the world when the round it waits for is over */
+	bool follows; /* the stream may be in the list of its member's followers */
+	bool is_told; /* the other ranks were told that it is for their own threads */
+	unsigned patience; /* looks at pieces that were left to others */
+	uint64_t
+		phase; /* the world's when the round that this waits for is over */
 	size_t calls_done;
 	_Atomic enum way
-		way;   /* atomic; how it has arrived.  Relaxed: strict mode
-	                         asks, too */
-	uint64_t slot; /* the number of the round, of slots */
+		way; /* atomic; how it has arrived.  Relaxed: strict mode reads it from
+	                         other threads */
+	uint64_t slot; /* the number of its slot */
 
-	/* All that those at the other ends of its transfers look at, and write, in as
-	 * few cache lines as can be. */
+	/* From here on: what the drivers of the other ends of its transfers read and write,
+	 * in as few cache lines as possible. */
 	_Alignas(CACHE_LINE) struct transfer own_transfers[2];
 
 	struct member *member;
 
-	/* Atomic; all is done.  Acquire and release, and with transfers set under the
-	 * world's lock. */
+	/* Atomic; all is done.  Acquire and release; set under the world's lock if there are
+	 * transfers. */
 	atomic_bool over;
 
-	/* Atomic; how many of its transfers can go on, and of how many receives the
-	 * sender is to do that: written with the world's lock held.  Relaxed: who
-	 * finds some takes it, or looks at the claim. */
+	/* Atomic; how many of its transfers can go on here, and how many of its receives are
+	 * left to the sender: written with the world's lock held.  Relaxed: a driver that
+	 * finds some then takes the lock, or looks at the claim. */
 	atomic_int ready, given;
 
-	/* Guarded by the world's lock, of a launch that has joined with it: transfers
-	 * that are not done, and one for its collectives. */
+	/* Guarded by the world's lock if it has joined with that held: how many transfers are
+	 * not done, and one more for its collectives. */
 	size_t left;
 };
 
@@ -166,8 +167,8 @@ static inline bool launch_is_over(const struct launch *l)
 	return atomic_load_explicit(&l->over, memory_order_acquire);
 }
 
-/* What a launch brings to a round: its next call, said to be one of several if there
- * are more. */
+/* What a launch brings to a round: the place of its next call, which says MANY_CALLS if
+ * there are more. */
 static inline struct place launch_place(const struct launch *l)
 {
 	struct place place = l->places[l->calls_done];
@@ -177,9 +178,8 @@ static inline struct place launch_place(const struct launch *l)
 	return place;
 }
 
-/* True if two launches are the same calls, as far as that can be told without a look
- * at them: that of different ones have the same hash is not to be expected.  False
- * does not mean that they are not. */
+/* True if two launches have the same calls, as their hashes tell: launches that differ are
+ * not expected to have the same hash.  False says nothing. */
 static inline bool launch_is_same(const struct launch *a,
                                   const struct launch *b)
 {
@@ -188,27 +188,27 @@ static inline bool launch_is_same(const struct launch *a,
 	       !a->calls_done && !b->calls_done;
 }
 
-/* A launch for @member with nothing in it, or NULL without memory. */
+/* An empty launch of @member, or NULL without memory. */
 struct launch *launch_get(struct member *member);
 
-/* To be queued once more, with the same calls in it. */
+/* Make a launch that is over ready to be queued once more, with the same calls. */
 void launch_renew(struct launch *launch);
 
-/* One user less; the last one leaves it for the next. */
+/* One user less; without users it may be given out again. */
 void launch_put(struct launch *launch);
 
-/* Keep it, so that it is not given out for anything else, in flight or at rest; and do
- * so no more. */
+/* Keep a launch: it is not given out for anything else, in flight or at rest, until
+ * launch_unkeep(). */
 void launch_keep(struct launch *launch);
 void launch_unkeep(struct launch *launch);
 
-/* True if nobody uses it (acquire: the last use). */
+/* True if a launch has no users (acquire: the last use). */
 static inline bool launch_is_at_rest(const struct launch *l)
 {
 	return !atomic_load_explicit(&l->users, memory_order_acquire);
 }
 
-/* Add to it; false without memory. */
+/* Add to a launch; false without memory. */
 bool launch_add_stream(struct launch *launch, struct stream *stream);
 bool launch_add_call(struct launch *launch, const struct call *call);
 bool launch_add_transfer(struct launch *launch, const struct call *call);
@@ -216,15 +216,15 @@ bool launch_add_transfer(struct launch *launch, const struct call *call);
 /*
  * The end of a launch
  *
- * launch_end_locked - one of what is left of it is done, by the driver of a stream of
- *                     @by: if that was all, the next launch of its rank has its turn
- * launch_end_whole  - all of it is done at once: it has no transfers, and no other thread
- *                     knows of it
+ * launch_end_locked - a transfer or all collectives are done, by the driver of a stream of
+ *                     @by: if nothing is left, it is the turn of the rank's next launch
+ * launch_end_whole  - all of it is done: it has no transfers, and no other thread knows of
+ *                     it
  * launch_cut_locked - it is cut short: what is left is never done
- * launch_done       - by the driver of its stream, once it is over: the stream uses it
- *                     no more
+ * launch_done       - by the driver of its stream, once it is over: the stream does not
+ *                     use it any more
  *
- * With the world's lock held where the name says so.
+ * The world's lock is held where the name ends in _locked.
  */
 void launch_end_locked(struct launch *launch, const struct member *by);
 void launch_end_whole(struct launch *launch);
@@ -237,7 +237,7 @@ static inline bool launch_has_calls(const struct launch *l)
 	return l->calls_done < l->call_count;
 }
 
-/* The launches of @member, which are its stock: false without memory. */
+/* Make the stock of launches of @member, false without memory; and free it. */
 bool launches_init(struct member *member);
 void launches_free(struct member *member);
 

@@ -5,23 +5,22 @@
 /*
  * Streams: queues of work that run in order, asynchronously to the caller
  *
- * A piece of work is a step function that either does it, or says what it
- * waits for; it never blocks.  Whoever needs a stream to go on *drives* it: the
- * thread that queued the work does what is cheap, a thread that waits for the
- * stream does the rest, and the stream's own thread does what nobody waits for
- * and what only it may do (host functions, delays).  Work that is blocked is
- * stepped again when what it waits for has happened: whoever makes it happen
- * *kicks* the stream, and drives the streams it has kicked before it returns
- * (stream_settle()).
+ * Work has a step function, which either does the work or says what it waits for; it
+ * never blocks.  A thread that needs a stream to go on *drives* it, that is, steps its
+ * first work.  The thread that queues work does what is cheap; a thread that waits for the
+ * stream does the rest; and the stream's own thread (worker.c) does what no thread waits
+ * for, and what only it may do (host functions, delays).  Work that is blocked is stepped
+ * again when what it waits for has happened: the thread that makes it happen *kicks* the
+ * stream, and drives the streams it has kicked before it returns (stream_settle()).
  *
  * Guarantees
  *
- *  A. Work of one stream runs in the order queued, one at a time, and each sees
- *     what the work before it wrote.
- *  B. Every stream whose first work can run is being driven, has been kicked by
- *     a thread that will drive it, has woken its own thread, or has been noted by
- *     the poller, who looks every millisecond or so.
- *  C. A step function runs with no lock held.
+ *  A. Work of one stream runs in the order queued, one piece at a time, and each piece
+ *     sees what the work before it wrote.
+ *  B. Every stream whose first work can run is being driven, has been kicked by a thread
+ *     that will drive it, has woken its own thread, or has been noted by the poller, which
+ *     looks about once a millisecond.
+ *  C. A step function is called with no lock held.
  */
 
 #include <pthread.h>
@@ -43,33 +42,38 @@ enum step {
 	STEP_DONE,    /* done, go on with the next */
 	STEP_BLOCKED, /* waits for something that will kick the stream */
 	STEP_LATER,   /* takes more effort than this driver may make */
-	STEP_LEFT,  /* the same, but is best left to who waits: see poller.h */
-	STEP_WATCH, /* waits for something that only who looks again will see */
+	STEP_LEFT, /* as STEP_LATER, but is best left to a thread that waits: poller.h */
+	STEP_WATCH, /* waits for something that nobody will kick the stream for */
 };
 
-/* How far a driver may go. */
+/* How much a driver may do. */
 enum effort {
-	EFFORT_ENQUEUE, /* what takes no longer than a call may take */
+	EFFORT_ENQUEUE, /* what takes no longer than a call that queues may take */
 	EFFORT_HELP,    /* all but what is for the stream's own thread */
-	EFFORT_OWN,     /* all: the stream's own thread */
+	EFFORT_OWN,     /* all: the driver is the stream's own thread */
 };
 
-/* A driver: how far it goes, and what it drives for.  It stops when that is
- * reached, and leaves the rest to the stream's own thread. */
+/* A driver: how much it may do, and what it drives for.  It stops when it has that, and
+ * leaves the rest to the stream's own thread. */
 struct drive {
 	enum effort effort;
-	uint64_t position;    /* of the stream */
-	const uint32_t *word; /* NULL, or *word - value not below 0 */
+	uint64_t position; /* of the stream: until so much is done, */
+	const uint32_t
+		*word; /* or *word - value is not below 0 (NULL: no word), */
 	uint32_t value;
-	uint64_t until_ns; /* checked now and then, also within work */
-	bool attends;      /* looks again at once, but for the last time */
-	bool stays;        /* comes again soon, and does what was flushed */
-	const atomic_bool *stop; /* NULL, or set if somebody else stays */
+	uint64_t
+		until_ns; /* or this time, checked now and then, also within work */
+	bool attends;     /* looks again at once, but for the last time */
+	bool stays;       /* comes again soon, and does what was flushed */
+	const atomic_bool
+		*stop; /* NULL, or set once another thread takes over */
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,
                              const struct drive *drive);
 
+/* A piece of work: its step, and what that works on.  The floors that queue it fill it in;
+ * exec itself reads only wait, mark and launch. */
 struct work {
 	step_fn step;
 	union {
@@ -93,7 +97,7 @@ struct work {
 			size_t done;
 		} rows;
 		struct {
-			cudaHostFn_t fn;
+			void (*fn)(void *user);
 			void *user;
 		} host;
 		struct {
@@ -124,162 +128,180 @@ struct stream_attributes {
 	int priority;
 };
 
+/*
+ * One stream
+ *
+ * Its members are parted by who writes them.  "The driver" is the thread that has set
+ * busy.
+ */
 struct stream {
-	/* Constant while live; read by others under lock. */
+	/* Written under lock by the thread that creates the stream, constant while it is
+	 * live; read by others under lock. */
 	int device;
 	uint64_t id;   /* another one each time it is created */
 	bool blocking; /* synchronizes with the legacy default stream */
 	bool legacy;   /* is the legacy default stream of its device */
 
-	/* Atomic, seq_cst; the poller will look.  The rest is the poller's, and
-	 * before that of who notes it. */
+	/* Written by the thread that sets is_noted, and from then on by the poller, which
+	 * reads them.  is_noted: atomic, seq_cst; the poller will look. */
 	atomic_bool is_noted;
 	struct stream *next_noted;
 	uint64_t noted_done;
 
-	/* Atomic; its first work was left, more than a look can do.  Relaxed: it
-	 * may be out of date. */
+	/* Atomic; written by the driver: its first work was left, as it is more than a look
+	 * can do.  Relaxed: readers, any thread, may find it out of date. */
 	atomic_bool is_left;
 
-	/* Atomic; what it is in a capture, or NULL.  Written under the lock of
-	 * captures; read without to know whether there is anything, relaxed. */
+	/* Atomic; written under the lock of captures: what it is in a capture, or NULL.
+	 * Read without the lock to know whether there is anything, relaxed. */
 	struct captured *_Atomic captured;
 
-	/* Atomic; false once destroyed.  Relaxed: only tells misuse. */
+	/* Atomic; written by the threads that create and destroy it: false once it is
+	 * destroyed.  Relaxed where it is read to find misuse. */
 	atomic_bool live;
 
 	/* What follows changes all the time, on a cache line of its own. */
 	char pad[64];
 
-	/* Positions: how many were queued and done since the stream was first
-	 * made.  Written under lock, read by anyone; release and acquire, so
-	 * that whoever sees work done sees its results. */
+	/* ---- written by the threads that queue, under lock ---- */
+
+	/* Atomic; how many pieces of work were queued since the stream was first made.
+	 * Release; any thread reads it without the lock (acquire). */
 	_Atomic uint64_t queued;
+
+	/* ---- written by the driver ---- */
+
+	/* Atomic; how many were done.  Release, and acquire where any thread reads it, so
+	 * that a thread that sees work done sees its results. */
 	_Atomic uint64_t done;
 
-	/* Atomic; its first work waits in a list for a kick, so that polling it
-	 * is of no use.  Written under the lock of that list, read by pollers;
-	 * relaxed: a hint, whoever kicks also drives. */
+	/* Atomic; its first work waits in a list for a kick, so that polling it is of no
+	 * use.  Also written by threads that take it from the list, under the list's lock.
+	 * Relaxed: a hint for pollers; a thread that kicks also drives. */
 	atomic_bool blocked;
 
-	/* Atomic; set by who kicks, cleared by who then drives. */
-	atomic_bool kicked;
-	struct stream *next_kicked; /* owned by who set kicked */
+	/* ---- written by any thread ---- */
 
-	/* Atomic, seq_cst; somebody is stepping the first work.  Who finds it so
-	 * asks for another look and tries again, the driver looks for that when
-	 * it has let go: so one of both looks. */
+	/* Atomic; set by a thread that kicks, cleared by that thread when it drives. */
+	atomic_bool kicked;
+	struct stream *next_kicked; /* owned by the thread that set kicked */
+
+	/* Atomic, seq_cst; some thread is stepping the first work.  A thread that finds it
+	 * set sets again and tries once more; the driver looks at again when it has let go:
+	 * so one of the two looks. */
 	atomic_bool busy;
 	atomic_bool again;
 
-	/* Atomic; work up to there is for its own thread as soon as it can be
-	 * done.  Relaxed: who moves it then asks for a look. */
+	/* Atomic; work up to there was flushed: its own thread does it as soon as it can be
+	 * done.  Relaxed: a thread that moves it then asks for a look. */
 	_Atomic uint64_t flushed;
 
-	/* Atomic; somebody stays who waits for it, and its own thread leaves what
-	 * was flushed to that one.  Relaxed: a hint, to which the poller puts an
-	 * end if it is out of date. */
+	/* Atomic; a thread that waits for the stream stays, and the stream's own thread
+	 * leaves to that one what was flushed.  Relaxed: a hint, which the poller resets if
+	 * it is out of date. */
 	atomic_bool is_attended;
 
-	/* Atomic; somebody who waits for it looks all the time, and so need not be told
-	 * that something is over.  Relaxed: a hint, as above. */
+	/* Atomic; a thread that waits for the stream looks all the time, and need not be told
+	 * that something is over.  Relaxed: a hint, as is_attended. */
 	atomic_bool is_watched;
 
-	/* Atomic; when somebody who waits last looked at what was flushed.  Relaxed:
+	/* Atomic; when a thread that waits last looked at what was flushed.  Relaxed:
 	 * a number. */
 	_Atomic uint64_t attended_ns;
 
-	/* Atomic; only its own thread can go on.  Relaxed: whoever clears it
+	/* Atomic; only the stream's own thread can go on.  Relaxed: a thread that clears it
 	 * asks for another look. */
 	atomic_bool own_next;
 
-	/* Guarded by lock. */
+	/* ---- guarded by lock ---- */
+
 	pthread_mutex_t lock;
-	bool parked;     /* in the list of those not in use */
+	bool parked;     /* in the list of streams that are not in use */
 	bool own_wanted; /* its own thread shall drive */
 	bool own_started;
 	uint64_t timer_ns;   /* when its own thread shall look again, or 0 */
-	pthread_cond_t wake; /* own_wanted, or timer_ns has come */
+	pthread_cond_t wake; /* own_wanted is set, or timer_ns has come */
 	struct stream *followers; /* streams that wait for done to move */
 	struct stream_attributes attributes;
 
 	/* Atomic, seq_cst; there may be followers: set under lock before a
-	 * last look at done, read after done was moved. */
+	 * last look at done, read by the driver after it has moved done. */
 	atomic_bool followed;
 
-	/* Written under lock where queued is, read by the driver. */
+	/* Written by the threads that queue, under lock; the driver reads the first work,
+	 * and changes it. */
 	struct work ring[STREAM_SLOTS];
 
-	/* Guarded by the lock of the stream, or of the list, it follows. */
+	/* Guarded by the lock of the stream, or of the list, that it follows. */
 	bool follows;
 	struct stream *next_follower;
 
-	/* Guarded by the table's lock. */
+	/* Guarded by the lock of the table of streams. */
 	struct stream *next;      /* of all */
 	struct stream *next_free; /* of those not in use */
 };
 
+/* ---- which streams there are (stream.c) ---- */
+
 /* The legacy default stream of @device, or NULL without memory. */
 struct stream *stream_legacy(int device);
 
-/* A new stream, or NULL without memory; and give it back: it goes on until it
- * has nothing left to do. */
+/* A new stream, or NULL without memory; and destroy it: it goes on until nothing is left
+ * to do, and then may be created anew. */
 struct stream *stream_create(int device, bool blocking);
 void stream_destroy(struct stream *stream);
 
-/* The next stream of @device after @after (NULL: the first), or NULL; if asked
- * only those that synchronize with the legacy default stream.  Stores the position
- * behind what is queued on it: at once, as one that was destroyed may be another
- * device's next time it is looked at. */
+/* The next stream of @device after @after (NULL: the first), or NULL; with @only_blocking
+ * only those that synchronize with the legacy default stream.  Stores the position behind
+ * what is queued on it: in the same look, as a stream that was destroyed may be another
+ * device's at the next one. */
 struct stream *stream_next_of(struct stream *after, int device,
                               bool only_blocking, uint64_t *position_out);
 
-/* As above, for the streams of all devices. */
+/* The next stream of any device, as stream_next_of(). */
 struct stream *stream_next(struct stream *after, uint64_t *position_out);
 
-/* Wait for all that is queued on the streams of @device now; if asked only those
- * that synchronize with the legacy default stream. */
-void stream_wait_device(int device, bool only_blocking);
-
-/*
- * Queue work at the end of @stream and do what is cheap.  Blocks only while
- * the stream is full.  Stores the position behind it: it is done when
- * stream_is_done() says so of that.
- */
-void stream_push(struct stream *stream, const struct work *work,
-                 uint64_t *position_out);
-
-/* The same of work whose step would not have to be kicked, which so is not queued at
- * all if it can be done at once. */
-void stream_push_begun(struct stream *stream, struct work *work);
-
-/* True if nothing is left to do before what would be queued now (acquire: what it
+/* True if nothing is left to do before what would be queued now (acquire: what that work
  * did). */
 bool stream_is_idle(const struct stream *stream);
-
-/* Do what is cheap of @stream, after queueing with stream_push_wait(). */
-void stream_go(struct stream *stream);
 
 /* True if the first @position pieces of work are done (acquire). */
 bool stream_is_done(const struct stream *stream, uint64_t position);
 
-/* Help @stream until @position is done. */
-void stream_wait(struct stream *stream, uint64_t position);
+/* Count @change more worlds that have more ranks than there are cores. */
+void stream_crowd(int change);
 
-/* Queue on @stream a wait for @position of @on. */
+/* ---- queueing and waiting (submit.c) ---- */
+
+/*
+ * Queue work at the end of @stream and do what is cheap.  Blocks only while
+ * the stream is full.  Stores the position behind the work: it is done when
+ * stream_is_done() says so of that position.
+ */
+void stream_push(struct stream *stream, const struct work *work,
+                 uint64_t *position_out);
+
+/* As stream_push(), but work that can be done at once is not queued at all: for a step
+ * that never follows anything at its first look. */
+void stream_push_begun(struct stream *stream, struct work *work);
+
+/* Queue on @stream a wait for @position of @on.  stream_go() is still to be called. */
 void stream_push_wait(struct stream *stream, struct stream *on,
                       uint64_t position);
 
-/* Do what can be done of @stream now.  No lock may be held. */
-void stream_drive(struct stream *stream, const struct drive *drive);
+/* Help @stream until @position is done. */
+void stream_wait(struct stream *stream, uint64_t position);
 
-/* True if the time of a driver is over, or another takes over. */
-bool drive_is_late(const struct drive *drive);
+/* Wait for all that is queued on the streams of @device now; with @only_blocking only on
+ * those that synchronize with the legacy default stream. */
+void stream_wait_device(int device, bool only_blocking);
+
+/* ---- kicks (kick.c) ---- */
 
 /*
- * Lists of streams whose first work waits for the same thing, for step
- * functions: called with the lock held that guards the list and what is waited
- * for.  A step function that goes on must leave the list it was in.
+ * Lists of streams whose first work waits for one thing, for step functions: called with
+ * the lock held that guards the list and what is waited for.  A step function that goes on
+ * must take its stream from the list that it put it in.
  */
 void stream_follow_locked(struct stream **list, struct stream *stream);
 void stream_unfollow_locked(struct stream **list, struct stream *stream);
@@ -288,37 +310,46 @@ void stream_kick_all_locked(struct stream **list);
 /* Note that the first work of @stream may go on.  Takes no lock. */
 void stream_kick(struct stream *stream);
 
-/* True if that would only be in the way of who looks already. */
+/* True if a kick would only be in the way of a thread that looks already. */
 static inline bool stream_is_watched(const struct stream *stream)
 {
 	return atomic_load_explicit(&stream->is_watched, memory_order_relaxed);
 }
 
-/* For who asks for @position of @stream: do what can be done for that now, if
- * anything can.  No lock may be held. */
+/* ---- driving (scheduler.c); no lock may be held ---- */
+
+/* Do what @drive may do of @stream now. */
+void stream_drive(struct stream *stream, const struct drive *drive);
+
+/* True if the time of a driver is over, or another thread takes over. */
+bool drive_is_late(const struct drive *drive);
+
+/* Do what is cheap of @stream, and drive the streams that this has kicked. */
+void stream_go(struct stream *stream);
+
+/* Drive the streams that this thread has kicked, as far as it is cheap. */
+void stream_settle(void);
+
+/* For a thread that asks for @position of @stream: do what can be done for that now, if
+ * anything can. */
 void stream_help(struct stream *stream, uint64_t position);
 
-/* For who waits: the same for a few microseconds or until there is what @drive is
- * for.  Such a thread comes again until it has that, or drives without much effort
- * before it gives up. */
+/* For a thread that waits: as stream_help(), for a few microseconds or until there is what
+ * @drive is for.  The thread comes again until it has that, or calls stream_leave() and
+ * drives with EFFORT_ENQUEUE before it gives up. */
 void stream_attend(struct stream *stream, const struct drive *drive);
 
-/* Of who waits and gives up: what was flushed is its own thread's again. */
+/* For a thread that gives up waiting: what was flushed is the stream's own thread's
+ * again. */
 void stream_leave(struct stream *stream);
 
-/* Have its own thread do what is queued on @stream, unless who waits does, as soon as
- * it can be done: may make a system call.  And whether its first work is such. */
+/* Flush @stream: have its own thread do what is queued on it as soon as it can be done,
+ * unless a thread that waits does; may make a system call.  And true if its first work was
+ * flushed. */
 void stream_go_by_itself(struct stream *stream);
 bool stream_is_flushed(const struct stream *stream);
 
-/* So many more worlds have more ranks than there are cores. */
-void stream_crowd(int change);
-
-/* Drive the streams that this thread has kicked, without much effort.  No lock
- * may be held. */
-void stream_settle(void);
-
-/* From a step function: step again at @when_ns on the stream's own thread. */
+/* From a step function: step again at @when_ns on the stream's own thread (worker.c). */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
                        const struct drive *drive);
 

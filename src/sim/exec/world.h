@@ -2,10 +2,9 @@
 #ifndef SIM_EXEC_WORLD_H
 #define SIM_EXEC_WORLD_H
 
-/*
- * Worlds, where ranks meet, and their members: what there is of each rank
+/* Worlds, where ranks meet, and their members, one for each rank
  *
- * A member is the part of a communicator that its launches need to find the others'.
+ * A member is what exec knows of a rank's communicator.
  */
 
 #include "sim/exec/launch.h"
@@ -16,16 +15,16 @@ struct split_round;
 
 /* One rank of a world. */
 struct member {
-	/* Set when the ranks have met, and constant from then on; the world is NULL before,
-	 * for ever if they do not meet, and again once it is freed.  The rank of one that
-	 * joins by an id is known before. */
+	/* Set by the floor above when the ranks have met, and constant from then on.  The
+	 * world is NULL before, for ever if they do not meet, and again once it is freed.
+	 * The rank of one that joins by an id is known before. */
 	struct world *world;
 	int rank;
 	int device;      /* constant */
 	uint64_t number; /* of the world, which a member may outlive */
 
-	/* Atomic; raised to abort it from any thread (release), polled by whoever works or
-	 * waits for this rank (acquire).  A pulse raises it and takes it back. */
+	/* Atomic; raised by any thread to abort the rank (release), polled by the threads that
+	 * work or wait for the rank (acquire).  A pulse raises it and takes it back. */
 	atomic_bool aborted;
 
 	/* Atomic; a scripted fault has made a call of its fail, for strict mode.  Relaxed: it
@@ -33,20 +32,20 @@ struct member {
 	atomic_bool struck;
 
 	/* Atomic, seq_cst; the stream on which the last launch has joined.  Set
-	 * before a look at the abort flag, read by who has raised one. */
+	 * before a look at the abort flag, read by the thread that has raised one. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
-	/* Owned by who drives its launch: the rounds it has come to, of which a slot
-	 * has the number. */
+	/* Owned by the driver of its launch: how many rounds it has come to, which is the
+	 * number of its last slot. */
 	uint64_t slots;
 
-	/* The last launch that has joined: read by the last rank to arrive and by
-	 * those inside; NULL once it is over where that is asked, in strict mode
-	 * and with transfers. */
+	/* Written by the driver of its launch: the last launch that has joined.  Read by the
+	 * last rank to arrive and by the threads inside.  With transfers, and in strict mode,
+	 * NULL once that launch is over. */
 	struct launch *joined;
 
 	/* Atomic, seq_cst; launches that are over: the next one has its turn.
-	 * Moved by who ends one, which then looks for followers. */
+	 * Moved by the thread that ends one, which then looks for followers. */
 	_Atomic uint64_t turn;
 
 	/* Atomic, seq_cst; there may be followers: set under the world's lock
@@ -54,13 +53,14 @@ struct member {
 	atomic_bool followed;
 
 	/* Guarded by the world's lock. */
-	struct stream *followers; /* their first work waits for any of this */
+	struct stream *
+		followers; /* their first work waits for the turn or the flag */
 
 	/* Its transfers without a partner: p2p.c.  Guarded by the world's lock; set
 	 * once, by the thread that uses the communicator. */
 	struct lane *lanes;
 
-	/* Atomic; launches that nothing of the simulator's looks at any more.  Release:
+	/* Atomic; how many launches no thread of the simulator looks at any more.  Release:
 	 * what they wrote. */
 	_Atomic uint64_t ended;
 
@@ -80,8 +80,8 @@ struct member {
  * stream can hold. */
 #define MEMBER_STOCK STREAM_SLOTS
 
-/* True if something that this rank launched is not done (acquire: what was); to other
- * threads than its own it may be out of date. */
+/* True if something that this rank launched is not done (acquire: what is done).  For
+ * threads other than the rank's own the answer may be out of date. */
 static inline bool member_has_work(const struct member *m)
 {
 	return atomic_load_explicit(&m->ended, memory_order_acquire) !=
@@ -101,7 +101,8 @@ static inline bool member_is_struck(const struct member *m)
 	return atomic_load_explicit(&m->struck, memory_order_relaxed);
 }
 
-/* Kick those who wait for anything of @member.  With the world's lock held. */
+/* Kick the streams that wait for a turn of @member; and also the one on which its last
+ * launch has joined.  With the world's lock held. */
 void member_kick_followers_locked(struct member *member);
 void member_kick_locked(struct member *member);
 
@@ -113,15 +114,15 @@ void member_die(const char *function, const struct member *member,
 
 /* The part of a round that is left to one rank, at first. */
 struct share {
-	/* Atomic; pieces left, 0 or fewer: none.  Claimed by whoever is inside.
-	 * Relaxed: they know the round from the gate, others only ask. */
+	/* Atomic; pieces left, none if it is 0 or less.  Claimed by the threads inside.
+	 * Relaxed: those know the round from the gate, others only ask. */
 	_Alignas(CACHE_LINE) atomic_long left;
 	long pieces;
 	size_t begin, end; /* in the bytes of the round */
 };
 
-/* Of a rank where ranks wait for cores: how often it has arrived, and on which core
- * its last driver was then.  Atomic; relaxed: who waits guesses from them. */
+/* Of a rank, in a world with more ranks than cores: how often it has arrived, and on which
+ * core its driver was then.  Atomic; relaxed: threads that wait guess from them. */
 struct seat {
 	_Alignas(CACHE_LINE) _Atomic uint64_t arrivals;
 	atomic_int core;
@@ -132,12 +133,13 @@ struct round {
 	const struct world *world;
 	size_t span;    /* calls */
 	size_t bytes;   /* see piece.h */
-	bool is_single; /* one call, of every rank the same: this, and places */
-	bool is_joined; /* several, whose runs are the same on all ranks */
+	bool is_single; /* every rank has the same one call: only, with places */
+	bool is_joined; /* several calls, whose runs are the same on all ranks */
 	struct call only;
 	const struct place *places; /* by rank */
-	const struct call *calls;   /* several, as one of the ranks has them */
-	const struct place *const *lists; /* and the places of each rank's */
+	const struct call
+		*calls; /* several calls, as one of the ranks has them */
+	const struct place *const *lists; /* and each rank's places of them */
 };
 
 /* Where the ranks meet. */
@@ -154,7 +156,8 @@ struct world {
 	/* Atomic; how many were aborted or destroyed. */
 	atomic_int released;
 
-	/* By rank; as long as the world.  The shares and lists are as the round. */
+	/* By rank; they live as long as the world.  Shares and lists are written and read as
+	 * the round is. */
 	struct member **members;
 	struct share *shares;
 	const struct place **lists;
@@ -162,39 +165,38 @@ struct world {
 	struct slot *slots;               /* two a rank, or NULL: see slot.h */
 	struct split_round *split_rounds; /* NULL: there are none */
 
-	/* Guards what is said to be guarded by the world's lock; in strict mode
-	 * all of the world but the work on pieces.  With what is written under it,
-	 * in no cache line with what all read. */
+	/* The world's lock; in strict mode it guards all of the world but the work on pieces.
+	 * In no cache line with what all ranks read. */
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
 
 	/* Atomic; threads that may touch buffers of messages, in strict mode. */
 	atomic_int copying;
 
-	/* The round.  Written by who opens it before it is open, read by those
-	 * inside, and until the next one by those who were. */
+	/* The round.  Written by the thread that opens it before it is open, read by the
+	 * threads inside, and until the next round by those that were inside. */
 	_Alignas(CACHE_LINE) struct round round;
 	size_t pieces; /* of all shares */
 
-	/* Atomic, seq_cst; the rounds that have ended, and whether one is open:
-	 * what those who wait look at, and nothing else. */
+	/* Atomic, seq_cst; how many rounds have ended, and whether one is open (round.h): all
+	 * that waiting threads look at. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t phase;
 
-	/* What those who arrive write, together: of two ranks one cache line. */
+	/* What arriving ranks write, together: one cache line for two ranks. */
 
-	/* Atomic, seq_cst; see rendezvous.c: who is inside and what is finished of the
-	 * round, whether it is open, and whether all is broken. */
+	/* Atomic, seq_cst; how many threads are inside, how many pieces of the round are
+	 * finished, whether it is open, and whether the world is broken: see round.c. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t gate;
 
-	/* Atomic; how many have arrived, ever, but with nothing else than slots.
-	 * Acquire and release: what they bring. */
+	/* Atomic; how many ranks have arrived by the counter, ever.  Acquire and release:
+	 * what they bring. */
 	_Atomic uint64_t arrived;
 
-	/* Atomic; the last round for which all came with slots and that somebody
-	 * has to open.  Relaxed: who has changed it does. */
+	/* Atomic; the last round for which all ranks came with slots, and that one of them
+	 * has to open.  Relaxed: the thread that has changed it opens the round. */
 	_Atomic uint64_t opened;
 
-	/* By rank; written by who arrives, read by the last to arrive and by
-	 * those inside. */
+	/* By rank; written by the rank that arrives, read by the last one to arrive and by
+	 * the threads inside. */
 	struct place places[];
 };
 

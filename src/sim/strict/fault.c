@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scripted faults of the host platform: a short list, looked at by every
- * collective, send and receive as it is called and free of cost while it is empty
+ * Scripted faults: a short list, which every collective, send and receive looks at as it
+ * is called.  That costs nothing while the list is empty.
  */
 
 #include "sim/strict/fault.h"
@@ -28,16 +28,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cohort_fault faults[MAX_FAULTS];
 static bool environment_read;
 
-/* Atomic; written under lock, read without to skip it.  Relaxed: a fault added
- * while a call is under way may strike it or not. */
+/* Atomic; the length of the list.  Written under lock, read without it to skip the list
+ * while it is empty.  Relaxed: a fault added while a call is under way may strike that
+ * call or not. */
 static atomic_int used;
 
-/* Atomic; the number of the script, counted up when it is cleared under lock.
- * Release and acquire: who was held sees what the one who let it go did. */
+/* Atomic; the number of the script, counted up under lock when the script is cleared.
+ * Release and acquire: a thread that was held sees what the thread that cleared the
+ * script did before. */
 static _Atomic uint64_t script;
 
-/* Atomic, all of them; the cudaError_t of a device that has failed, else 0; and how
- * many have.  Written under lock.  Relaxed: as above. */
+/* Atomic; the cudaError_t of each device that has failed, else 0; and how many devices
+ * have failed.  Written under lock.  Relaxed: as for used. */
 static atomic_int device_errors[COHORT_SIM_MAX_DEVICES];
 static atomic_int failed;
 
@@ -164,8 +166,8 @@ void fault_tell(int (*add)(const struct cohort_fault *fault))
 		add(&waiting[i]);
 }
 
-/* A number of digits only, at the start of @text; NULL if there is none or it is
- * too large, else what comes behind it. */
+/* Read the digits at the start of @text.  Returns what comes behind them; NULL if there
+ * are none or the number is more than @max. */
 static const char *parse_number(const char *text, uint64_t max, uint64_t *n)
 {
 	char *end;
@@ -242,6 +244,7 @@ static const struct {
 	{ "device=", COHORT_FAULT_DEVICE, A_CODE },
 };
 
+/* The rest of a fault, behind RANK@OPERATION. */
 static bool parse_kind(const char *text, struct cohort_fault *f)
 {
 	size_t i, length;
@@ -257,8 +260,9 @@ static bool parse_kind(const char *text, struct cohort_fault *f)
 	return false;
 }
 
-/* "RANK@OPERATION:KIND", where a rank of * is any. */
-static bool parse_fault(const char *text, struct cohort_fault *f)
+/* "RANK@OPERATION:", where a rank of * is any.  Returns what comes behind it, NULL if
+ * that is not how @text begins. */
+static const char *parse_place(const char *text, struct cohort_fault *f)
 {
 	uint64_t rank;
 
@@ -268,13 +272,47 @@ static bool parse_fault(const char *text, struct cohort_fault *f)
 	} else {
 		text = parse_number(text, INT_MAX, &rank);
 		if (!text)
-			return false;
+			return NULL;
 		f->rank = (int)rank;
 	}
 	if (*text++ != '@')
-		return false;
+		return NULL;
 	text = parse_number(text, UINT64_MAX, &f->operation);
-	return text && *text == ':' && parse_kind(text + 1, f);
+	return text && *text == ':' ? text + 1 : NULL;
+}
+
+/* "never, delay=TIME, ..." */
+static void list_kinds(char *text, size_t size)
+{
+	static const char *const parameters[] = {
+		[NOTHING] = "",
+		[A_TIME] = "TIME",
+		[A_CODE] = "CODE",
+	};
+	size_t i, n = 0;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && n < size; i++)
+		n += (size_t)snprintf(text + n, size - n, "%s%s%s",
+		                      i ? ", " : "", kinds[i].name,
+		                      parameters[kinds[i].parameter]);
+}
+
+static int parse_fault(const char *text, struct cohort_fault *f)
+{
+	const char *kind = parse_place(text, f);
+	char all[256];
+
+	if (!kind)
+		return error_set(COHORT_INVALID,
+		                 "COHORT_FAULTS: \"%s\" does not begin with "
+		                 "RANK@OPERATION:",
+		                 text);
+	if (parse_kind(kind, f))
+		return fault_check(f);
+	list_kinds(all, sizeof(all));
+	return error_set(COHORT_INVALID,
+	                 "COHORT_FAULTS: \"%s\" is no fault; there are: %s",
+	                 kind, all);
 }
 
 static int parse_list_locked(char *list)
@@ -285,11 +323,7 @@ static int parse_list_locked(char *list)
 
 	for (part = strtok_r(list, ",", &rest); part;
 	     part = strtok_r(NULL, ",", &rest)) {
-		if (!parse_fault(part, &f))
-			return error_set(COHORT_INVALID,
-			                 "COHORT_FAULTS: cannot read \"%s\"",
-			                 part);
-		rc = fault_check(&f);
+		rc = parse_fault(part, &f);
 		if (rc == COHORT_OK)
 			rc = add_locked(&f);
 		if (rc != COHORT_OK)

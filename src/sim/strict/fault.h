@@ -9,39 +9,38 @@
 
 #include "platform/cuda_abi.h"
 
-/* What cohort_sim_fault_add() and cohort_sim_faults_clear() do, on this platform
- * alone. */
+/* What cohort_sim_fault_add() and cohort_sim_faults_clear() do in this process's
+ * simulator alone (knobs.c). */
 int fault_add(const struct cohort_fault *fault);
 void fault_clear_all(void);
 
 /* Call @add with each fault that is waiting. */
 void fault_tell(int (*add)(const struct cohort_fault *fault));
 
-/* Read COHORT_FAULTS, once.  COHORT_INVALID names the part it cannot read. */
+/* Read COHORT_FAULTS, once.  COHORT_INVALID: the message names what it cannot read. */
 int fault_init(void);
 
-/* Take the fault scripted for operation @operation of @rank, if any; its kind is
- * 0 if there is none.  @script_out is for fault_hold(), and untouched if there is
- * none. */
+/* Take the fault scripted for operation @operation of @rank; its kind is 0 if there is
+ * none.  Stores the number of the script, for fault_hold(), if there is a fault. */
 struct cohort_fault fault_take(int rank, uint64_t operation,
                                uint64_t *script_out);
 
-/* True if any is. */
+/* True if any fault is waiting. */
 bool fault_is_scripted(void);
 
-/* The operations of faults that are of an init. */
+/* The operations of faults that strike an init. */
 enum { FAULT_INIT = 0, FAULT_SPLIT = 1 };
 
-/* The same for an init, or a split, of @rank. */
+/* As fault_take(), for an init or a split of @rank. */
 struct cohort_fault fault_take_init(int rank, uint64_t operation,
                                     uint64_t *script_out);
 
-/* Have what asks of @device answer @error from now on, until all faults are cleared;
- * and what that is, cudaSuccess: nothing is wrong. */
+/* Make every question about @device answer @error from now on, until all faults are
+ * cleared; and that error, cudaSuccess if the device has not failed. */
 void fault_fail_device(int device, int error);
 cudaError_t fault_of_device(int device);
 
-/* That error if it is one with which CUDA answers every later call, else cudaSuccess. */
+/* The error of @device if CUDA answers every later call with it, else cudaSuccess. */
 cudaError_t fault_sticky(int device);
 
 /* Wait until the script that a fault was taken from is cleared, or the clock
