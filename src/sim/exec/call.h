@@ -33,8 +33,8 @@ enum call_kind {
 	CALL_RECV,
 };
 
-/* The number that inputs are multiplied by before a sum: where it will be when the operation
- * runs, or else (NULL) the number itself, in the data type. */
+/* The number that inputs are multiplied by before a sum: where it will be when
+ * the operation runs, or else (NULL) the number itself, in the data type. */
 struct scalar {
 	const void *at;
 	unsigned char value[8];
@@ -54,13 +54,14 @@ struct call {
 	int root; /* or peer; 0 where there is none */
 	struct scalar scalar;
 
-	/* Of a collective: where it begins in the bytes of its launch (piece.h), */
+	/* Of a collective: where it begins in the bytes of its launch
+	 * (piece.h), */
 	size_t begin;
 	bool skips; /* and that they lack the root's own block, which is where it
 	               belongs: written when a round of one call is cut */
 
-	/* In a list: calls whose elements lie side by side in memory and are reduced alike
-	 * are a run, which can be reduced as one call. */
+	/* In a list: calls whose elements lie side by side in memory and are
+	 * reduced alike are a run, which can be reduced as one call. */
 	size_t back; /* calls back to the first of the run */
 	size_t run;  /* in the first one: how many calls the run has */
 };
@@ -68,8 +69,8 @@ struct call {
 /* The name of the function that a program calls for it. */
 const char *call_function(enum call_kind kind);
 
-/* The bytes that a block of a call takes in a round, and that the call takes of @ranks
- * ranks (piece.h). */
+/* The bytes that a block of a call takes in a round, and that the call takes of
+ * @ranks ranks (piece.h). */
 size_t call_stride(const struct call *call);
 size_t call_bytes(int ranks, const struct call *call);
 
@@ -78,8 +79,8 @@ size_t call_bytes(int ranks, const struct call *call);
 /* As in "ncclReduce(count 5, float32, sum, root 1)"; returns @text. */
 const char *call_words(const struct call *call, char text[CALL_WORDS]);
 
-/* What one rank brings to a round: all of a single collective; of each call in a list only
- * what the other ranks read. */
+/* What one rank brings to a round: all of a single collective; of each call in
+ * a list only what the other ranks read. */
 struct place {
 	const void *send;
 	void *recv;
@@ -87,7 +88,8 @@ struct place {
 		what; /* the call without its buffers, in one word, or MANY_CALLS */
 };
 
-/* There are several calls, or one that does not fit in a word: look at the calls. */
+/* There are several calls, or one that does not fit in a word: look at the
+ * calls. */
 #define MANY_CALLS UINT64_MAX
 
 /* What a place says of @call; MANY_CALLS if that does not fit in a word. */

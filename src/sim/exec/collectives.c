@@ -13,7 +13,8 @@
 
 /* ---- arriving --------------------------------------------------------- */
 
-/* Tell those who wait for the rank that it has come, and where it was. */
+/* Tell the ranks that wait for this one that it has arrived, and on which
+ * core. */
 static void sit(struct world *w, int rank)
 {
 	struct seat *seat = &w->seats[rank];
@@ -26,8 +27,8 @@ static void sit(struct world *w, int rank)
 		memory_order_relaxed);
 }
 
-/* True if those who are missing are likely to be on other cores: then it does not
- * keep them from coming to wait for them on this one. */
+/* True if the ranks that have not arrived are likely to be on other cores: then
+ * waiting on this core does not keep them from arriving. */
 static bool all_are_elsewhere(const struct world *w, int rank)
 {
 	const uint64_t mine = atomic_load_explicit(&w->seats[rank].arrivals,
@@ -44,7 +45,8 @@ static bool all_are_elsewhere(const struct world *w, int rank)
 	return true;
 }
 
-/* Of who has come by both: whether all have the same, as far as that is known yet. */
+/* The launch has arrived by both the counter and a slot: find out whether all
+ * ranks have the same calls, if all slots have come.  True if so. */
 static bool goes_whole(const struct world *w, struct launch *l)
 {
 	if (launch_way(l) == WAY_LISTED && slots_are_met(w, l))
@@ -53,8 +55,6 @@ static bool goes_whole(const struct world *w, struct launch *l)
 	return launch_way(l) == WAY_WHOLE;
 }
 
-/* For the round of the next call, or calls.  True if that was the last to arrive, who
- * owes round_begin(). */
 bool collectives_arrive(struct world *w, struct launch *l)
 {
 	uint64_t before;
@@ -91,8 +91,8 @@ bool collectives_arrive(struct world *w, struct launch *l)
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* The calls of the round that is over; without a look at what another thread has
- * written if there can only be one. */
+/* How many calls the round that is over had.  What another thread has written
+ * is read only if there may be several. */
 static size_t span_of(const struct world *w, const struct launch *l)
 {
 	const size_t left = l->call_count - l->calls_done;
@@ -102,8 +102,9 @@ static size_t span_of(const struct world *w, const struct launch *l)
 	return launch_way(l) != WAY_COUNTED || left == 1 ? 1 : w->round.span;
 }
 
-/* The round is over: some of the calls of a launch are done.  With calls left it
- * arrives for the next: true if the caller owes round_begin(). */
+/* The round is over, and with it some of the launch's calls.  If calls are left
+ * the launch arrives for the next round: true if the caller has to call
+ * round_begin(). */
 static bool advance(struct world *w, struct launch *l)
 {
 	const bool locks = strict_is_on() || l->transfer_count;
@@ -122,9 +123,9 @@ static bool advance(struct world *w, struct launch *l)
 	return last;
 }
 
-/* Each rank's own share first.  Those who wait leave the others' to them for a
- * while, as then each core has its own part of the buffers in its caches: where ranks
- * share a core, all of theirs. */
+/* Each driver does its own rank's share first, and leaves the others to their
+ * drivers for a while, so that each core keeps its part of the buffers in its
+ * caches.  Where ranks share a core, all of those ranks' shares come first. */
 static enum reach reach_of(const struct world *w, struct launch *l,
                            const struct drive *d)
 {
@@ -143,7 +144,7 @@ static void work(struct world *w, struct launch *l, const struct drive *d)
 		round_leave(w, rank, pieces_do(w, rank, reach, d));
 }
 
-/* Look at nothing but the phase for about a microsecond, or until it changes. */
+/* Look at the phase alone for about a microsecond, or until it changes. */
 static void watch_phase(const struct world *w, uint64_t over)
 {
 	uint64_t phase;
@@ -157,17 +158,19 @@ static void watch_phase(const struct world *w, uint64_t over)
 	}
 }
 
-/* Looks of who waits in a split round before it takes from others' shares. */
+/* How often a waiting driver looks at a split round before it takes pieces from
+ * others' shares. */
 #define SPLIT_PATIENCE 4
 
-/* True if who has waited in vain should see to the other ranks' streams, which may
- * have queued and not looked: not every time where all wait for a core. */
+/* True if a driver that has waited in vain should kick the other ranks'
+ * streams, whose threads may have queued and not looked.  Where all wait for a
+ * core that is done only now and then. */
 static bool is_urgent(const struct world *w, struct launch *l)
 {
 	return !w->is_crowded || ++l->patience % 8 == 0;
 }
 
-/* The same for the slots of all. */
+/* Look at the slots of all ranks alone for a while.  True if all have come. */
 static bool watch_slots(const struct world *w, const struct launch *l)
 {
 	int i;
@@ -177,7 +180,8 @@ static bool watch_slots(const struct world *w, const struct launch *l)
 	return i < 64;
 }
 
-/* True if who drives should look for a while before it does something else. */
+/* True if a driver should look again for a while before it does something
+ * else. */
 static bool may_watch(const struct world *w, const struct launch *l,
                       const struct drive *d)
 {
@@ -185,7 +189,7 @@ static bool may_watch(const struct world *w, const struct launch *l,
 	                      all_are_elsewhere(w, l->member->rank));
 }
 
-/* True if the slots of all have come. */
+/* True if the slots of all ranks have come. */
 static bool slots_have_come(struct world *w, struct launch *l,
                             const struct drive *d)
 {
@@ -208,12 +212,13 @@ static bool do_split(struct world *w, struct launch *l, const struct drive *d,
 	if (world_is_broken(w))
 		return split_round_is_over(w, l);
 	over = split_round_do(w, l, steals, d, left);
-	if (world_is_broken(w)) /* those who wait for nobody to be inside */
+	/* Wake the ranks that wait until no thread is inside. */
+	if (world_is_broken(w))
 		world_kick_all(w);
 	return over;
 }
 
-/* The same of a round that one rank opens. */
+/* Do what can be done of a round that one rank opens.  True if it is over. */
 static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
                        bool *left)
 {
@@ -233,8 +238,8 @@ static bool do_counted(struct world *w, struct launch *l, const struct drive *d,
 	return atomic_load(&w->phase) >= l->phase;
 }
 
-/* Of who has come by both: true if it is known which round it is, as all slots have
- * come, or another has opened one. */
+/* A launch that has arrived by both ways: true if it is known which kind of
+ * round it is, as all slots have come or another rank has opened a round. */
 static bool is_settled(struct world *w, struct launch *l)
 {
 	uint64_t phase;
@@ -247,7 +252,7 @@ static bool is_settled(struct world *w, struct launch *l)
 	return launch_way(l) == WAY_COUNTED;
 }
 
-/* The same, perhaps after a while. */
+/* Look for a while until is_settled().  True if it is. */
 static bool settle(struct world *w, struct launch *l, const struct drive *d)
 {
 	int i;
@@ -260,9 +265,9 @@ static bool settle(struct world *w, struct launch *l, const struct drive *d)
 	return launch_way(l) != WAY_LISTED;
 }
 
-/* True if a round is over for which all have come with slots.  If they have brought the
- * same, it is done also if another rank is aborted then: that one may have been through
- * with it. */
+/* The slots of all ranks have come for a round.  True if it is over.  A round
+ * for which all have brought the same calls is done even if another rank is
+ * aborted meanwhile: that rank may have finished it before. */
 static bool do_slots(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
@@ -285,9 +290,9 @@ static bool do_slots(struct world *w, struct launch *l, const struct drive *d,
 	return do_counted(w, l, d, left);
 }
 
-/* Do what can be done of the round that the launch has arrived for.  True if it is
- * over.  One for which the ranks have not brought the same becomes one that is done
- * together. */
+/* Do what can be done of the round that the launch has arrived for.  True if it
+ * is over.  If the ranks have not brought the same calls, one of them opens a
+ * round that all do together. */
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
@@ -301,7 +306,6 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
 	return !member_is_aborted(l->member) && do_slots(w, l, d, left);
 }
 
-/* True if this driver leaves something and does not come again. */
 bool collectives_do(struct world *w, struct launch *l, const struct drive *d)
 {
 	bool left = false;

@@ -35,9 +35,10 @@ static size_t blocks_sent(const struct call *c, int rank, int n)
 	return 1;
 }
 
-/* The most that a rank brings with it, as measured with two: of more, who comes last does
- * it for all sooner, from where the data are.  That is so of little where each reads all
- * that the others bring, and of more where only the root does. */
+/* The most that a rank brings with it, as measured with two ranks.  With more
+ * bytes it is faster if the last rank to arrive does the round for all, from
+ * where the data are.  The limit is lower where every rank reads all that the
+ * others bring than where only the root does. */
 static size_t most_bytes(const struct call *c)
 {
 	switch (c->kind) {
@@ -69,13 +70,13 @@ void inline_round_arrive(const struct world *w, struct launch *l)
 	struct slot *mine = slot_next(w, l);
 
 	split_round_list(w, l, mine);
-	/* Who sends nothing may pass NULL. */
+	/* A rank that sends nothing may pass NULL. */
 	if (bytes && mine->what != MANY_CALLS)
 		memcpy(mine->data, c->send, bytes);
 	slot_send(mine, l);
 }
 
-/* Every rank's block of those that it sends. */
+/* Fold block @block of what each rank has brought. */
 static void fold(const struct world *w, const struct launch *l, size_t block)
 {
 	const struct call *c = slot_call(l);
@@ -88,7 +89,8 @@ static void fold(const struct world *w, const struct launch *l, size_t block)
 	reduce_fold_to(&to, 1, from, w->n, c->count, c->type, c->op);
 }
 
-/* The @block-th that @from sends is the @to-th of what the rank gets. */
+/* Copy block @block of what @from has brought to block @to of the receive
+ * buffer. */
 static void copy(const struct world *w, const struct launch *l, int from,
                  size_t block, size_t to)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kicks: a thread notes the streams whose first work may go on, and drives them before
- * it returns (stream_settle())
+ * Kicks: a thread notes the streams whose first work may go on, and drives them
+ * before it returns (stream_settle())
  */
 
 #include "sim/exec/scheduler.h"

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/type.h"
 
-/* With room of its own for the usual. */
+/* Point a launch at the room that it has for a few of everything. */
 static struct launch *launch_init(struct launch *l)
 {
 	if (!l)
@@ -39,8 +39,9 @@ static void launch_fini(struct launch *l)
 
 /* ---- those of a communicator ------------------------------------------ */
 
-/* All but those that are kept are in a line, the last that was given out at its end.
- * As launches end in their order, the first is the one to be given out again. */
+/* Launches that are not kept stand in a line, the last one given out at its
+ * end.  As launches end in order, the first one is the next to be given out
+ * again. */
 static void line_up(struct launch *l)
 {
 	struct member *m = l->member;
@@ -90,8 +91,9 @@ bool launches_init(struct member *m)
 	return true;
 }
 
-/* One that is not in the line.  A graph's, or one of many in flight, may be the first
- * in it for long: it goes to the end. */
+/* A launch to be given out, which is not in the line; NULL without memory.  One
+ * that is used for long, by a graph or as one of many in flight, may be the
+ * first in the line: it goes to the end. */
 static struct launch *find(struct member *m)
 {
 	struct launch *l;
@@ -147,8 +149,9 @@ struct launch *launch_get(struct member *m)
 
 void launch_put(struct launch *l)
 {
-	/* Acquire and release: the last one sees what the other did.  Where there is
-	 * one, there will not be another.  Release: the last use. */
+	/* Acquire and release: the last user sees what the others did.  If
+	 * there is only one user there will not be another.  Release: the last
+	 * use. */
 	if (atomic_load_explicit(&l->users, memory_order_acquire) == 1)
 		atomic_store_explicit(&l->users, 0, memory_order_release);
 	else
@@ -176,7 +179,7 @@ void launch_unkeep(struct launch *l)
 
 /* ---- what is in it ---------------------------------------------------- */
 
-/* Make room for one more of @size in an array that begins as @own. */
+/* Make room for one more element of @size in an array that begins as @own. */
 static bool grow(void **array, const void *own, size_t count, size_t *room,
                  size_t size)
 {
@@ -212,7 +215,7 @@ bool launch_add_stream(struct launch *l, struct stream *s)
 	return ok;
 }
 
-/* A step of a launch's hash, which stays 0 once it is. */
+/* Add @what to a launch's hash, which stays 0 once it is 0. */
 static uint64_t mix(uint64_t hash, uint64_t what)
 {
 	if (!hash)
@@ -221,8 +224,8 @@ static uint64_t mix(uint64_t hash, uint64_t what)
 	return hash ? hash : 1;
 }
 
-/* True if call @b lies behind call @a: then their elements are reduced alike, whichever
- * of the two they are of. */
+/* True if the buffers of call @b lie right behind those of call @a and are
+ * reduced alike. */
 static bool goes_on(const struct call *a, const struct call *b)
 {
 	const size_t bytes = a->count * type_size(a->type);
@@ -234,7 +237,7 @@ static bool goes_on(const struct call *a, const struct call *b)
 	       bytes % CACHE_LINE == 0;
 }
 
-/* Whether the new call goes on with the run of the one before. */
+/* Find out whether the new call continues the run of the call before. */
 static void set_run(struct launch *l)
 {
 	struct call *c = &l->calls[l->call_count];
@@ -302,8 +305,8 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 
 /* ---- its end ---------------------------------------------------------- */
 
-/* The next launch of the rank has its turn.  By the driver of a stream of @by, which
- * sees it. */
+/* It is the turn of the rank's next launch.  Called by the driver of a stream
+ * of @by, which need not be kicked. */
 static void finish_locked(struct launch *l, const struct member *by)
 {
 	struct member *m = l->member;
@@ -311,7 +314,8 @@ static void finish_locked(struct launch *l, const struct member *by)
 
 	/* Release: what was written. */
 	atomic_store_explicit(&l->over, true, memory_order_release);
-	/* Before the next one joins elsewhere; who follows looks again. */
+	/* Before the next launch joins on another stream; followers look
+	 * again. */
 	member_kick_followers_locked(m);
 	if (m != by && at && !stream_is_watched(at))
 		stream_kick(at);
@@ -326,7 +330,6 @@ void launch_end_locked(struct launch *l, const struct member *by)
 	finish_locked(l, by);
 }
 
-/* The same of a launch without transfers, of which no other thread knows. */
 void launch_end_whole(struct launch *l)
 {
 	struct member *m = l->member;
@@ -356,7 +359,8 @@ void launch_done(struct launch *l)
 	/* Release: all that was written.  Pairs with the acquire in
 	 * member_has_work(), after which the communicator may be freed. */
 	atomic_fetch_add_explicit(&m->ended, 1, memory_order_release);
-	/* Who has waited for it finds nothing outstanding any more. */
+	/* A thread that waits for this word finds no work outstanding when it
+	 * is set. */
 	if (ends.done)
 		mark_set(ends.done, ends.value);
 }

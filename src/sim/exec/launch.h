@@ -5,10 +5,12 @@
 /*
  * Launches: what one rank calls in one group on one communicator, queued on a
  * stream as one piece of work
- * The launches of a communicator take turns in the order queued, whatever streams they are
- * on.  A launch has two parts, which do not wait for each other: its collectives, which all
- * ranks do together, one after the other (rendezvous.c), and its sends and receives, each
- * of which waits only for its partner (p2p.c).
+ *
+ * The launches of a communicator take turns in the
+ * order queued, whatever streams they are on.  A launch has two parts, which do
+ * not wait for each other: its collectives, which all ranks do together, one
+ * after the other (rendezvous.c), and its sends and receives, each of which
+ * waits only for its partner (p2p.c).
  */
 
 #include "sim/exec/call.h"
@@ -23,8 +25,8 @@ enum claim {
 	CLAIM_DONE,  /* nobody any more */
 };
 
-/* One end of a message: a send or a receive of one rank.  No more than a cache line, as
- * the driver of the other end looks at it. */
+/* One end of a message: a send or a receive of one rank.  No more than a cache
+ * line, as the driver of the other end looks at it. */
 struct transfer {
 	/* Constant once queued. */
 	struct launch *launch;
@@ -34,12 +36,13 @@ struct transfer {
 	unsigned char type;
 	bool is_send;
 
-	/* Atomic; an enum claim; in a receive it only says whether it is done.  Goes from
-	 * GIVEN to TAKEN by an exchange, is written else with the world's lock held. */
+	/* Atomic; an enum claim; in a receive it only says whether it is done.
+	 * Goes from GIVEN to TAKEN by an exchange, is written else with the
+	 * world's lock held. */
 	atomic_int claim;
 
-	/* Guarded by the world's lock; once a message is taken, its partner, to, bytes and
-	 * copied are for the thread that has taken it. */
+	/* Guarded by the world's lock; once a message is taken, its partner,
+	 * to, bytes and copied are for the thread that has taken it. */
 	struct transfer *partner; /* the other end, once there is one */
 	union {
 		struct transfer *next; /* until then: the next in the lane */
@@ -114,11 +117,12 @@ struct launch {
 
 	struct ends ends;
 
-	/* Atomic; how many use it: the group and, once it is queued, the stream. */
+	/* Atomic; how many use it: the group and, once it is queued, the
+	 * stream. */
 	atomic_int users;
 
-	/* Owned by the driver of its stream.  calls_done is written with the world's lock
-	 * held if there are transfers, and in strict mode. */
+	/* Owned by the driver of its stream.  calls_done is written with the
+	 * world's lock held if there are transfers, and in strict mode. */
 	bool joined;
 	bool follows; /* the stream may be in the list of its member's followers */
 	bool is_told; /* the other ranks were told that it is for their own threads */
@@ -131,23 +135,24 @@ struct launch {
 	                         other threads */
 	uint64_t slot; /* the number of its slot */
 
-	/* From here on: what the drivers of the other ends of its transfers read and write,
-	 * in as few cache lines as possible. */
+	/* From here on: what the drivers of the other ends of its transfers
+	 * read and write, in as few cache lines as possible. */
 	_Alignas(CACHE_LINE) struct transfer own_transfers[2];
 
 	struct member *member;
 
-	/* Atomic; all is done.  Acquire and release; set under the world's lock if there are
-	 * transfers. */
+	/* Atomic; all is done.  Acquire and release; set under the world's lock
+	 * if there are transfers. */
 	atomic_bool over;
 
-	/* Atomic; how many of its transfers can go on here, and how many of its receives are
-	 * left to the sender: written with the world's lock held.  Relaxed: a driver that
-	 * finds some then takes the lock, or looks at the claim. */
+	/* Atomic; how many of its transfers can go on here, and how many of its
+	 * receives are left to the sender: written with the world's lock held.
+	 * Relaxed: a driver that finds some then takes the lock, or looks at
+	 * the claim. */
 	atomic_int ready, given;
 
-	/* Guarded by the world's lock if it has joined with that held: how many transfers are
-	 * not done, and one more for its collectives. */
+	/* Guarded by the world's lock if it has joined with that held: how many
+	 * transfers are not done, and one more for its collectives. */
 	size_t left;
 };
 
@@ -167,8 +172,8 @@ static inline bool launch_is_over(const struct launch *l)
 	return atomic_load_explicit(&l->over, memory_order_acquire);
 }
 
-/* What a launch brings to a round: the place of its next call, which says MANY_CALLS if
- * there are more. */
+/* What a launch brings to a round: the place of its next call, which says
+ * MANY_CALLS if there are more. */
 static inline struct place launch_place(const struct launch *l)
 {
 	struct place place = l->places[l->calls_done];
@@ -178,8 +183,8 @@ static inline struct place launch_place(const struct launch *l)
 	return place;
 }
 
-/* True if two launches have the same calls, as their hashes tell: launches that differ are
- * not expected to have the same hash.  False says nothing. */
+/* True if two launches have the same calls, as their hashes tell: launches that
+ * differ are not expected to have the same hash.  False says nothing. */
 static inline bool launch_is_same(const struct launch *a,
                                   const struct launch *b)
 {
@@ -191,14 +196,15 @@ static inline bool launch_is_same(const struct launch *a,
 /* An empty launch of @member, or NULL without memory. */
 struct launch *launch_get(struct member *member);
 
-/* Make a launch that is over ready to be queued once more, with the same calls. */
+/* Make a launch that is over ready to be queued once more, with the same
+ * calls. */
 void launch_renew(struct launch *launch);
 
 /* One user less; without users it may be given out again. */
 void launch_put(struct launch *launch);
 
-/* Keep a launch: it is not given out for anything else, in flight or at rest, until
- * launch_unkeep(). */
+/* Keep a launch: it is not given out for anything else, in flight or at rest,
+ * until launch_unkeep(). */
 void launch_keep(struct launch *launch);
 void launch_unkeep(struct launch *launch);
 

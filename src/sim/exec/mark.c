@@ -13,8 +13,8 @@ static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by words_lock: streams that wait for a word. */
 static struct stream *word_followers;
 
-/* Atomic; how many follow.  seq_cst with the words: either the one who marks
- * sees the follower, or the follower sees the word. */
+/* Atomic; how many streams follow.  seq_cst with the words: either the thread
+ * that marks sees the follower, or the follower sees the word. */
 static _Atomic unsigned word_follower_count;
 
 static bool word_reached(const uint32_t *word, uint32_t value,
@@ -38,8 +38,8 @@ static bool word_reached(const uint32_t *word, uint32_t value,
 
 void mark_set(uint32_t *word, uint32_t value)
 {
-	/* seq_cst, see word_follower_count; also the release of everything
-	 * that the stream did before. */
+	/* seq_cst, see word_follower_count; also releases everything that the
+	 * stream did before. */
 	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 	if (!atomic_load(&word_follower_count))
 		return;
@@ -77,7 +77,6 @@ enum step mark_await_step(struct stream *s, struct work *w,
 
 #define POLL_NS 1000000
 
-/* The same for a word that the program may set without a mark. */
 enum step mark_poll_step(struct stream *s, struct work *w,
                          const struct drive *d)
 {

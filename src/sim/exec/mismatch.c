@@ -55,8 +55,8 @@ void mismatch_check_message_locked(const struct transfer *send)
 	           call_words(&d, other), to->rank, to->device);
 }
 
-/* The collectives of the round for which all slots of @l have come; 0 if they are not the
- * same, so that a rank opens a round. */
+/* How many collectives the round has for which all slots of @l have come; 0 if
+ * the ranks' calls are not the same, so that a rank opens a round. */
 static size_t lined_up(const struct world *w, const struct launch *l)
 {
 	if (split_round_is_list(w, l))
@@ -64,8 +64,6 @@ static size_t lined_up(const struct world *w, const struct launch *l)
 	return slots_are_one(w, l) ? 1 : 0;
 }
 
-/* How many collectives of a launch that has arrived need no other rank to arrive any
- * more, whether or not somebody has seen that yet. */
 size_t mismatch_calls_met(const struct launch *l)
 {
 	const struct world *w = l->member->world;
@@ -80,8 +78,8 @@ size_t mismatch_calls_met(const struct launch *l)
 	return l->calls_done + n;
 }
 
-/* What keeps @l from its end until the launch @other of another rank, which has
- * arrived too, has come to its own: false if nothing. */
+/* True if @l cannot end before the launch @other of another rank, which has
+ * arrived too, has come to its own end: stores for which call. */
 static bool waits_for(const struct launch *l, const struct launch *other,
                       struct call *why)
 {
@@ -100,8 +98,8 @@ static bool waits_for(const struct launch *l, const struct launch *other,
 	return true;
 }
 
-/* True if @from waits for @to, in @why, maybe by way of others that have not been
- * asked. */
+/* True if @from waits for @to, perhaps by way of launches of ranks that are not
+ * in @asked yet: stores for which call. */
 static bool reaches(const struct world *w, const struct launch *from,
                     const struct launch *to, bool asked[], struct call *why)
 {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A transfer, one end of a message, waits in the lane of its rank, direction and
- * peer until the other end arrives.  As the launches of a rank take turns, a lane
- * holds transfers of one launch only, in the order called.
+ * Sends and receives (see p2p.h)
  *
- * A pair is copied by one thread at a time, in pieces.  As its ends meet it is given to
- * the driver of the send, who takes it without the lock: of two ranks that exchange
- * messages each copies its own.  The driver of the receive takes it, too, with the lock
- * held, but for the first looks while it waits.  An abort takes it back, unless it is
- * taken.
+ * A transfer, one end of a message, waits in a lane until the other end
+ * arrives: there is a lane for each rank, direction and peer.  As the launches
+ * of a rank take turns, a lane holds transfers of one launch only, in the order
+ * called.
+ *
+ * A pair is copied by one thread at a time, in pieces.  When its ends meet it is
+ * given to the driver of the send, which takes it without the lock: of two
+ * ranks that exchange messages, each copies its own.  The driver of the receive
+ * may take it, too, with the lock held, but not in the first looks while it
+ * waits.  An abort takes it back unless a thread has taken it.
  */
 
 #include "sim/exec/p2p.h"
@@ -22,7 +25,7 @@
 #include "sim/exec/piece.h"
 #include "sim/strict/strict.h"
 
-/* What waits for the other end, in the order called. */
+/* The transfers that wait for their other end, in the order called. */
 struct lane {
 	struct transfer *first, *last;
 };
@@ -31,7 +34,7 @@ bool p2p_init(struct member *m)
 {
 	struct world *w = m->world;
 
-	/* Nobody else makes them. */
+	/* No other thread makes them. */
 	if (m->lanes)
 		return true;
 	pthread_mutex_lock(&w->lock);
@@ -42,7 +45,8 @@ bool p2p_init(struct member *m)
 
 /* ---- matching --------------------------------------------------------- */
 
-/* What @comm sends to @peer, or receives from it; NULL if it never has. */
+/* The lane of what @m sends to @peer, or receives from it; NULL if there never
+ * was any. */
 static struct lane *lane_of(const struct member *m, bool sends, int peer)
 {
 	if (!m->lanes)
@@ -76,7 +80,8 @@ static void change(atomic_int *count, int by)
 		memory_order_relaxed);
 }
 
-/* Count a message that can go on for those who may, or no more. */
+/* Count (@by 1) or discount (-1) a message that can go on, at the launches
+ * whose drivers may copy it. */
 static void count_locked(const struct transfer *send, int claim, int by)
 {
 	change(&send->launch->ready, by);
@@ -91,7 +96,8 @@ static void set_claim(struct transfer *send, int claim)
 	atomic_store_explicit(&send->claim, claim, memory_order_release);
 }
 
-/* Make a message that was @claim another one's; false if it no more is that. */
+/* Change the claim of a message from @claim to @next; false if it was not
+ * @claim any more. */
 static bool take(struct transfer *send, int claim, int next)
 {
 	return atomic_compare_exchange_strong_explicit(&send->claim, &claim,
@@ -100,8 +106,9 @@ static bool take(struct transfer *send, int claim, int next)
 	                                               memory_order_relaxed);
 }
 
-/* Of a message with both ends that is not done.  False if a thread copies it; else
- * nobody begins that any more without the lock. */
+/* Take a message, which has both ends and is not done, back from the driver of
+ * the send.  False if a thread copies it; else no thread begins to any more
+ * without the lock. */
 static bool open_locked(struct transfer *send)
 {
 	if (take(send, CLAIM_GIVEN, CLAIM_OPEN)) {
@@ -155,7 +162,8 @@ static size_t transfer_bytes(const struct transfer *t)
 	return t->count * type_size(t->type);
 }
 
-/* What goes over: where the ends differ, NCCL does not say. */
+/* The bytes of a message.  NCCL leaves undefined what happens where the ends
+ * differ. */
 static size_t message_bytes(const struct transfer *send)
 {
 	const size_t sent = transfer_bytes(send);
@@ -164,7 +172,8 @@ static size_t message_bytes(const struct transfer *send)
 	return sent < room ? sent : room;
 }
 
-/* The two communicators of a message: without a look at what others write. */
+/* The two ranks of a message, found without reading what other threads
+ * write. */
 static struct member *sender(const struct transfer *send)
 {
 	return send->launch->member;
@@ -188,7 +197,8 @@ static void put(const struct transfer *send, size_t at, size_t bytes)
 }
 
 /* Copy pieces until all is there, an end is aborted, or the driver's time is
- * over.  Returns how far the message has come.  For who has taken it. */
+ * over.  Returns how many bytes of the message are copied.  For the thread that
+ * has taken it. */
 static size_t copy(const struct transfer *send, const struct drive *d)
 {
 	const size_t bytes = send->bytes;
@@ -204,11 +214,12 @@ static size_t copy(const struct transfer *send, const struct drive *d)
 	return at;
 }
 
-/* By the driver of a stream of @by. */
+/* The message is done.  Called by the driver of a stream of @by. */
 static void end_locked(struct transfer *send, const struct member *by)
 {
 	struct transfer *recv = send->partner;
-	/* A launch that is over, and its transfers, may be used again. */
+	/* Read first: a launch that is over, and its transfers, may be used
+	 * again. */
 	struct launch *from = send->launch, *to = recv->launch;
 
 	set_claim(send, CLAIM_DONE);
@@ -217,9 +228,9 @@ static void end_locked(struct transfer *send, const struct member *by)
 	launch_end_locked(to, by);
 }
 
-/* A small message goes over as its ends meet, while there is @room for such.  With the
- * lock held: memory whose pages never come would keep it, but no memory that CUDA gives
- * out is such. */
+/* Copy a small message as its ends meet, while there is @room for it.  The lock
+ * is held: pages that never come would block it, but memory that CUDA gives out
+ * has none. */
 static bool copy_small_locked(struct transfer *send, size_t *room,
                               const struct member *by)
 {
@@ -263,15 +274,15 @@ void p2p_join_locked(struct launch *l)
 		match_locked(&l->transfers[i], &room);
 }
 
-/* A thread touches buffers, or no more. */
+/* A thread begins (@by 1) or ceases (-1) to touch buffers. */
 static void count_copying(struct world *w, int by)
 {
 	if (strict_is_on())
 		atomic_fetch_add(&w->copying, by);
 }
 
-/* A message that is taken, and not counted, has come as far as @copied.  True if it is
- * not all there, and can go on. */
+/* Give back a message that this thread has taken, and that is not counted, with
+ * @copied bytes copied.  True if bytes are left and it can go on. */
 static bool leave_locked(struct transfer *send, size_t copied,
                          const struct member *by)
 {
@@ -286,7 +297,7 @@ static bool leave_locked(struct transfer *send, size_t copied,
 	} else {
 		end_locked(send, by);
 	}
-	/* Who is aborted waits for this thread. */
+	/* A rank that is aborted waits for this thread. */
 	if (member_is_aborted(from))
 		member_kick_locked(from);
 	if (member_is_aborted(to))
@@ -294,7 +305,8 @@ static bool leave_locked(struct transfer *send, size_t copied,
 	return left && !cut;
 }
 
-/* What was given to this end, without the lock.  True if some is left. */
+/* Copy the sends that were given to this launch, without the lock.  True if
+ * some is left. */
 static bool work_given(struct launch *l, const struct drive *d)
 {
 	struct world *w = l->member->world;
@@ -318,8 +330,8 @@ static bool work_given(struct launch *l, const struct drive *d)
 	return left;
 }
 
-/* What is for either end, and what the other has not begun.  Releases and re-acquires
- * the lock. */
+/* Copy what the driver of either end may, and what the sender has not begun.
+ * Releases and re-acquires the lock.  True if some is left. */
 static bool work_locked(struct launch *l, const struct drive *d)
 {
 	struct world *w = l->member->world;
@@ -345,8 +357,8 @@ static bool work_locked(struct launch *l, const struct drive *d)
 	return left;
 }
 
-/* True if there is something for the driver to do with the lock held.  While it looks
- * all the time it leaves to a sender what that has been given. */
+/* True if there is something that the driver has to take the lock for.  While
+ * it looks all the time it leaves to a sender what was given to that. */
 static bool needs_lock(const struct launch *l, const struct drive *d)
 {
 	if (atomic_load_explicit(&l->ready, memory_order_relaxed))
@@ -363,7 +375,8 @@ bool p2p_work(struct launch *l, const struct drive *d)
 	if (d->effort == EFFORT_ENQUEUE)
 		return atomic_load_explicit(&l->ready, memory_order_relaxed) ||
 		       atomic_load_explicit(&l->given, memory_order_relaxed);
-	/* Who has made something ready meanwhile does it, or comes back. */
+	/* A thread that makes something ready meanwhile does it, or comes
+	 * back. */
 	if (atomic_load_explicit(&l->ready, memory_order_relaxed) &&
 	    work_given(l, d))
 		return true;

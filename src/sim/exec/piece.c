@@ -14,7 +14,7 @@ static const struct call *round_call(const struct round *o, size_t i)
 	return o->is_single ? &o->only : &o->calls[i];
 }
 
-/* Where a call begins in the bytes of the round. */
+/* Where call @i begins in the bytes of the round. */
 static size_t call_begin(const struct round *o, size_t i)
 {
 	return o->is_single ? 0 : o->calls[i].begin - o->calls->begin;
@@ -35,7 +35,7 @@ static char *rank_recv(const struct round *o, int rank, size_t i)
 	return rank_place(o, rank, i)->recv;
 }
 
-/* True if the root's own block is sent from where it is received. */
+/* True if the root's own block is sent from where it is to be received. */
 static bool skips(const struct round *o, const struct call *c)
 {
 	const size_t own = (size_t)c->root * c->count * type_size(c->type);
@@ -65,7 +65,7 @@ bool round_keeps(const struct round *o)
 	return o->only.skips == skips(o, &o->only);
 }
 
-/* The calls that the driver of @rank has before it. */
+/* The next calls of the launch of @rank, which the caller drives. */
 static const struct call *calls_of(const struct world *w, int rank)
 {
 	const struct launch *l = w->members[rank]->joined;
@@ -73,8 +73,9 @@ static const struct call *calls_of(const struct world *w, int rank)
 	return &l->calls[l->calls_done];
 }
 
-/* The round that is open, as the driver of @rank has it: of several calls in @own.  (What
- * was written in parts only now is not copied as a whole without a wait.) */
+/* The round that is open, with the calls of the driver's own @rank: in @own if
+ * there are several calls. (A structure that was just written in parts is not
+ * copied as a whole without a stall.) */
 static const struct round *round_of(const struct world *w, int rank,
                                     struct round *own)
 {
@@ -108,7 +109,7 @@ static void cut_share(struct world *w, int rank)
 	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
 }
 
-/* Where the ranks have what all call together. */
+/* Collect the places of the calls that all ranks have in common. */
 static void set_lists(struct world *w)
 {
 	const struct launch *l;
@@ -152,13 +153,13 @@ struct piece {
 	size_t count;
 };
 
-/* Where a piece lies in a buffer whose blocks begin @block blocks in. */
+/* Where a piece lies in a buffer in which its block is block @block. */
 static size_t piece_offset(const struct piece *p, size_t block)
 {
 	return (block * p->call->count + p->first) * type_size(p->call->type);
 }
 
-/* Of blocks that are one rank's each. */
+/* The rank whose block this is, of a call with a block for each rank. */
 static int rank_of_block(const struct piece *p)
 {
 	const int block = (int)p->block;
@@ -173,7 +174,8 @@ static void piece_copy(const struct piece *p, const char *from, char *to)
 		memcpy(to, from, p->count * type_size(p->call->type));
 }
 
-/* Of inputs times the scalar of their rank. */
+/* Fold the piece of every rank's input, each multiplied by that rank's
+ * scalar. */
 static void piece_fold_scaled(const struct round *o, const struct piece *p,
                               size_t at, char *out)
 {
@@ -212,7 +214,8 @@ static void piece_fold(const struct round *o, const struct piece *p, size_t at,
 	reduce_fold_to(out, outs, from, o->world->n, p->count, c->type, c->op);
 }
 
-/* The same into the output of one rank, at @here bytes. */
+/* Fold the piece of every rank's input into the output of one rank, at @here
+ * bytes. */
 static void piece_fold_for(const struct round *o, const struct piece *p,
                            size_t at, int rank, size_t here)
 {
@@ -221,7 +224,7 @@ static void piece_fold_for(const struct round *o, const struct piece *p,
 	piece_fold(o, p, at, &out, 1);
 }
 
-/* And of all. */
+/* Fold it into the outputs of all ranks. */
 static void piece_fold_for_all(const struct round *o, const struct piece *p,
                                size_t at)
 {
@@ -292,7 +295,7 @@ static void piece_do(const struct round *o, const struct piece *p)
 
 /* ---- a range of the round --------------------------------------------- */
 
-/* The call that @at bytes into the round are of. */
+/* The index of the call whose bytes are at @at in the round. */
 static size_t call_at(const struct round *o, size_t at)
 {
 	size_t low = 0, high = o->span, middle;
@@ -307,7 +310,7 @@ static size_t call_at(const struct round *o, size_t at)
 	return low;
 }
 
-/* The part of the @number-th call, its bytes @begin to @end. */
+/* Do bytes @begin to @end of the @number-th call. */
 static void call_do(const struct round *o, const struct call *c, size_t number,
                     size_t begin, size_t end)
 {
@@ -329,8 +332,9 @@ static void call_do(const struct round *o, const struct call *c, size_t number,
 	}
 }
 
-/* Call @i of the round, which begins a run, or if that is not so on all ranks the call
- * alone.  Returns the next one. */
+/* Store the run that begins with call @i of the round, as one call; or the call
+ * alone where not all ranks have the same runs.  Returns the index of the call
+ * behind it. */
 static size_t call_run(const struct round *o, size_t i, struct call *run)
 {
 	const struct call *last;
@@ -344,7 +348,7 @@ static size_t call_run(const struct round *o, size_t i, struct call *run)
 	return i + run->run;
 }
 
-/* Of a round of several calls. */
+/* Do a part of a round of several calls. */
 static bool calls_do(const struct round *o, size_t begin, size_t end)
 {
 	size_t i = call_at(o, begin), next, from, stop;
@@ -414,7 +418,8 @@ bool pieces_are_left(const struct world *w, int rank, enum reach reach)
 	return false;
 }
 
-/* Of one share, behind @n pieces of others. */
+/* Do what is left of the share of @rank, with @n pieces done before.  Returns
+ * how many are done then. */
 static size_t share_do(struct world *w, const struct round *o, int rank,
                        size_t n, const struct drive *d)
 {

@@ -6,11 +6,11 @@
  * The pieces that collectives are done in
  *
  * The blocks of all calls of a round, each rounded up to whole cache lines, are
- * one range of bytes: of every call, the elements in order, block after block.
- * Each rank has an equal share of it, cut into pieces.  A piece reads its elements
- * from every rank that has them and writes them to every rank that gets them, so
- * no two pieces touch the same memory, and the result does not depend on who did
- * what.
+ * one range of bytes: call after call, block after block, the elements in
+ * order.  Each rank has an equal share of the range, cut into pieces.  A piece
+ * reads its elements from every rank that has them and writes them to every
+ * rank that gets them, so no two pieces touch the same memory, and the result
+ * does not depend on which thread did which piece.
  */
 
 #include "sim/exec/world.h"
@@ -21,25 +21,26 @@
 /* What a call that queues work may spend on doing it. */
 #define ENQUEUE_BYTES ((size_t)8 * 1024)
 
-/* Looks of who waits before it takes from others' shares; and where ranks wait for
- * cores, from those of ranks on other ones. */
+/* How often a waiting driver looks before it takes pieces from all other
+ * shares; and where ranks wait for cores, from those of ranks on other
+ * cores. */
 #define PATIENCE 64
 #define PATIENCE_CROWDED 16
 
-/* From whose shares somebody takes. */
+/* From whose shares a driver takes pieces. */
 enum reach {
 	REACH_OWN,
-	REACH_NEAR, /* and those of ranks that were on the same core as they arrived */
+	REACH_NEAR, /* and the shares of ranks that arrived on the same core */
 	REACH_ALL,
 };
 
 /*
- * round_cut   - cut a round, of which span and is_single are set, and places, or of
- *               several calls those of a rank: all ranks get the same
- * round_keeps - true if one that was cut is cut the same with the places it has now,
- *               which say the same
- * round_share - where the share of @rank begins and ends; returns how many pieces of
- *               @piece bytes that is
+ * round_cut   - cut a round whose span, is_single and places are set, and if it has
+ *               several calls those of a rank: the result is the same on all ranks
+ * round_keeps - true if a round that was cut would be cut alike with its present
+ *               places, which say the same call
+ * round_share - store where the share of @rank begins and ends; returns how many
+ *               pieces of @piece bytes that is
  * round_do    - do a part of it; false if a rank was aborted before all was done
  */
 void round_cut(struct round *round);
@@ -48,21 +49,21 @@ size_t round_share(const struct round *round, int rank, size_t piece,
                    size_t *begin_out, size_t *end_out);
 bool round_do(const struct round *round, size_t begin, size_t end);
 
-/* Cut the next round of a world, its next span calls, as the driver of @rank, who
- * opens it. */
+/* Cut the next round of a world, its next span calls.  Called by the driver of
+ * @rank, which opens the round. */
 void pieces_cut(struct world *world, int rank);
 
-/* Rounds of so many bytes who has cut them does alone; false if a rank was aborted
- * before all was done. */
+/* A round of at most so many bytes is done by the thread that has cut it; do
+ * all of it.  False if a rank was aborted before all was done. */
 size_t pieces_at_once(const struct world *world);
 bool pieces_do_all(const struct world *world, int rank);
 
-/* True if nobody has claimed some pieces that are in @reach for @rank.  Any thread. */
+/* True if pieces in @reach for @rank are not claimed.  Any thread. */
 bool pieces_are_left(const struct world *world, int rank, enum reach reach);
 
-/* As the driver of @rank, claim pieces in @reach, its own first, until there are none,
- * a rank was aborted, or the driver's time is over.  Returns how many were done.  For a
- * thread that is inside. */
+/* As the driver of @rank, claim and do pieces in @reach, its own share first,
+ * until there are none, a rank was aborted, or the driver's time is over.
+ * Returns how many were done.  For a thread that is inside. */
 size_t pieces_do(struct world *world, int rank, enum reach reach,
                  const struct drive *drive);
 

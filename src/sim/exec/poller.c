@@ -18,8 +18,9 @@
  * all push (release) and of which the poller takes all (acquire). */
 static struct stream *_Atomic noted;
 
-/* Atomic, seq_cst; the poller sleeps, or is about to: set before a last look at
- * what is noted, so that it or who notes something sees the other. */
+/* Atomic, seq_cst; the poller sleeps, or is about to.  Set before a last look
+ * at what is noted, so that either the poller sees a stream that is being
+ * noted, or the thread that notes it sees this. */
 static atomic_bool asleep;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,8 +56,8 @@ static struct stream *take_noted(void)
 	return first;
 }
 
-/* True if it has gone on, and may have had to be looked after for that: what was flushed
- * does not. */
+/* Look at a stream.  True if it has gone on, perhaps because of such looks: not
+ * if its work was flushed, which needs none. */
 static bool poll_stream(struct stream *s, uint64_t done)
 {
 	const uint64_t now = stream_done(s);
@@ -76,7 +77,8 @@ static bool poll_streams(struct stream *first)
 	for (s = first; s; s = next) {
 		next = s->next_noted;
 		done = s->noted_done;
-		/* Who notes it while it is noted relies on a look from now on. */
+		/* A thread that notes it while it is noted relies on a look
+		 * from now on. */
 		atomic_store(&s->is_noted, false);
 		any = poll_stream(s, done) || any;
 	}

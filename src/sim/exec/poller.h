@@ -3,13 +3,14 @@
 #define SIM_EXEC_POLLER_H
 
 /*
- * The poller: a thread that looks at streams at which nobody else may be looking
+ * The poller: a thread that looks at streams that no other thread may be
+ * looking at
  *
- * Waking a thread costs more than most operations take, and who queues one mostly
- * waits for it soon.  So a stream whose first work only waits to be looked at is
- * noted, and the poller does that every millisecond or so; and if its first work
- * was left to those who wait, and nobody does, the poller has the stream's own
- * thread do it.  It sleeps while nothing is noted.
+ * Waking a thread costs more than most operations take, and a thread that
+ * queues one mostly waits for it soon.  So a stream whose first work only waits
+ * to be looked at is noted, and the poller looks at it about once a
+ * millisecond.  If its first work was left to threads that wait, and none does,
+ * the poller wakes the stream's own thread.  It sleeps while no stream is noted.
  */
 
 #include "sim/exec/stream.h"

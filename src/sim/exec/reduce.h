@@ -9,16 +9,16 @@
  * the buffers lie, not on how a range was cut into calls, not on the compiler
  * or which vector instructions the CPU has (reduce_levels.h).
  *
- *  A. The fold goes from the first source to the last and starts with the
+ *  A.  The fold goes from the first source to the last and starts with the
  *     first source's own value.
- *  B. Integers: sum and prod wrap; avg is the wrapped sum, as a value of the
+ *  B.  Integers: sum and prod wrap; avg is the wrapped sum, as a value of the
  *     type, divided by the number of sources and truncated toward zero.
- *  C. f32 and f64 are folded in their own type; f16, bf16, e4m3 and e5m2 in
+ *  C.  f32 and f64 are folded in their own type; f16, bf16, e4m3 and e5m2 in
  *     f32, rounded once at the end (convert.h says how).  avg is the sum
  *     divided by the number of sources, before that rounding.
- *  D. max and min of floats: a NaN loses to a number; of equal values, +0 and
+ *  D.  max and min of floats: a NaN loses to a number; of equal values, +0 and
  *     -0 among them, the earlier source's stays.
- *  E. A NaN result is the type's one NaN, whatever the payloads and signs were:
+ *  E.  A NaN result is the type's one NaN, whatever the payloads and signs were:
  *     f16 7e00, bf16 7fc0, f32 7fc00000, f64 7ff8000000000000, e4m3 7f,
  *     e5m2 7f.  This holds for a single source too; otherwise a single source
  *     comes out as it went in, except that an infinite e5m2 becomes the

@@ -17,28 +17,29 @@
  *
  * A round is as many calls as the launches have in common: ranks may group the
  * same calls differently, and those that have calls left stay for the next one.
- * To arrive is to add one to a counter, which is never reset: the last to arrive
- * is who makes it a multiple of the number of ranks.  That one does a small round
- * by itself, at once.  Of a large one it opens the gate, and whoever drives any of
- * the ranks' streams claims pieces until there are none (piece.c).  The end of a
- * round is one word that all look at; what follows from it for a rank is done by
- * who drives its stream: a thread that waits for it, one that waits in vain for what
- * comes of it, or the poller.
+ * A rank arrives by adding one to a counter, which is never reset: the rank that
+ * makes it a multiple of the number of ranks is the last to arrive.  It does a
+ * small round by itself, at once.  For a large one it opens the gate, and every
+ * thread that drives one of the ranks' streams claims pieces until there are none
+ * (piece.c).  The end of a round is one word that all look at.  What follows from
+ * it for a rank is done by the driver of that rank's stream: a thread that waits
+ * for the stream, one that waits in vain for what depends on it, or the poller.
  *
- * Of few ranks, each does its own part of a round of one call, or of a launch that is
- * the same on all: from what the others bring with them if that is one call of some
- * bytes (inline_round.c), and of larger ones its share (split_round.c).
+ * Where there are few ranks, each does its own part of a round of one call, or of
+ * a launch that is the same on all ranks: a call of some bytes from what the
+ * others bring with them (inline_round.c), a larger one or a list by shares
+ * (split_round.c).
  *
- *  A. A thread touches the buffers of others' ranks, and what their launches say of
- *     them, only while it is counted: in the gate in a round, in the word of its own
- *     rank in a split one, in the claim of a message.
- *  B. A round ends, and the launches of its ranks are over, only when nobody does
- *     anything of it any more: all is finished, or nobody is inside.  So is a launch
- *     that is cut short by an abort.
- *  C. An abort is seen before the next piece is claimed.
+ *  A.  A thread touches the buffers of other ranks, and reads what their launches
+ *     say of them, only while it is counted: in the gate for a round, in the word
+ *     of its own rank for a split round, in the claim for a message.
+ *  B.  A round ends, and the launches of its ranks are over, only when no thread
+ *     works on it any more: all pieces are finished, or no thread is inside.  That
+ *     also holds for a launch that an abort cuts short.
+ *  C.  An abort is seen before the next piece is claimed.
  *
- * No lock is taken on the way of a launch without transfers, but for strict mode, which
- * takes the same ways with the world's lock around them.
+ * A launch without transfers takes no lock on its way, but in strict mode: there
+ * it goes the same ways with the world's lock held.
  */
 
 #include "sim/exec/rendezvous.h"
@@ -52,11 +53,13 @@
 
 /* ---- arriving --------------------------------------------------------- */
 
-/* On @s.  True if the caller owes round_begin(). */
+/* Join on @s: from now on the rank takes part.  True if the caller has to call
+ * round_begin(). */
 static bool join(struct world *w, struct launch *l, struct stream *s)
 {
 	struct member *m = l->member;
-	/* No round begins any more, and others may be in the last one yet. */
+	/* Then no round begins any more, and other ranks may still be in the
+	 * last one. */
 	const bool broken = world_is_broken(w);
 
 	l->joined = true;
@@ -87,7 +90,7 @@ static bool join_locked(struct world *w, struct launch *l, struct stream *s)
 	return last;
 }
 
-/* What keeps a launch whose turn it is from arriving. */
+/* True if a scripted fault keeps a launch whose turn it is from arriving. */
 static bool is_held(struct launch *l)
 {
 	if (l->fault.kind == COHORT_FAULT_DELAY && !l->due_ns)
@@ -132,9 +135,11 @@ static void unfollow(struct stream *s, struct launch *l)
 
 /* ---- stepping --------------------------------------------------------- */
 
-/* What goes on by itself does on all ranks as soon as it can, not when the poller looks:
- * let the others' own threads be woken by the one that comes last, and its last call
- * end for all.  @ended: with this look; who were told at every look would tell back. */
+/* What was flushed is done on all ranks as soon as it can be, not when the
+ * poller looks: the last rank to arrive wakes the other ranks' own threads, and
+ * so does the one that ends the last call.  @ended: the last call has ended with
+ * this look.  A rank that was told at every look would tell the others in
+ * turn. */
 static void tell_others(const struct stream *s, struct launch *l, bool left,
                         bool ended)
 {
@@ -144,7 +149,8 @@ static void tell_others(const struct stream *s, struct launch *l, bool left,
 	world_kick_others(l->member->world, l->member->rank);
 }
 
-/* The same by who goes on until nothing is left: after that it would be too late. */
+/* As tell_others(), for a driver that goes on until nothing is left: to tell
+ * the others after that would be too late. */
 static void call_others(const struct stream *s, struct launch *l,
                         const struct drive *d)
 {

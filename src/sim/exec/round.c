@@ -49,8 +49,8 @@ bool round_enter(struct world *w)
 
 /* ---- the round ----------------------------------------------------------- */
 
-/* By who is alone inside, and drives the stream of @rank.  Those who wait see it,
- * unless they wait for a core. */
+/* End the round.  Called by the only thread inside, which drives the stream of
+ * @rank.  The others see it where they wait, unless they wait for a core. */
 static void end_round(struct world *w, int rank)
 {
 	atomic_store(&w->phase,
@@ -81,7 +81,7 @@ void round_leave(struct world *w, int rank, size_t n)
 		world_kick_all(w);
 }
 
-/* True if two calls are one; most of them are told by a word. */
+/* True if two calls are the same; most are told by a word. */
 static bool is_same(const struct launch *a, size_t i, const struct launch *b,
                     size_t k)
 {
@@ -105,7 +105,7 @@ static size_t same_calls(const struct launch *a, const struct launch *b,
 	return i;
 }
 
-/* True if all have brought one and the same call. */
+/* True if all ranks have brought one and the same call. */
 static bool is_single(const struct world *w)
 {
 	const uint64_t what = w->places->what;
@@ -117,8 +117,8 @@ static bool is_single(const struct world *w)
 	return what != MANY_CALLS;
 }
 
-/* The calls that all have in common, however they group them; and whether those are
- * whole launches with the same runs. */
+/* How many calls all ranks have in common, however they group them.  Stores
+ * whether those are whole launches with the same runs. */
 static size_t common_span(const struct world *w, bool *joined_out)
 {
 	const struct launch *first = w->members[0]->joined, *l;
@@ -136,8 +136,8 @@ static size_t common_span(const struct world *w, bool *joined_out)
 	return span;
 }
 
-/* Every rank has arrived: what all have to do.  False if they did not call the
- * same: they wait for ever, as on a GPU. */
+/* Every rank has arrived: find out what the round is.  False if they did not
+ * call the same: then they wait for ever, as on a GPU. */
 static bool find_round(struct world *w)
 {
 	struct round *o = &w->round;

@@ -13,21 +13,24 @@
 #define PHASE_ROUND 2
 #define PHASE_OPEN 1
 
-/* By the last to arrive: begin the next round, or do it if it is small.  From inside,
- * so that no rank is cut short meanwhile. */
+/* For the last rank to arrive: open the next round, or do it at once if it is
+ * small.  That is done inside, so that no rank is cut short meanwhile. */
 void round_begin(struct world *world, int rank);
 
-/* The same by who has to where all have come with slots. */
+/* As round_begin(), where all ranks have come with slots, for the one that has
+ * to open the round (slot_opens()). */
 void round_open(struct world *world, int rank);
 
-/* Go inside the round that is open; false if none is, or all is broken. */
+/* Go inside the round that is open; false if none is, or the world is
+ * broken. */
 bool round_enter(struct world *world);
 
-/* Go outside, with @n pieces done.  The last one ends the round if that was all,
- * and if a rank was aborted tells those who wait for nobody to be inside. */
+/* Go outside, with @n pieces done.  The last thread to go ends the round if all
+ * pieces are done and, if a rank was aborted, wakes the ranks that wait until
+ * no thread is inside. */
 void round_leave(struct world *world, int rank, size_t n);
 
-/* Threads that may touch buffers of a round. */
+/* How many threads may touch buffers of a round. */
 int round_inside(const struct world *world);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Driving streams (see stream.h for who does and how far)
+ * Driving streams (see stream.h for which thread does and how far)
  *
- * One thread at a time drives a stream: the one that has set busy.  Who finds it
- * set asks for another look, which the driver sees after it has cleared busy, and
- * tries once more, as it may have cleared it before; so nothing that was changed is
- * missed, and nobody waits.
+ * One thread at a time drives a stream: the one that has set busy.  A thread
+ * that finds it set asks for another look, which the driver sees after it has
+ * cleared busy; and then tries once more, as the driver may have cleared it
+ * before.  So nothing that was changed is missed, and no thread waits.
  */
 
 #include "sim/exec/scheduler.h"
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "sim/exec/poller.h"
 
-/* What takes no effort, and all of it. */
+/* A driver that does all that is cheap, and no more. */
 static const struct drive cheap = {
 	.effort = EFFORT_ENQUEUE,
 	.position = UINT64_MAX,
@@ -44,7 +44,7 @@ bool drive_is_late(const struct drive *d)
 	       (d->until_ns != UINT64_MAX && clock_now() >= d->until_ns);
 }
 
-/* True if there is what a driver came for. */
+/* True if there is what a driver drives for. */
 static bool has_come(const struct drive *d, uint64_t done)
 {
 	return done >= d->position ||
@@ -58,19 +58,19 @@ static bool drive_is_over(const struct drive *d, uint64_t done)
 	return has_come(d, done) || drive_is_late(d);
 }
 
-/* Of a hint that others read all the time. */
+/* Write a hint that others read all the time only if it changes. */
 static void set_hint(atomic_bool *hint, bool value)
 {
 	if (atomic_load_explicit(hint, memory_order_relaxed) != value)
 		atomic_store_explicit(hint, value, memory_order_relaxed);
 }
 
-/* The first work is done. */
+/* The first work is done: go on to the next. */
 static void pop(struct stream *s)
 {
 	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
 	set_hint(&s->is_left, false);
-	/* The work's results go with it: pairs with stream_is_done(). */
+	/* Also releases the work's results: pairs with stream_is_done(). */
 	atomic_store(&s->done, s->done + 1);
 	if (!atomic_load(&s->followed))
 		return;
@@ -80,8 +80,8 @@ static void pop(struct stream *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Do one work after the other, once there is what @d is for only what is cheap.
- * Called with busy set. */
+/* Step one piece of work after the other; once there is what @d is for, only
+ * what is cheap.  Called with busy set. */
 static enum step drive_busy(struct stream *s, const struct drive *d)
 {
 	const uint64_t before = s->done;
@@ -103,7 +103,8 @@ static enum step drive_busy(struct stream *s, const struct drive *d)
 
 #define OWN_LOOK_NS 1000000
 
-/* Have the poller look at @s, or without one its own thread. */
+/* Have the poller look at @s or, if it cannot be started, the stream's own
+ * thread. */
 static void note(struct stream *s, bool is_left, const struct drive *d)
 {
 	set_hint(&s->is_left, is_left);
@@ -115,15 +116,16 @@ static void note(struct stream *s, bool is_left, const struct drive *d)
 		worker_wake(s);
 }
 
-/* True if all that can be done is for the stream's own thread, which comes. */
+/* True if all that can be done is for the stream's own thread, which will
+ * come. */
 static bool is_left_to_own(const struct stream *s, const struct drive *d)
 {
 	return d->effort != EFFORT_OWN &&
 	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
 }
 
-/* No more be the driver of @s, whose own thread is wanted if @wanted; also if it
- * has come meanwhile, and gone as somebody was at it. */
+/* Stop driving @s.  Wake its own thread if @wanted, or if that thread found the
+ * stream busy and gave up. */
 static void let_go(struct stream *s, bool wanted, const struct drive *d)
 {
 	atomic_store(&s->busy, false);
@@ -133,14 +135,16 @@ static void let_go(struct stream *s, bool wanted, const struct drive *d)
 		stream_park(s);
 }
 
-/* True if what a driver has left of it is for the own thread, which is not at it. */
+/* True if what a driver has left is for the stream's own thread, and no thread
+ * that waits stays to do it. */
 static bool is_for_own(const struct stream *s, const struct drive *d)
 {
 	return d->effort != EFFORT_OWN && stream_is_flushed(s) &&
 	       !atomic_load_explicit(&s->is_attended, memory_order_relaxed);
 }
 
-/* A look came to @r: note who goes on, and let go. */
+/* A look at the first work has answered @r: see that some thread goes on, and
+ * let go. */
 static void end_drive(struct stream *s, const struct drive *d, enum step r)
 {
 	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
@@ -158,13 +162,14 @@ static void end_drive(struct stream *s, const struct drive *d, enum step r)
 		note(s, r == STEP_LEFT, d);
 }
 
-/* Look at the first work.  False if somebody else is at it, or will be. */
+/* Look at the first work.  False if another thread is at it, or will be. */
 static bool try_drive(struct stream *s, const struct drive *d)
 {
 	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
 		return false;
+	/* The exchange sees what was changed. */
 	if (atomic_load(&s->again))
-		atomic_exchange(&s->again, false); /* sees what was changed */
+		atomic_exchange(&s->again, false);
 	end_drive(s, d, drive_busy(s, d));
 	return true;
 }
@@ -174,8 +179,8 @@ uint64_t stream_done(const struct stream *s)
 	return atomic_load(&s->done);
 }
 
-/* Look for as long as somebody has asked for it meanwhile, who may be the one that
- * takes over. */
+/* Look again for as long as another thread asks for it meanwhile.  That may be
+ * the one that takes over. */
 static void drive_while_asked(struct stream *s, const struct drive *d)
 {
 	while (atomic_load(&s->again) &&
@@ -228,10 +233,10 @@ void stream_go_by_itself(struct stream *s)
 {
 	atomic_store_explicit(&s->flushed, atomic_load(&s->queued),
 	                      memory_order_relaxed);
-	/* Who stays sets it again. */
+	/* A thread that stays sets it again. */
 	set_hint(&s->is_attended, false);
-	/* A thread runs on the cores of who has started it: the rank, not
-	 * whichever comes last. */
+	/* A thread runs on the cores of the thread that has started it: it
+	 * shall be the rank's, not whichever comes last. */
 	if (!worker_has_begun(s))
 		worker_wake(s);
 	stream_go(s);
@@ -246,7 +251,7 @@ void stream_urge(struct stream *s)
 
 void stream_look_after(struct stream *s, uint64_t done)
 {
-	/* What there is no thread for. */
+	/* For work that no thread can be started for. */
 	const struct drive all = {
 		.effort = EFFORT_HELP,
 		.position = UINT64_MAX,
@@ -287,10 +292,10 @@ void stream_help(struct stream *s, uint64_t position)
 	stream_poll(s, &d);
 }
 
-/* How often who waits looks before it comes again. */
+/* How often a waiting thread looks before it comes again. */
 #define ATTEND_LOOKS 8
 
-/* Look for a while; true if there is what a driver came for. */
+/* Look for a while.  True if there is what the driver drives for. */
 static bool watch(struct stream *s, const struct drive *d)
 {
 	bool has = false;
@@ -304,13 +309,14 @@ static bool watch(struct stream *s, const struct drive *d)
 			cpu_pause();
 	}
 	set_hint(&s->is_watched, false);
-	/* What nobody was told of meanwhile. */
+	/* No kick was sent to this stream meanwhile. */
 	if (has && stream_done(s) != atomic_load(&s->queued))
 		stream_go(s);
 	return has;
 }
 
-/* Drive as who waits: a few looks, and one like that of who does not come again. */
+/* Drive for a thread that waits: a few looks, and then one as if it did not
+ * come again. */
 static void attend(struct stream *s, struct drive *d)
 {
 	d->attends = !stream_is_crowded();
@@ -321,12 +327,13 @@ static void attend(struct stream *s, struct drive *d)
 	stream_settle();
 }
 
-/* Who was away for longer between two looks naps, and what was flushed does not wait
- * for that. */
+/* A thread that was away for longer between two looks naps, and what was
+ * flushed does not wait for that. */
 #define STAYS_NS 250000
 
-/* The same of what was flushed, which the stream's own thread may be at.  This one is
- * awake, and keeps that from its core while it waits: it takes over. */
+/* As attend(), where work was flushed that the stream's own thread may be at.
+ * The waiting thread is awake, and keeps the own thread from its core: it takes
+ * over. */
 static void attend_flushed(struct stream *s, struct drive *d)
 {
 	const uint64_t last =
@@ -377,7 +384,8 @@ enum step stream_wait_step(struct stream *s, struct work *w,
 	pthread_mutex_unlock(&on->lock);
 	if (done)
 		return STEP_DONE;
-	/* Whoever waits for s may do the work of both, but not all of it. */
+	/* A thread that waits for s may do the work of both streams, but not
+	 * all of it. */
 	if (d->effort == EFFORT_HELP)
 		stream_urge(on);
 	stream_kick(on);

@@ -5,9 +5,9 @@
 /*
  * What the sources of streams have of each other
  *
- * From below: stream.c (which streams there are, and what is queued), kick.c (which
- * ones may go on), scheduler.c with worker.c and poller.c (who drives them), submit.c
- * (queueing and waiting).
+ * From below: stream.c (which streams there are, and what is queued), kick.c
+ * (which ones may go on), scheduler.c with worker.c and poller.c (who drives
+ * them), submit.c (queueing and waiting).
  */
 
 #include "sim/exec/stream.h"
@@ -22,16 +22,17 @@ static inline bool stream_is_empty(const struct stream *s)
 	       atomic_load_explicit(&s->queued, memory_order_acquire);
 }
 
-/* True if @device has streams that its legacy default stream waits for; and that one,
- * or NULL if it has never been used. */
+/* True if @device has streams that its legacy default stream waits for; and
+ * that one, or NULL if it has never been used. */
 bool stream_has_blocking(int device);
 struct stream *stream_legacy_if_any(int device);
 
-/* Keep a stream that was destroyed for the next to be created, if it is over. */
+/* Keep a stream that was destroyed for the next to be created, if it is
+ * over. */
 void stream_park(struct stream *stream);
 
-/* Queue @work without looking at it.  Stores the position behind it.  False if there is
- * no room: then stores the position behind the first work. */
+/* Queue @work without looking at it.  Stores the position behind it.  False if
+ * there is no room: then stores the position behind the first work. */
 bool stream_put(struct stream *stream, const struct work *work,
                 uint64_t *position_out);
 
@@ -40,7 +41,8 @@ bool stream_is_crowded(void);
 
 /* ---- kick.c ---- */
 
-/* Take a stream that the calling thread has kicked, to drive it; NULL: none is left. */
+/* Take a stream that the calling thread has kicked, to drive it; NULL: none is
+ * left. */
 struct stream *stream_take_kicked(void);
 
 /* ---- scheduler.c ---- */
@@ -49,17 +51,17 @@ struct stream *stream_take_kicked(void);
 enum step stream_wait_step(struct stream *stream, struct work *work,
                            const struct drive *drive);
 
-/* Begin with @work, which that may change, and queue it unless it was done at once.
- * False: it has to be queued, as something is queued before it, somebody is driving the
- * stream, or there is no room. */
+/* Begin with @work, which that may change, and queue it unless it was done at
+ * once.  False: it has to be queued, as something is queued before it, somebody
+ * is driving the stream, or there is no room. */
 bool drive_first(struct stream *stream, struct work *work);
 
-/* For a thread that waits for what @stream has left to threads that wait, and does not
- * drive it: have the stream's own thread do that. */
+/* For a thread that waits for what @stream has left to threads that wait, and
+ * does not drive it: have the stream's own thread do that. */
 void stream_urge(struct stream *stream);
 
-/* Drive @stream for a thread that has changed nothing: it does not matter if another is
- * driving it. */
+/* Drive @stream for a thread that has changed nothing: it does not matter if
+ * another is driving it. */
 void stream_poll(struct stream *stream, const struct drive *drive);
 
 /* True if another thread is there to go on. */
@@ -74,8 +76,8 @@ bool stream_hold(struct stream *stream);
 const struct work *stream_first(const struct stream *stream);
 void stream_release(struct stream *stream);
 
-/* For the poller: how much is done of @stream; and look at it, or if that is still
- * @done and more than a look is needed, wake its own thread. */
+/* For the poller: how much is done of @stream; and look at it, or if that is
+ * still @done and more than a look is needed, wake its own thread. */
 uint64_t stream_done(const struct stream *stream);
 void stream_look_after(struct stream *stream, uint64_t done);
 
@@ -92,8 +94,8 @@ bool worker_wake(struct stream *stream);
 bool worker_has_begun(struct stream *stream);
 void worker_give_up(struct stream *stream);
 
-/* How many threads of the simulator there are at least, and that the caller is one
- * more. */
+/* How many threads of the simulator there are at least, and that the caller is
+ * one more. */
 int stream_own_threads(void);
 void stream_count_thread(void);
 

@@ -9,11 +9,11 @@
 #include "sim/exec/rendezvous.h"
 #include "sim/exec/scheduler.h"
 
-/* Long enough not to be in the way of what is only slow. */
+/* Long enough for what is only slow. */
 #define SOON_NS UINT64_C(5000000)
 
-/* True if all other threads of the process are streams' own: those count
- * themselves only when they are there to be seen. */
+/* True if all other threads of the process are the simulator's own: those count
+ * themselves only once they are in the folder. */
 static bool is_only_thread(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -28,7 +28,8 @@ static bool is_only_thread(void)
 	return n - stream_own_threads() == 1;
 }
 
-/* True if @l needs rank @other, which has nothing queued; stores for what. */
+/* True if @l needs rank @other, which has nothing queued: stores for which
+ * call. */
 static bool needs_locked(const struct launch *l, const struct member *other,
                          struct call *why)
 {

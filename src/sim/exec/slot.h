@@ -3,35 +3,38 @@
 #define SIM_EXEC_SLOT_H
 
 /*
- * Slots: how the ranks of a small world arrive for rounds that each does its own
- * part of (inline_round.c, split_round.c)
+ * Slots: how the ranks of a small world arrive for rounds of which each does
+ * its own part (inline_round.c, split_round.c)
  *
- * To arrive is to write a slot of one's own, and a rank that sees the slots of all is
- * told nothing more: nobody writes what another one writes.  A slot is one cache line,
- * or with more data several.  There are two slots a rank, used in turn: who arrives for
- * a round has seen the one before end, for which all had arrived who have read the
- * slots of the one before that.
+ * A rank arrives by writing a slot of its own, and a rank that sees the slots
+ * of all ranks need not be told anything else: no rank writes what another one
+ * writes.  A slot is one cache line, or several if it holds more data.  Each
+ * rank has two slots, used in turn: a rank that arrives for a round has seen
+ * the one before end, for which all ranks had arrived, and so had read the
+ * slots of the round before that.
  *
- * Which way a rank arrives depends on nothing but its next call and the world, so
- * that those who call the same go the same way; but of several calls one that goes by
- * the counter may bring a slot besides.  If it turns out that they group their calls
- * differently, one of them opens a round like any other (rendezvous.c).
+ * Which way a rank arrives depends on nothing but its next call and the world,
+ * so that ranks with one call go one way; but a rank with several calls, the
+ * first of which goes by the counter, may bring a slot as well.  If it turns
+ * out that the ranks group their calls differently, one of them opens a round
+ * like any other (rendezvous.c).
  */
 
 #include "base/backoff.h"
 #include "sim/exec/piece.h"
 
-/* More slots are not worth to be read. */
+/* The most ranks of a world with slots: to read more slots is not worth it. */
 #define SLOT_RANKS 8
 
-/* The data that so many cache lines have room for; and in one slot of a rank. */
+/* How many bytes of data @n cache lines have room for; and one slot has. */
 #define SLOTS_BYTES(n) ((n)*CACHE_LINE - 2 * sizeof(uint64_t))
 #define SLOT_BYTES SLOTS_BYTES(17)
 
-/* What a rank brings. */
+/* What a rank brings to a round. */
 struct slot {
-	/* Atomic; of the round, counted from 1.  Release: the rest.  Acquire:
-	 * who has found it reads that. */
+	/* Atomic; the number of the round, counted from 1.  Release: the rest of
+	 * the slot.  Acquire: a rank that has found the number reads the
+	 * rest. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
 	uint64_t what;
 	union {
@@ -40,9 +43,9 @@ struct slot {
 			const void *send;
 			void *recv;
 
-			/* Of several calls: a hash of what they are, or 0 if
-			 * they are not for a split round, one of where their
-			 * runs begin, and where all are. */
+			/* With several calls: a hash of what they are, or 0 if
+			 * they are not for a split round; a hash of where their
+			 * runs begin; and where their places are. */
 			uint64_t hash;
 			uint64_t runs;
 			const struct place *places;
@@ -63,8 +66,9 @@ static inline const struct call *slot_call(const struct launch *l)
 	return &l->calls[l->calls_done];
 }
 
-/* The slot that a launch now writes, to send it off with slot_send(): what it calls
- * is in it, MANY_CALLS if there are more.  Who arrives without one counts on, too. */
+/* The slot that a launch writes next, to be sent off with slot_send().  It says
+ * what the launch calls, MANY_CALLS if there are several calls.  A rank that
+ * arrives without a slot counts all the same (slot_skip()). */
 static inline struct slot *slot_next(const struct world *w, struct launch *l)
 {
 	struct slot *mine = slot_of(w, ++l->member->slots, l->member->rank);
@@ -84,15 +88,15 @@ static inline void slot_send(struct slot *mine, const struct launch *l)
 	atomic_store_explicit(&mine->number, l->slot, memory_order_release);
 }
 
-/* With all there: have the slot that the rank writes next be its own again, which the
- * others have read. */
+/* When all slots have come: fetch the slot that the rank writes next, which the
+ * others have read, into this core's cache. */
 static inline void slot_fetch_next(const struct world *w,
                                    const struct launch *l)
 {
 	cpu_fetch_to_write(slot_of(w, l->slot + 1, l->member->rank));
 }
 
-/* True if all have arrived. */
+/* True if all slots have come. */
 static inline bool slots_are_met(const struct world *w, const struct launch *l)
 {
 	int r;
@@ -104,7 +108,8 @@ static inline bool slots_are_met(const struct world *w, const struct launch *l)
 	return true;
 }
 
-/* With all there: true if each has brought one and the same call. */
+/* When all slots have come: true if each rank has brought one and the same
+ * call. */
 static inline bool slots_are_one(const struct world *w, const struct launch *l)
 {
 	const uint64_t what = slot_of(w, l->slot, 0)->what;
@@ -116,7 +121,8 @@ static inline bool slots_are_one(const struct world *w, const struct launch *l)
 	return what != MANY_CALLS;
 }
 
-/* With all there, if that is not so: true for the one who has to open a round. */
+/* When all slots have come, and the calls are not the same: true for the one
+ * rank that has to open a round. */
 static inline bool slot_opens(struct world *w, const struct launch *l)
 {
 	uint64_t last = atomic_load_explicit(&w->opened, memory_order_relaxed);

@@ -4,17 +4,19 @@
 
 #include "base/backoff.h"
 
-/* With a core for each rank few pieces change hands, and each costs lines that both
- * write. */
+/* With a core for each rank few pieces change hands, and each costs cache lines
+ * that two cores write. */
 #define SPLIT_PIECE_BYTES (4 * PIECE_BYTES)
 
 /* ---- words ------------------------------------------------------------ */
 
-/* The low bits of a word: of pieces there are fewer than memory has.  The rest is the
- * low bits of a number, which come again after some 10^12 rounds. */
+/* The low bits of a word hold a number of pieces, of which there are fewer than
+ * memory has room for.  The other bits are the low bits of the round's number,
+ * which come again after some 10^12 rounds. */
 #define COUNT_BITS 24
 
-/* Of the word of what is claimed one more: who drives the rank's stream is inside. */
+/* A bit of the word of what is claimed: the driver of the rank's stream is
+ * inside. */
 #define INSIDE (UINT64_C(1) << (COUNT_BITS - 1))
 
 static uint64_t word_make(uint64_t number, uint64_t count)
@@ -27,11 +29,11 @@ static uint64_t word_count(uint64_t word, uint64_t number)
 {
 	const uint64_t count = (word & ~INSIDE) - word_make(number, 0);
 
-	/* Another number is that of a round before. */
+	/* A word with another number is that of an earlier round. */
 	return count >> COUNT_BITS ? 0 : count;
 }
 
-/* True if nobody has claimed the last piece of a share that has @pieces. */
+/* True if the last piece of a share, which has @pieces, is not claimed. */
 static bool is_left(const struct split_round *e, uint64_t number,
                     uint64_t pieces)
 {
@@ -40,8 +42,8 @@ static bool is_left(const struct split_round *e, uint64_t number,
 	                  number) < pieces;
 }
 
-/* Claim the next piece of a share that has @pieces, its rank's driver with INSIDE for
- * @also, others with 0; false if there is none. */
+/* Claim the next piece of a share that has @pieces; false if there is none.
+ * @also is INSIDE for the driver of the share's rank, 0 for others. */
 static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
                   uint64_t also, uint64_t *index_out)
 {
@@ -58,8 +60,9 @@ static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
 	return true;
 }
 
-/* As the driver of the rank, unless it is by a claim.  seq_cst: then look whether all
- * is broken; who has broken it looks for those inside. */
+/* For the driver of the rank, unless a claim has done that.  seq_cst: then look
+ * whether the world is broken; the thread that has broken it looks for threads
+ * inside. */
 static void go_inside(struct split_round *e)
 {
 	if (!(atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE))
@@ -72,7 +75,8 @@ static void go_outside(struct split_round *e)
 		atomic_fetch_and(&e->claimed, ~INSIDE);
 }
 
-/* One more piece by the driver of the rank, whosever it was. */
+/* Count one more piece, of whatever share, as finished by the driver of the
+ * rank. */
 static void finish(struct split_round *e, uint64_t number)
 {
 	uint64_t word =
@@ -126,7 +130,7 @@ bool split_round_is_list(const struct world *w, const struct launch *l)
 
 	if (!split_round_fits_list(w, l))
 		return false;
-	/* A hash is of counts and of how many they are, too. */
+	/* The hash also covers counts and how many calls there are. */
 	for (r = 0; r < w->n; r++) {
 		slot = slot_of(w, l->slot, r);
 		if (slot->what != MANY_CALLS || slot->at.hash != l->hash)
@@ -137,7 +141,8 @@ bool split_round_is_list(const struct world *w, const struct launch *l)
 
 /* ---- the round -------------------------------------------------------- */
 
-/* One call: what the slots bring.  True if that is cut as the round before. */
+/* Set the round to the one call that the slots bring.  True if it is cut like
+ * the round before. */
 static bool set_call(struct cut *c, const struct world *w,
                      const struct launch *l)
 {
@@ -159,8 +164,8 @@ static bool set_call(struct cut *c, const struct world *w,
 	return c->places->what == what && round_keeps(&c->round);
 }
 
-/* All the calls of a launch.  Nothing is read but slots, as who comes late does not
- * find the launches of others. */
+/* Set the round to all calls of a launch.  Only slots are read, as a rank that
+ * comes late does not find the launches of others. */
 static void set_list(struct cut *c, const struct world *w,
                      const struct launch *l)
 {
@@ -192,7 +197,7 @@ static void cut_shares(struct cut *c)
 	}
 }
 
-/* The round of a launch, cut when it is first looked at. */
+/* The round of a launch, which is cut at the first look. */
 static struct cut *cut_of(const struct world *w, const struct launch *l)
 {
 	struct cut *c = &w->split_rounds[l->member->rank].cut;
@@ -223,8 +228,8 @@ static bool piece_do(const struct cut *c, int share, uint64_t index)
 	                                           : c->shares[share].end);
 }
 
-/* As the driver of @rank, do what is left of a share, behind @n pieces of others; how
- * many then are done. */
+/* As the driver of @rank, do what is left of the share @share, with @n pieces
+ * done before.  Returns how many are done then. */
 static size_t share_do(const struct cut *c, int rank, int share, size_t n,
                        const struct drive *d)
 {
@@ -247,7 +252,7 @@ static size_t share_do(const struct cut *c, int rank, int share, size_t n,
 	return n;
 }
 
-/* As the driver of @rank.  It stays inside. */
+/* As the driver of @rank, do pieces.  Stays inside. */
 static void work(const struct cut *c, int rank, bool steals,
                  const struct drive *d)
 {
@@ -286,7 +291,8 @@ static bool all_are_finished(const struct cut *c)
 	return n == c->pieces;
 }
 
-/* The same, or if it attends look for a while whether the others finish theirs. */
+/* True if all is finished.  A driver that attends looks for a while whether the
+ * others finish their pieces. */
 static bool finishes(const struct cut *c, const struct drive *d)
 {
 	int i;
@@ -299,7 +305,8 @@ static bool finishes(const struct cut *c, const struct drive *d)
 	return all_are_finished(c);
 }
 
-/* True if a driver does the share of @rank: one that queues only a small one. */
+/* True if this driver does the share of @rank: one that only queues does a
+ * small share. */
 static bool is_for(const struct cut *c, int rank, const struct drive *d)
 {
 	return d->effort != EFFORT_ENQUEUE ||
@@ -317,12 +324,13 @@ bool split_round_do(const struct world *w, const struct launch *l, bool steals,
 	if (is_for(c, rank, d)) {
 		work(c, rank, steals, d);
 	} else if (is_left(mine, c->number, c->shares[rank].pieces)) {
-		/* Without a look at the words of others, who write them. */
+		/* Do not read the words of others, which those write. */
 		*left_out = true;
 		return false;
 	}
 	over = finishes(c, d);
-	/* Only now, when what was written is there: this waits for it. */
+	/* Only here, when what was written has left this core: the exchange
+	 * waits for that. */
 	go_outside(mine);
 	*left_out = !over &&
 	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&

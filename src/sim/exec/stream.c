@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Streams of the host platform: those there are, and what is queued (scheduler.c: who
- * does it)
+ * Which streams there are, and what is queued on them
  *
- * The memory of a stream is never given back: a destroyed one is kept for the
- * next cudaStreamCreate(), and its positions go on counting.  So a handle, or a
- * position of a stream, may be looked at after the stream was destroyed, which
- * whoever completes somebody else's operation does all the time.
+ * The memory of a stream is never freed: a destroyed stream is kept for the
+ * next one to be created, and its positions go on counting.  So a handle, or a
+ * position of a stream, may be looked at after the stream was destroyed.  A
+ * thread that completes another thread's operation does that all the time.
  *
- * Locks: the table's, then a stream's own; step functions acquire those of what
- * they work on.  None is held across a step function.
+ * Locks: the table's, then a stream's own.  Step functions acquire the locks of
+ * what they work on; none is held while a step function is called.
  */
 
 #include "sim/exec/scheduler.h"
@@ -34,8 +33,9 @@ static uint64_t created; /* how many, ever */
 /* Atomic; each set once under table_lock (release), read by anyone. */
 static struct stream *_Atomic legacy[COHORT_SIM_MAX_DEVICES];
 
-/* Atomic; those of a device that its legacy default stream waits for.  Acquire and
- * release: who sees none sees what those did that there were. */
+/* Atomic; how many streams of each device its legacy default stream waits for.
+ * Acquire and release: a thread that sees none sees what those streams did that
+ * there were. */
 static atomic_int blocking_streams[COHORT_SIM_MAX_DEVICES];
 
 static void count_blocking(const struct stream *s, int change)
@@ -104,7 +104,7 @@ static struct stream *stream_create_locked(int device, bool blocking,
 	return s;
 }
 
-/* True once for a stream that was destroyed and has nothing left to do. */
+/* True, and only once, if a stream was destroyed and has nothing left to do. */
 static bool stream_is_over(struct stream *s)
 {
 	bool over;
@@ -163,8 +163,8 @@ struct stream *stream_create(int device, bool blocking)
 
 void stream_destroy(struct stream *s)
 {
-	/* seq_cst: either we see that it is busy, or its driver, once it has let
-	 * go, that it is not live. */
+	/* seq_cst: either this thread sees that it is busy, or its driver sees,
+	 * once it has let go, that it is not live. */
 	atomic_store(&s->live, false);
 	stream_park(s);
 }
@@ -201,7 +201,8 @@ struct stream *stream_next(struct stream *after, uint64_t *position_out)
 {
 	struct stream *s = after ? after->next : newest();
 
-	/* Acquire: what was launched before by whoever told us. */
+	/* Acquire: what was launched before by the thread that told this one to
+	 * wait. */
 	if (s)
 		*position_out =
 			atomic_load_explicit(&s->queued, memory_order_acquire);
@@ -244,14 +245,14 @@ bool stream_is_idle(const struct stream *s)
 	return !l || stream_is_done(l, atomic_load(&l->queued));
 }
 
-/* Behind the rest; for which there is room.  Returns the position behind it. */
+/* Queue work, for which there is room.  Returns the position behind it. */
 static uint64_t put_locked(struct stream *s, const struct work *work)
 {
 	const uint64_t position = s->queued + 1;
 
 	s->ring[s->queued % STREAM_SLOTS] = *work;
-	/* seq_cst: then look whether it is noted.  Release for those who look at
-	 * positions without the lock. */
+	/* seq_cst: then look whether it is noted.  Release for threads that
+	 * look at positions without the lock. */
 	atomic_store(&s->queued, position);
 	return position;
 }

@@ -11,7 +11,7 @@
 #include "sim/exec/self_wait.h"
 #include "sim/strict/strict.h"
 
-/* Wait a little for what @s has first. */
+/* Wait a little for the first work of @s. */
 static void wait_a_little(struct stream *s, struct backoff *b)
 {
 	if (strict_is_on() && b->started_ns)
@@ -75,7 +75,8 @@ void stream_push(struct stream *s, const struct work *work,
 	position = push(s, work);
 	if (position_out)
 		*position_out = position;
-	/* Behind what only waits to be looked at, that will do. */
+	/* Behind work that only waits to be looked at, the poller's look will
+	 * do. */
 	if (position - stream_done(s) == 1 || !atomic_load(&s->is_noted))
 		stream_go(s);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The own threads of streams: for what nobody waits for, and what only they may do
+ * The streams' own threads: for what no thread waits for, and what only they
+ * may do
  *
  * One is started when it is first wanted, and sleeps while it is not.
  */
@@ -14,8 +15,8 @@
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Wait until the own thread is wanted or its timer has come.  Called with the
- * lock held; releases and re-acquires it. */
+/* Wait until the stream's own thread is wanted or its timer has come.  Called
+ * with the lock held; releases and re-acquires it. */
 static void worker_sleep_locked(struct stream *s)
 {
 	struct timespec t;
@@ -35,7 +36,7 @@ static void worker_sleep_locked(struct stream *s)
 	s->timer_ns = 0;
 }
 
-/* Atomic; those that have begun.  Relaxed: a number. */
+/* Atomic; how many threads have begun.  Relaxed: a number. */
 static atomic_int own_threads;
 
 int stream_own_threads(void)
@@ -48,13 +49,14 @@ void stream_count_thread(void)
 	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
 }
 
-/* How often a stream's own thread looks at what was flushed: some 0.1 ms, as long as the
- * others may be kept from their last piece; to sleep and be woken takes as long. */
+/* How often a stream's own thread looks at what was flushed, in some 0.1 ms: as
+ * long as the other ranks' threads may be kept from their last piece.  To sleep
+ * and be woken takes as long. */
 #define OWN_LOOKS 40
 
-/* Do what can be done of @s.  What was flushed is looked at for as long as the other
- * ranks' own threads may take to come to the same, which are at it, too, and left to
- * who comes to wait for it. */
+/* Do what can be done of @s.  What was flushed is looked at for as long as the
+ * other ranks' own threads, which are at it, too, may take to come so far.  It
+ * is left to a thread that comes to wait for it. */
 static void worker_drive(struct stream *s)
 {
 	const bool flushed = stream_is_flushed(s);
@@ -92,7 +94,8 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* ---- for those who drive ---------------------------------------------- */
+/* ---- for drivers
+ * ----------------------------------------------------------- */
 
 bool worker_wake(struct stream *s)
 {

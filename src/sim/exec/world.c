@@ -14,7 +14,7 @@
 
 /* ---- life ------------------------------------------------------------- */
 
-/* Atomic; those that are not freed.  Relaxed: a number. */
+/* Atomic; how many worlds are not freed.  Relaxed: a number. */
 static atomic_size_t worlds_live;
 
 size_t world_live(void)
@@ -33,7 +33,7 @@ static void world_clear(struct world *w)
 	free(w);
 }
 
-/* Memory in whole cache lines, all 0, or NULL. */
+/* Memory in whole cache lines, all of it 0, or NULL. */
 static void *get_lines(size_t bytes)
 {
 	size_t whole = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -87,7 +87,8 @@ void world_free(struct world *w)
 	atomic_fetch_sub_explicit(&worlds_live, 1, memory_order_relaxed);
 }
 
-/* ---- who waits -------------------------------------------------------- */
+/* ---- kicks
+ * ---------------------------------------------------------------- */
 
 void member_kick_followers_locked(struct member *m)
 {

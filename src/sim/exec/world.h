@@ -15,33 +15,36 @@ struct split_round;
 
 /* One rank of a world. */
 struct member {
-	/* Set by the floor above when the ranks have met, and constant from then on.  The
-	 * world is NULL before, for ever if they do not meet, and again once it is freed.
-	 * The rank of one that joins by an id is known before. */
+	/* Set by the floor above when the ranks have met, and constant from
+	 * then on.  The world is NULL before, for ever if they do not meet, and
+	 * again once it is freed.  The rank of one that joins by an id is known
+	 * before. */
 	struct world *world;
 	int rank;
 	int device;      /* constant */
 	uint64_t number; /* of the world, which a member may outlive */
 
-	/* Atomic; raised by any thread to abort the rank (release), polled by the threads that
-	 * work or wait for the rank (acquire).  A pulse raises it and takes it back. */
+	/* Atomic; raised by any thread to abort the rank (release), polled by
+	 * the threads that work or wait for the rank (acquire).  A pulse raises
+	 * it and takes it back. */
 	atomic_bool aborted;
 
-	/* Atomic; a scripted fault has made a call of its fail, for strict mode.  Relaxed: it
-	 * only keeps checks from being made. */
+	/* Atomic; a scripted fault has made a call of its fail, for strict
+	 * mode.  Relaxed: it only keeps checks from being made. */
 	atomic_bool struck;
 
 	/* Atomic, seq_cst; the stream on which the last launch has joined.  Set
-	 * before a look at the abort flag, read by the thread that has raised one. */
+	 * before a look at the abort flag, read by the thread that has raised
+	 * one. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
-	/* Owned by the driver of its launch: how many rounds it has come to, which is the
-	 * number of its last slot. */
+	/* Owned by the driver of its launch: how many rounds it has come to,
+	 * which is the number of its last slot. */
 	uint64_t slots;
 
-	/* Written by the driver of its launch: the last launch that has joined.  Read by the
-	 * last rank to arrive and by the threads inside.  With transfers, and in strict mode,
-	 * NULL once that launch is over. */
+	/* Written by the driver of its launch: the last launch that has joined.
+	 * Read by the last rank to arrive and by the threads inside.  With
+	 * transfers, and in strict mode, NULL once that launch is over. */
 	struct launch *joined;
 
 	/* Atomic, seq_cst; launches that are over: the next one has its turn.
@@ -56,17 +59,17 @@ struct member {
 	struct stream *
 		followers; /* their first work waits for the turn or the flag */
 
-	/* Its transfers without a partner: p2p.c.  Guarded by the world's lock; set
-	 * once, by the thread that uses the communicator. */
+	/* Its transfers without a partner: p2p.c.  Guarded by the world's lock;
+	 * set once, by the thread that uses the communicator. */
 	struct lane *lanes;
 
-	/* Atomic; how many launches no thread of the simulator looks at any more.  Release:
-	 * what they wrote. */
+	/* Atomic; how many launches no thread of the simulator looks at any
+	 * more.  Release: what they wrote. */
 	_Atomic uint64_t ended;
 
-	/* Owned by the thread that uses the communicator, which writes to it with every
-	 * launch.  The stock is memory that costs nothing until it is used, and then no
-	 * allocation. */
+	/* Owned by the thread that uses the communicator, which writes to it
+	 * with every launch.  The stock is memory that costs nothing until it
+	 * is used, and then no allocation. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t
 		rounds; /* atomic; launches queued: relaxed, a number */
 	struct launch *first_given, *last_given;
@@ -80,8 +83,9 @@ struct member {
  * stream can hold. */
 #define MEMBER_STOCK STREAM_SLOTS
 
-/* True if something that this rank launched is not done (acquire: what is done).  For
- * threads other than the rank's own the answer may be out of date. */
+/* True if something that this rank launched is not done (acquire: what is
+ * done).  For threads other than the rank's own the answer may be out of
+ * date. */
 static inline bool member_has_work(const struct member *m)
 {
 	return atomic_load_explicit(&m->ended, memory_order_acquire) !=
@@ -94,35 +98,37 @@ static inline bool member_is_aborted(const struct member *m)
 	return atomic_load(&m->aborted);
 }
 
-/* True if a scripted fault has made a call of its fail or differ: its next ones may be
- * out of step with the others'. */
+/* True if a scripted fault has made a call of its fail or differ: its next ones
+ * may be out of step with the others'. */
 static inline bool member_is_struck(const struct member *m)
 {
 	return atomic_load_explicit(&m->struck, memory_order_relaxed);
 }
 
-/* Kick the streams that wait for a turn of @member; and also the one on which its last
- * launch has joined.  With the world's lock held. */
+/* Kick the streams that wait for a turn of @member; and also the one on which
+ * its last launch has joined.  With the world's lock held. */
 void member_kick_followers_locked(struct member *member);
 void member_kick_locked(struct member *member);
 
-/* End the program in strict mode, with a line about a call of @function of a rank, or of
- * none (NULL). */
+/* End the program in strict mode, with a line about a call of @function of a
+ * rank, or of none (NULL). */
 void member_die(const char *function, const struct member *member,
                 const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
 /* The part of a round that is left to one rank, at first. */
 struct share {
-	/* Atomic; pieces left, none if it is 0 or less.  Claimed by the threads inside.
-	 * Relaxed: those know the round from the gate, others only ask. */
+	/* Atomic; pieces left, none if it is 0 or less.  Claimed by the threads
+	 * inside.  Relaxed: those know the round from the gate, others only
+	 * ask. */
 	_Alignas(CACHE_LINE) atomic_long left;
 	long pieces;
 	size_t begin, end; /* in the bytes of the round */
 };
 
-/* Of a rank, in a world with more ranks than cores: how often it has arrived, and on which
- * core its driver was then.  Atomic; relaxed: threads that wait guess from them. */
+/* Of a rank, in a world with more ranks than cores: how often it has arrived,
+ * and on which core its driver was then.  Atomic; relaxed: threads that wait
+ * guess from them. */
 struct seat {
 	_Alignas(CACHE_LINE) _Atomic uint64_t arrivals;
 	atomic_int core;
@@ -133,7 +139,7 @@ struct round {
 	const struct world *world;
 	size_t span;    /* calls */
 	size_t bytes;   /* see piece.h */
-	bool is_single; /* every rank has the same one call: only, with places */
+	bool is_single; /* one call, the same on every rank: only, with places */
 	bool is_joined; /* several calls, whose runs are the same on all ranks */
 	struct call only;
 	const struct place *places; /* by rank */
@@ -149,15 +155,15 @@ struct world {
 	bool is_crowded; /* more ranks than cores */
 	uint64_t number; /* in the order of creation, which all groups follow */
 
-	/* In strict mode: what the floor above checks when a launch arrives.  NULL:
-	 * nothing. */
+	/* In strict mode: what the floor above checks when a launch arrives.
+	 * NULL: nothing. */
 	void (*check_arrival)(const struct launch *launch);
 
 	/* Atomic; how many were aborted or destroyed. */
 	atomic_int released;
 
-	/* By rank; they live as long as the world.  Shares and lists are written and read as
-	 * the round is. */
+	/* By rank; they live as long as the world.  Shares and lists are
+	 * written and read as the round is. */
 	struct member **members;
 	struct share *shares;
 	const struct place **lists;
@@ -165,38 +171,42 @@ struct world {
 	struct slot *slots;               /* two a rank, or NULL: see slot.h */
 	struct split_round *split_rounds; /* NULL: there are none */
 
-	/* The world's lock; in strict mode it guards all of the world but the work on pieces.
-	 * In no cache line with what all ranks read. */
+	/* The world's lock; in strict mode it guards all of the world but the
+	 * work on pieces.  In no cache line with what all ranks read. */
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
 
-	/* Atomic; threads that may touch buffers of messages, in strict mode. */
+	/* Atomic; threads that may touch buffers of messages, in strict
+	 * mode. */
 	atomic_int copying;
 
-	/* The round.  Written by the thread that opens it before it is open, read by the
-	 * threads inside, and until the next round by those that were inside. */
+	/* The round.  Written by the thread that opens it before it is open,
+	 * read by the threads inside, and until the next round by those that
+	 * were inside. */
 	_Alignas(CACHE_LINE) struct round round;
 	size_t pieces; /* of all shares */
 
-	/* Atomic, seq_cst; how many rounds have ended, and whether one is open (round.h): all
-	 * that waiting threads look at. */
+	/* Atomic, seq_cst; how many rounds have ended, and whether one is open
+	 * (round.h): all that waiting threads look at. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t phase;
 
 	/* What arriving ranks write, together: one cache line for two ranks. */
 
-	/* Atomic, seq_cst; how many threads are inside, how many pieces of the round are
-	 * finished, whether it is open, and whether the world is broken: see round.c. */
+	/* Atomic, seq_cst; how many threads are inside, how many pieces of the
+	 * round are finished, whether it is open, and whether the world is
+	 * broken: see round.c. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t gate;
 
-	/* Atomic; how many ranks have arrived by the counter, ever.  Acquire and release:
-	 * what they bring. */
+	/* Atomic; how many ranks have arrived by the counter, ever.  Acquire
+	 * and release: what they bring. */
 	_Atomic uint64_t arrived;
 
-	/* Atomic; the last round for which all ranks came with slots, and that one of them
-	 * has to open.  Relaxed: the thread that has changed it opens the round. */
+	/* Atomic; the last round for which all ranks came with slots, and that
+	 * one of them has to open.  Relaxed: the thread that has changed it
+	 * opens the round. */
 	_Atomic uint64_t opened;
 
-	/* By rank; written by the rank that arrives, read by the last one to arrive and by
-	 * the threads inside. */
+	/* By rank; written by the rank that arrives, read by the last one to
+	 * arrive and by the threads inside. */
 	struct place places[];
 };
 
@@ -222,7 +232,8 @@ void world_abort(struct world *world);
 void world_kick_all(struct world *world);
 void world_kick_others(const struct world *world, int rank);
 
-/* What the gate adds up (round.c): the bit that says that a rank was aborted. */
+/* What the gate adds up (round.c): the bit that says that a rank was
+ * aborted. */
 #define GATE_BROKEN (UINT64_C(1) << 63)
 
 #endif
