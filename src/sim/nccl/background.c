@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a communicator is in progress with (background_run.c: who does it)
+ * What a communicator is in progress with (background_run.c has the thread that
+ * does it)
  */
 
 #include "sim/nccl/background.h"
@@ -21,7 +22,7 @@ void background_put(struct background *b)
 
 static struct background *take(struct ncclComm *comm)
 {
-	/* Relaxed: most have none. */
+	/* Relaxed: most communicators have none. */
 	if (!atomic_load_explicit(&comm->background, memory_order_relaxed))
 		return NULL;
 	return atomic_exchange_explicit(&comm->background, NULL,

@@ -7,25 +7,25 @@
  * does what the group's end would have done, and the end returns ncclInProgress
  *
  * Until the thread is done, ncclInProgress is also the state of every
- * communicator of the group, and nothing but a question for it or an abort is
- * allowed; then it is the group's result.
+ * communicator of the group, and nothing is allowed but to ask for the state or
+ * to abort.  Then the state is the group's result.
  */
 
 #include "sim/nccl/batch.h"
 
 struct background {
-	/* Owned by the thread; references, as an owner may abort one before the
-	 * group has come so far. */
+	/* Owned by the thread.  The communicators are referenced, as an owner
+	 * may abort one before the group has come so far. */
 	struct batch batch;
 	struct ncclComm **comms; /* that are in progress */
 	size_t count;
 
-	/* Atomic; those of them that have not settled, and the thread.  Acquire
-	 * and release: the last one frees it. */
+	/* Atomic; how many of the communicators have not settled, and one for
+	 * the thread.  Acquire and release: the last user frees it. */
 	atomic_size_t users;
 
-	/* Atomic; one of them is aborted: what has not met need not wait any
-	 * more (release). */
+	/* Atomic; a communicator of the group is aborted: what has not met need
+	 * not wait any more (release). */
 	atomic_bool ended;
 
 	/* Atomic; the thread looks at no communicator any more (release). */
@@ -35,23 +35,23 @@ struct background {
 /* One user less; the last one frees it. */
 void background_put(struct background *background);
 
-/* Start a thread for a batch that is not empty, which is forgotten; it is done at
- * once, and the error returned, if there can be no thread. */
+/* Start a thread for a batch that is not empty, and forget the batch.  If there
+ * can be no thread it is done at once, and the error is returned. */
 ncclResult_t background_run(struct batch *batch);
 
-/* The batch is not done for @error, which is the state of those of its communicators
- * that do not block. */
+/* The batch is not done because of @error, which becomes the state of those of
+ * its communicators that do not block. */
 void background_fail(const struct batch *batch, ncclResult_t error);
 
-/* Wait until what @comm is in is done, and give it back.  Any thread; at once if it
- * is in none. */
+/* Wait until the group that @comm is in progress with is done, and release it.
+ * Any thread; returns at once if there is none. */
 void background_settle(struct ncclComm *comm);
 
-/* The same for who aborts @comm or revokes it: others of its group that have not met
- * wait no more. */
+/* As background_settle(), for a thread that aborts or revokes @comm: other
+ * ranks of its group that have not met do not wait any more. */
 void background_end(struct ncclComm *comm);
 
-/* @comm is freed: nobody will settle. */
+/* @comm is freed, and no thread will settle. */
 void background_drop(struct ncclComm *comm);
 
 #endif

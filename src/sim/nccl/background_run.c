@@ -13,7 +13,7 @@
 
 typedef void (*visit_fn)(struct ncclComm *comm, void *user);
 
-/* A child's making is its parent's. */
+/* A parent is in progress with the making of its child. */
 static void visit(const struct batch *b, visit_fn fn, void *user)
 {
 	const struct launch *l;
@@ -47,13 +47,14 @@ static void add(struct ncclComm *comm, void *user)
 	b->comms[b->count++] = comm;
 }
 
-/* Unless a scripted fault was there first. */
+/* Change the state from @from to @to, unless a scripted fault has set
+ * another. */
 static void change_state(struct ncclComm *comm, ncclResult_t from,
                          ncclResult_t to)
 {
 	int state = (int)from;
 
-	/* Release: pairs with the acquire of who asks for it. */
+	/* Release: pairs with the acquire of threads that ask for it. */
 	atomic_compare_exchange_strong_explicit(&comm->async_error, &state,
 	                                        (int)to, memory_order_release,
 	                                        memory_order_relaxed);

@@ -12,7 +12,8 @@
 #include "sim/nccl/simulate.h"
 #include "sim/strict/strict.h"
 
-/* Before the rest, as in NCCL: if a rank cannot join, the group has failed. */
+/* The joins come before the rest, as in NCCL: if a rank cannot join, the group
+ * has failed. */
 static ncclResult_t end_joins(struct join *joins, ncclResult_t error)
 {
 	if (error == ncclSuccess && joins)

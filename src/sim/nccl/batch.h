@@ -23,11 +23,12 @@ struct batch {
 	size_t job_count, job_room;
 };
 
-/* Do it, or if @error is one nothing of it, and forget it. */
+/* Do all of a batch, nothing of it if @error is an error, and forget the
+ * batch. */
 ncclResult_t batch_run(struct batch *batch, ncclResult_t error);
 
-/* The same; @info: NULL, or where to store what the launches would take if they were
- * queued, which they are not then. */
+/* As batch_run().  If @info is not NULL nothing is queued, and it stores what
+ * the launches would take. */
 ncclResult_t batch_finish(struct batch *batch, ncclResult_t error,
                           ncclSimInfo_t *info);
 

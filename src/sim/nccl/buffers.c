@@ -5,16 +5,16 @@
 #include "base/type.h"
 #include "sim/cuda/memory.h"
 
-/* Looking memory up takes a lock, which would put threads in an order that they
- * do not have, where ThreadSanitizer looks for races. */
+/* Looking memory up takes a lock, which would put threads in an order in which
+ * the program did not: not where ThreadSanitizer looks for races. */
 #if defined(__SANITIZE_THREAD__)
 static const bool looks_memory_up = false;
 #else
 static const bool looks_memory_up = true;
 #endif
 
-/* What a rank uses of a call's buffers: elements, 0 of one it does not use, and
- * where one may lie in the other. */
+/* What a rank uses of a call's buffers: how many elements, 0 of a buffer that
+ * it does not use; and where one buffer may lie in the other. */
 struct use {
 	size_t send, recv;
 	bool may_be_in_place;

@@ -3,11 +3,11 @@
 #define SIM_NCCL_BUFFERS_H
 
 /*
- * Strict mode: buffers of calls that are not there, too small, or overlap, end the program
- * and are named
+ * Strict mode: buffers of calls that are not there, too small, or overlap, end the
+ * program and are named
  *
- * For use in strict mode only.  A communicator that a scripted fault has struck is
- * not looked at: its calls may have changed.
+ * For use in strict mode only.  A communicator that a scripted fault has struck is not
+ * looked at: its calls may have changed.
  */
 
 #include "sim/nccl/comm.h"
@@ -20,11 +20,11 @@
  */
 void buffers_check_call(const struct ncclComm *comm, const struct call *call);
 
-/* The same of all calls in a launch, and that no receive of it overlaps its other
- * buffers. */
+/* As buffers_check_call(), for all calls of a launch; also, no receive of the
+ * launch overlaps its other buffers. */
 void buffers_check_launch(const struct launch *launch);
 
-/* A launch arrives, whose memory may have been freed since. */
+/* A launch arrives: its memory must not have been freed since it was queued. */
 void buffers_check_arrival(const struct launch *launch);
 
 #endif

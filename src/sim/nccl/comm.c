@@ -62,7 +62,7 @@ void comm_get(struct ncclComm *comm)
 
 void comm_put(struct ncclComm *comm)
 {
-	/* Acquire and release: the last one sees what the others did. */
+	/* Acquire and release: the last user sees what the others did. */
 	if (atomic_fetch_sub_explicit(&comm->users, 1, memory_order_acq_rel) ==
 	    1)
 		comm_free(comm);
@@ -70,8 +70,8 @@ void comm_put(struct ncclComm *comm)
 
 /* ---- worlds ----------------------------------------------------------- */
 
-/* Then nobody finds the world any more, and whoever has found it is done with it:
- * an abort of kin goes through all of its ranks. */
+/* Afterwards no thread finds the world any more, and threads that have found it
+ * are done with it: an abort of kin goes through all of its ranks. */
 static void world_leave(struct world *w)
 {
 	int i;

@@ -3,8 +3,8 @@
 /*
  * The end of a communicator: finalize, destroy, abort, revoke
  *
- * A release of one rank frees nothing and waits for nothing; the one of the last
- * rank waits for the work of all and frees all.
+ * The release of a rank frees nothing and waits for nothing, but that of the
+ * last rank: it waits for the work of all ranks and frees all.
  */
 
 #include "base/backoff.h"
@@ -38,7 +38,7 @@ ncclResult_t comm_sync(struct ncclComm *comm)
 	/* Acquire: pairs with the release when a graph is destroyed. */
 	while (atomic_load_explicit(&comm->captured, memory_order_acquire))
 		backoff_wait(&b, UINT64_MAX);
-	/* What they have launched meanwhile outlives them. */
+	/* What the graphs have launched meanwhile outlives them. */
 	return comm_drain(comm);
 }
 
@@ -100,8 +100,8 @@ static void set_ending(struct ncclComm *comm)
 	atomic_store_explicit(&comm->ending, true, memory_order_relaxed);
 }
 
-/* NCCL also refuses one that is not ready, but then leaves the thread inside a
- * group for good; here only the call fails. */
+/* NCCL also refuses a communicator that is not ready, but then leaves the
+ * thread inside a group for good; here only the call fails. */
 static ncclResult_t destroy(struct ncclComm *comm)
 {
 	ncclResult_t result;
@@ -187,7 +187,8 @@ ncclResult_t comm_quiesce(struct ncclComm *comm)
 	ncclResult_t result = comm_drain(comm);
 	struct backoff b = BACKOFF;
 
-	/* Other threads may be at those, who would not find the flags up any more. */
+	/* Other threads may be cutting the kin's work short, and have to find
+	 * the flags up. */
 	while (comm_kin_is_cut(comm))
 		backoff_wait(&b, UINT64_MAX);
 	comm_lower(comm);
@@ -216,7 +217,8 @@ static ncclResult_t revoke(struct ncclComm *comm)
 	if (strict_is_on())
 		lifetime_enter(comm, "ncclCommRevoke");
 	comm_pulse(comm);
-	/* Relaxed: for its owner, who may do this or call others. */
+	/* Relaxed: for its owner, the thread that revokes it or calls other
+	 * functions. */
 	atomic_store_explicit(&comm->revoked, true, memory_order_relaxed);
 	comm->finalized = true;
 	background_end(comm);

@@ -51,15 +51,15 @@ static ncclResult_t stuck(struct ncclComm *comm)
 	return group_fail(ncclInternalError, "aborted while in the call");
 }
 
-/* The thread ends inside the call, and what it had begun with it. */
+/* End the thread inside the call, and with it the group that it had begun. */
 __attribute__((noreturn)) static void die(void)
 {
 	group_drop();
 	pthread_exit(NULL);
 }
 
-/* What a scripted fault does at the call, to which it may change @c.  The
- * others make the rank come late or never: rendezvous.c. */
+/* What a scripted fault does at the call, of which it may change @c.  The other
+ * faults make the rank come late or never: rendezvous.c. */
 static ncclResult_t strike(struct ncclComm *comm, struct call *c,
                            const struct cohort_fault *fault, uint64_t script)
 {
@@ -113,7 +113,7 @@ static ncclResult_t copied(cudaError_t error)
 	                            host_cudaGetErrorString(error));
 }
 
-/* A launch of its own, of the one call. */
+/* Queue a launch of the one call. */
 static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
                                struct stream *s,
                                const struct cohort_fault *fault)
@@ -140,7 +140,7 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 	return result;
 }
 
-/* A rank on its own copies at the call, not at the group's end. */
+/* The only rank of a world copies at the call, not at the group's end. */
 static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
                           struct stream *s, const struct cohort_fault *fault)
 {
@@ -154,7 +154,7 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 	return ncclSuccess;
 }
 
-/* To be launched with the group. */
+/* Add the call to the launch of the open group. */
 static ncclResult_t join(struct ncclComm *comm, const struct call *c,
                          struct stream *s, const struct cohort_fault *fault)
 {
@@ -184,7 +184,7 @@ static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
 	return ncclSuccess;
 }
 
-/* To the group that is open, or at once. */
+/* Check a call, and add it to the group that is open or queue it at once. */
 static ncclResult_t add(struct ncclComm *comm, struct call *c,
                         cudaStream_t stream, bool grouped)
 {
@@ -214,7 +214,7 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	               : launch_one(comm, c, s, &fault);
 }
 
-/* True of what is the same without a group around it. */
+/* True if the call needs no group of its own: it is queued at once. */
 static bool needs_no_group(const struct ncclComm *comm, const struct call *c)
 {
 	return !group_is_open() && !call_is_p2p(c) && comm_blocks(comm);

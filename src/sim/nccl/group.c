@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups of the host platform; all state is the thread's own
+ * Groups; all state is the thread's own
  */
 
 #include "sim/nccl/group.h"
@@ -13,7 +13,8 @@
 #include "sim/nccl/simulate.h"
 #include "sim/strict/strict.h"
 
-/* How the end of a group is done. */
+/* How the end of a group is done: by the thread, or by one in the
+ * background. */
 enum mode {
 	MODE_ANY,
 	MODE_BLOCKING,
@@ -53,8 +54,8 @@ ncclResult_t group_fail(ncclResult_t result, const char *text)
 	return group_note(comm_error(result, text));
 }
 
-/* Put a launch in its place: by world, in the order of the first calls within
- * one.  All threads so queue on several worlds in the same order, and do not wait
+/* Put a launch in its place: by world, in the order of the first calls on each
+ * world.  So all threads queue on several worlds in one order, and do not wait
  * for each other in a circle. */
 static void insert(struct launch *l)
 {
@@ -82,7 +83,7 @@ void group_block(void)
 	group.mode = MODE_BLOCKING;
 }
 
-/* @comm takes part with a join or a job. */
+/* @comm takes part in the group with a join or a job. */
 static ncclResult_t take_mode(const struct ncclComm *comm)
 {
 	if (atomic_load_explicit(&comm->ending, memory_order_relaxed))
@@ -107,7 +108,8 @@ struct launch *group_launch(struct ncclComm *comm)
 		return NULL;
 	comm->open = l;
 	insert(l);
-	/* Unlike joins and jobs; of several the last wins. */
+	/* Unlike with joins and jobs, of several communicators the last
+	 * decides. */
 	group.mode = mode_of(comm);
 	return l;
 }
@@ -159,7 +161,7 @@ static bool is_empty(const struct batch *b)
 	return !b->first && !b->joins && !b->job_count;
 }
 
-/* No launch is of a group any more. */
+/* The launches belong to no open group any more. */
 static void close_launches(void)
 {
 	struct launch *l;

@@ -10,7 +10,7 @@
 
 #include "sim/nccl/batch.h"
 
-/* As the functions of NCCL. */
+/* What ncclGroupStart() and ncclGroupEnd() do. */
 void group_start(void);
 ncclResult_t group_end(void);
 
@@ -20,27 +20,28 @@ void group_drop(void);
 /* Note that a call inside the group failed, and return @result. */
 ncclResult_t group_fail(ncclResult_t result, const char *text);
 
-/* The same of one that has left its text. */
+/* As group_fail(), for a call that has left its text with comm_error(). */
 ncclResult_t group_note(ncclResult_t result);
 
 /* True if a group is open. */
 bool group_is_open(void);
 
-/* The open group's launch on @comm; NULL without memory. */
+/* The launch of the open group on @comm; NULL without memory. */
 struct launch *group_launch(struct ncclComm *comm);
 
 /*
  * group_join - let a rank join at the end of the open group
  * group_job  - run @fn(@comm) at the end of the open group, after all launches
  *
- * All that do so in one group have to be blocking or none, and all of it is done
- * accordingly.  A join that is refused is freed.
+ * The communicators that do so in one group have to be all blocking or all not, and
+ * the group's end is done accordingly.  A join that is refused is freed.
  */
 ncclResult_t group_join(struct join *join);
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm);
 
-/* From now on the open group is done when its end returns, whatever is in it:
- * a communicator is released in it, or NCCL would not wait for the end. */
+/* The open group is done when its end returns, whatever is in it: for a
+ * communicator that is released in the group, or where NCCL would not wait for
+ * the end. */
 void group_block(void);
 
 #endif

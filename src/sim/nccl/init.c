@@ -3,12 +3,12 @@
 /*
  * Unique ids, and the calls by which ranks join a communicator
  *
- * An id stands for a meeting (join.c).  Ranks are threads of one process here, so
- * an id is of use only in the process that made it.
+ * An id stands for a meeting (meeting.c).  Ranks are threads of one process
+ * here, so an id is of use only in the process that made it.
  *
  * As in NCCL a communicator is stored at the call, before the others have come,
- * so that another thread can abort an init that waits for ever; and it stays
- * stored when the init fails later on: it then has to be aborted, once.
+ * so that another thread can abort an init that waits for ever.  It stays
+ * stored when the init fails later on, and then has to be aborted, once.
  */
 
 #include <stdlib.h>
@@ -144,12 +144,13 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers,
 	if (strict_is_on())
 		lifetime_enter(comm, r->function);
 	comm_get(comm);
-	/* Release: pairs with the acquire of who wants to abort the init. */
+	/* Release: pairs with the acquire of a thread that wants to abort the
+	 * init. */
 	__atomic_store_n(r->comm, comm, __ATOMIC_RELEASE);
 	return ncclSuccess;
 }
 
-/* In NCCL's order; what only the host platform refuses comes last. */
+/* In NCCL's order; what only the simulator refuses comes last. */
 static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 {
 	ncclResult_t result;
@@ -157,7 +158,8 @@ static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 	if (!r->comm)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommInitRank: comm is NULL");
-	/* Relaxed: another thread may look for what comes next. */
+	/* Relaxed: another thread may look for the communicator that is stored
+	 * here next. */
 	__atomic_store_n(r->comm, NULL, __ATOMIC_RELAXED);
 	if (r->rank < 0 || r->rank >= r->n)
 		return group_fail(ncclInvalidArgument,
@@ -210,7 +212,8 @@ static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
 	return result;
 }
 
-/* As in NCCL this one always waits, but for the end of an open group. */
+/* As in NCCL these always wait, unless a group is open, and then for its
+ * end. */
 static ncclResult_t join_and_wait(const struct request *r,
                                   const ncclUniqueId *id)
 {

@@ -11,7 +11,8 @@
 #include "sim/nccl/register.h"
 #include "sim/strict/fault.h"
 
-/* If one of a group cannot join, nobody may wait for those that have. */
+/* A rank of the group cannot join: no rank may wait for those that have
+ * joined. */
 static void abort_all(struct join *first)
 {
 	for (; first; first = first->next)
@@ -19,7 +20,8 @@ static void abort_all(struct join *first)
 			comm_raise(first->comm);
 }
 
-/* Those that are made are aborted by themselves, as in NCCL. */
+/* The children are made: from now on they are aborted by themselves, as in
+ * NCCL. */
 static void forget_children(struct join *first)
 {
 	for (; first; first = first->next)
@@ -28,21 +30,21 @@ static void forget_children(struct join *first)
 			                      NULL, memory_order_relaxed);
 }
 
-/* A child has an owner from now on. */
+/* Store a child, which has an owner from now on. */
 static void hand_over(const struct join *j)
 {
 	comm_get(j->comm);
-	/* Release: whoever polls for it. */
+	/* Release: pairs with the acquire of threads that poll for it. */
 	__atomic_store_n(j->out, j->comm, __ATOMIC_RELEASE);
 }
 
-/* The same of a window, if it was made. */
+/* Store a window, if it was made. */
 static void hand_window_over(struct join *j, ncclResult_t result)
 {
 	if (result != ncclSuccess)
 		return;
 	registered_add(j->parent, j->window);
-	/* Release: whoever polls for it. */
+	/* Release: pairs with the acquire of threads that poll for it. */
 	__atomic_store_n(j->window_out, (ncclWindow_t)j->window,
 	                 __ATOMIC_RELEASE);
 	j->window = NULL;
@@ -60,7 +62,7 @@ ncclResult_t join_strike(struct join *j, int rank, uint64_t operation)
 	return ncclSuccess;
 }
 
-/* As NCCL, whose first call of CUDA fails. */
+/* As in NCCL, whose first call of CUDA fails on a device that has failed. */
 static ncclResult_t check_devices(const struct join *first)
 {
 	const struct join *j;
@@ -76,7 +78,7 @@ static ncclResult_t check_devices(const struct join *first)
 	return ncclSuccess;
 }
 
-/* Make ready to meet, which may take a while. */
+/* Prepare to meet, which may take a while. */
 static void begin(const struct join *first)
 {
 	const struct join *j;

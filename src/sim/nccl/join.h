@@ -37,15 +37,15 @@ struct join {
 	struct ncclComm *comm;
 	ncclComm_t *out;
 
-	/* A window that is to be, and where to store it then. */
+	/* The window to be, and where to store it when it is made. */
 	struct registration *window;
 	ncclWindow_t *window_out;
 
-	/* Atomic; its group is ended by an abort of another in it.  NULL for one
-	 * that nobody but its ranks ends. */
+	/* Atomic; set when another communicator of its group is aborted.  NULL
+	 * where only its own ranks end it. */
 	const atomic_bool *ended;
 
-	/* Of a scripted fault, 0 without. */
+	/* From a scripted fault; 0 without one. */
 	uint64_t until_ns;
 	uint64_t script;
 
@@ -54,8 +54,8 @@ struct join {
 	bool left;               /* without the communicator */
 };
 
-/* What a scripted fault does to @join, which is an init of @rank or a split
- * (enum in fault.h): an error, or it takes longer. */
+/* Apply the scripted fault, if any, to @join, an init of @rank or a split
+ * (@operation: see fault.h): an error, or the join takes longer. */
 ncclResult_t join_strike(struct join *join, int rank, uint64_t operation);
 
 /* Let all of a group arrive, or none if one cannot; then wait for the others that

@@ -5,10 +5,11 @@
 #include "sim/cuda/sync.h"
 #include "sim/nccl/comm.h"
 
-/* One rank on its own has a kernel for it that the others have not. */
+/* The only rank of a world uses a kernel that others do not. */
 #define KERNEL_ALONE 31
 
-/* Sends, receives, and what NCCL makes of them have one kernel. */
+/* Sends, receives, and the collectives that NCCL makes of them have one
+ * kernel. */
 static unsigned kernel_of(enum call_kind kind)
 {
 	switch (kind) {
@@ -36,9 +37,10 @@ static uint32_t kernels_of(const struct launch *l)
 	return kernels;
 }
 
-/* The ranks of a communicator do not wait for each other's kernels here: the first
- * is not launched before all are loaded, which the others find at once.  On all devices:
- * a smaller communicator may have used only some. */
+/* The ranks of a communicator do not wait for each other's kernels here: the
+ * first rank is not launched before all kernels are loaded, and the others find
+ * them loaded.  On the devices of all ranks: a smaller communicator may have
+ * used only some of them. */
 void kernels_load(const struct launch *l)
 {
 	const struct world *w = l->member->world;

@@ -19,7 +19,7 @@ void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
 	child->last_kin = parent;
 	parent->next_kin->last_kin = child;
 	parent->next_kin = child;
-	/* It has the flag as it is. */
+	/* The child takes over the flag as it is. */
 	child->aborted_for_good = parent->aborted_for_good;
 	atomic_store_explicit(&child->member.aborted,
 	                      atomic_load_explicit(&parent->member.aborted,
@@ -88,7 +88,7 @@ void comm_lower(struct ncclComm *comm)
 
 	pthread_mutex_lock(&kin_lock);
 	do {
-		/* NCCL would take back an abort, too, that has come since. */
+		/* NCCL would also take back an abort that has come since. */
 		if (!kin->aborted_for_good)
 			atomic_store_explicit(&kin->member.aborted, false,
 			                      memory_order_release);

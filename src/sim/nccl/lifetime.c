@@ -9,13 +9,13 @@
 #include "sim/nccl/comm.h"
 #include "sim/strict/census.h"
 
-/* Atomic; the first of the buried.  A list that only grows. */
+/* Atomic; the first of the buried communicators.  A list that only grows. */
 static struct ncclComm *_Atomic graveyard;
 
 /* Its value is the depth of the thread's group. */
 static pthread_key_t group_key;
 
-/* Owned by the thread: the communicators that it is inside of. */
+/* Owned by the thread: the list of communicators that it is inside of. */
 static _Thread_local struct ncclComm *inside;
 
 /* ---- inside ----------------------------------------------------------- */
@@ -63,7 +63,8 @@ static void leave(struct ncclComm **link)
 	struct ncclComm *comm = *link;
 
 	*link = comm->lifetime.next_inside;
-	/* Release: the next to be inside writes the link just read. */
+	/* Release: the next thread to go inside writes the link that was just
+	 * read. */
 	atomic_store_explicit(&comm->lifetime.inside, 0, memory_order_release);
 }
 
@@ -111,8 +112,8 @@ void lifetime_release(struct ncclComm *comm, const char *function)
 	if (before)
 		member_die(function, &comm->member, "released before, by %s",
 		           before);
-	/* Whoever releases it has done with it: another may free it before this
-	 * thread is at the end of its group. */
+	/* A thread that releases a communicator is done with it: another thread
+	 * may free it before this one is at the end of its group. */
 	while (*link && *link != comm)
 		link = &(*link)->lifetime.next_inside;
 	if (*link)
@@ -160,7 +161,7 @@ void lifetime_check_mixed(const struct world *w, const struct ncclComm *comm,
 		           "ncclCommDestroy, another was by ncclCommAbort");
 }
 
-/* Whoever aborts cannot know what others have captured, and waits. */
+/* A thread that aborts cannot know what others have captured, and waits. */
 static bool outlived_by_graph(const struct ncclComm *comm)
 {
 	return atomic_load_explicit(&comm->captured, memory_order_relaxed) &&

@@ -15,7 +15,7 @@
 struct ncclComm;
 struct world;
 
-/* What is kept per communicator. */
+/* What strict mode keeps of a communicator. */
 struct lifetime {
 	/* Atomic; the number of the thread that is inside, 0: nobody. */
 	_Atomic uint64_t inside;
@@ -25,23 +25,26 @@ struct lifetime {
 	const char *_Atomic entered_by;
 	const char *_Atomic released_by;
 
-	/* Atomic; the child that is being made of it, or whose making has failed:
-	 * whose flags its abort writes to, as NCCL's does. */
+	/* Atomic; the child that is being made of the communicator, or whose
+	 * making has failed.  As in NCCL, an abort of the communicator writes
+	 * to the child's flags. */
 	struct ncclComm *_Atomic child;
 
-	/* Owned by the thread that is inside: what else it is inside of. */
+	/* Owned by the thread that is inside: the next communicator that it is
+	 * inside of. */
 	struct ncclComm *next_inside;
 
 	/* Constant once buried. */
 	struct ncclComm *next_buried;
 };
 
-/* Once, if strict mode is on. */
+/* After strict_init(); does something once, if strict mode is on. */
 void lifetime_init(void);
 
 /* For use in strict mode only; @function is the one that was called. */
 
-/* The calling thread goes inside, until lifetime_leave() leaves all it is in. */
+/* The calling thread goes inside @comm; lifetime_leave(): it leaves all
+ * communicators that it is inside of. */
 void lifetime_enter(struct ncclComm *comm, const char *function);
 void lifetime_leave(void);
 
@@ -49,23 +52,24 @@ void lifetime_leave(void);
  * lives as long as the thread. */
 void lifetime_open_group(int *depth);
 
-/* Nothing of the communicator may be outstanding; before lifetime_enter(). */
+/* @comm must have no work outstanding.  Called before lifetime_enter(). */
 void lifetime_check_idle(const struct ncclComm *comm, const char *function);
 
-/* A communicator is aborted or destroyed; the calling thread leaves it. */
+/* @comm is aborted or destroyed; the calling thread leaves it. */
 void lifetime_release(struct ncclComm *comm, const char *function);
 
-/* The same, if it has met: an abort and a destroy do not mix on @world while what
- * is destroyed has work in flight. */
+/* @comm is aborted or destroyed and has met: on one world there must not be
+ * ranks that are aborted and ranks that are destroyed with work in flight. */
 void lifetime_check_mixed(const struct world *world,
                           const struct ncclComm *comm, const char *function);
 
-/* All of @world is about to be freed, as all are released; and when all work is
- * done. */
+/* All ranks are released, and @world is about to be freed: before its work is
+ * waited for, and after. */
 void lifetime_check_free(const struct world *world, const char *function);
 void lifetime_check_buffers(struct world *world, const char *function);
 
-/* @comm is about to be aborted: a child that it failed to make is still there. */
+/* @comm is about to be aborted: a child that it failed to make must still be
+ * there. */
 void lifetime_check_child(const struct ncclComm *comm, const char *function);
 
 /* Keep a communicator that is freed: lifetime_buried() (census.h) counts them. */

@@ -3,10 +3,11 @@
 /*
  * Meetings (see meeting.h)
  *
- * One lock guards them all.  A meeting by an id is there from the making of the
- * id until it is complete, and the others while somebody is there.
- * A rank's k-th split meets the others' k-th: it goes to the oldest meeting that
- * it has not been to.
+ * One lock guards them all.  A meeting by an id exists from the making of the
+ * id until it is complete, other meetings while a rank is there.
+ *
+ * A rank's k-th split meets the others' k-th split: it goes to the oldest
+ * meeting that the rank has not been to.
  */
 
 #include "sim/nccl/meeting.h"
@@ -23,20 +24,20 @@ struct meeting {
 
 	/* Guarded by lock. */
 	struct meeting *next;
-	int n;                /* of the first that came */
+	int n;                /* as the first rank that came has it */
 	int awaited;          /* not yet arrived */
 	struct join **places; /* by rank; NULL while nobody is there */
 	bool complete;        /* and not in the list any more */
 	ncclResult_t result;  /* once complete */
-	int staying;          /* those that have not looked at it */
+	int staying;          /* how many ranks have not looked at the result */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Guarded by lock. */
-static struct meeting *meetings; /* oldest last for ids, first for the others */
-static uint64_t numbers;         /* given out */
+/* Guarded by lock.  Of those by an id the oldest is last, of the others first. */
+static struct meeting *meetings;
+static uint64_t numbers; /* given out */
 
 /* ---- meetings --------------------------------------------------------- */
 
@@ -99,7 +100,7 @@ uint64_t meeting_number(void)
 	return number;
 }
 
-/* Anybody who is there. */
+/* One of the ranks that are there. */
 static const struct join *anybody_locked(const struct meeting *m)
 {
 	int i = 0;
@@ -154,7 +155,7 @@ static ncclResult_t check_place_locked(const struct meeting *m,
 	return ncclSuccess;
 }
 
-/* Where @j goes, with room for it. */
+/* Store the meeting for @j, with room for it. */
 static ncclResult_t enter_locked(const struct join *j, struct meeting **out)
 {
 	struct meeting *m = find_locked(j);
@@ -229,19 +230,19 @@ static bool is_up(const struct ncclComm *comm)
 	                                    memory_order_acquire);
 }
 
-/* Acquire: pairs with the release of who ends it. */
+/* Acquire: pairs with the release of the thread that ends the group. */
 static bool is_ended(const struct join *j)
 {
 	return j->ended && atomic_load_explicit(j->ended, memory_order_acquire);
 }
 
-/* True if @j shall wait no more. */
+/* True if @j does not wait any more. */
 static bool is_cut_locked(const struct join *j)
 {
 	return j->left || is_up(j->comm) || is_up(j->parent) || is_ended(j);
 }
 
-/* All of a group or none. */
+/* Let all ranks of a group arrive, or none. */
 static ncclResult_t arrive_all_locked(struct join *first)
 {
 	ncclResult_t result = ncclSuccess;
@@ -346,7 +347,7 @@ static bool is_over_locked(const struct join *first)
 	return all;
 }
 
-/* What came of @j's meeting, which the last to ask frees. */
+/* The result of @j's meeting, which the last rank to ask frees. */
 static ncclResult_t result_locked(struct join *j)
 {
 	struct meeting *m = j->meeting;
@@ -367,8 +368,8 @@ static ncclResult_t result_locked(struct join *j)
 	return result;
 }
 
-/* Wait for the other ranks of all in a group, or until one of it is aborted.
- * Called with the lock held; releases and re-acquires it. */
+/* Wait until all meetings of a group are complete, or one of its ranks is
+ * aborted.  Called with the lock held; releases and re-acquires it. */
 static ncclResult_t wait_locked(struct join *first)
 {
 	ncclResult_t result = ncclSuccess, r;
@@ -378,7 +379,8 @@ static ncclResult_t wait_locked(struct join *first)
 		pthread_cond_wait(&changed, &lock);
 	for (j = first; j; j = j->next) {
 		r = result_locked(j);
-		/* Rather why one has failed than that others were cut off. */
+		/* Prefer the reason of a failure to the news that others were
+		 * cut off. */
 		if (r != ncclSuccess &&
 		    (result == ncclSuccess || r != ncclInternalError))
 			result = r;

@@ -12,10 +12,11 @@
 
 #include "sim/nccl/join.h"
 
-/* A new number for an id, by which ranks can meet; 0 without memory. */
+/* Open a meeting by an id: returns a new number for the id, 0 without
+ * memory. */
 uint64_t meeting_open(void);
 
-/* A number for ncclCommInitAll(). */
+/* A new number for ncclCommInitAll(). */
 uint64_t meeting_number(void);
 
 /* Let all of a group arrive, or none if one cannot; then wait for the others that
@@ -25,15 +26,16 @@ ncclResult_t meeting_run(struct join *first);
 /* Wake the ranks that wait, so that they see what has ended. */
 void meeting_wake(void);
 
-/* Take the rank that @comm, whose flag is up, keeps waiting from its meeting.  Returns
- * the communicator's world; NULL if it is in none and never will be. */
+/* @comm is aborted: take the rank that it keeps waiting from its meeting.
+ * Returns the communicator's world; NULL if it is in none and never will be. */
 struct world *meeting_cut(struct ncclComm *comm);
 
 /* The join of @comm is freed. */
 void meeting_forget(struct ncclComm *comm);
 
-/* The world of @comm, or NULL; and its world is freed, where others may still hold
- * the communicator: a group that has not ended. */
+/* The world of @comm, or NULL; and leave the world, which is about to be freed
+ * while others may still hold the communicator: in a group that has not
+ * ended. */
 struct world *meeting_world(const struct ncclComm *comm);
 void meeting_leave_world(struct ncclComm *comm);
 

@@ -10,15 +10,16 @@
 #include "sim/nccl/comm.h"
 #include "sim/strict/fault.h"
 
-/* True if it would not have to wait for its turn, and ends with its round. */
+/* True if a launch would not have to wait for its turn, and ends with its
+ * round. */
 static bool can_begin(const struct launch *l)
 {
 	return atomic_load(&l->member->turn) == l->round &&
 	       !l->transfer_count && !l->fault.kind;
 }
 
-/* In its turn, after the launches of the rank before.  The stream is the user that
- * the caller was. */
+/* Queue a launch after the earlier launches of its rank.  The caller's use of
+ * it becomes the stream's. */
 static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 {
 	struct work w = { .step = rendezvous_step, .launch = l };
@@ -71,12 +72,12 @@ static void drop_launch(struct work *w)
 	struct ncclComm *comm = comm_of(w->launch->member);
 
 	launch_put(w->launch);
-	/* Release: the graph's last use.  Pairs with the acquire of who waits
-	 * for the graphs before it frees the communicator. */
+	/* Release: the graph's last use.  Pairs with the acquire of a thread
+	 * that waits for the graphs before it frees the communicator. */
 	atomic_fetch_sub_explicit(&comm->captured, 1, memory_order_release);
 }
 
-/* The same calls once more; the matching of transfers begins anew. */
+/* Copy all calls; the matching of transfers begins anew. */
 static bool copy_calls(struct launch *to, const struct launch *from)
 {
 	struct call c;
@@ -114,7 +115,7 @@ static const struct graph_kind launch_kind = {
 	.replay = replay_launch,
 };
 
-/* An error has made the capture invalid, which its end will say. */
+/* If this fails the capture is invalid, which its end will say. */
 static void capture(struct launch *l, struct stream *s, size_t others)
 {
 	struct work w = { .step = rendezvous_step, .launch = l };
@@ -148,7 +149,7 @@ ncclResult_t launch_check(const struct launch *l)
 {
 	size_t i;
 
-	/* What makes it fail is launched. */
+	/* The launch that makes the device fail is queued. */
 	if (l->fault.kind != COHORT_FAULT_DEVICE &&
 	    fault_sticky(l->member->device) != cudaSuccess)
 		return comm_error(ncclUnhandledCudaError,

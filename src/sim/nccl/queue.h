@@ -3,7 +3,7 @@
 #define SIM_NCCL_QUEUE_H
 
 /*
- * Launches on their way to their stream, or into the graph that it is captured into
+ * Queueing launches on their streams, or capturing them into graphs
  */
 
 #include "platform/nccl_abi.h"

@@ -5,8 +5,8 @@
 /*
  * Reduction operations that a program makes: ncclRedOpCreatePreMulSum()
  *
- * A handle holds a number of the communicator above the operation's own, so that
- * one of another communicator is no operation here.
+ * A handle holds a number of the communicator above the operation's own number,
+ * so that it stands for nothing on another communicator.
  */
 
 #include "sim/exec/call.h"
@@ -17,7 +17,7 @@ struct redop {
 	struct scalar scalar;
 };
 
-/* Of one communicator; owned by the thread that uses it. */
+/* The operations of one communicator; owned by the thread that uses it. */
 struct redops {
 	int mark; /* of its handles; 0 before the first */
 	int count, room;

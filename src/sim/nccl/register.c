@@ -3,9 +3,9 @@
 /*
  * What is registered with a communicator
  *
- * All memory is alike here, and nothing is faster for being registered: what is
- * kept are the handles, so that a program that gets them wrong is told as by
- * NCCL.
+ * All memory is alike here, and nothing is faster for being registered.  What
+ * is kept are the handles, so that a program that gets them wrong gets NCCL's
+ * errors.
  */
 
 #include "sim/nccl/register.h"

@@ -10,8 +10,8 @@
 
 struct registration;
 
-/* What @function makes of [@memory, @memory + @bytes), in whole pages of @page bytes; NULL
- * without memory. */
+/* A registration of [@memory, @memory + @bytes), extended to whole pages of
+ * @page bytes, by @function; NULL without memory. */
 struct registration *registration_create(const char *function,
                                          const void *memory, size_t bytes,
                                          uintptr_t page);

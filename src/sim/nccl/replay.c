@@ -11,8 +11,8 @@
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
 
-/* What a scripted fault or a thread of the group's own would do to each call is done to
- * calls that are made. */
+/* A scripted fault, or the thread of a group in the background, acts on each
+ * call: then the calls have to be made. */
 static bool can_be_kept(const struct ncclComm *comm)
 {
 	return !fault_is_scripted() && comm->config.blocking;
@@ -59,7 +59,7 @@ bool replay_run(ncclComm_t comm, void *kept, cudaStream_t stream)
 {
 	const bool queued = again(comm, kept, stream);
 
-	/* In an open group it has not entered. */
+	/* In an open group the thread has not gone inside. */
 	if (strict_is_on() && !group_is_open())
 		lifetime_leave();
 	return queued;

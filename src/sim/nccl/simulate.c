@@ -26,8 +26,8 @@ ncclResult_t simulate_check(const ncclSimInfo_t *info)
 	                  "with NCCL_SIM_INFO_INITIALIZER");
 }
 
-/* What one rank sends and receives in the plain way of doing a collective: blocks
- * to and from each of the others. */
+/* How many bytes one rank sends and receives if a collective is done plainly:
+ * blocks to and from each other rank. */
 static float sent_bytes(const struct call *c, int n)
 {
 	const float others = (float)(n - 1);

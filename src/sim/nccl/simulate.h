@@ -13,9 +13,10 @@
 ncclResult_t simulate_check(const ncclSimInfo_t *info);
 
 /*
- * Store what the launches, a list, would take: a time for each launch, and that of
- * the bytes its rank sends and receives at one rate, all ranks at once.  A plain
- * number to compare by, of no machine.  Untouched if there are no launches.
+ * Store how long the launches, a list, would take: a time for each launch, and
+ * the time for the bytes that its rank sends and receives at one rate, all
+ * ranks at once.  The number is for comparisons and stands for no machine.
+ * Nothing is stored if there are no launches.
  */
 void simulate_launches(const struct launch *first, ncclSimInfo_t *info);
 

@@ -4,9 +4,9 @@
  * Communicators made of others: ncclCommSplit() and ncclCommShrink()
  *
  * A child is a communicator of its own that outlives its parent.  It is stored
- * when it is there, not at the call; until then an abort of the parent ends its
- * making.  As in NCCL it is also stored if its making fails, and then has to be
- * aborted.
+ * when it has been made, not at the call; until then an abort of the parent
+ * ends its making.  As in NCCL it is also stored if its making fails, and then
+ * has to be aborted.
  */
 
 #include <stdlib.h>
@@ -30,8 +30,9 @@ struct request {
 	bool shares;
 };
 
-/* Whether what is in the list can be left out, once it is sorted.  NCCL looks
- * only for the caller and hangs on a rank that is there twice or not at all. */
+/* True if the ranks in the list, which is sorted, can be left out.  NCCL looks
+ * only for the caller, and hangs if a rank is in the list twice or does not
+ * exist. */
 static bool can_leave_out(const struct request *r)
 {
 	int i;
@@ -101,7 +102,7 @@ static bool copy_list(struct join *j, const struct request *r)
 	return j->list;
 }
 
-/* Without a configuration for a rank that will be in none. */
+/* @config is NULL for a rank that will be in no child. */
 static struct join *join_create(const struct request *r,
                                 const ncclConfig_t *config)
 {
@@ -172,7 +173,8 @@ static ncclResult_t add(const struct request *r)
 		if (r->shares)
 			comm_make_kin(r->parent, j->comm);
 		else
-			/* Release: whoever aborts the parent looks into it. */
+			/* Release: an abort of the parent looks into the
+			 * child. */
 			atomic_store_explicit(&r->parent->lifetime.child,
 			                      j->comm, memory_order_release);
 	}
@@ -193,8 +195,8 @@ static ncclResult_t check_and_add(const struct request *r)
 	return add(r);
 }
 
-/* The call has succeeded when the child is on its way: that it is in progress, the
- * parent's state tells. */
+/* The call has succeeded when the child is being made: the parent's state says
+ * that it is in progress. */
 static ncclResult_t answer(ncclResult_t result, ncclResult_t ended)
 {
 	if (result != ncclSuccess)

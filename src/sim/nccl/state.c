@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a communicator is good for: whether it is one, and ready
+ * Whether something is a communicator, and ready
  */
 
 #include "sim/nccl/background.h"
@@ -83,12 +83,13 @@ ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 {
 	if (comm_blocks(comm))
 		return result;
-	/* Not even begun: no error that stays. */
+	/* The call was refused at once: the error does not stay. */
 	if (result == ncclInvalidUsage && is_revoked(comm))
 		return result;
 	if (result != ncclSuccess && result != ncclInProgress)
 		atomic_store_explicit(&comm->async_error, (int)result,
 		                      memory_order_release);
-	/* Also if it is over already: the same answer whoever is faster. */
+	/* Also if it is over already: the answer does not depend on which
+	 * thread is faster. */
 	return result == ncclInProgress ? result : comm_state(comm);
 }

@@ -19,7 +19,8 @@ static int compare(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : 1;
 }
 
-/* The ranks that will be in a communicator, those of one behind each other. */
+/* Sort the ranks that will be in a communicator, those of one communicator next
+ * to each other.  Returns how many there are. */
 static int sort(struct join **places, int ranks)
 {
 	int i, n = 0;
@@ -31,7 +32,7 @@ static int sort(struct join **places, int ranks)
 	return n;
 }
 
-/* The end of those in one communicator with the first. */
+/* The end of the ranks that are in one communicator with @first. */
 static int run_end(struct join *const *sorted, int first, int n)
 {
 	int i = first;
@@ -46,7 +47,8 @@ static void take_place(struct ncclComm *comm, struct world *w, int rank)
 {
 	w->members[rank] = &comm->member;
 	w->check_arrival = buffers_check_arrival;
-	/* One that joins by an id has both, which anybody may ask for. */
+	/* A rank that joins by an id has both already, and any thread may ask
+	 * for them. */
 	if (comm->n != w->n || comm->member.rank != rank) {
 		comm->member.rank = rank;
 		comm->n = w->n;
@@ -55,7 +57,8 @@ static void take_place(struct ncclComm *comm, struct world *w, int rank)
 	comm->member.world = w;
 }
 
-/* Until it is in place, a communicator's world is its own. */
+/* Put the ranks in place or, without @keep, free the worlds.  Until then the
+ * first rank of each communicator has the world. */
 static void settle(struct join *const *sorted, int n, bool keep)
 {
 	int i, k, end;
