@@ -3,9 +3,9 @@
 #define SIM_EXPORTS_H
 
 /*
- * What the host platform has of the CUDA runtime beyond what the platform's
- * table needs: for the programs of others, through the drop-in libraries.
- * X(since, result, name, parameters, arguments), as in platform/functions.h.
+ * What the simulator has of the CUDA runtime beyond what the platform's table
+ * needs: for foreign programs, through the drop-in libraries.  X(since, result,
+ * name, parameters, arguments), as in platform/functions.h.
  */
 
 /* clang-format off */
@@ -227,8 +227,8 @@
 	  (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
 
 /*
- * What libcudart.so.12 has with another signature, or under another name:
- * host12_cudaMemAdvise() stands for the cudaMemAdvise() of CUDA 12.
+ * Functions that libcudart.so.12 has with another signature, or under another
+ * name: host12_cudaMemAdvise() stands for the cudaMemAdvise() of CUDA 12.
  */
 #define HOST_CUDA12_FUNCTIONS(X) \
 	X(0, cudaError_t, cudaGetDeviceProperties, \

@@ -4,8 +4,8 @@
  * The host platform: NCCL and the CUDA runtime on CPU threads and host memory
  *
  * Not a mock: streams run asynchronously, a collective waits for its peers and
- * computes with their data, and an abort really releases those that wait.  So
- * the code that must be right on GPUs is the code that runs in every test.
+ * computes with their data, and an abort really ends the waits of those peers.
+ * So the code that must be right on GPUs is the code that runs in every test.
  */
 
 #include "sim/host.h"
@@ -18,7 +18,7 @@
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
 
-/* Make the calls of @l, as they were kept if they come again. */
+/* Make the calls of @l; if they come again, queue the launch that was kept. */
 static void make_calls(const struct platform *p, struct native_launch *l,
                        struct native_result *r)
 {
@@ -34,8 +34,8 @@ static void make_calls(const struct platform *p, struct native_launch *l,
 		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }
 
-/* The calls of one rank that has peers are one piece of work, which sets the words
- * itself. */
+/* The calls of one rank that has peers are one piece of work, which itself sets
+ * the words. */
 static void host_launch(const struct platform *p, struct native_launch *l,
                         struct native_result *r)
 {

@@ -5,8 +5,7 @@
 /*
  * The functions of the host platform, one per line of platform/functions.h:
  * host_cudaMalloc() stands for cudaMalloc(), with CUDA's signature, semantics
- * and results.  device.c, memory.c, stream.c, copy.c and event.c hold the CUDA
- * part, group.c, comm.c and collective.c the NCCL part.
+ * and results.  cuda/ holds the CUDA part, nccl/ the NCCL part.
  */
 
 #include <cohort/sim.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Captures (see capture.h; capture_calls.c has CUDA's functions on them)
+ * Captures (see capture.h; capture_calls.c has CUDA's functions)
  */
 
 #include "sim/cuda/capture_state.h"
@@ -20,8 +20,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capture *captures;
 static unsigned long long numbers; /* given out */
 
-/* Atomic; how many captures there are.  Written under lock, read without to skip
- * all else; relaxed: who may not know of a capture is in no order with it. */
+/* Atomic; how many captures there are.  Written under lock, read without it to
+ * skip all the rest.  Relaxed: a thread that may not know of a capture is in no
+ * order with it. */
 static atomic_int active;
 
 static _Thread_local enum cudaStreamCaptureMode thread_mode =
@@ -49,7 +50,8 @@ bool capture_none(void)
 
 /* ---- streams of a capture --------------------------------------------- */
 
-/* NULL if it is part of none.  Called with lock held. */
+/* What @s is in a capture; NULL if it is part of none.  Called with lock
+ * held. */
 struct captured *captured_of_locked(const struct stream *s)
 {
 	return atomic_load_explicit(&s->captured, memory_order_relaxed);
@@ -127,8 +129,6 @@ cudaError_t capture_fail_locked(struct capture *c, cudaError_t error)
 	return error;
 }
 
-/* The legacy stream waits for blocking streams: it cannot while one of them is
- * part of a capture.  Called with lock held. */
 struct capture *capture_implicit_locked(int device)
 {
 	struct captured *d;
@@ -190,7 +190,8 @@ static bool is_on_device(const struct capture *c, int device)
 	return d;
 }
 
-/* True if @c keeps the calling thread from what is potentially unsafe. */
+/* True if @c keeps the calling thread from calls that are potentially
+ * unsafe. */
 static bool prohibits(const struct capture *c)
 {
 	if (c->thread == capture_thread_mode())
@@ -199,7 +200,9 @@ static bool prohibits(const struct capture *c)
 	       thread_mode == cudaStreamCaptureModeGlobal;
 }
 
-/* @device: -1 if it is about none. */
+/* Make the captures invalid that keep the calling thread from a call: those
+ * with a stream on @device or, if that is -1, those that prohibit unsafe
+ * calls. */
 static cudaError_t refuse_all(int device)
 {
 	cudaError_t error = cudaSuccess;
@@ -255,7 +258,7 @@ static cudaError_t add_node_locked(struct captured *d, const struct work *work,
 	d->count = 0;
 	if (add_after_locked(d, n))
 		return cudaSuccess;
-	/* The graph has the work: it is no more to be dropped by the caller. */
+	/* The graph has the work: the caller must not drop it any more. */
 	c->invalid = true;
 	return cudaSuccess;
 }
@@ -282,26 +285,26 @@ cudaError_t stream_submit(struct stream *s, const struct work *work,
 	return error;
 }
 
-ncclResult_t capture_check_together(struct stream *const *streams, size_t n)
+cudaError_t capture_check_together(struct stream *const *streams, size_t n)
 {
-	ncclResult_t result = ncclSuccess;
+	cudaError_t error = cudaSuccess;
 	struct captured *first, *d;
 	size_t i;
 
 	if (capture_none())
-		return ncclSuccess;
+		return cudaSuccess;
 	pthread_mutex_lock(&lock);
 	first = captured_of_locked(streams[0]);
-	for (i = 0; i < n && result == ncclSuccess; i++) {
+	for (i = 0; i < n && error == cudaSuccess; i++) {
 		d = captured_of_locked(streams[i]);
 		if (!d != !first || (d && d->capture != first->capture))
-			result = ncclInvalidUsage;
+			error = cudaErrorStreamCaptureIsolation;
 		else if ((d && d->capture->invalid) ||
 		         check_legacy_locked(streams[i]) != cudaSuccess)
-			result = ncclUnhandledCudaError;
+			error = cudaErrorStreamCaptureInvalidated;
 	}
 	pthread_mutex_unlock(&lock);
-	return result;
+	return error;
 }
 
 cudaError_t capture_join(struct stream *to, struct stream *from)

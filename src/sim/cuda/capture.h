@@ -26,16 +26,17 @@ struct capture;
 struct captured {
 	struct capture *capture;
 	struct stream *stream;
-	struct captured *next; /* of the same capture */
+	struct captured *next; /* of its capture */
 	int lane;
 
-	/* What its next node comes behind; an array for the program to see, too. */
+	/* The nodes that its next node comes behind; the program may see the
+	 * array. */
 	struct node **after;
 	size_t count, room;
 };
 
-/* How a stream stands: the id of its capture, 0 if there is none, and what its next
- * node would come behind, to be freed. */
+/* Where a stream is in its capture: the capture's id, 0 if there is none, and
+ * the nodes that its next node would come behind, to be freed. */
 struct capture_point {
 	unsigned long long id;
 	struct node **after;
@@ -43,44 +44,48 @@ struct capture_point {
 };
 
 /*
- * Queue work on @stream, or capture it as @kind has it (NULL: it cannot be).
- * Stores the position behind it; one that is captured is done already.  An error
- * is returned only, the work is then still the caller's.
+ * Queue work on @stream, or capture it as @kind has it (NULL: it cannot be
+ * captured).  Stores the position behind it; work that is captured counts as
+ * done.  An error is returned, not remembered; then the work is still the
+ * caller's.
  */
 cudaError_t stream_submit(struct stream *stream, const struct work *work,
                           const struct graph_kind *kind,
                           uint64_t *position_out);
 
-/* What keeps the calling thread from waiting for @stream (NULL: none), asking
- * about it, or queueing there what cannot be captured: that makes a capture it is
- * part of invalid.  cudaSuccess if nothing. */
+/* The error that keeps the calling thread from waiting for @stream, from asking
+ * about it, or from queueing there what cannot be captured; cudaSuccess if
+ * nothing does.  An error makes the capture that @stream is part of invalid.
+ * NULL for @stream is an error. */
 cudaError_t capture_permits(const struct stream *stream);
 
-/* The same for what waits for all of a device, and for what CUDA calls potentially
- * unsafe. */
+/* As capture_permits(), for calls that wait for all of a device, and for those
+ * that CUDA calls potentially unsafe. */
 cudaError_t capture_permits_device_wait(int device);
 cudaError_t capture_permits_unsafe(void);
 
 /* True if @stream is part of a capture. */
 bool capture_has(const struct stream *stream);
 
-/* ncclSuccess if work that is ordered between all of @streams can be queued or
- * captured. */
-ncclResult_t capture_check_together(struct stream *const *streams, size_t n);
+/* Whether work that is ordered between all of @streams can be queued or
+ * captured: cudaErrorStreamCaptureIsolation if some are captured and others
+ * not, or into another graph; cudaErrorStreamCaptureInvalidated if their
+ * capture has failed, or would fail because of this. */
+cudaError_t capture_check_together(struct stream *const *streams, size_t n);
 
-/* Let the next node of @to come behind that of @from, too; both are of the same
+/* Let the next node of @to come behind that of @from, too; both are part of one
  * capture. */
 cudaError_t capture_join(struct stream *to, struct stream *from);
 
-/* Store where @stream stands, for an event. */
+/* Store where @stream is in its capture, for an event. */
 cudaError_t capture_point(struct stream *stream, struct capture_point *out);
 
-/* Let @stream wait for where @point was, which may make it part of the capture.
- * Stores false if it is no matter of a capture at all. */
+/* Let @stream wait for @point, which may make it part of the capture.  Stores
+ * false if neither is part of a capture. */
 cudaError_t capture_wait(struct stream *stream,
                          const struct capture_point *point, bool *handled);
 
-/* An event of a capture was asked about. */
+/* An event of capture @id was asked about, which makes the capture invalid. */
 void capture_invalidate(unsigned long long id);
 
 /* True if no stream is being captured. */

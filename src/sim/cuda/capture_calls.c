@@ -54,7 +54,8 @@ host_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* Mark all that the nodes of @d come behind, and them. */
+/* Mark the nodes that the next node of @d comes behind, and all that those come
+ * behind. */
 static void reach_locked(const struct captured *d)
 {
 	struct graph *g = d->capture->graph;
@@ -70,8 +71,8 @@ static void reach_locked(const struct captured *d)
 	}
 }
 
-/* True if the origin has waited for the work of every stream.  Called with lock
- * held. */
+/* True if the origin has waited for the work of every stream of the capture.
+ * Called with lock held. */
 static bool is_joined_locked(const struct capture *c)
 {
 	const struct captured *d;
@@ -85,8 +86,8 @@ static bool is_joined_locked(const struct capture *c)
 	return true;
 }
 
-/* Take the capture that ends on @s out, and store it, and how it ended.  Called
- * with lock held. */
+/* End the capture on @s: take it out, store it, and return how it ended.
+ * Called with lock held. */
 static cudaError_t end_locked(struct stream *s, struct capture **out)
 {
 	struct captured *d = captured_of_locked(s);
@@ -137,7 +138,7 @@ cudaError_t host_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 
 /* ---- questions -------------------------------------------------------- */
 
-/* How @s stands, to which a question does nothing.  Called with lock held. */
+/* The status of @s; a question changes nothing.  Called with lock held. */
 static cudaError_t status_locked(const struct stream *s,
                                  enum cudaStreamCaptureStatus *status)
 {
@@ -160,7 +161,7 @@ cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
 	                                     NULL, NULL);
 }
 
-/* What is asked for of an active capture. */
+/* Store what is asked for of an active capture. */
 static void info_locked(const struct captured *d, unsigned long long *id,
                         cudaGraph_t *graph, const cudaGraphNode_t **after,
                         const cudaGraphEdgeData **edges, size_t *count)
@@ -172,7 +173,7 @@ static void info_locked(const struct captured *d, unsigned long long *id,
 	if (after)
 		*after = (const cudaGraphNode_t *)d->after;
 	if (edges)
-		*edges = NULL; /* all are plain */
+		*edges = NULL; /* all edges are plain */
 	if (count)
 		*count = d->count;
 }
@@ -246,7 +247,8 @@ static cudaError_t update_locked(struct captured *d, cudaGraphNode_t *nodes,
 	                                     cudaErrorMemoryAllocation);
 }
 
-/* What it leaves out of the set need not be joined: it is in the graph. */
+/* Nodes that it drops from the set need not be joined: they are in the
+ * graph. */
 cudaError_t host_cudaStreamUpdateCaptureDependencies(
 	cudaStream_t stream, cudaGraphNode_t *nodes,
 	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies and memset of the host platform
+ * Copies and memset
  *
  * Where CUDA must go through pageable memory it makes the caller wait, and
- * programs rely on that (they reuse the source at once): so do we.
+ * programs rely on that: they reuse the source at once.  So the call waits
+ * here, too.
  */
 
 #include "sim/cuda/copy.h"
@@ -18,10 +19,10 @@
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 
-/* Between two of these a driver looks at the clock. */
+/* A driver looks at the clock between two pieces of this size. */
 #define PIECE_BYTES ((size_t)1024 * 1024)
 
-/* How much of @bytes a driver may do now; 0: it must leave it. */
+/* How much of @bytes a driver may do now; 0: it must leave the work. */
 static size_t allowed(size_t bytes, const struct drive *d)
 {
 	if (d->effort == EFFORT_ENQUEUE && bytes > COPY_ENQUEUE_BYTES)
@@ -43,7 +44,7 @@ static enum step copy_step(struct stream *s, struct work *w,
 	size_t n;
 
 	(void)s;
-	/* Overlapping ones must be moved at once. */
+	/* Buffers that overlap must be moved in one piece. */
 	if (d->effort != EFFORT_ENQUEUE && overlap(w)) {
 		memmove(w->copy.dst, w->copy.src, w->copy.bytes);
 		return STEP_DONE;
@@ -108,8 +109,8 @@ bool copy_kind_is_valid(enum cudaMemcpyKind kind)
 	       (int)kind <= cudaMemcpyDefault;
 }
 
-/* Pageable memory of the host makes a copy wait.  What the caller says is a device's
- * is taken for that, here as in collectives. */
+/* Pageable memory of the host makes a copy wait.  What the caller says is a
+ * device's is taken for that, as in collectives. */
 static bool may_wait(const void *dst, const void *src, size_t bytes,
                      enum cudaMemcpyKind kind)
 {

@@ -7,8 +7,8 @@
 /* What a call that queues work may spend on doing it. */
 #define COPY_ENQUEUE_BYTES ((size_t)16 * 1024)
 
-/* What keeps the calling thread from queueing on @stream and waiting for it;
- * cudaSuccess if nothing. */
+/* The error that keeps the calling thread from queueing on @stream and waiting
+ * for it; cudaSuccess if nothing does. */
 cudaError_t copy_may_wait(struct stream *stream);
 
 bool copy_kind_is_valid(enum cudaMemcpyKind kind);

@@ -3,8 +3,8 @@
 /*
  * Copies and memset of rows, and copies between devices
  *
- * What is to be done lies in a block of its own, which all that still use it
- * hold; the work in a stream has only how far it is.
+ * What is to be done is in a block of its own, which all that still use it
+ * share.  The work in a stream only has how much is done.
  */
 
 #include <stdint.h>
@@ -21,11 +21,12 @@
 
 #define MAX_PITCH ((size_t)2147483647)
 
-/* Between two of these a driver looks at the clock. */
+/* A driver looks at the clock between two pieces of this size. */
 #define PIECE_BYTES ((size_t)1024 * 1024)
 
 struct rows {
-	/* Atomic; who holds it.  The last sees what the others did. */
+	/* Atomic; how many use it.  Acquire and release: the last user sees
+	 * what the others did. */
 	atomic_int holders;
 
 	/* Constant. */
@@ -142,7 +143,7 @@ static cudaError_t push_rows(const struct rows *wanted, cudaStream_t stream,
 
 /* ---- copies ----------------------------------------------------------- */
 
-/* From the first byte to behind the last. */
+/* How many bytes the rows span, from the first byte to behind the last. */
 static size_t extent(size_t pitch, size_t width, size_t height)
 {
 	return height ? (height - 1) * pitch + width : 0;
@@ -170,7 +171,7 @@ static void wait_for_devices(cudaStream_t stream)
 		sync_wait(s->device);
 }
 
-/* @wait: the call is to be done when it returns. */
+/* @wait: the work is to be done when the call returns. */
 static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
                              cudaStream_t stream, bool wait)
 {
@@ -187,7 +188,7 @@ static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
 	if (r->width && r->height && sync_is_on() && (wait || is_pageable(r)))
 		wait_for_devices(stream);
 	error = push_rows(r, stream, wait);
-	/* Pageable memory is the caller's again. */
+	/* Then pageable memory is the caller's again. */
 	if (error == cudaSuccess && !wait && is_pageable(r) &&
 	    !capture_has(stream_find(stream)))
 		stream_wait(stream_find(stream), stream_find(stream)->queued);
@@ -240,7 +241,7 @@ static cudaError_t set_rows(void *memory, size_t pitch, int value, size_t width,
 		.value = value,
 	};
 
-	/* The pitch of one row is not used. */
+	/* If there is only one row its pitch is not used. */
 	if (width && height && (!memory || (height > 1 && pitch < width)))
 		return device_error(cudaErrorInvalidValue);
 	return push_rows(&r, stream, wait);

@@ -29,7 +29,8 @@ static int wanted;
  * platform has not been used.  Relaxed: a number that never changes again. */
 static atomic_int devices;
 
-/* Atomic; of threads that have not set one.  Relaxed: a number. */
+/* Atomic; the current device of threads that have not set one.  Relaxed: a
+ * number. */
 static atomic_int first_device;
 
 static _Thread_local int current = -1; /* -1: not set */
@@ -119,7 +120,7 @@ bool device_is_valid(int device)
 	return device >= 0 && device < device_count();
 }
 
-/* Atomic; by device.  Relaxed: nothing is behind them. */
+/* Atomic; by device.  Relaxed: nothing else goes with it. */
 static atomic_bool has_context[COHORT_SIM_MAX_DEVICES];
 
 static void make_context(int device)

@@ -3,13 +3,13 @@
 #define SIM_CUDA_DEVICE_H
 
 /*
- * Devices of the host platform and the thread-local state of the CUDA runtime
+ * Devices, and what the CUDA runtime keeps of each thread
  */
 
 #include "platform/platform.h"
 
-/* What cohort_sim_set_devices() does, on this platform alone; and what it was told
- * before the first use, or 0. */
+/* What cohort_sim_set_devices() does in this process's simulator alone
+ * (knobs.c); and the number that it was told before the first use, or 0. */
 int device_want(int n);
 int device_wanted(void);
 
@@ -24,9 +24,10 @@ bool device_is_valid(int device);
 /* The calling thread's current device. */
 int device_current(void);
 
-/* The driver's cuDevicePrimaryCtxGetState(): a context is made by cudaSetDevice(), and by
- * the first call that needs a device of a thread which has set none; there are no
- * flags.  cudaDeviceReset() (device_end_context()) is its end. */
+/* The driver's cuDevicePrimaryCtxGetState().  A context is made by
+ * cudaSetDevice(), and by the first call that needs a device in a thread that
+ * has set none; cudaDeviceReset() ends it (device_end_context()).  There are no
+ * flags. */
 int device_context_state(int device, unsigned int *flags, int *active);
 void device_end_context(int device);
 

@@ -3,8 +3,9 @@
 /*
  * What is set and asked per device: peers, flags, limits, PCI addresses
  *
- * Every device reaches the memory of every other at all times, as it is the
- * host's; that peer access was enabled is remembered only to answer as CUDA.
+ * Every device reaches the memory of every other device at all times, as all of
+ * it is the host's.  That peer access was enabled is remembered only to answer
+ * as CUDA does.
  */
 
 #include <pthread.h>
@@ -45,7 +46,7 @@ cudaError_t host_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-/* Change to @enabled; or @error if it was so. */
+/* Set peer access to @enabled; returns @error if it was so already. */
 static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
 {
 	bool *is = &settings[device_current()].peers[peer];
@@ -166,7 +167,7 @@ static cudaError_t check_limit(enum cudaLimit limit)
 {
 	if ((int)limit < 0 || (int)limit >= LIMITS)
 		return device_error(cudaErrorInvalidValue);
-	/* It ended with compute capability 9.0. */
+	/* Compute capability 9.0 does not have it any more. */
 	if (limit == cudaLimitDevRuntimeSyncDepth)
 		return device_error(cudaErrorUnsupportedLimit);
 	return cudaSuccess;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events of the host platform
+ * Events
  *
  * An event is a position of a stream: it has happened when that position is
- * done, and waiting for it is waiting for the position as it is at the call, so
- * that recording the event again changes nothing for those who wait already.
- * As streams, events are never given back to the allocator: work in a stream
- * may still refer to a destroyed one.
+ * done.  To wait for an event is to wait for the position that it has at the
+ * call, so that recording it again changes nothing for streams that wait
+ * already.  As streams, events are never given back to the allocator: work in a
+ * stream may still refer to a destroyed one.
  */
 
 #include <pthread.h>
@@ -184,7 +184,7 @@ static enum step record_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-/* Begin a recording; what to queue for it. */
+/* Begin a recording; returns the work to queue for it. */
 static struct work record_begin(struct event *e)
 {
 	struct work w = { .step = record_step };
@@ -280,7 +280,7 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 	}
 	pthread_mutex_lock(&e->lock);
 	forget_point_locked(e);
-	e->version++; /* what is queued is not the last one any more */
+	e->version++; /* a recording that is still queued is not the last one any more */
 	e->point = point;
 	pthread_mutex_unlock(&e->lock);
 	return cudaSuccess;
@@ -292,7 +292,8 @@ cudaError_t host_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 	                                     cudaEventRecordDefault);
 }
 
-/* What keeps the calling thread from asking about an event. */
+/* The error that keeps the calling thread from asking about an event;
+ * cudaSuccess if nothing does. */
 static cudaError_t check_question(const struct moment *m)
 {
 	if (!m->live)

@@ -129,8 +129,8 @@ cudaError_t host_cudaGraphDestroy(cudaGraph_t graph)
 
 /* ---- what is in them -------------------------------------------------- */
 
-/* Store those nodes that are wanted as CUDA does: only how many, or as many as
- * there is place for, and NULL behind. */
+/* Store the nodes that are wanted as CUDA does: their number if @nodes is NULL;
+ * else as many as there is place for, and NULL behind them. */
 static cudaError_t list_nodes(const struct graph *g, cudaGraphNode_t *nodes,
                               size_t *count, bool only_roots)
 {

@@ -5,24 +5,25 @@
 /*
  * Graphs: work that was captured, with what each piece waits for
  *
- * Nodes are kept in an order in which each comes behind all it depends on.  The
- * nodes of one captured stream are one lane, which a replay runs in order on one
- * stream of its own, so that lanes may wait for each other as the streams did.
+ * Nodes are kept in an order in which each comes behind all that it depends on.
+ * The nodes of one captured stream are a lane, which a replay runs in order on
+ * a stream of its own, so that lanes may wait for each other as the streams
+ * did.
  */
 
 #include "sim/exec/stream.h"
 
-/* What there is to know of captured work; one constant per kind. */
+/* What a graph needs to know of a kind of captured work. */
 struct graph_kind {
 	int type; /* enum cudaGraphNodeType, or of the driver */
 
-	/* One more, or one less, has the work, and what it points to.  NULL:
-	 * it points to nothing that ends. */
+	/* Another copy of the work is made, or one is freed: so is a use of
+	 * what it points to.  NULL: it points to nothing that ends. */
 	void (*keep)(struct work *work);
 	void (*drop)(struct work *work);
 
-	/* Queue it once more on @stream; NULL: as it is.  False without
-	 * memory. */
+	/* Queue the work once more on @stream; NULL: it is queued as it is.
+	 * False without memory. */
 	bool (*replay)(const struct work *work, struct stream *stream);
 };
 
@@ -56,11 +57,12 @@ struct graph {
 struct graph *graph_create(void);
 void graph_free(struct graph *graph);
 
-/* Add @work, which the graph then has, behind @after; NULL without memory. */
+/* Add a node like @like behind the nodes @after; its work is the graph's then.
+ * NULL without memory. */
 struct node *graph_add(struct graph *graph, const struct node *like,
                        struct node *const *after, size_t after_count);
 
-/* A copy of @graph with the same work; NULL without memory. */
+/* A copy of @graph, or NULL without memory. */
 struct graph *graph_clone(const struct graph *graph);
 
 #endif

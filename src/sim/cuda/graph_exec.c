@@ -3,9 +3,9 @@
 /*
  * Executable graphs
  *
- * An executable graph is a copy of a graph with a stream per lane.  A launch queues all of
- * it at once: every lane behind the stream it is launched in and behind the launch
- * before, and the stream behind all lanes.
+ * An executable graph is a copy of a graph with a stream per lane.  A launch
+ * queues all of it at once: every lane waits for the stream it is launched in
+ * and for the launch before, and that stream waits for all lanes.
  */
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void exec_free(struct exec *e)
 	free(e);
 }
 
-/* A stream for each lane, on the device of its work. */
+/* Create a stream for each lane, on the device of its work. */
 static bool make_streams(struct exec *e)
 {
 	const struct graph *g = e->graph;
@@ -135,7 +135,7 @@ static enum step nothing_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-/* Where a launch in @s begins: behind all that is before it there. */
+/* The position where a launch in @s begins: behind all that is queued there. */
 static uint64_t enter(struct stream *s)
 {
 	const struct work w = { .step = nothing_step };

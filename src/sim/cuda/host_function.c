@@ -16,7 +16,8 @@ static enum step host_step(struct stream *s, struct work *w,
 	(void)s;
 	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
-	/* It may take its time: others must not wait for our kicks. */
+	/* The function may take its time: other threads must not wait for this
+	 * one's kicks. */
 	stream_settle();
 	device_forbid_calls(true);
 	w->host.fn(w->host.user);

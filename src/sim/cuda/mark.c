@@ -42,7 +42,7 @@ cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 
 /* ---- of launches ------------------------------------------------------ */
 
-/* Owned by the thread: for its next launch. */
+/* Owned by the thread: what its next launch shall set. */
 static _Thread_local struct {
 	struct ends ends; /* without done: nothing */
 	const struct stream *stream;
@@ -92,7 +92,8 @@ cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
 
 /* ---- the driver's ----------------------------------------------------- */
 
-/* A word that the driver takes: of memory that a device may use. */
+/* True if the driver takes the word at @address: it is in memory that a device
+ * may use. */
 static bool word_is_valid(uint64_t address)
 {
 	return address % sizeof(uint32_t) == 0 &&

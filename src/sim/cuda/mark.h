@@ -4,27 +4,31 @@
 
 #include "sim/exec/mark.h"
 
-/* What the calling thread's next launch, which is on @stream and is now queued, shall
- * set. */
+/* Take the words that the calling thread's next launch shall set, if that is the launch
+ * that is now queued on @stream; none if not. */
 struct ends ends_take(const struct stream *stream);
 
-/* The functions of the table that are ours: mark.c. */
+/* What platform.h says of mark, launch (what is set ahead of a launch, and set by marks
+ * behind it if no launch has taken it), await_mark. */
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
 void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
                        uint32_t value);
 cudaError_t stream_ends_behind(void);
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value);
-/* The driver's: @address is of memory that was given out or registered, and
- * @compare is as cuStreamWaitValue32() has it.  Set no last error. */
+
+/* What platform.h says of progress and flush.  The default streams are those of
+ * @device. */
+void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
+                     uint32_t value, uint64_t until_ns);
+void stream_flush(int device, cudaStream_t stream);
+
+/* For the functions of the driver: @address is of memory that was given out or
+ * registered, and @compare is as cuStreamWaitValue32() has it.  They set no last
+ * error. */
 cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
                                uint32_t value);
 cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
                               uint32_t value, unsigned int compare);
-
-/* Of the default streams, those of @device. */
-void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
-                     uint32_t value, uint64_t until_ns);
-void stream_flush(int device, cudaStream_t stream);
 
 #endif

@@ -4,7 +4,7 @@
  * The table of memory
  *
  * All of it is plain memory.  Allocations have exactly the size asked for, so
- * that an address sanitizer sees a kernel, too, that runs over the end.
+ * that an address sanitizer also sees a kernel that runs over the end.
  */
 
 #include "sim/cuda/memory.h"
@@ -19,7 +19,7 @@
 
 #define ALIGNMENT 256 /* as cudaMalloc() */
 
-/* What strict mode keeps of freed memory. */
+/* How much freed memory strict mode keeps. */
 #define KEPT_BYTES ((size_t)64 * 1024 * 1024)
 #define KEPT_PIECES 1024
 

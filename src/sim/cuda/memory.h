@@ -43,8 +43,8 @@ bool memory_find(const void *p, struct memory *out);
  * freed: everything else is pageable. */
 bool memory_is_known(const void *p, size_t bytes);
 
-/* Allocate @m->bytes, which are not 0, and enter them; or enter what is the
- * program's.  False without memory. */
+/* Allocate @m->bytes, which are not 0, and enter the memory in the table; or
+ * enter memory of the program's.  False without memory. */
 bool memory_allocate(struct memory *m);
 bool memory_enter(const struct memory *m);
 
@@ -63,7 +63,7 @@ void memory_discard(const struct memory *m);
  * memory_take(), or if it is already. */
 bool memory_end(const void *p, unsigned int kinds);
 
-/* How many pieces strict mode keeps, of those that were freed. */
+/* How many freed pieces strict mode keeps. */
 size_t memory_kept(void);
 
 /* Free what belongs to @device, but for what pools have given out. */

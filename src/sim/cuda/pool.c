@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory pools, and memory that is allocated and freed in the order of a
- * stream
+ * Memory pools, and memory that is allocated and freed in the order of a stream
  *
- * A pool of the host platform keeps nothing back: what is freed goes to the
- * allocator at once, so that a pool is a count with limits and what was set.
- * Memory is usable as soon as the call returns, which is earlier than a stream
- * promises, and given back when the stream gets there.
+ * A pool keeps nothing back: what is freed goes to the allocator at once, so
+ * that a pool is only a count with limits and settings.  Memory is usable as
+ * soon as the call returns, which is earlier than a stream promises, and is
+ * freed when the stream gets there.
  */
 
 #include "sim/cuda/pool.h"
@@ -164,7 +163,7 @@ cudaError_t host_cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
 	return cudaSuccess;
 }
 
-/* What it keeps back is nothing. */
+/* It keeps nothing back. */
 cudaError_t host_cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes)
 {
 	(void)bytes;
@@ -318,7 +317,7 @@ static void max(uint64_t *high, uint64_t value)
 		*high = value;
 }
 
-/* Count @bytes more; false if that is over the limit. */
+/* Count @bytes more; false if that would exceed the limit. */
 static bool pool_give(struct pool *p, size_t bytes)
 {
 	bool ok;

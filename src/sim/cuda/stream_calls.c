@@ -47,7 +47,7 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	struct stream *s = NULL;
 	cudaError_t error;
 
-	/* The default streams are nobody's. */
+	/* The default streams cannot be destroyed. */
 	if (stream && stream != cudaStreamLegacy &&
 	    stream != cudaStreamPerThread)
 		s = stream_find(stream);
@@ -59,7 +59,8 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	return device_error(error);
 }
 
-/* What keeps the calling thread from asking of @s, or waiting for it. */
+/* The error that keeps the calling thread from asking about @s or waiting for
+ * it; cudaSuccess if nothing does. */
 static cudaError_t check_question(const struct stream *s)
 {
 	cudaError_t error = capture_permits(s);
@@ -128,7 +129,7 @@ cudaError_t host_cudaDeviceSynchronize(void)
 	return cudaSuccess;
 }
 
-/* What it changes is nothing here: managed memory is everybody's. */
+/* It changes nothing here: managed memory can be used everywhere. */
 cudaError_t host_cudaStreamAttachMemAsync(cudaStream_t stream, void *memory,
                                           size_t bytes, unsigned int flags)
 {

@@ -11,7 +11,7 @@ struct stream;
  * device. */
 struct stream *stream_find(cudaStream_t handle);
 
-/* The same, where the default streams are those of @device. */
+/* As stream_find(), where the default streams are those of @device. */
 struct stream *stream_find_on(int device, cudaStream_t handle);
 
 #endif

@@ -12,7 +12,8 @@
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 
-/* The stream of @stream for who wants to know something, if @out is there. */
+/* The stream of a handle for a function that stores something in @out; NULL if
+ * there is none or @out is NULL. */
 static cudaError_t stream_fact(cudaStream_t stream, const void *out,
                                struct stream **found)
 {

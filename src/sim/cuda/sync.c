@@ -85,12 +85,12 @@ int sync_init(void)
 
 /* ---- memory functions ------------------------------------------------- */
 
-/* Atomic; memory functions that wait, by device.  seq_cst: a launch that begins
- * after one has begun to wait sees it. */
+/* Atomic; how many memory functions wait, by device.  seq_cst: a launch that
+ * begins after one has begun to wait sees it. */
 static atomic_int waiting[COHORT_SIM_MAX_DEVICES];
 
-/* So many streams are looked at before the first is waited for: what is launched
- * meanwhile on one of them is not waited for. */
+/* So many streams are looked at before the first of them is waited for: what is
+ * launched on one of them meanwhile is not waited for. */
 #define AT_ONCE 256
 
 static void wait_for_all(void)
@@ -159,9 +159,9 @@ static bool are_loaded(const int *devices, int n, uint32_t kernels)
 	return true;
 }
 
-/* Wait for the lock; false if another thread has loaded them meanwhile.  The thread that
- * has the lock may wait for another rank's kernel, and so for a launch of the thread
- * that would wait here. */
+/* Wait for the lock; false if another thread has loaded them meanwhile.  The thread
+ * that has the lock may wait for another rank's kernel, and so for a launch of the
+ * thread that would wait here. */
 static bool begin_loading(const int *devices, int n, uint32_t kernels)
 {
 	struct backoff b = BACKOFF;

@@ -55,8 +55,8 @@ static inline bool sync_is_on(void)
 	return atomic_load_explicit(&sync_on, memory_order_relaxed);
 }
 
-/* What cohort_sim_set_sync() does, on this platform alone; and what it was told
- * before the first use, or 0. */
+/* What cohort_sim_set_sync() does in this process's simulator alone (knobs.c);
+ * and what it was told before the first use, or 0. */
 int sync_want(int sync);
 int sync_wanted(void);
 
@@ -75,7 +75,7 @@ static inline void sync_memory(int device)
 		sync_wait(device);
 }
 
-/* Wait until no memory function holds @device; and whether one does. */
+/* Wait until no memory function holds @device; and true if one does. */
 void sync_gate(int device);
 bool sync_is_held(int device);
 
@@ -86,11 +86,11 @@ static inline void sync_launch(int device)
 		sync_gate(device);
 }
 
-/* For a launch on @device: load those of @kernels, a set of bits, that are not loaded on
- * each of @devices.  Which bit is which kernel is the caller's choice. */
+/* For a launch on @device: load those of @kernels, a set of bits, that are not loaded
+ * on each of @devices.  Which bit is which kernel is the caller's choice. */
 void sync_load(int device, const int *devices, int n, uint32_t kernels);
 
-/* All kernels of @device are to be loaded anew. */
+/* From now on no kernel is loaded on @device. */
 void sync_unload(int device);
 
 #endif

@@ -145,6 +145,18 @@ ncclResult_t launch_check_self(const struct launch *l)
 	                            "in the same group");
 }
 
+static ncclResult_t check_captures(const struct launch *l)
+{
+	switch (capture_check_together(l->streams, l->stream_count)) {
+	case cudaSuccess:
+		return ncclSuccess;
+	case cudaErrorStreamCaptureIsolation:
+		return ncclInvalidUsage;
+	default:
+		return ncclUnhandledCudaError;
+	}
+}
+
 ncclResult_t launch_check(const struct launch *l)
 {
 	size_t i;
@@ -159,7 +171,7 @@ ncclResult_t launch_check(const struct launch *l)
 		if (l->streams[i]->device != l->member->device)
 			return comm_error(ncclUnhandledCudaError,
 			                  "the stream is of another device");
-	return capture_check_together(l->streams, l->stream_count);
+	return check_captures(l);
 }
 
 void launch_queue(struct launch *l)

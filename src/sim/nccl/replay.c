@@ -43,7 +43,7 @@ static bool again(ncclComm_t comm, struct launch *l, cudaStream_t stream)
 		return false;
 	if (!launch_is_at_rest(l) ||
 	    comm_use(comm, "ncclGroupEnd") != ncclSuccess ||
-	    capture_check_together(&s, 1) != ncclSuccess)
+	    capture_check_together(&s, 1) != cudaSuccess)
 		return false;
 	if (strict_is_on())
 		buffers_check_launch(l);

@@ -3,11 +3,11 @@
 #define SIM_STRICT_CENSUS_H
 
 /*
- * How much of what the host platform gives out is out, for tests that everything
+ * How much of what the simulator gives out is out, for tests that everything
  * was given back
  *
- * Each is counted where it is made.  Any thread; what others make or give back
- * meanwhile may be counted or not.
+ * Each is counted where it is made.  Any thread; what other threads make or
+ * give back meanwhile may be counted or not.
  */
 
 #include <stddef.h>
