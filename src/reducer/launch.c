@@ -19,56 +19,6 @@
 #include "core/owner.h"
 #include "reducer/reducer.h"
 
-int reducer_check(const struct cohort_reducer *r)
-{
-	if (!r)
-		return error_set(COHORT_INVALID, "reducer is NULL");
-	return comm_check(r->comm);
-}
-
-/* Note the number of the collective that was submitted last. */
-static void note_number(struct cohort_reducer *r)
-{
-	uint64_t number = atomic_load_explicit(&r->comm->collectives,
-	                                       memory_order_relaxed);
-
-	/* Release: an owner that cancels may look while a helper launches. */
-	if (!atomic_load_explicit(&r->first, memory_order_relaxed))
-		atomic_store_explicit(&r->first, number, memory_order_release);
-	atomic_store_explicit(&r->newest, number, memory_order_release);
-}
-
-int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
-                   uint64_t *ticket_out)
-{
-	uint64_t ticket;
-	int rc;
-
-	op->stream = r->comm->stream;
-	op->label = label;
-	rc = comm_submit(r->comm, op, &ticket);
-	if (rc != COHORT_OK)
-		return rc;
-	if (op_is_collective(op))
-		note_number(r);
-	/* Release: who waits for it at the end may be another thread. */
-	atomic_store_explicit(&r->last, ticket, memory_order_release);
-	if (ticket_out)
-		*ticket_out = ticket;
-	return COHORT_OK;
-}
-
-int reducer_break(struct cohort_reducer *r, int rc)
-{
-	/* The owner may come upon it while a helper that launches does. */
-	if (atomic_exchange(&r->is_breaking, true))
-		return rc;
-	text_set(r->why, sizeof(r->why), "%s", cohort_last_error());
-	/* Release: pairs with the acquire of who finds it broken. */
-	atomic_store_explicit(&r->broken, rc, memory_order_release);
-	return rc;
-}
-
 /* ---- weights ---------------------------------------------------------- */
 
 /* The factor as one element of a type that gradients have. */
@@ -108,7 +58,7 @@ static int set_factor(struct cohort_reducer *r)
 	                    REDUCER_FLOATS * sizeof(double));
 }
 
-int reducer_settle_weights(struct cohort_reducer *r, uint64_t deadline)
+static int settle_weights(struct cohort_reducer *r, uint64_t deadline)
 {
 	int rc;
 
@@ -198,7 +148,7 @@ static int launch_next(struct cohort_reducer *r)
 	    atomic_load_explicit(&r->buckets[next].pending,
 	                         memory_order_acquire))
 		return COHORT_TIMED_OUT;
-	rc = reducer_settle_weights(r, 0);
+	rc = settle_weights(r, 0);
 	if (rc == COHORT_OK && !r->is_skipped)
 		rc = launch(r, next);
 	/* Another thread of the caller's is inside. */
@@ -270,37 +220,7 @@ bool reducer_is_launched(const struct cohort_reducer *r)
 	       r->plan.buckets;
 }
 
-/* ---- marking ---------------------------------------------------------- */
-
-int reducer_mark(struct cohort_reducer *r, uint32_t i, uint64_t step)
-{
-	uint32_t k;
-
-	if (atomic_exchange_explicit(&r->marked[i], step,
-	                             memory_order_relaxed) == step)
-		return COHORT_ALREADY;
-	k = atomic_fetch_add_explicit(&r->ready, 1, memory_order_relaxed);
-	r->observed[k] = i;
-	atomic_fetch_sub_explicit(&r->buckets[r->plan.bucket_of[i]].pending, 1,
-	                          memory_order_acq_rel);
-	return COHORT_OK;
-}
-
-void reducer_await_helpers(struct cohort_reducer *r)
-{
-	struct backoff b = BACKOFF;
-
-	while (atomic_load(&r->inside))
-		backoff_wait(&b, UINT64_MAX);
-}
-
-void reducer_close(struct cohort_reducer *r)
-{
-	if (!r->is_local)
-		wait_reason_set(&r->comm->wait_reason, NULL);
-	atomic_store(&r->step, 0);
-	reducer_await_helpers(r);
-}
+/* ---- ready ------------------------------------------------------------ */
 
 static int ready(struct cohort_reducer *r, uint32_t i)
 {
@@ -373,54 +293,4 @@ int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 			return COHORT_TIMED_OUT;
 	}
 	return rc;
-}
-
-/* ---- for the watchdog ------------------------------------------------- */
-
-/* Of a bucket: how many gradients are not ready, and the first. */
-static uint32_t count_missing(const struct cohort_reducer *r, uint32_t bucket,
-                              uint64_t step, const char **first)
-{
-	uint32_t k, i, n = 0;
-
-	for (k = r->plan.begin[bucket]; k < r->plan.begin[bucket + 1]; k++) {
-		i = r->plan.order[k];
-		if (atomic_load_explicit(&r->marked[i], memory_order_relaxed) ==
-		    step)
-			continue;
-		if (!n++)
-			*first = r->items[i].name;
-	}
-	return n;
-}
-
-void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t)
-{
-	const struct cohort_reducer *r =
-		(const void *)((const char *)reason -
-	                       offsetof(struct cohort_reducer, wait_reason));
-	uint64_t step = atomic_load_explicit(&r->step, memory_order_acquire);
-	uint32_t n, next = atomic_load_explicit(&r->next, memory_order_acquire);
-	const char *first = "";
-	char name[65];
-
-	if (!step)
-		return;
-	if (atomic_load_explicit(&r->broken, memory_order_acquire)) {
-		text_add(t, "its program: a step of the reducer has failed");
-	} else if (next == r->plan.buckets) {
-		text_add(t, "cohort_reducer_finish() to be called");
-	} else {
-		n = count_missing(r, next, step, &first);
-		text_set(name, sizeof(name), "%s", first);
-		if (n)
-			text_add(t, "parameter '%s'", name);
-		else
-			text_add(t, "cohort_reducer_progress() or _finish() to "
-			            "be called: what helpers have completed");
-		if (n > 1)
-			text_add(t, " (and %u more)", n - 1);
-		if (n)
-			text_add(t, " to be marked ready");
-	}
 }

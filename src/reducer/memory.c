@@ -11,6 +11,24 @@
 #include "base/half.h"
 #include "reducer/reducer.h"
 
+/* ---- types ------------------------------------------------------------ */
+
+unsigned reducer_float(int type)
+{
+	switch (type) {
+	case COHORT_F16:
+		return 0;
+	case COHORT_BF16:
+		return 1;
+	case COHORT_F32:
+		return 2;
+	case COHORT_F64:
+		return 3;
+	default:
+		return REDUCER_FLOATS;
+	}
+}
+
 /* ---- there and back --------------------------------------------------- */
 
 static int copy(struct cohort_reducer *r, void *dst, const void *src,
@@ -52,7 +70,9 @@ int reducer_pull(struct cohort_reducer *r, void *host, const void *device,
 	return COHORT_OK;
 }
 
-/* Where piece @k of device memory goes, and how many bytes that are. */
+typedef void (*visit_fn)(void *memory, size_t count, void *user);
+
+/* Device memory that is visited piece by piece. */
 struct visit {
 	struct cohort_reducer *r;
 	unsigned char *device;
@@ -87,7 +107,7 @@ static int store(const struct visit *v, size_t k, uint64_t *ticket)
 /* While @fn has a piece, the next one is on its way into the other half of the stage,
  * and the former one back out of it. */
 static int visit_pieces(const struct visit *v, size_t size, bool is_changed,
-                        reducer_fn fn, void *user)
+                        visit_fn fn, void *user)
 {
 	const size_t n = (v->bytes + v->r->piece - 1) / v->r->piece;
 	uint64_t fetched[2], stored = 0;
@@ -111,8 +131,11 @@ static int visit_pieces(const struct visit *v, size_t size, bool is_changed,
 	               : rc;
 }
 
-int reducer_visit(struct cohort_reducer *r, void *device, size_t count,
-                  size_t size, bool is_changed, reducer_fn fn, void *user)
+/* Call @fn for @count elements of @size bytes of device memory.  If that is not host
+ * memory, @fn is called for copies of its pieces, and the next piece is copied
+ * meanwhile.  Each piece but the last is of a multiple of 8 elements. */
+static int visit(struct cohort_reducer *r, void *device, size_t count,
+                 size_t size, bool is_changed, visit_fn fn, void *user)
 {
 	const struct visit v = { r, device, count * size };
 
@@ -178,13 +201,12 @@ static void scale_f64(void *memory, size_t count, void *user)
 int reducer_scale(struct cohort_reducer *r, const struct reducer_item *item,
                   double factor)
 {
-	static const reducer_fn scale[REDUCER_FLOATS] = { scale_f16, scale_bf16,
-		                                          scale_f32,
-		                                          scale_f64 };
+	static const visit_fn scale[REDUCER_FLOATS] = { scale_f16, scale_bf16,
+		                                        scale_f32, scale_f64 };
 
-	return reducer_visit(r, item->gradient, item->count,
-	                     cohort_type_size(item->type), true,
-	                     scale[reducer_float(item->type)], &factor);
+	return visit(r, item->gradient, item->count,
+	             cohort_type_size(item->type), true,
+	             scale[reducer_float(item->type)], &factor);
 }
 
 /* ---- halves ----------------------------------------------------------- */
@@ -267,7 +289,7 @@ MEASURE(f64, double, , IS_BAD)
 int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
                     size_t begin, size_t end, struct reducer_found *found)
 {
-	static const reducer_fn measure[REDUCER_FLOATS] = {
+	static const visit_fn measure[REDUCER_FLOATS] = {
 		measure_f16, measure_bf16, measure_f32, measure_f64
 	};
 	struct reducer_found here = { 0.0, 0.0 };
@@ -275,8 +297,8 @@ int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
 	size_t size = cohort_type_size(item->type);
 	int k, rc;
 
-	rc = reducer_visit(r, item->gradient + begin * size, end - begin, size,
-	                   false, measure[reducer_float(item->type)], &m);
+	rc = visit(r, item->gradient + begin * size, end - begin, size, false,
+	           measure[reducer_float(item->type)], &m);
 	for (k = 0; k < LANES; k++)
 		here.squares += m.lane[k];
 	here.infinite = (double)m.infinite;

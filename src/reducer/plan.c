@@ -17,22 +17,6 @@ size_t reducer_align(size_t bytes)
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-unsigned reducer_float(int type)
-{
-	switch (type) {
-	case COHORT_F16:
-		return 0;
-	case COHORT_BF16:
-		return 1;
-	case COHORT_F32:
-		return 2;
-	case COHORT_F64:
-		return 3;
-	default:
-		return REDUCER_FLOATS;
-	}
-}
-
 size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena)
 {
 	size_t k, bytes = 0;

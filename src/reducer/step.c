@@ -13,16 +13,6 @@
 #include "core/stream.h"
 #include "reducer/reducer.h"
 
-int reducer_check_open(const struct cohort_reducer *r)
-{
-	if (!atomic_load_explicit(&r->step, memory_order_acquire))
-		return error_set(COHORT_STATE, "no step is open");
-	if (r->owner != owner_self())
-		return error_set(COHORT_OWNER,
-		                 "another thread has begun the step");
-	return COHORT_OK;
-}
-
 /* ---- begin ------------------------------------------------------------ */
 
 static int check_alone(const struct cohort_reducer *r)
@@ -93,7 +83,7 @@ static void prepare(struct cohort_reducer *r)
 	r->carried_on = r->carries_on;
 	r->carries_on = false;
 	r->phase = REDUCER_FILL;
-	r->widened = r->scattered = 0;
+	r->scattered = 0;
 	r->unflushed = 0;
 	r->used = r->gather = r->weights = 0;
 	r->is_skipped = r->is_over = r->is_cancelled = false;

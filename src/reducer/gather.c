@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Gathering: what each rank has made of its shards goes to all ranks
+ */
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/stream.h"
+#include "reducer/reducer.h"
+
+static int check(struct cohort_reducer *r, void *const *parameters)
+{
+	size_t i;
+	int rc = reducer_check(r);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (!r->options.sharded)
+		return error_set(COHORT_INVALID,
+		                 "gather: the reducer is not sharded");
+	if (!parameters)
+		return error_set(COHORT_INVALID, "parameters is NULL");
+	for (i = 0; i < r->n; i++)
+		if (!parameters[i] && r->items[i].count)
+			return error_set(COHORT_INVALID,
+			                 "parameters[%zu] is NULL, of '%s'", i,
+			                 r->items[i].name);
+	return reducer_check_begin(r, false);
+}
+
+/* Call @k of all: of each bucket from the last to the first its shards, then what is
+ * left over. */
+static int gather_one(struct cohort_reducer *r, uint32_t k,
+                      void *const *parameters)
+{
+	size_t bucket = r->plan.buckets - 1 - k / 2;
+	struct cohort_tensor *tensors = r->tensors + 2 * r->n;
+	struct op op = { .kind = OP_ALL_GATHER, .tensors = tensors };
+
+	if (k % 2) {
+		op.kind = OP_BROADCAST;
+		op.root = r->comm->clique->world - 1;
+		op.n = reducer_add_portion(r, bucket, REDUCER_LEFT_OVER,
+		                           parameters, tensors);
+	} else {
+		op.n = reducer_add_portion(r, bucket, REDUCER_GATHERED,
+		                           parameters, tensors);
+	}
+	return op.n ? reducer_submit(r, &op, r->buckets[bucket].tag, NULL)
+	            : COHORT_OK;
+}
+
+static int gather_all(struct cohort_reducer *r, void *const *parameters,
+                      uint64_t deadline)
+{
+	uint64_t last;
+	int rc = COHORT_OK;
+
+	while (r->gathered < 2 * r->plan.buckets && rc == COHORT_OK) {
+		rc = gather_one(r, r->gathered, parameters);
+		if (rc == COHORT_OK)
+			r->gathered++;
+	}
+	last = atomic_load_explicit(&r->last, memory_order_acquire);
+	if (rc == COHORT_OK && last)
+		rc = comm_await(r->comm, last, deadline);
+	if (rc != COHORT_TIMED_OUT && rc != COHORT_BUSY)
+		r->gathered = 0;
+	return rc;
+}
+
+int cohort_reducer_gather(struct cohort_reducer *r, void *const *parameters,
+                          void *stream, uint64_t timeout_ns)
+{
+	uint64_t deadline = clock_deadline(timeout_ns);
+	int rc = check(r, parameters);
+
+	if (rc == COHORT_OK)
+		rc = stream_check_outside(r->comm, stream);
+	/* Others may have the new plan already. */
+	if (rc == COHORT_OK)
+		rc = reducer_replan(r, deadline);
+	if (rc == COHORT_OK && !r->gathered && stream != r->comm->stream)
+		rc = cohort_after_stream(r->comm, stream);
+	return rc == COHORT_OK ? gather_all(r, parameters, deadline) : rc;
+}
