@@ -36,10 +36,10 @@ all: $(out)/cohort $(library)
 demo: $(out)/cohort
 	$(Q)$< demo
 
-$(dir)/src/cli/symbols.o: extra = $(call with,libdw,-DHAVE_LIBDW)
+$(dir)/src/cli/common/symbols.o: extra = $(call with,libdw,-DHAVE_LIBDW)
 json_objects := $(addprefix $(dir)/src/cli/trace/,entry.o read.o value.o)
 $(json_objects): extra = $(call with,json-c,-DHAVE_JSON_C)
-$(dir)/src/cli/symbols.o $(json_objects): $(dir)/optional
+$(dir)/src/cli/common/symbols.o $(json_objects): $(dir)/optional
 $(dir)/optional: FORCE
 	@mkdir -p $(@D)
 	@echo '$(optional)' | cmp -s - $@ || echo '$(optional)' >$@

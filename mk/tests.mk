@@ -166,7 +166,8 @@ $(suite_objects): | criterion
 $(unit): $(call objects,$(unit_sources)) \
          $(filter-out $(patsubst %,$(dir)/src/cli/bench/%,bench.o average% overlap%),\
            $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
-         $(call objects,src/cli/cli.c src/cli/drill/table.c src/cli/progress.c)
+         $(call objects,src/cli/common/cli.c src/cli/drill/table.c \
+           src/cli/common/progress.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
 # Its functions are to be found by their names, in stacks.

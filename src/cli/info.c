@@ -6,7 +6,7 @@
  * That a platform cannot be used is an answer and not a failure.
  */
 
-#include "cli/cli.h"
+#include "cli/commands.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -16,6 +16,7 @@
 #include <cohort/cohort.h>
 
 #include "base/json.h"
+#include "cli/common/cli.h"
 
 static const int kinds[] = { COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST };
 

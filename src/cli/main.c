@@ -6,7 +6,7 @@
  * Exit codes: 0 fine, 1 failed, 2 used wrongly; see enum cli_exit.
  */
 
-#include "cli/cli.h"
+#include "cli/commands.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -17,6 +17,11 @@
 #include <cohort/cohort.h>
 
 #include "base/environment.h"
+#include "cli/bench/bench.h"
+#include "cli/common/cli.h"
+#include "cli/demo/demo.h"
+#include "cli/drill/drill.h"
+#include "cli/trace/trace.h"
 
 static const struct command {
 	const char *name;

@@ -7,7 +7,7 @@
  * front of the loader's path, and the program takes this process over.
  */
 
-#include "cli/cli.h"
+#include "cli/commands.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +24,8 @@
 
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
+
+#include "cli/common/cli.h"
 
 enum { OPTION_STRICT = CLI_LONG_OPTION, OPTION_FAULTS };
 

@@ -16,7 +16,7 @@
 
 #include "cli/bench/data.h"
 #include "cli/bench/limit.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 #include "support/reference.h"
 
 /* ---- values ----------------------------------------------------------- */

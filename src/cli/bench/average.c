@@ -14,7 +14,7 @@
 #include <cohort/sim.h>
 
 #include "cli/bench/bench.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 enum {
 	OPTION_SHAPES = CLI_LONG_OPTION,

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "cli/bench/average.h"
 #include "cli/bench/bench.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 const char *average_method_name(int method)
 {

@@ -20,8 +20,8 @@
 #include "cli/bench/data.h"
 #include "cli/bench/limit.h"
 #include "cli/bench/meet.h"
-#include "cli/cli.h"
-#include "cli/progress.h"
+#include "cli/common/cli.h"
+#include "cli/common/progress.h"
 
 /* How long a method takes in a round. */
 #define ROUND_NS 20e6

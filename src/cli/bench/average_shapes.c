@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cli/bench/average.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 #define MOST_VALUES (UINT64_C(1) << 40)
 #define LINE_ROOM 1024

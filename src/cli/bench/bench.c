@@ -16,7 +16,7 @@
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
 
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 enum { DEFAULT_HOST_DEVICES = 8 };
 

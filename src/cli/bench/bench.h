@@ -191,4 +191,7 @@ int bench_plot_check(void);
 void bench_plot_quoted(FILE *out, const char *text);
 int bench_plot(const struct bench_plan *plan);
 
+/* The command: @argv[0] is its name, an enum cli_exit is returned. */
+int bench_main(int argc, char **argv);
+
 #endif

@@ -18,7 +18,7 @@
 #include "cli/bench/data.h"
 #include "cli/bench/limit.h"
 #include "cli/bench/meet.h"
-#include "cli/progress.h"
+#include "cli/common/progress.h"
 
 /* Who carries operations out; the first ones are enum bench_path. */
 enum who {

@@ -12,7 +12,7 @@
 #include <cohort/sim.h>
 
 #include "cli/bench/bench.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 #define MAX_BYTES (UINT64_C(1) << 40)
 #define MAX_COUNT UINT64_C(1000000)

@@ -13,7 +13,7 @@
 #include <cohort/sim.h>
 
 #include "cli/bench/bench.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 #define COMMAND "bench overlap"
 

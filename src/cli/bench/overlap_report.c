@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/overlap.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 /* ---- figures ---------------------------------------------------------- */
 

@@ -21,8 +21,8 @@
 #include "cli/bench/data.h"
 #include "cli/bench/meet.h"
 #include "cli/bench/overlap.h"
-#include "cli/cli.h"
-#include "cli/progress.h"
+#include "cli/common/cli.h"
+#include "cli/common/progress.h"
 
 /* How long a part takes in a round. */
 #define ROUND_NS 30e6

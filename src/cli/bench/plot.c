@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli/bench/bench.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 /* True if a folder of PATH has it. */
 static bool has_gnuplot(void)

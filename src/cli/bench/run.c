@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "cli/bench/lane.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 /* How long a round of a case takes, if it is not said how often; within limits. */
 #define AUTO_NS UINT64_C(5000000)

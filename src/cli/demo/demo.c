@@ -18,11 +18,11 @@
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
 
-#include "cli/cli.h"
+#include "cli/common/cli.h"
+#include "cli/common/symbols.h"
 #include "cli/demo/digits.h"
 #include "cli/demo/mlp.h"
 #include "cli/demo/supervise.h"
-#include "cli/symbols.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 

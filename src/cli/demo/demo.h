@@ -77,4 +77,7 @@ void report_print(const struct demo_options *options,
 void report_json(const struct demo_options *options,
                  const struct demo_result *result);
 
+/* The command: @argv[0] is its name, an enum cli_exit is returned. */
+int demo_main(int argc, char **argv);
+
 #endif

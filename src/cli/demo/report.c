@@ -13,7 +13,7 @@
 #include <cohort/cohort.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 #include "cli/demo/digits.h"
 
 /* ---- the clock -------------------------------------------------------- */

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 /* ---- whom to go on without -------------------------------------------- */
 

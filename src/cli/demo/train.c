@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 #define STEP_TIMEOUT_NS (30 * UINT64_C(1000000000))
 

@@ -14,10 +14,10 @@
 
 #include <cohort/reducer.h>
 
+#include "cli/common/progress.h"
 #include "cli/demo/demo.h"
 #include "cli/demo/digits.h"
 #include "cli/demo/mlp.h"
-#include "cli/progress.h"
 
 /* How well a rank did in one epoch, on its shards. */
 struct epoch_score {

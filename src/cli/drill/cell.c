@@ -6,11 +6,9 @@
 
 #include "cli/drill/drill.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cohort/sim.h>
@@ -19,10 +17,7 @@
 #include "base/clock.h"
 #include "platform/cuda_abi.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
-/* Deadlines that are not to pass, and what nothing in a cell may take. */
-#define LONG_NS (10 * NS_PER_S)
+/* Nothing in a cell may take longer. */
 #define LIMIT_NS (30 * NS_PER_S)
 
 /* ---- what is noted ---------------------------------------------------- */
@@ -85,35 +80,6 @@ void drill_keep_cause(struct drill_run *run)
 	if (cohort_group_cause(run->group, &cause) == COHORT_OK &&
 	    cause.status != COHORT_OK)
 		drill_keep(run, &cause);
-}
-
-/* The end is told of to whoever closes the group while there is none. */
-static int keep_verdict(const struct cohort_verdict *told, void *user)
-{
-	struct drill_run *run = user;
-	struct drill_verdict *v = &run->verdict;
-
-	if (told->stage == COHORT_STAGE_WARNING) {
-		if (told->kind == COHORT_VERDICT_NOT_STARTED)
-			atomic_store(&run->is_stuck, true);
-		return 0;
-	}
-	/* That which a respawn begins with. */
-	if (run->place == AT_RESPAWN && told->generation == 1)
-		return 0;
-	if (told->kind == COHORT_VERDICT_WEDGED)
-		drill_complain(run, "wedged: %s", told->text);
-	pthread_mutex_lock(&run->lock);
-	if (v->kind == COHORT_VERDICT_NONE) {
-		v->kind = told->kind;
-		v->rank = told->rank;
-		v->since_ns = told->since_ns;
-		v->deadline_ns = told->deadline_ns;
-		v->time_ns = told->time_ns;
-		snprintf(v->text, sizeof(v->text), "%s", told->text);
-	}
-	pthread_mutex_unlock(&run->lock);
-	return 0;
 }
 
 /* ---- faults ----------------------------------------------------------- */
@@ -276,54 +242,6 @@ void drill_fire_by_signal(struct drill_run *run, pthread_t thread)
 
 /* ---- groups ----------------------------------------------------------- */
 
-/* True if the group is opened with the deadline that is then to pass. */
-static bool opens_by_deadline(const struct drill_run *run)
-{
-	return run->place == AT_RESPAWN ||
-	       (run->place == AT_SPLIT && run->trouble == BY_STUCK);
-}
-
-static void set_deadlines(struct drill_run *run)
-{
-	struct cohort_deadlines *d = &run->group_options.deadlines;
-	uint64_t ns = run->cell->bound == BY_DEADLINE ? run->deadline_ns
-	              : run->trouble == BY_LATE ? 5 * run->options->deadline_ns
-	                                        : LONG_NS;
-
-	d->init_ns = d->first_ns = d->join_ns = d->exec_ns = LONG_NS;
-	d->close_ns = d->abort_ns = LONG_NS;
-	switch (run->place) {
-	case AT_OPEN:
-	case AT_RESPAWN:
-		d->init_ns = ns;
-		break;
-	case AT_FIRST:
-		d->first_ns = ns;
-		break;
-	case AT_CLOSE:
-		if (run->trouble == BY_STUCK)
-			d->exec_ns = ns;
-		else
-			d->close_ns = ns;
-		break;
-	case AT_ABORT:
-		if (run->trouble == BY_TOO_LATE)
-			d->abort_ns = run->options->deadline_ns;
-		if (run->trouble == BY_STUCK)
-			d->exec_ns = 5 * run->options->deadline_ns;
-		break;
-	case AT_SPLIT:
-		d->join_ns = d->exec_ns = ns;
-		if (run->trouble == BY_STUCK) {
-			d->init_ns = ns;
-			d->join_ns = d->exec_ns = LONG_NS;
-		}
-		break;
-	default:
-		d->join_ns = d->exec_ns = ns;
-	}
-}
-
 bool drill_open(struct drill_run *run)
 {
 	return drill_must(run,
@@ -412,86 +330,4 @@ void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n)
 			drill_complain(run, "a sum is %g, not %d",
 			               (double)parts[r].value, n);
 	}
-}
-
-/* ---- the whole -------------------------------------------------------- */
-
-static struct drill_run *create(const struct drill_options *options,
-                                enum place place, enum trouble trouble)
-{
-	struct drill_run *run = calloc(1, sizeof(*run));
-
-	if (!run)
-		return NULL;
-	run->options = options;
-	run->cell = drill_cell(place, trouble);
-	run->place = place;
-	run->trouble = trouble;
-	run->n = options->ranks;
-	run->deadline_ns =
-		options->deadline_ns * (opens_by_deadline(run) ? 5 : 1);
-	run->verdict.rank = -1;
-	pthread_mutex_init(&run->lock, NULL);
-	cohort_group_options_init(&run->group_options);
-	run->group_options.name = "drill";
-	run->group_options.platform = options->platform;
-	run->group_options.on_verdict = keep_verdict;
-	run->group_options.user = run;
-	run->group_options.stack_signal = DRILL_STACK_SIGNAL;
-	/* The close finds a call in flight that nobody waits in. */
-	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
-		run->group_options.launch = COHORT_LAUNCH_AHEAD;
-	set_deadlines(run);
-	return run;
-}
-
-/* Unless threads of it are left. */
-static void destroy(struct drill_run *run)
-{
-	cohort_abort_put(run->handle);
-	if (run->is_hung)
-		return;
-	pthread_mutex_destroy(&run->lock);
-	free(run);
-}
-
-void drill_run(const struct drill_options *options,
-               const struct drill_memory *memory, enum place place,
-               enum trouble trouble, struct drill_result *result)
-{
-	struct drill_run *run = create(options, place, trouble);
-	int r;
-
-	*result = (struct drill_result){
-		.place = place,
-		.trouble = trouble,
-		.ranks = options->ranks,
-	};
-	if (!run) {
-		snprintf(result->got, sizeof(result->got), "out of memory");
-		return;
-	}
-	for (r = 0; r < run->n; r++)
-		run->ranks[r].tensors = memory->tensors[r];
-	if (trouble == BY_REMOTE) {
-		drill_with_remote(run);
-		goto out;
-	}
-	switch (place) {
-	case AT_OPEN:
-		drill_at_open(run);
-		break;
-	case AT_GROUP:
-		drill_at_group(run);
-		break;
-	case AT_RESPAWN:
-		drill_at_respawn(run);
-		break;
-	default:
-		drill_by_ranks(run);
-	}
-out:
-	cohort_sim_faults_clear();
-	drill_judge(run, result);
-	destroy(run);
 }

@@ -20,8 +20,8 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "cli/cli.h"
-#include "cli/progress.h"
+#include "cli/common/cli.h"
+#include "cli/common/progress.h"
 #include "sim/strict/census.h"
 
 #define NS_PER_MS UINT64_C(1000000)

@@ -5,12 +5,19 @@
 /*
  * The drill: every fault in every place, and whether what is said of it is right
  *
- * A *cell* is one fault in one place.  What each is to come to is in one table
- * (table.c); cell.c does one, with ranks.c for the places where each
- * rank has a thread of its own (what it calls: calls.c, what it does: victim.c),
- * alone.c for those where one thread acts for all, and remote.c for ranks
- * that are not of the group's process; drill.c does them in their order; report.c
- * shows them.
+ * A *cell* is one fault in one place.  The files, each of which uses those below it:
+ *
+ *	drill.c   the command: all cells in turn
+ *	run.c     one cell, from its group's options to its judgement
+ *	alone.c   the places where one thread acts for all ranks
+ *	ranks.c   the places where each rank has a thread
+ *	victim.c  what such a thread does
+ *	remote.c  ranks that are missing from another process
+ *	calls.c   what a rank calls in each place
+ *	judge.c   whether a cell did what it should
+ *	cell.c    what all places use: notes, faults, waits, aborts, groups
+ *	report.c  how cells are shown
+ *	table.c   what each cell must come to
  */
 
 #include <pthread.h>
@@ -346,5 +353,8 @@ void drill_spell(char *out, size_t size, int kind, int rank);
 
 /* What a cell is to come to, of @ranks ranks. */
 int drill_expected_rank(const struct cell *cell, int ranks);
+
+/* The command: @argv[0] is its name, an enum cli_exit is returned. */
+int drill_main(int argc, char **argv);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 /* ---- texts ------------------------------------------------------------ */
 

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 
 #ifdef HAVE_JSON_C
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 #include "dump/chrome.h"
 
 enum { OPTION_JSON = CLI_LONG_OPTION, OPTION_CHROME };

@@ -82,4 +82,7 @@ void trace_print(const struct trace *trace, const struct trace_figures *f);
 void trace_json(struct json *json, const struct trace *trace,
                 const struct trace_figures *f);
 
+/* The command: @argv[0] is its name, an enum cli_exit is returned. */
+int trace_main(int argc, char **argv);
+
 #endif

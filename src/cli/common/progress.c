@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A bar on stderr, see progress.h. */
-
-#include "cli/progress.h"
+#include "cli/common/progress.h"
 
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -10,7 +8,7 @@
 
 #include "base/clock.h"
 
-/* From one drawing to the next. */
+/* The shortest time between two drawings. */
 #define INTERVAL_NS (NS_PER_S / 20)
 
 void progress_start(struct progress *progress)
@@ -41,7 +39,8 @@ void progress_draw(struct progress *progress, size_t done, size_t total,
 	for (size_t i = done * (sizeof(bar) - 1) / total; bar[i]; i++)
 		bar[i] = '.';
 	snprintf(line, sizeof(line), "[%s] %s", bar, text);
-	/* The last column stays free: some terminals wrap at once. */
+	/* Leave the last column free: some terminals wrap as soon as it is
+	 * written. */
 	fprintf(stderr, "\r%-*.*s", progress->width - 1, progress->width - 1,
 	        line);
 	fflush(stderr);

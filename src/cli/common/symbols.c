@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/symbols.h"
+#include "cli/common/symbols.h"
 
 #ifdef HAVE_LIBDW
 
@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; NULL: not begun, or it cannot be had. */
+/* Guarded by lock; NULL if it has not begun or could not. */
 static Dwfl *session;
 
 static const Dwfl_Callbacks callbacks = {
@@ -23,7 +23,7 @@ static const Dwfl_Callbacks callbacks = {
 	.find_debuginfo = dwfl_standard_find_debuginfo,
 };
 
-/* What is loaded may have changed since the last time. */
+/* Read the list of loaded files, which may have changed since the last time. */
 static bool report_locked(void)
 {
 	if (!session)
@@ -72,7 +72,7 @@ static bool add(struct text *t, uintptr_t address)
 {
 	bool is_known;
 
-	/* Another verdict's, which may take its time. */
+	/* Held for another verdict, which may take long: do without a name. */
 	if (pthread_mutex_trylock(&lock))
 		return false;
 	is_known = session && add_locked(t, address);
@@ -80,7 +80,7 @@ static bool add(struct text *t, uintptr_t address)
 	return is_known;
 }
 
-/* The first look into a file takes its time: into this one, and into libc. */
+/* The first lookup in a file takes long: do one in this file and one in libc. */
 static void *prepare(void *unused)
 {
 	char text[100];
@@ -101,7 +101,7 @@ void symbols_use(void)
 {
 	pthread_t thread;
 
-	/* A verdict does not wait for a server. */
+	/* A verdict must not wait for a server. */
 	unsetenv("DEBUGINFOD_URLS");
 	if (thread_start(&thread, prepare, NULL, "cohort/symbols"))
 		return;

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_COMMON_CLI_H
+#define CLI_COMMON_CLI_H
+
+/*
+ * What the commands share: exit codes, complaints and the values of options.  A
+ * complaint is one line on stderr that starts with "cohort" and the command's name.
+ */
+
+#include <signal.h>
+#include <stdint.h>
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_FAILED = 1,
+	CLI_USAGE = 2,
+};
+
+/* The signal that asks a thread for its stack, for verdicts. */
+#define CLI_STACK_SIGNAL (SIGRTMIN + 7)
+
+/* Complain.  @command may be NULL. */
+void cli_complain(const char *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The first getopt_long() value of an option without a short form. */
+enum { CLI_LONG_OPTION = 256 };
+
+/*
+ * Complain about the option for which getopt_long() returned @answer: '?' or ':'.
+ * opterr must be 0, and the short options must start with ':'.
+ */
+void cli_bad_option(const char *command, char **argv, int answer);
+
+/* CLI_OK, or CLI_USAGE after a complaint if operands follow the options. */
+int cli_no_operands(const char *command, int argc, char **argv);
+
+/*
+ * Parse @text as a decimal number from @min to @max.  CLI_OK, or CLI_USAGE after a
+ * complaint that names the @option and its @text.
+ */
+int cli_number(const char *command, const char *option, const char *text,
+               uint64_t min, uint64_t max, uint64_t *value_out);
+
+/* "gpu", "host", or "?" for any other value. */
+const char *cli_platform_name(int platform);
+
+/* Parse the value of --platform: CLI_OK, or CLI_USAGE after a complaint that names
+ * @text. */
+int cli_platform(const char *command, const char *text, int *platform_out);
+
+/* "together", "ahead", or NULL for any other value. */
+const char *cli_launch_name(int launch);
+
+/* Parse the value of --launch, with the results of cli_platform(). */
+int cli_launch(const char *command, const char *text, int *launch_out);
+
+#endif
