@@ -37,7 +37,8 @@ demo: $(out)/cohort
 	$(Q)$< demo
 
 $(dir)/src/cli/common/symbols.o: extra = $(call with,libdw,-DHAVE_LIBDW)
-json_objects := $(addprefix $(dir)/src/cli/trace/,entry.o read.o value.o)
+json_objects := $(addprefix $(dir)/src/cli/trace/,entry.o facts.o load.o parts.o \
+                  problems.o read.o value.o)
 $(json_objects): extra = $(call with,json-c,-DHAVE_JSON_C)
 $(dir)/src/cli/common/symbols.o $(json_objects): $(dir)/optional
 $(dir)/optional: FORCE
