@@ -3,12 +3,11 @@
 /*
  * cohort info: the platforms, and which one a group would get now
  *
- * That a platform cannot be used is an answer and not a failure.
+ * A platform that cannot be used is an answer, not a failure.
  */
 
 #include "cli/commands.h"
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,18 +16,18 @@
 
 #include "base/json.h"
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 
 static const int kinds[] = { COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST };
-
-enum { OPTION_JSON = CLI_LONG_OPTION };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 struct findings {
 	struct cohort_platform_info platforms[N_KINDS];
-	const char *chosen; /* the platform of a group opened now, or NULL */
-	char reason[512];   /* why there is none */
-	const char *notes;  /* on the choice */
+	const char
+		*chosen;  /* the platform that a group would get now, or NULL */
+	char reason[512]; /* why there is none */
+	const char *notes; /* about the choice */
 };
 
 static void probe_choice(struct findings *found)
@@ -116,7 +115,7 @@ static void write_json(const struct findings *found)
 	putchar('\n');
 }
 
-/* Those that cannot be used may count otherwise, which the reason tells. */
+/* An unusable library may number its versions differently; the reason tells those. */
 static void print_nccl(int version)
 {
 	if (version >= 10000)
@@ -137,8 +136,8 @@ static void print_versions(const struct cohort_platform_info *info)
 	print_cuda("driver for CUDA", info->driver_version);
 }
 
-/* Lines below that of the platform: its files, with their versions unless they are
- * told already, and what is known of them. */
+/* Print the lines below the platform's: its files, with their versions unless those
+ * are printed already. */
 static void print_libraries(const struct cohort_platform_info *info)
 {
 	bool is_usable = info->status == COHORT_OK;
@@ -158,7 +157,7 @@ static void print_libraries(const struct cohort_platform_info *info)
 		       "host's devices\n");
 }
 
-/* But what the last one has said. */
+/* Print notes, unless they are those that were printed last. */
 static void print_notes(const char *notes, const char *told)
 {
 	if (*notes && strcmp(notes, told) != 0)
@@ -201,40 +200,30 @@ static void print_text(const struct findings *found)
 
 static void print_help(void)
 {
+	/* clang-format off */
 	puts("usage: cohort info [--json]\n"
 	     "\n"
-	     "Tells which platforms can be used or why not, their devices, "
-	     "and which one a\n"
-	     "group opened now would get.\n"
+	     "Prints which platforms can be used or why not, their devices, and which\n"
+	     "platform a group would get now.\n"
 	     "\n"
 	     "  --json  one JSON object instead of text\n"
 	     "  --help  this text");
+	/* clang-format on */
 }
 
 int info_main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		{ 0 },
+	bool json = false, help;
+	const struct cli_option options[] = {
+		{ "json", 0, CLI_TRUE, .value = &json },
+		{ .kind = CLI_END },
 	};
 	struct findings found;
-	bool json = false;
-	int c;
+	int status =
+		cli_options(argv[0], argc, argv, options, print_help, &help);
 
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		switch (c) {
-		case 'h':
-			print_help();
-			return CLI_OK;
-		case OPTION_JSON:
-			json = true;
-			break;
-		default:
-			cli_bad_option(argv[0], argv, c);
-			return CLI_USAGE;
-		}
-	}
+	if (status != CLI_OK || help)
+		return status;
 	if (cli_no_operands(argv[0], argc, argv) != CLI_OK)
 		return CLI_USAGE;
 	if (probe(&found) != CLI_OK)

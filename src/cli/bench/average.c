@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of cohort bench average, and the order of things; see average.h. */
+/*
+ * cohort bench average: its options, and what it does in which order; see average.h
+ */
 
 #include "cli/bench/average.h"
 
-#include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,201 +15,116 @@
 
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 
-enum {
-	OPTION_SHAPES = CLI_LONG_OPTION,
-	OPTION_RANKS,
-	OPTION_ROUNDS,
-	OPTION_REWRITE,
-	OPTION_ONLY,
-	OPTION_MAX_COUNT,
-	OPTION_LIMIT,
-	OPTION_PLATFORM,
-	OPTION_NO_PIN,
-	OPTION_JSON,
-};
-
-static const char short_options[] = ":hg:d:o:c:";
-
-static const struct option long_options[] = {
-	{ "help", no_argument, NULL, 'h' },
-	{ "ranks", required_argument, NULL, 'g' },
-	{ "datatype", required_argument, NULL, 'd' },
-	{ "op", required_argument, NULL, 'o' },
-	{ "check", required_argument, NULL, 'c' },
-	{ "shapes", required_argument, NULL, OPTION_SHAPES },
-	{ "rounds", required_argument, NULL, OPTION_ROUNDS },
-	{ "rewrite", no_argument, NULL, OPTION_REWRITE },
-	{ "only", required_argument, NULL, OPTION_ONLY },
-	{ "max-count", required_argument, NULL, OPTION_MAX_COUNT },
-	{ "limit", no_argument, NULL, OPTION_LIMIT },
-	{ "platform", required_argument, NULL, OPTION_PLATFORM },
-	{ "no-pin", no_argument, NULL, OPTION_NO_PIN },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ 0 },
-};
+#define COMMAND "bench average"
 
 static void print_help(void)
 {
+	/* clang-format off */
 	puts("usage: cohort bench average --shapes FILE [OPTION]...\n"
 	     "\n"
-	     "Measures what it takes to all-reduce the gradients of a model, "
-	     "one thread per\n"
-	     "rank, by these methods, in turn:\n"
+	     "Measures how long it takes to all-reduce the gradients of a model with one\n"
+	     "thread per rank.  The methods take turns:\n"
 	     "  alone           one call for each tensor, then one wait\n"
 	     "  group           cohort_all_reduce_many() as one native group\n"
-	     "  flat            the same, packed into buffers of 25 MiB; with "
-	     "the copies\n"
-	     "  views           the gradients live in such buffers: a call "
-	     "for each\n"
-	     "  auto            cohort_all_reduce_many() as it is\n"
+	     "  flat            cohort_all_reduce_many() that packs the tensors into buffers\n"
+	     "                  of 25 MiB; includes the copies\n"
+	     "  views           one call for each such buffer, in which the gradients live\n"
+	     "  auto            cohort_all_reduce_many() with its defaults\n"
 	     "\n"
-	     "  --shapes FILE   the tensors: lines of name, shape and count, "
-	     "with tabs\n"
-	     "                  between, such as 'fc.weight  1000x2048  "
-	     "2048000'\n"
-	     "  --max-count N   only those of at most N values\n"
-	     "  -g, --ranks N   ranks (default 2)\n"
-	     "  -d TYPE         of all tensors: float32 (default), or another "
-	     "one\n"
+	     "  --shapes FILE   the tensors: on each line name, shape and count, separated\n"
+	     "                  by tabs, such as 'fc.weight  1000x2048  2048000'\n"
+	     "  --max-count N   use only tensors of at most N elements\n"
+	     "  -g, --ranks N   number of ranks (default 2)\n"
+	     "  -d TYPE         type of all tensors (default float32)\n"
 	     "  -o OPERATION    avg (default), sum, prod, max or min\n"
-	     "  -c 0|1          check the results in the first and last round "
-	     "(default 1)\n"
-	     "  --only METHODS  these, with commas\n"
-	     "  --rounds N      of all methods (default 11)\n"
-	     "  --rewrite       each rank rewrites its gradients before each "
-	     "operation,\n"
-	     "                  outside the timed part; else they stay where "
-	     "they were left\n"
-	     "  --limit         compare with the same loads and stores without "
-	     "waiting\n"
-	     "                  for anybody, by turns\n"
-	     "  --platform P    gpu or host (default: what cohort info tells)\n"
-	     "  --no-pin        leave it to the system on which cores the "
-	     "ranks run\n"
+	     "  -c 0|1          check the results of the first and last round (default 1)\n"
+	     "  --only METHODS  measure only these methods, separated by commas\n"
+	     "  --rounds N      number of rounds; each measures all methods (default 11)\n"
+	     "  --rewrite       each rank rewrites its gradients before each operation,\n"
+	     "                  outside the timed part; otherwise they keep the results\n"
+	     "  --limit         compare with threads that make the same loads and stores\n"
+	     "                  without waiting for each other\n"
+	     "  --platform P    gpu or host (default: see cohort info)\n"
+	     "  --no-pin        do not pin the ranks' threads to cores\n"
 	     "  --json          one JSON array instead of text\n"
 	     "  -h, --help      this text\n"
 	     "\n"
 	     "Exit status: 1 also if a result was wrong.");
+	/* clang-format on */
 }
 
 /* ---- options ---------------------------------------------------------- */
 
-static int parse_methods(struct average_options *o)
+static int read_methods(const struct cli_option *option, const char *text)
 {
-	const char *at = optarg;
+	struct average_options *o = option->value;
 
 	memset(o->methods, 0, sizeof(o->methods));
 	for (;;) {
-		size_t length = strcspn(at, ",");
+		size_t length = strcspn(text, ",");
 		int m = 0;
 
 		while (m < METHODS &&
 		       (strlen(average_method_name(m)) != length ||
-		        strncmp(at, average_method_name(m), length) != 0))
+		        strncmp(text, average_method_name(m), length) != 0))
 			m++;
 		if (m == METHODS) {
 			cli_complain(
-				"bench average",
+				COMMAND,
 				"--only: '%.*s' is not alone, group, flat, "
 				"views or auto",
-				(int)length, at);
+				(int)length, text);
 			return CLI_USAGE;
 		}
 		o->methods[m] = true;
-		if (!at[length])
+		if (!text[length])
 			return CLI_OK;
-		at += length + 1;
+		text += length + 1;
 	}
 }
 
-static int parse_number(const char *option, uint64_t min, uint64_t max,
-                        uint64_t *value)
+static int read_op(const struct cli_option *option, const char *text)
 {
-	return cli_number("bench average", option, optarg, min, max, value);
+	return bench_read_one(COMMAND, option, text, bench_parse_op);
 }
 
-/* Not all of them. */
-static int one_of(const char *option, int value)
+static int read_type(const struct cli_option *option, const char *text)
 {
-	if (value >= 0)
-		return CLI_OK;
-	cli_complain("bench average", "%s: one, not all", option);
-	return CLI_USAGE;
-}
-
-static int parse_one(int c, char **argv, struct average_options *o)
-{
-	uint64_t value = 0;
-	int status;
-
-	switch (c) {
-	case 'g':
-		status = parse_number("ranks", 1, COHORT_SIM_MAX_DEVICES,
-		                      &value);
-		o->ranks = (int)value;
-		return status;
-	case 'd':
-		status = bench_parse_type(optarg, &o->type);
-		return status == CLI_OK ? one_of("-d", o->type) : status;
-	case 'o':
-		status = bench_parse_op(optarg, &o->op);
-		return status == CLI_OK ? one_of("-o", o->op) : status;
-	case 'c':
-		status = parse_number("-c", 0, 1, &value);
-		o->check = value;
-		return status;
-	case OPTION_SHAPES:
-		o->shapes = optarg;
-		return CLI_OK;
-	case OPTION_ROUNDS:
-		return parse_number("rounds", 1, AVERAGE_MAX_ROUNDS,
-		                    &o->rounds);
-	case OPTION_REWRITE:
-		o->rewrites = true;
-		return CLI_OK;
-	case OPTION_ONLY:
-		return parse_methods(o);
-	case OPTION_MAX_COUNT:
-		return parse_number("max-count", 1, UINT64_C(1) << 40,
-		                    &o->max_count);
-	case OPTION_LIMIT:
-		o->limit = true;
-		return CLI_OK;
-	case OPTION_PLATFORM:
-		return cli_platform("bench average", optarg, &o->platform);
-	case OPTION_NO_PIN:
-		o->pin = false;
-		return CLI_OK;
-	case OPTION_JSON:
-		o->json = true;
-		return CLI_OK;
-	}
-	cli_bad_option("bench average", argv, c);
-	return CLI_USAGE;
+	return bench_read_one(COMMAND, option, text, bench_parse_type);
 }
 
 static int parse(int argc, char **argv, struct average_options *o,
                  bool *help_out)
 {
-	int c, status = CLI_OK;
+	const struct cli_option options[] = {
+		{ "ranks", 'g', CLI_INT, &o->ranks, .least = 1,
+		  .most = COHORT_SIM_MAX_DEVICES },
+		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
+		{ "op", 'o', CLI_READ, &o->op, .read = read_op },
+		{ "check", 'c', CLI_BIT, .value = &o->check },
+		{ "shapes", 0, CLI_TEXT, .value = &o->shapes },
+		{ "rounds", 0, CLI_UINT, &o->rounds, .least = 1,
+		  .most = AVERAGE_MAX_ROUNDS },
+		{ "rewrite", 0, CLI_TRUE, .value = &o->rewrites },
+		{ "only", 0, CLI_READ, o, .read = read_methods },
+		{ "max-count", 0, CLI_UINT, &o->max_count, .least = 1,
+		  .most = UINT64_C(1) << 40 },
+		{ "limit", 0, CLI_TRUE, .value = &o->limit },
+		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
+		{ "no-pin", 0, CLI_FALSE, .value = &o->pin },
+		{ "json", 0, CLI_TRUE, .value = &o->json },
+		{ .kind = CLI_END },
+	};
+	int status =
+		cli_options(COMMAND, argc, argv, options, print_help, help_out);
 
-	optind = 0;
-	opterr = 0;
-	while (status == CLI_OK &&
-	       (c = getopt_long(argc, argv, short_options, long_options,
-	                        NULL)) != -1) {
-		if (c == 'h') {
-			*help_out = true;
-			print_help();
-			return CLI_OK;
-		}
-		status = parse_one(c, argv, o);
-	}
-	if (status == CLI_OK)
-		status = cli_no_operands("bench average", argc, argv);
+	if (status != CLI_OK || *help_out)
+		return status;
+	status = cli_no_operands(COMMAND, argc, argv);
 	if (status == CLI_OK && !o->shapes) {
-		cli_complain("bench average", "--shapes: no file given");
+		cli_complain(COMMAND, "--shapes: no file given");
 		status = CLI_USAGE;
 	}
 	return status;
@@ -254,8 +169,7 @@ static int report(struct average *a)
 		wrong += atomic_load(&a->wrong[m]);
 	if (!wrong)
 		return CLI_OK;
-	cli_complain("bench average", "%llu elements of results were wrong",
-	             wrong);
+	cli_complain(COMMAND, "%llu elements of results were wrong", wrong);
 	return CLI_FAILED;
 }
 
@@ -265,11 +179,11 @@ static int average(const struct average_options *o)
 	const size_t size = cohort_type_size(o->type);
 	int status;
 
-	status = average_read("bench average", o->shapes, size, o->max_count,
-	                      &a.shapes, &a.room);
+	status = average_read(COMMAND, o->shapes, size, o->max_count, &a.shapes,
+	                      &a.room);
 	a.bytes = a.shapes.values * size;
 	if (status == CLI_OK && !make_times(&a)) {
-		cli_complain("bench average", "out of memory");
+		cli_complain(COMMAND, "out of memory");
 		status = CLI_FAILED;
 	}
 	if (status == CLI_OK)
@@ -301,7 +215,7 @@ int average_main(int argc, char **argv)
 	status = bench_settle_devices(o.platform, o.ranks, &info);
 	if (status == CLI_OK && o.limit &&
 	    info.platform != COHORT_PLATFORM_HOST) {
-		cli_complain("bench average",
+		cli_complain(COMMAND,
 		             "--limit: the threads do it themselves: on the "
 		             "host platform only");
 		status = CLI_USAGE;

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "cli/bench/call.h"
+#include "cli/common/options.h"
 
 /* How operations follow each other in the timed part. */
 enum bench_pace {
@@ -148,6 +149,10 @@ void bench_plan_fini(struct bench_plan *plan);
  * after a complaint. */
 int bench_parse_type(const char *text, int *type_out);
 int bench_parse_op(const char *text, int *op_out);
+
+/* Read the value of @option into an int by one of these; but "all" is refused. */
+int bench_read_one(const char *command, const struct cli_option *option,
+                   const char *text, int (*parse)(const char *text, int *out));
 
 /* Of the host platform as many devices as @ranks need, at least; to be said before
  * anything asks it.  @info: of the platform, which is then known.  An enum cli_exit,

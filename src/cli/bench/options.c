@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of cohort bench, which are those of nccl-tests and a few more. */
+/* The options of cohort bench: those of nccl-tests, and a few more. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -80,7 +80,7 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
-/* While the command line is read. */
+/* The state of reading a command line. */
 struct reader {
 	struct bench_options *options;
 	uint64_t first, last, factor, step;
@@ -89,7 +89,7 @@ struct reader {
 
 /* ---- values ----------------------------------------------------------- */
 
-/* A whole number, with @suffixes also a size; "-b: '4x' is not ...". */
+/* Parse a number, with @suffixes also a size such as 4K. */
 static int parse_value(const char *option, const char *text, uint64_t min,
                        uint64_t max, bool suffixes, uint64_t *value_out)
 {
@@ -161,7 +161,7 @@ static int parse_sizes(struct reader *reader)
 	return status;
 }
 
-/* The number of a name in a list, or -1 for "all". */
+/* Find the value of a name in a list; -1 for "all". */
 static int parse_name(const char *option, const char *text,
                       const char *const names[], const int values[], size_t n,
                       int *value_out)
@@ -181,7 +181,7 @@ static int parse_name(const char *option, const char *text,
 	return CLI_USAGE;
 }
 
-/* Also by nccl-tests' names, where these are others. */
+/* Also takes nccl-tests' names of types. */
 int bench_parse_type(const char *text, int *type_out)
 {
 	static const char *const others[][2] = {
@@ -216,7 +216,18 @@ int bench_parse_op(const char *text, int *op_out)
 	                  sizeof(values) / sizeof(values[0]), op_out);
 }
 
-/* A number from @min to @max, narrowed by the caller. */
+int bench_read_one(const char *command, const struct cli_option *option,
+                   const char *text, int (*parse)(const char *text, int *out))
+{
+	int *value = option->value, status = parse(text, value);
+
+	if (status != CLI_OK || *value >= 0)
+		return status;
+	cli_complain(command, "-%c: one, not all", option->letter);
+	return CLI_USAGE;
+}
+
+/* Returns a number from @min to @max, which the caller may convert to its type. */
 static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
                              int *status)
 {
@@ -228,7 +239,6 @@ static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
 
 /* ---- options ---------------------------------------------------------- */
 
-/* nccl-tests'. */
 static int parse_short(int c, struct reader *reader)
 {
 	struct bench_options *o = reader->options;
@@ -277,18 +287,49 @@ static int parse_deep(enum bench_pace pace, const char *option,
 	                   &options->depth[pace]);
 }
 
+/* The options that set a flag, by what they set. */
+static bool *flag_of(int c, struct bench_options *o)
+{
+	switch (c) {
+	case OPTION_LOOP:
+		return &o->paces[PACE_LOOP];
+	case OPTION_REWRITE:
+		return &o->paces[PACE_REWRITE];
+	case OPTION_RAW:
+		return &o->paths[PATH_RAW];
+	case OPTION_API:
+		return &o->paths[PATH_API];
+	case OPTION_DIRECT:
+		return &o->paths[PATH_DIRECT];
+	case OPTION_HOST:
+		return &o->paths[PATH_HOST];
+	case OPTION_HOST_TIMED:
+		return &o->paths[PATH_TIMED];
+	case OPTION_UNBALANCED:
+		return &o->unbalanced;
+	case OPTION_IN_PLACE:
+		return &o->in_place;
+	case OPTION_OUT_OF_PLACE:
+		return &o->out_of_place;
+	case OPTION_LIMIT:
+		return &o->limit;
+	case OPTION_JSON:
+		return &o->json;
+	}
+	return NULL;
+}
+
 static int parse_long(int c, char **argv, struct reader *reader)
 {
 	struct bench_options *o = reader->options;
+	bool *flag = flag_of(c, o);
 	int status = CLI_OK;
 
+	if (flag) {
+		*flag = true;
+		return CLI_OK;
+	}
 	switch (c) {
-	case OPTION_LOOP:
-		o->paces[PACE_LOOP] = true;
-		break;
-	case OPTION_REWRITE:
-		o->paces[PACE_REWRITE] = true;
-		break;
 	case OPTION_QUEUED:
 		return parse_deep(PACE_QUEUED, "--queued", o);
 	case OPTION_ENQUEUE:
@@ -297,33 +338,6 @@ static int parse_long(int c, char **argv, struct reader *reader)
 		o->paces[PACE_COMPUTE] = true;
 		o->compute_us =
 			parse_number("--compute", 1, MAX_COUNT, &status);
-		break;
-	case OPTION_UNBALANCED:
-		o->unbalanced = true;
-		break;
-	case OPTION_RAW:
-		o->paths[PATH_RAW] = true;
-		break;
-	case OPTION_API:
-		o->paths[PATH_API] = true;
-		break;
-	case OPTION_DIRECT:
-		o->paths[PATH_DIRECT] = true;
-		break;
-	case OPTION_HOST:
-		o->paths[PATH_HOST] = true;
-		break;
-	case OPTION_HOST_TIMED:
-		o->paths[PATH_TIMED] = true;
-		break;
-	case OPTION_IN_PLACE:
-		o->in_place = true;
-		break;
-	case OPTION_OUT_OF_PLACE:
-		o->out_of_place = true;
-		break;
-	case OPTION_LIMIT:
-		o->limit = true;
 		break;
 	case OPTION_ROUNDS:
 		o->rounds = parse_number("--rounds", 1, 100000, &status);
@@ -337,9 +351,6 @@ static int parse_long(int c, char **argv, struct reader *reader)
 	case OPTION_NO_PIN:
 		o->pin = false;
 		break;
-	case OPTION_JSON:
-		o->json = true;
-		break;
 	case OPTION_PLOT:
 		o->plot = optarg;
 		break;
@@ -350,7 +361,7 @@ static int parse_long(int c, char **argv, struct reader *reader)
 	return status;
 }
 
-/* ---- what was not said ------------------------------------------------ */
+/* ---- defaults --------------------------------------------------------- */
 
 static int settle_sizes(struct reader *reader)
 {

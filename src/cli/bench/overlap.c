@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of cohort bench overlap, and the order of things; see overlap.h. */
+/*
+ * cohort bench overlap: its options, and what it does in which order; see overlap.h
+ */
 
 #include "cli/bench/overlap.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,92 +15,48 @@
 
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 
 #define COMMAND "bench overlap"
 
-enum {
-	OPTION_SHAPES = CLI_LONG_OPTION,
-	OPTION_BACKWARD,
-	OPTION_SLEEP,
-	OPTION_FIRST,
-	OPTION_BUCKET,
-	OPTION_FULL,
-	OPTION_ROUNDS,
-	OPTION_PLATFORM,
-	OPTION_NO_PIN,
-	OPTION_JSON,
-	OPTION_PLOT,
-};
-
-static const char short_options[] = ":hg:d:c:";
-
-static const struct option long_options[] = {
-	{ "help", no_argument, NULL, 'h' },
-	{ "ranks", required_argument, NULL, 'g' },
-	{ "datatype", required_argument, NULL, 'd' },
-	{ "check", required_argument, NULL, 'c' },
-	{ "shapes", required_argument, NULL, OPTION_SHAPES },
-	{ "backward", required_argument, NULL, OPTION_BACKWARD },
-	{ "sleep", no_argument, NULL, OPTION_SLEEP },
-	{ "first-bytes", required_argument, NULL, OPTION_FIRST },
-	{ "bucket-bytes", required_argument, NULL, OPTION_BUCKET },
-	{ "full-buckets", no_argument, NULL, OPTION_FULL },
-	{ "rounds", required_argument, NULL, OPTION_ROUNDS },
-	{ "platform", required_argument, NULL, OPTION_PLATFORM },
-	{ "no-pin", no_argument, NULL, OPTION_NO_PIN },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "plot", required_argument, NULL, OPTION_PLOT },
-	{ 0 },
-};
-
 static void print_help(void)
 {
+	/* clang-format off */
 	puts("usage: cohort bench overlap --shapes FILE [OPTION]...\n"
 	     "\n"
-	     "Measures how much of the averaging of a model's gradients a "
-	     "backward pass\n"
-	     "hides, by a reducer (cohort/reducer.h), one thread per rank.  "
-	     "The pass is\n"
-	     "simulated: a gradient is ready after a time in proportion to "
-	     "its values, the\n"
-	     "last of the list first, and until then the thread has nothing "
-	     "to do.  By turns:\n"
+	     "Measures how much of the averaging of a model's gradients a backward pass\n"
+	     "hides, by a reducer (cohort/reducer.h), with one thread per rank.  The pass is\n"
+	     "simulated: a gradient is ready after a time in proportion to its elements, the\n"
+	     "last of the list first, and until then the thread has nothing to do.  These\n"
+	     "take turns:\n"
 	     "  backward        the pass alone\n"
-	     "  comm            the averaging alone, all gradients ready at "
-	     "once\n"
-	     "  step            one during the other\n"
-	     "and then how long the step is by the longer of the others, and "
-	     "by their sum.\n"
+	     "  comm            the averaging alone, with all gradients ready at once\n"
+	     "  step            the averaging during the pass\n"
+	     "The step is then compared with the longer of the two, and with their sum.\n"
 	     "\n"
-	     "  --shapes FILE   the tensors, as of cohort bench average\n"
-	     "  --backward B,.. how long the pass is: milliseconds, as 12.5, "
-	     "or times the\n"
-	     "                  averaging, as x1.5 (default x0.5,x1,x2)\n"
-	     "  --sleep         sleep while a gradient is computed, so that "
-	     "what "
-	     "is launched\n"
-	     "                  has to go on by itself; else call "
-	     "cohort_reducer_progress(),\n"
-	     "                  which on the host platform carries it on\n"
-	     "  -g, --ranks N   ranks (default 2)\n"
-	     "  -d TYPE         of all tensors: float32 (default), or another "
-	     "one\n"
-	     "  -c 0|1          check the results in the first and last round "
-	     "(default 1)\n"
+	     "  --shapes FILE   the tensors, as for cohort bench average\n"
+	     "  --backward B,.. lengths of the pass: milliseconds, as 12.5, or multiples of\n"
+	     "                  the averaging, as x1.5 (default x0.5,x1,x2)\n"
+	     "  --sleep         sleep while a gradient is computed, so that launched\n"
+	     "                  operations have to progress by themselves; otherwise call\n"
+	     "                  cohort_reducer_progress(), which on the host platform\n"
+	     "                  carries them out\n"
+	     "  -g, --ranks N   number of ranks (default 2)\n"
+	     "  -d TYPE         type of all tensors (default float32)\n"
+	     "  -c 0|1          check the results of the first and last round (default 1)\n"
 	     "  --first-bytes N, --bucket-bytes N\n"
-	     "                  of a bucket at most (default: the reducer's)\n"
-	     "  --full-buckets  fill each up to that, also where that leaves "
-	     "more to "
-	     "wait for\n"
-	     "  --rounds N      (default 11)\n"
-	     "  --platform P    gpu or host (default: what cohort info tells)\n"
-	     "  --no-pin        leave it to the system on which cores the "
-	     "ranks run\n"
+	     "                  limits of a bucket's size (default: the reducer's)\n"
+	     "  --full-buckets  fill each bucket up to its limit, even if more is then\n"
+	     "                  left to wait for\n"
+	     "  --rounds N      number of rounds (default 11)\n"
+	     "  --platform P    gpu or host (default: see cohort info)\n"
+	     "  --no-pin        do not pin the ranks' threads to cores\n"
 	     "  --json          one JSON array instead of text\n"
-	     "  --plot FILE     a figure as SVG, by gnuplot\n"
+	     "  --plot FILE     also write a figure as SVG, by gnuplot\n"
 	     "  -h, --help      this text\n"
 	     "\n"
 	     "Exit status: 1 also if a result was wrong.");
+	/* clang-format on */
 }
 
 /* ---- options ---------------------------------------------------------- */
@@ -107,7 +64,7 @@ static void print_help(void)
 #define MOST_MS 60000.0
 #define MOST_TIMES 1000.0
 
-/* One of them, up to @end. */
+/* Parse one length, which must end at @end. */
 static bool parse_length(const char *text, const char *end,
                          struct overlap_length *length)
 {
@@ -122,9 +79,10 @@ static bool parse_length(const char *text, const char *end,
 	       length->value <= (length->is_factor ? MOST_TIMES : MOST_MS);
 }
 
-static int parse_lengths(struct overlap_options *o)
+static int read_lengths(const struct cli_option *option, const char *text)
 {
-	const char *at = optarg, *end;
+	struct overlap_options *o = option->value;
+	const char *at = text, *end;
 
 	for (o->n = 0; o->n < OVERLAP_MOST_CASES; at = end + 1) {
 		end = at + strcspn(at, ",");
@@ -144,102 +102,42 @@ static int parse_lengths(struct overlap_options *o)
 	return CLI_USAGE;
 }
 
-static int parse_number(const char *option, uint64_t min, uint64_t max,
-                        uint64_t *value)
+static int read_type(const struct cli_option *option, const char *text)
 {
-	return cli_number(COMMAND, option, optarg, min, max, value);
-}
-
-/* Not all of them. */
-static int parse_type(struct overlap_options *o)
-{
-	int status = bench_parse_type(optarg, &o->type);
-
-	if (status != CLI_OK || o->type >= 0)
-		return status;
-	cli_complain(COMMAND, "-d: one, not all");
-	return CLI_USAGE;
-}
-
-static int parse_flag(int c, char **argv, struct overlap_options *o)
-{
-	switch (c) {
-	case OPTION_SHAPES:
-		o->shapes = optarg;
-		return CLI_OK;
-	case OPTION_SLEEP:
-		o->sleeps = true;
-		return CLI_OK;
-	case OPTION_FULL:
-		o->full_buckets = true;
-		return CLI_OK;
-	case OPTION_NO_PIN:
-		o->pin = false;
-		return CLI_OK;
-	case OPTION_JSON:
-		o->json = true;
-		return CLI_OK;
-	case OPTION_PLOT:
-		o->plot = optarg;
-		return CLI_OK;
-	}
-	cli_bad_option(COMMAND, argv, c);
-	return CLI_USAGE;
-}
-
-static int parse_one(int c, char **argv, struct overlap_options *o)
-{
-	uint64_t value = 0;
-	int status;
-
-	switch (c) {
-	case 'g':
-		status = parse_number("ranks", 1, COHORT_SIM_MAX_DEVICES,
-		                      &value);
-		o->ranks = (int)value;
-		return status;
-	case 'd':
-		return parse_type(o);
-	case 'c':
-		status = parse_number("check", 0, 1, &value);
-		o->check = value;
-		return status;
-	case OPTION_BACKWARD:
-		return parse_lengths(o);
-	case OPTION_FIRST:
-		return parse_number("first-bytes", 1, UINT64_C(1) << 40,
-		                    &o->first_bytes);
-	case OPTION_BUCKET:
-		return parse_number("bucket-bytes", 1, UINT64_C(1) << 40,
-		                    &o->bucket_bytes);
-	case OPTION_ROUNDS:
-		return parse_number("rounds", 1, OVERLAP_MOST_ROUNDS,
-		                    &o->rounds);
-	case OPTION_PLATFORM:
-		return cli_platform(COMMAND, optarg, &o->platform);
-	}
-	return parse_flag(c, argv, o);
+	return bench_read_one(COMMAND, option, text, bench_parse_type);
 }
 
 static int parse(int argc, char **argv, struct overlap_options *o,
                  bool *help_out)
 {
-	int c, status = CLI_OK;
+	const uint64_t most = UINT64_C(1) << 40;
+	const struct cli_option options[] = {
+		{ "ranks", 'g', CLI_INT, &o->ranks, .least = 1,
+		  .most = COHORT_SIM_MAX_DEVICES },
+		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
+		{ "check", 'c', CLI_BIT, .value = &o->check },
+		{ "shapes", 0, CLI_TEXT, .value = &o->shapes },
+		{ "backward", 0, CLI_READ, o, .read = read_lengths },
+		{ "sleep", 0, CLI_TRUE, .value = &o->sleeps },
+		{ "first-bytes", 0, CLI_UINT, &o->first_bytes, .least = 1,
+		  .most = most },
+		{ "bucket-bytes", 0, CLI_UINT, &o->bucket_bytes, .least = 1,
+		  .most = most },
+		{ "full-buckets", 0, CLI_TRUE, .value = &o->full_buckets },
+		{ "rounds", 0, CLI_UINT, &o->rounds, .least = 1,
+		  .most = OVERLAP_MOST_ROUNDS },
+		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
+		{ "no-pin", 0, CLI_FALSE, .value = &o->pin },
+		{ "json", 0, CLI_TRUE, .value = &o->json },
+		{ "plot", 0, CLI_TEXT, .value = &o->plot },
+		{ .kind = CLI_END },
+	};
+	int status =
+		cli_options(COMMAND, argc, argv, options, print_help, help_out);
 
-	optind = 0;
-	opterr = 0;
-	while (status == CLI_OK &&
-	       (c = getopt_long(argc, argv, short_options, long_options,
-	                        NULL)) != -1) {
-		if (c == 'h') {
-			*help_out = true;
-			print_help();
-			return CLI_OK;
-		}
-		status = parse_one(c, argv, o);
-	}
-	if (status == CLI_OK)
-		status = cli_no_operands(COMMAND, argc, argv);
+	if (status != CLI_OK || *help_out)
+		return status;
+	status = cli_no_operands(COMMAND, argc, argv);
 	if (status == CLI_OK && !o->shapes) {
 		cli_complain(COMMAND, "--shapes: no file given");
 		status = CLI_USAGE;

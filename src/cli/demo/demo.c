@@ -9,7 +9,6 @@
 
 #include "cli/demo/demo.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include <cohort/sim.h>
 
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 #include "cli/common/symbols.h"
 #include "cli/demo/digits.h"
 #include "cli/demo/mlp.h"
@@ -36,40 +36,6 @@ enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
 
 /* ---- options ---------------------------------------------------------- */
 
-enum {
-	OPTION_RANKS = CLI_LONG_OPTION,
-	OPTION_EPOCHS,
-	OPTION_SEED,
-	OPTION_LR,
-	OPTION_BATCH,
-	OPTION_PLATFORM,
-	OPTION_VERIFY,
-	OPTION_JSON,
-	OPTION_STALL,
-	OPTION_DIE,
-	OPTION_MISMATCH,
-	OPTION_NO_FAULT,
-	OPTION_JOIN_DEADLINE,
-};
-
-static const struct option long_options[] = {
-	{ "help", no_argument, NULL, 'h' },
-	{ "ranks", required_argument, NULL, OPTION_RANKS },
-	{ "epochs", required_argument, NULL, OPTION_EPOCHS },
-	{ "seed", required_argument, NULL, OPTION_SEED },
-	{ "lr", required_argument, NULL, OPTION_LR },
-	{ "batch", required_argument, NULL, OPTION_BATCH },
-	{ "platform", required_argument, NULL, OPTION_PLATFORM },
-	{ "verify", no_argument, NULL, OPTION_VERIFY },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "stall", required_argument, NULL, OPTION_STALL },
-	{ "die", required_argument, NULL, OPTION_DIE },
-	{ "mismatch", required_argument, NULL, OPTION_MISMATCH },
-	{ "no-fault", no_argument, NULL, OPTION_NO_FAULT },
-	{ "join-deadline", required_argument, NULL, OPTION_JOIN_DEADLINE },
-	{ 0 },
-};
-
 static const struct demo_options defaults = {
 	.platform = COHORT_PLATFORM_AUTO,
 	.epochs = 30,
@@ -82,43 +48,36 @@ static const struct demo_options defaults = {
 
 static void print_help(void)
 {
+	/* clang-format off */
 	printf("usage: cohort demo [OPTION]...\n"
 	       "\n"
-	       "Trains a perceptron (%d-%d-%d) on %d images of handwritten "
-	       "digits with\n"
-	       "one thread per rank, and tests it on %d others.  Half-way one "
-	       "rank fails;\n"
-	       "the rest goes on without it.\n"
+	       "Trains a perceptron (%d-%d-%d) on %d images of handwritten digits with one\n"
+	       "thread per rank, and tests it on %d others.  Half-way one rank fails, and the\n"
+	       "others go on without it.\n"
 	       "\n",
 	       MLP_INPUTS, MLP_HIDDEN, MLP_OUTPUTS, DIGITS_TRAIN,
 	       DIGITS_HELD_OUT);
-	printf("  --ranks N         number of ranks (default %d, or all "
-	       "devices if fewer)\n"
+	printf("  --ranks N         number of ranks (default %d, or all devices if fewer)\n"
 	       "  --epochs N        passes over the images (default %zu)\n"
-	       "  --batch N         images per step, of all ranks together "
-	       "(default %zu)\n"
+	       "  --batch N         images per step, of all ranks together (default %zu)\n"
 	       "  --lr X            learning rate (default %g)\n"
-	       "  --seed N          of the weights and the order (default "
-	       "%llu)\n",
+	       "  --seed N          seed of the weights and the order (default %llu)\n",
 	       DEFAULT_RANKS, defaults.epochs, defaults.batch,
 	       (double)defaults.lr, (unsigned long long)defaults.seed);
-	puts("  --platform P      gpu or host (default: what cohort info "
-	     "tells)\n"
-	     "  --stall R@S       rank R waits outside the library at step S, "
-	     "from 0\n"
+	puts("  --platform P      gpu or host (default: see cohort info)\n"
+	     "  --stall R@S       rank R waits outside the library at step S, from 0\n"
 	     "                    (default: rank 2, or the last, half-way)\n"
 	     "  --die R@S         the thread of rank R exits at step S\n"
-	     "  --mismatch R@S    rank R makes another call than the others\n"
+	     "  --mismatch R@S    rank R makes another call than the others at step S\n"
 	     "  --no-fault        no rank fails\n"
-	     "  --join-deadline MS  how long a rank is waited for (default "
-	     "500)\n"
-	     "  --verify          compare with a single run without the "
-	     "library\n"
+	     "  --join-deadline MS  how long the others wait for a rank (default 500)\n"
+	     "  --verify          compare with a single run without the library\n"
 	     "  --json            one JSON object instead of text\n"
 	     "  --help            this text");
+	/* clang-format on */
 }
 
-static int parse_rate(const char *text, float *lr_out)
+static int read_rate(const struct cli_option *option, const char *text)
 {
 	char *end;
 	float lr = strtof(text, &end);
@@ -128,98 +87,88 @@ static int parse_rate(const char *text, float *lr_out)
 		             text);
 		return CLI_USAGE;
 	}
-	*lr_out = lr;
+	*(float *)option->value = lr;
 	return CLI_OK;
 }
 
-/* "R@STEP"; whether there are such is seen later. */
-static int parse_fault(int option, struct demo_options *options)
+/* Read "RANK@STEP"; settle_fault() checks whether they exist. */
+static int read_fault(const struct cli_option *option, const char *text,
+                      enum demo_fault fault)
 {
-	const char *name = option == OPTION_STALL ? "stall"
-	                   : option == OPTION_DIE ? "die"
-	                                          : "mismatch";
-	const char *at = strchr(optarg, '@');
+	struct demo_options *options = option->value;
+	const char *at = strchr(text, '@');
 	char rank[24];
 	uint64_t number;
 
-	if (!at || (size_t)(at - optarg) >= sizeof(rank)) {
-		cli_complain("demo", "--%s: '%s' is not RANK@STEP", name,
-		             optarg);
+	if (!at || (size_t)(at - text) >= sizeof(rank)) {
+		cli_complain("demo", "--%s: '%s' is not RANK@STEP",
+		             option->name, text);
 		return CLI_USAGE;
 	}
-	snprintf(rank, sizeof(rank), "%.*s", (int)(at - optarg), optarg);
-	if (cli_number("demo", name, rank, 0, COHORT_SIM_MAX_DEVICES - 1,
-	               &number) != CLI_OK ||
-	    cli_number("demo", name, at + 1, 0, UINT64_MAX,
+	snprintf(rank, sizeof(rank), "%.*s", (int)(at - text), text);
+	if (cli_number("demo", option->name, rank, 0,
+	               COHORT_SIM_MAX_DEVICES - 1, &number) != CLI_OK ||
+	    cli_number("demo", option->name, at + 1, 0, UINT64_MAX,
 	               &options->fault_step) != CLI_OK)
 		return CLI_USAGE;
-	options->fault = option == OPTION_STALL ? FAULT_STALL
-	                 : option == OPTION_DIE ? FAULT_DIE
-	                                        : FAULT_MISMATCH;
+	options->fault = fault;
 	options->fault_rank = (int)number;
 	return CLI_OK;
 }
 
-/* A number from @min to @max, narrowed by the caller. */
-static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
-                             int *status)
+static int read_stall(const struct cli_option *option, const char *text)
 {
-	uint64_t value = 0;
-
-	*status = cli_number("demo", option, optarg, min, max, &value);
-	return value;
+	return read_fault(option, text, FAULT_STALL);
 }
 
-static int parse_option(int c, char **argv, struct demo_options *options)
+static int read_die(const struct cli_option *option, const char *text)
 {
-	int status = CLI_OK;
+	return read_fault(option, text, FAULT_DIE);
+}
 
-	switch (c) {
-	case OPTION_RANKS:
-		options->ranks = (int)parse_number(
-			"ranks", 1, COHORT_SIM_MAX_DEVICES, &status);
-		break;
-	case OPTION_EPOCHS:
-		options->epochs =
-			parse_number("epochs", 1, MAX_EPOCHS, &status);
-		break;
-	case OPTION_SEED:
-		options->seed = parse_number("seed", 0, UINT64_MAX, &status);
-		break;
-	case OPTION_LR:
-		status = parse_rate(optarg, &options->lr);
-		break;
-	case OPTION_BATCH:
-		options->batch =
-			parse_number("batch", 1, DIGITS_TRAIN, &status);
-		break;
-	case OPTION_PLATFORM:
-		status = cli_platform("demo", optarg, &options->platform);
-		break;
-	case OPTION_VERIFY:
-		options->verify = true;
-		break;
-	case OPTION_JSON:
-		options->json = true;
-		break;
-	case OPTION_STALL:
-	case OPTION_DIE:
-	case OPTION_MISMATCH:
-		status = parse_fault(c, options);
-		break;
-	case OPTION_NO_FAULT:
-		options->fault = FAULT_NONE;
-		break;
-	case OPTION_JOIN_DEADLINE:
-		options->join_deadline_ns =
-			NS_PER_MS *
-			parse_number("join-deadline", 1, 1000000, &status);
-		break;
-	default:
-		cli_bad_option("demo", argv, c);
-		status = CLI_USAGE;
-	}
-	return status;
+static int read_mismatch(const struct cli_option *option, const char *text)
+{
+	return read_fault(option, text, FAULT_MISMATCH);
+}
+
+static int read_no_fault(const struct cli_option *option, const char *text)
+{
+	struct demo_options *options = option->value;
+
+	(void)text;
+	options->fault = FAULT_NONE;
+	return CLI_OK;
+}
+
+static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
+{
+	const struct cli_option options[] = {
+		{ "ranks", 0, CLI_INT, &o->ranks, .least = 1,
+		  .most = COHORT_SIM_MAX_DEVICES },
+		{ "epochs", 0, CLI_UINT, &o->epochs, .least = 1,
+		  .most = MAX_EPOCHS },
+		{ "batch", 0, CLI_UINT, &o->batch, .least = 1,
+		  .most = DIGITS_TRAIN },
+		{ "lr", 0, CLI_READ, &o->lr, .read = read_rate },
+		{ "seed", 0, CLI_UINT, &o->seed, .least = 0,
+		  .most = UINT64_MAX },
+		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
+		{ "stall", 0, CLI_READ, o, .read = read_stall },
+		{ "die", 0, CLI_READ, o, .read = read_die },
+		{ "mismatch", 0, CLI_READ, o, .read = read_mismatch },
+		{ "no-fault", 0, CLI_CALL, o, .read = read_no_fault },
+		{ "join-deadline", 0, CLI_MS, &o->join_deadline_ns, .least = 1,
+		  .most = 1000000 },
+		{ "verify", 0, CLI_TRUE, .value = &o->verify },
+		{ "json", 0, CLI_TRUE, .value = &o->json },
+		{ .kind = CLI_END },
+	};
+	int status =
+		cli_options("demo", argc, argv, options, print_help, help_out);
+
+	return status == CLI_OK && !*help_out
+	               ? cli_no_operands("demo", argc, argv)
+	               : status;
 }
 
 /*
@@ -399,19 +348,11 @@ static int demo(const struct demo_options *options)
 int demo_main(int argc, char **argv)
 {
 	struct demo_options options = defaults;
-	int c, status;
+	bool help;
+	int status = parse(argc, argv, &options, &help);
 
-	while ((c = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		if (c == 'h') {
-			print_help();
-			return CLI_OK;
-		}
-		status = parse_option(c, argv, &options);
-		if (status != CLI_OK)
-			return status;
-	}
-	if (cli_no_operands("demo", argc, argv) != CLI_OK)
-		return CLI_USAGE;
+	if (status != CLI_OK || help)
+		return status;
 	status = settle_ranks(&options);
 	if (status == CLI_OK)
 		status = settle_fault(&options);

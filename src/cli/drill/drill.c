@@ -3,90 +3,56 @@
 /*
  * cohort drill: every fault in every place, with a fresh group each
  *
- * Here are the options, the order of things, and the census: what a cell has begun it
- * must have ended.
+ * This file has the options, and runs and reports all cells.
  */
 
 #include "cli/drill/drill.h"
 
-#include <dirent.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cohort/sim.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
-#include "base/thread.h"
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 #include "cli/common/progress.h"
-#include "sim/strict/census.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* What a cell leaves may take to go. */
-#define GONE_NS (5 * NS_PER_S)
-
-/* That a detection may be later than its bound, in the median. */
+/* How much of the slack the median of all detections may use. */
 #define MEDIAN_PERCENT 20
 
 enum { DEFAULT_HOST_DEVICES = 8 };
 
 /* ---- options ---------------------------------------------------------- */
 
-enum {
-	OPTION_RANKS = CLI_LONG_OPTION,
-	OPTION_ONLY,
-	OPTION_PLATFORM,
-	OPTION_DEADLINE,
-	OPTION_SLACK,
-	OPTION_LIST,
-	OPTION_JSON,
-};
-
-static const struct option long_options[] = {
-	{ "help", no_argument, NULL, 'h' },
-	{ "ranks", required_argument, NULL, OPTION_RANKS },
-	{ "only", required_argument, NULL, OPTION_ONLY },
-	{ "platform", required_argument, NULL, OPTION_PLATFORM },
-	{ "deadline", required_argument, NULL, OPTION_DEADLINE },
-	{ "slack", required_argument, NULL, OPTION_SLACK },
-	{ "list", no_argument, NULL, OPTION_LIST },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ 0 },
-};
-
 static void print_help(void)
 {
+	/* clang-format off */
 	puts("usage: cohort drill [OPTION]...\n"
 	     "\n"
-	     "Provokes every fault in every place, with a fresh group each, "
-	     "and "
-	     "checks that\n"
-	     "what the library says is right and in time, and that nothing is "
-	     "left behind.\n"
+	     "Provokes every fault in every place, each with a fresh group, and checks that\n"
+	     "what the library says is right and in time, and that nothing is left behind.\n"
 	     "\n"
 	     "  --ranks N         2, 4 or 8 (default 4)\n"
-	     "  --only WHERE[/FAULT]  only those, as --list spells them\n"
-	     "  --deadline MS     what is waited for what hangs (default 200)\n"
-	     "  --slack MS        how late a verdict may be (default 50), and "
-	     "the\n"
-	     "                    median a fifth of that\n"
-	     "  --platform P      gpu or host (default host); faults are those "
-	     "of "
-	     "simulated\n"
-	     "                    devices, which gpu has on the drop-in "
-	     "libraries\n"
-	     "  --list            what is expected, or why it cannot be\n"
+	     "  --only WHERE[/FAULT]  only these cells, as --list spells them\n"
+	     "  --deadline MS     how long a group waits for what hangs (default 200)\n"
+	     "  --slack MS        how late a verdict may be (default 50); the median may be\n"
+	     "                    late by a fifth of that\n"
+	     "  --platform P      gpu or host (default host); faults are those of simulated\n"
+	     "                    devices, which gpu has with the drop-in libraries\n"
+	     "  --list            print what is expected of each cell, or why it is\n"
+	     "                    impossible\n"
 	     "  --json            one JSON object instead of a table\n"
 	     "  --help            this text\n"
 	     "\n"
 	     "Exit status: 0 if all is as expected.");
+	/* clang-format on */
 }
 
-/* "send-recv" for "send/recv": as one may write it without quotes. */
+/* True if @text is @name, in which '-' may stand for ' ' and '/' to save quotes. */
 static bool is_name(const char *text, size_t length, const char *name)
 {
 	if (strlen(name) != length)
@@ -98,7 +64,7 @@ static bool is_name(const char *text, size_t length, const char *name)
 	return true;
 }
 
-/* The fault behind a place's name, or all of them. */
+/* Choose the fault that @text names, or all faults if @text is empty. */
 static bool choose_faults(const char *text, bool only[TROUBLES])
 {
 	bool found = false;
@@ -114,161 +80,70 @@ static bool choose_faults(const char *text, bool only[TROUBLES])
 	return found;
 }
 
-static int parse_only(const char *text, struct drill_options *options)
+static int read_only(const struct cli_option *option, const char *text)
 {
+	struct drill_options *options = option->value;
+	const char *at = text;
+
 	for (int p = 0; p < PLACES; p++) {
 		size_t length = strlen(drill_place_name((enum place)p));
 
-		if (strlen(text) < length ||
-		    !is_name(text, length, drill_place_name((enum place)p)) ||
-		    (text[length] && text[length] != '/'))
+		if (strlen(at) < length ||
+		    !is_name(at, length, drill_place_name((enum place)p)) ||
+		    (at[length] && at[length] != '/'))
 			continue;
-		text += length;
-		if (choose_faults(text + (*text == '/'), options->only[p]))
+		at += length;
+		options->is_limited = true;
+		if (choose_faults(at + (*at == '/'), options->only[p]))
 			return CLI_OK;
 		break;
 	}
 	cli_complain("drill",
 	             "--only: '%s' is no WHERE or WHERE/FAULT, see "
 	             "cohort drill --list",
-	             optarg);
+	             text);
 	return CLI_USAGE;
 }
 
-static int parse_ranks(int *ranks_out)
+static int read_ranks(const struct cli_option *option, const char *text)
 {
 	uint64_t ranks;
-	int status = cli_number("drill", "ranks", optarg, 2, DRILL_MOST_RANKS,
-	                        &ranks);
+	int status = cli_number("drill", option->name, text, 2,
+	                        DRILL_MOST_RANKS, &ranks);
 
 	if (status != CLI_OK)
 		return status;
 	if (ranks & (ranks - 1)) {
 		cli_complain("drill", "--ranks: '%s' is none of 2, 4 and 8",
-		             optarg);
+		             text);
 		return CLI_USAGE;
 	}
-	*ranks_out = (int)ranks;
+	*(int *)option->value = (int)ranks;
 	return CLI_OK;
 }
 
-static int parse_time(const char *option, uint64_t min, uint64_t *ns_out)
+static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 {
-	uint64_t ms;
-	int status = cli_number("drill", option, optarg, min, 1000000, &ms);
-
-	if (status == CLI_OK)
-		*ns_out = ms * NS_PER_MS;
-	return status;
-}
-
-static int parse_option(int c, char **argv, struct drill_options *options)
-{
-	switch (c) {
-	case OPTION_RANKS:
-		return parse_ranks(&options->ranks);
-	case OPTION_ONLY:
-		return parse_only(optarg, options);
-	case OPTION_PLATFORM:
-		return cli_platform("drill", optarg, &options->platform);
-	case OPTION_DEADLINE:
-		return parse_time("deadline", 10, &options->deadline_ns);
-	case OPTION_SLACK:
-		return parse_time("slack", 0, &options->slack_ns);
-	case OPTION_LIST:
-		options->list = true;
-		return CLI_OK;
-	case OPTION_JSON:
-		options->json = true;
-		return CLI_OK;
-	}
-	cli_bad_option("drill", argv, c);
-	return CLI_USAGE;
-}
-
-/* ---- the census ------------------------------------------------------- */
-
-/* What threads are called that the simulated devices keep with their streams, for
- * whoever gets these next. */
-#define KEPT "stream:"
-
-/* What there is of things that a cell begins. */
-struct census {
-	size_t threads; /* but for those that are kept */
-	int newest;     /* of the threads, as they are numbered */
-	size_t memory;
-	size_t streams;
-	size_t events;
-	size_t worlds;
-	size_t meetings;
-};
-
-static void count_threads(struct census *census)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	char name[THREAD_NAME_SIZE];
-	struct dirent *task;
-
-	while (tasks && (task = readdir(tasks))) {
-		int tid = atoi(task->d_name);
-
-		if (!tid || !thread_lives(tid, name) ||
-		    !strncmp(name, KEPT, sizeof(KEPT) - 1))
-			continue;
-		census->threads++;
-		if (tid > census->newest)
-			census->newest = tid;
-	}
-	if (tasks)
-		closedir(tasks);
-}
-
-static struct census take_census(void)
-{
-	struct census census = {
-		.memory = memory_live(),
-		.streams = stream_live(),
-		.events = event_live(),
-		.worlds = world_live(),
-		.meetings = meeting_live(),
+	const uint64_t most = 1000000;
+	const struct cli_option options[] = {
+		{ "ranks", 0, CLI_READ, &o->ranks, .read = read_ranks },
+		{ "only", 0, CLI_READ, o, .read = read_only },
+		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
+		{ "deadline", 0, CLI_MS, &o->deadline_ns, .least = 10,
+		  .most = most },
+		{ "slack", 0, CLI_MS, &o->slack_ns, .least = 0, .most = most },
+		{ "list", 0, CLI_TRUE, .value = &o->list },
+		{ "json", 0, CLI_TRUE, .value = &o->json },
+		{ .kind = CLI_END },
 	};
+	int status =
+		cli_options("drill", argc, argv, options, print_help, help_out);
 
-	count_threads(&census);
-	return census;
-}
-
-/* What there is more of than before, NULL: nothing. */
-static const char *excess(const struct census *before, const struct census *now)
-{
-	return now->threads > before->threads     ? "thread"
-	       : now->memory > before->memory     ? "memory of a device"
-	       : now->streams > before->streams   ? "stream"
-	       : now->events > before->events     ? "event"
-	       : now->worlds > before->worlds     ? "native communicator"
-	       : now->meetings > before->meetings ? "unique id"
-	                                          : NULL;
-}
-
-/* What was left behind by a cell, once what ends by itself had its time; false if
- * nothing was. */
-static bool has_leavings(const struct census *before, char *out, size_t size)
-{
-	uint64_t deadline = clock_deadline(GONE_NS);
-	char thread[THREAD_NAME_SIZE] = "";
-	struct backoff b = BACKOFF;
-	struct census now;
-	const char *what;
-
-	while ((now = take_census(), what = excess(before, &now)) &&
-	       clock_now() < deadline)
-		backoff_wait(&b, deadline);
-	if (!what)
-		return false;
-	if (now.threads > before->threads)
-		thread_lives(now.newest, thread);
-	snprintf(out, size, "left behind: %s%s%s", what, *thread ? " " : "",
-	         thread);
-	return true;
+	if (status != CLI_OK || *help_out)
+		return status;
+	if (!o->is_limited)
+		memset(o->only, true, sizeof(o->only));
+	return cli_no_operands("drill", argc, argv);
 }
 
 /* ---- the cells -------------------------------------------------------- */
@@ -307,7 +182,7 @@ static void draw(struct drill *d, int place, int trouble)
 static void do_cell(struct drill *d, int place, int trouble)
 {
 	struct drill_result *result = &d->results[d->done];
-	struct census before = take_census();
+	struct drill_census before = drill_census();
 	char left[80];
 	size_t used;
 
@@ -315,7 +190,7 @@ static void do_cell(struct drill *d, int place, int trouble)
 	drill_run(d->options, &d->memory, (enum place)place,
 	          (enum trouble)trouble, result);
 	d->done++;
-	if (has_leavings(&before, left, sizeof(left))) {
+	if (drill_is_left(&before, left, sizeof(left))) {
 		result->ok = false;
 		used = strlen(result->got);
 		snprintf(result->got + used, sizeof(result->got) - used, "; %s",
@@ -389,7 +264,7 @@ static void sum_up(const struct drill *d, struct drill_summary *s)
 	qsort(s->late_ms, s->timed, sizeof(*s->late_ms), compare);
 }
 
-/* An exit status. */
+/* The exit status. */
 static int judge(const struct drill_options *options,
                  const struct drill_summary *s)
 {
@@ -427,8 +302,8 @@ static int report(const struct drill *d, double seconds)
 	return status;
 }
 
-/* What the platform has once it is used is no cell's; and without a fault all has to
- * be well. */
+/* Run a cell without a fault, which must succeed.  The platform then has what it keeps
+ * after its first use, which would otherwise be left behind by the first cell. */
 static bool warm_up(struct drill *d)
 {
 	struct drill_result *result = &d->results[0];
@@ -466,8 +341,8 @@ static int drill(const struct drill_options *options)
 	return status;
 }
 
-/* That number must be set before anything asks the host platform; and ids are of the
- * platform that is the default. */
+/* Set the number of devices, which must happen before the host platform is used; and
+ * make @platform the default, which unique ids are made for. */
 static int settle_platform(int platform)
 {
 	setenv("COHORT_PLATFORM", cli_platform_name(platform), 1);
@@ -486,23 +361,11 @@ int drill_main(int argc, char **argv)
 		.deadline_ns = 200 * NS_PER_MS,
 		.slack_ns = 50 * NS_PER_MS,
 	};
-	bool any = false;
-	int c, status;
+	bool help;
+	int status = parse(argc, argv, &options, &help);
 
-	while ((c = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
-		if (c == 'h') {
-			print_help();
-			return CLI_OK;
-		}
-		status = parse_option(c, argv, &options);
-		if (status != CLI_OK)
-			return status;
-		any |= c == OPTION_ONLY;
-	}
-	if (cli_no_operands("drill", argc, argv) != CLI_OK)
-		return CLI_USAGE;
-	if (!any)
-		memset(options.only, true, sizeof(options.only));
+	if (status != CLI_OK || help)
+		return status;
 	if (options.list) {
 		drill_list(&options);
 		return CLI_OK;

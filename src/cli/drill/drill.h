@@ -14,6 +14,7 @@
  *	victim.c  what such a thread does
  *	remote.c  ranks that are missing from another process
  *	calls.c   what a rank calls in each place
+ *	census.c  whether a cell has left anything behind
  *	judge.c   whether a cell did what it should
  *	cell.c    what all places use: notes, faults, waits, aborts, groups
  *	report.c  how cells are shown
@@ -110,6 +111,7 @@ struct drill_options {
 	uint64_t deadline_ns;
 	uint64_t slack_ns; /* that a detection may be later than its bound */
 	bool only[PLACES][TROUBLES];
+	bool is_limited; /* some cells were chosen by name */
 	bool list;
 	bool json;
 };
@@ -330,6 +332,25 @@ void drill_at_open(struct drill_run *run);
 void drill_at_group(struct drill_run *run);
 void drill_at_respawn(struct drill_run *run);
 void drill_with_remote(struct drill_run *run);
+
+/* ---- the census ------------------------------------------------------- */
+
+/* How many there are of the things that a cell begins. */
+struct drill_census {
+	size_t threads; /* except those that the platform keeps */
+	int newest;     /* the greatest thread id */
+	size_t memory;
+	size_t streams;
+	size_t events;
+	size_t worlds;
+	size_t meetings;
+};
+
+struct drill_census drill_census(void);
+
+/* True if there is more than in @before, after a time for what ends by itself: then
+ * @out names it. */
+bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 
 /* ---- reporting -------------------------------------------------------- */
 

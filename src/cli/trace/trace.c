@@ -14,45 +14,36 @@
 
 #include "base/json.h"
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 #include "dump/chrome.h"
-
-enum { OPTION_JSON = CLI_LONG_OPTION, OPTION_CHROME };
 
 struct trace_options {
 	bool json;
-	const char *chrome; /* where to, NULL: nowhere */
+	const char *chrome; /* file to write trace events to, or NULL */
 };
 
 static void print_help(void)
 {
+	/* clang-format off */
 	puts("usage: cohort trace [--json] [--chrome OUT] FILE...\n"
 	     "\n"
-	     "Reads the dumps of one group (fr_*.json, see cohort_dump()): the "
-	     "verdict, the\n"
-	     "last collectives of all ranks side by side around the stall, who "
-	     "came last how\n"
-	     "often and by how much, and how long calls queued, waited for "
-	     "other ranks and\n"
-	     "were carried out.  Of damaged files it reads what is whole, and "
-	     "says what is\n"
-	     "missing: an operation with a wrong value is left out, any other "
-	     "wrong value\n"
-	     "counts as unknown.\n"
+	     "Reads the dumps of one group (fr_*.json, see cohort_dump()) and prints the\n"
+	     "verdict, the last collectives of all ranks side by side around the stall, how\n"
+	     "often each rank came last and by how much, and how long calls queued, waited\n"
+	     "for other ranks and were executed.  It reads the intact parts of damaged files\n"
+	     "and says what is missing: an operation with a wrong value is left out, any\n"
+	     "other wrong value counts as unknown.\n"
 	     "\n"
-	     "Times are told by kind of call: operation, type, count, number "
-	     "of tensors, tag\n"
-	     "and label.  Tags that differ only in their numbers are one kind: "
-	     "\"step 11\" and\n"
-	     "\"step 12\" are shown as \"step #\".  A number that is the same "
-	     "in all of them\n"
-	     "stays.  A dump has the texts of a rank's last 64 tags; calls "
-	     "with older ones\n"
-	     "count as calls without a tag.\n"
+	     "Times are given by kind of call: operation, type, count, number of tensors,\n"
+	     "tag and label.  Tags that differ only in their numbers are one kind: \"step 11\"\n"
+	     "and \"step 12\" are shown as \"step #\".  A number that all of them have stays.\n"
+	     "A dump has the texts of a rank's last 64 tags; calls with older tags count as\n"
+	     "calls without a tag.\n"
 	     "\n"
 	     "  --json        one JSON object instead of text\n"
-	     "  --chrome OUT  also write trace events, for Perfetto or "
-	     "chrome://tracing\n"
+	     "  --chrome OUT  also write trace events, for Perfetto or chrome://tracing\n"
 	     "  --help        this text");
+	/* clang-format on */
 }
 
 static int write_chrome(const struct trace *t, const char *path)
@@ -112,31 +103,18 @@ static int run(const struct trace_options *o, char **files, int n)
 
 int trace_main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		{ "chrome", required_argument, NULL, OPTION_CHROME },
-		{ 0 },
-	};
 	struct trace_options o = { .json = false };
-	int c;
+	const struct cli_option options[] = {
+		{ "json", 0, CLI_TRUE, .value = &o.json },
+		{ "chrome", 0, CLI_TEXT, .value = &o.chrome },
+		{ .kind = CLI_END },
+	};
+	bool help;
+	int status =
+		cli_options(argv[0], argc, argv, options, print_help, &help);
 
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		switch (c) {
-		case 'h':
-			print_help();
-			return CLI_OK;
-		case OPTION_JSON:
-			o.json = true;
-			break;
-		case OPTION_CHROME:
-			o.chrome = optarg;
-			break;
-		default:
-			cli_bad_option(argv[0], argv, c);
-			return CLI_USAGE;
-		}
-	}
+	if (status != CLI_OK || help)
+		return status;
 	if (optind == argc) {
 		cli_complain(argv[0], "no file given");
 		return CLI_USAGE;

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "cli/common/options.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <stddef.h>
+
+#include "cli/common/cli.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+static bool takes_value(const struct cli_option *option)
+{
+	return option->kind != CLI_TRUE && option->kind != CLI_FALSE &&
+	       option->kind != CLI_CALL;
+}
+
+/* Fill what getopt_long() takes.  Its value for an option is the option's letter, or
+ * else CLI_LONG_OPTION and the option's place in the table. */
+static void make_tables(const struct cli_option *options,
+                        char letters[2 * CLI_MOST_OPTIONS + 3],
+                        struct option table[CLI_MOST_OPTIONS + 2])
+{
+	const struct cli_option *o;
+
+	*letters++ = ':';
+	*letters++ = 'h';
+	*table++ = (struct option){ "help", no_argument, NULL, 'h' };
+	for (o = options; o->kind != CLI_END; o++) {
+		*table++ = (struct option){
+			.name = o->name,
+			.has_arg = takes_value(o) ? required_argument
+			                          : no_argument,
+			.val = o->letter ? o->letter
+			                 : CLI_LONG_OPTION + (int)(o - options),
+		};
+		if (o->letter)
+			*letters++ = o->letter;
+		if (o->letter && takes_value(o))
+			*letters++ = ':';
+	}
+	*letters = '\0';
+	*table = (struct option){ .name = NULL };
+}
+
+/* The option for which getopt_long() returned @answer; NULL if that is an error. */
+static const struct cli_option *find(const struct cli_option *options,
+                                     int answer)
+{
+	const struct cli_option *o;
+
+	if (answer >= CLI_LONG_OPTION)
+		return &options[answer - CLI_LONG_OPTION];
+	for (o = options; o->kind != CLI_END; o++)
+		if (o->letter == answer)
+			return o;
+	return NULL;
+}
+
+static_assert(sizeof(size_t) == sizeof(uint64_t), "CLI_UINT is for both");
+
+static int take_number(const char *command, const struct cli_option *o)
+{
+	uint64_t most = o->kind == CLI_BIT ? 1 : o->most, number;
+	int status =
+		cli_number(command, o->name, optarg, o->least, most, &number);
+
+	if (status != CLI_OK)
+		return status;
+	if (o->kind == CLI_BIT)
+		*(bool *)o->value = number;
+	else if (o->kind == CLI_INT)
+		*(int *)o->value = (int)number;
+	else
+		*(uint64_t *)o->value =
+			number * (o->kind == CLI_MS ? NS_PER_MS : 1);
+	return CLI_OK;
+}
+
+static int take(const char *command, const struct cli_option *o)
+{
+	switch (o->kind) {
+	case CLI_TRUE:
+	case CLI_FALSE:
+		*(bool *)o->value = o->kind == CLI_TRUE;
+		break;
+	case CLI_BIT:
+	case CLI_INT:
+	case CLI_UINT:
+	case CLI_MS:
+		return take_number(command, o);
+	case CLI_TEXT:
+		*(const char **)o->value = optarg;
+		break;
+	case CLI_PLATFORM:
+		return cli_platform(command, optarg, o->value);
+	case CLI_READ:
+	case CLI_CALL:
+		return o->read(o, optarg);
+	case CLI_END:
+		break;
+	}
+	return CLI_OK;
+}
+
+int cli_options(const char *command, int argc, char **argv,
+                const struct cli_option *options, void (*print_help)(void),
+                bool *help_out)
+{
+	char letters[2 * CLI_MOST_OPTIONS + 3];
+	struct option table[CLI_MOST_OPTIONS + 2];
+	const struct cli_option *option;
+	int c, status = CLI_OK;
+
+	make_tables(options, letters, table);
+	*help_out = false;
+	optind = 0; /* getopt starts afresh */
+	opterr = 0;
+	while (status == CLI_OK &&
+	       (c = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+		if (c == 'h') {
+			*help_out = true;
+			print_help();
+			return CLI_OK;
+		}
+		option = find(options, c);
+		if (option) {
+			status = take(command, option);
+		} else {
+			cli_bad_option(command, argv, c);
+			status = CLI_USAGE;
+		}
+	}
+	return status;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_COMMON_OPTIONS_H
+#define CLI_COMMON_OPTIONS_H
+
+/*
+ * The options of a command as a table: each says how its value is read and where the
+ * value goes
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum cli_value {
+	CLI_END,   /* of the table */
+	CLI_TRUE,  /* takes no value: sets a bool */
+	CLI_FALSE, /* takes no value: clears a bool */
+	CLI_BIT,   /* 0 or 1, for a bool */
+	CLI_INT,   /* a number from least to most, for an int */
+	CLI_UINT,  /* a number from least to most, for a uint64_t or size_t */
+	CLI_MS,    /* milliseconds from least to most, for a uint64_t of ns */
+	CLI_TEXT,  /* for a const char * */
+	CLI_PLATFORM, /* for an int */
+	CLI_READ,     /* for @read */
+	CLI_CALL,     /* takes no value: calls @read with NULL */
+};
+
+struct cli_option {
+	const char *name;
+	char letter; /* of the short form, or 0 */
+	enum cli_value kind;
+	void *value;
+	uint64_t least, most;
+
+	/* For CLI_READ and CLI_CALL: an enum cli_exit, after a complaint. */
+	int (*read)(const struct cli_option *option, const char *text);
+};
+
+/* A table has at most so many options. */
+enum { CLI_MOST_OPTIONS = 30 };
+
+/*
+ * Read the options of @command, which --help and -h belong to without being in the
+ * table.  CLI_OK, with optind at the first operand and @help_out true if the help was
+ * printed; or CLI_USAGE after a complaint.
+ */
+int cli_options(const char *command, int argc, char **argv,
+                const struct cli_option *options, void (*print_help)(void),
+                bool *help_out);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The census: whatever a cell of the drill has begun, it must have ended
+ */
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "cli/drill/drill.h"
+#include "sim/strict/census.h"
+
+/* Simulated devices keep their streams' threads, whose names begin so, for reuse. */
+#define KEPT "stream:"
+
+/* How long what a cell leaves may take to end by itself. */
+#define GONE_NS (5 * NS_PER_S)
+
+static void count_threads(struct drill_census *census)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	char name[THREAD_NAME_SIZE];
+	struct dirent *task;
+
+	while (tasks && (task = readdir(tasks))) {
+		int tid = atoi(task->d_name);
+
+		if (!tid || !thread_lives(tid, name) ||
+		    !strncmp(name, KEPT, sizeof(KEPT) - 1))
+			continue;
+		census->threads++;
+		if (tid > census->newest)
+			census->newest = tid;
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+struct drill_census drill_census(void)
+{
+	struct drill_census census = {
+		.memory = memory_live(),
+		.streams = stream_live(),
+		.events = event_live(),
+		.worlds = world_live(),
+		.meetings = meeting_live(),
+	};
+
+	count_threads(&census);
+	return census;
+}
+
+/* The name of something that there is more of than before, or NULL. */
+static const char *excess(const struct drill_census *before,
+                          const struct drill_census *now)
+{
+	return now->threads > before->threads     ? "thread"
+	       : now->memory > before->memory     ? "memory of a device"
+	       : now->streams > before->streams   ? "stream"
+	       : now->events > before->events     ? "event"
+	       : now->worlds > before->worlds     ? "native communicator"
+	       : now->meetings > before->meetings ? "unique id"
+	                                          : NULL;
+}
+
+bool drill_is_left(const struct drill_census *before, char *out, size_t size)
+{
+	uint64_t deadline = clock_deadline(GONE_NS);
+	char thread[THREAD_NAME_SIZE] = "";
+	struct backoff b = BACKOFF;
+	struct drill_census now;
+	const char *what;
+
+	while ((now = drill_census(), what = excess(before, &now)) &&
+	       clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	if (!what)
+		return false;
+	if (now.threads > before->threads)
+		thread_lives(now.newest, thread);
+	snprintf(out, size, "left behind: %s%s%s", what, *thread ? " " : "",
+	         thread);
+	return true;
+}
