@@ -28,29 +28,18 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "empty.h"
+#include "walk_report.h"
 #include "ways.h"
 
-#define CALLS 2048 /* of one way, in one round */
-#define BATCH 16   /* calls, then wait until they are done */
+#define BATCH 16 /* calls, then wait until they are done */
 #define MAX_ROUNDS 10000
-#define MAX_RANKS 2
-#define MAX_WAYS 16
 #define CACHE_LINE 64
 
 /* Rounds of waiting for a rank before the core is given to another. */
 #define MEET_SPINS 100000
 
 _Static_assert(CALLS % BATCH == 0, "nothing is left in flight");
-
-/* What is measured. */
-struct scene {
-	const char *table;
-	int ranks;
-	bool in_step;
-	int budget; /* ns; 0: none, the platform's own work is in the way */
-};
 
 static const struct scene on_host[] = {
 	{ "host", 1, false, 0 },    { "host", 2, false, 0 },
@@ -63,8 +52,6 @@ static const struct scene on_gpu[] = {
 	{ "gpu", 1, false, 2000 },
 	{ "gpu", 2, false, 0 },
 };
-
-#define MAX_SCENES 6
 
 /* Constant once main() has begun. */
 static int platform = COHORT_PLATFORM_HOST;
@@ -84,29 +71,6 @@ struct bench {
 	/* Each rank its own; ns per call. */
 	double times[MAX_RANKS][MAX_WAYS][MAX_ROUNDS];
 };
-
-struct spread {
-	double low, median, high;
-};
-
-struct result {
-	struct spread bare, cohort, walk, mark;
-	struct spread parts[MAX_WAYS]; /* from FIRST_PART on */
-	double sum;
-};
-
-/* The parts are timed where nothing else is in the way. */
-static bool has_parts(const struct scene *scene)
-{
-	return strcmp(scene->table, "empty") == 0;
-}
-
-/* In step a part hides in the meeting, unless it is one itself. */
-static bool is_timed(const struct scene *scene, int way)
-{
-	return way < FIRST_PART ||
-	       (has_parts(scene) && (!scene->in_step || ways[way].several));
-}
 
 /* ---- measuring -------------------------------------------------------- */
 
@@ -182,7 +146,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	runner_init(&r, comm, data);
 	for (round = 0; round < b->rounds; round++)
 		for (way = 0; way < way_count; way++)
-			if (is_timed(b->scene, way))
+			if (scene_times(b->scene, way))
 				b->times[comm->rank][way][round] =
 					take_turn(b, &r, &ways[way]);
 	runner_fini(&r);
@@ -265,7 +229,7 @@ static struct result evaluate(const struct bench *b)
 	int way;
 
 	for (way = FIRST_PART; way < way_count; way++) {
-		if (!is_timed(b->scene, way))
+		if (!scene_times(b->scene, way))
 			continue;
 		result.parts[way] = spread_of(b, way, WAY_NOTHING);
 		result.sum += result.parts[way].median;
@@ -282,183 +246,6 @@ static struct result measure(const struct scene *scene, int rounds)
 	memset(b.places, 0, sizeof(b.places));
 	run(&b);
 	return evaluate(&b);
-}
-
-/* ---- text ------------------------------------------------------------- */
-
-static int cores(void)
-{
-	cpu_set_t allowed;
-
-	return sched_getaffinity(0, sizeof(allowed), &allowed)
-	               ? 1
-	               : CPU_COUNT(&allowed);
-}
-
-static void print_head(int rounds)
-{
-	printf("cohort %s, compiler %s, CLOCK_MONOTONIC, %d core%s%s\n"
-	       "%d rounds of %d calls of each way, by turns; ns per call, of "
-	       "the slowest rank\n"
-	       "median [5 %%, 95 %%]\n\n",
-	       cohort_version(), __VERSION__, cores(), cores() > 1 ? "s" : "",
-	       cores() < MAX_RANKS ? ", which ranks share" : ", one per rank",
-	       rounds, CALLS);
-	printf("table  ranks  run      call+mark  cohort  the walk            "
-	       "budget  one more mark\n");
-}
-
-/* A spread as text. */
-struct cell {
-	char at[48];
-};
-
-static struct cell cell_of(const struct spread *s)
-{
-	struct cell t;
-
-	snprintf(t.at, sizeof(t.at), "%.0f [%.0f, %.0f]", s->median, s->low,
-	         s->high);
-	return t;
-}
-
-static const char *run_name(const struct scene *scene)
-{
-	return scene->in_step ? "in step" : "free";
-}
-
-static void print_scene(const struct scene *scene, const struct result *r)
-{
-	char budget[16] = "";
-
-	if (scene->budget)
-		snprintf(budget, sizeof(budget), "%d", scene->budget);
-	printf("%-5s  %5d  %-7s  %9.0f  %6.0f  %-18s  %6s  %s\n", scene->table,
-	       scene->ranks, run_name(scene), r->bare.median, r->cohort.median,
-	       cell_of(&r->walk).at, budget, cell_of(&r->mark).at);
-	fflush(stdout);
-}
-
-/* A line of the breakdown: a cell for each scene that has one. */
-static void print_part(const struct result *results, int way)
-{
-	struct cell t;
-	int i;
-
-	printf("%-22s", ways[way].name);
-	for (i = 0; i < scene_count; i++) {
-		if (!has_parts(&scenes[i]))
-			continue;
-		t = cell_of(&results[i].parts[way]);
-		printf("  %-20s", is_timed(&scenes[i], way) ? t.at : "-");
-	}
-	putchar('\n');
-}
-
-static void print_totals(const char *name, const double *totals)
-{
-	int i;
-
-	printf("%-22s", name);
-	for (i = 0; i < scene_count; i++)
-		if (has_parts(&scenes[i]) && !scenes[i].in_step)
-			printf("  %-20.0f", totals[i]);
-	putchar('\n');
-}
-
-static void print_parts(const struct result *results)
-{
-	double sum[MAX_SCENES], walk[MAX_SCENES], rest[MAX_SCENES];
-	char name[32];
-	int i, way;
-
-	printf("\n%-22s", "parts, each by itself");
-	for (i = 0; i < scene_count; i++) {
-		if (!has_parts(&scenes[i]))
-			continue;
-		snprintf(name, sizeof(name), "%d rank%s, %s", scenes[i].ranks,
-		         scenes[i].ranks > 1 ? "s" : "", run_name(&scenes[i]));
-		printf("  %-20s", name);
-	}
-	putchar('\n');
-	for (way = FIRST_PART; way < way_count; way++)
-		print_part(results, way);
-	for (i = 0; i < scene_count; i++) {
-		sum[i] = results[i].sum;
-		walk[i] = results[i].walk.median;
-		rest[i] = walk[i] - sum[i];
-	}
-	print_totals("sum", sum);
-	print_totals("the walk", walk);
-	print_totals("rest", rest);
-	printf("rest: glue, and what parts cost more or less among others\n");
-}
-
-/* ---- JSON ------------------------------------------------------------- */
-
-static void json_spread(struct json *json, const char *key,
-                        const struct spread *s)
-{
-	json_open(json, key, '{');
-	json_double(json, "median", s->median);
-	json_double(json, "low", s->low);
-	json_double(json, "high", s->high);
-	json_close(json, '}');
-}
-
-static void json_parts(struct json *json, const struct scene *scene,
-                       const struct result *r)
-{
-	int way;
-
-	json_open(json, "parts", '[');
-	for (way = FIRST_PART; way < way_count; way++) {
-		if (!is_timed(scene, way))
-			continue;
-		json_open(json, NULL, '{');
-		json_string(json, "name", ways[way].name);
-		json_spread(json, "ns", &r->parts[way]);
-		json_close(json, '}');
-	}
-	json_close(json, ']');
-}
-
-static void json_scene(struct json *json, const struct scene *scene,
-                       const struct result *r)
-{
-	json_open(json, NULL, '{');
-	json_string(json, "table", scene->table);
-	json_int(json, "ranks", scene->ranks);
-	json_bool(json, "in_step", scene->in_step);
-	json_spread(json, "call_and_mark", &r->bare);
-	json_spread(json, "cohort", &r->cohort);
-	json_spread(json, "walk", &r->walk);
-	if (scene->budget)
-		json_int(json, "budget", scene->budget);
-	else
-		json_null(json, "budget");
-	json_spread(json, "one_more_mark", &r->mark);
-	json_parts(json, scene, r);
-	json_close(json, '}');
-}
-
-static void print_json(const struct result *results, int rounds)
-{
-	struct json json = { .out = stdout };
-	int i;
-
-	json_open(&json, NULL, '{');
-	json_string(&json, "version", cohort_version());
-	json_string(&json, "compiler", __VERSION__);
-	json_int(&json, "cores", cores());
-	json_int(&json, "rounds", rounds);
-	json_int(&json, "calls", CALLS);
-	json_open(&json, "scenes", '[');
-	for (i = 0; i < scene_count; i++)
-		json_scene(&json, &scenes[i], &results[i]);
-	json_close(&json, ']');
-	json_close(&json, '}');
-	putchar('\n');
 }
 
 /* ---- the program ------------------------------------------------------ */
@@ -511,15 +298,15 @@ int main(int argc, char **argv)
 	if (!rounds)
 		return usage();
 	if (!as_json)
-		print_head(rounds);
+		walk_print_head(rounds);
 	for (i = 0; i < scene_count; i++) {
 		results[i] = measure(&scenes[i], rounds);
 		if (!as_json)
-			print_scene(&scenes[i], &results[i]);
+			walk_print_scene(&scenes[i], &results[i]);
 	}
 	if (as_json)
-		print_json(results, rounds);
+		walk_json(scenes, results, scene_count, rounds);
 	else if (platform == COHORT_PLATFORM_HOST)
-		print_parts(results);
+		walk_print_parts(scenes, results, scene_count);
 	return 0;
 }

@@ -31,7 +31,7 @@ gpu_tests    := $(call programs,tests/gpu/*.c)
 race_tests   := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
               respawn siblings snapshots splits stalls together windows
 stress_tests := $(filter-out $(race_tests),$(call programs,tests/stress/*.c))
-bench_support  := empty ways
+bench_support  := empty walk_report ways
 bench_programs := $(filter-out $(bench_support) peer average_peer,\
                     $(call programs,bench/*.c))
 

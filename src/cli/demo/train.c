@@ -3,21 +3,15 @@
 /*
  * Training with one thread per rank
  *
- * Every rank has its own copy of the weights, which only rank 0 initialises;
- * the others get them by a broadcast.  A step takes a batch of images, cuts it
- * in one shard per rank, and every rank computes the gradients of its shard,
- * divided by the size of the whole batch.  A reducer sums them, and every rank
- * makes the same update, so that the weights stay equal.
- *
- * The comparison does the same with one thread and without the library: it
- * adds the gradients of the shards in rank order, which is the order in which
- * the host platform adds, so that there the weights must agree to the last
- * bit.
+ * Every rank has its own copy of the weights.  Rank 0 initialises its copy, and the
+ * others receive the weights by a broadcast.  A step cuts a batch of images into one
+ * shard per rank, and every rank computes the gradients of its shard, divided by the
+ * size of the whole batch.  A reducer sums them, and every rank makes the same update,
+ * so that the weights stay equal.
  */
 
 #include "cli/demo/train.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,9 +259,8 @@ static void publish_score(struct rank *rank, size_t epoch)
 	                      memory_order_release);
 }
 
-/* The part of @part in @parts of the batch of the rank's step. */
-static void compute_gradients(const struct plan *plan, struct rank *rank,
-                              size_t part, size_t parts)
+void train_gradients(const struct plan *plan, struct rank *rank, size_t part,
+                     size_t parts)
 {
 	struct slice batch = slice_batch(plan, rank->step);
 	struct slice shard = slice_shard(batch, part, parts);
@@ -324,8 +317,8 @@ static int reduce_step(struct plan *plan, struct rank *rank, bool last)
 	int rc = cohort_reducer_begin(rank->reducer,
 	                              cohort_comm_stream(rank->comm));
 
-	compute_gradients(plan, rank, (size_t)cohort_comm_rank(rank->comm),
-	                  (size_t)cohort_comm_size(rank->comm));
+	train_gradients(plan, rank, (size_t)cohort_comm_rank(rank->comm),
+	                (size_t)cohort_comm_size(rank->comm));
 	if (last)
 		publish_score(rank, (size_t)(rank->step / plan->epoch_steps));
 	computed = demo_seconds();
@@ -459,70 +452,4 @@ void train_collect(const struct plan *plan, struct demo_result *result)
 	                               digits->held_out, DIGITS_HELD_OUT) /
 	                   (double)DIGITS_HELD_OUT;
 	result->steps = plan->steps;
-}
-
-/* ---- the same without the library ------------------------------------- */
-
-/* How many ranks did a step in the end. */
-static int ranks_at(const struct plan *plan, uint64_t step)
-{
-	int g = plan->generation_count - 1;
-
-	while (g && plan->generations[g].first_step > step)
-		g--;
-	return plan->generations[g].ranks;
-}
-
-/* Train @single with the gradients of every shard, added in rank order. */
-static void train_single(const struct plan *plan, struct rank *single,
-                         struct mlp *sum)
-{
-	const struct demo_options *options = plan->options;
-
-	mlp_init(&single->weights, options->seed);
-	while (single->step < plan->steps) {
-		int ranks = ranks_at(plan, single->step);
-
-		for (int r = 0; r < ranks; r++) {
-			compute_gradients(plan, single, (size_t)r,
-			                  (size_t)ranks);
-			if (r == 0)
-				*sum = single->gradients;
-			else
-				mlp_add(sum, &single->gradients);
-		}
-		mlp_update(&single->weights, &single->momentum, sum,
-		           options->lr, options->momentum);
-		single->step++;
-	}
-}
-
-int train_compare(const struct plan *plan, double *difference_out)
-{
-	struct rank *single = rank_create(1);
-	struct mlp *sum = malloc(sizeof(*sum));
-	double most = 0.0;
-	int status = CLI_FAILED;
-
-	if (!single || !sum) {
-		cli_complain("demo", "out of memory");
-		goto out;
-	}
-	train_single(plan, single, sum);
-	for (int r = 0; r < plan->now_size; r++) {
-		double d = mlp_difference(&plan->ranks[plan->now[r]]->weights,
-		                          &single->weights);
-
-		/* A NaN stays. */
-		if (!(d <= most))
-			most = d;
-		if (isnan(d))
-			break;
-	}
-	*difference_out = most;
-	status = CLI_OK;
-out:
-	free(sum);
-	rank_destroy(single);
-	return status;
 }

@@ -102,6 +102,10 @@ int plan_init(struct plan *plan, const struct demo_options *options,
 /* Release what no operation may still use. */
 void plan_fini(struct plan *plan);
 
+/* Compute the gradients of part @part of @parts of the batch of @rank's step. */
+void train_gradients(const struct plan *plan, struct rank *rank, size_t part,
+                     size_t parts);
+
 /* A rank's thread, for cohort_group_run() with the plan as @user. */
 int train_worker(struct cohort_comm *comm, void *user);
 
