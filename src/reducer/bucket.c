@@ -7,13 +7,13 @@
 
 #define TYPES 16
 
-/* The bucket of a type that is being filled. */
+/* The bucket of one type that is being filled. */
 struct open_bucket {
 	bool exists;
-	uint32_t number; /* of those that were opened */
+	uint32_t number; /* in the order of opening */
 	size_t bytes;
 	size_t limit;
-	size_t left; /* bytes of the type that are in no bucket */
+	size_t left; /* bytes of the type that are in no bucket yet */
 };
 
 static bool fits(const struct open_bucket *o, size_t bytes)
@@ -22,7 +22,7 @@ static bool fits(const struct open_bucket *o, size_t bytes)
 	       (o->bytes == 0 || bytes <= o->limit - o->bytes || bytes == 0);
 }
 
-/* No bucket has more of all bytes than one of so many. */
+/* A bucket has at most one of so many parts of all bytes. */
 #define PARTS 16
 
 static size_t smaller(size_t a, size_t b)
@@ -30,7 +30,8 @@ static size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Of a bucket behind the first of its type, of which @left bytes are in none yet. */
+/* The limit of a bucket behind the first of its type, when @left bytes of the type are
+ * in no bucket yet. */
 static size_t limit_of(const struct bucket_limits *limits, size_t all,
                        size_t left)
 {
@@ -42,7 +43,7 @@ static size_t limit_of(const struct bucket_limits *limits, size_t all,
 	               limits->most);
 }
 
-/* How many bytes there are, and of each type. */
+/* Returns how many bytes there are, and sets how many each type has. */
 static size_t add_up(const struct bucket_item *items, size_t n,
                      struct open_bucket open[TYPES])
 {
@@ -55,7 +56,7 @@ static size_t add_up(const struct bucket_item *items, size_t n,
 	return all;
 }
 
-/* Number buckets as they are opened; of each keep in @plan->begin where its last
+/* Number buckets as they are opened, and keep in @plan->begin where each bucket's last
  * item is in @use. */
 static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
                  const struct bucket_limits *limits, struct bucket_plan *plan)
@@ -80,7 +81,7 @@ static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
 			};
 		o->bytes += bytes;
 		o->left -= bytes;
-		/* It is full, and what is left of its limit no less than 0. */
+		/* The bucket is full then: limit - bytes must not be below 0. */
 		if (o->bytes > o->limit)
 			o->limit = o->bytes;
 		plan->bucket_of[use[k]] = o->number;
@@ -88,14 +89,14 @@ static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
 	}
 }
 
-/* Number them by their last items instead. */
+/* Number the buckets by their last items instead. */
 static void renumber(size_t n, const uint32_t *use, struct bucket_plan *plan)
 {
 	uint32_t next = 0;
 	size_t k;
 
-	/* What is written over the place of a last item is never looked at as
-	 * one: no later item is of that bucket. */
+	/* A number replaces the place of a bucket's last item.  It is not taken for
+	 * such a place: no later item is in that bucket. */
 	for (k = 0; k < n; k++)
 		if (plan->begin[plan->bucket_of[use[k]]] == k)
 			plan->begin[plan->bucket_of[use[k]]] = next++;
@@ -118,7 +119,7 @@ void bucket_plan(const struct bucket_item *items, size_t n, const uint32_t *use,
 		begin[b + 1] += begin[b];
 	for (k = 0; k < n; k++)
 		plan->order[begin[plan->bucket_of[use[k]]]++] = use[k];
-	/* Each has become the next one's. */
+	/* Each begin has moved to that of the next bucket. */
 	for (b = plan->buckets; b > 0; b--)
 		begin[b] = begin[b - 1];
 	begin[0] = 0;

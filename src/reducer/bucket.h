@@ -3,8 +3,8 @@
 #define REDUCER_BUCKET_H
 
 /*
- * Which parameters' gradients travel together, and in which order: pure, so that
- * every rank comes to the same plan by itself
+ * Which gradients form a bucket, and the order of the buckets: pure, so that every rank
+ * makes the same plan by itself
  */
 
 #include <stdbool.h>
@@ -16,47 +16,47 @@ struct bucket_item {
 	int type; /* enum cohort_type */
 };
 
-/* Room for all of it is the caller's. */
+/* The arrays belong to the caller. */
 struct bucket_plan {
 	size_t buckets;
-	uint32_t *order; /* the items, bucket by bucket; in a bucket in order of
-	                    use */
-	uint32_t *begin; /* of each bucket, in the order, and the end: one more
-	                    than items */
-	uint32_t *bucket_of; /* each item */
+	uint32_t *order; /* the items, bucket by bucket, each in order of use */
+	uint32_t *begin; /* where each bucket begins in the order, and the end:
+	                    room for one more than there are items */
+	uint32_t *bucket_of; /* for each item its bucket */
 };
 
-/* How many bytes a bucket may have, unless it is one item that has more. */
+/* How many bytes a bucket may have; a single item may have more. */
 struct bucket_limits {
-	size_t first; /* of each type, small so that something is under way soon */
-	size_t most; /* of the others */
-	bool evens;  /* and less where more would only be waited for */
+	size_t first; /* the first bucket of each type: small, to begin early */
+	size_t most;  /* the other buckets */
+	bool evens;   /* smaller limits, see bucket_plan() */
 };
 
 /*
  * bucket_plan - put every item in one bucket
  * @items: @n of them
- * @use:   all their numbers, in the order in which they are expected to be ready
- * @plan:  filled
+ * @use:   the items' numbers, in the order in which they are expected to be ready
+ * @plan:  filled in
  *
- * A bucket is of one type.  It is closed by the next item of its type that does not
- * fit.  Buckets are numbered by when their last item is used, as that is when they are
- * full.
+ * All items of a bucket have one type.  A bucket ends where the next item of its type
+ * does not fit.  Buckets are numbered in the order in which their last items are used,
+ * because a bucket is complete then.
  *
- * What a step takes beyond the longer of the backward pass and the averaging follows
- * from the buckets.  Say a byte takes 1 to average and w to compute, and bucket k has b
- * bytes, with p bytes before and q behind it.  It is launched at w * (p + b), and then
- * b + q have to be averaged: the step takes no less than w * (p + b) + b + q, and no
- * more than the largest of these.  By the longer of both, max(w, 1) * (p + b + q), that
- * is too long by
+ * The buckets decide how much time is exposed: what a step takes beyond the longer of
+ * the backward pass and the averaging.  Let a byte take T to average and w * T to
+ * compute, and let bucket k have b bytes, with p bytes before it and q bytes behind.  It
+ * is launched at T * w * (p + b), and b + q bytes are then still to be averaged, so the
+ * step ends at the largest T * (w * (p + b) + b + q).  The longer of pass and averaging
+ * is T * max(w, 1) * (p + b + q).  Exposed time is therefore the largest, over the
+ * buckets, of
  *
- *	w * b - (1 - w) * p	where w is 1 or less,
- *	b - (w - 1) * q		where it is 1 or more:
+ *	T * (w * b - (1 - w) * p)	if w <= 1,
+ *	T * (b - (w - 1) * q)		if w >= 1.
  *
- * near w = 1 by the largest bucket, and the longer the pass, the more by what comes last.
- * So if the limits say so no bucket but the first has more than a 16th of all bytes, nor
- * than half of those of its type that are not in buckets before it; but as many as the
- * first one may have, as each costs a launch.
+ * Near w = 1 the largest bucket decides, and in a longer pass the last buckets.  With
+ * @evens a bucket behind the first therefore has at most a 16th of all bytes, and at
+ * most half of the bytes of its type that are not in earlier buckets; but it may always
+ * have as many as the first bucket, because each bucket costs a launch.
  */
 void bucket_plan(const struct bucket_item *items, size_t n, const uint32_t *use,
                  const struct bucket_limits *limits, struct bucket_plan *plan);

@@ -3,23 +3,23 @@
 /*
  * A step that one rank gives up
  *
- * It still makes every call of the step, with zeros for what it does not have, so that
- * no other rank waits in vain.  Before it launches the first of these it says in its
- * communicator's block which step that is.  Each rank that has finished the step looks
- * there, at all ranks, before it answers.
+ * The rank still makes every call of the step, with zeros for missing gradients, so
+ * that no other rank waits in vain.  Before it launches the first of these calls, it
+ * publishes in its communicator which step it gives up.  Each rank that has finished
+ * the step looks at what all ranks have published before it answers.
  *
- * A step is told by the numbers of its collectives, which are the same on every rank:
- * the number that is published lies between the first and the last of them.
+ * The numbers of its collectives, which all ranks agree on, identify a step: the
+ * published number lies between the first and the last of them.
  *
- *  A. If a rank has launched anything that is not its gradient, every rank that has
- *     seen the step done sees the number: it was stored before that was launched, and
- *     the step is done after that.
- *  B. Two numbers are enough.  A rank that publishes the third has seen the step of the
- *     second done, or its weights, of which every rank has launched its part; so every
- *     rank has answered for the step of the first.
- *  C. No thread answers for a step that is finished on a stream, so that step cannot be
- *     given up: whoever comes second, the rank that gives it up or the one that finishes
- *     it on a stream, sees the other and ends the group.
+ *  A. If a rank has launched zeros in place of a gradient, every rank that sees the step
+ *     done also sees the number: the rank stored the number before it launched, and the
+ *     step is done after that launch.
+ *  B. Two numbers are enough.  A rank that publishes a third number has seen the second
+ *     step done, or at least its weights, for which every rank has launched its part;
+ *     so every rank has answered for the first step.
+ *  C. A step that is finished on a stream cannot be given up, because no thread answers
+ *     for it.  Of the rank that gives the step up and the rank that finishes it on a
+ *     stream, the later one sees the other and ends the group.
  */
 
 #include "base/clock.h"
@@ -28,15 +28,15 @@
 
 /* ---- looking ---------------------------------------------------------- */
 
-/* True if @c has given up a step of which a collective from @first to @last is. */
+/* True if @c has given up the step whose collectives are @first to @last. */
 static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
                           uint64_t last)
 {
 	uint64_t number;
 	int k;
 
-	/* seq_cst: pairs with reducer_publish(), as said in reducer_stream(); else what
-	 * happens between them orders them, see A. */
+	/* seq_cst: pairs with reducer_publish(), see reducer_stream().  Where the step
+	 * is not on a stream, the launches between the two order them, see A. */
 	for (k = 0; k < CANCELLED; k++) {
 		number = atomic_load(&c->cancelled[k]);
 		if (number >= first && number <= last)
@@ -45,7 +45,7 @@ static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
 	return false;
 }
 
-/* The first rank that has given up the step of @r that is open; NULL: none has. */
+/* The first rank that has given up the open step, or NULL. */
 static const struct cohort_comm *find_canceller(const struct cohort_reducer *r)
 {
 	const struct clique *q = r->comm->clique;
@@ -88,10 +88,10 @@ int reducer_stream(struct cohort_reducer *r)
 		atomic_load_explicit(&r->newest, memory_order_acquire);
 	const struct cohort_comm *canceller;
 
-	if (!newest) /* it has nothing to give up */
+	if (!newest) /* the step has nothing to give up */
 		return COHORT_OK;
-	/* seq_cst, both here and in reducer_publish(): each stores, then looks, so that one
-	 * sees the other. */
+	/* seq_cst, here and in reducer_publish(): each function stores, then looks, so
+	 * that at least one sees the other's store. */
 	atomic_store(&r->comm->streamed, newest);
 	canceller = find_canceller(r);
 	if (!canceller)
@@ -102,8 +102,8 @@ int reducer_stream(struct cohort_reducer *r)
 
 /* ---- cancel ----------------------------------------------------------- */
 
-/* True if a gradient that has elements is not ready.  Of the others nothing is ever
- * launched: they are if nothing else is missing. */
+/* True if a gradient that has elements is not ready.  If none is, mark the gradients
+ * without elements as well: nothing is ever launched for these. */
 static bool is_incomplete(struct cohort_reducer *r, uint64_t step)
 {
 	uint32_t i;
@@ -118,19 +118,20 @@ static bool is_incomplete(struct cohort_reducer *r, uint64_t step)
 	return false;
 }
 
-/* Say that the step is given up, and end the group if another rank has gone on.  Once
- * more if nothing of it is out: what the program has called since took the number. */
+/* Publish that the step is given up, and end the group if another rank has finished it
+ * on a stream.  Called again while nothing of the step is launched, because the program
+ * may have used up the published number by another call. */
 void reducer_publish(struct cohort_reducer *r)
 {
 	struct cohort_comm *c = r->comm;
 	const struct clique *q = c->clique;
-	/* The next one is of the step, as a gradient is missing; or weights, which
-	 * are out, come to nothing, and there is none. */
+	/* The next collective is the step's, because a gradient is missing; unless the
+	 * launched weights add up to 0, and the step has no further one. */
 	uint64_t first = atomic_load_explicit(&r->first, memory_order_acquire);
 	uint64_t number = first ? first : atomic_load(&c->collectives) + 1;
 	int k, older = c->cancelled[0] > c->cancelled[1];
 
-	/* What was said of the same step is the newer one. */
+	/* For a step that is published already, replace the newer number. */
 	atomic_store(&c->cancelled[r->is_cancelled ? !older : older], number);
 	r->is_cancelled = true;
 	for (k = 0; k < q->size; k++)

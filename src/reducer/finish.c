@@ -3,9 +3,9 @@
 /*
  * The end of a step
  *
- * It goes through phases, each of which can be left with COHORT_TIMED_OUT and come
- * back to.  What it launches comes behind the buckets in the same order on every
- * rank: which parameters were used, rank 0's order, the norm.
+ * The end goes through phases.  Each may return COHORT_TIMED_OUT, and the next call then
+ * continues with that phase.  Behind the buckets every rank launches, in this order:
+ * which parameters were used, rank 0's order, the norm.
  */
 
 #include "base/backoff.h"
@@ -27,7 +27,7 @@ static void add_name(struct text *t, const char *before, const char *name)
 	text_add(t, "%s'%s'", before, start);
 }
 
-/* An error that names what is not ready. */
+/* Returns an error that names the gradients that are not ready. */
 static int complain(const struct cohort_reducer *r, uint64_t step)
 {
 	char names[200] = "";
@@ -45,7 +45,8 @@ static int complain(const struct cohort_reducer *r, uint64_t step)
 	                 n, r->n, names);
 }
 
-/* In reverse order of the list: what was not used comes last in a plan. */
+/* Mark the unused gradients, in reverse order of the list, which puts them last in a
+ * plan. */
 static int fill(struct cohort_reducer *r, uint64_t step)
 {
 	uint32_t i;
@@ -61,12 +62,12 @@ static int fill(struct cohort_reducer *r, uint64_t step)
 		if (!r->is_absent)
 			rc = reducer_zero(r, &r->items[i]);
 		if (rc == COHORT_OK)
-			reducer_mark(r, i, step); /* a joined rank has */
+			reducer_mark(r, i, step);
 	}
 	return rc;
 }
 
-/* COHORT_OK if all are marked. */
+/* COHORT_OK if all gradients are marked, or have been marked here. */
 static int check_marks(struct cohort_reducer *r)
 {
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_relaxed);
@@ -78,7 +79,7 @@ static int check_marks(struct cohort_reducer *r)
 		return fill(r, step);
 	if (atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n)
 		return COHORT_OK;
-	/* Who is told of an end goes on with nothing else. */
+	/* The end of the group comes before any other error. */
 	if (!r->is_local)
 		rc = clique_error(r->comm->clique);
 	return rc == COHORT_OK ? complain(r, step) : rc;
@@ -97,14 +98,14 @@ static int launch_all(struct cohort_reducer *r, uint64_t deadline)
 		rc = reducer_pump(r);
 		if (rc != COHORT_OK || reducer_is_launched(r))
 			return rc;
-		/* For the others' weights; for a helper that is launching. */
+		/* Wait for the others' weights, or for a helper that launches. */
 		if (clock_now() >= deadline)
 			return COHORT_TIMED_OUT;
 		backoff_wait(&b, deadline);
 	}
 }
 
-/* Tell which parameters were used. */
+/* Launch the exchange of which parameters were used. */
 static int send_used(struct cohort_reducer *r)
 {
 	uint8_t *at = r->device.used;
@@ -150,12 +151,12 @@ static int await(struct cohort_reducer *r, uint64_t deadline)
 		widen(r);
 	if (rc != COHORT_OK || !reducer_was_cancelled(r))
 		return rc;
-	/* Rank 0's order is that of no whole step: the next one tells it again. */
+	/* Rank 0's order is not that of a whole step; the next step sends it again. */
 	r->reordered = 0;
 	return COHORT_SKIP;
 }
 
-/* One phase; COHORT_OK: on to the next. */
+/* Run one phase; COHORT_OK leads to the next. */
 static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 {
 	switch (r->phase) {
@@ -172,13 +173,13 @@ static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 	case REDUCER_GATHER:
 		return r->is_looked_at ? reducer_judge(r, deadline) : COHORT_OK;
 	default:
-		/* They may still look at the plan. */
+		/* Helpers may still read the plan. */
 		reducer_await_helpers(r);
 		return reducer_replan(r, deadline);
 	}
 }
 
-/* The step has failed: answer so once no gradient can be touched any more. */
+/* End a step that has failed, once no operation can touch a gradient any more. */
 static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 {
 	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
@@ -191,7 +192,7 @@ static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 	return rc == COHORT_OK ? error_set(why, "%s", r->why) : rc;
 }
 
-/* True if another thread is inside, who will leave. */
+/* True if another thread is inside the communicator, which it will leave. */
 static bool is_not_now(const struct cohort_reducer *r, int rc)
 {
 	return rc == COHORT_BUSY &&
@@ -220,7 +221,7 @@ int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline)
 	if (rc < 0) {
 		if (!atomic_load(&r->broken))
 			reducer_break(r, rc);
-		/* Who is in there may be launching, nobody will from now on. */
+		/* A thread inside ready may be launching; no other will. */
 		reducer_await_helpers(r);
 		return end_broken(r, rc, deadline);
 	}

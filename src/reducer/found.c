@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The norm of all gradients, and whether they are finite: each rank looks at its
- * share of each, and all judge by what all have found
+ * The norm of all gradients, and whether all are finite: each rank measures its part of
+ * each gradient, and every rank decides by what all ranks have found
  */
 
 #include <math.h>
 
 #include "reducer/reducer.h"
 
-/* In the order of the list, so that the plan does not matter. */
+/* Measure in the order of the list, so that the sum does not depend on the plan. */
 static int measure(struct cohort_reducer *r, struct reducer_found *found)
 {
 	const struct reducer_item *item;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Gathering: what each rank has made of its shards goes to all ranks
+ * The gather: every rank receives the other ranks' shards of the parameters
  */
 
 #include "base/clock.h"
@@ -29,8 +29,8 @@ static int check(struct cohort_reducer *r, void *const *parameters)
 	return reducer_check_begin(r, false);
 }
 
-/* Call @k of all: of each bucket from the last to the first its shards, then what is
- * left over. */
+/* Make call @k.  There are two for each bucket, from the last to the first: one for the
+ * shards, and one for what is left over. */
 static int gather_one(struct cohort_reducer *r, uint32_t k,
                       void *const *parameters)
 {
@@ -78,7 +78,7 @@ int cohort_reducer_gather(struct cohort_reducer *r, void *const *parameters,
 
 	if (rc == COHORT_OK)
 		rc = stream_check_outside(r->comm, stream);
-	/* Others may have the new plan already. */
+	/* Other ranks may have the new plan already. */
 	if (rc == COHORT_OK)
 		rc = reducer_replan(r, deadline);
 	if (rc == COHORT_OK && !r->gathered && stream != r->comm->stream)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is ready, and what is launched by it
+ * The launch of the buckets whose gradients are ready
  *
- * Marking is for any thread: a gradient is marked once in a step, and taken off its
- * bucket's count.  Launching is for one thread at a time, in the order of the plan: who
- * comes while another is at it leaves word, and that one looks again.
+ * Any thread may mark a gradient, which decrements its bucket's count.  One thread at a
+ * time launches, in the order of the plan.  A thread that finds another one launching
+ * leaves a request, and the other one then looks again.
  */
 
 #include <math.h>
@@ -21,7 +21,7 @@
 
 /* ---- weights ---------------------------------------------------------- */
 
-/* The factor as one element of a type that gradients have. */
+/* Store the factor as one element of type @k. */
 static void set_scalar(struct cohort_reducer *r, unsigned k)
 {
 	double *at = &r->host.scalars[k];
@@ -77,8 +77,8 @@ static int settle_weights(struct cohort_reducer *r, uint64_t deadline)
 
 /* ---- launching -------------------------------------------------------- */
 
-/* Behind the stream that computes gradients, have those of the bucket as they are to
- * be read.  May be done again. */
+/* Wait for the stream that computes the gradients, and bring those of the bucket into
+ * the form that is launched.  May be repeated. */
 static int prepare(struct cohort_reducer *r, uint32_t bucket)
 {
 	uint32_t k;
@@ -111,15 +111,15 @@ static int launch_tensors(struct cohort_reducer *r,
 
 	if (!n)
 		return COHORT_OK;
-	/* Halves were multiplied already. */
+	/* Narrowed gradients were multiplied already. */
 	if (r->options.weighted)
 		op.redop = b->is_half ? COHORT_SUM
 		                      : r->premul[reducer_float(b->type)];
 	return reducer_submit(r, &op, b->tag, NULL);
 }
 
-/* Shards take two calls, of which the first is not made again if the second could not
- * be made yet. */
+/* Launch a bucket.  Shards take two calls; if the second one fails for now, the first
+ * is not repeated. */
 static int launch(struct cohort_reducer *r, uint32_t bucket)
 {
 	const struct reducer_bucket *b = &r->buckets[bucket];
@@ -138,7 +138,8 @@ static int launch(struct cohort_reducer *r, uint32_t bucket)
 	return launch_tensors(r, b, OP_ALL_REDUCE, b->first + b->n, b->ends);
 }
 
-/* The next bucket, if it is full: COHORT_TIMED_OUT if it is not, or not now. */
+/* Launch the next bucket; COHORT_TIMED_OUT if it is incomplete, or cannot be launched
+ * now. */
 static int launch_next(struct cohort_reducer *r)
 {
 	uint32_t next = atomic_load_explicit(&r->next, memory_order_relaxed);
@@ -151,7 +152,7 @@ static int launch_next(struct cohort_reducer *r)
 	rc = settle_weights(r, 0);
 	if (rc == COHORT_OK && !r->is_skipped)
 		rc = launch(r, next);
-	/* Another thread of the caller's is inside. */
+	/* Another thread of the program is inside the communicator. */
 	if (rc == COHORT_BUSY &&
 	    atomic_load(&r->comm->native_user) != owner_self())
 		return COHORT_TIMED_OUT;
@@ -167,7 +168,7 @@ static bool are_all_ready(const struct cohort_reducer *r)
 	return atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n;
 }
 
-/* Less is not worth that a thread is woken for it. */
+/* Fewer bytes are not worth waking a thread. */
 #define FLUSH_BYTES ((size_t)128 * 1024)
 
 void reducer_flush(struct cohort_reducer *r)
@@ -178,8 +179,8 @@ void reducer_flush(struct cohort_reducer *r)
 	comm_flush(r->comm);
 }
 
-/* True if nobody is likely to carry on soon what is launched: the owner does not while
- * it waits for gradients, and has not come to wait for the rest. */
+/* True if probably no thread will soon carry out what is launched: the owner does not
+ * while it waits for gradients, and is not yet waiting for the rest. */
 static bool is_left_alone(const struct cohort_reducer *r)
 {
 	return !r->carried_on &&
@@ -205,7 +206,7 @@ int reducer_pump(struct cohort_reducer *r)
 	unsigned seen = 1;
 	int rc;
 
-	/* seq_cst: who leaves word has taken its gradient off before. */
+	/* seq_cst: a thread that leaves a request has decremented its count before. */
 	if (atomic_fetch_add(&r->pumps, 1))
 		return COHORT_OK;
 	do {
@@ -253,9 +254,8 @@ int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
 	return rc;
 }
 
-/* What is launched goes on by itself on a GPU; on the host platform somebody has to
- * carry it out, and who waits here has nothing else to do.  If it has ended, finish
- * tells. */
+/* Carry out what is launched: a GPU does so by itself, but on the host platform some
+ * thread has to, and this one only waits.  Finish reports how it has ended. */
 static void carry_on(struct cohort_reducer *r, uint64_t until,
                      struct backoff *b)
 {
@@ -283,7 +283,7 @@ int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 			rc = reducer_pump(r);
 		if (rc != COHORT_OK || are_all_ready(r))
 			return rc;
-		/* Or it would wait for helpers that nobody needs any more. */
+		/* Otherwise it would wait for helpers that are not needed any more. */
 		if (!r->is_local)
 			rc = clique_error(r->comm->clique);
 		if (rc != COHORT_OK)

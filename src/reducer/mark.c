@@ -53,7 +53,7 @@ void reducer_close(struct cohort_reducer *r)
 
 /* ---- for the watchdog ------------------------------------------------- */
 
-/* Of a bucket: how many gradients are not ready, and the first. */
+/* How many gradients of a bucket are not ready, and the first one's name. */
 static uint32_t count_missing(const struct cohort_reducer *r, uint32_t bucket,
                               uint64_t step, const char **first)
 {

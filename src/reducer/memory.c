@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Arithmetic on gradients: on the host platform where they are, on the gpu platform,
- * as the library has no kernels of its own, in pieces on the host
+ * Arithmetic on gradients: on the host platform in place; on the gpu platform, because
+ * the library has no kernels, on copies of their pieces in host memory
  */
 
 #include <math.h>
@@ -29,7 +29,7 @@ unsigned reducer_float(int type)
 	}
 }
 
-/* ---- there and back --------------------------------------------------- */
+/* ---- copies ----------------------------------------------------------- */
 
 static int copy(struct cohort_reducer *r, void *dst, const void *src,
                 size_t bytes, uint64_t *ticket)
@@ -40,8 +40,8 @@ static int copy(struct cohort_reducer *r, void *dst, const void *src,
 	return reducer_submit(r, &op, NULL, ticket);
 }
 
-/* What is queued before may be a collective: then this is as long as that, which the
- * watchdog sees to. */
+/* The copy may be queued behind a collective.  The wait has no deadline then, because
+ * the watchdog has one for the collective. */
 static int copy_wait(struct cohort_reducer *r, void *dst, const void *src,
                      size_t bytes)
 {
@@ -76,7 +76,7 @@ typedef void (*visit_fn)(void *memory, size_t count, void *user);
 struct visit {
 	struct cohort_reducer *r;
 	unsigned char *device;
-	size_t bytes; /* in all */
+	size_t bytes; /* in total */
 };
 
 static size_t piece_of(const struct visit *v, size_t k)
@@ -91,7 +91,7 @@ static unsigned char *stage_of(const struct visit *v, size_t k)
 	return v->r->stage + k % 2 * v->r->piece;
 }
 
-/* On the communicator's stream, behind what was done with the stage before. */
+/* Copy piece @k to its stage, in the order of the stream. */
 static int fetch(const struct visit *v, size_t k, uint64_t *ticket)
 {
 	return copy(v->r, stage_of(v, k), v->device + k * v->r->piece,
@@ -104,8 +104,8 @@ static int store(const struct visit *v, size_t k, uint64_t *ticket)
 	            piece_of(v, k), ticket);
 }
 
-/* While @fn has a piece, the next one is on its way into the other half of the stage,
- * and the former one back out of it. */
+/* While @fn works on a piece, the piece before it is stored from the other half of the
+ * stage, and the next piece is then fetched into that half. */
 static int visit_pieces(const struct visit *v, size_t size, bool is_changed,
                         visit_fn fn, void *user)
 {
@@ -173,7 +173,7 @@ int reducer_zero(struct cohort_reducer *r, const struct reducer_item *item)
 
 /* ---- scale ------------------------------------------------------------ */
 
-/* What is not float64 is multiplied as float32, and rounded to its type. */
+/* Types other than float64 are multiplied as float32, then rounded. */
 #define SCALE(name, type, load, store)                                         \
 	static void scale_##name(void *memory, size_t count, void *user)       \
 	{                                                                      \
@@ -250,8 +250,8 @@ struct measuring {
 	uint64_t infinite;
 };
 
-/* Eight sums side by side, then these in order: one order of additions, whatever
- * the compiler makes of it, and into whatever pieces it is cut. */
+/* Eight sums side by side, which are then added in order: the order of additions does
+ * not depend on the compiler, nor on the pieces. */
 #define MEASURE(name, type, load, bad)                                         \
 	static void measure_##name(void *memory, size_t count, void *user)     \
 	{                                                                      \
@@ -277,7 +277,8 @@ struct measuring {
 		m->infinite += infinite;                                       \
 	}
 
-/* Of other types than float64 no square overflows: the sum tells. */
+/* Squares of types other than float64 do not overflow: if the sum is not finite, an
+ * element is not. */
 #define NO(y) 0
 #define IS_BAD(y) (!((y) - (y) == 0.0))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The plan: buckets as lists of tensors, and how it is made anew
+ * The plan: the tensors of each bucket, and the new plan by rank 0's order
  */
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "reducer/reducer.h"
 
-/* What the reducer has is aligned to this, which every type's size divides. */
+/* The alignment of the reducer's own gradients; every type's size divides it. */
 #define ALIGN ((size_t)64)
 
 size_t reducer_align(size_t bytes)
@@ -40,9 +40,9 @@ static struct cohort_tensor in_place(void *memory, size_t count, int type)
 	return (struct cohort_tensor){ memory, memory, count, type };
 }
 
-/* A gradient joins the tensor before it if that is the reducer's and ends where it
- * begins.  (Not so of the caller's: other ranks have them elsewhere.)  What is between
- * is zero on every rank. */
+/* Extend the tensor @last by a gradient, if both are in the reducer's memory and side by
+ * side.  The padding between them is zero on every rank.  The caller's gradients cannot
+ * be joined, because other ranks have them elsewhere. */
 static bool extend(const struct reducer_item *item, struct cohort_tensor *last,
                    const struct reducer_item *before)
 {
@@ -56,7 +56,7 @@ static bool extend(const struct reducer_item *item, struct cohort_tensor *last,
 	return true;
 }
 
-/* The gradients of a bucket, one tensor for neighbours. */
+/* Write the tensors of a bucket, one for each run of neighbours. */
 static uint32_t add_tensors(const struct cohort_reducer *r, size_t bucket,
                             struct cohort_tensor *tensors)
 {
@@ -75,7 +75,8 @@ static uint32_t add_tensors(const struct cohort_reducer *r, size_t bucket,
 	return n;
 }
 
-/* The halves of a bucket are side by side. */
+/* Write the one tensor of a bucket whose gradients are side by side in the wire memory,
+ * and give them their places there. */
 static uint32_t add_halves(struct cohort_reducer *r, size_t bucket,
                            size_t *wire, struct cohort_tensor *tensor)
 {
@@ -95,7 +96,7 @@ static uint32_t add_halves(struct cohort_reducer *r, size_t bucket,
 	return 1;
 }
 
-/* Bytes of a parameter's name in a label. */
+/* The most bytes of a parameter's name in a label. */
 #define NAME_MOST 20
 
 static void label(const struct cohort_reducer *r, size_t bucket,
@@ -160,7 +161,7 @@ void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 	}
 }
 
-/* ---- anew ------------------------------------------------------------- */
+/* ---- a new plan ------------------------------------------------------- */
 
 int reducer_send_order(struct cohort_reducer *r)
 {
@@ -195,7 +196,7 @@ int reducer_replan(struct cohort_reducer *r, uint64_t deadline)
 		return rc;
 	r->reordered = 0;
 	r->is_final = true;
-	/* The watchdog would read it. */
+	/* The watchdog must not read the plan meanwhile. */
 	wait_reason_set(&r->comm->wait_reason, NULL);
 	reducer_plan(r, r->host.order);
 	return COHORT_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: options, creation, end, facts
+ * The reducer: options, creation, destruction, queries
  */
 
 #include "reducer/reducer.h"
@@ -48,8 +48,8 @@ static int options_check(const struct cohort_reducer_options *o)
 	return COHORT_OK;
 }
 
-/* The caller's over the defaults.  An older caller's structure is shorter, a newer
- * one's may be longer if what is beyond asks for nothing. */
+/* Read the caller's options over the defaults.  An older caller's structure is shorter;
+ * a newer caller's may be longer if all bytes beyond ours are zero. */
 static int options_merge(const struct cohort_reducer_options *given,
                          struct cohort_reducer_options *o)
 {
@@ -94,7 +94,7 @@ static int options_merge(const struct cohort_reducer_options *given,
 
 /* ---- parameters ------------------------------------------------------- */
 
-/* What needs gradients of types that arithmetic is done on. */
+/* The name of an option that needs arithmetic on gradients, or NULL. */
 static const char *float_option(const struct cohort_reducer_options *o)
 {
 	return o->weighted         ? "weighted"
@@ -113,7 +113,7 @@ static const char *name_of(const struct cohort_parameter *p,
 	return name;
 }
 
-/* Its room is added to that of those before it. */
+/* Check a parameter's size, and add its room to @room. */
 static int room_check(const struct cohort_parameter *p, size_t i, size_t bytes,
                       size_t *room)
 {
@@ -183,7 +183,7 @@ static int check(const struct cohort_comm *comm,
 	return rc;
 }
 
-/* Room for a number. */
+/* Room for a number that serves as a name. */
 #define NUMBER_SIZE 24
 
 static size_t name_size(const struct cohort_parameter *p)
@@ -191,7 +191,7 @@ static size_t name_size(const struct cohort_parameter *p)
 	return p->name && *p->name ? strlen(p->name) + 1 : NUMBER_SIZE;
 }
 
-/* No more than the largest gradient needs. */
+/* A piece is no larger than the largest gradient needs. */
 static size_t piece_bytes(const struct cohort_parameter *parameters, size_t n)
 {
 	size_t i, bytes, most = 0;
@@ -260,8 +260,8 @@ static int fill_in(struct cohort_reducer *r,
 	if (rc != COHORT_OK)
 		return rc;
 	set_items(r, parameters);
-	/* Twice: where the gradients are follows from the plan, and what is
-	 * launched from that. */
+	/* The gradients' places follow from the order, and the tensors of the plan from
+	 * these places. */
 	reducer_order(r, r->host.order);
 	rc = reducer_alloc_device(r);
 	if (rc == COHORT_OK)
@@ -270,7 +270,7 @@ static int fill_in(struct cohort_reducer *r,
 		return rc;
 	reducer_layout(r, r->arena);
 	reducer_plan(r, r->host.order);
-	/* Or what is written there by another stream could be zeroed after. */
+	/* Wait for the zeros: what another stream writes must come after them. */
 	return r->is_host ? COHORT_OK : await_last(r, COHORT_FOREVER);
 }
 
@@ -313,7 +313,7 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	return COHORT_OK;
 }
 
-/* Whether nothing that was launched can touch memory any more. */
+/* COHORT_OK once no operation can touch memory any more. */
 static int await_end(struct cohort_reducer *r)
 {
 	bool has_ended = clique_cause(r->comm->clique);
@@ -347,7 +347,7 @@ int cohort_reducer_free(struct cohort_reducer *r)
 	return rc;
 }
 
-/* ---- facts ------------------------------------------------------------ */
+/* ---- queries ---------------------------------------------------------- */
 
 void *cohort_reducer_view(const struct cohort_reducer *r, size_t i)
 {

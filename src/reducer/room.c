@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Room for a reducer: all the memory that it ever has
+ * All memory of a reducer: it allocates none after its creation
  */
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static size_t words_bytes(size_t n, int size)
 	       n * (sizeof(uint32_t) + 1);
 }
 
-/* Lay the words out from @at. */
+/* Lay out the words from @at on. */
 static void set_words(struct reducer_words *w, unsigned char *at, size_t n,
                       int size)
 {
@@ -47,7 +47,8 @@ void reducer_free_host(struct cohort_reducer *r)
 	free(r);
 }
 
-/* Pinned, or a copy behind a collective would hold the thread until that is done. */
+/* Allocate pinned memory: a copy of pageable memory behind a collective would block the
+ * thread until the collective is done. */
 static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 {
 	const struct platform *p = r->comm->clique->platform;
@@ -57,7 +58,7 @@ static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 	rc = comm_enter_on_device(r->comm, true, &scope);
 	if (rc != COHORT_OK)
 		return rc;
-	/* Inside the gate, where what was left has been launched. */
+	/* Inside the gate, which launches a call that a caller has left. */
 	window_memory_begin();
 	rc = native_cuda(p, "cudaMallocHost", p->cudaMallocHost(out, bytes));
 	window_memory_end();
@@ -85,7 +86,7 @@ static int free_pinned(struct cohort_reducer *r)
 	return rc;
 }
 
-/* The words' image, and for the gpu platform behind it a stage and zeros. */
+/* Allocate the words' image; on the gpu platform a stage and zeros follow it. */
 static int alloc_image(struct cohort_reducer *r)
 {
 	size_t words = (r->words_bytes + 63) / 64 * 64;
@@ -132,7 +133,7 @@ int reducer_alloc_host(struct cohort_reducer *r, size_t names)
 	return error_set(COHORT_NO_MEMORY, "no memory for %zu parameters", n);
 }
 
-/* Zeroed device memory; none for no bytes. */
+/* Allocate zeroed device memory, or nothing for 0 bytes. */
 static int alloc_zeroed(struct cohort_reducer *r, size_t bytes,
                         unsigned char **out)
 {
@@ -166,7 +167,6 @@ int reducer_alloc_device(struct cohort_reducer *r)
 	return rc;
 }
 
-/* A premultiplied sum for each type that occurs, by a scalar that each step sets. */
 int reducer_create_sums(struct cohort_reducer *r)
 {
 	size_t i;
@@ -185,7 +185,6 @@ int reducer_create_sums(struct cohort_reducer *r)
 	return rc;
 }
 
-/* Give back what is not yet; may be called again after an error. */
 int reducer_free_device(struct cohort_reducer *r)
 {
 	unsigned char **memory[] = { &r->device.memory, &r->wire, &r->arena };
@@ -195,7 +194,7 @@ int reducer_free_device(struct cohort_reducer *r)
 	for (k = 0; k < REDUCER_FLOATS && rc == COHORT_OK; k++) {
 		if (r->premul[k])
 			rc = cohort_op_destroy(r->comm, r->premul[k]);
-		/* What NCCL would not take back is none any more, too. */
+		/* After NCCL's error the operation does not exist either. */
 		if (rc == COHORT_OK || rc == COHORT_NCCL)
 			r->premul[k] = 0;
 	}

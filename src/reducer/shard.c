@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Shards: each rank is left with a part of every gradient, and what it makes of that
- * is gathered again
+ * Shards: each rank keeps a part of every gradient
  *
- * Native reduce-scatters and all-gathers have the same count on every rank.  What does
- * not divide by the ranks, less than one element of each, is the last rank's, by an
- * all-reduce, or a broadcast, behind that.
+ * NCCL's reduce-scatter and all-gather have one count for all ranks.  The remainder of a
+ * division by the ranks, fewer elements than there are ranks, belongs to the last rank:
+ * an all-reduce follows for it, or a broadcast when parameters are gathered.
  */
 
 #include "base/status.h"

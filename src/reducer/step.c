@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Steps: how they begin, also that of a rank that has nothing left
+ * The begin of a step, and join for a rank without a batch
  */
 
 #include <math.h>
@@ -25,7 +25,7 @@ static int check_alone(const struct cohort_reducer *r)
 	return COHORT_OK;
 }
 
-/* Whether the thread may submit now. */
+/* COHORT_OK if the thread may submit now. */
 static int check_gate(struct cohort_reducer *r)
 {
 	int rc = gate_enter(r->comm, false);
@@ -51,7 +51,7 @@ int reducer_check_begin(struct cohort_reducer *r, bool is_local)
 	return rc;
 }
 
-/* Tell this rank's weight. */
+/* Launch the exchange of the ranks' weights. */
 static int send_weight(struct cohort_reducer *r)
 {
 	double *at = r->device.weight;
@@ -96,7 +96,7 @@ static void prepare(struct cohort_reducer *r)
 		!atomic_load_explicit(&r->comm->owner, memory_order_relaxed);
 }
 
-/* What is said of the step is in @r. */
+/* Begin the step that the fields of @r describe. */
 static int begin(struct cohort_reducer *r)
 {
 	int rc = r->is_local ? COHORT_OK : reducer_replan(r, COHORT_FOREVER);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How the reducer submits an operation, and notes that one could not be
+ * How the reducer submits an operation, and keeps the error if that fails
  */
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ int reducer_check(const struct cohort_reducer *r)
 	return comm_check(r->comm);
 }
 
-/* Note the number of the collective that was submitted last. */
+/* Store the number of the last submitted collective. */
 static void note_number(struct cohort_reducer *r)
 {
 	uint64_t number = atomic_load_explicit(&r->comm->collectives,
@@ -41,7 +41,7 @@ int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
 		return rc;
 	if (op_is_collective(op))
 		note_number(r);
-	/* Release: who waits for it at the end may be another thread. */
+	/* Release: the thread that waits for it in finish may be another one. */
 	atomic_store_explicit(&r->last, ticket, memory_order_release);
 	if (ticket_out)
 		*ticket_out = ticket;
@@ -50,11 +50,11 @@ int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
 
 int reducer_break(struct cohort_reducer *r, int rc)
 {
-	/* The owner may come upon it while a helper that launches does. */
+	/* The owner may fail in finish while a helper fails to launch. */
 	if (atomic_exchange(&r->is_breaking, true))
 		return rc;
 	text_set(r->why, sizeof(r->why), "%s", cohort_last_error());
-	/* Release: pairs with the acquire of who finds it broken. */
+	/* Release: pairs with the acquire of the threads that load it. */
 	atomic_store_explicit(&r->broken, rc, memory_order_release);
 	return rc;
 }
