@@ -3,12 +3,12 @@
 #define CLI_BENCH_AVERAGE_H
 
 /*
- * cohort bench average: what the gradients of a model cost, in all the ways there are
+ * cohort bench average: how long a model's gradients take to all-reduce, by each method
  *
- * The list of tensors is read from a file (average_shapes.c).  Of each rank they lie
- * behind each other in one memory, so that all methods work on the same.  In every
- * round the ranks' threads measure each method (average_run.c); what came out is shown
- * at the end (average_report.c).
+ * The list of tensors is read from a file (average_shapes.c).  Each rank's tensors are
+ * contiguous in one memory, which all methods use.  In every round the ranks' threads
+ * (average_lane.c) measure each method (average_run.c), and the results are printed at
+ * the end (average_report.c).
  */
 
 #include <stdatomic.h>
@@ -18,10 +18,10 @@
 
 enum average_method {
 	METHOD_ALONE, /* one call for each tensor, then one wait */
-	METHOD_GROUP, /* the call for lists, made to be one native group */
-	METHOD_FLAT,  /* the same, made to pack into flat buffers */
+	METHOD_GROUP, /* the call for lists, as one native group */
+	METHOD_FLAT,  /* the call for lists, which packs into flat buffers */
 	METHOD_VIEWS, /* the gradients live in flat buffers: one call for each */
-	METHOD_AUTO,  /* the call for lists, as it is */
+	METHOD_AUTO,  /* the call for lists, with its defaults */
 	METHODS,
 };
 
@@ -34,9 +34,8 @@ struct average_options {
 	int type;
 	int op;
 	uint64_t rounds;
-	uint64_t max_count; /* of a tensor; 0: any */
-	bool rewrites;      /* the gradients before each operation, outside of
-	                       what is timed */
+	uint64_t max_count; /* the most elements of a tensor; 0: any number */
+	bool rewrites; /* ranks rewrite their gradients before each operation, outside the timed part */
 	bool limit;
 	bool check;
 	bool pin;
@@ -44,10 +43,9 @@ struct average_options {
 	bool methods[METHODS];
 };
 
-/* A tensor. */
 struct average_shape {
 	size_t count;
-	size_t at; /* bytes from the begin of a rank's memory */
+	size_t at; /* its offset in a rank's memory, in bytes */
 };
 
 struct average_shapes {
@@ -57,25 +55,25 @@ struct average_shapes {
 };
 
 struct average_figures {
-	double time_us; /* medians of the rounds */
+	double time_us; /* median of the rounds */
 	double p5_us;
 	double p95_us;
 	double busbw;    /* GB/s */
-	double of_limit; /* NaN, here and below: not asked */
-	double vs_alone; /* how many times as fast */
+	double of_limit; /* NaN here and below if it was not measured */
+	double vs_alone; /* speedup over METHOD_ALONE */
 	double vs_flat;
 };
 
 struct average {
 	const struct average_options *options;
 	struct average_shapes shapes;
-	size_t bytes; /* of the values */
-	size_t room;  /* of a rank's memory */
-	int platform; /* that it ran on */
+	size_t bytes; /* of all elements */
+	size_t room;  /* of one rank's memory */
+	int platform; /* the platform that it ran on */
 	int cores;
 
-	/* By rank 0's thread, then by the main thread: of each round, of what is
-	 * asked for, else NULL. */
+	/* Written by rank 0's thread, then read by the main thread: for each
+	 * round, or NULL if that is not measured. */
 	double *times_ns[METHODS];
 	double *limits_ns;
 	atomic_ullong wrong[METHODS];
@@ -84,19 +82,20 @@ struct average {
 
 const char *average_method_name(int method);
 
-/* Read the file: tensors of @size bytes each value, with at most @max_count (0: any)
- * values.  An enum cli_exit, after a complaint of @command with the line's number. */
+/* Read the file: tensors whose elements have @size bytes each, and which have at
+ * most @max_count elements (0: any number).  An enum cli_exit, after a complaint by
+ * @command with the line's number. */
 int average_read(const char *command, const char *file, size_t size,
                  uint64_t max_count, struct average_shapes *shapes,
                  size_t *room_out);
 
-/* An enum cli_exit, after a complaint. */
+/* Measure.  An enum cli_exit, after a complaint. */
 int average_measure(struct average *a);
 
-/* Of the rounds; once. */
+/* Compute the figures from the rounds; to be called once. */
 void average_evaluate(struct average *a);
 
-/* On stdout. */
+/* Print the figures on stdout. */
 void average_print(const struct average *a);
 void average_json(const struct average *a);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What cohort bench average shows at its end: a table, or JSON. */
+/* The results of cohort bench average, as a table or as JSON. */
 
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ const char *average_method_name(int method)
 
 /* ---- figures ---------------------------------------------------------- */
 
-/* Of @a by @b, round by round; NaN without one of them. */
+/* The median, over the rounds, of @a divided by @b; NaN if one of them is NULL. */
 static double middle_ratio(const double *a, const double *b, double *scratch,
                            size_t rounds)
 {

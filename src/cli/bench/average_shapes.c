@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A list of tensors: a line each, name, shape and number of values with tabs between,
- * as "fc.weight	1000x2048	2048000"; what begins with # is for people
+ * Reads a list of tensors: each line has name, shape and number of elements,
+ * separated by tabs, as "fc.weight 1000x2048 2048000"; a line that begins with # is a
+ * comment
  */
 
 #include <errno.h>
@@ -17,9 +18,9 @@
 #define LINE_ROOM 1024
 #define ALIGN 64
 
-/* While it is read. */
+/* The state of reading a list. */
 struct reader {
-	const char *command; /* that complains */
+	const char *command; /* named in complaints */
 	const char *file;
 	unsigned line;
 	struct average_shapes *shapes;
@@ -31,7 +32,7 @@ struct reader {
 	              __VA_ARGS__),                                            \
 	 CLI_FAILED)
 
-/* A number from 1 on, up to @end; NULL if there is none. */
+/* Read a number of at least 1.  Returns what follows it, or NULL if there is none. */
 static const char *read_number(const char *text, uint64_t *value_out)
 {
 	unsigned long long value;
@@ -46,7 +47,7 @@ static const char *read_number(const char *text, uint64_t *value_out)
 	return end;
 }
 
-/* The product of "64x3x7x7". */
+/* Multiply the numbers of a shape such as "64x3x7x7". */
 static bool read_shape(const char *text, uint64_t *values_out)
 {
 	uint64_t product = 1, side;

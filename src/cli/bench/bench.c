@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort bench: how long collectives take, and how much that is of what the machine
- * can do
+ * cohort bench: how long collectives take, also compared with what the machine can do
  *
- * Here is the order of things; see bench.h for the parts.
+ * This file runs the parts that bench.h lists.
  */
 
 #include "cli/bench/bench.h"
@@ -31,7 +30,7 @@ int bench_count_cores(void)
 
 static int default_ranks(const struct cohort_platform_info *info, int cores)
 {
-	/* An unusable platform is left for the opening to explain. */
+	/* Opening the group explains why a platform is unusable. */
 	int devices = info->status == COHORT_OK && info->devices > 0
 	                      ? info->devices
 	                      : 1;
@@ -83,7 +82,7 @@ static int settle_ranks(struct bench_options *options, int cores)
 	return CLI_OK;
 }
 
-/* An exit status that tells of wrong results. */
+/* CLI_FAILED, after a complaint, if any result was wrong. */
 static int judge(const struct bench_plan *plan)
 {
 	unsigned long long wrong = 0;

@@ -3,12 +3,11 @@
 #define CLI_BENCH_BENCH_H
 
 /*
- * cohort bench: what is asked for, and what is measured
+ * cohort bench: its options, its cases and their results
  *
- * The options (options.c) make a plan of cases (plan.c), each one call
- * with one size in one mode.  The ranks' threads measure all of them in every round
- * (run.c, lane.c); what came out is shown at the end (report.c,
- * plot.c).
+ * The options (options.c) make a plan of cases (plan.c): each case is one call with one
+ * size in one mode.  The ranks' threads measure all cases in every round (run.c,
+ * lane.c), and the results are printed at the end (report.c, plot.c).
  */
 
 #include <stdatomic.h>
@@ -23,27 +22,24 @@
 /* How operations follow each other in the timed part. */
 enum bench_pace {
 	PACE_LOOP,    /* one, then wait, again and again */
-	PACE_REWRITE, /* the same, and before each the ranks rewrite their
-	                 buffers and meet, outside the timed part */
+	PACE_REWRITE, /* one, then wait; before each the ranks rewrite their buffers and meet, outside the timed part */
 	PACE_QUEUED,  /* several, then one wait */
-	PACE_ENQUEUE, /* likewise, but the wait is outside the timed part */
-	PACE_COMPUTE, /* one, then wait, each after some work of the rank's own,
-	                 and that is timed, too; the limit is the work alone */
+	PACE_ENQUEUE, /* several; the wait is outside the timed part */
+	PACE_COMPUTE, /* some work of the rank's own, one operation, then wait, all timed; the limit is the work alone */
 	BENCH_PACES,
 };
 
-/* Who carries operations out. */
+/* How operations are made. */
 enum bench_path {
 	PATH_API,    /* cohort_*() */
-	PATH_RAW,    /* NCCL's functions of the platform's table */
-	PATH_DIRECT, /* the ranks' threads, by the host platform's arithmetic, with
-	                a meeting before and one after it */
-	PATH_HOST,  /* cohort_*_host(), with plain memory */
-	PATH_TIMED, /* the same with a timeout */
+	PATH_RAW,    /* NCCL's functions in the platform's table */
+	PATH_DIRECT, /* the ranks' own threads, by the host platform's arithmetic, with a meeting before and after each */
+	PATH_HOST,   /* cohort_*_host(), with plain memory */
+	PATH_TIMED,  /* cohort_*_host() with a timeout */
 	BENCH_PATHS,
 };
 
-/* True of calls that wait by themselves. */
+/* True if the calls wait by themselves. */
 static inline bool bench_path_waits(enum bench_path path)
 {
 	return path == PATH_HOST || path == PATH_TIMED;
@@ -52,7 +48,7 @@ static inline bool bench_path_waits(enum bench_path path)
 struct bench_mode {
 	enum bench_pace pace;
 	enum bench_path path;
-	bool in_place; /* what is sent is where the result goes */
+	bool in_place; /* the result replaces what is sent */
 };
 
 #define BENCH_MAX_SIZES 256
@@ -68,12 +64,12 @@ struct bench_options {
 	size_t sizes[BENCH_MAX_SIZES]; /* in bytes */
 	size_t size_count;
 	uint64_t rounds;
-	uint64_t iterations; /* per round; 0: as many as take a while */
-	uint64_t warm_up;    /* before those */
+	uint64_t iterations; /* per round; 0: as many as take AUTO_NS */
+	uint64_t warm_up;    /* before the timed ones */
 	bool paces[BENCH_PACES];
 	uint64_t depth[BENCH_PACES]; /* operations per wait */
 	uint64_t compute_us;         /* of work per operation, on average */
-	bool unbalanced;             /* rank r has r + 1 shares of it */
+	bool unbalanced;             /* rank r has r + 1 shares of the work */
 	bool paths[BENCH_PATHS];
 	bool in_place;
 	bool out_of_place;
@@ -84,69 +80,70 @@ struct bench_options {
 	const char *plot; /* the file, or NULL */
 };
 
-/* Spelled as on the command line; of an @op that is -1 NULL. */
+/* The name as on the command line; NULL if @op is -1. */
 const char *bench_type_name(int type);
 const char *bench_op_name(int op);
 
-/* Of the rounds, in us and GB/s. */
+/* Figures of a case, in us and GB/s. */
 struct bench_figures {
 	double time_us; /* the median */
 	double p5_us;
 	double p95_us;
 	double algbw;
 	double busbw;
-	double of_limit; /* the limit's time by this one's; NaN: not asked */
+	double of_limit; /* the limit's time divided by this time; NaN if it was not measured */
 };
 
-/* One line of the table. */
+/* A case: one line of the table. */
 struct bench_case {
 	const struct collective *collective;
 	struct bench_mode mode;
 	int type;
-	int op; /* -1: has none */
+	int op; /* -1: it has no operation */
 	size_t count;
 	size_t bytes; /* as nccl-tests counts them */
 
-	/* By rank 0's thread, then by the main thread.  Of each round: */
+	/* Written by rank 0's thread, then read by the main thread; for each
+	 * round: */
 	double *times_ns;
-	double *limits_ns; /* of the same loads and stores; NULL: not asked */
+	double *limits_ns; /* the limit's; NULL if it is not measured */
 	uint64_t iterations;
 	uint64_t limit_iterations;
 
 	/* Atomic; added to by each rank's thread, read by the main thread. */
 	atomic_ullong wrong;
 
-	struct bench_figures figures; /* once it is measured */
+	struct bench_figures figures; /* once the case is measured */
 };
 
 struct bench_plan {
 	const struct bench_options *options;
 	struct bench_case *cases;
 	size_t count;
-	size_t bytes;     /* of the largest buffer */
-	bool needs_two;   /* buffers per rank */
-	bool needs_plain; /* memory for calls with host memory */
-	int platform;     /* that it ran on */
-	int launch;       /* how ranks launched; by rank 0's thread */
+	size_t bytes;     /* size of the largest buffer */
+	bool needs_two;   /* some case needs two buffers per rank */
+	bool needs_plain; /* some case calls with plain host memory */
+	int platform;     /* the platform that it ran on */
+	int launch;       /* how ranks launched; written by rank 0's thread */
 	int cores;
 };
 
-/* Read the command line.  An enum cli_exit; @help_out: that was asked for, and
+/* Read the command line.  An enum cli_exit; @help_out is true if the help was
  * printed. */
 int bench_parse(int argc, char **argv, struct bench_options *options,
                 bool *help_out);
 
-/* The help, on stdout. */
+/* Print the help on stdout. */
 void bench_help(void);
 
-/* The cases of the options.  False if there is no memory; bench_plan_fini() also
- * after that. */
+/* Make the cases that the options ask for.  False if there is no memory;
+ * bench_plan_fini() must be called then, too. */
 bool bench_plan_init(struct bench_plan *plan,
                      const struct bench_options *options);
 void bench_plan_fini(struct bench_plan *plan);
 
-/* A type or a reduction by its name, as -d and -o have it; -1: all.  An enum cli_exit,
- * after a complaint. */
+/* Parse the name of a type for -d, or of a reduction for -o; -1 means all.  An
+ * enum cli_exit, after a complaint. */
 int bench_parse_type(const char *text, int *type_out);
 int bench_parse_op(const char *text, int *op_out);
 
@@ -154,20 +151,20 @@ int bench_parse_op(const char *text, int *op_out);
 int bench_read_one(const char *command, const struct cli_option *option,
                    const char *text, int (*parse)(const char *text, int *out));
 
-/* Of the host platform as many devices as @ranks need, at least; to be said before
- * anything asks it.  @info: of the platform, which is then known.  An enum cli_exit,
+/* Give the host platform at least as many devices as @ranks needs, which must
+ * happen before it is used; then probe the platform into @info.  An enum cli_exit,
  * after a complaint. */
 int bench_settle_devices(int platform, int ranks,
                          struct cohort_platform_info *info);
 
-/* Cores that the process may use. */
+/* The number of cores that the process may use. */
 int bench_count_cores(void);
 
-/* cohort bench average, and overlap. */
+/* The commands cohort bench average and cohort bench overlap. */
 int average_main(int argc, char **argv);
 int overlap_main(int argc, char **argv);
 
-/* Measure them all.  An enum cli_exit, after a complaint. */
+/* Measure all cases.  An enum cli_exit, after a complaint. */
 int bench_measure(struct bench_plan *plan);
 
 /* A mode's name: "loop", "queued 16 raw", "rewrite out-of-place"; returns @text. */
@@ -176,22 +173,22 @@ const char *bench_mode_text(const struct bench_options *options,
                             const struct bench_mode *mode,
                             char text[BENCH_MODE_TEXT]);
 
-/* The one of @n values, n > 0, that is at @place, from 0 to 1; they are sorted.
- * Between two of them it is between their values. */
+/* The quantile @place, from 0 to 1, of @n values, n > 0, which are sorted here.
+ * Between two values it is interpolated. */
 double bench_quantile(double *values, size_t n, double place);
 
-/* What came out, as figures.  Once. */
+/* Compute the figures of all cases; to be called once. */
 void bench_evaluate(struct bench_plan *plan);
 
-/* Elements of results. */
+/* How many elements of results were wrong. */
 unsigned long long bench_wrong(const struct bench_case *c);
 
-/* On stdout. */
+/* Print the results on stdout. */
 void bench_print(const struct bench_plan *plan);
 void bench_json(const struct bench_plan *plan);
 
-/* Whether there is a gnuplot; a text in its quotes; and a figure by it.  An enum
- * cli_exit, after a complaint. */
+/* Check that there is a gnuplot; write a text in its quotes; draw the figure.  An
+ * enum cli_exit, after a complaint. */
 int bench_plot_check(void);
 void bench_plot_quoted(FILE *out, const char *text);
 int bench_plot(const struct bench_plan *plan);

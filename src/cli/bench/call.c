@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The collectives that can be measured, see call.h. */
-
 #include "cli/bench/call.h"
 
 #include <string.h>

@@ -3,10 +3,10 @@
 #define CLI_BENCH_CALL_H
 
 /*
- * The collectives that can be measured: how each is called, by cohort_*() or through
- * the platform's table, what it moves, and what must come out
+ * The collectives that can be measured: how each is called, by cohort_*() or by the
+ * platform's table, which data it moves, and what its result must be
  *
- * Bytes and bandwidths are nccl-tests'.
+ * Bytes and bandwidths are counted as nccl-tests counts them.
  */
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 #include "platform/platform.h"
 
-/* What a rank calls with.  Of its own thread only. */
+/* What a rank's calls need.  Only its own thread uses it. */
 struct caller {
 	struct cohort_comm *comm;
 	const struct platform *platform;
@@ -34,16 +34,16 @@ struct call {
 	int type;
 	int op;
 	int root;
-	uint64_t ticket;  /* of the newest */
-	uint64_t timeout; /* of one with host memory */
+	uint64_t ticket;  /* of the newest operation */
+	uint64_t timeout; /* of a call with host memory */
 };
 
-/* What a block of the result is made of. */
+/* Where a block of the result comes from. */
 enum bench_source {
-	SOURCE_FOLD,     /* the reduction of all ranks' */
-	SOURCE_ROOT,     /* rank root's */
-	SOURCE_EACH,     /* block r: rank r's */
-	SOURCE_PREVIOUS, /* that of the rank before this one */
+	SOURCE_FOLD,     /* the reduction of all ranks' blocks */
+	SOURCE_ROOT,     /* the root's block */
+	SOURCE_EACH,     /* block r is rank r's */
+	SOURCE_PREVIOUS, /* the previous rank's block */
 };
 
 struct collective {
@@ -55,21 +55,22 @@ struct collective {
 	bool has_op;
 	bool has_root;
 	bool has_in_place;
-	bool host_in_place;          /* with host memory only so */
-	bool sends_blocks;           /* one for each rank; else one */
-	bool receives_blocks;        /* likewise */
-	bool only_root;              /* receives anything */
-	double (*factor)(int ranks); /* bus bandwidth by algorithm bandwidth */
+	bool host_in_place;   /* host memory must be in place */
+	bool sends_blocks;    /* one block for each rank; else one block */
+	bool receives_blocks; /* one block for each rank; else one block */
+	bool only_root;       /* only the root receives */
+	double (*factor)(
+		int ranks); /* bus bandwidth divided by algorithm bandwidth */
 };
 
 extern const struct collective collectives[];
 extern const size_t collective_count;
 
-/* NULL if there is none of that name. */
+/* Find a collective by its name, or NULL. */
 const struct collective *collective_find(const char *name);
 
-/* Where a rank sends from and receives to, in bytes from its buffer of @block bytes
- * each, in place. */
+/* In place: where a rank sends from and receives to, as offsets in bytes in its
+ * buffer of blocks of @block bytes. */
 size_t collective_send_offset(const struct collective *c, int rank,
                               size_t block);
 size_t collective_recv_offset(const struct collective *c, int rank,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Values to send and to expect, see data.h. */
-
 #include "cli/bench/data.h"
 
 #include <stdbool.h>
@@ -10,7 +8,7 @@
 
 #include <cohort/cohort.h>
 
-/* Any bits, always the same ones. */
+/* Scramble the bits of @x. */
 static uint64_t mix(uint64_t x)
 {
 	x = (x + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -25,8 +23,8 @@ static bool is_signed(int type)
 	return type != COHORT_U8 && type != COHORT_U32 && type != COHORT_U64;
 }
 
-/* A whole number as a float of a sign, an exponent and @mantissa bits, which hold
- * it. */
+/* Encode a whole number as a float of a sign, an exponent and @mantissa bits,
+ * which can hold it. */
 static uint64_t encode(int64_t value, int bits, int mantissa, int bias)
 {
 	uint64_t sign = value < 0,
@@ -63,14 +61,15 @@ static uint64_t element(int type, int64_t value)
 
 static void set(struct pattern *pattern, size_t i, uint64_t bits)
 {
-	/* The low bytes come first, on every machine there is. */
+	/* Little endian: the low bytes come first. */
 	memcpy(pattern->bytes + i * pattern->size, &bits, pattern->size);
 }
 
 /* ---- values ----------------------------------------------------------- */
 
-/* For a sum and a product two ranks give something, the others nothing; which ones
- * changes from element to element.  The result is what no rank gives. */
+/* For sums and products, two ranks give a value and the others the neutral
+ * element; which two changes from element to element.  No rank gives the value of the
+ * result. */
 static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 {
 	uint64_t m = mix(i) >> 8;
@@ -87,7 +86,7 @@ static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 		       : place == 1 ? sign * (2 + (int64_t)(m % 2))
 		                    : 1;
 	case COHORT_AVG:
-		/* What one has more, another one has less. */
+		/* The differences between the ranks cancel out. */
 		return 1 + (int64_t)(m % 2) +
 		       (ranks == 1 ? 0 : (place == 0) - (place == 1));
 	}
@@ -108,7 +107,7 @@ static int64_t combine(int op, int64_t a, int64_t b)
 	return a + b;
 }
 
-/* Of many ranks a sum of 8 bits wraps before it is divided. */
+/* With many ranks a sum of 8 bits wraps before it is divided. */
 static int64_t mean(int type, int64_t sum, int ranks)
 {
 	if (type == COHORT_I8)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A rank of a measurement, see lane.h. */
-
 #include "cli/bench/lane.h"
 
 #include <stdlib.h>
@@ -9,10 +7,10 @@
 
 #include "base/clock.h"
 
-/* In the place of results before they are checked. */
+/* Fills the room for results before these are checked. */
 #define POISON 0xa5
 
-/* Of calls with one; none takes that long. */
+/* For calls with a timeout; none takes that long. */
 #define TIMEOUT_NS (UINT64_C(600) * 1000000000)
 
 #define fail(lane, ...) meeting_fail(&(lane)->bench->meeting, __VA_ARGS__)
@@ -45,7 +43,7 @@ void lane_leave(struct lane *lane)
 		cohort_comm_native_leave(lane->caller.comm);
 }
 
-/* Both; what they answer was 0, or it is told. */
+/* True if both results are 0; else false, after a complaint. */
 bool lane_explain(struct lane *lane, int submitted, int finished)
 {
 	const struct platform *p = lane->caller.platform;
@@ -79,13 +77,13 @@ int lane_direct(struct lane *lane)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-/* Where @bytes for @at are to be written, or have been read. */
+/* Where the host writes or reads what belongs at @at. */
 static char *host_side(struct lane *lane, char *at)
 {
 	return lane->staging && !lane->is_plain ? lane->staging : at;
 }
 
-/* What the case works with. */
+/* The case's buffer @i. */
 static char *memory(const struct lane *lane, int i)
 {
 	return lane->staging && lane->is_plain ? lane->plain[i]
@@ -108,7 +106,6 @@ static bool transfer(struct lane *lane, void *to, const void *from,
 	            p->cudaGetErrorString(err));
 }
 
-/* What the rank sends. */
 bool lane_rewrite(struct lane *lane)
 {
 	size_t blocks =
@@ -119,7 +116,6 @@ bool lane_rewrite(struct lane *lane)
 	return transfer(lane, lane->send, at, blocks * lane->block);
 }
 
-/* All that the case uses. */
 bool lane_wipe(struct lane *lane, int byte)
 {
 	const struct collective *c = lane->collective;
@@ -139,7 +135,6 @@ bool lane_wipe(struct lane *lane, int byte)
 	return true;
 }
 
-/* Get ready for a case. */
 void lane_aim(struct lane *lane, const struct bench_case *c)
 {
 	const struct caller *w = &lane->caller;
@@ -172,7 +167,7 @@ void lane_aim(struct lane *lane, const struct bench_case *c)
 
 /* ---- work ------------------------------------------------------------- */
 
-/* One pass over the values. */
+/* Work: one pass over the values. */
 static void pass(float *values)
 {
 	for (int i = 0; i < WORK_VALUES; i++)
@@ -183,7 +178,7 @@ static void work(struct lane *lane, uint64_t passes)
 {
 	while (passes--) {
 		pass(lane->values);
-		/* So that no pass is left out. */
+		/* Keeps the compiler from leaving out a pass. */
 		__asm__ volatile("" : : "r"(lane->values) : "memory");
 	}
 }
@@ -193,7 +188,7 @@ void lane_work(struct lane *lane)
 	work(lane, lane->work);
 }
 
-/* Passes in a microsecond, of the least disturbed of some tries. */
+/* Passes per microsecond, in the least disturbed of several attempts. */
 static double measure_work(struct lane *lane)
 {
 	double most = 0.0;
@@ -229,7 +224,7 @@ bool lane_learn(struct lane *lane)
 
 /* ---- checking --------------------------------------------------------- */
 
-/* What is to be in block @b of the result. */
+/* Set the pattern expected in block @b of the result. */
 static void expect(struct lane *lane, const struct bench_case *c, int b)
 {
 	int rank = lane->caller.rank, ranks = lane->caller.ranks, from = b;
@@ -269,12 +264,13 @@ static bool count_wrong(struct lane *lane, struct bench_case *c)
 		                       at + (size_t)b * lane->block, first,
 		                       c->count);
 	}
-	/* Relaxed: a sum that is read after the threads have ended. */
+	/* Relaxed: read after the threads have ended. */
 	atomic_fetch_add_explicit(&c->wrong, wrong, memory_order_relaxed);
 	return true;
 }
 
-/* Once with values that tell; what they were before could be right, too. */
+/* Fill the results' room with other values first, because old results could be
+ * right. */
 bool lane_check(struct lane *lane, struct bench_case *c, enum who who)
 {
 	int submitted, finished;

@@ -3,11 +3,10 @@
 #define CLI_BENCH_LANE_H
 
 /*
- * A rank of a measurement: its thread's buffers and calls, and how it meets the
- * others
+ * A rank of a measurement: its thread's buffers and calls, and how it meets the others
  *
- * What can fail returns false then, after it has left a complaint that ends the
- * measurement of all.
+ * A function that fails returns false, after a complaint that ends the measurement on
+ * all ranks.
  */
 
 #include <stdbool.h>
@@ -20,7 +19,7 @@
 #include "cli/bench/meet.h"
 #include "cli/common/progress.h"
 
-/* Who carries operations out; the first ones are enum bench_path. */
+/* How an operation is made; the first values are those of enum bench_path. */
 enum who {
 	WHO_API,
 	WHO_TABLE,
@@ -31,33 +30,34 @@ enum who {
 	WHO_NOBODY
 };
 
-/* What a rank's own work is done on: stays in its core's first cache. */
+/* A rank's own work is done on so many values, which stay in its core's first
+ * cache. */
 #define WORK_VALUES 1024
 
-/* Of the rank's thread; but for what others read between two meetings. */
+/* Belongs to the rank's thread; others read some of it between two meetings. */
 struct lane {
 	struct bench *bench;
 	struct caller caller;
 	struct call call;
 	enum who who;
 	const struct collective *collective;
-	size_t block; /* bytes of one */
-	uint64_t met; /* arrivals of all ranks that make this rank's meeting */
-	char *buffer[2]; /* to receive; to send from, if not in place */
-	char *staging;   /* where device memory cannot be written, else NULL */
-	char *plain[2];  /* likewise: as buffer, for calls with host memory */
-	bool is_plain;   /* this case's */
-	char *send;      /* what the call sends, writable */
-	struct pattern pattern;  /* of what it sends */
-	struct pattern expected; /* of a block of the result */
+	size_t block; /* bytes of one block */
+	uint64_t met; /* how many arrivals complete this rank's next meeting */
+	char *buffer[2]; /* to receive to; to send from, if not in place */
+	char *staging; /* host memory, if device memory cannot be written; else NULL */
+	char *plain[2]; /* the same two for calls with host memory, or NULL */
+	bool is_plain;  /* this case calls with host memory */
+	char *send;     /* what the call sends; writable */
+	struct pattern pattern;  /* of what the rank sends */
+	struct pattern expected; /* of one block of the result */
 
-	uint64_t work; /* per operation */
+	uint64_t work; /* passes per operation */
 	float values[WORK_VALUES];
 
-	/* Read by rank 0's between two meetings. */
-	double ns;        /* of an operation, back to back */
-	uint64_t *begins; /* of each operation; rewritten */
-	uint64_t *ends;   /* likewise */
+	/* Read by rank 0's thread between two meetings. */
+	double ns;        /* per operation, back to back */
+	uint64_t *begins; /* of each operation, if buffers are rewritten */
+	uint64_t *ends;   /* of each operation, if buffers are rewritten */
 };
 
 struct bench {
@@ -67,7 +67,7 @@ struct bench {
 	int cores;
 	struct lane **lanes;
 	struct limit_place
-		*places; /* written by their ranks before a meeting */
+		*places; /* each written by its rank before a meeting */
 	const struct platform *platform;
 	double work_per_us; /* written by rank 0 before a meeting */
 
@@ -78,47 +78,48 @@ struct bench {
 	struct meeting meeting;
 };
 
-/* @samples: of operations whose times are kept.  NULL: out of memory. */
+/* Keeps the times of @samples operations.  NULL if there is no memory. */
 struct lane *lane_create(struct bench *bench, size_t samples);
 void lane_destroy(struct lane *lane);
 
-/* Begin and end, on the rank's thread, with no operation under way.  After a failure
- * there is no end. */
+/* Begin and end, on the rank's thread, with no operation in flight.  After a
+ * failure lane_close() is not called. */
 bool lane_open(struct lane *lane, struct cohort_comm *comm);
 void lane_close(struct lane *lane);
 
 /* Wait for all ranks. */
 bool lane_meet(struct lane *lane);
 
-/* Get ready for a case. */
+/* Prepare for a case. */
 void lane_aim(struct lane *lane, const struct bench_case *c);
 
-/* What it sends, anew. */
+/* Rewrite what the rank sends. */
 bool lane_rewrite(struct lane *lane);
 
-/* All that the case uses. */
+/* Fill all memory that the case uses with @byte. */
 bool lane_wipe(struct lane *lane, int byte);
 
-/* By whom operations are from now on, and the end of that. */
+/* Choose how operations are made from now on; and end that. */
 bool lane_enter(struct lane *lane, enum who who);
 void lane_leave(struct lane *lane);
 
-/* Find out how much work an operation takes; all ranks at the same time. */
+/* Measure how many passes make the work of an operation; all ranks do so at the
+ * same time. */
 bool lane_learn(struct lane *lane);
 
-/* Do it. */
+/* Do the work of one operation. */
 void lane_work(struct lane *lane);
 
-/* What an operation and its wait have answered. */
+/* Complain if an operation or its wait returned an error. */
 bool lane_explain(struct lane *lane, int submitted, int finished);
 
-/* Make one operation with values that tell, and count what is wrong. */
+/* Make one operation whose result is known, and count wrong elements. */
 bool lane_check(struct lane *lane, struct bench_case *c, enum who who);
 
 /* ---- one operation, in the timed part --------------------------------- */
 
-/* Of this rank, with a meeting before and after; 0, or what lane_explain() passes
- * over: the complaint is there. */
+/* Make one operation by this thread, with a meeting before and after it.  Not 0
+ * after a complaint, which lane_explain() does not repeat. */
 int lane_direct(struct lane *lane);
 
 static inline int lane_submit(struct lane *lane)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The limit, see limit.h
- *
- * A sum is one of 32-bit integers, whatever the type, by the widest vectors that the
+ * Whatever the type, a sum here adds 32-bit integers, by the widest vectors that the
  * processor has; a copy is memcpy().
  */
 
@@ -15,20 +13,20 @@
 #include "sim/exec/reduce.h"
 
 #define LINE 64
-#define CHUNK 16384 /* what one source is given to several in, from cache */
+#define CHUNK 16384 /* bytes that are copied to all from cache */
 
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
-/* A part of a buffer. */
 struct range {
 	size_t begin;
 	size_t bytes;
 };
 
-/* Whole cache lines, of which all ranks have as many; what is left the last. */
+/* A rank's share: whole cache lines, evenly; the last rank also takes the
+ * remainder. */
 static struct range share_of(size_t bytes, int rank, int ranks)
 {
 	size_t lines = (bytes + LINE - 1) / LINE, n = (size_t)ranks;
@@ -50,7 +48,7 @@ struct fold {
 	size_t bytes;
 };
 
-/* @n and @m are constants where this goes. */
+/* @n and @m are constants after inlining. */
 static inline __attribute__((always_inline)) void
 fold_lines(const struct fold *fold, int n, int m)
 {
@@ -120,8 +118,8 @@ static void fold_best(const struct fold *f, int n, int m)
 	fold_any(f, n, m);
 }
 
-/* Of more ranks than have a loop of their own: pairwise into a buffer that stays in
- * cache, and from there to where it goes. */
+/* For more ranks than there are loops for: sum pairwise into a buffer that stays
+ * in cache, then store that. */
 static void fold_many(const struct limit_place *places, int ranks, int only,
                       size_t from, size_t to, size_t bytes)
 {
@@ -145,7 +143,8 @@ static void fold_many(const struct limit_place *places, int ranks, int only,
 	}
 }
 
-/* Sum what all send at @from, into what rank @only receives at @to, or all (-1). */
+/* Sum what all ranks send at @from into what rank @only, or every rank (-1),
+ * receives at @to. */
 static void fold(const struct limit_place *places, int ranks, int only,
                  size_t from, size_t to, size_t bytes)
 {
@@ -183,7 +182,7 @@ static void copy(char *to, const char *from, size_t bytes)
 		memcpy(to, from, bytes);
 }
 
-/* To all ranks, at @at of what they receive. */
+/* Copy to what every rank receives, at offset @at. */
 static void copy_to_all(const struct limit_place *places, int ranks,
                         const char *from, size_t at, size_t bytes)
 {

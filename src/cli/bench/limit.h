@@ -3,11 +3,11 @@
 #define CLI_BENCH_LIMIT_H
 
 /*
- * The limit: the loads and stores that a collective takes at the least, by the same
- * threads on the same memory, each a fixed share, and nobody waits for anybody
+ * The limit: the fewest loads and stores with which a collective can be made, by the
+ * ranks' threads on the ranks' memory.  Each thread does a fixed share, and none waits.
  *
- * Its time is what no algorithm can beat that reads and writes the ranks' buffers.
- * What is computed of them does not matter, and means nothing.
+ * No algorithm that reads and writes the ranks' buffers can be faster.  The values that
+ * are computed have no meaning.
  */
 
 #include "cli/bench/call.h"
@@ -18,16 +18,16 @@ struct limit_place {
 	char *recv;
 };
 
-/* The share of @rank of @ranks; @block is in bytes. */
+/* Carry out the share of @rank of @ranks; @block is in bytes. */
 void limit_run(const struct collective *c, const struct limit_place *places,
                int rank, int ranks, int root, size_t block);
 
-/* Of an all-reduce, @bytes from @from on. */
+/* Carry out @bytes of an all-reduce from offset @from on. */
 void limit_reduce(const struct limit_place *places, int ranks, size_t from,
                   size_t bytes);
 
-/* The same as limit_run(), but sums are what the host platform makes of them: what a collective
- * comes to that is called directly. */
+/* Like limit_run(), but with the host platform's arithmetic: carries out this
+ * rank's share of a collective. */
 void direct_run(const struct collective *c, const struct limit_place *places,
                 int rank, int ranks, const struct call *call);
 

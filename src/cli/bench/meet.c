@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Rounds of waiting for another rank before the core is given away, and before it is
- * asked whether there is anybody left to come. */
+/* Spins while waiting for another rank, before the thread yields and checks
+ * whether the others can still come. */
 #define MEET_SPINS 20000
 #define MEET_ASKS (UINT64_C(1) << 20)
 
@@ -54,7 +54,7 @@ bool meeting_meet(struct meeting *m, uint64_t *met, struct cohort_comm *comm)
 	uint64_t spins = 0;
 
 	*met += (uint64_t)m->ranks;
-	/* Release, and acquire: what each has done before is seen by all. */
+	/* Release and acquire: each rank sees what the others have done before. */
 	atomic_fetch_add_explicit(&m->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(&m->arrived, memory_order_acquire) < *met) {
 		if (atomic_load_explicit(&m->has_failed, memory_order_relaxed))

@@ -3,8 +3,8 @@
 #define CLI_BENCH_MEET_H
 
 /*
- * How the threads of a measurement meet, outside of what is timed, and end together
- * when one of them fails
+ * How the threads of a measurement meet outside the timed part, and end together when
+ * one of them fails
  */
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 #include <cohort/cohort.h>
 
 struct meeting {
-	/* Constant. */
+	/* Constant after meeting_init(). */
 	int ranks;
 	bool is_crowded; /* more ranks than cores */
 
@@ -29,12 +29,12 @@ struct meeting {
 
 void meeting_init(struct meeting *m, int ranks, int cores);
 
-/* Leave a complaint, unless there is one.  Always false. */
+/* Leave a complaint, unless there is one already.  Always returns false. */
 bool meeting_fail(struct meeting *m, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Wait for all ranks; false if one has failed, or @comm has ended.  @met is the
- * caller's, 0 at first. */
+/* Wait for all ranks; false if one has failed, or @comm has ended.  @met belongs
+ * to the calling rank and is 0 at first. */
 bool meeting_meet(struct meeting *m, uint64_t *met, struct cohort_comm *comm);
 
 /* Pin the thread of @rank to one of the cores that the process may use, in turn. */

@@ -5,12 +5,12 @@
 /*
  * cohort bench overlap: how much of the averaging of gradients a backward pass hides
  *
- * The backward pass is simulated: of each gradient it is known when it would be
- * computed, in proportion to its values, and until then the rank's thread waits
- * without work of its own.  In every round the ranks measure by turns, for each length
- * of the pass: the pass alone, the averaging alone (all gradients ready at once), and
- * a step in which gradients are ready one after the other (overlap_run.c); what came
- * out is shown at the end (overlap_report.c).
+ * The backward pass is simulated: each gradient is ready after a time in proportion to
+ * its elements, and until then the rank's thread waits without work of its own.  In
+ * every round the ranks measure in turn, for each length of the pass: the pass alone,
+ * the averaging alone with all gradients ready at once, and a step in which gradients
+ * become ready one after the other (overlap_run.c).  The results are printed at the end
+ * (overlap_report.c).
  */
 
 #include <stdatomic.h>
@@ -24,16 +24,16 @@
 #define OVERLAP_MOST_ROUNDS 1000
 
 enum overlap_part {
-	PART_BACKWARD, /* the pass alone */
+	PART_BACKWARD, /* the backward pass alone */
 	PART_COMM,     /* the averaging alone */
-	PART_STEP,     /* one during the other */
+	PART_STEP,     /* the averaging during the pass */
 	PARTS,
 };
 
-/* How long a pass is. */
+/* The length of a pass. */
 struct overlap_length {
 	double value;
-	bool is_factor; /* of what the averaging takes; else milliseconds */
+	bool is_factor; /* a multiple of the averaging; else milliseconds */
 };
 
 struct overlap_options {
@@ -42,13 +42,12 @@ struct overlap_options {
 	int platform;
 	int type;
 	uint64_t rounds;
-	uint64_t first_bytes; /* of the reducer's options */
+	uint64_t first_bytes; /* 0: the reducer's default */
 	uint64_t bucket_bytes;
 	bool full_buckets;
 	struct overlap_length lengths[OVERLAP_MOST_CASES];
 	size_t n;
-	bool sleeps; /* while a gradient is computed, instead of carrying on what
-	                is launched */
+	bool sleeps; /* while a gradient is computed, instead of carrying out what is launched */
 	bool check;
 	bool pin;
 	bool json;
@@ -56,12 +55,12 @@ struct overlap_options {
 };
 
 struct overlap_case {
-	double target_ns;  /* of the pass; by rank 0 in the first round */
-	double *ns[PARTS]; /* of each round; by rank 0 */
+	double target_ns;  /* of the pass; set by rank 0 in the first round */
+	double *ns[PARTS]; /* of each round; set by rank 0 */
 	double us[PARTS];  /* medians */
-	double ratio;      /* of the step to the longer of the others: median */
+	double ratio; /* median of the step divided by the longer of the others */
 	double p95;
-	double apart; /* to both, one after the other: likewise */
+	double apart; /* median of the step divided by their sum */
 };
 
 struct overlap {
@@ -75,13 +74,14 @@ struct overlap {
 	atomic_ullong wrong;
 };
 
-/* An enum cli_exit, after a complaint. */
+/* Measure.  An enum cli_exit, after a complaint. */
 int overlap_measure(struct overlap *o);
 
-/* Of the rounds; once. */
+/* Compute the figures from the rounds; to be called once. */
 void overlap_evaluate(struct overlap *o);
 
-/* On stdout; and a figure.  That: an enum cli_exit, after a complaint. */
+/* Print the figures on stdout; and draw them, which returns an enum cli_exit,
+ * after a complaint. */
 void overlap_print(const struct overlap *o);
 void overlap_json(const struct overlap *o);
 int overlap_plot(const struct overlap *o);

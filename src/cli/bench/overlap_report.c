@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What cohort bench overlap shows at its end: a table or JSON, and a figure. */
+/* The results of cohort bench overlap: a table or JSON, and a figure. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ static void put_head(FILE *out, const struct overlap *o)
 	        o->options->ranks, cli_platform_name(o->platform));
 }
 
-/* Of a case in ms: both one after the other, the longer, the step. */
+/* A value of a case in ms: the sum of both, the longer, or the step. */
 static double value(const struct overlap_case *c, int line)
 {
 	double backward = c->us[PART_BACKWARD], comm = c->us[PART_COMM];

@@ -3,10 +3,10 @@
 /*
  * The measurement: one thread per rank, all parts of all cases in every round
  *
- * A part's time in a round is that of the slowest rank, the mean of as many in a row as
- * take a while.  The gradients live in the reducer.  What is to be ready when is counted
- * from the begin of the pass, so that a thread that looks late does not prolong it: on
- * a GPU the pass would have gone on.
+ * The time of a part in a round is the mean of several in a row, on the slowest rank.
+ * The gradients live in the reducer.  The times at which they become ready count from
+ * the begin of the pass, so that a thread that looks late does not prolong the pass,
+ * which on a GPU would have gone on.
  */
 
 #include <stdio.h>
@@ -24,16 +24,16 @@
 #include "cli/common/cli.h"
 #include "cli/common/progress.h"
 
-/* How long a part takes in a round. */
+/* How long each part takes in a round. */
 #define ROUND_NS 30e6
 #define MOST_OFTEN 200
 
-/* Of what lengths are counted in: how often it is measured first. */
+/* How often the averaging is measured first, for lengths that are multiples of it. */
 #define FIRST_LOOKS 5
 
 #define ABORT_DEADLINE_NS NS_PER_S
 
-/* Of the rank's thread, but for what others read between two meetings. */
+/* Belongs to the rank's thread; others read some of it between two meetings. */
 struct lane {
 	struct runner *runner;
 	struct cohort_comm *comm;
@@ -41,11 +41,10 @@ struct lane {
 	int rank;
 	uint64_t met;
 	struct cohort_parameter *parameters;
-	char *staging; /* as large as the largest, where device memory cannot be
-	                  written, else NULL */
+	char *staging; /* as large as the largest gradient, if device memory cannot be written; else NULL */
 	struct pattern pattern, expected;
 
-	/* Read by rank 0's between two meetings. */
+	/* Read by rank 0's thread between two meetings. */
 	double ns;
 };
 
@@ -86,7 +85,7 @@ static void sleep_until(uint64_t when)
 		;
 }
 
-/* Until a gradient is computed. */
+/* Wait until a gradient is computed. */
 static bool await(struct lane *l, bool sleeps, uint64_t when)
 {
 	uint64_t now = clock_now();
@@ -122,7 +121,7 @@ static bool begin(struct lane *l)
 	       fail(l, "begin");
 }
 
-/* A @length of 0: all are ready at once. */
+/* Run a step; with a @length of 0 all gradients are ready at once. */
 static bool run_step(struct lane *l, double length)
 {
 	const struct overlap *o = l->runner->overlap;
@@ -159,7 +158,7 @@ static bool run_part(struct lane *l, enum overlap_part part, double length)
 
 /* ---- the timed part --------------------------------------------------- */
 
-/* The answer is for rank 0. */
+/* Only rank 0 gets the time. */
 static bool time_some(struct lane *l, enum overlap_part part, double length,
                       uint64_t n, double *ns_out)
 {
@@ -189,7 +188,7 @@ static uint64_t how_often(const struct runner *r, double length)
 	return most < 1.0 ? 1 : most > MOST_OFTEN ? MOST_OFTEN : (uint64_t)most;
 }
 
-/* What the averaging takes, and so how long the passes are. */
+/* Time the averaging, on which the lengths of passes depend. */
 static bool time_averaging(struct lane *l)
 {
 	struct runner *r = l->runner;
@@ -250,8 +249,8 @@ static bool compare(struct lane *l, size_t i)
 	return true;
 }
 
-/* A step with gradients of which it is known what comes out; the mean of whole
- * numbers is one, so that what follows may go on with it. */
+/* Check a step with gradients whose mean is known.  The mean is a whole number, so
+ * the following steps may continue with it. */
 static bool check(struct lane *l, double length)
 {
 	size_t i, n = l->runner->overlap->shapes.n;
@@ -441,7 +440,7 @@ int overlap_measure(struct overlap *o)
 	}
 	if (status == CLI_OK)
 		status = run(r, &all_back);
-	/* A thread that did not come back may still look at them. */
+	/* A thread that did not come back may still use them. */
 	if (!r || !all_back)
 		return status;
 	for (i = 0; i < o->options->ranks; i++)

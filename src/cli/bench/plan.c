@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The cases of cohort bench: every collective, type, operation, mode and size that was
- * asked for, in this order
+ * The cases of cohort bench: all chosen collectives, types, operations, modes and sizes,
+ * in this order
  */
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 #include "cli/bench/bench.h"
 
-/* Counted first, then made. */
+/* Cases are counted first, then made. */
 struct maker {
 	struct bench_plan *plan;
 	bool counts_only;
@@ -24,8 +24,8 @@ static bool is_blockwise(const struct collective *c)
 	return c->sends_blocks || c->receives_blocks;
 }
 
-/* Of @bytes, or what is next below: whole elements, in as many blocks as there are
- * ranks if it takes those; at least one. */
+/* Set the size to @bytes or less: whole elements, one or more; and as many blocks
+ * as there are ranks if the collective takes blocks. */
 static void set_size(struct bench_case *c, size_t bytes, int ranks)
 {
 	size_t blocks = is_blockwise(c->collective) ? (size_t)ranks : 1;
@@ -37,7 +37,7 @@ static void set_size(struct bench_case *c, size_t bytes, int ranks)
 	c->bytes = c->count * size * blocks;
 }
 
-/* For each round. */
+/* Room for one time for each round. */
 static double *make_times(struct maker *m)
 {
 	double *times = calloc(m->plan->options->rounds, sizeof(double));
@@ -63,7 +63,7 @@ static void add_case(struct maker *m, const struct bench_case *like,
 	                o->depth[pace];
 	c->limit_iterations = c->iterations;
 	c->times_ns = make_times(m);
-	/* A call that only queues something moves nothing. */
+	/* Where the wait is not timed, a limit has no meaning. */
 	if (o->limit && pace != PACE_ENQUEUE)
 		c->limits_ns = make_times(m);
 	if (c->bytes > m->plan->bytes)
@@ -80,7 +80,7 @@ static void add_sizes(struct maker *m, const struct bench_case *like)
 		add_case(m, like, o->sizes[i]);
 }
 
-/* What has no form in place is always measured in the other one, once. */
+/* A collective without a form in place is measured once, out of place. */
 static void add_places(struct maker *m, struct bench_case like)
 {
 	const struct bench_options *o = m->plan->options;
@@ -96,7 +96,8 @@ static void add_places(struct maker *m, struct bench_case like)
 		add_sizes(m, &like);
 }
 
-/* What waits by itself is not queued; and not every collective is there so. */
+/* Calls that wait by themselves cannot be queued, and not every collective has a
+ * form with host memory. */
 static bool can_take(const struct bench_case *like, enum bench_path path)
 {
 	const enum bench_pace pace = like->mode.pace;
@@ -177,7 +178,7 @@ void bench_plan_fini(struct bench_plan *plan)
 	free(plan->cases);
 }
 
-/* What the pace's name needs to mean something. */
+/* Add the parameters of a pace to its name. */
 static void describe(const struct bench_options *options, enum bench_pace pace,
                      char text[BENCH_MODE_TEXT])
 {

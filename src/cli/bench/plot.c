@@ -3,8 +3,7 @@
 /*
  * A figure of the bus bandwidths over the sizes, by gnuplot
  *
- * gnuplot is a program of its own, which reads its commands and the figures from a
- * pipe.
+ * gnuplot is a separate program; it reads its commands and the figures from a pipe.
  */
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
-/* True if a folder of PATH has it. */
+/* True if a folder of PATH has gnuplot. */
 static bool has_gnuplot(void)
 {
 	const char *at = getenv("PATH");
@@ -44,7 +43,7 @@ int bench_plot_check(void)
 	return CLI_FAILED;
 }
 
-/* Cases that differ in size only, which follow each other, are a line. */
+/* Consecutive cases that differ only in size form a line. */
 static bool is_same_line(const struct bench_case *a, const struct bench_case *b)
 {
 	return a->collective == b->collective && a->type == b->type &&
@@ -63,7 +62,7 @@ static size_t line_end(const struct bench_plan *plan, size_t from)
 	return end;
 }
 
-/* In gnuplot's quotes, where a quote is two. */
+/* Write a text in gnuplot's quotes, in which a quote is doubled. */
 void bench_plot_quoted(FILE *out, const char *text)
 {
 	fputc('\'', out);
@@ -93,7 +92,7 @@ static void put_head(FILE *out, const struct bench_plan *plan)
 	        o->ranks, cli_platform_name(plan->platform));
 }
 
-/* What the lines differ in: those of the limit are dashed. */
+/* Write how a line is drawn: those of the limit are dashed. */
 static void put_line(FILE *out, const struct bench_plan *plan,
                      const struct bench_case *c, int color, bool is_limit)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What cohort bench shows at its end: a table like that of nccl-tests, or JSON. */
+/* The results of cohort bench: a table like nccl-tests', or JSON. */
 
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ double bench_quantile(double *values, size_t n, double place)
 	       (at - (double)below) * (values[below + 1] - values[below]);
 }
 
-/* Of the limit's time by the operation's in the same round. */
+/* The median, over the rounds, of the limit's time divided by the operation's. */
 static double middle_ratio(const struct bench_case *c, size_t rounds)
 {
 	for (size_t i = 0; i < rounds; i++)
@@ -44,7 +44,7 @@ static void evaluate(const struct bench_options *o, struct bench_case *c)
 	struct bench_figures *f = &c->figures;
 	double ns;
 
-	/* First: the order of rounds is gone then. */
+	/* Before the quantiles, which sort the rounds. */
 	f->of_limit = c->limits_ns ? middle_ratio(c, o->rounds) : NAN;
 	ns = bench_quantile(c->times_ns, o->rounds, 0.5);
 	f->time_us = ns * 1e-3;
@@ -108,7 +108,7 @@ static void print_title(const struct collective *c)
 	       "time", "p5", "p95", "algbw", "busbw", "limit", "wrong");
 }
 
-/* With four digits that count, and no more than seven. */
+/* Print with four significant digits, and at most seven in all. */
 static void print_time(double us)
 {
 	printf(" %10.*f", us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0, us);

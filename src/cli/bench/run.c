@@ -3,13 +3,12 @@
 /*
  * The measurement: one thread per rank, all cases in every round
  *
- * In the timed part there is nothing but the operations: the clock is read once
- * before and once after, and the ranks meet outside of it.  A round's time of a case
- * is, where operations follow each other, that of the slowest rank; where buffers are
- * rewritten, the median over the operations of the time from the last rank's begin to
- * the last rank's end.
+ * The timed part has nothing but the operations: the clock is read once before and once
+ * after them, and the ranks meet outside.  The time of a case in a round is that of the
+ * slowest rank; where buffers are rewritten, it is the median over the operations of the
+ * time from the last rank's begin to the last rank's end.
  *
- * The limit takes the place of the operation in the same loop.
+ * The limit is measured by the same loop, in place of the operation.
  */
 
 #include "cli/bench/bench.h"
@@ -22,14 +21,14 @@
 #include "cli/bench/lane.h"
 #include "cli/common/cli.h"
 
-/* How long a round of a case takes, if it is not said how often; within limits. */
+/* How long a round of a case takes, within limits, if -n is not given. */
 #define AUTO_NS UINT64_C(5000000)
-/* With work in between: many of the system's time slices. */
+/* With work in between, it takes many of the system's time slices. */
 #define AUTO_COMPUTE_NS UINT64_C(100000000)
 #define AUTO_LEAST 2
 #define AUTO_MOST 10000
 
-/* After which the run does not wait for a rank that does not come back. */
+/* How long the run waits for a rank that does not come back. */
 #define ABORT_DEADLINE_NS NS_PER_S
 
 /* ---- the timed part --------------------------------------------------- */
@@ -102,7 +101,7 @@ static bool time_rewritten(struct lane *lane, uint64_t n)
 		lane->ends[i] = clock_now();
 		if (!lane_explain(lane, submitted, finished))
 			return false;
-		/* Nothing else keeps it from what others still work on. */
+		/* Only a meeting keeps it from what others still work on. */
 		if (lane->who == WHO_LIMIT && !lane_meet(lane))
 			return false;
 	}
@@ -125,7 +124,7 @@ static bool time_some(struct lane *lane, enum bench_pace pace, uint64_t n)
 	}
 }
 
-/* All ranks' @n operations; then they have met. */
+/* Make @n operations on all ranks, which meet at the end. */
 static bool run_row(struct lane *lane, enum bench_pace pace, uint64_t n)
 {
 	return time_some(lane, pace, n) && lane_meet(lane);
@@ -143,7 +142,7 @@ static double slowest(const struct bench *b)
 	return most;
 }
 
-/* From the last begin to the last end. */
+/* The time from the last begin to the last end. */
 static double span(const struct bench *b, uint64_t i)
 {
 	uint64_t begin = 0, end = 0;
@@ -173,8 +172,8 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* How often, so that a round takes a while: found by doing it more and more often.
- * Written by rank 0, between meetings. */
+/* Find how many operations make a round long enough, by making more and more.
+ * Rank 0 writes the number between meetings. */
 static bool calibrate(struct lane *lane, enum bench_pace pace, uint64_t *often)
 {
 	uint64_t depth = lane->bench->plan->options->depth[pace];
@@ -220,7 +219,7 @@ static bool measure(struct lane *lane, const struct bench_case *c, enum who who,
 {
 	bool ok;
 
-	/* Sums of zeros stay what they are, however often. */
+	/* Zeros stay zeros, however often they are reduced. */
 	if (c->mode.pace != PACE_REWRITE && !lane_wipe(lane, 0))
 		return false;
 	if (!lane_enter(lane, who))
@@ -290,7 +289,7 @@ static int worker(struct cohort_comm *comm, void *user)
 
 	if (!cohort_comm_rank(comm))
 		b->plan->launch = cohort_comm_launch(comm);
-	/* The others may wait for this one: no time to give anything back. */
+	/* The others may wait for this rank: return without freeing anything. */
 	if (!lane_open(lane, comm) || !lane_learn(lane) || !run_rounds(lane))
 		return -1;
 	lane_close(lane);
@@ -360,7 +359,7 @@ static int open_group(struct bench *b)
 	return CLI_FAILED;
 }
 
-/* True if no rank is left that still uses what it was given. */
+/* True if no thread is left that may use the lanes. */
 static bool run_group(struct bench *b, int *status_out)
 {
 	struct cohort_cause cause;
