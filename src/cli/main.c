@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The command: finds out which command is meant and calls it
- *
- * Exit codes: 0 fine, 1 failed, 2 used wrongly; see enum cli_exit.
+ * The program: finds the command by its name, and runs it
  */
 
 #include "cli/commands.h"
@@ -98,7 +96,7 @@ static int dispatch(int argc, char **argv)
 	return run_command(argc - optind, argv + optind);
 }
 
-/* A variable that was misspelt would do nothing, and say nothing. */
+/* Complain of misspelt variables, which would otherwise be ignored silently. */
 static void complain_of_environment(void)
 {
 	char unknown[4096] = "", *rest = unknown, *line;
@@ -114,8 +112,7 @@ int main(int argc, char **argv)
 {
 	int status;
 
-	/* Only what the characters on the terminal depend on: numbers keep
-	 * their decimal point. */
+	/* Only the character set: numbers must keep their decimal point. */
 	setlocale(LC_CTYPE, "");
 	complain_of_environment();
 	status = dispatch(argc, argv);

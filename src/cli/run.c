@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort run: a program of NCCL and the CUDA runtime on the host platform
+ * cohort run: runs a program that uses NCCL and the CUDA runtime on the host platform
  *
- * Nothing but an environment: the folder with the drop-in libraries is put in
- * front of the loader's path, and the program takes this process over.
+ * It only sets variables: the folder of the drop-in libraries comes first in
+ * LD_LIBRARY_PATH.  Then the program replaces this process.
  */
 
 #include "cli/commands.h"
@@ -29,7 +29,7 @@
 
 enum { OPTION_STRICT = CLI_LONG_OPTION, OPTION_FAULTS };
 
-/* As of a shell that cannot run a program. */
+/* The exit statuses of a shell that cannot run a program. */
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 static void print_help(void)
@@ -65,7 +65,7 @@ static void print_help(void)
 
 /* ---- the libraries ---------------------------------------------------- */
 
-/* The folder of this executable into @path. */
+/* Find the folder of this executable. */
 static bool find_own_folder(char path[PATH_MAX])
 {
 	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -81,8 +81,8 @@ static bool find_own_folder(char path[PATH_MAX])
 	return true;
 }
 
-/* Where the drop-in libraries are, from the folder of the command: where they
- * are built, and where they are installed, whatever libdir is called. */
+/* Where the drop-in libraries are, relative to the folder of the command: where
+ * they are built, and where they are installed for several names of libdir. */
 static const char *const places[] = {
 	"lib/drop-in",
 	"../lib/cohort/drop-in",
@@ -90,7 +90,7 @@ static const char *const places[] = {
 	"../lib/*/cohort/drop-in",
 };
 
-/* The first of @pattern in @folder that has the libraries, into @out. */
+/* Find the first match of @pattern in @folder that has the libraries. */
 static bool find_in_folder(const char *folder, const char *pattern,
                            char out[PATH_MAX])
 {
@@ -154,8 +154,8 @@ static int set(const char *variable, const char *value)
 	return CLI_FAILED;
 }
 
-/* What a program of libcohort calls itself goes to these libraries, and so shall
- * what libcohort calls for it. */
+/* A program's own NCCL calls go to these libraries; let libcohort's calls go there
+ * as well. */
 static int choose_platform(void)
 {
 	const char *chosen = getenv("COHORT_PLATFORM");
@@ -166,15 +166,15 @@ static int choose_platform(void)
 
 /* ---- the program ------------------------------------------------------ */
 
-/* A CUDA runtime inside the program shows by the name of the driver's library,
- * which it opens, in a program that does not ask for the runtime's. */
+/* A program that has a CUDA runtime linked in has the name of the driver's
+ * library, which the runtime opens, and not the name of the runtime's library. */
 static bool has_own_runtime(const char *image, size_t bytes)
 {
 	return memmem(image, bytes, "libcuda.so.1", 12) &&
 	       !memmem(image, bytes, "libcudart.so", 12);
 }
 
-/* What is found on PATH is not looked at. */
+/* Warn of such a program; one that is found by PATH is not checked. */
 static void warn_of_own_runtime(const char *program)
 {
 	int fd =
@@ -222,7 +222,7 @@ static int set_ranks(const char *text)
 	return status == CLI_OK ? set("COHORT_HOST_DEVICES", text) : status;
 }
 
-/* What the program would find, it can be told now. */
+/* Complain now of settings that the program would fail on. */
 static int check_environment(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };

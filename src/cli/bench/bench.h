@@ -59,7 +59,7 @@ struct bench_options {
 	int platform;                        /* enum cohort_platform */
 	int launch;                          /* enum cohort_launch */
 	int type;                            /* -1: all */
-	int op;                              /* likewise */
+	int op;                              /* -1: all */
 	int root;
 	size_t sizes[BENCH_MAX_SIZES]; /* in bytes */
 	size_t size_count;

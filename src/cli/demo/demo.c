@@ -3,8 +3,8 @@
 /*
  * cohort demo: trains a perceptron on handwritten digits, one thread per rank
  *
- * Here are the options, the group and the order of things; train.c is what the
- * ranks do, report.c what is shown.
+ * This file has the options, opens and closes the group, and runs the training;
+ * train.c is what the ranks do, report.c prints the results.
  */
 
 #include "cli/demo/demo.h"
@@ -26,10 +26,11 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* After which the run does not wait for a rank that stalls. */
+/* How long the run waits for a rank that stalls. */
 #define ABORT_DEADLINE_NS (1000 * NS_PER_MS)
 
-/* Of what all have called.  Less than a rank waits for its step. */
+/* The deadline of a call that all ranks have made: shorter than STEP_TIMEOUT_NS,
+ * for which a rank waits for its step. */
 #define EXEC_DEADLINE_NS (5000 * NS_PER_MS)
 
 enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
@@ -172,8 +173,8 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 }
 
 /*
- * How many ranks, and on the host platform as many devices.  That number must
- * be set before anything asks the host platform, and has no effect on GPUs.
+ * Set the number of ranks, and of devices of the host platform.  The latter must be
+ * set before the host platform is used, and has no effect on GPUs.
  */
 static int settle_ranks(struct demo_options *options)
 {
@@ -189,7 +190,7 @@ static int settle_ranks(struct demo_options *options)
 		return CLI_OK;
 	if (cohort_platform_probe(options->platform, &info) != COHORT_OK)
 		goto failed;
-	/* An unusable platform is left for the opening to explain. */
+	/* Opening the group explains why a platform is unusable. */
 	options->ranks = DEFAULT_RANKS;
 	if (info.status == COHORT_OK && info.devices > 0 &&
 	    info.devices < DEFAULT_RANKS)
@@ -200,7 +201,7 @@ failed:
 	return CLI_FAILED;
 }
 
-/* Which rank fails when, now that both numbers are known. */
+/* Choose which rank fails at which step, now that both numbers are known. */
 static int settle_fault(struct demo_options *options)
 {
 	uint64_t steps = train_steps(options);

@@ -3,8 +3,7 @@
 #define CLI_DEMO_DEMO_H
 
 /*
- * The demo's options and results, and how they are shown at the end (report.c): as
- * text or a JSON object
+ * The demo's options and results, which report.c prints as text or as a JSON object
  */
 
 #include <stdbool.h>
@@ -14,7 +13,7 @@
 #include <cohort/cohort.h>
 
 enum demo_fault {
-	FAULT_UNSAID, /* a stall, if there is more than one rank */
+	FAULT_UNSAID, /* not given: a stall, if there is more than one rank */
 	FAULT_NONE,
 	FAULT_STALL,    /* the rank waits outside the library */
 	FAULT_DIE,      /* its thread exits */
@@ -44,34 +43,35 @@ struct demo_result {
 	double accuracy; /* on the held-out images */
 	uint64_t steps;
 	double compute_seconds; /* mean over ranks */
-	double comm_seconds;    /* likewise: copies, reduction and waiting */
-	double difference;      /* with verify: from a single run */
+	double comm_seconds; /* mean over ranks: copies, reduction and waiting */
+	double difference;   /* with --verify: from a single run */
 
-	/* The generations it took: how many, the last one, the second. */
+	/* The generations: how many there were, the last one, the second one. */
 	int generation_count;
 	int final_ranks;
 	int resumed_ranks;
 	uint64_t resumed_step;
 
-	/* What ended the first one: status COHORT_OK if nothing did.  Times of
-	 * CLOCK_MONOTONIC, 0: did not happen. */
+	/* What ended the first generation; status COHORT_OK if nothing did.  Times
+	 * are of CLOCK_MONOTONIC, or 0 for what did not happen. */
 	struct cohort_cause cause;
 	uint64_t start_ns;
-	uint64_t fault_ns;     /* the rank has begun to fail */
-	uint64_t unblocked_ns; /* the last rank inside the library was told */
+	uint64_t fault_ns; /* the rank began to fail */
+	uint64_t
+		unblocked_ns; /* the last rank inside the library had its answer */
 	uint64_t returned_ns;  /* the run was over */
-	uint64_t respawned_ns; /* the next generation was there */
+	uint64_t respawned_ns; /* the next generation was open */
 	uint64_t end_ns;
 	int *abandoned;       /* ranks that were left behind */
-	char complaint[1024]; /* of the close, "" if there was none */
+	char complaint[1024]; /* about the close, or "" */
 	int abandoned_count;
 };
 
-/* A clock that only goes forward, CLOCK_MONOTONIC. */
+/* The time of CLOCK_MONOTONIC. */
 uint64_t demo_ns(void);
 double demo_seconds(void);
 
-/* On stdout. */
+/* Print the results on stdout. */
 void report_print(const struct demo_options *options,
                   const struct demo_result *result);
 void report_json(const struct demo_options *options,

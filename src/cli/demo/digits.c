@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads the table that digits_data.S put into the binary: rows of 64 pixels
- * 0..16 and a class 0..9, separated by commas, each ended by a newline.
+ * Reads the table that digits_data.S has put into the binary: each row has 64 pixels
+ * 0..16 and a class 0..9, separated by commas, and ends with a newline
  */
 
 #include "cli/demo/digits.h"
@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* In digits_data.S. */
+/* Defined in digits_data.S. */
 extern const char digits_csv[] __attribute__((visibility("hidden")));
 extern const char digits_csv_end[] __attribute__((visibility("hidden")));
 
-/* One number of up to two digits and the character @end after it, and move
- * @text past them.  -1 if that is not what is there. */
+/* Read a number of up to two digits and the character @end behind it, and move
+ * @text past them. -1 if there is something else. */
 static int read_number(const char **text, const char *limit, char end)
 {
 	const char *p = *text;

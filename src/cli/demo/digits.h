@@ -6,8 +6,8 @@
  * The images of handwritten digits that are part of the binary, see
  * data/README.md
  *
- * Always the same split: every fifth image is held out, the rest is for
- * training.  Pixels are scaled to 0..1.
+ * Every fifth image is held out, the others are for training.  Pixels are scaled to
+ * 0..1.
  */
 
 #include "cli/demo/mlp.h"
@@ -23,9 +23,8 @@ struct digits {
 	struct mlp_sample held_out[DIGITS_HELD_OUT];
 };
 
-/* Read the embedded table.  NULL if there is no memory or the table is not
- * what it should be, with @error_out saying which; else to be freed with
- * free(). */
+/* Read the embedded table; the result is to be freed by free().  NULL, and why in
+ * @error_out, if there is no memory or the table is damaged. */
 struct digits *digits_load(const char **error_out);
 
 #endif

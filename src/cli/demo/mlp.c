@@ -47,7 +47,7 @@ static uint64_t random_next(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-/* Uniform in [-limit, limit), the limit being that of He for ReLU layers. */
+/* Uniform in [-limit, limit), with He's limit for ReLU layers. */
 static void init_weights(float *w, size_t n, size_t inputs, uint64_t *state)
 {
 	float limit = sqrtf(6.0f / (float)inputs);
@@ -107,7 +107,8 @@ static int largest(const float outputs[MLP_OUTPUTS])
 	return best;
 }
 
-/* Cross-entropy of the softmax of @outputs, and its derivative by them. */
+/* The cross-entropy of the softmax of @outputs, and its derivative with respect to
+ * them. */
 static float loss_derivative(const float outputs[MLP_OUTPUTS], int label,
                              float derivative[MLP_OUTPUTS])
 {
@@ -124,7 +125,8 @@ static float loss_derivative(const float outputs[MLP_OUTPUTS], int label,
 	return logf(sum) - (outputs[label] - top);
 }
 
-/* Add the gradients of one sample, given the derivative by the outputs. */
+/* Add the gradients of one sample, given the derivative with respect to the
+ * outputs. */
 static void backward(const struct mlp *restrict m, const float *restrict x,
                      const struct activations *restrict a,
                      const float *restrict doutputs, struct mlp *restrict g)
@@ -216,7 +218,7 @@ double mlp_difference(const struct mlp *a, const struct mlp *b)
 	double most = 0.0;
 
 	for (size_t i = 0; i < MLP_FLOATS; i++) {
-		/* Equal infinities must not reach the subtraction. */
+		/* Equal infinities must not be subtracted. */
 		if (p[i] == q[i] || (isnan(p[i]) && isnan(q[i])))
 			continue;
 		if (isnan(p[i]) || isnan(q[i]))

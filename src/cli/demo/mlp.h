@@ -3,11 +3,11 @@
 #define CLI_DEMO_MLP_H
 
 /*
- * A multilayer perceptron of one hidden layer, and what training it takes
+ * A multilayer perceptron with one hidden layer, and the functions to train it
  *
- * Plain functions of their arguments: no state, no allocation, no threads.
- * Every sum is taken in an order that depends on the arguments alone, so the
- * same arguments give the same bits on any thread.
+ * The functions have no state, allocate nothing and start no threads.  The order of
+ * every sum depends on the arguments alone, so equal arguments give equal bits on any
+ * thread.
  */
 
 #include <stddef.h>
@@ -21,9 +21,9 @@ enum {
 };
 
 /*
- * The parameters, or a gradient or momentum of them.  Weights are stored by
- * input, so that the inner loops run over neighbours.  All of it is floats
- * without padding and may be treated as one array of MLP_FLOATS.
+ * The parameters, or their gradients or momentum.  Weights are stored by input, so
+ * that the inner loops run over neighbours.  The structure has floats without
+ * padding, and may be used as one array of MLP_FLOATS.
  */
 struct mlp {
 	float w1[MLP_INPUTS][MLP_HIDDEN];
@@ -53,16 +53,16 @@ struct mlp_score {
 	unsigned count;
 };
 
-/* Random weights, biases of zero. */
+/* Set random weights and zero biases. */
 void mlp_init(struct mlp *m, uint64_t seed);
 
-/* Fill @order with 0 to @n - 1 in the random order of this @epoch. */
+/* Fill @order with 0 to @n - 1 in a random order that depends on @epoch. */
 void mlp_shuffle(uint16_t *order, size_t n, uint64_t seed, uint64_t epoch);
 
 /*
- * The gradients of the samples @samples[@order[0]] to [@order[@n - 1]], summed
- * and divided by @batch; zeros if @n is 0.  Their loss and correct answers are
- * added to @score.
+ * Compute the gradients of @samples[@order[0]] to @samples[@order[@n - 1]], summed
+ * and divided by @batch; zeros if @n is 0.  Adds their loss and correct answers to
+ * @score.
  */
 void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
                    const uint16_t *order, size_t n, size_t batch,
@@ -79,8 +79,8 @@ void mlp_update(struct mlp *m, struct mlp *momentum,
 unsigned mlp_correct(const struct mlp *m, const struct mlp_sample *samples,
                      size_t n);
 
-/* The largest absolute difference of two parameters, NaNs being equal to each
- * other; NaN if only one of two is. */
+/* The largest absolute difference between two parameters.  Two NaNs are equal; one
+ * NaN makes the result NaN. */
 double mlp_difference(const struct mlp *a, const struct mlp *b);
 
 #endif

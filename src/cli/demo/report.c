@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the demo shows at its end. */
+/* The demo's results, as text and as JSON. */
 
 #include "cli/demo/demo.h"
 
@@ -40,7 +40,7 @@ static const char *const ascii_levels[CURVE_LEVELS] = { "_", ".", "-", "=",
 static const char *const block_levels[CURVE_LEVELS] = { "▁", "▂", "▃", "▄",
 	                                                "▅", "▆", "▇", "█" };
 
-/* "0-3,5": devices in rank order, runs joined. */
+/* Print devices in rank order with runs joined, as "0-3,5". */
 static void print_devices(const int *devices, int n)
 {
 	for (int first = 0, last; first < n; first = last + 1) {
@@ -53,8 +53,8 @@ static void print_devices(const int *devices, int n)
 	}
 }
 
-/* Where @loss stands between @low and @high, as a level, on a logarithmic
- * scale; the top for what is not a number. */
+/* The level of @loss between @low and @high on a logarithmic scale; the highest
+ * level for NaN. */
 static int curve_level(double loss, double low, double high)
 {
 	double place;
@@ -65,7 +65,7 @@ static int curve_level(double loss, double low, double high)
 	return (int)(fmin(fmax(place, 0.0), 1.0) * (CURVE_LEVELS - 1) + 0.5);
 }
 
-/* One character per epoch, or for the last of a few epochs. */
+/* Print one character per epoch, or for the last of each few epochs. */
 static void print_curve(const double *curve, size_t n)
 {
 	bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
@@ -90,7 +90,8 @@ static void print_curve(const double *curve, size_t n)
 
 enum { TEXT_COLUMN = 10, LAST_COLUMN = 79 };
 
-/* Words of @text behind what is printed already, TEXT_COLUMN wide, in lines. */
+/* Print the words of @text in lines, behind the TEXT_COLUMN columns that are
+ * printed already. */
 static void print_wrapped(const char *text)
 {
 	int column = TEXT_COLUMN;
@@ -115,7 +116,7 @@ static double ms_between(uint64_t from_ns, uint64_t to_ns)
 	return ((double)to_ns - (double)from_ns) * 1e-6;
 }
 
-/* How long after its deadline the cause was there. */
+/* How long after its deadline the cause was set. */
 static double overshoot_ms(const struct cohort_cause *cause)
 {
 	return ms_between(cause->since_ns + cause->deadline_ns, cause->time_ns);
@@ -132,7 +133,7 @@ static const char *fault_name(enum demo_fault fault)
 	return fault > FAULT_NONE ? names[fault] : NULL;
 }
 
-/* One line of what happened, by the time since the start. */
+/* Print one line of what happened, with its time since the start. */
 static void print_when(const struct demo_result *result, uint64_t time_ns,
                        const char *text)
 {
@@ -238,7 +239,7 @@ void report_print(const struct demo_options *options,
 	print_story(options, result);
 }
 
-/* A time that may not have come, since another. */
+/* Write a time since another, or null if it does not apply. */
 static void json_ms(struct json *json, const char *key, bool applies,
                     uint64_t from_ns, uint64_t to_ns)
 {
@@ -248,7 +249,7 @@ static void json_ms(struct json *json, const char *key, bool applies,
 		json_null(json, key);
 }
 
-/* Ranks are numbers of the first generation, which is what ended. */
+/* The ranks are numbered as in the first generation, which has ended. */
 static void json_story(struct json *json, const struct demo_options *options,
                        const struct demo_result *result)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Running, and going on after a failure: the loop that a supervisor is
+ * The supervisor's loop: run the workers, and go on after a failure
  *
- * The group says which ranks are to blame.  They are dropped, and the rest goes
- * on in a new generation from the weights of whoever came furthest: a step is
- * done on a rank when its reduction is, and no two ranks are more than that one
- * step apart.
+ * The group says which ranks are to blame.  These are dropped, and the others go on in a
+ * new generation from the weights of a rank that is furthest ahead.  A step is done on
+ * a rank when its reduction is done, so ranks are at most one step apart.
  */
 
 #include "cli/demo/supervise.h"
@@ -22,9 +21,9 @@ static bool set_has(const uint64_t *set, int rank)
 	return set[rank / 64] >> rank % 64 & 1;
 }
 
-/* The ranks that a cause blames (it may blame none, and all are missing), and those
- * that did not come back; their number.
- * All are numbers of the generation that has ended. */
+/* Collect the ranks that the cause blames and those that did not come back, and return
+ * how many.  (A cause may blame no rank, and then have all of them missing.)  They are
+ * numbered as in the generation that has ended. */
 static int find_lost(const struct plan *plan, const struct cohort_cause *cause,
                      int *lost)
 {
@@ -47,7 +46,7 @@ static int find_lost(const struct plan *plan, const struct cohort_cause *cause,
 
 /* ---- what happened ---------------------------------------------------- */
 
-/* When the last rank that was inside the library had its answer. */
+/* The time at which the last rank inside the library had its answer. */
 static uint64_t last_answer(const struct plan *plan, uint64_t cause_ns)
 {
 	uint64_t last = 0;
@@ -61,7 +60,7 @@ static uint64_t last_answer(const struct plan *plan, uint64_t cause_ns)
 	return last;
 }
 
-/* The first failure is what the report is about. */
+/* Record the first failure, which is the one that the report is about. */
 static void record(const struct plan *plan, const struct cohort_cause *cause,
                    struct demo_result *result)
 {
@@ -77,7 +76,7 @@ static void record(const struct plan *plan, const struct cohort_cause *cause,
 
 /* ---- the loop --------------------------------------------------------- */
 
-/* The worker of a rank that died could not do this. */
+/* Free what the worker of a rank that died could not free. */
 static void free_memory(struct rank *rank)
 {
 	if (!rank->has_died || !rank->device)
@@ -88,7 +87,8 @@ static void free_memory(struct rank *rank)
 	rank->device = NULL;
 }
 
-/* Renumber those that are left, in their order, and choose who has the weights. */
+/* Renumber the remaining ranks in their order, and choose the rank that has the
+ * weights. */
 static void plan_next(struct plan *plan, const int *lost, int n)
 {
 	int size = plan->now_size, i = 0;
@@ -120,7 +120,7 @@ static void plan_log(struct plan *plan)
 	};
 }
 
-/* Go on without the ranks to blame.  An enum cli_exit. */
+/* Open the next generation without the ranks to blame.  An enum cli_exit. */
 static int go_on(struct plan *plan, const struct cohort_cause *cause)
 {
 	int *lost = calloc(2 * (size_t)plan->now_size, sizeof(*lost));

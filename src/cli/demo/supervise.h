@@ -3,19 +3,19 @@
 #define CLI_DEMO_SUPERVISE_H
 
 /*
- * The demo's supervisor: runs the workers, and while that fails goes on without
- * the ranks that are to blame
+ * The demo's supervisor: runs the workers, and after a failure goes on without the
+ * ranks to blame
  */
 
 #include "cli/demo/train.h"
 
 /*
- * Train to the end on plan->group, in as many generations as it takes.  What
- * happened goes to @result.  An enum cli_exit, after a complaint.
+ * Train to the end on plan->group, in as many generations as it takes, and store in
+ * @result what happened.  An enum cli_exit, after a complaint.
  */
 int supervise(struct plan *plan, struct demo_result *result);
 
-/* Let a rank that was made to stall come back, and wait for its end.  Before
+/* Release a rank that was made to stall, and wait for its end; to be called before
  * plan_fini(). */
 void supervise_release(struct plan *plan);
 

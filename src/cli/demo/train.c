@@ -91,8 +91,8 @@ no_memory:
 	return CLI_FAILED;
 }
 
-/* The images of one step, or a rank's part of them: where they start in the
- * order of the epoch, and how many. */
+/* The images of one step, or a rank's part of them: their begin in the order of
+ * the epoch, and their number. */
 struct slice {
 	size_t begin;
 	size_t count;
@@ -130,9 +130,9 @@ static int copy_out(struct rank *rank, const struct mlp *from)
 }
 
 /*
- * Wait for the collective and fetch what it left.  In this order, since a copy
- * to pageable memory may block until all before it in the stream is done, and
- * a peer that never comes must end in the wait's timeout.
+ * Wait for the collective, then copy its result.  The wait comes first, because a
+ * copy to pageable memory may block until everything before it in the stream is done,
+ * and a peer that never comes must end in the timeout of the wait.
  */
 static int copy_in(struct rank *rank, uint64_t ticket, struct mlp *to)
 {
@@ -146,7 +146,7 @@ static int copy_in(struct rank *rank, uint64_t ticket, struct mlp *to)
 	return rc;
 }
 
-/* From the rank that has them to all. */
+/* Broadcast @values from the rank that has them. */
 static int receive(struct plan *plan, struct rank *rank, struct mlp *values)
 {
 	uint64_t ticket;
@@ -161,7 +161,7 @@ static int receive(struct plan *plan, struct rank *rank, struct mlp *values)
 	return rc == COHORT_OK ? copy_in(rank, ticket, values) : rc;
 }
 
-/* Where the generation starts. */
+/* Receive the state with which the generation starts. */
 static int receive_state(struct plan *plan, struct rank *rank)
 {
 	int rc = receive(plan, rank, &rank->weights);
@@ -174,8 +174,8 @@ static int receive_state(struct plan *plan, struct rank *rank)
 	return rc;
 }
 
-/* The gradients lie in device memory as the weights do in a struct mlp, which the
- * caller's copies fill as a whole. */
+/* The gradients have the places in device memory that a struct mlp has, because
+ * the callers copy a whole struct. */
 static int create_reducer(struct rank *rank)
 {
 	static const char *const names[MLP_TENSORS] = { "w1", "b1", "w2",
@@ -192,12 +192,14 @@ static int create_reducer(struct rank *rank)
 			.type = COHORT_F32,
 		};
 	cohort_reducer_options_init(&options);
-	options.op = COHORT_SUM; /* they are divided by the batch already */
+	options.op =
+		COHORT_SUM; /* gradients are divided by the batch already */
 	return cohort_reducer_create(rank->comm, parameters, MLP_TENSORS,
 	                             &options, &rank->reducer);
 }
 
-/* A backward pass ends with the first layer. */
+/* Mark the gradients in the order of a backward pass, which ends with the first
+ * layer. */
 static int reduce_gradients(struct rank *rank)
 {
 	int rc = COHORT_OK;
@@ -215,7 +217,7 @@ static int reduce_gradients(struct rank *rank)
 	return rc;
 }
 
-/* What a rank does that is made to call something else than the others. */
+/* Call something else than the other ranks. */
 static int call_otherwise(struct rank *rank)
 {
 	return cohort_all_reduce(rank->comm, rank->device, rank->device,
@@ -223,7 +225,7 @@ static int call_otherwise(struct rank *rank)
 	                         cohort_comm_stream(rank->comm), NULL);
 }
 
-/* The scores of an epoch, of all who took part, as means per image. */
+/* The means per image of an epoch's scores, over all ranks that took part. */
 static void mean_score(const struct plan *plan, size_t epoch, double *loss_out,
                        double *accuracy_out)
 {
@@ -245,8 +247,9 @@ static void mean_score(const struct plan *plan, size_t epoch, double *loss_out,
 	*accuracy_out = (double)correct / count;
 }
 
-/* Before the last reduction of the epoch, so that a rank that is past that
- * finds the scores of all.  Release: pairs with the acquire in mean_score(). */
+/* Called before the last reduction of the epoch, so that a rank behind that
+ * reduction finds the scores of all ranks.  Release: pairs with the acquire in
+ * mean_score(). */
 static void publish_score(struct rank *rank, size_t epoch)
 {
 	struct epoch_score *score = &rank->scores[epoch];
@@ -275,7 +278,7 @@ void train_gradients(const struct plan *plan, struct rank *rank, size_t part,
 
 /* ---- faults: what a rank can be made to do ---------------------------- */
 
-/* Wait outside the library until the supervisor lets go. */
+/* Wait outside the library until the supervisor releases the rank. */
 static void stall(struct plan *plan)
 {
 	atomic_store(&plan->is_stalled, true);
@@ -289,8 +292,8 @@ static void die(struct rank *rank)
 	pthread_exit(NULL);
 }
 
-/* Fail at the step that was asked for, once.  True if that is to be by another call
- * than that of the others. */
+/* Fail once, at the chosen step.  True if the rank is to fail by another call than
+ * the others make. */
 static bool fail_on_purpose(struct plan *plan, struct rank *rank)
 {
 	const struct demo_options *options = plan->options;
@@ -309,7 +312,8 @@ static bool fail_on_purpose(struct plan *plan, struct rank *rank)
 
 /* ---- steps ------------------------------------------------------------ */
 
-/* Compute and reduce; COHORT_OK, or the step is as if it had not begun. */
+/* Compute and reduce gradients.  After an error the step is as if it had not
+ * begun. */
 static int reduce_step(struct plan *plan, struct rank *rank, bool last)
 {
 	struct mlp_score before = rank->running;
@@ -374,11 +378,10 @@ static int train_step(struct plan *plan, struct rank *rank)
 }
 
 /*
- * After a failure no buffer may be released while an operation may use it: end
- * the communicators, which is how the other ranks learn of it if they do not know
- * yet, and wait for the rank's operations to be answered.  That is bounded by the
- * group's abort deadline.  By the handle, not the group: that may be a generation
- * further.
+ * After a failure no buffer may be freed while an operation may use it.  Abort the
+ * communicators, by which the other ranks learn of the failure, and wait until the
+ * rank's operations are answered, which the group's abort deadline bounds.  The
+ * handle is of this generation; the group may have a later one already.
  */
 static void give_up(struct rank *rank, int rc)
 {
@@ -394,7 +397,8 @@ static void give_up(struct rank *rank, int rc)
 	rank->wedged = rc == COHORT_WEDGED;
 }
 
-/* A rank of a generation that is of the past has nobody to tell. */
+/* Leave the communicator; tell the supervisor if this rank was the one made to
+ * stall. */
 static void leave(struct plan *plan, struct rank *rank)
 {
 	rank->reducer = NULL;

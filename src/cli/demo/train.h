@@ -3,8 +3,8 @@
 #define CLI_DEMO_TRAIN_H
 
 /*
- * The demo's training: what the ranks share and have, what a rank's thread
- * does, and the same training by one thread to compare with
+ * The demo's training: what the ranks share, what each rank has, its thread's
+ * function, and a training by one thread for comparison
  */
 
 #include <semaphore.h>
@@ -34,7 +34,7 @@ struct epoch_score {
 struct rank {
 	struct mlp weights;
 	struct mlp momentum;
-	uint64_t step; /* how many are done */
+	uint64_t step; /* how many steps are done */
 
 	struct mlp gradients;
 	uint16_t order[DIGITS_TRAIN]; /* of the images in this epoch */
@@ -44,13 +44,13 @@ struct rank {
 	double comm_seconds;
 
 	uint64_t called_ns;   /* when its last reduction began */
-	uint64_t answered_ns; /* when that was told to have failed */
+	uint64_t answered_ns; /* when it had the answer that that failed */
 
 	struct cohort_comm *comm;       /* while the worker runs */
 	void *device;                   /* a struct mlp in device memory */
 	struct cohort_reducer *reducer; /* of gradients there */
-	bool has_died;                  /* the worker, with all of those */
-	bool wedged; /* an operation may still use the buffers:
+	bool has_died; /* its worker has died, and left all of these */
+	bool wedged;   /* an operation may still use the buffers:
 	                             they are never released */
 };
 
@@ -71,15 +71,15 @@ struct plan {
 	uint64_t steps;
 	struct rank **ranks; /* by their numbers in the first generation */
 
-	/* The generation that counts; likewise. */
-	int *now; /* of each of its ranks the number in the first */
+	/* The current generation; constant while the workers run. */
+	int *now; /* for each of its ranks the number in the first generation */
 	int now_size;
 	int root; /* the rank that has the weights */
 	uint64_t first_step;
 	struct generation_log generations[MAX_GENERATIONS];
 	int generation_count;
 
-	/* Atomic; when the fault was made, 0: not yet. */
+	/* Atomic; the time of the fault, or 0. */
 	_Atomic uint64_t fault_ns;
 
 	/* A rank that stalls waits for release and posts released at its end. */
@@ -91,15 +91,15 @@ struct plan {
 	struct progress progress;
 };
 
-/* How many steps there are. */
+/* The number of steps. */
 uint64_t train_steps(const struct demo_options *options);
 
-/* Prepare to train: ranks with empty weights, but for rank 0.  An enum
- * cli_exit; nothing is owed after a failure, which was complained about. */
+/* Prepare the ranks; only rank 0 has weights.  An enum cli_exit, after a
+ * complaint; after a failure plan_fini() must not be called. */
 int plan_init(struct plan *plan, const struct demo_options *options,
               const struct digits *digits);
 
-/* Release what no operation may still use. */
+/* Free everything that no operation may still use. */
 void plan_fini(struct plan *plan);
 
 /* Compute the gradients of part @part of @parts of the batch of @rank's step. */
@@ -109,13 +109,13 @@ void train_gradients(const struct plan *plan, struct rank *rank, size_t part,
 /* A rank's thread, for cohort_group_run() with the plan as @user. */
 int train_worker(struct cohort_comm *comm, void *user);
 
-/* After the workers are done: what they did, into @result. */
+/* Store the results in @result, after the workers are done. */
 void train_collect(const struct plan *plan, struct demo_result *result);
 
 /*
- * The largest difference between any rank's weights and those of a training
- * by one thread, without the library, that adds the same shards in rank order.
- * An enum cli_exit, after a complaint if there is no memory.
+ * Find the largest difference between any rank's weights and those of a training by
+ * one thread without the library, which adds the shards in rank order.  An enum
+ * cli_exit, after a complaint if there is no memory.
  */
 int train_compare(const struct plan *plan, double *difference_out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The cells of the drill where one thread acts for all ranks: opening, calls of the
- * group, respawning; and where ranks join by id
+ * Cells in which one thread acts for all ranks: opening, calls of the group,
+ * respawning; and cells in which ranks join by id
  */
 
 #include "cli/drill/drill.h"
@@ -18,7 +18,7 @@
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* What strikes an init. */
+/* Script the fault that strikes an init. */
 static void arm_init(struct drill_run *run, int rank)
 {
 	switch (run->trouble) {
@@ -34,7 +34,8 @@ static void arm_init(struct drill_run *run, int rank)
 	}
 }
 
-/* What opening at @began_ns has answered; true if it is open. */
+/* Note what the opening that began at @began_ns has returned; true if the group is
+ * open. */
 static bool is_open(struct drill_run *run, int status, uint64_t began_ns)
 {
 	if (status != COHORT_INIT_TIMEOUT && status != COHORT_NCCL)
@@ -65,7 +66,7 @@ static void open_all(struct drill_run *run)
 
 /* ---- joining ---------------------------------------------------------- */
 
-/* Two communicators: that which all are to join first, and another. */
+/* Two communicators: the one that all ranks should join first, and another one. */
 struct joining {
 	struct drill_run *run;
 	struct cohort_unique_id ids[2];
@@ -87,7 +88,7 @@ static int join(struct joiner *k, int which, int nranks)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* With whom was given up: they are aborted. */
+	/* Abort those who joined with a rank that was given up. */
 	handle = cohort_comm_abort_handle(comm);
 	cohort_abort_fire(handle, "joined too late");
 	cohort_abort_put(handle);
@@ -111,7 +112,7 @@ static void *join_main(void *arg)
 		    !strstr(cohort_last_error(), "nranks is "))
 			drill_complain(run, "another count is not refused");
 	}
-	/* What hangs is let go once all were told. */
+	/* Release the hanging joins once all ranks have their answers. */
 	if (is_victim && run->trouble != BY_ORDER) {
 		drill_await_counted(run, &run->left, run->n - 1);
 		join(k, 0, run->n);
@@ -168,7 +169,7 @@ void drill_at_open(struct drill_run *run)
 
 /* ---- calls of the group ----------------------------------------------- */
 
-/* What strikes the devices. */
+/* Script the fault that strikes the devices. */
 static void arm_call(struct drill_run *run)
 {
 	int rank = drill_victim(run);
@@ -253,7 +254,7 @@ void drill_at_group(struct drill_run *run)
 
 /* ---- respawning ------------------------------------------------------- */
 
-/* A thread that rank 0 of the former generation is bound to. */
+/* A thread that is bound to rank 0 of the earlier generation. */
 static void *bound_main(void *arg)
 {
 	struct drill_rank *k = arg;
@@ -264,7 +265,7 @@ static void *bound_main(void *arg)
 	return NULL;
 }
 
-/* What happens to the former generation once there is the next. */
+/* Strike the earlier generation once there is the next one. */
 static void strike_former(struct drill_run *run)
 {
 	if (run->trouble == BY_SIGNAL)

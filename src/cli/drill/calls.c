@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a rank with a thread of its own calls in a cell, sound or odd, and whether what
- * came of it is right
+ * What a rank with its own thread calls in a cell, as a sound rank or as the victim,
+ * and a check of the results
  */
 
 #include "cli/drill/drill.h"
@@ -18,7 +18,6 @@ float *drill_tensor(struct drill_rank *k, int i)
 	return k->tensors + (size_t)i * DRILL_COUNT;
 }
 
-/* What a rank gives: its number and one in each element. */
 int drill_fill(struct drill_rank *k)
 {
 	float values[2 * DRILL_COUNT];
@@ -31,7 +30,8 @@ int drill_fill(struct drill_rank *k)
 	return rc == COHORT_OK ? cohort_synchronize(k->comm, TOO_LONG_NS) : rc;
 }
 
-/* What tensor @i is to hold at the end. */
+/* The value that tensor @i must hold at the end: each rank sends its number plus
+ * one. */
 static float expected(const struct drill_rank *k, int i)
 {
 	int n = k->run->n;
@@ -63,7 +63,6 @@ void drill_check(struct drill_rank *k, int tensors)
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* Whether @k is what makes the cell, by @trouble. */
 bool drill_is_odd(const struct drill_rank *k, enum trouble trouble)
 {
 	return k->run->trouble == trouble && k->number == drill_victim(k->run);
@@ -90,8 +89,8 @@ static int spread(struct drill_rank *k, uint64_t *ticket)
 	                        ticket);
 }
 
-/* A collective; two where their order or their roots are to differ.  In a batch
- * without tickets. */
+/* Call a collective, or two where their order or roots must differ.  In a batch
+ * there are no tickets. */
 static int call(struct drill_rank *k, bool two, uint64_t tickets[2])
 {
 	uint64_t *first = tickets, *second = tickets ? tickets + 1 : NULL;
@@ -114,15 +113,15 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = call(k, true, NULL);
-	/* With its batch open, and all in it. */
+	/* With its batch open, and all calls in it. */
 	if (drill_is_odd(k, BY_ABSENCE))
 		drill_await_cause(k->run);
 	ended = cohort_batch_end(k->comm, cohort_comm_stream(k->comm), ticket);
 	return rc != COHORT_OK ? rc : ended;
 }
 
-/* Even ranks send to the next, which receive; where the order is to differ there and
- * back. */
+/* Even ranks send to the next rank, which receives; where the order must differ,
+ * they also send back. */
 static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 {
 	bool sends = k->number % 2 == 0, back = k->run->trouble == BY_ORDER;
@@ -142,7 +141,7 @@ static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 	return rc;
 }
 
-/* The new communicator works. */
+/* Use the new communicator. */
 static int use_child(struct drill_rank *k, struct cohort_comm *child)
 {
 	float *t = drill_tensor(k, 0);
@@ -154,7 +153,7 @@ static int use_child(struct drill_rank *k, struct cohort_comm *child)
 	return rc == COHORT_OK ? cohort_wait(child, ticket, TOO_LONG_NS) : rc;
 }
 
-/* The former one still works, too. */
+/* Use the parent, which must still work. */
 static int use_parent(struct drill_rank *k)
 {
 	uint64_t ticket;
@@ -163,7 +162,7 @@ static int use_parent(struct drill_rank *k)
 	return rc == COHORT_OK ? cohort_wait(k->comm, ticket, TOO_LONG_NS) : rc;
 }
 
-/* Both in turn, which is to be the same on all ranks. */
+/* Use both, in an order that must be equal on all ranks. */
 static int use_both(struct drill_rank *k, struct cohort_comm *child)
 {
 	int rc;
@@ -172,7 +171,7 @@ static int use_both(struct drill_rank *k, struct cohort_comm *child)
 		rc = use_parent(k);
 		return rc == COHORT_OK ? use_child(k, child) : rc;
 	}
-	/* Why is told by the one that the others wait for. */
+	/* The communicator that the others wait for explains why. */
 	use_child(k, child);
 	return use_parent(k);
 }
@@ -183,10 +182,10 @@ static int call_split(struct drill_rank *k)
 	int rc = COHORT_OK, closed;
 	uint64_t ticket;
 
-	/* If it comes first, it is told by its wait. */
+	/* A victim that comes first learns of it in its wait. */
 	if (drill_is_odd(k, BY_OPERATION))
 		return use_parent(k);
-	/* A split waits for what is before it. */
+	/* A split waits for earlier operations. */
 	if (drill_is_asked_for(k->run->trouble))
 		rc = reduce(k, &ticket);
 	if (rc == COHORT_OK)
@@ -200,14 +199,14 @@ static int call_split(struct drill_rank *k)
 	return rc;
 }
 
-/* Whether the fault is in the call itself. */
+/* True if the fault is in the call itself. */
 static bool is_in_call(enum trouble trouble)
 {
 	return (trouble >= BY_COUNT && trouble <= BY_STUCK) ||
 	       trouble == BY_MEMORY;
 }
 
-/* True if calls of the place return when all ranks have called. */
+/* True if calls in the place return only when all ranks have called. */
 static bool meets(const struct drill_rank *k)
 {
 	return k->run->place == AT_SPLIT ||
@@ -215,7 +214,6 @@ static bool meets(const struct drill_rank *k)
 	        cohort_comm_launch(k->comm) == COHORT_LAUNCH_TOGETHER);
 }
 
-/* Call what the place is about; which tickets it gave, 0: none. */
 int drill_act(struct drill_rank *k, uint64_t tickets[2])
 {
 	struct drill_run *run = k->run;

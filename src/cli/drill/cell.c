@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One cell of the drill: what all places have in common
+ * What all places of the drill use
  */
 
 #include "cli/drill/drill.h"
@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "platform/cuda_abi.h"
 
-/* Nothing in a cell may take longer. */
+/* Nothing in a cell may take longer than this. */
 #define LIMIT_NS (30 * NS_PER_S)
 
 /* ---- what is noted ---------------------------------------------------- */
@@ -132,7 +132,7 @@ void drill_arm_init(struct drill_run *run, int rank, uint64_t operation)
 	case BY_ERROR:
 		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 3);
 		break;
-	case BY_MEMORY: /* what NCCL then says */
+	case BY_MEMORY: /* NCCL reports it as a system error */
 		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 2);
 		break;
 	default:
@@ -155,7 +155,7 @@ void drill_dawdle(const struct drill_run *run)
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* A wait for something, for a while. */
+/* A wait that has a limit. */
 struct patience {
 	uint64_t deadline;
 	struct backoff backoff;
@@ -166,7 +166,7 @@ static struct patience patience(void)
 	return (struct patience){ clock_deadline(LIMIT_NS), BACKOFF };
 }
 
-/* Wait a little; false, and a complaint, once it was too long. */
+/* Wait a little; false, after a complaint, once the limit has passed. */
 static bool go_on(struct drill_run *run, struct patience *p, const char *what)
 {
 	if (clock_now() >= p->deadline) {
@@ -210,7 +210,7 @@ bool drill_await(struct drill_run *run, const atomic_bool *flag,
 
 /* ---- aborts ----------------------------------------------------------- */
 
-/* Atomic; whose handle the signal handler fires. */
+/* Atomic; the run whose handle the signal handler fires. */
 static struct drill_run *_Atomic firing;
 
 void drill_fire(struct drill_run *run)
@@ -273,7 +273,7 @@ void drill_close(struct drill_run *run, int status)
 	run->group = NULL;
 }
 
-/* One rank's part of a sum of ones. */
+/* One rank's part of a sum of ones; a thread makes its call. */
 struct part_of_sum {
 	struct drill_run *run;
 	struct cohort_comm *comm;

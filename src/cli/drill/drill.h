@@ -3,7 +3,7 @@
 #define CLI_DRILL_DRILL_H
 
 /*
- * The drill: every fault in every place, and whether what is said of it is right
+ * The drill: causes every fault in every place, and checks what the library says of it
  *
  * A *cell* is one fault in one place.  The files, each of which uses those below it:
  *
@@ -18,7 +18,7 @@
  *	judge.c   whether a cell did what it should
  *	cell.c    what all places use: notes, faults, waits, aborts, groups
  *	report.c  how cells are shown
- *	table.c   what each cell must come to
+ *	table.c   the expected outcome of each cell
  */
 
 #include <pthread.h>
@@ -38,9 +38,9 @@ enum place {
 	AT_FIRST, /* the first call */
 	AT_CALL,
 	AT_BATCH,
-	AT_GROUP, /* a call of the whole group by one thread */
+	AT_GROUP, /* one thread calls for the whole group */
 	AT_TRANSFER,
-	AT_WAIT, /* all have called */
+	AT_WAIT, /* all ranks have called */
 	AT_SPLIT,
 	AT_RESPAWN,
 	AT_CLOSE,
@@ -51,8 +51,8 @@ enum place {
 enum trouble {
 	BY_NOTHING,
 	BY_ABSENCE,
-	BY_LATE,     /* under the deadline */
-	BY_TOO_LATE, /* over it */
+	BY_LATE,     /* but within the deadline */
+	BY_TOO_LATE, /* beyond the deadline */
 	BY_COUNT,
 	BY_TYPE,
 	BY_OPERATION,
@@ -67,12 +67,12 @@ enum trouble {
 	BY_TWO_ABORTS,
 	BY_SIGNAL,
 	BY_MEMORY,
-	BY_REMOTE, /* a rank that is missing, and of another process */
+	BY_REMOTE, /* a rank of another process is missing */
 	BY_GRAPH,  /* a graph with captured calls is alive */
 	TROUBLES,
 };
 
-/* Whom a verdict is to blame. */
+/* The rank that a verdict must blame. */
 enum blame {
 	NOBODY,
 	VICTIM,
@@ -80,21 +80,21 @@ enum blame {
 	FIRST,   /* rank 0 */
 };
 
-/* From when a verdict has how long. */
+/* How soon a verdict must come. */
 enum bound {
 	NO_BOUND,
-	BY_DEADLINE, /* from when that began to run */
-	AT_ONCE,     /* from the fault */
-	BY_PROBER,   /* likewise, when it next asks */
+	BY_DEADLINE, /* within the deadline, from its begin */
+	AT_ONCE,     /* at once after the fault */
+	BY_PROBER,   /* at the prober's next query after the fault */
 };
 
 struct cell {
-	const char *impossible; /* why; NULL: it is not */
-	int kind; /* enum cohort_verdict_kind; NONE: all goes on */
+	const char *impossible; /* why the cell is impossible, or NULL */
+	int kind; /* enum cohort_verdict_kind; NONE if all must go on */
 	enum blame blame;
 	enum bound bound;
-	const char *says; /* what the text names */
-	int least;        /* ranks that it takes, if more than two */
+	const char *says; /* what the text must contain */
+	int least;        /* the fewest ranks, if more than two */
 };
 
 const struct cell *drill_cell(enum place place, enum trouble trouble);
@@ -109,7 +109,8 @@ struct drill_options {
 	int ranks;
 	int platform; /* enum cohort_platform */
 	uint64_t deadline_ns;
-	uint64_t slack_ns; /* that a detection may be later than its bound */
+	uint64_t
+		slack_ns; /* how much later than its bound a detection may be */
 	bool only[PLACES][TROUBLES];
 	bool is_limited; /* some cells were chosen by name */
 	bool list;
@@ -122,29 +123,29 @@ struct drill_result {
 	int ranks;
 	char expected[96];
 	char got[512];
-	char text[1024];    /* of the verdict; empty: there was none */
-	bool is_timed;      /* the rest means something */
-	double detected_ms; /* since the bound began to run */
+	char text[1024];    /* the verdict's, or empty */
+	bool is_timed;      /* the following times are set */
+	double detected_ms; /* since the begin of the bound */
 	double bound_ms;
 	bool ok;
 };
 
-/* Memory of the ranks' devices that outlives a cell's group: that of a group of its
- * own. */
+/* Device memory of the ranks that outlives a cell's group: it belongs to a group
+ * of its own. */
 struct drill_memory {
 	struct cohort_group *keeper;
 	struct cohort_comm *comms[DRILL_MOST_RANKS];
-	float *tensors[DRILL_MOST_RANKS]; /* two for each rank */
+	float *tensors[DRILL_MOST_RANKS]; /* two tensors for each rank */
 };
 
-/* Do one cell that is possible. */
+/* Run a cell that is possible. */
 void drill_run(const struct drill_options *options,
                const struct drill_memory *memory, enum place place,
                enum trouble trouble, struct drill_result *result);
 
 /* ---- the inside of a cell --------------------------------------------- */
 
-/* Elements of a tensor. */
+/* The number of elements of a tensor. */
 enum { DRILL_COUNT = 1000 };
 
 struct drill_run;
@@ -153,15 +154,15 @@ struct drill_rank {
 	struct drill_run *run;
 	int number;
 	struct cohort_comm *comm;
-	float *tensors; /* two of them */
+	float *tensors; /* two tensors */
 	pthread_t thread;
-	int status; /* what it was told */
+	int status; /* the status that its call returned */
 
-	/* Posted by the thread at its end. */
+	/* Posted by the thread when it ends. */
 	sem_t ended;
 };
 
-/* One run of one cell; lives on if a thread does not come back. */
+/* One run of one cell.  It is not freed if a thread does not come back. */
 struct drill_run {
 	/* Constant while threads run. */
 	const struct drill_options *options;
@@ -169,37 +170,37 @@ struct drill_run {
 	enum place place;
 	enum trouble trouble;
 	int n;
-	uint64_t deadline_ns; /* that is to pass */
+	uint64_t deadline_ns; /* the deadline that must expire */
 	struct cohort_group_options group_options;
 	struct cohort_group *group;
 	struct drill_rank ranks[DRILL_MOST_RANKS];
 	struct cohort_abort *handle;
 
-	/* Of the main thread. */
+	/* Used by the main thread alone. */
 	pthread_t main;
 	bool is_hung; /* a thread has not come back */
 
-	/* Where all ranks meet before what is drilled. */
+	/* Where all ranks meet before the drilled calls. */
 	pthread_barrier_t ready;
 
-	/* Atomic; ranks that have called, or are about to where a call takes until
-	 * all have. */
+	/* Atomic; number of ranks that have called, or are about to call where a
+	 * call waits for all ranks. */
 	atomic_int called;
 
-	/* Atomic; ranks whose threads are done with their communicators. */
+	/* Atomic; number of ranks whose threads are done with their communicators. */
 	atomic_int left;
 
-	/* Atomic; how often the handle was fired, and how often that was what ended
-	 * the group. */
+	/* Atomic; how often the handle was fired, and how often that ended the
+	 * group. */
 	atomic_int fires;
 	atomic_int fired;
 
-	/* Atomic; somebody was warned of a rank that is inside its native call; the
-	 * group is about to be closed. */
+	/* Atomic; a warning has named a rank that is inside its native call; and
+	 * the group is about to be closed. */
 	atomic_bool is_stuck;
 	atomic_bool is_closing;
 
-	/* Atomic; when what is drilled began, and when the fault did. */
+	/* Atomic; when the drilled call began, and when the fault struck. */
 	_Atomic uint64_t began_ns;
 	_Atomic uint64_t fault_ns;
 
@@ -207,126 +208,129 @@ struct drill_run {
 
 	/* Guarded by lock. */
 	struct drill_verdict {
-		int kind; /* NONE: there is none */
+		int kind; /* NONE if there is none */
 		int rank;
-		uint64_t since_ns; /* of a deadline, else 0 */
+		uint64_t since_ns; /* begin of the deadline, or 0 */
 		uint64_t deadline_ns;
 		uint64_t time_ns;
 		char text[1024];
 	} verdict;
-	char complaint[256]; /* the first thing that is not right beside it */
+	char complaint[256]; /* the first problem other than the verdict */
 };
 
-/* Say what is not right beside the verdict; the first counts. */
+/* Note a problem other than the verdict; only the first one is kept. */
 void drill_complain(struct drill_run *run, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* COHORT_OK of @what, or a complaint. */
+/* True if @status is COHORT_OK; else false, after a complaint about @what. */
 bool drill_must(struct drill_run *run, int status, const char *what);
 
-/* Take a verdict that is no cause, of a deadline since @began_ns; the first counts. */
+/* Note a verdict that is not a cause, on a deadline that began at @began_ns; only
+ * the first one is kept. */
 void drill_note(struct drill_run *run, int kind, const char *text,
                 uint64_t began_ns);
 
-/* The rank that the fault is on. */
+/* The rank on which the fault strikes. */
 static inline int drill_victim(const struct drill_run *run)
 {
 	return run->n - 1;
 }
 
-/* Whether a trouble shows when the prober asks. */
+/* True if the prober has to find the trouble. */
 static inline bool drill_is_asked_for(enum trouble trouble)
 {
 	return trouble == BY_ASYNC_ERROR || trouble == BY_CUDA_ERROR ||
 	       trouble == BY_DEVICE_LOST;
 }
 
-/* Script a fault on the victim. */
+/* Script a fault of the simulated device of @rank. */
 void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
                  uint64_t value);
 
-/* That which the cell's trouble is at the native call number @operation of the
- * victim; none for troubles that are not such. */
+/* Script the fault of the cell's trouble at native call number @operation of the
+ * victim.  Does nothing for troubles that are not scripted. */
 void drill_arm(struct drill_run *run, uint64_t operation);
 
-/* The same at an init (0) or a split (1) of @rank. */
+/* Script the fault at an init (0) or a split (1) of @rank. */
 void drill_arm_init(struct drill_run *run, int rank, uint64_t operation);
 
-/* The fault begins. */
+/* Note that the fault strikes now. */
 void drill_strike(struct drill_run *run);
 
-/* Wait until @n ranks are counted; false, and a complaint, if they are not. */
+/* Wait until @count is @n; false, after a complaint, if that takes too long. */
 bool drill_await_counted(struct drill_run *run, const atomic_int *count, int n);
 
-/* Wait until the group has a cause; false, and a complaint, if it gets none. */
+/* Wait until the group has a cause; false, after a complaint, if that takes too
+ * long. */
 bool drill_await_cause(struct drill_run *run);
 
-/* Wait until @flag is set; false, and a complaint with @what, if it is not. */
+/* Wait until @flag is set; false, after the complaint @what, if that takes too
+ * long. */
 bool drill_await(struct drill_run *run, const atomic_bool *flag,
                  const char *what);
 
-/* Be late, but in time. */
+/* Be late, but within the deadline. */
 void drill_dawdle(const struct drill_run *run);
 
-/* Fire the handle, and count. */
+/* Fire the handle, and count that. */
 void drill_fire(struct drill_run *run);
 
-/* That of which the handler fires. */
+/* The signal whose handler fires. */
 #define DRILL_SIGNAL SIGUSR1
 
-/* That by which threads are asked for their stacks. */
+/* The signal that asks a thread for its stack. */
 #define DRILL_STACK_SIGNAL (SIGRTMIN + 5)
 
-/* Have @thread fire it, by a signal handler, and wait for that. */
+/* Make a signal handler in @thread fire the handle, and wait for that. */
 void drill_fire_by_signal(struct drill_run *run, pthread_t thread);
 
-/* Open the group, for drill_close(); false after a complaint. */
+/* Open the group, which drill_close() closes; false after a complaint. */
 bool drill_open(struct drill_run *run);
 
-/* Split it, and take a handle; false after a complaint. */
+/* Split the group, and take a handle; false after a complaint. */
 bool drill_split(struct drill_run *run, struct cohort_comm **comms);
 
-/* Keep the group's cause, or @cause. */
+/* Keep the group's cause as the verdict; or @cause. */
 void drill_keep_cause(struct drill_run *run);
 void drill_keep(struct drill_run *run, const struct cohort_cause *cause);
 
-/* Close the group, which must answer @status. */
+/* Close the group, which must return @status. */
 void drill_close(struct drill_run *run, int status);
 
-/* One sum of @n ranks by this thread, and whether it is right. */
+/* Sum once over @n ranks, and check the result. */
 void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n);
 
-/* Judge what was noted of a run that is over, and time it. */
+/* Judge a run that is over by what was noted. */
 void drill_judge(struct drill_run *run, struct drill_result *result);
 
 /* ---- where each rank has a thread ------------------------------------- */
 
-/* Tensor 0 or 1 of a rank; fill both with what it gives, and see whether the first
- * @tensors hold what they are to hold at the end. */
+/* A rank's tensor 0 or 1; fill both with what the rank sends; check the results in
+ * the first @tensors. */
 float *drill_tensor(struct drill_rank *k, int i);
 int drill_fill(struct drill_rank *k);
 void drill_check(struct drill_rank *k, int tensors);
 
-/* Call what the place is about; which tickets it gave, 0: none. */
+/* Make the calls of the place; stores their tickets, or 0. */
 int drill_act(struct drill_rank *k, uint64_t tickets[2]);
 
-/* Whether @k is what makes the cell, by @trouble. */
+/* True if the cell has @trouble and @k is its victim. */
 bool drill_is_odd(const struct drill_rank *k, enum trouble trouble);
 
-/* What a sound rank does, and what the victim does. */
+/* What a sound rank does; and what the victim does. */
 void drill_act_and_wait(struct drill_rank *k);
 void drill_act_as_victim(struct drill_rank *k);
 
-/* Its thread is done with the communicator. */
+/* Note that the rank's thread is done with its communicator. */
 void drill_leave(struct drill_rank *k);
 
-/* Of a rank that waits for the victim. */
+/* The thread of a rank that waits for the victim. */
 pthread_t drill_waiting_thread(const struct drill_run *run);
 
-/* End the group from outside, in @thread if that is by a signal. */
+/* Abort the group from outside, in @thread if a signal handler does it. */
 void drill_abort_it(struct drill_run *run, pthread_t thread);
 
-/* The places. */
+/* Run a cell in one of these places. */
 void drill_by_ranks(struct drill_run *run);
 void drill_at_open(struct drill_run *run);
 void drill_at_group(struct drill_run *run);
@@ -354,12 +358,12 @@ bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 
 /* ---- reporting -------------------------------------------------------- */
 
-/* Of all cells. */
+/* The results of all cells. */
 struct drill_summary {
 	size_t cells;
 	size_t wrong;
 	size_t timed;
-	double *late_ms; /* beyond the bound, @timed of them, sorted */
+	double *late_ms; /* how late each of @timed detections was, sorted */
 	double seconds;
 };
 
@@ -369,10 +373,10 @@ void drill_print_summary(const struct drill_summary *summary);
 void drill_json(const struct drill_result *results, size_t n);
 void drill_list(const struct drill_options *options);
 
-/* "outside the library, rank 3". */
+/* Write a verdict as text, such as "outside the library, rank 3". */
 void drill_spell(char *out, size_t size, int kind, int rank);
 
-/* What a cell is to come to, of @ranks ranks. */
+/* The rank that the verdict must blame among @ranks ranks, or -1. */
 int drill_expected_rank(const struct cell *cell, int ranks);
 
 /* The command: @argv[0] is its name, an enum cli_exit is returned. */

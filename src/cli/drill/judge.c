@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Whether a cell of the drill did what it should
+ * Decides whether a cell of the drill did what it should
  */
 
 #include <stdio.h>
@@ -31,14 +31,14 @@ static void time_it(const struct drill_run *run, struct drill_result *result)
 			run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
 		return;
 	}
-	/* An end by close has no clock of its own. */
+	/* An end by close has no deadline with a begin of its own. */
 	result->detected_ms = ms_between(
 		v->since_ns ? v->since_ns : atomic_load(&run->began_ns),
 		v->time_ns);
 	result->bound_ms = (double)run->deadline_ns * 1e-6;
 }
 
-/* What is wrong about the times, NULL: nothing. */
+/* What is wrong with the times, or NULL. */
 static const char *wrong_time(const struct drill_run *run,
                               const struct drill_result *result)
 {
@@ -59,7 +59,7 @@ static const char *wrong_time(const struct drill_run *run,
 	return NULL;
 }
 
-/* Whether a text names ranks and, where ranks call, what. */
+/* True if a text names ranks and, where ranks call, their calls. */
 static bool names_all(const struct drill_run *run, const char *text)
 {
 	static const char *const calls[] = { "all_reduce of", "broadcast of",
@@ -69,7 +69,7 @@ static bool names_all(const struct drill_run *run, const char *text)
 
 	if (!strstr(text, "rank"))
 		return false;
-	/* What fails in a call names it by its ticket. */
+	/* A failure inside a call names the call by its ticket. */
 	if (run->place == AT_OPEN || run->place == AT_RESPAWN ||
 	    run->cell->kind == COHORT_VERDICT_NATIVE_ERROR ||
 	    strstr(text, ", ticket "))
@@ -80,8 +80,8 @@ static bool names_all(const struct drill_run *run, const char *text)
 	return false;
 }
 
-/* Whether a text has the stack of the thread that is waited for, or says why not, where
- * that is what helps. */
+/* True if a text has the stack of the thread that is waited for, or says why not;
+ * or if such a stack would not help. */
 static bool has_stack(const struct drill_run *run, const char *text)
 {
 	if (run->verdict.kind != COHORT_VERDICT_NOT_STARTED &&
@@ -92,7 +92,7 @@ static bool has_stack(const struct drill_run *run, const char *text)
 	       strstr(text, "; stack unavailable: ");
 }
 
-/* The same for what the verdict says. */
+/* What is wrong with the text of the verdict, or NULL. */
 static const char *wrong_text(const struct drill_run *run)
 {
 	const char *says = run->cell->says, *text = run->verdict.text;
@@ -103,7 +103,8 @@ static const char *wrong_text(const struct drill_run *run)
 	return text;
 }
 
-/* Of all that fire it is one that ends the group, if nothing else has. */
+/* Check that exactly one of the handle's firings has ended the group, unless
+ * something else has. */
 static void check_fires(struct drill_run *run)
 {
 	int fires = run->trouble == BY_TWO_ABORTS                         ? 2

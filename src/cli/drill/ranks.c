@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The cells of the drill where each rank has a thread of its own, bound to it
+ * Cells in which each rank has a thread of its own that is bound to it
  *
- * All ranks warm up, meet, and then act: those that are sound call and wait, the
- * victim does what the cell is about, the main thread looks on, or aborts or closes.
+ * All ranks warm up, meet, and then act: sound ranks call and wait, the victim does what
+ * the cell is about, and the main thread watches, aborts or closes.
  */
 
 #include "cli/drill/drill.h"
@@ -21,7 +21,7 @@
 #define TOO_LONG_NS (30 * NS_PER_S)
 /* ---- threads ---------------------------------------------------------- */
 
-/* So that the first deadline does not count any more. */
+/* Make a first collective, so that the deadline for it does not apply any more. */
 static void warm_up(struct drill_rank *k)
 {
 	uint64_t ticket = 0;
@@ -54,7 +54,7 @@ static void *rank_main(void *arg)
 	bool is_victim = k->number == drill_victim(run);
 	sigset_t signals;
 
-	/* Threads are started with all of them blocked. */
+	/* Threads are started with all signals blocked. */
 	sigemptyset(&signals);
 	sigaddset(&signals, DRILL_SIGNAL);
 	sigaddset(&signals, DRILL_STACK_SIGNAL);
@@ -63,7 +63,7 @@ static void *rank_main(void *arg)
 	if (run->place != AT_FIRST)
 		warm_up(k);
 	pthread_barrier_wait(&run->ready);
-	/* The abort is all there is. */
+	/* The cell has nothing but the abort. */
 	if (run->place == AT_ABORT && run->trouble == BY_NOTHING)
 		drill_await_cause(run);
 	if (is_victim)
@@ -76,10 +76,10 @@ static void *rank_main(void *arg)
 	return NULL;
 }
 
-/* What strikes the devices. */
+/* Script the fault that strikes the devices. */
 static void arm(struct drill_run *run)
 {
-	/* An error shows at the next call: at the last of a batch. */
+	/* An error shows at the next native call; in a batch, at the last one. */
 	bool is_last =
 		run->place == AT_BATCH && drill_is_asked_for(run->trouble);
 	uint64_t operation = run->place == AT_FIRST ? 0 : 1 + is_last;
@@ -103,7 +103,7 @@ static void arm(struct drill_run *run)
 		break;
 	case BY_ABSENCE:
 		if (run->place == AT_CLOSE)
-			break; /* it does not even call */
+			break; /* the victim does not call at all */
 			       /* fallthrough */
 	case BY_EXIT:
 	case BY_TWO_ABORTS:
@@ -129,7 +129,7 @@ static bool start(struct drill_run *run)
 		err = thread_start(&k->thread, rank_main, k, "drill/%d", r);
 		if (err) {
 			drill_complain(run, "a thread: %s", strerror(err));
-			run->is_hung = true; /* those that there are */
+			run->is_hung = true; /* the threads that were started */
 			return false;
 		}
 	}
@@ -179,7 +179,7 @@ static void abort_the_group(struct drill_run *run)
 	drill_abort_it(run, drill_waiting_thread(run));
 }
 
-/* While ranks may be inside; how it answers. */
+/* Close the group while ranks may be inside, and return its status. */
 static int begin_to_close(struct drill_run *run)
 {
 	bool is_stuck = run->trouble == BY_STUCK;
@@ -198,13 +198,13 @@ static int begin_to_close(struct drill_run *run)
 	return run->cell->bound == BY_DEADLINE ? COHORT_ABORTED : COHORT_OK;
 }
 
-/* Whether a rank was told what became of the group. */
+/* Check the status that a rank's call returned. */
 static void check_told(struct drill_run *run, const struct drill_rank *k,
                        int status)
 {
 	bool is_victim = k->number == drill_victim(run);
 	bool is_silent = run->trouble == BY_ABSENCE || run->trouble == BY_EXIT;
-	/* Of other pairs. */
+	/* Pairs of ranks without the victim. */
 	bool may_be_done =
 		run->place == AT_CLOSE || (run->place == AT_TRANSFER &&
 	                                   k->number < drill_victim(run) - 1);
@@ -242,11 +242,11 @@ static void conduct(struct drill_run *run)
 		abort_the_group(run);
 	if (run->place == AT_CLOSE)
 		status = begin_to_close(run);
-	/* No abort lets that go: what hangs in there would be leaked. */
+	/* No abort releases what hangs there, which would be leaked. */
 	if (run->place == AT_SPLIT && run->trouble == BY_STUCK &&
 	    drill_await_cause(run))
 		cohort_sim_faults_clear();
-	/* Others close when the ranks have gone. */
+	/* In other places the group is closed when the ranks have left. */
 	if (run->place != AT_CLOSE || run->trouble == BY_STUCK) {
 		join(run);
 		drill_keep_cause(run);

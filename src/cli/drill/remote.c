@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The cells of the drill where the rank that is missing is of another process
+ * Cells in which the missing rank belongs to another process
  *
- * The simulated devices connect ranks of one process only: so the victim joins by
- * NCCL's own functions, of which the library knows as much as of a rank elsewhere.  The
- * other ranks join by id, and one thread calls for all of them.
+ * The simulated devices connect ranks of one process only.  Therefore the victim joins
+ * by NCCL's own functions, and the library knows as little of it as of a rank in another
+ * process.  The other ranks join by id, and one thread calls for all of them.
  */
 
 #include "cli/drill/drill.h"
@@ -16,7 +16,7 @@
 
 #define TOO_LONG_NS (30 * NS_PER_S)
 
-/* The rank that is elsewhere. */
+/* The rank that stands for one of another process. */
 struct stranger {
 	const struct platform *platform;
 	ncclUniqueId id;
@@ -45,7 +45,7 @@ static void *join_main(void *arg)
 	return NULL;
 }
 
-/* Connect, which takes until all have. */
+/* Connect all ranks, which takes until the last one has come. */
 static bool connect(struct drill_run *run, struct stranger *s)
 {
 	const struct platform *p = s->platform;
@@ -115,7 +115,7 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	return rc != COHORT_OK ? rc : ended;
 }
 
-/* What the place is about. */
+/* Make the call of the place. */
 static int call(struct drill_rank *k, uint64_t *ticket)
 {
 	struct drill_run *run = k->run;
@@ -148,7 +148,7 @@ static void *call_main(void *arg)
 	return NULL;
 }
 
-/* Have each rank but the one elsewhere call, in a thread of its own. */
+/* Have each rank but the stranger call, in a thread of its own. */
 static void call_each(struct drill_run *run,
                       int (*make)(struct drill_rank *k, uint64_t *ticket),
                       uint64_t tickets[])
@@ -171,8 +171,8 @@ static void call_each(struct drill_run *run,
 		pthread_join(run->ranks[r].thread, NULL);
 }
 
-/* All take part, also the one elsewhere, so that the first deadline does not count any
- * more. */
+/* Make a first collective with all ranks, so that the deadline for it does not
+ * apply any more. */
 static bool warm_up(struct drill_run *run, struct stranger *s)
 {
 	uint64_t tickets[DRILL_MOST_RANKS];
@@ -190,7 +190,7 @@ static bool warm_up(struct drill_run *run, struct stranger *s)
 	return drill_must(run, rc, "warm up");
 }
 
-/* All but the one elsewhere call, and are told. */
+/* All ranks but the stranger call, and must have the right answers. */
 static void call_all(struct drill_run *run)
 {
 	uint64_t tickets[DRILL_MOST_RANKS];
@@ -214,7 +214,8 @@ static void call_all(struct drill_run *run)
 
 /* ---- the whole -------------------------------------------------------- */
 
-/* It is freed with those of the others, when the last of all is given back. */
+/* Destroy the stranger's communicator, which is freed when the last of all ranks
+ * is. */
 static void leave(struct stranger *s)
 {
 	if (s->comm)
@@ -223,7 +224,7 @@ static void leave(struct stranger *s)
 		s->platform->cudaStreamDestroy(s->stream);
 }
 
-/* Which answers with the cause. */
+/* Close a communicator, which must return the cause. */
 static void close_rank(struct drill_run *run, struct cohort_comm *comm)
 {
 	int rc = cohort_comm_close(comm);
@@ -237,7 +238,7 @@ void drill_with_remote(struct drill_run *run)
 	struct stranger s = { .tensor = run->ranks[drill_victim(run)].tensors };
 	int r;
 
-	/* That is its first, of either kind. */
+	/* It is the communicator's first call of either kind. */
 	if (run->place == AT_TRANSFER)
 		run->group_options.deadlines.first_ns = run->deadline_ns;
 	if (join_all(run, &s) && warm_up(run, &s))

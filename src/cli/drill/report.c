@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the drill shows. */
+/* The output of the drill. */
 
 #include "cli/drill/drill.h"
 
@@ -25,7 +25,7 @@ void drill_spell(char *out, size_t size, int kind, int rank)
 
 /* ---- the table -------------------------------------------------------- */
 
-/* Behind where, fault and verdict. */
+/* The column behind place, fault and verdict. */
 enum { TIMES_COLUMN = 11 + 25 + 31 };
 
 void drill_print_head(void)

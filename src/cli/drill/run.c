@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs one cell of the drill: sets up its group's options, has its place drilled, and
- * judges what came of it
+ * Runs one cell of the drill: makes its group's options, runs it in its place, and
+ * judges the outcome
  */
 
 #include "cli/drill/drill.h"
@@ -20,7 +20,7 @@
 
 /* ---- the group's options ---------------------------------------------- */
 
-/* The end is told of to whoever closes the group while there is none. */
+/* Keep a verdict of the group, as the callback on_verdict. */
 static int keep_verdict(const struct cohort_verdict *told, void *user)
 {
 	struct drill_run *run = user;
@@ -31,7 +31,7 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
 			atomic_store(&run->is_stuck, true);
 		return 0;
 	}
-	/* That which a respawn begins with. */
+	/* The verdict by which the first generation ends before a respawn. */
 	if (run->place == AT_RESPAWN && told->generation == 1)
 		return 0;
 	if (told->kind == COHORT_VERDICT_WEDGED)
@@ -49,7 +49,7 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
 	return 0;
 }
 
-/* True if the group is opened with the deadline that is then to pass. */
+/* True if the group is opened with the deadline that must later expire. */
 static bool opens_by_deadline(const struct drill_run *run)
 {
 	return run->place == AT_RESPAWN ||
@@ -121,14 +121,14 @@ static struct drill_run *create(const struct drill_options *options,
 	run->group_options.on_verdict = keep_verdict;
 	run->group_options.user = run;
 	run->group_options.stack_signal = DRILL_STACK_SIGNAL;
-	/* The close finds a call in flight that nobody waits in. */
+	/* The close must find a call in flight in which nobody waits. */
 	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
 	set_deadlines(run);
 	return run;
 }
 
-/* Unless threads of it are left. */
+/* Free the run, unless it has threads left. */
 static void destroy(struct drill_run *run)
 {
 	cohort_abort_put(run->handle);

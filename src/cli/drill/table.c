@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What every fault in every place is to come to, or why it cannot be there
+ * The outcome of every fault in every place, or why the fault is impossible there
  */
 
 #include "cli/drill/drill.h"
@@ -20,7 +20,7 @@
 		.impossible = (why)                                            \
 	}
 
-/* What is so wherever a rank calls something. */
+/* Outcomes that all places where a rank calls have. */
 #define ABORTS                                                                 \
 	[BY_TWO_ABORTS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),             \
 	[BY_SIGNAL] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill")
@@ -221,7 +221,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_OPERATION] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE,
 		                      "comm_split"),
 		[BY_ROOT] = CANNOT("A split has no root."),
-		/* Of the new communicator and the former one. */
+		/* The order of the new communicator and its parent. */
 		[BY_ORDER] =
 			ENDS(ORDER, ODD_ONE, BY_DEADLINE, "all_reduce"),
 		[BY_ERROR] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),

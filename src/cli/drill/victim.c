@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the ranks of a cell do: those that are sound call and wait, the victim does what
- * the cell is about
+ * What the ranks of a cell do: sound ranks call and wait, the victim does what the
+ * cell is about
  */
 
 #include "cli/drill/drill.h"
@@ -22,14 +22,12 @@ static int await_both(struct drill_rank *k, const uint64_t tickets[2])
 	return rc;
 }
 
-/* Its thread is done with the communicator. */
 void drill_leave(struct drill_rank *k)
 {
 	cohort_comm_unbind(k->comm);
 	atomic_fetch_add(&k->run->left, 1);
 }
 
-/* What a sound rank does. */
 void drill_act_and_wait(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
@@ -38,7 +36,7 @@ void drill_act_and_wait(struct drill_rank *k)
 	k->status = drill_act(k, tickets);
 	if (k->status != COHORT_OK || run->place == AT_CLOSE)
 		return;
-	/* The place is where all have called. */
+	/* In this place all ranks have called. */
 	if (run->place == AT_WAIT)
 		drill_await_counted(run, &run->called, run->n);
 	k->status = await_both(k, tickets);
@@ -47,7 +45,6 @@ void drill_act_and_wait(struct drill_rank *k)
 		drill_check(k, run->place == AT_BATCH || tickets[1] ? 2 : 1);
 }
 
-/* Of a rank that waits for the victim. */
 pthread_t drill_waiting_thread(const struct drill_run *run)
 {
 	int rank = run->place == AT_TRANSFER ? drill_victim(run) - 1 : 0;
@@ -55,7 +52,6 @@ pthread_t drill_waiting_thread(const struct drill_run *run)
 	return run->ranks[rank].thread;
 }
 
-/* End the group from outside. */
 void drill_abort_it(struct drill_run *run, pthread_t thread)
 {
 	drill_strike(run);
@@ -67,14 +63,14 @@ void drill_abort_it(struct drill_run *run, pthread_t thread)
 		drill_fire(run);
 }
 
-/* Where the others call, and wait for the victim. */
+/* Fail where the other ranks have called and wait for the victim. */
 static void fail_at_call(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
 
 	switch (run->trouble) {
 	case BY_ABSENCE:
-		/* There it has begun, and does not end. */
+		/* In a batch the call has begun and does not end. */
 		if (run->place == AT_BATCH)
 			drill_act_and_wait(k);
 		else
@@ -96,13 +92,14 @@ static void fail_at_call(struct drill_rank *k)
 		drill_abort_it(run, drill_waiting_thread(run));
 		break;
 	default:
-		/* The others' clocks are older than its own. */
+		/* The others' deadlines begin before the victim's. */
 		drill_await_counted(run, &run->called, run->n - 1);
 	}
 	drill_act_and_wait(k);
 }
 
-/* Where all have called, and what they wait for does not end before the fault. */
+/* Fail where all ranks have called, and their operations do not end before the
+ * fault. */
 static void fail_at_wait(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
@@ -123,14 +120,14 @@ static void fail_at_wait(struct drill_rank *k)
 	k->status = await_both(k, tickets);
 }
 
-/* The same while the main thread closes: nobody may use a communicator then. */
+/* Fail while the main thread closes, when no thread may use a communicator. */
 static void fail_at_close(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
 
 	if (run->trouble != BY_ABSENCE)
 		drill_act_and_wait(k);
-	/* Bound as it is. */
+	/* Exit while bound to the rank. */
 	if (run->trouble == BY_EXIT)
 		atomic_fetch_add(&run->left, 1);
 	else
