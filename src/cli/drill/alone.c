@@ -88,7 +88,8 @@ static int join(struct joiner *k, int which, int nranks)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* Abort those who joined with a rank that was given up. */
+	/* The join was late: abort the ranks that are still connected with this
+	 * one. */
 	handle = cohort_comm_abort_handle(comm);
 	cohort_abort_fire(handle, "joined too late");
 	cohort_abort_put(handle);

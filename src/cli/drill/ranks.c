@@ -204,7 +204,7 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
 {
 	bool is_victim = k->number == drill_victim(run);
 	bool is_silent = run->trouble == BY_ABSENCE || run->trouble == BY_EXIT;
-	/* Pairs of ranks without the victim. */
+	/* A pair of ranks without the victim may be done. */
 	bool may_be_done =
 		run->place == AT_CLOSE || (run->place == AT_TRANSFER &&
 	                                   k->number < drill_victim(run) - 1);

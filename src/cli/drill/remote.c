@@ -238,7 +238,8 @@ void drill_with_remote(struct drill_run *run)
 	struct stranger s = { .tensor = run->ranks[drill_victim(run)].tensors };
 	int r;
 
-	/* It is the communicator's first call of either kind. */
+	/* The transfer is the communicator's first one, so the deadline for first
+	 * calls applies. */
 	if (run->place == AT_TRANSFER)
 		run->group_options.deadlines.first_ns = run->deadline_ns;
 	if (join_all(run, &s) && warm_up(run, &s))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* cohort trace: an entry of a dump, see value.h */
+/* cohort trace: reads an entry of a dump, see value.h */
 
 #ifdef HAVE_JSON_C
 
@@ -21,7 +21,7 @@ static const char *state_name(int state)
 	return flight_state_name((enum flight_state)state);
 }
 
-/* The number of a tag, which is new if need be; 0: none. */
+/* The number of a tag, which is added if it is new; 0 for no tag. */
 static unsigned tag_number(struct flight_tag *tags, const char *text)
 {
 	unsigned i;
@@ -38,7 +38,7 @@ static unsigned tag_number(struct flight_tag *tags, const char *text)
 	return i + 1;
 }
 
-/* True of the name of a call with host memory. */
+/* True if @call names a call with host memory. */
 static bool is_from_host(const char *call)
 {
 	static const char end[] = "_host";
@@ -47,7 +47,7 @@ static bool is_from_host(const char *call)
 	return n > of && strcmp(call + n - of, end) == 0;
 }
 
-/* What is called. */
+/* Read the values that describe the call. */
 static void read_call(struct values *v, object *o, struct record *r)
 {
 	int kind =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort trace: what it is about, and how long things took
+ * cohort trace: the collectives around the stall, and how long calls took
  */
 
 #include "cli/trace/trace.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Collectives before and behind the one that it is about. */
+/* Collectives shown before and behind the one that is in front. */
 #define BEFORE 6
 #define BEHIND 3
 
@@ -26,7 +26,8 @@ const struct flight_op *trace_find(const struct flight_rank *r, uint64_t number)
 	return NULL;
 }
 
-/* The first number of a collective that a rank has; UINT64_MAX: it has none. */
+/* The lowest number of a collective that a rank has on record; UINT64_MAX if it
+ * has none. */
 static uint64_t first_number(const struct flight_rank *r)
 {
 	uint64_t first = UINT64_MAX;
@@ -38,8 +39,8 @@ static uint64_t first_number(const struct flight_rank *r)
 	return first;
 }
 
-/* Count in done[i] the ranks that have done number lowest + i, and in older[i] those
- * whose records begin at it, so that they have done all before, as far as is known. */
+/* Count in done[i] the ranks that have done number lowest + i, and in older[i] the
+ * ranks whose records begin there: they count as having done all earlier ones. */
 static void count_done(const struct flight *f, size_t *done, size_t *older)
 {
 	const struct flight_rank *r;
@@ -59,7 +60,8 @@ static void count_done(const struct flight *f, size_t *done, size_t *older)
 	}
 }
 
-/* The number behind the last that all ranks have done; 0 without memory. */
+/* The number behind the last collective that all ranks have done; 0 if there is no
+ * memory. */
 static uint64_t first_open(const struct flight *f)
 {
 	size_t n = f->meetings_count, i = n, ranks;
@@ -68,7 +70,8 @@ static uint64_t first_open(const struct flight *f)
 	if (!done)
 		return 0;
 	count_done(f, done, older);
-	/* From the end: what is done behind something that is not is rare. */
+	/* Search from the end, because collectives are rarely done behind one that
+	 * is not. */
 	for (ranks = older[n]; i > 0; i--) {
 		if (done[i - 1] + ranks >= (size_t)f->size)
 			break;
@@ -83,8 +86,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* It is about the collective of the verdict, else the first that is not done on all
- * ranks, else the last.  False without memory. */
+/* Find the collective in front: that of the verdict, else the first that is not
+ * done on all ranks, else the last.  False if there is no memory. */
 static bool find_window(const struct flight *f, struct trace_window *w)
 {
 	uint64_t last =
@@ -108,7 +111,7 @@ static bool find_window(const struct flight *f, struct trace_window *w)
 
 /* ---- spreads ---------------------------------------------------------- */
 
-/* Times that are gathered. */
+/* A growing list of times. */
 struct times {
 	size_t n, room;
 	uint64_t *ns;
@@ -153,7 +156,7 @@ static struct trace_spread spread(uint64_t *ns, size_t n)
 	return s;
 }
 
-/* The end of gathering. */
+/* Sort the times into a spread, and free them. */
 static struct trace_spread spread_of(struct times *t)
 {
 	struct trace_spread s = spread(t->ns, t->n);
@@ -193,7 +196,7 @@ static bool find_late(const struct flight *f, struct trace_late *late)
 
 enum { QUEUEING, WAITING, EXECUTION, BETWEEN, TIMES };
 
-/* A call that is done. */
+/* A call that has completed. */
 struct call {
 	const struct flight_op *op;
 	const char *tag, *label;
@@ -206,7 +209,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The next of a tag's characters; a number counts as one. */
+/* The next character of a tag, in which a number counts as one character. */
 static int next_of(const char **at)
 {
 	char c = **at;
@@ -231,8 +234,8 @@ static int compare_tags(const char *a, const char *b)
 	return (x > y) - (x < y);
 }
 
-/* Write '#' for each number in @tag that is another one in @other, which differs in
- * nothing else. */
+/* Write '#' for each number in @tag that differs from that in @other; the tags
+ * differ in numbers alone. */
 static void join_tags(char *tag, const char *other)
 {
 	const char *from = tag, *number, *other_number;
@@ -255,7 +258,7 @@ static void join_tags(char *tag, const char *other)
 	*tag = '\0';
 }
 
-/* 0: of one site. */
+/* 0 if both calls are of one site. */
 static int compare_sites(const struct call *a, const struct call *b)
 {
 	const struct record *x = &a->op->r, *y = &b->op->r;
@@ -276,7 +279,7 @@ static int compare_sites(const struct call *a, const struct call *b)
 	return order ? order : strcmp(a->label, b->label);
 }
 
-/* By site, then by rank and time. */
+/* Order by site, then by rank and time. */
 static int by_site(const void *a, const void *b)
 {
 	const struct call *x = a, *y = b;
@@ -285,7 +288,7 @@ static int by_site(const void *a, const void *b)
 	return order ? order : (x->op > y->op) - (x->op < y->op);
 }
 
-/* The times of a call; those before it were at @busy_until_ns. */
+/* The times of a call; the calls before it had ended at @busy_until_ns. */
 static struct call call_of(const struct flight *f, const struct flight_rank *r,
                            const struct flight_op *op, uint64_t busy_until_ns)
 {
@@ -338,7 +341,7 @@ static struct trace_spread spread_calls(const struct call *calls, size_t n,
 	return spread(scratch, m);
 }
 
-/* @n calls, all of one site. */
+/* The site of @n calls. */
 static struct trace_site site_of(const struct call *calls, size_t n,
                                  uint64_t *scratch)
 {
@@ -373,7 +376,7 @@ static int by_total(const void *a, const void *b)
 	return compare_numbers(y->total_ns, x->total_ns);
 }
 
-/* @n calls, in the order of their sites. */
+/* Find the sites of @n calls, which are sorted by site. */
 static void find_sites(const struct call *calls, size_t n, uint64_t *scratch,
                        struct trace_figures *figures)
 {
@@ -399,7 +402,7 @@ static size_t count_sites(const struct call *calls, size_t n)
 	return sites;
 }
 
-/* False without memory. */
+/* False if there is no memory. */
 static bool sort_calls(const struct flight *f, struct trace_figures *figures)
 {
 	size_t all = 1, n = 0;

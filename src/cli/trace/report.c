@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort trace: what it says, as text and as JSON
+ * cohort trace: its output, as text and as JSON
  */
 
 #include "cli/trace/trace.h"
@@ -15,17 +15,17 @@
 #include "core/cause.h"
 
 enum {
-	COLUMN = 10, /* where text begins */
+	COLUMN = 10, /* where texts begin */
 	LAST_COLUMN = 79,
-	CALL_WIDTH = 24, /* of a call in a table */
-	CELL_WIDTH = 10, /* of a rank, if there are few */
+	CALL_WIDTH = 24, /* width of a call in a table */
+	CELL_WIDTH = 10, /* width of a rank's column, if there are few */
 	FEW_RANKS = 4,
 	MOST_SITES = 12,
 };
 
 /* ---- words ------------------------------------------------------------ */
 
-/* Words in lines, behind what is printed already. */
+/* Print words in lines, behind what is printed already. */
 static void print_wrapped(const char *text)
 {
 	int column = COLUMN;
@@ -51,7 +51,7 @@ static void print_line(const char *label, const char *text)
 	print_wrapped(text);
 }
 
-/* A time in eight columns, up to a quarter of an hour. */
+/* A time as text: eight columns, up to a quarter of an hour. */
 struct span_text {
 	char at[24];
 };
@@ -136,7 +136,7 @@ static void print_problems(const struct trace *t)
 
 /* ---- side by side ----------------------------------------------------- */
 
-/* True if it is another call than @first. */
+/* True if @op is another call than @first. */
 static bool differs(const struct flight_op *op, const struct flight_op *first)
 {
 	return op->r.kind != first->r.kind || op->r.type != first->r.type ||
@@ -145,8 +145,8 @@ static bool differs(const struct flight_op *op, const struct flight_op *first)
 	       op->r.is_batch != first->r.is_batch;
 }
 
-/* '#' done, '>' running, '=' queued or in the call, '!' another call or failed, '.'
- * not called, '?' not on record. */
+/* The letter of an operation: '#' done, '>' running, '=' queued or in the call,
+ * '!' another call or failed, '.' not called, '?' not on record. */
 static char letter(const struct flight_rank *r, uint64_t number,
                    const struct flight_op *op, const struct flight_op *first)
 {
@@ -159,7 +159,7 @@ static char letter(const struct flight_rank *r, uint64_t number,
 	                                     : '=';
 }
 
-/* When it came behind the first, and how far it is. */
+/* Print when a rank came after the first one, and how far it is. */
 static void print_cell(const struct flight *f, const struct flight_rank *r,
                        uint64_t number, const struct flight_op *first)
 {
@@ -235,7 +235,7 @@ static void print_window(const struct trace *t, const struct trace_window *w)
 	               : "; times: behind the first rank's call");
 }
 
-/* Beside the call, if the line holds both. */
+/* Print a name beside the call, if the line has room for both. */
 static void print_name(const char *call, const char *what, const char *name)
 {
 	if (*name)

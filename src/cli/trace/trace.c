@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort trace: what the dumps of a flight recorder tell
+ * cohort trace: reads the dumps of a flight recorder, and prints what they have
  */
 
 #include "cli/trace/trace.h"

@@ -3,7 +3,7 @@
 #define CLI_TRACE_TRACE_H
 
 /*
- * The parts of cohort trace: reading dumps, and saying what is in them
+ * The parts of cohort trace: it reads dumps, computes figures, and prints both
  */
 
 #include <stdbool.h>
@@ -12,55 +12,57 @@
 
 struct json;
 
-/* What the files had in them, put together. */
+/* The contents of all files, merged. */
 struct trace {
-	struct flight flight; /* of the ranks that there are, in their order */
-	bool is_found;        /* false: no file could be read */
+	struct flight flight; /* of the ranks that were found, in order */
+	bool is_found;        /* some file has a rank */
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
 
-	/* What is wrong with the files, a line for each. */
+	/* What is wrong with the files, a line for each problem. */
 	char **problems;
 	int n_problems;
 };
 
-/* Read them.  CLI_OK, also if some are damaged, or CLI_FAILED after a complaint. */
+/* Read the files.  CLI_OK, even if some files are damaged; or CLI_FAILED after a
+ * complaint. */
 int trace_read(struct trace *trace, char *const *files, int n);
 void trace_free(struct trace *trace);
 
-/* The collectives around the one that it is about. */
+/* The collectives that are shown. */
 struct trace_window {
-	uint64_t front; /* that one; 0: there is none */
+	uint64_t front; /* the collective that the trace is about, or 0 */
 	uint64_t first, last;
 };
 
-/* What a rank has of a collective; NULL: not on record. */
+/* A rank's record of a collective, or NULL. */
 const struct flight_op *trace_find(const struct flight_rank *rank,
                                    uint64_t number);
 
 /* ---- figures ---------------------------------------------------------- */
 
-/* Of some times, in ns. */
+/* The spread of some times, in ns. */
 struct trace_spread {
 	size_t n;
 	uint64_t p50, p95, max;
 };
 
-/* How often a rank came last, and by how much behind the first. */
+/* How often a rank came last, and how long after the first rank. */
 struct trace_late {
 	int rank;
 	size_t last, of;
 	struct trace_spread late;
 };
 
-/* The calls of one kind, type, count, tag and label.  Tags that differ only in their numbers
- * are one, with '#' for a number that is not the same in all. */
+/* A site: the calls of one kind, type, count, tag and label.  Tags that differ
+ * only in their numbers count as one tag, in which '#' replaces a number that varies.
+ * */
 struct trace_site {
 	const char *call;
-	struct record record; /* of one of them */
+	struct record record; /* of one of the calls */
 	char tag[TAG_SIZE];
 	const char *label;
 	size_t calls;
-	uint64_t total_ns; /* of all of them, without what was between */
+	uint64_t total_ns; /* of all calls, without the time between them */
 	struct trace_spread queueing, waiting, execution, between;
 };
 
@@ -72,7 +74,7 @@ struct trace_figures {
 	struct trace_site *sites; /* those with the most time first */
 };
 
-/* False without memory. */
+/* False if there is no memory. */
 bool trace_figures(const struct trace *trace, struct trace_figures *figures);
 void trace_figures_free(struct trace_figures *figures);
 

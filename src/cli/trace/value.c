@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* cohort trace: values of a dump, see value.h */
-
 #ifdef HAVE_JSON_C
 
 #include "cli/trace/value.h"
@@ -17,7 +15,7 @@
 
 typedef struct json_object object;
 
-/* Words for a value. */
+/* A value in words. */
 struct found {
 	char text[64];
 };
@@ -121,11 +119,11 @@ object *value_maybe(struct values *v, object *o, const char *key)
 	return value_object(v, o, key);
 }
 
-/* False if it is out of range. */
+/* False, after a complaint, if the value is out of range. */
 static bool in_range(struct values *v, const char *key, object *value,
                      int64_t min, int64_t max)
 {
-	/* What does not fit is the most or the least that does. */
+	/* json-c returns the nearest limit for a number that does not fit. */
 	int64_t x = json_object_get_int64(value);
 
 	if (x >= min && x <= max)
