@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many times as fast as an MPI the gradients of a model are summed, by turns.
+"""Compare sums of a model's gradients with those of MPI libraries, which take turns.
 
 usage: average.py [--rounds N] [--ranks N,N,...] [--lists LIST,...] [--out FOLDER] COHORT
 
 Each round runs `cohort bench average` and bench/average_peer.c with every MPI that is
-installed, one after the other, on the same cores.  Lists are names of files of
-bench/shapes, resnet50@2048 those of at most 2,048 values.  Shown are medians of the
-rounds: of the times, and of the ratios within a round, where the best of the peer's
-methods of the round counts.  In FOLDER (build) is left average.json.
+installed, one after the other, on the same cores.  Lists are names of files in
+bench/shapes; resnet50@2048 has only the tensors of at most 2,048 elements.  Prints
+medians of the rounds: of the times, and of the ratios within a round to the best of the
+peer's methods.  Writes average.json to FOLDER (build).
 """
 
 import argparse
@@ -25,13 +25,13 @@ MODES = ["loop", "rewrite"]
 
 
 def split_list(name):
-    """File and most values of a tensor, 0: any."""
+    """The file, and the most elements of a tensor; 0: any number."""
     shapes, _, most = name.partition("@")
     return os.path.join(SHAPES, shapes + ".tsv"), int(most or 0)
 
 
 def measure_ours(args, ranks, name, mode):
-    """{method: us}, and the limit by the time of auto"""
+    """{method: us}, and the limit's time divided by that of auto"""
     shapes, most = split_list(name)
     out = peers.run([args.cohort, "bench", "average", "--platform", "host",
                      "--shapes", shapes, "--ranks", str(ranks), "-o", "sum",

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What make bench-average measures of an MPI: sums of the tensors of a list, float32,
- * in place, one process per rank, in the way of cohort bench average
+ * MPI's part of make bench-average: in-place sums of a list of float32 tensors, with one
+ * process per rank, measured as cohort bench average measures
  *
- * One call for each tensor; all of them non-blocking, then one wait; and packed into
- * buffers of 25 MiB, with the copies in and out.  The same list, the same layout in
- * memory, the same meetings outside of what is timed, the same cores.  One line for
- * each round of each method: method, nanoseconds.
+ * The methods are one call for each tensor; non-blocking calls for all tensors, then one
+ * wait; and tensors packed into buffers of 25 MiB, including the copies.  The list, the
+ * layout in memory, the meetings outside the timed part, and the cores are those of
+ * cohort bench average.  Prints for each round of each method: method, nanoseconds.
  *
  *	mpirun -n RANKS average_peer ROUNDS loop|rewrite MAX_COUNT FILE
  */
@@ -22,10 +22,10 @@
 #include <string.h>
 #include <time.h>
 
-/* As cohort bench average has them. */
+/* As in cohort bench average. */
 #define ROUND_NS 20e6
 #define MOST_OFTEN 1000
-#define BUCKET ((size_t)25 << 18) /* values */
+#define BUCKET ((size_t)25 << 18) /* elements */
 #define MEET_SPINS 20000
 #define PERIOD 1021
 #define MOST_TENSORS 100000
@@ -37,15 +37,15 @@ enum { ALONE, NONBLOCKING, FLAT, METHODS };
 struct peer {
 	int rank, ranks, cores;
 	int n;
-	size_t *count, *at; /* of each tensor, in values */
-	size_t room;        /* values of all, with what is between */
+	size_t *count, *at; /* of each tensor, in elements */
+	size_t room;        /* elements of all tensors, with padding */
 	float *memory, *bucket;
 	MPI_Request *requests;
 	float pattern[PERIOD];
 	unsigned long long met;
 	double begins[MOST_OFTEN], ends[MOST_OFTEN];
 
-	/* Atomic, shared by the processes; counts arrivals of all. */
+	/* Atomic, shared by the processes; counts the arrivals of all ranks. */
 	atomic_ullong *arrived;
 };
 
@@ -62,7 +62,7 @@ static void meet(struct peer *p)
 	unsigned long spins = 0;
 
 	p->met += (unsigned long long)p->ranks;
-	/* Release, and acquire: what each has done before is seen by all. */
+	/* Release and acquire: each rank sees what the others have done before. */
 	atomic_fetch_add_explicit(p->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(p->arrived, memory_order_acquire) <
 	       p->met) {
@@ -91,7 +91,7 @@ static void sum(float *at, size_t count)
 	              MPI_COMM_WORLD);
 }
 
-/* Tensors from @first on, as many as a bucket holds, at least one. */
+/* The end of the tensors from @first on that fit a bucket: at least one. */
 static int bucket_end(const struct peer *p, int first)
 {
 	size_t values = p->count[first];
@@ -197,7 +197,7 @@ static double time_some(struct peer *p, int method, int rewrites, int n)
 	                : time_loop(p, method, n);
 }
 
-/* End it if the sums are not right. */
+/* End the program if the sums are wrong. */
 static void check(struct peer *p, int method)
 {
 	rewrite(p);
@@ -220,7 +220,7 @@ static void run(struct peer *p, int rounds, int rewrites)
 
 			if (!round)
 				check(p, m);
-			/* Sums of zeros stay what they are. */
+			/* Zeros stay zeros, however often they are summed. */
 			memset(p->memory, 0, p->room * sizeof(float));
 			ns = time_some(p, m, rewrites, 1);
 			if (!often[m]) {
@@ -238,7 +238,7 @@ static void run(struct peer *p, int rounds, int rewrites)
 
 /* ---- begin ------------------------------------------------------------ */
 
-/* Of a file that cohort bench average has read before. */
+/* Read a list, which cohort bench average has checked before. */
 static void read_list(struct peer *p, const char *file, size_t most)
 {
 	FILE *in = fopen(file, "r");
@@ -286,7 +286,7 @@ static void pin(struct peer *p)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* A counter that rank 0 has and all see. */
+/* Allocate the counter on rank 0, where all processes see it. */
 static void share_counter(struct peer *p, MPI_Win *window)
 {
 	MPI_Aint bytes = p->rank == 0 ? 64 : 0;

@@ -3,10 +3,10 @@
 #define EMPTY_H
 
 /*
- * A platform on which an all-reduce does nothing and a mark is there at once, so
- * that what is left of a call is Cohort's own; all else is @behind's
+ * A platform on which an all-reduce does nothing and a mark is set at once, so that a
+ * call has only Cohort's own part left; other functions are those of @behind
  *
- * One for the whole program.
+ * A program can have only one.
  */
 
 #include "platform/platform.h"

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank that fails costs: runs of `cohort demo --json` with each fault.
+"""Measure how soon a failing rank is noticed: `cohort demo --json` with each fault.
 
 usage: faults.py [--runs N] [--ranks N,N,...] COHORT
 
-For every fault and number of ranks the medians of what the demo reports: how late
-the watchdog was, how long the fault went unnoticed, how long the ranks inside the
-library then waited for their answer.  In every run the right rank must be named
-and the rest must train to the end; exit status 1 if that, or a median, is not as
-promised.
+For every fault and number of ranks, prints medians of what the demo reports: how late
+the watchdog was, how long the fault went unnoticed, and how long the ranks inside the
+library then waited for their answer.  In every run the right rank must be named and the
+others must train to the end.  Exit status 1 if that fails, or if a median is too high.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What make bench-peers measures of an MPI: MPI_Allreduce() in place, of float32 sums,
- * one process per rank, in the way of cohort bench
+ * MPI's part of make bench-peers: in-place float32 sums by MPI_Allreduce(), with one
+ * process per rank, measured as cohort bench measures
  *
- * The same loop, the same pauses between what is timed, the same meetings (by a counter
- * in shared memory, not by MPI_Barrier()), the same cores.  One line for each round of
- * each case: mode, bytes, nanoseconds.
+ * The loop, the pauses between timed parts, the meetings (by a counter in shared memory,
+ * not by MPI_Barrier()) and the cores are those of cohort bench.  Prints for each round
+ * of each case: mode, bytes, nanoseconds.
  *
  *	mpirun -n RANKS peer ROUNDS SIZE...
  */
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-/* As cohort bench has them. */
+/* As in cohort bench. */
 #define AUTO_NS 5e6
 #define AUTO_LEAST 2
 #define AUTO_MOST 10000
@@ -38,13 +38,14 @@ struct peer {
 	int ranks;
 	int cores;
 	float *buffer;
-	int count;              /* elements of the case */
-	float pattern[PERIOD];  /* what this rank writes, again and again */
-	unsigned long long met; /* arrivals that make this rank's meeting */
-	double *begins;         /* of each operation; rewritten */
+	int count;             /* number of elements */
+	float pattern[PERIOD]; /* what this rank sends, repeatedly */
+	unsigned long long
+		met; /* how many arrivals complete this rank's next meeting */
+	double *begins; /* of each operation, if buffers are rewritten */
 	double *ends;
 
-	/* Atomic, shared by the processes; counts arrivals of all, never
+	/* Atomic, shared by the processes; counts the arrivals of all ranks, never
 	 * reset. */
 	atomic_ullong *arrived;
 };
@@ -63,7 +64,7 @@ static void meet(struct peer *p)
 	unsigned long spins = 0;
 
 	p->met += (unsigned long long)p->ranks;
-	/* Release, and acquire: what each has done before is seen by all. */
+	/* Release and acquire: each rank sees what the others have done before. */
 	atomic_fetch_add_explicit(p->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(p->arrived, memory_order_acquire) <
 	       p->met) {
@@ -99,7 +100,7 @@ static void rewrite(struct peer *p)
 	}
 }
 
-/* The slowest rank's, on every rank. */
+/* Returns the time of the slowest rank, on every rank. */
 static double time_loop(struct peer *p, int n)
 {
 	double from, own, slowest;
@@ -120,7 +121,8 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median of the times from the last begin to the last end, likewise. */
+/* Returns the median of the times from the last begin to the last end, on every
+ * rank. */
 static double time_rewritten(struct peer *p, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -145,7 +147,7 @@ static double time_row(struct peer *p, int mode, int n)
 	return mode == LOOP ? time_loop(p, n) : time_rewritten(p, n);
 }
 
-/* How often, so that a round takes a while. */
+/* How many operations make a round long enough. */
 static int calibrate(struct peer *p, int mode)
 {
 	for (int n = 1;; n *= 8) {
@@ -160,7 +162,7 @@ static int calibrate(struct peer *p, int mode)
 
 /* ---- cases ------------------------------------------------------------ */
 
-/* End it if the sums are not right. */
+/* End the program if the sums are wrong. */
 static void check(struct peer *p)
 {
 	rewrite(p);
@@ -183,7 +185,7 @@ static void run_case(struct peer *p, int mode, long bytes, int *often)
 	p->count = (int)(bytes / (long)sizeof(float));
 	if (!*often)
 		check(p);
-	/* Sums of zeros stay what they are, however often. */
+	/* Zeros stay zeros, however often they are summed. */
 	memset(p->buffer, 0, (size_t)bytes);
 	if (!*often)
 		*often = calibrate(p, mode);
@@ -205,7 +207,7 @@ static void run(struct peer *p, int rounds, char **sizes, int n)
 
 /* ---- begin and end ---------------------------------------------------- */
 
-/* To one of the cores that the process may use, in turn. */
+/* Pin the process to one of the cores that it may use, by its rank. */
 static void pin(struct peer *p)
 {
 	cpu_set_t allowed, one;
@@ -221,7 +223,7 @@ static void pin(struct peer *p)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* A counter that rank 0 has and all see. */
+/* Allocate the counter on rank 0, where all processes see it. */
 static void share_counter(struct peer *p, MPI_Win *window)
 {
 	MPI_Aint bytes = p->rank == 0 ? 64 : 0;

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many times as fast as an MPI: all-reduce in place of float32, by turns.
+"""Compare an in-place all-reduce of float32 with MPI libraries, which take turns.
 
 usage: peers.py [--rounds N] [--ranks N,N,...] [--sizes LIST] [--out FOLDER] COHORT
 
 Each round runs `cohort bench` and bench/peer.c with every MPI that is installed, one
-after the other, on the same cores: rank r on core r modulo their number.  Shown are
-medians of the rounds: of the times, and of the ratios within a round.  Beside the
-public calls (cohort) there are the platform's own (raw).
+after the other, on the same cores: rank r on core r modulo their number.  Prints
+medians of the rounds: of the times, and of the ratios within a round, for the public
+calls (cohort) and for the platform's own (raw).
 
-In FOLDER (build) are left peers.json, with all that was measured, and if there is a
-gnuplot peers.svg.
+Writes peers.json to FOLDER (build), with everything that was measured, and peers.svg
+if there is a gnuplot.
 """
 
 import argparse
@@ -26,10 +26,9 @@ TIME_LIMIT = 300  # of each process, in seconds
 OURS = ["cohort", "raw"]
 MODES = ["loop", "rewrite"]
 
-# At their best on one machine: messages through shared memory, large ones copied by
-# the kernel from one process to the other.  What MPICH has to say for this is its
-# default.  With more ranks than cores both would wait awake; Open MPI can be told
-# not to.
+# Their best settings on one machine: messages through shared memory, and the kernel
+# copies large ones between processes.  MPICH does so by default.  With more ranks than
+# cores both would spin while they wait; Open MPI can be told to yield.
 PEERS = {
     "Open MPI": {
         "compiler": "mpicc.openmpi",

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The kernels: what folding costs in one thread, by type and operation
+ * How long the reduction kernels take in one thread, by type and operation
  *
- * All ranks are in place, as in an all-reduce: as many arrays are read and written
- * as there are ranks.  Beside each stands the plain loop a[i] = b[i] = a[i] + b[i]
- * of f32, with vectors as wide as the level's; it and the fold take turns in one
- * run.  What is shown is medians: of one call of one element in ns, of bytes read
- * and written in GB/s, and of how many times as long as the plain loop the fold
- * took per byte.
+ * All ranks are in place, as in an all-reduce: a fold reads and writes as many arrays as
+ * there are ranks.  It takes turns with the plain loop a[i] = b[i] = a[i] + b[i] of
+ * float32, whose vectors are as wide as the level's.  Prints medians: the time of a call
+ * with one element in ns, bytes read and written in GB/s, and the fold's time per byte
+ * divided by that of the plain loop.
  *
  *	build/release/bench/reduce [--rounds N] [--ranks N] [--level NAME] [--json]
  */
@@ -27,10 +26,10 @@
 #define MAX_ROUNDS 1000
 #define MAX_RANKS 16
 #define SIZES 3
-#define CALLS 200 /* of one element, in one round */
+#define CALLS 200 /* with one element, in one round */
 
-/* Bytes of an array that a turn goes over, or more: some microseconds pass more
- * slowly when integers of 512 bits are followed by floats. */
+/* The fewest bytes of an array in one turn: after 512-bit integer instructions,
+ * floats are slower for some microseconds. */
 #define TURN 0x200000
 
 static const size_t sizes[SIZES] = { 0x4000, 0x40000, 0x1000000 };
@@ -84,8 +83,8 @@ static plain_fn *plain_of(const struct reduce_level *level)
 /* ---- measuring ---------------------------------------------------------- */
 
 struct bench {
-	const char *only; /* this level; NULL: the best one for each type */
-	const struct reduce_level *level; /* of the type that is measured */
+	const char *only; /* the level, or NULL for the best one of each type */
+	const struct reduce_level *level; /* the level for the measured type */
 	plain_fn *plain;
 	int rounds;
 	int ranks;
@@ -97,7 +96,7 @@ struct bench {
 struct result {
 	double one; /* ns */
 	double speed[SIZES], ratio[SIZES];
-	double plain[SIZES]; /* its speed */
+	double plain[SIZES]; /* the plain loop's speed */
 };
 
 static void set_up(struct bench *b)
@@ -118,7 +117,7 @@ static void set_up(struct bench *b)
 	}
 }
 
-/* For @type; false if there is no such level. */
+/* Choose the level for @type; false if there is none. */
 static bool aim(struct bench *b, int type)
 {
 	int nth = 0;
@@ -163,7 +162,7 @@ static double time_one(const struct bench *b, int type, int op)
 	return median(times, b->rounds);
 }
 
-/* Of arrays of one size: the plain loop and the fold by turns. */
+/* Time the plain loop and the fold in turn, with arrays of one size. */
 static void time_size(const struct bench *b, int type, int op, int nth,
                       struct result *r)
 {
@@ -301,7 +300,7 @@ int main(int argc, char **argv)
 		else
 			return usage();
 	}
-	/* Every level has this type. */
+	/* A level has this type if it exists. */
 	if (!aim(&b, ncclBfloat16) || b.rounds < 1 || b.rounds > MAX_ROUNDS ||
 	    b.ranks < 2 || b.ranks > MAX_RANKS)
 		return usage();

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What it costs that ranks launch together: a call and a wait for it in a group of
- * each kind, by turns, in one run on the same threads
+ * How much longer calls take when ranks launch together: a call and its wait, in a group
+ * of each kind in turn, in one run on the same threads
  *
- * The ranks call in step, or the last one comes some time later each time: lateness is
- * measured here and nowhere else.  (`cohort bench --launch` has every collective and
- * size, with ranks in step.)  What is shown is the median time of one call and its wait
- * on rank 0, from when it calls, and the median, 5th and 95th percentile of the ratios
- * within a round.
+ * The ranks call in step, or the last rank comes later each time; no other benchmark
+ * measures late ranks.  (`cohort bench --launch` has every collective and size, with
+ * ranks in step.)  Prints the median time of one call and its wait on rank 0, and the
+ * median, 5th and 95th percentile of the ratios within a round.
  *
  *	build/release/bench/together [--rounds N] [--bytes N] [--platform host|gpu]
  */
@@ -25,17 +24,17 @@
 
 #define MAX_RANKS 8
 #define MAX_ROUNDS 10000
-#define CALLS 32 /* of one kind, in one round */
+#define CALLS 32 /* in a group of one kind, in one round */
 
 enum { TOGETHER, AHEAD, KINDS };
 
 static const int launches[KINDS] = { COHORT_LAUNCH_TOGETHER,
 	                             COHORT_LAUNCH_AHEAD };
 
-/* What is measured. */
+/* The conditions of a measurement. */
 struct scene {
 	int ranks;
-	uint64_t late_ns; /* of the last rank */
+	uint64_t late_ns; /* how late the last rank is */
 };
 
 static const struct scene scenes[] = {
@@ -49,9 +48,9 @@ static int rounds = 201, platform;
 static size_t bytes = 4;
 static struct cohort_comm *comms[KINDS][MAX_RANKS];
 
-static atomic_ulong met; /* how often any rank has come to meet the others */
+static atomic_ulong met; /* counts the arrivals of all ranks */
 
-/* Written by rank 0; ns per call. */
+/* Written by rank 0, in ns per call. */
 static double times[KINDS][MAX_ROUNDS];
 
 static void must(int rc, const char *what)
@@ -80,7 +79,7 @@ static void be_late(int rank)
 		cpu_pause();
 }
 
-/* ns of one call and its wait. */
+/* The ns of one call and its wait. */
 static double take_turn(struct cohort_comm *c, void *data, unsigned long *turn)
 {
 	uint64_t from, sum = 0, ticket;
@@ -113,7 +112,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	for (round = -1; round < rounds; round++)
 		for (kind = 0; kind < KINDS; kind++) {
 			time = take_turn(comms[kind][rank], data, &turn);
-			/* The first one is not counted. */
+			/* The first round is not counted. */
 			if (!rank && round >= 0)
 				times[kind][round] = time;
 		}

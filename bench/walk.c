@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The walk: what cohort_all_reduce() costs more than the bare call of the
- * platform's table with one mark behind it, and where that goes
+ * The walk: how much longer cohort_all_reduce() takes than the bare call of the
+ * platform's table with one mark behind it, and in which of its parts
  *
- * Each rank is a thread, on a core of its own where there are enough.  All ways
- * take turns, round by round, in one run, so that a difference means something on
- * a noisy machine: what is shown is the median, and the 5th and 95th percentile,
- * of the differences within a round.  A round counts with its slowest rank.
+ * Each rank is a thread, on a core of its own if there are enough.  All ways take turns
+ * in every round of one run, so that differences mean something on a noisy machine.
+ * Prints the median, 5th and 95th percentile of the differences within a round.  The
+ * time of a round is that of its slowest rank.
  *
- * On the host platform a call also waits for its peers and computes, beside which
- * the walk is small; on the empty one (empty.h) the walk is all there is.
- * Ranks run free, or in step: they meet before each call, so that all make it at
- * the same moment.  Then the cost of meeting is in every way, and not in a
- * difference.
+ * On the host platform a call also waits for its peers and computes, so the walk is a
+ * small part of it; on the empty platform (empty.h) there is nothing but the walk.  Ranks
+ * run free, or in step: they then meet before each call, so that all ranks call at one
+ * moment.  The time of meeting is part of every way, so it is in no difference.
  *
- * With --gpu all is on the gpu platform, where the platform's own calls cost
- * microseconds: bare calls and cohort's in one run.
+ * --gpu measures on the gpu platform, where the platform's own calls take microseconds.
  *
  *	build/release/bench/walk [--rounds N] [--gpu] [--json]
  */
@@ -32,11 +30,11 @@
 #include "walk_report.h"
 #include "ways.h"
 
-#define BATCH 16 /* calls, then wait until they are done */
+#define BATCH 16 /* calls between two waits */
 #define MAX_ROUNDS 10000
 #define CACHE_LINE 64
 
-/* Rounds of waiting for a rank before the core is given to another. */
+/* Spins while waiting for a rank, before the thread yields. */
 #define MEET_SPINS 100000
 
 _Static_assert(CALLS % BATCH == 0, "nothing is left in flight");
@@ -47,7 +45,7 @@ static const struct scene on_host[] = {
 	{ "empty", 2, false, 250 }, { "empty", 2, true, 250 },
 };
 
-/* The budget of a GPU is for what a rank does by itself. */
+/* The budget on a GPU is for what a single rank does. */
 static const struct scene on_gpu[] = {
 	{ "gpu", 1, false, 2000 },
 	{ "gpu", 2, false, 0 },
@@ -58,9 +56,9 @@ static int platform = COHORT_PLATFORM_HOST;
 static const struct scene *scenes = on_host;
 static int scene_count = sizeof(on_host) / sizeof(on_host[0]);
 
-/* One rank's, and nobody else's, cache line. */
+/* A cache line that one rank alone writes. */
 struct place {
-	/* Atomic; how often the rank has come to meet the others. */
+	/* Atomic; counts the arrivals of the rank. */
 	_Alignas(CACHE_LINE) atomic_ulong met;
 };
 
@@ -68,13 +66,13 @@ struct bench {
 	const struct scene *scene;
 	int rounds;
 	struct place places[MAX_RANKS];
-	/* Each rank its own; ns per call. */
+	/* Each rank writes its own; ns per call. */
 	double times[MAX_RANKS][MAX_WAYS][MAX_ROUNDS];
 };
 
 /* ---- measuring -------------------------------------------------------- */
 
-/* The @nth core for the @nth of @ranks threads, if there are enough. */
+/* Pin the @nth of @ranks threads to the @nth core, if there are enough. */
 static void pin(int nth, int ranks)
 {
 	cpu_set_t allowed, one;
@@ -101,7 +99,7 @@ static void await_place(struct place *place, unsigned long turn)
 			sched_yield();
 }
 
-/* Wait for the other ranks, awake: they go on at the same moment. */
+/* Wait for the other ranks by spinning, so that all continue at one moment. */
 static void meet(struct bench *b, int rank)
 {
 	struct place *own = &b->places[rank];
@@ -154,7 +152,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-/* Put a scene's platform where the group will look for it. */
+/* Make a scene's platform the one that groups use. */
 static void set_table(const struct scene *scene)
 {
 	const struct platform *p;
@@ -173,7 +171,7 @@ static void run(struct bench *b)
 	set_table(b->scene);
 	cohort_group_options_init(&o);
 	o.platform = platform;
-	/* Parts are no calls that the watchdog could make sense of. */
+	/* The watchdog could not make sense of parts of calls. */
 	o.deadlines.first_ns = COHORT_FOREVER;
 	o.deadlines.join_ns = COHORT_FOREVER;
 	o.deadlines.exec_ns = COHORT_FOREVER;
@@ -191,7 +189,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of the slowest rank. */
+/* The time of the slowest rank. */
 static double time_of(const struct bench *b, int way, int round)
 {
 	double slowest = 0;
@@ -203,7 +201,8 @@ static double time_of(const struct bench *b, int way, int round)
 	return slowest;
 }
 
-/* Of the differences between two ways; @than -1: of the times of one. */
+/* The spread of the differences between two ways, or of the times of one way if
+ * @than is -1. */
 static struct spread spread_of(const struct bench *b, int way, int than)
 {
 	static double d[MAX_ROUNDS];
@@ -250,7 +249,7 @@ static struct result measure(const struct scene *scene, int rounds)
 
 /* ---- the program ------------------------------------------------------ */
 
-/* 0 if @text is no number of rounds. */
+/* Returns 0 if @text is not a number of rounds. */
 static int read_rounds(const char *text)
 {
 	char *end;
@@ -259,7 +258,7 @@ static int read_rounds(const char *text)
 	return !*end && n >= 1 && n <= MAX_ROUNDS ? (int)n : 0;
 }
 
-/* Measure the gpu platform: as many ranks as it has devices for. */
+/* Measure on the gpu platform, with as many ranks as it has devices. */
 static void choose_gpu(void)
 {
 	const struct platform *p;

@@ -75,7 +75,7 @@ void walk_print_scene(const struct scene *scene, const struct result *r)
 	fflush(stdout);
 }
 
-/* A line of the breakdown: a cell for each scene that has one. */
+/* Print a line of the breakdown, with a cell for each scene that has parts. */
 static void print_part(const struct scene *scenes, const struct result *results,
                        int n, int way)
 {

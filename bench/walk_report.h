@@ -10,7 +10,7 @@
 
 #define MAX_WAYS 16
 #define MAX_RANKS 2
-#define CALLS 2048 /* of one way, in one round */
+#define CALLS 2048 /* of one way in one round */
 #define MAX_SCENES 6
 
 /* The conditions of a measurement. */
@@ -18,7 +18,7 @@ struct scene {
 	const char *table;
 	int ranks;
 	bool in_step;
-	int budget; /* ns; 0: none, the platform's own work is in the way */
+	int budget; /* ns; 0: none, because the platform's own work takes longer */
 };
 
 struct spread {

@@ -12,7 +12,7 @@
 #include "core/gate.h"
 #include "core/native.h"
 
-/* A cache line, so that the ranks' words are not neighbours. */
+/* A cache line: the ranks' words must not share one. */
 #define WORDS_BYTES 64
 
 enum { WORD_DONE, WORD_STARTED };
@@ -113,7 +113,7 @@ static void bare_wait(struct runner *r)
 	}
 }
 
-/* No more than bare_wait() does. */
+/* Do no more than bare_wait() does. */
 static void cohort_wait_bare(struct runner *r)
 {
 	while (!comm_ticket_done(r->comm, r->ticket)) {

@@ -3,26 +3,26 @@
 #define WAYS_H
 
 /*
- * What is timed: ways to make one call on a rank, and the parts of Cohort's walk
- * one by one, by the very functions that the walk calls
+ * What is timed: ways to make one call on a rank, and the parts of Cohort's walk,
+ * each by the functions that the walk calls
  */
 
 #include "core/clique.h"
 
-/* One rank while it is timed, of its own thread only. */
+/* A rank that is timed; used by its own thread alone. */
 struct runner {
 	struct cohort_comm *comm;
 	struct cohort_tensor tensor;
-	struct op op;    /* of that tensor, as cohort_all_reduce() makes it */
-	uint32_t *words; /* pinned: the two that bare calls mark */
-	uint32_t value;  /* of the newest such mark */
-	uint64_t ticket; /* the newest of cohort_all_reduce() */
-	uint64_t own_ticket; /* counted by the parts */
+	struct op op;    /* for that tensor, as cohort_all_reduce() makes it */
+	uint32_t *words; /* pinned: the two words that bare calls mark */
+	uint32_t value;  /* of the newest mark of a bare call */
+	uint64_t ticket; /* the newest ticket of cohort_all_reduce() */
+	uint64_t own_ticket; /* the ticket number that the parts use */
 };
 
-/* By these names; the parts follow. */
+/* The ways with names; the parts follow. */
 enum {
-	WAY_NOTHING, /* only what it takes to call a way */
+	WAY_NOTHING, /* only the call of a way */
 	WAY_BARE,
 	WAY_MARKED_TWICE,
 	WAY_COHORT,
@@ -32,17 +32,18 @@ enum {
 struct way {
 	const char *name;
 	void (*call)(struct runner *r);
-	void (*wait)(struct runner *r); /* until all calls are done, or NULL */
-	bool several;                   /* a meeting of the ranks itself */
+	void (*wait)(
+		struct runner *r); /* waits until all calls are done; or NULL */
+	bool several;              /* the ranks meet in it */
 };
 
 extern const struct way ways[];
 extern const int way_count;
 
-/* End the program with a text if @failed. */
+/* If @failed is not 0, end the program with an error text. */
 void must(int failed, const char *what);
 
-/* The calls are of @data, one float. */
+/* The calls reduce @data, one float. */
 void runner_init(struct runner *r, struct cohort_comm *comm, float *data);
 void runner_fini(struct runner *r);
 

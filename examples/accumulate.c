@@ -3,9 +3,9 @@
 /*
  * Several backward passes for each update, and one communication
  *
- * In all passes but the last nothing is launched, and gradients add up where they
- * are; the last one sends the sums.  With a check that all ranks agree upon, a step
- * whose gradients are not finite is skipped by all of them.
+ * Only the last pass of a step launches anything: until then gradients add up where they
+ * are, and the last pass averages the sums.  With check_finite, all ranks skip a step in
+ * which any rank's gradients are not finite.
  *
  *	cc accumulate.c -lcohort && ./a.out
  */

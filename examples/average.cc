@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //
-// The reducer from C++: errors as exceptions, handles that close themselves
+// The reducer from C++: errors are exceptions, and handles close themselves
 //
-// Threads are the program's own here: the group is split, and each std::thread takes
-// one communicator, which it binds to itself, so that its end would be told at once.
+// The threads are the program's own: the group is split, and each std::thread binds one
+// communicator to itself, so that a verdict would name it at once if it exited.
 //
 //	c++ average.cc -lcohort && ./a.out
 //
@@ -54,7 +54,7 @@ void average(cohort_comm *comm, float *result)
 
 	check(cohort_comm_bind(comm));
 	check(cohort_reducer_create(comm, list, 1, nullptr, &made));
-	// Freed before the memory of the gradients is.
+	// Destroyed before the memory of the gradients.
 	const reducer_ptr reducer(made);
 
 	check(cohort_reducer_begin(made, cohort_comm_stream(comm)));

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The reducer from Python, with nothing but ctypes.
+"""The reducer from Python, by ctypes alone.
 
 usage: average.py [LIBCOHORT.SO]
 
-Two ranks on the host platform, a thread each; gradients are arrays of ctypes.
+Two ranks on the host platform, each with a thread; gradients are ctypes arrays.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ class Parameter(ctypes.Structure):
 
 
 def check(rc):
-    """Errors are negative; the text is this thread's."""
+    """Errors are negative; each thread has its own error text."""
     if rc < 0:
         raise RuntimeError(lib.cohort_last_error().decode())
     return rc

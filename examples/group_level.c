@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * All GPUs from one thread: memory on each of them, values copied there, their sum on
- * every one, copied back
+ * All GPUs from one thread: allocate memory on each, copy values there, sum them on all,
+ * and copy the sums back
  *
- * No split and no thread per rank: one call is for all ranks, with a pointer for each.
+ * The group is not split, and ranks have no threads: one call acts for all ranks, with a
+ * pointer for each.
  *
  *	cc group_level.c -lcohort && ./a.out
  */
@@ -19,7 +20,7 @@
 
 static float in[RANKS][COUNT], out[RANKS][COUNT];
 
-/* Rank r has r + 1, so that the sum is 1 + 2 + ... + RANKS. */
+/* Rank r sends r + 1, so that the sum is 1 + 2 + ... + RANKS. */
 static void fill(void)
 {
 	int r, i;
@@ -41,8 +42,8 @@ static int check(void)
 	return wrong;
 }
 
-/* Each is queued behind the one before on the ranks' own streams: only the last is
- * waited for. */
+/* Each call is queued behind the one before on the ranks' own streams, so only the
+ * last one has to be waited for. */
 static int sum(struct cohort_group *group, void *memory[RANKS])
 {
 	const void *from[RANKS], *device[RANKS];
@@ -83,7 +84,8 @@ int main(void)
 	rc = cohort_group_alloc(group, sizeof(in[0]), memory);
 	if (rc == COHORT_OK) {
 		rc = sum(group, memory);
-		/* Not while something may still write to it. */
+		/* Memory must not be freed while an operation may still write to
+		 * it. */
 		if (rc != COHORT_WEDGED && rc != COHORT_TIMED_OUT)
 			cohort_group_free(group, memory);
 	}

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is in plain memory of the process: settings that one rank knows, and figures
- * that all ranks want
+ * Plain memory of the process: broadcast the settings that one rank knows, and sum
+ * figures over all ranks
  *
- * No device memory, no stream, no ticket: each call waits for its end, at most so long.
+ * These calls take no device memory, no stream and no ticket: each one waits until it is
+ * done, or until its timeout.
  *
  *	cc host_memory.c -lcohort && ./a.out
  */
@@ -22,14 +23,14 @@ static int report(struct cohort_comm *comm, void *user)
 	double settings[2] = { 0 }, sums[2];
 
 	(void)user;
-	if (rank == 0) { /* read from a file, say */
+	if (rank == 0) { /* for example from a file */
 		settings[0] = 0.5;
 		settings[1] = 100.0;
 	}
 	rc = cohort_broadcast_host(comm, settings, 2, COHORT_F64, 0,
 	                           10 * SECOND);
-	sums[0] = settings[0] * (rank + 1); /* of this rank's losses */
-	sums[1] = settings[1];              /* and how many they are */
+	sums[0] = settings[0] * (rank + 1); /* the sum of this rank's losses */
+	sums[1] = settings[1];              /* and their number */
 	if (rc == COHORT_OK)
 		rc = cohort_all_reduce_host(comm, sums, 2, COHORT_F64,
 		                            COHORT_SUM, 10 * SECOND);

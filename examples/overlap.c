@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A trainer whose gradients are averaged while the backward pass goes on
+ * A trainer whose gradients are averaged during the backward pass
  *
- * Every rank fits the same line per layer, y = w * x, to points of its own.  The
- * backward pass goes from the last layer to the first and says of each gradient that
- * it is ready; what is full is on its way while the next one is computed.  The
- * gradients live in the reducer: nothing is copied.  (Here the host computes them.
- * On GPUs kernels would, on a stream that the begin is given; this program asks for
- * the host platform.)
+ * For each layer, every rank fits one line y = w * x to its own points.  The backward
+ * pass goes from the last layer to the first and marks each gradient as ready.  While it
+ * computes the next gradient, complete buckets are already averaged.  The gradients live
+ * in the reducer, so nothing is copied.  (This program uses the host platform, and the
+ * host computes the gradients.  On GPUs, kernels would compute them on a stream that is
+ * passed to cohort_reducer_begin().)
  *
  *	cc overlap.c -lcohort && ./a.out
  */
@@ -28,8 +28,8 @@ static float truth(int layer, int k)
 	return (float)(layer + 1) + (float)(k % 7);
 }
 
-/* Mean of (w - truth) * x * x over this rank's points: the derivative of half the
- * squared error. */
+/* The mean of (w - truth) * x * x over this rank's points, which is the derivative
+ * of half the squared error. */
 static void backward(int layer, int rank, const float *w, float *gradient)
 {
 	float x = 0.5f + 0.25f * (float)rank;
@@ -53,12 +53,12 @@ static int train(struct cohort_comm *comm, void *user)
 	(void)user;
 	for (layer = 0; layer < LAYERS; layer++) {
 		list[layer].name = names[layer];
-		list[layer].gradient = NULL; /* the reducer has it */
+		list[layer].gradient = NULL; /* it lives in the reducer */
 		list[layer].count = WIDTH;
 		list[layer].type = COHORT_F32;
 	}
 	cohort_reducer_options_init(&options);
-	options.first_bytes = 100000; /* so that this has more than one */
+	options.first_bytes = 100000; /* so that there are several buckets */
 	options.bucket_bytes = 200000;
 	rc = cohort_reducer_create(comm, list, LAYERS, &options, &reducer);
 	if (rc != COHORT_OK)
@@ -79,12 +79,12 @@ static int train(struct cohort_comm *comm, void *user)
 				w[layer][k] -= gradient[k];
 		}
 	}
-	/* Every rank has the same weights, to the bit: one of them tells. */
+	/* All ranks have equal weights, to the bit, so one prints them. */
 	if (rc == COHORT_OK && rank == 0)
 		printf("layer one: %.3f %.3f %.3f, in %d buckets\n",
 		       (double)w[0][0], (double)w[0][1], (double)w[0][2],
 		       cohort_reducer_buckets(reducer));
-	/* After a failure this waits until nothing can be written any more. */
+	/* After a failure this waits until no operation can write any more. */
 	cohort_reducer_free(reducer);
 	return rc;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A thread that is no rank's, and allocates and frees on the ranks' devices while they
- * are at work
+ * A thread without a rank that allocates and frees memory of the ranks' devices while
+ * they work
  *
  * Such a call may wait for kernels on all devices, so it must not come between the
- * launches of a collective's first and last rank.  Ranks that launch together and a
- * quiet section see to that.  On GPUs memory would be cudaMalloc()'s.
+ * launches of a collective on its first and last rank.  Ranks that launch together, and
+ * a quiet section around the call, ensure that.  On GPUs the call would be cudaMalloc().
  *
  *	cc quiet.c -lcohort && ./a.out
  */
@@ -21,7 +21,7 @@
 #define STEPS 200
 #define SECOND UINT64_C(1000000000)
 
-/* What a cache does that loads data for the steps to come. */
+/* What a cache does that loads data for later steps. */
 static void *fill_cache(void *arg)
 {
 	int i;
@@ -68,7 +68,8 @@ int main(void)
 	int rc;
 
 	cohort_group_options_init(&options);
-	options.platform = COHORT_PLATFORM_HOST; /* where *sum can be written */
+	options.platform =
+		COHORT_PLATFORM_HOST; /* where the host can write to *sum */
 	options.launch = COHORT_LAUNCH_TOGETHER; /* the default on GPUs */
 	if (cohort_group_open(NULL, RANKS, &options, &group) != COHORT_OK)
 		return 1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A trainer whose ranks share the state of the optimiser between them
+ * A trainer whose optimiser state is sharded between the ranks
  *
- * After the backward pass each rank has its shard of every averaged gradient, and of
- * nothing else; so it needs momentum for its shards alone.  It updates them, and then
- * all ranks gather what each has made of its own.  Of parameters that do not divide by
- * the ranks the last one has more.  The same function then trains with all of the
- * state on every rank: the weights come out the same, to the bit.
+ * After the backward pass each rank has only its shard of every averaged gradient, so it
+ * needs momentum for its shards alone.  It updates its shards of the weights, and then
+ * all ranks gather all shards.  Where the elements of a parameter do not divide by the
+ * ranks, the last rank has the remainder.  The function then trains once more with the
+ * whole state on every rank: the weights are equal, to the bit.
  *
  *	cc sharded.c -lcohort && ./a.out
  */
@@ -21,19 +21,20 @@
 #define RANKS 4
 #define LAYERS 4
 #define WIDEST 1001
-#define STEPS 30 /* not to the very end, where all are alike */
+#define STEPS 30 /* stops before all weights have converged */
 
 struct run {
 	int sharded;
-	size_t state[RANKS]; /* elements that the optimiser has */
+	size_t state[RANKS]; /* elements in the optimiser's state */
 	float weights[RANKS][LAYERS][WIDEST];
 };
 
-/* None but the second divides by the ranks; of the last most have nothing. */
+/* Only the second divides by the ranks; most ranks have no element of the last
+ * one. */
 static const size_t widths[LAYERS] = { WIDEST, 64, 303, 2 };
 
-/* Of lines y = w * x, one for each weight, through a point of this rank's: the
- * derivative of half the squared error. */
+/* For each weight, the derivative of half the squared error of a line y = w * x at
+ * one of this rank's points. */
 static void backward(size_t layer, int rank, const float *w, float *gradient)
 {
 	float x = 0.5f + 0.25f * (float)rank;
@@ -54,7 +55,7 @@ static size_t state_of(const struct cohort_reducer *reducer)
 	return sum;
 }
 
-/* This rank's part of the weights, with momentum that is kept for that alone. */
+/* Update this rank's part of the weights, with momentum for that part alone. */
 static void update(const struct cohort_reducer *reducer, float (*w)[WIDEST],
                    float *momentum)
 {
@@ -130,7 +131,7 @@ static int train(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* What each rank came to; 0 if all came to the same. */
+/* Compare the ranks' weights; 0 if all are equal. */
 static int compare(const struct run *sharded, const struct run *whole)
 {
 	int rank, differ, failed = 0;

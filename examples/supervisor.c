@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A supervisor that decides itself what a hang means
+ * A supervisor that decides what a hang means
  *
- * Ranks add numbers up.  In its third round rank 1 is busy with something that takes
- * longer than the deadline: the watchdog asks, and is told to wait on.  In its fifth
- * it is lost: then the group is ended, and goes on without the rank.  Before that, a
- * thread of the program's own prints what the ranks are doing.
+ * The ranks sum numbers.  In its third round rank 1 is busy for longer than the deadline:
+ * the watchdog asks, and the supervisor answers that it should wait.  In its fifth round
+ * rank 1 is lost: a thread of the program prints what the ranks are doing, and then the
+ * group is aborted and goes on without the rank.
  *
  *	cc supervisor.c -lcohort && ./a.out
  */
@@ -21,7 +21,7 @@
 #define RANKS 3
 #define ROUNDS 8
 
-/* What the program knows of its rank 1, and the library does not. */
+/* What the program knows about rank 1, and the library does not. */
 enum { WELL, BUSY, LOST };
 
 struct run {
@@ -29,11 +29,11 @@ struct run {
 	sem_t go_on;
 
 	struct cohort_group *group;
-	sem_t look; /* the supervisor shall */
+	sem_t look; /* tells the supervisor to look */
 	atomic_bool is_over;
 };
 
-/* A supervisor looks whenever it likes; this one, when a rank is away. */
+/* A supervisor may look at any time; this one looks when a rank is away. */
 static void *supervise(void *arg)
 {
 	struct cohort_rank_report ranks[RANKS];
@@ -53,7 +53,7 @@ static void *supervise(void *arg)
 	}
 }
 
-/* On a thread of the group, with no lock held.  0: wait on. */
+/* Called on a thread of the group, with no lock held. 0 means: wait. */
 static int decide(const struct cohort_verdict *verdict, void *user)
 {
 	struct run *run = user;
@@ -91,7 +91,8 @@ static int work(struct cohort_comm *comm, void *user)
 		if (cohort_comm_generation(comm) == 1 &&
 		    cohort_comm_rank(comm) == 1 && (round == 2 || round == 4))
 			be_away(user, round == 2 ? BUSY : LOST);
-		*(int *)memory = round; /* the host's, on the host platform */
+		*(int *)memory =
+			round; /* device memory is host memory on the host platform */
 		rc = cohort_all_reduce(comm, memory, memory, 1, COHORT_I32,
 		                       COHORT_SUM, cohort_comm_stream(comm),
 		                       &ticket);

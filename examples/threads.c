@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks on threads of the program's own, and a supervisor that ends them
+ * Ranks on the program's own threads, and a supervisor that aborts them
  *
- * Each thread binds its rank and adds numbers up with the others.  After five sums rank 1
- * is in trouble: it tells the supervisor, and makes no more calls.  The supervisor fires
- * its abort handle, which brings the other ranks back from the sum that they wait in.
+ * Each thread binds its rank and sums numbers with the others.  After five sums rank 1 is
+ * in trouble: it tells the supervisor, and makes no more calls.  The supervisor fires its
+ * abort handle, and the other ranks return from the sum in which they wait.
  *
  *	cc threads.c -lcohort -lpthread && ./a.out
  */
@@ -23,7 +23,7 @@
 struct supervisor {
 	struct cohort_abort *handle;
 	sem_t news;
-	int troubled; /* the rank that is in trouble; -1: none, all is over */
+	int troubled; /* the rank that is in trouble; -1 if the ranks are done */
 	pthread_t thread;
 };
 
@@ -55,13 +55,14 @@ static void tell(struct supervisor *s, int troubled)
 	sem_post(&s->news);
 }
 
-/* The sum of a number of each rank. */
+/* Sum one number of each rank. */
 static int add(struct cohort_comm *comm, int *memory)
 {
 	uint64_t ticket;
 	int rc;
 
-	*memory = cohort_comm_rank(comm); /* the host's, on the host platform */
+	*memory = cohort_comm_rank(
+		comm); /* device memory is host memory on the host platform */
 	rc = cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
 	                       cohort_comm_stream(comm), &ticket);
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, COHORT_FOREVER) : rc;
@@ -83,11 +84,12 @@ static void work(struct rank *r)
 		if (r->result == COHORT_OK)
 			r->sums++;
 	}
-	/* The answer of a wait is not given before nothing can touch it. */
+	/* When a wait has returned an error, no operation can touch the memory any
+	 * more. */
 	cohort_free(r->comm, memory);
 }
 
-/* Without the bind the exit of this thread would be nobody's business. */
+/* Without the bind, the library would not notice the exit of this thread. */
 static void *rank_main(void *arg)
 {
 	struct rank *r = arg;

@@ -3,11 +3,11 @@
 /*
  * Ranks with batches of different sizes, and different numbers of them
  *
- * Each rank has samples of its own, rank r ten times r + 1.  A batch counts with the
- * number of its samples, so that the mean over all ranks is that over all samples of
- * the step; and a rank that has nothing left joins the others' steps, with no weight,
- * until nobody has.  (Without that the others would wait for it, and be told that it
- * is missing.)
+ * Each rank has its own samples: rank r has ten times r + 1.  The weight of a batch is
+ * the number of its samples, so that the mean over the ranks is the mean over all samples
+ * of the step.  A rank that has no batch left joins the others' steps without weight,
+ * until no rank has one.  (Otherwise the others would wait for it until a verdict names
+ * it as missing.)
  *
  *	cc uneven.c -lcohort && ./a.out
  */
@@ -19,7 +19,8 @@
 #define RANKS 3
 #define BATCH 8
 
-/* The mean of samples [@begin, @begin + @n) of a rank, less the parameter. */
+/* The gradient of half the mean squared error of @w: samples @begin to
+ * @begin + @n - 1 of a rank. */
 static float gradient_of(float w, int rank, int begin, int n)
 {
 	float sum = 0.0f;

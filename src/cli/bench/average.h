@@ -35,7 +35,7 @@ struct average_options {
 	int op;
 	uint64_t rounds;
 	uint64_t max_count; /* the most elements of a tensor; 0: any number */
-	bool rewrites; /* ranks rewrite their gradients before each operation, outside the timed part */
+	bool rewrites;      /* rewrite gradients before each operation */
 	bool limit;
 	bool check;
 	bool pin;

@@ -22,10 +22,12 @@
 /* How operations follow each other in the timed part. */
 enum bench_pace {
 	PACE_LOOP,    /* one, then wait, again and again */
-	PACE_REWRITE, /* one, then wait; before each the ranks rewrite their buffers and meet, outside the timed part */
+	PACE_REWRITE, /* one, then wait; before each the ranks rewrite their
+	                 buffers and meet, outside the timed part */
 	PACE_QUEUED,  /* several, then one wait */
 	PACE_ENQUEUE, /* several; the wait is outside the timed part */
-	PACE_COMPUTE, /* some work of the rank's own, one operation, then wait, all timed; the limit is the work alone */
+	PACE_COMPUTE, /* some work of the rank's own, one operation, then wait, all
+	                 timed; the limit is the work alone */
 	BENCH_PACES,
 };
 
@@ -33,9 +35,10 @@ enum bench_pace {
 enum bench_path {
 	PATH_API,    /* cohort_*() */
 	PATH_RAW,    /* NCCL's functions in the platform's table */
-	PATH_DIRECT, /* the ranks' own threads, by the host platform's arithmetic, with a meeting before and after each */
+	PATH_DIRECT, /* the ranks' own threads, by the host platform's arithmetic,
+	                with a meeting before and after each operation */
 	PATH_HOST,   /* cohort_*_host(), with plain memory */
-	PATH_TIMED,  /* cohort_*_host() with a timeout */
+	PATH_TIMED, /* cohort_*_host() with a timeout */
 	BENCH_PATHS,
 };
 
@@ -91,7 +94,7 @@ struct bench_figures {
 	double p95_us;
 	double algbw;
 	double busbw;
-	double of_limit; /* the limit's time divided by this time; NaN if it was not measured */
+	double of_limit; /* the limit's time divided by this one, or NaN */
 };
 
 /* A case: one line of the table. */

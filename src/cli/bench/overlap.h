@@ -47,7 +47,7 @@ struct overlap_options {
 	bool full_buckets;
 	struct overlap_length lengths[OVERLAP_MOST_CASES];
 	size_t n;
-	bool sleeps; /* while a gradient is computed, instead of carrying out what is launched */
+	bool sleeps; /* sleep while a gradient is computed, and carry nothing out */
 	bool check;
 	bool pin;
 	bool json;

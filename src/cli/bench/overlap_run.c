@@ -41,7 +41,8 @@ struct lane {
 	int rank;
 	uint64_t met;
 	struct cohort_parameter *parameters;
-	char *staging; /* as large as the largest gradient, if device memory cannot be written; else NULL */
+	char *staging; /* of the largest gradient's size, if device memory is
+	                  not host memory; else NULL */
 	struct pattern pattern, expected;
 
 	/* Read by rank 0's thread between two meetings. */
