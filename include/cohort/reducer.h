@@ -69,7 +69,7 @@
  * are for the owner.  A communicator may have several reducers, in a step one at a
  * time.
  *
- * Where ranks launch together (cohort.h, "Launching together"), each call that launches
+ * Where ranks launch together ("Launching together" in cohort/options.h), each call that launches
  * a bucket waits until all ranks of the process have come to that bucket, or for a
  * cause: ready and progress, too, whatever the timeout.
  *

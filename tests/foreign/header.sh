@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Compile $1 strictly, as C11 or C++17 by its name, link it with the shared
-# library in directory $2, and run it.
+# library in directory $2, and run it.  Each public header stands alone in that
+# language.
 
 set -eu
 
 source=$1
 lib=$2
 case $source in
-*.c) compiler=${CC:-cc} standard=c11 ;;
-*) compiler=${CXX:-c++} standard=c++17 ;;
+*.c) compiler=${CC:-cc} language=c standard=c11 ;;
+*) compiler=${CXX:-c++} language=c++ standard=c++17 ;;
 esac
 # Only the first word: it may be a compiler with options.
 if ! command -v "${compiler%% *}" >/dev/null; then
@@ -20,7 +21,16 @@ fi
 
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
+strictly="$compiler -std=$standard -pedantic-errors -Wall -Wextra -Wundef -Werror"
+strictly="$strictly -Iinclude"
+for header in include/cohort/*.h; do
+	# A header compiled by itself: no include of another one helps it.
+	# shellcheck disable=SC2086
+	$strictly -fsyntax-only -x $language "$header" || {
+		echo "$header does not stand alone"
+		exit 1
+	}
+done
 # shellcheck disable=SC2086
-$compiler -std=$standard -pedantic-errors -Wall -Wextra -Wundef -Werror \
-	-Iinclude "$source" -o "$program" -L"$lib" -lcohort
+$strictly "$source" -o "$program" -L"$lib" -lcohort
 LD_LIBRARY_PATH=$lib "$program"

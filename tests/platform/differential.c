@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The collectives of NCCL that cohort.h has no counterpart of, and sums of
+ * The collectives of NCCL that cohort/collective.h has no counterpart of, and sums of
  * products, against the plain reference
  *
  * One thread speaks for all ranks, in groups.  Each case is a type, a count, in or

@@ -5,7 +5,7 @@
 /*
  * What every collective must compute, the slow and obvious way
  *
- * The arithmetic that cohort.h states for the host platform, one element at a
+ * The arithmetic that cohort/types.h states for the host platform, one element at a
  * time.  All functions are pure but for tables made on first use; call
  * reference_begin() before several threads use them.  Types and operations are
  * enum cohort_type and enum cohort_op; buffers need no alignment.

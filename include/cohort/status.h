@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COHORT_STATUS_H
+#define COHORT_STATUS_H
+
+/*
+ * Results: what a function returns that can fail, and the texts that explain it
+ *
+ * A result is an int, one of COHORT_STATUS_LIST.  0 is success.  A positive value
+ * is no error, but not all that was asked for.  A negative value is an error, whose
+ * text cohort_last_error() has.
+ */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the shared library exports. */
+#if defined(__GNUC__)
+#define COHORT_API __attribute__((visibility("default")))
+#else
+#define COHORT_API
+#endif
+
+/*
+ * Every result: name, value, text.  Values are part of the ABI and never
+ * reused.
+ */
+#define COHORT_STATUS_LIST(X)                                                  \
+	X(COHORT_JOINED, 4, "every rank has joined: there is no step left")    \
+	X(COHORT_SKIP, 3, "there is nothing to update the weights by")         \
+	X(COHORT_TIMED_OUT, 2, "not done when the caller's timeout passed")    \
+	X(COHORT_ALREADY, 1, "already so, nothing was changed")                \
+	X(COHORT_OK, 0, "success")                                             \
+	X(COHORT_INVALID, -1, "invalid argument")                              \
+	X(COHORT_STATE, -2, "not possible in the object's state")              \
+	X(COHORT_NO_MEMORY, -3, "out of memory")                               \
+	X(COHORT_BUSY, -4, "another thread is inside this communicator")       \
+	X(COHORT_OWNER, -5, "bound to another thread")                         \
+	X(COHORT_UNSUPPORTED, -6, "not supported here")                        \
+	X(COHORT_NO_LIBRARY, -7, "library not found")                          \
+	X(COHORT_NO_SYMBOL, -8, "symbol not found in library")                 \
+	X(COHORT_NO_DEVICE, -9, "no driver or no devices")                     \
+	X(COHORT_CUDA, -10, "CUDA failure")                                    \
+	X(COHORT_NCCL, -11, "NCCL failure")                                    \
+	X(COHORT_SYSTEM, -12, "operating system failure")                      \
+	X(COHORT_ABORTED, -13, "aborted")                                      \
+	X(COHORT_WORKER, -14, "a rank's worker returned an error")             \
+	X(COHORT_WEDGED, -15, "an abort could not be completed")               \
+	X(COHORT_MISMATCH, -16, "ranks made different calls")                  \
+	X(COHORT_FORKED, -17, "in the child of a fork")                        \
+	X(COHORT_THREAD_EXITED, -18, "the thread of a bound rank has exited")  \
+	X(COHORT_STALLED, -19, "a collective was not done in its time")        \
+	X(COHORT_INIT_TIMEOUT, -20, "ranks did not connect in time")           \
+	X(COHORT_STALE, -21, "the communicator is of the past")
+
+enum cohort_status {
+#define COHORT_STATUS_ENUM(name, value, text) name = value,
+	COHORT_STATUS_LIST(COHORT_STATUS_ENUM)
+#undef COHORT_STATUS_ENUM
+};
+
+/*
+ * cohort_status_text - the text of a result: "success"
+ * cohort_status_name - the name of a result: "COHORT_OK"
+ *
+ * Never NULL.  For a value that this version does not know, the text says so.
+ * Any thread; neither blocks.
+ */
+COHORT_API const char *cohort_status_text(int status);
+COHORT_API const char *cohort_status_name(int status);
+
+/*
+ * cohort_last_error - why the last failing call of this thread failed
+ *
+ * The text names the argument and its value, or the native function with its code
+ * and the text of that code.  It means something only after a call that failed.
+ * Never NULL; valid until the thread's next call.  Does not block.
+ */
+COHORT_API const char *cohort_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
