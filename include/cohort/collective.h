@@ -196,9 +196,10 @@ struct cohort_tensor {
  *           another tensor, unless both are only read
  * @n:       1 or more
  *
- * Every rank has the same list of counts and types.  A list is one operation, with one
- * record, one ticket, and one comparison with the other ranks; a difference is told with
- * the number of the first tensor that differs.  All or nothing.
+ * Calls on lists of tensors.  Every rank has the same list of counts and types.  A list
+ * is one operation, with one record, one ticket, and one comparison with the other
+ * ranks; a difference is told with the number of the first tensor that differs.  All or
+ * nothing.
  *
  * options.many says how a list is launched.  The first call that packs, and each one
  * that packs more than any before, allocates on the device, and may block as cudaMalloc()

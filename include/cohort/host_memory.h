@@ -115,7 +115,7 @@ COHORT_API int cohort_reduce_host(struct cohort_comm *comm, void *data,
  * cohort_send_host           - cohort_send() on host memory
  * cohort_recv_host           - cohort_recv() on host memory
  *
- * Buffers are those of the calls on device memory.
+ * Further calls on host memory.  Their buffers are as in the calls on device memory.
  */
 COHORT_API int cohort_all_gather_host(struct cohort_comm *comm,
                                       const void *send, void *recv,

@@ -8,10 +8,11 @@
  *
  * Each rank has a copy of a model, and a reducer over the list of its parameters.
  * The list is cut into *buckets*.  In a *step* the program says of each gradient, in
- * any order, that it is *ready*; once all of a bucket are, and all buckets before
- * it are under way, that is launched on the communicator's own stream, so that the
- * ranks' calls are the same whatever the order.  At the end of the step *finish*
- * waits until every gradient is that of all ranks.  A step of a rank:
+ * any order, that it is *ready*.  Once all gradients of a bucket are ready, and all
+ * buckets before it are under way, the bucket is launched on the communicator's own
+ * stream, so that the ranks' calls come in the same sequence whatever the order.  At
+ * the end of the step *finish* waits until every gradient is that of all ranks.  A step
+ * of a rank:
  *
  *	cohort_reducer_begin(r, stream);
  *	for (i = n; i-- > 0;) {
@@ -23,67 +24,74 @@
  *
  * Plan
  *
- * A bucket is of one type, and no larger than options.bucket_bytes, the first of
- * each type than options.first_bytes, unless it is one gradient that is: none is split.
- * It is filled in reverse order of the list, as a backward pass goes, and buckets are
- * launched in the order in which they are full.  (Limits and order are those of
- * PyTorch's DistributedDataParallel: Li et al., "PyTorch Distributed", VLDB 2020,
- * section 3.2.)
+ * A bucket is of one type.  It is no larger than options.bucket_bytes, the first bucket
+ * of each type no larger than options.first_bytes, unless it is one gradient that is
+ * larger: no gradient is split.  Buckets are filled in reverse order of the list, as a
+ * backward pass goes, and launched in the order in which they are full.  (Limits and
+ * order are those of PyTorch's DistributedDataParallel: Li et al., "PyTorch
+ * Distributed", VLDB 2020, section 3.2.)
  *
- * A bucket is also no larger than a 16th of all bytes, nor than half of those of its
- * type that are not in buckets before it, but for options.first_bytes, which it always
- * may have.  For what a step takes beyond the longer of the backward pass and the
- * averaging is, if a bucket of b bytes has q behind it and the pass takes w times as
- * long as the averaging, 1 or more, as long as the averaging of b - (w - 1) * q bytes
- * does, of the bucket where that is most: near w = 1 the largest one, and in a long pass
- * the last.  It costs launches: 16 or so, and less than one more for each doubling from
- * first_bytes.  options.full_buckets leaves the limits alone.
+ * A bucket is also no larger than a 16th of all bytes, nor than half of the bytes of its
+ * type that are not in buckets before it; but options.first_bytes it may always have.
+ * The reason is the time that a step takes beyond the longer of the backward pass and
+ * the averaging.  Let the pass take w times as long as the averaging, with w 1 or more,
+ * and let q bytes come behind a bucket of b bytes.  The time beyond is then as long as
+ * the averaging of b - (w - 1) * q bytes takes, for the bucket where that is most: near
+ * w = 1 the largest one, and in a long pass the last.  The limit costs launches: 16 or
+ * so, and less than one more for each doubling from first_bytes.  options.full_buckets
+ * turns it off.
  *
- * Once, after the first step that is complete, the plan is made anew from the
- * order in which the gradients were ready on rank 0, which that broadcasts to all:
- * orders may differ between ranks, plans must not, and any one rank's order that all
- * take keeps that.  Which of them does not matter to what comes out.
+ * Once, after the first step that is complete, the plan is made anew from the order in
+ * which the gradients were ready on rank 0, which broadcasts that order to all.  Orders
+ * may differ between ranks, but plans must not: any one rank's order will do if all
+ * ranks take it.  Which rank's it is does not matter to the result.
  *
  * Where gradients are
  *
- * Either where the caller has them, or, if the pointer is NULL, in the reducer, which
- * hands out where (cohort_reducer_view()).  Those of a bucket are next to each other
- * there, so that it is one tensor (with shards it is a list).  They never move: a new
- * plan changes what is launched together, and a bucket whose gradients are not
- * neighbours any more is a list of pieces, which costs next to nothing on the host
- * platform and a few operations in one native group on the gpu platform; pointers that a
- * framework has kept would cost wrong results.  The list, the types, the counts, which
- * of the pointers are NULL, and the options must be the same on all ranks.
+ * They are where the caller has them.  If the pointer is NULL, they are in the reducer,
+ * which tells where (cohort_reducer_view()).  There those of a bucket are next to each
+ * other, so that the bucket is one tensor (with shards it is a list).  They never move,
+ * as pointers that a framework has kept would then cost wrong results.  A new plan
+ * changes what is launched together: a bucket whose gradients are not neighbours any
+ * more is a list of pieces, which costs next to nothing on the host platform and a few
+ * operations in one native group on the gpu platform.
+ *
+ * The list, the types, the counts, which of the pointers are NULL, and the options must
+ * be the same on all ranks.
  *
  * Threads
  *
  * Calls on one reducer are for one thread, its *owner*: the one that has begun the
  * step.  Only cohort_reducer_ready() is for any thread, between the begin and the
- * finish of a step, and is lock-free.  The owner launches: in ready, progress and
- * finish.  A helper that completes a bucket leaves that to the owner's next such
- * call (cohort_reducer_progress() with a timeout is one that waits for helpers), as a
+ * finish of a step, and is lock-free.  The facts at the end are for the owner.
+ *
+ * The owner launches: in ready, progress and finish.  Another thread, a *helper*, that
+ * completes a bucket leaves the launch to the owner's next such call
+ * (cohort_reducer_progress() with a timeout is one that waits for helpers), as a
  * communicator takes calls of one thread at a time, and a bound one those of its
  * thread.  With options.helpers_launch, and if the communicator is not bound,
  * helpers launch, too; nobody else may then submit on it during a step.  Nobody is
- * ever told COHORT_BUSY because of the reducer's own threads.  The facts at the end
- * are for the owner.  A communicator may have several reducers, in a step one at a
- * time.
+ * ever told COHORT_BUSY because of the reducer's own threads.
  *
- * Where ranks launch together ("Launching together" in cohort/options.h), each call that launches
- * a bucket waits until all ranks of the process have come to that bucket, or for a
- * cause: ready and progress, too, whatever the timeout.
+ * A communicator may have several reducers, but only one of them in a step at a time.
+ *
+ * Where ranks launch together ("Launching together" in cohort/options.h), each call that
+ * launches a bucket waits until all ranks of the process have come to that bucket, or
+ * for a cause: ready and progress, too, whatever the timeout.
  *
  * Shards
  *
- * With options.sharded a bucket is reduce-scattered instead: after the finish each
- * rank has only its *shard* of each gradient, as it would be after an all-reduce, and
- * what else is in the gradients is undefined.  Of c elements rank k of n has
- * floor(c / n) from k * floor(c / n) on, the last rank also what does not divide, up to
- * n - 1, which travels in a small all-reduce.  So a rank can keep the state of its
- * optimiser for its shards alone, update those of the parameters, and
- * cohort_reducer_gather() gives every rank all of them (Rajbhandari et al., "ZeRO:
- * Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section
- * 5.2).  The norm and clipping are of the shards, so of all gradients.
+ * With options.sharded a bucket is reduce-scattered instead.  After the finish each rank
+ * has only its *shard* of each gradient, as it would be after an all-reduce; what else is
+ * in the gradients is undefined.  Rank k of n has floor(c / n) of c elements, from
+ * k * floor(c / n) on.  The last rank also has the remainder, up to n - 1 elements, which
+ * travels in a small all-reduce.
+ *
+ * So a rank can keep the state of its optimiser for its shards alone and update those of
+ * the parameters, and cohort_reducer_gather() gives every rank all of them (Rajbhandari
+ * et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC
+ * 2020, section 5.2).  The norm and clipping are computed from the shards, and so hold
+ * for all gradients.
  *
  * Ends
  *
@@ -91,13 +99,13 @@
  * no rank may use what came out, each is told so by COHORT_SKIP, and the group goes on.
  *
  * If the communicator ends in the middle of a step, each call that launches or waits
- * answers so; finish does when no gradient can be touched any
- * more, or with COHORT_WEDGED.  The gradients are then undefined, and the reducer is
- * good for nothing but cohort_reducer_free().  A rank that does not come to a bucket
- * is named in the verdict, with the parameter that it waits for.
+ * answers so; finish answers when no gradient can be touched any more, or with
+ * COHORT_WEDGED.  The gradients are then undefined, and the reducer is good for nothing
+ * but cohort_reducer_free().  A rank that does not come to a bucket is named in the
+ * verdict, with the parameter that it waits for.
  *
- * Memory is allocated by create only, except that the library's calls may allocate
- * what they say they do.  Nothing of this has run on a GPU yet.
+ * Memory is allocated by cohort_reducer_create() only, except that the library's calls
+ * may allocate what they say they do.  Nothing of this has run on a GPU yet.
  */
 
 #include <cohort/cohort.h>
@@ -108,100 +116,120 @@ extern "C" {
 
 struct cohort_reducer;
 
-/* A parameter of the model, of which the reducer handles the gradient. */
+/* A parameter of the model, whose gradient the reducer handles. */
 struct cohort_parameter {
 	const char *name; /* for people; copied; NULL: its number in the list */
-	void *gradient;   /* memory of the rank's device that lives as long as
-	                     the reducer; NULL: the reducer has it */
-	size_t count;     /* elements */
-	int type;         /* enum cohort_type */
+
+	/* Memory of the rank's device that lives as long as the reducer; NULL: the
+	 * reducer has it. */
+	void *gradient;
+	size_t count; /* elements */
+	int type;     /* enum cohort_type */
 };
 
 /*
- * Options of cohort_reducer_create().  Start from cohort_reducer_options_init() and
- * set fields.
+ * Options of cohort_reducer_create()
+ *
+ * Start from cohort_reducer_options_init() and set fields.
  */
 struct cohort_reducer_options {
-	size_t size;         /* set by init; says which version */
+	size_t size;         /* set by init; says which version this is */
 	size_t first_bytes;  /* of the first bucket of each type; 0: 1 MiB */
-	size_t bucket_bytes; /* of the others; 0: 25 MiB */
-	int op;              /* COHORT_AVG, the default: gradients become the
-	                        ranks' mean; COHORT_SUM: their sum */
-	int weighted;     /* 1: each rank's gradients count with the weight that
-	                        it begins the step with: the mean is sum(w * g) /
-	                        sum(w), the sum is sum(w * g).  Of float16,
-	                        bfloat16, float32 and float64 only */
-	int transport;    /* COHORT_F16 or COHORT_BF16: float32 gradients travel
-	                        as that; 0: as they are.  Host platform only */
-	int find_unused;  /* 1: gradients that are not ready when the step is
-	                        finished take part as zeros */
+	size_t bucket_bytes; /* of the other buckets; 0: 25 MiB */
+
+	/* COHORT_AVG, the default: gradients become the ranks' mean; COHORT_SUM:
+	 * their sum. */
+	int op;
+
+	/* 1: each rank's gradients count with the weight that it begins the step
+	 * with: the mean is sum(w * g) / sum(w), the sum is sum(w * g).  Only for
+	 * float16, bfloat16, float32 and float64. */
+	int weighted;
+
+	/* COHORT_F16 or COHORT_BF16: float32 gradients travel as that type; 0: as
+	 * they are.  Host platform only. */
+	int transport;
+
+	/* 1: gradients that are not ready when the step is finished take part as
+	 * zeros. */
+	int find_unused;
 	int check_finite; /* 1: look for infinities and NaNs */
-	double max_norm;  /* clip to this; 0: do not */
-	int keep_plan;    /* 1: never make it anew */
-	int helpers_launch; /* 1: any thread that completes a bucket launches it */
+	double max_norm;  /* clip to this; 0: do not clip */
+	int keep_plan;    /* 1: never make the plan anew */
+
+	/* 1: any thread that completes a bucket launches it. */
+	int helpers_launch;
 	int sharded; /* 1: each rank is left with its part of the gradients */
-	int full_buckets; /* 1: none is kept smaller than the limits above */
+
+	/* 1: no bucket is kept smaller than first_bytes and bucket_bytes. */
+	int full_buckets;
 	uint64_t reserved[7]; /* 0; room for what later versions add */
 };
 
-/* cohort_reducer_options_init - set every field to its default.  Any thread; does
- * not block. */
+/*
+ * cohort_reducer_options_init - set every field to its default
+ * @options: overwritten
+ *
+ * Any thread; does not block.
+ */
 COHORT_API void
 cohort_reducer_options_init(struct cohort_reducer_options *options);
 
 /*
  * cohort_reducer_create - a reducer of this rank
- * @comm:       whose own stream it uses; must be open until it is freed
+ * @comm:       the communicator whose own stream it uses; must be open until the
+ *              reducer is freed
  * @parameters: @n of them, 1 or more, in the order of the forward pass; borrowed
  *              for the call
  * @options:    NULL for the defaults; borrowed for the call
  * @reducer:    to be freed by cohort_reducer_free() before @comm is closed
  *
- * Allocates all that steps need: where the gradients are that the reducer has (zeroed,
- * each aligned to 64 bytes), and some 250 bytes for each parameter, 64 more with
+ * Allocates all that steps need: the memory of the gradients that the reducer has
+ * (zeroed, each aligned to 64 bytes), and some 250 bytes for each parameter, 64 more with
  * shards; with a transport half as much as the float32 gradients; on the gpu platform
- * 512 KiB of pinned memory.  Every rank makes its own; no rank waits for another.  A
- * submitting call; blocks as cohort_alloc() may, and on the gpu platform until what the
- * communicator's own stream has is done.
+ * 512 KiB of pinned memory.  Every rank makes its own reducer; no rank waits for another.
+ * A submitting call; blocks as cohort_alloc() may, and on the gpu platform until all is
+ * done that the communicator's own stream has.
  *
  * About the options, with their sources and errors:
  *
  * weighted: the factor of a rank, w or w / sum(w), is computed in float64, rounded once
- * to the gradient's type, and applied by a premultiplied sum.  With u = 2^-24 for
- * float32 (2^-53, 2^-11, 2^-8 for float64, float16, bfloat16) the result differs from
- * the exact one by at most (size + 2) * u * sum(|factor * g|) to first order, where
- * the last two accumulate in float32 on the host platform (Higham, "Accuracy and
- * Stability of Numerical Algorithms", section 4.2).  The weights travel in one small
- * all-reduce ahead of the buckets, which are not launched before it is done.
+ * to the gradient's type, and applied by a premultiplied sum.  Let u be 2^-24 for
+ * float32, 2^-53 for float64, 2^-11 for float16, 2^-8 for bfloat16.  Then the result
+ * differs from the exact one by at most (size + 2) * u * sum(|factor * g|) to first
+ * order; for that float16 and bfloat16 accumulate in float32 on the host platform
+ * (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2).  The weights
+ * travel in one small all-reduce ahead of the buckets, which are not launched before it
+ * is done.
  *
  * transport: each rank's gradient, with a weight times its factor, is rounded to the
- * half type, the result is rounded once more, and comes back as float32.  With u =
+ * half type; the result is rounded once more, and comes back as float32.  With u =
  * 2^-11 (float16) or 2^-8 (bfloat16), each rounding is off by a relative u at most
- * (Higham, theorem 2.2), or for float16 below 2^-14 by 2^-25: the result differs from
+ * (Higham, theorem 2.2), or for float16 below 2^-14 by 2^-25.  The result differs from
  * the exact one by at most 2 * u * sum(|factor * g|) + 2 * size * 2^-25, to first
- * order, factor being 1 / size for a mean.  Beyond 65504 float16 becomes infinite:
+ * order; for a mean the factor is 1 / size.  Beyond 65504 float16 becomes infinite:
  * use it with check_finite.  On the gpu platform COHORT_UNSUPPORTED: the library has
  * no kernels of its own to convert by.
  *
- * check_finite, max_norm: of the gradients that came out, of those float types.  Each
- * rank looks at its share and all ranks gather what the others found, so that they
- * come to the same answer.  The norm is the Euclidean one over all gradients: squares
- * are added in float64, in the order of the list within a rank's share, then in
- * rank order, whatever the plan.  If it is greater than @max_norm, every gradient is
- * multiplied by max_norm / norm (Pascanu et al., "On the difficulty of training
- * recurrent neural networks", ICML 2013).  With @max_norm a norm that is not finite
- * counts as gradients that are not finite.  On the gpu platform both go through host
- * memory, in pieces, which is slow: finish blocks for two copies of all gradients, and
- * two more if they are clipped.
+ * check_finite, max_norm: both look at the gradients that came out, of the float types
+ * named under weighted.  Each rank looks at its share and all ranks gather what the
+ * others found, so that they come to the same answer.  The norm is the Euclidean one
+ * over all gradients: squares are added in float64, in the order of the list within a
+ * rank's share, then in rank order, whatever the plan.  If the norm is greater than
+ * max_norm, every gradient is multiplied by max_norm / norm (Pascanu et al., "On the
+ * difficulty of training recurrent neural networks", ICML 2013).  With max_norm a norm
+ * that is not finite counts as gradients that are not finite.  On the gpu platform both
+ * go through host memory, in pieces, which is slow: finish blocks for two copies of all
+ * gradients, and two more if they are clipped.
  *
  * sharded: not with a transport: COHORT_UNSUPPORTED.  On the host platform a shard is
  * to the bit what an all-reduce leaves there; on the gpu platform NCCL may add in
  * another order.
  *
  * COHORT_OK; COHORT_INVALID with the parameter or the option and its value, also where
- * the counts come to more bytes than there can be;
- * COHORT_UNSUPPORTED; COHORT_NO_MEMORY; as cohort_alloc() and cohort_copy(), and for
- * weights as cohort_premul_sum_create().
+ * the counts come to more bytes than there can be; COHORT_UNSUPPORTED;
+ * COHORT_NO_MEMORY; as cohort_alloc() and cohort_copy(), and for weights as
+ * cohort_premul_sum_create().
  */
 COHORT_API int
 cohort_reducer_create(struct cohort_comm *comm,
@@ -215,33 +243,32 @@ cohort_reducer_create(struct cohort_comm *comm,
  *
  * Blocks while what it has launched is being cut short, up to the abort deadline.
  *
- * COHORT_OK; COHORT_STATE while a step is open, or what it has launched is not
- * done, and the group goes on, or if the communicator is closed (nothing happened);
- * COHORT_WEDGED: an abort did not complete, device memory stays as it may be written to;
- * COHORT_BUSY, COHORT_OWNER as cohort_free() (nothing happened); COHORT_NCCL,
+ * COHORT_OK; COHORT_STATE while a step is open, while what it has launched is not done
+ * and the group goes on, or if the communicator is closed (nothing happened);
+ * COHORT_WEDGED: an abort did not complete, and device memory that may still be written
+ * to stays; COHORT_BUSY, COHORT_OWNER as cohort_free() (nothing happened); COHORT_NCCL,
  * COHORT_CUDA: something could not be given back; it is still there, call it again.
  */
 COHORT_API int cohort_reducer_free(struct cohort_reducer *reducer);
 
 /*
  * cohort_reducer_begin          - begin a step
- * cohort_reducer_begin_weighted - the same with this rank's weight
- * @stream: on which gradients are computed: each bucket is launched behind what
- *          that has by then.  The communicator's own stream
- *          (cohort_comm_stream()): they are computed by threads of the host, there
- *          is nothing to wait for
- * @weight: 0 or more: the samples of this rank's batch, say.  Of a rank with
- *          weight 0 the gradients are zeroed, whatever is in them.  If all
- *          weights are 0, finish answers COHORT_SKIP, and they are as they were
+ * cohort_reducer_begin_weighted - begin a step with this rank's weight
+ * @stream: where gradients are computed: each bucket is launched behind what this stream
+ *          has by then.  The communicator's own stream (cohort_comm_stream()) means that
+ *          threads of the host compute them, and that there is nothing to wait for
+ * @weight: 0 or more: the samples of this rank's batch, say.  The gradients of a rank
+ *          with weight 0 are zeroed, whatever is in them.  If all weights are 0, finish
+ *          answers COHORT_SKIP, and the gradients are as they were
  *
  * Every rank must begin the same steps, and finish or cancel each.
- * cohort_reducer_begin() does not
- * block, cohort_reducer_begin_weighted() no more than a collective; after
- * cohort_reducer_finish_on() either may wait for rank 0's order.
+ *
+ * cohort_reducer_begin() does not block, cohort_reducer_begin_weighted() no more than a
+ * collective; after cohort_reducer_finish_on() either may wait for rank 0's order.
  *
  * COHORT_OK; COHORT_INVALID, also for a begin without a weight of a weighted
  * reducer, or the other way round; COHORT_STATE if a step is open, of this or
- * another reducer of the communicator, or if a former one ended with an error, or a
+ * another reducer of the communicator, or if a former step ended with an error, or a
  * gather is not done, or a batch is open; as the collectives.
  */
 COHORT_API int cohort_reducer_begin(struct cohort_reducer *reducer,
@@ -252,28 +279,30 @@ COHORT_API int cohort_reducer_begin_weighted(struct cohort_reducer *reducer,
 /*
  * cohort_reducer_accumulate - begin a pass without communication
  *
- * For gradients that are the sum of several backward passes: in this one ready
- * launches nothing, and finish returns at once, so that the program's code is the
- * same.  Adding up is the program's: the reducer never zeroes gradients of its own
- * accord.  Other ranks need not do so as often.  Results as for the begin.
+ * For gradients that are the sum of several backward passes.  In such a pass ready
+ * launches nothing, and finish returns at once, so that the program's code need not
+ * differ.  The program adds up: the reducer never zeroes gradients of its own
+ * accord.  Ranks may differ in how many such passes they make.
+ *
+ * Results as for cohort_reducer_begin().
  */
 COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
 
 /*
  * cohort_reducer_ready - the gradient of a parameter is computed, or its
  *                        computation is queued on the step's stream
- * @i: its number in the list
+ * @i: the parameter's number in the list
  *
- * It must not be touched from now on until the step is finished.  Any thread,
- * lock-free; on one that launches (see above) not without the collectives' costs, nor,
- * where ranks launch together, without a wait for the others' calls.
+ * The gradient must not be touched from now on until the step is finished.  Any thread;
+ * lock-free.  A thread that launches (see "Threads" in cohort/reducer.h) also pays what
+ * the collectives cost, and where ranks launch together waits for the others' calls.
  *
  * COHORT_OK; COHORT_ALREADY if it was ready in this step; COHORT_INVALID;
- * COHORT_STATE if no step is open; from a thread that launches, as the
- * collectives, also about earlier buckets: the rest of the step goes for nothing, and
- * finish tells when gradients are safe.  But COHORT_BUSY, which is told only between
- * cohort_comm_native_enter() and _leave() of that thread: it is marked, and launched by
- * the owner's next call.
+ * COHORT_STATE if no step is open.  A thread that launches is also told what the
+ * collectives answer, about earlier buckets, too: after an error the rest of the step
+ * goes for nothing, and finish tells when gradients are safe.  Not so COHORT_BUSY, which
+ * is told only between cohort_comm_native_enter() and _leave() of that thread: the
+ * gradient is marked, and launched by the owner's next call.
  */
 COHORT_API int cohort_reducer_ready(struct cohort_reducer *reducer, size_t i);
 
@@ -281,19 +310,21 @@ COHORT_API int cohort_reducer_ready(struct cohort_reducer *reducer, size_t i);
  * cohort_reducer_progress - launch what helpers have completed, and carry on what is
  *                           launched
  * @timeout_ns: 0: launch and return; else wait for helpers, launch and carry on, until
- *              every gradient is ready.  Where ranks launch together, to launch may
+ *              every gradient is ready.  Where ranks launch together, the launch may
  *              take longer: until the others have called, too
  *
- * What is launched goes on by itself: on a GPU there, on the host platform on a thread
- * of each rank's, which is woken for it once the last rank has launched it too, and
- * takes a core from the program meanwhile.  A thread that waits anyway costs less: an
- * owner that waits for a gradient that others compute does that in here.  In a step, and
- * the one after, in which it does so with a timeout above 0 no other is woken; nor is
- * one for less than 128 KiB, nor for what is launched by the last gradient that is
+ * What is launched goes on by itself: on a GPU there; on the host platform on a thread
+ * of each rank, which is woken once the last rank has launched, and takes a core from
+ * the program meanwhile.  A thread that waits anyway costs less: an owner that waits for
+ * a gradient which others compute can wait in this call.  In a step in which the owner
+ * calls it with a timeout above 0, and in the step after, no other thread is woken.  Nor
+ * is one for less than 128 KiB, nor for what is launched by the last gradient that is
  * ready, for which finish waits at once.
  *
- * Owner only.  COHORT_OK; COHORT_TIMED_OUT if some are not ready; COHORT_STATE if
- * no step is open; as the collectives.
+ * Owner only.
+ *
+ * COHORT_OK; COHORT_TIMED_OUT if some gradients are not ready; COHORT_STATE if no step
+ * is open; as the collectives.
  */
 COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
                                        uint64_t timeout_ns);
@@ -303,17 +334,18 @@ COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
  *
  * Owner only.  Helpers must be done with their part (cohort_reducer_progress() waits
  * for them).  Blocks up to @timeout_ns, for all other ranks, and longer only where what
- * is still to be launched has to wait for them (see above); after COHORT_TIMED_OUT the
- * step goes on, call it again.  Afterwards, but for COHORT_TIMED_OUT, COHORT_STATE,
- * COHORT_BUSY and COHORT_OWNER, no step is open.
+ * is still to be launched has to wait for them ("Threads" in cohort/reducer.h).  After
+ * COHORT_TIMED_OUT the step goes on: call it again.  Afterwards, but for
+ * COHORT_TIMED_OUT, COHORT_STATE, COHORT_BUSY and COHORT_OWNER, no step is open.
  *
  * COHORT_OK; COHORT_SKIP: gradients are not finite (check_finite, max_norm), or all
- * weights are 0, or a rank has cancelled the step: the same on every rank, none should
+ * weights are 0, or a rank has cancelled the step: every rank is told so, and none should
  * update its weights; gradients are as they came out, not clipped, and undefined if a
  * rank has cancelled; COHORT_TIMED_OUT; COHORT_STATE if no step is open, or,
  * without find_unused or in a pass of cohort_reducer_accumulate(), some gradients are not
  * ready: the text names them, and nothing has happened; COHORT_OWNER if another thread
- * has begun the step; COHORT_BUSY as ready; as cohort_wait() and the collectives.
+ * has begun the step; COHORT_BUSY as cohort_reducer_ready(); as cohort_wait() and the
+ * collectives.
  */
 COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
                                      uint64_t timeout_ns);
@@ -352,7 +384,7 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
  * right, so finish the step; COHORT_STATE if no step is open;
  * COHORT_UNSUPPORTED if the communicator has ranks of other processes, which cannot be
  * told: nothing has happened, cohort_comm_fail() ends the group; COHORT_OWNER,
- * COHORT_BUSY as finish; as cohort_wait() and the collectives.
+ * COHORT_BUSY as cohort_reducer_finish(); as cohort_wait() and the collectives.
  */
 COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,
                                      uint64_t timeout_ns);
@@ -362,17 +394,17 @@ COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,
  * @stream: of the rank's device; what is queued on it from now on finds the
  *          gradients of all ranks
  *
- * Owner only.  Blocks no more than the collectives, and while a helper launches.  A step
- * that is cut short is told of by the next call, or by cohort_comm_cause(): the stream
- * goes on.
+ * Owner only.  Blocks no more than the collectives, and while a helper launches.  The
+ * stream goes on if a step is cut short: the next call, or cohort_comm_cause(), tells of
+ * that.
  *
  * COHORT_OK; COHORT_INVALID for a stream of another device (nothing has happened);
- * COHORT_STATE as finish, and if this rank has cancelled the step;
+ * COHORT_STATE as cohort_reducer_finish(), and if this rank has cancelled the step;
  * COHORT_ABORTED if another rank has: the group ends; COHORT_UNSUPPORTED with weighted,
  * transport, find_unused, check_finite or max_norm, which need the thread: nothing has
- * happened, finish will do; COHORT_OWNER, COHORT_BUSY as finish; as cohort_stream_after() and the
- * collectives: the step goes for nothing and is still open, cohort_reducer_finish() ends
- * it.
+ * happened, cohort_reducer_finish() will do; COHORT_OWNER, COHORT_BUSY as
+ * cohort_reducer_finish(); as cohort_stream_after() and the collectives: the step goes
+ * for nothing and is still open, and cohort_reducer_finish() ends it.
  */
 COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
                                         void *stream);
@@ -380,9 +412,10 @@ COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
 /*
  * cohort_reducer_join - take part in a step of the others without a batch
  *
- * For a rank of a weighted reducer that has nothing left while others have: a step
- * with weight 0 and gradients of zero, begun and finished.  They become those of all
- * ranks, as for everybody, so that this rank can update its weights and stay equal:
+ * For a rank of a weighted reducer that has no data left while others have: a step
+ * with weight 0 and gradients of zero, begun and finished.  The gradients become those
+ * of all ranks, as on every other rank, so that this rank can update its weights and
+ * stay equal:
  *
  *	while ((rc = cohort_reducer_join(r, COHORT_FOREVER)) == COHORT_OK ||
  *	       rc == COHORT_SKIP)
@@ -390,12 +423,13 @@ COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
  *			... update the weights ...
  *
  * Owner only, while no step is open.  The gradients are zeroed at once: nothing may
- * still read them, an update that is queued on a stream either
+ * still read them, not even an update that is queued on a stream
  * (cohort_after_stream()).  Blocks as cohort_reducer_finish() does; after
  * COHORT_TIMED_OUT, call it again.
  *
- * As finish; COHORT_INVALID of a reducer that is not weighted; and COHORT_JOINED when
- * every rank called this: that was no step, and every rank is told so.
+ * COHORT_OK and the other results of cohort_reducer_finish(); COHORT_INVALID for a
+ * reducer that is not weighted; COHORT_JOINED when every rank called this: that was no
+ * step, and every rank is told so.
  */
 COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
                                    uint64_t timeout_ns);
@@ -403,16 +437,17 @@ COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
 /*
  * cohort_reducer_gather - give every rank the shards of all parameters
  * @parameters: as many pointers as the reducer has parameters, to memory of the rank's
- *              device of the same counts and types, of which this rank's shard
- *              (cohort_reducer_shard()) is set; NULL where the count is 0.  Borrowed for
+ *              device with their counts and types; this rank's shard of each
+ *              (cohort_reducer_shard()) is set.  NULL where the count is 0.  Borrowed for
  *              the call; the memory until it is done
- * @stream:     on which the shards were computed, as of cohort_reducer_begin()
+ * @stream:     on which the shards were computed, as for cohort_reducer_begin()
  *
- * Of a sharded reducer, while no step is open, of this or another reducer of the
+ * For a sharded reducer, while no step is open, of this or another reducer of the
  * communicator; every rank must call it between the same steps.  A submitting call.
- * Bucket by bucket, the one that was ready last first, which is what a forward pass
- * begins with.  Blocks up to @timeout_ns for all other ranks; after
- * COHORT_TIMED_OUT or COHORT_BUSY it goes on, call it again with the same parameters
+ *
+ * Goes bucket by bucket, and begins with the one that was ready last, which is what a
+ * forward pass begins with.  Blocks up to @timeout_ns for all other ranks; after
+ * COHORT_TIMED_OUT or COHORT_BUSY it goes on: call it again with the same parameters
  * before the next step.  After an error the parameters are undefined.
  *
  * COHORT_OK: every rank's shards are in @parameters; COHORT_TIMED_OUT; COHORT_INVALID,
@@ -426,28 +461,31 @@ COHORT_API int cohort_reducer_gather(struct cohort_reducer *reducer,
 /*
  * cohort_reducer_shard - which elements of parameter @i are this rank's
  * @first: the first one
- * @count: how many; 0: none.  Of a reducer that is not sharded all of them
+ * @count: how many; 0: none.  All of them if the reducer is not sharded
  *
- * Any thread; does not block.  COHORT_OK; COHORT_INVALID (nothing is stored).
+ * Any thread; does not block.
+ *
+ * COHORT_OK; COHORT_INVALID (nothing is stored).
  */
 COHORT_API int cohort_reducer_shard(const struct cohort_reducer *reducer,
                                     size_t i, size_t *first, size_t *count);
 
 /*
- * Facts of a reducer; none blocks.
- *
  * cohort_reducer_view    - where the gradient of parameter @i is; NULL if there is no
- *                          such one.  The same as long as the reducer lives
+ *                          such parameter.  The gradient stays there as long as the
+ *                          reducer lives
  * cohort_reducer_used    - whether any rank had the gradient of @i ready in the last
  *                          step that was finished: 1 or 0, the same on every rank;
- *                          -1 without find_unused, or if there is no such one.  What
- *                          no rank used came out as zeros.  After a step in which all
- *                          weights were 0: whether this rank had it ready
- * cohort_reducer_norm    - of the gradients that the last step came out with, before
- *                          clipping; 0 without check_finite and max_norm
- * cohort_reducer_buckets - how many there are in the plan
- * cohort_reducer_bucket  - the number of @i's, by which they are launched; -1 if there
- *                          is no such one
+ *                          -1 without find_unused, or if there is no such parameter.
+ *                          What no rank used came out as zeros.  After a step in which
+ *                          all weights were 0: whether this rank had it ready
+ * cohort_reducer_norm    - the norm of the gradients that the last step came out with,
+ *                          before clipping; 0 without check_finite and max_norm
+ * cohort_reducer_buckets - how many buckets there are in the plan
+ * cohort_reducer_bucket  - the number of the bucket of @i, in the order of their
+ *                          launches; -1 if there is no such parameter
+ *
+ * Facts of a reducer.  Owner only; none blocks.
  */
 COHORT_API void *cohort_reducer_view(const struct cohort_reducer *reducer,
                                      size_t i);
