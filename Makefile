@@ -12,7 +12,7 @@
 #   make fuzz         random calls for FUZZ_SECONDS, with libFuzzer (clang)
 #   make test-gpu     what a machine with GPUs can test on its own NCCL and CUDA, or
 #                     on those in GPU_LIBRARIES=FOLDER
-#   make lint         style, headers, warnings, thread annotations, symbols, docs
+#   make lint         style, headers, warnings, thread annotations, symbols, docs, manual
 #   make bench        build and run the benchmarks; OVERLAP_FLAGS=... of cohort
 #                     bench overlap
 #   make soak         eight ranks that call and sleep at random for SOAK_SECONDS, by
@@ -29,6 +29,7 @@
 #   make bench-average  gradients of models beside them; AVERAGE_FLAGS=... of
 #                     bench/average.py
 #   make model        check the model of the abort protocol, if spin is there
+#   make manual       the manual pages, into build/man, if python3 is there
 #   make install      into DESTDIR and prefix; make uninstall takes it back
 #   make deps         install Criterion, which the tests need, if it is missing
 #   make clean        remove build/
@@ -43,7 +44,7 @@
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
 #   DEVICE_SECONDS=30  DEVICE_ROUNDS=...
 #   CUDA_HOME=...                     real headers for the ABI test
-#   DESTDIR  prefix=/usr/local  bindir  includedir  libdir
+#   DESTDIR  prefix=/usr/local  bindir  includedir  libdir  mandir
 #
 # Nothing but a C compiler is needed to build: CUDA and NCCL are opened at run
 # time, and only the tests use Criterion.  With json-c, cohort trace reads dumps.
@@ -116,7 +117,8 @@ optional := $(strip $(foreach p,json-c libdw,\
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
 .PHONY: all demo test test-gpu asan tsan stress soak device drill-load fuzz fuzz-here \
-        lint model bench bench-peers bench-average install uninstall deps clean help \
+        lint model bench bench-peers bench-average manual install uninstall deps \
+        clean help \
         criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installation
+# The manual and installation
 
 prefix     ?= /usr/local
 bindir     ?= $(prefix)/bin
 includedir ?= $(prefix)/include
 libdir     ?= $(prefix)/lib
+mandir     ?= $(prefix)/share/man
 
-install: all
+# The pages are made from the headers and from what the command says of itself.
+python     := $(shell command -v python3 2>/dev/null)
+man        := $(out)/man
+pages_made := $(man)/made
+$(pages_made): scripts/manual.py $(public_headers:%=include/cohort/%) $(out)/cohort
+	$(call say,MAN,$(man))
+	$(Q)$(python) $< $(out)/cohort $(man)
+	$(Q)touch $@
+
+manual: $(if $(python),$(pages_made))
+	$(if $(python),,@echo 'no manual pages: there is no python3')
+
+# What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.
+commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-demo \
+            cohort-drill cohort-info cohort-run cohort-trace
+pages    := $(commands:%=man1/%.1) \
+            $(patsubst %,man3/%.3,$(shell sed -n 's/^\t\(cohort_[a-z_0-9]*\);$$/\1/p' src/cohort.map)) \
+            man7/cohort.7 $(patsubst %.h,man7/cohort-%.7,$(filter-out cohort.h,$(public_headers)))
+
+install: all manual
 	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(includedir)/cohort' \
 	  '$(DESTDIR)$(libdir)/pkgconfig'
 	install -m 755 $(out)/cohort '$(DESTDIR)$(bindir)'
@@ -22,12 +42,16 @@ install: all
 	  '$(DESTDIR)$(libdir)/cohort/drop-in'
 	cp -P $(drop_in_links) '$(DESTDIR)$(libdir)/cohort/drop-in'
 	install -m 644 $(lib)/cohort.pc '$(DESTDIR)$(libdir)/pkgconfig'
+	$(if $(python),for section in man1 man3 man7; do \
+	  install -d '$(DESTDIR)$(mandir)'/$$section && \
+	  cp -P $(man)/$$section/* '$(DESTDIR)$(mandir)'/$$section || exit 1; done)
 
 uninstall:
 	rm -f '$(DESTDIR)$(bindir)/cohort' \
 	  '$(DESTDIR)$(libdir)/pkgconfig/cohort.pc' \
 	  $(patsubst %,'$(DESTDIR)$(libdir)/%',$(filter libcohort.%,$(notdir $(library))))
 	rm -f $(public_headers:%='$(DESTDIR)$(includedir)/cohort/%')
+	! cd '$(DESTDIR)$(mandir)' 2>/dev/null || rm -f $(pages)
 	rm -f $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cohort/%',$(drop_ins))
 	-rmdir '$(DESTDIR)$(includedir)/cohort' \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in' '$(DESTDIR)$(libdir)/cohort'

@@ -250,5 +250,5 @@ sources := $(library_sources) $(command_sources) $(drop_in_sources) $(unit_sourc
   $(fuzz_sources) $(replay_sources) $(mutate_sources) \
   $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(races) $(gpu) $(soak) $(bench)) \
   $(bench_support:%=bench/%.c)
-lint: $(library) $(drop_ins)
+lint: $(library) $(drop_ins) $(out)/cohort
 	$(Q)SOURCES='$(sources)' CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib) $(cuda)

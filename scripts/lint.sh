@@ -208,6 +208,19 @@ pages() {
 	scripts/check-docs.py
 }
 
+# The pages that scripts/manual.py makes of the headers and the command.
+manual() {
+	local command=${lib%/*}/cohort scratch
+
+	need mandoc || return 77
+	need python3 || return 77
+	[ -x "$command" ] || { echo "$command is not built" && return 77; }
+	scratch=$(mktemp -d)
+	scripts/manual.py "$command" "$scratch"
+	(cd "$scratch" && find . -type f -exec mandoc -T lint -W warning {} +)
+	rm -r "$scratch"
+}
+
 check "clang-format" layout
 check "no space at the end of a line" spaces
 check "environment variables are known" variables
@@ -220,6 +233,7 @@ check "no warnings" warnings
 check "no warnings of clang, thread annotations" clang_warnings
 check "shellcheck" shell
 check "Markdown" pages
+check "manual pages" manual
 check "every source is in a list of mk/" listed
 check "exported symbols are the declared ones" symbols
 check "version of the symbol map" level

@@ -34,8 +34,8 @@ struct cohort_group;
  * OF is HOST.PID.SERIAL, where the serial number tells groups, generations and splits
  * of a process apart.  `cohort trace` reads the files.
  *
- * The first verdict on a generation (options.dump_directory) has these names.  With the
- * second verdict OF ends in "_v2", and so on up to "_v16", which all later ones share;
+ * What is written with the first verdict on a generation (options.dump_directory) has
+ * these names.  With the second verdict OF ends in "_v2", and so on up to "_v16", which all later ones share;
  * if a stall is told again, its files are replaced.  Without a verdict, by this call, a
  * signal or the FIFO, OF ends in "_asked": such a dump replaces the last one that was
  * asked for, and never a verdict's.  Each file is replaced as a whole or not at all.

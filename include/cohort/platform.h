@@ -18,6 +18,7 @@
 extern "C" {
 #endif
 
+/* What a group runs on. */
 enum cohort_platform {
 	/* What COHORT_PLATFORM in the environment says ("gpu" or "host"), else gpu
 	 * if the machine has one, else host. */

@@ -63,7 +63,8 @@
  *
  * Calls on one reducer are for one thread, its *owner*: the one that has begun the
  * step.  Only cohort_reducer_ready() is for any thread, between the begin and the
- * finish of a step, and is lock-free.  The facts at the end are for the owner.
+ * finish of a step, and is lock-free.  The facts (cohort_reducer_view() and the like) are
+ * for the owner.
  *
  * The owner launches: in ready, progress and finish.  Another thread, a *helper*, that
  * completes a bucket leaves the launch to the owner's next such call

@@ -172,6 +172,7 @@ struct cohort_rank_report {
 	uint64_t reserved[3];
 };
 
+/* How far a verdict has come. */
 enum cohort_stage {
 	COHORT_STAGE_SLOW = 0,    /* on_slow only: slow_ns have passed */
 	COHORT_STAGE_WARNING = 1, /* some of the deadline has passed */

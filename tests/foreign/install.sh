@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Install into an empty directory, build a program against what is there, with
-# the shared library and with the archive, and take it all back.
+# the shared library and with the archive, look up the manual, and take it all back.
 
 set -eu
 
@@ -19,7 +19,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 prefix=/opt/cohort
 places=(DESTDIR="$root" prefix="$prefix" bindir="$prefix/bin"
-	includedir="$prefix/include" libdir="$prefix/lib")
+	includedir="$prefix/include" libdir="$prefix/lib" mandir="$prefix/share/man")
 
 build() {
 	echo "build with $*"
@@ -40,6 +40,49 @@ if command -v pkg-config >/dev/null; then
 	build "${flags[@]}"
 else
 	echo '[SKIP] cohort.pc: there is no pkg-config'
+fi
+
+# page NAME SECTION TEXT - the installed page is there, and says TEXT
+page() {
+	local file=$root$prefix/share/man/man$2/$1.$2
+
+	if [ ! -s "$file" ]; then
+		echo "there is no page $1($2)"
+		exit 1
+	fi
+	# Without what makes letters bold or underlined.
+	if [ -n "$reader" ] && ! MANWIDTH=80 $reader "$file" | sed 's/.\x08//g' |
+		tr -s '[:space:]' ' ' | grep -qF -- "$3"; then
+		echo "$reader $file does not say '$3'"
+		exit 1
+	fi
+}
+
+if command -v python3 >/dev/null; then
+	reader=
+	if command -v mandoc >/dev/null; then
+		reader=mandoc
+	elif command -v man >/dev/null; then
+		reader='man -l'
+	else
+		echo '[SKIP] how pages look: there is neither mandoc nor man'
+	fi
+	page cohort 1 'cohort-drill(1)'
+	page cohort-bench-average 1 '--shapes FILE'
+	page cohort 7 'cohort_group_close(3) closes those that are left.'
+	page cohort-options 7 'LAUNCHING TOGETHER'
+	page cohort_wait 3 'int cohort_wait(struct cohort_comm *comm, uint64_t ticket,'
+	# Of several that share a page.
+	page cohort_comm_size 3 'number of ranks'
+	count=0 reader=
+	while read -r name; do
+		page "$name" 3 ''
+		count=$((count + 1))
+	done < <(sed -n 's/^[[:space:]]*\(cohort_[a-z_0-9]*\);$/\1/p' src/cohort.map)
+	echo "$count functions with a page"
+	[ "$count" -gt 100 ]
+else
+	echo '[SKIP] manual pages: there is no python3'
 fi
 
 "$make" --no-print-directory uninstall "${places[@]}"

@@ -1,0 +1,589 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The manual pages, made from the public headers and from what the command says of itself.
+
+    scripts/manual.py COMMAND DIRECTORY
+
+COMMAND is the built cohort, whose --help is asked for each of its commands.  Into
+DIRECTORY go
+
+    man1/cohort.1, man1/cohort-demo.1, ...  what --help says
+    man3/cohort_wait.3, ...                 each function: what its comment says; functions
+                                            with one comment share a page, by links
+    man7/cohort.7                           the overview in cohort.h
+    man7/cohort-group.7, ...                each other header: its types, its functions, and
+                                            what it says of no single function
+
+How a comment is read
+
+A paragraph, a heading (one line, alone, without a full stop), a list (" - ", " 1. "), a
+table of names (" NAME  text"), code (lines that begin with a tab).  A function's comment
+begins with a line "name - what it does" for each function, and lines "@argument: text".
+A paragraph that begins with COHORT_OK, maybe after "Begin: ", tells results.  @argument,
+function(), *new word*, `code` and the names of constants and headers are set as such.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HEADERS = "include/cohort"
+COLUMNS = 78
+
+# ---- reading ------------------------------------------------------------------
+
+
+def items_of(text):
+    """The top level of a header: each comment with the code behind it."""
+    found = []
+    pieces = re.split(r"^(/\*.*?\*/)$", text, flags=re.M | re.S)
+    for comment, code in zip(pieces[1::2], pieces[2::2]):
+        lines = comment.strip("/*").rstrip().splitlines()
+        lines = [re.sub(r"^ \* ?", "", line) if i else line.strip()
+                 for i, line in enumerate(lines)]
+        # Types without a comment stand behind others', after a blank line.
+        code = re.sub(r"^#(ifdef|endif|if|else|define COHORT_API).*\n?", "", code, flags=re.M)
+        code = re.sub(r"^(extern \"C\" \{|\}|#include.*)\n", "", code, flags=re.M)
+        found.append((lines[1:] if lines and not lines[0] else lines, code.strip("\n")))
+    return found
+
+
+def events(lines):
+    """The paragraphs, lists, headings and code that a comment's lines are."""
+    found = []
+    open_list = False
+    for i, line in enumerate(lines):
+        before = lines[i - 1].strip() if i else ""
+        after = lines[i + 1].strip() if i + 1 < len(lines) else ""
+        item = (re.match(r"()( - )(.*)", line) or
+                re.match(r"( )(\d+\.) +(.*)", line) or
+                re.match(r"( )(@\w+(?:, @\w+)*): +(.*)", " " + line) or
+                re.match(r"( )([\w.-]+(?: [\w.|]+)?)  +(\S.*)", line))
+        if not line.strip():
+            if not (after and lines[i + 1].startswith("\t") and found[-1][0] == "code"):
+                open_list = False
+            found.append(("gap",))
+        elif line.startswith("\t"):
+            if found and found[-1][0] == "code":
+                found[-1][1].append(line[1:])
+            else:
+                found.append(("code", [line[1:]]))
+        elif item and (open_list or not before or item[2].startswith("@")
+                       or item[2] == " - " or found[-1][0] == "items"):
+            if not found or found[-1][0] != "items":
+                found.append(("items", []))
+            found[-1][1].append([item[2].strip(), item[3]])
+            open_list = True
+        elif open_list and line.startswith("  "):
+            found[-1][1][-1][1] += "\n" + line.strip()
+        elif not before and not after and re.fullmatch(r"[A-Z][^.:;]*", line):
+            found.append(("head", line))
+        elif found and found[-1][0] == "para":
+            found[-1] = ("para", found[-1][1] + "\n" + line.strip())
+        else:
+            found.append(("para", line.strip()))
+    return [event for event in found if event[0] != "gap"]
+
+
+class Function:
+    """A declared function."""
+
+    def __init__(self, match):
+        self.result = " ".join(match[1].split())
+        self.name = match[2]
+        self.arguments = [" ".join(part.split()) for part in match[3].split(",")]
+        self.summary = ""
+
+
+class Entry:
+    """A comment and what it is about: functions, types, or neither."""
+
+    def __init__(self, lines, code):
+        self.code = code
+        self.functions = [Function(match) for match in re.finditer(
+            r"COHORT_API\s+([^;(]*?)(\w+)\(([^)]*)\);", code)]
+        by_name = {function.name: function for function in self.functions}
+        name = None
+        while lines:
+            match = re.match(r"(cohort_\w+) +- (.*)", lines[0])
+            if match and match[1] in by_name:
+                name = match[1]
+                by_name[name].summary = match[2]
+            elif name and lines[0].startswith("  "):
+                by_name[name].summary += "\n" + lines[0].strip()
+            else:
+                break
+            lines = lines[1:]
+        self.events = events(lines)
+        told = {name for event in self.events[:1] if event[0] == "items"
+                for tag, _ in event[1] for name in re.findall(r"@(\w+)", tag)}
+        for function in self.functions:
+            if not function.summary:
+                sys.exit(f"{function.name}: no line 'name - what it does'")
+            told -= {re.search(r"(\w+)(\[\])?$", argument)[1]
+                     for argument in function.arguments}
+        if self.functions and told:
+            sys.exit(f"{self.functions[0].name}: no argument {', '.join(sorted(told))}")
+
+    def title(self):
+        """What a type, or else a macro, is called."""
+        return (re.search(r"^((?:struct|enum) \w+) \{", self.code, flags=re.M) or
+                re.search(r"^typedef .*\(\*(\w+)\)", self.code, flags=re.M) or
+                re.search(r"^#define (\w+)", self.code, flags=re.M))[1]
+
+
+class Header:
+    """A public header."""
+
+    def __init__(self, file):
+        self.name = file[:-2]
+        self.page = "cohort" if self.name == "cohort" else "cohort-" + self.name
+        with open(os.path.join(HEADERS, file), encoding="utf-8") as stream:
+            self.text = stream.read()
+        items = items_of(self.text.split("*/", 1)[1])
+        about, code = items[0]
+        summary, sep, rest = "\n".join(about).partition("\n\n")
+        self.summary = re.sub(r"^cohort - ", "", " ".join(summary.split()))
+        self.events = events(rest.splitlines() if sep else [])
+        self.entries = [Entry(lines, code) for lines, code in items[1:]]
+        if re.sub(r"^struct \w+;", "", code, flags=re.M).strip():
+            sys.exit(f"{file}: a declaration without a comment")
+
+    def functions(self):
+        """All of them, in their order."""
+        return [function for entry in self.entries for function in entry.functions]
+
+
+# ---- writing ------------------------------------------------------------------
+
+
+def escape(text):
+    """As troff has to be told it."""
+    text = text.replace("\\", "\\e").replace("^", "\\(ha").replace("~", "\\(ti")
+    return re.sub(r"(?<![\w)])-(?=[\d-])|(?<=-)-|(?<!\w)-(?=\w)", r"\\-", text)
+
+
+def literal(text):
+    """The same for code."""
+    for plain, told in (("\\", "\\e"), ("-", "\\-"), ("'", "\\(aq"), ("`", "\\(ga"),
+                        ("^", "\\(ha"), ("~", "\\(ti")):
+        text = text.replace(plain, told)
+    return [re.sub(r"^([.'])", r"\\&\1", line) for line in text.expandtabs(8).splitlines()]
+
+
+class Names:
+    """What has a page, and which constants there are."""
+
+    def __init__(self, headers, commands):
+        self.functions, self.types, self.constants = {}, {}, set()
+        self.headers = {header.name: header for header in headers}
+        self.commands = set(commands)
+        for header in headers:
+            self.constants.update(re.findall(r"\b(?:COHORT_[A-Z0-9_]*[A-Z0-9])\b", re.sub(
+                r"/\*.*?\*/", "", header.text, flags=re.S)))
+            for function in header.functions():
+                self.functions[function.name] = header
+            for name in re.findall(r"^(?:struct|enum) (\w+) \{", header.text, flags=re.M):
+                self.types[name] = header
+            for name in re.findall(r"^typedef .*\(\*(\w+)\)", header.text, flags=re.M):
+                self.types[name] = header
+
+
+class Page:
+    """One page, written line by line."""
+
+    def __init__(self, names, name, section, date, version):
+        self.names, self.name, self.section = names, name, section
+        self.own = {name}
+        self.seen = set()
+        self.lines = [
+            '.\\" Made by scripts/manual.py: do not edit.',
+            f".Dd {date}",
+            f".Dt {name.upper()} {section}",
+            f".Os Cohort {version}",
+        ]
+
+    def add(self, *lines):
+        """Lines as they are."""
+        self.lines += lines
+
+    def see(self, name, section):
+        """Have it under SEE ALSO."""
+        if name not in self.own:
+            self.seen.add((section, name))
+
+    def reference(self, name, section):
+        """The macro for another page, or for this one."""
+        self.see(name, section)
+        return f"Xr {name} {section}" if name not in self.own else f"Nm {name}"
+
+    def macro(self, word):
+        """What a word is set as, or None."""
+        match = re.fullmatch(r"(\w+)\(\)", word)
+        if match and match[1] in self.names.functions:
+            if match[1] in self.own:
+                return f"Fn {match[1]}"
+            return self.reference(match[1], 3)
+        if match and not word.startswith("_"):
+            return f"Fn {match[1]}"
+        match = re.fullmatch(r"(?:cohort/)?(\w+)\.h", word)
+        if match and match[1] in self.names.headers:
+            return self.reference(self.names.headers[match[1]].page, 7)
+        if word.startswith("`"):
+            code = word[1:-1].replace("\0", " ")
+            command = code.replace(" ", "-")
+            if command in self.names.commands:
+                return self.reference(command, 1)
+            return f"Ql {code}"
+        if re.fullmatch(r"@\w+", word):
+            return f"Fa {word[1:]}"
+        if re.fullmatch(r"\*\w[\w\0-]*\*", word):
+            return "Em " + word[1:-1].replace("\0", " ")
+        if re.fullmatch(r"COHORT_\w+|NULL", word):
+            known = word == "NULL" or word in self.names.constants
+            return f"{'Dv' if known else 'Ev'} {word}"
+        return None
+
+    def text(self, text, plain=False):
+        """A paragraph, each sentence on lines of its own."""
+        text = " ".join(re.sub(r"([.:?!]\"?\)?)\n", r"\1  ", text).replace("\n", " ").split(" "))
+        text = re.sub(r"`[^`]+`|\*\w[\w -]*\w\*", lambda m: m[0].replace(" ", "\0"), text)
+        for sentence in re.split(r"  +", text):
+            line = ""
+            for word in sentence.split():
+                parts = re.fullmatch(r"([(\[]*)(.*?)('s)?([)\],.;:?!]*)", word)
+                macro = None if plain else self.macro(parts[2])
+                # A call's parentheses are no punctuation.
+                call = re.fullmatch(r"([(\[]*)([\w/]+\(\)|`.*`)('s)?([)\],.;:?!]*)", word)
+                if call and not plain and self.macro(call[2]):
+                    parts, macro = call, self.macro(call[2])
+                if macro:
+                    if line:
+                        self.add(line)
+                    line = ""
+                    name, rest = macro.split(" ", 1)
+                    self.add(" ".join(["." + name, *parts[1], rest]
+                                      + (["Ns", "'s"] if parts[3] else []) + list(parts[4])))
+                    continue
+                word = escape(word.replace("\0", " "))
+                if not plain:
+                    word = re.sub(r"@(\w+)", r"\\fI\1\\fP", word)
+                if line and len(line) + len(word) >= COLUMNS:
+                    self.add(line)
+                    line = ""
+                line = line + " " + word if line else re.sub(r"^([.'])", r"\\&\1", word)
+            if line:
+                self.add(line)
+
+    def code(self, lines):
+        """Code as it is."""
+        self.add(".Bd -literal -offset indent", *literal("\n".join(lines)), ".Ed")
+
+    def items(self, items):
+        """A list."""
+        if items[0][0] == "-":
+            self.add(".Bl -bullet")
+        elif items[0][0][0].isdigit():
+            self.add(".Bl -enum")
+        else:
+            self.add(".Bl -tag -width Ds")
+        for tag, text in items:
+            if tag == "-" or tag[0].isdigit():
+                self.add(".It")
+            elif tag.startswith("@"):
+                self.add(".It Fa " + " , ".join(re.findall(r"\w+", tag)))
+            else:
+                macro = self.macro(tag)
+                self.add(".It " + (macro or escape(tag)))
+            self.text(text)
+        self.add(".El")
+
+    def blocks(self, found, heading=".Ss"):
+        """The events of a comment."""
+        fresh = self.lines[-1].startswith((".Sh", ".Ss"))
+        for event in found:
+            if event[0] == "head":
+                title = event[1].upper() if heading == ".Sh" else event[1]
+                self.add(f"{heading} {title}")
+                fresh = True
+                continue
+            if event[0] == "para":
+                if not fresh:
+                    self.add(".Pp")
+                self.text(event[1])
+            elif event[0] == "code":
+                self.code(event[1])
+            else:
+                if not fresh and self.lines[-1] in (".El", ".Ed"):
+                    self.add(".Pp")
+                self.items(event[1])
+            fresh = False
+
+    def write(self, directory):
+        """Into DIRECTORY, with what it refers to at its end."""
+        if self.seen:
+            self.add(".Sh SEE ALSO")
+            seen = sorted(self.seen)
+            for i, (section, name) in enumerate(seen):
+                self.add(f".Xr {name} {section}" + (" ," if i + 1 < len(seen) else ""))
+        folder = os.path.join(directory, f"man{self.section}")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, f"{self.name}.{self.section}")
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write("\n".join(self.lines) + "\n")
+
+
+# ---- pages of functions and headers -------------------------------------------
+
+
+def is_result(event):
+    """Whether a paragraph tells results."""
+    return event[0] == "para" and re.match(r"([\w() ]+: )?COHORT_OK\b", " ".join(
+        event[1].split())) is not None
+
+
+def common_topic(header):
+    """The title of what a header says of all its functions."""
+    for entry in header.entries:
+        if not entry.code and entry.events[0][1].startswith("What the"):
+            return entry.events[0][1]
+    return None
+
+
+def function_page(page, header, entry):
+    """A page of section 3."""
+    functions = entry.functions
+    page.own = {function.name for function in functions}
+    first = re.match(r"([^.]*)\.", entry.events[0][1]) if entry.events and \
+        entry.events[0][0] == "para" else None
+    summary = "; ".join(" ".join(function.summary.split()) for function in functions)
+    if len(functions) > 3 and first and len(first[1]) < 60:
+        summary = first[1][0].lower() + first[1][1:]
+    page.add(".Sh NAME")
+    page.add(*(f".Nm {function.name} ," for function in functions[:-1]),
+             f".Nm {functions[-1].name}", ".Nd " + escape(re.sub(r"[@*`]", "", summary)).replace('"', "\\(dq"))
+    page.add(".Sh SYNOPSIS", f".In cohort/{header.name}.h")
+    for function in functions:
+        page.add(f".Ft {function.result}", f".Fo {function.name}",
+                 *(f'.Fa "{argument}"' for argument in function.arguments), ".Fc")
+    page.add(".Sh DESCRIPTION")
+    if len(functions) > 1:
+        page.add(".Bl -tag -width Ds")
+        for function in functions:
+            page.add(f".It Fn {function.name}")
+            page.text(function.summary)
+        page.add(".El")
+    elif not entry.events:
+        page.text(summary[0].upper() + summary[1:] + ".")
+    arguments = entry.events[:1] if entry.events and entry.events[0][0] == "items" else []
+    if arguments:
+        if len(functions) > 1:
+            page.add(".Pp")
+        page.add("The arguments:")
+        page.blocks(arguments)
+    rest = entry.events[len(arguments):]
+    results = next((i for i, event in enumerate(rest) if is_result(event)), len(rest))
+    page.blocks(rest[:results])
+    common = common_topic(header)
+    if common:
+        page.add(".Pp")
+        page.text(common + " is said in")
+        page.add(f".Xr {header.page} 7 .")
+    if rest[results:]:
+        page.add(".Sh RETURN VALUES")
+        page.blocks(rest[results:])
+    for name in re.findall(r"\bcohort_\w+", entry.code):
+        if name in page.names.types:
+            page.see(page.names.types[name].page, 7)
+    page.see(header.page, 7)
+    page.see("cohort", 7)
+
+
+def header_page(page, header):
+    """A page of section 7."""
+    page.add(".Sh NAME", f".Nm {header.page}",
+             ".Nd " + escape(header.summary[0].lower() + header.summary[1:]))
+    page.add(".Sh SYNOPSIS", f".In cohort/{header.name}.h", ".Sh DESCRIPTION")
+    if header.name == "cohort" or header.events:
+        page.blocks(header.events, ".Sh")
+    else:
+        page.text(header.summary + ".")
+    functions = header.functions()
+    if functions:
+        page.add(".Sh FUNCTIONS", ".Bl -tag -width Ds")
+        for function in functions:
+            page.add(f".It {page.reference(function.name, 3)}")
+            page.text(function.summary)
+        page.add(".El")
+    typed = [entry for entry in header.entries if entry.code and not entry.functions]
+    if typed:
+        page.add(".Sh TYPES AND CONSTANTS")
+        for entry in typed:
+            page.add(".Ss " + entry.title())
+            page.blocks([("para", event[1] + ".") if event[0] == "head" else event
+                         for event in entry.events])
+            page.code(re.sub(r"[ \t]+\\$", r" \\", entry.code, flags=re.M).splitlines())
+    for entry in header.entries:
+        if not entry.code:
+            page.add(".Sh " + entry.events[0][1].upper())
+            page.blocks(entry.events[1:])
+    if header.name != "cohort":
+        page.see("cohort", 7)
+
+
+# ---- pages of the command -----------------------------------------------------
+
+
+def option_words(words):
+    """The macros of a usage line, or of an option."""
+    for word in words:
+        match = re.fullmatch(r"\[(.*)\](\.\.\.)?", word)
+        if match:
+            yield from ["Op", *option_words(match[1].split("\0"))]
+            if match[2]:
+                yield "..."
+        elif word.startswith("-") and word.strip(","):
+            yield "Fl " + (escape(word.rstrip(",")[1:]).replace("\\-", "-", 1) or "-")
+            if word.endswith(","):
+                yield ","
+        elif word == "|" or re.fullmatch(r"[a-z_]+", word):
+            yield word if word == "|" else "Cm " + word
+        elif word.endswith("..."):
+            yield f"Ar {word[:-3]} ..."
+        else:
+            yield f"Ar {word}"
+
+
+def help_events(text):
+    """What --help prints, as events; what leads with '-' is an option."""
+    found = []
+    for chunk in text.strip("\n").split("\n\n"):
+        joined = False
+        for line in chunk.splitlines():
+            option = re.match(r"  (-.*?|[a-z]\w*)  +(\S.*)", line) or \
+                re.match(r"  (--\S+ \S+) (\S.*)", line)
+            if option:
+                if not found or found[-1][0] != "items" or not joined:
+                    found.append(("items", []))
+                found[-1][1].append([option[1], option[2]])
+            elif line.startswith("      ") and joined and found[-1][0] == "items":
+                found[-1][1][-1][1] += "\n" + line.strip()
+            elif line.startswith("  "):
+                if joined and found[-1][0] == "code":
+                    found[-1][1].append(line.strip())
+                else:
+                    found.append(("code", [line.strip()]))
+            elif joined and found[-1][0] == "para":
+                found[-1] = ("para", found[-1][1] + "\n" + line)
+            else:
+                found.append(("para", line))
+            joined = True
+    return found
+
+
+def command_page(page, name, summary, text):
+    """A page of section 1."""
+    usage, _, rest = text.partition("\n\n")
+    page.add(".Sh NAME", f".Nm {name}", ".Nd " + escape(summary[0].lower() + summary[1:]),
+             ".Sh SYNOPSIS")
+    for line in usage.splitlines():
+        line = re.sub(r"^usage:| ,.*|,.*", "", line).strip()
+        line = re.sub(r"\[[^\]]*\]|\S+ \| \S+", lambda m: m[0].replace(" ", "\0"), line)
+        page.add(".Nm cohort")
+        # On a line of its own, as what is optional ends with its line.
+        for word in line.split()[1:]:
+            words = [word] if word.startswith("[") else word.split("\0")
+            page.add("." + " ".join(option_words(words)))
+    page.add(".Sh DESCRIPTION")
+    found = help_events(rest)
+    status = [event for event in found if event[0] == "para" and
+              "Exit status: " in event[1]]
+    for event in found:
+        if event[0] == "items":
+            page.add(".Bl -tag -width Ds")
+            for tag, told in event[1]:
+                command = "cohort-" + tag
+                if command in page.names.commands:
+                    page.add(f".It {page.reference(command, 1)}")
+                elif tag.startswith("-"):
+                    page.add(".It " + " ".join(option_words(tag.split())))
+                else:
+                    page.add(f".It Cm {tag}")
+                page.text(told)
+            page.add(".El")
+        elif event not in status:
+            page.blocks([event])
+        else:
+            before = event[1].partition("Exit status: ")[0].strip()
+            if before:
+                page.blocks([("para", before)])
+    if status:
+        page.add(".Sh EXIT STATUS")
+        for event in status:
+            told = event[1].partition("Exit status: ")[2]
+            page.text(told[0].upper() + told[1:])
+
+
+def help_of(command, words):
+    """What the command says of itself, or of one of its commands."""
+    return subprocess.run([command, *words, "--help"], capture_output=True, text=True,
+                          check=True).stdout
+
+
+def commands_of(command):
+    """Each page of section 1: its summary, and its help."""
+    text = help_of(command, [])
+    found = {"cohort": (re.search(r"\n\n(.*?)\.\n", text)[1], text)}
+    for name, summary in re.findall(r"^  (\w+) +(\S.*)$", text, flags=re.M):
+        text = help_of(command, [name])
+        found["cohort-" + name] = (summary, text)
+        # Commands of the command.
+        for under in re.findall(rf"^ +cohort {name} ([a-z]+) ", text, flags=re.M):
+            told = help_of(command, [name, under])
+            first = " ".join(told.split("\n\n")[1].split())
+            first = re.split(r"[,.:](?: |$)", first)[0]
+            found[f"cohort-{name}-{under}"] = (first[0].lower() + first[1:], told)
+    return found
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    command, directory = map(os.path.abspath, sys.argv[1:])
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    headers = [Header(file) for file in sorted(os.listdir(HEADERS))]
+    commands = commands_of(command)
+    names = Names(headers, commands)
+    newest = max(os.path.getmtime(os.path.join(HEADERS, file)) for file in os.listdir(HEADERS))
+    day = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", newest)))
+    date = time.strftime(f"%B {day.tm_mday}, %Y", day)
+    number = re.findall(r"COHORT_VERSION_\w+ (\d+)",
+                        next(header.text for header in headers if header.name == "version"))
+    made = (date, ".".join(number))
+    for section in (1, 3, 7):
+        shutil.rmtree(os.path.join(directory, f"man{section}"), ignore_errors=True)
+    for name, (summary, text) in commands.items():
+        page = Page(names, name, 1, *made)
+        command_page(page, name, summary, text)
+        page.see("cohort", 1)
+        page.see("cohort", 7)
+        page.write(directory)
+    for header in headers:
+        page = Page(names, header.page, 7, *made)
+        header_page(page, header)
+        page.write(directory)
+        for entry in header.entries:
+            if entry.functions:
+                first, *others = [function.name for function in entry.functions]
+                page = Page(names, first, 3, *made)
+                function_page(page, header, entry)
+                page.write(directory)
+                for other in others:
+                    os.symlink(f"{first}.3", os.path.join(directory, "man3", f"{other}.3"))
+
+
+if __name__ == "__main__":
+    main()
