@@ -3,11 +3,11 @@
 #define COHORT_ABORT_H
 
 /*
- * Abort handles: end a group from any thread, or from a signal handler, also while
- * the group is being closed
+ * Abort handles: end a group from any thread, or from a signal handler, also
+ * while the group is being closed
  *
- * Where the group is known to be open, cohort_group_abort() does.  A rank that gives
- * up for a reason of its own calls cohort_comm_fail().
+ * Where the group is known to be open, cohort_group_abort() does.  A rank that
+ * gives up for a reason of its own calls cohort_comm_fail().
  */
 
 #include <cohort/status.h>
@@ -24,8 +24,8 @@ struct cohort_abort;
  *
  * A reference, to be given back by cohort_abort_put(); it may outlive the
  * communicator and the group.  Any handle of any rank ends all ranks of this
- * generation: the others could never finish.  NULL for a NULL @comm, and in the child
- * of a fork.  Any thread; does not block.
+ * generation: the others could never finish.  NULL for a NULL @comm, and in the
+ * child of a fork.  Any thread; does not block.
  */
 COHORT_API struct cohort_abort *
 cohort_comm_abort_handle(struct cohort_comm *comm);
@@ -35,13 +35,13 @@ cohort_comm_abort_handle(struct cohort_comm *comm);
  * @handle: may be of a group that has ended or was closed
  * @reason: for people, copied (up to 200 bytes); NULL: none
  *
- * As cohort_group_abort(), from any thread, also while the group is being closed
- * or was, any number of times, and from a signal handler: takes no lock, no
- * memory, no thread-local storage, and leaves no text for cohort_last_error().
- * Does not block.
+ * As cohort_group_abort(), from any thread, also while the group is being
+ * closed or was, any number of times, and from a signal handler: takes no lock,
+ * no memory, no thread-local storage, and leaves no text for
+ * cohort_last_error().  Does not block.
  *
- * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one, or
- * the group had been closed; COHORT_INVALID for NULL.
+ * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one,
+ * or the group had been closed; COHORT_INVALID for NULL.
  */
 COHORT_API int cohort_abort_fire(struct cohort_abort *handle,
                                  const char *reason);
@@ -49,15 +49,16 @@ COHORT_API int cohort_abort_fire(struct cohort_abort *handle,
 /*
  * cohort_abort_fired - 1 if the group has a cause, whoever set it, else 0
  *
- * An orderly close is no cause.  Any thread, and a signal handler; does not block.
+ * An orderly close is no cause.  Any thread, and a signal handler; does not
+ * block.
  */
 COHORT_API int cohort_abort_fired(const struct cohort_abort *handle);
 
 /*
  * cohort_abort_put - give a handle back
  *
- * No call may use it afterwards.  NULL is allowed and does nothing.  Any thread,
- * not a signal handler; does not block.
+ * No call may use it afterwards.  NULL is allowed and does nothing.  Any
+ * thread, not a signal handler; does not block.
  */
 COHORT_API void cohort_abort_put(struct cohort_abort *handle);
 

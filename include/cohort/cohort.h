@@ -10,10 +10,10 @@
  * starts those threads).  A collective called on a communicator is queued on a
  * stream and yields a *ticket*, a number that answers the same for ever: done,
  * or the *cause* that ended the group's communicators.  Threads, or processes,
- * can also *join* a communicator rank by rank, by a unique id; what is said of a
- * group holds for the ranks that a process joins by one id.  Beneath are NCCL and
- * the CUDA runtime (the *gpu* platform), or the same functions on CPU threads
- * and host memory (the *host* platform, built in, needs no GPU).
+ * can also *join* a communicator rank by rank, by a unique id; what is said of
+ * a group holds for the ranks that a process joins by one id.  Beneath are NCCL
+ * and the CUDA runtime (the *gpu* platform), or the same functions on CPU
+ * threads and host memory (the *host* platform, built in, needs no GPU).
  *
  * Parts
  *
@@ -38,26 +38,27 @@
  *  dump.h           dumps of the flight recorder
  *  stats.h          counters
  *
- * Not included: reducer.h, which averages gradients while the backward pass goes on;
- * sim.h, the knobs of the host platform, for tests.
+ * Not included: reducer.h, which averages gradients while the backward pass
+ * goes on; sim.h, the knobs of the host platform, for tests.
  *
  * Lifetime, in nine rules
  *
- *  1. What a function stored in its output is yours until the matching close
- *     or free.  If it fails, nothing was stored and nothing is owed.
+ *  1. What a function stored in its output is yours until the matching close or
+ *     free.  If it fails, nothing was stored and nothing is owed.
  *  2. A communicator belongs to its group: cohort_comm_close() leaves early,
  *     cohort_group_close() closes those that are left.  No call may use a
- *     communicator after its group was closed, with two exceptions: a worker that
- *     a run left behind may, and so may a thread that a communicator was bound to
- *     (cohort_comm_bind()), until it unbinds that.  Both may also use the
- *     communicators that were split from theirs, and are told COHORT_STALE.  Joined
- *     ranks have no group: when the last of them in the process is closed, all end.
- *     A stream that still waits for a ticket (cohort_stream_after()) may go on.
+ *     communicator after its group was closed, with two exceptions: a worker
+ *     that a run left behind may, and so may a thread that a communicator was
+ *     bound to (cohort_comm_bind()), until it unbinds that.  Both may also use
+ *     the communicators that were split from theirs, and are told COHORT_STALE.
+ *     Joined ranks have no group: when the last of them in the process is
+ *     closed, all end.  A stream that still waits for a ticket
+ *     (cohort_stream_after()) may go on.
  *  3. Buffers passed to a collective are borrowed until its ticket is answered.
  *  4. A ticket is a number: nothing to release, ask as often as you like.
  *  5. A ticket that answers with a cause leaves its output buffers undefined,
- *     and free for you to release; one that answers COHORT_WEDGED must keep
- *     its buffers.  COHORT_TIMED_OUT says nothing: the operation goes on.
+ *     and free for you to release; one that answers COHORT_WEDGED must keep its
+ *     buffers.  COHORT_TIMED_OUT says nothing: the operation goes on.
  *  6. An abort handle may be used from any thread, also while its group is
  *     being closed and after, until cohort_abort_put().  It is of one
  *     generation: take a new one after cohort_group_respawn().
@@ -66,19 +67,20 @@
  *     not fit into its room ends in "...".
  *  8. cohort_group_close() waits for what is in flight, up to the close
  *     deadline; call cohort_group_abort() first if you do not want to wait.
- *  9. Libraries that were opened for the gpu platform stay open for the life
- *     of the process.
+ *  9. Libraries that were opened for the gpu platform stay open for the life of
+ *     the process.
  *
  * Results
  *
- * A function that can fail returns an int, one of COHORT_STATUS_LIST (status.h): 0
- * is success; a positive value is no error, but not all that was asked for; a negative
- * value is an error with a text in cohort_last_error().  A NULL for what is not said to
- * be optional is COHORT_INVALID, even where a comment does not list that.
+ * A function that can fail returns an int, one of COHORT_STATUS_LIST
+ * (status.h): 0 is success; a positive value is no error, but not all that was
+ * asked for; a negative value is an error with a text in cohort_last_error().
+ * A NULL for what is not said to be optional is COHORT_INVALID, even where a
+ * comment does not list that.
  *
  * Enumerations travel as int and streams as void * (a cudaStream_t with CUDA's
- * meaning, NULL included: the legacy default stream), so that every language can
- * bind.  Times are nanoseconds.
+ * meaning, NULL included: the legacy default stream), so that every language
+ * can bind.  Times are nanoseconds.
  *
  * Blocking
  *
@@ -87,9 +89,9 @@
  * Threads
  *
  * Calls on different groups never need synchronizing.  Within one group, X
- * marks pairs of calls that callers must keep apart, - pairs that may overlap, and
- * B pairs that the library keeps apart: the second caller gets COHORT_BUSY (or
- * COHORT_OWNER on a bound communicator) and nothing has happened.
+ * marks pairs of calls that callers must keep apart, - pairs that may overlap,
+ * and B pairs that the library keeps apart: the second caller gets COHORT_BUSY
+ * (or COHORT_OWNER on a bound communicator) and nothing has happened.
  *
  *	                                 [1] [2] [3] [4] [5] [6]
  *	[1] submit, same rank             B   -   -   -   B   X
@@ -103,55 +105,61 @@
  *
  * What belongs to which row:
  *
- *  - "Submit" is every call on a communicator that takes a stream or host memory;
- *    cohort_batch_begin(), cohort_comm_split(), cohort_premul_sum_create() and
- *    cohort_op_destroy(), cohort_alloc(), cohort_alloc_registered(), cohort_free(),
- *    cohort_register() and _deregister(), cohort_comm_bind() and _unbind(),
- *    cohort_comm_native_enter() and _leave(), cohort_tag(), cohort_deadline_push() and
- *    _pop(), cohort_pause() and cohort_resume().
- *  - Split, run, respawn and the group-level calls (collectives, cohort_group_alloc(),
- *    _free() and _copy()) are for one thread at a time, which submits for all ranks.
+ *  - "Submit" is every call on a communicator that takes a stream or host
+ *    memory; cohort_batch_begin(), cohort_comm_split(),
+ *    cohort_premul_sum_create() and cohort_op_destroy(), cohort_alloc(),
+ *    cohort_alloc_registered(), cohort_free(), cohort_register() and
+ *    _deregister(), cohort_comm_bind() and _unbind(),
+ *    cohort_comm_native_enter() and _leave(), cohort_tag(),
+ *    cohort_deadline_push() and _pop(), cohort_pause() and cohort_resume().
+ *  - Split, run, respawn and the group-level calls (collectives,
+ *    cohort_group_alloc(), _free() and _copy()) are for one thread at a time,
+ *    which submits for all ranks.
  *  - [3] is also the facts of a group or a communicator, cohort_group_wait(),
  *    cohort_group_abandoned(), cohort_comm_abort_handle(), cohort_stats(),
  *    cohort_stats_write(), cohort_dump(), cohort_group_snapshot() and
  *    cohort_comm_snapshot().
- *  - The cohort_comm_close() of the last joined rank of a process is [6] for all of
- *    its joined ranks.
+ *  - The cohort_comm_close() of the last joined rank of a process is [6] for
+ *    all of its joined ranks.
  *  - Calls that are about no group (options, texts, probe, cohort_unique_id(),
- *    cohort_comm_join(), cohort_quiet_begin() and _end()) may overlap with everything.
+ *    cohort_comm_join(), cohort_quiet_begin() and _end()) may overlap with
+ *    everything.
  *
  * What the library does to the process
  *
- * It starts threads of its own: for each generation of a group and for each split three
- * that watch, one that tells if there is a callback, one that dumps if there is a
- * directory, one that asks for stacks if there is a signal for that.  They block every
- * signal but those of a fault of their own (SIGSEGV and the like), which the program's
- * handlers get.  While a group is open these threads keep the process alive, as all
- * threads do: if main() ends by pthread_exit(), the process ends once the group is
- * closed and the program's own threads have ended.  If no thread of the program is left
- * to close it, it never ends, and only SIGKILL ends it.  A return from main(), or
- * exit(), ends the process as always.
+ * It starts threads of its own: for each generation of a group and for each
+ * split three that watch, one that tells if there is a callback, one that dumps
+ * if there is a directory, one that asks for stacks if there is a signal for
+ * that.  They block every signal but those of a fault of their own (SIGSEGV and
+ * the like), which the program's handlers get.  While a group is open these
+ * threads keep the process alive, as all threads do: if main() ends by
+ * pthread_exit(), the process ends once the group is closed and the program's
+ * own threads have ended.  If no thread of the program is left to close it, it
+ * never ends, and only SIGKILL ends it.  A return from main(), or exit(), ends
+ * the process as always.
  *
- * It keeps no file descriptor open but one for each options.dump_fifo (NCCL and CUDA
- * have their own).  Before it reads or closes that descriptor, it looks whether the
- * descriptor is still the FIFO.  If the program has closed it, by close_range() for
- * example, the FIFO is opened again.
+ * It keeps no file descriptor open but one for each options.dump_fifo (NCCL and
+ * CUDA have their own).  Before it reads or closes that descriptor, it looks
+ * whether the descriptor is still the FIFO.  If the program has closed it, by
+ * close_range() for example, the FIFO is opened again.
  *
- * The caller's current CUDA device is the same before and after every call, unless
- * that device has no context, for example device 0 in a thread that never set one: to go
- * back would make a context of some 500 MiB there.  Such a thread stays on the rank's
- * device.  No thread of the library makes a context on a device that is no rank's.
+ * The caller's current CUDA device is the same before and after every call,
+ * unless that device has no context, for example device 0 in a thread that
+ * never set one: to go back would make a context of some 500 MiB there.  Such a
+ * thread stays on the rank's device.  No thread of the library makes a context
+ * on a device that is no rank's.
  *
  * Forks
  *
- * In the child of a fork, once the library was used in the parent, every call that
- * returns a result answers COHORT_FORKED and does nothing: the library's threads are
- * gone and the devices are the parent's.  That holds for fork(), and since Linux 4.14
- * for _Fork(), clone() and the system calls, too.
+ * In the child of a fork, once the library was used in the parent, every call
+ * that returns a result answers COHORT_FORKED and does nothing: the library's
+ * threads are gone and the devices are the parent's.  That holds for fork(),
+ * and since Linux 4.14 for _Fork(), clone() and the system calls, too.
  *
- * A child that shares the parent's memory (vfork(), CLONE_VM) is told by its process
- * number, by the calls that open, join, split, bind, unbind, run, respawn, fail, abort
- * or close.  It must make no other call, and none at all before the parent has made one.
+ * A child that shares the parent's memory (vfork(), CLONE_VM) is told by its
+ * process number, by the calls that open, join, split, bind, unbind, run,
+ * respawn, fail, abort or close.  It must make no other call, and none at all
+ * before the parent has made one.
  */
 
 #include <cohort/abort.h>

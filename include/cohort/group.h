@@ -3,11 +3,12 @@
 #define COHORT_GROUP_H
 
 /*
- * Groups: open one over some of the machine's devices, hand out its communicators,
- * run a function on every rank, begin anew after a failure, close
+ * Groups: open one over some of the machine's devices, hand out its
+ * communicators, run a function on every rank, begin anew after a failure,
+ * close
  *
- * Before a group is split, one thread can call for all of its ranks at once: the
- * group-level calls at the end of this file.
+ * Before a group is split, one thread can call for all of its ranks at once:
+ * the group-level calls at the end of this file.
  */
 
 #include <stddef.h>
@@ -26,24 +27,25 @@ struct cohort_comm;
  * cohort_group_open - open a group over some of the machine's devices
  * @devices: @n device numbers, rank r on devices[r], each at most once; NULL
  *           for the first @n
- * @n:       number of ranks, 1 to the number of devices; with @devices NULL,
- *           0 for all of them
+ * @n:       number of ranks, 1 to the number of devices; with @devices NULL, 0
+ *           for all of them
  * @options: NULL for the defaults; borrowed for the call
  * @group:   the new group, to be closed by cohort_group_close()
  *
  * Opens the platform.  Then a thread of the library connects all ranks in one
- * ncclCommInitAll(), and makes what each needs on its device.  Any thread; blocks until
- * that is done, or the init deadline has passed.
+ * ncclCommInitAll(), and makes what each needs on its device.  Any thread;
+ * blocks until that is done, or the init deadline has passed.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
- * NCCL_COMM_SPLIT_SHARE_RESOURCES=1), or for such a line in one of NCCL's files of
- * settings (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf); COHORT_NO_MEMORY;
- * COHORT_SYSTEM (a thread could not be started); COHORT_INIT_TIMEOUT, which names the
- * devices, or the one that hangs and the CUDA call that it is in; from the gpu
- * platform COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE,
- * COHORT_UNSUPPORTED, COHORT_CUDA, COHORT_NCCL.  On error nothing is open and @group
- * is untouched; if a call that timed out opens something after all, that is taken back.
+ * NCCL_COMM_SPLIT_SHARE_RESOURCES=1), or for such a line in one of NCCL's files
+ * of settings (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf);
+ * COHORT_NO_MEMORY; COHORT_SYSTEM (a thread could not be started);
+ * COHORT_INIT_TIMEOUT, which names the devices, or the one that hangs and the
+ * CUDA call that it is in; from the gpu platform COHORT_NO_LIBRARY,
+ * COHORT_NO_SYMBOL, COHORT_NO_DEVICE, COHORT_UNSUPPORTED, COHORT_CUDA,
+ * COHORT_NCCL.  On error nothing is open and @group is untouched; if a call
+ * that timed out opens something after all, that is taken back.
  */
 COHORT_API int cohort_group_open(const int *devices, int n,
                                  const struct cohort_group_options *options,
@@ -55,28 +57,29 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  *
  * Waits up to the close deadline for what is in flight, then destroys the
  * native communicators, all in one group of calls.  If the wait expires or the
- * group gets a cause, it aborts them instead.  Former generations go, too.  After an
- * abort it waits, up to the abort deadline each, for an on_verdict that is running and
- * for the device to give memory back.
+ * group gets a cause, it aborts them instead.  Former generations go, too.
+ * After an abort it waits, up to the abort deadline each, for an on_verdict
+ * that is running and for the device to give memory back.
  *
- * No other call may be using the group or its communicators: COHORT_STATE where that is
- * seen.  The threads of rule 2 (cohort/cohort.h) are excepted, as they may hang: once
- * the group has a cause, they may make a call at any time, also during the close.  So
- * abort first if a rank hangs.
+ * No other call may be using the group or its communicators: COHORT_STATE where
+ * that is seen.  The threads of rule 2 (cohort/cohort.h) are excepted, as they
+ * may hang: once the group has a cause, they may make a call at any time, also
+ * during the close.  So abort first if a rank hangs.
  *
  * A communicator that is bound to the calling thread is unbound.  The group's
- * communicators stay in memory until each worker that a run left behind has returned,
- * and until each other thread that has bound one of them has unbound it or exited.
+ * communicators stay in memory until each worker that a run left behind has
+ * returned, and until each other thread that has bound one of them has unbound
+ * it or exited.
  *
  * COHORT_OK; COHORT_STATE while cohort_group_run() is running or a call is
  * inside a communicator (but for one whose abort was given up), or if called by
  * on_verdict, or during a respawn (nothing happened, the group is still open);
  * COHORT_ABORTED if work in flight did not finish in time and was cut short:
- * closed all the same; COHORT_WEDGED, closed as well, if something else did not end in
- * its time, which the text names.  If that is the abort, of this generation or of a
- * former one, the native communicators are leaked, and buffers of unfinished operations
- * must not be freed.  If it is on_verdict, its thread is left behind, and buffers are
- * free.
+ * closed all the same; COHORT_WEDGED, closed as well, if something else did not
+ * end in its time, which the text names.  If that is the abort, of this
+ * generation or of a former one, the native communicators are leaked, and
+ * buffers of unfinished operations must not be freed.  If it is on_verdict, its
+ * thread is left behind, and buffers are free.
  */
 COHORT_API int cohort_group_close(struct cohort_group *group);
 
@@ -95,44 +98,46 @@ COHORT_API int cohort_group_split(struct cohort_group *group,
                                   struct cohort_comm *comms[]);
 
 /*
- * What a rank's thread runs.  Its communicator is bound to the thread, whose current
- * device is the rank's.
+ * What a rank's thread runs.  Its communicator is bound to the thread, whose
+ * current device is the rank's.
  *
- * Any result but 0 ends the group: the other ranks are unblocked with COHORT_WORKER as
- * the cause, whose text has the result.  If the result is that of the thread's last
- * call that failed, and the rank has queued nothing since, the text also has its
- * cohort_last_error(): "the worker of rank 1 returned -1: root is 9, not 0 to 3".  A
- * worker with a reason of its own calls cohort_comm_fail() first.
+ * Any result but 0 ends the group: the other ranks are unblocked with
+ * COHORT_WORKER as the cause, whose text has the result.  If the result is that
+ * of the thread's last call that failed, and the rank has queued nothing since,
+ * the text also has its cohort_last_error(): "the worker of rank 1 returned -1:
+ * root is 9, not 0 to 3".  A worker with a reason of its own calls
+ * cohort_comm_fail() first.
  *
- * No exception, panic or longjmp() may leave the worker; pthread_exit() is the exit of
- * a thread that is bound (see cohort_comm_bind()).
+ * No exception, panic or longjmp() may leave the worker; pthread_exit() is the
+ * exit of a thread that is bound (see cohort_comm_bind()).
  */
 typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
 
 /*
  * cohort_group_run - run one function on every rank, a thread per rank
- * @group:  an open group; split first if it has not been.  May be run again and again
- * @worker: called once per rank, on a thread named after the group and the
- *          rank
+ * @group:  an open group; split first if it has not been.  May be run again and
+ *          again
+ * @worker: called once per rank, on a thread named after the group and the rank
  * @user:   passed on
  * @cause:  the group's cause, unless the result is COHORT_INVALID or
  *          COHORT_FORKED; its status is COHORT_OK while there is none.  May be
  *          NULL
  *
- * Blocks until every worker has returned.  Once the group has a cause, it blocks no
- * longer than the abort deadline from that, and a quarter of a second more if the abort
- * is wedged.  Workers that have not returned then, stuck or only slow, are *abandoned*
- * (cohort_group_abandoned()): their threads go on.  What @user points to must live
- * until they return, which only @worker itself can tell you.  Their communicators live
- * as long; calls on those that queue something answer COHORT_STALE.
+ * Blocks until every worker has returned.  Once the group has a cause, it
+ * blocks no longer than the abort deadline from that, and a quarter of a second
+ * more if the abort is wedged.  Workers that have not returned then, stuck or
+ * only slow, are *abandoned* (cohort_group_abandoned()): their threads go on.
+ * What @user points to must live until they return, which only @worker itself
+ * can tell you.  Their communicators live as long; calls on those that queue
+ * something answer COHORT_STALE.
  *
  * COHORT_OK if every worker returned 0; COHORT_WORKER if one returned anything
  * else (@cause->worker, @cause->rank); the cause's status if something else
  * ended the group; COHORT_INVALID; COHORT_STATE if the group has a cause
- * already, a run or a respawn is under way, or a communicator was closed, is bound,
- * was entered for native calls, or has an open batch;
- * COHORT_SYSTEM or COHORT_NO_MEMORY if the threads could not be started (no
- * worker has run, the group is as before).
+ * already, a run or a respawn is under way, or a communicator was closed, is
+ * bound, was entered for native calls, or has an open batch; COHORT_SYSTEM or
+ * COHORT_NO_MEMORY if the threads could not be started (no worker has run, the
+ * group is as before).
  */
 COHORT_API int cohort_group_run(struct cohort_group *group,
                                 cohort_worker_fn worker, void *user,
@@ -145,34 +150,35 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  *              without; NULL with @n 0: with all of them
  * @n:          0 to its size - 1
  *
- * Opens new communicators over the devices that are left, with the ranks renumbered in
- * the old order; cohort_comm_origin() tells a rank's first number.  The group can then
- * be split, or run, as a new one.
+ * Opens new communicators over the devices that are left, with the ranks
+ * renumbered in the old order; cohort_comm_origin() tells a rank's first
+ * number.  The group can then be split, or run, as a new one.
  *
- * Until the group is closed, former communicators answer for their tickets and give
- * memory back.  Calls that queue something on them answer COHORT_STALE with the old
- * cause; other calls have no effect on the new communicators.  Tickets of group-level
- * calls must no longer be asked about: the same numbers are given out anew.  Abort
- * handles of former generations do nothing any more.  Threads of a split group must
- * stop using its communicators by themselves.  Deadlines that were pushed, and pauses,
- * are not taken over.
+ * Until the group is closed, former communicators answer for their tickets and
+ * give memory back.  Calls that queue something on them answer COHORT_STALE
+ * with the old cause; other calls have no effect on the new communicators.
+ * Tickets of group-level calls must no longer be asked about: the same numbers
+ * are given out anew.  Abort handles of former generations do nothing any more.
+ * Threads of a split group must stop using its communicators by themselves.
+ * Deadlines that were pushed, and pauses, are not taken over.
  *
- * A supervisor is a loop: run; while that fails, respawn without @cause->rank, without
- * those in @cause->missing, unless that is all, and without those that
- * cohort_group_abandoned() tells (ask before the respawn), and run again.  A worker
- * that was abandoned may still be on its device: if its rank is kept, two threads work
- * for that device.
+ * A supervisor is a loop: run; while that fails, respawn without @cause->rank,
+ * without those in @cause->missing, unless that is all, and without those that
+ * cohort_group_abandoned() tells (ask before the respawn), and run again.  A
+ * worker that was abandoned may still be on its device: if its rank is kept,
+ * two threads work for that device.
  *
  * One thread at a time; no thread may be inside a split or group-level call.
- * Blocks until the former generation is reclaimed, up to the abort deadline, and again
- * for what was split from it; then as cohort_group_open() does; then for an on_verdict
- * that is running, up to the abort deadline.
+ * Blocks until the former generation is reclaimed, up to the abort deadline,
+ * and again for what was split from it; then as cohort_group_open() does; then
+ * for an on_verdict that is running, up to the abort deadline.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_STATE while there is no cause, while a run or
- * another respawn is under way, while the former generation or what was split from it
- * is not reclaimed, or is wedged on a device that would be used again (drop those
- * ranks), or if called by on_verdict; COHORT_NO_MEMORY, COHORT_SYSTEM,
- * COHORT_INIT_TIMEOUT, COHORT_CUDA, COHORT_NCCL.  On error the group is as before.
+ * COHORT_OK; COHORT_INVALID; COHORT_STATE while there is no cause, while a run
+ * or another respawn is under way, while the former generation or what was
+ * split from it is not reclaimed, or is wedged on a device that would be used
+ * again (drop those ranks), or if called by on_verdict; COHORT_NO_MEMORY,
+ * COHORT_SYSTEM, COHORT_INIT_TIMEOUT, COHORT_CUDA, COHORT_NCCL.  On error the
+ * group is as before.
  */
 COHORT_API int cohort_group_respawn(struct cohort_group *group,
                                     const int *lost_ranks, int n);
@@ -182,11 +188,11 @@ COHORT_API int cohort_group_respawn(struct cohort_group *group,
  * @group:  an open group
  * @reason: for people, copied (up to 200 bytes); NULL: none
  *
- * Sets the cause (COHORT_ABORTED) and returns.  Tickets answer with the cause as soon
- * as no buffer can be touched any more.  An operation that is queued behind other
- * work of its stream, yours or another group's, is over only when that work is; if that
- * takes longer than the abort deadline, the answer is COHORT_WEDGED.  Any thread, any
- * number of times; does not block.
+ * Sets the cause (COHORT_ABORTED) and returns.  Tickets answer with the cause
+ * as soon as no buffer can be touched any more.  An operation that is queued
+ * behind other work of its stream, yours or another group's, is over only when
+ * that work is; if that takes longer than the abort deadline, the answer is
+ * COHORT_WEDGED.  Any thread, any number of times; does not block.
  *
  * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one;
  * COHORT_INVALID.
@@ -197,19 +203,22 @@ COHORT_API int cohort_group_abort(struct cohort_group *group,
 /*
  * cohort_group_size       - number of ranks
  * cohort_group_platform   - COHORT_PLATFORM_GPU or _HOST
- * cohort_group_devices    - fills @devices (room for cohort_group_size() numbers) in
- *                           the order of the ranks
- * cohort_group_cause      - fills @cause, whose status is COHORT_OK if there is none
- * cohort_group_launch     - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in force
+ * cohort_group_devices    - fills @devices (room for cohort_group_size()
+ *                           numbers) in the order of the ranks
+ * cohort_group_cause      - fills @cause, whose status is COHORT_OK if there is
+ *                           none
+ * cohort_group_launch     - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in
+ *                           force
  * cohort_group_generation - 1, and 1 more with each cohort_group_respawn()
- * cohort_group_abandoned  - how many ranks the last run of this generation has left
- *                           behind, also if they have returned since; stores the first
- *                           @room of them in @ranks, which may be NULL
+ * cohort_group_abandoned  - how many ranks the last run of this generation has
+ *                           left behind, also if they have returned since;
+ *                           stores the first @room of them in @ranks, which may
+ *                           be NULL
  *
  * Facts of a group's latest generation.  Any thread; none blocks.
  *
- * cohort_group_devices() and cohort_group_cause(): COHORT_OK; COHORT_INVALID for a NULL
- * group.  The others answer -1 for a NULL group.
+ * cohort_group_devices() and cohort_group_cause(): COHORT_OK; COHORT_INVALID
+ * for a NULL group.  The others answer -1 for a NULL group.
  */
 COHORT_API int cohort_group_size(const struct cohort_group *group);
 COHORT_API int cohort_group_platform(const struct cohort_group *group);
@@ -233,13 +242,13 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * @ticket:      one for all ranks, for cohort_group_wait(); may be NULL
  *
  * Before the split only.  Queued and recorded on every rank in one native
- * group: all or nothing.  As all ranks call at once, it never waits for other calls.
- * Results and blocking are otherwise those of cohort_all_reduce().
+ * group: all or nothing.  As all ranks call at once, it never waits for other
+ * calls.  Results and blocking are otherwise those of cohort_all_reduce().
  *
  * Besides, with nothing queued: COHORT_STATE after a split; COHORT_NO_MEMORY;
- * COHORT_UNSUPPORTED if a stream is being captured, or if CUDA_LAUNCH_BLOCKING was set
- * in the environment when a group of several ranks was opened: each launch would wait
- * for the next.
+ * COHORT_UNSUPPORTED if a stream is being captured, or if CUDA_LAUNCH_BLOCKING
+ * was set in the environment when a group of several ranks was opened: each
+ * launch would wait for the next.
  */
 COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
                                        const void *const send[],
@@ -256,18 +265,18 @@ COHORT_API int cohort_group_broadcast(struct cohort_group *group,
  * cohort_group_alloc - memory on the device of every rank
  * cohort_group_free  - give it back
  * @bytes:  at least 1, on each rank
- * @memory: room for one pointer per rank; of free: one per rank, NULL allowed, and each
- *          is set to NULL once it is given back
+ * @memory: room for one pointer per rank; of free: one per rank, NULL allowed,
+ *          and each is set to NULL once it is given back
  *
- * As cohort_alloc() and cohort_free() on each rank, before the split and after it.
- * Alloc is all or nothing: on error @memory is untouched.  After an error of free, what
- * is not NULL is still there: call it again.
+ * As cohort_alloc() and cohort_free() on each rank, before the split and after
+ * it.  Alloc is all or nothing: on error @memory is untouched.  After an error
+ * of free, what is not NULL is still there: call it again.
  *
- * The memory is the program's until it is given back: a split, a run, an abort and a
- * respawn leave it as it is, and cohort_group_close() does not free it.
- * cohort_free() of a rank's communicator takes it, too.  After a respawn @memory has one
- * pointer for each rank of the new generation; the memory of a rank that was lost may be
- * given back in the place of any rank's.
+ * The memory is the program's until it is given back: a split, a run, an abort
+ * and a respawn leave it as it is, and cohort_group_close() does not free it.
+ * cohort_free() of a rank's communicator takes it, too.  After a respawn
+ * @memory has one pointer for each rank of the new generation; the memory of a
+ * rank that was lost may be given back in the place of any rank's.
  *
  * Results and blocking as for cohort_alloc() and cohort_free().
  */
@@ -277,25 +286,26 @@ COHORT_API int cohort_group_free(struct cohort_group *group, void *memory[]);
 
 /*
  * cohort_group_copy - copy bytes on every rank, in stream order
- * @dst, @src: one pointer per rank, each @bytes of host memory or of that rank's
- *             device; borrowed until the copies are done
+ * @dst, @src: one pointer per rank, each @bytes of host memory or of that
+ *             rank's device; borrowed until the copies are done
  * @streams:   one per rank, of that rank's device; NULL: the ranks' own
  * @ticket:    one for all ranks, for cohort_group_wait(); may be NULL
  *
- * As cohort_copy() on each rank, before the split only (COHORT_STATE).  If the first
- * rank's copy fails, nothing was copied and the group goes on.  If a later rank's copy
- * fails, the group ends, as when a collective fails.
+ * As cohort_copy() on each rank, before the split only (COHORT_STATE).  If the
+ * first rank's copy fails, nothing was copied and the group goes on.  If a
+ * later rank's copy fails, the group ends, as when a collective fails.
  */
 COHORT_API int cohort_group_copy(struct cohort_group *group, void *const dst[],
                                  const void *const src[], size_t bytes,
                                  void *const streams[], uint64_t *ticket);
 
 /*
- * cohort_group_stream - the own stream of rank @rank, as cohort_comm_stream() tells it
+ * cohort_group_stream - the own stream of rank @rank, as cohort_comm_stream()
+ *                       tells it
  *
- * Group-level calls without @streams go to these streams.  Valid until the group is
- * respawned or closed.  NULL without a group or such a rank.  Any thread; does not
- * block.
+ * Group-level calls without @streams go to these streams.  Valid until the
+ * group is respawned or closed.  NULL without a group or such a rank.  Any
+ * thread; does not block.
  */
 COHORT_API void *cohort_group_stream(const struct cohort_group *group,
                                      int rank);

@@ -22,63 +22,69 @@ struct cohort_comm;
 /*
  * What the calls with host memory have in common
  *
- * Each is the collective, send or receive of its name, but for memory of the process as
- * malloc() gives it, and waits for its end.  Calls whose input and output have one size
- * work in place, in @data; the others as the calls for device memory do, in place or
- * not.  All go to the communicator's own stream (cohort_comm_stream()), in order with
- * what is queued there.
+ * Each is the collective, send or receive of its name, but for memory of the
+ * process as malloc() gives it, and waits for its end.  Calls whose input and
+ * output have one size work in place, in @data; the others as the calls for
+ * device memory do, in place or not.  All go to the communicator's own stream
+ * (cohort_comm_stream()), in order with what is queued there.
  *
- * A call with host memory on one rank and one without on another are different calls
- * (COHORT_MISMATCH).  A send and its receive are not compared, but both must be with
- * host memory, or both without.  Each call is one operation, with one record
- * ("all_reduce_host"), and is watched by the deadlines of collectives.  How long
- * @timeout_ns is may differ between ranks.
+ * A call with host memory on one rank and one without on another are different
+ * calls (COHORT_MISMATCH).  A send and its receive are not compared, but both
+ * must be with host memory, or both without.  Each call is one operation, with
+ * one record ("all_reduce_host"), and is watched by the deadlines of
+ * collectives.  How long @timeout_ns is may differ between ranks.
  *
- * @timeout_ns: how long to wait; COHORT_FOREVER: until the end, or a deadline of the
- *              watchdog's.  0: begin it, and see
+ * @timeout_ns: how long to wait; COHORT_FOREVER: until the end, or a deadline
+ *              of the watchdog's.  0: begin it, and see
  *
- * COHORT_TIMED_OUT means: the operation goes on without the caller, in memory of the
- * library.  The other ranks get this rank's input as if nothing had happened; the
- * result on this rank is lost, and the contents of its output (@data, too) are
- * undefined.  Buffers are the caller's again, and nothing touches them any more.
- * cohort_synchronize() waits for the end of the operation.  The next call with host
- * memory waits for that, too, up to its own timeout, and then answers COHORT_BUSY: it
- * was not made, and nothing has happened.
+ * COHORT_TIMED_OUT means: the operation goes on without the caller, in memory
+ * of the library.  The other ranks get this rank's input as if nothing had
+ * happened; the result on this rank is lost, and the contents of its output
+ * (@data, too) are undefined.  Buffers are the caller's again, and nothing
+ * touches them any more.  cohort_synchronize() waits for the end of the
+ * operation.  The next call with host memory waits for that, too, up to its own
+ * timeout, and then answers COHORT_BUSY: it was not made, and nothing has
+ * happened.
  *
- * With COHORT_LAUNCH_TOGETHER the operation is launched when all ranks have called it.
- * Until then other calls of this rank that take a stream, make or destroy a reduction or
- * register memory wait for that too, or for a cause, whatever their kind.  What the
- * program itself queues on the stream meanwhile comes before the operation.
+ * With COHORT_LAUNCH_TOGETHER the operation is launched when all ranks have
+ * called it.  Until then other calls of this rank that take a stream, make or
+ * destroy a reduction or register memory wait for that too, or for a cause,
+ * whatever their kind.  What the program itself queues on the stream meanwhile
+ * comes before the operation.
  *
- * So after every answer but COHORT_WEDGED neither a thread nor a device reads or
- * writes the caller's buffers.  That holds after a cause, too, which leaves an output
- * undefined.
+ * So after every answer but COHORT_WEDGED neither a thread nor a device reads
+ * or writes the caller's buffers.  That holds after a cause, too, which leaves
+ * an output undefined.
  *
- * On the gpu platform the memory is copied through pinned staging memory, in chunks of 4
- * MiB or a 64th of the call, by streams of the communicator's, so that copies in,
- * collectives and copies out overlap.  The staging memory is as large as the largest
- * call so far, since a call that is given up must go on, and there are three chunks on
- * the device.  Both are made by the first call and by larger ones, which may block as
- * cudaMalloc() and cudaFree() may, for a send or receive also on a peer's kernel (see
- * "Launching together" in cohort/options.h), and are kept until the group is closed.
- * Memory that is pinned already (cudaHostAlloc(), cudaHostRegister()) is not copied on
- * the way, if @timeout_ns is COHORT_FOREVER.  Memory of a device is COHORT_INVALID.
+ * On the gpu platform the memory is copied through pinned staging memory, in
+ * chunks of 4 MiB or a 64th of the call, by streams of the communicator's, so
+ * that copies in, collectives and copies out overlap.  The staging memory is as
+ * large as the largest call so far, since a call that is given up must go on,
+ * and there are three chunks on the device.  Both are made by the first call
+ * and by larger ones, which may block as cudaMalloc() and cudaFree() may, for a
+ * send or receive also on a peer's kernel (see "Launching together" in
+ * cohort/options.h), and are kept until the group is closed.  Memory that is
+ * pinned already (cudaHostAlloc(), cudaHostRegister()) is not copied on the
+ * way, if @timeout_ns is COHORT_FOREVER.  Memory of a device is COHORT_INVALID.
  *
- * On the host platform the collective works with the caller's memory, without a copy, if
- * @timeout_ns is COHORT_FOREVER; else with a copy of it in the staging memory.
+ * On the host platform the collective works with the caller's memory, without a
+ * copy, if @timeout_ns is COHORT_FOREVER; else with a copy of it in the staging
+ * memory.
  *
- * Blocks up to @timeout_ns, and besides while it copies, and as a collective may before
- * it is queued; but with COHORT_LAUNCH_TOGETHER it waits for the other ranks' calls no
- * longer than @timeout_ns.  Threads as for the collectives: one at a time for a
- * communicator.  The thread is inside until the call returns, also while it waits, but
- * an abort does not wait for a thread that waits.  Not in a batch (COHORT_STATE), nor
- * while the communicator's own stream is being captured (COHORT_UNSUPPORTED).
+ * Blocks up to @timeout_ns, and besides while it copies, and as a collective
+ * may before it is queued; but with COHORT_LAUNCH_TOGETHER it waits for the
+ * other ranks' calls no longer than @timeout_ns.  Threads as for the
+ * collectives: one at a time for a communicator.  The thread is inside until
+ * the call returns, also while it waits, but an abort does not wait for a
+ * thread that waits.  Not in a batch (COHORT_STATE), nor while the
+ * communicator's own stream is being captured (COHORT_UNSUPPORTED).
  *
- * COHORT_OK: done, the output may be read; COHORT_TIMED_OUT; COHORT_INVALID with the
- * argument and its value; COHORT_BUSY, also after a call that has timed out, see above;
- * COHORT_NO_MEMORY or COHORT_CUDA if the staging memory could not be made (nothing has
- * happened); COHORT_WEDGED: an abort did not complete, and buffers must not be freed; the
- * others as for the collectives and cohort_wait().
+ * COHORT_OK: done, the output may be read; COHORT_TIMED_OUT; COHORT_INVALID
+ * with the argument and its value; COHORT_BUSY, also after a call that has
+ * timed out, see above; COHORT_NO_MEMORY or COHORT_CUDA if the staging memory
+ * could not be made (nothing has happened); COHORT_WEDGED: an abort did not
+ * complete, and buffers must not be freed; the others as for the collectives
+ * and cohort_wait().
  */
 
 /*
@@ -115,7 +121,8 @@ COHORT_API int cohort_reduce_host(struct cohort_comm *comm, void *data,
  * cohort_send_host           - cohort_send() on host memory
  * cohort_recv_host           - cohort_recv() on host memory
  *
- * Further calls on host memory.  Their buffers are as in the calls on device memory.
+ * Further calls on host memory.  Their buffers are as in the calls on device
+ * memory.
  */
 COHORT_API int cohort_all_gather_host(struct cohort_comm *comm,
                                       const void *send, void *recv,

@@ -5,8 +5,9 @@
 /*
  * Options of a group, and of ranks that join by id
  *
- * With them: when a rank's part of a collective is launched ("Launching together"),
- * which a program that allocates or copies while ranks are at work should know.
+ * With them: when a rank's part of a collective is launched ("Launching
+ * together"), which a program that allocates or copies while ranks are at work
+ * should know.
  */
 
 #include <stddef.h>
@@ -26,8 +27,8 @@ enum cohort_many {
 	COHORT_MANY_GROUP = 1, /* in native groups of many_group_most tensors */
 
 	/* All-reduce and broadcast: packed into buffers of 25 MiB, one for each
-	 * type, by copies in stream order.  Other calls, and calls that are captured
-	 * into graphs: in groups. */
+	 * type, by copies in stream order.  Other calls, and calls that are
+	 * captured into graphs: in groups. */
 	COHORT_MANY_FLAT = 2,
 	COHORT_MANY_ALONE = 3, /* one native call after the other */
 };
@@ -46,19 +47,21 @@ enum cohort_launch {
 /*
  * Options of cohort_group_open() and cohort_comm_join()
  *
- * Start from cohort_group_options_init() and set fields.  A field that is 0 or NULL
- * has its default.
+ * Start from cohort_group_options_init() and set fields.  A field that is 0 or
+ * NULL has its default.
  */
 struct cohort_group_options {
 	size_t size; /* set by init; says which version this is */
 
-	/* The group's name in texts; its first 8 bytes or so are in thread names.
-	 * Copied, up to 63 bytes, whole characters of UTF-8; default "cohort". */
+	/* The group's name in texts; its first 8 bytes or so are in thread
+	 * names.  Copied, up to 63 bytes, whole characters of UTF-8; default
+	 * "cohort". */
 	const char *name;
 	int platform; /* enum cohort_platform; default _AUTO */
 
-	/* How many operations a rank may have in flight, and how many the flight
-	 * recorder keeps: a power of two from 16 to 65536; default 2048. */
+	/* How many operations a rank may have in flight, and how many the
+	 * flight recorder keeps: a power of two from 16 to 65536; default
+	 * 2048. */
 	unsigned recorder_slots;
 	struct cohort_deadlines deadlines;
 
@@ -66,18 +69,18 @@ struct cohort_group_options {
 	 * on_verdict. */
 	int policy;
 
-	/* on_verdict is warned when this much of a collective's deadline has passed;
-	 * 100: never; default 50. */
+	/* on_verdict is warned when this much of a collective's deadline has
+	 * passed; 100: never; default 50. */
 	unsigned warn_percent;
 
-	/* Told of warnings, and of the end of each generation that ends with a
-	 * cause; default none. */
+	/* Told of warnings, and of the end of each generation that does not end
+	 * in peace; default none. */
 	cohort_verdict_fn on_verdict;
 	void *user; /* passed on to each callback */
 
-	/* For NCCL, which explains them under ncclConfig_t.  With any of them the
-	 * ranks are opened by a group of ncclCommInitRankConfig(), and @name is
-	 * the communicators' name, too. */
+	/* For NCCL, which explains them under ncclConfig_t.  With any of them
+	 * the ranks are opened by a group of ncclCommInitRankConfig(), and
+	 * @name is the communicators' name, too. */
 	int min_ctas;         /* thread blocks per kernel: at least, */
 	int max_ctas;         /* and at the most */
 	int cga_cluster_size; /* of thread blocks, 1 to 8 */
@@ -90,62 +93,66 @@ struct cohort_group_options {
 	 * captured; 0: it is refused. */
 	int allow_capture;
 
-	/* When the flight recorder is dumped without a call of cohort_dump().  Texts
-	 * are copied; relative paths start where the process is now.  Open answers
-	 * COHORT_INVALID for a signal that has a handler or is stack_signal; for
-	 * SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGCHLD,
-	 * SIGKILL and SIGSTOP; for a path that is no FIFO; and for a signal or a FIFO
-	 * without any directory.  If a dump cannot be written later, nobody is
-	 * told. */
+	/* When the flight recorder is dumped without a call of cohort_dump().
+	 * Texts are copied; relative paths start where the process is now.
+	 * Open answers COHORT_INVALID for a signal that has a handler or is
+	 * stack_signal; for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
+	 * SIGABRT, SIGCHLD, SIGKILL and SIGSTOP; for a path that is no FIFO;
+	 * and for a signal or a FIFO without any directory.  If a dump cannot
+	 * be written later, nobody is told. */
 
-	/* Dump when the process gets this signal, which must not have a handler;
-	 * default the number in COHORT_DUMP_SIGNAL of the environment, else none. */
+	/* Dump when the process gets this signal, which must not have a
+	 * handler; default the number in COHORT_DUMP_SIGNAL of the environment,
+	 * else none. */
 	int dump_signal;
 
 	/* Where to dump, and dump with each verdict that is no warning; default
-	 * COHORT_DUMP_DIR, else nothing is written unless a call asks for it.  The
-	 * directory is made if it is missing, with its parents; COHORT_INVALID if
-	 * nothing can be written to it now. */
+	 * COHORT_DUMP_DIR, else nothing is written unless a call asks for it.
+	 * The directory is made if it is missing, with its parents;
+	 * COHORT_INVALID if nothing can be written to it now. */
 	const char *dump_directory;
 
-	/* Dump when anything is written to this FIFO, which is made if it is missing,
-	 * and looked at ten times a second; default COHORT_DUMP_FIFO, else none. */
+	/* Dump when anything is written to this FIFO, which is made if it is
+	 * missing, and looked at ten times a second; default COHORT_DUMP_FIFO,
+	 * else none. */
 	const char *dump_fifo;
 
 	/* Told of each generation's cause; default none. */
 	cohort_cause_fn on_abort;
 
-	/* Told, once each, of collectives and transfers that are not done slow_ns
-	 * after they began to wait; what it returns does not matter; default
-	 * none. */
+	/* Told, once each, of collectives and transfers that are not done
+	 * slow_ns after they began to wait; what it returns does not matter;
+	 * default none. */
 	cohort_verdict_fn on_slow;
 	uint64_t slow_ns; /* 0: nothing is slow */
 
-	/* A signal from SIGRTMIN to SIGRTMAX; 0: no thread is asked.  When a deadline
-	 * has passed, the threads of the first 8 missing ranks are asked by this
-	 * signal where they are, for the verdict.  That may take a tenth of a second;
-	 * what has finished by then is not told.  The signal's handler is there only
-	 * while threads are asked, or until one that has not answered does, and never
-	 * takes the place of yours.  A thread is not asked if its alternate signal
-	 * stack has no room for a handler; such a stack must be set before the
-	 * thread's first call.  Calls of those threads that sleep or poll may be
-	 * interrupted (EINTR). */
+	/* A signal from SIGRTMIN to SIGRTMAX; 0: no thread is asked.  When a
+	 * deadline has passed, the threads of the first 8 missing ranks are
+	 * asked by this signal where they are, for the verdict.  That may take
+	 * a tenth of a second; what has finished by then is not told.  The
+	 * signal's handler is there only while threads are asked, or until one
+	 * that has not answered does, and never takes the place of yours.  A
+	 * thread is not asked if its alternate signal stack has no room for a
+	 * handler; such a stack must be set before the thread's first call.
+	 * Calls of those threads that sleep or poll may be interrupted
+	 * (EINTR). */
 	int stack_signal;
 
 	/* How lists of tensors are launched (cohort_all_reduce_many() and the
 	 * like), the same on all ranks.  Default: what COHORT_MANY in the
-	 * environment ("group", "flat", "alone", "auto"), COHORT_MANY_GROUP_MOST and
-	 * COHORT_MANY_FLAT_BELOW say, else what is best for the platform.  If the
-	 * group has one rank, it makes no native call for what is in place. */
+	 * environment ("group", "flat", "alone", "auto"),
+	 * COHORT_MANY_GROUP_MOST and COHORT_MANY_FLAT_BELOW say, else what is
+	 * best for the platform.  If the group has one rank, it makes no native
+	 * call for what is in place. */
 	int many; /* enum cohort_many */
 
-	/* Tensors in one native group; default on the gpu platform 64, on the host
-	 * platform all. */
+	/* Tensors in one native group; default on the gpu platform 64, on the
+	 * host platform all. */
 	unsigned many_group_most;
 
-	/* _AUTO packs tensors of fewer bytes than this, if there are two; default on
-	 * the gpu platform 64 KiB if there are at least 32 such tensors, on the host
-	 * platform none. */
+	/* _AUTO packs tensors of fewer bytes than this, if there are two;
+	 * default on the gpu platform 64 KiB if there are at least 32 such
+	 * tensors, on the host platform none. */
 	size_t many_flat_below;
 
 	/* Adaptive deadlines: see cohort/deadline.h. */
@@ -153,9 +160,9 @@ struct cohort_group_options {
 	unsigned adaptive_warmup; /* collectives; default 100 */
 	uint64_t adaptive_floor_ns; /* default 10 s */
 
-	/* enum cohort_launch, the same on all ranks; default: what COHORT_LAUNCH in
-	 * the environment ("together", "ahead") says, else what is best for the
-	 * platform. */
+	/* enum cohort_launch, the same on all ranks; default: what
+	 * COHORT_LAUNCH in the environment ("together", "ahead") says, else
+	 * what is best for the platform. */
 	int launch;
 
 	uint64_t reserved[1]; /* 0; room for what later versions add */
@@ -172,80 +179,87 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
 /*
  * Launching together
  *
- * In one process each device may wait for every other: a call that allocates or frees
- * memory, pins it, loads a kernel, or copies pageable memory may wait until the
- * kernels on all devices are done.  A collective's kernel is done when the kernels of
- * all ranks have come.  So if one rank launches its part of a collective while the
- * thread of another rank is still in such a call, both wait for ever.
+ * In one process each device may wait for every other: a call that allocates or
+ * frees memory, pins it, loads a kernel, or copies pageable memory may wait
+ * until the kernels on all devices are done.  A collective's kernel is done
+ * when the kernels of all ranks have come.  So if one rank launches its part of
+ * a collective while the thread of another rank is still in such a call, both
+ * wait for ever.
  *
- * With COHORT_LAUNCH_TOGETHER nothing of a collective, a list of tensors, or a batch
- * that has collectives is launched before all ranks of this process have called it:
+ * With COHORT_LAUNCH_TOGETHER nothing of a collective, a list of tensors, or a
+ * batch that has collectives is launched before all ranks of this process have
+ * called it:
  *
- *  - A program may allocate, free, copy and load kernels between its collectives, in
- *    the thread that calls for that device.  For other threads see "Several threads
- *    for a device" below.
- *  - If some rank never calls a collective, nothing of it is launched.  Its outputs
- *    are untouched, its buffers are free as soon as the call has answered with the
- *    cause, and an abort has no kernel of it to end.
- *  - The library's own memory operations do not come between the first and the last
- *    rank's launch of a collective, in any group of the process.
+ *  - A program may allocate, free, copy and load kernels between its
+ *    collectives, in the thread that calls for that device.  For other threads
+ *    see "Several threads for a device" below.
+ *  - If some rank never calls a collective, nothing of it is launched.  Its
+ *    outputs are untouched, its buffers are free as soon as the call has
+ *    answered with the cause, and an abort has no kernel of it to end.
+ *  - The library's own memory operations do not come between the first and the
+ *    last rank's launch of a collective, in any group of the process.
  *
  * The price is that the call waits for the other ranks' calls:
  *
- *  - If a cause comes meanwhile, the call returns it.  Deadlines run as for every
- *    collective: a rank that does not come is COHORT_STALLED.
+ *  - If a cause comes meanwhile, the call returns it.  Deadlines run as for
+ *    every collective: a rank that does not come is COHORT_STALLED.
  *  - Before its call, no rank may wait for what another one does after its own.
- *  - One thread that calls for several ranks in turn never gets beyond the first.  Use
- *    the group-level calls (cohort_group_all_reduce() and the like), a thread for each
- *    rank, or COHORT_LAUNCH_AHEAD.  The verdict on such a thread says so.
+ *  - One thread that calls for several ranks in turn never gets beyond the
+ *    first.  Use the group-level calls (cohort_group_all_reduce() and the
+ *    like), a thread for each rank, or COHORT_LAUNCH_AHEAD.  The verdict on
+ *    such a thread says so.
  *
  * What does not launch together:
  *
- *  - Sends and receives, alone or in batches without collectives, are launched at
- *    once.  So one with host memory that makes its staging memory, or has it grow, may
- *    wait for the kernel of a peer that waits for just this call.  After a
- *    cohort_all_reduce_host() of as many elements in plain memory there is nothing to
- *    make.
+ *  - Sends and receives, alone or in batches without collectives, are launched
+ *    at once.  So one with host memory that makes its staging memory, or has it
+ *    grow, may wait for the kernel of a peer that waits for just this call.
+ *    After a cohort_all_reduce_host() of as many elements in plain memory there
+ *    is nothing to make.
  *  - Ranks of other processes are not waited for.
- *  - A call that is captured into a graph launches nothing and waits for nobody; there
- *    all ranks must capture (COHORT_MISMATCH).
- *  - NCCL itself allocates as it launches: from 2.22 on the first collective of a kind
- *    connects the ranks, beside the launches of other groups.  If several groups work
- *    at once, set NCCL_RUNTIME_CONNECT=0 in the environment, and the init connects
- *    them.
- *  - What NCCL allocates as ranks join by id (cohort_comm_join()) may come between the
- *    launches of other groups, even if all the ranks are of this process: an init that
- *    may wait for other processes keeps nobody from launching.  Have ranks join while
- *    no other group has a collective in flight.
+ *  - A call that is captured into a graph launches nothing and waits for
+ *    nobody; there all ranks must capture (COHORT_MISMATCH).
+ *  - NCCL itself allocates as it launches: from 2.22 on the first collective of
+ *    a kind connects the ranks, beside the launches of other groups.  If
+ *    several groups work at once, set NCCL_RUNTIME_CONNECT=0 in the
+ *    environment, and the init connects them.
+ *  - What NCCL allocates as ranks join by id (cohort_comm_join()) may come
+ *    between the launches of other groups, even if all the ranks are of this
+ *    process: an init that may wait for other processes keeps nobody from
+ *    launching.  Have ranks join while no other group has a collective in
+ *    flight.
  *
- * A call with host memory whose timeout passes while it waits for the others returns
- * COHORT_TIMED_OUT, and nothing of it was launched; a thread of the library launches it
- * once all have called.  If that thread cannot be started, the call waits for the
- * others as if it had no timeout.
+ * A call with host memory whose timeout passes while it waits for the others
+ * returns COHORT_TIMED_OUT, and nothing of it was launched; a thread of the
+ * library launches it once all have called.  If that thread cannot be started,
+ * the call waits for the others as if it had no timeout.
  *
  * Several threads for a device
  *
- * While a thread calls for a rank it does nothing else.  But another thread may be at
- * work on that rank's device: for a rank of another group, or for none.  If that
- * thread begins a memory operation between the first and the last rank's launch of the
- * collective, the operation waits for the kernel of the first, and may meanwhile hold
- * up the launch of the last on its device: a deadlock.  The library keeps its own
- * operations out of that time (above), but neither those of the program, even in the
- * thread of a rank, nor cohort_copy() and cohort_group_copy() of pageable memory.  Such
- * a copy may wait for all that is queued before it, say for a receive whose sender is
- * to call a collective first: so it must not keep collectives from being launched.
+ * While a thread calls for a rank it does nothing else.  But another thread may
+ * be at work on that rank's device: for a rank of another group, or for none.
+ * If that thread begins a memory operation between the first and the last
+ * rank's launch of the collective, the operation waits for the kernel of the
+ * first, and may meanwhile hold up the launch of the last on its device: a
+ * deadlock.  The library keeps its own operations out of that time (above), but
+ * neither those of the program, even in the thread of a rank, nor cohort_copy()
+ * and cohort_group_copy() of pageable memory.  Such a copy may wait for all
+ * that is queued before it, say for a receive whose sender is to call a
+ * collective first: so it must not keep collectives from being launched.
  * Therefore, in a program with several groups or several threads at a device,
  *
- *  - put memory operations between cohort_quiet_begin() and cohort_quiet_end(), in
- *    threads of ranks, too;
- *  - copy pinned memory; or wait for what is queued before (cohort_synchronize(), or
- *    cudaStreamSynchronize() of the stream), and then copy between these two.
+ *  - put memory operations between cohort_quiet_begin() and cohort_quiet_end(),
+ *    in threads of ranks, too;
+ *  - copy pinned memory; or wait for what is queued before
+ *    (cohort_synchronize(), or cudaStreamSynchronize() of the stream), and then
+ *    copy between these two.
  *
  * Launching ahead
  *
- * With COHORT_LAUNCH_AHEAD each rank launches at once, so that a thread may run ahead
- * of the others and call for several ranks in turn.  On GPUs such a program must make
- * no memory operation while any rank has a collective in flight.
+ * With COHORT_LAUNCH_AHEAD each rank launches at once, so that a thread may run
+ * ahead of the others and call for several ranks in turn.  On GPUs such a
+ * program must make no memory operation while any rank has a collective in
+ * flight.
  */
 
 #ifdef __cplusplus

@@ -5,8 +5,9 @@
 /*
  * Platforms: what runs the collectives, whether it is there, and why not
  *
- * The gpu platform is NCCL and the CUDA runtime.  The host platform has the same
- * functions on CPU threads and host memory; it is built in and needs no GPU.
+ * The gpu platform is NCCL and the CUDA runtime.  The host platform has the
+ * same functions on CPU threads and host memory; it is built in and needs no
+ * GPU.
  */
 
 #include <stddef.h>
@@ -20,8 +21,8 @@ extern "C" {
 
 /* What a group runs on. */
 enum cohort_platform {
-	/* What COHORT_PLATFORM in the environment says ("gpu" or "host"), else gpu
-	 * if the machine has one, else host. */
+	/* What COHORT_PLATFORM in the environment says ("gpu" or "host"), else
+	 * gpu if the machine has one, else host. */
 	COHORT_PLATFORM_AUTO = 0,
 	COHORT_PLATFORM_GPU = 1,  /* NCCL and CUDA, opened at run time */
 	COHORT_PLATFORM_HOST = 2, /* CPU threads and host memory, built in */
@@ -43,28 +44,30 @@ struct cohort_platform_info {
 	const char *nccl_file;
 	const char *runtime_file;
 
-	/* Sentences, or "".  They tell what is known to be wrong with such versions,
-	 * that the libraries are not what they seem, and which variables COHORT_...
-	 * of the environment mean nothing.  For _AUTO they also tell if the host
-	 * platform was chosen because there is no GPU, although NVIDIA's libraries
-	 * are here.  This text and the files' names last as long as the process. */
+	/* Sentences, or "".  They tell what is known to be wrong with such
+	 * versions, that the libraries are not what they seem, and which
+	 * variables COHORT_... of the environment mean nothing.  For _AUTO they
+	 * also tell if the host platform was chosen because there is no GPU,
+	 * although NVIDIA's libraries are here.  This text and the files' names
+	 * last as long as the process. */
 	const char *notes;
 
-	/* 1: the libraries are this project's drop-in libraries, and the devices
-	 * are those of the host platform. */
+	/* 1: the libraries are this project's drop-in libraries, and the
+	 * devices are those of the host platform. */
 	int is_drop_in;
 
 	/* How the ranks of a group launch that is opened there now and whose
 	 * options do not choose: COHORT_LAUNCH_TOGETHER or _AHEAD; 0 when the
-	 * platform is not usable, or COHORT_LAUNCH in the environment is neither. */
+	 * platform is not usable, or COHORT_LAUNCH in the environment is
+	 * neither. */
 	int launch;
 	uint64_t reserved[4];
 };
 
 /*
  * cohort_platform_probe - what is there, or why not
- * @platform: COHORT_PLATFORM_GPU or _HOST; _AUTO: the one that a group gets which is
- *            opened now and whose options do not choose
+ * @platform: COHORT_PLATFORM_GPU or _HOST; _AUTO: the one that a group gets
+ *            which is opened now and whose options do not choose
  * @info:     the caller has set its size; the rest is filled, up to that size
  *
  * "Not installed" is a normal answer: COHORT_OK, with an @info->status of
@@ -72,39 +75,40 @@ struct cohort_platform_info {
  * COHORT_UNSUPPORTED (too old, or not NCCL), and a reason that names what is
  * missing.  Never crashes and never prints.
  *
- * The first probe of the gpu platform opens its libraries: those that the process
- * has loaded already, else the system's.  If COHORT_GPU_LIBRARIES of the environment
- * names a folder, only those in it are opened.  For _AUTO, if there is no GPU,
- * libcuda.so.1 or else NCCL is opened too, to see whether it is there.  Any thread;
- * may block on the start of the driver.
+ * The first probe of the gpu platform opens its libraries: those that the
+ * process has loaded already, else the system's.  If COHORT_GPU_LIBRARIES of
+ * the environment names a folder, only those in it are opened.  For _AUTO, if
+ * there is no GPU, libcuda.so.1 or else NCCL is opened too, to see whether it
+ * is there.  Any thread; may block on the start of the driver.
  *
- * COHORT_OK; COHORT_INVALID for a @platform that is none of the three, an @info that
- * is NULL or whose size was not set, or for _AUTO an environment variable
- * COHORT_PLATFORM that is neither "gpu" nor "host"; @info is then untouched.  The
- * host platform's @info->status may be COHORT_INVALID, for an environment that
- * cannot be read.
+ * COHORT_OK; COHORT_INVALID for a @platform that is none of the three, an @info
+ * that is NULL or whose size was not set, or for _AUTO an environment variable
+ * COHORT_PLATFORM that is neither "gpu" nor "host"; @info is then untouched.
+ * The host platform's @info->status may be COHORT_INVALID, for an environment
+ * that cannot be read.
  */
 COHORT_API int cohort_platform_probe(int platform,
                                      struct cohort_platform_info *info);
 
 /*
- * Told of what is no error, but may be a mistake.  @text says what, in sentences, and
- * is borrowed for the call.
+ * Told of what is no error, but may be a mistake.  @text says what, in
+ * sentences, and is borrowed for the call.
  */
 typedef void (*cohort_note_fn)(const char *text, void *user);
 
 /*
- * cohort_on_note - be told of variables COHORT_... of the environment that mean nothing
+ * cohort_on_note - be told of variables COHORT_... of the environment that mean
+ *                  nothing
  * @note: is told; NULL: nobody is
  * @user: passed on to it
  *
- * A variable that is misspelt does nothing, and the library prints nothing.  To hear
- * of such a variable without a probe (@info->notes), a program sets a function before
- * its first cohort_group_open() or cohort_comm_join().  The first of these calls that
- * finds @note set and has valid options calls it once, if there is such a variable:
- * "COHORT_PLATFROM is set in the environment but means nothing; did you mean
- * COHORT_PLATFORM?"  It is called in the thread that opens or joins, before a platform
- * is opened.  Later calls tell nothing.
+ * A variable that is misspelt does nothing, and the library prints nothing.  To
+ * hear of such a variable without a probe (@info->notes), a program sets a
+ * function before its first cohort_group_open() or cohort_comm_join().  The
+ * first of these calls that finds @note set and has valid options calls it
+ * once, if there is such a variable: "COHORT_PLATFROM is set in the environment
+ * but means nothing; did you mean COHORT_PLATFORM?"  It is called in the thread
+ * that opens or joins, before a platform is opened.  Later calls tell nothing.
  *
  * Holds for the whole process.  Any thread; does not block.
  */

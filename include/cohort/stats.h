@@ -38,8 +38,9 @@ struct cohort_stats {
 	uint64_t warnings; /* of the watchdog */
 	uint64_t aborts;   /* 1: it has a cause */
 
-	/* Verdicts that are no warnings, by enum cohort_verdict_kind.  A cause counts
-	 * as one, and as one more for each time that it was told before. */
+	/* Verdicts that are no warnings, by enum cohort_verdict_kind.  A cause
+	 * counts as one, and as one more for each time that it was told
+	 * before. */
 	uint64_t verdicts[32];
 
 	/* How often the watchdog has noticed that the process did not run. */
@@ -53,14 +54,15 @@ struct cohort_stats {
  * @stats: the caller has set its size; the rest is filled, as far as it goes
  * @fd:    where to write; may be a file, a pipe or a socket
  *
- * Read from memory without a lock, whatever any rank's thread is doing; the counters
- * need not be of the same moment.  The text is always UTF-8: U+FFFD stands for each byte
- * of the group's name that is not, as in dumps.  Any thread; cohort_stats() does not
- * block, and cohort_stats_write() only as write() does.
+ * Read from memory without a lock, whatever any rank's thread is doing; the
+ * counters need not be of the same moment.  The text is always UTF-8: U+FFFD
+ * stands for each byte of the group's name that is not, as in dumps.  Any
+ * thread; cohort_stats() does not block, and cohort_stats_write() only as
+ * write() does.
  *
  * COHORT_OK; COHORT_INVALID, also for a @stats whose size was not set;
- * cohort_stats_write(): COHORT_SYSTEM if it cannot write, maybe after it has written a
- * part.  A reader that has gone is a SIGPIPE, as for write().
+ * cohort_stats_write(): COHORT_SYSTEM if it cannot write, maybe after it has
+ * written a part.  A reader that has gone is a SIGPIPE, as for write().
  */
 COHORT_API int cohort_stats(struct cohort_comm *comm,
                             struct cohort_stats *stats);

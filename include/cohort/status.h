@@ -5,9 +5,9 @@
 /*
  * Results: what a function returns that can fail, and the texts that explain it
  *
- * A result is an int, one of COHORT_STATUS_LIST.  0 is success.  A positive value
- * is no error, but not all that was asked for.  A negative value is an error, whose
- * text cohort_last_error() has.
+ * A result is an int, one of COHORT_STATUS_LIST.  0 is success.  A positive
+ * value is no error, but not all that was asked for.  A negative value is an
+ * error, whose text cohort_last_error() has.
  */
 
 #ifdef __cplusplus
@@ -72,9 +72,9 @@ COHORT_API const char *cohort_status_name(int status);
 /*
  * cohort_last_error - why the last failing call of this thread failed
  *
- * The text names the argument and its value, or the native function with its code
- * and the text of that code.  It means something only after a call that failed.
- * Never NULL; valid until the thread's next call.  Does not block.
+ * The text names the argument and its value, or the native function with its
+ * code and the text of that code.  It means something only after a call that
+ * failed.  Never NULL; valid until the thread's next call.  Does not block.
  */
 COHORT_API const char *cohort_last_error(void);
 

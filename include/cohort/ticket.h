@@ -23,8 +23,8 @@ struct cohort_comm;
  * @ticket:     of this communicator
  * @timeout_ns: how long; 0: only test; COHORT_FOREVER
  *
- * Any thread, any number of times; once it was COHORT_OK or a cause, the
- * answer stays the same.  Blocks up to @timeout_ns; while an abort is under way, at
+ * Any thread, any number of times; once it was COHORT_OK or a cause, the answer
+ * stays the same.  Blocks up to @timeout_ns; while an abort is under way, at
  * most for the rest of the abort deadline beyond that cause.
  *
  * COHORT_OK: done, the output may be read; the status of the cause: cut short,
@@ -39,8 +39,8 @@ COHORT_API int cohort_wait(struct cohort_comm *comm, uint64_t ticket,
 /*
  * cohort_synchronize - wait for everything submitted so far on this rank
  *
- * As cohort_wait() on the last ticket and every one before it; COHORT_OK if there is
- * none.
+ * As cohort_wait() on the last ticket and every one before it; COHORT_OK if
+ * there is none.
  */
 COHORT_API int cohort_synchronize(struct cohort_comm *comm,
                                   uint64_t timeout_ns);
@@ -55,8 +55,9 @@ COHORT_API int cohort_synchronize(struct cohort_comm *comm,
  * goes on: the ticket tells.  One submitting thread at a time.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE; the cause
- * if the group has one, or COHORT_STALE, as for the collectives; COHORT_UNSUPPORTED for
- * a stream that is being captured; COHORT_CUDA (nothing was queued).
+ * if the group has one, or COHORT_STALE, as for the collectives;
+ * COHORT_UNSUPPORTED for a stream that is being captured; COHORT_CUDA (nothing
+ * was queued).
  */
 COHORT_API int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket,
                                    void *stream);
@@ -73,27 +74,29 @@ COHORT_API int cohort_after_stream(struct cohort_comm *comm, void *stream);
 /*
  * CUDA graphs
  *
- * A call on a stream that is being captured answers COHORT_UNSUPPORTED, and nothing
- * has happened to the capture; so do cohort_stream_after() and
- * cohort_after_stream().  With options.allow_capture the call becomes part of the
- * graph, and its ticket is COHORT_CAPTURED, which cannot be waited for: nothing tells
- * when the call runs, or how often.  All ranks must capture it, and all launch the
- * graph.  The call is compared with those of the other ranks when it is captured, and
- * not again.  Group-level calls and copies of all ranks are never captured.
+ * A call on a stream that is being captured answers COHORT_UNSUPPORTED, and
+ * nothing has happened to the capture; so do cohort_stream_after() and
+ * cohort_after_stream().  With options.allow_capture the call becomes part of
+ * the graph, and its ticket is COHORT_CAPTURED, which cannot be waited for:
+ * nothing tells when the call runs, or how often.  All ranks must capture it,
+ * and all launch the graph.  The call is compared with those of the other ranks
+ * when it is captured, and not again.  Group-level calls and copies of all
+ * ranks are never captured.
  *
  * A launch of the graph is not watched, recorded or counted:
  *
  *  - No deadline holds for a launch, and a hang in one has no verdict.
- *  - A cause does not say that the buffers are free: a launch that was queued before may
- *    still write to them.  Wait for the streams of all launches before you free.
- *  - An abort ends launches that run, without a word about it: what they leave in their
- *    outputs is undefined, and looks complete.
+ *  - A cause does not say that the buffers are free: a launch that was queued
+ *    before may still write to them.  Wait for the streams of all launches
+ *    before you free.
+ *  - An abort ends launches that run, without a word about it: what they leave
+ *    in their outputs is undefined, and looks complete.
  *  - A launch after an abort, a close or a respawn is undefined.
  *
- * Destroy graphs before their group is closed, respawned or aborted: the end of NCCL's
- * communicators waits for that.  NVIDIA advises against graphs of collectives on several
- * GPUs of one process: the launches of graphs are not ordered between devices, and may
- * wait for each other for ever.
+ * Destroy graphs before their group is closed, respawned or aborted: the end of
+ * NCCL's communicators waits for that.  NVIDIA advises against graphs of
+ * collectives on several GPUs of one process: the launches of graphs are not
+ * ordered between devices, and may wait for each other for ever.
  */
 #define COHORT_CAPTURED UINT64_MAX
 

@@ -28,10 +28,11 @@ extern "C" {
 /*
  * Element types: name, value (as in NCCL), bytes, spelling
  *
- * The 8-bit floats are the OCP formats.  E4M3 has no infinity.  Results beyond the
- * range of either format, infinities among them, saturate to its largest finite
- * value.  On the gpu platform the 8-bit floats are what NCCL and the devices make of
- * them, and a call with a type that these refuse ends the group with COHORT_NCCL.
+ * The 8-bit floats are the OCP formats.  E4M3 has no infinity.  Results beyond
+ * the range of either format, infinities among them, saturate to its largest
+ * finite value.  On the gpu platform the 8-bit floats are what NCCL and the
+ * devices make of them, and a call with a type that these refuse ends the group
+ * with COHORT_NCCL.
  */
 #define COHORT_TYPE_LIST(X)                                                    \
 	X(COHORT_I8, 0, 1, "int8")                                             \
@@ -56,17 +57,17 @@ enum cohort_type {
 /*
  * Reductions: name, value (as in NCCL), spelling
  *
- * On the host platform a result is folded in the order of the ranks, and is the same
- * to the bit on every rank and in every run:
+ * On the host platform a result is folded in the order of the ranks, and is the
+ * same to the bit on every rank and in every run:
  *
  *  - Integers wrap.
- *  - float16, bfloat16 and the 8-bit floats accumulate in float32 and round once, to
- *    nearest even; subnormals are kept.
- *  - For max and min a number wins over a NaN, and among equals (+0 and -0) the value
- *    of the lowest rank is taken.
+ *  - float16, bfloat16 and the 8-bit floats accumulate in float32 and round
+ *    once, to nearest even; subnormals are kept.
+ *  - For max and min a number wins over a NaN, and among equals (+0 and -0) the
+ *    value of the lowest rank is taken.
  *  - A result that is NaN is the type's one quiet NaN.
- *  - avg is the sum divided by the number of ranks; for integers the wrapped sum,
- *    and the quotient is truncated toward zero.
+ *  - avg is the sum divided by the number of ranks; for integers the wrapped
+ *    sum, and the quotient is truncated toward zero.
  *
  * A group of one rank copies.  On the gpu platform the arithmetic is NCCL's.
  */
@@ -88,9 +89,9 @@ enum cohort_op {
  * cohort_type_size - bytes of one element of a type; 0 for no such type
  * cohort_op_name   - the spelling of a reduction: "sum"
  *
- * A name is never NULL.  For a value that this version does not know, the text says
- * so.  The name of every number that cohort_premul_sum_create() may give is "premul
- * sum".  Any thread; none blocks.
+ * A name is never NULL.  For a value that this version does not know, the text
+ * says so.  The name of every number that cohort_premul_sum_create() may give
+ * is "premul sum".  Any thread; none blocks.
  */
 COHORT_API const char *cohort_type_name(int type);
 COHORT_API size_t cohort_type_size(int type);

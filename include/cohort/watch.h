@@ -3,12 +3,13 @@
 #define COHORT_WATCH_H
 
 /*
- * What hangs or has ended, and why: verdicts, causes, and what each rank is doing
+ * What hangs or has ended, and why: verdicts, causes, and what each rank is
+ * doing
  *
- * A *verdict* is what the watchdog finds out about something that does not go on, or
- * has ended.  A *cause* is what ended a generation of a group: every call and ticket
- * answers with its status.  A *report* says what one rank is doing.  The options
- * (cohort/options.h) say who is told.
+ * A *verdict* is what the watchdog finds out about something that does not go
+ * on, or has ended.  A *cause* is what ended a generation of a group: every
+ * call and ticket answers with its status.  A *report* says what one rank is
+ * doing.  The options (cohort/options.h) say who is told.
  */
 
 #include <stddef.h>
@@ -29,13 +30,15 @@ enum cohort_policy {
 	 * on_verdict. */
 	COHORT_POLICY_ABORT = 0,
 
-	/* Tell on_verdict, again each time that the deadline passes once more. */
+	/* Tell on_verdict, again each time that the deadline passes once
+	 * more. */
 	COHORT_POLICY_REPORT = 1,
 
-	/* Ask on_verdict.  If it returns 0, ask again as for _REPORT.  If it returns
-	 * anything else, or does not return within the abort deadline, end the group,
-	 * even if the collective is done by then.  If on_verdict is being called for
-	 * a warning at the time, that call counts in the abort deadline, too. */
+	/* Ask on_verdict.  If it returns 0, ask again as for _REPORT.  If it
+	 * returns anything else, or does not return within the abort deadline,
+	 * end the group, even if the collective is done by then.  If on_verdict
+	 * is being called for a warning at the time, that call counts in the
+	 * abort deadline, too. */
 	COHORT_POLICY_ASK = 2,
 };
 
@@ -46,44 +49,48 @@ enum cohort_policy {
  *  NEVER_CALLED    @rank has made no call at all, or was closed.
  *  DIFFERENT_CALL  @rank is inside another call, or has made another one
  *                  (COHORT_MISMATCH).
- *  NOT_STARTED     @rank has called, but is inside the native call, or its stream
- *                  is busy with what was queued before.
+ *  NOT_STARTED     @rank has called, but is inside the native call, or its
+ *                  stream is busy with what was queued before.
  *  NOT_FINISHED    The operation runs; @rank is -1 if it runs on all ranks.
  *  OUTSIDE         No thread is inside a call of @rank, or one is between
  *                  cohort_comm_native_enter() and _leave().
- *  THREAD_EXITED   The thread that @rank was bound to has exited, or one that was
- *                  inside a call of @rank.
+ *  THREAD_EXITED   The thread that @rank was bound to has exited, or one that
+ *                  was inside a call of @rank.
  *  ASYNC_ERROR     ncclCommGetAsyncError() has told of an error of @rank.
  *  NATIVE_ERROR    A call of NCCL by @rank has failed.
  *  CUDA_ERROR      A call of the CUDA runtime by @rank has failed.
  *  DEVICE_LOST     The device of @rank has failed: nothing runs on it any more.
- *  INIT_STUCK      Within init_ns ncclCommSplit() has not returned (@rank is -1), or
- *                  a CUDA call after it, on the device of @rank.  That ends the
- *                  communicator that is split.  Open, respawn and join have no group
- *                  that could have a verdict: there only the text of
- *                  COHORT_INIT_TIMEOUT tells.
- *  WEDGED          The abort of the group was not complete within the abort deadline.
- *                  Only on_verdict is told, here and for the next two.
- *  CLOSE_STUCK     The close of a group without a cause was not complete within the
- *                  abort deadline.
- *  GRAPH_ALIVE     An abort or a close was not complete within the abort deadline,
- *                  and calls were captured into CUDA graphs, which NCCL waits for;
- *                  @rank is the first one that has such a graph.
- *  WORKER          The worker of @rank returned an error, or could not be bound; or
- *                  the rank gave up (cohort_comm_fail()).
- *  ABORTED         cohort_group_abort(), an abort handle, or a close whose time was
- *                  up.
- *  CYCLE           Ranks wait for each other in sends and receives: each for the
- *                  next one, and the last for the first; @rank is -1.
- *  ORDER           Two communicators on the same devices are used in a different
- *                  order on different ranks: some ranks wait in the one for ranks
- *                  that wait in the other; @rank is -1 where no majority tells.
- *  REMOTE          No rank of this process is missing: those in @missing are of other
- *                  processes.  @rank is -1; for a send or receive it is the peer.
- *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank has not
- *                  returned, or a question about its device, both of which a thread
- *                  of the library asks now and then.  Only on_verdict is told:
- *                  nothing has ended.
+ *  INIT_STUCK      Within init_ns ncclCommSplit() has not returned (@rank is
+ *                  -1), or a CUDA call after it, on the device of @rank.  That
+ *                  ends the communicator that is split.  Open, respawn and join
+ *                  have no group that could have a verdict: there only the text
+ *                  of COHORT_INIT_TIMEOUT tells.
+ *  WEDGED          The abort of the group was not complete within the abort
+ *                  deadline.  Only on_verdict is told, here and for the next
+ *                  two.
+ *  CLOSE_STUCK     The close of a group without a cause was not complete within
+ *                  the abort deadline.
+ *  GRAPH_ALIVE     An abort or a close was not complete within the abort
+ *                  deadline, and calls were captured into CUDA graphs, which
+ *                  NCCL waits for; @rank is the first one that has such a
+ *                  graph.
+ *  WORKER          The worker of @rank returned an error, or could not be
+ *                  bound; or the rank gave up (cohort_comm_fail()).
+ *  ABORTED         cohort_group_abort(), an abort handle, or a close whose time
+ *                  was up.
+ *  CYCLE           Ranks wait for each other in sends and receives: each for
+ *                  the next one, and the last for the first; @rank is -1.
+ *  ORDER           Two communicators on the same devices are used in a
+ *                  different order on different ranks: some ranks wait in the
+ *                  one for ranks that wait in the other; @rank is -1 where no
+ *                  majority tells.
+ *  REMOTE          No rank of this process is missing: those in @missing are of
+ *                  other processes.  @rank is -1; for a send or receive it is
+ *                  the peer.
+ *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank
+ *                  has not returned, or a question about its device, both of
+ *                  which a thread of the library asks now and then.  Only
+ *                  on_verdict is told: nothing has ended.
  */
 #define COHORT_VERDICT_LIST(X)                                                 \
 	X(COHORT_VERDICT_NONE, 0, "none")                                      \
@@ -117,8 +124,8 @@ enum cohort_verdict_kind {
 /*
  * cohort_verdict_text - the spelling of a kind of verdict: "never called"
  *
- * Never NULL.  For a value that this version does not know, the text says so.  Any
- * thread; does not block.
+ * Never NULL.  For a value that this version does not know, the text says so.
+ * Any thread; does not block.
  */
 COHORT_API const char *cohort_verdict_text(int kind);
 
@@ -152,22 +159,23 @@ struct cohort_rank_report {
 	 * "running"; or "". */
 	char state[64];
 
-	/* Where the thread was when the deadline passed, the program's innermost
-	 * function first, without what that called in the C library and in this
-	 * one: "f (a.c:12) < g < main"; or "stack unavailable: " and why; "" if the
-	 * thread was not asked (options.stack_signal). */
+	/* Where the thread was when the deadline passed, the program's
+	 * innermost function first, without what that called in the C library
+	 * and in this one: "f (a.c:12) < g < main"; or "stack unavailable: "
+	 * and why; "" if the thread was not asked (options.stack_signal). */
 	const char *stack;
 
-	/* 1: the rank is bound to that thread.  0: any thread may make the rank's
-	 * next call, and whether this thread lives says nothing about the rank. */
+	/* 1: the rank is bound to that thread.  0: any thread may make the
+	 * rank's next call, and whether this thread lives says nothing about
+	 * the rank. */
 	int bound;
 
-	/* What the library made that call for: "bucket 2/5: fc.weight and 1 more"
-	 * of a reducer; or "". */
+	/* What the library made that call for: "bucket 2/5: fc.weight and 1
+	 * more" of a reducer; or "". */
 	char label[48];
 
-	/* What the rank is doing, for people: "rank 2 (thread 4711 "dp/2", device 2)
-	 * is alive, outside the library; its last call, ..." */
+	/* What the rank is doing, for people: "rank 2 (thread 4711 "dp/2",
+	 * device 2) is alive, outside the library; its last call, ..." */
 	char text[512];
 	uint64_t reserved[3];
 };
@@ -185,7 +193,8 @@ struct cohort_verdict {
 	int kind;  /* enum cohort_verdict_kind */
 	int stage; /* enum cohort_stage */
 
-	/* The rank to blame, the first of several; -1: not known, or none is. */
+	/* The rank to blame, the first of several; -1: not known, or none
+	 * is. */
 	int rank;
 	int generation;      /* of the group, from 1 */
 	const char *group;   /* its name */
@@ -200,12 +209,13 @@ struct cohort_verdict {
 	uint64_t missing[COHORT_RANK_WORDS];
 	int size; /* ranks in this process */
 
-	/* @size reports, by rank, as of now: after the end, what was cut short may
-	 * seem done. */
+	/* @size reports, by rank, as of now: after the end, what was cut short
+	 * may seem done. */
 	const struct cohort_rank_report *ranks;
 	const char *text; /* all of this, for people */
 
-	/* Bytes of each of @ranks: later versions add fields to the report's end. */
+	/* Bytes of each of @ranks: later versions add fields to the report's
+	 * end. */
 	uint64_t rank_size;
 	uint64_t reserved[7];
 };
@@ -215,18 +225,19 @@ struct cohort_verdict {
  * @verdict is borrowed for the call.  The returned value counts for
  * COHORT_POLICY_ASK with COHORT_STAGE_EXPIRED only.
  *
- * The function may call what any thread may call, also cohort_group_abort(), but not
- * what waits for the end of the group: cohort_group_close(), cohort_group_respawn(),
- * and for ranks that have joined by id cohort_comm_close() (COHORT_STATE).  While it
- * is running, of further verdicts only the gravest and last is kept; the watchdog goes
- * on.
+ * The function may call what any thread may call, also cohort_group_abort(),
+ * but not what waits for the end of the group: cohort_group_close(),
+ * cohort_group_respawn(), and for ranks that have joined by id
+ * cohort_comm_close() (COHORT_STATE).  The watchdog goes on while the function
+ * is running, and keeps one further verdict for it: the gravest, and of equally
+ * grave ones the last.
  *
  * It has to return: no exception, panic or longjmp() may leave it.
  *
- * Each generation has such a thread of its own.  If the function has not returned
- * within the abort deadline when the group is respawned or closed, the thread is left
- * behind, and @user with it: it may then run beside that of the next generation, and
- * after the close.
+ * Each generation has such a thread of its own.  If the function has not
+ * returned within the abort deadline when the group is respawned or closed, the
+ * thread is left behind, and @user with it: it may then run beside that of the
+ * next generation, and after the close.
  */
 typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
                                  void *user);
@@ -234,8 +245,8 @@ typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
 /* Why a group's communicators ended.  Written once: the first cause wins. */
 struct cohort_cause {
 	/* What every call and ticket answers: COHORT_STALLED, COHORT_NCCL,
-	 * COHORT_CUDA, COHORT_WORKER, COHORT_ABORTED, ...; COHORT_OK: there is no
-	 * cause. */
+	 * COHORT_CUDA, COHORT_WORKER, COHORT_ABORTED, ...; COHORT_OK: there is
+	 * no cause. */
 	int status;
 	int kind; /* enum cohort_verdict_kind */
 
@@ -261,43 +272,46 @@ struct cohort_cause {
 	 * differs: the ranks that had called it. */
 	uint64_t joined[COHORT_RANK_WORDS];
 
-	/* Of a collective that was not done in time: the ranks that were waited for,
-	 * which are all if it was running on all. */
+	/* Of a collective that was not done in time: the ranks that were waited
+	 * for, which are all if it was running on all. */
 	uint64_t missing[COHORT_RANK_WORDS];
 
-	/* All of this, for people.  If the cause comes from no operation, the text
-	 * ends with the calls that the ranks were in and had not finished. */
+	/* All of this, for people.  If the cause comes from no operation, the
+	 * text ends with the calls that the ranks were in and had not
+	 * finished. */
 	char text[1024];
 	uint64_t reserved[16]; /* room for what later versions add */
 };
 
 /*
  * Told of what ended a generation of a group, on the thread that calls
- * cohort_verdict_fn, and before that.  @cause is borrowed for the call.  What may be
- * called, and that it has to return, is as for cohort_verdict_fn.
+ * cohort_verdict_fn, and before that.  @cause is borrowed for the call.  What
+ * may be called, and that it has to return, is as for cohort_verdict_fn.
  */
 typedef void (*cohort_cause_fn)(const struct cohort_cause *cause, void *user);
 
 /*
  * cohort_group_snapshot - what each rank of the group's generation is doing now
- * cohort_comm_snapshot  - what @comm and the other ranks of its group or split are
- *                         doing, as far as they are of this process
- * @ranks:     filled in the order of the ranks, as in a verdict; a report that is left
- *             over has the rank -1
+ * cohort_comm_snapshot  - what @comm and the other ranks of its group or split
+ *                         are doing, as far as they are of this process
+ * @ranks:     filled in the order of the ranks, as in a verdict; a report that
+ *             is left over has the rank -1
  * @room:      how many reports there are: at least the ranks of this process;
  *             cohort_group_size() or cohort_comm_size() is always enough
  * @rank_size: sizeof(struct cohort_rank_report)
  *
- * For a supervisor that does not wait for a verdict.  The fields joined, started and
- * done are about the oldest collective that is not done on every rank; if none is in
- * flight, joined is 0 on every rank.  No thread is asked for its stack.  The ranks are
- * looked at one after the other, also in a hang, during an abort and after a cause.
- * Once there is a cause, what was cut short may seem done.
+ * For a supervisor that does not wait for a verdict.  The fields joined,
+ * started and done are about the oldest collective that is not done on every
+ * rank; if none is in flight, joined is 0 on every rank.  No thread is asked
+ * for its stack.  The ranks are looked at one after the other, also in a hang,
+ * during an abort and after a cause.  Once there is a cause, what was cut short
+ * may seem done.
  *
- * Any thread; takes no lock, makes no native call, and does not block.  Other ranks need
- * not do anything.
+ * Any thread; takes no lock, makes no native call, and does not block.  Other
+ * ranks need not do anything.
  *
- * COHORT_OK; COHORT_INVALID with the argument and its value, and nothing is stored.
+ * COHORT_OK; COHORT_INVALID with the argument and its value, and nothing is
+ * stored.
  */
 COHORT_API int cohort_group_snapshot(struct cohort_group *group,
                                      struct cohort_rank_report *ranks, int room,
