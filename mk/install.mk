@@ -12,7 +12,8 @@ mandir     ?= $(prefix)/share/man
 python     := $(shell command -v python3 2>/dev/null)
 man        := $(out)/man
 pages_made := $(man)/made
-$(pages_made): scripts/manual.py $(public_headers:%=include/cohort/%) $(out)/cohort
+$(pages_made): scripts/manual.py scripts/header_comments.py \
+               $(public_headers:%=include/cohort/%) $(out)/cohort
 	$(call say,MAN,$(man))
 	$(Q)$(python) $< $(out)/cohort $(man)
 	$(Q)touch $@
