@@ -17,7 +17,7 @@ static const bool is_seen_when_freed = true;
 static const bool is_seen_when_freed = false;
 #endif
 
-/* What was given back. */
+/* A list of the buffers that were given back. */
 static struct buffer *_Atomic dead;
 
 struct buffer *buffer_get(size_t bytes)
@@ -45,7 +45,10 @@ void buffer_put(struct buffer *b)
 		continue;
 }
 
-/* All bytes are DEAD if the first is, and each is as the one before it. */
+/*
+ * All bytes are DEAD if the first byte is, and each byte equals the one before
+ * it.
+ */
 static void check(const struct buffer *b)
 {
 	if (b->bytes && (b->data[0] != DEAD ||

@@ -3,11 +3,11 @@
 #define BUFFER_H
 
 /*
- * Memory of which nobody may write a byte once it was given back
+ * Memory that nobody may write to once it was given back
  *
- * AddressSanitizer sees who touches what was freed.  In other builds it is
- * overwritten, kept, and looked at again by buffers_check(); ThreadSanitizer takes
- * the overwriting for what it is, a write that races with any that come later.
+ * AddressSanitizer finds a write to freed memory.  Other builds overwrite a
+ * buffer that is given back, keep it, and buffers_check() looks at it again.
+ * To ThreadSanitizer the overwriting is a write that races with any later one.
  */
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct buffer *buffer_get(size_t bytes);
 /* Any thread.  NULL is allowed. */
 void buffer_put(struct buffer *buffer);
 
-/* Look at all that was given back, and free it. */
+/* Check all buffers that were given back, and free them. */
 void buffers_check(void);
 
 #endif

@@ -3,7 +3,7 @@
 #define CALLS_H
 
 /*
- * Every call of NCCL that moves data, for tests that make each of them
+ * All NCCL calls that move data, for tests that make each of them
  */
 
 #include "support/native.h"
@@ -23,7 +23,7 @@ enum call_name {
 	NAMES,
 };
 
-/* What is given to a call; what it has no use for is ignored. */
+/* The arguments of a call; it ignores those that it has no use for. */
 struct call_args {
 	const void *send;
 	void *recv; /* of ncclBcast(), the only buffer */
@@ -40,7 +40,10 @@ bool call_has_op(enum call_name name);
 bool call_has_root(enum call_name name); /* or a peer */
 bool call_is_message(enum call_name name);
 
-/* What the other ranks call: a receive for a send, else the same. */
+/*
+ * The call that the other ranks make: a receive for a send, else this very
+ * call.
+ */
 enum call_name call_opposite(enum call_name name);
 
 #endif

@@ -44,7 +44,7 @@ void contest_fire(struct contest *contest, int who)
 	             cohort_abort_fire(contest->handle, contest_reason(who)));
 }
 
-/* What the ranks were doing may be behind it. */
+/* The cause's text may go on with what the ranks were doing. */
 static bool is_reason(const char *text, const char *reason)
 {
 	size_t n = strlen(reason);
@@ -52,7 +52,7 @@ static bool is_reason(const char *text, const char *reason)
 	return strncmp(text, reason, n) == 0 && (!text[n] || text[n] == ';');
 }
 
-/* The cause is of the one who was told so, or of none of those that fired. */
+/* The cause belongs to the thread that was told so; or to none that fired. */
 static void check(const struct contest *contest,
                   const struct cohort_cause *cause)
 {

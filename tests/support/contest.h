@@ -3,8 +3,8 @@
 #define CONTEST_H
 
 /*
- * Who has ended a group: of all that fire at it, one at most is told that it did,
- * and the cause is that one's
+ * Several threads fire the abort of one group: at most one may be told that its
+ * fire ended the group, and the group's cause must be that thread's
  */
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 #define CONTEST_MOST 16
 
 struct contest {
-	struct cohort_abort *handle; /* a reference, for any of them */
+	struct cohort_abort *handle; /* a reference that any of them may use */
 	atomic_int winners;
 	atomic_int winner;
 };
@@ -24,16 +24,17 @@ void contest_begin(struct contest *contest, struct cohort_comm *comm);
 /* The reason that number @who fires with. */
 const char *contest_reason(int who);
 
-/* Number @who was told @rc.  Any thread, any signal handler. */
+/* Record that number @who was told @rc.  Any thread, any signal handler. */
 void contest_told(struct contest *contest, int who, int rc);
 
 /* Fire the contest's own handle as number @who. */
 void contest_fire(struct contest *contest, int who);
 
 /*
- * Check, when nobody fires any more, and give the handle back.  The status of the
- * cause: COHORT_OK: none; COHORT_ABORTED: one of those that fired, whose number is
- * in @contest->winner; anything else: somebody else.
+ * Check the answers once nobody fires any more, and give the handle back.
+ * Returns the status of the cause: COHORT_OK if there is none; COHORT_ABORTED
+ * if it is of one that fired, whose number is then in @contest->winner; any
+ * other status if something else ended the group.
  */
 int contest_end(struct contest *contest);
 

@@ -4,7 +4,7 @@
 
 #include "support/stress.h"
 
-/* A semaphore, as ThreadSanitizer holds signals back in a barrier. */
+/* A semaphore, because ThreadSanitizer holds signals back inside a barrier. */
 static void await(sem_t *semaphore)
 {
 	while (sem_wait(semaphore) != 0)
@@ -21,7 +21,7 @@ static void *crew_main(void *arg)
 	struct crew *crew = ((struct member *)arg)->crew;
 	int i = ((struct member *)arg)->i;
 
-	sem_post(&crew->end); /* @arg is read */
+	sem_post(&crew->end); /* the thread has read @arg */
 	for (;;) {
 		await(&crew->begin[i]);
 		crew->fn(crew->round, i);

@@ -5,8 +5,9 @@
 /*
  * Threads that a stress program keeps for all its rounds
  *
- * Making a thread takes a sanitizer longer than most rounds.  A thread of a crew
- * may be signalled at any time: it ends with the program.
+ * To make a thread takes longer under a sanitizer than most rounds take.  A
+ * thread of a crew may get a signal at any time: the thread ends with the
+ * program.
  */
 
 #include <pthread.h>
@@ -28,7 +29,7 @@ struct crew {
  * until the end of the program. */
 void crew_start(struct crew *crew, int n, crew_fn fn);
 
-/* Let them go, and wait until all have come back. */
+/* Let the threads begin a round, and wait until all have come back. */
 void crew_begin(struct crew *crew, void *round);
 void crew_end(struct crew *crew);
 

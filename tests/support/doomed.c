@@ -12,7 +12,7 @@
 
 #include "support/place.h"
 
-static void child(doomed_fn act, int out)
+static void child_main(doomed_fn act, int out)
 {
 	static struct native_clique clique;
 
@@ -35,8 +35,8 @@ static void read_all(int from, char *text, size_t room)
 	text[length] = '\0';
 }
 
-/* What the child said, and its status. */
-static int run(doomed_fn act, char *text, size_t room)
+/* Run @act in a child: its output goes into @text, its status is returned. */
+static int run_in_child(doomed_fn act, char *text, size_t room)
 {
 	int ends[2], status;
 	pid_t id;
@@ -45,7 +45,7 @@ static int run(doomed_fn act, char *text, size_t room)
 	cr_assert_eq(pipe(ends), 0);
 	id = fork();
 	if (id == 0)
-		child(act, ends[1]);
+		child_main(act, ends[1]);
 	close(ends[1]);
 	read_all(ends[0], text, room);
 	close(ends[0]);
@@ -56,7 +56,7 @@ static int run(doomed_fn act, char *text, size_t room)
 void doomed_expect(doomed_fn act, const char *line)
 {
 	char text[1024], wanted[512];
-	int status = run(act, text, sizeof(text));
+	int status = run_in_child(act, text, sizeof(text));
 
 	snprintf(wanted, sizeof(wanted), "strict host platform: %s\n", line);
 	cr_assert_str_eq(text, wanted);
@@ -66,7 +66,7 @@ void doomed_expect(doomed_fn act, const char *line)
 void doomed_expect_legal(doomed_fn act)
 {
 	char text[1024];
-	int status = run(act, text, sizeof(text));
+	int status = run_in_child(act, text, sizeof(text));
 
 	cr_assert_str_empty(text);
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);

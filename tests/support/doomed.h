@@ -3,20 +3,22 @@
 #define DOOMED_H
 
 /*
- * Programs in strict mode that break a rule, or are near to it: each is a forked
- * child, which has the platform to itself
+ * Programs that break a rule of strict mode, or nearly do: each runs in a
+ * forked child, which has the platform to itself
  */
 
 #include "support/native.h"
 
-/* @clique: of three ranks. */
+/* @clique has three ranks. */
 typedef void (*doomed_fn)(struct native_clique *clique);
 
-/* @act must end its process with one line: the function that was called, the
- * communicator, and what is wrong. */
+/*
+ * @act must end its process with one line, which names the function that was
+ * called, the communicator, and what is wrong.
+ */
 void doomed_expect(doomed_fn act, const char *line);
 
-/* @act must come back, with nothing said. */
+/* @act must return, and print nothing. */
 void doomed_expect_legal(doomed_fn act);
 
 #endif

@@ -3,7 +3,8 @@
 #define EXPECT_H
 
 /*
- * What a call answers and what the thread's error says; for Criterion's suites
+ * Checks of what a call returns and of the thread's last error, for Criterion's
+ * suites
  */
 
 #include <criterion/criterion.h>
@@ -13,7 +14,7 @@
 
 #include "support/ranks.h"
 
-/* @got is @want, and the last error has @in_text in it. */
+/* @got equals @want, and the last error contains @in_text. */
 static inline void expect(int got, int want, const char *in_text)
 {
 	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
@@ -23,7 +24,7 @@ static inline void expect(int got, int want, const char *in_text)
 	                   in_text);
 }
 
-/* @text is @why, and what the ranks were doing then. */
+/* @text is @why, followed by what the ranks were doing when the group ended. */
 static inline void expect_ending(const char *text, const char *why)
 {
 	static const char amid[] = "; when it ended: rank";
@@ -34,7 +35,7 @@ static inline void expect_ending(const char *text, const char *why)
 	          "\"%s\" is not \"%s%s...\"", text, why, amid);
 }
 
-/* Run @worker on @size ranks, which must all be content. */
+/* Run @worker on @size ranks; all must return COHORT_OK. */
 static inline void expect_run(int size, cohort_worker_fn worker, void *user)
 {
 	struct cohort_group *group = ranks_open(size, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Generated from the platform's own list of functions: an index, a name, a
- * counter and a function in front for each.  Whether a function returns a text
- * is asked of its result type, so that the list needs no marks.
+ * Generated from the platform's own list of functions: for each function an
+ * index, a name, a counter, and a wrapper that stands in front.  The result
+ * type tells whether a function returns a text, so the list needs no marks.
  */
 
 #include "failing.h"
@@ -47,7 +47,8 @@ static atomic_ulong calls[failing_functions];
 static atomic_int chosen; /* an index, or failing_functions for any */
 static atomic_int nccl_code;
 static atomic_int cuda_code;
-static atomic_int thread; /* whose calls fail, 0: anybody's */
+/* only this thread's calls fail; 0: those of any thread */
+static atomic_int thread;
 
 static atomic_long countdown; /* the call that takes it from 1 to 0 fails */
 static _Atomic(const char *) fired;
@@ -70,8 +71,9 @@ static bool failing_strikes(int index)
 }
 
 /*
- * Fail a group that may be open on this thread, by an error of its own: a
- * communicator that is not there.  Without an open group this does nothing.
+ * Make a group that may be open on this thread fail by an error of its own: a
+ * call on a communicator that does not exist.  Does nothing if no group is
+ * open.
  */
 static void failing_poison_group(void)
 {
@@ -159,7 +161,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.memory_is_host = behind->memory_is_host;
 	table.is_one_process = behind->is_one_process;
 	table.lists = behind->lists;
-	/* So that each function that a launch takes can fail. */
+	/* The platform's own launch would bypass the wrappers. */
 	table.launch = launch_between_marks;
 	for (i = 0; i < failing_functions; i++)
 		atomic_store_explicit(&calls[i], 0, memory_order_relaxed);

@@ -5,22 +5,23 @@
 /*
  * A platform table that counts its calls and fails one of them
  *
- * It stands in front of a real table and passes everything on, but for the
- * one call that failing_at() names: that one answers with an error and is not
+ * The table stands in front of a real one and passes every call on, except for
+ * the call that failing_at() names: that call answers with an error and is not
  * made.  Functions that return a text, and progress(), cannot fail and are not
  * counted.
  *
  * An NCCL call that fails inside an open group takes the group with it, as in
- * NCCL: the group's end on that thread reports an error and nothing of the
- * group happens.  A failed ncclGroupEnd does end the group.
+ * NCCL: the end of the group on that thread reports an error, and none of its
+ * calls is made.  A failed ncclGroupEnd does end the group.
  *
- * One for the whole program.  failing_wrap() and failing_at() are for a time
- * when no other thread makes calls; the rest is for any thread.
+ * There is one such table for the whole program.  Call failing_wrap() and
+ * failing_at() only while no other thread makes calls; any thread may call the
+ * rest at any time.
  */
 
 #include "platform/platform.h"
 
-/* The table in front of @real, and forget all counts. */
+/* Put the table in front of @real, and forget all counts. */
 const struct platform *failing_wrap(const struct platform *real);
 
 /*
@@ -32,13 +33,13 @@ const struct platform *failing_wrap(const struct platform *real);
  */
 void failing_at(const char *only, unsigned long n, int nccl, int cuda);
 
-/* As failing_at(), but only calls of this thread count and fail. */
+/* Like failing_at(), but only calls of this thread count and fail. */
 void failing_here(const char *only, unsigned long n, int nccl, int cuda);
 
-/* The function that failed; NULL if none has since it was asked for. */
+/* The function that failed; NULL if none has failed since the last question. */
 const char *failing_fired(void);
 
-/* Calls since failing_wrap(): of @only, or of all with NULL. */
+/* Calls of @only since failing_wrap(); with NULL, of all functions. */
 unsigned long failing_calls(const char *only);
 
 #endif

@@ -3,8 +3,9 @@
 /*
  * Seeded random fills
  *
- * A float is put together from a sign, an exponent and a mantissa of its own
- * format; the kind of value decides only from where the exponent is drawn.
+ * A float is put together from a sign, an exponent and a mantissa in its own
+ * format; the kind of value only decides from which range the exponent is
+ * drawn.
  */
 
 #include "fill.h"
@@ -47,7 +48,7 @@ static uint64_t fill_pack(const struct fill_format *format, bool negative,
 	       mantissa;
 }
 
-/* +-1 to +-4, and half as often their halves: few mantissa bits. */
+/* +-1 to +-4, and with half the probability their halves: few mantissa bits. */
 static uint64_t fill_small_number(const struct fill_format *format,
                                   uint64_t random)
 {
@@ -58,7 +59,10 @@ static uint64_t fill_small_number(const struct fill_format *format,
 	                 random >> 8 & 1 ? half : 0);
 }
 
-/* The top exponent has infinity and NaN, or all numbers but one NaN. */
+/*
+ * The top exponent holds infinity and NaN, or in some types numbers and one
+ * NaN.
+ */
 static uint64_t fill_large(const struct fill_format *format, bool negative,
                            uint64_t mantissa)
 {

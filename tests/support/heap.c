@@ -3,9 +3,9 @@
 /*
  * Counting and failing allocator
  *
- * The linker sends the program's calls to the __wrap_ functions here, and
- * these go on to the __real_ ones: libc's, or those of a sanitizer.  All state
- * is in relaxed atomics: they are counters, and nothing is published by them.
+ * The linker sends the program's calls to the __wrap_ functions here, which
+ * pass them on to the __real_ functions: libc's, or a sanitizer's.  All state
+ * is in relaxed atomics: they are counters, and publish nothing.
  */
 
 #include "heap.h"
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Names are the linker's: --wrap=malloc. */
+/* The linker gives these names: --wrap=malloc. */
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
 void *__real_realloc(void *memory, size_t bytes);
@@ -32,8 +32,8 @@ void __wrap_free(void *memory);
 
 static atomic_ulong allocations;
 static atomic_long live;
-static atomic_long countdown; /* the one that takes it from 1 to 0 fails;
-                                 0 and below: nothing is armed */
+/* the allocation that takes it from 1 to 0 fails; 0 and below: none does */
+static atomic_long countdown;
 static atomic_bool fired;
 
 unsigned long heap_allocations(void)
@@ -57,7 +57,7 @@ bool heap_fired(void)
 	return atomic_load_explicit(&fired, memory_order_relaxed);
 }
 
-/* True if this allocation is the one to fail. */
+/* True if this allocation is the one that must fail. */
 static bool heap_strikes(void)
 {
 	if (atomic_load_explicit(&countdown, memory_order_relaxed) <= 0)
@@ -97,9 +97,11 @@ void *__wrap_calloc(size_t n, size_t bytes)
 	return heap_counted(__real_calloc(n, bytes));
 }
 
-/* A block that moves or grows is one more allocation, but not one more block;
- * what realloc(memory, 0) does is left to whoever needs it: it counts as one
- * that keeps the block. */
+/*
+ * A block that moves or grows counts as one more allocation, but not as one
+ * more block.  The standard leaves open what realloc(memory, 0) does: it counts
+ * here as a call that keeps the block.
+ */
 void *__wrap_realloc(void *memory, size_t bytes)
 {
 	void *grown;

@@ -25,7 +25,7 @@ long heap_live(void);
 /* Make the @n-th allocation from now on fail, once; 1 is the next, 0 none. */
 void heap_fail_at(unsigned long n);
 
-/* True if the last heap_fail_at() has struck. */
+/* True if the allocation that the last heap_fail_at() named has failed. */
 bool heap_fired(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Everything is relaxed, but for the taking and giving back of an entry: what the
- * library has to put in order must not be put in order here, or ThreadSanitizer
- * would not see it missing.
+ * Every access is relaxed, except where an entry is taken or given back: this
+ * table must not order what the library has to order, or ThreadSanitizer would
+ * not see that the order is missing.
  */
 
 #include "support/ledger.h"
@@ -29,7 +29,7 @@ static struct entry entries[MOST];
 static atomic_ulong worlds;
 static const struct platform *real; /* constant after ledger_open() */
 
-/* The world that this thread releases, 0: none as yet. */
+/* The world whose communicators this thread releases; 0: none so far. */
 static _Thread_local unsigned long mine;
 
 #define LOAD(atom) atomic_load_explicit(&(atom), memory_order_relaxed)
@@ -111,8 +111,10 @@ static ncclResult_t ledger_destroy(ncclComm_t comm)
 	return real->ncclCommDestroy(comm);
 }
 
-/* What the end of the group frees is out of the book before that: its address may
- * be another's at once. */
+/*
+ * What the end of the group frees leaves the book before that: another
+ * communicator may get its address at once.
+ */
 static void forget(struct entry *e)
 {
 	if (LOAD(e->released) != 1)

@@ -3,19 +3,24 @@
 #define LEDGER_H
 
 /*
- * The native communicators of the host platform, accounted for
+ * An account of the host platform's native communicators
  *
- * A table in front of the platform's fails the program unless each communicator
- * is released once, all of a group by one thread, a reaper, that releases those of
- * no other group, and unless nobody is inside a call on any of them when the end
- * of the group frees them.
+ * A table in front of the platform's own fails the program if a communicator is
+ * not released exactly once; if two threads release communicators of one group,
+ * or one thread, a reaper, those of two groups; or if a thread is inside a call
+ * on a communicator when the end of the group frees it.
  */
 
-/* Put it in front; before the first group.  Ends the program if it cannot. */
+/*
+ * Put the table in front, before the first group.  Ends the program if that
+ * fails.
+ */
 void ledger_open(void);
 
-/* Fail the program unless all that were opened have been released.  While no group
- * is open. */
+/*
+ * Fail the program unless all communicators that were opened have been
+ * released. Call it while no group is open.
+ */
 void ledger_check(void);
 
 #endif

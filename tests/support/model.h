@@ -3,8 +3,9 @@
 #define MODEL_H
 
 /*
- * A small model without a meaning, for tests of the reducer: parameters of uneven
- * sizes, and gradients that any thread can compute of any rank and step
+ * A small model without a meaning, for tests of the reducer: its parameters
+ * have uneven sizes, and any thread can compute the gradients of any rank and
+ * step
  */
 
 #include <stdbool.h>
@@ -13,16 +14,16 @@
 
 #define MODEL_PARAMETERS 9
 #define MODEL_RANKS 4
-#define MODEL_MOST 3000 /* elements of a parameter */
+#define MODEL_MOST 3000 /* most elements of a parameter */
 
 struct model {
-	int size; /* ranks */
+	int size; /* number of ranks */
 	int type;
-	bool views; /* the reducer has every other gradient */
+	bool views; /* every other gradient is a view of the reducer's memory */
 	struct cohort_reducer_options options;
 };
 
-/* One rank's part. */
+/* What one rank has. */
 struct model_rank {
 	const struct model *model;
 	struct cohort_comm *comm;
@@ -34,7 +35,7 @@ struct model_rank {
 size_t model_count(int i);
 const char *model_name(int i);
 
-/* Defaults, small buckets, and views. */
+/* Defaults, with small buckets, and with views. */
 struct model model_of(int size);
 
 /* Open and close this rank's reducer; the result of the first call that fails. */
@@ -45,20 +46,24 @@ int model_close(struct model_rank *rank);
 /* Element @k of parameter @i's gradient on @rank at @step. */
 double model_value(int rank, uint64_t step, int i, size_t k);
 
-/* Have this rank's gradient of @i be that of @step, multiplied by @by; and read what
- * has become of it, as float64. */
+/*
+ * model_set() sets this rank's gradient of @i to that of @step, multiplied by
+ * @by; model_get() reads, as float64, what the reducer has made of it.
+ */
 void model_set(struct model_rank *rank, uint64_t step, int i, double by);
 void model_get(struct model_rank *rank, int i, double *values);
 
 /* A random order of all parameters. */
 void model_shuffle(int order[MODEL_PARAMETERS], uint64_t seed);
 
-/* What the ranks' gradients of @step come to as float32: added in rank order, with
- * @factors (as float32; NULL: 1), divided by @divisor. */
+/*
+ * The sum of the ranks' gradients of @step as float32: added in rank order,
+ * with @factors (as float32; NULL: 1), divided by @divisor.
+ */
 float model_fold(const struct model *model, uint64_t step, int i, size_t k,
                  const float *factors, float divisor);
 
-/* How many elements of this rank's gradients are not model_fold(). */
+/* How many elements of this rank's gradients differ from model_fold(). */
 size_t model_wrong(struct model_rank *rank, uint64_t step, const float *factors,
                    float divisor);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Settings for tests of the platform table.  Buffers are plain arrays: on the
- * host platform the memory of a device is the program's.
+ * Set-ups for tests of the platform table.  Buffers are plain arrays: on the
+ * host platform a device's memory is the program's.
  */
 
 #include "native.h"
@@ -206,7 +206,7 @@ void native_clique_abort(struct native_clique *clique)
 	native_clique_end(clique, clique->p->ncclCommAbort);
 }
 
-/* 'S' while it sleeps. */
+/* 'S' while the thread sleeps. */
 static char thread_state(pid_t thread)
 {
 	char path[64];

@@ -3,10 +3,10 @@
 #define NATIVE_H
 
 /*
- * Help for tests that speak to a platform table directly
+ * Help for tests that call a platform table directly
  *
- * Whatever fails in here ends the test with a message: it is about the setting
- * of a test, not its subject.
+ * A failure in here ends the test with a message: the test's set-up is at
+ * fault, not its subject.
  */
 
 #include <pthread.h>
@@ -20,19 +20,22 @@
 /* place_open() */
 const struct platform *native_open(int devices);
 
-/* The one of the host platform that is built in, wherever the other tests are: for
- * those that call its functions beyond the table (sim/host.h). */
+/*
+ * The built-in host platform, whichever platform the other tests use: for tests
+ * that call its functions beyond the table (sim/host.h).
+ */
 const struct platform *native_open_host(int devices);
 
 /* End the program with a message unless @result is 0. */
 void native_must(int result, const char *what);
 
-/* A stream on @device that does not synchronize with the legacy one. */
+/* A stream on @device that does not synchronize with the legacy stream. */
 cudaStream_t native_stream(const struct platform *p, int device);
 
 /*
  * A gate holds a stream: native_gate_hold() queues a host function that waits
- * for native_gate_open().  native_gate_reached() waits until it is running.
+ * for native_gate_open().  native_gate_reached() waits until that function
+ * runs.
  */
 struct native_gate {
 	sem_t reached;
@@ -45,8 +48,9 @@ void native_gate_reached(struct native_gate *gate);
 void native_gate_open(struct native_gate *gate);
 
 /*
- * A call on a thread of its own: native_call_begin() returns as that is about to make
- * it, native_call_end() waits for it and returns what it did.
+ * A call on a thread of its own: native_call_begin() returns when the thread is
+ * about to make the call, native_call_end() waits for it and returns its
+ * result.
  */
 typedef ncclResult_t native_call_fn(void *user);
 
@@ -87,20 +91,20 @@ void native_fill(struct native_clique *clique);
 /* Rank @r's all-reduce (sum) of its buffers on its stream. */
 ncclResult_t native_sum(struct native_clique *clique, int r);
 
-/* native_sum() of every rank in one group, waited for, and the numbers. */
+/* Run native_sum() of every rank in one group, wait, and check the numbers. */
 void native_sum_all(struct native_clique *clique);
 
-/* Elements of recv[@r] that are not the sum over all ranks. */
+/* How many elements of recv[@r] are not the sum over all ranks. */
 int native_wrong(const struct native_clique *clique, int r);
 
-/* Elements of recv[@r] that are not -1. */
+/* How many elements of recv[@r] are not -1. */
 int native_touched(const struct native_clique *clique, int r);
 
 /* Destroy, or abort, all ranks in one group, and the streams. */
 void native_clique_destroy(struct native_clique *clique);
 void native_clique_abort(struct native_clique *clique);
 
-/* Wait until a thread of this process is asleep, as the kernel tells. */
+/* Wait until a thread of this process sleeps, by the kernel's account. */
 void native_await_sleep(pid_t thread);
 
 /* Milliseconds of the monotonic clock. */

@@ -46,8 +46,10 @@ __attribute__((weak)) void place_skip(const char *why)
 
 /* ---- plain memory as a device's --------------------------------------- */
 
-/* Page by page, as some may be known already; whatever else is wrong with it the
- * call itself will tell. */
+/*
+ * One page at a time, because CUDA may know some already.  If anything else is
+ * wrong with the memory, the call itself will report it.
+ */
 static void reach(const void *memory, size_t bytes)
 {
 	uintptr_t page = (uintptr_t)memory / PAGE * PAGE;
@@ -59,7 +61,7 @@ static void reach(const void *memory, size_t bytes)
 	real->cudaGetLastError();
 }
 
-/* Of @count elements for each of @times ranks; 0: for each of all. */
+/* @count elements for each of @times ranks; 0 @times: for each of all ranks. */
 static void reach_elements(const void *memory, size_t count,
                            ncclDataType_t type, ncclComm_t comm, int times)
 {
@@ -182,7 +184,7 @@ static void must(int rc, const char *what)
 	abort();
 }
 
-/* Put all that in front, once. */
+/* Put all these wrappers in front, once. */
 static void install_reach(const struct platform *p)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -253,7 +255,7 @@ void place_need_world(int ranks)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
-	/* These join ranks of one process. */
+	/* The tests in question join ranks of one process. */
 	if (cohort_platform_probe(place_platform(), &info) == COHORT_OK &&
 	    info.is_drop_in)
 		place_need(ranks);

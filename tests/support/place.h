@@ -3,20 +3,21 @@
 #define PLACE_H
 
 /*
- * Where a test runs: on the host platform, or with COHORT_PLATFORM=gpu in the
- * environment on the gpu platform; and what that forbids
+ * Where a test runs, and what that forbids
  *
- * With TEST_DEVICES=real, devices are taken as they are: nobody scripts faults,
- * nobody chooses how many there are, and plain memory of tests is made known to
- * CUDA when it is used as a device's.  What cannot be tested there is skipped, with
- * the reason.  So the same tests are for GPUs, and can be tried without.
+ * A test runs on the host platform or, with COHORT_PLATFORM=gpu in the
+ * environment, on the gpu platform.  With TEST_DEVICES=real, devices are taken
+ * as they are: no test scripts faults or chooses how many devices there are,
+ * and plain memory of tests is made known to CUDA when a test uses it as a
+ * device's.  What cannot be tested there is skipped, with the reason.  So one
+ * set of tests serves GPUs, and can be tried without them.
  */
 
 #include <stdbool.h>
 
 #include "platform/platform.h"
 
-/* The platform that is tested; and have the environment say so. */
+/* The platform that is tested, which the environment then names, too. */
 int place_platform(void);
 void place_choose(void);
 
@@ -26,28 +27,36 @@ bool place_is_real(void);
 /* The platform's table. */
 const struct platform *place_table(void);
 
-/* The same, for as many devices as @devices, which decides how many
- * there are where anybody does. */
+/*
+ * The platform's table with @devices devices, where the number can be chosen.
+ */
 const struct platform *place_open(int devices);
 
 /* How many devices there are. */
 int place_devices(void);
 
-/* Skip the test unless there are @devices; or unless a communicator may be of
- * @ranks, those of other processes among them; or if it is about what only the host
- * platform has, and @what says what that is. */
+/*
+ * Skip the test unless there are @devices devices; unless a communicator may
+ * have @ranks ranks, some of them in other processes; or if the test is about
+ * something, which @what names, that only the host platform has.
+ */
 void place_need(int devices);
 void place_need_world(int ranks);
 void place_need_host(const char *what);
 
-/* The same, of the host platform that is built in. */
+/*
+ * Skip the test unless it runs on the built-in host platform, which alone has
+ * @what.
+ */
 void place_need_built_in(const char *what);
 
-/* Skip the test.  Of a plain program this is the end, with exit status 77. */
+/* Skip the test.  A plain program ends here, with exit status 77. */
 void place_skip(const char *why);
 
-/* True where memory functions wait for all that was launched (COHORT_HOST_SYNC); and
- * skip the test there. */
+/*
+ * place_has_sync() is true where memory functions wait for all that was
+ * launched (COHORT_HOST_SYNC); place_need_no_sync() skips the test there.
+ */
 bool place_has_sync(void);
 void place_need_no_sync(const char *why);
 

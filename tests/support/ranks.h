@@ -3,10 +3,10 @@
 #define RANKS_H
 
 /*
- * Ready groups of ranks for tests through the public API
+ * Groups of ranks, ready to use, for tests through the public API
  *
- * Whatever fails in here ends the program with a message: it is about the
- * setting of a test, not its subject.
+ * A failure in here ends the program with a message: the test's set-up is at
+ * fault, not its subject.
  */
 
 #include <cohort/cohort.h>
@@ -14,8 +14,9 @@
 
 #include "support/place.h"
 
-/* The longest that anything in a test should take; a test that gets there has
- * failed. */
+/*
+ * No step of a test should take longer; a test that waits this long has failed.
+ */
 #define RANKS_SOON UINT64_C(20000000000)
 
 /* End the program with a message unless @rc is COHORT_OK. */
@@ -25,31 +26,36 @@ void ranks_must(int rc, const char *what);
 struct cohort_group *ranks_open(int n,
                                 const struct cohort_group_options *options);
 
-/* The same, split into @comms. */
+/* Like ranks_open(), and split the group into @comms. */
 struct cohort_group *ranks_split(int n,
                                  const struct cohort_group_options *options,
                                  struct cohort_comm *comms[]);
 
-/* The same where each rank launches ahead of the others: for tests whose one thread calls
- * for several ranks in turn, or that are about running ahead. */
+/*
+ * Like ranks_split(), with ranks that launch ahead of each other: for tests
+ * where one thread calls for several ranks in turn, or that are about ranks
+ * that run ahead.
+ */
 struct cohort_group *ranks_ahead(int n,
                                  const struct cohort_group_options *options,
                                  struct cohort_comm *comms[]);
 
-/* The same, by the environment, for groups that are opened from now on. */
+/*
+ * Have all groups that are opened from now on launch ahead, by the environment.
+ */
 void ranks_launch_ahead(void);
 
-/* ranks_split() with little memory, for those that come and go. */
+/* Like ranks_split(), with little memory, for groups that come and go. */
 struct cohort_group *ranks_small(int n, struct cohort_comm *comms[]);
 
-/* Script a fault; the test is skipped where nobody can. */
+/* Script a fault; skips the test where faults cannot be scripted. */
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value);
 
 /* Sum one int32 in place over the ranks, on the rank's own stream; @value must
  * stay until the ticket is answered.  Returns the ticket. */
 uint64_t ranks_sum(struct cohort_comm *comm, int32_t *value);
 
-/* The same, and wait: what cohort_wait() answers. */
+/* Like ranks_sum(), and wait for the ticket: returns cohort_wait()'s answer. */
 int ranks_sum_wait(struct cohort_comm *comm, int32_t *value);
 
 #endif

@@ -4,9 +4,9 @@
  * Plain reference of the collectives
  *
  * Nothing here is fast or clever.  The 16- and 8-bit floats are described by
- * their bit widths; a table has the value of every pattern, and rounding looks
- * for the two neighbours in the table and compares exact differences in
- * double, in which all of these values and their midpoints are exact.
+ * their bit widths.  A table holds the value of every pattern; rounding looks
+ * for the two neighbours in the table and compares exact differences in double,
+ * in which all of these values and their midpoints are exact.
  */
 
 #include "reference.h"
@@ -23,7 +23,7 @@
 struct reference_format {
 	int exponent_bits;
 	int mantissa_bits;
-	bool has_infinity; /* else only the all-ones pattern is NaN */
+	bool has_infinity; /* if not, only the all-ones pattern is NaN */
 	bool saturates;
 };
 
@@ -36,7 +36,7 @@ static const struct reference_format formats[] = {
 
 #define REFERENCE_TYPES 12
 
-/* Of each small float: the value of every pattern. */
+/* For each small float, the value of every pattern. */
 static double *values[REFERENCE_TYPES];
 
 static bool reference_is_small(int type)
@@ -110,7 +110,7 @@ double reference_decode(int type, unsigned bits)
 	return values[type][bits];
 }
 
-/* The largest pattern without sign that is finite. */
+/* The largest finite pattern without sign. */
 static unsigned reference_largest(int type)
 {
 	unsigned bits = (1U << (8 * reference_size(type) - 1)) - 1;
@@ -120,8 +120,11 @@ static unsigned reference_largest(int type)
 	return bits;
 }
 
-/* Of a magnitude above the largest finite one.  Were there one more finite
- * value, it would be one more step above; from halfway on it is infinity. */
+/*
+ * The pattern for a magnitude above the largest finite value.  One more finite
+ * value would lie one more step above; a magnitude from halfway there on
+ * becomes infinity.
+ */
 static unsigned reference_overflow(int type, double magnitude)
 {
 	unsigned largest = reference_largest(type);
@@ -129,7 +132,7 @@ static unsigned reference_overflow(int type, double magnitude)
 
 	if (formats[type].saturates)
 		return largest;
-	/* The largest is odd, so a tie goes up. */
+	/* The largest pattern is odd, so a tie rounds up. */
 	if (magnitude < values[type][largest] + step / 2)
 		return largest;
 	return largest + 1;
@@ -144,7 +147,7 @@ static unsigned reference_nearest(int type, double magnitude)
 
 	if (magnitude > values[type][high])
 		return reference_overflow(type, magnitude);
-	/* Patterns without sign are ordered as their values are. */
+	/* Patterns without sign are in the order of their values. */
 	while (high - low > 1) {
 		unsigned middle = low + (high - low) / 2;
 
@@ -170,8 +173,7 @@ unsigned reference_encode(int type, double value)
 	       (signbit(value) ? sign : 0);
 }
 
-/* One step of the fold in a floating type; also of the two operands of which
- * one is NaN. */
+/* One step of the fold in a floating type; also if one operand is NaN. */
 #define REFERENCE_FOLD_FLOAT(name, real)                                       \
 	static real name(real so_far, real next, int op)                       \
 	{                                                                      \
@@ -237,7 +239,7 @@ static void reference_store(void *out, float value, int type)
 	memcpy(out, &bits, reference_size(type));
 }
 
-/* f32 and all that accumulate in it. */
+/* f32, and all types that accumulate in f32. */
 static void reference_element_f32(void *out, const void *const in[], int n,
                                   size_t at, int type, int op)
 {
@@ -257,7 +259,7 @@ static bool reference_is_signed(int type)
 	return type == COHORT_I8 || type == COHORT_I32 || type == COHORT_I64;
 }
 
-/* An integer of @size bytes as 64 bits, which wrap as the narrow ones do. */
+/* An integer of @size bytes in 64 bits, which wrap as the narrow ones do. */
 static uint64_t reference_widen(uint64_t bits, size_t size, bool is_signed)
 {
 	unsigned shift = (unsigned)(64 - 8 * size);
@@ -322,7 +324,9 @@ void reference_reduce(void *out, const void *const in[], int n, size_t count,
 	size_t size = reference_size(type);
 	size_t i;
 
-	/* Of one rank it is a copy: nothing is computed, nothing rounded. */
+	/*
+	 * With one rank the result is a copy: nothing is computed or rounded.
+	 */
 	if (n == 1) {
 		memcpy(out, in[0], count * size);
 		return;

@@ -5,34 +5,38 @@
 /*
  * What every collective must compute, the slow and obvious way
  *
- * The arithmetic that cohort/types.h states for the host platform, one element at a
- * time.  All functions are pure but for tables made on first use; call
- * reference_begin() before several threads use them.  Types and operations are
- * enum cohort_type and enum cohort_op; buffers need no alignment.
+ * This is the arithmetic that cohort/types.h states for the host platform, one
+ * element at a time.  All functions are pure except for tables that are made on
+ * first use; call reference_begin() before several threads use them.  Types and
+ * operations are enum cohort_type and enum cohort_op; buffers need no
+ * alignment.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Make the tables.  Once, before other threads start. */
+/* Make the tables, once, before other threads start. */
 void reference_begin(void);
 
-/* Bytes of an element, from the public list and nowhere else. */
+/* Bytes of an element, taken from the public list alone. */
 size_t reference_size(int type);
 
 /* True for the types that have NaN and signed zeros. */
 bool reference_is_float(int type);
 
-/* Value of a 16- or 8-bit float, and the one nearest to @value: nearest even;
- * beyond the range infinity (16 bits) or the largest finite (8 bits). */
+/*
+ * The value of a 16- or 8-bit float, and the float nearest to @value: ties go
+ * to even; beyond the range to infinity (16 bits) or the largest finite one (8
+ * bits).
+ */
 double reference_decode(int type, unsigned bits);
 unsigned reference_encode(int type, double value);
 
-/* Fold of in[0] ... in[n - 1] in this order, @count elements. */
+/* The fold of in[0] ... in[n - 1] in this order, @count elements. */
 void reference_reduce(void *out, const void *const in[], int n, size_t count,
                       int type, int op);
 
-/* in[0] ... in[n - 1], @count elements each, behind each other. */
+/* in[0] ... in[n - 1], @count elements each, one behind the other. */
 void reference_all_gather(void *out, const void *const in[], int n,
                           size_t count, int type);
 
@@ -44,7 +48,9 @@ void reference_reduce_scatter(void *out, const void *const in[], int n,
 void reference_broadcast(void *out, const void *const in[], size_t count,
                          int type, int root);
 
-/* Block number @rank, of @count elements, of each input, behind each other. */
+/*
+ * Block number @rank, of @count elements, of each input, one behind the other.
+ */
 void reference_all_to_all(void *out, const void *const in[], int n,
                           size_t count, int type, int rank);
 
@@ -52,14 +58,14 @@ void reference_all_to_all(void *out, const void *const in[], int n,
 void reference_scatter(void *out, const void *const in[], size_t count,
                        int type, int root, int rank);
 
-/* @in times one element, each product rounded to the type. */
+/* Every element of @in times one scalar, each product rounded to the type. */
 void reference_scale(void *out, const void *in, const void *scalar,
                      size_t count, int type);
 
 /*
- * The first element at which @a and @b differ, @count if none does.  Bytes
- * must be equal; but any NaN equals any other NaN of its type, as which one it
- * is is not stated.
+ * The index of the first element at which @a and @b differ, @count if none
+ * does. Bytes must be equal, except that any NaN equals any other NaN of its
+ * type: nothing states which NaN a collective gives.
  */
 size_t reference_compare(const void *a, const void *b, size_t count, int type);
 

@@ -11,7 +11,7 @@
 #define COUNT 1000
 #define STOCK 64
 
-/* The first result that is not COHORT_OK is kept. */
+/* Keep the first result that is not COHORT_OK. */
 static int keep(int first, int next)
 {
 	return first == COHORT_OK ? next : first;
@@ -47,7 +47,7 @@ static int queue_lists(struct cohort_comm *c, float *memory)
 	return rc;
 }
 
-/* Queue everything there is on @memory, RANKS * COUNT floats. */
+/* Queue every kind of call on @memory, which has RANKS * COUNT floats. */
 static int queue_all(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);
@@ -80,7 +80,7 @@ static int queue_all(struct cohort_comm *c, float *memory)
 	return rc;
 }
 
-/* A ring of sends and receives and an exchange, as one operation. */
+/* A ring of sends and receives, and an exchange, as one operation. */
 static int queue_batch(struct cohort_comm *c, float *memory)
 {
 	int rank = cohort_comm_rank(c);
@@ -101,7 +101,7 @@ static int queue_batch(struct cohort_comm *c, float *memory)
 	return keep(rc, ended);
 }
 
-/* Gather, scatter, and a sum of one's own. */
+/* Gather, scatter, and a sum with the program's own scale. */
 static int queue_more(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);
@@ -127,8 +127,10 @@ static int queue_more(struct cohort_comm *c, float *memory)
 	return keep(rc, destroyed);
 }
 
-/* Two of the ranks together, one alone; the pair is closed, the other is left for
- * the group's close. */
+/*
+ * Two of the ranks together, one alone; the pair's group is closed here, the
+ * other is left to the close of its parent.
+ */
 static int split(struct cohort_comm *c)
 {
 	int rank = cohort_comm_rank(c), closed;
@@ -162,8 +164,11 @@ static int worker(struct cohort_comm *c, void *user)
 		rc = queue_more(c, memory);
 	if (rc == COHORT_OK)
 		rc = split(c);
-	/* What was queued must be over before the memory goes.  If this rank
-	 * failed the others may wait for it, and it for them: end them all. */
+	/*
+	 * What was queued must be over before the memory goes.  If this rank
+	 * failed, its peers may wait for it and it for them: abort the group
+	 * for all.
+	 */
 	if (rc != COHORT_OK)
 		cohort_group_abort(user, "the scenario's rank failed");
 	done = cohort_synchronize(c, RANKS_SOON);
@@ -197,7 +202,7 @@ static int speak_for_all(struct cohort_group *group)
 	return rc;
 }
 
-/* A group, and then a generation of it without its last rank. */
+/* A group, and then its next generation, which lacks the last rank. */
 static int two_generations(const struct cohort_group_options *o, int *closed)
 {
 	static const int lost = RANKS - 1;

@@ -5,8 +5,10 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* The system does not let a thread answer while its child has its memory.  The child
- * does not outlive a test that failed. */
+/*
+ * The system lets no thread answer a signal while its child has its memory
+ * (vfork).  The child does not outlive a test that failed.
+ */
 void silent_until(atomic_bool *is_there, const atomic_bool *may_go)
 {
 	pid_t parent = getpid();

@@ -3,12 +3,12 @@
 #define SILENT_H
 
 /*
- * A thread that answers no signal
+ * A thread that answers no signals
  */
 
 #include <stdatomic.h>
 
-/* Set @is_there, and be one until @may_go is set. */
+/* Set @is_there, and answer no signals until @may_go is set. */
 void silent_until(atomic_bool *is_there, const atomic_bool *may_go);
 
 #endif

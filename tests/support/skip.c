@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a Criterion suite skips a test; linked into each, unlike the other helpers
+ * How a Criterion suite skips a test; every suite links this file, unlike the
+ * other helpers
  */
 
 #include <criterion/criterion.h>

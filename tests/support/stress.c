@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-/* "2000r" is a number of rounds, "2" a number of seconds. */
+/* "2000r" is a number of rounds, "2" is a number of seconds. */
 static bool wants_rounds(const char *text)
 {
 	return text[strspn(text, "0123456789")] == 'r';
@@ -33,8 +33,10 @@ uint32_t stress_random(uint64_t *state)
 {
 	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
 
-	/* Finalizer of a 64-bit multiplicative hash: every bit of the counter
-	 * reaches every bit of the result. */
+	/*
+	 * The finalizer of a 64-bit multiplicative hash: every bit of the
+	 * counter reaches every bit of the result.
+	 */
 	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
 	return (uint32_t)(x >> 32);

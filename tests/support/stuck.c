@@ -17,7 +17,7 @@ static struct platform table;
 
 static sem_t reached, go_on, left;
 
-/* What is to be stuck; NULL: nothing, or it is already. */
+/* The function that must not return; NULL: none, or a call is stuck already. */
 static const char *_Atomic chosen;
 static atomic_int chosen_rank;
 
@@ -43,7 +43,7 @@ static int rank_of(ncclComm_t comm)
 	return rank;
 }
 
-/* Stay here if this is the call, of @rank.  True if it was. */
+/* Stay here if this is the chosen call, of the chosen rank.  True if it was. */
 static bool stay_at(const char *function, int rank)
 {
 	const char *name = chosen;
@@ -152,7 +152,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
 
 /* ---- what a rank has of its device ------------------------------------ */
 
-static int current(void)
+static int current_device(void)
 {
 	int device = -1;
 
@@ -160,11 +160,11 @@ static int current(void)
 	return device;
 }
 
-/* A function that makes something, or gives it back. */
+/* A function that makes something or gives something back. */
 #define COUNTED(name, change, parameters, arguments)                           \
 	static cudaError_t counted_##name parameters                           \
 	{                                                                      \
-		bool stayed = stay_at(#name, current());                       \
+		bool stayed = stay_at(#name, current_device());                \
 		cudaError_t error = real->name arguments;                      \
                                                                                \
 		if (error == cudaSuccess)                                      \

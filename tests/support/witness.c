@@ -16,8 +16,10 @@ static _Thread_local bool is_ignored;
 static atomic_ulong calls;
 static const char *_Atomic last = "none";
 
-/* Every thread of the library goes to a device and sets its own mode when it begins,
- * which may be late on a busy machine. */
+/*
+ * Every thread of the library selects a device and sets its own capture mode
+ * when it begins, which may be late on a busy machine.
+ */
 static bool is_of_begin(const char *name)
 {
 	static _Thread_local bool has_begun;

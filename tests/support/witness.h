@@ -3,18 +3,20 @@
 #define WITNESS_H
 
 /*
- * Who calls NCCL and CUDA: a table in front of the platform's that counts the calls
- * of all threads but those of the test
+ * Which threads call NCCL and CUDA: a table in front of the platform's counts
+ * the calls of all threads except the test's own
  */
 
-/* Put it in front; before the first group. */
+/* Put the table in front, before the first group. */
 void witness_install(void);
 
-/* The calling thread is the test's. */
+/* The calling thread belongs to the test. */
 void witness_ignore(void);
 
-/* How many calls others have made, but for those by which a thread begins, and the name
- * of the last one, or "none". */
+/*
+ * How many calls other threads have made, except those with which every thread
+ * begins, and the name of the last call, or "none".
+ */
 unsigned long witness_calls(const char **last_out);
 
 #endif
