@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles: who fires, when, and what is left; and ranks that give up
+ * Abort handles: who may fire, when, and with what effect; and ranks that give
+ * up
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +30,7 @@ static void close_two(void)
 
 TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 
-/* For tests that call for the ranks in turn. */
+/* For tests in which one thread calls for the ranks in turn. */
 static void in_turn(void)
 {
 	close_two();
@@ -67,7 +68,7 @@ Test(handle, fires_once)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, tells_of_a_cause_that_somebody_else_set)
+Test(handle, reports_a_cause_that_another_call_set)
 {
 	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
 	cr_assert_eq(cohort_abort_fired(handle), 1);
@@ -105,7 +106,7 @@ Test(handle, cuts_a_long_reason)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, of_nothing)
+Test(handle, refuses_a_null_communicator)
 {
 	cr_assert_null(cohort_comm_abort_handle(NULL));
 	cr_assert_not_null(strstr(cohort_last_error(), "comm is NULL"));
@@ -129,7 +130,7 @@ static void *stuck_until_aborted(void *rc)
 	return NULL;
 }
 
-Test(handle, fires_from_a_signal_handler_of_the_thread_that_is_inside)
+Test(handle, fires_from_a_signal_handler_of_a_thread_inside_a_call)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	pthread_t thread;
@@ -144,7 +145,7 @@ Test(handle, fires_from_a_signal_handler_of_the_thread_that_is_inside)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The reason is copied at the call. */
+/* The call copies the reason. */
 Test(handle, keeps_no_reference_to_the_reason)
 {
 	char reason[] = "mine";
@@ -159,7 +160,7 @@ Test(handle, keeps_no_reference_to_the_reason)
 
 /* ---- a rank that gives up --------------------------------------------- */
 
-Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason,
+Test(handle, a_rank_that_gives_up_is_the_cause_and_its_reason_is_kept,
      .init = in_turn)
 {
 	int32_t a = 1;
@@ -183,7 +184,7 @@ Test(handle, a_rank_that_gives_up_is_the_cause_with_its_own_reason,
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, a_rank_gives_up_with_something_and_of_a_communicator)
+Test(handle, giving_up_needs_a_code_and_a_communicator)
 {
 	expect(cohort_comm_fail(comms[0], 0, "nothing"), COHORT_INVALID,
 	       "code is 0");
@@ -197,7 +198,7 @@ Test(handle, a_rank_may_give_up_without_a_text_or_with_a_long_one)
 	char text[1000];
 	struct cohort_cause cause;
 
-	memset(text, 'x', sizeof(text)); /* and no zero behind it */
+	memset(text, 'x', sizeof(text)); /* without a terminating zero */
 	cr_assert_eq(cohort_comm_fail(comms[1], 5, text), COHORT_OK);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(strspn(strchr(cause.text, 'x'), "x"), 197);
@@ -258,7 +259,7 @@ static void *split_other(void *arg)
 	return NULL;
 }
 
-Test(handle, a_rank_of_a_split_communicator_gives_up_for_that_alone)
+Test(handle, a_rank_that_gives_up_in_a_split_communicator_ends_that_alone)
 {
 	struct cohort_abort *of_child;
 	struct cohort_comm *children[2];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Adaptive deadlines: what hangs is found long before the configured deadline, and
- * nobody who does not is taken for that
+ * Adaptive deadlines find a hang long before the configured deadline, and blame
+ * no rank that does not hang
  *
- * The configured deadlines are those of the defaults, minutes: a verdict within a test
- * is by what was observed.  Limits are short so that there is one soon; what is waited
- * for without a verdict is as many times the floor as say that there is no limit.
+ * The configured deadlines are the defaults, which are minutes: a verdict
+ * within a test therefore comes from an observed limit.  The limits are short,
+ * so that a verdict comes soon; a test that expects no verdict waits several
+ * times the shortest limit.
  */
 
 #include <criterion/criterion.h>
@@ -18,13 +19,14 @@
 #include "support/verdicts.h"
 
 #define MS UINT64_C(1000000)
-#define FLOOR (1000 * MS) /* longer than a thread is kept from a busy machine */
+/* longer than a busy machine keeps a thread waiting */
+#define FLOOR (1000 * MS)
 #define FACTOR 4
 #define WARMUP 20
-#define WARM 40 /* calls, with which the warm-up is over */
+#define WARM 40 /* calls after which the warm-up is over */
 #define LARGE 100000
 
-/* Long enough for a verdict, if there were to be one, and short enough for a test. */
+/* Long enough for a verdict, if there were one, and short enough for a test. */
 #define LONG (2 * FLOOR)
 
 static struct verdicts told;
@@ -52,7 +54,7 @@ static void synchronize_all(int n)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
 }
 
-/* All ranks call, and it is done. */
+/* All ranks call, and the collective finishes. */
 static void sum_of_all(int n)
 {
 	int r;
@@ -88,8 +90,10 @@ static uint64_t cpu_time(void)
 	return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
 }
 
-/* Two ranks' calls, none of which waits.  False if this thread was kept from a core for
- * so long that rank 1 was late: then there may be a verdict. */
+/*
+ * Two ranks call, and neither waits.  False if this thread did not run for so
+ * long that rank 1 came late: then a verdict is legitimate.
+ */
 static bool call_both(void)
 {
 	const uint64_t began = clock_now(), cpu = cpu_time();
@@ -105,7 +109,7 @@ static bool call_both(void)
 	return true;
 }
 
-/* For as long as the watchdog needs to see enough of it. */
+/* Call until the watchdog has observed enough. */
 static bool call_until_seen(void)
 {
 	uint64_t until = clock_deadline(LONG);
@@ -118,7 +122,7 @@ static bool call_until_seen(void)
 	return true;
 }
 
-/* The same, and the watchdog has seen enough of it already. */
+/* Open a group whose calls the watchdog has already observed enough. */
 static void open_seen(void)
 {
 	open_warm(2);
@@ -136,7 +140,7 @@ static struct cohort_cause cause_now(void)
 	return cause;
 }
 
-/* Rank 0 calls, and the others do not: how that ends. */
+/* Rank 0 calls, and the others do not: returns how that ends. */
 static struct cohort_cause stall(void)
 {
 	struct cohort_cause cause;
@@ -152,13 +156,13 @@ static struct cohort_cause stall(void)
 	               " all_reduce operations of up to 4 bytes; at least "
 	               "1.0 s, at most 300.0 s)"),
 		"%s", cause.text);
-	/* On a busy machine there may be more in between. */
+	/* On a busy machine the text may have more in between. */
 	cr_assert_not_null(strstr(cause.text, "; joined: 0; missing: 1"), "%s",
 	                   cause.text);
 	return cause;
 }
 
-/* Rank 0 calls, and rank 1 long after: nobody is blamed. */
+/* Rank 0 calls, rank 1 calls long after it, and no rank is blamed. */
 static void come_late(void)
 {
 	uint64_t t = ranks_sum(comms[0], &values[0]);
@@ -170,7 +174,7 @@ static void come_late(void)
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
 }
 
-/* ---- what hangs is found ---------------------------------------------- */
+/* ---- hangs are found -------------------------------------------------- */
 
 Test(adaptive, a_missing_rank_is_found_long_before_the_deadline)
 {
@@ -179,7 +183,7 @@ Test(adaptive, a_missing_rank_is_found_long_before_the_deadline)
 	close_group();
 }
 
-Test(adaptive, what_does_not_finish_is_found_long_before_the_deadline)
+Test(adaptive, an_unfinished_operation_is_found_long_before_the_deadline)
 {
 	struct cohort_cause cause;
 	uint64_t t;
@@ -196,7 +200,7 @@ Test(adaptive, what_does_not_finish_is_found_long_before_the_deadline)
 	close_group();
 }
 
-Test(adaptive, the_warning_comes_before)
+Test(adaptive, a_warning_comes_before_the_limit)
 {
 	const struct cohort_verdict *v;
 
@@ -212,7 +216,7 @@ Test(adaptive, the_warning_comes_before)
 	close_group();
 }
 
-Test(adaptive, of_many_small_calls_no_record_is_needed)
+Test(adaptive, many_small_calls_need_no_records)
 {
 	o.recorder_slots = 16;
 	open_seen();
@@ -220,9 +224,9 @@ Test(adaptive, of_many_small_calls_no_record_is_needed)
 	close_group();
 }
 
-/* ---- what does not hang is let go on ---------------------------------- */
+/* ---- what does not hang goes on ---------------------------------------- */
 
-Test(adaptive, by_default_deadlines_do_not)
+Test(adaptive, deadlines_do_not_adapt_by_default)
 {
 	o.adaptive_factor = 0;
 	open_warm(2);
@@ -230,7 +234,7 @@ Test(adaptive, by_default_deadlines_do_not)
 	close_group();
 }
 
-Test(adaptive, nothing_is_found_before_the_warm_up_is_over)
+Test(adaptive, no_limit_applies_before_the_warm_up_is_over)
 {
 	o.adaptive_warmup = WARM + 10;
 	open_warm(2);
@@ -238,7 +242,7 @@ Test(adaptive, nothing_is_found_before_the_warm_up_is_over)
 	close_group();
 }
 
-Test(adaptive, what_was_not_called_before_has_its_deadline)
+Test(adaptive, a_call_that_was_never_made_before_has_the_configured_deadline)
 {
 	static int32_t large[2][LARGE];
 	uint64_t t;
@@ -253,12 +257,12 @@ Test(adaptive, what_was_not_called_before_has_its_deadline)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK, "%s",
 	             cause_now().text);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "large");
-	/* What was, has not changed. */
+	/* Calls that were made before keep their limit. */
 	cr_assert_eq(stall().rank, 1);
 	close_group();
 }
 
-Test(adaptive, of_another_kind_nothing_is_known)
+Test(adaptive, another_kind_of_call_has_no_limit_yet)
 {
 	uint64_t t;
 
@@ -272,8 +276,8 @@ Test(adaptive, of_another_kind_nothing_is_known)
 	close_group();
 }
 
-/* One that takes long in the warm-up, and one that takes twice as long after it. */
-Test(adaptive, what_was_late_once_may_be_again)
+/* One call takes long in the warm-up, and one after it takes twice as long. */
+Test(adaptive, a_rank_that_was_late_once_may_be_late_again)
 {
 	const uint64_t late = 3 * FLOOR / 2;
 
@@ -290,7 +294,7 @@ Test(adaptive, what_was_late_once_may_be_again)
 }
 
 /* A rank that comes after a report. */
-Test(adaptive, what_was_reported_and_is_done_widens_the_limit)
+Test(adaptive, a_call_that_finishes_after_a_report_widens_the_limit)
 {
 	const struct cohort_verdict *v;
 	uint64_t first;
@@ -313,8 +317,8 @@ Test(adaptive, what_was_reported_and_is_done_widens_the_limit)
 	close_group();
 }
 
-/* Ranks that run ahead: what is queued behind others has not begun. */
-Test(adaptive, what_waits_for_others_has_no_clock)
+/* Ranks that run ahead: a call that is queued behind others has not begun. */
+Test(adaptive, a_call_that_is_queued_behind_others_has_no_clock)
 {
 	uint64_t t = 0;
 	int i;
@@ -351,7 +355,7 @@ Test(adaptive, a_generation_learns_anew)
 	close_group();
 }
 
-/* ---- what the program says comes first -------------------------------- */
+/* ---- what the program says has precedence ------------------------------- */
 
 static void push(int rank, uint64_t join_ns)
 {
@@ -365,7 +369,7 @@ static void pop(int rank)
 	ranks_must(cohort_deadline_pop(comms[rank]), "pop");
 }
 
-/* What a rank calls first after that is excused, and then no more. */
+/* The first call of a rank after that is excused, and no later one. */
 static void expect_back(void)
 {
 	come_late();
@@ -374,7 +378,7 @@ static void expect_back(void)
 	close_group();
 }
 
-Test(adaptive, while_a_rank_has_pushed_a_deadline_that_holds)
+Test(adaptive, a_pushed_deadline_holds_until_it_is_popped)
 {
 	open_seen();
 	push(0, RANKS_SOON);
@@ -384,7 +388,7 @@ Test(adaptive, while_a_rank_has_pushed_a_deadline_that_holds)
 	expect_back();
 }
 
-Test(adaptive, a_deadline_that_is_pushed_may_be_of_the_rank_that_is_away)
+Test(adaptive, the_absent_rank_may_have_pushed_the_deadline)
 {
 	open_seen();
 	push(1, 0);
@@ -394,7 +398,7 @@ Test(adaptive, a_deadline_that_is_pushed_may_be_of_the_rank_that_is_away)
 	expect_back();
 }
 
-Test(adaptive, what_was_called_before_the_pop_is_excused)
+Test(adaptive, a_call_made_before_the_pop_is_excused)
 {
 	uint64_t t;
 
@@ -411,7 +415,7 @@ Test(adaptive, what_was_called_before_the_pop_is_excused)
 	close_group();
 }
 
-Test(adaptive, of_two_that_are_pushed_the_last_pop_counts)
+Test(adaptive, the_last_pop_of_two_pushes_counts)
 {
 	open_seen();
 	push(0, 0);
@@ -423,7 +427,7 @@ Test(adaptive, of_two_that_are_pushed_the_last_pop_counts)
 	expect_back();
 }
 
-Test(adaptive, a_shorter_deadline_that_is_pushed_holds)
+Test(adaptive, a_shorter_pushed_deadline_holds)
 {
 	uint64_t t;
 
@@ -436,7 +440,7 @@ Test(adaptive, a_shorter_deadline_that_is_pushed_holds)
 	close_group();
 }
 
-Test(adaptive, a_rank_that_is_paused_is_not_late_nor_when_it_resumes)
+Test(adaptive, a_paused_rank_is_not_late_nor_is_it_when_it_resumes)
 {
 	open_seen();
 	ranks_must(cohort_pause(comms[1]), "pause");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that make different calls: an error on every rank, never a hang, with
- * the calls spelled out and the odd rank named
+ * Ranks that make different calls get an error on every rank, never a hang; the
+ * text spells out the calls and names the odd rank
  */
 
 #include <criterion/criterion.h>
@@ -17,7 +17,7 @@
 
 TestSuite(mismatch, .timeout = 60);
 
-/* What one rank calls. */
+/* One rank's call. */
 struct made {
 	int kind; /* 0 all_reduce, 1 broadcast, 2 reduce, 3 barrier, 4 list,
 	             5 a longer list, 6 and 7 batches with those, 8 to 10 lists of
@@ -32,10 +32,10 @@ static const struct made usual = { 0, 100, COHORT_F32, COHORT_SUM, 0 };
 
 struct scene {
 	int ranks;
-	int differ;     /* the rank that calls the other one */
-	int differ_too; /* and another, or -1 */
+	int differ;     /* the rank that makes the other call */
+	int differ_too; /* one more such rank, or -1 */
 	struct made other;
-	struct made third; /* what that calls */
+	struct made third; /* the call of that rank */
 	int results[MAX_RANKS];
 	struct cohort_cause cause;
 };
@@ -50,7 +50,7 @@ static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
 		{ data, data, m->count, m->type },
 		{ data + 300, data + 300, 9, COHORT_F64 },
 	};
-	/* One of them has as many blocks as there are ranks. */
+	/* One buffer has as many blocks as there are ranks. */
 	const struct cohort_tensor apart = { data + 400, data + 600, 7,
 		                             COHORT_I32 };
 	size_t n = m->kind % 2 ? 3 : 2;
@@ -115,8 +115,10 @@ static void play(struct scene *s)
 	cr_assert_eq(cohort_group_run(group, worker, s, &s->cause),
 	             COHORT_MISMATCH, "%s", cohort_last_error());
 	for (r = 0; r < s->ranks; r++) {
-		/* There is nothing to do for a count of 0: it may be done
-		 * before anybody can see the difference. */
+		/*
+		 * A count of 0 leaves nothing to do: the call may finish before
+		 * anything can compare it with the others.
+		 */
 		if (r == s->differ && !s->other.count && s->other.kind == 0 &&
 		    s->results[r] == COHORT_OK)
 			continue;
@@ -127,7 +129,7 @@ static void play(struct scene *s)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Rank 2 of 4 calls @other; the text says @says of it. */
+/* Rank 2 of 4 calls @other; the text has @says for that call. */
 static void odd_one(struct made other, const char *says)
 {
 	struct scene s = {
@@ -146,43 +148,43 @@ static void odd_one(struct made other, const char *says)
 	cr_assert_not_null(strstr(s.cause.text, "collective 2 differs"));
 }
 
-Test(mismatch, of_the_count)
+Test(mismatch, of_the_count_names_the_odd_rank)
 {
 	odd_one((struct made){ 0, 99, COHORT_F32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 99 float32, sum");
 }
 
-Test(mismatch, of_the_type)
+Test(mismatch, of_the_type_names_the_odd_rank)
 {
 	odd_one((struct made){ 0, 100, COHORT_I32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 100 int32, sum");
 }
 
-Test(mismatch, of_the_operation)
+Test(mismatch, of_the_operation_names_the_odd_rank)
 {
 	odd_one((struct made){ 0, 100, COHORT_F32, COHORT_MAX, 0 },
 	        "rank 2 calls all_reduce of 100 float32, max");
 }
 
-Test(mismatch, of_the_kind)
+Test(mismatch, of_the_kind_of_call_names_the_odd_rank)
 {
 	odd_one((struct made){ 1, 100, COHORT_F32, 0, 3 },
 	        "rank 2 calls broadcast of 100 float32, root 3");
 }
 
-Test(mismatch, with_a_barrier)
+Test(mismatch, with_a_barrier_names_the_odd_rank)
 {
 	odd_one((struct made){ .kind = 3 }, "rank 2 calls barrier:");
 }
 
-Test(mismatch, with_a_list)
+Test(mismatch, with_a_list_names_the_odd_rank)
 {
 	odd_one((struct made){ 4, 100, COHORT_F32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 2 tensors, 428 bytes, the first of "
 	        "7 int32, sum");
 }
 
-Test(mismatch, with_lists_of_other_calls)
+Test(mismatch, between_lists_of_different_calls_names_the_odd_rank)
 {
 	odd_one((struct made){ 8, 100, COHORT_F32, 0, 3 },
 	        "rank 2 calls broadcast of 2 tensors, 428 bytes, the first of "
@@ -193,7 +195,7 @@ Test(mismatch, with_lists_of_other_calls)
 	        "rank 2 calls reduce_scatter of 7 int32, max:");
 }
 
-/* Ranks 0 and 1, whose text ends with @says. */
+/* Only ranks 0 and 1 call; the text ends with @says. */
 static void two_sides(struct made one, struct made other, const char *says)
 {
 	struct scene s = { .ranks = 2,
@@ -210,7 +212,7 @@ static void two_sides(struct made one, struct made other, const char *says)
 	          "\"%s\" is not at the end of %s", says, s.cause.text);
 }
 
-Test(mismatch, of_lists_names_the_tensor)
+Test(mismatch, between_lists_names_the_tensor)
 {
 	const struct made usual_list = { 4, 100, COHORT_F32, COHORT_SUM, 0 };
 
@@ -223,14 +225,14 @@ Test(mismatch, of_lists_names_the_tensor)
 	two_sides((struct made){ 5, 100, COHORT_F32, COHORT_SUM, 0 },
 	          usual_list,
 	          ": tensors[2] is 9 float64 on rank 0, not there on rank 1");
-	/* There is no tensor that differs. */
+	/* No tensor differs. */
 	two_sides((struct made){ 4, 100, COHORT_F32, COHORT_MAX, 0 },
 	          usual_list,
 	          "rank 1 calls all_reduce of 2 tensors, 428 bytes, the first "
 	          "of 7 int32, sum");
 }
 
-Test(mismatch, of_batches_names_the_call)
+Test(mismatch, between_batches_names_the_call)
 {
 	const struct made batch = { 6, 100, COHORT_F32, COHORT_SUM, 0 };
 
@@ -248,8 +250,10 @@ Test(mismatch, of_batches_names_the_call)
 	          "rank 1");
 }
 
-/* By one of four, among lists that agree, also when the ring of outlines has come
- * round. */
+/*
+ * One rank of four differs, after many lists that agree, also when the ring of
+ * outlines has come round.
+ */
 static int differ_late(struct cohort_comm *c, void *user)
 {
 	static float memory[4][40];
@@ -272,7 +276,7 @@ static int differ_late(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-Test(mismatch, of_the_fiftieth_list_names_the_tensor)
+Test(mismatch, in_the_fiftieth_list_names_the_tensor)
 {
 	struct cohort_group_options o;
 	struct cohort_cause cause;
@@ -290,13 +294,13 @@ Test(mismatch, of_the_fiftieth_list_names_the_tensor)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(mismatch, with_a_count_of_0)
+Test(mismatch, with_a_count_of_0_names_the_odd_rank)
 {
 	odd_one((struct made){ 0, 0, COHORT_F32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 0 float32, sum");
 }
 
-Test(mismatch, of_the_root)
+Test(mismatch, of_the_root_names_the_odd_rank)
 {
 	struct scene s = { .ranks = 2,
 		           .differ = 0,
@@ -309,7 +313,7 @@ Test(mismatch, of_the_root)
 	cr_assert_not_null(strstr(s.cause.text, "root 1"));
 }
 
-Test(mismatch, of_two_ranks_has_no_majority)
+Test(mismatch, between_two_ranks_has_no_majority)
 {
 	struct scene s = { .ranks = 2,
 		           .differ = 1,
@@ -324,7 +328,7 @@ Test(mismatch, of_two_ranks_has_no_majority)
 	                 "all_reduce of 99 float32, sum");
 }
 
-Test(mismatch, of_three_sides_names_them_all)
+Test(mismatch, between_three_sides_names_them_all)
 {
 	struct scene s = { .ranks = 4,
 		           .differ = 0,
@@ -342,7 +346,7 @@ Test(mismatch, of_three_sides_names_them_all)
 }
 
 /* A missing rank does not keep the others from being told. */
-Test(mismatch, is_told_without_the_ranks_that_have_not_called)
+Test(mismatch, is_reported_before_all_ranks_have_called)
 {
 	struct cohort_comm *c[3];
 	struct cohort_group *group = ranks_ahead(3, NULL, c);
@@ -370,9 +374,11 @@ static void *call_maximum(void *comm)
 	return (void *)(intptr_t)rc;
 }
 
-/* Who calls what the first one called, but when there is a difference already, launches
- * nothing either. */
-Test(mismatch, is_told_at_the_call_behind_it)
+/*
+ * A rank whose call agrees with the first one, but comes after the mismatch,
+ * launches nothing either.
+ */
+Test(mismatch, is_reported_by_the_next_call)
 {
 	struct cohort_comm *c[3];
 	struct cohort_group *group = ranks_ahead(3, NULL, c);
@@ -397,8 +403,10 @@ Test(mismatch, is_told_at_the_call_behind_it)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* One rank may be ahead by as many calls as there are slots, also of those that
- * wait for nobody; its calls are compared all the same. */
+/*
+ * One rank may be ahead by as many calls as there are slots, also of calls that
+ * wait for no peer; its calls are compared all the same.
+ */
 static int run_ahead(struct cohort_comm *c, void *user)
 {
 	int i, rc = COHORT_OK, rank = cohort_comm_rank(c);
@@ -412,8 +420,10 @@ static int run_ahead(struct cohort_comm *c, void *user)
 	return rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
 }
 
-/* With every number of slots, past the point where the ring and what is kept of
- * the numbers have wrapped. */
+/*
+ * With every number of slots, run past the point where the ring and the kept
+ * part of the numbers have wrapped.
+ */
 static int agree_long(struct cohort_comm *c, void *user)
 {
 	int i, rc = COHORT_OK, calls = *(const int *)user;
@@ -438,14 +448,14 @@ static void run_long(unsigned slots, int calls)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(mismatch, is_not_seen_where_there_is_none)
+Test(mismatch, is_never_reported_between_calls_that_agree)
 {
 	run_long(16, 70000);
 	run_long(32768, 70000);
 	run_long(65536, 140000);
 }
 
-Test(mismatch, is_found_however_far_a_rank_is_ahead)
+Test(mismatch, is_found_however_far_a_rank_runs_ahead)
 {
 	struct cohort_group_options o;
 	struct cohort_cause cause;

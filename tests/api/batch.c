@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Batches: several calls as one operation, all or nothing
+ * Batches: several calls as one operation, of which all are made or none
  */
 
 #include <criterion/criterion.h>
@@ -31,7 +31,7 @@ static void close_all(void)
 
 TestSuite(batch, .init = open_all, .fini = close_all, .timeout = 60);
 
-/* For tests that call for the ranks in turn. */
+/* For tests in which one thread calls for the ranks in turn. */
 static void in_turn(void)
 {
 	close_all();
@@ -44,7 +44,7 @@ static int sum(struct cohort_comm *comm, int32_t *x)
 	                         NULL);
 }
 
-/* ---- what it does ----------------------------------------------------- */
+/* ---- what a batch does ------------------------------------------------- */
 
 Test(batch, is_one_operation_with_one_ticket, .init = in_turn)
 {
@@ -72,7 +72,8 @@ Test(batch, is_one_operation_with_one_ticket, .init = in_turn)
 		                               COHORT_I32, NULL, NULL),
 		             COHORT_OK);
 		cr_assert_eq(cohort_barrier(c[r], NULL, NULL), COHORT_OK);
-		cr_assert_eq(a[r], was, "something was done before the end");
+		cr_assert_eq(a[r], was,
+		             "a call was made before the batch's end");
 		cr_assert_eq(cohort_batch_end(c[r], cohort_comm_stream(c[r]),
 		                              &ticket[r]),
 		             COHORT_OK, "%s", cohort_last_error());
@@ -87,14 +88,17 @@ Test(batch, is_one_operation_with_one_ticket, .init = in_turn)
 	}
 }
 
-Test(batch, of_nothing_is_done_in_stream_order, .init = in_turn)
+Test(batch, without_calls_is_done_in_stream_order, .init = in_turn)
 {
 	uint64_t ticket;
 
 	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
 	cr_assert_eq(cohort_batch_end(c[0], NULL, &ticket), COHORT_OK);
 	cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON), COHORT_OK);
-	/* It is none of the calls that all ranks make. */
+	/*
+	 * An empty batch does not count as one of the calls that all ranks
+	 * make.
+	 */
 	cr_assert_eq(cohort_barrier(c[1], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_barrier(c[0], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_barrier(c[2], NULL, NULL), COHORT_OK);
@@ -159,12 +163,12 @@ Test(batch, with_a_bad_call_is_refused_as_a_whole, .init = in_turn)
 	       "batch: call 2: broadcast: type is 99");
 	cr_assert_eq(ticket, 77);
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
-	/* All ranks are at their first call. */
+	/* All ranks are still at their first call. */
 	barrier_of_all();
 	cr_assert_eq(x, 7);
 }
 
-Test(batch, is_of_one_stream, .init = in_turn)
+Test(batch, has_one_stream, .init = in_turn)
 {
 	int32_t x = 7;
 	void *stream = cohort_comm_stream(c[0]);
@@ -193,7 +197,7 @@ Test(batch, has_one_ticket, .init = in_turn)
 	barrier_of_all();
 }
 
-Test(batch, is_not_for_copies, .init = in_turn)
+Test(batch, refuses_copies, .init = in_turn)
 {
 	int32_t x = 7, y = 8;
 
@@ -215,7 +219,7 @@ Test(batch, begins_and_ends_once)
 	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
 	expect(cohort_batch_begin(c[0]), COHORT_STATE,
 	       "a batch is open on rank 0");
-	/* Other ranks have their own. */
+	/* Other ranks have batches of their own. */
 	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
 	cr_assert_eq(cohort_batch_end(c[1], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_batch_end(c[0], NULL, NULL), COHORT_OK);
@@ -236,7 +240,7 @@ static void *intrude(void *arg)
 	return NULL;
 }
 
-Test(batch, is_its_threads, .init = in_turn)
+Test(batch, belongs_to_its_thread, .init = in_turn)
 {
 	pthread_t thread;
 
@@ -262,8 +266,7 @@ static void *bind_for_a_while(void *arg)
 	return NULL;
 }
 
-Test(batch, is_still_open_after_an_end_that_another_owner_refuses,
-     .init = in_turn)
+Test(batch, stays_open_when_another_owner_refuses_its_end, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 2, 3 };
 	pthread_t thread;
@@ -284,9 +287,9 @@ Test(batch, is_still_open_after_an_end_that_another_owner_refuses,
 	cr_assert_eq(x[0], 6);
 }
 
-/* ---- ends ------------------------------------------------------------- */
+/* ---- ends of ranks and groups -------------------------------------------- */
 
-Test(batch, is_told_of_an_abort_at_its_end)
+Test(batch, reports_an_abort_at_its_end)
 {
 	int32_t x = 7;
 	uint64_t ticket = 77;
@@ -310,7 +313,7 @@ Test(batch, is_forgotten_at_the_close)
 	cr_assert_eq(sum(c[0], &x), COHORT_OK);
 	cr_assert_eq(cohort_comm_close(c[0]), COHORT_OK);
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
-	/* And of the group's close. */
+	/* The group's close forgets it, too. */
 	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
 	cr_assert_eq(sum(c[1], &x), COHORT_OK);
 }
@@ -328,36 +331,38 @@ static int leave_open(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-static int meet(struct cohort_comm *comm, void *user)
+static int barrier_main(struct cohort_comm *comm, void *user)
 {
 	(void)user;
 	ranks_must(cohort_barrier(comm, NULL, NULL), "barrier");
 	return cohort_synchronize(comm, RANKS_SOON);
 }
 
-Test(batch, is_forgotten_with_its_worker)
+Test(batch, is_forgotten_when_its_worker_returns)
 {
 	int exits = 1;
 
 	cr_assert_eq(cohort_group_run(group, leave_open, NULL, NULL),
 	             COHORT_OK);
-	cr_assert_eq(cohort_group_run(group, meet, NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, barrier_main, NULL, NULL),
+	             COHORT_OK);
 	cr_assert_eq(cohort_group_run(group, leave_open, &exits, NULL),
 	             COHORT_THREAD_EXITED);
 }
 
-Test(batch, keeps_its_rank_from_being_run)
+Test(batch, keeps_its_rank_from_a_run)
 {
 	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
-	expect(cohort_group_run(group, meet, NULL, NULL), COHORT_STATE,
+	expect(cohort_group_run(group, barrier_main, NULL, NULL), COHORT_STATE,
 	       "rank 1 is in a batch");
 	cr_assert_eq(cohort_batch_end(c[1], NULL, NULL), COHORT_OK);
-	cr_assert_eq(cohort_group_run(group, meet, NULL, NULL), COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, barrier_main, NULL, NULL),
+	             COHORT_OK);
 }
 
 /* ---- differences ------------------------------------------------------ */
 
-/* Rank 1's batch differs from the others': as @differ says. */
+/* Rank 1's batch differs from the others' in the way that @differ says. */
 static int differing(struct cohort_comm *comm, void *user)
 {
 	static int32_t x[RANKS][2];
@@ -396,18 +401,18 @@ static void differ(int how, const char *text)
 		"%s", cause.text);
 }
 
-Test(batch, differs_from_a_call_of_its_own)
+Test(batch, differs_from_a_single_call)
 {
 	differ(1, "rank 1 calls all_reduce of 1 int32, sum");
 }
 
-Test(batch, differs_in_its_order)
+Test(batch, differs_if_its_order_does)
 {
 	differ(2, "rank 1 calls batch of 2 calls, the first all_reduce of 2 "
 	          "int32, max");
 }
 
-Test(batch, differs_in_any_call_of_it)
+Test(batch, differs_if_any_of_its_calls_does)
 {
 	differ(3, "rank 1 calls batch of 2 calls, the first all_reduce of 1 "
 	          "int32, sum");
@@ -426,7 +431,10 @@ static int three_sums(struct cohort_comm *comm, int32_t *x)
 	return rc == COHORT_OK ? cohort_batch_end(comm, NULL, NULL) : rc;
 }
 
-/* The @n-th call of @function on rank 0 fails: nothing of its batch is done. */
+/*
+ * The @n-th call of @function on rank 0 fails: none of its batch's calls is
+ * made.
+ */
 static void fail_at(const char *function, unsigned long n, const char *says)
 {
 	const struct platform *real;
@@ -449,21 +457,21 @@ static void fail_at(const char *function, unsigned long n, const char *says)
 	                                    : COHORT_VERDICT_NATIVE_ERROR);
 	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);
 	cr_assert_eq(cohort_synchronize(comm[1], RANKS_SOON), cause.status);
-	cr_assert_arr_eq(x, was, sizeof(x), "something was done");
+	cr_assert_arr_eq(x, was, sizeof(x), "a call of the batch was made");
 	cr_assert_eq(cohort_group_close(g), COHORT_OK);
 }
 
-Test(batch_failure, of_a_call_leaves_nothing)
+Test(batch_failure, in_a_call_makes_none_of_the_calls)
 {
 	fail_at("ncclAllReduce", 2, "rank 0, batch, ticket 1: ncclAllReduce");
 }
 
-Test(batch_failure, of_the_group_leaves_nothing)
+Test(batch_failure, at_the_native_groups_end_makes_none_of_the_calls)
 {
 	fail_at("ncclGroupEnd", 1, "rank 0, batch, ticket 1: ncclGroupEnd");
 }
 
-Test(batch_failure, of_the_groups_start_leaves_nothing)
+Test(batch_failure, at_the_native_groups_start_makes_none_of_the_calls)
 {
 	fail_at("ncclGroupStart", 1, "rank 0, batch, ticket 1: ncclGroupStart");
 }

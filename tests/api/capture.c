@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Streams that are being captured into CUDA graphs: calls are refused and break
- * nothing, or are part of the graph
+ * Streams that are being captured into CUDA graphs: a call is refused and
+ * changes nothing, or becomes part of the graph
  */
 
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@
 
 #define RANKS 2
 
-/* Of the CUDA runtime, what only programs need. */
+/* Functions of the CUDA runtime that only programs need. */
 static struct {
 	cudaError_t (*begin)(cudaStream_t stream,
 	                     enum cudaStreamCaptureMode mode);
@@ -46,7 +46,7 @@ static struct cohort_group_options o;
 static struct cohort_group *group;
 static struct cohort_comm *comms[RANKS];
 
-/* Those of the libraries that the gpu platform stands on. */
+/* Find them in the libraries that the gpu platform stands on. */
 static void find_graphs(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -68,7 +68,7 @@ static void set_up(void)
 	table = *place_table();
 	if (table.kind == COHORT_PLATFORM_GPU)
 		find_graphs();
-	/* Nobody else captures streams of the built-in host platform. */
+	/* False on the built-in host platform, where only tests capture. */
 	table.has_captures = true;
 	platform_override(&table);
 	cohort_group_options_init(&o);
@@ -98,7 +98,7 @@ static void refused(int rc, const char *what)
 	                   cohort_last_error());
 }
 
-static cudaStream_t own(int rank)
+static cudaStream_t own_stream(int rank)
 {
 	return cohort_comm_stream(comms[rank]);
 }
@@ -109,7 +109,7 @@ static void close_group(void)
 	             cohort_last_error());
 }
 
-Test(capture, is_refused_and_goes_on)
+Test(capture, refuses_a_call_and_goes_on)
 {
 	int32_t value = 3;
 	uint64_t ticket = 77;
@@ -117,14 +117,15 @@ Test(capture, is_refused_and_goes_on)
 
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
-	begin(own(0));
+	begin(own_stream(0));
 	refused(cohort_all_reduce(comms[0], &value, &value, 1, COHORT_I32,
-	                          COHORT_SUM, own(0), &ticket),
+	                          COHORT_SUM, own_stream(0), &ticket),
 	        "all_reduce: the stream is being captured");
 	cr_assert_eq(ticket, 77);
-	refused(cohort_barrier(comms[0], own(0), NULL), "barrier");
-	refused(cohort_copy(comms[0], &value, &value, 4, own(0)), "copy");
-	refused(cohort_after_stream(comms[0], own(0)), "after_stream");
+	refused(cohort_barrier(comms[0], own_stream(0), NULL), "barrier");
+	refused(cohort_copy(comms[0], &value, &value, 4, own_stream(0)),
+	        "copy");
+	refused(cohort_after_stream(comms[0], own_stream(0)), "after_stream");
 	refused(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
 	                               COHORT_SUM, COHORT_FOREVER),
 	        "all_reduce_host: the communicator's own stream is being "
@@ -133,14 +134,14 @@ Test(capture, is_refused_and_goes_on)
 	                               COHORT_SUM, RANKS_SOON),
 	        "all_reduce_host: the communicator's own stream is being "
 	        "captured");
-	graph = end(own(0));
+	graph = end(own_stream(0));
 	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
 	close_group();
 }
 
-/* A ticket is not waited for by a graph, done or not. */
-Test(capture, waits_for_no_ticket)
+/* A graph cannot wait for a ticket, whether the ticket is done or not. */
+Test(capture, cannot_wait_for_a_ticket)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaStream_t other;
@@ -161,7 +162,7 @@ Test(capture, waits_for_no_ticket)
 	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
 }
 
-/* What was captured, to be launched. */
+/* End the capture, and return a graph that can be launched. */
 static cudaGraphExec_t end_and_instantiate(cudaStream_t stream)
 {
 	cudaGraph_t graph = end(stream);
@@ -177,15 +178,15 @@ static cudaGraphExec_t captured_sum(int rank, int32_t *value)
 	cudaGraphExec_t exec;
 	uint64_t ticket;
 
-	begin(own(rank));
+	begin(own_stream(rank));
 	ticket = ranks_sum(comms[rank], value);
-	exec = end_and_instantiate(own(rank));
+	exec = end_and_instantiate(own_stream(rank));
 	cr_assert_eq(ticket, COHORT_CAPTURED);
 	refused(cohort_wait(comms[rank], ticket, 0), "captured");
 	return exec;
 }
 
-Test(capture, is_part_of_the_graph_where_it_is_allowed)
+Test(capture, takes_a_call_into_the_graph_where_that_is_allowed)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaGraphExec_t execs[RANKS];
@@ -198,17 +199,18 @@ Test(capture, is_part_of_the_graph_where_it_is_allowed)
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	for (r = 0; r < RANKS; r++)
 		execs[r] = captured_sum(r, &values[r]);
-	cr_assert_eq(values[0], 3, "it ran when it was captured");
+	cr_assert_eq(values[0], 3, "the call ran when it was captured");
 	for (i = 0; i < 3; i++)
 		for (r = 0; r < RANKS; r++)
-			cr_assert_eq(graphs.launch(execs[r], own(r)),
+			cr_assert_eq(graphs.launch(execs[r], own_stream(r)),
 			             cudaSuccess);
 	for (r = 0; r < RANKS; r++) {
-		cr_assert_eq(table.cudaStreamSynchronize(own(r)), cudaSuccess);
+		cr_assert_eq(table.cudaStreamSynchronize(own_stream(r)),
+		             cudaSuccess);
 		cr_assert_eq(values[r], 3 * 2 * 2 * 2);
 		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
 	}
-	/* Afterwards tickets are as they were. */
+	/* Tickets work as before afterwards. */
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(values[1], 48);
@@ -220,8 +222,10 @@ Test(capture, is_part_of_the_graph_where_it_is_allowed)
 #define LIST 5
 #define MOST 300
 
-/* Lists of every kind, one after the other: in @data[0] sums in place, @data[1] what
- * rank 1 has, @data[2] blocks of all, @data[3] a block of the sums. */
+/*
+ * One list of each kind, in this order: @data[0] has sums in place, @data[1]
+ * what rank 1 has, @data[2] blocks of all ranks, @data[3] a block of the sums.
+ */
 struct lists {
 	struct cohort_tensor tensors[4][LIST];
 	int32_t data[4][LIST][RANKS * MOST];
@@ -263,26 +267,26 @@ static cudaGraphExec_t captured_lists(int rank)
 	uint64_t ticket[4];
 	int k;
 
-	begin(own(rank));
+	begin(own_stream(rank));
 	cr_assert_eq(cohort_all_reduce_many(c, l->tensors[0], LIST, COHORT_SUM,
-	                                    own(rank), &ticket[0]),
+	                                    own_stream(rank), &ticket[0]),
 	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_broadcast_many(c, l->tensors[1], LIST, 1, own(rank),
-	                                   &ticket[1]),
+	cr_assert_eq(cohort_broadcast_many(c, l->tensors[1], LIST, 1,
+	                                   own_stream(rank), &ticket[1]),
 	             COHORT_OK);
-	cr_assert_eq(cohort_all_gather_many(c, l->tensors[2], LIST, own(rank),
-	                                    &ticket[2]),
+	cr_assert_eq(cohort_all_gather_many(c, l->tensors[2], LIST,
+	                                    own_stream(rank), &ticket[2]),
 	             COHORT_OK);
 	cr_assert_eq(cohort_reduce_scatter_many(c, l->tensors[3], LIST,
-	                                        COHORT_SUM, own(rank),
+	                                        COHORT_SUM, own_stream(rank),
 	                                        &ticket[3]),
 	             COHORT_OK);
 	for (k = 0; k < 4; k++)
 		cr_assert_eq(ticket[k], COHORT_CAPTURED);
-	return end_and_instantiate(own(rank));
+	return end_and_instantiate(own_stream(rank));
 }
 
-/* What the lists of @rank are after the graph ran once. */
+/* Check the results of @rank's lists after the graph ran once. */
 static void check_lists(int rank)
 {
 	int t, i, n, base, others;
@@ -323,10 +327,10 @@ static void capture_lists(int way)
 		for (r = 0; r < RANKS; r++)
 			set_lists(r);
 		for (r = 0; r < RANKS; r++)
-			cr_assert_eq(graphs.launch(execs[r], own(r)),
+			cr_assert_eq(graphs.launch(execs[r], own_stream(r)),
 			             cudaSuccess);
 		for (r = 0; r < RANKS; r++)
-			cr_assert_eq(table.cudaStreamSynchronize(own(r)),
+			cr_assert_eq(table.cudaStreamSynchronize(own_stream(r)),
 			             cudaSuccess);
 		for (r = 0; r < RANKS; r++)
 			check_lists(r);
@@ -336,22 +340,22 @@ static void capture_lists(int way)
 	close_group();
 }
 
-Test(capture, lists_are_part_of_the_graph)
+Test(capture, takes_lists_into_the_graph)
 {
 	capture_lists(COHORT_MANY_AUTO);
 }
 
-Test(capture, lists_are_in_one_group)
+Test(capture, takes_lists_as_one_native_group)
 {
 	capture_lists(COHORT_MANY_GROUP);
 }
 
-Test(capture, lists_are_right_where_packing_is_asked_for)
+Test(capture, takes_lists_unpacked_where_packing_is_asked_for)
 {
 	capture_lists(COHORT_MANY_FLAT);
 }
 
-Test(capture, lists_are_one_call_after_the_other)
+Test(capture, takes_lists_as_one_call_after_the_other)
 {
 	capture_lists(COHORT_MANY_ALONE);
 }
@@ -360,7 +364,7 @@ Test(capture, lists_are_one_call_after_the_other)
 
 enum { GRAPHS, LIVE };
 
-/* What is summed in place, by a graph and otherwise. */
+/* Sums in place, of a graph and of calls beside the graph. */
 static int32_t sums[2][RANKS][LIST][MOST];
 
 static int32_t summand(int what, int rank, int t, int i)
@@ -414,12 +418,12 @@ static uint64_t sum_list(int what, int r, cudaStream_t stream)
 
 static cudaGraphExec_t captured_list(int r)
 {
-	begin(own(r));
-	cr_assert_eq(sum_list(GRAPHS, r, own(r)), COHORT_CAPTURED);
-	return end_and_instantiate(own(r));
+	begin(own_stream(r));
+	cr_assert_eq(sum_list(GRAPHS, r, own_stream(r)), COHORT_CAPTURED);
+	return end_and_instantiate(own_stream(r));
 }
 
-/* The graphs, and over them a list of which each rank packs its tensors. */
+/* Launch the graphs, and beside them a list whose tensors each rank packs. */
 static void run_both(const cudaGraphExec_t execs[RANKS],
                      const cudaStream_t streams[RANKS])
 {
@@ -428,20 +432,25 @@ static void run_both(const cudaGraphExec_t execs[RANKS],
 
 	set_sums();
 	for (r = 0; r < RANKS; r++) {
-		cr_assert_eq(graphs.launch(execs[r], own(r)), cudaSuccess);
+		cr_assert_eq(graphs.launch(execs[r], own_stream(r)),
+		             cudaSuccess);
 		tickets[r] = sum_list(LIVE, r, streams[r]);
 	}
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(cohort_wait(comms[r], tickets[r], RANKS_SOON),
 		             COHORT_OK);
 	for (r = 0; r < RANKS; r++)
-		cr_assert_eq(table.cudaStreamSynchronize(own(r)), cudaSuccess);
+		cr_assert_eq(table.cudaStreamSynchronize(own_stream(r)),
+		             cudaSuccess);
 	check_sums(GRAPHS);
 	check_sums(LIVE);
 }
 
-/* A graph runs at any time, also when a communicator's buffer is another list's. */
-Test(capture, lists_of_a_graph_are_not_packed_into_what_others_use)
+/*
+ * A graph runs at any time, also while another list uses the communicator's
+ * buffer.
+ */
+Test(capture, does_not_pack_lists_into_the_buffer_of_others)
 {
 	cudaGraphExec_t execs[RANKS];
 	cudaStream_t streams[RANKS];
@@ -458,7 +467,7 @@ Test(capture, lists_of_a_graph_are_not_packed_into_what_others_use)
 				     &streams[r], cudaStreamNonBlocking),
 		             cudaSuccess);
 	}
-	/* The buffer is made before, and is in use all the time. */
+	/* The buffer is made beforehand, and is in use all the time. */
 	for (r = 0; r < RANKS; r++)
 		sum_list(LIVE, r, streams[r]);
 	for (r = 0; r < RANKS; r++)
@@ -477,8 +486,11 @@ Test(capture, lists_of_a_graph_are_not_packed_into_what_others_use)
 
 /* ---- what is not captured --------------------------------------------- */
 
-/* They take no time: what then runs would be too long for them. */
-Test(capture, says_nothing_of_how_long_calls_take)
+/*
+ * A captured call has no duration: what the graph runs later would seem too
+ * long.
+ */
+Test(capture, records_no_durations)
 {
 	const uint64_t floor_ns = UINT64_C(20000000);
 	static int32_t values[RANKS] = { 1, 2 };
@@ -491,10 +503,10 @@ Test(capture, says_nothing_of_how_long_calls_take)
 	o.adaptive_floor_ns = floor_ns;
 	group = ranks_ahead(RANKS, &o, comms);
 	for (r = 0; r < RANKS; r++) {
-		begin(own(r));
+		begin(own_stream(r));
 		for (i = 0; i < 20; i++)
 			ranks_sum(comms[r], &values[r]);
-		cr_assert_eq(graphs.destroy(end(own(r))), cudaSuccess);
+		cr_assert_eq(graphs.destroy(end(own_stream(r))), cudaSuccess);
 	}
 	ticket = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], ticket, 20 * floor_ns),
@@ -505,16 +517,16 @@ Test(capture, says_nothing_of_how_long_calls_take)
 	close_group();
 }
 
-/* The end of NCCL's communicators waits for graphs. */
+/* NCCL ends a communicator only once its graphs are destroyed. */
 static void lenient_set_up(void)
 {
-	unsetenv("COHORT_HOST_STRICT"); /* stops there */
+	unsetenv("COHORT_HOST_STRICT"); /* strict mode would end the program */
 	set_up();
 }
 
 TestSuite(graph, .init = lenient_set_up, .timeout = 60);
 
-Test(graph, that_is_alive_at_close_is_named)
+Test(graph, is_named_if_it_is_alive_at_close)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaGraphExec_t execs[RANKS];
@@ -536,17 +548,18 @@ Test(graph, that_is_alive_at_close_is_named)
 		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
 }
 
-/* They are compared as all calls are. */
-Test(capture, is_agreed_upon)
+/* Captured calls are compared like all others. */
+Test(capture, compares_the_calls_of_all_ranks)
 {
 	int32_t value = 1;
 
 	o.allow_capture = 1;
 	group = ranks_split(RANKS, &o, comms);
-	begin(own(0));
+	begin(own_stream(0));
 	ranks_sum(comms[0], &value);
-	cr_assert_eq(cohort_barrier(comms[1], own(1), NULL), COHORT_MISMATCH);
-	graphs.destroy(end(own(0)));
+	cr_assert_eq(cohort_barrier(comms[1], own_stream(1), NULL),
+	             COHORT_MISMATCH);
+	graphs.destroy(end(own_stream(0)));
 	cohort_group_close(group);
 }
 
@@ -570,16 +583,16 @@ static void open_together(void)
 	group = ranks_split(RANKS, &o, comms);
 }
 
-/* Such a call is launched by its graph, for which nobody can wait. */
-Test(capture, where_ranks_launch_together_is_by_all_ranks_or_none)
+/* A graph launches such a call, and no rank can wait for a graph. */
+Test(capture, is_by_all_ranks_or_none_where_ranks_launch_together)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaGraph_t graph;
 
 	open_together();
-	begin(own(0));
+	begin(own_stream(0));
 	ranks_sum(comms[0], &values[0]);
-	graph = end(own(0));
+	graph = end(own_stream(0));
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_MISMATCH,
 	             "%s", cohort_last_error());
 	cr_assert_eq(values[1], 2);
@@ -594,21 +607,21 @@ Test(capture, ends_the_wait_of_a_rank_that_does_not_capture)
 	pthread_t thread;
 
 	open_together();
-	begin(own(0));
+	begin(own_stream(0));
 	pthread_create(&thread, NULL, sum_of_rank_1, &c);
 	while (!atomic_load(&comms[1]->meeting))
 		sched_yield();
 	cr_assert_eq(cohort_all_reduce(comms[0], &value, &value, 1, COHORT_I32,
-	                               COHORT_SUM, own(0), NULL),
+	                               COHORT_SUM, own_stream(0), NULL),
 	             COHORT_MISMATCH, "%s", cohort_last_error());
 	pthread_join(thread, NULL);
 	cr_assert_eq(c.rc, COHORT_MISMATCH);
 	cr_assert_eq(c.value, 2);
-	graphs.destroy(end(own(0)));
+	graphs.destroy(end(own_stream(0)));
 	cohort_group_close(group);
 }
 
-Test(capture, of_a_group_level_call_is_refused_also_of_some_ranks_only)
+Test(capture, refuses_a_group_level_call_even_if_only_some_ranks_capture)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	const void *send[RANKS] = { &values[0], &values[1] };

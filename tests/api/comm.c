@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators: ownership, memory, arguments, leaving; and that a failed or
- * refused call changes nothing
+ * Communicators: ownership, memory, arguments, leaving; and a failed or refused
+ * call changes nothing
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ static void close_two(void)
 
 TestSuite(comm, .init = open_two, .fini = close_two, .timeout = 30);
 
-/* For tests that call for the ranks in turn. */
+/* For tests in which one thread calls for the ranks in turn. */
 static void in_turn(void)
 {
 	close_two();
@@ -54,7 +54,7 @@ static int from_another_thread(void *(*call)(void *))
 	return rc;
 }
 
-Test(comm, bound_is_for_its_thread_only, .init = in_turn)
+Test(comm, a_bound_one_is_for_its_thread_only, .init = in_turn)
 {
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_ALREADY);
@@ -65,7 +65,7 @@ Test(comm, bound_is_for_its_thread_only, .init = in_turn)
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_OK);
 }
 
-/* A thread that has no business here must not keep the owner out. */
+/* A thread that may not use the communicator must not keep its owner out. */
 static void *intrude(void *arg)
 {
 	atomic_int *stop = arg;
@@ -83,7 +83,7 @@ static int count_busy(struct cohort_comm *comm, void *user)
 	for (i = 0; i < 200; i++) {
 		rc = cohort_barrier(comm, stream, NULL);
 		atomic_fetch_add((atomic_int *)user, rc == COHORT_BUSY);
-		/* For as long as it is kept from a core in there. */
+		/* The intruder may be preempted inside: then try again. */
 		while (rc == COHORT_BUSY)
 			rc = cohort_barrier(comm, stream, NULL);
 		if (rc != COHORT_OK)
@@ -105,7 +105,7 @@ Test(comm, an_intruder_keeps_no_owner_out)
 		             COHORT_OK, "%s", cohort_last_error());
 	atomic_store(&stop, 1);
 	pthread_join(thread, NULL);
-	/* Only in the moment of binding may an intruder be inside. */
+	/* An intruder may be inside only at the moment of binding. */
 	cr_assert_leq(refused, 20);
 }
 
@@ -126,7 +126,7 @@ static void *call_stuck(void *arg)
 {
 	int32_t value = 0;
 
-	/* The test's own attempts may keep us out at first. */
+	/* The test's own attempts may keep the other thread out at first. */
 	do
 		*(int *)arg = ranks_sum_wait(comms[0], &value);
 	while (*(int *)arg == COHORT_BUSY);
@@ -183,7 +183,10 @@ Test(comm, refuses_bad_arguments_by_name_and_value, .init = in_turn)
 	       COHORT_INVALID, "count is");
 	expect(cohort_barrier(NULL, NULL, NULL), COHORT_INVALID,
 	       "comm is NULL");
-	/* Nothing of this has counted: both ranks are at their first call. */
+	/*
+	 * None of these calls counted: both ranks are still at their first
+	 * call.
+	 */
 	x = 5;
 	ranks_sum(comms[0], &x);
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_OK);
@@ -248,7 +251,7 @@ Test(comm, takes_a_count_of_0_without_buffers, .init = in_turn)
 
 /* ---- barrier ---------------------------------------------------------- */
 
-Test(comm, a_barrier_holds_for_the_late_rank, .init = in_turn)
+Test(comm, a_barrier_waits_for_the_late_rank, .init = in_turn)
 {
 	uint64_t ticket, late;
 
@@ -330,7 +333,7 @@ Test(comm, leaves_the_current_device_alone, .init = in_turn)
 
 /* ---- leaving ---------------------------------------------------------- */
 
-Test(comm, closed_answers_state, .init = in_turn)
+Test(comm, a_closed_one_refuses_calls, .init = in_turn)
 {
 	static int32_t a = 1, b = 2;
 	void *memory;
@@ -369,7 +372,7 @@ Test(leaving, is_undone_if_a_ticket_is_not_answered_in_time)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(comm, close_tells_the_cause_and_closes)
+Test(comm, close_returns_the_cause_and_closes)
 {
 	cohort_group_abort(group, "over");
 	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_OK,
@@ -377,7 +380,7 @@ Test(comm, close_tells_the_cause_and_closes)
 	expect(cohort_barrier(comms[0], NULL, NULL), COHORT_STATE, "closed");
 }
 
-Test(comm, facts_of_nothing)
+Test(comm, refuses_null_arguments)
 {
 	struct cohort_cause cause;
 

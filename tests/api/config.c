@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Options that become NCCL's configuration of a communicator
+ * Options that become part of NCCL's configuration of a communicator
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +14,10 @@
 
 TestSuite(config, .timeout = 60);
 
-/* What was asked for; groups are opened one after the other. */
+/*
+ * The configurations that groups asked for; groups are opened one after
+ * another.
+ */
 static const struct platform *real;
 static struct platform table;
 static ncclConfig_t seen;
@@ -30,7 +33,7 @@ static ncclResult_t init_rank(ncclComm_t *comm, int n, ncclUniqueId id,
 		         config->netName ? config->netName : "none");
 		snprintf(comm_name, sizeof(comm_name), "%s", config->commName);
 		inits++;
-		/* There is no such plugin. */
+		/* NCCL would look for a plugin of that name. */
 		seen.netName = config->netName;
 		config->netName = NULL;
 	}
@@ -84,7 +87,7 @@ static void works(struct cohort_group *group)
 	             "%s", cohort_last_error());
 }
 
-Test(config, without_one_is_opened_all_at_once)
+Test(config, by_default_opens_all_ranks_with_one_call)
 {
 	struct cohort_group *group;
 
@@ -111,7 +114,7 @@ Test(config, reaches_every_rank_of_every_generation)
 	o.traffic_class = 105;
 	o.net_name = net;
 	ranks_must(cohort_group_open(NULL, 3, &o, &group), "open");
-	memset(net, 'x', sizeof(net) - 1); /* they are the caller's */
+	memset(net, 'x', sizeof(net) - 1); /* the texts are the caller's */
 	memset(name, 'x', sizeof(name) - 1);
 	cr_assert_eq(inits, 3);
 	cr_assert_eq(all_inits, 0);
@@ -147,7 +150,7 @@ Test(config, leaves_the_rest_to_nccl)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(config, is_also_of_who_joins)
+Test(config, reaches_ranks_that_join)
 {
 	struct cohort_group_options o = options();
 	struct cohort_unique_id id;
@@ -172,7 +175,7 @@ static void refused(const struct cohort_group_options *o, const char *text)
 	                   cohort_last_error());
 }
 
-Test(config, with_wrong_values_is_refused_by_name)
+Test(config, refuses_wrong_values_by_name)
 {
 	struct cohort_group_options o = options();
 	char text[65];
@@ -198,7 +201,10 @@ Test(config, with_wrong_values_is_refused_by_name)
 	refused(&o, "options->net_name is \"nnnn");
 }
 
-/* An older caller's structure ends before these; what is behind is not its. */
+/*
+ * An older caller's structure ends before these fields; what lies behind it
+ * belongs to others.
+ */
 Test(config, is_not_read_from_an_older_structure)
 {
 	struct cohort_group_options o = options();
@@ -212,8 +218,8 @@ Test(config, is_not_read_from_an_older_structure)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The ranks that were asked for before it must not wait for the rest. */
-Test(config, of_a_device_that_fails_opens_nothing)
+/* Ranks that were opened before the failing one must not wait for the rest. */
+Test(config, opens_nothing_if_a_device_fails)
 {
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
@@ -232,14 +238,14 @@ Test(config, of_a_device_that_fails_opens_nothing)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(config, that_nccl_refuses_opens_nothing)
+Test(config, opens_nothing_if_nccl_refuses_it)
 {
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
 
 	place_need(2);
 	install();
-	o.min_ctas = 1 << 20; /* more than NCCL's own most */
+	o.min_ctas = 1 << 20; /* above NCCL's own limit */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_NCCL, "%s",
 	             cohort_last_error());
 	o.min_ctas = 0;

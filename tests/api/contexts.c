@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * No context is made on a device that is no rank's: no thread of the library makes a
- * CUDA call before it has set a device, and no call leaves for a device without one
+ * The library makes no context on a device that no rank uses: its threads make
+ * no CUDA call before they have set a device, and no call switches to a device
+ * without a context
  *
- * A table in front of the platform's knows the threads that have set no device, and
- * which devices have a context, as CUDA 12 makes them.
+ * A table in front of the platform's knows which threads have set no device,
+ * and which devices have a context, as CUDA 12 makes them.
  */
 
 #include <criterion/criterion.h>
@@ -31,9 +32,10 @@ static struct cohort_comm *comms[RANKS];
 
 static _Thread_local int current = -1; /* -1: none was set */
 static atomic_bool has_context[DEVICES];
-static const char *_Atomic made_by[DEVICES]; /* the function */
+/* the function that made the context */
+static const char *_Atomic made_by[DEVICES];
 static atomic_int
-	asked[DEVICES]; /* cudaEventQuery() with it as the current one */
+	asked[DEVICES]; /* cudaEventQuery() calls with this device current */
 
 /* Calls that need no context. */
 static bool is_free(const char *name)
@@ -137,7 +139,7 @@ static void *rank_main(void *arg)
 	return (void *)(intptr_t)(value != 3);
 }
 
-/* By threads that set no device. */
+/* Called by threads that have set no device. */
 static void sum_by_threads(void)
 {
 	pthread_t threads[RANKS];
@@ -168,7 +170,7 @@ static void close_group(void)
 	expect_none_on_0();
 }
 
-Test(contexts, an_open_and_a_close_make_none_elsewhere)
+Test(contexts, an_open_and_a_close_make_none_on_other_devices)
 {
 	open_ranks();
 	expect_none_on_0();
@@ -177,7 +179,7 @@ Test(contexts, an_open_and_a_close_make_none_elsewhere)
 	close_group();
 }
 
-Test(contexts, an_abort_and_a_respawn_make_none_elsewhere)
+Test(contexts, an_abort_and_a_respawn_make_none_on_other_devices)
 {
 	int lost = 1;
 
@@ -187,7 +189,7 @@ Test(contexts, an_abort_and_a_respawn_make_none_elsewhere)
 	close_group();
 }
 
-/* A stream of the program's, and one that is refused. */
+/* A stream of the program's own, and one that the library must refuse. */
 static void *make_stream(void *arg)
 {
 	cudaStream_t stream;
@@ -226,7 +228,7 @@ static void *call_with_all(void *arg)
 	return NULL;
 }
 
-Test(contexts, memory_copies_and_streams_make_none_elsewhere)
+Test(contexts, memory_copies_and_streams_make_none_on_other_devices)
 {
 	pthread_t thread;
 
@@ -236,8 +238,8 @@ Test(contexts, memory_copies_and_streams_make_none_elsewhere)
 	close_group();
 }
 
-/* The prober asks only of what is late: here rank 1, which has not come. */
-Test(contexts, the_prober_asks_each_device_on_its_own)
+/* The prober only queries what is late: here rank 1, which has not come. */
+Test(contexts, the_prober_queries_each_device_on_a_thread_of_its_own)
 {
 	static int32_t values[RANKS] = { 1, 2 };
 	uint64_t tickets[RANKS];
@@ -257,14 +259,14 @@ Test(contexts, the_prober_asks_each_device_on_its_own)
 	close_group();
 }
 
-/* What the header says of a device without a context, and of one with. */
-Test(contexts, a_device_with_one_is_current_again_after_a_call)
+/* The header promises this for a device without a context, and for one with. */
+Test(contexts, a_call_leaves_a_device_with_one_current)
 {
 	void *memory;
 
 	open_ranks();
 	ranks_must(cohort_alloc(comms[1], 64, &memory), "alloc");
-	cr_assert_eq(current, 2, "left for a device without a context");
+	cr_assert_eq(current, 2, "switched to a device without a context");
 	cr_assert_eq(set_device(1), cudaSuccess);
 	ranks_must(cohort_free(comms[1], memory), "free");
 	cr_assert_eq(current, 1);

@@ -42,8 +42,8 @@
 #define OPS 5
 #define MAX_RANKS 8
 #define GUARD 64
-#define SLACK 16      /* room to lay a buffer off its alignment */
-#define LARGEST 40001 /* elements of the larger buffer, about */
+#define SLACK 16      /* room to place a buffer off its alignment */
+#define LARGEST 40001 /* elements of the larger buffer, approximately */
 
 enum kind {
 	ALL_REDUCE,
@@ -57,7 +57,7 @@ enum kind {
 	GROUP_BROADCAST,
 };
 
-/* What differs between collectives, beside the call. */
+/* Where collectives differ, besides the call itself. */
 struct shape {
 	const char *name;
 	bool has_op;
@@ -88,16 +88,16 @@ struct config {
 	int root;
 	size_t count;
 	bool in_place;
-	size_t send_off; /* bytes off the alignment of the memory */
+	size_t send_off; /* bytes off the memory's alignment */
 	size_t recv_off;
 };
 
 /* One rank's memory; all of it is kept from case to case. */
 struct rank_memory {
-	char *send_block; /* with guards */
+	char *send_block; /* including guards */
 	char *recv_block;
-	char *input; /* what send holds before the call */
-	char *first; /* what the first run gave */
+	char *input; /* contents of send before the call */
+	char *first; /* the first run's result */
 };
 
 struct bench {
@@ -134,7 +134,10 @@ static void *must_allocate(size_t bytes)
 
 static const size_t counts[] = { 0, 1, 3, 17, 1023, LARGEST };
 
-/* Aligned; one element off; odd bytes, different for the two buffers. */
+/*
+ * Aligned; one element off; and an odd number of bytes off, different for the
+ * two buffers.
+ */
 #define LAYOUTS 3
 
 static void config_lay(struct config *c, int layout)
@@ -147,7 +150,10 @@ static void config_lay(struct config *c, int layout)
 		c->recv_off = c->send_off;
 }
 
-/* Where one buffer has a block per rank, the largest counts for that one. */
+/*
+ * Where one buffer has a block per rank, the largest counts are for that
+ * buffer.
+ */
 static size_t config_count(int kind, int n, size_t count)
 {
 	if (count == LARGEST && (shapes[kind].gathers || shapes[kind].scatters))
@@ -155,7 +161,7 @@ static size_t config_count(int kind, int n, size_t count)
 	return count;
 }
 
-/* The large count is for few of the cases: one layout for each type and op. */
+/* Only a few cases use the large count: one layout for each type and op. */
 static bool config_wanted(const struct config *c, int layout)
 {
 	if (c->count < LARGEST / MAX_RANKS)
@@ -164,7 +170,7 @@ static bool config_wanted(const struct config *c, int layout)
 	       c->in_place == (c->type % 2 == c->op % 2);
 }
 
-/* Call @visit with every case.  Every rank must see the same. */
+/* Call @visit with every case.  Every rank must see the cases in one order. */
 static void each_config(int kind, int n,
                         void (*visit)(const struct config *c, void *user),
                         void *user)
@@ -206,8 +212,10 @@ static size_t recv_count(const struct config *c)
 	return shapes[c->kind].gathers ? c->count * (size_t)c->n : c->count;
 }
 
-/* Where the larger of the two buffers lies is where a buffer in place lies;
- * rank's block of it is the smaller. */
+/*
+ * A buffer in place lies where the larger of the two lies; the smaller one is
+ * the rank's block of it.
+ */
 static char *send_buffer(const struct bench *b, const struct config *c,
                          int rank)
 {
@@ -237,7 +245,7 @@ static bool receives(const struct config *c, int rank)
 	return c->kind != REDUCE || rank == c->root;
 }
 
-/* Everything is guard but the input. */
+/* Everything except the input is guard. */
 static void lay_buffers(const struct bench *b, const struct config *c, int rank)
 {
 	size_t size = reference_size(c->type);
@@ -262,8 +270,10 @@ static void make_input(const struct bench *b, const struct config *c, int rank)
 
 /* ---- the call --------------------------------------------------------- */
 
-/* A list of three: most of it and two single elements; of one, if there is not
- * more than that. */
+/*
+ * A list of three tensors: two of a single element, and the rest; one tensor if
+ * there are too few elements.
+ */
 static int call_many(const struct config *c, struct cohort_comm *comm,
                      char *send, char *recv, uint64_t *ticket)
 {
@@ -293,7 +303,7 @@ static int call(const struct config *c, struct cohort_comm *comm, char *send,
 
 	switch (c->kind) {
 	case ALL_REDUCE:
-	case SPECIAL_VALUES: /* NaN and infinity among them */
+	case SPECIAL_VALUES: /* with NaN and infinity */
 		return cohort_all_reduce(comm, send, recv, c->count, c->type,
 		                         c->op, stream, ticket);
 	case BROADCAST:
@@ -315,7 +325,7 @@ static int call(const struct config *c, struct cohort_comm *comm, char *send,
 
 /* ---- expectation and comparison --------------------------------------- */
 
-/* What all ranks get, in rank order where they get different blocks. */
+/* What all ranks must get, in rank order where they get different blocks. */
 static void expect(struct bench *b, const struct config *c)
 {
 	const void *in[MAX_RANKS];
@@ -352,8 +362,10 @@ static void compare_result(struct bench *b, const struct config *c, int rank)
 		die(c, rank, "differs from rank 0", 0);
 }
 
-/* Of the two blocks of a rank, everything outside of its buffers; these were
- * compared before and are overwritten. */
+/*
+ * Everything in a rank's two blocks outside of its buffers; the buffers were
+ * compared before, and are overwritten here.
+ */
 static void compare_guards(struct bench *b, const struct config *c, int rank)
 {
 	size_t size = reference_size(c->type);
@@ -376,7 +388,9 @@ static void compare_guards(struct bench *b, const struct config *c, int rank)
 			    0);
 }
 
-/* What may only be read must be as it was; in place, it may be written. */
+/*
+ * Memory that may only be read must be unchanged; in place, it may be written.
+ */
 static void compare_input(struct bench *b, const struct config *c, int rank)
 {
 	if (c->in_place)
@@ -578,8 +592,10 @@ static void run_group(int kind, int n)
 	bench_close(&b);
 }
 
-/* Plain tests and no parameterised ones: Criterion leaks the parameters, and a
- * leak is what the address sanitizer is there to find. */
+/*
+ * Plain tests, not parameterised ones: Criterion leaks the parameters, and the
+ * address sanitizer is there to find leaks.
+ */
 #define DIFFERENTIAL(name, kind, run, n)                                       \
 	Test(differential, name##_of_##n, .timeout = 120)                      \
 	{                                                                      \

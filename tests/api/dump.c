@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Dumps of the flight recorder: when they are written, and what is in them; what an
- * independent parser says of them is in tests/foreign
+ * Dumps of the flight recorder: when they are written, and what they contain;
+ * tests/foreign has an independent parser check them
  */
 
 #include <criterion/criterion.h>
@@ -64,8 +64,10 @@ TestSuite(dump, .init = make, .fini = unmake, .timeout = 60);
 
 /* ---- looking ---------------------------------------------------------- */
 
-/* Where the only file is that is called so: of a dump without the part of its name
- * that tells processes apart; with the serial number or without. */
+/*
+ * Find the only file with this name: that of a dump without the part of its
+ * name that tells processes apart, and with or without its serial number.
+ */
 static bool find_file(const char *name, char *path, size_t size)
 {
 	const char *g = strstr(name, "_g1_");
@@ -87,7 +89,10 @@ static bool find_file(const char *name, char *path, size_t size)
 	return any;
 }
 
-/* The whole of a file of the folder, NULL: there is none.  Until the next call. */
+/*
+ * All of a file in the folder, NULL if there is none.  Valid until the next
+ * call.
+ */
 static const char *read_file(const char *name)
 {
 	static char *text;
@@ -116,7 +121,7 @@ static const char *await_file(const char *name)
 	return text;
 }
 
-/* Until it has @what in it; false: it never has. */
+/* Wait until the file contains @what; false: it never does. */
 static bool wait_for_text(const char *name, const char *what)
 {
 	struct backoff b = BACKOFF;
@@ -134,7 +139,7 @@ static void await_text(const char *name, const char *what)
 	cr_assert(wait_for_text(name, what), "no %s in %s", what, name);
 }
 
-/* Until it is of a later moment than @before, which is told. */
+/* Wait until the file is of a later time than @before; returns that time. */
 static uint64_t await_later(const char *name, uint64_t before)
 {
 	static const char key[] = "\"monotonic_ns\":";
@@ -162,7 +167,7 @@ static void has(const char *name, const char *what)
 	                   name, text);
 }
 
-/* Entries of a file. */
+/* How often @what is in a file. */
 static int count(const char *name, const char *what)
 {
 	const char *at = read_file(name);
@@ -180,7 +185,7 @@ static bool is_there(const char *name)
 	return find_file(name, path, sizeof(path));
 }
 
-/* ---- doing ------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------- */
 
 static void sum_all(int n)
 {
@@ -200,7 +205,7 @@ static void close_group(void)
 
 /* ---- by a call -------------------------------------------------------- */
 
-Test(dump, has_what_is_done_and_what_is_not)
+Test(dump, has_what_is_done_and_what_is_in_flight)
 {
 	group = ranks_ahead(3, &o, comms);
 	sum_all(3);
@@ -238,9 +243,11 @@ Test(dump, counts_what_is_lost)
 	close_group();
 }
 
-/* Each stream has its first that does not go on: nothing behind that has started,
- * also of those that were aborted. */
-Test(dump, tells_what_is_behind_what_hangs_in_every_stream)
+/*
+ * In each stream the first call hangs: nothing behind it has started, and that
+ * includes aborted calls.
+ */
+Test(dump, marks_what_is_queued_behind_a_hang_in_every_stream)
 {
 	const struct platform *p = place_table();
 	cudaStream_t stream;
@@ -259,7 +266,7 @@ Test(dump, tells_what_is_behind_what_hangs_in_every_stream)
 		                             1, COHORT_I32, COHORT_SUM, stream,
 		                             &t),
 		           "all_reduce");
-	/* As it looks to who looks while they are being aborted. */
+	/* What a reader sees while they are being aborted. */
 	recorder_saw_started(&comms[0]->recorder, t - 1, clock_now());
 	recorder_saw_started(&comms[0]->recorder, t, clock_now());
 	cohort_group_abort(group, NULL);
@@ -277,7 +284,7 @@ static void *sum_on_rank_1(void *arg)
 	return arg;
 }
 
-/* A rank that is inside its native call keeps nobody from writing. */
+/* A rank inside its native call keeps no thread from writing. */
 Test(dump, is_not_held_up_by_a_thread_inside_a_native_call)
 {
 	pthread_t thread;
@@ -293,7 +300,7 @@ Test(dump, is_not_held_up_by_a_thread_inside_a_native_call)
 	has("fr_dp_g1_rank_1.json", "\"inside\":true");
 	has("fr_dp_g1_rank_1.json", "\"outcome\":2");
 	stuck_let_go();
-	/* The other rank does not come. */
+	/* The other rank does not call. */
 	cohort_group_abort(group, NULL);
 	pthread_join(thread, NULL);
 	close_group();
@@ -322,8 +329,11 @@ Test(dump, says_which_file_cannot_be_written)
 	close_group();
 }
 
-/* The process may write files of that size at the most, or is sent a signal. */
-Test(dump, that_is_too_large_is_an_error_and_no_signal)
+/*
+ * The process may write files up to that size, and would get a signal beyond
+ * it.
+ */
+Test(dump, fails_without_a_signal_if_it_is_too_large)
 {
 	struct rlimit limit, few;
 	sigset_t pending;
@@ -344,7 +354,7 @@ Test(dump, that_is_too_large_is_an_error_and_no_signal)
 	close_group();
 }
 
-/* Nothing but letters of a portable file name, whatever the group is called. */
+/* A file name has only portable characters, whatever the group is called. */
 Test(dump, makes_a_file_name_of_any_name)
 {
 	o.name = "a/../b c";
@@ -364,8 +374,8 @@ static void is_utf8(const char *name)
 	              name);
 }
 
-/* Names of groups, threads and calls may be no text at all, or be cut. */
-Test(dump, is_utf8_whatever_names_are)
+/* Names of groups, threads and calls may be cut, or not be text at all. */
+Test(dump, is_utf8_whatever_bytes_names_have)
 {
 	const char *tag =
 		"a tag of one long "
@@ -383,13 +393,13 @@ Test(dump, is_utf8_whatever_names_are)
 	is_utf8("fr_____g1_chrome.json");
 	has("fr_____g1_rank_0.json", "\"group\":\"\\ufffd\\ufffd\\ufffd\"");
 	has("fr_____g1_rank_0.json", "\"thread\":\"half: \\ufffd\"");
-	/* What is left of the tag are whole characters. */
+	/* The rest of the tag consists of whole characters. */
 	has("fr_____g1_rank_0.json",
 	    "word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac...\"");
 	close_group();
 }
 
-/* Found out while there is somebody to tell. */
+/* Found at a time when a caller can be told. */
 Test(dump, needs_a_directory_that_can_be_written_to)
 {
 	char deep[128], path[160];
@@ -413,8 +423,8 @@ Test(dump, needs_a_directory_that_can_be_written_to)
 	cr_assert_eq(system(path), 0);
 }
 
-/* Of what is in the way of one file nothing else suffers. */
-Test(dump, goes_on_behind_a_file_that_cannot_be_written)
+/* What is in the way of one file harms no other file. */
+Test(dump, goes_on_after_a_file_that_cannot_be_written)
 {
 	char path[512];
 
@@ -432,7 +442,10 @@ Test(dump, goes_on_behind_a_file_that_cannot_be_written)
 	close_group();
 }
 
-/* Two groups of one name, and a third after them: none takes another's files. */
+/*
+ * Two groups of one name, and a third after them: none overwrites another's
+ * files.
+ */
 Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
 {
 	struct cohort_group *other;
@@ -457,11 +470,11 @@ Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
 	globfree(&found);
 }
 
-/* ---- what was split --------------------------------------------------- */
+/* ---- split communicators ------------------------------------------------ */
 
 static atomic_int has_summed;
 
-/* Rank 0 dumps while both children are there, and when its own is closed. */
+/* Rank 0 dumps while both children exist, and when its own is closed. */
 static int split_and_dump(struct cohort_comm *c, void *unused)
 {
 	int rank = cohort_comm_rank(c);
@@ -483,7 +496,7 @@ static int split_and_dump(struct cohort_comm *c, void *unused)
 	return 0;
 }
 
-Test(dump, has_what_was_split_too)
+Test(dump, has_split_communicators_too)
 {
 	place_need(4);
 	group = ranks_open(4, &o);
@@ -509,7 +522,7 @@ static void leave_behind(char *path, size_t size, const char *host, int pid,
 	fclose(f);
 }
 
-/* A number that no process has: that of a child that is gone. */
+/* A number that no process has: that of a child that has ended. */
 static int dead_process(void)
 {
 	pid_t pid = fork();
@@ -520,7 +533,7 @@ static int dead_process(void)
 	return pid;
 }
 
-Test(dump, removes_what_dead_processes_have_left)
+Test(dump, removes_the_files_of_dead_processes)
 {
 	char dead[512], alive[512], elsewhere[512], other[512], held[512];
 	char host[64];
@@ -567,14 +580,17 @@ Test(dump, is_written_with_a_verdict)
 	    "\"verdict\":{\"kind\":\"outside the library\",\"stage\":\"ended\","
 	    "\"rank\":1,\"collective\":2,");
 	has("fr_dp_g1_merged.json", "\"joined\":[0],\"missing\":[1]");
-	/* What was cut short is not completed. */
+	/* Calls that were cut short are not completed. */
 	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"state\":\"completed\""),
 	             1);
 	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"record_id\""), 2);
 }
 
-/* A first look at a stall is evidence: nothing that is asked for later destroys it. */
-Test(dump, of_a_verdict_is_not_replaced_by_what_is_asked_for)
+/*
+ * The first dump of a stall is evidence: no later dump on demand may destroy
+ * it.
+ */
+Test(dump, of_a_verdict_is_not_replaced_by_a_dump_on_demand)
 {
 	static const char merged[] = "fr_dp_g1_1_merged.json";
 	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
@@ -586,10 +602,10 @@ Test(dump, of_a_verdict_is_not_replaced_by_what_is_asked_for)
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = RANKS_SOON / 10;
 	group = ranks_ahead(2, &o, comms);
-	sum_all(2); /* the first may take longer */
+	sum_all(2); /* the first collective may take longer */
 	ranks_sum(comms[0], &values[0]);
 	await_text(merged, "\"missing\":[1]");
-	/* It goes on: the verdict is not told again. */
+	/* The group goes on: the verdict is not repeated. */
 	ranks_sum(comms[1], &values[1]);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
 	cr_assert_eq(cohort_dump(group, NULL), COHORT_OK);
@@ -606,8 +622,10 @@ Test(dump, of_a_verdict_is_not_replaced_by_what_is_asked_for)
 	close_group();
 }
 
-/* A stall, told of again and again, and then the end, which somebody has asked for:
- * two verdicts. */
+/*
+ * A stall that is reported again and again, and then the end that the program
+ * asked for, are two verdicts.
+ */
 Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 {
 	static const char merged[] = "fr_dp_g1_1_merged.json";
@@ -618,7 +636,7 @@ Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = 20000000;
 	group = ranks_ahead(2, &o, comms);
-	sum_all(2); /* the first may take longer */
+	sum_all(2); /* the first collective may take longer */
 	ranks_sum(comms[0], &values[0]);
 	for (i = 0; i < 3; i++)
 		before = await_later(merged, before);
@@ -640,7 +658,7 @@ Test(dump, is_not_written_at_a_peaceful_end)
 	cr_assert_not(is_there("fr_dp_g1_merged.json"));
 }
 
-Test(dump, is_asked_for_by_the_environment)
+Test(dump, can_be_asked_for_by_the_environment)
 {
 	setenv("COHORT_DUMP_DIR", folder, 1);
 	group = ranks_split(1, &o, comms);
@@ -674,8 +692,11 @@ Test(dump, is_written_at_a_signal)
 	cr_assert(is_default(SIGUSR2));
 }
 
-/* A thread with little stack, as some runtimes have them, has another for signals. */
-Test(dump, is_asked_for_on_the_stack_of_signals)
+/*
+ * A thread with a small stack, as some runtimes have, has another stack for
+ * signals.
+ */
+Test(dump, can_be_asked_for_on_the_stack_of_signals)
 {
 	struct sigaction now;
 
@@ -688,8 +709,8 @@ Test(dump, is_asked_for_on_the_stack_of_signals)
 	close_group();
 }
 
-/* What was written to the dumper before it was told to stop is done first. */
-Test(dump, is_not_written_at_a_signal_to_a_child)
+/* The dumper does what it was asked to do before it was told to stop. */
+Test(dump, ignores_a_signal_to_a_child)
 {
 	pid_t child;
 
@@ -712,7 +733,7 @@ static void own_handler(int number)
 	(void)number;
 }
 
-Test(dump, leaves_a_signal_to_the_handler_that_it_has)
+Test(dump, leaves_a_signal_to_the_programs_handler)
 {
 	signal(SIGUSR2, own_handler);
 	o.dump_directory = folder;
@@ -725,8 +746,8 @@ Test(dump, leaves_a_signal_to_the_handler_that_it_has)
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
 }
 
-/* A handler that returns would have a fault raised for ever. */
-Test(dump, leaves_faults_and_what_the_system_sends_of_itself_alone)
+/* A fault would be raised for ever after a handler that returns. */
+Test(dump, refuses_faults_and_signals_that_the_system_sends_itself)
 {
 	static const int refused[] = { SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
 		                       SIGTRAP, SIGSYS, SIGABRT, SIGCHLD,
@@ -758,8 +779,8 @@ Test(dump, leaves_faults_and_what_the_system_sends_of_itself_alone)
 	}
 }
 
-/* One write is for all groups that have the FIFO. */
-Test(dump, is_written_by_all_at_a_write_to_a_fifo)
+/* One write reaches all groups that have the FIFO. */
+Test(dump, is_written_by_all_groups_at_a_write_to_a_fifo)
 {
 	struct cohort_group *other;
 	struct cohort_comm *comm;
@@ -784,7 +805,7 @@ Test(dump, is_written_by_all_at_a_write_to_a_fifo)
 	cr_assert_not(is_there("fifo"));
 }
 
-/* A file system that hangs, in this file's place of libc's. */
+/* A file system that hangs, simulated by replacing libc's function. */
 static atomic_bool is_hanging, is_hung;
 
 int mkfifo(const char *path, mode_t mode)
@@ -807,7 +828,7 @@ static void *open_with_fifo(void *out)
 	return NULL;
 }
 
-Test(dump, a_fifo_that_hangs_keeps_nobody_else)
+Test(dump, goes_on_for_others_while_one_fifo_hangs)
 {
 	struct cohort_group *hung = NULL;
 	struct backoff b = BACKOFF;
@@ -830,7 +851,7 @@ Test(dump, a_fifo_that_hangs_keeps_nobody_else)
 
 static atomic_bool is_endless;
 
-/* In libc's place: a FIFO with a writer that is always faster. */
+/* Replaces libc's function: a FIFO whose writer is always faster. */
 ssize_t read(int fd, void *bytes, size_t n)
 {
 	struct stat status;
@@ -841,8 +862,8 @@ ssize_t read(int fd, void *bytes, size_t n)
 	return syscall(SYS_read, fd, bytes, n);
 }
 
-/* Whoever writes faster than is read keeps no group open. */
-Test(dump, a_fifo_that_is_never_empty_keeps_nobody)
+/* A writer that is faster than the reader cannot keep a group open. */
+Test(dump, lets_a_group_close_although_its_fifo_is_never_empty)
 {
 	int fd;
 
@@ -858,7 +879,7 @@ Test(dump, a_fifo_that_is_never_empty_keeps_nobody)
 	close(fd);
 }
 
-/* Descriptors that are looked at. */
+/* How many descriptors the test looks at. */
 #define DESCRIPTORS 64
 
 static uint64_t open_descriptors(void)
@@ -872,8 +893,8 @@ static uint64_t open_descriptors(void)
 	return set;
 }
 
-/* What is not there cannot be closed by others. */
-Test(dump, keeps_no_descriptor_but_that_of_the_fifo)
+/* A descriptor that does not exist cannot be closed by others. */
+Test(dump, keeps_no_descriptor_except_the_fifos)
 {
 	uint64_t before, with;
 
@@ -896,7 +917,7 @@ Test(dump, keeps_no_descriptor_but_that_of_the_fifo)
 	cr_assert_eq(open_descriptors(), before);
 }
 
-/* A file of the program's, one for each number from 3 on. */
+/* Files of the program's own, one for each descriptor from 3 on. */
 static ino_t own_files[DESCRIPTORS];
 
 static void own_all_descriptors(void)
@@ -917,7 +938,7 @@ static void own_all_descriptors(void)
 	} while (fd < DESCRIPTORS - 1);
 }
 
-/* The number of files that are not as they were. */
+/* How many of these files were changed. */
 static int changed_files(void)
 {
 	struct stat status;
@@ -929,7 +950,7 @@ static int changed_files(void)
 	return n;
 }
 
-/* In a child: what reports of a test has descriptors, too. */
+/* Runs in a child, because Criterion has descriptors, too. */
 static int close_all_and_go_on(void)
 {
 	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
@@ -940,8 +961,10 @@ static int close_all_and_go_on(void)
 	o.dump_signal = SIGUSR2;
 	o.stack_signal = SIGRTMIN + 1;
 	o.policy = COHORT_POLICY_REPORT;
-	/* No verdict before the descriptors are the program's, also on a busy
-	 * machine. */
+	/*
+	 * No verdict may come before the descriptors are the program's, even on
+	 * a busy machine.
+	 */
 	o.deadlines.join_ns = 1000000000;
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
@@ -964,8 +987,10 @@ static int close_all_and_go_on(void)
 	return changed_files() ? 6 : is_there("fifo") ? 7 : 0;
 }
 
-/* Run @steps in a child, whose descriptors they close; each step that fails has a
- * number. */
+/*
+ * Run @steps in a child, whose descriptors they close; each step that fails
+ * returns its number.
+ */
 static void expect_all_steps(int (*steps)(void))
 {
 	int status = -1;
@@ -982,13 +1007,13 @@ static void expect_all_steps(int (*steps)(void))
 	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
 }
 
-/* A program may close descriptors that are not its own. */
-Test(dump, leaves_the_program_s_files_alone_that_have_its_numbers)
+/* A program may close descriptors that it does not own. */
+Test(dump, leaves_program_files_alone_that_got_its_descriptor_numbers)
 {
 	expect_all_steps(close_all_and_go_on);
 }
 
-/* As close_all_and_go_on(). */
+/* Like close_all_and_go_on(), while the FIFO has another name. */
 static int close_all_while_the_fifo_is_away(void)
 {
 	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
@@ -1004,7 +1029,7 @@ static int close_all_while_the_fifo_is_away(void)
 		return 1;
 	own_all_descriptors();
 	raise(SIGUSR2);
-	/* Before it is written the FIFO is looked at. */
+	/* The dumper checks the FIFO before it writes to it. */
 	if (!wait_for_text(asked, "\"trigger\":\"signal\""))
 		return 2;
 	if (rename(away, fifo))
@@ -1020,13 +1045,13 @@ static int close_all_while_the_fifo_is_away(void)
 	return is_there("fifo") ? 7 : 0;
 }
 
-Test(dump, a_fifo_that_cannot_be_opened_again_at_once_is_later)
+Test(dump, retries_a_fifo_that_cannot_be_opened_again_at_once)
 {
 	expect_all_steps(close_all_while_the_fifo_is_away);
 }
 
-/* What has the name of the FIFO by then is another's. */
-Test(dump, takes_away_only_the_fifo_that_it_made)
+/* The FIFO's name belongs to another file by then. */
+Test(dump, removes_only_the_fifo_that_it_made)
 {
 	FILE *f;
 
@@ -1071,7 +1096,7 @@ Test(dump, refuses_options_that_make_no_sense)
 	unsetenv("COHORT_DUMP_SIGNAL");
 }
 
-/* ---- what was split --------------------------------------------------- */
+/* ---- split communicators, once more -------------------------------------- */
 
 static int split_and_abort(struct cohort_comm *comm, void *user)
 {
@@ -1086,7 +1111,7 @@ static int split_and_abort(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-Test(dump, is_written_of_what_was_split)
+Test(dump, is_written_for_split_communicators)
 {
 	o.dump_directory = folder;
 	group = ranks_open(2, &o);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A call that queues a collective asks nothing of the system
+ * A call that queues a collective makes no system call
  *
- * The kernel sends SIGSYS instead of doing what a thread asks for, while a byte of the
- * thread's says so (Linux 5.11, Documentation/admin-guide/syscall-user-dispatch.rst).
+ * While a byte of the thread's own says so, the kernel sends SIGSYS instead of
+ * making the thread's system calls (Linux 5.11,
+ * Documentation/admin-guide/syscall-user-dispatch.rst).
  */
 
 #include <criterion/criterion.h>
@@ -24,18 +25,21 @@
 #endif
 
 #define MAX_RANKS 4
-#define QUEUED 16 /* before each wait */
+#define QUEUED 16 /* calls before each wait */
 #define TURNS 20
-#define MOST ((size_t)16384) /* elements: pieces of work for all */
+#define MOST ((size_t)16384) /* elements: all ranks share the work */
 
-/* Of a thread: 0 if it may ask, and how often it did while it might not. */
+/*
+ * Per thread: 0 if it may make system calls, and how many it made when it might
+ * not.
+ */
 static _Thread_local volatile char guard;
 static _Thread_local volatile int asked;
 
-/* Of all ranks. */
+/* Over all ranks. */
 static atomic_int asked_by_all, last_number;
 
-/* Count it, and let it be done. */
+/* Count the system call, and let it be made. */
 static void on_call(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
@@ -54,15 +58,17 @@ static void be_lenient(void)
 	struct sigaction action = { .sa_sigaction = on_call,
 		                    .sa_flags = SA_SIGINFO };
 
-	/* Strict mode takes locks. */
+	/* Strict mode takes locks, which make system calls. */
 	unsetenv("COHORT_HOST_STRICT");
 	sigaction(SIGSYS, &action, NULL);
 }
 
 TestSuite(enqueue, .init = be_lenient, .timeout = 120);
 
-/* Have the calling thread guarded.  False if the kernel cannot, or has to be asked what
- * time it is. */
+/*
+ * Have the kernel guard the calling thread.  False if it cannot, or if a thread
+ * needs a system call to read the clock.
+ */
 static bool can_guard(void)
 {
 	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0,
@@ -74,7 +80,7 @@ static bool can_guard(void)
 	return !asked;
 }
 
-/* True if it is noticed that a thread asks. */
+/* True if a system call is noticed. */
 static bool is_guarded(void)
 {
 	guard = 1;
@@ -112,7 +118,7 @@ static int queue(struct cohort_comm *c, int kind, size_t count)
 	}
 }
 
-/* Queue some of one kind, and wait. */
+/* Queue some calls of one kind, and wait. */
 static void queue_some(struct cohort_comm *c, int kind, size_t count)
 {
 	int i, rc = COHORT_OK;
@@ -139,7 +145,7 @@ static int queue_all(struct cohort_comm *c, void *user)
 		return UNGUARDED;
 	if (!is_guarded())
 		return UNNOTICED;
-	/* What is made at the first use is kept. */
+	/* What a first call makes is kept. */
 	for (kind = 0; kind < KINDS; kind++)
 		queue_some(c, kind, MOST);
 	asked = 0;
@@ -157,7 +163,7 @@ static void ask_for_nothing(int n)
 	struct cohort_cause cause;
 
 	place_need_built_in("calls that ask nothing of the system");
-	ranks_launch_ahead(); /* the wait for other ranks' calls yields */
+	ranks_launch_ahead(); /* a wait for other ranks' calls would yield */
 	group = ranks_open(n, NULL);
 	cohort_group_run(group, queue_all, NULL, &cause);
 	if (cause.worker == UNGUARDED)
@@ -169,12 +175,12 @@ static void ask_for_nothing(int n)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(enqueue, of_two_ranks_asks_nothing_of_the_system)
+Test(enqueue, makes_no_system_calls_with_two_ranks)
 {
 	ask_for_nothing(2);
 }
 
-Test(enqueue, of_more_ranks_than_cores_asks_nothing_of_the_system)
+Test(enqueue, makes_no_system_calls_with_more_ranks_than_cores)
 {
 	ask_for_nothing(4);
 }

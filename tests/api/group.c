@@ -132,12 +132,12 @@ Test(group, takes_an_older_callers_options)
 	cohort_group_options_init(&o);
 	o.size = offsetof(struct cohort_group_options, deadlines);
 	o.recorder_slots = 64;
-	o.deadlines.close_ns = 1; /* beyond what this caller knows of */
+	o.deadlines.close_ns = 1; /* beyond the fields that this caller knows */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, takes_a_newer_callers_options_if_nothing_new_is_asked)
+Test(group, takes_a_newer_callers_options_if_they_ask_for_nothing_new)
 {
 	struct {
 		struct cohort_group_options o;
@@ -165,7 +165,7 @@ Test(group, refuses_options_that_were_not_initialised)
 	       "options->size is 0");
 }
 
-Test(group, refuses_options_that_ask_for_what_is_not_known)
+Test(group, refuses_options_that_ask_for_unknown_features)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -206,7 +206,7 @@ Test(group, takes_recorder_slots_in_powers_of_two)
 	expect(open_with_slots(131072), COHORT_INVALID, "is 131072");
 }
 
-Test(group, refuses_a_platform_that_is_none)
+Test(group, refuses_an_unknown_platform)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -217,7 +217,7 @@ Test(group, refuses_a_platform_that_is_none)
 	       "platform is 7");
 }
 
-Test(group, refuses_an_environment_that_names_no_platform)
+Test(group, refuses_an_environment_that_names_an_unknown_platform)
 {
 	struct cohort_group *group;
 
@@ -287,7 +287,7 @@ Test(group, splits_once)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, speaks_for_its_ranks_only_before_the_split)
+Test(group, calls_for_its_ranks_only_before_the_split)
 {
 	int32_t a = 1, b = 2;
 	const void *send[] = { &a, &b };
@@ -359,7 +359,7 @@ Test(group, names_the_bad_argument_of_a_rank_and_queues_nothing)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, splits_after_group_calls_and_tickets_go_on)
+Test(group, splits_after_group_calls_and_continues_their_ticket_numbers)
 {
 	int32_t value[2] = { 1, 2 };
 	const void *send[] = { &value[0], &value[1] };
@@ -399,7 +399,7 @@ Test(group, close_waits_for_what_is_in_flight)
 	cr_assert_eq(b, 3);
 }
 
-Test(group, close_aborts_what_does_not_finish_in_time)
+Test(group, close_aborts_operations_that_do_not_finish_in_time)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *comms[2];
@@ -413,7 +413,7 @@ Test(group, close_aborts_what_does_not_finish_in_time)
 	expect(cohort_group_close(group), COHORT_ABORTED, "rank 1 in flight");
 }
 
-Test(group, abort_is_told_once_and_keeps_the_first_reason)
+Test(group, abort_succeeds_once_and_keeps_the_first_reason)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_cause cause;
@@ -440,7 +440,7 @@ static void *hold_gate(void *arg)
 {
 	struct holder *h = arg;
 
-	/* The test's own attempts may keep us out at first. */
+	/* The test's own attempts may keep the other thread out at first. */
 	do
 		h->rc = cohort_all_reduce(h->comm, &h->value, &h->value, 1,
 		                          COHORT_I32, COHORT_SUM,
@@ -459,7 +459,7 @@ Test(group, close_is_refused_while_a_thread_is_inside)
 
 	ranks_fault(0, 0, COHORT_FAULT_STUCK, 0);
 	pthread_create(&thread, NULL, hold_gate, &h);
-	/* Until the other thread is inside, an unbind goes through. */
+	/* Until the other thread is inside, an unbind succeeds. */
 	do
 		rc = cohort_comm_unbind(comms[0]);
 	while (rc != COHORT_BUSY);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What one thread calls for all ranks of a group: the device that is current, memory
- * and copies
+ * What one thread calls for all ranks of a group: which device is current
+ * afterwards, memory, and copies
  */
 
 #include <criterion/criterion.h>
@@ -88,7 +88,10 @@ Test(group_calls, leave_the_callers_device_current)
 	}
 }
 
-/* All of @call's native calls but those that get the device back fail once. */
+/*
+ * Make each of @call's native calls fail once, except those that restore the
+ * device.
+ */
 static void fail_each(const struct platform *real, int device,
                       const char *function)
 {
@@ -135,7 +138,7 @@ Test(group_calls, that_fail_leave_the_callers_device_current)
 
 static int32_t in[RANKS][COUNT], out[RANKS][COUNT];
 
-/* The pointers of copies in and out. */
+/* The pointers for copies in and out. */
 static const void *from[RANKS];
 static void *to[RANKS];
 
@@ -235,7 +238,7 @@ Test(group_calls, copy_to_memory_of_all_ranks_and_back)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group_calls, with_memory_name_bad_arguments)
+Test(group_calls, for_memory_refuse_bad_arguments_by_name)
 {
 	void *memory[2] = { &in[0], &in[1] };
 	struct cohort_group *group = ranks_open(2, NULL);
@@ -302,7 +305,7 @@ static int free_own(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-Test(group_calls, leave_memory_that_outlives_a_split_an_abort_and_a_respawn)
+Test(group_calls, allocate_memory_that_outlives_a_split_an_abort_and_a_respawn)
 {
 	void *first[RANKS], *second[RANKS], *lost[RANKS] = { NULL };
 	struct cohort_group *group = ranks_open(RANKS, NULL);
@@ -315,7 +318,7 @@ Test(group_calls, leave_memory_that_outlives_a_split_an_abort_and_a_respawn)
 	cr_assert_null(second[RANKS - 1]);
 	cr_assert_eq(cohort_group_abort(group, "on"), COHORT_OK);
 	ranks_must(cohort_group_respawn(group, (int[]){ 1 }, 1), "respawn");
-	/* The others move up. */
+	/* The ranks behind the lost one move up. */
 	lost[0] = first[1];
 	first[1] = first[2];
 	first[2] = first[3];
@@ -325,7 +328,7 @@ Test(group_calls, leave_memory_that_outlives_a_split_an_abort_and_a_respawn)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group_calls, that_copy_nothing_leave_the_group_as_it_is)
+Test(group_calls, that_copy_nothing_leave_the_group_unchanged)
 {
 	void *memory[RANKS];
 	struct cohort_group *group;
@@ -341,7 +344,7 @@ Test(group_calls, that_copy_nothing_leave_the_group_as_it_is)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group_calls, that_copy_only_some_end_the_group)
+Test(group_calls, that_copy_only_for_some_ranks_end_the_group)
 {
 	const struct platform *real = place_open(RANKS);
 	struct cohort_cause cause;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is kept out: children of a fork, environments that change NCCL's meaning;
- * and what is let in: native calls between enter and leave
+ * What is kept out: children of a fork, and environments that change NCCL's
+ * meaning; and what is let in: native calls between enter and leave
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +29,10 @@ TestSuite(guard, .timeout = 60);
 
 /* ---- fork ------------------------------------------------------------- */
 
-/* Everything that returns a result, in the child; the number of wrong ones. */
+/*
+ * Call everything that returns a result, in the child; returns how many results
+ * were wrong.
+ */
 static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
                         struct cohort_abort *handle)
 {
@@ -43,7 +46,7 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 	struct cohort_unique_id id = { { 0 } };
 	struct cohort_comm *joined;
 	int i, wrong = 0;
-	/* What is let in may wait for ever. */
+	/* A call that is let in may wait for ever. */
 	const unsigned none = alarm(30);
 	const int rcs[] = {
 		cohort_group_open(NULL, 1, NULL, &another),
@@ -100,7 +103,9 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 	return none ? -1 : wrong;
 }
 
-/* Ways to a child.  Only the first runs the handlers of pthread_atfork(). */
+/*
+ * Ways to make a child.  Only the first runs the handlers of pthread_atfork().
+ */
 static pid_t by_fork(void)
 {
 	return fork();
@@ -170,7 +175,7 @@ Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, a_probe_is_use_too)
+Test(guard, a_probe_counts_as_use)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 	struct cohort_group *group;
@@ -207,7 +212,7 @@ static int in_clone(void *arg)
 	return forked_calls(call->group, call->comm, call->handle);
 }
 
-/* By libc's clone(), on a stack of its own. */
+/* By libc's clone(), on a separate stack. */
 Test(guard, a_cloned_child_is_refused)
 {
 	static _Alignas(64) char stack[1 << 18];
@@ -228,8 +233,10 @@ Test(guard, a_cloned_child_is_refused)
 	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
 }
 
-/* The calls that compare the process's number, in a child that shares the memory; the
- * first one that is let in. */
+/*
+ * Calls that compare the process's number, in a child that shares the memory;
+ * returns the first one that is let in.
+ */
 static int in_sharing_clone(void *arg)
 {
 	const struct call *call = arg;
@@ -283,7 +290,7 @@ Test(guard, a_child_that_shares_the_memory_ends_nothing)
 
 static bool never_wipes;
 
-/* Instead of the C library's. */
+/* Replaces the C library's function. */
 int madvise(void *memory, size_t bytes, int advice)
 {
 	if (never_wipes && advice == MADV_WIPEONFORK) {
@@ -293,8 +300,8 @@ int madvise(void *memory, size_t bytes, int advice)
 	return (int)syscall(SYS_madvise, memory, bytes, advice);
 }
 
-/* Before Linux 4.14. */
-Test(guard, a_child_is_refused_where_no_page_is_wiped)
+/* As before Linux 4.14. */
+Test(guard, a_child_is_refused_on_kernels_that_cannot_wipe_a_page)
 {
 	struct cohort_comm *comms[1];
 	struct cohort_group *group;
@@ -316,9 +323,11 @@ static void end_child(void *unused)
 	_exit(0);
 }
 
-/* A child whose one thread ends in the way of threads: by the destructors of what
- * it has stored.  Ours comes last, as it was made last, and spares the child what
- * a process does at its end. */
+/*
+ * A child whose one thread ends as threads do: by the destructors of what it
+ * has stored.  Our destructor comes last, because it was made last, and spares
+ * the child what a process does at its end.
+ */
 Test(guard, a_bound_thread_may_end_in_a_forked_child)
 {
 	struct cohort_comm *comms[1];
@@ -340,9 +349,13 @@ Test(guard, a_bound_thread_may_end_in_a_forked_child)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- main() that ends by pthread_exit() --------------------------------- */
+/*
+ * ---- main() that ends with pthread_exit() -----------------------------------
+ */
 
-/* What /proc says of a process behind @key, a line's start; "": nothing. */
+/*
+ * What /proc says of a process after @key, the start of a line; "" if nothing.
+ */
 static const char *status_of(pid_t pid, const char *key)
 {
 	static char text[4096];
@@ -388,7 +401,7 @@ static _Noreturn void leave_main(bool closes)
 	pthread_exit(NULL);
 }
 
-Test(guard, a_process_without_main_ends_once_its_group_is_closed)
+Test(guard, a_process_whose_main_has_exited_ends_once_its_group_is_closed)
 {
 	int status = -1;
 	pid_t child;
@@ -404,8 +417,8 @@ Test(guard, a_process_without_main_ends_once_its_group_is_closed)
 	cr_assert_eq(WEXITSTATUS(status), 0);
 }
 
-/* The library's threads are left, which take no signal. */
-Test(guard, a_process_without_main_lives_while_its_group_is_open)
+/* Only the library's threads are left, which take no signal. */
+Test(guard, a_process_whose_main_has_exited_lives_while_its_group_is_open)
 {
 	int status = -1;
 	pid_t child = fork();
@@ -451,7 +464,7 @@ Test(guard, an_environment_that_makes_children_share_their_abort_is_refused)
 	refused("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1");
 }
 
-Test(guard, harmless_values_are_not)
+Test(guard, harmless_values_in_the_environment_are_accepted)
 {
 	struct cohort_group *group;
 
@@ -465,7 +478,7 @@ Test(guard, harmless_values_are_not)
 
 /* ---- devices ---------------------------------------------------------- */
 
-/* As a device that was lost while a rank waits. */
+/* Like a device that was lost while a rank waits. */
 static cudaError_t lost(cudaEvent_t event)
 {
 	(void)event;
@@ -496,7 +509,9 @@ Test(guard, a_lost_device_ends_the_group_with_its_rank)
 
 static atomic_int asked;
 
-/* As from the thread that is in exit(), behind the runtime's own end. */
+/*
+ * Like a call from the thread that is in exit(), after the runtime's own end.
+ */
 static cudaError_t unloading(cudaEvent_t event)
 {
 	(void)event;
@@ -504,7 +519,7 @@ static cudaError_t unloading(cudaEvent_t event)
 	return cudaErrorCudartUnloading;
 }
 
-Test(guard, a_runtime_that_is_unloaded_is_no_lost_device)
+Test(guard, an_unloaded_runtime_is_not_taken_for_a_lost_device)
 {
 	static struct platform table;
 	struct cohort_comm *comms[2];
@@ -528,7 +543,7 @@ Test(guard, a_runtime_that_is_unloaded_is_no_lost_device)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, a_call_behind_the_runtimes_end_fails_and_ends_nothing)
+Test(guard, a_call_after_the_runtimes_end_fails_and_ends_nothing)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group;
@@ -557,8 +572,10 @@ static const struct platform *real;
 static _Thread_local int depth;
 static atomic_int left_open, opened;
 
-/* As NCCL, which has begun with the first rank when it cannot go to the next
- * device. */
+/*
+ * Like NCCL, which has begun with the first rank when it finds that it cannot
+ * go to the next device.
+ */
 static ncclResult_t fail_inside(ncclComm_t *comms, int n, const int *devices)
 {
 	ncclUniqueId id;
@@ -628,7 +645,7 @@ Test(guard, a_device_that_cannot_be_current_is_named_before_nccl_is_called)
 	cr_assert_eq(atomic_load(&opened), 0);
 }
 
-/* As NCCL's first call, with such a line in ~/.nccl.conf. */
+/* Like NCCL's first call, with such a line in ~/.nccl.conf. */
 static ncclResult_t read_settings(ncclComm_t *comms, int n, const int *devices)
 {
 	setenv("NCCL_LAUNCH_MODE", "GROUP", 0);
@@ -641,7 +658,7 @@ static ncclResult_t count_abort(ncclComm_t comm)
 	return real->ncclCommAbort(comm);
 }
 
-Test(guard, an_environment_that_comes_of_nccls_files_is_refused)
+Test(guard, an_environment_that_comes_from_nccls_files_is_refused)
 {
 	static struct platform table;
 	struct cohort_group *group;
@@ -716,7 +733,7 @@ Test(guard, native_calls_are_let_in_one_thread_at_a_time)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, an_abort_waits_for_who_is_in_native_calls)
+Test(guard, an_abort_waits_for_threads_in_native_calls)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
@@ -735,7 +752,7 @@ Test(guard, an_abort_waits_for_who_is_in_native_calls)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- threads that are gone -------------------------------------------- */
+/* ---- threads that have exited -------------------------------------------- */
 
 struct mortal {
 	struct cohort_comm *comm;

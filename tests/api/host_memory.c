@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory: every one gives what the device's call gives, bit by bit
+ * Calls with host memory: each gives what the device's call gives, bit by bit
  *
- * Random calls, the same on every rank but for how long each waits: of any type and
- * operation, in place or not, of counts from nothing to many chunks, which are small
- * here, so that there are all kinds of ends.  Each is made with the device's call
- * first.
+ * Random calls, which are the same on every rank except for how long each
+ * waits: of any type and operation, in place or not, of counts from nothing to
+ * many chunks, which are small here so that every kind of end occurs.  Each is
+ * made with the device's call first.
  */
 
 #include <criterion/criterion.h>
@@ -53,7 +53,7 @@ struct call {
 	uint64_t seed;
 };
 
-/* One rank's buffers: as filled, and for each way of calling. */
+/* One rank's buffers: as filled, and for each of the two calls. */
 struct buffers {
 	char *send, *recv;
 };
@@ -118,7 +118,10 @@ static size_t bytes_of(const struct call *c, int blocks)
 	return c->count * (size_t)blocks * reference_size(c->type);
 }
 
-/* What rank @rank passes; of calls for one buffer the two are the same. */
+/*
+ * What rank @rank passes; where the call has one buffer, both members are that
+ * one.
+ */
 static struct buffers passed(const struct call *c, const struct buffers *of,
                              int rank)
 {
@@ -135,7 +138,7 @@ static struct buffers passed(const struct call *c, const struct buffers *of,
 	return b;
 }
 
-/* The same in both, in all of it. */
+/* Fill all of the buffers, of both calls alike. */
 static void fill(const struct scene *s, const struct call *c, int rank)
 {
 	size_t bytes = bytes_of(c, s->ranks) + 64;
@@ -257,7 +260,7 @@ static void die(const struct call *c, int rank, int ranks, const char *what)
 	_exit(1);
 }
 
-/* All of both buffers, also what the call may not touch. */
+/* Compare all of both buffers, also what the call may not touch. */
 static void compare(const struct scene *s, const struct call *c, int rank)
 {
 	size_t bytes = bytes_of(c, s->ranks) + 64;
@@ -280,7 +283,7 @@ static void try(struct scene *s, struct cohort_comm *comm, const struct call *c)
 		die(c, rank, s->ranks, "of the device");
 	if (call_host(comm, c, passed(c, s->host, rank), timeout) != COHORT_OK)
 		die(c, rank, s->ranks, "fails");
-	/* Before a buffer is filled again. */
+	/* All ranks must be done before a buffer is filled again. */
 	pthread_barrier_wait(&s->all);
 	compare(s, c, rank);
 }
@@ -288,7 +291,7 @@ static void try(struct scene *s, struct cohort_comm *comm, const struct call *c)
 static int worker(struct cohort_comm *comm, void *user)
 {
 	struct scene *s = user;
-	/* The largest first: to make memory may wait for a peer's send. */
+	/* The largest first: making memory may wait for a peer's send. */
 	struct call c = {
 		.kind = ALL_GATHER,
 		.type = COHORT_F64,
@@ -301,7 +304,7 @@ static int worker(struct cohort_comm *comm, void *user)
 		c = random_call(s->ranks, i + (unsigned)s->ranks * 1000);
 		try(s, comm, &c);
 	}
-	/* Each with each type, of several chunks. */
+	/* Every call with every type, of several chunks. */
 	for (i = 0; i < KINDS * 12; i++) {
 		c = (struct call){
 			.kind = (enum kind)(i / 12),
@@ -342,22 +345,22 @@ static void try_all(int ranks)
 	pthread_barrier_destroy(&s.all);
 }
 
-Test(host_memory, is_as_the_devices_with_one_rank, .timeout = 60)
+Test(host_memory, gives_the_devices_results_with_one_rank, .timeout = 60)
 {
 	try_all(1);
 }
 
-Test(host_memory, is_as_the_devices_with_two_ranks, .timeout = 120)
+Test(host_memory, gives_the_devices_results_with_two_ranks, .timeout = 120)
 {
 	try_all(2);
 }
 
-Test(host_memory, is_as_the_devices_with_three_ranks, .timeout = 120)
+Test(host_memory, gives_the_devices_results_with_three_ranks, .timeout = 120)
 {
 	try_all(3);
 }
 
-Test(host_memory, is_as_the_devices_with_four_ranks, .timeout = 180)
+Test(host_memory, gives_the_devices_results_with_four_ranks, .timeout = 180)
 {
 	try_all(4);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory that do not come to their end, or not in time: whose the
- * memory is then, and what can be called next
+ * Calls with host memory that do not finish, or not in time: who owns the
+ * memory then, and what can be called next
  */
 
 #include <criterion/criterion.h>
@@ -105,7 +105,7 @@ static void await_call(int rank, uint64_t n)
 	} while (stats.collectives < n);
 }
 
-/* Both ranks, and what comes of it. */
+/* Both ranks call, and the group still works. */
 static void both_are_well(void)
 {
 	int32_t *a = data_of(4), *b = data_of(5);
@@ -120,9 +120,9 @@ static void both_are_well(void)
 	free(b);
 }
 
-/* ---- in time ---------------------------------------------------------- */
+/* ---- calls that time out ------------------------------------------------- */
 
-Test(host_memory_ends, given_up_it_goes_on_without_the_caller)
+Test(host_memory_ends, a_call_that_timed_out_goes_on_without_its_caller)
 {
 	int32_t *late = data_of(2), *data;
 	int i;
@@ -144,14 +144,14 @@ Test(host_memory_ends, given_up_it_goes_on_without_the_caller)
 	free(late);
 }
 
-Test(host_memory_ends, both_may_be_given_up)
+Test(host_memory_ends, both_ranks_calls_may_time_out)
 {
 	int32_t *a = data_of(1), *b = data_of(2);
 
 	open_ranks();
 	cr_assert_eq(sum(comms[0], a, 0), COHORT_TIMED_OUT);
 	free(a);
-	/* It may be done at once now. */
+	/* The call may finish at once now. */
 	cr_assert_geq(sum(comms[1], b, 0), COHORT_OK);
 	free(b);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
@@ -160,7 +160,7 @@ Test(host_memory_ends, both_may_be_given_up)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, while_one_goes_on_the_next_is_refused)
+Test(host_memory_ends, the_next_call_is_refused_while_one_goes_on)
 {
 	int32_t *data = data_of(1);
 
@@ -171,22 +171,25 @@ Test(host_memory_ends, while_one_goes_on_the_next_is_refused)
 	       "rank 0, which timed out, is still under way");
 	expect(cohort_send_host(comms[0], data, 1, COHORT_I32, 1, 0),
 	       COHORT_BUSY, "send_host: an earlier call");
-	/* Neither was made. */
+	/* Neither call was made. */
 	cr_assert_eq(sum(comms[1], data, RANKS_SOON), COHORT_OK);
 	both_are_well();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	free(data);
 }
 
-/* As long as a program's own work does, which comes to its end only later. */
-Test(host_memory_ends, what_is_before_it_on_the_stream_does_not_keep_the_caller)
+/*
+ * The caller's wait ends although the program's own work, ahead on the stream,
+ * goes on until later.
+ */
+Test(host_memory_ends, work_ahead_on_the_stream_does_not_keep_the_caller)
 {
 	const struct platform *p = native_open(RANKS);
 	int32_t *data = data_of(1), *late = data_of(2);
 	struct native_gate gate;
 
 	open_ranks();
-	both_are_well(); /* which makes the memory */
+	both_are_well(); /* this makes the memory */
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[0]));
 	native_gate_reached(&gate);
 	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_TIMED_OUT);
@@ -244,17 +247,17 @@ static void is_aborted(uint64_t timeout)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, an_abort_ends_it)
+Test(host_memory_ends, an_abort_ends_a_call)
 {
 	is_aborted(COHORT_FOREVER);
 }
 
-Test(host_memory_ends, an_abort_ends_one_with_a_timeout)
+Test(host_memory_ends, an_abort_ends_a_call_with_a_timeout)
 {
 	is_aborted(RANKS_SOON);
 }
 
-Test(host_memory_ends, an_abort_ends_what_was_given_up)
+Test(host_memory_ends, an_abort_ends_a_call_that_timed_out)
 {
 	int32_t *data = data_of(1);
 
@@ -269,8 +272,11 @@ Test(host_memory_ends, an_abort_ends_what_was_given_up)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The second of many chunks never comes, or on the host platform all of it. */
-Test(host_memory_ends, it_is_aborted_in_its_middle)
+/*
+ * The second of many chunks never comes, or on the host platform the whole
+ * call.
+ */
+Test(host_memory_ends, an_abort_ends_a_call_in_its_middle)
 {
 	bool is_gpu = place_platform() == COHORT_PLATFORM_GPU;
 	int32_t *a = data_of(1), *b = data_of(2);
@@ -306,7 +312,7 @@ Test(host_memory_ends, a_deadline_names_the_call)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, it_is_not_the_devices_call)
+Test(host_memory_ends, it_does_not_match_the_devices_call)
 {
 	int32_t *data = data_of(1), *other = data_of(1);
 	struct cohort_cause cause;
@@ -336,7 +342,7 @@ Test(host_memory_ends, it_is_not_the_devices_call)
 
 /* ---- what is refused -------------------------------------------------- */
 
-Test(host_memory_ends, a_second_caller_is_told)
+Test(host_memory_ends, a_second_caller_gets_busy)
 {
 	int32_t *data = data_of(1), *b = data_of(2);
 	struct other t;
@@ -361,7 +367,7 @@ static void *tag_rank_0(void *unused)
 	return unused;
 }
 
-/* Wait until rank @rank is not inside a native call any more. */
+/* Wait until rank @rank has left its native call. */
 static void await_out(int rank)
 {
 	while (atomic_load(&comms[rank]->gate))
@@ -394,7 +400,7 @@ static void all_are_busy(struct cohort_comm *c)
 	       "a thread is inside the communicator of rank 0");
 }
 
-static void all_calls_are_told(uint64_t timeout)
+static void all_calls_get_busy_meanwhile(uint64_t timeout)
 {
 	int32_t *data = data_of(1), *b = data_of(2);
 	struct cohort_stats stats = { .size = sizeof(stats) };
@@ -421,7 +427,7 @@ static void all_calls_are_told(uint64_t timeout)
 	free(b);
 }
 
-Test(host_memory_ends, keep_the_group_open_until_a_cause_has_brought_them_back)
+Test(host_memory_ends, the_group_stays_open_until_a_cause_ends_its_calls)
 {
 	open_ranks();
 	/* As while a thread waits. */
@@ -437,8 +443,8 @@ Test(host_memory_ends, another_thread_may_submit_nothing_while_one_waits)
 {
 	place_need_no_sync("ranks that launch ahead make memory beside a "
 	                   "launch");
-	all_calls_are_told(COHORT_FOREVER);
-	all_calls_are_told(RANKS_SOON);
+	all_calls_get_busy_meanwhile(COHORT_FOREVER);
+	all_calls_get_busy_meanwhile(RANKS_SOON);
 }
 
 Test(host_memory_ends, a_call_that_was_refused_lets_others_in)
@@ -497,7 +503,7 @@ Test(host_memory_ends, wrong_arguments_are_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, it_is_not_for_a_batch)
+Test(host_memory_ends, a_batch_refuses_it)
 {
 	static int32_t d;
 
@@ -513,7 +519,7 @@ Test(host_memory_ends, it_is_not_for_a_batch)
 
 /* ---- failures --------------------------------------------------------- */
 
-Test(host_memory_ends, without_memory_nothing_has_happened)
+Test(host_memory_ends, without_memory_a_call_changes_nothing)
 {
 	int32_t *data = data_of(3);
 
@@ -528,7 +534,7 @@ Test(host_memory_ends, without_memory_nothing_has_happened)
 	free(data);
 }
 
-/* Whichever of the native calls it is: the group ends, and the memory is free. */
+/* Whichever native call fails: the group ends, and the memory is free. */
 static void fails_at(const char *what)
 {
 	int32_t *a = data_of(1), *b = data_of(2);
@@ -537,7 +543,7 @@ static void fails_at(const char *what)
 	int n, rc;
 
 	if (place_platform() != COHORT_PLATFORM_GPU)
-		place_skip("without chunks nothing of it is called");
+		place_skip("without chunks these native calls are not made");
 	for (n = 1; n < 12; n += 3) {
 		platform_override(failing_wrap(real));
 		open_ranks();
@@ -561,7 +567,7 @@ Test(host_memory_ends, a_copy_that_fails_ends_the_group)
 	fails_at("cudaMemcpyAsync");
 }
 
-Test(host_memory_ends, an_order_that_fails_ends_the_group)
+Test(host_memory_ends, a_stream_order_that_fails_ends_the_group)
 {
 	fails_at("cudaStreamWaitEvent");
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory on a device: in which order things happen, and which copies
- * there are
+ * Calls with host memory on a device: in which order the steps happen, and
+ * which copies there are
  *
- * A table in front of the platform's keeps what is called for rank 0, and has an event
- * behind each copy and each collective.  Nothing is measured: a collective that is held
- * for good shows what does not wait for it.
+ * A table in front of the platform's records what is called for rank 0, and
+ * puts an event behind each copy and each collective.  The test measures no
+ * time: it holds a collective for good to show what does not wait for it.
  */
 
 #include <criterion/criterion.h>
@@ -28,7 +28,7 @@
 
 enum what { LOAD, WORK, STORE, WHATS };
 
-/* What rank 0's thread has called, and an event behind each. */
+/* The calls of rank 0's thread, and an event behind each. */
 static struct {
 	_Atomic int n;
 	cudaEvent_t events[MOST];
@@ -76,7 +76,7 @@ static cudaError_t copy_async(void *dst, const void *src, size_t bytes,
 	cudaError_t error =
 		real->cudaMemcpyAsync(dst, src, bytes, kind, stream);
 
-	/* Else it is not asynchronous. */
+	/* Copies of other memory are not asynchronous. */
 	cr_assert(is_pinned(loads ? src : dst));
 	note(loads ? LOAD : STORE, loads ? src : dst, stream);
 	return error;
@@ -147,12 +147,13 @@ static void set_up(void)
 	platform_override(&table);
 	staging_set_chunk(CHUNK);
 	group = ranks_split(RANKS, NULL, comms);
-	atomic_store(&waits, 0); /* of those that open it */
+	/* Waits of the open do not count. */
+	atomic_store(&waits, 0);
 }
 
 TestSuite(host_memory_order, .init = set_up, .timeout = 60);
 
-/* A call of rank @rank's on a thread of its own. */
+/* Rank @rank's call, on a thread of its own. */
 struct caller {
 	int rank;
 	int32_t *data;
@@ -219,8 +220,10 @@ static void set_up_ahead(void)
 	atomic_store(&waits, 0);
 }
 
-/* The peer does not come: with ahead all of the call is queued nevertheless, and as many
- * chunks are on the device as it has room for. */
+/*
+ * The peer does not come.  With ranks that launch ahead all of the call is
+ * queued nevertheless, and the device holds as many chunks as it has room for.
+ */
 Test(host_memory_order, chunks_are_loaded_while_the_first_is_reduced,
      .init = set_up_ahead)
 {
@@ -248,8 +251,10 @@ Test(host_memory_order, chunks_are_loaded_while_the_first_is_reduced,
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The second collective is held: the first chunk comes back, and those behind it are
- * on the device. */
+/*
+ * The second collective is held: the first chunk comes back, and the following
+ * ones are on the device.
+ */
 Test(host_memory_order, a_chunk_is_stored_while_the_next_is_reduced)
 {
 	static int32_t a[COUNT], b[COUNT];
@@ -268,7 +273,8 @@ Test(host_memory_order, a_chunk_is_stored_while_the_next_is_reduced)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_order, pinned_memory_is_copied_directly_unless_given_up)
+Test(host_memory_order,
+     pinned_memory_is_copied_directly_unless_the_call_times_out)
 {
 	static int32_t b[COUNT];
 	struct caller c[RANKS];

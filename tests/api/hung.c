@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads of the program's own that hang while their group is closed: what they have
+ * Threads of the program that hang while their group is closed: what they have
  * bound stays until they unbind it or exit
  */
 
@@ -20,8 +20,10 @@ TestSuite(hung, .timeout = 60);
 static struct cohort_group *group;
 static struct cohort_comm *comms[2], *children[2];
 
-/* Rank 1's thread; everything but the semaphores is the other side's once it is
- * away, and its own again once it may go on. */
+/*
+ * Rank 1's thread.  While it hangs, everything except the semaphores belongs to
+ * the other side; once it may go on, it owns everything again.
+ */
 static struct {
 	pthread_t thread;
 	sem_t is_away, may_go_on;
@@ -39,7 +41,7 @@ static void await(sem_t *sem)
 		continue;
 }
 
-/* Bind rank 1, leave something of everything there, and hang. */
+/* Bind rank 1, leave something of every kind there, and hang. */
 static void hang(struct cohort_comm *comm)
 {
 	const int32_t two = 2;
@@ -60,7 +62,10 @@ static void hang(struct cohort_comm *comm)
 	await(&hung.may_go_on);
 }
 
-/* What each kind of call answers once the group is closed, and that it is let go. */
+/*
+ * Check what each kind of call answers once the group is closed, and that the
+ * communicator is let go.
+ */
 static void go_on(struct cohort_comm *comm)
 {
 	struct cohort_stats stats = { .size = sizeof(stats) };
@@ -99,7 +104,7 @@ static void *hung_main(void *comm)
 	return NULL;
 }
 
-/* Split a group of two, of which rank 1's thread is away when this returns. */
+/* Split a group of two ranks; rank 1's thread hangs when this returns. */
 static void open_with_one_hung(void)
 {
 	int32_t value = 1;
@@ -141,13 +146,13 @@ Test(hung, a_thread_may_exit_instead_of_unbinding_what_was_closed)
 	close_while_it_hangs();
 }
 
-Test(hung, what_was_split_from_a_bound_communicator_stays_with_it)
+Test(hung, a_child_of_a_bound_communicator_stays_with_it)
 {
 	hung.splits = true;
 	close_while_it_hangs();
 }
 
-static struct cohort_comm *child; /* of one rank */
+static struct cohort_comm *child; /* one rank's child */
 
 static void *keep_child(void *comm)
 {
@@ -164,8 +169,8 @@ static void *keep_child(void *comm)
 	return NULL;
 }
 
-/* However soon the close is behind the abort. */
-Test(hung, what_was_split_has_the_cause_of_its_parent)
+/* However soon the close follows the abort. */
+Test(hung, a_child_has_the_cause_of_its_parent)
 {
 	int i;
 
@@ -181,8 +186,8 @@ Test(hung, what_was_split_has_the_cause_of_its_parent)
 	}
 }
 
-/* The native communicators were destroyed, and no cause tells of that. */
-Test(hung, a_group_is_closed_in_peace_beside_a_bound_thread)
+/* The native communicators were destroyed, and no cause reports that. */
+Test(hung, a_group_is_closed_without_a_cause_beside_a_bound_thread)
 {
 	open_with_one_hung();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
@@ -199,7 +204,10 @@ Test(hung, a_thread_of_a_former_generation_may_hang_until_after_the_close)
 	cr_assert_eq(cohort_group_abort(group, "rank 1 hangs"), COHORT_OK);
 	hung.is_replaced = true;
 	cr_assert_eq(cohort_group_respawn(group, &lost, 1), COHORT_OK);
-	/* Of the past others may use it, but not take it away. */
+	/*
+	 * Other threads may still use a former generation's communicator, but
+	 * cannot take it away.
+	 */
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_STALE);
 	cr_assert_eq(cohort_tag(comms[1], "theirs"), COHORT_OK);
 	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OWNER);
@@ -210,7 +218,7 @@ Test(hung, a_thread_of_a_former_generation_may_hang_until_after_the_close)
 	let_go_on();
 }
 
-Test(hung, what_is_bound_to_the_thread_that_closes_is_unbound)
+Test(hung, a_communicator_bound_to_the_closing_thread_is_unbound)
 {
 	group = ranks_split(2, NULL, comms);
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
@@ -218,7 +226,7 @@ Test(hung, what_is_bound_to_the_thread_that_closes_is_unbound)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-static atomic_int streams; /* that there are more than destroyed */
+static atomic_int streams; /* streams made and not destroyed */
 static struct platform table, real;
 
 static cudaError_t make_stream(cudaStream_t *stream, unsigned flags)
@@ -241,7 +249,7 @@ static void count_streams(void)
 	platform_override(&table);
 }
 
-/* Close what was split, whose first rank another thread has bound. */
+/* Close the children; another thread has bound the first one's rank. */
 static void *close_children(void *unused)
 {
 	(void)unused;
@@ -257,7 +265,7 @@ static void *split_second(void *unused)
 	return NULL;
 }
 
-Test(hung, what_was_kept_for_the_thread_that_closes_is_given_back)
+Test(hung, everything_kept_for_the_closing_thread_is_given_back)
 {
 	struct cohort_abort *handle;
 	pthread_t thread;
@@ -337,7 +345,7 @@ Test(hung, the_thread_of_a_joined_rank_may_exit_after_it_was_closed)
 	close_joined_while_one_hangs();
 }
 
-Test(hung, a_rank_that_its_thread_closes_is_bound_no_more)
+Test(hung, a_rank_that_its_thread_closes_is_no_longer_bound)
 {
 	group = ranks_split(2, NULL, comms);
 	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);

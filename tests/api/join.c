@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Joining by unique id: a thread per rank, and who is refused
+ * Joining by unique id: a thread per rank, and which ranks are refused
  */
 
 #include <criterion/criterion.h>
@@ -15,7 +15,7 @@
 
 TestSuite(join, .timeout = 60);
 
-/* A thread that joins, and what it got. */
+/* A thread that joins, and its results. */
 struct joiner {
 	const struct cohort_unique_id *id;
 	int size;
@@ -145,7 +145,7 @@ Test(join, two_ids_are_two_communicators)
 	cr_assert_eq(cohort_comm_close(b[0].comm), COHORT_OK);
 }
 
-Test(join, any_handle_ends_all)
+Test(join, any_ranks_handle_ends_all)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j[2] = { { .rc = 0 } };
@@ -213,7 +213,7 @@ static int close_it(const struct cohort_verdict *verdict, void *user)
 	return 0;
 }
 
-Test(join, on_verdict_may_not_close_what_it_is_told_of)
+Test(join, on_verdict_may_not_close_its_own_group)
 {
 	const struct cohort_unique_id id = new_id();
 	struct cohort_group_options o;
@@ -278,18 +278,18 @@ Test(join, the_host_platform_joins_ranks_of_one_process)
 
 	if (place_platform() != COHORT_PLATFORM_HOST)
 		cr_skip_test("the gpu platform joins those of others");
-	id.bytes[16] ^= 1; /* as of a former process with this number */
+	id.bytes[16] ^= 1; /* as if made by a former process with this number */
 	refused(&j, COHORT_UNSUPPORTED, "ranks of one process");
 }
 
-/* Two threads that want to be the same rank; one of them is refused. */
+/* Two threads that join as one rank; one of them is refused. */
 static struct joiner *start_twins(struct joiner *twins)
 {
 	struct joiner *second;
 
 	start(&twins[0]);
 	start(&twins[1]);
-	/* The one that is in waits for rank 1. */
+	/* The one that was let in waits for rank 1. */
 	while (pthread_tryjoin_np(twins[0].thread, NULL))
 		if (!pthread_tryjoin_np(twins[1].thread, NULL))
 			break;

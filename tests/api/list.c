@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lists of tensors: whatever is in them, every tensor is what the call for one would
- * have made of it
+ * Lists of tensors: whatever a list contains, each tensor gets the result that
+ * a call for it alone would have given
  *
- * Random lists, the same on every rank: of any types, of counts from nothing to more
- * than a piece of the host platform, in place or not, each tensor for itself.  Every
- * rank makes the call, waits, and compares with a plain reference.
+ * Random lists, the same on every rank: of any types, of counts from nothing to
+ * more than one share of the host platform, and each tensor in place or not.
+ * Every rank makes the call, waits, and compares with a plain reference.
  */
 
 #include <criterion/criterion.h>
@@ -23,7 +23,8 @@
 
 #define MAX_RANKS 4
 #define MAX_TENSORS 200
-#define ROOM ((size_t)3 << 20) /* bytes of a rank's inputs, or results */
+/* bytes of one rank's inputs, or of its results */
+#define ROOM ((size_t)3 << 20)
 #define LISTS 60
 
 enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, KINDS };
@@ -36,7 +37,8 @@ struct part {
 	size_t count;
 	int type;
 	bool in_place;
-	size_t at; /* of its memory in a rank's: room for a block of each rank */
+	/* offset in a rank's memory: room for a block of each rank */
+	size_t at;
 };
 
 struct list {
@@ -44,7 +46,7 @@ struct list {
 	int op;
 	int root;
 	bool in_batch;
-	size_t bytes; /* of a rank's memory */
+	size_t bytes; /* bytes in a rank's memory */
 	size_t n;
 	struct part parts[MAX_TENSORS];
 };
@@ -52,8 +54,8 @@ struct list {
 struct scene {
 	int ranks;
 	unsigned seed;
-	char *input[MAX_RANKS]; /* what was there before */
-	char *send[MAX_RANKS];  /* what the call was given */
+	char *input[MAX_RANKS]; /* contents before the call */
+	char *send[MAX_RANKS];  /* the call's argument */
 	char *recv[MAX_RANKS];
 	char *expected[MAX_RANKS];
 	pthread_barrier_t all;
@@ -110,7 +112,7 @@ static void list_make(struct list *l, int ranks, uint64_t seed)
 			break;
 		l->bytes = at;
 	}
-	l->n = i; /* any one has room */
+	l->n = i; /* any tensor fits */
 }
 
 static bool gathers(const struct list *l)
@@ -123,8 +125,10 @@ static bool scatters(const struct list *l)
 	return l->kind == REDUCE_SCATTER;
 }
 
-/* What rank @rank passes for a tensor.  In place the smaller of the two is the rank's
- * block of the larger. */
+/*
+ * What rank @rank passes for a tensor.  In place, the smaller buffer is the
+ * rank's block of the larger one.
+ */
 static struct cohort_tensor tensor_of(const struct scene *s,
                                       const struct list *l, size_t i, int rank)
 {
@@ -225,8 +229,10 @@ static void compare(const struct scene *s, const struct list *l, int rank)
 		if (reference_compare(t.recv, s->expected[rank] + p->at, count,
 		                      p->type) != count)
 			die(s, l, i, rank, "not what the reference says");
-		/* Behind it, to what the next one begins with, but for what is
-		 * the send buffer's. */
+		/*
+		 * Compare what lies behind it, up to the next tensor, except
+		 * the send buffer.
+		 */
 		if (!p->in_place && i + 1 < l->n &&
 		    !fill_guard_intact((const char *)t.recv + bytes,
 		                       l->parts[i + 1].at - p->at - bytes))
@@ -342,27 +348,27 @@ static void play_ranks(int ranks)
 	play(ranks, NULL, (unsigned)ranks * 1000);
 }
 
-Test(list, of_one_rank)
+Test(list, gives_the_references_results_with_one_rank)
 {
 	play_ranks(1);
 }
 
-Test(list, of_two_ranks)
+Test(list, gives_the_references_results_with_two_ranks)
 {
 	play_ranks(2);
 }
 
-Test(list, of_three_ranks)
+Test(list, gives_the_references_results_with_three_ranks)
 {
 	play_ranks(3);
 }
 
-Test(list, of_four_ranks)
+Test(list, gives_the_references_results_with_four_ranks)
 {
 	play_ranks(4);
 }
 
-/* The same whatever way lists take. */
+/* The results are the same whichever way the lists take. */
 static void play_ways(int ranks)
 {
 	static const struct {
@@ -388,12 +394,12 @@ static void play_ways(int ranks)
 	}
 }
 
-Test(list, of_one_rank_in_all_ways)
+Test(list, gives_them_in_all_ways_with_one_rank)
 {
 	play_ways(1);
 }
 
-Test(list, of_three_ranks_in_all_ways)
+Test(list, gives_them_in_all_ways_with_three_ranks)
 {
 	play_ways(3);
 }
@@ -427,7 +433,7 @@ Test(list, is_refused_with_the_tensor_named)
 	       COHORT_INVALID, "n is 0");
 	expect(cohort_broadcast_many(c[0], NULL, 2, 0, NULL, NULL),
 	       COHORT_INVALID, "tensors is NULL");
-	/* Of a broadcast only the root's is read. */
+	/* A broadcast reads only the root's send buffer. */
 	list[0].send = NULL;
 	expect(cohort_broadcast_many(c[0], list, 1, 0, NULL, NULL),
 	       COHORT_INVALID, "send is NULL");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lists that are called again: the same to the caller as the first time, whatever was
- * changed in them, and less work for the library
+ * Lists that are called again: to the caller each call acts like the first,
+ * whatever has changed in the list, and the library does less work
  */
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@
 #define RANKS 2
 #define TENSORS 20
 #define EACH 50
-#define LISTS 200 /* more than are remembered */
+#define LISTS 200 /* more than the library remembers */
 
 static struct cohort_group *group;
 static struct cohort_comm *c[RANKS];
@@ -78,7 +78,7 @@ static void await(const uint64_t tickets[RANKS])
 		             COHORT_OK, "%s", cohort_last_error());
 }
 
-/* List @at of all ranks, whose sums go where the list of rank 0 says. */
+/* Reduce list @at of all ranks; the sums go where rank 0's list says. */
 static void reduce(int at, int op)
 {
 	uint64_t tickets[RANKS];
@@ -91,7 +91,7 @@ static void reduce(int at, int op)
 	await(tickets);
 }
 
-/* Rank 1's is the larger. */
+/* Rank 1's value is the larger one. */
 static int expected(int at, int t, size_t i, int op)
 {
 	const int of_0 = 1000 * t + (int)i + at;
@@ -117,7 +117,7 @@ static void check(int at, int op)
 		}
 }
 
-/* What one list of each rank comes to, in native calls of one. */
+/* How many native calls for one tensor a list of each rank comes to. */
 static unsigned long reductions(int at, int op)
 {
 	unsigned long before = failing_calls("ncclAllReduce");
@@ -127,7 +127,7 @@ static unsigned long reductions(int at, int op)
 	return (failing_calls("ncclAllReduce") - before) / RANKS;
 }
 
-/* The platform's own memory of a list. */
+/* Native calls of a repeated list: none if the platform keeps the list. */
 static unsigned long again(void)
 {
 	return place_platform() == COHORT_PLATFORM_HOST ? 0 : TENSORS;
@@ -150,7 +150,7 @@ Test(list_cache, are_not_called_natively_where_the_platform_keeps_them)
 	close_group();
 }
 
-Test(list_cache, are_known_one_beside_the_other)
+Test(list_cache, are_remembered_beside_each_other)
 {
 	unsigned long calls = 0;
 	int i, at;
@@ -159,12 +159,12 @@ Test(list_cache, are_known_one_beside_the_other)
 	for (i = 0; i < 3; i++)
 		for (at = 0; at < 8; at++)
 			calls += reductions(at, COHORT_SUM);
-	/* Two may have to share a place. */
+	/* Two lists may have to share a place. */
 	cr_assert_leq(calls, (8 + 2 * 4) * TENSORS + 2 * 4 * again());
 	close_group();
 }
 
-Test(list_cache, are_forgotten_for_others)
+Test(list_cache, are_forgotten_when_others_need_their_place)
 {
 	int i, at;
 
@@ -175,7 +175,7 @@ Test(list_cache, are_forgotten_for_others)
 	close_group();
 }
 
-Test(list_cache, are_new_when_anything_in_them_is)
+Test(list_cache, are_new_when_anything_in_them_changes)
 {
 	int r;
 
@@ -188,7 +188,7 @@ Test(list_cache, are_new_when_anything_in_them_is)
 	cr_assert_eq(reductions(0, COHORT_MAX), TENSORS);
 	cr_assert_eq(data[0][0][7][3], 7000 + 3, "past the count: %d",
 	             data[0][0][7][3]);
-	/* On one rank only. */
+	/* It changes on one rank only. */
 	list[1][0][19].recv = data[1][1][0];
 	cr_assert_eq(reductions(0, COHORT_MAX), (TENSORS + again()) / 2);
 	list[1][0][19].recv = data[1][1][1];
@@ -196,8 +196,8 @@ Test(list_cache, are_new_when_anything_in_them_is)
 	close_group();
 }
 
-/* In flight on every rank, on the first until the other comes. */
-Test(list_cache, are_called_while_they_are_in_flight)
+/* In flight on every rank; on the first rank until the other one calls. */
+Test(list_cache, may_be_called_again_while_they_are_in_flight)
 {
 	uint64_t tickets[RANKS];
 	int i, r;
@@ -218,7 +218,7 @@ Test(list_cache, are_called_while_they_are_in_flight)
 	close_group();
 }
 
-Test(list_cache, are_on_the_stream_of_the_call)
+Test(list_cache, run_on_the_stream_of_the_call)
 {
 	const struct platform *p = place_table();
 	uint64_t tickets[RANKS];
@@ -251,7 +251,7 @@ Test(list_cache, are_on_the_stream_of_the_call)
 		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
 }
 
-/* ---- what must not be lost -------------------------------------------- */
+/* ---- what repeated calls must not lose ----------------------------------- */
 
 Test(list_cache, are_checked_when_they_have_changed)
 {
@@ -272,8 +272,8 @@ Test(list_cache, are_checked_when_they_have_changed)
 	close_group();
 }
 
-/* After so many that the outline was written again several times. */
-Test(list_cache, differences_are_told_by_the_tensor)
+/* After so many calls the outline has been written again several times. */
+Test(list_cache, report_a_mismatch_with_its_tensor)
 {
 	struct cohort_group_options o;
 	struct cohort_cause cause;
@@ -300,8 +300,8 @@ Test(list_cache, differences_are_told_by_the_tensor)
 	close_group();
 }
 
-/* Every tensor is an operation for who counts them. */
-Test(list_cache, faults_find_their_operation)
+/* Every tensor counts as an operation for scripted faults. */
+Test(list_cache, meet_scripted_faults_at_their_operation)
 {
 	uint64_t ticket;
 	int i;
@@ -319,7 +319,7 @@ Test(list_cache, faults_find_their_operation)
 	close_group();
 }
 
-Test(list_cache, of_one_rank_are_nothing)
+Test(list_cache, launch_nothing_with_one_rank)
 {
 	struct cohort_comm *alone;
 	uint64_t ticket;
@@ -336,7 +336,7 @@ Test(list_cache, of_one_rank_are_nothing)
 		cr_assert_eq(data[0][0][3][2], 3002);
 	}
 	cr_assert_eq(failing_calls("ncclAllReduce"), 0);
-	/* Not in place any more. */
+	/* The list is no longer in place. */
 	list[0][0][3].recv = data[1][0][0];
 	cr_assert_eq(cohort_all_reduce_many(alone, list[0][0], TENSORS,
 	                                    COHORT_SUM,
@@ -347,8 +347,11 @@ Test(list_cache, of_one_rank_are_nothing)
 	close_group();
 }
 
-/* Done at once where nothing is before them, else when that is. */
-Test(list_cache, of_one_rank_are_done_when_their_stream_comes_to_them)
+/*
+ * Such a list is done at once if nothing is ahead of it, else when that is
+ * done.
+ */
+Test(list_cache, are_done_in_stream_order_with_one_rank)
 {
 	const struct platform *p = place_table();
 	struct cohort_comm *alone;
@@ -370,8 +373,11 @@ Test(list_cache, of_one_rank_are_done_when_their_stream_comes_to_them)
 	close_group();
 }
 
-/* Who is not let in hears first what is wrong with the list, as of other calls. */
-Test(list_cache, wrong_ones_are_told_to_whom_the_group_is_lost)
+/*
+ * A thread that is not let in first hears what is wrong with its list, as with
+ * other calls.
+ */
+Test(list_cache, are_checked_even_if_the_group_has_ended)
 {
 	group = ranks_split(RANKS, NULL, c);
 	cohort_group_abort(group, "enough");

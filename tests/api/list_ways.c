@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The ways in which lists are launched: which native calls they come to, and what
- * becomes of them when one fails, or a rank does not come
+ * The ways in which lists are launched: which native calls they come to, and
+ * what happens when one fails or a rank does not come
  */
 
 #include <criterion/criterion.h>
@@ -52,7 +52,7 @@ static void open_all(void)
 	group = ranks_split(2, &o, c);
 }
 
-/* For one thread that calls for both ranks in turn. */
+/* For tests in which one thread calls for both ranks in turn. */
 static void open_ahead(void)
 {
 	group = ranks_ahead(2, &o, c);
@@ -64,7 +64,7 @@ static int reduce(int rank, size_t n, void *stream, uint64_t *ticket)
 	                              stream, ticket);
 }
 
-/* A rank's list, on a thread of its own. */
+/* One rank's list, on a thread of its own. */
 struct part {
 	pthread_t thread;
 	int rank, rc;
@@ -84,7 +84,7 @@ static void *reduce_part(void *arg)
 	return NULL;
 }
 
-/* Both ranks' list. */
+/* Call the list on both ranks. */
 static void reduce_both(size_t n)
 {
 	struct part parts[2];
@@ -101,7 +101,7 @@ static void reduce_both(size_t n)
 	}
 }
 
-/* The same; nothing of the other tensors is touched. */
+/* Like reduce_both(), and check that no other tensor is touched. */
 static void reduce_all(size_t n)
 {
 	size_t i;
@@ -118,7 +118,9 @@ static void reduce_all(size_t n)
 		}
 }
 
-/* What reduce_all() of @n comes to, of both ranks. */
+/*
+ * Check which native calls reduce_all() of @n tensors comes to, on both ranks.
+ */
 static void comes_to(size_t n, unsigned long groups, unsigned long reductions,
                      unsigned long copies)
 {
@@ -133,20 +135,20 @@ static void comes_to(size_t n, unsigned long groups, unsigned long reductions,
 	cr_assert_eq(failing_calls("cudaMemcpyAsync") - before[2], 2 * copies);
 }
 
-Test(list_ways, of_the_platform)
+Test(list_ways, are_the_platforms_own_by_default)
 {
 	open_all();
 	if (table->kind == COHORT_PLATFORM_HOST) {
 		comes_to(TENSORS, 1, TENSORS, 0);
 	} else {
-		/* Small, and many. */
+		/* Small tensors, and many of them. */
 		comes_to(TENSORS, 0, 1, 2 * TENSORS);
 		comes_to(31, 1, 31, 0);
 	}
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, one_group)
+Test(list_ways, include_one_native_group)
 {
 	o.many = COHORT_MANY_GROUP;
 	open_all();
@@ -154,7 +156,7 @@ Test(list_ways, one_group)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, groups_of_so_many_at_the_most)
+Test(list_ways, include_native_groups_of_limited_size)
 {
 	o.many = COHORT_MANY_GROUP;
 	o.many_group_most = 30;
@@ -165,7 +167,7 @@ Test(list_ways, groups_of_so_many_at_the_most)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, each_alone)
+Test(list_ways, include_each_tensor_alone)
 {
 	o.many = COHORT_MANY_ALONE;
 	open_all();
@@ -173,7 +175,7 @@ Test(list_ways, each_alone)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, packed_by_type)
+Test(list_ways, include_tensors_packed_by_type)
 {
 	int i;
 
@@ -184,7 +186,9 @@ Test(list_ways, packed_by_type)
 		list[0][i].type = list[1][i].type = COHORT_U32;
 		list[0][i + 50].count = list[1][i + 50].count = 0;
 	}
-	/* Small numbers as bits of integers are not their sum. */
+	/*
+	 * Summed as integers, the bits of small floats would give another sum.
+	 */
 	for (i = 0; i < 10; i++)
 		list[0][i].count = list[1][i].count = 0;
 	reduce_both(TENSORS);
@@ -193,7 +197,7 @@ Test(list_ways, packed_by_type)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, packs_those_below_a_size)
+Test(list_ways, include_packing_only_tensors_below_a_size)
 {
 	int r, i;
 
@@ -211,7 +215,7 @@ Test(list_ways, packs_those_below_a_size)
 }
 
 /* One buffer, which grows, on two streams by turns. */
-Test(list_ways, packs_on_any_stream)
+Test(list_ways, include_packing_on_any_stream)
 {
 	unsigned long before;
 	cudaStream_t other[2];
@@ -239,7 +243,7 @@ Test(list_ways, packs_on_any_stream)
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(cohort_synchronize(c[r], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(failing_calls("cudaMalloc") - before, 2);
-	/* Each was summed as often on both. */
+	/* Each tensor was summed as often on both ranks. */
 	for (i = 0; i < TENSORS; i++)
 		cr_assert(i >= 67 || data[0][i][0] == data[1][i][0]);
 	for (r = 0; r < 2; r++)
@@ -247,8 +251,8 @@ Test(list_ways, packs_on_any_stream)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* In place there is nothing to do, however it would be launched. */
-Test(list_ways, of_a_rank_on_its_own)
+/* In place there is nothing to do, whichever way the list would be launched. */
+Test(list_ways, launch_nothing_with_one_rank_in_place)
 {
 	static const int ways[] = { COHORT_MANY_AUTO, COHORT_MANY_FLAT,
 		                    COHORT_MANY_ALONE };
@@ -283,7 +287,7 @@ Test(list_ways, are_chosen_by_the_environment)
 	open_all();
 	comes_to(3, 2, 3, 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-	/* The program knows better. */
+	/* The program's choice has precedence. */
 	o.many = COHORT_MANY_ALONE;
 	open_all();
 	comes_to(3, 0, 3, 0);
@@ -304,8 +308,8 @@ Test(list_ways, are_chosen_by_the_environment)
 
 /* ---- when something fails --------------------------------------------- */
 
-/* Without memory for the buffer nothing has happened. */
-Test(list_ways, without_memory_are_refused)
+/* Without memory for the buffer nothing is called. */
+Test(list_ways, are_refused_without_memory_for_packing)
 {
 	uint64_t ticket = 77;
 
@@ -322,7 +326,10 @@ Test(list_ways, without_memory_are_refused)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* After the agreement it is the end of all, with the native call named. */
+/*
+ * A failure after the agreement ends the group, and the cause names the native
+ * call.
+ */
 static void ends_all(const char *function, unsigned long n, const char *says)
 {
 	struct cohort_cause cause;
@@ -340,14 +347,17 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "all_reduce"), "%s", cause.text);
-	/* Done before, or cut short: nobody touches the buffers any more. */
+	/*
+	 * The lists are done or cut short: no rank touches the buffers any
+	 * more.
+	 */
 	cr_assert_neq(cohort_synchronize(c[0], RANKS_SOON), COHORT_TIMED_OUT);
 	memset(data, 0, sizeof(data));
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
 }
 
-Test(list_ways, that_fail_in_a_group_end_all)
+Test(list_ways, end_the_group_if_a_native_group_fails)
 {
 	o.many = COHORT_MANY_GROUP;
 	o.many_group_most = 30;
@@ -356,13 +366,13 @@ Test(list_ways, that_fail_in_a_group_end_all)
 	ends_all("ncclGroupEnd", 3, "ncclGroupEnd");
 }
 
-Test(list_ways, that_fail_alone_end_all)
+Test(list_ways, end_the_group_if_a_tensor_alone_fails)
 {
 	o.many = COHORT_MANY_ALONE;
 	ends_all("ncclAllReduce", 50, "ncclAllReduce");
 }
 
-Test(list_ways, that_fail_packed_end_all)
+Test(list_ways, end_the_group_if_a_packed_list_fails)
 {
 	place_need_no_sync("one thread packs the lists of both ranks, and the "
 	                   "copies of one wait for the other's launch");
@@ -374,9 +384,11 @@ Test(list_ways, that_fail_packed_end_all)
 	ends_all("cudaEventRecord", 1, "cudaEventRecord");
 }
 
-/* A rank that does not come: once its ticket is answered the other's tensors may be
- * freed, and the copies out of the buffer that come behind do not touch them. */
-Test(list_ways, that_are_aborted_leave_the_tensors_alone)
+/*
+ * A rank does not come.  Once the other's ticket is answered, its tensors may
+ * be freed: copies out of the buffer that come later do not touch them.
+ */
+Test(list_ways, leave_the_tensors_alone_after_an_abort)
 {
 	static const int ways[] = { COHORT_MANY_GROUP, COHORT_MANY_FLAT,
 		                    COHORT_MANY_ALONE };

@@ -53,7 +53,7 @@ Test(neighbours, work_side_by_side)
 		cr_assert_eq(cohort_group_close(groups[i]), COHORT_OK);
 }
 
-Test(neighbours, end_each_by_itself)
+Test(neighbours, end_independently)
 {
 	struct cohort_comm *a[RANKS], *b[RANKS];
 	struct cohort_group *first = ranks_ahead(RANKS, NULL, a);
@@ -71,16 +71,18 @@ Test(neighbours, end_each_by_itself)
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
 }
 
-/* ---- who frees first -------------------------------------------------- */
+/*
+ * ---- which group frees first -----------------------------------------------
+ */
 
 static const struct platform *real;
 static struct platform table;
 
-static _Thread_local bool has_aborted; /* is a reaper */
-static atomic_bool is_held;            /* the next that aborts waits, */
+static _Thread_local bool has_aborted; /* this thread is a reaper */
+static atomic_bool is_held;            /* the next reaper that aborts waits, */
 static atomic_bool is_waiting;
 static atomic_bool may_go; /* until it may go on */
-static atomic_int freed;   /* reapers that have come to free */
+static atomic_int freed;   /* reapers that have begun to free */
 
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
@@ -119,9 +121,11 @@ static void await(const atomic_bool *what)
 		backoff_wait(&b, UINT64_MAX);
 }
 
-/* One is about to raise its flags: the other, whose are up and which nobody is inside
- * of, answers, but does not free before that. */
-Test(neighbours, that_are_aborted_have_raised_their_flags_before_any_is_freed)
+/*
+ * One group is about to raise its flags.  The other, whose flags are up and
+ * which no thread is inside, answers, but does not free before that.
+ */
+Test(neighbours, raise_all_flags_before_any_aborted_one_is_freed)
 {
 	struct cohort_comm *a[RANKS], *b[RANKS];
 	struct cohort_group *first, *second;
@@ -138,7 +142,10 @@ Test(neighbours, that_are_aborted_have_raised_their_flags_before_any_is_freed)
 	await(&is_waiting);
 	cohort_group_abort(second, "second");
 	cr_assert_eq(cohort_wait(b[0], hung, RANKS_SOON), COHORT_ABORTED);
-	/* Long enough for it to free, were it not for the other. */
+	/*
+	 * Long enough for the other group to free, if it did not wait for this
+	 * one.
+	 */
 	for (i = 0; i < 5; i++)
 		cr_assert_eq(cohort_group_close(ranks_open(RANKS, NULL)),
 		             COHORT_OK);
@@ -149,7 +156,7 @@ Test(neighbours, that_are_aborted_have_raised_their_flags_before_any_is_freed)
 	cr_assert_eq(freed, 2);
 }
 
-Test(neighbours, that_cannot_raise_their_flags_hold_nobody_up_for_ever)
+Test(neighbours, cannot_hold_others_up_for_ever_by_flags_they_do_not_raise)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *a[RANKS], *b[RANKS];

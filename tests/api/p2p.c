@@ -2,7 +2,8 @@
 
 /*
  * Gather, scatter, all-to-all, sends and receives: what they compute, with and
- * without NCCL's own functions for them; and what is said of those that do not go on
+ * without NCCL's own functions for them; and what verdicts say of those that do
+ * not go on
  */
 
 #include <criterion/criterion.h>
@@ -57,7 +58,7 @@ static void fill(int rank)
 	}
 }
 
-/* Block @block of what rank @rank has got is what rank @from had for @to. */
+/* Block @block that rank @rank received is what rank @from had for rank @to. */
 static void check_block(int rank, int block, int from, int to)
 {
 	const int32_t *got = &memory[rank].recv[block * COUNT];
@@ -115,7 +116,7 @@ Test(p2p, blocks_are_spread)
 	run(spread, NULL);
 }
 
-/* In place, where that is allowed; the root's blocks are in its order. */
+/* In place, where that is allowed; the root's blocks are in rank order. */
 static int in_place(struct cohort_comm *c, void *user)
 {
 	void *stream = cohort_comm_stream(c);
@@ -132,7 +133,7 @@ static int in_place(struct cohort_comm *c, void *user)
 	await(c);
 	for (r = 0; rank == 0 && r < RANKS; r++)
 		check_block(rank, r, r, 0);
-	/* And back: every rank gets what it gave. */
+	/* And back again: every rank gets what it gave. */
 	ranks_must(cohort_scatter(c, all, own, COUNT, COHORT_I32, 0, stream,
 	                          NULL),
 	           "scatter");
@@ -146,7 +147,7 @@ Test(p2p, gather_and_scatter_work_in_place)
 	run(in_place, NULL);
 }
 
-/* A library that does not have the functions. */
+/* A library that lacks these functions. */
 static void without_spreading(void)
 {
 	static struct platform old;
@@ -199,7 +200,10 @@ Test(p2p, blocks_are_spread_in_a_batch)
 	run(spread_in_a_batch, NULL);
 }
 
-/* Which blocks find which transfers must not depend on who called what first. */
+/*
+ * Which block matches which transfer must not depend on which rank called
+ * first.
+ */
 static int send_beside_spread(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -232,7 +236,7 @@ Test(p2p, blocks_and_transfers_of_a_batch_are_told_apart)
 	run(send_beside_spread, NULL);
 }
 
-/* A ring, in one batch; and then two transfers that find each other in order. */
+/* A ring in one batch, and then two transfers that match in their order. */
 static int ring(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -274,7 +278,7 @@ static int ring(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(p2p, transfers_find_each_other_in_order)
+Test(p2p, transfers_match_in_order)
 {
 	run(ring, NULL);
 }
@@ -308,7 +312,7 @@ Test(p2p, a_rank_may_send_to_itself_in_a_batch)
 	run(to_itself, NULL);
 }
 
-Test(p2p, of_a_count_of_0_waits_for_its_peer)
+Test(p2p, a_transfer_of_count_0_waits_for_its_peer)
 {
 	struct cohort_comm *c[2];
 	struct cohort_group *group = ranks_split(2, NULL, c);
@@ -406,14 +410,14 @@ Test(p2p, differences_are_found)
 	differ(4, "rank 1 calls gather of 3 float32, root 0");
 }
 
-/* ---- those that do not go on ------------------------------------------ */
+/* ---- transfers that do not go on ----------------------------------------- */
 
 #define SHORT (100 * 1000 * 1000)
 #define MOMENT (1000 * 1000)
 
 static struct cohort_cause cause;
 
-/* Where the two ranks meet. */
+/* The barrier of the two ranks. */
 static pthread_barrier_t both;
 
 static const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
@@ -427,12 +431,12 @@ static int alone(struct cohort_comm *c, void *user)
 	struct cohort_cause now = { .status = COHORT_OK };
 	struct backoff b = BACKOFF;
 
-	/* Of this one the ranks may be long in coming. */
+	/* Ranks may take long before they make this call. */
 	ranks_must(cohort_deadline_push(c, &patient), "push");
 	ranks_must(cohort_barrier(c, NULL, NULL), "barrier");
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	ranks_must(cohort_deadline_pop(c), "pop");
-	/* Rank 1 is outside then. */
+	/* Rank 1 is outside the library then. */
 	pthread_barrier_wait(&both);
 	if (rank == 0) {
 		rc = *(const int *)user
@@ -499,7 +503,7 @@ Test(p2p, a_recv_without_its_send_names_both)
 	says("has not called its send: ");
 }
 
-/* The first to a peer may have connections to make. */
+/* The first transfer to a peer may have connections to make. */
 static int second_alone(struct cohort_comm *c, void *user)
 {
 	int sends = 1;
@@ -514,7 +518,7 @@ static int second_alone(struct cohort_comm *c, void *user)
 	return alone(c, &sends);
 }
 
-Test(p2p, the_second_has_the_usual_deadline)
+Test(p2p, the_second_transfer_has_the_usual_deadline)
 {
 	stall(second_alone, NULL,
 	      (struct cohort_deadlines){ .first_ns = RANKS_SOON,
@@ -539,7 +543,7 @@ static int both_call(struct cohort_comm *c, void *user)
 	return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
 }
 
-Test(p2p, one_that_both_have_called_is_told_apart)
+Test(p2p, one_that_both_ranks_have_called_blames_no_rank)
 {
 	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
 	stall(both_call, NULL, (struct cohort_deadlines){ .first_ns = SHORT });
@@ -549,7 +553,10 @@ Test(p2p, one_that_both_have_called_is_told_apart)
 	says("limit 100 ms; no single rank can be blamed; rank ");
 }
 
-/* Rank 0 sends to both others at once, after rank 1 is ready; rank 2 stays away. */
+/*
+ * Rank 0 sends to both others at once, after rank 1 is ready; rank 2 does not
+ * come.
+ */
 static int send_to_both(struct cohort_comm *c, void *user)
 {
 	struct cohort_cause now = { .status = COHORT_OK };
@@ -580,7 +587,7 @@ static int send_to_both(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(p2p, of_several_in_a_batch_the_one_that_is_missing_is_named)
+Test(p2p, the_missing_one_of_several_in_a_batch_is_named)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -588,7 +595,7 @@ Test(p2p, of_several_in_a_batch_the_one_that_is_missing_is_named)
 
 	sem_init(&ready, 0, 0);
 	cohort_group_options_init(&o);
-	/* Longer than rank 0 may wait for a core. */
+	/* Longer than rank 0 may have to wait to run. */
 	o.deadlines.first_ns = 10 * SHORT;
 	group = ranks_open(3, &o);
 	cr_assert_eq(cohort_group_run(group, send_to_both, &ready, &cause),
@@ -598,8 +605,10 @@ Test(p2p, of_several_in_a_batch_the_one_that_is_missing_is_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Rank 0, the last to call, has its send in one batch with the sum.  No clock runs
- * before that. */
+/*
+ * Rank 0, the last rank to call, has its send in one batch with the sum.  No
+ * clock runs before that.
+ */
 static int sum_and_send(struct cohort_comm *c, void *user)
 {
 	struct cohort_cause now = { .status = COHORT_OK };
@@ -631,7 +640,7 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(p2p, in_a_batch_with_a_collective_it_is_still_the_one_that_is_missing)
+Test(p2p, the_missing_one_in_a_batch_with_a_collective_is_named)
 {
 	place_need_no_sync("ranks that launch ahead load the kernel of sends "
 	                   "beside a sum");
@@ -642,7 +651,7 @@ Test(p2p, in_a_batch_with_a_collective_it_is_still_the_one_that_is_missing)
 	says("has not called its recv: ");
 }
 
-/* Rank 0 does not call before rank 1 is about to. */
+/* Rank 0 does not call until rank 1 is about to. */
 static int stuck_call(struct cohort_comm *c, void *user)
 {
 	int32_t x = 0;
@@ -667,7 +676,7 @@ Test(p2p, one_that_is_stuck_in_its_call_is_named)
 	says("is inside the native call");
 }
 
-/* Each kind of fault in every call: the cause names the rank and the call. */
+/* Every kind of fault in every call: the cause names the rank and the call. */
 static int call_of(struct cohort_comm *c, void *user)
 {
 	int what = *(const int *)user, rank = cohort_comm_rank(c);
@@ -705,8 +714,10 @@ static void strike(int what, int kind, uint64_t code, int status,
 	             "call %d, fault %d: %s", what, kind, cohort_last_error());
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	says(text);
-	/* A thread that ends inside a call is inside until the abort is given
-	 * up. */
+	/*
+	 * A thread that ends inside a call counts as inside until the abort is
+	 * given up.
+	 */
 	do
 		closed = cohort_group_close(group);
 	while (closed == COHORT_STATE && kind == COHORT_FAULT_DIE);

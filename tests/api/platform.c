@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which platform, what is said of it, and the small facts
+ * Which platform is used, what is reported of it, and small facts
  */
 
 #include <criterion/criterion.h>
@@ -41,8 +41,8 @@ Test(facts, a_gpu_that_cannot_be_used_has_a_reason)
 		cr_assert_gt(strlen(info.reason), 10);
 }
 
-/* As every text that does not fit. */
-Test(facts, notes_that_are_cut_end_in_an_ellipsis)
+/* Like every text that does not fit. */
+Test(facts, a_note_that_is_cut_ends_in_an_ellipsis)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 	const char *end;
@@ -59,8 +59,8 @@ Test(facts, notes_that_are_cut_end_in_an_ellipsis)
 	cr_assert_neq(*end, '.');
 }
 
-/* A variable that is misspelt does nothing; whoever asks is told. */
-Test(facts, a_probe_tells_of_variables_that_mean_nothing)
+/* A misspelt variable does nothing; a program that probes is told so. */
+Test(facts, a_probe_reports_variables_that_mean_nothing)
 {
 	static const char typo[] =
 		"COHORT_PLATFROM is set in the environment but means nothing; "
@@ -99,7 +99,7 @@ static void keep_note(const char *text, void *user)
 }
 
 /* A program that does not probe. */
-Test(facts, the_first_open_tells_of_variables_that_mean_nothing)
+Test(facts, the_first_open_reports_variables_that_mean_nothing)
 {
 	struct cohort_group *group;
 	char before[256];
@@ -121,7 +121,7 @@ Test(facts, the_first_open_tells_of_variables_that_mean_nothing)
 	cr_assert_eq(notes, 1);
 }
 
-Test(facts, a_join_tells_of_variables_that_mean_nothing)
+Test(facts, a_join_reports_variables_that_mean_nothing)
 {
 	struct cohort_group_options o;
 	struct cohort_unique_id id;
@@ -140,7 +140,7 @@ Test(facts, a_join_tells_of_variables_that_mean_nothing)
 	ranks_must(cohort_comm_close(comm), "close");
 }
 
-Test(facts, probes_are_for_platforms_that_exist)
+Test(facts, probes_refuse_unknown_platforms)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -149,7 +149,7 @@ Test(facts, probes_are_for_platforms_that_exist)
 	             COHORT_INVALID);
 }
 
-Test(facts, a_probe_fills_as_much_as_the_caller_has_and_not_what_has_no_size)
+Test(facts, a_probe_fills_as_much_as_the_callers_size_says)
 {
 	struct {
 		struct cohort_platform_info info;
@@ -179,7 +179,7 @@ Test(facts, a_probe_fills_as_much_as_the_caller_has_and_not_what_has_no_size)
 	cr_assert_eq(info.devices, -7);
 }
 
-Test(facts, the_environment_chooses)
+Test(facts, the_environment_chooses_the_platform)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -210,7 +210,7 @@ Test(facts, an_unusable_gpu_says_how_to_do_without)
 	cr_assert_not_null(strstr(cohort_last_error(), "COHORT_PLATFORM=host"));
 }
 
-Test(facts, devices_of_the_host_can_be_chosen_before_use)
+Test(facts, the_number_of_host_devices_can_be_chosen_before_use)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -236,7 +236,7 @@ static struct cohort_platform_info must_be_drop_in(void)
 	return info;
 }
 
-Test(facts, drop_in_libraries_are_told_what_the_host_is_told)
+Test(facts, drop_in_libraries_obey_the_host_platforms_settings)
 {
 	int rc = cohort_sim_set_devices(3);
 	struct cohort_platform_info info = must_be_drop_in();
@@ -257,7 +257,7 @@ Test(facts, drop_in_libraries_name_themselves)
 	cr_assert_gt(info.nccl_version, 20000);
 }
 
-Test(facts, texts_names_and_sizes)
+Test(facts, every_constant_has_a_text_a_name_or_a_size)
 {
 	char version[32];
 

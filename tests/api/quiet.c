@@ -11,13 +11,15 @@
 #include "support/witness.h"
 
 #define MS UINT64_C(1000000)
-#define SPAN (300 * MS) /* some looks of every thread that looks */
-#define LATE (25 * MS) /* the least between two looks that find the same call */
-#define CALLS 4        /* after a look: two of each rank */
+/* several rounds of every thread that checks regularly */
+#define SPAN (300 * MS)
+/* the least time between two checks that find one call overdue */
+#define LATE (25 * MS)
+#define CALLS 4 /* native calls of one check: two for each rank */
 
 TestSuite(quiet, .init = witness_install, .timeout = 120);
 
-/* One collective of both ranks; how long it took. */
+/* One collective of both ranks; returns how long it took. */
 static uint64_t sum(struct cohort_group *group)
 {
 	static int32_t values[2];
@@ -34,9 +36,11 @@ static uint64_t sum(struct cohort_group *group)
 	return clock_now() - began;
 }
 
-/* There is always something under way.  It is overdue only where this thread was kept
- * from a core meanwhile. */
-Test(quiet, nobody_is_asked_while_nothing_is_overdue)
+/*
+ * There is always a call in flight.  It is overdue only if this thread had to
+ * wait for a core meanwhile.
+ */
+Test(quiet, no_native_call_is_made_while_nothing_is_overdue)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 	unsigned long before, calls, allowed;
@@ -44,7 +48,8 @@ Test(quiet, nobody_is_asked_while_nothing_is_overdue)
 	uint64_t until;
 
 	witness_ignore();
-	before = witness_calls(&last); /* of those that have opened it */
+	/* The calls with which the group was opened do not count. */
+	before = witness_calls(&last);
 	allowed = CALLS * (sum(group) / LATE);
 	until = clock_now() + SPAN;
 	while (clock_now() < until)

@@ -28,7 +28,7 @@ static void close_all(void)
 
 TestSuite(redop, .init = open_all, .fini = close_all, .timeout = 60);
 
-/* For tests that call for the ranks in turn. */
+/* For tests in which one thread calls for the ranks in turn. */
 static void in_turn(void)
 {
 	close_all();
@@ -51,7 +51,7 @@ static int all_reduce(int r, int32_t *x, int op)
 	                         cohort_comm_stream(c[r]), NULL);
 }
 
-Test(redop, multiplies_each_ranks_part_by_its_own, .init = in_turn)
+Test(redop, multiplies_each_ranks_values_by_that_ranks_scalar, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 2, 3 };
 	int r, op[RANKS];
@@ -60,7 +60,7 @@ Test(redop, multiplies_each_ranks_part_by_its_own, .init = in_turn)
 		op[r] = create(r, 10 * (r + 1));
 	for (r = 0; r < RANKS; r++)
 		ranks_must(all_reduce(r, &x[r], op[r]), "all_reduce");
-	/* It may go as soon as the call has returned. */
+	/* The operation may be destroyed as soon as the call has returned. */
 	for (r = 0; r < RANKS; r++)
 		ranks_must(cohort_op_destroy(c[r], op[r]), "destroy");
 	for (r = 0; r < RANKS; r++) {
@@ -95,8 +95,8 @@ Test(redop, works_in_every_reduction_and_in_a_batch, .init = in_turn)
 	}
 }
 
-/* The scalar is on the device, and read when the operation runs. */
-Test(redop, reads_a_scalar_of_the_device_when_it_runs, .init = in_turn)
+/* The scalar is on the device, and is read when the operation runs. */
+Test(redop, reads_a_scalar_on_the_device_when_it_runs, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 1, 1 }, five = 5;
 	void *scalar[RANKS];
@@ -123,7 +123,7 @@ Test(redop, reads_a_scalar_of_the_device_when_it_runs, .init = in_turn)
 		ranks_must(cohort_free(c[r], scalar[r]), "free");
 }
 
-Test(redop, is_of_one_communicator_and_type)
+Test(redop, belongs_to_one_communicator_and_type)
 {
 	int op = create(0, 2), other = create(1, 2);
 	int32_t x = 7;
@@ -165,7 +165,7 @@ Test(redop, refuses_bad_arguments_by_name_and_value)
 	cr_assert_eq(op, 77);
 }
 
-Test(redop, has_room_for_64)
+Test(redop, can_exist_64_times)
 {
 	int i, op[64], one_more = 77;
 	int32_t x = 7;
@@ -182,7 +182,7 @@ Test(redop, has_room_for_64)
 		ranks_must(cohort_op_destroy(c[0], create(0, i)), "destroy");
 }
 
-Test(redop, is_dead_after_an_abort)
+Test(redop, is_refused_after_an_abort)
 {
 	int op = create(0, 2), left = create(0, 3), another = 77;
 	int32_t x = 7;

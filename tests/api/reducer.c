@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: steps, plans, what is refused
+ * The reducer: steps, plans, and refusals
  */
 
 #include <criterion/criterion.h>
@@ -21,8 +21,10 @@ TestSuite(reducer, .timeout = 60);
 
 /* ---- exactness -------------------------------------------------------- */
 
-/* A step in which the gradients are ready in a random order, another one on each
- * rank. */
+/*
+ * A step in which the gradients become ready in a random order, a different one
+ * on each rank.
+ */
 static int step(struct model_rank *rank, uint64_t number)
 {
 	int order[MODEL_PARAMETERS];
@@ -59,7 +61,7 @@ static int steps_of_any_order(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer, means_are_those_of_one_rank_that_adds_in_rank_order)
+Test(reducer, means_equal_an_addition_in_rank_order_on_one_rank)
 {
 	struct model m = model_of(3);
 
@@ -67,7 +69,7 @@ Test(reducer, means_are_those_of_one_rank_that_adds_in_rank_order)
 	expect_run(3, steps_of_any_order, &m);
 }
 
-Test(reducer, sums_are_too)
+Test(reducer, sums_equal_an_addition_in_rank_order_too)
 {
 	struct model m = model_of(4);
 
@@ -77,14 +79,14 @@ Test(reducer, sums_are_too)
 	expect_run(4, steps_of_any_order, &m);
 }
 
-Test(reducer, of_one_rank_changes_nothing)
+Test(reducer, with_one_rank_changes_nothing)
 {
 	struct model m = model_of(1);
 
 	expect_run(1, steps_of_any_order, &m);
 }
 
-Test(reducer, buckets_of_any_size)
+Test(reducer, buckets_may_have_any_size)
 {
 	struct model m = model_of(2);
 
@@ -97,7 +99,7 @@ Test(reducer, buckets_of_any_size)
 
 /* ---- plans ------------------------------------------------------------ */
 
-/* Ready in order of the list on rank 0, in reverse on others. */
+/* Ready in the order of the list on rank 0, in reverse order on others. */
 static int forward_step(struct model_rank *rank)
 {
 	bool is_first = cohort_comm_rank(rank->comm) == 0;
@@ -201,7 +203,7 @@ static int mixed(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? cohort_reducer_free(reducer) : rc;
 }
 
-Test(reducer, a_bucket_is_of_one_type)
+Test(reducer, a_bucket_holds_one_type)
 {
 	expect_run(2, mixed, NULL);
 }
@@ -229,7 +231,9 @@ static int accumulating(struct cohort_comm *comm, void *user)
 		            model_value(cohort_comm_rank(comm), 3, 0, 1)))
 			return 100;
 	}
-	/* Nothing was launched: the comm has had no call but copies. */
+	/*
+	 * Nothing was launched: the communicator has made no calls but copies.
+	 */
 	if (rc == COHORT_OK)
 		rc = step(&rank, 7);
 	if (rc == COHORT_OK && model_wrong(&rank, 7, NULL, (float)m->size))
@@ -417,7 +421,9 @@ Test(reducer, create_names_what_is_wrong)
 
 #define MANY 12
 
-/* A few elements, or more than there is room for, up to what one may have. */
+/*
+ * A few elements, or more than fit, up to the most that one parameter may have.
+ */
 static size_t huge(uint64_t *seed, size_t size)
 {
 	unsigned bits = (unsigned)(stress_random(seed) % 3);
@@ -427,7 +433,7 @@ static size_t huge(uint64_t *seed, size_t size)
 	return (SIZE_MAX / 4 / size >> bits) - stress_random(seed) % 100;
 }
 
-/* What create must say of @n parameters that the reducer is to have. */
+/* What create must say if the reducer is to have @n parameters. */
 static int judge(const struct cohort_parameter *p, size_t n, char *text,
                  size_t size)
 {
@@ -444,13 +450,16 @@ static int judge(const struct cohort_parameter *p, size_t n, char *text,
 		room += bytes;
 	}
 	*text = '\0';
-	/* No process has so many addresses. */
+	/* No process has that many addresses. */
 	return room >> 58 ? COHORT_NO_MEMORY : COHORT_OK;
 }
 
 static struct platform real;
 
-/* As an allocator answers, without what a sanitizer's would write. */
+/*
+ * Answers like an allocator, without the message that a sanitizer's would
+ * write.
+ */
 static cudaError_t refuse_much(void **memory, size_t bytes)
 {
 	return bytes >> 57 ? cudaErrorMemoryAllocation
@@ -507,7 +516,7 @@ Test(reducer, counts_that_are_too_large_together_are_refused)
 
 /* ---- callers of other versions ---------------------------------------- */
 
-/* Room for those of a later version. */
+/* Room for the options of a later version. */
 union options {
 	struct cohort_reducer_options o;
 	unsigned char bytes[sizeof(struct cohort_reducer_options) + 64];
@@ -521,7 +530,7 @@ static int create(const union options *u, struct cohort_reducer **r)
 	return cohort_reducer_create(comms[0], &p, 1, &u->o, r);
 }
 
-/* What is beyond its size is nobody's. */
+/* Whatever lies beyond its size is undefined. */
 static union options options_up_to(size_t size)
 {
 	union options u;
@@ -533,7 +542,7 @@ static union options options_up_to(size_t size)
 	return u;
 }
 
-Test(reducer, options_of_a_caller_of_another_version)
+Test(reducer, options_may_come_from_a_caller_of_another_version)
 {
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 	const size_t whole = sizeof(struct cohort_reducer_options);
@@ -543,7 +552,10 @@ Test(reducer, options_of_a_caller_of_another_version)
 	union options u;
 	size_t size;
 
-	/* Of an older one, and of none: some of it, to the byte. */
+	/*
+	 * From an older caller, and from none: any part of the options, to the
+	 * byte.
+	 */
 	for (size = sizeof(size_t); size <= whole; size++) {
 		u = options_up_to(size);
 		if (size < 2 * sizeof(size_t)) {
@@ -555,7 +567,7 @@ Test(reducer, options_of_a_caller_of_another_version)
 		             cohort_last_error());
 		cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
 	}
-	/* Of a newer one. */
+	/* From a newer caller. */
 	u = options_up_to(whole);
 	memset(u.bytes + whole, 0, sizeof(u) - whole);
 	u.o.size = sizeof(u);
@@ -572,7 +584,7 @@ Test(reducer, options_of_a_caller_of_another_version)
 	expect(create(&u, &r), COHORT_INVALID, "options->size is 0");
 	u.o.size = SIZE_MAX;
 	expect(create(&u, &r), COHORT_INVALID, "options->size is 184467");
-	/* What an older one has asked for counts. */
+	/* What an older caller has asked for counts. */
 	u = options_up_to(offsetof(struct cohort_reducer_options, weighted));
 	u.o.op = COHORT_MAX;
 	expect(create(&u, &r), COHORT_INVALID, "options->op is 2");

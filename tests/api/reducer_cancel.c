@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer when a rank gives up a step: what every rank is told of it
+ * The reducer when a rank gives up a step: what every rank is told
  */
 
 #include <criterion/criterion.h>
@@ -68,7 +68,7 @@ static void begin(int r, uint64_t number)
 	cr_assert_eq(rc, COHORT_OK, "%s", cohort_last_error());
 }
 
-/* From the last one down to @last. */
+/* Mark parameters from the last one down to @last. */
 static void mark(int r, int last)
 {
 	int i;
@@ -78,8 +78,10 @@ static void mark(int r, int last)
 		             COHORT_OK, "%s", cohort_last_error());
 }
 
-/* Rank k has marked down to @last[k]: if that is 0, it finishes, else it cancels.  What
- * each was told at the end is in @rc. */
+/*
+ * Rank k has marked down to @last[k]: if that is 0, it finishes, else it
+ * cancels. @rc gets what each rank was told at the end.
+ */
 static void end_all(const int last[RANKS], int rc[RANKS])
 {
 	int r, left;
@@ -97,7 +99,7 @@ static void end_all(const int last[RANKS], int rc[RANKS])
 		}
 }
 
-/* A rank's part of a whole step, on a thread of its own. */
+/* One rank's whole step, on a thread of its own. */
 struct part {
 	pthread_t thread;
 	uint64_t number;
@@ -142,7 +144,7 @@ static void expect_step(uint64_t number, const int last[RANKS])
 		             "rank %d: %d, %s", r, rc[r], cohort_last_error());
 }
 
-/* Weights are all 1: the mean, rounded a bit more. */
+/* Weights are all 1: the mean, with a bit more rounding. */
 static void expect_whole_step(uint64_t number)
 {
 	const int none[RANKS] = { 0 };
@@ -166,7 +168,7 @@ static void expect_whole_step(uint64_t number)
 	}
 }
 
-/* ---- who is told ------------------------------------------------------ */
+/* ---- which ranks are told ------------------------------------------------ */
 
 static void cancel_in_many_ways(void)
 {
@@ -188,28 +190,29 @@ Test(reducer_cancel, every_other_rank_skips_the_step_and_the_group_goes_on)
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, so_it_is_with_shards)
+Test(reducer_cancel, every_other_rank_skips_the_step_with_shards)
 {
 	model = model_of(RANKS);
 	model.options.sharded = 1;
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, so_it_is_where_unused_gradients_are_zeros_anyway)
+Test(reducer_cancel,
+     every_other_rank_skips_the_step_if_unused_gradients_are_zeros)
 {
 	model = model_of(RANKS);
 	model.options.find_unused = 1;
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, so_it_is_with_weights)
+Test(reducer_cancel, every_other_rank_skips_the_step_with_weights)
 {
 	model = model_of(RANKS);
 	model.options.weighted = 1;
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, so_it_is_where_gradients_are_looked_at)
+Test(reducer_cancel, every_other_rank_skips_the_step_if_gradients_are_checked)
 {
 	model = model_of(RANKS);
 	model.options.check_finite = 1;
@@ -217,7 +220,7 @@ Test(reducer_cancel, so_it_is_where_gradients_are_looked_at)
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, so_it_is_with_a_transport)
+Test(reducer_cancel, every_other_rank_skips_the_step_with_a_transport)
 {
 	place_need_built_in("a transport");
 	model = model_of(RANKS);
@@ -225,8 +228,7 @@ Test(reducer_cancel, so_it_is_with_a_transport)
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel,
-     the_first_step_may_be_and_is_not_what_the_plan_is_made_from)
+Test(reducer_cancel, a_cancelled_first_step_does_not_make_the_plan)
 {
 	int buckets[MODEL_PARAMETERS], r, i, rc[RANKS];
 	bool differs = false;
@@ -242,7 +244,7 @@ Test(reducer_cancel,
 			cr_assert_eq(cohort_reducer_bucket(reducer(r),
 			                                   (size_t)i),
 			             buckets[i]);
-	/* In the other order. */
+	/* In reverse order. */
 	for (r = 0; r < RANKS; r++) {
 		begin(r, 3);
 		for (i = 0; i < MODEL_PARAMETERS; i++)
@@ -258,8 +260,7 @@ Test(reducer_cancel,
 	close_all();
 }
 
-Test(reducer_cancel,
-     a_step_to_which_nobody_brings_weight_is_not_taken_for_the_next)
+Test(reducer_cancel, a_step_without_any_weight_is_not_taken_for_the_next)
 {
 	int r, rc[RANKS];
 
@@ -281,7 +282,7 @@ Test(reducer_cancel,
 
 /* ---- steps that stand ------------------------------------------------- */
 
-Test(reducer_cancel, a_step_of_which_all_is_ready_stands)
+Test(reducer_cancel, a_step_whose_gradients_are_all_ready_stands)
 {
 	int r, rc[RANKS];
 
@@ -306,7 +307,7 @@ Test(reducer_cancel, a_step_of_which_all_is_ready_stands)
 	close_all();
 }
 
-Test(reducer_cancel, a_finish_that_has_taken_gradients_for_unused_stands)
+Test(reducer_cancel, a_finish_that_took_gradients_for_unused_stands)
 {
 	int r, rc[RANKS];
 
@@ -338,7 +339,7 @@ Test(reducer_cancel, a_pass_without_communication_concerns_no_other_rank)
 	close_all();
 }
 
-/* ---- out of place, and in parts --------------------------------------- */
+/* ---- misplaced, and in parts --------------------------------------------- */
 
 static void *cancel_elsewhere(void *arg)
 {
@@ -348,7 +349,7 @@ static void *cancel_elsewhere(void *arg)
 	return NULL;
 }
 
-Test(reducer_cancel, is_refused_out_of_place_and_changes_nothing)
+Test(reducer_cancel, a_misplaced_cancel_is_refused_and_changes_nothing)
 {
 	struct clique *q;
 	pthread_t other;
@@ -365,7 +366,7 @@ Test(reducer_cancel, is_refused_out_of_place_and_changes_nothing)
 	}
 	pthread_create(&other, NULL, cancel_elsewhere, NULL);
 	pthread_join(other, NULL);
-	/* As if there were one more in another process. */
+	/* As if there were one more rank in another process. */
 	q = comms[0]->clique;
 	q->world++;
 	expect(cohort_reducer_cancel(reducer(0), 0), COHORT_UNSUPPORTED,
@@ -383,7 +384,7 @@ Test(reducer_cancel, is_refused_out_of_place_and_changes_nothing)
 	close_all();
 }
 
-Test(reducer_cancel, one_that_has_timed_out_can_be_finished)
+Test(reducer_cancel, a_cancel_that_timed_out_can_be_finished)
 {
 	int r, rc[RANKS];
 
@@ -408,8 +409,7 @@ Test(reducer_cancel, one_that_has_timed_out_can_be_finished)
 	close_all();
 }
 
-Test(reducer_cancel,
-     one_that_was_busy_is_told_of_whatever_is_called_before_it_goes_on)
+Test(reducer_cancel, a_cancel_that_was_busy_can_be_repeated_after_other_calls)
 {
 	const int last[RANKS] = { [LAST] = 1 };
 	int r, rc[RANKS];
@@ -434,9 +434,9 @@ Test(reducer_cancel,
 	close_all();
 }
 
-/* ---- ends ------------------------------------------------------------- */
+/* ---- ends of the group --------------------------------------------------- */
 
-Test(reducer_cancel, an_end_of_the_group_is_told_as_by_finish)
+Test(reducer_cancel, cancel_reports_the_groups_end_as_finish_does)
 {
 	int r;
 
@@ -457,7 +457,10 @@ Test(reducer_cancel, an_end_of_the_group_is_told_as_by_finish)
 	close_all();
 }
 
-/* The others are as far as they can be with step 2, rank 0 only down to @last. */
+/*
+ * The others have done all they can of step 2; rank 0 has marked only down to
+ * @last.
+ */
 static void begin_but_the_last(int last)
 {
 	int r;
@@ -471,7 +474,9 @@ static void begin_but_the_last(int last)
 	}
 }
 
-/* Rank 0 has finished on a stream the step that the last one has cancelled. */
+/*
+ * Rank 0 has finished, on a stream, the step that the last rank has cancelled.
+ */
 static void expect_that_all_ends(void)
 {
 	struct cohort_cause cause;
@@ -497,7 +502,8 @@ Test(reducer_cancel, a_step_that_is_finished_on_a_stream_ends_the_group)
 }
 
 /* Rank 0 goes on with a reducer that has nothing to launch. */
-Test(reducer_cancel, and_one_behind_which_a_step_has_no_collective)
+Test(reducer_cancel,
+     a_step_that_is_finished_on_a_stream_before_an_empty_one_ends_the_group)
 {
 	const struct cohort_parameter none = { NULL, NULL, 0, COHORT_F32 };
 	struct cohort_reducer_options o;
@@ -525,7 +531,7 @@ Test(reducer_cancel, and_one_behind_which_a_step_has_no_collective)
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel, and_one_that_is_so_later)
+Test(reducer_cancel, a_step_that_is_finished_on_a_stream_later_ends_the_group)
 {
 	int i;
 
@@ -538,13 +544,14 @@ Test(reducer_cancel, and_one_that_is_so_later)
 	       "has cancelled a step");
 	cr_assert_eq(cohort_reducer_finish(reducer(0), RANKS_SOON),
 	             COHORT_ABORTED);
-	/* All of it was launched, and may be done. */
+	/* All of the step was launched, and may be done. */
 	i = cohort_reducer_cancel(reducer(LAST), RANKS_SOON);
 	cr_assert(i == COHORT_ABORTED || i == COHORT_OK, "%d", i);
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel, and_one_that_is_so_when_all_of_it_is_done)
+Test(reducer_cancel,
+     a_step_that_is_finished_on_a_stream_when_all_is_done_ends_the_group)
 {
 	begin_but_the_last(0);
 	cr_assert_eq(cohort_reducer_cancel(reducer(LAST), RANKS_SOON),
@@ -577,15 +584,17 @@ Test(reducer_cancel, a_former_step_may_be_finished_on_a_stream)
 	close_all();
 }
 
-/* ---- by chance -------------------------------------------------------- */
+/* ---- random steps -------------------------------------------------------- */
 
 #define STEPS 60
 
 struct plan {
 	struct model model;
 	uint64_t seed;
-	/* Atomic; of each step: ranks that have cancelled it, and whose finish has
-	 * answered COHORT_OK, and COHORT_SKIP. */
+	/*
+	 * Atomic, for each step: the ranks that have cancelled it, and those
+	 * whose finish answered COHORT_OK, and COHORT_SKIP.
+	 */
 	atomic_int cancelled[STEPS], counted[STEPS], skipped[STEPS];
 };
 
@@ -597,7 +606,10 @@ static uint64_t chance(const struct plan *p, uint64_t number, int rank)
 	return stress_random(&seed);
 }
 
-/* How many gradients a rank has before it fails; all: it does not. */
+/*
+ * How many gradients a rank marks before it fails; all of them: it does not
+ * fail.
+ */
 static int ready_of(const struct plan *p, uint64_t number, int rank)
 {
 	uint64_t x = chance(p, number, rank);
@@ -610,7 +622,7 @@ static int make_step(struct plan *p, struct model_rank *rank, uint64_t number)
 	int r = cohort_comm_rank(rank->comm), n = ready_of(p, number, r);
 	int order[MODEL_PARAMETERS], k, rc;
 	void *stream = cohort_comm_stream(rank->comm);
-	/* Parts of a step, on some ranks. */
+	/* Only some ranks do some parts of a step. */
 	uint64_t timeout = chance(p, number, r) / 64 % 2 ? RANKS_SOON : 10000;
 	bool cancels = false;
 
@@ -633,7 +645,7 @@ static int make_step(struct plan *p, struct model_rank *rank, uint64_t number)
 		             ? cohort_reducer_cancel(rank->reducer, timeout)
 		             : cohort_reducer_finish(rank->reducer, timeout);
 	while (rc == COHORT_TIMED_OUT);
-	/* What was missing has no elements. */
+	/* The missing gradients have no elements. */
 	if (rc == COHORT_ALREADY && n < MODEL_PARAMETERS && !cancels)
 		rc = cohort_reducer_finish(rank->reducer, RANKS_SOON);
 	if (rc != COHORT_OK && (cancels || rc != COHORT_SKIP))
@@ -649,7 +661,7 @@ static int make_step(struct plan *p, struct model_rank *rank, uint64_t number)
 	return rc == COHORT_SKIP ? COHORT_OK : rc;
 }
 
-/* Two reducers of one communicator in turn, by chance. */
+/* Two reducers of one communicator in turn, with random steps. */
 static int steps_by_chance(struct cohort_comm *comm, void *user)
 {
 	struct plan *p = user;
@@ -660,7 +672,7 @@ static int steps_by_chance(struct cohort_comm *comm, void *user)
 	if (rc == COHORT_OK)
 		rc = model_open(&rank[1], &p->model, comm);
 	for (number = 0; number < STEPS && rc == COHORT_OK; number++) {
-		/* A pass of this rank's alone, before some. */
+		/* Some steps begin with a pass of this rank alone. */
 		if (chance(p, number, 60 + cohort_comm_rank(comm)) % 4 == 0) {
 			rc = cohort_reducer_accumulate(rank[0].reducer);
 			if (rc == COHORT_OK)
@@ -675,7 +687,7 @@ static int steps_by_chance(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank[1]) : rc;
 }
 
-Test(reducer_cancel, no_finish_counts_a_step_that_any_rank_has_cancelled)
+Test(reducer_cancel, no_rank_counts_a_step_that_another_has_cancelled)
 {
 	int round, k, skipped = 0, counted = 0;
 	static struct plan p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer when a step comes to nothing: a rank that does not come, an abort, a
+ * The reducer when a step cannot finish: a rank that does not come, an abort, a
  * failure
  */
 
@@ -28,7 +28,7 @@ static struct model model;
 static struct model_rank ranks[RANKS];
 static char text[1024], tag[48], label[48];
 
-/* The tag and the label are the last rank's. */
+/* Keep the last rank's tag and label. */
 static int keep(const struct cohort_verdict *v, void *user)
 {
 	const struct cohort_rank_report *last = &v->ranks[RANKS - 1];
@@ -42,7 +42,7 @@ static int keep(const struct cohort_verdict *v, void *user)
 	return 0;
 }
 
-/* Ranks wait that long for each other. */
+/* Ranks wait this long for each other. */
 static void open_for(uint64_t join_ns)
 {
 	struct cohort_group_options o;
@@ -63,7 +63,7 @@ static void open_all(void)
 	open_for(RANKS_SOON);
 }
 
-/* Ranks are to stall: in a moment, but not before expect_stall(). */
+/* Ranks are to stall: soon, but not before expect_stall(). */
 static void open_to_stall(void)
 {
 	open_for(100 * MS);
@@ -81,8 +81,10 @@ static void close_all(void)
 	             cohort_last_error());
 }
 
-/* Begin on all, and mark all gradients on all, but on the last rank those from
- * @missing on. */
+/*
+ * Begin on all ranks, and mark all gradients, except that the last rank does
+ * not mark those from @missing on.
+ */
 static void begin_all(int missing)
 {
 	int r, i;
@@ -99,7 +101,9 @@ static void begin_all(int missing)
 					COHORT_OK);
 }
 
-/* What the others are told, and what is left of the reducer after that. */
+/*
+ * Check what the others are told, and what is left of the reducer afterwards.
+ */
 static void expect_end(int status)
 {
 	int r;
@@ -129,7 +133,10 @@ Test(reducer_ends, a_verdict_names_the_parameter)
 
 	model = model_of(RANKS);
 	open_to_stall();
-	/* The last, and all after it: number 5 is in a bucket with 4 and 3. */
+	/*
+	 * The last parameter, and all behind it: number 5 is in one bucket with
+	 * 4 and 3.
+	 */
 	begin_all(6);
 	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
@@ -143,7 +150,7 @@ Test(reducer_ends, a_verdict_names_the_parameter)
 	cr_assert_not_null(strstr(text, "'layer4.conv2.weight'"), "%s", text);
 }
 
-Test(reducer_ends, a_verdict_tells_that_finish_is_not_called)
+Test(reducer_ends, a_verdict_says_that_finish_was_not_called)
 {
 	struct cohort_cause cause;
 
@@ -171,7 +178,7 @@ static void *mark_rest(void *arg)
 	return NULL;
 }
 
-Test(reducer_ends, a_verdict_tells_that_the_owner_does_not_launch)
+Test(reducer_ends, a_verdict_says_that_the_owner_does_not_launch)
 {
 	struct cohort_cause cause;
 	pthread_t helper;
@@ -188,7 +195,7 @@ Test(reducer_ends, a_verdict_tells_that_the_owner_does_not_launch)
 	close_all();
 }
 
-Test(reducer_ends, a_verdict_tells_the_tag_the_bucket_and_the_parameter)
+Test(reducer_ends, a_verdict_names_the_tag_the_bucket_and_the_parameter)
 {
 	struct cohort_cause cause;
 
@@ -211,7 +218,7 @@ Test(reducer_ends, a_verdict_tells_the_tag_the_bucket_and_the_parameter)
 	cr_assert_str_eq(label, "bucket 2/5: fc.weight and 1 more");
 }
 
-/* More than there are texts kept. */
+/* More than the number of texts that are kept. */
 #define MANY 200
 
 static void create_many(struct cohort_reducer *r[RANKS])
@@ -257,7 +264,7 @@ static void finish_many(struct cohort_reducer *const r[RANKS])
 			        COHORT_TIMED_OUT;
 }
 
-/* A step of one parameter of that name; the label of its call. */
+/* A step with one parameter of that name; returns the label of its call. */
 static const char *label_of(const char *name)
 {
 	static struct cohort_rank_report reports[RANKS];
@@ -289,7 +296,7 @@ static const char *label_of(const char *name)
 	return reports[0].label;
 }
 
-Test(reducer_ends, a_label_has_whole_characters_of_a_name)
+Test(reducer_ends, a_label_cuts_a_name_between_characters)
 {
 	model = model_of(RANKS);
 	open_all();
@@ -302,7 +309,7 @@ Test(reducer_ends, a_label_has_whole_characters_of_a_name)
 	close_all();
 }
 
-/* The verdict on the last rank, which makes no call. */
+/* Check the verdict on the last rank, which makes no call. */
 static void expect_last_call(const char *in_text)
 {
 	const struct cohort_deadlines soon = { .join_ns = 100 * MS };
@@ -391,9 +398,11 @@ Test(reducer_ends, the_tag_of_the_caller_comes_back)
 	close_all();
 }
 
-/* ---- ends in the middle ----------------------------------------------- */
+/*
+ * ---- ends in the middle of a step -----------------------------------------
+ */
 
-Test(reducer_ends, an_abort_in_the_middle_of_a_step)
+Test(reducer_ends, a_step_ends_with_an_abort_in_its_middle)
 {
 	int r;
 
@@ -401,7 +410,7 @@ Test(reducer_ends, an_abort_in_the_middle_of_a_step)
 	open_all();
 	begin_all(6);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
-	/* Also of a rank that goes on marking. */
+	/* Also for a rank that goes on marking. */
 	cr_assert_eq(cohort_reducer_ready(ranks[RANKS - 1].reducer, 0),
 	             COHORT_OK, "nothing is full");
 	for (r = 3; r > 0; r--)
@@ -417,8 +426,8 @@ Test(reducer_ends, an_abort_in_the_middle_of_a_step)
 	close_all();
 }
 
-/* Nobody will mark what is missing. */
-Test(reducer_ends, an_abort_while_the_owner_waits_for_helpers)
+/* No rank will mark the missing gradients. */
+Test(reducer_ends, a_step_ends_with_an_abort_while_its_owner_waits_for_helpers)
 {
 	struct cohort_reducer *r;
 
@@ -448,7 +457,7 @@ Test(reducer_ends, an_open_step_can_be_freed_after_an_abort)
 	close_all();
 }
 
-Test(reducer_ends, an_abort_while_the_weights_are_agreed)
+Test(reducer_ends, a_step_ends_with_an_abort_while_the_weights_are_agreed)
 {
 	int r;
 
@@ -466,8 +475,8 @@ Test(reducer_ends, an_abort_while_the_weights_are_agreed)
 	close_all();
 }
 
-/* Ranks whose lists differ make different calls, and are told so. */
-Test(reducer_ends, lists_that_differ)
+/* Ranks whose lists differ make different calls, and get a mismatch. */
+Test(reducer_ends, lists_that_differ_are_a_mismatch)
 {
 	static float x[RANKS][8];
 	struct cohort_parameter p = { "a", NULL, 3, COHORT_F32 };
@@ -514,8 +523,8 @@ static void *intrude(void *arg)
 	return NULL;
 }
 
-/* While another thread of the program's is inside, what is ready waits. */
-Test(reducer_ends, busy_is_not_told)
+/* While another thread of the program is inside, ready buckets wait. */
+Test(reducer_ends, busy_is_not_reported_while_another_thread_is_inside)
 {
 	struct intruder in;
 	pthread_t thread;
@@ -550,8 +559,11 @@ Test(reducer_ends, busy_is_not_told)
 	close_all();
 }
 
-/* It is if the owner itself is inside: what is ready is launched later. */
-Test(reducer_ends, busy_is_told_inside_of_native_calls)
+/*
+ * Busy is reported if the owner itself is inside: ready buckets are launched
+ * later.
+ */
+Test(reducer_ends, busy_is_reported_to_an_owner_in_native_calls)
 {
 	struct cohort_reducer *r;
 	int k, left, rc = COHORT_OK;
@@ -583,7 +595,7 @@ Test(reducer_ends, busy_is_told_inside_of_native_calls)
 	close_all();
 }
 
-/* What could not be given back is gone all the same, and free goes on with the rest. */
+/* What could not be given back is lost, and free goes on with the rest. */
 Test(reducer_ends, free_goes_on_after_a_sum_that_nccl_keeps)
 {
 	int rc;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: what is launched goes on while an owner does something else, which on
- * the host platform takes a word to it, but not one that costs more than it saves
+ * The reducer: launched buckets go on while their owner does something else.
+ * The host platform needs a flush for that, which must not cost more than it
+ * saves
  */
 
 #include <criterion/criterion.h>
@@ -16,7 +17,7 @@
 #define RANKS 2
 #define PARAMETERS 4
 
-/* In a bucket of its own each. */
+/* Each gradient has a bucket of its own. */
 #define LARGE ((size_t)64 * 1024)
 #define SMALL ((size_t)64)
 
@@ -42,10 +43,12 @@ TestSuite(reducer_flush, .init = install, .timeout = 60);
 
 struct trainer {
 	size_t count;
-	bool finishes_on; /* and waits itself */
-	bool is_alone;    /* its passes are without communication */
+	bool finishes_on; /* finish on a stream, then wait */
+	bool is_alone;    /* the passes are without communication */
 
-	/* What progress is called with before a gradient is ready; -1: not. */
+	/*
+	 * The timeout of progress before a gradient is ready; -1: no progress.
+	 */
 	int64_t progress_ns;
 };
 
@@ -104,7 +107,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? cohort_reducer_free(r) : rc;
 }
 
-/* How often, in two steps of all ranks. */
+/* How many flushes two steps of all ranks make. */
 static int count_flushes(struct trainer t)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
@@ -117,15 +120,15 @@ static int count_flushes(struct trainer t)
 	return flushes;
 }
 
-/* The last bucket is for who then calls finish. */
-Test(reducer_flush, is_for_each_large_bucket_but_the_last)
+/* The call to finish carries the last bucket on. */
+Test(reducer_flush, is_made_for_each_large_bucket_but_the_last)
 {
 	const struct trainer t = { .count = LARGE, .progress_ns = -1 };
 
 	cr_assert_eq(count_flushes(t), 2 * RANKS * (PARAMETERS - 1));
 }
 
-Test(reducer_flush, is_for_the_last_one_too_if_a_stream_waits)
+Test(reducer_flush, is_made_for_the_last_one_too_if_a_stream_waits)
 {
 	const struct trainer t = { .count = LARGE,
 		                   .progress_ns = -1,
@@ -134,28 +137,28 @@ Test(reducer_flush, is_for_the_last_one_too_if_a_stream_waits)
 	cr_assert_eq(count_flushes(t), 2 * RANKS * PARAMETERS);
 }
 
-Test(reducer_flush, is_not_for_small_ones)
+Test(reducer_flush, is_not_made_for_small_buckets)
 {
 	const struct trainer t = { .count = SMALL, .progress_ns = -1 };
 
 	cr_assert_eq(count_flushes(t), 0);
 }
 
-Test(reducer_flush, is_not_for_an_owner_that_carries_on_itself)
+Test(reducer_flush, is_not_made_for_an_owner_that_makes_progress_itself)
 {
 	const struct trainer t = { .count = LARGE, .progress_ns = 1 };
 
 	cr_assert_eq(count_flushes(t), 0);
 }
 
-Test(reducer_flush, is_for_one_that_only_launches_what_helpers_have)
+Test(reducer_flush, is_made_for_an_owner_that_only_launches_for_helpers)
 {
 	const struct trainer t = { .count = LARGE, .progress_ns = 0 };
 
 	cr_assert_eq(count_flushes(t), 2 * RANKS * (PARAMETERS - 1));
 }
 
-Test(reducer_flush, is_not_for_passes_without_communication)
+Test(reducer_flush, is_not_made_for_passes_without_communication)
 {
 	const struct trainer t = { .count = LARGE,
 		                   .progress_ns = -1,

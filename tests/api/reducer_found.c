@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: the norm, clipping, what is not finite
+ * The reducer: the norm, clipping, and values that are not finite
  */
 
 #include <criterion/criterion.h>
@@ -52,7 +52,10 @@ static double exact_norm(const struct model *m, uint64_t number)
 	return sqrt(squares);
 }
 
-/* Of @number as it came out, by one thread in the order of the list. */
+/*
+ * The norm of @number as it came out, computed by one thread in the order of
+ * the list.
+ */
 static double norm_of(struct model_rank *rank)
 {
 	double values[MODEL_MOST], squares = 0.0;
@@ -170,7 +173,7 @@ static void skip_steps(struct model *m)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(reducer_found, what_is_not_finite_is_skipped_by_all)
+Test(reducer_found, values_that_are_not_finite_make_all_ranks_skip)
 {
 	struct model m = model_of(3);
 
@@ -200,7 +203,7 @@ static int overflowing(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_found, what_is_too_large_for_halves_is_skipped)
+Test(reducer_found, values_that_are_too_large_for_halves_make_all_ranks_skip)
 {
 	struct model m = model_of(2);
 	struct cohort_group *group;
@@ -221,9 +224,9 @@ Test(reducer_found, what_is_too_large_for_halves_is_skipped)
 
 static const struct platform *native;
 static float *gradients[2];
-static char order[2][16]; /* by rank: fetched, stored */
+static char order[2][16]; /* for each rank: fetched, stored */
 
-/* Copies of gradients to and from the host's stage. */
+/* Note copies of gradients to and from the host's stage. */
 static cudaError_t note_copy(void *dst, const void *src, size_t bytes,
                              enum cudaMemcpyKind kind, cudaStream_t stream)
 {
@@ -271,8 +274,10 @@ static int clip_a_large_one(struct cohort_comm *comm, void *user)
 	return cohort_free(comm, g);
 }
 
-/* For the norm each rank fetches its half.  Clipping fetches all, the next piece before it
- * stores one. */
+/*
+ * For the norm each rank fetches its half.  Clipping fetches everything, each
+ * next piece before it stores one.
+ */
 Test(reducer_found, gradients_go_through_the_host_in_pieces_two_at_a_time)
 {
 	static struct platform table;

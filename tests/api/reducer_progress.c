@@ -3,10 +3,10 @@
 /*
  * The reducer: cohort_reducer_progress() carries on what is launched
  *
- * One thread has all ranks, and calls progress for one of them: nobody waits for what
- * the others have queued.  After some milliseconds the host platform does it of its
- * own accord.  So what counts is not that a bucket comes to its end, but that it does
- * so while this thread carries it on.
+ * One thread has all ranks, and calls progress for one of them: no thread waits
+ * for what the others have queued.  After some milliseconds the host platform
+ * does that work of its own accord.  So the test is not that a bucket is
+ * finished, but that it is finished while this thread carries it on.
  */
 
 #include <criterion/criterion.h>
@@ -20,14 +20,14 @@
 TestSuite(reducer_progress, .timeout = 60);
 
 #define RANKS 2
-#define COUNT ((size_t)30000) /* more than is done in the call itself */
+#define COUNT ((size_t)30000) /* more than a call does at once */
 #define STEPS 100
 #define MS UINT64_C(1000000)
 
 static const struct platform *below;
 static struct platform table;
 static pthread_t tester;
-static int ended; /* operations, while the tester carried them on */
+static int ended; /* operations that ended while the test carried them on */
 
 static bool is_reached(const uint32_t *word, uint32_t value)
 {
@@ -65,11 +65,11 @@ static void open_all(void)
 	below = place_table();
 	table = *below;
 	table.progress = progress;
-	table.flush = flush; /* nothing goes on at once by itself */
+	table.flush = flush; /* nothing goes on by itself at once */
 	platform_override(&table);
 	group = ranks_ahead(RANKS, NULL, comms);
 	cohort_reducer_options_init(&o);
-	o.first_bytes = 1; /* the last has a bucket for itself */
+	o.first_bytes = 1; /* the last parameter has a bucket for itself */
 	o.keep_plan = 1;
 	for (r = 0; r < RANKS; r++) {
 		const struct cohort_parameter list[] = {
@@ -123,7 +123,7 @@ static void finish_all(void)
 		           "finish");
 }
 
-/* Of ranks 1 and 2. */
+/* The mean over ranks 1 and 2. */
 static bool is_mean(const float *x)
 {
 	const float mean = 1.5f;
@@ -133,8 +133,10 @@ static bool is_mean(const float *x)
 	return memcmp(&is, &mean, sizeof(is)) == 0;
 }
 
-/* Have rank 0 be in nothing but progress until the bucket that all have launched has
- * come to its end; true if this thread has brought it there. */
+/*
+ * Call nothing but progress on rank 0 until the bucket that all have launched
+ * is done; true if this thread has finished it.
+ */
 static bool carry_on(void)
 {
 	ended = 0;
@@ -154,8 +156,8 @@ static void check_all(void)
 			cr_assert(is_mean(&gradients[r][k]));
 }
 
-/* Another thread may be first, if this one is kept from running for so long. */
-Test(reducer_progress, carries_on_what_nobody_else_does)
+/* Another thread may do it first, if this one has to wait that long to run. */
+Test(reducer_progress, carries_on_what_no_other_thread_does)
 {
 	bool has_ended = false;
 	int i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: shards, and parameters that are gathered from them
+ * The reducer: shards, and parameters that are gathered from shards
  */
 
 #include <criterion/criterion.h>
@@ -38,7 +38,7 @@ static int step(struct model_rank *rank, uint64_t number)
 
 /* ---- shards ----------------------------------------------------------- */
 
-/* That the shard of @part is what @all has there. */
+/* True if the shard of @part equals that part of @all. */
 static bool is_same(struct model_rank *part, struct model_rank *all, int i)
 {
 	double some[MODEL_MOST], whole[MODEL_MOST];
@@ -52,7 +52,7 @@ static bool is_same(struct model_rank *part, struct model_rank *all, int i)
 	return !memcmp(some + first, whole + first, count * sizeof(double));
 }
 
-/* The same steps with shards and without. */
+/* Make the same steps with shards and without. */
 static int beside_the_whole(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
@@ -88,7 +88,7 @@ static struct model sharded(int size)
 	return m;
 }
 
-Test(reducer_shard, is_what_an_all_reduce_leaves_there)
+Test(reducer_shard, equals_what_an_all_reduce_leaves_there)
 {
 	struct model m;
 	int size;
@@ -115,7 +115,7 @@ Test(reducer_shard, is_clipped_by_the_norm_of_all)
 	expect_run(m.size, beside_the_whole, &m);
 }
 
-Test(reducer_shard, can_be_of_weighted_gradients)
+Test(reducer_shard, works_with_weighted_gradients)
 {
 	struct model m = sharded(3);
 
@@ -156,7 +156,7 @@ static int parts(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&part) : rc;
 }
 
-Test(reducer_shard, are_all_of_a_parameter)
+Test(reducer_shard, covers_a_parameter_over_all_ranks)
 {
 	struct model m = sharded(4);
 
@@ -184,7 +184,7 @@ static void copy(struct cohort_comm *comm, void *to, const void *from,
 	ranks_must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
 }
 
-/* Of every parameter what is in the shard, elsewhere nonsense. */
+/* Fill every parameter: its shard with values, the rest with nonsense. */
 static void set_shard(struct model_rank *rank, int i, uint64_t round,
                       float *memory)
 {
@@ -214,7 +214,7 @@ static bool is_whole(struct model_rank *rank, int i, uint64_t round,
 	return true;
 }
 
-/* Sometimes in small parts. */
+/* Gather, sometimes in small parts. */
 static int gather(struct model_rank *rank, void *const *parameters,
                   uint64_t round)
 {
@@ -240,7 +240,7 @@ static int gathers(struct cohort_comm *comm, void *user)
 	for (i = 0; i < MODEL_PARAMETERS; i++)
 		parameters[i] = allocate(comm);
 	for (round = 0; round < 4 && rc == COHORT_OK; round++) {
-		/* The plan is made anew by the first. */
+		/* The first gather makes the plan anew. */
 		rc = step(&rank, round);
 		for (i = 0; i < MODEL_PARAMETERS; i++)
 			set_shard(&rank, i, round, parameters[i]);
@@ -259,7 +259,7 @@ static int gathers(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, are_gathered)
+Test(reducer_shard, is_gathered)
 {
 	struct model m;
 	int size;
@@ -295,7 +295,9 @@ static int gathers_on_streams(struct cohort_comm *comm, void *user)
 		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++)
 			if (!is_whole(&rank, i, round, parameters[i]))
 				return 100 + i;
-		/* Ready from the first to the last, and planned so. */
+		/*
+		 * Ready from the first to the last, and planned in that order.
+		 */
 		if (rc == COHORT_OK && cohort_reducer_bucket(rank.reducer, 0))
 			return 120;
 	}
@@ -308,7 +310,7 @@ static int gathers_on_streams(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, are_gathered_where_a_stream_waits)
+Test(reducer_shard, is_gathered_where_a_stream_waits)
 {
 	struct model m = sharded(3);
 
@@ -354,7 +356,7 @@ static int refusals(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&all) : rc;
 }
 
-Test(reducer_shard, refuses)
+Test(reducer_shard, calls_refuse_bad_arguments)
 {
 	struct model m = sharded(1);
 
@@ -386,7 +388,7 @@ static int state(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, not_in_a_step)
+Test(reducer_shard, calls_are_refused_inside_a_step)
 {
 	struct model m = sharded(1);
 
@@ -395,7 +397,7 @@ Test(reducer_shard, not_in_a_step)
 
 /* ---- a gather that waits ---------------------------------------------- */
 
-/* Atomic; rank 0 has been told that the other is not there. */
+/* Atomic: rank 0 was told that the other rank is missing. */
 static atomic_bool told;
 
 static int waits(struct cohort_comm *comm, void *user)
@@ -436,14 +438,14 @@ static int waits(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, gather_can_be_waited_for_again)
+Test(reducer_shard, gather_can_be_waited_for_twice)
 {
 	struct model m = sharded(2);
 
 	place_need_no_sync(
 		"a rank that launches ahead loads kernels beside its "
 		"own launch");
-	/* The peer is told of the first wait before it calls. */
+	/* Rank 0's first wait ends before the peer calls. */
 	ranks_launch_ahead();
 	expect_run(m.size, waits, &m);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: weights, ranks that have nothing left, parameters that are not used
+ * The reducer: weights, ranks without any batches left, and unused parameters
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ static int weigh(struct model_rank *rank, uint64_t step)
 		       rank->reducer, w, cohort_comm_stream(rank->comm));
 
 	for (i = MODEL_PARAMETERS - 1; i >= 0 && rc == COHORT_OK; i--) {
-		/* What counts nothing may be anything. */
+		/* A gradient of weight 0 may be anything. */
 		model_set(rank, step, i, w == 0.0 ? (double)NAN : 1.0);
 		rc = cohort_reducer_ready(rank->reducer, (size_t)i);
 	}
@@ -38,8 +38,10 @@ static int weigh(struct model_rank *rank, uint64_t step)
 	               : rc;
 }
 
-/* As the header bounds it: (size + 2) * u * sum(|factor * g|), and a little for the
- * second order. */
+/*
+ * The header's bound: (size + 2) * u * sum(|factor * g|), and a little for the
+ * second order.
+ */
 static bool is_near(const struct model *m, uint64_t step, int i, size_t k,
                     double got)
 {
@@ -101,7 +103,7 @@ Test(reducer_weights, a_weighted_mean_is_near_the_exact_one)
 	expect_run(3, weighted, &m);
 }
 
-/* The factors are known, and so is every bit. */
+/* With known factors, every bit is known. */
 static int weighted_exactly(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
@@ -130,7 +132,10 @@ Test(reducer_weights, the_factor_is_rounded_once)
 	expect_run(4, weighted_exactly, &m);
 }
 
-/* A bit above the middle of two halves, which a float32 between would not show. */
+/*
+ * One bit above the midpoint of two halves, which a float32 in between would
+ * not show.
+ */
 static int weighted_by_almost_a_tie(struct cohort_comm *comm, void *user)
 {
 	const int is_bf16 = *(const int *)user == COHORT_BF16;
@@ -192,7 +197,7 @@ static int weightless(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_weights, of_nothing_is_a_step_to_skip)
+Test(reducer_weights, that_are_all_0_make_a_step_to_skip)
 {
 	struct model m = model_of(2);
 
@@ -263,8 +268,10 @@ Test(reducer_weights, a_rank_that_has_nothing_left_joins)
 
 /* ---- unused parameters ------------------------------------------------ */
 
-/* Of parameter i those ranks have a gradient whose bit of i % 4 is set; of 3, which
- * would be 11, none. */
+/*
+ * A rank has a gradient of parameter i if its bit of i % 4 is set; of 3, which
+ * would be 11, no rank has one.
+ */
 static bool has(int rank, int i)
 {
 	return i != 3 && (i % 4 & (1 << rank)) == 0;
@@ -313,7 +320,7 @@ static int unused(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_weights, what_is_not_used_takes_part_as_zeros)
+Test(reducer_weights, unused_parameters_take_part_as_zeros)
 {
 	struct model m = model_of(2);
 
@@ -323,7 +330,7 @@ Test(reducer_weights, what_is_not_used_takes_part_as_zeros)
 
 /* ---- half-precision transport ----------------------------------------- */
 
-Test(reducer_weights, halves_are_as_near_as_stated)
+Test(reducer_weights, halves_are_as_exact_as_the_header_says)
 {
 	struct model m = model_of(3);
 
@@ -372,7 +379,7 @@ static int halves(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_weights, means_of_halves_are_too)
+Test(reducer_weights, means_of_halves_are_as_exact_as_the_header_says)
 {
 	struct model m = model_of(3);
 
@@ -381,7 +388,7 @@ Test(reducer_weights, means_of_halves_are_too)
 	expect_run(3, halves, &m);
 }
 
-Test(reducer_weights, there_are_no_halves_on_gpus)
+Test(reducer_weights, halves_are_refused_on_gpus)
 {
 	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
 	struct cohort_comm *comms[2];

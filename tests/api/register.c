@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Registered memory: what NCCL is told of it, and when
+ * Registered memory: what NCCL is told, and when
  *
- * In front of NCCL's functions are some that write down what they are asked.
+ * Functions in front of NCCL's record the calls.
  */
 
 #include <criterion/criterion.h>
@@ -19,10 +19,10 @@
 static const struct platform *real;
 static struct platform table;
 
-/* What NCCL knows now: registrations, and memory of its own. */
+/* What NCCL has now: registrations, and memory of its own. */
 static atomic_int registered, allocated;
 static atomic_int removed; /* by ncclCommDeregister() */
-static int fail;           /* the next registration */
+static int fail;           /* fail the next registration */
 
 static ncclResult_t reg(const ncclComm_t comm, void *memory, size_t bytes,
                         void **handle)
@@ -85,14 +85,14 @@ static void close_all(void)
 
 TestSuite(registered, .init = open_all, .fini = close_all, .timeout = 60);
 
-/* For tests that call for the ranks in turn. */
+/* For tests in which one thread calls for the ranks in turn. */
 static void in_turn(void)
 {
 	close_all();
 	group = ranks_ahead(RANKS, NULL, c);
 }
 
-Test(registered, memory_is_freed_after_nccl_was_told)
+Test(registered, memory_is_deregistered_before_it_is_freed)
 {
 	void *memory = NULL;
 
@@ -106,7 +106,7 @@ Test(registered, memory_is_freed_after_nccl_was_told)
 	cr_assert_eq(allocated, 0);
 }
 
-Test(registered, memory_of_the_callers_is_deregistered_once)
+Test(registered, memory_of_the_caller_is_deregistered_once)
 {
 	void *memory, *registration = NULL;
 
@@ -124,7 +124,7 @@ Test(registered, memory_of_the_callers_is_deregistered_once)
 	cr_assert_eq(removed, 1);
 }
 
-Test(registered, is_nothing_that_nccl_refuses, .init = in_turn)
+Test(registered, memory_is_not_kept_if_nccl_refuses_it, .init = in_turn)
 {
 	void *memory = NULL, *registration = NULL;
 	char own[10];
@@ -165,7 +165,7 @@ Test(registered, refuses_bad_arguments_by_name_and_value)
 	cr_assert_null(out);
 }
 
-/* What was registered goes with the communicator: nothing is asked of that. */
+/* Registrations go with the communicator: no native call is made for them. */
 Test(registered, memory_is_freed_after_an_abort, .init = in_turn)
 {
 	void *memory, *registration, *none = NULL;
@@ -189,7 +189,7 @@ Test(registered, memory_is_freed_after_an_abort, .init = in_turn)
 }
 
 /* Registrations that are left go with the group. */
-Test(registered, may_be_left_for_the_close)
+Test(registered, memory_may_be_left_for_the_close)
 {
 	static char own[10];
 	void *registration;

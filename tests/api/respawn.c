@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Generations: what a respawn keeps, what it leaves behind, and when it is refused
+ * Generations: what a respawn keeps, what it leaves behind, and when it is
+ * refused
  */
 
 #include <criterion/criterion.h>
@@ -60,7 +61,7 @@ static struct cohort_cause cause_now(void)
 	return cause;
 }
 
-/* The new generation is split into @comms, and sums. */
+/* Split the new generation into @comms, and sum. */
 static void it_works(void)
 {
 	int r, n = cohort_group_size(group);
@@ -107,7 +108,7 @@ Test(respawn, renumbers_the_ranks_that_are_left)
 	close_group();
 }
 
-Test(respawn, may_go_on_with_all)
+Test(respawn, may_keep_all_ranks)
 {
 	open_ended(2);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
@@ -161,7 +162,7 @@ Test(respawn, keeps_the_options)
 	close_group();
 }
 
-/* Fails as long as the first generation's ranks 1 and 2 are there. */
+/* Fails while ranks 1 and 2 of the first generation are among the ranks. */
 static int fail_by_origin(struct cohort_comm *comm, void *unused)
 {
 	int32_t value = 1;
@@ -187,7 +188,7 @@ Test(respawn, makes_a_supervisor_a_loop)
 
 /* ---- what is left behind ---------------------------------------------- */
 
-Test(respawn, leaves_former_tickets_their_answers)
+Test(respawn, keeps_the_answers_of_former_tickets)
 {
 	struct cohort_comm *former[2];
 	struct cohort_cause cause;
@@ -235,7 +236,7 @@ Test(respawn, refuses_calls_on_former_communicators)
 	close_group();
 }
 
-Test(respawn, leaves_former_handles_nothing_to_do)
+Test(respawn, makes_former_handles_do_nothing)
 {
 	struct cohort_abort *former, *handle;
 
@@ -321,7 +322,7 @@ Test(respawn, is_refused_inside_a_run)
 	close_group();
 }
 
-Test(respawn, is_refused_with_a_list_that_makes_no_sense)
+Test(respawn, is_refused_with_a_list_that_is_not_valid)
 {
 	const int too_high[] = { 0, 3 }, negative[] = { -1 },
 		  twice[] = { 2, 2 };
@@ -346,7 +347,7 @@ Test(respawn, is_refused_with_a_list_that_makes_no_sense)
 
 /* ---- failures --------------------------------------------------------- */
 
-/* Without change to the group, which can be respawned afterwards. */
+/* The group is unchanged, and can be respawned afterwards. */
 static void fails_at(const char *function, int nccl, int cuda, int rc)
 {
 	failing_at(function, 1, nccl, cuda);
@@ -358,7 +359,7 @@ static void fails_at(const char *function, int nccl, int cuda, int rc)
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_ABORTED);
 }
 
-Test(respawn, that_fails_leaves_the_group_as_it_was)
+Test(respawn, leaves_the_group_unchanged_if_it_fails)
 {
 	const struct platform *real;
 
@@ -372,7 +373,7 @@ Test(respawn, that_fails_leaves_the_group_as_it_was)
 	close_group();
 }
 
-Test(respawn, that_does_not_connect_leaves_the_group_as_it_was)
+Test(respawn, leaves_the_group_unchanged_if_it_does_not_connect)
 {
 	o.deadlines.init_ns = 500 * MS;
 	stuck_install();
@@ -380,9 +381,9 @@ Test(respawn, that_does_not_connect_leaves_the_group_as_it_was)
 	stuck_at("ncclCommInitAll", -1);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_INIT_TIMEOUT);
 	cr_assert_eq(cohort_group_generation(group), 1);
-	stuck_await(); /* also where it came late */
+	stuck_await(); /* even if the call got there late */
 	stuck_let_go();
-	while (stuck_aborted() < 4) /* both times two */
+	while (stuck_aborted() < 4) /* two ranks, both times */
 		sched_yield();
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
 	it_works();
@@ -452,7 +453,7 @@ Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
 
 #define TIMES 16
 
-/* Resident, of the process. */
+/* Resident memory of the process. */
 static size_t bytes_in_memory(void)
 {
 	FILE *file = fopen("/proc/self/statm", "r");
@@ -464,7 +465,7 @@ static size_t bytes_in_memory(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* So many that every ring of every rank has been written from end to end. */
+/* So many calls that every rank's rings have been written from end to end. */
 static void fill_rings(struct cohort_group *of)
 {
 	void *buffers[4];
@@ -480,7 +481,7 @@ static void fill_rings(struct cohort_group *of)
 		           "all_reduce");
 }
 
-Test(respawn, keeps_little_of_what_a_group_takes)
+Test(respawn, keeps_little_of_the_groups_memory)
 {
 	struct cohort_group *first;
 	size_t before, whole, kept;
@@ -488,7 +489,7 @@ Test(respawn, keeps_little_of_what_a_group_takes)
 
 	if (!mallinfo2().uordblks)
 		cr_skip("an allocator that keeps what is freed");
-	/* What is freed is reused, or goes back to the system. */
+	/* Freed memory is reused, or goes back to the system. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_MMAP_THRESHOLD, 1 << 16);
 	first = ranks_open(4, &o);

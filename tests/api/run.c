@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort_group_run(): threads, results, and who is told what when one fails
+ * cohort_group_run(): threads, results, and what each rank is told when one
+ * fails
  */
 
 #include <criterion/criterion.h>
@@ -140,7 +141,7 @@ Test(run, a_failing_worker_unblocks_the_others_and_is_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, any_failing_rank_is_found_also_the_first)
+Test(run, any_failing_rank_is_found_even_the_first)
 {
 	struct shared s = { .fail_rank = 0 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -156,7 +157,7 @@ Test(run, any_failing_rank_is_found_also_the_first)
 
 enum fault { REFUSED, REFUSED_ONCE, OTHER_CODE, GIVES_UP };
 
-/* Rank 1 has a call refused, and makes of that what it is told. */
+/* Rank 1's call is refused; it returns what @user says. */
 static int fail_by_a_call(struct cohort_comm *comm, void *user)
 {
 	enum fault fault = *(enum fault *)user;
@@ -192,13 +193,13 @@ Test(run, the_text_of_the_error_that_a_worker_returned_is_in_the_cause)
 	                      "root is 9, not 0 to 1");
 }
 
-Test(run, an_error_that_a_worker_dealt_with_is_not_in_the_cause)
+Test(run, an_error_that_a_worker_handled_is_not_in_the_cause)
 {
 	expect_cause(REFUSED_ONCE, "the worker of rank 1 returned -1");
 	expect_cause(OTHER_CODE, "the worker of rank 1 returned 77");
 }
 
-Test(run, a_reason_that_a_worker_gave_counts_and_not_what_it_returned)
+Test(run, a_workers_own_reason_takes_precedence_over_its_result)
 {
 	expect_cause(GIVES_UP, "rank 1 gave up with 77: no such root");
 }
@@ -221,7 +222,7 @@ static void *abort_from_outside(void *arg)
 	return NULL;
 }
 
-Test(run, an_abort_from_outside_ends_it_with_that_cause)
+Test(run, an_abort_from_outside_ends_the_run_with_that_cause)
 {
 	struct shared s = { .fail_rank = -1 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -267,11 +268,11 @@ Test(run, is_refused_inside_a_run_and_with_a_bound_rank)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- workers that do not come back ------------------------------------ */
+/* ---- workers that do not return ------------------------------------------ */
 
 #define MS UINT64_C(1000000)
 
-/* What rank 1 does while the others fail, step by step. */
+/* Rank 1's steps while the others fail. */
 static struct {
 	sem_t is_away, may_go_on, has_gone_on;
 	struct cohort_comm *comm;
@@ -287,7 +288,10 @@ static void await(sem_t *sem)
 		continue;
 }
 
-/* Outside of the library until it is told; then every call it may make. */
+/*
+ * Stay outside the library until told to go on; then make every call that is
+ * allowed.
+ */
 static int stay_away(struct cohort_comm *comm)
 {
 	int32_t value = 1;
@@ -308,7 +312,7 @@ static int stay_away(struct cohort_comm *comm)
 	return 0;
 }
 
-/* Rank 1 stays away, rank 2 then fails, the others wait for them. */
+/* Rank 1 stays away, then rank 2 fails, and the others wait for both. */
 static int fail_while_one_is_away(struct cohort_comm *comm, void *user)
 {
 	int32_t value = 1;
@@ -333,7 +337,8 @@ static struct cohort_group *run_with_one_away(void)
 	int ranks[3] = { -1, -1, -1 };
 
 	cohort_group_options_init(&o);
-	o.deadlines.abort_ns = 300 * MS; /* an end has to come within it */
+	/* the group must end within this time */
+	o.deadlines.abort_ns = 300 * MS;
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
 	sem_init(&away.has_gone_on, 0, 0);
@@ -360,7 +365,7 @@ static void let_it_end(void)
 	cr_assert_eq(away.answers[3], COHORT_OK);
 }
 
-Test(run, leaves_a_worker_behind_that_does_not_come_back)
+Test(run, leaves_a_worker_behind_that_does_not_return)
 {
 	struct cohort_group *group = run_with_one_away();
 
@@ -374,7 +379,9 @@ Test(run, leaves_a_worker_behind_that_does_not_come_back)
 	let_it_end();
 }
 
-/* It binds its communicator anew, and ends without having unbound it. */
+/*
+ * The worker binds its communicator anew, and exits without having unbound it.
+ */
 static int bind_and_exit(struct cohort_comm *comm, void *user)
 {
 	(void)user;
@@ -394,7 +401,8 @@ Test(run, a_worker_left_behind_may_unbind_itself_for_good_and_exit)
 	char name[THREAD_NAME_SIZE];
 
 	cohort_group_options_init(&o);
-	o.deadlines.abort_ns = 300 * MS; /* an end has to come within it */
+	/* the group must end within this time */
+	o.deadlines.abort_ns = 300 * MS;
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, bind_and_exit, NULL, NULL),
@@ -408,8 +416,10 @@ Test(run, a_worker_left_behind_may_unbind_itself_for_good_and_exit)
 	cr_assert_eq(away.answers[1], COHORT_STALE);
 }
 
-/* First rank 1 pauses, and ends by pthread_exit() without having unbound itself or
- * resumed; then it stays away from the others' call. */
+/*
+ * First rank 1 pauses, and ends by pthread_exit() without having unbound itself
+ * or resumed; later it does not make the others' call.
+ */
 static int exit_paused(struct cohort_comm *comm, void *user)
 {
 	(void)user;
@@ -435,7 +445,7 @@ static int wait_for_the_other(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-Test(run, a_worker_that_exits_its_thread_is_paused_no_more)
+Test(run, a_worker_that_exits_its_thread_is_no_longer_paused)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -451,7 +461,7 @@ Test(run, a_worker_that_exits_its_thread_is_paused_no_more)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, may_have_a_worker_back_before_the_group_is_closed)
+Test(run, a_worker_left_behind_may_return_before_the_group_is_closed)
 {
 	struct cohort_group *group = run_with_one_away();
 
@@ -460,7 +470,9 @@ Test(run, may_have_a_worker_back_before_the_group_is_closed)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Rank 1 closes what it alone has split when all is over. */
+/*
+ * Rank 1 closes the child that it alone has split, after everything has ended.
+ */
 static int close_child_late(struct cohort_comm *comm, void *user)
 {
 	int rank = cohort_comm_rank(comm);
@@ -486,7 +498,8 @@ Test(run, a_worker_left_behind_may_close_what_it_has_split)
 	char name[THREAD_NAME_SIZE];
 
 	cohort_group_options_init(&o);
-	o.deadlines.abort_ns = 300 * MS; /* an end has to come within it */
+	/* the group must end within this time */
+	o.deadlines.abort_ns = 300 * MS;
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
@@ -520,7 +533,9 @@ Test(run, can_go_on_without_a_worker_that_was_left_behind)
 
 static pthread_barrier_t others_called;
 
-/* The end comes when all others have called, and rank 1 is stuck in its call. */
+/*
+ * The group ends when all others have called, and rank 1 is stuck in its call.
+ */
 static int sum_and_remember(struct cohort_comm *comm, void *user)
 {
 	struct shared *s = user;
@@ -544,9 +559,11 @@ static int sum_and_remember(struct cohort_comm *comm, void *user)
 	return s->rcs[rank];
 }
 
-/* The others wait for their answer until the very moment that the run would leave
- * them behind, too. */
-Test(run, leaves_nobody_behind_but_who_hangs)
+/*
+ * The others wait for their answers until the moment at which the run would
+ * leave them behind, too.
+ */
+Test(run, leaves_only_hung_workers_behind)
 {
 	static struct shared s;
 	struct cohort_group_options o;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What ranks are doing, as a supervisor asks: at any time, and whatever they are doing
+ * What ranks are doing: a supervisor may ask at any time, whatever they are
+ * doing
  */
 
 #include <criterion/criterion.h>
@@ -30,13 +31,13 @@ static void open_ranks(void)
 	group = ranks_split(RANKS, NULL, comms);
 }
 
-static void look(void)
+static void take_snapshot(void)
 {
 	ranks_must(cohort_group_snapshot(group, reports, RANKS, SIZE),
 	           "snapshot");
 }
 
-/* The text of @rank has @text in it. */
+/* The text of @rank contains @text. */
 static void says(int rank, const char *text)
 {
 	cr_assert_not_null(strstr(reports[rank].text, text),
@@ -54,7 +55,7 @@ Test(snapshot, before_any_call_says_so)
 	int r;
 
 	open_ranks();
-	look();
+	take_snapshot();
 	for (r = 0; r < RANKS; r++) {
 		cr_assert_eq(reports[r].rank, r);
 		cr_assert_eq(reports[r].device, cohort_comm_device(comms[r]));
@@ -83,7 +84,7 @@ static void *bind_and_wait(void *tid)
 	return NULL;
 }
 
-Test(snapshot, tells_who_has_come_and_in_which_thread_it_is,
+Test(snapshot, names_the_ranks_that_have_called_and_their_threads,
      .init = ranks_launch_ahead)
 {
 	pthread_t thread;
@@ -97,7 +98,7 @@ Test(snapshot, tells_who_has_come_and_in_which_thread_it_is,
 	pthread_create(&thread, NULL, bind_and_wait, &tid);
 	while (sem_wait(&is_bound))
 		continue;
-	look();
+	take_snapshot();
 	cr_assert_eq(reports[0].joined, 1);
 	cr_assert_eq(reports[0].bound, 0);
 	cr_assert_eq(reports[0].tid, thread_id());
@@ -116,7 +117,7 @@ Test(snapshot, tells_who_has_come_and_in_which_thread_it_is,
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[2], RANKS_SOON), COHORT_OK);
-	look();
+	take_snapshot();
 	cr_assert_eq(reports[1].joined, 0);
 	says(1, "\", device 1) is alive, outside the library; its last call, "
 	        "all_reduce of 1 int32, sum (ticket 1, tag \"step 7\"), was ");
@@ -131,9 +132,8 @@ static void *sum_on_rank_1(void *unused)
 	return unused;
 }
 
-/* A rank that is stuck in its native call, and then a cause. */
-Test(snapshot, is_to_be_had_in_a_hang_and_after_a_cause,
-     .init = ranks_launch_ahead)
+/* A rank is stuck in its native call; then there is a cause. */
+Test(snapshot, works_in_a_hang_and_after_a_cause, .init = ranks_launch_ahead)
 {
 	pthread_t thread;
 
@@ -142,20 +142,20 @@ Test(snapshot, is_to_be_had_in_a_hang_and_after_a_cause,
 	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
 	do {
 		sched_yield();
-		look();
+		take_snapshot();
 	} while (!reports[1].inside || !reports[1].joined);
 	says(1, "\", device 1) has been inside ncclAllReduce for ");
 	cr_assert_eq(reports[1].alive, 1);
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
-	look();
+	take_snapshot();
 	pthread_join(thread, NULL);
-	look();
+	take_snapshot();
 	cr_assert_eq(reports[1].inside, 0);
 	cr_assert_str_eq(reports[1].call, "all_reduce of 1 int32, sum");
 	close_group();
 }
 
-Test(snapshot, is_of_the_generation_that_counts)
+Test(snapshot, shows_the_current_generation)
 {
 	const int lost = 1;
 	int r;
@@ -163,7 +163,7 @@ Test(snapshot, is_of_the_generation_that_counts)
 	open_ranks();
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
 	ranks_must(cohort_group_respawn(group, &lost, 1), "respawn");
-	look();
+	take_snapshot();
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(reports[r].rank, r < 2 ? r : -1);
 	cr_assert_eq(reports[1].device, 2);
@@ -171,7 +171,7 @@ Test(snapshot, is_of_the_generation_that_counts)
 	close_group();
 }
 
-/* Ranks 0 and 2 are together. */
+/* Ranks 0 and 2 are in one child. */
 static int look_at_child(struct cohort_comm *comm, void *unused)
 {
 	const int rank = cohort_comm_rank(comm);
@@ -185,7 +185,7 @@ static int look_at_child(struct cohort_comm *comm, void *unused)
 	return 0;
 }
 
-Test(snapshot, by_a_communicator_is_of_the_ranks_that_it_is_one_of)
+Test(snapshot, of_a_communicator_shows_its_clique)
 {
 	group = ranks_open(RANKS, NULL);
 	cr_assert_eq(cohort_group_run(group, look_at_child, NULL, NULL),
@@ -198,8 +198,8 @@ Test(snapshot, by_a_communicator_is_of_the_ranks_that_it_is_one_of)
 	close_group();
 }
 
-/* Callers of another version, whose reports are longer, or shorter. */
-Test(snapshot, goes_by_the_callers_size)
+/* Callers of another version, whose reports are longer or shorter. */
+Test(snapshot, follows_the_callers_size)
 {
 	static struct {
 		struct cohort_rank_report report;
@@ -227,7 +227,7 @@ Test(snapshot, goes_by_the_callers_size)
 	close_group();
 }
 
-Test(snapshot, wrong_arguments_are_named)
+Test(snapshot, refuses_wrong_arguments_by_name)
 {
 	struct cohort_rank_report before;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators that are split from others: who is in them, how they end, and how
- * their parents' end ends them
+ * Communicators that are split from others: their ranks, how they end, and how
+ * the end of a parent ends them
  */
 
 #include <criterion/criterion.h>
@@ -23,7 +23,7 @@
 
 TestSuite(split, .timeout = 60);
 
-/* The sum over @c of what each rank was before the split. */
+/* The sum over @c of each rank's number before the split. */
 static int sum_origins(struct cohort_comm *c)
 {
 	int32_t value = cohort_comm_origin(c);
@@ -42,7 +42,9 @@ static void run(cohort_worker_fn worker, void *user)
 	             cohort_last_error());
 }
 
-/* ---- who is in them --------------------------------------------------- */
+/*
+ * ---- ranks of a child -----------------------------------------------------
+ */
 
 static int by_parity(struct cohort_comm *c, void *user)
 {
@@ -53,7 +55,7 @@ static int by_parity(struct cohort_comm *c, void *user)
 	ranks_must(cohort_comm_split(c, rank % 2, -rank, &child), "split");
 	cr_assert_neq(child, c);
 	cr_assert_eq(cohort_comm_size(child), 2);
-	/* By falling keys. */
+	/* With falling keys. */
 	cr_assert_eq(cohort_comm_rank(child), rank < 2);
 	cr_assert_eq(cohort_comm_origin(child), rank);
 	cr_assert_eq(cohort_comm_device(child), cohort_comm_device(c));
@@ -63,7 +65,7 @@ static int by_parity(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, is_by_color_and_in_the_order_of_keys)
+Test(split, groups_by_color_and_orders_by_key)
 {
 	run(by_parity, NULL);
 }
@@ -81,13 +83,13 @@ static int without_one(struct cohort_comm *c, void *user)
 		cr_assert_null(child);
 	else
 		cr_assert_eq(sum_origins(child), 0 + 2 + 3);
-	/* The same once more, with nobody in it at all. */
+	/* The same split once more, with no rank in the child at all. */
 	ranks_must(cohort_comm_split(c, COHORT_NO_COLOR, 0, &child), "split");
 	cr_assert_null(child);
 	return 0;
 }
 
-Test(split, leaves_out_who_has_no_color)
+Test(split, leaves_out_ranks_without_a_color)
 {
 	run(without_one, NULL);
 }
@@ -110,7 +112,7 @@ static int to_the_last(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, works_on_what_was_split)
+Test(split, works_on_a_child)
 {
 	run(to_the_last, NULL);
 }
@@ -129,7 +131,7 @@ static int again_and_again(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, can_be_closed_and_made_again)
+Test(split, can_be_made_again_after_a_close)
 {
 	run(again_and_again, NULL);
 }
@@ -148,7 +150,7 @@ static int behind_work(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, waits_for_what_is_in_flight)
+Test(split, waits_for_operations_in_flight)
 {
 	ranks_fault(2, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
 	run(behind_work, NULL);
@@ -206,7 +208,7 @@ static int abort_child(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, a_childs_end_is_its_own)
+Test(split, ends_a_child_independently)
 {
 	run(abort_child, NULL);
 }
@@ -224,7 +226,7 @@ static int hang_in_grandchild(struct cohort_comm *c, void *user)
 	ranks_must(cohort_comm_split(child, 0, 0, &grandchild), "split again");
 	sum_origins(c);
 	if (rank == 3) {
-		/* Not before all have been told of that sum. */
+		/* Not before all ranks have their answer to that sum. */
 		while (atomic_load(&have_come) < RANKS - 1)
 			sched_yield();
 		cohort_group_abort(user, "all of it");
@@ -247,7 +249,7 @@ static int hang_in_grandchild(struct cohort_comm *c, void *user)
 	return rc != COHORT_ABORTED;
 }
 
-Test(split, a_parents_end_is_that_of_all_below)
+Test(split, ends_all_descendants_with_their_ancestor)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 
@@ -267,7 +269,7 @@ static int keep_child(struct cohort_comm *c, void *user)
 	return cohort_comm_split(c, 0, 0, &children[rank]);
 }
 
-Test(split, of_a_former_generation_is_stale)
+Test(split, is_refused_on_a_former_generation)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	int32_t x = 1;
@@ -287,8 +289,8 @@ Test(split, of_a_former_generation_is_stale)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The group's close does what the child's would. */
-Test(split, with_work_in_flight_is_waited_for_at_the_close)
+/* The group's close does what the child's own would do. */
+Test(split, work_in_flight_is_awaited_at_the_close)
 {
 	struct cohort_group *group;
 	int32_t x[2] = { 1, 2 };
@@ -303,7 +305,7 @@ Test(split, with_work_in_flight_is_waited_for_at_the_close)
 	cr_assert_eq(x[1], 3);
 }
 
-Test(split, with_work_that_hangs_is_cut_short_at_the_close)
+Test(split, work_that_hangs_is_cut_short_at_the_close)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -320,7 +322,7 @@ Test(split, with_work_that_hangs_is_cut_short_at_the_close)
 
 /* ---- verdicts --------------------------------------------------------- */
 
-/* No clock runs before the others are about to make their call. */
+/* No clock runs until the others are about to make their call. */
 static sem_t others_come;
 
 static void await_others(struct cohort_comm *c)
@@ -360,7 +362,7 @@ static int rank_3_stays_away(struct cohort_comm *c, void *user)
 	return rc != COHORT_STALLED;
 }
 
-Test(split, without_a_rank_names_it)
+Test(split, names_a_rank_that_does_not_come)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -389,7 +391,7 @@ static int rank_1_sums(struct cohort_comm *c, void *user)
 	                                : cohort_comm_split(c, 0, 0, &child);
 }
 
-Test(split, against_another_call_is_a_mismatch)
+Test(split, mismatches_another_call)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	struct cohort_cause cause;
@@ -402,7 +404,7 @@ Test(split, against_another_call_is_a_mismatch)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The watchdog of a child tells of that. */
+/* The child's own watchdog reports its stall. */
 static int child_stalls(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patience = { .join_ns = RANKS_SOON };
@@ -431,7 +433,7 @@ static int child_stalls(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, has_a_watchdog_of_its_own)
+Test(split, gives_the_child_its_own_watchdog)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -458,7 +460,7 @@ static int just_split(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-/* Which rank is to blame. */
+/* Returns which rank is to blame. */
 static int fail_at(const char *function, unsigned long n, int status)
 {
 	const struct platform *real;
@@ -482,17 +484,17 @@ static int fail_at(const char *function, unsigned long n, int status)
 	return cause.rank;
 }
 
-Test(split, that_nccl_refuses_one_rank_is_none)
+Test(split, makes_no_child_if_nccl_refuses_one_rank)
 {
 	cr_assert_eq(fail_at("ncclCommSplit", 3, COHORT_NCCL), 2);
 }
 
-Test(split, that_nccl_refuses_is_none)
+Test(split, makes_no_child_if_nccl_refuses_it)
 {
 	fail_at("ncclGroupEnd", 1, COHORT_NCCL);
 }
 
-Test(split, without_a_device_is_none)
+Test(split, makes_no_child_if_a_device_fails)
 {
 	fail_at("ncclCommUserRank", 2, COHORT_NCCL);
 }
@@ -526,8 +528,8 @@ static ncclResult_t end_when_aborted(void)
 	return host->ncclGroupEnd();
 }
 
-/* As with a rank of another process that does not come. */
-Test(split, that_hangs_ends_in_its_time)
+/* Like a rank of another process that does not come. */
+Test(split, ends_in_time_if_it_hangs)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -561,8 +563,8 @@ Test(split, that_hangs_ends_in_its_time)
 
 static struct {
 	ncclComm_t parents[RANKS], *places[RANKS], children[RANKS];
-	int split; /* in the open group of the thread that splits */
-	atomic_int parents_raised; /* aborted */
+	int split; /* children in the open group of the thread that splits */
+	atomic_int parents_raised; /* parents that were aborted */
 	atomic_int children_raised, in_vain;
 } left;
 
@@ -575,7 +577,7 @@ static ncclResult_t split_and_note(ncclComm_t comm, int color, int key,
 	return host->ncclCommSplit(comm, color, key, child, config);
 }
 
-/* The children are there, and have failed. */
+/* The children exist, and have failed. */
 static ncclResult_t end_in_failure(void)
 {
 	ncclResult_t result = host->ncclGroupEnd();
@@ -612,7 +614,7 @@ static ncclResult_t abort_in_order(ncclComm_t comm)
 	return host->ncclCommAbort(comm);
 }
 
-Test(split, that_fails_leaves_its_children_to_be_aborted_behind_their_parents)
+Test(split, aborts_the_children_of_a_failed_split_after_their_parents)
 {
 	struct cohort_group *group;
 	struct platform table;
@@ -643,8 +645,8 @@ static void *abort_soon(void *group)
 	return NULL;
 }
 
-/* Nor does it go on then: nothing is freed, and all ranks come back. */
-Test(split, that_hangs_for_ever_is_wedged)
+/* Then the call never goes on: nothing is freed, and all ranks return. */
+Test(split, is_wedged_if_it_hangs_for_ever)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -682,7 +684,7 @@ static void *join_and_split(void *arg)
 	           "join");
 	ranks_must(cohort_comm_split(c, j->rank % 2, 0, &child), "split");
 	cr_assert_eq(sum_origins(child), j->rank % 2 ? 4 : 2);
-	/* Of the odd ones it goes with the parent. */
+	/* The child of the odd ranks ends with its parent. */
 	if (j->rank % 2 == 0)
 		ranks_must(cohort_comm_close(child), "close");
 	cr_assert_eq(sum_origins(c), 6);

@@ -3,8 +3,8 @@
 /*
  * Stacks in verdicts: the function that the thread of a missing rank is in
  *
- * Each rank 1 here goes somewhere else than into its next collective, says so, and
- * comes back when the group has ended.
+ * In each test rank 1 goes somewhere else instead of making its next
+ * collective, says so, and comes back when the group has ended.
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ TestSuite(stack, .timeout = 60);
 #define MS UINT64_C(1000000)
 #define SIGNAL (SIGRTMIN + 3)
 
-/* To be found by its name, and on the stack. */
+/* Must be found by its name, and on the stack. */
 #define PLACE __attribute__((visibility("default"), noinline))
 
 PLACE int go_there(struct cohort_comm *c, void *user);
@@ -46,12 +46,12 @@ static int keep_stack(const struct cohort_verdict *v, void *user)
 {
 	(void)user;
 	snprintf(told, sizeof(told), "%s", v->ranks[1].stack);
-	/* Not when the abort is complete: that may take memory. */
+	/* Before the abort is complete, because that may take memory. */
 	atomic_store(&may_go, true);
 	return 0;
 }
 
-/* Rank 0 waits, once rank 1 is in @user; up to the cause. */
+/* Rank 0 waits up to the cause, once rank 1 is in @user. */
 int go_there(struct cohort_comm *c, void *user)
 {
 	void (*place)(void) = *(void (**)(void))user;
@@ -71,8 +71,10 @@ int go_there(struct cohort_comm *c, void *user)
 
 static cohort_worker_fn worker = go_there;
 
-/* A thread answers in time, and names are found in time, or not, on a busy machine:
- * then once more, but not for ever. */
+/*
+ * On a busy machine a thread may not answer in time, or its names may not be
+ * found in time: try again, but not for ever.
+ */
 #define ATTEMPTS 30
 
 static bool is_late(const char *stack)
@@ -128,7 +130,7 @@ static void is_default(int signal)
 
 /* ---- places ----------------------------------------------------------- */
 
-/* Woken by the signal, and asleep again. */
+/* Woken by the signal, and then asleep again. */
 void asleep_in_here(void)
 {
 	struct timespec soon = { .tv_nsec = 70000000 };
@@ -159,7 +161,8 @@ void blocking_the_signal(void)
 Test(stack, of_a_thread_that_sleeps_names_its_function)
 {
 	stall(asleep_in_here, SIGNAL);
-#ifndef __SANITIZE_ADDRESS__ /* of which a function would be between */
+	/* AddressSanitizer has a function of its own in between. */
+#ifndef __SANITIZE_ADDRESS__
 	says("; its stack: asleep_in_here < ");
 	cr_assert_eq(told, strstr(told, "asleep_in_here < "), "%s", told);
 #endif
@@ -175,20 +178,20 @@ Test(stack, of_a_thread_that_spins_names_its_function)
 	says("; its thread is running");
 }
 
-Test(stack, is_not_asked_for_if_it_is_not_wanted)
+Test(stack, is_absent_if_it_is_not_wanted)
 {
 	stall(asleep_in_here, 0);
 	cr_assert_null(strstr(cause.text, "stack"), "%s", cause.text);
 	cr_assert_str_eq(told, "");
-	says("; its thread is "); /* asleep, or on its way there */
+	says("; its thread is "); /* asleep, or about to be */
 }
 
-Test(stack, of_a_thread_that_blocks_the_signal_is_not_to_be_had)
+Test(stack, of_a_thread_that_blocks_the_signal_is_unavailable)
 {
 	stall(blocking_the_signal, SIGNAL);
 	says("; stack unavailable: it blocks the signal");
 	cr_assert_str_eq(told, "stack unavailable: it blocks the signal");
-	says("; its thread is "); /* asleep, or on its way there */
+	says("; its thread is "); /* asleep, or about to be */
 }
 
 static atomic_int handled;
@@ -199,7 +202,7 @@ static void users_own(int signo)
 	handled++;
 }
 
-Test(stack, never_takes_the_place_of_a_handler)
+Test(stack, never_replaces_a_handler)
 {
 	struct sigaction action = { .sa_handler = users_own }, now;
 
@@ -217,7 +220,7 @@ static void keep(char to[1200], const char *stack)
 		snprintf(to, 1200, "%s", *stack ? stack : "none");
 }
 
-/* The signal wakes it, and the worker returns. */
+/* The signal wakes this thread, and the worker returns. */
 static void napping_in_here(void)
 {
 	const struct timespec long_after = { .tv_sec = 60 };
@@ -226,7 +229,7 @@ static void napping_in_here(void)
 	nanosleep(&long_after, NULL);
 }
 
-Test(stack, of_a_thread_that_the_signal_wakes_is_of_the_one_that_was_bound)
+Test(stack, of_a_woken_thread_is_that_of_the_bound_thread)
 {
 	int i;
 
@@ -244,7 +247,7 @@ static atomic_int times_told;
 static int signals_of_others;
 static char of_second_rank[1200];
 
-/* Twice, and the program sends that signal to itself in between. */
+/* Told twice; the program sends that signal to itself in between. */
 static int keep_two(const struct cohort_verdict *v, void *user)
 {
 	int i;
@@ -295,7 +298,7 @@ static void stall_two(void)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(stack, of_others_is_told_if_one_does_not_answer)
+Test(stack, of_others_is_reported_if_one_does_not_answer)
 {
 	int i;
 
@@ -307,13 +310,13 @@ Test(stack, of_others_is_told_if_one_does_not_answer)
 	                   of_second_rank);
 }
 
-Test(stack, handler_goes_also_after_a_late_answer)
+Test(stack, handler_is_removed_even_after_a_late_answer)
 {
 	stall_two();
 	is_default(SIGNAL);
 }
 
-Test(stack, signals_of_others_are_no_answers)
+Test(stack, ignores_signals_that_others_send)
 {
 	signals_of_others = 2;
 	stall_two();
@@ -327,7 +330,7 @@ Test(stack, signals_of_others_are_no_answers)
 #define PAGE 4096
 #define TOO_SMALL "its alternate signal stack is too small"
 
-/* What the kernel takes at the least, and may write. */
+/* The least that the kernel needs, and may write. */
 static size_t least(void)
 {
 	size_t frame = (size_t)getauxval(51 /* AT_MINSIGSTKSZ */);
@@ -335,13 +338,13 @@ static size_t least(void)
 	return frame > 2048 ? frame : 2048;
 }
 
-/* And with what a handler needs that does nothing. */
+/* And what a handler that does nothing needs on top. */
 static size_t enough(void)
 {
 	return (size_t)getauxval(51) + 1024;
 }
 
-/* What is below it cannot be written. */
+/* A stack whose memory below cannot be written. */
 static void *guarded_stack(size_t size)
 {
 	char *memory = mmap(NULL, PAGE + LARGEST, PROT_NONE,
@@ -362,7 +365,7 @@ static void no_stack(void *memory)
 
 struct guarded {
 	size_t size;
-	atomic_int tid; /* 0: it is not there yet */
+	atomic_int tid; /* 0: not there yet */
 };
 
 static bool is_in_there(void *place)
@@ -400,7 +403,7 @@ static void ask_guarded(size_t size, struct stack *stack)
 	pthread_join(thread, NULL);
 }
 
-Test(stack, handler_overruns_no_alternate_stack)
+Test(stack, handler_never_overruns_an_alternate_stack)
 {
 	int walked = dlsym(RTLD_DEFAULT, "_dl_find_object") ? 2 : 1;
 	struct stack stack;
@@ -414,14 +417,14 @@ Test(stack, handler_overruns_no_alternate_stack)
 			continue;
 		}
 		cr_assert_null(stack.why, "%zu: %s", size, stack.why);
-		/* The place alone where there is no room for the unwinder. */
+		/* Only the place itself, where the unwinder has no room. */
 		cr_assert_geq(stack.count, size < LARGEST - 8192 ? 1 : walked,
 		              "%zu", size);
 		cr_assert(is_in_there(stack.frames[0]), "%zu", size);
 	}
 }
 
-/* As a runtime does that starts threads of its own: before any call. */
+/* Like a runtime that starts threads of its own: before any call. */
 static int go_guarded(struct cohort_comm *c, void *user)
 {
 	void *memory = guarded_stack(least());
@@ -431,7 +434,7 @@ static int go_guarded(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-Test(stack, of_a_thread_with_too_small_an_alternate_stack_is_not_to_be_had)
+Test(stack, of_a_thread_with_a_small_alternate_stack_is_unavailable)
 {
 	worker = go_guarded;
 	stall(spinning_in_here, SIGNAL);
@@ -501,7 +504,7 @@ static void stall_in_turn(void)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(stack, of_one_verdict_is_not_told_in_the_next)
+Test(stack, of_one_verdict_is_not_repeated_in_the_next)
 {
 	int i;
 
@@ -517,7 +520,7 @@ Test(stack, of_one_verdict_is_not_told_in_the_next)
 		cr_assert_str_eq(warned, "none");
 }
 
-Test(stack, takes_a_real_time_signal_only)
+Test(stack, takes_only_a_real_time_signal)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Counters, and the callbacks about what is slow and what has ended
+ * Counters, and the callbacks for slow operations and ended groups
  */
 
 #include <criterion/criterion.h>
@@ -41,7 +41,7 @@ static void sum_of_both(void)
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 }
 
-Test(stats, count_what_a_rank_has_called)
+Test(stats, count_a_ranks_calls)
 {
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	struct cohort_stats s;
@@ -65,7 +65,7 @@ Test(stats, count_what_a_rank_has_called)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(stats, count_what_the_recorder_has_lost)
+Test(stats, count_lost_records)
 {
 	struct cohort_group *group;
 	int i;
@@ -100,7 +100,7 @@ Test(stats, count_verdicts_by_their_kind)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(stats, know_older_and_newer_callers)
+Test(stats, serve_older_and_newer_callers)
 {
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
 	struct {
@@ -145,7 +145,7 @@ static void has_line(const char *line)
 	                   text);
 }
 
-/* Also while a thread is inside for ever. */
+/* Also while a thread is stuck inside. */
 Test(stats, are_text_for_prometheus)
 {
 	struct cohort_group *group;
@@ -171,7 +171,9 @@ Test(stats, are_text_for_prometheus)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Bytes such as names may have, so that some are characters and some their parts. */
+/*
+ * Random bytes as in names: some are characters, some are parts of characters.
+ */
 static void make_name(char *name, size_t size, uint64_t *seed)
 {
 	static const unsigned char some[] = { 'a',  '"',  '\\', '\n', 0xc3,
@@ -188,7 +190,7 @@ static void make_name(char *name, size_t size, uint64_t *seed)
 	name[n] = '\0';
 }
 
-/* As libc has it, which is strict. */
+/* By libc's decoder, which is strict. */
 static bool is_utf8(const char *bytes)
 {
 	mbstate_t state = { 0 };
@@ -196,7 +198,7 @@ static bool is_utf8(const char *bytes)
 	return mbsrtowcs(NULL, &bytes, 0, &state) != (size_t)-1;
 }
 
-/* The length of a label's value, up to its quote, 0: that does not come. */
+/* The length of a label's value, up to its quote; 0: the quote never comes. */
 static size_t label_length(const char *at)
 {
 	size_t n = 0;
@@ -282,7 +284,7 @@ static int keep_slow(const struct cohort_verdict *v, void *user)
 	snprintf(slow_text, sizeof(slow_text), "%s", v->text);
 	slow_times++;
 	sem_post(user);
-	return 1; /* does not matter */
+	return 1; /* the result does not matter */
 }
 
 static void keep_cause(const struct cohort_cause *cause, void *user)
@@ -296,7 +298,7 @@ static void await_told(void)
 	cr_assert(clock_await(&is_told, clock_deadline(RANKS_SOON)));
 }
 
-Test(stats, what_is_slow_is_told_once_and_goes_on)
+Test(stats, a_slow_operation_is_reported_once_and_goes_on)
 {
 	struct cohort_group *group;
 
@@ -323,7 +325,7 @@ Test(stats, what_is_slow_is_told_once_and_goes_on)
 	cr_assert_eq(slow_times, 1);
 }
 
-Test(stats, an_abort_is_told_with_its_cause)
+Test(stats, an_abort_is_reported_with_its_cause)
 {
 	struct cohort_group *group;
 
@@ -339,7 +341,7 @@ Test(stats, an_abort_is_told_with_its_cause)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(stats, an_end_in_peace_is_told_to_nobody)
+Test(stats, an_orderly_end_is_not_reported)
 {
 	struct cohort_group *group;
 

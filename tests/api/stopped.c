@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A process that is stopped for longer than a deadline, and goes on: nobody is at
- * fault for that, and what hangs is found all the same
+ * A process that is stopped for longer than a deadline, and then goes on: no
+ * rank is blamed for the stop, and a hang is found all the same
  *
- * The process is a child, forked before it uses the library, that stops itself and
- * is woken when the clock shows that it has been long enough.
+ * The process is a child, forked before it uses the library, that stops itself;
+ * the parent continues it when the clock shows that enough time has passed.
  */
 
 #include <criterion/criterion.h>
@@ -32,7 +32,7 @@ static int32_t values[2];
 
 /* ---- the child -------------------------------------------------------- */
 
-/* End the child with a message unless that is so. */
+/* End the child with a message unless @holds. */
 static void must(bool holds, const char *what)
 {
 	struct cohort_cause cause = { .status = COHORT_OK };
@@ -66,7 +66,7 @@ static struct cohort_cause cause_now(void)
 	return cause;
 }
 
-/* Stop here until the parent says to go on; since when. */
+/* Stop here until the parent continues the child; returns since when. */
 static uint64_t stop(void)
 {
 	uint64_t began = clock_now();
@@ -76,7 +76,7 @@ static uint64_t stop(void)
 	return began;
 }
 
-/* The watchdog may not have looked yet. */
+/* The watchdog may not have noticed yet. */
 static void expect_counted(void)
 {
 	struct cohort_stats stats = { .size = sizeof(stats) };
@@ -169,7 +169,7 @@ static void run_and_stop(void (*act)(void))
 	}
 	cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
 	cr_assert(WIFSTOPPED(status));
-	/* By the clock, which is the child's, too. */
+	/* By the monotonic clock, which the child shares. */
 	until = clock_deadline(STOP);
 	while (clock_now() < until)
 		nanosleep(&pause, NULL);
@@ -179,17 +179,17 @@ static void run_and_stop(void (*act)(void))
 	cr_assert_eq(WEXITSTATUS(status), 0);
 }
 
-Test(stopped, a_rank_that_comes_when_it_goes_on_is_not_blamed)
+Test(stopped, a_rank_that_comes_after_the_stop_is_not_blamed)
 {
 	run_and_stop(late_rank_comes_after_the_stop);
 }
 
-Test(stopped, a_rank_that_does_not_come_then_either_is)
+Test(stopped, a_rank_that_does_not_come_after_it_either_is_blamed)
 {
 	run_and_stop(missing_rank_is_missing_after_the_stop);
 }
 
-Test(stopped, a_message_that_comes_when_it_goes_on_is_in_time)
+Test(stopped, a_message_that_comes_after_the_stop_is_in_time)
 {
 	run_and_stop(a_message_is_sent_after_the_stop);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A stream of another device is refused by every call that takes one, and nothing has
- * happened
+ * Every call that takes a stream refuses one of another device, and changes
+ * nothing
  */
 
 #include <criterion/criterion.h>
@@ -23,7 +23,7 @@ TestSuite(stream_device, .timeout = 60);
 static struct cohort_group *group;
 static struct cohort_comm *c[RANKS];
 static void *foreign;     /* a stream of device 1 */
-static uint64_t next = 1; /* the next ticket of each rank; 0: they differ */
+static uint64_t next = 1; /* every rank's next ticket; 0: they differ */
 
 static void make_foreign(const struct platform *p)
 {
@@ -42,7 +42,7 @@ static void give_foreign_back(const struct platform *p)
 	cr_assert_eq(p->cudaStreamDestroy(foreign), cudaSuccess);
 }
 
-/* @rc is the refusal of @name, which is @foreign. */
+/* @rc is a refusal that names @name, whose value is the foreign stream. */
 static void refused(int rc, const char *name)
 {
 	char text[80];
@@ -53,7 +53,7 @@ static void refused(int rc, const char *name)
 	expect(rc, COHORT_INVALID, "rank 0 is on device 0");
 }
 
-/* The group works as if nothing had been. */
+/* The group works as if nothing had happened. */
 static void expect_works(void)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
@@ -85,7 +85,7 @@ static void close_split(void)
 	give_foreign_back(place_table());
 }
 
-Test(stream_device, of_another_is_refused_by_collectives)
+Test(stream_device, of_another_rank_is_refused_by_collectives)
 {
 	int32_t x[RANKS] = { 0 }, y[RANKS] = { 0 };
 	uint64_t ticket = 77;
@@ -104,7 +104,8 @@ Test(stream_device, of_another_is_refused_by_collectives)
 	close_split();
 }
 
-Test(stream_device, of_another_is_refused_by_sends_batches_lists_and_copies)
+Test(stream_device,
+     of_another_rank_is_refused_by_sends_batches_lists_and_copies)
 {
 	int32_t x[2] = { 1, 2 }, y[2] = { 0, 0 };
 	const struct cohort_tensor list[] = {
@@ -132,7 +133,7 @@ Test(stream_device, of_another_is_refused_by_sends_batches_lists_and_copies)
 	close_split();
 }
 
-Test(stream_device, of_another_is_refused_by_waits_of_streams)
+Test(stream_device, of_another_rank_is_refused_by_stream_waits)
 {
 	open_split();
 	expect_works();
@@ -141,7 +142,7 @@ Test(stream_device, of_another_is_refused_by_waits_of_streams)
 	close_split();
 }
 
-Test(stream_device, of_another_is_refused_by_reducers)
+Test(stream_device, of_another_rank_is_refused_by_reducers)
 {
 	struct cohort_reducer_options o;
 	struct cohort_reducer *r[RANKS];
@@ -183,7 +184,7 @@ Test(stream_device, of_another_is_refused_by_reducers)
 	close_split();
 }
 
-Test(stream_device, of_another_is_refused_in_a_capture_which_goes_on)
+Test(stream_device, of_another_rank_is_refused_in_a_capture_which_goes_on)
 {
 	cudaError_t (*begin)(cudaStream_t, enum cudaStreamCaptureMode) =
 		host_cudaStreamBeginCapture;
@@ -221,8 +222,8 @@ Test(stream_device, of_another_is_refused_in_a_capture_which_goes_on)
 	close_split();
 }
 
-/* Before CUDA 12.8 nobody says which device a stream is of. */
-Test(stream_device, of_another_is_refused_by_older_runtimes)
+/* Before CUDA 12.8 no function tells which device a stream belongs to. */
+Test(stream_device, of_another_rank_is_refused_by_older_runtimes)
 {
 	static bool lacks[FUNCTIONS] = { [FUNCTION_cudaStreamGetDevice] =
 		                                 true };
@@ -245,7 +246,7 @@ Test(stream_device, of_another_is_refused_by_older_runtimes)
 	close_split();
 }
 
-static atomic_int records; /* of events on that stream */
+static atomic_int records; /* events recorded on that stream */
 static cudaError_t (*record)(cudaEvent_t, cudaStream_t);
 
 static cudaError_t count_records(cudaEvent_t event, cudaStream_t stream)
@@ -254,8 +255,11 @@ static cudaError_t count_records(cudaEvent_t event, cudaStream_t stream)
 	return record(event, stream);
 }
 
-/* By that event the reaper may be waiting for what an operation that failed has queued. */
-Test(stream_device, is_not_tried_with_the_event_once_there_is_a_cause)
+/*
+ * The reaper may be waiting on that event for what a failed operation has
+ * queued.
+ */
+Test(stream_device, is_not_tested_with_the_event_once_there_is_a_cause)
 {
 	static bool lacks[FUNCTIONS] = { [FUNCTION_cudaStreamGetDevice] =
 		                                 true };
@@ -316,7 +320,7 @@ static void refuse_at(int n, int wrong, int32_t *value)
 	ranks_must(cohort_group_wait(group, ticket, RANKS_SOON), "wait");
 }
 
-Test(stream_device, of_another_is_named_by_calls_for_all_ranks)
+Test(stream_device, of_another_rank_is_named_by_calls_for_all_ranks)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
 

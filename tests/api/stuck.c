@@ -2,7 +2,7 @@
 
 /*
  * What hangs for good: native calls, the reaper, the prober, on_verdict.  The
- * process lives, other groups work, and close returns and says what it was
+ * process lives on, other groups work, and close returns and names what hangs
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +20,8 @@
 
 #define MS UINT64_C(1000000)
 #define SHORT (20 * MS)
-#define ABORT (400 * MS) /* what can end, and answer, does so within it */
+/* everything that can end, or answer, does so within this time */
+#define ABORT (400 * MS)
 
 static struct verdicts told;
 static struct cohort_group_options o;
@@ -53,7 +54,7 @@ static void another_group_works(void)
 	             cohort_last_error());
 }
 
-/* Closing says that it could not be ended, and this of why. */
+/* Close says that the group could not be ended, and this reason. */
 static void close_says(const char *why)
 {
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
@@ -79,7 +80,7 @@ static void *sum_on_rank_1(void *unused)
 	return (void *)(intptr_t)ranks_sum_wait(comms[1], &values[1]);
 }
 
-Test(stuck, a_rank_inside_a_native_call)
+Test(stuck, native_call_of_a_rank_is_named_by_close)
 {
 	const struct cohort_verdict *v;
 	pthread_t thread;
@@ -110,8 +111,8 @@ Test(stuck, a_rank_inside_a_native_call)
 	cr_assert_eq((intptr_t)rc, COHORT_WEDGED);
 }
 
-/* NCCL may look at it still. */
-Test(stuck, a_rank_inside_a_native_call_keeps_what_is_registered)
+/* NCCL may still look at the memory. */
+Test(stuck, native_call_of_a_rank_keeps_its_registered_memory)
 {
 	pthread_t thread;
 	void *memory;
@@ -132,7 +133,7 @@ Test(stuck, a_rank_inside_a_native_call_keeps_what_is_registered)
 
 /* ---- the reaper ------------------------------------------------------- */
 
-Test(stuck, the_reaper_of_an_abort)
+Test(stuck, reaper_of_an_abort_is_named_by_close)
 {
 	const struct cohort_verdict *v;
 	uint64_t t;
@@ -141,7 +142,7 @@ Test(stuck, the_reaper_of_an_abort)
 	t = ranks_sum(comms[0], &values[0]);
 	stuck_at("ncclGroupEnd", -1);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
-	/* Buffers are safe before anything is freed. */
+	/* Buffers are free for reuse before any native memory is freed. */
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
 	stuck_await();
 	v = next_of_kind(COHORT_VERDICT_WEDGED);
@@ -156,7 +157,7 @@ Test(stuck, the_reaper_of_an_abort)
 	stuck_let_go();
 }
 
-Test(stuck, the_reaper_of_an_orderly_end)
+Test(stuck, reaper_of_an_orderly_end_is_named_by_close)
 {
 	group = ranks_ahead(2, &o, comms);
 	stuck_at("ncclGroupEnd", -1);
@@ -168,7 +169,7 @@ Test(stuck, the_reaper_of_an_orderly_end)
 
 /* ---- the prober ------------------------------------------------------- */
 
-Test(stuck, the_prober)
+Test(stuck, prober_is_named_by_close)
 {
 	const struct cohort_verdict *v;
 	uint64_t t;
@@ -182,7 +183,7 @@ Test(stuck, the_prober)
 	cr_assert_not_null(strstr(v->text,
 	                          "the prober of group \"dp\" has been inside "
 	                          "ncclCommGetAsyncError of rank 1 for "));
-	/* That keeps nobody from working. */
+	/* Ranks can work all the same. */
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	another_group_works();
@@ -192,8 +193,11 @@ Test(stuck, the_prober)
 	stuck_let_go();
 }
 
-/* Nobody else looks at these events while all that is in flight has marks. */
-Test(stuck, the_prober_at_the_device)
+/*
+ * No other thread queries these events while all operations in flight have
+ * marks.
+ */
+Test(stuck, prober_at_a_device_is_named_by_close)
 {
 	const struct cohort_verdict *v;
 	uint64_t t;
@@ -212,8 +216,8 @@ Test(stuck, the_prober_at_the_device)
 	stuck_let_go();
 }
 
-/* Its first native call, before any question. */
-Test(stuck, the_prober_at_its_start)
+/* The prober's first native call, before any query. */
+Test(stuck, prober_at_its_start_is_named_by_close)
 {
 	stuck_at("cudaSetDevice", 0);
 	group = ranks_ahead(2, &o, comms);
@@ -224,7 +228,7 @@ Test(stuck, the_prober_at_its_start)
 	stuck_let_go();
 }
 
-Test(stuck, the_prober_at_the_next_device)
+Test(stuck, prober_at_the_next_device_is_named_by_close)
 {
 	const struct cohort_verdict *v;
 	uint64_t t;
@@ -243,7 +247,7 @@ Test(stuck, the_prober_at_the_next_device)
 	stuck_let_go();
 }
 
-Test(stuck, an_asynchronous_error_is_the_end)
+Test(stuck, communicator_with_an_asynchronous_error_ends_its_group)
 {
 	struct cohort_cause cause;
 	uint64_t t;
@@ -270,7 +274,7 @@ Test(stuck, an_asynchronous_error_is_the_end)
 
 /* ---- on_verdict ------------------------------------------------------- */
 
-Test(stuck, on_verdict_told_of_the_end)
+Test(stuck, on_verdict_at_the_end_is_left_behind)
 {
 	uint64_t t;
 
@@ -293,8 +297,11 @@ static bool is_default(int number)
 	return now.sa_handler == SIG_DFL;
 }
 
-/* It takes all the time that close has: the dumper ends in it, or by itself. */
-Test(stuck, on_verdict_leaves_the_dumper_its_time)
+/*
+ * The callback takes all the time that close has: the dumper ends within it, or
+ * by itself.
+ */
+Test(stuck, on_verdict_leaves_the_dumper_time_to_end)
 {
 	char folder[] = "/tmp/cohort-stuck-XXXXXX", command[64];
 	uint64_t deadline = clock_deadline(RANKS_SOON);
@@ -317,7 +324,7 @@ Test(stuck, on_verdict_leaves_the_dumper_its_time)
 	cr_assert_eq(system(command), 0);
 }
 
-Test(stuck, on_verdict_that_was_asked_has_said_yes)
+Test(stuck, on_verdict_that_does_not_answer_means_yes)
 {
 	struct cohort_cause cause;
 	uint64_t t;
@@ -337,7 +344,7 @@ Test(stuck, on_verdict_that_was_asked_has_said_yes)
 	cr_assert_str_eq(verdicts_let_go(&told), "dp");
 }
 
-Test(stuck, on_verdict_keeps_a_respawn_only_for_its_time)
+Test(stuck, on_verdict_delays_a_respawn_for_a_limited_time)
 {
 	told.block_stage = COHORT_STAGE_ENDED;
 	group = ranks_ahead(2, &o, comms);
@@ -363,11 +370,12 @@ static int open_two(void)
 	return cohort_group_open((const int[]){ 3, 1 }, 2, &o, &group);
 }
 
-Test(stuck, a_connection_that_comes_late_is_taken_back)
+Test(stuck, connection_that_comes_late_is_taken_back)
 {
 	struct backoff b = BACKOFF;
 
-	o.deadlines.init_ns = ABORT; /* its thread gets there within it */
+	/* its thread gets there within this time */
+	o.deadlines.init_ns = ABORT;
 	stuck_at("ncclCommInitAll", -1);
 	cr_assert_eq(open_two(), COHORT_INIT_TIMEOUT);
 	cr_assert_not_null(
@@ -379,7 +387,7 @@ Test(stuck, a_connection_that_comes_late_is_taken_back)
 	                          ", which is in it, is asleep in futex; which "
 	                          "of them it waits for, NCCL does not say"));
 	cr_assert_null(group);
-	stuck_await(); /* also where it came late */
+	stuck_await(); /* even if the call got there late */
 	another_group_works();
 	cr_assert_eq(stuck_opened(), 2);
 	cr_assert_eq(stuck_aborted(), 0);

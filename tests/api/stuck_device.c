@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A device that hangs while ranks are made: whoever opens, respawns, splits or joins
- * is told in time, and everything is given back
+ * A device that hangs while ranks are made: an open, a respawn, a split or a
+ * join answers in time, and everything is given back
  */
 
 #include <criterion/criterion.h>
@@ -33,7 +33,7 @@ static void set_up(void)
 
 TestSuite(stuck_device, .init = set_up, .timeout = 60);
 
-/* Until what was left behind has given everything back. */
+/* Wait until the calls left behind have given everything back. */
 static void await_nothing_held(void)
 {
 	const uint64_t deadline = clock_deadline(RANKS_SOON);
@@ -181,7 +181,7 @@ static const char *place_text(const char *function)
 	return text;
 }
 
-Test(stuck_device, ends_an_open_in_time_which_names_it)
+Test(stuck_device, ends_an_open_in_time_and_is_named)
 {
 	struct cohort_group *group;
 	size_t i;

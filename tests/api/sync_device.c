@@ -3,10 +3,10 @@
 /*
  * Memory operations beside a collective, on devices that wait for each other
  *
- * On the host platform with COHORT_SIM_SYNC_DEVICE: rank 0 has called a collective,
- * and rank 1 first does something for which CUDA may wait for every device.  If each
- * rank launches ahead, that is a deadlock, and the watchdog ends it.  If the ranks
- * launch together, the program runs through.
+ * The host platform runs with COHORT_SIM_SYNC_DEVICE: rank 0 has called a
+ * collective, and rank 1 first does something for which CUDA may wait for every
+ * device. If each rank launches ahead, that is a deadlock, and the watchdog
+ * ends it.  If the ranks launch together, the program runs through.
  */
 
 #include <criterion/criterion.h>
@@ -26,7 +26,10 @@
 
 TestSuite(sync_device, .timeout = 60);
 
-/* To find a deadlock; and by how much later rank 0 is told on a machine that is busy. */
+/*
+ * The time to find a deadlock; and how much later rank 0 may get the answer on
+ * a busy machine.
+ */
 #define DEADLINE UINT64_C(300000000)
 #define LATE UINT64_C(5000000000)
 
@@ -44,8 +47,7 @@ struct scene {
 	struct cohort_comm *comms[2];
 
 	struct cohort_group *others; /* of devices 2 and 3, not split */
-	struct cohort_comm
-		*child; /* of rank 1, the last of its clique to close */
+	struct cohort_comm *child;   /* rank 1's, the last one open */
 
 	/* On rank 1's device. */
 	void *device, *pinned, *memory;
@@ -58,8 +60,8 @@ struct scene {
 
 	pid_t first; /* the thread of rank 0 */
 	sem_t is_up;
-	int rc[2];        /* what the collective answers */
-	uint64_t took_ns; /* rank 0 */
+	int rc[2];        /* the collective's answers */
+	uint64_t took_ns; /* on rank 0 */
 };
 
 /* ---- what rank 1 does meanwhile --------------------------------------- */
@@ -126,7 +128,7 @@ static void do_cohort_free(struct scene *s)
 	s->memory = NULL;
 }
 
-/* The first use of that kernel, which is loaded. */
+/* The first use of that kernel, which loads it. */
 static void do_lazy_loading(struct scene *s)
 {
 	const void *send[] = { s->data[0], s->data[0] };
@@ -151,7 +153,7 @@ static void do_close_child(struct scene *s)
 	s->child = NULL;
 }
 
-/* The end of one that is aborted frees, too. */
+/* The end of an aborted group frees memory, too. */
 static void do_abort(struct scene *s)
 {
 	ranks_must(cohort_group_abort(s->others, "over"), "abort");
@@ -243,7 +245,10 @@ static void *first_rank(void *user)
 	return NULL;
 }
 
-/* Ahead: rank 0's kernel is on its device.  Together: it is in its call. */
+/*
+ * Ranks that launch ahead: rank 0's kernel is on its device.  Together: rank 0
+ * is in its call.
+ */
 static void await_first(const struct scene *s)
 {
 	cudaStream_t stream = cohort_comm_stream(s->comms[0]);
@@ -266,7 +271,7 @@ static void *second_rank(void *user)
 	return NULL;
 }
 
-/* A first call, and a child of which rank 0 has nothing any more. */
+/* A first call, and a child that rank 0 has already closed. */
 static void set_up(struct scene *s, int r)
 {
 	struct cohort_comm *child;
@@ -287,8 +292,10 @@ static void *set_up_second(void *user)
 	return NULL;
 }
 
-/* After this the kernel is loaded; and where that is no deadlock, the library's memory
- * has blocks that are too small. */
+/*
+ * After this the kernel is loaded; and where that would be no deadlock, the
+ * library's memory has blocks, which are too small.
+ */
 static void warm_up(struct scene *s)
 {
 	pthread_t thread;
@@ -429,7 +436,7 @@ OPERATIONS(AHEAD)
 	}
 OPERATIONS(TOGETHER)
 
-/* What the library's table does not have, but programs call. */
+/* Functions that the library's table lacks, but programs call. */
 #define BUILT_IN(X)                                                            \
 	X(host_register)                                                       \
 	X(peer_access)
@@ -447,21 +454,25 @@ OPERATIONS(TOGETHER)
 	}
 BUILT_IN(BUILT_IN_BOTH)
 
-/* By its last rank, which does not wait for the reaper that frees it.  So rank 1 can
- * launch, its device is not held, and no launch ahead is a deadlock. */
+/*
+ * The child's last rank closes it, and does not wait for the reaper that frees
+ * it. So rank 1 can launch, its device is not held, and ranks that launch ahead
+ * do not deadlock.
+ */
 Test(sync_device, a_child_is_closed_while_its_parents_call_waits)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_close_child, ONE);
 }
 
-/* The library's own memory, which is made, or grows, in the call. */
+/* The library's own memory, which the call makes or enlarges. */
 
 Test(sync_device, memory_of_host_calls_is_a_deadlock_where_ranks_launch_ahead)
 {
 	run(COHORT_LAUNCH_AHEAD, do_nothing, HOST_MEMORY);
 }
 
-Test(sync_device, memory_of_host_calls_is_none_where_ranks_launch_together)
+Test(sync_device,
+     memory_of_host_calls_is_no_deadlock_where_ranks_launch_together)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_nothing, HOST_MEMORY);
 }
@@ -471,7 +482,7 @@ Test(sync_device, memory_of_lists_is_a_deadlock_where_ranks_launch_ahead)
 	run(COHORT_LAUNCH_AHEAD, do_nothing, LIST);
 }
 
-Test(sync_device, memory_of_lists_is_none_where_ranks_launch_together)
+Test(sync_device, memory_of_lists_is_no_deadlock_where_ranks_launch_together)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_nothing, LIST);
 }
@@ -479,7 +490,7 @@ Test(sync_device, memory_of_lists_is_none_where_ranks_launch_together)
 /* ---- two groups on the same devices ----------------------------------- */
 
 /*
- * Group a's rank 0 has launched, and as its rank 1 is about to, a thread of group b's
+ * Group a's rank 0 has launched; as its rank 1 is about to, a thread of group b
  * does something on rank 1's device
  */
 struct beside {
@@ -487,20 +498,20 @@ struct beside {
 	bool is_quiet;
 	struct cohort_group *groups[2];
 	struct cohort_comm *a[2], *b[2];
-	void *memory, *stream; /* of rank 1's device */
+	void *memory, *stream; /* on rank 1's device */
 	char pageable[SMALL];
 };
 
 static struct beside *beside;
 static const struct platform *real;
 
-/* Whether launches are of interest, and the first was made. */
+/* Whether to watch launches, and whether the first was made. */
 static atomic_bool is_armed, has_launched;
 
 /* The thread that is about to do the operation; 0: none yet. */
 static atomic_int operating;
 
-/* Wait until a thread waits, for longer than for a lock. */
+/* Wait until the thread sleeps, for longer than a lock would take. */
 static void await_wait(const atomic_int *thread)
 {
 	int i;
@@ -513,7 +524,7 @@ static void await_wait(const atomic_int *thread)
 	}
 }
 
-/* The operation holds device 1's launches, or waits to begin. */
+/* The operation holds back device 1's launches, or waits to begin. */
 static void await_operation(void)
 {
 	if (!beside->is_quiet)
@@ -576,7 +587,7 @@ static void *sum_once(void *comm)
 	return (void *)(intptr_t)rc;
 }
 
-/* What the two answer. */
+/* The answers of both ranks go into @rc. */
 static void sum_both(struct cohort_comm *comms[2], int rc[2])
 {
 	pthread_t threads[2];
@@ -613,7 +624,7 @@ static void open_beside(void)
 	ranks_must(cohort_alloc(beside->b[1], SMALL, &beside->memory), "alloc");
 }
 
-/* @expected: what the collective answers that was called meanwhile. */
+/* @expected is the answer of the collective that was called meanwhile. */
 static void run_beside(struct beside *b, int expected)
 {
 	pthread_t thread;
@@ -621,7 +632,7 @@ static void run_beside(struct beside *b, int expected)
 
 	beside = b;
 	open_beside();
-	sum_both(b->a, rc); /* its kernel is loaded */
+	sum_both(b->a, rc); /* loads its kernel */
 	atomic_store(&is_armed, true);
 	native_must(pthread_create(&thread, NULL, operate, NULL), "thread");
 	sum_both(b->a, rc);
@@ -635,7 +646,7 @@ static void run_beside(struct beside *b, int expected)
 		ranks_must(cohort_group_close(b->groups[r]), "close");
 }
 
-/* As the header says. */
+/* The header says so. */
 #define BESIDE(what)                                                           \
 	Test(sync_device, what##_of_another_group_is_a_deadlock)               \
 	{                                                                      \
@@ -654,14 +665,15 @@ BESIDE(malloc)
 /*
  * Why cohort_copy() takes no memory section by itself
  *
- * A copy on device 0 waits for a receive before it, whose sender, on device 1, first
- * makes a collective with device 2.  While a section lasted, that would not be launched.
+ * A copy on device 0 waits for a receive ahead of it, whose sender, on device
+ * 1, first makes a collective with device 2.  While a section lasted, that
+ * collective would not be launched.
  */
 struct chain {
 	struct cohort_group *groups[2];
 	struct cohort_comm *pair[2], *others[2];
 	atomic_int copying; /* the thread; 0: none yet */
-	void *memory;       /* of device 0 */
+	void *memory;       /* on device 0 */
 };
 
 static void *receive_and_copy(void *user)
@@ -691,7 +703,9 @@ static void open_chain(struct chain *c)
 	native_open(3);
 	cohort_group_options_init(&o);
 	o.launch = COHORT_LAUNCH_TOGETHER;
-	/* Before a window that waits goes on all the same. */
+	/*
+	 * Less than the time after which a waiting window goes on all the same.
+	 */
 	o.deadlines.first_ns = WINDOW_LIMIT_NS / 3;
 	o.deadlines.join_ns = o.deadlines.exec_ns = WINDOW_LIMIT_NS / 3;
 	c->groups[0] = ranks_split(2, &o, c->pair);
@@ -702,7 +716,7 @@ static void open_chain(struct chain *c)
 	           "alloc");
 }
 
-/* Both kernels are loaded. */
+/* Loads both kernels. */
 static void warm_chain(struct chain *c)
 {
 	pthread_t thread;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tags: what a verdict says of where in the program a rank was
+ * Tags: what a verdict says about where in the program a rank was
  */
 
 #include <criterion/criterion.h>
@@ -39,7 +39,7 @@ Test(tag, of_the_last_call_is_in_the_verdict)
 	ranks_must(cohort_tag(comms[1], "step 3, \"gradients\""), "tag");
 	ranks_sum(comms[0], &values[0]);
 	ranks_sum_wait(comms[1], &values[1]);
-	/* Of a call that is not made. */
+	/* The tag of a call that is not made. */
 	ranks_must(cohort_tag(comms[1], "step 4"), "tag");
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
@@ -51,7 +51,7 @@ Test(tag, of_the_last_call_is_in_the_verdict)
 	cr_assert_str_eq(told, "step 3, \"gradients\"");
 }
 
-Test(tag, is_refused_where_a_call_would_be)
+Test(tag, is_refused_wherever_a_call_would_be)
 {
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tickets: what they answer, when, and that the answer stays
+ * Tickets: what they answer and when, and that the answer stays
  */
 
 #include <criterion/criterion.h>
@@ -79,7 +79,7 @@ Test(ticket, answers_as_often_as_asked)
 	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_OK);
 }
 
-Test(ticket, that_was_never_given_out_is_refused)
+Test(ticket, is_refused_if_it_was_never_given_out)
 {
 	cr_assert_eq(cohort_wait(comms[0], 0, 0), COHORT_INVALID);
 	cr_assert_eq(cohort_wait(comms[0], 1, 0), COHORT_INVALID);
@@ -142,7 +142,7 @@ Test(ticket, stays_done_when_its_slot_is_taken_again)
 		cr_assert_eq(a[i], 2 * i);
 }
 
-/* More than the slots: the submitter waits for the oldest. */
+/* More calls than slots: the submitter waits for the oldest. */
 static void *submit_forty(void *arg)
 {
 	int32_t *value = arg;
@@ -153,7 +153,7 @@ static void *submit_forty(void *arg)
 	return NULL;
 }
 
-Test(ticket, a_rank_runs_ahead_by_its_slots_and_then_waits)
+Test(ticket, lets_a_rank_run_ahead_by_its_slots_and_no_further)
 {
 	int32_t a[40], b[40];
 	pthread_t thread;
@@ -184,13 +184,16 @@ static void *submit_until_refused(void *rc)
 	return NULL;
 }
 
-Test(ticket, an_abort_releases_who_has_run_ahead)
+Test(ticket, an_abort_releases_ranks_that_ran_ahead)
 {
 	pthread_t thread;
 	int rc = 0;
 
 	pthread_create(&thread, NULL, submit_until_refused, &rc);
-	/* Its first ticket exists once it is not INVALID any more. */
+	/*
+	 * The other thread's first ticket exists once the answer is not INVALID
+	 * any more.
+	 */
 	while (cohort_wait(comms[0], 16, 0) == COHORT_INVALID)
 		;
 	cohort_group_abort(group, "enough");
@@ -198,8 +201,8 @@ Test(ticket, an_abort_releases_who_has_run_ahead)
 	cr_assert_eq(rc, COHORT_ABORTED);
 }
 
-/* After 2^31 tickets in between, which the words do not tell from 2^31 before. */
-Test(ticket, what_is_long_past_has_started_and_is_done_whatever_the_words_say)
+/* After 2^31 tickets, slot words look as they did 2^31 tickets before. */
+Test(ticket, is_done_for_good_even_if_its_slot_words_have_wrapped)
 {
 	int32_t a = 1, b = 2;
 	uint64_t t = 0;
@@ -237,7 +240,7 @@ Test(ticket, an_aborted_operation_does_not_look_complete)
 	cr_assert_eq(a, 1);
 }
 
-Test(ticket, what_was_done_before_an_abort_stays_done)
+Test(ticket, stays_done_after_an_abort)
 {
 	int32_t a = 1, b = 2, c = 3;
 	uint64_t done = ranks_sum(comms[0], &a), cut;
@@ -290,7 +293,7 @@ Test(ticket, a_native_error_on_one_rank_ends_all_with_its_name)
 	cr_assert_not_null(strstr(cause.text, "scripted fault"));
 }
 
-Test(ticket, a_result_code_that_nobody_knows_is_kept)
+Test(ticket, an_unknown_result_code_is_kept)
 {
 	int32_t a = 1;
 	struct cohort_cause cause;
@@ -320,7 +323,7 @@ Test(ticket, a_rank_that_never_arrives_leaves_the_others_waiting)
 
 /* ---- a failing platform ----------------------------------------------- */
 
-/* Once nobody is left inside: the group has ended. */
+/* Once no thread is left inside: the group has ended. */
 static void *open_gate_soon(void *arg)
 {
 	native_gate_open(arg);
@@ -362,32 +365,32 @@ static void expect_cause(int got, int status, const char *function)
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), status);
 }
 
-Test(failing, group_start)
+Test(failing, group_start_ends_the_group)
 {
 	expect_cause(sum_with_failing("ncclGroupStart"), COHORT_NCCL,
 	             "ncclGroupStart");
 }
 
-Test(failing, all_reduce)
+Test(failing, all_reduce_ends_the_group)
 {
 	expect_cause(sum_with_failing("ncclAllReduce"), COHORT_NCCL,
 	             "ncclAllReduce");
 }
 
-Test(failing, group_end)
+Test(failing, group_end_ends_the_group)
 {
 	expect_cause(sum_with_failing("ncclGroupEnd"), COHORT_NCCL,
 	             "ncclGroupEnd");
 }
 
-Test(failing, mark)
+Test(failing, mark_ends_the_group)
 {
 	int rc = sum_with_failing("mark");
 
 	expect_cause(rc, COHORT_CUDA, "mark");
 }
 
-Test(failing, copy_fails_alone)
+Test(failing, copy_changes_nothing_else)
 {
 	int x = 1, y = 2;
 	struct cohort_cause cause;
@@ -423,7 +426,7 @@ Test(failing, the_second_ranks_mark_leaves_nothing_of_the_first_in_flight)
 	void *streams[] = { stream, other };
 	pthread_t thread;
 
-	/* The first rank's part is held until somebody else lets it go. */
+	/* The first rank's part is held until another thread lets it go. */
 	native_gate_hold(p, &gate, stream);
 	native_gate_reached(&gate);
 	pthread_create(&thread, NULL, open_gate_soon, &gate);
@@ -464,7 +467,7 @@ Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_waited_for)
 	p->cudaFree(to);
 }
 
-Test(failing, a_rank_that_cannot_go_to_its_device)
+Test(failing, device_switch_ends_the_group)
 {
 	static int32_t a = 1;
 	struct cohort_cause cause;
@@ -495,7 +498,10 @@ Test(ticket, a_stream_that_waits_for_a_ticket_may_outlive_the_group)
 	cr_assert_eq(cohort_stream_after(c[0], t, stream), COHORT_OK);
 	ranks_sum(c[1], &b);
 	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_OK);
-	/* To free what the stream looks at is to wait for the stream. */
+	/*
+	 * To free the memory that the stream reads means to wait for the
+	 * stream.
+	 */
 	native_gate_open(&gate);
 	cr_assert_eq(cohort_group_close(gone), COHORT_OK);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
@@ -508,7 +514,7 @@ struct order {
 	const int32_t *value;
 };
 
-static void look(void *arg)
+static void read_value(void *arg)
 {
 	struct order *o = arg;
 
@@ -523,7 +529,7 @@ Test(ticket, a_stream_waits_for_a_ticket_on_the_device)
 	uint64_t t = ranks_sum(comms[0], &a);
 
 	cr_assert_eq(cohort_stream_after(comms[0], t, stream), COHORT_OK);
-	p->cudaLaunchHostFunc(stream, look, &o);
+	p->cudaLaunchHostFunc(stream, read_value, &o);
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaErrorNotReady);
 	ranks_sum(comms[1], &b);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
@@ -533,7 +539,7 @@ Test(ticket, a_stream_waits_for_a_ticket_on_the_device)
 	p->cudaStreamDestroy(stream);
 }
 
-Test(ticket, the_own_stream_waits_for_a_stream)
+Test(ticket, the_communicators_stream_waits_for_a_stream)
 {
 	struct native_gate gate;
 	int32_t a = 1, b = 2;
@@ -597,7 +603,7 @@ Test(ticket, operations_on_several_streams_keep_their_order)
 
 TestSuite(wedged, .timeout = 60);
 
-Test(wedged, is_told_and_close_says_so)
+Test(wedged, tickets_and_close_say_so)
 {
 	struct cohort_group_options o;
 	struct native_gate gate;
@@ -610,7 +616,7 @@ Test(wedged, is_told_and_close_says_so)
 	group = ranks_ahead(2, &o, comms);
 	p = place_table();
 	warm_up();
-	/* The user's own work ahead on the stream never ends. */
+	/* The program's own work ahead on the stream never ends. */
 	stream = cohort_comm_stream(comms[0]);
 	native_gate_hold(p, &gate, stream);
 	native_gate_reached(&gate);
@@ -620,7 +626,7 @@ Test(wedged, is_told_and_close_says_so)
 	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_WEDGED);
 	cr_assert_not_null(strstr(cohort_last_error(), "aborted: try"));
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
-	/* What was leaked still runs. */
+	/* The leaked parts still run. */
 	native_gate_open(&gate);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }

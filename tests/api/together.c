@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that launch together: nothing of a collective is launched before all ranks
- * have called it, and how the wait for that ends
+ * Ranks that launch together: no rank launches its part of a collective before
+ * all ranks have called it, and how the wait for that ends
  */
 
 #include <criterion/criterion.h>
@@ -33,12 +33,12 @@ static struct cohort_comm *comms[MOST];
 static int32_t *sent[MOST], *got[MOST];
 static int32_t plain[MOST][COUNT];
 
-/* A table that counts the native calls which launch anything. */
+/* A table that counts the native calls that launch anything. */
 static struct platform table;
 static const struct platform *real;
 static atomic_int launches;
 
-/* What the first that launches does there. */
+/* What the first launch does. */
 static void (*when_launching)(void);
 
 static void launch_one(void)
@@ -94,7 +94,7 @@ static void open_ranks(int n)
 	table = *real;
 	table.ncclAllReduce = all_reduce;
 	table.ncclBroadcast = broadcast;
-	/* What was kept would be launched without a native call. */
+	/* Kept lists would be launched without a native call. */
 	table.launch = launch_between_marks;
 	platform_override(&table);
 	group = ranks_split(n, &o, comms);
@@ -156,7 +156,7 @@ static int make(enum kind kind, int r, uint64_t *ticket)
 	}
 }
 
-/* A call of one rank on a thread of its own. */
+/* One rank's call, on a thread of its own. */
 struct caller {
 	int rank;
 	enum kind kind;
@@ -198,7 +198,9 @@ static int end(const struct caller *c)
 	return c->rc;
 }
 
-/* ---- nothing is launched ---------------------------------------------- */
+/*
+ * ---- calls that are not launched ------------------------------------------
+ */
 
 static bool stream_is_empty(int rank)
 {
@@ -216,7 +218,7 @@ static void expect_untouched(int rank)
 		cr_assert_eq(got[rank][i], -1);
 }
 
-Test(together, of_a_collective_that_a_rank_never_calls_nothing_is_launched)
+Test(together, a_collective_that_one_rank_never_calls_is_not_launched)
 {
 	struct caller c;
 
@@ -232,8 +234,8 @@ Test(together, of_a_collective_that_a_rank_never_calls_nothing_is_launched)
 	close_ranks(2);
 }
 
-/* Also before the abort has come to its end. */
-Test(together, what_was_not_launched_leaves_its_buffers_free_with_the_answer)
+/* Also before the abort has finished. */
+Test(together, buffers_of_a_call_that_was_not_launched_are_free_with_its_answer)
 {
 	struct caller c;
 	uint64_t ticket;
@@ -253,8 +255,10 @@ Test(together, what_was_not_launched_leaves_its_buffers_free_with_the_answer)
 	close_ranks(2);
 }
 
-/* The test above is about something: that is what ahead does. */
-Test(together, with_ahead_it_is_launched)
+/*
+ * Shows that the test above tests something: ranks that launch ahead do launch.
+ */
+Test(together, a_rank_that_launches_ahead_does_not_wait)
 {
 	uint64_t ticket;
 
@@ -282,8 +286,8 @@ static bool is_host(enum kind kind)
 	return kind == HOST || kind == TIMED_HOST;
 }
 
-/* Rank 1 calls when the others have been waiting. */
-static void meet(enum kind kind)
+/* Rank 1 calls after the others have waited. */
+static void launch_together(enum kind kind)
 {
 	struct caller c[3];
 	uint64_t ticket;
@@ -308,29 +312,29 @@ static void meet(enum kind kind)
 	atomic_store(&launches, 0);
 }
 
-Test(together, is_what_all_kinds_of_collectives_are_launched)
+Test(together, all_kinds_of_collectives_are_launched)
 {
 	int kind;
 
 	options(COHORT_LAUNCH_TOGETHER);
 	open_ranks(4);
 	for (kind = 0; kind < KINDS; kind++)
-		meet(kind);
+		launch_together(kind);
 	close_ranks(4);
 }
 
-/* Packed into a buffer, which is made before. */
-Test(together, lists_that_are_packed_are_launched)
+/* Packed into a buffer that is made beforehand. */
+Test(together, packed_lists_are_launched)
 {
 	options(COHORT_LAUNCH_TOGETHER);
 	o.many = COHORT_MANY_FLAT;
 	open_ranks(4);
-	meet(LIST);
-	meet(LIST);
+	launch_together(LIST);
+	launch_together(LIST);
 	close_ranks(4);
 }
 
-Test(together, calls_of_all_ranks_do_not_wait_for_themselves)
+Test(together, group_level_calls_do_not_wait_for_themselves)
 {
 	int32_t value[3] = { 1, 2, 3 };
 	const void *send[] = { &value[0], &value[1], &value[2] };
@@ -351,7 +355,7 @@ Test(together, calls_of_all_ranks_do_not_wait_for_themselves)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- all or none ------------------------------------------------------ */
+/* ---- all launch, or none ------------------------------------------------ */
 
 static void await_waiting(unsigned n)
 {
@@ -359,8 +363,11 @@ static void await_waiting(unsigned n)
 		sched_yield();
 }
 
-/* The last rank is counted in, and held before it opens: then all give up. */
-Test(together, a_cause_before_the_last_rank_opens_has_nobody_launch)
+/*
+ * The last rank is counted in, and is held before it opens the launch: then all
+ * give up.
+ */
+Test(together, a_cause_before_the_launch_opens_makes_no_rank_launch)
 {
 	struct caller c[2];
 	int r;
@@ -390,7 +397,7 @@ static void end_group_and_await_rank_0(void)
 }
 
 /* The last rank is inside its window by then, and has seen no cause. */
-Test(together, what_a_rank_has_given_up_is_opened_by_no_other)
+Test(together, a_launch_that_one_rank_gave_up_is_opened_by_no_other)
 {
 	struct caller c;
 	uint64_t ticket;
@@ -412,8 +419,10 @@ static void end_group(void)
 	cohort_group_abort(group, "while it is launched");
 }
 
-/* The cause is there before the others have looked whether it is opened. */
-Test(together, a_cause_once_it_is_opened_has_all_launch)
+/*
+ * The cause exists before the others have checked whether the launch is open.
+ */
+Test(together, a_cause_after_the_launch_opens_makes_all_ranks_launch)
 {
 	struct caller c[3];
 	uint64_t ticket;
@@ -444,7 +453,9 @@ static void stay(void)
 		sched_yield();
 }
 
-/* Its window is closed when the flags are up, whatever it does. */
+/*
+ * The stuck launch's window is closed once the flags are up, whatever it does.
+ */
 Test(together, a_launch_that_is_stuck_holds_no_memory_operation_of_others)
 {
 	struct caller c[2];
@@ -503,7 +514,7 @@ Test(together, a_handle_ends_the_wait_of_all)
 	close_ranks(4);
 }
 
-Test(together, the_rank_that_does_not_come_is_named_when_the_time_is_up)
+Test(together, the_rank_that_does_not_come_is_named_at_the_deadline)
 {
 	struct cohort_cause cause;
 	struct caller c;
@@ -522,7 +533,7 @@ Test(together, the_rank_that_does_not_come_is_named_when_the_time_is_up)
 	close_ranks(2);
 }
 
-Test(together, a_snapshot_says_who_waits_for_the_others)
+Test(together, a_snapshot_says_which_ranks_wait_for_the_others)
 {
 	struct cohort_rank_report ranks[2];
 	struct caller c;
@@ -543,7 +554,7 @@ Test(together, a_snapshot_says_who_waits_for_the_others)
 	close_ranks(2);
 }
 
-Test(together, one_thread_that_calls_in_turn_is_told_so)
+Test(together, one_thread_that_calls_in_turn_gets_a_hint)
 {
 	uint64_t ticket;
 
@@ -557,7 +568,7 @@ Test(together, one_thread_that_calls_in_turn_is_told_so)
 	close_ranks(2);
 }
 
-Test(together, a_thread_that_has_only_split_the_group_is_told_so)
+Test(together, a_thread_that_only_split_the_group_gets_a_hint)
 {
 	int32_t x = 1;
 
@@ -572,8 +583,8 @@ Test(together, a_thread_that_has_only_split_the_group_is_told_so)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Each rank has its thread: there is nothing to say of that. */
-Test(together, other_threads_are_not_told_so)
+/* Each rank has its own thread: the text has no such hint. */
+Test(together, threads_of_single_ranks_get_no_hint)
 {
 	struct caller c;
 
@@ -624,8 +635,8 @@ static int end_sum(pthread_t thread)
 	return (int)(intptr_t)rc;
 }
 
-/* Each waits in its first call for the other's. */
-Test(together, communicators_in_a_different_order_are_told_of)
+/* Each rank waits in its first call for the other's. */
+Test(together, communicators_in_a_different_order_are_named)
 {
 	struct cohort_group *other;
 	struct cohort_comm *others[2];
@@ -670,7 +681,7 @@ Test(together, a_thread_that_exits_ends_the_wait)
 	close_ranks(2);
 }
 
-/* Rank 0's call, which is left at its deadline. */
+/* Rank 0's call, which its caller leaves at its timeout. */
 static void leave_call(int32_t *data, uint64_t timeout_ns)
 {
 	int i;
@@ -681,7 +692,7 @@ static void leave_call(int32_t *data, uint64_t timeout_ns)
 	                                    COHORT_SUM, timeout_ns),
 	             COHORT_TIMED_OUT);
 	expect_untouched(0);
-	/* It is the caller's again. */
+	/* The memory is the caller's again. */
 	memset(data, 0, COUNT * sizeof(*data));
 }
 
@@ -693,7 +704,7 @@ static void expect_all(const int32_t *data, int32_t value)
 		cr_assert_eq(data[i], value);
 }
 
-/* It goes on without its caller, when the others have called. */
+/* The call goes on without its caller once the others have called. */
 static void come_late(uint64_t timeout_ns)
 {
 	int32_t a[COUNT], b[COUNT];
@@ -758,7 +769,7 @@ Test(together, the_rank_that_never_comes_to_a_call_that_was_left_is_named)
 	close_ranks(2);
 }
 
-/* Its launch comes first, also if the next call comes before it. */
+/* The left call is launched first, even if the next call comes before that. */
 Test(together, calls_behind_one_that_was_left_wait_for_its_launch)
 {
 	int32_t a[COUNT], b[COUNT] = { 2 };
@@ -781,10 +792,10 @@ Test(together, calls_behind_one_that_was_left_wait_for_its_launch)
 	close_ranks(2);
 }
 
-/* A memory operation of a rank's. */
+/* One rank's memory operation. */
 struct operation {
 	bool allocates;
-	void *memory; /* that it registers, or has allocated */
+	void *memory; /* that is registered, or was allocated */
 	void *registration;
 	int rc;
 };
@@ -801,7 +812,10 @@ static void *operate(void *arg)
 	return NULL;
 }
 
-/* It waits inside the gate for that launch, in which no memory section may last. */
+/*
+ * The operation waits inside the gate for that launch, while no memory section
+ * may last.
+ */
 static void register_behind(struct operation *o0)
 {
 	int32_t a[COUNT], b[COUNT] = { 2 };
@@ -827,7 +841,7 @@ Test(together, memory_is_registered_behind_a_call_that_was_left)
 	struct operation two = { .allocates = true };
 
 	options(COHORT_LAUNCH_TOGETHER);
-	/* So that the limit of a section is no way out. */
+	/* So that the time limit of a section is no way out. */
 	o.deadlines.first_ns = o.deadlines.exec_ns = RANKS_SOON;
 	open_ranks(2);
 	one.memory = sent[0];
@@ -843,9 +857,9 @@ static void refuse_quietly(int rc)
 	expect(rc, COHORT_STATE, "a call with host memory that timed out");
 }
 
-/* Its launch would wait for the end of the section. */
+/* The launch would wait for the end of the section. */
 Test(together,
-     what_waits_for_a_call_that_was_left_is_refused_in_a_quiet_section)
+     operations_that_wait_for_a_call_that_was_left_are_refused_in_a_quiet_section)
 {
 	int32_t a[COUNT], b[COUNT] = { 2 };
 	void *registration, *memory;
@@ -872,13 +886,13 @@ Test(together,
 	                                    COHORT_SUM, RANKS_SOON),
 	             COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(b[0], 3);
-	/* Nothing had happened. */
+	/* The refused operations changed nothing. */
 	ranks_must(cohort_op_destroy(comms[0], op), "op_destroy");
 	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
 	close_ranks(2);
 }
 
-/* Else two threads would be in it. */
+/* Otherwise two threads would be in the communicator. */
 Test(together,
      the_native_communicator_is_busy_until_a_call_that_was_left_is_launched)
 {
@@ -927,7 +941,7 @@ static int work(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(together, ranks_meet_again_and_again)
+Test(together, ranks_launch_again_and_again)
 {
 	struct cohort_cause cause;
 	int n;
@@ -953,7 +967,7 @@ static int split(struct cohort_comm *c, void *user)
 	return work(child, NULL);
 }
 
-Test(together, children_launch_as_their_parents)
+Test(together, children_launch_as_their_parents_do)
 {
 	struct cohort_cause cause;
 
@@ -1009,7 +1023,7 @@ Test(together, is_chosen_by_the_environment_where_the_program_does_not)
 	cr_assert_eq(launch_of(COHORT_LAUNCH_TOGETHER), COHORT_LAUNCH_TOGETHER);
 }
 
-Test(together, or_ahead_are_all_that_can_be_chosen)
+Test(together, and_ahead_are_the_only_choices)
 {
 	options(3);
 	o.platform = place_platform();

@@ -15,7 +15,10 @@
 #include "support/ranks.h"
 #include "support/verdicts.h"
 
-/* Strict mode stops where ranks wait in a circle: that is the subject here. */
+/*
+ * Strict mode ends a program whose ranks wait in a circle, which is the subject
+ * here.
+ */
 static void be_lenient(void)
 {
 	unsetenv("COHORT_HOST_STRICT");
@@ -32,7 +35,10 @@ static struct cohort_cause cause;
 static int32_t values[MAX_RANKS];
 static pthread_barrier_t have_called;
 
-/* Run @worker on @n ranks of a group with short deadlines, up to its cause. */
+/*
+ * Run @worker on @n ranks of a group with short deadlines, until it has a
+ * cause.
+ */
 static void stall(int n, cohort_worker_fn worker, void *user)
 {
 	struct cohort_group *group;
@@ -56,16 +62,20 @@ static void says(const char *text)
 	          cause.text);
 }
 
-/* Before a rank's first call: no clock runs until all have made theirs. */
+/*
+ * Pause before a rank's first call: no clock runs until all have made theirs.
+ */
 static void pause(struct cohort_comm *c)
 {
 	ranks_must(cohort_pause(c), "pause");
 }
 
-/* Wait in @in, where this rank has made its calls, for the end of @c's group. */
+/*
+ * Wait in @in, where this rank has made its calls, for the end of @c's group.
+ */
 static int await_in(struct cohort_comm *in, struct cohort_comm *c)
 {
-	/* What can start has started then. */
+	/* Everything that can start has started by then. */
 	cr_assert_eq(cohort_synchronize(in, MS), COHORT_TIMED_OUT);
 	pthread_barrier_wait(&have_called);
 	ranks_must(cohort_resume(c), "resume");
@@ -79,7 +89,7 @@ static int await(struct cohort_comm *c)
 
 /* ---- sends and receives ----------------------------------------------- */
 
-/* Everybody sends to the right, and would then receive from the left. */
+/* Every rank sends to the right, and would then receive from the left. */
 static int send_first(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c), n = cohort_comm_size(c);
@@ -103,7 +113,7 @@ Test(waits, a_ring_of_sends_is_named_as_a_cycle)
 	says(" waits for rank 0 in send of 1 int32 to rank 0");
 }
 
-/* The same, and the receives are queued behind. */
+/* Every rank sends to the right, and queues its receive behind. */
 static int send_before_recv(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c), peer = !rank;
@@ -120,7 +130,7 @@ static int send_before_recv(struct cohort_comm *c, void *user)
 	return await(c);
 }
 
-Test(waits, receives_that_are_queued_behind_the_sends_do_not_help)
+Test(waits, receives_queued_behind_the_sends_do_not_help)
 {
 	stall(2, send_before_recv, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
@@ -158,12 +168,12 @@ Test(waits, a_collective_may_be_part_of_a_cycle)
 
 /* ---- two communicators ------------------------------------------------ */
 
-/* Ranks of the other. */
+/* The ranks of the other group. */
 static struct cohort_comm *others[MAX_RANKS];
 
 static int32_t more[MAX_RANKS];
 
-/* Rank 0 here and then there, the rest the other way round. */
+/* Rank 0 calls here and then there, the rest the other way round. */
 static int each_awaited(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -178,7 +188,10 @@ static int each_awaited(struct cohort_comm *c, void *user)
 	return await_in(rank == 1 ? other : c, c);
 }
 
-/* On one stream, where the first of the two keeps the second from starting. */
+/*
+ * On one stream, where the first of the two calls keeps the second from
+ * starting.
+ */
 static int both_queued(struct cohort_comm *c, void *user)
 {
 	int i, rank = cohort_comm_rank(c);
@@ -195,8 +208,11 @@ static int both_queued(struct cohort_comm *c, void *user)
 	return await(c);
 }
 
-/* The other's clocks are not to run out.  Ranks that have called in one of them tell the
- * others so: they launch ahead. */
+/*
+ * The other group's clocks must not run out.  Ranks tell each other
+ * that they have called in one group before their peers have called: they
+ * launch ahead.
+ */
 static struct cohort_group *open_other(int n)
 {
 	struct cohort_group_options other;
@@ -207,7 +223,7 @@ static struct cohort_group *open_other(int n)
 	return ranks_split(n, &other, others);
 }
 
-/* Also the one whose worker waits in the other. */
+/* Also the rank whose worker waits in the other group. */
 static int each_awaited_then_freed(struct cohort_comm *c, void *user)
 {
 	struct cohort_abort *other;
@@ -240,7 +256,7 @@ Test(waits, two_groups_in_a_different_order_name_both_orders)
 	cohort_group_close(other);
 }
 
-Test(waits, of_several_ranks_the_odd_one_is_named)
+Test(waits, the_odd_one_of_several_ranks_is_named)
 {
 	struct cohort_group *other = open_other(4);
 
@@ -250,7 +266,7 @@ Test(waits, of_several_ranks_the_odd_one_is_named)
 	cohort_group_close(other);
 }
 
-Test(waits, the_order_of_what_is_queued_counts_too)
+Test(waits, the_order_of_queued_calls_counts_too)
 {
 	struct cohort_group *other = open_other(2);
 
@@ -263,7 +279,7 @@ Test(waits, the_order_of_what_is_queued_counts_too)
 	cohort_group_close(other);
 }
 
-/* The other is made of the first by the ranks themselves. */
+/* The ranks themselves split the other group from the first. */
 static int split_first(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
@@ -274,7 +290,7 @@ static int split_first(struct cohort_comm *c, void *user)
 	return each_awaited(c, user);
 }
 
-Test(waits, children_in_a_different_order_are_told_of_too)
+Test(waits, children_in_a_different_order_are_named_too)
 {
 	ranks_launch_ahead();
 	stall(2, split_first, NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Deadlines: what the watchdog says of ranks that do not come, of operations that
- * do not end, and what it then does
+ * Deadlines: what the watchdog says about ranks that do not come and operations
+ * that do not end, and what it does then
  *
- * Deadlines that are to run out are short, those that are not are long; nothing
- * here waits but for a verdict or a ticket.
+ * Deadlines that are to expire are short, the others are long; the tests wait
+ * only for verdicts and tickets.
  */
 
 #include <criterion/criterion.h>
@@ -39,8 +39,10 @@ static void defaults(void)
 	o.warn_percent = 100;
 }
 
-/* Open @n ranks that have one collective behind them, so that the first deadline
- * does not count any more. */
+/*
+ * Open @n ranks that have one collective behind them, so that the first
+ * deadline no longer applies.
+ */
 static void open_warm(int n)
 {
 	int r;
@@ -68,7 +70,7 @@ static struct cohort_cause cause_now(void)
 
 /* ---- ranks that do not come ------------------------------------------- */
 
-Test(watch, a_rank_that_never_calls_is_named_to_those_who_wait)
+Test(watch, a_rank_that_never_calls_is_named_to_the_ranks_that_wait)
 {
 	struct cohort_cause cause;
 	uint64_t t;
@@ -175,7 +177,7 @@ static void *call_and_exit(void *tid)
 	return NULL;
 }
 
-/* As a thread of a pool may, which shrinks. */
+/* As a thread of a shrinking pool may. */
 Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 {
 	struct cohort_cause cause;
@@ -293,9 +295,11 @@ Test(watch, a_rank_that_has_left_is_named)
 	close_group();
 }
 
-/* Rank 0 is done with its part at once and its record is gone, long before rank 1
- * comes. */
-Test(watch, a_call_whose_record_is_gone_has_its_time_all_the_same)
+/*
+ * Rank 0 finishes its part at once, and its record is overwritten long before
+ * rank 1 comes.
+ */
+Test(watch, a_call_whose_record_is_overwritten_keeps_its_deadline)
 {
 	const struct cohort_verdict *v;
 	uint64_t before = clock_now();
@@ -326,7 +330,10 @@ Test(watch, a_call_whose_record_is_gone_has_its_time_all_the_same)
 
 /* ---- operations that do not end --------------------------------------- */
 
-/* Rank 0 calls, and its operation starts: whoever waits for it sees to that. */
+/*
+ * Rank 0 calls, and its operation starts: a thread that waits for the ticket
+ * carries it on.
+ */
 static uint64_t start_rank_0(void)
 {
 	uint64_t t = ranks_sum(comms[0], &values[0]);
@@ -335,7 +342,7 @@ static uint64_t start_rank_0(void)
 	return t;
 }
 
-/* Both call what rank 1 has a fault in. */
+/* Both ranks make the call in which rank 1 has a fault. */
 static int sum_with_fault(int kind, uint64_t value)
 {
 	ranks_fault(1, 1, kind, value);
@@ -343,7 +350,7 @@ static int sum_with_fault(int kind, uint64_t value)
 	return ranks_sum_wait(comms[1], &values[1]);
 }
 
-/* The same, and no clock runs before both have started. */
+/* Like sum_with_fault(), and no clock runs before both have started. */
 static int start_both_with_fault(int kind, uint64_t value)
 {
 	uint64_t t;
@@ -357,7 +364,7 @@ static int start_both_with_fault(int kind, uint64_t value)
 	return cohort_wait(comms[1], t, RANKS_SOON);
 }
 
-Test(watch, what_all_have_started_and_none_finishes_is_nobodys_fault)
+Test(watch, an_operation_that_all_started_and_none_finishes_blames_no_rank)
 {
 	struct cohort_cause cause;
 
@@ -378,7 +385,7 @@ Test(watch, what_all_have_started_and_none_finishes_is_nobodys_fault)
 	close_group();
 }
 
-Test(watch, what_takes_longer_than_exec_is_ended)
+Test(watch, an_operation_that_takes_longer_than_exec_is_ended)
 {
 	defaults();
 	o.deadlines.exec_ns = SHORT;
@@ -388,7 +395,7 @@ Test(watch, what_takes_longer_than_exec_is_ended)
 	close_group();
 }
 
-Test(watch, when_all_have_joined_the_join_deadline_counts_no_more)
+Test(watch, the_join_deadline_ends_once_all_have_joined)
 {
 	defaults();
 	o.deadlines.join_ns = 10 * SHORT;
@@ -428,7 +435,7 @@ Test(watch, a_rank_stuck_inside_its_native_call_is_named)
 	close_group();
 }
 
-/* The platform, unless it does not tell what has started. */
+/* The platform; skips the test if the platform does not mark starts. */
 static const struct platform *must_mark_starts(void)
 {
 	const struct platform *p;
@@ -461,15 +468,17 @@ Test(watch, a_stream_that_is_busy_with_other_work_is_named)
 	cr_assert_not_null(strstr(v->text, "has not started: its stream is "
 	                                   "still busy with what was queued "
 	                                   "before"));
-	/* Done after all, or cut short: that is a race now. */
+	/* The operation is done after all, or cut short: a race decides. */
 	native_gate_open(&gate);
 	cr_assert_neq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_TIMED_OUT);
 	close_group();
 }
 
-/* Of two calls the second waits for the late rank from when the first is done, and not
- * from when it was made; whatever the watchdog looks for besides. */
-Test(watch, what_was_called_behind_something_else_has_its_time_from_then_on)
+/*
+ * Of two calls, the second waits for the late rank from the time the first is
+ * done, not from the time it was made, whatever else the watchdog looks for.
+ */
+Test(watch, a_call_behind_another_has_its_deadline_from_that_ones_end)
 {
 	const uint64_t late = 1700 * MS;
 	static int32_t second = 0;
@@ -490,7 +499,7 @@ Test(watch, what_was_called_behind_something_else_has_its_time_from_then_on)
 	close_group();
 }
 
-/* ---- deadlines of one's own ------------------------------------------- */
+/* ---- pushed deadlines ---------------------------------------------------- */
 
 static void push(int rank, uint64_t join_ns, uint64_t exec_ns)
 {
@@ -507,7 +516,7 @@ static void pop(int rank)
 	ranks_must(cohort_deadline_pop(comms[rank]), "pop");
 }
 
-/* What a rank calls for which it waits for nobody. */
+/* A call for which a rank waits for no other. */
 static uint64_t call_nothing(struct cohort_comm *c)
 {
 	uint64_t ticket = 0;
@@ -518,7 +527,7 @@ static uint64_t call_nothing(struct cohort_comm *c)
 	return ticket;
 }
 
-Test(watch, a_rank_as_far_ahead_as_the_ring_is_long_does_not_hide_the_other)
+Test(watch, a_rank_a_whole_ring_ahead_does_not_hide_a_missing_one)
 {
 	const struct cohort_verdict *v;
 	const struct platform *p;
@@ -548,7 +557,7 @@ Test(watch, a_rank_as_far_ahead_as_the_ring_is_long_does_not_hide_the_other)
 	close_group();
 }
 
-Test(watch, a_push_leaves_the_first_collective_the_other_deadline)
+Test(watch, a_push_does_not_replace_the_first_collectives_deadline)
 {
 	const struct cohort_deadlines d = { .join_ns = 100000 * MS };
 	const struct platform *p;
@@ -574,7 +583,7 @@ Test(watch, a_push_leaves_the_first_collective_the_other_deadline)
 	close_group();
 }
 
-Test(watch, a_shorter_deadline_is_seen_by_a_watchdog_that_sleeps)
+Test(watch, a_shorter_deadline_wakes_a_sleeping_watchdog)
 {
 	uint64_t t;
 
@@ -605,9 +614,11 @@ Test(watch, a_longer_deadline_counts_for_calls_made_under_it)
 	close_group();
 }
 
-/* Rank 0 calls under deadlines that are popped again; the watchdog has looked
- * since.  When rank 1 comes and does not finish, the clock of that is no longer
- * than it was. */
+/*
+ * Rank 0 calls under deadlines that are popped again, and the watchdog has
+ * looked since.  When rank 1 comes and does not finish, the clock for that is
+ * no longer than before.
+ */
 Test(watch, a_shorter_deadline_counts_for_calls_made_under_it)
 {
 	const uint64_t join_ns = 4000 * MS;
@@ -637,7 +648,7 @@ Test(watch, a_shorter_deadline_counts_for_calls_made_under_it)
 	close_group();
 }
 
-Test(watch, what_is_not_pushed_stays_as_it_was_before)
+Test(watch, a_deadline_that_is_not_pushed_stays_unchanged)
 {
 	uint64_t t;
 
@@ -724,7 +735,7 @@ Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
 	close_group();
 }
 
-Test(watch, deadlines_that_ask_for_what_is_not_known_are_refused)
+Test(watch, deadlines_that_ask_for_unknown_features_are_refused)
 {
 	struct cohort_deadlines d = { .join_ns = 1, .reserved = { [9] = 7 } };
 
@@ -744,7 +755,7 @@ static int push_and_pause(struct cohort_comm *comm, void *unused)
 	return cohort_deadline_push(comm, &d) + cohort_pause(comm);
 }
 
-Test(watch, a_worker_takes_its_deadlines_and_pauses_with_it)
+Test(watch, a_workers_deadlines_and_pauses_end_with_it)
 {
 	defaults();
 	open_warm(2);
@@ -758,7 +769,7 @@ Test(watch, a_worker_takes_its_deadlines_and_pauses_with_it)
 
 /* ---- pauses ----------------------------------------------------------- */
 
-Test(watch, while_a_rank_is_paused_nobody_is_blamed)
+Test(watch, no_rank_is_blamed_while_one_is_paused)
 {
 	uint64_t t, resumed;
 
@@ -811,7 +822,7 @@ Test(watch, pauses_nest)
 	close_group();
 }
 
-Test(watch, a_rank_that_leaves_is_paused_no_more)
+Test(watch, a_rank_that_leaves_is_no_longer_paused)
 {
 	uint64_t t;
 
@@ -844,7 +855,7 @@ Test(watch, after_a_pause_there_is_a_warning_again)
 
 /* ---- policies --------------------------------------------------------- */
 
-Test(watch, to_report_ends_nothing_and_is_repeated)
+Test(watch, the_report_policy_ends_nothing_and_repeats_itself)
 {
 	const struct cohort_verdict *v;
 	uint64_t t, i;
@@ -868,7 +879,7 @@ Test(watch, to_report_ends_nothing_and_is_repeated)
 	close_group();
 }
 
-Test(watch, to_be_asked_and_answer_0_ends_nothing)
+Test(watch, the_ask_policy_ends_nothing_at_answer_0)
 {
 	uint64_t t;
 
@@ -886,7 +897,7 @@ Test(watch, to_be_asked_and_answer_0_ends_nothing)
 	close_group();
 }
 
-Test(watch, to_be_asked_and_answer_otherwise_is_the_end)
+Test(watch, the_ask_policy_ends_the_group_at_any_other_answer)
 {
 	const struct cohort_verdict *v;
 	uint64_t t;
@@ -907,7 +918,7 @@ Test(watch, to_be_asked_and_answer_otherwise_is_the_end)
 	close_group();
 }
 
-Test(watch, the_answer_to_a_warning_means_nothing)
+Test(watch, the_answer_to_a_warning_is_ignored)
 {
 	uint64_t t;
 
@@ -925,9 +936,9 @@ Test(watch, the_answer_to_a_warning_means_nothing)
 	close_group();
 }
 
-/* ---- telling ---------------------------------------------------------- */
+/* ---- reporting ----------------------------------------------------------- */
 
-Test(watch, an_orderly_end_is_not_told)
+Test(watch, an_orderly_end_is_not_reported)
 {
 	defaults();
 	verdicts_attach(&told, &o);
@@ -936,7 +947,7 @@ Test(watch, an_orderly_end_is_not_told)
 	cr_assert_eq(told.count, 0);
 }
 
-/* Told of the end, once, as of this. */
+/* The end was reported, once, with these facts. */
 static void expect_told(int kind, int rank, const char *text)
 {
 	close_group();
@@ -947,7 +958,7 @@ static void expect_told(int kind, int rank, const char *text)
 	cr_assert_str_eq(told.seen[0].text, text);
 }
 
-Test(watch, the_end_by_a_deadline_is_told_once)
+Test(watch, the_end_by_a_deadline_is_reported_once)
 {
 	struct cohort_cause cause;
 	uint64_t t;
@@ -965,7 +976,7 @@ Test(watch, the_end_by_a_deadline_is_told_once)
 	cr_assert_eq(told.seen[0].missing[0], 2);
 }
 
-Test(watch, an_abort_is_told)
+Test(watch, an_abort_is_reported)
 {
 	struct cohort_cause cause;
 
@@ -984,7 +995,7 @@ static int fail_on_rank_1(struct cohort_comm *comm, void *unused)
 	return cohort_comm_rank(comm) == 1 ? 42 : 0;
 }
 
-Test(watch, a_worker_that_fails_is_told)
+Test(watch, a_worker_that_fails_is_reported)
 {
 	struct cohort_cause cause;
 
@@ -997,7 +1008,7 @@ Test(watch, a_worker_that_fails_is_told)
 	expect_told(COHORT_VERDICT_WORKER, 1, cause.text);
 }
 
-Test(watch, a_mismatch_is_told)
+Test(watch, a_mismatch_is_reported)
 {
 	struct cohort_cause cause;
 
@@ -1016,7 +1027,7 @@ static void *bind_and_exit(void *arg)
 	return NULL;
 }
 
-Test(watch, the_exit_of_a_thread_is_told)
+Test(watch, the_exit_of_a_thread_is_reported)
 {
 	struct cohort_cause cause;
 	pthread_t thread;
@@ -1031,7 +1042,7 @@ Test(watch, the_exit_of_a_thread_is_told)
 	cr_assert_eq(told.seen[0].ranks[1].bound, 1);
 }
 
-/* What on_verdict may do, and what not. */
+/* What on_verdict may do, and what it may not. */
 static void call_back(const struct cohort_verdict *v, void *user)
 {
 	struct cohort_cause cause;

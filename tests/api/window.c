@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory operations and the launch window: what the library does inside a section, what
- * it keeps until the close, and what programs may do between cohort_quiet_begin() and
- * _end()
+ * Memory operations and the launch window: what the library does inside a
+ * section, what it keeps until the close, and what programs may do between
+ * cohort_quiet_begin() and _end()
  *
- * In front of the platform's functions are some that look whether a section lasts.
+ * Functions in front of the platform's own check whether a section lasts.
  */
 
 #include <pthread.h>
@@ -24,12 +24,12 @@
 
 #define RANKS 2
 
-/* An init that takes longer is given up. */
+/* An open that takes longer is given up. */
 #define LATE UINT64_C(400000000)
 
-/* ---- a table that looks ----------------------------------------------- */
+/* ---- a table that checks ------------------------------------------------- */
 
-/* Those that belong into a section, always. */
+/* Functions that always belong in a section. */
 static const char *const guarded[] = {
 	"cudaMalloc",        "cudaFree",
 	"cudaHostAlloc",     "cudaMallocHost",
@@ -46,12 +46,13 @@ static const char *const guarded[] = {
 static const struct platform *real;
 static struct platform table;
 static atomic_ulong calls[GUARDED];
-static _Atomic(const char *) unguarded; /* one that was outside */
+/* the name of one that was called outside */
+static _Atomic(const char *) unguarded;
 
-/* Flags are raised outside of a section, and the end of that group frees. */
+/* Flags are raised outside a section; the group end that follows frees. */
 static _Thread_local bool frees;
 
-/* The function whose next call is held, once it was looked at; NULL: none. */
+/* The function whose next call is held after its check; NULL: none. */
 static const char *_Atomic held;
 static sem_t is_held, go_on;
 
@@ -67,7 +68,7 @@ static void hold(const char *name)
 		continue;
 }
 
-static void look(const char *name)
+static void check_section(const char *name)
 {
 	size_t i;
 
@@ -101,7 +102,7 @@ static unsigned long called(const char *name)
 #define LOOKING(since, result, name, parameters, arguments)                    \
 	static result look_##name parameters                                   \
 	{                                                                      \
-		look(#name);                                                   \
+		check_section(#name);                                          \
 		return real->name arguments;                                   \
 	}
 NCCL_FUNCTIONS(LOOKING)
@@ -152,7 +153,7 @@ static int call_list(struct cohort_comm *comm, float *memory, size_t count)
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, RANKS_SOON) : rc;
 }
 
-/* Calls with host memory and lists that grow, of memory on the device. */
+/* Calls with host memory and lists, both growing, on memory of the device. */
 static int grow_with(struct cohort_comm *comm, void *device)
 {
 	float *host = calloc(MOST, sizeof(*host));
@@ -248,7 +249,10 @@ Test(window, an_aborted_group_is_freed_in_a_section)
 	cr_assert_eq(window_sections(), 0);
 }
 
-/* An init that comes to @function in time, and goes on only once its caller has left. */
+/*
+ * An open that reaches @function in time, and goes on only after its caller has
+ * left.
+ */
 static void open_late(const char *function)
 {
 	struct cohort_group_options o;
@@ -264,7 +268,7 @@ static void open_late(const char *function)
 	             COHORT_INIT_TIMEOUT);
 	cr_assert(clock_await(&is_held, clock_deadline(RANKS_SOON)));
 	sem_post(&go_on);
-	/* What it takes back last, of each rank. */
+	/* The last thing that it takes back for each rank. */
 	while (called("cudaFreeHost") < RANKS)
 		sched_yield();
 	check_guarded();
@@ -282,7 +286,7 @@ Test(window, a_rank_whose_init_was_given_up_is_made_and_taken_back_in_a_section)
 	open_late("cudaHostAlloc");
 }
 
-/* By rank. */
+/* One buffer for each rank. */
 static void *buffers[RANKS];
 
 static int begin_growing(struct cohort_comm *comm, void *unused)
@@ -315,7 +319,7 @@ Test(window, memory_that_grows_is_kept_until_the_close)
 	freed = called("cudaFree");
 	unpinned = called("cudaFreeHost");
 	run(group, go_on_growing, NULL);
-	/* It has grown, more than once. */
+	/* The memory has grown more than once. */
 	cr_assert_geq(called("cudaMalloc") + called("cudaHostAlloc"),
 	              made + pinned + 2 * RANKS);
 	cr_assert_eq(called("cudaFree"), freed);
@@ -399,13 +403,13 @@ Test(window, calls_that_would_wait_for_a_quiet_section_are_refused_inside)
 	expect(cohort_group_respawn(group, &lost, 1), COHORT_STATE, text);
 	expect(cohort_group_open(NULL, 1, NULL, &other), COHORT_STATE, text);
 	expect(cohort_group_close(group), COHORT_STATE, text);
-	/* These would not. */
+	/* These calls would not wait. */
 	ranks_must(cohort_copy(comms[0], memory, &value, sizeof(value), NULL),
 	           "copy");
 	ranks_must(cohort_synchronize(comms[0], COHORT_FOREVER), "synchronize");
 	ranks_must(cohort_free(comms[0], memory), "free");
 	ranks_must(cohort_quiet_end(), "end");
-	/* Nothing had happened. */
+	/* The refused calls changed nothing. */
 	close_group(group);
 }
 
@@ -421,7 +425,7 @@ static int try_in_child(int (*fn)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-Test(window, a_quiet_section_is_none_after_a_fork)
+Test(window, a_quiet_section_does_not_continue_after_a_fork)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
