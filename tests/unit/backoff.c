@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Deadlines and waiting; nothing here depends on how long anything takes
+ * Deadlines and waits; no test here depends on how long anything takes
  */
 
 #include <criterion/criterion.h>
@@ -25,7 +25,7 @@ Test(backoff, deadlines_come_after_now)
 	cr_assert_leq(before, clock_now());
 }
 
-Test(backoff, waits_come_to_an_end)
+Test(backoff, waits_end)
 {
 	uint64_t deadline = clock_deadline(2 * 1000 * 1000);
 	struct backoff b = BACKOFF;

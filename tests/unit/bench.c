@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What cohort bench compares with: the values that it expects, the limit, and that a
- * result which is wrong is found
+ * What cohort bench compares with: the values that it expects, and the limit;
+ * and that it finds wrong results
  */
 
 #include "cli/bench/bench.h"
@@ -21,7 +21,7 @@
 
 /* ---- values ----------------------------------------------------------- */
 
-/* The reductions are those of the reference, which rounds: they must be exact. */
+/* The reference's reductions round, so the expected values must be exact. */
 static void expect_fold(int type, int op, int ranks)
 {
 	struct pattern *in = calloc((size_t)ranks, sizeof(*in)), fold;
@@ -51,7 +51,7 @@ Test(bench, expects_what_the_reference_computes)
 				expect_fold(type, op, ranks[i]);
 }
 
-Test(bench, ranks_send_what_differs)
+Test(bench, ranks_send_different_values)
 {
 	struct pattern a, b;
 
@@ -77,18 +77,21 @@ Test(bench, counts_wrong_elements)
 	cr_assert_eq(pattern_wrong(&pattern, values + PATTERN_PERIOD + 7,
 	                           PATTERN_PERIOD + 7, 2 * PATTERN_PERIOD - 2),
 	             0);
-	/* The smallest difference there is, first, last, and both. */
+	/*
+	 * The smallest possible difference: in the first element, in the last,
+	 * and in both.
+	 */
 	values[0] += 1e-6f;
 	cr_assert_eq(pattern_wrong(&pattern, values, 0, COUNT), 1);
 	values[COUNT - 1] += 1e-6f;
 	cr_assert_eq(pattern_wrong(&pattern, values, 0, COUNT), 2);
 	cr_assert_eq(pattern_wrong(&pattern, values, 0, COUNT - 1), 1);
-	/* What is right, but elsewhere. */
+	/* Right values in the wrong places. */
 	cr_assert(pattern_wrong(&pattern, values + 1, 0, COUNT - 2) >
 	          COUNT / 4);
 }
 
-Test(bench, quantiles)
+Test(bench, computes_quantiles)
 {
 	double values[] = { 5, 1, 4, 2, 3 }, one[] = { 7 };
 
@@ -109,7 +112,7 @@ struct site {
 	char *memory[MAX_RANKS];
 };
 
-/* Buffers in place or not, and in them what each rank sends. */
+/* Buffers in place or not, filled with what each rank sends. */
 static void site_init(struct site *site, const struct collective *c, int ranks,
                       size_t block, bool in_place)
 {
@@ -172,8 +175,10 @@ static void expect_limit(const struct collective *c, int ranks, size_t block,
 		free(site.memory[r]);
 }
 
-/* The limit is only one if it does all of the work: its sums are of whole words, so
- * that what comes out can be compared. */
+/*
+ * The limit is only a limit if it does all of the work.  Its sums are of whole
+ * words, so that results can be compared.
+ */
 Test(bench, limit_does_what_the_collective_does)
 {
 	static const size_t blocks[] = { 64, 4096, MAX_BLOCK };
@@ -195,7 +200,7 @@ Test(bench, limit_does_what_the_collective_does)
 
 static const struct platform *real;
 
-/* The last element is forgotten. */
+/* Leaves out the last element. */
 static ncclResult_t short_all_reduce(const void *send, void *recv, size_t count,
                                      ncclDataType_t type, ncclRedOp_t op,
                                      ncclComm_t comm, cudaStream_t stream)
@@ -204,7 +209,7 @@ static ncclResult_t short_all_reduce(const void *send, void *recv, size_t count,
 	                           stream);
 }
 
-/* How many elements are wrong with @mode, and in what is reported. */
+/* How many elements are wrong with @mode, as the report says. */
 static unsigned long long measure(const char *mode)
 {
 	const char *argv[] = { "bench", "all_reduce", "-g",   "3",  "--rounds",
@@ -215,7 +220,7 @@ static unsigned long long measure(const char *mode)
 	unsigned long long wrong;
 	bool help;
 
-	optind = 0; /* getopt starts afresh */
+	optind = 0; /* getopt starts anew */
 	cr_assert_eq(bench_parse(13, (char **)(uintptr_t)argv, &options, &help),
 	             CLI_OK);
 	cr_assert(bench_plan_init(&plan, &options));
@@ -235,7 +240,9 @@ Test(bench, finds_results_that_are_wrong, .timeout = 60)
 	forgetful = *real;
 	forgetful.ncclAllReduce = short_all_reduce;
 	platform_override(&forgetful);
-	/* The last element of each of 3 ranks, in the first and last round. */
+	/*
+	 * The last element of each of 3 ranks, in the first and the last round.
+	 */
 	cr_assert_eq(measure("--api"), 6);
 	cr_assert_eq(measure("--raw"), 6);
 	cr_assert_eq(measure("--rewrite"), 6);

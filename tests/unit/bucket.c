@@ -43,7 +43,7 @@ static size_t bytes_in(size_t b)
 	return bytes;
 }
 
-Test(bucket, of_nothing_is_none)
+Test(bucket, plan_of_nothing_has_none)
 {
 	plan_by(0, 1, 1, true);
 	cr_assert_eq(plan.buckets, 0);
@@ -52,7 +52,7 @@ Test(bucket, of_nothing_is_none)
 	cr_assert_eq(begin[0], 0);
 }
 
-Test(bucket, first_is_small_and_closed_by_what_does_not_fit)
+Test(bucket, first_is_small_and_ends_where_an_item_does_not_fit)
 {
 	const size_t bytes[] = { 60, 50, 40, 30, 20, 10 };
 	const uint32_t want_order[] = { 5, 4, 3, 2, 1, 0 };
@@ -67,7 +67,7 @@ Test(bucket, first_is_small_and_closed_by_what_does_not_fit)
 	cr_assert_arr_eq(begin, want_begin, sizeof(want_begin));
 }
 
-Test(bucket, of_two_types_are_numbered_by_when_they_are_full)
+Test(bucket, numbers_of_two_types_follow_the_order_of_filling)
 {
 	const int type[] = { COHORT_F32, COHORT_F16, COHORT_F16, COHORT_F32 };
 	const uint32_t want_order[] = { 2, 1, 3, 0 };
@@ -81,7 +81,7 @@ Test(bucket, of_two_types_are_numbered_by_when_they_are_full)
 	cr_assert_eq(bucket_of[3], 1, "float32 is open until item 0");
 }
 
-Test(bucket, of_one_item_may_be_too_large)
+Test(bucket, with_one_item_may_exceed_the_limit)
 {
 	const size_t bytes[] = { 5, 1000, 5, 0 };
 	size_t i;
@@ -94,7 +94,7 @@ Test(bucket, of_one_item_may_be_too_large)
 	cr_assert_eq(order[begin[1]], 1);
 }
 
-/* ---- even ------------------------------------------------------------- */
+/* ---- even plans --------------------------------------------------------- */
 
 /* The sizes of all buckets. */
 #define expect_sizes(...)                                                      \
@@ -117,7 +117,7 @@ static void set_items(size_t from, size_t n, size_t bytes, int type)
 		items[i] = (struct bucket_item){ bytes, type };
 }
 
-Test(bucket, if_even_is_a_sixteenth_and_the_last_ones_halve)
+Test(bucket, of_an_even_plan_is_a_sixteenth_and_the_last_ones_halve)
 {
 	set_items(0, 64, 10, COHORT_F32);
 	plan_by(64, 10, 1000, true);
@@ -127,7 +127,7 @@ Test(bucket, if_even_is_a_sixteenth_and_the_last_ones_halve)
 	expect_sizes(10, 630);
 }
 
-Test(bucket, if_even_is_not_larger_than_the_limits)
+Test(bucket, of_an_even_plan_stays_within_the_limits)
 {
 	set_items(0, 16, 10, COHORT_F32);
 	plan_by(16, 30, 50, true);
@@ -139,7 +139,7 @@ Test(bucket, if_even_is_not_larger_than_the_limits)
 	expect_sizes(50, 30, 30, 30, 20);
 }
 
-Test(bucket, if_even_is_the_first_where_that_has_room)
+Test(bucket, of_an_even_plan_is_the_first_one_if_all_fits)
 {
 	set_items(0, 10, 10, COHORT_F32);
 	plan_by(10, 100, 1000, true);
@@ -148,7 +148,7 @@ Test(bucket, if_even_is_the_first_where_that_has_room)
 	expect_sizes(100);
 }
 
-Test(bucket, if_even_is_not_split_within_an_item)
+Test(bucket, of_an_even_plan_never_splits_an_item)
 {
 	set_items(0, 64, 10, COHORT_F32);
 	items[32].bytes = 500;
@@ -159,8 +159,8 @@ Test(bucket, if_even_is_not_split_within_an_item)
 	cr_assert_eq(bytes_in(plan.buckets - 1), 10);
 }
 
-/* Each type ends small, also one that is over earlier. */
-Test(bucket, if_even_ends_small_of_each_type)
+/* Each type ends with small buckets, also a type that ends earlier. */
+Test(bucket, of_an_even_plan_ends_small_for_each_type)
 {
 	set_items(0, 40, 10, COHORT_F32);
 	set_items(40, 80, 10, COHORT_F16);
@@ -170,9 +170,11 @@ Test(bucket, if_even_ends_small_of_each_type)
 	cr_assert_eq(bytes_in(bucket_of[60]), 70, "a sixteenth of all is 75");
 }
 
-/* How many times as long a step is as the longer of a pass and the averaging, if that
- * takes 1 a byte and the pass @pass, and a bucket is averaged when it is full and those
- * before it are. */
+/*
+ * The length of a step divided by the longer of the pass and the averaging.
+ * The averaging takes 1 a byte, the pass takes @pass a byte, and a bucket is
+ * averaged when it is full and the buckets before it are averaged.
+ */
 static double step_by_longer(double pass)
 {
 	double full = 0.0, end = 0.0, bytes = 0.0;
@@ -186,7 +188,7 @@ static double step_by_longer(double pass)
 	return end / (pass > 1.0 ? pass * bytes : bytes);
 }
 
-Test(bucket, if_even_is_hidden_by_passes_of_any_length)
+Test(bucket, of_an_even_plan_is_hidden_by_passes_of_any_length)
 {
 	const double passes[] = { 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0 };
 	size_t i;
@@ -204,7 +206,7 @@ Test(bucket, if_even_is_hidden_by_passes_of_any_length)
 
 /* ---- properties ------------------------------------------------------- */
 
-/* Where an item is in the order of use. */
+/* The place of each item in the order of use. */
 static size_t places[MOST];
 
 static size_t randomise(uint64_t *seed)
@@ -230,7 +232,7 @@ static size_t randomise(uint64_t *seed)
 	return n;
 }
 
-/* Of a bucket that is not the first of its type. */
+/* The limit of a bucket that is not the first of its type. */
 static size_t limit_of_others(size_t b, size_t n,
                               const struct bucket_limits *limits)
 {
@@ -250,8 +252,10 @@ static size_t limit_of_others(size_t b, size_t n,
 	return limit < limits->most ? limit : limits->most;
 }
 
-/* Each bucket is of one type, in order of use, and bounded, and closed only because
- * the next item of its type does not fit. */
+/*
+ * Each bucket has one type, is in order of use, is within its limit, and ends
+ * only because the next item of its type does not fit.
+ */
 static void check_bucket(size_t b, size_t n, const struct bucket_limits *limits)
 {
 	int type = items[order[begin[b]]].type;
@@ -279,7 +283,7 @@ static void check_bucket(size_t b, size_t n, const struct bucket_limits *limits)
 		             "item %u fits in bucket %zu", use[next], b);
 }
 
-Test(bucket, holds_for_random_lists)
+Test(bucket, keeps_its_rules_for_random_lists)
 {
 	static uint32_t again_order[MOST], again_begin[MOST + 1],
 		again_bucket[MOST];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The clock of every call beside the one that it stands for
+ * The quick clock that every call reads, beside the clock that it replaces
  */
 
 #include <criterion/criterion.h>
@@ -11,11 +11,14 @@
 
 TestSuite(quick, .timeout = 60);
 
-/* A counter has no fewer ticks in a second. */
+/* No counter has fewer ticks in a second. */
 #define SLOWEST_HZ 100000000
 #define BEHIND_NS (100000 * (NS_PER_S / SLOWEST_HZ))
 
-/* Long enough that its rate is known, and has been measured again and again. */
+/*
+ * Long enough for the counter's rate to be known, and measured again several
+ * times.
+ */
 #define LONG_NS (300 * UINT64_C(1000000))
 
 static uint64_t check_once(uint64_t last)
@@ -43,13 +46,13 @@ static void *check(void *arg)
 	return NULL;
 }
 
-Test(quick, is_the_time_and_never_ahead_of_it)
+Test(quick, clock_tells_the_time_and_is_never_ahead)
 {
 	check(NULL);
 }
 
-/* More threads than cores, which are interrupted in the middle of it. */
-Test(quick, is_that_in_threads_that_wait_for_a_core)
+/* More threads than cores, which are preempted in the middle of a reading. */
+Test(quick, clock_does_so_in_threads_that_wait_for_a_core)
 {
 	pthread_t threads[6];
 	int i;
@@ -70,9 +73,11 @@ static uint64_t time_on_a_core(void)
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* A counter that has stood still, was set back, or runs at another rate, as it may
- * when a machine is moved to another host: what is wrong is so for a while only, in
- * which the thread runs. */
+/*
+ * A counter that stood still, was set back, or runs at another rate, as may
+ * happen when a virtual machine moves to another host: the clock is wrong only
+ * for a while, during which the thread runs.
+ */
 static void change(uint64_t ticks, uint64_t rate_by)
 {
 	uint64_t until;
@@ -87,7 +92,7 @@ static void change(uint64_t ticks, uint64_t rate_by)
 	check(NULL);
 }
 
-Test(quick, comes_back_from_a_counter_that_was_set)
+Test(quick, clock_recovers_from_a_counter_that_was_set)
 {
 	change(UINT64_C(1) << 40, 16);
 	change(-(UINT64_C(1) << 40), 16);

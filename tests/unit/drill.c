@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The drill's table: every fault in every place is there, with what it is to come to,
- * or with the reason why it cannot be
+ * The drill's table has every fault in every place, with the outcome to expect
+ * or the reason why the fault cannot occur there
  */
 
 #include "cli/drill/drill.h"
@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* Says of @cell what does not hold, by the names of where it is. */
+/* Print what is wrong with @cell, and the names of its place and fault. */
 #define HOLDS(what)                                                            \
 	cr_assert(what, "%s, %s", drill_place_name((enum place)p),             \
 	          drill_trouble_name((enum trouble)t))
@@ -43,7 +43,10 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
 			HOLDS(ends == (c->bound != NO_BOUND));
 			HOLDS(ends == (c->says != NULL));
 			HOLDS(ends || c->blame == NOBODY);
-			/* Peace is what is not a fault, or not for this. */
+			/*
+			 * An orderly end is for what is no fault, or is none in
+			 * that place.
+			 */
 			HOLDS(ends || t == BY_NOTHING || t == BY_LATE ||
 			      p == AT_WAIT || p == AT_RESPAWN);
 		}
@@ -51,7 +54,7 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
 	cr_assert_geq(possible, 150);
 }
 
-Test(drill, every_place_goes_well_without_a_fault)
+Test(drill, every_place_ends_well_without_a_fault)
 {
 	int p, t;
 
@@ -65,7 +68,7 @@ Test(drill, every_place_goes_well_without_a_fault)
 	}
 }
 
-Test(drill, names_tell_places_and_faults_apart)
+Test(drill, places_and_faults_have_different_names)
 {
 	int p, t, k;
 
@@ -79,7 +82,7 @@ Test(drill, names_tell_places_and_faults_apart)
 			                  drill_trouble_name((enum trouble)k));
 }
 
-Test(drill, of_two_that_differ_none_is_the_odd_one)
+Test(drill, no_odd_rank_is_named_where_two_ranks_differ)
 {
 	const struct cell *c = drill_cell(AT_CALL, BY_COUNT);
 

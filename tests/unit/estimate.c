@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Limits by what was observed: the formula, and what must hold of random
- * observations
+ * Limits from observations: the formula, and properties that must hold for
+ * random observations
  */
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@ TestSuite(estimate);
 static struct estimate e;
 static struct adaptive asked = { .factor = 8, .warmup = 3, .floor_ns = MS };
 
-/* The first, which does not count, and more. */
+/* The first observation, which does not count, and more. */
 static void given(uint64_t took_ns, int n)
 {
 	estimate_add(&e, S, 0);
@@ -31,7 +31,7 @@ static uint64_t limit(uint64_t most_ns)
 	return estimate_limit(&e, &asked, most_ns);
 }
 
-Test(estimate, there_is_none_before_the_warm_up_is_over)
+Test(estimate, is_absent_before_the_warm_up_is_over)
 {
 	given(10 * MS, 2);
 	cr_assert_eq(limit(NEVER), NEVER);
@@ -40,7 +40,7 @@ Test(estimate, there_is_none_before_the_warm_up_is_over)
 	cr_assert_eq(limit(NEVER), 80 * MS);
 }
 
-Test(estimate, is_never_of_nothing)
+Test(estimate, is_absent_without_observations)
 {
 	asked.warmup = 0;
 	cr_assert_eq(limit(5 * S), 5 * S);
@@ -50,14 +50,14 @@ Test(estimate, is_never_of_nothing)
 	cr_assert_eq(limit(5 * S), 80 * MS);
 }
 
-Test(estimate, without_a_factor_there_is_none)
+Test(estimate, is_absent_without_a_factor)
 {
 	given(10 * MS, 100);
 	asked.factor = 0;
 	cr_assert_eq(limit(5 * S), 5 * S);
 }
 
-Test(estimate, the_first_does_not_count)
+Test(estimate, ignores_the_first_observation)
 {
 	given(10 * MS, 3);
 	cr_assert_eq(estimate_window(&e).longest_ns, 10 * MS);
@@ -75,15 +75,17 @@ Test(estimate, has_a_floor_and_a_ceiling)
 	cr_assert_eq(limit(NEVER), NEVER);
 }
 
-Test(estimate, an_outlier_widens_it_at_once)
+Test(estimate, widens_at_once_with_an_outlier)
 {
 	given(10 * MS, 1000);
 	estimate_add(&e, 70 * MS, 0);
 	cr_assert_eq(limit(NEVER), 560 * MS);
 }
 
-/* Forgotten is what is both many and long ago. */
-Test(estimate, an_outlier_is_forgotten_after_two_windows)
+/*
+ * An outlier is forgotten once it is both long ago and followed by many others.
+ */
+Test(estimate, forgets_an_outlier_after_two_windows)
 {
 	uint64_t i, t = 0;
 
@@ -99,7 +101,7 @@ Test(estimate, an_outlier_is_forgotten_after_two_windows)
 	cr_assert_eq(limit(NEVER), 80 * MS);
 }
 
-/* ---- what must hold --------------------------------------------------- */
+/* ---- properties -------------------------------------------------------- */
 
 static uint64_t state = 1;
 
@@ -115,7 +117,7 @@ static uint64_t at_least(uint64_t a, uint64_t b)
 }
 
 /*
- * Of random observations, some of them far out:
+ * For random observations, some of them far out:
  *  - no limit is under the floor or over the ceiling, unless that is lower;
  *  - none is shorter than the factor times any of the last WINDOW_COUNT;
  *  - none is longer than the factor times the longest of all;
@@ -170,7 +172,7 @@ static void try_some(void)
 	}
 }
 
-Test(estimate, holds_what_must_hold)
+Test(estimate, keeps_its_rules_for_random_observations)
 {
 	int i;
 

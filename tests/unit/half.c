@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Halves: every one there and back, and rounding against float64
+ * Half-precision floats: each converts there and back, and rounding agrees with
+ * float64
  */
 
 #include "base/half.h"
@@ -11,7 +12,7 @@
 
 #include "support/stress.h"
 
-Test(half, every_one_comes_back)
+Test(half, every_value_converts_there_and_back)
 {
 	uint32_t h;
 
@@ -33,7 +34,7 @@ Test(half, every_one_comes_back)
 	cr_assert(bf16_to_f32(0x3f80) == 1.0f);
 }
 
-/* Neighbours of a finite value, as they are numbered. */
+/* The neighbours of a finite value, in the order of their codes. */
 static double below(uint16_t h, float (*widen)(uint16_t))
 {
 	return (double)widen((uint16_t)(h & 0x7fff ? h - 1 : 0x8001));
@@ -64,7 +65,7 @@ Test(half, rounds_to_nearest_even)
 
 	for (i = 0; i < 1000000; i++) {
 		bits = stress_random(&seed) << 16 ^ stress_random(&seed);
-		/* Every other one in the range of float16. */
+		/* Every other float32 in the range of float16. */
 		if (i % 2)
 			bits = (bits & 0x80ffffff) + ((100u + bits % 46) << 23);
 		if (i % 4 == 3)
@@ -82,7 +83,7 @@ Test(half, rounds_to_nearest_even)
 	cr_assert_eq(f16_from_f32(0x1.8p-25f), 1);
 }
 
-/* Almost ties, which a float32 between would take for such. */
+/* Almost ties, which a float32 in between would turn into ties. */
 static void check_almost(uint16_t h, float (*widen)(uint16_t),
                          uint16_t (*narrow)(float), uint16_t infinity)
 {

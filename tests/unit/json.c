@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The JSON writer, and files that are whole or not there
+ * The JSON writer, and files that are complete or absent
  */
 
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@
 
 static char folder[] = "/tmp/cohort-json-XXXXXX";
 static int dir;
-static char buffer[16]; /* small: it is flushed all the time */
+static char buffer[16]; /* small, so that it is flushed all the time */
 static struct outfile file;
 static struct json json;
 
@@ -58,11 +58,11 @@ static const char *written(void)
 	return contents();
 }
 
-/* Files of the folder, with the temporary ones. */
+/* Files in the folder, temporary ones included. */
 static int count(void)
 {
 	DIR *d = opendir(folder);
-	int n = -2; /* itself and its parent */
+	int n = -2; /* the folder itself and its parent */
 
 	while (readdir(d))
 		n++;
@@ -87,7 +87,7 @@ Test(json, puts_commas_and_keys)
 	                 "{\"a\":-1,\"b\":[2,true,null],\"c\":null}");
 }
 
-Test(json, begins_lines_behind_the_comma)
+Test(json, begins_lines_after_the_comma)
 {
 	json_open(&json, NULL, '[');
 	json_line(&json);
@@ -99,7 +99,7 @@ Test(json, begins_lines_behind_the_comma)
 	cr_assert_str_eq(written(), "[\n1,\n2\n]");
 }
 
-Test(json, escapes_what_has_to_be)
+Test(json, escapes_what_needs_it)
 {
 	json_string(&json, NULL, "a\"b\\c\n\x7f\xc3\xa4\xff\xed\xa0\x80.");
 	cr_assert_str_eq(written(), "\"a\\\"b\\\\c\\u000a\\u007f\xc3\xa4\\ufffd"
@@ -130,8 +130,8 @@ Test(json, writes_fractions_to_the_last_digit)
 	                 "[0.000,0.012,1.234,18446744073709.551615,7]");
 }
 
-/* Short ones are put together in a large buffer, and all else is not. */
-Test(json, is_the_same_whatever_the_buffer)
+/* A large buffer collects short writes; long ones go past it. */
+Test(json, output_does_not_depend_on_the_buffer)
 {
 	static char large[1000];
 	char text[131] = "", *stream_text;
@@ -194,7 +194,7 @@ Test(json, files_may_be_sent_and_ended_together)
 
 /* ---- files ------------------------------------------------------------ */
 
-Test(json, is_not_there_before_its_end)
+Test(json, file_does_not_exist_before_its_end)
 {
 	outfile_put(&file, "more than the buffer has room for", 33);
 	cr_assert_str_eq(contents(), "(none)");
@@ -203,7 +203,7 @@ Test(json, is_not_there_before_its_end)
 	cr_assert_eq(count(), 1);
 }
 
-Test(json, leaves_what_was_there_until_its_end)
+Test(json, file_leaves_the_old_one_until_its_end)
 {
 	outfile_put(&file, "old", 3);
 	written();
@@ -213,7 +213,7 @@ Test(json, leaves_what_was_there_until_its_end)
 	cr_assert_str_eq(written(), "new and longer than that");
 }
 
-Test(json, leaves_what_was_there_if_it_fails)
+Test(json, file_leaves_the_old_one_if_it_fails)
 {
 	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
@@ -228,7 +228,7 @@ Test(json, leaves_what_was_there_if_it_fails)
 	close(full);
 }
 
-Test(json, tells_of_a_directory_that_is_none)
+Test(json, file_needs_a_directory)
 {
 	struct outfile none;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a platform lacks is answered with the version that has it
+ * A call that the platform lacks is answered with the version that has it
  */
 
 #include <criterion/criterion.h>
@@ -21,7 +21,7 @@ static const struct platform older = {
 	.ncclGetVersion = nccl_version,
 };
 
-Test(need, what_is_there_can_be_used)
+Test(need, a_function_that_exists_can_be_used)
 {
 	static const struct platform whole;
 
@@ -31,7 +31,7 @@ Test(need, what_is_there_can_be_used)
 	cr_assert(platform_has(&older, FUNCTION_cudaMalloc));
 }
 
-Test(need, what_is_missing_names_the_versions)
+Test(need, a_missing_function_is_refused_with_both_versions)
 {
 	lacks[FUNCTION_ncclAlltoAll] = true;
 	cr_assert(!platform_has(&older, FUNCTION_ncclAlltoAll));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The thread that tells verdicts
+ * The thread that reports verdicts
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ static int ask_again_and_end(const struct cohort_verdict *v, void *user)
 }
 
 /* The watchdog may repeat its question before it sees the answer. */
-Test(notifier, a_question_that_the_end_has_answered_is_not_asked)
+Test(notifier, does_not_ask_what_the_end_has_answered)
 {
 	const struct watch_options options = {
 		.policy = COHORT_POLICY_ASK,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * op_check(): what is refused, and by which name; the rest is in tests/api
+ * op_check(): which calls are refused, and by which name; tests/api has the
+ * rest
  */
 
 #include <criterion/criterion.h>
@@ -47,7 +48,7 @@ static bool is_collective(enum op_kind kind)
 	return op_is_collective(&(struct op){ .kind = kind });
 }
 
-Test(op, copies_and_what_is_between_two_is_no_collective)
+Test(op, copies_and_transfers_are_no_collectives)
 {
 	cr_assert(is_collective(OP_ALL_REDUCE));
 	cr_assert(is_collective(OP_ALL_TO_ALL));
@@ -57,7 +58,7 @@ Test(op, copies_and_what_is_between_two_is_no_collective)
 	cr_assert_not(is_collective(OP_RECV));
 }
 
-Test(op, a_batch_is_what_is_in_it)
+Test(op, a_batch_is_a_collective_if_it_contains_one)
 {
 	const struct op calls[] = { { .kind = OP_SEND },
 		                    { .kind = OP_REDUCE } };
@@ -108,7 +109,7 @@ Test(op, a_send_has_no_recv_and_a_recv_no_send)
 	cr_assert_not_null(strstr(cohort_last_error(), "peer is 1, this rank"));
 }
 
-/* Of four ranks: send and recv have 4 * 3 bytes. */
+/* With four ranks, send and recv have 4 * 3 bytes. */
 Test(op, an_all_to_all_is_never_in_place)
 {
 	static char memory[24];
@@ -124,8 +125,9 @@ Test(op, an_all_to_all_is_never_in_place)
 	cr_assert_eq(check(OP_ALL_TO_ALL, t, 0), COHORT_OK);
 }
 
-/* A call of rank 1 with itself, of @count bytes. */
-static struct op own(enum op_kind kind, struct cohort_tensor *t, size_t count)
+/* A transfer of rank 1 with itself, of @count bytes. */
+static struct op self_transfer(enum op_kind kind, struct cohort_tensor *t,
+                               size_t count)
 {
 	*t = (struct cohort_tensor){ &byte, &byte, count, COHORT_U8 };
 	return (struct op){ .kind = kind, .root = 1, .tensors = t, .n = 1 };
@@ -138,11 +140,13 @@ static int check_batch(size_t n, const struct op *calls)
 	return op_check(&batch, 1, 4);
 }
 
-Test(op, a_rank_receives_in_a_batch_what_it_sends_itself)
+Test(op, a_rank_must_receive_in_a_batch_what_it_sends_itself)
 {
 	struct cohort_tensor t[4];
-	struct op calls[] = { own(OP_SEND, &t[0], 1), own(OP_SEND, &t[1], 2),
-		              own(OP_RECV, &t[2], 1), own(OP_RECV, &t[3], 2) };
+	struct op calls[] = { self_transfer(OP_SEND, &t[0], 1),
+		              self_transfer(OP_SEND, &t[1], 2),
+		              self_transfer(OP_RECV, &t[2], 1),
+		              self_transfer(OP_RECV, &t[3], 2) };
 
 	cr_assert_eq(check_batch(4, calls), COHORT_OK);
 	cr_assert_eq(check_batch(3, calls), COHORT_INVALID);
@@ -163,7 +167,7 @@ Test(op, counts_are_limited_by_what_can_be_addressed)
 	cr_assert_eq(check(OP_ALL_REDUCE, t, 0), COHORT_OK);
 	t.count = (size_t)PTRDIFF_MAX + 1;
 	cr_assert_eq(check(OP_ALL_REDUCE, t, 0), COHORT_INVALID);
-	t.count = PTRDIFF_MAX / 4; /* of four ranks together */
+	t.count = PTRDIFF_MAX / 4; /* four ranks together */
 	cr_assert_eq(check(OP_ALL_GATHER, t, 0), COHORT_OK);
 	t.count++;
 	cr_assert_eq(check(OP_ALL_GATHER, t, 0), COHORT_INVALID);
@@ -184,9 +188,11 @@ Test(op, bytes_add_up_over_a_list)
 	cr_assert_eq(op_bytes(&op), 29);
 }
 
-/* They are the library's, and gone after close, when who was left behind is told
- * other things than that. */
-Test(op, the_buffers_of_a_barrier_are_not_looked_at)
+/*
+ * A barrier's buffers belong to the library, and are gone after a close; a rank
+ * that was left behind gets another answer than one about buffers.
+ */
+Test(op, a_barriers_buffers_are_not_checked)
 {
 	cr_assert_eq(check(OP_BARRIER, tensor(NULL, NULL), 0), COHORT_OK);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The recorder's ring by one thread; its races are in tests/stress
+ * The recorder's ring on one thread; tests/stress has its races
  */
 
 #include <criterion/criterion.h>
@@ -83,7 +83,7 @@ Test(recorder, keeps_the_thread_and_the_label_beside_the_outcome)
 
 /* ---- times ------------------------------------------------------------ */
 
-Test(recorder, keeps_the_first_time_that_is_told)
+Test(recorder, keeps_the_first_time_that_is_reported)
 {
 	struct record r;
 
@@ -109,7 +109,7 @@ Test(recorder, has_no_time_before_the_call)
 	cr_assert_eq(r.started_ns, 105);
 }
 
-Test(recorder, takes_no_time_for_a_slot_that_was_taken_again)
+Test(recorder, ignores_a_time_for_a_slot_that_was_taken_again)
 {
 	struct record r;
 
@@ -154,7 +154,7 @@ Test(recorder, spells_calls_out)
 	cr_assert_str_eq(spell(&sum), "all_reduce of 1000 float32, premul sum");
 }
 
-Test(recorder, keeps_of_a_batch_the_first_call)
+Test(recorder, keeps_the_first_call_of_a_batch)
 {
 	const struct cohort_tensor t = { NULL, NULL, 1000, COHORT_F32 };
 	struct op calls[12], batch = { .kind = OP_BATCH, .calls = calls };
@@ -192,7 +192,7 @@ Test(recorder, shows_a_call_that_has_not_returned)
 	cr_assert_eq(r.outcome, COHORT_NCCL);
 }
 
-Test(recorder, has_no_record_of_what_was_not_begun_or_is_gone)
+Test(recorder, has_no_record_of_a_call_that_did_not_begin_or_is_overwritten)
 {
 	struct record r;
 	uint64_t t;

@@ -44,7 +44,7 @@ struct format {
 	uint32_t (*narrow)(float x);
 };
 
-/* One number in the first lane of a vector. */
+/* One number, in the first lane of a vector. */
 #define WRAP(format)                                                           \
 	static float widen_##format(uint32_t code)                             \
 	{                                                                      \
@@ -59,7 +59,7 @@ WRAP(f16)
 WRAP(e4m3)
 WRAP(e5m2)
 
-/* Two of them in the first. */
+/* Two numbers, in the first lanes. */
 static float widen_bf16(uint32_t code)
 {
 	return bf16_widen((u16v){ (uint16_t)code, (uint16_t)code }).a[0];
@@ -94,8 +94,10 @@ static uint32_t sign_of(const struct format *f)
 	return 1u << (f->bits - 1);
 }
 
-/* The value that the fields of a code without sign have, were all exponents
- * ordinary ones. */
+/*
+ * The value of a code without sign by its fields, if all exponents were
+ * ordinary ones.
+ */
 static double plain_value(const struct format *f, uint32_t code)
 {
 	const int exponent = (int)(code >> f->mantissa);
@@ -119,7 +121,9 @@ static double value_of(const struct format *f, uint32_t x)
 	return x & sign_of(f) ? -value : value;
 }
 
-/* The largest code of a value not above @x: 0 <= x <= the largest finite. */
+/*
+ * The largest code whose value is not above @x: 0 <= x <= the largest finite.
+ */
 static uint32_t code_below(const struct format *f, double x)
 {
 	uint32_t low = 0, high = f->largest + 1;
@@ -170,8 +174,10 @@ static float float_of(uint32_t bits)
 
 /* ---- conversions ------------------------------------------------------- */
 
-/* Parameters hold no pointers: a test runs in a process of its own, where the
- * addresses are others. */
+/*
+ * Parameters hold no pointers: each test runs in a process of its own, with
+ * other addresses.
+ */
 static struct criterion_test_params every_format(void)
 {
 	static int types[] = { ncclFloat16, ncclBfloat16, ncclFloat8e4m3,
@@ -404,7 +410,7 @@ static uint64_t fold_in_f32(const uint64_t *x, int n, int type, int op)
 	return isnan(r) ? 0x7fc00000 : bits_of(r);
 }
 
-/* What must come of the @n elements with the bits @x. */
+/* The result that the @n elements with the bits @x must give. */
 static uint64_t fold_reference(const uint64_t *x, int n, int type, int op)
 {
 	if (!is_float(type))
@@ -416,7 +422,7 @@ static uint64_t fold_reference(const uint64_t *x, int n, int type, int op)
 
 /* ---- inputs ------------------------------------------------------------ */
 
-/* Splitmix: a good 64-bit number for every state. */
+/* Splitmix: a well-mixed 64-bit number for every state. */
 static uint64_t next_random(uint64_t *state)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -426,8 +432,10 @@ static uint64_t next_random(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-/* Bits of a float type that lie at some edge, of either sign: zero, the least
- * subnormal and normal, infinity and what is around it, quiet NaNs. */
+/*
+ * Bits of a float type at some edge, of either sign: zero, the least subnormal
+ * and normal, infinity and its neighbours, quiet NaNs.
+ */
 static uint64_t edge_bits(int type, uint64_t choice)
 {
 	const uint64_t sign = UINT64_C(1) << (cohort_type_size(type) * 8 - 1);
@@ -445,7 +453,9 @@ static uint64_t edge_bits(int type, uint64_t choice)
 	return edges[(choice >> 1) % 8] | (choice & 1 ? sign : 0);
 }
 
-/* Bits of any kind; every second one of a float type is small and friendly. */
+/*
+ * Bits of any kind; of a float type, every second one is a small plain number.
+ */
 static uint64_t any_bits(int type, uint64_t *state)
 {
 	const uint64_t r = next_random(state);
@@ -498,7 +508,7 @@ static struct criterion_test_params every_fold(void)
 /* Long enough for several blocks and an odd tail. */
 #define LENGTH 1603
 
-/* Buffers of one case, each with room to be shifted by some bytes. */
+/* The buffers of one case, each with room to be shifted by some bytes. */
 static char buffers[MAX_RANKS][LENGTH * 8 + 16];
 static char result[LENGTH * 8 + 16];
 static char other[LENGTH * 8 + 16];
@@ -539,7 +549,7 @@ ParameterizedTestParameters(reduce, equals_the_reference)
 	return every_fold();
 }
 
-/* With each vector unit: reduce_levels.c goes on from there. */
+/* With each vector unit; reduce_levels.c has further cases. */
 static void check_level(const struct reduce_level *level,
                         const struct fold_case *c)
 {
@@ -646,7 +656,7 @@ ParameterizedTest(struct fold_case *c, reduce, writes_nothing_for_no_elements)
 /* ---- rules, by examples worked out by hand ----------------------------- */
 
 struct example {
-	char rule[48]; /* not a pointer, see every_format() */
+	char rule[48]; /* no pointer, see every_format() */
 	int type;
 	int op;
 	int n;

@@ -3,8 +3,8 @@
 /*
  * The arithmetic of the host platform, with every vector unit that the CPU has
  *
- * What reduce.c found right of one level, the others must do to the bit.  Where
- * the values of a type can be paired off, they all are.
+ * reduce.c has found one level right; the other levels must agree with it to
+ * the bit.  Where all pairs of a type's values can be tried, they are.
  */
 
 #include <criterion/criterion.h>
@@ -23,7 +23,10 @@
 #define MAX_RANKS 16
 #define LENGTH 331
 
-/* 41 in f32 and 49 in f64 are the first whose inverse alone is too small. */
+/*
+ * 41 in f32 and 49 in f64 are the first divisors whose inverse alone is too
+ * small.
+ */
 #define MAX_DIVISOR 64
 
 #define BYTES (LENGTH * 8 + 64)
@@ -55,8 +58,10 @@ static uint64_t next_random(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-/* Bits of exponent and fraction that are all equal, more often than chance
- * has them: zeros, infinities, NaNs, subnormals and their neighbours. */
+/*
+ * Bits whose exponent or fraction bits are all equal, more often than by
+ * chance: zeros, infinities, NaNs, subnormals and their neighbours.
+ */
 static uint64_t any_bits(size_t size, uint64_t *state)
 {
 	const int bits = (int)size * 8;
@@ -89,7 +94,7 @@ static void fill(char *to, size_t count, size_t size, uint64_t seed)
 	}
 }
 
-/* What a fold works on. */
+/* The memory of one fold. */
 struct bench {
 	char at[MAX_RANKS][BYTES];
 	char scalars[MAX_RANKS][8];
@@ -100,7 +105,7 @@ struct bench {
 
 static char apart[MAX_RANKS][BYTES];
 
-/* Each source at a misalignment of its own, the outputs in place or apart. */
+/* Each source at a different misalignment, the outputs in place or apart. */
 static void set(struct bench *b, int type, int n, bool in_place, size_t shift)
 {
 	const size_t size = cohort_type_size(type);
@@ -130,7 +135,10 @@ static void fold_by(const struct reduce_level *level, struct bench *b, int outs,
 static struct bench want, got;
 static char want_apart[MAX_RANKS][BYTES];
 
-/* By @level and by the last one: the same, with all that lies around. */
+/*
+ * @level and the last level must give equal results, and leave everything
+ * around them alone.
+ */
 static void check(const struct reduce_level *level, int outs, int n,
                   size_t count, bool in_place, const struct fold_case *c)
 {
@@ -147,7 +155,7 @@ static void check(const struct reduce_level *level, int outs, int n,
 	          level->name, c->type, c->op, n, outs, count, in_place);
 }
 
-/* One after the other, and every output the same. */
+/* Every number of outputs, each of which must equal the first. */
 static void check_shapes(const struct reduce_level *level, int n, size_t count,
                          const struct fold_case *c)
 {
@@ -203,8 +211,10 @@ ParameterizedTest(struct fold_case *c, reduce_levels,
 	}
 }
 
-/* All pairs of the values of 8 bits, or of 16 bits those of every 251st value
- * with all: by @level and by the last one. */
+/*
+ * All pairs of 8-bit values; of 16-bit values, every 251st with all: by @level
+ * and by the last level.
+ */
 static void check_pairs(const struct reduce_level *level,
                         const struct fold_case *c)
 {
@@ -268,8 +278,10 @@ static uint64_t quotient(int type, uint64_t bits, int n)
 	}
 }
 
-/* Of one that is not zero among @n, around the multiples of @n that are near
- * zero and the ends of the type. */
+/*
+ * One value that is not zero among @n, around the multiples of @n near zero and
+ * at the ends of the type.
+ */
 static void check_quotients(const struct reduce_level *level, int type, int n)
 {
 	const size_t size = cohort_type_size(type);
@@ -308,7 +320,7 @@ Test(reduce_levels, divide_integers)
 				check_quotients(level, type, n);
 }
 
-/* Levels agree about what all have wrong. */
+/* Levels would agree even about what all get wrong. */
 Test(reduce_levels, a_scalar_of_minus_zero_keeps_its_sign)
 {
 	const float one = 1, zero = -0.0f;
@@ -331,7 +343,7 @@ static void check_all_there(const struct reduce_level *level, int type)
 		cr_assert(level->fold[type][op]);
 }
 
-Test(reduce_levels, are_there)
+Test(reduce_levels, exist)
 {
 	const struct reduce_level *level, *last = NULL;
 

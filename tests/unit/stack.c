@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that are asked for their stacks while others have not answered; and what is
- * told of a stack
+ * Threads that are asked for their stacks while others have not answered; and
+ * the text of a stack
  */
 
 #include <criterion/criterion.h>
@@ -25,25 +25,28 @@ TestSuite(stack, .timeout = 60);
 
 #define SIGNAL (SIGRTMIN + 3)
 
-/* Of watch/stack.c. */
+/* From watch/stack.c. */
 #define QUESTIONS 16
 #define SIGNALS 64
 #define SIGNALS_EACH 2
 
-/* Enough to be in the way of others, and of as many signals as there is room for. */
+/*
+ * Enough silent threads to be in the way of others, and as many signals as
+ * there is room for.
+ */
 #define SILENT 8
 #define NUMBERS (SIGNALS / SILENT / SIGNALS_EACH)
 
 static const uint64_t soon_ns = UINT64_C(5000000);
-static atomic_bool may_go, is_over; /* of the silent; of the others */
+static atomic_bool may_go, is_over; /* for the silent threads; for the others */
 
 /* ---- threads ---------------------------------------------------------- */
 
 struct asked {
 	pthread_t thread;
-	atomic_int tid; /* 0: it is not there yet */
+	atomic_int tid; /* 0: not there yet */
 	atomic_bool is_silent;
-	atomic_bool is_walking; /* it is in backtrace() */
+	atomic_bool is_walking; /* the thread is in backtrace() */
 };
 
 static _Thread_local struct asked *self;
@@ -94,7 +97,7 @@ static const char *ask_one(struct asked *a, int signo, uint64_t deadline_ns)
 	return stack.why;
 }
 
-/* It is there. */
+/* The thread answers with a stack. */
 static void answers(struct asked *a, int signo)
 {
 	const char *why = ask_one(a, signo, UINT64_MAX);
@@ -116,7 +119,9 @@ static bool has_handler(int signo)
 	return (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL;
 }
 
-/* ---- whoever asks ----------------------------------------------------- */
+/*
+ * ---- threads that ask ------------------------------------------------------
+ */
 
 static void *ask_the_silent(void *arg)
 {
@@ -132,7 +137,7 @@ Test(stack, is_refused_while_others_are_being_asked)
 	start_silent(&silent);
 	start(&spinning, spin);
 	pthread_create(&asker, NULL, ask_the_silent, &silent);
-	/* That is done with the lock, which is then held up to the answer. */
+	/* The asking thread holds the lock up to the answer. */
 	while (!has_handler(SIGNAL))
 		sched_yield();
 	says(ask_one(&spinning, SIGNAL, clock_now() + soon_ns),
@@ -159,7 +164,7 @@ static void send_to_all(struct asked silent[SILENT], int signo)
 		says(stacks[i].why, "it does not answer");
 }
 
-Test(stack, has_room_for_so_many_signals_that_have_not_come)
+Test(stack, has_room_for_a_limited_number_of_pending_signals)
 {
 	struct asked silent[SILENT] = { 0 }, spinning = { 0 };
 	int i, k;
@@ -171,7 +176,7 @@ Test(stack, has_room_for_so_many_signals_that_have_not_come)
 		send_to_all(silent, SIGNAL + k / SIGNALS_EACH);
 	says(ask_one(&spinning, SIGNAL, UINT64_MAX),
 	     "too many have not answered");
-	/* One that is sent again is one of those. */
+	/* A signal that is sent again counts among those. */
 	says(ask_one(&silent[0], SIGNAL, 0), "it does not answer");
 	atomic_store(&may_go, true);
 	for (i = 0; i < SILENT; i++)
@@ -184,7 +189,7 @@ Test(stack, has_room_for_so_many_signals_that_have_not_come)
 
 static atomic_bool holds;
 
-/* Instead of the C library's. */
+/* Replaces the C library's function. */
 int backtrace(void **frames, int size)
 {
 	(void)frames;
@@ -198,14 +203,14 @@ int backtrace(void **frames, int size)
 	return 0;
 }
 
-/* Until it is inside, where it stays. */
+/* Wait until the thread is inside, where it stays. */
 static void hold(struct asked *a)
 {
 	while (!atomic_load(&a->is_walking))
 		cr_assert_not_null(ask_one(a, SIGNAL, clock_now() + soon_ns));
 }
 
-Test(stack, has_room_for_so_many_threads_that_are_at_their_answers)
+Test(stack, has_room_for_a_limited_number_of_answering_threads)
 {
 	struct asked walking[QUESTIONS] = { 0 }, spinning = { 0 };
 	const char *why;
@@ -223,7 +228,7 @@ Test(stack, has_room_for_so_many_threads_that_are_at_their_answers)
 	says(ask_one(&spinning, SIGNAL, UINT64_MAX),
 	     "too many have not answered");
 	atomic_store(&holds, false);
-	/* Once the first of them is done. */
+	/* Once the first of these threads is done. */
 	while ((why = ask_one(&spinning, SIGNAL, UINT64_MAX)))
 		says(why, "too many have not answered");
 	end(&spinning);
@@ -231,9 +236,9 @@ Test(stack, has_room_for_so_many_threads_that_are_at_their_answers)
 		end(&walking[i]);
 }
 
-/* ---- what is told ------------------------------------------------------ */
+/* ---- the text ------------------------------------------------------------ */
 
-/* Functions of the program, to be found by their names. */
+/* Functions of the program, which must be found by their names. */
 #define FUNCTION_NAMED(name, n)                                                \
 	__attribute__((visibility("default"), noinline)) int name(void);       \
 	int name(void)                                                         \
@@ -270,7 +275,7 @@ FUNCTION_LONG(6)
 FUNCTION_LONG(7)
 FUNCTION_LONG(8)
 
-/* Where a call returns to in a function. */
+/* The place in a function to which a call returns. */
 static void call_from(struct stack *stack, void *function)
 {
 	cr_assert_not_null(function);
@@ -279,7 +284,7 @@ static void call_from(struct stack *stack, void *function)
 
 static void call_from_libc(struct stack *stack, const char *name)
 {
-	/* Not a sanitizer's. */
+	/* Not a function of a sanitizer. */
 	call_from(stack,
 	          dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), name));
 }
@@ -293,13 +298,13 @@ static void call_from_nine(struct stack *stack)
 		call_from(stack, (void *)functions[i]);
 }
 
-Test(stack, is_told_from_the_first_function_of_the_program_on)
+Test(stack, is_told_from_the_programs_first_function_on)
 {
 	struct stack stack = { 0 };
 	struct stack_report told;
 	int i;
 
-	/* As many as there ever were, and more. */
+	/* As many as in any real stack, and more. */
 	for (i = 0; i < STACK_FRAMES - 12; i++)
 		call_from_libc(&stack, i % 2 ? "nanosleep" : "syscall");
 	call_from_nine(&stack);
@@ -310,7 +315,7 @@ Test(stack, is_told_from_the_first_function_of_the_program_on)
 	                            "f9 < qsort");
 }
 
-Test(stack, is_told_with_what_calls_back)
+Test(stack, is_told_with_library_functions_that_call_back)
 {
 	struct stack stack = { 0 };
 	struct stack_report told;
@@ -322,7 +327,7 @@ Test(stack, is_told_with_what_calls_back)
 	cr_assert_str_eq(told.text, "f1 < qsort < f2");
 }
 
-Test(stack, without_the_program_is_told_as_it_is)
+Test(stack, without_program_functions_is_told_unchanged)
 {
 	struct stack stack = { 0 };
 	struct stack_report told;
@@ -333,7 +338,7 @@ Test(stack, without_the_program_is_told_as_it_is)
 	cr_assert_str_eq(told.text, "syscall < qsort");
 }
 
-Test(stack, is_told_with_eight_of_the_program_whatever_is_between)
+Test(stack, is_told_with_eight_program_functions_whatever_is_between)
 {
 	struct stack stack = { 0 };
 	struct stack_report told;
@@ -367,7 +372,7 @@ Test(stack, is_told_with_eight_long_names)
 	cr_assert_str_eq(told.brief, wanted);
 }
 
-Test(stack, is_told_in_less_room_with_the_longest_names_cut)
+Test(stack, is_told_with_its_longest_names_cut_if_room_is_short)
 {
 	char text[100] = "";
 	struct text t = { text, sizeof(text) };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * When the process did not run: what is noticed of it, and what a clock makes of it
+ * Times in which the process did not run: which ones are noticed, and how they
+ * change a clock
  */
 
 #include <criterion/criterion.h>
@@ -19,9 +20,9 @@ static bool note(uint64_t from, uint64_t asked, uint64_t now)
 	return stops_note(&s, from, asked, now, GROSS);
 }
 
-Test(stops, what_is_a_little_late_is_no_stop)
+Test(stops, a_short_delay_is_no_stop)
 {
-	cr_assert_not(note(1000, 1500, 1400)); /* was woken */
+	cr_assert_not(note(1000, 1500, 1400)); /* when it woke */
 	cr_assert_not(note(1000, 1500, 1600));
 	cr_assert_eq(s.n, 0);
 	cr_assert(note(1000, 1500, 1601));
@@ -32,14 +33,14 @@ Test(stops, a_clock_stands_still_during_a_stop)
 {
 	note(1000, 1010, 5000);
 	cr_assert_eq(stops_shift(&s, 400),
-	             4400); /* 600 before it have passed */
+	             4400); /* 600 before the stop have passed */
 	cr_assert_eq(stops_shift(&s, 1000), 5000);
 	cr_assert_eq(stops_shift(&s, 3000), 5000);
 	cr_assert_eq(stops_shift(&s, 5000), 5000);
 	cr_assert_eq(stops_shift(&s, 5001), 5001);
 }
 
-Test(stops, of_several_stops_each_counts_once)
+Test(stops, each_of_several_stops_counts_once)
 {
 	note(1000, 1010, 2000);
 	note(2500, 2510, 4000);
@@ -48,7 +49,7 @@ Test(stops, of_several_stops_each_counts_once)
 	cr_assert_eq(stops_shift(&s, 3000), 4000);
 }
 
-Test(stops, the_oldest_are_kept_as_one_of_their_length)
+Test(stops, the_oldest_ones_are_merged_into_one_of_their_length)
 {
 	uint64_t t;
 	int i;
@@ -62,8 +63,8 @@ Test(stops, the_oldest_are_kept_as_one_of_their_length)
 	cr_assert_eq(stops_shift(&s, 0), 3 * STOPS_KEPT * 500);
 }
 
-/* A machine that is always late would otherwise never find anything. */
-Test(stops, who_always_oversleeps_is_not_stopped)
+/* A machine that is always late would otherwise never find a hang. */
+Test(stops, a_process_that_always_oversleeps_is_not_stopped)
 {
 	uint64_t t = 10000;
 	int i;
@@ -73,7 +74,8 @@ Test(stops, who_always_oversleeps_is_not_stopped)
 		cr_assert_not(note(t + 1000, t + 1000, t + 1001));
 	}
 	cr_assert_not(note(t, t + 1, t + 1000));
-	cr_assert_not(note(t + 1000, t + 2000, t + 2050)); /* an ordinary one */
+	/* an ordinary delay */
+	cr_assert_not(note(t + 1000, t + 2000, t + 2050));
 	cr_assert(note(t + 2050, t + 2051, t + 9000));
 }
 
@@ -85,8 +87,11 @@ static uint64_t below(uint64_t n)
 	return (state >> 33) % n;
 }
 
-/* A clock is never moved back, nor past the last stop; a later one never comes before
- * an earlier; and what ran in between is not given back. */
+/*
+ * A clock is never moved back, nor past the last stop; a later clock never
+ * comes before an earlier one; and time in which the process ran is not given
+ * back.
+ */
 static void check_random(uint64_t end, uint64_t ran)
 {
 	uint64_t a = below(end), b = below(end), x, y;
@@ -99,7 +104,7 @@ static void check_random(uint64_t end, uint64_t ran)
 	cr_assert_eq(end - stops_shift(&s, 0), ran);
 }
 
-Test(stops, hold_what_must_hold)
+Test(stops, keep_their_rules_for_random_times)
 {
 	uint64_t t, ran, from, i, k;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tags by one thread
+ * Tags on one thread
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +20,7 @@ static const char *text(unsigned number)
 	return found;
 }
 
-Test(tag, there_is_none_to_begin_with)
+Test(tag, is_absent_at_first)
 {
 	cr_assert_eq(tags.now, 0);
 	cr_assert_str_eq(text(0), "");
@@ -39,7 +39,7 @@ Test(tag, is_read_by_its_number)
 	cr_assert_str_eq(text(tags.now), "backward");
 }
 
-Test(tag, the_same_text_has_the_same_number)
+Test(tag, has_one_number_for_equal_texts)
 {
 	unsigned first;
 
@@ -51,7 +51,7 @@ Test(tag, the_same_text_has_the_same_number)
 	cr_assert_eq(tags.count, 2);
 }
 
-Test(tag, null_and_the_empty_text_are_none)
+Test(tag, is_absent_for_null_and_the_empty_text)
 {
 	tag_set(&tags, "forward");
 	tag_set(&tags, NULL);
@@ -61,7 +61,7 @@ Test(tag, null_and_the_empty_text_are_none)
 	cr_assert_eq(tags.now, 0);
 }
 
-Test(tag, a_long_text_is_cut)
+Test(tag, cuts_a_long_text)
 {
 	char longer[100];
 
@@ -69,13 +69,13 @@ Test(tag, a_long_text_is_cut)
 	longer[99] = '\0';
 	tag_set(&tags, longer);
 	cr_assert_eq(strlen(text(tags.now)), TAG_SIZE - 1);
-	/* The rest does not count. */
+	/* Only the kept part counts. */
 	longer[TAG_SIZE] = 'y';
 	tag_set(&tags, longer);
 	cr_assert_eq(tags.count, 1);
 }
 
-Test(tag, the_last_texts_are_kept_also_where_numbers_start_anew)
+Test(tag, keeps_the_last_texts_even_where_numbers_start_anew)
 {
 	char name[TAG_SIZE];
 	unsigned i, numbers[TAG_SLOTS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Texts that do not fit: where they are cut, and that they say so
+ * Texts that do not fit: where they are cut, and how they say so
  */
 
 #include <criterion/criterion.h>
@@ -26,7 +26,7 @@ static void begin(void)
 
 TestSuite(text, .init = begin);
 
-Test(text, what_fits_is_whole)
+Test(text, that_fits_is_whole)
 {
 	text_add(&t, "%s", "exactly as long as there is room");
 	text_add(&t, "%d", 1234567);
@@ -35,7 +35,7 @@ Test(text, what_fits_is_whole)
 	cr_assert_eq(buffer[ROOM], '#');
 }
 
-Test(text, what_does_not_fit_is_cut_behind_a_word)
+Test(text, that_does_not_fit_is_cut_after_a_word)
 {
 	text_add(&t, "%s", "rank 1 is waiting inside the library and there");
 	cr_assert_str_eq(buffer, "rank 1 is waiting inside the library...");
@@ -43,7 +43,7 @@ Test(text, what_does_not_fit_is_cut_behind_a_word)
 	cr_assert_eq(buffer[ROOM], '#');
 }
 
-Test(text, a_piece_that_does_not_fit_takes_the_end_of_the_one_before)
+Test(text, piece_that_does_not_fit_cuts_the_end_of_the_piece_before)
 {
 	text_add(&t, "%s", "rank 1 has been inside ncclAllReduce -");
 	text_add(&t, "; and more");
@@ -52,7 +52,7 @@ Test(text, a_piece_that_does_not_fit_takes_the_end_of_the_one_before)
 	cr_assert_str_eq(buffer, "rank 1 has been inside ncclAllReduce...");
 }
 
-Test(text, a_long_word_is_cut_at_a_character)
+Test(text, with_a_long_word_is_cut_at_a_character)
 {
 	char e[64] = "";
 	int shift, i;
@@ -63,13 +63,13 @@ Test(text, a_long_word_is_cut_at_a_character)
 		for (e[0] = '\0', i = 0; i < 20; i++)
 			strcat(e, "\u20ac");
 		text_add(&t, "%s", e);
-		/* 36 bytes are left, for whole characters of three. */
+		/* 36 bytes are left, for whole characters of three bytes. */
 		cr_assert_eq(strlen(buffer), shift + (36 - shift) / 3 * 3 + 3u);
 		cr_assert_str_eq(buffer + strlen(buffer) - 6, "\u20ac...");
 	}
 }
 
-Test(text, what_is_no_utf8_is_cut_within_its_buffer)
+Test(text, that_is_no_utf8_is_cut_within_its_buffer)
 {
 	char around[16 + TEXT_LEAST], *middle = around + 16, bytes[64];
 
@@ -82,7 +82,7 @@ Test(text, what_is_no_utf8_is_cut_within_its_buffer)
 	cr_assert_str_eq(middle + strlen(middle) - 3, "...");
 }
 
-Test(text, every_length_ends_in_whole_words_or_is_whole)
+Test(text, of_every_length_ends_in_whole_words_or_is_whole)
 {
 	static const char whole[] =
 		"a verdict may be longer than its room, and "
@@ -104,7 +104,7 @@ Test(text, every_length_ends_in_whole_words_or_is_whole)
 	}
 }
 
-Test(text, an_error_that_is_too_long_says_so)
+Test(text, of_an_error_that_is_too_long_says_so)
 {
 	char word[1100];
 
@@ -116,7 +116,7 @@ Test(text, an_error_that_is_too_long_says_so)
 	cr_assert_str_eq(cohort_last_error() + 1020, "...");
 }
 
-Test(text, a_reason_and_a_tag_that_are_too_long_say_so)
+Test(text, of_a_reason_or_a_tag_that_is_too_long_says_so)
 {
 	struct cohort_abort *a = cause_create();
 	static struct tags tags;
@@ -140,7 +140,7 @@ Test(text, a_reason_and_a_tag_that_are_too_long_say_so)
 	                 "step 12, the gradients of the last layers, 46 b");
 }
 
-Test(text, many_ranks_are_counted_behind_the_first)
+Test(text, of_many_ranks_counts_those_behind_the_first)
 {
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
 	char ranks[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Whether a thread lives, and its name
+ * Whether a thread is alive, and its name
  */
 
 #include <criterion/criterion.h>
@@ -36,7 +36,7 @@ static void *tell_id(void *id)
 	return NULL;
 }
 
-Test(thread, that_has_exited_does_not_live)
+Test(thread, that_has_exited_is_not_alive)
 {
 	pthread_t thread;
 	int id = 0;
@@ -45,7 +45,7 @@ Test(thread, that_has_exited_does_not_live)
 	pthread_join(thread, NULL);
 	cr_assert_gt(id, 0);
 	while (thread_lives(id, name))
-		sched_yield(); /* the system is a little behind */
+		sched_yield(); /* the system lags a little */
 	cr_assert_str_eq(name, "");
 }
 
@@ -67,8 +67,8 @@ static void *write_to_page(void *blocked)
 	return NULL;
 }
 
-/* What the library's threads call may be the program's. */
-Test(thread, of_the_library_hears_of_its_own_faults_alone)
+/* What the library's threads call may belong to the program. */
+Test(thread, of_the_library_receives_only_its_own_faults)
 {
 	const struct sigaction action = { .sa_handler = open_page };
 	pthread_t thread;
@@ -85,8 +85,8 @@ Test(thread, of_the_library_hears_of_its_own_faults_alone)
 	cr_assert(blocked);
 }
 
-/* Which the system tells before its signals, at any length. */
-Test(thread, of_many_groups_is_known_to_block_a_signal)
+/* /proc lists the groups before the signals, at any length. */
+Test(thread, with_many_user_groups_is_known_to_block_a_signal)
 {
 	gid_t groups[700];
 	sigset_t one;
@@ -103,7 +103,7 @@ Test(thread, of_many_groups_is_known_to_block_a_signal)
 	cr_assert_not(thread_blocks(thread_id(), SIGUSR1));
 }
 
-Test(thread, lives_also_where_no_file_can_be_opened)
+Test(thread, is_alive_even_where_no_file_can_be_opened)
 {
 	struct rlimit none, some;
 	bool lives;
@@ -144,8 +144,11 @@ static void *look_at_first(void *arg)
 	_exit(*state ? 2 : thread_lives(thread_id(), name) ? 0 : 3);
 }
 
-/* The system keeps it, and lets it be sent signals, until the last one has ended. */
-Test(thread, that_is_the_first_and_has_ended_does_not_live)
+/*
+ * The system keeps the first thread, and lets it get signals, until the last
+ * one has ended.
+ */
+Test(thread, that_is_the_first_and_has_ended_is_not_alive)
 {
 	pthread_t thread;
 	int status = -1;

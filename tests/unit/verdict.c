@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Verdicts over made-up snapshots: when time is up, whose fault it is, and how
- * that is said
+ * Verdicts over made-up snapshots: when time is up, which rank is at fault, and
+ * how the text says so
  */
 
 #include <criterion/criterion.h>
@@ -22,7 +22,7 @@ static struct rank_snapshot ranks[COHORT_MAX_RANKS];
 static struct snapshot s;
 static struct verdict out;
 
-/* A call of that long ago, of the kind that all tests make. */
+/* A call that was made that long ago, of the kind that all tests use. */
 static struct record call(uint64_t ticket, uint64_t ago_ns)
 {
 	return (struct record){
@@ -37,7 +37,9 @@ static struct record call(uint64_t ticket, uint64_t ago_ns)
 	};
 }
 
-/* @n ranks that have made collective 6, a minute ago, and not yet number 7. */
+/*
+ * @n ranks that made collective 6 a minute ago, and have not yet made number 7.
+ */
 static void given(int n)
 {
 	struct rank_snapshot *r;
@@ -69,7 +71,10 @@ static void given(int n)
 	cr_assert(verdict_init(&out, n));
 }
 
-/* Rank @rank has called, that long ago, and allows 10 s to join, 20 s to run. */
+/*
+ * Rank @rank has called, that long ago, and allows 10 s to join and 20 s to
+ * run.
+ */
 static struct rank_snapshot *joins(int rank, uint64_t ago_ns)
 {
 	struct rank_snapshot *r = &ranks[rank];
@@ -82,7 +87,7 @@ static struct rank_snapshot *joins(int rank, uint64_t ago_ns)
 	return r;
 }
 
-/* The same of all, each a millisecond after the one before it. */
+/* All ranks have called, each a millisecond after the one before it. */
 static void all_join(uint64_t ago_ns)
 {
 	int i;
@@ -98,7 +103,7 @@ static struct expiry at(uint64_t now_ns)
 	return expiry_next(&s);
 }
 
-/* What is to be said of the front after its time. */
+/* The text about the front after its time. */
 static const char *stalled(void)
 {
 	const struct expiry due = {
@@ -130,7 +135,7 @@ TestSuite(verdict, .fini = drop);
 
 /* ---- when ------------------------------------------------------------- */
 
-Test(due, nothing_is_due_while_nothing_is_in_flight)
+Test(due, no_verdict_is_due_while_nothing_is_in_flight)
 {
 	given(2);
 	s.front = 0;
@@ -138,7 +143,7 @@ Test(due, nothing_is_due_while_nothing_is_in_flight)
 	cr_assert_eq(expiry_next(&s).next_ns, UINT64_MAX);
 }
 
-Test(due, a_warning_comes_at_its_part_of_the_time)
+Test(due, a_warning_comes_at_its_percentage_of_the_time)
 {
 	const uint64_t began = NOW - S;
 
@@ -181,7 +186,7 @@ Test(due, time_is_up_at_the_deadline_exactly)
 	cr_assert_eq(at(NOW).deadline_ns, 10 * S);
 }
 
-Test(due, of_several_clocks_the_first_to_run_out_decides)
+Test(due, the_first_of_several_clocks_to_expire_decides)
 {
 	given(4);
 	joins(0, 9 * S);
@@ -194,7 +199,7 @@ Test(due, of_several_clocks_the_first_to_run_out_decides)
 	cr_assert_eq(at(NOW).deadline_ns, 3 * S);
 }
 
-Test(due, when_all_have_joined_the_last_one_starts_the_clock)
+Test(due, the_last_rank_to_join_starts_the_clock_of_the_run)
 {
 	given(2);
 	all_join(60 * S);
@@ -205,7 +210,7 @@ Test(due, when_all_have_joined_the_last_one_starts_the_clock)
 	cr_assert_eq(at(NOW).deadline_ns, 20 * S);
 }
 
-Test(due, a_rank_that_is_done_has_no_clock_when_all_have_joined)
+Test(due, a_rank_that_is_done_has_no_clock_once_all_have_joined)
 {
 	given(2);
 	all_join(30 * S);
@@ -244,7 +249,7 @@ Test(due, a_pause_before_the_call_changes_nothing)
 	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
 }
 
-/* What was observed allows 3 s to join and 4 s to run, from 1 s ago on. */
+/* Observations allow 3 s to join and 4 s to run, counted from 1 s ago. */
 static void adapts(void)
 {
 	s.adapted = (struct adapted){
@@ -257,7 +262,7 @@ static void adapts(void)
 	};
 }
 
-Test(due, what_was_observed_makes_a_clock_run_out_earlier)
+Test(due, an_observed_limit_makes_a_clock_expire_earlier)
 {
 	given(2);
 	joins(0, 4 * S);
@@ -272,7 +277,7 @@ Test(due, what_was_observed_makes_a_clock_run_out_earlier)
 	cr_assert_eq(at(NOW + 2 * S).most_ns, 10 * S);
 }
 
-Test(due, what_was_observed_counts_from_the_call_if_that_is_later)
+Test(due, an_observed_limit_counts_from_the_call_if_that_is_later)
 {
 	given(2);
 	all_join(S / 2);
@@ -282,7 +287,7 @@ Test(due, what_was_observed_counts_from_the_call_if_that_is_later)
 	cr_assert_eq(at(NOW).next_ns, NOW - S / 4 + 4 * S);
 }
 
-Test(due, what_was_observed_never_makes_a_clock_run_longer)
+Test(due, an_observed_limit_never_makes_a_clock_run_longer)
 {
 	given(2);
 	joins(0, 9 * S);
@@ -298,7 +303,7 @@ Test(due, what_was_observed_never_makes_a_clock_run_longer)
 	cr_assert_eq(at(NOW).next_ns, NOW + 9 * S);
 }
 
-Test(due, what_was_observed_starts_anew_after_a_pause_and_a_stop)
+Test(due, an_observed_limit_starts_anew_after_a_pause_and_a_stop)
 {
 	given(2);
 	joins(0, 4 * S);
@@ -312,7 +317,7 @@ Test(due, what_was_observed_starts_anew_after_a_pause_and_a_stop)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(verdict, says_what_a_limit_is_from)
+Test(verdict, says_where_a_limit_comes_from)
 {
 	struct expiry due;
 
@@ -365,7 +370,7 @@ Test(due, a_time_beyond_the_clock_is_never)
 	cr_assert_eq(at(UINT64_MAX).what, EXPIRY_NOTHING);
 }
 
-Test(due, what_has_expired_is_due_again_with_each_deadline_more)
+Test(due, an_expired_clock_is_due_again_after_each_further_deadline)
 {
 	given(2);
 	joins(0, 20 * S);
@@ -387,7 +392,7 @@ Test(due, repeated_expiry_does_not_overflow)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(verdict, what_waited_for_an_older_one_has_its_clock_start_then)
+Test(verdict, starts_the_clock_of_a_call_when_an_older_one_is_done)
 {
 	given(2);
 	all_join(60 * S);
@@ -399,7 +404,7 @@ Test(verdict, what_waited_for_an_older_one_has_its_clock_start_then)
 
 /* ---- never called ----------------------------------------------------- */
 
-Test(verdict, a_rank_that_never_called_anything)
+Test(verdict, names_a_rank_that_never_called_anything)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -415,7 +420,7 @@ Test(verdict, a_rank_that_never_called_anything)
 	cr_assert_eq(out.v.missing[0], 2);
 }
 
-Test(verdict, a_rank_that_only_bound_itself)
+Test(verdict, names_a_rank_that_only_bound_itself)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -426,7 +431,7 @@ Test(verdict, a_rank_that_only_bound_itself)
 	                 "outside the library");
 }
 
-Test(verdict, a_rank_whose_thread_was_not_looked_at)
+Test(verdict, names_a_rank_whose_thread_was_not_examined)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -438,7 +443,7 @@ Test(verdict, a_rank_whose_thread_was_not_looked_at)
 		      "library" LAST);
 }
 
-Test(verdict, a_rank_that_has_left)
+Test(verdict, names_a_rank_that_has_left)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -451,7 +456,7 @@ Test(verdict, a_rank_that_has_left)
 
 /* ---- elsewhere -------------------------------------------------------- */
 
-Test(verdict, a_rank_outside_the_library)
+Test(verdict, names_a_rank_outside_the_library)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -463,7 +468,7 @@ Test(verdict, a_rank_outside_the_library)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-Test(verdict, a_rank_that_waits_for_something_of_its_own)
+Test(verdict, names_a_rank_that_waits_for_its_own_program)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -476,7 +481,7 @@ Test(verdict, a_rank_that_waits_for_something_of_its_own)
 	                 "'fc.bias' to be marked ready" LAST);
 }
 
-Test(verdict, a_rank_in_native_calls)
+Test(verdict, names_a_rank_in_native_calls)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -489,7 +494,7 @@ Test(verdict, a_rank_in_native_calls)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
-Test(verdict, a_rank_that_waits_in_a_call_with_host_memory)
+Test(verdict, names_a_rank_that_waits_in_a_call_with_host_memory)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -502,7 +507,7 @@ Test(verdict, a_rank_that_waits_in_a_call_with_host_memory)
 	cr_assert_eq(out.v.ranks[1].inside, 1);
 }
 
-Test(verdict, a_rank_inside_another_call)
+Test(verdict, names_a_rank_inside_another_call)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -514,7 +519,7 @@ Test(verdict, a_rank_inside_another_call)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 }
 
-Test(verdict, a_rank_whose_thread_has_exited)
+Test(verdict, names_a_rank_whose_thread_has_exited)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -527,7 +532,7 @@ Test(verdict, a_rank_whose_thread_has_exited)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
 }
 
-Test(verdict, a_rank_that_any_thread_may_call_for)
+Test(verdict, names_a_rank_that_any_thread_may_call_for)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -543,7 +548,7 @@ Test(verdict, a_rank_that_any_thread_may_call_for)
 	cr_assert_eq(out.v.ranks[1].bound, 0);
 }
 
-Test(verdict, the_exit_of_the_last_caller_is_not_that_of_an_unbound_rank)
+Test(verdict, does_not_take_the_last_callers_exit_for_that_of_an_unbound_rank)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -557,7 +562,7 @@ Test(verdict, the_exit_of_the_last_caller_is_not_that_of_an_unbound_rank)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
-Test(verdict, a_thread_that_has_exited_inside_a_call_is_the_ranks)
+Test(verdict, takes_a_thread_that_exited_inside_a_call_for_the_ranks)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -573,7 +578,7 @@ Test(verdict, a_thread_that_has_exited_inside_a_call_is_the_ranks)
 
 /* ---- on the device ---------------------------------------------------- */
 
-Test(verdict, one_rank_has_not_started)
+Test(verdict, names_the_one_rank_that_has_not_started)
 {
 	given(2);
 	all_join(10 * S);
@@ -590,7 +595,7 @@ Test(verdict, one_rank_has_not_started)
 	cr_assert_eq(out.v.missing[0], 2);
 }
 
-Test(verdict, one_rank_is_still_inside_its_native_call)
+Test(verdict, names_the_one_rank_inside_its_native_call)
 {
 	given(2);
 	all_join(10 * S);
@@ -605,7 +610,7 @@ Test(verdict, one_rank_is_still_inside_its_native_call)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-Test(verdict, all_have_started_and_none_is_done_which_is_nobodys_fault)
+Test(verdict, blames_no_rank_if_all_have_started_and_none_is_done)
 {
 	given(2);
 	all_join(10 * S);
@@ -622,7 +627,7 @@ Test(verdict, all_have_started_and_none_is_done_which_is_nobodys_fault)
 	cr_assert_eq(out.v.rank, -1);
 }
 
-Test(verdict, one_rank_alone_is_not_done)
+Test(verdict, names_the_one_rank_that_is_not_done)
 {
 	given(3);
 	all_join(10 * S);
@@ -637,7 +642,7 @@ Test(verdict, one_rank_alone_is_not_done)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-Test(verdict, a_group_of_one_is_its_own_fault)
+Test(verdict, blames_the_only_rank_of_a_group)
 {
 	given(1);
 	all_join(10 * S);
@@ -647,7 +652,7 @@ Test(verdict, a_group_of_one_is_its_own_fault)
 	cr_assert_eq(out.v.rank, 0);
 }
 
-Test(verdict, without_marks_of_starts_it_does_not_claim_to_know_of_any)
+Test(verdict, claims_no_starts_where_they_are_not_marked)
 {
 	given(2);
 	all_join(10 * S);
@@ -665,9 +670,9 @@ Test(verdict, without_marks_of_starts_it_does_not_claim_to_know_of_any)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-/* ---- many ------------------------------------------------------------- */
+/* ---- many ranks --------------------------------------------------------- */
 
-Test(verdict, the_first_of_several_missing_ranks_gives_its_name_to_it)
+Test(verdict, is_named_after_the_first_of_several_missing_ranks)
 {
 	given(4);
 	joins(1, 10 * S);
@@ -684,7 +689,7 @@ Test(verdict, the_first_of_several_missing_ranks_gives_its_name_to_it)
 	cr_assert_eq(out.v.missing[0], 0xd);
 }
 
-/* As much as can be said of a rank. */
+/* Everything that can be said about a rank. */
 static void say_all_of(struct rank_snapshot *r)
 {
 	snprintf(r->state, sizeof(r->state), "asleep in clock_nanosleep");
@@ -694,7 +699,7 @@ static void say_all_of(struct rank_snapshot *r)
 	snprintf(r->tag, sizeof(r->tag), "bucket 12/37: encoder.layers.11...");
 }
 
-Test(verdict, of_many_that_are_missing_nothing_is_cut_off)
+Test(verdict, about_many_missing_ranks_is_not_cut_off)
 {
 	static struct stack_report stack;
 	const char *text;
@@ -724,7 +729,7 @@ Test(verdict, of_many_that_are_missing_nothing_is_cut_off)
 	cr_assert(rank_set_has(out.v.missing, 1023));
 }
 
-Test(verdict, three_are_described_and_the_others_counted)
+Test(verdict, describes_three_ranks_and_counts_the_others)
 {
 	const char *text;
 	int i;
@@ -741,7 +746,7 @@ Test(verdict, three_are_described_and_the_others_counted)
 	cr_assert_null(strstr(text, "rank 4 ("));
 }
 
-Test(verdict, sets_of_ranks_are_short)
+Test(verdict, prints_sets_of_ranks_as_ranges)
 {
 	int i;
 
@@ -757,7 +762,7 @@ Test(verdict, sets_of_ranks_are_short)
 	cr_assert_eq(out.v.missing[1], ~UINT64_C(1));
 }
 
-Test(verdict, of_1024_ranks_the_last_is_found)
+Test(verdict, finds_the_last_of_1024_ranks)
 {
 	int i;
 
@@ -775,8 +780,8 @@ Test(verdict, of_1024_ranks_the_last_is_found)
 	cr_assert_eq(out.v.ranks[1023].tid, 5023);
 }
 
-/* Their thread's name is as long as the system has them. */
-Test(verdict, with_the_longest_stack_nothing_is_cut_off)
+/* The name of their thread has the most characters that the system allows. */
+Test(verdict, with_the_longest_stack_is_not_cut_off)
 {
 	static struct stack_report stacks[STACK_RANKS];
 	int i;
@@ -799,8 +804,8 @@ Test(verdict, with_the_longest_stack_nothing_is_cut_off)
 		cr_assert_str_eq(out.v.ranks[i].stack, stacks[i].text);
 }
 
-/* Names of 100 bytes, each of which gets its share. */
-Test(verdict, eight_frames_are_told_however_long_their_names_are)
+/* Names of 100 bytes, each of which gets an equal share. */
+Test(verdict, has_eight_frames_however_long_their_names_are)
 {
 	static struct stack_report stack;
 	struct text t = { stack.brief, sizeof(stack.brief) };
@@ -826,7 +831,7 @@ Test(verdict, eight_frames_are_told_however_long_their_names_are)
 	cr_assert_str_eq(out.text + strlen(out.text) - 6, "hhh...");
 }
 
-Test(verdict, a_function_that_is_called_stack_is_no_excuse)
+Test(verdict, has_the_stack_of_a_function_whose_name_begins_with_stack)
 {
 	static struct stack_report stack;
 
@@ -839,7 +844,7 @@ Test(verdict, a_function_that_is_called_stack_is_no_excuse)
 	cr_assert_not_null(strstr(stalled(), "; " STACK_UNAVAILABLE "it is"));
 }
 
-Test(verdict, a_call_that_is_not_on_record_any_more)
+Test(verdict, says_that_a_call_is_no_longer_on_record)
 {
 	given(2);
 	joins(0, 10 * S)->call.ticket = 0;
@@ -853,7 +858,7 @@ Test(verdict, a_call_that_is_not_on_record_any_more)
 
 /* ---- what else is said ------------------------------------------------ */
 
-Test(verdict, a_warning_says_how_long_it_has_been)
+Test(verdict, of_a_warning_says_how_long_it_has_waited)
 {
 	const struct expiry due = {
 		.what = EXPIRY_WARNING,
@@ -880,7 +885,7 @@ Test(verdict, a_warning_says_how_long_it_has_been)
 	cr_assert_eq(out.v.size, 2);
 }
 
-Test(verdict, a_question_of_the_prober_without_an_answer_is_told_too)
+Test(verdict, names_a_query_of_the_prober_that_has_no_answer)
 {
 	given(2);
 	all_join(10 * S);
@@ -893,7 +898,7 @@ Test(verdict, a_question_of_the_prober_without_an_answer_is_told_too)
 	                          "of rank 1 has not returned for 3.0 s; "));
 }
 
-Test(verdict, every_rank_has_its_report)
+Test(verdict, has_a_report_for_every_rank)
 {
 	const struct cohort_rank_report *r;
 
@@ -928,7 +933,7 @@ Test(verdict, every_rank_has_its_report)
 	                 "and not finished");
 }
 
-Test(verdict, a_report_without_a_call_has_none)
+Test(verdict, has_no_call_in_the_report_of_a_rank_that_made_none)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -941,7 +946,7 @@ Test(verdict, a_report_without_a_call_has_none)
 
 /* ---- the end ---------------------------------------------------------- */
 
-Test(verdict, an_end_is_told_as_its_cause)
+Test(verdict, of_an_end_is_its_cause)
 {
 	struct cohort_cause cause = {
 		.status = COHORT_WORKER,
@@ -982,7 +987,7 @@ static void all_idle(int n)
 
 #define WEDGED "group \"dp\", generation 1 could not be ended within 10.0 s"
 
-Test(verdict, an_end_that_a_call_keeps_from_coming)
+Test(verdict, names_a_call_that_keeps_the_group_from_ending)
 {
 	all_idle(3);
 	ranks[1].idle = false;
@@ -999,7 +1004,7 @@ Test(verdict, an_end_that_a_call_keeps_from_coming)
 	cr_assert_eq(out.v.deadline_ns, 10 * S);
 }
 
-Test(verdict, a_call_that_is_not_recorded_is_not_taken_for_the_last_that_was)
+Test(verdict, does_not_take_an_unrecorded_call_for_the_last_recorded_one)
 {
 	all_idle(2);
 	ranks[1].idle = false;
@@ -1011,7 +1016,7 @@ Test(verdict, a_call_that_is_not_recorded_is_not_taken_for_the_last_that_was)
 }
 
 /* An abort does not wait for a thread that only waits. */
-Test(verdict, an_operation_in_flight_is_what_a_call_with_host_memory_waits_for)
+Test(verdict, names_the_operation_that_a_call_with_host_memory_waits_for)
 {
 	all_idle(2);
 	ranks[1].idle = false;
@@ -1022,7 +1027,7 @@ Test(verdict, an_operation_in_flight_is_what_a_call_with_host_memory_waits_for)
 	                 "operation in flight that does not end");
 }
 
-Test(verdict, a_thread_that_died_inside_a_call)
+Test(verdict, names_a_thread_that_died_inside_a_call)
 {
 	all_idle(2);
 	ranks[0].idle = false;
@@ -1036,7 +1041,7 @@ Test(verdict, a_thread_that_died_inside_a_call)
 	                 "all_reduce for 60.0 s, and its thread has exited");
 }
 
-Test(verdict, native_calls_and_operations_that_do_not_end)
+Test(verdict, names_native_calls_and_operations_that_do_not_end)
 {
 	all_idle(3);
 	ranks[0].idle = false;
@@ -1052,7 +1057,7 @@ Test(verdict, native_calls_and_operations_that_do_not_end)
 	cr_assert_eq(out.v.missing[0], 5);
 }
 
-Test(verdict, what_else_keeps_an_end_from_coming_is_told_behind_many_ranks)
+Test(verdict, names_further_reasons_after_many_ranks)
 {
 	int i;
 
@@ -1070,7 +1075,7 @@ Test(verdict, what_else_keeps_an_end_from_coming_is_told_behind_many_ranks)
 	cr_assert(rank_set_has(out.v.missing, 63));
 }
 
-Test(verdict, a_reaper_that_does_not_come_back)
+Test(verdict, names_a_reaper_that_does_not_return)
 {
 	all_idle(2);
 	s.reaping = "ncclGroupEnd";
@@ -1086,7 +1091,7 @@ Test(verdict, a_reaper_that_does_not_come_back)
 	                        "rank 1");
 }
 
-Test(verdict, a_prober_and_an_on_verdict_that_do_not_come_back)
+Test(verdict, names_a_prober_and_an_on_verdict_that_do_not_return)
 {
 	all_idle(2);
 	s.probing = 1;
@@ -1104,7 +1109,7 @@ Test(verdict, a_prober_and_an_on_verdict_that_do_not_come_back)
 	                 "; the prober is inside cudaEventQuery of rank 1");
 }
 
-Test(verdict, a_prober_that_does_not_answer)
+Test(verdict, names_a_prober_that_does_not_answer)
 {
 	given(2);
 	s.probing = 1;
@@ -1127,7 +1132,7 @@ Test(verdict, a_prober_that_does_not_answer)
 
 /* ---- as a cause, as a copy, as a word --------------------------------- */
 
-Test(verdict, as_a_cause_it_says_the_same)
+Test(verdict, has_equal_text_as_a_cause)
 {
 	struct cohort_cause cause;
 
@@ -1146,7 +1151,7 @@ Test(verdict, as_a_cause_it_says_the_same)
 	cr_assert_str_eq(cause.text, out.text);
 }
 
-Test(verdict, a_copy_stands_on_its_own)
+Test(verdict, copy_does_not_depend_on_the_original)
 {
 	struct verdict copy;
 
@@ -1165,7 +1170,7 @@ Test(verdict, a_copy_stands_on_its_own)
 	verdict_fini(&copy);
 }
 
-Test(verdict, every_kind_has_its_words)
+Test(verdict, kinds_all_have_their_words)
 {
 	cr_assert_str_eq(cohort_verdict_text(COHORT_VERDICT_NONE), "none");
 	cr_assert_str_eq(cohort_verdict_text(COHORT_VERDICT_NOT_STARTED),
@@ -1197,7 +1202,7 @@ static struct transfer_snapshot *sends(uint64_t ago_ns)
 	return &s.transfer;
 }
 
-/* What is to be said of it after its time. */
+/* The text about the transfer after its time. */
 static const char *stalled_transfer(void)
 {
 	const struct expiry due = {
@@ -1235,13 +1240,13 @@ Test(due, a_transfer_has_a_clock_of_its_own)
 	cr_assert_eq(at(began + 10 * S).what, EXPIRY_NOTHING);
 }
 
-Test(due, of_a_transfer_and_a_collective_the_graver_is_told)
+Test(due, the_graver_of_a_transfer_and_a_collective_is_reported)
 {
 	given(2);
 	sends(8 * S);
 	s.front = 7;
 	joins(1, 4 * S);
-	/* 8 and 4 s of 10: a warning of each is due, or will be. */
+	/* 8 s and 4 s of 10 s: a warning of each is due, or will be. */
 	cr_assert_eq(at(NOW).what, EXPIRY_WARNING);
 	cr_assert(at(NOW).is_transfer);
 	s.transfer.warned = true;
@@ -1255,7 +1260,7 @@ Test(due, of_a_transfer_and_a_collective_the_graver_is_told)
 	cr_assert_not(at(NOW + 6 * S).is_transfer);
 }
 
-Test(verdict, of_a_transfer_names_who_has_not_called)
+Test(verdict, of_a_transfer_names_the_rank_that_has_not_called)
 {
 	given(2);
 	sends(10 * S);
@@ -1271,7 +1276,7 @@ Test(verdict, of_a_transfer_names_who_has_not_called)
 	cr_assert_eq(out.v.collective, 0);
 }
 
-Test(verdict, of_a_transfer_knows_who_never_called_or_is_dead)
+Test(verdict, of_a_transfer_says_if_the_rank_never_called_or_is_dead)
 {
 	given(2);
 	sends(10 * S);
@@ -1295,7 +1300,7 @@ Test(verdict, of_a_transfer_knows_who_never_called_or_is_dead)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 }
 
-Test(verdict, of_a_transfer_that_both_have_called_tells_who_holds_it_up)
+Test(verdict, of_a_transfer_that_both_called_names_the_rank_that_delays_it)
 {
 	struct transfer_snapshot *x;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Verdicts over random snapshots, many of them: what must hold of each
+ * Verdicts over random snapshots: what must hold for each of many
  *
  *  A. Whoever is blamed has not done what most have: if a majority has called, the
  *     one that is blamed has not; if all have, the one that is blamed is not done.
@@ -63,7 +63,7 @@ static struct record random_call(uint64_t ticket)
 	};
 }
 
-/* Some ranks, but not this one. */
+/* A set of some ranks, without this one. */
 static void random_set(uint64_t *set, const struct rank_snapshot *r)
 {
 	int i;
@@ -152,7 +152,7 @@ static void random_crossing(void)
 static void random_snapshot(void)
 {
 	unsigned percent = below(5) * 25;
-	int i, gap = maybe(20); /* every other rank is of another process */
+	int i, gap = maybe(20); /* every other rank is in another process */
 
 	s = (struct snapshot){
 		.group = "dp",
@@ -183,7 +183,7 @@ static void random_snapshot(void)
 	random_crossing();
 }
 
-/* ---- what must hold --------------------------------------------------- */
+/* ---- properties -------------------------------------------------------- */
 
 static const char *wrong; /* NULL: nothing */
 
@@ -199,7 +199,7 @@ static void check_set(const uint64_t *set)
 
 	for (r = 0; r < COHORT_MAX_RANKS; r++)
 		must(!rank_set_has(set, r) || r < s.world,
-		     "a rank that there is not is in a set");
+		     "a set has a rank that does not exist");
 }
 
 static void check_text(void)
@@ -212,7 +212,7 @@ static void check_text(void)
 	snprintf(name, sizeof(name), "rank %d", out.v.rank);
 	if (out.v.rank < 0)
 		must(strstr(out.text, "no single rank can be blamed"),
-		     "nobody is blamed, and it does not say so");
+		     "no rank is blamed, and the text does not say so");
 	else
 		must(strstr(out.text, name), "the rank is not in the text");
 }
@@ -226,7 +226,7 @@ static void check_front(void)
 		joined += ranks[i].joined;
 		must(rank_set_has(out.v.joined, ranks[i].rank) ==
 		             ranks[i].joined,
-		     "joined is not who has joined");
+		     "the set of joined ranks is wrong");
 	}
 	if (out.v.rank < 0)
 		return;
@@ -234,12 +234,12 @@ static void check_front(void)
 	if (!blamed)
 		return;
 	must(rank_set_has(out.v.missing, blamed->rank),
-	     "who is blamed is not missing");
+	     "the blamed rank is not missing");
 	if (s.all_joined)
-		must(!blamed->done, "who is blamed is done");
+		must(!blamed->done, "the blamed rank is done");
 	else if (2 * joined > s.size)
 		must(!blamed->joined,
-		     "who is blamed has called with the majority");
+		     "the blamed rank has called with the majority");
 }
 
 static void check_transfer(void)
@@ -249,11 +249,11 @@ static void check_transfer(void)
 	if (out.v.rank < 0)
 		return;
 	must(out.v.rank == x->rank || out.v.rank == x->peer,
-	     "who is blamed has no part in it");
+	     "the blamed rank has no part in the transfer");
 	must(rank_set_has(out.v.missing, out.v.rank),
-	     "who is blamed is not missing");
+	     "the blamed rank is not missing");
 	if (!x->met)
-		must(out.v.rank == x->peer, "who has called is blamed");
+		must(out.v.rank == x->peer, "a rank that has called is blamed");
 }
 
 static void check(bool is_transfer)
@@ -275,7 +275,7 @@ static void check(bool is_transfer)
 		check_front();
 }
 
-/* A collective that waits: some have called, and not all are done. */
+/* A collective that waits: some ranks have called, and not all are done. */
 static bool is_stalled(void)
 {
 	bool any = false, all_done = true;
@@ -288,7 +288,7 @@ static bool is_stalled(void)
 	return any && !all_done;
 }
 
-/* Nobody is done with what not all have called. */
+/* No rank is done with a collective that not all have called. */
 static void undo(void)
 {
 	int i;
@@ -309,7 +309,7 @@ static void try_seed(uint64_t seed)
 	               (unsigned long long)seed, wrong, out.text);
 }
 
-Test(verdict_random, holds_what_must_hold, .timeout = 120)
+Test(verdict_random, keeps_its_rules, .timeout = 120)
 {
 	const char *seed = getenv("VERDICT_SEED");
 	uint64_t i;

@@ -16,7 +16,7 @@
 
 TestSuite(window, .timeout = 60);
 
-/* A clique of no ranks that nobody watches over. */
+/* A clique without ranks, which no watchdog watches. */
 static struct clique *make_clique(void)
 {
 	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
@@ -34,7 +34,7 @@ static void free_clique(struct clique *q)
 	free(q);
 }
 
-/* A thread that opens a window, or begins a section for @q or for nobody. */
+/* A thread that opens a window, or begins a section for @q or for no clique. */
 struct visit {
 	pthread_t thread;
 	struct clique *q;
@@ -82,7 +82,7 @@ static void visit_end(struct visit *v)
 	pthread_join(v->thread, NULL);
 }
 
-Test(window, several_are_open_at_once)
+Test(window, may_be_open_several_times_at_once)
 {
 	struct clique *a = make_clique(), *b = make_clique();
 
@@ -129,7 +129,7 @@ Test(window, waits_for_memory_sections)
 	free_clique(q);
 }
 
-Test(window, that_waits_comes_before_newcomers_and_after_it_all_of_them_come)
+Test(window, that_waits_goes_before_newcomers_and_then_all_of_them_go)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -145,7 +145,7 @@ Test(window, that_waits_comes_before_newcomers_and_after_it_all_of_them_come)
 	await_in(&window);
 	cr_assert_eq(window_waiting(), 2);
 	window_close(q);
-	await_in(&newcomers[0]); /* at once, both */
+	await_in(&newcomers[0]); /* both at once */
 	await_in(&newcomers[1]);
 	visit_end(&newcomers[0]);
 	visit_end(&newcomers[1]);
@@ -153,7 +153,7 @@ Test(window, that_waits_comes_before_newcomers_and_after_it_all_of_them_come)
 	free_clique(q);
 }
 
-Test(window, that_waits_lets_a_thread_inside_begin_another_section)
+Test(window, that_waits_lets_a_thread_in_a_section_begin_another)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -192,7 +192,7 @@ Test(window, that_waits_gives_up_with_the_cause_and_newcomers_come_in)
 	free_clique(q);
 }
 
-Test(window, makes_a_call_that_waits_for_it_give_up_with_the_cause)
+Test(window, lets_a_call_that_waits_for_it_give_up_with_the_cause)
 {
 	struct clique *q = make_clique(), *other = make_clique();
 	struct visit section = { .q = q };
@@ -214,14 +214,14 @@ Test(window, of_a_clique_with_a_cause_is_not_opened)
 	struct clique *q = make_clique();
 
 	cause_set_aborted(q->end, "enough");
-	window_close(q); /* as the reaper does, which may come first */
+	window_close(q); /* like the reaper, which may come first */
 	cr_assert_eq(window_open(q), COHORT_ABORTED);
 	window_memory_begin(); /* would wait */
 	window_memory_end();
 	free_clique(q);
 }
 
-Test(window, is_closed_once_whoever_comes_first)
+Test(window, is_closed_once_whichever_thread_comes_first)
 {
 	struct clique *a = make_clique(), *b = make_clique();
 	struct visit section = { .q = NULL };
@@ -238,7 +238,7 @@ Test(window, is_closed_once_whoever_comes_first)
 	free_clique(b);
 }
 
-Test(window, that_is_never_closed_is_not_waited_for_any_more_after_the_limit)
+Test(window, that_is_never_closed_is_awaited_up_to_the_limit)
 {
 	struct clique *stuck = make_clique(), *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -248,7 +248,7 @@ Test(window, that_is_never_closed_is_not_waited_for_any_more_after_the_limit)
 	window_set_limit(1);
 	window_memory_begin();
 	window_set_limit(WINDOW_LIMIT_NS);
-	/* And its late end is not that of another. */
+	/* Its late end must not end another's section. */
 	visit_start(&window);
 	await_waiting(1);
 	window_memory_end();
@@ -263,8 +263,7 @@ Test(window, that_is_never_closed_is_not_waited_for_any_more_after_the_limit)
 	free_clique(q);
 }
 
-Test(window,
-     does_not_wait_any_more_after_the_limit_for_a_section_that_never_ends)
+Test(window, waits_up_to_the_limit_for_a_section_that_never_ends)
 {
 	struct clique *q = make_clique();
 	struct visit stuck = { .q = NULL }, section = { .q = NULL };
@@ -276,7 +275,7 @@ Test(window,
 	window_set_limit(WINDOW_LIMIT_NS);
 	visit_start(&section);
 	await_waiting(1);
-	visit_end(&stuck); /* whose end is not that of another */
+	visit_end(&stuck); /* its end must not end another's window */
 	window_close(q);
 	await_in(&section);
 	visit_end(&section);
@@ -318,7 +317,7 @@ static void *begin_and_exit(void *unused)
 	return NULL;
 }
 
-Test(window, is_not_kept_out_by_the_section_of_a_thread_that_has_exited)
+Test(window, ignores_the_section_of_a_thread_that_has_exited)
 {
 	struct clique *q = make_clique();
 	pthread_t thread;
@@ -339,7 +338,7 @@ static void need_cancels(void)
 #endif
 }
 
-/* Cancelled in its wait, whether it is let in first or not. */
+/* Cancelled while it waits, whether it is let in before that or not. */
 static void cancel_one(bool opens)
 {
 	struct clique *q = make_clique(), *other = make_clique();
@@ -360,7 +359,7 @@ static void cancel_one(bool opens)
 		window_memory_end();
 	else
 		window_close(other);
-	/* Nobody is left inside. */
+	/* No thread is left inside. */
 	cr_assert_eq(window_open(other), COHORT_OK);
 	window_close(other);
 	window_memory_begin();
