@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What functions of NCCL answer to a communicator that is none, and which of
+ * What NCCL's functions answer if the communicator is not one, and which of
  * several mistakes in the arguments of an init comes first
  */
 
@@ -16,7 +16,7 @@ TestSuite(arguments, .timeout = 10);
 /* Larger than a communicator, and without its magic number. */
 static _Alignas(16) char zeros[1 << 16];
 
-/* Alone; and in a group, which it makes fail or not. */
+/* Alone, and in a group, which the refused call makes fail or not. */
 #define REFUSES(p, of_group, call)                                             \
 	do {                                                                   \
 		cr_expect_eq(p->call, ncclInvalidArgument, #call);             \
@@ -74,7 +74,7 @@ static void refuse_groups(const struct platform *p, ncclComm_t comm)
 	        ncclCommWindowRegister(comm, &memory, 4, &window, 0));
 }
 
-Test(arguments, null_is_no_communicator)
+Test(arguments, refuse_null_for_a_communicator)
 {
 	const struct platform *p = native_open(2);
 
@@ -84,7 +84,7 @@ Test(arguments, null_is_no_communicator)
 	refuse_groups(p, NULL);
 }
 
-Test(arguments, what_is_none_is_no_communicator)
+Test(arguments, refuse_memory_that_is_no_communicator)
 {
 	const struct platform *p = native_open(2);
 	const ncclComm_t none = (ncclComm_t)zeros;
@@ -99,7 +99,7 @@ Test(arguments, what_is_none_is_no_communicator)
 	REFUSES(p, ncclInvalidArgument, ncclCommRevoke(none, 0));
 }
 
-/* With the next mistake in each, whose code is another where there is one. */
+/* Each has the next mistake, too, with another code where one exists. */
 Test(arguments, of_an_init_are_checked_in_order)
 {
 	const struct platform *p = native_open(2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What holds for every call that moves data: the checks of its arguments in
+ * Properties of every call that moves data: the checks of its arguments in
  * NCCL's order, counts of 0, one rank, and every scripted fault
  */
 
@@ -24,7 +24,7 @@ static void open_platform(void)
 
 TestSuite(calls, .init = open_platform, .timeout = 60);
 
-/* Two ranks, of which each has two elements for both, so that any call fits. */
+/* Two ranks with two elements for each of them, so that any call fits. */
 #define COUNT 2
 
 struct pair {
@@ -39,7 +39,7 @@ static void pair_open(struct pair *pair)
 	memset(pair->recv, 0, sizeof(pair->recv));
 }
 
-/* What rank @r gives to a good call: rank 1 is the root, or the peer. */
+/* The arguments of rank @r in a good call: rank 1 is the root, or the peer. */
 static struct call_args good(struct pair *pair, enum call_name name, int r)
 {
 	return (struct call_args){
@@ -58,7 +58,7 @@ static ncclResult_t make(struct pair *pair, enum call_name name, int r,
 	return call_by_name(p, name, a, pair->c.comm[r], pair->c.stream[r]);
 }
 
-/* Rank 1 makes the call, and rank 0 what fits to it. */
+/* Rank 1 makes the call, and rank 0 the one that matches. */
 static ncclResult_t make_good(struct pair *pair, enum call_name name, int r)
 {
 	const enum call_name mine = r ? name : call_opposite(name);
@@ -92,7 +92,9 @@ static void finish_both(struct pair *pair)
 
 /* ---- arguments -------------------------------------------------------- */
 
-/* Whatever the count, alone and in a group, which it makes fail. */
+/*
+ * Whatever the count, alone and in a group, which the refused call makes fail.
+ */
 static void refuses(struct pair *pair, enum call_name name,
                     struct call_args bad, const char *what)
 {
@@ -150,7 +152,7 @@ Test(calls, refuse_bad_arguments)
 	native_clique_destroy(&pair.c);
 }
 
-/* A revoked communicator is seen before the arguments. */
+/* A revoked communicator is noticed before bad arguments. */
 Test(calls, refuse_a_revoked_communicator_first)
 {
 	struct pair pair;
@@ -168,7 +170,7 @@ Test(calls, refuse_a_revoked_communicator_first)
 	native_clique_abort(&pair.c);
 }
 
-Test(calls, of_no_elements_need_nobody_but_messages_do)
+Test(calls, of_no_elements_wait_for_no_peer_but_messages_do)
 {
 	struct pair pair;
 	enum call_name name;
@@ -193,7 +195,7 @@ Test(calls, of_no_elements_need_nobody_but_messages_do)
 	native_clique_destroy(&pair.c);
 }
 
-Test(calls, of_one_rank_run_at_once_in_a_group)
+Test(calls, of_one_rank_run_at_once_even_in_a_group)
 {
 	struct native_clique c;
 	enum call_name name;
@@ -217,7 +219,7 @@ Test(calls, of_one_rank_run_at_once_in_a_group)
 
 /* ---- scripted faults -------------------------------------------------- */
 
-/* Strikes the next call of rank 1. */
+/* The fault strikes rank 1's next call. */
 static void add(struct pair *pair, int kind, uint64_t value)
 {
 	const struct cohort_fault fault = {
@@ -255,7 +257,7 @@ Test(calls, fail_when_scripted)
 	}
 }
 
-/* Both ranks call, and neither stream is done, until the abort. */
+/* Both ranks call, and neither stream finishes until the abort. */
 static void expect_held(enum call_name name, int kind, uint64_t value)
 {
 	ncclResult_t error;
@@ -299,7 +301,7 @@ Test(calls, arrive_late_when_scripted)
 	}
 }
 
-/* Collectives differ then; of a message one element less goes over. */
+/* Collectives then differ; a message transfers one element less. */
 Test(calls, have_a_wrong_count_when_scripted)
 {
 	enum call_name name;
@@ -326,7 +328,7 @@ Test(calls, have_a_wrong_count_when_scripted)
 struct caller {
 	struct pair pair;
 	enum call_name name;
-	pid_t id; /* of the thread, once it is about to call */
+	pid_t id; /* the thread's, once it is about to call */
 	sem_t calls;
 	ncclResult_t result;
 	bool returned;

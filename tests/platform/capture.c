@@ -15,7 +15,7 @@
 #include "support/native.h"
 
 static const struct platform *p;
-static cudaStream_t stream, second; /* of device 0, not blocking */
+static cudaStream_t stream, second; /* on device 0, not blocking */
 static char from[4] = "abc", to[4];
 
 static void open_two(void)
@@ -109,7 +109,7 @@ static enum cudaStreamCaptureStatus status_of(cudaStream_t s)
 	return status;
 }
 
-/* Make @b wait for what @a has. */
+/* Make @b wait for the work of @a. */
 static void link_streams(cudaStream_t a, cudaStream_t b)
 {
 	cudaEvent_t event = new_event();
@@ -121,7 +121,7 @@ static void link_streams(cudaStream_t a, cudaStream_t b)
 
 /* ---- what a capture is ------------------------------------------------ */
 
-Test(capture, work_is_not_done_but_replayed)
+Test(capture, does_no_work_until_it_is_replayed)
 {
 	cudaGraphExec_t exec;
 
@@ -146,7 +146,7 @@ static void count(void *user)
 	counted++;
 }
 
-/* Copies, rows, memset, host functions, marks. */
+/* Copies, 2D copies, memset, host functions, marks. */
 static void queue_all(uint32_t *word)
 {
 	copy();
@@ -230,7 +230,7 @@ Test(capture, has_a_status_and_an_id)
 	host_cudaGraphDestroy(graph);
 }
 
-Test(capture, what_a_node_comes_behind_can_be_changed)
+Test(capture, lets_a_program_change_dependencies)
 {
 	cudaGraph_t graph;
 	size_t n = 0;
@@ -293,7 +293,7 @@ static cudaError_t by_another_thread(void *(*fn)(void *))
 	return (cudaError_t)(intptr_t)result;
 }
 
-Test(capture, ends_on_its_thread)
+Test(capture, ends_only_on_its_own_thread)
 {
 	begin_mode(cudaStreamCaptureModeThreadLocal);
 	cr_assert_eq(by_another_thread(end_elsewhere),
@@ -301,7 +301,7 @@ Test(capture, ends_on_its_thread)
 	host_cudaGraphDestroy(end());
 }
 
-Test(capture, relaxed_ends_on_any_thread)
+Test(capture, ends_on_any_thread_in_relaxed_mode)
 {
 	begin_mode(cudaStreamCaptureModeRelaxed);
 	cr_assert_eq(by_another_thread(end_elsewhere), cudaSuccess);
@@ -330,8 +330,8 @@ Test(capture, forks_and_joins_over_events)
 	host_cudaGraphExecDestroy(exec);
 }
 
-/* Branches wait for each other: here for marks. */
-Test(capture, branches_run_at_the_same_time)
+/* Branches wait for each other, here by marks. */
+Test(capture, runs_branches_at_the_same_time)
 {
 	static uint32_t words[2];
 	cudaGraphExec_t exec;
@@ -349,7 +349,7 @@ Test(capture, branches_run_at_the_same_time)
 	host_cudaGraphExecDestroy(exec);
 }
 
-Test(capture, ends_with_all_its_streams_joined)
+Test(capture, ends_only_with_all_its_streams_joined)
 {
 	begin();
 	link_streams(stream, second);
@@ -358,7 +358,7 @@ Test(capture, ends_with_all_its_streams_joined)
 	cr_assert_eq(status_of(second), cudaStreamCaptureStatusNone);
 }
 
-Test(capture, ends_where_it_began)
+Test(capture, ends_only_on_the_stream_where_it_began)
 {
 	cudaGraph_t graph;
 
@@ -369,7 +369,7 @@ Test(capture, ends_where_it_began)
 	check_end(cudaErrorStreamCaptureInvalidated);
 }
 
-Test(capture, does_not_wait_for_what_is_not_in_it)
+Test(capture, does_not_wait_for_work_outside)
 {
 	cudaEvent_t event = new_event();
 
@@ -400,7 +400,7 @@ Test(capture, does_not_merge_with_another)
 	p->cudaEventDestroy(event);
 }
 
-Test(capture, an_external_event_is_recorded_by_each_replay)
+Test(capture, records_an_external_event_in_each_replay)
 {
 	cudaEvent_t event = new_event();
 	cudaGraphExec_t exec;
@@ -427,9 +427,9 @@ Test(capture, an_external_event_is_recorded_by_each_replay)
 	p->cudaEventDestroy(event);
 }
 
-/* ---- what must not be during one -------------------------------------- */
+/* ---- what is forbidden during a capture ---------------------------------- */
 
-Test(capture, its_streams_are_not_waited_for_nor_asked)
+Test(capture, forbids_waits_and_queries_of_its_streams)
 {
 	begin();
 	cr_assert_eq(p->cudaStreamQuery(stream),
@@ -445,7 +445,7 @@ Test(capture, its_streams_are_not_waited_for_nor_asked)
 	check_end(cudaErrorStreamCaptureInvalidated);
 }
 
-Test(capture, its_device_is_not_waited_for)
+Test(capture, forbids_waits_for_its_device)
 {
 	begin_mode(cudaStreamCaptureModeRelaxed);
 	p->cudaSetDevice(1);
@@ -457,7 +457,7 @@ Test(capture, its_device_is_not_waited_for)
 	check_end(cudaErrorStreamCaptureInvalidated);
 }
 
-Test(capture, its_events_are_not_asked)
+Test(capture, forbids_queries_of_its_events)
 {
 	cudaEvent_t event = new_event();
 	float ms;
@@ -476,7 +476,7 @@ Test(capture, its_events_are_not_asked)
 	p->cudaEventDestroy(event);
 }
 
-Test(capture, of_a_blocking_stream_leaves_the_legacy_one_alone)
+Test(capture, of_a_blocking_stream_forbids_the_legacy_one)
 {
 	enum cudaStreamCaptureStatus status;
 	cudaStream_t blocking;
@@ -534,7 +534,7 @@ static void end_any(void)
 		host_cudaGraphDestroy(graph);
 }
 
-/* What a thread of mode @mine meets while this one captures in @mode. */
+/* What a thread in mode @mine gets while this one captures in @mode. */
 static void check_unsafe(enum cudaStreamCaptureMode mode, cudaError_t here,
                          cudaError_t global, cudaError_t local)
 {
@@ -552,27 +552,27 @@ static void check_unsafe(enum cudaStreamCaptureMode mode, cudaError_t here,
 	end_any();
 }
 
-Test(capture, global_forbids_unsafe_calls_to_all)
+Test(capture, in_global_mode_forbids_unsafe_calls_to_all_threads)
 {
 	check_unsafe(cudaStreamCaptureModeGlobal,
 	             cudaErrorStreamCaptureUnsupported,
 	             cudaErrorStreamCaptureUnsupported, cudaSuccess);
 }
 
-Test(capture, thread_local_forbids_unsafe_calls_to_its_thread)
+Test(capture, in_thread_local_mode_forbids_unsafe_calls_to_its_thread)
 {
 	check_unsafe(cudaStreamCaptureModeThreadLocal,
 	             cudaErrorStreamCaptureUnsupported, cudaSuccess,
 	             cudaSuccess);
 }
 
-Test(capture, relaxed_forbids_no_unsafe_calls)
+Test(capture, in_relaxed_mode_forbids_no_unsafe_calls)
 {
 	check_unsafe(cudaStreamCaptureModeRelaxed, cudaSuccess, cudaSuccess,
 	             cudaSuccess);
 }
 
-Test(capture, a_thread_in_relaxed_mode_may_do_unsafe_calls)
+Test(capture, allows_unsafe_calls_to_threads_in_relaxed_mode)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 
@@ -598,8 +598,8 @@ static void *watch(void *arg)
 	return (void *)(intptr_t)p->cudaEventQuery(watched);
 }
 
-/* A watchdog that asks an older event ends a capture in global mode. */
-Test(capture, unsafe_calls_make_it_invalid)
+/* A watchdog that queries an older event ends a capture in global mode. */
+Test(capture, becomes_invalid_by_an_unsafe_call)
 {
 	void *memory;
 
@@ -627,7 +627,7 @@ static void callback(cudaStream_t s, cudaError_t status, void *user)
 	(void)user;
 }
 
-Test(capture, what_has_no_node_is_refused)
+Test(capture, refuses_calls_that_have_no_node)
 {
 	void *memory;
 
@@ -678,7 +678,7 @@ Test(graph, functions_check_their_arguments)
 	cr_assert_eq(host_cudaGraphDestroy(graph), cudaSuccess);
 }
 
-/* A copy's graph, launched behind a gate. */
+/* Launch a copy's graph behind a gate. */
 static cudaGraphExec_t launch_held(struct native_gate *gate)
 {
 	cudaGraphExec_t exec;
@@ -705,8 +705,8 @@ Test(graph, a_launch_is_in_stream_order)
 	host_cudaGraphExecDestroy(exec);
 }
 
-/* In another stream, too. */
-Test(graph, a_launch_comes_behind_the_one_before)
+/* The launch before may be in another stream. */
+Test(graph, a_launch_waits_for_the_launch_before_it)
 {
 	struct native_gate gate;
 	cudaGraphExec_t exec = launch_held(&gate);
@@ -719,7 +719,7 @@ Test(graph, a_launch_comes_behind_the_one_before)
 	host_cudaGraphExecDestroy(exec);
 }
 
-Test(graph, what_was_launched_is_finished_without_it)
+Test(graph, a_launch_finishes_although_its_graph_is_destroyed)
 {
 	struct native_gate gate;
 	cudaGraphExec_t exec;
@@ -737,7 +737,7 @@ Test(graph, what_was_launched_is_finished_without_it)
 	cr_assert_str_eq(to, "abc");
 }
 
-Test(graph, more_nodes_than_a_stream_holds)
+Test(graph, may_have_more_nodes_than_a_stream_holds)
 {
 	cudaGraphExec_t exec;
 	int i;
@@ -773,7 +773,7 @@ static void close_clique(void)
 TestSuite(graph_of_ranks, .init = open_clique, .fini = close_clique,
           .timeout = 20);
 
-/* Both ranks' sum, on streams of one capture. */
+/* Both ranks' sums, on streams of one capture. */
 static cudaGraphExec_t capture_sums(void)
 {
 	int r;
@@ -825,7 +825,7 @@ static void *launch_rank(void *arg)
 	return NULL;
 }
 
-/* A graph and a thread per rank. */
+/* Each rank has its own graph and thread. */
 Test(graph_of_ranks, ranks_may_have_a_graph_each)
 {
 	static const int ranks[2] = { 0, 1 };
@@ -883,7 +883,7 @@ Test(graph_of_ranks, messages_are_replayed)
 	host_cudaGraphExecDestroy(exec);
 }
 
-Test(graph_of_ranks, a_group_is_captured_as_a_whole_or_not)
+Test(graph_of_ranks, a_group_is_captured_as_a_whole_or_not_at_all)
 {
 	cudaStream_t other = native_stream(p, 0);
 
@@ -913,7 +913,7 @@ static void *destroy_graph(void *exec)
 	return NULL;
 }
 
-/* The communicators outlive it. */
+/* The communicators live until the graph is destroyed. */
 Test(graph_of_ranks, a_graph_keeps_its_communicators)
 {
 	pthread_t thread;
@@ -928,7 +928,7 @@ static atomic_bool opened; /* set before the gate is opened */
 
 static void *launch_and_destroy(void *exec)
 {
-	static struct native_gate gate; /* used once this has returned */
+	static struct native_gate gate; /* not used before this has returned */
 	int i;
 
 	native_await_sleep((pid_t)(intptr_t)getpid());
@@ -944,8 +944,8 @@ static void *launch_and_destroy(void *exec)
 	return NULL;
 }
 
-/* What it has launched last is waited for, too. */
-Test(graph_of_ranks, a_launched_graph_outlives_itself)
+/* The wait includes what the graph launched last. */
+Test(graph_of_ranks, a_launch_keeps_a_destroyed_graph_alive)
 {
 	pthread_t thread;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Native collectives: argument checks, what returns at once, who waits for
- * whom.  The numbers of all types and operations are compared elsewhere, with
- * a reference.
+ * Native collectives: argument checks, what returns at once, and which ranks
+ * wait for which.  differential.c compares the results of all types and
+ * operations with a reference.
  */
 
 #include <criterion/criterion.h>
@@ -17,8 +17,10 @@
 
 /* ---- argument checks -------------------------------------------------- */
 
-/* A reduce with everything right but what the test makes wrong; @count 0 is
- * checked like any other. */
+/*
+ * A reduce whose arguments are right except for the one under test; @count 0 is
+ * checked like any other.
+ */
 static void expect_invalid(int type, int op, int root)
 {
 	const struct platform *p = native_open(2);
@@ -155,7 +157,7 @@ struct ranker {
 	int wrong;
 };
 
-/* Call, wait and look, many times. */
+/* Call, wait and check, many times. */
 static void *be_a_rank(void *user)
 {
 	struct ranker *ranker = user;
@@ -192,7 +194,7 @@ Test(collective, a_thread_per_rank_needs_no_group, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, lone_rank_leaves_its_stream_not_ready, .timeout = 10)
+Test(collective, one_rank_alone_leaves_its_stream_not_ready, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -251,7 +253,7 @@ Test(collective, a_pending_clique_does_not_hold_another, .timeout = 10)
 	native_clique_destroy(&runs);
 }
 
-/* Many operations ahead of a rank that has not come at all. */
+/* Many operations ahead of a rank that has not called at all. */
 Test(collective, a_rank_may_run_ahead, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -270,7 +272,7 @@ Test(collective, a_rank_may_run_ahead, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, broadcast_ignores_the_others_send, .timeout = 10)
+Test(collective, broadcast_ignores_send_buffers_of_other_ranks, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -313,8 +315,11 @@ Test(collective, reduce_writes_on_the_root_only, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-/* A gather of as many as the one before may find the root's own block elsewhere. */
-Test(collective, gather_in_place_and_elsewhere_by_turns, .timeout = 10)
+/*
+ * In a gather with the count of the one before, the root's own block may be
+ * elsewhere.
+ */
+Test(collective, gather_works_in_place_and_elsewhere_by_turns, .timeout = 10)
 {
 	enum { COUNT = 4096 };
 	const struct platform *p = native_open(2);
@@ -343,11 +348,12 @@ Test(collective, gather_in_place_and_elsewhere_by_turns, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-/* ---- after years ------------------------------------------------------ */
+/* ---- wrapped numbers ----------------------------------------------------- */
 
-/* Rounds are numbered in words that have other things in them, too: the numbers come
- * again after 2^40. */
-Test(collective, numbers_of_rounds_may_come_again, .timeout = 10)
+/*
+ * Rounds are numbered in part of a word: the numbers repeat after 2^40 rounds.
+ */
+Test(collective, numbers_of_rounds_may_repeat, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	static float x[2][4096];

@@ -194,7 +194,7 @@ Test(comm, last_error_names_what_was_wrong, .timeout = 10)
 
 /* ---- the end ---------------------------------------------------------- */
 
-Test(comm, null_is_ended_with_success, .timeout = 10)
+Test(comm, null_may_be_released, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 
@@ -231,7 +231,7 @@ Test(comm, one_thread_finalizes_and_destroys_rank_by_rank, .timeout = 10)
 	}
 }
 
-/* A clique whose sum is held by a gate, and a thread that will open it. */
+/* A clique whose sum a gate holds, and a thread that will open the gate. */
 struct held {
 	struct native_clique clique;
 	struct native_gate gate;
@@ -268,7 +268,9 @@ static void start_opener(struct held *held)
 	pthread_create(&held->opener, NULL, open_in_a_while, held);
 }
 
-/* The last of the ranks waits for what is queued, the others do not. */
+/*
+ * The last rank to be destroyed waits for the queued work, the others do not.
+ */
 Test(comm, destroy_of_the_last_waits_for_the_work, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
@@ -336,8 +338,10 @@ Test(abort, frees_a_lone_rank, .timeout = 10)
 	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
 }
 
-/* The flag is up when the call returns; the communicator itself stays until
- * the group's end. */
+/*
+ * The flag is raised when the call returns; the communicator itself stays until
+ * the group's end.
+ */
 Test(abort, flags_at_the_call_and_reclaims_at_the_group_end, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
@@ -357,7 +361,7 @@ Test(abort, flags_at_the_call_and_reclaims_at_the_group_end, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(abort, of_all_but_one_frees_nobody, .timeout = 10)
+Test(abort, of_all_ranks_but_one_frees_nothing, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -441,7 +445,7 @@ static void post(void *user)
 	sem_post(user);
 }
 
-/* Nobody asks for the stream, so that nobody but the abort moves it. */
+/* No thread queries the stream, so that nothing but the abort moves it. */
 Test(abort, frees_a_stream_that_nobody_waits_for, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
@@ -460,7 +464,10 @@ Test(abort, frees_a_stream_that_nobody_waits_for, .timeout = 10)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 }
 
-/* A rank's flag ends that rank's part; the peers are held until theirs. */
+/*
+ * A rank's flag ends that rank's part; its peers are held until their own
+ * flags.
+ */
 Test(abort, of_one_rank_leaves_the_others_hanging, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
@@ -477,7 +484,7 @@ Test(abort, of_one_rank_leaves_the_others_hanging, .timeout = 10)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[2]), ncclSuccess);
 }
 
-Test(abort, lets_other_communicators_be, .timeout = 10)
+Test(abort, leaves_other_communicators_alone, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique ended;
@@ -506,13 +513,15 @@ Test(abort, lets_work_behind_the_operation_run, .timeout = 10)
 	cr_assert_eq(byte, 1);
 }
 
-/* ---- abort of work under way ------------------------------------------ */
+/*
+ * ---- abort of work in progress --------------------------------------------
+ */
 
 /*
- * Work is held in the middle by a page that may not be touched: the thread that
- * gets there waits in the handler of the fault, and tries again after it.  The
- * fault comes from a load or store of the work, so that its handler may call
- * what it likes.
+ * A page that may not be accessed holds work in its middle: the thread that
+ * gets there waits in the fault's handler, and tries again afterwards.  The
+ * fault comes from a load or store of the work itself, so the handler may call
+ * anything.
  */
 static struct native_gate inside;
 
@@ -535,10 +544,10 @@ static void *page_of(int32_t *memory, size_t k)
 	return (char *)memory + k * page_bytes();
 }
 
-/* @pages of memory, of which the @closed-th is closed. */
+/* @pages of memory, of which the @closed-th may not be accessed. */
 static int32_t *page_closed(size_t pages, size_t closed)
 {
-	/* Once: another fault, or one elsewhere, ends the test. */
+	/* Once: a second fault, or one elsewhere, ends the test. */
 	const struct sigaction action = {
 		.sa_handler = wait_inside,
 		.sa_flags = (int)SA_RESETHAND,
@@ -562,10 +571,10 @@ static void page_open(void *page)
 	native_gate_open(&inside);
 }
 
-/* More than a rank could bring with it. */
+/* More than a rank could contribute at its call. */
 #define PAGE_COUNT 100
 
-/* A rank's two sums in one group: first @page's, then the clique's. */
+/* One rank's two sums in one group: first @page's, then the clique's. */
 static void sum_twice(struct native_clique *clique, int r, int32_t *page)
 {
 	const struct platform *p = clique->p;
@@ -586,9 +595,11 @@ static void *last_to_come(void *user)
 	return NULL;
 }
 
-/* As long as anybody is at work on it, also an aborted rank's buffers may be
- * read and written; then no more of the operation is begun. */
-Test(abort, waits_for_who_is_inside_and_begins_nothing_more, .timeout = 10)
+/*
+ * While any thread works on the operation, it may read and write even an
+ * aborted rank's buffers; after that no further part of the operation is begun.
+ */
+Test(abort, waits_for_threads_at_work_and_begins_nothing_more, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	int32_t *page = page_closed(1, 0);
@@ -610,7 +621,7 @@ Test(abort, waits_for_who_is_inside_and_begins_nothing_more, .timeout = 10)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 }
 
-/* A rank's sum of two pages. */
+/* One rank's sum of two pages. */
 static void sum_pages(struct native_clique *clique, int r, int32_t *memory)
 {
 	native_must(clique->p->ncclAllReduce(
@@ -635,8 +646,11 @@ static void *wait_for_pages(void *user)
 	return NULL;
 }
 
-/* Rank 0 is aborted as somebody is at a page of its memory: with a core for each the
- * first is its own share, also for the poller, and the other one rank 1's. */
+/*
+ * Abort rank 0 while another thread works at a page of its memory.  If each
+ * rank has a core, the first page is in rank 0's own share, which the poller
+ * works on, and the other page in rank 1's share.
+ */
 static void expect_waits_for_page(size_t closed)
 {
 	static struct native_clique clique;
@@ -658,19 +672,21 @@ static void expect_waits_for_page(size_t closed)
 	pthread_join(thread, NULL);
 }
 
-Test(abort, waits_for_who_is_at_its_own_share, .timeout = 10)
+Test(abort, waits_for_a_thread_at_its_own_share, .timeout = 10)
 {
 	expect_waits_for_page(1);
 }
 
-/* Who waits takes from the other's. */
-Test(abort, waits_for_who_is_at_a_share_of_another, .timeout = 10)
+/* A rank that waits takes over part of the other's share. */
+Test(abort, waits_for_a_thread_at_another_ranks_share, .timeout = 10)
 {
 	expect_waits_for_page(0);
 }
 
-/* Rank 1 is through with a sum of @count, with nobody at rank 0's stream since that has
- * called, and is aborted: rank 0 gets the same. */
+/*
+ * Rank 1 has finished a sum of @count, no thread has looked at rank 0's stream
+ * since that rank called, and rank 1 is aborted: rank 0 gets the result.
+ */
 static void expect_result_behind_abort(size_t count)
 {
 	const struct platform *p = native_open(4);
@@ -700,15 +716,15 @@ static void expect_result_behind_abort(size_t count)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
 }
 
-Test(abort, of_who_is_through_takes_no_result_from_another, .timeout = 10)
+Test(abort, of_a_rank_that_finished_takes_no_result_from_another, .timeout = 10)
 {
 	expect_result_behind_abort(1);
 	expect_result_behind_abort(1024);
 	expect_result_behind_abort(100000);
 }
 
-/* What is called later has nothing of what was done before. */
-Test(abort, of_another_lets_nothing_end_that_comes_later, .timeout = 10)
+/* A later call must not use anything of the earlier operation. */
+Test(abort, of_another_rank_does_not_end_later_calls, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -730,7 +746,7 @@ Test(abort, of_another_lets_nothing_end_that_comes_later, .timeout = 10)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
 }
 
-#define MESSAGE_PAGES 3 /* more than goes over at the call */
+#define MESSAGE_PAGES 3 /* more than is transferred at the call */
 
 /* Rank @r's end of a message from rank 0 to rank 1. */
 static void call_message(struct native_clique *clique, int r, void *memory)
@@ -745,7 +761,7 @@ static void call_message(struct native_clique *clique, int r, void *memory)
 	            r ? "ncclRecv" : "ncclSend");
 }
 
-/* What a thread does for a rank. */
+/* A thread's end of a message. */
 struct end {
 	struct native_clique clique;
 	int rank;
@@ -762,7 +778,7 @@ static void *wait_for_message(void *user)
 	return NULL;
 }
 
-/* Rank @r is aborted as the other's thread is at its memory. */
+/* Abort rank @r while the other rank's thread is at its memory. */
 static void expect_waits_for_message(int r)
 {
 	static struct end end;
@@ -784,19 +800,25 @@ static void expect_waits_for_message(int r)
 	pthread_join(thread, NULL);
 }
 
-/* Which is the sender's to do; a receiver that waits does it after a while. */
-Test(abort, of_a_sender_waits_for_who_copies_the_message, .timeout = 10)
+/*
+ * The sender does the copy; a receiver that waits takes it over after a while.
+ */
+Test(abort, of_a_sender_waits_for_the_thread_that_copies_the_message,
+     .timeout = 10)
 {
 	expect_waits_for_message(0);
 }
 
-Test(abort, of_a_receiver_waits_for_who_copies_the_message, .timeout = 10)
+Test(abort, of_a_receiver_waits_for_the_thread_that_copies_the_message,
+     .timeout = 10)
 {
 	expect_waits_for_message(1);
 }
 
-/* It waits for nobody who has not begun, and then nobody does. */
-Test(abort, takes_back_a_message_that_nobody_copies, .timeout = 10)
+/*
+ * The abort waits for no thread that has not begun, and then no thread begins.
+ */
+Test(abort, takes_back_a_message_that_no_thread_copies_yet, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	const size_t bytes = MESSAGE_PAGES * page_bytes();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclConfig_t: what is refused, and what structures of other versions mean
+ * ncclConfig_t: which values are refused, and what structures of other versions
+ * mean
  */
 
 #include <criterion/criterion.h>
@@ -46,7 +47,7 @@ static void refuse(const struct platform *p, ncclConfig_t *config,
 	             "no group may be left open");
 }
 
-/* Each field: values that are too low and too high, and those at the edges. */
+/* For each field the values just outside its range, and those at its ends. */
 static const struct field {
 	const char *name;
 	size_t offset;
@@ -98,18 +99,18 @@ Test(config, has_a_range_for_each_field)
 			config = with(&fields[i], fields[i].good[k]);
 			accept(p, &config);
 			if (strcmp(fields[i].name, "trafficClass") == 0)
-				continue; /* any value is one */
+				continue; /* any value is in range */
 			config = with(&fields[i], fields[i].bad[k]);
 			refuse(p, &config, fields[i].name);
 		}
 }
 
-Test(config, is_the_usual_one_if_NULL)
+Test(config, has_defaults_if_it_is_NULL)
 {
 	accept(native_open(1), NULL);
 }
 
-/* Also a lone minimum is more than a maximum that is undefined. */
+/* A lone minimum is above an undefined maximum, too. */
 Test(config, refuses_a_minimum_above_the_maximum)
 {
 	const struct platform *p = native_open(1);
@@ -135,7 +136,7 @@ Test(config, has_to_be_initialized)
 	refuse(p, &config, "NCCL_CONFIG_INITIALIZER");
 }
 
-/* In NCCL's order: the first of all that is wrong is named. */
+/* In NCCL's order: the first bad field is named. */
 Test(config, names_the_first_bad_field)
 {
 	const struct platform *p = native_open(1);
@@ -156,7 +157,9 @@ Test(config, names_the_first_bad_field)
 	accept(p, &config);
 }
 
-/* What an older NCCL does not have is undefined, whatever is in its place. */
+/*
+ * A field that an older NCCL lacks is undefined, whatever its memory contains.
+ */
 Test(config, of_an_older_version_ends_earlier)
 {
 	const struct platform *p = native_open(1);
@@ -192,7 +195,7 @@ Test(config, of_a_smaller_size_ends_earlier)
 	refuse(p, &config, "splitShare");
 }
 
-/* Of a newer NCCL what is behind is not looked at. */
+/* Fields behind those of a newer NCCL are ignored. */
 Test(config, of_a_newer_version_may_be_longer)
 {
 	const struct platform *p = native_open(1);
@@ -209,8 +212,8 @@ Test(config, of_a_newer_version_may_be_longer)
 	refuse(p, &longer.config, "CTAPolicy");
 }
 
-/* Unlike ncclCommInitRank() this makes an open group fail in any case. */
-Test(config, that_is_refused_makes_the_group_fail)
+/* Unlike with ncclCommInitRank(), an open group always fails. */
+Test(config, makes_the_group_fail_if_it_is_refused)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

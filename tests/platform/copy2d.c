@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies and memset of rows, and copies between devices, of the host platform
+ * Two-dimensional copies and memset, and copies between devices, on the host
+ * platform
  */
 
 #include <criterion/criterion.h>
@@ -13,7 +14,7 @@
 static const struct platform *p;
 static cudaStream_t stream;
 
-/* 3 rows of 4 in a pitch of 5, and of 6. */
+/* 3 rows of 4 bytes with a pitch of 5, and of 6. */
 static const char from[15] = "abcd.efgh.ijkl.";
 static char to[18];
 
@@ -38,7 +39,7 @@ Test(copy2d, moves_rows_and_nothing_between)
 	cr_assert_arr_eq(to, "abcd--efgh--ijkl--", 18);
 }
 
-Test(copy2d, of_nothing_does_nothing)
+Test(copy2d, of_no_bytes_does_nothing)
 {
 	cr_assert_eq(host_cudaMemcpy2D(to, 6, from, 5, 0, 3, cudaMemcpyDefault),
 	             cudaSuccess);
@@ -79,7 +80,7 @@ Test(copy2d, memset_of_one_row_needs_no_pitch)
 	cr_assert_arr_eq(to, "yyyy--yyyy--yyyy--", 18);
 }
 
-/* In pinned memory, so that nobody waits. */
+/* In pinned memory, so that no call waits. */
 Test(copy2d, is_done_in_stream_order)
 {
 	struct native_gate gate;
@@ -102,7 +103,7 @@ Test(copy2d, is_done_in_stream_order)
 	p->cudaFreeHost(m);
 }
 
-Test(copy2d, large_ones_are_done_in_parts)
+Test(copy2d, does_large_copies_in_parts)
 {
 	const size_t row = 4096, rows = 1024;
 	size_t pitch = 0;
@@ -130,7 +131,7 @@ Test(copy2d, large_ones_are_done_in_parts)
 	p->cudaFree(b);
 }
 
-Test(copy2d, between_devices)
+Test(copy2d, works_between_devices)
 {
 	cr_assert_eq(host_cudaMemcpyPeer(to, 1, from, 0, 15), cudaSuccess);
 	cr_assert_arr_eq(to, from, 15);

@@ -18,7 +18,7 @@
 
 /* ---- devices ---------------------------------------------------------- */
 
-Test(device, there_are_eight_by_default, .timeout = 10)
+Test(device, eight_exist_by_default, .timeout = 10)
 {
 	const struct platform *p;
 	int count = -1;
@@ -30,7 +30,7 @@ Test(device, there_are_eight_by_default, .timeout = 10)
 	cr_assert_eq(count, 8);
 }
 
-Test(device, environment_says_how_many, .timeout = 10)
+Test(device, number_comes_from_the_environment, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	int count = -1;
@@ -206,7 +206,7 @@ Test(error, cuda_codes_have_names_and_texts, .timeout = 10)
 	                 "out of memory");
 }
 
-/* Every one has a name of its own, which no other code has. */
+/* Every code has a name of its own. */
 Test(error, cuda_codes_are_all_known, .timeout = 10)
 {
 	static const struct {
@@ -240,7 +240,7 @@ Test(error, unknown_cuda_codes_say_so, .timeout = 10)
 	                 "unrecognized error code");
 }
 
-/* As libnccl.so.2 of 2.28.9 says them. */
+/* The texts of libnccl.so.2 of 2.28.9. */
 Test(error, nccl_codes_have_nccls_texts, .timeout = 10)
 {
 	static const char *const texts[] = {

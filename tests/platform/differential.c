@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The collectives of NCCL that cohort/collective.h has no counterpart of, and sums of
- * products, against the plain reference
+ * NCCL's collectives without a counterpart in cohort.h, and sums of products,
+ * against the plain reference
  *
- * One thread speaks for all ranks, in groups.  Each case is a type, a count, in or
- * out of place, and where the buffers lie; buffers lie between guards.  The other
- * collectives are compared through the public API (tests/api/differential.c).
+ * One thread calls for all ranks, in groups.  Each case is a type, a count, in
+ * or out of place, and a placement of the buffers; buffers lie between guards.
+ * tests/api/differential.c compares the other collectives through the public
+ * API.
  */
 
 #include <criterion/criterion.h>
@@ -19,7 +20,7 @@
 #include "support/reference.h"
 
 #define GUARD 64
-#define LARGEST 40001 /* elements of a buffer, about */
+#define LARGEST 40001 /* elements of a buffer, approximately */
 #define ROOM (GUARD + 16 + 8 * (size_t)LARGEST + GUARD)
 
 enum kind {
@@ -37,16 +38,16 @@ struct config {
 	int n, type, root;
 	size_t count; /* as in the call */
 	bool in_place;
-	bool on_device; /* the scalars */
+	bool on_device; /* where the scalars are */
 	size_t offset;  /* bytes off the alignment */
 };
 
-/* One rank. */
+/* One rank's memory. */
 struct memory {
 	char *send_room, *recv_room;
-	char *send, *recv; /* may be the same, or one within the other */
+	char *send, *recv; /* may be equal, or one inside the other */
 	char *input;       /* a copy of what is sent */
-	char *scaled;      /* times its scalar */
+	char *scaled;      /* the input times its scalar */
 	unsigned char scalar[8];
 	ncclRedOp_t op;
 };
@@ -122,7 +123,7 @@ static void close_all(int n)
 	}
 }
 
-/* Where NCCL says that a buffer lies in the other. */
+/* Place one buffer in the other as NCCL defines it. */
 static void lay(const struct config *c, int r)
 {
 	const size_t size = reference_size(c->type);
@@ -196,8 +197,10 @@ static ncclResult_t call(const struct config *c, int r)
 	return ncclInternalError;
 }
 
-/* The operation is destroyed, and a scalar of the host overwritten, as soon as the
- * call has returned. */
+/*
+ * The operation is destroyed, and a scalar on the host overwritten, as soon as
+ * the call has returned.
+ */
 static void call_scaled(const struct config *c, int r)
 {
 	struct memory *m = &memory[r];
@@ -236,7 +239,7 @@ static void call_all(const struct config *c)
 
 /* ---- the comparison --------------------------------------------------- */
 
-/* Elements that rank @r has to get, into wanted. */
+/* Put the elements that rank @r must get into wanted; returns how many. */
 static size_t expect(const struct config *c, int r)
 {
 	const void *in[NATIVE_RANKS];
@@ -277,7 +280,7 @@ static size_t expect(const struct config *c, int r)
 	return blocks(c, receives_blocks(c->kind));
 }
 
-/* Nothing around [@at, @at + @bytes) was written. */
+/* True if nothing around [@at, @at + @bytes) was written. */
 static bool is_alone(const char *room, const char *at, size_t bytes)
 {
 	size_t before = (size_t)(at - room), behind = before + bytes;

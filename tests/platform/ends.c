@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches of the host platform: the words that they set as they begin and as they end
+ * Launches of the host platform: the words that they set when they begin and
+ * when they end
  */
 
 #include <criterion/criterion.h>
@@ -43,7 +44,7 @@ static uint32_t done(void)
 	return __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
 }
 
-/* What a launch calls. */
+/* The calls of a launch. */
 static void sum(const struct native_launch *l, struct native_result *r)
 {
 	native_note_nccl(r, "ncclAllReduce", native_sum(&q, l->rank));
@@ -79,7 +80,7 @@ static void sum_wrongly(const struct native_launch *l, struct native_result *r)
 	                                  (ncclRedOp_t)99, l->comm, l->stream));
 }
 
-/* Rank 0's. */
+/* Launch @call on rank 0. */
 static struct native_result launch(void (*call)(const struct native_launch *,
                                                 struct native_result *),
                                    uint32_t value)
@@ -112,7 +113,7 @@ static void sync_both(void)
 	cr_assert_eq(p->cudaStreamSynchronize(q.stream[1]), cudaSuccess);
 }
 
-Test(ends, are_set_as_the_stream_comes_to_each)
+Test(ends, are_set_as_the_stream_gets_to_each)
 {
 	native_gate_hold(p, &gate, q.stream[0]);
 	launched(sum, 7);
@@ -128,7 +129,7 @@ Test(ends, are_set_as_the_stream_comes_to_each)
 	cr_assert_eq(native_wrong(&q, 0), 0);
 }
 
-Test(ends, of_the_last_to_come_are_set_by_its_call)
+Test(ends, of_the_last_rank_are_set_by_its_call)
 {
 	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
 	launched(sum, 9);
@@ -138,7 +139,7 @@ Test(ends, of_the_last_to_come_are_set_by_its_call)
 	sync_both();
 }
 
-Test(ends, of_a_group_are_those_of_all_its_calls)
+Test(ends, of_a_group_cover_all_its_calls)
 {
 	int i;
 
@@ -152,8 +153,8 @@ Test(ends, of_a_group_are_those_of_all_its_calls)
 	cr_assert_eq(done(), 3);
 }
 
-/* Nothing is launched for it. */
-Test(ends, of_nothing_are_marked)
+/* The platform launches nothing for it. */
+Test(ends, of_an_empty_launch_are_set)
 {
 	native_gate_hold(p, &gate, q.stream[0]);
 	launched(sum_nothing, 4);
@@ -165,7 +166,7 @@ Test(ends, of_nothing_are_marked)
 	cr_assert_eq(done(), 4);
 }
 
-/* The next call is another launch's. */
+/* The next call belongs to another launch. */
 Test(ends, of_a_call_that_fails_are_not_set)
 {
 	const struct native_result r = launch(sum_wrongly, 5);
@@ -177,15 +178,15 @@ Test(ends, of_a_call_that_fails_are_not_set)
 	cr_assert_eq(done(), 0);
 }
 
-Test(ends, are_of_the_stream_alone)
+Test(ends, are_set_in_stream_order)
 {
 	launched(sum_after_rank_1, 6);
 	cr_assert_eq(done(), 6, "its own launch has set it");
 	sync_both();
 }
 
-/* Who waits for the word on a stream goes on, as behind a mark. */
-Test(ends, are_awaited_as_marks_are)
+/* A stream that waits for the word goes on, as behind a mark. */
+Test(ends, can_be_awaited_like_marks)
 {
 	cudaStream_t other = native_stream(p, 0);
 
@@ -199,8 +200,8 @@ Test(ends, are_awaited_as_marks_are)
 	cr_assert_eq(p->cudaStreamDestroy(other), cudaSuccess);
 }
 
-/* The stream comes to a launch of a rank that was aborted, too. */
-Test(ends, are_set_when_an_abort_ends_it)
+/* The stream also gets to a launch of a rank that was aborted. */
+Test(ends, are_set_when_an_abort_ends_the_launch)
 {
 	launched(sum, 2);
 	cr_assert_eq(done(), 0);
@@ -211,8 +212,8 @@ Test(ends, are_set_when_an_abort_ends_it)
 	native_clique_open(&q, p, 2);
 }
 
-/* Callers use every entry without a check. */
-Test(table, has_every_entry_and_few_of_ours, .timeout = 10)
+/* Callers use every entry without checking it. */
+Test(table, has_every_entry, .timeout = 10)
 {
 	const struct platform *table = native_open(1);
 	const char *from = (const char *)&table->ncclGetVersion;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The functions of the driver that the host platform's runtime hands out
+ * The driver functions that the host platform's runtime hands out
  */
 
 #include <criterion/criterion.h>
@@ -36,7 +36,7 @@ static void close_two(void)
 
 TestSuite(entry, .init = open_two, .fini = close_two, .timeout = 20);
 
-/* Store the function called @name; its status. */
+/* Store the function called @name; returns its status. */
 static enum cudaDriverEntryPointQueryResult get(const char *name, void *out)
 {
 	enum cudaDriverEntryPointQueryResult status =
@@ -82,7 +82,7 @@ Test(entry, writes_words_in_stream_order)
 	cr_assert_eq(load(), 7);
 }
 
-Test(entry, words_are_of_memory_that_cuda_knows)
+Test(entry, takes_words_only_in_memory_that_cuda_knows)
 {
 	value_fn write = must_get("cuStreamWriteValue32");
 	value_fn wait = must_get("cuStreamWaitValue32");
@@ -107,7 +107,7 @@ static void check_wait(unsigned int compare, uint32_t before, uint32_t value,
 	__atomic_store_n(word, before, __ATOMIC_RELEASE);
 	cr_assert_eq(wait(stream, address(word), value, compare), 0);
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaErrorNotReady);
-	/* By the program, which tells nobody. */
+	/* Written by the program, which notifies no thread. */
 	__atomic_store_n(word, after, __ATOMIC_RELEASE);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
@@ -144,7 +144,7 @@ Test(entry, a_write_ends_a_wait)
 	p->cudaStreamDestroy(other);
 }
 
-Test(entry, one_form_is_for_the_threads_own_streams)
+Test(entry, has_a_form_for_per_thread_streams)
 {
 	value_fn plain = must_get("cuStreamWriteValue32"), own = NULL;
 	void *function;
@@ -166,7 +166,7 @@ Test(entry, one_form_is_for_the_threads_own_streams)
 	cr_assert_eq(load(), 7);
 }
 
-Test(entry, what_there_is_not_is_not_found)
+Test(entry, reports_unknown_functions_as_not_found)
 {
 	void *function = &function;
 
@@ -175,7 +175,7 @@ Test(entry, what_there_is_not_is_not_found)
 	cr_assert_null(function);
 }
 
-Test(entry, old_versions_have_fewer)
+Test(entry, has_fewer_functions_in_old_versions)
 {
 	enum cudaDriverEntryPointQueryResult status;
 	void *function = &function;
@@ -192,7 +192,7 @@ Test(entry, old_versions_have_fewer)
 	             cudaErrorInvalidValue);
 }
 
-Test(entry, arguments_are_checked)
+Test(entry, checks_its_arguments)
 {
 	void *function;
 
@@ -204,7 +204,7 @@ Test(entry, arguments_are_checked)
 	             cudaErrorInvalidValue);
 }
 
-Test(entry, devices_and_contexts)
+Test(entry, knows_devices_and_contexts)
 {
 	int (*device_get)(int *device, int number) = NULL;
 	int (*get_attribute)(int *value, int attribute, int device) = NULL;
@@ -235,7 +235,10 @@ Test(entry, devices_and_contexts)
 	cr_assert_eq(set_current(&device), cudaErrorDeviceUninitialized);
 }
 
-/* The test's own thread has set no device, and calls that need none make no context. */
+/*
+ * The test's own thread has set no device, and calls that need none make no
+ * context.
+ */
 TestSuite(contexts_of_host, .timeout = 20);
 
 Test(contexts_of_host, are_made_by_the_first_use)
@@ -265,7 +268,7 @@ Test(contexts_of_host, are_made_by_the_first_use)
 	cr_assert_eq(get_state(0, NULL, &active), cudaErrorInvalidValue);
 }
 
-Test(entry, errors_have_texts)
+Test(entry, has_texts_for_errors)
 {
 	int (*get_string)(int error, const char **text) = NULL;
 	const char *text = "";

@@ -104,7 +104,7 @@ Test(fault, strikes_the_named_rank_only, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-Test(fault, of_any_rank_strikes_the_first_to_come, .timeout = 10)
+Test(fault, of_any_rank_strikes_the_first_to_call, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -143,7 +143,7 @@ Test(fault, counts_operations_of_one_rank_alone, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, is_forgotten_when_cleared, .timeout = 10)
+Test(fault, does_not_strike_once_it_is_cleared, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -242,9 +242,10 @@ Test(fault, delay_does_not_hold_the_call, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-/* The first abort lets the stream come to the delayed work, on this thread; the
- * work then sleeps on the stream's own thread, and the second abort must not
- * leave it there. */
+/*
+ * The first abort lets this thread get to the delayed work; the work then
+ * sleeps on the stream's own thread, and the second abort must end that sleep.
+ */
 Test(fault, delay_ends_with_the_abort, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -274,7 +275,7 @@ Test(fault, delay_ends_with_the_abort, .timeout = 10)
 struct stuck {
 	struct native_clique *clique;
 	int rank;
-	pid_t id; /* of the thread, once it is about to call */
+	pid_t id; /* the thread's, once it is about to call */
 	sem_t calls;
 	ncclResult_t result;
 	atomic_bool returned;
@@ -322,7 +323,7 @@ Test(fault, stuck_call_returns_an_error_on_the_abort, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(fault, stuck_holds_nobody_of_another_communicator, .timeout = 10)
+Test(fault, stuck_holds_no_other_communicator, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -392,7 +393,7 @@ Test(fault, die_takes_the_open_group_with_it, .timeout = 10)
 
 /* ---- async ------------------------------------------------------------ */
 
-Test(fault, async_holds_the_rank_and_is_told_when_asked, .timeout = 10)
+Test(fault, async_holds_the_rank_and_is_reported_by_a_query, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -419,7 +420,7 @@ Test(fault, async_holds_the_rank_and_is_told_when_asked, .timeout = 10)
 
 /* ---- devices ---------------------------------------------------------- */
 
-Test(fault, a_device_answers_with_its_error_until_it_is_well, .timeout = 10)
+Test(fault, device_answers_with_its_error_until_it_is_cleared, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -441,7 +442,7 @@ Test(fault, a_device_answers_with_its_error_until_it_is_well, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-/* Rank 1's device fails with @error, in a call that hangs. */
+/* Rank 1's device fails with @error, during a call that hangs. */
 static void lose_device_1(struct native_clique *clique, cudaError_t error)
 {
 	const struct platform *p = native_open(3);
@@ -460,7 +461,7 @@ static void never_run(void *user)
 
 #define IS_LOST(call) cr_assert_eq(call, cudaErrorIllegalAddress, #call)
 
-Test(fault, a_sticky_error_is_the_answer_to_every_call, .timeout = 10)
+Test(fault, sticky_error_is_the_answer_to_every_call, .timeout = 10)
 {
 	static char host[8];
 	struct native_clique clique;
@@ -504,7 +505,7 @@ Test(fault, a_sticky_error_is_the_answer_to_every_call, .timeout = 10)
 	IS_LOST(p->cudaFree(memory));
 }
 
-Test(fault, a_sticky_error_is_of_its_device_alone, .timeout = 10)
+Test(fault, sticky_error_affects_only_its_device, .timeout = 10)
 {
 	static const int devices[] = { 0, 2 }, lost[] = { 0, 1 };
 	struct native_clique clique, other = { .n = 2 };
@@ -532,7 +533,7 @@ Test(fault, a_sticky_error_is_of_its_device_alone, .timeout = 10)
 	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
 }
 
-Test(fault, other_errors_are_not_sticky, .timeout = 10)
+Test(fault, error_of_another_kind_is_not_sticky, .timeout = 10)
 {
 	struct native_clique clique;
 	const struct platform *p;
@@ -615,7 +616,7 @@ Test(fault, init_holds_until_it_is_cleared, .timeout = 10)
 	native_clique_destroy(&opener.clique);
 }
 
-Test(fault, init_may_take_a_time, .timeout = 10)
+Test(fault, init_may_take_a_given_time, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -636,10 +637,10 @@ Test(fault, init_may_fail, .timeout = 10)
 
 	add(1, 0, COHORT_FAULT_INIT_ERROR, ncclInternalError);
 	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclInternalError);
-	/* The caller has those that could be made. */
+	/* The caller gets the communicators that could be made. */
 	cr_assert_eq(p->ncclCommAbort(comms[0]), ncclSuccess);
 	cr_assert_null(comms[1]);
-	/* It strikes once. */
+	/* The fault strikes once. */
 	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclSuccess);
 	p->ncclGroupStart();
 	p->ncclCommDestroy(comms[0]);
@@ -663,7 +664,7 @@ static ncclResult_t split_both(struct native_clique *clique, ncclComm_t *out)
 	return result == ncclSuccess ? r : result;
 }
 
-Test(fault, a_split_has_an_init_too, .timeout = 10)
+Test(fault, init_strikes_a_split_too, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -686,7 +687,7 @@ Test(fault, a_split_has_an_init_too, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, init_leaves_the_collectives_theirs, .timeout = 10)
+Test(fault, init_does_not_count_as_a_collective, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -723,7 +724,7 @@ Test(fault, memory_fails_the_call_and_queues_nothing, .timeout = 10)
 
 /* ---- argument --------------------------------------------------------- */
 
-/* Ranks that did not ask for the same wait for ever, and touch nothing. */
+/* Ranks that asked for different counts wait for ever, and touch nothing. */
 Test(fault, argument_makes_the_counts_differ, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
@@ -761,7 +762,7 @@ Test(fault, argument_is_one_less_than_asked_for, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, argument_does_not_go_below_none, .timeout = 10)
+Test(fault, argument_does_not_go_below_0, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -797,7 +798,7 @@ Test(fault, fields_are_checked_and_named, .timeout = 10)
 	cr_assert_eq(cohort_sim_fault_add(NULL), COHORT_INVALID);
 }
 
-Test(fault, there_are_64_at_a_time, .timeout = 10)
+Test(fault, list_has_room_for_64, .timeout = 10)
 {
 	const struct cohort_fault fault = { 0, 0, COHORT_FAULT_NEVER, 0 };
 	int i;
@@ -809,7 +810,7 @@ Test(fault, there_are_64_at_a_time, .timeout = 10)
 	cr_assert_eq(cohort_sim_fault_add(&fault), COHORT_OK);
 }
 
-Test(fault, environment_scripts_them, .timeout = 10)
+Test(fault, list_comes_from_the_environment, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique clique;
@@ -879,7 +880,7 @@ Test(fault, environment_knows_the_faults_of_a_call, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-Test(fault, environment_knows_those_that_are_cleared, .timeout = 10)
+Test(fault, environment_knows_faults_that_are_cleared, .timeout = 10)
 {
 	struct opener opener = { 0 };
 	struct stuck stuck = { .clique = &opener.clique, .rank = 1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups of native calls: nesting, errors inside, state per thread
+ * Groups of native calls: nesting, errors inside, and state per thread
  */
 
 #include <criterion/criterion.h>
@@ -10,7 +10,7 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-/* A call that fails: there is no communicator. */
+/* A call that fails, because it has no communicator. */
 static ncclResult_t fail(const struct platform *p)
 {
 	return p->ncclAllReduce(NULL, NULL, 1, ncclInt32, ncclSum, NULL, NULL);
@@ -155,7 +155,7 @@ Test(group, holds_several_operations_of_a_rank, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-/* In one group, a rank's sum on its stream, and its minimum on @other. */
+/* In one group, one rank's sum on its stream and its minimum on @other. */
 static void sum_and_min(struct native_clique *clique, int r, cudaStream_t other,
                         int32_t *min)
 {
@@ -169,8 +169,10 @@ static void sum_and_min(struct native_clique *clique, int r, cudaStream_t other,
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-/* One communicator, two streams: work behind either stream's operation must
- * see that operation done, whichever of the two the group was run on. */
+/*
+ * One communicator, two streams: work behind either stream's operation must see
+ * that operation's result, whichever of the two streams the group ran on.
+ */
 Test(group, takes_several_streams_of_one_communicator, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -197,7 +199,7 @@ Test(group, takes_several_streams_of_one_communicator, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-/* Whichever of rank 0's two streams is held, nobody may begin. */
+/* Whichever of rank 0's two streams is held, no rank may begin. */
 static void hold_one_stream(int held)
 {
 	const struct platform *p = native_open(2);
@@ -233,17 +235,20 @@ static void hold_one_stream(int held)
 	native_clique_destroy(&clique);
 }
 
-Test(group, waits_for_what_is_ahead_on_the_first_stream, .timeout = 10)
+Test(group, waits_for_work_ahead_on_the_first_stream, .timeout = 10)
 {
 	hold_one_stream(0);
 }
 
-Test(group, waits_for_what_is_ahead_on_the_last_stream, .timeout = 10)
+Test(group, waits_for_work_ahead_on_the_last_stream, .timeout = 10)
 {
 	hold_one_stream(1);
 }
 
-/* Nothing can be launched there; and nothing of the group is. */
+/*
+ * The stream cannot take a launch of that rank, and nothing of the group is
+ * launched.
+ */
 Test(group, refuses_a_stream_of_another_device, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -264,7 +269,10 @@ Test(group, refuses_a_stream_of_another_device, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-/* The handle of the thread's default stream is another stream on each device. */
+/*
+ * The handle of the thread's default stream means another stream on each
+ * device.
+ */
 Test(group, takes_the_threads_own_stream_of_each_device, .timeout = 10)
 {
 	const struct platform *p = native_open(2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that join one by one, by a unique id
+ * Ranks that join one by one, with a unique id
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ static ncclUniqueId new_id(const struct platform *p)
 	return id;
 }
 
-/* Rank @rank of @n on device @device. */
+/* Rank @rank of @n, on device @device. */
 static ncclResult_t join_on(const struct platform *p, ncclComm_t *comm, int n,
                             const ncclUniqueId *id, int rank, int device)
 {
@@ -37,7 +37,7 @@ static ncclResult_t join_on(const struct platform *p, ncclComm_t *comm, int n,
 	return p->ncclCommInitRank(comm, n, *id, rank);
 }
 
-/* Make a clique of communicators that are there. */
+/* Make a clique of existing communicators. */
 static void clique_with_streams(struct native_clique *c,
                                 const struct platform *p, int n)
 {
@@ -60,7 +60,7 @@ struct joiner {
 	ncclResult_t result;
 	atomic_bool returned;
 	sem_t calls;
-	pid_t task; /* once it is about to call */
+	pid_t task; /* set once the thread is about to call */
 	pthread_t thread;
 };
 
@@ -88,7 +88,7 @@ static void start(struct joiner *j, const struct platform *p,
 	pthread_create(&j->thread, NULL, join, j);
 }
 
-/* The thread has come to wait in its call. */
+/* Wait until the thread waits inside its call. */
 static void stays_inside(struct joiner *j)
 {
 	while (sem_wait(&j->calls) != 0)
@@ -118,7 +118,7 @@ static void collect(struct joiner joiners[], struct native_clique *c, int n)
 	clique_with_streams(c, joiners[0].p, n);
 }
 
-Test(join, makes_a_communicator_of_threads, .timeout = 10)
+Test(join, makes_one_communicator_for_several_threads, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct joiner joiners[4];
@@ -141,7 +141,7 @@ Test(join, makes_a_communicator_of_threads, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-Test(join, of_one_rank_waits_for_nobody, .timeout = 10)
+Test(join, of_one_rank_waits_for_no_other, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	const ncclUniqueId id = new_id(p);
@@ -156,7 +156,7 @@ Test(join, of_one_rank_waits_for_nobody, .timeout = 10)
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
 
-Test(join, waits_for_the_last, .timeout = 10)
+Test(join, waits_for_the_last_rank, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
@@ -188,8 +188,8 @@ Test(join, of_two_ids_makes_two_communicators, .timeout = 10)
 	native_clique_destroy(&two);
 }
 
-/* The memory is that of all until the last has gone. */
-Test(join, is_freed_by_the_last, .timeout = 10)
+/* The memory is shared until the last rank has gone. */
+Test(join, is_freed_by_the_last_rank, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct joiner joiners[2];
@@ -205,7 +205,7 @@ Test(join, is_freed_by_the_last, .timeout = 10)
 	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
 }
 
-/* ---- all ranks of one thread ------------------------------------------ */
+/* ---- all ranks on one thread ------------------------------------------- */
 
 Test(join, is_deferred_to_the_end_of_a_group, .timeout = 10)
 {
@@ -226,12 +226,12 @@ Test(join, is_deferred_to_the_end_of_a_group, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-/* Two threads with two ranks each, of two communicators at once. */
+/* Two threads with two ranks each, which join two communicators at once. */
 struct half {
 	const struct platform *p;
 	ncclUniqueId ids[2];
 	struct native_clique cliques[2];
-	pid_t task; /* of the second thread */
+	pid_t task; /* the second thread's */
 };
 
 static void join_half(struct half *h, int first)
@@ -271,14 +271,16 @@ Test(join, takes_ranks_of_several_ids_in_one_group, .timeout = 10)
 	}
 }
 
-/* What could not join is there, as in NCCL, and to be aborted. */
+/*
+ * As in NCCL, a communicator that could not join exists, and has to be aborted.
+ */
 static void give_back(const struct platform *p, ncclComm_t comm)
 {
 	cr_assert_not_null(comm);
 	cr_assert_eq(p->ncclCommAbort(comm), ncclSuccess);
 }
 
-/* If one of a group cannot join, none of it has. */
+/* If one rank of a group cannot join, none has. */
 Test(join, of_a_group_is_all_or_nothing, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -339,7 +341,9 @@ Test(join, checks_its_arguments, .timeout = 10)
 	             "no group may be left open");
 }
 
-/* The later one fails, and those before it go on waiting for the right one. */
+/*
+ * The later rank fails, and the earlier ones go on waiting for the right one.
+ */
 static void refuse_second(int n, int rank, const char *why)
 {
 	const struct platform *p = native_open(3);
@@ -361,7 +365,7 @@ static void refuse_second(int n, int rank, const char *why)
 	native_clique_destroy(&c);
 }
 
-Test(join, refuses_a_rank_that_is_there, .timeout = 10)
+Test(join, refuses_a_rank_that_has_joined, .timeout = 10)
 {
 	refuse_second(2, 0, "the rank is there");
 }
@@ -371,8 +375,8 @@ Test(join, refuses_another_number_of_ranks, .timeout = 10)
 	refuse_second(3, 1, "another number of ranks");
 }
 
-/* Of which all ranks hear, as soon as they have met. */
-Test(join, fails_with_a_device_twice, .timeout = 10)
+/* All ranks get this error, as soon as they have met. */
+Test(join, fails_if_a_device_is_used_twice, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
@@ -418,7 +422,7 @@ static void refuse_foreign(const struct platform *p, const ncclUniqueId *id)
 	            "another error");
 }
 
-Test(join, refuses_what_is_no_id, .timeout = 10)
+Test(join, refuses_bytes_that_are_no_id, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	ncclUniqueId id = { { 0 } };
@@ -463,8 +467,8 @@ static void ends_with(struct joiner *j, ncclResult_t result)
 	cr_assert_eq(j->result, result);
 }
 
-/* The rank that never comes is not needed for it. */
-Test(join, that_waits_for_ever_can_be_aborted, .timeout = 10)
+/* The abort does not need the rank that never comes. */
+Test(join, can_be_aborted_while_it_waits_for_ever, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -482,8 +486,8 @@ Test(join, that_waits_for_ever_can_be_aborted, .timeout = 10)
 	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "aborted"));
 }
 
-/* Its place is free again: an id is used up by a meeting that is complete. */
-Test(join, that_was_aborted_leaves_its_place, .timeout = 10)
+/* The rank's place is free again: only a complete meeting uses an id up. */
+Test(join, leaves_its_place_when_it_is_aborted, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -524,9 +528,11 @@ static ncclComm_t await_comm(const ncclComm_t *comm)
 	return c;
 }
 
-/* One that is aborted takes the group with it: those of it that have met are
- * there, and aborted. */
-Test(join, that_was_aborted_fails_its_group, .timeout = 10)
+/*
+ * The abort of one communicator ends its whole group: those in the group that
+ * have met exist, and are aborted.
+ */
+Test(join, makes_its_group_fail_when_it_is_aborted, .timeout = 10)
 {
 	struct half h = { .p = native_open(3) };
 	ncclComm_t waits;
@@ -544,8 +550,11 @@ Test(join, that_was_aborted_fails_its_group, .timeout = 10)
 	give_back(h.p, h.cliques[0].comm[0]);
 }
 
-/* The first fails when its ranks have met, and the second then waits for nobody. */
-Test(join, that_failed_fails_its_group, .timeout = 10)
+/*
+ * The first one fails when its ranks have met; the second one then waits for no
+ * rank.
+ */
+Test(join, makes_its_group_fail_when_it_fails, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId ids[2] = { new_id(p), new_id(p) };
@@ -561,8 +570,11 @@ Test(join, that_failed_fails_its_group, .timeout = 10)
 		give_back(p, comm[i]);
 }
 
-/* The first has met, and nobody but its group holds it any more when that ends. */
-Test(join, that_was_freed_leaves_its_group_to_end, .timeout = 10)
+/*
+ * The first one has met, and only its group holds it by the time that group
+ * ends.
+ */
+Test(join, lets_its_group_end_after_it_was_freed, .timeout = 10)
 {
 	struct half h = { .p = native_open(3) };
 	ncclComm_t waits;
@@ -581,7 +593,7 @@ Test(join, that_was_freed_leaves_its_group_to_end, .timeout = 10)
 	cr_assert_eq((intptr_t)result, ncclInternalError);
 }
 
-/* ---- by several ids --------------------------------------------------- */
+/* ---- joins with several ids ---------------------------------------------- */
 
 struct scalable {
 	struct joiner joiner;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Marks by events, as on a GPU whose driver has no stream memory operations, over
- * the host platform's events
+ * Marks by events, as on a GPU whose driver has no stream memory operations, on
+ * top of the host platform's events
  */
 
 #include <criterion/criterion.h>
@@ -28,7 +28,7 @@ static void set_up(void)
 {
 	void *memory;
 
-	/* Wherever the other tests are. */
+	/* On the built-in platform, wherever the other tests run. */
 	unsetenv("TEST_DEVICES");
 	setenv("COHORT_PLATFORM", "host", 1);
 	host = native_open(DEVICES);
@@ -125,7 +125,7 @@ Test(event_mark, a_stream_waits_for_it)
 	native_gate_open(&gate);
 	cr_assert_eq(table.cudaStreamSynchronize(second), cudaSuccess);
 	cr_assert_eq(byte, 1);
-	/* And once it has been set, nobody waits. */
+	/* And once the mark has been set, the stream does not wait. */
 	await(&words[0], 7);
 	cr_assert_eq(table.await_mark(second, &words[0], 7), cudaSuccess);
 	cr_assert_eq(table.await_mark(second, &words[0], 8),
@@ -137,8 +137,10 @@ static void *free_words(void *memory)
 	return (void *)(intptr_t)table.cudaFreeHost(memory);
 }
 
-/* The words are gone, and AddressSanitizer would see them written.  To free them
- * is to wait for the device. */
+/*
+ * The words are freed, and AddressSanitizer would report a write to them.
+ * Freeing them waits for the device.
+ */
 Test(event_mark, words_that_were_freed_are_not_set)
 {
 	cudaStream_t stream = native_stream(&table, 0);
@@ -159,8 +161,11 @@ Test(event_mark, words_that_were_freed_are_not_set)
 	cr_assert_eq((intptr_t)freed, cudaSuccess);
 }
 
-/* While anybody captures a stream, no thread but those that say so may ask. */
-Test(event_mark, asking_breaks_no_capture)
+/*
+ * While any thread captures a stream, only threads that declare themselves may
+ * query.
+ */
+Test(event_mark, query_breaks_no_capture)
 {
 	cudaStream_t captured = native_stream(&table, 0);
 	cudaStream_t stream = native_stream(&table, 0);
@@ -180,7 +185,7 @@ Test(event_mark, asking_breaks_no_capture)
 
 /* ---- devices in trouble ----------------------------------------------- */
 
-static cudaError_t trouble; /* what device 0 answers; 0: nothing, ever */
+static cudaError_t trouble; /* device 0's answer; 0: it never answers */
 static sem_t asked;
 
 static cudaError_t query(cudaEvent_t event)
@@ -203,7 +208,7 @@ static void set_trouble(cudaError_t error)
 	table.cudaEventQuery = query;
 }
 
-/* Mark on device 0, and see device 1's mark set all the same. */
+/* Mark on device 0, and see that device 1's mark is set all the same. */
 static void other_device_goes_on(void)
 {
 	cudaStream_t first = native_stream(&table, 0);
@@ -229,7 +234,7 @@ Test(event_mark, a_device_that_is_lost_sets_nothing)
 	other_device_goes_on();
 }
 
-/* ---- the whole -------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------- */
 
 Test(event_mark, groups_work_and_end)
 {
@@ -245,7 +250,7 @@ Test(event_mark, groups_work_and_end)
 	cr_assert_eq(cohort_stream_after(comms[1], 1,
 	                                 cohort_comm_stream(comms[1])),
 	             COHORT_OK);
-	ranks_sum(comms[0], &a); /* nobody else comes */
+	ranks_sum(comms[0], &a); /* the other rank does not call */
 	cohort_group_abort(group, NULL);
 	cr_assert_eq(cohort_wait(comms[0], 2, RANKS_SOON), COHORT_ABORTED);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",

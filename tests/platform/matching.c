@@ -34,7 +34,7 @@ static void finish(const struct native_clique *c, int r)
 	cr_assert_eq(p->cudaStreamSynchronize(c->stream[r]), cudaSuccess);
 }
 
-Test(matching, two_calls_in_a_group_here_and_alone_there)
+Test(matching, pairs_calls_in_a_group_here_with_single_calls_there)
 {
 	struct native_clique c;
 	int32_t x[2][2] = { { 1, 10 }, { 2, 20 } };
@@ -48,7 +48,7 @@ Test(matching, two_calls_in_a_group_here_and_alone_there)
 	sum(&c, 1, &x[1][0]);
 	finish(&c, 1);
 	cr_assert_eq(x[1][0], 3);
-	/* The group is not done before its last call. */
+	/* The group is not done before its last call is. */
 	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaErrorNotReady);
 	sum(&c, 1, &x[1][1]);
 	for (r = 0; r < 2; r++) {
@@ -59,7 +59,7 @@ Test(matching, two_calls_in_a_group_here_and_alone_there)
 	native_clique_destroy(&c);
 }
 
-Test(matching, groups_of_two_here_and_of_three_there)
+Test(matching, pairs_groups_of_two_here_with_groups_of_three_there)
 {
 	struct native_clique c;
 	int32_t x[2][12];
@@ -83,8 +83,8 @@ Test(matching, groups_of_two_here_and_of_three_there)
 	native_clique_destroy(&c);
 }
 
-/* One of them could bring its data with it. */
-Test(matching, counts_that_differ_wait_for_ever)
+/* One of the ranks could contribute its data at the call. */
+Test(matching, makes_different_counts_wait_for_ever)
 {
 	struct native_clique c;
 	int32_t x[2][13] = { { 1 }, { 2 } };
@@ -102,7 +102,7 @@ Test(matching, counts_that_differ_wait_for_ever)
 		cr_assert_eq(x[r][0], r + 1);
 }
 
-Test(matching, calls_that_differ_wait_for_ever_behind_those_that_do_not)
+Test(matching, makes_different_calls_wait_for_ever_behind_equal_ones)
 {
 	struct native_clique c;
 	int32_t x[2][2] = { { 1, 10 }, { 2, 20 } };
@@ -134,13 +134,15 @@ Test(matching, calls_that_differ_wait_for_ever_behind_those_that_do_not)
 struct ranker {
 	struct native_clique *c;
 	int rank;
-	uint64_t seed; /* of the groups */
+	uint64_t seed; /* for the groups */
 	int wrong;
 	int32_t value[CALLS][MOST];
 };
 
-/* What a rank brings with it, and one more than that; the last to arrive does at
- * once, and one more; and more. */
+/*
+ * The most elements that a rank contributes at its call, and one more; the most
+ * that the last rank reduces at its call, and one more; and more than that.
+ */
 static size_t count_of(int i)
 {
 	static const size_t counts[] = { 1, 12, 13, 512, 513, 3, MOST };
@@ -148,7 +150,7 @@ static size_t count_of(int i)
 	return counts[i % 7];
 }
 
-/* Of a collective of blocks: the elements of each. */
+/* For a collective of blocks: the elements of each block. */
 static size_t block_of(const struct ranker *x, int i)
 {
 	const size_t most = MOST / (size_t)x->c->n, count = count_of(i);
@@ -156,7 +158,7 @@ static size_t block_of(const struct ranker *x, int i)
 	return count < most ? count : most;
 }
 
-/* The i-th call; the same of all ranks. */
+/* The i-th call, which all ranks make alike. */
 static void call(struct ranker *x, int i)
 {
 	struct native_clique *c = x->c;
@@ -179,7 +181,10 @@ static void call(struct ranker *x, int i)
 		                     stream);
 }
 
-/* Every element begins as the call's number and the rank: what the @k-th then is. */
+/*
+ * Every element begins as the call's number and the rank: what the @k-th must
+ * be afterwards.
+ */
 static int32_t expected(const struct ranker *x, int i, int k)
 {
 	const int n = x->c->n, block = k / (int)block_of(x, i);
@@ -210,7 +215,7 @@ static int wrong_of(const struct ranker *x, int i)
 	return wrong;
 }
 
-/* In groups of 0 to 6 calls, at random. */
+/* Make the calls in random groups of 0 to 6. */
 static void *call_in_groups(void *user)
 {
 	struct ranker *x = user;
@@ -236,7 +241,7 @@ static void *call_in_groups(void *user)
 	return NULL;
 }
 
-/* The same of all ranks, or each others. */
+/* All ranks group their calls alike, or each rank in its own way. */
 static void random_groups(int n, bool are_alike)
 {
 	static struct ranker x[NATIVE_RANKS];
@@ -258,22 +263,22 @@ static void random_groups(int n, bool are_alike)
 	native_clique_destroy(&c);
 }
 
-Test(matching, random_groups_of_two_threads)
+Test(matching, holds_for_random_groups_of_two_threads)
 {
 	random_groups(2, false);
 }
 
-Test(matching, random_groups_that_two_threads_make_alike)
+Test(matching, holds_for_random_groups_that_two_threads_make_alike)
 {
 	random_groups(2, true);
 }
 
-Test(matching, random_groups_of_eight_threads)
+Test(matching, holds_for_random_groups_of_eight_threads)
 {
 	random_groups(NATIVE_RANKS, false);
 }
 
-Test(matching, random_groups_that_eight_threads_make_alike)
+Test(matching, holds_for_random_groups_that_eight_threads_make_alike)
 {
 	random_groups(NATIVE_RANKS, true);
 }

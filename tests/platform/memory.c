@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory of the host platform: what is allocated, freed, copied and asked
+ * Memory of the host platform: allocation, frees, copies and attributes
  */
 
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@
 #include "sim/host.h"
 #include "support/native.h"
 
-/* AddressSanitizer writes a report about an allocation of too many bytes. */
+/* AddressSanitizer writes a report when an allocation has too many bytes. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ALLOCATIONS_REPORTED 1
 #elif defined(__has_feature)
@@ -156,7 +156,7 @@ Test(memory, async_copy_and_memset_run_in_stream_order, .timeout = 10)
 
 /* ---- frees ------------------------------------------------------------- */
 
-/* A stream of device 0 that is held, and memory of the device. */
+/* A held stream of device 0, and memory of that device. */
 static const struct platform *p;
 static cudaStream_t held;
 static struct native_gate gate;
@@ -203,13 +203,13 @@ static void check_waits(void *m)
 	cr_assert(!memory_is_known(m, 1));
 }
 
-Test(frees, of_device_memory_waits_for_the_device)
+Test(frees, of_device_memory_wait_for_the_device)
 {
 	free_it = p->cudaFree;
 	check_waits(memory);
 }
 
-Test(frees, of_pinned_memory_waits_for_the_device)
+Test(frees, of_pinned_memory_wait_for_the_device)
 {
 	void *pinned;
 
@@ -230,7 +230,7 @@ Test(frees, do_not_wait_for_another_device)
 	p->cudaFree(memory);
 }
 
-Test(frees, in_stream_order_wait_for_nothing)
+Test(frees, in_stream_order_do_not_wait)
 {
 	void *m = NULL;
 
@@ -244,7 +244,7 @@ Test(frees, in_stream_order_wait_for_nothing)
 	p->cudaFree(memory);
 }
 
-Test(frees, what_is_not_there_is_refused)
+Test(frees, refuse_memory_that_does_not_exist)
 {
 	char own;
 
@@ -276,7 +276,7 @@ static struct cudaPointerAttributes attributes(const void *m)
 	return a;
 }
 
-Test(kinds, of_device_memory)
+Test(kinds, include_device_memory)
 {
 	struct cudaPointerAttributes a;
 	void *m;
@@ -295,7 +295,7 @@ Test(kinds, of_device_memory)
 	cr_assert_eq(attributes(m).type, cudaMemoryTypeUnregistered);
 }
 
-Test(kinds, of_pinned_memory)
+Test(kinds, include_pinned_memory)
 {
 	struct cudaPointerAttributes a;
 	unsigned int flags = 0;
@@ -319,7 +319,7 @@ Test(kinds, of_pinned_memory)
 	p->cudaFreeHost(m);
 }
 
-Test(kinds, of_managed_memory)
+Test(kinds, include_managed_memory)
 {
 	void *m = NULL;
 
@@ -335,7 +335,7 @@ Test(kinds, of_managed_memory)
 	cr_assert_eq(p->cudaFree(m), cudaSuccess);
 }
 
-Test(kinds, of_memory_that_is_registered)
+Test(kinds, include_registered_memory)
 {
 	static char own[64];
 	unsigned int flags;
@@ -355,7 +355,7 @@ Test(kinds, of_memory_that_is_registered)
 	             cudaErrorHostMemoryNotRegistered);
 }
 
-Test(kinds, registering_checks_its_arguments)
+Test(kinds, are_checked_when_memory_is_registered)
 {
 	char own[8];
 
@@ -368,7 +368,7 @@ Test(kinds, registering_checks_its_arguments)
 	             cudaErrorInvalidValue);
 }
 
-Test(kinds, cuda_12_has_no_more_than_four_fields)
+Test(kinds, have_only_four_fields_in_cuda_12)
 {
 	struct cudaPointerAttributes a;
 	char own = 0;
@@ -379,7 +379,7 @@ Test(kinds, cuda_12_has_no_more_than_four_fields)
 	cr_assert_eq(a.reserved[0], 0x5555555555555555);
 }
 
-Test(kinds, advice_is_for_managed_and_pageable_memory)
+Test(kinds, of_managed_and_pageable_memory_take_advice)
 {
 	const struct cudaMemLocation here = {
 		.type = cudaMemLocationTypeDevice,
@@ -500,7 +500,7 @@ static cudaMemPool_t new_pool(int device, size_t max)
 	return pool;
 }
 
-Test(pools, every_device_has_one)
+Test(pools, exist_on_every_device)
 {
 	cudaMemPool_t pool, other;
 	void *m;
@@ -584,7 +584,7 @@ Test(pools, have_attributes)
 	cr_assert_eq(host_cudaMemPoolDestroy(pool), cudaSuccess);
 }
 
-Test(pools, remember_who_may_use_them)
+Test(pools, remember_which_devices_may_use_them)
 {
 	cudaMemPool_t pool = new_pool(0, 0);
 	struct cudaMemAccessDesc access = {
@@ -606,7 +606,7 @@ Test(pools, remember_who_may_use_them)
 	cr_assert_eq(host_cudaMemPoolDestroy(pool), cudaSuccess);
 }
 
-Test(pools, are_made_for_devices)
+Test(pools, are_made_only_for_devices)
 {
 	struct cudaMemPoolProps props = {
 		.allocType = cudaMemAllocationTypePinned,

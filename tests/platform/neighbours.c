@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups of calls whose buffers lie side by side: whether that is so on all ranks, on
- * some or on none, each call's elements are reduced and nothing else is touched
+ * Groups of calls whose buffers lie side by side: whether they do so on all
+ * ranks, on some or on none, each call reduces its own elements and touches
+ * nothing else
  */
 
 #include <criterion/criterion.h>
@@ -11,11 +12,11 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-#define RANKS 3 /* and fewer: with a core for each they go other ways */
+#define RANKS 3 /* few ranks; with a core for each, calls take other paths */
 #define MOST_CALLS 6
 #define UNTOUCHED (-77)
 
-/* One call of the group, the same on every rank. */
+/* One call of the group, which every rank makes. */
 struct shape {
 	size_t count;
 	ncclDataType_t type; /* of four bytes */
@@ -23,12 +24,16 @@ struct shape {
 	bool is_broadcast; /* from rank 1, instead */
 };
 
-/* The elements that a rank leaves before a call, in what it sends and receives. */
+/*
+ * The elements that a rank leaves free before a call, in its send and receive
+ * buffers.
+ */
 struct gaps {
 	size_t send[RANKS][MOST_CALLS];
 	size_t recv[RANKS][MOST_CALLS];
 	size_t first[RANKS]; /* calls in a group ahead of the others */
-	size_t group[RANKS]; /* calls of each of those; 0: all in one */
+	/* calls in each of the other groups; 0: one group for all */
+	size_t group[RANKS];
 };
 
 struct list {
@@ -41,7 +46,7 @@ struct list {
 	int32_t *send[RANKS], *recv[RANKS];
 };
 
-/* Small numbers, of which every sum is exact in either type. */
+/* Small numbers whose sums are all exact in either type. */
 static int number(int rank, size_t call, size_t i)
 {
 	return (int)((i * 7 + call * 31) % 1000) + rank * 1000;
@@ -144,7 +149,7 @@ static void call(const struct list *l, const struct native_clique *clique,
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-/* What was received, which is forgotten, and that the rest is as it was. */
+/* Check and reset what was received, and check that the rest is unchanged. */
 static void check(struct list *l, int r)
 {
 	const struct shape *s;
@@ -213,7 +218,10 @@ static void run(const struct shape *shapes, size_t n, const struct gaps *gaps)
 
 static const struct gaps none;
 
-/* The same calls, small ones and such as are cut into pieces, with these gaps. */
+/*
+ * The same calls with these gaps, of small counts and of counts that are cut
+ * into pieces.
+ */
 static void run_sizes(const struct gaps *gaps)
 {
 	static const struct shape small[] = {
@@ -241,22 +249,23 @@ static void run_sizes(const struct gaps *gaps)
 	run(rising, 4, gaps);
 }
 
-Test(neighbours, on_every_rank, .timeout = 30)
+Test(neighbours, are_reduced_if_they_are_so_on_every_rank, .timeout = 30)
 {
 	run_sizes(&none);
 }
 
-Test(neighbours, but_for_what_one_rank_sends, .timeout = 30)
+Test(neighbours, are_reduced_if_one_ranks_send_buffers_are_not, .timeout = 30)
 {
 	run_sizes(&(struct gaps){ .send = { { 0 }, { 0, 16 } } });
 }
 
-Test(neighbours, but_for_what_one_rank_receives, .timeout = 30)
+Test(neighbours, are_reduced_if_one_ranks_receive_buffers_are_not,
+     .timeout = 30)
 {
 	run_sizes(&(struct gaps){ .recv = { { 0 }, { 0 }, { 0, 0, 1 } } });
 }
 
-Test(neighbours, on_no_rank, .timeout = 30)
+Test(neighbours, are_reduced_if_they_are_so_on_no_rank, .timeout = 30)
 {
 	static const struct gaps gaps = {
 		.send = { { 3, 1, 16 }, { 2, 16, 16 }, { 0, 5, 3 } },
@@ -266,7 +275,7 @@ Test(neighbours, on_no_rank, .timeout = 30)
 	run_sizes(&gaps);
 }
 
-Test(neighbours, of_less_than_a_cache_line, .timeout = 30)
+Test(neighbours, may_have_less_than_a_cache_line, .timeout = 30)
 {
 	static const struct shape shapes[] = {
 		{ 5, ncclFloat32, ncclSum, false },
@@ -278,7 +287,7 @@ Test(neighbours, of_less_than_a_cache_line, .timeout = 30)
 	run(shapes, 4, &none);
 }
 
-/* Of @count elements each: each next to one that is another. */
+/* Calls of @count elements, each next to a call of another kind. */
 static void run_kinds(size_t count)
 {
 	const struct shape shapes[] = {
@@ -293,16 +302,18 @@ static void run_kinds(size_t count)
 	run(shapes, 6, &none);
 }
 
-/* At once, and in pieces. */
-Test(neighbours, of_other_kinds, .timeout = 30)
+/* Done at once, and in pieces. */
+Test(neighbours, may_be_of_other_kinds, .timeout = 30)
 {
 	run_kinds(16);
 	run_kinds(2000);
 }
 
-/* The same calls, of which each rank makes other groups; also where they do not lie side
- * by side for all. */
-Test(neighbours, that_are_grouped_differently, .timeout = 30)
+/*
+ * The same calls, which each rank groups in its own way; also if they do not
+ * lie side by side on all ranks.
+ */
+Test(neighbours, may_be_grouped_differently, .timeout = 30)
 {
 	run_sizes(&(struct gaps){ .group = { 0, 1, 2 } });
 	run_sizes(&(struct gaps){ .group = { 2, 0, 1 } });
@@ -310,8 +321,8 @@ Test(neighbours, that_are_grouped_differently, .timeout = 30)
 	run_sizes(&(struct gaps){ .send = { { 0, 16 } }, .group = { 0, 2 } });
 }
 
-/* The calls are all alike, and so are the groups but for where they begin. */
-Test(neighbours, that_are_alike_and_grouped_one_later, .timeout = 30)
+/* All calls are alike, and so are the groups except for where they begin. */
+Test(neighbours, may_be_grouped_one_call_later, .timeout = 30)
 {
 	static const struct shape shapes[] = {
 		{ 1000, ncclInt32, ncclSum, false },

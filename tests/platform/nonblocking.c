@@ -2,7 +2,7 @@
 
 /*
  * Communicators that do not block: calls that answer ncclInProgress, the state
- * that is polled, and what is allowed meanwhile
+ * that programs poll, and what is allowed meanwhile
  */
 
 #include <criterion/criterion.h>
@@ -58,7 +58,10 @@ static ncclResult_t init(const struct platform *p, ncclComm_t *comm, int n,
 	return p->ncclCommInitRankConfig(comm, n, *id, rank, &config);
 }
 
-/* All ranks of one thread, one call after the other: none waits for the next. */
+/*
+ * Open all ranks on one thread, one call after the other: none waits for the
+ * next.
+ */
 static void open_clique(struct native_clique *c, const struct platform *p,
                         int n)
 {
@@ -79,7 +82,7 @@ static void open_clique(struct native_clique *c, const struct platform *p,
 	native_fill(c);
 }
 
-/* Every rank sums on its own: as nothing blocks, one thread can. */
+/* Every rank sums on its own: as no call blocks, one thread can do that. */
 static void sum_each(struct native_clique *c)
 {
 	int r;
@@ -145,7 +148,7 @@ Test(nonblocking, group_returns_before_it_is_done)
 		cr_assert_eq(p->ncclCommDestroy(comm[r]), ncclSuccess);
 }
 
-/* All that is refused, and none of it changes the state. */
+/* All calls that are refused, none of which changes the state. */
 Test(nonblocking, refuses_calls_while_in_progress)
 {
 	const struct platform *p = native_open(2);
@@ -201,7 +204,7 @@ Test(nonblocking, abort_ends_an_init_that_waits_for_ever)
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &comm[0], 2, &id, 0, 0), ncclInProgress);
 	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
-	/* It has left. */
+	/* The rank has left. */
 	cr_assert_eq(init(p, &comm[0], 2, &id, 0, 0), ncclInProgress);
 	init(p, &comm[1], 2, &id, 1, 0);
 	cr_assert_eq(await(p, comm[0]), ncclSuccess);
@@ -210,8 +213,10 @@ Test(nonblocking, abort_ends_an_init_that_waits_for_ever)
 	cr_assert_eq(p->ncclCommAbort(comm[1]), ncclSuccess);
 }
 
-/* Whoever aborts one waits for all of its group, of which the rest cannot go on
- * then. */
+/*
+ * The abort of one communicator waits for its whole group, the rest of which
+ * then cannot go on.
+ */
 Test(nonblocking, abort_of_one_that_has_met_ends_its_group)
 {
 	const struct platform *p = native_open(2);
@@ -225,7 +230,7 @@ Test(nonblocking, abort_of_one_that_has_met_ends_its_group)
 	cr_assert_eq(init(p, &comm[0], 1, &ids[0], 0, 0), ncclSuccess);
 	cr_assert_eq(init(p, &comm[1], 2, &ids[1], 1, 0), ncclSuccess);
 	cr_assert_eq(p->ncclGroupEnd(), ncclInProgress);
-	/* Let it come so far that the first has met. */
+	/* Wait until the first one has met. */
 	for (i = 0; i < 10000; i++)
 		sched_yield();
 	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
@@ -251,7 +256,7 @@ Test(nonblocking, abort_of_one_that_sums_ends_its_group)
 	cr_assert_eq(p->ncclCommAbort(waits), ncclSuccess);
 }
 
-/* An init that fails later on is a state; it stays until the abort. */
+/* An init that fails later becomes a state, which stays until the abort. */
 Test(nonblocking, init_that_fails_is_a_state)
 {
 	const struct platform *p = native_open(2);
@@ -279,7 +284,7 @@ Test(nonblocking, init_that_fails_is_a_state)
 	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
 }
 
-/* Every failure, also of a mere argument, is that of all later calls. */
+/* Every failure, even of a mere argument, is the answer to all later calls. */
 Test(nonblocking, errors_stay)
 {
 	const struct platform *p = native_open(2);
@@ -317,7 +322,7 @@ Test(nonblocking, errors_of_blocking_ones_do_not_stay)
 	native_clique_destroy(&c);
 }
 
-/* A group that failed is the state of all that were in it. */
+/* A group that failed is the state of all communicators in it. */
 Test(nonblocking, group_that_fails_is_a_state)
 {
 	const struct platform *p = native_open(2);
@@ -335,7 +340,7 @@ Test(nonblocking, group_that_fails_is_a_state)
 	native_clique_abort(&c);
 }
 
-/* Joins and ends have to be of one kind. */
+/* The joins and ends of a group must all block, or all not block. */
 Test(nonblocking, does_not_mix_with_blocking_in_a_group)
 {
 	const struct platform *p = native_open(2);
@@ -357,7 +362,7 @@ Test(nonblocking, does_not_mix_with_blocking_in_a_group)
 	}
 }
 
-/* Of collectives the last one decides for all of the group. */
+/* The last collective decides for all of the group. */
 static void sum_of_two(struct native_clique *first, struct native_clique *last,
                        ncclResult_t result)
 {
@@ -382,7 +387,7 @@ static void sum_of_two(struct native_clique *first, struct native_clique *last,
 	}
 }
 
-Test(nonblocking, is_what_the_last_collective_of_a_group_is)
+Test(nonblocking, mode_of_a_group_is_that_of_its_last_collective)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique waits, goes_on;
@@ -397,7 +402,7 @@ Test(nonblocking, is_what_the_last_collective_of_a_group_is)
 
 /* ---- children --------------------------------------------------------- */
 
-Test(nonblocking, child_is_there_when_its_parent_is_ready)
+Test(nonblocking, child_exists_when_its_parent_is_ready)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique parent, c;
@@ -407,7 +412,7 @@ Test(nonblocking, child_is_there_when_its_parent_is_ready)
 	c = parent;
 	for (r = 0; r < 3; r++) {
 		c.comm[r] = (ncclComm_t)&c;
-		/* Unlike other functions: the state tells. */
+		/* Unlike other functions: the state has the result. */
 		cr_assert_eq(p->ncclCommSplit(parent.comm[r], 0, -r,
 		                              &c.comm[2 - r], NULL),
 		             ncclSuccess);
@@ -458,7 +463,7 @@ Test(nonblocking, finalize_is_awaited)
 	native_clique_abort(&c);
 }
 
-/* A finalize that waits for work is in progress, until an abort. */
+/* A finalize that waits for work is in progress until an abort. */
 Test(nonblocking, finalize_of_a_hang_can_be_aborted)
 {
 	const struct platform *p = native_open(2);
@@ -495,7 +500,7 @@ Test(nonblocking, revoke_is_awaited)
 
 /* ---- the environment -------------------------------------------------- */
 
-Test(nonblocking, can_be_had_from_the_environment)
+Test(nonblocking, can_be_set_by_the_environment)
 {
 	const struct platform *p;
 	ncclComm_t comm[2], one;
@@ -509,7 +514,7 @@ Test(nonblocking, can_be_had_from_the_environment)
 		cr_assert_eq(await(p, comm[r]), ncclSuccess);
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(p->ncclCommDestroy(comm[r]), ncclSuccess);
-	/* Outside of a group this function always waits. */
+	/* Outside a group this function always waits. */
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(p->ncclCommInitRank(&one, 1, id, 0), ncclSuccess);
 	cr_assert_eq(p->ncclCommFinalize(one), ncclInProgress);

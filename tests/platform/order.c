@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What may not wait for what: work behind host functions, groups on several
- * communicators, and facts asked for inside a group
+ * What must not wait for what: work behind host functions, groups on several
+ * communicators, and facts that are queried inside a group
  */
 
 #include <criterion/criterion.h>
@@ -90,7 +90,7 @@ Test(order, groups_on_two_communicators_do_not_wait_in_a_circle)
 	native_clique_destroy(&y);
 }
 
-Test(order, a_bad_question_inside_a_group_does_not_drop_it)
+Test(order, a_bad_query_inside_a_group_does_not_drop_it)
 {
 	struct native_clique c;
 	int n;
@@ -108,7 +108,7 @@ Test(order, a_bad_question_inside_a_group_does_not_drop_it)
 	native_clique_destroy(&c);
 }
 
-Test(order, progress_stops_at_its_word)
+Test(order, progress_stops_when_its_word_is_set)
 {
 	cudaStream_t s = native_stream(p, 0);
 	struct native_gate gate;
@@ -120,7 +120,7 @@ Test(order, progress_stops_at_its_word)
 	p->mark(s, word, 1);
 	p->progress(0, s, word, 1, UINT64_MAX);
 	cr_assert_eq(*word, 1);
-	/* What it leaves is done all the same. */
+	/* The work that is left gets done all the same. */
 	native_gate_hold(p, &gate, s);
 	p->mark(s, word, 2);
 	native_gate_open(&gate);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclSend() and ncclRecv(): what meets what, and who waits for whom
+ * ncclSend() and ncclRecv(): which ones match, and which rank waits for which
  *
- * Streams are asked, not waited for, where a test says that something is not
- * done: what could be done would be by then, as the thread that asks does it.
+ * Where a test says that something is not done, it queries streams instead of
+ * waiting for them: the querying thread does all work that can be done.
  */
 
 #include <criterion/criterion.h>
@@ -90,7 +90,7 @@ Test(p2p, messages_of_a_pair_keep_their_order)
 	int i;
 
 	native_clique_open(&c, p, 2);
-	/* In groups of two there, and of three here. */
+	/* In groups of two on the one side, and of three on the other. */
 	for (i = 0; i < 6; i++) {
 		if (i % 2 == 0)
 			p->ncclGroupStart();
@@ -142,7 +142,7 @@ Test(p2p, no_elements_take_their_place_in_the_order)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, of_different_counts_the_smaller_goes_over)
+Test(p2p, different_counts_transfer_the_smaller)
 {
 	struct native_clique c;
 	int32_t out[3] = { 1, 2, 3 }, in[3] = { -1, -1, -1 };
@@ -186,8 +186,8 @@ Test(p2p, large_messages_go_both_ways_at_once)
 	native_clique_destroy(&c);
 }
 
-/* With nobody waiting for it. */
-Test(p2p, a_small_message_goes_over_as_its_ends_meet)
+/* Without any rank waiting for the message. */
+Test(p2p, a_small_message_is_transferred_as_its_ends_meet)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -201,8 +201,8 @@ Test(p2p, a_small_message_goes_over_as_its_ends_meet)
 	native_clique_destroy(&c);
 }
 
-/* It is the sender's to copy, who need not be there. */
-Test(p2p, a_large_message_goes_over_when_either_end_is_asked)
+/* The sender's thread should copy the message, but may be gone. */
+Test(p2p, a_large_message_is_transferred_when_either_end_is_queried)
 {
 	enum { COUNT = 100000 };
 	int32_t *out = malloc(COUNT * sizeof(*out)),
@@ -224,7 +224,7 @@ Test(p2p, a_large_message_goes_over_when_either_end_is_asked)
 	free(in);
 }
 
-/* Those who look for it have no time for more than a piece. */
+/* Threads that look at the message have time for only a piece. */
 Test(p2p, a_large_message_goes_on_where_it_was_left)
 {
 	static int32_t out[MANY], in[MANY];
@@ -276,7 +276,7 @@ Test(p2p, launches_of_a_communicator_take_turns_on_all_streams)
 	cr_assert_eq(send(&c, 0, 1, &out[0], 1), ncclSuccess);
 	cr_assert_eq(p->ncclRecv(&in[0], 1, ncclInt32, 1, c.comm[0], other),
 	             ncclSuccess);
-	/* The second of rank 0 waits for its first. */
+	/* Rank 0's second launch waits for its first. */
 	cr_assert_eq(send(&c, 1, 0, &out[1], 1), ncclSuccess);
 	cr_assert_eq(state(&c, 1), cudaErrorNotReady);
 	cr_assert_eq(p->cudaStreamQuery(other), cudaErrorNotReady);
@@ -288,7 +288,7 @@ Test(p2p, launches_of_a_communicator_take_turns_on_all_streams)
 	p->cudaStreamDestroy(c.stream[1]);
 }
 
-Test(p2p, both_directions_in_a_group_on_two_streams)
+Test(p2p, both_directions_work_in_a_group_on_two_streams)
 {
 	struct native_clique c;
 	cudaStream_t other[2];
@@ -334,7 +334,7 @@ Test(p2p, a_pending_communicator_does_not_hold_another)
 	native_clique_destroy(&y);
 }
 
-Test(p2p, two_communicators_in_one_group_on_one_stream)
+Test(p2p, two_communicators_may_share_a_group_and_a_stream)
 {
 	struct native_clique x, y;
 	int32_t out[2] = { 1, 2 }, in[2] = { 0 };
@@ -343,7 +343,7 @@ Test(p2p, two_communicators_in_one_group_on_one_stream)
 
 	native_clique_open(&x, p, 2);
 	native_clique_open(&y, p, 2);
-	/* Each rank names them in another order. */
+	/* Each rank calls them in another order. */
 	for (r = 0; r < 2; r++) {
 		p->ncclGroupStart();
 		for (i = 0; i < 2; i++) {
@@ -366,7 +366,9 @@ Test(p2p, two_communicators_in_one_group_on_one_stream)
 	native_clique_destroy(&y);
 }
 
-/* ---- to itself -------------------------------------------------------- */
+/*
+ * ---- to the rank itself ---------------------------------------------------
+ */
 
 static void send_to_itself(int n)
 {
@@ -448,7 +450,7 @@ Test(p2p, to_itself_ungrouped_is_invalid)
 /* ---- with collectives ------------------------------------------------- */
 
 /* A ring and a sum in one group of all ranks. */
-Test(p2p, goes_with_collectives_in_a_group)
+Test(p2p, messages_may_share_a_group_with_collectives)
 {
 	struct native_clique c;
 	int32_t out[4], in[4];
@@ -498,7 +500,7 @@ Test(p2p, a_launch_is_over_when_both_of_its_parts_are)
 
 /* ---- aborts ----------------------------------------------------------- */
 
-Test(p2p, unmatched_waits_for_its_abort_and_is_not_written)
+Test(p2p, an_unmatched_message_waits_for_its_abort_and_is_not_written)
 {
 	struct native_clique c;
 	int32_t out = 7, in = -1;
@@ -508,7 +510,7 @@ Test(p2p, unmatched_waits_for_its_abort_and_is_not_written)
 	cr_assert_eq(state(&c, 0), cudaErrorNotReady);
 	p->ncclCommAbort(c.comm[0]);
 	finish(&c, 0);
-	/* Its partner comes too late, and waits for its own. */
+	/* Its partner comes too late, and waits for an abort of its own. */
 	cr_assert_eq(send(&c, 1, 0, &out, 1), ncclSuccess);
 	cr_assert_eq(state(&c, 1), cudaErrorNotReady);
 	p->ncclCommAbort(c.comm[1]);
@@ -541,9 +543,9 @@ Test(p2p, others_go_on_after_an_abort_but_collectives_do_not)
 /* ---- random patterns -------------------------------------------------- */
 
 #define ROUNDS 150
-#define MESSAGES 6 /* of a pair in one round, at most */
+#define MESSAGES 6 /* the most messages of a pair in one round */
 
-/* What the k-th message of a round from @from to @to begins with. */
+/* The first element of the k-th message of a round from @from to @to. */
 static int32_t token(int round, int from, int to, int k)
 {
 	return round << 12 | from << 8 | to << 4 | k;
@@ -660,29 +662,29 @@ static void exchange_among(int n)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, random_messages_among_two)
+Test(p2p, random_messages_match_among_two)
 {
 	exchange_among(2);
 }
 
-Test(p2p, random_messages_among_three)
+Test(p2p, random_messages_match_among_three)
 {
 	exchange_among(3);
 }
 
-Test(p2p, random_messages_among_five)
+Test(p2p, random_messages_match_among_five)
 {
 	exchange_among(5);
 }
 
-Test(p2p, random_messages_among_eight)
+Test(p2p, random_messages_match_among_eight)
 {
 	exchange_among(8);
 }
 
 /* ---- arguments -------------------------------------------------------- */
 
-/* Both calls, in the order that NCCL checks. */
+/* Both calls; the arguments are in the order in which NCCL checks them. */
 static void expect_both(ncclResult_t result, struct native_clique *c, int type,
                         int peer)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is queued is done though nobody ever looks: the program only reads memory
+ * Queued work is done although no thread ever waits or queries: the program
+ * only reads memory
  */
 
 #include <criterion/criterion.h>
@@ -56,9 +57,11 @@ static void read_all_until(uint32_t value)
 		read_until(&words[r], value);
 }
 
-/* One rank queues all of its own first: what it has behind the first of them goes
- * on with what the other one does. */
-Test(unwatched, small_operations_of_ranks_one_behind_the_other)
+/*
+ * One rank queues all of its operations first: the rest of them go on with what
+ * the other rank does.
+ */
+Test(unwatched, small_operations_finish_if_one_rank_queues_first)
 {
 	int r, i;
 
@@ -93,7 +96,9 @@ static void free_buffers(void)
 		free(x[r]);
 }
 
-/* Of @count elements, the last of which becomes 3, and a mark behind it. */
+/*
+ * A sum of @count elements, the last of which becomes 3, and a mark behind it.
+ */
 static void queue_sum(int r, size_t count, uint32_t value)
 {
 	x[r][count - 1] = (float)(r + 1);
@@ -111,8 +116,8 @@ static void check_sum(size_t count)
 		cr_assert_eq(x[r][count - 1], 3);
 }
 
-/* Larger than a call does on its way. */
-Test(unwatched, a_large_operation)
+/* Larger than a call does itself. */
+Test(unwatched, large_operations_finish)
 {
 	int r;
 
@@ -124,13 +129,13 @@ Test(unwatched, a_large_operation)
 	free_buffers();
 }
 
-/* ---- asked to go on --------------------------------------------------- */
+/* ---- flushes ------------------------------------------------------------- */
 
-/* The same, no smaller than calls do on their way, but not much larger. */
+/* Two sizes again: no smaller than a call does itself, but not much larger. */
 #define SOME ((size_t)1 << 16)
 
-/* All are queued at once; each rank may have come first. */
-Test(unwatched, large_operations_that_were_flushed)
+/* All operations are queued at once; either rank may come first. */
+Test(unwatched, large_operations_finish_after_a_flush)
 {
 	int i, r;
 
@@ -147,8 +152,8 @@ Test(unwatched, large_operations_that_were_flushed)
 	free_buffers();
 }
 
-/* One rank has several under way before the other comes. */
-Test(unwatched, flushed_operations_of_ranks_one_behind_the_other)
+/* One rank has several operations in flight before the other calls. */
+Test(unwatched, flushed_operations_finish_if_one_rank_queues_first)
 {
 	int i, r;
 
@@ -167,7 +172,7 @@ Test(unwatched, flushed_operations_of_ranks_one_behind_the_other)
 	free_buffers();
 }
 
-/* How long one takes. */
+/* How long one operation takes. */
 static double sum_ms(uint32_t value, bool flushes)
 {
 	double from = native_now_ms();
@@ -182,9 +187,12 @@ static double sum_ms(uint32_t value, bool flushes)
 	return native_now_ms() - from;
 }
 
-/* The poller sleeps at least once between two looks, and takes two.  On a busy machine
- * it takes more than a few to find one that nobody has kept from a core. */
-Test(unwatched, what_was_flushed_does_not_wait_for_a_look)
+/*
+ * The poller sleeps at least once between two checks, and needs two checks.  On
+ * a busy machine it takes several tries to find one in which no thread had to
+ * wait for a core.
+ */
+Test(unwatched, flushed_operations_do_not_wait_for_the_poller)
 {
 	double ms, fastest[2] = { 1e9, 1e9 };
 	uint32_t i;
@@ -202,8 +210,8 @@ Test(unwatched, what_was_flushed_does_not_wait_for_a_look)
 	free_buffers();
 }
 
-/* What it waits for may never come. */
-Test(unwatched, what_was_flushed_can_be_aborted)
+/* The operation waits for a call that may never come. */
+Test(unwatched, flushed_operations_can_be_aborted)
 {
 	make_buffers(COUNT);
 	queue_sum(0, COUNT, 1);
@@ -213,9 +221,11 @@ Test(unwatched, what_was_flushed_can_be_aborted)
 	free_buffers();
 }
 
-/* Those who wait so for what may never come tell each other nothing, and leave the
- * platform's threads to the rest. */
-Test(unwatched, flushed_receives_keep_nobody_from_other_work)
+/*
+ * Flushed operations that wait for calls which may never come do not occupy the
+ * platform's threads.
+ */
+Test(unwatched, flushed_receives_do_not_hold_up_other_work)
 {
 	struct native_clique waiting = clique;
 	static int32_t in[RANKS];

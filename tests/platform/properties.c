@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What devices of the host platform say they are, and what is set on them
+ * The properties that devices of the host platform report, and the settings
+ * they keep
  */
 
 #include <criterion/criterion.h>
@@ -49,8 +50,8 @@ Test(properties, of_cuda_12_have_the_same_values)
 	cr_assert_eq(old.reserved[62], 0);
 }
 
-/* Those of 11 are the first of them. */
-Test(properties, of_cuda_11_are_no_more_than_they_were)
+/* CUDA 11 has the first of these properties. */
+Test(properties, of_cuda_11_are_fewer)
 {
 	struct cudaDeviceProp12 old;
 
@@ -60,7 +61,7 @@ Test(properties, of_cuda_11_are_no_more_than_they_were)
 	cr_assert_eq(old.hostRegisterSupported, 0x55555555);
 }
 
-Test(properties, tell_devices_apart)
+Test(properties, differ_between_devices)
 {
 	struct cudaDeviceProp a, b;
 
@@ -89,7 +90,7 @@ Test(properties, check_their_arguments)
 	             cudaErrorInvalidValue);
 }
 
-Test(properties, are_attributes_too)
+Test(properties, are_available_as_attributes)
 {
 	int value = 0;
 
@@ -111,7 +112,7 @@ Test(properties, are_attributes_too)
 	cr_assert_eq(value, -1);
 }
 
-Test(properties, memory_is_shared_out)
+Test(properties, divide_the_machines_memory)
 {
 	size_t unused = 0, total = 0;
 
@@ -123,7 +124,7 @@ Test(properties, memory_is_shared_out)
 
 /* ---- PCI --------------------------------------------------------------- */
 
-Test(properties, a_pci_address_leads_back)
+Test(properties, include_a_pci_address_that_finds_the_device)
 {
 	char id[16];
 	int device = -1;
@@ -141,7 +142,7 @@ Test(properties, a_pci_address_leads_back)
 	cr_assert_eq(device, 0);
 }
 
-Test(properties, a_wrong_pci_address_is_no_device)
+Test(properties, do_not_find_a_wrong_pci_address)
 {
 	char id[16];
 	int device = 7;
@@ -161,7 +162,7 @@ Test(properties, a_wrong_pci_address_is_no_device)
 
 /* ---- peers ------------------------------------------------------------- */
 
-Test(properties, every_device_reaches_every_other)
+Test(properties, let_every_device_reach_every_other)
 {
 	int can = -1;
 
@@ -180,7 +181,7 @@ Test(properties, every_device_reaches_every_other)
 	             cudaErrorInvalidDevice);
 }
 
-Test(properties, peer_access_is_enabled_once)
+Test(properties, let_peer_access_be_enabled_once)
 {
 	cr_assert_eq(host_cudaDeviceDisablePeerAccess(1),
 	             cudaErrorPeerAccessNotEnabled);
@@ -200,7 +201,7 @@ Test(properties, peer_access_is_enabled_once)
 
 /* ---- settings ---------------------------------------------------------- */
 
-Test(properties, flags_are_per_device)
+Test(properties, keep_flags_per_device)
 {
 	unsigned int flags = 0;
 
@@ -223,7 +224,7 @@ Test(properties, flags_are_per_device)
 	cr_assert_eq(flags, cudaDeviceScheduleSpin | cudaDeviceMapHost);
 }
 
-Test(properties, limits_are_kept)
+Test(properties, keep_limits)
 {
 	size_t value = 0;
 
@@ -249,7 +250,7 @@ static int device_of_thread(void)
 	return device;
 }
 
-Test(properties, valid_devices_name_the_first)
+Test(properties, make_the_first_valid_device_current)
 {
 	int list[] = { 2, 1 }, wrong[] = { 0, 3 };
 
@@ -263,7 +264,7 @@ Test(properties, valid_devices_name_the_first)
 	cr_assert_eq(device_of_thread(), 0);
 }
 
-Test(properties, priorities_have_a_range)
+Test(properties, give_a_range_of_priorities)
 {
 	int least = 1, greatest = 1;
 
@@ -275,7 +276,7 @@ Test(properties, priorities_have_a_range)
 	             cudaSuccess);
 }
 
-Test(properties, a_reset_frees_what_the_device_has)
+Test(properties, are_reset_with_everything_the_device_has)
 {
 	void *mine, *other;
 

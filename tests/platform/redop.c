@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Handles of ncclRedOpCreatePreMulSum(): who may use them, and until when.  The
- * numbers are compared elsewhere (differential.c).
+ * Handles of ncclRedOpCreatePreMulSum(): which ranks may use them, and until
+ * when.  differential.c compares the results.
  */
 
 #include <criterion/criterion.h>
@@ -59,7 +59,7 @@ Test(redop, each_rank_has_its_own_scalar)
 	native_clique_destroy(&c);
 }
 
-Test(redop, a_scalar_of_the_device_is_read_when_the_operation_runs)
+Test(redop, a_scalar_on_the_device_is_read_when_the_operation_runs)
 {
 	struct native_clique c;
 	struct native_gate gate;
@@ -172,7 +172,7 @@ Test(redop, arguments_are_checked)
 	                                         ncclScalarHostImmediate,
 	                                         c.comm[0]),
 	             ncclInternalError);
-	/* Where nothing is copied the type is not looked at. */
+	/* Where nothing is copied, the type is not checked. */
 	cr_expect_eq(p->ncclRedOpCreatePreMulSum(&op, &x, ncclNumTypes,
 	                                         ncclScalarDevice, c.comm[0]),
 	             ncclSuccess);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NCCL's memory, registered buffers and windows
+ * NCCL's memory, registered buffers, and windows
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +14,7 @@ TestSuite(registration, .timeout = 20);
 
 /* ---- memory ----------------------------------------------------------- */
 
-Test(registration, memory_is_of_the_device)
+Test(registration, memory_belongs_to_the_device)
 {
 	const struct platform *p = native_open(2);
 	char *memory = NULL, byte = 5;
@@ -45,7 +45,7 @@ Test(registration, memory_checks_its_arguments)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-Test(registration, is_one_ranks_affair)
+Test(registration, involves_one_rank_only)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -65,7 +65,10 @@ Test(registration, is_one_ranks_affair)
 	native_clique_destroy(&c);
 }
 
-/* Within pages that are registered the handle is the same, and counted. */
+/*
+ * A second registration of the same pages gives the same handle, and is
+ * counted.
+ */
 Test(registration, covers_pages)
 {
 	const struct platform *p = native_open(1);
@@ -108,8 +111,8 @@ Test(registration, checks_its_arguments)
 	native_clique_destroy(&c);
 }
 
-/* What is left goes with the communicator. */
-Test(registration, that_is_left_is_given_back)
+/* Registrations that are left go with the communicator. */
+Test(registration, that_is_left_goes_with_its_communicator)
 {
 	const struct platform *p = native_open(1);
 	struct native_clique c;
@@ -237,8 +240,8 @@ Test(registration, window_checks_its_arguments)
 	close_windows(&w);
 }
 
-/* A handle of the one kind is none of the other. */
-Test(registration, window_is_no_buffer)
+/* A handle of one kind is not valid for the other. */
+Test(registration, window_is_not_taken_for_a_buffer)
 {
 	const struct platform *p = native_open(1);
 	struct windows w;
@@ -259,7 +262,10 @@ Test(registration, window_is_no_buffer)
 	close_windows(&w);
 }
 
-/* On one that does not block it is there when the state says so. */
+/*
+ * On a communicator that does not block, the window exists once the state says
+ * so.
+ */
 Test(registration, window_is_awaited)
 {
 	const struct platform *p = native_open(2);

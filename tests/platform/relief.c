@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What goes on by itself is done by who waits for it, once somebody does: told by the
- * time of the processor that each thread takes
+ * Work that goes on by itself is taken over by a thread that waits for it: the
+ * test compares the processor time of the threads
  */
 
 #include <criterion/criterion.h>
@@ -15,11 +15,14 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-/* Of one operation, of which there are some. */
+/* Of one operation, of which several are queued. */
 #define BYTES ((size_t)16 << 20)
 #define TIMES 40
 
-/* Where others want the cores, who waits may not come soon enough to be left it. */
+/*
+ * Where other processes want the cores, the waiting thread may come too late to
+ * get a share.
+ */
 #define TRIES 50
 
 static const struct platform *p;
@@ -33,7 +36,7 @@ static void open_all(void)
 	stream = native_stream(p, 0);
 	memory = malloc(BYTES);
 	cr_assert_not_null(memory);
-	/* No page is new to whoever gets there first. */
+	/* No page is new to the thread that gets there first. */
 	memset(memory, 1, BYTES);
 }
 
@@ -53,8 +56,10 @@ static double cpu_ms(clockid_t clock)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* Behind a gate, which the stream's own thread is in when this returns: so that is
- * the thread that has the rest of it next. */
+/*
+ * Queue behind a gate, which the stream's own thread has reached when this
+ * returns: that thread therefore has the rest of the work next.
+ */
 static void queue_behind_gate(void)
 {
 	int i;
@@ -67,7 +72,9 @@ static void queue_behind_gate(void)
 	native_gate_reached(&gate);
 }
 
-/* The part of the process's time that this thread takes to wait for @stream. */
+/*
+ * The part of the process's time that this thread spends to wait for @stream.
+ */
 static double share_of_waiter(void)
 {
 	const double all = cpu_ms(CLOCK_PROCESS_CPUTIME_ID);
@@ -79,7 +86,7 @@ static double share_of_waiter(void)
 	       (cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - all);
 }
 
-Test(relief, comes_with_who_waits_for_what_was_flushed)
+Test(relief, comes_from_a_thread_that_waits_for_flushed_work)
 {
 	double share, most = 0;
 	int i;
@@ -95,8 +102,8 @@ Test(relief, comes_with_who_waits_for_what_was_flushed)
 	cr_assert_eq(memory[BYTES - 1], 1 + TIMES);
 }
 
-/* Who gives up leaves it as it was. */
-Test(relief, ends_with_who_gives_up)
+/* A thread that gives up leaves the work unchanged. */
+Test(relief, ends_when_that_thread_gives_up)
 {
 	uint32_t *word;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclCommRevoke(): what is under way ends, and what may follow
+ * ncclCommRevoke(): operations in flight end, and what may follow
  */
 
 #include <criterion/criterion.h>
@@ -26,7 +26,7 @@ static void revoke_all(struct native_clique *c)
 	cr_assert_eq(c->p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(revoke, ends_what_is_under_way)
+Test(revoke, ends_operations_in_flight)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique c;
@@ -44,7 +44,7 @@ Test(revoke, ends_what_is_under_way)
 }
 
 /* One rank's revoke waits for that rank alone. */
-Test(revoke, is_of_one_rank)
+Test(revoke, affects_one_rank)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -67,8 +67,8 @@ static ncclResult_t revoke_first(void *user)
 	return c->p->ncclCommRevoke(c->comm[0], 0);
 }
 
-/* It waits for what is queued ahead of the operation that it ends. */
-Test(revoke, waits_for_what_is_ahead_on_the_stream)
+/* The revoke waits for work queued ahead of the operation that it ends. */
+Test(revoke, waits_for_work_ahead_on_the_stream)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -89,8 +89,11 @@ Test(revoke, waits_for_what_is_ahead_on_the_stream)
 	native_clique_abort(&c);
 }
 
-/* After it: collectives and finalize are refused, all else is as before. */
-Test(revoke, leaves_what_can_be_managed)
+/*
+ * After a revoke, collectives and finalize are refused, and everything else
+ * works as before.
+ */
+Test(revoke, leaves_management_calls_working)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -116,7 +119,7 @@ Test(revoke, leaves_what_can_be_managed)
 	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
 }
 
-Test(revoke, can_be_split_and_shrunk)
+Test(revoke, leaves_a_communicator_that_can_be_split_and_shrunk)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique c, whole, rest;
@@ -150,7 +153,7 @@ Test(revoke, can_be_split_and_shrunk)
 	native_clique_destroy(&rest);
 }
 
-/* In NCCL's order, NULL first. */
+/* In NCCL's order: NULL first. */
 Test(revoke, checks_its_arguments_in_order)
 {
 	const struct platform *p = native_open(2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclCommShrink(): the ranks that stay, with and without an abort of what is
- * under way
+ * ncclCommShrink(): the ranks that stay, with and without an abort of
+ * operations in flight
  */
 
 #include <criterion/criterion.h>
@@ -25,7 +25,7 @@ static bool is_in(const int list[], int n, int rank)
 	return false;
 }
 
-/* Those that stay, of one thread in one group; the child is @c. */
+/* One thread calls for the ranks that stay, in one group; the child is @c. */
 static void shrink_all(struct native_clique *parent, const int list[], int n,
                        int flags, struct native_clique *c)
 {
@@ -78,7 +78,7 @@ Test(shrink, closes_the_gaps)
 	native_clique_destroy(&c);
 }
 
-Test(shrink, sorts_the_list_where_it_is)
+Test(shrink, sorts_the_list_in_place)
 {
 	const struct platform *p = native_open(4);
 	int list[] = { 3, 1, 2 };
@@ -96,8 +96,8 @@ Test(shrink, sorts_the_list_where_it_is)
 	native_clique_destroy(&parent);
 }
 
-/* The ranks that stay hang in an operation that a lost one does not join. */
-Test(shrink, with_abort_ends_what_is_under_way)
+/* The ranks that stay hang in an operation that a lost rank does not join. */
+Test(shrink, with_abort_ends_operations_in_flight)
 {
 	const struct platform *p = native_open(4);
 	const int lost[] = { 2 };
@@ -120,8 +120,8 @@ Test(shrink, with_abort_ends_what_is_under_way)
 	native_clique_destroy(&c);
 }
 
-/* Nothing was under way: nothing happened to it. */
-Test(shrink, with_abort_of_an_idle_parent_leaves_it_be)
+/* No operation was in flight: nothing happened to the parent. */
+Test(shrink, with_abort_leaves_an_idle_parent_alone)
 {
 	const struct platform *p = native_open(3);
 	const int lost[] = { 0 };
@@ -150,8 +150,10 @@ static ncclResult_t shrink_held(void *user)
 	                                    &h->child, NULL, NCCL_SHRINK_ABORT);
 }
 
-/* Not even by a shrink that has raised the flag itself, and lowers it when what
- * was under way has ended. */
+/*
+ * Not even by a shrink that has raised the flag itself, and lowers it when the
+ * operations in flight have ended.
+ */
 Test(shrink, does_not_take_back_an_abort)
 {
 	const struct platform *p = native_open(3);
@@ -220,7 +222,7 @@ Test(shrink, with_abort_shares_nothing)
 	abort_parent_of(NCCL_SHRINK_ABORT, cudaErrorNotReady);
 }
 
-/* What is asked of rank 1 of 4, and the answer. */
+/* The arguments of rank 1 of 4, and the answer. */
 static const struct refusal {
 	const char *why;
 	bool no_comm, no_out, no_list;

@@ -68,7 +68,7 @@ Test(simulate, checks_the_magic_number)
 	i = info();
 	i.magic++;
 	cr_expect_eq(p->ncclGroupSimulateEnd(&i), ncclInvalidArgument);
-	/* Of a size that does not reach the magic number, and that does. */
+	/* A size that does not include the magic number, and one that does. */
 	p->ncclGroupStart();
 	i = info();
 	i.size = 8;
@@ -76,13 +76,13 @@ Test(simulate, checks_the_magic_number)
 	p->ncclGroupStart();
 	i.size = 12;
 	cr_expect_eq(p->ncclGroupSimulateEnd(&i), ncclSuccess);
-	/* The inner end of two looks at nothing. */
+	/* The inner end of two checks nothing. */
 	p->ncclGroupStart();
 	p->ncclGroupStart();
 	i.magic++;
 	cr_expect_eq(p->ncclGroupSimulateEnd(&i), ncclSuccess);
 	cr_expect_eq(p->ncclGroupEnd(), ncclSuccess);
-	/* Each of them ended its group. */
+	/* Each of these calls ended its group. */
 	cr_expect_eq(p->ncclGroupEnd(), ncclInvalidUsage);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclCommSplit(): who is in which child, its life, and its parent's abort
+ * ncclCommSplit(): which ranks are in which child, its life, and its parent's
+ * abort
  */
 
 #include <criterion/criterion.h>
@@ -51,7 +52,9 @@ static void is_rank(const struct platform *p, ncclComm_t comm, int rank, int n,
 	cr_assert_eq(value, device);
 }
 
-/* A clique of those of @child that are of one color, in the order of @ranks. */
+/*
+ * A clique of the ranks of @child that have one color, in the order of @ranks.
+ */
 static void clique_of(struct native_clique *c, const struct platform *p,
                       const ncclComm_t child[], const int ranks[], int n)
 {
@@ -131,8 +134,8 @@ Test(split, leaves_a_child_that_outlives_its_parent)
 	native_clique_destroy(&reversed);
 }
 
-/* The k-th split of each rank is one split, also in one group. */
-Test(split, of_one_group_meet_in_order)
+/* The k-th splits of all ranks are one split, even in one group. */
+Test(split, matches_the_splits_of_one_group_in_order)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique parent, c;
@@ -162,7 +165,10 @@ Test(split, of_one_group_meet_in_order)
 
 /* ---- arguments -------------------------------------------------------- */
 
-/* In NCCL's order: what comes first is answered though the rest is bad too. */
+/*
+ * In NCCL's order: the first mistake gives the answer, though the rest is bad,
+ * too.
+ */
 Test(split, checks_its_arguments_in_order)
 {
 	const struct platform *p = native_open(2);
@@ -190,7 +196,7 @@ Test(split, checks_its_arguments_in_order)
 	native_clique_destroy(&c);
 }
 
-/* A rank that will be in none is asked for no configuration. */
+/* A rank that will be in no child needs no configuration. */
 Test(split, needs_no_configuration_without_a_color)
 {
 	const struct platform *p = native_open(1);
@@ -207,7 +213,7 @@ Test(split, needs_no_configuration_without_a_color)
 	native_clique_destroy(&c);
 }
 
-Test(split, that_is_refused_makes_the_group_fail)
+Test(split, makes_the_group_fail_if_it_is_refused)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -275,7 +281,7 @@ static void start(struct splitter *s, struct native_clique *c, int r, int color)
 	pthread_create(&s->thread, NULL, split, s);
 }
 
-/* It has come to wait in its call. */
+/* Wait until the thread waits inside its call. */
 static void is_inside(struct splitter *s)
 {
 	while (sem_wait(&s->calls) != 0)
@@ -289,7 +295,7 @@ static void ends_with(struct splitter *s, ncclResult_t result)
 	cr_assert_eq(s->result, result);
 }
 
-/* Also one without a color has to come. */
+/* A rank without a color has to call, too. */
 Test(split, waits_for_every_rank_of_the_parent)
 {
 	const struct platform *p = native_open(3);
@@ -333,7 +339,10 @@ Test(split, ends_with_the_parents_abort)
 	cr_assert_eq(p->ncclCommAbort(parent.comm[1]), ncclSuccess);
 }
 
-/* Both, so that all of the parent is freed under the one who waits. */
+/*
+ * Both ranks are aborted, so that all of the parent is freed under the one that
+ * waits.
+ */
 Test(split, ends_with_the_abort_of_all_the_parent)
 {
 	const struct platform *p = native_open(2);
@@ -377,7 +386,7 @@ static void open_sharing(struct native_clique *c, const struct platform *p,
 
 static const int same[] = { 0, 0, 0 };
 
-/* Rank 0's call on the child hangs; that of the parent is aborted. */
+/* Rank 0's call on the child hangs, and its call on the parent is aborted. */
 static void abort_of_parent(int share, cudaError_t state)
 {
 	const struct platform *p = native_open(2);
@@ -432,7 +441,7 @@ static ncclResult_t revoke_first(void *user)
 	return c->p->ncclCommRevoke(c->comm[0], NCCL_REVOKE_DEFAULT);
 }
 
-/* To rank 0 alone. */
+/* A shrink to rank 0 alone. */
 static ncclResult_t shrink_first(void *user)
 {
 	struct native_clique *c = user;
@@ -446,8 +455,10 @@ static ncclResult_t shrink_first(void *user)
 	return result;
 }
 
-/* What @call on the parent ends of the child is over before the flags are taken back,
- * though another thread is at the child's stream and not yet there. */
+/*
+ * What @call_on_parent ends of the child is over before the flags are lowered
+ * again, although another thread is at the child's stream and not yet there.
+ */
 static void end_what_the_child_does(native_call_fn *call_on_parent)
 {
 	const struct platform *p = native_open(2);
@@ -484,7 +495,7 @@ Test(split, with_splitShare_a_shrink_of_its_parent_waits_for_it)
 	end_what_the_child_does(shrink_first);
 }
 
-/* A child inherits what its parent has, or has its own. */
+/* A child inherits its parent's configuration, or has its own. */
 Test(split, inherits_the_configuration)
 {
 	const struct platform *p = native_open(2);
@@ -500,7 +511,10 @@ Test(split, inherits_the_configuration)
 	clique_of(&other, p, child, order, 2);
 	cr_assert_eq(split_all(&other, same, same, child, NULL), ncclSuccess);
 	clique_of(&grandchild, p, child, order, 2);
-	/* All of them are kin but the last, whose parent shares no more. */
+	/*
+	 * All of them share with each other except the last, whose parent no
+	 * longer shares.
+	 */
 	native_clique_abort(&parent);
 	native_sum_all(&grandchild);
 	native_fill(&other);

@@ -3,8 +3,8 @@
 /*
  * Streams, events and marks of the host platform
  *
- * What must not have happened yet is held back by a gate, a host function
- * that waits for the test; nothing sleeps.
+ * A gate, which is a host function that waits for the test, holds back
+ * everything that must not happen yet; no test sleeps.
  */
 
 #include <criterion/criterion.h>
@@ -17,13 +17,13 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-/* A host function's cell, and what it put there. */
+/* Where a host function writes, and what. */
 struct note {
 	int *next;
 	int seen;
 };
 
-/* Write down as the how-manieth this ran. */
+/* Note the position at which this function ran. */
 static void note_order(void *user)
 {
 	struct note *note = user;
@@ -36,12 +36,14 @@ static void post(void *user)
 	sem_post(user);
 }
 
-/* ---- what every test has ----------------------------------------------- */
+/*
+ * ---- set-up of every test -------------------------------------------------
+ */
 
 static const struct platform *p;
-static cudaStream_t stream, other; /* of device 0, not blocking */
-static cudaStream_t away;          /* of device 1, not blocking */
-static cudaStream_t blocking;      /* of device 0 */
+static cudaStream_t stream, other; /* on device 0, not blocking */
+static cudaStream_t away;          /* on device 1, not blocking */
+static cudaStream_t blocking;      /* on device 0 */
 static cudaEvent_t event;
 static uint32_t *word; /* pinned */
 static struct native_gate gate;
@@ -95,7 +97,7 @@ Test(stream, work_behind_a_gate_waits_and_the_caller_does_not)
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaSuccess);
 }
 
-Test(stream, host_function_runs_without_being_waited_for)
+Test(stream, a_host_function_runs_without_a_wait)
 {
 	sem_t ran;
 
@@ -104,7 +106,7 @@ Test(stream, host_function_runs_without_being_waited_for)
 	sem_wait(&ran);
 }
 
-Test(stream, work_behind_a_memset_runs_without_being_waited_for)
+Test(stream, work_behind_a_memset_runs_without_a_wait)
 {
 	char byte = 0;
 	sem_t ran;
@@ -156,8 +158,8 @@ static void *open_gate(void *user)
 	return NULL;
 }
 
-/* A full queue holds the caller, as a launch queue does; nothing is lost. */
-Test(stream, takes_more_than_it_has_room_for_when_it_moves)
+/* A full queue holds the caller, as a launch queue does; no work is lost. */
+Test(stream, takes_more_work_than_it_holds_while_it_moves)
 {
 	static unsigned char bytes[20000];
 	pthread_t opener;
@@ -174,7 +176,7 @@ Test(stream, takes_more_than_it_has_room_for_when_it_moves)
 	pthread_join(opener, NULL);
 }
 
-Test(stream, streams_do_not_wait_for_each_other)
+Test(stream, does_not_wait_for_another_stream)
 {
 	char byte = 0;
 
@@ -187,7 +189,7 @@ Test(stream, streams_do_not_wait_for_each_other)
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-Test(stream, destroying_one_with_work_lets_the_work_finish)
+Test(stream, finishes_its_work_after_it_is_destroyed)
 {
 	cudaStream_t own = native_stream(p, 0);
 	sem_t ran;
@@ -226,7 +228,7 @@ Test(stream, device_synchronize_waits_for_every_stream)
 	pthread_join(opener, NULL);
 }
 
-Test(stream, device_synchronize_is_for_the_current_device)
+Test(stream, device_synchronize_waits_for_the_current_device_only)
 {
 	native_gate_hold(p, &gate, away);
 	cr_assert_eq(p->cudaDeviceSynchronize(), cudaSuccess);
@@ -313,7 +315,7 @@ Test(legacy, has_a_handle_of_its_own)
 	cr_assert_eq(byte, 1);
 }
 
-Test(legacy, is_one_per_device)
+Test(legacy, exists_once_per_device)
 {
 	char byte = 0;
 
@@ -378,14 +380,16 @@ Test(event, makes_another_stream_wait)
 	cr_assert_eq(byte, 1);
 }
 
-Test(event, unrecorded_makes_nobody_wait)
+Test(event, unrecorded_makes_no_stream_wait)
 {
 	cr_assert_eq(p->cudaStreamWaitEvent(stream, event, 0), cudaSuccess);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-/* The record that counts is the last one before the wait was queued: a later
- * one, behind a shut gate, must not hold the waiting stream. */
+/*
+ * The last record before the wait was queued counts: a later record, behind a
+ * shut gate, must not hold the waiting stream.
+ */
 Test(event, wait_means_the_record_at_the_time_of_the_call)
 {
 	struct native_gate first;
@@ -473,7 +477,7 @@ static uint32_t load(const uint32_t *at)
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-/* It may be set a little later than the stream gets there. */
+/* The mark may be set a little later than the stream gets there. */
 static void await(const uint32_t *at, uint32_t value)
 {
 	while (load(at) != value)
@@ -585,8 +589,11 @@ static void add_one(void *user)
 	atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* The stream's own thread runs those, and another one what can be done at once. */
-Test(stream, host_functions_beside_the_marks_of_another_thread)
+/*
+ * The stream's own thread runs the host functions; another thread does what can
+ * be done at once.
+ */
+Test(stream, runs_host_functions_beside_the_marks_of_another_thread)
 {
 	atomic_bool over = false;
 	atomic_int count = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What streams of the host platform are, the threads' own default streams, and the
- * rules for host functions, callbacks, events and handles of other processes
+ * Attributes of the host platform's streams, the per-thread default streams,
+ * and the rules for host functions, callbacks, events and handles of other
+ * processes
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +15,7 @@
 #include "support/native.h"
 
 static const struct platform *p;
-static cudaStream_t stream; /* of device 0, not blocking */
+static cudaStream_t stream; /* on device 0, not blocking */
 static struct native_gate gate;
 
 static void open_two(void)
@@ -38,7 +39,7 @@ static unsigned long long id_of(cudaStream_t s)
 	return id;
 }
 
-Test(stream_info, flags_device_and_id)
+Test(stream_info, streams_have_flags_a_device_and_an_id)
 {
 	cudaStream_t blocking;
 	unsigned int flags = 77;
@@ -63,7 +64,7 @@ Test(stream_info, flags_device_and_id)
 	             cudaErrorInvalidResourceHandle);
 }
 
-/* Also when the stream is the same memory again. */
+/* Even if a new stream gets the memory of an old one. */
 Test(stream_info, ids_are_not_reused)
 {
 	cudaStream_t s = native_stream(p, 0);
@@ -120,7 +121,9 @@ Test(stream_info, attributes_are_kept_and_copied)
 	p->cudaStreamDestroy(other);
 }
 
-/* ---- the threads' own default streams --------------------------------- */
+/*
+ * ---- the per-thread default streams ----------------------------------------
+ */
 
 static void *id_elsewhere(void *arg)
 {
@@ -146,7 +149,7 @@ Test(stream_info, every_thread_has_a_stream_per_device)
 	             cudaErrorInvalidResourceHandle);
 }
 
-/* As any blocking stream, and only of its device. */
+/* Like any blocking stream, and only on its device. */
 Test(stream_info, the_legacy_stream_waits_for_threads)
 {
 	char byte = 0;
@@ -178,7 +181,7 @@ Test(stream_info, a_threads_stream_does_not_hold_others)
 
 static cudaError_t answers[6];
 
-/* None of these is allowed here. */
+/* None of these calls is allowed here. */
 static void call_cuda(void *user)
 {
 	cudaStream_t s;
@@ -219,7 +222,7 @@ static void callback(cudaStream_t s, cudaError_t status, void *user)
 	call_cuda(NULL);
 }
 
-Test(stream_info, callbacks_are_told_their_stream)
+Test(stream_info, callbacks_get_their_stream_and_its_error)
 {
 	cudaError_t status = cudaErrorUnknown;
 
@@ -268,7 +271,7 @@ Test(stream_info, events_for_other_processes_have_no_time)
 
 /* ---- other processes -------------------------------------------------- */
 
-Test(stream_info, there_are_no_handles_for_other_processes)
+Test(stream_info, handles_for_other_processes_are_not_supported)
 {
 	cudaIpcEventHandle_t of_event = { { 0 } };
 	cudaIpcMemHandle_t of_memory = { { 0 } };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Strict mode: what NCCL leaves undefined ends the program and is named
+ * Strict mode ends a program that does what NCCL leaves undefined, and names
+ * what that was
  *
  * Each violation is made in a forked child, which has the platform to itself.
  */
@@ -102,7 +103,7 @@ Test(strict, names_an_abort_after_the_destroy, .timeout = 10)
 
 /* ---- used after it was freed ------------------------------------------ */
 
-/* The second clique of the process, freed. */
+/* The second clique of the process, which is freed. */
 static void free_second(struct native_clique *c)
 {
 	native_clique_open(c, c->p, 3);
@@ -154,7 +155,7 @@ Test(strict, names_a_collective_on_a_freed_one, .timeout = 10)
 	                         "used after it was freed");
 }
 
-Test(strict, names_a_question_to_a_freed_one, .timeout = 10)
+Test(strict, names_a_query_of_a_freed_one, .timeout = 10)
 {
 	doomed_expect(ask_freed,
 	              "ncclCommGetAsyncError: rank 0, device 0, world 1: "
@@ -178,7 +179,7 @@ Test(strict, names_the_end_of_a_freed_one, .timeout = 10)
 
 /* ---- two threads inside ----------------------------------------------- */
 
-static sem_t entered; /* posted when somebody is inside */
+static sem_t entered; /* posted when a thread is inside */
 
 static void wait_entered(void)
 {
@@ -244,7 +245,9 @@ Test(strict, names_a_destroy_beside_another_thread, .timeout = 10)
 	              "another thread is inside, in ncclAllReduce");
 }
 
-/* ---- freed under somebody --------------------------------------------- */
+/*
+ * ---- freed while a thread is inside -----------------------------------------
+ */
 
 static void abort_all(struct native_clique *c)
 {
@@ -286,7 +289,7 @@ Test(strict, names_a_free_under_another_thread, .timeout = 10)
 	              "freed while a thread is inside, in ncclAllReduce");
 }
 
-/* Who has ended inside has never left. */
+/* A thread that ended inside a call has never left it. */
 Test(strict, names_a_free_under_a_thread_that_died_inside, .timeout = 10)
 {
 	doomed_expect(free_after_death_inside,
@@ -314,7 +317,7 @@ static ncclResult_t split_all(void *user)
 	return p->ncclGroupEnd();
 }
 
-/* Rank 2 does not come, and the abort of rank 0 is the end of the split. */
+/* Rank 2 does not come, and the abort of rank 0 ends the split. */
 static void fail_to_split(struct split_in_group *s)
 {
 	struct native_call call;
@@ -397,8 +400,10 @@ Test(strict, names_a_child_of_a_busy_parent, .timeout = 10)
 	              "while work is outstanding, of ncclAllReduce");
 }
 
-/* Once it was waited for, or is ended by the shrink, there is none. */
-Test(strict, lets_an_idle_parent_have_children, .timeout = 10)
+/*
+ * Work that was waited for, or that the shrink ends, is no longer outstanding.
+ */
+Test(strict, accepts_children_of_an_idle_parent, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;
@@ -455,9 +460,11 @@ Test(strict, names_a_destroy_of_work_beside_an_abort, .timeout = 10)
 		"ncclCommAbort");
 }
 
-/* Of idle ranks some may be destroyed and others aborted, and of those that are
- * at work all may be destroyed. */
-Test(strict, lets_idle_ranks_end_as_they_like, .timeout = 10)
+/*
+ * Of idle ranks some may be destroyed and others aborted; of ranks with work in
+ * flight all may be destroyed.
+ */
+Test(strict, accepts_idle_ranks_that_end_in_any_way, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;
@@ -531,10 +538,10 @@ struct worker {
 	struct native_clique *clique;
 	int rank;
 	int sums;
-	bool ends; /* finalize and destroy, each its own */
+	bool ends; /* finalize and destroy, each rank by itself */
 };
 
-/* Sums of one rank, in groups of all kinds. */
+/* One rank's sums, in groups of all kinds. */
 static void *work(void *user)
 {
 	struct worker *w = user;
@@ -559,7 +566,7 @@ static void *work(void *user)
 	return NULL;
 }
 
-/* Questions that may be asked beside the owners. */
+/* Queries that any thread may make beside the owners. */
 static void ask(struct native_clique *c)
 {
 	ncclResult_t error;
@@ -575,7 +582,10 @@ static void ask(struct native_clique *c)
 		}
 }
 
-/* The ranks sum; the last may come short, so that the others are held. */
+/*
+ * The ranks sum; the last rank may make too few calls, so that the others are
+ * held.
+ */
 static void start_work(struct native_clique *c, struct worker workers[],
                        pthread_t threads[], bool hold, bool ends)
 {
@@ -622,7 +632,7 @@ static void one_round(const struct platform *p, int number)
 		native_clique_destroy(&c);
 }
 
-Test(strict, lets_a_legal_program_be, .timeout = 60)
+Test(strict, accepts_a_legal_program, .timeout = 60)
 {
 	const struct platform *p;
 	int i;
@@ -633,7 +643,10 @@ Test(strict, lets_a_legal_program_be, .timeout = 60)
 		one_round(p, i);
 }
 
-/* A group that failed has released nobody: it may be tried again. */
+/*
+ * A group that failed has released no communicator: the release may be
+ * repeated.
+ */
 Test(strict, counts_no_release_of_a_group_that_failed, .timeout = 10)
 {
 	const struct platform *p;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Strict mode, of calls and their buffers: each rule broken, and its legal
- * neighbour
+ * Strict mode for calls and their buffers: every rule is broken, and its legal
+ * neighbour is tried
  */
 
 #include <criterion/criterion.h>
@@ -15,7 +15,9 @@
 
 TestSuite(strict_calls, .timeout = 60);
 
-/* ---- ranks that call something else ----------------------------------- */
+/*
+ * ---- ranks whose calls differ -----------------------------------------------
+ */
 
 static void reduce(struct native_clique *c, int r, size_t count, int type,
                    int op, int root)
@@ -24,7 +26,7 @@ static void reduce(struct native_clique *c, int r, size_t count, int type,
 	                 (ncclRedOp_t)op, root, c->comm[r], c->stream[r]);
 }
 
-/* All ranks but the last call the same. */
+/* All ranks but the last make the same call. */
 static void differ(struct native_clique *c, size_t count, int type, int op,
                    int root)
 {
@@ -87,7 +89,10 @@ static void differ_by_script_ended(struct native_clique *c)
 	native_clique_abort(c);
 }
 
-/* In the second call of a group, and of one that others have alone. */
+/*
+ * The difference is in the second call of a group, and of one that others call
+ * alone.
+ */
 static void differ_later(struct native_clique *c)
 {
 	native_sum_all(c);
@@ -135,7 +140,7 @@ Test(strict_calls, names_collectives_that_differ)
 	              "device 0 calls ncclAllReduce(count 5, int32, sum)");
 }
 
-Test(strict_calls, lets_equal_collectives_be)
+Test(strict_calls, accepts_equal_collectives)
 {
 	doomed_expect_legal(differ_in_nothing);
 	doomed_expect_legal(differ_by_script_ended);
@@ -183,7 +188,7 @@ Test(strict_calls, names_messages_that_differ)
 	              "of rank 1, device 1");
 }
 
-Test(strict_calls, lets_equal_messages_be)
+Test(strict_calls, accepts_equal_messages)
 {
 	doomed_expect_legal(equal_messages);
 }
@@ -199,7 +204,7 @@ static void *device_memory(struct native_clique *c, int device, size_t bytes)
 	return memory;
 }
 
-/* Rank 1's, alone: what is wrong with a buffer is seen at the call. */
+/* Rank 1 calls alone: a wrong buffer is noticed at the call. */
 static void gather(struct native_clique *c, const void *send, void *recv,
                    size_t count)
 {
@@ -237,8 +242,10 @@ static void freed_send(struct native_clique *c)
 	gather(c, memory, c->recv[1], 1);
 }
 
-/* A free waits for the streams of the device that the memory was made on, no
- * others. */
+/*
+ * A free waits for the streams of the device on which the memory was made, and
+ * for no others.
+ */
 static void freed_before_it_runs(struct native_clique *c)
 {
 	struct native_gate gate;
@@ -264,8 +271,10 @@ static void foreign_message(struct native_clique *c)
 	               c->stream[1]);
 }
 
-/* All that a buffer may be: exact device memory, pinned memory of any device, the
- * program's own, and where it is not used, nothing. */
+/*
+ * All buffers that are legal: device memory of the exact size, pinned memory of
+ * any device, the program's own memory, and NULL where the buffer is not used.
+ */
 static void good_buffers(struct native_clique *c)
 {
 	const struct platform *p = c->p;
@@ -286,7 +295,7 @@ static void good_buffers(struct native_clique *c)
 		p->cudaStreamSynchronize(c->stream[r]);
 }
 
-Test(strict_calls, names_buffers_that_cannot_be)
+Test(strict_calls, names_illegal_buffers)
 {
 	doomed_expect(null_send, "ncclAllGather: rank 1, device 1, world 0: "
 	                         "the send buffer of ncclAllGather(count 1, "
@@ -317,7 +326,7 @@ Test(strict_calls, names_buffers_that_cannot_be)
 	              "0");
 }
 
-Test(strict_calls, lets_good_buffers_be)
+Test(strict_calls, accepts_legal_buffers)
 {
 	doomed_expect_legal(good_buffers);
 }
@@ -326,7 +335,7 @@ Test(strict_calls, lets_good_buffers_be)
 
 static int32_t block[64];
 
-/* One call of every kind on rank 1, whose peers never come. */
+/* One call of every kind on rank 1, whose peers never call. */
 static void reduce_overlap(struct native_clique *c)
 {
 	c->p->ncclAllReduce(block, block + 1, 2, ncclInt32, ncclSum, c->comm[1],
@@ -358,7 +367,7 @@ static void message_overlap(struct native_clique *c)
 	c->p->ncclGroupEnd();
 }
 
-/* As in place, side by side, or with a buffer that the rank does not use. */
+/* In place, side by side, or with a buffer that the rank does not use. */
 static void legal_overlaps(struct native_clique *c)
 {
 	const struct platform *p = c->p;
@@ -409,7 +418,7 @@ Test(strict_calls, names_overlaps)
 	              "ncclSend(count 4, int32, to 0) in the same group");
 }
 
-Test(strict_calls, lets_in_place_be)
+Test(strict_calls, accepts_buffers_in_place)
 {
 	doomed_expect_legal(legal_overlaps);
 }
@@ -466,7 +475,7 @@ static void grouped_ring(struct native_clique *c)
 		c->p->cudaStreamSynchronize(c->stream[r]);
 }
 
-/* Each waits for the next, but the last for nobody. */
+/* Each rank waits for the next, except the last, which waits for none. */
 static void chain(struct native_clique *c)
 {
 	send_one(c, 0, 1);
@@ -477,7 +486,7 @@ static void chain(struct native_clique *c)
 	c->p->cudaStreamSynchronize(c->stream[1]);
 }
 
-Test(strict_calls, names_a_circle)
+Test(strict_calls, names_a_circle_of_ranks)
 {
 	doomed_expect(send_to_each_other,
 	              "ncclSend: rank 1, device 1, world 0: ncclSend(count 1, "
@@ -493,7 +502,7 @@ Test(strict_calls, names_a_circle)
 	              "in ncclRecv(count 1, int32, from 1)");
 }
 
-Test(strict_calls, lets_a_chain_be)
+Test(strict_calls, accepts_a_chain_of_ranks)
 {
 	doomed_expect_legal(grouped_ring);
 	doomed_expect_legal(chain);
@@ -547,7 +556,7 @@ static void *sum_late(void *user)
 	return NULL;
 }
 
-/* Another thread has all it takes. */
+/* Another thread has everything the wait needs. */
 static void wait_for_another_thread(struct native_clique *c)
 {
 	pthread_t thread;
@@ -558,7 +567,7 @@ static void wait_for_another_thread(struct native_clique *c)
 	pthread_join(thread, NULL);
 }
 
-/* A rank that comes late, by itself. */
+/* A rank that a script makes late. */
 static void wait_for_a_late_rank(struct native_clique *c)
 {
 	const struct cohort_fault fault = {
@@ -589,7 +598,7 @@ Test(strict_calls, names_a_thread_that_waits_for_itself)
 	              "0 has queued nothing");
 }
 
-Test(strict_calls, lets_others_be_waited_for)
+Test(strict_calls, accepts_waits_for_other_threads)
 {
 	doomed_expect_legal(sum_all_then_wait);
 	doomed_expect_legal(wait_for_another_thread);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * COHORT_HOST_SYNC=device: what waits for what, and what does not (host/sync.h)
+ * COHORT_HOST_SYNC=device: which calls wait for which work, and which do not
+ * (sim/cuda/sync.h)
  *
- * In most tests a collective of ranks 0 and 1, on devices 0 and 1, hangs as rank 1
- * has not called it yet.
+ * In most tests a collective of ranks 0 and 1, on devices 0 and 1, hangs
+ * because rank 1 has not called it yet.
  */
 
 #include <criterion/criterion.h>
@@ -26,23 +27,26 @@ TestSuite(sync, .timeout = 20);
 #define DEVICES 6
 #define BYTES 256
 
-/* What a test has made ready before anything hangs. */
+/* Everything that a test needs before anything hangs. */
 struct scene {
 	const struct platform *p;
-	struct native_clique c, other; /* of devices 0 and 1, and of 2 and 3 */
-	cudaStream_t stream;           /* of device 2 */
-	char *device[2], *pinned;      /* of device 2 */
+	struct native_clique c, other; /* on devices 0 and 1, and on 2 and 3 */
+	cudaStream_t stream;           /* on device 2 */
+	char *device[2], *pinned;      /* on device 2 */
 	void *mapped, *handle;
 	ncclWindow_t window;
 };
 
-/* Uses devices 2, 3 and 4.  Static, so that tests that do not destroy it leak nothing. */
+/*
+ * Uses devices 2, 3 and 4.  Static, so that tests that do not destroy it have
+ * no leak.
+ */
 static struct native_clique wider;
 
 static char own[8192] __attribute__((aligned(4096)));
 static char own_registered[8192] __attribute__((aligned(4096)));
 
-/* All ranks by device; a thread that is on device 2. */
+/* All ranks by device; the thread is on device 2 afterwards. */
 static void open_clique(struct native_clique *c, const struct platform *p,
                         int first, int n)
 {
@@ -83,14 +87,16 @@ static void open_scene(struct scene *s)
 	native_must(host_cudaHostRegister(own_registered,
 	                                  sizeof(own_registered), 0),
 	            "cudaHostRegister");
-	/* Their kernels are loaded, also of sends and receives. */
+	/* All kernels are loaded, that of sends and receives included. */
 	native_sum_all(&s->c);
 	native_sum_all(&s->other);
 	native_fill(&s->c);
 	native_fill(&s->other);
 }
 
-/* ---- what waits ------------------------------------------------------- */
+/*
+ * ---- calls that wait -------------------------------------------------------
+ */
 
 static int do_malloc(struct scene *s)
 {
@@ -242,7 +248,7 @@ static int do_destroy(struct scene *s)
 	return (int)s->p->ncclGroupEnd();
 }
 
-/* A kernel that no device of that communicator has used. */
+/* A kernel that no device of the communicator has used. */
 static int do_first_use(struct scene *s)
 {
 	return (int)s->p->ncclBroadcast(s->other.send[0], s->other.recv[0],
@@ -256,14 +262,14 @@ static int do_first_send(struct scene *s)
 	                           s->other.comm[0], s->other.stream[0]);
 }
 
-/* A kernel that device 4 has not used, and the device of the call has. */
+/* A kernel that the call's device has used, but device 4 has not. */
 static int do_first_use_elsewhere(struct scene *s)
 {
 	(void)s;
 	return (int)native_sum(&wider, 0);
 }
 
-/* A call on a thread of its own, on device 2, which then stays. */
+/* A call on a thread of its own, on device 2, which then stays alive. */
 struct visitor {
 	int (*call)(struct scene *s);
 	struct scene *s;
@@ -303,7 +309,9 @@ static bool a_device_is_held(void)
 	return held;
 }
 
-/* A visitor that calls a memory function, and waits in it. */
+/*
+ * Start a visitor that calls a memory function, and check that it waits there.
+ */
 static void visitor_waits(struct visitor *v, int (*call)(struct scene *),
                           struct scene *s)
 {
@@ -332,7 +340,7 @@ static void go_on(struct scene *s)
 	cr_assert_eq(native_wrong(&s->c, 0), 0);
 }
 
-/* It comes back when the other rank's kernel has come. */
+/* The call returns when the other rank's kernel has come. */
 static void check_waits(int (*call)(struct scene *))
 {
 	struct visitor v;
@@ -377,7 +385,7 @@ WAITS(first_use)
 WAITS(first_send)
 WAITS(first_use_elsewhere)
 
-Test(sync, abort_ends_what_is_waited_for)
+Test(sync, abort_ends_the_work_that_a_call_waits_for)
 {
 	struct visitor v;
 	struct scene s;
@@ -403,7 +411,7 @@ Test(sync, host_functions_are_waited_for)
 	cr_assert_eq(visitor_end(&v), 0);
 }
 
-Test(sync, what_is_launched_later_is_not_waited_for)
+Test(sync, work_that_is_launched_later_is_not_waited_for)
 {
 	struct visitor v;
 	struct scene s;
@@ -420,7 +428,9 @@ Test(sync, what_is_launched_later_is_not_waited_for)
 	native_must(native_sum(&s.other, 0), "ncclAllReduce");
 }
 
-/* ---- what does not wait ----------------------------------------------- */
+/*
+ * ---- calls that do not wait -------------------------------------------------
+ */
 
 static int do_pinned_copy(struct scene *s)
 {
@@ -495,7 +505,9 @@ GOES_ON(collective)
 GOES_ON(registered_again)
 GOES_ON(free_nothing)
 
-/* ---- what is held ----------------------------------------------------- */
+/*
+ * ---- launches that are held -------------------------------------------------
+ */
 
 static int launch_on_2(struct scene *s)
 {
@@ -539,7 +551,7 @@ static void check_held(int (*launch)(struct scene *), bool held)
 	if (launch != launch_on_2 && launch != launch_on_3)
 		return;
 	native_must(native_sum(&s.other, launch == launch_on_2), "rest");
-	/* They write to the scene. */
+	/* The held launches write to the scene. */
 	for (i = 0; i < 2; i++)
 		native_must(s.p->cudaStreamSynchronize(s.other.stream[i]),
 		            "cudaStreamSynchronize");
@@ -565,8 +577,10 @@ Test(sync, another_device_is_not_held)
 	check_held(launch_on_3, false);
 }
 
-/* The deadlock that all this is for: of two ranks one has launched, and the
- * device of the other is in a memory function. */
+/*
+ * The deadlock that this mode is for: one of two ranks has launched, and the
+ * other's device is in a memory function.
+ */
 Test(sync, abort_lets_a_launch_go_that_waits_for_itself)
 {
 	struct visitor memory, launcher;
@@ -577,7 +591,7 @@ Test(sync, abort_lets_a_launch_go_that_waits_for_itself)
 	visitor_waits(&memory, do_malloc, &s);
 	visitor_begin(&launcher, launch_on_2, &s);
 	native_await_sleep(launcher.thread.task);
-	/* Flags now, the rest once nobody is inside. */
+	/* The flags now, the rest once no thread is inside. */
 	native_must(s.p->ncclGroupStart(), "ncclGroupStart");
 	native_must(s.p->ncclCommAbort(s.other.comm[0]), "ncclCommAbort");
 	native_must(s.p->ncclCommAbort(s.other.comm[1]), "ncclCommAbort");
@@ -594,7 +608,7 @@ Test(sync, the_first_use_loads_a_kernel_for_all_ranks)
 
 	open_scene(&s);
 	native_must(do_first_use(&s), "ncclBroadcast");
-	/* Would wait for rank 0 for ever. */
+	/* The call would wait for rank 0 for ever. */
 	native_must(s.p->ncclBroadcast(s.other.send[1], s.other.recv[1],
 	                               NATIVE_COUNT, ncclInt32, 0,
 	                               s.other.comm[1], s.other.stream[1]),
@@ -611,8 +625,10 @@ Test(sync, a_rank_loads_nothing_once_ranks_on_other_devices_have_launched)
 	int r;
 
 	open_scene(&s);
-	/* Devices 2 and 3 have the kernel, and device 4 has not: rank 2 would wait for
-	 * ranks 0 and 1 for ever. */
+	/*
+	 * Devices 2 and 3 have the kernel, and device 4 has not: rank 2 would
+	 * wait for ranks 0 and 1 for ever.
+	 */
 	for (r = 0; r < 3; r++)
 		native_must(native_sum(&wider, r), "ncclAllReduce");
 	for (r = 0; r < 3; r++) {
@@ -622,7 +638,7 @@ Test(sync, a_rank_loads_nothing_once_ranks_on_other_devices_have_launched)
 	}
 }
 
-/* Blocks for all, and on ranks 0 and 1 a transfer with them. */
+/* Blocks for all ranks, and on ranks 0 and 1 a transfer with the blocks. */
 static void spread(struct native_clique *c, int r)
 {
 	const struct platform *p = c->p;
@@ -642,13 +658,16 @@ static void spread(struct native_clique *c, int r)
 	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
 }
 
-Test(sync, sends_have_the_kernel_of_what_is_made_of_sends)
+Test(sync, sends_share_the_kernel_of_calls_that_are_made_of_sends)
 {
 	struct scene s;
 	int r;
 
 	open_scene(&s);
-	/* The last one has no transfer, and ranks 0 and 1 find theirs loaded. */
+	/*
+	 * The last rank has no transfer, and ranks 0 and 1 find their kernel
+	 * loaded.
+	 */
 	for (r = 2; r >= 0; r--)
 		spread(&wider, r);
 	for (r = 0; r < 3; r++)
