@@ -224,7 +224,7 @@ Test(adaptive, many_small_calls_need_no_records)
 	close_group();
 }
 
-/* ---- what does not hang goes on ---------------------------------------- */
+/* ---- what does not hang goes on --------------------------------------- */
 
 Test(adaptive, deadlines_do_not_adapt_by_default)
 {
@@ -355,7 +355,7 @@ Test(adaptive, a_generation_learns_anew)
 	close_group();
 }
 
-/* ---- what the program says has precedence ------------------------------- */
+/* ---- what the program says has precedence ----------------------------- */
 
 static void push(int rank, uint64_t join_ns)
 {

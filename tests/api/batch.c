@@ -44,7 +44,7 @@ static int sum(struct cohort_comm *comm, int32_t *x)
 	                         NULL);
 }
 
-/* ---- what a batch does ------------------------------------------------- */
+/* ---- what a batch does ------------------------------------------------ */
 
 Test(batch, is_one_operation_with_one_ticket, .init = in_turn)
 {
@@ -287,7 +287,7 @@ Test(batch, stays_open_when_another_owner_refuses_its_end, .init = in_turn)
 	cr_assert_eq(x[0], 6);
 }
 
-/* ---- ends of ranks and groups -------------------------------------------- */
+/* ---- ends of ranks and groups ----------------------------------------- */
 
 Test(batch, reports_an_abort_at_its_end)
 {

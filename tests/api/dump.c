@@ -185,7 +185,7 @@ static bool is_there(const char *name)
 	return find_file(name, path, sizeof(path));
 }
 
-/* ---- calls ------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------ */
 
 static void sum_all(int n)
 {
@@ -470,7 +470,7 @@ Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
 	globfree(&found);
 }
 
-/* ---- split communicators ------------------------------------------------ */
+/* ---- split communicators ---------------------------------------------- */
 
 static atomic_int has_summed;
 
@@ -1096,7 +1096,7 @@ Test(dump, refuses_options_that_make_no_sense)
 	unsetenv("COHORT_DUMP_SIGNAL");
 }
 
-/* ---- split communicators, once more -------------------------------------- */
+/* ---- split communicators, once more ----------------------------------- */
 
 static int split_and_abort(struct cohort_comm *comm, void *user)
 {

@@ -349,9 +349,7 @@ Test(guard, a_bound_thread_may_end_in_a_forked_child)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/*
- * ---- main() that ends with pthread_exit() -----------------------------------
- */
+/* ---- main() that ends with pthread_exit() ----------------------------- */
 
 /*
  * What /proc says of a process after @key, the start of a line; "" if nothing.
@@ -752,7 +750,7 @@ Test(guard, an_abort_waits_for_threads_in_native_calls)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- threads that have exited -------------------------------------------- */
+/* ---- threads that have exited ----------------------------------------- */
 
 struct mortal {
 	struct cohort_comm *comm;

@@ -120,7 +120,7 @@ static void both_are_well(void)
 	free(b);
 }
 
-/* ---- calls that time out ------------------------------------------------- */
+/* ---- calls that time out ---------------------------------------------- */
 
 Test(host_memory_ends, a_call_that_timed_out_goes_on_without_its_caller)
 {

@@ -251,7 +251,7 @@ Test(list_cache, run_on_the_stream_of_the_call)
 		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
 }
 
-/* ---- what repeated calls must not lose ----------------------------------- */
+/* ---- what repeated calls must not lose -------------------------------- */
 
 Test(list_cache, are_checked_when_they_have_changed)
 {

@@ -71,9 +71,7 @@ Test(neighbours, end_independently)
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
 }
 
-/*
- * ---- which group frees first -----------------------------------------------
- */
+/* ---- which group frees first ------------------------------------------ */
 
 static const struct platform *real;
 static struct platform table;

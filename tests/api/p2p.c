@@ -410,7 +410,7 @@ Test(p2p, differences_are_found)
 	differ(4, "rank 1 calls gather of 3 float32, root 0");
 }
 
-/* ---- transfers that do not go on ----------------------------------------- */
+/* ---- transfers that do not go on -------------------------------------- */
 
 #define SHORT (100 * 1000 * 1000)
 #define MOMENT (1000 * 1000)

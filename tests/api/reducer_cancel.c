@@ -168,7 +168,7 @@ static void expect_whole_step(uint64_t number)
 	}
 }
 
-/* ---- which ranks are told ------------------------------------------------ */
+/* ---- which ranks are told --------------------------------------------- */
 
 static void cancel_in_many_ways(void)
 {
@@ -339,7 +339,7 @@ Test(reducer_cancel, a_pass_without_communication_concerns_no_other_rank)
 	close_all();
 }
 
-/* ---- misplaced, and in parts --------------------------------------------- */
+/* ---- misplaced, and in parts ------------------------------------------ */
 
 static void *cancel_elsewhere(void *arg)
 {
@@ -434,7 +434,7 @@ Test(reducer_cancel, a_cancel_that_was_busy_can_be_repeated_after_other_calls)
 	close_all();
 }
 
-/* ---- ends of the group --------------------------------------------------- */
+/* ---- ends of the group ------------------------------------------------ */
 
 Test(reducer_cancel, cancel_reports_the_groups_end_as_finish_does)
 {
@@ -584,7 +584,7 @@ Test(reducer_cancel, a_former_step_may_be_finished_on_a_stream)
 	close_all();
 }
 
-/* ---- random steps -------------------------------------------------------- */
+/* ---- random steps ----------------------------------------------------- */
 
 #define STEPS 60
 

@@ -398,9 +398,7 @@ Test(reducer_ends, the_tag_of_the_caller_comes_back)
 	close_all();
 }
 
-/*
- * ---- ends in the middle of a step -----------------------------------------
- */
+/* ---- ends in the middle of a step ------------------------------------- */
 
 Test(reducer_ends, a_step_ends_with_an_abort_in_its_middle)
 {

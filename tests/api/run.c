@@ -268,7 +268,7 @@ Test(run, is_refused_inside_a_run_and_with_a_bound_rank)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- workers that do not return ------------------------------------------ */
+/* ---- workers that do not return --------------------------------------- */
 
 #define MS UINT64_C(1000000)
 

@@ -42,9 +42,7 @@ static void run(cohort_worker_fn worker, void *user)
 	             cohort_last_error());
 }
 
-/*
- * ---- ranks of a child -----------------------------------------------------
- */
+/* ---- ranks of a child ------------------------------------------------- */
 
 static int by_parity(struct cohort_comm *c, void *user)
 {

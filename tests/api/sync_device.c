@@ -5,7 +5,7 @@
  *
  * The host platform runs with COHORT_SIM_SYNC_DEVICE: rank 0 has called a
  * collective, and rank 1 first does something for which CUDA may wait for every
- * device. If each rank launches ahead, that is a deadlock, and the watchdog
+ * device.  If each rank launches ahead, that is a deadlock, and the watchdog
  * ends it.  If the ranks launch together, the program runs through.
  */
 
@@ -456,8 +456,8 @@ BUILT_IN(BUILT_IN_BOTH)
 
 /*
  * The child's last rank closes it, and does not wait for the reaper that frees
- * it. So rank 1 can launch, its device is not held, and ranks that launch ahead
- * do not deadlock.
+ * it.  So rank 1 can launch, its device is not held, and ranks that launch
+ * ahead do not deadlock.
  */
 Test(sync_device, a_child_is_closed_while_its_parents_call_waits)
 {

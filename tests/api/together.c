@@ -198,9 +198,7 @@ static int end(const struct caller *c)
 	return c->rc;
 }
 
-/*
- * ---- calls that are not launched ------------------------------------------
- */
+/* ---- calls that are not launched -------------------------------------- */
 
 static bool stream_is_empty(int rank)
 {
@@ -355,7 +353,7 @@ Test(together, group_level_calls_do_not_wait_for_themselves)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- all launch, or none ------------------------------------------------ */
+/* ---- all launch, or none ---------------------------------------------- */
 
 static void await_waiting(unsigned n)
 {

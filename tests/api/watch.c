@@ -499,7 +499,7 @@ Test(watch, a_call_behind_another_has_its_deadline_from_that_ones_end)
 	close_group();
 }
 
-/* ---- pushed deadlines ---------------------------------------------------- */
+/* ---- pushed deadlines ------------------------------------------------- */
 
 static void push(int rank, uint64_t join_ns, uint64_t exec_ns)
 {
@@ -936,7 +936,7 @@ Test(watch, the_answer_to_a_warning_is_ignored)
 	close_group();
 }
 
-/* ---- reporting ----------------------------------------------------------- */
+/* ---- reporting -------------------------------------------------------- */
 
 Test(watch, an_orderly_end_is_not_reported)
 {

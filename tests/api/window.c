@@ -27,7 +27,7 @@
 /* An open that takes longer is given up. */
 #define LATE UINT64_C(400000000)
 
-/* ---- a table that checks ------------------------------------------------- */
+/* ---- a table that checks ---------------------------------------------- */
 
 /* Functions that always belong in a section. */
 static const char *const guarded[] = {

@@ -427,7 +427,7 @@ Test(capture, records_an_external_event_in_each_replay)
 	p->cudaEventDestroy(event);
 }
 
-/* ---- what is forbidden during a capture ---------------------------------- */
+/* ---- what is forbidden during a capture ------------------------------- */
 
 Test(capture, forbids_waits_and_queries_of_its_streams)
 {

@@ -348,7 +348,7 @@ Test(collective, gather_works_in_place_and_elsewhere_by_turns, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-/* ---- wrapped numbers ----------------------------------------------------- */
+/* ---- wrapped numbers -------------------------------------------------- */
 
 /*
  * Rounds are numbered in part of a word: the numbers repeat after 2^40 rounds.

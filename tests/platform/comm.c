@@ -513,9 +513,7 @@ Test(abort, lets_work_behind_the_operation_run, .timeout = 10)
 	cr_assert_eq(byte, 1);
 }
 
-/*
- * ---- abort of work in progress --------------------------------------------
- */
+/* ---- abort of work in progress ---------------------------------------- */
 
 /*
  * A page that may not be accessed holds work in its middle: the thread that

@@ -205,7 +205,7 @@ Test(join, is_freed_by_the_last_rank, .timeout = 10)
 	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
 }
 
-/* ---- all ranks on one thread ------------------------------------------- */
+/* ---- all ranks on one thread ------------------------------------------ */
 
 Test(join, is_deferred_to_the_end_of_a_group, .timeout = 10)
 {
@@ -593,7 +593,7 @@ Test(join, lets_its_group_end_after_it_was_freed, .timeout = 10)
 	cr_assert_eq((intptr_t)result, ncclInternalError);
 }
 
-/* ---- joins with several ids ---------------------------------------------- */
+/* ---- joins with several ids ------------------------------------------- */
 
 struct scalable {
 	struct joiner joiner;

@@ -234,7 +234,7 @@ Test(event_mark, a_device_that_is_lost_sets_nothing)
 	other_device_goes_on();
 }
 
-/* ---- groups -------------------------------------------------------------- */
+/* ---- groups ----------------------------------------------------------- */
 
 Test(event_mark, groups_work_and_end)
 {

@@ -366,9 +366,7 @@ Test(p2p, two_communicators_may_share_a_group_and_a_stream)
 	native_clique_destroy(&y);
 }
 
-/*
- * ---- to the rank itself ---------------------------------------------------
- */
+/* ---- to the rank itself ----------------------------------------------- */
 
 static void send_to_itself(int n)
 {

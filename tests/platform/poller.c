@@ -129,7 +129,7 @@ Test(unwatched, large_operations_finish)
 	free_buffers();
 }
 
-/* ---- flushes ------------------------------------------------------------- */
+/* ---- flushes ---------------------------------------------------------- */
 
 /* Two sizes again: no smaller than a call does itself, but not much larger. */
 #define SOME ((size_t)1 << 16)

@@ -36,9 +36,7 @@ static void post(void *user)
 	sem_post(user);
 }
 
-/*
- * ---- set-up of every test -------------------------------------------------
- */
+/* ---- set-up of every test --------------------------------------------- */
 
 static const struct platform *p;
 static cudaStream_t stream, other; /* on device 0, not blocking */

@@ -121,9 +121,7 @@ Test(stream_info, attributes_are_kept_and_copied)
 	p->cudaStreamDestroy(other);
 }
 
-/*
- * ---- the per-thread default streams ----------------------------------------
- */
+/* ---- the per-thread default streams ----------------------------------- */
 
 static void *id_elsewhere(void *arg)
 {

@@ -245,9 +245,7 @@ Test(strict, names_a_destroy_beside_another_thread, .timeout = 10)
 	              "another thread is inside, in ncclAllReduce");
 }
 
-/*
- * ---- freed while a thread is inside -----------------------------------------
- */
+/* ---- freed while a thread is inside ----------------------------------- */
 
 static void abort_all(struct native_clique *c)
 {

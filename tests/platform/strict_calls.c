@@ -15,9 +15,7 @@
 
 TestSuite(strict_calls, .timeout = 60);
 
-/*
- * ---- ranks whose calls differ -----------------------------------------------
- */
+/* ---- ranks whose calls differ ----------------------------------------- */
 
 static void reduce(struct native_clique *c, int r, size_t count, int type,
                    int op, int root)

@@ -94,9 +94,7 @@ static void open_scene(struct scene *s)
 	native_fill(&s->other);
 }
 
-/*
- * ---- calls that wait -------------------------------------------------------
- */
+/* ---- calls that wait -------------------------------------------------- */
 
 static int do_malloc(struct scene *s)
 {
@@ -428,9 +426,7 @@ Test(sync, work_that_is_launched_later_is_not_waited_for)
 	native_must(native_sum(&s.other, 0), "ncclAllReduce");
 }
 
-/*
- * ---- calls that do not wait -------------------------------------------------
- */
+/* ---- calls that do not wait ------------------------------------------- */
 
 static int do_pinned_copy(struct scene *s)
 {
@@ -505,9 +501,7 @@ GOES_ON(collective)
 GOES_ON(registered_again)
 GOES_ON(free_nothing)
 
-/*
- * ---- launches that are held -------------------------------------------------
- */
+/* ---- launches that are held ------------------------------------------- */
 
 static int launch_on_2(struct scene *s)
 {

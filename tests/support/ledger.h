@@ -19,7 +19,7 @@ void ledger_open(void);
 
 /*
  * Fail the program unless all communicators that were opened have been
- * released. Call it while no group is open.
+ * released.  Call it while no group is open.
  */
 void ledger_check(void);
 

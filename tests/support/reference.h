@@ -64,7 +64,7 @@ void reference_scale(void *out, const void *in, const void *scalar,
 
 /*
  * The index of the first element at which @a and @b differ, @count if none
- * does. Bytes must be equal, except that any NaN equals any other NaN of its
+ * does.  Bytes must be equal, except that any NaN equals any other NaN of its
  * type: nothing states which NaN a collective gives.
  */
 size_t reference_compare(const void *a, const void *b, size_t count, int type);

@@ -94,7 +94,7 @@ Test(bucket, with_one_item_may_exceed_the_limit)
 	cr_assert_eq(order[begin[1]], 1);
 }
 
-/* ---- even plans --------------------------------------------------------- */
+/* ---- even plans ------------------------------------------------------- */
 
 /* The sizes of all buckets. */
 #define expect_sizes(...)                                                      \

@@ -101,7 +101,7 @@ Test(estimate, forgets_an_outlier_after_two_windows)
 	cr_assert_eq(limit(NEVER), 80 * MS);
 }
 
-/* ---- properties -------------------------------------------------------- */
+/* ---- properties ------------------------------------------------------- */
 
 static uint64_t state = 1;
 

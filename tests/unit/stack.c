@@ -119,9 +119,7 @@ static bool has_handler(int signo)
 	return (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL;
 }
 
-/*
- * ---- threads that ask ------------------------------------------------------
- */
+/* ---- threads that ask ------------------------------------------------- */
 
 static void *ask_the_silent(void *arg)
 {
@@ -236,7 +234,7 @@ Test(stack, has_room_for_a_limited_number_of_answering_threads)
 		end(&walking[i]);
 }
 
-/* ---- the text ------------------------------------------------------------ */
+/* ---- the text --------------------------------------------------------- */
 
 /* Functions of the program, which must be found by their names. */
 #define FUNCTION_NAMED(name, n)                                                \

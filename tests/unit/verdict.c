@@ -670,7 +670,7 @@ Test(verdict, claims_no_starts_where_they_are_not_marked)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-/* ---- many ranks --------------------------------------------------------- */
+/* ---- many ranks ------------------------------------------------------- */
 
 Test(verdict, is_named_after_the_first_of_several_missing_ranks)
 {

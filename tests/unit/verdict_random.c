@@ -183,7 +183,7 @@ static void random_snapshot(void)
 	random_crossing();
 }
 
-/* ---- properties -------------------------------------------------------- */
+/* ---- properties ------------------------------------------------------- */
 
 static const char *wrong; /* NULL: nothing */
 
