@@ -33,8 +33,10 @@
 #include "sim/exports.h"
 
 #if defined(ABI_REAL)
-/* The first line fails for a function that the real headers do not have, the
- * second for one that they declare differently. */
+/*
+ * The first line fails for a function that the real headers lack, the second
+ * for one that they declare differently.
+ */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define ABI_DECLARE(since, result, name, parameters, arguments)                \
 	typedef __typeof__(name) abi_type_of_##name;                           \

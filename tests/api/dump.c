@@ -423,7 +423,7 @@ Test(dump, needs_a_directory_that_can_be_written_to)
 	cr_assert_eq(system(path), 0);
 }
 
-/* What is in the way of one file harms no other file. */
+/* An obstacle to one file harms no other file. */
 Test(dump, goes_on_after_a_file_that_cannot_be_written)
 {
 	char path[512];

@@ -145,7 +145,7 @@ static int queue_all(struct cohort_comm *c, void *user)
 		return UNGUARDED;
 	if (!is_guarded())
 		return UNNOTICED;
-	/* What a first call makes is kept. */
+	/* The library keeps everything that a first call makes. */
 	for (kind = 0; kind < KINDS; kind++)
 		queue_some(c, kind, MOST);
 	asked = 0;

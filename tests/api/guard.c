@@ -300,7 +300,7 @@ int madvise(void *memory, size_t bytes, int advice)
 	return (int)syscall(SYS_madvise, memory, bytes, advice);
 }
 
-/* As before Linux 4.14. */
+/* Kernels before Linux 4.14 answer like this. */
 Test(guard, a_child_is_refused_on_kernels_that_cannot_wipe_a_page)
 {
 	struct cohort_comm *comms[1];

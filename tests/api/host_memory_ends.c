@@ -430,7 +430,7 @@ static void all_calls_get_busy_meanwhile(uint64_t timeout)
 Test(host_memory_ends, the_group_stays_open_until_a_cause_ends_its_calls)
 {
 	open_ranks();
-	/* As while a thread waits. */
+	/* Pretend that a thread waits inside. */
 	atomic_store(&comms[0]->keeper, 1);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	expect(cohort_group_close(group), COHORT_STATE,

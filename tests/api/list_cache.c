@@ -188,7 +188,7 @@ Test(list_cache, are_new_when_anything_in_them_changes)
 	cr_assert_eq(reductions(0, COHORT_MAX), TENSORS);
 	cr_assert_eq(data[0][0][7][3], 7000 + 3, "past the count: %d",
 	             data[0][0][7][3]);
-	/* It changes on one rank only. */
+	/* The list changes on one rank only. */
 	list[1][0][19].recv = data[1][1][0];
 	cr_assert_eq(reductions(0, COHORT_MAX), (TENSORS + again()) / 2);
 	list[1][0][19].recv = data[1][1][1];
@@ -348,8 +348,8 @@ Test(list_cache, launch_nothing_with_one_rank)
 }
 
 /*
- * Such a list is done at once if nothing is ahead of it, else when that is
- * done.
+ * Such a list is done at once if nothing is ahead of it on its stream, and
+ * otherwise when that work is done.
  */
 Test(list_cache, are_done_in_stream_order_with_one_rank)
 {

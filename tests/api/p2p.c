@@ -133,7 +133,7 @@ static int in_place(struct cohort_comm *c, void *user)
 	await(c);
 	for (r = 0; rank == 0 && r < RANKS; r++)
 		check_block(rank, r, r, 0);
-	/* And back again: every rank gets what it gave. */
+	/* And back again: every rank gets what it gave away. */
 	ranks_must(cohort_scatter(c, all, own, COUNT, COHORT_I32, 0, stream,
 	                          NULL),
 	           "scatter");

@@ -366,7 +366,7 @@ Test(reducer_cancel, a_misplaced_cancel_is_refused_and_changes_nothing)
 	}
 	pthread_create(&other, NULL, cancel_elsewhere, NULL);
 	pthread_join(other, NULL);
-	/* As if there were one more rank in another process. */
+	/* Pretend that one more rank is in another process. */
 	q = comms[0]->clique;
 	q->world++;
 	expect(cohort_reducer_cancel(reducer(0), 0), COHORT_UNSUPPORTED,

@@ -408,7 +408,7 @@ Test(reducer_ends, a_step_ends_with_an_abort_in_its_middle)
 	open_all();
 	begin_all(6);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
-	/* Also for a rank that goes on marking. */
+	/* The abort ends the step even for a rank that goes on marking. */
 	cr_assert_eq(cohort_reducer_ready(ranks[RANKS - 1].reducer, 0),
 	             COHORT_OK, "nothing is full");
 	for (r = 3; r > 0; r--)
@@ -593,7 +593,9 @@ Test(reducer_ends, busy_is_reported_to_an_owner_in_native_calls)
 	close_all();
 }
 
-/* What could not be given back is lost, and free goes on with the rest. */
+/*
+ * A sum that NCCL does not give back is lost, and free goes on with the rest.
+ */
 Test(reducer_ends, free_goes_on_after_a_sum_that_nccl_keeps)
 {
 	int rc;

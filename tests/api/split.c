@@ -224,7 +224,10 @@ static int hang_in_grandchild(struct cohort_comm *c, void *user)
 	ranks_must(cohort_comm_split(child, 0, 0, &grandchild), "split again");
 	sum_origins(c);
 	if (rank == 3) {
-		/* Not before all ranks have their answer to that sum. */
+		/*
+		 * The abort comes only after all ranks have their answer to
+		 * that sum.
+		 */
 		while (atomic_load(&have_come) < RANKS - 1)
 			sched_yield();
 		cohort_group_abort(user, "all of it");

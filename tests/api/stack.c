@@ -338,7 +338,7 @@ static size_t least(void)
 	return frame > 2048 ? frame : 2048;
 }
 
-/* And what a handler that does nothing needs on top. */
+/* The kernel's part, and what a handler that does nothing needs. */
 static size_t enough(void)
 {
 	return (size_t)getauxval(51) + 1024;

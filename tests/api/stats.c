@@ -145,7 +145,7 @@ static void has_line(const char *line)
 	                   text);
 }
 
-/* Also while a thread is stuck inside. */
+/* The text is available even while a thread is stuck inside. */
 Test(stats, are_text_for_prometheus)
 {
 	struct cohort_group *group;

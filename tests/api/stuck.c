@@ -183,7 +183,7 @@ Test(stuck, prober_is_named_by_close)
 	cr_assert_not_null(strstr(v->text,
 	                          "the prober of group \"dp\" has been inside "
 	                          "ncclCommGetAsyncError of rank 1 for "));
-	/* Ranks can work all the same. */
+	/* The stuck prober does not keep the ranks from working. */
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	another_group_works();

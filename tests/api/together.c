@@ -232,7 +232,7 @@ Test(together, a_collective_that_one_rank_never_calls_is_not_launched)
 	close_ranks(2);
 }
 
-/* Also before the abort has finished. */
+/* The buffers are free even before the abort has finished. */
 Test(together, buffers_of_a_call_that_was_not_launched_are_free_with_its_answer)
 {
 	struct caller c;

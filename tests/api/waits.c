@@ -223,7 +223,7 @@ static struct cohort_group *open_other(int n)
 	return ranks_split(n, &other, others);
 }
 
-/* Also the rank whose worker waits in the other group. */
+/* Rank 1's worker waits in the other group, which is then aborted. */
 static int each_awaited_then_freed(struct cohort_comm *c, void *user)
 {
 	struct cohort_abort *other;

@@ -177,7 +177,7 @@ static void *call_and_exit(void *tid)
 	return NULL;
 }
 
-/* As a thread of a shrinking pool may. */
+/* The threads of a shrinking pool may do so. */
 Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 {
 	struct cohort_cause cause;
@@ -475,7 +475,7 @@ Test(watch, a_stream_that_is_busy_with_other_work_is_named)
 }
 
 /*
- * Of two calls, the second waits for the late rank from the time the first is
+ * The second of two calls waits for the late rank from the time the first is
  * done, not from the time it was made, whatever else the watchdog looks for.
  */
 Test(watch, a_call_behind_another_has_its_deadline_from_that_ones_end)

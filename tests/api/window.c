@@ -359,7 +359,7 @@ Test(window, a_quiet_section_waits_for_a_launch_and_not_for_one_that_is_aborted)
 	atomic_bool done = false;
 	pthread_t thread;
 
-	/* As while rank 1 launches, which takes its time. */
+	/* This window stands for a launch of rank 1 that takes long. */
 	cr_assert_eq(window_open(comms[0]->clique), COHORT_OK);
 	pthread_create(&thread, NULL, be_quiet, &done);
 	while (!window_waiting())

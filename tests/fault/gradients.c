@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * No allocation in a step of a reducer, and nothing left of it
+ * A step of a reducer allocates nothing, and leaves nothing behind
  *
- * Every rank has two reducers, a plain one and one with all options, makes some steps
- * with each to let the host platform make what it keeps, in which the plan is made
- * anew, and then steps that are counted.  The last ones are joined.  Besides, each
- * allocation of a create is made to fail once.
+ * Every rank has two reducers, a plain one and one with all options.  It first
+ * makes some steps with each, in which the host platform makes what it keeps
+ * and the plan is made anew, and then steps that are counted; it joins in the
+ * last ones.  Besides, each allocation of a create is made to fail once.
  */
 
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #define RANKS 4
 #define ROUNDS 100
 
-/* Blocks in use, but for the memory that strict mode keeps. */
+/* Blocks in use, without the memory that strict mode keeps. */
 static long live_blocks(void)
 {
 	return heap_live() - (long)memory_kept();
@@ -41,7 +41,7 @@ static int step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 	return rc == COHORT_OK ? cohort_reducer_finish(r, RANKS_SOON) : rc;
 }
 
-/* Some ranks have a batch, some join, some have not used everything. */
+/* Some ranks have a batch, some join, some have not used all parameters. */
 static int full_step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 {
 	int i, rc, rank = cohort_comm_rank(comm);
@@ -90,7 +90,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-/* Nothing is left of a create that fails. */
+/* A create that fails leaves nothing behind. */
 static int fail_each(struct cohort_comm *comm, const struct model *m)
 {
 	struct cohort_parameter p[MODEL_PARAMETERS];

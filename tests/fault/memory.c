@@ -4,9 +4,10 @@
  * Every allocation in the life of a group fails once
  *
  * The n-th allocation is made to fail for n = 1, 2, 3, ... until a run passes
- * without reaching it.  Each run must end by itself, with an error and a text
- * where one of its calls could not do without, and leave nothing behind; but if
- * it was the reaper's, close answers COHORT_WEDGED and leaks on purpose.
+ * without reaching it.  Each run must end by itself.  If one of its calls
+ * needed the allocation, that call must return an error with a text; and the
+ * run must leave nothing behind, except where the reaper needed the allocation:
+ * then close answers COHORT_WEDGED and leaks on purpose.
  */
 
 #include <stdio.h>
@@ -16,7 +17,10 @@
 #include "support/heap.h"
 #include "support/scenario.h"
 
-/* Blocks in use, but for the communicators and the memory that strict mode keeps. */
+/*
+ * Blocks in use, without the communicators and the memory that strict mode
+ * keeps.
+ */
 static long live_blocks(void)
 {
 	return heap_live() - (long)lifetime_buried() - (long)memory_kept();
@@ -33,7 +37,7 @@ int main(void)
 		return 1;
 	}
 	for (n = 1;; n++) {
-		/* Anew: what an earlier life leaked is missing. */
+		/* Stock up again: an earlier life may have leaked some. */
 		scenario_stock();
 		live = live_blocks();
 		heap_fail_at(n);

@@ -3,10 +3,11 @@
 /*
  * Every native call in the life of a group fails once
  *
- * As memory.c, with the calls of the platform's table instead of allocations.
+ * Like memory.c, with the calls of the platform's table instead of allocations.
  * A run whose reaper could not do its work answers COHORT_WEDGED at close and
- * leaks on purpose; where all went well but for a call that keeps_memory(), a
- * little may stay; every other run leaves nothing behind.
+ * leaks on purpose; a run that succeeded in spite of a failed call for which
+ * keeps_memory() is true may leave a little behind; every other run leaves
+ * nothing.
  */
 
 #include <stdbool.h>
@@ -20,9 +21,12 @@
 #include "support/ranks.h"
 #include "support/scenario.h"
 
-/* True if memory may have stayed because of the call that failed, in a run that
- * answered COHORT_OK: in teardown it frees, or goes to the device where to
- * free; and a mark never set may leave a stream that awaits its word. */
+/*
+ * True if a run that answered COHORT_OK may have kept memory because @call
+ * failed: during teardown that call frees, or selects the device on which to
+ * free; and a mark that was never set may leave a stream that waits for its
+ * word.
+ */
 static bool keeps_memory(const char *call)
 {
 	static const char *const calls[] = {
@@ -42,7 +46,10 @@ static bool keeps_memory(const char *call)
 	return false;
 }
 
-/* Blocks in use, but for the communicators and the memory that strict mode keeps. */
+/*
+ * Blocks in use, without the communicators and the memory that strict mode
+ * keeps.
+ */
 static long live_blocks(void)
 {
 	return heap_live() - (long)lifetime_buried() - (long)memory_kept();
@@ -50,7 +57,7 @@ static long live_blocks(void)
 
 static int check(unsigned long n, int rc, int closed, long left)
 {
-	/* OK: a call whose failure does no harm. */
+	/* OK: the failure of this call does no harm. */
 	if (rc != COHORT_OK && !*cohort_last_error()) {
 		printf("%lu %s: %d without a text\n", n, failing_fired(), rc);
 		return 1;
@@ -81,7 +88,7 @@ int main(void)
 		return 1;
 	}
 	for (n = 1;; n++) {
-		/* Anew: what an earlier life leaked is missing. */
+		/* Stock up again: an earlier life may have leaked some. */
 		scenario_stock();
 		live = live_blocks();
 		failing_at(NULL, n, ncclSystemError, cudaErrorLaunchFailure);

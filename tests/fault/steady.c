@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * No allocation in a collective after the first
+ * No collective allocates after the first
  *
- * Every rank makes the same calls twice: once to let the host platform make what
- * it keeps, then counted; the second time some ranks also run ahead of the
- * others, so that more is in flight than ever before.
+ * Every rank makes the same calls twice: first to let the host platform make
+ * what it keeps, then counted.  In the second pass some ranks also run ahead of
+ * the others, so that more operations are in flight than ever before.
  */
 
 #include <pthread.h>
@@ -24,7 +24,7 @@
 static pthread_barrier_t all;
 static unsigned long before, after;
 
-/* What is new between two ranks, and blocks for all. */
+/* Transfers between two ranks for the first time, and blocks for all. */
 static void transfers(struct cohort_comm *c, float *data)
 {
 	int rank = cohort_comm_rank(c);
@@ -45,7 +45,7 @@ static void transfers(struct cohort_comm *c, float *data)
 	cohort_all_to_all(c, data, data + COUNT, 100, COHORT_F32, stream, NULL);
 }
 
-/* Some hundred calls as one operation. */
+/* Several hundred calls as one operation. */
 static void batch(struct cohort_comm *c, float *data)
 {
 	size_t i;
@@ -59,7 +59,7 @@ static void batch(struct cohort_comm *c, float *data)
 	ranks_must(cohort_batch_end(c, cohort_comm_stream(c), NULL), "batch");
 }
 
-/* For as long as it takes, and with a timeout. */
+/* Without a timeout, and with one. */
 static void host_memory(struct cohort_comm *c, float *data, float *block)
 {
 	ranks_must(cohort_all_reduce_host(c, data, COUNT, COHORT_F32,
@@ -102,7 +102,7 @@ static void collectives(struct cohort_comm *c, float *data)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }
 
-/* The odd ranks queue all they have before the even ones begin. */
+/* The odd ranks queue all their operations before the even ones begin. */
 static void run_ahead(struct cohort_comm *c, float *data)
 {
 	int i, rank = cohort_comm_rank(c);
@@ -119,8 +119,11 @@ static void run_ahead(struct cohort_comm *c, float *data)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }
 
-/* As many batches in flight at once as there are ever operations, so that all that
- * the platform keeps has room for one: of the odd ranks, or of the even ones. */
+/*
+ * As many batches in flight at once as there can ever be operations, so that
+ * everything that the platform keeps has room for a batch: for the odd ranks,
+ * or for the even ones.
+ */
 static void many_batches(struct cohort_comm *c, float *data, int odd)
 {
 	int i, rank = cohort_comm_rank(c);
@@ -162,7 +165,10 @@ int main(void)
 
 	pthread_barrier_init(&all, NULL, RANKS);
 	group = ranks_open(RANKS, NULL);
-	/* Then no rank can have as much in flight beforehand as it may have later. */
+	/*
+	 * Then no rank can first have as many operations in flight as it may
+	 * have later.
+	 */
 	if (cohort_group_launch(group) == COHORT_LAUNCH_TOGETHER) {
 		puts("ranks cannot run ahead of others: they launch together");
 		return 77;

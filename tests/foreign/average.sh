@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# cohort bench average as a stranger uses it: the lists it reads and those it refuses,
-# what its JSON holds, and that nothing is wrong.
+# cohort bench average as a stranger uses it: which lists it reads and which it refuses,
+# what its JSON has, and that no result is wrong.
 #
 # usage: average.sh COHORT DROP_INS      exit status 0 passed, 1 failed, 77 skipped
 
@@ -26,7 +26,7 @@ fail()
 	failures=$((failures + 1))
 }
 
-# average STATUS ARGUMENT...: ends with this status
+# average STATUS ARGUMENT...: the command must end with this status
 average()
 {
 	want=$1
@@ -36,13 +36,13 @@ average()
 	[ $got -eq "$want" ] || fail "$*: exit $got, not $want"
 }
 
-# says REGEX: a line of the output
+# says REGEX: a line of the output must match
 says()
 {
 	grep -qE -e "$1" "$dir/out" || fail "no '$1'"
 }
 
-# refuses STATUS WORD ARGUMENT...: one line on standard error that has the word
+# refuses STATUS WORD ARGUMENT...: the error must be one line that has the word
 refuses()
 {
 	status=$1
@@ -73,7 +73,7 @@ average 0 --shapes "$list" --ranks 3 --rounds 2 --rewrite -o sum -d bfloat16 \
 says ' tensors of bfloat16, 80044 bytes, sum, rewritten$'
 [ "$(grep -vc '^#' "$dir/out")" -eq 2 ] || fail "not two methods"
 
-# The other way to the same memory.
+# The gpu platform, over the drop-in libraries.
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_ins
 export COHORT_GPU_LIBRARIES
 average 0 --shapes "$list" --ranks 2 --rounds 2 --rewrite
@@ -89,7 +89,7 @@ says '"busbw":0[.0]*,"of_limit":null,"vs_alone":[0-9.]+,"vs_flat":[0-9.]+,"wrong
 average 0 --shapes "$list" --rounds 1 --only auto -c 0 --json
 says '"vs_alone":null,"vs_flat":null,"wrong":null}\]$'
 
-# The lists that come with it.
+# The lists in bench/shapes.
 for name in resnet50:161:25557032 gpt2-small:148:124439808 \
 	llama2-7b:291:6738415616; do
 	file=bench/shapes/${name%%:*}.tsv

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# scripts/bare.sh fails on a machine where it cannot make its root: it has proved
-# nothing there.
+# scripts/bare.sh must fail on a machine where it cannot make its root, because there it
+# proves nothing.
 
 set -eu
 

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The command as a stranger uses it: help, wrong options, what its JSON holds,
-# and that training with any number of ranks gives the weights of a single run.
+# The command as a stranger uses it: help, wrong options, what its JSON has, and that
+# training with any number of ranks gives the weights of a single run.
 #
 # usage: command.sh COHORT        exit status 0 passed, 1 failed, 77 skipped
 #
-# Whatever the machine has, the host platform is what is tested.
+# The host platform is tested, whatever the machine has.
 
 set -u
 cohort=${1:?usage: command.sh COHORT}
@@ -27,7 +27,7 @@ fail()
 	failures=$((failures + 1))
 }
 
-# run STATUS ARGUMENT...: the command ends with this status
+# run STATUS ARGUMENT...: the command must end with this status
 run()
 {
 	want=$1
@@ -37,13 +37,13 @@ run()
 	[ $got -eq "$want" ] || fail "cohort $*: exit $got, not $want"
 }
 
-# quiet: nothing on standard error
+# quiet NAME: standard error must be empty
 quiet()
 {
 	[ ! -s "$dir/err" ] || fail "$1: wrote to standard error"
 }
 
-# helps ARGUMENT...: prints something, on standard output only
+# helps ARGUMENT...: must print something, on standard output only
 helps()
 {
 	run 0 "$@"
@@ -51,14 +51,14 @@ helps()
 	[ -s "$dir/out" ] || fail "cohort $*: printed nothing"
 }
 
-# narrow NAME: fits on a terminal
+# narrow NAME: the output must fit on a terminal
 narrow()
 {
 	awk 'length > 79 { exit 1 }' "$dir/out" ||
 		fail "$1: a line is longer than 79 columns"
 }
 
-# refuses WORD ARGUMENT...: one line on standard error that has the word
+# refuses WORD ARGUMENT...: the error must be one line that has the word
 refuses()
 {
 	word=$1
@@ -69,7 +69,7 @@ refuses()
 	grep -qF -e "$word" "$dir/err" || fail "cohort $*: no '$word' in it"
 }
 
-# has_keys KEY...: the output is one JSON object with these members
+# has_keys KEY...: the output must be one JSON object with these members
 has_keys()
 {
 	if command -v python3 >/dev/null 2>&1; then
@@ -95,13 +95,13 @@ done
 
 # ---- environment -----------------------------------------------------------
 
-# told TEXT: the command says that on standard error, once
+# told TEXT: standard error must have that line once
 told()
 {
 	[ "$(grep -cF "$1" "$dir/err")" = 1 ] || fail "not once: $1"
 }
 
-# With everything that is read set, there is nothing to tell.
+# With all known variables set, there is no warning.
 (
 	export COHORT_DUMP_DIR="$dir/dumps" COHORT_DUMP_FIFO="$dir/fifo"
 	export COHORT_DUMP_SIGNAL=10 COHORT_FAULTS='' COHORT_GPU_LIBRARIES=''
@@ -218,11 +218,11 @@ refuses 'COHORT_FAULTS: "nevr" is no fault; there are: never, delay=TIME' run --
 
 # ---- run -------------------------------------------------------------------
 
-# What becomes of the program; tests/foreign/dropin.sh runs real ones.
+# How the program is run; tests/foreign/dropin.sh runs real ones.
 what='cohort run'
 run 7 run -n 3 -- sh -c 'exit 7'
 quiet "$what"
-# The program's arguments are its own, and its environment is made for it.
+# The program gets its arguments unchanged, and an environment made for it.
 # shellcheck disable=SC2016
 run 0 run -n 3 --strict --faults 1@2:die sh -c 'echo "$1 $COHORT_HOST_DEVICES \
 $COHORT_HOST_STRICT $COHORT_FAULTS" && ls "${LD_LIBRARY_PATH%%:*}"/libnccl.so.2' x -n
@@ -235,8 +235,8 @@ grep -q 'Permission denied' "$dir/err" || fail "$what: no reason"
 mkdir "$dir/bin" && cp "$cohort" "$dir/bin"
 "$dir/bin/cohort" run true 2>"$dir/err" && fail "$what: without its libraries"
 grep -q "no drop-in libraries.*$dir/bin/lib/drop-in" "$dir/err" ||
-	fail "$what: not told where the libraries were looked for"
-# A program with a CUDA runtime of its own, as far as can be seen.
+	fail "$what: it does not say where it looked for the libraries"
+# A program that seems to have a CUDA runtime of its own.
 printf '#!/bin/sh\n# libcuda.so.1\n' >"$dir/own" && chmod +x "$dir/own"
 run 0 run "$dir/own"
 grep -q 'own seems to have a CUDA runtime of its own' "$dir/err" ||
@@ -257,22 +257,22 @@ grep -qF '"default":"host"' "$dir/out" || fail "$what: host is not the default"
 
 # ---- bench -----------------------------------------------------------------
 
-# lines N: cases in the table
+# lines N: the table must have that many cases
 lines()
 {
 	got=$(grep -vc '^#' "$dir/out")
 	[ "$got" -eq "$1" ] || fail "$what: $got lines, not $1"
 }
 
-# Every collective, type, operation and mode, and nothing is wrong.
+# Every collective, type, operation and mode, and no result is wrong.
 what='cohort bench all -d all -o all'
 quick='--rounds 2 -n 2 -w 1'
-# Once each: on a busy machine whatever ranks do together takes milliseconds.
+# Once each: on a busy machine everything that ranks do together takes milliseconds.
 run 0 bench all -g 3 --sizes 1,5000 -d all -o all --rounds 1 -n 1 -w 0 --in-place \
 	--out-of-place --api --direct
 quiet "$what"
-# Of 12 types and 2 sizes: with 5 operations 3 collectives, without 6, 2 of which
-# have no form in place; each by two ways.
+# 12 types and 2 sizes: 3 collectives with 5 operations, and 6 without, 2 of which
+# have no form in place; each is measured in two ways.
 lines $((12 * 2 * (3 * 5 * 2 + 4 * 2 + 2) * 2))
 for ranks in 1 2 8; do
 	what="cohort bench all -g $ranks"
@@ -281,11 +281,11 @@ for ranks in 1 2 8; do
 		--loop --rewrite --queued 3 --enqueue 3 --compute 5 --unbalanced \
 		--raw --api --direct --host --host-timed --limit --no-pin
 	quiet "$what"
-	# With host memory 8 collectives, that are not queued.
+	# With host memory there are 8 collectives, which are not queued.
 	lines $((2 * 5 * 3 * 9 + 2 * 3 * 2 * 8))
 done
 
-# As the environment says, or the option, which comes first.
+# The launch mode is that of the option, or else of the environment.
 what='cohort bench --launch'
 run 0 bench --help
 grep -q -e '--launch L  *together or ahead' "$dir/out" || fail "$what: not in the help"
@@ -294,7 +294,7 @@ for launch in together ahead; do
 	run 0 bench all_reduce -g 2 --sizes 4 $quick --launch $launch
 	quiet "$what"
 	grep -q "^# cohort .*, ranks launch $launch, " "$dir/out" ||
-		fail "$what $launch: not told in the table"
+		fail "$what $launch: the table does not say so"
 done
 COHORT_LAUNCH=together
 export COHORT_LAUNCH
@@ -326,7 +326,7 @@ for member in '"op":null' '"bytes":96' '"bytes":192' '"of_limit":null' \
 	grep -qF "$member" "$dir/out" || fail "$what: no $member"
 done
 
-# Bandwidths are the bytes by the time, and that times a factor.
+# Bandwidths are the bytes divided by the time, and that times a factor.
 what='cohort bench -- bandwidths'
 if command -v python3 >/dev/null 2>&1; then
 	# shellcheck disable=SC2086
@@ -352,7 +352,7 @@ else
 	echo '[SKIP] whether JSON is valid, and bandwidths: there is no python3'
 fi
 
-# Memory that the processor may not be able to reach: through the drop-in libraries.
+# With the drop-in libraries, memory may be out of the processor's reach.
 what='cohort bench --platform gpu'
 libraries=$(dirname "$cohort")/lib/drop-in
 if [ -e "$libraries/libnccl.so.2" ]; then
@@ -371,9 +371,9 @@ fi
 what='cohort bench, of more memory than there is'
 run 1 bench all_reduce -b 1024G
 [ "$(wc -l <"$dir/err")" -eq 1 ] || fail "$what: not one line"
-grep -qF '1099511627776 bytes: ' "$dir/err" || fail "$what: not told how much"
+grep -qF '1099511627776 bytes: ' "$dir/err" || fail "$what: the number of bytes is not named"
 
-# By a gnuplot that only tells what it was given, one that fails, and none.
+# With a gnuplot that only saves its input, one that fails, and none.
 what='cohort bench --plot'
 mkdir "$dir/tools"
 printf '#!/bin/sh\nexec cat >"%s/given"\n' "$dir" >"$dir/tools/gnuplot"
@@ -395,14 +395,14 @@ printf '#!/bin/sh\ncat >/dev/null\nexit 1\n' >"$dir/tools/gnuplot"
 # shellcheck disable=SC2086
 run 1 bench all_reduce -g 2 --sizes 4 $quick --plot "$dir/none/figure.svg"
 grep -q "gnuplot has failed to write $dir/none/figure.svg" "$dir/err" ||
-	fail "$what: not told what failed"
+	fail "$what: the failure is not named"
 rm "$dir/tools/gnuplot"
 PATH=$dir/tools:$dir/nowhere
 run 1 bench all_reduce --plot "$dir/figure.svg"
 PATH=$path
-[ ! -s "$dir/out" ] || fail "$what: measured for nothing"
+[ ! -s "$dir/out" ] || fail "$what: it measured for nothing"
 grep -q 'gnuplot is not installed.*gnuplot-nox' "$dir/err" ||
-	fail "$what: not told what to install"
+	fail "$what: it does not say what to install"
 if command -v gnuplot >/dev/null 2>&1; then
 	# shellcheck disable=SC2086
 	run 0 bench all -g 2 --sizes 4,64K $quick --limit --plot "$dir/figure.svg"
@@ -412,7 +412,7 @@ else
 	echo '[SKIP] a real figure: there is no gnuplot'
 fi
 
-# A rank that fails ends it, with one line.
+# A rank that fails ends the benchmark, with one line.
 what='cohort bench with a rank that fails'
 for fault in 1@3:error=3 1@3:die; do
 	COHORT_FAULTS=$fault
@@ -444,7 +444,7 @@ has_keys max_abs_diff_vs_single
 grep -qE '"max_abs_diff_vs_single":null[,}]' "$dir/out" ||
 	fail "$what: a difference that was not asked for"
 
-# exact ARGUMENT...: the weights are those of a single run
+# exact ARGUMENT...: the weights must be those of a single run
 exact()
 {
 	what="cohort demo $*"
@@ -460,8 +460,8 @@ done
 exact --ranks 8 --batch 3 --no-fault
 exact --ranks 3 --batch 1438 --seed 18446744073709551615 --no-fault
 
-# With a rank that fails, and what is told of it.  Also when it fails at the first
-# or the last step, of an epoch or of all.
+# A rank fails, and the report says how; also if that is at the first or the last step
+# of an epoch, or of all epochs.
 tells()
 {
 	for member in "$@"; do
@@ -486,17 +486,17 @@ tells '"stalled_rank":null,' '"generations":2,"final_ranks":2,'
 exact --ranks 1
 tells '"fault":null'
 
-# A thread that dies inside its native call leaves that wedged: the rest is trained
-# and told of all the same.
+# A thread that dies inside its native call leaves its generation wedged: the other
+# ranks finish the training, and the report is complete.
 what='cohort demo with a thread that dies in its call'
 COHORT_FAULTS=1@40:die
 export COHORT_FAULTS
 run 1 demo --json --epochs 2 --no-fault
 unset COHORT_FAULTS
 tells '"verdict_kind":"thread exited"' '"generations":2,"final_ranks":3,'
-grep -qF 'its thread has exited' "$dir/err" || fail "$what: not told what is wedged"
+grep -qF 'its thread has exited' "$dir/err" || fail "$what: the wedged rank is not named"
 
-# An absurd rate drives the weights out of range, and the report still is JSON.
+# An absurd rate drives the weights out of range, and the report is JSON all the same.
 what='cohort demo --lr 1e30'
 run 0 demo --json --epochs 1 --lr 1e30 --no-fault
 has_keys loss
@@ -510,7 +510,7 @@ done
 grep -q '^accuracy ' "$dir/out" || fail "cohort demo: no accuracy"
 grep -q 'single run: 0$' "$dir/out" || fail "cohort demo: no exact verify"
 
-# Failures are one line, too: more ranks than devices.
+# A failure is one line, too: more ranks than devices.
 COHORT_HOST_DEVICES=2
 export COHORT_HOST_DEVICES
 run 1 demo --ranks 3

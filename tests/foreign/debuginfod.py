@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names of a stack are looked up on this machine, never from a server.
+"""The names in a stack are looked up on this machine, never on a server.
 
-Symbols of a command without any would come from the server of DEBUGINFOD_URLS, which a
-verdict does not wait for.  Here that is a socket that takes connections and does not
-answer: none may come.
+The symbols of a stripped command would come from the server in DEBUGINFOD_URLS, for which
+a verdict must not wait.  Here that server is a socket that accepts connections and never
+answers: no connection may come.
 
 usage: debuginfod.py COHORT     exit status 0 passed, 1 failed, 77 skipped
 """
@@ -29,7 +29,7 @@ def need_libraries(cohort):
     try:
         ctypes.CDLL("libdebuginfod.so.1")
     except OSError:
-        skip("no libdebuginfod, by which servers are asked")
+        skip("there is no libdebuginfod, which asks servers")
 
 
 def stall(cohort, url, cache):

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The drill with two ranks: that all of its cells hold, what its JSON has, and that
-# one which does not hold is found.  Times are not tested here: the machine may be
-# busy; make drill-load and the figures of docs/benchmarks.md are about those.
+# The drill with two ranks: all of its cells are right, its JSON is complete, and a cell
+# that is wrong is found.  Times are not tested here, because the machine may be busy:
+# see make drill-load and the figures of docs/benchmarks.md.
 #
 # usage: drill.sh COHORT          exit status 0 passed, 1 failed, 77 skipped
 
@@ -22,7 +22,7 @@ fail()
 	failures=$((failures + 1))
 }
 
-# run STATUS ARGUMENT...
+# run STATUS ARGUMENT...: the drill must end with this status
 run()
 {
 	want=$1
@@ -46,7 +46,7 @@ result = json.load(open(sys.argv[1]))
 impossible = int(open(sys.argv[2]).read())
 assert list(result) == ["cells"]
 cells = result["cells"]
-# One takes more ranks than these.
+# One cell takes more ranks than two.
 assert len(cells) == 220 - impossible - 1 >= 150, (len(cells), impossible)
 assert len({(c["where"], c["fault"]) for c in cells}) == len(cells)
 timed = 0
@@ -68,18 +68,18 @@ else
 	echo '[SKIP] what the JSON has: there is no python3'
 fi
 
-# What is not in time does not hold; and where there are faults already there is no
-# drill.
+# A cell whose verdict is late is wrong; and where faults are scripted already, there is
+# no drill.
 run 1 --only call/missing-rank --slack 0 --ranks 8
-grep -q ' rank 7; too late$' "$dir/out" || fail "not found to be too late"
+grep -q ' rank 7; too late$' "$dir/out" || fail "a late verdict is not found"
 grep -q 'expected: outside the library, rank 7$' "$dir/out" ||
-	fail "not told what was expected"
-grep -q '1 of 1 cells are wrong' "$dir/err" || fail "not told how many"
+	fail "the expectation is not named"
+grep -q '1 of 1 cells are wrong' "$dir/err" || fail "the number of wrong cells is not named"
 COHORT_FAULTS=0@1:error=3
 export COHORT_FAULTS
 run 1 --only wait/none
 unset COHORT_FAULTS
-grep -q 'without any fault: native error, rank 0' "$dir/err" || fail "has begun"
+grep -q 'without any fault: native error, rank 0' "$dir/err" || fail "the drill has begun"
 
 run 0 --only 'send/recv/thread exit' --only group-call/native-error --slack 5000
 [ "$(grep -c '^send/recv\|^group call' "$dir/out")" -eq 2 ] || fail "--only: not two"

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A program of NCCL and the CUDA runtime runs on the drop-in libraries.
+# Run a program for NCCL and the CUDA runtime on the drop-in libraries.
 #
 #	dropin.sh tests/foreign/programs/PROGRAM OUT [PREFIX]
 #
-# It is compiled against the project's headers and linked with the libraries in
-# OUT/lib/drop-in; and, if there are real headers and libraries in PREFIX, against
-# those, and then runs unchanged with ours.  It prints OK.  OUT/cohort runs it, with
-# and without strict mode.
+# The program is compiled against the project's headers and linked with the libraries in
+# OUT/lib/drop-in.  If PREFIX has real headers and libraries, it is also compiled and
+# linked with those, and then runs unchanged with ours.  It must print OK.  OUT/cohort
+# runs it, with and without strict mode.
 
 set -eu
 
@@ -37,7 +37,7 @@ build() {
 		-o "$scratch/program" "$@" -lnccl $runtime -pthread
 }
 
-# try WHAT OPTION... - the program as it was built, by cohort run
+# try WHAT OPTION... - run the program as it was built, by cohort run
 try() {
 	local what=$1
 	shift
@@ -51,7 +51,7 @@ try() {
 	fi
 }
 
-# both WHAT
+# both WHAT - run it with and without strict mode
 both() {
 	try "$1"
 	try "$1" --strict
@@ -60,7 +60,7 @@ both() {
 build -Isrc -Itests/foreign/include -L"$drop_in"
 both "with the project's headers"
 
-# What is the same in both of CUDA's majors.
+# Programs that need only what both major versions of CUDA share.
 if ! grep -q cudaDeviceProp "$source"; then
 	runtime=-l:libcudart.so.12
 	build -Isrc -Itests/foreign/include -L"$drop_in"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the files of a dump are what they should be, to a parser that is not ours.
+"""Check the files of a dump with an independent parser.
 
 usage: dump.py FOLDER [RANKS]
 
-Every file of a rank has the keys and types of PyTorch's flight recorder 2.10 and
-ours; the merged one has the same entries; the trace events are such as a viewer
-takes: known phases, times that are numbers, slices of a track that do not overlap,
-asynchronous events that end.  Exit status 0, or 1 with what is wrong.
+Every file of a rank must have the keys and types of PyTorch's flight recorder 2.10 and
+ours; the merged file must have the entries of all ranks; and a viewer must be able to read
+the trace events: their phases are known, their times are numbers, slices of a track do not
+overlap, and asynchronous events end.  Exit status 0, or 1 with what is wrong.
 """
 
 import ast
@@ -84,7 +84,7 @@ RANK_FACTS = {
     "recorded": int,
     "lost": int,
 }
-# What an analyser knows.
+# The calls that an analyser knows.
 CALLS = {
     "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter",
     "gather", "scatter", "all_to_all", "barrier", "split", "send", "recv",
@@ -95,7 +95,7 @@ CALLS = {
 def is_a(value, kind):
     if isinstance(kind, list):
         return isinstance(value, list) and all(is_a(v, kind[0]) for v in value)
-    # True is an int to Python, not to JSON.
+    # In Python True is an int, in JSON it is not.
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, kind)
@@ -176,7 +176,7 @@ def check_merged(path, dump, ranks):
 
 
 def check_slices(path, slices):
-    """Those of a track: nested, or one after the other."""
+    """Slices of a track must be nested, or one after the other."""
     end = 0.0
     for s in sorted(slices, key=lambda s: s["ts"]):
         assert s["ts"] >= end - 0.0015, f"{path}: overlap at {s}"

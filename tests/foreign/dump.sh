@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Dumps as a stranger reads them: of a demo whose rank stalls, of all kinds of calls,
-# of a process that is killed while it writes.
+# Dumps as a stranger reads them: of a demo with a rank that stalls, of all kinds of
+# calls, and of a process that is killed while it writes.
 #
 # usage: dump.sh COHORT LIB       exit status 0 passed, 1 failed, 77 skipped
 
@@ -19,7 +19,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export COHORT_PLATFORM=host LD_LIBRARY_PATH=$lib
 
-# A verdict, in a program that knows nothing of it.
+# A verdict in a program that does not ask for dumps.
 COHORT_DUMP_DIR=$scratch/demo "$cohort" demo --json >/dev/null
 python3 $here/dump.py "$scratch/demo" 4
 grep -q '"stage":"ended"' "$scratch"/demo/fr_demo_g1_*_merged.json

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cohort trace and fr2pickle.py on dumps that were changed, by a seeded generator.
+"""cohort trace and fr2pickle.py on dumps that a seeded generator has changed.
 
 usage: dump_mutations.py COHORT [COUNT [SEED]]
                                 exit status 0 passed, 1 failed, 77 skipped
 
-Takes real dumps, of a demo and of a message that is not received, with a few entries
-each.  Every key of theirs gets every value of VALUES, is left out and is there twice;
-then COUNT (default 400) changes more come from SEED (default 1): such a value anywhere,
-several of them, a file cut short, bytes changed, lines moved.  Each is read as text,
-as JSON and with --chrome, and made a pickle.  Nothing may end by a signal or with a
-traceback, JSON has to be JSON, and a value of a wrong type has to be told with its key.
+Takes real dumps of a demo, and of a message that is not received, with a few entries each.
+Every key in them gets every value of VALUES, is left out, and is repeated.  Then COUNT
+(default 400) more changes come from SEED (default 1): such a value anywhere, several such
+values, a file cut short, bytes changed, lines moved.  Each changed dump is read as text, as
+JSON and with --chrome, and made a pickle.  No run may end by a signal or with a traceback,
+JSON must be valid, and the error about a value of a wrong type must name its key.
 """
 
 import collections
@@ -39,7 +39,7 @@ VALUES = (
 MARK = "@mark@"
 ENTRY = '{"record_id":'
 
-# What cohort trace takes from a dump, by the keys around it.
+# The keys that cohort trace reads, by the keys around them.
 RANK = "rank device tid lost recorded last_enqueued".split()
 CALL = """record_id call first_call dtype tensors count bytes tag outcome collective
     state submitted_ns started_ns finished_ns""".split()
@@ -54,7 +54,7 @@ TOLD = {
     ("ranks", "entries"): CALL,
 }
 
-# And fr2pickle.py, too.
+# The keys that fr2pickle.py reads, too.
 PICKLED = """group host generation world pid serial rank lost entries record_id
     collective state""".split()
 
@@ -65,7 +65,7 @@ Change = collections.namedtuple("Change", "what file text key")
 
 
 def shorten(text):
-    """The first entry of each rank, and the last three, on lines as they were."""
+    """Keep each rank's first entry and its last three, one on each line."""
     lines, run = [], []
     for line in text.split("\n"):
         if line.startswith(ENTRY):
@@ -84,7 +84,7 @@ def make_dumps(cohort, folder):
         ["demo", "--json"],
         ["drill", "--json", "--ranks", "2", "--only", "send/recv/missing rank"],
     ):
-        # Whether they are in time is not asked here.
+        # Whether verdicts are in time does not matter here.
         subprocess.run(
             [cohort, *arguments],
             env=environment,
@@ -108,7 +108,7 @@ def make_dumps(cohort, folder):
 
 
 def places(value, path=()):
-    """Where values are: paths of keys and indices."""
+    """The places of values: paths of keys and indices."""
     items = ()
     if isinstance(value, dict):
         items = value.items()
@@ -126,7 +126,7 @@ def holder(dump, path):
 
 
 def put(text, path, raw):
-    """@text with @raw at @path; None: without it, "twice": as it is, but twice."""
+    """@text with @raw at @path; None removes the value, "twice" repeats it."""
     dump = json.loads(text)
     inside, key = holder(dump, path), path[-1]
     again = f'{json.dumps(inside[key])},"{key}":[]'
@@ -141,7 +141,7 @@ def put(text, path, raw):
 
 
 def key_to_tell(text, path, raw):
-    """The key to be told if @raw is at @path, because it is of a wrong type."""
+    """The key that the error must name if @raw at @path has a wrong type."""
     *around, key = [k for k in path if isinstance(k, str)]
     if key != path[-1] or key not in TOLD.get(tuple(around), ()):
         return None
@@ -154,7 +154,7 @@ def key_to_tell(text, path, raw):
 
 
 def each_value(texts, done):
-    """Every key that is not in @done, once with every value."""
+    """Changes that give every key that is not in @done every value once."""
     for file, text in texts.items():
         for path in places(json.loads(text)):
             name = tuple("" if isinstance(k, int) else k for k in path)
@@ -212,7 +212,7 @@ def zeros(texts, dice):
 
 
 def changes(sets, count, seed):
-    """Each as the number of its set and a change."""
+    """All changes, each with the number of its set of dumps."""
     done = set()
     for number, texts in enumerate(sets):
         for change in each_value(texts, done):
@@ -226,7 +226,7 @@ def changes(sets, count, seed):
         yield number, Change(f"{file}: {way.__name__} {i}", file, text, None)
 
 
-# ---- what is tried ---------------------------------------------------------
+# ---- runs ------------------------------------------------------------------
 
 
 def strict(text):
@@ -237,7 +237,7 @@ def strict(text):
 
 
 class Try:
-    """One worker's place for files."""
+    """One worker, with a place for its files."""
 
     def __init__(self, cohort, script, sets, folder):
         self.cohort = cohort
@@ -268,7 +268,7 @@ class Try:
         assert made.returncode in (0, 1), (made.returncode, error[-2000:])
         for line in error.splitlines():
             assert line.startswith("cohort trace: "), error[-2000:]
-        assert made.returncode == 0 or error, "failed without a word"
+        assert made.returncode == 0 or error, "failed without a message"
         return made
 
     def check_trace(self, path, others, key):
@@ -284,7 +284,7 @@ class Try:
         assert len(made.stdout) < 100000, len(made.stdout)
 
     def pickle(self, folder):
-        """The exit status, and what was said."""
+        """Run fr2pickle.py; returns its exit status and its output."""
         out, error = io.StringIO(), io.StringIO()
         sys.argv = ["fr2pickle.py", folder, self.folder + "/pickles"]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
@@ -332,7 +332,7 @@ def begin(cohort, script, sets, folder):
 
 
 def work(change):
-    """What went wrong, or None."""
+    """What is wrong with a change's runs, or None."""
     try:
         at_work.change(*change)
     except Exception:
@@ -341,7 +341,7 @@ def work(change):
 
 
 def check_as_program(script, folder, texts):
-    """The same as a program, so that its exit status is the shell's."""
+    """fr2pickle.py as a program, whose exit status the shell sees."""
     bad = f"{folder}/bad"
     os.makedirs(bad)
     file = next(f for f in texts if "rank_0" in f)

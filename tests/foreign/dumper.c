@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks with some calls behind them, and one that does not make the last, as dumps
- * again and again: a line with the milliseconds of each
+ * Ranks that have made some calls, the last of which one rank does not make,
+ * and dumps of them again and again: prints the milliseconds of each dump
  *
  *	dumper FOLDER [RANKS [SLOTS [TIMES [CALLS]]]]
  *
@@ -43,7 +43,7 @@ static void sum(int r)
 	                       COHORT_SUM, cohort_comm_stream(comms[r]), NULL));
 }
 
-/* One of each kind, some of which wait for others. */
+/* One call of each kind, some of which wait for others. */
 static int call_all(struct cohort_comm *c, void *user)
 {
 	int r = cohort_comm_rank(c), ranks = cohort_comm_size(c);
@@ -71,7 +71,7 @@ static int call_all(struct cohort_comm *c, void *user)
 	must(cohort_send(c, from, 1, COHORT_F32, r ^ 1, NULL, NULL));
 	must(cohort_recv(c, to, 1, COHORT_F32, r ^ 1, NULL, NULL));
 	must(cohort_batch_end(c, stream, NULL));
-	/* A batch on one side, not on the other. */
+	/* A batch on one side, and single calls on the other. */
 	if (r % 2) {
 		must(cohort_recv(c, to, 1, COHORT_F32, r - 1, stream, NULL));
 		must(cohort_recv(c, to, 1, COHORT_F32, r - 1, stream, NULL));
@@ -84,7 +84,7 @@ static int call_all(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-/* Every rank's ring is full, and the last call is not made by rank 0. */
+/* Every rank's ring is full, and rank 0 does not make the last call. */
 static void fill(struct cohort_group *group, int ranks, int calls)
 {
 	int i, r;

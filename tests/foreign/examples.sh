@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compile each program in examples/ as a program outside of the project would be,
-# against the shared library in directory $1, run it, and compare what it prints.
+# Compile each program in examples/ like a program outside the project, against the
+# shared library in directory $1, run it, and compare what it prints.
 
 set -euo pipefail
 
@@ -12,7 +12,7 @@ trap 'rm -rf "$scratch"' EXIT
 failed=0
 
 skipped=" "
-# lacks TOOL EXAMPLE - true, and says so, if it is not there
+# lacks TOOL EXAMPLE - true, with a line that says so, if TOOL is not installed
 lacks() {
 	# Only the first word: it may be a compiler with options.
 	command -v "${1%% *}" >/dev/null && return 1
@@ -20,7 +20,7 @@ lacks() {
 	skipped+="$2 "
 }
 
-# prints NAME - compare what the example prints, in any order, with what is given
+# prints NAME - compare the lines that the example prints, in any order, with the input
 prints() {
 	local name=$1
 

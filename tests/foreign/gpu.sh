@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What make test-gpu runs works, so far as it can be seen without a GPU: over the
-# drop-in libraries, with its programs but without its suites.
+# make test-gpu works, as far as that can be tested without a GPU: over the drop-in
+# libraries, with its programs but without its suites.
 #
 #	gpu.sh COHORT LIBRARIES WALK PROGRAM...
 
@@ -18,7 +18,7 @@ failed=0
 
 export COHORT_GPU_LIBRARIES=$libraries COHORT_HOST_DEVICES=2 TEST_PAIR=1
 
-# expect STATUS LINE PROGRAMS - how it ends, and how its last line begins
+# expect STATUS LINE PROGRAMS - the exit status, and how the last line must begin
 expect() {
 	scripts/test-gpu.sh "$cohort" "" "$3" "$walk" >"$scratch/out" 2>&1
 	rc=$?

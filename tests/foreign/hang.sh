@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# scripts/compare-hang.sh with the command $1: what it says of us, of peers that are
-# missing, of one that hangs, one that says something, and one that ends.
+# scripts/compare-hang.sh with the command $1: its rows for cohort, for peers that are
+# not installed, for one that hangs, one that reports an error, and one that ends.
 
 set -u
 
@@ -20,18 +20,18 @@ fail() {
 	failed=1
 }
 
-# compare ARGUMENT... - succeeds, with no other tools than those
+# compare ARGUMENT... - must succeed, with no tools but those in $tools
 compare() {
 	PATH=$tools scripts/compare-hang.sh "$@" "$cohort" >"$scratch/log" 2>&1 ||
 		fail "compare-hang.sh $*: exit status $?"
 }
 
-# says PATTERN
+# says PATTERN - a line of the table must match
 says() {
 	grep -qE -e "$1" "$scratch/log" || fail "no '$1'"
 }
 
-# stand_in TOOL COMMAND - a tool that is this
+# stand_in TOOL COMMAND - a tool that runs this command
 stand_in() {
 	printf '#!/bin/sh\n%s\n' "$2" >"$tools/$1"
 	chmod +x "$tools/$1"
@@ -44,7 +44,7 @@ done
 stand_in "$CC" "PATH='$PATH' exec $CC \"\$@\""
 
 compare --timeout 20 --ranks 3
-# After the deadline of a second, however long after.
+# After the deadline of a second, however much later.
 says '^\| cohort \| [1-9][0-9]*\.[0-9]+ s \| all_reduce of 1000 float32, sum \(collective 2, .*: outside the library; .*; joined: 0-1; missing: 2; .* \| yes, goes on with 2 ranks \|$'
 says '^\| Open MPI \| - \| not tried: no mpicc.openmpi \(of Debian: openmpi-bin'
 says '^\| MPICH \| - \| not tried: no mpicc.mpich \(of Debian: mpich'

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The public headers in strict C11, as a program outside of the project would
- * use them; header.cc includes this file as C++17.
+ * The public headers in strict C11, as a program outside the project would use
+ * them; header.cc includes this file as C++17.
  *
- * The first include comes first, so that the headers bring all they need.
+ * They are the first include, so that they must include all they need.
  */
 
 #include <cohort/sim.h>

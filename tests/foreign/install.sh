@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Install into an empty directory, build a program against what is there, with
-# the shared library and with the archive, look up the manual, and take it all back.
+# Install into an empty directory, build a program against the installed files, with the
+# shared library and with the archive, look up the manual, and uninstall everything.
 
 set -eu
 
-# As part of make test: keep the variables of its command line, so that the
-# same things are built, but not the jobs, which it does not share.
+# As part of make test: keep the variables of make's command line, so that nothing is
+# built anew, but not its jobs, which it does not share.
 case ${MAKEFLAGS-} in
 *'-- '*) export MAKEFLAGS="-- ${MAKEFLAGS#*-- }" ;;
 *) unset MAKEFLAGS ;;
@@ -91,5 +91,5 @@ if [ -n "$left" ]; then
 	echo "uninstall left $left"
 	exit 1
 fi
-# What was built is for the usual prefix again.
+# Build for the usual prefix again.
 "$make" --no-print-directory all >/dev/null

@@ -4,8 +4,8 @@
 
 usage: killed.py DUMPER FOLDER TIMES
 
-DUMPER dumps into FOLDER again and again; after its first dump it is killed at a
-random moment.  Whatever has the name of a dump then is one, the old or the new.
+DUMPER dumps into FOLDER again and again; after its first dump it is killed at a random
+moment.  Every file with the name of a dump must then be complete, the old or the new one.
 """
 
 import json

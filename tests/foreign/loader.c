@@ -2,13 +2,13 @@
 
 /*
  * Stand-ins for libcudart.so.13 (-DCUDART) and libnccl.so.2 (-DNCCL), for the
- * loader of the gpu platform: every function is there, but for one that all must
- * have (-DWITHOUT) or one that only newer ones have (-DOLDER), and answers what a
- * machine in some state would
+ * loader of the gpu platform: every function exists, except one that all
+ * libraries must have (-DWITHOUT) or one that only newer ones have (-DOLDER),
+ * and answers as on a machine in some state
  *
  * cudaGetDeviceCount() answers the error of LOADER_ERROR, if set, else success
  * and LOADER_DEVICES devices.  The version is -DVERSION.  -DDROP_IN, -DHIP and
- * -DMSCCL add the symbols that tell what a library is in truth.
+ * -DMSCCL add the symbols that show what a library really is.
  */
 
 #include <stdlib.h>
@@ -85,7 +85,7 @@ const char *cudaGetErrorString(cudaError_t error)
 	return error_text((int)error);
 }
 
-/* The driver has nothing. */
+/* The driver has no functions. */
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol,
                                              void **function,
                                              unsigned int version,

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the command $1 says of the gpu platform when its libraries are missing,
-# broken, incomplete, or have no driver or devices: each state has its own code,
-# and the text names what is missing.  Stand-ins are built from loader.c.
+# What the command $1 says about the gpu platform when its libraries are missing, broken
+# or incomplete, or find no driver or devices: each state has its own code, and the text
+# names what is missing.  Stand-ins for the libraries are built from loader.c.
 
 set -eu
 
@@ -22,7 +22,7 @@ library() {
 		-o "$dir/$file" tests/foreign/loader.c
 }
 
-# broken DIR FILE... - files that are no libraries hide those of the system
+# broken DIR FILE... - files that are no libraries, and hide those of the system
 broken() {
 	local dir=$scratch/$1
 	shift
@@ -33,7 +33,7 @@ broken() {
 	done
 }
 
-# expect DIR STATUS TEXT [VARIABLE=VALUE...] - what `cohort info --json` says
+# expect DIR STATUS TEXT [VARIABLE=VALUE...] - what `cohort info --json` must say
 expect() {
 	local dir=$scratch/$1 status=$2 text=$3 said
 	shift 3
@@ -50,7 +50,8 @@ expect() {
 	esac
 }
 
-# chosen DIR PATTERN [VARIABLE=VALUE...] - what it says of its choice; nothing: does not
+# chosen DIR PATTERN [VARIABLE=VALUE...] - the reason it must give for its choice;
+# nothing, with the same arguments - it must give no such reason
 chosen() {
 	local dir=$scratch/$1 text=$2
 	shift 2
@@ -78,7 +79,7 @@ nothing() {
 cudart="libcudart.so.13 libcudart.so.12 libcudart.so"
 nccl="libnccl.so.2 libnccl.so"
 
-# cuda DIR [OPTION...] - a usable CUDA runtime; nccl DIR [OPTION...] - likewise
+# cuda DIR [OPTION...], nccl DIR [OPTION...] - a usable CUDA runtime, a usable NCCL
 cuda() {
 	local dir=$1
 	shift
@@ -107,7 +108,7 @@ nccl() {
 	expect no-driver -9 "cudaGetDeviceCount: some text (100)"
 	expect no-driver -10 "cudaGetDeviceCount: some text (719)" \
 		LOADER_ERROR=719
-	# What else is there is told, but not what is wrong with it.
+	# The other library is named, but not what is wrong with it.
 	library no-driver libnccl.so.2 -DNCCL -DVERSION=21903
 	expect no-driver -9 "cudaGetDeviceCount: some text (100)"
 	expect no-driver -9 "no-driver/libnccl.so.2"
@@ -140,7 +141,7 @@ nccl() {
 	expect half-ours -6 "libnccl.so.2 is a drop-in library" \
 		LOADER_DEVICES=2
 
-	# Usable; the driver of the stand-in gives no functions.
+	# Usable; the stand-in's driver has no functions.
 	cuda usable
 	nccl usable
 	expect usable 0 "Completion is seen by events" LOADER_DEVICES=2
@@ -157,10 +158,10 @@ nccl() {
 	cuda usable -DDROP_IN
 	nccl usable -DDROP_IN
 	expect usable 0 '"drop_in":true' LOADER_DEVICES=2
-	# Nothing that is known of NVIDIA's.
+	# None of the notes on NVIDIA's own NCCL.
 	expect usable 0 "the driver's stream memory operations.\"}" LOADER_DEVICES=2
 
-	# Nobody has chosen the host platform, and the machine has a driver.
+	# The host platform was not asked for, and the machine has a driver.
 	if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/nvhost-ctrl-gpu ] &&
 		[ ! -e /usr/lib/wsl/lib/libcuda.so.1 ]; then
 		detour="NVIDIA's libraries are here"
@@ -174,7 +175,7 @@ nccl() {
 		nothing usable "$detour"
 	fi
 
-	# The folder of the environment is searched, and nothing else.
+	# Only the folder of the environment is searched.
 	expect usable -7 "cannot open libcudart.so.13: " \
 		COHORT_GPU_LIBRARIES="$scratch/no-such"
 	expect usable -6 "old-cuda/libcudart.so.13 is CUDA 11.8" \

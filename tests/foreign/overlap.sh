@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # cohort bench overlap as a stranger uses it: what its table, its JSON and its figure
-# hold, that nothing is wrong, and what it refuses.
+# have, that no result is wrong, and what it refuses.
 #
 # usage: overlap.sh COHORT DROP_INS      exit status 0 passed, 1 failed, 77 skipped
 
@@ -26,7 +26,7 @@ fail()
 	failures=$((failures + 1))
 }
 
-# overlap STATUS ARGUMENT...: ends with this status
+# overlap STATUS ARGUMENT...: the command must end with this status
 overlap()
 {
 	want=$1
@@ -37,13 +37,13 @@ overlap()
 	[ $got -eq "$want" ] || fail "$*: exit $got, not $want"
 }
 
-# says REGEX: a line of the output
+# says REGEX: a line of the output must match
 says()
 {
 	grep -qE -e "$1" "$dir/out" || fail "no '$1'"
 }
 
-# refuses STATUS WORD ARGUMENT...: one line on standard error that has the word
+# refuses STATUS WORD ARGUMENT...: the error must be one line that has the word
 refuses()
 {
 	status=$1
@@ -73,7 +73,7 @@ says ': 4 tensors of float32, 160108 bytes, in 3 buckets, making progress$'
 overlap 0 --shapes "$list" --ranks 4 --rounds 1 -d bfloat16 --sleep --no-pin \
 	--backward 0.25,x3
 says ', sleeping$'
-# A pass of so many milliseconds is no shorter than that.
+# A pass takes at least the milliseconds that were asked for.
 awk '!/^#/ && !n++ { ok = $1 >= 250 } END { exit !(ok && n == 2) }' "$dir/out" ||
 	fail "not a pass of 0.25 ms"
 
@@ -84,7 +84,7 @@ says '"step_us":[0-9.]+,"by_max":[0-9.]+,"by_max_p95":[0-9.]+,"by_sum":[0-9.]+,"
 overlap 0 --shapes "$list" --rounds 1 --backward 1 --json -c 0
 says '"wrong":null}\]$'
 
-# The other way to the same memory.
+# The gpu platform, over the drop-in libraries.
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_ins
 export COHORT_GPU_LIBRARIES
 overlap 0 --shapes "$list" --rounds 1 --backward 1 --bucket-bytes 1000

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make bench-peers with the command $1, without any MPI, and with such as only print
-# what they are told to: what is said of them, and that ratios are right.
+# make bench-peers with the command $1, without any MPI, and with stand-ins that print
+# given times: how it reports them, and that the ratios are right.
 
 set -u
 
@@ -29,18 +29,18 @@ fail() {
 	failed=1
 }
 
-# peers ARGUMENT... - succeeds, with no other tools than those
+# peers ARGUMENT... - must succeed, with no tools but those in $tools
 peers() {
 	PATH=$tools:$scratch/nowhere bench/peers.py --out "$scratch/out" "$@" \
 		>"$scratch/log" 2>&1 </dev/null || fail "peers.py $*: exit status $?"
 }
 
-# says TEXT
+# says TEXT - the output must have it
 says() {
 	grep -qF -e "$1" "$scratch/log" || fail "no '$1'"
 }
 
-# stand_in COMPILER RUN NS - an MPI that needs so long for 1024 bytes
+# stand_in COMPILER RUN NS - an MPI that takes that long for 1024 bytes
 stand_in() {
 	cat >"$tools/$1" <<-'END'
 		#!/bin/sh
@@ -78,7 +78,7 @@ for ranks in 2, 3:
                 assert abs(c["faster_than " + peer] / want - 1) < 1e-9
 END
 
-# One that fails is told, and is not in the way.
+# An MPI that fails is reported, and the others are measured.
 printf '#!/bin/sh\necho it cannot >&2\nexit 3\n' >"$tools/mpirun.openmpi"
 peers --rounds 1 --ranks 2 --sizes 1K "$cohort"
 says 'exit status 3'

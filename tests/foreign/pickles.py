@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether fr2pickle.py's files are such as torchfrtrace loads and can match.
+"""Check that torchfrtrace can load and match the files of fr2pickle.py.
 
 usage: pickles.py FR2PICKLE DUMPS SCRATCH
 
-Loads them as its loader does, the rank from the name behind the common prefix, and
-does to them what its analysis does: the process groups agree, entries of one number
-are the same call on all ranks, with sizes that fit together.  Where PyTorch is
-installed its own analysis runs, too.  Exit status 0, or 1.
+Loads the files as torchfrtrace's loader does, with the rank from the name after the common
+prefix, and checks what its analysis needs: the process groups agree, and the entries of
+one number are one call on all ranks, with sizes that match.  If PyTorch is installed, its
+own analysis runs, too.  Exit status 0, or 1.
 """
 
 import ast
@@ -75,7 +75,7 @@ def check_groups(dump, ranks):
 
 
 def check_numbers(numbered, ranks):
-    """Every number is one call, that all members have made if any has completed."""
+    """Every number is one call, which all members have made if any has completed it."""
     unmatched = []
     for key, made in numbered.items():
         name = key[0][0]
@@ -100,7 +100,7 @@ def check(ranks):
         check_groups(dump, ranks)
         for counts in dump["pg_status"].values():
             assert all(isinstance(n, int) for n in counts.values()), counts
-        # The analyser drops what is before the greatest first one of all ranks.
+        # The analyser drops entries before the latest first entry of any rank.
         numbers = [e["record_id"] for e in dump["entries"]]
         assert numbers == list(range(len(numbers))), numbers
         for e in dump["entries"]:
@@ -146,7 +146,7 @@ def check_refusals(script, dumps, scratch):
 
 
 def check_names(script, dumps, scratch):
-    """Whatever folders, groups and keys that are not known are called and have."""
+    """Folders, groups and unknown keys may have any names and contents."""
     folder = scratch + "/[1]"
     shutil.copytree(dumps, folder)
     for path in glob.glob(dumps + "/fr_*_merged.json"):
@@ -161,7 +161,7 @@ def check_names(script, dumps, scratch):
 
 
 def check_verdict(script, dumps, scratch):
-    """Beside what was asked for a verdict is taken."""
+    """A verdict's dump is preferred to one on demand."""
     folder = scratch + "/verdict"
     shutil.copytree(dumps, folder)
     for path in glob.glob(folder + "/fr_*_asked_rank_*.json"):
@@ -181,7 +181,7 @@ def check_verdict(script, dumps, scratch):
 
 
 def check_open_batch(script, dumps, scratch):
-    """The same, as if rank 1 still waited for what is in a batch of rank 0."""
+    """Copy the dumps, changed as if rank 1 still waited for a batch of rank 0."""
     folder = scratch + "/open"
     shutil.copytree(dumps, folder)
     for rank in (0, 1):

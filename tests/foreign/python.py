@@ -4,8 +4,8 @@
 
 usage: python.py LIBCOHORT.SO
 
-Two ranks on the host platform, a Python thread each, one all-reduce; and what
-an error looks like from here.  Exit status 0, or 1 with what was wrong.
+Two ranks on the host platform, each on a Python thread, make one all-reduce; and errors
+arrive as codes and texts.  Exit status 0, or 1 with what was wrong.
 """
 
 import ctypes

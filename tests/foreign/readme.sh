@@ -1,18 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Do what README.md and the pages in docs/ say, on the host platform, with the shared
+# Try what README.md and the pages in docs/ say, on the host platform, with the shared
 # library in directory $1.
 #
-#  ```c    A block with main() is a program: it is compiled, and run.  Any other block is
-#          part of one: it is compiled inside a function that has the names below.
-#  ```sh   Each line is a command and is run, once, though several pages may have it.
-#          "# needs WHAT" behind one says what this machine need not have: it is skipped
-#          and counted.  Commands that are tests themselves, or that measure for minutes,
-#          are left out.
+#  ```c    A block with main() is a program, which is compiled and run.  Any other block
+#          is a fragment, which is compiled inside a function that has the names below.
+#  ```sh   Each line is a command, which is run once, even if several pages have it.
+#          A command that ends in "# needs WHAT" is skipped and counted, because this
+#          machine may lack WHAT.  Commands that are tests themselves, or that measure
+#          for minutes, are left out.
 #  ```text printed-by: COMMAND
-#          Is part of what that command of some page prints, but for numbers, and for
-#          what not every system tells of a thread.  A line "..." stands for any lines.
+#          Part of what that command, which some page must have, prints.  Numbers may
+#          differ, and what only some systems say about a thread.  A line "..." stands
+#          for any lines.
 
 set -eu
 
@@ -23,7 +24,7 @@ export COHORT_PLATFORM=host
 pages=(README.md docs/*.md)
 programs=0 fragments=0 count=0 run=0 printed=0
 
-# Each block into a file of its own, whose first line says where it is from.
+# Write each block to a file of its own, whose first line says where it is from.
 for page in "${pages[@]}"; do
 	name=${page//\//.}
 	awk -v base="$scratch/block.$name." -v page="$page" '
@@ -99,20 +100,20 @@ done
 
 # ---- commands -----------------------------------------------------------------
 
-# What make install gives a program to be compiled with, without installing.
+# What a program is compiled with after make install, without installing.
 sed -e "s|@includedir@|$PWD/include|" -e "s|@libdir@|$PWD/$lib|" \
 	-e 's|@prefix@||; s|@version@|0|; s|@libs@||' src/cohort.pc.in >"$scratch/cohort.pc"
 
 declare -A seen
-# plain TEXT - as one line, without its numbers, and without what not every system
-# tells of a thread
+# plain TEXT - as one line, without its numbers, and without what only some systems say
+# about a thread
 plain() {
 	tr -s '[:space:]' ' ' |
 		sed 's/[0-9][0-9.]*/N/g; s/; its thread is.*\( N the last rank\)/\1/
 			s/; its thread is.*//; s/^ //; s/ $//'
 }
 
-# skip WHY - the command of this page
+# skip WHY - skip this command of this page
 skip() {
 	echo "[SKIP] $page: $said: $1"
 }
@@ -138,7 +139,7 @@ for block in "$scratch"/block.*.sh; do
 			'make stress'* | 'make fuzz'* | 'make lint'* | 'make model'* | \
 			'make soak'* | 'make drill-load'* | '.ci/run'*) continue ;;
 		'build/cohort trace'*)
-			# It may have been built without what it needs.
+			# The command may have been built without what it needs.
 			if build/cohort trace /dev/null 2>&1 | grep -q json-c; then
 				skip "built without json-c"
 				continue

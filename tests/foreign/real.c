@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups where there is no GPU, for real.sh: refused on the gpu platform, if
- * REAL_PLATFORM or COHORT_PLATFORM say that, any number of times; and the host
- * platform works as before.  Prints OK.
+ * Groups where there is no GPU, for real.sh: opening one on the gpu platform,
+ * which REAL_PLATFORM or COHORT_PLATFORM may select, is refused any number of
+ * times, and the host platform works as before.  Prints OK.
  */
 
 #include <stdio.h>

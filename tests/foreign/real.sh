@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The gpu platform with the real NCCL and CUDA libraries of PREFIX on a machine
-# without a GPU: it says what is missing, names the libraries, and does no harm.
+# without a GPU: it says what is missing, names the libraries, and breaks nothing.
 #
 #	real.sh COHORT LIB [PREFIX]
 
@@ -36,7 +36,7 @@ done
 
 unset COHORT_PLATFORM COHORT_GPU_LIBRARIES LD_LIBRARY_PATH
 
-# told NAME VARIABLE=VALUE - what cohort info says of them, found so
+# told NAME VARIABLE=VALUE - what cohort info must say if they are found in this way
 told() {
 	if ! env "$2" "$cohort" info >"$scratch/text" ||
 		! env "$2" "$cohort" info --json >"$scratch/json"; then
@@ -66,7 +66,7 @@ told "in the folder" COHORT_GPU_LIBRARIES="$folder"
 ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -Iinclude tests/foreign/real.c \
 	-o "$scratch/real" -L"$lib" -lcohort || exit 1
 
-# refused VARIABLE=VALUE... - a group on the gpu platform is
+# refused VARIABLE=VALUE... - a group on the gpu platform must be refused
 refused() {
 	env LD_LIBRARY_PATH="$lib" COHORT_GPU_LIBRARIES="$folder" "$@" \
 		timeout 300 "$scratch/real" >"$scratch/out" 2>&1

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The drop-in libraries where they are no NCCL and no CUDA: kernels, functions
- * that are not there, an environment that cannot be read, and other libraries
- * beside them.  standin.sh runs each case and looks at what is on stderr.
+ * The drop-in libraries where they differ from NCCL and CUDA: kernels, missing
+ * functions, an environment that cannot be read, and other libraries beside
+ * them. standin.sh runs each case and checks stderr.
  */
 
 #include <cohort/cohort.h>
@@ -22,7 +22,10 @@ struct grid {
 	unsigned int x, y, z;
 };
 
-/* What nvcc's output calls: CUDA's headers do not declare it all. */
+/*
+ * The functions that nvcc's output calls, not all of which CUDA's headers
+ * declare.
+ */
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
@@ -72,7 +75,7 @@ static void kernels(void)
 {
 	static char binary, variable;
 	void **handle = __cudaRegisterFatBinary(&binary);
-	char name[] = "_Z5scalePf"; /* not there any more when it is used */
+	char name[] = "_Z5scalePf"; /* gone by the time it is used */
 
 	__cudaRegisterFunction(handle, (const char *)scale, name, name, -1,
 	                       NULL, NULL, NULL, NULL, NULL);
@@ -93,7 +96,7 @@ static void kernels(void)
 	CUDA(cudaProfilerStop());
 }
 
-/* ---- functions that are not there ------------------------------------- */
+/* ---- missing functions ------------------------------------------------ */
 
 cudaError_t cudaCreateTextureObject(void *object, const void *resource,
                                     const void *texture, const void *view);
@@ -127,7 +130,7 @@ static void *refused_thread(void *start)
 	return NULL;
 }
 
-/* The first use is by several threads at once. */
+/* Several threads make the first use. */
 static void refused(void)
 {
 	pthread_t threads[4];
@@ -144,8 +147,7 @@ static void refused(void)
 
 /* ---- forks ------------------------------------------------------------ */
 
-/* What a child finds: the parent's platform is not to be used there, one of its
- * own is. */
+/* A child must not use its parent's platform; one of its own it can use. */
 static void fork_and_expect(cudaError_t error, ncclResult_t result)
 {
 	int devices, status;
@@ -180,7 +182,7 @@ static void *find(void *library, const char *name)
 	return address;
 }
 
-/* Both majors: each says what it is, and they share one platform. */
+/* Both major versions: each says what it is, and they share one platform. */
 static void majors(void)
 {
 	static const struct {
@@ -205,7 +207,7 @@ static void majors(void)
 		*(void **)&get_device = find(library, "cudaGetDevice");
 		CUDA(get_device(&device));
 		CHECK(device == 1);
-		/* There is code of theirs for the life of the process. */
+		/* The libraries' code stays for the life of the process. */
 		CHECK(!dlclose(library));
 	}
 	CUDA(get_device(&device));
@@ -214,8 +216,10 @@ static void majors(void)
 	CHECK(!strcmp(drop_in(), cohort_version()));
 }
 
-/* A program may put a function in front of NCCL's and call that by its other
- * name. */
+/*
+ * A program may put a function in front of NCCL's and call that one by its
+ * other name.
+ */
 static int interposed;
 ncclResult_t pncclGetVersion(int *version);
 ncclResult_t ncclGetVersion(int *version)
@@ -232,7 +236,7 @@ static void in_front(void)
 	CHECK(version > 20000 && interposed == 1);
 }
 
-/* What CUDA 12 calls cudaGetDeviceProperties() has another layout. */
+/* CUDA 12's cudaGetDeviceProperties() has another layout. */
 static void properties(void)
 {
 	void *library = dlopen("libcudart.so.12", RTLD_NOW | RTLD_LOCAL);
@@ -259,7 +263,7 @@ static int one(struct cohort_comm *comm, void *user)
 	return cohort_barrier(comm, NULL, NULL);
 }
 
-/* The host platform that is built into libcohort is another one. */
+/* The host platform that is built into libcohort is a separate one. */
 static void beside(void)
 {
 	struct cohort_group_options options;
@@ -281,7 +285,7 @@ static void beside(void)
 	CHECK(devices == 4);
 }
 
-/* A rank with memory, a stream and a native call of its own. */
+/* A rank with its own memory, stream and native call. */
 static int share(struct cohort_comm *comm, void *user)
 {
 	int32_t value = cohort_comm_rank(comm) + 1, *memory;
@@ -307,7 +311,7 @@ static int share(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-/* By cohort run: what the program calls itself and what libcohort calls is one. */
+/* Under cohort run, the program's calls and libcohort's use one platform. */
 static void together(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -320,7 +324,7 @@ static void together(void)
 	CHECK(cohort_group_close(group) == COHORT_OK);
 }
 
-/* Unless it is told otherwise. */
+/* The platforms are separate by default. */
 static void apart(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };

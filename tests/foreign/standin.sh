@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the drop-in libraries in $1/drop-in say of what they cannot do, and that they
-# go together with libcohort in $1, as tests/foreign/standin.c tries it; also by the
+# What the drop-in libraries in $1/drop-in say about what they cannot do, and that they
+# work beside libcohort in $1, as tests/foreign/standin.c tries it; also under the
 # command $2.
 
 set -eu
@@ -18,7 +18,7 @@ ${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -Isrc -Iinclude \
 	-o "$scratch/standin" -L"$lib" -L"$lib/drop-in" -lcohort -lnccl -lcudart \
 	-pthread -ldl
 
-# expect CASE [VARIABLE=VALUE...] - it succeeds; stderr is standard input
+# expect CASE [VARIABLE=VALUE...] - the case must succeed, with the input as its stderr
 expect() {
 	local name=$1
 	shift

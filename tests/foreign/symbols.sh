@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the libraries in directory $1 export is what the headers declare and
-# what src/cohort.map lists, no more and no less; what the drop-in libraries
-# export is what the lists of functions and of names say, and those are the real
-# libraries' where $2 is a prefix with them.
+# The libraries in directory $1 must export what the headers declare and src/cohort.map
+# lists, no more and no less.  The drop-in libraries must export the functions and names
+# in their lists, which must be those of the real libraries, if prefix $2 has them.
 
 set -eu
 
@@ -72,12 +71,12 @@ for major in 13 12; do
 		sort - <(echo cohort_drop_in) >"$scratch/cudart"
 	exports "$drop_in/$library" >"$scratch/got"
 	same "$library's names" "$scratch/cudart" "$scratch/got"
-	# What is listed forwards: what is not there at all is weak.
+	# Listed functions forward; missing ones are weak symbols.
 	nm -D --defined-only "$drop_in/$library" |
 		sed -n "s/^[0-9a-f]* T \(.*\)@@$library\$/\1/p" |
 		sort >"$scratch/strong"
 	comm -23 "$scratch/listed" "$scratch/strong" >"$scratch/weak"
-	same "$library's functions that are not there" /dev/null "$scratch/weak"
+	same "$library's missing functions" /dev/null "$scratch/weak"
 	if [ -e "$real/lib/$library" ]; then
 		exports "$real/lib/$library" | sort - <(echo cohort_drop_in) |
 			same "the real $library" - "$scratch/got"
@@ -86,7 +85,7 @@ done
 if [ -e "$real/lib/libnccl.so.2" ]; then
 	exports "$real/lib/libnccl.so.2" >"$scratch/real"
 	grep -vx cohort_drop_in "$scratch/nccl" | comm -23 - "$scratch/real" |
-		same "functions that NCCL has not" /dev/null -
+		same "functions that NCCL lacks" /dev/null -
 fi
 echo "$(wc -l <"$scratch/headers") functions"
 exit $differ

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cohort trace, on the dumps of a demo whose rank stalls, whole and damaged.
+"""cohort trace on the dumps of a demo with a rank that stalls, whole and damaged.
 
 usage: trace.py COHORT          exit status 0 passed, 1 failed, 77 skipped
 """
@@ -84,7 +84,7 @@ def check_whole(trace):
 
 
 def check_figures(trace, found):
-    """Counted once more, here."""
+    """The figures, computed here once more."""
     calls, lates = 0, {}
     arrivals = {}
     for path in trace.files("rank_*"):
@@ -120,7 +120,7 @@ def check_text(trace):
 
 
 def check_parts(trace):
-    """The merged file alone, and all but one rank's."""
+    """The merged file alone, and the files of all ranks but one."""
     whole = trace.json(*trace.files())
     merged = trace.json(trace.path("merged"))
     for key in ("verdict", "stalled_at", "window", "missing_ranks"):
@@ -133,7 +133,7 @@ def check_parts(trace):
 
 
 def check_asked(trace):
-    """Beside what was asked for the verdict counts, in whatever order they come."""
+    """A verdict's dump counts, not one on demand, in whatever order they come."""
     whole = trace.json(*trace.files())
     files = trace.files("rank_*") + trace.files("merged")
     asked = []
@@ -155,7 +155,7 @@ def check_asked(trace):
 
 
 def check_processes(trace):
-    """The verdict of a process whose ranks are left out is not that of the others."""
+    """The verdict of a process whose ranks are left out does not count for others."""
     path = trace.folder + "/other.json"
     dump = json.loads(read(trace.path("rank_0")))
     dump["cohort"].update(serial=9, verdict_number=0, verdict=None, cause=None)
@@ -202,13 +202,13 @@ def check_kinds(trace):
     assert 'tag "step # of epoch 3", 30 calls' in text, text
 
 
-# Of an entry, so that reading the rest takes no time.
+# The keys of an entry that are read, so that the others take no time.
 READ = """record_id call first_call dtype reduce_op tensors count bytes tag outcome
           collective state submitted_ns started_ns finished_ns""".split()
 
 
 def seconds_of_kinds(trace, n, **other):
-    """What the processor takes for @n calls, each of a kind of its own."""
+    """The processor time for @n calls, each of a different kind."""
 
     def make(one):
         one = {key: one[key] for key in READ}
@@ -229,7 +229,7 @@ def check_many_kinds(trace, **other):
 
 
 def check_front(trace):
-    """Of collectives that none has done the first is the one that it is about."""
+    """A stall is at the first collective that no rank has done."""
     path = trace.folder + "/kinds.json"
     change_entries(
         trace,
@@ -273,7 +273,7 @@ def check_damaged(trace):
 
 
 def change(trace, what, old, new):
-    """What is found in a dump with one value of it changed."""
+    """The report on a dump with one changed value."""
     path = trace.folder + "/wrong.json"
     text = read(trace.path(what))
     assert old in text, old
@@ -282,7 +282,7 @@ def change(trace, what, old, new):
 
 
 def check_wrong(trace):
-    """A wrong value is told, with its key, and the rest is read."""
+    """A wrong value is reported with its key, and the rest is read."""
     count = len(json.loads(read(trace.path("rank_0")))["entries"])
     found = change(trace, "rank_0", '"generation":1', '"generation":[]')
     assert '"generation" is an array, not a whole number' in found["problems"][0]
@@ -311,7 +311,7 @@ def check_wrong(trace):
 
 
 def check_characters(trace):
-    """Text is cut between characters, and no terminal obeys it."""
+    """Text is cut between characters, and has no control characters."""
     for text, told in (
         ("e" * 62 + "\u00e9", "e" * 62),
         ("\u65e5" * 40, "\u65e5" * 21),
@@ -324,7 +324,7 @@ def check_characters(trace):
 
 
 def check_huge(trace):
-    """Numbers near 2^64 are no numbers of collectives, and nothing is endless."""
+    """Numbers near 2^64 are refused as numbers of collectives, and no loop is endless."""
     text = re.sub(r'("verdict":.*?"collective":)\d+', rf"\g<1>{2**64 - 4}",
                   read(trace.path("rank_0")), count=1)
     head, entries = text.split("\n", 1)
@@ -342,7 +342,7 @@ def check_huge(trace):
 
 
 def check_once(trace):
-    """A file that is given twice counts once, and a whole one more than its ruin."""
+    """A file that is given twice counts once; a whole one is preferred to a damaged one."""
     whole = trace.json(*trace.files())
     again = trace.json(*trace.files(), *trace.files())
     assert again == whole
@@ -372,7 +372,7 @@ def check_merged_head(trace):
 
 
 def check_no_files(trace):
-    """What is not a file that has something in it."""
+    """Files that do not exist, are empty, or are no regular files."""
     path = trace.folder + "/fifo"
     os.mkfifo(path)
     empty = trace.folder + "/empty"
@@ -402,7 +402,7 @@ def check_no_files(trace):
 
 
 def check_truncated(trace, what):
-    """Cut anywhere: an answer or a complaint, and no more than there is."""
+    """A file may be cut anywhere: there is a report on the rest, or an error."""
     path = trace.folder + "/cut.json"
     with open(trace.path(what), "rb") as file:
         whole = file.read()
@@ -426,7 +426,7 @@ def check_truncated(trace, what):
 
 
 def check_garbage(trace):
-    """Bytes changed at random: never the end of the process by a signal."""
+    """Random changes of bytes never end the process by a signal."""
     path = trace.folder + "/garbage.json"
     with open(trace.path("rank_3"), "rb") as file:
         whole = file.read()

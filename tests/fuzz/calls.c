@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Collectives: each rank with buffers of its own and of exactly the size they must
- * have, each result compared with the reference
+ * Collectives: each rank's buffers have exactly the necessary size, and each
+ * result is compared with the reference
  */
 
 #include <stdlib.h>
@@ -14,8 +14,10 @@
 
 /* ---- sizes ------------------------------------------------------------ */
 
-/* What a rank sends and receives, in blocks of the count; 0: the buffer is of no
- * use to it. */
+/*
+ * What a rank sends and receives, in blocks of the count; 0: it does not use
+ * the buffer.
+ */
 static size_t send_blocks(const struct step *s, int rank)
 {
 	const size_t n = (size_t)s->family->n;
@@ -68,14 +70,14 @@ static void fill(const struct step *s, int rank, void *to)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-/* One element, another for each rank. */
+/* One element, different for each rank. */
 static void fill_scalar(const struct step *s, int rank, void *to)
 {
 	fill_random(to, 1, s->type,
 	            (uint64_t)s->number << 8 | 0x80u | (unsigned)rank, false);
 }
 
-/* Those that reduce can scale. */
+/* Collectives that reduce can scale. */
 static bool scales(const struct step *s)
 {
 	return s->is_scaled &&
@@ -116,7 +118,7 @@ static void buffer_put(const struct step *s, void *memory)
 	expect_cuda(put(memory), "freeing a buffer");
 }
 
-/* What was dropped with its group has done nothing. */
+/* A call that was dropped with its group has done nothing. */
 static void check_untouched(const struct part *part)
 {
 	const struct step *s = part->step;
@@ -137,7 +139,7 @@ static void part_free(struct part *part)
 	part->send_memory = part->recv_memory = NULL;
 }
 
-/* Both in the larger of the two. */
+/* Both buffers in the larger of the two. */
 static void get_in_place(struct part *part)
 {
 	const struct step *s = part->step;
@@ -278,7 +280,7 @@ static void scale(const struct step *s, int rank, void *in)
 	                s->type);
 }
 
-/* Relaxed: a number. */
+/* Relaxed: only a number. */
 static atomic_ulong results;
 
 unsigned long fuzz_results(void)
@@ -310,8 +312,10 @@ static void part_check(const struct part *part)
 	free(out);
 }
 
-/* Whether all that was queued has happened, as it is done and nobody has cut it
- * short. */
+/*
+ * Whether everything that was queued has happened: it is done, and nothing has
+ * cut it short.
+ */
 static bool is_done(const struct part *part)
 {
 	return part->queued && part->step->is_sure && !part->step->is_loss &&
@@ -351,7 +355,7 @@ void parts_free(struct part **list, int device)
 	}
 }
 
-/* One on its own does at the call what is not sent. */
+/* A rank alone makes every call at once, except sends. */
 static bool is_immediate(const struct step *s)
 {
 	return s->family->n == 1 && s->call != FUZZ_RING &&
@@ -427,7 +431,7 @@ static ncclResult_t first_of(ncclResult_t a, ncclResult_t b)
 	return a != ncclSuccess ? a : b;
 }
 
-/* Of one that does both, inside a group. */
+/* For a rank that sends and receives, inside a group. */
 static ncclResult_t to_one(const struct part *part, size_t count, int root)
 {
 	const struct step *s = part->step;
@@ -456,7 +460,7 @@ static ncclResult_t call_with(const struct part *part, size_t count, int op,
 	return to_ranks(part, count, op, root);
 }
 
-/* With an operation of its own, that is given back before it is used. */
+/* With an operation of its own, which is destroyed before it is used. */
 static ncclResult_t call(const struct part *part, size_t count, int op,
                          int root)
 {
@@ -482,8 +486,10 @@ static ncclResult_t call(const struct part *part, size_t count, int op,
 	return result;
 }
 
-/* What the odd rank does instead; -1: nothing.  It is not a root without what a root
- * sends, which may be read before it is known that the others wait for another. */
+/*
+ * What the odd rank does instead; -1: nothing.  It is no root unless it has
+ * what a root sends, which may be read before the call is known not to match.
+ */
 static int call_oddly(const struct part *part)
 {
 	const struct step *s = part->step;
@@ -528,8 +534,10 @@ static bool takes_part(const struct step *s, int rank)
 	return s->call != FUZZ_PAIR || rank == s->root || rank == s->peer;
 }
 
-/* The ranks of one thread are called in one group, and so is one that sends and
- * receives. */
+/*
+ * The ranks of one thread call in one group, and so does a rank that sends and
+ * receives.
+ */
 void run_collective(struct runner *r, struct step *s)
 {
 	struct family *f = s->family;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Collectives that are captured into graphs by all ranks, and run from there
+ * Collectives that all ranks capture into graphs, and run from the graphs
  */
 
 #include "fuzz/program.h"
@@ -12,14 +12,16 @@ void part_capture(struct part *part)
 	                                           cudaStreamNonBlocking),
 	            "cudaStreamCreateWithFlags");
 	part->slot = NO_SLOT;
-	/* In another mode, what this or another thread does meanwhile would be
-	 * refused. */
+	/*
+	 * Any other mode would refuse what this or another thread does
+	 * meanwhile.
+	 */
 	expect_cuda(host_cudaStreamBeginCapture(part->stream,
 	                                        cudaStreamCaptureModeRelaxed),
 	            "cudaStreamBeginCapture");
 }
 
-/* As often as the result is the same each time. */
+/* More than once if each run gives one and the same result. */
 static int times(const struct step *s)
 {
 	return s->in_place ? 1 : 1 + s->raw[1] / 8 % 3;
@@ -57,8 +59,10 @@ static void end_capture(struct runner *r, struct part *part)
 	host_cudaGetLastError();
 }
 
-/* The thread stays inside until its graphs are gone: before that the communicator
- * may not be freed. */
+/*
+ * The thread stays inside until its graphs are gone: until then the
+ * communicator may not be freed.
+ */
 void run_captured(struct runner *r, struct step *s)
 {
 	struct family *f = s->family;

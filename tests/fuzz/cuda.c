@@ -8,7 +8,7 @@
 
 #include "fuzz/program.h"
 
-/* As in the plan. */
+/* The device by the rule of the plan. */
 static int step_device(const struct runner *r, unsigned byte)
 {
 	int threads = r->program->threads;
@@ -19,7 +19,7 @@ static int step_device(const struct runner *r, unsigned byte)
 
 /* ---- streams ---------------------------------------------------------- */
 
-/* Slot 0 is there already; slot 2 synchronizes with it. */
+/* Slot 0 exists already; slot 2 synchronizes with it. */
 cudaStream_t slot_stream(struct runner *r, int device, int slot)
 {
 	cudaStream_t *stream = &r->program->streams[device][slot];
@@ -33,7 +33,7 @@ cudaStream_t slot_stream(struct runner *r, int device, int slot)
 	return *stream;
 }
 
-/* Make @device current for what follows, and say which was. */
+/* Make @device current, and return which one was current. */
 static int enter_device(int device)
 {
 	int before = -1;
@@ -48,9 +48,11 @@ static void leave_device(int before)
 	expect_cuda(host_cudaSetDevice(before), "cudaSetDevice");
 }
 
-/* What was queued on @device's @slot (-1: any) is done: check it.  As long as
- * nothing hangs there what is right can be given back. */
-static void look(struct runner *r, int device, int slot, bool may_hang)
+/*
+ * Everything queued on @device's @slot (-1: any) is done: check it.  Unless
+ * something hangs there, parts that are right can be given back.
+ */
+static void check_done(struct runner *r, int device, int slot, bool may_hang)
 {
 	parts_check(r, device, slot);
 	if (may_hang)
@@ -69,7 +71,7 @@ static void sync(struct runner *r, int device, int slot, bool may_hang)
 	error = host_cudaStreamSynchronize(stream);
 	wait_end(r->program, may_hang);
 	expect_cuda(error, "cudaStreamSynchronize");
-	look(r, device, slot, may_hang);
+	check_done(r, device, slot, may_hang);
 }
 
 void run_stream_sync(struct runner *r, struct step *s)
@@ -90,7 +92,7 @@ void device_drain(struct runner *r, int device, bool may_hang)
 	error = host_cudaDeviceSynchronize();
 	wait_end(r->program, may_hang);
 	expect_cuda(error, "cudaDeviceSynchronize");
-	look(r, device, -1, may_hang);
+	check_done(r, device, -1, may_hang);
 	leave_device(before);
 }
 
@@ -133,7 +135,7 @@ static bool has_blocks(const struct runner *r, int device, int slot)
 	return false;
 }
 
-/* What is queued goes on. */
+/* Queued work goes on. */
 void run_stream_destroy(struct runner *r, struct step *s)
 {
 	int device = step_device(r, s->raw[2]), slot = s->raw[3] % SLOTS;
@@ -163,7 +165,7 @@ void streams_drain(struct runner *r)
 		          atomic_load(&r->host_called), r->host_calls);
 }
 
-/* ---- functions of the platform's own ---------------------------------- */
+/* ---- functions that only this platform has ---------------------------- */
 
 const struct platform *own_functions(void)
 {
@@ -186,8 +188,10 @@ static void flush_destroyed(int device)
 	own_functions()->flush(device, stream);
 }
 
-/* What is queued by now goes on by itself: of a stream of the thread's, also one that
- * is not there any more, or of any device's default one. */
+/*
+ * Let everything queued so far go on by itself: on a stream of the thread's,
+ * which may be destroyed already, or on any device's default stream.
+ */
 void run_flush(struct runner *r, struct step *s)
 {
 	int device = step_device(r, s->raw[2]);
@@ -306,7 +310,7 @@ static void event_destroy(struct runner *r, int i)
 	r->events[i] = NULL;
 }
 
-/* An event of a thread is of its first device, and only recorded there. */
+/* A thread's event belongs to its first device, and is only recorded there. */
 void run_event(struct runner *r, struct step *s)
 {
 	int before = enter_device(r->index), i = s->raw[3] % EVENTS;
@@ -343,7 +347,7 @@ void run_event(struct runner *r, struct step *s)
 	leave_device(before);
 }
 
-/* One thread records, the other's stream waits for it. */
+/* One thread records, and the other's stream waits for the event. */
 void run_handoff(struct runner *r, struct step *s)
 {
 	int to = s->raw[2] % r->program->threads, before;
@@ -431,7 +435,7 @@ static void block_set(struct runner *r, struct step *s, struct block *b)
 	memset(b->mirror + from, s->raw[4], n);
 }
 
-/* From another block of the same stream, or from pageable memory. */
+/* From another block of that stream, or from pageable memory. */
 static void block_copy(struct runner *r, struct step *s, struct block *b)
 {
 	struct block *other = &r->blocks[s->raw[4] % BLOCKS];
@@ -453,7 +457,7 @@ static void block_copy(struct runner *r, struct step *s, struct block *b)
 	memcpy(b->mirror + from, mirror + from, n);
 }
 
-/* Many of these wait for a stream. */
+/* Many of these operations wait for a stream. */
 void run_memory(struct runner *r, struct step *s)
 {
 	struct block *b = &r->blocks[s->raw[3] % BLOCKS];

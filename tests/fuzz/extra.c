@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What programs use of the CUDA runtime beside streams, events and plain memory:
- * each a small scene of one thread, on streams and memory of its own
+ * Functions of the CUDA runtime beside streams, events and plain memory: each
+ * is a small scene on one thread, with streams and memory of its own
  */
 
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static void peers(const uint8_t *raw)
 	may_fail(host_cudaDeviceDisablePeerAccess(peer),
 	         "cudaDeviceDisablePeerAccess");
 	memset(b, raw[3], SCENE_BYTES);
-	/* Those of others wait for what others have queued. */
+	/* Pools of other devices wait for work of other threads. */
 	expect_cuda(host_cudaGetDevice(&own), "cudaGetDevice");
 	expect_cuda(host_cudaMemcpyPeer(a, own, b, own, SCENE_BYTES),
 	            "cudaMemcpyPeer");
@@ -285,7 +285,7 @@ struct scene {
 	int calls;
 };
 
-/* A fork and a join: half of it by another stream. */
+/* A fork and a join: another stream does half of the work. */
 static void capture_work(struct scene *c, const uint8_t *raw)
 {
 	cudaEvent_t fork, join;
@@ -337,7 +337,7 @@ static void replay(struct scene *c, cudaGraph_t graph, const uint8_t *raw)
 	check_bytes(c->copy, times ? raw[2] : 0x11, SCENE_BYTES, "a graph");
 }
 
-/* Something that invalidates it. */
+/* Do something that invalidates the capture. */
 static void spoil(struct scene *c, const uint8_t *raw)
 {
 	cudaError_t error = raw[1] % 2 ? host_cudaStreamSynchronize(c->a)
@@ -354,7 +354,7 @@ static void spoil(struct scene *c, const uint8_t *raw)
 	scene_stream_end(c->b);
 }
 
-/* A capture in global mode would be everybody's. */
+/* A capture in global mode would affect all threads. */
 static void captures(const uint8_t *raw)
 {
 	struct scene c = { .a = scene_stream(), .b = scene_stream() };
@@ -386,7 +386,7 @@ static void (*const scenes[])(const uint8_t *raw) = {
 	pooled,   registered,   stream_facts, entry_points, captures,
 };
 
-/* Most of these wait for a stream. */
+/* Most of these scenes wait for a stream. */
 void run_extra(struct runner *r, struct step *s)
 {
 	const unsigned n = sizeof(scenes) / sizeof(scenes[0]);

@@ -9,14 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Run one input; aborts if anything does not hold. */
+/* Run one input; aborts if a check fails. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Change an input in place; returns its new size. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most,
                                unsigned int seed);
 
-/* libFuzzer's own. */
+/* Provided by libFuzzer. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 
 #endif

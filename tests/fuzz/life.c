@@ -18,7 +18,7 @@ void publish(struct family *f, struct program *p, int ranks)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* One thread makes all; the others wait until it has. */
+/* One thread makes all ranks; the others wait until it has. */
 void run_init_all(struct runner *r, struct step *s)
 {
 	struct program *p = r->program;
@@ -59,7 +59,7 @@ void check_comm(const struct family *f, int rank)
 		          f->device[rank], number, count, device);
 }
 
-/* Of one that nobody else knows yet. */
+/* For a family that no other thread knows yet. */
 static ncclResult_t await_joins(struct runner *r, struct family *f)
 {
 	ncclResult_t state = ncclSuccess;
@@ -101,7 +101,7 @@ void joins_end_group(struct runner *r, ncclResult_t result)
 	r->join_count = 0;
 }
 
-/* Calls that are refused, and leave the id as it was. */
+/* Calls that are refused, and leave the id usable. */
 static void join_wrong(struct step *s)
 {
 	ncclComm_t comm;
@@ -159,7 +159,9 @@ void run_init_ranks(struct runner *r, struct step *s)
 
 typedef ncclResult_t (*end_fn)(ncclComm_t comm);
 
-/* Of each rank of the thread's, in a group or one after the other. */
+/*
+ * Call @end for each of the thread's ranks, in a group or one after the other.
+ */
 static void end_ranks(struct runner *r, struct step *s, end_fn end,
                       bool releases, const char *call)
 {
@@ -197,7 +199,7 @@ void run_finalize(struct runner *r, struct step *s)
 		          "ncclCommFinalize");
 }
 
-/* What could not be made is not yet anybody else's. */
+/* A communicator that could not be made is not yet shared with others. */
 static void end_broken(struct runner *r, struct family *f)
 {
 	int rank;
@@ -209,8 +211,10 @@ static void end_broken(struct runner *r, struct family *f)
 			       "ncclCommAbort");
 }
 
-/* What is aborted with some ranks of it must find nothing of it under way, which
- * the other ranks would wait for. */
+/*
+ * A communicator that is aborted together with others, some of whose ranks it
+ * lacks, must not have anything in flight: those other ranks would wait for it.
+ */
 static void finish_together(struct runner *r, struct step *s)
 {
 	ranks_drain(r, s->family, false);

@@ -10,7 +10,7 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/program.h"
 
-/* Where step @n begins. */
+/* The offset of step @n. */
 static size_t at(size_t n)
 {
 	return HEADER_BYTES + n * STEP_BYTES;
@@ -35,7 +35,7 @@ static size_t drop(uint8_t *data, size_t steps, size_t where)
 	return at(steps - 1);
 }
 
-/* One step alone, of which libFuzzer may leave less. */
+/* Mutate one step alone, which libFuzzer may make shorter. */
 static void mutate_step(uint8_t *step)
 {
 	uint8_t copy[STEP_BYTES];
@@ -46,8 +46,10 @@ static void mutate_step(uint8_t *step)
 	memcpy(step, copy, left < STEP_BYTES ? left : STEP_BYTES);
 }
 
-/* Whole steps are added, repeated, left out and changed; else it is libFuzzer that
- * changes bytes anywhere. */
+/*
+ * Whole steps are added, repeated, removed and changed; otherwise libFuzzer
+ * changes bytes anywhere.
+ */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most,
                                unsigned int seed)
 {

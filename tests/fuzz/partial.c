@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Inits that can never complete, as one rank does not come: the reaper aborts the
- * communicators that are there
+ * Inits that can never complete, because one rank does not come: the reaper
+ * aborts the communicators that exist
  */
 
 #include "fuzz/program.h"
@@ -23,7 +23,7 @@ bool partial_waits(struct family *f)
 	return false;
 }
 
-/* The first one to come to it aborts it. */
+/* The first thread to get there aborts it. */
 static void end_rank(struct family *f, int rank)
 {
 	ncclComm_t comm = comm_of(f, rank);
@@ -40,7 +40,7 @@ void partial_abort(struct family *f)
 		end_rank(f, r);
 }
 
-/* Its id is still open: one rank alone uses it up. */
+/* The family's id is still open: one rank alone uses it up. */
 void partial_end(struct family *f)
 {
 	ncclComm_t comm;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From bytes to a program, and the model of it that says what is legal
+ * From bytes to a program, and the program's model, which says what is legal
  *
- * A step that would be none is left out, or turned into one that is.  The model is
- * on the safe side: a queue may be stuck if anything on its device may be.
+ * A step that would be illegal is left out, or turned into a legal one.  The
+ * model is on the safe side: a queue may be stuck if anything on its device may
+ * be.
  */
 
 #include <string.h>
@@ -31,7 +32,7 @@ unsigned plan_taint(const struct program *p, const struct family *f)
 	return taint;
 }
 
-/* A call on @f waits for all its devices, and they for it. */
+/* A call on @f waits for all its devices, and the devices for the call. */
 static void spread_taint(struct program *p, struct family *f)
 {
 	unsigned taint = plan_taint(p, f);
@@ -75,7 +76,7 @@ void plan_unsure(struct program *p, const struct family *f)
 
 /* ---- picking ---------------------------------------------------------- */
 
-/* One that is there, or NULL. */
+/* An existing family, or NULL. */
 struct family *plan_pick(struct program *p, unsigned byte)
 {
 	struct family *there[MOST_FAMILIES];
@@ -107,7 +108,7 @@ unsigned plan_owners(const struct family *f)
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* Most are small, some are more than one piece of work. */
+/* Most counts are small, some are more than one share of work. */
 static size_t pick_count(unsigned byte)
 {
 	static const size_t counts[] = { 1, 2, 3, 7, 16, 33, 64, 100, 0, 257 };
@@ -117,7 +118,7 @@ static size_t pick_count(unsigned byte)
 	return counts[byte % (sizeof(counts) / sizeof(counts[0]))];
 }
 
-/* In strict mode all that come have to call the same. */
+/* In strict mode all ranks that come must make one call. */
 static void plan_oddity(struct program *p, struct step *s)
 {
 	struct family *f = s->family;
@@ -143,7 +144,7 @@ bool plan_collective(struct program *p, struct step *s)
 
 	if (!f || f->is_final || (f->is_async && p->depth))
 		return false;
-	/* Strict mode would see that a rank has left out a call. */
+	/* Strict mode would notice that a rank has left out a call. */
 	if (f->is_doomed && strict_is_on())
 		return false;
 	s->family = f;
@@ -165,7 +166,7 @@ bool plan_collective(struct program *p, struct step *s)
 	return true;
 }
 
-/* Work that was queued before hangs a graph as it does all else. */
+/* Work that was queued earlier holds up a graph like everything else. */
 bool plan_captured(struct program *p, struct step *s)
 {
 	s->raw[7] = 0;
@@ -184,7 +185,7 @@ bool plan_group_begin(struct program *p, struct step *s)
 	return true;
 }
 
-/* Of a call that some ranks queue and others do not, nothing is sure. */
+/* Nothing is sure about a call that some ranks queue and others do not. */
 static void unsure_group(struct program *p, const struct family *f)
 {
 	struct step *s = &p->steps[p->step_count];
@@ -208,8 +209,10 @@ static void end_family(struct program *p, struct family *f)
 	f->is_pending = false;
 }
 
-/* A group's calls are queued at its end, and in another order: what waits for one
- * of them may wait for all. */
+/*
+ * A group's calls are queued at its end, and in another order: whatever waits
+ * for one of them may wait for all.
+ */
 static void spread_group(struct program *p)
 {
 	int i, k;
@@ -246,7 +249,10 @@ bool plan_group_end(struct program *p, struct step *s)
 
 /* ---- streams ---------------------------------------------------------- */
 
-/* Nobody waits inside a group, and seldom for what may never come. */
+/*
+ * No thread waits inside a group, and seldom for an operation that may never
+ * end.
+ */
 static bool plan_wait(struct program *p, struct step *s, bool tainted,
                       enum step_kind instead)
 {
@@ -283,7 +289,7 @@ bool plan_stream_destroy(struct program *p, struct step *s)
 	return !p->depth;
 }
 
-/* Waits for nothing. */
+/* A flush waits for nothing. */
 bool plan_flush(struct program *p, struct step *s)
 {
 	(void)p;
@@ -324,7 +330,7 @@ bool plan_event(struct program *p, struct step *s)
 	switch (s->raw[2] % 8) {
 	case 0:
 	case 1:
-		*tainted = p->tainted[s->who]; /* as a device */
+		*tainted = p->tainted[s->who]; /* like a device */
 		break;
 	case 2:
 	case 3:
@@ -348,7 +354,7 @@ bool plan_handoff(struct program *p, struct step *s)
 	return true;
 }
 
-/* Some of these wait for a stream. */
+/* Some of these operations wait for a stream. */
 bool plan_memory(struct program *p, struct step *s)
 {
 	bool tainted = p->is_wild;
@@ -402,7 +408,9 @@ static bool (*const planners[])(struct program *p, struct step *s) = {
 #undef STEP_PLANNER
 };
 
-/* New kinds are added at the end of the list: bytes keep their meaning. */
+/*
+ * New kinds are added at the end of the list, so that bytes keep their meaning.
+ */
 static enum step_kind kind_of(unsigned byte)
 {
 	static const struct {
@@ -439,7 +447,7 @@ static void add_step(struct program *p, const uint8_t *raw)
 	memset(s, 0, sizeof(*s));
 }
 
-/* A fault strikes whoever comes to it, also in a step before. */
+/* A fault strikes the first rank to get there, maybe in an earlier step. */
 static bool has_fault(const uint8_t *data, size_t steps)
 {
 	size_t i;
@@ -479,7 +487,7 @@ bool plan(struct program *p, const uint8_t *data, size_t size)
 	steps = (size - HEADER_BYTES) / STEP_BYTES;
 	if (steps > MOST_STEPS - 3)
 		steps = MOST_STEPS - 3;
-	/* Few programs, or nothing would ever be sure. */
+	/* Only in few programs, or nothing would ever be sure. */
 	p->is_wild = data[1] % 8 == 0 && has_fault(data, steps);
 	p->is_calm = !p->is_wild;
 	for (i = 0; i < steps; i++)

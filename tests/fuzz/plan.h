@@ -15,13 +15,13 @@
 STEP_LIST(PLAN_FUNCTION)
 #undef PLAN_FUNCTION
 
-/* A family that is there, or NULL. */
+/* An existing family, or NULL. */
 struct family *plan_pick(struct program *p, unsigned byte);
 
-/* The threads that have ranks of it, as bits. */
+/* The threads that have ranks of the family, as bits. */
 unsigned plan_owners(const struct family *f);
 
-/* Why its devices' queues may be stuck; whether what is called on it may hang. */
+/* Why the queues of its devices may be stuck; whether a call on it may hang. */
 unsigned plan_taint(const struct program *p, const struct family *f);
 bool plan_may_hang(const struct program *p, const struct family *f);
 unsigned plan_bit(const struct program *p, const struct family *f);
@@ -29,7 +29,7 @@ unsigned plan_bit(const struct program *p, const struct family *f);
 /* From now on its calls may hang, and nothing about them is sure. */
 void plan_doom(struct program *p, struct family *f);
 
-/* What hung on it is ended. */
+/* Everything that hung because of it has ended. */
 void plan_untaint(struct program *p, const struct family *f);
 
 /* Nothing is sure about the calls on @f so far: they may be cut short. */

@@ -9,7 +9,7 @@
 
 /* ---- inits ------------------------------------------------------------ */
 
-/* On devices of their own; small ones are likelier. */
+/* On devices without another family; small families are likelier. */
 static struct family *new_family(struct program *p, const uint8_t *raw)
 {
 	static const int strides[] = { 1, 3, 5, 7 };
@@ -28,7 +28,7 @@ static struct family *new_family(struct program *p, const uint8_t *raw)
 	return f;
 }
 
-/* Those of some inits have a configuration. */
+/* The communicators of some inits have a configuration. */
 static void pick_config(const struct program *p, struct family *f,
                         const uint8_t *raw)
 {
@@ -48,8 +48,10 @@ bool plan_init_all(struct program *p, struct step *s)
 	return s->family;
 }
 
-/* Together with other calls in one group, a thread waits inside of communicators:
- * not if anybody may hang before he joins. */
+/*
+ * With other calls in one group, a thread waits inside communicators: not
+ * allowed if any thread may hang before it joins.
+ */
 bool plan_init_ranks(struct program *p, struct step *s)
 {
 	bool calm = !p->is_wild;
@@ -73,7 +75,7 @@ bool plan_init_ranks(struct program *p, struct step *s)
 	return true;
 }
 
-/* All that come wait until they are aborted. */
+/* All ranks that come wait until they are aborted. */
 bool plan_init_cut(struct program *p, struct step *s)
 {
 	struct family *f;
@@ -95,8 +97,10 @@ bool plan_init_cut(struct program *p, struct step *s)
 
 /* ---- children --------------------------------------------------------- */
 
-/* One that a step is about, and that can have children: its owners have come, and
- * if it has to be idle it can be. */
+/*
+ * The family of the step, if it can have children: its owners have come, and it
+ * can be idle if it has to be.
+ */
 static struct family *parent(struct program *p, struct step *s, bool idle)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
@@ -136,7 +140,7 @@ static int next_rank(const struct step *s, unsigned mask)
 	return best;
 }
 
-/* Of those ranks of the step's family. */
+/* A child of those ranks of the step's family. */
 static struct family *new_child(struct program *p, struct step *s,
                                 unsigned mask, bool shares)
 {
@@ -154,7 +158,7 @@ static struct family *new_child(struct program *p, struct step *s,
 		f->owner[f->n++] = parent->owner[r];
 	}
 	f->root = shares ? parent->root : f;
-	/* With a configuration of its own it has none of the parent's. */
+	/* With its own configuration, the child inherits nothing. */
 	f->shares[0] = parent->shares[0] && !(s->raw[2] % 2);
 	f->shares[1] = parent->shares[1] && !(s->raw[2] % 2);
 	f->is_doomed = s->may_hang || parent->is_ending;
@@ -194,8 +198,10 @@ static unsigned survivors_taint(const struct program *p, const struct step *s)
 	return taint;
 }
 
-/* The ranks that stay call what those left out do not: that is ended, and nothing
- * else was under way. */
+/*
+ * The ranks that stay make a call that the ones left out do not: that call is
+ * ended, and nothing else was in flight.
+ */
 static void plan_loss(struct step *s)
 {
 	s->is_loss = true;
@@ -204,8 +210,10 @@ static void plan_loss(struct step *s)
 	s->odd_rank = -1;
 }
 
-/* The parent of one that aborts is called no more, as the ranks that are left out
- * may still wait in it. */
+/*
+ * The parent of a shrink that aborts is not called again, because the ranks
+ * left out may still wait in it.
+ */
 bool plan_shrink(struct program *p, struct step *s)
 {
 	bool aborts = s->raw[3] % 2;
@@ -234,7 +242,7 @@ bool plan_shrink(struct program *p, struct step *s)
 	return true;
 }
 
-/* Memory is given back at once, for which nothing may be stuck. */
+/* Memory is given back at once, so nothing may be stuck. */
 bool plan_window(struct program *p, struct step *s)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
@@ -259,7 +267,7 @@ bool plan_revoke(struct program *p, struct step *s)
 	s->is_sure = !s->may_hang;
 	f->is_doomed = f->is_final = f->is_revoked = true;
 	f->hangs = false;
-	/* Who is first cuts short what others still wait for. */
+	/* The first rank cuts short what others still wait for. */
 	if (s->raw[7] % 8 == 0)
 		plan_doom(p, f);
 	return true;
@@ -267,8 +275,10 @@ bool plan_revoke(struct program *p, struct step *s)
 
 /* ---- ends ------------------------------------------------------------- */
 
-/* What runs at the end of a group must not be dropped with it, nor be about what
- * the group calls. */
+/*
+ * An operation that runs at the end of a group must not be dropped with the
+ * group, nor concern what the group calls.
+ */
 static struct family *family_to_end(struct program *p, struct step *s)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
@@ -306,7 +316,9 @@ bool plan_destroy(struct program *p, struct step *s)
 	return true;
 }
 
-/* Others that are aborted with it wait for ranks that it does not have. */
+/*
+ * Other families that are aborted with it wait for ranks that it does not have.
+ */
 static void doom_kin(struct program *p, const struct family *f)
 {
 	int i;
@@ -329,7 +341,7 @@ bool plan_own_abort(struct program *p, struct step *s)
 	return true;
 }
 
-/* The reaper takes its time: the steps that follow race with it. */
+/* The reaper takes its time: the following steps race with it. */
 bool plan_abort(struct program *p, struct step *s)
 {
 	s->family = plan_pick(p, s->raw[2]);
@@ -340,8 +352,10 @@ bool plan_abort(struct program *p, struct step *s)
 	return true;
 }
 
-/* In strict mode a rank that was refused a call, and with it all of its group, may
- * not go on as if nothing had been. */
+/*
+ * In strict mode a rank that was refused a call, and with it all of its group,
+ * may not go on as if nothing had happened.
+ */
 bool plan_fault(struct program *p, struct step *s)
 {
 	const int kind = fault_kind(s);

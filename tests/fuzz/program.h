@@ -6,15 +6,15 @@
  * A random program over NCCL and the CUDA runtime for one to eight threads
  *
  * The bytes of an input are a header and then steps of STEP_BYTES each.  All
- * threads walk through all steps in their order, and each does its part: a
- * collective is called by the threads that own its ranks, a copy by one.  What
- * is legal is settled before anything runs (plan.c), by a model that knows who
- * owns what, and what may hang: a device belongs to one thread, as do its streams
- * and the ranks on it, so that all queues are filled in the order of the steps,
- * and only what the plan says can wait for ever.
+ * threads go through all steps in order, and each does its part: a collective
+ * is called by the threads that own its ranks, a copy by one.  What is legal is
+ * settled before anything runs (plan.c), by a model that knows who owns what,
+ * and what may hang: a device belongs to one thread, as do its streams and the
+ * ranks on it, so that all queues are filled in the order of the steps, and
+ * only what the plan says can wait for ever.
  *
- * Who waits for what may never come says so.  When every thread waits, the reaper
- * aborts all communicators and lets go what is held.
+ * A thread that waits for what may never come declares that.  When every thread
+ * waits, the reaper aborts all communicators and releases what is held.
  */
 
 #include <pthread.h>
@@ -33,8 +33,9 @@
 #define MOST_RANKS 8
 #define MOST_FAMILIES 16
 #define DEVICES 8
-#define SLOTS 4      /* streams of a device; 0 is the legacy default one */
-#define NO_SLOT (-2) /* only the device as a whole can be waited for */
+#define SLOTS 4 /* streams of a device; 0 is the legacy default one */
+/* a wait for the device as a whole is the only one possible */
+#define NO_SLOT (-2)
 #define EVENTS 4
 #define BLOCKS 4
 #define HOLDS 4
@@ -43,7 +44,7 @@ struct program;
 struct runner;
 struct step;
 
-/* X(name, how often): what a step may be. */
+/* X(name, how often): the kinds of steps. */
 #define STEP_LIST(X)                                                           \
 	X(init_all, 2)                                                         \
 	X(init_ranks, 3)                                                       \
@@ -83,27 +84,29 @@ enum step_kind {
 #undef STEP_ENUM
 };
 
-/* The first byte of a step says its kind.  So many have one of their own, in the
- * list's order; the others are collectives. */
+/*
+ * The first byte of a step gives its kind.  The first values are kinds of their
+ * own, in the list's order; the others are collectives.
+ */
 #define STEP_WEIGHT(name, weight) +weight
 enum { STEP_BYTES_USED = 0 STEP_LIST(STEP_WEIGHT) };
 #undef STEP_WEIGHT
 
-/* What one rank does in a collective. */
+/* One rank's part of a collective. */
 struct part {
 	struct program *program;
 	struct step *step;
-	struct part *next; /* of its owner's, not looked at yet */
+	struct part *next; /* the owner's next part, not checked yet */
 	int rank;
-	ncclResult_t called; /* what the call said */
+	ncclResult_t called; /* the call's result */
 	bool queued;         /* it has taken effect */
-	bool dropped;        /* with the group */
+	bool dropped;        /* dropped with the group */
 	cudaStream_t stream;
 	int slot;
-	/* Where it works, and the memory that is in. */
+	/* Where the buffers are, and the memory that contains them. */
 	void *send, *recv;
 	void *send_memory, *recv_memory;
-	void *scalar; /* that each input is multiplied by, in device memory */
+	void *scalar; /* the factor of each input, in device memory */
 	size_t send_bytes, recv_bytes;
 };
 
@@ -111,40 +114,44 @@ struct step {
 	enum step_kind kind;
 	int number;
 	uint8_t raw[STEP_BYTES];
-	int who; /* of a step of one thread */
+	int who; /* the thread, for a step of one thread */
 	struct family *family;
 
-	/* Of the model. */
-	bool may_hang; /* what it waits for may never come */
-	bool is_sure;  /* it does what it says: nothing before was odd */
+	/* The model's part. */
+	bool may_hang; /* it may wait for what never comes */
+	bool is_sure;  /* its effect is certain: nothing before was odd */
 	bool grouped;  /* inside the program's own group */
 
-	/* Of a collective. */
+	/* For a collective. */
 	int call; /* enum fuzz_call */
 	size_t count;
 	int type, op, root, peer;
 	bool in_place;
 	bool is_scaled; /* the operation is a sum of scaled inputs */
-	int odd_rank;   /* the one that does something else, or -1 */
+	int odd_rank;   /* the rank that does something else, or -1 */
 	struct part parts[MOST_RANKS];
 
-	/* Of a split or shrink: what it makes, which is what rank of it, and
-	 * the list of those left out. */
+	/*
+	 * For a split or shrink: the children, each rank's number in its child,
+	 * and the list of the ranks left out.
+	 */
 	struct family *children[2];
 	int child_rank[MOST_RANKS];
 	unsigned excluded;
-	bool is_simulated; /* the end of a group */
-	bool is_loss;      /* those left out do not come to a collective */
+	bool is_simulated; /* the end of a group is only simulated */
+	bool is_loss;      /* the ranks left out do not join a collective */
 
-	/* Guarded by the program's lock: threads that have come to it. */
+	/*
+	 * Guarded by the program's lock: threads that have come to this step.
+	 */
 	int arrived;
 
-	/* Of a handoff. */
+	/* For a handoff. */
 	sem_t done;
 	cudaEvent_t event;
 };
 
-/* How a family ends, settled by who comes first. */
+/* How a family ends, settled by the first thread to end it. */
 enum ending {
 	ENDING_NONE,
 	ENDING_DESTROY, /* by the owners */
@@ -158,31 +165,37 @@ struct family {
 	int owner[MOST_RANKS];
 	ncclUniqueId id;
 
-	/* Of the model, constant while the program runs. */
+	/* The model's part, constant while the program runs. */
 	bool is_pending; /* its init is in the open group */
 	bool is_doomed;  /* its calls may be cut short, or not match */
 	bool hangs;      /* its calls may wait for ever */
 	bool is_gone;    /* ends before the next step */
-	bool is_final;   /* is called no more */
+	bool is_final;   /* gets no more calls */
 	bool is_revoked;
 	bool is_ending;  /* the reaper has been asked to abort it */
 	bool is_async;   /* does not block */
 	bool is_partial; /* one rank never comes */
 	bool has_config;
-	bool shares[2]; /* what a split, a shrink makes is aborted with it */
+	/* children of a split and of a shrink are aborted with it */
+	bool shares[2];
 	struct family *root; /* of those that are aborted together, or itself */
 	unsigned touched;    /* threads that have called it in this group */
 
-	/* Atomic.  A comm is written by who makes it, published by ready. */
+	/*
+	 * Atomic.  The thread that makes a comm writes it, and ready publishes
+	 * it.
+	 */
 	ncclComm_t comm[MOST_RANKS];
 	atomic_int ready;
 	atomic_int ending;
 	atomic_bool is_broken;          /* could not be made */
-	atomic_bool is_dead;            /* seq_cst, with the gates */
+	atomic_bool is_dead;            /* seq_cst, together with the gates */
 	atomic_bool inside[MOST_RANKS]; /* the gates: its owner is inside */
-	atomic_bool is_released[MOST_RANKS]; /* somebody does or has */
-	bool is_wanted;                      /* by the reaper; under the lock */
-	bool is_flagged;                     /* the reaper's */
+	/* a thread releases it, or has released it */
+	atomic_bool is_released[MOST_RANKS];
+	/* the reaper must abort it; under the lock */
+	bool is_wanted;
+	bool is_flagged;        /* the reaper's */
 	atomic_bool is_aborted; /* nothing of it is in progress any more */
 };
 
@@ -201,13 +214,16 @@ struct block {
 struct runner {
 	struct program *program;
 	int index;
-	int depth;           /* of its group */
-	int group_error;     /* what the outermost end must answer */
+	int depth;           /* nesting of its groups */
+	int group_error;     /* the required answer of the outermost end */
 	bool group_is_loose; /* it may answer something else */
-	bool simulates;      /* the end of its group */
-	bool stays_inside;   /* also when its group is closed */
+	bool simulates;      /* it simulates the end of its group */
+	bool stays_inside;   /* even after its group is closed */
 	bool group_waits;    /* its end waits for other threads */
-	/* Called in this group; queued; done, and as they must be. */
+	/*
+	 * Parts that were called in this group; that were queued; that were
+	 * checked.
+	 */
 	struct part *pending, *parts, *checked;
 	struct step *joins[MOST_FAMILIES]; /* inits of this group */
 	int join_count;
@@ -218,23 +234,25 @@ struct runner {
 	int held_count;
 	cudaEvent_t events[EVENTS];
 	struct block blocks[BLOCKS];
-	unsigned long host_calls; /* queued */
-	atomic_ulong host_called; /* made */
+	unsigned long host_calls; /* how many were queued */
+	atomic_ulong host_called; /* how many ran */
 };
 
 struct program {
 	int threads;
-	int ends_by_destroy; /* else by abort */
+	int ends_by_destroy; /* if not, by abort */
 	struct step steps[MOST_STEPS];
 	int step_count;
 	struct family families[MOST_FAMILIES];
 	int family_count;
 
-	/* Of the model. */
+	/* The model's part. */
 	bool is_wild; /* a fault is scripted */
-	bool is_calm; /* nothing hangs, but for what the reaper ends */
-	/* Why the queues of a device may be stuck: a bit for each family that
-	 * hangs, and one for host functions that are held. */
+	bool is_calm; /* nothing hangs, except for what the reaper ends */
+	/*
+	 * Why the queues of a device may be stuck: a bit for each family that
+	 * hangs, and one for held host functions.
+	 */
 	unsigned tainted[DEVICES];
 	unsigned event_tainted[MOST_THREADS][EVENTS];
 	int depth;                     /* of the group */
@@ -248,7 +266,7 @@ struct program {
 	struct runner runners[MOST_THREADS];
 	sem_t held[HOLDS];
 
-	/* Atomic; how many wait for what: run.c. */
+	/* Atomic; how many threads wait, and for what: see run.c. */
 	_Atomic uint64_t waits;
 
 	/* Guarded by lock. */
@@ -257,17 +275,19 @@ struct program {
 	bool is_over;
 };
 
-/* Make a program of @data; false if there is none in it. */
+/* Make a program from @data; false if @data has none. */
 bool plan(struct program *p, const uint8_t *data, size_t size);
 
-/* Print it, if that is wanted. */
+/* Print the program, if that is asked for. */
 void plan_show(const struct program *p);
 
-/* Make one of @data, run it to its end, and check that everything was given
- * back. */
+/*
+ * Make a program from @data, run it to its end, and check that everything was
+ * given back.
+ */
 void fuzz_run(const uint8_t *data, size_t size);
 
-/* The parts of a thread in a step. */
+/* A thread's part in a step. */
 #define STEP_FUNCTION(name, weight)                                            \
 	void run_##name(struct runner *r, struct step *s);
 STEP_LIST(STEP_FUNCTION)
@@ -281,20 +301,20 @@ enum fuzz_call {
 	FUZZ_REDUCE,
 	FUZZ_ALL_GATHER,
 	FUZZ_REDUCE_SCATTER,
-	FUZZ_FIRST_CALLS, /* of which there are many in the corpus */
+	FUZZ_FIRST_CALLS, /* the corpus has many of these */
 	FUZZ_BCAST = FUZZ_FIRST_CALLS,
 	FUZZ_ALL_TO_ALL,
 	FUZZ_GATHER,
 	FUZZ_SCATTER,
-	FUZZ_RING, /* each sends to the one @root further on */
+	FUZZ_RING, /* each rank sends to the one @root further on */
 	FUZZ_PAIR, /* @root sends to @peer */
 	FUZZ_CALLS,
 };
 
-/* What was queued on @device's @slot (-1: all of both) is done: check it. */
+/* Everything queued on @device's @slot (-1: all of both) is done: check it. */
 void parts_check(struct runner *r, int device, int slot);
 
-/* Have a rank of the thread's call a step's collective. */
+/* Have one of the thread's ranks call a step's collective. */
 void call_rank(struct runner *r, struct step *s, int rank);
 
 /* The group of @r has ended with @result. */
@@ -303,22 +323,30 @@ void parts_end_group(struct runner *r, ncclResult_t result);
 /* How many results were compared so far. */
 unsigned long fuzz_results(void);
 
-/* Give the buffers of a list back, those on @device or (-1) all; that waits for the
- * device. */
+/*
+ * Give the buffers of a list back, those on @device or (-1) all; that waits for
+ * the device.
+ */
 void parts_free(struct part **list, int device);
 
 /* ---- partial.c -------------------------------------------------------- */
 
-/* Whether some rank of it is there, and nobody has begun to abort that. */
+/*
+ * Whether some rank of the family exists, and no thread has begun to abort that
+ * rank.
+ */
 bool partial_waits(struct family *f);
 
-/* Abort those that are there; the same at the end, and use its id up. */
+/*
+ * partial_abort() aborts the ranks that exist; partial_end() does that at the
+ * end of the program, and uses the family's id up.
+ */
 void partial_abort(struct family *f);
 void partial_end(struct family *f);
 
 /* ---- captured.c ------------------------------------------------------- */
 
-/* Give a rank a stream of its own that is captured. */
+/* Give a rank a captured stream of its own. */
 void part_capture(struct part *part);
 
 /* ---- life.c ----------------------------------------------------------- */
@@ -328,14 +356,20 @@ void joins_end_group(struct runner *r, ncclResult_t result);
 /* The kind of the fault that a step scripts. */
 int fault_kind(const struct step *s);
 
-/* How many ranks of it are the thread's. */
+/* How many ranks of the family the thread has. */
 int own_ranks(const struct runner *r, const struct family *f);
 
-/* So many more ranks are there; and what a communicator says it is. */
+/*
+ * publish() makes @ranks more ranks known; check_comm() checks what a
+ * communicator says it is.
+ */
 void publish(struct family *f, struct program *p, int ranks);
 void check_comm(const struct family *f, int rank);
 
-/* What ends calls under way: all come to it first, or all may hang. */
+/*
+ * Before a step that ends operations in flight: all ranks get to it first, or
+ * all may hang.
+ */
 void cut_together(struct runner *r, struct step *s);
 
 /* ---- wrong.c ---------------------------------------------------------- */
@@ -350,40 +384,48 @@ bool wrong_needs_revoked(unsigned n);
 __attribute__((format(printf, 1, 2), noreturn)) void
 fuzz_fail(const char *format, ...);
 
-/* Around what may wait for other threads. */
+/* Called around everything that may wait for other threads. */
 void wait_begin(struct program *p, bool may_hang);
 void wait_end(struct program *p, bool may_hang);
 
-/* Wait until all owners of @s's family have come to it. */
+/* Wait until all owners of @s's family have reached the step. */
 void wait_for_owners(struct program *p, struct step *s);
 
-/* From now on all may hang: one rank is aborted, and others perhaps wait for it. */
+/* From now on all may hang: one rank is aborted, and others may wait for it. */
 void wait_cut(struct program *p);
 
-/* Go inside, unless the family is being aborted; gates are left by settle() once
- * the thread's group is closed. */
+/*
+ * Go inside, unless the family is being aborted; settle() leaves the gates once
+ * the thread's group is closed.
+ */
 bool go_inside(struct runner *r, struct family *f, int rank);
 void settle(struct runner *r);
 
-/* True if somebody must be aborted for anybody to go on. */
+/* True if some family must be aborted for the threads to go on. */
 bool is_stuck(const struct program *p);
 
-/* An NCCL call must have succeeded, or with @is_sure false have told one of NCCL's
- * codes. */
+/*
+ * An NCCL call must have succeeded or, with @is_sure false, have returned one
+ * of NCCL's codes.
+ */
 void expect(bool is_sure, ncclResult_t result, const char *call);
 void expect_cuda(cudaError_t error, const char *call);
 
-/* Nothing else is aborted with it. */
+/* No other family is aborted with this one. */
 bool is_alone(struct program *p, const struct family *f);
 
-/* True if nothing has begun to abort it, or what is aborted with it. */
+/*
+ * True if no thread has begun to abort this family, or those aborted with it.
+ */
 bool is_intact(struct program *p, const struct family *f);
 
 /* True if the reaper has not begun to abort it. */
 bool is_alive(const struct family *f);
 
-/* What one of the thread's ranks says once nothing is in progress; ncclSuccess for
- * one that is being aborted. */
+/*
+ * What one of the thread's ranks answers once nothing is in progress;
+ * ncclSuccess for a rank that is being aborted.
+ */
 ncclResult_t await_state(struct runner *r, struct family *f, int rank);
 
 ncclResult_t fuzz_group_start(struct runner *r);
@@ -394,13 +436,13 @@ ncclResult_t fuzz_group_end(struct runner *r, bool may_hang);
 /* The thread, for one program. */
 void reap(void *program, int i);
 
-/* All its ranks are there. */
+/* All ranks of the family exist. */
 bool is_ready(const struct family *f);
 
 /* Have the reaper abort @f. */
 void reap_want(struct program *p, struct family *f);
 
-/* True if the caller may end it in this way. */
+/* True if the caller may end the family in this way. */
 bool settle_ending(struct family *f, int how);
 
 /* ---- scenes.c --------------------------------------------------------- */
@@ -410,18 +452,21 @@ size_t scene_own_streams(void);
 
 /* ---- cuda.c ----------------------------------------------------------- */
 
-/* The stream in a slot, made if need be; the current device is changed. */
+/* The stream in a slot, made if necessary; changes the current device. */
 cudaStream_t slot_stream(struct runner *r, int device, int slot);
 void streams_drain(struct runner *r);
 
-/* Wait for all of a device that the thread owns. */
+/* Wait for everything on a device that the thread owns. */
 void device_drain(struct runner *r, int device, bool may_hang);
 
-/* The same for all devices of the thread's ranks of @f. */
+/* device_drain() for all devices of the thread's ranks of @f. */
 void ranks_drain(struct runner *r, const struct family *f, bool may_hang);
 void cuda_end(struct program *p);
 
-/* The table, for what is not in NCCL nor in CUDA: marks, progress, flush. */
+/*
+ * The table, for functions that neither NCCL nor CUDA has: marks, progress,
+ * flush.
+ */
 const struct platform *own_functions(void);
 
 static inline bool owns(const struct runner *r, int device)

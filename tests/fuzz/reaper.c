@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reaper, a thread that aborts as the library does: all flags first, the end
- * of its group when nobody is inside
+ * The reaper, a thread that aborts as the library does: first it raises all
+ * flags, and it ends its group when no thread is inside
  */
 
 #include "fuzz/program.h"
@@ -38,14 +38,16 @@ static bool is_inside(const struct family *f)
 	return false;
 }
 
-/* The steps, or all being stuck, ask for its end; or it has begun. */
+/* The steps want its end, or all threads are stuck; or its end has begun. */
 static bool is_due(const struct program *p, const struct family *f)
 {
 	return f->is_wanted || is_stuck(p) || !is_alive(f);
 }
 
-/* One that does not block may not be called by two threads; and who is inside may
- * wait for another family to be flagged. */
+/*
+ * Two threads may not call a communicator that does not block; and a thread
+ * that is inside may wait for another family to be flagged.
+ */
 static bool may_be_called(const struct family *f)
 {
 	return !f->is_async || !is_inside(f);
@@ -64,7 +66,7 @@ static struct family *next_to_flag_locked(struct program *p)
 		if (f->is_flagged || !is_ready(f) || !is_due(p, f) ||
 		    !settle_ending(f, ENDING_ABORT))
 			continue;
-		/* Who leaves from now on wakes us. */
+		/* A thread that leaves from now on wakes the reaper. */
 		atomic_store(&f->is_dead, true);
 		if (may_be_called(f))
 			return f;
@@ -72,7 +74,7 @@ static struct family *next_to_flag_locked(struct program *p)
 	return NULL;
 }
 
-/* Nobody is inside of any that is flagged, or is to be. */
+/* No thread is inside any family that is flagged, or is to be. */
 static bool is_clear(const struct program *p)
 {
 	int i;
@@ -83,7 +85,10 @@ static bool is_clear(const struct program *p)
 	return true;
 }
 
-/* Of what is aborted with it, it may have only some ranks: the others wait. */
+/*
+ * The reaper may flag only some ranks of the families aborted together: the
+ * others wait for those.
+ */
 static void flag(struct program *p, struct family *f)
 {
 	int r;
@@ -98,7 +103,7 @@ static void flag(struct program *p, struct family *f)
 	atomic_store(&f->is_aborted, true);
 }
 
-/* Let go what is held. */
+/* Let everything go that is held. */
 static void let_go_all(struct program *p)
 {
 	int i;
@@ -108,14 +113,16 @@ static void let_go_all(struct program *p)
 		sem_post(&p->held[i]);
 }
 
-/* The end of a group waits for what is queued ahead of what it ends, which may
- * hang until that is ended, too: after all the others, then. */
+/*
+ * The end of a group waits for operations ahead of those that it ends, which
+ * may hang until they are ended, too: so it comes after all others.
+ */
 static bool may_end_locked(const struct program *p)
 {
 	return (p->is_calm || p->is_over) && is_clear(p);
 }
 
-/* Flag families until there is no more to do or the group can be ended. */
+/* Flag families until none is left to flag, or the group can be ended. */
 static void reap_locked(struct program *p, bool *open)
 {
 	struct family *f = next_to_flag_locked(p);

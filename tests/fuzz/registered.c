@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory of NCCL's that is registered, by each rank for itself and as windows by
- * all together
+ * NCCL's memory: each rank registers it by itself, and all ranks together as
+ * windows
  */
 
 #include "fuzz/program.h"
 
 #define BYTES 8192
 
-/* The handles of one rank, all given back, one of them a time too often. */
+/* One rank's handles: all are given back, one of them once too often. */
 static void register_buffer(struct family *f, int rank, char *memory)
 {
 	ncclComm_t comm = f->comm[rank];
@@ -28,7 +28,7 @@ static void register_buffer(struct family *f, int rank, char *memory)
 		fuzz_fail("a handle is given back too often");
 }
 
-/* False if any was refused, as the family is being aborted. */
+/* False if any was refused, because the family is being aborted. */
 static bool make_windows(struct runner *r, struct step *s, void **memory,
                          ncclWindow_t *windows)
 {
@@ -77,7 +77,7 @@ static void use_windows(struct runner *r, struct step *s, void **memory)
 	}
 }
 
-/* The thread stays inside while there are windows. */
+/* The thread stays inside while it has windows. */
 void run_window(struct runner *r, struct step *s)
 {
 	struct family *f = s->family;

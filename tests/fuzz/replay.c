@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Run inputs of the fuzzer without it: files, and all files of directories
+ * Run inputs of the fuzzer without the fuzzer: files, and all files in folders
  *
- * REPLAY_TIMES (1) times each: what threads do differs from time to time.
+ * Each runs REPLAY_TIMES (1) times: threads behave differently every time.
  */
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ static void replay_file(const char *path)
 		fail(path, "cannot be opened");
 	size = fread(data, 1, sizeof(data), file);
 	fclose(file);
-	/* Of one that hangs or crashes this is the last line. */
+	/* The last line if an input hangs or crashes. */
 	printf("%s\n", path);
 	fflush(stdout);
 	while (times--)

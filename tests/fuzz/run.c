@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a program is run: its threads, the reaper, and the end
+ * How a program runs: its threads, the reaper, and the end
  *
- * The threads are made once, and the reaper is one more.
+ * The threads are made once; the reaper is one more.
  */
 
 #include <sched.h>
@@ -28,7 +28,7 @@ void fuzz_fail(const char *format, ...)
 	abort();
 }
 
-/* ---- what calls must answer ------------------------------------------- */
+/* ---- required answers ------------------------------------------------- */
 
 void expect(bool is_sure, ncclResult_t result, const char *call)
 {
@@ -48,14 +48,16 @@ void expect_cuda(cudaError_t error, const char *call)
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* What program->waits adds up: threads that run, that wait, that wait for what
- * may never come, and ranks that made all wait for it. */
+/*
+ * What program->waits adds up: threads that run, that wait, that wait for what
+ * may never come, and ranks that have made all threads wait for them.
+ */
 #define RUNNING UINT64_C(1)
 #define WAITING (UINT64_C(1) << 16)
 #define HANGING (UINT64_C(1) << 32)
 #define CUT (UINT64_C(1) << 48)
 
-/* Everybody waits, and somebody perhaps for what never comes. */
+/* All threads wait, and one of them maybe for what never comes. */
 static bool is_stuck_by(uint64_t waits)
 {
 	uint64_t running = waits % WAITING;
@@ -77,8 +79,10 @@ static void wake_reaper(struct program *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Relaxed, and no lock: it must not put the threads in an order, or a sanitizer
- * would miss their races.  Who makes all wait wakes the reaper. */
+/*
+ * Relaxed, and without a lock: this must not order the threads, or a sanitizer
+ * would miss their races.  The thread that makes all wait wakes the reaper.
+ */
 static void waits_add(struct program *p, uint64_t n)
 {
 	uint64_t before =
@@ -114,8 +118,10 @@ static void leave(struct runner *r, struct family *f, int rank)
 {
 	struct program *p = r->program;
 
-	/* seq_cst: either we see that it is dead and tell the reaper, or it
-	 * sees that the gate is empty. */
+	/*
+	 * seq_cst: either this thread sees that the family is dead and tells
+	 * the reaper, or the reaper sees that the gate is empty.
+	 */
 	atomic_store(&f->inside[rank], false);
 	if (is_alive(f))
 		return;
@@ -159,7 +165,10 @@ void settle(struct runner *r)
 	r->held_count = 0;
 }
 
-/* Until it is aborted, which needs nobody to be inside, its streams are in use. */
+/*
+ * Until the family is aborted, for which no thread may be inside, its streams
+ * are in use.
+ */
 static void await_abort(const struct runner *r, const struct family *f)
 {
 	while (!r->held_count && !is_alive(f) && !atomic_load(&f->is_aborted))
@@ -197,8 +206,10 @@ ncclResult_t fuzz_group_start(struct runner *r)
 	return result;
 }
 
-/* An inner one succeeds; the outermost answers what the last call that failed
- * did. */
+/*
+ * An inner end succeeds; the outermost one answers like the last call that
+ * failed.
+ */
 static void check_group_end(const struct runner *r, ncclResult_t result)
 {
 	if (r->depth || r->group_is_loose) {
@@ -237,7 +248,7 @@ ncclResult_t fuzz_group_end(struct runner *r, bool may_hang)
 	if (r->depth)
 		return result;
 	joins_end_group(r, result);
-	/* What was only simulated is not queued. */
+	/* Calls that were only simulated are not queued. */
 	parts_end_group(r, r->simulates ? ncclInternalError : result);
 	r->group_error = 0;
 	r->group_is_loose = r->group_waits = false;
@@ -314,7 +325,9 @@ static void (*const runs[])(struct runner *r, struct step *s) = {
 #undef STEP_RUN
 };
 
-/* The steps of all threads; those of one are for that one. */
+/*
+ * All threads run every step, except that steps of one thread are for that one.
+ */
 static bool is_for(const struct runner *r, const struct step *s)
 {
 	switch (s->kind) {
@@ -408,7 +421,7 @@ static void check_census(const struct census *before)
 		          after.meetings - before->meetings);
 }
 
-/* Those that no step has ended, all in one group. */
+/* End the families that no step has ended, all in one group. */
 static void end_families(struct program *p)
 {
 	struct family *f;

@@ -3,19 +3,21 @@
 #define SCENE_H
 
 /*
- * What the small scenes of one thread share: extra.c and scenes.c
+ * What extra.c and scenes.c share, the small scenes of one thread
  */
 
 #include "fuzz/program.h"
 
 #define SCENE_BYTES 48
 
-/* A call that may be refused, but then with a code of CUDA's; one that must answer
- * @must.  Neither leaves an error behind. */
+/*
+ * may_fail() takes a call that may be refused, but then with one of CUDA's
+ * codes; must_be() one that must answer @must.  Neither leaves an error behind.
+ */
 void may_fail(cudaError_t error, const char *call);
 void must_be(cudaError_t error, cudaError_t must, const char *call);
 
-/* A stream of the scene's own; wait for it, and give it back. */
+/* Make a stream for a scene; wait for it, and destroy it. */
 cudaStream_t scene_stream(void);
 void scene_stream_end(cudaStream_t stream);
 
@@ -23,7 +25,7 @@ void scene_stream_end(cudaStream_t stream);
 void *scene_memory(int kind);
 void scene_memory_end(int kind, void *memory);
 
-/* All of @n bytes must be @value. */
+/* All @n bytes must be @value. */
 void check_bytes(const void *memory, int value, size_t n, const char *what);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * More scenes: what few programs use, or only the library itself
+ * More scenes: functions that few programs use, or only the library itself
  */
 
 #include <string.h>
@@ -164,7 +164,7 @@ static void pools(const uint8_t *raw)
 	host_cudaGetLastError();
 }
 
-/* Handles are of use in other processes only. */
+/* Handles are useful only in other processes. */
 static void ipc(const uint8_t *raw)
 {
 	cudaIpcMemHandle_t handle;
@@ -319,7 +319,7 @@ static void empty_graph(const uint8_t *raw)
 
 /* ---- the thread's own stream ------------------------------------------ */
 
-/* Relaxed: a number. */
+/* Relaxed: only a number. */
 static atomic_size_t own_streams;
 
 size_t scene_own_streams(void)
@@ -327,7 +327,7 @@ size_t scene_own_streams(void)
 	return atomic_load_explicit(&own_streams, memory_order_relaxed);
 }
 
-/* It stays as long as the thread. */
+/* The stream lives as long as its thread. */
 static void count_own_stream(void)
 {
 	static _Thread_local bool counted[DEVICES];
@@ -366,7 +366,7 @@ static void (*const scenes[])(const uint8_t *raw) = {
 	settings, attributes, capture_facts, empty_graph,     own_stream,
 };
 
-/* Most of these wait for a stream. */
+/* Most of these scenes wait for a stream. */
 void run_scene(struct runner *r, struct step *s)
 {
 	const unsigned n = sizeof(scenes) / sizeof(scenes[0]);

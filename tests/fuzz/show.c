@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program is, for people: with FUZZ_SHOW in the environment each is printed
+ * Programs in readable form: with FUZZ_SHOW in the environment each is printed
  * before it runs
  */
 

@@ -28,7 +28,7 @@ bool wrong_needs_revoked(unsigned n)
 	return wrong_find(n)->needs == NEEDS_REVOKED;
 }
 
-/* Of the family, one of this thread's. */
+/* One of the thread's communicators of the family. */
 static ncclComm_t own_comm(struct runner *r, struct family *f)
 {
 	int rank;
@@ -46,7 +46,7 @@ void run_wrong(struct runner *r, struct step *s)
 	int result;
 
 	if (w->needs && !comm) {
-		/* The group does not fail, then. */
+		/* The group does not fail in that case. */
 		r->group_is_loose = r->depth;
 		return;
 	}

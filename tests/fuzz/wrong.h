@@ -8,7 +8,10 @@
 
 #include "fuzz/program.h"
 
-/* Whose communicator is called; else it is NULL. */
+/*
+ * The family whose communicator is called; without one the communicator is
+ * NULL.
+ */
 enum wrong_needs {
 	NEEDS_NOTHING,
 	NEEDS_RANK,

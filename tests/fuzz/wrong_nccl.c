@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Wrong calls of NCCL, and some that only look like it
+ * Wrong calls of NCCL, and some that only look wrong
  */
 
 #include <string.h>
@@ -53,7 +53,7 @@ static int fact_to_none(ncclComm_t comm, const struct step *s)
 	return (int)host_ncclCommGetAsyncError(comm, NULL);
 }
 
-/* A collective with one thing wrong. */
+/* A collective with one wrong argument. */
 static int collective(ncclComm_t comm, const struct step *s, int type, int op,
                       int root)
 {
@@ -177,7 +177,7 @@ static int end_none(ncclComm_t comm, const struct step *s)
 	return (int)host_ncclCommFinalize(comm);
 }
 
-/* Not wrong at all. */
+/* Queries that are not wrong at all. */
 static int ask(ncclComm_t comm, const struct step *s)
 {
 	ncclResult_t async = ncclSuccess;
@@ -343,7 +343,7 @@ const struct wrong wrong_nccl[] = {
 	  ncclInvalidUsage, ncclInvalidUsage, revoked },
 	{ "data moved without communicator", true, NEEDS_NOTHING,
 	  ncclInvalidArgument, ncclInvalidArgument, move_without_comm },
-	{ "a message to nobody", true, NEEDS_RANK, ncclInvalidArgument,
+	{ "a message to no rank", true, NEEDS_RANK, ncclInvalidArgument,
 	  ncclInvalidArgument, bad_peer },
 	{ "ncclRedOpDestroy", false, NEEDS_RANK, ncclInvalidArgument,
 	  ncclInvalidArgument, bad_redop },

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * An init that can never complete, as the second rank never comes: NCCL's own is
- * aborted, and the library's is given up at its deadline.  Afterwards the device
- * and the library work as before.
+ * An init that can never complete, because the second rank never comes: NCCL's
+ * own is aborted, and the library's is given up at its deadline.  Afterwards
+ * the device and the library work as before.
  */
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "support/ranks.h"
 
-/* What hangs ends the program. */
+/* A hang ends the program. */
 #define MOST_SECONDS 120
 
 static void must(int failed, const char *what)
@@ -50,7 +50,7 @@ static void one_works(void)
 	must(cohort_group_close(group), "close");
 }
 
-/* One of two ranks, non-blocking: it is under way for ever, until the abort. */
+/* One of two ranks, non-blocking: its init is in progress until the abort. */
 static void abort_native(const struct platform *p)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -66,7 +66,7 @@ static void abort_native(const struct platform *p)
 	must((int)p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	result = (int)p->ncclCommInitRankConfig(&comm, 2, id, 0, &config);
 	must(result != ncclInProgress && result != ncclSuccess, "init");
-	/* As long as it is looked at, nothing changes. */
+	/* However often it is polled, nothing changes. */
 	while (clock_now() < until) {
 		must((int)p->ncclCommGetAsyncError(comm, &state), "async");
 		must(state != ncclInProgress, "an init without its peer");
@@ -76,7 +76,7 @@ static void abort_native(const struct platform *p)
 	must((int)p->cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-/* The same of the library's. */
+/* The library's own init without its peer, which is given up. */
 static void give_up(void)
 {
 	struct cohort_group_options o;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A device that is lost: a kernel of NCCL's is given an address that is none, after
- * which CUDA answers every call with the same error.  The library must say so, name
- * the rank, and come to an end.
+ * A device that is lost: a kernel of NCCL's gets an invalid address, after
+ * which CUDA answers every call with the same error.  The library must say so,
+ * name the rank, and end.
  *
  * On the drop-in libraries, where the address would end the program, a table in
- * front of theirs plays the loss.  Only so it has run, and not on a GPU.
+ * front of theirs simulates the loss.  This program has only run there, and
+ * never on a GPU.
  */
 
 #include <stdatomic.h>
@@ -16,7 +17,7 @@
 
 #include "support/ranks.h"
 
-/* What hangs ends the program. */
+/* A hang ends the program. */
 #define MOST_SECONDS 120
 
 static void must(int failed, const char *what)
@@ -29,11 +30,11 @@ static void must(int failed, const char *what)
 
 #define NOWHERE ((void *)0x10000)
 
-/* ---- the loss, as it is played ---------------------------------------- */
+/* ---- the simulated loss ----------------------------------------------- */
 
 static const struct platform *whole;
 
-/* Atomic; set once, looked at by the library's threads. */
+/* Atomic; set once, read by the library's threads. */
 static atomic_bool is_lost;
 
 /* clang-format off */
@@ -83,7 +84,7 @@ static void play(void)
 	CUDA_FUNCTIONS(ENTRY)
 #undef ENTRY
 	table.ncclAllReduce = lose_by_address;
-	/* That is only memory. */
+	/* The simulated loss leaves only memory behind. */
 	table.ncclGroupStart = whole->ncclGroupStart;
 	table.ncclGroupEnd = whole->ncclGroupEnd;
 	table.mark = lost_mark;
@@ -92,8 +93,10 @@ static void play(void)
 
 /* ---- what the library says -------------------------------------------- */
 
-/* With one rank a scaled sum is a kernel, and any other call a copy, which would
- * look at the address first. */
+/*
+ * With one rank a scaled sum is a kernel; any other call is a copy, which would
+ * check the address first.
+ */
 static void lose(const struct platform *p, struct cohort_comm *comm)
 {
 	void *native;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Two ranks on one GPU: what NCCL can from 2.30.3 on, if it is told so before its
- * first use, as an experiment of its makers.  Sums of both, and an abort while one
+ * Two ranks on one GPU, which NCCL allows from 2.30.3 on as an experiment, if
+ * it is asked to before its first use: sums of both, and an abort while one
  * waits for the other.
  *
- * Only with TEST_PAIR=1.  On the drop-in libraries, which have one rank per device,
- * the ranks are on two.  Only so it has run, and not on a GPU.
+ * Runs only with TEST_PAIR=1.  On the drop-in libraries, which have one rank
+ * per device, the ranks are on two devices.  This program has only run there,
+ * and never on a GPU.
  */
 
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #define COUNT 1000
 #define FIRST_VERSION 23003
 
-/* What hangs ends the program. */
+/* A hang ends the program. */
 #define MOST_SECONDS 120
 
 static const struct platform *p;
@@ -104,7 +105,7 @@ static void sum(void)
 
 static void abort_pair(void)
 {
-	call(0); /* and nobody else does */
+	call(0); /* and the other rank does not call */
 	must((int)p->ncclGroupStart(), "ncclGroupStart");
 	must((int)p->ncclCommAbort(comms[0]), "ncclCommAbort");
 	must((int)p->ncclCommAbort(comms[1]), "ncclCommAbort");
@@ -112,7 +113,7 @@ static void abort_pair(void)
 	must((int)p->ncclGroupEnd(), "ncclGroupEnd");
 }
 
-/* Where the ranks are. */
+/* Choose the devices of the ranks. */
 static void choose_devices(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };

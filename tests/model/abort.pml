@@ -4,17 +4,17 @@
  * A model of how a clique ends: the gate, the cause, the notes, the reaper,
  * waiting and closing
  *
- * Two ranks, each with a thread that submits and a device that runs what was
- * submitted; two threads that fire at any time, of which the watchdog may be
- * one; the reaper; the prober; a thread that closes; a thread that waits for a
- * ticket, twice; a run that leaves a worker behind; somebody for whom the
- * abort's deadline has passed.  spin goes through every order in which their
+ * There are two ranks, each with a thread that submits and a device that runs
+ * what was submitted; two threads that fire at any time, one of which may be the
+ * watchdog; the reaper; the prober; a thread that closes; a thread that waits for
+ * a ticket, twice; a run that leaves a worker behind; and a thread that finds that
+ * the abort's deadline has passed.  spin goes through every order in which their
  * steps can happen.
  *
  *	owner      submit() on one rank: src/core/submit.c
  *	group      submit() on both ranks, in one native group
  *	device     a rank's stream: NCCL's kernel, then the mark
- *	firers     cause_set(): src/core/cause.c; alike, so that they are counted
+ *	firers     cause_set(): src/core/cause.c; all alike, so a count stands for them
  *	reaper     reaper_main(): src/core/reaper.c
  *	looker     clique_look() after the deadline: src/core/clique.c
  *	prober     probe_rank(): src/watch/prober.c
@@ -25,63 +25,63 @@
  *	put        clique_put()
  *
  * One step is one access to memory that threads share.  A step with several
- * either belongs to the model's own bookkeeping, or only one of them can matter:
- * the others are to what no longer changes, or what nobody else looks at.  Any
- * thread may be the one that finds the deadline passed; a thread of its own does
- * it here, right before the others look.
+ * accesses either belongs to the model's own bookkeeping, or only one of them
+ * matters: the others read what no longer changes, or what no other thread reads.
+ * Any thread may find that the deadline has passed; in the model a separate thread
+ * does so, right before the others look.
  *
  * With PROBER there is a prober.  With STRAGGLER rank 0's thread is the worker of
- * a run that does not wait for it for ever: it may be left behind wherever it
- * is, outlive the close, and go on to ask, call, and return.  run.sh says which
- * of them are searched together.
+ * a run that does not wait for it for ever: the run may leave the worker behind
+ * wherever it is, and the worker may outlive the close, ask, call, and return.
+ * run.sh says which of these parts are searched together.
  *
  * Every wait is a guard, not a loop, so that the graph of states has no cycle
- * (run.sh checks that too).  So every execution comes to an end, with no
- * assumption of fairness, and whoever has not come to his own is a deadlock.
+ * (run.sh checks that, too).  So every execution ends, without an assumption of
+ * fairness, and a thread that has not reached its end is a deadlock.
  *
- * What may go wrong outside of the library: a native call that blocks until the
- * flag is up, or for ever; one that fails, with or without having queued
- * something; a mark that fails; an operation whose peer never comes, or that
- * does not heed the flag; a question of the prober's that is never answered;
- * ncclCommAbort(), ncclGroupEnd() and cudaFree() that never return; a group end
- * that fails.
+ * What may go wrong outside the library: a native call blocks until the flag is
+ * up, or for ever; a native call fails, with or without having queued something; a
+ * mark fails; an operation's peer never comes, or the operation ignores the flag; a
+ * query of the prober never returns; ncclCommAbort(), ncclGroupEnd() and cudaFree()
+ * never return; a group end fails.
  *
- * What is checked; A to D and F are those of src/core/clique.h:
+ * What is checked; A to D and F are the invariants of src/core/clique.h:
  *
  *  A. One cause wins, and it never changes.
  *  B. A native communicator is aborted or destroyed once, never both, and only
  *     by the reaper.
- *  C. From QUIESCED on nothing touches a buffer or is queued.  Nobody is inside
- *     a native call, the prober included, and nothing is in flight, when the
- *     group's end frees.  The done words are not freed under a mark that is
- *     still to come, nor under anybody who reads them; nor is the clique under a
- *     call, the prober, or a straggler.  Both are freed once, the clique by the
- *     last who had a reference.
+ *  C. From QUIESCED on nothing touches a buffer or is queued.  When the group's
+ *     end frees, no thread is inside a native call, the prober included, and
+ *     nothing is in flight.  The done words are not freed while a mark is still to
+ *     be set, or while a thread reads them; the clique is not freed while a call,
+ *     the prober, or a straggler uses it.  Both are freed once, the clique by the
+ *     last thread with a reference.
  *  D. Nothing is freed once the clique is WEDGED.
  *  F. A ticket answers OK only if its operation was over before any flag was
- *     raised; a cause only when nothing can touch a buffer; and the same for
- *     ever after, WEDGED too, also to whoever does not wait.
+ *     raised, and with a cause only when nothing can touch a buffer.  The answer,
+ *     WEDGED included, never changes, and waiting or not makes no difference.
  *  G. Close returns, and so does every wait once there is a cause.
  *
  * With PATIENT the abort's deadlines never pass and nothing is stuck for ever:
- * close must then end as RELEASED or LEAKED, without leaning on a deadline.  A
- * run may leave a worker behind all the same: that was outside of the library,
- * which is no reason for the clique to wait.
+ * close must then end as RELEASED or LEAKED, without the help of a deadline.  A
+ * run may leave a worker behind all the same: that worker was outside the library,
+ * so the clique does not wait for it.
  *
- * What is left out.  Memory is sequentially consistent.  Two places depend on
- * that: the gate, and the prober's, against the cause, seq_cst in the code; and
- * the state NOTING against the done words.  All else is a release that an acquire
- * pairs with.  There is one done word per ticket, not a ring; a rank has one
- * stream, which nobody helps; texts, the recorder, the binding of threads,
- * references to the cause, the notifier and respawning are not there.  Nobody
- * does what the header forbids, a call that overlaps a close, except that a wait
- * may, up to where close gives memory back, and a straggler's may at any time.
+ * What the model leaves out.  Memory is sequentially consistent.  Two places depend
+ * on that: the gate, and the prober's gate, against the cause, seq_cst in the code;
+ * and the state NOTING against the done words.  Everything else is a release that
+ * an acquire pairs with.  There is one done word per ticket, not a ring.  A rank
+ * has one stream, which no other thread carries on.  There are no texts, no
+ * recorder, no binding of threads, no references to the cause, no notifier and no
+ * respawn.  No thread does what the header forbids, a call that overlaps a close,
+ * with two exceptions: a wait may overlap a close, up to where close gives memory
+ * back, and a straggler's wait may do so at any time.
  *
  * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
  */
 
 #ifndef OPS
-#define OPS 1 /* operations per rank; of 2, the second rank has only one */
+#define OPS 1 /* operations per rank; if 2, the second rank has only one */
 #endif
 
 #ifndef FIRERS
@@ -102,7 +102,7 @@
 
 /* ---- the clique ------------------------------------------------------- */
 
-/* The cause.  Who fired makes no difference. */
+/* The cause.  It makes no difference which thread fired. */
 #define NONE 0
 #define CLOSING 1
 #define FIRED 2
@@ -128,12 +128,12 @@ byte last[2];
 bit unmarked[2];
 bit done[2 * OPS];  /* the done words */
 bit probing;
-byte users = 1;     /* the group, and who was left behind */
-bit abandoned;      /* rank 0's worker was */
+byte users = 1;     /* references: the group's, and the straggler's */
+bit abandoned;      /* rank 0's worker was left behind */
 
 /* ---- the outside ------------------------------------------------------ */
 
-/* An operation is not there, queued or running, or over one way or the other. */
+/* An operation does not exist, is queued or running, or is over in some way. */
 #define ABSENT 0
 #define QUEUED 1
 #define OVER 2
@@ -142,10 +142,10 @@ byte op[2 * OPS];
 bit marked[2 * OPS]; /* the mark is queued behind it */
 bit flag[2];         /* the abort flag */
 bit inside[2];       /* the owner is inside a native call */
-bit freed;           /* the native communicators are */
-bit asking;          /* the prober is inside its native question */
-bit words_freed;     /* the done words are */
-bit clique_freed;    /* and all the rest */
+bit freed;           /* the native communicators are freed */
+bit asking;          /* the prober is inside its native query */
+bit words_freed;     /* the done words are freed */
+bit clique_freed;    /* and so is all the rest */
 
 /* ---- bookkeeping of the model ----------------------------------------- */
 
@@ -154,12 +154,12 @@ bit clique_freed;    /* and all the rest */
 
 bit won;             /* the cause was set */
 byte released[2];    /* ABORTED or DESTROYED */
-bit whole[2 * OPS];  /* was over before any flag was raised */
+bit whole[2 * OPS];  /* the operation was over before any flag was raised */
 bit in_call[2];      /* the owner is inside a call of the library */
 bit close_called;
 bit waiting;         /* the waiter is inside a call */
 bit reaped;          /* the reaper's thread has ended */
-bit probed;          /* the prober's has, or there is none */
+bit probed;          /* the prober's thread has ended, or there is none */
 bit worked;          /* rank 0's worker has ended, or there is none */
 byte left = FIRERS;  /* firers that have not begun */
 byte firing;         /* firers between their slot and their swap */
@@ -239,7 +239,7 @@ proctype firers()
 {
 	bit mine;
 
-	/* With a cause there already they do nothing, at any time. */
+	/* Once there is a cause they do nothing, at any time. */
 end_late:
 	do
 	:: atomic {
@@ -256,7 +256,7 @@ end_late:
 
 /* ---- src/core/clique.c ------------------------------------------------ */
 
-/* Note what is done.  If somebody else does, wait for him. */
+/* Note what is done.  If another thread does that, wait for it. */
 inline note(i)
 {
 	if
@@ -273,7 +273,7 @@ inline note(i)
 	fi
 }
 
-/* Somebody looks after the abort's deadline. */
+/* A thread looks after the abort's deadline. */
 proctype looker()
 {
 	byte i;
@@ -320,7 +320,7 @@ inline await_answer()
 	}
 }
 
-/* The words are left to the last who has a reference, if there are several. */
+/* The last thread with a reference frees the words, if there are several. */
 inline free_words()
 {
 	assert(RANK_WRITTEN(0) && RANK_WRITTEN(1)); /* C */
@@ -354,10 +354,10 @@ inline put(is_last)
 
 /*
  * Notes do not change once they may be read, and a cause is as old as the state
- * that asks for it, so that this is one step with the look at the state.
+ * that refers to it, so this is one step together with reading the state.
  *
- * An answer is checked when it is given, later than it was found; but nothing
- * becomes unsafe again.
+ * An answer is checked when it is given, which is later than when it was found;
+ * but nothing becomes unsafe again.
  */
 inline answer(n, d, s, rc)
 {
@@ -377,7 +377,7 @@ inline answer(n, d, s, rc)
 	}
 }
 
-/* In which state the done word is looked at, before the state is again. */
+/* The states in which the done word is read, before the state is read again. */
 #ifdef BREAK_NOTES_IGNORED
 #define LOOKS_AT_WORD(s) ((s) != NOTING && (s) < QUIESCED)
 #else
@@ -403,7 +403,7 @@ inline ask(n, d, rc)
 
 /* ---- src/core/submit.c ------------------------------------------------ */
 
-/* Without a cause the native call begins; not once the group is being closed. */
+/* Without a cause the native call begins, unless the group is being closed. */
 inline load_cause(r)
 {
 	atomic {
@@ -414,7 +414,7 @@ inline load_cause(r)
 	}
 }
 
-/* Inside the native call: it may block first. */
+/* The native call may block first. */
 inline block(r)
 {
 	if
@@ -430,7 +430,7 @@ end_stuck_inside:
 	fi
 }
 
-/* It queues the operation or fails, with or without having done so. */
+/* The call queues the operation, or fails, with or without having queued it. */
 inline launch(r, k, failed)
 {
 	assert(!freed && !IS_QUIESCED); /* C */
@@ -454,9 +454,9 @@ inline mark(r, k, failed)
 }
 
 /*
- * What the worker does besides: it asks about its ticket, passes its gate, cause
- * or not (worker_leave()), and ends.  A worker that was left behind has a
- * reference; under the run's lock it finds out.
+ * What the worker does besides: it asks about its ticket, passes its gate, with or
+ * without a cause (worker_leave()), and ends.  A worker that was left behind has a
+ * reference; it finds that out under the run's lock.
  */
 inline work_on(d, is_last, rc)
 {
@@ -537,7 +537,7 @@ gone:
 #endif
 }
 
-/* The first mark that fails is the last; then nothing is known of any rank. */
+/* The first mark that fails is the last one; then no rank's state is known. */
 proctype group()
 {
 	bit failed, mine;
@@ -588,7 +588,7 @@ proctype device(byte r)
 {
 	byte k;
 
-	/* It has arrived once it is queued: its forerunner is over. */
+	/* It has arrived once it is queued: the operation before it is over. */
 end_running:
 	atomic {
 		op[AT(r, k)] == QUEUED &&
@@ -603,7 +603,7 @@ end_running:
 		whole[AT(r, k)] = !flag[0] && !flag[1];
 		op[AT(r, k)] = OVER;
 #ifndef GROUP
-		/* Most often at once; "group" has it late as well. */
+		/* The mark mostly follows at once; with "group" it may be late. */
 		if
 		:: marked[AT(r, k)] -> goto write
 		:: else
@@ -672,7 +672,7 @@ proctype reaper()
 	byte i;
 	bit has_stragglers;
 
-end_asleep: /* for ever, if nobody fires or closes */
+end_asleep: /* for ever, if no thread fires or closes */
 	caused;
 	if
 	:: cause == CLOSING ->
@@ -736,10 +736,10 @@ end_asleep: /* for ever, if nobody fires or closes */
 #endif
 	fi;
 
-	/* Here it waits for its neighbours to raise their flags, no longer than
-	 * an abort may take: as far as this clique goes, a pause like any
-	 * between two steps.  Before its notes it ends what was split from it,
-	 * which is a fire() at others. */
+	/* Here the reaper waits for neighbouring groups to raise their flags, no
+	 * longer than an abort may take: for this clique that is a pause like
+	 * any between two steps.  Before its notes it ends the clique's
+	 * children, which is a fire() at others. */
 
 	if
 	:: atomic {
@@ -752,9 +752,9 @@ end_asleep: /* for ever, if nobody fires or closes */
 		group_end()
 #endif
 	}
-	:: atomic { state = LEAKED; goto over } /* it fails */
+	:: atomic { state = LEAKED; goto over } /* the group end fails */
 #ifndef PATIENT
-	:: goto end_parked /* it does not return */
+	:: goto end_parked /* the group end does not return */
 #endif
 	fi;
 #ifdef BREAK_DESTROYED_LIVE
@@ -798,13 +798,13 @@ gone:
 
 /* ---- src/watch/prober.c ----------------------------------------------- */
 
-/* Something is in flight, so it will ask. */
+/* Something is in flight, so the prober will query. */
 inline enter_probe()
 {
 	atomic { assert(!words_freed && !clique_freed); probing = 1 } /* C */
 }
 
-/* Without a cause the native question begins. */
+/* Without a cause the native query begins. */
 inline look_before_asking()
 {
 	atomic {
@@ -817,9 +817,9 @@ inline look_before_asking()
 }
 
 /*
- * It asks at any moment, also long after there is a cause, as it looked for one
- * before.  One question stands for all: one that finds nothing leaves nothing
- * behind.
+ * The prober queries at any moment, even long after there is a cause, because it
+ * looked for one earlier.  One query stands for all: a query that finds nothing
+ * leaves nothing behind.
  */
 proctype prober()
 {
@@ -853,8 +853,8 @@ end_stuck_asking:
 	 ((state == LIVE && done[n]) || \
 	  (state != LIVE && (then[n] || ANSWERS(state)))))
 
-/* Asks at any moment; if that was too early, again when there is something to be
- * told; and once more at any moment. */
+/* The waiter asks at any moment; if that was too early, it asks again when there is
+ * an answer; and it asks once more at any moment. */
 proctype waiter()
 {
 	byte n, rc, first;
@@ -889,7 +889,7 @@ gone:
 	skip
 }
 
-/* In place of the waiter: in the end a cause has led to an answer. */
+/* Replaces the waiter: in the end a cause has led to an answer. */
 proctype auditor()
 {
 	timeout -> assert(cause == NONE || ANSWERS(state)) /* G */
@@ -897,8 +897,8 @@ proctype auditor()
 
 /* ---- src/api/group.c, generation.c ------------------------------------ */
 
-/* Whether nobody is in a call.  One that is stuck in it for ever keeps nobody
- * from closing; nor does one that was left behind outside of the gate. */
+/* Whether no thread is in a call.  A thread that is stuck in a call for ever does not
+ * prevent a close; nor does a worker that was left behind outside the gate. */
 #ifdef STRAGGLER
 #define MAY_CLOSE (state == WEDGED && (worked || abandoned) || \
                    !in_call[1] && (worked || abandoned && !gate[0]))
@@ -906,8 +906,8 @@ proctype auditor()
 #define MAY_CLOSE (state == WEDGED || !in_call[0] && !in_call[1])
 #endif
 
-/* Stop the prober.  It may be out, and in again to see the cause, any number of
- * times; or it is in when the deadline passes. */
+/* Stop the prober.  It may leave, and enter again and see the cause, any number of
+ * times; or it is inside when the deadline passes. */
 inline stop_prober(s)
 {
 	if
@@ -977,7 +977,7 @@ proctype closer()
 	stop_prober(s);
 	if
 	:: s == RECLAIMED ->
-		/* Nobody waits any more; the memory is given back, bounded. */
+		/* No thread waits any more; the memory is given back, bounded. */
 		atomic { !waiting -> unused = 1 };
 		if
 		:: atomic { state == RELEASED -> s = state }

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Check the model of how a clique ends: no error in what is right, at least one
-# in each variant that is broken on purpose.  Exit 77 without spin.  With FULL=1
-# also all that may go wrong at once, with two threads that submit: two minutes
-# and a GiB more.
+# Check the model of how a clique ends: spin must find no error in the right models, and
+# at least one in each variant that is broken on purpose.  Exit 77 without spin.  With
+# FULL=1, also search everything that may go wrong at once, with two threads that
+# submit, which takes two minutes and a GiB more.
 
 for tool in spin "${CC:=cc}"; do
 	command -v "$tool" >/dev/null && continue
@@ -20,7 +20,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'kill "$broken" 2>/dev/null; exit 1' HUP INT TERM
 mkdir "$work/right" "$work/broken"
 
-# search NAME PAN-FLAGS MACRO...: leaves spin's report in the file report.
+# search NAME PAN-FLAGS MACRO...: leave spin's report in the file report.
 search()
 {
 	name=$1 flags=$2
@@ -52,7 +52,7 @@ verdict()
 	[ "$1" = 0 ] || cat report
 }
 
-# holds NAME FLAGS MACRO...: the whole search, and nothing found.
+# holds NAME FLAGS MACRO...: the search must be complete, and find nothing.
 holds()
 {
 	states='' ms=''
@@ -62,8 +62,8 @@ holds()
 	verdict $? "$1" 'holds'
 }
 
-# breaks MACRO [MACRO...]: something is found; without PATIENT, what should not be
-# and not a deadlock, which could be one of the model's own.
+# breaks MACRO [MACRO...]: the search must find an error; without PATIENT, a failed
+# assertion and not a deadlock, which could be one of the model's own.
 breaks()
 {
 	states='' ms='' name=$1
@@ -82,17 +82,17 @@ breaks()
 		's/^pan:[0-9]*: \(.\{0,60\}\).* (at depth.*/\1/p' report)"
 }
 
-# All of the model at once is too much, so that each search leaves something out:
+# The whole model at once is too large, so each search leaves something out:
 #
 #	two ranks   a thread per rank, and the waiter
 #	both ranks  one thread that submits for both, and the waiter
-#	prober      with the prober, which also fires, instead of the waiter
-#	straggler   with a worker that may be left behind, which asks, instead of
-#	            the waiter
+#	prober      the prober, which also fires, instead of the waiter
+#	straggler   a worker that may be left behind, which asks, instead of the
+#	            waiter
 #
-# "stuck" is what never returns and deadlines that pass, without which (PATIENT)
-# every close must come to its end; "failing" is native calls that fail.  The
-# firers are two, or one where it would be too much.
+# "stuck" means calls that never return and deadlines that pass; without these
+# (PATIENT) every close must end.  "failing" means native calls that fail.  There are
+# two firers, or one where two would be too many states.
 check_right()
 {
 	cd "$work/right" || return
@@ -159,7 +159,7 @@ check_broken()
 	breaks BREAK_LEFT_OPEN STUCK
 }
 
-# Side by side.
+# Both at the same time.
 check_broken >"$work/broken.out" &
 broken=$!
 check_right | tee "$work/right.out"

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A model of the launch window: ranks that meet before they launch, memory
- * sections, and aborts
+ * A model of the launch window: ranks that wait for each other before they launch,
+ * memory sections, and aborts
  *
  * Clique A has two ranks, each with a thread that allocates, is counted in, and
- * launches once both are.  Somebody may end A at any time, and its reaper raises
- * the flags, closes the window, and frees.  Clique B only opens windows, twice.
- * A thread of the program has a memory section with another one inside.
+ * launches once both are counted.  Clique A may end at any time; then its reaper
+ * raises the flags, closes the window, and frees.  Clique B only opens windows,
+ * twice.  A thread of the program has a memory section with another one inside.
  *
- *	enter, leave, close, give_up    src/core/window.c; what is done there
+ *	enter, leave, close, give_up    src/core/window.c; what that file does
  *	                                under the lock is one step here
  *	rank       together_await(), together_leave(): src/core/together.c
  *	reaper     reap_by_abort(): src/core/reaper.c
  *	quiet      cohort_quiet_begin() and _end(): src/api/memory.c
  *
- * As on devices: a kernel of A runs until the other rank's has come or the flags
- * are up; a memory operation does not end before it; and nothing is launched
- * while a memory operation goes on.
+ * Devices behave as in reality: a kernel of A runs until the other rank's has started
+ * or the flags are up; a memory operation does not end before the kernel does; and
+ * nothing is launched while a memory operation goes on.
  *
- * With STUCK one of A's ranks may stay in its native launch for ever, which is a cause in
- * the end; nothing of A is freed then.  The limit of a stay is left out: it is for cliques
- * that nothing ends.
+ * With STUCK one of A's ranks may stay in its native launch for ever, which becomes a
+ * cause in the end; nothing of A is freed then.  The time limit of a window is left out:
+ * it is for cliques that nothing ends.
  *
  * What is checked:
  *
  *  A. No memory operation goes on while a rank of A has launched and the other
  *     has not, unless the flags are up.
- *  B. Both ranks launch or none.
- *  C. Everybody comes to an end, but a rank that is stuck.
- *  D. In the end nobody is inside on either side who has left, and nobody waits.
+ *  B. Both ranks launch, or none does.
+ *  C. Every thread ends, except a rank that is stuck.
+ *  D. In the end no thread counts as inside that has left, and no thread waits.
  *
  * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
  */
@@ -41,7 +41,7 @@
 
 byte inside[2], waiting[2], let[2];
 
-byte window[2]; /* of A and B: the number of the stay, plus 1; 0: none */
+byte window[2]; /* A's and B's: the number of the stay, plus 1; 0: none */
 
 inline let_in(side)
 {
@@ -135,7 +135,7 @@ inline close(q)
 /* ---- the rest of the library ------------------------------------------ */
 
 bit cause;   /* A's */
-bit flag;    /* its abort flags */
+bit flag;    /* A's abort flags */
 byte counted;
 bit opened, given_up;
 byte left = 2;
@@ -146,13 +146,13 @@ bit gate[2] = 1;
 bit launched[2];
 byte operations; /* memory operations that go on */
 #ifndef QUIET
-#define QUIET 1 /* threads with sections of the program's */
+#define QUIET 1 /* threads of the program that have sections */
 #endif
 #define THREADS (3 + QUIET)
 
-byte ended;      /* threads that have come to their end, or are stuck */
-bit stuck;       /* one of them is */
-bit reaped;      /* and the reaper */
+byte ended;      /* threads that have ended, or are stuck */
+bit stuck;       /* one of them is stuck */
+bit reaped;      /* the reaper has ended, too */
 
 #define SPINS (launched[0] != launched[1] && !flag)
 
@@ -306,7 +306,7 @@ init
 		run neighbour();
 		run quiet();
 #if QUIET == 2
-		run quiet(); /* one may come behind a window that gives up */
+		run quiet(); /* a thread may wait behind a window that gives up */
 #endif
 		run reaper();
 		run firer()

@@ -125,7 +125,7 @@ Test(event_mark, a_stream_waits_for_it)
 	native_gate_open(&gate);
 	cr_assert_eq(table.cudaStreamSynchronize(second), cudaSuccess);
 	cr_assert_eq(byte, 1);
-	/* And once the mark has been set, the stream does not wait. */
+	/* Once the mark has been set, a stream does not wait for it. */
 	await(&words[0], 7);
 	cr_assert_eq(table.await_mark(second, &words[0], 7), cudaSuccess);
 	cr_assert_eq(table.await_mark(second, &words[0], 8),

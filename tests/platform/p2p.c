@@ -592,7 +592,7 @@ static void receive_all(struct exchange *x, int round, room *in)
 {
 	int from, k;
 
-	/* Also from the last to the first: pairs are independent. */
+	/* From the last to the first, too: pairs are independent. */
 	for (from = x->c->n - 1; from >= 0; from--)
 		for (k = 0; k < messages(round, from, x->rank); k++)
 			x->wrong += receive(x->c, x->rank, from, (*in)[from][k],

@@ -15,7 +15,7 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-/* Of one operation, of which several are queued. */
+/* Bytes of one operation, and how many operations are queued. */
 #define BYTES ((size_t)16 << 20)
 #define TIMES 40
 

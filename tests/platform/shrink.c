@@ -151,8 +151,8 @@ static ncclResult_t shrink_held(void *user)
 }
 
 /*
- * Not even by a shrink that has raised the flag itself, and lowers it when the
- * operations in flight have ended.
+ * A shrink that aborts raises the flag itself, and lowers it when the operations
+ * in flight have ended; it must not lower the flag of another abort.
  */
 Test(shrink, does_not_take_back_an_abort)
 {

@@ -459,8 +459,8 @@ Test(strict, names_a_destroy_of_work_beside_an_abort, .timeout = 10)
 }
 
 /*
- * Of idle ranks some may be destroyed and others aborted; of ranks with work in
- * flight all may be destroyed.
+ * Some idle ranks may be destroyed and others aborted; ranks with work in
+ * flight may all be destroyed.
  */
 Test(strict, accepts_idle_ranks_that_end_in_any_way, .timeout = 10)
 {

@@ -2,15 +2,14 @@
 
 /*
  * Long work with pauses: eight ranks make random calls, and sleep now and then, for
- * less than their deadlines.  Nobody may be blamed for that
+ * less than their deadlines.  No rank may be blamed for that
  *
  *	soak [SECONDS [SEED [DEADLINE_MS [FACTOR]]]]
  *
  * All ranks draw the calls from the same numbers, and their sleeps each from its own.
- * With a FACTOR deadlines are adapted to what is observed, and DEADLINE_MS is the
- * floor of that.
- * Ends with 0 after a line with what was done, or with 1 after the first verdict or
- * wrong result.
+ * With a FACTOR deadlines are adapted to what is observed, and DEADLINE_MS is
+ * the shortest limit.  Ends with 0 after a line with what was done, or with 1
+ * after the first verdict or wrong result.
  */
 
 #include <pthread.h>
@@ -26,7 +25,7 @@
 #define MOST_COUNT 5000
 #define BYTES (RANKS * MOST_COUNT * sizeof(int64_t))
 
-/* Calls from one meeting of all ranks to the next, and of how many one sleeps. */
+/* Calls between two meetings of all ranks, and one sleep in how many calls. */
 #define CALLS 64
 #define SLEEPY 512
 
@@ -41,7 +40,7 @@ enum call {
 	ALL_TO_ALL,
 	BARRIER,
 	BATCH,
-	RING, /* everybody sends to the next */
+	RING, /* every rank sends to the next */
 	CALLS_THERE_ARE,
 };
 
@@ -63,19 +62,19 @@ static const char *const names[] = {
 static uint64_t deadline_ns, end_ns, seed = 1;
 static pthread_barrier_t meeting;
 
-/* Written by one of them between two meetings. */
+/* Written by one rank between two meetings. */
 static bool is_over;
 
-/* Atomic; counted by whoever is told, and by all. */
+/* Atomic; counted by on_verdict, and by all ranks. */
 static atomic_int warnings;
 static atomic_ulong sleeps, checked, done[CALLS_THERE_ARE];
 
 struct rank {
 	struct cohort_comm *comm;
 	int number;
-	void *send, *recv, *other; /* of a batch's second call */
-	uint64_t calls; /* state of the numbers that all draw from, */
-	uint64_t own;   /* and of its own */
+	void *send, *recv, *other; /* for a batch's second call */
+	uint64_t calls; /* state of the numbers that all ranks draw alike, */
+	uint64_t own;   /* and of this rank's own */
 };
 
 /* ---- calls ------------------------------------------------------------ */
@@ -163,7 +162,7 @@ static void must(int rc, const char *what)
 		            cohort_last_error());
 }
 
-/* For less than half of the deadline, now and then. */
+/* Now and then sleep, for less than half of the deadline. */
 static void sleep_sometimes(struct rank *k)
 {
 	struct timespec t;
@@ -175,7 +174,7 @@ static void sleep_sometimes(struct rank *k)
 	sleeps++;
 }
 
-/* Not the calls alone, also what they come to. */
+/* Check not only the calls, but also their results. */
 static void check_sum(struct rank *k)
 {
 	int32_t value = k->number + 1;
@@ -204,8 +203,11 @@ static void make_call(struct rank *k)
 		done[what]++;
 }
 
-/* All together: nobody is behind when it is seen whether the time is over. */
-static void meet(void)
+/*
+ * All ranks together: none is still behind when one checks whether the time is
+ * over.
+ */
+static void meet_all_ranks(void)
 {
 	if (pthread_barrier_wait(&meeting) == PTHREAD_BARRIER_SERIAL_THREAD)
 		is_over = clock_now() >= end_ns;
@@ -224,7 +226,7 @@ static void *rank_main(void *arg)
 		check_sum(k);
 		must(cohort_synchronize(k->comm, COHORT_FOREVER),
 		     "synchronize");
-		meet();
+		meet_all_ranks();
 	}
 	must(cohort_comm_unbind(k->comm), "unbind");
 	return NULL;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort against submit, wait from several threads, and close
+ * Abort against submit, waits from several threads, and close
  *
  * Every round opens a group, lets its ranks sum numbers, and aborts it from two
- * threads at a random moment, every other time not before some sums are done.
- * Those two and one more wait for the ranks' tickets, too.  Checked at the end of
- * each: one abort has won, and the cause is its own; every ticket has one answer,
- * the same for every thread and when asked again; what answers OK has the right
- * number; buffers are freed as soon as a wait has answered, so that a sanitizer
- * sees who writes later; each native communicator was released once.
+ * threads at a random moment, which in every other round comes after some sums.
+ * Those two threads and a third wait for the ranks' tickets, too.  Checked at
+ * the end of each round: one abort has won, and the cause is that abort's;
+ * every ticket has one answer, for every thread and every time; a sum whose
+ * answer is OK is right; buffers are freed as soon as a wait has answered, so
+ * that a sanitizer would see a later write; each native communicator was
+ * released once.
  */
 
 #include <sched.h>
@@ -27,14 +28,14 @@
 #define HELPERS 3
 #define ABORTERS 2 /* the first helpers */
 
-/* After so many, some tickets must have been done and some cut short. */
+/* After that many rounds, some tickets must be done and some cut short. */
 #define ROUNDS_ENOUGH 200
 
 #define UNASKED 99 /* no result */
 
 struct rank {
 	struct cohort_comm *_Atomic comm;
-	atomic_int given; /* tickets, which are 1, 2, 3, ... */
+	atomic_int given; /* tickets given out, which are 1, 2, 3, ... */
 	atomic_int answers[SUMS + 1];
 };
 
@@ -43,7 +44,7 @@ struct round {
 	unsigned long number;
 	struct contest contest;
 	struct rank ranks[RANKS];
-	atomic_bool is_over; /* no more tickets are given */
+	atomic_bool is_over; /* no more tickets will be given out */
 	atomic_ulong done, cut;
 };
 
@@ -58,7 +59,7 @@ static int ask(struct rank *rank, int ticket, uint64_t timeout)
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
 		stress_fail("ticket %d answers %d: %s", ticket, rc,
 		            cohort_last_error());
-	/* Relaxed: the threads that ask must not be put in order by this. */
+	/* Relaxed: this must not order the threads that ask. */
 	atomic_compare_exchange_strong_explicit(&rank->answers[ticket], &first,
 	                                        rc, memory_order_relaxed,
 	                                        memory_order_relaxed);
@@ -73,7 +74,7 @@ static int ask_twice(struct rank *rank, int ticket)
 	return ask(rank, ticket, 0);
 }
 
-/* Ask for every ticket of every rank, as they are given. */
+/* Ask for every ticket of every rank as it is given out. */
 static void ask_all(struct round *round)
 {
 	int next[RANKS] = { 0 }, r;
@@ -130,8 +131,10 @@ static int worker(struct cohort_comm *c, void *user)
 
 /* ---- the helpers ------------------------------------------------------ */
 
-/* Let the ranks get somewhere: a sanitizer makes their start take longer than
- * any number of iterations of nothing. */
+/*
+ * Let the ranks make some sums: under a sanitizer they need longer to start
+ * than any number of idle iterations.
+ */
 static void await_sums(struct round *round, unsigned long n)
 {
 	while (atomic_load(&round->done) < n &&

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Agreement: ranks that race to call, one of which calls something else
+ * Agreement: ranks race to call, and one of them makes another call
  *
  * Every round one of three ranks makes a different call at a random place of a
- * sequence, each rank at its own pace.  Checked: every rank is told, nobody
- * hangs, the sums before are right, and the odd rank is named whenever all three
- * had called (else no majority can be); each native communicator was released
- * once.
+ * sequence, each rank at its own pace.  Checked: every rank gets an error, no
+ * rank hangs, the sums before are right, and the odd rank is named whenever all
+ * three had called (without that there can be no majority); each native
+ * communicator was released once.
  */
 
 #include <stdatomic.h>
@@ -60,7 +60,7 @@ static int worker(struct cohort_comm *c, void *user)
 			            round->odd_call);
 	}
 	if (rc != COHORT_MISMATCH)
-		stress_fail("rank %d is told %d: %s", cohort_comm_rank(c), rc,
+		stress_fail("rank %d gets %d: %s", cohort_comm_rank(c), rc,
 		            cohort_last_error());
 	atomic_fetch_add(&round->told, 1);
 	return rc;
@@ -86,12 +86,12 @@ int main(int argc, char **argv)
 		    COHORT_MISMATCH)
 			stress_fail("run: %s", cohort_last_error());
 		if (round.told != RANKS)
-			stress_fail("%d ranks were told", round.told);
+			stress_fail("%d ranks got a mismatch", round.told);
 		if (cause.rank >= 0 && cause.rank != round.odd_rank)
 			stress_fail("rank %d is named, it was %d", cause.rank,
 			            round.odd_rank);
 		if (cause.rank < 0 && !strstr(cause.text, "no majority"))
-			stress_fail("nobody is named: %s", cause.text);
+			stress_fail("no rank is named: %s", cause.text);
 		named += cause.rank >= 0;
 		ranks_must(cohort_group_close(group), "close");
 		ledger_check();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Buffers that are given back at the very moment a call or a wait has answered, in
- * every collective, while the group ends in every way there is
+ * Buffers that are given back at the very moment a call or a wait has answered,
+ * in every collective, while the group ends in every possible way
  *
- * Every round the ranks of a group, or one thread that speaks for all, make random
- * calls on memory of their own, the ranks with several in flight, and the group
- * ends at a random moment.  Checked: nobody touches what was given back; every
- * answer is OK or the cause, never WEDGED or TIMED_OUT; each native communicator
- * was released once.
+ * Every round the ranks of a group, or one thread that calls for all, make
+ * random calls on memory of their own, the ranks with several in flight, and
+ * the group ends at a random moment.  Checked: nothing touches a buffer that
+ * was given back; every answer is OK or the cause, never WEDGED or TIMED_OUT;
+ * each native communicator was released once.
  */
 
 #include <pthread.h>
@@ -34,13 +34,13 @@ enum end {
 	END_GROUP,
 	END_SIGNAL,
 	END_NATIVE,   /* a native call of the odd rank fails */
-	END_ERROR,    /* the odd rank's worker returns one */
-	END_DEADLINE, /* the odd rank does not come */
+	END_ERROR,    /* the odd rank's worker returns an error */
+	END_DEADLINE, /* the odd rank does not call */
 	END_EXIT,     /* the odd rank's thread exits */
 	ENDS,
 };
 
-/* With one thread for all ranks. */
+/* One thread calls for all ranks. */
 #define GROUP_ENDS (END_NATIVE + 1)
 
 enum kind {
@@ -66,17 +66,18 @@ struct call {
 struct round {
 	struct cohort_group *group;
 	int size;
-	uint64_t seed; /* of the calls, which are the same on all ranks */
+	uint64_t seed; /* for the calls, which are the same on all ranks */
 	enum end end;
 	int odd_rank, odd_call;
 	struct call calls[MOST_RANKS][CALLS];
 
-	/* Of the aborter: when, and whom. */
+	/* When the aborter fires, and which rank's thread it signals. */
 	unsigned long calls_before;
 	uint32_t delay;
 	atomic_ulong called;
-	atomic_int running; /* ranks */
-	pthread_t victim;   /* of the signal, for as long as: */
+	atomic_int running; /* ranks that run */
+	/* the thread that gets the signal, while this is set: */
+	pthread_t victim;
 	atomic_bool has_victim;
 	struct contest contest;
 };
@@ -86,7 +87,7 @@ static atomic_ulong done, cut;
 
 /* ---- answers ---------------------------------------------------------- */
 
-/* The answer must be one that gives the memory back. */
+/* The answer must be one after which the memory is the program's again. */
 static void check_answer(const struct round *round, int rc)
 {
 	static const int causes[ENDS] = {
@@ -107,7 +108,7 @@ static void check_answer(const struct round *round, int rc)
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* A few bytes, or several of the pieces that the platform works in. */
+/* A few bytes, or several of the shares in which the platform works. */
 static size_t random_count(uint64_t *seed)
 {
 	static const size_t most[] = { 4, 1000, 20000, 80000 };
@@ -137,7 +138,7 @@ static void call_put(struct call *call)
 	call->send = call->recv = NULL;
 }
 
-/* In two parts. */
+/* As a list of two tensors. */
 static int call_many(struct cohort_comm *c, struct call *call)
 {
 	size_t half = call->count / 2, at = half * sizeof(int32_t);
@@ -183,7 +184,7 @@ static int call_make(struct cohort_comm *c, struct call *call)
 	                         stream, &call->ticket);
 }
 
-/* Wait for a call that was made, unless that has been done. */
+/* Wait for a call that was made, unless that was done before. */
 static void call_end(const struct round *round, struct cohort_comm *c,
                      struct call *call)
 {
@@ -214,8 +215,10 @@ static bool call_next(struct round *round, struct cohort_comm *c,
 	return false;
 }
 
-/* What the odd rank does in place of a call; returns, if it does, what its worker
- * is to return, with calls in flight. */
+/*
+ * What the odd rank does instead of a call.  If it ends its worker, returns the
+ * worker's result, with calls in flight.
+ */
 static int be_odd(struct round *round)
 {
 	if (round->end == END_EXIT) {
@@ -225,7 +228,7 @@ static int be_odd(struct round *round)
 	return round->end == END_ERROR;
 }
 
-/* Be there to be signalled, until that has come. */
+/* Stay ready for the signal, until it has come. */
 static void victim_begin(struct round *round)
 {
 	round->victim = pthread_self();
@@ -281,15 +284,15 @@ static void run_ranks(struct round *round)
 	int r, i, rc;
 
 	rc = cohort_group_run(round->group, worker, round, NULL);
-	if (rc != COHORT_STATE) /* it had ended before */
+	if (rc != COHORT_STATE) /* the group had ended before */
 		check_answer(round, rc);
-	/* What the odd rank has left in flight. */
+	/* The calls that the odd rank has left in flight. */
 	for (r = 0; r < round->size; r++)
 		for (i = 0; i < CALLS; i++)
 			call_end(round, &comms[r], &round->calls[r][i]);
 }
 
-/* ---- one thread for all ----------------------------------------------- */
+/* ---- one thread for all ranks ----------------------------------------- */
 
 /* False if the group has ended. */
 static bool group_call(struct round *round, uint64_t *seed)
@@ -339,7 +342,7 @@ static void run_group(struct round *round)
 
 /* ---- the ends --------------------------------------------------------- */
 
-/* The round that may be signalled. */
+/* The round in which a signal may come. */
 static struct round *_Atomic signalled;
 
 static void on_signal(int number)

@@ -3,9 +3,9 @@
 /*
  * Ranks against each other: random sequences of collectives on several streams
  *
- * Every rank walks through the same random sequence, each at its own pace: it
- * waits for some tickets at once, for some later, from its own thread or another,
- * and makes streams wait for each other in between.  Every result is checked.
+ * Every rank goes through the same random sequence at its own pace: it waits
+ * for some tickets at once, for some later, from its own thread or another, and
+ * makes streams wait for each other in between.  Every result is checked.
  */
 
 #include <pthread.h>
@@ -21,9 +21,9 @@
 #define RANKS 4
 #define STEPS 60
 #define MAX_COUNT 3000
-#define BIG_COUNT 50000 /* more pieces than one */
+#define BIG_COUNT 50000 /* more than one share */
 
-/* Of kinds; from FIRST_LIST on those of lists. */
+/* Kinds of calls; those from FIRST_LIST on are lists. */
 #define KINDS 13
 #define FIRST_LIST 9
 
@@ -33,7 +33,7 @@ struct step {
 	int root;
 	int stream; /* 0..2; 0 is the communicator's own */
 	bool wait;
-	bool flush; /* its stream goes on by itself */
+	bool flush; /* its stream is flushed */
 };
 
 struct plan {
@@ -67,14 +67,16 @@ static int32_t sum(int k, size_t i)
 	return RANKS * input(k, 0, i) + 7 * (0 + 1 + 2 + 3);
 }
 
-/* Lists are two tensors, of which the first has so many elements. */
+/* Lists have two tensors; this many elements are in the first. */
 static size_t half(const struct step *s)
 {
 	return s->count / 3;
 }
 
-/* What element @i of rank @rank's output must be, where a tensor after the other is
- * not the same as one. */
+/*
+ * What element @i of rank @rank's output must be, where two tensors one after
+ * the other give another result than one would.
+ */
 static int32_t output_of_list(const struct step *s, int k, int rank, size_t i)
 {
 	size_t h = half(s), rest = s->count - h;
@@ -118,7 +120,7 @@ static int32_t output(const struct step *s, int k, int rank, size_t i)
 	return sum(k, i);
 }
 
-/* A ring: to the next rank, from the one before. */
+/* A ring: send to the next rank, receive from the one before. */
 static int send_on(struct cohort_comm *c, const struct step *s,
                    const int32_t *send, int32_t *recv, void *stream,
                    uint64_t *ticket)
@@ -270,7 +272,7 @@ static int worker(struct cohort_comm *c, void *user)
 	p = place_table();
 	stream[0] = cohort_comm_stream(c);
 	stream[1] = native_stream(p, cohort_comm_device(c));
-	stream[2] = NULL; /* the legacy one */
+	stream[2] = NULL; /* the legacy stream */
 	for (k = 0; k < STEPS; k++) {
 		const struct step *s = &w.plan->steps[k];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Dumps by a call, a signal and a verdict beside ranks that call, until the group is
- * aborted in the middle of it
+ * Dumps by a call, a signal and a verdict beside ranks that call, until the
+ * group is aborted in the middle of a dump
  */
 
 #include <dirent.h>
@@ -79,7 +79,7 @@ static void run_round(uint64_t *seed)
 		stress_fail("close: %s", cohort_last_error());
 }
 
-/* How many files there are, which go. */
+/* Remove the files; returns how many there were. */
 static int clear(void)
 {
 	char path[512];
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
 	while (stress_go_on(argc, argv)) {
 		run_round(&seed);
 		files = clear();
-		/* The verdict's, and those that were asked for. */
+		/* The verdict's file, and those that were asked for. */
 		if (files != 2 * (RANKS + 2))
 			stress_fail("there are %d files", files);
 		rounds++;

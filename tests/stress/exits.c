@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that exit while they own a rank, against calls, waits and the close of
- * the group
+ * Threads that exit while they own a rank, against calls, waits and the close
+ * of the group
  *
  * Every round two bound threads sum numbers, and one of them exits after a
- * random call without a word.  In some rounds the group is aborted and closed at
- * that very time.  Checked: the other is unblocked; the cause names the rank, if
- * it is the exit that came first, and is the abort's, if that has won; the close
- * succeeds; each native communicator was released once.
+ * random call.  In some rounds the group is aborted and closed at that very
+ * time.  Checked: the other thread is released; the cause names the rank if its
+ * exit came first, and is the abort's if the abort did; the close succeeds;
+ * each native communicator was released once.
  */
 
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 struct rank {
 	struct cohort_comm *comm;
-	int calls; /* before it exits */
+	int calls; /* calls before it exits */
 	pthread_t thread;
 };
 
@@ -74,7 +74,7 @@ static bool one_round(unsigned long number, uint64_t *seed)
 		stress_fail("rank %d is named, it was %d: %s", cause.rank,
 		            mortal, cause.text);
 	if (cause.status == COHORT_OK)
-		stress_fail("nobody noticed");
+		stress_fail("the exit went unnoticed");
 	ranks_must(cohort_group_close(group), "close");
 	if (contest_end(&contest) != cause.status)
 		stress_fail("another cause after the close");

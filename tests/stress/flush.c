@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Collectives that go on by themselves, while nobody waits for them or somebody
+ * Collectives that go on by themselves, while no thread waits for them or one
  * begins to
  *
- * A round is a group of two ranks, of which each queues sums of any size, in a while
- * has its stream flushed, and in a while waits, or gives that up.  So a collective may
- * be found by the thread that queues the next, by one that waits, by the streams' own
- * threads, and by the poller, at the same time.  Everything is summed once and for all,
- * or in some rounds up to where a rank aborts.
+ * A round is a group of two ranks.  Each queues sums of any size, now and then
+ * has its stream flushed, and now and then waits, or gives a wait up.  So the
+ * thread that queues the next collective, one that waits, the streams' own
+ * threads and the poller may get to one collective at the same time.  All sums
+ * are checked, in some rounds only up to the place where a rank aborts.
  */
 
 #include <stdio.h>
@@ -20,14 +20,15 @@
 
 #define RANKS 2
 #define STEPS 40
-#define MOST 60000 /* several pieces */
+#define MOST 60000 /* several shares */
 #define MOST_NS 300000
 
 struct step {
 	size_t count;
 	bool flush[RANKS];
 	bool wait[RANKS];
-	uint64_t peek_ns[RANKS]; /* 0, or how long it waits in vain, perhaps */
+	/* 0, or the timeout of a wait, which may be in vain */
+	uint64_t peek_ns[RANKS];
 };
 
 struct round {
@@ -37,7 +38,10 @@ struct round {
 	int abort_step;
 };
 
-/* Of each step; of all rounds, as who was aborted leaves them. */
+/*
+ * One buffer for each step, for all rounds: an aborted round leaves them as
+ * they are.
+ */
 static int32_t *data[RANKS][STEPS];
 
 static void set(int rank, int k, size_t count)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A watchdog with hardly any patience against ranks that push, pause, call, fail,
- * and go on in the next generation
+ * A watchdog with hardly any patience against ranks that push, pause, call,
+ * fail, and go on in the next generation
  *
  * Every round is a group whose workers sum numbers until one of them fails, and
- * then again without it, until two are left.  The watchdog only reports, all the
- * time.  Checked: every sum; whom the cause names; that each generation's end is
- * told once, after all else about it; that the close succeeds.
+ * then without that rank, until two are left.  The watchdog only reports, all
+ * the time.  Checked: every sum; which rank the cause names; that the end of
+ * each generation is reported once, after everything else about it; that the
+ * close succeeds.
  */
 
 #include <pthread.h>
@@ -21,11 +22,11 @@
 #define CALLS 30
 #define US UINT64_C(1000)
 
-/* Set between runs. */
+/* Written between runs. */
 static int mortal;   /* the rank that fails */
-static int lifetime; /* after so many calls */
+static int lifetime; /* after this many calls */
 
-/* Owned by on_verdict's threads, one after the other. */
+/* Written by the threads of on_verdict, one after the other. */
 static int last_ended; /* generation */
 static atomic_ulong told, ended;
 
@@ -47,7 +48,7 @@ static int on_verdict(const struct cohort_verdict *v, void *user)
 	return 0;
 }
 
-/* One sum, with deadlines of its own or after a pause. */
+/* One sum, under pushed deadlines or after a pause. */
 static int call(struct cohort_comm *comm, int i, uint64_t *seed)
 {
 	const struct cohort_deadlines d = {
@@ -87,7 +88,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* The number of generations that have failed. */
+/* Returns how many generations have failed. */
 static unsigned long one_round(uint64_t *seed)
 {
 	struct cohort_group_options o;
@@ -131,7 +132,7 @@ int main(int argc, char **argv)
 		failed += one_round(&seed);
 	printf("%lu rounds, %lu verdicts\n", rounds, atomic_load(&told));
 	if (atomic_load(&ended) != failed)
-		stress_fail("%lu ends were told, there were %lu",
+		stress_fail("%lu ends were reported, not %lu",
 		            atomic_load(&ended), failed);
 	return 0;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles fired by eight threads and a signal handler against operations in
- * flight, waits, and the close of the communicators and of the group
+ * Abort handles fired by eight threads and a signal handler against operations
+ * in flight, waits, and the close of the communicators and of the group
  *
- * The group is closed by one thread while the others fire.  Checked at the end
- * of each round: at most one fire has won, the cause is its own, and every handle
- * tells so; every ticket has one answer, the same when asked twice; the closes
- * succeed; each native communicator was released once, by its reaper; handles work
- * to the last, long after the group is gone.
+ * One thread closes the group while the others fire.  Checked at the end of
+ * each round: at most one fire has won, the cause is that fire's, and every
+ * handle says so; every ticket has one answer, however often it is asked; the
+ * closes succeed; each native communicator was released once, by its reaper;
+ * handles work to the last, long after the group is gone.
  */
 
 #include <sched.h>
@@ -23,7 +23,7 @@
 
 #define RANKS 2
 #define FIRERS 8
-#define SIGNAL FIRERS /* the handler's number among those that fire */
+#define SIGNAL FIRERS /* the signal handler's number among those that fire */
 #define SUMS 10
 
 struct round {
@@ -36,7 +36,7 @@ struct round {
 
 static struct crew ranks, firers;
 
-/* For the signal handler; set while there are no signals. */
+/* For the signal handler; written while there are no signals. */
 static struct contest *_Atomic signal_contest;
 static atomic_ulong signals_seen;
 
@@ -91,8 +91,10 @@ static void rank_main(void *arg, int rank)
 
 /* ---- firers ----------------------------------------------------------- */
 
-/* Let the ranks get somewhere, in every fourth round to their end: there the close
- * is raced. */
+/*
+ * Let the ranks make some sums; in every fourth round all of them, so that the
+ * fires race with the close.
+ */
 static void await_sums(struct round *round, uint64_t *seed)
 {
 	unsigned long n = round->number % 4 * RANKS * SUMS / 3;
@@ -110,7 +112,7 @@ static bool has_signal(const struct round *round)
 	return round->number % 3 == 0;
 }
 
-/* Wait until those of this round and of all before have been handled. */
+/* Wait until the signals of this round and of all before have been handled. */
 static void await_signals(const struct round *round)
 {
 	while (atomic_load(&signals_seen) <= round->number / 3)
@@ -128,7 +130,7 @@ static void firer_main(void *arg, int i)
 		pthread_kill(ranks.threads[stress_random(&seed) % RANKS],
 		             SIGUSR1);
 	if (round->number % 2 && has_signal(round))
-		await_signals(round); /* it comes first */
+		await_signals(round); /* so that the signal comes first */
 	stress_spin(stress_random(&seed) % (1u << (8 + round->number % 12)));
 	contest_told(&round->contest, i,
 	             cohort_abort_fire(handle, contest_reason(i)));
@@ -162,7 +164,7 @@ static bool end(struct round *round)
 	won = contest_end(&round->contest) != COHORT_OK;
 	for (i = 0; i < FIRERS; i++) {
 		if (cohort_abort_fired(round->handles[i]) != won)
-			stress_fail("a handle tells %d after %d fires", !won,
+			stress_fail("a handle says %d after %d fires", !won,
 			            won);
 		cohort_abort_put(round->handles[i]);
 	}
@@ -185,7 +187,7 @@ int main(int argc, char **argv)
 
 		begin(&round);
 		crew_end(&ranks);
-		/* While the others may still fire. */
+		/* While the other threads may still fire. */
 		ranks_must(cohort_group_close(group), "close");
 		fired += end(&round);
 		signalled += round.contest.winner == SIGNAL;

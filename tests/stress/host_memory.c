@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory whose callers lose patience at any moment, and give their
+ * Calls with host memory whose callers time out at any moment, and give their
  * memory back as soon as they have an answer, while the group may end
  *
- * Every round the ranks of a group make the same random calls, each with a timeout of
- * its own, and in every other round one thread aborts.  Checked: nobody touches what was
- * given back; every result is right, whoever has given up; without an abort no call
- * answers anything but COHORT_OK or COHORT_TIMED_OUT, or COHORT_BUSY, which has not made
- * it.
+ * Every round the ranks of a group make the same random calls, each with its
+ * own timeout, and in every other round one thread aborts.  Checked: nothing
+ * touches memory that was given back; every result is right, whichever caller
+ * timed out; without an abort a call answers COHORT_OK, COHORT_TIMED_OUT, or
+ * COHORT_BUSY, which means that it was not made.
  */
 
 #include <stdio.h>
@@ -21,9 +21,9 @@
 
 #define MOST_RANKS 4
 #define CALLS 8
-#define ONES 0x01010101 /* what buffers are full of */
+#define ONES 0x01010101 /* what fills the buffers */
 
-/* The last one is a send to the next rank. */
+/* The last kind is a send to the next rank. */
 enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, TRANSFER, KINDS };
 
 struct round {
@@ -44,7 +44,7 @@ static size_t random_count(uint64_t *seed)
 	return 1 + stress_random(seed) % most[stress_random(seed) % 4];
 }
 
-/* For ever, or moments of all lengths. */
+/* No timeout, or moments of all lengths. */
 static uint64_t random_timeout(uint64_t *seed)
 {
 	static const uint64_t most[] = { 1, 10000, 300000 };
@@ -64,8 +64,10 @@ static void check(const struct buffer *b, size_t count, int32_t value)
 			            count, (unsigned)data[i], (unsigned)value);
 }
 
-/* Where memory functions wait, a transfer's memory may wait for the other rank's part,
- * which is launched at once however ranks launch. */
+/*
+ * Where memory functions wait for devices, the memory of a transfer may wait
+ * for the other rank's part, which is launched at once in either launch mode.
+ */
 static uint32_t kinds(void)
 {
 	return place_has_sync() ? TRANSFER : KINDS;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Bound threads that make calls while their group is aborted and closed, and after
+ * Bound threads that make calls while their group is aborted and closed, and
+ * afterwards
  *
- * Every round a thread for each rank binds it, and what was split from it in some
- * rounds, and sums numbers until the group has ended; then it makes one call after the
- * other, of any kind, and at last unbinds or exits.  Meanwhile the group is aborted and
- * closed, as soon as no thread is seen inside, in some rounds after a respawn.  Checked
- * is what each call answers; sanitizers and strict mode see the rest.
+ * Every round a thread for each rank binds that rank, in some rounds also a
+ * child, and sums numbers until the group has ended; then it makes one call
+ * after the other, of any kind, and at last unbinds or exits.  Meanwhile the
+ * group is aborted and closed, as soon as no thread is seen inside, in some
+ * rounds after a respawn.  The test checks what each call answers; sanitizers
+ * and strict mode check the rest.
  */
 
 #include <pthread.h>
@@ -35,7 +37,7 @@ static void must_be(int rc, int a, int b, int c, const char *what)
 		stress_fail("%s: %d: %s", what, rc, cohort_last_error());
 }
 
-/* The group has a cause, and is open, or closed, or just being so. */
+/* The group has a cause; it is open, closed, or about to be closed. */
 static void call_late(struct cohort_comm *comm, uint64_t *seed)
 {
 	struct cohort_cause cause;
@@ -73,8 +75,10 @@ static void call_late(struct cohort_comm *comm, uint64_t *seed)
 	}
 }
 
-/* While the child has not been told yet of its parent's end it works, and the exit of a
- * thread that is bound to it may end it first. */
+/*
+ * Until the child knows of its parent's end, it works; the exit of a thread
+ * that is bound to the child may end it first.
+ */
 static void call_child(struct cohort_comm *child)
 {
 	int rc = cohort_barrier(child, NULL, NULL);
@@ -115,7 +119,7 @@ static void *rank_main(void *arg)
 	return NULL;
 }
 
-/* Until no thread is seen inside. */
+/* Wait until no thread is seen inside, and close. */
 static void close_group(struct cohort_group *group)
 {
 	int rc;

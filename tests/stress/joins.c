@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that join by a unique id, against each other and against who is refused
+ * Ranks that join by a unique id, against each other and against ranks that are
+ * refused
  *
- * Every round two threads join with two ranks each in a group, two with one, and
- * an odd one with a group that cannot join.  Checked at the end: all ranks have a
- * communicator, the odd one has none, and a sum over it is right.
+ * Every round two threads join with two ranks each in a group, two with one
+ * rank each, and an odd thread with a group that cannot join.  Checked at the
+ * end: all ranks have a communicator, the odd thread has none, and a sum over
+ * all ranks is right.
  */
 
 #include <pthread.h>
@@ -21,14 +23,14 @@ struct round {
 	const struct platform *p;
 	ncclUniqueId id;
 	ncclComm_t comm[RANKS];
-	atomic_int sum; /* of what the ranks got */
+	atomic_int sum; /* the sum of all ranks' results */
 	atomic_int refused;
 };
 
 struct member {
 	struct round *round;
-	int rank;  /* the first */
-	int ranks; /* one after the other */
+	int rank;  /* the first rank */
+	int ranks; /* consecutive ranks */
 };
 
 static ncclResult_t join_all(struct member *m)
@@ -77,7 +79,10 @@ static void *member_main(void *user)
 	return NULL;
 }
 
-/* A group that wants one rank twice never gets it, whoever comes first. */
+/*
+ * A group that wants one rank twice never gets it, whichever thread comes
+ * first.
+ */
 static void *odd_main(void *user)
 {
 	struct round *round = user;
@@ -93,7 +98,7 @@ static void *odd_main(void *user)
 		            "ncclCommInitRank");
 	result = p->ncclGroupEnd();
 	if (result != ncclInvalidUsage)
-		stress_fail("the odd one is told %d", (int)result);
+		stress_fail("the odd thread gets %d", (int)result);
 	for (i = 0; i < 2; i++)
 		native_must(p->ncclCommAbort(comm[i]), "ncclCommAbort");
 	atomic_fetch_add(&round->refused, 1);

@@ -3,10 +3,10 @@
 /*
  * The lives of communicators, on the host platform alone
  *
- * Each round joins some ranks, a thread for each, blocking or not.  The threads
- * sum, split their communicator or shrink it, sum on the children, and end all of
- * it in one of several ways: by destroy, by finalize and destroy, by revoke, or by
- * aborts from a thread of its own while the owners are inside.
+ * Each round joins some ranks, with a thread for each, blocking or not.  The
+ * threads sum, split their communicator or shrink it, sum on the children, and
+ * end everything in one of several ways: by destroy, by finalize and destroy,
+ * by revoke, or by aborts from another thread while the owners are inside.
  */
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ enum end {
 	END_DESTROY,
 	END_FINALIZE,
 	END_REVOKE,
-	END_SHRINK, /* of those that stay, the last one never sums */
+	END_SHRINK, /* of the ranks that stay, the last one never sums */
 	END_ABORT_INIT,
 	END_ABORT,
 	ENDS
@@ -39,9 +39,12 @@ struct round {
 	bool blocking, shares;
 	ncclUniqueId id;
 
-	/* Atomic; the owner stores it (release), and who aborts takes it. */
+	/*
+	 * Atomic; the owner stores it (release), and the thread that aborts
+	 * takes it.
+	 */
 	ncclComm_t comm[RANKS];
-	atomic_int sums; /* that were right */
+	atomic_int sums; /* sums that were right */
 	pthread_barrier_t before_abort;
 };
 
@@ -54,11 +57,13 @@ struct member {
 
 /* ---- steps ------------------------------------------------------------ */
 
-/* What a call comes to; ncclInternalError for one that was aborted. */
+/*
+ * Await a call's result; ncclInternalError for a communicator that was aborted.
+ */
 static ncclResult_t finish(const struct platform *p, ncclComm_t comm,
                            ncclResult_t result)
 {
-	/* A split or a shrink succeeds when the child is on its way. */
+	/* A split or a shrink succeeds once the child is being made. */
 	if (result == ncclSuccess)
 		result = ncclInProgress;
 	while (result == ncclInProgress) {
@@ -127,7 +132,10 @@ static void destroy(struct member *m, ncclComm_t comm)
 
 /* ---- children --------------------------------------------------------- */
 
-/* The ranks in two halves, then each on its own but the last, which is in none. */
+/*
+ * The ranks in two halves, then each rank alone, except the last, which is in
+ * no child.
+ */
 static void split(struct member *m, ncclComm_t comm)
 {
 	const struct platform *p = m->round->p;
@@ -150,7 +158,7 @@ static void split(struct member *m, ncclComm_t comm)
 	destroy(m, half);
 }
 
-/* All but the last one, which does not come. */
+/* All ranks but the last, which does not come. */
 static void shrink(struct member *m, ncclComm_t comm, int flags)
 {
 	const struct platform *p = m->round->p;
@@ -184,7 +192,8 @@ static void end_revoke(struct member *m, ncclComm_t comm)
 	destroy(m, child);
 	if (p->ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm,
 	                     m->stream) != ncclInvalidUsage)
-		stress_fail("rank %d sums on a revoked one", m->rank);
+		stress_fail("rank %d can sum on a revoked communicator",
+		            m->rank);
 	native_must(p->ncclCommAbort(comm), "ncclCommAbort");
 }
 
@@ -199,7 +208,7 @@ static void end_shrink(struct member *m, ncclComm_t comm)
 	native_must(p->cudaStreamSynchronize(m->stream), "wait");
 }
 
-/* Sums that one never joins; a thread of its own aborts all. */
+/* Sums that one rank never joins; another thread aborts all ranks. */
 static void end_abort(struct member *m, ncclComm_t comm)
 {
 	const struct platform *p = m->round->p;
@@ -239,7 +248,7 @@ static void end(struct member *m, ncclComm_t comm)
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* One of all never comes, and the others are aborted while they wait. */
+/* One of the ranks never comes, and the others are aborted while they wait. */
 static void join_in_vain(struct member *m)
 {
 	struct round *round = m->round;
@@ -278,7 +287,7 @@ static void *member_main(void *user)
 	return NULL;
 }
 
-/* Rank by rank as they appear; or all in one group, as they are. */
+/* Rank by rank as they appear, or in one group those that exist. */
 static void abort_all(struct round *round, int first)
 {
 	const struct platform *p = round->p;
@@ -297,7 +306,7 @@ static void abort_all(struct round *round, int first)
 		native_must(p->ncclGroupEnd(), "ncclGroupEnd");
 }
 
-/* A thread that aborts what is of other threads. */
+/* A thread that aborts communicators of other threads. */
 static void *aborter_main(void *user)
 {
 	struct round *round = user;
@@ -311,10 +320,13 @@ static void *aborter_main(void *user)
 	return NULL;
 }
 
-/* How many sums there are to be right in a round. */
+/* How many right sums a round must have. */
 static int sums_of(enum end end)
 {
-	/* Two of all, halves, those on their own, and those that stay. */
+	/*
+	 * Two of all ranks, one of each half, those of single ranks, and those
+	 * of the ranks that stay.
+	 */
 	const int always = 2 * RANKS + RANKS + RANKS - 1 + RANKS - 1;
 
 	switch (end) {

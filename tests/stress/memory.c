@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory operations between collectives, on devices that always wait for each other
+ * Memory operations between collectives, on devices that always wait for each
+ * other
  *
- * The host platform is as unforgiving as devices of one process may be
- * (COHORT_SIM_SYNC_DEVICE), and the ranks launch together.  Each round every rank comes
- * late by a time of its own, allocates, frees and copies at random, calls a collective,
- * a list, or one with host memory that grows, and does the same again before it waits.
- * Now and then all split, and each rank closes its child whenever it likes, beside
- * its own and the others' calls on the parent.  Checked: nothing ends with a verdict,
- * and all sums are right.
+ * The host platform is as strict as the devices of one process may be
+ * (COHORT_SIM_SYNC_DEVICE), and the ranks launch together.  In each round every
+ * rank is late by a random time, allocates, frees and copies at random, calls a
+ * collective, a list, or a call with host memory that grows, and changes its
+ * memory again before it waits.  Now and then all ranks split, and each closes
+ * its child at any time, beside its own and the others' calls on the parent.
+ * Checked: nothing ends with a verdict, and all sums are right.
  *
- * The second argument is the most by which a rank comes late, in microseconds.
+ * The second argument is the most by which a rank is late, in microseconds.
  */
 
 #include <pthread.h>
@@ -243,7 +244,7 @@ static void run_rank(void *arg, int i)
 		sum_list(k);
 		break;
 	default:
-		/* It grows, as the rounds go on. */
+		/* The memory grows as the rounds go on. */
 		sum_host(k, 1 + size % (1 + 64 * r->number) % HOST_MOST);
 		break;
 	}

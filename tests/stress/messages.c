@@ -6,8 +6,8 @@
  * Every round each rank is a thread that makes the same random groups: messages
  * to and from the others, and now and then a sum.  At a random moment all ranks
  * are aborted, one of them first; or none is.  Each thread waits for its stream
- * and gives its buffers back.  Checked: nobody touches what was given back, and if
- * nobody was aborted every message is the one that was meant.
+ * and gives its buffers back.  Checked: nothing touches a buffer that was given
+ * back, and if no rank was aborted, every message is the right one.
  */
 
 #include <sched.h>
@@ -29,14 +29,14 @@ struct round {
 	uint64_t seed;
 	bool is_cut;
 	uint32_t delay;
-	int first; /* to be aborted */
+	int first; /* the first rank to be aborted */
 	atomic_int called;
 };
 
 static const struct platform *p;
 static struct crew ranks;
 
-/* What every byte of the @k-th message of a group is. */
+/* The value of all bytes of the @k-th message of a group. */
 static uint8_t token(const struct round *round, int group, int from, int to,
                      int k)
 {
@@ -46,7 +46,7 @@ static uint8_t token(const struct round *round, int group, int from, int to,
 	return (uint8_t)(stress_random(&seed) % 200);
 }
 
-/* Its bytes: few, or several of the platform's pieces. */
+/* The message's length: a few bytes, or several of the platform's shares. */
 static size_t length(const struct round *round, int group, int from, int to,
                      int k)
 {
@@ -66,7 +66,7 @@ static bool has_sum(const struct round *round, int group)
 	return token(round, group, 0, 0, MOST + 1) % 2;
 }
 
-/* What one rank has in one group. */
+/* One rank's buffers in one group. */
 struct mail {
 	struct buffer *out[MOST_RANKS][MOST];
 	struct buffer *in[MOST_RANKS][MOST];
@@ -119,7 +119,7 @@ static void check(const struct round *round, int group, int rank,
 			for (i = 0; i < b->bytes; i++)
 				if (b->data[i] !=
 				    token(round, group, peer, rank, k))
-					stress_fail("another message");
+					stress_fail("the wrong message");
 		}
 	if (has_sum(round, group) && mail->sum != n * (n - 1) / 2)
 		stress_fail("a wrong sum: %d", mail->sum);
@@ -160,7 +160,7 @@ static void be_a_rank(void *user, int rank)
 	}
 }
 
-/* All flags go up before anything is freed. */
+/* All flags are raised before anything is freed. */
 static void end_round(struct round *round)
 {
 	int r, n = round->c.n;

@@ -4,10 +4,11 @@
  * Everything against everything: random programs of eight threads over the host
  * platform's NCCL and CUDA functions
  *
- * Every round is a program of the fuzzer's (tests/fuzz/program.h), made of random
- * numbers instead of an input: inits, collectives, groups, destroys and aborts of
- * several communicators over the same devices.  Checked: every result, that every
- * communicator is released once, and that all is given back.
+ * Every round is one of the fuzzer's programs (tests/fuzz/program.h), made of
+ * random numbers instead of an input: inits, collectives, groups, destroys and
+ * aborts of several communicators over the same devices.  Checked: every
+ * result, that every communicator is released once, and that everything is
+ * given back.
  */
 
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 #define STEPS 40
 
-/* Of eight threads; one program in sixteen has scripted faults. */
+/* For eight threads; one program in sixteen has scripted faults. */
 static void make_header(uint8_t *data, uint64_t *seed)
 {
 	data[0] = (uint8_t)(7 | (stress_random(seed) & 0x80));
@@ -49,7 +50,7 @@ int main(int argc, char **argv)
 		make_header(data, &seed);
 		for (i = 0; i < STEPS; i++)
 			make_step(data + HEADER_BYTES + i * STEP_BYTES, &seed);
-		/* There is something to begin with. */
+		/* The program begins with a communicator. */
 		data[HEADER_BYTES] = 0;
 		LLVMFuzzerTestOneInput(data, sizeof(data));
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Several threads on one communicator: one is inside, the others are told BUSY
- * or OWNER, and nothing is lost
+ * Several threads on one communicator: one is inside, the others get BUSY or
+ * OWNER, and no ticket is lost
  *
  * Four threads submit to the one rank of a group, and bind and unbind it.
- * Checked: every call answers OK, BUSY or OWNER; the tickets given out are
- * 1, 2, 3, ... without a gap or a repetition.
+ * Checked: every call answers OK, BUSY or OWNER; the tickets given out are 1,
+ * 2, 3, ... without a gap or a repetition.
  */
 
 #include <pthread.h>

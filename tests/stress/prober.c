@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The prober's native questions against calls, aborts and the end of the clique
+ * The prober's native queries against calls, aborts and the end of the clique
  *
- * Every round a clique of two ranks has a prober that is woken without a pause
- * while they sum numbers; it is aborted, found to have failed by the prober, or
- * brought to its end in peace.  Checked: whatever won is the cause; nobody asks a
- * native communicator that is not there; each was released once.
+ * Every round a clique of two ranks sums numbers, while its prober is woken
+ * without a pause.  The clique is aborted, found to have failed by the prober,
+ * or closed in order.  Checked: the cause is of whatever came first; the prober
+ * never queries a native communicator that no longer exists; each was released
+ * once.
  */
 
 #include <sched.h>
@@ -34,11 +35,11 @@ struct round {
 	atomic_bool is_over;
 };
 
-static const struct platform *ledger; /* the table in front of which we are */
+static const struct platform *ledger; /* the table behind this one */
 static struct crew ranks, poker, aborter;
 static atomic_ulong questions;
 
-/* The question that is told of a failure; 0: none. */
+/* The number of queries after which one reports a failure; 0: none does. */
 static atomic_long fails_in;
 
 static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
@@ -47,7 +48,7 @@ static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
 	uint64_t seed = n;
 	ncclResult_t result;
 
-	/* A slow one, at times long enough for an abort. */
+	/* A slow query, at times long enough for an abort. */
 	stress_spin(stress_random(&seed) % (1u << n % 18));
 	result = ledger->ncclCommGetAsyncError(comm, async);
 	if (atomic_fetch_sub(&fails_in, 1) == 1)
@@ -120,7 +121,7 @@ static void begin(struct round *round)
 	contest_begin(&round->contest, &round->clique->comms[0]);
 }
 
-/* As a group is closed. */
+/* Like the close of a group. */
 static void end(struct round *round)
 {
 	struct clique *q = round->clique;
@@ -139,7 +140,7 @@ static void end(struct round *round)
 	clique_retire(q);
 }
 
-/* What has ended the round. */
+/* Returns what has ended the round. */
 static int one_round(struct round *round)
 {
 	begin(round);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The recorder's one writer against its readers, who also tell it times: a record
- * that is read is whole, its times are its own, and so is its tag
+ * The recorder's one writer against its readers, which also report times to it:
+ * a record that is read is whole, and has its own times and its own tag
  */
 
 #include <pthread.h>
@@ -70,8 +70,10 @@ static void read_one(uint64_t t)
 	    (r.finished_ns && r.finished_ns != t * 5 + t % 11))
 		stress_fail("record %lu has another's times", (unsigned long)t);
 	tag_read(&recorder.tags, r.tag, tag);
-	/* Who was away for 65,536 texts meanwhile finds another one's, and the record
-	 * gone. */
+	/*
+	 * A reader that did not run for 65,536 texts finds another text, and
+	 * the record overwritten.
+	 */
 	if (*tag && atoi(tag + strlen("tag ")) != (int)(t % TAGS) &&
 	    recorder_read(&recorder, t, &r))
 		stress_fail("record %lu has tag %s", (unsigned long)t, tag);

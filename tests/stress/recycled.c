@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Who waits for a device against streams that become another device's: one that was
- * destroyed is used again, and what is queued on it then is not waited for
+ * Threads that wait for a device, against streams that become another device's:
+ * a stream that was destroyed is used again, and a wait must not include what
+ * is queued on it then
  *
- * Nothing is ever queued on device 0 that is not done at once; what is queued on the
- * streams of device 1 is not until all who wait for device 0 have come back.  If one of
- * them waits for device 1, this hangs.
+ * Everything that is queued on device 0 is done at once; what is queued on the
+ * streams of device 1 is not done until all threads that wait for device 0 have
+ * returned.  If one of them waits for device 1, this test hangs.
  */
 
 #include <pthread.h>
@@ -24,13 +25,13 @@
 struct waiter {
 	pthread_t thread;
 	int i;
-	atomic_ulong times; /* it has come back */
+	atomic_ulong times; /* how often it has returned */
 };
 
 static const struct platform *p;
 static struct waiter waiters[WAITERS];
 
-/* seq_cst; the waiters shall end. */
+/* seq_cst; the waiters must end. */
 static atomic_bool is_over;
 
 static void must(cudaError_t error)
@@ -38,7 +39,7 @@ static void must(cudaError_t error)
 	native_must((int)error, "native call");
 }
 
-/* For the whole device, or as its legacy default stream does. */
+/* Wait for the whole device, or like its legacy default stream. */
 static void wait_for_device(int i)
 {
 	static char to[WAITERS][8];
@@ -62,7 +63,7 @@ static void *wait_again(void *arg)
 	return NULL;
 }
 
-/* Until each has waited from its beginning to its end. */
+/* Wait until each thread has waited once from beginning to end. */
 static void await_waiters(void)
 {
 	unsigned long before[WAITERS];
@@ -75,7 +76,7 @@ static void await_waiters(void)
 			sched_yield();
 }
 
-/* Of the kind that the legacy default stream waits for. */
+/* Blocking streams, for which the legacy default stream waits. */
 static void make_streams(int device, cudaStream_t *streams)
 {
 	int i;
@@ -101,7 +102,7 @@ static void run_round(cudaStream_t own, uint32_t *word, uint32_t number)
 
 	make_streams(0, streams);
 	destroy_streams(streams);
-	/* They are looking at these by now. */
+	/* The waiters look at these streams by now. */
 	await_waiters();
 	must(p->cudaSetDevice(1));
 	for (i = 0; i < STREAMS; i++) {
@@ -126,7 +127,9 @@ int main(int argc, char **argv)
 	place_need_no_sync(
 		"copies that wait for a device wait for all devices");
 	p = native_open_host(2);
-	/* The legacy default stream waits for others while there are any. */
+	/*
+	 * The legacy default stream waits for others only while there are some.
+	 */
 	make_streams(0, blocking);
 	own = native_stream(p, 1);
 	must(p->cudaMallocHost((void **)&word, sizeof(*word)));

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: gradients that are ready in any order, marked by any thread, with
- * ranks that come late and groups that are aborted
+ * The reducer: gradients that become ready in any order, marked by any thread,
+ * with ranks that are late and groups that are aborted
  *
  * A round is a group of four ranks, each with two helpers, that makes a hundred
- * steps with options by chance.  In each step every rank marks its gradients in an
- * order of its own, some by its own thread and some by helpers.  What comes out must
- * be, to the bit, what one thread makes of it.  In some rounds ranks are left with
- * their shards: those must be the same, and so must be, on every rank, what is then
- * gathered of them.  In some rounds ranks give up steps by chance: nobody may count
- * such a step, and everybody must count the others.  In some rounds delays are scripted, in some a rank aborts in the
- * middle of a step, or behind it: then nobody may touch gradients once finish has
- * answered, nor parameters once gather has.  However short the time that it is given,
- * 10,000 steps are done; 1,000 on devices that wait, where ranks launch together: on a
- * busy machine each launch takes every rank's thread a turn on a core.
+ * steps with random options.  In each step every rank marks its gradients in an
+ * order of its own, some by its own thread and some by helpers.  The result
+ * must equal, to the bit, what one thread computes.  In some rounds ranks are
+ * left with their shards: these must be right, and so must the parameters that
+ * are then gathered from the shards on every rank.  In some rounds ranks cancel
+ * steps at random: then no rank may count such a step, and all ranks must count
+ * the others.  In some rounds delays are scripted; in some a rank aborts in the
+ * middle of a step, or after it: then nothing may touch gradients once finish
+ * has answered, nor parameters once gather has.  However short the given time,
+ * 10,000 steps are made; 1,000 on devices that wait for each other, where ranks
+ * launch together: on a busy machine each launch needs every rank's thread to
+ * get a core in turn.
  */
 
 #include <math.h>
@@ -41,15 +43,15 @@ struct round {
 	struct cohort_reducer_options options;
 	struct chance chance;
 	bool views;
-	unsigned cancels; /* one step in so many, of each rank; 0: none */
-	/* Atomic; by how many ranks each step was given up, and counted. */
+	unsigned cancels; /* each rank cancels one step in this many; 0: none */
+	/* Atomic; how many ranks have cancelled each step, and counted it. */
 	atomic_int cancelled[STEPS], counted[STEPS];
 	int abort_rank; /* -1: none */
 	uint64_t abort_step;
-	bool aborts_late; /* when the step is over */
+	bool aborts_late; /* once the step is over */
 };
 
-/* Atomic; those of rank 0 that came to their ends, over all rounds. */
+/* Atomic; steps that rank 0 finished, over all rounds. */
 static atomic_ulong steps;
 
 struct rank;
@@ -69,8 +71,9 @@ struct rank {
 	struct buffer *parameters[PARAMETERS]; /* to be gathered */
 	struct helper helpers[HELPERS];
 	uint64_t step;
-	int fails_at; /* where in its order the owner stops; -1: it does not */
-	bool is_skipped; /* the step */
+	/* where in its order the owner stops; -1: it goes through */
+	int fails_at;
+	bool is_skipped; /* whether the step is skipped */
 	bool is_over;    /* written while the helpers wait */
 };
 
@@ -109,7 +112,7 @@ static void get_shard(const struct rank *rank, int i, size_t *begin,
 	*end = *begin + count;
 }
 
-/* Of gradients this rank's shard, which may be all. */
+/* Check this rank's shard of the gradients, which may be all of them. */
 static void check(const struct rank *rank, const float *factor)
 {
 	size_t k, begin, end;
@@ -126,7 +129,7 @@ static void check(const struct rank *rank, const float *factor)
 
 /* ---- marks ------------------------------------------------------------ */
 
-/* Thread @who's part of the step, 0: the owner, in an order by chance. */
+/* Thread @who's part of the step (0 is the owner), in a random order. */
 static int mark(struct rank *rank, int who)
 {
 	int r = cohort_comm_rank(rank->comm), order[PARAMETERS];
@@ -224,7 +227,7 @@ static void abort_if(const struct rank *rank, bool late)
 	cohort_abort_put(handle);
 }
 
-/* Whether and where this rank's pass fails. */
+/* Choose whether and where this rank's pass fails. */
 static void choose_failure(struct rank *rank)
 {
 	uint64_t x = chance_mix(rank->round->chance.seed + 7, rank->step,
@@ -235,8 +238,10 @@ static void choose_failure(struct rank *rank)
 		rank->fails_at = (int)(x / 64 % (PARAMETERS / 2));
 }
 
-/* Give up; true if that was not too late.  Sometimes in small parts, of which the last
- * are a finish. */
+/*
+ * Cancel the step; true if that was not too late.  Sometimes in small parts,
+ * the last of which is a finish.
+ */
 static bool cancel(struct rank *rank, int *rc)
 {
 	struct round *round = rank->round;
@@ -264,7 +269,7 @@ static int finish_or_cancel(struct rank *rank)
 	return finish(rank);
 }
 
-/* What finish has answered. */
+/* Count finish's answer. */
 static void judge(struct rank *rank, int rc)
 {
 	struct round *round = rank->round;
@@ -293,9 +298,11 @@ static int step(struct rank *rank)
 		sem_post(&rank->helpers[k].begin);
 	rc = mark(rank, 0);
 	abort_if(rank, false);
-	/* What is not used is marked by nobody: helpers have to be done before the
-	 * finish, or the cancel.  Else they may be on their way out of ready
-	 * meanwhile. */
+	/*
+	 * No thread marks an unused gradient, so helpers must be done before
+	 * the finish, or the cancel.  Otherwise they may be on their way out of
+	 * ready meanwhile.
+	 */
 	if (counts || rank->fails_at >= 0)
 		await_helpers(rank);
 	else if (rc == COHORT_OK)
@@ -310,7 +317,7 @@ static int step(struct rank *rank)
 
 /* ---- parameters of shards --------------------------------------------- */
 
-/* What came out, where it is this rank's; elsewhere nonsense. */
+/* The results in this rank's shard; nonsense elsewhere. */
 static void set_parameter(const struct rank *rank, int i)
 {
 	const float *gradient = cohort_reducer_view(rank->reducer, (size_t)i);
@@ -322,7 +329,7 @@ static void set_parameter(const struct rank *rank, int i)
 		x[k] = k >= begin && k < end ? gradient[k] : NAN;
 }
 
-/* Between some steps, on every rank the same. */
+/* Between some steps, the same ones on every rank. */
 static int gather(struct rank *rank)
 {
 	void *stream = cohort_comm_stream(rank->comm), *at[PARAMETERS];
@@ -456,7 +463,10 @@ static void choose(struct round *round, uint64_t *seed)
 		            COHORT_FAULT_DELAY, stress_random(seed) % 500000);
 }
 
-/* A step counts on all ranks or on none, and on none if any has given it up. */
+/*
+ * A step counts on all ranks or on none, and on none if any rank has cancelled
+ * it.
+ */
 static void check_counted(struct round *round)
 {
 	float factor[RANKS];
@@ -475,7 +485,7 @@ static void check_counted(struct round *round)
 	}
 }
 
-/* Who asks for a number of rounds gets that. */
+/* A given number of rounds is made exactly. */
 static bool has_enough(int argc, char **argv)
 {
 	return (argc > 1 && strchr(argv[1], 'r')) ||

@@ -3,14 +3,14 @@
 /*
  * Respawn against calls, waits and aborts on the generation before
  *
- * Every round runs a worker on the ranks of a group, which is ended by an abort or
- * an error of one of them and respawned without that rank; when one is left, or
- * none has ended it, it is closed and another opened.  Meanwhile, and all through
- * the next run, two threads go on with the communicators of the generation before:
- * they call, wait and fire.  Checked: calls there answer with the cause and, from
- * the respawn on, with STALE; tickets answer as they did; the cause stays; none of
- * that touches the new generation, of which the sums are right; each native
- * communicator was released once.
+ * Every round runs a worker on the ranks of a group, which an abort or an error
+ * of one of them ends, and which is respawned without that rank.  When one rank
+ * is left, or nothing has ended the group, it is closed and another is opened.
+ * Meanwhile, and all through the next run, two threads go on with the
+ * communicators of the generation before: they call, wait and fire.  Checked:
+ * calls there answer with the cause and, from the respawn on, with STALE;
+ * tickets keep their answers; the cause stays; none of that touches the new
+ * generation, whose sums are right; each native communicator was released once.
  */
 
 #include <sched.h>
@@ -33,19 +33,19 @@ struct life {
 	int size;
 	struct cohort_comm *comms[RANKS];
 	struct contest contest;
-	int status; /* of the cause */
+	int status; /* the cause's */
 
-	/* Tickets of a rank, which are 1, 2, 3, ... */
+	/* Tickets given to a rank, which are 1, 2, 3, ... */
 	int given[RANKS];
 	int answers[RANKS][SUMS + 1];
 
-	/* How it ends, if the sum is one of SUMS. */
+	/* How the generation ends, if the sum is one of SUMS. */
 	int odd_rank, odd_sum;
-	bool is_error; /* else an abort */
+	bool is_error; /* if not, an abort */
 
 	bool has_callers;
 	atomic_bool is_stale; /* set after the respawn */
-	atomic_bool stop;     /* the callers */
+	atomic_bool stop;     /* the callers must end */
 };
 
 static atomic_ulong stale;
@@ -100,7 +100,7 @@ static bool call_once(const struct life *life, int rank)
 
 	do
 		rc = cohort_barrier(c, cohort_comm_stream(c), NULL);
-	while (rc == COHORT_BUSY); /* the other caller */
+	while (rc == COHORT_BUSY); /* the other caller was inside */
 	if (rc != COHORT_STALE && (was_stale || rc != life->status))
 		stress_fail("%s: %d: %s", was_stale ? "stale" : "ended", rc,
 		            cohort_last_error());
@@ -129,7 +129,7 @@ static void check_cause(const struct life *life, int rank)
 		            cause.status);
 }
 
-/* Of the one generation or the next, whichever counts. */
+/* Ask for the devices of this generation or the next, whichever is current. */
 static void ask_for_devices(const struct life *life)
 {
 	int r, devices[RANKS] = { 0 };
@@ -163,7 +163,7 @@ static void caller_main(void *arg, int i)
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* The next generation of @group, NULL: the first of another one. */
+/* The next generation of @group; NULL: the first of another group. */
 static struct cohort_group *
 life_begin(struct life *life, struct cohort_group *group, uint64_t *seed)
 {
@@ -198,7 +198,9 @@ static void life_run(struct life *life, struct cohort_group *group)
 	life->status = cause.status;
 }
 
-/* Respawn, if there is something to respawn; else close, NULL. */
+/*
+ * Respawn, if something is left to respawn; otherwise close, and return NULL.
+ */
 static struct cohort_group *life_follow(struct life *life, struct crew *callers,
                                         struct cohort_group *group)
 {
@@ -215,7 +217,7 @@ static struct cohort_group *life_follow(struct life *life, struct crew *callers,
 	return group;
 }
 
-/* Let those who call on the generation before go home. */
+/* Let the threads that call on the generation before finish. */
 static void life_end(struct life *life, struct crew *callers)
 {
 	if (!life->has_callers)

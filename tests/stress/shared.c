@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that queue on the same stream at the same time
+ * Threads that queue on one stream at the same time
  *
- * Two groups of two ranks; the first rank of both uses one and the same stream, each on
- * a thread of its own, the others one of their own.  So the stream may be found empty
- * by both, begun with by one while the other queues, or carried on by who waits for the
- * other's sum.  Everything is summed, whoever came first.
+ * There are two groups of two ranks.  The first rank of each group uses one and
+ * the same stream, each on a thread of its own; the second ranks use streams of
+ * their own.  So both threads may find the stream empty, one may start it while
+ * the other queues, or a thread that waits for the other's sum may carry it on.
+ * All sums are checked.
  */
 
 #include <pthread.h>
@@ -23,7 +24,7 @@
 #define MOST 20000
 
 static int32_t *data[GROUPS][RANKS][STEPS];
-static void *stream; /* that is shared */
+static void *stream; /* the shared stream */
 
 struct side {
 	int number;

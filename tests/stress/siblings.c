@@ -3,12 +3,12 @@
 /*
  * Two groups over the same devices, aborted at the same time
  *
- * Every round two groups are opened over the same two devices; a thread per device
- * sums numbers on both, on the groups' streams or on one that they share; each
- * group has an aborter, and in some rounds one of them is closed in peace by the
- * side of the other's abort.  Checked: each group ends with the abort of its own;
- * one that is not aborted finishes all its sums; the closes succeed; each native
- * communicator was released once, by its own group's reaper.
+ * Every round two groups are opened over the same two devices; a thread per
+ * device sums numbers on both, on the groups' streams or on one that they
+ * share; each group has an aborter, and in some rounds one group is closed in
+ * order beside the other's abort.  Checked: each group ends with its own abort;
+ * a group that is not aborted finishes all its sums; the closes succeed; each
+ * native communicator was released once, by its own group's reaper.
  */
 
 #include <sched.h>
@@ -40,7 +40,7 @@ struct round {
 
 /* ---- ranks ------------------------------------------------------------ */
 
-/* One of a sum per group. */
+/* One group's part of a sum. */
 struct sum {
 	struct sibling *sibling;
 	struct cohort_comm *comm;
@@ -79,9 +79,12 @@ static void sum_end(struct sum *s, int expected)
 	                 1);
 }
 
-/* True if the groups share their streams.  What is queued behind the other group's
- * operation then ends only when that does, and who waits for it keeps that from going
- * on: both must be aborted, and the second without waiting for what is done. */
+/*
+ * True if the groups share their streams.  Then an operation that is queued
+ * behind the other group's ends only when that one does, and a thread that
+ * waits for it keeps the other group from going on: both groups must be
+ * aborted, and the second without waiting until its sums are done.
+ */
 static bool is_shared(const struct round *round)
 {
 	return round->number % 3 == 0;
@@ -135,7 +138,7 @@ static void ender_main(void *arg, int g)
 	atomic_store(&s->is_fired, true);
 }
 
-/* By as many threads: the closes race, too. */
+/* As many threads as groups, so that the closes race, too. */
 static void closer_main(void *arg, int g)
 {
 	struct round *round = arg;
@@ -147,7 +150,7 @@ static void finish(struct sibling *s)
 {
 	if (contest_end(&s->contest) !=
 	    (s->is_aborted ? COHORT_ABORTED : COHORT_OK))
-		stress_fail("a group has another's end");
+		stress_fail("a group has the other group's end");
 	if (!s->is_aborted && s->done != RANKS * SUMS)
 		stress_fail("%lu sums are done",
 		            (unsigned long)atomic_load(&s->done));

@@ -3,10 +3,11 @@
 /*
  * Snapshots beside ranks that call, an abort and a respawn
  *
- * Ranks sum numbers, of a device and of the host.  Two threads ask all the time what
- * they are doing, by the group and by a communicator, while the group is aborted and
- * goes on without a rank.  Checked: every snapshot succeeds, tells of every rank once,
- * and of each in whole sentences; what a rank was told to have done it has done.
+ * Ranks sum numbers, on a device and on the host.  Two threads take snapshots
+ * all the time, of the group and of a communicator, while the group is aborted
+ * and goes on without a rank.  Checked: every snapshot succeeds, has every rank
+ * once, and describes each in whole sentences; a rank has done what the
+ * snapshot says it has done.
  */
 
 #include <pthread.h>
@@ -58,11 +59,11 @@ static void check(const struct cohort_rank_report *reports)
 			            r->text);
 	}
 	if (r < reports + RANKS - 1)
-		stress_fail("%d ranks are told of", (int)(r - reports));
+		stress_fail("%d ranks have reports", (int)(r - reports));
 	atomic_fetch_add(&looks, 1);
 }
 
-static void *look(void *comm)
+static void *take_snapshots(void *comm)
 {
 	struct cohort_rank_report reports[RANKS];
 	int rc;
@@ -79,7 +80,7 @@ static void *look(void *comm)
 	return NULL;
 }
 
-/* Let @n ranks call until they are told not to. */
+/* Let @n ranks call until they are told to stop. */
 static void live(int n, uint64_t *seed)
 {
 	pthread_t threads[RANKS];
@@ -100,8 +101,8 @@ static void run_round(uint64_t *seed)
 
 	atomic_store(&stop, false);
 	group = ranks_small(RANKS, comms);
-	pthread_create(&by_group, NULL, look, NULL);
-	pthread_create(&by_comm, NULL, look, comms[2]);
+	pthread_create(&by_group, NULL, take_snapshots, NULL);
+	pthread_create(&by_comm, NULL, take_snapshots, comms[2]);
 	live(RANKS, seed);
 	ranks_must(cohort_group_respawn(group, &lost, 1), "respawn");
 	ranks_must(cohort_group_split(group, comms), "split");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Splits against aborts: ranks that split, call, split again and close, while any of
- * what they have is aborted at any moment
+ * Splits against aborts: ranks that split, call, split again and close, while
+ * any of their communicators is aborted at any moment
  *
- * Each round opens a group whose workers make a family of communicators at random,
- * the same on all ranks, and use them all; another thread ends one of them, or the
- * group.  Whatever happens, every worker comes back, and the group can be closed.
+ * Each round opens a group whose workers make a random family of communicators,
+ * the same one on all ranks, and use them all; another thread ends one of them,
+ * or the group.  Whatever happens, every worker returns, and the group can be
+ * closed.
  */
 
 #include <pthread.h>
@@ -24,13 +25,16 @@ struct round {
 	uint64_t seed; /* the same for all ranks */
 	struct cohort_group *group;
 
-	/* Atomic; one that may be ended, a reference; NULL: none yet, or taken. */
+	/*
+	 * Atomic; a reference to one that may be ended; NULL: none yet, or
+	 * taken.
+	 */
 	struct cohort_abort *_Atomic victim;
 	bool all; /* end the group instead */
 	uint32_t distance;
 };
 
-/* Offer what the thread that aborts may end; the last one that was stays. */
+/* Offer @c to the aborting thread; the last one offered stays. */
 static void offer(struct round *r, struct cohort_comm *c)
 {
 	struct cohort_abort *handle = cohort_comm_abort_handle(c);
@@ -38,7 +42,7 @@ static void offer(struct round *r, struct cohort_comm *c)
 	cohort_abort_put(atomic_exchange(&r->victim, handle));
 }
 
-/* Only an abort may have come in between. */
+/* Only an abort may have intervened. */
 static bool goes_on(int rc, const char *what)
 {
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
@@ -61,12 +65,14 @@ static bool use(struct cohort_comm *c)
 	return goes_on(rc, "sum");
 }
 
-/* Split @c and go on with what comes of it; all its ranks draw the same numbers. */
+/* Split @c and go on with the child; all its ranks draw the same numbers. */
 static bool grow(struct round *r, struct cohort_comm *c, uint64_t *seed,
                  int depth)
 {
-	/* What happens below, which may be cut short on some ranks only, has
-	 * numbers of its own. */
+	/*
+	 * The descendants, which may be cut short on some ranks only, have
+	 * random numbers of their own.
+	 */
 	uint64_t below = stress_random(seed);
 	int colors = 1 + (int)(stress_random(seed) % 3);
 	bool leaves = stress_random(seed) % 2, victim = stress_random(seed) % 2;
@@ -84,7 +90,7 @@ static bool grow(struct round *r, struct cohort_comm *c, uint64_t *seed,
 		ok = grow(r, child, &below, depth - 1);
 	if (ok && leaves)
 		goes_on(cohort_comm_close(child), "close");
-	/* What was ended below says nothing of what is above. */
+	/* The end of a descendant says nothing about its ancestors. */
 	return use(c);
 }
 
@@ -130,7 +136,7 @@ int main(int argc, char **argv)
 		r.group = ranks_open(RANKS, NULL);
 		crew_begin(&crew, &r);
 		rc = cohort_group_run(r.group, worker, &r, NULL);
-		/* It may have been ended before it was run. */
+		/* The group may have been ended before it was run. */
 		if (rc != COHORT_STATE)
 			goes_on(rc, "run");
 		ended += rc != COHORT_OK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The stack of a thread that is stuck inside malloc(), with the one lock of this
- * program's allocator: the verdict has it all the same, and comes in its time, as
- * nobody who makes it needs memory
+ * The stack of a thread that is stuck inside malloc(), while it holds the one
+ * lock of this program's allocator: the verdict has the stack all the same, and
+ * comes in time, because no thread that makes the verdict needs memory
  */
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ int main(void)
 
 #define MS UINT64_C(1000000)
 
-/* To be found by its name, and on the stack. */
+/* Must be found by its name, and on the stack. */
 #define PLACE __attribute__((visibility("default"), noinline))
 
 PLACE void stuck_with_the_lock(void);
@@ -51,7 +51,7 @@ void stuck_with_the_lock(void)
 /* ---- the allocator ---------------------------------------------------- */
 
 static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
-/* Volatile: the compiler takes it that malloc() does not look. */
+/* Volatile: the compiler assumes that malloc() does not read it. */
 static _Thread_local volatile bool gets_stuck;
 
 void *__libc_malloc(size_t size);
@@ -102,7 +102,7 @@ PLACE void free(void *memory)
 
 void waiting_for_memory(void)
 {
-	void *volatile memory; /* not to be done without */
+	void *volatile memory; /* volatile, so that it is not optimized away */
 
 	gets_stuck = true;
 	memory = malloc(100);
@@ -114,7 +114,7 @@ static int keep_stack(const struct cohort_verdict *v, void *user)
 {
 	(void)user;
 	snprintf(told, sizeof(told), "%s", v->ranks[1].stack);
-	/* Not when the abort is complete: that may take memory. */
+	/* Before the abort is complete, because that may take memory. */
 	atomic_store(&may_go, true);
 	return 0;
 }
@@ -139,8 +139,10 @@ static int go_there(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-/* A thread answers in time, and names are found in time, or not, on a busy machine:
- * then once more, but not for ever. */
+/*
+ * On a busy machine a thread may not answer in time, or its names may not be
+ * found in time: try again, but not for ever.
+ */
 #define ATTEMPTS 30
 
 static bool is_late(void)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The watchdog's deadline against ranks that come late or never, against aborts,
- * and against the answer of whoever it asks
+ * The watchdog's deadline against ranks that are late or never come, against
+ * aborts, and against the answer of on_verdict
  *
- * Every round two ranks sum numbers under a deadline of a millisecond or so, and
- * one of them is away for about as long, or for good.  In some rounds an abort
- * falls into that time, in some the verdict is asked about.  Checked: a rank that
- * never comes is always found; whatever won is the cause; every ticket has one
- * answer; the close succeeds; each native communicator was released once.
+ * Every round two ranks sum numbers under a deadline of a millisecond or so,
+ * and one of them stays away for about as long, or for good.  In some rounds an
+ * abort falls into that time, in some the policy is to ask.  Checked: a rank
+ * that never comes is always found; the cause is of whatever came first; every
+ * ticket has one answer; the close succeeds; each native communicator was
+ * released once.
  */
 
 #include <sched.h>
@@ -32,15 +33,15 @@ struct round {
 	uint64_t deadline_ns;
 	int odd_rank, odd_sum;
 	uint64_t away_ns;  /* before that sum */
-	bool is_asked;     /* on_verdict */
+	bool is_asked;     /* on_verdict is asked */
 	bool is_aborted;   /* at about the time of the deadline */
-	uint64_t abort_ns; /* after it is away */
+	uint64_t abort_ns; /* after the rank stays away */
 	atomic_bool is_away;
 };
 
 static struct crew ranks, aborter;
 
-/* Let time pass on this thread; shorter than a sleep could. */
+/* Spin for @ns, which may be shorter than any sleep. */
 static void pass(uint64_t ns)
 {
 	uint64_t end = clock_now() + ns;
@@ -80,7 +81,8 @@ static void rank_main(void *arg, int rank)
 		}
 		rc = sum_once(round->comms[rank], i);
 	}
-	atomic_store(&round->is_away, true); /* it is not coming any more */
+	/* the rank will not call any more */
+	atomic_store(&round->is_away, true);
 	if (rc != COHORT_OK && rc != COHORT_STALLED && rc != COHORT_ABORTED)
 		stress_fail("rank %d: %d: %s", rank, rc, cohort_last_error());
 }
@@ -120,7 +122,7 @@ static struct cohort_group *open_round(struct round *round)
 	return ranks_split(RANKS, &o, round->comms);
 }
 
-/* What has ended the round. */
+/* Returns what has ended the round. */
 static int one_round(struct round *round)
 {
 	struct cohort_group *group = open_round(round);
@@ -135,13 +137,13 @@ static int one_round(struct round *round)
 	status = contest_end(&round->contest);
 	ledger_check();
 	if (round->away_ns == NEVER && status == COHORT_OK)
-		stress_fail("nobody has missed rank %d", round->odd_rank);
+		stress_fail("no verdict named rank %d", round->odd_rank);
 	if (status == COHORT_ABORTED && !round->is_aborted)
-		stress_fail("aborted by nobody");
+		stress_fail("the cause is an abort, but no thread aborted");
 	return status;
 }
 
-/* At a random place within twice @ns. */
+/* A random time of up to twice @ns. */
 static uint64_t about(uint64_t ns, uint64_t *seed)
 {
 	return stress_random(seed) % (2 * ns);

@@ -2,14 +2,14 @@
 
 /*
  * Streams of the host platform against each other: host functions, copies,
- * events and waits across streams, queued by several threads, with streams made
- * and destroyed under way
+ * events and waits across streams, queued by several threads, while streams are
+ * made and destroyed
  *
- * Each thread carries a token from stream to stream: work on one reads the
- * token, adds one and writes it, and the next stream waits for that by event or
- * by mark.  At the end the token has counted every hop.  One of the streams is the
- * thread's own default stream, and some hops are a graph that was captured on the
- * spot: a fork and a join, which count two.
+ * Each thread carries a token from stream to stream: work on one stream reads
+ * the token, adds one and writes it, and the next stream waits for that by
+ * event or by mark.  At the end the token has counted every hop.  One of the
+ * streams is the thread's own default stream, and some hops are a graph that
+ * was captured on the spot: a fork and a join, which count two.
  */
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ struct token {
 	uint64_t value; /* plain: only stream order protects it */
 	uint64_t copies[HOPS];
 	uint32_t *word; /* pinned */
-	int device;     /* of the stream it is on */
+	int device;     /* the device of the token's stream */
 	uint64_t extra; /* hops that count two */
 };
 
@@ -48,7 +48,7 @@ static void must(cudaError_t error)
 	native_must((int)error, "native call");
 }
 
-/* Make @to wait for what @from, of @device, has now. */
+/* Make @to wait for the work that @from, on @device, has now. */
 static void link_streams(struct token *t, cudaStream_t from, int device,
                          cudaStream_t to, uint32_t hop)
 {
@@ -67,7 +67,10 @@ static void link_streams(struct token *t, cudaStream_t from, int device,
 	must(p->cudaEventDestroy(event));
 }
 
-/* Queue two hops on @at as a graph: one on it, one on a stream that forks. */
+/*
+ * Queue two hops on @at as a graph: one on @at, one on a stream that forks from
+ * it.
+ */
 static void hop_in_graph(struct token *t, cudaStream_t at)
 {
 	cudaStream_t branch = native_stream(p, 0);

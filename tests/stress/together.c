@@ -3,10 +3,11 @@
 /*
  * Ranks that launch together, against aborts at random moments
  *
- * Each rank makes calls at its own pace, every third round one of them stops calling,
- * and the group is aborted some time.  Checked: all ranks have launched the same number
- * of collectives; what a rank was refused it has not launched, and its output is as it
- * was; the output is freed at once.
+ * Each rank makes calls at its own pace, in every third round one of them stops
+ * calling, and the group is aborted at some time.  Checked: all ranks have
+ * launched the same number of collectives; a rank has not launched a call that
+ * it was refused, and that call's output is unchanged; outputs are freed at
+ * once.
  */
 
 #include <pthread.h>
@@ -24,8 +25,8 @@
 
 struct round {
 	unsigned long number;
-	int quits;    /* a rank, or -1 */
-	int quits_at; /* its call */
+	int quits;    /* the rank that quits, or -1 */
+	int quits_at; /* at which call */
 	struct cohort_abort *handle;
 	atomic_int called;
 	atomic_bool ended;
@@ -72,7 +73,10 @@ static int32_t *make_number(int32_t value)
 	return number;
 }
 
-/* One with host memory, whose caller may leave; what it or the wait behind it answers. */
+/*
+ * One call with host memory, whose caller may time out; returns its answer, or
+ * that of the wait for it.
+ */
 static int make_timed(struct cohort_comm *c, int i, uint64_t timeout_ns)
 {
 	const int rank = cohort_comm_rank(c);
@@ -91,7 +95,7 @@ static int make_timed(struct cohort_comm *c, int i, uint64_t timeout_ns)
 	return rc;
 }
 
-/* One call with an output of its own; what it or its wait answers. */
+/* One call with an output of its own; returns its answer, or its wait's. */
 static int make(struct cohort_comm *c, int i)
 {
 	const int rank = cohort_comm_rank(c);
@@ -137,7 +141,10 @@ static int worker(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-/* Hold whoever comes last between being counted in and opening, now and then. */
+/*
+ * Now and then hold the last rank between being counted in and opening the
+ * launch.
+ */
 static void *hold(void *arg)
 {
 	struct round *round = arg;
@@ -152,7 +159,10 @@ static void *hold(void *arg)
 	return NULL;
 }
 
-/* While ranks are in a call, or on their way, or wait for the one that has quit. */
+/*
+ * Fire while ranks are in a call, on their way, or waiting for the one that has
+ * quit.
+ */
 static void *fire(void *arg)
 {
 	struct round *round = arg;
@@ -192,7 +202,7 @@ static void run(struct round *round)
 	pthread_join(holder, NULL);
 	ranks_must(cohort_group_close(group), "close");
 	cohort_abort_put(round->handle);
-	/* All ranks, or none: now also those whose callers have left. */
+	/* All ranks, or none: now also for calls whose callers timed out. */
 	for (r = 1; r < RANKS; r++)
 		if (atomic_load(&launched[r]) != atomic_load(&launched[0]))
 			stress_fail("rank 0 has launched %d, rank %d %d",

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches of one communicator that take turns on two streams, against its abort
+ * Launches of one communicator that take turns on two streams, against its
+ * abort
  *
- * The first is held by its stream, and the second waits for it on another.  As the
- * first goes on the communicator is aborted: each has its end, whichever comes first.
+ * A held stream holds the first launch, and the second one, on another stream,
+ * waits for the first.  The communicator is aborted just as the first goes on:
+ * each launch ends, whichever of the two comes first.
  */
 
 #include <stdio.h>
@@ -37,7 +39,7 @@ static void run_round(cudaStream_t other, uint64_t *seed)
 	native_must((int)p->cudaStreamSynchronize(other), "other stream");
 }
 
-/* The kernel is loaded, which would wait for a stream that is held. */
+/* Loads the kernel, which would wait for a held stream. */
 static void warm_up(void)
 {
 	struct native_clique c;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launch windows of many cliques against memory sections, while the cliques are ended:
- * none overlaps another, all come to an end, and nobody is left inside
+ * Launch windows of many cliques against memory sections, while the cliques are
+ * ended: none overlaps another, all end, and no thread is left inside
  *
- * In each round every clique has a thread that opens its window again and again, and one
- * that ends it at some time and closes its window as the reaper does.
+ * In each round every clique has a thread that opens the clique's window again
+ * and again, and one that ends the clique at some time and closes its window as
+ * the reaper does.
  */
 
 #include <pthread.h>
@@ -19,12 +20,12 @@
 #include "support/stress.h"
 
 #define CLIQUES 3
-#define SECTIONS 3 /* threads that begin them */
+#define SECTIONS 3 /* threads that begin sections */
 #define PER_ROUND 200
 
 static struct clique *cliques[CLIQUES];
-static atomic_bool launches[CLIQUES]; /* its window is open */
-static atomic_int sections;           /* that last */
+static atomic_bool launches[CLIQUES]; /* the clique's window is open */
+static atomic_int sections;           /* sections that last */
 static atomic_ulong opened, ended, begun;
 
 static struct clique *make_clique(void)
@@ -54,7 +55,9 @@ static void *launcher(void *arg)
 
 	while (window_open(q) == COHORT_OK) {
 		atomic_store(&launches[k], true);
-		/* Once it has ended, its window may have been closed. */
+		/*
+		 * Once the clique has ended, its window may have been closed.
+		 */
 		if (atomic_load(&sections) && !clique_cause(q))
 			stress_fail("a window is open in a memory section");
 		stress_spin(stress_random(&seed) % 500);
@@ -95,7 +98,10 @@ static void look_inside(uint64_t *seed)
 	atomic_fetch_add(&begun, 1);
 }
 
-/* One section in each of three ways: as the thread's, as a rank's call, as nobody's. */
+/*
+ * One section of one of three kinds: the thread's, a rank's call's, or no
+ * one's.
+ */
 static void have_section(unsigned way, struct clique *q, uint64_t *seed)
 {
 	unsigned taken;
@@ -149,7 +155,7 @@ static void round_of_all(void)
 	while (n--)
 		pthread_join(threads[n], NULL);
 	if (window_waiting() || window_sections())
-		stress_fail("somebody is left");
+		stress_fail("a thread is left inside");
 	for (k = 0; k < CLIQUES; k++) {
 		if (cliques[k]->window)
 			stress_fail("a window is left open");

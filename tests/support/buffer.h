@@ -3,7 +3,7 @@
 #define BUFFER_H
 
 /*
- * Memory that nobody may write to once it was given back
+ * Memory that no thread may write to once it was given back
  *
  * AddressSanitizer finds a write to freed memory.  Other builds overwrite a
  * buffer that is given back, keep it, and buffers_check() looks at it again.

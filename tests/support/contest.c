@@ -63,7 +63,7 @@ static void check(const struct contest *contest,
 	if (cohort_abort_fired(contest->handle) != (cause != NULL))
 		stress_fail("the handle does not tell of \"%s\"", text);
 	if (!contest->winners && strncmp(text, PREFIX, strlen(PREFIX)) == 0)
-		stress_fail("nobody has won with \"%s\"", text);
+		stress_fail("no fire has won with \"%s\"", text);
 	if (contest->winners && (strncmp(text, PREFIX, strlen(PREFIX)) != 0 ||
 	                         !is_reason(text + strlen(PREFIX),
 	                                    contest_reason(contest->winner))))

@@ -31,7 +31,7 @@ void contest_told(struct contest *contest, int who, int rc);
 void contest_fire(struct contest *contest, int who);
 
 /*
- * Check the answers once nobody fires any more, and give the handle back.
+ * Check the answers once no thread fires any more, and give the handle back.
  * Returns the status of the cause: COHORT_OK if there is none; COHORT_ABORTED
  * if it is of one that fired, whose number is then in @contest->winner; any
  * other status if something else ended the group.

@@ -43,7 +43,7 @@ static const char *const names[failing_functions] = {
 static const struct platform *real; /* set by failing_wrap() */
 static atomic_ulong calls[failing_functions];
 
-/* Written by failing_at(), while nobody makes calls. */
+/* Written by failing_at(), while no thread makes calls. */
 static atomic_int chosen; /* an index, or failing_functions for any */
 static atomic_int nccl_code;
 static atomic_int cuda_code;

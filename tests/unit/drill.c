@@ -44,8 +44,8 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
 			HOLDS(ends == (c->says != NULL));
 			HOLDS(ends || c->blame == NOBODY);
 			/*
-			 * An orderly end is for what is no fault, or is none in
-			 * that place.
+			 * A cell may expect an orderly end only if its fault is
+			 * none, or none in that place.
 			 */
 			HOLDS(ends || t == BY_NOTHING || t == BY_LATE ||
 			      p == AT_WAIT || p == AT_RESPAWN);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Verdicts over random snapshots: what must hold for each of many
+ * Many verdicts over random snapshots: the rules that must hold for each
  *
- *  A. Whoever is blamed has not done what most have: if a majority has called, the
- *     one that is blamed has not; if all have, the one that is blamed is not done.
- *  B. A rank is named, in the verdict and in its text, or the text says that none can
- *     be.
- *  C. What is joined and what is missing are sets of ranks that there are, and
- *     nobody who is blamed is outside of the latter but of sets of other processes.
- *  D. The text is whole: it ends within its room, and has the kind in it.
+ *  A. The blamed rank has not done what most ranks have: if a majority has called,
+ *     the blamed rank has not; if all have called, the blamed rank is not done.
+ *  B. The verdict and its text name a rank, or the text says that none can be named.
+ *  C. The sets of joined and of missing ranks contain only ranks that exist, and the
+ *     blamed rank is in the set of missing ranks.
+ *  D. The text is complete: it ends within its room, and contains the kind.
  *
- * A failure prints the seed; VERDICT_SEED tries that one first.
+ * A failure prints the seed; VERDICT_SEED is tried first.
  */
 
 #include <criterion/criterion.h>

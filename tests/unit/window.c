@@ -248,7 +248,7 @@ Test(window, that_is_never_closed_is_awaited_up_to_the_limit)
 	window_set_limit(1);
 	window_memory_begin();
 	window_set_limit(WINDOW_LIMIT_NS);
-	/* Its late end must not end another's section. */
+	/* The late end of that stay must not end another's section. */
 	visit_start(&window);
 	await_waiting(1);
 	window_memory_end();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A rank that never calls: the others hang in their streams until another thread
- * aborts, and then all of them meet again in new communicators
+ * A rank that never calls: the others hang in their streams until another
+ * thread aborts, and then all of them join new communicators
  */
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ static void *worker(void *argument)
 		NCCL(ncclAllReduce(r->send, r->recv, COUNT, ncclFloat, ncclSum,
 		                   r->comm, r->stream));
 	pthread_barrier_wait(&launched);
-	/* It comes back, if only by the abort; with what, nobody says. */
+	/* The wait returns, if only by the abort; its result is undefined. */
 	cudaStreamSynchronize(r->stream);
 	return NULL;
 }

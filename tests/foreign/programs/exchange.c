@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * All to all, gather and scatter: as functions, and the same as groups of sends
- * and receives
+ * All to all, gather and scatter: as functions, and as groups of sends and
+ * receives
  */
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 static ncclUniqueId id;
 
-/* The part of @buffer that is of, or for, rank @i. */
+/* The part of @buffer from, or for, rank @i. */
 static float *part(float *buffer, int i)
 {
 	return buffer + (size_t)i * COUNT;

@@ -42,7 +42,7 @@ static void *worker(void *argument)
 
 	rank_open(r, r->rank, r->ranks);
 	NCCL(ncclCommInitRank(&r->comm, r->ranks, id, r->rank));
-	/* The first use connects, which is not for a capture. */
+	/* The first use connects, which cannot be captured. */
 	NCCL(ncclAllReduce(r->send, r->recv, COUNT, ncclFloat, ncclSum, r->comm,
 	                   r->stream));
 	fill(r, r->send, COUNT, 1, 0);

@@ -48,7 +48,7 @@ static void fill_all(size_t count)
 		}
 }
 
-/* The sum of what rank + 1 is over all ranks. */
+/* The sum of rank + 1 over all ranks. */
 static float sum_of_ranks(void)
 {
 	return (float)(n * (n + 1)) / 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators that do not block: every call may be in progress, and is asked
- * after until it is not
+ * Communicators that do not block: every call may be in progress, and the
+ * program polls until it is not
  */
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 static struct rank ranks[MAX_RANKS];
 static int n;
 
-/* Until nothing is in progress on any rank. */
+/* Poll until nothing is in progress on any rank. */
 static void await(void)
 {
 	ncclResult_t state;
@@ -28,7 +28,7 @@ static void await(void)
 	}
 }
 
-/* The result of a call that may be in progress. */
+/* Check the result of a call that may be in progress. */
 static void may_take(ncclResult_t result)
 {
 	CHECK(result == ncclSuccess || result == ncclInProgress);

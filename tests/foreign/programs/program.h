@@ -3,10 +3,11 @@
 #define PROGRAM_H
 
 /*
- * What the programs share: calls that have to succeed, and the things of a rank
+ * What the programs share: calls that have to succeed, and a rank's stream and
+ * buffers
  *
- * Each program is one that could run on GPUs as it is: it knows nothing but
- * NCCL, the CUDA runtime and how many devices there are.
+ * Each program could run on GPUs unchanged: it knows nothing but NCCL, the CUDA
+ * runtime and how many devices there are.
  */
 
 #include <cuda_runtime.h>
@@ -52,7 +53,7 @@ struct rank {
 	int rank, ranks;
 	ncclComm_t comm;
 	cudaStream_t stream;
-	float *send, *recv; /* COUNT for each rank there is */
+	float *send, *recv; /* COUNT for each rank */
 };
 
 static inline int count_devices(void)
@@ -64,7 +65,7 @@ static inline int count_devices(void)
 	return devices;
 }
 
-/* A stream and buffers on device @rank, which is the current one then. */
+/* A stream and buffers on device @rank, which is current afterwards. */
 static inline void rank_open(struct rank *r, int rank, int ranks)
 {
 	size_t bytes = (size_t)ranks * COUNT * sizeof(float);
@@ -85,7 +86,7 @@ static inline void rank_close(struct rank *r)
 	CUDA(cudaStreamDestroy(r->stream));
 }
 
-/* Let @buffer hold @first, @first + @step, ...: @count of them. */
+/* Fill @buffer with @first, @first + @step, ...: @count elements. */
 static inline void fill(struct rank *r, float *buffer, size_t count,
                         float first, float step)
 {
@@ -102,7 +103,7 @@ static inline void fill(struct rank *r, float *buffer, size_t count,
 	free(host);
 }
 
-/* End the program unless @buffer holds that, once the stream is done. */
+/* End the program unless @buffer holds these values once the stream is done. */
 static inline void expect(struct rank *r, const float *buffer, size_t count,
                           float first, float step)
 {

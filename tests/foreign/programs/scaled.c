@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sums of which each rank's part is multiplied first: by a number of the host,
- * and by one that is read on the device
+ * Sums whose parts are multiplied first: by a number on the host, and by one
+ * that is read on the device
  */
 
 #include "program.h"
@@ -40,7 +40,7 @@ static void reduce(const ncclRedOp_t *ops)
 		                   ncclFloat, ops[i], ranks[i].comm,
 		                   ranks[i].stream));
 	NCCL(ncclGroupEnd());
-	/* The handles are not needed to complete. */
+	/* The handles may go before the sums complete. */
 	for (i = 0; i < n; i++)
 		NCCL(ncclRedOpDestroy(ops[i], ranks[i].comm));
 	for (i = 0; i < n; i++)

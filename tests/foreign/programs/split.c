@@ -17,7 +17,7 @@ static void fill_both(struct rank *r, float value)
 	fill(r, r->recv, COUNT, -1, 0);
 }
 
-/* All-reduce over those of @comms that are there. */
+/* All-reduce over the communicators in @comms that exist. */
 static void reduce(const ncclComm_t *comms)
 {
 	int i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A thread for each device, which meet by one unique id, and time what they do
+ * A thread for each device, which join by one unique id, and time their work
  */
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void *worker(void *argument)
 	CUDA(cudaEventCreate(&end));
 	fill(r, r->recv, COUNT, 1, 1);
 	CUDA(cudaEventRecord(begin, r->stream));
-	/* Each takes the average of equals, and so changes nothing. */
+	/* Each sum is the average of equal values, and so changes nothing. */
 	for (round = 0; round < ROUNDS; round++)
 		NCCL(ncclAllReduce(r->recv, r->recv, COUNT, ncclFloat, ncclMax,
 		                   r->comm, r->stream));
