@@ -3,44 +3,44 @@
 # Cohort: all the GPUs of a machine from one process, one thread per GPU
 #
 #   make              the command (build/cohort) and the libraries (build/lib)
-#   make demo         build the command, train a small model with four ranks
+#   make demo         build the command, and train a small model with four ranks
 #   make test         unit, api, platform, fault, stress, abi and foreign tests
 #   make asan         the C tests with AddressSanitizer, leaks and UBSan
 #   make tsan         the fault and stress programs with ThreadSanitizer
-#   make stress       the stress programs alone, STRESS_SECONDS each; if it is set,
-#                     those of races STRESS_ROUNDS rounds each
-#   make fuzz         random calls for FUZZ_SECONDS, with libFuzzer (clang)
-#   make test-gpu     what a machine with GPUs can test on its own NCCL and CUDA, or
+#   make stress       the stress programs alone, STRESS_SECONDS each; the races run
+#                     STRESS_ROUNDS rounds instead, if that is set
+#   make fuzz         random programs for FUZZ_SECONDS, with libFuzzer (clang)
+#   make test-gpu     the tests for a machine with GPUs, on its own NCCL and CUDA, or
 #                     on those in GPU_LIBRARIES=FOLDER
 #   make lint         style, headers, warnings, thread annotations, symbols, docs, manual
-#   make bench        build and run the benchmarks; OVERLAP_FLAGS=... of cohort
+#   make bench        build and run the benchmarks; OVERLAP_FLAGS=... are for cohort
 #                     bench overlap
-#   make soak         eight ranks that call and sleep at random for SOAK_SECONDS, by
-#                     SOAK_SEED: no verdict may come of it
+#   make soak         eight ranks that call and sleep at random (SOAK_SEED) for
+#                     SOAK_SECONDS: no verdict may come
 #   make device       ranks that launch together on devices that wait for each other:
-#                     the demo, the drill, soak, and memory operations at random for
-#                     DEVICE_SECONDS; the api suite on the platforms and devices on
-#                     which make test does not run it; or DEVICE_ROUNDS of memory
-#                     operations without the suite
-#   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for
-#                     DRILL_SECONDS at the most
-#   make bench-peers  all_reduce beside Open MPI and MPICH, if they are there;
-#                     PEER_FLAGS=... of bench/peers.py
-#   make bench-average  gradients of models beside them; AVERAGE_FLAGS=... of
+#                     the demo, the drill, the soak test, and random memory operations
+#                     for DEVICE_SECONDS; the api suite on the platforms and devices on
+#                     which make test does not run it; with DEVICE_ROUNDS, so many
+#                     rounds of memory operations, and no suite
+#   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for at
+#                     most DRILL_SECONDS
+#   make bench-peers  all_reduce beside Open MPI and MPICH, if they are installed;
+#                     PEER_FLAGS=... are for bench/peers.py
+#   make bench-average  gradients of models beside these; AVERAGE_FLAGS=... are for
 #                     bench/average.py
-#   make model        check the model of the abort protocol, if spin is there
-#   make manual       the manual pages, into build/man, if python3 is there
-#   make install      into DESTDIR and prefix; make uninstall takes it back
-#   make deps         install Criterion, which the tests need, if it is missing
+#   make model        check the model of the abort protocol, if spin is installed
+#   make manual       build the manual pages into build/man, if python3 is installed
+#   make install      into DESTDIR and prefix; make uninstall removes the files
+#   make deps         install Criterion, which the suites need, if it is missing
 #   make clean        remove build/
 #   make help         print this
 #
-#   VARIANT=release|debug|asan|tsan|fuzz   what to build; all live side by side
+#   VARIANT=release|debug|asan|tsan|fuzz   what to build; each has its own folder
 #   V=1  WERROR=1                     show commands; warnings are errors
-#   CC  CPPFLAGS  CFLAGS  LDFLAGS     yours, added last
+#   CC  CPPFLAGS  CFLAGS  LDFLAGS     your own flags come last
 #   lto=                              compile the library's files one by one
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
-#   FUZZ_SECONDS=60  FUZZ_FLAGS=...   of libFuzzer  CLANG=clang
+#   FUZZ_SECONDS=60  FUZZ_FLAGS=...   for libFuzzer  CLANG=clang
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
 #   DEVICE_SECONDS=30  DEVICE_ROUNDS=...
 #   CUDA_HOME=...                     real headers for the ABI test
@@ -80,14 +80,14 @@ cflags   := -std=gnu11 $(flags.$(VARIANT)) $(warnings) \
             -fPIC -fvisibility=hidden -ffp-contract=off -pthread
 libs     := -pthread -ldl -lm
 
-# The library is compiled as a whole where the compiler can make one object of it:
-# a call goes through sixty small functions of thirty files.
+# The library is compiled as a whole if the compiler can make one object of it: a call
+# goes through sixty small functions in thirty files.
 lto := -flto=auto -flinker-output=nolto-rel
 lto := $(and $(filter release,$(VARIANT)),\
          $(shell echo 'int i;' | $(CC) $(CFLAGS) $(lto) -r -nostdlib -x c \
            -o /dev/null - >/dev/null 2>&1 && echo '$(lto)'))
 
-# Sanitizers leave symbols to be found in the program.
+# A library built with a sanitizer has symbols that only the program defines.
 defs     := $(if $(findstring -fsanitize,$(cflags)),,-Wl,-z,defs)
 
 OBJCOPY  ?= objcopy
@@ -110,8 +110,9 @@ CUDA_HOME ?= $(firstword $(foreach p,/usr/local/cuda \
                $(call real_headers,$p)))
 cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
-# What the command uses where it is: libdw, for files and lines of stacks; json-c,
-# for cohort trace.  Compiled with it again when it comes, or goes.
+# Libraries that the command uses if they are installed: libdw, for files and lines of
+# stacks; json-c, for cohort trace.  Files that use one are compiled again when it is
+# installed or removed.
 optional := $(strip $(foreach p,json-c libdw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))

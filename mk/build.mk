@@ -2,7 +2,7 @@
 #
 # Objects, the libraries and the command
 
-# What objects were compiled with; rewritten, and they with it, on change.
+# The flags of all objects; if they change, this file is rewritten and all is rebuilt.
 quote     = '$(subst ','\'',$1)'
 all_flags = $(compile) $(lto) $(LDFLAGS) $(cuda)
 $(dir)/flags: FORCE
@@ -20,7 +20,7 @@ $(dir)/%.o: %.S $(dir)/flags
 	@mkdir -p $(@D)
 	$(Q)$(compile) -Isrc/cli/demo -c -o $@ $<
 
-# The fuzzer shall look for new ways through the library, not through its tests.
+# The fuzzer should find new paths through the library, not through its tests.
 $(library_objects): extra = $(filter -flto%,$(lto)) \
                             $(if $(filter fuzz,$(VARIANT)),\
                               -fsanitize=fuzzer-no-link)
@@ -45,7 +45,7 @@ $(dir)/optional: FORCE
 	@mkdir -p $(@D)
 	@echo '$(optional)' | cmp -s - $@ || echo '$(optional)' >$@
 
-# Each file has had its warnings; of what is seen through several, they are wrong.
+# Each file was compiled with warnings; those that span several files are wrong.
 whole := $(dir)/whole.o
 $(whole): $(library_objects)
 	$(call say,LINK,$@)
@@ -94,7 +94,7 @@ host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
                     $(dir)/src/sim/% $(dir)/src/platform/table/launch.o,$(library_objects))) $d/host.o
 nccl_objects   := $d/nccl.o $d/marker.o
 cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
-# Of these there is one for each major.
+# These objects exist once for each major version of CUDA.
 major_objects  := $(foreach m,$(cudart_majors),$d/absent.$m.o $d/cudart.$m.o)
 drop_in_objects := $(host_objects) $(nccl_objects) $(cudart_objects) \
                    $(major_objects)
@@ -107,8 +107,8 @@ $(nccl_library): $(nccl_objects) $(host_library)
 $(cudart): $(drop_in)/libcudart.so.%: $d/absent.%.o $d/cudart.%.o \
                                       $(cudart_objects) $(host_library)
 
-# What a library exports is in a file of its name.  The host platform's is found
-# beside the others.
+# A library's exports are in a file of its name.  The other libraries find the host
+# platform's beside themselves.
 $(host_library) $(nccl_library) $(cudart): $(drop_in)/%: \
                                            src/sim/dropin/%.map
 	$(call say,LINK,$@)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Source lists: a folder is listed by what is in it
+# Source lists: all sources of each folder
 
 sorted = $(sort $(wildcard $1))
 
@@ -15,7 +15,7 @@ public_headers  := $(notdir $(call sorted,include/cohort/*.h))
 unit_sources     := $(call sorted,tests/unit/*.c)
 api_sources      := $(call sorted,tests/api/*.c)
 platform_sources := $(call sorted,tests/platform/*.c)
-# Linked into each suite, as these need Criterion; the rest of their folder does not.
+# Linked into each suite: these need Criterion, and the rest of their folder does not.
 skip_sources     := tests/support/doomed.c tests/support/skip.c
 support_sources  := $(filter-out $(skip_sources),$(call sorted,tests/support/*.c))
 replay_sources   := tests/fuzz/replay.c
@@ -23,11 +23,11 @@ mutate_sources   := tests/fuzz/mutate.c
 fuzz_sources     := $(filter-out $(replay_sources) $(mutate_sources),\
                       $(call sorted,tests/fuzz/*.c))
 
-# One program for each source.
+# Each of these sources is a program.
 programs = $(patsubst %.c,%,$(notdir $(call sorted,$1)))
 fault_tests  := $(call programs,tests/fault/*.c)
 gpu_tests    := $(call programs,tests/gpu/*.c)
-# Each round of these opens a group and ends it.
+# Each round of these programs opens a group and ends it.
 race_tests   := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
               respawn siblings snapshots splits stalls together windows
 stress_tests := $(filter-out $(race_tests),$(call programs,tests/stress/*.c))

@@ -28,16 +28,16 @@ abi      := $(tests)/abi/abi
 walk     := $(dir)/bench/walk
 foreign  := $(out)/cohort $(library) $(drop_ins) $(gpu) $(walk)
 
-# Of these the drop-in libraries are tried with.
+# The drop-in libraries are tested with these programs.
 foreign_programs := abort.c exchange.c graph.c groups.c hello.cc nonblocking.c \
   registered.c ring.c runtime.c scaled.c split.c threads.c
 
-# How each ring is run, one quoted command per program.  Criterion 2.4.1 loses
-# count when two tests at a time run into their timeouts: one at a time.
-# What stands on the host platform has to be legal NCCL, which strict mode checks;
-# but what that keeps, AddressSanitizer could not find used after it was freed.
+# How each ring is run, one quoted command per program.  Suites run one test at a time,
+# because Criterion 2.4.1 loses count when two tests time out at the same time.
+# Programs on the host platform have to be legal NCCL programs, which strict mode checks;
+# but strict mode keeps freed memory, so AddressSanitizer could not find uses of it.
 strict       := $(if $(filter asan,$(VARIANT)),,env COHORT_HOST_STRICT=1 )
-# And the gpu platform stands on the drop-in libraries.
+# The gpu platform runs on the drop-in libraries.
 on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
 # With devices that wait for each other, as GPUs do.
 on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
@@ -51,12 +51,12 @@ run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))
 run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
 run.abi      := '$(abi)'
-# Those of groups that end, where ranks launch together; the programs mix and lives call
-# native functions, which launch at once anyway.
+# The programs whose groups end, with ranks that launch together.  The programs mix and
+# lives are not among them: they call native functions, which launch at once anyway.
 run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stress/% \
                    $(race_length)',abort siblings splits)
-# The fault and stress programs on devices that wait for each other; what cannot run
-# there is skipped, and says why.
+# The fault and stress programs on devices that wait for each other; a program that
+# cannot run there is skipped, and says why.
 run.device   := $(fault:%='$(on_device) $(strict)%') \
                 $(stress:%='$(on_device) $(strict)% $(STRESS_SECONDS)') \
                 $(races:%='$(on_device) $(strict)% $(race_length)')
@@ -88,8 +88,8 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'python3 tests/foreign/python.py $(shared)'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 
-# The suites need Criterion, the rest nothing but a compiler.  Those that cannot be
-# built are skipped.
+# The suites need Criterion, the rest nothing but a compiler.  Suites that cannot be built
+# are skipped.
 suites := $(foreach ring,$(filter unit api platform,$(rings.$(VARIANT))),$($(ring)))
 test: $(if $(filter api,$(rings.$(VARIANT))),$(drop_ins)) \
       $(filter-out $(suites),$(foreach ring,$(rings.$(VARIANT)),$($(ring)))) $(races)
@@ -116,7 +116,7 @@ soak: $(soak)
 	$(Q)TEST_SHOW=soak TEST_TIMEOUT=$$(($(SOAK_SECONDS) + 120)) \
 	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
 
-# Ranks come late by up to 10 ms.  How late verdicts are is judged elsewhere.
+# Ranks are late by up to 10 ms.  Other tests judge how late verdicts are.
 DEVICE_SECONDS ?= 30
 device_length  := $(if $(DEVICE_ROUNDS),$(DEVICE_ROUNDS)r,$(DEVICE_SECONDS))
 device: $(out)/cohort $(soak) $(tests)/stress/memory
@@ -137,7 +137,7 @@ drill-load: $(out)/cohort
 	$(Q)TEST_SHOW=drill TEST_TIMEOUT=$$(($(DRILL_SECONDS) + 300)) \
 	  $(run) 'scripts/drill-load.sh $< $(DRILL_ROUNDS) $(DRILL_SECONDS)'
 
-# With clang, whatever the rest is built with.
+# libFuzzer needs clang, whatever the rest is built with.
 CLANG        ?= clang
 FUZZ_SECONDS ?= 60
 fuzz:
@@ -153,7 +153,7 @@ asan tsan:
 deps criterion:
 	$(Q)CC='$(CC)' scripts/deps.sh
 
-# Looked up when a recipe runs, after Criterion was installed.
+# Looked up when a recipe runs, because that is after Criterion was installed.
 criterion_cflags = $(shell pkg-config --cflags criterion 2>/dev/null)
 criterion_libs   = $(or $(shell pkg-config --libs criterion 2>/dev/null),\
                      -lcriterion)
@@ -162,7 +162,7 @@ $(tests)/%.o: extra = -Itests
 $(suite_objects): extra = -Itests $(criterion_cflags)
 $(suite_objects): | criterion
 
-# What measures is measured, too.
+# The unit suite also tests the sources of the benchmark.
 $(unit): $(call objects,$(unit_sources)) \
          $(filter-out $(patsubst %,$(dir)/src/cli/bench/%,bench.o average% overlap%),\
            $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
@@ -170,18 +170,18 @@ $(unit): $(call objects,$(unit_sources)) \
            src/cli/common/progress.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
-# Its functions are to be found by their names, in stacks.
+# Stacks must show the functions of these programs by name.
 $(unit) $(api) $(tests)/stress/stack: link += -rdynamic
 $(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
                             $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
 
-# Every allocation of these goes through tests/support/heap.c.
+# All allocations of these programs go through tests/support/heap.c.
 comma := ,
 $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
-# Its rounds are programs of the fuzzer's.
+# This program's rounds are programs of the fuzzer.
 $(tests)/stress/mix: $(fuzz_objects)
 $(fault) $(stress) $(races) $(gpu) $(soak): %: %.o $(whole) $(support)
 	$(call say,LINK,$@)
@@ -200,8 +200,8 @@ $(support): $(support_objects)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# facts.c is compiled against our headers, and against the real ones where
-# there are any; the program compares.
+# facts.c is compiled against our headers, and against the real ones if they are
+# installed; the program compares the two.
 $(tests)/abi/main.o: extra = $(if $(cuda),,-DABI_NO_REAL)
 $(tests)/abi/facts_ours.o: extra = -DABI_OURS
 $(tests)/abi/facts_real.o: extra = -DABI_REAL -isystem $(cuda)/include
@@ -222,7 +222,7 @@ model:
 bench := $(bench_programs:%=$(dir)/bench/%)
 bench_objects := $(bench_support:%=$(dir)/bench/%.o)
 
-# The last is a figure, where there is a gnuplot.
+# The overlap benchmark also draws its figure, if gnuplot is installed.
 OVERLAP_FLAGS ?= --shapes bench/shapes/resnet50.tsv \
   --backward x0.25,x0.5,x0.75,x1,x1.5,x2,x3
 bench: $(bench) $(out)/cohort
@@ -231,12 +231,12 @@ bench: $(bench) $(out)/cohort
 	  set -- --plot $(out)/overlap.svg; fi; \
 	$(out)/cohort bench overlap $(OVERLAP_FLAGS) "$$@"
 
-# What bench/peer.c needs to be compiled, bench/peers.py looks for.
+# bench/peers.py looks for the libraries that bench/peer.c needs.
 PEER_FLAGS ?=
 bench-peers: $(out)/cohort
 	$(Q)bench/peers.py --out $(out) $(PEER_FLAGS) $<
 
-# Likewise bench/average_peer.c, and bench/average.py.
+# bench/average.py looks for the libraries that bench/average_peer.c needs.
 AVERAGE_FLAGS ?=
 bench-average: $(out)/cohort
 	$(Q)bench/average.py --out $(out) $(AVERAGE_FLAGS) $<

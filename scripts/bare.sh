@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What README.md says first, on a machine that has gcc, make and git and nothing else:
-# a clone of the last commit, make demo, make test, and no file that git does not know.
+# Try README.md's first commands on a machine that has gcc, make and git and nothing
+# else: clone the last commit, make demo, make test; git must know all files then.
 #
 #	scripts/bare.sh SUITE
 #
-# That machine is a root of Debian SUITE that debootstrap makes, in a temporary folder.
-# Its packages come from DEBIAN_MIRROR, else from where this machine has its own of
-# Debian, else from debootstrap's default.  Without debootstrap, root or a mirror it
-# fails, as then nothing is proved.  The last line is that of make test.
+# That machine is a root folder of Debian SUITE, which debootstrap makes in a temporary
+# folder.  Its packages come from DEBIAN_MIRROR, or else from this machine's own Debian
+# mirror, or else from debootstrap's default.  Without debootstrap, the rights of root
+# or a mirror the script fails, because then it proves nothing.  The last line is that
+# of make test.
 
 set -euo pipefail
 
@@ -23,14 +24,14 @@ fail() {
 	exit 1
 }
 
-[ "$(id -u)" -eq 0 ] || fail "a root is made by root only"
+[ "$(id -u)" -eq 0 ] || fail "only the user root can make it"
 command -v debootstrap >/dev/null || fail "debootstrap is not installed"
 
 root=$(mktemp -d)
 trap 'rm -rf --one-file-system "$root"' EXIT
 trap 'exit 1' INT TERM
 
-# apart COMMAND... - what it mounts and starts goes with it
+# apart COMMAND... - run it; its mounts and processes end with it
 apart() {
 	unshare --mount --pid --fork --kill-child --mount-proc "$@"
 }
@@ -46,7 +47,7 @@ apart debootstrap --variant=minbase --include=gcc,libc6-dev,make,git \
 	fail "debootstrap: $(tail -n 1 "$root/log")"
 echo "Debian $suite after $((SECONDS - begin)) s"
 
-# What this machine's apt needs to reach anything, without what it runs.
+# The settings with which this machine's apt reaches a mirror, without its hooks.
 apt-config dump | grep -E '^Acquire::(http|https|Check-|Force|Retries)' |
 	grep -v Auto-Detect >"$root/root/etc/apt/apt.conf.d/90host" || true
 certificates=/etc/ssl/certs/ca-certificates.crt

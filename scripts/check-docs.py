@@ -4,10 +4,10 @@
 
 usage: check-docs.py [FILE...]
 
-FILE is each *.md that git knows, unless given.  Checked are relative links and their
+FILE defaults to each *.md that git knows.  The script checks relative links and their
 anchors, as GitHub makes them; headings, code blocks and tables; that images have a text;
-the length of lines; and that files, functions and variables of this project which a text
-names are there.  README.md must fit on a page.
+the length of lines; and that the files, functions and variables of this project that a
+page names exist.  README.md must fit on a page.
 """
 
 import os
@@ -149,7 +149,7 @@ class Page:
                         self.complain(number, f"{target}: no such heading")
 
     def joined(self):
-        """Paragraphs as one line, as a link may go over the end of a line."""
+        """Paragraphs as one line, because a link may cross the end of a line."""
         begin, parts = 0, []
         for number, line in self.text + [(0, "")]:
             alone = line.lstrip().startswith(("|", "#"))
@@ -165,7 +165,7 @@ class Page:
     def check_length(self):
         for number, line in self.text:
             if len(line) > MOST_COLUMNS and not line.lstrip().startswith("|"):
-                self.complain(number, f"{len(line)} columns, the most are {MOST_COLUMNS}")
+                self.complain(number, f"{len(line)} columns, the most is {MOST_COLUMNS}")
 
     def check_names(self, names):
         for number, line in self.drawn:
@@ -176,7 +176,7 @@ class Page:
             if line.count("`") % 2:
                 self.complain(number, "a ` without another in its paragraph")
             for code in re.findall(r"`([^`]+)`", line):
-                # What make builds is not there yet.
+                # make has not built these yet.
                 if PLACE.match(code) and not os.path.exists(code):
                     self.complain(number, f"{code}: no such file")
                 for name in re.findall(r"\bcohort_\w+(?=\()", code):
@@ -208,7 +208,7 @@ def main():
         page.check_length()
         page.check_names(names)
         if page.name == "README.md" and len(page.lines) - 1 > README_LINES:
-            page.complain(README_LINES, f"{len(page.lines) - 1} lines, the most are "
+            page.complain(README_LINES, f"{len(page.lines) - 1} lines, the most is "
                           f"{README_LINES}")
         wrong += page.wrong
     print("\n".join(wrong), end="\n" if wrong else "")

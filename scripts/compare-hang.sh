@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# One rank does not call: what each system says, after how long, and whether the
-# process lives on.
+# One rank does not call: what each system says, after how long, and whether the process
+# survives.
 #
 #	scripts/compare-hang.sh [--timeout SECONDS] [--ranks N] COHORT
 #
-# The same program (bench/hang) for cohort, by the library beside the command COHORT,
-# with a deadline of a second; for Open MPI and MPICH, if their compilers are there; and
-# for PyTorch with Gloo, if python3 has it, with that deadline, too.  What does not end
-# within SECONDS (30) is killed.  The table is of Markdown.
+# Runs one program (bench/hang) on cohort, with the library beside the command COHORT and
+# a deadline of a second; on Open MPI and MPICH, if their compilers are installed; and on
+# PyTorch with Gloo, if python3 has it, with that deadline, too.  A program that does not
+# end within SECONDS (30) is killed.  The table is in Markdown.
 
 set -u
 
@@ -37,7 +37,7 @@ lib=$(dirname "$cohort")/lib
 here=$(dirname "$0")/../bench/hang
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# Else mpirun refuses to run in a container.
+# Without these, mpirun refuses to run in a container.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # compile COMPILER ARGUMENT... - into $scratch/program
@@ -48,7 +48,7 @@ compile() {
 	return 1
 }
 
-# row NAME COMMAND... - run it, and tell of it
+# row NAME COMMAND... - run it, and print its row
 row() {
 	local name=$1 rc=0 after=never what=nothing lives
 
@@ -74,7 +74,7 @@ row() {
 	echo "| $name | $after | $what | $lives |"
 }
 
-# missing NAME WHAT PACKAGES
+# missing NAME WHAT PACKAGES - print the row of a system that is not installed
 missing() {
 	echo "| $1 | - | not tried: no $2 (of Debian: $3) | - |"
 }
@@ -95,7 +95,7 @@ mpi() {
 
 echo "| system | says after | what | the process lives |"
 echo "|---|---|---|---|"
-# Where faults of the environment strike there is nothing to compare.
+# Faults from the environment would spoil the comparison.
 unset COHORT_FAULTS
 compile "${CC:-cc}" -std=gnu11 -I"$here/../../include" "$here/cohort.c" \
 	-L"$lib" -lcohort -pthread || exit 1

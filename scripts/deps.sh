@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Install Criterion, which the unit, api and platform tests are written with,
-# if a program that uses it cannot be compiled.  Needs apt-get, and root or
-# sudo without a password; says in one line what to install otherwise.  With --check
-# only the exit status tells whether it is there.
+# Install Criterion, which the unit, api and platform suites need, unless a program that
+# uses it can be compiled already.  Needs apt-get, and root or sudo without a password;
+# otherwise says in one line what to install.  With --check, installs nothing: the exit
+# status says whether Criterion is installed.
 
 set -u
 

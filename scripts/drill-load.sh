@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The drill again and again while the machine is busy: no wrong verdict, no false
-# alarm, nothing left behind.  How late verdicts are then is shown, not judged.
+# Run the drill again and again while the machine is busy: there must be no wrong verdict
+# and no false alarm, and nothing may be left behind.  How late verdicts are is shown,
+# not judged.
 #
 #	scripts/drill-load.sh COHORT ROUNDS SECONDS
 #
-# Two processes compute all the while.  A round is the drill with 2, 4 and 8 ranks;
-# none is begun after SECONDS.
+# Two processes compute all the time.  A round is the drill with 2, 4 and 8 ranks; no
+# drill begins after SECONDS.
 
 set -u
 

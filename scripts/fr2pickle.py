@@ -4,26 +4,26 @@
 
 usage: fr2pickle.py [--group NAME] [--generation N] [--of TEXT] FOLDER OUT
 
-FOLDER has the files fr_NAME_gN_OF_rank_R.json of a dump; OUT gets rank_R for each of
-them, a pickle with the same content as PyTorch writes itself: times that are not
-known are None, numbers that its JSON has as text are numbers, frames are there and
-empty.  Then
+FOLDER has the files fr_NAME_gN_OF_rank_R.json of a dump; OUT gets a file rank_R for each
+of them, a pickle as PyTorch itself would write: unknown times are None, numbers that the
+JSON has as text are numbers, and frames exist but are empty.  Then run
 
     torchfrtrace OUT --prefix rank_
 
-It looks for an entry of one number on all ranks of a process group.  So a send and
-its receive are in a group "NAME A->B" of their two ranks, with the message's number.
-Left out is what it cannot match: copies, batches of messages, of which a dump has
-the first only, and messages whose other side may be in one, messages to oneself, and
-what has completed but another rank no longer has.  It drops entries by record_id as
-if all ranks had counted alike, so that they are numbered anew, from 0.
+torchfrtrace looks for the entries of one number on all ranks of a process group.  So a
+send and its receive are in a group "NAME A->B" of their two ranks, with the message's
+number.  Entries that torchfrtrace cannot match are left out: copies; batches of messages,
+of which a dump has only the first, and messages whose other side may be in such a batch;
+messages of a rank to itself; and completed calls that another rank's dump no longer has.
+torchfrtrace drops entries by record_id as if all ranks had counted alike, so entries are
+numbered anew, from 0.
 
-FOLDER may have dumps of several groups and generations: of one group, the last
-generation is taken unless told otherwise.  OF is HOST.PID.SERIAL, and _vN or
-_asked behind it, see cohort_dump(); if several processes have the same rank, only files
-with TEXT in that are taken.  A process's first verdict is taken if there are several
-dumps of it.  Exit status 0, or 1 with the reason in one line: a file that is no dump, or
-has a wrong value, is named, and nothing is made.
+FOLDER may have dumps of several groups and generations: --group chooses the group, and
+the default is its last generation.  OF is HOST.PID.SERIAL, followed by _vN or _asked, see
+cohort_dump(); if several processes have one rank, --of takes only files with TEXT in OF.
+If a process has several dumps, the one of its first verdict is taken.  Exit status 0, or
+1 with the reason in one line: a file that is no dump, or has a wrong value, is named, and
+no file is written.
 """
 
 import argparse
@@ -46,10 +46,10 @@ SCHEMA = (
 
 
 class Wrong(Exception):
-    """What keeps the files from being made, for people."""
+    """Why the files cannot be made, as a text for people."""
 
 
-# ---- what a dump has to have -----------------------------------------------
+# ---- what a dump must have -------------------------------------------------
 
 MOST_RANKS = 1024
 
@@ -157,7 +157,7 @@ def spell(value):
 
 
 def check(path, where, value, keys):
-    """Raise Wrong unless @value is an object with @keys as they have to be."""
+    """Raise Wrong unless @value is an object with all @keys of the right types."""
     if not isinstance(value, dict):
         raise Wrong(f"{path}: {where} is {spell(value)}, not an object")
     for key, (what, is_right) in keys.items():
@@ -210,7 +210,7 @@ def load(path):
 
 
 def name_of(dump):
-    """What tells dumps of one name and generation apart."""
+    """The part of a name that tells dumps of one group and generation apart."""
     number = dump["cohort"]["verdict_number"]
     return process_of(dump) + {0: "_asked", 1: ""}.get(number, f"_v{number}")
 
@@ -221,7 +221,7 @@ def process_of(dump):
 
 
 def by_worth(dump):
-    """The first verdict first, and what was asked for last."""
+    """A sort key: verdicts in their order, then dumps on demand."""
     number = dump["cohort"]["verdict_number"]
     return number == 0, number
 
@@ -239,10 +239,10 @@ def by_rank(dumps):
 
 
 def choose(dumps, group, generation):
-    """Those of one group and one generation, by rank."""
+    """The dumps of one group and one generation, by rank."""
     groups = sorted({d["cohort"]["group"] for d in dumps})
     if not dumps:
-        raise Wrong("no dump is of that")
+        raise Wrong("no dump matches --of")
     if group is None and len(groups) > 1:
         raise Wrong(f"there are dumps of {', '.join(groups)}: choose one, --group")
     group = groups[0] if group is None else group
@@ -255,7 +255,7 @@ def choose(dumps, group, generation):
     return chosen
 
 
-# ---- what is made ----------------------------------------------------------
+# ---- pickles ---------------------------------------------------------------
 
 
 def direction(entry, rank):
@@ -265,7 +265,7 @@ def direction(entry, rank):
 
 
 def give_pair(made, entry, rank):
-    """As an operation of the two ranks, whose ranks in their group are 0 and 1."""
+    """Make a transfer an operation of its two ranks, which are 0 and 1 in their group."""
     source, target = direction(entry, rank)
     name, desc = made["process_group"]
     made["process_group"] = (f"{name} {source}->{target}", desc)
@@ -288,7 +288,7 @@ def convert_entry(entry, rank):
 
 
 def is_matched(entry, rank):
-    """Whether an analyser can match it."""
+    """Whether an analyser can match the entry."""
     if entry["is_p2p"]:
         return entry["peer"] != rank
     return entry["profiling_name"].startswith("nccl:") and entry["collective"] > 0
@@ -299,7 +299,7 @@ def key_of(made):
 
 
 def has_open_batch(dump):
-    """Whether messages that have not ended are in the rank's batch."""
+    """Whether a batch of the rank has messages that have not ended."""
     return any(
         e["profiling_name"] == "nccl:coalesced"
         and e["state"] != "completed"
@@ -309,7 +309,7 @@ def has_open_batch(dump):
 
 
 def may_miss(made, other, dump):
-    """Whether another rank may have made it without its dump having it."""
+    """Whether another rank may have made the call without a trace in its dump."""
     if made["is_p2p"] and other not in pair_of(made):
         return False
     if made["state"] == "completed":
@@ -318,7 +318,7 @@ def may_miss(made, other, dump):
 
 
 def drop_lost(ranks, chosen):
-    """What another rank of its group made too, but its dump does not have."""
+    """The entries that another rank of the group made too, but its dump lacks."""
     held = {r: {key_of(e) for e in entries} for r, entries in ranks.items()}
     for rank, entries in ranks.items():
         ranks[rank] = [
@@ -337,7 +337,7 @@ def pair_of(made):
 
 
 def entries_of(chosen):
-    """Each rank's entries, such as the ranks' fit together."""
+    """Each rank's entries, so that those of all ranks match."""
     ranks = {
         rank: [convert_entry(e, rank) for e in dump["entries"] if is_matched(e, rank)]
         for rank, dump in chosen.items()
@@ -388,7 +388,7 @@ def warn_of_missing(chosen):
 
 
 def run(options):
-    # A group's name may have "_rank_" in it, and then so has what is of all ranks.
+    # A group's name may contain "_rank_", and then the merged file's name does, too.
     paths = sorted(
         path
         for path in glob.glob(os.path.join(glob.escape(options.folder), "fr_*.json"))

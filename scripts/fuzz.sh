@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzz with libFuzzer, beginning with a corpus that is left as it is.
+# Fuzz with libFuzzer, starting from a corpus, which stays unchanged.
 #
 #	scripts/fuzz.sh --check CLANG
 #	scripts/fuzz.sh PROGRAM CORPUS SECONDS [FLAG...]
 #
-# The first says whether CLANG has libFuzzer, and what to install if not.  What
-# the second finds new it keeps in build/fuzz/corpus, and begins with it the next
-# time; an input that crashes, hangs or leaks stays in build/fuzz, and the last
-# lines say how to run it again.
+# The first form says whether CLANG has libFuzzer, and what to install if not.  The
+# second keeps new inputs in build/fuzz/corpus, from which it also starts the next time;
+# it keeps an input that crashes, hangs or leaks in build/fuzz, and its last lines say
+# how to run that input again.
 
 set -u
 
@@ -40,7 +40,7 @@ mkdir -p $kept
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=64:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 
-# Smaller inputs, of which the longest have 64 steps, are tried first.
+# libFuzzer tries smaller inputs first; the longest have 64 steps.
 if "$program" -max_total_time="$seconds" -timeout=25 -max_len=514 \
 	-detect_leaks=1 -print_final_stats=1 -artifact_prefix=build/fuzz/ \
 	"$@" $kept "$corpus" >"$log" 2>&1; then

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Check what a compiler of a release build does not.  $1 is the directory with
-# the built libraries, $2 a prefix with the real NCCL and CUDA, if there is one;
-# CC and FLAGS are what the Makefile compiles with, SOURCES what it compiles.  One
-# line per check; a tool that is not installed skips its check and says so.
+# Check what the compiler of a release build does not.  $1 is the directory with the
+# built libraries, $2 a prefix with the real NCCL and CUDA, if there is one; CC and FLAGS
+# are what the Makefile compiles with, SOURCES what it compiles.  Prints one line per
+# check; a check whose tool is not installed is skipped, and says so.
 
 # Functions are called by check().
 # shellcheck disable=SC2016,SC2317
@@ -18,7 +18,7 @@ real=${2:-}
 read -ra flags <<<"$FLAGS"
 failed=0
 
-# Everything that is or could be committed.
+# All files that are committed, or could be.
 if git rev-parse --git-dir >/dev/null 2>&1; then
 	mapfile -t files < <(git ls-files -co --exclude-standard --deduplicate |
 		while read -r file; do [ -f "$file" ] && echo "$file"; done)
@@ -32,7 +32,7 @@ pick() {
 	printf '%s\n' "${files[@]}" | grep -E "$1"
 }
 
-# check NAME FUNCTION - it prints what is wrong, returns 77 to be skipped
+# check NAME FUNCTION - the function prints what is wrong; it returns 77 if it is skipped
 check() {
 	local output rc
 
@@ -49,7 +49,7 @@ check() {
 	fi
 }
 
-# need COMMAND - or skip the check
+# need COMMAND - false, with the reason to skip the check, if it is not installed
 need() {
 	command -v "$1" >/dev/null && return 0
 	echo "$1 is not installed"
@@ -69,7 +69,7 @@ spaces() {
 	return 0
 }
 
-# The variables that are read, and those that environment.c knows.
+# The variables that programs read must be those that environment.c knows.
 variables() {
 	local read known
 
@@ -96,13 +96,13 @@ licences() {
 	done
 }
 
-# Nothing of the machine that a file was written on.
+# No file may name a folder of the machine that it was written on.
 places() {
 	pick '' | xargs grep -nIE '(^|[^[:alnum:]_.~-])[/](work|home|root)/'
 	return 0
 }
 
-# The rest of the library goes by what a platform is like.
+# The rest of the library asks for a platform's properties, not for its name.
 platforms() {
 	pick '^src/(api|base|core|dump|reducer|watch)/.*\.[ch]$' |
 		xargs grep -En 'COHORT_PLATFORM_(HOST|GPU)|"(platform/gpu|sim)/'
@@ -110,7 +110,7 @@ platforms() {
 	return 0
 }
 
-# The first #ifndef is followed by its #define; no two headers share one.
+# The first #ifndef must be followed by its #define; no two headers share a guard.
 guards() {
 	local file guard twice
 
@@ -134,7 +134,7 @@ with_criterion() {
 		$CC -x c -fsyntax-only - 2>/dev/null
 }
 
-# c_files PATTERN - those that can be compiled here without options of their own
+# c_files PATTERN - the files that can be compiled without special options
 c_files() {
 	local without='^tests/(abi|foreign)/|^bench/((average_)?peer\.c|hang/mpi\.c)$'
 
@@ -174,7 +174,7 @@ shell() {
 	pick '(\.sh|^\.ci/run)$' | xargs shellcheck
 }
 
-# A folder that no source list of mk/ has would be left out in silence.
+# A folder that is in no source list of mk/ would be left out silently.
 listed() {
 	local file
 
@@ -202,7 +202,7 @@ level() {
 		echo "src/cohort.map ends with $map, version.h says $header"
 }
 
-# Links, anchors, tables, and what the pages name.
+# Links, anchors, tables, and the names in the pages.
 pages() {
 	need python3 || return 77
 	scripts/check-docs.py

@@ -1,30 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run test programs, two at a time, and add up what they say, in their order.
+# Run test programs, two at a time, show their results in order, and add them up.
 #
 #	scripts/run-tests.sh COMMAND...
 #
-# A command is one argument, split at its spaces.  It is either a Criterion
-# suite, which is known by its last line and counts each of its tests, or a
-# program that counts as one test: exit status 0 passed, 77 skipped with the
-# reason in its first line, anything else failed.  A command whose interpreter
-# is not installed is skipped too.  A program that leaves out a part says so in a line
+# A command is one argument, split at its spaces.  It is either a Criterion suite, which
+# the script recognizes by its last line and each of whose tests counts, or a program
+# that counts as one test: exit status 0 is passed, 77 is skipped, with the reason in
+# its first line, and anything else is failed.  A command whose interpreter is not
+# installed is skipped, too.  A program that leaves out a part says so in a line
 # "[SKIP] part: reason", which counts as one skipped test.
 #
-# A sanitizer's report fails the program it is about.  AddressSanitizer writes
-# to a file for that, as Criterion does not look at how its children end once
-# they have passed.
+# A sanitizer's report fails the program it is about.  AddressSanitizer writes its report
+# to a file, because Criterion ignores how a test's process ends after the test has
+# passed.
 #
-# A program whose last line begins "N rounds" is shown with it, and those are added
-# up, too.
+# If the last line of a program begins "N rounds", the line is shown, and the rounds are
+# added up, too.
 #
-# TEST_NO_CRITERION: suites that could not be built without Criterion; commands that
-# run them are skipped.  TEST_SHOW: a program whose command has this in it is shown with
-# all that it prints.  TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS:
-# programs at a time, 2 if unset: most of them wait more than they compute.
+# TEST_NO_CRITERION: suites that could not be built without Criterion, whose commands are
+# skipped.  TEST_SHOW: all output of a program is shown if its command contains this.
+# TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 2 if
+# unset, because most of them wait more than they compute.
 #
-# Each test that failed is named once more at the end.  The last line is always
+# Each failed test is named once more at the end.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
 set -u
@@ -39,8 +39,7 @@ asan_options="detect_leaks=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1:exitcode=66:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
 
-# Of the program that runs, in a shell of its own, or that is shown: its files, and
-# what it counts.
+# The files and counts of the program that this shell runs, or that is being shown.
 scratch=
 output=
 p=0
@@ -48,7 +47,7 @@ f=0
 s=0
 rounds=0
 
-# count_criterion - from the line that a suite ends with, and from its skips
+# count_criterion - count by the last line of a suite, and by its skips
 count_criterion() {
 	local line
 
@@ -59,7 +58,7 @@ count_criterion() {
 	return 0
 }
 
-# count_program - from the exit status $1
+# count_program - count by the exit status $1
 count_program() {
 	case $1 in
 	0) p=1 s=$(grep -c '^\[SKIP\] ' "$output") ;;
@@ -68,13 +67,13 @@ count_program() {
 	esac
 }
 
-# show_output - of a program that failed; what passed inside it is left out
+# show_output - show the output of a failed program, without its passed tests
 show_output() {
 	grep -v -e '^\[RUN \]' -e '^\[PASS\]' -e '^\[SKIP\]' "$output" |
 		tail -n 200 | sed 's/^/    /'
 }
 
-# failures COMMAND - its tests that failed, as far as they are named
+# failures COMMAND - its failed tests, or the command if the output names none
 failures() {
 	sed -nE 's/^\[FAIL\] ([^ ]+::[^ :]+).*/\1/p' "$output" | sort -u |
 		sed "s|\$| in $1|" | grep . || echo "$1"
@@ -96,13 +95,13 @@ show_skips() {
 	fi
 }
 
-# show_wanted - of a program that passed, if TEST_SHOW asks for it by $1
+# show_wanted - show a passed program's output, if its command $1 contains TEST_SHOW
 show_wanted() {
 	[ -n "${TEST_SHOW:-}" ] && [[ $1 == *"$TEST_SHOW"* ]] || return
 	sed 's/^/    /' "$output"
 }
 
-# show_rounds - of a program that passed
+# show_rounds - show and count the rounds of a passed program
 show_rounds() {
 	local line
 
@@ -112,7 +111,7 @@ show_rounds() {
 	rounds=${BASH_REMATCH[1]}
 }
 
-# hindrance WORD... - why the command of these words cannot be run, if it cannot
+# hindrance WORD... - why the command of these words cannot run, or nothing if it can
 hindrance() {
 	local word
 
@@ -123,7 +122,7 @@ hindrance() {
 	[[ $1 == */* ]] || command -v "$1" >/dev/null || echo "$1 is not installed"
 }
 
-# run COMMAND SCRATCH - what is to be shown goes to SCRATCH/shown, the counts behind it
+# run COMMAND SCRATCH - what it prints is to be shown; the counts go to SCRATCH/counts
 run() {
 	local rc word begin
 	local -a words
@@ -155,7 +154,7 @@ run() {
 	fi
 	if compgen -G "$scratch/report*" >/dev/null && [ "$f" -eq 0 ]; then
 		f=1
-		# Of a plain program that is the one test that it is.
+		# A plain program is one test, which failed.
 		if [ $((p + s)) -eq 1 ]; then
 			p=0 s=0
 		fi
@@ -190,14 +189,14 @@ failed=0
 skipped=0
 all_rounds=0
 
-# show I - once it is over
+# show I - show the I-th program, which has ended
 show() {
 	local scratch=$root/$1
 
 	wait "${pids[$1]}"
 	cat "$scratch/shown"
 	cat "$scratch/failures" >>"$root/failures" 2>/dev/null
-	# A shell that was killed has counted nothing.
+	# A shell that was killed has no counts.
 	read -r p f s rounds 2>/dev/null <"$scratch/counts" ||
 		p=0 f=1 s=0 rounds=0
 	passed=$((passed + p))

@@ -1,18 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What can be tested on the gpu platform of this machine, on the libraries that are
-# there: the api and platform suites, programs of their own, and what the walk of a
-# call costs beside the bare calls.
+# Test the gpu platform of this machine, with the libraries that are installed: the api
+# and platform suites, the programs of tests/gpu, and what a call costs beside the bare
+# calls (bench/walk).
 #
 #	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK
 #
-# SUITES and PROGRAMS are lists, one argument each; a suite that was not built is
-# said to be left out.  WALK is a command, which is shown with its table.
-# COHORT_GPU_LIBRARIES says where the libraries are.  Tests that need more devices
-# than there are, or that are about the host platform, are skipped and named.  The
-# last line is that of run-tests.sh, and so is the exit status.  Without a GPU that
-# can be used this ends with one line and exit status 1.
+# SUITES and PROGRAMS are lists, one argument each; a line names each suite that was not
+# built.  WALK is a command, whose table is shown.  COHORT_GPU_LIBRARIES says where the
+# libraries are.  Tests that need more devices than the machine has, or that are about
+# the host platform, are skipped and named.  The last line and the exit status are those
+# of run-tests.sh.  Without a usable GPU the script ends with one line and exit status 1.
 
 set -u
 
@@ -28,7 +27,7 @@ unset COHORT_FAULTS
 found=$("$cohort" info | sed -n '/^gpu/,/^host/p' | sed '$d')
 case $found in
 "")
-	echo "test-gpu: $cohort info says nothing of a gpu platform"
+	echo "test-gpu: $cohort info does not mention a gpu platform"
 	exit 1
 	;;
 *"not usable"*)
@@ -43,8 +42,8 @@ for suite in "${suites[@]}"; do
 	if [ -x "$suite" ]; then
 		commands+=("$suite --jobs=1 --verbose")
 	else
-		echo "left out: $suite, as there is no Criterion"
+		echo "left out: $suite, which needs Criterion"
 	fi
 done
-# One program after the other: a GPU that was lost is lost to its process only.
+# One program after the other: only the process that lost a GPU has lost it.
 TEST_JOBS=1 exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"
