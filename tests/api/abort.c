@@ -39,7 +39,7 @@ static void in_turn(void)
 	handle = cohort_comm_abort_handle(comms[1]);
 }
 
-Test(handle, ends_what_is_in_flight_on_every_rank, .init = in_turn)
+Test(handle, ends_operations_in_flight_on_every_rank, .init = in_turn)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);

@@ -477,7 +477,7 @@ static void refused(const char *text)
 	cr_assert_str_eq(cohort_last_error(), text);
 }
 
-Test(adaptive, a_factor_that_makes_no_sense_is_refused)
+Test(adaptive, an_invalid_factor_is_refused)
 {
 	place_choose();
 	o.adaptive_factor = 1;

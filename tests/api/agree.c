@@ -107,7 +107,7 @@ static int worker(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-static void play(struct scene *s)
+static void run_mismatch(struct scene *s)
 {
 	struct cohort_group *group = ranks_open(s->ranks, NULL);
 	int r;
@@ -136,7 +136,7 @@ static void odd_one(struct made other, const char *says)
 		.ranks = 4, .differ = 2, .differ_too = -1, .other = other
 	};
 
-	play(&s);
+	run_mismatch(&s);
 	cr_assert_eq(s.cause.rank, 2, "rank %d is named: %s", s.cause.rank,
 	             s.cause.text);
 	cr_assert_not_null(strstr(s.cause.text, says), "\"%s\" is not in %s",
@@ -205,7 +205,7 @@ static void two_sides(struct made one, struct made other, const char *says)
 		           .third = other };
 	size_t length, wanted = strlen(says);
 
-	play(&s);
+	run_mismatch(&s);
 	length = strlen(s.cause.text);
 	cr_assert(length > wanted &&
 	                  !strcmp(s.cause.text + length - wanted, says),
@@ -308,7 +308,7 @@ Test(mismatch, of_the_root_names_the_odd_rank)
 		           .other = { 1, 5, COHORT_F32, 0, 0 },
 		           .third = { 1, 5, COHORT_F32, 0, 1 } };
 
-	play(&s);
+	run_mismatch(&s);
 	cr_assert_not_null(strstr(s.cause.text, "root 0"));
 	cr_assert_not_null(strstr(s.cause.text, "root 1"));
 }
@@ -320,7 +320,7 @@ Test(mismatch, between_two_ranks_has_no_majority)
 		           .differ_too = -1,
 		           .other = { 0, 99, COHORT_F32, COHORT_SUM, 0 } };
 
-	play(&s);
+	run_mismatch(&s);
 	cr_assert_eq(s.cause.rank, -1);
 	cr_assert_str_eq(s.cause.text,
 	                 "collective 2 differs, no majority: rank 0 calls "
@@ -336,7 +336,7 @@ Test(mismatch, between_three_sides_names_them_all)
 		           .other = { .kind = 3 },
 		           .third = { 2, 100, COHORT_F32, COHORT_MIN, 1 } };
 
-	play(&s);
+	run_mismatch(&s);
 	cr_assert_eq(s.cause.rank, -1);
 	cr_assert_not_null(strstr(s.cause.text, "rank 0 calls barrier"));
 	cr_assert_not_null(strstr(s.cause.text, "ranks 1 2 call all_reduce"));

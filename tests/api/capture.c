@@ -584,7 +584,7 @@ static void open_together(void)
 }
 
 /* A graph launches such a call, and no rank can wait for a graph. */
-Test(capture, is_by_all_ranks_or_none_where_ranks_launch_together)
+Test(capture, is_for_all_ranks_or_none_where_ranks_launch_together)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaGraph_t graph;

@@ -54,7 +54,7 @@ static int from_another_thread(void *(*call)(void *))
 	return rc;
 }
 
-Test(comm, a_bound_one_is_for_its_thread_only, .init = in_turn)
+Test(comm, a_bound_communicator_takes_calls_of_its_thread_only, .init = in_turn)
 {
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_ALREADY);
@@ -333,7 +333,7 @@ Test(comm, leaves_the_current_device_alone, .init = in_turn)
 
 /* ---- leaving ---------------------------------------------------------- */
 
-Test(comm, a_closed_one_refuses_calls, .init = in_turn)
+Test(comm, a_closed_communicator_refuses_calls, .init = in_turn)
 {
 	static int32_t a = 1, b = 2;
 	void *memory;

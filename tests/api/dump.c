@@ -37,7 +37,7 @@ static struct cohort_group *group;
 static struct cohort_comm *comms[4];
 static int32_t values[4];
 
-static void make(void)
+static void set_up(void)
 {
 	ranks_must(mkdtemp(folder) ? COHORT_OK : COHORT_SYSTEM, "mkdtemp");
 	snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
@@ -46,7 +46,7 @@ static void make(void)
 	o.warn_percent = 100;
 }
 
-static void unmake(void)
+static void tear_down(void)
 {
 	char path[512];
 	struct dirent *entry;
@@ -60,7 +60,7 @@ static void unmake(void)
 	rmdir(folder);
 }
 
-TestSuite(dump, .init = make, .fini = unmake, .timeout = 60);
+TestSuite(dump, .init = set_up, .fini = tear_down, .timeout = 60);
 
 /* ---- looking ---------------------------------------------------------- */
 
@@ -228,7 +228,7 @@ Test(dump, has_what_is_done_and_what_is_in_flight)
 	close_group();
 }
 
-Test(dump, counts_what_is_lost)
+Test(dump, counts_lost_records)
 {
 	int i;
 
@@ -400,7 +400,7 @@ Test(dump, is_utf8_whatever_bytes_names_have)
 }
 
 /* Found at a time when a caller can be told. */
-Test(dump, needs_a_directory_that_can_be_written_to)
+Test(dump, needs_a_writable_directory)
 {
 	char deep[128], path[160];
 
@@ -649,7 +649,7 @@ Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 	cr_assert_not(is_there("fr_dp_g1_1_v3_merged.json"));
 }
 
-Test(dump, is_not_written_at_a_peaceful_end)
+Test(dump, is_not_written_at_an_orderly_end)
 {
 	o.dump_directory = folder;
 	group = ranks_ahead(2, &o, comms);
@@ -1066,7 +1066,7 @@ Test(dump, removes_only_the_fifo_that_it_made)
 	cr_assert(is_there("fifo"));
 }
 
-Test(dump, refuses_options_that_make_no_sense)
+Test(dump, refuses_options_that_are_not_valid)
 {
 	char longer[600];
 

@@ -385,7 +385,7 @@ Test(group, splits_after_group_calls_and_continues_their_ticket_numbers)
 
 /* ---- close and abort -------------------------------------------------- */
 
-Test(group, close_waits_for_what_is_in_flight)
+Test(group, close_waits_for_operations_in_flight)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);

@@ -772,7 +772,7 @@ static void *bind_and_exit(void *arg)
 	return NULL;
 }
 
-Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
+Test(guard, the_exit_of_a_bound_thread_releases_the_others_and_is_named)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
@@ -799,7 +799,7 @@ Test(guard, the_exit_of_a_bound_thread_unblocks_the_others_and_is_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, a_thread_that_has_unbound_leaves_in_peace)
+Test(guard, a_thread_may_exit_after_an_unbind)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
@@ -854,7 +854,7 @@ static int close_on_rank_1(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-Test(guard, a_rank_that_was_closed_leaves_in_peace)
+Test(guard, a_thread_may_exit_after_its_rank_was_closed)
 {
 	struct cohort_group *group = ranks_open(3, NULL);
 

@@ -312,7 +312,7 @@ Test(host_memory_ends, a_deadline_names_the_call)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, it_does_not_match_the_devices_call)
+Test(host_memory_ends, a_call_does_not_match_the_devices_call)
 {
 	int32_t *data = data_of(1), *other = data_of(1);
 	struct cohort_cause cause;
@@ -503,7 +503,7 @@ Test(host_memory_ends, wrong_arguments_are_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, a_batch_refuses_it)
+Test(host_memory_ends, a_batch_refuses_a_call)
 {
 	static int32_t d;
 

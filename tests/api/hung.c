@@ -140,7 +140,7 @@ Test(hung, a_group_is_closed_while_the_thread_of_a_bound_rank_hangs)
 	close_while_it_hangs();
 }
 
-Test(hung, a_thread_may_exit_instead_of_unbinding_what_was_closed)
+Test(hung, a_thread_may_exit_instead_of_unbinding_a_closed_communicator)
 {
 	hung.exits = true;
 	close_while_it_hangs();

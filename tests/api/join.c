@@ -145,7 +145,7 @@ Test(join, two_ids_are_two_communicators)
 	cr_assert_eq(cohort_comm_close(b[0].comm), COHORT_OK);
 }
 
-Test(join, any_ranks_handle_ends_all)
+Test(join, any_ranks_handle_ends_the_group)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j[2] = { { .rc = 0 } };
@@ -299,7 +299,7 @@ static struct joiner *start_twins(struct joiner *twins)
 	return second == twins ? twins + 1 : twins;
 }
 
-Test(join, ranks_that_do_not_go_together_are_refused)
+Test(join, ranks_that_do_not_match_are_refused)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner twins[2], other = { .id = &id, .size = 2, .rank = 1 };
@@ -322,7 +322,7 @@ Test(join, ranks_that_do_not_go_together_are_refused)
 	cohort_comm_close(other.comm);
 }
 
-Test(join, a_rank_whose_peers_do_not_come_is_told_in_time)
+Test(join, a_join_whose_peers_do_not_come_fails_in_time)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id, .size = 2, .init_ns = 10000000 };

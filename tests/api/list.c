@@ -308,8 +308,8 @@ static int worker(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-static void play(int ranks, const struct cohort_group_options *options,
-                 unsigned seed)
+static void run_lists(int ranks, const struct cohort_group_options *options,
+                      unsigned seed)
 {
 	struct scene s = { .ranks = ranks, .seed = seed };
 	struct cohort_group *group = ranks_open(ranks, options);
@@ -340,36 +340,36 @@ static void play(int ranks, const struct cohort_group_options *options,
 
 TestSuite(list, .timeout = 240);
 
-static void play_ranks(int ranks)
+static void run_all_lists(int ranks)
 {
 	place_need(ranks);
 	if (ranks > 1)
 		place_need_host("arithmetic that is the same everywhere");
-	play(ranks, NULL, (unsigned)ranks * 1000);
+	run_lists(ranks, NULL, (unsigned)ranks * 1000);
 }
 
 Test(list, gives_the_references_results_with_one_rank)
 {
-	play_ranks(1);
+	run_all_lists(1);
 }
 
 Test(list, gives_the_references_results_with_two_ranks)
 {
-	play_ranks(2);
+	run_all_lists(2);
 }
 
 Test(list, gives_the_references_results_with_three_ranks)
 {
-	play_ranks(3);
+	run_all_lists(3);
 }
 
 Test(list, gives_the_references_results_with_four_ranks)
 {
-	play_ranks(4);
+	run_all_lists(4);
 }
 
 /* The results are the same whichever way the lists take. */
-static void play_ways(int ranks)
+static void run_lists_in_all_ways(int ranks)
 {
 	static const struct {
 		int way;
@@ -390,18 +390,18 @@ static void play_ways(int ranks)
 		o.many = ways[i].way;
 		o.many_group_most = ways[i].group_most;
 		o.many_flat_below = ways[i].flat_below;
-		play(ranks, &o, 100 * (unsigned)(i + 1));
+		run_lists(ranks, &o, 100 * (unsigned)(i + 1));
 	}
 }
 
 Test(list, gives_them_in_all_ways_with_one_rank)
 {
-	play_ways(1);
+	run_lists_in_all_ways(1);
 }
 
 Test(list, gives_them_in_all_ways_with_three_ranks)
 {
-	play_ways(3);
+	run_lists_in_all_ways(3);
 }
 
 /* ---- what is refused -------------------------------------------------- */

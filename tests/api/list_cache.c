@@ -128,7 +128,7 @@ static unsigned long reductions(int at, int op)
 }
 
 /* Native calls of a repeated list: none if the platform keeps the list. */
-static unsigned long again(void)
+static unsigned long repeated_reductions(void)
 {
 	return place_platform() == COHORT_PLATFORM_HOST ? 0 : TENSORS;
 }
@@ -146,7 +146,7 @@ Test(list_cache, are_not_called_natively_where_the_platform_keeps_them)
 	group = ranks_ahead(RANKS, NULL, c);
 	cr_assert_eq(reductions(0, COHORT_SUM), TENSORS);
 	for (i = 0; i < 10; i++)
-		cr_assert_eq(reductions(0, COHORT_SUM), again());
+		cr_assert_eq(reductions(0, COHORT_SUM), repeated_reductions());
 	close_group();
 }
 
@@ -160,7 +160,8 @@ Test(list_cache, are_remembered_beside_each_other)
 		for (at = 0; at < 8; at++)
 			calls += reductions(at, COHORT_SUM);
 	/* Two lists may have to share a place. */
-	cr_assert_leq(calls, (8 + 2 * 4) * TENSORS + 2 * 4 * again());
+	cr_assert_leq(calls,
+	              (8 + 2 * 4) * TENSORS + 2 * 4 * repeated_reductions());
 	close_group();
 }
 
@@ -182,7 +183,7 @@ Test(list_cache, are_new_when_anything_in_them_changes)
 	group = ranks_ahead(RANKS, NULL, c);
 	reductions(0, COHORT_SUM);
 	cr_assert_eq(reductions(0, COHORT_MAX), TENSORS);
-	cr_assert_eq(reductions(0, COHORT_MAX), again());
+	cr_assert_eq(reductions(0, COHORT_MAX), repeated_reductions());
 	for (r = 0; r < RANKS; r++)
 		list[r][0][7].count = 3;
 	cr_assert_eq(reductions(0, COHORT_MAX), TENSORS);
@@ -190,9 +191,11 @@ Test(list_cache, are_new_when_anything_in_them_changes)
 	             data[0][0][7][3]);
 	/* The list changes on one rank only. */
 	list[1][0][19].recv = data[1][1][0];
-	cr_assert_eq(reductions(0, COHORT_MAX), (TENSORS + again()) / 2);
+	cr_assert_eq(reductions(0, COHORT_MAX),
+	             (TENSORS + repeated_reductions()) / 2);
 	list[1][0][19].recv = data[1][1][1];
-	cr_assert_eq(reductions(0, COHORT_MAX), (TENSORS + again()) / 2);
+	cr_assert_eq(reductions(0, COHORT_MAX),
+	             (TENSORS + repeated_reductions()) / 2);
 	close_group();
 }
 
@@ -268,7 +271,7 @@ Test(list_cache, are_checked_when_they_have_changed)
 	                              cohort_comm_stream(c[0]), NULL),
 	       COHORT_INVALID, "tensors[5].recv is NULL");
 	set_list(0);
-	cr_assert_eq(reductions(0, COHORT_SUM), again());
+	cr_assert_eq(reductions(0, COHORT_SUM), repeated_reductions());
 	close_group();
 }
 

@@ -401,7 +401,7 @@ static void differ(int what, const char *text)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(p2p, differences_are_found)
+Test(p2p, calls_that_differ_are_found)
 {
 	differ(0, "rank 1 calls gather of 2 int32, root 0");
 	differ(1, "rank 1 calls gather of 3 int32, root 1");

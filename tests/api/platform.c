@@ -28,7 +28,7 @@ Test(facts, the_host_platform_is_always_there)
 	cr_assert_gt(info.nccl_version, 20000);
 }
 
-Test(facts, a_gpu_that_cannot_be_used_has_a_reason)
+Test(facts, an_unusable_gpu_platform_has_a_reason)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 

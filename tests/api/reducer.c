@@ -424,7 +424,7 @@ Test(reducer, create_names_what_is_wrong)
 /*
  * A few elements, or more than fit, up to the most that one parameter may have.
  */
-static size_t huge(uint64_t *seed, size_t size)
+static size_t large_count(uint64_t *seed, size_t size)
 {
 	unsigned bits = (unsigned)(stress_random(seed) % 3);
 
@@ -492,7 +492,8 @@ Test(reducer, counts_that_are_too_large_together_are_refused)
 			p[i].type = types[stress_random(&seed) % 4];
 			p[i].name = names[i];
 			p[i].gradient = NULL;
-			p[i].count = huge(&seed, cohort_type_size(p[i].type));
+			p[i].count =
+				large_count(&seed, cohort_type_size(p[i].type));
 		}
 		cohort_reducer_options_init(&o);
 		o.sharded = stress_random(&seed) % 2;
@@ -591,7 +592,7 @@ Test(reducer, options_may_come_from_a_caller_of_another_version)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(reducer, calls_out_of_place_are_refused)
+Test(reducer, misplaced_calls_are_refused)
 {
 	const struct cohort_parameter p[2] = { { "a", NULL, 1, COHORT_F32 },
 		                               { "b", NULL, 1, COHORT_F32 } };

@@ -106,7 +106,7 @@ Test(reducer_shard, equals_what_an_all_reduce_leaves_there)
 	}
 }
 
-Test(reducer_shard, is_clipped_by_the_norm_of_all)
+Test(reducer_shard, is_clipped_by_the_norm_of_all_gradients)
 {
 	struct model m = sharded(3);
 

@@ -174,7 +174,7 @@ static int fail_by_origin(struct cohort_comm *comm, void *unused)
 	return ranks_sum_wait(comm, &value);
 }
 
-Test(respawn, makes_a_supervisor_a_loop)
+Test(respawn, lets_a_supervisor_be_a_loop)
 {
 	struct cohort_cause cause;
 

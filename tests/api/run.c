@@ -122,7 +122,7 @@ static int fail_one(struct cohort_comm *comm, void *user)
 	return s->rcs[rank];
 }
 
-Test(run, a_failing_worker_unblocks_the_others_and_is_named)
+Test(run, a_failing_worker_releases_the_others_and_is_named)
 {
 	struct shared s = { .fail_rank = 2 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -601,7 +601,7 @@ static int exit_or_wait(struct cohort_comm *comm, void *user)
 	return s->rcs[rank];
 }
 
-Test(run, a_worker_that_exits_its_thread_unblocks_the_others)
+Test(run, a_worker_that_exits_its_thread_releases_the_others)
 {
 	struct shared s = { .fail_rank = 2 };
 	struct cohort_group *group = ranks_open(4, NULL);

@@ -331,7 +331,7 @@ Test(stack, ignores_signals_that_others_send)
 #define TOO_SMALL "its alternate signal stack is too small"
 
 /* The least that the kernel needs, and may write. */
-static size_t least(void)
+static size_t least_stack_size(void)
 {
 	size_t frame = (size_t)getauxval(51 /* AT_MINSIGSTKSZ */);
 
@@ -339,7 +339,7 @@ static size_t least(void)
 }
 
 /* The kernel's part, and what a handler that does nothing needs. */
-static size_t enough(void)
+static size_t sufficient_stack_size(void)
 {
 	return (size_t)getauxval(51) + 1024;
 }
@@ -410,9 +410,9 @@ Test(stack, handler_never_overruns_an_alternate_stack)
 	size_t size;
 
 	stack_prepare();
-	for (size = least(); size <= LARGEST; size += STEP) {
+	for (size = least_stack_size(); size <= LARGEST; size += STEP) {
 		ask_guarded(size, &stack);
-		if (size < enough()) {
+		if (size < sufficient_stack_size()) {
 			cr_assert_str_eq(stack.why, TOO_SMALL, "%zu", size);
 			continue;
 		}
@@ -427,7 +427,7 @@ Test(stack, handler_never_overruns_an_alternate_stack)
 /* Like a runtime that starts threads of its own: before any call. */
 static int go_guarded(struct cohort_comm *c, void *user)
 {
-	void *memory = guarded_stack(least());
+	void *memory = guarded_stack(least_stack_size());
 	int rc = go_there(c, user);
 
 	no_stack(memory);

@@ -219,7 +219,7 @@ Test(stuck_device, ends_a_respawn_in_time_and_the_next_one_works)
 	await_nothing_held();
 }
 
-Test(stuck_device, ends_a_split_in_time_and_its_parent_comes_to_its_end)
+Test(stuck_device, ends_a_split_in_time_and_its_parent_can_end)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_cause cause;
@@ -242,7 +242,7 @@ Test(stuck_device, ends_a_split_in_time_and_its_parent_comes_to_its_end)
 	await_nothing_held();
 }
 
-Test(stuck_device, ends_with_the_parent_that_is_aborted)
+Test(stuck_device, lets_a_split_end_with_its_aborted_parent)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group;

@@ -269,7 +269,7 @@ Test(ticket, calls_after_an_abort_answer_with_its_cause)
 	cr_assert_eq(cohort_after_stream(comms[1], NULL), COHORT_ABORTED);
 }
 
-Test(ticket, a_native_error_on_one_rank_ends_all_with_its_name)
+Test(ticket, a_native_error_on_one_rank_ends_all_and_is_named)
 {
 	int32_t a = 1, b = 2;
 	struct cohort_cause cause;
@@ -440,7 +440,7 @@ Test(failing, the_second_ranks_mark_leaves_nothing_of_the_first_in_flight)
 	cr_assert_eq(cohort_group_close(whole), COHORT_OK);
 }
 
-Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_waited_for)
+Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_awaited)
 {
 	struct cohort_group_options o;
 	struct cohort_group *whole;
@@ -603,7 +603,7 @@ Test(ticket, operations_on_several_streams_keep_their_order)
 
 TestSuite(wedged, .timeout = 60);
 
-Test(wedged, tickets_and_close_say_so)
+Test(wedged, group_is_reported_by_tickets_and_close)
 {
 	struct cohort_group_options o;
 	struct native_gate gate;

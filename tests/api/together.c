@@ -454,7 +454,7 @@ static void stay(void)
 /*
  * The stuck launch's window is closed once the flags are up, whatever it does.
  */
-Test(together, a_launch_that_is_stuck_holds_no_memory_operation_of_others)
+Test(together, a_stuck_launch_holds_up_no_memory_operation_of_others)
 {
 	struct caller c[2];
 	int r;

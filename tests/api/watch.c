@@ -219,7 +219,7 @@ static void *receive_from_rank_2(void *unused)
 	return unused;
 }
 
-Test(watch, a_rank_that_waits_in_a_call_with_host_memory_is_inside)
+Test(watch, a_rank_that_waits_in_a_call_with_host_memory_is_reported_as_inside)
 {
 	const struct cohort_deadlines soon = { .join_ns = SHORT };
 	struct cohort_stats stats = { .size = sizeof(stats) };
@@ -1092,7 +1092,7 @@ static void expect_no_group(const char *text)
 	cr_assert_null(none);
 }
 
-Test(watch, options_are_checked)
+Test(watch, invalid_options_are_refused)
 {
 	defaults();
 	o.policy = 3;

@@ -352,7 +352,7 @@ static void *be_quiet(void *done)
 	return NULL;
 }
 
-Test(window, a_quiet_section_waits_for_a_launch_and_not_for_one_that_is_aborted)
+Test(window, a_quiet_section_waits_for_a_launch_until_that_is_aborted)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group = ranks_split(RANKS, NULL, comms);

@@ -338,7 +338,7 @@ static void replay(struct scene *c, cudaGraph_t graph, const uint8_t *raw)
 }
 
 /* Do something that invalidates the capture. */
-static void spoil(struct scene *c, const uint8_t *raw)
+static void invalidate(struct scene *c, const uint8_t *raw)
 {
 	cudaError_t error = raw[1] % 2 ? host_cudaStreamSynchronize(c->a)
 	                               : host_cudaStreamQuery(c->a);
@@ -369,7 +369,7 @@ static void captures(const uint8_t *raw)
 	            "cudaStreamBeginCapture");
 	capture_work(&c, raw);
 	if (raw[1] % 8 < 2) {
-		spoil(&c, raw);
+		invalidate(&c, raw);
 	} else {
 		expect_cuda(host_cudaStreamEndCapture(c.a, &graph),
 		            "cudaStreamEndCapture");

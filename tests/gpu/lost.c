@@ -72,7 +72,7 @@ static ncclResult_t lose_by_address(const void *send, void *recv, size_t count,
 	return ncclSuccess;
 }
 
-static void play(void)
+static void install_simulated_loss(void)
 {
 	static struct platform table;
 
@@ -97,7 +97,7 @@ static void play(void)
  * With one rank a scaled sum is a kernel; any other call is a copy, which would
  * check the address first.
  */
-static void lose(const struct platform *p, struct cohort_comm *comm)
+static void lose_device(const struct platform *p, struct cohort_comm *comm)
 {
 	void *native;
 	cudaStream_t stream = cohort_comm_stream(comm);
@@ -132,12 +132,12 @@ int main(void)
 	if (info.platform != COHORT_PLATFORM_GPU)
 		place_skip("needs the gpu platform");
 	if (info.is_drop_in)
-		play();
+		install_simulated_loss();
 	must(platform_open(place_platform(), &p), "platform_open");
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = RANKS_SOON / 10;
 	group = ranks_split(1, &o, &comm);
-	lose(p, comm);
+	lose_device(p, comm);
 	rc = cohort_barrier(comm, cohort_comm_stream(comm), NULL);
 	printf("call: %d: %s\n", rc, cohort_last_error());
 	must(rc >= 0, "a call on a lost device");

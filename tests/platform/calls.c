@@ -40,7 +40,7 @@ static void pair_open(struct pair *pair)
 }
 
 /* The arguments of rank @r in a good call: rank 1 is the root, or the peer. */
-static struct call_args good(struct pair *pair, enum call_name name, int r)
+static struct call_args good_args(struct pair *pair, enum call_name name, int r)
 {
 	return (struct call_args){
 		.send = pair->send[r],
@@ -62,7 +62,7 @@ static ncclResult_t make(struct pair *pair, enum call_name name, int r,
 static ncclResult_t make_good(struct pair *pair, enum call_name name, int r)
 {
 	const enum call_name mine = r ? name : call_opposite(name);
-	const struct call_args a = good(pair, mine, r);
+	const struct call_args a = good_args(pair, mine, r);
 
 	return make(pair, mine, r, &a);
 }
@@ -122,21 +122,21 @@ Test(calls, refuse_bad_arguments)
 
 	pair_open(&pair);
 	for (name = 0; name < NAMES; name++) {
-		a = good(&pair, name, 0);
+		a = good_args(&pair, name, 0);
 		cr_expect_eq(call_by_name(p, name, &a, NULL, pair.c.stream[0]),
 		             ncclInvalidArgument);
 		a.type = -1;
 		refuses(&pair, name, a, "type below the first");
 		a.type = ncclNumTypes;
 		refuses(&pair, name, a, "type above the last");
-		a = good(&pair, name, 0);
+		a = good_args(&pair, name, 0);
 		a.root = -1;
 		if (call_has_root(name))
 			refuses(&pair, name, a, "root below the first");
 		a.root = 2;
 		if (call_has_root(name))
 			refuses(&pair, name, a, "root above the last");
-		a = good(&pair, name, 0);
+		a = good_args(&pair, name, 0);
 		a.op = -1;
 		if (call_has_op(name))
 			refuses(&pair, name, a, "operation below the first");
@@ -162,7 +162,7 @@ Test(calls, refuse_a_revoked_communicator_first)
 	pair_open(&pair);
 	cr_assert_eq(p->ncclCommRevoke(pair.c.comm[0], 0), ncclSuccess);
 	for (name = 0; name < NAMES; name++) {
-		a = good(&pair, name, 0);
+		a = good_args(&pair, name, 0);
 		a.root = a.type = a.op = -1;
 		cr_expect_eq(make(&pair, name, 0, &a), ncclInvalidUsage, "%s",
 		             call_text(name));
@@ -178,7 +178,7 @@ Test(calls, of_no_elements_wait_for_no_peer_but_messages_do)
 
 	pair_open(&pair);
 	for (name = 0; name < NAMES; name++) {
-		a = good(&pair, name, 0);
+		a = good_args(&pair, name, 0);
 		a.send = a.recv = NULL;
 		a.count = 0;
 		cr_expect_eq(make(&pair, name, 0, &a), ncclSuccess);

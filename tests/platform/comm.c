@@ -271,7 +271,7 @@ static void start_opener(struct held *held)
 /*
  * The last rank to be destroyed waits for the queued work, the others do not.
  */
-Test(comm, destroy_of_the_last_waits_for_the_work, .timeout = 10)
+Test(comm, destroy_of_the_last_rank_waits_for_the_work, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct held held;
@@ -302,7 +302,8 @@ Test(comm, finalize_waits_for_the_work, .timeout = 10)
 	pthread_join(held.opener, NULL);
 }
 
-Test(comm, first_to_be_destroyed_does_not_wait_for_the_others, .timeout = 10)
+Test(comm, the_first_rank_to_be_destroyed_does_not_wait_for_the_others,
+     .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -446,7 +447,7 @@ static void post(void *user)
 }
 
 /* No thread queries the stream, so that nothing but the abort moves it. */
-Test(abort, frees_a_stream_that_nobody_waits_for, .timeout = 10)
+Test(abort, frees_a_stream_that_no_thread_waits_for, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;

@@ -149,7 +149,7 @@ Test(device, current_device_is_per_thread, .timeout = 10)
 
 /* ---- errors ----------------------------------------------------------- */
 
-Test(error, peek_keeps_and_get_resets, .timeout = 10)
+Test(error, peek_keeps_the_error_and_get_resets_it, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 

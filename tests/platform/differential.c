@@ -124,7 +124,7 @@ static void close_all(int n)
 }
 
 /* Place one buffer in the other as NCCL defines it. */
-static void lay(const struct config *c, int r)
+static void place_buffers(const struct config *c, int r)
 {
 	const size_t size = reference_size(c->type);
 	const size_t block = (size_t)r * c->count * size;
@@ -152,7 +152,7 @@ static void fill(const struct config *c, int r)
 
 	fill_guard(m->send_room, ROOM);
 	fill_guard(m->recv_room, ROOM);
-	lay(c, r);
+	place_buffers(c, r);
 	fill_random(m->send, sent(c), c->type, seed, false);
 	memcpy(m->input, m->send, bytes);
 	if (!is_scaled(c->kind))

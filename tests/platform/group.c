@@ -98,7 +98,7 @@ Test(group, works_after_one_that_failed, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(group, error_outside_of_one_leaves_nothing_behind, .timeout = 10)
+Test(group, error_outside_a_group_leaves_nothing_behind, .timeout = 10)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;

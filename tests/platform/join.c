@@ -454,7 +454,7 @@ Test(join, refuses_an_id_of_another_process, .timeout = 10)
 /* ---- abort of an init that waits -------------------------------------- */
 
 /* The communicator that a thread's call has stored before the others came. */
-static ncclComm_t early(struct joiner *j)
+static ncclComm_t early_comm(struct joiner *j)
 {
 	stays_inside(j);
 	/* Acquire: pairs with the release in the call. */
@@ -477,7 +477,7 @@ Test(join, can_be_aborted_while_it_waits_for_ever, .timeout = 10)
 	int rank = -1;
 
 	start(&first, p, &id, 2, 1);
-	comm = early(&first);
+	comm = early_comm(&first);
 	cr_assert_not_null(comm);
 	cr_assert_eq(p->ncclCommUserRank(comm, &rank), ncclSuccess);
 	cr_assert_eq(rank, 1);
@@ -495,7 +495,7 @@ Test(join, leaves_its_place_when_it_is_aborted, .timeout = 10)
 	struct native_clique c;
 
 	start(&first, p, &id, 2, 0);
-	cr_assert_eq(p->ncclCommAbort(early(&first)), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(early_comm(&first)), ncclSuccess);
 	ends_with(&first, ncclInternalError);
 	start(&again, p, &id, 2, 0);
 	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
@@ -662,7 +662,7 @@ Test(join, refuses_other_ids_for_one_meeting, .timeout = 10)
 	ncclComm_t waits;
 
 	start_scalable(&first, p, ids, 2, 2, 0);
-	waits = early(&first.joiner);
+	waits = early_comm(&first.joiner);
 	start_scalable(&other, p, others, 2, 2, 1);
 	ends_with(&other.joiner, ncclInvalidUsage);
 	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "other ids"));

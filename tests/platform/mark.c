@@ -77,7 +77,7 @@ Test(event_mark, is_set_behind_the_work)
 	cr_assert_eq(byte, 1);
 }
 
-Test(event_mark, many_come_in_order)
+Test(event_mark, is_set_in_order_with_many_others)
 {
 	cudaStream_t stream = native_stream(&table, 0);
 	uint32_t i, round;
@@ -91,7 +91,7 @@ Test(event_mark, many_come_in_order)
 	}
 }
 
-Test(event_mark, a_stream_that_is_held_keeps_no_other)
+Test(event_mark, a_held_stream_holds_up_no_other)
 {
 	cudaStream_t held = native_stream(&table, 0);
 	cudaStream_t stream = native_stream(&table, 0);
@@ -222,7 +222,7 @@ static void other_device_goes_on(void)
 	cr_assert_eq(load(&words[0]), 0);
 }
 
-Test(event_mark, a_device_that_does_not_answer_keeps_no_other)
+Test(event_mark, a_device_that_does_not_answer_holds_up_no_other)
 {
 	set_trouble(cudaSuccess);
 	other_device_goes_on();

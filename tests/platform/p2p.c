@@ -111,7 +111,7 @@ Test(p2p, messages_of_a_pair_keep_their_order)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, a_message_of_no_elements_is_waited_for)
+Test(p2p, a_message_of_no_elements_is_awaited)
 {
 	struct native_clique c;
 
@@ -124,7 +124,7 @@ Test(p2p, a_message_of_no_elements_is_waited_for)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, no_elements_take_their_place_in_the_order)
+Test(p2p, a_message_of_no_elements_keeps_its_place_in_the_order)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -516,7 +516,7 @@ Test(p2p, an_unmatched_message_waits_for_its_abort_and_is_not_written)
 	cr_assert_eq(in, -1);
 }
 
-Test(p2p, others_go_on_after_an_abort_but_collectives_do_not)
+Test(p2p, messages_of_others_go_on_after_an_abort_but_collectives_do_not)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;

@@ -662,7 +662,7 @@ Test(strict, counts_no_release_of_a_group_that_failed, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-Test(strict, is_off_when_0, .timeout = 10)
+Test(strict, is_off_if_the_variable_is_0, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;

@@ -395,7 +395,7 @@ Test(sync, abort_ends_the_work_that_a_call_waits_for)
 	cr_assert_eq(visitor_end(&v), 0);
 }
 
-Test(sync, host_functions_are_waited_for)
+Test(sync, a_call_waits_for_host_functions)
 {
 	struct native_gate gate;
 	struct visitor v;
@@ -409,7 +409,7 @@ Test(sync, host_functions_are_waited_for)
 	cr_assert_eq(visitor_end(&v), 0);
 }
 
-Test(sync, work_that_is_launched_later_is_not_waited_for)
+Test(sync, a_call_does_not_wait_for_work_that_is_launched_later)
 {
 	struct visitor v;
 	struct scene s;

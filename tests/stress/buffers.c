@@ -219,7 +219,7 @@ static bool call_next(struct round *round, struct cohort_comm *c,
  * What the odd rank does instead of a call.  If it ends its worker, returns the
  * worker's result, with calls in flight.
  */
-static int be_odd(struct round *round)
+static int act_as_odd_rank(struct round *round)
 {
 	if (round->end == END_EXIT) {
 		atomic_fetch_sub(&round->running, 1);
@@ -251,7 +251,7 @@ static int rank_calls(struct cohort_comm *c, struct round *round)
 
 	for (i = 0; i < CALLS; i++) {
 		if (is_odd && i == round->odd_call)
-			return be_odd(round);
+			return act_as_odd_rank(round);
 		if (i >= IN_FLIGHT)
 			call_end(round, c, &calls[i - IN_FLIGHT]);
 		if (!call_next(round, c, &calls[i], &seed))

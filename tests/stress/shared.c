@@ -97,7 +97,7 @@ static void choose(struct side *side, uint64_t *seed)
 	}
 }
 
-static void play(struct side *sides)
+static void run_both_sides(struct side *sides)
 {
 	pthread_t thread;
 
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
 		choose(&sides[0], &seed);
 		choose(&sides[1], &seed);
-		play(sides);
+		run_both_sides(sides);
 	}
 	for (g = 0; g < GROUPS; g++) {
 		ranks_must(cohort_group_close(sides[g].group), "close");

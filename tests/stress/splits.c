@@ -66,8 +66,8 @@ static bool use(struct cohort_comm *c)
 }
 
 /* Split @c and go on with the child; all its ranks draw the same numbers. */
-static bool grow(struct round *r, struct cohort_comm *c, uint64_t *seed,
-                 int depth)
+static bool split_and_go_on(struct round *r, struct cohort_comm *c,
+                            uint64_t *seed, int depth)
 {
 	/*
 	 * The descendants, which may be cut short on some ranks only, have
@@ -87,7 +87,7 @@ static bool grow(struct round *r, struct cohort_comm *c, uint64_t *seed,
 		offer(r, child);
 	ok = use(child);
 	if (ok && depth > 1)
-		ok = grow(r, child, &below, depth - 1);
+		ok = split_and_go_on(r, child, &below, depth - 1);
 	if (ok && leaves)
 		goes_on(cohort_comm_close(child), "close");
 	/* The end of a descendant says nothing about its ancestors. */
@@ -100,7 +100,7 @@ static int worker(struct cohort_comm *c, void *user)
 	uint64_t seed = r->seed;
 
 	offer(r, c);
-	while (grow(r, c, &seed, DEPTH) && stress_random(&seed) % 4)
+	while (split_and_go_on(r, c, &seed, DEPTH) && stress_random(&seed) % 4)
 		;
 	return 0;
 }

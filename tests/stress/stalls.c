@@ -42,7 +42,7 @@ struct round {
 static struct crew ranks, aborter;
 
 /* Spin for @ns, which may be shorter than any sleep. */
-static void pass(uint64_t ns)
+static void spin_for(uint64_t ns)
 {
 	uint64_t end = clock_now() + ns;
 
@@ -77,7 +77,7 @@ static void rank_main(void *arg, int rank)
 			atomic_store(&round->is_away, true);
 			if (round->away_ns == NEVER)
 				return;
-			pass(round->away_ns);
+			spin_for(round->away_ns);
 		}
 		rc = sum_once(round->comms[rank], i);
 	}
@@ -95,7 +95,7 @@ static void aborter_main(void *arg, int i)
 		return;
 	while (!atomic_load(&round->is_away))
 		sched_yield();
-	pass(round->abort_ns);
+	spin_for(round->abort_ns);
 	contest_fire(&round->contest, i);
 }
 
@@ -144,7 +144,7 @@ static int one_round(struct round *round)
 }
 
 /* A random time of up to twice @ns. */
-static uint64_t about(uint64_t ns, uint64_t *seed)
+static uint64_t random_time_around(uint64_t ns, uint64_t *seed)
 {
 	return stress_random(seed) % (2 * ns);
 }
@@ -164,10 +164,12 @@ int main(int argc, char **argv)
 		round.deadline_ns = 200000 + stress_random(&seed) % 1000000;
 		round.odd_rank = (int)(stress_random(&seed) % RANKS);
 		round.odd_sum = (int)(stress_random(&seed) % SUMS);
-		round.away_ns = n % 2 ? NEVER : about(round.deadline_ns, &seed);
+		round.away_ns =
+			n % 2 ? NEVER
+			      : random_time_around(round.deadline_ns, &seed);
 		round.is_asked = n % 5 == 0;
 		round.is_aborted = n % 3 == 0;
-		round.abort_ns = about(round.deadline_ns, &seed);
+		round.abort_ns = random_time_around(round.deadline_ns, &seed);
 		status = one_round(&round);
 		stalled += status == COHORT_STALLED;
 		aborted += status == COHORT_ABORTED;

@@ -12,7 +12,7 @@
 #define STOCK 64
 
 /* Keep the first result that is not COHORT_OK. */
-static int keep(int first, int next)
+static int keep_first_error(int first, int next)
 {
 	return first == COHORT_OK ? next : first;
 }
@@ -98,7 +98,7 @@ static int queue_batch(struct cohort_comm *c, float *memory)
 		                       memory + COUNT + RANKS * 10, 10,
 		                       COHORT_F32, NULL, NULL);
 	ended = cohort_batch_end(c, cohort_comm_stream(c), NULL);
-	return keep(rc, ended);
+	return keep_first_error(rc, ended);
 }
 
 /* Gather, scatter, and a sum with the program's own scale. */
@@ -124,7 +124,7 @@ static int queue_more(struct cohort_comm *c, float *memory)
 	rc = cohort_all_reduce(c, memory, memory, COUNT, COHORT_F32, op, stream,
 	                       NULL);
 	destroyed = cohort_op_destroy(c, op);
-	return keep(rc, destroyed);
+	return keep_first_error(rc, destroyed);
 }
 
 /*
@@ -144,7 +144,7 @@ static int split(struct cohort_comm *c)
 	if (rank == 2)
 		return rc;
 	closed = cohort_comm_close(child);
-	return keep(rc, closed);
+	return keep_first_error(rc, closed);
 }
 
 static int worker(struct cohort_comm *c, void *user)
@@ -174,7 +174,7 @@ static int worker(struct cohort_comm *c, void *user)
 	done = cohort_synchronize(c, RANKS_SOON);
 	if (done != COHORT_WEDGED)
 		cohort_free(c, memory);
-	return keep(rc, done);
+	return keep_first_error(rc, done);
 }
 
 static int one_sum(struct cohort_comm *c, void *user)
@@ -221,7 +221,7 @@ static int two_generations(const struct cohort_group_options *o, int *closed)
 	if (rc == COHORT_OK)
 		rc = cohort_group_run(group, one_sum, NULL, NULL);
 	*closed = cohort_group_close(group);
-	return keep(rc, *closed);
+	return keep_first_error(rc, *closed);
 }
 
 /* A rank that joins by id, all alone. */
@@ -242,7 +242,7 @@ static int join(const struct cohort_group_options *o, int *closed)
 	}
 	rc = one_sum(c, NULL);
 	*closed = cohort_comm_close(c);
-	return keep(rc, *closed);
+	return keep_first_error(rc, *closed);
 }
 
 static int ignore(const struct cohort_verdict *verdict, void *user)

@@ -11,7 +11,7 @@
 
 TestSuite(backoff, .timeout = 30);
 
-Test(backoff, for_ever_is_never)
+Test(backoff, a_timeout_of_for_ever_never_expires)
 {
 	cr_assert_eq(clock_deadline(UINT64_MAX), UINT64_MAX);
 	cr_assert_eq(clock_deadline(UINT64_MAX - 1), UINT64_MAX);

@@ -43,7 +43,7 @@ static size_t bytes_in(size_t b)
 	return bytes;
 }
 
-Test(bucket, plan_of_nothing_has_none)
+Test(bucket, is_absent_from_an_empty_plan)
 {
 	plan_by(0, 1, 1, true);
 	cr_assert_eq(plan.buckets, 0);

@@ -23,7 +23,7 @@ static char buffer[16]; /* small, so that it is flushed all the time */
 static struct outfile file;
 static struct json json;
 
-static void make(void)
+static void set_up(void)
 {
 	cr_assert_not_null(mkdtemp(folder));
 	dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -31,14 +31,14 @@ static void make(void)
 	json = (struct json){ .file = &file };
 }
 
-static void unmake(void)
+static void tear_down(void)
 {
 	unlinkat(dir, "out", 0);
 	close(dir);
 	rmdir(folder);
 }
 
-TestSuite(json, .init = make, .fini = unmake);
+TestSuite(json, .init = set_up, .fini = tear_down);
 
 static const char *contents(void)
 {

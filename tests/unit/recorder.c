@@ -10,17 +10,17 @@
 
 static struct recorder recorder;
 
-static void make(void)
+static void set_up(void)
 {
 	cr_assert_eq(recorder_init(&recorder, 16), COHORT_OK);
 }
 
-static void unmake(void)
+static void tear_down(void)
 {
 	recorder_fini(&recorder);
 }
 
-TestSuite(recorder, .init = make, .fini = unmake);
+TestSuite(recorder, .init = set_up, .fini = tear_down);
 
 static void begin(uint64_t ticket)
 {

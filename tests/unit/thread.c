@@ -23,7 +23,7 @@ TestSuite(thread, .timeout = 60);
 
 static char name[THREAD_NAME_SIZE];
 
-Test(thread, that_lives_has_its_name)
+Test(thread, that_is_alive_has_its_name)
 {
 	pthread_setname_np(pthread_self(), "some name");
 	cr_assert(thread_lives(thread_id(), name));

@@ -176,7 +176,7 @@ Test(due, at_100_percent_there_is_no_warning)
 	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 }
 
-Test(due, time_is_up_at_the_deadline_exactly)
+Test(due, a_clock_expires_exactly_at_its_deadline)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -229,7 +229,7 @@ Test(due, a_clock_does_not_run_while_a_rank_is_paused)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(due, after_a_pause_the_clock_starts_anew)
+Test(due, a_clock_starts_anew_after_a_pause)
 {
 	given(2);
 	joins(0, 60 * S);
@@ -342,7 +342,7 @@ Test(verdict, says_where_a_limit_comes_from)
 	                   "%s", out.text);
 }
 
-Test(due, for_ever_is_never_and_warns_of_nothing)
+Test(due, a_deadline_of_for_ever_never_expires_nor_warns)
 {
 	given(2);
 	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
@@ -350,7 +350,7 @@ Test(due, for_ever_is_never_and_warns_of_nothing)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(due, for_ever_on_one_rank_leaves_the_others_their_clocks)
+Test(due, a_deadline_of_for_ever_on_one_rank_leaves_other_clocks_alone)
 {
 	given(3);
 	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
@@ -359,7 +359,7 @@ Test(due, for_ever_on_one_rank_leaves_the_others_their_clocks)
 	cr_assert_eq(at(NOW).since_ns, NOW - 10 * S);
 }
 
-Test(due, a_time_beyond_the_clock_is_never)
+Test(due, a_deadline_beyond_the_clocks_range_never_expires)
 {
 	given(2);
 	joins(0, S)->limits.join_ns = UINT64_MAX - NOW;
