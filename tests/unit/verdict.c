@@ -723,8 +723,9 @@ Test(verdict, about_many_missing_ranks_is_not_cut_off)
 		cr_assert_str_neq(text + strlen(text) - 3, "...", "%s", text);
 	}
 	cr_assert_not_null(strstr(text, "; missing: 1, 3, 5, "), "%s", text);
-	cr_assert_not_null(strstr(text, " 29, 31 and 496 more; the first of 512 "
-	                                "is described; rank 1 ("),
+	cr_assert_not_null(strstr(text,
+	                          " 29, 31 and 496 more; the first of 512 "
+	                          "is described; rank 1 ("),
 	                   "%s", text);
 	cr_assert(rank_set_has(out.v.missing, 1023));
 }
