@@ -8,8 +8,8 @@
  *
  * The ranks of a clique share one word.  The rank that is counted in last (agree())
  * opens the launch window, then stores the collective's number in the word.  A rank
- * that finds a cause while it waits stores that all is cancelled.  Both are one
- * exchange of the word, and the second to come follows the first:
+ * that finds a cause while it waits marks the word as cancelled.  Each is one exchange
+ * of the word, and whichever comes second follows the first:
  *
  *	           last to call                 each rank counts down as
  *	WAITING ----------------> OPENED k, n left ------------------> WAITING, k + 1
@@ -24,7 +24,7 @@
  *  C. From "opened" until the last rank has launched, the window is open (window.h):
  *     no memory operation of the library comes in between.
  *  D. A caller that stops waiting at the deadline of its own call leaves the rest to a
- *     thread of the library's, which waits and launches in its place (submit.c).
+ *     thread of the library's, which waits and launches in its place (launch.c).
  */
 
 #include <stdbool.h>
@@ -35,14 +35,14 @@ struct cohort_comm;
 
 /*
  * together_await  - wait until all ranks of the process have called collective @number,
- *                   as @comms, @n neighbouring ranks, have; @comes_last: they are the
- *                   last that were counted in, and open it.  COHORT_OK: launch it, then
- *                   together_leave(); the status of a cause: nothing of it is launched;
- *                   COHORT_TIMED_OUT: it is @deadline_ns.  They are still counted in:
- *                   somebody has to go on waiting for them
- * together_leave  - these ranks have launched it, or failed to
+ *                   as @comms, @n neighbouring ranks, have; @comes_last: these were
+ *                   counted in last, and open the collective.  COHORT_OK: launch it,
+ *                   then call together_leave(); the status of a cause: no rank
+ *                   launches; COHORT_TIMED_OUT: @deadline_ns has passed, but the ranks
+ *                   are still counted in: a thread must go on waiting for them
+ * together_leave  - these ranks have launched the collective, or failed to
  *
- * One thread at a time: inside the gates, or the one of a call that was left.
+ * One thread at a time: inside the gates, or in place of a caller that has left.
  */
 int together_await(struct cohort_comm *comms, int n, uint64_t number,
                    bool comes_last, uint64_t deadline_ns);
