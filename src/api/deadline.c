@@ -30,8 +30,8 @@ static int pushed_check(const struct cohort_deadlines *d)
 		if (of_the_group[i].ns)
 			return error_set(
 				COHORT_INVALID,
-				"deadlines->%s is %llu, not 0: it is "
-				"the group's",
+				"deadlines->%s is %llu, not 0: only the "
+				"group's options can set it",
 				of_the_group[i].name,
 				(unsigned long long)of_the_group[i].ns);
 	return reserved_check("deadlines->", d->reserved,

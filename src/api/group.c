@@ -358,8 +358,8 @@ static int speaks_check(const struct cohort_group *group)
 {
 	if (atomic_load(&group->split))
 		return error_set(COHORT_STATE,
-		                 "the group was split: each rank speaks for "
-		                 "itself");
+		                 "the group was split: call on the "
+		                 "communicators of its ranks");
 	return COHORT_OK;
 }
 

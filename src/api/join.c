@@ -349,9 +349,9 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 			rank_set_add(late, m->members[i].rank);
 	rank_set_spell(&t, late);
 	fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
-	                         "%s: rank %d is connected, but these of this "
-	                         "process are not, whose ncclCommInitRank has "
-	                         "not returned: %s",
+	                         "%s: rank %d is connected, but "
+	                         "ncclCommInitRank has not returned for these "
+	                         "ranks of this process: %s",
 	                         cohort_verdict_text(COHORT_VERDICT_INIT_STUCK),
 	                         rank, list));
 }
@@ -408,19 +408,19 @@ static int id_read(const struct cohort_unique_id *bytes,
 	memcpy(id, bytes->bytes, sizeof(*id));
 	if (id->magic != ID_MAGIC)
 		return error_set(COHORT_INVALID,
-		                 "id is none: it does not come from "
-		                 "cohort_unique_id()");
+		                 "id does not come from cohort_unique_id()");
 	if (o->platform != COHORT_PLATFORM_AUTO && o->platform != id->platform)
 		return error_set(COHORT_INVALID,
-		                 "options->platform is %d, but the id is of "
+		                 "options->platform is %d, but the id is for "
 		                 "platform %d",
 		                 o->platform, id->platform);
 	rc = platform_open(id->platform, platform_out);
 	if (rc == COHORT_OK && (*platform_out)->is_one_process &&
 	    (id->process != getpid() || id->instance != process_number()))
 		return error_set(COHORT_UNSUPPORTED,
-		                 "the id is of process %lld, this is %lld: the "
-		                 "%s platform joins ranks of one process",
+		                 "the id was made in process %lld, but this is "
+		                 "process %lld: the %s platform joins ranks of "
+		                 "one process only",
 		                 (long long)id->process, (long long)getpid(),
 		                 (*platform_out)->name);
 	return rc;

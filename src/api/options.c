@@ -322,8 +322,8 @@ static int dump_check(const struct cohort_group_options *o)
 		return directory_check(directory_source, o->dump_directory);
 	if (o->dump_signal || is_text(o->dump_fifo))
 		return error_set(COHORT_INVALID,
-		                 "options->dump_directory is NULL: nowhere to "
-		                 "write what dump_signal or dump_fifo ask for");
+		                 "options->dump_directory is NULL, but "
+		                 "dump_signal or dump_fifo asks for dumps");
 	return COHORT_OK;
 }
 
@@ -344,8 +344,8 @@ static int options_check(const struct cohort_group_options *o)
 		                 o->policy);
 	if (o->policy == COHORT_POLICY_ASK && !o->on_verdict)
 		return error_set(COHORT_INVALID,
-		                 "options->on_verdict is NULL: the policy is "
-		                 "to ask it");
+		                 "options->on_verdict is NULL, but "
+		                 "options->policy is to ask it");
 	if (o->many < COHORT_MANY_AUTO || o->many > COHORT_MANY_ALONE)
 		return error_set(COHORT_INVALID,
 		                 "options->many is %d, not an enum cohort_many",

@@ -52,8 +52,8 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 	if (bytes > UINTPTR_MAX - (uintptr_t)memory)
 		return error_set(
 			COHORT_INVALID,
-			"register: bytes is %zu, of memory at %p: there are "
-			"no such addresses",
+			"register: bytes is %zu, but memory is %p: the "
+			"end is no address",
 			bytes, memory);
 	rc = enter_to_register(comm, &scope);
 	if (rc == COHORT_OK) {
@@ -144,8 +144,8 @@ int comm_await_reclaim(struct cohort_comm *c)
 	                         clock_deadline(q->deadlines.abort_ns))))
 		return COHORT_OK;
 	return error_set(COHORT_WEDGED,
-	                 "the communicator of rank %d, with which the memory "
-	                 "is registered, is not given back",
+	                 "the communicator of rank %d, with which the "
+	                 "memory is registered, has not been freed",
 	                 c->rank);
 }
 

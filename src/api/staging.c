@@ -161,8 +161,8 @@ static int run(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 static int refuse_batch(const struct cohort_comm *c, const struct op *op)
 {
 	return error_set(COHORT_STATE,
-	                 "%s: a batch is open on rank %d, which is of calls "
-	                 "that do not wait",
+	                 "%s: a batch is open on rank %d, and takes "
+	                 "only calls that do not wait",
 	                 op_name_of(op), c->rank);
 }
 

@@ -165,7 +165,7 @@ static void write_verdicts(struct output *o, const struct clique *q)
 	struct text t;
 	int kind;
 
-	write_head(o, "verdicts", "Verdicts but warnings, by their kind.");
+	write_head(o, "verdicts", "Verdicts by kind, without warnings.");
 	for (kind = 1; kind <= COHORT_VERDICT_REMOTE; kind++) {
 		t = (struct text){ o->line, sizeof(o->line) };
 		text_add(&t, "cohort_verdicts_total");
@@ -189,10 +189,11 @@ static void write_all(struct output *o, const struct clique *q)
 		COUNTER(collectives, "Collectives that were called.", false),
 		COUNTER(transfers, "Sends and receives.", false),
 		COUNTER(bytes, "Bytes of the operations' tensors.", false),
-		COUNTER(waits, "Waits for what was not done yet.", false),
+		COUNTER(waits, "Waits for operations that were not done yet.",
+		        false),
 		COUNTER(captured, "Calls that went into CUDA graphs.", false),
 		COUNTER(lost_records, "Records that were overwritten.", false),
-		COUNTER(slow, "Operations that were told as slow.", true),
+		COUNTER(slow, "Operations that were reported as slow.", true),
 		COUNTER(warnings, "Warnings.", true),
 		COUNTER(aborts, "Ends with a cause.", true),
 		COUNTER(stops, "Times that the process did not run.", true),

@@ -45,8 +45,9 @@ int batch_begin(struct cohort_comm *c)
 		return batch_check(c) != COHORT_OK
 		               ? COHORT_OWNER
 		               : error_set(COHORT_STATE,
-		                           "a batch is open on rank %d: there "
-		                           "is none inside another",
+		                           "a batch is open on rank %d "
+		                           "already: batches "
+		                           "do not nest",
 		                           c->rank);
 	if (!c->batch)
 		c->batch = calloc(1, sizeof(*c->batch));
@@ -110,13 +111,13 @@ static int call_check(const struct cohort_comm *c, const struct op *call,
 {
 	if (has_ticket)
 		return error_set(COHORT_INVALID,
-		                 "%s: ticket is not NULL, but a batch is open: "
-		                 "its end has the one ticket",
+		                 "%s: ticket is not NULL, but a batch is open, "
+		                 "whose end gives the one ticket",
 		                 op_name(call->kind));
 	if (call->kind == OP_COPY || call->kind == OP_SPLIT)
 		return error_set(COHORT_STATE,
-		                 "%s: a batch is open on rank %d, which is of "
-		                 "collectives, sends and receives",
+		                 "%s: a batch is open on rank %d, and takes "
+		                 "only collectives, sends and receives",
 		                 op_name(call->kind), c->rank);
 	return op_check_call(call, c->rank, c->clique->world);
 }

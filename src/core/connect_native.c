@@ -171,8 +171,8 @@ static int all_at_once(struct connection *c)
 	end_group_left_open(c);
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	connection_add_ranks(&t, c);
-	return error_set(rc, "%s; of %s: NCCL does not say of which", error,
-	                 list);
+	return error_set(rc, "%s; for one of %s: NCCL does not say which",
+	                 error, list);
 }
 
 int connection_init(struct connection *c)

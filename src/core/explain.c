@@ -132,7 +132,7 @@ static void add_sides(struct text *t, const struct clique *q, int rank)
 		first = find_untold(q, told);
 	}
 	if (first)
-		text_add(t, "; others are not told of");
+		text_add(t, "; other ranks are left out");
 	if (q->world > q->size)
 		text_add(t,
 		         "; %d of %d ranks are of other processes, of which "

@@ -301,7 +301,7 @@ int window_check(const char *name)
 		return COHORT_OK;
 	return error_set(COHORT_STATE,
 	                 "%s: called between cohort_quiet_begin() and "
-	                 "cohort_quiet_end(), which it would wait for",
+	                 "cohort_quiet_end(), for which it would wait",
 	                 name);
 }
 

@@ -263,7 +263,7 @@ Test(join, arguments_are_refused_by_name_and_value)
 	refused(&j, COHORT_INVALID, "device is 1000");
 	j.device = 0;
 	j.id = &none;
-	refused(&j, COHORT_INVALID, "id is none");
+	refused(&j, COHORT_INVALID, "id does not come from cohort_unique_id()");
 	cr_assert_eq(cohort_comm_join(NULL, 1, 0, 0, NULL, &comm),
 	             COHORT_INVALID);
 	cr_assert_eq(cohort_comm_join(&id, 1, 0, 0, NULL, NULL),

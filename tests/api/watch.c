@@ -692,13 +692,17 @@ Test(watch, deadlines_of_the_group_cannot_be_pushed)
 	defaults();
 	open_warm(1);
 	expect_refused((struct cohort_deadlines){ .init_ns = 5 },
-	               "deadlines->init_ns is 5, not 0: it is the group's");
+	               "deadlines->init_ns is 5, not 0: only the group's "
+	               "options can set it");
 	expect_refused((struct cohort_deadlines){ .first_ns = 6 },
-	               "deadlines->first_ns is 6, not 0: it is the group's");
+	               "deadlines->first_ns is 6, not 0: only the group's "
+	               "options can set it");
 	expect_refused((struct cohort_deadlines){ .close_ns = 7 },
-	               "deadlines->close_ns is 7, not 0: it is the group's");
+	               "deadlines->close_ns is 7, not 0: only the group's "
+	               "options can set it");
 	expect_refused((struct cohort_deadlines){ .abort_ns = 8 },
-	               "deadlines->abort_ns is 8, not 0: it is the group's");
+	               "deadlines->abort_ns is 8, not 0: only the group's "
+	               "options can set it");
 	cr_assert_eq(cohort_deadline_push(comms[0], NULL), COHORT_INVALID);
 	cr_assert_eq(cohort_deadline_push(NULL, NULL), COHORT_INVALID);
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
@@ -1100,7 +1104,8 @@ Test(watch, invalid_options_are_refused)
 	o.policy = -1;
 	expect_no_group("options->policy is -1, not an enum cohort_policy");
 	o.policy = COHORT_POLICY_ASK;
-	expect_no_group("options->on_verdict is NULL: the policy is to ask it");
+	expect_no_group("options->on_verdict is NULL, but "
+	                "options->policy is to ask it");
 	o.policy = COHORT_POLICY_ABORT;
 	o.warn_percent = 101;
 	expect_no_group("options->warn_percent is 101, not 1 to 100");

@@ -144,7 +144,7 @@ nccl() {
 	# Usable; the stand-in's driver has no functions.
 	cuda usable
 	nccl usable
-	expect usable 0 "Completion is seen by events" LOADER_DEVICES=2
+	expect usable 0 "Completion is detected by events" LOADER_DEVICES=2
 	expect usable 0 "Kernels on symmetric windows cannot be aborted" \
 		LOADER_DEVICES=2
 	note="With several GPUs in one process, memory operations and the first use of"

@@ -62,7 +62,7 @@ static const char *lookalike(const struct gpu_libraries *l)
 		return "RCCL, for AMD's devices";
 	/* NCCL's own versions have been above this since 2015. */
 	if (l->nccl_version > 0 && l->nccl_version < 1000)
-		return "no NCCL: MSCCL++ counts its versions so";
+		return "not NCCL: MSCCL++ has such version numbers";
 	return NULL;
 }
 
@@ -136,9 +136,9 @@ const char *gpu_notes(const struct gpu_libraries *l,
 	add_lacks(&t, table);
 	if (l->marks_are_events)
 		add_note(&t, notes,
-		         "Completion is seen by events, which cost more than "
-		         "the "
-		         "driver's stream memory operations.");
+		         "Completion is detected by events, which cost "
+		         "more than the driver's stream memory "
+		         "operations.");
 	if (l->are_ours)
 		return notes;
 	add_note(&t, notes,
