@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles: references to the block that holds a clique's cause; and a rank that
- * gives up
+ * Abort handles: references to the block that holds a clique's cause; and a
+ * rank that gives up
  *
- * Firing a handle and asking it take no lock, no memory and no thread-local storage (so no
- * text for cohort_last_error() either): a signal handler may.
+ * Firing a handle and asking it take no lock, no memory and no thread-local
+ * storage (so no text for cohort_last_error() either): a signal handler may.
  */
 
 #include "api/comm.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Closing a communicator, and with the last one of a split or a join its generation
+ * Closing a communicator, and with the last one of a split or a join its
+ * generation
  */
 
 #include "api/comm.h"

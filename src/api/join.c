@@ -307,7 +307,8 @@ static void leave_locked(struct meeting *m)
 	free(m);
 }
 
-/* Add which ranks have joined and which have not: NCCL waits for all of them. */
+/* Add which ranks have joined and which have not: NCCL waits for all of
+ * them. */
 static void add_absent_locked(const struct meeting *m)
 {
 	uint64_t here[COHORT_RANK_WORDS] = { 0 };

@@ -65,8 +65,8 @@ static int prepare(struct cohort_comm *c, const struct op *op)
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* Help the streams of a call, if the device needs help: the last one waits for the
- * first ones. */
+/* Help the streams of a call, if the device needs help: the last one waits for
+ * the first ones. */
 static void help(struct cohort_comm *c, const struct op *op, size_t k,
                  uint64_t deadline)
 {

@@ -173,7 +173,8 @@ static bool worker_bind(struct cohort_comm *comm)
 		.rank = comm->rank,
 	};
 
-	/* BUSY: another thread is inside, which leaves in a moment, or hangs. */
+	/* BUSY: another thread is inside, which leaves in a moment, or
+	 * hangs. */
 	do
 		cause.status = cohort_comm_bind(comm);
 	while (cause.status == COHORT_BUSY && !clique_cause(comm->clique) &&
@@ -245,7 +246,8 @@ static void *worker_main(void *arg)
 
 /* ---- the run ---------------------------------------------------------- */
 
-/* Start all threads, and have all of them run, or none; 0, or an errno value. */
+/* Start all threads, and have all of them run, or none; 0, or an errno
+ * value. */
 static int start_all(struct run *run)
 {
 	struct worker *w = run->workers;

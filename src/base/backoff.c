@@ -16,7 +16,8 @@
 
 int cpu_count(void)
 {
-	/* Atomic; 0: not asked yet.  Relaxed: all threads get the same number. */
+	/* Atomic; 0: not asked yet.  Relaxed: all threads get the same
+	 * number. */
 	static atomic_int count;
 	int n = atomic_load_explicit(&count, memory_order_relaxed);
 	cpu_set_t allowed;

@@ -43,8 +43,8 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Have the cache line at @p fetched to be written.  (gcc's own builtin fetches it to be
- * read, unless told which processor it is for.) */
+/* Have the cache line at @p fetched to be written.  (gcc's own builtin fetches
+ * it to be read, unless told which processor it is for.) */
 static inline void cpu_fetch_to_write(const void *p)
 {
 #ifdef __x86_64__

@@ -24,7 +24,8 @@ _Thread_local struct clock_base clock_base;
  * does. */
 static bool is_steady(void)
 {
-	/* Atomic; 0: not asked yet.  Relaxed: all threads get the same answer. */
+	/* Atomic; 0: not asked yet.  Relaxed: all threads get the same
+	 * answer. */
 	static atomic_int answer;
 	int known = atomic_load_explicit(&answer, memory_order_relaxed);
 	unsigned a, b, c, d;

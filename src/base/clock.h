@@ -28,9 +28,10 @@ static inline uint64_t clock_now(void)
  *               100,000 ticks of the processor's counter behind, as a rule less than a
  *               microsecond.  Of one thread it does not go back.
  *
- * The counter is compared with the clock again and again, by each thread for itself, and
- * what it is at is only the way from there; so no error lasts.  (Every reading of the
- * clock waits for the processor to have done all before it.)
+ * The counter is compared with the clock again and again, by each thread for
+ * itself, and what it is at is only the way from there; so no error lasts.
+ * (Every reading of the clock waits for the processor to have done all before
+ * it.)
  */
 #ifdef __x86_64__
 #define CLOCK_TICKS 100000

@@ -12,8 +12,8 @@
  * untouched if the variable is not set.  COHORT_INVALID for another value. */
 int environment_launch(int *launch);
 
-/* Add a sentence, and @end, for each variable COHORT_... in the environment that means
- * nothing, with the one that may have been meant. */
+/* Add a sentence, and @end, for each variable COHORT_... in the environment
+ * that means nothing, with the one that may have been meant. */
 void environment_add_unknown(struct text *t, const char *end);
 
 #endif

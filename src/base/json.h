@@ -3,8 +3,8 @@
 #define BASE_JSON_H
 
 /*
- * A writer of JSON, straight to a stream, or to a file of outfile.h, for which it
- * takes no lock and no memory
+ * A writer of JSON, straight to a stream, or to a file of outfile.h, for which
+ * it takes no lock and no memory
  *
  * The caller opens and closes what it writes in the right order; the writer
  * puts the commas and the escapes.  @key is the name of the member, or NULL

@@ -62,8 +62,8 @@ void outfile_begin(struct outfile *f, int dir, const char *name, char *buffer,
 		fail(f);
 }
 
-/* That a file may not grow beyond a limit of the process is told by the result, not by a
- * signal that would end the program. */
+/* That a file may not grow beyond a limit of the process is told by the result,
+ * not by a signal that would end the program. */
 static ssize_t write_some(int fd, const char *bytes, size_t n)
 {
 	const struct timespec now = { 0, 0 };

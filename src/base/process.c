@@ -11,7 +11,8 @@
 #include "base/pages.h"
 #include "base/status.h"
 
-/* Used while the process is not watched, and where the kernel does not wipe pages. */
+/* Used while the process is not watched, and where the kernel does not wipe
+ * pages. */
 static atomic_bool unwiped = true;
 
 /* Atomic; the number of the process that is watched; 0: none is. */

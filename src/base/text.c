@@ -14,7 +14,8 @@ char *text_cut(char *end)
 
 	while (word > at - LONGEST_WORD && *word != ' ')
 		word--;
-	/* Not inside a character of UTF-8, which has at most three more bytes. */
+	/* Not inside a character of UTF-8, which has at most three more
+	 * bytes. */
 	while (character > at - 3 && (*character & 0xc0) == 0x80)
 		character--;
 	at = *word == ' ' ? word : character;

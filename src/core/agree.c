@@ -6,8 +6,8 @@
 #include "core/clique.h"
 #include "core/mismatch.h"
 
-/* Wait until @other has compared the call whose shared word this one's replaces, and
- * lower *@compared to the number that it has reached. */
+/* Wait until @other has compared the call whose shared word this one's
+ * replaces, and lower *@compared to the number that it has reached. */
 static int await_rank(const struct cohort_comm *other, uint64_t number,
                       uint64_t *compared)
 {
@@ -31,8 +31,8 @@ static int await_rank(const struct cohort_comm *other, uint64_t number,
 	return COHORT_OK;
 }
 
-/* Looks at the other ranks only when the numbers seen last do not suffice: they change
- * with every call. */
+/* Looks at the other ranks only when the numbers seen last do not suffice: they
+ * change with every call. */
 static int await_ranks(struct cohort_comm *c, uint64_t number)
 {
 	const struct clique *q = c->clique;
@@ -63,8 +63,8 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		agree_count_in(c, number, digest, &differs) == c->clique->size;
 	if (differs)
 		return mismatch_end(c, number, ticket);
-	/* Release: compared; the words may be taken for later numbers.  Pairs with
-	 * the acquire in await_rank() and agree_called(). */
+	/* Release: compared; the words may be taken for later numbers.  Pairs
+	 * with the acquire in await_rank() and agree_called(). */
 	atomic_store_explicit(&c->collectives, number, memory_order_release);
 	return COHORT_OK;
 }

@@ -10,14 +10,15 @@
 #include "core/clique.h"
 #include "core/list_cache.h"
 
-/* The other bits of a rank's own word hold the call's number, cut off: two numbers that
- * meet in a slot are never so far apart that these bits repeat, as there are 65,536
- * slots at most. */
+/* The other bits of a rank's own word hold the call's number, cut off: two
+ * numbers that meet in a slot are never so far apart that these bits repeat, as
+ * there are 65,536 slots at most. */
 #define DIGEST_BITS 32
 
 /*
- * The shared word: the first caller's digest; above it how many have called, whether any
- * called something else, and which lap over the words it is, of which three can meet (A).
+ * The shared word: the first caller's digest; above it how many have called,
+ * whether any called something else, and which lap over the words it is, of
+ * which three can meet (A).
  */
 #define COUNT_BITS 11
 #define CALLED (UINT64_C(1) << DIGEST_BITS)
@@ -40,8 +41,8 @@ static uint64_t mix_call(uint64_t hash, const struct op *op)
 	                               (uint64_t)redop_kind(op->redop) << 32 |
 	                               (uint64_t)(unsigned)op->root);
 	hash = hash_step(hash, op->n);
-	/* The bits of the count that the shift drops are 0: no memory holds so many
-	 * elements. */
+	/* The bits of the count that the shift drops are 0: no memory holds so
+	 * many elements. */
 	for (i = 0; i < op->n; i++)
 		hash = hash_step(hash, (uint64_t)op->tensors[i].count << 4 |
 		                               (uint64_t)op->tensors[i].type);
@@ -109,8 +110,8 @@ uint64_t agree_next(const struct cohort_comm *c)
 
 /* ---- the words that are shared ---------------------------------------- */
 
-/* Eight numbers share a cache line: that of the next call is most often one that the
- * ranks have just used. */
+/* Eight numbers share a cache line: that of the next call is most often one
+ * that the ranks have just used. */
 _Atomic uint64_t *agree_words(unsigned slots)
 {
 	const size_t bytes = slots * sizeof(uint64_t);
@@ -125,7 +126,8 @@ static _Atomic uint64_t *shared_at(const struct clique *q, uint64_t number)
 	return &q->agreed[(number - 1) & (q->slots - 1)];
 }
 
-/* The lap of a number over the words, from 1: a word that nobody has used says 0. */
+/* The lap of a number over the words, from 1: a word that nobody has used says
+ * 0. */
 static uint64_t lap_of(const struct clique *q, uint64_t number)
 {
 	return ((number - 1) >> __builtin_ctz(q->slots)) + 1;
@@ -138,8 +140,8 @@ static uint64_t shared_make(const struct clique *q, uint64_t number,
 	return lap_of(q, number) * LAP | CALLED | digest;
 }
 
-/* How many laps the word is behind @number: 0 or 1; or LAPS - 1, if the word was taken
- * for a later number. */
+/* How many laps the word is behind @number: 0 or 1; or LAPS - 1, if the word
+ * was taken for a later number. */
 static uint64_t laps_to(const struct clique *q, uint64_t word, uint64_t number)
 {
 	return (lap_of(q, number) - word / LAP) % LAPS;
@@ -189,12 +191,13 @@ void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 	struct agree_slot *slot = agree_slot(c, number);
 	struct limits limits = comm_limits(c, number == 1);
 
-	/* From here on the slot is no longer the former call's, which all ranks have
-	 * compared, and not yet this one's: nobody looks for number + 1 here. */
+	/* From here on the slot is no longer the former call's, which all ranks
+	 * have compared, and not yet this one's: nobody looks for number + 1
+	 * here. */
 	atomic_store_explicit(&slot->word, word_make(number + 1, 0),
 	                      memory_order_relaxed);
-	/* Release: whoever sees one of these also sees the word above; and whoever
-	 * sees the ticket finds its record. */
+	/* Release: whoever sees one of these also sees the word above; and
+	 * whoever sees the ticket finds its record. */
 	atomic_store_explicit(&slot->arrived_ns, now_ns, memory_order_release);
 	atomic_store_explicit(&slot->join_ns, limits.join_ns,
 	                      memory_order_release);
@@ -214,8 +217,8 @@ int agree_count_in(const struct cohort_comm *c, uint64_t number,
 	_Atomic uint64_t *at = shared_at(q, number);
 	uint64_t word = atomic_load_explicit(at, memory_order_relaxed), with;
 
-	/* Release: what this rank has published, for all that are counted after it.
-	 * Acquire: what the ranks before it have. */
+	/* Release: what this rank has published, for all that are counted after
+	 * it. Acquire: what the ranks before it have. */
 	do
 		with = laps_to(q, word, number) ? shared_make(q, number, digest)
 		                                : shared_add(word, digest);

@@ -5,14 +5,16 @@
 /*
  * What the ranks have called, by the numbers of their collectives
  *
- * Each rank numbers its collectives from 1.  For each number a rank has a slot that
- * says what it called, and all ranks of a clique share one word: a digest of what the
- * first caller called, how many ranks have called, and whether any of them called
- * something else.  A rank is counted in the shared word and reads it in one exchange,
- * so that the word crosses between cores once per rank.
+ * Each rank numbers its collectives from 1.  For each number a rank has a slot
+ * that says what it called, and all ranks of a clique share one word: a digest
+ * of what the first caller called, how many ranks have called, and whether any
+ * of them called something else.  A rank is counted in the shared word and
+ * reads it in one exchange, so that the word crosses between cores once per
+ * rank.
  *
- *  A. The shared word is taken for a later number only when every rank has compared
- *     its call with it: agree() waits for the ranks that are further behind.
+ *  A. The shared word is taken for a later number only when every rank has
+ *     compared its call with it: agree() waits for the ranks that are further
+ *     behind.
  */
 
 #include <stdatomic.h>
@@ -27,8 +29,9 @@ struct agree_slot {
 	/* Atomic; number and digest.  Release: the rest. */
 	_Atomic uint64_t word;
 
-	/* Atomic; all are stored before the word: the ticket of the record with the
-	 * whole call, its shape, when the call was made, and its deadlines. */
+	/* Atomic; all are stored before the word: the ticket of the record with
+	 * the whole call, its shape, when the call was made, and its
+	 * deadlines. */
 	_Atomic uint64_t ticket;
 	_Atomic uint64_t shape; /* see call_shape.h */
 	_Atomic uint64_t arrived_ns;
@@ -37,7 +40,8 @@ struct agree_slot {
 };
 
 /* All that the ranks must call alike, in 32 bits: one difference in 4 thousand
- * million goes unseen.  The digest of a batch covers its collectives, in order. */
+ * million goes unseen.  The digest of a batch covers its collectives, in
+ * order. */
 uint32_t agree_digest(const struct op *op);
 
 /* The shared words of a clique, or NULL without memory; free() them. */
@@ -46,12 +50,13 @@ _Atomic uint64_t *agree_words(unsigned slots);
 /* What @comm has called under a number, by number modulo the slots. */
 struct agree_slot *agree_slot(const struct cohort_comm *comm, uint64_t number);
 
-/* True if the slot of @number has @number's call: a later call may have taken the
- * slot.  What was read from the slot between two such answers is of that call. */
+/* True if the slot of @number has @number's call: a later call may have taken
+ * the slot.  What was read from the slot between two such answers is of that
+ * call. */
 bool agree_has(const struct cohort_comm *comm, uint64_t number);
 
-/* The word in the slot of @number, and whether a word is of @number.  Two ranks whose
- * words are equal have called the same under the same number. */
+/* The word in the slot of @number, and whether a word is of @number.  Two ranks
+ * whose words are equal have called the same under the same number. */
 uint64_t agree_word(const struct cohort_comm *comm, uint64_t number);
 bool agree_word_is_of(uint64_t word, uint64_t number);
 
@@ -65,8 +70,9 @@ int agree_count(const struct clique *clique, uint64_t number);
 /* The number of the next collective of @comm.  Inside the gate. */
 uint64_t agree_next(const struct cohort_comm *comm);
 
-/* Have the shared word of that number fetched into this core's cache to be written,
- * which takes a while: before what can be done meanwhile.  Inside the gate. */
+/* Have the shared word of that number fetched into this core's cache to be
+ * written, which takes a while: before what can be done meanwhile.  Inside the
+ * gate. */
 void agree_fetch(const struct cohort_comm *comm);
 
 /* Say what @comm calls under @number, for the other ranks and for the watchdog.

@@ -68,7 +68,8 @@ void batch_free(struct batch *b)
 	free(b);
 }
 
-/* Room for @more of @size behind @n of them; the array, or NULL without memory. */
+/* Room for @more of @size behind @n of them; the array, or NULL without
+ * memory. */
 static void *grow(void *array, size_t n, size_t more, size_t *room, size_t size)
 {
 	size_t wanted = *room ? *room : 16;
@@ -141,7 +142,8 @@ int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket)
 	return rc;
 }
 
-/* Every call goes to the batch's stream, and must not have asked for another. */
+/* Every call goes to the batch's stream, and must not have asked for
+ * another. */
 static int set_streams(struct batch *b, void *stream)
 {
 	size_t i;

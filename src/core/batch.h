@@ -5,9 +5,9 @@
 /*
  * Calls that wait to be made together
  *
- * Between its begin and its end a batch is its thread's, which no other may add to;
- * nothing is inside the gate, so that an abort does not wait for it.  The memory
- * stays for the next one.
+ * Between its begin and its end a batch is its thread's, which no other may add
+ * to; nothing is inside the gate, so that an abort does not wait for it.  The
+ * memory stays for the next one.
  */
 
 #include "core/op.h"

@@ -3,8 +3,8 @@
 /*
  * From our operations to NCCL's functions
  *
- * Gather, scatter and all-to-all are functions of newer libraries; for an older one
- * they are the sends and receives that they mean.
+ * Gather, scatter and all-to-all are functions of newer libraries; for an older
+ * one they are the sends and receives that they mean.
  */
 
 #include "core/call.h"
@@ -196,9 +196,10 @@ static ncclResult_t call_each(const struct cohort_comm *c, const struct op *op,
 	return result;
 }
 
-/* Blocks of an all-to-all and the like are transfers for NCCL, too, of which the
- * k-th from one rank to another finds the k-th receive there.  So those come first,
- * whatever the order in which each rank has put its own sends between. */
+/* Blocks of an all-to-all and the like are transfers for NCCL, too, of which
+ * the k-th from one rank to another finds the k-th receive there.  So those
+ * come first, whatever the order in which each rank has put its own sends
+ * between. */
 void call_make(const struct cohort_comm *c, const struct op *op,
                struct native_result *r)
 {

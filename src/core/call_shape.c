@@ -9,9 +9,9 @@
 /* Words for each recorder slot, of which most calls need none. */
 #define WORDS_PER_SLOT 8
 
-/* A call of a batch: the highest bit, 8 bits of kind, 8 of reduction, 15 of root,
- * and how many tensors follow.  A tensor: its type, and its count in the bits above,
- * which is enough for all that is in memory. */
+/* A call of a batch: the highest bit, 8 bits of kind, 8 of reduction, 15 of
+ * root, and how many tensors follow.  A tensor: its type, and its count in the
+ * bits above, which is enough for all that is in memory. */
 #define CALL_BIT (UINT64_C(1) << 63)
 #define TYPE_BITS 4
 #define MOST_COUNT ((UINT64_C(1) << 59) - 1)

@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* A text spells out so many spans of ranks.  A program that wants all has the set. */
+/* A text spells out so many spans of ranks.  A program that wants all has the
+ * set. */
 #define MAX_SPANS 16
 
 void rank_set_spell(struct text *t, const uint64_t *set)

@@ -146,8 +146,8 @@ static struct clique *clique_alloc(const struct platform *platform,
 	return NULL;
 }
 
-/* All that may fail comes before the ranks are connected, which nobody could undo in
- * time. */
+/* All that may fail comes before the ranks are connected, which nobody could
+ * undo in time. */
 static int prepare(struct clique *q, int *made)
 {
 	int rc = COHORT_OK;

@@ -3,8 +3,8 @@
 #define CORE_CLIQUE_H
 
 /*
- * A clique: the communicators of a group, one per rank (comm.h), and all that decides
- * how they end
+ * A clique: the communicators of a group, one per rank (comm.h), and all that
+ * decides how they end
  *
  *	     first cause        what is done is          flags up
  *	LIVE ---------> CAUSED ----> NOTING ----> NOTED ---------> FLAGGED
@@ -20,17 +20,18 @@
  *	                                              RELEASED
  *
  * LIVE and CAUSED are told apart by the cause pointer, the rest by the state.
- * Setting the cause wakes the clique's reaper, a thread of its own, which alone aborts
- * or destroys its native communicators.
+ * Setting the cause wakes the clique's reaper, a thread of its own, which alone
+ * aborts or destroys its native communicators.
  *
  *  A. The cause is written once, and never changes.
  *  B. One abort or one destroy per native communicator, by the reaper only.
- *  C. From QUIESCED on no operation of the clique can touch a buffer of the program.
+ *  C. From QUIESCED on no operation of the clique can touch a buffer of the
+ *     program.
  *  D. WEDGED frees nothing: what cannot be stopped keeps what it uses.
  *  E. LEAKED is quiesced, but the platform refused to free.
  *  F. In LIVE and CAUSED no flag is up: what is done is truly done.  What was
- *     done when NOTING began is in the notes, and from NOTED on they alone decide
- *     which tickets answer COHORT_OK.  So an answer never changes.
+ *     done when NOTING began is in the notes, and from NOTED on they alone
+ *     decide which tickets answer COHORT_OK.  So an answer never changes.
  */
 
 #include <pthread.h>
@@ -55,7 +56,8 @@ enum clique_state {
 	CLIQUE_WEDGED,
 };
 
-/* How far the end of a split clique has come, once all its ranks have closed it. */
+/* How far the end of a split clique has come, once all its ranks have closed
+ * it. */
 enum over {
 	OVER_NOT,
 	OVER_CLOSED,    /* no rank will use it again */
@@ -82,7 +84,8 @@ static inline void count_up(_Atomic uint64_t *count)
 }
 
 struct clique {
-	/* ---- constant once the clique is in use --------------------------- */
+	/* ---- constant once the clique is in use
+	 * --------------------------- */
 
 	const struct platform *platform;
 	int size;            /* ranks in this process */
@@ -103,7 +106,8 @@ struct clique {
 	struct cohort_abort *end; /* the cause; a reference */
 	pthread_t reaper;
 
-	/* ---- the end: any thread, the reaper ------------------------------ */
+	/* ---- the end: any thread, the reaper
+	 * ------------------------------ */
 
 	/* Atomic; enum clique_state, moved by compare-and-swap. */
 	atomic_int state;
@@ -117,66 +121,72 @@ struct clique {
 	/* Posted once, by whoever closes: nobody will ask about tickets. */
 	sem_t unused;
 
-	/* Atomic; where the reaper is: the native function and the rank (-1: the
-	 * call is of no rank), NULL: in none.  Relaxed: for people. */
+	/* Atomic; where the reaper is: the native function and the rank (-1:
+	 * the call is of no rank), NULL: in none.  Relaxed: for people. */
 	const char *_Atomic reaping;
 	atomic_int reaping_rank;
 
 	/* Guarded by the list of leaked cliques. */
 	struct clique *next_leaked;
 
-	/* ---- the group's side: whoever opens, closes and respawns --------- */
+	/* ---- the group's side: whoever opens, closes and respawns
+	 * --------- */
 
-	/* Atomic; references: the group's, those of children and their children,
-	 * and of threads that were left behind, which are also counted alone. */
+	/* Atomic; references: the group's, those of children and their
+	 * children, and of threads that were left behind, which are also
+	 * counted alone. */
 	atomic_int users;
 	atomic_int stragglers;
 
 	/* Atomic; ranks whose communicator is not closed. */
 	atomic_int open;
 
-	/* Atomic; there is a later generation, or the group was closed; and which
-	 * of these it is: a respawn sets both, the second one first. */
+	/* Atomic; there is a later generation, or the group was closed; and
+	 * which of these it is: a respawn sets both, the second one first. */
 	atomic_bool stale;
 	atomic_bool replaced;
 
-	/* Atomic; enum over.  Written under the lock of clique_tree.c, or by the
-	 * thread that has taken it. */
+	/* Atomic; enum over.  Written under the lock of clique_tree.c, or by
+	 * the thread that has taken it. */
 	atomic_int over;
 
-	/* Atomic; the thread that has split the group, 0: none has.  Relaxed: for
-	 * people. */
+	/* Atomic; the thread that has split the group, 0: none has.  Relaxed:
+	 * for people. */
 	atomic_int split_tid;
 
-	/* ---- the ranks: written inside their gates ------------------------ */
+	/* ---- the ranks: written inside their gates
+	 * ------------------------ */
 
 	/* Atomic; how many ranks are paused, and when the last one went on.
 	 * Written in this order: time, count (release). */
 	atomic_int paused;
 	_Atomic uint64_t resumed_ns;
 
-	/* Atomic; how many ranks have pushed deadlines.  Lowered after what they
-	 * say is excused (release). */
+	/* Atomic; how many ranks have pushed deadlines.  Lowered after what
+	 * they say is excused (release). */
 	atomic_int pushed;
 
-	/* Atomic; how many ranks have come to split, all times together, and how
-	 * often all have been told what came of it. */
+	/* Atomic; how many ranks have come to split, all times together, and
+	 * how often all have been told what came of it. */
 	atomic_int split_arrived;
 	atomic_uint splits;
 
-	/* Guarded by the lock of window.c: the number of its stay there, 0: none. */
+	/* Guarded by the lock of window.c: the number of its stay there, 0:
+	 * none. */
 	unsigned window;
 
-	/* ---- the watchdog and the prober ---------------------------------- */
+	/* ---- the watchdog and the prober
+	 * ---------------------------------- */
 
-	/* Atomic; the rank, plus 1, of whose native communicator the prober asks
-	 * something, 0: none.  A gate: seq_cst, see cause.h. */
+	/* Atomic; the rank, plus 1, of whose native communicator the prober
+	 * asks something, 0: none.  A gate: seq_cst, see cause.h. */
 	atomic_int probing;
 
 	/* Atomic inside. */
 	struct clique_counts counts;
 
-	/* ---- guarded by the lock of clique_tree.c ------------------------- */
+	/* ---- guarded by the lock of clique_tree.c
+	 * ------------------------- */
 
 	/* The parent is constant once it is set, until both are closed. */
 	struct clique *next_entered;
@@ -184,7 +194,8 @@ struct clique {
 	struct clique *children, *next_child;
 	struct clique *kept;
 
-	/* ---- ranks that launch together ----------------------------------- */
+	/* ---- ranks that launch together
+	 * ----------------------------------- */
 
 	/* Atomic; see together.c.  In no cache line with anything else. */
 	_Alignas(64) _Atomic uint64_t opened;
@@ -221,13 +232,14 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 void clique_get(struct clique *q);
 void clique_put(struct clique *q);
 
-/* Take and put a reference for a thread that was left behind, in a worker or bound to a
- * rank: it may use the clique and all that was split from it. */
+/* Take and put a reference for a thread that was left behind, in a worker or
+ * bound to a rank: it may use the clique and all that was split from it. */
 void clique_get_straggler(struct clique *q);
 void clique_put_straggler(struct clique *q);
 
-/* Join the reaper of a clique that is RELEASED, and put the group's reference.  Memory
- * that a thread was left behind in stays, also if that thread is in the parent. */
+/* Join the reaper of a clique that is RELEASED, and put the group's reference.
+ * Memory that a thread was left behind in stays, also if that thread is in the
+ * parent. */
 void clique_retire(struct clique *q);
 
 /* Free a clique that never came about, with the first @comms ranks made. */
@@ -243,20 +255,21 @@ const struct cohort_cause *clique_cause(const struct clique *q);
  * (clique_note()), which this takes if nobody has.  Not in a signal handler. */
 const struct cohort_cause *clique_whole_cause(struct clique *q);
 
-/* The whole cause as this thread's error: its status, or COHORT_OK without one. */
+/* The whole cause as this thread's error: its status, or COHORT_OK without
+ * one. */
 int clique_error(struct clique *q);
 
-/* Give the clique this cause, with the text of @format, which ends it: COHORT_OK; or
- * COHORT_ALREADY, as it has a cause.  Any thread. */
+/* Give the clique this cause, with the text of @format, which ends it:
+ * COHORT_OK; or COHORT_ALREADY, as it has a cause.  Any thread. */
 int clique_fire(struct clique *q, const struct cohort_cause *cause,
                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The state now; waits while it is NOTING.  If the clique has a cause whose abort
- * deadline has passed, this moves it to WEDGED. */
+/* The state now; waits while it is NOTING.  If the clique has a cause whose
+ * abort deadline has passed, this moves it to WEDGED. */
 enum clique_state clique_look(struct clique *q);
 
-/* True if the native communicators are freed.  LEAKED and WEDGED are larger states in
- * which they are not. */
+/* True if the native communicators are freed.  LEAKED and WEDGED are larger
+ * states in which they are not. */
 static inline bool clique_is_reclaimed(enum clique_state state)
 {
 	return state == CLIQUE_RECLAIMED || state == CLIQUE_RELEASED;
@@ -265,35 +278,38 @@ static inline bool clique_is_reclaimed(enum clique_state state)
 /* Move from state @from to @to.  False: it was in another state. */
 bool clique_move(struct clique *q, int from, int to);
 
-/* Note which operations are done, before any abort flag is raised.  On return they are
- * noted, by this thread or by another. */
+/* Note which operations are done, before any abort flag is raised.  On return
+ * they are noted, by this thread or by another. */
 void clique_note(struct clique *q);
 
-/* Leave @natives, one for each rank and some of them NULL, to the reaper, which aborts
- * them after the ranks' own and frees the array.  False: the reaper has taken what there
- * was, all flags are up, and @natives is still the caller's. */
+/* Leave @natives, one for each rank and some of them NULL, to the reaper, which
+ * aborts them after the ranks' own and frees the array.  False: the reaper has
+ * taken what there was, all flags are up, and @natives is still the
+ * caller's. */
 bool clique_leave_orphans(struct clique *q, ncclComm_t *natives);
 
-/* Take what was left, or NULL; nothing can be left from now on.  Reaper only, and
- * whoever frees the clique. */
+/* Take what was left, or NULL; nothing can be left from now on.  Reaper only,
+ * and whoever frees the clique. */
 ncclComm_t *clique_take_orphans(struct clique *q);
 
-/* Give back the ranks' streams, events and memory of the platform.  Reaper only. */
+/* Give back the ranks' streams, events and memory of the platform.  Reaper
+ * only. */
 void clique_release(struct clique *q);
 
 /* Give back the memory that only calls and the watchdog need, if the clique is
- * RECLAIMED, so that nobody is inside a gate.  It must have a cause, so that nobody can
- * call, and not be watched any more.  Its tickets keep their answers. */
+ * RECLAIMED, so that nobody is inside a gate.  It must have a cause, so that
+ * nobody can call, and not be watched any more.  Its tickets keep their
+ * answers. */
 void clique_forget_calls(struct clique *q);
 
-/* What is answered for an operation that was not done when the clique got its cause:
- * the cause's status once the clique is QUIESCED, COHORT_WEDGED, or COHORT_TIMED_OUT
- * before that.  And that answer, waited for. */
+/* What is answered for an operation that was not done when the clique got its
+ * cause: the cause's status once the clique is QUIESCED, COHORT_WEDGED, or
+ * COHORT_TIMED_OUT before that.  And that answer, waited for. */
 int clique_answer(const struct clique *q, enum clique_state state);
 int clique_await_answer(struct clique *q);
 
-/* Wait until the clique is in @state or a later one, or until the deadline; returns the
- * state. */
+/* Wait until the clique is in @state or a later one, or until the deadline;
+ * returns the state. */
 enum clique_state clique_await(struct clique *q, enum clique_state state,
                                uint64_t deadline_ns);
 

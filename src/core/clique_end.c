@@ -72,8 +72,8 @@ static void note_rank(struct cohort_comm *c)
 	unsigned slot;
 
 	/* seq_cst: not before the move to NOTING, or a waiter could find done
-	 * and live what is not in the notes.  The last ticket first: when it was
-	 * given out, its slot's former operation was done. */
+	 * and live what is not in the notes.  The last ticket first: when it
+	 * was given out, its slot's former operation was done. */
 	c->last_then = atomic_load(&c->last);
 	for (slot = 0; slot < c->clique->slots; slot++)
 		c->done_then[slot] =

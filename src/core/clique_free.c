@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Unmaking a clique: what its ranks have is given back, and the clique is freed with
- * its last reference
+ * Unmaking a clique: what its ranks have is given back, and the clique is freed
+ * with its last reference
  */
 
 #include "core/clique.h"
@@ -35,8 +35,8 @@ static bool words_are_awaited(const struct cohort_comm *c)
 	return false;
 }
 
-/* Give back the words, unless a stream still waits for one of them: then all of them
- * stay. */
+/* Give back the words, unless a stream still waits for one of them: then all of
+ * them stay. */
 static void free_words(struct cohort_comm *c)
 {
 	if (c->done && !words_are_awaited(c))
@@ -50,9 +50,10 @@ static bool has_stragglers(const struct clique *q)
 	return atomic_load(&clique_tree_root(q)->stragglers) > 0;
 }
 
-/* Give back what take_over() has got, once.  Stragglers may still ask about their
- * tickets, help their stream, or copy: while there are any, the words, the stream and
- * the staging memory stay, until the last of them frees the clique. */
+/* Give back what take_over() has got, once.  Stragglers may still ask about
+ * their tickets, help their stream, or copy: while there are any, the words,
+ * the stream and the staging memory stay, until the last of them frees the
+ * clique. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;

@@ -5,8 +5,8 @@
 /*
  * A communicator: one rank of a clique
  *
- * The members are grouped by who writes them.  "Inside the gate" is the one thread
- * that has entered the communicator (gate.h).
+ * The members are grouped by who writes them.  "Inside the gate" is the one
+ * thread that has entered the communicator (gate.h).
  */
 
 #include <stdatomic.h>
@@ -31,13 +31,15 @@ struct registration;
 /* How many waits of streams for tickets are told apart. */
 #define AFTER_WORDS 32
 
-/* How many cancelled steps of a rank's reducers other ranks may still look for. */
+/* How many cancelled steps of a rank's reducers other ranks may still look
+ * for. */
 #define CANCELLED 2
 
 /* How many deadlines a rank may have pushed. */
 #define MAX_PUSHED 16
 
-/* How long a collective may take; 0 in a pushed one: as long as the group says. */
+/* How long a collective may take; 0 in a pushed one: as long as the group
+ * says. */
 struct limits {
 	uint64_t join_ns;
 	uint64_t exec_ns;
@@ -130,17 +132,17 @@ struct cohort_comm {
 	 * Atomic.  Every call reads this cache line.
 	 */
 	struct {
-		/* 1 while a thread is inside a native call or about to make one.
-		 * seq_cst, see cause.h. */
+		/* 1 while a thread is inside a native call or about to make
+		 * one. seq_cst, see cause.h. */
 		_Alignas(64) atomic_int gate;
 
 		/* The last thread that was inside, by its number in the system,
 		 * 0: none was.  Relaxed: for people. */
 		atomic_int tid;
 
-		/* The thread in a call with host memory, 0: none is.  While that
-		 * thread waits there the gate is empty, so that an abort need
-		 * not wait for it, but no other thread may enter.  See
+		/* The thread in a call with host memory, 0: none is.  While
+		 * that thread waits there the gate is empty, so that an abort
+		 * need not wait for it, but no other thread may enter.  See
 		 * gate_keep(). */
 		_Atomic uintptr_t keeper;
 
@@ -158,8 +160,8 @@ struct cohort_comm {
 
 		atomic_bool closed;
 
-		/* A thread of the library's is to launch a call whose caller has
-		 * left; until then @left is that thread's.  seq_cst: to the
+		/* A thread of the library's is to launch a call whose caller
+		 * has left; until then @left is that thread's.  seq_cst: to the
 		 * reaper it is as the gate, see cause.h. */
 		atomic_bool is_left;
 	};
@@ -174,13 +176,13 @@ struct cohort_comm {
 		 * operation and its mark are queued. */
 		_Alignas(64) _Atomic uint64_t last;
 
-		/* Atomic; written by any thread that has waited for all tickets:
-		 * up to here they are done.  Relaxed: a hint. */
+		/* Atomic; written by any thread that has waited for all
+		 * tickets: up to here they are done.  Relaxed: a hint. */
 		_Atomic uint64_t all_done;
 
-		/* Read by the reaper, once the gate is empty; written before the
-		 * clique gets its cause.  Something may have been queued whose
-		 * end no mark tells; then the event does, if it could be
+		/* Read by the reaper, once the gate is empty; written before
+		 * the clique gets its cause.  Something may have been queued
+		 * whose end no mark tells; then the event does, if it could be
 		 * recorded. */
 		bool unmarked;
 		bool unmarked_event;
@@ -203,9 +205,9 @@ struct cohort_comm {
 		_Atomic uint64_t popped_last;
 		_Atomic uint64_t popped_transfers;
 
-		/* The collective that is called first after deadlines are popped
-		 * or the rank resumes: its time says nothing of how long others
-		 * take, and no adapted deadline is for it. */
+		/* The collective that is called first after deadlines are
+		 * popped or the rank resumes: its time says nothing of how long
+		 * others take, and no adapted deadline is for it. */
 		_Atomic uint64_t excused;
 
 		/* Calls that went into CUDA graphs.  Relaxed: for people. */
@@ -239,8 +241,8 @@ struct cohort_comm {
 		uint32_t after_count;
 		bool after_lost;
 
-		/* While this rank waits inside its gate for the others to split,
-		 * the last rank to come reads and writes these. */
+		/* While this rank waits inside its gate for the others to
+		 * split, the last rank to come reads and writes these. */
 		int split_color, split_key;
 		struct cohort_comm *split_child;
 		unsigned split_count;
@@ -259,7 +261,8 @@ struct cohort_comm {
 		_Atomic uint64_t waits;
 		_Atomic uint64_t waits_ended;
 
-		/* Atomic inside: what the rank waits for before its next call. */
+		/* Atomic inside: what the rank waits for before its next
+		 * call. */
 		struct wait_reason_slot wait_reason;
 
 		/* Atomic; the thread that it was bound to has exited. */
@@ -295,11 +298,12 @@ struct cohort_comm {
 	struct {
 		/* By whoever moved the clique to NOTING, as the words of
 		 * done_then are; constant from NOTED on, and read by any thread
-		 * then: what done was before any abort flag was up, and last. */
+		 * then: what done was before any abort flag was up, and
+		 * last. */
 		uint64_t last_then;
 
-		/* By the reaper, then by whoever frees the clique: the event and
-		 * the barrier are given back. */
+		/* By the reaper, then by whoever frees the clique: the event
+		 * and the barrier are given back. */
 		bool is_released;
 	};
 };
@@ -310,12 +314,12 @@ static inline size_t comm_words(unsigned slots)
 	return 2 * (size_t)slots + AFTER_WORDS;
 }
 
-/* The ticket that a rank has been at longest, the next one if a thread is in a call
- * and nothing is in flight, or 0. */
+/* The ticket that a rank has been at longest, the next one if a thread is in a
+ * call and nothing is in flight, or 0. */
 uint64_t comm_oldest(const struct cohort_comm *comm);
 
-/* True if nobody is inside @comm and nothing of it is in flight, as far as words
- * tell. */
+/* True if nobody is inside @comm and nothing of it is in flight, as far as
+ * words tell. */
 bool comm_is_idle(const struct cohort_comm *comm);
 
 /* True if @ticket is done: by the words as they are, or as they were before any
@@ -326,17 +330,19 @@ bool comm_ticket_was_done(const struct cohort_comm *comm, uint64_t ticket);
 /* True if @ticket's operation has started, as far as marks tell. */
 bool comm_ticket_started(const struct cohort_comm *comm, uint64_t ticket);
 
-/* Record that @ticket and the tickets before it that are done were done at @now_ns,
- * unless that is recorded already; and the same for all that is in flight, with what
- * has started.  While the words are allocated. */
+/* Record that @ticket and the tickets before it that are done were done at
+ * @now_ns, unless that is recorded already; and the same for all that is in
+ * flight, with what has started.  While the words are allocated. */
 void comm_saw_done(struct cohort_comm *comm, uint64_t ticket, uint64_t now_ns);
 void comm_see(struct cohort_comm *comm, uint64_t now_ns);
 
-/* Help the stream of @ticket's operation until that is done, or until @until_ns. */
+/* Help the stream of @ticket's operation until that is done, or until
+ * @until_ns. */
 void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t until_ns);
 
-/* How long the next call of @comm may take; @is_first: it is the rank's first. */
+/* How long the next call of @comm may take; @is_first: it is the rank's
+ * first. */
 struct limits comm_limits(const struct cohort_comm *comm, bool is_first);
 
 #endif

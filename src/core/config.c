@@ -19,8 +19,8 @@ struct kept {
 	char text[];
 };
 
-/* @text in memory that is never freed, once; NULL without memory: a communicator
- * can do without. */
+/* @text in memory that is never freed, once; NULL without memory: a
+ * communicator can do without. */
 static const char *keep(const char *text)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,7 +52,8 @@ ncclConfig_t config_native(const struct comm_config *c, const char *name)
 	ncclConfig_t native = NCCL_CONFIG_INITIALIZER;
 
 	native.blocking = 1;
-	/* A child that shared its parent's memory would share its abort flag. */
+	/* A child that shared its parent's memory would share its abort
+	 * flag. */
 	native.splitShare = 0;
 	native.minCTAs = or_undefined(c->min_ctas);
 	native.maxCTAs = or_undefined(c->max_ctas);

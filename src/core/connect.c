@@ -60,8 +60,8 @@ static struct connection *connection_create(const struct platform *p,
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* connection_init(), outside of the memory section if it waits for other processes:
- * these may wait for a collective with this process. */
+/* connection_init(), outside of the memory section if it waits for other
+ * processes: these may wait for a collective with this process. */
 static int init_in_section(struct connection *c)
 {
 	int rc;
@@ -74,7 +74,8 @@ static int init_in_section(struct connection *c)
 	return rc;
 }
 
-/* On an error all is taken back: NCCL may have left some communicators half open. */
+/* On an error all is taken back: NCCL may have left some communicators half
+ * open. */
 static int open_in_section(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -84,7 +85,8 @@ static int open_in_section(struct connection *c)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = init_in_section(c);
-	/* NCCL's first call has added its files of settings to the environment. */
+	/* NCCL's first call has added its files of settings to the
+	 * environment. */
 	if (environment_check() != COHORT_OK)
 		rc = COHORT_INVALID;
 	if (rc == COHORT_OK)
@@ -201,8 +203,8 @@ static bool await(struct connection *c, uint64_t timeout_ns)
 	return done;
 }
 
-/* Leave the connection to the thread, which gives back what it gets: that may wait for
- * the device, which the caller must not. */
+/* Leave the connection to the thread, which gives back what it gets: that may
+ * wait for the device, which the caller must not. */
 static void leave(struct connection *c)
 {
 	pthread_t thread = c->thread;
@@ -243,8 +245,8 @@ static int end(struct connection *c)
 	                              : error_set(c->status, "%s", c->error);
 }
 
-/* Have a thread make the connection @c, and free @c: here, or if the time is up by the
- * thread. */
+/* Have a thread make the connection @c, and free @c: here, or if the time is up
+ * by the thread. */
 static int connect_by(struct connection *c, uint64_t timeout_ns,
                       struct connected *connected)
 {

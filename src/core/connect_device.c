@@ -29,8 +29,8 @@ void connection_end_section(struct connection *c)
 	window_give(atomic_exchange(&c->section, 0));
 }
 
-/* Before each step: a caller that has left meanwhile has ended the section, and the
- * thread goes on in another one, which only the thread ends. */
+/* Before each step: a caller that has left meanwhile has ended the section, and
+ * the thread goes on in another one, which only the thread ends. */
 static void keep_section(struct connection *c)
 {
 	if (!atomic_load(&c->section))
@@ -56,8 +56,8 @@ static int make_words(struct connection *c, int i)
 	return rc;
 }
 
-/* On the rank's own stream: on the legacy default stream this would wait for all that
- * the program has queued on the device. */
+/* On the rank's own stream: on the legacy default stream this would wait for
+ * all that the program has queued on the device. */
 static int clear_barrier(struct connection *c, int i)
 {
 	const struct connected *made = &c->made[i];
@@ -155,8 +155,8 @@ void connect_discard(const struct platform *p, const int *devices, int n,
 	window_memory_end();
 }
 
-/* Leave the communicators to the reaper of the clique that is split.  False: that is
- * not possible, and they are still here. */
+/* Leave the communicators to the reaper of the clique that is split.  False:
+ * that is not possible, and they are still here. */
 static bool hand_over(struct connection *c)
 {
 	if (!c->parent || !clique_leave_orphans(c->parent, c->native))

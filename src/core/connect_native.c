@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Connecting: the calls of NCCL that make communicators, all at once, one rank by an
- * id, or by a split
+ * Connecting: the calls of NCCL that make communicators, all at once, one rank
+ * by an id, or by a split
  */
 
 #include "base/status.h"
 #include "core/connection.h"
 #include "core/native.h"
 
-/* Rank @i of all, or the one that joins, with the config if it asks for anything. */
+/* Rank @i of all, or the one that joins, with the config if it asks for
+ * anything. */
 static int init_rank(struct connection *c, int i)
 {
 	const struct platform *p = c->platform;
@@ -26,8 +27,9 @@ static int init_rank(struct connection *c, int i)
 	                                             rank, &config));
 }
 
-/* Call for a rank that cannot exist, so that the open group fails and its end drops
- * what is in it.  Otherwise the end would wait for the ranks that are missing. */
+/* Call for a rank that cannot exist, so that the open group fails and its end
+ * drops what is in it.  Otherwise the end would wait for the ranks that are
+ * missing. */
 static void spoil_group(struct connection *c)
 {
 	ncclComm_t none = NULL; /* NCCL reads it even when the call fails */
@@ -94,8 +96,8 @@ static int split_rank(struct connection *c, int i)
 	                                    &c->native[i], &config));
 }
 
-/* Split all ranks of this process in one group: a call alone would wait for the other
- * ranks. */
+/* Split all ranks of this process in one group: a call alone would wait for the
+ * other ranks. */
 static int init_split(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -119,8 +121,8 @@ static int init_split(struct connection *c)
 	return rc;
 }
 
-/* Make each listed device current once: ncclCommInitAll() leaves its group open if that
- * fails for one of them. */
+/* Make each listed device current once: ncclCommInitAll() leaves its group open
+ * if that fails for one of them. */
 static int visit_devices(struct connection *c)
 {
 	const struct platform *p = c->platform;

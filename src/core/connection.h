@@ -3,8 +3,8 @@
 #define CORE_CONNECTION_H
 
 /*
- * What the sources of connect.h have in common: a connection that a thread of its own
- * is making
+ * What the sources of connect.h have in common: a connection that a thread of
+ * its own is making
  */
 
 #include <pthread.h>
@@ -32,18 +32,18 @@ struct connection {
 	struct clique *parent;    /* the clique that is split; a reference */
 	pthread_t thread;
 
-	/* Atomic; the thread's number in the system, 0: the thread has not begun.
-	 * Relaxed: for people. */
+	/* Atomic; the thread's number in the system, 0: the thread has not
+	 * begun. Relaxed: for people. */
 	atomic_int tid;
 
-	/* Atomic; the CUDA function that the thread is in, NULL: it is in NCCL; and
-	 * the rank that the function is called for, which is written first.
+	/* Atomic; the CUDA function that the thread is in, NULL: it is in NCCL;
+	 * and the rank that the function is called for, which is written first.
 	 * Relaxed: for people. */
 	const char *_Atomic at;
 	atomic_int at_rank;
 
-	/* Atomic; the thread's memory section, 0: none.  Whoever ends the section
-	 * exchanges it for 0: the thread, or the caller that leaves. */
+	/* Atomic; the thread's memory section, 0: none.  Whoever ends the
+	 * section exchanges it for 0: the thread, or the caller that leaves. */
 	atomic_uint section;
 
 	/* Written by the thread before it is done. */
@@ -70,7 +70,8 @@ void connection_add_ranks(struct text *t, const struct connection *c);
 
 /* ---- connect_device.c ------------------------------------------------- */
 
-/* Begin and end the thread's memory section.  The caller that leaves ends it, too. */
+/* Begin and end the thread's memory section.  The caller that leaves ends it,
+ * too. */
 void connection_begin_section(struct connection *c);
 void connection_end_section(struct connection *c);
 

@@ -44,8 +44,9 @@ int gate_await_left(struct cohort_comm *comm);
 int gate_refuse_left(const struct cohort_comm *comm, int status,
                      const char *what);
 
-/* COHORT_STALE, and the text that says why no call on @comm can be made any more: its
- * generation was replaced, its group was closed, or its worker was left behind. */
+/* COHORT_STALE, and the text that says why no call on @comm can be made any
+ * more: its generation was replaced, its group was closed, or its worker was
+ * left behind. */
 int gate_refuse_stale(const struct cohort_comm *comm);
 
 /* COHORT_OWNER if @comm is bound to another thread, and the text for that. */

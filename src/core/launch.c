@@ -13,7 +13,8 @@
 #include "core/split.h"
 #include "core/together.h"
 
-/* For one rank or several: compiled once for each, so that one rank takes no loop. */
+/* For one rank or several: compiled once for each, so that one rank takes no
+ * loop. */
 #define EACH static inline __attribute__((always_inline))
 
 enum plan launch_plan(const struct cohort_comm *comms, int n,
@@ -25,7 +26,8 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
 		return PLAN_COPY;
 	if (ops->staged)
 		return PLAN_STAGED;
-	/* There are no lists in the calls that one thread makes for several ranks. */
+	/* There are no lists in the calls that one thread makes for several
+	 * ranks. */
 	return n == 1 && ops->n > 1 && list_is_special(comms, ops, captured)
 	               ? PLAN_LIST
 	               : PLAN_CALLS;
@@ -57,8 +59,8 @@ static void mark(struct cohort_comm *c, uint32_t *words, void *stream,
 	s->queued = true;
 }
 
-/* Queue the copies of all ranks: once the first is queued, a failure is the end of all
- * of them. */
+/* Queue the copies of all ranks: once the first is queued, a failure is the end
+ * of all of them. */
 EACH void launch_copies(struct cohort_comm *comms, int n, const struct op *ops,
                         uint64_t ticket, struct submission *s)
 {
@@ -135,8 +137,8 @@ EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 		k->was_launched = !s->r.what;
 }
 
-/* No mark tells when what this rank may have queued is done: record the event after
- * all of it.  On a lost device nothing runs any more. */
+/* No mark tells when what this rank may have queued is done: record the event
+ * after all of it.  On a lost device nothing runs any more. */
 static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
 {
 	const struct platform *p = c->clique->platform;
@@ -155,15 +157,15 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 {
 	unsigned slot = ticket & (c->clique->slots - 1);
 
-	/* Release: pairs with the acquire in comm_ticket_done().  The second one is
-	 * seq_cst, as marks are: it comes before any later look at the clique's
-	 * state, by which tickets are answered. */
+	/* Release: pairs with the acquire in comm_ticket_done().  The second
+	 * one is seq_cst, as marks are: it comes before any later look at the
+	 * clique's state, by which tickets are answered. */
 	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
 	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
 }
 
-/* Launch by the plan.  After a failure nothing tells what a collective has queued, on
- * any of the ranks. */
+/* Launch by the plan.  After a failure nothing tells what a collective has
+ * queued, on any of the ranks. */
 EACH void launch_by_plan(struct cohort_comm *comms, int n, const struct op *ops,
                          uint64_t ticket, struct submission *s)
 {
@@ -191,8 +193,8 @@ EACH void launch_by_plan(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* ---- after ------------------------------------------------------------ */
 
-/* Make the failure this thread's error, and the clique's cause unless nothing was
- * queued and no other rank waits. */
+/* Make the failure this thread's error, and the clique's cause unless nothing
+ * was queued and no other rank waits. */
 static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                 struct submission *s)
 {
@@ -251,8 +253,8 @@ static int launch_split(struct cohort_comm *c, const struct op *op,
 	return rc;
 }
 
-/* Put the calls into the graph.  They run later, and a mark would be set by each launch
- * of the graph: there is none. */
+/* Put the calls into the graph.  They run later, and a mark would be set by
+ * each launch of the graph: there is none. */
 static int launch_captured(struct cohort_comm *comms, int n,
                            const struct op *ops, uint64_t ticket,
                            struct submission *s)
@@ -280,7 +282,8 @@ EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* ---- calls whose callers leave ---------------------------------------- */
 
-/* Launch a left call on this thread, for which cudaSetDevice() has answered @error. */
+/* Launch a left call on this thread, for which cudaSetDevice() has answered
+ * @error. */
 static int launch_in_place(struct cohort_comm *c, cudaError_t error,
                            struct submission *s)
 {
@@ -309,16 +312,17 @@ static void *late_main(void *arg)
 		together_leave(q, 1);
 	}
 	recorder_end(&c->recorder, ticket, rc);
-	/* No mark will come: the notes have the answer, so that this word changes
-	 * none.  What may have been queued all the same, the reaper finds by the
-	 * event. */
+	/* No mark will come: the notes have the answer, so that this word
+	 * changes none.  What may have been queued all the same, the reaper
+	 * finds by the event. */
 	if (rc != COHORT_OK && clique_whole_cause(q))
 		set_done(c, ticket);
 	atomic_store(&c->is_left, false);
 	return NULL;
 }
 
-/* Leave the call to a thread of the library's.  False: none could be started. */
+/* Leave the call to a thread of the library's.  False: none could be
+ * started. */
 static bool leave_call(struct cohort_comm *c, const struct op *op,
                        uint64_t ticket, uint64_t number)
 {
@@ -339,8 +343,8 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 	return true;
 }
 
-/* Wait until all ranks of the process have called, but no longer than a caller with
- * host memory wants to wait: after that its call goes on without it. */
+/* Wait until all ranks of the process have called, but no longer than a caller
+ * with host memory wants to wait: after that its call goes on without it. */
 EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
               uint64_t ticket, struct submission *s)
 {

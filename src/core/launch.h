@@ -5,8 +5,8 @@
 /*
  * Launching: the native part of a call, between its record and its ticket
  *
- * Once the native calls have begun, the other ranks may be waiting for this one, so
- * that a failure is the end of the clique.
+ * Once the native calls have begun, the other ranks may be waiting for this
+ * one, so that a failure is the end of the clique.
  */
 
 #include "core/clique.h"
@@ -39,15 +39,16 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
                       const struct op *ops, bool captured);
 
 /*
- * Launch @ops under @ticket, on all @n ranks or, in a call with host memory that
- * times out, on a thread of the library's later (@s->left).  With every gate held and
- * the first rank's device current.  COHORT_OK, or the status of a failure.
+ * Launch @ops under @ticket, on all @n ranks or, in a call with host memory
+ * that times out, on a thread of the library's later (@s->left).  With every
+ * gate held and the first rank's device current.  COHORT_OK, or the status of a
+ * failure.
  */
 int launch(struct cohort_comm *comms, int n, const struct op *ops,
            uint64_t ticket, struct submission *s);
 
-/* End the clique, as the rank of @comm could not go to its device, for which there is
- * this thread's error, and the other ranks wait. */
+/* End the clique, as the rank of @comm could not go to its device, for which
+ * there is this thread's error, and the other ranks wait. */
 void launch_fire_for_device(struct cohort_comm *comm, int status,
                             cudaError_t error, struct submission *s);
 

@@ -42,8 +42,9 @@ struct cached_list *list_cache_find(const struct cohort_comm *c,
 	return k;
 }
 
-/* Room for a copy of @op's tensors that begins as far into a cache line as they do:
- * two that are shifted against each other take a third longer to compare. */
+/* Room for a copy of @op's tensors that begins as far into a cache line as they
+ * do: two that are shifted against each other take a third longer to
+ * compare. */
 static bool make_room(struct cached_list *k, const struct op *op)
 {
 	const size_t size = sizeof(*k->tensors);

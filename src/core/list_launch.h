@@ -3,16 +3,17 @@
 #define CORE_LIST_LAUNCH_H
 
 /*
- * How a list of tensors is launched: in native groups, packed into a buffer, or each
- * alone
+ * How a list of tensors is launched: in native groups, packed into a buffer, or
+ * each alone
  *
- * That is a function of the list, the options and the platform, none of which may
- * differ between ranks: they all make the same native calls.
+ * That is a function of the list, the options and the platform, none of which
+ * may differ between ranks: they all make the same native calls.
  *
- * Packed means, in stream order: tensors of one type are copied into a buffer of the
- * communicator, which is one native call, and out of it.  The buffer is made by the
- * first call that packs, and again by one that needs more; the former ones stay until
- * the communicators are freed, so that nothing is taken from what is in flight.
+ * Packed means, in stream order: tensors of one type are copied into a buffer
+ * of the communicator, which is one native call, and out of it.  The buffer is
+ * made by the first call that packs, and again by one that needs more; the
+ * former ones stay until the communicators are freed, so that nothing is taken
+ * from what is in flight.
  */
 
 #include "core/native.h"

@@ -9,9 +9,9 @@
 #include "core/agree_words.h"
 #include "core/clique.h"
 
-/* How long to wait for the other ranks' calls before a rank is blamed: when most have
- * called the same; and when the odd one is not known yet, where a name is worth more
- * than speed on a busy machine. */
+/* How long to wait for the other ranks' calls before a rank is blamed: when
+ * most have called the same; and when the odd one is not known yet, where a
+ * name is worth more than speed on a busy machine. */
 #define QUORUM_NS (5 * UINT64_C(1000000))
 #define NO_QUORUM_NS UINT64_C(1000000000)
 
@@ -134,9 +134,9 @@ static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
 		                    c->rank };
 }
 
-/* Add which tensor of a list differs, or which call of a batch, between two ranks: @one,
- * or if that is negative the first that has called, and the first that calls something
- * else. */
+/* Add which tensor of a list differs, or which call of a batch, between two
+ * ranks: @one, or if that is negative the first that has called, and the first
+ * that calls something else. */
 static void add_tensors(struct text *t, const struct clique *q, int one,
                         uint64_t number)
 {

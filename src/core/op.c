@@ -302,8 +302,8 @@ static const struct op *next_own(const struct op *batch, enum op_kind kind,
 	return NULL;
 }
 
-/* What a rank sends to itself it must receive in the same operation, or it would
- * wait for itself. */
+/* What a rank sends to itself it must receive in the same operation, or it
+ * would wait for itself. */
 static int own_check(const struct op *batch, int rank)
 {
 	const struct op *send, *recv;

@@ -13,8 +13,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Constant after the first bind; its value in a thread is only there so that the
- * destructor runs. */
+/* Constant after the first bind; its value in a thread is only there so that
+ * the destructor runs. */
 static pthread_key_t key;
 static bool key_is_made;
 

@@ -23,15 +23,15 @@
 #define TRANSFER_WORDS 8
 
 struct transfer_slot {
-	/* Atomic, all of them: the index is 0 while the others are written, then
-	 * stored with release; a reader loads it before and after. */
+	/* Atomic, all of them: the index is 0 while the others are written,
+	 * then stored with release; a reader loads it before and after. */
 	_Atomic uint64_t index;
 	_Atomic uint64_t words[TRANSFER_WORDS - 1];
 };
 
 struct pairs {
-	/* Atomic; transfers so far, the index of the last.  Release and acquire:
-	 * what it counts can be read. */
+	/* Atomic; transfers so far, the index of the last.  Release and
+	 * acquire: what it counts can be read. */
 	_Atomic uint64_t count;
 
 	/* Atomic; for every rank the sends to it, then for every rank the

@@ -32,8 +32,8 @@ struct split_call {
 	            int n);
 };
 
-/* Take part.  Inside the gate, once all ranks agree that they split.  On an error
- * the clique has a cause. */
+/* Take part.  Inside the gate, once all ranks agree that they split.  On an
+ * error the clique has a cause. */
 int split_run(struct cohort_comm *c, const struct split_call *call);
 
 /* Give back what the @n @ranks have got, as there is no memory:

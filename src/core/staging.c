@@ -38,7 +38,8 @@ void staging_set_chunk(size_t bytes)
 	chunk_wanted = bytes ? bytes : CHUNK_BYTES;
 }
 
-/* True if collectives work with slots on the device, not with the staging memory. */
+/* True if collectives work with slots on the device, not with the staging
+ * memory. */
 static bool has_slots(const struct cohort_comm *c)
 {
 	return !c->clique->platform->memory_is_host;
@@ -65,7 +66,8 @@ static size_t all_blocks(const struct cohort_comm *c, const struct op *op)
 {
 	const size_t world = (size_t)c->clique->world;
 
-	/* Not in place: the blocks that are sent, and those that are received. */
+	/* Not in place: the blocks that are sent, and those that are
+	 * received. */
 	if (op->kind == OP_ALL_TO_ALL)
 		return 2 * world;
 	return op_has_blocks(op->kind) ? world : 1;

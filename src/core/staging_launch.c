@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with plain host memory, chunk by chunk: copies in, collectives, copies out
+ * Calls with plain host memory, chunk by chunk: copies in, collectives, copies
+ * out
  *
  *	this thread     data -> staging memory
  *	in              staging memory -> slot      loaded
@@ -9,9 +10,9 @@
  *	out             slot -> staging memory      stored, and the chunk's word
  *	the thread      staging memory -> data, as the words are set
  *
- * Chunk k is in slot k % STAGING_RING, which it finds empty when chunk
- * k - STAGING_RING is stored, or where that is not for this rank, worked with.  A call
- * of one chunk does all of it on its stream.
+ * Chunk k is in slot k % STAGING_RING, which it finds empty when chunk k -
+ * STAGING_RING is stored, or where that is not for this rank, worked with.  A
+ * call of one chunk does all of it on its stream.
  */
 
 #include <string.h>
@@ -159,7 +160,8 @@ static void await_slot(struct line *l, cudaStream_t stream, size_t k)
 	                                           0));
 }
 
-/* Queue a copy between a slot and the host's memory, if they are not the same. */
+/* Queue a copy between a slot and the host's memory, if they are not the
+ * same. */
 static void copy(struct line *l, void *to, const void *from, size_t bytes,
                  enum cudaMemcpyKind kind, cudaStream_t stream)
 {

@@ -22,9 +22,9 @@ static int refuse(const struct cohort_comm *c, const void *stream, int i,
 	                 name, stream, of, c->rank, c->device);
 }
 
-/* Runtimes before 12.8 cannot be asked; but they do not record an event of one device
- * on a stream of another.  In a capture that would leave the event in it: then the call
- * itself finds out. */
+/* Runtimes before 12.8 cannot be asked; but they do not record an event of one
+ * device on a stream of another.  In a capture that would leave the event in
+ * it: then the call itself finds out. */
 static int try_event(const struct cohort_comm *c, void *stream, int i)
 {
 	const struct platform *p = c->clique->platform;
@@ -50,7 +50,8 @@ static int check_on_device(const struct cohort_comm *c, void *stream, int i)
 
 	if (!platform_has(p, FUNCTION_cudaStreamGetDevice))
 		return try_event(c, stream, i);
-	/* The call itself will report whatever else is wrong with the stream. */
+	/* The call itself will report whatever else is wrong with the
+	 * stream. */
 	if (p->cudaStreamGetDevice(stream, &device) != cudaSuccess)
 		p->cudaGetLastError();
 	if (device == c->device)
@@ -87,8 +88,8 @@ int stream_check_outside(struct cohort_comm *c, void *stream)
 	rc = gate_enter(c, true); /* for the event */
 	if (rc != COHORT_OK)
 		return rc;
-	/* After a cause the reaper may be waiting for the event, and nothing is queued
-	 * on the stream any more. */
+	/* After a cause the reaper may be waiting for the event, and nothing is
+	 * queued on the stream any more. */
 	if (!cause_any(c->clique->end))
 		rc = stream_check(c, stream, -1);
 	gate_leave(c);

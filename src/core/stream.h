@@ -6,14 +6,14 @@
  * Streams of the program's that are passed to calls: they must be of the rank's
  * device
  *
- * What is queued on the stream of another device fails when it is launched, and by
- * then the other ranks wait for it.
+ * What is queued on the stream of another device fails when it is launched, and
+ * by then the other ranks wait for it.
  */
 
 #include "core/clique.h"
 
-/* True of streams that cannot be of another device: the default streams, which are
- * those of the current device, and the rank's own. */
+/* True of streams that cannot be of another device: the default streams, which
+ * are those of the current device, and the rank's own. */
 static inline bool stream_is_known(const struct cohort_comm *c,
                                    const void *stream)
 {
@@ -23,12 +23,12 @@ static inline bool stream_is_known(const struct cohort_comm *c,
 }
 
 /*
- * COHORT_OK, or COHORT_INVALID if @stream is of another device than @c's: the text
- * names the argument, streams[@i], or stream if @i is negative.  Queues nothing that
- * the program could see, also on a stream that is being captured.
+ * COHORT_OK, or COHORT_INVALID if @stream is of another device than @c's: the
+ * text names the argument, streams[@i], or stream if @i is negative.  Queues
+ * nothing that the program could see, also on a stream that is being captured.
  *
- * stream_check()         - inside the gate
- * stream_check_outside() - outside of it; may answer what gate_enter() does
+ * stream_check()         - inside the gate stream_check_outside() - outside of
+ * it; may answer what gate_enter() does
  */
 int stream_check(const struct cohort_comm *c, void *stream, int i);
 int stream_check_outside(struct cohort_comm *c, void *stream);

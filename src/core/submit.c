@@ -27,7 +27,8 @@
 #include "core/stream.h"
 #include "core/window.h"
 
-/* For one rank or several: compiled once for each, so that one rank takes no loop. */
+/* For one rank or several: compiled once for each, so that one rank takes no
+ * loop. */
 #define EACH static inline __attribute__((always_inline))
 
 /* ---- the gates -------------------------------------------------------- */

@@ -3,15 +3,15 @@
 #define CORE_TAG_H
 
 /*
- * Tags: labels of what is done, the caller's or the library's own, each kept once, by
- * a number that a record has room for
+ * Tags: labels of what is done, the caller's or the library's own, each kept
+ * once, by a number that a record has room for
  *
- * Written by the one thread that is inside the rank's gate, read by any thread at any
- * time, without a lock.
+ * Written by the one thread that is inside the rank's gate, read by any thread
+ * at any time, without a lock.
  *
  *  A. A text that tag_read() returns is whole.
- *  B. The last TAG_SLOTS different texts can be read; numbers of older ones answer
- *     "", but for one that was given out 65536 texts before.
+ *  B. The last TAG_SLOTS different texts can be read; numbers of older ones
+ *     answer "", but for one that was given out 65536 texts before.
  */
 
 #include <stdatomic.h>
@@ -24,8 +24,8 @@
 #define TAG_WORDS (TAG_SIZE / 8)
 
 struct tag_slot {
-	/* Atomic, all of them: the number is 0 while the others are written, then
-	 * stored with release; a reader loads it before and after. */
+	/* Atomic, all of them: the number is 0 while the others are written,
+	 * then stored with release; a reader loads it before and after. */
 	_Atomic uint64_t number;
 	_Atomic uint64_t words[TAG_WORDS];
 };

@@ -6,9 +6,9 @@
 
 #include "core/clique.h"
 
-/* @word is the newest ticket of @ticket's slot that has come so far, started or done,
- * when @last was the last given out.  A slot is taken again only when its operation is
- * done; how old that is, the 32 bits of the word do not tell. */
+/* @word is the newest ticket of @ticket's slot that has come so far, started or
+ * done, when @last was the last given out.  A slot is taken again only when its
+ * operation is done; how old that is, the 32 bits of the word do not tell. */
 static bool has_come(const struct clique *q, uint64_t ticket, uint32_t word,
                      uint64_t last)
 {

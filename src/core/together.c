@@ -8,8 +8,9 @@
 #include "core/window.h"
 
 /*
- * The word: above how many ranks are left to launch the collective that was opened
- * last, whether all is cancelled, and the number of the one that was opened.
+ * The word: above how many ranks are left to launch the collective that was
+ * opened last, whether all is cancelled, and the number of the one that was
+ * opened.
  */
 #define COUNT_BITS 11
 #define LEFT UINT64_C(1)

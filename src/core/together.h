@@ -3,13 +3,14 @@
 #define CORE_TOGETHER_H
 
 /*
- * Ranks launch together: nothing of a collective is launched before all ranks of the
- * process have called it
+ * Ranks launch together: nothing of a collective is launched before all ranks
+ * of the process have called it
  *
- * The ranks of a clique share one word.  The rank that is counted in last (agree())
- * opens the launch window, then stores the collective's number in the word.  A rank
- * that finds a cause while it waits marks the word as cancelled.  Each is one exchange
- * of the word, and whichever comes second follows the first:
+ * The ranks of a clique share one word.  The rank that is counted in last
+ * (agree()) opens the launch window, then stores the collective's number in the
+ * word.  A rank that finds a cause while it waits marks the word as cancelled.
+ * Each is one exchange of the word, and whichever comes second follows the
+ * first:
  *
  *	           last to call                 each rank counts down as
  *	WAITING ----------------> OPENED k, n left ------------------> WAITING, k + 1
@@ -19,12 +20,13 @@
  *	GIVEN_UP, for ever: the clique has ended
  *
  *  A. All ranks of the process launch a collective, or none of them does.
- *  B. Before a collective is opened nothing of it is queued: an abort has no kernel to
- *     end, and its buffers are free as soon as the call has answered.
- *  C. From "opened" until the last rank has launched, the window is open (window.h):
- *     no memory operation of the library comes in between.
- *  D. A caller that stops waiting at the deadline of its own call leaves the rest to a
- *     thread of the library's, which waits and launches in its place (launch.c).
+ *  B. Before a collective is opened nothing of it is queued: an abort has no
+ *     kernel to end, and its buffers are free as soon as the call has answered.
+ *  C. From "opened" until the last rank has launched, the window is open
+ *     (window.h): no memory operation of the library comes in between.
+ *  D. A caller that stops waiting at the deadline of its own call leaves the
+ *     rest to a thread of the library's, which waits and launches in its place
+ *     (launch.c).
  */
 
 #include <stdbool.h>
@@ -42,14 +44,15 @@ struct cohort_comm;
  *                   are still counted in: a thread must go on waiting for them
  * together_leave  - these ranks have launched the collective, or failed to
  *
- * One thread at a time: inside the gates, or in place of a caller that has left.
+ * One thread at a time: inside the gates, or in place of a caller that has
+ * left.
  */
 int together_await(struct cohort_comm *comms, int n, uint64_t number,
                    bool comes_last, uint64_t deadline_ns);
 void together_leave(struct clique *clique, int n);
 
-/* For tests, with no call under way: what the last rank does between being counted in and
- * opening, with its window open already; NULL: nothing. */
+/* For tests, with no call under way: what the last rank does between being
+ * counted in and opening, with its window open already; NULL: nothing. */
 void together_set_pause(void (*pause)(void));
 
 #endif

@@ -16,8 +16,8 @@
 #include "base/text.h"
 
 struct wait_reason {
-	/* Add "parameter 'a' to be marked ready", or nothing.  Any thread; does not
-	 * block. */
+	/* Add "parameter 'a' to be marked ready", or nothing.  Any thread; does
+	 * not block. */
 	void (*add)(const struct wait_reason *reason, struct text *t);
 };
 

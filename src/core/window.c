@@ -111,7 +111,8 @@ static void give_up_locked(struct side *s)
 {
 	struct side *other = other_of(s);
 
-	/* Those on this thread's side came after it, and wait for nobody now. */
+	/* Those on this thread's side came after it, and wait for nobody
+	 * now. */
 	if (--s->waiting == 0 && other->inside)
 		let_in_locked(other);
 }
@@ -202,8 +203,8 @@ static void thread_exits(void *unused)
 	depth = 0;
 }
 
-/* Constant after the first wait or section; its value in a thread is only there so that
- * the destructor runs. */
+/* Constant after the first wait or section; its value in a thread is only there
+ * so that the destructor runs. */
 static pthread_key_t key;
 static bool key_is_made;
 
@@ -273,8 +274,8 @@ int window_open(struct clique *q)
 	if (!number)
 		return clique_error(q);
 	pthread_mutex_lock(&lock);
-	/* Under the lock: either a cause is seen here, or the reaper, which closes
-	 * after it, finds the window open. */
+	/* Under the lock: either a cause is seen here, or the reaper, which
+	 * closes after it, finds the window open. */
 	has_ended = clique_cause(q);
 	if (has_ended)
 		leave_locked(&launches, number);

@@ -3,58 +3,62 @@
 #define CORE_WINDOW_H
 
 /*
- * The launch window: while collectives are being launched no memory operation begins,
- * and the reverse, in the whole process
+ * The launch window: while collectives are being launched no memory operation
+ * begins, and the reverse, in the whole process
  *
- * A memory operation on one device (to allocate, to free, to pin, to destroy a stream
- * or a communicator) may wait for kernels on all devices of the process.  A kernel of a
- * collective spins until the other ranks' kernels have come.  So no memory operation
- * may come between the first and the last launch of a collective.  There are two sides,
- * and any number may stay on one of them while nobody stays on the other.
+ * A memory operation on one device (to allocate, to free, to pin, to destroy a
+ * stream or a communicator) may wait for kernels on all devices of the process.
+ * A kernel of a collective spins until the other ranks' kernels have come.  So
+ * no memory operation may come between the first and the last launch of a
+ * collective.  There are two sides, and any number may stay on one of them
+ * while nobody stays on the other.
  *
- *  A. While a window is open no memory section begins, and while a memory section lasts
- *     no window opens, except by D.
- *  B. Neither side starves: once a thread waits for the other side, newcomers wait
- *     behind it; when the last thread leaves a side, all that wait for the other side
- *     come in.
- *  C. A thread that is inside never waits here: not the ranks of an open window, and
- *     not a thread that begins another memory section inside its own.
- *  D. A stay of more than WINDOW_LIMIT_NS no longer counts once a thread waits for its
- *     end.
+ *  A. While a window is open no memory section begins, and while a memory
+ *     section lasts no window opens, except by D.
+ *  B. Neither side starves: once a thread waits for the other side, newcomers
+ *     wait behind it; when the last thread leaves a side, all that wait for the
+ *     other side come in.
+ *  C. A thread that is inside never waits here: not the ranks of an open
+ *     window, and not a thread that begins another memory section inside its
+ *     own.
+ *  D. A stay of more than WINDOW_LIMIT_NS no longer counts once a thread waits
+ *     for its end.
  *  E. The exit of a thread ends its memory section, or its wait.
  *
  * Why nobody waits here for ever
  *
- * The lock is held for a few assignments, never across a call.  A wait for entry ends
- * when the other side has left (B), when the limit has passed (D), or, for a window and
- * for a rank's call, with the clique's cause.  A newcomer never overtakes a thread that
- * waits.  So a thread waits for one stay of the other side or, if another thread waited
- * before it came, for one stay of each side: no longer than twice the limit, whatever
- * hangs where.  That cuts every circle of waits that leads through here, also one
- * through other processes.
+ * The lock is held for a few assignments, never across a call.  A wait for
+ * entry ends when the other side has left (B), when the limit has passed (D),
+ * or, for a window and for a rank's call, with the clique's cause.  A newcomer
+ * never overtakes a thread that waits.  So a thread waits for one stay of the
+ * other side or, if another thread waited before it came, for one stay of each
+ * side: no longer than twice the limit, whatever hangs where.  That cuts every
+ * circle of waits that leads through here, also one through other processes.
  *
  * The limit is for what hangs.  Otherwise:
- *  - An open window does not wait for memory sections: its ranks have done all that
- *    allocates before they were counted in, and now only launch.  The last one closes
- *    it.  If a launch never returns, the clique gets its cause, and its reaper closes
- *    the window once the abort flags are up: from then on its kernels exit.  If the
- *    flags cannot be raised (WEDGED, or nothing has a deadline), the limit does it.
- *  - A memory section does not wait for windows: kernels that the operation may wait
- *    for are launched on every rank of the process, and run.  What else they may wait
- *    for has deadlines of its own: ranks of other processes, sends and receives, groups
- *    that launch ahead, work of the program; a window that waits meanwhile goes on with
- *    the limit.
- *  - No thread in a memory section waits for another thread that begins one, as a
- *    newcomer waits behind a window that waits for the first.  A program's quiet section
- *    refuses the calls that wait for the library's threads.
- *  - An init whose ranks are all in this process is one section, of its helper thread;
- *    a caller that leaves that thread ends the section.  A thread that returns from the
- *    call in which it was left begins another section for what it still makes or gives
- *    back.  An init together with other processes waits for them, and they may wait for
- *    a collective with this one: only what comes after the native init is a section.
- *    A split follows the same two rules.
- *  - A thread that aborts a clique raises the flags outside of any section, and begins
- *    one only to free.
+ *  - An open window does not wait for memory sections: its ranks have done all
+ *    that allocates before they were counted in, and now only launch.  The last
+ *    one closes it.  If a launch never returns, the clique gets its cause, and
+ *    its reaper closes the window once the abort flags are up: from then on its
+ *    kernels exit.  If the flags cannot be raised (WEDGED, or nothing has a
+ *    deadline), the limit does it.
+ *  - A memory section does not wait for windows: kernels that the operation may
+ *    wait for are launched on every rank of the process, and run.  What else
+ *    they may wait for has deadlines of its own: ranks of other processes,
+ *    sends and receives, groups that launch ahead, work of the program; a
+ *    window that waits meanwhile goes on with the limit.
+ *  - No thread in a memory section waits for another thread that begins one, as
+ *    a newcomer waits behind a window that waits for the first.  A program's
+ *    quiet section refuses the calls that wait for the library's threads.
+ *  - An init whose ranks are all in this process is one section, of its helper
+ *    thread; a caller that leaves that thread ends the section.  A thread that
+ *    returns from the call in which it was left begins another section for what
+ *    it still makes or gives back.  An init together with other processes waits
+ *    for them, and they may wait for a collective with this one: only what
+ *    comes after the native init is a section. A split follows the same two
+ *    rules.
+ *  - A thread that aborts a clique raises the flags outside of any section, and
+ *    begins one only to free.
  *
  * cohort_abort_fire() does not come here, so that a signal handler may call it.
  */
@@ -64,7 +68,8 @@
 
 struct clique;
 
-/* No operation that goes well takes so long, and deadlines of groups are longer. */
+/* No operation that goes well takes so long, and deadlines of groups are
+ * longer. */
 #define WINDOW_LIMIT_NS UINT64_C(30000000000)
 
 /* For tests: set another limit; how many threads wait; how many memory sections
@@ -90,8 +95,8 @@ void window_close(struct clique *q);
  * window_memory_begin - wait until no window is open, and begin a section
  * window_memory_enter - begin a section in a call of a rank of @q: COHORT_OK, or @q's
  *                       cause, and none is begun
- * window_memory_end   - end the section that was begun last
- * window_is_memory    - true inside a section
+ * window_memory_end   - end the section that was begun last window_is_memory
+ * - true inside a section
  */
 void window_memory_begin(void);
 int window_memory_enter(struct clique *q);
@@ -103,11 +108,11 @@ bool window_is_memory(void);
 int window_check(const char *name);
 
 /*
- * A memory section that no thread owns, for what a helper thread does and another
- * thread may stop waiting for.
+ * A memory section that no thread owns, for what a helper thread does and
+ * another thread may stop waiting for.
  *
- * window_take - wait until no window is open, and begin it: returns its number, not 0
- * window_give - end the section of that number, once; does nothing for 0
+ * window_take - wait until no window is open, and begin it: returns its number,
+ * not 0 window_give - end the section of that number, once; does nothing for 0
  */
 unsigned window_take(void);
 void window_give(unsigned taken);

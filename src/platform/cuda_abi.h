@@ -20,8 +20,8 @@
 typedef enum cudaError { CUDA_ERRORS(CUDA_ERROR_VALUE) } cudaError_t;
 #undef CUDA_ERROR_VALUE
 
-/* True if CUDA answers every later call on the device with the error, too: the device, or
- * what this process has of it, is of no use any more. */
+/* True if CUDA answers every later call on the device with the error, too: the
+ * device, or what this process has of it, is of no use any more. */
 static inline bool cuda_error_is_sticky(cudaError_t error)
 {
 	switch (error) {

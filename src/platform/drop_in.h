@@ -3,8 +3,8 @@
 #define PLATFORM_DROP_IN_H
 
 /*
- * What the gpu platform finds in the drop-in libraries and not in NVIDIA's: a table
- * of functions, behind the symbol cohort_host_knobs
+ * What the gpu platform finds in the drop-in libraries and not in NVIDIA's: a
+ * table of functions, behind the symbol cohort_host_knobs
  */
 
 #include <stdint.h>
@@ -19,11 +19,12 @@ struct host_knobs {
 	                 uint32_t value, uint64_t until_ns);
 	void (*flush)(int device, cudaStream_t stream);
 
-	/* Read the environment: COHORT_OK, or what is wrong with it.  Before the
-	 * first use of the libraries, as the rest is. */
+	/* Read the environment: COHORT_OK, or what is wrong with it.  Before
+	 * the first use of the libraries, as the rest is. */
 	int (*open)(void);
 
-	/* The functions of cohort/sim.h, for the simulator in these libraries. */
+	/* The functions of cohort/sim.h, for the simulator in these
+	 * libraries. */
 	int (*set_devices)(int n);
 	int (*set_sync)(int sync);
 	int (*fault_add)(const struct cohort_fault *fault);

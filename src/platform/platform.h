@@ -5,10 +5,11 @@
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
  * real names and signatures, and five functions of ours.  The core is written
- * against this table and does not know whether the real libraries (platform/gpu/)
- * or the simulator (sim/) filled it.  No entry is ever NULL.
+ * against this table and does not know whether the real libraries
+ * (platform/gpu/) or the simulator (sim/) filled it.  No entry is ever NULL.
  *
- * platform/table/ has what both of them use; platform/select.c chooses one of them.
+ * platform/table/ has what both of them use; platform/select.c chooses one of
+ * them.
  */
 
 #include <stdbool.h>
@@ -49,8 +50,8 @@ void native_note_cuda(struct native_result *r, const char *what,
                       cudaError_t error);
 
 /*
- * A launch: the native calls that one operation takes on one rank, and the words
- * that tell the host where its stream is.
+ * A launch: the native calls that one operation takes on one rank, and the
+ * words that tell the host where its stream is.
  */
 struct native_launch {
 	int rank, device;
@@ -75,8 +76,8 @@ struct native_launch {
 	void **kept;
 	bool repeats;
 
-	/* The next rank's part; NULL: it is the last.  Then all calls are in one
-	 * group, and each device is made current to mark its words. */
+	/* The next rank's part; NULL: it is the last.  Then all calls are in
+	 * one group, and each device is made current to mark its words. */
 	struct native_launch *next;
 };
 
@@ -128,9 +129,9 @@ struct platform {
 	/*
 	 * Launch @launch: set the words, make the calls, set the words, in the
 	 * order of each rank's stream.  An NCCL group that was begun is ended,
-	 * whatever fails.  Native functions are called through @table, which may
-	 * stand in front of this one.  After a failure nothing is known of the
-	 * words, nor of what was queued.
+	 * whatever fails.  Native functions are called through @table, which
+	 * may stand in front of this one.  After a failure nothing is known of
+	 * the words, nor of what was queued.
 	 */
 	void (*launch)(const struct platform *table,
 	               struct native_launch *launch, struct native_result *r);
@@ -198,19 +199,20 @@ void platform_override(const struct platform *table);
 struct host_knobs;
 
 /*
- * What each platform provides: open its libraries if it has any, store the table
- * and the number of devices.  Any thread, any number of times.
+ * What each platform provides: open its libraries if it has any, store the
+ * table and the number of devices.  Any thread, any number of times.
  *
- * @join: called with the functions of the drop-in libraries (drop_in.h) when these
- * are what the gpu platform opens, before their first use; its error is the answer
+ * @join: called with the functions of the drop-in libraries (drop_in.h) when
+ * these are what the gpu platform opens, before their first use; its error is
+ * the answer
  */
 int gpu_platform_open(const struct platform **out, int *devices_out,
                       int (*join)(const struct host_knobs *knobs));
 int host_platform_open(const struct platform **out, int *devices_out);
 
-/* Repeat to @knobs all that cohort/sim.h has been told, and from now on all that it
- * is told; and have these libraries read the environment: their error if they
- * cannot be used. */
+/* Repeat to @knobs all that cohort/sim.h has been told, and from now on all
+ * that it is told; and have these libraries read the environment: their error
+ * if they cannot be used. */
 int host_platform_join(const struct host_knobs *knobs);
 
 /* Describe the gpu platform's libraries, as far as they could be opened. */

@@ -5,9 +5,9 @@
  * the work, and a thread per device that asks the events and sets the words
  *
  * Whoever waits for a word makes no native call: on a device that hangs, the
- * question may.  So only the device's own thread asks, with no lock held, and one
- * device that does not answer keeps no other from it.  The threads live as long as
- * the process, as the libraries do.
+ * question may.  So only the device's own thread asks, with no lock held, and
+ * one device that does not answer keeps no other from it.  The threads live as
+ * long as the process, as the libraries do.
  */
 
 #include <pthread.h>
@@ -130,8 +130,8 @@ static struct mark *at_locked(struct device *d, struct mark **at)
 	return m;
 }
 
-/* Ask once about every stream; true if a mark was reached.  Only this thread takes
- * marks out of the list; others add at its end. */
+/* Ask once about every stream; true if a mark was reached.  Only this thread
+ * takes marks out of the list; others add at its end. */
 static bool poll_streams(struct device *d)
 {
 	struct busy busy = { .n = 0 };
@@ -280,8 +280,8 @@ static cudaError_t event_mark(cudaStream_t stream, uint32_t *word,
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* The mark to wait for, in use by the caller; NULL: @word has been set, or (false
- * in @reached_out) will not be. */
+/* The mark to wait for, in use by the caller; NULL: @word has been set, or
+ * (false in @reached_out) will not be. */
 static struct mark *use_mark(struct device *d, const uint32_t *word,
                              uint32_t value, bool *reached_out)
 {

@@ -79,8 +79,8 @@ static bool is_ours(void *library)
 	return dlsym(library, "cohort_drop_in");
 }
 
-/* What the drop-in libraries have and NVIDIA's have not; NULL for those of another
- * version of cohort. */
+/* What the drop-in libraries have and NVIDIA's have not; NULL for those of
+ * another version of cohort. */
 static const struct host_knobs *find_knobs(void *library)
 {
 	const char *(*version)(void);

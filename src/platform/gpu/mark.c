@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Marks on a GPU: the driver's stream memory operations, which the runtime hands
- * out, or events (event.c) where it does not or COHORT_GPU_MARKS=events in the
- * environment says so
+ * Marks on a GPU: the driver's stream memory operations, which the runtime
+ * hands out, or events (event.c) where it does not or COHORT_GPU_MARKS=events
+ * in the environment says so
  */
 
 #include <dlfcn.h>
@@ -13,10 +13,10 @@
 #include "platform/drop_in.h"
 #include "platform/gpu/gpu.h"
 
-/* The driver's stream memory operations, in their second version (DRIVER_VERSION).
- * Those of 32 bits work on every device and have no attribute: there are attributes for
- * the first version (92) and for 64 bits (122).  CUresult is int, CUstream is
- * cudaStream_t, CUdeviceptr is 64 bits. */
+/* The driver's stream memory operations, in their second version
+ * (DRIVER_VERSION). Those of 32 bits work on every device and have no
+ * attribute: there are attributes for the first version (92) and for 64 bits
+ * (122).  CUresult is int, CUstream is cudaStream_t, CUdeviceptr is 64 bits. */
 typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
                                uint32_t value, unsigned int flags);
 
