@@ -70,7 +70,7 @@ static bool is_on_lost(const struct clique *child, const struct clique *q,
 }
 
 /* Wait until what was split from @of is out of the way; an error if that does
- * not come. @q has the ranks that are lost. */
+ * not come.  @q has the ranks that are lost. */
 static int children_check(const struct clique *of, const struct clique *q,
                           const bool *is_lost)
 {

@@ -24,14 +24,14 @@ static inline uint64_t clock_now(void)
 }
 
 /*
- * clock_quick - the same for what every call looks at: not ahead of it, and at most
- *               100,000 ticks of the processor's counter behind, as a rule less than a
- *               microsecond.  Of one thread it does not go back.
+ * clock_quick - the time for what every call looks at: never ahead of clock_now(),
+ *               and at most 100,000 ticks of the processor's counter behind, most
+ *               often less than a microsecond.  In one thread it never goes back.
  *
- * The counter is compared with the clock again and again, by each thread for
- * itself, and what it is at is only the way from there; so no error lasts.
- * (Every reading of the clock waits for the processor to have done all before
- * it.)
+ * Each thread compares the counter with the clock again and again, and uses the
+ * counter only for the time since the last comparison, so that no error lasts.
+ * (Every reading of the clock itself waits until the processor has done all
+ * before it.)
  */
 #ifdef __x86_64__
 #define CLOCK_TICKS 100000

@@ -14,7 +14,7 @@
 void process_watch(void);
 
 /* True in a child of a process that was watched, unless the child shares its
- * memory. Two loads; a system call only where the kernel does not wipe pages.
+ * memory.  Two loads; a system call only where the kernel does not wipe pages.
  * Any thread, any signal handler. */
 bool process_is_forked(void);
 

@@ -42,7 +42,7 @@ bool thread_blocks(int tid, int signo);
 
 /* True if the alternate signal stack of thread @tid had no room for a handler
  * when the thread first called thread_id(): a signal whose handler runs there
- * would end the process. No other thread can see an alternate stack.
+ * would end the process.  No other thread can see an alternate stack.
  * thread_look_again(): have the next thread_id() of this thread look again. */
 bool thread_is_cramped(int tid);
 void thread_look_again(void);

@@ -23,8 +23,8 @@
  * Agree on the next collective of @comm, with @digest, whose record is @ticket,
  * called at @now_ns.  COHORT_OK; or COHORT_MISMATCH, and the clique has been
  * ended with the calls spelled out; or the status of a cause that came
- * meanwhile. @comes_last: whether all ranks of the clique are counted with this
- * one.
+ * meanwhile.  @comes_last: whether all ranks of the clique are counted with
+ * this one.
  *
  * Inside the gate.  Blocks while the rank is too far ahead, and after a
  * mismatch for a second at most.

@@ -218,7 +218,7 @@ int agree_count_in(const struct cohort_comm *c, uint64_t number,
 	uint64_t word = atomic_load_explicit(at, memory_order_relaxed), with;
 
 	/* Release: what this rank has published, for all that are counted after
-	 * it. Acquire: what the ranks before it have. */
+	 * it.  Acquire: what the ranks before it have. */
 	do
 		with = laps_to(q, word, number) ? shared_make(q, number, digest)
 		                                : shared_add(word, digest);

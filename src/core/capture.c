@@ -5,7 +5,7 @@
 #include "base/status.h"
 
 /* Ask about @stream: COHORT_UNSUPPORTED if it can neither be used nor captured
- * now. An error that is not about captures is left to the call itself. */
+ * now.  An error that is not about captures is left to the call itself. */
 static int find_captured(const struct platform *p, void *stream,
                          const char *what, bool *captured_out)
 {

@@ -7,7 +7,7 @@
  * abort handles, which may outlive it
  *
  *  A. The cause is set once.  Whoever tries to set it is told whether that was
- *     the first. Only its text may still grow, once, before any thread is told
+ *     the first.  Only its text may still grow, once, before any thread is told
  *     of it.
  *  B. Setting it takes no lock, no memory, no thread-local storage: a signal
  *     handler may.

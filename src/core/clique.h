@@ -84,8 +84,7 @@ static inline void count_up(_Atomic uint64_t *count)
 }
 
 struct clique {
-	/* ---- constant once the clique is in use
-	 * --------------------------- */
+	/* ---- constant once the clique is in use -------------------------- */
 
 	const struct platform *platform;
 	int size;            /* ranks in this process */
@@ -106,8 +105,7 @@ struct clique {
 	struct cohort_abort *end; /* the cause; a reference */
 	pthread_t reaper;
 
-	/* ---- the end: any thread, the reaper
-	 * ------------------------------ */
+	/* ---- the end: any thread, the reaper ----------------------------- */
 
 	/* Atomic; enum clique_state, moved by compare-and-swap. */
 	atomic_int state;
@@ -129,8 +127,7 @@ struct clique {
 	/* Guarded by the list of leaked cliques. */
 	struct clique *next_leaked;
 
-	/* ---- the group's side: whoever opens, closes and respawns
-	 * --------- */
+	/* ---- the group's side: whoever opens, closes and respawns -------- */
 
 	/* Atomic; references: the group's, those of children and their
 	 * children, and of threads that were left behind, which are also
@@ -154,8 +151,7 @@ struct clique {
 	 * for people. */
 	atomic_int split_tid;
 
-	/* ---- the ranks: written inside their gates
-	 * ------------------------ */
+	/* ---- the ranks: written inside their gates ----------------------- */
 
 	/* Atomic; how many ranks are paused, and when the last one went on.
 	 * Written in this order: time, count (release). */
@@ -175,8 +171,7 @@ struct clique {
 	 * none. */
 	unsigned window;
 
-	/* ---- the watchdog and the prober
-	 * ---------------------------------- */
+	/* ---- the watchdog and the prober --------------------------------- */
 
 	/* Atomic; the rank, plus 1, of whose native communicator the prober
 	 * asks something, 0: none.  A gate: seq_cst, see cause.h. */
@@ -185,8 +180,7 @@ struct clique {
 	/* Atomic inside. */
 	struct clique_counts counts;
 
-	/* ---- guarded by the lock of clique_tree.c
-	 * ------------------------- */
+	/* ---- guarded by the lock of clique_tree.c ------------------------ */
 
 	/* The parent is constant once it is set, until both are closed. */
 	struct clique *next_entered;
@@ -194,8 +188,7 @@ struct clique {
 	struct clique *children, *next_child;
 	struct clique *kept;
 
-	/* ---- ranks that launch together
-	 * ----------------------------------- */
+	/* ---- ranks that launch together ---------------------------------- */
 
 	/* Atomic; see together.c.  In no cache line with anything else. */
 	_Alignas(64) _Atomic uint64_t opened;

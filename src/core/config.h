@@ -28,8 +28,8 @@ bool config_is_default(const struct comm_config *config);
 ncclConfig_t config_native(const struct comm_config *config, const char *name);
 
 /* COHORT_INVALID if the environment would change what NCCL's calls mean to the
- * library. NCCL's first call adds to the environment what its files of settings
- * say (NCCL_CONF_FILE or /.nccl.conf, /etc/nccl.conf). */
+ * library.  NCCL's first call adds to the environment what its files of
+ * settings say (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf). */
 int environment_check(void);
 
 #endif

@@ -28,7 +28,7 @@ struct connected {
 /*
  * Connect all ranks: ncclCommInitAll() over @devices or, with a @config that
  * asks for something, the calls that come to the same; and @words words for
- * each rank. COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_NCCL, COHORT_CUDA,
+ * each rank.  COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_NCCL, COHORT_CUDA,
  * COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and nothing stays
  * so.
  */

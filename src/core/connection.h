@@ -33,7 +33,7 @@ struct connection {
 	pthread_t thread;
 
 	/* Atomic; the thread's number in the system, 0: the thread has not
-	 * begun. Relaxed: for people. */
+	 * begun.  Relaxed: for people. */
 	atomic_int tid;
 
 	/* Atomic; the CUDA function that the thread is in, NULL: it is in NCCL;

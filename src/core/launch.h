@@ -28,8 +28,7 @@ struct submission {
 	bool comes_last; /* this is the last rank to call it */
 	bool left;       /* a thread of the library's launches it */
 
-	struct native_result
-		r;   /* what failed in the native part, if anything */
+	struct native_result r; /* what failed in the native part */
 	bool queued; /* something may have been queued, on any of the ranks */
 	bool ended;  /* it has failed, and that was the end of the clique */
 };

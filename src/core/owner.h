@@ -14,7 +14,7 @@
  *  A. What an owner may use is not freed before the owner has unbound it or has
  *     exited.  Whoever frees a clique first goes through the list, under the
  *     lock under which an owner leaves it; no owner can be added any more, as
- *     the clique is stale. So either the owner is found there and its
+ *     the clique is stale.  So either the owner is found there and its
  *     communicator is kept, or the owner has left, with a reference of its own
  *     for the rest of its call.
  */

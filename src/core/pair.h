@@ -35,7 +35,7 @@ struct pairs {
 	_Atomic uint64_t count;
 
 	/* Atomic; for every rank the sends to it, then for every rank the
-	 * receives from it. Ordered as the count. */
+	 * receives from it.  Ordered as the count. */
 	_Atomic uint64_t *numbers;
 
 	struct transfer_slot slots[]; /* by index modulo the clique's slots */

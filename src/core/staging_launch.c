@@ -10,9 +10,9 @@
  *	out             slot -> staging memory      stored, and the chunk's word
  *	the thread      staging memory -> data, as the words are set
  *
- * Chunk k is in slot k % STAGING_RING, which it finds empty when chunk k -
- * STAGING_RING is stored, or where that is not for this rank, worked with.  A
- * call of one chunk does all of it on its stream.
+ * Chunk k is in slot k % STAGING_RING, which is empty when chunk k - STAGING_RING
+ * is stored or, if nothing is stored on this rank, when that chunk was worked
+ * with.  A call of one chunk does all of this on its stream.
  */
 
 #include <string.h>

@@ -55,7 +55,7 @@
  *    returns from the call in which it was left begins another section for what
  *    it still makes or gives back.  An init together with other processes waits
  *    for them, and they may wait for a collective with this one: only what
- *    comes after the native init is a section. A split follows the same two
+ *    comes after the native init is a section.  A split follows the same two
  *    rules.
  *  - A thread that aborts a clique raises the flags outside of any section, and
  *    begins one only to free.
@@ -79,10 +79,11 @@ unsigned window_waiting(void);
 unsigned window_sections(void);
 
 /*
- * window_open  - wait until no memory section lasts, for a collective of @q that all
- *                ranks have called.  COHORT_OK, or @q's cause, and nothing is open
- * window_close - the last rank has launched, or @q's abort flags are up.  Does nothing
- *                if no window of @q is open
+ * window_open  - wait until no memory section lasts, for a collective of @q
+ *                that all ranks have called.  COHORT_OK, or @q's cause, and
+ *                nothing is open
+ * window_close - the last rank has launched, or @q's abort flags are up.  Does
+ *                nothing if no window of @q is open
  *
  * Any thread; a clique has one window at a time.
  */
@@ -93,10 +94,10 @@ void window_close(struct clique *q);
  * Memory sections of this thread; they nest.
  *
  * window_memory_begin - wait until no window is open, and begin a section
- * window_memory_enter - begin a section in a call of a rank of @q: COHORT_OK, or @q's
- *                       cause, and none is begun
- * window_memory_end   - end the section that was begun last window_is_memory
- * - true inside a section
+ * window_memory_enter - begin a section in a call of a rank of @q: COHORT_OK,
+ *                       or @q's cause, and none is begun
+ * window_memory_end   - end the section that was begun last
+ * window_is_memory    - true inside a section
  */
 void window_memory_begin(void);
 int window_memory_enter(struct clique *q);
@@ -111,8 +112,9 @@ int window_check(const char *name);
  * A memory section that no thread owns, for what a helper thread does and
  * another thread may stop waiting for.
  *
- * window_take - wait until no window is open, and begin it: returns its number,
- * not 0 window_give - end the section of that number, once; does nothing for 0
+ * window_take - wait until no window is open, and begin it: returns its
+ *               number, not 0
+ * window_give - end the section of that number, once; does nothing for 0
  */
 unsigned window_take(void);
 void window_give(unsigned taken);

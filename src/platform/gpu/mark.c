@@ -14,7 +14,7 @@
 #include "platform/gpu/gpu.h"
 
 /* The driver's stream memory operations, in their second version
- * (DRIVER_VERSION). Those of 32 bits work on every device and have no
+ * (DRIVER_VERSION).  Those of 32 bits work on every device and have no
  * attribute: there are attributes for the first version (92) and for 64 bits
  * (122).  CUresult is int, CUstream is cudaStream_t, CUdeviceptr is 64 bits. */
 typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
