@@ -4,9 +4,9 @@
  * What CUDA's runtime has and the host platform has not
  *
  * A program that is linked against such a function but never calls it has to
- * start, and one that calls it is told which.  As the definitions here are weak,
- * the list may hold every name: where there is the function itself, that is
- * linked.
+ * start, and a program that calls it is told which it is.  As the definitions
+ * here are weak, the list may hold every name: where the function itself
+ * exists, that is linked.
  */
 
 #include "sim/dropin/cudart.h"

@@ -7,7 +7,7 @@
  * same: they are registered quietly, and one that is launched can be named.
  *
  * Here and in absent.c functions take no more arguments than they use; callers
- * pass them all, which the calling conventions of C allow.
+ * pass all of them, which the calling conventions of C allow.
  */
 
 #include "sim/dropin/unsupported.h"

@@ -70,7 +70,8 @@ const struct reduce_level *reduce_level(int type, int nth)
 /* The best one for @type, found once. */
 static const struct reduce_level *best_level(int type)
 {
-	/* Atomic, relaxed: whoever finds NULL finds out the same. */
+	/* Atomic, relaxed: threads that find NULL all find out the same
+	 * level. */
 	static _Atomic(const struct reduce_level *) best[ncclNumTypes];
 	const struct reduce_level *level =
 		atomic_load_explicit(&best[type], memory_order_relaxed);

@@ -42,14 +42,15 @@
 void reduce_fold_to(void *const out[], int outs, const void *const src[], int n,
                     size_t count, int type, int op);
 
-/* The same to a single output. */
+/* As reduce_fold_to(), to a single output. */
 void reduce_fold(void *out, const void *const src[], int n, size_t count,
                  int type, int op);
 
 /*
- * The same of sums, but each source is multiplied by its scalar first: @scalars[i]
- * points to one element of @type.  The product is rounded to the type, integers
- * wrap; it is what the fold begins with or goes on with.
+ * The sum, to a single output, of sources that are each multiplied by their
+ * scalar first: @scalars[i] points to one element of @type.  The product is
+ * rounded to the type, integers wrap; it is what the fold begins or goes on
+ * with.
  */
 void reduce_fold_scaled(void *out, const void *const src[],
                         const void *const scalars[], int n, size_t count,

@@ -120,8 +120,8 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 #endif
 
 /*
- * Every value of 8 bits is one of bf16, too: the tables have the halves of it,
- * for the codes without sign.  That is what VBMI is for.
+ * Every 8-bit value is also a bf16 value: the tables have the upper and lower
+ * bytes of those, for the codes without sign.  That is what VBMI is for.
  */
 #define LEVEL_WIDEN_BYTES
 
@@ -198,8 +198,9 @@ INLINE struct quad e5m2_widen(u8v x)
 
 #ifdef REDUCE_AVX512_BF16
 /*
- * It rounds two vectors at once, to the nearest and even, but makes subnormal numbers
- * zero and keeps the payloads of NaNs: vectors with such go the long way.
+ * The instruction rounds two vectors at once, to the nearest and even, but
+ * makes subnormal numbers zero and keeps the payloads of NaNs: vectors with
+ * such numbers go the long way.
  */
 #define QUIET_NAN 0x01
 #define SUBNORMAL 0x20

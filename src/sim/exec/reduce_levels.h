@@ -5,10 +5,10 @@
 /*
  * The arithmetic of reductions, once for each kind of vector unit
  *
- * A level is all of it, compiled from the same source (reduce_loops.h) for other
- * instructions.  Which one runs is chosen at run time; what comes out is the
- * same, bit for bit.  One that has instructions for a single type is that alone: the
- * next one does the rest.
+ * A level is all of the arithmetic, compiled from one source (reduce_loops.h)
+ * for other instructions.  Which level runs is chosen at run time; all give the
+ * same results, bit for bit.  A level that has instructions for a single type
+ * has that type alone: the next level does the rest.
  */
 
 #include <stddef.h>

@@ -260,7 +260,8 @@ DEFINE_ACCESS(f64v, double)
 		}                                                              \
 	}
 
-/* Of a type all but the extremes.  Averages may need other vectors. */
+/* All operations of a type but the extremes.  Averages may need other
+ * vectors. */
 #define DEFINE_TYPE(name, elements, folded, widen, narrow, few, sum)           \
 	DEFINE_FOLD(name##_fold_sum, elements, widen, folded##_sum, AS_IS,     \
 	            narrow)                                                    \

@@ -107,9 +107,10 @@ DEFINE_PARTS(prod)
 /* ---- the greater and the lesser of small floats -------------------------- */
 
 /*
- * Their bits are compared and nothing is widened.  A rank is an integer ordered
- * as the values are, the same for both zeros.  NaNs are at both ends of that;
- * some more is added so that those at the wrong one wrap around, and lose.
+ * Extremes compare bits, and widen nothing.  A value's rank is an integer
+ * ordered as the values are, the same for both zeros.  NaNs are at both ends of
+ * that order; a number is added so that those at the wrong end wrap around, and
+ * lose.
  */
 struct ranked16 {
 	i16v bits, rank;
@@ -179,9 +180,9 @@ DEFINE_EXTREMES(e5m2, ranked8, u8v, i8v, 0x7f, 0x7c, 0x7b, 0x7f)
 
 /*
  * What a sum is divided by.  A power of two has a shift and an exact inverse.
- * Of any other the inverse is taken a little too large: then the product with
- * an integer lies less than 1 / n above the quotient, and truncates to the same,
- * as long as f32 is used for 8 bits and f64 for 32.
+ * The inverse of any other number is taken a little too large: then the product
+ * with an integer lies less than 1 / n above the quotient, and truncates to the
+ * same integer, as long as f32 is used for 8 bits and f64 for 32.
  */
 struct divisor {
 	int n;
