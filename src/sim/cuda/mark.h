@@ -8,8 +8,9 @@
  * that is now queued on @stream; none if not. */
 struct ends ends_take(const struct stream *stream);
 
-/* What platform.h says of mark, launch (what is set ahead of a launch, and set by marks
- * behind it if no launch has taken it), await_mark. */
+/* The platform's mark and await_mark (platform.h).  stream_ends_ahead(): the
+ * calling thread's next launch, if it is on @stream, shall set these words;
+ * stream_ends_behind(): if no launch has taken them, marks set them. */
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
 void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
                        uint32_t value);

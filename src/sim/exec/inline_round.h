@@ -12,8 +12,7 @@
 
 #include "sim/exec/slot.h"
 
-/* True if the next call of a launch is done in such a round.  None is in strict
- * mode, which looks at the ranks that wait. */
+/* True if a launch arrives in this way for its next call. */
 bool inline_round_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, for which inline_round_fits().  What it

@@ -124,7 +124,7 @@ static bool is_left_to_own(const struct stream *s, const struct drive *d)
 	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
 }
 
-/* Stop driving @s.  Wake its own thread if @wanted, or if that thread found the
+/* Stop driving @s.  Wake its worker if @wanted, or if the worker found the
  * stream busy and gave up. */
 static void let_go(struct stream *s, bool wanted, const struct drive *d)
 {
@@ -309,7 +309,8 @@ static bool watch(struct stream *s, const struct drive *d)
 			cpu_pause();
 	}
 	set_hint(&s->is_watched, false);
-	/* No kick was sent to this stream meanwhile. */
+	/* While a stream is watched other threads do not kick it: look at what
+	 * is left. */
 	if (has && stream_done(s) != atomic_load(&s->queued))
 		stream_go(s);
 	return has;
@@ -327,8 +328,8 @@ static void attend(struct stream *s, struct drive *d)
 	stream_settle();
 }
 
-/* A thread that was away for longer between two looks naps, and what was
- * flushed does not wait for that. */
+/* If a waiting thread was away for longer than this between two looks it naps,
+ * and what was flushed does not wait for it. */
 #define STAYS_NS 250000
 
 /* As attend(), where work was flushed that the stream's own thread may be at.

@@ -53,9 +53,8 @@ struct split_round {
 };
 
 /* True if a launch arrives with a slot for its next call, which is not for an
- * inline round.  Not in strict mode, which looks at the ranks that wait; nor
- * where ranks wait for cores; nor for so few bytes that the last rank to arrive
- * does them at once. */
+ * inline round.  Not where ranks wait for cores, nor for so few bytes that the
+ * last rank to arrive does them at once. */
 bool split_round_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, for which split_round_fits(). */

@@ -5,14 +5,14 @@
 /*
  * Streams: queues of work that run in order, asynchronously to the caller
  *
- * Work has a step function, which either does the work or says what it waits
- * for; it never blocks.  A thread that needs a stream to go on *drives* it,
- * that is, steps its first work.  The thread that queues work does what is
- * cheap; a thread that waits for the stream does the rest; and the stream's own
- * thread (worker.c) does what no thread waits for, and what only it may do
- * (host functions, delays).  Work that is blocked is stepped again when what it
- * waits for has happened: the thread that makes it happen *kicks* the stream,
- * and drives the streams it has kicked before it returns (stream_settle()).
+ * Work has a step function, which either does the work or says what it waits for; it
+ * never blocks.  A thread that needs a stream to go on *drives* it, that is, steps its
+ * first work.  The thread that queues work does what is cheap; a thread that waits for
+ * the stream does the rest; and the stream's own thread, its worker (worker.c), does what no thread
+ * waits for, and what only it may do (host functions, delays).  Work that is blocked is
+ * stepped again when what it waits for has happened: the thread that makes it happen
+ * *kicks* the stream, and drives the streams it has kicked before it returns
+ * (stream_settle()).
  *
  * Guarantees
  *
@@ -291,8 +291,8 @@ void stream_crowd(int change);
 void stream_push(struct stream *stream, const struct work *work,
                  uint64_t *position_out);
 
-/* As stream_push(), but work that can be done at once is not queued at all: for
- * a step that never follows anything at its first look. */
+/* As stream_push(), for work whose first step does not wait for a kick: if it
+ * can be done at once it is not queued at all. */
 void stream_push_begun(struct stream *stream, struct work *work);
 
 /* Queue on @stream a wait for @position of @on.  stream_go() is still to be

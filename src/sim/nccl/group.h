@@ -39,9 +39,9 @@ struct launch *group_launch(struct ncclComm *comm);
 ncclResult_t group_join(struct join *join);
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm);
 
-/* The open group is done when its end returns, whatever is in it: for a
- * communicator that is released in the group, or where NCCL would not wait for
- * the end. */
+/* From now on the end of the open group returns only when all of it is done,
+ * whatever is in it: a communicator is released in it, or a call that always
+ * waits has made it. */
 void group_block(void);
 
 #endif
