@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "platform/platform.h"
+#include "platform/cuda_abi.h"
 
 struct captured;
 struct event;
