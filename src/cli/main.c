@@ -26,12 +26,14 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 	const char *summary;
 } commands[] = {
-	{ "info", info_main, "what this machine offers: platforms, devices" },
+	{ "info", info_main, "show the platforms and devices of this machine" },
 	{ "demo", demo_main, "train a small network with one thread per rank" },
-	{ "bench", bench_main, "how fast the collectives are" },
-	{ "drill", drill_main, "what becomes of every fault in every place" },
-	{ "run", run_main, "run a program of NCCL without a GPU" },
-	{ "trace", trace_main, "what the dumps of a flight recorder tell" },
+	{ "bench", bench_main, "measure collectives" },
+	{ "drill", drill_main,
+	  "cause every fault in every place, and check the verdicts" },
+	{ "run", run_main, "run an NCCL program without a GPU" },
+	{ "trace", trace_main,
+	  "print what the dumps of a flight recorder show" },
 };
 
 enum { OPTION_VERSION = CLI_LONG_OPTION };
@@ -50,8 +52,8 @@ static void print_help(void)
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		printf("  %-6s %s\n", commands[i].name, commands[i].summary);
 	puts("\n"
-	     "'cohort COMMAND --help' tells a command's options.\n"
-	     "Exit status: 0 fine, 1 failed, 2 used wrongly.");
+	     "'cohort COMMAND --help' prints a command's options.\n"
+	     "Exit status: 0 success, 1 failure, 2 wrong usage.");
 }
 
 static int run_command(int argc, char **argv)

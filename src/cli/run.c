@@ -34,33 +34,26 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 static void print_help(void)
 {
+	/* clang-format off */
 	puts("usage: cohort run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
 	     "\n"
-	     "Runs a program of NCCL and the CUDA runtime without a GPU: on "
-	     "the "
-	     "host\n"
-	     "platform, whose libraries take the place of libnccl.so.2 and "
-	     "libcudart.so.13\n"
-	     "or .12.\n"
+	     "Runs a program that uses NCCL and the CUDA runtime without a GPU, on the host\n"
+	     "platform: its libraries take the place of libnccl.so.2 and libcudart.so.13 or\n"
+	     ".12.\n"
 	     "\n"
-	     "  -n, --ranks N  number of devices (default "
-	     "COHORT_HOST_DEVICES, or 8)\n"
-	     "  --strict       end the program when it does what NCCL leaves "
-	     "undefined\n"
+	     "  -n, --ranks N  number of devices (default COHORT_HOST_DEVICES, or 8)\n"
+	     "  --strict       end the program when it does what NCCL leaves undefined\n"
 	     "  --faults LIST  scripted faults, as in COHORT_FAULTS\n"
 	     "  -h, --help     this text\n"
 	     "\n"
-	     "A program of libcohort gets the gpu platform on these "
-	     "libraries, unless\n"
+	     "A program that uses libcohort gets the gpu platform on these libraries, unless\n"
 	     "COHORT_PLATFORM is set.\n"
 	     "\n"
-	     "What cannot work: kernels, a launch of which fails; a CUDA "
-	     "runtime that is\n"
-	     "linked statically (nvcc needs -cudart shared); ranks in several "
-	     "processes.\n"
+	     "These cannot work: kernels, whose launches fail; a CUDA runtime that is linked\n"
+	     "statically (nvcc needs -cudart shared); ranks in several processes.\n"
 	     "\n"
-	     "Exit status: that of PROGRAM; 126 or 127 if it cannot be run or "
-	     "is not found.");
+	     "Exit status: that of PROGRAM; 126 or 127 if it cannot be run or is not found.");
+	/* clang-format on */
 }
 
 /* ---- the libraries ---------------------------------------------------- */

@@ -78,7 +78,7 @@ COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_ins
 export COHORT_GPU_LIBRARIES
 average 0 --shapes "$list" --ranks 2 --rounds 2 --rewrite
 says ', gpu platform, 2 ranks'
-refuses 2 '--limit: the threads do it themselves' --shapes "$list" --limit
+refuses 2 '--limit: on the host platform only' --shapes "$list" --limit
 unset COHORT_GPU_LIBRARIES
 COHORT_PLATFORM=host
 
@@ -106,8 +106,8 @@ refuses 2 "--only: 'auto2' is not" --shapes "$list" --only flat,auto2
 refuses 2 "--ranks: '0'" --shapes "$list" --ranks 0
 refuses 2 "--rounds: '0'" --shapes "$list" --rounds 0
 refuses 2 "--max-count: 'x'" --shapes "$list" --max-count x
-refuses 2 '-o: one, not all' --shapes "$list" -o all
-refuses 2 '-d: one, not all' --shapes "$list" -d all
+refuses 2 '-o: takes one value, not all' --shapes "$list" -o all
+refuses 2 '-d: takes one value, not all' --shapes "$list" -d all
 refuses 1 'nowhere: No such file' --shapes "$dir/nowhere"
 
 # bad LINE WHY: the second line of the file

@@ -504,7 +504,7 @@ has_keys loss
 helps demo --epochs 1 --verify
 narrow 'cohort demo'
 for word in '^verdict   outside the library' 'rank 2 begins to wait' \
-	'the watchdog speaks' 'missing: 2;' 'generation 2: 3 ranks go on'; do
+	'the watchdog reports' 'missing: 2;' 'generation 2: 3 ranks go on'; do
 	grep -q "$word" "$dir/out" || fail "cohort demo: no '$word'"
 done
 grep -q '^accuracy ' "$dir/out" || fail "cohort demo: no accuracy"

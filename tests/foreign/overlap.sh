@@ -111,7 +111,7 @@ refuses 2 '--backward: more than 16' --shapes "$list" \
 	--backward 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 refuses 2 "--bucket-bytes: '0'" --shapes "$list" --bucket-bytes 0
 refuses 2 "--ranks: '0'" --shapes "$list" --ranks 0
-refuses 2 '-d: one, not all' --shapes "$list" -d all
+refuses 2 '-d: takes one value, not all' --shapes "$list" -d all
 refuses 1 'bench overlap: ' --shapes "$dir/nowhere"
 printf 'a 3 3\n' >"$list"
 refuses 1 "list.tsv:1: 'a 3 3': not name, shape and count" --shapes "$list"

@@ -259,14 +259,14 @@ def check_damaged(trace):
     assert any("1 of rank 0's" in p for p in found["problems"]), found
     assert found["verdict"]["rank"] == 2
     write(path, "{}")
-    assert "is no dump" in trace.run(path, status=1).stderr
+    assert "is not a dump" in trace.run(path, status=1).stderr
     write(path, "nothing")
     assert "its head cannot be read" in trace.run(path, status=1).stderr
     assert "No such file" in trace.run(path + "x", status=1).stderr
     other = read(trace.path("rank_1")).replace('"group":"demo"', '"group":"other"')
     write(path, other)
     found = trace.json(*trace.files("rank_*"), path)
-    assert any('is of group "other"' in p for p in found["problems"]), found
+    assert any('is from group "other"' in p for p in found["problems"]), found
     write(path, read(trace.path("rank_1")).replace('"serial":', '"serial":9'))
     found = trace.json(*trace.files("rank_*"), path)
     assert any("rank 1 is of" in p for p in found["problems"]), found
@@ -307,7 +307,7 @@ def check_wrong(trace):
     write(path, '{"cohort":{},"ranks":5}')
     assert '"ranks" is 5, not an array' in trace.run(path, status=1).stderr
     write(path, read(trace.path("rank_1")) + "{}")
-    assert "has more behind its end" in trace.json(path)["problems"][0]
+    assert "has data behind its end" in trace.json(path)["problems"][0]
 
 
 def check_characters(trace):

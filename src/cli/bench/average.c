@@ -215,9 +215,7 @@ int average_main(int argc, char **argv)
 	status = bench_settle_devices(o.platform, o.ranks, &info);
 	if (status == CLI_OK && o.limit &&
 	    info.platform != COHORT_PLATFORM_HOST) {
-		cli_complain(COMMAND,
-		             "--limit: the threads do it themselves: on the "
-		             "host platform only");
+		cli_complain(COMMAND, "--limit: on the host platform only");
 		status = CLI_USAGE;
 	}
 	return status == CLI_OK ? average(&o) : status;

@@ -332,7 +332,7 @@ static bool lane_open(struct average_lane *l)
 	if (cohort_alloc(l->comm[0], a->room, &memory) != COHORT_OK)
 		return fail(l, "alloc");
 	l->memory = memory;
-	if (!r->platform->memory_is_host) {
+	if (a->platform != COHORT_PLATFORM_HOST) {
 		l->staging = malloc(a->room);
 		if (!l->staging)
 			return meeting_fail(&r->meeting, "out of memory");

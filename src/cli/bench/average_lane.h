@@ -43,7 +43,6 @@ struct average_runner {
 	struct average *average;
 	struct cohort_group *groups[METHODS]; /* NULL: the first is used */
 	struct cohort_comm *comms[METHODS][COHORT_MAX_RANKS];
-	const struct platform *platform;
 	struct average_lane *lanes[COHORT_MAX_RANKS];
 	struct limit_place places[COHORT_MAX_RANKS];
 	uint64_t often[AVERAGE_TIMED]; /* repetitions; written by rank 0 */

@@ -48,10 +48,8 @@ static int open_groups(struct average_runner *r)
 	if (rc == COHORT_OK) {
 		r->average->platform =
 			cohort_group_platform(r->groups[METHOD_ALONE]);
-		rc = platform_open(r->average->platform, &r->platform);
-	}
-	if (rc == COHORT_OK)
 		return CLI_OK;
+	}
 	cli_complain("bench average", "%s", cohort_last_error());
 	return CLI_FAILED;
 }

@@ -160,7 +160,7 @@ int average_read(const char *command, const char *file, size_t size,
 	fclose(in);
 	if (status == CLI_OK && !shapes->n) {
 		cli_complain(command, "%s: no tensors%s", file,
-		             max_count ? " of so few values" : "");
+		             max_count ? " with so few elements" : "");
 		return CLI_FAILED;
 	}
 	for (i = 0; i < shapes->n; i++) {

@@ -73,9 +73,7 @@ static int settle_ranks(struct bench_options *options, int cores)
 	}
 	if ((options->limit || options->paths[PATH_DIRECT]) &&
 	    info.platform != COHORT_PLATFORM_HOST) {
-		cli_complain("bench",
-		             "%s: the threads do it themselves: on the host "
-		             "platform only",
+		cli_complain("bench", "%s: on the host platform only",
 		             options->limit ? "--limit" : "--direct");
 		return CLI_USAGE;
 	}

@@ -223,7 +223,7 @@ int bench_read_one(const char *command, const struct cli_option *option,
 
 	if (status != CLI_OK || *value >= 0)
 		return status;
-	cli_complain(command, "-%c: one, not all", option->letter);
+	cli_complain(command, "-%c: takes one value, not all", option->letter);
 	return CLI_USAGE;
 }
 
@@ -373,12 +373,12 @@ static int settle_sizes(struct reader *reader)
 		last = first;
 	if (reader->has_sizes &&
 	    (reader->first || reader->last || reader->factor || reader->step)) {
-		cli_complain("bench", "--sizes: instead of -b, -e, -f and -i, "
-		                      "not with them");
+		cli_complain("bench",
+		             "--sizes: not together with -b, -e, -f and -i");
 		return CLI_USAGE;
 	}
 	if (reader->factor && reader->step) {
-		cli_complain("bench", "-f and -i: one of both");
+		cli_complain("bench", "-f and -i: only one of them");
 		return CLI_USAGE;
 	}
 	if (last < first) {

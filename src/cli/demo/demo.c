@@ -216,8 +216,9 @@ static int settle_fault(struct demo_options *options)
 	if (options->fault == FAULT_NONE)
 		return CLI_OK;
 	if (options->ranks == 1) {
-		cli_complain("demo", "a single rank cannot fail: nobody is "
-		                     "left, or waits for it");
+		cli_complain(
+			"demo",
+			"a single rank cannot fail: no other rank could go on");
 		return CLI_USAGE;
 	}
 	if (options->fault_rank >= options->ranks ||

@@ -164,7 +164,7 @@ static void print_detection(const struct demo_result *result)
 
 	if (cause->deadline_ns)
 		snprintf(text, sizeof(text),
-		         "the watchdog speaks, %.1f ms after the deadline of "
+		         "the watchdog reports, %.1f ms after the deadline of "
 		         "%.0f ms:",
 		         overshoot_ms(cause),
 		         (double)cause->deadline_ns * 1e-6);

@@ -111,7 +111,8 @@ static void *join_main(void *arg)
 		rc = join(k, 0, run->n + 1);
 		if (rc != COHORT_INVALID ||
 		    !strstr(cohort_last_error(), "nranks is "))
-			drill_complain(run, "another count is not refused");
+			drill_complain(run,
+			               "a different nranks is not refused");
 	}
 	/* Release the hanging joins once all ranks have their answers. */
 	if (is_victim && run->trouble != BY_ORDER) {
@@ -230,7 +231,7 @@ static void call_and_wait(struct drill_run *run)
 		rc = cohort_group_wait(run->group, ticket, TOO_LONG_NS);
 	cohort_group_cause(run->group, &cause);
 	if (rc != cause.status || peace != (rc == COHORT_OK))
-		drill_complain(run, "the call was answered %s",
+		drill_complain(run, "the call returned %s",
 		               cohort_status_text(rc));
 }
 

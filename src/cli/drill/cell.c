@@ -182,7 +182,7 @@ bool drill_await_counted(struct drill_run *run, const atomic_int *count, int n)
 	struct patience p = patience();
 
 	while (atomic_load(count) < n)
-		if (!go_on(run, &p, "the others do not call"))
+		if (!go_on(run, &p, "the other ranks do not call"))
 			return false;
 	return true;
 }
@@ -192,7 +192,7 @@ bool drill_await_cause(struct drill_run *run)
 	struct patience p = patience();
 
 	while (!cohort_abort_fired(run->handle))
-		if (!go_on(run, &p, "nothing is noticed"))
+		if (!go_on(run, &p, "the group does not end"))
 			return false;
 	return true;
 }
@@ -267,7 +267,7 @@ void drill_close(struct drill_run *run, int status)
 		return;
 	rc = cohort_group_close(run->group);
 	if (rc != status)
-		drill_complain(run, "close answers %s, %s",
+		drill_complain(run, "close returned %s, %s",
 		               cohort_status_text(rc),
 		               rc < 0 ? cohort_last_error() : "");
 	run->group = NULL;

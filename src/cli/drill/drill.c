@@ -99,7 +99,7 @@ static int read_only(const struct cli_option *option, const char *text)
 		break;
 	}
 	cli_complain("drill",
-	             "--only: '%s' is no WHERE or WHERE/FAULT, see "
+	             "--only: '%s' is not WHERE or WHERE/FAULT, see "
 	             "cohort drill --list",
 	             text);
 	return CLI_USAGE;
@@ -114,8 +114,7 @@ static int read_ranks(const struct cli_option *option, const char *text)
 	if (status != CLI_OK)
 		return status;
 	if (ranks & (ranks - 1)) {
-		cli_complain("drill", "--ranks: '%s' is none of 2, 4 and 8",
-		             text);
+		cli_complain("drill", "--ranks: '%s' is not 2, 4 or 8", text);
 		return CLI_USAGE;
 	}
 	*(int *)option->value = (int)ranks;
@@ -276,8 +275,8 @@ static int judge(const struct drill_options *options,
 		             s->cells);
 	else if (median > most)
 		cli_complain("drill",
-		             "in the median %.1f ms after the bound, more than "
-		             "%.1f",
+		             "the median verdict is %.1f ms after its bound, "
+		             "more than %.1f",
 		             median, most);
 	return s->wrong || median > most ? CLI_FAILED : CLI_OK;
 }

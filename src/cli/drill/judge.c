@@ -52,10 +52,10 @@ static const char *wrong_time(const struct drill_run *run,
 	if (run->cell->bound != BY_DEADLINE)
 		return result->detected_ms < 0 ? "before the fault" : NULL;
 	if (result->detected_ms < result->bound_ms)
-		return "before its time";
+		return "too early";
 	if (v->since_ns && (v->since_ns < atomic_load(&run->began_ns) ||
 	                    v->deadline_ns != run->deadline_ns))
-		return "by another clock";
+		return "by another deadline";
 	return NULL;
 }
 

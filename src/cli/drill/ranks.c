@@ -128,7 +128,8 @@ static bool start(struct drill_run *run)
 		sem_init(&k->ended, 0, 0);
 		err = thread_start(&k->thread, rank_main, k, "drill/%d", r);
 		if (err) {
-			drill_complain(run, "a thread: %s", strerror(err));
+			drill_complain(run, "a thread could not be started: %s",
+			               strerror(err));
 			run->is_hung = true; /* the threads that were started */
 			return false;
 		}
@@ -214,7 +215,7 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
 		return;
 	if (k->status == status || (may_be_done && k->status == COHORT_OK))
 		return;
-	drill_complain(run, "rank %d was told %s", k->number,
+	drill_complain(run, "the call of rank %d returned %s", k->number,
 	               cohort_status_text(k->status));
 }
 

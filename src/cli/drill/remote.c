@@ -56,7 +56,7 @@ static bool connect(struct drill_run *run, struct stranger *s)
 	            cudaSuccess &&
 	    p->ncclCommInitRank(&s->comm, run->n, s->id, victim) == ncclSuccess)
 		return true;
-	drill_complain(run, "the rank elsewhere cannot join");
+	drill_complain(run, "the rank of another process cannot join");
 	return false;
 }
 
@@ -184,7 +184,7 @@ static bool warm_up(struct drill_run *run, struct stranger *s)
 	if (s->platform->ncclAllReduce(s->tensor, s->tensor, DRILL_COUNT,
 	                               ncclFloat32, ncclSum, s->comm,
 	                               s->stream) != ncclSuccess)
-		drill_complain(run, "the rank elsewhere cannot call");
+		drill_complain(run, "the rank of another process cannot call");
 	for (r = 0; r < run->n - 1 && rc == COHORT_OK; r++)
 		rc = cohort_wait(run->ranks[r].comm, tickets[r], TOO_LONG_NS);
 	return drill_must(run, rc, "warm up");
@@ -204,8 +204,8 @@ static void call_all(struct drill_run *run)
 			continue;
 		rc = cohort_wait(run->ranks[r].comm, tickets[r], TOO_LONG_NS);
 		if (rc != COHORT_STALLED)
-			drill_complain(run, "rank %d was told %s", r,
-			               cohort_status_text(rc));
+			drill_complain(run, "the call of rank %d returned %s",
+			               r, cohort_status_text(rc));
 	}
 	cohort_comm_cause(run->ranks[0].comm, &cause);
 	if (cause.status != COHORT_OK)

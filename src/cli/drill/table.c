@@ -55,25 +55,20 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                  "ncclCommInitRank"),
 		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
 		                  "ncclCommInitAll: internal error"),
-		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
-		                          "could be asked for its error."),
-		[BY_CUDA_ERROR] = CANNOT("There is no work yet that its device "
-		                         "could be asked about."),
-		[BY_DEVICE_LOST] = CANNOT("There is no work yet that its device "
-		                          "could be asked about."),
+		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that could have an error."),
+		[BY_CUDA_ERROR] = CANNOT("There is no work yet that could fail on a device."),
+		[BY_DEVICE_LOST] = CANNOT("There is no work yet that could fail on a device."),
 		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
 		                  "ncclCommInitAll"),
-		[BY_EXIT] = CANNOT("No thread is bound to a rank before that is "
-		                   "open; one that exits before it joins is an "
-		                   "absent one."),
+		[BY_EXIT] = CANNOT("No thread is bound to a rank before it is open; a thread that exits before it joins is a missing rank."),
 		[BY_TWO_ABORTS] = CANNOT("There is no handle before the group is "
 		                         "open."),
 		[BY_SIGNAL] = CANNOT("There is no handle before the group is "
 		                     "open."),
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
 		                   "ncclCommInitAll: unhandled system error"),
-		[BY_REMOTE] = CANNOT("A rank that does not come to open is a missing one, wherever it is."),
-		[BY_GRAPH] = CANNOT("What is opened has captured nothing yet."),
+		[BY_REMOTE] = CANNOT("A rank that does not open is a missing rank, in whatever process."),
+		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
 	},
 	[AT_FIRST] = {
 		[BY_NOTHING] = PEACE,
@@ -92,7 +87,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
-		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
 	},
 	[AT_CALL] = {
 		[BY_NOTHING] = PEACE,
@@ -110,7 +105,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
-		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
 	},
 	[AT_BATCH] = {
 		[BY_NOTHING] = PEACE,
@@ -128,7 +123,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
-		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
 	},
 	[AT_GROUP] = {
 		[BY_NOTHING] = PEACE,
@@ -141,8 +136,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_TYPE] = CANNOT("One type is given for all ranks."),
 		[BY_OPERATION] = CANNOT("One operation is given for all ranks."),
 		[BY_ROOT] = CANNOT("One root is given for all ranks."),
-		[BY_ORDER] = CANNOT("The ranks' calls have the one order in "
-		                    "which the thread makes them."),
+		[BY_ORDER] = CANNOT("One thread makes all ranks' calls, in one order."),
 		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
 		ASYNC_ERRORS,
 		[BY_STUCK] = ENDS(NOT_STARTED, FIRST, BY_DEADLINE,
@@ -150,25 +144,19 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_EXIT] = CANNOT("The thread that calls for all ranks is bound "
 		                   "to none of them."),
 		[BY_TWO_ABORTS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_SIGNAL] = CANNOT("A handle is had from a communicator, and a "
-		                     "group that was split takes no group "
-		                     "calls."),
+		[BY_SIGNAL] = CANNOT("A handle comes from a communicator, and a group that was split takes no group calls."),
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
-		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
 	},
 	[AT_TRANSFER] = {
 		[BY_NOTHING] = PEACE,
 		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
 		[BY_LATE] = PEACE,
 		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
-		[BY_COUNT] = CANNOT("NCCL leaves undefined what becomes of a "
-		                    "transfer of two sizes, and arguments of "
-		                    "transfers are not compared."),
-		[BY_TYPE] = CANNOT("NCCL leaves undefined what becomes of a "
-		                   "transfer of two types, and arguments of "
-		                   "transfers are not compared."),
+		[BY_COUNT] = CANNOT("NCCL leaves a transfer with two sizes undefined, and arguments of transfers are not compared."),
+		[BY_TYPE] = CANNOT("NCCL leaves a transfer with two types undefined, and arguments of transfers are not compared."),
 		[BY_OPERATION] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
 		[BY_ROOT] = { .kind = COHORT_VERDICT_OUTSIDE,
 		              .blame = VICTIM,
@@ -184,7 +172,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(VICTIM, "send"),
-		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
 	},
 	[AT_WAIT] = {
 		[BY_NOTHING] = PEACE,
@@ -201,13 +189,12 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_ERROR] = CANNOT("A wait makes no native call that could "
 		                    "fail on the simulated devices."),
 		ASYNC_ERRORS,
-		[BY_STUCK] = CANNOT("A wait makes no native call that could be "
-		                    "stuck on the simulated devices."),
+		[BY_STUCK] = CANNOT("A wait makes no native call that could be stuck on the simulated devices."),
 		EXITS,
 		ABORTS,
-		[BY_MEMORY] = CANNOT("A wait takes no memory."),
-		[BY_REMOTE] = CANNOT("Whether a rank elsewhere has called cannot be told: that is a call that it is missing in."),
-		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+		[BY_MEMORY] = CANNOT("A wait allocates no memory."),
+		[BY_REMOTE] = CANNOT("Nobody can tell whether a rank of another process has called; see the missing rank of a call."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
 	},
 	[AT_SPLIT] = {
 		[BY_NOTHING] = PEACE,
@@ -231,8 +218,8 @@ static const struct cell table[PLACES][TROUBLES] = {
 		EXITS,
 		ABORTS,
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
-		[BY_REMOTE] = CANNOT("Ranks that split connect, and one that does not come elsewhere is a stuck native call here."),
-		[BY_GRAPH] = CANNOT("Captured calls are part of no call; what waits for graphs is the end."),
+		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
 	},
 	[AT_RESPAWN] = {
 		[BY_NOTHING] = PEACE,
@@ -247,12 +234,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_ORDER] = CANNOT("One thread respawns for all ranks."),
 		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
 		                  "ncclCommInitAll: internal error"),
-		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that "
-		                          "could be asked for its error."),
-		[BY_CUDA_ERROR] = CANNOT("There is no work yet that its device "
-		                         "could be asked about."),
-		[BY_DEVICE_LOST] = CANNOT("There is no work yet that its device "
-		                          "could be asked about."),
+		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that could have an error."),
+		[BY_CUDA_ERROR] = CANNOT("There is no work yet that could fail on a device."),
+		[BY_DEVICE_LOST] = CANNOT("There is no work yet that could fail on a device."),
 		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
 		                  "ncclCommInitAll"),
 		[BY_EXIT] = PEACE,
@@ -261,7 +245,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
 		                   "ncclCommInitAll: unhandled system error"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
-		[BY_GRAPH] = CANNOT("What is opened has captured nothing yet."),
+		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
 	},
 	[AT_CLOSE] = {
 		[BY_NOTHING] = PEACE,
@@ -275,17 +259,15 @@ static const struct cell table[PLACES][TROUBLES] = {
 			CANNOT("A close has a group and nothing else."),
 		[BY_ROOT] = CANNOT("A close has a group and nothing else."),
 		[BY_ORDER] = CANNOT("One thread closes all ranks."),
-		[BY_ERROR] = CANNOT("The simulated devices have no error that "
-		                    "strikes an end."),
+		[BY_ERROR] = CANNOT("The simulated devices have no error that strikes a close."),
 		ASYNC_ERRORS,
 		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
 		                  "all_reduce"),
 		EXITS,
 		ABORTS,
-		[BY_MEMORY] = CANNOT("A close takes no memory that it could "
-		                     "want."),
-		[BY_REMOTE] = CANNOT("A close ends what it waits for alike, wherever the missing rank is."),
-		[BY_GRAPH] = CANNOT("It ends wedged, which gives nothing back, and a cell is to leave nothing behind."),
+		[BY_MEMORY] = CANNOT("A close allocates no memory."),
+		[BY_REMOTE] = CANNOT("A close ends every wait, wherever the missing rank is."),
+		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
 	},
 	[AT_ABORT] = {
 		[BY_NOTHING] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
@@ -307,9 +289,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_STUCK] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
 		[BY_EXIT] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
 		ABORTS,
-		[BY_MEMORY] = CANNOT("An abort takes no memory."),
-		[BY_REMOTE] = CANNOT("An abort ends what is waited for alike, wherever the missing rank is."),
-		[BY_GRAPH] = CANNOT("It ends wedged, which gives nothing back, and a cell is to leave nothing behind."),
+		[BY_MEMORY] = CANNOT("An abort allocates no memory."),
+		[BY_REMOTE] = CANNOT("An abort ends every wait, wherever the missing rank is."),
+		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
 	},
 };
 

@@ -135,7 +135,7 @@ static void fail_at_close(struct drill_rank *k)
 	if (run->trouble != BY_EXIT && run->trouble != BY_TWO_ABORTS &&
 	    run->trouble != BY_SIGNAL)
 		return;
-	drill_await(run, &run->is_closing, "nobody closes");
+	drill_await(run, &run->is_closing, "the group is not closed");
 	drill_dawdle(run);
 	if (run->trouble == BY_EXIT)
 		drill_strike(run);

@@ -144,7 +144,7 @@ bool reader_meet_facts(struct reader *r, object *o)
 	    (!one->generation || !f->generation ||
 	     one->generation == f->generation))
 		return true;
-	reader_problem(r, "is of group \"%s\", generation %d: left out",
+	reader_problem(r, "is from group \"%s\", generation %d: left out",
 	               one->group, one->generation);
 	return false;
 }

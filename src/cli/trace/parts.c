@@ -67,8 +67,8 @@ static bool choose_source(struct reader *r, struct part *p)
 
 	if (!*other->name || strcmp(now->name, other->name) == 0)
 		return true;
-	reader_problem(r, "rank %d is of %s, not %s: %s left out", p->rank.rank,
-	               now->name, other->name,
+	reader_problem(r, "rank %d is from %s, not %s: %s left out",
+	               p->rank.rank, now->name, other->name,
 	               is_it ? "the latter is" : "it is");
 	if (!is_it)
 		return false;
@@ -86,8 +86,8 @@ void reader_begin_rank(struct reader *r, object *o)
 		return;
 	reader_take_facts(r);
 	if (r->trace->flight.world && rank >= r->trace->flight.world)
-		reader_problem(r, "is of rank %d, of a group of %d", rank,
-		               r->trace->flight.world);
+		reader_problem(r, "is from rank %d, in a group of %d ranks",
+		               rank, r->trace->flight.world);
 	r->has_part = true;
 	r->now = (struct part){
 		.rank = {

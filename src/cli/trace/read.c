@@ -46,7 +46,7 @@ static bool read_head(struct reader *r, object *o)
 	if (json_object_object_get_ex(o, "traceEvents", NULL))
 		return false;
 	if (!json_object_object_get_ex(o, "cohort", NULL)) {
-		reader_problem(r, "is no dump");
+		reader_problem(r, "is not a dump");
 		return false;
 	}
 	facts = value_object(&r->values, o, "cohort");
@@ -116,9 +116,9 @@ static void read_text(struct reader *r, char *text, size_t n)
 	if (json_object_is_type(o, json_type_object)) {
 		read_head(r, o);
 		if (rest[strspn(rest, " \t\r\n")])
-			reader_problem(r,
-			               "has more behind its end, which is not "
-			               "read");
+			reader_problem(
+				r,
+				"has data behind its end, which are not read");
 	} else {
 		salvage(r, text);
 	}
