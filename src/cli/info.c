@@ -24,10 +24,9 @@ enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 struct findings {
 	struct cohort_platform_info platforms[N_KINDS];
-	const char
-		*chosen;  /* the platform that a group would get now, or NULL */
-	char reason[512]; /* why there is none */
-	const char *notes; /* about the choice */
+	const char *chosen; /* the platform for a new group, or NULL */
+	char reason[512];   /* why there is none */
+	const char *notes;  /* about the choice */
 };
 
 static void probe_choice(struct findings *found)

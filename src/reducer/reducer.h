@@ -104,11 +104,9 @@ struct cohort_reducer {
 	unsigned char *stage; /* pinned, two pieces for arithmetic; unused if
 	                         is_host */
 	size_t piece;         /* bytes of one piece, a multiple of 64 */
-	unsigned char
-		*zeros; /* pinned, REDUCER_ZEROS_BYTES; unused if is_host */
+	unsigned char *zeros; /* pinned; unused if is_host */
 	struct reducer_words device, host;
-	int premul
-		[REDUCER_FLOATS]; /* operation of each type that occurs, or 0 */
+	int premul[REDUCER_FLOATS]; /* of each type that occurs; or 0 */
 	size_t words_bytes;
 
 	/* The plan: written by create, and by the owner while no step is open.

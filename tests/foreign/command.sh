@@ -182,7 +182,7 @@ for value in 0 -1 4x 4KK K '' 2048G 99999999999999999999999; do
 done
 refuses '-e: 1024 bytes are less than the 2048' bench all -b 2K -e 1k
 refuses '-f and -i' bench all -f 2 -i 4
-refuses '--sizes: instead' bench all --sizes 4 -b 4
+refuses '--sizes: not together' bench all --sizes 4 -b 4
 refuses 'more than 256 sizes' bench all -b 1 -e 1M -i 1
 for value in 0 -1 1025 four 4x 4K '' 99999999999999999999999; do
 	refuses "-f: '$value'" bench all -f "$value"

@@ -39,9 +39,9 @@ struct cli_option {
 enum { CLI_MOST_OPTIONS = 30 };
 
 /*
- * Read the options of @command, which --help and -h belong to without being in the
- * table.  CLI_OK, with optind at the first operand and @help_out true if the help was
- * printed; or CLI_USAGE after a complaint.
+ * Read the options of @command: those of the table, and --help and -h.  CLI_OK, with
+ * optind at the first operand, and @help_out true if the help was printed; or CLI_USAGE
+ * after a complaint.
  */
 int cli_options(const char *command, int argc, char **argv,
                 const struct cli_option *options, void (*print_help)(void),

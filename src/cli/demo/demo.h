@@ -56,9 +56,8 @@ struct demo_result {
 	 * are of CLOCK_MONOTONIC, or 0 for what did not happen. */
 	struct cohort_cause cause;
 	uint64_t start_ns;
-	uint64_t fault_ns; /* the rank began to fail */
-	uint64_t
-		unblocked_ns; /* the last rank inside the library had its answer */
+	uint64_t fault_ns;     /* the rank began to fail */
+	uint64_t unblocked_ns; /* the last rank inside had its answer */
 	uint64_t returned_ns;  /* the run was over */
 	uint64_t respawned_ns; /* the next generation was open */
 	uint64_t end_ns;

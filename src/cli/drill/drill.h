@@ -109,8 +109,7 @@ struct drill_options {
 	int ranks;
 	int platform; /* enum cohort_platform */
 	uint64_t deadline_ns;
-	uint64_t
-		slack_ns; /* how much later than its bound a detection may be */
+	uint64_t slack_ns; /* by how much a detection may miss its bound */
 	bool only[PLACES][TROUBLES];
 	bool is_limited; /* some cells were chosen by name */
 	bool list;
