@@ -269,7 +269,7 @@ def check_damaged(trace):
     assert any('is from group "other"' in p for p in found["problems"]), found
     write(path, read(trace.path("rank_1")).replace('"serial":', '"serial":9'))
     found = trace.json(*trace.files("rank_*"), path)
-    assert any("rank 1 is of" in p for p in found["problems"]), found
+    assert any("rank 1 is from" in p for p in found["problems"]), found
 
 
 def change(trace, what, old, new):
