@@ -18,8 +18,8 @@
  *     step done, or at least its weights, for which every rank has launched its part;
  *     so every rank has answered for the first step.
  *  C. A step that is finished on a stream cannot be given up, because no thread answers
- *     for it.  Of the rank that gives the step up and the rank that finishes it on a
- *     stream, the later one sees the other and ends the group.
+ *     for it.  If one rank gives the step up and another finishes it on a stream, the
+ *     later of the two sees the other and ends the group.
  */
 
 #include "base/clock.h"
