@@ -251,4 +251,6 @@ sources := $(library_sources) $(command_sources) $(drop_in_sources) $(unit_sourc
   $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(races) $(gpu) $(soak) $(bench)) \
   $(bench_support:%=bench/%.c)
 lint: $(library) $(drop_ins) $(out)/cohort
-	$(Q)SOURCES='$(sources)' CC='$(CC)' FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib) $(cuda)
+	$(Q)$(MAKE) --no-print-directory VARIANT=debug all
+	$(Q)SOURCES='$(sources)' OBJECTS=build/debug/src CC='$(CC)' \
+	  FLAGS='$(cppflags) $(cflags)' scripts/lint.sh $(lib) $(cuda)

@@ -8,7 +8,7 @@ OBJECTS is the folder of the objects of one build, as build/debug/src: without
 link-time optimisation, which leaves no symbols of calls.  A circle is a set of
 sources of which each reaches every other by calls, or by the use of data.  One
 inside a folder may have four sources at the most; folders may not form any.
-Each circle that is too large is printed, and the exit status is 1 then.  With
+Prints each circle that is too large; the exit status is 1 if there is one.  With
 --all the smaller ones are printed too, and what each folder uses.
 """
 

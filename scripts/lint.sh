@@ -3,8 +3,9 @@
 #
 # Check what the compiler of a release build does not.  $1 is the directory with the
 # built libraries, $2 a prefix with the real NCCL and CUDA, if there is one; CC and FLAGS
-# are what the Makefile compiles with, SOURCES what it compiles.  Prints one line per
-# check; a check whose tool is not installed is skipped, and says so.
+# are what the Makefile compiles with, SOURCES what it compiles, OBJECTS the folder of
+# the objects of a debug build.  Prints one line per check; a check whose tool is not
+# installed is skipped, and says so.
 
 # Functions are called by check().
 # shellcheck disable=SC2016,SC2317
@@ -191,6 +192,13 @@ symbols() {
 	output=$(tests/foreign/symbols.sh "$lib" "$real" 2>&1) || echo "$output"
 }
 
+# Objects of a build without link-time optimisation tell who calls whom.
+circles() {
+	need python3 || return 77
+	[ -n "${OBJECTS:-}" ] || { echo "make lint sets OBJECTS" && return 77; }
+	scripts/circles.py "$OBJECTS"
+}
+
 level() {
 	local map header
 
@@ -235,6 +243,7 @@ check "shellcheck" shell
 check "Markdown" pages
 check "manual pages" manual
 check "every source is in a list of mk/" listed
+check "no circles of calls between folders, none of five sources" circles
 check "exported symbols are the declared ones" symbols
 check "version of the symbol map" level
 exit $failed

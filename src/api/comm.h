@@ -45,7 +45,7 @@ struct registration;
 
 /* Wait until NCCL has forgotten all memory, as the clique has a cause:
  * COHORT_OK, or COHORT_WEDGED.
- * 
+ *
  * And free memory that NCCL does not know, or whose @registration is ended
  * here, inside the gate and on the device: COHORT_STATE if the memory was
  * registered by another call. */

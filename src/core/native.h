@@ -43,7 +43,7 @@ struct device_scope {
 };
 
 /* Make @device current until device_leave().  On error nothing has changed.
- * 
+ *
  * Since CUDA 12 cudaSetDevice() makes a context, some 500 MiB, where there is
  * none. device_leave() does not go back to a device without a context: then the
  * caller stays on @device. */

@@ -61,7 +61,7 @@ struct staged {
 	uint32_t number; /* the value that the words are set to */
 
 	/* The plan.
-	 * 
+	 *
 	 * Blocks of count elements that this rank sends from, and receives
 	 * into; the size of an element, the elements of each block in a chunk,
 	 * and the number of chunks. */
