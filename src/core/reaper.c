@@ -9,7 +9,8 @@
  * process with the last of them, under any thread that is still inside.  So:
  * open a group, abort every rank (kernels exit, blocked calls return), wait
  * until nobody is inside and nothing is in flight, and only then end the group.
- * What does not come to an end in time is left as it is, for ever.
+ * What does not come to an end in time is left as it is, for ever.  clique.h
+ * declares its functions.
  */
 
 #include <errno.h>

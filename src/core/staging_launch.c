@@ -2,7 +2,7 @@
 
 /*
  * Calls with plain host memory, chunk by chunk: copies in, collectives, copies
- * out
+ * out; declared in staging.h
  *
  *	this thread     data -> staging memory
  *	in              staging memory -> slot      loaded

@@ -165,7 +165,7 @@ EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* Record that earlier operations are done, if they are. */
+/* Record that @ticket and those before it are done, if they are. */
 static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 {
 	if (recorder_has_finished(&c->recorder, ticket) ||
@@ -173,6 +173,48 @@ static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 		return;
 	recorder_set_finished(&c->recorder, ticket, now);
 	comm_saw_done(c, ticket - 1, now);
+}
+
+/* Begin a record of the call on each rank, and note what is done by @now_ns. */
+EACH void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
+                       uint32_t digest, uint64_t ticket, uint64_t now_ns,
+                       const struct submission *s)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (ticket > 1)
+			look_back(&comms[i], ticket - 1, now_ns);
+		/* This thread has set tid on entering. */
+		recorder_begin(&comms[i].recorder, ticket, &ops[i], digest,
+		               atomic_load_explicit(&comms[i].tid,
+		                                    memory_order_relaxed),
+		               now_ns);
+		if (s->captured)
+			recorder_set_captured(&comms[i].recorder, ticket);
+	}
+}
+
+/* End the record on each rank, unless another thread will, and give @ticket
+ * out if the launch has succeeded, as @rc says. */
+EACH void record_launches(struct cohort_comm *comms, int n, uint64_t ticket,
+                          int rc, uint64_t now_ns, const struct submission *s)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (!s->left)
+			recorder_end(&comms[i].recorder, ticket, rc);
+		if (comm_ticket_started(&comms[i], ticket))
+			recorder_set_started(&comms[i].recorder, ticket,
+			                     now_ns);
+		/* Release: pairs with the acquire in comm_ticket_done() and
+		 * the reaper: the operation and its mark are queued, and the
+		 * former one of the slot was done. */
+		if (rc == COHORT_OK)
+			atomic_store_explicit(&comms[i].last, ticket,
+			                      memory_order_release);
+	}
 }
 
 /* With every gate held and the first rank's device current. */
@@ -210,17 +252,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (digest)
 		agree_fetch(comms);
 	now = clock_quick();
-	for (i = 0; i < n; i++) {
-		if (ticket > 1)
-			look_back(&comms[i], ticket - 1, now);
-		/* This thread has set tid on entering. */
-		recorder_begin(&comms[i].recorder, ticket, &ops[i], digest,
-		               atomic_load_explicit(&comms[i].tid,
-		                                    memory_order_relaxed),
-		               now);
-		if (s->captured)
-			recorder_set_captured(&comms[i].recorder, ticket);
-	}
+	record_calls(comms, n, ops, digest, ticket, now, s);
 	rc = agree_all(comms, n, ops, digest, ticket, now, s);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (!op_is_plain(&ops[i]))
@@ -229,19 +261,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		rc = launch(comms, n, ops, ticket, s);
 	if (s->meets)
 		now = clock_quick();
-	for (i = 0; i < n; i++) {
-		if (!s->left)
-			recorder_end(&comms[i].recorder, ticket, rc);
-		/* The first ticket has none before it. */
-		if (comm_ticket_started(&comms[i], ticket))
-			recorder_set_started(&comms[i].recorder, ticket, now);
-		/* Release: pairs with the acquire in comm_ticket_done() and
-		 * the reaper: the operation and its mark are queued, and the
-		 * former one of the slot was done. */
-		if (rc == COHORT_OK)
-			atomic_store_explicit(&comms[i].last, ticket,
-			                      memory_order_release);
-	}
+	record_launches(comms, n, ticket, rc, now, s);
 	if (rc == COHORT_OK)
 		*ticket_out = ticket;
 	return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A step that one rank gives up
+ * A step that one rank gives up; declared in reducer.h
  *
  * The rank still makes every call of the step, with zeros for missing gradients, so
  * that no other rank waits in vain.  Before it launches the first of these calls, it
