@@ -97,7 +97,7 @@ struct cohort_group_options {
 	 * Texts are copied; relative paths start where the process is now.
 	 * Open answers COHORT_INVALID for a signal that has a handler or is
 	 * stack_signal; for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
-	 * SIGABRT, SIGCHLD, SIGKILL and SIGSTOP; for a path that is no FIFO;
+	 * SIGABRT, SIGCHLD, SIGKILL and SIGSTOP; for a path that is not a FIFO;
 	 * and for a signal or a FIFO without any directory.  If a dump cannot
 	 * be written later, nobody is told. */
 

@@ -1078,7 +1078,7 @@ Test(dump, refuses_options_that_are_not_valid)
 	o.dump_directory = folder;
 	o.dump_fifo = "/dev/null";
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "no FIFO"));
+	cr_assert_not_null(strstr(cohort_last_error(), "not a FIFO"));
 	memset(longer, 'x', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
 	o.dump_fifo = NULL;
