@@ -223,8 +223,8 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  * communicator lives until the group is closed, as NCCL frees all of a
  * process's ranks together.
  *
- * Of ranks that have joined by id, the last one to be closed ends them all, and
- * waits for that as cohort_group_close() does.  After that no call may use any
+ * If the ranks have joined by id, closing the process's last one ends them all,
+ * and waits for that as cohort_group_close() does.  After that no call may use any
  * of them, with the exceptions of rule 2 (cohort/cohort.h).  A rank that a
  * thread is stuck inside (COHORT_BUSY) keeps them open.
  *

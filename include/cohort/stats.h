@@ -22,7 +22,7 @@ struct cohort_comm;
 struct cohort_stats {
 	size_t size; /* set by the caller: sizeof */
 
-	/* Of the rank. */
+	/* Counted for the rank. */
 	uint64_t operations;  /* that were queued */
 	uint64_t collectives; /* that were called */
 	uint64_t transfers;   /* sends and receives */
@@ -30,10 +30,10 @@ struct cohort_stats {
 	uint64_t waits;    /* for what was not done when it was asked about */
 	uint64_t captured; /* calls that went into CUDA graphs */
 
-	/* Of the flight recorder: records overwritten by newer ones. */
+	/* Records of the flight recorder that newer ones have overwritten. */
 	uint64_t lost_records;
 
-	/* Of the generation of the group. */
+	/* Counted for the generation of the group. */
 	uint64_t slow;     /* operations that took longer than slow_ns */
 	uint64_t warnings; /* of the watchdog */
 	uint64_t aborts;   /* 1: it has a cause */

@@ -263,17 +263,17 @@ struct cohort_cause {
 	uint64_t collective; /* its number among the rank's, from 1; 0: none */
 	uint64_t time_ns;    /* when the cause was set, on CLOCK_MONOTONIC */
 
-	/* Of a deadline: since when its clock was running, and what it allowed;
-	 * else 0. */
+	/* If a deadline has passed: when its clock began to run, and what it
+	 * allowed; else 0. */
 	uint64_t since_ns;
 	uint64_t deadline_ns;
 
-	/* Sets of ranks.  Of a collective that was not done in time or that
-	 * differs: the ranks that had called it. */
+	/* A set of ranks: those that had called a collective that was not done
+	 * in time, or that differs. */
 	uint64_t joined[COHORT_RANK_WORDS];
 
-	/* Of a collective that was not done in time: the ranks that were waited
-	 * for, which are all if it was running on all. */
+	/* A set of ranks: those that a collective was waiting for when its time
+	 * was up; all of them if it was running on all. */
 	uint64_t missing[COHORT_RANK_WORDS];
 
 	/* All of this, for people.  If the cause comes from no operation, the

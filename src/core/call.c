@@ -156,7 +156,8 @@ bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
 	return c->clique->world == 1 && op_is_plain(op) && t->send == t->recv;
 }
 
-/* Of a list, or by other means. */
+/* Make the native calls of a list, or of an operation that has no native call of
+ * its own. */
 static ncclResult_t call_some(const struct cohort_comm *c, const struct op *op,
                               const char **what)
 {

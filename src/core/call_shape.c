@@ -51,7 +51,8 @@ static uint64_t tensor_word(const struct cohort_tensor *t)
 	       (t->count < MOST_COUNT ? t->count : MOST_COUNT) << TYPE_BITS;
 }
 
-/* Of its calls that all ranks make, and their end. */
+/* The number of words that describe @op: one for each call that all ranks make, one
+ * for each tensor of those, and one for the end. */
 static size_t words_of(const struct op *op)
 {
 	size_t i, n, words = 1;
@@ -63,7 +64,7 @@ static size_t words_of(const struct op *op)
 	return words;
 }
 
-/* Release: who sees the word sees that what was there before is over. */
+/* Release: a thread that sees the word sees that what was there before is over. */
 static void put(struct call_shapes *o, uint64_t at, uint64_t word)
 {
 	atomic_store_explicit(&o->words[at & (o->room - 1)], word,
@@ -177,7 +178,7 @@ void call_shape_compare(struct text *t, const struct call_shape *a,
 		break;
 	}
 	if ((x & CALL_BIT || !x) && (y & CALL_BIT || !y)) {
-		/* Of a list the calls themselves have been told of. */
+		/* What differs in the first call was said with the call. */
 		if (!call)
 			return;
 		text_add(t, ": call %llu is ", (unsigned long long)call + 1);

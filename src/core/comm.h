@@ -247,8 +247,8 @@ struct cohort_comm {
 		struct cohort_comm *split_child;
 		unsigned split_count;
 
-		/* Of the thread that has a batch open, see batching.  Made with
-		 * the first batch. */
+		/* Belongs to the thread that has a batch open, see batching.
+		 * Made with the first batch. */
 		struct batch *batch;
 	};
 

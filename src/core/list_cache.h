@@ -11,8 +11,8 @@
  * as the caller's list says the same, which one comparison of memory tells.
  *
  * A list is found by the address of its tensors, so that several lists that are
- * called in turn are all cached.  Of two lists at one place the later one is
- * cached.
+ * called in turn are all cached.  If two lists have been at one address, the
+ * later one is cached.
  */
 
 #include "core/op.h"

@@ -77,7 +77,7 @@ struct record {
 	size_t bytes;    /* of all */
 	void *stream;
 	unsigned tag;   /* number of the caller's tag, see tag.h; 0: none */
-	unsigned label; /* likewise, of the library's label */
+	unsigned label; /* the number of the library's label */
 	bool captured;  /* it went into a CUDA graph, and did not run */
 	int outcome;    /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
 	                 queued; else how it failed */

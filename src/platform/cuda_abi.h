@@ -217,7 +217,7 @@ struct cudaDeviceProp {
 	int reserved[56];
 };
 
-/* Of CUDA 12. */
+/* The layout of CUDA 12. */
 struct cudaDeviceProp12 {
 	CUDA_DEVICE_PROPERTIES(CUDA_PROPERTY, CUDA_PROPERTY)
 	int reserved[63];

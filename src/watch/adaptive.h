@@ -35,7 +35,7 @@
  *  E. Where a time is not known exactly, the observation takes the longest that it can
  *     have been, and the clock the shortest.  So no limit expires by less than what
  *     the watchdog cannot see.
- *  F. Of the operations that ended since the last sample some are not observed, but
+ *  F. Some of the operations that ended since the last sample are not observed, but
  *     the one that was the front at that sample always is.  So every operation that
  *     lasts from one sample to the next is observed, and that time is shorter than
  *     the floor.

@@ -54,7 +54,7 @@ struct call {
 	int root; /* or peer; 0 where there is none */
 	struct scalar scalar;
 
-	/* Of a collective: where it begins in the bytes of its launch
+	/* For a collective: where it begins in the bytes of its launch
 	 * (piece.h), */
 	size_t begin;
 	bool skips; /* and that they lack the root's own block, which is where it

@@ -126,8 +126,8 @@ struct share {
 	size_t begin, end; /* in the bytes of the round */
 };
 
-/* Of a rank, in a world with more ranks than cores: how often it has arrived,
- * and on which core its driver was then.  Atomic; relaxed: threads that wait
+/* How often a rank has arrived, in a world with more ranks than cores, and on
+ * which core its driver was then.  Atomic; relaxed: threads that wait
  * guess from them. */
 struct seat {
 	_Alignas(CACHE_LINE) _Atomic uint64_t arrivals;

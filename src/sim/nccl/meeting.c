@@ -35,7 +35,8 @@ struct meeting {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Guarded by lock.  Of those by an id the oldest is last, of the others first. */
+/* Guarded by lock.  Meetings by an id are sorted from the newest to the oldest, the
+ * others from the oldest to the newest. */
 static struct meeting *meetings;
 static uint64_t numbers; /* given out */
 
