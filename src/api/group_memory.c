@@ -32,8 +32,8 @@ static int free_each(struct clique *q, int n, void *memory[])
 	return rc;
 }
 
-/* Give back what was made before a rank failed.  The error of that rank stays.
- * */
+/* Give back what was made before a rank failed.  The error of that rank
+ * stays. */
 static int undo(struct clique *q, int n, void *made[], int status)
 {
 	char error[512];

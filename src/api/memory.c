@@ -78,8 +78,8 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 }
 
 /* Free memory that may be registered.  NCCL frees what it has registered, and
- * memory that it knows must stay: COHORT_TIMED_OUT if that must be waited for.
- * */
+ * memory that it knows must stay: COHORT_TIMED_OUT if that must be waited
+ * for. */
 static int give_back(struct cohort_comm *c, struct registration *r,
                      void *memory)
 {

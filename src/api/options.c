@@ -65,8 +65,8 @@ static int options_check_reserved(const struct cohort_group_options *given)
 }
 
 /* Put the caller's options over the defaults.  An older caller's structure is
- * shorter; a newer caller's may be longer if the rest of it asks for nothing.
- * */
+ * shorter; a newer caller's may be longer if the rest of it asks for
+ * nothing. */
 static int options_merge(const struct cohort_group_options *given,
                          struct cohort_group_options *o)
 {

@@ -37,8 +37,8 @@ static inline uint64_t clock_now(void)
 #define CLOCK_TICKS 100000
 
 /* Where the thread has compared the two: the nanoseconds of a tick, with 32
- * bits of fraction, 0 if they are not known; and what they are measured from.
- * */
+ * bits of fraction, 0 if they are not known; and what they are measured
+ * from. */
 struct clock_base {
 	uint64_t ticks, ns, rate;
 	uint64_t since_ticks, since_ns;

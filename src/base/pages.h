@@ -13,8 +13,8 @@ void *pages_alloc(size_t bytes);
 
 /* Give the contents of @pages back to the system: they read as zero from now
  * on, and take memory again where they are written.  Any thread, also while
- * others use them; an access at the same time sees the old contents or zeros.
- * */
+ * others use them; an access at the same time sees the old contents or
+ * zeros. */
 void pages_forget(void *pages, size_t bytes);
 
 /* Does nothing for NULL. */

@@ -70,8 +70,8 @@ void text_set(char *to, size_t room, const char *format, ...)
 	va_end(args);
 }
 
-/* The second byte tells overlong forms, surrogates and values above U+10FFFF.
- * */
+/* The second byte tells overlong forms, surrogates and values above
+ * U+10FFFF. */
 int text_character(const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;

@@ -29,8 +29,8 @@
 #define CRAMPED 64
 static atomic_int cramped[CRAMPED];
 
-/* Atomic; a thread found no room there, so that any thread may be one of them.
- * */
+/* Atomic; a thread found no room there, so that any thread may be one of
+ * them. */
 static atomic_bool too_many_cramped;
 
 /* All signals but those that an instruction of the thread itself raises: if

@@ -17,8 +17,8 @@ bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
                      const struct cohort_tensor *tensor);
 
 /* Make the native calls of @op, which is not a copy, for @c, up to the first
- * that fails.  Inside the gate, and inside a native group if there are several.
- * */
+ * that fails.  Inside the gate, and inside a native group if there are
+ * several. */
 void call_make(const struct cohort_comm *c, const struct op *op,
                struct native_result *r);
 

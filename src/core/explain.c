@@ -71,8 +71,8 @@ static void find_doing(const struct cohort_comm *c, struct doing *out)
 	}
 }
 
-/* Add the ranks that were doing what @first was doing, and put them in @told.
- * */
+/* Add the ranks that were doing what @first was doing, and put them in
+ * @told. */
 static void add_side(struct text *t, const struct clique *q,
                      const struct cohort_comm *first, uint64_t *told)
 {

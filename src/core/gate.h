@@ -39,8 +39,8 @@ bool gate_is_taken(const struct cohort_comm *comm);
  * would wait. */
 int gate_await_left(struct cohort_comm *comm);
 
-/* Refuse @what with @status: a call whose caller has left is not launched yet.
- * */
+/* Refuse @what with @status: a call whose caller has left is not launched
+ * yet. */
 int gate_refuse_left(const struct cohort_comm *comm, int status,
                      const char *what);
 

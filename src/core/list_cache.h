@@ -48,8 +48,8 @@ struct list_cache {
 /* True if @op is worth caching. */
 bool list_cache_applies(const struct op *op);
 
-/* The cached list that equals @op, or NULL.  list_cache_applies() must be true.
- * */
+/* The cached list that equals @op, or NULL.  list_cache_applies() must be
+ * true. */
 struct cached_list *list_cache_find(const struct cohort_comm *c,
                                     const struct op *op);
 

@@ -8,8 +8,8 @@
 #include "core/native.h"
 #include "core/window.h"
 
-/* Tensors begin in the buffer at multiples of this: whole elements of any type.
- * */
+/* Tensors begin in the buffer at multiples of this: whole elements of any
+ * type. */
 #define ALIGN ((size_t)16)
 
 struct list_policy list_policy_for(const struct list_limits *platform,
@@ -113,8 +113,8 @@ static bool next_part(const struct list_policy *m, const struct op *op,
 
 /* ---- before ----------------------------------------------------------- */
 
-/* In a memory section.  The former buffer is kept until the communicator ends.
- * */
+/* In a memory section.  The former buffer is kept until the communicator
+ * ends. */
 static int grow_inside(struct cohort_comm *c, size_t bytes)
 {
 	const struct platform *p = c->clique->platform;

@@ -50,8 +50,8 @@ struct recorder {
 	struct record_times *times;
 
 	/* Atomic; the bytes of all operations so far.  Written inside the gate,
-	 * relaxed: for people.  In no cache line with what other threads read.
-	 * */
+	 * relaxed: for people.  In no cache line with what other threads
+	 * read. */
 	_Alignas(64) _Atomic uint64_t bytes;
 
 	/* Atomic words inside; see tag.h.  The caller's tags and the library's
@@ -117,8 +117,8 @@ void recorder_set_finished(struct recorder *r, uint64_t ticket,
 bool recorder_has_started(const struct recorder *r, uint64_t ticket);
 bool recorder_has_finished(const struct recorder *r, uint64_t ticket);
 
-/* Any thread.  False if there is no record of @ticket, or it was overwritten.
- * */
+/* Any thread.  False if there is no record of @ticket, or it was
+ * overwritten. */
 bool recorder_read(const struct recorder *r, uint64_t ticket,
                    struct record *out);
 

@@ -99,8 +99,8 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 
 /* ---- what kind of memory it is ---------------------------------------- */
 
-/* The type of memory as CUDA knows it; what CUDA does not know is plain memory.
- * */
+/* The type of memory as CUDA knows it; what CUDA does not know is plain
+ * memory. */
 static enum cudaMemoryType type_of(const struct platform *p, const void *at)
 {
 	struct cudaPointerAttributes a = { .type = cudaMemoryTypeUnregistered };

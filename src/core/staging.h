@@ -105,8 +105,8 @@ struct staging {
 void staging_plan(struct staged *s, const struct cohort_comm *c,
                   const struct op *op);
 
-/* Set the bytes of a chunk, 0: the default.  For tests, with no call under way.
- * */
+/* Set the bytes of a chunk, 0: the default.  For tests, with no call under
+ * way. */
 void staging_set_chunk(size_t bytes);
 
 /* Set the plan, and look what kind of memory the caller has: COHORT_INVALID for

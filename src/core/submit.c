@@ -232,8 +232,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		return rc;
 	s->meets = q->together && digest && !s->captured && q->world > 1;
 	/* The other ranks would wait for a launch that does not come now: give
-	 * a captured call a digest that agrees with no call that is launched.
-	 * */
+	 * a captured call a digest that agrees with no call that is
+	 * launched. */
 	if (q->together && digest && s->captured)
 		digest += digest < UINT32_MAX ? 1 : 2;
 	s->plan = launch_plan(comms, n, ops, s->captured);

@@ -37,8 +37,8 @@ static uint64_t load_word(const struct clique *q)
 	return atomic_load_explicit(&q->opened, memory_order_acquire);
 }
 
-/* Replace *@word by @with; false: the word was another, which is in *@word now.
- * */
+/* Replace *@word by @with; false: the word was another, which is in *@word
+ * now. */
 static bool swap(struct clique *q, uint64_t *word, uint64_t with)
 {
 	return atomic_compare_exchange_weak(&q->opened, word, with);

@@ -229,8 +229,8 @@ static void watch_this_thread(void)
 
 /* ---- entering ---------------------------------------------------------- */
 
-/* The number of a stay that began with a wait, when the side's count was @let.
- * */
+/* The number of a stay that began with a wait, when the side's count was
+ * @let. */
 static unsigned number_of(const struct side *s, uint64_t let)
 {
 	unsigned number;

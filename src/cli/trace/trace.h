@@ -54,8 +54,8 @@ struct trace_late {
 };
 
 /* A site: the calls of one kind, type, count, tag and label.  Tags that differ
- * only in their numbers count as one tag, in which '#' replaces a number that varies.
- * */
+ * only in their numbers count as one tag, in which '#' replaces a number that
+ * varies. */
 struct trace_site {
 	const char *call;
 	struct record record; /* of one of the calls */
