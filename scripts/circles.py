@@ -5,7 +5,8 @@
     scripts/circles.py [--all] OBJECTS
 
 OBJECTS is the folder of the objects of one build, as build/debug/src: without
-link-time optimisation, which leaves no symbols of calls.  A circle is a set of
+link-time optimisation, which leaves no symbols of calls.  Run it from the top of the
+tree: objects without a source in src/ are left over, and ignored.  A circle is a set of
 sources of which each reaches every other by calls, or by the use of data.  One
 inside a folder may have four sources at the most; folders may not form any.
 Prints each circle that is too large; the exit status is 1 if there is one.  With
@@ -13,6 +14,7 @@ Prints each circle that is too large; the exit status is 1 if there is one.  Wit
 """
 
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -41,6 +43,10 @@ def uses_of(folder):
             if file.endswith(".o"):
                 path = os.path.join(where, file)
                 source = os.path.relpath(path, folder)[:-2]
+                # An object stays when its source is moved.
+                stem = re.sub(r"\.\d+$", "", source)
+                if not any(os.path.exists(f"src/{stem}.{end}") for end in "cS"):
+                    continue
                 defined, used[source] = symbols(path)
                 home.update(dict.fromkeys(defined, source))
     uses = {source: defaultdict(list) for source in used}
