@@ -37,7 +37,8 @@ struct cohort_group;
  * What is written with the first verdict on a generation
  * (options.dump_directory) has these names.  With the second verdict OF ends in
  * "_v2", and so on up to "_v16", which all later ones share; if a stall is told
- * again, its files are replaced.  Without a verdict, by this call, a signal or
+ * again, its files are replaced.  dump_directory says when a verdict's files are
+ * sure to be there.  Without a verdict, by this call, a signal or
  * the FIFO, OF ends in "_asked": such a dump replaces the last one that was
  * asked for, and never a verdict's.  Each file is replaced as a whole or not at
  * all.

@@ -74,7 +74,7 @@ struct cohort_group_options {
 	unsigned warn_percent;
 
 	/* Told of warnings, and of the end of each generation that does not end
-	 * in peace; default none. */
+	 * in peace, first on_abort and then on_verdict; default none. */
 	cohort_verdict_fn on_verdict;
 	void *user; /* passed on to each callback */
 
@@ -109,7 +109,13 @@ struct cohort_group_options {
 	/* Where to dump, and dump with each verdict that is no warning; default
 	 * COHORT_DUMP_DIR, else nothing is written unless a call asks for it.
 	 * The directory is made if it is missing, with its parents;
-	 * COHORT_INVALID if nothing can be written to it now. */
+	 * COHORT_INVALID if nothing can be written to it now.
+	 *
+	 * A verdict's files are written before on_abort and on_verdict are told
+	 * of it, but these wait no longer than a second, as a disk may hang.  A
+	 * close or a respawn waits for the files, too, up to the abort
+	 * deadline.  A call that answers with the cause does not: a process
+	 * that exits then may leave no files. */
 	const char *dump_directory;
 
 	/* Dump when anything is written to this FIFO, which is made if it is

@@ -52,9 +52,9 @@ int cohort_comm_close(struct cohort_comm *comm)
 	if (rc != COHORT_OK)
 		return rc;
 	q = comm->clique;
-	if (q->ends_with_last && watch_is_telling(q))
-		return error_set(COHORT_STATE, "called by on_verdict");
-	rc = gate_enter_to_close(comm);
+	rc = q->ends_with_last ? watch_check_callback(q) : COHORT_OK;
+	if (rc == COHORT_OK)
+		rc = gate_enter_to_close(comm);
 	if (rc != COHORT_OK)
 		return rc;
 	/* From here on no call is submitted. */

@@ -43,7 +43,7 @@ struct clique *group_clique(const struct cohort_group *group)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* Refuse devices with which NCCL would leak memory, or fail late. */
+/* Refuse device lists that would make NCCL leak memory, or fail late. */
 static int devices_check(const int *devices, int n, int count)
 {
 	int i, k;
@@ -119,7 +119,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	return COHORT_OK;
 }
 
-/* As CUDA reads the variable at its start. */
+/* Read the variable the way CUDA does when it starts. */
 static bool launches_block(void)
 {
 	const char *text = getenv("CUDA_LAUNCH_BLOCKING");
@@ -205,12 +205,14 @@ static int close_check(const struct cohort_group *group)
 {
 	const struct generation *now = atomic_load(&group->now);
 	const struct cohort_comm *c;
+	int rc;
 
 	if (atomic_load(&group->running))
 		return error_set(COHORT_STATE,
 		                 "a run or a respawn is under way");
-	if (watch_is_telling(now->clique))
-		return error_set(COHORT_STATE, "called by on_verdict");
+	rc = watch_check_callback(now->clique);
+	if (rc != COHORT_OK)
+		return rc;
 	c = generation_occupied(now);
 	if (c)
 		return error_set(COHORT_STATE,
@@ -276,7 +278,7 @@ int cohort_group_devices(const struct cohort_group *group, int *devices)
 		return rc;
 	if (!devices)
 		return error_set(COHORT_INVALID, "devices is NULL");
-	q = group_clique(group); /* once: a respawn makes it another */
+	q = group_clique(group); /* read once: a respawn replaces it */
 	for (i = 0; i < q->size; i++)
 		devices[i] = q->comms[i].device;
 	return COHORT_OK;

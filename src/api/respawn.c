@@ -149,8 +149,9 @@ static int respawn(struct cohort_group *group, const int *lost, int n)
 		return error_set(COHORT_STATE,
 		                 "the group has not ended: there is nothing to "
 		                 "respawn");
-	if (watch_is_telling(q))
-		return error_set(COHORT_STATE, "called by on_verdict");
+	rc = watch_check_callback(q);
+	if (rc != COHORT_OK)
+		return rc;
 	is_lost = calloc((size_t)q->size, sizeof(*is_lost));
 	if (!is_lost)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",

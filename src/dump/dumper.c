@@ -46,14 +46,17 @@ struct dumper {
 	struct clique *clique; /* NULL: it must not be read any more */
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* has_ended */
+	pthread_cond_t changed; /* any of the following fields */
 
 	/* Guarded by lock. */
 	struct told waiting;
 	bool is_waiting; /* a verdict waits */
+	bool is_writing; /* one that waited is being written */
 	bool stop;
 	bool has_ended;
-	bool is_left; /* no thread waits for the dumper: it frees itself */
+	bool is_given_up; /* nobody may wait any longer */
+	bool is_left;     /* no thread waits for the dumper: it frees itself */
+	int holders;      /* threads from dumper_hold() to dumper_await() */
 
 	/* Guarded by left_lock. */
 	struct dumper *next_left;
@@ -80,8 +83,17 @@ static bool take_verdict(struct dumper *d)
 	if (is_waiting)
 		keep(&d->told, &d->waiting.v);
 	d->is_waiting = false;
+	d->is_writing = is_waiting;
 	pthread_mutex_unlock(&d->lock);
 	return is_waiting;
+}
+
+static void note_written(struct dumper *d)
+{
+	pthread_mutex_lock(&d->lock);
+	d->is_writing = false;
+	pthread_cond_broadcast(&d->changed);
+	pthread_mutex_unlock(&d->lock);
 }
 
 /* Take a flight; false if the clique must not be read any more. */
@@ -143,8 +155,10 @@ static void dump(struct dumper *d, const char *trigger,
 /* Write what the dumper was woken for. */
 static void attend(struct dumper *d, int triggers)
 {
-	if (take_verdict(d))
+	if (take_verdict(d)) {
 		dump(d, "verdict", &d->told.v);
+		note_written(d);
+	}
 	if (triggers & TRIGGER_SIGNAL)
 		dump(d, "signal", NULL);
 	else if (triggers & TRIGGER_FIFO)
@@ -276,6 +290,30 @@ void dumper_tell(struct dumper *d, const struct cohort_verdict *verdict)
 	waker_wake(d->waker);
 }
 
+void dumper_hold(struct dumper *d)
+{
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->holders++;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void dumper_await(struct dumper *d, uint64_t deadline_ns)
+{
+	struct timespec until = clock_timespec(deadline_ns);
+	int err = 0;
+
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	while ((d->is_waiting || d->is_writing) && !d->is_given_up && !err)
+		err = pthread_cond_timedwait(&d->changed, &d->lock, &until);
+	d->holders--;
+	pthread_cond_broadcast(&d->changed);
+	pthread_mutex_unlock(&d->lock);
+}
+
 void dumper_end(struct dumper *d)
 {
 	if (!d)
@@ -302,6 +340,10 @@ static bool await_end(struct dumper *d, uint64_t deadline_ns)
 	d->clique = NULL;
 	pthread_mutex_unlock(&d->looking);
 	pthread_mutex_lock(&d->lock);
+	d->is_given_up = true;
+	pthread_cond_broadcast(&d->changed);
+	while (d->holders)
+		pthread_cond_wait(&d->changed, &d->lock);
 	has_ended = d->has_ended;
 	if (!has_ended) {
 		pthread_detach(d->thread);

@@ -29,6 +29,15 @@ int dumper_start(struct clique *clique, const struct dump_options *options,
 /* Have a dump with @verdict written.  Does nothing if @dumper is NULL. */
 void dumper_tell(struct dumper *dumper, const struct cohort_verdict *verdict);
 
+/*
+ * Wait until the dumps of all verdicts so far are written, but not after
+ * @deadline_ns, nor once dumper_stop() has given up.  dumper_hold() comes before,
+ * and keeps the dumper from being freed until dumper_await() returns.  Both do
+ * nothing if @dumper is NULL.
+ */
+void dumper_hold(struct dumper *dumper);
+void dumper_await(struct dumper *dumper, uint64_t deadline_ns);
+
 /* Have the dumper end once it has written what it was told of.  Does not wait. */
 void dumper_end(struct dumper *dumper);
 

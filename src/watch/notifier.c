@@ -7,6 +7,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+/* How long a verdict waits for its files at most.  A dump takes some milliseconds
+ * for each rank. */
+#define DUMP_WAIT_NS UINT64_C(1000000000)
+
 /* On a notifier's thread: its n->end. */
 static _Thread_local const struct cohort_abort *telling;
 
@@ -24,12 +28,23 @@ static bool next(struct notifier *n)
 	while (!n->is_waiting && !n->stop)
 		pthread_cond_wait(&n->changed, &n->lock);
 	is_waiting = n->is_waiting;
-	if (is_waiting)
+	if (is_waiting) {
 		verdict_copy(&n->told, &n->waiting);
+		dumper_hold(n->dumper); /* until await_dump() */
+	}
 	n->told_number = n->number;
 	n->is_waiting = false;
 	pthread_mutex_unlock(&n->lock);
 	return is_waiting;
+}
+
+/* Wait for the files of the verdict that was taken, if it has any. */
+static void await_dump(struct notifier *n)
+{
+	const bool is_dumped = n->told.v.stage >= COHORT_STAGE_EXPIRED;
+
+	dumper_await(n->dumper,
+	             is_dumped ? clock_deadline(n->dump_wait_ns) : 0);
 }
 
 /* Call on_abort with the clique's cause, once, before the first verdict on the end. */
@@ -64,6 +79,7 @@ static void tell(struct notifier *n)
 	struct cohort_cause cause;
 	int answer = 0;
 
+	await_dump(n);
 	/* A clique that has ended needs no question whether to end it. */
 	if (!asks || !cause_look(n->end)) {
 		atomic_store(&n->since_ns, clock_now());
@@ -101,11 +117,17 @@ static void fini(struct notifier *n)
 }
 
 int notifier_start(struct notifier *n, const struct watch_options *options,
-                   struct clique *q)
+                   struct clique *q, struct dumper *dumper)
 {
+	const uint64_t half = q->deadlines.abort_ns / 2;
 	int err;
 
-	*n = (struct notifier){ .options = options, .end = q->end };
+	*n = (struct notifier){
+		.options = options,
+		.end = q->end,
+		.dumper = dumper,
+		.dump_wait_ns = half < DUMP_WAIT_NS ? half : DUMP_WAIT_NS,
+	};
 	if (!options->on_verdict && !options->on_abort && !options->on_slow)
 		return COHORT_OK;
 	pthread_mutex_init(&n->lock, NULL);

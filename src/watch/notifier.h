@@ -5,7 +5,8 @@
 /*
  * The notifier: a thread that calls on_verdict, on_abort and on_slow, so that nothing
  * else waits for them.  At most one verdict waits to be told; a newer one replaces it
- * unless it is of an earlier stage.
+ * unless it is of an earlier stage.  A verdict that is dumped is told once its files
+ * are written, or after DUMP_WAIT_NS: a disk may hang.
  */
 
 #include "watch/verdict.h"
@@ -15,6 +16,8 @@ struct notifier {
 	/* Constant after the start. */
 	const struct watch_options *options;
 	struct cohort_abort *end; /* what a "yes" sets */
+	struct dumper *dumper;    /* NULL: nothing is dumped */
+	uint64_t dump_wait_ns;    /* how long a verdict waits for its files */
 	pthread_t thread;
 	bool is_started; /* there are callbacks */
 
@@ -39,8 +42,9 @@ struct notifier {
 	struct verdict told;
 };
 
+/* Start the notifier.  @dumper must not be freed before notifier_stop(). */
 int notifier_start(struct notifier *n, const struct watch_options *options,
-                   struct clique *clique);
+                   struct clique *clique, struct dumper *dumper);
 
 /* Have the verdict told.  If the policy is to ask, an answer other than 0 ends the
  * clique.  Returns the number of the verdict, from 1, or 0 if there are no callbacks.

@@ -29,14 +29,15 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 		c->clique, &cause,
 		"rank %d: the native communicator has failed: %s (%d)%s%s%s",
 		c->rank, p->ncclGetErrorString(result), (int)result,
-		more && *more ? "; NCCL's last message, maybe of another "
+		more && *more ? "; NCCL's last message, maybe from another "
 				"call: \""
 			      : "",
 		more ? more : "", more && *more ? "\"" : "");
 }
 
-/* A lost device answers every question with the error by which it was lost.  The event
- * is never part of a capture, and whether its work is done does not matter. */
+/* A lost device answers every query with the error that it was lost to.  The
+ * event is never part of a capture, and it does not matter whether its work is
+ * done. */
 static void ask_device(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -66,7 +67,7 @@ static void ask_nccl(struct cohort_comm *c)
 		fire(c, result);
 }
 
-/* Note that @function is called from now on. */
+/* Note that this thread is about to call @function. */
 static void ask(struct prober *p, const char *function)
 {
 	atomic_store(&p->asking, function);
@@ -131,8 +132,8 @@ static bool any_is_late(const struct prober *p)
 	return any;
 }
 
-/* probe_rank() makes all native calls of this thread, also the first: prober_stop() waits
- * without a deadline for anything that is done elsewhere. */
+/* All of this thread's native calls, including the first, are made in
+ * probe_rank(): prober_stop() has no deadline for anything done elsewhere. */
 static void *prober_main(void *arg)
 {
 	struct prober *p = arg;

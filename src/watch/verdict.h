@@ -19,7 +19,7 @@ struct verdict {
 	char text[sizeof(((struct cohort_cause *)NULL)->text)];
 };
 
-/* Make room for verdicts on @size ranks; false without memory. */
+/* Allocate room for verdicts on @size ranks; false if out of memory. */
 bool verdict_init(struct verdict *verdict, int size);
 void verdict_fini(struct verdict *verdict);
 
@@ -27,7 +27,7 @@ void verdict_fini(struct verdict *verdict);
 void verdict_report(const struct snapshot *s, const struct rank_snapshot *r,
                     struct cohort_rank_report *out);
 
-/* Why the front, or the transfer, that is due does not go on. */
+/* Why the front, or the transfer, in @due makes no progress. */
 void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out);
 
@@ -38,7 +38,7 @@ void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
 /* Why the clique's end does not complete. */
 void verdict_wedged(const struct snapshot *s, struct verdict *out);
 
-/* Why the prober does not come back. */
+/* Why the prober has not returned from its native call. */
 void verdict_prober(const struct snapshot *s, struct verdict *out);
 
 /* The verdict as the cause of an end. */

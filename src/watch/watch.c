@@ -57,18 +57,18 @@ int watch_start(struct clique *q, const struct watch_options *options,
 
 	if (!g)
 		return error_set(COHORT_NO_MEMORY, "no memory for a watchdog");
-	rc = notifier_start(&g->notifier, &g->options, q);
+	rc = dumper_start(q, &options->dump, &g->dumper);
 	if (rc != COHORT_OK)
 		goto err_after_alloc;
+	rc = notifier_start(&g->notifier, &g->options, q, g->dumper);
+	if (rc != COHORT_OK)
+		goto err_after_dumper;
 	rc = symbolizer_start(&g->symbolizer, options->stack_signal, q->name);
 	if (rc != COHORT_OK)
 		goto err_after_notifier;
-	rc = dumper_start(q, &options->dump, &g->dumper);
-	if (rc != COHORT_OK)
-		goto err_after_symbolizer;
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
-		goto err_after_dumper;
+		goto err_after_symbolizer;
 	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",
 	                   q->name);
 	if (err) {
@@ -82,12 +82,12 @@ int watch_start(struct clique *q, const struct watch_options *options,
 
 err_after_prober:
 	prober_stop(&g->prober, UINT64_MAX);
-err_after_dumper:
-	dumper_stop(g->dumper, UINT64_MAX);
 err_after_symbolizer:
 	symbolizer_stop(&g->symbolizer, UINT64_MAX);
 err_after_notifier:
 	notifier_stop(&g->notifier, UINT64_MAX);
+err_after_dumper:
+	dumper_stop(g->dumper, UINT64_MAX);
 err_after_alloc:
 	watch_free(g);
 	return rc;
@@ -128,11 +128,14 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 	return left;
 }
 
-bool watch_is_telling(const struct clique *q)
+int watch_check_callback(const struct clique *q)
 {
 	const struct cohort_abort *end = notifier_telling();
 
-	return end && clique_tree_has(q, end);
+	if (!end || !clique_tree_has(q, end))
+		return COHORT_OK;
+	return error_set(COHORT_STATE,
+	                 "called by on_verdict, on_abort or on_slow");
 }
 
 void watch_wake(struct clique *q)

@@ -42,9 +42,9 @@ int watch_start(struct clique *clique, const struct watch_options *options,
  */
 const char *watch_stop(struct watch *watch, uint64_t deadline_ns);
 
-/* True on a thread that calls on_verdict for @clique or for a clique that was split
- * from it. */
-bool watch_is_telling(const struct clique *clique);
+/* COHORT_STATE on a thread that calls on_verdict, on_abort or on_slow for @clique or for a
+ * clique that was split from it, which must not wait for its end. */
+int watch_check_callback(const struct clique *clique);
 
 /* Have the watchdog look at the deadlines again, as one has become shorter. */
 void watch_wake(struct clique *clique);

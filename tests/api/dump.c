@@ -649,6 +649,86 @@ Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 	cr_assert_not(is_there("fr_dp_g1_1_v3_merged.json"));
 }
 
+/* How many callbacks of the end were made, and how many found the files. */
+static atomic_int told, found;
+
+static bool is_dumped(void)
+{
+	return is_there("fr_dp_g1_rank_1.json") &&
+	       is_there("fr_dp_g1_merged.json");
+}
+
+static int look_for_files(const struct cohort_verdict *v, void *user)
+{
+	(void)user;
+	if (v->stage == COHORT_STAGE_ENDED) {
+		atomic_fetch_add(&found, is_dumped());
+		atomic_fetch_add(&told, 1);
+	}
+	return 0;
+}
+
+static void look_for_files_at_abort(const struct cohort_cause *cause,
+                                    void *user)
+{
+	(void)cause;
+	(void)user;
+	atomic_fetch_add(&found, is_dumped());
+	atomic_fetch_add(&told, 1);
+}
+
+static void stall(void)
+{
+	uint64_t t;
+
+	o.dump_directory = folder;
+	o.on_verdict = look_for_files;
+	o.on_abort = look_for_files_at_abort;
+	o.deadlines.join_ns = 20000000;
+	group = ranks_ahead(2, &o, comms);
+	sum_all(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+}
+
+/* A supervisor may end the process, or read the files, in its callback. */
+Test(dump, is_there_when_the_callbacks_are_called)
+{
+	stall();
+	close_group();
+	cr_assert_eq(atomic_load(&told), 2);
+	cr_assert_eq(atomic_load(&found), 2);
+}
+
+static atomic_bool disk_hangs;
+
+/* Replaces libc's function: a disk that hangs. */
+int fsync(int fd)
+{
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&disk_hangs))
+		backoff_wait(&b, UINT64_MAX);
+	return (int)syscall(SYS_fsync, fd);
+}
+
+Test(dump, does_not_keep_the_callbacks_waiting_for_a_disk_that_hangs)
+{
+	struct backoff b = BACKOFF;
+	uint64_t deadline = clock_deadline(RANKS_SOON);
+
+	atomic_store(&disk_hangs, true);
+	o.deadlines.abort_ns = RANKS_SOON;
+	stall();
+	while (atomic_load(&told) < 2 && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	cr_assert_eq(atomic_load(&told), 2);
+	cr_assert_eq(atomic_load(&found), 0);
+	atomic_store(&disk_hangs, false);
+	close_group();
+	cr_assert(is_dumped());
+}
+
 Test(dump, is_not_written_at_an_orderly_end)
 {
 	o.dump_directory = folder;

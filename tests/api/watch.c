@@ -1049,6 +1049,8 @@ Test(watch, the_exit_of_a_thread_is_reported)
 /* What on_verdict may do, and what it may not. */
 static void call_back(const struct cohort_verdict *v, void *user)
 {
+	static const char refusal[] = "called by on_verdict, on_abort or "
+				      "on_slow";
 	struct cohort_cause cause;
 
 	(void)user;
@@ -1060,9 +1062,9 @@ static void call_back(const struct cohort_verdict *v, void *user)
 	             v->stage == COHORT_STAGE_ENDED ? COHORT_ALREADY
 	                                            : COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_STATE);
-	cr_assert_str_eq(cohort_last_error(), "called by on_verdict");
+	cr_assert_str_eq(cohort_last_error(), refusal);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
-	cr_assert_str_eq(cohort_last_error(), "called by on_verdict");
+	cr_assert_str_eq(cohort_last_error(), refusal);
 }
 
 Test(watch, on_verdict_may_abort_but_neither_close_nor_respawn)
