@@ -223,8 +223,6 @@ int info_main(int argc, char **argv)
 
 	if (status != CLI_OK || help)
 		return status;
-	if (cli_no_operands(argv[0], argc, argv) != CLI_OK)
-		return CLI_USAGE;
 	if (probe(&found) != CLI_OK)
 		return CLI_FAILED;
 	if (json)

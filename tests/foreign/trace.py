@@ -263,6 +263,11 @@ def check_damaged(trace):
     write(path, "nothing")
     assert "its head cannot be read" in trace.run(path, status=1).stderr
     assert "No such file" in trace.run(path + "x", status=1).stderr
+    assert "is a directory: give the" in trace.run(trace.folder, status=1).stderr
+    assert "has trace events for viewers" in trace.run(
+        trace.path("chrome"), status=1
+    ).stderr
+    assert "\nproblems  " in trace.run(trace.folder, trace.path("merged")).stdout
     other = read(trace.path("rank_1")).replace('"group":"demo"', '"group":"other"')
     write(path, other)
     found = trace.json(*trace.files("rank_*"), path)

@@ -104,7 +104,8 @@ static int parse(int argc, char **argv, struct average_options *o,
 		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
 		{ "op", 'o', CLI_READ, &o->op, .read = read_op },
 		{ "check", 'c', CLI_BIT, .value = &o->check },
-		{ "shapes", 0, CLI_TEXT, .value = &o->shapes },
+		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
+		  .is_needed = true },
 		{ "rounds", 0, CLI_UINT, &o->rounds, .least = 1,
 		  .most = AVERAGE_MAX_ROUNDS },
 		{ "rewrite", 0, CLI_TRUE, .value = &o->rewrites },
@@ -117,17 +118,8 @@ static int parse(int argc, char **argv, struct average_options *o,
 		{ "json", 0, CLI_TRUE, .value = &o->json },
 		{ .kind = CLI_END },
 	};
-	int status =
-		cli_options(COMMAND, argc, argv, options, print_help, help_out);
 
-	if (status != CLI_OK || *help_out)
-		return status;
-	status = cli_no_operands(COMMAND, argc, argv);
-	if (status == CLI_OK && !o->shapes) {
-		cli_complain(COMMAND, "--shapes: no file given");
-		status = CLI_USAGE;
-	}
-	return status;
+	return cli_options(COMMAND, argc, argv, options, print_help, help_out);
 }
 
 /* ---- the whole -------------------------------------------------------- */

@@ -116,7 +116,8 @@ static int parse(int argc, char **argv, struct overlap_options *o,
 		  .most = COHORT_SIM_MAX_DEVICES },
 		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
 		{ "check", 'c', CLI_BIT, .value = &o->check },
-		{ "shapes", 0, CLI_TEXT, .value = &o->shapes },
+		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
+		  .is_needed = true },
 		{ "backward", 0, CLI_READ, o, .read = read_lengths },
 		{ "sleep", 0, CLI_TRUE, .value = &o->sleeps },
 		{ "first-bytes", 0, CLI_UINT, &o->first_bytes, .least = 1,
@@ -132,17 +133,8 @@ static int parse(int argc, char **argv, struct overlap_options *o,
 		{ "plot", 0, CLI_TEXT, .value = &o->plot },
 		{ .kind = CLI_END },
 	};
-	int status =
-		cli_options(COMMAND, argc, argv, options, print_help, help_out);
 
-	if (status != CLI_OK || *help_out)
-		return status;
-	status = cli_no_operands(COMMAND, argc, argv);
-	if (status == CLI_OK && !o->shapes) {
-		cli_complain(COMMAND, "--shapes: no file given");
-		status = CLI_USAGE;
-	}
-	return status;
+	return cli_options(COMMAND, argc, argv, options, print_help, help_out);
 }
 
 /* ---- the whole -------------------------------------------------------- */

@@ -41,14 +41,6 @@ void cli_bad_option(const char *command, char **argv, int answer)
 		cli_complain(command, "%s: no such option", option);
 }
 
-int cli_no_operands(const char *command, int argc, char **argv)
-{
-	if (optind == argc)
-		return CLI_OK;
-	cli_complain(command, "'%s': takes options only", argv[optind]);
-	return CLI_USAGE;
-}
-
 int cli_number(const char *command, const char *option, const char *text,
                uint64_t min, uint64_t max, uint64_t *value_out)
 {

@@ -32,9 +32,6 @@ enum { CLI_LONG_OPTION = 256 };
  */
 void cli_bad_option(const char *command, char **argv, int answer);
 
-/* CLI_OK, or CLI_USAGE after a complaint if operands follow the options. */
-int cli_no_operands(const char *command, int argc, char **argv);
-
 /*
  * Parse @text as a decimal number from @min to @max.  CLI_OK, or CLI_USAGE after a
  * complaint that names the @option and its @text.

@@ -27,7 +27,7 @@ static void make_tables(const struct cli_option *options,
 	*letters++ = ':';
 	*letters++ = 'h';
 	*table++ = (struct option){ "help", no_argument, NULL, 'h' };
-	for (o = options; o->kind != CLI_END; o++) {
+	for (o = options; o->name; o++) {
 		*table++ = (struct option){
 			.name = o->name,
 			.has_arg = takes_value(o) ? required_argument
@@ -52,7 +52,7 @@ static const struct cli_option *find(const struct cli_option *options,
 
 	if (answer >= CLI_LONG_OPTION)
 		return &options[answer - CLI_LONG_OPTION];
-	for (o = options; o->kind != CLI_END; o++)
+	for (o = options; o->name; o++)
 		if (o->letter == answer)
 			return o;
 	return NULL;
@@ -99,7 +99,31 @@ static int take(const char *command, const struct cli_option *o)
 	case CLI_CALL:
 		return o->read(o, optarg);
 	case CLI_END:
+	case CLI_FILES:
 		break;
+	}
+	return CLI_OK;
+}
+
+/* Look for what must be there, and must not be, once all options are read. */
+static int check_rest(const char *command, int argc, char **argv,
+                      const struct cli_option *options)
+{
+	const struct cli_option *o;
+
+	for (o = options; o->name; o++) {
+		if (!o->is_needed || *(const char **)o->value)
+			continue;
+		cli_complain(command, "--%s: no file given", o->name);
+		return CLI_USAGE;
+	}
+	if (o->kind == CLI_END && optind < argc) {
+		cli_complain(command, "'%s': takes options only", argv[optind]);
+		return CLI_USAGE;
+	}
+	if (o->kind == CLI_FILES && optind == argc) {
+		cli_complain(command, "no file given");
+		return CLI_USAGE;
 	}
 	return CLI_OK;
 }
@@ -132,5 +156,6 @@ int cli_options(const char *command, int argc, char **argv,
 			status = CLI_USAGE;
 		}
 	}
-	return status;
+	return status == CLI_OK ? check_rest(command, argc, argv, options)
+	                        : status;
 }

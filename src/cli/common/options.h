@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 enum cli_value {
-	CLI_END,   /* of the table */
+	CLI_END,   /* of the table, for a command without operands */
+	CLI_FILES, /* of the table, for a command that needs one file or more */
 	CLI_TRUE,  /* takes no value: sets a bool */
 	CLI_FALSE, /* takes no value: clears a bool */
 	CLI_BIT,   /* 0 or 1, for a bool */
@@ -30,6 +31,7 @@ struct cli_option {
 	enum cli_value kind;
 	void *value;
 	uint64_t least, most;
+	bool is_needed; /* for CLI_TEXT, the name of a file */
 
 	/* For CLI_READ and CLI_CALL: an enum cli_exit, after a complaint. */
 	int (*read)(const struct cli_option *option, const char *text);
@@ -40,8 +42,8 @@ enum { CLI_MOST_OPTIONS = 30 };
 
 /*
  * Read the options of @command: those of the table, and --help and -h.  CLI_OK, with
- * optind at the first operand, and @help_out true if the help was printed; or CLI_USAGE
- * after a complaint.
+ * optind at the first operand, if the command takes any, and @help_out true if the help
+ * was printed; or CLI_USAGE after a complaint.
  */
 int cli_options(const char *command, int argc, char **argv,
                 const struct cli_option *options, void (*print_help)(void),

@@ -164,12 +164,8 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 		{ "json", 0, CLI_TRUE, .value = &o->json },
 		{ .kind = CLI_END },
 	};
-	int status =
-		cli_options("demo", argc, argv, options, print_help, help_out);
 
-	return status == CLI_OK && !*help_out
-	               ? cli_no_operands("demo", argc, argv)
-	               : status;
+	return cli_options("demo", argc, argv, options, print_help, help_out);
 }
 
 /*

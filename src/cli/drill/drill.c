@@ -138,11 +138,9 @@ static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 	int status =
 		cli_options("drill", argc, argv, options, print_help, help_out);
 
-	if (status != CLI_OK || *help_out)
-		return status;
 	if (!o->is_limited)
 		memset(o->only, true, sizeof(o->only));
-	return cli_no_operands("drill", argc, argv);
+	return status;
 }
 
 /* ---- the cells -------------------------------------------------------- */

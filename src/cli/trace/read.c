@@ -43,8 +43,10 @@ static bool read_head(struct reader *r, object *o)
 {
 	object *facts;
 
-	if (json_object_object_get_ex(o, "traceEvents", NULL))
+	if (json_object_object_get_ex(o, "traceEvents", NULL)) {
+		r->chrome = r->file;
 		return false;
+	}
 	if (!json_object_object_get_ex(o, "cohort", NULL)) {
 		reader_problem(r, "is not a dump");
 		return false;
@@ -134,7 +136,10 @@ static void read_file(struct reader *r, const char *file)
 	r->file = file;
 	r->values = (struct values){ .n = 0 };
 	r->damaged = r->left_out = 0;
-	if (!text)
+	if (!text && errno == EISDIR)
+		reader_problem(r, "is a directory: give the fr_*_merged.json "
+		                  "of one dump in it");
+	else if (!text)
 		reader_problem(r, "%s", strerror(errno));
 	else if (!n)
 		reader_problem(r, "is empty");
@@ -163,6 +168,11 @@ int trace_read(struct trace *trace, char *const *files, int n)
 	free(r.parts);
 	for (i = 0; !trace->is_found && i < trace->n_problems; i++)
 		cli_complain("trace", "%s", trace->problems[i]);
+	if (!trace->is_found && r.chrome)
+		cli_complain("trace",
+		             "%s: has trace events for viewers: give the "
+		             "fr_*_merged.json of the same dump",
+		             r.chrome);
 	if (!trace->is_found)
 		cli_complain("trace", "no file has operations of any rank");
 	return trace->is_found ? CLI_OK : CLI_FAILED;

@@ -37,6 +37,8 @@ struct reader {
 	int n;
 	struct part *parts; /* room for COHORT_MAX_RANKS */
 
+	const char *chrome; /* a file of trace events, NULL: there was none */
+
 	/* For the file that is being read. */
 	const char *file;
 	struct values values;

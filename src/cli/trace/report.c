@@ -122,7 +122,7 @@ static void print_problems(const struct trace *t)
 		print_line("missing", line);
 	}
 	for (i = 0; i < t->n_problems; i++)
-		print_line(i ? "" : "damaged", t->problems[i]);
+		print_line(i ? "" : "problems", t->problems[i]);
 	for (i = 0; i < t->flight.size; i++) {
 		if (!t->flight.ranks[i].lost)
 			continue;
@@ -279,12 +279,14 @@ static void print_late(const struct trace_figures *figures)
 	printf("\n %-5s %9s %7s   %s\n", "rank", "came last", "of all",
 	       "behind the first: p50, p95, most");
 	for (l = figures->late; l < figures->late + figures->n_late; l++) {
-		if (!l->last)
-			continue;
-		printf(" %-5d %9zu %6.1f%%   %s, %s, %s\n", l->rank, l->last,
-		       100.0 * (double)l->last / (double)l->of,
-		       span_text(l->late.p50).at, span_text(l->late.p95).at,
-		       span_text(l->late.max).at);
+		if (l->last)
+			printf(" %-5d %9zu %6.1f%%   %s, %s, %s\n", l->rank,
+			       l->last, 100.0 * (double)l->last / (double)l->of,
+			       span_text(l->late.p50).at,
+			       span_text(l->late.p95).at,
+			       span_text(l->late.max).at);
+		else
+			printf(" %-5d %9d %6.1f%%\n", l->rank, 0, 0.0);
 	}
 }
 

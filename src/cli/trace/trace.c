@@ -27,12 +27,15 @@ static void print_help(void)
 	/* clang-format off */
 	puts("usage: cohort trace [--json] [--chrome OUT] FILE...\n"
 	     "\n"
-	     "Reads the dumps of one group (fr_*.json, see cohort_dump()) and prints the\n"
-	     "verdict, the last collectives of all ranks side by side around the stall, how\n"
-	     "often each rank came last and by how much, and how long calls queued, waited\n"
-	     "for other ranks and were executed.  It reads the intact parts of damaged files\n"
-	     "and says what is missing: an operation with a wrong value is left out, any\n"
-	     "other wrong value counts as unknown.\n"
+	     "Reads one dump of one group (see cohort_dump()) and prints the verdict, the\n"
+	     "last collectives of all ranks side by side around the stall, how often each\n"
+	     "rank came last and by how much, and how long calls queued, waited for other\n"
+	     "ranks and were executed.\n"
+	     "\n"
+	     "The dump's fr_*_merged.json has all that is shown; fr_*_rank_N.json of every\n"
+	     "rank will do, too.  The intact parts of damaged files are read, and what is\n"
+	     "missing is named: an operation with a wrong value is left out, any other wrong\n"
+	     "value counts as unknown.\n"
 	     "\n"
 	     "Times are given by kind of call: operation, type, count, number of tensors,\n"
 	     "tag and label.  Tags that differ only in their numbers are one kind: \"step 11\"\n"
@@ -107,7 +110,7 @@ int trace_main(int argc, char **argv)
 	const struct cli_option options[] = {
 		{ "json", 0, CLI_TRUE, .value = &o.json },
 		{ "chrome", 0, CLI_TEXT, .value = &o.chrome },
-		{ .kind = CLI_END },
+		{ .kind = CLI_FILES },
 	};
 	bool help;
 	int status =
@@ -115,9 +118,5 @@ int trace_main(int argc, char **argv)
 
 	if (status != CLI_OK || help)
 		return status;
-	if (optind == argc) {
-		cli_complain(argv[0], "no file given");
-		return CLI_USAGE;
-	}
 	return run(&o, argv + optind, argc - optind);
 }
