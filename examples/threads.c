@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks on the program's own threads, and a supervisor that aborts them
+ * Ranks on the program's own threads, a supervisor that aborts them, and a respawn
  *
  * Each thread binds its rank and sums numbers with the others.  After five sums rank 1 is
  * in trouble: it tells the supervisor, and makes no more calls.  The supervisor fires its
- * abort handle, and the other ranks return from the sum in which they wait.
+ * abort handle, and the other ranks return from the sum in which they wait.  When all
+ * threads have returned, the group is respawned without rank 1 and split again, and new
+ * threads make the other five sums.
  *
  *	cc threads.c -lcohort -lpthread && ./a.out
  */
@@ -30,6 +32,7 @@ struct supervisor {
 struct rank {
 	struct cohort_comm *comm;
 	struct supervisor *supervisor;
+	int first; /* rank 1 is in trouble in the first generation only */
 	int sums;
 	int result;
 	pthread_t thread;
@@ -76,7 +79,8 @@ static void work(struct rank *r)
 	if (r->result != COHORT_OK)
 		return;
 	while (r->result == COHORT_OK && r->sums < ROUNDS) {
-		if (cohort_comm_rank(r->comm) == 1 && r->sums == 5) {
+		if (r->first && cohort_comm_rank(r->comm) == 1 &&
+		    r->sums == 5) {
 			tell(r->supervisor, 1);
 			break;
 		}
@@ -102,46 +106,77 @@ static void *rank_main(void *arg)
 	return NULL;
 }
 
-static void run(struct supervisor *s, struct cohort_comm *comms[])
+/* Run a thread per rank, which goes on from @sums.  Returns the sums that all ranks have
+ * done: when a group ends, some may have done one more. */
+static int run(struct supervisor *s, struct cohort_comm *comms[], int n,
+               int sums)
 {
 	struct rank ranks[RANKS];
-	int i;
+	int i, least = ROUNDS;
 
-	for (i = 0; i < RANKS; i++) {
-		ranks[i] = (struct rank){ .comm = comms[i], .supervisor = s };
+	for (i = 0; i < n; i++) {
+		ranks[i] = (struct rank){ .comm = comms[i],
+			                  .supervisor = s,
+			                  .first = n == RANKS,
+			                  .sums = sums };
 		pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
 	}
-	for (i = 0; i < RANKS; i++) {
+	for (i = 0; i < n; i++) {
 		pthread_join(ranks[i].thread, NULL);
-		printf("rank %d: %d sums, then %s\n", i, ranks[i].sums,
-		       cohort_status_name(ranks[i].result));
+		printf("rank %d: %s\n", i, cohort_status_name(ranks[i].result));
+		if (ranks[i].sums < least)
+			least = ranks[i].sums;
 	}
+	return least;
+}
+
+/* Split the group, and run its ranks under a supervisor. */
+static int supervised(struct cohort_group *group, struct supervisor *s,
+                      int *sums)
+{
+	struct cohort_comm *comms[RANKS];
+	int rc = cohort_group_split(group, comms);
+
+	if (rc != COHORT_OK)
+		return rc;
+	s->troubled = -1;
+	s->handle = cohort_comm_abort_handle(comms[0]);
+	sem_init(&s->news, 0, 0);
+	pthread_create(&s->thread, NULL, supervise, s);
+	*sums = run(s, comms, cohort_group_size(group), *sums);
+	if (s->troubled < 0)
+		tell(s, -1);
+	pthread_join(s->thread, NULL);
+	sem_destroy(&s->news);
+	cohort_abort_put(s->handle);
+	return COHORT_OK;
 }
 
 int main(void)
 {
 	struct cohort_group_options options;
-	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group;
 	struct cohort_cause cause;
 	struct supervisor s;
+	int rc, sums = 0;
 
 	cohort_group_options_init(&options);
 	options.platform = COHORT_PLATFORM_HOST;
-	if (cohort_group_open(NULL, RANKS, &options, &group) != COHORT_OK ||
-	    cohort_group_split(group, comms) != COHORT_OK) {
+	rc = cohort_group_open(NULL, RANKS, &options, &group);
+	if (rc != COHORT_OK) {
 		fprintf(stderr, "%s\n", cohort_last_error());
 		return 1;
 	}
-	s.handle = cohort_comm_abort_handle(comms[0]);
-	sem_init(&s.news, 0, 0);
-	pthread_create(&s.thread, NULL, supervise, &s);
-	run(&s, comms);
-	if (!cohort_abort_fired(s.handle))
-		tell(&s, -1);
-	pthread_join(s.thread, NULL);
-	cohort_abort_put(s.handle);
+	rc = supervised(group, &s, &sums);
 	cohort_group_cause(group, &cause);
 	printf("%.*s\n", (int)strcspn(cause.text, ";"), cause.text);
-	return cohort_group_close(group) == COHORT_OK ? 0 : 1;
+	/* A handle's cause has no rank: the supervisor knows which one to lose. */
+	if (rc == COHORT_OK && s.troubled >= 0)
+		rc = cohort_group_respawn(group, &s.troubled, 1);
+	if (rc == COHORT_OK)
+		rc = supervised(group, &s, &sums);
+	if (rc != COHORT_OK)
+		fprintf(stderr, "%s\n", cohort_last_error());
+	printf("%d sums\n", sums);
+	return cohort_group_close(group) == COHORT_OK && sums == ROUNDS ? 0 : 1;
 }

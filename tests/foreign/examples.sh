@@ -86,10 +86,13 @@ rank 1, outside the library: end it
 rank 1, outside the library: wait on
 END
 prints threads <<'END'
+10 sums
 aborted: rank 1 is in trouble
-rank 0: 5 sums, then COHORT_ABORTED
-rank 1: 5 sums, then COHORT_OK
-rank 2: 5 sums, then COHORT_ABORTED
+rank 0: COHORT_ABORTED
+rank 0: COHORT_OK
+rank 1: COHORT_OK
+rank 1: COHORT_OK
+rank 2: COHORT_ABORTED
 END
 if ! lacks python3 examples/average.py; then
 	timeout 300 python3 examples/average.py "$lib/libcohort.so" >"$scratch/out"
