@@ -40,6 +40,9 @@ cohort_comm_abort_handle(struct cohort_comm *comm);
  * no memory, no thread-local storage, and leaves no text for
  * cohort_last_error().  Does not block.
  *
+ * The cause names no rank (its rank is -1).  To go on without the ranks that a
+ * verdict named, keep its missing set.
+ *
  * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one,
  * or the group had been closed; COHORT_INVALID for NULL.
  */

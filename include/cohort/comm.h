@@ -161,7 +161,8 @@ COHORT_API int cohort_comm_fail(struct cohort_comm *comm, int code,
  * @text: for people: where in the program, "step 12, gradients"; copied, up to
  *        47 bytes; NULL or "": none
  *
- * Kept with every call until the next tag, and shown with the call in verdicts.
+ * Kept with every call until the next tag, and shown with the call in verdicts:
+ * those show a rank's last call, and not a tag that no call has had yet.
  * Each rank has its own tag; those of different ranks may differ.  The last 64
  * different texts are kept, so that a tag that is used again and again costs no
  * more than a comparison.  A reducer's calls have a label of their own besides.

@@ -159,8 +159,14 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * with the old cause; other calls have no effect on the new communicators.
  * Tickets of group-level calls must no longer be asked about: the same numbers
  * are given out anew.  Abort handles of former generations do nothing any more.
- * Threads of a split group must stop using its communicators by themselves.
+ * Threads of a split group stop using its communicators by themselves; one that
+ * is lost, or late, is in nobody's way: its next call answers COHORT_STALE, and
+ * the exit of a thread that is bound to a former communicator ends nothing.
  * Deadlines that were pushed, and pauses, are not taken over.
+ *
+ * When a group ends, some ranks may have finished one collective more than
+ * others, or one step: have one rank broadcast its step and its weights before
+ * the new ranks go on.
  *
  * A supervisor is a loop: run; while that fails, respawn without @cause->rank,
  * without those in @cause->missing, unless that is all, and without those that

@@ -109,8 +109,11 @@
  * If the communicator ends in the middle of a step, each call that launches or
  * waits answers so; finish answers when no gradient can be touched any more, or
  * with COHORT_WEDGED.  The gradients are then undefined, and the reducer is
- * good for nothing but cohort_reducer_free().  A rank that does not come to a
- * bucket is named in the verdict, with the parameter that it waits for.
+ * good for nothing but cohort_reducer_free(), which then works in the middle of
+ * a step, too.  Some ranks may have finished that step: have one rank broadcast
+ * its step and its weights in the next generation.  A rank that does not come
+ * to a bucket is named in the verdict and, if it has begun the step, with the
+ * parameter that it waits for.
  *
  * Memory is allocated by cohort_reducer_create() only, except that the
  * library's calls may allocate what they say they do.  Nothing of this has run
@@ -256,8 +259,8 @@ cohort_reducer_create(struct cohort_comm *comm,
  * Blocks while what it has launched is being cut short, up to the abort
  * deadline.
  *
- * COHORT_OK; COHORT_STATE while a step is open, while what it has launched is
- * not done and the group goes on, or if the communicator is closed (nothing
+ * COHORT_OK; COHORT_STATE while the group has no cause and a step is open or
+ * what was launched is not done, or if the communicator is closed (nothing
  * happened); COHORT_WEDGED: an abort did not complete, and device memory that
  * may still be written to stays; COHORT_BUSY, COHORT_OWNER as cohort_free()
  * (nothing happened); COHORT_NCCL, COHORT_CUDA: something could not be given
