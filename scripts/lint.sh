@@ -192,7 +192,7 @@ symbols() {
 	output=$(tests/foreign/symbols.sh "$lib" "$real" 2>&1) || echo "$output"
 }
 
-# Objects of a build without link-time optimisation tell who calls whom.
+# Objects of a build without link-time optimisation show which source calls which.
 circles() {
 	need python3 || return 77
 	[ -n "${OBJECTS:-}" ] || { echo "make lint sets OBJECTS" && return 77; }

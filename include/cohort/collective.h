@@ -6,7 +6,7 @@
  * Collectives on device memory: for one tensor, and for lists of tensors; and
  * the premultiplied sum, a reduction of one's own
  *
- * The same calls for memory from malloc() are in cohort/host_memory.h.
+ * cohort/host_memory.h has these collectives for memory from malloc().
  */
 
 #include <stddef.h>

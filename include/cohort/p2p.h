@@ -25,22 +25,22 @@ struct cohort_comm;
  * @peer: the other rank, which must receive, or send, the same @count and
  *        @type; this rank itself only in a batch, together with the other half
  *
- * Between two ranks, the k-th send of one and the k-th receive of the other are
- * one transfer, whatever else is called in between.  But a gather, scatter or
- * all-to-all, which NCCL makes of such transfers, must come after the same
- * transfers on both ranks.  (Not so in one batch: there the calls that all
- * ranks make come first.)  Sends and receives have no place in the sequence of
- * calls that all ranks must make, and their arguments are not compared.
+ * Between two ranks, the k-th send on one pairs with the k-th receive on the
+ * other, whatever else is called in between.  One exception: NCCL builds a
+ * gather, scatter or all-to-all from such transfers, so both ranks must call it
+ * after the same transfers.  (Not so within one batch: there the calls that
+ * all ranks make run first.)  Sends and receives are not part of the sequence
+ * of calls that all ranks must make, and their arguments are not compared.
  *
  * Transfers that are to go on side by side, in both directions or with several
  * peers, belong in one batch: on one stream a send keeps what is queued behind
  * it from starting until its peer receives.  A transfer with a @count of 0 is a
  * real one, too, which waits for its peer.
  *
- * The clocks of deadlines run as those of a collective of the two ranks, in a
- * batch as those of the rank and all its peers there.  first_ns holds for a
- * rank's first send to, or receive from, this peer.  A peer of another process
- * is taken to have called.  Everything else is as for the collectives
+ * Deadlines run as for a collective of the two ranks or, in a batch, as for one
+ * of the rank and all its peers in that batch.  first_ns applies to a rank's
+ * first send to, or receive from, this peer.  A peer in another process is
+ * assumed to have made its call.  Everything else is as for the collectives
  * (cohort/collective.h).
  */
 COHORT_API int cohort_send(struct cohort_comm *comm, const void *send,

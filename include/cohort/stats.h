@@ -27,7 +27,7 @@ struct cohort_stats {
 	uint64_t collectives; /* that were called */
 	uint64_t transfers;   /* sends and receives */
 	uint64_t bytes;       /* of the operations' tensors */
-	uint64_t waits;    /* for what was not done when it was asked about */
+	uint64_t waits;    /* for operations not done when asked about */
 	uint64_t captured; /* calls that went into CUDA graphs */
 
 	/* Records of the flight recorder that newer ones have overwritten. */
@@ -36,10 +36,10 @@ struct cohort_stats {
 	/* Counted for the generation of the group. */
 	uint64_t slow;     /* operations that took longer than slow_ns */
 	uint64_t warnings; /* of the watchdog */
-	uint64_t aborts;   /* 1: it has a cause */
+	uint64_t aborts;   /* 1 if the generation has a cause, else 0 */
 
-	/* Verdicts that are no warnings, by enum cohort_verdict_kind.  A cause
-	 * counts as one, and as one more for each time that it was told
+	/* Verdicts other than warnings, indexed by enum cohort_verdict_kind.  A
+	 * cause counts once, plus once for each time that it was reported
 	 * before. */
 	uint64_t verdicts[32];
 
@@ -54,11 +54,11 @@ struct cohort_stats {
  * @stats: the caller has set its size; the rest is filled, as far as it goes
  * @fd:    where to write; may be a file, a pipe or a socket
  *
- * Read from memory without a lock, whatever any rank's thread is doing; the
- * counters need not be of the same moment.  The text is always UTF-8: U+FFFD
- * stands for each byte of the group's name that is not, as in dumps.  Any
- * thread; cohort_stats() does not block, and cohort_stats_write() only as
- * write() does.
+ * The counters are read from memory without a lock, whatever any rank's thread
+ * is doing, so they need not all be from the same moment.  The text is always
+ * valid UTF-8: as in dumps, U+FFFD replaces each byte of the group's name that
+ * is not.  Any thread; cohort_stats() does not block, and cohort_stats_write()
+ * blocks only as write() does.
  *
  * COHORT_OK; COHORT_INVALID, also for a @stats whose size was not set;
  * cohort_stats_write(): COHORT_SYSTEM if it cannot write, maybe after it has

@@ -9,7 +9,7 @@
  * A *verdict* is what the watchdog finds out about something that does not go
  * on, or has ended.  A *cause* is what ended a generation of a group: every
  * call and ticket answers with its status.  A *report* says what one rank is
- * doing.  The options (cohort/options.h) say who is told.
+ * doing.  The callbacks that are told are options (cohort/options.h).
  */
 
 #include <stddef.h>

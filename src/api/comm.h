@@ -28,33 +28,37 @@ void comm_leave_on_device(struct cohort_comm *comm,
 int comm_submit(struct cohort_comm *comm, const struct op *op,
                 uint64_t *ticket);
 
-/* Wait for a ticket, or for all tickets given out so far, as cohort_wait() does
- * but up to a deadline.  0: do what is cheap, and look. */
+/* Wait for a ticket, or for all tickets given out so far, like cohort_wait()
+ * but up to a deadline.  A deadline of 0: do only what is cheap, then check. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
-/* Help the operation of @ticket until @until_ns, and look: COHORT_TIMED_OUT if
- * it is not done.  For a caller that waits for something else meanwhile. */
+/* Help the operation of @ticket along until @until_ns, then check it:
+ * COHORT_TIMED_OUT if it is not done.  For a caller that is waiting for
+ * something else at the same time. */
 int comm_carry_on(struct cohort_comm *comm, uint64_t ticket, uint64_t until_ns);
 
-/* Have what is queued on the communicator's own stream go on while no thread
- * waits for it.  May make a system call. */
+/* Let the work queued on the communicator's own stream proceed even though no
+ * thread is waiting for it.  May make a system call. */
 void comm_flush(struct cohort_comm *comm);
 
 struct registration;
 
-/* Wait until NCCL has forgotten all memory, as the clique has a cause:
- * COHORT_OK, or COHORT_WEDGED.
+/*
+ * comm_await_reclaim(), once the clique has a cause: wait until no memory is
+ * registered with NCCL any more.  COHORT_OK, or COHORT_WEDGED.
  *
- * And free memory that NCCL does not know, or whose @registration is ended
- * here, inside the gate and on the device: COHORT_STATE if the memory was
- * registered by another call. */
+ * comm_free_registered(), inside the gate and on the device: end @registration,
+ * if there is one, and free its memory.  COHORT_STATE if the memory was
+ * registered by another call.
+ */
 int comm_await_reclaim(struct cohort_comm *comm);
 int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,
                          bool has_ended);
 
-/* Undo all pushes and pauses: inside the gate; and entering the gate for it. */
+/* Undo all pushes and pauses.  deadlines_forget() is called inside the gate;
+ * deadlines_reset() enters the gate itself. */
 int deadlines_forget(struct cohort_comm *comm);
 int deadlines_reset(struct cohort_comm *comm);
 

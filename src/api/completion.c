@@ -4,9 +4,10 @@
  * Tickets: asking, waiting, and making streams wait
  *
  * A waiter reads the done word first and the clique's state second.  If the
- * state is LIVE, no abort flag was up when the word was read, and a done word
- * means done.  Later only what was noted as done before any flag was raised
- * counts as done: an aborted operation also "completes".  The cause itself is
+ * state is LIVE, no abort flag was up when the word was read, so the word can be
+ * trusted.  In any later state it cannot, because an aborted operation also
+ * "completes": only what was noted as done before any flag was raised counts as
+ * done.  The cause itself is
  * returned only when no buffer can be touched any more, so that the caller may
  * free its buffers.
  */
@@ -31,7 +32,7 @@ static void note(struct cohort_comm *c, uint64_t ticket, bool done)
 		recorder_saw_started(&c->recorder, ticket, clock_quick());
 }
 
-/* The answer now, COHORT_TIMED_OUT: there is none yet. */
+/* The ticket's answer, or COHORT_TIMED_OUT if there is none yet. */
 static int ask(struct cohort_comm *c, uint64_t ticket)
 {
 	enum clique_state state = clique_look(c->clique);
@@ -75,8 +76,8 @@ static int help(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 	return ask(c, ticket);
 }
 
-/* Wait for a ticket that was not done at the last look.  After help that has
- * done some work, the next wait begins with short pauses again. */
+/* Wait for a ticket that was not done when last checked.  If helping did some
+ * work, the backoff starts over with short pauses. */
 static int await_answer(struct cohort_comm *c, uint64_t ticket,
                         uint64_t deadline)
 {
@@ -182,7 +183,7 @@ int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)
 
 /* ---- streams ---------------------------------------------------------- */
 
-/* Queue the wait, and after it a mark that tells that the wait is over. */
+/* Queue the wait, followed by a mark that shows when the wait is over. */
 static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 {
 	const struct platform *p = c->clique->platform;

@@ -56,7 +56,7 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
-/* Excuse the next call: when it comes says nothing of how fast the rank is. */
+/* Excuse the next call: its timing says nothing about how fast the rank is. */
 static void excuse(struct cohort_comm *c)
 {
 	atomic_store(&c->excused, atomic_load(&c->collectives) + 1);

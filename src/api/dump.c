@@ -64,8 +64,8 @@ static int dump_child(struct clique *q, const char *directory)
 	return rc;
 }
 
-/* Dump the clique and all that was split from it.  A failure does not stop
- * that; the first error is returned. */
+/* Dump the clique and all that was split from it.  A failure does not stop the
+ * rest from being dumped; the first error is returned. */
 static int dump_all(struct clique *q, const char *directory)
 {
 	struct clique *children[MAX_CHILDREN];

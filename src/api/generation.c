@@ -11,9 +11,9 @@
 #include "core/gate.h"
 #include "core/owner.h"
 
-/* Have the reaper give back what the ranks have, and free a clique that is
- * RECLAIMED, or soon will be.  False: it does not come to that, and the clique
- * is leaked. */
+/* Have the reaper release the ranks' resources, then free a clique that is
+ * RECLAIMED or soon will be.  False if the reaper does not finish within the
+ * abort deadline: the clique is then leaked. */
 static bool give_back(struct clique *q)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
@@ -77,9 +77,8 @@ static struct generation *next_child(const struct generation *g)
 	return generation_of(clique_tree_next(g->clique));
 }
 
-/* A thread that waits in a call with host memory comes back once there is a
- * cause.  If the rank is bound, that may be after the close, as the rank is
- * kept. */
+/* A thread waiting in a host-memory call returns once there is a cause.  If its
+ * rank is bound, it may return after the close, because the rank is kept. */
 static bool is_occupied(const struct cohort_comm *c)
 {
 	return cause_any(c->clique->end) && atomic_load(&c->owner)
@@ -87,8 +86,8 @@ static bool is_occupied(const struct cohort_comm *c)
 	               : gate_is_taken(c);
 }
 
-/* A rank that a thread is inside of.  A thread that was inside when the abort
- * was given up stays inside, and is not counted; neither is one that was left
+/* Find a rank with a thread inside it.  A thread that was inside when the abort
+ * was given up stays there and does not count; nor does one that was left
  * behind. */
 static const struct cohort_comm *occupied(struct clique *q)
 {
@@ -143,7 +142,7 @@ static int end(struct clique *q)
 	if (rc == COHORT_OK)
 		cause_set_closing(q->end);
 	if (rc != COHORT_TIMED_OUT || clique_cause(q))
-		return COHORT_OK; /* the clique had ended already, which its calls have told */
+		return COHORT_OK; /* had already ended, as its calls reported */
 	cause.rank = c->rank;
 	cause.ticket = atomic_load(&c->last);
 	rc = error_set(COHORT_ABORTED,
@@ -277,8 +276,8 @@ static int free_one(struct generation *g)
 	return rc;
 }
 
-/* Keep what is bound to other threads, before any of the family is freed: an
- * owner in one clique may use the others. */
+/* Keep whatever is bound to other threads, before any clique of the tree is
+ * freed: an owner in one clique may be using the others. */
 static void keep_owned(struct generation *g)
 {
 	struct generation *child;

@@ -2,8 +2,8 @@
 #ifndef API_NOTE_H
 #define API_NOTE_H
 
-/* Tell the listener, if there is one, of variables that mean nothing; once in a
- * process.  Holds no lock that the listener could need. */
+/* Tell the listener, if there is one, of environment variables that the library
+ * does not know; at most once in a process.  Calls it without any lock held. */
 void note_environment(void);
 
 #endif

@@ -55,7 +55,7 @@ static bool members_init(struct members *m, int most)
 	return true;
 }
 
-/* Give rank number @i of @parent its communicator. */
+/* Insert rank number @i of @parent, in the order of the ranks in the child. */
 static void members_add(struct members *m, const struct clique *parent,
                         const struct split_rank *ranks, int i)
 {
@@ -126,7 +126,7 @@ static bool is_repeated(const struct split_rank *ranks, int i)
 	return false;
 }
 
-/* Each color is opened or given back, also after one has failed. */
+/* Open every color, or give it back, even after another one has failed. */
 static int open_children(struct clique *parent, const struct split_rank *ranks,
                          int n)
 {
@@ -171,8 +171,8 @@ int cohort_comm_split(struct cohort_comm *comm, int color, int key,
 		return error_set(COHORT_INVALID, "comm_split: child is NULL");
 	if (color < 0 && color != COHORT_NO_COLOR)
 		return error_set(COHORT_INVALID,
-		                 "comm_split: color is %d, not 0 or more, nor "
-		                 "COHORT_NO_COLOR",
+		                 "comm_split: color is %d, but must be 0 or "
+		                 "more, or COHORT_NO_COLOR",
 		                 color);
 	if (batch_is_open(comm))
 		return error_set(COHORT_STATE,

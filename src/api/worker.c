@@ -28,8 +28,9 @@
 /* How often a run looks whether the clique has ended. */
 #define LOOK_NS (20 * UINT64_C(1000000))
 
-/* How long workers are waited for after an abort was given up: they have waited
- * inside the library for their answer, get it now, and return. */
+/* How long to wait for workers after an abort was given up: those that were
+ * waiting for it inside the library get their answer only then, and need a
+ * moment to return. */
 #define RETURN_NS (250 * UINT64_C(1000000))
 
 struct worker {
@@ -117,8 +118,8 @@ static void decide(struct run *run, int go)
 	pthread_mutex_unlock(&run->lock);
 }
 
-/* The text for what a worker has returned: this thread's last error, if that
- * had the same status and the rank has queued nothing since; else "". */
+/* The text that explains a worker's result: this thread's last error, if its
+ * status equals the result and the rank has queued nothing since; else "". */
 static const char *reason(const struct cohort_comm *comm, int returned)
 {
 	uint64_t last = atomic_load(&comm->last), error_ns;
@@ -152,7 +153,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 			            comm->rank, cohort_last_error());
 		return;
 	}
-	error_forget(); /* of tries to bind that have failed */
+	error_forget(); /* left by failed attempts to bind */
 	cause.worker = run->fn(comm, run->user);
 	if (!cause.worker)
 		return;

@@ -26,8 +26,8 @@ struct backoff {
 		.rounds = 0                                                    \
 	}
 
-/* A backoff for one of @threads threads that wait for each other: without the
- * pause if there are more of them than cores. */
+/* A backoff for one of @threads threads that wait for each other: if there are
+ * more of them than cores, it yields from the start instead of pausing. */
 struct backoff backoff_among(int threads);
 
 /* How many cores this process may run on, as of the first call. */
@@ -43,8 +43,8 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Have the cache line at @p fetched to be written.  (gcc's own builtin fetches
- * it to be read, unless told which processor it is for.) */
+/* Prefetch the cache line at @p for writing.  (gcc's own builtin prefetches for
+ * reading unless told which processor to compile for.) */
 static inline void cpu_fetch_to_write(const void *p)
 {
 #ifdef __x86_64__

@@ -53,8 +53,8 @@ static size_t distance(const char *a, size_t n, const char *b)
 	return row[n];
 }
 
-/* The known name that is most like @name, @name itself if it is known; NULL:
- * more than a third differs in each. */
+/* The known name closest to @name (equal to it if @name is known), or NULL if
+ * every known name differs from it by more than a third of its length. */
 static const char *resembled(const char *name, size_t n)
 {
 	const char *best = NULL;

@@ -22,25 +22,27 @@ int gate_enter_to_close(struct cohort_comm *comm);
 void gate_leave(struct cohort_comm *comm);
 
 /*
- * Let only this thread enter from now on, also while it is not inside; called
- * inside the gate.  And end that, at any time, if it is this thread that may
- * enter.
+ * gate_keep(), inside the gate: let only this thread enter from now on, even
+ * after it has left.  gate_unkeep(): end that, if this thread began it.
  */
 void gate_keep(struct cohort_comm *comm);
 void gate_unkeep(struct cohort_comm *comm);
 
-/* True if a thread has called gate_keep(); and if one has, or is inside. */
+/* gate_is_kept(): a thread has called gate_keep().  gate_is_taken(): one has, or
+ * is inside. */
 bool gate_is_kept(const struct cohort_comm *comm);
 bool gate_is_taken(const struct cohort_comm *comm);
 
-/* Inside the gate, before a native call or the next ticket: wait until a call
- * whose caller has left is launched.  COHORT_OK; the status of a cause;
- * COHORT_STATE in a memory section of this thread's, for whose end that launch
- * would wait. */
+/*
+ * Inside the gate, before a native call or the next ticket: if the caller of an
+ * earlier call has left before it was launched, wait for its launch.  COHORT_OK;
+ * the status of a cause; COHORT_STATE in a memory section of this thread's,
+ * whose end the launch would wait for.
+ */
 int gate_await_left(struct cohort_comm *comm);
 
-/* Refuse @what with @status: a call whose caller has left is not launched
- * yet. */
+/* Refuse @what with @status: the caller of an earlier call has left before it
+ * was launched. */
 int gate_refuse_left(const struct cohort_comm *comm, int status,
                      const char *what);
 

@@ -81,7 +81,7 @@ static int without_one(struct cohort_comm *c, void *user)
 		cr_assert_null(child);
 	else
 		cr_assert_eq(sum_origins(child), 0 + 2 + 3);
-	/* The same split once more, with no rank in the child at all. */
+	/* Repeat the split, with no rank in the child at all. */
 	ranks_must(cohort_comm_split(c, COHORT_NO_COLOR, 0, &child), "split");
 	cr_assert_null(child);
 	return 0;

@@ -128,7 +128,7 @@ static void do_cohort_free(struct scene *s)
 	s->memory = NULL;
 }
 
-/* The first use of that kernel, which loads it. */
+/* The first broadcast, which loads its kernel. */
 static void do_lazy_loading(struct scene *s)
 {
 	const void *send[] = { s->data[0], s->data[0] };
@@ -293,8 +293,8 @@ static void *set_up_second(void *user)
 }
 
 /*
- * After this the kernel is loaded; and where that would be no deadlock, the
- * library's memory has blocks, which are too small.
+ * Load the kernel.  Where the ranks launch together, also make the library
+ * allocate memory blocks, which are too small for the call under test.
  */
 static void warm_up(struct scene *s)
 {
@@ -646,7 +646,7 @@ static void run_beside(struct beside *b, int expected)
 		ranks_must(cohort_group_close(b->groups[r]), "close");
 }
 
-/* The header says so. */
+/* Both outcomes are documented in the header. */
 #define BESIDE(what)                                                           \
 	Test(sync_device, what##_of_another_group_is_a_deadlock)               \
 	{                                                                      \

@@ -72,7 +72,7 @@ if command -v python3 >/dev/null; then
 	page cohort 7 'cohort_group_close(3) closes those that are left.'
 	page cohort-options 7 'LAUNCHING TOGETHER'
 	page cohort_wait 3 'int cohort_wait(struct cohort_comm *comm, uint64_t ticket,'
-	# Of several that share a page.
+	# A function that shares its page with others.
 	page cohort_comm_size 3 'number of ranks'
 	count=0 reader=
 	while read -r name; do

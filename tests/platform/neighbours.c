@@ -218,10 +218,8 @@ static void run(const struct shape *shapes, size_t n, const struct gaps *gaps)
 
 static const struct gaps none;
 
-/*
- * The same calls with these gaps, of small counts and of counts that are cut
- * into pieces.
- */
+/* Run calls with these gaps, of small counts and of counts that are cut into
+ * pieces. */
 static void run_sizes(const struct gaps *gaps)
 {
 	static const struct shape small[] = {
@@ -309,10 +307,8 @@ Test(neighbours, may_be_of_other_kinds, .timeout = 30)
 	run_kinds(2000);
 }
 
-/*
- * The same calls, which each rank groups in its own way; also if they do not
- * lie side by side on all ranks.
- */
+/* Each rank groups the calls in its own way, also where they do not lie side by
+ * side on all ranks. */
 Test(neighbours, may_be_grouped_differently, .timeout = 30)
 {
 	run_sizes(&(struct gaps){ .group = { 0, 1, 2 } });

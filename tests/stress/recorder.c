@@ -71,8 +71,8 @@ static void read_one(uint64_t t)
 		stress_fail("record %lu has another's times", (unsigned long)t);
 	tag_read(&recorder.tags, r.tag, tag);
 	/*
-	 * A reader that did not run for 65,536 texts finds another text, and
-	 * the record overwritten.
+	 * A reader that was off the CPU while 65,536 texts were set finds a
+	 * different text; by then the record has been overwritten, too.
 	 */
 	if (*tag && atoi(tag + strlen("tag ")) != (int)(t % TAGS) &&
 	    recorder_read(&recorder, t, &r))

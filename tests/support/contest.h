@@ -24,7 +24,8 @@ void contest_begin(struct contest *contest, struct cohort_comm *comm);
 /* The reason that number @who fires with. */
 const char *contest_reason(int who);
 
-/* Record that number @who was told @rc.  Any thread, any signal handler. */
+/* Record that contestant number @who got the result @rc.  Any thread, any signal
+ * handler. */
 void contest_told(struct contest *contest, int who, int rc);
 
 /* Fire the contest's own handle as number @who. */

@@ -194,8 +194,8 @@ struct drill_run {
 	atomic_int fires;
 	atomic_int fired;
 
-	/* Atomic; a warning has named a rank that is inside its native call; and
-	 * the group is about to be closed. */
+	/* Atomic; is_stuck: a warning has named a rank that is inside its
+	 * native call; is_closing: the group is about to be closed. */
 	atomic_bool is_stuck;
 	atomic_bool is_closing;
 
@@ -289,7 +289,7 @@ bool drill_open(struct drill_run *run);
 /* Split the group, and take a handle; false after a complaint. */
 bool drill_split(struct drill_run *run, struct cohort_comm **comms);
 
-/* Keep the group's cause as the verdict; or @cause. */
+/* Keep the group's cause, or @cause, as the verdict. */
 void drill_keep_cause(struct drill_run *run);
 void drill_keep(struct drill_run *run, const struct cohort_cause *cause);
 
@@ -304,8 +304,8 @@ void drill_judge(struct drill_run *run, struct drill_result *result);
 
 /* ---- where each rank has a thread ------------------------------------- */
 
-/* A rank's tensor 0 or 1; fill both with what the rank sends; check the results in
- * the first @tensors. */
+/* Return tensor 0 or 1 of a rank; fill both with what the rank sends; check the
+ * results in the first @tensors of them. */
 float *drill_tensor(struct drill_rank *k, int i);
 int drill_fill(struct drill_rank *k);
 void drill_check(struct drill_rank *k, int tensors);
@@ -326,7 +326,8 @@ void drill_leave(struct drill_rank *k);
 /* The thread of a rank that waits for the victim. */
 pthread_t drill_waiting_thread(const struct drill_run *run);
 
-/* Abort the group from outside, in @thread if a signal handler does it. */
+/* Abort the group with its handle: for BY_SIGNAL, from a signal handler in
+ * @thread; for BY_TWO_ABORTS, twice. */
 void drill_abort_it(struct drill_run *run, pthread_t thread);
 
 /* Run a cell in one of these places. */
@@ -338,7 +339,7 @@ void drill_with_remote(struct drill_run *run);
 
 /* ---- the census ------------------------------------------------------- */
 
-/* How many there are of the things that a cell begins. */
+/* Counts of everything that a cell may leave behind. */
 struct drill_census {
 	size_t threads; /* except those that the platform keeps */
 	int newest;     /* the greatest thread id */
@@ -351,8 +352,8 @@ struct drill_census {
 
 struct drill_census drill_census(void);
 
-/* True if there is more than in @before, after a time for what ends by itself: then
- * @out names it. */
+/* True if more is left than in @before, even after a grace period for what goes
+ * away by itself: @out then names what is left. */
 bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 
 /* ---- reporting -------------------------------------------------------- */

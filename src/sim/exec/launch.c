@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/type.h"
 
-/* Point a launch at the room that it has for a few of everything. */
+/* Point a launch at its built-in arrays, which hold a few of everything. */
 static struct launch *launch_init(struct launch *l)
 {
 	if (!l)
@@ -37,29 +37,28 @@ static void launch_fini(struct launch *l)
 		free(l->transfers);
 }
 
-/* ---- those of a communicator ------------------------------------------ */
+/* ---- the launches of a communicator ----------------------------------- */
 
-/* Launches that are not kept stand in a line, the last one given out at its
- * end.  As launches end in order, the first one is the next to be given out
- * again. */
-static void line_up(struct launch *l)
+/* Launches that are not kept form a queue, with the most recently given out at
+ * its end.  As launches end in order, the first is the next to be reused. */
+static void enqueue_free(struct launch *l)
 {
 	struct member *m = l->member;
 
 	l->next_given = NULL;
-	l->is_in_line = true;
+	l->is_free = true;
 	*(m->first_given ? &m->last_given->next_given : &m->first_given) = l;
 	m->last_given = l;
 }
 
-static struct launch *leave_line(struct member *m)
+static struct launch *dequeue_free(struct member *m)
 {
 	struct launch *l = m->first_given;
 
 	if (!l)
 		return NULL;
 	m->first_given = l->next_given;
-	l->is_in_line = false;
+	l->is_free = false;
 	return l;
 }
 
@@ -69,7 +68,7 @@ void launches_free(struct member *m)
 
 	while (m->kept)
 		launch_unkeep(m->kept);
-	while ((l = leave_line(m))) {
+	while ((l = dequeue_free(m))) {
 		launch_fini(l);
 		if (l < m->stock || l >= m->stock + MEMBER_STOCK)
 			free(l);
@@ -91,20 +90,20 @@ bool launches_init(struct member *m)
 	return true;
 }
 
-/* A launch to be given out, which is not in the line; NULL without memory.  One
- * that is used for long, by a graph or as one of many in flight, may be the
- * first in the line: it goes to the end. */
+/* Find a launch to give out, and take it out of the queue; NULL if out of
+ * memory.  The first in the queue may be in use for long, by a graph or as one
+ * of many in flight: it then goes to the end. */
 static struct launch *find(struct member *m)
 {
 	struct launch *l;
 	int i;
 
-	for (i = 0; i < 2 && (l = leave_line(m)); i++) {
+	for (i = 0; i < 2 && (l = dequeue_free(m)); i++) {
 		if (l->is_kept)
 			continue;
 		if (launch_is_at_rest(l))
 			return l;
-		line_up(l);
+		enqueue_free(l);
 	}
 	if (m->stock_used < MEMBER_STOCK)
 		return launch_init(&m->stock[m->stock_used++]);
@@ -143,15 +142,15 @@ struct launch *launch_get(struct member *m)
 	l->due_ns = 0;
 	launch_renew(l);
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
-	line_up(l);
+	enqueue_free(l);
 	return l;
 }
 
 void launch_put(struct launch *l)
 {
-	/* Acquire and release: the last user sees what the others did.  If
-	 * there is only one user there will not be another.  Release: the last
-	 * use. */
+	/* Acquire and release: the last user sees what the others did.  A sole
+	 * user can just store (release: its last use), as nobody else can
+	 * become a user any more. */
 	if (atomic_load_explicit(&l->users, memory_order_acquire) == 1)
 		atomic_store_explicit(&l->users, 0, memory_order_release);
 	else
@@ -173,11 +172,11 @@ void launch_unkeep(struct launch *l)
 		at = &(*at)->next_kept;
 	*at = l->next_kept;
 	l->is_kept = false;
-	if (!l->is_in_line)
-		line_up(l);
+	if (!l->is_free)
+		enqueue_free(l);
 }
 
-/* ---- what is in it ---------------------------------------------------- */
+/* ---- what a launch has in it ------------------------------------------ */
 
 /* Make room for one more element of @size in an array that begins as @own. */
 static bool grow(void **array, const void *own, size_t count, size_t *room,
@@ -303,10 +302,10 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 	return true;
 }
 
-/* ---- its end ---------------------------------------------------------- */
+/* ---- the end of a launch ---------------------------------------------- */
 
-/* It is the turn of the rank's next launch.  Called by the driver of a stream
- * of @by, which need not be kicked. */
+/* Pass the turn to the rank's next launch.  Called by the driver of one of
+ * @by's streams, so @by itself need not be kicked. */
 static void finish_locked(struct launch *l, const struct member *by)
 {
 	struct member *m = l->member;

@@ -17,7 +17,7 @@
 #include "sim/exec/mark.h"
 #include "sim/exec/stream.h"
 
-/* Who may copy a message that has both ends. */
+/* Which end may copy a message that both ends have come to. */
 enum claim {
 	CLAIM_OPEN, /* the driver of either end, with the world's lock held */
 	CLAIM_GIVEN, /* as CLAIM_OPEN, or the driver of the send without the lock */
@@ -84,7 +84,7 @@ struct launch {
 
 	/* Owned by the thread that uses the communicator: see launch.c. */
 	struct launch *next_given;
-	bool is_in_line;
+	bool is_free;
 	bool is_kept; /* not to be given out; see replay.h */
 
 	uint64_t

@@ -14,8 +14,8 @@
 #include "sim/nccl/batch.h"
 
 struct background {
-	/* Owned by the thread.  The communicators are referenced, as an owner
-	 * may abort one before the group has come so far. */
+	/* Owned by the thread, which holds references to the communicators: an
+	 * owner may abort one before the group has got to it. */
 	struct batch batch;
 	struct ncclComm **comms; /* that are in progress */
 	size_t count;
@@ -24,23 +24,23 @@ struct background {
 	 * the thread.  Acquire and release: the last user frees it. */
 	atomic_size_t users;
 
-	/* Atomic; a communicator of the group is aborted: what has not met need
-	 * not wait any more (release). */
+	/* Atomic; one of the group's communicators is being aborted: ranks that
+	 * have not met need not wait any longer (release). */
 	atomic_bool ended;
 
 	/* Atomic; the thread looks at no communicator any more (release). */
 	atomic_bool done;
 };
 
-/* One user less; the last one frees it. */
+/* Drop one user; the last one frees @background. */
 void background_put(struct background *background);
 
-/* Start a thread for a batch that is not empty, and forget the batch.  If there
- * can be no thread it is done at once, and the error is returned. */
+/* Start a thread to run a non-empty batch, and forget the batch.  If no thread
+ * can be started, none of the batch is run, and the error is returned. */
 ncclResult_t background_run(struct batch *batch);
 
-/* The batch is not done because of @error, which becomes the state of those of
- * its communicators that do not block. */
+/* Note that the batch is not run, because of @error, which becomes the state of
+ * its nonblocking communicators. */
 void background_fail(const struct batch *batch, ncclResult_t error);
 
 /* Wait until the group that @comm is in progress with is done, and release it.

@@ -8,7 +8,7 @@
 /* The only rank of a world uses a kernel that others do not. */
 #define KERNEL_ALONE 31
 
-/* Sends, receives, and the collectives that NCCL makes of them have one
+/* Sends, receives and the collectives that NCCL builds from them share one
  * kernel. */
 static unsigned kernel_of(enum call_kind kind)
 {
@@ -37,10 +37,10 @@ static uint32_t kernels_of(const struct launch *l)
 	return kernels;
 }
 
-/* The ranks of a communicator do not wait for each other's kernels here: the
- * first rank is not launched before all kernels are loaded, and the others find
- * them loaded.  On the devices of all ranks: a smaller communicator may have
- * used only some of them. */
+/* Loading never waits for another rank's kernel of the same communicator: the
+ * first rank is launched only after all kernels are loaded, and the others find
+ * them loaded.  They are loaded on the devices of all ranks, as a smaller
+ * communicator may have used only some of them. */
 void kernels_load(const struct launch *l)
 {
 	const struct world *w = l->member->world;

@@ -3,9 +3,9 @@
 /*
  * What is registered with a communicator
  *
- * All memory is alike here, and nothing is faster for being registered.  What
- * is kept are the handles, so that a program that gets them wrong gets NCCL's
- * errors.
+ * The simulator treats all memory alike, and registering it makes nothing
+ * faster.  Only the handles are tracked, so that a program that gets them wrong
+ * gets NCCL's errors.
  */
 
 #include "sim/nccl/register.h"

@@ -32,7 +32,7 @@ static int sort(struct join **places, int ranks)
 	return n;
 }
 
-/* The end of the ranks that are in one communicator with @first. */
+/* Index just past the ranks that share a communicator with rank @first. */
 static int run_end(struct join *const *sorted, int first, int n)
 {
 	int i = first;
@@ -57,8 +57,8 @@ static void take_place(struct ncclComm *comm, struct world *w, int rank)
 	comm->member.world = w;
 }
 
-/* Put the ranks in place or, without @keep, free the worlds.  Until then the
- * first rank of each communicator has the world. */
+/* Put the ranks in place or, if @keep is false, free the worlds.  Until then
+ * only the first rank of each communicator points to its world. */
 static void settle(struct join *const *sorted, int n, bool keep)
 {
 	int i, k, end;
