@@ -215,6 +215,7 @@ static enum cudaMemoryType type_of(enum memory_kind kind)
 {
 	switch (kind) {
 	case MEMORY_DEVICE:
+	case MEMORY_MAPPED:
 		return cudaMemoryTypeDevice;
 	case MEMORY_MANAGED:
 		return cudaMemoryTypeManaged;
@@ -244,7 +245,7 @@ static cudaError_t get_attributes(struct cudaPointerAttributes *a, size_t bytes,
 		found.type = type_of(m.kind);
 		found.device = m.device;
 		found.devicePointer = found.hostPointer;
-		if (m.kind == MEMORY_DEVICE)
+		if (found.type == cudaMemoryTypeDevice)
 			found.hostPointer = NULL;
 	}
 	memcpy(a, &found, bytes);

@@ -35,6 +35,11 @@ static atomic_int first_device;
 
 static _Thread_local int current = -1; /* -1: not set */
 
+/* The driver's context on the current device, NULL: the primary one; and true if a
+ * call has used the first device while none was set. */
+static _Thread_local struct CUctx_st *current_context;
+static _Thread_local bool uses_first;
+
 int device_count(void)
 {
 	return atomic_load_explicit(&devices, memory_order_relaxed);
@@ -157,8 +162,22 @@ int device_current(void)
 {
 	if (current >= 0)
 		return current;
+	uses_first = true;
 	make_context(first());
 	return first();
+}
+
+int device_bound(struct CUctx_st **context)
+{
+	*context = current_context;
+	return current < 0 && uses_first ? first() : current;
+}
+
+void device_bind(int device, struct CUctx_st *context)
+{
+	current = device;
+	current_context = context;
+	uses_first = false;
 }
 
 cudaError_t host_cudaRuntimeGetVersion(int *version)
@@ -194,7 +213,7 @@ cudaError_t host_cudaSetDevice(int device)
 {
 	if (!device_is_valid(device))
 		return device_error(cudaErrorInvalidDevice);
-	current = device;
+	device_bind(device, NULL);
 	make_context(device);
 	return cudaSuccess;
 }

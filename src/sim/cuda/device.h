@@ -24,6 +24,16 @@ bool device_is_valid(int device);
 /* The calling thread's current device. */
 int device_current(void);
 
+struct CUctx_st;
+
+/*
+ * The calling thread's device for the driver: -1 if it has neither set one nor used
+ * one; and set it, -1: none.  @context is the driver's, NULL for the device's primary
+ * one, which cudaSetDevice() sets, too.
+ */
+int device_bound(struct CUctx_st **context);
+void device_bind(int device, struct CUctx_st *context);
+
 /* The driver's cuDevicePrimaryCtxGetState().  A context is made by
  * cudaSetDevice(), and by the first call that needs a device in a thread that
  * has set none; cudaDeviceReset() ends it (device_end_context()).  There are no

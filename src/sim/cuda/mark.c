@@ -94,17 +94,16 @@ cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
 
 /* True if the driver takes the word at @address: it is in memory that a device
  * may use. */
-static bool word_is_valid(uint64_t address)
+static bool word_is_valid(uint64_t address, size_t size)
 {
-	return address % sizeof(uint32_t) == 0 &&
-	       memory_is_known((const void *)(uintptr_t)address,
-	                       sizeof(uint32_t));
+	return address % size == 0 &&
+	       memory_is_known((const void *)(uintptr_t)address, size);
 }
 
 cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
                                uint32_t value)
 {
-	if (!word_is_valid(address))
+	if (!word_is_valid(address, sizeof(value)))
 		return cudaErrorInvalidValue;
 	return push_mark(stream, mark_step, (uint32_t *)(uintptr_t)address,
 	                 value, 0);
@@ -113,10 +112,42 @@ cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
 cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
                               uint32_t value, unsigned int compare)
 {
-	if (compare > COMPARE_NOR || !word_is_valid(address))
+	if (compare > COMPARE_NOR || !word_is_valid(address, sizeof(value)))
 		return cudaErrorInvalidValue;
 	return push_mark(stream, mark_poll_step, (uint32_t *)(uintptr_t)address,
 	                 value, compare);
+}
+
+static cudaError_t push_wide_mark(cudaStream_t stream, step_fn step,
+                                  uint64_t address, uint64_t value,
+                                  unsigned int compare)
+{
+	struct stream *s = stream_find(stream);
+	const struct work w = {
+		.step = step,
+		.wide_mark = { .word = (uint64_t *)(uintptr_t)address,
+		               .value = value,
+		               .compare = compare },
+	};
+
+	if (compare > COMPARE_NOR || !word_is_valid(address, sizeof(value)))
+		return cudaErrorInvalidValue;
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	return stream_submit(s, &w, &mark_kind, NULL);
+}
+
+cudaError_t stream_write_wide_value(cudaStream_t stream, uint64_t address,
+                                    uint64_t value)
+{
+	return push_wide_mark(stream, mark_wide_step, address, value, 0);
+}
+
+cudaError_t stream_wait_wide_value(cudaStream_t stream, uint64_t address,
+                                   uint64_t value, unsigned int compare)
+{
+	return push_wide_mark(stream, mark_wide_poll_step, address, value,
+	                      compare);
 }
 
 void stream_progress(int device, cudaStream_t stream, const uint32_t *word,

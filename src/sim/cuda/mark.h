@@ -31,5 +31,9 @@ cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
                                uint32_t value);
 cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
                               uint32_t value, unsigned int compare);
+cudaError_t stream_write_wide_value(cudaStream_t stream, uint64_t address,
+                                    uint64_t value);
+cudaError_t stream_wait_wide_value(cudaStream_t stream, uint64_t address,
+                                   uint64_t value, unsigned int compare);
 
 #endif

@@ -218,9 +218,15 @@ static void keep_locked(struct memory *m)
 		forget_oldest_locked();
 }
 
+/* True if the table did not allocate the memory. */
+static bool is_foreign(const struct memory *m)
+{
+	return m->kind == MEMORY_REGISTERED || m->kind == MEMORY_MAPPED;
+}
+
 static bool is_kept(const struct memory *m)
 {
-	return strict_is_on() && m->kind != MEMORY_REGISTERED;
+	return strict_is_on() && !is_foreign(m);
 }
 
 bool memory_take(const void *p, unsigned int kinds, struct memory *out)
@@ -242,7 +248,7 @@ bool memory_take(const void *p, unsigned int kinds, struct memory *out)
 
 void memory_discard(const struct memory *m)
 {
-	if (m->kind != MEMORY_REGISTERED && !is_kept(m))
+	if (!is_foreign(m) && !is_kept(m))
 		free(m->start);
 }
 
@@ -268,7 +274,7 @@ static const void *of_device_locked(int device)
 
 	for (i = 0; i < used; i++)
 		if (table[i].device == device && !table[i].pool &&
-		    !table[i].freed)
+		    table[i].kind != MEMORY_MAPPED && !table[i].freed)
 			return table[i].start;
 	return NULL;
 }

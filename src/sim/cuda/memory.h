@@ -22,6 +22,7 @@ enum memory_kind {
 	MEMORY_PINNED,     /* cudaHostAlloc() and cudaMallocHost() */
 	MEMORY_MANAGED,    /* cudaMallocManaged() */
 	MEMORY_REGISTERED, /* the program's, cudaHostRegister() */
+	MEMORY_MAPPED,     /* a device's, the driver's cuMemMap() */
 };
 
 struct memory {
@@ -66,7 +67,7 @@ bool memory_end(const void *p, unsigned int kinds);
 /* How many freed pieces strict mode keeps. */
 size_t memory_kept(void);
 
-/* Free what belongs to @device, but for what pools have given out. */
+/* Free what belongs to @device, but for what pools have given out and what is mapped. */
 void memory_reset(int device);
 
 #endif

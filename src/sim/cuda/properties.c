@@ -115,7 +115,7 @@ static void fill_12(struct cudaDeviceProp12 *p, int device)
 	p->uuid.bytes[15] = (char)device;
 	p->pciBusID = DEVICE_PCI_BUS(device);
 	p->clockRate = 1000000;
-	p->multiProcessorCount = 1;
+	p->multiProcessorCount = 132;
 	p->deviceOverlap = p->asyncEngineCount = 1;
 	p->concurrentKernels = 1;
 	p->streamPrioritiesSupported = 1;

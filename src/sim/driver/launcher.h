@@ -11,7 +11,8 @@
  * cudaLaunchKernel(), then asks it which host function to queue.
  */
 
-#include "cohort/cohort.h"
+#include <cohort/status.h>
+
 #include "sim/driver/abi.h"
 
 /* What the program launches.  All of it is the caller's, and valid only until the

@@ -7,18 +7,20 @@
  * runtime
  *
  * libcohort-host.so holds the host platform and hides all of it but
- * cohort_host_calls(), which hands out its functions as one table, and
- * cohort_host_knobs().  libnccl.so.2
- * (nccl.c) and libcudart.so.13 and .12 (cudart.c, kernels.c) hold nothing but
- * functions that forward through that table, so that the three share one
+ * cohort_host_calls(), which hands out its functions as one table,
+ * cohort_host_knobs() and cohort_host_set_launcher() (driver/launcher.h).
+ * libnccl.so.2 (nccl.c), libcudart.so.13 and .12 (cudart.c, kernels.c),
+ * libcuda.so.1 (cuda.c) and libnvidia-ml.so.1 (nvml.c) hold nothing but
+ * functions that forward through that table, so that all share one
  * platform, and so that a process may have the one built into libcohort beside
  * it: the two know nothing of each other.
  *
- * What is exported follows from the lists of functions, platform/functions.h
- * and sim/exports.h.
+ * What is exported follows from the lists of functions, platform/functions.h,
+ * sim/exports.h, driver/functions.h and nvml.h.
  */
 
 #include "platform/drop_in.h"
+#include "sim/driver/driver.h"
 #include "sim/host.h"
 
 struct host_calls {
@@ -39,6 +41,14 @@ struct host_calls {
 	result(*name##_12) parameters;
 	HOST_CUDA12_FUNCTIONS(CALLS_ENTRY)
 #undef CALLS_ENTRY
+
+#define CALLS_ENTRY(since, name, symbol, form, parameters, arguments, ...)      \
+	CUresult(*symbol) parameters;
+	DRIVER_FUNCTIONS(CALLS_ENTRY)
+#undef CALLS_ENTRY
+
+	/* A launch by the runtime, see driver/driver.h. */
+	CUresult (*launch)(const struct host_launch *launch);
 
 	/* Remember @error as the thread's last CUDA error, and return it. */
 	cudaError_t (*fail)(cudaError_t error);
@@ -71,6 +81,7 @@ COHORT_API const char *cohort_drop_in(void);
 #define CALLS_REFUSAL(result) \
 	_Generic((result)0, ncclResult_t: ncclUnhandledCudaError, \
 	         cudaError_t: cudaErrorInitializationError, \
+	         CUresult: CUDA_ERROR_NOT_INITIALIZED, \
 	         const char *: NULL)
 /* clang-format on */
 

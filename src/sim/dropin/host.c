@@ -26,7 +26,12 @@ static struct host_calls calls = {
 	.name##_12 = host12_##name,
 			HOST_CUDA12_FUNCTIONS(HOST_CALL)
 #undef HOST_CALL
-				.fail = device_error,
+#define HOST_CALL(since, name, symbol, form, parameters, arguments, ...)        \
+	.symbol = driver_##symbol,
+				DRIVER_FUNCTIONS(HOST_CALL)
+#undef HOST_CALL
+					.launch = driver_launch,
+	.fail = device_error,
 };
 
 static int open_host(void)
@@ -73,4 +78,9 @@ const struct host_knobs *cohort_host_knobs(void)
 	};
 
 	return &knobs;
+}
+
+void cohort_host_set_launcher(host_launcher launcher)
+{
+	driver_set_launcher(launcher);
 }

@@ -32,6 +32,8 @@ void mark_set(uint32_t *word, uint32_t value);
  * mark_await_step - wait until a mark has set it
  * mark_poll_step  - wait until it is set, with or without a mark: the program may
  *                   write it
+ *
+ * The wide ones are for words of 64 bits (work.wide_mark).
  */
 enum step mark_step(struct stream *stream, struct work *work,
                     const struct drive *drive);
@@ -39,5 +41,9 @@ enum step mark_await_step(struct stream *stream, struct work *work,
                           const struct drive *drive);
 enum step mark_poll_step(struct stream *stream, struct work *work,
                          const struct drive *drive);
+enum step mark_wide_step(struct stream *stream, struct work *work,
+                         const struct drive *drive);
+enum step mark_wide_poll_step(struct stream *stream, struct work *work,
+                              const struct drive *drive);
 
 #endif

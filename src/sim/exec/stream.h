@@ -74,7 +74,7 @@ typedef enum step (*step_fn)(struct stream *stream, struct work *work,
                              const struct drive *drive);
 
 /* A piece of work: its step, and what that works on.  The floors that queue it
- * fill it in; exec itself reads only wait, mark and launch. */
+ * fill it in; exec itself reads only wait, the marks and launch. */
 struct work {
 	step_fn step;
 	union {
@@ -93,6 +93,11 @@ struct work {
 			uint32_t value;
 			unsigned int compare; /* for a wait */
 		} mark;
+		struct {
+			uint64_t *word;
+			uint64_t value;
+			unsigned int compare; /* for a wait */
+		} wide_mark;
 		struct {
 			struct rows *what;
 			size_t done;

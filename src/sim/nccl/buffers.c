@@ -98,7 +98,8 @@ static void check_memory(const struct member *m, const struct call *c,
 		member_die(function, m, "the %s buffer of %s was freed", which,
 		           text);
 	room = found.bytes - (size_t)((const char *)p - found.start);
-	if (room < bytes && found.kind != MEMORY_REGISTERED)
+	if (room < bytes && found.kind != MEMORY_REGISTERED &&
+	    found.kind != MEMORY_MAPPED)
 		member_die(function, m,
 		           "the %s buffer of %s has %zu bytes, which is less "
 		           "than %zu",

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/driver/allocation.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/cuda/device.h"
+#include "sim/driver/driver.h"
+
+/* The name of a file says where the memory is: a device, or -1 for the host. */
+#define FILE_NAME "cohort-memory-%d"
+#define HOST_PLACE (-1)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock. */
+static struct allocation *allocations;
+
+void virtual_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void virtual_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- what the program says -------------------------------------------- */
+
+bool virtual_location_is_host(const struct cudaMemLocation *l)
+{
+	return l->type == cudaMemLocationTypeHost ||
+	       l->type == cudaMemLocationTypeHostNuma ||
+	       l->type == cudaMemLocationTypeHostNumaCurrent;
+}
+
+bool virtual_location_is_valid(const struct cudaMemLocation *l)
+{
+	if (l->type == cudaMemLocationTypeDevice)
+		return device_is_valid(l->id);
+	/* There is one node. */
+	return virtual_location_is_host(l) &&
+	       (l->type != cudaMemLocationTypeHostNuma || l->id == 0);
+}
+
+static CUresult check_prop(const CUmemAllocationProp *p)
+{
+	const int handles = (int)p->requestedHandleTypes;
+
+	if (p->type != cudaMemAllocationTypePinned)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!virtual_location_is_valid(&p->location))
+		return p->location.type == cudaMemLocationTypeDevice
+		               ? CUDA_ERROR_INVALID_DEVICE
+		               : CUDA_ERROR_INVALID_VALUE;
+	if (p->allocFlags.compressionType)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return handles & ~cudaMemHandleTypePosixFileDescriptor
+	               ? CUDA_ERROR_NOT_SUPPORTED
+	               : CUDA_SUCCESS;
+}
+
+CUresult
+driver_cuMemGetAllocationGranularity(size_t *bytes,
+                                     const CUmemAllocationProp *prop,
+                                     CUmemAllocationGranularity_flags flags)
+{
+	CUresult result;
+
+	if (!bytes || !prop ||
+	    (unsigned int)flags > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = check_prop(prop);
+	if (result == CUDA_SUCCESS)
+		*bytes = VIRTUAL_GRANULARITY;
+	return result;
+}
+
+/* ---- allocations ------------------------------------------------------ */
+
+CUmemGenericAllocationHandle allocation_handle(const struct allocation *a)
+{
+	return (CUmemGenericAllocationHandle)(uintptr_t)a;
+}
+
+struct allocation *allocation_find_locked(CUmemGenericAllocationHandle handle)
+{
+	struct allocation *a = allocations;
+
+	while (a && (allocation_handle(a) != handle || !a->handles))
+		a = a->next;
+	return a;
+}
+
+void allocation_settle_locked(struct allocation *a)
+{
+	struct allocation **at = &allocations;
+
+	if (a->handles || a->maps)
+		return;
+	while (*at != a)
+		at = &(*at)->next;
+	*at = a->next;
+	close(a->file);
+	free(a);
+}
+
+/* Give the program a handle for @file, which is the allocation's then. */
+static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
+                      size_t bytes, const CUmemAllocationProp *prop)
+{
+	struct allocation *a = malloc(sizeof(*a));
+
+	if (!a) {
+		close(file);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*a = (struct allocation){
+		.file = file,
+		.bytes = bytes,
+		.prop = *prop,
+		.handles = 1,
+	};
+	virtual_lock();
+	a->next = allocations;
+	allocations = a;
+	virtual_unlock();
+	*handle = allocation_handle(a);
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+                            const CUmemAllocationProp *prop,
+                            unsigned long long flags)
+{
+	char name[sizeof(FILE_NAME) + 16];
+	CUresult result;
+	int file;
+
+	if (!handle || !prop || flags || !virtual_size_is_valid(bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = check_prop(prop);
+	if (result != CUDA_SUCCESS)
+		return result;
+	snprintf(name, sizeof(name), FILE_NAME,
+	         virtual_location_is_host(&prop->location) ? HOST_PLACE
+	                                                   : prop->location.id);
+	file = memfd_create(name, MFD_CLOEXEC);
+	if (file < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (ftruncate(file, (off_t)bytes)) {
+		close(file);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return enter(handle, file, bytes, prop);
+}
+
+CUresult driver_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct allocation *a;
+
+	virtual_lock();
+	a = allocation_find_locked(handle);
+	if (a) {
+		a->handles--;
+		allocation_settle_locked(a);
+	}
+	virtual_unlock();
+	return a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
+driver_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                              CUmemGenericAllocationHandle handle)
+{
+	const struct allocation *a;
+
+	if (!prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	virtual_lock();
+	a = allocation_find_locked(handle);
+	if (a)
+		*prop = a->prop;
+	virtual_unlock();
+	return a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- for other processes ---------------------------------------------- */
+
+CUresult driver_cuMemExportToShareableHandle(
+	void *shareable, CUmemGenericAllocationHandle handle,
+	enum cudaMemAllocationHandleType type, unsigned long long flags)
+{
+	const struct allocation *a;
+	int file = -1;
+
+	if (!shareable || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != cudaMemHandleTypePosixFileDescriptor)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	virtual_lock();
+	a = allocation_find_locked(handle);
+	if (a && a->prop.requestedHandleTypes == type)
+		file = fcntl(a->file, F_DUPFD_CLOEXEC, 0);
+	virtual_unlock();
+	if (file < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(shareable, &file, sizeof(file));
+	return CUDA_SUCCESS;
+}
+
+/* Where the memory of a file is, and how much; false if it is not one of ours. */
+static bool look_at_file(int file, int *place, size_t *bytes)
+{
+	char path[64], name[64];
+	struct stat st;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	n = readlink(path, name, sizeof(name) - 1);
+	if (n < 0 || fstat(file, &st))
+		return false;
+	name[n] = '\0';
+	*bytes = (size_t)st.st_size;
+	return sscanf(name, "/memfd:" FILE_NAME, place) == 1 &&
+	       virtual_size_is_valid(*bytes);
+}
+
+CUresult
+driver_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                      void *shareable,
+                                      enum cudaMemAllocationHandleType type)
+{
+	CUmemAllocationProp prop = {
+		.type = cudaMemAllocationTypePinned,
+		.requestedHandleTypes = cudaMemHandleTypePosixFileDescriptor,
+		.location = { .type = cudaMemLocationTypeHost },
+	};
+	int file, place;
+	size_t bytes;
+
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != cudaMemHandleTypePosixFileDescriptor)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	file = fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 0);
+	if (file < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!look_at_file(file, &place, &bytes) ||
+	    (place != HOST_PLACE && !device_is_valid(place))) {
+		close(file);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (place != HOST_PLACE)
+		prop.location = (struct cudaMemLocation){
+			.type = cudaMemLocationTypeDevice,
+			.id = place,
+		};
+	return enter(handle, file, bytes, &prop);
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Contexts: which is current in a thread
+ *
+ * The top of a thread's stack is what device.h says that the thread is bound to, so
+ * that cudaSetDevice() replaces it; what is below is kept here.
+ */
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "sim/cuda/device.h"
+#include "sim/driver/driver.h"
+#include "sim/host.h"
+
+#define STACK_ROOM 64
+#define API_VERSION 3020
+
+struct CUctx_st {
+	/* Constant. */
+	int device; /* but for primary contexts, whose place tells it */
+	unsigned long long id;
+
+	/* Guarded by lock. */
+	unsigned int flags;
+	struct CUctx_st *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* By device. */
+static struct CUctx_st primaries[COHORT_SIM_MAX_DEVICES];
+
+/* Guarded by lock: by device, how often its primary context is retained; the contexts
+ * that were created; and the number of the newest. */
+static unsigned int retained[COHORT_SIM_MAX_DEVICES];
+static struct CUctx_st *created;
+static unsigned long long last_id = COHORT_SIM_MAX_DEVICES;
+
+/* Owned by the thread; NULL is one that was empty. */
+static _Thread_local CUcontext below[STACK_ROOM];
+static _Thread_local size_t depth;
+
+/* ---- which there are -------------------------------------------------- */
+
+static bool is_primary(CUcontext c)
+{
+	return (uintptr_t)c >= (uintptr_t)primaries &&
+	       (uintptr_t)c < (uintptr_t)(primaries + device_count());
+}
+
+/* Called with lock held. */
+static struct CUctx_st **find_locked(CUcontext c)
+{
+	struct CUctx_st **at = &created;
+
+	while (*at && *at != c)
+		at = &(*at)->next;
+	return at;
+}
+
+/* The device of @c, or -1 if it is no context. */
+static int device_of(CUcontext c)
+{
+	int device = -1;
+
+	if (is_primary(c))
+		return (int)(c - primaries);
+	pthread_mutex_lock(&lock);
+	if (c && *find_locked(c))
+		device = c->device;
+	pthread_mutex_unlock(&lock);
+	return device;
+}
+
+/* ---- the thread's ----------------------------------------------------- */
+
+static CUcontext current(void)
+{
+	CUcontext made;
+	const int device = device_bound(&made);
+
+	if (device < 0)
+		return NULL;
+	return made ? made : &primaries[device];
+}
+
+static void make_current(CUcontext c)
+{
+	if (c)
+		device_bind(device_of(c), is_primary(c) ? NULL : c);
+	else
+		device_bind(-1, NULL);
+}
+
+static void pop(void)
+{
+	make_current(depth ? below[--depth] : NULL);
+}
+
+bool driver_has_context(void)
+{
+	return current();
+}
+
+bool driver_can_use(CUstream stream)
+{
+	return (stream && stream != cudaStreamLegacy &&
+	        stream != cudaStreamPerThread) ||
+	       driver_has_context();
+}
+
+CUcontext driver_context_of(int device)
+{
+	CUcontext c = current();
+
+	return c && device_of(c) == device ? c : &primaries[device];
+}
+
+/* Call @call on @device, whatever is current. */
+static CUresult call_on(int device, cudaError_t (*call)(void))
+{
+	const cudaError_t last = *device_last_error();
+	const CUcontext before = current();
+	CUresult result;
+
+	device_bind(device, NULL);
+	result = driver_result(last, call());
+	make_current(before);
+	return result;
+}
+
+/* ---- primary contexts ------------------------------------------------- */
+
+CUresult driver_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_is_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&lock);
+	retained[device]++;
+	pthread_mutex_unlock(&lock);
+	*context = &primaries[device];
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	bool was;
+
+	if (!device_is_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&lock);
+	was = retained[device];
+	if (was)
+		retained[device]--;
+	pthread_mutex_unlock(&lock);
+	return was ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static bool flags_are_valid(unsigned int flags)
+{
+	const unsigned int schedule = flags & CU_CTX_SCHED_MASK;
+
+	return !(flags & ~CU_CTX_FLAGS_MASK) && !(schedule & (schedule - 1));
+}
+
+/* Flags of a context that exists. */
+static CUresult set_flags(CUcontext c, unsigned int flags)
+{
+	if (!flags_are_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	c->flags = flags;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuDevicePrimaryCtxSetFlags_v2(CUdevice device,
+                                              unsigned int flags)
+{
+	if (!device_is_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	return set_flags(&primaries[device], flags);
+}
+
+CUresult driver_cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
+                                           int *active)
+{
+	const int error = device_context_state(device, flags, active);
+
+	if (error)
+		return (CUresult)error;
+	pthread_mutex_lock(&lock);
+	*flags = primaries[device].flags;
+	*active = *active || retained[device];
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	if (!device_is_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	set_flags(&primaries[device], 0);
+	return call_on(device, host_cudaDeviceReset);
+}
+
+/* ---- contexts that are created ---------------------------------------- */
+
+/* Make @c current, above what is. */
+static CUresult push(CUcontext c)
+{
+	if (depth == STACK_ROOM)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	below[depth++] = current();
+	make_current(c);
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxCreate_v2(CUcontext *context, unsigned int flags,
+                               CUdevice device)
+{
+	struct CUctx_st *c;
+
+	if (!context || !flags_are_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_is_valid(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	c = depth < STACK_ROOM ? malloc(sizeof(*c)) : NULL;
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->device = device;
+	c->flags = flags;
+	pthread_mutex_lock(&lock);
+	c->id = ++last_id;
+	c->next = created;
+	created = c;
+	pthread_mutex_unlock(&lock);
+	*context = c;
+	return push(c);
+}
+
+/* There is nothing that a context could be bound to. */
+CUresult driver_cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params,
+                               int count, unsigned int flags, CUdevice device)
+{
+	if (params || count)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return driver_cuCtxCreate_v2(context, flags, device);
+}
+
+CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
+                               unsigned int flags, CUdevice device)
+{
+	return driver_cuCtxCreate_v3(context, (CUexecAffinityParam *)params, 0,
+	                             flags, device);
+}
+
+CUresult driver_cuCtxDestroy_v2(CUcontext context)
+{
+	struct CUctx_st **at;
+	bool found;
+
+	if (!context || is_primary(context))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (current() == context)
+		pop();
+	pthread_mutex_lock(&lock);
+	at = find_locked(context);
+	found = *at;
+	if (found)
+		*at = context->next;
+	pthread_mutex_unlock(&lock);
+	if (!found)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	free(context);
+	return CUDA_SUCCESS;
+}
+
+/* ---- what is current -------------------------------------------------- */
+
+CUresult driver_cuCtxPushCurrent_v2(CUcontext context)
+{
+	if (device_of(context) < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return push(context);
+}
+
+CUresult driver_cuCtxPopCurrent_v2(CUcontext *context)
+{
+	const CUcontext c = current();
+
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (context)
+		*context = c;
+	pop();
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxSetCurrent(CUcontext context)
+{
+	if (!context) {
+		pop();
+		return CUDA_SUCCESS;
+	}
+	if (device_of(context) < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	make_current(context);
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxGetCurrent(CUcontext *context)
+{
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
+	*context = current();
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxGetDevice(CUdevice *device)
+{
+	if (!driver_has_context())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return driver_cuCtxGetDevice_v2(device, NULL);
+}
+
+/* ---- what a context is ------------------------------------------------ */
+
+/* The device of @c, or of the current context if that is NULL; -1 if there is none. */
+static int device_or_current(CUcontext c)
+{
+	return device_of(c ? c : current());
+}
+
+CUresult driver_cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
+{
+	const int found = device_or_current(context);
+
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (found < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*device = found;
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxSynchronize_v2(CUcontext context)
+{
+	const int device = device_or_current(context);
+
+	if (device < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return call_on(device, host_cudaDeviceSynchronize);
+}
+
+CUresult driver_cuCtxGetFlags(unsigned int *flags)
+{
+	const CUcontext c = current();
+
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (device_of(c) < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	pthread_mutex_lock(&lock);
+	*flags = c->flags | CU_CTX_MAP_HOST;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxSetFlags(unsigned int flags)
+{
+	const CUcontext c = current();
+
+	if (device_of(c) < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return set_flags(c, flags);
+}
+
+CUresult driver_cuCtxGetId(CUcontext context, unsigned long long *id)
+{
+	const CUcontext c = context ? context : current();
+	const int device = device_of(c);
+
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (device < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*id = is_primary(c) ? (unsigned long long)device + 1 : c->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxGetApiVersion(CUcontext context, unsigned int *version)
+{
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (device_or_current(context) < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*version = API_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	*config = CU_FUNC_CACHE_PREFER_NONE;
+	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* There is no such cache. */
+CUresult driver_cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	(void)config;
+	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* ---- peers, and streams ----------------------------------------------- */
+
+/* Whether peer access may be set to a context of @peer, or -1. */
+static CUresult check_peer(int peer)
+{
+	return peer < 0 || !driver_has_context() ? CUDA_ERROR_INVALID_CONTEXT
+	                                         : CUDA_SUCCESS;
+}
+
+CUresult driver_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	const cudaError_t last = *device_last_error();
+	const int device = device_of(peer);
+	const CUresult result = check_peer(device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return driver_result(last,
+	                     host_cudaDeviceEnablePeerAccess(device, flags));
+}
+
+CUresult driver_cuCtxDisablePeerAccess(CUcontext peer)
+{
+	const cudaError_t last = *device_last_error();
+	const int device = device_of(peer);
+	const CUresult result = check_peer(device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return driver_result(last, host_cudaDeviceDisablePeerAccess(device));
+}
+
+CUresult driver_cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+	const cudaError_t last = *device_last_error();
+	CUresult result;
+	int device;
+
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = driver_result(last, host_cudaStreamGetDevice(stream, &device));
+	if (result == CUDA_SUCCESS)
+		*context = driver_context_of(device);
+	return result;
+}

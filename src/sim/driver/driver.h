@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_DRIVER_DRIVER_H
+#define SIM_DRIVER_DRIVER_H
+
+/*
+ * The CUDA driver, over the simulator's CUDA runtime
+ *
+ * A context is a device: memory, streams and events belong to a device, whichever of
+ * its contexts was current when they were made.  The driver leaves the runtime's last
+ * error alone.
+ */
+
+#include "sim/driver/functions.h"
+#include "sim/driver/launcher.h"
+
+#define DRIVER_PROTOTYPE(since, name, symbol, form, parameters, arguments, ...)  \
+	CUresult driver_##symbol parameters;
+DRIVER_FUNCTIONS(DRIVER_PROTOTYPE)
+#undef DRIVER_PROTOTYPE
+
+/* ---- errors (runtime.c) ---- */
+
+/* The driver's code for the runtime's @error; and the same at the end of a function of
+ * the driver, when the thread's last error was @last at its beginning. */
+CUresult driver_code(cudaError_t error);
+CUresult driver_result(cudaError_t last, cudaError_t error);
+
+/* ---- contexts (context.c) ---- */
+
+/* True if the calling thread has a current context; and if it needs none because
+ * @stream is not a default stream. */
+bool driver_has_context(void);
+bool driver_can_use(CUstream stream);
+
+/* The calling thread's context if it is one of @device, else the device's primary
+ * one. */
+CUcontext driver_context_of(int device);
+
+/* ---- launches (launch.c) ---- */
+
+/* See launcher.h. */
+void driver_set_launcher(host_launcher launcher);
+
+/* Queue what the launcher gives for @launch; its device is still to be found.
+ * CUDA_ERROR_NOT_SUPPORTED without a launcher. */
+CUresult driver_launch(const struct host_launch *launch);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's fills with elements of two and four bytes, and its copies of rectangles
+ */
+
+#include <string.h>
+
+#include "sim/cuda/capture.h"
+#include "sim/cuda/copy.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/stream_handle.h"
+#include "sim/driver/driver.h"
+#include "sim/host.h"
+
+/* ---- fills ------------------------------------------------------------ */
+
+/* Elements of @size bytes, as much at a time as this driver may do. */
+static enum step fill_step(struct work *w, const struct drive *d, size_t size)
+{
+	const uint32_t value = (uint32_t)w->set.value;
+	char *p = w->set.memory;
+	size_t i;
+
+	if (d->effort == EFFORT_ENQUEUE && w->set.bytes > COPY_ENQUEUE_BYTES)
+		return STEP_LEFT;
+	for (i = 0; i < w->set.bytes; i += size)
+		memcpy(p + i, &value, size);
+	return STEP_DONE;
+}
+
+static enum step fill16_step(struct stream *s, struct work *w,
+                             const struct drive *d)
+{
+	(void)s;
+	return fill_step(w, d, sizeof(uint16_t));
+}
+
+static enum step fill32_step(struct stream *s, struct work *w,
+                             const struct drive *d)
+{
+	(void)s;
+	return fill_step(w, d, sizeof(uint32_t));
+}
+
+static const struct graph_kind fill_kind = { .type = cudaGraphNodeTypeMemset };
+
+/* Queue a fill of @count elements, and wait for it. */
+static CUresult fill(CUdeviceptr memory, uint32_t value, size_t count,
+                     size_t size, CUstream stream, bool wait)
+{
+	const struct work w = {
+		.step = size == sizeof(uint16_t) ? fill16_step : fill32_step,
+		.set = { .memory = DRIVER_MEMORY(memory),
+		         .bytes = count * size,
+		         .value = (int)value },
+	};
+	struct stream *s;
+	cudaError_t error;
+	uint64_t position;
+
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if ((count && !memory) || memory % size)
+		return CUDA_ERROR_INVALID_VALUE;
+	s = stream_find(stream);
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!count)
+		return CUDA_SUCCESS;
+	error = wait ? copy_may_wait(s) : stream_permits_calls();
+	if (error == cudaSuccess)
+		error = stream_submit(s, &w, &fill_kind, &position);
+	if (error == cudaSuccess && wait)
+		stream_wait(s, position);
+	return driver_code(error);
+}
+
+CUresult driver_cuMemsetD16_v2(CUdeviceptr memory, unsigned short value,
+                               size_t count)
+{
+	return fill(memory, value, count, sizeof(value), cudaStreamLegacy,
+	            true);
+}
+
+CUresult driver_cuMemsetD32_v2(CUdeviceptr memory, unsigned int value,
+                               size_t count)
+{
+	return fill(memory, value, count, sizeof(value), cudaStreamLegacy,
+	            true);
+}
+
+CUresult driver_cuMemsetD16Async(CUdeviceptr memory, unsigned short value,
+                                 size_t count, CUstream stream)
+{
+	return fill(memory, value, count, sizeof(value), stream, false);
+}
+
+CUresult driver_cuMemsetD32Async(CUdeviceptr memory, unsigned int value,
+                                 size_t count, CUstream stream)
+{
+	return fill(memory, value, count, sizeof(value), stream, false);
+}
+
+/* ---- copies ----------------------------------------------------------- */
+
+/* Where a rectangle begins in memory of the host or of a device; 0: it is in an
+ * array. */
+static CUdeviceptr corner(CUmemorytype type, const void *host,
+                          CUdeviceptr device, size_t pitch, size_t x, size_t y)
+{
+	switch (type) {
+	case CU_MEMORYTYPE_HOST:
+		return (CUdeviceptr)(uintptr_t)host + y * pitch + x;
+	case CU_MEMORYTYPE_DEVICE:
+	case CU_MEMORYTYPE_UNIFIED:
+		return device + y * pitch + x;
+	case CU_MEMORYTYPE_ARRAY:
+		break;
+	}
+	return 0;
+}
+
+/* Without a stream in @stream: on the legacy stream, and wait. */
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, const CUstream *stream)
+{
+	const cudaError_t last = *device_last_error();
+	size_t src_pitch, dst_pitch;
+	CUdeviceptr src, dst;
+	cudaError_t error;
+
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!driver_can_use(stream ? *stream : NULL))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	src_pitch = c->srcPitch ? c->srcPitch : c->WidthInBytes;
+	dst_pitch = c->dstPitch ? c->dstPitch : c->WidthInBytes;
+	src = corner(c->srcMemoryType, c->srcHost, c->srcDevice, src_pitch,
+	             c->srcXInBytes, c->srcY);
+	dst = corner(c->dstMemoryType, c->dstHost, c->dstDevice, dst_pitch,
+	             c->dstXInBytes, c->dstY);
+	if (!src || !dst)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	error = stream ? host_cudaMemcpy2DAsync(
+				 DRIVER_MEMORY(dst), dst_pitch,
+				 DRIVER_MEMORY(src), src_pitch, c->WidthInBytes,
+				 c->Height, cudaMemcpyDefault, *stream)
+	               : host_cudaMemcpy2D(DRIVER_MEMORY(dst), dst_pitch,
+	                                   DRIVER_MEMORY(src), src_pitch,
+	                                   c->WidthInBytes, c->Height,
+	                                   cudaMemcpyDefault);
+	return driver_result(last, error);
+}
+
+CUresult driver_cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
+{
+	return copy_2d(copy, NULL);
+}
+
+CUresult driver_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+{
+	return copy_2d(copy, NULL);
+}
+
+CUresult driver_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+	return copy_2d(copy, &stream);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's memory: allocation, and what an address is
+ */
+
+#include "sim/cuda/memory.h"
+
+#include <string.h>
+
+#include "sim/cuda/device.h"
+#include "sim/driver/driver.h"
+#include "sim/host.h"
+
+/* ---- allocation ------------------------------------------------------- */
+
+/* The end of a function that allocates: @memory is what it got unless there was an
+ * error. */
+static CUresult give(CUdeviceptr *out, const void *memory, cudaError_t last,
+                     cudaError_t error)
+{
+	const CUresult result = driver_result(last, error);
+
+	if (result == CUDA_SUCCESS)
+		*out = (CUdeviceptr)(uintptr_t)memory;
+	return result;
+}
+
+/* Whether a function may store memory of @bytes in @out. */
+static CUresult may_give(const CUdeviceptr *out, size_t bytes)
+{
+	if (!out || !bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult driver_cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
+{
+	const cudaError_t last = *device_last_error();
+	const CUresult result = may_give(memory, bytes);
+	cudaError_t error;
+	void *got = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	error = host_cudaMalloc(&got, bytes);
+	return give(memory, got, last, error);
+}
+
+CUresult driver_cuMemAllocManaged(CUdeviceptr *memory, size_t bytes,
+                                  unsigned int flags)
+{
+	const cudaError_t last = *device_last_error();
+	const CUresult result = may_give(memory, bytes);
+	cudaError_t error;
+	void *got = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	error = host_cudaMallocManaged(&got, bytes, flags);
+	return give(memory, got, last, error);
+}
+
+CUresult driver_cuMemAllocPitch_v2(CUdeviceptr *memory, size_t *pitch,
+                                   size_t width, size_t height,
+                                   unsigned int element)
+{
+	const cudaError_t last = *device_last_error();
+	const CUresult result = may_give(memory, width && height);
+	cudaError_t error;
+	void *got = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (element != 4 && element != 8 && element != 16)
+		return CUDA_ERROR_INVALID_VALUE;
+	error = host_cudaMallocPitch(&got, pitch, width, height);
+	return give(memory, got, last, error);
+}
+
+CUresult driver_cuMemAllocAsync(CUdeviceptr *memory, size_t bytes,
+                                CUstream stream)
+{
+	const cudaError_t last = *device_last_error();
+	cudaError_t error;
+	void *got = NULL;
+
+	if (!memory)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	error = host_cudaMallocAsync(&got, bytes, stream);
+	return give(memory, got, last, error);
+}
+
+CUresult driver_cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes,
+                                        CUmemoryPool pool, CUstream stream)
+{
+	const cudaError_t last = *device_last_error();
+	cudaError_t error;
+	void *got = NULL;
+
+	if (!memory)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	error = host_cudaMallocFromPoolAsync(&got, bytes, pool, stream);
+	return give(memory, got, last, error);
+}
+
+CUresult driver_cuMemHostGetDevicePointer_v2(CUdeviceptr *memory, void *host,
+                                             unsigned int flags)
+{
+	const cudaError_t last = *device_last_error();
+	const CUresult result = may_give(memory, 1);
+	cudaError_t error;
+	void *got = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	error = host_cudaHostGetDevicePointer(&got, host, flags);
+	return give(memory, got, last, error);
+}
+
+CUresult driver_cuIpcOpenMemHandle_v2(CUdeviceptr *memory,
+                                      cudaIpcMemHandle_t handle,
+                                      unsigned int flags)
+{
+	const cudaError_t last = *device_last_error();
+	const CUresult result = may_give(memory, 1);
+	cudaError_t error;
+	void *got = NULL;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	error = host_cudaIpcOpenMemHandle(&got, handle, flags);
+	return give(memory, got, last, error);
+}
+
+/* ---- what an address is ----------------------------------------------- */
+
+static bool find(CUdeviceptr address, struct memory *m)
+{
+	return memory_find(DRIVER_MEMORY(address), m) && !m->freed;
+}
+
+CUresult driver_cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes,
+                                        CUdeviceptr memory)
+{
+	struct memory m;
+
+	if (!find(memory, &m))
+		return CUDA_ERROR_NOT_FOUND;
+	if (start)
+		*start = (CUdeviceptr)(uintptr_t)m.start;
+	if (bytes)
+		*bytes = m.bytes;
+	return CUDA_SUCCESS;
+}
+
+static bool is_host(const struct memory *m)
+{
+	return m->kind == MEMORY_PINNED || m->kind == MEMORY_REGISTERED;
+}
+
+/* An attribute whose value is an int. */
+static bool small_attribute(CUpointer_attribute attribute,
+                            const struct memory *m, int *value)
+{
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*value = is_host(m) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*value = m->kind == MEMORY_MANAGED;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*value = m->device;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*value = m->kind == MEMORY_DEVICE && !m->pool;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*value = 1;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*value = m->kind == MEMORY_MAPPED
+		                 ? cudaMemHandleTypePosixFileDescriptor
+		                 : cudaMemHandleTypeNone;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		*value = cudaMemAccessFlagsProtReadWrite;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*value = 0;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* An attribute that is as large as an address. */
+static bool large_attribute(CUpointer_attribute attribute,
+                            const struct memory *m, CUdeviceptr address,
+                            uint64_t *value)
+{
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*value = (uintptr_t)driver_context_of(m->device);
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*value = address;
+		return true;
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		*value = address;
+		return is_host(m) || m->kind == MEMORY_MANAGED;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*value = (uintptr_t)m->start;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*value = m->bytes;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*value = (uintptr_t)m->pool;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool store_attribute(void *value, CUpointer_attribute attribute,
+                            const struct memory *m, CUdeviceptr address)
+{
+	uint64_t large;
+	int small;
+
+	if (small_attribute(attribute, m, &small))
+		memcpy(value, &small, sizeof(small));
+	else if (large_attribute(attribute, m, address, &large))
+		memcpy(value, &large, sizeof(large));
+	else
+		return false;
+	return true;
+}
+
+CUresult driver_cuPointerGetAttribute(void *value,
+                                      CUpointer_attribute attribute,
+                                      CUdeviceptr memory)
+{
+	struct memory m;
+
+	if (!value || !find(memory, &m))
+		return CUDA_ERROR_INVALID_VALUE;
+	return store_attribute(value, attribute, &m, memory)
+	               ? CUDA_SUCCESS
+	               : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* What an attribute is that the memory does not have. */
+static void clear_attribute(void *value, CUpointer_attribute attribute)
+{
+	const struct memory none = { .kind = MEMORY_DEVICE };
+	const uint64_t zero = 0;
+	int small;
+
+	memcpy(value, &zero,
+	       small_attribute(attribute, &none, &small) ? sizeof(small)
+	                                                 : sizeof(zero));
+}
+
+CUresult driver_cuPointerGetAttributes(unsigned int count,
+                                       CUpointer_attribute *attributes,
+                                       void **values, CUdeviceptr memory)
+{
+	struct memory m;
+	const bool found = find(memory, &m);
+	unsigned int i;
+
+	if (!count || !attributes || !values)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < count; i++)
+		if (!found ||
+		    !store_attribute(values[i], attributes[i], &m, memory))
+			clear_attribute(values[i], attributes[i]);
+	return CUDA_SUCCESS;
+}
+
+/* Copies of the memory are synchronous where CUDA's may be anyway. */
+CUresult driver_cuPointerSetAttribute(const void *value,
+                                      CUpointer_attribute attribute,
+                                      CUdeviceptr memory)
+{
+	struct memory m;
+
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+	    !find(memory, &m))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}

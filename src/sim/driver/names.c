@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The functions of the driver by their names
+ */
+
+#include <string.h>
+
+#include "sim/cuda/device.h"
+#include "sim/driver/driver.h"
+#include "sim/host.h"
+
+/* ---- for the threads' own streams ------------------------------------- */
+
+#define OWN_PLAIN(symbol, parameters, arguments)
+#define OWN_CONTEXT(symbol, parameters, arguments)
+#define OWN_WAITS(symbol, parameters, arguments)
+#define OWN_STREAM(symbol, parameters, arguments)                              \
+	static CUresult own_##symbol parameters                                \
+	{                                                                      \
+		if (!stream)                                                   \
+			stream = cudaStreamPerThread;                          \
+		return driver_##symbol arguments;                              \
+	}
+#define OWN(since, name, symbol, form, parameters, arguments, ...)             \
+	OWN_##form(symbol, parameters, arguments)
+
+DRIVER_FUNCTIONS(OWN)
+
+/* ---- the table -------------------------------------------------------- */
+
+typedef void (*function)(void);
+
+#define ADDRESS_PLAIN(symbol) NULL
+#define ADDRESS_CONTEXT(symbol) NULL
+#define ADDRESS_WAITS(symbol) NULL
+#define ADDRESS_STREAM(symbol) (function) own_##symbol
+
+#define ENTRY(since, name, symbol, form, parameters, arguments, ...)           \
+	{ #name, since, (function)driver_##symbol, ADDRESS_##form(symbol) },
+#define ALIAS(since, name, symbol)                                             \
+	{ #name, since, (function)driver_##symbol, NULL },
+
+static const struct entry {
+	const char *name;
+	int since;
+	function plain;
+	function own; /* for the threads' own streams, or NULL */
+} entries[] = { DRIVER_FUNCTIONS(ENTRY) DRIVER_ALIASES(ALIAS) };
+
+/* The newest function called @name that @version has. */
+static CUdriverProcAddressQueryResult look_up(const char *name, int version,
+                                              uint64_t flags, void **out)
+{
+	CUdriverProcAddressQueryResult result =
+		CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	const struct entry *found = NULL;
+	size_t i, n = sizeof(entries) / sizeof(entries[0]);
+	function f;
+
+	*out = NULL;
+	for (i = 0; i < n; i++) {
+		if (strcmp(entries[i].name, name) != 0)
+			continue;
+		result = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+		if (entries[i].since <= version &&
+		    (!found || found->since < entries[i].since))
+			found = &entries[i];
+	}
+	if (!found)
+		return result;
+	f = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && found->own
+	            ? found->own
+	            : found->plain;
+	memcpy(out, &f, sizeof(f));
+	return CU_GET_PROC_ADDRESS_SUCCESS;
+}
+
+/* ---- the functions that look up --------------------------------------- */
+
+CUresult driver_cuGetProcAddress_v2(const char *name, void **out, int version,
+                                    uint64_t flags,
+                                    CUdriverProcAddressQueryResult *status)
+{
+	CUdriverProcAddressQueryResult result;
+
+	if (!name || !out ||
+	    flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = look_up(name, version, flags, out);
+	if (status)
+		*status = result;
+	return result == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS
+	                                             : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult driver_cuGetProcAddress(const char *name, void **out, int version,
+                                 uint64_t flags)
+{
+	return driver_cuGetProcAddress_v2(name, out, version, flags, NULL);
+}
+
+cudaError_t host_cudaGetDriverEntryPointByVersion(
+	const char *symbol, void **out, unsigned int version,
+	unsigned long long flags, enum cudaDriverEntryPointQueryResult *status)
+{
+	CUdriverProcAddressQueryResult result;
+	int newest = 0;
+
+	host_cudaDriverGetVersion(&newest);
+	if (!symbol || !out || flags > cudaEnablePerThreadDefaultStream ||
+	    version > (unsigned int)newest)
+		return device_error(cudaErrorInvalidValue);
+	result = look_up(symbol, (int)version, flags, out);
+	if (status)
+		*status = (enum cudaDriverEntryPointQueryResult)result;
+	return cudaSuccess;
+}
+
+cudaError_t
+host_cudaGetDriverEntryPoint(const char *symbol, void **out,
+                             unsigned long long flags,
+                             enum cudaDriverEntryPointQueryResult *status)
+{
+	int version = 0;
+
+	host_cudaRuntimeGetVersion(&version);
+	return host_cudaGetDriverEntryPointByVersion(
+		symbol, out, (unsigned int)version, flags, status);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Words that a stream writes, and that it waits for
+ */
+
+#include "sim/cuda/mark.h"
+#include "sim/driver/driver.h"
+
+CUresult driver_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address,
+                                        uint32_t value, unsigned int flags)
+{
+	if (flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+		return CUDA_ERROR_INVALID_VALUE;
+	return driver_code(stream_write_value(stream, address, value));
+}
+
+CUresult driver_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address,
+                                        uint64_t value, unsigned int flags)
+{
+	if (flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+		return CUDA_ERROR_INVALID_VALUE;
+	return driver_code(stream_write_wide_value(stream, address, value));
+}
+
+/* There are no remote writes that a wait could flush. */
+CUresult driver_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address,
+                                       uint32_t value, unsigned int flags)
+{
+	return driver_code(stream_wait_value(
+		stream, address, value, flags & ~CU_STREAM_WAIT_VALUE_FLUSH));
+}
+
+CUresult driver_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address,
+                                       uint64_t value, unsigned int flags)
+{
+	return driver_code(stream_wait_wide_value(
+		stream, address, value, flags & ~CU_STREAM_WAIT_VALUE_FLUSH));
+}
+
+static CUresult do_one(CUstream stream, const CUstreamBatchMemOpParams *p)
+{
+	switch (p->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		return driver_cuStreamWaitValue32_v2(stream, p->value.address,
+		                                     p->value.value,
+		                                     p->value.flags);
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+		return driver_cuStreamWriteValue32_v2(stream, p->value.address,
+		                                      p->value.value,
+		                                      p->value.flags);
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		return driver_cuStreamWaitValue64_v2(stream, p->value.address,
+		                                     p->value.value64,
+		                                     p->value.flags);
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		return driver_cuStreamWriteValue64_v2(stream, p->value.address,
+		                                      p->value.value64,
+		                                      p->value.flags);
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+	case CU_STREAM_MEM_OP_BARRIER:
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* What comes before a bad operation is queued. */
+CUresult driver_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+                                      CUstreamBatchMemOpParams *list,
+                                      unsigned int flags)
+{
+	CUresult result = CUDA_SUCCESS;
+	unsigned int i;
+
+	if (flags || (count && !list) || count > 256)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; result == CUDA_SUCCESS && i < count; i++)
+		result = do_one(stream, &list[i]);
+	return result;
+}
