@@ -87,30 +87,36 @@ cudart_majors := 12 13
 host_library  := $(drop_in)/libcohort-host.so
 nccl_library  := $(drop_in)/libnccl.so.2
 cudart        := $(cudart_majors:%=$(drop_in)/libcudart.so.%)
-drop_in_links := $(drop_in)/libnccl.so $(drop_in)/libcudart.so
-drop_ins      := $(host_library) $(nccl_library) $(cudart) $(drop_in_links)
+cuda_library  := $(drop_in)/libcuda.so.1
+nvml_library  := $(drop_in)/libnvidia-ml.so.1
+drop_in_files := $(host_library) $(nccl_library) $(cudart) $(cuda_library) $(nvml_library)
+drop_in_links := $(addprefix $(drop_in)/,libnccl.so libcudart.so libcuda.so libnvidia-ml.so)
+drop_ins      := $(drop_in_files) $(drop_in_links)
 
 host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
                     $(dir)/src/sim/% $(dir)/src/platform/table/launch.o,$(library_objects))) $d/host.o
 nccl_objects   := $d/nccl.o $d/marker.o
 cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
+cuda_objects   := $d/cuda.o $d/marker.o $d/unsupported.o
+nvml_objects   := $d/nvml.o $d/nvml_links.o $d/marker.o
 # These objects exist once for each major version of CUDA.
 major_objects  := $(foreach m,$(cudart_majors),$d/absent.$m.o $d/cudart.$m.o)
 drop_in_objects := $(host_objects) $(nccl_objects) $(cudart_objects) \
-                   $(major_objects)
+                   $(cuda_objects) $(nvml_objects) $(major_objects)
 
 # The drop-in libraries.
 all: $(drop_ins)
 
 $(host_library): $(host_objects)
 $(nccl_library): $(nccl_objects) $(host_library)
+$(cuda_library): $(cuda_objects) $(host_library)
+$(nvml_library): $(nvml_objects) $(host_library)
 $(cudart): $(drop_in)/libcudart.so.%: $d/absent.%.o $d/cudart.%.o \
                                       $(cudart_objects) $(host_library)
 
 # A library's exports are in a file of its name.  The other libraries find the host
 # platform's beside themselves.
-$(host_library) $(nccl_library) $(cudart): $(drop_in)/%: \
-                                           src/sim/dropin/%.map
+$(drop_in_files): $(drop_in)/%: src/sim/dropin/%.map
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(link) -shared -Wl,-soname,$(@F) -Wl,-z,nodelete $(defs) \
@@ -130,6 +136,9 @@ $(filter %.13.o,$(major_objects)): $d/%.13.o: src/sim/dropin/%.c \
 	$(compile_major)
 
 $(drop_in)/libnccl.so: $(nccl_library)
+$(drop_in)/libcuda.so: $(cuda_library)
+$(drop_in)/libnvidia-ml.so: $(nvml_library)
+$(drop_in)/libnccl.so $(drop_in)/libcuda.so $(drop_in)/libnvidia-ml.so:
 	$(Q)ln -sf $(<F) $@
 
 $(drop_in)/libcudart.so: $(drop_in)/libcudart.so.13

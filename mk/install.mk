@@ -39,7 +39,7 @@ install: all manual
 	  '$(DESTDIR)$(libdir)'
 	install -m 644 $(lib)/libcohort.a '$(DESTDIR)$(libdir)'
 	install -d '$(DESTDIR)$(libdir)/cohort/drop-in'
-	install -m 755 $(host_library) $(nccl_library) $(cudart) \
+	install -m 755 $(drop_in_files) \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in'
 	cp -P $(drop_in_links) '$(DESTDIR)$(libdir)/cohort/drop-in'
 	install -m 644 $(lib)/cohort.pc '$(DESTDIR)$(libdir)/pkgconfig'

@@ -3,8 +3,9 @@
 /*
  * What a program with kernels calls of libcudart
  *
- * The host platform runs no kernels.  A program that has some starts all the
- * same: they are registered quietly, and one that is launched can be named.
+ * The host platform runs no kernels, unless somebody has given it a launcher
+ * (driver/launcher.h).  A program that has some starts all the same: they are
+ * registered quietly, and one that is launched can be named.
  *
  * Here and in absent.c functions take no more arguments than they use; callers
  * pass all of them, which the calling conventions of C allow.
@@ -100,6 +101,98 @@ EXPORT(cudaError_t, __cudaGetKernel, (const void **kernel, const void *host))
 	return cudaSuccess;
 }
 
+/* What @l is, if somebody runs kernels. */
+static cudaError_t launch(const struct host_launch *l)
+{
+	const struct host_calls *calls = cohort_host_calls();
+	CUresult result;
+
+	if (calls->refused)
+		return cudaErrorInitializationError;
+	result = calls->launch(l);
+	if (result == CUDA_ERROR_NOT_SUPPORTED)
+		return unsupported_kernel(l->function);
+	return calls->fail((cudaError_t)result);
+}
+
+static cudaError_t launch_plain(const void *kernel, struct dim3 grid,
+                                struct dim3 block, void **arguments,
+                                size_t shared, cudaStream_t stream)
+{
+	return launch(&(struct host_launch){
+		.function = kernel,
+		.grid = { grid.x, grid.y, grid.z },
+		.block = { block.x, block.y, block.z },
+		.shared = (unsigned int)shared,
+		.stream = stream,
+		.pointers = arguments,
+	});
+}
+
+#define LAUNCH(name)                                                           \
+	EXPORT(cudaError_t, name,                                              \
+	       (const void *kernel, struct dim3 grid, struct dim3 block,       \
+	        void **arguments, size_t shared, cudaStream_t stream))         \
+	{                                                                      \
+		return launch_plain(kernel, grid, block, arguments, shared,    \
+		                    stream);                                   \
+	}                                                                      \
+	EXPORT(cudaError_t, name##_ptsz,                                       \
+	       (const void *kernel, struct dim3 grid, struct dim3 block,       \
+	        void **arguments, size_t shared, cudaStream_t stream))         \
+	{                                                                      \
+		return launch_plain(kernel, grid, block, arguments, shared,    \
+		                    stream ? stream : cudaStreamPerThread);    \
+	}
+
+LAUNCH(__cudaLaunchKernel)
+LAUNCH(cudaLaunchKernel)
+LAUNCH(cudaLaunchCooperativeKernel)
+
+struct cudaLaunchConfig {
+	struct dim3 grid, block;
+	size_t shared;
+	cudaStream_t stream;
+	const CUlaunchAttribute *attributes;
+	unsigned int attribute_count;
+};
+
+static cudaError_t launch_config(const struct cudaLaunchConfig *c,
+                                 const void *kernel, void **arguments,
+                                 cudaStream_t if_null)
+{
+	static const struct cudaLaunchConfig none;
+
+	if (!c)
+		c = &none;
+	return launch(&(struct host_launch){
+		.function = kernel,
+		.grid = { c->grid.x, c->grid.y, c->grid.z },
+		.block = { c->block.x, c->block.y, c->block.z },
+		.shared = (unsigned int)c->shared,
+		.stream = c->stream ? c->stream : if_null,
+		.pointers = arguments,
+		.attributes = c->attributes,
+		.attribute_count = c->attributes ? c->attribute_count : 0,
+	});
+}
+
+EXPORT(cudaError_t, cudaLaunchKernelExC,
+       (const struct cudaLaunchConfig *config, const void *kernel,
+        void **arguments))
+{
+	return launch_config(config, kernel, arguments, NULL);
+}
+
+EXPORT(cudaError_t, cudaLaunchKernelExC_ptsz,
+       (const struct cudaLaunchConfig *config, const void *kernel,
+        void **arguments))
+{
+	return launch_config(config, kernel, arguments, cudaStreamPerThread);
+}
+
+/* ---- questions about kernels ------------------------------------------ */
+
 #define FIRST_IS_KERNEL(name)                                                  \
 	EXPORT(cudaError_t, name, (const void *kernel))                        \
 	{                                                                      \
@@ -112,17 +205,6 @@ EXPORT(cudaError_t, __cudaGetKernel, (const void **kernel, const void *host))
 		(void)first;                                                   \
 		return unsupported_kernel(kernel);                             \
 	}
-
-FIRST_IS_KERNEL(__cudaLaunchKernel)
-FIRST_IS_KERNEL(__cudaLaunchKernel_ptsz)
-FIRST_IS_KERNEL(cudaLaunchKernel)
-FIRST_IS_KERNEL(cudaLaunchKernel_ptsz)
-FIRST_IS_KERNEL(cudaLaunchCooperativeKernel)
-FIRST_IS_KERNEL(cudaLaunchCooperativeKernel_ptsz)
-SECOND_IS_KERNEL(cudaLaunchKernelExC)
-SECOND_IS_KERNEL(cudaLaunchKernelExC_ptsz)
-
-/* ---- questions about kernels ------------------------------------------ */
 
 FIRST_IS_KERNEL(cudaFuncSetAttribute)
 FIRST_IS_KERNEL(cudaFuncSetCacheConfig)

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * libnvidia-ml.so.1: the simulator's devices as NVML sees them
+ *
+ * They are on PCI, reach each other's memory, and have no NVLink, no fabric and no
+ * confidential computing.
+ */
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/dropin/calls.h"
+#include "sim/dropin/nvml.h"
+
+/* Text for the version of a driver that there is not. */
+#define NO_VERSION "0.0"
+
+/* By number; a handle is the address of one. */
+static struct nvmlDevice_st {
+	char unused;
+} devices[COHORT_SIM_MAX_DEVICES];
+
+/* Atomic; how often NVML was initialized.  Relaxed: nothing goes with it. */
+static atomic_int uses;
+
+/* ---- the library ------------------------------------------------------ */
+
+nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+{
+	(void)flags;
+	if (cohort_host_calls()->refused)
+		return NVML_ERROR_DRIVER_NOT_LOADED;
+	atomic_fetch_add_explicit(&uses, 1, memory_order_relaxed);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlInit_v2(void)
+{
+	return nvmlInitWithFlags(0);
+}
+
+nvmlReturn_t nvmlInit(void)
+{
+	return nvmlInitWithFlags(0);
+}
+
+static bool is_used(void)
+{
+	return atomic_load_explicit(&uses, memory_order_relaxed) > 0 &&
+	       !cohort_host_calls()->refused;
+}
+
+nvmlReturn_t nvmlShutdown(void)
+{
+	if (!is_used())
+		return NVML_ERROR_UNINITIALIZED;
+	atomic_fetch_sub_explicit(&uses, 1, memory_order_relaxed);
+	return NVML_SUCCESS;
+}
+
+const char *nvmlErrorString(nvmlReturn_t result)
+{
+	switch (result) {
+	case NVML_SUCCESS:
+		return "Success";
+	case NVML_ERROR_UNINITIALIZED:
+		return "Uninitialized";
+	case NVML_ERROR_INVALID_ARGUMENT:
+		return "Invalid Argument";
+	case NVML_ERROR_NOT_SUPPORTED:
+		return "Not Supported";
+	case NVML_ERROR_NO_PERMISSION:
+		return "Insufficient Permissions";
+	case NVML_ERROR_ALREADY_INITIALIZED:
+		return "Already Initialized";
+	case NVML_ERROR_NOT_FOUND:
+		return "Not Found";
+	case NVML_ERROR_INSUFFICIENT_SIZE:
+		return "Insufficient Size";
+	case NVML_ERROR_DRIVER_NOT_LOADED:
+		return "Driver Not Loaded";
+	case NVML_ERROR_FUNCTION_NOT_FOUND:
+		return "Function Not Found";
+	case NVML_ERROR_UNKNOWN:
+		break;
+	}
+	return "Unknown Error";
+}
+
+static int device_count(void)
+{
+	int n = 0;
+
+	cohort_host_calls()->cuDeviceGetCount(&n);
+	return n;
+}
+
+nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
+{
+	if (!is_used())
+		return NVML_ERROR_UNINITIALIZED;
+	if (!out || (uintptr_t)device < (uintptr_t)devices ||
+	    (uintptr_t)device >= (uintptr_t)(devices + device_count()))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return NVML_SUCCESS;
+}
+
+/* The same for calls that are about no device. */
+static nvmlReturn_t check_system(const void *out)
+{
+	return nvml_check(devices, out);
+}
+
+static int number(nvmlDevice_t device)
+{
+	return (int)(device - devices);
+}
+
+static nvmlReturn_t result_of(CUresult result)
+{
+	switch ((int)result) {
+	case CUDA_SUCCESS:
+		return NVML_SUCCESS;
+	case CUDA_ERROR_INVALID_VALUE:
+		return NVML_ERROR_INVALID_ARGUMENT;
+	case CUDA_ERROR_INVALID_DEVICE:
+		return NVML_ERROR_NOT_FOUND;
+	default:
+		return NVML_ERROR_UNKNOWN;
+	}
+}
+
+static nvmlReturn_t give_text(char *out, unsigned int length, const char *text)
+{
+	if (strlen(text) >= length)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	strcpy(out, text);
+	return NVML_SUCCESS;
+}
+
+/* ---- the system ------------------------------------------------------- */
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned int length)
+{
+	const nvmlReturn_t result = check_system(text);
+
+	return result ? result : give_text(text, length, NO_VERSION);
+}
+
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned int length)
+{
+	return nvmlSystemGetDriverVersion(text, length);
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+	const nvmlReturn_t result = check_system(version);
+
+	return result ? result
+	              : result_of(cohort_host_calls()->cuDriverGetVersion(
+				version));
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
+{
+	return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state)
+{
+	const nvmlReturn_t result = check_system(state);
+
+	if (!result)
+		memset(state, 0, sizeof(*state));
+	return result;
+}
+
+nvmlReturn_t
+nvmlSystemGetConfComputeSettings(nvmlSystemConfComputeSettings_t *settings)
+{
+	const nvmlReturn_t result = check_system(settings);
+
+	if (result)
+		return result;
+	settings->environment = settings->ccFeature = 0;
+	settings->devToolsMode = settings->multiGpuMode = 0;
+	return NVML_SUCCESS;
+}
+
+/* ---- which devices there are ------------------------------------------ */
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
+{
+	const nvmlReturn_t result = check_system(count);
+
+	if (!result)
+		*count = (unsigned int)device_count();
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
+{
+	return nvmlDeviceGetCount_v2(count);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index,
+                                           nvmlDevice_t *device)
+{
+	const nvmlReturn_t result = check_system(device);
+
+	if (result)
+		return result;
+	if (index >= (unsigned int)device_count())
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*device = &devices[index];
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index,
+                                        nvmlDevice_t *device)
+{
+	return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
+                                              nvmlDevice_t *device)
+{
+	nvmlReturn_t result = check_system(device);
+	int found;
+
+	if (result)
+		return result;
+	result = result_of(
+		cohort_host_calls()->cuDeviceGetByPCIBusId(&found, id));
+	if (!result)
+		*device = &devices[found];
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *device)
+{
+	return nvmlDeviceGetHandleByPciBusId_v2(id, device);
+}
+
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
+{
+	const nvmlReturn_t result = nvml_check(device, index);
+
+	if (!result)
+		*index = (unsigned int)number(device);
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
+{
+	return nvmlDeviceGetIndex(device, minor);
+}
+
+/* ---- what a device is ------------------------------------------------- */
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name,
+                               unsigned int length)
+{
+	nvmlReturn_t result = nvml_check(device, name);
+	char text[256];
+
+	if (result)
+		return result;
+	result = result_of(cohort_host_calls()->cuDeviceGetName(
+		text, sizeof(text), number(device)));
+	return result ? result : give_text(name, length, text);
+}
+
+#define UUID_TEXT "GPU-00000000-0000-0000-0000-000000000000"
+
+static nvmlReturn_t write_uuid(int device, char text[sizeof(UUID_TEXT)])
+{
+	CUuuid uuid;
+	const nvmlReturn_t result = result_of(
+		cohort_host_calls()->cuDeviceGetUuid_v2(&uuid, device));
+	const char *shape = UUID_TEXT;
+	size_t at, digit = 0;
+
+	strcpy(text, shape);
+	for (at = strlen("GPU-"); !result && shape[at]; at++) {
+		const unsigned char byte =
+			(unsigned char)uuid.bytes[digit / 2 % 16];
+
+		if (shape[at] == '-')
+			continue;
+		text[at] = "0123456789abcdef"[digit++ % 2 ? byte & 15
+		                                          : byte >> 4];
+	}
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid,
+                               unsigned int length)
+{
+	nvmlReturn_t result = nvml_check(device, uuid);
+	char text[sizeof(UUID_TEXT)];
+
+	if (!result)
+		result = write_uuid(number(device), text);
+	return result ? result : give_text(uuid, length, text);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+{
+	const nvmlReturn_t result = check_system(device);
+	char text[sizeof(UUID_TEXT)];
+	int i;
+
+	if (result)
+		return result;
+	for (i = 0; uuid && i < device_count(); i++)
+		if (!write_uuid(i, text) && strcmp(text, uuid) == 0) {
+			*device = &devices[i];
+			return NVML_SUCCESS;
+		}
+	return uuid ? NVML_ERROR_NOT_FOUND : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
+{
+	nvmlReturn_t result = nvml_check(device, pci);
+
+	if (result)
+		return result;
+	memset(pci, 0, sizeof(*pci));
+	result = result_of(cohort_host_calls()->cuDeviceGetPCIBusId(
+		pci->busIdLegacy, sizeof(pci->busIdLegacy), number(device)));
+	if (result)
+		return result;
+	sscanf(pci->busIdLegacy, "%x:%x:%x", &pci->domain, &pci->bus,
+	       &pci->device);
+	snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0",
+	         pci->domain, pci->bus & 0xff, pci->device & 0xff);
+	return NVML_SUCCESS;
+}
+
+/* The older layouts begin as the newest does. */
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
+{
+	nvmlReturn_t result = nvml_check(device, pci);
+	nvmlPciInfo_t newest;
+
+	if (!result)
+		result = nvmlDeviceGetPciInfo_v3(device, &newest);
+	if (result)
+		return result;
+	memset(pci, 0, sizeof(*pci));
+	memcpy(pci, &newest, offsetof(nvmlPciInfo_t, busId));
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
+{
+	return nvmlDeviceGetPciInfo_v2(device, pci);
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
+                                                int *minor)
+{
+	const nvmlReturn_t result = nvml_check(device, major);
+
+	return result ? result
+	              : result_of(cohort_host_calls()->cuDeviceComputeCapability(
+				major, minor, number(device)));
+}
+
+/* Memory is the host's, and free as far as the host has it. */
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+	const nvmlReturn_t result = nvml_check(device, memory);
+	size_t free = 0, total = 0;
+
+	if (result)
+		return result;
+	cohort_host_calls()->cudaMemGetInfo(&free, &total);
+	*memory = (nvmlMemory_t){
+		.total = total,
+		.free = free,
+		.used = total - free,
+	};
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
+                                        nvmlMemory_v2_t *memory)
+{
+	nvmlReturn_t result = nvml_check(device, memory);
+	nvmlMemory_t found;
+
+	if (!result)
+		result = nvmlDeviceGetMemoryInfo(device, &found);
+	if (result)
+		return result;
+	memory->total = found.total;
+	memory->reserved = 0;
+	memory->free = found.free;
+	memory->used = found.used;
+	return NVML_SUCCESS;
+}

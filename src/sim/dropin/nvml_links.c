@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What connects devices, as NVML sees it
+ */
+
+#include "sim/dropin/nvml.h"
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t from, nvmlDevice_t to,
+                                    nvmlGpuP2PCapsIndex_t index,
+                                    nvmlGpuP2PStatus_t *status)
+{
+	nvmlReturn_t result = nvml_check(from, status);
+
+	if (!result)
+		result = nvml_check(to, status);
+	if (result)
+		return result;
+	if ((int)index < NVML_P2P_CAPS_INDEX_READ ||
+	    (int)index > NVML_P2P_CAPS_INDEX_PCI)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*status = index == NVML_P2P_CAPS_INDEX_NVLINK
+	                  ? NVML_P2P_STATUS_NOT_SUPPORTED
+	                  : NVML_P2P_STATUS_OK;
+	return NVML_SUCCESS;
+}
+
+/* The answer to questions about a link. */
+static nvmlReturn_t no_link(nvmlDevice_t device, const void *out)
+{
+	const nvmlReturn_t result = nvml_check(device, out);
+
+	return result ? result : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
+                                      nvmlEnableState_t *state)
+{
+	(void)link;
+	return no_link(device, state);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device,
+                                              unsigned int link,
+                                              nvmlPciInfo_v1_t *pci)
+{
+	(void)link;
+	return no_link(device, pci);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
+                                                 unsigned int link,
+                                                 nvmlPciInfo_t *pci)
+{
+	(void)link;
+	return no_link(device, pci);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device,
+                                           unsigned int link,
+                                           unsigned int capability,
+                                           unsigned int *value)
+{
+	(void)link;
+	(void)capability;
+	return no_link(device, value);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link,
+                                        unsigned int *version)
+{
+	(void)link;
+	return no_link(device, version);
+}
+
+/* Numbers of links, which are 0; there is nothing else. */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
+                                      nvmlFieldValue_t *values)
+{
+	const nvmlReturn_t result = nvml_check(device, values);
+	int i;
+
+	if (result)
+		return result;
+	for (i = 0; i < count; i++) {
+		const unsigned int id = values[i].fieldId;
+
+		values[i].timestamp = values[i].latencyUsec = 0;
+		values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+		values[i].value.ullVal = 0;
+		values[i].nvmlReturn = id == NVML_FI_DEV_NVLINK_LINK_COUNT ||
+		                                       id == NVML_FI_DEV_C2C_LINK_COUNT
+		                               ? NVML_SUCCESS
+		                               : NVML_ERROR_NOT_SUPPORTED;
+	}
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
+                                        nvmlGpuFabricInfo_t *info)
+{
+	const nvmlReturn_t result = nvml_check(device, info);
+
+	if (!result)
+		*info = (nvmlGpuFabricInfo_t){
+			.state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED,
+		};
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device,
+                                         nvmlGpuFabricInfoV_t *info)
+{
+	const nvmlReturn_t result = nvml_check(device, info);
+
+	if (!result)
+		*info = (nvmlGpuFabricInfoV_t){
+			.version = info->version,
+			.state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED,
+		};
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, void *info)
+{
+	return no_link(device, info);
+}
