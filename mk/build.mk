@@ -97,7 +97,7 @@ host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
                     $(dir)/src/sim/% $(dir)/src/platform/table/launch.o,$(library_objects))) $d/host.o
 nccl_objects   := $d/nccl.o $d/marker.o
 cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
-cuda_objects   := $d/cuda.o $d/marker.o $d/unsupported.o
+cuda_objects   := $d/cuda.o $d/cuda_absent.o $d/marker.o $d/unsupported.o
 nvml_objects   := $d/nvml.o $d/nvml_links.o $d/marker.o
 # These objects exist once for each major version of CUDA.
 major_objects  := $(foreach m,$(cudart_majors),$d/absent.$m.o $d/cudart.$m.o)

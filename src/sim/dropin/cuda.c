@@ -9,8 +9,6 @@
  */
 
 #include "sim/dropin/calls.h"
-#include "sim/dropin/cuda_names.h"
-#include "sim/dropin/unsupported.h"
 
 #define PLAIN(symbol, parameters, arguments)                                   \
 	COHORT_API CUresult symbol parameters;                                 \
@@ -46,7 +44,7 @@
 
 DRIVER_FUNCTIONS(FORWARD)
 
-/* ---- second forms that are not like the others ------------------------ */
+/* ---- a second form that is not like the others ------------------------ */
 
 COHORT_API CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config,
                                           CUfunction function, void **pointers,
@@ -64,42 +62,29 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config,
 	return cuLaunchKernelEx(&own, function, pointers, extra);
 }
 
-static uint64_t own_streams(uint64_t flags)
-{
-	return flags == CU_GET_PROC_ADDRESS_DEFAULT
-	               ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-	               : flags;
-}
+/* ---- older symbols ---------------------------------------------------- */
 
-COHORT_API CUresult cuGetProcAddress_ptsz(const char *name, void **out,
-                                          int version, uint64_t flags);
-CUresult cuGetProcAddress_ptsz(const char *name, void **out, int version,
-                               uint64_t flags)
-{
-	return cuGetProcAddress(name, out, version, own_streams(flags));
-}
+/* The signatures are the same, and so is what the functions here do. */
+#define OLDER(symbol)                                                 \
+	COHORT_API extern __typeof__(symbol##_v2)                          \
+		symbol __attribute__((alias(#symbol "_v2")));
+#define OLDER_STREAM(symbol)                                                   \
+	OLDER(symbol)                                                     \
+	COHORT_API extern __typeof__(symbol##_v2_ptsz)                         \
+		symbol##_ptsz __attribute__((alias(#symbol "_v2_ptsz")));
 
-COHORT_API CUresult
-cuGetProcAddress_v2_ptsz(const char *name, void **out, int version,
-                         uint64_t flags,
-                         CUdriverProcAddressQueryResult *status);
-CUresult cuGetProcAddress_v2_ptsz(const char *name, void **out, int version,
-                                  uint64_t flags,
-                                  CUdriverProcAddressQueryResult *status)
-{
-	return cuGetProcAddress_v2(name, out, version, own_streams(flags),
-	                           status);
-}
-
-/* ---- what the driver has and the host platform has not ---------------- */
-
-/* A program that is linked against these starts, and one that calls them is told
- * which it is. */
-#define ABSENT(name)                                                           \
-	COHORT_API cudaError_t name(void);                                     \
-	cudaError_t name(void)                                                 \
-	{                                                                      \
-		return unsupported_function(#name);                            \
-	}
-
-CUDA_ABSENT_NAMES(ABSENT)
+OLDER(cuCtxDestroy)
+OLDER(cuCtxPopCurrent)
+OLDER(cuCtxPushCurrent)
+OLDER(cuDevicePrimaryCtxRelease)
+OLDER(cuDevicePrimaryCtxReset)
+OLDER(cuDevicePrimaryCtxSetFlags)
+OLDER(cuEventDestroy)
+OLDER(cuIpcOpenMemHandle)
+OLDER(cuMemHostRegister)
+OLDER(cuStreamDestroy)
+OLDER_STREAM(cuStreamBatchMemOp)
+OLDER_STREAM(cuStreamWaitValue32)
+OLDER_STREAM(cuStreamWaitValue64)
+OLDER_STREAM(cuStreamWriteValue32)
+OLDER_STREAM(cuStreamWriteValue64)
