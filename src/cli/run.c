@@ -159,12 +159,19 @@ static int choose_platform(void)
 
 /* ---- the program ------------------------------------------------------ */
 
+static bool has_text(const char *image, size_t bytes, const char *text)
+{
+	return memmem(image, bytes, text, strlen(text));
+}
+
 /* A program that has a CUDA runtime linked in has the name of the driver's
- * library, which the runtime opens, and not the name of the runtime's library. */
+ * library, which the runtime opens, and the names of the runtime's errors, but not
+ * the name of the runtime's library. */
 static bool has_own_runtime(const char *image, size_t bytes)
 {
-	return memmem(image, bytes, "libcuda.so.1", 12) &&
-	       !memmem(image, bytes, "libcudart.so", 12);
+	return has_text(image, bytes, "libcuda.so.1") &&
+	       has_text(image, bytes, "cudaErrorInsufficientDriver") &&
+	       !has_text(image, bytes, "libcudart.so");
 }
 
 /* Warn of such a program; one that is found by PATH is not checked. */

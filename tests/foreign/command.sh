@@ -239,6 +239,9 @@ grep -q "no drop-in libraries.*$dir/bin/lib/drop-in" "$dir/err" ||
 # A program that seems to have a CUDA runtime of its own.
 printf '#!/bin/sh\n# libcuda.so.1\n' >"$dir/own" && chmod +x "$dir/own"
 run 0 run "$dir/own"
+quiet "$what"
+printf '# cudaErrorInsufficientDriver\n' >>"$dir/own"
+run 0 run "$dir/own"
 grep -q 'own seems to have a CUDA runtime of its own' "$dir/err" ||
 	fail "$what: no warning"
 printf '# libcudart.so.13\n' >>"$dir/own"

@@ -29,12 +29,14 @@ if ! command -v "${compiler%% *}" >/dev/null; then
 	exit 77
 fi
 
-# build OPTION... - $scratch/program
+# build OPTION... - $scratch/program; a client of the driver opens that itself
 runtime=-lcudart
 build() {
+	local libraries="-lnccl $runtime"
+	! grep -q '<cuda.h>' "$source" || libraries=
 	# shellcheck disable=SC2086
 	$compiler -std=$standard -O1 -Wall -Wextra -Werror "$source" \
-		-o "$scratch/program" "$@" -lnccl $runtime -pthread
+		-o "$scratch/program" "$@" $libraries -pthread -ldl
 }
 
 # try WHAT OPTION... - run the program as it was built, by cohort run
@@ -61,7 +63,7 @@ build -Isrc -Itests/foreign/include -L"$drop_in"
 both "with the project's headers"
 
 # Programs that need only what both major versions of CUDA share.
-if ! grep -q cudaDeviceProp "$source"; then
+if ! grep -q 'cudaDeviceProp\|<cuda.h>' "$source"; then
 	runtime=-l:libcudart.so.12
 	build -Isrc -Itests/foreign/include -L"$drop_in"
 	try "with CUDA 12's library" --strict

@@ -42,9 +42,16 @@ names() {
 	printf '%s\n' '#include "platform/functions.h"' \
 		'#include "sim/exports.h"' \
 		'#include "sim/dropin/names.h"' \
+		'#include "sim/dropin/cuda_names.h"' \
+		'#include "sim/driver/functions.h"' \
+		'#include "sim/dropin/nvml.h"' \
+		'@' \
+		'#define SYMBOL(since, name, symbol, ...) symbol' \
+		'#define NVML(name, parameters) name' \
 		'#define LISTED(since, result, name, parameters, arguments) name' \
 		'#define NAME(name) name' "$1" |
-		${CC:-cc} -E -P -Isrc -x c - | tr -s '[:space:]' '\n' | grep . | sort -u
+		${CC:-cc} -E -P -Isrc -Iinclude -x c - | sed '1,/^@/d' |
+		tr -s '[:space:]' '\n' | grep . | sort -u
 }
 
 # exports LIBRARY - its functions, without the names of versions
@@ -54,13 +61,30 @@ exports() {
 
 drop_in=$lib/drop-in
 exports "$drop_in/libcohort-host.so" >"$scratch/host"
-printf '%s\n' cohort_host_calls cohort_host_knobs |
+printf '%s\n' cohort_host_calls cohort_host_knobs cohort_host_set_launcher |
 	same "the host's functions" - "$scratch/host"
 
 names 'NCCL_FUNCTIONS(LISTED) ncclResetDebugInit' >"$scratch/listed"
 sed 'p; s/^/p/' "$scratch/listed" | sort - <(echo cohort_drop_in) >"$scratch/nccl"
 exports "$drop_in/libnccl.so.2" >"$scratch/got"
 same "NCCL's functions" "$scratch/nccl" "$scratch/got"
+
+names 'CUDA_DRIVER_NAMES(NAME)' | sort - <(echo cohort_drop_in) >"$scratch/cuda"
+exports "$drop_in/libcuda.so.1" >"$scratch/got"
+same "the driver's names" "$scratch/cuda" "$scratch/got"
+names 'DRIVER_FUNCTIONS(SYMBOL)' >"$scratch/listed"
+nm -D --defined-only "$drop_in/libcuda.so.1" | awk '$2 == "T" { print $3 }' |
+	sort >"$scratch/strong"
+comm -23 "$scratch/listed" "$scratch/strong" >"$scratch/weak"
+same "the driver's missing functions" /dev/null "$scratch/weak"
+if [ -e "$real/lib/stubs/libcuda.so" ]; then
+	exports "$real/lib/stubs/libcuda.so" | sort - <(echo cohort_drop_in) |
+		same "the real driver" - "$scratch/got"
+fi
+names 'NVML_FUNCTIONS(NVML)' | sort - <(printf '%s\n' cohort_drop_in nvmlErrorString) \
+	>"$scratch/nvml"
+exports "$drop_in/libnvidia-ml.so.1" >"$scratch/got"
+same "NVML's functions" "$scratch/nvml" "$scratch/got"
 
 lists='CUDA_FUNCTIONS(LISTED) HOST_CUDA_FUNCTIONS(LISTED)'
 for major in 13 12; do

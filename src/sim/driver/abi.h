@@ -21,6 +21,7 @@ typedef enum cudaError_enum { CU_RESULTS(CU_RESULT_VALUE) } CUresult;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
+typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUfunc_st *CUfunction;
 typedef cudaStream_t CUstream;
 typedef cudaEvent_t CUevent;
@@ -161,19 +162,20 @@ typedef enum CUstreamBatchMemOpType_enum {
 #define CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER 0x1U
 #define CU_STREAM_WAIT_VALUE_FLUSH (1U << 30)
 
-/* Waits and writes have one layout; a write has no use for alias. */
+struct CUstreamMemOpValueParams_st {
+	CUstreamBatchMemOpType operation;
+	CUdeviceptr address;
+	union {
+		uint32_t value;
+		uint64_t value64;
+	};
+	unsigned int flags;
+	CUdeviceptr alias;
+};
+
 typedef union CUstreamBatchMemOpParams_union {
 	CUstreamBatchMemOpType operation;
-	struct {
-		CUstreamBatchMemOpType operation;
-		CUdeviceptr address;
-		union {
-			uint32_t value;
-			uint64_t value64;
-		};
-		unsigned int flags;
-		CUdeviceptr alias;
-	} value;
+	struct CUstreamMemOpValueParams_st waitValue, writeValue;
 	uint64_t pad[6];
 } CUstreamBatchMemOpParams;
 

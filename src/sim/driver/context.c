@@ -454,7 +454,7 @@ CUresult driver_cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
 	const cudaError_t last = *device_last_error();
 	CUresult result;
-	int device;
+	int device = 0;
 
 	if (!driver_can_use(stream))
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -463,5 +463,15 @@ CUresult driver_cuStreamGetCtx(CUstream stream, CUcontext *context)
 	result = driver_result(last, host_cudaStreamGetDevice(stream, &device));
 	if (result == CUDA_SUCCESS)
 		*context = driver_context_of(device);
+	return result;
+}
+
+CUresult driver_cuStreamGetCtx_v2(CUstream stream, CUcontext *context,
+                                  CUgreenCtx *green)
+{
+	const CUresult result = driver_cuStreamGetCtx(stream, context);
+
+	if (result == CUDA_SUCCESS && green)
+		*green = NULL;
 	return result;
 }

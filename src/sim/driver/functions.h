@@ -122,7 +122,10 @@
 	X(4000, cuCtxDisablePeerAccess, cuCtxDisablePeerAccess, PLAIN, \
 	  (CUcontext peer), (peer)) \
 	X(9020, cuStreamGetCtx, cuStreamGetCtx, STREAM, \
-	  (CUstream stream, CUcontext *context), (stream, context))
+	  (CUstream stream, CUcontext *context), (stream, context)) \
+	X(12050, cuStreamGetCtx, cuStreamGetCtx_v2, STREAM, \
+	  (CUstream stream, CUcontext *context, CUgreenCtx *green), \
+	  (stream, context, green))
 
 #define DRIVER_OWN_MEMORY(X) \
 	X(3020, cuMemAlloc, cuMemAlloc_v2, PLAIN, \
@@ -147,7 +150,7 @@
 	X(3020, cuMemGetAddressRange, cuMemGetAddressRange_v2, PLAIN, \
 	  (CUdeviceptr *start, size_t *bytes, CUdeviceptr memory), \
 	  (start, bytes, memory)) \
-	X(11000, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, PLAIN, \
+	X(4010, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, PLAIN, \
 	  (CUdeviceptr *memory, cudaIpcMemHandle_t handle, \
 	   unsigned int flags), \
 	  (memory, handle, flags)) \

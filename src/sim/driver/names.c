@@ -83,8 +83,10 @@ CUresult driver_cuGetProcAddress_v2(const char *name, void **out, int version,
                                     CUdriverProcAddressQueryResult *status)
 {
 	CUdriverProcAddressQueryResult result;
+	int newest = 0;
 
-	if (!name || !out ||
+	driver_cuDriverGetVersion(&newest);
+	if (!name || !out || version > newest ||
 	    flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = look_up(name, version, flags, out);

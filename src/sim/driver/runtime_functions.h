@@ -278,6 +278,9 @@
 	                                flags))
 
 #define DRIVER_RUNTIME_CAPTURES(X) \
+	X(10000, cuStreamBeginCapture, cuStreamBeginCapture, STREAM, \
+	  (CUstream stream), (stream), \
+	  host_cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal)) \
 	X(10010, cuStreamBeginCapture, cuStreamBeginCapture_v2, STREAM, \
 	  (CUstream stream, enum cudaStreamCaptureMode mode), \
 	  (stream, mode), host_cudaStreamBeginCapture(stream, mode)) \
@@ -291,6 +294,11 @@
 	  cuThreadExchangeStreamCaptureMode, PLAIN, \
 	  (enum cudaStreamCaptureMode *mode), (mode), \
 	  host_cudaThreadExchangeStreamCaptureMode(mode)) \
+	X(10010, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, STREAM, \
+	  (CUstream stream, enum cudaStreamCaptureStatus *status, \
+	   unsigned long long *id), \
+	  (stream, status, id), \
+	  host12_cudaStreamGetCaptureInfo(stream, status, id)) \
 	X(11030, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_v2, STREAM, \
 	  (CUstream stream, enum cudaStreamCaptureStatus *status, \
 	   unsigned long long *id, CUgraph *graph, \

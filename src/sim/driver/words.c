@@ -40,23 +40,22 @@ CUresult driver_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address,
 
 static CUresult do_one(CUstream stream, const CUstreamBatchMemOpParams *p)
 {
+	/* Waits and writes have one layout. */
+	const struct CUstreamMemOpValueParams_st *v = &p->waitValue;
+
 	switch (p->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-		return driver_cuStreamWaitValue32_v2(stream, p->value.address,
-		                                     p->value.value,
-		                                     p->value.flags);
+		return driver_cuStreamWaitValue32_v2(stream, v->address,
+		                                     v->value, v->flags);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-		return driver_cuStreamWriteValue32_v2(stream, p->value.address,
-		                                      p->value.value,
-		                                      p->value.flags);
+		return driver_cuStreamWriteValue32_v2(stream, v->address,
+		                                      v->value, v->flags);
 	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-		return driver_cuStreamWaitValue64_v2(stream, p->value.address,
-		                                     p->value.value64,
-		                                     p->value.flags);
+		return driver_cuStreamWaitValue64_v2(stream, v->address,
+		                                     v->value64, v->flags);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		return driver_cuStreamWriteValue64_v2(stream, p->value.address,
-		                                      p->value.value64,
-		                                      p->value.flags);
+		return driver_cuStreamWriteValue64_v2(stream, v->address,
+		                                      v->value64, v->flags);
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
 	case CU_STREAM_MEM_OP_BARRIER:
 		return CUDA_SUCCESS;
