@@ -29,7 +29,7 @@ walk     := $(dir)/bench/walk
 foreign  := $(out)/cohort $(library) $(drop_ins) $(gpu) $(walk)
 
 # The drop-in libraries are tested with these programs.
-foreign_programs := abort.c driver.c exchange.c graph.c groups.c hello.cc nonblocking.c \
+foreign_programs := abort.c driver.c exchange.c graph.c groups.c hello.cc nonblocking.c nvml.c \
   registered.c ring.c runtime.c scaled.c split.c threads.c
 
 # How each ring is run, one quoted command per program.  Suites run one test at a time,

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launches of kernels through the driver, with a launcher and without one
+ */
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "sim/driver/driver.h"
+#include "sim/host.h"
+#include "support/native.h"
+
+static const struct platform *p;
+static cudaStream_t stream;
+static char function; /* its address is a handle */
+
+/* What the launcher was asked last, and what it answers. */
+static struct {
+	CUresult result;
+	struct host_launch launch;
+	char arguments[64];
+} asked;
+
+/* Atomic: changed by the thread of the stream. */
+static atomic_int runs, drops;
+
+static void run(void *user)
+{
+	cr_assert_eq(user, &asked);
+	atomic_fetch_add(&runs, 1);
+}
+
+static void drop(void *user)
+{
+	cr_assert_eq(user, &asked);
+	atomic_fetch_add(&drops, 1);
+}
+
+static CUresult launcher(const struct host_launch *launch,
+                         struct host_kernel *kernel)
+{
+	asked.launch = *launch;
+	if (launch->arguments)
+		memcpy(asked.arguments, launch->arguments, launch->bytes);
+	kernel->run = run;
+	kernel->drop = drop;
+	kernel->user = &asked;
+	return asked.result;
+}
+
+static void open_two(void)
+{
+	p = native_open_host(2);
+	stream = native_stream(p, 1);
+	driver_set_launcher(launcher);
+}
+
+static void close_two(void)
+{
+	native_must(p->cudaStreamDestroy(stream), "cudaStreamDestroy");
+}
+
+TestSuite(launch, .init = open_two, .fini = close_two, .timeout = 20);
+
+static CUfunction handle(void)
+{
+	return (CUfunction)&function;
+}
+
+static CUresult launch(unsigned int blocks, void **extra)
+{
+	return driver_cuLaunchKernel(handle(), blocks, 1, 1, 32, 2, 1, 100,
+	                             stream, NULL, extra);
+}
+
+static void finish(int wanted_runs, int wanted_drops)
+{
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_eq(atomic_load(&runs), wanted_runs);
+	cr_assert_eq(atomic_load(&drops), wanted_drops);
+}
+
+Test(launch, runs_what_the_launcher_gives_in_the_order_of_the_stream)
+{
+	struct native_gate gate;
+
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(launch(3, NULL), CUDA_SUCCESS);
+	native_gate_reached(&gate);
+	cr_assert_eq(atomic_load(&runs), 0);
+	native_gate_open(&gate);
+	finish(1, 1);
+	cr_assert_eq(asked.launch.function, &function);
+	cr_assert_eq(asked.launch.grid[0], 3);
+	cr_assert_eq(asked.launch.block[1], 2);
+	cr_assert_eq(asked.launch.shared, 100);
+	cr_assert_eq(asked.launch.device, 1);
+	cr_assert_eq(asked.launch.stream, stream);
+	cr_assert_null(asked.launch.arguments);
+}
+
+Test(launch, hands_over_packed_arguments)
+{
+	char text[] = "some arguments";
+	size_t bytes = sizeof(text);
+	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, text,
+		          CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+		          CU_LAUNCH_PARAM_END };
+	void *wrong[] = { (void *)3, text, CU_LAUNCH_PARAM_END };
+
+	cr_assert_eq(launch(1, extra), CUDA_SUCCESS);
+	cr_assert_eq(asked.launch.bytes, sizeof(text));
+	cr_assert_str_eq(asked.arguments, text);
+	cr_assert_eq(launch(1, wrong), CUDA_ERROR_INVALID_VALUE);
+	finish(1, 1);
+}
+
+Test(launch, records_the_events_among_its_attributes)
+{
+	CUlaunchAttribute attribute = {
+		.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT,
+	};
+	CUlaunchConfig config = {
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = stream,
+		.attrs = &attribute,
+		.numAttrs = 1,
+	};
+	struct native_gate gate;
+	cudaEvent_t event;
+
+	native_must(p->cudaEventCreate(&event), "cudaEventCreate");
+	attribute.value.launchCompletionEvent.event = event;
+	native_gate_hold(p, &gate, stream);
+	cr_assert_eq(driver_cuLaunchKernelEx(&config, handle(), NULL, NULL),
+	             CUDA_SUCCESS);
+	cr_assert_eq(p->cudaEventQuery(event), cudaErrorNotReady);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaEventSynchronize(event), cudaSuccess);
+	finish(1, 1);
+	native_must(p->cudaEventDestroy(event), "cudaEventDestroy");
+}
+
+Test(launch, that_is_captured_runs_with_its_graph)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	cr_assert_eq(host_cudaStreamBeginCapture(
+			     stream, cudaStreamCaptureModeRelaxed),
+	             cudaSuccess);
+	cr_assert_eq(launch(1, NULL), CUDA_SUCCESS);
+	cr_assert_eq(host_cudaStreamEndCapture(stream, &graph), cudaSuccess);
+	cr_assert_eq(host_cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+	cr_assert_eq(host_cudaGraphDestroy(graph), cudaSuccess);
+	finish(0, 0);
+	cr_assert_eq(host_cudaGraphLaunch(exec, stream), cudaSuccess);
+	cr_assert_eq(host_cudaGraphLaunch(exec, stream), cudaSuccess);
+	finish(2, 0);
+	cr_assert_eq(host_cudaGraphExecDestroy(exec), cudaSuccess);
+	finish(2, 1);
+}
+
+Test(launch, fails_as_the_launcher_says)
+{
+	asked.result = CUDA_ERROR_INVALID_IMAGE;
+	cr_assert_eq(launch(1, NULL), CUDA_ERROR_INVALID_IMAGE);
+	finish(0, 0);
+}
+
+Test(launch, of_nothing_is_none)
+{
+	cr_assert_eq(launch(0, NULL), CUDA_ERROR_INVALID_VALUE);
+	cr_assert_eq(driver_cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, stream,
+	                                   NULL, NULL),
+	             CUDA_ERROR_INVALID_HANDLE);
+	finish(0, 0);
+}
+
+Test(launch, fails_without_a_launcher)
+{
+	int value;
+
+	driver_set_launcher(NULL);
+	cr_assert_eq(launch(1, NULL), CUDA_ERROR_NOT_SUPPORTED);
+	cr_assert_eq(driver_cuFuncGetAttribute(
+			     &value, CU_FUNC_ATTRIBUTE_NUM_REGS, handle()),
+	             CUDA_ERROR_NOT_SUPPORTED);
+	finish(0, 0);
+}
