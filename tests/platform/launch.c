@@ -136,6 +136,7 @@ Test(launch, records_the_events_among_its_attributes)
 	struct native_gate gate;
 	cudaEvent_t event;
 
+	native_must(p->cudaSetDevice(1), "cudaSetDevice");
 	native_must(p->cudaEventCreate(&event), "cudaEventCreate");
 	attribute.value.launchCompletionEvent.event = event;
 	native_gate_hold(p, &gate, stream);
@@ -153,8 +154,8 @@ Test(launch, that_is_captured_runs_with_its_graph)
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
 
-	cr_assert_eq(host_cudaStreamBeginCapture(
-			     stream, cudaStreamCaptureModeRelaxed),
+	cr_assert_eq(host_cudaStreamBeginCapture(stream,
+	                                         cudaStreamCaptureModeRelaxed),
 	             cudaSuccess);
 	cr_assert_eq(launch(1, NULL), CUDA_SUCCESS);
 	cr_assert_eq(host_cudaStreamEndCapture(stream, &graph), cudaSuccess);

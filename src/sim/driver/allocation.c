@@ -177,9 +177,8 @@ CUresult driver_cuMemRelease(CUmemGenericAllocationHandle handle)
 	return a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult
-driver_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
-                                              CUmemGenericAllocationHandle handle)
+CUresult driver_cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	const struct allocation *a;
 

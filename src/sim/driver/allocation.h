@@ -32,8 +32,7 @@ void virtual_lock(void);
 void virtual_unlock(void);
 
 /* The allocation that the program holds by @handle, or NULL. */
-struct allocation *
-allocation_find_locked(CUmemGenericAllocationHandle handle);
+struct allocation *allocation_find_locked(CUmemGenericAllocationHandle handle);
 
 CUmemGenericAllocationHandle allocation_handle(const struct allocation *a);
 

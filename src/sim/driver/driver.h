@@ -13,7 +13,8 @@
 #include "sim/driver/functions.h"
 #include "sim/driver/launcher.h"
 
-#define DRIVER_PROTOTYPE(since, name, symbol, form, parameters, arguments, ...)  \
+#define DRIVER_PROTOTYPE(since, name, symbol, form, parameters, arguments,     \
+                         ...)                                                  \
 	CUresult driver_##symbol parameters;
 DRIVER_FUNCTIONS(DRIVER_PROTOTYPE)
 #undef DRIVER_PROTOTYPE

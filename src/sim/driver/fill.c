@@ -141,10 +141,10 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, const CUstream *stream)
 	             c->dstXInBytes, c->dstY);
 	if (!src || !dst)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	error = stream ? host_cudaMemcpy2DAsync(
-				 DRIVER_MEMORY(dst), dst_pitch,
-				 DRIVER_MEMORY(src), src_pitch, c->WidthInBytes,
-				 c->Height, cudaMemcpyDefault, *stream)
+	error = stream ? host_cudaMemcpy2DAsync(DRIVER_MEMORY(dst), dst_pitch,
+	                                        DRIVER_MEMORY(src), src_pitch,
+	                                        c->WidthInBytes, c->Height,
+	                                        cudaMemcpyDefault, *stream)
 	               : host_cudaMemcpy2D(DRIVER_MEMORY(dst), dst_pitch,
 	                                   DRIVER_MEMORY(src), src_pitch,
 	                                   c->WidthInBytes, c->Height,

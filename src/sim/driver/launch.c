@@ -226,11 +226,12 @@ CUresult driver_cuLaunchKernel(CUfunction function, unsigned int grid_x,
 	return launch("cuLaunchKernel", &l, extra);
 }
 
-CUresult driver_cuLaunchCooperativeKernel(
-	CUfunction function, unsigned int grid_x, unsigned int grid_y,
-	unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-	unsigned int block_z, unsigned int shared, CUstream stream,
-	void **pointers)
+CUresult
+driver_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
+                                 unsigned int grid_y, unsigned int grid_z,
+                                 unsigned int block_x, unsigned int block_y,
+                                 unsigned int block_z, unsigned int shared,
+                                 CUstream stream, void **pointers)
 {
 	return driver_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x,
 	                             block_y, block_z, shared, stream, pointers,
@@ -265,8 +266,8 @@ CUresult driver_cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
 {
 	if (!get_launcher())
 		return refuse("cuFuncGetAttribute");
-	if (!value || !function || (unsigned int)attribute >=
-	                                   CU_FUNC_ATTRIBUTE_MAX)
+	if (!value || !function ||
+	    (unsigned int)attribute >= CU_FUNC_ATTRIBUTE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch ((int)attribute) {
 	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:

@@ -42,7 +42,7 @@ struct host_calls {
 	HOST_CUDA12_FUNCTIONS(CALLS_ENTRY)
 #undef CALLS_ENTRY
 
-#define CALLS_ENTRY(since, name, symbol, form, parameters, arguments, ...)      \
+#define CALLS_ENTRY(since, name, symbol, form, parameters, arguments, ...)     \
 	CUresult(*symbol) parameters;
 	DRIVER_FUNCTIONS(CALLS_ENTRY)
 #undef CALLS_ENTRY

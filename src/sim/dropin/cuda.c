@@ -65,13 +65,13 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config,
 /* ---- older symbols ---------------------------------------------------- */
 
 /* The signatures are the same, and so is what the functions here do. */
-#define OLDER(symbol)                                                 \
-	COHORT_API extern __typeof__(symbol##_v2)                          \
-		symbol __attribute__((alias(#symbol "_v2")));
+#define OLDER(symbol)                                                          \
+	COHORT_API extern __typeof__(symbol##_v2) symbol                       \
+		__attribute__((alias(#symbol "_v2")));
 #define OLDER_STREAM(symbol)                                                   \
-	OLDER(symbol)                                                     \
-	COHORT_API extern __typeof__(symbol##_v2_ptsz)                         \
-		symbol##_ptsz __attribute__((alias(#symbol "_v2_ptsz")));
+	OLDER(symbol)                                                          \
+	COHORT_API extern __typeof__(symbol##_v2_ptsz) symbol##_ptsz           \
+		__attribute__((alias(#symbol "_v2_ptsz")));
 
 OLDER(cuCtxDestroy)
 OLDER(cuCtxPopCurrent)

@@ -290,8 +290,8 @@ static nvmlReturn_t write_uuid(int device, char text[sizeof(UUID_TEXT)])
 
 		if (shape[at] == '-')
 			continue;
-		text[at] = "0123456789abcdef"[digit++ % 2 ? byte & 15
-		                                          : byte >> 4];
+		text[at] =
+			"0123456789abcdef"[digit++ % 2 ? byte & 15 : byte >> 4];
 	}
 	return result;
 }
@@ -367,8 +367,9 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	const nvmlReturn_t result = nvml_check(device, major);
 
 	return result ? result
-	              : result_of(cohort_host_calls()->cuDeviceComputeCapability(
-				major, minor, number(device)));
+	              : result_of(
+				cohort_host_calls()->cuDeviceComputeCapability(
+					major, minor, number(device)));
 }
 
 /* Memory is the host's, and free as far as the host has it. */

@@ -184,7 +184,8 @@ typedef struct nvmlSystemConfComputeSettings_st {
 	X(nvmlDeviceGetPlatformInfo, (nvmlDevice_t device, void *info))
 /* clang-format on */
 
-#define NVML_PROTOTYPE(name, parameters) COHORT_API nvmlReturn_t name parameters;
+#define NVML_PROTOTYPE(name, parameters)                                       \
+	COHORT_API nvmlReturn_t name parameters;
 NVML_FUNCTIONS(NVML_PROTOTYPE)
 #undef NVML_PROTOTYPE
 COHORT_API const char *nvmlErrorString(nvmlReturn_t result);

@@ -88,10 +88,11 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
 		values[i].timestamp = values[i].latencyUsec = 0;
 		values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
 		values[i].value.ullVal = 0;
-		values[i].nvmlReturn = id == NVML_FI_DEV_NVLINK_LINK_COUNT ||
-		                                       id == NVML_FI_DEV_C2C_LINK_COUNT
-		                               ? NVML_SUCCESS
-		                               : NVML_ERROR_NOT_SUPPORTED;
+		values[i].nvmlReturn =
+			id == NVML_FI_DEV_NVLINK_LINK_COUNT ||
+					id == NVML_FI_DEV_C2C_LINK_COUNT
+				? NVML_SUCCESS
+				: NVML_ERROR_NOT_SUPPORTED;
 	}
 	return NVML_SUCCESS;
 }

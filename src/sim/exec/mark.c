@@ -140,6 +140,5 @@ enum step mark_wide_poll_step(struct stream *s, struct work *w,
 	                            (enum compare)w->wide_mark.compare);
 	follow_unless_locked(s, reached);
 	pthread_mutex_unlock(&words_lock);
-	return reached ? STEP_DONE
-	               : stream_timer(s, clock_now() + POLL_NS, d);
+	return reached ? STEP_DONE : stream_timer(s, clock_now() + POLL_NS, d);
 }

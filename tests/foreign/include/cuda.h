@@ -11,7 +11,7 @@
 
 #define CUDA_VERSION 13000
 
-#define CUDA_DECLARE(since, name, symbol, form, parameters, arguments, ...)     \
+#define CUDA_DECLARE(since, name, symbol, form, parameters, arguments, ...)    \
 	CUresult symbol parameters;
 DRIVER_FUNCTIONS(CUDA_DECLARE)
 

@@ -121,7 +121,8 @@ static void names(void)
 	CHECK(!none && status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 	GIVES(CUDA_ERROR_INVALID_VALUE,
 	      get_address("cuInit", &none, 99000, 0, &status));
-	GIVES(CUDA_SUCCESS, get_address("cuStreamQuery", &plain, 12000, 0, NULL));
+	GIVES(CUDA_SUCCESS,
+	      get_address("cuStreamQuery", &plain, 12000, 0, NULL));
 	GIVES(CUDA_SUCCESS,
 	      get_address("cuStreamQuery", &own, 12000,
 	                  CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL));
@@ -299,8 +300,7 @@ static void virtual_memory(void)
 	GIVES(CUDA_ERROR_INVALID_VALUE,
 	      p_cuMemMap(start + 2 * bytes, bytes, 0, handle, 0));
 	map_and_expect(start, bytes, handle, 0);
-	GIVES(CUDA_ERROR_INVALID_VALUE,
-	      p_cuMemMap(start, bytes, 0, handle, 0));
+	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuMemMap(start, bytes, 0, handle, 0));
 	CU(cuMemsetD32(start, 77, bytes / 4));
 	CU(cuMemGetAddressRange(&found, &range, start + 1));
 	CHECK(found == start && range == bytes);
@@ -328,7 +328,8 @@ static void virtual_memory(void)
 	CU(cuMemAddressFree(start, 2 * bytes));
 	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuMemUnmap(start, bytes));
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
-	GIVES(CUDA_ERROR_NOT_SUPPORTED, p_cuMemCreate(&handle, bytes, &prop, 0));
+	GIVES(CUDA_ERROR_NOT_SUPPORTED,
+	      p_cuMemCreate(&handle, bytes, &prop, 0));
 }
 
 /* ---- streams and events ----------------------------------------------- */
@@ -411,8 +412,8 @@ static void words(void)
 	CU(cuStreamSynchronize(waiter));
 	CHECK(pinned[0] == 8);
 	GIVES(CUDA_ERROR_INVALID_VALUE,
-	      p_cuStreamWriteValue64(
-		      writer, (CUdeviceptr)(uintptr_t)&own, 1, 0));
+	      p_cuStreamWriteValue64(writer, (CUdeviceptr)(uintptr_t)&own, 1,
+	                             0));
 	GIVES(CUDA_ERROR_INVALID_VALUE,
 	      p_cuStreamWriteValue64(writer, wide + 4, 1, 0));
 	CU(cuMemFreeHost((void *)(uintptr_t)pinned));
