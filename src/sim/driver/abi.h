@@ -3,9 +3,9 @@
 #define SIM_DRIVER_ABI_H
 
 /*
- * The part of the CUDA driver's stable C ABI that the simulator has, so that nothing
- * needs CUDA to build.  Names and values are CUDA's.  Streams, events, pools and
- * graphs are the runtime's types, as in CUDA.
+ * The part of the CUDA driver's stable C ABI that the simulator has, so that
+ * nothing needs CUDA to build.  Names and values are CUDA's.  Streams, events,
+ * pools and graphs are the runtime's types, as in CUDA.
  */
 
 #include <stddef.h>

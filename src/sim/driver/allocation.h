@@ -3,11 +3,12 @@
 #define SIM_DRIVER_ALLOCATION_H
 
 /*
- * Allocations of virtual memory management: memory without an address, which is an
- * anonymous file, so that it can be mapped anywhere and handed to another process
+ * Allocations of virtual memory management: memory without an address, which
+ * is an anonymous file, so that it can be mapped anywhere and handed to
+ * another process
  *
- * One lock guards them and what is mapped; functions whose name ends in _locked are
- * called with it held.
+ * One lock guards them and what is mapped; functions whose name ends in
+ * _locked are called with it held.
  */
 
 #include <stdbool.h>
@@ -22,8 +23,8 @@ struct allocation {
 	size_t bytes;
 	CUmemAllocationProp prop;
 
-	/* Guarded by the lock: how often the program holds its handle, and in how
-	 * many places it is mapped.  The last one frees it. */
+	/* Guarded by the lock: how often the program holds its handle, and in
+	 * how many places it is mapped.  The last one frees it. */
 	size_t handles, maps;
 	struct allocation *next;
 };

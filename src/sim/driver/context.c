@@ -3,8 +3,8 @@
 /*
  * Contexts: which is current in a thread
  *
- * The top of a thread's stack is what device.h says that the thread is bound to, so
- * that cudaSetDevice() replaces it; what is below is kept here.
+ * The top of a thread's stack is what device.h says that the thread is bound
+ * to, so that cudaSetDevice() replaces it; what is below is kept here.
  */
 
 #include <pthread.h>
@@ -32,8 +32,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* By device. */
 static struct CUctx_st primaries[COHORT_SIM_MAX_DEVICES];
 
-/* Guarded by lock: by device, how often its primary context is retained; the contexts
- * that were created; and the number of the newest. */
+/* Guarded by lock: by device, how often its primary context is retained; the
+ * contexts that were created; and the number of the newest. */
 static unsigned int retained[COHORT_SIM_MAX_DEVICES];
 static struct CUctx_st *created;
 static unsigned long long last_id = COHORT_SIM_MAX_DEVICES;
@@ -330,7 +330,8 @@ CUresult driver_cuCtxGetDevice(CUdevice *device)
 
 /* ---- what a context is ------------------------------------------------ */
 
-/* The device of @c, or of the current context if that is NULL; -1 if there is none. */
+/* The device of @c, or of the current context if that is NULL; -1 if there is
+ * none. */
 static int device_or_current(CUcontext c)
 {
 	return device_of(c ? c : current());

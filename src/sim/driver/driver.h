@@ -5,9 +5,9 @@
 /*
  * The CUDA driver, over the simulator's CUDA runtime
  *
- * A context is a device: memory, streams and events belong to a device, whichever of
- * its contexts was current when they were made.  The driver leaves the runtime's last
- * error alone.
+ * A context is a device: memory, streams and events belong to a device,
+ * whichever of its contexts was current when they were made.  The driver
+ * leaves the runtime's last error alone.
  */
 
 #include "sim/driver/functions.h"
@@ -21,20 +21,21 @@ DRIVER_FUNCTIONS(DRIVER_PROTOTYPE)
 
 /* ---- errors (runtime.c) ---- */
 
-/* The driver's code for the runtime's @error; and the same at the end of a function of
- * the driver, when the thread's last error was @last at its beginning. */
+/* The driver's code for the runtime's @error; and the same at the end of a
+ * function of the driver, when the thread's last error was @last at its
+ * beginning. */
 CUresult driver_code(cudaError_t error);
 CUresult driver_result(cudaError_t last, cudaError_t error);
 
 /* ---- contexts (context.c) ---- */
 
-/* True if the calling thread has a current context; and if it needs none because
- * @stream is not a default stream. */
+/* True if the calling thread has a current context; and if it needs none
+ * because @stream is not a default stream. */
 bool driver_has_context(void);
 bool driver_can_use(CUstream stream);
 
-/* The calling thread's context if it is one of @device, else the device's primary
- * one. */
+/* The calling thread's context if it is one of @device, else the device's
+ * primary one. */
 CUcontext driver_context_of(int device);
 
 /* ---- launches (launch.c) ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's fills with elements of two and four bytes, and its copies of rectangles
+ * The driver's fills with elements of two and four bytes, and its copies of
+ * rectangles
  */
 
 #include <string.h>

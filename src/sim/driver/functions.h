@@ -3,22 +3,23 @@
 #define SIM_DRIVER_FUNCTIONS_H
 
 /*
- * The functions of the CUDA driver, once: X(since, name, symbol, form, parameters,
- * arguments, ...)
+ * The functions of the CUDA driver, once: X(since, name, symbol, form,
+ * parameters, arguments, ...)
  *
- * cuGetProcAddress() knows a function by its name, and libcuda.so.1 exports it as
- * symbol: with a version behind it where CUDA's header has one there.  A name may be
- * there several times; @since is the first version of CUDA that takes it for that
- * symbol.  @form says what else there is, and what the function needs:
+ * cuGetProcAddress() knows a function by its name, and libcuda.so.1 exports it
+ * as symbol: with a version behind it where CUDA's header has one there.  A
+ * name may be there several times; @since is the first version of CUDA that
+ * takes it for that symbol.  @form says what else there is, and what the
+ * function needs:
  *
  * PLAIN   - no other form, no context
  * CONTEXT - no other form; a current context
- * STREAM  - symbol_ptsz() takes NULL for the thread's own stream; default streams need
- *           a context
+ * STREAM  - symbol_ptsz() takes NULL for the thread's own stream; default
+ *           streams need a context
  * WAITS   - symbol_ptds(), which is the same function; a current context
  *
- * The functions in runtime_functions.h call the runtime's.  Those here are written out:
- * driver_cuInit() stands for cuInit().
+ * The functions in runtime_functions.h call the runtime's.  Those here are
+ * written out: driver_cuInit() stands for cuInit().
  */
 
 #include "sim/driver/abi.h"
@@ -297,7 +298,8 @@
 	   CUdriverProcAddressQueryResult *status), \
 	  (name, out, version, flags, status))
 
-/* Other names that cuGetProcAddress() takes for a symbol: X(since, name, symbol). */
+/* Other names that cuGetProcAddress() takes for a symbol: X(since, name,
+ * symbol). */
 #define DRIVER_ALIASES(X) \
 	X(12000, cuGraphInstantiate, cuGraphInstantiateWithFlags)
 /* clang-format on */

@@ -15,7 +15,8 @@
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
-/* Atomic; release, and acquire where a launch reads it: what the launcher uses. */
+/* Atomic; release, and acquire where a launch reads it: what the launcher
+ * uses. */
 static _Atomic host_launcher launcher;
 
 void driver_set_launcher(host_launcher wanted)
@@ -35,7 +36,8 @@ static bool is_quiet(void)
 	return text && *text && strcmp(text, "0") != 0;
 }
 
-/* The error for a function of kernels where there are none, which is said once. */
+/* The error for a function of kernels where there are none, which is said
+ * once. */
 static CUresult refuse(const char *function)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -49,8 +51,8 @@ static CUresult refuse(const char *function)
 
 /* ---- kernels ---------------------------------------------------------- */
 
-/* What the launcher gave for one launch: used by the work on a stream, and by each
- * node of a graph that has it. */
+/* What the launcher gave for one launch: used by the work on a stream, and by
+ * each node of a graph that has it. */
 struct kernel {
 	atomic_uint uses; /* relaxed to add; the last one acquires the others */
 	struct host_kernel what;

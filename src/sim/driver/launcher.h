@@ -5,45 +5,47 @@
 /*
  * Who runs kernels
  *
- * The simulator has no kernels of its own.  A library that has host functions for the
- * kernels of a program gives a launcher to libcohort-host.so: each launch, by the
- * driver's cuLaunchKernel() and cuLaunchKernelEx() or by the runtime's
- * cudaLaunchKernel(), then asks it which host function to queue.
+ * The simulator has no kernels of its own.  A library that has host functions
+ * for the kernels of a program gives a launcher to libcohort-host.so: each
+ * launch, by the driver's cuLaunchKernel() and cuLaunchKernelEx() or by the
+ * runtime's cudaLaunchKernel(), then asks it which host function to queue.
  */
 
 #include <cohort/status.h>
 
 #include "sim/driver/abi.h"
 
-/* What the program launches.  All of it is the caller's, and valid only until the
- * launcher returns. */
+/* What the program launches.  All of it is the caller's, and valid only until
+ * the launcher returns. */
 struct host_launch {
-	/* The handle that the program passed, as the driver's CUfunction, or as the
-	 * runtime's host function of the kernel. */
+	/* The handle that the program passed, as the driver's CUfunction, or
+	 * as the runtime's host function of the kernel. */
 	const void *function;
 	unsigned int grid[3], block[3]; /* x, y, z; none is 0 */
 	unsigned int shared;            /* bytes */
 	CUstream stream;                /* as the program passed it */
 	int device;                     /* that the stream is on */
 
-	/* The arguments: packed in one buffer (CU_LAUNCH_PARAM_BUFFER_POINTER and
-	 * _SIZE), or a pointer to each, or neither (NULL) if there are none. */
+	/* The arguments: packed in one buffer (CU_LAUNCH_PARAM_BUFFER_POINTER
+	 * and _SIZE), or a pointer to each, or neither (NULL) if there are
+	 * none. */
 	const void *arguments;
 	size_t bytes; /* of arguments */
 	void *const *pointers;
 
-	/* The attributes, or NULL.  Events among them need nothing of the launcher:
-	 * the simulator records them, as it reaches the launch. */
+	/* The attributes, or NULL.  Events among them need nothing of the
+	 * launcher: the simulator records them, as it reaches the launch. */
 	const CUlaunchAttribute *attributes;
 	unsigned int attribute_count;
 };
 
 /*
- * What to do for it.  The stream calls @run(@user) as a host function, once for each
- * time that the launch is run: a launch that is captured runs with its graph, any
- * number of times.  @run may take long and may block, but must not call CUDA.  When it
- * will not be called again there is a call of @drop(@user), unless that is NULL, on
- * any thread; it must not call CUDA, either.
+ * What to do for it.  The stream calls @run(@user) as a host function, once
+ * for each time that the launch is run: a launch that is captured runs with
+ * its graph, any number of times.  @run may take long and may block, but must
+ * not call CUDA.  When it will not be called again there is a call of
+ * @drop(@user), unless that is NULL, on any thread; it must not call CUDA,
+ * either.
  */
 struct host_kernel {
 	void (*run)(void *user);
@@ -51,9 +53,9 @@ struct host_kernel {
 	void *user;
 };
 
-/* Fill @kernel, or return why there is no such launch, which the program is told;
- * then nothing is called.  Called on the thread that launches, with no lock held; it
- * must not call CUDA. */
+/* Fill @kernel, or return why there is no such launch, which the program is
+ * told; then nothing is called.  Called on the thread that launches, with no
+ * lock held; it must not call CUDA. */
 typedef CUresult (*host_launcher)(const struct host_launch *launch,
                                   struct host_kernel *kernel);
 

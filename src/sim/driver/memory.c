@@ -14,8 +14,8 @@
 
 /* ---- allocation ------------------------------------------------------- */
 
-/* The end of a function that allocates: @memory is what it got unless there was an
- * error. */
+/* The end of a function that allocates: @memory is what it got unless there
+ * was an error. */
 static CUresult give(CUdeviceptr *out, const void *memory, cudaError_t last,
                      cudaError_t error)
 {

@@ -3,8 +3,9 @@
 #define SIM_DRIVER_RESULTS_H
 
 /*
- * The error codes of the CUDA driver, once: X(name, value).  The texts are those that the
- * runtime has for the same numbers.  No types are declared here.
+ * The error codes of the CUDA driver, once: X(name, value).  The texts are
+ * those that the runtime has for the same numbers.  No types are declared
+ * here.
  */
 
 /* clang-format off */

@@ -3,8 +3,8 @@
 #define SIM_DRIVER_RUNTIME_FUNCTIONS_H
 
 /*
- * The functions of the driver that a function of the runtime does: as in functions.h,
- * with the runtime's call behind the arguments (runtime.c)
+ * The functions of the driver that a function of the runtime does: as in
+ * functions.h, with the runtime's call behind the arguments (runtime.c)
  */
 
 #include "sim/driver/abi.h"

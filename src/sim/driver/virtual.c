@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Virtual memory management: addresses that are reserved, and what is mapped there
+ * Virtual memory management: addresses that are reserved, and what is mapped
+ * there
  *
- * What is mapped can be touched once cuMemSetAccess() has given access to somebody, as
- * the one process here stands for all devices.
+ * What is mapped can be touched once cuMemSetAccess() has given access to
+ * somebody, as the one process here stands for all devices.
  */
 
 #include <pthread.h>
@@ -45,8 +46,8 @@ static bool is_inside(const char *p, size_t bytes, const char *start,
 
 /* ---- addresses -------------------------------------------------------- */
 
-/* Reserve addresses at a multiple of @alignment, near @wanted; NULL if there are
- * none. */
+/* Reserve addresses at a multiple of @alignment, near @wanted; NULL if there
+ * are none. */
 static char *reserve(size_t bytes, size_t alignment, void *wanted)
 {
 	const size_t all = bytes + alignment;

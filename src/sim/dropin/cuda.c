@@ -3,9 +3,9 @@
 /*
  * libcuda.so.1
  *
- * Every function of the list forwards by its own symbol.  Those that use a stream have
- * another form for programs that were compiled for one default stream per thread,
- * under the symbols that CUDA's header maps theirs to.
+ * Every function of the list forwards by its own symbol.  Those that use a
+ * stream have another form for programs that were compiled for one default
+ * stream per thread, under the symbols that CUDA's header maps theirs to.
  */
 
 #include "sim/dropin/calls.h"

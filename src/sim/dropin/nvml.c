@@ -3,8 +3,8 @@
 /*
  * libnvidia-ml.so.1: the simulator's devices as NVML sees them
  *
- * They are on PCI, reach each other's memory, and have no NVLink, no fabric and no
- * confidential computing.
+ * They are on PCI, reach each other's memory, and have no NVLink, no fabric
+ * and no confidential computing.
  */
 
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
 #define SIM_DROPIN_NVML_H
 
 /*
- * The part of NVML's stable C ABI that libnvidia-ml.so.1 has: what NCCL looks up, and
- * what tells devices apart.  Names and values are NVML's.
+ * The part of NVML's stable C ABI that libnvidia-ml.so.1 has: what NCCL looks
+ * up, and what tells devices apart.  Names and values are NVML's.
  */
 
 #include <stddef.h>

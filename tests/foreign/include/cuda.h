@@ -3,8 +3,9 @@
 #define CUDA_H
 
 /*
- * Enough of the header of CUDA's driver for the programs in tests/foreign/programs,
- * where there is no real one: the project's list of functions as declarations
+ * Enough of the header of CUDA's driver for the programs in
+ * tests/foreign/programs, where there is no real one: the project's list of
+ * functions as declarations
  */
 
 #include "sim/driver/functions.h"

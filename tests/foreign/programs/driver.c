@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A client of the driver alone: contexts, memory, virtual memory, streams, events,
- * words in the order of a stream, and functions by their names
+ * A client of the driver alone: contexts, memory, virtual memory, streams,
+ * events, words in the order of a stream, and functions by their names
  *
- * It opens the driver itself and finds all else by cuGetProcAddress(), as NCCL and the
- * CUDA runtime do.
+ * It opens the driver itself and finds all else by cuGetProcAddress(), as NCCL
+ * and the CUDA runtime do.
  */
 
 #include <cuda.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NVML's devices are the runtime's: the addresses on PCI are the same, and nothing but
- * PCI connects them
+ * NVML's devices are the runtime's: the addresses on PCI are the same, and
+ * nothing but PCI connects them
  *
  * It opens NVML itself, as NCCL does.
  */
