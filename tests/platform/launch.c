@@ -149,6 +149,29 @@ Test(launch, records_the_events_among_its_attributes)
 	native_must(p->cudaEventDestroy(event), "cudaEventDestroy");
 }
 
+Test(launch, by_name_may_be_on_the_own_stream_of_the_thread)
+{
+	CUlaunchConfig config = {
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+	};
+	__typeof__(driver_cuLaunchKernelEx) *own = NULL;
+
+	cr_assert_eq(host_cudaGetDriverEntryPoint(
+			     "cuLaunchKernelEx", (void **)&own,
+			     cudaEnablePerThreadDefaultStream, NULL),
+	             cudaSuccess);
+	cr_assert_eq(own(&config, handle(), NULL, NULL), CUDA_SUCCESS);
+	cr_assert_eq(asked.launch.stream, cudaStreamPerThread);
+	cr_assert_eq(p->cudaStreamSynchronize(cudaStreamPerThread),
+	             cudaSuccess);
+	finish(1, 1);
+}
+
 Test(launch, that_is_captured_runs_with_its_graph)
 {
 	cudaGraphExec_t exec;

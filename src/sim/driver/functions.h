@@ -16,6 +16,7 @@
  * CONTEXT - no other form; a current context
  * STREAM  - symbol_ptsz() takes NULL for the thread's own stream; default
  *           streams need a context
+ * CONFIG  - as STREAM, where the stream is in @config
  * WAITS   - symbol_ptds(), which is the same function; a current context
  *
  * The functions in runtime_functions.h call the runtime's.  Those here are
@@ -276,7 +277,7 @@
 	   void **pointers), \
 	  (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, \
 	   shared, stream, pointers)) \
-	X(11060, cuLaunchKernelEx, cuLaunchKernelEx, PLAIN, \
+	X(11060, cuLaunchKernelEx, cuLaunchKernelEx, CONFIG, \
 	  (const CUlaunchConfig *config, CUfunction function, \
 	   void **pointers, void **extra), \
 	  (config, function, pointers, extra)) \

@@ -22,6 +22,18 @@
 			stream = cudaStreamPerThread;                          \
 		return driver_##symbol arguments;                              \
 	}
+#define OWN_CONFIG(symbol, parameters, arguments)                              \
+	static CUresult own_##symbol parameters                                \
+	{                                                                      \
+		CUlaunchConfig own;                                            \
+                                                                               \
+		if (config && !config->hStream) {                              \
+			own = *config;                                         \
+			own.hStream = cudaStreamPerThread;                     \
+			config = &own;                                         \
+		}                                                              \
+		return driver_##symbol arguments;                              \
+	}
 #define OWN(since, name, symbol, form, parameters, arguments, ...)             \
 	OWN_##form(symbol, parameters, arguments)
 
@@ -35,6 +47,7 @@ typedef void (*function)(void);
 #define ADDRESS_CONTEXT(symbol) NULL
 #define ADDRESS_WAITS(symbol) NULL
 #define ADDRESS_STREAM(symbol) (function) own_##symbol
+#define ADDRESS_CONFIG(symbol) (function) own_##symbol
 
 #define ENTRY(since, name, symbol, form, parameters, arguments, ...)           \
 	{ #name, since, (function)driver_##symbol, ADDRESS_##form(symbol) },

@@ -31,6 +31,21 @@
 		CALLS_FORWARD(CUresult, symbol, arguments)                     \
 	}
 
+#define CONFIG(symbol, parameters, arguments)                                  \
+	PLAIN(symbol, parameters, arguments)                                   \
+	COHORT_API CUresult symbol##_ptsz parameters;                          \
+	CUresult symbol##_ptsz parameters                                      \
+	{                                                                      \
+		CUlaunchConfig own;                                            \
+                                                                               \
+		if (config && !config->hStream) {                              \
+			own = *config;                                         \
+			own.hStream = cudaStreamPerThread;                     \
+			config = &own;                                         \
+		}                                                              \
+		CALLS_FORWARD(CUresult, symbol, arguments)                     \
+	}
+
 #define WAITS(symbol, parameters, arguments)                                   \
 	PLAIN(symbol, parameters, arguments)                                   \
 	COHORT_API CUresult symbol##_ptds parameters;                          \
@@ -43,24 +58,6 @@
 	form(symbol, parameters, arguments)
 
 DRIVER_FUNCTIONS(FORWARD)
-
-/* ---- a second form that is not like the others ------------------------ */
-
-COHORT_API CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config,
-                                          CUfunction function, void **pointers,
-                                          void **extra);
-CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config,
-                               CUfunction function, void **pointers,
-                               void **extra)
-{
-	CUlaunchConfig own;
-
-	if (!config || config->hStream)
-		return cuLaunchKernelEx(config, function, pointers, extra);
-	own = *config;
-	own.hStream = cudaStreamPerThread;
-	return cuLaunchKernelEx(&own, function, pointers, extra);
-}
 
 /* ---- older symbols ---------------------------------------------------- */
 
