@@ -27,8 +27,8 @@ struct cohort_stats {
 	uint64_t collectives; /* that were called */
 	uint64_t transfers;   /* sends and receives */
 	uint64_t bytes;       /* of the operations' tensors */
-	uint64_t waits;    /* for operations not done when asked about */
-	uint64_t captured; /* calls that went into CUDA graphs */
+	uint64_t waits;       /* for operations not done when asked about */
+	uint64_t captured;    /* calls that went into CUDA graphs */
 
 	/* Records of the flight recorder that newer ones have overwritten. */
 	uint64_t lost_records;
