@@ -53,6 +53,7 @@ typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphNode_st *cudaGraphNode_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
+typedef struct CUuserObject_st *cudaUserObject_t;
 typedef void (*cudaHostFn_t)(void *user);
 typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status,
                                      void *user);
@@ -336,6 +337,14 @@ typedef struct cudaGraphEdgeData_st {
 	unsigned char reserved[5];
 } cudaGraphEdgeData;
 
+enum cudaUserObjectFlags {
+	cudaUserObjectNoDestructorSync = 1,
+};
+
+enum cudaUserObjectRetainFlags {
+	cudaGraphUserObjectMove = 1,
+};
+
 enum cudaGraphInstantiateFlags {
 	cudaGraphInstantiateFlagAutoFreeOnLaunch = 1,
 	cudaGraphInstantiateFlagUpload = 2,
@@ -346,6 +355,28 @@ enum cudaGraphInstantiateFlags {
 enum cudaStreamUpdateCaptureDependenciesFlags {
 	cudaStreamAddCaptureDependencies = 0,
 	cudaStreamSetCaptureDependencies = 1,
+};
+
+/* ---- kernels ---------------------------------------------------------- */
+
+struct cudaFuncAttributes {
+	size_t sharedSizeBytes;
+	size_t constSizeBytes;
+	size_t localSizeBytes;
+	int maxThreadsPerBlock;
+	int numRegs;
+	int ptxVersion;
+	int binaryVersion;
+	int cacheModeCA;
+	int maxDynamicSharedSizeBytes;
+	int preferredShmemCarveout;
+	int clusterDimMustBeSet;
+	int requiredClusterWidth;
+	int requiredClusterHeight;
+	int requiredClusterDepth;
+	int clusterSchedulingPolicyPreference;
+	int nonPortableClusterSizeAllowed;
+	int reserved[16];
 };
 
 /* ---- the driver ------------------------------------------------------- */

@@ -200,6 +200,30 @@
 	X(0, cudaError_t, cudaGraphCreate, \
 	  (cudaGraph_t *graph, unsigned int flags), (graph, flags)) \
 	X(0, cudaError_t, cudaGraphDestroy, (cudaGraph_t graph), (graph)) \
+	X(0, cudaError_t, cudaGraphAddEventRecordNode, \
+	  (cudaGraphNode_t *node, cudaGraph_t graph, \
+	   const cudaGraphNode_t *after, size_t count, cudaEvent_t event), \
+	  (node, graph, after, count, event)) \
+	X(13000, cudaError_t, cudaGraphAddDependencies, \
+	  (cudaGraph_t graph, const cudaGraphNode_t *from, \
+	   const cudaGraphNode_t *to, const cudaGraphEdgeData *edges, \
+	   size_t count), \
+	  (graph, from, to, edges, count)) \
+	X(0, cudaError_t, cudaUserObjectCreate, \
+	  (cudaUserObject_t *object, void *user, cudaHostFn_t end, \
+	   unsigned int uses, unsigned int flags), \
+	  (object, user, end, uses, flags)) \
+	X(0, cudaError_t, cudaUserObjectRetain, \
+	  (cudaUserObject_t object, unsigned int count), (object, count)) \
+	X(0, cudaError_t, cudaUserObjectRelease, \
+	  (cudaUserObject_t object, unsigned int count), (object, count)) \
+	X(0, cudaError_t, cudaGraphRetainUserObject, \
+	  (cudaGraph_t graph, cudaUserObject_t object, unsigned int count, \
+	   unsigned int flags), \
+	  (graph, object, count, flags)) \
+	X(0, cudaError_t, cudaGraphReleaseUserObject, \
+	  (cudaGraph_t graph, cudaUserObject_t object, unsigned int count), \
+	  (graph, object, count)) \
 	X(0, cudaError_t, cudaGraphGetNodes, \
 	  (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count), \
 	  (graph, nodes, count)) \
@@ -280,6 +304,15 @@
 	   const cudaGraphEdgeData *edges, size_t count, \
 	   unsigned int flags), \
 	  (stream, nodes, edges, count, flags)) \
+	X(0, cudaError_t, cudaGraphAddDependencies, \
+	  (cudaGraph_t graph, const cudaGraphNode_t *from, \
+	   const cudaGraphNode_t *to, size_t count), \
+	  (graph, from, to, count)) \
+	X(12030, cudaError_t, cudaGraphAddDependencies_v2, \
+	  (cudaGraph_t graph, const cudaGraphNode_t *from, \
+	   const cudaGraphNode_t *to, const cudaGraphEdgeData *edges, \
+	   size_t count), \
+	  (graph, from, to, edges, count)) \
 	X(12080, cudaError_t, cudaEventElapsedTime_v2, \
 	  (float *ms, cudaEvent_t start, cudaEvent_t end), (ms, start, end))
 /* clang-format on */

@@ -358,6 +358,22 @@ Test(capture, ends_only_with_all_its_streams_joined)
 	cr_assert_eq(status_of(second), cudaStreamCaptureStatusNone);
 }
 
+Test(capture, lets_a_stream_that_has_joined_be_destroyed)
+{
+	cudaStream_t third = native_stream(p, 0);
+	cudaGraphExec_t exec;
+
+	begin();
+	link_streams(stream, third);
+	cr_assert_eq(p->cudaMemsetAsync(to, 1, 1, third), cudaSuccess);
+	link_streams(third, stream);
+	cr_assert_eq(p->cudaStreamDestroy(third), cudaSuccess);
+	exec = instantiate(end());
+	run(exec);
+	cr_assert_eq(to[0], 1);
+	host_cudaGraphExecDestroy(exec);
+}
+
 Test(capture, ends_only_on_the_stream_where_it_began)
 {
 	cudaGraph_t graph;

@@ -71,11 +71,37 @@ static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 		return NULL;
 	d->capture = c;
 	d->stream = s;
-	d->lane = c->lanes++;
+	d->lane = c->graph->lanes++;
 	d->next = c->streams;
 	c->streams = d;
 	atomic_store_explicit(&s->captured, d, memory_order_relaxed);
 	return d;
+}
+
+/* Called with lock held. */
+static void forget_locked(struct captured *d)
+{
+	struct captured **at = &d->capture->streams;
+
+	while (*at != d)
+		at = &(*at)->next;
+	*at = d->next;
+	atomic_store_explicit(&d->stream->captured, NULL, memory_order_relaxed);
+	free(d->after);
+	free(d);
+}
+
+void capture_leave(struct stream *s)
+{
+	struct captured *d;
+
+	if (capture_none())
+		return;
+	pthread_mutex_lock(&lock);
+	d = captured_of_locked(s);
+	if (d && d->capture->origin != s)
+		forget_locked(d);
+	pthread_mutex_unlock(&lock);
 }
 
 bool captured_has_node(const struct captured *d, const struct node *n)
@@ -463,18 +489,12 @@ struct capture *capture_create_locked(struct stream *s,
 /* Called with lock held. */
 void capture_remove_locked(struct capture *c)
 {
-	struct captured *d;
 	struct capture **at = &captures;
 
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	while ((d = c->streams)) {
-		c->streams = d->next;
-		atomic_store_explicit(&d->stream->captured, NULL,
-		                      memory_order_relaxed);
-		free(d->after);
-		free(d);
-	}
+	while (c->streams)
+		forget_locked(c->streams);
 	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
 }

@@ -81,7 +81,7 @@ static bool is_joined_locked(const struct capture *c)
 	reach_locked(captured_of_locked(c->origin));
 	for (d = c->streams; d; d = d->next)
 		for (i = 0; i < d->count; i++)
-			if (!d->after[i]->reached)
+			if (!d->after[i]->reached && !d->after[i]->added)
 				return false;
 	return true;
 }

@@ -22,7 +22,6 @@ struct capture {
 	/* Guarded by lock. */
 	bool invalid;
 	struct captured *streams;
-	int lanes;
 	struct capture *next; /* of all */
 };
 

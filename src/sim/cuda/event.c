@@ -235,6 +235,19 @@ static const struct graph_kind record_kind = {
 	.replay = replay_record,
 };
 
+struct node event_record_node(cudaEvent_t event)
+{
+	struct event *e = (struct event *)event;
+	const struct moment m = event_moment(event);
+
+	return (struct node){
+		.kind = m.live ? &record_kind : NULL,
+		.work = { .record = { .event = e } },
+		.device = m.device,
+		.added = true,
+	};
+}
+
 static const struct graph_kind wait_kind = {
 	.type = cudaGraphNodeTypeWaitEvent,
 	.replay = replay_wait,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sim/cuda/device.h"
+#include "sim/cuda/user_object.h"
 #include "sim/host.h"
 
 /* ---- graphs ----------------------------------------------------------- */
@@ -33,6 +34,7 @@ void graph_free(struct graph *g)
 
 	for (i = 0; i < g->count; i++)
 		node_free(g->nodes[i]);
+	user_objects_drop(g->uses);
 	free(g->nodes);
 	free(g);
 }
@@ -94,14 +96,16 @@ static struct node *clone_node(struct graph *g, const struct node *n)
 struct graph *graph_clone(const struct graph *g)
 {
 	struct graph *clone = graph_create();
+	bool ok = clone && user_objects_copy(&clone->uses, g->uses);
 	size_t i;
 
-	for (i = 0; clone && i < g->count; i++)
-		if (!clone_node(clone, g->nodes[i])) {
-			graph_free(clone);
-			return NULL;
-		}
-	return clone;
+	for (i = 0; ok && i < g->count; i++)
+		ok = clone_node(clone, g->nodes[i]);
+	if (ok)
+		return clone;
+	if (clone)
+		graph_free(clone);
+	return NULL;
 }
 
 cudaError_t host_cudaGraphCreate(cudaGraph_t *graph, unsigned int flags)

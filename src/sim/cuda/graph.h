@@ -42,16 +42,20 @@ struct node {
 	struct node **after;
 	size_t after_count;
 	bool reached; /* by a search */
+	bool added;   /* by the program, not by a stream: need not be joined */
 
 	/* Guarded by the lock of the executable graph. */
 	uint64_t position; /* behind its last replay */
 };
 
+struct graph_use;
+
 struct graph {
 	struct node **nodes;
 	size_t count, room;
 	int lanes;
-	bool capturing; /* is not its owner's yet */
+	bool capturing;         /* is not its owner's yet */
+	struct graph_use *uses; /* of user objects, guarded by their lock */
 };
 
 struct graph *graph_create(void);
@@ -61,6 +65,9 @@ void graph_free(struct graph *graph);
  * NULL without memory. */
 struct node *graph_add(struct graph *graph, const struct node *like,
                        struct node *const *after, size_t after_count);
+
+/* A node that records @event, for graph_add(); without a kind if it is no event. */
+struct node event_record_node(cudaEvent_t event);
 
 /* A copy of @graph, or NULL without memory. */
 struct graph *graph_clone(const struct graph *graph);

@@ -16,6 +16,7 @@
 #include "sim/cuda/graph.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
+#include "sim/cuda/user_object.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 
@@ -31,10 +32,55 @@ struct exec {
 
 /* ---- executable graphs ------------------------------------------------ */
 
+/* Let @to wait for all that is queued on the lanes. */
+static void wait_for_lanes(const struct exec *e, struct stream *to)
+{
+	int i;
+
+	for (i = 0; i < e->graph->lanes; i++)
+		if (e->streams[i])
+			stream_push_wait(to, e->streams[i],
+			                 e->streams[i]->queued);
+}
+
+/* The stream's own thread may call the program's functions. */
+static enum step drop_uses_step(struct stream *s, struct work *w,
+                                const struct drive *d)
+{
+	(void)s;
+	if (d->effort != EFFORT_OWN)
+		return STEP_LATER;
+	stream_settle();
+	user_objects_drop(w->host.user);
+	return STEP_DONE;
+}
+
+/* Give back the uses of user objects once the last launch is over. */
+static void drop_uses_later(struct exec *e)
+{
+	const struct work w = {
+		.step = drop_uses_step,
+		.host = { .user = e->graph->uses },
+	};
+	struct stream *s = NULL;
+	int i;
+
+	for (i = 0; e->streams && !s && i < e->graph->lanes; i++)
+		s = e->streams[i];
+	if (!s || !e->graph->uses)
+		return;
+	wait_for_lanes(e, s);
+	stream_push(s, &w, NULL);
+	stream_go(s);
+	e->graph->uses = NULL;
+}
+
 static void exec_free(struct exec *e)
 {
 	int i;
 
+	if (e->graph)
+		drop_uses_later(e);
 	for (i = 0; e->streams && i < e->graph->lanes; i++)
 		if (e->streams[i])
 			stream_destroy(e->streams[i]);
@@ -143,17 +189,6 @@ static uint64_t enter(struct stream *s)
 
 	stream_push(s, &w, &position);
 	return position;
-}
-
-/* Let @to wait for all that is queued on the lanes. */
-static void wait_for_lanes(const struct exec *e, struct stream *to)
-{
-	int i;
-
-	for (i = 0; i < e->graph->lanes; i++)
-		if (e->streams[i])
-			stream_push_wait(to, e->streams[i],
-			                 e->streams[i]->queued);
 }
 
 static bool replay_node(const struct exec *e, struct node *n)

@@ -51,6 +51,8 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	if (stream && stream != cudaStreamLegacy &&
 	    stream != cudaStreamPerThread)
 		s = stream_find(stream);
+	if (s)
+		capture_leave(s);
 	error = capture_permits(s);
 	if (error != cudaSuccess)
 		return device_error(error);

@@ -127,6 +127,7 @@
 #define FORM_cudaRuntimeGetVersion , OWN
 #define FORM_cudaGetDeviceProperties , OWN
 #define FORM_cudaPointerGetAttributes , OWN
+#define FORM_cudaGraphAddDependencies , OWN
 #define FORM_cudaMemAdvise , OWN
 #undef FORM_cudaMemPrefetchAsync
 #define FORM_cudaMemPrefetchAsync , OWN
