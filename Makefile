@@ -134,7 +134,7 @@ help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
-  $(drop_in_objects) $(suite_objects) $(support_objects) $(fault:=.o) \
+  $(drop_in_objects) $(nvidia_objects) $(suite_objects) $(support_objects) $(fault:=.o) \
   $(gpu:=.o) $(soak:=.o) $(stress:=.o) $(races:=.o) \
   $(fuzz_objects) $(replay_objects) $(mutate_objects) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \

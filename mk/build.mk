@@ -143,3 +143,21 @@ $(drop_in)/libnccl.so $(drop_in)/libcuda.so $(drop_in)/libnvidia-ml.so:
 
 $(drop_in)/libcudart.so: $(drop_in)/libcudart.so.13
 	$(Q)ln -sf $(<F) $@
+
+# The library that loads NVIDIA's NCCL; it writes instructions of x86-64.
+nvidia := $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),\
+            $(lib)/nvidia/libnccl.so.2)
+# Kernels need some of the simulator's arithmetic, and of the library's clock.
+nvidia_objects := $(call objects,$(nvidia_sources)) $(kernel_objects) $d/marker.o \
+  $(filter $(addprefix $(dir)/src/,sim/exec/reduce% base/backoff.o base/clock.o),\
+    $(library_objects))
+
+all: $(nvidia)
+
+$(lib)/nvidia/libnccl.so.2: src/sim/dropin/libnccl.so.2.map \
+                            $(nvidia_objects) $(host_library)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(link) -shared -Wl,-soname,$(@F) -Wl,-z,nodelete $(defs) \
+	  -Wl,--version-script,$< -Wl,--enable-new-dtags \
+	  -Wl,-rpath,'$$ORIGIN/../drop-in' -o $@ $(filter %.o %.so,$^) $(libs)

@@ -42,6 +42,8 @@ install: all manual
 	install -m 755 $(drop_in_files) \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in'
 	cp -P $(drop_in_links) '$(DESTDIR)$(libdir)/cohort/drop-in'
+	$(if $(nvidia),install -d '$(DESTDIR)$(libdir)/cohort/nvidia' && \
+	  install -m 755 $(nvidia) '$(DESTDIR)$(libdir)/cohort/nvidia')
 	install -m 644 $(lib)/cohort.pc '$(DESTDIR)$(libdir)/pkgconfig'
 	$(if $(python),for section in man1 man3 man7; do \
 	  install -d '$(DESTDIR)$(mandir)'/$$section && \
@@ -53,6 +55,7 @@ uninstall:
 	  $(patsubst %,'$(DESTDIR)$(libdir)/%',$(filter libcohort.%,$(notdir $(library))))
 	rm -f $(public_headers:%='$(DESTDIR)$(includedir)/cohort/%')
 	! cd '$(DESTDIR)$(mandir)' 2>/dev/null || rm -f $(pages)
-	rm -f $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cohort/%',$(drop_ins))
+	rm -f $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cohort/%',$(drop_ins) $(nvidia))
+	$(if $(nvidia),-rmdir '$(DESTDIR)$(libdir)/cohort/nvidia')
 	-rmdir '$(DESTDIR)$(includedir)/cohort' \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in' '$(DESTDIR)$(libdir)/cohort'

@@ -5,11 +5,14 @@
 sorted = $(sort $(wildcard $1))
 
 library_sources := $(call sorted,$(patsubst %,src/%/*.c,api base core dump \
-                     platform platform/gpu platform/table reducer sim sim/cuda sim/driver sim/exec \
-                     sim/nccl sim/strict watch))
+                     platform platform/gpu platform/table reducer sim sim/cuda sim/driver \
+                     sim/exec sim/nccl sim/strict watch))
 command_sources := $(call sorted,src/cli/*.c src/cli/*/*.[cS])
 # The drop-in libraries: the simulator's sources, and forwarders.
 drop_in_sources := $(call sorted,src/sim/dropin/*.c)
+# What loads NVIDIA's NCCL, and its kernels.
+nvidia_sources  := $(call sorted,src/sim/nvidia/*.c)
+kernel_sources  := $(call sorted,src/sim/nvidia/kernel/*.c)
 public_headers  := $(notdir $(call sorted,include/cohort/*.h))
 
 unit_sources     := $(call sorted,tests/unit/*.c)
@@ -38,6 +41,7 @@ bench_programs := $(filter-out $(bench_support) peer average_peer,\
 objects = $(patsubst %,$(dir)/%.o,$(basename $1))
 
 library_objects := $(call objects,$(library_sources))
+kernel_objects  := $(call objects,$(kernel_sources))
 command_objects := $(call objects,$(command_sources))
 suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
                      $(platform_sources) $(skip_sources))

@@ -26,7 +26,7 @@ corpus   := $(tests)/fuzz/replay
 fuzz     := $(tests)/fuzz/platform
 abi      := $(tests)/abi/abi
 walk     := $(dir)/bench/walk
-foreign  := $(out)/cohort $(library) $(drop_ins) $(gpu) $(walk)
+foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk)
 
 # The drop-in libraries are tested with these programs.
 foreign_programs := abort.c driver.c exchange.c graph.c groups.c hello.cc nonblocking.c nvml.c \
@@ -81,6 +81,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \
+                'tests/foreign/nccl.sh $(out)' \
                 'tests/foreign/standin.sh $(lib) $(out)/cohort' \
                 'tests/foreign/readme.sh $(lib)' \
                 'tests/foreign/examples.sh $(lib)' \
@@ -162,8 +163,8 @@ $(tests)/%.o: extra = -Itests
 $(suite_objects): extra = -Itests $(criterion_cflags)
 $(suite_objects): | criterion
 
-# The unit suite also tests the sources of the benchmark.
-$(unit): $(call objects,$(unit_sources)) \
+# The unit suite also tests the sources of the benchmark, and NCCL's kernels on CPUs.
+$(unit): $(call objects,$(unit_sources)) $(kernel_objects) \
          $(filter-out $(patsubst %,$(dir)/src/cli/bench/%,bench.o average% overlap%),\
            $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
          $(call objects,src/cli/common/cli.c src/cli/drill/table.c \
@@ -245,7 +246,8 @@ $(bench): %: %.o $(bench_objects) $(whole)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ $(libs)
 
-sources := $(library_sources) $(command_sources) $(drop_in_sources) $(unit_sources) \
+sources := $(library_sources) $(command_sources) $(drop_in_sources) $(nvidia_sources) \
+  $(kernel_sources) $(unit_sources) \
   $(api_sources) $(platform_sources) $(skip_sources) $(support_sources) \
   $(fuzz_sources) $(replay_sources) $(mutate_sources) \
   $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(races) $(gpu) $(soak) $(bench)) \

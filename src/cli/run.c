@@ -26,8 +26,9 @@
 #include <cohort/sim.h>
 
 #include "cli/common/cli.h"
+#include "cli/run_nccl.h"
 
-enum { OPTION_STRICT = CLI_LONG_OPTION, OPTION_FAULTS };
+enum { OPTION_STRICT = CLI_LONG_OPTION, OPTION_FAULTS, OPTION_NCCL };
 
 /* The exit statuses of a shell that cannot run a program. */
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -44,10 +45,16 @@ static void print_help(void)
 	     "  -n, --ranks N  number of devices (default COHORT_HOST_DEVICES, or 8)\n"
 	     "  --strict       end the program when it does what NCCL leaves undefined\n"
 	     "  --faults LIST  scripted faults, as in COHORT_FAULTS\n"
+	     "  --nccl PATH    run NVIDIA's own NCCL on the simulated devices: this file, or\n"
+	     "                 the libnccl.so.2 that is found (auto); x86-64\n"
 	     "  -h, --help     this text\n"
 	     "\n"
 	     "A program that uses libcohort gets the gpu platform on these libraries, unless\n"
 	     "COHORT_PLATFORM is set.\n"
+	     "\n"
+	     "With --nccl, CPUs carry out NCCL's kernels, for rings with the protocol Simple:\n"
+	     "some variables of NCCL's are set, unless they are, so that it chooses these.\n"
+	     "Strict mode and scripted faults are the simulator's NCCL's, and not there then.\n"
 	     "\n"
 	     "These cannot work: kernels, whose launches fail; a CUDA runtime that is linked\n"
 	     "statically (nvcc needs -cudart shared); ranks in several processes.\n"
@@ -102,10 +109,8 @@ static bool find_in_folder(const char *folder, const char *pattern,
 	return found;
 }
 
-static int find_libraries(char out[PATH_MAX])
+static int find_libraries(char folder[PATH_MAX], char out[PATH_MAX])
 {
-	char folder[PATH_MAX];
-
 	if (!find_own_folder(folder)) {
 		cli_complain("run", "/proc/self/exe: %s", strerror(errno));
 		return CLI_FAILED;
@@ -145,6 +150,22 @@ static int set(const char *variable, const char *value)
 		return CLI_OK;
 	cli_complain("run", "%s: %s", variable, strerror(errno));
 	return CLI_FAILED;
+}
+
+/* Let the loader find the drop-in libraries first and, if @nccl is not NULL, what
+ * loads that NCCL before them. */
+static int choose_libraries(const char *nccl)
+{
+	char own[PATH_MAX], folder[PATH_MAX], before[PATH_MAX];
+	int status = find_libraries(own, folder);
+
+	if (status == CLI_OK && nccl)
+		status = run_nccl(nccl, own, folder, before);
+	if (status == CLI_OK)
+		status = put_in_front(folder);
+	if (status == CLI_OK && nccl)
+		status = put_in_front(before);
+	return status;
 }
 
 /* A program's own NCCL calls go to these libraries; let libcohort's calls go there
@@ -258,16 +279,21 @@ int run_main(int argc, char **argv)
 		{ "ranks", required_argument, NULL, 'n' },
 		{ "strict", no_argument, NULL, OPTION_STRICT },
 		{ "faults", required_argument, NULL, OPTION_FAULTS },
+		{ "nccl", required_argument, NULL, OPTION_NCCL },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	char folder[PATH_MAX];
+	const char *nccl = NULL;
 	int c, status;
 
 	while ((c = getopt_long(argc, argv, "+:hn:", options, NULL)) != -1) {
 		if (c == 'h') {
 			print_help();
 			return CLI_OK;
+		}
+		if (c == OPTION_NCCL) {
+			nccl = optarg;
+			continue;
 		}
 		status = parse_option(c, argv);
 		if (status != CLI_OK)
@@ -279,9 +305,7 @@ int run_main(int argc, char **argv)
 	}
 	status = check_environment();
 	if (status == CLI_OK)
-		status = find_libraries(folder);
-	if (status == CLI_OK)
-		status = put_in_front(folder);
+		status = choose_libraries(nccl);
 	if (status == CLI_OK)
 		status = choose_platform();
 	return status == CLI_OK ? become(argv + optind) : status;

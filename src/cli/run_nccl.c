@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which NCCL, and the settings with which it runs on CPUs (src/sim/nvidia)
+ */
+
+#include "cli/run_nccl.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <glob.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common/cli.h"
+
+/* ---- the library ------------------------------------------------------ */
+
+/* Find what the loader finds by its own path; not a drop-in library. */
+static bool find_by_loader(char out[PATH_MAX])
+{
+	void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+	struct link_map *map;
+	bool found;
+
+	if (!library)
+		return false;
+	found = !dlsym(library, "cohort_drop_in") &&
+	        dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 &&
+	        realpath(map->l_name, out);
+	dlclose(library);
+	return found;
+}
+
+static bool find_by_pattern(const char *pattern, char out[PATH_MAX])
+{
+	bool found;
+	glob_t hits;
+
+	if (glob(pattern, 0, NULL, &hits))
+		return false;
+	found = realpath(hits.gl_pathv[0], out);
+	globfree(&hits);
+	return found;
+}
+
+/* A wheel that was unpacked beside the command has its library there. */
+#define WHEEL "*/nvidia/nccl/lib/libnccl.so.2"
+
+static int find_nccl(const char *own, char out[PATH_MAX])
+{
+	static const char *const patterns[] = {
+		"/usr/local/cuda/lib64/libnccl.so.2",
+		"/usr/local/cuda*/lib64/libnccl.so.2",
+		"/usr/local/cuda*/lib/libnccl.so.2",
+	};
+	char wheel[PATH_MAX + sizeof(WHEEL)];
+	size_t i;
+
+	if (find_by_loader(out))
+		return CLI_OK;
+	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+		if (find_by_pattern(patterns[i], out))
+			return CLI_OK;
+	snprintf(wheel, sizeof(wheel), "%s/%s", own, WHEEL);
+	if (find_by_pattern(wheel, out))
+		return CLI_OK;
+	cli_complain("run",
+	             "--nccl auto: there is no libnccl.so.2 in the loader's "
+	             "path, in /usr/local/cuda*/lib64, or as %s",
+	             wheel);
+	return CLI_FAILED;
+}
+
+static int check_nccl(const char *path, char out[PATH_MAX])
+{
+	if (realpath(path, out) && access(out, R_OK) == 0)
+		return CLI_OK;
+	cli_complain("run", "--nccl %s: %s", path, strerror(errno));
+	return CLI_FAILED;
+}
+
+/* ---- the settings ----------------------------------------------------- */
+
+/*
+ * For variables that are not set.  A CPU carries out the kernels of rings with the
+ * protocol Simple, and nothing else; and all ranks are threads of one process.
+ */
+static const struct {
+	const char *name, *value;
+} settings[] = {
+	{ "NCCL_ALGO", "Ring" },
+	{ "NCCL_PROTO", "Simple" },
+	/* Simple for small messages, too. */
+	{ "NCCL_P2P_LL_THRESHOLD", "-1" },
+	/* A channel is one more thread's worth of work, not of bandwidth. */
+	{ "NCCL_MAX_NCHANNELS", "1" },
+	/* The driver's memory on the host, which it does not have. */
+	{ "NCCL_CUMEM_HOST_ENABLE", "0" },
+	/* No switch adds up, and there are no other machines. */
+	{ "NCCL_NVLS_ENABLE", "0" },
+	{ "NCCL_MNNVL_ENABLE", "0" },
+	{ "NCCL_IB_DISABLE", "1" },
+	{ "NCCL_SOCKET_IFNAME", "lo" },
+	/* A thread that tells other processes about the ranks. */
+	{ "NCCL_RAS_ENABLE", "0" },
+	/* Devices reach each other's memory, however far apart they look. */
+	{ "NCCL_P2P_LEVEL", "SYS" },
+	/* Windows are registered as other buffers are: there are no kernels that use
+	 * them. */
+	{ "NCCL_WIN_ENABLE", "0" },
+};
+
+static int set(const char *name, const char *value, bool replace)
+{
+	if (!setenv(name, value, replace))
+		return CLI_OK;
+	cli_complain("run", "%s: %s", name, strerror(errno));
+	return CLI_FAILED;
+}
+
+static int set_all(const char *nccl)
+{
+	int status = set("COHORT_NCCL", nccl, true);
+	size_t i;
+
+	for (i = 0;
+	     status == CLI_OK && i < sizeof(settings) / sizeof(settings[0]);
+	     i++)
+		status = set(settings[i].name, settings[i].value, false);
+	return status;
+}
+
+/* ---- both ------------------------------------------------------------- */
+
+/* The loader's library is built beside the drop-in libraries, and installed so. */
+static int find_loader(const char *drop_ins, char folder[PATH_MAX])
+{
+	char path[PATH_MAX + 32];
+
+	snprintf(path, sizeof(path), "%s/../nvidia/libnccl.so.2", drop_ins);
+	if (realpath(path, folder)) {
+		*strrchr(folder, '/') = '\0';
+		return CLI_OK;
+	}
+#ifdef __x86_64__
+	cli_complain("run", "%s: %s", path, strerror(errno));
+#else
+	cli_complain("run", "--nccl works on x86-64 alone");
+#endif
+	return CLI_FAILED;
+}
+
+int run_nccl(const char *which, const char *own, const char *drop_ins,
+             char folder[PATH_MAX])
+{
+	char nccl[PATH_MAX];
+	int status = find_loader(drop_ins, folder);
+
+	if (status == CLI_OK)
+		status = strcmp(which, "auto") == 0 ? find_nccl(own, nccl)
+		                                    : check_nccl(which, nccl);
+	return status == CLI_OK ? set_all(nccl) : status;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/nvidia/kernel/block.h"
+
+static const struct layout *layout_of(const struct block *b)
+{
+	return b->kernels->layout;
+}
+
+static const void *work_at(const struct block *b, int n,
+                           struct work_bytes *room)
+{
+	return works_at(&b->works, b->kernels, b->arguments, n, room);
+}
+
+/* ---- the profiler ------------------------------------------------------ */
+
+static bool is_profiled(const struct block *b, int n)
+{
+	struct work_bytes room;
+	struct coll_work coll;
+	struct p2p_work p2p;
+
+	if (b->works.type == WORK_P2P) {
+		layout_of(b)->p2p(work_at(b, n, &room), &p2p);
+		return p2p.profiled;
+	}
+	layout_of(b)->coll(work_at(b, n, &room), &coll);
+	return coll.profiled;
+}
+
+static void profile(const struct block *b, void *events)
+{
+	for (int n = 0; n < b->works.count; n++)
+		if (b->profiled >> n & 1)
+			layout_of(b)->profile(events, b->channel.id,
+			                      *b->channel.work_count + 1 +
+			                              (uint64_t)n);
+}
+
+/* ---- works ------------------------------------------------------------- */
+
+static void start_coll(struct block *b)
+{
+	struct work_bytes room;
+
+	layout_of(b)->coll(work_at(b, b->work, &room), &b->coll);
+	b->work++;
+	b->task_count = program_coll(b->tasks, layout_of(b), b->works.function,
+	                             b->comm, &b->channel, &b->coll);
+}
+
+static void start_messages(struct block *b)
+{
+	struct work_bytes room;
+	struct p2p_work work;
+
+	b->task_count = 0;
+	for (; b->work < b->works.count; b->work++) {
+		layout_of(b)->p2p(work_at(b, b->work, &room), &work);
+		b->task_count +=
+			program_p2p(b->tasks + b->task_count, layout_of(b),
+		                    b->comm, &b->channel, &work);
+	}
+}
+
+static void start_works(struct block *b)
+{
+	if (b->works.type == WORK_P2P)
+		start_messages(b);
+	else
+		start_coll(b);
+	for (int i = 0; b->aborted && i < b->task_count; i++)
+		task_abort(&b->tasks[i]);
+}
+
+/* ---- batches ----------------------------------------------------------- */
+
+static void start_batch(struct block *b)
+{
+	/* nvidia_kernel_check() has found all batches to be known. */
+	works_read(&b->works, b->kernels, b->arguments, b->batch);
+	b->batch = b->works.next;
+	b->work = 0;
+	b->profiled = 0;
+	for (int n = 0; n < b->works.count; n++)
+		b->profiled |= (uint64_t)is_profiled(b, n) << n;
+	profile(b, b->comm->started);
+	b->in_batch = true;
+}
+
+static void end_batch(struct block *b)
+{
+	profile(b, b->comm->completed);
+	*b->channel.work_count += (uint64_t)b->works.count;
+	b->in_batch = false;
+}
+
+/* All tasks have ended: what is next? */
+static void advance(struct block *b)
+{
+	b->task_count = 0;
+	if (b->in_batch && b->work < b->works.count) {
+		start_works(b);
+		return;
+	}
+	if (b->in_batch)
+		end_batch(b);
+	if (b->batch < 0 || b->aborted)
+		b->done = true;
+	else
+		start_batch(b);
+}
+
+/* ---- all together ------------------------------------------------------ */
+
+void block_init(struct block *b, const struct nvidia_kernels *kernels,
+                const struct arguments *arguments,
+                const struct kernel_comm *comm, int index, int channel)
+{
+	b->kernels = kernels;
+	b->arguments = arguments;
+	b->comm = comm;
+	b->batch = index;
+	kernels->layout->channel(arguments->comm, channel, &b->channel);
+}
+
+bool block_step(struct block *b)
+{
+	bool progress = false, busy = false;
+	struct task *t;
+
+	if (b->done)
+		return false;
+	for (t = b->tasks; t < b->tasks + b->task_count; t++) {
+		progress |= task_step(t);
+		busy |= t->phase != DONE;
+	}
+	if (busy)
+		return progress;
+	advance(b);
+	return true;
+}
+
+void block_abort(struct block *b)
+{
+	b->aborted = true;
+	for (int i = 0; i < b->task_count; i++)
+		task_abort(&b->tasks[i]);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/nvidia/kernel/combine.h"
+
+#include <string.h>
+
+#include "platform/nccl_abi.h"
+#include "sim/exec/reduce.h"
+
+/* For each type, its size, and the bits of 1. */
+static const struct {
+	size_t size;
+	uint64_t one;
+} types[ncclNumTypes] = {
+	[ncclInt8] = { 1, 1 },
+	[ncclUint8] = { 1, 1 },
+	[ncclInt32] = { 4, 1 },
+	[ncclUint32] = { 4, 1 },
+	[ncclInt64] = { 8, 1 },
+	[ncclUint64] = { 8, 1 },
+	[ncclFloat16] = { 2, 0x3c00 },
+	[ncclFloat32] = { 4, 0x3f800000 },
+	[ncclFloat64] = { 8, UINT64_C(0x3ff0000000000000) },
+	[ncclBfloat16] = { 2, 0x3f80 },
+	[ncclFloat8e4m3] = { 1, 0x38 },
+	[ncclFloat8e5m2] = { 1, 0x3c },
+};
+
+size_t combine_type_size(int type)
+{
+	return types[type].size;
+}
+
+uint64_t combine_scalar_at(int type, const void *address)
+{
+	uint64_t scalar = 0;
+
+	memcpy(&scalar, address, types[type].size);
+	return scalar;
+}
+
+static bool is_integer(int type)
+{
+	return type <= ncclUint64;
+}
+
+/*
+ * Integers are compared without a sign after an exclusive or with a mask: it turns the
+ * sign bit of signed ones, and all bits for the greatest.  Of a float's mask only the
+ * lowest bit counts.
+ */
+static void make_min_max(struct combine *c, uint64_t mask)
+{
+	const uint64_t sign = UINT64_C(1) << (8 * c->size - 1);
+	const bool greatest = mask & 1;
+
+	c->fold_op = greatest ? ncclMax : ncclMin;
+	if (!is_integer(c->type))
+		return;
+	c->fold_type |= 1;
+	if (!(mask & sign) == greatest)
+		c->fold_type--;
+}
+
+struct combine combine_make(int type, enum operation operation, uint64_t scalar)
+{
+	struct combine c = {
+		.type = type,
+		.operation = operation,
+		.size = types[type].size,
+		.fold_type = type,
+		.fold_op = operation == OPERATION_PROD ? ncclProd : ncclSum,
+		.scale = { scalar, types[type].one },
+	};
+
+	if (operation == OPERATION_MIN_MAX)
+		make_min_max(&c, scalar);
+	c.divisor = (int64_t)(scalar >> 1);
+	c.is_signed = scalar & 1;
+	return c;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+	if (to != from)
+		memcpy(to, from, bytes);
+}
+
+/* ---- divisions -------------------------------------------------------- */
+
+/* A sum has wrapped already.  The quotient is truncated toward zero. */
+#define DEFINE_DIVIDE(name, type)                                              \
+	static void name(type *x, int64_t by, size_t count)                    \
+	{                                                                      \
+		for (size_t i = 0; i < count; i++)                             \
+			x[i] = (type)((int64_t)x[i] / by);                     \
+	}
+
+DEFINE_DIVIDE(divide_i8, int8_t)
+DEFINE_DIVIDE(divide_u8, uint8_t)
+DEFINE_DIVIDE(divide_i32, int32_t)
+DEFINE_DIVIDE(divide_u32, uint32_t)
+DEFINE_DIVIDE(divide_i64, int64_t)
+
+static void divide_u64(uint64_t *x, uint64_t by, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		x[i] /= by;
+}
+
+static void divide(const struct combine *c, void *x, size_t count)
+{
+	if (c->size == 1 && c->is_signed)
+		divide_i8(x, c->divisor, count);
+	else if (c->size == 1)
+		divide_u8(x, c->divisor, count);
+	else if (c->size == 4 && c->is_signed)
+		divide_i32(x, c->divisor, count);
+	else if (c->size == 4)
+		divide_u32(x, c->divisor, count);
+	else if (c->is_signed)
+		divide_i64(x, c->divisor, count);
+	else
+		divide_u64(x, (uint64_t)c->divisor, count);
+}
+
+/* ---- all together ----------------------------------------------------- */
+
+/* One source or two, of which the first is multiplied if @scale. */
+static void fold(const struct combine *c, void *to, const void *const from[],
+                 int froms, size_t count, bool scale)
+{
+	const void *scalars[] = { &c->scale[0], &c->scale[1] };
+
+	if (scale)
+		reduce_fold_scaled(to, from, scalars, froms, count, c->type);
+	else if (froms == 2)
+		reduce_fold(to, from, 2, count, c->fold_type, c->fold_op);
+	else
+		copy(to, from[0], count * c->size);
+}
+
+void combine(const struct combine *c, void *const to[], int tos,
+             const void *const from[], int froms, size_t count, bool scale,
+             bool last)
+{
+	scale = scale && c->operation == OPERATION_PRE_MUL_SUM;
+	fold(c, to[0], from, froms < 2 ? froms : 2, count, scale);
+	for (int i = 2; i < froms; i++) {
+		const void *pair[] = { to[0], from[i] };
+
+		fold(c, to[0], pair, 2, count, false);
+	}
+	if (last && c->operation == OPERATION_SUM_POST_DIV)
+		divide(c, to[0], count);
+	for (int i = 1; i < tos; i++)
+		copy(to[i], to[0], count * c->size);
+}

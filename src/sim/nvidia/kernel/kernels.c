@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The versions that are known, and the table of functions that each library has
+ */
+
+#include "sim/nvidia/kernel/kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct layout *const layouts[] = { &nccl_2_28_9 };
+
+static const struct layout *find_layout(int version)
+{
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+		if (layouts[i]->version == version)
+			return layouts[i];
+	return NULL;
+}
+
+/* The ids of the rows; -1 is none. */
+static unsigned count_functions(const int *ids, int rows)
+{
+	int count = 0;
+
+	for (int row = 0; row < rows; row++)
+		if (ids[row] >= count)
+			count = ids[row] + 1;
+	return (unsigned)count;
+}
+
+/*
+ * Several rows may have one id.  Then they differ in whether the type has a sign, which
+ * makes no difference for what the function does, and the last row is of the type
+ * without one.
+ */
+static void read_rows(struct nvidia_kernels *k, const int *ids)
+{
+	for (unsigned id = 0; id < k->function_count; id++)
+		k->functions[id].row = -1;
+	for (int row = 0; row < k->layout->rows; row++) {
+		if (ids[row] < 0)
+			continue;
+		k->functions[ids[row]].row = row;
+		k->layout->function(row, &k->functions[ids[row]].function);
+	}
+}
+
+struct nvidia_kernels *nvidia_kernels_open(int version, nvidia_lookup *lookup,
+                                           void *context)
+{
+	const struct layout *layout = find_layout(version);
+	struct nvidia_kernels *k;
+	const int *ids;
+	unsigned count;
+
+	if (!layout)
+		return NULL;
+	ids = lookup(context, layout->row_table);
+	if (!ids)
+		return NULL;
+	count = count_functions(ids, layout->rows);
+	k = malloc(sizeof(*k) + count * sizeof(k->functions[0]));
+	if (!k)
+		return NULL;
+	k->layout = layout;
+	k->function_count = count;
+	read_rows(k, ids);
+	return k;
+}
+
+void nvidia_kernels_close(struct nvidia_kernels *kernels)
+{
+	free(kernels);
+}
+
+const struct function *kernels_function(const struct nvidia_kernels *kernels,
+                                        unsigned id)
+{
+	if (id >= kernels->function_count || kernels->functions[id].row < 0)
+		return NULL;
+	return &kernels->functions[id].function;
+}
+
+const char *kernels_name(const struct function *function, char *out,
+                         size_t size)
+{
+	static const char *const collectives[] = {
+		[BROADCAST] = "Broadcast",  [REDUCE] = "Reduce",
+		[ALL_GATHER] = "AllGather", [REDUCE_SCATTER] = "ReduceScatter",
+		[ALL_REDUCE] = "AllReduce", [SEND_RECV] = "SendRecv",
+	};
+	static const char *const algorithms[] = {
+		[ALGORITHM_TREE] = "Tree",
+		[ALGORITHM_RING] = "Ring",
+		[ALGORITHM_COLLNET_DIRECT] = "CollNetDirect",
+		[ALGORITHM_COLLNET_CHAIN] = "CollNetChain",
+		[ALGORITHM_NVLS] = "NVLS",
+		[ALGORITHM_NVLS_TREE] = "NVLSTree",
+		[ALGORITHM_PAT] = "PAT",
+	};
+
+	snprintf(out, size, "%s by %s", collectives[function->collective],
+	         algorithms[function->algorithm]);
+	return out;
+}

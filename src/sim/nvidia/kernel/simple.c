@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The protocol Simple: an operation's chunk goes in one or two slices, each of some
+ * steps, and counters say which steps are written and which are read
+ *
+ * The last slices of a chunk may be empty; they are counted all the same.
+ */
+
+#include "sim/nvidia/kernel/task.h"
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t divide_up(size_t x, size_t by)
+{
+	return (x + by - 1) / by;
+}
+
+/* How many elements the slice that is next has. */
+static size_t slice_count(const struct task *t)
+{
+	const size_t room = t->step_count * (size_t)t->slice_steps / 32;
+	const size_t even = divide_up(t->op.count, 16 * (size_t)t->slices) * 16;
+
+	return least(even > room ? even : room, t->op.count - t->done);
+}
+
+static bool ready(const struct task *t)
+{
+	const uint64_t steps = (uint64_t)t->slice_steps;
+
+	if (t->aborted)
+		return true;
+	if (t->op.recv)
+		for (int i = 0; i < t->recvs; i++)
+			if (counter_load(t->recv[i].c.tail) <
+			    t->recv[i].step + steps)
+				return false;
+	if (t->op.send)
+		for (int i = 0; i < t->sends; i++)
+			if (!end_has_room(&t->send[i], steps))
+				return false;
+	return true;
+}
+
+/* Where the step's data is in the buffer between the ends. */
+static char *step_memory(const struct end *e)
+{
+	const struct fifo_slot *slot = end_slot(e);
+	char *buffer = e->c.buffers[PROTOCOL_SIMPLE];
+
+	if (slot &&
+	    __atomic_load_n(&slot->mode, __ATOMIC_RELAXED) == FIFO_MODE_OFFSET)
+		return buffer +
+		       __atomic_load_n(&slot->offset, __ATOMIC_RELAXED);
+	return buffer + e->step % STEPS * (size_t)e->c.step_bytes;
+}
+
+static char *direct_memory(const struct task *t, const struct end *e, size_t at)
+{
+	return e->memory ? e->memory + (at + t->done) * t->combine.size : NULL;
+}
+
+static char *recv_memory(const struct task *t, const struct end *e)
+{
+	if (!t->op.direct_recv || e->way == BY_STEPS)
+		return step_memory(e);
+	return direct_memory(
+		t, e, e->way == BY_READING ? t->op.from_at : t->op.to_at);
+}
+
+static char *send_memory(const struct task *t, const struct end *e)
+{
+	if (!t->op.direct_send || e->way == BY_STEPS)
+		return step_memory(e);
+	return e->way == BY_READING ? NULL : direct_memory(t, e, t->op.to_at);
+}
+
+static void move(const struct task *t, size_t count)
+{
+	const void *from[1 + MAX_CHILDREN];
+	void *to[1 + MAX_CHILDREN], *p;
+	int froms = 0, tos = 0;
+
+	if (t->op.from)
+		from[froms++] = task_at(t, t->op.from, t->op.from_at + t->done);
+	for (int i = 0; t->op.recv && i < t->recvs; i++)
+		if ((p = recv_memory(t, &t->recv[i])))
+			from[froms++] = p;
+	if (t->op.to)
+		to[tos++] = task_at(t, t->op.to, t->op.to_at + t->done);
+	for (int i = 0; t->op.send && i < t->sends; i++)
+		if ((p = send_memory(t, &t->send[i])))
+			to[tos++] = p;
+	if (froms && tos)
+		combine(&t->combine, to, tos, from, froms, count,
+		        t->op.from == INPUT, t->op.last);
+}
+
+static void post(struct task *t)
+{
+	const uint64_t steps = (uint64_t)t->slice_steps;
+
+	if (t->op.recv)
+		for (int i = 0; i < t->recvs; i++)
+			counter_store(t->recv[i].c.head,
+			              t->recv[i].step += steps);
+	if (t->op.send)
+		for (int i = 0; i < t->sends; i++)
+			counter_store(t->send[i].c.tail,
+			              t->send[i].step += steps);
+}
+
+bool simple_step(struct task *t, bool *finished)
+{
+	const size_t count = slice_count(t);
+
+	if (!ready(t))
+		return false;
+	if (count && !t->aborted)
+		move(t, count);
+	if (t->op.send)
+		for (int i = 0; i < t->sends; i++)
+			end_announce(&t->send[i], count * t->combine.size);
+	post(t);
+	t->done += count;
+	*finished = ++t->slice == t->slices;
+	return true;
+}

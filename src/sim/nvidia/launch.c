@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launches of NCCL's kernels: the stream calls a function that does what the kernel
+ * would do (kernel.h)
+ */
+
+#include "sim/nvidia/launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/driver/launcher.h"
+#include "sim/nvidia/kernel.h"
+#include "sim/nvidia/stub.h"
+
+/* Constant once the launcher is set. */
+static struct nvidia_kernels *kernels;
+
+/* ---- kernels of communicators ----------------------------------------- */
+
+/* A launch with a copy of its arguments. */
+struct nccl_launch {
+	struct nvidia_launch kernel;
+	_Alignas(16) char arguments[];
+};
+
+static void run(void *user)
+{
+	const struct nccl_launch *l = user;
+
+	/* What an abort has ended needs no word: NCCL set its flag. */
+	if (nvidia_kernel_run(&l->kernel) == NVIDIA_NO_MEMORY)
+		fprintf(stderr, "cohort: %s: out of memory\n", l->kernel.name);
+}
+
+static CUresult launch(const char *name, const struct host_launch *from,
+                       struct host_kernel *out)
+{
+	struct nccl_launch *l =
+		from->arguments ? malloc(sizeof(*l) + from->bytes) : NULL;
+	char why[256];
+
+	if (!from->arguments)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(l->arguments, from->arguments, from->bytes);
+	l->kernel = (struct nvidia_launch){
+		.kernels = kernels,
+		.name = name,
+		.arguments = l->arguments,
+		.bytes = from->bytes,
+		.grid = (int)from->grid[0],
+	};
+	if (!nvidia_kernel_check(&l->kernel, why, sizeof(why))) {
+		fprintf(stderr,
+		        "cohort: no CPU can carry out NCCL's kernel %s: "
+		        "%s\n",
+		        name, why);
+		free(l);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	*out = (struct host_kernel){ .run = run, .drop = free, .user = l };
+	return CUDA_SUCCESS;
+}
+
+/* ---- communicators of one rank ---------------------------------------- */
+
+struct one_rank {
+	int type;
+	void *dst;
+	const void *src;
+	size_t count;
+	uint64_t scalar;
+	bool is_pointer;
+};
+
+static void run_one_rank(void *user)
+{
+	const struct one_rank *l = user;
+
+	nvidia_one_rank_reduce(l->type, l->dst, l->src, l->count, l->scalar,
+	                       l->is_pointer);
+}
+
+/* The kernel's parameters, in their order: dst, src, count, scalar, is_pointer. */
+static CUresult launch_one_rank(int type, const struct host_launch *from,
+                                struct host_kernel *out)
+{
+	struct one_rank *l;
+
+	if (!from->pointers)
+		return CUDA_ERROR_INVALID_VALUE;
+	l = malloc(sizeof(*l));
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	l->type = type;
+	memcpy(&l->dst, from->pointers[0], sizeof(l->dst));
+	memcpy(&l->src, from->pointers[1], sizeof(l->src));
+	memcpy(&l->count, from->pointers[2], sizeof(l->count));
+	memcpy(&l->scalar, from->pointers[3], sizeof(l->scalar));
+	memcpy(&l->is_pointer, from->pointers[4], sizeof(l->is_pointer));
+	*out = (struct host_kernel){ .run = run_one_rank,
+		                     .drop = free,
+		                     .user = l };
+	return CUDA_SUCCESS;
+}
+
+/* ---- both ------------------------------------------------------------- */
+
+static CUresult launcher(const struct host_launch *from,
+                         struct host_kernel *out)
+{
+	const char *name = stub_name(from->function);
+	int type;
+
+	if (!name)
+		return CUDA_ERROR_NOT_FOUND;
+	type = nvidia_one_rank_type(name);
+	return type < 0 ? launch(name, from, out)
+	                : launch_one_rank(type, from, out);
+}
+
+static const void *look_up(void *context, const char *name)
+{
+	const struct image *image = context;
+	const Elf64_Sym *symbol = image_symbol(image, name);
+
+	return symbol ? image_address(image, symbol) : NULL;
+}
+
+bool launch_begin(const struct nccl_version *version, const struct image *image)
+{
+	struct image of = *image;
+
+	kernels = stubs_find(image)
+	                  ? nvidia_kernels_open(version->number, look_up, &of)
+	                  : NULL;
+	if (!kernels)
+		return false;
+	cohort_host_set_launcher(launcher);
+	return true;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opening the real NCCL (see loader.h), when this library is loaded
+ */
+
+#include "sim/nvidia/loader.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/nvidia/forward.h"
+#include "sim/nvidia/image.h"
+#include "sim/nvidia/launch.h"
+#include "sim/nvidia/patch.h"
+#include "sim/nvidia/runtime.h"
+#include "sim/nvidia/version.h"
+
+/* Written by the constructor only. */
+static char failure[512];
+static struct image image;
+
+/* Say why NCCL cannot be had; false. */
+__attribute__((format(printf, 1, 2))) static bool fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(failure, sizeof(failure), format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+/* True if @library is one of this project. */
+static bool is_ours(void *library)
+{
+	return dlsym(library, "cohort_drop_in");
+}
+
+/* The real library, or NULL.  Its constructors register its kernels with its own
+ * runtime, which wants no driver for that. */
+static void *open_nccl(void)
+{
+	const char *path = getenv("COHORT_NCCL");
+	void *library;
+
+	if (!path || !*path) {
+		fail("COHORT_NCCL has no path: run the program by cohort run "
+		     "--nccl");
+		return NULL;
+	}
+	library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+	if (!library)
+		fail("%s", dlerror());
+	else if (is_ours(library))
+		fail("%s is not NVIDIA's: it is one of the simulator's", path);
+	else
+		return library;
+	return NULL;
+}
+
+static const struct nccl_version *find_version(void *library)
+{
+	const struct nccl_version *version;
+	int (*get)(int *number);
+	int number = 0;
+
+	*(void **)&get = dlsym(library, "ncclGetVersion");
+	if (!get || get(&number) != 0) {
+		fail("%s is not NCCL: it has no ncclGetVersion",
+		     getenv("COHORT_NCCL"));
+		return NULL;
+	}
+	version = version_find(number);
+	if (!version)
+		fail("NCCL %d.%d.%d is not known to the simulator, only %s",
+		     number / 10000, number / 100 % 100, number % 100,
+		     version_list());
+	return version;
+}
+
+/* The drop-in libcudart that @version needs, or NULL. */
+static void *open_runtime(const struct nccl_version *version)
+{
+	void *runtime =
+		dlopen(version->runtime, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+	if (!runtime)
+		fail("%s", dlerror());
+	else if (!is_ours(runtime))
+		fail("%s is not the simulator's", version->runtime);
+	else
+		return runtime;
+	return NULL;
+}
+
+static bool adapt(void *library, const struct nccl_version *version)
+{
+	void *runtime = open_runtime(version);
+	const char *table;
+
+	if (!runtime || !image_find(&image, library, failure, sizeof(failure)))
+		return false;
+	if (!version_fits(version, &image, &table))
+		return fail("%s is NCCL %s, but not the build that is known: "
+		            "%s has another size",
+		            image.path, version->text, table);
+	if (!launch_begin(version, &image))
+		return fail("%s: the tables of its kernels are not as "
+		            "expected, or memory is short",
+		            image.path);
+	return patch_runtime(&image, runtime_functions, runtime, failure,
+	                     sizeof(failure));
+}
+
+__attribute__((constructor)) static void load(void)
+{
+	void *library = open_nccl();
+	const struct nccl_version *version =
+		library ? find_version(library) : NULL;
+
+	if (version && adapt(library, version)) {
+		forward_to(library);
+		return;
+	}
+	forward_nowhere(failure);
+	fprintf(stderr, "cohort: no NCCL: %s\n", failure);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the drop-in libcudart refuses, or answers otherwise, and NCCL needs: functions
+ * on kernels, and memory's handles for other processes
+ */
+
+#include "sim/nvidia/runtime.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/dropin/calls.h"
+#include "sim/nvidia/stub.h"
+
+/* The codes of compute capability 9.0, which the simulator's devices have. */
+#define CODE 90
+#define SHARED_MOST (227 * 1024)
+
+static cudaError_t fail(cudaError_t error)
+{
+	return cohort_host_calls()->fail(error);
+}
+
+/* ---- kernels ---------------------------------------------------------- */
+
+/* NCCL asks for the stack and for the shared memory that a kernel takes: none. */
+static cudaError_t get_attributes(struct cudaFuncAttributes *out,
+                                  const void *kernel)
+{
+	if (!out)
+		return fail(cudaErrorInvalidValue);
+	if (!stub_name(kernel))
+		return fail(cudaErrorInvalidDeviceFunction);
+	*out = (struct cudaFuncAttributes){
+		.maxThreadsPerBlock = 1024,
+		.numRegs = 96,
+		.ptxVersion = CODE,
+		.binaryVersion = CODE,
+		.maxDynamicSharedSizeBytes = SHARED_MOST,
+		.preferredShmemCarveout = -1,
+	};
+	return cudaSuccess;
+}
+
+/* What is set concerns the use of a multiprocessor, of which there is none. */
+static cudaError_t set_attribute(const void *kernel, int attribute, int value)
+{
+	(void)attribute;
+	(void)value;
+	return stub_name(kernel) ? cudaSuccess
+	                         : fail(cudaErrorInvalidDeviceFunction);
+}
+
+static cudaError_t get_function(const void **out, const void *kernel)
+{
+	if (!out)
+		return fail(cudaErrorInvalidValue);
+	if (!stub_name(kernel))
+		return fail(cudaErrorInvalidDeviceFunction);
+	*out = kernel;
+	return cudaSuccess;
+}
+
+/* ---- memory's handles ------------------------------------------------- */
+
+/*
+ * NCCL makes them for all of its buffers, to send them to ranks of other processes; and
+ * it takes the address itself for the ranks of its own process, which are all that a
+ * simulated device can have.
+ */
+static cudaError_t get_handle(cudaIpcMemHandle_t *handle, void *memory)
+{
+	if (!handle || !memory)
+		return fail(cudaErrorInvalidValue);
+	memset(handle, 0, sizeof(*handle));
+	memcpy(handle, &memory, sizeof(memory));
+	return cudaSuccess;
+}
+
+/* ---- what only a runtime that is linked in has ------------------------ */
+
+static cudaError_t no_capture_info(void)
+{
+	fprintf(stderr, "cohort: cudaStreamGetCaptureInfo_v2: the host "
+	                "platform has no such function\n");
+	return fail(cudaErrorNotSupported);
+}
+
+/* ---- the end of the process ------------------------------------------- */
+
+/* The linked runtime would take its kernels from a driver. */
+static void unregister(void **module)
+{
+	(void)module;
+}
+
+/* ----------------------------------------------------------------------- */
+
+const struct patch runtime_functions[] = {
+	{ "cudaFuncGetAttributes", get_attributes },
+	{ "cudaFuncSetAttribute", set_attribute },
+	{ "cudaGetFuncBySymbol", get_function },
+	{ "cudaIpcGetMemHandle", get_handle },
+	{ "cudaStreamGetCaptureInfo_v2", no_capture_info },
+	{ "__cudaUnregisterFatBinary", unregister },
+	{ NULL, NULL },
+};

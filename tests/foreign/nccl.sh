@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Run programs for NCCL and the CUDA runtime with NVIDIA's own NCCL on the simulator's
+# devices, if there is one: cohort run --nccl auto.
+#
+#	nccl.sh OUT
+#
+# Each program is one of tests/foreign/programs, linked with the libraries in
+# OUT/lib/drop-in.  It must print OK.
+
+set -u
+
+out=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+skip() {
+	echo "$*"
+	exit 77
+}
+
+if ! "$out/cohort" run --nccl auto -- true 2>"$scratch/err"; then
+	skip "$(sed 's/^cohort run: //' "$scratch/err")"
+fi
+
+# build PROGRAM - $scratch/PROGRAM
+build() {
+	${CC:-cc} -std=gnu11 -O1 -Wall -Wextra -Werror -Isrc \
+		-Itests/foreign/include "tests/foreign/programs/$1.c" \
+		-o "$scratch/$1" -L"$out/lib/drop-in" -lnccl -lcudart -pthread
+}
+
+# try PROGRAM RANKS [VARIABLE=VALUE]... - it prints OK, and nothing else
+try() {
+	local program=$1 ranks=$2
+	shift 2
+
+	if timeout 120 env "$@" "$out/cohort" run -n "$ranks" --nccl auto -- \
+		"$scratch/$program" >"$scratch/out" 2>"$scratch/err" &&
+		[ ! -s "$scratch/err" ] && [ "$(cat "$scratch/out")" = OK ]; then
+		return
+	fi
+	if grep -q 'is not known to the simulator' "$scratch/err"; then
+		skip "$(cat "$scratch/err")"
+	fi
+	echo "$program, $ranks ranks, $*:"
+	cat "$scratch/out" "$scratch/err"
+	failed=1
+}
+
+for program in exchange groups graph nonblocking registered ring scaled split threads; do
+	build "$program" || exit 1
+	try "$program" 1
+	try "$program" 2
+	try "$program" 4
+done
+
+# Other ways to the memory of a peer: the runtime's, and shared memory.
+for setting in NCCL_CUMEM_ENABLE=0 NCCL_P2P_DISABLE=1 NCCL_MAX_NCHANNELS=4; do
+	try threads 4 "$setting"
+	try ring 4 "$setting"
+done
+
+# A rank that never calls.  The first collective of ranks that are not connected yet
+# would wait for it in the host's code.
+build abort || exit 1
+try abort 2 NCCL_RUNTIME_CONNECT=0
+try abort 4 NCCL_RUNTIME_CONNECT=0
+
+# A group that loses a rank, and goes on without it.
+if ! timeout 120 "$out/cohort" run -n 4 --nccl auto -- \
+	"$out/cohort" demo --ranks 4 >"$scratch/out" 2>&1 ||
+	! grep -q 'generation 2: 3 ranks go on' "$scratch/out"; then
+	echo "cohort demo:"
+	cat "$scratch/out"
+	failed=1
+fi
+
+# refused WHY LIBRARY - the program is told that it cannot have that NCCL
+refused() {
+	if "$out/cohort" run --nccl "$2" -- "$scratch/threads" \
+		>"$scratch/out" 2>"$scratch/err" ||
+		! grep -q "$1" "$scratch/err"; then
+		echo "--nccl $2: no \"$1\" in:"
+		cat "$scratch/out" "$scratch/err"
+		failed=1
+	fi
+}
+
+refused 'No such file' "$scratch/none"
+refused 'is one of the simulator' "$out/lib/drop-in/libnccl.so.2"
+refused 'invalid ELF header\|file too short' tests/foreign/nccl.sh
+
+exit $failed

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Collectives of NVIDIA's NCCL on CPUs, without NVIDIA's library: on structures as its
+ * host code makes them, for two to four ranks, each on a thread of its own
+ */
+
+#include "sim/nvidia/kernel.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "platform/nccl_abi.h"
+#include "support/nccl_values.h"
+#include "support/nccl_world.h"
+
+#define MOST 20011
+
+TestSuite(nvidia, .timeout = 60);
+
+/* ---- collectives ------------------------------------------------------- */
+
+struct call {
+	struct function function;
+	enum reduction reduction;
+	size_t count;
+	int root;
+	bool in_place;
+	int registered; /* CONNECTION_P2P_... */
+};
+
+struct buffers {
+	void *send[WORLD_RANKS], *recv[WORLD_RANKS];
+};
+
+static bool only_copies(const struct call *c)
+{
+	return c->function.collective == ALL_GATHER ||
+	       c->function.collective == BROADCAST;
+}
+
+static size_t send_count(const struct call *c, int ranks)
+{
+	return c->count *
+	       (c->function.collective == REDUCE_SCATTER ? (size_t)ranks : 1);
+}
+
+static size_t recv_count(const struct call *c, int ranks)
+{
+	return c->count *
+	       (c->function.collective == ALL_GATHER ? (size_t)ranks : 1);
+}
+
+/* In place, the smaller buffer is a rank's part of the greater one. */
+static void allocate(struct buffers *b, const struct call *c, int rank,
+                     int ranks)
+{
+	const int type = c->function.type;
+	const size_t sent = send_count(c, ranks), got = recv_count(c, ranks);
+	const size_t most = sent > got ? sent : got;
+	const size_t own = (size_t)rank * c->count * nccl_type_size(type);
+
+	b->recv[rank] = calloc(most + 1, nccl_type_size(type));
+	b->send[rank] = c->in_place ? b->recv[rank]
+	                            : calloc(most + 1, nccl_type_size(type));
+	if (c->in_place && sent < got)
+		b->send[rank] = (char *)b->recv[rank] + own;
+	if (c->in_place && got < sent)
+		b->recv[rank] = (char *)b->send[rank] + own;
+	for (size_t i = 0; i < sent; i++)
+		nccl_put(type, b->send[rank], i, nccl_value(type, rank, i));
+}
+
+static void release(struct buffers *b, const struct call *c, int ranks)
+{
+	for (int rank = 0; rank < ranks; rank++) {
+		if (!c->in_place || recv_count(c, ranks) > c->count)
+			free(b->recv[rank]);
+		if (!c->in_place || recv_count(c, ranks) <= c->count)
+			free(b->send[rank]);
+	}
+}
+
+static struct ncclDevWorkColl work_of(const struct nccl_world *w,
+                                      const struct call *c,
+                                      const struct buffers *b, int rank,
+                                      uintptr_t *remote)
+{
+	struct ncclDevWorkColl work = {
+		.redOpArg =
+			nccl_scalar(c->function.type, c->reduction, w->ranks),
+		.root = (uint32_t)c->root,
+		.sendbuff = b->send[rank],
+		.recvbuff = b->recv[rank],
+		.regUsed = c->registered != 0,
+		.direct = (uint32_t)c->registered & 3,
+		.recvbuffRmtAddrs = remote,
+		.profilerEnabled = 1,
+	};
+	size_t count = c->count;
+
+	/* What only moves data counts in bytes. */
+	if (only_copies(c))
+		count *= nccl_type_size(c->function.type);
+	nccl_split(w, &work, &c->function, count);
+	for (int peer = 0; peer < w->ranks; peer++)
+		remote[peer] = (uintptr_t)b->recv[rank];
+	return work;
+}
+
+static double expected(const struct call *c, int rank, int ranks, size_t i)
+{
+	const int type = c->function.type;
+
+	switch (c->function.collective) {
+	case BROADCAST:
+		return nccl_value(type, c->root, i);
+	case ALL_GATHER:
+		return nccl_value(type, (int)(i / c->count), i % c->count);
+	case REDUCE_SCATTER:
+		i += (size_t)rank * c->count;
+		break;
+	default:
+		break;
+	}
+	return nccl_expect(type, c->reduction, ranks, i);
+}
+
+static void check(const struct call *c, const struct buffers *b, int ranks)
+{
+	const int type = c->function.type;
+
+	for (int rank = 0; rank < ranks; rank++) {
+		if (c->function.collective == REDUCE && rank != c->root)
+			continue;
+		for (size_t i = 0; i < recv_count(c, ranks); i++)
+			cr_assert_eq(
+				nccl_get(type, b->recv[rank], i),
+				nccl_bits(type, expected(c, rank, ranks, i)),
+				"collective %d algorithm %d protocol %d type "
+				"%d reduction %d, %d ranks, count %zu: rank %d "
+				"at %zu: %llx",
+				c->function.collective, c->function.algorithm,
+				c->function.protocol, type, c->reduction, ranks,
+				c->count, rank, i,
+				(unsigned long long)nccl_get(type,
+			                                     b->recv[rank], i));
+	}
+}
+
+/* Run @times works of a batch, and check the result of the last. */
+static void run_works(struct nccl_world *w, struct call c, int times, bool fifo)
+{
+	uintptr_t remote[WORLD_RANKS][WORLD_RANKS];
+	struct nccl_plan plans[WORLD_RANKS];
+	struct ncclDevWorkColl works[4];
+	struct buffers b;
+
+	c.function.operation = nccl_operation(c.reduction);
+	for (int rank = 0; rank < w->ranks; rank++) {
+		allocate(&b, &c, rank, w->ranks);
+		for (int i = 0; i < times; i++)
+			works[i] = work_of(w, &c, &b, rank, remote[rank]);
+		nccl_plan_init(&plans[rank], w, rank, 1, fifo);
+		nccl_plan_add(&plans[rank], w, WORK_COLL, nccl_row(&c.function),
+		              works, times);
+	}
+	nccl_world_run(w, plans);
+	for (int rank = 0; rank < w->ranks; rank++)
+		cr_assert_eq(plans[rank].result, NVIDIA_DONE);
+	check(&c, &b, w->ranks);
+	release(&b, &c, w->ranks);
+}
+
+static void run(struct nccl_world *w, struct call c)
+{
+	run_works(w, c, 1, false);
+}
+
+static void run_all_protocols(struct nccl_world *w, struct call c)
+{
+	static const size_t counts[] = { 1, 33, 1000, MOST };
+
+	for (int p = 0; p < PROTOCOLS; p++)
+		for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+			c.function.protocol = p;
+			c.count = counts[i];
+			c.in_place = false;
+			run(w, c);
+			c.in_place = true;
+			run(w, c);
+		}
+}
+
+static struct call ring(enum collective collective)
+{
+	return (struct call){
+		.function = {
+			.collective = collective,
+			.type = ncclFloat32,
+			.algorithm = ALGORITHM_RING,
+			.protocol = PROTOCOL_SIMPLE,
+		},
+		.count = 1000,
+		.root = 1,
+	};
+}
+
+/* One world for all: steps go on from call to call. */
+static void run_ring(enum collective collective)
+{
+	for (int ranks = 2; ranks <= WORLD_RANKS; ranks++) {
+		struct nccl_world *w =
+			nccl_world_new(ranks, WORLD_CHANNELS, 0, ranks == 3);
+
+		run_all_protocols(w, ring(collective));
+		nccl_world_free(w);
+	}
+}
+
+Test(nvidia, all_reduce_on_rings)
+{
+	run_ring(ALL_REDUCE);
+}
+
+Test(nvidia, all_gather_on_rings)
+{
+	run_ring(ALL_GATHER);
+}
+
+Test(nvidia, reduce_scatter_on_rings)
+{
+	run_ring(REDUCE_SCATTER);
+}
+
+Test(nvidia, broadcast_on_rings)
+{
+	run_ring(BROADCAST);
+}
+
+Test(nvidia, reduce_on_rings)
+{
+	run_ring(REDUCE);
+}
+
+Test(nvidia, all_reduce_on_trees)
+{
+	struct call c = ring(ALL_REDUCE);
+
+	c.function.algorithm = ALGORITHM_TREE;
+	for (int ranks = 2; ranks <= WORLD_RANKS; ranks++) {
+		struct nccl_world *w =
+			nccl_world_new(ranks, WORLD_CHANNELS, 0, false);
+
+		run_all_protocols(w, c);
+		nccl_world_free(w);
+	}
+}
+
+Test(nvidia, all_types_and_operations)
+{
+	struct nccl_world *w = nccl_world_new(WORLD_RANKS, 1, 0, false);
+	struct call c = ring(ALL_REDUCE);
+
+	c.count = 777;
+	for (int p = 0; p < PROTOCOLS; p++)
+		for (int type = 0; type < ncclNumTypes; type++)
+			for (int r = SUM; r <= AVERAGE; r++) {
+				if (r == AVERAGE && type > ncclUint64)
+					continue;
+				c.function.protocol = p;
+				c.function.type = type;
+				c.reduction = r;
+				run(w, c);
+			}
+	nccl_world_free(w);
+}
+
+static void run_registered(struct call c, int way)
+{
+	const int flags = CONNECTION_P2P_WRITE | CONNECTION_P2P_READ;
+	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, flags, false);
+
+	c.count = MOST;
+	c.registered = way;
+	run(w, c);
+	run(w, c);
+	nccl_world_free(w);
+}
+
+Test(nvidia, registered_buffers_are_written_directly)
+{
+	struct call c = ring(ALL_REDUCE);
+
+	run_registered(ring(ALL_GATHER), CONNECTION_P2P_WRITE);
+	run_registered(ring(BROADCAST), CONNECTION_P2P_WRITE);
+	run_registered(c, CONNECTION_P2P_WRITE);
+	c.function.algorithm = ALGORITHM_TREE;
+	run_registered(c, CONNECTION_P2P_WRITE);
+}
+
+Test(nvidia, registered_buffers_are_read_directly)
+{
+	run_registered(ring(ALL_GATHER), CONNECTION_P2P_READ);
+	run_registered(ring(BROADCAST), CONNECTION_P2P_READ);
+}
+
+Test(nvidia, works_of_a_batch_come_one_after_the_other)
+{
+	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, 0, false);
+
+	run_works(w, ring(ALL_REDUCE), 3, false);
+	cr_assert_eq(w->channel[1][1].workCounter, 3);
+	cr_assert_eq(w->started[1][1].data[3].counter, 3);
+	cr_assert_eq(w->completed[1][1].data[2].counter, 2);
+	nccl_world_free(w);
+}
+
+Test(nvidia, works_may_begin_at_a_buffers_end)
+{
+	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
+
+	run_works(w, ring(REDUCE_SCATTER), 2, true);
+	nccl_world_free(w);
+}
+
+/* The announced sizes and the lines are what the thread that carries them needs. */
+Test(nvidia, steps_are_carried_from_end_to_end)
+{
+	struct call c = ring(ALL_REDUCE);
+	struct nccl_world *w;
+
+	c.count = MOST;
+	for (int p = 0; p < PROTOCOLS; p++) {
+		w = nccl_world_new_carried(3, p, p == PROTOCOL_SIMPLE ? 2 : 1);
+		c.function.protocol = p;
+		run(w, c);
+		run(w, c);
+		nccl_world_free(w);
+	}
+}
+
+/* ---- aborts ------------------------------------------------------------ */
+
+static void *run_alone(void *arg)
+{
+	struct nccl_plan *p = arg;
+
+	p->result = nvidia_kernel_run(&p->launch);
+	return NULL;
+}
+
+/* A rank whose peers never come ends when its flag is set, with its output untouched. */
+static void abort_alone(struct call c)
+{
+	struct nccl_world *w =
+		nccl_world_new(2, WORLD_CHANNELS, CONNECTION_P2P_WRITE, false);
+	const struct timespec while_it_waits = { .tv_nsec = 5000000 };
+	uintptr_t remote[WORLD_RANKS];
+	struct ncclDevWorkColl work;
+	struct nccl_plan p;
+	struct buffers b;
+	pthread_t thread;
+
+	allocate(&b, &c, 0, 2);
+	work = work_of(w, &c, &b, 0, remote);
+	nccl_plan_init(&p, w, 0, 1, false);
+	nccl_plan_add(&p, w, WORK_COLL, nccl_row(&c.function), &work, 1);
+	pthread_create(&thread, NULL, run_alone, &p);
+	nanosleep(&while_it_waits, NULL);
+	__atomic_store_n(&w->abort_flag[0], 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	cr_assert_eq(p.result, NVIDIA_ABORTED);
+	for (size_t i = 0; i < c.count; i++)
+		cr_assert_eq(nccl_get(ncclFloat32, b.recv[0], i), 0);
+	release(&b, &c, 1);
+	nccl_world_free(w);
+}
+
+Test(nvidia, an_abort_ends_a_kernel_that_waits)
+{
+	struct call c = ring(ALL_REDUCE);
+
+	for (int p = 0; p < PROTOCOLS; p++) {
+		c.function.protocol = p;
+		c.function.algorithm = ALGORITHM_RING;
+		c.count = MOST;
+		abort_alone(c);
+		c.function.algorithm = ALGORITHM_TREE;
+		abort_alone(c);
+	}
+	c = ring(ALL_GATHER);
+	c.registered = CONNECTION_P2P_WRITE;
+	abort_alone(c);
+}

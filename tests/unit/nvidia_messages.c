@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Messages of NVIDIA's NCCL on CPUs, as in nvidia.c, and what CPUs refuse
+ */
+
+#include "sim/nvidia/kernel.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "platform/nccl_abi.h"
+#include "support/nccl_world.h"
+
+TestSuite(nvidia_messages, .timeout = 60);
+
+/* ---- messages ---------------------------------------------------------- */
+
+/* As NCCL writes chunk sizes: 4096 and 512. */
+#define CHUNK_CODE 80
+#define LL_CHUNK_CODE 56
+
+static struct ncclDevWorkP2p message(const struct nccl_world *w, int rank,
+                                     int distance, size_t bytes, char *send,
+                                     char *recv)
+{
+	return (struct ncclDevWorkP2p){
+		.sendAddr = send,
+		.recvAddr = recv,
+		.sendBytes = bytes,
+		.recvBytes = bytes,
+		.sendRank = (rank + distance) % w->ranks,
+		.recvRank = (rank + w->ranks - distance) % w->ranks,
+		.nP2pChannels = (uint8_t)w->channels,
+		.channelBase = (uint8_t)(distance % w->channels),
+		.nSendChannels = (uint8_t)w->channels,
+		.nRecvChannels = (uint8_t)w->channels,
+		.sendChunkSize_u32fp8 = CHUNK_CODE,
+		.recvChunkSize_u32fp8 = CHUNK_CODE,
+	};
+}
+
+static char byte_of(int from, int to, size_t i)
+{
+	return (char)((size_t)(from * 16 + to) + i * 3);
+}
+
+/* Each rank sends @bytes to each, itself too. */
+static void exchange(struct nccl_world *w, size_t bytes, bool ll,
+                     bool registered)
+{
+	struct ncclDevWorkP2p works[WORLD_RANKS][WORLD_RANKS], *m;
+	struct nccl_plan plans[WORLD_RANKS];
+	const struct function function = { .collective = SEND_RECV };
+
+	for (int r = 0; r < w->ranks; r++) {
+		for (int d = 0; d < w->ranks; d++) {
+			m = &works[r][d];
+			*m = message(w, r, d, bytes, malloc(bytes + 1),
+			             calloc(bytes + 1, 1));
+			m->sendProtoLL = m->recvProtoLL = ll;
+			if (ll)
+				m->sendChunkSize_u32fp8 =
+					m->recvChunkSize_u32fp8 = LL_CHUNK_CODE;
+			m->sendIpcReg = m->recvIpcReg = registered;
+			for (size_t i = 0; i < bytes; i++)
+				m->sendAddr[i] = byte_of(r, m->sendRank, i);
+		}
+		nccl_plan_init(&plans[r], w, r, 1, false);
+		nccl_plan_add(&plans[r], w, WORK_P2P, nccl_row(&function),
+		              works[r], w->ranks);
+	}
+	nccl_world_run(w, plans);
+	for (int r = 0; r < w->ranks; r++)
+		for (int d = 0; d < w->ranks; d++) {
+			m = &works[r][d];
+			for (size_t i = 0; i < bytes; i++)
+				cr_assert_eq(m->recvAddr[i],
+				             byte_of(m->recvRank, r, i),
+				             "%d bytes from %d to %d at %zu",
+				             (int)bytes, m->recvRank, r, i);
+			free(m->sendAddr);
+			free(m->recvAddr);
+		}
+}
+
+Test(nvidia_messages, all_ranks_send_to_all)
+{
+	static const size_t bytes[] = { 0, 1, 4096, 200001 };
+
+	for (int ranks = 2; ranks <= WORLD_RANKS; ranks++) {
+		struct nccl_world *w =
+			nccl_world_new(ranks, WORLD_CHANNELS, 0, ranks == 3);
+
+		for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
+			exchange(w, bytes[i], false, false);
+			exchange(w, bytes[i], true, false);
+		}
+		nccl_world_free(w);
+	}
+}
+
+Test(nvidia_messages, registered_messages_are_written_or_read_directly)
+{
+	static const int ways[] = { CONNECTION_P2P_WRITE, CONNECTION_P2P_READ };
+
+	for (int i = 0; i < 2; i++) {
+		struct nccl_world *w =
+			nccl_world_new(3, WORLD_CHANNELS, ways[i], false);
+
+		exchange(w, 200001, false, true);
+		exchange(w, 1, false, true);
+		nccl_world_free(w);
+	}
+}
+
+Test(nvidia_messages, steps_are_carried_from_end_to_end)
+{
+	struct nccl_world *w = nccl_world_new_carried(3, PROTOCOL_SIMPLE, 1);
+
+	exchange(w, 200001, false, false);
+	nccl_world_free(w);
+}
+
+/* What the first batch receives, the second one sends. */
+Test(nvidia_messages, batches_come_one_after_the_other)
+{
+	static char a[WORLD_RANKS][9999], b[WORLD_RANKS][9999],
+		c[WORLD_RANKS][9999];
+	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, 0, false);
+	struct nccl_plan plans[WORLD_RANKS];
+	struct ncclDevWorkP2p first, second;
+
+	for (int r = 0; r < 3; r++) {
+		memset(a[r], 'a' + r, sizeof(a[r]));
+		first = message(w, r, 1, sizeof(a[r]), a[r], b[r]);
+		second = message(w, r, 1, sizeof(a[r]), b[r], c[r]);
+		nccl_plan_init(&plans[r], w, r, 2, false);
+		nccl_plan_add(&plans[r], w, WORK_P2P, 0, &first, 1);
+		nccl_plan_add(&plans[r], w, WORK_P2P, 0, &second, 1);
+	}
+	nccl_world_run(w, plans);
+	for (int r = 0; r < 3; r++) {
+		memset(a[r], 'a' + (r + 1) % 3, sizeof(a[r]));
+		cr_assert_arr_eq(c[r], a[r], sizeof(a[r]));
+	}
+	nccl_world_free(w);
+}
+
+static void *run_alone(void *arg)
+{
+	struct nccl_plan *p = arg;
+
+	p->result = nvidia_kernel_run(&p->launch);
+	return NULL;
+}
+
+Test(nvidia_messages, an_abort_ends_a_message_that_waits)
+{
+	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
+	const struct timespec while_it_waits = { .tv_nsec = 5000000 };
+	static char sent[99999], received[99999], zero[99999];
+	const struct ncclDevWorkP2p m =
+		message(w, 0, 1, sizeof(sent), sent, received);
+	struct nccl_plan p;
+	pthread_t thread;
+
+	nccl_plan_init(&p, w, 0, 1, false);
+	nccl_plan_add(&p, w, WORK_P2P, 0, &m, 1);
+	pthread_create(&thread, NULL, run_alone, &p);
+	nanosleep(&while_it_waits, NULL);
+	__atomic_store_n(&w->abort_flag[0], 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	cr_assert_eq(p.result, NVIDIA_ABORTED);
+	cr_assert_arr_eq(received, zero, sizeof(zero));
+	nccl_world_free(w);
+}
+
+/* ---- what is refused, and single ranks --------------------------------- */
+
+Test(nvidia_messages, what_has_no_program_is_refused_by_name)
+{
+	struct nccl_world *w = nccl_world_new(2, 1, 0, false);
+	struct ncclDevWorkColl work = { 0 };
+	struct function f = { .collective = ALL_GATHER,
+		              .algorithm = ALGORITHM_PAT,
+		              .protocol = PROTOCOL_SIMPLE };
+	struct nccl_plan p;
+	char why[64];
+
+	nccl_plan_init(&p, w, 0, 1, false);
+	nccl_plan_add(&p, w, WORK_COLL, nccl_row(&f), &work, 1);
+	cr_assert_not(nvidia_kernel_check(&p.launch, why, sizeof(why)));
+	cr_assert_str_eq(why, "AllGather by PAT");
+	p.launch.name = "ncclSymkDevKernel_AllGather_LL";
+	cr_assert_not(nvidia_kernel_check(&p.launch, why, sizeof(why)));
+	cr_assert_str_eq(why, "the kernel ncclSymkDevKernel_AllGather_LL");
+	nccl_world_free(w);
+}
+
+static const void *nothing(void *context, const char *symbol)
+{
+	(void)context;
+	(void)symbol;
+	return NULL;
+}
+
+Test(nvidia_messages, an_unknown_version_is_refused)
+{
+	cr_assert_null(nvidia_kernels_open(22808, nothing, NULL));
+	cr_assert_null(nvidia_kernels_open(22809, nothing, NULL));
+}
+
+Test(nvidia_messages, a_single_rank_multiplies)
+{
+	const char *name = "_ZN43_GLOBAL__N__b4148644_10_onerank_cu_fdf47990"
+			   "13oneRankReduceI13FuncPreMulSumI6__halfEEEv";
+	int32_t x[] = { 1, -2, 3 }, y[3];
+	const int32_t by = 5;
+
+	cr_assert_eq(nvidia_one_rank_type(name), ncclFloat16);
+	cr_assert_eq(nvidia_one_rank_type("ncclDevKernel_Generic"), -1);
+	nvidia_one_rank_reduce(ncclInt32, y, x, 3, (uintptr_t)&by, true);
+	cr_assert_eq(y[1], -10);
+	nvidia_one_rank_reduce(ncclInt32, x, x, 3, 7, false);
+	cr_assert_eq(x[2], 21);
+}
