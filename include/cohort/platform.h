@@ -53,7 +53,8 @@ struct cohort_platform_info {
 	const char *notes;
 
 	/* 1: the libraries are this project's drop-in libraries, and the
-	 * devices are those of the host platform. */
+	 * devices are those of the host platform.  2: NVIDIA's NCCL runs on
+	 * them (cohort run --nccl). */
 	int is_drop_in;
 
 	/* How the ranks of a group launch that is opened there now and whose

@@ -151,7 +151,11 @@ static void print_libraries(const struct cohort_platform_info *info)
 		print_cuda("CUDA", is_usable ? 0 : info->runtime_version);
 		putchar('\n');
 	}
-	if (info->is_drop_in)
+	if (info->is_drop_in == 2)
+		printf("           NVIDIA's NCCL on Cohort's drop-in "
+		       "libraries: no "
+		       "GPU, the host's devices\n");
+	else if (info->is_drop_in)
 		printf("           Cohort's own drop-in libraries: no GPU, the "
 		       "host's devices\n");
 }

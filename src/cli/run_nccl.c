@@ -87,8 +87,8 @@ static int check_nccl(const char *path, char out[PATH_MAX])
 /* ---- the settings ----------------------------------------------------- */
 
 /*
- * For variables that are not set.  A CPU carries out the kernels of rings with the
- * protocol Simple, and nothing else; and all ranks are threads of one process.
+ * For variables that are not set.  All ranks are threads of one process, and CPUs carry
+ * out the kernels: a ring with the protocol Simple is the plainest of them.
  */
 static const struct {
 	const char *name, *value;

@@ -78,6 +78,14 @@ if ! timeout 120 "$out/cohort" run -n 4 --nccl auto -- \
 	failed=1
 fi
 
+"$out/cohort" run --nccl auto -- "$out/cohort" info >"$scratch/out"
+if ! grep -q "NVIDIA's NCCL on Cohort's drop-in libraries" "$scratch/out" ||
+	grep -q 'nvidia/libnccl' "$scratch/out"; then
+	echo "cohort info:"
+	cat "$scratch/out"
+	failed=1
+fi
+
 # refused WHY LIBRARY - the program is told that it cannot have that NCCL
 refused() {
 	if "$out/cohort" run --nccl "$2" -- "$scratch/threads" \

@@ -122,7 +122,7 @@ void gpu_platform_describe(struct cohort_platform_info *info)
 	info->runtime_file = libraries.cudart_file;
 	info->nccl_version = libraries.nccl_version;
 	info->runtime_version = libraries.cudart_version;
-	info->is_drop_in = libraries.are_ours;
+	info->is_drop_in = libraries.are_ours + libraries.runs_nvidia;
 	if (opened)
 		info->notes = gpu_notes(&libraries, &table);
 	pthread_mutex_unlock(&lock);

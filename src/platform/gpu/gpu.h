@@ -14,6 +14,7 @@ struct gpu_libraries {
 	const char *cudart_file, *nccl_file; /* for people, or NULL */
 	int cudart_version, nccl_version;    /* 0: not known */
 	bool are_ours;                       /* the drop-in libraries */
+	bool runs_nvidia;                    /* ours, with NVIDIA's NCCL */
 	bool marks_are_events;
 	const struct host_knobs *knobs; /* of the drop-in libraries, or NULL */
 };

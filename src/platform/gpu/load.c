@@ -74,6 +74,15 @@ static const char *file_of(void *library)
 	return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : NULL;
 }
 
+/* The file of NVIDIA's NCCL if @library runs that one on the simulator, or NULL. */
+static const char *file_within(void *library)
+{
+	const char *(*file)(void);
+
+	*(void **)&file = dlsym(library, "cohort_nccl_file");
+	return file ? file() : NULL;
+}
+
 static bool is_ours(void *library)
 {
 	return dlsym(library, "cohort_drop_in");
@@ -219,7 +228,10 @@ int gpu_load_nccl(struct gpu_libraries *l, struct platform *table)
 
 	if (rc != COHORT_OK)
 		return rc;
-	l->nccl_file = file_of(l->nccl);
+	l->nccl_file = file_within(l->nccl);
+	l->runs_nvidia = l->nccl_file;
+	if (!l->nccl_file)
+		l->nccl_file = file_of(l->nccl);
 	l->nccl_version = ask_version(l->nccl, "ncclGetVersion");
 	if (is_ours(l->nccl) != l->are_ours)
 		return error_set(COHORT_UNSUPPORTED,

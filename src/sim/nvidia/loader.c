@@ -23,6 +23,11 @@
 static char failure[512];
 static struct image image;
 
+const char *cohort_nccl_file(void)
+{
+	return image.path;
+}
+
 /* Say why NCCL cannot be had; false. */
 __attribute__((format(printf, 1, 2))) static bool fail(const char *format, ...)
 {

@@ -30,4 +30,10 @@
  * version of NCCL to the next: it is for x86-64, and for the versions in version.h.
  */
 
+#include <cohort/status.h>
+
+/* The file of the real library, or NULL.  The gpu platform finds this function by its
+ * name (platform/drop_in.h). */
+COHORT_API const char *cohort_nccl_file(void);
+
 #endif
