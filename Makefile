@@ -32,6 +32,7 @@
 #   make manual       build the manual pages into build/man, if python3 is installed
 #   make install      into DESTDIR and prefix; make uninstall removes the files
 #   make deps         install Criterion, which the suites need, if it is missing
+#   make deps-nvidia  bring NVIDIA's NCCL and its headers, from PyPI, into build/wheels
 #   make clean        remove build/
 #   make help         print this
 #
@@ -106,7 +107,7 @@ version := $(major).$(call number,MINOR).$(call number,PATCH)
 real_headers = $(and $(wildcard $1/include/nccl.h),\
                  $(wildcard $1/include/cuda_runtime_api.h),$1)
 CUDA_HOME ?= $(firstword $(foreach p,/usr/local/cuda \
-               $(wildcard /usr/local/cuda-*) /opt/cuda /usr,\
+               $(wildcard /usr/local/cuda-*) /opt/cuda /usr build/wheels,\
                $(call real_headers,$p)))
 cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
@@ -119,7 +120,7 @@ with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
 .PHONY: all demo test test-gpu asan tsan stress soak device drill-load fuzz fuzz-here \
         lint model bench bench-peers bench-average manual install uninstall deps \
-        clean help \
+        deps-nvidia clean help \
         criterion FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -154,6 +154,9 @@ asan tsan:
 deps criterion:
 	$(Q)CC='$(CC)' scripts/deps.sh
 
+deps-nvidia:
+	$(Q)scripts/deps-nvidia.sh
+
 # Looked up when a recipe runs, because that is after Criterion was installed.
 criterion_cflags = $(shell pkg-config --cflags criterion 2>/dev/null)
 criterion_libs   = $(or $(shell pkg-config --libs criterion 2>/dev/null),\

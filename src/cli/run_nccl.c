@@ -48,7 +48,7 @@ static bool find_by_pattern(const char *pattern, char out[PATH_MAX])
 	return found;
 }
 
-/* A wheel that was unpacked beside the command has its library there. */
+/* What make deps-nvidia brings has its library there. */
 #define WHEEL "*/nvidia/nccl/lib/libnccl.so.2"
 
 static int find_nccl(const char *own, char out[PATH_MAX])
