@@ -386,7 +386,10 @@ def check_no_files(trace):
         (path, "is empty"),
         (empty, "is empty"),
         ("/dev/null", "is empty"),
-        (trace.folder, "Is a directory"),
+        (
+            trace.folder,
+            "is a directory: give the fr_*_merged.json of one dump in it",
+        ),
         ("", "No such file or directory"),
         (trace.folder + "/" + "x" * 300, "File name too long"),
     ):
