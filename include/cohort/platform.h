@@ -52,9 +52,9 @@ struct cohort_platform_info {
 	 * last as long as the process. */
 	const char *notes;
 
-	/* 1: the libraries are this project's drop-in libraries, and the
-	 * devices are those of the host platform.  2: NVIDIA's NCCL runs on
-	 * them (cohort run --nccl). */
+	/* 0: real libraries.  1: this project's drop-in libraries, on the host
+	 * platform's devices.  2: NVIDIA's NCCL on those devices (cohort run
+	 * --nccl). */
 	int is_drop_in;
 
 	/* How the ranks of a group launch that is opened there now and whose

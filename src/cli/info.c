@@ -89,6 +89,7 @@ static void write_platform(struct json *json,
 	write_text(json, "nccl_file", info->nccl_file);
 	write_text(json, "runtime_file", info->runtime_file);
 	json_bool(json, "drop_in", info->is_drop_in);
+	json_bool(json, "nvidia_nccl", info->is_drop_in == 2);
 	write_text(json, "launch", cli_launch_name(info->launch));
 	json_string(json, "notes", info->notes);
 	json_close(json, '}');

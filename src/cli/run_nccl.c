@@ -87,8 +87,8 @@ static int check_nccl(const char *path, char out[PATH_MAX])
 /* ---- the settings ----------------------------------------------------- */
 
 /*
- * For variables that are not set.  All ranks are threads of one process, and CPUs carry
- * out the kernels: a ring with the protocol Simple is the plainest of them.
+ * Set where the environment has none.  All ranks are threads of one process, and CPUs
+ * carry out the kernels; those of a ring with the protocol Simple are the plainest.
  */
 static const struct {
 	const char *name, *value;
@@ -97,9 +97,9 @@ static const struct {
 	{ "NCCL_PROTO", "Simple" },
 	/* Simple for small messages, too. */
 	{ "NCCL_P2P_LL_THRESHOLD", "-1" },
-	/* A channel is one more thread's worth of work, not of bandwidth. */
+	/* One thread serves all channels of a launch: more of them gain nothing. */
 	{ "NCCL_MAX_NCHANNELS", "1" },
-	/* The driver's memory on the host, which it does not have. */
+	/* Host buffers are plain shared memory, not the driver's. */
 	{ "NCCL_CUMEM_HOST_ENABLE", "0" },
 	/* No switch adds up, and there are no other machines. */
 	{ "NCCL_NVLS_ENABLE", "0" },

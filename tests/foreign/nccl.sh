@@ -22,6 +22,10 @@ skip() {
 }
 
 if ! "$out/cohort" run --nccl auto -- true 2>"$scratch/err"; then
+	if ! grep -q 'there is no libnccl.so.2\|on x86-64 alone' "$scratch/err"; then
+		cat "$scratch/err"
+		exit 1
+	fi
 	skip "$(sed 's/^cohort run: //' "$scratch/err")"
 fi
 

@@ -55,7 +55,7 @@ struct graph {
 	size_t count, room;
 	int lanes;
 	bool capturing;         /* is not its owner's yet */
-	struct graph_use *uses; /* of user objects, guarded by their lock */
+	struct graph_use *uses; /* of user objects: changed under their lock */
 };
 
 struct graph *graph_create(void);

@@ -122,16 +122,17 @@ static cudaError_t push_wide_mark(cudaStream_t stream, step_fn step,
                                   uint64_t address, uint64_t value,
                                   unsigned int compare)
 {
-	struct stream *s = stream_find(stream);
 	const struct work w = {
 		.step = step,
 		.wide_mark = { .word = (uint64_t *)(uintptr_t)address,
 		               .value = value,
 		               .compare = compare },
 	};
+	struct stream *s;
 
 	if (compare > COMPARE_NOR || !word_is_valid(address, sizeof(value)))
 		return cudaErrorInvalidValue;
+	s = stream_find(stream);
 	if (!s)
 		return cudaErrorInvalidResourceHandle;
 	return stream_submit(s, &w, &mark_kind, NULL);

@@ -51,7 +51,7 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	if (stream && stream != cudaStreamLegacy &&
 	    stream != cudaStreamPerThread)
 		s = stream_find(stream);
-	if (s)
+	if (s && stream_permits_calls() == cudaSuccess)
 		capture_leave(s);
 	error = capture_permits(s);
 	if (error != cudaSuccess)

@@ -35,6 +35,7 @@ static void retain(struct user_object *o, unsigned int count)
 /* False if it has not so many uses.  The program's function must not call CUDA. */
 static bool release(struct user_object *o, unsigned int count)
 {
+	const bool was_forbidden = stream_permits_calls() != cudaSuccess;
 	bool has, ends;
 
 	pthread_mutex_lock(&lock);
@@ -46,7 +47,7 @@ static bool release(struct user_object *o, unsigned int count)
 	if (ends) {
 		device_forbid_calls(true);
 		o->end(o->user);
-		device_forbid_calls(false);
+		device_forbid_calls(was_forbidden);
 		free(o);
 	}
 	return has;
@@ -100,12 +101,14 @@ static bool take(struct graph_use **list, struct user_object *o,
                  unsigned int count)
 {
 	struct graph_use **at, *use;
+	bool found;
 
 	pthread_mutex_lock(&lock);
 	for (at = list; *at; at = &(*at)->next)
 		if ((*at)->object == o && (*at)->count >= count)
 			break;
 	use = *at;
+	found = use;
 	if (use)
 		use->count -= count;
 	if (use && !use->count) {
@@ -113,7 +116,7 @@ static bool take(struct graph_use **list, struct user_object *o,
 		free(use);
 	}
 	pthread_mutex_unlock(&lock);
-	return use;
+	return found;
 }
 
 /* ---- CUDA's functions ------------------------------------------------- */

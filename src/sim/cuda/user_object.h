@@ -21,7 +21,7 @@ struct graph_use {
  * @to has some of them. */
 bool user_objects_copy(struct graph_use **to, const struct graph_use *from);
 
-/* Give back all uses.  An object whose last use that is ends: its function is called. */
+/* Give back all uses.  An object ends with its last use: its function is called. */
 void user_objects_drop(struct graph_use *uses);
 
 #endif

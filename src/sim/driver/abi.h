@@ -35,7 +35,7 @@ typedef struct CUuuid_st CUuuid;
 
 /* ---- devices and contexts --------------------------------------------- */
 
-/* Those that the runtime does not number; the rest has its numbers. */
+/* Attributes that the runtime has no number for; the others have the runtime's. */
 typedef enum CUdevice_attribute_enum {
 	CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92,
 	CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1 = 93,
@@ -62,7 +62,7 @@ typedef enum CUdevice_attribute_enum {
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 
-/* Macros in ours, an enumeration in CUDA. */
+/* Macros here, an enumeration in CUDA. */
 #define CU_CTX_SCHED_MASK 0x07U
 #define CU_CTX_MAP_HOST 0x08U
 #define CU_CTX_FLAGS_MASK 0xffU

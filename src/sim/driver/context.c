@@ -60,16 +60,20 @@ static struct CUctx_st **find_locked(CUcontext c)
 	return at;
 }
 
-/* The device of @c, or -1 if it is no context. */
-static int device_of(CUcontext c)
+/* The device of @c, or -1 if it is no context.  Called with lock held. */
+static int device_of_locked(CUcontext c)
 {
-	int device = -1;
-
 	if (is_primary(c))
 		return (int)(c - primaries);
+	return c && *find_locked(c) ? c->device : -1;
+}
+
+static int device_of(CUcontext c)
+{
+	int device;
+
 	pthread_mutex_lock(&lock);
-	if (c && *find_locked(c))
-		device = c->device;
+	device = device_of_locked(c);
 	pthread_mutex_unlock(&lock);
 	return device;
 }
@@ -170,12 +174,16 @@ static bool flags_are_valid(unsigned int flags)
 /* Flags of a context that exists. */
 static CUresult set_flags(CUcontext c, unsigned int flags)
 {
+	bool found;
+
 	if (!flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
-	c->flags = flags;
+	found = device_of_locked(c) >= 0;
+	if (found)
+		c->flags = flags;
 	pthread_mutex_unlock(&lock);
-	return CUDA_SUCCESS;
+	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult driver_cuDevicePrimaryCtxSetFlags_v2(CUdevice device,
@@ -361,37 +369,36 @@ CUresult driver_cuCtxSynchronize_v2(CUcontext context)
 CUresult driver_cuCtxGetFlags(unsigned int *flags)
 {
 	const CUcontext c = current();
+	bool found;
 
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (device_of(c) < 0)
-		return CUDA_ERROR_INVALID_CONTEXT;
 	pthread_mutex_lock(&lock);
-	*flags = c->flags | CU_CTX_MAP_HOST;
+	found = device_of_locked(c) >= 0;
+	if (found)
+		*flags = c->flags | CU_CTX_MAP_HOST;
 	pthread_mutex_unlock(&lock);
-	return CUDA_SUCCESS;
+	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult driver_cuCtxSetFlags(unsigned int flags)
 {
-	const CUcontext c = current();
-
-	if (device_of(c) < 0)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return set_flags(c, flags);
+	return set_flags(current(), flags);
 }
 
 CUresult driver_cuCtxGetId(CUcontext context, unsigned long long *id)
 {
 	const CUcontext c = context ? context : current();
-	const int device = device_of(c);
+	int device;
 
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (device < 0)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	*id = is_primary(c) ? (unsigned long long)device + 1 : c->id;
-	return CUDA_SUCCESS;
+	pthread_mutex_lock(&lock);
+	device = device_of_locked(c);
+	if (device >= 0)
+		*id = is_primary(c) ? (unsigned long long)device + 1 : c->id;
+	pthread_mutex_unlock(&lock);
+	return device >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult driver_cuCtxGetApiVersion(CUcontext context, unsigned int *version)

@@ -21,9 +21,8 @@ DRIVER_FUNCTIONS(DRIVER_PROTOTYPE)
 
 /* ---- errors (runtime.c) ---- */
 
-/* The driver's code for the runtime's @error; and the same at the end of a
- * function of the driver, when the thread's last error was @last at its
- * beginning. */
+/* driver_code(): the driver's code for the runtime's @error.  driver_result(): that
+ * code, and the thread's last error is @last again. */
 CUresult driver_code(cudaError_t error);
 CUresult driver_result(cudaError_t last, cudaError_t error);
 

@@ -16,7 +16,7 @@
 
 /* ---- fills ------------------------------------------------------------ */
 
-/* Elements of @size bytes, as much at a time as this driver may do. */
+/* Fill with elements of @size bytes, all at once. */
 static enum step fill_step(struct work *w, const struct drive *d, size_t size)
 {
 	const uint32_t value = (uint32_t)w->set.value;
@@ -46,7 +46,7 @@ static enum step fill32_step(struct stream *s, struct work *w,
 
 static const struct graph_kind fill_kind = { .type = cudaGraphNodeTypeMemset };
 
-/* Queue a fill of @count elements, and wait for it. */
+/* Queue a fill of @count elements; @wait: until it is done. */
 static CUresult fill(CUdeviceptr memory, uint32_t value, size_t count,
                      size_t size, CUstream stream, bool wait)
 {
@@ -62,7 +62,7 @@ static CUresult fill(CUdeviceptr memory, uint32_t value, size_t count,
 
 	if (!driver_can_use(stream))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if ((count && !memory) || memory % size)
+	if ((count && !memory) || memory % size || count > SIZE_MAX / size)
 		return CUDA_ERROR_INVALID_VALUE;
 	s = stream_find(stream);
 	if (!s)

@@ -7,8 +7,8 @@
  * parameters, arguments, ...)
  *
  * cuGetProcAddress() knows a function by its name, and libcuda.so.1 exports it
- * as symbol: with a version behind it where CUDA's header has one there.  A
- * name may be there several times; @since is the first version of CUDA that
+ * as symbol: with a version behind it where CUDA's header has one there.  The
+ * list may have a name several times; @since is the first version of CUDA that
  * takes it for that symbol.  @form says what else there is, and what the
  * function needs:
  *
@@ -17,7 +17,7 @@
  * STREAM  - symbol_ptsz() takes NULL for the thread's own stream; default
  *           streams need a context
  * CONFIG  - as STREAM, where the stream is in @config
- * WAITS   - symbol_ptds(), which is the same function; a current context
+ * WAITS   - symbol_ptds(), which does what symbol does; a current context
  *
  * The functions in runtime_functions.h call the runtime's.  Those here are
  * written out: driver_cuInit() stands for cuInit().

@@ -105,8 +105,10 @@ static const struct graph_kind kernel_kind = {
 
 /* ---- launches --------------------------------------------------------- */
 
-/* Record the events among the attributes: the launch is next in its stream. */
-static cudaError_t record_events(const struct host_launch *l)
+/* Record those events among the attributes that come before the launch, or @behind
+ * it.  A programmatic event is behind unless it is triggered as blocks start: blocks
+ * may trigger it only at their end. */
+static cudaError_t record_events(const struct host_launch *l, bool behind)
 {
 	cudaError_t error = cudaSuccess;
 	unsigned int i;
@@ -114,12 +116,15 @@ static cudaError_t record_events(const struct host_launch *l)
 	for (i = 0; error == cudaSuccess && i < l->attribute_count; i++) {
 		const CUlaunchAttribute *a = &l->attributes[i];
 
-		if (a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+		if (a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT &&
+		    !behind)
 			error = host_cudaEventRecordWithFlags(
 				a->value.launchCompletionEvent.event, l->stream,
 				(unsigned int)
 					a->value.launchCompletionEvent.flags);
-		else if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+		else if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT &&
+		         behind == !a->value.programmaticEvent
+		                            .triggerAtBlockStart)
 			error = host_cudaEventRecordWithFlags(
 				a->value.programmaticEvent.event, l->stream,
 				(unsigned int)a->value.programmaticEvent.flags);
@@ -134,9 +139,10 @@ static cudaError_t queue(const struct host_launch *l, struct stream *s,
 	cudaError_t error = stream_permits_calls();
 
 	if (error == cudaSuccess)
-		error = record_events(l);
-	return error == cudaSuccess ? stream_submit(s, &w, &kernel_kind, NULL)
-	                            : error;
+		error = record_events(l, false);
+	if (error == cudaSuccess)
+		error = stream_submit(s, &w, &kernel_kind, NULL);
+	return error == cudaSuccess ? record_events(l, true) : error;
 }
 
 /* What keeps a launch from being one, before the launcher is asked. */

@@ -3,7 +3,7 @@
 #define SIM_DRIVER_LAUNCHER_H
 
 /*
- * Who runs kernels
+ * What runs kernels
  *
  * The simulator has no kernels of its own.  A library that has host functions
  * for the kernels of a program gives a launcher to libcohort-host.so: each
@@ -33,8 +33,9 @@ struct host_launch {
 	size_t bytes; /* of arguments */
 	void *const *pointers;
 
-	/* The attributes, or NULL.  Events among them need nothing of the
-	 * launcher: the simulator records them, as it reaches the launch. */
+	/* The attributes, or NULL.  The launcher ignores events among them: the
+	 * simulator records these when the stream reaches the launch or, a
+	 * programmatic event that blocks trigger, when it is done. */
 	const CUlaunchAttribute *attributes;
 	unsigned int attribute_count;
 };

@@ -10,6 +10,8 @@
 CUresult driver_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address,
                                         uint32_t value, unsigned int flags)
 {
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	if (flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
 		return CUDA_ERROR_INVALID_VALUE;
 	return driver_code(stream_write_value(stream, address, value));
@@ -18,6 +20,8 @@ CUresult driver_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address,
 CUresult driver_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address,
                                         uint64_t value, unsigned int flags)
 {
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	if (flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
 		return CUDA_ERROR_INVALID_VALUE;
 	return driver_code(stream_write_wide_value(stream, address, value));
@@ -27,6 +31,8 @@ CUresult driver_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address,
 CUresult driver_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address,
                                        uint32_t value, unsigned int flags)
 {
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	return driver_code(stream_wait_value(
 		stream, address, value, flags & ~CU_STREAM_WAIT_VALUE_FLUSH));
 }
@@ -34,6 +40,8 @@ CUresult driver_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address,
 CUresult driver_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address,
                                        uint64_t value, unsigned int flags)
 {
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	return driver_code(stream_wait_wide_value(
 		stream, address, value, flags & ~CU_STREAM_WAIT_VALUE_FLUSH));
 }
@@ -71,6 +79,8 @@ CUresult driver_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 	CUresult result = CUDA_SUCCESS;
 	unsigned int i;
 
+	if (!driver_can_use(stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	if (flags || (count && !list) || count > 256)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; result == CUDA_SUCCESS && i < count; i++)

@@ -125,6 +125,8 @@
 #define FORM_cudaStreamWaitEvent , STREAM
 #if CUDART == 12
 #define FORM_cudaRuntimeGetVersion , OWN
+#undef FORM_cudaGetDriverEntryPoint
+#define FORM_cudaGetDriverEntryPoint , OWN
 #define FORM_cudaGetDeviceProperties , OWN
 #define FORM_cudaPointerGetAttributes , OWN
 #define FORM_cudaGraphAddDependencies , OWN
@@ -188,5 +190,30 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 		return calls->fail(cudaErrorInvalidValue);
 	*version = CUDART_VERSION;
 	return cudaSuccess;
+}
+
+/* The functions of the driver as they were in this version of the runtime. */
+COHORT_API cudaError_t cudaGetDriverEntryPoint(
+	const char *symbol, void **out, unsigned long long flags,
+	enum cudaDriverEntryPointQueryResult *status);
+cudaError_t
+cudaGetDriverEntryPoint(const char *symbol, void **out,
+                        unsigned long long flags,
+                        enum cudaDriverEntryPointQueryResult *status)
+{
+	return cudaGetDriverEntryPointByVersion(symbol, out, CUDART_VERSION,
+	                                        flags, status);
+}
+
+COHORT_API cudaError_t cudaGetDriverEntryPoint_ptsz(
+	const char *symbol, void **out, unsigned long long flags,
+	enum cudaDriverEntryPointQueryResult *status);
+cudaError_t
+cudaGetDriverEntryPoint_ptsz(const char *symbol, void **out,
+                             unsigned long long flags,
+                             enum cudaDriverEntryPointQueryResult *status)
+{
+	return cudaGetDriverEntryPointByVersion_ptsz(
+		symbol, out, CUDART_VERSION, flags, status);
 }
 #endif

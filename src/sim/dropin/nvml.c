@@ -54,9 +54,15 @@ static bool is_used(void)
 
 nvmlReturn_t nvmlShutdown(void)
 {
+	int n = atomic_load_explicit(&uses, memory_order_relaxed);
+
 	if (!is_used())
 		return NVML_ERROR_UNINITIALIZED;
-	atomic_fetch_sub_explicit(&uses, 1, memory_order_relaxed);
+	do {
+		if (n <= 0)
+			return NVML_ERROR_UNINITIALIZED;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&uses, &n, n - 1, memory_order_relaxed, memory_order_relaxed));
 	return NVML_SUCCESS;
 }
 
@@ -107,7 +113,7 @@ nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 	return NVML_SUCCESS;
 }
 
-/* The same for calls that are about no device. */
+/* nvml_check() for calls that name no device. */
 static nvmlReturn_t check_system(const void *out)
 {
 	return nvml_check(devices, out);

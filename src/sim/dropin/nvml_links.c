@@ -82,6 +82,8 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
 
 	if (result)
 		return result;
+	if (count < 0)
+		return NVML_ERROR_INVALID_ARGUMENT;
 	for (i = 0; i < count; i++) {
 		const unsigned int id = values[i].fieldId;
 

@@ -50,15 +50,19 @@ static bool map_file(struct image *image)
 	int fd = open(image->path, O_RDONLY | O_CLOEXEC);
 	struct stat status;
 	void *file = MAP_FAILED;
+	int error;
 
 	if (fd < 0)
 		return false;
+	errno = ENOEXEC; /* if the file is too small */
 	if (!fstat(fd, &status) && status.st_size > (off_t)sizeof(Elf64_Ehdr)) {
 		image->file_bytes = (size_t)status.st_size;
 		file = mmap(NULL, image->file_bytes, PROT_READ, MAP_PRIVATE, fd,
 		            0);
 	}
+	error = errno;
 	close(fd);
+	errno = error;
 	if (file == MAP_FAILED)
 		return false;
 	image->file = file;

@@ -131,6 +131,7 @@ __attribute__((constructor)) static void load(void)
 		forward_to(library);
 		return;
 	}
+	image.path = NULL;
 	forward_nowhere(failure);
 	fprintf(stderr, "cohort: no NCCL: %s\n", failure);
 }

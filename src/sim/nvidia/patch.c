@@ -3,9 +3,8 @@
 /*
  * Jumps at the heads of functions
  *
- * A jump has the address where it goes behind it, so that it reaches all of memory: 14
- * bytes, where the compiler leaves at least 16 from one function to the next.  No
- * thread runs the functions meanwhile: NCCL's constructors have run, and its functions
+ * The target's address follows the jump, so that a jump reaches all of memory.  It takes
+ * 14 bytes, and functions begin at multiples of 16.  No thread runs the functions meanwhile: NCCL's constructors have run, and its functions
  * are called through this library, which is not loaded yet.
  */
 
@@ -25,8 +24,8 @@ static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
 #define JUMP_BYTES (sizeof(jump) + sizeof(void *))
 #define HEAD_BYTES 16
 
-/* What registers and unregisters kernels is called before any jump is written, and when
- * the process ends. */
+/* The library registers its kernels before any jump is written; it unregisters them when
+ * the process ends, by this function. */
 #define AT_EXIT "__cudaUnregisterFatBinary"
 
 static bool is_of_runtime(const struct image *image, const Elf64_Sym *s)

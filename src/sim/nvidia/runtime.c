@@ -89,7 +89,7 @@ static cudaError_t no_capture_info(void)
 
 /* ---- the end of the process ------------------------------------------- */
 
-/* The linked runtime would take its kernels from a driver. */
+/* The runtime that is linked in would unload the kernels from a driver. */
 static void unregister(void **module)
 {
 	(void)module;

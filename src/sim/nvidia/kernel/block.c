@@ -58,6 +58,9 @@ static void start_messages(struct block *b)
 	b->task_count = 0;
 	for (; b->work < b->works.count; b->work++) {
 		layout_of(b)->p2p(work_at(b, b->work, &room), &work);
+		/* It would be copied at once. */
+		if (b->aborted && work.send_rank == b->comm->rank)
+			continue;
 		b->task_count +=
 			program_p2p(b->tasks + b->task_count, layout_of(b),
 		                    b->comm, &b->channel, &work);

@@ -5,10 +5,10 @@
 /*
  * What a kernel does with elements: copies them, or reduces those of several sources
  *
- * Results are those of NCCL's kernels: they are rounded to the type after each source,
- * small floats, too.  (GPUs add 8-bit floats in float16: what float32 or float16 holds of
- * a sum or product of two of them is enough to round it as if it were exact.)  Two kinds
- * of bits may differ: which NaN a NaN is, and which of two zeros is the greater.
+ * Results are bit for bit those of NCCL's kernels: each source is added and rounded to the
+ * type, also for small floats.  (GPUs add 8-bit floats in float16, CPUs in float32: both
+ * are wide enough to round as if the sum were exact.)  Two things may differ: the bits of a
+ * NaN, and which of +0 and -0 counts as the greater.
  */
 
 #include <stdbool.h>

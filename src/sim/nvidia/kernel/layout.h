@@ -65,6 +65,7 @@ struct arguments {
 	const void *comm;
 	uint64_t channels;   /* one bit each */
 	const char *batches; /* the n-th block's first is the n-th */
+	const char *end;     /* of the arguments, set by the caller */
 	const char *works; /* a work's offset, and'ed with mask, begins here */
 	uint32_t mask;
 };
@@ -154,7 +155,7 @@ struct coll_work {
 	int root;
 	char *send, *recv;
 	uint64_t scalar;
-	/* Of registered buffers: where this rank's is in the peers' memory, by local
+	/* For registered buffers: where each peer sees this rank's buffer, by local
 	 * rank. */
 	uintptr_t send_offset, recv_offset;
 	const uintptr_t *send_remote, *recv_remote;
@@ -183,7 +184,7 @@ struct p2p_work {
 struct layout {
 	int version; /* as ncclGetVersion() says */
 
-	/* Of the tables in the library. */
+	/* The table of functions in the library. */
 	int rows;
 	const char *row_table;
 	void (*function)(int row, struct function *out);

@@ -17,7 +17,7 @@
 
 /* ---- what can be carried out ------------------------------------------ */
 
-/* Whether buffers are registered with a network device, which there is none of. */
+/* Whether buffers are registered with a network device: there is no such device. */
 static bool needs_device(const struct nvidia_kernels *k,
                          const struct arguments *a, const struct works *works)
 {
@@ -65,6 +65,13 @@ static bool check_block(const struct nvidia_kernels *k,
 	return true;
 }
 
+static void read_arguments(const struct nvidia_launch *launch,
+                           struct arguments *a)
+{
+	launch->kernels->layout->arguments(launch->arguments, a);
+	a->end = (const char *)launch->arguments + launch->bytes;
+}
+
 static int block_count(const struct nvidia_launch *launch,
                        const struct arguments *a)
 {
@@ -87,7 +94,7 @@ static bool check(const struct nvidia_launch *launch, bool written, char *why,
 		snprintf(why, size, "arguments of %zu bytes", launch->bytes);
 		return false;
 	}
-	layout->arguments(launch->arguments, &a);
+	read_arguments(launch, &a);
 	for (int i = 0; i < block_count(launch, &a); i++)
 		if (!check_block(launch->kernels, &a, i, written, why, size))
 			return false;
@@ -163,7 +170,7 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 		        launch->name, why);
 		return NVIDIA_UNSUPPORTED;
 	}
-	launch->kernels->layout->arguments(launch->arguments, &a);
+	read_arguments(launch, &a);
 	launch->kernels->layout->comm(a.comm, &comm);
 	count = block_count(launch, &a);
 	blocks = calloc((size_t)count, sizeof(*blocks));

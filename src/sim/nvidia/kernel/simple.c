@@ -19,7 +19,7 @@ static size_t divide_up(size_t x, size_t by)
 	return (x + by - 1) / by;
 }
 
-/* How many elements the slice that is next has. */
+/* How many elements the next slice has. */
 static size_t slice_count(const struct task *t)
 {
 	const size_t room = t->step_count * (size_t)t->slice_steps / 32;

@@ -87,11 +87,11 @@ struct task {
 	struct combine combine;
 	char *input, *output;
 
-	/* Of Simple. */
+	/* For the protocol Simple. */
 	int slices, slice_steps;
 	size_t step_count; /* elements in a step */
 
-	/* Of registered buffers. */
+	/* For registered buffers. */
 	bool registered, is_message;
 	const struct coll_work *coll;
 
@@ -129,7 +129,7 @@ static inline void task_abort(struct task *t)
 	t->aborted = true;
 }
 
-/* Of simple.c and lines.c: go on with the operation.  False if it waits; *@finished if
+/* In simple.c and lines.c: go on with the operation.  False if it waits; *@finished if
  * it has ended. */
 bool simple_step(struct task *t, bool *finished);
 bool lines_step(struct task *t, bool *finished);

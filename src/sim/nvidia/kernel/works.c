@@ -8,7 +8,7 @@
 
 #include "sim/nvidia/kernel/block.h"
 
-/* A work is in the buffer in pieces of so many bytes. */
+/* The buffer holds a work in pieces of this many bytes. */
 #define PIECE 16
 
 static bool add_works(struct works *w, const struct batch *batch, size_t bytes)
@@ -27,14 +27,19 @@ bool works_read(struct works *works, const struct nvidia_kernels *kernels,
                 const struct arguments *arguments, int index)
 {
 	const struct layout *layout = kernels->layout;
+	const size_t room = (size_t)(arguments->end - arguments->batches) /
+	                    layout->batch_bytes;
 	struct batch batch;
 
 	works->count = 0;
 	for (;;) {
+		if ((size_t)index >= room)
+			return false;
 		layout->batch(arguments->batches +
 		                      (size_t)index * layout->batch_bytes,
 		              &batch);
-		if (batch.type >= WORK_TYPES ||
+		if ((batch.extends && !batch.jump) ||
+		    batch.type >= WORK_TYPES ||
 		    !add_works(works, &batch, layout->work_bytes[batch.type]))
 			return false;
 		index += (int)batch.jump;
