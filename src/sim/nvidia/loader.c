@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "sim/nvidia/fits.h"
 #include "sim/nvidia/forward.h"
 #include "sim/nvidia/image.h"
 #include "sim/nvidia/launch.h"
 #include "sim/nvidia/patch.h"
 #include "sim/nvidia/runtime.h"
-#include "sim/nvidia/version.h"
 
 /* Written by the constructor only. */
 static char failure[512];

@@ -173,7 +173,7 @@ static void end(struct task *t)
 		counter_store(e->c.head, ++e->step);
 	for (e = t->send; t->op.send && e < t->send + t->sends; e++) {
 		e->step++;
-		if (t->protocol == PROTOCOL_LL128 && e->c.fifo)
+		if (t->protocol == PROTOCOL_LL128 && e->c.slots)
 			counter_store(e->c.tail, e->step);
 	}
 }

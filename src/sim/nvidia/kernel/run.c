@@ -14,6 +14,7 @@
 
 #include "base/backoff.h"
 #include "sim/nvidia/kernel/block.h"
+#include "sim/nvidia/kernel/read.h"
 
 /* ---- what can be carried out ------------------------------------------ */
 
@@ -22,21 +23,17 @@ static bool needs_device(const struct nvidia_kernels *k,
                          const struct arguments *a, const struct works *works)
 {
 	struct work_bytes room;
-	struct coll_work coll;
-	struct p2p_work p2p;
 
 	for (int n = 0; n < works->count; n++) {
 		const void *work = works_at(works, k, a, n, &room);
 
-		if (works->type == WORK_P2P) {
-			k->layout->p2p(work, &p2p);
-			if (p2p.net_registered)
-				return true;
-		} else {
-			k->layout->coll(work, &coll);
-			if (coll.net_registered)
-				return true;
-		}
+		if (works->type == WORK_P2P &&
+		    read_p2p(k->layout, work).net_registered)
+			return true;
+		if ((works->type == WORK_COLL ||
+		     works->type == WORK_COLL_REG) &&
+		    read_coll(k->layout, work).net_registered)
+			return true;
 	}
 	return false;
 }
@@ -65,10 +62,10 @@ static bool check_block(const struct nvidia_kernels *k,
 	return true;
 }
 
-static void read_arguments(const struct nvidia_launch *launch,
+static void find_arguments(const struct nvidia_launch *launch,
                            struct arguments *a)
 {
-	launch->kernels->layout->arguments(launch->arguments, a);
+	*a = read_arguments(launch->kernels->layout, launch->arguments);
 	a->end = (const char *)launch->arguments + launch->bytes;
 }
 
@@ -90,11 +87,11 @@ static bool check(const struct nvidia_launch *launch, bool written, char *why,
 		snprintf(why, size, "the kernel %s", launch->name);
 		return false;
 	}
-	if (launch->bytes < layout->argument_bytes) {
+	if (launch->bytes < layout->arguments.bytes) {
 		snprintf(why, size, "arguments of %zu bytes", launch->bytes);
 		return false;
 	}
-	read_arguments(launch, &a);
+	find_arguments(launch, &a);
 	for (int i = 0; i < block_count(launch, &a); i++)
 		if (!check_block(launch->kernels, &a, i, written, why, size))
 			return false;
@@ -170,8 +167,8 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 		        launch->name, why);
 		return NVIDIA_UNSUPPORTED;
 	}
-	read_arguments(launch, &a);
-	launch->kernels->layout->comm(a.comm, &comm);
+	find_arguments(launch, &a);
+	comm = read_comm(launch->kernels->layout, a.comm);
 	count = block_count(launch, &a);
 	blocks = calloc((size_t)count, sizeof(*blocks));
 	if (count && !blocks)
