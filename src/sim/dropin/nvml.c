@@ -367,6 +367,33 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 	return nvmlDeviceGetPciInfo_v2(device, pci);
 }
 
+/* The class of a display controller without a display. */
+#define BASE_CLASS 3
+#define SUB_CLASS 2
+
+nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci)
+{
+	nvmlReturn_t result = nvml_check(device, pci);
+	nvmlPciInfo_t newest;
+
+	if (!result)
+		result = nvmlDeviceGetPciInfo_v3(device, &newest);
+	if (result)
+		return result;
+	*pci = (nvmlPciInfoExt_t){
+		.version = pci->version,
+		.domain = newest.domain,
+		.bus = newest.bus,
+		.device = newest.device,
+		.pciDeviceId = newest.pciDeviceId,
+		.pciSubSystemId = newest.pciSubSystemId,
+		.baseClass = BASE_CLASS,
+		.subClass = SUB_CLASS,
+	};
+	memcpy(pci->busId, newest.busId, sizeof(pci->busId));
+	return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
                                                 int *minor)
 {
@@ -376,6 +403,23 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	              : result_of(
 				cohort_host_calls()->cuDeviceComputeCapability(
 					major, minor, number(device)));
+}
+
+/* The host sees to errors of its memory. */
+nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device,
+                                             unsigned int type,
+                                             unsigned int counter,
+                                             unsigned int location,
+                                             unsigned long long *count)
+{
+	const nvmlReturn_t result = nvml_check(device, count);
+
+	(void)type;
+	(void)counter;
+	(void)location;
+	if (!result)
+		*count = 0;
+	return result;
 }
 
 /* Memory is the host's, and free as far as the host has it. */
