@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Run programs for NCCL and the CUDA runtime with NVIDIA's own NCCL on the simulator's
-# devices, if there is one: cohort run --nccl auto.
+# devices, if there is one: cohort run --nccl auto, or the one that is given.
 #
-#	nccl.sh OUT
+#	nccl.sh OUT [LIBRARY]
 #
 # Each program is one of tests/foreign/programs, linked with the libraries in
 # OUT/lib/drop-in.  It must print OK.
@@ -12,6 +12,7 @@
 set -u
 
 out=$1
+nccl=${2:-auto}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
@@ -21,7 +22,7 @@ skip() {
 	exit 77
 }
 
-if ! "$out/cohort" run --nccl auto -- true 2>"$scratch/err"; then
+if ! "$out/cohort" run --nccl "$nccl" -- true 2>"$scratch/err"; then
 	if ! grep -q 'there is no libnccl.so.2\|on x86-64 alone' "$scratch/err"; then
 		cat "$scratch/err"
 		exit 1
@@ -41,7 +42,7 @@ try() {
 	local program=$1 ranks=$2
 	shift 2
 
-	if timeout 120 env "$@" "$out/cohort" run -n "$ranks" --nccl auto -- \
+	if timeout 120 env "$@" "$out/cohort" run -n "$ranks" --nccl "$nccl" -- \
 		"$scratch/$program" >"$scratch/out" 2>"$scratch/err" &&
 		[ ! -s "$scratch/err" ] && [ "$(cat "$scratch/out")" = OK ]; then
 		return
@@ -74,7 +75,7 @@ try abort 2 NCCL_RUNTIME_CONNECT=0
 try abort 4 NCCL_RUNTIME_CONNECT=0
 
 # A group that loses a rank, and goes on without it.
-if ! timeout 120 "$out/cohort" run -n 4 --nccl auto -- \
+if ! timeout 120 "$out/cohort" run -n 4 --nccl "$nccl" -- \
 	"$out/cohort" demo --ranks 4 >"$scratch/out" 2>&1 ||
 	! grep -q 'generation 2: 3 ranks go on' "$scratch/out"; then
 	echo "cohort demo:"
@@ -82,7 +83,7 @@ if ! timeout 120 "$out/cohort" run -n 4 --nccl auto -- \
 	failed=1
 fi
 
-"$out/cohort" run --nccl auto -- "$out/cohort" info >"$scratch/out"
+"$out/cohort" run --nccl "$nccl" -- "$out/cohort" info >"$scratch/out"
 if ! grep -q "NVIDIA's NCCL on Cohort's drop-in libraries" "$scratch/out" ||
 	grep -q 'nvidia/libnccl' "$scratch/out"; then
 	echo "cohort info:"
