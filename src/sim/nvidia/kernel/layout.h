@@ -160,7 +160,6 @@ struct coll_work {
 	bool scalar_is_pointer;
 	bool registered; /* buffers for peers' direct access */
 	bool net_registered;
-	bool profiled;
 	int direct; /* CONNECTION_P2P_...: how */
 	int root;
 	char *send, *recv;
@@ -187,7 +186,6 @@ struct p2p_work {
 	bool send_ll, recv_ll;
 	bool send_registered, recv_registered;
 	bool net_registered;
-	bool profiled;
 };
 
 /* One of several broadcasts. */
