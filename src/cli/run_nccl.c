@@ -17,62 +17,93 @@
 #include <unistd.h>
 
 #include "cli/common/cli.h"
+#include "sim/nvidia/known.h"
 
 /* ---- the library ------------------------------------------------------ */
 
-/* Find what the loader finds by its own path; not a drop-in library. */
-static bool find_by_loader(char out[PATH_MAX])
+/* The best that was found so far. */
+struct found {
+	char path[PATH_MAX];
+	int version; /* 0: there is none */
+	bool is_known;
+};
+
+static bool is_known(int version)
 {
-	void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+#define IS(number, major, minor, patch) version == (number) ||
+	return KNOWN_NCCL(IS) false;
+#undef IS
+}
+
+/* @library, if it is NCCL, and not a drop-in library.  The newest that the simulator
+ * knows is the best; without one, the first that is NCCL at all. */
+static void consider(void *library, struct found *best)
+{
+	struct found f = { .version = 0 };
+	int (*get_version)(int *version);
 	struct link_map *map;
-	bool found;
+
+	*(void **)&get_version = dlsym(library, "ncclGetVersion");
+	if (!get_version || dlsym(library, "cohort_drop_in") ||
+	    get_version(&f.version) != 0 ||
+	    dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 ||
+	    !realpath(map->l_name, f.path))
+		return;
+	f.is_known = is_known(f.version);
+	if (!best->version ||
+	    (f.is_known && (!best->is_known || f.version > best->version)))
+		*best = f;
+}
+
+static void consider_file(const char *name, struct found *best)
+{
+	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 
 	if (!library)
-		return false;
-	found = !dlsym(library, "cohort_drop_in") &&
-	        dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 &&
-	        realpath(map->l_name, out);
+		return;
+	consider(library, best);
 	dlclose(library);
-	return found;
 }
 
-static bool find_by_pattern(const char *pattern, char out[PATH_MAX])
+static void consider_pattern(const char *pattern, struct found *best)
 {
-	bool found;
 	glob_t hits;
+	size_t i;
 
 	if (glob(pattern, 0, NULL, &hits))
-		return false;
-	found = realpath(hits.gl_pathv[0], out);
+		return;
+	for (i = 0; i < hits.gl_pathc; i++)
+		consider_file(hits.gl_pathv[i], best);
 	globfree(&hits);
-	return found;
 }
 
-/* What make deps-nvidia brings has its library there. */
-#define WHEEL "*/nvidia/nccl/lib/libnccl.so.2"
+/* What make deps-nvidia brings has its libraries there. */
+#define WHEELS "*/nvidia/nccl/lib/libnccl.so.2"
 
 static int find_nccl(const char *own, char out[PATH_MAX])
 {
 	static const char *const patterns[] = {
-		"/usr/local/cuda/lib64/libnccl.so.2",
 		"/usr/local/cuda*/lib64/libnccl.so.2",
 		"/usr/local/cuda*/lib/libnccl.so.2",
 	};
-	char wheel[PATH_MAX + sizeof(WHEEL)];
+	char wheels[PATH_MAX + sizeof(WHEELS)];
+	struct found best = { .version = 0 };
 	size_t i;
 
-	if (find_by_loader(out))
-		return CLI_OK;
+	/* The loader's own path. */
+	consider_file("libnccl.so.2", &best);
 	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		if (find_by_pattern(patterns[i], out))
-			return CLI_OK;
-	snprintf(wheel, sizeof(wheel), "%s/%s", own, WHEEL);
-	if (find_by_pattern(wheel, out))
+		consider_pattern(patterns[i], &best);
+	snprintf(wheels, sizeof(wheels), "%s/%s", own, WHEELS);
+	consider_pattern(wheels, &best);
+	if (best.version) {
+		strcpy(out, best.path);
 		return CLI_OK;
+	}
 	cli_complain("run",
 	             "--nccl auto: there is no libnccl.so.2 in the loader's "
 	             "path, in /usr/local/cuda*/lib64, or as %s",
-	             wheel);
+	             wheels);
 	return CLI_FAILED;
 }
 

@@ -34,7 +34,7 @@ fi
 build() {
 	${CC:-cc} -std=gnu11 -O1 -Wall -Wextra -Werror -Isrc \
 		-Itests/foreign/include "tests/foreign/programs/$1.c" \
-		-o "$scratch/$1" -L"$out/lib/drop-in" -lnccl -lcudart -pthread
+		-o "$scratch/$1" -L"$out/lib/drop-in" -lnccl -lcudart -pthread -lm
 }
 
 # try PROGRAM RANKS [VARIABLE=VALUE]... - it prints OK, and nothing else
@@ -61,6 +61,14 @@ for program in exchange groups graph nonblocking registered ring scaled split th
 	try "$program" 2
 	try "$program" 4
 done
+
+# Random calls, by each protocol, and beside a ring a tree where there is one.
+build fuzz || exit 1
+for protocol in LL LL128 Simple; do
+	try fuzz 2 "NCCL_PROTO=$protocol"
+	try fuzz 4 "NCCL_PROTO=$protocol" 'NCCL_ALGO=ring;allreduce:tree'
+done
+try fuzz 4 NCCL_MAX_NCHANNELS=4
 
 # Other ways to the memory of a peer: the runtime's, and shared memory.
 for setting in NCCL_CUMEM_ENABLE=0 NCCL_P2P_DISABLE=1 NCCL_MAX_NCHANNELS=4; do

@@ -81,7 +81,8 @@ static const struct nccl_version *find_version(void *library)
 	}
 	version = version_find(number);
 	if (!version)
-		fail("NCCL %d.%d.%d is not known to the simulator, only %s",
+		fail("NCCL %d.%d.%d is not known to the simulator; these are: "
+		     "%s",
 		     number / 10000, number / 100 % 100, number % 100,
 		     version_list());
 	return version;

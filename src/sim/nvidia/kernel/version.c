@@ -2,10 +2,13 @@
 
 #include "sim/nvidia/kernel/version.h"
 
-/* The text lists them, too. */
+#include "sim/nvidia/known.h"
+
 static const struct nccl_version *const versions[] = {
-	&version_2_28_9, &version_2_29_7, &version_2_30_7,
-	&version_2_31_2, &version_2_32_3,
+#define ADDRESS(number, major, minor, patch)                                   \
+	&version_##major##_##minor##_##patch,
+	KNOWN_NCCL(ADDRESS)
+#undef ADDRESS
 };
 
 const struct nccl_version *version_find(int number)
@@ -18,5 +21,7 @@ const struct nccl_version *version_find(int number)
 
 const char *version_list(void)
 {
-	return "2.28.9, 2.29.7, 2.30.7, 2.31.2 and 2.32.3";
+#define TEXT(number, major, minor, patch) " " #major "." #minor "." #patch
+	return KNOWN_NCCL(TEXT) + 1;
+#undef TEXT
 }

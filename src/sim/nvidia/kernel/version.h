@@ -114,7 +114,7 @@ struct nccl_version {
 /* NULL: no facts are known of it. */
 const struct nccl_version *version_find(int number);
 
-/* The versions that are known, for a text: "2.28.9 and 2.29.7". */
+/* The versions that are known, for a text: "2.28.9 2.29.7". */
 const char *version_list(void);
 
 extern const struct nccl_version version_2_28_9;
