@@ -112,6 +112,31 @@ refused() {
 
 refused 'No such file' "$scratch/none"
 refused 'is one of the simulator' "$out/lib/drop-in/libnccl.so.2"
+# fake NAME VERSION - $scratch/NAME/libnccl.so.2, which says that it is that version
+fake() {
+	mkdir -p "$scratch/$1"
+	echo "int ncclGetVersion(int *v) { return *v = $2, 0; }" >"$scratch/fake.c"
+	${CC:-cc} -shared -fPIC -o "$scratch/$1/libnccl.so.2" "$scratch/fake.c"
+}
+
+fake unknown 22707
+fake stripped 22809
+strip "$scratch/stripped/libnccl.so.2"
+fake other 22907
+refused 'NCCL 2.27.7 is not known to the simulator; these are: 2.28.9' \
+	"$scratch/unknown/libnccl.so.2"
+refused 'is stripped' "$scratch/stripped/libnccl.so.2"
+refused 'is NCCL 2.29.7, but not the build that is known: ncclDevFuncRowToId' \
+	"$scratch/other/libnccl.so.2"
+
+# What the loader finds first gives way to one that is known.
+if [ "$nccl" = auto ] && ! LD_LIBRARY_PATH=$scratch/unknown "$out/cohort" run \
+	--nccl auto -- "$scratch/threads" >"$scratch/out" 2>&1; then
+	echo "--nccl auto beside an unknown version:"
+	cat "$scratch/out"
+	failed=1
+fi
+
 refused 'invalid ELF header\|file too short' tests/foreign/nccl.sh
 
 exit $failed
