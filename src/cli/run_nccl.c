@@ -14,36 +14,72 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/common/cli.h"
 
 /* ---- the library ------------------------------------------------------ */
 
-/* Find what the loader finds by its own path; not a drop-in library. */
-static bool find_by_loader(char out[PATH_MAX])
+/* The path of what the loader finds by its own path; NULL if that is nothing, or a
+ * drop-in library. */
+static const char *look_in_path(void)
 {
 	void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
 	struct link_map *map;
-	bool found;
 
-	if (!library)
+	if (!library || dlsym(library, "cohort_drop_in") ||
+	    dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
+		return NULL;
+	return map->l_name;
+}
+
+/* Write that path to @fd.  In a process of its own: a library that is broken may end
+ * it. */
+__attribute__((noreturn)) static void tell_path(int fd)
+{
+	const char *path = look_in_path();
+	size_t n = path ? strlen(path) : 0;
+
+	_exit(write(fd, path ? path : "", n) == (ssize_t)n ? 0 : 1);
+}
+
+static bool find_by_loader(char out[PATH_MAX])
+{
+	char path[PATH_MAX] = "";
+	int ends[2], status = -1;
+	ssize_t n;
+	pid_t child;
+
+	if (pipe(ends) != 0)
 		return false;
-	found = !dlsym(library, "cohort_drop_in") &&
-	        dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 &&
-	        realpath(map->l_name, out);
-	dlclose(library);
-	return found;
+	child = fork();
+	if (!child)
+		tell_path(ends[1]);
+	close(ends[1]);
+	n = read(ends[0], path, sizeof(path) - 1);
+	close(ends[0]);
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		return false;
+	if (WIFSIGNALED(status))
+		cli_complain("run",
+		             "the libnccl.so.2 in the loader's path: %s as it "
+		             "was loaded",
+		             strsignal(WTERMSIG(status)));
+	return n > 0 && realpath(path, out);
 }
 
 static bool find_by_pattern(const char *pattern, char out[PATH_MAX])
 {
+	struct stat status;
 	bool found;
 	glob_t hits;
 
 	if (glob(pattern, 0, NULL, &hits))
 		return false;
-	found = realpath(hits.gl_pathv[0], out);
+	found = realpath(hits.gl_pathv[0], out) && !stat(out, &status) &&
+	        S_ISREG(status.st_mode);
 	globfree(&hits);
 	return found;
 }
@@ -76,11 +112,54 @@ static int find_nccl(const char *own, char out[PATH_MAX])
 	return CLI_FAILED;
 }
 
-static int check_nccl(const char *path, char out[PATH_MAX])
+static int resolve_nccl(const char *path, char out[PATH_MAX])
 {
-	if (realpath(path, out) && access(out, R_OK) == 0)
+	if (realpath(path, out))
 		return CLI_OK;
 	cli_complain("run", "--nccl %s: %s", path, strerror(errno));
+	return CLI_FAILED;
+}
+
+/* ---- whether it works -------------------------------------------------- */
+
+/* Load the loader, as the program will: it says on stderr why there is no NCCL.  Its
+ * RUNPATH has the drop-in libraries. */
+static bool loads(const char *folder)
+{
+	char path[PATH_MAX + 32];
+	const char *(*file)(void);
+	void *library;
+
+	snprintf(path, sizeof(path), "%s/libnccl.so.2", folder);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		cli_complain("run", "%s", dlerror());
+		return false;
+	}
+	*(void **)&file = dlsym(library, "cohort_nccl_file");
+	return file && file();
+}
+
+/* Try it in a process of its own: this one becomes the program. */
+static int try_nccl(const char *nccl, const char *folder)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (!child)
+		_exit(loads(folder) ? 0 : 1);
+	if (child < 0 || waitpid(child, &status, 0) < 0) {
+		cli_complain("run", "--nccl %s: %s", nccl, strerror(errno));
+		return CLI_FAILED;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return CLI_OK;
+	if (WIFSIGNALED(status))
+		cli_complain("run", "--nccl %s: %s as it was loaded", nccl,
+		             strsignal(WTERMSIG(status)));
+	else
+		cli_complain("run", "--nccl %s: the simulator cannot run it",
+		             nccl);
 	return CLI_FAILED;
 }
 
@@ -125,7 +204,7 @@ static int set(const char *name, const char *value, bool replace)
 
 static int set_all(const char *nccl)
 {
-	int status = set("COHORT_NCCL", nccl, true);
+	int status = set("COHORT_HOST_NCCL", nccl, true);
 	size_t i;
 
 	for (i = 0;
@@ -163,6 +242,8 @@ int run_nccl(const char *which, const char *own, const char *drop_ins,
 
 	if (status == CLI_OK)
 		status = strcmp(which, "auto") == 0 ? find_nccl(own, nccl)
-		                                    : check_nccl(which, nccl);
-	return status == CLI_OK ? set_all(nccl) : status;
+		                                    : resolve_nccl(which, nccl);
+	if (status == CLI_OK)
+		status = set_all(nccl);
+	return status == CLI_OK ? try_nccl(nccl, folder) : status;
 }

@@ -103,6 +103,7 @@ refused() {
 
 refused 'No such file' "$scratch/none"
 refused 'is one of the simulator' "$out/lib/drop-in/libnccl.so.2"
-refused 'invalid ELF header\|file too short' tests/foreign/nccl.sh
+refused 'does not begin as ELF' tests/foreign/nccl.sh
+refused 'not a regular file' "$out/lib"
 
 exit $failed
