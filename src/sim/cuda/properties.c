@@ -120,6 +120,7 @@ static void fill_12(struct cudaDeviceProp12 *p, int device)
 	p->uuid.bytes[15] = (char)device;
 	p->pciBusID = DEVICE_PCI_BUS(device);
 	p->clockRate = 1000000;
+	/* As an H100 has, the device of that capability. */
 	p->multiProcessorCount = 132;
 	p->deviceOverlap = p->asyncEngineCount = 1;
 	p->concurrentKernels = 1;

@@ -30,20 +30,13 @@ static host_launcher get_launcher(void)
 	return atomic_load_explicit(&launcher, memory_order_acquire);
 }
 
-static bool is_quiet(void)
-{
-	const char *text = getenv("COHORT_HOST_QUIET");
-
-	return text && *text && strcmp(text, "0") != 0;
-}
-
 /* The error for a function of kernels where there are none, which is said
  * once. */
 static CUresult refuse(const char *function)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
-	if (!atomic_flag_test_and_set(&said) && !is_quiet())
+	if (!atomic_flag_test_and_set(&said) && !host_is_quiet())
 		fprintf(stderr,
 		        "cohort: %s: the host platform runs no kernels\n",
 		        function);

@@ -13,6 +13,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cohort/status.h>
 
@@ -67,6 +69,14 @@ typedef CUresult (*host_launcher)(const struct host_launch *launch,
 /* True if a kernel may read [@p, @p + @bytes), or write there; if not, its error is
  * CUDA_ERROR_ILLEGAL_ADDRESS.  Memory of the program's own may be used.  Any thread. */
 COHORT_API bool cohort_host_may_use(const void *p, size_t bytes, bool write);
+
+/* True if COHORT_HOST_QUIET asks that nothing is said of what is missing. */
+static inline bool host_is_quiet(void)
+{
+	const char *text = getenv("COHORT_HOST_QUIET");
+
+	return text && *text && strcmp(text, "0") != 0;
+}
 
 /* Let @launcher have the launches from now on; NULL: they fail.  Any thread. */
 COHORT_API void cohort_host_set_launcher(host_launcher launcher);
