@@ -192,6 +192,8 @@ static const struct {
 	/* Windows are registered as other buffers are: there are no kernels that use
 	 * them. */
 	{ "NCCL_WIN_ENABLE", "0" },
+	/* The simulator's: memory functions wait as on devices. */
+	{ "COHORT_HOST_SYNC", "memory" },
 };
 
 static int set(const char *name, const char *value, bool replace)

@@ -153,7 +153,7 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	wait = wait || may_wait(dst, src, bytes, kind);
 	if (error == cudaSuccess && wait && !capture_has(s))
-		sync_memory(s->device);
+		sync_copy(s->device);
 	if (error == cudaSuccess)
 		error = copy_submit(s, dst, src, bytes, &position);
 	if (error != cudaSuccess)

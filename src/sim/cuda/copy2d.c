@@ -199,7 +199,7 @@ static void wait_for_devices(cudaStream_t stream)
 	const struct stream *s = stream_find(stream);
 
 	if (s && !capture_has(s))
-		sync_wait(s->device);
+		sync_copy(s->device);
 }
 
 /* @wait: the work is to be done when the call returns. */
@@ -216,7 +216,7 @@ static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
 		return device_error(cudaErrorInvalidMemcpyDirection);
 	if (r->width && r->height && (!r->dst || !r->src))
 		return device_error(cudaErrorInvalidValue);
-	if (r->width && r->height && sync_is_on() && (wait || is_pageable(r)))
+	if (r->width && r->height && (wait || is_pageable(r)))
 		wait_for_devices(stream);
 	error = push_rows(r, stream, wait);
 	/* Then pageable memory is the caller's again. */
