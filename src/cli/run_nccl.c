@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/common/cli.h"
@@ -35,9 +36,18 @@ static bool is_known(int version)
 #undef IS
 }
 
-/* @library, if it is NCCL, and not a drop-in library.  The newest that the simulator
- * knows is the best; without one, the first that is NCCL at all. */
-static void consider(void *library, struct found *best)
+/* The newest that the simulator knows is the best; without one, the first that is NCCL
+ * at all. */
+static void choose(const struct found *f, struct found *best)
+{
+	if (f->version &&
+	    (!best->version ||
+	     (f->is_known && (!best->is_known || f->version > best->version))))
+		*best = *f;
+}
+
+/* What @library is: nothing, unless it is NCCL, and not a drop-in library. */
+static void identify(void *library, struct found *out)
 {
 	struct found f = { .version = 0 };
 	int (*get_version)(int *version);
@@ -50,19 +60,43 @@ static void consider(void *library, struct found *best)
 	    !realpath(map->l_name, f.path))
 		return;
 	f.is_known = is_known(f.version);
-	if (!best->version ||
-	    (f.is_known && (!best->is_known || f.version > best->version)))
-		*best = f;
+	*out = f;
 }
 
-static void consider_file(const char *name, struct found *best)
+/* Write to @fd what the library @name is. */
+__attribute__((noreturn)) static void tell(const char *name, int fd)
 {
+	struct found f = { .version = 0 };
 	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 
-	if (!library)
+	if (library)
+		identify(library, &f);
+	_exit(write(fd, &f, sizeof(f)) == (ssize_t)sizeof(f) ? 0 : 1);
+}
+
+/* The library @name, in a process of its own: one that is broken may end it. */
+static void consider_file(const char *name, struct found *best)
+{
+	struct found f = { .version = 0 };
+	int ends[2], status = 0;
+	ssize_t n;
+	pid_t child;
+
+	if (pipe(ends) != 0)
 		return;
-	consider(library, best);
-	dlclose(library);
+	child = fork();
+	if (!child)
+		tell(name, ends[1]);
+	close(ends[1]);
+	n = read(ends[0], &f, sizeof(f));
+	close(ends[0]);
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		return;
+	if (WIFSIGNALED(status))
+		cli_complain("run", "%s: %s as it was loaded", name,
+		             strsignal(WTERMSIG(status)));
+	if (n == (ssize_t)sizeof(f))
+		choose(&f, best);
 }
 
 static void consider_pattern(const char *pattern, struct found *best)
@@ -107,11 +141,54 @@ static int find_nccl(const char *own, char out[PATH_MAX])
 	return CLI_FAILED;
 }
 
-static int check_nccl(const char *path, char out[PATH_MAX])
+static int resolve_nccl(const char *path, char out[PATH_MAX])
 {
-	if (realpath(path, out) && access(out, R_OK) == 0)
+	if (realpath(path, out))
 		return CLI_OK;
 	cli_complain("run", "--nccl %s: %s", path, strerror(errno));
+	return CLI_FAILED;
+}
+
+/* ---- whether it works -------------------------------------------------- */
+
+/* Load the loader, as the program will: it says on stderr why there is no NCCL.  Its
+ * RUNPATH has the drop-in libraries. */
+static bool loads(const char *folder)
+{
+	char path[PATH_MAX + 32];
+	const char *(*file)(void);
+	void *library;
+
+	snprintf(path, sizeof(path), "%s/libnccl.so.2", folder);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		cli_complain("run", "%s", dlerror());
+		return false;
+	}
+	*(void **)&file = dlsym(library, "cohort_nccl_file");
+	return file && file();
+}
+
+/* Try it in a process of its own: this one becomes the program. */
+static int try_nccl(const char *nccl, const char *folder)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (!child)
+		_exit(loads(folder) ? 0 : 1);
+	if (child < 0 || waitpid(child, &status, 0) < 0) {
+		cli_complain("run", "--nccl %s: %s", nccl, strerror(errno));
+		return CLI_FAILED;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return CLI_OK;
+	if (WIFSIGNALED(status))
+		cli_complain("run", "--nccl %s: %s as it was loaded", nccl,
+		             strsignal(WTERMSIG(status)));
+	else
+		cli_complain("run", "--nccl %s: the simulator cannot run it",
+		             nccl);
 	return CLI_FAILED;
 }
 
@@ -144,6 +221,8 @@ static const struct {
 	/* Windows are registered as other buffers are: there are no kernels that use
 	 * them. */
 	{ "NCCL_WIN_ENABLE", "0" },
+	/* The simulator's: memory functions wait as on devices. */
+	{ "COHORT_HOST_SYNC", "memory" },
 };
 
 static int set(const char *name, const char *value, bool replace)
@@ -156,7 +235,7 @@ static int set(const char *name, const char *value, bool replace)
 
 static int set_all(const char *nccl)
 {
-	int status = set("COHORT_NCCL", nccl, true);
+	int status = set("COHORT_HOST_NCCL", nccl, true);
 	size_t i;
 
 	for (i = 0;
@@ -194,6 +273,8 @@ int run_nccl(const char *which, const char *own, const char *drop_ins,
 
 	if (status == CLI_OK)
 		status = strcmp(which, "auto") == 0 ? find_nccl(own, nccl)
-		                                    : check_nccl(which, nccl);
-	return status == CLI_OK ? set_all(nccl) : status;
+		                                    : resolve_nccl(which, nccl);
+	if (status == CLI_OK)
+		status = set_all(nccl);
+	return status == CLI_OK ? try_nccl(nccl, folder) : status;
 }

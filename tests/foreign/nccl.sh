@@ -82,6 +82,16 @@ build abort || exit 1
 try abort 2 NCCL_RUNTIME_CONNECT=0
 try abort 4 NCCL_RUNTIME_CONNECT=0
 
+# A buffer that was freed is an error of its device, which is said.
+build freed || exit 1
+if ! timeout 120 "$out/cohort" run -n 3 --nccl "$nccl" -- "$scratch/freed" \
+	>"$scratch/out" 2>"$scratch/err" || [ "$(cat "$scratch/out")" != OK ] ||
+	! grep -q 'rank 0: AllReduce by Ring uses 4000 bytes at' "$scratch/err"; then
+	echo "freed:"
+	cat "$scratch/out" "$scratch/err"
+	failed=1
+fi
+
 # A group that loses a rank, and goes on without it.
 if ! timeout 120 "$out/cohort" run -n 4 --nccl "$nccl" -- \
 	"$out/cohort" demo --ranks 4 >"$scratch/out" 2>&1 ||
@@ -137,6 +147,7 @@ if [ "$nccl" = auto ] && ! LD_LIBRARY_PATH=$scratch/unknown "$out/cohort" run \
 	failed=1
 fi
 
-refused 'invalid ELF header\|file too short' tests/foreign/nccl.sh
+refused 'does not begin as ELF' tests/foreign/nccl.sh
+refused 'not a regular file' "$out/lib"
 
 exit $failed

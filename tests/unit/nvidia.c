@@ -393,3 +393,72 @@ Test(nvidia, an_abort_ends_a_kernel_that_waits)
 	c.registered = CONNECTION_P2P_WRITE;
 	abort_alone(c);
 }
+
+/* ---- the program's buffers ---------------------------------------------- */
+
+/* What may_use_limited() allows: so many bytes of each. */
+static struct {
+	const char *send, *recv;
+	size_t send_bytes, recv_bytes;
+} limits;
+
+static bool may_use_limited(const void *p, size_t bytes, bool write)
+{
+	const char *start = write ? limits.recv : limits.send;
+
+	return p == start &&
+	       bytes <= (write ? limits.recv_bytes : limits.send_bytes);
+}
+
+/* How a rank's kernel ends, whose flag is set, so that it waits for nobody. */
+static enum nvidia_result end_of(struct nccl_world *w, struct call c,
+                                 const struct buffers *b, int rank)
+{
+	uintptr_t remote[WORLD_RANKS];
+	struct coll_work work = work_of(w, &c, b, rank, remote);
+	struct nccl_plan p;
+
+	nccl_plan_init(&p, w, rank, 1, false);
+	nccl_plan_add(&p, w, WORK_COLL, nccl_row(w, &c.function), &work, 1);
+	p.launch.may_use = may_use_limited;
+	w->abort_flag[rank] = 1;
+	return nvidia_kernel_run(&p.launch);
+}
+
+/* It looks at all that it will read and write, and at no more. */
+static void look_at_buffers(struct nccl_world *w, struct call c, int rank)
+{
+	const enum collective kind = c.function.collective;
+	const bool reads = kind != BROADCAST || rank == c.root;
+	const bool writes = kind != REDUCE || rank == c.root;
+	struct buffers b;
+
+	allocate(&b, &c, rank, w->ranks);
+	limits.send = b.send[rank];
+	limits.recv = b.recv[rank];
+	limits.send_bytes = reads ? 4 * send_count(&c, w->ranks) : 0;
+	limits.recv_bytes = writes ? 4 * recv_count(&c, w->ranks) : 0;
+	cr_assert_eq(end_of(w, c, &b, rank), NVIDIA_ABORTED);
+	limits.send_bytes -= reads;
+	cr_assert_eq(end_of(w, c, &b, rank),
+	             reads ? NVIDIA_ILLEGAL_ADDRESS : NVIDIA_ABORTED);
+	limits.send_bytes += reads;
+	limits.recv_bytes -= writes;
+	cr_assert_eq(end_of(w, c, &b, rank),
+	             writes ? NVIDIA_ILLEGAL_ADDRESS : NVIDIA_ABORTED);
+	free(b.send[rank]);
+	free(b.recv[rank]);
+}
+
+Test(nvidia, a_kernel_does_nothing_if_a_buffer_must_not_be_used)
+{
+	static const enum collective kinds[] = { ALL_REDUCE, ALL_GATHER,
+		                                 REDUCE_SCATTER, BROADCAST,
+		                                 REDUCE };
+	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, 0, false);
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		for (int rank = 0; rank < 2; rank++)
+			look_at_buffers(w, ring(kinds[i]), rank);
+	nccl_world_free(w);
+}

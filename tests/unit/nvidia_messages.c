@@ -179,6 +179,40 @@ Test(nvidia_messages, an_abort_ends_a_message_that_waits)
 	nccl_world_free(w);
 }
 
+/* ---- the program's buffers ---------------------------------------------- */
+
+/* The end of what may_use_limited() allows. */
+static const char *limit;
+
+static bool may_use_limited(const void *p, size_t bytes, bool write)
+{
+	return write || (const char *)p + bytes <= limit;
+}
+
+Test(nvidia_messages, nothing_is_sent_from_a_buffer_that_must_not_be_used)
+{
+	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
+	static char sent[9999], received[9999];
+
+	w->abort_flag[0] = 1;
+	for (int distance = 0; distance < 2; distance++) {
+		const struct p2p_work m =
+			message(w, 0, distance, sizeof(sent), sent, received);
+		struct nccl_plan p;
+
+		nccl_plan_init(&p, w, 0, 1, false);
+		nccl_plan_add(&p, w, WORK_P2P, 0, &m, 1);
+		p.launch.may_use = may_use_limited;
+		limit = sent + sizeof(sent) - 1;
+		cr_assert_eq(nvidia_kernel_run(&p.launch),
+		             NVIDIA_ILLEGAL_ADDRESS);
+		limit++;
+		cr_assert_neq(nvidia_kernel_run(&p.launch),
+		              NVIDIA_ILLEGAL_ADDRESS);
+	}
+	nccl_world_free(w);
+}
+
 /* ---- what is refused, and single ranks --------------------------------- */
 
 Test(nvidia_messages, what_has_no_program_is_refused_by_name)

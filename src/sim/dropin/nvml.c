@@ -70,29 +70,29 @@ const char *nvmlErrorString(nvmlReturn_t result)
 {
 	switch (result) {
 	case NVML_SUCCESS:
-		return "Success";
+		return "success";
 	case NVML_ERROR_UNINITIALIZED:
-		return "Uninitialized";
+		return "nvmlInit() was not called";
 	case NVML_ERROR_INVALID_ARGUMENT:
-		return "Invalid Argument";
+		return "an argument is not valid";
 	case NVML_ERROR_NOT_SUPPORTED:
-		return "Not Supported";
+		return "the simulated devices have no such thing";
 	case NVML_ERROR_NO_PERMISSION:
-		return "Insufficient Permissions";
+		return "this is not permitted";
 	case NVML_ERROR_ALREADY_INITIALIZED:
-		return "Already Initialized";
+		return "NVML is in use already";
 	case NVML_ERROR_NOT_FOUND:
-		return "Not Found";
+		return "nothing of that name was found";
 	case NVML_ERROR_INSUFFICIENT_SIZE:
-		return "Insufficient Size";
+		return "the room is too small for the answer";
 	case NVML_ERROR_DRIVER_NOT_LOADED:
-		return "Driver Not Loaded";
+		return "there is no driver";
 	case NVML_ERROR_FUNCTION_NOT_FOUND:
-		return "Function Not Found";
+		return "there is no such function";
 	case NVML_ERROR_UNKNOWN:
 		break;
 	}
-	return "Unknown Error";
+	return "an unknown error";
 }
 
 static int device_count(void)

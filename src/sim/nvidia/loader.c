@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "sim/nvidia/elf_file.h"
 #include "sim/nvidia/fits.h"
 #include "sim/nvidia/forward.h"
 #include "sim/nvidia/image.h"
@@ -49,14 +50,17 @@ static bool is_ours(void *library)
  * runtime, which wants no driver for that. */
 static void *open_nccl(void)
 {
-	const char *path = getenv("COHORT_NCCL");
+	const char *path = getenv("COHORT_HOST_NCCL");
 	void *library;
 
 	if (!path || !*path) {
-		fail("COHORT_NCCL has no path: run the program by cohort run "
+		fail("COHORT_HOST_NCCL has no path: run the program by cohort "
+		     "run "
 		     "--nccl");
 		return NULL;
 	}
+	if (!elf_file_is_whole(path, failure, sizeof(failure)))
+		return NULL;
 	library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 	if (!library)
 		fail("%s", dlerror());
@@ -76,7 +80,7 @@ static const struct nccl_version *find_version(void *library)
 	*(void **)&get = dlsym(library, "ncclGetVersion");
 	if (!get || get(&number) != 0) {
 		fail("%s is not NCCL: it has no ncclGetVersion",
-		     getenv("COHORT_NCCL"));
+		     getenv("COHORT_HOST_NCCL"));
 		return NULL;
 	}
 	version = version_find(number);

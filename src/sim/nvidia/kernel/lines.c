@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/task.h"
 
 /* How many bytes a task moves at once. */
@@ -120,11 +121,6 @@ static void write_lines(const struct task *t, const struct end *e, size_t first,
 	for (size_t i = 0; i < n; i++)
 		l->write(line_memory(t, e, first + i), number_of(e),
 		         data + i * l->data);
-}
-
-static size_t divide_up(size_t x, size_t by)
-{
-	return (x + by - 1) / by;
 }
 
 /* How many lines of the operation have data, and how many it has in all. */

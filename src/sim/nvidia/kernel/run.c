@@ -14,6 +14,7 @@
 
 #include "base/backoff.h"
 #include "sim/nvidia/kernel/block.h"
+#include "sim/nvidia/kernel/own_buffers.h"
 #include "sim/nvidia/kernel/read.h"
 
 /* ---- what can be carried out ------------------------------------------ */
@@ -105,6 +106,75 @@ bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
 	return check(launch, false, why, size);
 }
 
+/* ---- the program's buffers --------------------------------------------- */
+
+static bool work_may_run(const struct nvidia_launch *launch,
+                         const struct kernel_comm *comm,
+                         const struct works *works, const void *work,
+                         struct bad_buffer *bad)
+{
+	const struct layout *l = launch->kernels->layout;
+	struct broadcast_work broadcast;
+	struct coll_work coll;
+	struct p2p_work p2p;
+
+	switch (works->type) {
+	case WORK_P2P:
+		p2p = read_p2p(l, work);
+		return own_buffers_of_p2p(&p2p, launch->may_use, bad);
+	case WORK_BROADCAST:
+		broadcast = read_broadcast(l, work);
+		return own_buffers_of_broadcast(&broadcast, launch->may_use,
+		                                bad);
+	default:
+		coll = read_coll(l, work);
+		return own_buffers_of_coll(works->function, comm, &coll,
+		                           launch->may_use, bad);
+	}
+}
+
+static bool works_may_run(const struct nvidia_launch *launch,
+                          const struct arguments *a,
+                          const struct kernel_comm *comm,
+                          const struct works *works, struct bad_buffer *bad)
+{
+	const struct nvidia_kernels *k = launch->kernels;
+	struct work_bytes room;
+	bool ok = true;
+
+	for (int n = 0; ok && n < works->count; n++) {
+		const void *work = works_at(works, k, a, n, &room);
+
+		ok = work_may_run(launch, comm, works, work, bad);
+	}
+	return ok;
+}
+
+/* False, which is said, if a buffer of a work must not be used. */
+static bool may_run(const struct nvidia_launch *launch,
+                    const struct arguments *a, const struct kernel_comm *comm)
+{
+	struct bad_buffer bad;
+	struct works works;
+	char name[64];
+
+	for (int i = 0; i < block_count(launch, a); i++)
+		for (int index = i; index >= 0; index = works.next) {
+			works_read(&works, launch->kernels, a, index);
+			if (works_may_run(launch, a, comm, &works, &bad))
+				continue;
+			fprintf(stderr,
+			        "cohort: rank %d: %s uses %zu bytes at %p, "
+			        "which are not all in an allocation\n",
+			        comm->rank,
+			        kernels_name(works.function, name,
+			                     sizeof(name)),
+			        bad.bytes, bad.start);
+			return false;
+		}
+	return true;
+}
+
 /* ---- running ----------------------------------------------------------- */
 
 static bool is_set(const uint32_t *flag)
@@ -169,10 +239,14 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 	}
 	find_arguments(launch, &a);
 	comm = read_comm(launch->kernels->layout, a.comm);
+	if (launch->may_use && !may_run(launch, &a, &comm))
+		return NVIDIA_ILLEGAL_ADDRESS;
 	count = block_count(launch, &a);
 	blocks = calloc((size_t)count, sizeof(*blocks));
-	if (count && !blocks)
+	if (count && !blocks) {
+		fprintf(stderr, "cohort: %s: out of memory\n", launch->name);
 		return NVIDIA_NO_MEMORY;
+	}
 	for (int i = 0; i < count; i++, channel++) {
 		while (!(a.channels >> channel & 1))
 			channel++;

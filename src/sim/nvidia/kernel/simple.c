@@ -7,17 +7,8 @@
  * The last slices of a chunk may be empty; they are counted all the same.
  */
 
+#include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/task.h"
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static size_t divide_up(size_t x, size_t by)
-{
-	return (x + by - 1) / by;
-}
 
 /* How many elements the next slice has. */
 static size_t slice_count(const struct task *t)

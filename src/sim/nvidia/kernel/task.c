@@ -7,12 +7,8 @@
 #include "sim/nvidia/kernel/task.h"
 #include "sim/nvidia/kernel/read.h"
 
+#include "sim/nvidia/kernel/count.h"
 /* ---- connections ------------------------------------------------------- */
-
-static uint64_t round_up(uint64_t x, uint64_t multiple)
-{
-	return (x + multiple - 1) / multiple * multiple;
-}
 
 static enum way way_of(const struct task *t, const struct connection *c)
 {
