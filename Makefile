@@ -32,7 +32,8 @@
 #   make manual       build the manual pages into build/man, if python3 is installed
 #   make install      into DESTDIR and prefix; make uninstall removes the files
 #   make deps         install Criterion, which the suites need, if it is missing
-#   make deps-nvidia  bring NVIDIA's NCCL and its headers, from PyPI, into build/wheels
+#   make deps-nvidia  bring NVIDIA's NCCL, each version that is known or NCCL=VERSION, and
+#                     CUDA's headers, from PyPI
 #   make clean        remove build/
 #   make help         print this
 #

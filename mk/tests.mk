@@ -24,12 +24,15 @@ gpu      := $(gpu_tests:%=$(tests)/gpu/%)
 soak     := $(tests)/soak/soak
 corpus   := $(tests)/fuzz/replay
 fuzz     := $(tests)/fuzz/platform
-abi      := $(tests)/abi/abi
+# One for each version of NCCL that make deps-nvidia has brought, too.
+nccls    := $(notdir $(patsubst %/nvidia/nccl/include/nccl.h,%,\
+              $(wildcard build/nccl-*/nvidia/nccl/include/nccl.h)))
+abi      := $(tests)/abi/abi $(if $(cuda),$(nccls:%=$(tests)/abi/abi-%))
 walk     := $(dir)/bench/walk
 foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk)
 
 # The drop-in libraries are tested with these programs.
-foreign_programs := abort.c driver.c exchange.c graph.c groups.c hello.cc nonblocking.c nvml.c \
+foreign_programs := abort.c driver.c exchange.c fuzz.c graph.c groups.c hello.cc nonblocking.c nvml.c \
   registered.c ring.c runtime.c scaled.c split.c threads.c
 
 # How each ring is run, one quoted command per program.  Suites run one test at a time,
@@ -50,7 +53,7 @@ run.fault    := $(fault:%='$(strict)%')
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))
 run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
-run.abi      := '$(abi)'
+run.abi      := $(abi:%='%')
 # The programs whose groups end, with ranks that launch together.  The programs mix and
 # lives are not among them: they call native functions, which launch at once anyway.
 run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stress/% \
@@ -82,6 +85,8 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \
                 'tests/foreign/nccl.sh $(out)' \
+                $(nccls:%='tests/foreign/nccl.sh $(out) \
+                   build/%/nvidia/nccl/lib/libnccl.so.2') \
                 'tests/foreign/standin.sh $(lib) $(out)/cohort' \
                 'tests/foreign/readme.sh $(lib)' \
                 'tests/foreign/examples.sh $(lib)' \
@@ -155,7 +160,7 @@ deps criterion:
 	$(Q)CC='$(CC)' scripts/deps.sh
 
 deps-nvidia:
-	$(Q)scripts/deps-nvidia.sh
+	$(Q)scripts/deps-nvidia.sh $(NCCL)
 
 # Looked up when a recipe runs, because that is after Criterion was installed.
 criterion_cflags = $(shell pkg-config --cflags criterion 2>/dev/null)
@@ -216,7 +221,18 @@ $(tests)/abi/facts_ours.o $(tests)/abi/facts_real.o: tests/abi/facts.c \
 	@mkdir -p $(@D)
 	$(Q)$(compile) $(extra) -c -o $@ $<
 
-$(abi): $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
+$(tests)/abi/facts_nccl-%.o: tests/abi/facts.c $(dir)/flags
+	$(call say,CC,$< ($(@F)))
+	@mkdir -p $(@D)
+	$(Q)$(compile) -DABI_REAL -isystem build/nccl-$*/nvidia/nccl/include \
+	  -isystem $(cuda)/include -c -o $@ $<
+
+$(tests)/abi/abi-%: $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
+                    $(tests)/abi/facts_%.o
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^
+
+$(tests)/abi/abi: $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
         $(if $(cuda),$(tests)/abi/facts_real.o)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^

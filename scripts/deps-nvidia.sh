@@ -2,22 +2,59 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Bring NVIDIA's NCCL and the CUDA runtime's headers, for a machine that has no CUDA:
-# the packages of PyPI that nvidia.txt names, each checked by its hash, into
-# build/wheels.  There the Makefile finds the headers, and cohort run --nccl auto finds
-# NCCL.  Nothing of them needs a GPU or a driver.
+# packages of PyPI, each checked by its hash.  Nothing of them needs a GPU or a driver.
+#
+#	deps-nvidia.sh [VERSION]...
+#
+# Without an argument it brings each version of nccl.txt, to build/nccl-VERSION, where
+# cohort run --nccl auto finds it.  The runtime goes to build/wheels, a prefix as NVIDIA's
+# installers make it, with the headers of the newest NCCL there: the Makefile finds it.
 
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 wheels=build/wheels
 
-python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-	--no-deps --require-hashes --only-binary=:all: --platform manylinux2014_x86_64 \
-	--platform manylinux_2_18_x86_64 --upgrade --target "$wheels" \
-	--requirement scripts/nvidia.txt
+# install FOLDER - what the standard input lists, a file for pip
+install() {
+	local list
+	list=$(mktemp)
+	cat >"$list"
+	python3 -m pip install --quiet --disable-pip-version-check \
+		--root-user-action=ignore --no-deps --require-hashes \
+		--only-binary=:all: --platform manylinux2014_x86_64 \
+		--platform manylinux_2_18_x86_64 --platform manylinux_2_27_x86_64 \
+		--upgrade --target "$1" --requirement "$list"
+	rm -f "$list"
+}
 
-# One prefix, as NVIDIA's own installers make it.
+# bring VERSION HASH - that NCCL, unless it is there
+bring() {
+	local folder=build/nccl-$1
+
+	if [ ! -e "$folder/nvidia/nccl/lib/libnccl.so.2" ]; then
+		echo "nvidia-nccl-cu13==$1 --hash=$2" | install "$folder"
+	fi
+	echo "NCCL $1 is in $folder"
+}
+
+brought=0
+while read -r version hash; do
+	if [ "$version" != '#' ] && { [ $# = 0 ] || [[ " $* " = *" $version "* ]]; }; then
+		bring "$version" "$hash"
+		brought=$((brought + 1))
+	fi
+done <scripts/nccl.txt
+if [ "$brought" = 0 ]; then
+	echo "deps-nvidia: $* is none of the versions in scripts/nccl.txt" >&2
+	exit 1
+fi
+
+install "$wheels" <scripts/nvidia.txt
+newest=$(printf '%s\n' build/nccl-* | sort -V | tail -1)
 mkdir -p "$wheels/include" "$wheels/lib64"
-(cd "$wheels/include" && ln -sf ../nvidia/{cu13,nccl}/include/* .)
-(cd "$wheels/lib64" && ln -sf ../nvidia/{cu13,nccl}/lib/*.so* .)
-echo "NVIDIA's libraries and headers are in $wheels"
+(cd "$wheels/include" && ln -sf ../nvidia/cu13/include/* \
+	"../../${newest#build/}"/nvidia/nccl/include/* .)
+(cd "$wheels/lib64" && ln -sf ../nvidia/cu13/lib/*.so* \
+	"../../${newest#build/}"/nvidia/nccl/lib/*.so* .)
+echo "CUDA's headers, and those of ${newest#build/}, are in $wheels"

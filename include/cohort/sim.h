@@ -69,6 +69,10 @@ enum cohort_sim_sync {
 	/* All of them for everything that was launched before, on every device
 	 * of the process. */
 	COHORT_SIM_SYNC_DEVICE = 2,
+
+	/* As with COHORT_SIM_SYNC_DEVICE, but for copies, which wait for their own
+	 * stream alone. */
+	COHORT_SIM_SYNC_MEMORY = 3,
 };
 
 /*
@@ -84,9 +88,10 @@ enum cohort_sim_sync {
  * other threads on its device block.  A program that deadlocks on GPUs so
  * deadlocks here, too, until an abort ends the collective that is waited for.
  *
- * Overrides COHORT_HOST_SYNC of the environment, which is "device" or "none";
- * the default is none.  Only before the first use of the host platform in the
- * process.  Any thread; does not block.
+ * Overrides COHORT_HOST_SYNC of the environment, which is "device", "memory" or
+ * "none"; the default is none, and memory under cohort run --nccl.  Only before
+ * the first use of the host platform in the process.  Any thread; does not
+ * block.
  *
  * COHORT_OK; COHORT_INVALID with the value; COHORT_STATE once the platform is
  * in use (unless it is in that mode already).

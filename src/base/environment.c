@@ -22,6 +22,7 @@ static const char *const known[] = {
 	"COHORT_GPU_LIBRARIES",
 	"COHORT_GPU_MARKS",
 	"COHORT_HOST_DEVICES",
+	"COHORT_HOST_NCCL",
 	"COHORT_HOST_QUIET",
 	"COHORT_HOST_STRICT",
 	"COHORT_HOST_SYNC",
@@ -29,7 +30,6 @@ static const char *const known[] = {
 	"COHORT_MANY",
 	"COHORT_MANY_FLAT_BELOW",
 	"COHORT_MANY_GROUP_MOST",
-	"COHORT_NCCL",
 	"COHORT_PLATFORM",
 };
 

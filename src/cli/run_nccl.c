@@ -14,73 +14,181 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/common/cli.h"
+#include "sim/nvidia/known.h"
 
 /* ---- the library ------------------------------------------------------ */
 
-/* Find what the loader finds by its own path; not a drop-in library. */
-static bool find_by_loader(char out[PATH_MAX])
-{
-	void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-	struct link_map *map;
-	bool found;
+/* The best that was found so far. */
+struct found {
+	char path[PATH_MAX];
+	int version; /* 0: there is none */
+	bool is_known;
+};
 
-	if (!library)
-		return false;
-	found = !dlsym(library, "cohort_drop_in") &&
-	        dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 &&
-	        realpath(map->l_name, out);
-	dlclose(library);
-	return found;
+static bool is_known(int version)
+{
+#define IS(number, major, minor, patch) version == (number) ||
+	return KNOWN_NCCL(IS) false;
+#undef IS
 }
 
-static bool find_by_pattern(const char *pattern, char out[PATH_MAX])
+/* The newest that the simulator knows is the best; without one, the first that is NCCL
+ * at all. */
+static void choose(const struct found *f, struct found *best)
 {
-	bool found;
+	if (f->version &&
+	    (!best->version ||
+	     (f->is_known && (!best->is_known || f->version > best->version))))
+		*best = *f;
+}
+
+/* What @library is: nothing, unless it is NCCL, and not a drop-in library. */
+static void identify(void *library, struct found *out)
+{
+	struct found f = { .version = 0 };
+	int (*get_version)(int *version);
+	struct link_map *map;
+
+	*(void **)&get_version = dlsym(library, "ncclGetVersion");
+	if (!get_version || dlsym(library, "cohort_drop_in") ||
+	    get_version(&f.version) != 0 ||
+	    dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 ||
+	    !realpath(map->l_name, f.path))
+		return;
+	f.is_known = is_known(f.version);
+	*out = f;
+}
+
+/* Write to @fd what the library @name is. */
+__attribute__((noreturn)) static void tell(const char *name, int fd)
+{
+	struct found f = { .version = 0 };
+	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+
+	if (library)
+		identify(library, &f);
+	_exit(write(fd, &f, sizeof(f)) == (ssize_t)sizeof(f) ? 0 : 1);
+}
+
+/* The library @name, in a process of its own: one that is broken may end it. */
+static void consider_file(const char *name, struct found *best)
+{
+	struct found f = { .version = 0 };
+	int ends[2], status = 0;
+	ssize_t n;
+	pid_t child;
+
+	if (pipe(ends) != 0)
+		return;
+	child = fork();
+	if (!child)
+		tell(name, ends[1]);
+	close(ends[1]);
+	n = read(ends[0], &f, sizeof(f));
+	close(ends[0]);
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		return;
+	if (WIFSIGNALED(status))
+		cli_complain("run", "%s: %s as it was loaded", name,
+		             strsignal(WTERMSIG(status)));
+	if (n == (ssize_t)sizeof(f))
+		choose(&f, best);
+}
+
+static void consider_pattern(const char *pattern, struct found *best)
+{
 	glob_t hits;
+	size_t i;
 
 	if (glob(pattern, 0, NULL, &hits))
-		return false;
-	found = realpath(hits.gl_pathv[0], out);
+		return;
+	for (i = 0; i < hits.gl_pathc; i++)
+		consider_file(hits.gl_pathv[i], best);
 	globfree(&hits);
-	return found;
 }
 
-/* What make deps-nvidia brings has its library there. */
-#define WHEEL "*/nvidia/nccl/lib/libnccl.so.2"
+/* What make deps-nvidia brings has its libraries there. */
+#define WHEELS "*/nvidia/nccl/lib/libnccl.so.2"
 
 static int find_nccl(const char *own, char out[PATH_MAX])
 {
 	static const char *const patterns[] = {
-		"/usr/local/cuda/lib64/libnccl.so.2",
 		"/usr/local/cuda*/lib64/libnccl.so.2",
 		"/usr/local/cuda*/lib/libnccl.so.2",
 	};
-	char wheel[PATH_MAX + sizeof(WHEEL)];
+	char wheels[PATH_MAX + sizeof(WHEELS)];
+	struct found best = { .version = 0 };
 	size_t i;
 
-	if (find_by_loader(out))
-		return CLI_OK;
+	/* The loader's own path. */
+	consider_file("libnccl.so.2", &best);
 	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		if (find_by_pattern(patterns[i], out))
-			return CLI_OK;
-	snprintf(wheel, sizeof(wheel), "%s/%s", own, WHEEL);
-	if (find_by_pattern(wheel, out))
+		consider_pattern(patterns[i], &best);
+	snprintf(wheels, sizeof(wheels), "%s/%s", own, WHEELS);
+	consider_pattern(wheels, &best);
+	if (best.version) {
+		strcpy(out, best.path);
 		return CLI_OK;
+	}
 	cli_complain("run",
 	             "--nccl auto: there is no libnccl.so.2 in the loader's "
 	             "path, in /usr/local/cuda*/lib64, or as %s",
-	             wheel);
+	             wheels);
 	return CLI_FAILED;
 }
 
-static int check_nccl(const char *path, char out[PATH_MAX])
+static int resolve_nccl(const char *path, char out[PATH_MAX])
 {
-	if (realpath(path, out) && access(out, R_OK) == 0)
+	if (realpath(path, out))
 		return CLI_OK;
 	cli_complain("run", "--nccl %s: %s", path, strerror(errno));
+	return CLI_FAILED;
+}
+
+/* ---- whether it works -------------------------------------------------- */
+
+/* Load the loader, as the program will: it says on stderr why there is no NCCL.  Its
+ * RUNPATH has the drop-in libraries. */
+static bool loads(const char *folder)
+{
+	char path[PATH_MAX + 32];
+	const char *(*file)(void);
+	void *library;
+
+	snprintf(path, sizeof(path), "%s/libnccl.so.2", folder);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		cli_complain("run", "%s", dlerror());
+		return false;
+	}
+	*(void **)&file = dlsym(library, "cohort_nccl_file");
+	return file && file();
+}
+
+/* Try it in a process of its own: this one becomes the program. */
+static int try_nccl(const char *nccl, const char *folder)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (!child)
+		_exit(loads(folder) ? 0 : 1);
+	if (child < 0 || waitpid(child, &status, 0) < 0) {
+		cli_complain("run", "--nccl %s: %s", nccl, strerror(errno));
+		return CLI_FAILED;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return CLI_OK;
+	if (WIFSIGNALED(status))
+		cli_complain("run", "--nccl %s: %s as it was loaded", nccl,
+		             strsignal(WTERMSIG(status)));
+	else
+		cli_complain("run", "--nccl %s: the simulator cannot run it",
+		             nccl);
 	return CLI_FAILED;
 }
 
@@ -113,6 +221,8 @@ static const struct {
 	/* Windows are registered as other buffers are: there are no kernels that use
 	 * them. */
 	{ "NCCL_WIN_ENABLE", "0" },
+	/* The simulator's: memory functions wait as on devices. */
+	{ "COHORT_HOST_SYNC", "memory" },
 };
 
 static int set(const char *name, const char *value, bool replace)
@@ -125,7 +235,7 @@ static int set(const char *name, const char *value, bool replace)
 
 static int set_all(const char *nccl)
 {
-	int status = set("COHORT_NCCL", nccl, true);
+	int status = set("COHORT_HOST_NCCL", nccl, true);
 	size_t i;
 
 	for (i = 0;
@@ -163,6 +273,8 @@ int run_nccl(const char *which, const char *own, const char *drop_ins,
 
 	if (status == CLI_OK)
 		status = strcmp(which, "auto") == 0 ? find_nccl(own, nccl)
-		                                    : check_nccl(which, nccl);
-	return status == CLI_OK ? set_all(nccl) : status;
+		                                    : resolve_nccl(which, nccl);
+	if (status == CLI_OK)
+		status = set_all(nccl);
+	return status == CLI_OK ? try_nccl(nccl, folder) : status;
 }

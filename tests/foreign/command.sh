@@ -248,6 +248,40 @@ printf '# libcudart.so.13\n' >>"$dir/own"
 run 0 run "$dir/own"
 quiet "$what"
 
+# Files that are no NCCL are refused before the program starts.
+what='cohort run --nccl'
+# refuses_nccl WHY FILE [VARIABLE=VALUE]
+refuses_nccl()
+{
+	why=$1 file=$2
+	shift 2
+	timeout 60 env "$@" "$cohort" run --nccl "$file" -- echo started \
+		>"$dir/out" 2>"$dir/err" </dev/null
+	got=$?
+	[ $got -eq 1 ] || fail "$what $file: exit $got, not 1"
+	[ ! -s "$dir/out" ] || fail "$what $file: the program started"
+	grep -q "$why" "$dir/err" || fail "$what $file: no \"$why\""
+}
+own=$(dirname "$cohort")/lib/nvidia/libnccl.so.2
+if [ -e "$own" ]; then
+	mkdir "$dir/nccl"
+	refuses_nccl 'No such file' "$dir/nccl/none"
+	mkfifo "$dir/nccl/pipe" && ln -s pipe "$dir/nccl/link"
+	refuses_nccl 'pipe is not a regular file' "$dir/nccl/link"
+	refuses_nccl 'is not a regular file' "$dir/nccl"
+	refuses_nccl 'does not begin as ELF' "$0"
+	refuses_nccl 'is not NCCL: it has no ncclGetVersion' \
+		"$(dirname "$cohort")/lib/libcohort.so"
+	refuses_nccl "is not NVIDIA's" "$own"
+	# A library that lost its end: in the tables, in a segment, in the header.
+	bytes=$(wc -c <"$own")
+	for part in $((bytes - 1)) $((bytes / 2)) 100 10 0; do
+		head -c "$part" "$own" >"$dir/nccl/cut"
+		refuses_nccl "cut is cut short: it has $part bytes" \
+			"$dir/nccl/cut"
+	done
+fi
+
 # ---- info ------------------------------------------------------------------
 
 helps info

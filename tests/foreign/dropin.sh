@@ -36,7 +36,7 @@ build() {
 	! grep -q '<cuda.h>' "$source" || libraries=
 	# shellcheck disable=SC2086
 	$compiler -std=$standard -O1 -Wall -Wextra -Werror "$source" \
-		-o "$scratch/program" "$@" $libraries -pthread -ldl
+		-o "$scratch/program" "$@" $libraries -pthread -ldl -lm
 }
 
 # try WHAT OPTION... - run the program as it was built, by cohort run

@@ -19,6 +19,7 @@ static char function; /* its address is a handle */
 /* What the launcher was asked last, and what it answers. */
 static struct {
 	CUresult result;
+	CUresult error; /* of a kernel */
 	struct host_launch launch;
 	char arguments[64];
 } asked;
@@ -26,10 +27,11 @@ static struct {
 /* Atomic: changed by the thread of the stream. */
 static atomic_int runs, drops;
 
-static void run(void *user)
+static CUresult run(void *user)
 {
 	cr_assert_eq(user, &asked);
 	atomic_fetch_add(&runs, 1);
+	return asked.error;
 }
 
 static void drop(void *user)
@@ -99,6 +101,25 @@ Test(launch, runs_what_the_launcher_gives_in_the_order_of_the_stream)
 	cr_assert_eq(asked.launch.device, 1);
 	cr_assert_eq(asked.launch.stream, stream);
 	cr_assert_null(asked.launch.arguments);
+}
+
+Test(launch, a_kernel_that_fails_makes_its_device_fail)
+{
+	void *memory;
+
+	asked.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	cr_assert_eq(launch(1, NULL), CUDA_SUCCESS);
+	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+	cr_assert_eq(atomic_load(&drops), 1);
+	cr_assert_eq(launch(1, NULL), CUDA_ERROR_ILLEGAL_ADDRESS);
+	native_must(p->cudaSetDevice(1), "cudaSetDevice");
+	cr_assert_eq(p->cudaMalloc(&memory, 1), cudaErrorIllegalAddress);
+	cr_assert_eq(host_cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+	/* The other device goes on. */
+	native_must(p->cudaSetDevice(0), "cudaSetDevice");
+	native_must(p->cudaMalloc(&memory, 1), "cudaMalloc");
+	native_must(p->cudaFree(memory), "cudaFree");
+	cohort_sim_faults_clear();
 }
 
 Test(launch, hands_over_packed_arguments)

@@ -64,12 +64,14 @@ static void open_clique(struct native_clique *c, const struct platform *p,
 	native_fill(c);
 }
 
+static enum cohort_sim_sync mode = COHORT_SIM_SYNC_DEVICE;
+
 static void open_scene(struct scene *s)
 {
 	const struct platform *p;
 
 	memset(s, 0, sizeof(*s));
-	native_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	native_must(cohort_sim_set_sync((int)mode), "set_sync");
 	s->p = p = native_open_host(DEVICES);
 	open_clique(&s->c, p, 0, 2);
 	open_clique(&s->other, p, 2, 2);
@@ -382,6 +384,34 @@ WAITS(destroy)
 WAITS(first_use)
 WAITS(first_send)
 WAITS(first_use_elsewhere)
+
+Test(sync, memory_functions_may_wait_where_copies_do_not)
+{
+	static int (*const copies[])(struct scene *) = {
+		do_copy, do_pageable_copy, do_copy_2d, do_pageable_copy_2d
+	};
+	struct visitor v;
+	struct scene s;
+	size_t i;
+
+	mode = COHORT_SIM_SYNC_MEMORY;
+	open_scene(&s);
+	hang(&s);
+	native_must(s.p->cudaSetDevice(2), "cudaSetDevice");
+	for (i = 0; i < sizeof(copies) / sizeof(copies[0]); i++)
+		cr_assert_eq(copies[i](&s), 0);
+	visitor_waits(&v, do_malloc, &s);
+	go_on(&s);
+	cr_assert_eq(visitor_end(&v), 0);
+}
+
+Test(sync, the_environment_lets_copies_go_on)
+{
+	place_need_built_in("a variable of the environment");
+	setenv("COHORT_HOST_SYNC", "memory", 1);
+	native_open_host(DEVICES);
+	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_MEMORY), COHORT_OK);
+}
 
 Test(sync, abort_ends_the_work_that_a_call_waits_for)
 {
@@ -703,7 +733,8 @@ Test(sync, a_bad_value_in_the_environment_is_named)
 	place_need_built_in("a variable of the environment");
 	cr_assert_eq(open_with("devices"), COHORT_INVALID);
 	cr_assert_str_eq(cohort_last_error(),
-	                 "COHORT_HOST_SYNC is \"devices\", not device or none");
+	                 "COHORT_HOST_SYNC is \"devices\", not device, memory "
+	                 "or none");
 	cr_assert_eq(open_with("none"), COHORT_OK);
 	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), COHORT_STATE);
 }
@@ -731,7 +762,7 @@ Test(sync, the_option_is_checked)
 	cr_assert_eq(cohort_sim_set_sync(0), COHORT_INVALID);
 	cr_assert_str_eq(cohort_last_error(),
 	                 "sync is 0, not an enum cohort_sim_sync");
-	cr_assert_eq(cohort_sim_set_sync(3), COHORT_INVALID);
+	cr_assert_eq(cohort_sim_set_sync(4), COHORT_INVALID);
 }
 
 static ncclResult_t malloc_on_2(void *user)

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/nvidia/kernel/read.h"
+#include "support/nccl_write.h"
+
 #define LL_STEP 1024
 #define LL128_STEP 2048
 
@@ -15,7 +18,7 @@ struct pipe {
 	uint64_t tail, head;
 	void *pointer_exchange;
 	uint64_t scalar_exchange[2];
-	struct fifo_slot fifo[STEPS];
+	_Alignas(8) char slots[STEPS * 32];
 	struct pipe *next;
 	struct pipe *far; /* of a sender's end: the receiver's */
 	uint64_t carried;
@@ -24,32 +27,67 @@ struct pipe {
 	_Alignas(128) char ll128[STEPS * LL128_STEP];
 };
 
-static void fill_end(struct ncclConnInfo *c, struct pipe *p, int flags,
-                     bool fifo)
+int nccl_world_version = 22809;
+
+/* End number @end of a peer: two that send, and two that receive. */
+static void fill_end(const struct nccl_world *w, char *peer, int end,
+                     struct pipe *p, int flags, bool fifo)
 {
-	*c = (struct ncclConnInfo){
-		.buffs = { p->ll, p->ll128, p->simple },
+	const struct connection c = {
+		.buffers = { p->ll, p->ll128, p->simple },
 		.tail = &p->tail,
 		.head = &p->head,
 		.flags = flags,
-		.stepSize = WORLD_STEP,
-		.ptrExchange = &p->pointer_exchange,
-		.redOpArgExchange = p->scalar_exchange,
-		.connFifo = fifo ? p->fifo : NULL,
+		.step_bytes = WORLD_STEP,
+		.pointer_exchange = &p->pointer_exchange,
+		.scalar_exchange = p->scalar_exchange,
+		.slots = fifo ? p->slots : NULL,
 	};
+
+	nccl_write_connection(w->layout,
+	                      peer + end * w->layout->connection.bytes, &c);
 }
+
+/* ---- slots ------------------------------------------------------------- */
+
+static char *slot(const struct nccl_world *w, struct pipe *p, uint64_t step)
+{
+	return p->slots + step % STEPS * w->layout->slot.bytes;
+}
+
+static int64_t *slot_size(const struct nccl_world *w, struct pipe *p,
+                          uint64_t step)
+{
+	return (void *)(slot(w, p, step) + w->layout->slot.size);
+}
+
+/* Steps are not where they would be without an offset. */
+static int slot_offset(uint64_t step)
+{
+	return (int)(step % STEPS * 5 % STEPS) * WORLD_STEP;
+}
+
+static void fill_slot(const struct nccl_world *w, struct pipe *p, uint64_t step)
+{
+	const struct slot_layout *l = &w->layout->slot;
+	const int64_t offset = slot_offset(step);
+	const int mode = SLOT_MODE_OFFSET;
+
+	memcpy(slot(w, p, step) + l->mode, &mode, sizeof(mode));
+	memcpy(slot(w, p, step) + l->offset, &offset,
+	       l->long_offset ? sizeof(int64_t) : sizeof(int));
+	*slot_size(w, p, step) = -1;
+}
+
+/* ---- connections ------------------------------------------------------- */
 
 static struct pipe *new_pipe(struct nccl_world *w)
 {
 	struct pipe *p = aligned_alloc(128, sizeof(*p));
 
 	memset(p, 0, sizeof(*p));
-	for (int slot = 0; slot < STEPS; slot++)
-		p->fifo[slot] = (struct fifo_slot){
-			.mode = FIFO_MODE_OFFSET,
-			.offset = slot * 5 % STEPS * WORLD_STEP,
-			.size = -1,
-		};
+	for (uint64_t step = 0; step < STEPS; step++)
+		fill_slot(w, p, step);
 	p->next = w->pipes;
 	return w->pipes = p;
 }
@@ -62,69 +100,77 @@ static void connect_pair(struct nccl_world *w, int from, int to, int channel,
 
 		if (w->carried_steps)
 			far = p->far = new_pipe(w);
-		fill_end(&w->peer[from][channel][to].send[i], p, flags, fifo);
-		fill_end(&w->peer[to][channel][from].recv[i], far, flags, fifo);
+		fill_end(w, w->peer[from][channel][to], i, p, flags, fifo);
+		fill_end(w, w->peer[to][channel][from], 2 + i, far, flags,
+		         fifo);
 	}
 }
 
 /* Every second ring goes the other way. */
-static void fill_ring(struct nccl_world *w, int rank, int channel)
+static void fill_ring(struct nccl_world *w, int rank, int channel,
+                      struct ring *ring)
 {
 	const int n = w->ranks, step = channel % 2 ? n - 1 : 1;
-	struct ncclDevChannel *c = &w->channel[rank][channel];
 
 	for (int i = 0; i < n; i++)
 		w->order[rank][channel][i] = (rank + i * step) % n;
-	c->ring.next = (rank + step) % n;
-	c->ring.prev = (rank + n - step) % n;
-	c->ring.index = rank * step % n;
-	c->ring.userRanks = w->order[rank][channel];
+	*ring = (struct ring){
+		.next = (rank + step) % n,
+		.prev = (rank + n - step) % n,
+		.index = rank * step % n,
+		.ranks = w->order[rank][channel],
+	};
 }
 
 /* 0 - 1 - 2, and 1 - 3: as many as there are.  (With four, two ranks would write to
  * one registered buffer: NCCL's trees have no such ranks.) */
-static void fill_tree(struct nccl_world *w, int rank, int channel)
+static void fill_tree(const struct nccl_world *w, int rank, struct tree *tree)
 {
 	static const int down[WORLD_RANKS][2] = {
 		{ 1, -1 }, { 2, 3 }, { -1, -1 }, { -1, -1 }
 	};
 	static const int up[WORLD_RANKS] = { -1, 0, 1, 1 };
-	struct ncclDevChannel *c = &w->channel[rank][channel];
 
-	c->tree.up = up[rank];
+	tree->up = up[rank];
 	for (int i = 0; i < MAX_CHILDREN; i++)
-		c->tree.down[i] = -1;
+		tree->down[i] = -1;
 	for (int i = 0; i < 2; i++)
 		if (down[rank][i] < w->ranks)
-			c->tree.down[i] = down[rank][i];
+			tree->down[i] = down[rank][i];
 }
 
 static void fill_rank(struct nccl_world *w, int rank)
 {
-	w->comm[rank] = (struct ncclKernelComm){
+	const struct kernel_comm comm = {
 		.rank = rank,
-		.nRanks = w->ranks,
-		.buffSizes = { STEPS * LL_STEP, STEPS * LL128_STEP,
-		               STEPS * WORLD_STEP },
-		.p2pChunkSize = WORLD_STEP,
-		.abortFlag = &w->abort_flag[rank],
-		.channels = w->channel[rank],
-		.rankToLocalRank = w->local_ranks,
-		.workStarted = w->started[rank],
-		.workCompleted = w->completed[rank],
+		.ranks = w->ranks,
+		.buffer_bytes = { STEPS * LL_STEP, STEPS * LL128_STEP,
+		                  STEPS * WORLD_STEP },
+		.p2p_chunk_bytes = WORLD_STEP,
+		.abort_flag = &w->abort_flag[rank],
+		.local_ranks = w->local_ranks,
+		.started = w->started[rank],
+		.completed = w->completed[rank],
 	};
+
+	nccl_write_comm(w->layout, w->comm[rank], &comm, w->channel[rank]);
 	w->local_ranks[rank] = rank;
 	for (int c = 0; c < w->channels; c++) {
-		w->channel[rank][c].peers = w->peers[rank][c];
+		struct channel channel = { .peers = w->peers[rank][c] };
+
 		for (int i = 0; i < w->ranks; i++)
-			w->peers[rank][c][i] = &w->peer[rank][c][i];
-		fill_ring(w, rank, c);
-		fill_tree(w, rank, c);
+			w->peers[rank][c][i] = w->peer[rank][c][i];
+		fill_ring(w, rank, c, &channel.ring);
+		fill_tree(w, rank, &channel.tree);
+		nccl_write_channel(w->layout,
+		                   w->channel[rank] +
+		                           c * w->layout->channel.bytes,
+		                   &channel);
 	}
 }
 
 /* As many as there are rows: each has its own id. */
-static int row_ids[1996];
+static int row_ids[2000];
 
 static const void *look_up(void *context, const char *symbol)
 {
@@ -141,7 +187,8 @@ static struct nccl_world *new_world(int ranks, int channels)
 	memset(w, 0, sizeof(*w));
 	w->ranks = ranks;
 	w->channels = channels;
-	w->kernels = nvidia_kernels_open(22809, look_up, NULL);
+	w->layout = &version_find(nccl_world_version)->layout;
+	w->kernels = nvidia_kernels_open(nccl_world_version, look_up, NULL);
 	for (int rank = 0; rank < ranks; rank++)
 		fill_rank(w, rank);
 	return w;
@@ -190,26 +237,20 @@ void nccl_world_free(struct nccl_world *w)
 
 /* ---- plans ------------------------------------------------------------- */
 
-static size_t work_bytes(enum work_type type)
-{
-	return nccl_2_28_9.work_bytes[type];
-}
-
 void nccl_plan_init(struct nccl_plan *p, const struct nccl_world *w, int rank,
                     int batches, bool fifo)
 {
-	const struct ncclDevKernelArgs args = {
-		.comm = &w->comm[rank],
-		.channelMask = (UINT64_C(1) << w->channels) - 1,
-		.workStorageType = fifo,
-		.workMask = sizeof(p->fifo) - 1,
-		.workBuf = p->fifo,
+	const struct arguments a = {
+		.comm = w->comm[rank],
+		.channels = (UINT64_C(1) << w->channels) - 1,
+		.mask = sizeof(p->fifo) - 1,
+		.works = p->fifo,
 	};
 
 	*p = (struct nccl_plan){ .works = fifo ? sizeof(p->fifo) - 80 : 0 };
-	memcpy(p->bytes, &args, sizeof(args));
-	p->used = sizeof(args) + (size_t)(batches * w->channels) *
-	                                 sizeof(struct ncclDevWorkBatch);
+	nccl_write_arguments(w->layout, p->bytes, &a, !fifo);
+	p->used = w->layout->arguments.bytes +
+	          (size_t)(batches * w->channels) * w->layout->batch.bytes;
 	p->launch = (struct nvidia_launch){
 		.kernels = w->kernels,
 		.name = "_Z21ncclDevKernel_Generic",
@@ -236,58 +277,68 @@ static uint32_t store_work(struct nccl_plan *p, const char *work, size_t bytes)
 	return offset;
 }
 
+/* Work number @i of @works, as NCCL has it. */
+static void write_work(const struct layout *l, enum work_type type, char *to,
+                       const void *works, int i)
+{
+	if (type == WORK_P2P)
+		nccl_write_p2p(l, to, (const struct p2p_work *)works + i);
+	else if (type == WORK_BROADCAST)
+		nccl_write_broadcast(l, to,
+		                     (const struct broadcast_work *)works + i);
+	else
+		nccl_write_coll(l, to, (const struct coll_work *)works + i);
+}
+
 void nccl_plan_add(struct nccl_plan *p, const struct nccl_world *w,
                    enum work_type type, int row, const void *works, int count)
 {
-	struct ncclDevWorkBatch *batch =
-		(void *)(p->bytes + sizeof(struct ncclDevKernelArgs));
-	const size_t bytes = work_bytes(type);
-	const struct ncclDevWorkBatch b = {
-		.workType = type,
-		.funcId = (uint32_t)row,
-		.offsetBase = p->works ? p->works : (uint32_t)p->used,
-		.offsetBitset = (UINT64_C(1) << count) - 1,
+	char *batches = p->bytes + w->layout->arguments.bytes, work[512];
+	const size_t bytes = w->layout->work_bytes[type];
+	const size_t batch = w->layout->batch.bytes;
+	struct batch b = {
+		.type = type,
+		.function = (unsigned)row,
+		.offset = p->works ? p->works : (uint32_t)p->used,
+		.works = (UINT64_C(1) << count) - 1,
 	};
 
-	for (int i = 0; i < count; i++)
-		store_work(p, (const char *)works + (size_t)i * bytes, bytes);
+	for (int i = 0; i < count; i++) {
+		write_work(w->layout, type, work, works, i);
+		store_work(p, work, bytes);
+	}
 	for (int c = 0; c < w->channels; c++) {
-		const int at = p->batches * w->channels + c;
+		char *at = batches +
+		           (size_t)(p->batches * w->channels + c) * batch;
+		char *before = at - (size_t)w->channels * batch;
+		struct batch last;
 
-		batch[at] = b;
-		if (p->batches)
-			batch[at - w->channels].nextJump =
-				(uint32_t)w->channels;
+		nccl_write_batch(w->layout, at, &b);
+		if (!p->batches)
+			continue;
+		last = read_batch(w->layout, before);
+		last.jump = (unsigned)w->channels;
+		nccl_write_batch(w->layout, before, &last);
 	}
 	p->batches++;
 }
 
-int nccl_row(const struct function *f)
+int nccl_row(const struct nccl_world *w, const struct function *f)
 {
-	static const int first[] = {
-		[SEND_RECV] = 0,      [ALL_GATHER] = 1,
-		[BROADCAST] = 13,     [ALL_REDUCE] = 16,
-		[REDUCE] = 16 + 1080, [REDUCE_SCATTER] = 16 + 1080 + 180,
-	};
-	static const int algorithms[] = {
-		[ALL_GATHER] = 4,     [BROADCAST] = 1, [ALL_REDUCE] = 6,
-		[REDUCE_SCATTER] = 4, [REDUCE] = 1,
-	};
 	int row = 0;
+	struct function g;
 
-	if (f->collective == SEND_RECV)
-		return 0;
-	if (f->collective != ALL_GATHER && f->collective != BROADCAST)
-		row = (int)f->operation * 12 + f->type;
-	row *= algorithms[f->collective];
-	if (f->collective == ALL_REDUCE)
-		row += (int)f->algorithm;
-	else if (f->algorithm == ALGORITHM_PAT)
-		row += 3;
-	return first[f->collective] + row * PROTOCOLS + (int)f->protocol;
+	do
+		g = read_row(w->layout, row++);
+	while (g.collective != f->collective || g.algorithm != f->algorithm ||
+	       g.protocol != f->protocol ||
+	       ((f->collective == ALL_REDUCE || f->collective == REDUCE ||
+	         f->collective == REDUCE_SCATTER) &&
+	        (g.operation != f->operation || g.type != f->type)));
+	return row - 1;
 }
 
-void nccl_split(const struct nccl_world *w, struct ncclDevWorkColl *work,
+void nccl_split(const struct nccl_world *w, struct coll_work *work,
                 const struct function *function, size_t count)
 {
 	static const uint64_t grains[] = { LL_STEP / 2 / 16, 1,
@@ -298,11 +349,11 @@ void nccl_split(const struct nccl_world *w, struct ncclDevWorkColl *work,
 	    function->algorithm == ALGORITHM_RING &&
 	    function->collective != BROADCAST && function->collective != REDUCE)
 		chunk *= 4;
-	work->channelLo = 0;
-	work->channelHi = (uint32_t)w->channels - 1;
-	work->countHi = w->channels > 1 ? count / 3 : 0;
-	work->countLo = count - work->countHi;
-	work->chunkGrainsLo = work->chunkGrainsHi = chunk;
+	work->channel_low = 0;
+	work->channel_high = w->channels - 1;
+	work->count[2] = w->channels > 1 ? count / 3 : 0;
+	work->count[0] = count - work->count[2];
+	work->chunk_grains[0] = work->chunk_grains[2] = chunk;
 }
 
 /* ---- running ----------------------------------------------------------- */
@@ -326,8 +377,8 @@ static bool lines_are_there(const char *at, size_t bytes, size_t line,
 static bool carry(const struct nccl_world *w, struct pipe *p)
 {
 	const uint64_t n = p->carried, next = n + (uint64_t)w->carried_steps;
-	struct fifo_slot *slot = &p->fifo[n % STEPS];
-	const int64_t size = __atomic_load_n(&slot->size, __ATOMIC_ACQUIRE);
+	int64_t *announced = slot_size(w, p, n);
+	const int64_t size = __atomic_load_n(announced, __ATOMIC_ACQUIRE);
 	const size_t bytes = (size_t)size, i = n % STEPS;
 	struct pipe *far = p->far;
 
@@ -338,8 +389,8 @@ static bool carry(const struct nccl_world *w, struct pipe *p)
 	    __atomic_load_n(&p->tail, __ATOMIC_ACQUIRE) <= n)
 		return false;
 	if (w->carried_protocol == PROTOCOL_SIMPLE) {
-		memcpy(far->simple + far->fifo[i].offset,
-		       p->simple + slot->offset, bytes);
+		memcpy(far->simple + slot_offset(n), p->simple + slot_offset(n),
+		       bytes);
 	} else if (w->carried_protocol == PROTOCOL_LL) {
 		if (!lines_are_there(p->ll + i * LL_STEP, bytes, 16, n + 1))
 			return false;
@@ -358,7 +409,7 @@ static bool carry(const struct nccl_world *w, struct pipe *p)
 				*(uint64_t *)(p->ll128 + i * LL128_STEP + at),
 				__ATOMIC_RELEASE);
 	}
-	__atomic_store_n(&slot->size, -1, __ATOMIC_RELAXED);
+	__atomic_store_n(announced, -1, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->head, next, __ATOMIC_RELEASE);
 	__atomic_store_n(&far->tail, next, __ATOMIC_RELEASE);
 	p->carried = next;

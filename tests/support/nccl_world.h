@@ -8,7 +8,7 @@
  */
 
 #include "sim/nvidia/kernel.h"
-#include "sim/nvidia/kernel/nccl_2_28_9.h"
+#include "sim/nvidia/kernel/version.h"
 
 #define WORLD_RANKS 4
 #define WORLD_CHANNELS 2
@@ -18,19 +18,20 @@
 
 struct nccl_world {
 	int ranks, channels;
+	const struct layout *layout;
 	struct nvidia_kernels *kernels;
 
 	uint32_t abort_flag[WORLD_RANKS];
-	struct ncclKernelComm comm[WORLD_RANKS];
-	struct ncclDevChannel channel[WORLD_RANKS][WORLD_CHANNELS];
-	struct ncclDevChannelPeer peer[WORLD_RANKS][WORLD_CHANNELS]
-				      [WORLD_RANKS];
-	struct ncclDevChannelPeer
-		*peers[WORLD_RANKS][WORLD_CHANNELS][WORLD_RANKS];
+	/* NCCL's structures, with room for those of any version. */
+	_Alignas(16) char comm[WORLD_RANKS][128];
+	_Alignas(16) char channel[WORLD_RANKS][WORLD_CHANNELS * 512];
+	_Alignas(16) char peer[WORLD_RANKS][WORLD_CHANNELS][WORLD_RANKS][640];
+	void *peers[WORLD_RANKS][WORLD_CHANNELS][WORLD_RANKS];
 	int order[WORLD_RANKS][WORLD_CHANNELS][WORLD_RANKS];
 	int local_ranks[WORLD_RANKS];
-	struct ncclDevProfiler started[WORLD_RANKS][WORLD_CHANNELS];
-	struct ncclDevProfiler completed[WORLD_RANKS][WORLD_CHANNELS];
+	/* A count and a time each. */
+	uint64_t started[WORLD_RANKS][WORLD_CHANNELS][64][2];
+	uint64_t completed[WORLD_RANKS][WORLD_CHANNELS][64][2];
 	struct pipe *pipes;
 
 	/* How a thread carries steps from one end to the other; set by the test.  0:
@@ -39,6 +40,9 @@ struct nccl_world {
 	enum protocol carried_protocol;
 	bool all_carried; /* atomic; the thread may end */
 };
+
+/* The version of NCCL whose layout worlds have. */
+extern int nccl_world_version;
 
 /* @flags: of each connection.  @fifos: each has slots, which shuffle its steps. */
 struct nccl_world *nccl_world_new(int ranks, int channels, int flags,
@@ -67,15 +71,16 @@ struct nccl_plan {
 void nccl_plan_init(struct nccl_plan *p, const struct nccl_world *w, int rank,
                     int batches, bool fifo);
 
-/* Add a batch of @count works, the same for all channels.  @row: its function's. */
+/* Add a batch of @count works, the same for all channels: structures of
+ * sim/nvidia/kernel/layout.h, by their type.  @row: the function's. */
 void nccl_plan_add(struct nccl_plan *p, const struct nccl_world *w,
                    enum work_type type, int row, const void *works, int count);
 
 /* The row of a function. */
-int nccl_row(const struct function *function);
+int nccl_row(const struct nccl_world *w, const struct function *function);
 
 /* Split @count elements over the channels, with the chunks that NCCL would take. */
-void nccl_split(const struct nccl_world *w, struct ncclDevWorkColl *work,
+void nccl_split(const struct nccl_world *w, struct coll_work *work,
                 const struct function *function, size_t count);
 
 /* Run the launch of each rank on a thread of its own. */

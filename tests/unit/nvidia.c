@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "platform/nccl_abi.h"
+#include "sim/nvidia/kernel/read.h"
 #include "support/nccl_values.h"
 #include "support/nccl_world.h"
 
@@ -83,21 +84,18 @@ static void release(struct buffers *b, const struct call *c, int ranks)
 	}
 }
 
-static struct ncclDevWorkColl work_of(const struct nccl_world *w,
-                                      const struct call *c,
-                                      const struct buffers *b, int rank,
-                                      uintptr_t *remote)
+static struct coll_work work_of(const struct nccl_world *w,
+                                const struct call *c, const struct buffers *b,
+                                int rank, uintptr_t *remote)
 {
-	struct ncclDevWorkColl work = {
-		.redOpArg =
-			nccl_scalar(c->function.type, c->reduction, w->ranks),
-		.root = (uint32_t)c->root,
-		.sendbuff = b->send[rank],
-		.recvbuff = b->recv[rank],
-		.regUsed = c->registered != 0,
-		.direct = (uint32_t)c->registered & 3,
-		.recvbuffRmtAddrs = remote,
-		.profilerEnabled = 1,
+	struct coll_work work = {
+		.scalar = nccl_scalar(c->function.type, c->reduction, w->ranks),
+		.root = c->root,
+		.send = b->send[rank],
+		.recv = b->recv[rank],
+		.registered = c->registered != 0,
+		.direct = c->registered & 3,
+		.recv_remote = remote,
 	};
 	size_t count = c->count;
 
@@ -155,7 +153,7 @@ static void run_works(struct nccl_world *w, struct call c, int times, bool fifo)
 {
 	uintptr_t remote[WORLD_RANKS][WORLD_RANKS];
 	struct nccl_plan plans[WORLD_RANKS];
-	struct ncclDevWorkColl works[4];
+	struct coll_work works[4];
 	struct buffers b;
 
 	c.function.operation = nccl_operation(c.reduction);
@@ -164,8 +162,8 @@ static void run_works(struct nccl_world *w, struct call c, int times, bool fifo)
 		for (int i = 0; i < times; i++)
 			works[i] = work_of(w, &c, &b, rank, remote[rank]);
 		nccl_plan_init(&plans[rank], w, rank, 1, fifo);
-		nccl_plan_add(&plans[rank], w, WORK_COLL, nccl_row(&c.function),
-		              works, times);
+		nccl_plan_add(&plans[rank], w, WORK_COLL,
+		              nccl_row(w, &c.function), works, times);
 	}
 	nccl_world_run(w, plans);
 	for (int rank = 0; rank < w->ranks; rank++)
@@ -312,9 +310,9 @@ Test(nvidia, works_of_a_batch_come_one_after_the_other)
 	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, 0, false);
 
 	run_works(w, ring(ALL_REDUCE), 3, false);
-	cr_assert_eq(w->channel[1][1].workCounter, 3);
-	cr_assert_eq(w->started[1][1].data[3].counter, 3);
-	cr_assert_eq(w->completed[1][1].data[2].counter, 2);
+	cr_assert_eq(*read_channel(w->layout, w->comm[1], 1).work_count, 3);
+	cr_assert_eq(w->started[1][1][3][0], 3);
+	cr_assert_eq(w->completed[1][1][2][0], 2);
 	nccl_world_free(w);
 }
 
@@ -359,7 +357,7 @@ static void abort_alone(struct call c)
 		nccl_world_new(2, WORLD_CHANNELS, CONNECTION_P2P_WRITE, false);
 	const struct timespec while_it_waits = { .tv_nsec = 5000000 };
 	uintptr_t remote[WORLD_RANKS];
-	struct ncclDevWorkColl work;
+	struct coll_work work;
 	struct nccl_plan p;
 	struct buffers b;
 	pthread_t thread;
@@ -367,7 +365,7 @@ static void abort_alone(struct call c)
 	allocate(&b, &c, 0, 2);
 	work = work_of(w, &c, &b, 0, remote);
 	nccl_plan_init(&p, w, 0, 1, false);
-	nccl_plan_add(&p, w, WORK_COLL, nccl_row(&c.function), &work, 1);
+	nccl_plan_add(&p, w, WORK_COLL, nccl_row(w, &c.function), &work, 1);
 	pthread_create(&thread, NULL, run_alone, &p);
 	nanosleep(&while_it_waits, NULL);
 	__atomic_store_n(&w->abort_flag[0], 1, __ATOMIC_RELEASE);
@@ -394,4 +392,73 @@ Test(nvidia, an_abort_ends_a_kernel_that_waits)
 	c = ring(ALL_GATHER);
 	c.registered = CONNECTION_P2P_WRITE;
 	abort_alone(c);
+}
+
+/* ---- the program's buffers ---------------------------------------------- */
+
+/* What may_use_limited() allows: so many bytes of each. */
+static struct {
+	const char *send, *recv;
+	size_t send_bytes, recv_bytes;
+} limits;
+
+static bool may_use_limited(const void *p, size_t bytes, bool write)
+{
+	const char *start = write ? limits.recv : limits.send;
+
+	return p == start &&
+	       bytes <= (write ? limits.recv_bytes : limits.send_bytes);
+}
+
+/* How a rank's kernel ends, whose flag is set, so that it waits for nobody. */
+static enum nvidia_result end_of(struct nccl_world *w, struct call c,
+                                 const struct buffers *b, int rank)
+{
+	uintptr_t remote[WORLD_RANKS];
+	struct coll_work work = work_of(w, &c, b, rank, remote);
+	struct nccl_plan p;
+
+	nccl_plan_init(&p, w, rank, 1, false);
+	nccl_plan_add(&p, w, WORK_COLL, nccl_row(w, &c.function), &work, 1);
+	p.launch.may_use = may_use_limited;
+	w->abort_flag[rank] = 1;
+	return nvidia_kernel_run(&p.launch);
+}
+
+/* It looks at all that it will read and write, and at no more. */
+static void look_at_buffers(struct nccl_world *w, struct call c, int rank)
+{
+	const enum collective kind = c.function.collective;
+	const bool reads = kind != BROADCAST || rank == c.root;
+	const bool writes = kind != REDUCE || rank == c.root;
+	struct buffers b;
+
+	allocate(&b, &c, rank, w->ranks);
+	limits.send = b.send[rank];
+	limits.recv = b.recv[rank];
+	limits.send_bytes = reads ? 4 * send_count(&c, w->ranks) : 0;
+	limits.recv_bytes = writes ? 4 * recv_count(&c, w->ranks) : 0;
+	cr_assert_eq(end_of(w, c, &b, rank), NVIDIA_ABORTED);
+	limits.send_bytes -= reads;
+	cr_assert_eq(end_of(w, c, &b, rank),
+	             reads ? NVIDIA_ILLEGAL_ADDRESS : NVIDIA_ABORTED);
+	limits.send_bytes += reads;
+	limits.recv_bytes -= writes;
+	cr_assert_eq(end_of(w, c, &b, rank),
+	             writes ? NVIDIA_ILLEGAL_ADDRESS : NVIDIA_ABORTED);
+	free(b.send[rank]);
+	free(b.recv[rank]);
+}
+
+Test(nvidia, a_kernel_does_nothing_if_a_buffer_must_not_be_used)
+{
+	static const enum collective kinds[] = { ALL_REDUCE, ALL_GATHER,
+		                                 REDUCE_SCATTER, BROADCAST,
+		                                 REDUCE };
+	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, 0, false);
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		for (int rank = 0; rank < 2; rank++)
+			look_at_buffers(w, ring(kinds[i]), rank);
+	nccl_world_free(w);
 }

@@ -19,27 +19,26 @@ TestSuite(nvidia_messages, .timeout = 60);
 
 /* ---- messages ---------------------------------------------------------- */
 
-/* As NCCL writes chunk sizes: 4096 and 512. */
-#define CHUNK_CODE 80
-#define LL_CHUNK_CODE 56
+#define CHUNK 4096
+#define LL_CHUNK 512
 
-static struct ncclDevWorkP2p message(const struct nccl_world *w, int rank,
-                                     int distance, size_t bytes, char *send,
-                                     char *recv)
+static struct p2p_work message(const struct nccl_world *w, int rank,
+                               int distance, size_t bytes, char *send,
+                               char *recv)
 {
-	return (struct ncclDevWorkP2p){
-		.sendAddr = send,
-		.recvAddr = recv,
-		.sendBytes = bytes,
-		.recvBytes = bytes,
-		.sendRank = (rank + distance) % w->ranks,
-		.recvRank = (rank + w->ranks - distance) % w->ranks,
-		.nP2pChannels = (uint8_t)w->channels,
-		.channelBase = (uint8_t)(distance % w->channels),
-		.nSendChannels = (uint8_t)w->channels,
-		.nRecvChannels = (uint8_t)w->channels,
-		.sendChunkSize_u32fp8 = CHUNK_CODE,
-		.recvChunkSize_u32fp8 = CHUNK_CODE,
+	return (struct p2p_work){
+		.send = send,
+		.recv = recv,
+		.send_bytes = bytes,
+		.recv_bytes = bytes,
+		.send_rank = (rank + distance) % w->ranks,
+		.recv_rank = (rank + w->ranks - distance) % w->ranks,
+		.channels = w->channels,
+		.first_channel = distance % w->channels,
+		.send_parts = w->channels,
+		.recv_parts = w->channels,
+		.send_chunk = CHUNK,
+		.recv_chunk = CHUNK,
 	};
 }
 
@@ -52,25 +51,26 @@ static char byte_of(int from, int to, size_t i)
 static void exchange(struct nccl_world *w, size_t bytes, bool ll,
                      bool registered)
 {
-	struct ncclDevWorkP2p works[WORLD_RANKS][WORLD_RANKS], *m;
+	struct p2p_work works[WORLD_RANKS][WORLD_RANKS], *m;
 	struct nccl_plan plans[WORLD_RANKS];
-	const struct function function = { .collective = SEND_RECV };
+	const struct function function = { .collective = SEND_RECV,
+		                           .algorithm = ALGORITHM_RING,
+		                           .protocol = PROTOCOL_SIMPLE };
 
 	for (int r = 0; r < w->ranks; r++) {
 		for (int d = 0; d < w->ranks; d++) {
 			m = &works[r][d];
 			*m = message(w, r, d, bytes, malloc(bytes + 1),
 			             calloc(bytes + 1, 1));
-			m->sendProtoLL = m->recvProtoLL = ll;
+			m->send_ll = m->recv_ll = ll;
 			if (ll)
-				m->sendChunkSize_u32fp8 =
-					m->recvChunkSize_u32fp8 = LL_CHUNK_CODE;
-			m->sendIpcReg = m->recvIpcReg = registered;
+				m->send_chunk = m->recv_chunk = LL_CHUNK;
+			m->send_registered = m->recv_registered = registered;
 			for (size_t i = 0; i < bytes; i++)
-				m->sendAddr[i] = byte_of(r, m->sendRank, i);
+				m->send[i] = byte_of(r, m->send_rank, i);
 		}
 		nccl_plan_init(&plans[r], w, r, 1, false);
-		nccl_plan_add(&plans[r], w, WORK_P2P, nccl_row(&function),
+		nccl_plan_add(&plans[r], w, WORK_P2P, nccl_row(w, &function),
 		              works[r], w->ranks);
 	}
 	nccl_world_run(w, plans);
@@ -78,12 +78,12 @@ static void exchange(struct nccl_world *w, size_t bytes, bool ll,
 		for (int d = 0; d < w->ranks; d++) {
 			m = &works[r][d];
 			for (size_t i = 0; i < bytes; i++)
-				cr_assert_eq(m->recvAddr[i],
-				             byte_of(m->recvRank, r, i),
+				cr_assert_eq(m->recv[i],
+				             byte_of(m->recv_rank, r, i),
 				             "%d bytes from %d to %d at %zu",
-				             (int)bytes, m->recvRank, r, i);
-			free(m->sendAddr);
-			free(m->recvAddr);
+				             (int)bytes, m->recv_rank, r, i);
+			free(m->send);
+			free(m->recv);
 		}
 }
 
@@ -132,7 +132,7 @@ Test(nvidia_messages, batches_come_one_after_the_other)
 		c[WORLD_RANKS][9999];
 	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, 0, false);
 	struct nccl_plan plans[WORLD_RANKS];
-	struct ncclDevWorkP2p first, second;
+	struct p2p_work first, second;
 
 	for (int r = 0; r < 3; r++) {
 		memset(a[r], 'a' + r, sizeof(a[r]));
@@ -163,7 +163,7 @@ Test(nvidia_messages, an_abort_ends_a_message_that_waits)
 	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
 	const struct timespec while_it_waits = { .tv_nsec = 5000000 };
 	static char sent[99999], received[99999], zero[99999];
-	const struct ncclDevWorkP2p m =
+	const struct p2p_work m =
 		message(w, 0, 1, sizeof(sent), sent, received);
 	struct nccl_plan p;
 	pthread_t thread;
@@ -179,12 +179,46 @@ Test(nvidia_messages, an_abort_ends_a_message_that_waits)
 	nccl_world_free(w);
 }
 
+/* ---- the program's buffers ---------------------------------------------- */
+
+/* The end of what may_use_limited() allows. */
+static const char *limit;
+
+static bool may_use_limited(const void *p, size_t bytes, bool write)
+{
+	return write || (const char *)p + bytes <= limit;
+}
+
+Test(nvidia_messages, nothing_is_sent_from_a_buffer_that_must_not_be_used)
+{
+	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
+	static char sent[9999], received[9999];
+
+	w->abort_flag[0] = 1;
+	for (int distance = 0; distance < 2; distance++) {
+		const struct p2p_work m =
+			message(w, 0, distance, sizeof(sent), sent, received);
+		struct nccl_plan p;
+
+		nccl_plan_init(&p, w, 0, 1, false);
+		nccl_plan_add(&p, w, WORK_P2P, 0, &m, 1);
+		p.launch.may_use = may_use_limited;
+		limit = sent + sizeof(sent) - 1;
+		cr_assert_eq(nvidia_kernel_run(&p.launch),
+		             NVIDIA_ILLEGAL_ADDRESS);
+		limit++;
+		cr_assert_neq(nvidia_kernel_run(&p.launch),
+		              NVIDIA_ILLEGAL_ADDRESS);
+	}
+	nccl_world_free(w);
+}
+
 /* ---- what is refused, and single ranks --------------------------------- */
 
 Test(nvidia_messages, what_has_no_program_is_refused_by_name)
 {
 	struct nccl_world *w = nccl_world_new(2, 1, 0, false);
-	struct ncclDevWorkColl work = { 0 };
+	struct coll_work work = { 0 };
 	struct function f = { .collective = ALL_GATHER,
 		              .algorithm = ALGORITHM_PAT,
 		              .protocol = PROTOCOL_SIMPLE };
@@ -192,7 +226,7 @@ Test(nvidia_messages, what_has_no_program_is_refused_by_name)
 	char why[64];
 
 	nccl_plan_init(&p, w, 0, 1, false);
-	nccl_plan_add(&p, w, WORK_COLL, nccl_row(&f), &work, 1);
+	nccl_plan_add(&p, w, WORK_COLL, nccl_row(w, &f), &work, 1);
 	cr_assert_not(nvidia_kernel_check(&p.launch, why, sizeof(why)));
 	cr_assert_str_eq(why, "AllGather by PAT");
 	p.launch.name = "ncclSymkDevKernel_AllGather_LL";

@@ -91,19 +91,6 @@ static void forget_locked(struct captured *d)
 	free(d);
 }
 
-void capture_leave(struct stream *s)
-{
-	struct captured *d;
-
-	if (capture_none())
-		return;
-	pthread_mutex_lock(&lock);
-	d = captured_of_locked(s);
-	if (d && d->capture->origin != s)
-		forget_locked(d);
-	pthread_mutex_unlock(&lock);
-}
-
 bool captured_has_node(const struct captured *d, const struct node *n)
 {
 	size_t i;
@@ -497,4 +484,27 @@ void capture_remove_locked(struct capture *c)
 	while (c->streams)
 		forget_locked(c->streams);
 	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
+}
+
+void capture_leave(struct stream *s)
+{
+	struct capture *c = NULL;
+	struct captured *d;
+
+	if (capture_none())
+		return;
+	pthread_mutex_lock(&lock);
+	d = captured_of_locked(s);
+	if (d && d->capture->origin == s) {
+		c = d->capture;
+		capture_remove_locked(c);
+	} else if (d) {
+		forget_locked(d);
+	}
+	pthread_mutex_unlock(&lock);
+	if (c) {
+		c->graph->capturing = false;
+		graph_free(c->graph);
+		free(c);
+	}
 }

@@ -67,8 +67,8 @@ cudaError_t capture_permits_unsafe(void);
 /* True if @stream is part of a capture. */
 bool capture_has(const struct stream *stream);
 
-/* Take @stream, which is to be destroyed, out of the capture that it has joined: what
- * it did stays, and need not be joined.  Nothing if the capture began there. */
+/* Take @stream, which is to be destroyed, out of its capture: what it did stays, and need
+ * not be joined.  If the capture began there, nothing can end it: it is given up. */
 void capture_leave(struct stream *stream);
 
 /* Whether work that is ordered between all of @streams can be queued or

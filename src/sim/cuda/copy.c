@@ -18,6 +18,7 @@
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
+#include "sim/strict/fault.h"
 
 /* A driver looks at the clock between two pieces of this size. */
 #define PIECE_BYTES ((size_t)1024 * 1024)
@@ -37,13 +38,24 @@ static bool overlap(const struct work *w)
 	return (a < b ? b - a : a - b) < w->copy.bytes;
 }
 
+bool copy_may_use(const struct stream *s, const void *p, size_t bytes,
+                  bool write)
+{
+	if (memory_may_use(p, bytes, write))
+		return true;
+	fault_fail_device(s->device, cudaErrorIllegalAddress);
+	return false;
+}
+
 /* What is left of the work stays in it. */
 static enum step copy_step(struct stream *s, struct work *w,
                            const struct drive *d)
 {
 	size_t n;
 
-	(void)s;
+	if (!copy_may_use(s, w->copy.dst, w->copy.bytes, true) ||
+	    !copy_may_use(s, w->copy.src, w->copy.bytes, false))
+		return STEP_DONE;
 	/* Buffers that overlap must be moved in one piece. */
 	if (d->effort != EFFORT_ENQUEUE && overlap(w)) {
 		memmove(w->copy.dst, w->copy.src, w->copy.bytes);
@@ -68,7 +80,8 @@ static enum step set_step(struct stream *s, struct work *w,
 {
 	size_t n;
 
-	(void)s;
+	if (!copy_may_use(s, w->set.memory, w->set.bytes, true))
+		return STEP_DONE;
 	while (w->set.bytes) {
 		n = allowed(w->set.bytes, d);
 		if (!n)
@@ -134,17 +147,21 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!bytes)
 		return cudaSuccess;
+	if (!memory_may_use(dst, bytes, true) ||
+	    !memory_may_use(src, bytes, false))
+		return device_error(cudaErrorInvalidValue);
 	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	wait = wait || may_wait(dst, src, bytes, kind);
 	if (error == cudaSuccess && wait && !capture_has(s))
-		sync_memory(s->device);
+		sync_copy(s->device);
 	if (error == cudaSuccess)
 		error = copy_submit(s, dst, src, bytes, &position);
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (wait)
-		stream_wait(s, position);
-	return cudaSuccess;
+	if (!wait)
+		return cudaSuccess;
+	stream_wait(s, position);
+	return device_error(fault_sticky(s->device));
 }
 
 cudaError_t host_cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
@@ -176,14 +193,17 @@ static cudaError_t set(void *memory, int value, size_t bytes,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!bytes)
 		return cudaSuccess;
+	if (!memory_may_use(memory, bytes, true))
+		return device_error(cudaErrorInvalidValue);
 	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	if (error == cudaSuccess)
 		error = stream_submit(s, &w, &set_kind, &position);
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (wait)
-		stream_wait(s, position);
-	return cudaSuccess;
+	if (!wait)
+		return cudaSuccess;
+	stream_wait(s, position);
+	return device_error(fault_sticky(s->device));
 }
 
 cudaError_t host_cudaMemsetAsync(void *memory, int value, size_t bytes,

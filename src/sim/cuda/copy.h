@@ -11,6 +11,11 @@
  * for it; cudaSuccess if nothing does. */
 cudaError_t copy_may_wait(struct stream *stream);
 
+/* From a step: true if the device of @stream may use the range.  If not, the device has
+ * failed, and the work is to do nothing. */
+bool copy_may_use(const struct stream *stream, const void *p, size_t bytes,
+                  bool write);
+
 bool copy_kind_is_valid(enum cudaMemcpyKind kind);
 
 /* Queue or capture a copy of @bytes; @dst may equal @src. */

@@ -18,6 +18,7 @@
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
+#include "sim/strict/fault.h"
 
 #define MAX_PITCH ((size_t)2147483647)
 
@@ -65,13 +66,46 @@ static void row_do(const struct rows *r, size_t row)
 		memset(dst, r->value, r->width);
 }
 
+/* How many bytes the rows span, from the first byte to behind the last; SIZE_MAX if that
+ * is too much. */
+static size_t extent(size_t pitch, size_t width, size_t height)
+{
+	size_t all;
+
+	if (!height)
+		return 0;
+	return __builtin_mul_overflow(height - 1, pitch, &all) ||
+	                       __builtin_add_overflow(all, width, &all)
+	               ? SIZE_MAX
+	               : all;
+}
+
+static size_t dst_extent(const struct rows *r)
+{
+	return extent(r->dst_pitch, r->width, r->height);
+}
+
+static size_t src_extent(const struct rows *r)
+{
+	return extent(r->src_pitch, r->width, r->height);
+}
+
+static bool rows_may_use(const struct stream *s, const struct rows *r)
+{
+	return copy_may_use(s, r->dst, dst_extent(r), true) &&
+	       (!r->src || copy_may_use(s, r->src, src_extent(r), false));
+}
+
 static enum step rows_step(struct stream *s, struct work *w,
                            const struct drive *d)
 {
 	struct rows *r = w->rows.what;
 	size_t bytes = 0;
 
-	(void)s;
+	if (!rows_may_use(s, r)) {
+		rows_put(r);
+		return STEP_DONE;
+	}
 	if (d->effort == EFFORT_ENQUEUE &&
 	    r->width * r->height > COPY_ENQUEUE_BYTES)
 		return STEP_LEFT;
@@ -124,6 +158,10 @@ static cudaError_t push_rows(const struct rows *wanted, cudaStream_t stream,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!wanted->width || !wanted->height)
 		return cudaSuccess;
+	if (!memory_may_use(wanted->dst, dst_extent(wanted), true) ||
+	    (wanted->src &&
+	     !memory_may_use(wanted->src, src_extent(wanted), false)))
+		return device_error(cudaErrorInvalidValue);
 	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	if (error != cudaSuccess)
 		return device_error(error);
@@ -136,25 +174,18 @@ static cudaError_t push_rows(const struct rows *wanted, cudaStream_t stream,
 		rows_put(w.rows.what);
 		return device_error(error);
 	}
-	if (wait)
-		stream_wait(s, position);
-	return cudaSuccess;
+	if (!wait)
+		return cudaSuccess;
+	stream_wait(s, position);
+	return device_error(fault_sticky(s->device));
 }
 
 /* ---- copies ----------------------------------------------------------- */
 
-/* How many bytes the rows span, from the first byte to behind the last. */
-static size_t extent(size_t pitch, size_t width, size_t height)
-{
-	return height ? (height - 1) * pitch + width : 0;
-}
-
 static bool is_pageable(const struct rows *r)
 {
-	return !memory_is_known(r->dst,
-	                        extent(r->dst_pitch, r->width, r->height)) ||
-	       !memory_is_known(r->src,
-	                        extent(r->src_pitch, r->width, r->height));
+	return !memory_is_known(r->dst, dst_extent(r)) ||
+	       !memory_is_known(r->src, src_extent(r));
 }
 
 static cudaError_t check_pitch(size_t pitch, size_t width)
@@ -168,7 +199,7 @@ static void wait_for_devices(cudaStream_t stream)
 	const struct stream *s = stream_find(stream);
 
 	if (s && !capture_has(s))
-		sync_wait(s->device);
+		sync_copy(s->device);
 }
 
 /* @wait: the work is to be done when the call returns. */
@@ -185,7 +216,7 @@ static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
 		return device_error(cudaErrorInvalidMemcpyDirection);
 	if (r->width && r->height && (!r->dst || !r->src))
 		return device_error(cudaErrorInvalidValue);
-	if (r->width && r->height && sync_is_on() && (wait || is_pageable(r)))
+	if (r->width && r->height && (wait || is_pageable(r)))
 		wait_for_devices(stream);
 	error = push_rows(r, stream, wait);
 	/* Then pageable memory is the caller's again. */

@@ -62,6 +62,9 @@ bool error_is_known(cudaError_t error);
 /* Store the value of a device attribute; false if there is none of that number. */
 bool device_attribute(int *value, int attribute, int device);
 
+/* How much memory each device has. */
+size_t device_memory_bytes(void);
+
 /* The priority that a stream asked to have @priority gets. */
 int device_priority(int priority);
 

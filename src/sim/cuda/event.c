@@ -343,7 +343,7 @@ cudaError_t host_cudaEventSynchronize(cudaEvent_t event)
 		return device_error(error);
 	if (m.stream)
 		stream_wait(m.stream, m.position);
-	return cudaSuccess;
+	return device_error(fault_of_device(m.device));
 }
 
 cudaError_t host_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,

@@ -94,16 +94,18 @@ cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
 
 /* True if the driver takes the word at @address: it is in memory that a device
  * may use. */
-static bool word_is_valid(uint64_t address, size_t size)
+static bool word_is_valid(uint64_t address, size_t size, bool write)
 {
-	return address % size == 0 &&
-	       memory_is_known((const void *)(uintptr_t)address, size);
+	const void *p = (const void *)(uintptr_t)address;
+
+	return address % size == 0 && memory_is_known(p, size) &&
+	       memory_may_use(p, size, write);
 }
 
 cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
                                uint32_t value)
 {
-	if (!word_is_valid(address, sizeof(value)))
+	if (!word_is_valid(address, sizeof(value), true))
 		return cudaErrorInvalidValue;
 	return push_mark(stream, mark_step, (uint32_t *)(uintptr_t)address,
 	                 value, 0);
@@ -112,7 +114,8 @@ cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
 cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
                               uint32_t value, unsigned int compare)
 {
-	if (compare > COMPARE_NOR || !word_is_valid(address, sizeof(value)))
+	if (compare > COMPARE_NOR ||
+	    !word_is_valid(address, sizeof(value), false))
 		return cudaErrorInvalidValue;
 	return push_mark(stream, mark_poll_step, (uint32_t *)(uintptr_t)address,
 	                 value, compare);
@@ -130,7 +133,8 @@ static cudaError_t push_wide_mark(cudaStream_t stream, step_fn step,
 	};
 	struct stream *s;
 
-	if (compare > COMPARE_NOR || !word_is_valid(address, sizeof(value)))
+	if (compare > COMPARE_NOR ||
+	    !word_is_valid(address, sizeof(value), step == mark_wide_step))
 		return cudaErrorInvalidValue;
 	s = stream_find(stream);
 	if (!s)

@@ -3,8 +3,7 @@
 /*
  * The table of memory
  *
- * All of it is plain memory.  Allocations have exactly the size asked for, so
- * that an address sanitizer also sees a kernel that runs over the end.
+ * All of it is plain memory, from the arena (arena.h).
  */
 
 #include "sim/cuda/memory.h"
@@ -14,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cohort/sim.h>
+
+#include "sim/cuda/arena.h"
+#include "sim/cuda/device.h"
 #include "sim/strict/census.h"
 #include "sim/strict/strict.h"
-
-#define ALIGNMENT 256 /* as cudaMalloc() */
 
 /* How much freed memory strict mode keeps. */
 #define KEPT_BYTES ((size_t)64 * 1024 * 1024)
@@ -28,6 +29,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by lock; sorted by start. */
 static struct memory *table;
 static size_t used, room;
+
+/* Guarded by lock: how much of each device's memory is used. */
+static size_t used_bytes[COHORT_SIM_MAX_DEVICES];
+
+/* Guarded by lock: addresses that are the devices' without being the arena's. */
+struct span {
+	const char *start;
+	size_t bytes;
+	struct span *next;
+};
+static struct span *spans;
 
 /* Guarded by lock: where what is kept starts, oldest first, in a ring. */
 static char *kept[KEPT_PIECES];
@@ -83,35 +95,92 @@ static void remove_locked(struct memory *m)
 	used--;
 }
 
+/* Called with lock held. */
+static bool enter_locked(const struct memory *m)
+{
+	size_t i;
+
+	if (!grow_locked())
+		return false;
+	i = find_locked(m->start);
+	memmove(&table[i + 1], &table[i], (used - i) * sizeof(*table));
+	table[i] = *m;
+	used++;
+	return true;
+}
+
 bool memory_enter(const struct memory *m)
 {
 	bool ok;
-	size_t i;
 
 	pthread_mutex_lock(&lock);
-	ok = grow_locked();
-	if (ok) {
-		i = find_locked(m->start);
-		memmove(&table[i + 1], &table[i], (used - i) * sizeof(*table));
-		table[i] = *m;
-		used++;
-	}
+	ok = enter_locked(m);
 	pthread_mutex_unlock(&lock);
 	return ok;
 }
 
-bool memory_allocate(struct memory *m)
-{
-	void *p;
+/* ---- the size of devices ---------------------------------------------- */
 
-	if (posix_memalign(&p, ALIGNMENT, m->bytes))
+/* Called with lock held. */
+static bool claim_locked(int device, size_t bytes)
+{
+	const size_t total = device_memory_bytes();
+
+	if (bytes > total || used_bytes[device] > total - bytes)
 		return false;
-	m->start = p;
-	if (memory_enter(m))
+	used_bytes[device] += bytes;
+	return true;
+}
+
+bool memory_claim(int device, size_t bytes)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ok = claim_locked(device, bytes);
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void memory_unclaim(int device, size_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	used_bytes[device] -= bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+/* How much of its device's memory an allocation takes. */
+static size_t claim_of(const struct memory *m)
+{
+	return m->kind == MEMORY_DEVICE || m->kind == MEMORY_MANAGED ? m->bytes
+	                                                             : 0;
+}
+
+/* Called with lock held. */
+static bool allocate_locked(struct memory *m)
+{
+	if (!claim_locked(m->device, claim_of(m)))
+		return false;
+	m->start = arena_get(m->bytes);
+	if (m->start && enter_locked(m))
 		return true;
-	free(p);
+	if (m->start)
+		arena_put(m->start, m->bytes);
+	used_bytes[m->device] -= claim_of(m);
 	return false;
 }
+
+bool memory_allocate(struct memory *m)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ok = allocate_locked(m);
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+/* ---- what is where ---------------------------------------------------- */
 
 bool memory_find(const void *p, struct memory *out)
 {
@@ -154,6 +223,111 @@ bool memory_overlaps(const void *p, size_t bytes)
 	}
 	pthread_mutex_unlock(&lock);
 	return found;
+}
+
+/* ---- what devices may use --------------------------------------------- */
+
+bool memory_reserve(const void *start, size_t bytes)
+{
+	struct span *s = malloc(sizeof(*s));
+
+	if (!s)
+		return false;
+	s->start = start;
+	s->bytes = bytes;
+	pthread_mutex_lock(&lock);
+	s->next = spans;
+	spans = s;
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+void memory_unreserve(const void *start)
+{
+	struct span **at = &spans, *s;
+
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->start != start)
+		at = &(*at)->next;
+	s = *at;
+	if (s)
+		*at = s->next;
+	pthread_mutex_unlock(&lock);
+	free(s);
+}
+
+void memory_protect(const void *start, bool read, bool write)
+{
+	struct memory *m;
+
+	pthread_mutex_lock(&lock);
+	m = at_locked(start);
+	if (m && m->start == start) {
+		m->no_read = !read;
+		m->no_write = !write;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* True if memory of the program's own may be in the range, which the table does not
+ * know.  Called with lock held. */
+static bool is_of_program_locked(const char *p, size_t bytes)
+{
+	const uintptr_t first = (uintptr_t)p;
+	const struct span *s;
+
+	if (arena_has(p, bytes))
+		return false;
+	for (s = spans; s; s = s->next)
+		if (first < (uintptr_t)s->start + s->bytes &&
+		    (uintptr_t)s->start < first + bytes)
+			return false;
+	return true;
+}
+
+/* How many of the @bytes at @p the table does not know.  Called with lock held. */
+static size_t gap_locked(const char *p, size_t bytes)
+{
+	const size_t next = find_locked(p);
+	size_t before;
+
+	if (next == used)
+		return bytes;
+	before = (uintptr_t)table[next].start - (uintptr_t)p;
+	return before < bytes ? before : bytes;
+}
+
+/* How many of the @bytes at @p a device may use, from there on; 0 if it must not.
+ * Called with lock held. */
+static size_t usable_locked(const char *p, size_t bytes, bool write)
+{
+	const struct memory *m = at_locked(p);
+	size_t n;
+
+	if (!m) {
+		n = gap_locked(p, bytes);
+		return is_of_program_locked(p, n) ? n : 0;
+	}
+	if (m->freed || (write ? m->no_write : m->no_read))
+		return 0;
+	n = m->bytes - ((uintptr_t)p - (uintptr_t)m->start);
+	if (n >= bytes)
+		return bytes;
+	return m->kind == MEMORY_MAPPED || m->kind == MEMORY_REGISTERED ? n : 0;
+}
+
+bool memory_may_use(const void *p, size_t bytes, bool write)
+{
+	const char *at = p;
+	size_t left = bytes, n = 1;
+
+	if (bytes > UINTPTR_MAX - (uintptr_t)p)
+		return false;
+	pthread_mutex_lock(&lock);
+	for (; left && n; left -= n, at += n)
+		n = usable_locked(at, left, write);
+	pthread_mutex_unlock(&lock);
+	return !left;
 }
 
 size_t memory_live(void)
@@ -200,8 +374,8 @@ static void forget_oldest_locked(void)
 	kept_first = (kept_first + 1) % KEPT_PIECES;
 	kept_count--;
 	kept_bytes -= m->bytes;
+	arena_put(p, m->bytes);
 	remove_locked(m);
-	free(p);
 }
 
 /* Keep a piece that is freed.  Called with lock held. */
@@ -237,6 +411,7 @@ bool memory_take(const void *p, unsigned int kinds, struct memory *out)
 	m = live_locked(p, kinds);
 	if (m) {
 		*out = *m;
+		used_bytes[m->device] -= claim_of(m);
 		if (is_kept(out))
 			keep_locked(m);
 		else
@@ -248,8 +423,11 @@ bool memory_take(const void *p, unsigned int kinds, struct memory *out)
 
 void memory_discard(const struct memory *m)
 {
-	if (!is_foreign(m) && !is_kept(m))
-		free(m->start);
+	if (is_foreign(m) || is_kept(m))
+		return;
+	pthread_mutex_lock(&lock);
+	arena_put(m->start, m->bytes);
+	pthread_mutex_unlock(&lock);
 }
 
 bool memory_end(const void *p, unsigned int kinds)

@@ -29,11 +29,12 @@ struct memory {
 	char *start;
 	size_t bytes;
 	enum memory_kind kind;
-	int device;         /* the current one when it was made */
-	unsigned int flags; /* as asked for */
-	struct pool *pool;  /* that it is from, or NULL */
-	bool ending;        /* its stream-ordered free was queued */
-	bool freed;         /* kept by strict mode only */
+	int device;             /* the current one when it was made */
+	unsigned int flags;     /* as asked for */
+	struct pool *pool;      /* that it is from, or NULL */
+	bool ending;            /* its stream-ordered free was queued */
+	bool no_read, no_write; /* the driver's cuMemSetAccess() */
+	bool freed;             /* kept by strict mode only */
 };
 
 /* Store what is known of the memory that @p points into, which may have been
@@ -44,10 +45,31 @@ bool memory_find(const void *p, struct memory *out);
  * freed: everything else is pageable. */
 bool memory_is_known(const void *p, size_t bytes);
 
+/*
+ * True if a device may read [@p, @p + @bytes), or write there: the range is inside of one
+ * allocation, inside of pieces that are mapped one behind the other, or in memory of the
+ * program's own.  False for memory that was freed, addresses that only are reserved,
+ * and a range that wraps.
+ */
+bool memory_may_use(const void *p, size_t bytes, bool write);
+
 /* Allocate @m->bytes, which are not 0, and enter the memory in the table; or
- * enter memory of the program's.  False without memory. */
+ * enter memory of the program's.  False without memory, of the device as well. */
 bool memory_allocate(struct memory *m);
 bool memory_enter(const struct memory *m);
+
+/* Count @bytes of @device's memory as used; false if it has not so much.  And count
+ * them no more. */
+bool memory_claim(int device, size_t bytes);
+void memory_unclaim(int device, size_t bytes);
+
+/* Say that [@start, @start + @bytes) are addresses for devices, where memory of the
+ * program's own never is (false without memory); and that they are no more. */
+bool memory_reserve(const void *start, size_t bytes);
+void memory_unreserve(const void *start);
+
+/* Say what devices may do with the mapped memory that starts at @start. */
+void memory_protect(const void *start, bool read, bool write);
 
 /* True if some of [@p, @p + @bytes) is known and not freed. */
 bool memory_overlaps(const void *p, size_t bytes);

@@ -25,6 +25,11 @@ static size_t share_of_pages(int name)
 	               : 0;
 }
 
+size_t device_memory_bytes(void)
+{
+	return share_of_pages(_SC_PHYS_PAGES);
+}
+
 /* What a compute capability of 9.0 means. */
 static void fill_compute(struct cudaDeviceProp12 *p)
 {
@@ -90,7 +95,7 @@ static void fill_textures(struct cudaDeviceProp12 *p)
 /* What it can do, as its memory is the host's. */
 static void fill_memory(struct cudaDeviceProp12 *p)
 {
-	p->totalGlobalMem = share_of_pages(_SC_PHYS_PAGES);
+	p->totalGlobalMem = device_memory_bytes();
 	p->memoryBusWidth = 64;
 	p->memoryClockRate = 1000000;
 	p->canMapHostMemory = 1;
@@ -115,6 +120,7 @@ static void fill_12(struct cudaDeviceProp12 *p, int device)
 	p->uuid.bytes[15] = (char)device;
 	p->pciBusID = DEVICE_PCI_BUS(device);
 	p->clockRate = 1000000;
+	/* As an H100 has, the device of that capability. */
 	p->multiProcessorCount = 132;
 	p->deviceOverlap = p->asyncEngineCount = 1;
 	p->concurrentKernels = 1;
@@ -230,6 +236,6 @@ cudaError_t host_cudaMemGetInfo(size_t *free, size_t *total)
 	if (!free || !total)
 		return device_error(cudaErrorInvalidValue);
 	*free = share_of_pages(_SC_AVPHYS_PAGES);
-	*total = share_of_pages(_SC_PHYS_PAGES);
+	*total = device_memory_bytes();
 	return cudaSuccess;
 }

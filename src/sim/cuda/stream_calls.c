@@ -96,7 +96,7 @@ cudaError_t host_cudaStreamSynchronize(cudaStream_t stream)
 		stream_wait_device(s->device, true);
 	else
 		stream_wait(s, s->queued);
-	return cudaSuccess;
+	return device_error(fault_of_device(s->device));
 }
 
 cudaError_t host_cudaStreamQuery(cudaStream_t stream)
@@ -116,7 +116,10 @@ cudaError_t host_cudaStreamQuery(cudaStream_t stream)
 			idle = stream_is_done(s, s->queued);
 		}
 	}
-	return device_error(idle ? cudaSuccess : cudaErrorNotReady);
+	error = fault_of_device(s->device);
+	if (error == cudaSuccess && !idle)
+		error = cudaErrorNotReady;
+	return device_error(error);
 }
 
 cudaError_t host_cudaDeviceSynchronize(void)
@@ -128,7 +131,7 @@ cudaError_t host_cudaDeviceSynchronize(void)
 	if (error != cudaSuccess)
 		return device_error(error);
 	stream_wait_device(device_current(), false);
-	return cudaSuccess;
+	return device_error(fault_of_device(device_current()));
 }
 
 /* It changes nothing here: managed memory can be used everywhere. */

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "sim/exec/stream.h"
 
-atomic_bool sync_on;
+atomic_bool sync_on, sync_on_copies;
 
 /* ---- the mode --------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ int sync_want(int sync)
 {
 	int rc = COHORT_OK;
 
-	if (sync != COHORT_SIM_SYNC_NONE && sync != COHORT_SIM_SYNC_DEVICE)
+	if (sync < COHORT_SIM_SYNC_NONE || sync > COHORT_SIM_SYNC_MEMORY)
 		return error_set(COHORT_INVALID,
 		                 "sync is %d, not an enum cohort_sim_sync",
 		                 sync);
@@ -60,10 +60,12 @@ static int read_environment_locked(void)
 		settled = COHORT_SIM_SYNC_NONE;
 	else if (strcmp(text, "device") == 0)
 		settled = COHORT_SIM_SYNC_DEVICE;
+	else if (strcmp(text, "memory") == 0)
+		settled = COHORT_SIM_SYNC_MEMORY;
 	else
 		return error_set(COHORT_INVALID,
-		                 "COHORT_HOST_SYNC is \"%s\", not device or "
-		                 "none",
+		                 "COHORT_HOST_SYNC is \"%s\", not device, "
+		                 "memory or none",
 		                 text);
 	return COHORT_OK;
 }
@@ -77,7 +79,12 @@ int sync_init(void)
 		settled = wanted;
 	else if (!settled)
 		rc = read_environment_locked();
-	atomic_store_explicit(&sync_on, settled == COHORT_SIM_SYNC_DEVICE,
+	atomic_store_explicit(&sync_on,
+	                      settled == COHORT_SIM_SYNC_DEVICE ||
+	                              settled == COHORT_SIM_SYNC_MEMORY,
+	                      memory_order_relaxed);
+	atomic_store_explicit(&sync_on_copies,
+	                      settled == COHORT_SIM_SYNC_DEVICE,
 	                      memory_order_relaxed);
 	pthread_mutex_unlock(&lock);
 	return rc;

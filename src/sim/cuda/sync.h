@@ -47,8 +47,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Atomic; written once by sync_init().  Relaxed: a constant after that. */
-extern atomic_bool sync_on;
+/* Atomic; written once by sync_init(): whether calls wait, and whether copies are among
+ * them, but for COHORT_HOST_SYNC=memory.  Relaxed: constants after that. */
+extern atomic_bool sync_on, sync_on_copies;
 
 static inline bool sync_is_on(void)
 {
@@ -72,6 +73,13 @@ void sync_wait(int device);
 static inline void sync_memory(int device)
 {
 	if (sync_is_on())
+		sync_wait(device);
+}
+
+/* sync_wait(), if a copy waits. */
+static inline void sync_copy(int device)
+{
+	if (atomic_load_explicit(&sync_on_copies, memory_order_relaxed))
 		sync_wait(device);
 }
 

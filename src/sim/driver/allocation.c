@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
 #include "sim/driver/driver.h"
 
 /* The name of a file says where the memory is: a device, or -1 for the host. */
@@ -109,13 +110,17 @@ void allocation_settle_locked(struct allocation *a)
 	while (*at != a)
 		at = &(*at)->next;
 	*at = a->next;
+	if (a->claimed)
+		memory_unclaim(a->prop.location.id, a->claimed);
 	close(a->file);
 	free(a);
 }
 
-/* Give the program a handle for @file, which is the allocation's then. */
+/* Give the program a handle for @file, which is the allocation's then, as are the
+ * @claimed bytes of its device. */
 static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
-                      size_t bytes, const CUmemAllocationProp *prop)
+                      size_t bytes, size_t claimed,
+                      const CUmemAllocationProp *prop)
 {
 	struct allocation *a = malloc(sizeof(*a));
 
@@ -127,6 +132,7 @@ static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
 		.file = file,
 		.bytes = bytes,
 		.prop = *prop,
+		.claimed = claimed,
 		.handles = 1,
 	};
 	virtual_lock();
@@ -137,30 +143,56 @@ static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
 	return CUDA_SUCCESS;
 }
 
+/* Memory of @bytes, as a file; -1 without memory. */
+static int create_file(size_t bytes, const struct cudaMemLocation *l)
+{
+	char name[sizeof(FILE_NAME) + 16];
+	int file;
+
+	snprintf(name, sizeof(name), FILE_NAME,
+	         virtual_location_is_host(l) ? HOST_PLACE : l->id);
+	file = memfd_create(name, MFD_CLOEXEC);
+	if (file >= 0 && ftruncate(file, (off_t)bytes)) {
+		close(file);
+		return -1;
+	}
+	return file;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
+                       size_t claim, const CUmemAllocationProp *prop)
+{
+	const int device = prop->location.id;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	int file;
+
+	if (claim && !memory_claim(device, claim))
+		return result;
+	file = create_file(bytes, &prop->location);
+	if (file >= 0)
+		result = enter(handle, file, bytes, claim, prop);
+	if (result != CUDA_SUCCESS && claim)
+		memory_unclaim(device, claim);
+	return result;
+}
+
 CUresult driver_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
                             const CUmemAllocationProp *prop,
                             unsigned long long flags)
 {
-	char name[sizeof(FILE_NAME) + 16];
 	CUresult result;
-	int file;
 
 	if (!handle || !prop || flags || !virtual_size_is_valid(bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = check_prop(prop);
 	if (result != CUDA_SUCCESS)
 		return result;
-	snprintf(name, sizeof(name), FILE_NAME,
-	         virtual_location_is_host(&prop->location) ? HOST_PLACE
-	                                                   : prop->location.id);
-	file = memfd_create(name, MFD_CLOEXEC);
-	if (file < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (ftruncate(file, (off_t)bytes)) {
-		close(file);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	return enter(handle, file, bytes, prop);
+	if (!virtual_location_is_host(&prop->location))
+		return create(handle, bytes, bytes, prop);
+	/* The devices share the host's memory. */
+	return bytes / (size_t)device_count() > device_memory_bytes()
+	               ? CUDA_ERROR_OUT_OF_MEMORY
+	               : create(handle, bytes, 0, prop);
 }
 
 CUresult driver_cuMemRelease(CUmemGenericAllocationHandle handle)
@@ -263,5 +295,5 @@ driver_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 			.type = cudaMemLocationTypeDevice,
 			.id = place,
 		};
-	return enter(handle, file, bytes, &prop);
+	return enter(handle, file, bytes, 0, &prop);
 }

@@ -14,7 +14,6 @@
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
-#define STACK_ROOM 64
 #define API_VERSION 3020
 
 struct CUctx_st {
@@ -38,9 +37,11 @@ static unsigned int retained[COHORT_SIM_MAX_DEVICES];
 static struct CUctx_st *created;
 static unsigned long long last_id = COHORT_SIM_MAX_DEVICES;
 
-/* Owned by the thread; NULL is one that was empty. */
-static _Thread_local CUcontext below[STACK_ROOM];
-static _Thread_local size_t depth;
+/* Owned by the thread; NULL is one that was empty.  Freed when the thread ends, by the
+ * key, whose value is below. */
+static _Thread_local CUcontext *below;
+static _Thread_local size_t depth, room;
+static pthread_key_t key;
 
 /* ---- which there are -------------------------------------------------- */
 
@@ -218,10 +219,41 @@ CUresult driver_cuDevicePrimaryCtxReset_v2(CUdevice device)
 
 /* ---- contexts that are created ---------------------------------------- */
 
+static void stack_end(void *stack)
+{
+	free(stack);
+	below = NULL;
+	depth = room = 0;
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, stack_end);
+}
+
+/* Make room for one more context; false without memory. */
+static bool stack_grow(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const size_t more = room ? 2 * room : 8;
+	CUcontext *bigger;
+
+	if (depth < room)
+		return true;
+	pthread_once(&once, make_key);
+	bigger = realloc(below, more * sizeof(CUcontext));
+	if (!bigger)
+		return false;
+	below = bigger;
+	room = more;
+	pthread_setspecific(key, below);
+	return true;
+}
+
 /* Make @c current, above what is. */
 static CUresult push(CUcontext c)
 {
-	if (depth == STACK_ROOM)
+	if (!stack_grow())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	below[depth++] = current();
 	make_current(c);
@@ -237,7 +269,7 @@ CUresult driver_cuCtxCreate_v2(CUcontext *context, unsigned int flags,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_is_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	c = depth < STACK_ROOM ? malloc(sizeof(*c)) : NULL;
+	c = stack_grow() ? malloc(sizeof(*c)) : NULL;
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->device = device;

@@ -37,6 +37,24 @@ bool driver_can_use(CUstream stream);
  * primary one. */
 CUcontext driver_context_of(int device);
 
+/* ---- for programs with a default stream per thread ---- */
+
+/* What such a program's @stream is; and its @config, copied to @room if need be. */
+static inline CUstream driver_own_stream(CUstream stream)
+{
+	return stream ? stream : cudaStreamPerThread;
+}
+
+static inline const CUlaunchConfig *
+driver_own_config(const CUlaunchConfig *config, CUlaunchConfig *room)
+{
+	if (!config || config->hStream)
+		return config;
+	*room = *config;
+	room->hStream = cudaStreamPerThread;
+	return room;
+}
+
 /* ---- launches (launch.c) ---- */
 
 /* See launcher.h. */

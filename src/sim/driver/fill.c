@@ -10,14 +10,17 @@
 #include "sim/cuda/capture.h"
 #include "sim/cuda/copy.h"
 #include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
+#include "sim/strict/fault.h"
 
 /* ---- fills ------------------------------------------------------------ */
 
 /* Fill with elements of @size bytes, all at once. */
-static enum step fill_step(struct work *w, const struct drive *d, size_t size)
+static enum step fill_step(const struct stream *s, struct work *w,
+                           const struct drive *d, size_t size)
 {
 	const uint32_t value = (uint32_t)w->set.value;
 	char *p = w->set.memory;
@@ -25,6 +28,8 @@ static enum step fill_step(struct work *w, const struct drive *d, size_t size)
 
 	if (d->effort == EFFORT_ENQUEUE && w->set.bytes > COPY_ENQUEUE_BYTES)
 		return STEP_LEFT;
+	if (!copy_may_use(s, p, w->set.bytes, true))
+		return STEP_DONE;
 	for (i = 0; i < w->set.bytes; i += size)
 		memcpy(p + i, &value, size);
 	return STEP_DONE;
@@ -33,15 +38,13 @@ static enum step fill_step(struct work *w, const struct drive *d, size_t size)
 static enum step fill16_step(struct stream *s, struct work *w,
                              const struct drive *d)
 {
-	(void)s;
-	return fill_step(w, d, sizeof(uint16_t));
+	return fill_step(s, w, d, sizeof(uint16_t));
 }
 
 static enum step fill32_step(struct stream *s, struct work *w,
                              const struct drive *d)
 {
-	(void)s;
-	return fill_step(w, d, sizeof(uint32_t));
+	return fill_step(s, w, d, sizeof(uint32_t));
 }
 
 static const struct graph_kind fill_kind = { .type = cudaGraphNodeTypeMemset };
@@ -69,11 +72,15 @@ static CUresult fill(CUdeviceptr memory, uint32_t value, size_t count,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!count)
 		return CUDA_SUCCESS;
+	if (!memory_may_use(w.set.memory, w.set.bytes, true))
+		return CUDA_ERROR_INVALID_VALUE;
 	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	if (error == cudaSuccess)
 		error = stream_submit(s, &w, &fill_kind, &position);
-	if (error == cudaSuccess && wait)
+	if (error == cudaSuccess && wait) {
 		stream_wait(s, position);
+		error = fault_sticky(s->device);
+	}
 	return driver_code(error);
 }
 

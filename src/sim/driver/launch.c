@@ -14,6 +14,7 @@
 #include "sim/cuda/stream_handle.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
+#include "sim/strict/fault.h"
 
 /* Atomic; release, and acquire where a launch reads it: what the launcher
  * uses. */
@@ -29,20 +30,13 @@ static host_launcher get_launcher(void)
 	return atomic_load_explicit(&launcher, memory_order_acquire);
 }
 
-static bool is_quiet(void)
-{
-	const char *text = getenv("COHORT_HOST_QUIET");
-
-	return text && *text && strcmp(text, "0") != 0;
-}
-
 /* The error for a function of kernels where there are none, which is said
  * once. */
 static CUresult refuse(const char *function)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
-	if (!atomic_flag_test_and_set(&said) && !is_quiet())
+	if (!atomic_flag_test_and_set(&said) && !host_is_quiet())
 		fprintf(stderr,
 		        "cohort: %s: the host platform runs no kernels\n",
 		        function);
@@ -83,17 +77,19 @@ static enum step kernel_step(struct stream *s, struct work *w,
                              const struct drive *d)
 {
 	struct kernel *k = w->host.user;
+	CUresult error;
 
-	(void)s;
 	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
 	/* The kernel takes its time: other threads must not wait for this one's
 	 * kicks. */
 	stream_settle();
 	device_forbid_calls(true);
-	k->what.run(k->what.user);
+	error = k->what.run(k->what.user);
 	kernel_drop(k);
 	device_forbid_calls(false);
+	if (error != CUDA_SUCCESS)
+		fault_fail_device(s->device, (int)error);
 	return STEP_DONE;
 }
 

@@ -11,6 +11,11 @@
  * runtime's cudaLaunchKernel(), then asks it which host function to queue.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <cohort/status.h>
 
 #include "sim/driver/abi.h"
@@ -44,12 +49,13 @@ struct host_launch {
  * What to do for it.  The stream calls @run(@user) as a host function, once
  * for each time that the launch is run: a launch that is captured runs with
  * its graph, any number of times.  @run may take long and may block, but must
- * not call CUDA.  When it will not be called again there is a call of
+ * not call CUDA.  It returns CUDA_SUCCESS, or the error that the device has
+ * failed with, which every later call on that device answers.  When it will not be called again there is a call of
  * @drop(@user), unless that is NULL, on any thread; it must not call CUDA,
  * either.
  */
 struct host_kernel {
-	void (*run)(void *user);
+	CUresult (*run)(void *user);
 	void (*drop)(void *user);
 	void *user;
 };
@@ -59,6 +65,18 @@ struct host_kernel {
  * lock held; it must not call CUDA. */
 typedef CUresult (*host_launcher)(const struct host_launch *launch,
                                   struct host_kernel *kernel);
+
+/* True if a kernel may read [@p, @p + @bytes), or write there; if not, its error is
+ * CUDA_ERROR_ILLEGAL_ADDRESS.  Memory of the program's own may be used.  Any thread. */
+COHORT_API bool cohort_host_may_use(const void *p, size_t bytes, bool write);
+
+/* True if COHORT_HOST_QUIET asks that nothing is said of what is missing. */
+static inline bool host_is_quiet(void)
+{
+	const char *text = getenv("COHORT_HOST_QUIET");
+
+	return text && *text && strcmp(text, "0") != 0;
+}
 
 /* Let @launcher have the launches from now on; NULL: they fail.  Any thread. */
 COHORT_API void cohort_host_set_launcher(host_launcher launcher);

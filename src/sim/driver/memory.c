@@ -14,18 +14,6 @@
 
 /* ---- allocation ------------------------------------------------------- */
 
-/* The end of a function that allocates: @memory is what it got unless there
- * was an error. */
-static CUresult give(CUdeviceptr *out, const void *memory, cudaError_t last,
-                     cudaError_t error)
-{
-	const CUresult result = driver_result(last, error);
-
-	if (result == CUDA_SUCCESS)
-		*out = (CUdeviceptr)(uintptr_t)memory;
-	return result;
-}
-
 /* Whether a function may store memory of @bytes in @out. */
 static CUresult may_give(const CUdeviceptr *out, size_t bytes)
 {
@@ -34,108 +22,65 @@ static CUresult may_give(const CUdeviceptr *out, size_t bytes)
 	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult driver_cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
+/* The same in the order of @stream, where no memory is no error. */
+static CUresult may_give_on(const CUdeviceptr *out, CUstream stream)
 {
-	const cudaError_t last = *device_last_error();
-	const CUresult result = may_give(memory, bytes);
-	cudaError_t error;
-	void *got = NULL;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	error = host_cudaMalloc(&got, bytes);
-	return give(memory, got, last, error);
-}
-
-CUresult driver_cuMemAllocManaged(CUdeviceptr *memory, size_t bytes,
-                                  unsigned int flags)
-{
-	const cudaError_t last = *device_last_error();
-	const CUresult result = may_give(memory, bytes);
-	cudaError_t error;
-	void *got = NULL;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	error = host_cudaMallocManaged(&got, bytes, flags);
-	return give(memory, got, last, error);
-}
-
-CUresult driver_cuMemAllocPitch_v2(CUdeviceptr *memory, size_t *pitch,
-                                   size_t width, size_t height,
-                                   unsigned int element)
-{
-	const cudaError_t last = *device_last_error();
-	const CUresult result = may_give(memory, width && height);
-	cudaError_t error;
-	void *got = NULL;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (element != 4 && element != 8 && element != 16)
+	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
-	error = host_cudaMallocPitch(&got, pitch, width, height);
-	return give(memory, got, last, error);
+	return driver_can_use(stream) ? CUDA_SUCCESS
+	                              : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult driver_cuMemAllocAsync(CUdeviceptr *memory, size_t bytes,
-                                CUstream stream)
+static CUresult may_give_rows(const CUdeviceptr *out, size_t width,
+                              size_t height, unsigned int element)
 {
-	const cudaError_t last = *device_last_error();
-	cudaError_t error;
-	void *got = NULL;
-
-	if (!memory)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	error = host_cudaMallocAsync(&got, bytes, stream);
-	return give(memory, got, last, error);
-}
-
-CUresult driver_cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes,
-                                        CUmemoryPool pool, CUstream stream)
-{
-	const cudaError_t last = *device_last_error();
-	cudaError_t error;
-	void *got = NULL;
-
-	if (!memory)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	error = host_cudaMallocFromPoolAsync(&got, bytes, pool, stream);
-	return give(memory, got, last, error);
-}
-
-CUresult driver_cuMemHostGetDevicePointer_v2(CUdeviceptr *memory, void *host,
-                                             unsigned int flags)
-{
-	const cudaError_t last = *device_last_error();
-	const CUresult result = may_give(memory, 1);
-	cudaError_t error;
-	void *got = NULL;
+	const CUresult result = may_give(out, width && height);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	error = host_cudaHostGetDevicePointer(&got, host, flags);
-	return give(memory, got, last, error);
+	return element == 4 || element == 8 || element == 16
+	               ? CUDA_SUCCESS
+	               : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult driver_cuIpcOpenMemHandle_v2(CUdeviceptr *memory,
-                                      cudaIpcMemHandle_t handle,
-                                      unsigned int flags)
-{
-	const cudaError_t last = *device_last_error();
-	const CUresult result = may_give(memory, 1);
-	cudaError_t error;
-	void *got = NULL;
+/* A function that stores in @memory what @call of the runtime stores in got, if @may is
+ * CUDA_SUCCESS. */
+#define GIVES(symbol, parameters, may, call)                                   \
+	CUresult driver_##symbol parameters                                    \
+	{                                                                      \
+		const cudaError_t last = *device_last_error();                 \
+		CUresult result = may;                                         \
+		void *got = NULL;                                              \
+                                                                               \
+		if (result == CUDA_SUCCESS)                                    \
+			result = driver_result(last, call);                    \
+		if (result == CUDA_SUCCESS)                                    \
+			*memory = (CUdeviceptr)(uintptr_t)got;                 \
+		return result;                                                 \
+	}
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	error = host_cudaIpcOpenMemHandle(&got, handle, flags);
-	return give(memory, got, last, error);
-}
+GIVES(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes),
+      may_give(memory, bytes), host_cudaMalloc(&got, bytes))
+GIVES(cuMemAllocManaged,
+      (CUdeviceptr * memory, size_t bytes, unsigned int flags),
+      may_give(memory, bytes), host_cudaMallocManaged(&got, bytes, flags))
+GIVES(cuMemAllocPitch_v2,
+      (CUdeviceptr * memory, size_t *pitch, size_t width, size_t height,
+       unsigned int element),
+      may_give_rows(memory, width, height, element),
+      host_cudaMallocPitch(&got, pitch, width, height))
+GIVES(cuMemAllocAsync, (CUdeviceptr * memory, size_t bytes, CUstream stream),
+      may_give_on(memory, stream), host_cudaMallocAsync(&got, bytes, stream))
+GIVES(cuMemAllocFromPoolAsync,
+      (CUdeviceptr * memory, size_t bytes, CUmemoryPool pool, CUstream stream),
+      may_give_on(memory, stream),
+      host_cudaMallocFromPoolAsync(&got, bytes, pool, stream))
+GIVES(cuMemHostGetDevicePointer_v2,
+      (CUdeviceptr * memory, void *host, unsigned int flags),
+      may_give(memory, 1), host_cudaHostGetDevicePointer(&got, host, flags))
+GIVES(cuIpcOpenMemHandle_v2,
+      (CUdeviceptr * memory, cudaIpcMemHandle_t handle, unsigned int flags),
+      may_give(memory, 1), host_cudaIpcOpenMemHandle(&got, handle, flags))
 
 /* ---- what an address is ----------------------------------------------- */
 

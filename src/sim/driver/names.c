@@ -18,8 +18,7 @@
 #define OWN_STREAM(symbol, parameters, arguments)                              \
 	static CUresult own_##symbol parameters                                \
 	{                                                                      \
-		if (!stream)                                                   \
-			stream = cudaStreamPerThread;                          \
+		stream = driver_own_stream(stream);                            \
 		return driver_##symbol arguments;                              \
 	}
 #define OWN_CONFIG(symbol, parameters, arguments)                              \
@@ -27,11 +26,7 @@
 	{                                                                      \
 		CUlaunchConfig own;                                            \
                                                                                \
-		if (config && !config->hStream) {                              \
-			own = *config;                                         \
-			own.hStream = cudaStreamPerThread;                     \
-			config = &own;                                         \
-		}                                                              \
+		config = driver_own_config(config, &own);                      \
 		return driver_##symbol arguments;                              \
 	}
 #define OWN(since, name, symbol, form, parameters, arguments, ...)             \

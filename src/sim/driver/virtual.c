@@ -13,10 +13,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <cohort/sim.h>
+
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
+#include "sim/cuda/sync.h"
 #include "sim/driver/allocation.h"
 #include "sim/driver/driver.h"
+#include "sim/exec/stream.h"
 
 struct reservation {
 	char *start;
@@ -82,7 +86,9 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r->bytes = bytes;
 	r->start = reserve(bytes, alignment, DRIVER_MEMORY(wanted));
-	if (!r->start) {
+	if (!r->start || !memory_reserve(r->start, bytes)) {
+		if (r->start)
+			munmap(r->start, bytes);
 		free(r);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -120,6 +126,7 @@ CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 	virtual_unlock();
 	if (!r)
 		return CUDA_ERROR_INVALID_VALUE;
+	memory_unreserve(p);
 	munmap(p, bytes);
 	free(r);
 	return CUDA_SUCCESS;
@@ -153,6 +160,8 @@ static bool enter_memory(const struct mapping *m)
 		.bytes = m->bytes,
 		.kind = is_host ? MEMORY_REGISTERED : MEMORY_MAPPED,
 		.device = is_host ? 0 : l->id,
+		.no_read = true,
+		.no_write = true,
 	});
 }
 
@@ -239,6 +248,31 @@ static void unmap_one_locked(struct mapping **at)
 	free(m);
 }
 
+/* Wait for all that is queued on the devices whose memory is in the range, or that have
+ * access to it: it may still use that memory. */
+static void wait_for_users(const char *start, size_t bytes)
+{
+	bool uses[COHORT_SIM_MAX_DEVICES] = { false };
+	const struct mapping *m;
+	int i;
+
+	virtual_lock();
+	for (m = mappings; m; m = m->next) {
+		if (!is_inside(m->start, m->bytes, start, bytes))
+			continue;
+		if (!virtual_location_is_host(&m->of->prop.location))
+			uses[m->of->prop.location.id] = true;
+		for (i = 0; i < device_count(); i++)
+			uses[i] |= m->access[i];
+	}
+	virtual_unlock();
+	for (i = 0; i < device_count(); i++)
+		if (uses[i]) {
+			sync_memory(i);
+			stream_wait_device(i, false);
+		}
+}
+
 CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
@@ -246,6 +280,7 @@ CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 	size_t done = 0;
 	bool ok;
 
+	wait_for_users(p, bytes);
 	virtual_lock();
 	ok = is_whole_locked(p, bytes);
 	while (ok && done < bytes) {
@@ -299,6 +334,8 @@ static void protect(const struct mapping *m)
 
 	for (i = 0; i <= device_count(); i++)
 		all |= m->access[i];
+	memory_protect(m->start, all & cudaMemAccessFlagsProtRead,
+	               all == cudaMemAccessFlagsProtReadWrite);
 	mprotect(m->start, m->bytes,
 	         (all & cudaMemAccessFlagsProtRead ? PROT_READ : 0) |
 	                 (all == cudaMemAccessFlagsProtReadWrite ? PROT_WRITE

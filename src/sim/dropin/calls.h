@@ -8,7 +8,8 @@
  *
  * libcohort-host.so holds the host platform and hides all of it but
  * cohort_host_calls(), which hands out its functions as one table,
- * cohort_host_knobs() and cohort_host_set_launcher() (driver/launcher.h).
+ * cohort_host_knobs(), and cohort_host_set_launcher() and cohort_host_may_use()
+ * (driver/launcher.h).
  * libnccl.so.2 (nccl.c), libcudart.so.13 and .12 (cudart.c, kernels.c),
  * libcuda.so.1 (cuda.c) and libnvidia-ml.so.1 (nvml.c) hold nothing but
  * functions that forward through that table, so that all share one

@@ -26,8 +26,7 @@
 	COHORT_API CUresult symbol##_ptsz parameters;                          \
 	CUresult symbol##_ptsz parameters                                      \
 	{                                                                      \
-		if (!stream)                                                   \
-			stream = cudaStreamPerThread;                          \
+		stream = driver_own_stream(stream);                            \
 		CALLS_FORWARD(CUresult, symbol, arguments)                     \
 	}
 
@@ -38,11 +37,7 @@
 	{                                                                      \
 		CUlaunchConfig own;                                            \
                                                                                \
-		if (config && !config->hStream) {                              \
-			own = *config;                                         \
-			own.hStream = cudaStreamPerThread;                     \
-			config = &own;                                         \
-		}                                                              \
+		config = driver_own_config(config, &own);                      \
 		CALLS_FORWARD(CUresult, symbol, arguments)                     \
 	}
 

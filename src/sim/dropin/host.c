@@ -9,6 +9,7 @@
 
 #include "sim/cuda/device.h"
 #include "sim/cuda/mark.h"
+#include "sim/cuda/memory.h"
 #include "sim/cuda/sync.h"
 #include "sim/dropin/calls.h"
 #include "sim/exec/stream.h"
@@ -78,6 +79,11 @@ const struct host_knobs *cohort_host_knobs(void)
 	};
 
 	return &knobs;
+}
+
+bool cohort_host_may_use(const void *p, size_t bytes, bool write)
+{
+	return memory_may_use(p, bytes, write);
 }
 
 void cohort_host_set_launcher(host_launcher launcher)

@@ -70,29 +70,29 @@ const char *nvmlErrorString(nvmlReturn_t result)
 {
 	switch (result) {
 	case NVML_SUCCESS:
-		return "Success";
+		return "success";
 	case NVML_ERROR_UNINITIALIZED:
-		return "Uninitialized";
+		return "nvmlInit() was not called";
 	case NVML_ERROR_INVALID_ARGUMENT:
-		return "Invalid Argument";
+		return "an argument is not valid";
 	case NVML_ERROR_NOT_SUPPORTED:
-		return "Not Supported";
+		return "the simulated devices have no such thing";
 	case NVML_ERROR_NO_PERMISSION:
-		return "Insufficient Permissions";
+		return "this is not permitted";
 	case NVML_ERROR_ALREADY_INITIALIZED:
-		return "Already Initialized";
+		return "NVML is in use already";
 	case NVML_ERROR_NOT_FOUND:
-		return "Not Found";
+		return "nothing of that name was found";
 	case NVML_ERROR_INSUFFICIENT_SIZE:
-		return "Insufficient Size";
+		return "the room is too small for the answer";
 	case NVML_ERROR_DRIVER_NOT_LOADED:
-		return "Driver Not Loaded";
+		return "there is no driver";
 	case NVML_ERROR_FUNCTION_NOT_FOUND:
-		return "Function Not Found";
+		return "there is no such function";
 	case NVML_ERROR_UNKNOWN:
 		break;
 	}
-	return "Unknown Error";
+	return "an unknown error";
 }
 
 static int device_count(void)
@@ -367,6 +367,33 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 	return nvmlDeviceGetPciInfo_v2(device, pci);
 }
 
+/* The class of a display controller without a display. */
+#define BASE_CLASS 3
+#define SUB_CLASS 2
+
+nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci)
+{
+	nvmlReturn_t result = nvml_check(device, pci);
+	nvmlPciInfo_t newest;
+
+	if (!result)
+		result = nvmlDeviceGetPciInfo_v3(device, &newest);
+	if (result)
+		return result;
+	*pci = (nvmlPciInfoExt_t){
+		.version = pci->version,
+		.domain = newest.domain,
+		.bus = newest.bus,
+		.device = newest.device,
+		.pciDeviceId = newest.pciDeviceId,
+		.pciSubSystemId = newest.pciSubSystemId,
+		.baseClass = BASE_CLASS,
+		.subClass = SUB_CLASS,
+	};
+	memcpy(pci->busId, newest.busId, sizeof(pci->busId));
+	return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
                                                 int *minor)
 {
@@ -376,6 +403,23 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	              : result_of(
 				cohort_host_calls()->cuDeviceComputeCapability(
 					major, minor, number(device)));
+}
+
+/* The host sees to errors of its memory. */
+nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device,
+                                             unsigned int type,
+                                             unsigned int counter,
+                                             unsigned int location,
+                                             unsigned long long *count)
+{
+	const nvmlReturn_t result = nvml_check(device, count);
+
+	(void)type;
+	(void)counter;
+	(void)location;
+	if (!result)
+		*count = 0;
+	return result;
 }
 
 /* Memory is the host's, and free as far as the host has it. */

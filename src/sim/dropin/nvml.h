@@ -62,6 +62,15 @@ typedef struct nvmlPciInfo_st {
 	char busId[32];
 } nvmlPciInfo_t;
 
+typedef struct nvmlPciInfoExt_v1_st {
+	unsigned int version;
+	unsigned int domain, bus, device;
+	unsigned int pciDeviceId;
+	unsigned int pciSubSystemId;
+	unsigned int baseClass, subClass;
+	char busId[32];
+} nvmlPciInfoExt_t;
+
 typedef struct nvmlMemory_st {
 	unsigned long long total, free, used;
 } nvmlMemory_t;
@@ -154,6 +163,21 @@ typedef struct nvmlSystemConfComputeSettings_st {
 	X(nvmlDeviceGetPciInfo_v2, \
 	  (nvmlDevice_t device, nvmlPciInfo_v1_t *pci)) \
 	X(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t *pci)) \
+	X(nvmlDeviceGetPciInfoExt, \
+	  (nvmlDevice_t device, nvmlPciInfoExt_t *pci)) \
+	X(nvmlDeviceGetMaxPcieLinkGeneration, \
+	  (nvmlDevice_t device, unsigned int *generation)) \
+	X(nvmlDeviceGetCurrPcieLinkGeneration, \
+	  (nvmlDevice_t device, unsigned int *generation)) \
+	X(nvmlDeviceGetMaxPcieLinkWidth, \
+	  (nvmlDevice_t device, unsigned int *width)) \
+	X(nvmlDeviceGetCurrPcieLinkWidth, \
+	  (nvmlDevice_t device, unsigned int *width)) \
+	X(nvmlDeviceGetPcieLinkMaxSpeed, \
+	  (nvmlDevice_t device, unsigned int *speed)) \
+	X(nvmlDeviceGetMemoryErrorCounter, \
+	  (nvmlDevice_t device, unsigned int type, unsigned int counter, \
+	   unsigned int location, unsigned long long *count)) \
 	X(nvmlDeviceGetCudaComputeCapability, \
 	  (nvmlDevice_t device, int *major, int *minor)) \
 	X(nvmlDeviceGetMemoryInfo, \
@@ -175,6 +199,8 @@ typedef struct nvmlSystemConfComputeSettings_st {
 	   unsigned int *value)) \
 	X(nvmlDeviceGetNvLinkVersion, \
 	  (nvmlDevice_t device, unsigned int link, unsigned int *version)) \
+	X(nvmlDeviceGetNvLinkRemoteDeviceType, \
+	  (nvmlDevice_t device, unsigned int link, unsigned int *type)) \
 	X(nvmlDeviceGetFieldValues, \
 	  (nvmlDevice_t device, int count, nvmlFieldValue_t *values)) \
 	X(nvmlDeviceGetGpuFabricInfo, \

@@ -73,6 +73,62 @@ nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link,
 	return no_link(device, version);
 }
 
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device,
+                                                 unsigned int link,
+                                                 unsigned int *type)
+{
+	(void)link;
+	return no_link(device, type);
+}
+
+/* ---- PCI -------------------------------------------------------------- */
+
+#define PCI_GENERATION 5
+#define PCI_WIDTH 16
+
+static nvmlReturn_t tell(nvmlDevice_t device, unsigned int *out,
+                         unsigned int value)
+{
+	const nvmlReturn_t result = nvml_check(device, out);
+
+	if (!result)
+		*out = value;
+	return result;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device,
+                                                unsigned int *generation)
+{
+	return tell(device, generation, PCI_GENERATION);
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device,
+                                                 unsigned int *generation)
+{
+	return tell(device, generation, PCI_GENERATION);
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device,
+                                           unsigned int *width)
+{
+	return tell(device, width, PCI_WIDTH);
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device,
+                                            unsigned int *width)
+{
+	return tell(device, width, PCI_WIDTH);
+}
+
+/* NVML's values of a speed are the generations. */
+nvmlReturn_t nvmlDeviceGetPcieLinkMaxSpeed(nvmlDevice_t device,
+                                           unsigned int *speed)
+{
+	return tell(device, speed, PCI_GENERATION);
+}
+
+/* ---- both ------------------------------------------------------------- */
+
 /* Numbers of links, which are 0; there is nothing else. */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
                                       nvmlFieldValue_t *values)

@@ -47,13 +47,6 @@ static struct subject *add_locked(const void *key, const char *name)
 	return subject;
 }
 
-static bool is_quiet(void)
-{
-	const char *text = getenv("COHORT_HOST_QUIET");
-
-	return text && *text && strcmp(text, "0") != 0;
-}
-
 /* @name: what to call it if it is not known. */
 static cudaError_t refuse(const void *key, const char *name, const char *why)
 {
@@ -63,7 +56,7 @@ static cudaError_t refuse(const void *key, const char *name, const char *why)
 	subject = find_locked(key);
 	if (!subject)
 		subject = add_locked(key, name);
-	if (subject && !subject->said && !is_quiet())
+	if (subject && !subject->said && !host_is_quiet())
 		fprintf(stderr, "cohort: %s: %s\n", subject->name, why);
 	if (subject)
 		subject->said = true;

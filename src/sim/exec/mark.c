@@ -17,42 +17,38 @@ static struct stream *word_followers;
  * that marks sees the follower, or the follower sees the word. */
 static _Atomic unsigned word_follower_count;
 
-static bool word_reached(const uint32_t *word, uint32_t value,
-                         enum compare compare)
+/* Whether a word of @bits is what a stream waits for. */
+static bool reached(uint64_t now, uint64_t value, int bits,
+                    enum compare compare)
 {
-	/* seq_cst, see word_follower_count. */
-	const uint32_t now = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+	const int spare = 64 - bits;
 
 	switch (compare) {
 	case COMPARE_GEQ:
-		return (int32_t)(now - value) >= 0;
+		return (int64_t)((now - value) << spare) >= 0;
 	case COMPARE_EQ:
 		return now == value;
 	case COMPARE_AND:
 		return now & value;
 	case COMPARE_NOR:
-		return ~(now | value);
+		return ~(now | value) << spare;
 	}
 	return true;
 }
 
-static bool wide_word_reached(const uint64_t *word, uint64_t value,
-                              enum compare compare)
+static bool word_reached(const struct work *w)
 {
 	/* seq_cst, see word_follower_count. */
-	const uint64_t now = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+	return reached(__atomic_load_n(w->mark.word, __ATOMIC_SEQ_CST),
+	               w->mark.value, 32, (enum compare)w->mark.compare);
+}
 
-	switch (compare) {
-	case COMPARE_GEQ:
-		return (int64_t)(now - value) >= 0;
-	case COMPARE_EQ:
-		return now == value;
-	case COMPARE_AND:
-		return now & value;
-	case COMPARE_NOR:
-		return ~(now | value);
-	}
-	return true;
+static bool wide_word_reached(const struct work *w)
+{
+	/* seq_cst, see word_follower_count. */
+	return reached(__atomic_load_n(w->wide_mark.word, __ATOMIC_SEQ_CST),
+	               w->wide_mark.value, 64,
+	               (enum compare)w->wide_mark.compare);
 }
 
 /* A word was stored. */
@@ -82,29 +78,28 @@ enum step mark_step(struct stream *s, struct work *w, const struct drive *d)
 	return STEP_DONE;
 }
 
-/* Let @s follow the words unless @reached; called with words_lock held, counted as a
- * follower before the word was read. */
-static void follow_unless_locked(struct stream *s, bool reached)
+/* Whether the word has come; if not, @s follows the words. */
+static bool follow_unless(struct stream *s, const struct work *w,
+                          bool (*is_reached)(const struct work *w))
 {
-	if (reached)
+	bool is;
+
+	pthread_mutex_lock(&words_lock);
+	atomic_fetch_add(&word_follower_count, 1);
+	is = is_reached(w);
+	if (is)
 		stream_unfollow_locked(&word_followers, s);
 	else
 		stream_follow_locked(&word_followers, s);
+	pthread_mutex_unlock(&words_lock);
+	return is;
 }
 
 enum step mark_await_step(struct stream *s, struct work *w,
                           const struct drive *d)
 {
-	bool reached;
-
 	(void)d;
-	pthread_mutex_lock(&words_lock);
-	atomic_fetch_add(&word_follower_count, 1);
-	reached = word_reached(w->mark.word, w->mark.value,
-	                       (enum compare)w->mark.compare);
-	follow_unless_locked(s, reached);
-	pthread_mutex_unlock(&words_lock);
-	return reached ? STEP_DONE : STEP_BLOCKED;
+	return follow_unless(s, w, word_reached) ? STEP_DONE : STEP_BLOCKED;
 }
 
 #define POLL_NS 1000000
@@ -132,13 +127,7 @@ enum step mark_wide_step(struct stream *s, struct work *w,
 enum step mark_wide_poll_step(struct stream *s, struct work *w,
                               const struct drive *d)
 {
-	bool reached;
-
-	pthread_mutex_lock(&words_lock);
-	atomic_fetch_add(&word_follower_count, 1);
-	reached = wide_word_reached(w->wide_mark.word, w->wide_mark.value,
-	                            (enum compare)w->wide_mark.compare);
-	follow_unless_locked(s, reached);
-	pthread_mutex_unlock(&words_lock);
-	return reached ? STEP_DONE : stream_timer(s, clock_now() + POLL_NS, d);
+	return follow_unless(s, w, wide_word_reached)
+	               ? STEP_DONE
+	               : stream_timer(s, clock_now() + POLL_NS, d);
 }

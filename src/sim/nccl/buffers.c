@@ -97,6 +97,7 @@ static void check_memory(const struct member *m, const struct call *c,
 	if (found.freed || found.ending)
 		member_die(function, m, "the %s buffer of %s was freed", which,
 		           text);
+	/* Pieces that are registered or mapped may lie one behind the other. */
 	room = found.bytes - (size_t)((const char *)p - found.start);
 	if (room < bytes && found.kind != MEMORY_REGISTERED &&
 	    found.kind != MEMORY_MAPPED)

@@ -31,6 +31,9 @@ struct nvidia_kernels *nvidia_kernels_open(int version, nvidia_lookup *lookup,
                                            void *context);
 void nvidia_kernels_close(struct nvidia_kernels *kernels);
 
+/* Whether a kernel may read [@p, @p + @bytes), or write there. */
+typedef bool nvidia_may_use(const void *p, size_t bytes, bool write);
+
 /*
  * A launch of one of the kernels whose names have "ncclDevKernel_" in them.  The caller
  * owns it, and keeps it and the arguments until it has run for the last time: a graph
@@ -43,6 +46,7 @@ struct nvidia_launch {
 		arguments; /* one buffer, as for CU_LAUNCH_PARAM_BUFFER_POINTER */
 	size_t bytes;      /* its size */
 	int grid;          /* how many blocks */
+	nvidia_may_use *may_use; /* NULL: all memory may be used */
 };
 
 /*
@@ -54,11 +58,17 @@ struct nvidia_launch {
 bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
                          size_t size);
 
+/*
+ * How a kernel ends.  After the last three, which are said on stderr, it has done nothing:
+ * the device has failed then, as after an error of a kernel on a GPU, and every later
+ * call on it says so.  The other ranks' kernels wait until their communicator is aborted.
+ */
 enum nvidia_result {
 	NVIDIA_DONE,
 	NVIDIA_ABORTED,     /* the communicator's abort flag was set */
-	NVIDIA_UNSUPPORTED, /* said on stderr */
+	NVIDIA_UNSUPPORTED, /* there is no CPU function for what is asked */
 	NVIDIA_NO_MEMORY,
+	NVIDIA_ILLEGAL_ADDRESS, /* a buffer of the program's must not be used */
 };
 
 /*

@@ -13,6 +13,7 @@
 
 #include "sim/driver/launcher.h"
 #include "sim/nvidia/kernel.h"
+#include "sim/nvidia/kernel/combine.h"
 #include "sim/nvidia/stub.h"
 
 /* Constant once the launcher is set. */
@@ -26,13 +27,22 @@ struct nccl_launch {
 	_Alignas(16) char arguments[];
 };
 
-static void run(void *user)
+static CUresult run(void *user)
 {
 	const struct nccl_launch *l = user;
 
-	/* What an abort has ended needs no word: NCCL set its flag. */
-	if (nvidia_kernel_run(&l->kernel) == NVIDIA_NO_MEMORY)
-		fprintf(stderr, "cohort: %s: out of memory\n", l->kernel.name);
+	switch (nvidia_kernel_run(&l->kernel)) {
+	case NVIDIA_DONE:
+	/* NCCL set its flag: it knows. */
+	case NVIDIA_ABORTED:
+		return CUDA_SUCCESS;
+	case NVIDIA_ILLEGAL_ADDRESS:
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	case NVIDIA_UNSUPPORTED:
+	case NVIDIA_NO_MEMORY:
+		break;
+	}
+	return CUDA_ERROR_LAUNCH_FAILED;
 }
 
 static CUresult launch(const char *name, const struct host_launch *from,
@@ -53,6 +63,7 @@ static CUresult launch(const char *name, const struct host_launch *from,
 		.arguments = l->arguments,
 		.bytes = from->bytes,
 		.grid = (int)from->grid[0],
+		.may_use = cohort_host_may_use,
 	};
 	if (!nvidia_kernel_check(&l->kernel, why, sizeof(why))) {
 		fprintf(stderr,
@@ -77,12 +88,17 @@ struct one_rank {
 	bool is_pointer;
 };
 
-static void run_one_rank(void *user)
+static CUresult run_one_rank(void *user)
 {
 	const struct one_rank *l = user;
+	const size_t bytes = l->count * combine_type_size(l->type);
 
+	if (!cohort_host_may_use(l->dst, bytes, true) ||
+	    !cohort_host_may_use(l->src, bytes, false))
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	nvidia_one_rank_reduce(l->type, l->dst, l->src, l->count, l->scalar,
 	                       l->is_pointer);
+	return CUDA_SUCCESS;
 }
 
 /* The kernel's parameters, in their order: dst, src, count, scalar, is_pointer. */

@@ -3,7 +3,7 @@
 #define SIM_NVIDIA_LAUNCH_H
 
 #include "sim/nvidia/image.h"
-#include "sim/nvidia/version.h"
+#include "sim/nvidia/kernel/version.h"
 
 /* Have the launches of the kernels of @image from now on.  False if its tables are not
  * as those of @version, or without memory. */

@@ -12,12 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "sim/nvidia/elf_file.h"
+#include "sim/nvidia/fits.h"
 #include "sim/nvidia/forward.h"
 #include "sim/nvidia/image.h"
 #include "sim/nvidia/launch.h"
 #include "sim/nvidia/patch.h"
 #include "sim/nvidia/runtime.h"
-#include "sim/nvidia/version.h"
 
 /* Written by the constructor only. */
 static char failure[512];
@@ -49,14 +50,17 @@ static bool is_ours(void *library)
  * runtime, which wants no driver for that. */
 static void *open_nccl(void)
 {
-	const char *path = getenv("COHORT_NCCL");
+	const char *path = getenv("COHORT_HOST_NCCL");
 	void *library;
 
 	if (!path || !*path) {
-		fail("COHORT_NCCL has no path: run the program by cohort run "
+		fail("COHORT_HOST_NCCL has no path: run the program by cohort "
+		     "run "
 		     "--nccl");
 		return NULL;
 	}
+	if (!elf_file_is_whole(path, failure, sizeof(failure)))
+		return NULL;
 	library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 	if (!library)
 		fail("%s", dlerror());
@@ -76,12 +80,13 @@ static const struct nccl_version *find_version(void *library)
 	*(void **)&get = dlsym(library, "ncclGetVersion");
 	if (!get || get(&number) != 0) {
 		fail("%s is not NCCL: it has no ncclGetVersion",
-		     getenv("COHORT_NCCL"));
+		     getenv("COHORT_HOST_NCCL"));
 		return NULL;
 	}
 	version = version_find(number);
 	if (!version)
-		fail("NCCL %d.%d.%d is not known to the simulator, only %s",
+		fail("NCCL %d.%d.%d is not known to the simulator; these are: "
+		     "%s",
 		     number / 10000, number / 100 % 100, number % 100,
 		     version_list());
 	return version;

@@ -6,7 +6,7 @@
  * NVIDIA's NCCL on simulated devices
  *
  * This folder makes a libnccl.so.2 that holds no NCCL: it loads the one that NVIDIA
- * ships, whose path COHORT_NCCL has (cohort run --nccl sets it), and makes it run on the
+ * ships, whose path COHORT_HOST_NCCL has (cohort run --nccl sets it), and makes it run on the
  * simulator's CUDA.  NCCL's own code stays as it is.
  *
  *	program -> forward.c -> NVIDIA's libnccl.so.2 -> jumps (patch.c)

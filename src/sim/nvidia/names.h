@@ -24,6 +24,56 @@
 	X(22803, ncclResult_t, ncclTeamWorld, , )                              \
 	X(0, ncclResult_t, ncclResetDebugInit, , )
 
-#define NCCL_EXPORTS(X) NCCL_FUNCTIONS(X) NCCL_DEVICE_FUNCTIONS(X)
+/* What came after the NCCL that the simulator's own has; since: the first known version
+ * that has it. */
+#define NCCL_LATER_FUNCTIONS(X)                                                \
+	X(22809, ncclResult_t, ncclResetDebugInitInternal, , )                 \
+	X(22907, ncclResult_t, ncclCommGetUniqueId, , )                        \
+	X(22907, ncclResult_t, ncclCommGrow, , )                               \
+	X(22907, ncclResult_t, ncclCommMemStats, , )                           \
+	X(22907, ncclResult_t, ncclCommQueryProperties, , )                    \
+	X(22907, ncclResult_t, ncclCommResume, , )                             \
+	X(22907, ncclResult_t, ncclCommSuspend, , )                            \
+	X(22907, ncclResult_t, ncclGetLsaDevicePointer, , )                    \
+	X(22907, ncclResult_t, ncclGetLsaMultimemDevicePointer, , )            \
+	X(22907, ncclResult_t, ncclGetMultimemDevicePointer, , )               \
+	X(22907, ncclResult_t, ncclGetPeerDevicePointer, , )                   \
+	X(22907, ncclResult_t, ncclGinInboxA2ACreateRequirement, , )           \
+	X(22907, ncclResult_t, ncclGinOutboxCreateRequirement, , )             \
+	X(22907, ncclResult_t, ncclPutSignal, , )                              \
+	X(22907, ncclResult_t, ncclSignal, , )                                 \
+	X(22907, ncclResult_t, ncclWaitSignal, , )                             \
+	X(22907, ncclResult_t, ncclWinGetUserPtr, , )                          \
+	X(23007, ncclResult_t, ncclParamBind, , )                              \
+	X(23007, ncclResult_t, ncclParamDumpAll, , )                           \
+	X(23007, ncclResult_t, ncclParamGet, , )                               \
+	X(23007, ncclResult_t, ncclParamGetAllParameterKeys, , )               \
+	X(23007, ncclResult_t, ncclParamGetI16, , )                            \
+	X(23007, ncclResult_t, ncclParamGetI32, , )                            \
+	X(23007, ncclResult_t, ncclParamGetI64, , )                            \
+	X(23007, ncclResult_t, ncclParamGetI8, , )                             \
+	X(23007, ncclResult_t, ncclParamGetParameter, , )                      \
+	X(23007, ncclResult_t, ncclParamGetStr, , )                            \
+	X(23007, ncclResult_t, ncclParamGetU16, , )                            \
+	X(23007, ncclResult_t, ncclParamGetU32, , )                            \
+	X(23007, ncclResult_t, ncclParamGetU64, , )                            \
+	X(23007, ncclResult_t, ncclParamGetU8, , )                             \
+	X(23102, ncclResult_t, ncclAllGatherConfig, , )                        \
+	X(23102, ncclResult_t, ncclAllReduceConfig, , )                        \
+	X(23102, ncclResult_t, ncclAlltoAllConfig, , )                         \
+	X(23102, ncclResult_t, ncclBroadcastConfig, , )                        \
+	X(23102, ncclResult_t, ncclGatherConfig, , )                           \
+	X(23102, ncclResult_t, ncclGetCftDeviceLeInfo, , )                     \
+	X(23102, ncclResult_t, ncclGetMultimemDeviceLeInfo, , )                \
+	X(23102, ncclResult_t, ncclGetPeerDeviceLeInfo, , )                    \
+	X(23102, ncclResult_t, ncclReduceConfig, , )                           \
+	X(23102, ncclResult_t, ncclReduceScatterConfig, , )                    \
+	X(23102, ncclResult_t, ncclScatterConfig, , )                          \
+	X(23102, ncclResult_t, ncclTeamCft, , )                                \
+	X(23102, ncclResult_t, ncclTeamCftMultimem, , )                        \
+	X(23203, ncclResult_t, ncclSetEncryption, , )
+
+#define NCCL_EXPORTS(X)                                                        \
+	NCCL_FUNCTIONS(X) NCCL_DEVICE_FUNCTIONS(X) NCCL_LATER_FUNCTIONS(X)
 
 #endif

@@ -80,12 +80,60 @@ static cudaError_t get_handle(cudaIpcMemHandle_t *handle, void *memory)
 
 /* ---- what only a runtime that is linked in has ------------------------ */
 
-static cudaError_t no_capture_info(void)
+/* Functions that no NCCL has been seen to call, and the drop-in libcudart lacks. */
+#define MISSING(X)                                                             \
+	X(cudaDevResourceGenerateDesc)                                         \
+	X(cudaDevSmResourceSplit)                                              \
+	X(cudaDevSmResourceSplitByCount)                                       \
+	X(cudaDeviceGetDevResource)                                            \
+	X(cudaDeviceGetExecutionCtx)                                           \
+	X(cudaExecutionCtxDestroy)                                             \
+	X(cudaExecutionCtxGetDevResource)                                      \
+	X(cudaExecutionCtxGetDevice)                                           \
+	X(cudaExecutionCtxGetId)                                               \
+	X(cudaExecutionCtxRecordEvent)                                         \
+	X(cudaExecutionCtxStreamCreate)                                        \
+	X(cudaExecutionCtxSynchronize)                                         \
+	X(cudaExecutionCtxWaitEvent)                                           \
+	X(cudaFuncGetParamCount)                                               \
+	X(cudaGraphConditionalHandleCreate_v2)                                 \
+	X(cudaGraphExecGetId)                                                  \
+	X(cudaGraphGetId)                                                      \
+	X(cudaGraphNodeGetContainingGraph)                                     \
+	X(cudaGraphNodeGetLocalId)                                             \
+	X(cudaGraphNodeGetParams)                                              \
+	X(cudaGraphNodeGetToolsId)                                             \
+	X(cudaGreenCtxCreate)                                                  \
+	X(cudaLaunchHostFunc_v2)                                               \
+	X(cudaLaunchHostFunc_v2_ptsz)                                          \
+	X(cudaMemGetLocationInfo)                                              \
+	X(cudaMemcpy3DWithAttributesAsync)                                     \
+	X(cudaMemcpy3DWithAttributesAsync_ptsz)                                \
+	X(cudaMemcpyWithAttributesAsync)                                       \
+	X(cudaMemcpyWithAttributesAsync_ptsz)                                  \
+	X(cudaStreamBeginRecaptureToGraph)                                     \
+	X(cudaStreamBeginRecaptureToGraph_ptsz)                                \
+	X(cudaStreamGetCaptureInfo_v2)                                         \
+	X(cudaStreamGetDevResource)                                            \
+	X(cudaStreamGetDevResource_ptsz)                                       \
+	X(cudaSubgridCreate)                                                   \
+	X(cudaSubgridWorkerGridCreate)                                         \
+	X(cudaSubgridWorksetCreate)
+
+static cudaError_t refuse(const char *name)
 {
-	fprintf(stderr, "cohort: cudaStreamGetCaptureInfo_v2: the host "
-	                "platform has no such function\n");
+	fprintf(stderr, "cohort: %s: the host platform has no such function\n",
+	        name);
 	return fail(cudaErrorNotSupported);
 }
+
+#define REFUSE(name)                                                           \
+	static cudaError_t name##_missing(void)                                \
+	{                                                                      \
+		return refuse(#name);                                          \
+	}
+
+MISSING(REFUSE)
 
 /* ---- the end of the process ------------------------------------------- */
 
@@ -97,12 +145,13 @@ static void unregister(void **module)
 
 /* ----------------------------------------------------------------------- */
 
+#define REFUSAL(name) { #name, name##_missing },
+
 const struct patch runtime_functions[] = {
 	{ "cudaFuncGetAttributes", get_attributes },
 	{ "cudaFuncSetAttribute", set_attribute },
 	{ "cudaGetFuncBySymbol", get_function },
 	{ "cudaIpcGetMemHandle", get_handle },
-	{ "cudaStreamGetCaptureInfo_v2", no_capture_info },
-	{ "__cudaUnregisterFatBinary", unregister },
+	MISSING(REFUSAL){ "__cudaUnregisterFatBinary", unregister },
 	{ NULL, NULL },
 };

@@ -175,7 +175,7 @@ static void contexts(void)
 	CUcontext primary, other, now;
 	unsigned int flags;
 	CUdeviceptr memory;
-	int active;
+	int active, i;
 
 	CU(cuCtxGetCurrent(&now));
 	CHECK(!now);
@@ -193,6 +193,12 @@ static void contexts(void)
 	CU(cuCtxPushCurrent(primary));
 	CU(cuCtxPopCurrent(&now));
 	CHECK(now == primary);
+	for (i = 0; i < 100; i++)
+		CU(cuCtxPushCurrent(i % 2 ? other : primary));
+	for (i = 100; i-- > 0;) {
+		CU(cuCtxPopCurrent(&now));
+		CHECK(now == (i % 2 ? other : primary));
+	}
 	CU(cuCtxDestroy(other));
 	CU(cuCtxGetCurrent(&now));
 	CHECK(now == primary);

@@ -2,6 +2,8 @@
 
 #include "sim/nvidia/kernel/block.h"
 
+#include "sim/nvidia/kernel/read.h"
+
 static const struct layout *layout_of(const struct block *b)
 {
 	return b->kernels->layout;
@@ -18,24 +20,16 @@ static const void *work_at(const struct block *b, int n,
 static bool is_profiled(const struct block *b, int n)
 {
 	struct work_bytes room;
-	struct coll_work coll;
-	struct p2p_work p2p;
 
-	if (b->works.type == WORK_P2P) {
-		layout_of(b)->p2p(work_at(b, n, &room), &p2p);
-		return p2p.profiled;
-	}
-	layout_of(b)->coll(work_at(b, n, &room), &coll);
-	return coll.profiled;
+	return read_profiled(layout_of(b), b->works.type, work_at(b, n, &room));
 }
 
 static void profile(const struct block *b, void *events)
 {
-	for (int n = 0; n < b->works.count; n++)
+	for (int n = 0; n < 64 && b->profiled >> n; n++)
 		if (b->profiled >> n & 1)
-			layout_of(b)->profile(events, b->channel.id,
-			                      *b->channel.work_count + 1 +
-			                              (uint64_t)n);
+			write_profile(events, b->channel.id,
+			              *b->channel.work_count + 1 + (uint64_t)n);
 }
 
 /* ---- works ------------------------------------------------------------- */
@@ -44,7 +38,7 @@ static void start_coll(struct block *b)
 {
 	struct work_bytes room;
 
-	layout_of(b)->coll(work_at(b, b->work, &room), &b->coll);
+	b->coll = read_coll(layout_of(b), work_at(b, b->work, &room));
 	b->work++;
 	b->task_count = program_coll(b->tasks, layout_of(b), b->works.function,
 	                             b->comm, &b->channel, &b->coll);
@@ -57,7 +51,7 @@ static void start_messages(struct block *b)
 
 	b->task_count = 0;
 	for (; b->work < b->works.count; b->work++) {
-		layout_of(b)->p2p(work_at(b, b->work, &room), &work);
+		work = read_p2p(layout_of(b), work_at(b, b->work, &room));
 		/* It would be copied at once. */
 		if (b->aborted && work.send_rank == b->comm->rank)
 			continue;
@@ -67,10 +61,25 @@ static void start_messages(struct block *b)
 	}
 }
 
+/* All of them take turns on one connection. */
+static void start_broadcasts(struct block *b)
+{
+	struct work_bytes room;
+
+	for (b->work = 0; b->work < b->works.count; b->work++)
+		b->broadcasts[b->work] = read_broadcast(
+			layout_of(b), work_at(b, b->work, &room));
+	b->task_count = program_broadcasts(b->tasks, layout_of(b),
+	                                   b->works.function, b->comm,
+	                                   &b->channel, b->broadcasts, b->work);
+}
+
 static void start_works(struct block *b)
 {
 	if (b->works.type == WORK_P2P)
 		start_messages(b);
+	else if (b->works.type == WORK_BROADCAST)
+		start_broadcasts(b);
 	else
 		start_coll(b);
 	for (int i = 0; b->aborted && i < b->task_count; i++)
@@ -86,7 +95,7 @@ static void start_batch(struct block *b)
 	b->batch = b->works.next;
 	b->work = 0;
 	b->profiled = 0;
-	for (int n = 0; n < b->works.count; n++)
+	for (int n = 0; n < b->works.count && n < 64; n++)
 		b->profiled |= (uint64_t)is_profiled(b, n) << n;
 	profile(b, b->comm->started);
 	b->in_batch = true;
@@ -125,7 +134,7 @@ void block_init(struct block *b, const struct nvidia_kernels *kernels,
 	b->arguments = arguments;
 	b->comm = comm;
 	b->batch = index;
-	kernels->layout->channel(arguments->comm, channel, &b->channel);
+	b->channel = read_channel(kernels->layout, arguments->comm, channel);
 }
 
 bool block_step(struct block *b)

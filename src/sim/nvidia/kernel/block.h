@@ -13,7 +13,7 @@
 #include "sim/nvidia/kernel/program.h"
 
 /* NCCL has fewer. */
-#define MAX_WORKS 64
+#define MAX_WORKS 384
 #define MAX_MESSAGES 16
 
 /* A batch, with those that extend it. */
@@ -52,9 +52,10 @@ struct block {
 	bool in_batch;
 	struct works works;
 	int work;          /* the one to start */
-	uint64_t profiled; /* one bit for each work */
+	uint64_t profiled; /* one bit for each of the first works */
 
 	struct coll_work coll; /* the one that is under way */
+	struct broadcast_work broadcasts[MAX_WORKS];
 	int task_count;
 	struct task tasks[MAX_MESSAGES * TASKS_PER_WORK];
 

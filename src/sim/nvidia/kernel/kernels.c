@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The versions that are known, and the table of functions that each library has
+ * The table of functions that each library has
  */
 
 #include "sim/nvidia/kernel/kernels.h"
@@ -9,15 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct layout *const layouts[] = { &nccl_2_28_9 };
-
-static const struct layout *find_layout(int version)
-{
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-		if (layouts[i]->version == version)
-			return layouts[i];
-	return NULL;
-}
+#include "sim/nvidia/kernel/read.h"
 
 /* The ids of the rows; -1 is none. */
 static unsigned count_functions(const int *ids, int rows)
@@ -37,34 +29,36 @@ static unsigned count_functions(const int *ids, int rows)
  */
 static void read_rows(struct nvidia_kernels *k, const int *ids)
 {
+	const int rows = read_row_count(k->layout);
+
 	for (unsigned id = 0; id < k->function_count; id++)
 		k->functions[id].row = -1;
-	for (int row = 0; row < k->layout->rows; row++) {
+	for (int row = 0; row < rows; row++) {
 		if (ids[row] < 0)
 			continue;
 		k->functions[ids[row]].row = row;
-		k->layout->function(row, &k->functions[ids[row]].function);
+		k->functions[ids[row]].function = read_row(k->layout, row);
 	}
 }
 
 struct nvidia_kernels *nvidia_kernels_open(int version, nvidia_lookup *lookup,
                                            void *context)
 {
-	const struct layout *layout = find_layout(version);
+	const struct nccl_version *known = version_find(version);
 	struct nvidia_kernels *k;
 	const int *ids;
 	unsigned count;
 
-	if (!layout)
+	if (!known)
 		return NULL;
-	ids = lookup(context, layout->row_table);
+	ids = lookup(context, FUNCTION_TABLE);
 	if (!ids)
 		return NULL;
-	count = count_functions(ids, layout->rows);
+	count = count_functions(ids, read_row_count(&known->layout));
 	k = malloc(sizeof(*k) + count * sizeof(k->functions[0]));
 	if (!k)
 		return NULL;
-	k->layout = layout;
+	k->layout = &known->layout;
 	k->function_count = count;
 	read_rows(k, ids);
 	return k;
@@ -87,9 +81,10 @@ const char *kernels_name(const struct function *function, char *out,
                          size_t size)
 {
 	static const char *const collectives[] = {
-		[BROADCAST] = "Broadcast",  [REDUCE] = "Reduce",
-		[ALL_GATHER] = "AllGather", [REDUCE_SCATTER] = "ReduceScatter",
-		[ALL_REDUCE] = "AllReduce", [SEND_RECV] = "SendRecv",
+		[BROADCAST] = "Broadcast",   [REDUCE] = "Reduce",
+		[ALL_GATHER] = "AllGather",  [REDUCE_SCATTER] = "ReduceScatter",
+		[ALL_REDUCE] = "AllReduce",  [SEND_RECV] = "SendRecv",
+		[BROADCASTS] = "AllGatherV",
 	};
 	static const char *const algorithms[] = {
 		[ALGORITHM_TREE] = "Tree",

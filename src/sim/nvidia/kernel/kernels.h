@@ -3,7 +3,7 @@
 #define SIM_NVIDIA_KERNEL_KERNELS_H
 
 #include "sim/nvidia/kernel.h"
-#include "sim/nvidia/kernel/layout.h"
+#include "sim/nvidia/kernel/version.h"
 
 /* See sim/nvidia/kernel.h. */
 struct nvidia_kernels {

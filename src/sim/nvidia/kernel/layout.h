@@ -5,9 +5,9 @@
 /*
  * What NCCL hands to its kernels, in a form that does not depend on NCCL's version
  *
- * Each version has one source, which knows how that version lays out its structures, and
- * fills in the structures here.  What a kernel changes while it runs is reached through
- * pointers into NCCL's own memory.
+ * The functions of read.h fill in the structures here, by a table of where NCCL has what
+ * (version.h).  What a kernel changes while it runs is reached through pointers into
+ * NCCL's own memory.
  */
 
 #include <stdbool.h>
@@ -29,6 +29,7 @@ enum collective {
 	REDUCE_SCATTER,
 	ALL_REDUCE,
 	SEND_RECV,
+	BROADCASTS = 11, /* several at once, each from its own root */
 };
 
 enum operation {
@@ -77,7 +78,7 @@ struct kernel_comm {
 	int p2p_chunk_bytes;
 	bool all_nvlink;
 	const uint32_t *abort_flag;
-	const int *local_ranks; /* by rank */
+	const int *local_ranks; /* by rank; NULL: each rank is its own */
 
 	/* Atomic, of the profiler; of all channels. */
 	void *started, *completed;
@@ -109,15 +110,17 @@ struct channel {
 #define CONNECTION_DIRECT_NIC 0x04
 #define CONNECTION_MULTICAST 0x80
 
-/* What a kernel and the thread that serves a network tell each other of one step. */
-struct fifo_slot {
-	int mode;
-	int offset; /* if that is the mode: of the step's data in the buffer */
-	int64_t size; /* -1: the data is on its way */
-	void *pointer;
+/*
+ * A ring of slots, one for each step: what a kernel and the thread that serves a network
+ * tell each other.  The offset, if that is the mode, is of the step's data in the buffer;
+ * the size is -1 while the data is on its way.
+ */
+struct slot_layout {
+	uint16_t bytes, mode, offset, size;
+	bool long_offset; /* of 64 bits */
 };
 
-#define FIFO_MODE_OFFSET 1
+#define SLOT_MODE_OFFSET 1
 
 /* One end of a connection. */
 struct connection {
@@ -130,11 +133,18 @@ struct connection {
 	 * the scalar of its operation. */
 	void **pointer_exchange;
 	uint64_t *scalar_exchange;
-	struct fifo_slot *fifo; /* NULL: no network */
-	uint64_t *step;         /* where the last kernel has ended */
+	char *slots; /* NULL: no network */
+	const struct slot_layout *slot;
+	uint64_t *step; /* where the last kernel has ended */
 };
 
-enum work_type { WORK_P2P, WORK_COLL, WORK_COLL_REG, WORK_TYPES };
+enum work_type {
+	WORK_P2P,
+	WORK_COLL,
+	WORK_COLL_REG,
+	WORK_BROADCAST,
+	WORK_TYPES,
+};
 
 struct batch {
 	unsigned jump; /* to the next one; 0: this is the last */
@@ -150,7 +160,6 @@ struct coll_work {
 	bool scalar_is_pointer;
 	bool registered; /* buffers for peers' direct access */
 	bool net_registered;
-	bool profiled;
 	int direct; /* CONNECTION_P2P_...: how */
 	int root;
 	char *send, *recv;
@@ -177,37 +186,13 @@ struct p2p_work {
 	bool send_ll, recv_ll;
 	bool send_registered, recv_registered;
 	bool net_registered;
-	bool profiled;
 };
 
-/* What is known of a version. */
-struct layout {
-	int version; /* as ncclGetVersion() says */
-
-	/* The table of functions in the library. */
-	int rows;
-	const char *row_table;
-	void (*function)(int row, struct function *out);
-
-	size_t argument_bytes; /* before the batches */
-	size_t batch_bytes;
-	size_t work_bytes[WORK_TYPES];
-
-	void (*arguments)(const void *from, struct arguments *out);
-	void (*comm)(const void *comm, struct kernel_comm *out);
-	void (*channel)(const void *comm, int id, struct channel *out);
-	/* @peer: one of channel->peers.  @index: 0 for collectives, 1 for send and
-	 * receive. */
-	void (*send)(void *peer, int index, struct connection *out);
-	void (*recv)(void *peer, int index, struct connection *out);
-	void (*batch)(const void *from, struct batch *out);
-	void (*coll)(const void *from, struct coll_work *out);
-	void (*p2p)(const void *from, struct p2p_work *out);
-	/* Of @events, kernel_comm's started or completed, one for a channel's work number
-	 * @count. */
-	void (*profile)(void *events, int channel, uint64_t count);
+/* One of several broadcasts. */
+struct broadcast_work {
+	int depth; /* how many ranks are between the root and this one, in the ring */
+	size_t chunk, bytes, begin;
+	char *send, *recv;
 };
-
-extern const struct layout nccl_2_28_9;
 
 #endif

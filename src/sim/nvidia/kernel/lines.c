@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/task.h"
 
 /* How many bytes a task moves at once. */
@@ -122,11 +123,6 @@ static void write_lines(const struct task *t, const struct end *e, size_t first,
 		         data + i * l->data);
 }
 
-static size_t divide_up(size_t x, size_t by)
-{
-	return (x + by - 1) / by;
-}
-
 /* How many lines of the operation have data, and how many it has in all. */
 static size_t line_count(const struct task *t)
 {
@@ -173,7 +169,7 @@ static void end(struct task *t)
 		counter_store(e->c.head, ++e->step);
 	for (e = t->send; t->op.send && e < t->send + t->sends; e++) {
 		e->step++;
-		if (t->protocol == PROTOCOL_LL128 && e->c.fifo)
+		if (t->protocol == PROTOCOL_LL128 && e->c.slots)
 			counter_store(e->c.tail, e->step);
 	}
 }

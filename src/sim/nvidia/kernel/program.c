@@ -6,15 +6,11 @@
 
 #include "sim/nvidia/kernel/program.h"
 
+#include "sim/nvidia/kernel/count.h"
 #include <string.h>
 
 #include "platform/nccl_abi.h"
 #include "sim/nvidia/kernel/ring.h"
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
 
 /* ---- trees ------------------------------------------------------------- */
 

@@ -27,4 +27,11 @@ int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
                 const struct kernel_comm *comm, const struct channel *channel,
                 const struct p2p_work *work);
 
+int program_broadcasts(struct task tasks[TASKS_PER_WORK],
+                       const struct layout *layout,
+                       const struct function *function,
+                       const struct kernel_comm *comm,
+                       const struct channel *channel,
+                       const struct broadcast_work *works, int count);
+
 #endif

@@ -9,16 +9,7 @@
 
 #include "sim/nvidia/kernel/ring.h"
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static size_t round_up(size_t x, size_t multiple)
-{
-	return (x + multiple - 1) / multiple * multiple;
-}
-
+#include "sim/nvidia/kernel/count.h"
 /* Round number @n of one chunk: false if there is none. */
 static bool round_of(const struct plan *p, uint64_t n, size_t *at,
                      size_t *count)

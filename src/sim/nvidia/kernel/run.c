@@ -14,6 +14,8 @@
 
 #include "base/backoff.h"
 #include "sim/nvidia/kernel/block.h"
+#include "sim/nvidia/kernel/own_buffers.h"
+#include "sim/nvidia/kernel/read.h"
 
 /* ---- what can be carried out ------------------------------------------ */
 
@@ -22,21 +24,17 @@ static bool needs_device(const struct nvidia_kernels *k,
                          const struct arguments *a, const struct works *works)
 {
 	struct work_bytes room;
-	struct coll_work coll;
-	struct p2p_work p2p;
 
 	for (int n = 0; n < works->count; n++) {
 		const void *work = works_at(works, k, a, n, &room);
 
-		if (works->type == WORK_P2P) {
-			k->layout->p2p(work, &p2p);
-			if (p2p.net_registered)
-				return true;
-		} else {
-			k->layout->coll(work, &coll);
-			if (coll.net_registered)
-				return true;
-		}
+		if (works->type == WORK_P2P &&
+		    read_p2p(k->layout, work).net_registered)
+			return true;
+		if ((works->type == WORK_COLL ||
+		     works->type == WORK_COLL_REG) &&
+		    read_coll(k->layout, work).net_registered)
+			return true;
 	}
 	return false;
 }
@@ -65,10 +63,10 @@ static bool check_block(const struct nvidia_kernels *k,
 	return true;
 }
 
-static void read_arguments(const struct nvidia_launch *launch,
+static void find_arguments(const struct nvidia_launch *launch,
                            struct arguments *a)
 {
-	launch->kernels->layout->arguments(launch->arguments, a);
+	*a = read_arguments(launch->kernels->layout, launch->arguments);
 	a->end = (const char *)launch->arguments + launch->bytes;
 }
 
@@ -90,11 +88,11 @@ static bool check(const struct nvidia_launch *launch, bool written, char *why,
 		snprintf(why, size, "the kernel %s", launch->name);
 		return false;
 	}
-	if (launch->bytes < layout->argument_bytes) {
+	if (launch->bytes < layout->arguments.bytes) {
 		snprintf(why, size, "arguments of %zu bytes", launch->bytes);
 		return false;
 	}
-	read_arguments(launch, &a);
+	find_arguments(launch, &a);
 	for (int i = 0; i < block_count(launch, &a); i++)
 		if (!check_block(launch->kernels, &a, i, written, why, size))
 			return false;
@@ -106,6 +104,75 @@ bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
                          size_t size)
 {
 	return check(launch, false, why, size);
+}
+
+/* ---- the program's buffers --------------------------------------------- */
+
+static bool work_may_run(const struct nvidia_launch *launch,
+                         const struct kernel_comm *comm,
+                         const struct works *works, const void *work,
+                         struct bad_buffer *bad)
+{
+	const struct layout *l = launch->kernels->layout;
+	struct broadcast_work broadcast;
+	struct coll_work coll;
+	struct p2p_work p2p;
+
+	switch (works->type) {
+	case WORK_P2P:
+		p2p = read_p2p(l, work);
+		return own_buffers_of_p2p(&p2p, launch->may_use, bad);
+	case WORK_BROADCAST:
+		broadcast = read_broadcast(l, work);
+		return own_buffers_of_broadcast(&broadcast, launch->may_use,
+		                                bad);
+	default:
+		coll = read_coll(l, work);
+		return own_buffers_of_coll(works->function, comm, &coll,
+		                           launch->may_use, bad);
+	}
+}
+
+static bool works_may_run(const struct nvidia_launch *launch,
+                          const struct arguments *a,
+                          const struct kernel_comm *comm,
+                          const struct works *works, struct bad_buffer *bad)
+{
+	const struct nvidia_kernels *k = launch->kernels;
+	struct work_bytes room;
+	bool ok = true;
+
+	for (int n = 0; ok && n < works->count; n++) {
+		const void *work = works_at(works, k, a, n, &room);
+
+		ok = work_may_run(launch, comm, works, work, bad);
+	}
+	return ok;
+}
+
+/* False, which is said, if a buffer of a work must not be used. */
+static bool may_run(const struct nvidia_launch *launch,
+                    const struct arguments *a, const struct kernel_comm *comm)
+{
+	struct bad_buffer bad;
+	struct works works;
+	char name[64];
+
+	for (int i = 0; i < block_count(launch, a); i++)
+		for (int index = i; index >= 0; index = works.next) {
+			works_read(&works, launch->kernels, a, index);
+			if (works_may_run(launch, a, comm, &works, &bad))
+				continue;
+			fprintf(stderr,
+			        "cohort: rank %d: %s uses %zu bytes at %p, "
+			        "which are not all in an allocation\n",
+			        comm->rank,
+			        kernels_name(works.function, name,
+			                     sizeof(name)),
+			        bad.bytes, bad.start);
+			return false;
+		}
+	return true;
 }
 
 /* ---- running ----------------------------------------------------------- */
@@ -170,12 +237,16 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 		        launch->name, why);
 		return NVIDIA_UNSUPPORTED;
 	}
-	read_arguments(launch, &a);
-	launch->kernels->layout->comm(a.comm, &comm);
+	find_arguments(launch, &a);
+	comm = read_comm(launch->kernels->layout, a.comm);
+	if (launch->may_use && !may_run(launch, &a, &comm))
+		return NVIDIA_ILLEGAL_ADDRESS;
 	count = block_count(launch, &a);
 	blocks = calloc((size_t)count, sizeof(*blocks));
-	if (count && !blocks)
+	if (count && !blocks) {
+		fprintf(stderr, "cohort: %s: out of memory\n", launch->name);
 		return NVIDIA_NO_MEMORY;
+	}
 	for (int i = 0; i < count; i++, channel++) {
 		while (!(a.channels >> channel & 1))
 			channel++;

@@ -7,17 +7,8 @@
  * The last slices of a chunk may be empty; they are counted all the same.
  */
 
+#include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/task.h"
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static size_t divide_up(size_t x, size_t by)
-{
-	return (x + by - 1) / by;
-}
 
 /* How many elements the next slice has. */
 static size_t slice_count(const struct task *t)
@@ -46,16 +37,26 @@ static bool ready(const struct task *t)
 	return true;
 }
 
+static int slot_int(char *slot, uint16_t field)
+{
+	return __atomic_load_n((int *)(void *)(slot + field), __ATOMIC_RELAXED);
+}
+
+static int64_t slot_word(char *slot, uint16_t field)
+{
+	return __atomic_load_n((int64_t *)(void *)(slot + field),
+	                       __ATOMIC_RELAXED);
+}
+
 /* Where the step's data is in the buffer between the ends. */
 static char *step_memory(const struct end *e)
 {
-	const struct fifo_slot *slot = end_slot(e);
-	char *buffer = e->c.buffers[PROTOCOL_SIMPLE];
+	const struct slot_layout *l = e->c.slot;
+	char *slot = end_slot(e), *buffer = e->c.buffers[PROTOCOL_SIMPLE];
 
-	if (slot &&
-	    __atomic_load_n(&slot->mode, __ATOMIC_RELAXED) == FIFO_MODE_OFFSET)
-		return buffer +
-		       __atomic_load_n(&slot->offset, __ATOMIC_RELAXED);
+	if (slot && slot_int(slot, l->mode) == SLOT_MODE_OFFSET)
+		return buffer + (l->long_offset ? slot_word(slot, l->offset)
+		                                : slot_int(slot, l->offset));
 	return buffer + e->step % STEPS * (size_t)e->c.step_bytes;
 }
 

@@ -5,13 +5,10 @@
  */
 
 #include "sim/nvidia/kernel/task.h"
+#include "sim/nvidia/kernel/read.h"
 
+#include "sim/nvidia/kernel/count.h"
 /* ---- connections ------------------------------------------------------- */
-
-static uint64_t round_up(uint64_t x, uint64_t multiple)
-{
-	return (x + multiple - 1) / multiple * multiple;
-}
 
 static enum way way_of(const struct task *t, const struct connection *c)
 {
@@ -44,7 +41,7 @@ void task_connect(struct task *t, const struct layout *layout,
 
 	for (int i = 0; i < max_recv && recv[i] >= 0; i++) {
 		e = &t->recv[t->recvs++];
-		layout->recv(channel->peers[recv[i]], index, &e->c);
+		e->c = read_recv(layout, channel->peers[recv[i]], index);
 		open_end(t, e, recv[i]);
 		/* The sender may use the steps that are left out. */
 		if (t->protocol == PROTOCOL_SIMPLE)
@@ -52,7 +49,7 @@ void task_connect(struct task *t, const struct layout *layout,
 	}
 	for (int i = 0; i < max_send && send[i] >= 0; i++) {
 		e = &t->send[t->sends++];
-		layout->send(channel->peers[send[i]], index, &e->c);
+		e->c = read_send(layout, channel->peers[send[i]], index);
 		open_end(t, e, send[i]);
 	}
 }
@@ -61,8 +58,8 @@ void task_connect(struct task *t, const struct layout *layout,
 
 /*
  * The end whose buffer is used gives its address, and the other takes it, through one
- * word, which is NULL in between.  Of a sender's buffer the scalar is exchanged, too, as
- * two words that are not 0.
+ * word, which is NULL in between.  Of a sender's buffer the scalar is exchanged, too, in
+ * versions that have that, as two words that are not 0.
  */
 #define SCALAR_MARK (UINT64_C(1) << 32)
 
@@ -85,7 +82,7 @@ static char *name_for_peer(const struct task *t, const struct end *e,
 
 	if (t->is_message)
 		return buffer == INPUT ? t->input : t->output;
-	peer = t->comm->local_ranks[e->rank];
+	peer = t->comm->local_ranks ? t->comm->local_ranks[e->rank] : e->rank;
 	if (buffer == INPUT)
 		return (char *)(w->send_offset + w->send_remote[peer]);
 	return (char *)(w->recv_offset + w->recv_remote[peer]);
@@ -109,12 +106,14 @@ static bool give_input(struct task *t, struct end *e)
 	const uint64_t scalar = t->coll ? t->coll->scalar : 0;
 	uint64_t *words = e->c.scalar_exchange;
 
-	if (word_load(e->c.pointer_exchange) || counter_load(&words[0]) ||
-	    counter_load(&words[1]))
+	if (word_load(e->c.pointer_exchange) ||
+	    (words && (counter_load(&words[0]) || counter_load(&words[1]))))
 		return false;
 	e->memory = NULL;
-	counter_store(&words[0], SCALAR_MARK | (uint32_t)scalar);
-	counter_store(&words[1], SCALAR_MARK | (scalar >> 32));
+	if (words) {
+		counter_store(&words[0], SCALAR_MARK | (uint32_t)scalar);
+		counter_store(&words[1], SCALAR_MARK | (scalar >> 32));
+	}
 	word_store(e->c.pointer_exchange, name_for_peer(t, e, buffer));
 	return true;
 }
@@ -124,7 +123,7 @@ static bool take(struct end *e, bool with_scalar)
 	e->memory = word_load(e->c.pointer_exchange);
 	if (!e->memory)
 		return false;
-	if (with_scalar) {
+	if (with_scalar && e->c.scalar_exchange) {
 		counter_store(&e->c.scalar_exchange[0], 0);
 		counter_store(&e->c.scalar_exchange[1], 0);
 	}
@@ -178,7 +177,9 @@ static bool operate(struct task *t)
 	bool finished = false, progress;
 
 	if (!t->begun) {
-		t->op = (struct operation_step){ .from = NOWHERE };
+		t->op = (struct operation_step){ .from = NOWHERE,
+			                         .input = t->input,
+			                         .output = t->output };
 		if (!t->program(t, t->number, &t->op)) {
 			store_steps(t);
 			t->phase = LEAVE;

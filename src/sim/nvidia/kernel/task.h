@@ -27,7 +27,7 @@
  */
 
 #include "sim/nvidia/kernel/combine.h"
-#include "sim/nvidia/kernel/layout.h"
+#include "sim/nvidia/kernel/version.h"
 
 enum buffer { NOWHERE, INPUT, OUTPUT };
 
@@ -36,7 +36,8 @@ enum buffer { NOWHERE, INPUT, OUTPUT };
 struct operation_step {
 	bool recv, send;
 	enum buffer from, to;
-	bool last; /* the result is complete */
+	char *input, *output; /* the task's, unless the program sets others */
+	bool last;            /* the result is complete */
 
 	/* In elements: where in @from and @to, and where in a peer's buffer that is
 	 * read, or written to, without a step between. */
@@ -67,7 +68,7 @@ struct end {
 struct plan {
 	const struct ring *ring;
 	int rank, ranks, root;
-	size_t total; /* of a rank, on all channels */
+	size_t total; /* of a rank, on all channels; of broadcasts, turns */
 	size_t begin; /* of this channel */
 	size_t count; /* on this channel, or of the message */
 	size_t chunk;
@@ -94,6 +95,9 @@ struct task {
 	/* For registered buffers. */
 	bool registered, is_message;
 	const struct coll_work *coll;
+
+	const struct broadcast_work *broadcasts;
+	int broadcast_count;
 
 	task_program *program;
 	struct plan plan;
@@ -148,19 +152,22 @@ static inline void counter_store(uint64_t *counter, uint64_t value)
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
-static inline struct fifo_slot *end_slot(const struct end *e)
+/* The slot of the step, or NULL. */
+static inline char *end_slot(const struct end *e)
 {
-	return e->c.fifo ? &e->c.fifo[e->step % STEPS] : NULL;
+	return e->c.slots ? e->c.slots + e->step % STEPS * e->c.slot->bytes
+	                  : NULL;
 }
 
 /* The thread that serves the network reads the size once the counter, or a line's
  * flag, says that there is data. */
 static inline void end_announce(const struct end *e, size_t bytes)
 {
-	struct fifo_slot *slot = end_slot(e);
+	char *slot = end_slot(e);
 
 	if (slot)
-		__atomic_store_n(&slot->size, (int64_t)bytes, __ATOMIC_RELEASE);
+		__atomic_store_n((int64_t *)(void *)(slot + e->c.slot->size),
+		                 (int64_t)bytes, __ATOMIC_RELEASE);
 }
 
 /* Whether there is room for @steps more. */
@@ -172,7 +179,7 @@ static inline bool end_has_room(const struct end *e, uint64_t steps)
 /* Where an own buffer's element is. */
 static inline char *task_at(const struct task *t, enum buffer buffer, size_t at)
 {
-	char *memory = buffer == INPUT ? t->input : t->output;
+	char *memory = buffer == INPUT ? t->op.input : t->op.output;
 
 	return memory + at * t->combine.size;
 }

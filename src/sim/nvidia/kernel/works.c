@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/nvidia/kernel/block.h"
+#include "sim/nvidia/kernel/read.h"
 
 /* The buffer holds a work in pieces of this many bytes. */
 #define PIECE 16
@@ -28,18 +29,18 @@ bool works_read(struct works *works, const struct nvidia_kernels *kernels,
 {
 	const struct layout *layout = kernels->layout;
 	const size_t room = (size_t)(arguments->end - arguments->batches) /
-	                    layout->batch_bytes;
+	                    layout->batch.bytes;
 	struct batch batch;
 
 	works->count = 0;
 	for (;;) {
 		if ((size_t)index >= room)
 			return false;
-		layout->batch(arguments->batches +
-		                      (size_t)index * layout->batch_bytes,
-		              &batch);
+		batch = read_batch(layout,
+		                   arguments->batches +
+		                           (size_t)index * layout->batch.bytes);
 		if ((batch.extends && !batch.jump) ||
-		    batch.type >= WORK_TYPES ||
+		    !layout->work_bytes[batch.type] ||
 		    !add_works(works, &batch, layout->work_bytes[batch.type]))
 			return false;
 		index += (int)batch.jump;

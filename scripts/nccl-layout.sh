@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Print where an NCCL's structures have what: the facts for a table in
+# src/sim/nvidia/kernel.
+#
+#	nccl-layout.sh LIBRARY
+#
+# NVIDIA's libraries have debug information, which gdb reads; it takes half a minute.
+# Then come the sizes of the tables that tell one build from another.
+
+set -euo pipefail
+
+library=$1
+types=(KernelComm DevChannel DevChannelPeer ConnInfo ConnFifo DevProfiler
+	DevKernelArgs DevWorkBatch DevWorkP2p DevWorkColl DevWorkCollReg DevWorkBcast)
+
+script=$(mktemp)
+trap 'rm -f "$script"' EXIT
+for type in "${types[@]}"; do
+	echo "python"
+	echo "try: gdb.execute('ptype /o struct nccl$type')"
+	echo "except gdb.error as error: print(error)"
+	echo "end"
+done >"$script"
+gdb -nx -batch -x "$script" "$library"
+nm -S "$library" | grep -E ' ncclDev(FuncRowToId|KernelForFunc|KernelList)$' |
+	while read -r _ bytes _ name; do
+		echo "$name $((16#$bytes))"
+	done

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_CUDA_ARENA_H
+#define SIM_CUDA_ARENA_H
+
+/*
+ * Where the simulated devices' memory comes from: addresses that nothing else has
+ *
+ * So an address that was freed, or that lies behind the end of an allocation, is known
+ * for what it is: memory of the program's own is never there.  An address sanitizer
+ * sees such uses by itself, and wants its own allocator: with one, memory comes from
+ * that, and no address is the arena's.
+ *
+ * The table of memory (memory.c) calls these functions with its lock held.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Memory of @bytes, which are not 0: at a multiple of 256 or, if it is 2 MiB or more, of
+ * 2 MiB, with large pages if the system has them.  NULL if there is none. */
+void *arena_get(size_t bytes);
+
+/* Give back what arena_get(@bytes) has returned. */
+void arena_put(void *memory, size_t bytes);
+
+/* True if some of [@p, @p + @bytes), which does not wrap, is the arena's. */
+bool arena_has(const void *p, size_t bytes);
+
+#endif
