@@ -91,7 +91,8 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/readme.sh $(lib)' \
                 'tests/foreign/examples.sh $(lib)' \
                 'tests/foreign/bare.sh' \
-                'python3 tests/foreign/python.py $(shared)'
+                'python3 tests/foreign/python.py $(shared)' \
+                'python3 tests/foreign/bindings.py $(out)/cohort'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 
 # The suites need Criterion, the rest nothing but a compiler.  Suites that cannot be built

@@ -76,6 +76,10 @@ for setting in NCCL_CUMEM_ENABLE=0 NCCL_P2P_DISABLE=1 NCCL_MAX_NCHANNELS=4; do
 	try ring 4 "$setting"
 done
 
+# Trees, which only some collectives have.
+try threads 4 'NCCL_ALGO=ring;allreduce:tree'
+try groups 4 'NCCL_ALGO=ring;allreduce:tree'
+
 # A rank that never calls.  The first collective of ranks that are not connected yet
 # would wait for it in the host's code.
 build abort || exit 1

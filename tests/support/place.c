@@ -290,7 +290,8 @@ bool place_has_sync(void)
 {
 	const char *sync = getenv("COHORT_HOST_SYNC");
 
-	return sync && strcmp(sync, "device") == 0;
+	return sync &&
+	       (strcmp(sync, "device") == 0 || strcmp(sync, "memory") == 0);
 }
 
 void place_need_no_sync(const char *why)

@@ -78,8 +78,7 @@ static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 	return d;
 }
 
-/* Called with lock held. */
-static void forget_locked(struct captured *d)
+void captured_forget_locked(struct captured *d)
 {
 	struct captured **at = &d->capture->streams;
 
@@ -482,29 +481,6 @@ void capture_remove_locked(struct capture *c)
 		at = &(*at)->next;
 	*at = c->next;
 	while (c->streams)
-		forget_locked(c->streams);
+		captured_forget_locked(c->streams);
 	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
-}
-
-void capture_leave(struct stream *s)
-{
-	struct capture *c = NULL;
-	struct captured *d;
-
-	if (capture_none())
-		return;
-	pthread_mutex_lock(&lock);
-	d = captured_of_locked(s);
-	if (d && d->capture->origin == s) {
-		c = d->capture;
-		capture_remove_locked(c);
-	} else if (d) {
-		forget_locked(d);
-	}
-	pthread_mutex_unlock(&lock);
-	if (c) {
-		c->graph->capturing = false;
-		graph_free(c->graph);
-		free(c);
-	}
 }

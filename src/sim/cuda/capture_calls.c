@@ -136,6 +136,29 @@ cudaError_t host_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 	return device_error(error);
 }
 
+void capture_leave(struct stream *s)
+{
+	struct capture *c = NULL;
+	struct captured *d;
+
+	if (capture_none())
+		return;
+	capture_lock();
+	d = captured_of_locked(s);
+	if (d && d->capture->origin == s) {
+		c = d->capture;
+		capture_remove_locked(c);
+	} else if (d) {
+		captured_forget_locked(d);
+	}
+	capture_unlock();
+	if (c) {
+		c->graph->capturing = false;
+		graph_free(c->graph);
+		free(c);
+	}
+}
+
 /* ---- questions -------------------------------------------------------- */
 
 /* The status of @s; a question changes nothing.  Called with lock held. */

@@ -32,6 +32,9 @@ void capture_unlock(void);
  * address is the thread's own, and tells it from other threads. */
 enum cudaStreamCaptureMode *capture_thread_mode(void);
 
+/* Take a stream out of its capture. */
+void captured_forget_locked(struct captured *captured);
+
 /* A capture that begins on @stream, or NULL without memory; and take one that has ended
  * from its streams and from the list of all. */
 struct capture *capture_create_locked(struct stream *stream,

@@ -69,7 +69,7 @@ static int device_of_locked(CUcontext c)
 	return c && *find_locked(c) ? c->device : -1;
 }
 
-static int device_of(CUcontext c)
+int driver_device_of(CUcontext c)
 {
 	int device;
 
@@ -94,7 +94,7 @@ static CUcontext current(void)
 static void make_current(CUcontext c)
 {
 	if (c)
-		device_bind(device_of(c), is_primary(c) ? NULL : c);
+		device_bind(driver_device_of(c), is_primary(c) ? NULL : c);
 	else
 		device_bind(-1, NULL);
 }
@@ -120,7 +120,7 @@ CUcontext driver_context_of(int device)
 {
 	CUcontext c = current();
 
-	return c && device_of(c) == device ? c : &primaries[device];
+	return c && driver_device_of(c) == device ? c : &primaries[device];
 }
 
 /* Call @call on @device, whatever is current. */
@@ -324,7 +324,7 @@ CUresult driver_cuCtxDestroy_v2(CUcontext context)
 
 CUresult driver_cuCtxPushCurrent_v2(CUcontext context)
 {
-	if (device_of(context) < 0)
+	if (driver_device_of(context) < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return push(context);
 }
@@ -347,7 +347,7 @@ CUresult driver_cuCtxSetCurrent(CUcontext context)
 		pop();
 		return CUDA_SUCCESS;
 	}
-	if (device_of(context) < 0)
+	if (driver_device_of(context) < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	make_current(context);
 	return CUDA_SUCCESS;
@@ -374,7 +374,7 @@ CUresult driver_cuCtxGetDevice(CUdevice *device)
  * none. */
 static int device_or_current(CUcontext c)
 {
-	return device_of(c ? c : current());
+	return driver_device_of(c ? c : current());
 }
 
 CUresult driver_cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
@@ -456,62 +456,4 @@ CUresult driver_cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	(void)config;
 	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-/* ---- peers, and streams ----------------------------------------------- */
-
-/* Whether peer access may be set to a context of @peer, or -1. */
-static CUresult check_peer(int peer)
-{
-	return peer < 0 || !driver_has_context() ? CUDA_ERROR_INVALID_CONTEXT
-	                                         : CUDA_SUCCESS;
-}
-
-CUresult driver_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
-{
-	const cudaError_t last = *device_last_error();
-	const int device = device_of(peer);
-	const CUresult result = check_peer(device);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return driver_result(last,
-	                     host_cudaDeviceEnablePeerAccess(device, flags));
-}
-
-CUresult driver_cuCtxDisablePeerAccess(CUcontext peer)
-{
-	const cudaError_t last = *device_last_error();
-	const int device = device_of(peer);
-	const CUresult result = check_peer(device);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return driver_result(last, host_cudaDeviceDisablePeerAccess(device));
-}
-
-CUresult driver_cuStreamGetCtx(CUstream stream, CUcontext *context)
-{
-	const cudaError_t last = *device_last_error();
-	CUresult result;
-	int device = 0;
-
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!context)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = driver_result(last, host_cudaStreamGetDevice(stream, &device));
-	if (result == CUDA_SUCCESS)
-		*context = driver_context_of(device);
-	return result;
-}
-
-CUresult driver_cuStreamGetCtx_v2(CUstream stream, CUcontext *context,
-                                  CUgreenCtx *green)
-{
-	const CUresult result = driver_cuStreamGetCtx(stream, context);
-
-	if (result == CUDA_SUCCESS && green)
-		*green = NULL;
-	return result;
 }

@@ -33,6 +33,9 @@ CUresult driver_result(cudaError_t last, cudaError_t error);
 bool driver_has_context(void);
 bool driver_can_use(CUstream stream);
 
+/* The device of @context, or -1 if it is no context. */
+int driver_device_of(CUcontext context);
+
 /* The calling thread's context if it is one of @device, else the device's
  * primary one. */
 CUcontext driver_context_of(int device);
