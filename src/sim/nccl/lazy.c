@@ -113,6 +113,16 @@ static bool is_crossed(const struct world *w, int rank, int peer)
 	return (one == SENDS || one == RECEIVES) && *pair(w, peer, rank) == one;
 }
 
+/* Whichever of the two ranks finds it, the line is the same. */
+__attribute__((noreturn)) static void
+die_of_crossing(const struct world *w, int rank, int peer, bool is_send)
+{
+	member_die(is_send ? "ncclSend" : "ncclRecv", w->members[rank],
+	           "its first message with rank %d goes the same way as that "
+	           "rank's: NCCL takes one's connection for the other's",
+	           peer);
+}
+
 /* True if a transfer's other end has come. */
 static bool has_come_locked(const struct launch *l, const struct transfer *t)
 {
@@ -123,10 +133,8 @@ static bool has_come_locked(const struct launch *l, const struct transfer *t)
 	if (t->peer == rank || *pair(w, t->peer, rank) & other)
 		return true;
 	if (strict_is_on() && is_crossed(w, rank, t->peer))
-		member_die(t->is_send ? "ncclSend" : "ncclRecv", l->member,
-		           "its first message with rank %d goes the other way: "
-		           "NCCL takes one's connection for the other's",
-		           t->peer);
+		die_of_crossing(w, rank < t->peer ? rank : t->peer,
+		                rank < t->peer ? t->peer : rank, t->is_send);
 	return false;
 }
 
