@@ -230,6 +230,7 @@ Test(connect, ranks_that_both_send_first_return)
 	struct cohort_group *group;
 	struct cohort_cause cause;
 
+	unsetenv("COHORT_HOST_STRICT"); /* it finds that both wait */
 	connect_late();
 	cohort_group_options_init(&o);
 	o.deadlines.first_ns = 5 * UINT64_C(1000000000);
@@ -350,7 +351,7 @@ static void await_count(const atomic_int *count, int n)
 static void short_init(struct cohort_group_options *o)
 {
 	cohort_group_options_init(o);
-	o->deadlines.init_ns = 500 * 1000 * 1000;
+	o->deadlines.init_ns = 2 * UINT64_C(1000000000);
 }
 
 Test(connect, that_hangs_is_aborted)
@@ -390,7 +391,7 @@ Test(connect, of_a_split_that_hangs_ends_the_parent)
 	expect(cohort_group_run(group, split_all, NULL, &cause),
 	       COHORT_INIT_TIMEOUT,
 	       "init stuck: ncclGroupSimulateEnd, which connects the ranks, of "
-	       "4 ranks has not returned within 500 ms");
+	       "4 ranks has not returned within 2000 ms");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
 	cr_assert_eq(aborts, 2 * RANKS, "the children were not aborted");
