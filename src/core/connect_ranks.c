@@ -11,6 +11,8 @@
  * only.
  */
 
+#include <limits.h>
+
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/clique.h"
@@ -213,14 +215,16 @@ static int connect_one(struct connection *c, int color)
 
 static int connect_each(struct connection *c)
 {
-	int color = 0, rc = COHORT_OK;
+	int from = 0, color, rc = COHORT_OK;
 
 	if (!c->split)
 		return (c->size ? c->size : c->n) > 1 ? connect_one(c, 0)
 		                                      : COHORT_OK;
 	/* Colors are not negative. */
-	while (rc == COHORT_OK && find_color(c, color, &color))
-		rc = connect_one(c, color++);
+	while (rc == COHORT_OK && from >= 0 && find_color(c, from, &color)) {
+		rc = connect_one(c, color);
+		from = color < INT_MAX ? color + 1 : -1;
+	}
 	return rc;
 }
 
