@@ -37,8 +37,8 @@ struct cohort_comm;
  * still.
  */
 struct cohort_deadlines {
-	/* To connect the ranks, at open, respawn, join and split; default 120
-	 * s. */
+	/* To make and connect the ranks, at open, respawn, join and split;
+	 * default 120 s. */
 	uint64_t init_ns;
 
 	/* Takes the place of join_ns and of exec_ns for the first collective of

@@ -33,8 +33,9 @@ struct cohort_comm;
  * @group:   the new group, to be closed by cohort_group_close()
  *
  * Opens the platform.  Then a thread of the library connects all ranks in one
- * ncclCommInitAll(), and makes what each needs on its device.  Any thread;
- * blocks until that is done, or the init deadline has passed.
+ * ncclCommInitAll(), makes what each needs on its device, and has NCCL make the
+ * connections that options.connect asks for.  Any thread; blocks until that is
+ * done, or the init deadline has passed.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
@@ -59,7 +60,10 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  * native communicators, all in one group of calls.  If the wait expires or the
  * group gets a cause, it aborts them instead.  Former generations go, too.
  * After an abort it waits, up to the abort deadline each, for an on_verdict
- * that is running and for the device to give memory back.
+ * that is running and for the device to give memory back.  If NCCL's frees wait
+ * longer than the abort deadline, and another group has work in flight on these
+ * devices, a thread of the library waits on, and close answers as if it was
+ * done: the buffers are free, only NCCL's own memory is not yet.
  *
  * No other call may be using the group or its communicators: COHORT_STATE where
  * that is seen.  The threads of rule 2 (cohort/cohort.h) are excepted, as they

@@ -37,6 +37,16 @@ struct cohort_comm;
  * it from starting until its peer receives.  A transfer with a @count of 0 is a
  * real one, too, which waits for its peer.
  *
+ * A send on a GPU is done when NCCL has taken the data: after the first message
+ * of a pair, one that fits into NCCL's buffers (some MiB) is done without its
+ * receive, and nothing tells of a receive that never comes.  A larger send
+ * stalls, and so does a receive without its send.  On the host platform every
+ * send waits for its receive.
+ *
+ * The first message of a rank with @peer, either way, may wait inside the call
+ * until @peer comes to its first with this rank: see "Connecting" in
+ * cohort/options.h.
+ *
  * Deadlines run as for a collective of the two ranks or, in a batch, as for one
  * of the rank and all its peers in that batch.  first_ns applies to a rank's
  * first send to, or receive from, this peer.  A peer in another process is

@@ -61,7 +61,8 @@ enum cohort_policy {
  *  CUDA_ERROR      A call of the CUDA runtime by @rank has failed.
  *  DEVICE_LOST     The device of @rank has failed: nothing runs on it any more.
  *  INIT_STUCK      Within init_ns ncclCommSplit() has not returned (@rank is
- *                  -1), or a CUDA call after it, on the device of @rank.  That
+ *                  -1), or a CUDA call after it, on the device of @rank, or
+ *                  what connects the new ranks (@rank is -1).  That
  *                  ends the communicator that is split.  Open, respawn and join
  *                  have no group that could have a verdict: there only the text
  *                  of COHORT_INIT_TIMEOUT tells.

@@ -7,6 +7,7 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/clique_tree.h"
 #include "core/gate.h"
 #include "core/owner.h"
@@ -247,6 +248,66 @@ static int explain(struct generation *g)
 	return error_set(COHORT_WEDGED, "%s; it is leaked", g->wedged);
 }
 
+/* ---- held up by a neighbour ------------------------------------------- */
+
+static void note_busy(const struct clique *other, void *arg)
+{
+	bool *is_busy = arg;
+	const struct cohort_comm *c = other->comms;
+	uint64_t last;
+
+	if (atomic_load(&other->state) == CLIQUE_WEDGED)
+		return;
+	for (; c < other->comms + other->size; c++) {
+		last = atomic_load_explicit(&c->last, memory_order_acquire);
+		*is_busy |= last && !comm_ticket_done(c, last);
+	}
+}
+
+/* True if the clique has come to its end, but for NCCL's frees, which wait for
+ * what a neighbour has on the same devices. */
+static bool is_held_up(struct clique *q)
+{
+	bool is_busy = false;
+
+	if (clique_look(q) != CLIQUE_QUIESCED ||
+	    atomic_load(&clique_tree_root(q)->stragglers))
+		return false;
+	clique_tree_visit(q, note_busy, &is_busy);
+	return is_busy;
+}
+
+static void *end_late(void *arg)
+{
+	struct generation *g = arg;
+	struct clique *q = g->clique;
+
+	if (clique_await(q, CLIQUE_RELEASED, COHORT_FOREVER) == CLIQUE_RELEASED)
+		clique_retire(q);
+	else
+		clique_leak(q);
+	free(g);
+	return NULL;
+}
+
+/* Have a thread wait until the clique is freed, and free the rest.  False: none
+ * could be started. */
+static bool leave_to_thread(struct generation *g)
+{
+	struct clique *q = g->clique;
+	pthread_t thread;
+
+	if (!unguard(g))
+		return false;
+	/* Its parent goes before it. */
+	clique_tree_part(q);
+	sem_post(&q->unused);
+	if (thread_start(&thread, end_late, g, "%.8s/late", q->name))
+		return false;
+	pthread_detach(thread);
+	return true;
+}
+
 static int free_one(struct generation *g)
 {
 	struct clique *q = g->clique;
@@ -254,8 +315,11 @@ static int free_one(struct generation *g)
 	int generation = q->generation, rc = COHORT_OK;
 	bool unguarded;
 
-	if (!clique_is_reclaimed(clique_await(q, CLIQUE_RECLAIMED, deadline)))
+	if (!clique_is_reclaimed(clique_await(q, CLIQUE_RECLAIMED, deadline))) {
+		if (is_held_up(q) && leave_to_thread(g))
+			return COHORT_OK;
 		rc = explain(g);
+	}
 	unguarded = unguard(g);
 	if (rc != COHORT_OK) {
 		/* @g is leaked, too: a split that is stuck in the clique looks

@@ -131,9 +131,10 @@ void clique_tree_part(struct clique *child)
 		return;
 	pthread_mutex_lock(&lock);
 	at = &child->parent->children;
-	while (*at != child)
+	while (*at && *at != child)
 		at = &(*at)->next_child;
-	*at = child->next_child;
+	if (*at)
+		*at = child->next_child;
 	pthread_mutex_unlock(&lock);
 }
 

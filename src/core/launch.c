@@ -10,6 +10,7 @@
 #include "core/list_cache.h"
 #include "core/list_launch.h"
 #include "core/native.h"
+#include "core/pair.h"
 #include "core/split.h"
 #include "core/together.h"
 
@@ -364,6 +365,18 @@ EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* ---- all of it -------------------------------------------------------- */
 
+/* What follows would connect the peers of sends and receives, and may mix them
+ * up. */
+static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint64_t ticket, struct submission *s)
+{
+	pair_connect(comms, n, ops, &s->r);
+	if (!s->r.what)
+		return COHORT_OK;
+	s->queued = true;
+	return fail(comms, ops, ticket, s);
+}
+
 EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
                       uint64_t ticket, struct submission *s)
 {
@@ -371,6 +384,10 @@ EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (s->plan == PLAN_SPLIT)
 		return launch_split(comms, ops, ticket, s);
+	if (!op_is_plain(ops))
+		rc = connect_first(comms, n, ops, ticket, s);
+	if (rc != COHORT_OK)
+		return rc;
 	if (s->captured)
 		return launch_captured(comms, n, ops, ticket, s);
 	if (s->meets)

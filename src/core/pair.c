@@ -44,16 +44,19 @@ static struct pairs *pairs_create(unsigned slots, int world)
 	if (!p)
 		return NULL;
 	p->numbers = calloc(2 * (size_t)world, sizeof(*p->numbers));
-	if (p->numbers)
+	p->connected = calloc((size_t)world, sizeof(*p->connected));
+	if (p->numbers && p->connected)
 		return p;
-	free(p);
+	pairs_free(p);
 	return NULL;
 }
 
 void pairs_free(struct pairs *p)
 {
-	if (p)
+	if (p) {
 		free(p->numbers);
+		free(p->connected);
+	}
 	free(p);
 }
 
@@ -134,6 +137,80 @@ void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	for (i = 0; i < n; i++)
 		if (op_has_peer(calls[i].kind))
 			publish_one(c, pairs_of(c), &calls[i], ticket, now_ns);
+}
+
+/* ---- connecting ------------------------------------------------------- */
+
+static bool connects_first(const struct clique *q)
+{
+	return q->world > 1 && q->platform->connects_late() &&
+	       q->config.connect != COHORT_CONNECT_NONE &&
+	       q->config.connect != COHORT_CONNECT_ALL;
+}
+
+static bool is_new(const struct cohort_comm *c, const struct op *call)
+{
+	return op_has_peer(call->kind) && call->root != c->rank &&
+	       !pairs_of(c)->connected[call->root];
+}
+
+/* The first of @op's calls that has a new peer, NULL: none has. */
+static const struct op *find_new(const struct cohort_comm *c,
+                                 const struct op *op)
+{
+	const struct op *calls;
+	size_t i, n;
+
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++)
+		if (is_new(c, &calls[i]))
+			return &calls[i];
+	return NULL;
+}
+
+static void greet(struct cohort_comm *c, const struct op *op,
+                  struct native_result *r)
+{
+	const struct platform *p = c->clique->platform;
+	const struct op *call;
+
+	while (!r->what && (call = find_new(c, op))) {
+		r->rank = c->rank;
+		native_note_nccl(r, "ncclSend",
+		                 p->ncclSend(c->barrier, 0, ncclInt8,
+		                             call->root, c->native, c->stream));
+		if (!r->what)
+			native_note_nccl(r, "ncclRecv",
+			                 p->ncclRecv(c->barrier, 0, ncclInt8,
+			                             call->root, c->native,
+			                             c->stream));
+		pairs_of(c)->connected[call->root] = true;
+	}
+}
+
+void pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
+                  struct native_result *r)
+{
+	const struct platform *p = comms->clique->platform;
+	int i;
+
+	if (!connects_first(comms->clique))
+		return;
+	for (i = 0;
+	     i < n && !(pairs_of(&comms[i]) && find_new(&comms[i], &ops[i]));
+	     i++)
+		;
+	if (i == n)
+		return;
+	p->uncounted(true);
+	native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
+	if (!r->what) {
+		for (i = 0; i < n; i++)
+			if (pairs_of(&comms[i]))
+				greet(&comms[i], &ops[i], r);
+		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+	}
+	p->uncounted(false);
 }
 
 /* ---- reading ---------------------------------------------------------- */

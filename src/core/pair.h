@@ -38,6 +38,9 @@ struct pairs {
 	 * receives from it.  Ordered as the count. */
 	_Atomic uint64_t *numbers;
 
+	/* By peer: both directions are connected.  Inside the gate. */
+	bool *connected;
+
 	struct transfer_slot slots[]; /* by index modulo the clique's slots */
 };
 
@@ -62,6 +65,17 @@ int pair_prepare(struct cohort_comm *c, const struct op *op);
  * Inside the gate. */
 void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                   uint64_t now_ns);
+
+/*
+ * Connect the peers in each of the @n ranks' @ops that were not connected
+ * before: NCCL makes the connections of a pair in the first send or receive,
+ * of one direction, and mixes up two ranks that both send first.  So the first
+ * message with a peer, either way, is preceded by an empty one each way.
+ * Blocks until these peers have come, too, or the clique is aborted.  With the
+ * gates held.
+ */
+void pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
+                  struct native_result *r);
 
 void pairs_free(struct pairs *pairs);
 

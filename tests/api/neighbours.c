@@ -174,3 +174,111 @@ Test(neighbours, cannot_hold_others_up_for_ever_by_flags_they_do_not_raise)
 	             cohort_last_error());
 	may_go = true;
 }
+
+/* ---- a neighbour's kernel holds up the end ----------------------------- */
+
+static atomic_bool neighbour_is_done;
+static atomic_int destroyed; /* groups that have been freed */
+static _Thread_local bool has_destroyed;
+
+static ncclResult_t note_destroy(ncclComm_t comm)
+{
+	has_destroyed = true;
+	return real->ncclCommDestroy(comm);
+}
+
+/* As cudaFree() waits for all kernels of its device. */
+static ncclResult_t free_after_neighbour(void)
+{
+	const bool is_of_destroy = has_destroyed;
+	ncclResult_t result;
+
+	has_destroyed = false;
+	if (is_of_destroy)
+		await(&neighbour_is_done);
+	result = real->ncclGroupEnd();
+	destroyed += is_of_destroy;
+	return result;
+}
+
+Test(neighbours, close_in_the_background_beside_one_that_runs)
+{
+	struct cohort_comm *a[RANKS], *b[RANKS];
+	struct cohort_group *first, *second;
+	struct cohort_group_options o;
+	struct backoff wait = BACKOFF;
+	int32_t x = 1, y = 2;
+	uint64_t t;
+
+	install();
+	table.ncclCommDestroy = note_destroy;
+	table.ncclGroupEnd = free_after_neighbour;
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = 200 * 1000 * 1000;
+	first = ranks_ahead(RANKS, &o, a);
+	second = ranks_ahead(RANKS, NULL, b);
+	ranks_sum(b[0], &x);
+	cr_assert_eq(cohort_group_close(first), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(destroyed, 0);
+	t = ranks_sum(b[1], &y);
+	cr_assert_eq(cohort_wait(b[1], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(y, 3);
+	neighbour_is_done = true;
+	while (!destroyed)
+		backoff_wait(&wait, UINT64_MAX);
+	cr_assert_eq(cohort_group_close(second), COHORT_OK);
+}
+
+/* ---- no rank alone ----------------------------------------------------- */
+
+static atomic_int aborted, late_calls;
+
+static ncclResult_t count_abort(ncclComm_t comm)
+{
+	aborted++;
+	has_aborted = true;
+	return real->ncclCommAbort(comm);
+}
+
+/* NCCL would free nothing for one rank, and the other would finish with wrong
+ * data. */
+static ncclResult_t end_with_all(void)
+{
+	if (has_aborted)
+		cr_assert_eq(aborted, RANKS, "a rank is aborted alone");
+	return real->ncclGroupEnd();
+}
+
+static ncclResult_t count_call(const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+	late_calls += aborted > 0;
+	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
+}
+
+Test(neighbours, of_a_rank_that_is_aborted_are_aborted_with_it)
+{
+	struct cohort_comm *c[RANKS];
+	struct cohort_group *group;
+	int32_t x = 1, y = 2;
+	uint64_t t;
+
+	install();
+	table.ncclCommAbort = count_abort;
+	table.ncclGroupEnd = end_with_all;
+	table.ncclAllReduce = count_call;
+	group = ranks_ahead(RANKS, NULL, c);
+	t = ranks_sum(c[0], &x);
+	cohort_comm_fail(c[0], 7, "rank 0 has failed");
+	cr_assert_neq(cohort_wait(c[0], t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(aborted, RANKS);
+	/* The other comes late. */
+	cr_assert_neq(cohort_all_reduce(c[1], &y, &y, 1, COHORT_I32, COHORT_SUM,
+	                                cohort_comm_stream(c[1]), NULL),
+	              COHORT_OK);
+	cr_assert_eq(late_calls, 0);
+	cr_assert_eq(y, 2);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}

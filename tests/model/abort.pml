@@ -60,6 +60,10 @@
  *  F. A ticket answers OK only if its operation was over before any flag was
  *     raised, and with a cause only when nothing can touch a buffer.  The answer,
  *     WEDGED included, never changes, and waiting or not makes no difference.
+ *  E. No rank is aborted alone: from FLAGGED on all flags are up.  Between the
+ *     two raises, a rank whose flag is not up may finish an operation that the
+ *     other has cut short: with wrong data, and no error from NCCL.  F holds all
+ *     the same.
  *  G. Close returns, and so does every wait once there is a cause.
  *
  * With PATIENT the abort's deadlines never pass and nothing is stuck for ever:
@@ -366,6 +370,9 @@ inline answer(n, d, s, rc)
 #ifdef BREAK_NOTES_IGNORED
 		rc = (d && s < QUIESCED -> OK : \
 		      (s == LIVE -> NOT_YET : (d -> OK : ANSWER_OF(s))));
+#elif defined(BREAK_LATE_RANK_TRUSTED)
+		rc = ((s == LIVE || (d && !flag[(n) / OPS])) -> \
+		      (d -> OK : NOT_YET) : (then[n] -> OK : ANSWER_OF(s)));
 #else
 		rc = (s == LIVE -> (d -> OK : NOT_YET) : \
 		      (then[n] -> OK : ANSWER_OF(s)));
@@ -378,7 +385,7 @@ inline answer(n, d, s, rc)
 }
 
 /* The states in which the done word is read, before the state is read again. */
-#ifdef BREAK_NOTES_IGNORED
+#if defined(BREAK_NOTES_IGNORED) || defined(BREAK_LATE_RANK_TRUSTED)
 #define LOOKS_AT_WORD(s) ((s) != NOTING && (s) < QUIESCED)
 #else
 #define LOOKS_AT_WORD(s) ((s) == LIVE)
@@ -653,7 +660,9 @@ inline move(from, to)
 {
 	atomic {
 		if
-		:: state == from -> state = to
+		:: state == from ->
+			assert(to != FLAGGED || (flag[0] && flag[1])); /* E */
+			state = to
 		:: else -> goto end_parked
 		fi
 	}

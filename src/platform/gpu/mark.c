@@ -141,6 +141,10 @@ int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
 	if (rc == COHORT_OK && l->knobs) {
 		table->progress = l->knobs->progress;
 		table->flush = l->knobs->flush;
+		table->uncounted = l->knobs->uncounted;
 	}
+	/* NVIDIA's NCCL on these libraries connects as on a GPU. */
+	if (rc == COHORT_OK && l->knobs && !l->runs_nvidia)
+		table->connects_late = l->knobs->connects_late;
 	return rc;
 }

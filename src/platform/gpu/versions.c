@@ -29,9 +29,10 @@ static const struct {
 	const char *note;
 } known[] = {
 	{ 22203, 29999,
-	  "The first collective of a kind connects the ranks, which allocates: "
-	  "with several groups at work set NCCL_RUNTIME_CONNECT=0, and the "
-	  "init connects them." },
+	  "The first message with a peer connects both ranks, and so does the "
+	  "first all-to-all, gather or scatter, which allocates: with several "
+	  "groups at work set COHORT_CONNECT=all, and the open connects "
+	  "them." },
 	{ OLDEST_NCCL, 22601,
 	  "Aborts are slow and may hang (fixed in 2.26.2)." },
 	{ OLDEST_NCCL, 22705,

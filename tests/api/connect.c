@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connecting: once ranks are open no collective waits inside its call, on a
+ * platform that connects late, nor do ranks that both send first wait for each
+ * other
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "support/expect.h"
+#include "support/ranks.h"
+
+#define RANKS 4
+
+TestSuite(connect, .timeout = 60);
+
+/* The simulator as NVIDIA's NCCL is, where it is not that NCCL which runs. */
+static void connect_late(void)
+{
+	if (!getenv("COHORT_NCCL"))
+		setenv("COHORT_HOST_CONNECT", "first", 1);
+	ranks_launch_ahead();
+}
+
+static void await_all(struct cohort_comm *comms[], int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++)
+		ranks_must(cohort_synchronize(comms[r], RANKS_SOON),
+		           "synchronize");
+}
+
+/* One thread calls for all ranks in turn: it must get through. */
+static void sum_in_turn(struct cohort_comm *comms[], int n)
+{
+	int32_t x[RANKS];
+	int r;
+
+	for (r = 0; r < n; r++) {
+		x[r] = r + 1;
+		ranks_sum(comms[r], &x[r]);
+	}
+	await_all(comms, n);
+	for (r = 0; r < n; r++)
+		cr_assert_eq(x[r], n * (n + 1) / 2);
+}
+
+/* ---- collectives ------------------------------------------------------- */
+
+static int32_t memory[2][RANKS][RANKS];
+
+static int call(struct cohort_comm *c, int kind, int r)
+{
+	void *const stream = cohort_comm_stream(c);
+	int32_t *send = memory[0][r], *recv = memory[1][r];
+
+	switch (kind) {
+	case 0:
+		return cohort_broadcast(c, send, recv, 1, COHORT_I32, 1, stream,
+		                        NULL);
+	case 1:
+		return cohort_reduce(c, send, recv, 1, COHORT_I32, COHORT_SUM,
+		                     2, stream, NULL);
+	case 2:
+		return cohort_all_gather(c, send, recv, 1, COHORT_I32, stream,
+		                         NULL);
+	default:
+		return cohort_reduce_scatter(c, send, recv, 1, COHORT_I32,
+		                             COHORT_SUM, stream, NULL);
+	}
+}
+
+Test(connect, one_thread_may_call_for_all_ranks_in_turn)
+{
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group;
+	int kind, r;
+
+	connect_late();
+	group = ranks_ahead(RANKS, NULL, comms);
+	for (kind = 0; kind < 4; kind++)
+		for (r = 0; r < RANKS; r++)
+			ranks_must(call(comms[r], kind, r), "a collective");
+	sum_in_turn(comms, RANKS);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static int split_by_parity(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm **children = user;
+
+	return cohort_comm_split(c, cohort_comm_rank(c) % 2, 0,
+	                         &children[cohort_comm_rank(c)]);
+}
+
+Test(connect, so_it_may_for_ranks_that_were_split)
+{
+	struct cohort_comm *children[RANKS], *even[2], *odd[2];
+	struct cohort_group *group;
+
+	connect_late();
+	group = ranks_open(RANKS, NULL);
+	ranks_must(cohort_group_run(group, split_by_parity, children, NULL),
+	           "run");
+	even[0] = children[0];
+	even[1] = children[2];
+	odd[0] = children[1];
+	odd[1] = children[3];
+	sum_in_turn(odd, 2);
+	sum_in_turn(even, 2);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(connect, so_it_may_after_a_respawn)
+{
+	const int lost[] = { 1 };
+	struct cohort_comm *comms[RANKS];
+	struct cohort_group *group;
+
+	connect_late();
+	group = ranks_open(RANKS, NULL);
+	cohort_group_abort(group, "enough");
+	ranks_must(cohort_group_respawn(group, lost, 1), "respawn");
+	ranks_must(cohort_group_split(group, comms), "split");
+	sum_in_turn(comms, RANKS - 1);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+struct joiner {
+	struct cohort_unique_id id;
+	int rank;
+	struct cohort_comm *comm;
+	pthread_t thread;
+};
+
+static void *join_main(void *arg)
+{
+	struct joiner *j = arg;
+
+	ranks_must(cohort_comm_join(&j->id, RANKS, j->rank, j->rank, NULL,
+	                            &j->comm),
+	           "join");
+	return NULL;
+}
+
+Test(connect, so_it_may_for_ranks_that_have_joined)
+{
+	struct cohort_comm *comms[RANKS];
+	struct joiner j[RANKS];
+	int r;
+
+	connect_late();
+	place_choose();
+	place_need(RANKS);
+	ranks_must(cohort_unique_id(&j[0].id), "unique id");
+	for (r = 0; r < RANKS; r++) {
+		j[r].id = j[0].id;
+		j[r].rank = r;
+		pthread_create(&j[r].thread, NULL, join_main, &j[r]);
+	}
+	for (r = 0; r < RANKS; r++) {
+		pthread_join(j[r].thread, NULL);
+		comms[r] = j[r].comm;
+	}
+	sum_in_turn(comms, RANKS);
+	for (r = 0; r < RANKS; r++)
+		cr_assert_eq(cohort_comm_close(comms[r]), COHORT_OK);
+}
+
+/* ---- what a program sees of it ----------------------------------------- */
+
+Test(connect, counts_as_no_call_of_the_program)
+{
+	struct cohort_group_options o;
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	int32_t x = 1;
+
+	connect_late();
+	cohort_group_options_init(&o);
+	o.connect = COHORT_CONNECT_ALL;
+	group = ranks_ahead(2, &o, comms);
+	cr_assert_eq(ranks_sum(comms[1], &x), 1);
+	ranks_fault(0, 0, COHORT_FAULT_ERROR, 3);
+	cr_assert_eq(cohort_all_reduce(comms[0], &x, &x, 1, COHORT_I32,
+	                               COHORT_SUM, cohort_comm_stream(comms[0]),
+	                               NULL),
+	             COHORT_NCCL);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(connect, refuses_what_is_no_choice)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.connect = COHORT_CONNECT_NONE + 1;
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "options->connect is 4, not an enum cohort_connect");
+	setenv("COHORT_CONNECT", "some", 1);
+	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
+	       "COHORT_CONNECT is \"some\" in the environment, not "
+	       "collectives, "
+	       "all or none");
+}
+
+/* ---- messages ---------------------------------------------------------- */
+
+static int just_send(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+
+	(void)user;
+	return cohort_send(c, memory[0][rank], 1, COHORT_I32, 1 - rank,
+	                   cohort_comm_stream(c), NULL);
+}
+
+/* What they send may wait for its receive, but the calls do not. */
+Test(connect, ranks_that_both_send_first_return)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+
+	unsetenv("COHORT_HOST_STRICT"); /* it finds that both wait */
+	connect_late();
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = 5 * UINT64_C(1000000000);
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, just_send, NULL, &cause),
+	             COHORT_OK, "%s", cause.text);
+	cohort_group_abort(group, "enough");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(connect, of_all_pairs_lets_one_thread_send_and_then_receive)
+{
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	int32_t x = 7, y = 0;
+
+	connect_late();
+	setenv("COHORT_CONNECT", "all", 1);
+	group = ranks_ahead(2, NULL, comms);
+	ranks_must(cohort_send(comms[0], &x, 1, COHORT_I32, 1,
+	                       cohort_comm_stream(comms[0]), NULL),
+	           "send");
+	ranks_must(cohort_recv(comms[1], &y, 1, COHORT_I32, 0,
+	                       cohort_comm_stream(comms[1]), NULL),
+	           "recv");
+	await_all(comms, 2);
+	cr_assert_eq(y, 7);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* A rank whose peer never comes: the watchdog ends the wait inside the call. */
+static int send_first(struct cohort_comm *c, void *user)
+{
+	(void)user;
+	return cohort_comm_rank(c)
+	               ? COHORT_OK
+	               : cohort_send(c, memory[0][0], 1, COHORT_I32, 1,
+	                             cohort_comm_stream(c), NULL);
+}
+
+Test(connect, a_first_send_without_its_receive_is_stalled)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+
+	connect_late();
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = 300 * 1000 * 1000;
+	group = ranks_open(2, &o);
+	expect(cohort_group_run(group, send_first, NULL, &cause),
+	       COHORT_STALLED, "send");
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NEVER_CALLED, "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- ranks that are not connected in time ------------------------------ */
+
+static const struct platform *real;
+static struct platform table;
+static atomic_int aborts, ends;
+static _Thread_local bool has_aborted;
+
+static ncclResult_t note_abort(ncclComm_t comm)
+{
+	const ncclResult_t result = real->ncclCommAbort(comm);
+
+	has_aborted = true;
+	aborts++;
+	return result;
+}
+
+static ncclResult_t note_end(void)
+{
+	const bool is_of_abort = has_aborted;
+	const ncclResult_t result = real->ncclGroupEnd();
+
+	has_aborted = false;
+	ends += is_of_abort;
+	return result;
+}
+
+/* As with a rank of another process that does not come. */
+static ncclResult_t simulate_until_aborted(ncclSimInfo_t *info)
+{
+	struct backoff b = BACKOFF;
+
+	while (aborts < RANKS)
+		backoff_wait(&b, UINT64_MAX);
+	cr_assert_eq(ends, 0, "freed under a thread that is inside");
+	real->ncclGroupSimulateEnd(info);
+	return ncclInternalError;
+}
+
+static bool late(void)
+{
+	return true;
+}
+
+static void install(void)
+{
+	real = place_table();
+	table = *real;
+	table.connects_late = late;
+	table.ncclCommAbort = note_abort;
+	table.ncclGroupEnd = note_end;
+	platform_override(&table);
+}
+
+static void await_count(const atomic_int *count, int n)
+{
+	struct backoff b = BACKOFF;
+
+	while (*count < n)
+		backoff_wait(&b, UINT64_MAX);
+}
+
+static void short_init(struct cohort_group_options *o)
+{
+	cohort_group_options_init(o);
+	o->deadlines.init_ns = 2 * UINT64_C(1000000000);
+}
+
+Test(connect, that_hangs_is_aborted)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	install();
+	place_need(RANKS);
+	table.ncclGroupSimulateEnd = simulate_until_aborted;
+	short_init(&o);
+	expect(cohort_group_open(NULL, RANKS, &o, &group), COHORT_INIT_TIMEOUT,
+	       "init stuck: ncclGroupSimulateEnd, which connects the ranks, of "
+	       "ranks 0-3");
+	await_count(&ends, 1);
+	cr_assert_eq(aborts, RANKS);
+}
+
+static int split_all(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	return cohort_comm_split(c, 0, 0, &child);
+}
+
+Test(connect, of_a_split_that_hangs_ends_the_parent)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+
+	install();
+	short_init(&o);
+	group = ranks_open(RANKS, &o);
+	table.ncclGroupSimulateEnd = simulate_until_aborted;
+	expect(cohort_group_run(group, split_all, NULL, &cause),
+	       COHORT_INIT_TIMEOUT,
+	       "init stuck: ncclGroupSimulateEnd, which connects the ranks, of "
+	       "4 ranks has not returned within 2000 ms");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(aborts, 2 * RANKS, "the children were not aborted");
+	cr_assert_eq(ends, 1);
+}
