@@ -44,6 +44,21 @@ enum cohort_launch {
 	COHORT_LAUNCH_AHEAD = 2, /* at once */
 };
 
+/* What is connected when ranks open, join, split or respawn: see "Connecting". */
+enum cohort_connect {
+	/* As COHORT_CONNECT in the environment says, else for collectives. */
+	COHORT_CONNECT_DEFAULT = 0,
+
+	COHORT_CONNECT_COLLECTIVES = 1,
+
+	/* Also every pair of ranks, for sends and receives, and for the
+	 * collectives that NCCL makes of them. */
+	COHORT_CONNECT_ALL = 2,
+
+	/* Nothing: NCCL connects as it is called. */
+	COHORT_CONNECT_NONE = 3,
+};
+
 /*
  * Options of cohort_group_open() and cohort_comm_join()
  *
@@ -171,6 +186,11 @@ struct cohort_group_options {
 	 * what is best for the platform. */
 	int launch;
 
+	/* enum cohort_connect, the same on all ranks; default: what
+	 * COHORT_CONNECT in the environment ("collectives", "all", "none")
+	 * says, else for collectives. */
+	int connect;
+
 	uint64_t reserved[1]; /* 0; room for what later versions add */
 };
 
@@ -181,6 +201,37 @@ struct cohort_group_options {
  * For C, C++ and callers in other languages alike.  Any thread; does not block.
  */
 COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
+
+/*
+ * Connecting
+ *
+ * From 2.22 on NCCL makes the connections of an algorithm in the first
+ * collective that uses it, and those of a pair of ranks in the first send or
+ * receive of either.  That call blocks until the other ranks have come to
+ * theirs, whatever stream it is for.  So a thread that calls for several ranks
+ * in turn never gets beyond the first; and two ranks that each send to the
+ * other first may take the other's message for the answer to their own, with
+ * which their kernels use wrong pointers.  With options.connect
+ *
+ *  - COHORT_CONNECT_COLLECTIVES: the ranks are connected as they open, join,
+ *    split or respawn, for whatever algorithms NCCL chooses for all-reduce,
+ *    all-gather, reduce-scatter, broadcast and reduce of up to 1 GiB.  Nothing
+ *    is launched for it.  What a plugin of NCCL's chooses by another measure
+ *    may be connected later, as without this.
+ *  - The first send or receive of a rank with a peer, in either direction,
+ *    connects both directions: it waits for the peer's first, whichever that
+ *    is.  NCCL's own would wait for a receive that matches the send, so no
+ *    program waits longer.  If the peer never comes, the deadlines apply.  An
+ *    empty message each way is sent for it on the communicator's own stream.
+ *  - COHORT_CONNECT_ALL: all pairs are connected at once, too.  Then no call
+ *    waits for its peer on the host.  It takes memory and time for each pair.
+ *    All-to-all, gather and scatter, which NCCL makes of sends and receives,
+ *    connect only in this way before they are called.
+ *
+ * All of this is within deadlines.init_ns: what does not connect by then is
+ * aborted (COHORT_INIT_TIMEOUT).  The host platform has nothing to connect
+ * unless COHORT_HOST_CONNECT=first.
+ */
 
 /*
  * Launching together
@@ -225,10 +276,9 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  *  - Ranks of other processes are not waited for.
  *  - A call that is captured into a graph launches nothing and waits for
  *    nobody; there all ranks must capture (COHORT_MISMATCH).
- *  - NCCL itself allocates as it launches: from 2.22 on the first collective of
- *    a kind connects the ranks, beside the launches of other groups.  If
- *    several groups work at once, set NCCL_RUNTIME_CONNECT=0 in the
- *    environment, and the init connects them.
+ *  - NCCL itself allocates where it connects ranks as it launches, beside the
+ *    launches of other groups: see "Connecting".  If several groups work at
+ *    once and send or call all-to-all, use COHORT_CONNECT_ALL.
  *  - What NCCL allocates as ranks join by id (cohort_comm_join()) may come
  *    between the launches of other groups, even if all the ranks are of this
  *    process: an init that may wait for other processes keeps nobody from

@@ -123,6 +123,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(adaptive_floor_ns)
 	READ(adaptive_warmup)
 	READ(launch)
+	READ(connect)
 #undef READ
 	return COHORT_OK;
 }
@@ -356,6 +357,12 @@ static int options_check(const struct cohort_group_options *o)
 		                 "options->launch is %d, not an enum "
 		                 "cohort_launch",
 		                 o->launch);
+	if (o->connect < COHORT_CONNECT_DEFAULT ||
+	    o->connect > COHORT_CONNECT_NONE)
+		return error_set(COHORT_INVALID,
+		                 "options->connect is %d, not an enum "
+		                 "cohort_connect",
+		                 o->connect);
 	if (o->warn_percent > 100)
 		return error_set(COHORT_INVALID,
 		                 "options->warn_percent is %u, not 1 to 100",
@@ -386,6 +393,8 @@ int options_read(const struct cohort_group_options *given,
 		rc = many_merge(o);
 	if (rc == COHORT_OK && !o->launch)
 		rc = environment_launch(&o->launch);
+	if (rc == COHORT_OK && !o->connect)
+		rc = environment_connect(&o->connect);
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
@@ -429,6 +438,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 			.max_ctas = o->max_ctas,
 			.cga_cluster_size = o->cga_cluster_size,
 			.traffic_class = o->traffic_class,
+			.connect = o->connect,
 		},
 		.list_policy = {
 			.way = o->many,

@@ -15,12 +15,14 @@
 
 /* All variables that are read: scripts/lint.sh looks for others. */
 static const char *const known[] = {
+	"COHORT_CONNECT",
 	"COHORT_DUMP_DIR",
 	"COHORT_DUMP_FIFO",
 	"COHORT_DUMP_SIGNAL",
 	"COHORT_FAULTS",
 	"COHORT_GPU_LIBRARIES",
 	"COHORT_GPU_MARKS",
+	"COHORT_HOST_CONNECT",
 	"COHORT_HOST_DEVICES",
 	"COHORT_HOST_QUIET",
 	"COHORT_HOST_STRICT",
@@ -108,6 +110,29 @@ int environment_launch(int *launch)
 		                 "not together or ahead",
 		                 text);
 	return COHORT_OK;
+}
+
+int environment_connect(int *connect)
+{
+	static const char *const names[] = {
+		[COHORT_CONNECT_COLLECTIVES] = "collectives",
+		[COHORT_CONNECT_ALL] = "all",
+		[COHORT_CONNECT_NONE] = "none",
+	};
+	const char *text = getenv("COHORT_CONNECT");
+	int i;
+
+	if (!text || !*text)
+		return COHORT_OK;
+	for (i = COHORT_CONNECT_COLLECTIVES; i <= COHORT_CONNECT_NONE; i++)
+		if (strcmp(text, names[i]) == 0) {
+			*connect = i;
+			return COHORT_OK;
+		}
+	return error_set(COHORT_INVALID,
+	                 "COHORT_CONNECT is \"%s\" in the environment, not "
+	                 "collectives, all or none",
+	                 text);
 }
 
 void environment_add_unknown(struct text *t, const char *end)

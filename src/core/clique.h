@@ -111,8 +111,9 @@ struct clique {
 	atomic_int state;
 
 	/* Atomic; by rank, the native communicators of a split that has failed,
-	 * NULL: none.  Set once, by the thread that connects; the reaper takes
-	 * them and leaves a value that stands for none.  Release and acquire:
+	 * or is being connected, NULL: none.  Set, and taken back, by the thread
+	 * that connects; the reaper takes them and leaves a value that stands
+	 * for none.  Release and acquire:
 	 * what is in them. */
 	ncclComm_t *_Atomic orphans;
 
@@ -280,6 +281,9 @@ void clique_note(struct clique *q);
  * taken what there was, all flags are up, and @natives is still the
  * caller's. */
 bool clique_leave_orphans(struct clique *q, ncclComm_t *natives);
+
+/* Take back what was left.  False: the reaper has it. */
+bool clique_reclaim_orphans(struct clique *q, ncclComm_t *natives);
 
 /* Take what was left, or NULL; nothing can be left from now on.  Reaper only,
  * and whoever frees the clique. */

@@ -168,6 +168,11 @@ bool clique_leave_orphans(struct clique *q, ncclComm_t *natives)
 	return atomic_compare_exchange_strong(&q->orphans, &none, natives);
 }
 
+bool clique_reclaim_orphans(struct clique *q, ncclComm_t *natives)
+{
+	return atomic_compare_exchange_strong(&q->orphans, &natives, NULL);
+}
+
 ncclComm_t *clique_take_orphans(struct clique *q)
 {
 	ncclComm_t *natives = atomic_exchange(&q->orphans, no_orphans);

@@ -18,9 +18,11 @@ struct comm_config {
 	int cga_cluster_size;
 	int traffic_class;
 	char net_name[64];
+
+	int connect; /* enum cohort_connect; not NCCL's */
 };
 
-/* True if @config asks for nothing. */
+/* True if @config asks NCCL for nothing. */
 bool config_is_default(const struct comm_config *config);
 
 /* @config in NCCL's form, for a communicator of that name.  What it points to

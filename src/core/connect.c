@@ -60,16 +60,16 @@ static struct connection *connection_create(const struct platform *p,
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* connection_init(), outside of the memory section if it waits for other
+/* Call NCCL by @fn, outside of the memory section if it waits for other
  * processes: these may wait for a collective with this process. */
-static int init_in_section(struct connection *c)
+static int in_section(struct connection *c, int (*fn)(struct connection *c))
 {
 	int rc;
 
 	if (c->is_alone)
-		return connection_init(c);
+		return fn(c);
 	connection_end_section(c);
-	rc = connection_init(c);
+	rc = fn(c);
 	connection_begin_section(c);
 	return rc;
 }
@@ -84,13 +84,15 @@ static int open_in_section(struct connection *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = init_in_section(c);
+	rc = in_section(c, connection_init);
 	/* NCCL's first call has added its files of settings to the
 	 * environment. */
 	if (environment_check() != COHORT_OK)
 		rc = COHORT_INVALID;
 	if (rc == COHORT_OK)
 		rc = connection_make(c);
+	if (rc == COHORT_OK)
+		rc = in_section(c, connection_connect);
 	if (rc != COHORT_OK)
 		connection_take_back(c);
 	return rc;
@@ -144,17 +146,32 @@ static void add_thread(struct text *t, const struct connection *c)
 		text_add(t, "; thread %d, which is in it, is %s", tid, state);
 }
 
+const char *connect_native_name(const struct connection *c)
+{
+	const char *connecting =
+		atomic_load_explicit(&c->connecting, memory_order_relaxed);
+
+	if (connecting)
+		return connecting;
+	if (c->split)
+		return "ncclCommSplit";
+	if (c->size)
+		return "ncclCommInitRank";
+	return config_is_default(&c->config) ? "ncclCommInitAll"
+	                                     : "ncclCommInitRankConfig";
+}
+
 /* Add the function of NCCL's that the thread is in. */
 static void add_native(struct text *t, const struct connection *c)
 {
+	const char *function = connect_native_name(c);
+
 	if (c->size) {
-		text_add(t, "ncclCommInitRank of rank %d of %d, on device %d,",
+		text_add(t, "%s of rank %d of %d, on device %d,", function,
 		         c->rank, c->size, c->devices[0]);
 		return;
 	}
-	text_add(t, "%s of ",
-	         config_is_default(&c->config) ? "ncclCommInitAll"
-	                                       : "ncclCommInitRankConfig");
+	text_add(t, "%s of ", function);
 	connection_add_ranks(t, c);
 }
 
@@ -212,6 +229,8 @@ static void leave(struct connection *c)
 	connection_end_section(c); /* the thread's call may never return */
 	pthread_mutex_lock(&c->lock);
 	c->left = true;
+	if (c->abortable)
+		connection_abort_locked(c);
 	pthread_cond_signal(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	pthread_detach(thread);

@@ -87,6 +87,9 @@ bool connect_is_done(struct connection *connection);
  * thread may be in NCCL. */
 int connect_place(const struct connection *connection, char *text, size_t size);
 
+/* The function of NCCL's that the thread is in, if it is in one. */
+const char *connect_native_name(const struct connection *connection);
+
 /* End a split that is done: its results in @ranks or, on an error, which rank's
  * call has failed, if it was one rank's. */
 int connect_end(struct connection *connection, struct split_rank *ranks);

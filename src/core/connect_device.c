@@ -159,6 +159,8 @@ void connect_discard(const struct platform *p, const int *devices, int n,
  * that is not possible, and they are still here. */
 static bool hand_over(struct connection *c)
 {
+	if (!c->native) /* it has them already */
+		return true;
 	if (!c->parent || !clique_leave_orphans(c->parent, c->native))
 		return false;
 	c->native = NULL;
@@ -171,7 +173,7 @@ void connection_take_back(struct connection *c)
 
 	at(c, NULL, -1);
 	for (i = 0; i < c->n; i++)
-		c->made[i].native = c->native[i];
+		c->made[i].native = c->native ? c->native[i] : NULL;
 	keep_section(c);
 	if (!hand_over(c))
 		abort_all(c->platform, c->made, c->n);

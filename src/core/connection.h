@@ -42,6 +42,10 @@ struct connection {
 	const char *_Atomic at;
 	atomic_int at_rank;
 
+	/* Atomic; the ranks are being connected, which NCCL does in this
+	 * function; NULL: they are being made.  Relaxed: for people. */
+	const char *_Atomic connecting;
+
 	/* Atomic; the thread's memory section, 0: none.  Whoever ends the
 	 * section exchanges it for 0: the thread, or the caller that leaves. */
 	atomic_uint section;
@@ -58,6 +62,9 @@ struct connection {
 	bool done; /* set by the thread, which then waits for one of the others */
 	bool taken; /* the caller has taken what was made, and frees the rest */
 	bool left;  /* the caller has left: the thread gives everything back */
+	bool abortable; /* the thread is connecting, which an abort would end */
+	bool is_aborted; /* a caller that has left has started the aborter */
+	pthread_t aborter;
 };
 
 /* ---- connect_native.c ------------------------------------------------- */
@@ -67,6 +74,15 @@ int connection_init(struct connection *c);
 
 /* Add "ranks 0-3, on devices 0 1 2 3". */
 void connection_add_ranks(struct text *t, const struct connection *c);
+
+/* ---- connect_ranks.c -------------------------------------------------- */
+
+/* Connect the ranks that have a communicator, as the config says. */
+int connection_connect(struct connection *c);
+
+/* Begin to abort a connection whose thread connects its ranks, and whose caller
+ * leaves.  With the lock held. */
+void connection_abort_locked(struct connection *c);
 
 /* ---- connect_device.c ------------------------------------------------- */
 

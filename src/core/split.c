@@ -75,10 +75,10 @@ static void fire_late(struct clique *q, const struct connection *connection)
 
 	if (i < 0) {
 		clique_fire(q, &cause,
-		            "%s: ncclCommSplit of %d ranks has not returned "
-		            "within %llu ms; which of them it waits for, NCCL "
-		            "does not say",
-		            stuck, q->size, ms);
+		            "%s: %s of %d ranks has not returned within %llu "
+		            "ms; which of them it waits for, NCCL does not say",
+		            stuck, connect_native_name(connection), q->size,
+		            ms);
 		return;
 	}
 	cause.rank = q->comms[i].rank;

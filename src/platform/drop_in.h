@@ -9,6 +9,7 @@
  * cohort_nccl_file() returns
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <cohort/sim.h>
@@ -20,6 +21,8 @@ struct host_knobs {
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);
 	void (*flush)(int device, cudaStream_t stream);
+	bool (*connects_late)(void);
+	void (*uncounted)(bool begins);
 
 	/* Read the environment: COHORT_OK, or what is wrong with it.  Before
 	 * the first use of the libraries, as the rest is. */

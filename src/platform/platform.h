@@ -4,7 +4,7 @@
 
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
- * real names and signatures, and five functions of ours.  The core is written
+ * real names and signatures, and seven functions of ours.  The core is written
  * against this table and does not know whether the real libraries
  * (platform/gpu/) or the simulator (sim/) filled it.  No entry is ever NULL.
  *
@@ -160,6 +160,17 @@ struct platform {
 	 * GPU.  @stream may have been destroyed meanwhile.
 	 */
 	void (*flush)(int device, cudaStream_t stream);
+	/*
+	 * True if the first collective of a kind, and the first message with a
+	 * peer, connect the ranks, and wait for them inside the call.
+	 */
+	bool (*connects_late)(void);
+	/*
+	 * From here on, or no longer: the NCCL calls of this thread are the
+	 * library's own, which no scripted fault counts or strikes.  Does
+	 * nothing on a GPU.
+	 */
+	void (*uncounted)(bool begins);
 };
 
 /* True if @function is there. */

@@ -14,6 +14,8 @@
 #include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
 #include "sim/nccl/comm.h"
+#include "sim/nccl/enqueue.h"
+#include "sim/nccl/lazy.h"
 #include "sim/nccl/replay.h"
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
@@ -80,6 +82,8 @@ static const struct platform host_platform = {
 	.await_mark = stream_await_mark,
 	.progress = stream_progress,
 	.flush = stream_flush,
+	.connects_late = lazy_is_on,
+	.uncounted = enqueue_uncounted,
 };
 
 int host_platform_open(const struct platform **out, int *devices_out)
@@ -90,6 +94,8 @@ int host_platform_open(const struct platform **out, int *devices_out)
 		rc = fault_init();
 	if (rc == COHORT_OK)
 		rc = sync_init();
+	if (rc == COHORT_OK)
+		rc = lazy_init();
 	if (rc != COHORT_OK)
 		return rc;
 	strict_init();

@@ -18,6 +18,18 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* From NCCL 2.22 on, unless NCCL_RUNTIME_CONNECT says otherwise; messages
+ * always. */
+static bool connects_late(void)
+{
+	return true;
+}
+
+static void uncounted(bool begins)
+{
+	(void)begins;
+}
+
 /* Guarded by lock; constant once opened is set. */
 static bool opened;
 static struct gpu_libraries libraries;
@@ -26,6 +38,8 @@ static struct platform table = {
 	.name = "gpu",
 	.has_captures = true,
 	.launch = launch_between_marks,
+	.connects_late = connects_late,
+	.uncounted = uncounted,
 	/* Not measured.  NVIDIA/nccl#725 reports a group of 980 reduce-scatters
 	 * of 21 MiB together, about 21 KiB each, that took 70 times as long as
 	 * one of all (NCCL 2.13.4), and NVIDIA's advice there is to

@@ -12,6 +12,8 @@
 #include "sim/cuda/sync.h"
 #include "sim/dropin/calls.h"
 #include "sim/exec/stream.h"
+#include "sim/nccl/enqueue.h"
+#include "sim/nccl/lazy.h"
 #include "sim/strict/fault.h"
 
 /* Constant once set_up() has run, but for a fork: in the child, where the threads
@@ -69,6 +71,8 @@ const struct host_knobs *cohort_host_knobs(void)
 	static const struct host_knobs knobs = {
 		.progress = stream_progress,
 		.flush = stream_flush,
+		.connects_late = lazy_is_on,
+		.uncounted = enqueue_uncounted,
 		.open = open_host,
 		.set_devices = device_want,
 		.set_sync = sync_want,

@@ -12,6 +12,7 @@
 struct lane;
 struct slot;
 struct split_round;
+struct connections;
 
 /* One rank of a world. */
 struct member {
@@ -161,6 +162,9 @@ struct world {
 
 	/* Atomic; how many were aborted or destroyed. */
 	atomic_int released;
+
+	/* Guarded by lock: what is connected, kept by the floor above. */
+	struct connections *connections;
 
 	/* By rank; they live as long as the world.  Shares and lists are
 	 * written and read as the round is. */

@@ -8,6 +8,7 @@
 #include "sim/cuda/sync.h"
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/kernels.h"
+#include "sim/nccl/lazy.h"
 #include "sim/nccl/queue.h"
 #include "sim/nccl/simulate.h"
 #include "sim/strict/strict.h"
@@ -81,6 +82,8 @@ ncclResult_t batch_finish(struct batch *batch, ncclResult_t error,
 	error = end_joins(b.joins, error);
 	if (error == ncclSuccess)
 		error = check_launches(b.first);
+	if (error == ncclSuccess)
+		error = lazy_connect(b.first, info);
 	if (error == ncclSuccess && info)
 		simulate_launches(b.first, info);
 	else if (error == ncclSuccess && sync_is_on())

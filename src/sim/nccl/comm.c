@@ -11,6 +11,7 @@
 
 #include "base/thread.h"
 #include "sim/nccl/background.h"
+#include "sim/nccl/lazy.h"
 #include "sim/nccl/meeting.h"
 #include "sim/nccl/register.h"
 
@@ -91,5 +92,6 @@ void comm_free_world(struct world *w)
 	for (i = 0; i < w->n; i++)
 		if (w->members[i])
 			comm_put(comm_of(w->members[i]));
+	lazy_free(w);
 	world_free(w);
 }

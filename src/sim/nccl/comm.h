@@ -77,6 +77,7 @@ struct ncclComm {
 	struct launch *open; /* of the group that is open, or NULL */
 	struct stream *last; /* where the last launch went */
 	bool finalized;
+	bool connected; /* with COHORT_HOST_CONNECT=first: by a collective */
 
 	struct redops redops;
 };

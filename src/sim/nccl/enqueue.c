@@ -14,9 +14,18 @@
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/group.h"
 #include "sim/nccl/kernels.h"
+#include "sim/nccl/lazy.h"
 #include "sim/nccl/queue.h"
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
+
+/* Owned by the thread: its calls are not counted. */
+static _Thread_local bool uncounted;
+
+void enqueue_uncounted(bool begins)
+{
+	uncounted = begins;
+}
 
 /*
  * In NCCL's order; a count of 0 is checked like any other.  What NCCL does not
@@ -129,6 +138,8 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 		result = group_note(launch_check(l));
 	else
 		result = group_fail(ncclSystemError, "out of memory");
+	if (result == ncclSuccess)
+		result = lazy_connect(l, false);
 	if (result == ncclSuccess && sync_is_on() && !capture_has(s))
 		kernels_load(l);
 	if (result == ncclSuccess && strict_is_on())
@@ -189,13 +200,15 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
                         cudaStream_t stream, bool grouped)
 {
 	ncclResult_t result = check(comm, c);
-	struct cohort_fault fault;
+	struct cohort_fault fault = { .kind = 0 };
 	uint64_t script;
 	struct stream *s;
 
 	if (result != ncclSuccess)
 		return result;
-	fault = fault_take(comm->member.rank, comm->operations++, &script);
+	if (!uncounted)
+		fault = fault_take(comm->member.rank, comm->operations++,
+		                   &script);
 	if (fault.kind)
 		result = strike(comm, c, &fault, script);
 	if (result != ncclSuccess)

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connecting: the connections that NCCL would make in the first calls, and the
+ * abort of ranks that do not come to be connected
+ *
+ * NCCL connects the ranks for an algorithm in the first collective that takes
+ * it, also in a group that it only simulates.  So each kind of collective is
+ * simulated with sizes from small to large: whatever algorithm NCCL chooses by
+ * size is connected, and nothing is launched.  Pairs are connected by messages
+ * only.
+ */
+
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/clique.h"
+#include "core/connection.h"
+#include "core/native.h"
+#include "core/window.h"
+
+/* The sizes: powers of LARGER from one element to LARGEST of them. */
+#define LARGER 16
+#define LARGEST ((size_t)1 << 28)
+
+/* ---- which ranks ------------------------------------------------------ */
+
+/* What is connected at once: a communicator's ranks. */
+static bool takes_part(const struct connection *c, int i, int color)
+{
+	return c->native[i] && (!c->split || (c->split[i].color == color &&
+	                                      c->split[i].size > 1));
+}
+
+/* The lowest color from @from on of a rank that takes part.  Processes that
+ * split go by colors, so that none waits for another in a circle.  False:
+ * there is none. */
+static bool find_color(const struct connection *c, int from, int *color)
+{
+	bool found = false;
+	int i;
+
+	for (i = 0; i < c->n; i++) {
+		const int its = c->split[i].color;
+
+		if (its < from || !takes_part(c, i, its))
+			continue;
+		if (!found || its < *color)
+			*color = its;
+		found = true;
+	}
+	return found;
+}
+
+/* ---- collectives ------------------------------------------------------ */
+
+static ncclResult_t all_reduce(const struct connection *c, int i, size_t count)
+{
+	const struct connected *r = &c->made[i];
+
+	return c->platform->ncclAllReduce(r->barrier, r->barrier, count,
+	                                  ncclFloat32, ncclSum, c->native[i],
+	                                  r->stream);
+}
+
+static ncclResult_t broadcast(const struct connection *c, int i, size_t count)
+{
+	const struct connected *r = &c->made[i];
+
+	return c->platform->ncclBroadcast(r->barrier, r->barrier, count,
+	                                  ncclFloat32, 0, c->native[i],
+	                                  r->stream);
+}
+
+static ncclResult_t reduce(const struct connection *c, int i, size_t count)
+{
+	const struct connected *r = &c->made[i];
+
+	return c->platform->ncclReduce(r->barrier, r->barrier, count,
+	                               ncclFloat32, ncclSum, 0, c->native[i],
+	                               r->stream);
+}
+
+static ncclResult_t all_gather(const struct connection *c, int i, size_t count)
+{
+	const struct connected *r = &c->made[i];
+
+	return c->platform->ncclAllGather(r->barrier, r->barrier, count,
+	                                  ncclFloat32, c->native[i], r->stream);
+}
+
+static ncclResult_t reduce_scatter(const struct connection *c, int i,
+                                   size_t count)
+{
+	const struct connected *r = &c->made[i];
+
+	return c->platform->ncclReduceScatter(r->barrier, r->barrier, count,
+	                                      ncclFloat32, ncclSum,
+	                                      c->native[i], r->stream);
+}
+
+typedef ncclResult_t (*collective)(const struct connection *c, int i,
+                                   size_t count);
+
+/* Simulate one collective of all ranks.  If no algorithm can do it, by the
+ * environment's choice, a program cannot call it either: that is no error. */
+static int simulate(const struct connection *c, int color, collective call,
+                    size_t count)
+{
+	const struct platform *p = c->platform;
+	ncclSimInfo_t info = { .size = sizeof(info),
+		               .magic = NCCL_SIM_INFO_MAGIC };
+	ncclResult_t result = p->ncclGroupStart(), ended;
+	int i;
+
+	if (result != ncclSuccess)
+		return native_nccl(p, "ncclGroupStart", NULL, result);
+	for (i = 0; i < c->n && result == ncclSuccess; i++)
+		if (takes_part(c, i, color))
+			result = call(c, i, count);
+	ended = p->ncclGroupSimulateEnd(&info);
+	if (result == ncclSuccess)
+		result = ended;
+	return result == ncclInvalidUsage
+	               ? COHORT_OK
+	               : native_nccl(p, "ncclGroupSimulateEnd", NULL, result);
+}
+
+static int connect_collectives(const struct connection *c, int color)
+{
+	static const collective calls[] = { all_reduce, broadcast, reduce,
+		                            all_gather, reduce_scatter };
+	size_t k, count;
+	int rc = COHORT_OK;
+
+	for (k = 0; k < sizeof(calls) / sizeof(calls[0]); k++)
+		for (count = 1; count <= LARGEST && rc == COHORT_OK;
+		     count *= LARGER)
+			rc = simulate(c, color, calls[k], count);
+	return rc;
+}
+
+/* ---- pairs ------------------------------------------------------------ */
+
+/* An empty message to every other rank, and one from it. */
+static ncclResult_t greet(const struct connection *c, int i)
+{
+	const struct platform *p = c->platform;
+	const struct connected *r = &c->made[i];
+	int size = c->size, rank = c->size ? c->rank : i, peer;
+	ncclResult_t result = ncclSuccess;
+
+	if (c->split) {
+		size = c->split[i].size;
+		rank = c->split[i].rank;
+	} else if (!size) {
+		size = c->n;
+	}
+	for (peer = 0; peer < size && result == ncclSuccess; peer++) {
+		if (peer == rank)
+			continue;
+		result = p->ncclSend(r->barrier, 0, ncclInt8, peer,
+		                     c->native[i], r->stream);
+		if (result == ncclSuccess)
+			result = p->ncclRecv(r->barrier, 0, ncclInt8, peer,
+			                     c->native[i], r->stream);
+	}
+	return result;
+}
+
+static int connect_pairs(const struct connection *c, int color)
+{
+	const struct platform *p = c->platform;
+	ncclResult_t result = p->ncclGroupStart(), ended;
+	int i, rc;
+
+	if (result != ncclSuccess)
+		return native_nccl(p, "ncclGroupStart", NULL, result);
+	for (i = 0; i < c->n && result == ncclSuccess; i++)
+		if (takes_part(c, i, color))
+			result = greet(c, i);
+	ended = p->ncclGroupEnd();
+	rc = native_nccl(p, "ncclGroupEnd", NULL,
+	                 result != ncclSuccess ? result : ended);
+	for (i = 0; i < c->n && rc == COHORT_OK; i++)
+		if (takes_part(c, i, color))
+			rc = native_cuda(
+				p, "cudaStreamSynchronize",
+				p->cudaStreamSynchronize(c->made[i].stream));
+	return rc;
+}
+
+/* ---- connecting ------------------------------------------------------- */
+
+static void at(struct connection *c, const char *function)
+{
+	atomic_store_explicit(&c->connecting, function, memory_order_relaxed);
+}
+
+static int connect_one(struct connection *c, int color)
+{
+	const struct platform *p = c->platform;
+	int rc = COHORT_OK;
+
+	at(c, "ncclGroupSimulateEnd, which connects the ranks,");
+	if (platform_has(p, FUNCTION_ncclGroupSimulateEnd))
+		rc = connect_collectives(c, color);
+	if (rc == COHORT_OK && c->config.connect == COHORT_CONNECT_ALL) {
+		at(c, "ncclGroupEnd, which connects pairs of ranks,");
+		rc = connect_pairs(c, color);
+	}
+	return rc;
+}
+
+static int connect_each(struct connection *c)
+{
+	int color = 0, rc = COHORT_OK;
+
+	if (!c->split)
+		return (c->size ? c->size : c->n) > 1 ? connect_one(c, 0)
+		                                      : COHORT_OK;
+	/* Colors are not negative. */
+	while (rc == COHORT_OK && find_color(c, color, &color))
+		rc = connect_one(c, color++);
+	return rc;
+}
+
+/* The thread is connecting from here on. */
+static void enter(struct connection *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->abortable = true;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* It is out of NCCL.  True if the communicators were aborted meanwhile, and
+ * are gone. */
+static bool leave(struct connection *c)
+{
+	bool is_aborted;
+
+	pthread_mutex_lock(&c->lock);
+	c->abortable = false;
+	is_aborted = c->is_aborted;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	if (is_aborted)
+		pthread_join(c->aborter, NULL);
+	return is_aborted;
+}
+
+/* Connect what a split has made, with the communicators left to the parent's
+ * reaper meanwhile: when the parent ends, they are aborted, too. */
+static int connect_children(struct connection *c)
+{
+	ncclComm_t *natives = c->native;
+	int rc;
+
+	if (!clique_leave_orphans(c->parent, natives))
+		return clique_error(c->parent);
+	rc = connect_each(c);
+	if (clique_reclaim_orphans(c->parent, natives))
+		return rc;
+	c->native = NULL;
+	return clique_error(c->parent);
+}
+
+int connection_connect(struct connection *c)
+{
+	const struct platform *p = c->platform;
+	bool is_aborted;
+	int i, rc;
+
+	if (c->config.connect == COHORT_CONNECT_NONE || !p->connects_late())
+		return COHORT_OK;
+	atomic_store_explicit(&c->at, NULL, memory_order_relaxed);
+	at(c, "ncclGroupSimulateEnd");
+	p->uncounted(true);
+	if (c->parent) {
+		rc = connect_children(c);
+	} else {
+		enter(c);
+		rc = connect_each(c);
+		is_aborted = leave(c);
+		for (i = 0; is_aborted && i < c->n; i++)
+			c->native[i] = NULL;
+	}
+	p->uncounted(false);
+	at(c, NULL);
+	return rc;
+}
+
+/* ---- aborting --------------------------------------------------------- */
+
+/* Raise the flags of all ranks, and free them once the thread is out of
+ * NCCL. */
+static void *abort_main(void *arg)
+{
+	struct connection *c = arg;
+	const struct platform *p = c->platform;
+	int i;
+
+	native_thread(p, c->devices[0]);
+	p->ncclGroupStart();
+	for (i = 0; i < c->n; i++)
+		p->ncclCommAbort(c->native[i]);
+	pthread_mutex_lock(&c->lock);
+	while (c->abortable)
+		pthread_cond_wait(&c->changed, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	window_memory_begin();
+	p->ncclGroupEnd();
+	window_memory_end();
+	return NULL;
+}
+
+/* Where no thread can be started the connection hangs as before. */
+void connection_abort_locked(struct connection *c)
+{
+	c->is_aborted = thread_start(&c->aborter, abort_main, c, "%.8s/abort",
+	                             c->name) == 0;
+}
