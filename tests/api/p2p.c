@@ -318,6 +318,7 @@ Test(p2p, a_transfer_of_count_0_waits_for_its_peer)
 	struct cohort_group *group = ranks_split(2, NULL, c);
 	uint64_t ticket;
 
+	place_need_order();
 	ranks_must(cohort_send(c[0], NULL, 0, COHORT_I32, 1,
 	                       cohort_comm_stream(c[0]), &ticket),
 	           "send");
@@ -478,6 +479,7 @@ Test(p2p, a_send_without_its_recv_names_both)
 {
 	int sends = 1;
 
+	place_need_order();
 	stall(alone, &sends,
 	      (struct cohort_deadlines){ .first_ns = SHORT,
 	                                 .join_ns = RANKS_SOON });
@@ -497,6 +499,7 @@ Test(p2p, a_recv_without_its_send_names_both)
 {
 	int sends = 0;
 
+	place_need_order();
 	stall(alone, &sends, (struct cohort_deadlines){ .first_ns = SHORT });
 	cr_assert_eq(cause.rank, 1);
 	says("recv of 1 int32 by rank 0 from rank 1 (number 1, ");
@@ -751,6 +754,7 @@ Test(p2p, an_abort_ends_every_call)
 	int i, rc = COHORT_OK;
 	uint64_t ticket = 0;
 
+	place_need_order();
 	for (i = 0; i < 5; i++) {
 		group = ranks_ahead(2, NULL, c);
 		if (i == 0)

@@ -427,7 +427,7 @@ Test(join, refuses_bytes_that_are_no_id, .timeout = 10)
 	const struct platform *p = native_open(2);
 	ncclUniqueId id = { { 0 } };
 
-	place_need_host("what an id holds");
+	place_need_our_nccl("what an id holds");
 	refuse_foreign(p, &id);
 	id = new_id(p);
 	id.internal[8]++;
@@ -705,6 +705,7 @@ Test(join, is_held_by_a_fault_of_its_init, .timeout = 10)
 	struct joiner joiners[2];
 	struct native_clique c;
 
+	place_need_our_nccl("faults");
 	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
 	start_all(joiners, p, 2);
 	stays_inside(&joiners[0]);
