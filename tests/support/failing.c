@@ -158,6 +158,8 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.cuDevicePrimaryCtxGetState = behind->cuDevicePrimaryCtxGetState;
 	table.progress = behind->progress;
 	table.flush = behind->flush;
+	table.connects_late = behind->connects_late;
+	table.uncounted = behind->uncounted;
 	table.memory_is_host = behind->memory_is_host;
 	table.is_one_process = behind->is_one_process;
 	table.lists = behind->lists;

@@ -141,7 +141,8 @@ int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
 	if (rc == COHORT_OK && l->knobs) {
 		table->progress = l->knobs->progress;
 		table->flush = l->knobs->flush;
-		table->connects_late = l->knobs->connects_late;
+		if (!l->runs_nvidia)
+			table->connects_late = l->knobs->connects_late;
 		table->uncounted = l->knobs->uncounted;
 	}
 	return rc;
