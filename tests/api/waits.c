@@ -104,6 +104,7 @@ static int send_first(struct cohort_comm *c, void *user)
 
 Test(waits, a_ring_of_sends_is_named_as_a_cycle)
 {
+	place_skip_on_nvidia("small messages are done without a receive");
 	stall(3, send_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
 	cr_assert_eq(cause.rank, -1);
@@ -132,6 +133,7 @@ static int send_before_recv(struct cohort_comm *c, void *user)
 
 Test(waits, receives_queued_behind_the_sends_do_not_help)
 {
+	place_skip_on_nvidia("small messages are done without a receive");
 	stall(2, send_before_recv, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
 	says(" waits for rank 1 in send of 1 int32 to rank 1");
