@@ -21,7 +21,7 @@
 #define KEPT_POLLER "poller"
 
 /* How long what a cell leaves may take to end by itself. */
-#define GONE_NS (5 * NS_PER_S)
+#define GONE_NS (20 * NS_PER_S)
 
 static bool is_kept(const char *name)
 {
