@@ -12,6 +12,9 @@
 #   make fuzz         random programs for FUZZ_SECONDS, with libFuzzer (clang)
 #   make test-gpu     the tests for a machine with GPUs, on its own NCCL and CUDA, or
 #                     on those in GPU_LIBRARIES=FOLDER
+#   make test-nccl    the api and platform suites, the drill, the demo and stress
+#                     programs on NVIDIA's NCCL and simulated devices, if that NCCL is
+#                     here; NCCL_MODES=... are for scripts/test-nccl.sh
 #   make lint         style, headers, warnings, thread annotations, symbols, docs, manual
 #   make bench        build and run the benchmarks; OVERLAP_FLAGS=... are for cohort
 #                     bench overlap
@@ -44,7 +47,7 @@
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   for libFuzzer  CLANG=clang
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
-#   DEVICE_SECONDS=30  DEVICE_ROUNDS=...
+#   DEVICE_SECONDS=30  DEVICE_ROUNDS=...  NCCL_MODES=...
 #   CUDA_HOME=...                     real headers for the ABI test
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir  mandir
 #
@@ -119,7 +122,7 @@ optional := $(strip $(foreach p,json-c libdw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
-.PHONY: all demo test test-gpu asan tsan stress soak device drill-load fuzz fuzz-here \
+.PHONY: all demo test test-gpu test-nccl asan tsan stress soak device drill-load fuzz fuzz-here \
         lint model bench bench-peers bench-average manual install uninstall deps \
         deps-nvidia clean help \
         criterion FORCE

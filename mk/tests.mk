@@ -114,6 +114,15 @@ test-gpu: $(out)/cohort $(gpu) $(walk)
 	  scripts/test-gpu.sh $(out)/cohort '$(api) $(platform)' '$(gpu)' \
 	  '$(walk) --gpu --rounds 51'
 
+# A machine without NVIDIA's NCCL skips all of it.
+NCCL_MODES ?=
+nccl_tests := $(patsubst %,$(tests)/stress/%,abort generations joins memory respawn)
+test-nccl: $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(nccl_tests)
+	$(Q)! CC='$(CC)' scripts/deps.sh || \
+	  $(MAKE) --no-print-directory $(api) $(platform)
+	$(Q)CC='$(CC)' scripts/test-nccl.sh $(out) $(tests) $(NCCL_MODES) || \
+	  { [ $$? -eq 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
+
 stress: $(stress) $(races)
 	$(Q)$(run) $(run.stress)
 

@@ -119,6 +119,18 @@ static void add_remote(const struct snapshot *s, uint64_t *set)
 	}
 }
 
+/* True if all ranks of this process are inside the first collective's native call: NCCL
+ * may connect all ranks there, and so wait for the calls of other processes. */
+static bool may_connect_all(const struct snapshot *s)
+{
+	const struct rank_snapshot *r;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		if (!r->in_call || r->meets)
+			return false;
+	return s->front == 1;
+}
+
 /* Faults that are not of one rank: ranks use two communicators in different orders; or
  * all ranks of this process have come to the front, and those of other processes may
  * not have.  In a crossing a rank is at fault if the majority waits for it. */
@@ -136,7 +148,8 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 		    !s->crossing.second.here_ns)
 			v->rank = s->crossing.second.rank;
 	} else if (s->world > s->size && s->all_joined &&
-	           v->kind == COHORT_VERDICT_NOT_FINISHED &&
+	           (v->kind == COHORT_VERDICT_NOT_FINISHED ||
+	            may_connect_all(s)) &&
 	           waited_for == s->size) {
 		v->kind = COHORT_VERDICT_REMOTE;
 		v->rank = -1;
@@ -281,6 +294,13 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 
 /* ---- a transfer ------------------------------------------------------- */
 
+/* True if the rank is inside the first call of this kind to a rank of another process:
+ * NCCL connects the two there, and so waits for the other one's call. */
+static bool may_connect(const struct transfer_snapshot *x)
+{
+	return !x->is_local && x->number == 1 && x->own.in_call;
+}
+
 static int kind_of_half(const struct snapshot *s, const struct half *h)
 {
 	return h->in_call || (s->starts_are_marked && !h->started)
@@ -303,7 +323,8 @@ static void blame(const struct snapshot *s, struct cohort_verdict *v)
 	if (x->is_local)
 		rank_set_add(v->joined, x->peer);
 	v->kind = kind_of_half(s, &x->own);
-	if (!x->is_local && v->kind == COHORT_VERDICT_NOT_FINISHED) {
+	if (!x->is_local &&
+	    (v->kind == COHORT_VERDICT_NOT_FINISHED || may_connect(x))) {
 		v->kind = COHORT_VERDICT_REMOTE;
 		v->rank = x->peer;
 		rank_set_add(v->missing, x->peer);
@@ -347,7 +368,10 @@ static void add_peer(struct text *t, const struct snapshot *s)
 	const struct transfer_snapshot *x = &s->transfer;
 
 	if (!x->is_local) {
-		text_add(t, "; rank %d is of another process", x->peer);
+		text_add(t, "; rank %d is of another process%s", x->peer,
+		         may_connect(x)
+		                 ? ", and the first call waits until it calls"
+		                 : "");
 	} else if (x->met) {
 		add_half(t, s, x->peer, &x->other);
 	} else {

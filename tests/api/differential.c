@@ -161,9 +161,21 @@ static size_t config_count(int kind, int n, size_t count)
 	return count;
 }
 
+/* NVIDIA's NCCL divides each rank's numbers before it adds them; and it refuses
+ * averages of 8-bit floats over one rank. */
+static bool is_averaged_otherwise(const struct config *c)
+{
+	return place_is_nvidia() && c->op == COHORT_AVG &&
+	       reference_is_float(c->type) &&
+	       ((c->n & (c->n - 1)) ||
+	        (c->n == 1 && reference_size(c->type) == 1));
+}
+
 /* Only a few cases use the large count: one layout for each type and op. */
 static bool config_wanted(const struct config *c, int layout)
 {
+	if (is_averaged_otherwise(c))
+		return false;
 	if (c->count < LARGEST / MAX_RANKS)
 		return true;
 	return layout == (c->type + c->op) % LAYOUTS &&
@@ -537,6 +549,8 @@ static void bench_open(struct bench *b, int kind, int n)
 	place_need(n);
 	if (n > 1 && !is_copy(kind))
 		place_need_host("arithmetic that is the same everywhere");
+	if (kind == SPECIAL_VALUES)
+		place_need_our_nccl("an order of additions");
 	reference_begin();
 	b->kind = kind;
 	b->n = n;

@@ -247,7 +247,7 @@ static void refuse_faults(const char *list, const char *part)
 
 Test(group, refuses_a_fault_list_it_cannot_read)
 {
-	place_need_host("faults");
+	place_need_our_nccl("faults");
 	place_choose();
 	refuse_faults("0@1:never,1@x:stuck",
 	              "\"1@x:stuck\" does not begin with RANK@OPERATION:");
@@ -266,7 +266,7 @@ Test(group, a_refused_fault_list_leaves_nothing_behind)
 	struct cohort_group *group;
 	int32_t value = 1;
 
-	place_need_host("faults");
+	place_need_our_nccl("faults");
 	place_choose();
 	refuse_faults("0@0:never,nonsense", "nonsense");
 	unsetenv("COHORT_FAULTS");
@@ -476,7 +476,7 @@ Test(group, closes_and_opens_again_a_hundred_times)
 	struct cohort_group *group;
 	int i;
 
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < place_times(100); i++) {
 		group = ranks_split(4, NULL, comms);
 		cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	}

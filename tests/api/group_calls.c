@@ -63,7 +63,7 @@ Test(group_calls, leave_the_callers_device_current)
 	int d;
 
 	fill();
-	for (d = 0; d < RANKS; d++) {
+	for (d = 0; d < place_times(RANKS); d++) {
 		cr_assert_eq(p->cudaSetDevice(d), cudaSuccess);
 		group = ranks_open(RANKS, NULL);
 		expect_device(d, "open");
@@ -128,7 +128,7 @@ Test(group_calls, that_fail_leave_the_callers_device_current)
 	fill();
 	platform_override(failing_wrap(real));
 	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
-		for (d = 0; d < RANKS; d++)
+		for (d = 0; d < place_times(RANKS); d++)
 			fail_each(real, d, functions[i]);
 }
 

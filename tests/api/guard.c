@@ -23,6 +23,7 @@
 #include "base/backoff.h"
 #include "platform/platform.h"
 #include "support/failing.h"
+#include "support/native.h"
 #include "support/ranks.h"
 
 TestSuite(guard, .timeout = 60);
@@ -388,12 +389,39 @@ static void *close_without_main(void *group)
 	return NULL;
 }
 
+static int sum_of_two(struct cohort_comm *comm, void *user)
+{
+	int32_t value = 1;
+	int rc = ranks_sum_wait(comm, &value);
+
+	(void)user;
+	return rc == COHORT_OK && value != 2 ? 1 : rc;
+}
+
+static void do_nothing(void *user)
+{
+	(void)user;
+}
+
+/* Devices have had work that their own threads do. */
+static void use_devices(struct cohort_group *group)
+{
+	const struct platform *p = place_table();
+	cudaStream_t stream = native_stream(p, 0);
+
+	ranks_must(cohort_group_run(group, sum_of_two, NULL, NULL), "run");
+	native_must(p->cudaLaunchHostFunc(stream, do_nothing, NULL),
+	            "cudaLaunchHostFunc");
+	native_must(p->cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+	native_must(p->cudaStreamDestroy(stream), "cudaStreamDestroy");
+}
+
 static _Noreturn void leave_main(bool closes)
 {
-	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_split(2, NULL, comms);
+	struct cohort_group *group = ranks_open(2, NULL);
 	pthread_t thread;
 
+	use_devices(group);
 	if (closes)
 		pthread_create(&thread, NULL, close_without_main, group);
 	pthread_exit(NULL);

@@ -87,6 +87,16 @@ static size_t random_count(uint64_t *state)
 	return next(state) % 90000;
 }
 
+/* NVIDIA's NCCL refuses averages of 8-bit floats over one rank. */
+static int op_of(const struct call *c, int ranks)
+{
+	return place_is_nvidia() && ranks == 1 && c->op == COHORT_AVG &&
+	                       reference_is_float(c->type) &&
+	                       reference_size(c->type) == 1
+	               ? COHORT_SUM
+	               : c->op;
+}
+
 static struct call random_call(int ranks, uint64_t seed)
 {
 	uint64_t state = seed * 7919 + 1;
@@ -101,6 +111,7 @@ static struct call random_call(int ranks, uint64_t seed)
 
 	if (c.kind == TRANSFER && ranks < 2)
 		c.kind = ALL_REDUCE;
+	c.op = op_of(&c, ranks);
 	c.count = random_count(&state);
 	return c;
 }
@@ -315,6 +326,7 @@ static int worker(struct cohort_comm *comm, void *user)
 			.in_place = i % 2,
 			.seed = 77000 + i,
 		};
+		c.op = op_of(&c, s->ranks);
 		if (c.kind != TRANSFER || s->ranks > 1)
 			try(s, comm, &c);
 	}

@@ -208,6 +208,7 @@ Test(host_memory_ends, a_root_may_leave_before_the_others_come)
 {
 	int32_t *data = data_of(7), *there = data_of(0);
 
+	place_need_order();
 	open_ranks();
 	cr_assert_eq(cohort_broadcast_host(comms[0], data, COUNT, COHORT_I32, 0,
 	                                   0),

@@ -176,7 +176,7 @@ Test(hung, a_child_has_the_cause_of_its_parent)
 
 	sem_init(&hung.is_away, 0, 0);
 	sem_init(&hung.may_go_on, 0, 0);
-	for (i = 0; i < 20; i++) {
+	for (i = 0; i < place_times(20); i++) {
 		group = ranks_split(1, NULL, comms);
 		pthread_create(&hung.thread, NULL, keep_child, comms[0]);
 		await(&hung.is_away);

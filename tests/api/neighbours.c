@@ -125,6 +125,7 @@ static void await(const atomic_bool *what)
  */
 Test(neighbours, raise_all_flags_before_any_aborted_one_is_freed)
 {
+	struct cohort_group_options o;
 	struct cohort_comm *a[RANKS], *b[RANKS];
 	struct cohort_group *first, *second;
 	int32_t y = 2;
@@ -132,8 +133,11 @@ Test(neighbours, raise_all_flags_before_any_aborted_one_is_freed)
 	int i;
 
 	install();
-	first = ranks_ahead(RANKS, NULL, a);
-	second = ranks_ahead(RANKS, NULL, b);
+	/* The groups that come and go may take long. */
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = RANKS_SOON;
+	first = ranks_ahead(RANKS, &o, a);
+	second = ranks_ahead(RANKS, &o, b);
 	hung = ranks_sum(b[0], &y);
 	is_held = true;
 	cohort_group_abort(first, "first");
@@ -162,7 +166,7 @@ Test(neighbours, cannot_hold_others_up_for_ever_by_flags_they_do_not_raise)
 
 	install();
 	cohort_group_options_init(&o);
-	o.deadlines.abort_ns = 200 * 1000 * 1000;
+	o.deadlines.abort_ns = place_patience_ns(200 * 1000 * 1000);
 	first = ranks_split(RANKS, &o, a);
 	second = ranks_split(RANKS, &o, b);
 	is_held = true;

@@ -65,7 +65,7 @@ Test(reducer, means_equal_an_addition_in_rank_order_on_one_rank)
 {
 	struct model m = model_of(3);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	expect_run(3, steps_of_any_order, &m);
 }
 
@@ -73,7 +73,7 @@ Test(reducer, sums_equal_an_addition_in_rank_order_too)
 {
 	struct model m = model_of(4);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	m.options.op = COHORT_SUM;
 	m.views = false;
 	expect_run(4, steps_of_any_order, &m);
@@ -90,7 +90,7 @@ Test(reducer, buckets_may_have_any_size)
 {
 	struct model m = model_of(2);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	m.options.first_bytes = m.options.bucket_bytes = 1;
 	expect_run(2, steps_of_any_order, &m);
 	m.options.first_bytes = m.options.bucket_bytes = 0;
@@ -245,7 +245,7 @@ Test(reducer, passes_without_communication_need_no_peers)
 {
 	struct model m = model_of(2);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	expect_run(2, accumulating, &m);
 }
 
@@ -281,7 +281,7 @@ Test(reducer, a_stream_can_wait_instead)
 {
 	struct model m = model_of(2);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	expect_run(2, on_a_stream, &m);
 }
 
@@ -344,7 +344,7 @@ Test(reducer, helpers_mark_for_a_bound_owner)
 {
 	struct model m = model_of(2);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	expect_run(2, helped, &m);
 }
 
@@ -352,7 +352,7 @@ Test(reducer, helpers_launch_where_they_may)
 {
 	struct model m = model_of(2);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	m.options.helpers_launch = 1;
 	expect_run(2, helped, &m);
 }

@@ -126,7 +126,7 @@ Test(reducer_found, the_norm_does_not_depend_on_the_plan)
 	struct model m = model_of(2);
 	double before;
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	clip_to(&m, 1.5);
 	before = norms[0];
 	m.options.bucket_bytes = 1;

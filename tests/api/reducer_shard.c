@@ -93,7 +93,7 @@ Test(reducer_shard, equals_what_an_all_reduce_leaves_there)
 	struct model m;
 	int size;
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	for (size = 1; size <= MODEL_RANKS; size++) {
 		m = sharded(size);
 		expect_run(m.size, beside_the_whole, &m);
@@ -110,7 +110,7 @@ Test(reducer_shard, is_clipped_by_the_norm_of_all_gradients)
 {
 	struct model m = sharded(3);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	m.options.max_norm = 1.0;
 	expect_run(m.size, beside_the_whole, &m);
 }
@@ -119,7 +119,7 @@ Test(reducer_shard, works_with_weighted_gradients)
 {
 	struct model m = sharded(3);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	m.options.weighted = 1;
 	expect_run(m.size, beside_the_whole, &m);
 }

@@ -127,7 +127,7 @@ Test(reducer_weights, the_factor_is_rounded_once)
 {
 	struct model m = model_of(4);
 
-	place_need_host("an order of additions");
+	place_need_our_nccl("an order of additions");
 	m.options.weighted = 1;
 	expect_run(4, weighted_exactly, &m);
 }

@@ -338,7 +338,7 @@ static struct cohort_group *run_with_one_away(void)
 
 	cohort_group_options_init(&o);
 	/* the group must end within this time */
-	o.deadlines.abort_ns = 300 * MS;
+	o.deadlines.abort_ns = place_patience_ns(300 * MS);
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
 	sem_init(&away.has_gone_on, 0, 0);
@@ -402,7 +402,7 @@ Test(run, a_worker_left_behind_may_unbind_itself_for_good_and_exit)
 
 	cohort_group_options_init(&o);
 	/* the group must end within this time */
-	o.deadlines.abort_ns = 300 * MS;
+	o.deadlines.abort_ns = place_patience_ns(300 * MS);
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, bind_and_exit, NULL, NULL),
@@ -499,7 +499,7 @@ Test(run, a_worker_left_behind_may_close_what_it_has_split)
 
 	cohort_group_options_init(&o);
 	/* the group must end within this time */
-	o.deadlines.abort_ns = 300 * MS;
+	o.deadlines.abort_ns = place_patience_ns(300 * MS);
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);

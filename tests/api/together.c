@@ -38,11 +38,16 @@ static struct platform table;
 static const struct platform *real;
 static atomic_int launches;
 
+/* Set once the group is open: to connect the ranks, NCCL is called as well. */
+static atomic_bool is_open;
+
 /* What the first launch does. */
 static void (*when_launching)(void);
 
 static void launch_one(void)
 {
+	if (!atomic_load(&is_open))
+		return;
 	if (!atomic_fetch_add(&launches, 1) && when_launching)
 		when_launching();
 }
@@ -98,6 +103,7 @@ static void open_ranks(int n)
 	table.launch = launch_between_marks;
 	platform_override(&table);
 	group = ranks_split(n, &o, comms);
+	atomic_store(&is_open, true);
 	make_buffers(n);
 }
 

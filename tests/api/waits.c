@@ -104,6 +104,7 @@ static int send_first(struct cohort_comm *c, void *user)
 
 Test(waits, a_ring_of_sends_is_named_as_a_cycle)
 {
+	place_skip_on_nvidia("small messages are done without a receive");
 	stall(3, send_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
 	cr_assert_eq(cause.rank, -1);
@@ -132,6 +133,7 @@ static int send_before_recv(struct cohort_comm *c, void *user)
 
 Test(waits, receives_queued_behind_the_sends_do_not_help)
 {
+	place_skip_on_nvidia("small messages are done without a receive");
 	stall(2, send_before_recv, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
 	says(" waits for rank 1 in send of 1 int32 to rank 1");
@@ -282,10 +284,14 @@ Test(waits, the_order_of_queued_calls_counts_too)
 /* The ranks themselves split the other group from the first. */
 static int split_first(struct cohort_comm *c, void *user)
 {
-	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
+	const struct cohort_deadlines patient = { .first_ns = RANKS_SOON,
+		                                  .join_ns = RANKS_SOON,
+		                                  .exec_ns = RANKS_SOON };
 	int rank = cohort_comm_rank(c);
 
+	ranks_must(cohort_deadline_push(c, &patient), "push");
 	ranks_must(cohort_comm_split(c, 0, 0, &others[rank]), "split");
+	ranks_must(cohort_deadline_pop(c), "pop");
 	ranks_must(cohort_deadline_push(others[rank], &patient), "push");
 	return each_awaited(c, user);
 }

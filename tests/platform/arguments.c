@@ -78,7 +78,7 @@ Test(arguments, refuse_null_for_a_communicator)
 {
 	const struct platform *p = native_open(2);
 
-	place_need_host("what NCCL checks before it uses a communicator");
+	place_need_our_nccl("what NCCL checks before it uses a communicator");
 	refuse_questions(p, NULL);
 	refuse_handles(p, NULL);
 	refuse_groups(p, NULL);
@@ -89,7 +89,7 @@ Test(arguments, refuse_memory_that_is_no_communicator)
 	const struct platform *p = native_open(2);
 	const ncclComm_t none = (ncclComm_t)zeros;
 
-	place_need_host("memory that is smaller than NCCL's communicators");
+	place_need_our_nccl("memory that is smaller than NCCL's communicators");
 	refuse_questions(p, none);
 	refuse_handles(p, none);
 	refuse_groups(p, none);
@@ -107,7 +107,7 @@ Test(arguments, of_an_init_are_checked_in_order)
 	const ncclUniqueId none = { { 0 } };
 	ncclComm_t comm;
 
-	place_need_host("ids and numbers of ranks that this one refuses");
+	place_need_our_nccl("ids and numbers of ranks that this one refuses");
 	bad.blocking = 2;
 	REFUSES(p, ncclInvalidArgument,
 	        ncclCommInitRankConfig(NULL, 3, none, 3, &bad));

@@ -14,6 +14,7 @@
 #include <cohort/sim.h>
 
 #include "support/calls.h"
+#include "support/place.h"
 
 static const struct platform *p;
 
@@ -229,6 +230,7 @@ static void add(struct pair *pair, int kind, uint64_t value)
 	};
 
 	pair_open(pair);
+	place_need_our_nccl("faults");
 	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
 }
 

@@ -18,6 +18,7 @@
 
 #include "platform/platform.h"
 #include "support/native.h"
+#include "support/place.h"
 
 static void add(int rank, uint64_t operation, int kind, uint64_t value)
 {
@@ -28,6 +29,7 @@ static void add(int rank, uint64_t operation, int kind, uint64_t value)
 		.value = value,
 	};
 
+	place_need_our_nccl("faults");
 	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
 }
 
@@ -816,6 +818,7 @@ Test(fault, list_comes_from_the_environment, .timeout = 10)
 	struct native_clique clique;
 	double before;
 
+	place_need_our_nccl("faults");
 	setenv("COHORT_FAULTS", "1@0:error=3,0@1:delay=20ms,*@3:error=2", 1);
 	p = native_open(2);
 	native_clique_open(&clique, p, 2);
@@ -837,6 +840,7 @@ Test(fault, environment_knows_never_and_stuck, .timeout = 10)
 	struct stuck stuck = { .clique = &clique, .rank = 1 };
 	pthread_t thread;
 
+	place_need_our_nccl("faults");
 	setenv("COHORT_FAULTS", "0@0:never,1@0:stuck", 1);
 	p = native_open(2);
 	native_clique_open(&clique, p, 2);
@@ -859,6 +863,7 @@ Test(fault, environment_knows_the_faults_of_a_call, .timeout = 10)
 	pthread_t thread;
 	void *returned;
 
+	place_need_our_nccl("faults");
 	setenv("COHORT_FAULTS", "0@0:memory,1@0:die,0@2:argument,1@1:async=6",
 	       1);
 	p = native_open(2);
@@ -887,6 +892,7 @@ Test(fault, environment_knows_faults_that_are_cleared, .timeout = 10)
 	pthread_t thread;
 	double before = native_now_ms();
 
+	place_need_our_nccl("faults");
 	setenv("COHORT_FAULTS",
 	       "1@0:hung,0@0:init=20ms,0@0:init,0@1:init-error=3,"
 	       "1@2:device=719",
@@ -905,6 +911,7 @@ Test(fault, environment_that_cannot_be_read_fails_the_opening, .timeout = 10)
 {
 	const struct platform *p;
 
+	place_need_our_nccl("faults");
 	setenv("COHORT_FAULTS", "0@0:never,1@x:bogus", 1);
 	cr_assert_neq(platform_open(COHORT_PLATFORM_HOST, &p), COHORT_OK);
 	cr_assert_not_null(strstr(cohort_last_error(), "1@x:bogus"));

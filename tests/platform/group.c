@@ -16,7 +16,7 @@ static ncclResult_t fail(const struct platform *p)
 	return p->ncclAllReduce(NULL, NULL, 1, ncclInt32, ncclSum, NULL, NULL);
 }
 
-Test(group, end_without_start_is_an_invalid_usage, .timeout = 10)
+Test(group, end_without_start_is_an_invalid_usage, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 
@@ -26,7 +26,7 @@ Test(group, end_without_start_is_an_invalid_usage, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
 }
 
-Test(group, nothing_starts_before_the_outermost_end, .timeout = 10)
+Test(group, nothing_starts_before_the_outermost_end, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -52,7 +52,7 @@ Test(group, nothing_starts_before_the_outermost_end, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(group, error_comes_out_of_the_outermost_end, .timeout = 10)
+Test(group, error_comes_out_of_the_outermost_end, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 
@@ -63,7 +63,7 @@ Test(group, error_comes_out_of_the_outermost_end, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
 }
 
-Test(group, error_drops_every_operation_of_the_group, .timeout = 10)
+Test(group, error_drops_every_operation_of_the_group, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -83,7 +83,7 @@ Test(group, error_drops_every_operation_of_the_group, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(group, works_after_one_that_failed, .timeout = 10)
+Test(group, works_after_one_that_failed, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -98,7 +98,7 @@ Test(group, works_after_one_that_failed, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(group, error_outside_a_group_leaves_nothing_behind, .timeout = 10)
+Test(group, error_outside_a_group_leaves_nothing_behind, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -116,7 +116,7 @@ static void *end_only(void *user)
 	return (void *)(intptr_t)p->ncclGroupEnd();
 }
 
-Test(group, belongs_to_its_thread, .timeout = 10)
+Test(group, belongs_to_its_thread, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	pthread_t thread;
@@ -129,7 +129,7 @@ Test(group, belongs_to_its_thread, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(group, holds_several_operations_of_a_rank, .timeout = 10)
+Test(group, holds_several_operations_of_a_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -173,7 +173,7 @@ static void sum_and_min(struct native_clique *clique, int r, cudaStream_t other,
  * One communicator, two streams: work behind either stream's operation must see
  * that operation's result, whichever of the two streams the group ran on.
  */
-Test(group, takes_several_streams_of_one_communicator, .timeout = 10)
+Test(group, takes_several_streams_of_one_communicator, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -235,12 +235,12 @@ static void hold_one_stream(int held)
 	native_clique_destroy(&clique);
 }
 
-Test(group, waits_for_work_ahead_on_the_first_stream, .timeout = 10)
+Test(group, waits_for_work_ahead_on_the_first_stream, .timeout = 60)
 {
 	hold_one_stream(0);
 }
 
-Test(group, waits_for_work_ahead_on_the_last_stream, .timeout = 10)
+Test(group, waits_for_work_ahead_on_the_last_stream, .timeout = 60)
 {
 	hold_one_stream(1);
 }
@@ -249,7 +249,7 @@ Test(group, waits_for_work_ahead_on_the_last_stream, .timeout = 10)
  * The stream cannot take a launch of that rank, and nothing of the group is
  * launched.
  */
-Test(group, refuses_a_stream_of_another_device, .timeout = 10)
+Test(group, refuses_a_stream_of_another_device, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -273,7 +273,7 @@ Test(group, refuses_a_stream_of_another_device, .timeout = 10)
  * The handle of the thread's default stream means another stream on each
  * device.
  */
-Test(group, takes_the_threads_own_stream_of_each_device, .timeout = 10)
+Test(group, takes_the_threads_own_stream_of_each_device, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -298,7 +298,7 @@ Test(group, takes_the_threads_own_stream_of_each_device, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(group, holds_operations_of_two_cliques, .timeout = 10)
+Test(group, holds_operations_of_two_cliques, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique one;
@@ -325,7 +325,7 @@ Test(group, holds_operations_of_two_cliques, .timeout = 10)
 	native_clique_destroy(&two);
 }
 
-Test(group, restores_the_device, .timeout = 10)
+Test(group, restores_the_device, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;

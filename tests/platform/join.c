@@ -118,7 +118,7 @@ static void collect(struct joiner joiners[], struct native_clique *c, int n)
 	clique_with_streams(c, joiners[0].p, n);
 }
 
-Test(join, makes_one_communicator_for_several_threads, .timeout = 10)
+Test(join, makes_one_communicator_for_several_threads, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct joiner joiners[4];
@@ -141,7 +141,7 @@ Test(join, makes_one_communicator_for_several_threads, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-Test(join, of_one_rank_waits_for_no_other, .timeout = 10)
+Test(join, of_one_rank_waits_for_no_other, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	const ncclUniqueId id = new_id(p);
@@ -156,7 +156,7 @@ Test(join, of_one_rank_waits_for_no_other, .timeout = 10)
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
 
-Test(join, waits_for_the_last_rank, .timeout = 10)
+Test(join, waits_for_the_last_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
@@ -173,7 +173,7 @@ Test(join, waits_for_the_last_rank, .timeout = 10)
 	native_clique_abort(&c);
 }
 
-Test(join, of_two_ids_makes_two_communicators, .timeout = 10)
+Test(join, of_two_ids_makes_two_communicators, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	struct joiner first[3], second[3];
@@ -189,7 +189,7 @@ Test(join, of_two_ids_makes_two_communicators, .timeout = 10)
 }
 
 /* The memory is shared until the last rank has gone. */
-Test(join, is_freed_by_the_last_rank, .timeout = 10)
+Test(join, is_freed_by_the_last_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct joiner joiners[2];
@@ -207,7 +207,7 @@ Test(join, is_freed_by_the_last_rank, .timeout = 10)
 
 /* ---- all ranks on one thread ------------------------------------------ */
 
-Test(join, is_deferred_to_the_end_of_a_group, .timeout = 10)
+Test(join, is_deferred_to_the_end_of_a_group, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	const ncclUniqueId id = new_id(p);
@@ -253,7 +253,7 @@ static void *join_second_half(void *user)
 	return NULL;
 }
 
-Test(join, takes_ranks_of_several_ids_in_one_group, .timeout = 10)
+Test(join, takes_ranks_of_several_ids_in_one_group, .timeout = 60)
 {
 	struct half h = { .p = native_open(4) };
 	pthread_t thread;
@@ -281,7 +281,7 @@ static void give_back(const struct platform *p, ncclComm_t comm)
 }
 
 /* If one rank of a group cannot join, none has. */
-Test(join, of_a_group_is_all_or_nothing, .timeout = 10)
+Test(join, of_a_group_is_all_or_nothing, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -302,7 +302,7 @@ Test(join, of_a_group_is_all_or_nothing, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-Test(join, is_dropped_with_its_group, .timeout = 10)
+Test(join, is_dropped_with_its_group, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -319,7 +319,7 @@ Test(join, is_dropped_with_its_group, .timeout = 10)
 
 /* ---- what is refused -------------------------------------------------- */
 
-Test(join, checks_its_arguments, .timeout = 10)
+Test(join, checks_its_arguments, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -365,18 +365,18 @@ static void refuse_second(int n, int rank, const char *why)
 	native_clique_destroy(&c);
 }
 
-Test(join, refuses_a_rank_that_has_joined, .timeout = 10)
+Test(join, refuses_a_rank_that_has_joined, .timeout = 60)
 {
 	refuse_second(2, 0, "the rank is there");
 }
 
-Test(join, refuses_another_number_of_ranks, .timeout = 10)
+Test(join, refuses_another_number_of_ranks, .timeout = 60)
 {
 	refuse_second(3, 1, "another number of ranks");
 }
 
 /* All ranks get this error, as soon as they have met. */
-Test(join, fails_if_a_device_is_used_twice, .timeout = 10)
+Test(join, fails_if_a_device_is_used_twice, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
@@ -399,7 +399,7 @@ Test(join, fails_if_a_device_is_used_twice, .timeout = 10)
 	}
 }
 
-Test(join, refuses_an_id_that_was_used, .timeout = 10)
+Test(join, refuses_an_id_that_was_used, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -422,19 +422,19 @@ static void refuse_foreign(const struct platform *p, const ncclUniqueId *id)
 	            "another error");
 }
 
-Test(join, refuses_bytes_that_are_no_id, .timeout = 10)
+Test(join, refuses_bytes_that_are_no_id, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	ncclUniqueId id = { { 0 } };
 
-	place_need_host("what an id holds");
+	place_need_our_nccl("what an id holds");
 	refuse_foreign(p, &id);
 	id = new_id(p);
 	id.internal[8]++;
 	refuse_foreign(p, &id);
 }
 
-Test(join, refuses_an_id_of_another_process, .timeout = 10)
+Test(join, refuses_an_id_of_another_process, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -468,7 +468,7 @@ static void ends_with(struct joiner *j, ncclResult_t result)
 }
 
 /* The abort does not need the rank that never comes. */
-Test(join, can_be_aborted_while_it_waits_for_ever, .timeout = 10)
+Test(join, can_be_aborted_while_it_waits_for_ever, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -487,7 +487,7 @@ Test(join, can_be_aborted_while_it_waits_for_ever, .timeout = 10)
 }
 
 /* The rank's place is free again: only a complete meeting uses an id up. */
-Test(join, leaves_its_place_when_it_is_aborted, .timeout = 10)
+Test(join, leaves_its_place_when_it_is_aborted, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -532,7 +532,7 @@ static ncclComm_t await_comm(const ncclComm_t *comm)
  * The abort of one communicator ends its whole group: those in the group that
  * have met exist, and are aborted.
  */
-Test(join, makes_its_group_fail_when_it_is_aborted, .timeout = 10)
+Test(join, makes_its_group_fail_when_it_is_aborted, .timeout = 60)
 {
 	struct half h = { .p = native_open(3) };
 	ncclComm_t waits;
@@ -554,7 +554,7 @@ Test(join, makes_its_group_fail_when_it_is_aborted, .timeout = 10)
  * The first one fails when its ranks have met; the second one then waits for no
  * rank.
  */
-Test(join, makes_its_group_fail_when_it_fails, .timeout = 10)
+Test(join, makes_its_group_fail_when_it_fails, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId ids[2] = { new_id(p), new_id(p) };
@@ -574,7 +574,7 @@ Test(join, makes_its_group_fail_when_it_fails, .timeout = 10)
  * The first one has met, and only its group holds it by the time that group
  * ends.
  */
-Test(join, lets_its_group_end_after_it_was_freed, .timeout = 10)
+Test(join, lets_its_group_end_after_it_was_freed, .timeout = 60)
 {
 	struct half h = { .p = native_open(3) };
 	ncclComm_t waits;
@@ -628,7 +628,7 @@ static void start_scalable(struct scalable *s, const struct platform *p,
 	pthread_create(&s->joiner.thread, NULL, join_scalable, s);
 }
 
-Test(join, takes_several_ids_for_one_meeting, .timeout = 10)
+Test(join, takes_several_ids_for_one_meeting, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
@@ -653,7 +653,7 @@ Test(join, takes_several_ids_for_one_meeting, .timeout = 10)
 	}
 }
 
-Test(join, refuses_other_ids_for_one_meeting, .timeout = 10)
+Test(join, refuses_other_ids_for_one_meeting, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
@@ -671,7 +671,7 @@ Test(join, refuses_other_ids_for_one_meeting, .timeout = 10)
 	ends_with(&first.joiner, ncclInternalError);
 }
 
-Test(join, checks_the_number_of_ids, .timeout = 10)
+Test(join, checks_the_number_of_ids, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
@@ -698,13 +698,14 @@ Test(join, checks_the_number_of_ids, .timeout = 10)
 
 /* ---- faults ----------------------------------------------------------- */
 
-Test(join, is_held_by_a_fault_of_its_init, .timeout = 10)
+Test(join, is_held_by_a_fault_of_its_init, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const struct cohort_fault fault = { 1, 0, COHORT_FAULT_INIT, 0 };
 	struct joiner joiners[2];
 	struct native_clique c;
 
+	place_need_our_nccl("faults");
 	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
 	start_all(joiners, p, 2);
 	stays_inside(&joiners[0]);

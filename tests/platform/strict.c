@@ -667,7 +667,7 @@ Test(strict, is_off_if_the_variable_is_0, .timeout = 10)
 	const struct platform *p;
 	struct native_clique c;
 
-	place_need_host("strict mode");
+	place_need_our_nccl("strict mode");
 	setenv("COHORT_HOST_STRICT", "0", 1);
 	p = native_open(3);
 	native_clique_open(&c, p, 3);

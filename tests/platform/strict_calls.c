@@ -12,6 +12,7 @@
 #include <cohort/sim.h>
 
 #include "support/doomed.h"
+#include "support/place.h"
 
 TestSuite(strict_calls, .timeout = 60);
 
@@ -79,6 +80,7 @@ static void differ_by_script_ended(struct native_clique *c)
 	};
 	int r;
 
+	place_need_our_nccl("faults");
 	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
 	c->p->ncclGroupStart();
 	for (r = 0; r < 3; r++)
@@ -574,6 +576,7 @@ static void wait_for_a_late_rank(struct native_clique *c)
 		.value = 30000000,
 	};
 
+	place_need_our_nccl("faults");
 	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
 	sum_all_then_wait(c);
 }

@@ -14,6 +14,7 @@
 
 #include <cohort/cohort.h>
 
+#include "place.h"
 #include "reference.h"
 
 struct fill_format {
@@ -112,8 +113,17 @@ static uint64_t fill_float(const struct fill_format *format, uint64_t random,
 	}
 }
 
+/* -1, 0 or 1: up to eight of them have the same sum and product in any order. */
+static uint64_t fill_unit(const struct fill_format *format, uint64_t random)
+{
+	uint64_t bias = (UINT64_C(1) << (format->exponent_bits - 1)) - 1;
+
+	return random % 3 ? fill_pack(format, random % 3 == 1, bias, 0) : 0;
+}
+
 void fill_random(void *to, size_t count, int type, uint64_t seed, bool special)
 {
+	const bool has_order = !place_is_nvidia();
 	size_t size = reference_size(type);
 	uint64_t state = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)type;
 	size_t i;
@@ -121,7 +131,9 @@ void fill_random(void *to, size_t count, int type, uint64_t seed, bool special)
 	for (i = 0; i < count; i++) {
 		uint64_t bits = fill_next(&state);
 
-		if (reference_is_float(type))
+		if (reference_is_float(type) && !has_order)
+			bits = fill_unit(&formats[type], bits >> 1);
+		else if (reference_is_float(type))
 			bits = fill_float(&formats[type], bits, special);
 		memcpy((char *)to + i * size, &bits, size);
 	}

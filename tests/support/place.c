@@ -38,6 +38,18 @@ bool place_is_real(void)
 	return text && strcmp(text, "real") == 0;
 }
 
+/* By the environment: to ask the library would settle how many devices there
+ * are. */
+bool place_is_nvidia(void)
+{
+	const char *path = getenv("COHORT_HOST_NCCL");
+
+	if (!path)
+		path = getenv("COHORT_NCCL");
+	return path && *path && !place_is_real() &&
+	       place_platform() == COHORT_PLATFORM_GPU;
+}
+
 __attribute__((weak)) void place_skip(const char *why)
 {
 	puts(why);
@@ -304,4 +316,51 @@ void place_need_built_in(const char *what)
 {
 	if (place_platform() != COHORT_PLATFORM_HOST)
 		skip_what(what);
+}
+
+/* ---- NVIDIA's NCCL ---------------------------------------------------- */
+
+/* How long an init, a split or an abort of a few ranks may take it. */
+#define NVIDIA_PATIENCE_NS UINT64_C(5000000000)
+
+void place_need_our_nccl(const char *what)
+{
+	char text[128];
+
+	place_need_host(what);
+	if (!place_is_nvidia())
+		return;
+	snprintf(text, sizeof(text), "%s: only the simulator's own NCCL's",
+	         what);
+	place_skip(text);
+}
+
+void place_skip_on_nvidia(const char *why)
+{
+	char text[192];
+
+	if (!place_is_nvidia())
+		return;
+	snprintf(text, sizeof(text), "NVIDIA's NCCL: %s", why);
+	place_skip(text);
+}
+
+void place_need_order(void)
+{
+	const char *text = getenv("COHORT_CONNECT");
+
+	if (!text || strcmp(text, "all") != 0)
+		place_skip_on_nvidia("the first send or receive of two ranks "
+		                     "returns once both have called");
+}
+
+int place_times(int times)
+{
+	return place_is_nvidia() ? (times + 9) / 10 : times;
+}
+
+uint64_t place_patience_ns(uint64_t ns)
+{
+	return place_is_nvidia() && ns < NVIDIA_PATIENCE_NS ? NVIDIA_PATIENCE_NS
+	                                                    : ns;
 }

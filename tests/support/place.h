@@ -14,6 +14,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "platform/platform.h"
 
@@ -21,8 +22,11 @@
 int place_platform(void);
 void place_choose(void);
 
-/* True if devices are taken as they are. */
+/* True if devices are taken as they are; and if NVIDIA's own NCCL runs on the
+ * simulator's devices (cohort run --nccl), where all of them are to be had, but
+ * no faults of NCCL can be scripted. */
 bool place_is_real(void);
+bool place_is_nvidia(void);
 
 /* The platform's table. */
 const struct platform *place_table(void);
@@ -49,6 +53,29 @@ void place_need_host(const char *what);
  * @what.
  */
 void place_need_built_in(const char *what);
+
+/*
+ * Skip the test unless it runs on the simulator's own NCCL, which alone has
+ * @what; or, for what NVIDIA's NCCL does otherwise, @why in a word.
+ */
+void place_need_our_nccl(const char *what);
+void place_skip_on_nvidia(const char *why);
+
+/*
+ * Skip the test where the first send or receive of two ranks does not return
+ * before both have called (without COHORT_CONNECT=all): the test's thread calls
+ * for several ranks in turn, or for some of them alone.
+ */
+void place_need_order(void);
+
+/*
+ * @ns, or more where an init or an abort takes NVIDIA's NCCL up to a second:
+ * for deadlines that must not pass, and limits to how long something takes.
+ */
+uint64_t place_patience_ns(uint64_t ns);
+
+/* @times, or a tenth of it where groups take that long to open and to end. */
+int place_times(int times);
 
 /* Skip the test.  A plain program ends here, with exit status 77. */
 void place_skip(const char *why);

@@ -77,7 +77,7 @@ void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value)
 		.value = value,
 	};
 
-	place_need_host("faults");
+	place_need_our_nccl("faults");
 	ranks_must(cohort_sim_fault_add(&fault), "fault");
 }
 

@@ -96,3 +96,25 @@ Test(drill, no_odd_rank_is_named_where_two_ranks_differ)
 	c = drill_cell(AT_CLOSE, BY_ABSENCE);
 	cr_assert_eq(drill_expected_rank(c, 8), 0);
 }
+
+/* What a program's own ranks do needs no script; the rest is checked as it
+ * runs. */
+Test(drill, ranks_cause_what_they_can_without_a_script)
+{
+	int p;
+
+	for (p = 0; p < PLACES; p++) {
+		cr_assert(!drill_is_scripted((enum place)p, BY_NOTHING));
+		cr_assert(!drill_is_scripted((enum place)p, BY_COUNT));
+		cr_assert(!drill_is_scripted((enum place)p, BY_REMOTE));
+		cr_assert(!drill_is_scripted((enum place)p, BY_GRAPH));
+		cr_assert(drill_is_scripted((enum place)p, BY_ERROR));
+		cr_assert(drill_is_scripted((enum place)p, BY_STUCK));
+	}
+	cr_assert(!drill_is_scripted(AT_CALL, BY_ABSENCE));
+	cr_assert(!drill_is_scripted(AT_CALL, BY_EXIT));
+	cr_assert(!drill_is_scripted(AT_SPLIT, BY_LATE));
+	cr_assert(!drill_is_scripted(AT_CLOSE, BY_ABSENCE));
+	cr_assert(drill_is_scripted(AT_WAIT, BY_ABSENCE));
+	cr_assert(drill_is_scripted(AT_OPEN, BY_TOO_LATE));
+}

@@ -1346,3 +1346,65 @@ Test(verdict, of_a_transfer_with_another_process_says_so)
 		strstr(out.text, "to rank 3 (number 3, group \"dp\", "));
 	cr_assert_not_null(strstr(out.text, "rank 3 is of another process"));
 }
+
+/*
+ * NCCL connects two ranks in the first call between them, which waits for the
+ * other one's.
+ */
+Test(verdict,
+     of_the_first_transfer_with_another_process_does_not_blame_the_caller)
+{
+	struct transfer_snapshot *x;
+
+	given(2);
+	s.world = 4;
+	x = sends(10 * S);
+	x->number = 1;
+	x->peer = 3;
+	x->is_local = false;
+	x->met = true;
+	x->own.in_call = true;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.missing[0], 8);
+	cr_assert_not_null(strstr(out.text, "is inside the native call"));
+	cr_assert_not_null(strstr(out.text,
+	                          "rank 3 is of another process, and the first "
+	                          "call waits until it calls"));
+	/* They are connected. */
+	x->number = 2;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 0);
+}
+
+/* So does the first collective, which may connect all ranks. */
+Test(verdict,
+     of_the_first_collective_with_another_process_blames_no_rank_of_this)
+{
+	int i;
+
+	given(2);
+	s.world = 4;
+	s.front = 1;
+	for (i = 0; i < 2; i++) {
+		joins(i, 10 * S);
+		ranks[i].in_call = true;
+	}
+	s.all_joined = true;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 12);
+	/* One that has left its call shows that they are connected. */
+	ranks[0].in_call = false;
+	ranks[0].started = true;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 1);
+	ranks[0].in_call = true;
+	s.front = 2;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+}

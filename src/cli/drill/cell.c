@@ -99,6 +99,8 @@ void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
 		.value = value,
 	};
 
+	if (run->options->is_nvidia)
+		drill_complain(run, "NVIDIA's NCCL takes no scripted fault");
 	drill_must(run, cohort_sim_fault_add(&fault), "fault");
 }
 

@@ -15,11 +15,19 @@
 #include "cli/drill/drill.h"
 #include "sim/strict/census.h"
 
-/* Simulated devices keep their streams' threads, whose names begin so, for reuse. */
-#define KEPT "stream:"
+/* Simulated devices keep these threads for a while, for reuse: those of streams, whose
+ * names begin so, and the poller. */
+#define KEPT_STREAM "stream:"
+#define KEPT_POLLER "poller"
 
 /* How long what a cell leaves may take to end by itself. */
-#define GONE_NS (5 * NS_PER_S)
+#define GONE_NS (20 * NS_PER_S)
+
+static bool is_kept(const char *name)
+{
+	return !strncmp(name, KEPT_STREAM, sizeof(KEPT_STREAM) - 1) ||
+	       !strcmp(name, KEPT_POLLER);
+}
 
 static void count_threads(struct drill_census *census)
 {
@@ -30,8 +38,7 @@ static void count_threads(struct drill_census *census)
 	while (tasks && (task = readdir(tasks))) {
 		int tid = atoi(task->d_name);
 
-		if (!tid || !thread_lives(tid, name) ||
-		    !strncmp(name, KEPT, sizeof(KEPT) - 1))
+		if (!tid || !thread_lives(tid, name) || is_kept(name))
 			continue;
 		census->threads++;
 		if (tid > census->newest)

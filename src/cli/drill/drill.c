@@ -42,7 +42,9 @@ static void print_help(void)
 	     "  --slack MS        how late a verdict may be (default 50); the median may be\n"
 	     "                    late by a fifth of that\n"
 	     "  --platform P      gpu or host (default host); faults are those of simulated\n"
-	     "                    devices, which gpu has with the drop-in libraries\n"
+	     "                    devices, which gpu has with the drop-in libraries.  With\n"
+	     "                    cohort run --nccl, cells are left out whose fault only the\n"
+	     "                    simulator's own NCCL can be told to have\n"
 	     "  --list            print what is expected of each cell, or why it is\n"
 	     "                    impossible\n"
 	     "  --json            one JSON object instead of a table\n"
@@ -152,16 +154,31 @@ struct drill {
 	struct drill_result *results;
 	size_t total;
 	size_t done;
+	size_t left_out;
 };
 
-static bool is_chosen(const struct drill_options *options, int place,
-                      int trouble)
+static bool is_possible(const struct drill_options *options, int place,
+                        int trouble)
 {
 	const struct cell *cell =
 		drill_cell((enum place)place, (enum trouble)trouble);
 
 	return options->only[place][trouble] && !cell->impossible &&
 	       cell->least <= options->ranks;
+}
+
+static bool is_left_out(const struct drill_options *options, int place,
+                        int trouble)
+{
+	return options->is_nvidia && is_possible(options, place, trouble) &&
+	       drill_is_scripted((enum place)place, (enum trouble)trouble);
+}
+
+static bool is_chosen(const struct drill_options *options, int place,
+                      int trouble)
+{
+	return is_possible(options, place, trouble) &&
+	       !is_left_out(options, place, trouble);
 }
 
 static void draw(struct drill *d, int place, int trouble)
@@ -199,12 +216,23 @@ static void do_cell(struct drill *d, int place, int trouble)
 	drill_print(result);
 }
 
+static void leave_out(struct drill *d, int place, int trouble)
+{
+	d->left_out++;
+	if (d->options->json)
+		return;
+	progress_clear(&d->progress);
+	drill_print_left_out((enum place)place, (enum trouble)trouble);
+}
+
 static void do_all(struct drill *d)
 {
 	for (int p = 0; p < PLACES; p++)
 		for (int t = 0; t < TROUBLES; t++)
 			if (is_chosen(d->options, p, t))
 				do_cell(d, p, t);
+			else if (is_left_out(d->options, p, t))
+				leave_out(d, p, t);
 }
 
 /* ---- before and after ------------------------------------------------- */
@@ -258,6 +286,7 @@ static void sum_up(const struct drill *d, struct drill_summary *s)
 			s->late_ms[s->timed++] = r->detected_ms - r->bound_ms;
 	}
 	s->cells = d->done;
+	s->left_out = d->left_out;
 	qsort(s->late_ms, s->timed, sizeof(*s->late_ms), compare);
 }
 
@@ -350,6 +379,14 @@ static int settle_platform(int platform)
 	return CLI_FAILED;
 }
 
+static bool is_nvidia(int platform)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+
+	return cohort_platform_probe(platform, &info) == COHORT_OK &&
+	       info.is_drop_in == 2;
+}
+
 int drill_main(int argc, char **argv)
 {
 	struct drill_options options = {
@@ -368,5 +405,8 @@ int drill_main(int argc, char **argv)
 		return CLI_OK;
 	}
 	status = settle_platform(options.platform);
-	return status == CLI_OK ? drill(&options) : status;
+	if (status != CLI_OK)
+		return status;
+	options.is_nvidia = is_nvidia(options.platform);
+	return drill(&options);
 }

@@ -98,6 +98,10 @@ struct cell {
 };
 
 const struct cell *drill_cell(enum place place, enum trouble trouble);
+
+/* True if the simulator's own NCCL has to be told to fail so: NVIDIA's cannot be. */
+bool drill_is_scripted(enum place place, enum trouble trouble);
+
 const char *drill_place_name(enum place place);
 const char *drill_trouble_name(enum trouble trouble);
 
@@ -110,6 +114,7 @@ struct drill_options {
 	int platform; /* enum cohort_platform */
 	uint64_t deadline_ns;
 	uint64_t slack_ns; /* by how much a detection may miss its bound */
+	bool is_nvidia;    /* NVIDIA's NCCL on the simulated devices */
 	bool only[PLACES][TROUBLES];
 	bool is_limited; /* some cells were chosen by name */
 	bool list;
@@ -361,6 +366,7 @@ bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 /* The results of all cells. */
 struct drill_summary {
 	size_t cells;
+	size_t left_out; /* which NVIDIA's NCCL cannot be told to have */
 	size_t wrong;
 	size_t timed;
 	double *late_ms; /* how late each of @timed detections was, sorted */
@@ -369,6 +375,7 @@ struct drill_summary {
 
 void drill_print_head(void);
 void drill_print(const struct drill_result *result);
+void drill_print_left_out(enum place place, enum trouble trouble);
 void drill_print_summary(const struct drill_summary *summary);
 void drill_json(const struct drill_result *results, size_t n);
 void drill_list(const struct drill_options *options);

@@ -51,10 +51,20 @@ void drill_print(const struct drill_result *result)
 	fflush(stdout);
 }
 
+void drill_print_left_out(enum place place, enum trouble trouble)
+{
+	printf("%-11s%-25s%s\n", drill_place_name(place),
+	       drill_trouble_name(trouble), "left out: scripted");
+}
+
 void drill_print_summary(const struct drill_summary *s)
 {
 	printf("\n%zu cells, %zu right, %zu wrong; %.1f s\n", s->cells,
 	       s->cells - s->wrong, s->wrong, s->seconds);
+	if (s->left_out)
+		printf("%zu cells left out: NVIDIA's NCCL takes no scripted "
+		       "faults\n",
+		       s->left_out);
 	if (s->timed)
 		printf("noticed after the bound: %.1f ms in the median, %.1f "
 		       "ms at worst\n",

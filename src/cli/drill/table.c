@@ -300,6 +300,30 @@ const struct cell *drill_cell(enum place place, enum trouble trouble)
 	return &table[place][trouble];
 }
 
+bool drill_is_scripted(enum place place, enum trouble trouble)
+{
+#define AT(place) (UINT32_C(1) << (place))
+	static const uint32_t places[TROUBLES] = {
+		[BY_ABSENCE] = AT(AT_GROUP) | AT(AT_WAIT),
+		[BY_LATE] = AT(AT_OPEN) | AT(AT_GROUP) | AT(AT_WAIT) |
+		            AT(AT_RESPAWN) | AT(AT_CLOSE),
+		[BY_TOO_LATE] = AT(AT_OPEN) | AT(AT_GROUP) | AT(AT_WAIT) |
+		                AT(AT_RESPAWN) | AT(AT_CLOSE),
+		[BY_ERROR] = UINT32_MAX,
+		[BY_ASYNC_ERROR] = UINT32_MAX,
+		[BY_CUDA_ERROR] = UINT32_MAX,
+		[BY_DEVICE_LOST] = UINT32_MAX,
+		[BY_STUCK] = UINT32_MAX,
+		[BY_EXIT] = AT(AT_WAIT) | AT(AT_CLOSE),
+		[BY_TWO_ABORTS] = AT(AT_GROUP) | AT(AT_WAIT) | AT(AT_CLOSE),
+		[BY_SIGNAL] = AT(AT_WAIT) | AT(AT_CLOSE),
+		[BY_MEMORY] = UINT32_MAX,
+	};
+
+	return places[trouble] & AT(place);
+#undef AT
+}
+
 const char *drill_place_name(enum place place)
 {
 	static const char *const names[PLACES] = {

@@ -24,9 +24,14 @@ static struct stream *_Atomic noted;
 static atomic_bool asleep;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 
-/* Atomic; written under lock, set once.  Relaxed: nothing goes with it. */
+/* Of the monotonic clock, from its start on: a stream was noted. */
+static pthread_cond_t wake;
+
+/* Atomic; written under lock.  The poller runs, and will see what is noted from
+ * now on.  Seq_cst: cleared before a last look at what is noted, so that either
+ * the poller sees a stream that is being noted, or the thread that notes it
+ * sees this and starts the poller again. */
 static atomic_bool started;
 
 static void tick(long ns)
@@ -36,14 +41,26 @@ static void tick(long ns)
 	nanosleep(&t, NULL);
 }
 
-static void sleep_until_noted(void)
+/* Sleep until a stream is noted.  False, and the poller counts as ended, if
+ * none is for long. */
+static bool sleep_until_noted(void)
 {
+	const struct timespec end =
+		clock_timespec(clock_now() + STREAM_THREAD_IDLE_NS);
+	int err = 0;
+
 	pthread_mutex_lock(&lock);
 	atomic_store(&asleep, true);
-	while (!atomic_load(&noted))
-		pthread_cond_wait(&wake, &lock);
+	while (!atomic_load(&noted) && !err)
+		err = pthread_cond_timedwait(&wake, &lock, &end);
 	atomic_store(&asleep, false);
+	if (err)
+		atomic_store(&started, false);
+	if (atomic_load(&noted))
+		atomic_store(&started, true);
+	err = !atomic_load(&started);
 	pthread_mutex_unlock(&lock);
+	return !err;
 }
 
 /* Those that were noted, as they are now. */
@@ -92,10 +109,10 @@ static void *poller_main(void *arg)
 	int idle = 0;
 
 	(void)arg;
-	stream_count_thread();
+	stream_count_thread(1);
 	for (;;) {
-		if (idle == IDLE_TICKS)
-			sleep_until_noted();
+		if (idle == IDLE_TICKS && !sleep_until_noted())
+			break;
 		first = take_noted();
 		idle = first ? 0 : idle + 1;
 		tick(ns);
@@ -104,20 +121,33 @@ static void *poller_main(void *arg)
 		else if (ns < TICK_MOST_NS)
 			ns *= 2;
 	}
+	stream_count_thread(-1);
 	return NULL;
+}
+
+static void make_wake(void)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 }
 
 static bool start(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_t thread;
 	bool ok = true;
 
+	pthread_once(&once, make_wake);
 	pthread_mutex_lock(&lock);
-	if (!atomic_load_explicit(&started, memory_order_relaxed)) {
+	if (!atomic_load(&started)) {
 		ok = thread_start(&thread, poller_main, NULL, "poller") == 0;
 		if (ok)
 			pthread_detach(thread);
-		atomic_store_explicit(&started, ok, memory_order_relaxed);
+		atomic_store(&started, ok);
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;
@@ -134,7 +164,7 @@ bool poller_note(struct stream *s)
 {
 	struct stream *first;
 
-	if (!atomic_load_explicit(&started, memory_order_relaxed) && !start())
+	if (!atomic_load(&started) && !start())
 		return false;
 	if (atomic_load(&s->is_noted) || atomic_exchange(&s->is_noted, true))
 		return true;
@@ -144,5 +174,5 @@ bool poller_note(struct stream *s)
 	while (!atomic_compare_exchange_weak(&noted, &first, s));
 	if (atomic_load(&asleep))
 		rouse();
-	return true;
+	return atomic_load(&started) || start();
 }

@@ -10,6 +10,7 @@
  * them), submit.c (queueing and waiting).
  */
 
+#include "base/clock.h"
 #include "sim/exec/stream.h"
 
 /* ---- stream.c ---- */
@@ -94,9 +95,14 @@ bool worker_wake(struct stream *stream);
 bool worker_has_begun(struct stream *stream);
 void worker_give_up(struct stream *stream);
 
-/* How many threads of the simulator there are at least, and that the caller is
- * one more. */
+/* How many threads of the simulator there are at least; and that the caller is
+ * one more (1), or is about to end (-1). */
 int stream_own_threads(void);
-void stream_count_thread(void);
+void stream_count_thread(int change);
+
+/* A thread of the simulator that had nothing to do for so long ends, so that it
+ * does not keep alive a process whose own threads have all ended.  It is
+ * started again when it is wanted. */
+#define STREAM_THREAD_IDLE_NS (NS_PER_S / 2)
 
 #endif

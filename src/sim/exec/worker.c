@@ -4,7 +4,7 @@
  * The streams' own threads: for what no thread waits for, and what only they
  * may do
  *
- * One is started when it is first wanted, and sleeps while it is not.
+ * One is started when it is wanted, sleeps while it is not, and ends if that lasts.
  */
 
 #include "sim/exec/scheduler.h"
@@ -15,25 +15,24 @@
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Wait until the stream's own thread is wanted or its timer has come.  Called
- * with the lock held; releases and re-acquires it. */
-static void worker_sleep_locked(struct stream *s)
+/* Wait until the stream's own thread is wanted or its timer has come.  False,
+ * and the stream has no thread of its own any more, if neither happens for
+ * long.  Called with the lock held; releases and re-acquires it. */
+static bool worker_sleep_locked(struct stream *s)
 {
+	const uint64_t idle_ns = clock_now() + STREAM_THREAD_IDLE_NS;
 	struct timespec t;
 
 	while (!s->own_wanted) {
-		if (!s->timer_ns) {
-			pthread_cond_wait(&s->wake, &s->lock);
-			continue;
-		}
-		if (clock_now() >= s->timer_ns)
+		if (clock_now() >= (s->timer_ns ? s->timer_ns : idle_ns))
 			break;
-		t.tv_sec = (time_t)(s->timer_ns / NS_PER_S);
-		t.tv_nsec = (long)(s->timer_ns % NS_PER_S);
+		t = clock_timespec(s->timer_ns ? s->timer_ns : idle_ns);
 		pthread_cond_timedwait(&s->wake, &s->lock, &t);
 	}
+	s->own_started = s->own_wanted || s->timer_ns;
 	s->own_wanted = false;
 	s->timer_ns = 0;
+	return s->own_started;
 }
 
 /* Atomic; how many threads have begun.  Relaxed: a number. */
@@ -44,9 +43,9 @@ int stream_own_threads(void)
 	return atomic_load_explicit(&own_threads, memory_order_relaxed);
 }
 
-void stream_count_thread(void)
+void stream_count_thread(int change)
 {
-	atomic_fetch_add_explicit(&own_threads, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&own_threads, change, memory_order_relaxed);
 }
 
 /* How often a stream's own thread looks at what was flushed, in some 0.1 ms: as
@@ -79,18 +78,22 @@ static void worker_drive(struct stream *s)
 	}
 }
 
-/* The stream's own thread; lives as long as the process, as the stream does. */
+/* The stream's own thread.  The stream lives as long as the process. */
 static void *worker_main(void *arg)
 {
 	struct stream *s = arg;
+	bool goes_on;
 
-	stream_count_thread();
+	stream_count_thread(1);
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
-		worker_sleep_locked(s);
+		goes_on = worker_sleep_locked(s);
 		pthread_mutex_unlock(&s->lock);
+		if (!goes_on)
+			break;
 		worker_drive(s);
 	}
+	stream_count_thread(-1);
 	return NULL;
 }
 

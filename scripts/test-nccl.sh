@@ -1,0 +1,189 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Run the tests with NVIDIA's own NCCL on the simulator's devices (cohort run --nccl auto):
+# in one mode all of them, and in the others those that the mode can change.
+#
+#	scripts/test-nccl.sh OUT TESTS [MODE]...
+#
+# OUT has the command and its libraries, TESTS the programs of tests/.  MODEs are those
+# below; all if none is named.  What needs a suite that was not built is left out, and
+# named.  Tests that NVIDIA's NCCL cannot pass are skipped and say why.
+#
+#	connected   ranks are connected when they open (NCCL_RUNTIME_CONNECT=0 and
+#	            COHORT_CONNECT=all): all tests
+#	default     the library connects them for collectives
+#	lazy        nobody does: NCCL connects as it is called (COHORT_CONNECT=none)
+#	shm         through shared memory (NCCL_P2P_DISABLE=1)
+#	sockets     through sockets (NCCL_SHM_DISABLE=1, too)
+#	cudamalloc  without virtual memory (NCCL_CUMEM_ENABLE=0)
+#	processes   ranks in several processes
+#
+# TEST_JOBS: programs at a time, 4 if unset, because they wait for NCCL most of the time.
+# TEST_TIMEOUT: as for run-tests.sh.
+#
+# A line "MODE: N passed, N failed, N skipped" ends each mode.  The last line adds them
+# up, "N passed, N failed, N skipped"; the exit status is 1 if anything failed, and 77
+# with one line if there is no NCCL of a known version.
+
+set -u
+
+out=$1
+tests=$2
+shift 2
+cohort=$out/cohort
+scratch=$(mktemp -d)
+log=$scratch/log
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'exit 1' INT TERM
+
+modes=("$@")
+[ $# -gt 0 ] || modes=(connected default lazy shm sockets cudamalloc processes)
+export TEST_JOBS=${TEST_JOBS:-4}
+unset COHORT_FAULTS COHORT_HOST_STRICT
+
+# Any other reason is a failure.
+absent='there is no libnccl.so.2\|on x86-64 alone\|is not known to the simulator'
+if ! "$cohort" run --nccl auto -- "$cohort" info >"$log" 2>&1 ||
+	! grep -q "NVIDIA's NCCL on Cohort's drop-in libraries" "$log"; then
+	grep -m 1 "$absent" "$log" && exit 77
+	cat "$log"
+	exit 1
+fi
+grep -m 1 'libnccl' "$log"
+
+# The variables of the mode, and its commands.
+connected='NCCL_RUNTIME_CONNECT=0 COHORT_CONNECT=all'
+variables=
+commands=()
+
+# program WORD... - a program on eight devices
+program() {
+	commands+=("env TEST_PAIR=1 $variables $cohort run -n 8 --nccl auto -- $*")
+}
+
+# suite NAME PATTERN... - a suite that is built, one program for each pattern of its tests
+suite() {
+	local pattern path=$tests/$1/$1
+
+	shift
+	if [ ! -x "$path" ]; then
+		echo "left out: $path, which needs Criterion"
+		return
+	fi
+	for pattern; do
+		program "$path --jobs=1 --verbose --filter $pattern"
+	done
+}
+
+# programs RING NAME... - programs of tests/RING, those of stress for some seconds
+programs() {
+	local ring=$1 name much=
+
+	shift
+	[ "$ring" != stress ] || much=' 3'
+	for name; do
+		program "$tests/$ring/$name$much"
+	done
+}
+
+# processes RANKS... - a program whose ranks are processes
+processes() {
+	local ranks
+
+	for ranks; do
+		program "$scratch/processes $ranks"
+	done
+}
+
+# What NVIDIA's NCCL is not: the simulator's checks of arguments, its scripted faults, its
+# strict mode, and the threads that do its work.
+platform='@(capture|graph|graph_of_ranks|collective|comm|copy2d|device|differential|ends|entry|error|event|event_mark|freed|frees|graph_build|group|init|join|kinds|launch|legacy|mark|matching|memory|nonblocking|order|p2p|pools|properties|redop|registration|split|stream|stream_info|sync|table|user_object)/*'
+# What a transport may change.
+some='@(abort|batch|list|p2p|respawn|split)/*'
+
+# use_mode MODE - its variables and commands; false if there is no such mode
+use_mode() {
+	commands=()
+	case $1 in
+	connected)
+		variables="$connected"
+		program "$cohort drill --platform gpu --slack 1000"
+		suite api '[t-z]*/*' '[a-c]*/*' '[d-g]*/*' '[h-o]*/*' '@(p|q|red)*/*' \
+			'@(re[!d]|r[!e]|s)*/*'
+		suite platform "$platform"
+		program "$cohort demo --ranks 4"
+		programs gpu init lost pair
+		programs stress abort generations respawn joins memory
+		;;
+	default)
+		variables=
+		suite api "$some"
+		program "$cohort drill --platform gpu --ranks 2 --slack 1000 --only call"
+		program "$cohort demo --ranks 4"
+		programs stress abort generations respawn joins
+		;;
+	lazy)
+		variables='COHORT_CONNECT=none'
+		program "$cohort demo --ranks 4"
+		programs stress abort respawn
+		;;
+	processes)
+		variables=
+		processes 2 4
+		variables='NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1'
+		processes 2 4
+		;;
+	shm)
+		variables="$connected NCCL_P2P_DISABLE=1"
+		suite api "$some"
+		programs stress abort generations respawn
+		;;
+	sockets)
+		variables="$connected NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1"
+		suite api "$some"
+		programs stress abort respawn
+		;;
+	cudamalloc)
+		variables="$connected NCCL_CUMEM_ENABLE=0"
+		suite api "$some"
+		programs stress abort respawn
+		;;
+	*) return 1 ;;
+	esac
+}
+
+passed=0 failed=0 skipped=0
+
+# add_up MODE - the counts of what run-tests.sh has written to $log
+add_up() {
+	local p f s
+
+	read -r p f s < <(sed -nE \
+		'$s/^([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p' \
+		"$log"; echo 0 1 0)
+	echo "$1: $p passed, $f failed, $s skipped"
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# Linked against the drop-in libraries, as any program of NCCL.
+if [[ " ${modes[*]} " == *" processes "* ]] &&
+	! ${CC:-cc} -std=gnu11 -O1 -Isrc -Itests/foreign/include \
+		tests/foreign/programs/processes.c -o "$scratch/processes" \
+		-L"$out/lib/drop-in" -lnccl -lcudart -pthread; then
+	exit 1
+fi
+
+for mode in "${modes[@]}"; do
+	echo "== $mode"
+	if ! use_mode "$mode"; then
+		echo "test-nccl: there is no mode $mode"
+		exit 1
+	fi
+	scripts/run-tests.sh "${commands[@]}" >"$log" 2>&1 &
+	wait $!
+	sed '$d' "$log"
+	add_up "$mode"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
