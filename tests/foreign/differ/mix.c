@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Random programs, one after the other in one process: no crash, no hang, and
+ * nothing left behind
+ *
+ * They keep to NCCL's rules, unlike those of tests/stress/mix, in which ranks
+ * make different calls: on NVIDIA's NCCL such calls complete with wrong data, or
+ * never.
+ */
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "differ.h"
+
+#define WARM_UP 8 /* rounds until everything has been used once */
+#define LIMIT 120 /* seconds that a round may take */
+
+/* What a process has. */
+struct census {
+	int threads, files, mappings;
+	long kib;
+};
+
+static int entries(const char *path)
+{
+	DIR *folder = opendir(path);
+	int n = 0;
+
+	must(folder, path);
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
+static struct census census(void)
+{
+	struct census c = { entries("/proc/self/task"),
+		            entries("/proc/self/fd"), 0, 0 };
+	FILE *file = fopen("/proc/self/maps", "r");
+	char line[512];
+	long pages = 0;
+
+	must(file, "/proc/self/maps");
+	while (fgets(line, sizeof(line), file))
+		c.mappings += strchr(line, '\n') != NULL;
+	fclose(file);
+	file = fopen("/proc/self/statm", "r");
+	must(file && fscanf(file, "%*d %ld", &pages) == 1, "/proc/self/statm");
+	fclose(file);
+	c.kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+	return c;
+}
+
+static void show(const char *when, unsigned rounds, struct census c)
+{
+	printf("%s %u rounds: %d threads, %d files, %d mappings, %ld KiB\n",
+	       when, rounds, c.threads - 2, c.files - 3, c.mappings, c.kib);
+	fflush(stdout);
+}
+
+int mix(struct stage *g, int seconds)
+{
+	const time_t end = time(NULL) + seconds;
+	struct census before = { 0 }, after;
+	unsigned round;
+	int i;
+
+	for (round = 0; time(NULL) < end || round <= WARM_UP; round++) {
+		alarm(LIMIT);
+		if (round % 2)
+			play_to_abort(g, round);
+		else
+			play(g, round);
+		for (i = 0; i < g->n; i++)
+			fill(&g->actors[i]);
+		for (i = 0; i < g->n; i++)
+			g->actors[i].length = 0;
+		if (round == WARM_UP) {
+			before = census();
+			show("after", round, before);
+		}
+	}
+	after = census();
+	show("after", round, after);
+	return after.threads > before.threads + 2 ||
+	       after.files > before.files + 2;
+}
