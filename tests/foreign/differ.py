@@ -3,13 +3,15 @@
 """Compare the simulator's NCCL with NVIDIA's, on the simulator's devices.
 
     differ.py OUT [--show] [SCENE]...
+    differ.py OUT --mix SECONDS
 
 The program in tests/foreign/differ plays each scene twice, in processes of their
 own: with OUT/cohort run, and with OUT/cohort run --nccl auto.  What it prints must
 be the same.  A difference is allowed if the table of docs/simulator.md names the scene
 and gives a reason; an entry of that table without a difference is an error, too.
 
---show prints all differences, with both texts.
+--show prints all differences, with both texts.  --mix plays nothing but random programs,
+half of which are aborted, on NVIDIA's NCCL: no crash, no hang, no thread or file left.
 """
 
 import concurrent.futures
@@ -70,6 +72,13 @@ def compare(out, program, scene):
     return scene, ours, theirs
 
 
+def mix(out, program, seconds):
+    """Exit status 1 if the random programs crash, hang, or leave something behind."""
+    return subprocess.run(
+        [out + "/cohort", "run", "-n", "4", "--nccl", "auto", "--", program, "--mix",
+         seconds, "4"], timeout=int(seconds) + 300, check=False).returncode != 0
+
+
 def skip(out):
     """Why there is nothing to compare with, or None."""
     result = subprocess.run(
@@ -88,6 +97,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         program = scratch + "/differ"
         build(out, program)
+        if wanted[:1] == ["--mix"]:
+            return mix(out, program, wanted[1])
         scenes = subprocess.run(
             [out + "/cohort", "run", "--", program, "--list"], check=True,
             text=True, stdout=subprocess.PIPE).stdout.split()

@@ -230,13 +230,23 @@ static void part_to_abort(struct actor *a)
 	}
 }
 
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 static void *abort_soon(void *user)
 {
 	const struct timespec soon = { 0, first_seed % 20000000 };
 	struct stage *g = user;
+	double begin, left;
 	int i;
 
 	nanosleep(&soon, NULL);
+	begin = now_ms();
 	must(ncclGroupStart() == ncclSuccess, "no group");
 	for (i = 0; i < g->n; i++)
 		must(ncclCommAbort(g->actors[i].comm) == ncclSuccess,
@@ -244,7 +254,10 @@ static void *abort_soon(void *user)
 	atomic_store(&g->is_aborted, true);
 	/* What is freed must not be in use. */
 	sem_wait(&g->have_left);
+	left = now_ms();
 	must(ncclGroupEnd() == ncclSuccess, "the abort's group fails");
+	g->leave_ms = left - begin;
+	g->free_ms = now_ms() - left;
 	return NULL;
 }
 

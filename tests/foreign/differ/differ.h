@@ -42,6 +42,8 @@ struct stage {
 	ncclUniqueId id;
 	atomic_bool is_aborted;
 	sem_t have_left; /* posted when no rank is in a call any more */
+	/* How long that took from the abort on, and then the end of its group. */
+	double leave_ms, free_ms;
 };
 
 struct scene {

@@ -10,8 +10,8 @@
  */
 
 #include <dirent.h>
-#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +20,7 @@
 
 #define WARM_UP 8 /* rounds until everything has been used once */
 #define LIMIT 120 /* seconds that a round may take */
+#define MOST_ABORTS 4096
 
 /* What a process has. */
 struct census {
@@ -65,23 +66,50 @@ static void show(const char *when, unsigned rounds, struct census c)
 	fflush(stdout);
 }
 
+static int compare(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void show_times(const char *what, double *ms, size_t n)
+{
+	qsort(ms, n, sizeof(*ms), compare);
+	printf("%s after %.2f ms (median of %zu), at most %.2f\n", what,
+	       ms[n / 2], n, ms[n - 1]);
+}
+
+static double leave_ms[MOST_ABORTS], free_ms[MOST_ABORTS];
+static size_t aborts;
+
+static void play_one(struct stage *g, unsigned round)
+{
+	int i;
+
+	if (round % 2) {
+		play_to_abort(g, round);
+		leave_ms[aborts % MOST_ABORTS] = g->leave_ms;
+		free_ms[aborts++ % MOST_ABORTS] = g->free_ms;
+	} else {
+		play(g, round);
+	}
+	for (i = 0; i < g->n; i++) {
+		fill(&g->actors[i]);
+		g->actors[i].length = 0;
+	}
+}
+
 int mix(struct stage *g, int seconds)
 {
 	const time_t end = time(NULL) + seconds;
 	struct census before = { 0 }, after;
 	unsigned round;
-	int i;
+	size_t n;
 
 	for (round = 0; time(NULL) < end || round <= WARM_UP; round++) {
 		alarm(LIMIT);
-		if (round % 2)
-			play_to_abort(g, round);
-		else
-			play(g, round);
-		for (i = 0; i < g->n; i++)
-			fill(&g->actors[i]);
-		for (i = 0; i < g->n; i++)
-			g->actors[i].length = 0;
+		play_one(g, round);
 		if (round == WARM_UP) {
 			before = census();
 			show("after", round, before);
@@ -89,6 +117,9 @@ int mix(struct stage *g, int seconds)
 	}
 	after = census();
 	show("after", round, after);
+	n = aborts < MOST_ABORTS ? aborts : MOST_ABORTS;
+	show_times("aborts: all ranks have left", leave_ms, n);
+	show_times("aborts: then all is freed", free_ms, n);
 	return after.threads > before.threads + 2 ||
 	       after.files > before.files + 2;
 }
