@@ -59,7 +59,7 @@ def write(page, table):
         text = file.read()
     begin, end = MARK.format("begin"), MARK.format("end")
     text, n = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}",
-                      f"{begin}\n{table}\n{end}", text, flags=re.DOTALL)
+                      f"{begin}\n\n{table}\n\n{end}", text, flags=re.DOTALL)
     if n != 1:
         sys.exit(f"{page}: there is no place for the table")
     with open(page, "w", encoding="utf-8") as file:
