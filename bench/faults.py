@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how soon a failing rank is noticed: `cohort demo --json` with each fault.
 
-usage: faults.py [--runs N] [--ranks N,N,...] COHORT
+usage: faults.py [--runs N] [--ranks N,N,...] [--nccl auto|PATH] COHORT
 
 For every fault and number of ranks, prints medians of what the demo reports: how late
 the watchdog was, how long the fault went unnoticed, and how long the ranks inside the
 library then waited for their answer.  In every run the right rank must be named and the
 others must train to the end.  Exit status 1 if that fails, or if a median is too high.
+
+With --nccl the ranks are on NVIDIA's NCCL and simulated devices (`cohort run --nccl`).
 """
 
 import argparse
@@ -29,9 +31,11 @@ KINDS = {
 }
 
 
-def demo(cohort, fault, rank, ranks):
-    command = [cohort, "demo", "--json", "--platform", "host",
-               "--ranks", str(ranks), f"--{fault}", f"{rank}@{STEP}"]
+def demo(cohort, nccl, fault, rank, ranks):
+    run = [cohort, "run", "-n", str(ranks), "--nccl", nccl, "--"] if nccl else []
+    command = [*run, cohort, "demo", "--json", "--platform",
+               "gpu" if nccl else "host", "--ranks", str(ranks),
+               f"--{fault}", f"{rank}@{STEP}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr}")
@@ -63,6 +67,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--ranks", default="2,3,4,8,16")
+    parser.add_argument("--nccl")
     parser.add_argument("cohort")
     args = parser.parse_args()
     failed = False
@@ -72,7 +77,7 @@ def main():
     for fault, limits in LIMITS.items():
         for ranks in map(int, args.ranks.split(",")):
             rank = 2 if ranks > 2 else 1
-            runs = [demo(args.cohort, fault, rank, ranks)
+            runs = [demo(args.cohort, args.nccl, fault, rank, ranks)
                     for _ in range(args.runs)]
             line = f"{fault:9}{ranks:6}"
             for key in keys:

@@ -266,8 +266,9 @@ enum cohort_scalar {
  * such sum, or of another communicator); COHORT_BUSY; COHORT_OWNER;
  * COHORT_STATE if closed; COHORT_NCCL, and the group goes on, also if NCCL had
  * no memory, for which it has no result of its own.  Create: COHORT_NO_MEMORY
- * if there are 64 already; COHORT_CUDA, and the group goes on; the cause, or
- * COHORT_STALE, as the collectives do.  An @op that was given to destroy is
+ * if there are 64 already; COHORT_UNSUPPORTED for 8-bit floats on one rank,
+ * which NCCL does not multiply; COHORT_CUDA, and the group goes on; the cause,
+ * or COHORT_STALE, as the collectives do.  An @op that was given to destroy is
  * gone whatever the answer, but for COHORT_BUSY, COHORT_OWNER and COHORT_STATE.
  */
 COHORT_API int cohort_premul_sum_create(struct cohort_comm *comm,

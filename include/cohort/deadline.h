@@ -60,7 +60,8 @@ struct cohort_deadlines {
 	uint64_t close_ns;
 
 	/* How long an abort may take before it is given up as wedged; default
-	 * 10 s.  Also how long on_verdict has to answer, how long NCCL and CUDA
+	 * 10 s.  NCCL's own threads look for an abort only twice a second: give
+	 * it 2 s at least on GPUs.  Also how long on_verdict has to answer, how long NCCL and CUDA
 	 * have to answer whether they have failed, and how long a run waits for
 	 * its workers after a cause. */
 	uint64_t abort_ns;

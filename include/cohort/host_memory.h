@@ -67,6 +67,12 @@ struct cohort_comm;
  * pinned already (cudaHostAlloc(), cudaHostRegister()) is not copied on the
  * way, if @timeout_ns is COHORT_FOREVER.  Memory of a device is COHORT_INVALID.
  *
+ * Each chunk is a collective of its own.  So with three ranks and more a sum or
+ * an average of floats can differ in its last bits from what the call on device
+ * memory leaves: where an element is in its collective decides at which rank
+ * NCCL begins to add.  It is the same on all ranks, and in each call of one
+ * count.
+ *
  * On the host platform the collective works with the caller's memory, without a
  * copy, if @timeout_ns is COHORT_FOREVER; else with a copy of it in the staging
  * memory.

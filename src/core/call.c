@@ -98,6 +98,19 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 
 /* ---- calls ------------------------------------------------------------ */
 
+/* NCCL refuses to average 8-bit floats on one rank, where an average is a copy,
+ * as is a sum. */
+static ncclRedOp_t native_redop(const struct cohort_comm *c,
+                                const struct op *op, int type)
+{
+	if (op->redop >= REDOP_PREMUL_SUM)
+		return redop_native(c, op->redop);
+	if (op->redop == COHORT_AVG && c->clique->world == 1 &&
+	    (type == COHORT_F8E4M3 || type == COHORT_F8E5M2))
+		return ncclSum;
+	return (ncclRedOp_t)op->redop;
+}
+
 /* The native call of one tensor. */
 static ncclResult_t call_tensor(const struct cohort_comm *c,
                                 const struct op *op,
@@ -105,9 +118,7 @@ static ncclResult_t call_tensor(const struct cohort_comm *c,
 {
 	const struct platform *p = c->clique->platform;
 	ncclDataType_t type = (ncclDataType_t)t->type;
-	ncclRedOp_t redop = op->redop < REDOP_PREMUL_SUM
-	                            ? (ncclRedOp_t)op->redop
-	                            : redop_native(c, op->redop);
+	ncclRedOp_t redop = native_redop(c, op, t->type);
 	cudaStream_t stream = op->stream;
 
 	switch (op->kind) {

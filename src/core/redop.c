@@ -54,6 +54,13 @@ int redop_create(struct cohort_comm *c, const void *scalar, int type,
 	ncclRedOp_t native;
 	int number, rc;
 
+	if (c->clique->world == 1 &&
+	    (type == COHORT_F8E4M3 || type == COHORT_F8E5M2))
+		return error_set(
+			COHORT_UNSUPPORTED,
+			"premul_sum_create: type is %s, which NCCL "
+			"does not multiply on the only rank of a group",
+			type_name(type));
 	if (is_full(c))
 		return error_set(COHORT_NO_MEMORY,
 		                 "rank %d has %d premultiplied sums already",

@@ -182,6 +182,50 @@ Test(redop, can_exist_64_times)
 		ranks_must(cohort_op_destroy(c[0], create(0, i)), "destroy");
 }
 
+/* NCCL has no kernel for it. */
+Test(redop, of_8_bit_floats_is_refused_on_one_rank)
+{
+	const uint8_t two = 0x40;
+	struct cohort_comm *alone;
+	struct cohort_group *one = ranks_split(1, NULL, &alone);
+	int op = 77;
+
+	expect(cohort_premul_sum_create(alone, &two, COHORT_F8E4M3,
+	                                COHORT_SCALAR_HOST, &op),
+	       COHORT_UNSUPPORTED, "type is float8e4m3");
+	expect(cohort_premul_sum_create(alone, &two, COHORT_F8E5M2,
+	                                COHORT_SCALAR_HOST, &op),
+	       COHORT_UNSUPPORTED, "type is float8e5m2");
+	cr_assert_eq(op, 77);
+	cr_assert_eq(cohort_group_close(one), COHORT_OK);
+}
+
+/* NCCL refuses the average, too, which is a copy. */
+Test(redop, an_average_of_8_bit_floats_on_one_rank_is_a_copy)
+{
+	static const int types[] = { COHORT_F8E4M3, COHORT_F8E5M2 };
+	uint8_t in[64], out[64];
+	struct cohort_comm *alone;
+	struct cohort_group *one = ranks_split(1, NULL, &alone);
+	size_t i, k;
+
+	for (k = 0; k < 2; k++) {
+		for (i = 0; i < sizeof(in); i++)
+			in[i] = (uint8_t)(i + k);
+		memset(out, 0, sizeof(out));
+		ranks_must(cohort_all_gather_host(alone, in, out, sizeof(in),
+		                                  types[k], COHORT_FOREVER),
+		           "all_gather_host");
+		memset(out, 0xff, sizeof(out));
+		ranks_must(cohort_reduce_scatter_host(
+				   alone, in, out, sizeof(in), types[k],
+				   COHORT_AVG, COHORT_FOREVER),
+		           "reduce_scatter_host");
+		cr_assert_arr_eq(in, out, sizeof(in));
+	}
+	cr_assert_eq(cohort_group_close(one), COHORT_OK);
+}
+
 Test(redop, is_refused_after_an_abort)
 {
 	int op = create(0, 2), left = create(0, 3), another = 77;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/type.h"
 #include "fuzz/plan.h"
 #include "sim/strict/strict.h"
 
@@ -156,6 +157,10 @@ bool plan_collective(struct program *p, struct step *s)
 	s->peer = s->raw[7] % f->n;
 	s->in_place = can_be_in_place(s) && s->raw[6] & 0x80;
 	s->is_scaled = s->raw[5] % 16 == 15;
+	/* NCCL refuses to scale 8-bit floats on one rank. */
+	if (f->n == 1 && type_size(s->type) == 1 && s->type > ncclUint8 &&
+	    (s->is_scaled || s->op == ncclAvg))
+		s->type = ncclFloat16;
 	if (s->is_scaled)
 		s->op = ncclSum;
 	plan_oddity(p, s);

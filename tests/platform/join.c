@@ -486,24 +486,34 @@ Test(join, can_be_aborted_while_it_waits_for_ever, .timeout = 60)
 	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "aborted"));
 }
 
-/* The rank's place is free again: only a complete meeting uses an id up. */
-Test(join, leaves_its_place_when_it_is_aborted, .timeout = 60)
+static void refuse_spoiled(const struct platform *p, const ncclUniqueId *id,
+                           int rank)
 {
-	const struct platform *p = native_open(2);
-	const ncclUniqueId id = new_id(p);
-	struct joiner first, again;
-	struct native_clique c;
+	ncclComm_t comm;
 
-	start(&first, p, &id, 2, 0);
+	cr_assert_eq(join_on(p, &comm, 3, id, rank, rank), ncclInvalidUsage);
+	give_back(p, comm);
+}
+
+/* In NCCL, whoever joins by it again waits for ever, also while other ranks
+ * still wait in the first join. */
+Test(join, uses_its_id_up_when_it_is_aborted, .timeout = 60)
+{
+	const struct platform *p = native_open(3);
+	const ncclUniqueId id = new_id(p);
+	struct joiner first, second;
+	ncclComm_t waits;
+
+	start(&first, p, &id, 3, 0);
+	start(&second, p, &id, 3, 1);
+	waits = early_comm(&second);
 	cr_assert_eq(p->ncclCommAbort(early_comm(&first)), ncclSuccess);
 	ends_with(&first, ncclInternalError);
-	start(&again, p, &id, 2, 0);
-	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
-	ends_with(&again, ncclSuccess);
-	c.comm[0] = again.comm;
-	clique_with_streams(&c, p, 2);
-	native_sum_all(&c);
-	native_clique_destroy(&c);
+	refuse_spoiled(p, &id, 0);
+	refuse_spoiled(p, &id, 2);
+	cr_assert_eq(p->ncclCommAbort(waits), ncclSuccess);
+	ends_with(&second, ncclInternalError);
+	refuse_spoiled(p, &id, 0);
 }
 
 static void *join_two(void *user)

@@ -204,7 +204,8 @@ Test(nonblocking, abort_ends_an_init_that_waits_for_ever)
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &comm[0], 2, &id, 0, 0), ncclInProgress);
 	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
-	/* The rank has left. */
+	/* The device is free for another init, by another id. */
+	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &comm[0], 2, &id, 0, 0), ncclInProgress);
 	init(p, &comm[1], 2, &id, 1, 0);
 	cr_assert_eq(await(p, comm[0]), ncclSuccess);

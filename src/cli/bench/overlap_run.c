@@ -31,7 +31,7 @@
 /* How often the averaging is measured first, for lengths that are multiples of it. */
 #define FIRST_LOOKS 5
 
-#define ABORT_DEADLINE_NS NS_PER_S
+#define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
 /* Belongs to the rank's thread; others read some of it between two meetings. */
 struct lane {

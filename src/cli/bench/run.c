@@ -29,7 +29,7 @@
 #define AUTO_MOST 10000
 
 /* How long the run waits for a rank that does not come back. */
-#define ABORT_DEADLINE_NS NS_PER_S
+#define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
 /* ---- the timed part --------------------------------------------------- */
 

@@ -26,8 +26,9 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How long the run waits for a rank that stalls. */
-#define ABORT_DEADLINE_NS (1000 * NS_PER_MS)
+/* How long the run waits for a rank that stalls, and for an abort, which takes NCCL
+ * half a second. */
+#define ABORT_DEADLINE_NS (2000 * NS_PER_MS)
 
 /* The deadline of a call that all ranks have made: shorter than STEP_TIMEOUT_NS,
  * for which a rank waits for its step. */

@@ -187,7 +187,7 @@ static void print_recovery(const struct demo_result *result)
 
 	snprintf(text, sizeof(text), "the run is over; ranks left behind: %d%s",
 	         result->abandoned_count,
-	         result->abandoned_count ? " (abort deadline 1 s)" : "");
+	         result->abandoned_count ? " (abort deadline 2 s)" : "");
 	print_when(result, result->returned_ns, text);
 	snprintf(text, sizeof(text),
 	         "generation 2: %d rank%s from the weights of step %llu",

@@ -94,7 +94,8 @@ const char *config_parse(const ncclConfig_t *from, ncclConfig_t *out)
 	memcpy(&bytes, from, sizeof(bytes));
 	memcpy(out, from, bytes < sizeof(*out) ? bytes : sizeof(*out));
 	out->size = sizeof(*out);
-	if (out->magic != NCCL_CONFIG_MAGIC)
+	if (bytes < offsetof(ncclConfig_t, version) ||
+	    out->magic != NCCL_CONFIG_MAGIC)
 		return "config: not initialized by NCCL_CONFIG_INITIALIZER";
 	forget_newer(out);
 	error = check(out);

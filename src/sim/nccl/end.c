@@ -199,7 +199,8 @@ ncclResult_t comm_quiesce(struct ncclComm *comm)
 static ncclResult_t check_revoke(struct ncclComm *comm, int flags)
 {
 	if (flags != NCCL_REVOKE_DEFAULT)
-		return group_fail(ncclInvalidArgument,
+		/* As in NCCL, this does not make an open group fail. */
+		return comm_error(ncclInvalidArgument,
 		                  "ncclCommRevoke: flags are not 0");
 	if (!comm_is_valid(comm, "ncclCommRevoke"))
 		return group_fail(ncclInvalidArgument,

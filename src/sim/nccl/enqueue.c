@@ -151,12 +151,22 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 	return result;
 }
 
+/* For one rank NCCL has no kernel that scales these. */
+static bool is_scaled_float8(const struct call *c)
+{
+	return (c->type == ncclFloat8e4m3 || c->type == ncclFloat8e5m2) &&
+	       (c->op == ncclAvg || c->op == CALL_PRE_MUL_SUM);
+}
+
 /* The only rank of a world copies at the call, not at the group's end. */
 static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
                           struct stream *s, const struct cohort_fault *fault)
 {
 	if (strict_is_on())
 		buffers_check_call(comm, c);
+	if (is_scaled_float8(c))
+		return group_fail(ncclInvalidArgument,
+		                  "8-bit floats are not scaled on one rank");
 	if (c->op == CALL_PRE_MUL_SUM)
 		return launch_one(comm, c, s, fault);
 	if (c->send != c->recv)
@@ -170,9 +180,14 @@ static ncclResult_t join(struct ncclComm *comm, const struct call *c,
                          struct stream *s, const struct cohort_fault *fault)
 {
 	struct launch *l = group_launch(comm);
+	const size_t streams = l ? l->stream_count : 0;
 
 	if (!l || !launch_add(l, c, s))
 		return group_fail(ncclSystemError, "out of memory");
+	if (streams && l->stream_count > streams &&
+	    launch_check_captures(l) == ncclInvalidUsage)
+		return group_fail(ncclInvalidUsage,
+		                  "streams of different captures in one group");
 	if (fault->kind)
 		l->fault = *fault;
 	return ncclSuccess;

@@ -4,7 +4,9 @@
  * Meetings (see meeting.h)
  *
  * One lock guards them all.  A meeting by an id exists from the making of the
- * id until it is complete, other meetings while a rank is there.
+ * id until it is complete, other meetings while a rank is there.  As in NCCL
+ * no rank can join by an id of which a rank was aborted while it waited; there
+ * a later rank waits for ever, here it is refused.
  *
  * A rank's k-th split meets the others' k-th split: it goes to the oldest
  * meeting that the rank has not been to.
@@ -28,6 +30,7 @@ struct meeting {
 	int awaited;          /* not yet arrived */
 	struct join **places; /* by rank; NULL while nobody is there */
 	bool complete;        /* and not in the list any more */
+	bool spoiled;         /* a rank was aborted while it waited here */
 	ncclResult_t result;  /* once complete */
 	int staying;          /* how many ranks have not looked at the result */
 };
@@ -141,6 +144,10 @@ static struct meeting *find_locked(const struct join *j)
 static ncclResult_t check_place_locked(const struct meeting *m,
                                        const struct join *j)
 {
+	if (m->spoiled)
+		return comm_error(ncclInvalidUsage,
+		                  "ncclCommInitRank: a join by the id was "
+		                  "aborted");
 	if (m->n != j->n)
 		return comm_error(ncclInvalidUsage,
 		                  "ncclCommInitRank: another rank has another "
@@ -219,7 +226,7 @@ static void leave_locked(struct join *j)
 		return;
 	free(m->places);
 	m->places = NULL;
-	if (m->kind == JOIN_BY_ID)
+	if (m->kind == JOIN_BY_ID && !m->spoiled)
 		return;
 	meeting_unlink_locked(m);
 	free(m);
@@ -286,7 +293,7 @@ static ncclResult_t end_locked(struct meeting *m)
 	return worlds_make(m->places, m->n);
 }
 
-/* An id that was used for a complete meeting is used up. */
+/* An id that was used for a complete or a spoiled meeting is used up. */
 static void use_up_locked(const struct join *j)
 {
 	struct join further = { .kind = JOIN_BY_ID };
@@ -301,6 +308,16 @@ static void use_up_locked(const struct join *j)
 		meeting_unlink_locked(m);
 		free(m);
 	}
+}
+
+/* Leave a meeting because of an abort. */
+static void leave_for_good_locked(struct join *j)
+{
+	if (j->kind == JOIN_BY_ID && !j->meeting->spoiled) {
+		use_up_locked(j);
+		j->meeting->spoiled = true;
+	}
+	leave_locked(j);
 }
 
 /* End the meetings of a group that are complete. */
@@ -356,7 +373,7 @@ static ncclResult_t result_locked(struct join *j)
 
 	if (!has_met_locked(j)) {
 		if (m)
-			leave_locked(j);
+			leave_for_good_locked(j);
 		return comm_error(ncclInternalError,
 		                  "aborted while waiting for other ranks");
 	}
@@ -438,7 +455,7 @@ struct world *meeting_cut(struct ncclComm *comm)
 	if (!w && comm->join && !has_met_locked(comm->join)) {
 		comm->join->left = true;
 		if (comm->join->meeting)
-			leave_locked(comm->join);
+			leave_for_good_locked(comm->join);
 	}
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);

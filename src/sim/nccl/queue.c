@@ -145,7 +145,7 @@ ncclResult_t launch_check_self(const struct launch *l)
 	                            "in the same group");
 }
 
-static ncclResult_t check_captures(const struct launch *l)
+ncclResult_t launch_check_captures(const struct launch *l)
 {
 	switch (capture_check_together(l->streams, l->stream_count)) {
 	case cudaSuccess:
@@ -171,7 +171,7 @@ ncclResult_t launch_check(const struct launch *l)
 		if (l->streams[i]->device != l->member->device)
 			return comm_error(ncclUnhandledCudaError,
 			                  "the stream is of another device");
-	return check_captures(l);
+	return launch_check_captures(l);
 }
 
 void launch_queue(struct launch *l)

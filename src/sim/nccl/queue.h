@@ -18,6 +18,9 @@ ncclResult_t launch_check_self(const struct launch *launch);
  * not of the communicator's device, on which nothing can be launched there. */
 ncclResult_t launch_check(const struct launch *launch);
 
+/* The part of this that is about captures. */
+ncclResult_t launch_check_captures(const struct launch *launch);
+
 /* Queue a launch on its stream, or capture it, and put it. */
 void launch_queue(struct launch *launch);
 
