@@ -42,11 +42,9 @@ bool place_is_real(void)
  * are. */
 bool place_is_nvidia(void)
 {
-	const char *path = getenv("COHORT_HOST_NCCL");
+	const char *text = getenv("TEST_NCCL");
 
-	if (!path)
-		path = getenv("COHORT_NCCL");
-	return path && *path && !place_is_real() &&
+	return text && strcmp(text, "nvidia") == 0 && !place_is_real() &&
 	       place_platform() == COHORT_PLATFORM_GPU;
 }
 

@@ -23,8 +23,8 @@ int place_platform(void);
 void place_choose(void);
 
 /* True if devices are taken as they are; and if NVIDIA's own NCCL runs on the
- * simulator's devices (cohort run --nccl), where all of them are to be had, but
- * no faults of NCCL can be scripted. */
+ * simulator's devices (cohort run --nccl; TEST_NCCL=nvidia says so), where no
+ * faults of NCCL can be scripted. */
 bool place_is_real(void);
 bool place_is_nvidia(void);
 

@@ -124,6 +124,10 @@ static struct drill_run *create(const struct drill_options *options,
 	/* The close must find a call in flight in which nobody waits. */
 	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
+	/* A rank that joins by NCCL's own functions, or never, connects as NCCL
+	 * does. */
+	if (trouble == BY_REMOTE || place == AT_OPEN)
+		run->group_options.connect = COHORT_CONNECT_NONE;
 	set_deadlines(run);
 	return run;
 }
