@@ -33,24 +33,21 @@ static bool takes_part(const struct connection *c, int i, int color)
 	                                      c->split[i].size > 1));
 }
 
-/* The lowest color from @from on of a rank that takes part.  Processes that
- * split go by colors, so that none waits for another in a circle.  False:
- * there is none. */
-static bool find_color(const struct connection *c, int from, int *color)
+/* The lowest color above @below of a rank that takes part, -1: there is none.
+ * Processes that split go by colors, so that none waits for another in a
+ * circle. */
+static int next_color(const struct connection *c, int below)
 {
-	bool found = false;
-	int i;
+	int lowest = -1, i;
 
 	for (i = 0; i < c->n; i++) {
 		const int its = c->split[i].color;
 
-		if (its < from || !takes_part(c, i, its))
-			continue;
-		if (!found || its < *color)
-			*color = its;
-		found = true;
+		if (its > below && (lowest < 0 || its < lowest) &&
+		    takes_part(c, i, its))
+			lowest = its;
 	}
-	return found;
+	return lowest;
 }
 
 /* ---- collectives ------------------------------------------------------ */
@@ -215,16 +212,14 @@ static int connect_one(struct connection *c, int color)
 
 static int connect_each(struct connection *c)
 {
-	int from = 0, color, rc = COHORT_OK;
+	int color = -1, rc = COHORT_OK;
 
 	if (!c->split)
 		return (c->size ? c->size : c->n) > 1 ? connect_one(c, 0)
 		                                      : COHORT_OK;
 	/* Colors are not negative. */
-	while (rc == COHORT_OK && from >= 0 && find_color(c, from, &color)) {
+	while (rc == COHORT_OK && (color = next_color(c, color)) >= 0)
 		rc = connect_one(c, color);
-		from = color < INT_MAX ? color + 1 : -1;
-	}
 	return rc;
 }
 
