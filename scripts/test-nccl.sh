@@ -97,8 +97,10 @@ processes() {
 }
 
 # What NVIDIA's NCCL is not: the simulator's checks of arguments, its scripted faults, its
-# strict mode, and the threads that do its work.
-platform='@(capture|graph|graph_of_ranks|collective|comm|copy2d|device|differential|ends|entry|error|event|event_mark|freed|frees|graph_build|group|init|join|kinds|launch|legacy|mark|matching|memory|nonblocking|order|p2p|pools|properties|redop|registration|split|stream|stream_info|sync|table|user_object)/*'
+# strict mode, and the threads that do its work.  Of these suites most tests would hold,
+# but some hang, or crash in NCCL: differential, join, matching, nonblocking, p2p,
+# registration and split.
+platform='@(capture|graph|graph_of_ranks|collective|comm|copy2d|device|ends|entry|error|event|event_mark|freed|frees|graph_build|group|init|kinds|launch|legacy|mark|memory|order|pools|properties|redop|stream|stream_info|sync|table|user_object)/*'
 # What a transport may change.
 some='@(abort|batch|list|p2p|respawn|split)/*'
 
@@ -108,7 +110,8 @@ use_mode() {
 	case $1 in
 	connected)
 		variables="$connected"
-		program "$cohort drill --platform gpu --slack 1000"
+		# An abort takes half a second, and a split as long.
+		program "$cohort drill --platform gpu --deadline 2000 --slack 1000"
 		suite api '[t-z]*/*' '[a-c]*/*' '[d-g]*/*' '[h-o]*/*' '@(p|q|red)*/*' \
 			'@(re[!d]|r[!e]|s)*/*'
 		suite platform "$platform"
@@ -119,7 +122,7 @@ use_mode() {
 	default)
 		variables=
 		suite api "$some"
-		program "$cohort drill --platform gpu --ranks 2 --slack 1000 --only call"
+		program "$cohort drill --platform gpu --ranks 2 --deadline 2000 --slack 1000 --only call"
 		program "$cohort demo --ranks 4"
 		programs stress abort generations respawn joins
 		;;
