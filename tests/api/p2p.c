@@ -784,8 +784,10 @@ Test(p2p, an_abort_ends_every_call)
 			                 NULL, &ticket);
 		ranks_must(rc, "call");
 		cohort_group_abort(group, "enough");
-		cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON),
-		             COHORT_ABORTED);
+		rc = cohort_wait(c[0], ticket, RANKS_SOON);
+		/* NVIDIA's NCCL has kept what is small for the other rank. */
+		cr_assert(rc == COHORT_ABORTED ||
+		          (rc == COHORT_OK && place_is_nvidia()));
 		cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	}
 }

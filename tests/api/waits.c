@@ -284,8 +284,7 @@ Test(waits, the_order_of_queued_calls_counts_too)
 /* The ranks themselves split the other group from the first. */
 static int split_first(struct cohort_comm *c, void *user)
 {
-	const struct cohort_deadlines patient = { .first_ns = RANKS_SOON,
-		                                  .join_ns = RANKS_SOON,
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
 		                                  .exec_ns = RANKS_SOON };
 	int rank = cohort_comm_rank(c);
 

@@ -167,11 +167,20 @@ static bool is_possible(const struct drill_options *options, int place,
 	       cell->least <= options->ranks;
 }
 
+/* NVIDIA's NCCL keeps a message of the drill's size for the rank that is to receive it:
+ * its sender waits for nobody. */
+static bool is_kept(int place, int trouble)
+{
+	return place == AT_TRANSFER && trouble != BY_NOTHING &&
+	       trouble != BY_LATE;
+}
+
 static bool is_left_out(const struct drill_options *options, int place,
                         int trouble)
 {
 	return options->is_nvidia && is_possible(options, place, trouble) &&
-	       drill_is_scripted((enum place)place, (enum trouble)trouble);
+	       (drill_is_scripted((enum place)place, (enum trouble)trouble) ||
+	        is_kept(place, trouble));
 }
 
 static bool is_chosen(const struct drill_options *options, int place,

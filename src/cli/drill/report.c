@@ -54,7 +54,10 @@ void drill_print(const struct drill_result *result)
 void drill_print_left_out(enum place place, enum trouble trouble)
 {
 	printf("%-11s%-25s%s\n", drill_place_name(place),
-	       drill_trouble_name(trouble), "left out: scripted");
+	       drill_trouble_name(trouble),
+	       drill_is_scripted(place, trouble)
+	               ? "left out: only scripted"
+	               : "left out: small sends wait for nobody");
 }
 
 void drill_print_summary(const struct drill_summary *s)
@@ -62,8 +65,8 @@ void drill_print_summary(const struct drill_summary *s)
 	printf("\n%zu cells, %zu right, %zu wrong; %.1f s\n", s->cells,
 	       s->cells - s->wrong, s->wrong, s->seconds);
 	if (s->left_out)
-		printf("%zu cells left out: NVIDIA's NCCL takes no scripted "
-		       "faults\n",
+		printf("%zu cells left out, which NVIDIA's NCCL cannot be made "
+		       "to have\n",
 		       s->left_out);
 	if (s->timed)
 		printf("noticed after the bound: %.1f ms in the median, %.1f "
