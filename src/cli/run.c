@@ -58,7 +58,7 @@ static void print_help(void)
 	     "\n"
 	     "These cannot work: a program's own kernels, whose launches fail; a CUDA runtime\n"
 	     "that is linked statically (nvcc needs -cudart shared); ranks in several\n"
-	     "processes.\n"
+	     "processes without --nccl.\n"
 	     "\n"
 	     "Exit status: that of PROGRAM; 126 or 127 if it cannot be run or is not found.");
 	/* clang-format on */
